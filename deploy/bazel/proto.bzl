@@ -1,0 +1,41 @@
+"""proto(): C++ from one .proto file by Debian's protoc, with or without the gRPC services in it.
+
+    proto(name = "kserve", src = "grpc_service.proto", grpc = True, deps = [":model_config"])
+
+makes a cc_library whose headers are included as "proto/grpc_service.pb.h" and, with grpc,
+"proto/grpc_service.grpc.pb.h". Generated code is held to no warnings of ours: its sources are compiled with -w,
+its headers declare themselves system headers.
+"""
+
+def proto(name, src, grpc = False, deps = [], visibility = None):
+    if not src.endswith(".proto"):
+        fail("proto %s: src %s is no .proto file" % (name, src))
+    stem = src[:-len(".proto")]
+    headers = [stem + ".pb.h"]
+    sources = [stem + ".pb.cc"]
+    plugin = ""
+    if grpc:
+        headers.append(stem + ".grpc.pb.h")
+        sources.append(stem + ".grpc.pb.cc")
+        plugin = " --grpc_out=$(GENDIR) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin)"
+    native.filegroup(
+        name = name + "_proto",
+        srcs = [src] + [dep + "_proto" for dep in deps],
+        visibility = visibility,
+    )
+    native.genrule(
+        name = name + "_generated",
+        srcs = [src] + [dep + "_proto" for dep in deps],
+        outs = headers + sources,
+        cmd = "protoc --proto_path=. --cpp_out=$(GENDIR)" + plugin + " $(location :%s) && " % src +
+              "for header in %s; do sed -i '1i #pragma GCC system_header' $$header; done" %
+              " ".join(["$(location :%s)" % header for header in headers]),
+    )
+    native.cc_library(
+        name = name,
+        srcs = sources,
+        hdrs = headers,
+        copts = ["-w"],
+        visibility = visibility,
+        deps = deps + ["//deploy/bazel:grpc" if grpc else "//deploy/bazel:protobuf"],
+    )
