@@ -1,0 +1,147 @@
+// One request's work: subgraphs of cells and the links (data) between them, as flat arrays.
+//
+// A *subgraph* is `length` nodes of one cell type: a chain (types with a carry input), a set of
+// independent nodes, or one node. It is the unit of readiness, pinning and bookkeeping. A request
+// input is a subgraph without a type: rows that are there when the request joins.
+//
+//   TOKENS [24] ----> chain L of 24 ----> node H        links: L.x    <- {TOKENS, first 0, stride 1}
+//   (rows 0..23)      (2 rows in a ring)                        L.prev <- {kZero}   (carry: node 0's)
+//                                                               H.x    <- {L, first 23, stride 0}
+//
+// Rows are counted from 0 per table; joining adds the base the arena gave. A chain of which only
+// the end is read (or whose outputs are copied out as they are computed) needs a ring of
+// two rows, whatever its length; otherwise every node has its own row.
+//
+// Life: Reserve, AddInput/Add/Return in any valid order, Seal once, then read by the manager.
+// The gRPC thread's until submitted, the manager's after. Add is amortised free after Reserve;
+// Seal is O(links), no recursion.
+#ifndef CELLBATCH_CELLS_CELL_GRAPH_H_
+#define CELLBATCH_CELLS_CELL_GRAPH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "cells/ids.h"
+#include "cells/model.h"
+
+namespace cellbatch {
+
+inline constexpr SubgraphId kZeroSource{};  // invalid id: the input reads zeros
+
+// Input `input` of node t reads node first + t * stride of `from`. For the carry input of a chain
+// this says what node 0 reads (stride is ignored); without it node 0 reads zeros. Inputs of
+// arity kSum take any number of links, summed in the order given, in subgraphs of length one only.
+// `from` is an earlier subgraph, so cycles cannot be written.
+struct Link {
+  SubgraphId from = kZeroSource;
+  InputId input;
+  int32_t first = 0;
+  int32_t stride = 0;  // -1, 0 or 1
+};
+
+// Ends a chain early: after the first node whose int32 column equals `value`; length is then a cap.
+struct Stop {
+  ColumnId column;  // invalid: no stop
+  int32_t value = 0;
+};
+
+struct NodeRange {
+  int32_t first = 0;
+  int32_t count = 1;
+};
+
+// Where returned columns go: node first + i of the range is written at byte
+// offset_bytes + i * stride_bytes of output number `tensor` (any sign of stride).
+struct Placement {
+  int32_t tensor = 0;
+  int64_t offset_bytes = 0;
+  int64_t stride_bytes = 0;
+};
+
+struct GraphBounds {
+  int32_t inputs = 0, subgraphs = 0, links = 0, returns = 0, tensors = 0;
+};
+
+// One tensor of the answer. `bytes` is zeroed by Seal and filled by copies out of batched tasks.
+struct ReturnedTensor {
+  std::string name;
+  WireType type = WireType::kFp32;
+  std::vector<int64_t> dims;
+  absl::Span<std::byte> bytes;  // little-endian, row-major; owned by the graph
+};
+
+// How the scheduler sees a subgraph after Seal.
+struct Subgraph {
+  CellTypeId type;         // invalid: a request input
+  TableId table;           // whose rows it owns
+  int32_t length = 0;      // nodes (for a stopping chain: the cap)
+  int32_t first_row = 0;   // relative to the request's base in `table`
+  int32_t ring = 0;        // rows it owns: node t lives in row first_row + t % ring (ring == length: each its own)
+  int32_t depth = 0;       // longest path from a source, in nodes before its first one
+  int32_t first_link = 0, num_links = 0;          // into links()
+  int32_t first_consumer = 0, num_consumers = 0;  // into consumers(): later subgraphs that read it
+  int32_t first_return = 0, num_returns = 0;      // into returns()
+  const std::byte* data = nullptr;                // request inputs: the rows, packed, row-major
+  Stop stop;
+};
+
+struct ReturnPiece {
+  ColumnId column;
+  NodeRange nodes;
+  Placement where;
+};
+
+class CellGraph {
+ public:
+  // So that filling allocates once. Bounds may be exceeded; that only costs time.
+  void Reserve(const GraphBounds& most);
+
+  // Rows the request brings: `rows` rows of `table` (one column), packed at `data`, which stays
+  // valid and unchanged until the request is answered.
+  SubgraphId AddInput(TableId table, int32_t rows, const std::byte* data);
+  // `length` >= 1 nodes of `type`. See Link for what the links mean.
+  SubgraphId Add(CellTypeId type, int32_t length, absl::Span<const Link> links, Stop stop = {});
+  // A tensor of the answer; returns its number. Every element should be covered by Return pieces.
+  int32_t AddTensor(std::string_view name, WireType type, std::vector<int64_t> dims);
+  // `column` of those nodes of `from` is part of the answer.
+  void Return(SubgraphId from, ColumnId column, NodeRange nodes, Placement where);
+
+  // Checks everything above against the model (types exist, links point backwards and in range, the
+  // tables that inputs read match, pieces lie inside their tensors), then lays out relative rows,
+  // consumers and depths and allocates the answer. INVALID_ARGUMENT or INTERNAL names the subgraph.
+  // `max_tasks_to_submit` bounds how far a stopping chain may run ahead of the host (its ring).
+  absl::Status Seal(const Model& model, int max_tasks_to_submit);
+
+  // After Seal.
+  absl::Span<const Subgraph> subgraphs() const { return subgraphs_; }
+  absl::Span<const Link> links() const { return links_; }
+  absl::Span<const SubgraphId> consumers() const { return consumers_; }
+  absl::Span<const ReturnPiece> returns() const { return returns_; }
+  absl::Span<const ReturnedTensor> tensors() const { return tensors_; }
+  absl::Span<const int32_t> row_counts() const { return row_counts_; }  // rows needed, by TableId
+  int64_t num_nodes() const { return num_nodes_; }                     // cells; inputs not counted
+  int64_t device_bytes() const { return device_bytes_; }               // of those rows
+  int64_t result_bytes() const { return static_cast<int64_t>(result_.size()); }
+
+ private:
+  std::vector<Subgraph> subgraphs_;
+  std::vector<Link> links_;
+  std::vector<SubgraphId> consumers_;
+  std::vector<ReturnPiece> returns_;
+  std::vector<SubgraphId> return_owner_;  // until Seal sorts returns_ by subgraph
+  std::vector<ReturnedTensor> tensors_;
+  std::vector<int32_t> row_counts_;
+  std::vector<std::byte> result_;
+  int64_t num_nodes_ = 0;
+  int64_t device_bytes_ = 0;
+  bool sealed_ = false;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_CELL_GRAPH_H_

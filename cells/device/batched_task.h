@@ -1,0 +1,62 @@
+// A batched task: nodes of one cell type, of any requests, run as one launch. Written once by the
+// manager into device-visible memory, read in place by the worker, the CPU device or kernels.
+// Tasks carry row numbers, never tensors: inputs are gathered by index while loading.
+//
+// Plain pointers and counts (kernels of every device include this header). A task's lists live in
+// its ring slot's memory and hold still from Submit until the device's signal passes `sequence`.
+#ifndef CELLBATCH_CELLS_DEVICE_BATCHED_TASK_H_
+#define CELLBATCH_CELLS_DEVICE_BATCHED_TASK_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cells/cell_definition.h"
+#include "cells/ids.h"
+
+namespace cellbatch {
+
+class LoadedModel;
+
+// Rows of a joining request, before the task computes: `rows` rows from `first` of a table with one
+// column, packed at `source` (host memory that outlives the task). rows == 0: blanked by a cancel.
+struct CopyIn {
+  const std::byte* source;
+  TableId table;
+  Row first;
+  int32_t rows;
+};
+
+// After the task computed: one column of one of its output rows, to host memory. dest == nullptr:
+// blanked by a cancel.
+struct CopyOut {
+  std::byte* dest;
+  ColumnId column;
+  Row row;  // of the task's output table
+};
+
+// What one input of each node reads. kOne: rows[i] is node i's row (kZeroRow: zeros), offsets null.
+// kSum: node i reads rows[offsets[i] .. offsets[i+1]), summed in that order; none is zeros.
+struct InputRows {
+  const Row* rows = nullptr;
+  const int32_t* offsets = nullptr;
+};
+
+struct BatchedTask {
+  uint64_t sequence = 0;  // of its device; 1, 2, 3, ...
+  const LoadedModel* model = nullptr;
+  CellTypeId cell;
+  int32_t num_nodes = 0;
+  InputRows inputs[kMaxInputs];
+  const Row* output_rows = nullptr;  // one a node; no row twice, none of them read by this task's inputs
+  const CopyIn* copies_in = nullptr;
+  int32_t num_copies_in = 0;
+  const CopyOut* copies_out = nullptr;
+  int32_t num_copies_out = 0;
+  // Stamped by the worker (steady clock), read by the manager when done.
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_DEVICE_BATCHED_TASK_H_

@@ -1,0 +1,72 @@
+// One version of one model: everything a request needs to know to be unfolded, and everything a
+// device needs to know to be loaded. Immutable; any thread. Every request holds a shared_ptr to
+// its Model; manager and workers see raw pointers only.
+#ifndef CELLBATCH_CELLS_MODEL_H_
+#define CELLBATCH_CELLS_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cells/cell_type.h"
+#include "cells/ids.h"
+#include "cells/shape.h"
+
+namespace cellbatch {
+
+class Unfolder;
+
+// Rows of one kind: request inputs ("token", "x") or what a cell type leaves ({h, c}).
+// Cell types that leave the same columns share a table.
+struct TableSpec {
+  std::string name;
+  std::vector<Column> columns;
+  int64_t row_bytes() const;  // sum over columns
+};
+
+enum class WireType : uint8_t { kInt32, kInt64, kFp32, kBytes };
+const char* Name(WireType type);  // KServe's words: "INT32", "INT64", "FP32", "BYTES"
+
+// A named tensor of the request or the answer, as ModelMetadata lists it.
+struct TensorSpec {
+  std::string name;
+  WireType type = WireType::kFp32;
+  std::vector<int64_t> dims;  // -1: any length (>= 1)
+  bool optional = false;      // an input that may be absent
+  bool on_request = false;    // an output sent only when named (ALL_HIDDEN, FINAL_H, FINAL_C)
+};
+
+enum class OutOfVocabulary : uint8_t { kReject, kUnknown };
+
+struct Signature {
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;   // OUTPUT first
+  int64_t vocabulary_size = 0;       // 0: no token input
+  OutOfVocabulary out_of_vocabulary = OutOfVocabulary::kReject;
+  int32_t unknown_token = 0;         // what kUnknown maps to
+  int64_t max_sequence_length = 0;   // steps of one request; longer: INVALID_ARGUMENT
+};
+
+struct Model {
+  ModelId id;
+  std::string name;
+  int64_t version = 1;
+  std::vector<CellType> types;    // by CellTypeId
+  std::vector<TableSpec> tables;  // by TableId
+  Signature signature;
+  std::shared_ptr<const Unfolder> unfolder;
+  double weight = 1.0;            // share of device time against other models
+
+  const CellType& type(CellTypeId id) const { return types[static_cast<size_t>(id.value())]; }
+  const TableSpec& table(TableId id) const { return tables[static_cast<size_t>(id.value())]; }
+
+  // Checks that ids are dense, weights have the parameters' shapes and finite values, every input's
+  // columns exist in its table, and every type's columns are its table's. Loaders call it once.
+  absl::Status Validate() const;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_MODEL_H_

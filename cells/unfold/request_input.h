@@ -1,0 +1,37 @@
+// What a request brings, decoded and checked but not yet unfolded: named tensors, borrowed from
+// the message they arrived in (or from a test's arrays). The owner keeps the bytes alive until the
+// request is answered. Plain value; the gRPC thread's.
+#ifndef CELLBATCH_CELLS_UNFOLD_REQUEST_INPUT_H_
+#define CELLBATCH_CELLS_UNFOLD_REQUEST_INPUT_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "cells/model.h"
+
+namespace cellbatch {
+
+struct InputTensor {
+  std::string_view name;
+  WireType type = WireType::kFp32;
+  std::vector<int64_t> dims;
+  absl::Span<const std::byte> bytes;  // little-endian, row-major, 4-byte aligned; size checked against dims
+};
+
+struct RequestInput {
+  std::vector<InputTensor> tensors;            // at most one of a name
+  std::vector<std::string_view> outputs;       // asked for by name; empty: OUTPUT alone
+
+  const InputTensor* Find(std::string_view name) const {
+    for (const InputTensor& t : tensors) {
+      if (t.name == name) return &t;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_UNFOLD_REQUEST_INPUT_H_

@@ -1,0 +1,59 @@
+// One request in the scheduler: its graph, where it is in its life, and its answer.
+//
+//   waiting ----> running ----> draining ----> done
+//      |             |             ^
+//      +-- cancelled / expired / device failed: what is submitted drains, then done
+//
+// Made and filled by the thread that received it; the scheduler's alone from Submit until Take
+// hands it back. Destroyed by whoever took it.
+#ifndef CELLBATCH_SCHEDULER_REQUEST_H_
+#define CELLBATCH_SCHEDULER_REQUEST_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "cells/cell_graph.h"
+#include "cells/model.h"
+#include "scheduler/run_state.h"
+
+namespace cellbatch {
+
+using OutboxId = Id<struct OutboxTag>;
+
+// Names a submitted request until it is answered, and never another one after that: slot and
+// generation. News for an id that is gone is ignored.
+struct RequestId {
+  uint32_t slot = 0;
+  uint32_t generation = 0;  // 0: none
+  friend bool operator==(const RequestId&, const RequestId&) = default;
+};
+
+// Steady-clock nanoseconds; 0: did not happen. queue = first_task_start - submitted,
+// compute = last_task_end - first_task_start.
+struct RequestTimes {
+  int64_t received = 0;          // caller's: first byte known to the server
+  int64_t submitted = 0;         // caller's: just before Submit
+  int64_t first_task_start = 0;  // device started the first task with a node of it
+  int64_t last_task_end = 0;     // device finished the last one
+};
+
+struct Request {
+  // The caller's.
+  uint64_t tag = 0;  // untouched
+  std::shared_ptr<const Model> model;
+  CellGraph graph;  // sealed; its tensors() are the answer
+  OutboxId outbox{0};
+  RequestTimes times;
+
+  // The scheduler's answer. OK: every returned tensor is complete. CANCELLED, DEADLINE_EXCEEDED (as
+  // notified), INTERNAL (device failed), UNAVAILABLE (scheduler stopping).
+  absl::Status status;
+  int64_t nodes_executed = 0;
+
+  RunState run;  // the scheduler's own bookkeeping
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_REQUEST_H_

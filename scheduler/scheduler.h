@@ -1,0 +1,95 @@
+// The room's one door: what the server, tests and benchmarks see. Wires the manager, one worker per
+// device, their loops and the outboxes.
+//
+// Every request that Submit took comes back exactly once through its outbox's Take.
+// Threads: Submit, Notify and stats from any thread; Take and WaitForFinished by the outbox's one
+// consumer; Add/RemoveModel by one control thread at a time.
+#ifndef CELLBATCH_SCHEDULER_SCHEDULER_H_
+#define CELLBATCH_SCHEDULER_SCHEDULER_H_
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "cells/device/device.h"
+#include "cells/model.h"
+#include "scheduler/clock.h"
+#include "scheduler/policy/policy.h"
+#include "scheduler/request.h"
+#include "scheduler/stats.h"
+
+namespace cellbatch {
+
+struct SchedulerOptions {
+  int max_tasks_in_flight = 0;     // per worker (MaxTasksToSubmit); 0: 1 on one CPU device, else 2
+  int max_requests = 1 << 17;      // submitted and not taken back; beyond: Submit answers none
+  int max_wait_tasks = 20;         // tasks of its lane a ready type may be passed over
+  int64_t row_budget_bytes = 1LL << 30;  // rows of one model in one memory
+  int32_t batch_limit = 512;       // largest max_batch, and the largest calibrated
+  int num_outboxes = 1;
+  absl::Duration spin = absl::Microseconds(50);  // before a loop parks; 0 on busy cores
+  bool threads = true;             // false: nobody calls Step() but the caller (tests, simulation)
+};
+
+// T(b) of one cell type, measured through the ordinary ring when its lane warmed.
+struct CalibrationPoint {
+  int32_t batch;
+  int64_t task_ns;
+};
+struct CellTypeCalibration {
+  CellTypeId type;
+  int32_t max_batch = 0;  // in force: configured, or the knee: smallest b with b/T(b) >= 0.9 of the best
+  std::vector<CalibrationPoint> points;
+};
+
+enum class News : uint8_t { kCancelled, kExpired };
+
+class Scheduler {
+ public:
+  static absl::StatusOr<std::unique_ptr<Scheduler>> Create(SchedulerOptions options,
+                                                           DeviceSet devices, const Clock& clock);
+  virtual ~Scheduler() = default;  // REQUIRES: every request taken back, or Stop() called
+
+  // Loads the model into every memory, warms every type at every calibrated batch size through the
+  // ordinary ring, then opens its lane. Seconds. `policy` null: Algorithm 1.
+  virtual absl::Status AddModel(std::shared_ptr<const Model> model,
+                                std::unique_ptr<const Policy> policy) = 0;
+  // Closes the lane, waits for its last request, unloads. NOT_FOUND if it is not there.
+  virtual absl::Status RemoveModel(ModelId model) = 0;
+  virtual std::vector<CellTypeCalibration> Calibration(ModelId model) const = 0;
+  // The most rows of each table one request may need (15/16 of the table): admission checks it, so
+  // that an admitted request can always finish alone.
+  virtual std::vector<int32_t> MaxRowsPerRequest(ModelId model) const = 0;
+
+  // Takes the request, or answers none (full, or the lane is not open) and it is still the caller's.
+  // Never waits, never allocates.
+  virtual std::optional<RequestId> Submit(std::unique_ptr<Request>& request) = 0;
+  // Never fails and may come late: the request leaves at the next task boundary, with
+  // status CANCELLED or DEADLINE_EXCEEDED, unless it is done before.
+  virtual void Notify(RequestId id, News news) = 0;
+
+  // Finished requests, oldest first; returns how many. Never waits.
+  virtual int Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> out) = 0;
+  // Parks until something is to be taken, WakeOutbox is called, or the time is over.
+  virtual void WaitForFinished(OutboxId outbox, absl::Duration at_most) = 0;
+  virtual void WakeOutbox(OutboxId outbox) = 0;
+
+  // Requests left are answered UNAVAILABLE; loops end. After it only Take is called.
+  virtual void Stop() = 0;
+
+  virtual const SchedulerStats& stats() const = 0;
+  // OK while every device is healthy; else the first failed device's status.
+  virtual absl::Status DeviceHealth() const = 0;
+  virtual bool any_device_left() const = 0;
+
+  // With options.threads == false: one step of each; true if any did work. Tests and simulation.
+  virtual bool StepManager() = 0;
+  virtual bool StepWorker(int device) = 0;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_SCHEDULER_H_

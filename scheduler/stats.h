@@ -1,0 +1,85 @@
+// Counters and histograms of the scheduler, recorded without locks: one shard per writing thread,
+// relaxed stores by its one writer, summed by whoever reads. About 2 ns an entry.
+//
+// A Histogram is log-linear: 16 sub-buckets per power of two (relative error <= 1/16 / 2), from 0 to
+// 2^42 (ns: 73 minutes). Read as a copy of counts; two copies subtract to a window.
+#ifndef CELLBATCH_SCHEDULER_STATS_H_
+#define CELLBATCH_SCHEDULER_STATS_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cells/ids.h"
+
+namespace cellbatch {
+
+inline constexpr int kSubBucketBits = 4;
+inline constexpr int kHistogramBuckets = (42 - kSubBucketBits + 1) << kSubBucketBits;
+
+// Bucket i counts values in [BucketLow(i), BucketLow(i + 1)).
+int BucketOf(int64_t value);
+int64_t BucketLow(int bucket);
+
+struct HistogramCounts {
+  std::array<uint64_t, kHistogramBuckets> buckets = {};
+  uint64_t count = 0;
+  int64_t sum = 0;
+  HistogramCounts& operator+=(const HistogramCounts& other);
+  HistogramCounts operator-(const HistogramCounts& earlier) const;
+  // Value at or below which `quantile` of the entries lie (upper edge of its bucket); 0 if empty.
+  int64_t Quantile(double quantile) const;
+};
+
+class Histogram {
+ public:
+  void Record(int64_t value);  // its one writer
+  HistogramCounts Read() const;  // any thread; counts may be one entry apart from each other
+
+ private:
+  std::array<std::atomic<uint64_t>, kHistogramBuckets> buckets_ = {};
+  std::atomic<uint64_t> count_ = 0;
+  std::atomic<int64_t> sum_ = 0;
+};
+
+// What the exporter reads, summed over shards.
+struct CellTypeStats {
+  std::string name;
+  uint64_t tasks = 0;
+  uint64_t cells = 0;          // nodes computed
+  uint64_t discarded = 0;      // computed past a stop or a cancel
+  int64_t ready = 0;           // gauge: nodes ready and not submitted
+  HistogramCounts batch_size;  // nodes per task
+  HistogramCounts task_ns;     // device time per task
+};
+
+struct LaneStats {
+  ModelId model;
+  int64_t waiting_requests = 0;  // gauge: submitted, not joined
+  int64_t waiting_cells = 0;
+  int64_t running_requests = 0;  // gauge: joined, not done
+  int64_t device_ns = 0;         // device time of its tasks
+  int64_t rows_used = 0, rows_total = 0;  // over its tables
+  std::vector<CellTypeStats> types;
+};
+
+struct DeviceStats {
+  std::string name;
+  uint64_t tasks = 0;
+  int64_t busy_ns = 0;
+  int64_t tasks_in_flight = 0;  // gauge
+  bool healthy = true;
+};
+
+class SchedulerStats {
+ public:
+  virtual ~SchedulerStats() = default;
+  virtual std::vector<LaneStats> Lanes() const = 0;      // any thread; allocates
+  virtual std::vector<DeviceStats> Devices() const = 0;  // any thread; allocates
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_STATS_H_
