@@ -33,12 +33,12 @@ inline constexpr int kMaxParameters = 64;
 
 enum class OpKind : uint8_t {
   // Leaves.
-  kInput,      // attr = {input id, index into that input's `reads`}
+  kInput,      // attr = {input id, index into that input's `reads`}; a shape given may fold it to a matrix
   kParameter,  // attr = {parameter id, -}
   kConstant,   // attr = {bits of the fp32 value, -}; `shape` filled with that value
   // Products and lookups.
-  kLookup,  // (table [V, E], index int32 [1]) -> [E]
-  kMatMul,  // (x [K], w [N, K]) -> [N], w row-major as PyTorch stores it
+  kLookup,  // (table [V, E], index int32 [1]) -> [E]; an index outside the table is clamped to it
+  kMatMul,  // (x [K], w [N, K]) -> [N], w row-major as PyTorch stores it; x [M, K] -> [M, N]
   // Element-wise; one operand may be [1], which is broadcast.
   kAdd, kSub, kMul, kDiv, kMax, kSigmoid, kTanh, kRelu, kExp, kLog,
   // Rearranging.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,6 +25,7 @@ struct TableSpec {
   std::string name;
   std::vector<Column> columns;
   int64_t row_bytes() const;  // sum over columns
+  ColumnId Find(std::string_view column) const;  // invalid: no such column
 };
 
 enum class WireType : uint8_t { kInt32, kInt64, kFp32, kBytes };

@@ -1,0 +1,430 @@
+#include "cells/cell_definition.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+// What one value may hold: far beyond any real cell, small enough that offsets in bytes fit int32.
+constexpr int64_t kMaxValueElements = int64_t{1} << 28;
+
+constexpr std::string_view kOpNames[] = {
+    "Input",  "Parameter", "Constant", "Lookup", "MatMul",  "Add",   "Sub", "Mul",
+    "Div",    "Max",       "Sigmoid",  "Tanh",   "Relu",    "Exp",   "Log", "Slice",
+    "Concat", "Transpose", "Sum",      "Mean",   "Softmax", "ArgMax"};
+
+int MinArguments(OpKind kind) {
+  switch (kind) {
+    case OpKind::kInput:
+    case OpKind::kParameter:
+    case OpKind::kConstant:
+      return 0;
+    case OpKind::kLookup:
+    case OpKind::kMatMul:
+    case OpKind::kAdd:
+    case OpKind::kSub:
+    case OpKind::kMul:
+    case OpKind::kDiv:
+    case OpKind::kMax:
+    case OpKind::kConcat:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+int MaxArguments(OpKind kind) { return kind == OpKind::kConcat ? 3 : MinArguments(kind); }
+
+bool IsElementwise(OpKind kind) { return kind >= OpKind::kAdd && kind <= OpKind::kLog; }
+
+// Infers shapes and types op by op; every error names the cell, the op and what disagrees.
+class Checker {
+ public:
+  Checker(std::string_view cell, std::vector<Op>& ops, const std::vector<Input>& inputs,
+          const std::vector<Parameter>& parameters)
+      : cell_(cell), ops_(ops), inputs_(inputs), parameters_(parameters) {}
+
+  absl::Status CheckInputs() const;
+  absl::Status CheckParameters() const;
+  absl::Status InferAll();
+  absl::Status CheckOutputs(const std::vector<Output>& outputs) const;
+
+ private:
+  template <typename... Args>
+  absl::Status Wrong(fmt::format_string<Args...> text, Args&&... args) const {
+    return absl::InvalidArgumentError(
+        fmt::format("cell \"{}\": {}", cell_, fmt::format(text, std::forward<Args>(args)...)));
+  }
+  template <typename... Args>
+  absl::Status WrongOp(fmt::format_string<Args...> text, Args&&... args) const {
+    return Wrong("op {} ({}): {}", at_, Name(ops_[at_].kind),
+                 fmt::format(text, std::forward<Args>(args)...));
+  }
+  absl::Status CheckColumn(const Input& input, size_t which) const;
+  absl::Status CheckArguments() const;
+  absl::Status Infer();
+  absl::Status InferLeaf();
+  absl::Status InferElementwise();
+  absl::Status InferMatMul();
+  absl::Status InferLookup();
+  absl::Status InferSlice();
+  absl::Status InferConcat();
+  absl::Status RequireFloat(int argument) const;
+
+  Op& op() { return ops_[at_]; }
+  const Op& arg(int i) const {
+    return ops_[static_cast<size_t>(ops_[at_].args[static_cast<size_t>(i)].value())];
+  }
+
+  std::string_view cell_;
+  std::vector<Op>& ops_;
+  const std::vector<Input>& inputs_;
+  const std::vector<Parameter>& parameters_;
+  size_t at_ = 0;  // the op looked at
+};
+
+absl::Status Checker::CheckColumn(const Input& input, size_t which) const {
+  const Column& column = input.reads[which];
+  if (column.name.empty()) return Wrong("input \"{}\": column {} has no name", input.name, which);
+  if (column.width < 1 || column.width > kMaxValueElements) {
+    return Wrong("input \"{}\": column \"{}\" has {} elements, allowed are 1 to {}", input.name,
+                 column.name, column.width, kMaxValueElements);
+  }
+  for (size_t i = 0; i < which; ++i) {
+    if (input.reads[i].name == column.name) {
+      return Wrong("input \"{}\" reads column \"{}\" twice", input.name, column.name);
+    }
+  }
+  if (input.arity == Arity::kSum && column.type != ElementType::kFp32) {
+    return Wrong("input \"{}\": only FP32 columns can be summed, \"{}\" is {}", input.name,
+                 column.name, cellbatch::Name(column.type));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checker::CheckInputs() const {
+  if (inputs_.size() > kMaxInputs) {
+    return Wrong("{} inputs, the most is {}", inputs_.size(), kMaxInputs);
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Input& input = inputs_[i];
+    if (input.name.empty()) return Wrong("input {} has no name", i);
+    for (size_t j = 0; j < i; ++j) {
+      if (inputs_[j].name == input.name) return Wrong("two inputs are named \"{}\"", input.name);
+    }
+    if (input.reads.empty()) return Wrong("input \"{}\" reads no column", input.name);
+    if (input.reads.size() > kMaxColumns) {
+      return Wrong("input \"{}\" reads {} columns, the most is {}", input.name, input.reads.size(),
+                   kMaxColumns);
+    }
+    for (size_t c = 0; c < input.reads.size(); ++c) {
+      if (absl::Status s = CheckColumn(input, c); !s.ok()) return s;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checker::CheckParameters() const {
+  if (parameters_.size() > kMaxParameters) {
+    return Wrong("{} parameters, the most is {}", parameters_.size(), kMaxParameters);
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    if (p.name.empty()) return Wrong("parameter {} has no name", i);
+    for (size_t j = 0; j < i; ++j) {
+      if (parameters_[j].name == p.name) return Wrong("two parameters are named \"{}\"", p.name);
+    }
+    if (p.shape.rows < 1 || p.shape.cols < 1) {
+      return Wrong("parameter \"{}\" has shape {}", p.name, p.shape.ToString());
+    }
+    if (p.type != ElementType::kFp32) {
+      return Wrong("parameter \"{}\" is {}, parameters are FP32", p.name, cellbatch::Name(p.type));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checker::CheckArguments() const {
+  const Op& op = ops_[at_];
+  int given = 0;
+  while (given < 3 && op.args[static_cast<size_t>(given)].valid()) ++given;
+  for (int i = given; i < 3; ++i) {
+    if (op.args[static_cast<size_t>(i)].valid()) {
+      return WrongOp("argument {} is given, argument {} is not", i, given);
+    }
+  }
+  const int least = MinArguments(op.kind), most = MaxArguments(op.kind);
+  if (given < least || given > most) {
+    return WrongOp("{} arguments, it takes {}", given,
+                   least == most ? fmt::format("{}", least) : fmt::format("{} or {}", least, most));
+  }
+  for (int i = 0; i < given; ++i) {
+    const int32_t v = op.args[static_cast<size_t>(i)].value();
+    if (static_cast<size_t>(v) >= at_) {
+      return WrongOp("argument {} is value {}, only values before {} exist", i, v, at_);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checker::RequireFloat(int argument) const {
+  if (arg(argument).type != ElementType::kInt32) return absl::OkStatus();
+  return WrongOp("argument {} is INT32, it computes on FP32", argument);
+}
+
+absl::Status Checker::InferLeaf() {
+  Op& o = op();
+  const int32_t which = o.attr[0];
+  if (o.kind == OpKind::kConstant) {
+    o.type = ElementType::kFp32;
+    if (o.shape.rows >= 1 && o.shape.cols >= 1) return absl::OkStatus();
+    return WrongOp("shape {}", o.shape.ToString());
+  }
+  Shape natural;
+  if (o.kind == OpKind::kParameter) {
+    if (which < 0 || static_cast<size_t>(which) >= parameters_.size()) {
+      return WrongOp("parameter {} of {}", which, parameters_.size());
+    }
+    natural = parameters_[static_cast<size_t>(which)].shape;
+    o.type = parameters_[static_cast<size_t>(which)].type;
+  } else {
+    if (which < 0 || static_cast<size_t>(which) >= inputs_.size()) {
+      return WrongOp("input {} of {}", which, inputs_.size());
+    }
+    const Input& input = inputs_[static_cast<size_t>(which)];
+    if (o.attr[1] < 0 || static_cast<size_t>(o.attr[1]) >= input.reads.size()) {
+      return WrongOp("column {} of input \"{}\", which reads {}", o.attr[1], input.name,
+                     input.reads.size());
+    }
+    natural = Shape::Vector(input.reads[static_cast<size_t>(o.attr[1])].width);
+    o.type = input.reads[static_cast<size_t>(o.attr[1])].type;
+  }
+  if (o.shape == Shape{}) o.shape = natural;  // not given: as it is
+  const bool reshaped = o.kind == OpKind::kInput && o.shape.rows >= 1 && o.shape.cols >= 1 &&
+                        o.shape.size() == natural.size();
+  if (o.shape == natural || reshaped) return absl::OkStatus();
+  return WrongOp("shape {} is given, {} is there", o.shape.ToString(), natural.ToString());
+}
+
+absl::Status Checker::InferElementwise() {
+  Op& o = op();
+  o.shape = arg(0).shape;
+  o.type = ElementType::kFp32;
+  if (absl::Status s = RequireFloat(0); !s.ok()) return s;
+  if (MinArguments(o.kind) == 1) return absl::OkStatus();
+  if (absl::Status s = RequireFloat(1); !s.ok()) return s;
+  const Shape a = arg(0).shape, b = arg(1).shape, one;
+  if (a == one) o.shape = b;
+  if (a == b || a == one || b == one) return absl::OkStatus();
+  return WrongOp("operands {} and {} differ and neither is [1]", a.ToString(), b.ToString());
+}
+
+absl::Status Checker::InferMatMul() {
+  const Shape x = arg(0).shape, w = arg(1).shape;
+  if (absl::Status s = RequireFloat(0); !s.ok()) return s;
+  if (absl::Status s = RequireFloat(1); !s.ok()) return s;
+  if (x.cols != w.cols) {
+    return WrongOp("x is {}, w is {}: last dimensions {} and {}", x.ToString(), w.ToString(),
+                   x.cols, w.cols);
+  }
+  op().shape = Shape::Matrix(x.rows, w.rows);
+  op().type = ElementType::kFp32;
+  return absl::OkStatus();
+}
+
+absl::Status Checker::InferLookup() {
+  if (absl::Status s = RequireFloat(0); !s.ok()) return s;
+  if (arg(1).type != ElementType::kInt32 || arg(1).shape != Shape{}) {
+    return WrongOp("the index is {} {}, it must be INT32 [1]", cellbatch::Name(arg(1).type),
+                   arg(1).shape.ToString());
+  }
+  op().shape = Shape::Vector(arg(0).shape.cols);
+  op().type = ElementType::kFp32;
+  return absl::OkStatus();
+}
+
+absl::Status Checker::InferSlice() {
+  Op& o = op();
+  const Shape from = arg(0).shape;
+  if (o.attr[0] < 0 || o.attr[0] >= o.attr[1] || o.attr[1] > from.cols) {
+    return WrongOp("elements {} to {} of {}", o.attr[0], o.attr[1], from.ToString());
+  }
+  o.shape = {from.rows, o.attr[1] - o.attr[0]};
+  o.type = arg(0).type;
+  return absl::OkStatus();
+}
+
+absl::Status Checker::InferConcat() {
+  Op& o = op();
+  int64_t cols = 0;
+  for (int i = 0; i < 3 && o.args[static_cast<size_t>(i)].valid(); ++i) {
+    if (!arg(i).shape.is_vector()) {
+      return WrongOp("argument {} is {}, it joins vectors", i, arg(i).shape.ToString());
+    }
+    if (arg(i).type != arg(0).type) {
+      return WrongOp("argument {} is {}, argument 0 is {}", i, cellbatch::Name(arg(i).type),
+                     cellbatch::Name(arg(0).type));
+    }
+    cols += arg(i).shape.cols;
+  }
+  if (cols > kMaxValueElements)
+    return WrongOp("{} elements, the most is {}", cols, kMaxValueElements);
+  o.shape = Shape::Vector(static_cast<int32_t>(cols));
+  o.type = arg(0).type;
+  return absl::OkStatus();
+}
+
+absl::Status Checker::Infer() {
+  Op& o = op();
+  if (o.kind < OpKind::kInput || o.kind > OpKind::kArgMax) {
+    return Wrong("op {}: kind {} does not exist", at_, static_cast<int>(o.kind));
+  }
+  if (absl::Status s = CheckArguments(); !s.ok()) return s;
+  if (MinArguments(o.kind) == 0) return InferLeaf();
+  if (IsElementwise(o.kind)) return InferElementwise();
+  switch (o.kind) {
+    case OpKind::kMatMul:
+      return InferMatMul();
+    case OpKind::kLookup:
+      return InferLookup();
+    case OpKind::kSlice:
+      return InferSlice();
+    case OpKind::kConcat:
+      return InferConcat();
+    case OpKind::kTranspose:
+      o.shape = {arg(0).shape.cols, arg(0).shape.rows};
+      o.type = arg(0).type;
+      return absl::OkStatus();
+    default:  // reductions
+      break;
+  }
+  o.type = o.kind == OpKind::kArgMax ? ElementType::kInt32 : ElementType::kFp32;
+  o.shape = o.kind == OpKind::kSoftmax ? arg(0).shape : Shape{};
+  return RequireFloat(0);
+}
+
+absl::Status Checker::InferAll() {
+  if (ops_.empty()) return Wrong("no operators");
+  if (ops_.size() > kMaxOps) return Wrong("{} operators, the most is {}", ops_.size(), kMaxOps);
+  for (at_ = 0; at_ < ops_.size(); ++at_) {
+    if (absl::Status s = Infer(); !s.ok()) return s;
+    const Op& o = ops_[at_];
+    if (o.kind != OpKind::kParameter && o.shape.size() > kMaxValueElements) {
+      return WrongOp("its value {} has {} elements, the most is {}", o.shape.ToString(),
+                     o.shape.size(), kMaxValueElements);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checker::CheckOutputs(const std::vector<Output>& outputs) const {
+  if (outputs.empty()) return Wrong("no outputs");
+  if (outputs.size() > kMaxColumns) {
+    return Wrong("{} outputs, the most is {}", outputs.size(), kMaxColumns);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Output& output = outputs[i];
+    if (output.column.empty()) return Wrong("output {} has no name", i);
+    for (size_t j = 0; j < i; ++j) {
+      if (outputs[j].column == output.column) {
+        return Wrong("two outputs are named \"{}\"", output.column);
+      }
+    }
+    const int32_t v = output.value.value();
+    if (v < 0 || static_cast<size_t>(v) >= ops_.size()) {
+      return Wrong("output \"{}\" is value {}, there are {}", output.column, v, ops_.size());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCarry(std::string_view cell, const std::vector<Input>& inputs,
+                        const std::vector<Column>& columns, InputId carry) {
+  const auto wrong = [&](std::string text) {
+    return absl::InvalidArgumentError(fmt::format("cell \"{}\": {}", cell, text));
+  };
+  if (!carry.valid() || static_cast<size_t>(carry.value()) >= inputs.size()) {
+    return wrong(fmt::format("carry is input {}, there are {}", carry.value(), inputs.size()));
+  }
+  const Input& input = inputs[static_cast<size_t>(carry.value())];
+  if (input.arity != Arity::kOne) {
+    return wrong(fmt::format("carry \"{}\" is a sum, a chain carries one node's row", input.name));
+  }
+  for (const Column& read : input.reads) {
+    const auto left = std::find_if(columns.begin(), columns.end(),
+                                   [&](const Column& c) { return c.name == read.name; });
+    if (left == columns.end()) {
+      return wrong(fmt::format("carry \"{}\" reads column \"{}\", which the cell does not leave",
+                               input.name, read.name));
+    }
+    if (*left != read) {
+      return wrong(fmt::format(
+          "carry \"{}\" reads column \"{}\" as {} [{}], the cell leaves {} [{}]", input.name,
+          read.name, Name(read.type), read.width, Name(left->type), left->width));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int64_t Flops(const std::vector<Op>& ops) {
+  int64_t flops = 0;
+  for (const Op& op : ops) {
+    if (op.kind == OpKind::kMatMul) {
+      flops += 2 * op.shape.size() * ops[static_cast<size_t>(op.args[0].value())].shape.cols;
+    } else if (IsElementwise(op.kind)) {
+      flops += op.shape.size();
+    } else if (op.kind >= OpKind::kSum) {
+      flops += ops[static_cast<size_t>(op.args[0].value())].shape.size();
+    }
+  }
+  return flops;
+}
+
+}  // namespace
+
+const char* Name(OpKind kind) {
+  const auto i = static_cast<size_t>(kind);
+  return i < std::size(kOpNames) ? kOpNames[i].data() : "?";
+}
+
+absl::StatusOr<CellDefinition> CellDefinition::Create(std::string name, std::vector<Op> ops,
+                                                      std::vector<Input> inputs,
+                                                      std::vector<Parameter> parameters,
+                                                      std::vector<Output> outputs,
+                                                      std::optional<InputId> carry) {
+  if (name.empty()) return absl::InvalidArgumentError("a cell has no name");
+  Checker checker(name, ops, inputs, parameters);
+  if (absl::Status s = checker.CheckInputs(); !s.ok()) return s;
+  if (absl::Status s = checker.CheckParameters(); !s.ok()) return s;
+  if (absl::Status s = checker.InferAll(); !s.ok()) return s;
+  if (absl::Status s = checker.CheckOutputs(outputs); !s.ok()) return s;
+  CellDefinition d;
+  for (const Output& output : outputs) {
+    const Op& made = ops[static_cast<size_t>(output.value.value())];
+    d.columns_.push_back({output.column, made.type, static_cast<int32_t>(made.shape.size())});
+    if (made.shape.size() > kMaxValueElements) {
+      return absl::InvalidArgumentError(
+          fmt::format("cell \"{}\": output \"{}\" has {} elements, the most is {}", name,
+                      output.column, made.shape.size(), kMaxValueElements));
+    }
+  }
+  if (carry.has_value()) {
+    if (absl::Status s = CheckCarry(name, inputs, d.columns_, *carry); !s.ok()) return s;
+  }
+  d.flops_ = Flops(ops);
+  d.name_ = std::move(name);
+  d.ops_ = std::move(ops);
+  d.inputs_ = std::move(inputs);
+  d.parameters_ = std::move(parameters);
+  d.outputs_ = std::move(outputs);
+  d.carry_ = carry;
+  return d;
+}
+
+}  // namespace cellbatch

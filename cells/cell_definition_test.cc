@@ -1,0 +1,276 @@
+#include "cells/cell_definition.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace cellbatch {
+namespace {
+
+// A cell under construction; each method returns the value it makes.
+struct Draft {
+  std::vector<Op> ops;
+  std::vector<Input> inputs;
+  std::vector<Parameter> parameters;
+  std::vector<Output> outputs;
+  std::optional<InputId> carry;
+
+  ValueId Add(OpKind kind, std::array<ValueId, 3> args = {}, std::array<int32_t, 2> attr = {},
+              Shape shape = {}) {
+    ops.push_back({.kind = kind, .args = args, .attr = attr, .shape = shape});
+    return ValueId(static_cast<int64_t>(ops.size()) - 1);
+  }
+  ValueId Read(std::string name, int32_t width, ElementType type = ElementType::kFp32,
+               Arity arity = Arity::kOne) {
+    inputs.push_back({name, {{name, type, width}}, arity});
+    return Add(OpKind::kInput, {}, {static_cast<int32_t>(inputs.size()) - 1, 0});
+  }
+  ValueId Weight(std::string name, Shape shape) {
+    parameters.push_back({name, shape});
+    return Add(OpKind::kParameter, {}, {static_cast<int32_t>(parameters.size()) - 1, 0});
+  }
+  absl::StatusOr<CellDefinition> Create() const {
+    return CellDefinition::Create("c", ops, inputs, parameters, outputs, carry);
+  }
+  std::string Error() const {
+    const absl::StatusOr<CellDefinition> made = Create();
+    if (made.ok()) return "";
+    EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(made.status().message());
+  }
+};
+
+Draft Elman(int32_t d, int32_t h) {
+  Draft c;
+  const ValueId x = c.Read("x", d), before = c.Read("h", h);
+  const ValueId w = c.Weight("W", Shape::Matrix(h, d)), u = c.Weight("U", Shape::Matrix(h, h));
+  const ValueId from_x = c.Add(OpKind::kMatMul, {x, w}),
+                from_h = c.Add(OpKind::kMatMul, {before, u});
+  const ValueId sum = c.Add(OpKind::kAdd, {from_x, from_h});
+  c.outputs = {{"h", c.Add(OpKind::kTanh, {sum})}};
+  c.carry = InputId(1);
+  return c;
+}
+
+TEST(CellDefinitionTest, AnElmanCellHasItsShapesColumnsAndFlops) {
+  const absl::StatusOr<CellDefinition> made = Elman(3, 5).Create();
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->op(ValueId(4)).shape, Shape::Vector(5));
+  EXPECT_EQ(made->op(ValueId(0)).shape, Shape::Vector(3));
+  ASSERT_EQ(made->columns().size(), 1u);
+  EXPECT_EQ(made->columns()[0], (Column{"h", ElementType::kFp32, 5}));
+  EXPECT_EQ(made->flops(), 2 * 3 * 5 + 2 * 5 * 5 + 5 + 5);
+  EXPECT_EQ(made->carry(), InputId(1));
+}
+
+TEST(CellDefinitionTest, EveryKindInfersItsShapeAndType) {
+  Draft c;
+  const ValueId x = c.Read("x", 6), t = c.Read("t", 1, ElementType::kInt32);
+  const ValueId table = c.Weight("E", Shape::Matrix(10, 4));
+  const ValueId two = c.Add(OpKind::kConstant, {}, {0x40000000, 0}, Shape{});
+  const ValueId row = c.Add(OpKind::kLookup, {table, t});
+  const ValueId scaled = c.Add(OpKind::kMul, {two, row});
+  const ValueId slice = c.Add(OpKind::kSlice, {x}, {2, 5});
+  const ValueId joined = c.Add(OpKind::kConcat, {scaled, slice, x});
+  const ValueId turned = c.Add(OpKind::kTranspose, {table});
+  const ValueId soft = c.Add(OpKind::kSoftmax, {joined});
+  const ValueId best = c.Add(OpKind::kArgMax, {soft});
+  const ValueId mean = c.Add(OpKind::kMean, {joined});
+  const ValueId several = c.Add(OpKind::kMatMul, {turned, turned});
+  c.outputs = {{"p", soft}, {"word", best}, {"mean", mean}, {"gram", several}};
+  const absl::StatusOr<CellDefinition> made = c.Create();
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->op(row).shape, Shape::Vector(4));
+  EXPECT_EQ(made->op(scaled).shape, Shape::Vector(4));
+  EXPECT_EQ(made->op(joined).shape, Shape::Vector(13));
+  EXPECT_EQ(made->op(turned).shape, Shape::Matrix(4, 10));
+  EXPECT_EQ(made->op(best).type, ElementType::kInt32);
+  EXPECT_EQ(made->op(several).shape, Shape::Matrix(4, 4));
+  EXPECT_EQ(made->columns()[1], (Column{"word", ElementType::kInt32, 1}));
+  EXPECT_EQ(made->columns()[3].width, 16);
+}
+
+TEST(CellDefinitionTest, AnInputMayBeFoldedToAMatrix) {
+  Draft c;
+  c.Read("m", 12);
+  c.ops[0].shape = Shape::Matrix(3, 4);
+  c.outputs = {{"m", ValueId(0)}};
+  EXPECT_EQ(c.Error(), "");
+  c.ops[0].shape = Shape::Matrix(3, 5);
+  EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Input): shape [3, 5] is given, [12] is there");
+}
+
+TEST(CellDefinitionTest, DisagreeingProductsNameBothShapes) {
+  Draft c = Elman(3, 5);
+  c.parameters[0].shape = Shape::Matrix(5, 4);
+  EXPECT_EQ(c.Error(), "cell \"c\": op 4 (MatMul): x is [3], w is [5, 4]: last dimensions 3 and 4");
+}
+
+TEST(CellDefinitionTest, DisagreeingOperandsNameBothShapes) {
+  Draft c = Elman(3, 5);
+  c.parameters[0].shape = Shape::Matrix(6, 3);
+  EXPECT_EQ(c.Error(), "cell \"c\": op 6 (Add): operands [6] and [5] differ and neither is [1]");
+}
+
+TEST(CellDefinitionTest, ValuesAreMadeBeforeTheyAreRead) {
+  Draft c = Elman(3, 5);
+  c.ops[4].args[0] = ValueId(4);
+  EXPECT_EQ(c.Error(),
+            "cell \"c\": op 4 (MatMul): argument 0 is value 4, only values before 4 exist");
+}
+
+TEST(CellDefinitionTest, EveryOperatorTakesItsArguments) {
+  Draft c = Elman(3, 5);
+  c.ops[4].args[1] = ValueId();
+  EXPECT_EQ(c.Error(), "cell \"c\": op 4 (MatMul): 1 arguments, it takes 2");
+  c.ops[4].args = {ValueId(), ValueId(1), ValueId()};
+  EXPECT_EQ(c.Error(), "cell \"c\": op 4 (MatMul): argument 1 is given, argument 0 is not");
+  c = Elman(3, 5);
+  c.ops[7].args[1] = ValueId(1);
+  EXPECT_EQ(c.Error(), "cell \"c\": op 7 (Tanh): 2 arguments, it takes 1");
+  c.ops[7] = {.kind = OpKind::kConcat, .args = {ValueId(1)}};
+  EXPECT_EQ(c.Error(), "cell \"c\": op 7 (Concat): 1 arguments, it takes 2 or 3");
+}
+
+TEST(CellDefinitionTest, LeavesNameWhatExists) {
+  Draft c = Elman(3, 5);
+  c.ops[2].attr[0] = 2;
+  EXPECT_EQ(c.Error(), "cell \"c\": op 2 (Parameter): parameter 2 of 2");
+  c = Elman(3, 5);
+  c.ops[0].attr[0] = -1;
+  EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Input): input -1 of 2");
+  c = Elman(3, 5);
+  c.ops[0].attr[1] = 1;
+  EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Input): column 1 of input \"x\", which reads 1");
+  c = Elman(3, 5);
+  c.ops[0].shape = Shape::Vector(4);
+  EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Input): shape [4] is given, [3] is there");
+  c.ops[0] = {.kind = OpKind::kConstant, .shape = {0, 4}};
+  EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Constant): shape [0, 4]");
+}
+
+TEST(CellDefinitionTest, SlicesStayInside) {
+  Draft c = Elman(3, 5);
+  for (const auto& [begin, end] : {std::pair{-1, 2}, {2, 2}, {3, 6}}) {
+    c.ops[7] = {.kind = OpKind::kSlice, .args = {ValueId(6)}, .attr = {begin, end}};
+    EXPECT_EQ(c.Error(), "cell \"c\": op 7 (Slice): elements " + std::to_string(begin) + " to " +
+                             std::to_string(end) + " of [5]");
+  }
+}
+
+TEST(CellDefinitionTest, IntegersAreLookedUpNotComputedOn) {
+  Draft c;
+  const ValueId t = c.Read("t", 1, ElementType::kInt32), x = c.Read("x", 1);
+  const ValueId table = c.Weight("E", Shape::Matrix(10, 4));
+  c.outputs = {{"y", x}};
+  Draft lookup = c;
+  lookup.Add(OpKind::kLookup, {table, x});
+  EXPECT_EQ(lookup.Error(),
+            "cell \"c\": op 3 (Lookup): the index is FP32 [1], it must be INT32 [1]");
+  Draft add = c;
+  add.Add(OpKind::kAdd, {x, t});
+  EXPECT_EQ(add.Error(), "cell \"c\": op 3 (Add): argument 1 is INT32, it computes on FP32");
+  Draft concat = c;
+  concat.Add(OpKind::kConcat, {x, t});
+  EXPECT_EQ(concat.Error(), "cell \"c\": op 3 (Concat): argument 1 is INT32, argument 0 is FP32");
+  Draft matrices = c;
+  matrices.Add(OpKind::kConcat, {x, table});
+  EXPECT_EQ(matrices.Error(), "cell \"c\": op 3 (Concat): argument 1 is [10, 4], it joins vectors");
+}
+
+TEST(CellDefinitionTest, InputsAreNamedOnceAndReadSomething) {
+  Draft c = Elman(3, 5);
+  c.inputs[0].name = "h";
+  EXPECT_EQ(c.Error(), "cell \"c\": two inputs are named \"h\"");
+  c.inputs[0].name = "";
+  EXPECT_EQ(c.Error(), "cell \"c\": input 0 has no name");
+  c = Elman(3, 5);
+  c.inputs[0].reads.clear();
+  EXPECT_EQ(c.Error(), "cell \"c\": input \"x\" reads no column");
+  c = Elman(3, 5);
+  c.inputs[0].reads[0].width = 0;
+  EXPECT_NE(c.Error().find("input \"x\": column \"x\" has 0 elements"), std::string::npos);
+  c.inputs[0].reads = {{"x", ElementType::kFp32, 1}, {"x", ElementType::kFp32, 1}};
+  EXPECT_EQ(c.Error(), "cell \"c\": input \"x\" reads column \"x\" twice");
+  c.inputs.resize(kMaxInputs + 1);
+  EXPECT_EQ(c.Error(), "cell \"c\": 9 inputs, the most is 8");
+}
+
+TEST(CellDefinitionTest, OnlyFloatColumnsAreSummed) {
+  Draft c;
+  c.Read("t", 1, ElementType::kInt32, Arity::kSum);
+  c.outputs = {{"t", ValueId(0)}};
+  EXPECT_EQ(c.Error(), "cell \"c\": input \"t\": only FP32 columns can be summed, \"t\" is INT32");
+}
+
+TEST(CellDefinitionTest, ParametersAreNamedOnceAndFp32) {
+  Draft c = Elman(3, 5);
+  c.parameters[1].name = "W";
+  EXPECT_EQ(c.Error(), "cell \"c\": two parameters are named \"W\"");
+  c.parameters[1].name = "";
+  EXPECT_EQ(c.Error(), "cell \"c\": parameter 1 has no name");
+  c = Elman(3, 5);
+  c.parameters[0].shape.rows = 0;
+  EXPECT_EQ(c.Error(), "cell \"c\": parameter \"W\" has shape [0, 3]");
+  c = Elman(3, 5);
+  c.parameters[0].type = ElementType::kInt32;
+  EXPECT_EQ(c.Error(), "cell \"c\": parameter \"W\" is INT32, parameters are FP32");
+  c.parameters.resize(kMaxParameters + 1);
+  EXPECT_EQ(c.Error(), "cell \"c\": 65 parameters, the most is 64");
+}
+
+TEST(CellDefinitionTest, OutputsNameValuesThatExist) {
+  Draft c = Elman(3, 5);
+  c.outputs[0].value = ValueId(8);
+  EXPECT_EQ(c.Error(), "cell \"c\": output \"h\" is value 8, there are 8");
+  c.outputs = {{"h", ValueId(7)}, {"h", ValueId(6)}};
+  EXPECT_EQ(c.Error(), "cell \"c\": two outputs are named \"h\"");
+  c.outputs = {{"", ValueId(7)}};
+  EXPECT_EQ(c.Error(), "cell \"c\": output 0 has no name");
+  c.outputs.clear();
+  EXPECT_EQ(c.Error(), "cell \"c\": no outputs");
+  c.outputs.resize(kMaxColumns + 1);
+  EXPECT_EQ(c.Error(), "cell \"c\": 17 outputs, the most is 16");
+}
+
+TEST(CellDefinitionTest, TheCarryReadsWhatTheCellLeaves) {
+  Draft c = Elman(3, 5);
+  c.carry = InputId(2);
+  EXPECT_EQ(c.Error(), "cell \"c\": carry is input 2, there are 2");
+  c.carry = InputId(0);
+  EXPECT_EQ(c.Error(), "cell \"c\": carry \"x\" reads column \"x\", which the cell does not leave");
+  c = Elman(3, 5);
+  c.outputs[0].value = ValueId(0);
+  EXPECT_EQ(c.Error(),
+            "cell \"c\": carry \"h\" reads column \"h\" as FP32 [5], the cell leaves FP32 [3]");
+  c = Elman(3, 5);
+  c.inputs[1].arity = Arity::kSum;
+  EXPECT_EQ(c.Error(), "cell \"c\": carry \"h\" is a sum, a chain carries one node's row");
+}
+
+TEST(CellDefinitionTest, SizesHaveLimits) {
+  Draft c = Elman(3, 5);
+  c.ops.resize(kMaxOps + 1);
+  EXPECT_EQ(c.Error(), "cell \"c\": 513 operators, the most is 512");
+  c.ops.clear();
+  EXPECT_EQ(c.Error(), "cell \"c\": no operators");
+  c = Elman(3, 5);
+  c.ops.push_back({.kind = static_cast<OpKind>(99)});
+  EXPECT_EQ(c.Error(), "cell \"c\": op 8: kind 99 does not exist");
+  Draft wide;
+  const ValueId x = wide.Read("x", 1 << 28);
+  wide.Add(OpKind::kConcat, {x, x});
+  wide.outputs = {{"x", x}};
+  EXPECT_EQ(wide.Error(), "cell \"c\": op 1 (Concat): 536870912 elements, the most is 268435456");
+  EXPECT_EQ(CellDefinition::Create("", {}, {}, {}, {}, {}).status().message(),
+            "a cell has no name");
+}
+
+TEST(CellDefinitionTest, KindsHaveNames) {
+  EXPECT_STREQ(Name(OpKind::kInput), "Input");
+  EXPECT_STREQ(Name(OpKind::kLog), "Log");
+  EXPECT_STREQ(Name(OpKind::kArgMax), "ArgMax");
+}
+
+}  // namespace
+}  // namespace cellbatch
