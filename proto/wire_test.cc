@@ -26,7 +26,7 @@ struct Expected {
 };
 
 // Names and numbers only: whatever else a message has is unexpected.
-const std::vector<Expected>& ServiceMessages() {
+const std::vector<Expected>& InferenceMessages() {
   static const auto* const kMessages = new std::vector<Expected>{
       {"ServerLiveResponse", {{"live", 1}}},
       {"ServerReadyResponse", {{"ready", 1}}},
@@ -78,6 +78,12 @@ const std::vector<Expected>& ServiceMessages() {
       {"ModelInferResponse.InferOutputTensor",
        {{"name", 1}, {"datatype", 2}, {"shape", 3}, {"parameters", 4}, {"contents", 5}}},
       {"ModelStreamInferResponse", {{"error_message", 1}, {"infer_response", 2}}},
+  };
+  return *kMessages;
+}
+
+const std::vector<Expected>& ManagementMessages() {
+  static const auto* const kMessages = new std::vector<Expected>{
       {"ModelConfigRequest", {{"name", 1}, {"version", 2}}},
       {"ModelConfigResponse", {{"config", 1}}},
       {"ModelStatisticsRequest", {{"name", 1}, {"version", 2}}},
@@ -208,7 +214,8 @@ void ExpectNumbers(const std::vector<Expected>& messages) {
 
 TEST(WireTest, EveryFieldOfTheServiceHasItsPublishedNumber) {
   inference::ModelInferRequest linked_in;
-  ExpectNumbers(ServiceMessages());
+  ExpectNumbers(InferenceMessages());
+  ExpectNumbers(ManagementMessages());
 }
 
 TEST(WireTest, EveryFieldOfTheModelConfigurationHasItsPublishedNumber) {

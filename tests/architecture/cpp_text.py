@@ -1,0 +1,165 @@
+"""What the checker knows of C++: enough to look past comments and strings, and to tell where functions end.
+
+No parser: braces are matched over blanked text, and the statement before an opening brace says what it opens.
+"""
+
+import collections
+import re
+
+Function = collections.namedtuple("Function", "name line num_lines")
+
+_LEXEME = re.compile(
+    r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
+      | (?P<raw>\b(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
+      | (?P<string>"(?:\\.|[^"\\\n])*")
+      | (?P<number>\b[0-9](?:[\w.]|'(?=\w)|(?<=[eEpP])[+-])*)
+      | (?P<char>'(?:\\.|[^'\\\n])+')
+      | (?P<word>[A-Za-z_]\w*)""", re.VERBOSE | re.DOTALL)
+
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+_TOKEN = re.compile(r"[A-Za-z_]\w*|[0-9][\w.]*|\S")
+_ACCESS = ("public", "private", "protected")
+_TYPES = ("class", "struct", "union", "enum")
+
+
+def _blank(text):
+    return re.sub(r"[^\n]", " ", text)
+
+
+def without_comments(text):
+    """The text with comments blanked, line numbers unchanged; strings stay."""
+    return _LEXEME.sub(lambda m: _blank(m.group()) if m.lastgroup == "comment" else m.group(), text)
+
+
+def code_only(text):
+    """The text with comments and the insides of literals blanked, line numbers unchanged."""
+    def replace(match):
+        whole = match.group()
+        if match.group("comment"):
+            return _blank(whole)
+        if match.group("raw") or match.group("string") or match.group("char"):
+            return whole[0] + _blank(whole[1:-1]) + whole[-1]
+        return whole
+    return _LEXEME.sub(replace, text)
+
+
+def directives(text):
+    """(line, text) of each preprocessor directive, comments gone, continuations joined."""
+    clean = without_comments(text)
+    for match in _DIRECTIVE.finditer(clean):
+        joined = " ".join(match.group().replace("\\\n", " ").split())
+        yield clean.count("\n", 0, match.start()) + 1, re.sub(r"^#\s*", "#", joined)
+
+
+def includes(text):
+    """(line, path, quoted) of each #include."""
+    for line, directive in directives(text):
+        match = re.match(r'#include\s*(?:"([^"]+)"|<([^>]+)>)', directive)
+        if match:
+            yield line, match.group(1) or match.group(2), match.group(1) is not None
+
+
+def functions(text):
+    """Every function that stands outside another, its signature counted; local lambdas count with their function."""
+    code = _DIRECTIVE.sub(lambda m: _blank(m.group()), code_only(text))
+    line_of = _line_counter(code)
+    tokens = [(m.group(), line_of(m.start())) for m in _TOKEN.finditer(code)]
+    found = []
+    stack = []      # of (kind, statement that opened it)
+    statement = []  # (token, line) since the last boundary of the enclosing namespace or class
+    for i, (token, line) in enumerate(tokens):
+        outside = all(kind in ("namespace", "type") for kind, _ in stack)
+        if token in "([{":
+            kind = "inside"
+            if token == "{" and outside:
+                kind = _opened_by([word for word, _ in statement])
+            stack.append((kind, statement))
+            if kind in ("namespace", "type", "function"):
+                statement = []
+                continue
+        elif token in ")]}" and stack:
+            kind, opener = stack.pop()
+            following = tokens[i + 1][0] if i + 1 < len(tokens) else ""
+            if kind == "function" and following in (",", "{") and _has_initialisers(opener):
+                statement = opener + [("}", line)]  # a member's braces; the body is yet to come
+                continue
+            if kind == "function":
+                found.append(_measure(opener, line))
+            if kind in ("namespace", "type", "function"):
+                statement = []
+                continue
+            outside = all(kind in ("namespace", "type") for kind, _ in stack)
+            if outside:
+                statement.append((token, line))
+                continue
+        elif token == ";" and outside:
+            statement = []
+            continue
+        elif token == ":" and outside and statement and statement[-1][0] in _ACCESS:
+            statement.pop()
+            continue
+        if not any(kind == "function" for kind, _ in stack):
+            statement.append((token, line))
+    return found
+
+
+def _line_counter(code):
+    starts = [0] + [m.end() for m in re.finditer("\n", code)]
+    position = {"line": 0}
+
+    def line_of(offset):
+        while position["line"] + 1 < len(starts) and starts[position["line"] + 1] <= offset:
+            position["line"] += 1
+        return position["line"] + 1
+    return line_of
+
+
+def _has_initialisers(statement):
+    words = [word for word, _ in statement]
+    return any(words[i] == ":" and words[i - 1] != ":" and words[i + 1] != ":"
+               for i in range(1, len(words) - 1))
+
+
+def _without_prefixes(words):
+    """Drops leading template parameter lists, attributes and specifiers."""
+    while words:
+        if words[0] == "template" and len(words) > 1:
+            depth = 0
+            for i, word in enumerate(words[1:], 1):
+                depth += (word == "<") - (word == ">")
+                if depth == 0:
+                    break
+            words = words[i + 1:]
+        elif words[:2] == ["[", "["]:
+            words = words[words.index("]") + 2:] if "]" in words else []
+        elif words[0] in ("typedef", "static", "inline", "constexpr", "const", "export"):
+            words = words[1:]
+        else:
+            break
+    return words
+
+
+def _opened_by(words):
+    words = _without_prefixes(words)
+    if not words or words[-1] == "=":
+        return "inside"
+    if words[0] == "namespace" or (words[0] == "extern" and "(" not in words):
+        return "namespace"
+    if words[0] in _TYPES and words[-1] != ")":
+        return "type"
+    if "(" in words or words[-1] == "]":
+        return "function"
+    return "inside"
+
+
+def _measure(statement, last_line):
+    words = [word for word, _ in statement]
+    name = "lambda"
+    for i, word in enumerate(words):
+        if word == "(" and i > 0 and re.match(r"\w", words[i - 1]) and words[i - 1] != "alignas":
+            name = words[i - 1]
+            if name.startswith("TEST"):
+                name += "(" + " ".join(words[i + 1:words.index(")", i)]).replace(" ,", ",") + ")"
+            break
+    first_line = statement[0][1]
+    return Function(name, first_line, last_line - first_line + 1)
