@@ -4,13 +4,17 @@
 // independent nodes, or one node. It is the unit of readiness, pinning and bookkeeping. A request
 // input is a subgraph without a type: rows that are there when the request joins.
 //
-//   TOKENS [24] ----> chain L of 24 ----> node H        links: L.x    <- {TOKENS, first 0, stride 1}
-//   (rows 0..23)      (2 rows in a ring)                        L.prev <- {kZero}   (carry: node 0's)
+//   TOKENS [24] ----> chain L of 24 ----> node H        links: L.x    <- {TOKENS, first 0, stride
+//   1} (rows 0..23)      (2 rows in a ring)                        L.prev <- {kZero}   (carry: node
+//   0's)
 //                                                               H.x    <- {L, first 23, stride 0}
 //
 // Rows are counted from 0 per table; joining adds the base the arena gave. A chain of which only
-// the end is read (or whose outputs are copied out as they are computed) needs a ring of
-// two rows, whatever its length; otherwise every node has its own row.
+// the end is read by links needs a ring of two rows, whatever its length (what it returns is
+// copied out as it is computed); otherwise every node has its own row. A stopping chain may run
+// ahead of the host, so its ring is max(2, max_tasks_to_submit): the node where it stopped is
+// still there after those already queued behind it have run, and the manager reads its words
+// before it submits more.
 //
 // Life: Reserve, AddInput/Add/Return in any valid order, Seal once, then read by the manager.
 // The gRPC thread's until submitted, the manager's after. Add is amortised free after Reserve;
@@ -31,12 +35,15 @@
 
 namespace cellbatch {
 
-inline constexpr SubgraphId kZeroSource{};  // invalid id: the input reads zeros
+inline constexpr SubgraphId kZeroSource{};     // invalid id: the input reads zeros
+inline constexpr int32_t kLastNode = -1;       // Link::first: the last node, wherever a Stop fell
+inline constexpr int32_t kMaxSumLinks = 4096;  // links of one kSum input
 
 // Input `input` of node t reads node first + t * stride of `from`. For the carry input of a chain
 // this says what node 0 reads (stride is ignored); without it node 0 reads zeros. Inputs of
-// arity kSum take any number of links, summed in the order given, in subgraphs of length one only.
-// `from` is an earlier subgraph, so cycles cannot be written.
+// arity kSum take any number of links (at most kMaxSumLinks), summed in the order given; types with
+// such an input make subgraphs of length one only. `from` is an earlier subgraph, so cycles cannot
+// be written. Of a chain with a Stop only kLastNode can be read, with stride 0.
 struct Link {
   SubgraphId from = kZeroSource;
   InputId input;
@@ -45,6 +52,8 @@ struct Link {
 };
 
 // Ends a chain early: after the first node whose int32 column equals `value`; length is then a cap.
+// Such a chain returns int32 columns only: the manager writes them as it reads them, so what ran
+// past the stop leaves no trace in the answer (its elements stay zero).
 struct Stop {
   ColumnId column;  // invalid: no stop
   int32_t value = 0;
@@ -77,16 +86,19 @@ struct ReturnedTensor {
 
 // How the scheduler sees a subgraph after Seal.
 struct Subgraph {
-  CellTypeId type;         // invalid: a request input
-  TableId table;           // whose rows it owns
-  int32_t length = 0;      // nodes (for a stopping chain: the cap)
-  int32_t first_row = 0;   // relative to the request's base in `table`
-  int32_t ring = 0;        // rows it owns: node t lives in row first_row + t % ring (ring == length: each its own)
-  int32_t depth = 0;       // longest path from a source, in nodes before its first one
-  int32_t first_link = 0, num_links = 0;          // into links()
-  int32_t first_consumer = 0, num_consumers = 0;  // into consumers(): later subgraphs that read it
-  int32_t first_return = 0, num_returns = 0;      // into returns()
-  const std::byte* data = nullptr;                // request inputs: the rows, packed, row-major
+  CellTypeId type;        // invalid: a request input
+  TableId table;          // whose rows it owns
+  int32_t length = 0;     // nodes (for a stopping chain: the cap)
+  int32_t first_row = 0;  // relative to the request's base in `table`
+  int32_t ring =
+      0;  // rows it owns: node t lives in row first_row + t % ring (ring == length: each its own)
+  int32_t depth = 0;  // longest path from a source in nodes, all of those it waits for counted
+  int32_t num_predecessors = 0;           // different subgraphs with a type that it reads
+  int32_t first_link = 0, num_links = 0;  // into links(); ordered by input, then as given
+  int32_t first_consumer = 0,
+          num_consumers = 0;  // into consumers(): later ones that read it, once each
+  int32_t first_return = 0, num_returns = 0;  // into returns()
+  const std::byte* data = nullptr;            // request inputs: the rows, packed, row-major
   Stop stop;
 };
 
@@ -98,6 +110,10 @@ struct ReturnPiece {
 
 class CellGraph {
  public:
+  CellGraph() = default;
+  CellGraph(CellGraph&&) = default;  // what tensors() point into moves along
+  CellGraph& operator=(CellGraph&&) = default;
+
   // So that filling allocates once. Bounds may be exceeded; that only costs time.
   void Reserve(const GraphBounds& most);
 
@@ -113,7 +129,9 @@ class CellGraph {
 
   // Checks everything above against the model (types exist, links point backwards and in range, the
   // tables that inputs read match, pieces lie inside their tensors), then lays out relative rows,
-  // consumers and depths and allocates the answer. INVALID_ARGUMENT or INTERNAL names the subgraph.
+  // consumers and depths and allocates the answer. INVALID_ARGUMENT names the subgraph and both
+  // values; the graph is then good for nothing but destruction. Afterwards links hold node numbers
+  // (kLastNode stays only where a Stop decides), carry links have stride 0.
   // `max_tasks_to_submit` bounds how far a stopping chain may run ahead of the host (its ring).
   absl::Status Seal(const Model& model, int max_tasks_to_submit);
 
@@ -124,11 +142,21 @@ class CellGraph {
   absl::Span<const ReturnPiece> returns() const { return returns_; }
   absl::Span<const ReturnedTensor> tensors() const { return tensors_; }
   absl::Span<const int32_t> row_counts() const { return row_counts_; }  // rows needed, by TableId
-  int64_t num_nodes() const { return num_nodes_; }                     // cells; inputs not counted
-  int64_t device_bytes() const { return device_bytes_; }               // of those rows
+  int64_t num_nodes() const { return num_nodes_; }                      // cells; inputs not counted
+  int64_t device_bytes() const { return device_bytes_; }                // of those rows
   int64_t result_bytes() const { return static_cast<int64_t>(result_.size()); }
 
  private:
+  // Seal's passes, in order.
+  absl::Status CheckSubgraph(const Model& model, int32_t index);
+  absl::Status CheckLinks(const Model& model, int32_t index);
+  void OrderLinks(int32_t index, std::vector<Link>& scratch);
+  absl::Status CheckReturn(const Model& model, const ReturnPiece& piece, SubgraphId owner) const;
+  void SortReturns();
+  absl::Status LayRows(const Model& model, int max_tasks_to_submit);
+  void FindConsumers();
+  absl::Status AllocateAnswer();
+
   std::vector<Subgraph> subgraphs_;
   std::vector<Link> links_;
   std::vector<SubgraphId> consumers_;

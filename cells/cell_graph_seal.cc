@@ -1,0 +1,362 @@
+// CellGraph::Seal: a few passes over flat arrays, O(links), no recursion. Everything that a request
+// (through an unfolder) could get wrong is refused here, so that manager and devices check nothing.
+//
+//   AllocateAnswer   sizes of tensors                 (pieces are checked against them)
+//   CheckSubgraph,   per subgraph, in order: types, ranges, tables; notes who reads a middle node
+//   CheckLinks         (Subgraph::ring == length) and the depth
+//   CheckReturn      per piece; SortReturns groups them by subgraph
+//   LayRows          rings and relative rows, per table
+//   FindConsumers    the links turned round, each reader once
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "cells/cell_graph.h"
+#include "cells/check.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+constexpr int64_t kTensorAlignment = 64;
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+bool IsChain(const Model& model, CellTypeId type) {
+  return model.type(type).definition->carry().has_value();
+}
+
+std::string Named(const Model& model, const Subgraph& s, int32_t index) {
+  if (!s.type.valid()) return absl::StrCat("subgraph ", index, " (request input)");
+  return absl::StrCat("subgraph ", index, " (type \"", model.type(s.type).name, "\")");
+}
+
+int64_t SizeOnWire(WireType type) {
+  switch (type) {
+    case WireType::kInt32:
+    case WireType::kFp32:
+      return 4;
+    case WireType::kInt64:
+      return 8;
+    case WireType::kBytes:
+      break;
+  }
+  return 0;
+}
+
+bool Carries(ElementType column, WireType tensor) {
+  return (column == ElementType::kFp32 && tensor == WireType::kFp32) ||
+         (column == ElementType::kInt32 && tensor == WireType::kInt32);
+}
+
+// Whether nodes lo and hi (the ends of what is read, in any order) lie in [0, length).
+bool InRange(int64_t a, int64_t b, int64_t length) {
+  return std::min(a, b) >= 0 && std::max(a, b) < length;
+}
+
+}  // namespace
+
+absl::Status CellGraph::Seal(const Model& model, int max_tasks_to_submit) {
+  Check(!sealed_, "a graph is sealed once");
+  if (absl::Status s = AllocateAnswer(); !s.ok()) return s;
+  std::vector<Link> scratch;
+  for (int32_t i = 0; i < static_cast<int32_t>(subgraphs_.size()); ++i) {
+    if (absl::Status s = CheckSubgraph(model, i); !s.ok()) return s;
+    if (absl::Status s = CheckLinks(model, i); !s.ok()) return s;
+    OrderLinks(i, scratch);
+  }
+  if (num_nodes_ == 0) return absl::InvalidArgumentError("the graph has no cells");
+  for (size_t i = 0; i < returns_.size(); ++i) {
+    if (absl::Status s = CheckReturn(model, returns_[i], return_owner_[i]); !s.ok()) return s;
+  }
+  SortReturns();
+  if (absl::Status s = LayRows(model, max_tasks_to_submit); !s.ok()) return s;
+  FindConsumers();
+  sealed_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status CellGraph::CheckSubgraph(const Model& model, int32_t index) {
+  Subgraph& s = subgraphs_[Index(index)];
+  const auto fail = [&](auto... what) {
+    return absl::InvalidArgumentError(absl::StrCat("subgraph ", index, " ", what...));
+  };
+  if (s.length < 1) return fail("has ", s.length, " nodes; at least 1 is needed");
+  if (!s.type.valid()) {
+    if (!s.table.valid() || Index(s.table.value()) >= model.tables.size()) {
+      return fail("(request input) is of table ", s.table.value(), "; the model has ",
+                  model.tables.size());
+    }
+    const TableSpec& table = model.table(s.table);
+    if (table.columns.size() != 1) {
+      return fail("(request input) fills table \"", table.name, "\" of ", table.columns.size(),
+                  " columns; inputs have 1");
+    }
+    if (s.data == nullptr) return fail("(request input) has no data");
+    return absl::OkStatus();
+  }
+  if (Index(s.type.value()) >= model.types.size()) {
+    return fail("is of type ", s.type.value(), "; the model has ", model.types.size());
+  }
+  const CellType& type = model.type(s.type);
+  const CellDefinition& cell = *type.definition;
+  s.table = type.out;
+  num_nodes_ += s.length;
+  if (num_nodes_ > kMaxInt32)
+    return fail("brings the graph to ", num_nodes_, " nodes; 2^31 - 1 fit");
+  if (s.length > 1) {
+    for (const Input& input : cell.inputs()) {
+      if (input.arity == Arity::kSum) {
+        return fail("(type \"", type.name, "\") has ", s.length,
+                    " nodes; a type that sums (input \"", input.name, "\") makes subgraphs of 1");
+      }
+    }
+  }
+  if (!s.stop.column.valid()) return absl::OkStatus();
+  if (!cell.carry()) return fail("(type \"", type.name, "\") has a stop and is no chain");
+  const absl::Span<const Column> columns = cell.columns();
+  if (Index(s.stop.column.value()) >= columns.size()) {
+    return fail("(type \"", type.name, "\") stops by column ", s.stop.column.value(), " of ",
+                columns.size());
+  }
+  const Column& column = columns[Index(s.stop.column.value())];
+  if (column.type != ElementType::kInt32 || column.width != 1) {
+    return fail("(type \"", type.name, "\") stops by column \"", column.name, "\", ",
+                Name(column.type), " of ", column.width, "; it must be INT32 of 1");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CellGraph::CheckLinks(const Model& model, int32_t index) {
+  Subgraph& s = subgraphs_[Index(index)];
+  if (!s.type.valid()) return absl::OkStatus();
+  const CellType& type = model.type(s.type);
+  const absl::Span<const Input> inputs = type.definition->inputs();
+  std::array<int32_t, kMaxInputs> seen = {};
+  for (int32_t l = 0; l < s.num_links; ++l) {
+    Link& link = links_[Index(s.first_link + l)];
+    const auto fail = [&](auto... what) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Named(model, s, index), ": link ", l, ": ", what...));
+    };
+    if (!link.input.valid() || Index(link.input.value()) >= inputs.size()) {
+      return fail("input ", link.input.value(), "; the cell has ", inputs.size());
+    }
+    const Input& input = inputs[Index(link.input.value())];
+    const int32_t times = ++seen[Index(link.input.value())];
+    const int32_t most = input.arity == Arity::kSum ? kMaxSumLinks : 1;
+    if (times > most)
+      return fail("input \"", input.name, "\" has ", times, " links; ", most, " fit");
+    if (link.from == kZeroSource) {
+      link.first = link.stride = 0;
+      continue;
+    }
+    if (link.from.value() < 0 || link.from.value() >= index) {
+      return fail("input \"", input.name, "\" reads subgraph ", link.from.value(),
+                  "; only earlier ones can be read");
+    }
+    Subgraph& from = subgraphs_[Index(link.from.value())];
+    const TableId table = type.in[Index(link.input.value())];
+    if (from.table != table) {
+      return fail("input \"", input.name, "\" reads subgraph ", link.from.value(), " in table \"",
+                  model.table(from.table).name, "\"; it reads table \"", model.table(table).name,
+                  "\"");
+    }
+    const bool once = type.definition->carry() == link.input || s.length == 1;
+    if (link.stride < -1 || link.stride > 1) return fail("stride ", link.stride, "; -1, 0 or 1");
+    if (once) link.stride = 0;
+    const bool stops = from.stop.column.valid();
+    if ((stops || link.first == kLastNode) && (link.first != kLastNode || link.stride != 0)) {
+      return fail("input \"", input.name, "\" reads node ", link.first, " with stride ",
+                  link.stride, " of subgraph ", link.from.value(),
+                  "; of a stopping chain, or its last node, exactly that is read");
+    }
+    if (!stops && link.first == kLastNode) link.first = from.length - 1;
+    const int64_t last = int64_t{link.first} + int64_t{link.stride} * (s.length - 1);
+    if (!stops && !InRange(link.first, last, from.length)) {
+      return fail("input \"", input.name, "\" reads nodes ", link.first, " to ", last,
+                  " of subgraph ", link.from.value(), ", which has ", from.length);
+    }
+    if (!stops && (link.first != from.length - 1 || last != link.first)) from.ring = from.length;
+    if (from.type.valid()) {
+      const int32_t path = IsChain(model, from.type) ? from.length : 1;
+      s.depth = std::max(s.depth, from.depth + path);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Groups a subgraph's links by input (what the batch former walks), keeping the order given within
+// one input (the order of sums). Most unfolders write them so; then nothing moves.
+void CellGraph::OrderLinks(int32_t index, std::vector<Link>& scratch) {
+  const Subgraph& s = subgraphs_[Index(index)];
+  const absl::Span<Link> links =
+      absl::MakeSpan(links_).subspan(Index(s.first_link), Index(s.num_links));
+  const auto before = [](const Link& a, const Link& b) { return a.input < b.input; };
+  if (std::is_sorted(links.begin(), links.end(), before)) return;
+  std::array<int32_t, kMaxInputs + 1> start = {};
+  for (const Link& link : links) ++start[Index(link.input.value() + 1)];
+  for (size_t i = 1; i < start.size(); ++i) start[i] += start[i - 1];
+  scratch.assign(links.begin(), links.end());
+  for (const Link& link : scratch) links[Index(start[Index(link.input.value())]++)] = link;
+}
+
+absl::Status CellGraph::CheckReturn(const Model& model, const ReturnPiece& piece,
+                                    SubgraphId owner) const {
+  const auto fail = [&](auto... what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a returned piece of subgraph ", owner.value(), ": ", what...));
+  };
+  if (!owner.valid() || Index(owner.value()) >= subgraphs_.size()) {
+    return fail("the graph has ", subgraphs_.size(), " subgraphs");
+  }
+  const Subgraph& s = subgraphs_[Index(owner.value())];
+  if (!s.type.valid()) return fail("it is a request input; only what cells leave is returned");
+  const absl::Span<const Column> columns = model.type(s.type).definition->columns();
+  if (!piece.column.valid() || Index(piece.column.value()) >= columns.size()) {
+    return fail("column ", piece.column.value(), "; its rows have ", columns.size());
+  }
+  const Column& column = columns[Index(piece.column.value())];
+  const NodeRange nodes = piece.nodes;
+  if (nodes.first < 0 || nodes.count < 1 || int64_t{nodes.first} + nodes.count > s.length) {
+    return fail("nodes from ", nodes.first, ", ", nodes.count, " of them; it has ", s.length);
+  }
+  if (piece.where.tensor < 0 || Index(piece.where.tensor) >= tensors_.size()) {
+    return fail("tensor ", piece.where.tensor, "; the answer has ", tensors_.size());
+  }
+  const ReturnedTensor& tensor = tensors_[Index(piece.where.tensor)];
+  if (!Carries(column.type, tensor.type)) {
+    return fail("column \"", column.name, "\" is ", Name(column.type), ", tensor \"", tensor.name,
+                "\" takes another type");
+  }
+  if (s.stop.column.valid() && column.type != ElementType::kInt32) {
+    return fail("column \"", column.name, "\" is ", Name(column.type),
+                "; a stopping chain returns INT32");
+  }
+  // Bounded by the tensor's size on both sides, so that nothing below overflows.
+  const int64_t size = static_cast<int64_t>(tensor.bytes.size());
+  const Placement at = piece.where;
+  const int64_t width = SizeInBytes(column.type) * column.width;
+  const int64_t steps = nodes.count - 1;
+  const bool sane = at.offset_bytes >= 0 && at.offset_bytes <= size && at.stride_bytes >= -size &&
+                    at.stride_bytes <= size && at.offset_bytes % 4 == 0 && at.stride_bytes % 4 == 0;
+  if (!sane ||
+      !InRange(at.offset_bytes, at.offset_bytes + steps * at.stride_bytes, size - width + 1)) {
+    return fail("offset ", at.offset_bytes, " and stride ", at.stride_bytes, " for ", nodes.count,
+                " times ", width, " bytes do not fit tensor \"", tensor.name, "\" of ", size);
+  }
+  return absl::OkStatus();
+}
+
+// A stable counting sort by subgraph: first_return and num_returns become valid.
+void CellGraph::SortReturns() {
+  if (returns_.empty()) return;
+  for (SubgraphId owner : return_owner_) ++subgraphs_[Index(owner.value())].num_returns;
+  int32_t next = 0;
+  for (Subgraph& s : subgraphs_) {
+    s.first_return = next;
+    next += s.num_returns;
+    s.num_returns = 0;
+  }
+  std::vector<ReturnPiece> sorted(returns_.size());
+  for (size_t i = 0; i < returns_.size(); ++i) {
+    Subgraph& s = subgraphs_[Index(return_owner_[i].value())];
+    sorted[Index(s.first_return + s.num_returns++)] = returns_[i];
+  }
+  returns_ = std::move(sorted);
+}
+
+absl::Status CellGraph::LayRows(const Model& model, int max_tasks_to_submit) {
+  row_counts_.assign(model.tables.size(), 0);
+  for (Subgraph& s : subgraphs_) {
+    const bool chain = s.type.valid() && IsChain(model, s.type);
+    if (s.ring == 0) {
+      const int32_t ring = s.stop.column.valid() ? std::max(2, max_tasks_to_submit) : 2;
+      s.ring = chain ? std::min(s.length, ring) : s.length;
+    }
+    int32_t& count = row_counts_[Index(s.table.value())];
+    if (int64_t{count} + s.ring > kMaxInt32) {
+      return absl::InvalidArgumentError(absl::StrCat("the graph needs ", int64_t{count} + s.ring,
+                                                     " rows of table \"", model.table(s.table).name,
+                                                     "\"; 2^31 - 1 fit"));
+    }
+    s.first_row = count;
+    count += s.ring;
+  }
+  for (size_t t = 0; t < row_counts_.size(); ++t) {
+    int64_t bytes = 0;
+    for (const Column& c : model.tables[t].columns) bytes += SizeInBytes(c.type) * c.width;
+    device_bytes_ += bytes * row_counts_[t];
+  }
+  return absl::OkStatus();
+}
+
+// Readers are visited in order, so "the last reader I noted" is enough to list each once.
+void CellGraph::FindConsumers() {
+  const int32_t n = static_cast<int32_t>(subgraphs_.size());
+  std::vector<int32_t> last_reader(subgraphs_.size(), -1);
+  const auto for_each_edge = [&](auto visit) {
+    std::fill(last_reader.begin(), last_reader.end(), -1);
+    for (int32_t i = 0; i < n; ++i) {
+      const Subgraph& s = subgraphs_[Index(i)];
+      for (int32_t l = s.first_link; l < s.first_link + s.num_links; ++l) {
+        const SubgraphId from = links_[Index(l)].from;
+        if (from == kZeroSource || last_reader[Index(from.value())] == i) continue;
+        last_reader[Index(from.value())] = i;
+        visit(subgraphs_[Index(from.value())], i);
+      }
+    }
+  };
+  for_each_edge([&](Subgraph& from, int32_t reader) {
+    ++from.num_consumers;
+    if (from.type.valid()) ++subgraphs_[Index(reader)].num_predecessors;
+  });
+  int32_t next = 0;
+  for (Subgraph& s : subgraphs_) {
+    s.first_consumer = next;
+    next += s.num_consumers;
+    s.num_consumers = 0;
+  }
+  consumers_.resize(Index(next));
+  for_each_edge([&](Subgraph& from, int32_t reader) {
+    consumers_[Index(from.first_consumer + from.num_consumers++)] = SubgraphId(reader);
+  });
+}
+
+// One zeroed block for all tensors, each from a multiple of 64 bytes within it.
+absl::Status CellGraph::AllocateAnswer() {
+  std::vector<int64_t> offsets;
+  offsets.reserve(tensors_.size());
+  int64_t total = 0;
+  for (const ReturnedTensor& t : tensors_) {
+    int64_t bytes = SizeOnWire(t.type);
+    if (bytes == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("returned tensor \"", t.name, "\" is of BYTES; cells leave numbers"));
+    }
+    for (int64_t d : t.dims) {
+      if (d < 0 || (d > 0 && bytes > kMaxInt32 / d)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "returned tensor \"", t.name, "\": dimension ", d, " takes it beyond 2^31 - 1 bytes"));
+      }
+      bytes *= d;
+    }
+    offsets.push_back(total);
+    total += (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+    if (total > kMaxInt32) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the answer takes ", total, " bytes with tensor \"", t.name, "\"; 2^31 - 1 fit"));
+    }
+  }
+  result_.assign(Index(total), std::byte{0});
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    int64_t bytes = SizeOnWire(tensors_[i].type);
+    for (int64_t d : tensors_[i].dims) bytes *= d;
+    tensors_[i].bytes = absl::MakeSpan(result_).subspan(Index(offsets[i]), Index(bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cellbatch
