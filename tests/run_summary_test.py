@@ -1,0 +1,75 @@
+"""What tests/run prints last, from events as Bazel writes them."""
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+import unittest
+
+import run_summary
+
+
+def completed(label, success):
+    event = {"id": {"targetCompleted": {"label": label}}}
+    if success:
+        event["completed"] = {"success": True}
+    return event
+
+
+def summary(label, status):
+    return {"id": {"testSummary": {"label": label}}, "testSummary": {"overallStatus": status}}
+
+
+def result(label, report):
+    output = {"name": "test.xml", "uri": "file://" + report}
+    return {"id": {"testResult": {"label": label}}, "testResult": {"testActionOutput": [output]}}
+
+
+class RunSummaryTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def printed(self, events, bazel_status):
+        """-> (exit status, lines printed)."""
+        path = os.path.join(self.folder, "events.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(event) + "\n" for event in events)
+        lines = io.StringIO()
+        with contextlib.redirect_stdout(lines):
+            status = run_summary.main(path, bazel_status)
+        return status, lines.getvalue().splitlines()
+
+    def test_what_passed_is_counted_and_nothing_else_is_said(self):
+        events = [completed("//a:lib", True), completed("//a:x_test", True), summary("//a:x_test", "PASSED")]
+        self.assertEqual(self.printed(events, 0), (0, ["1 passed, 0 failed"]))
+
+    def test_a_failed_a_hanging_and_an_unbuilt_test_all_fail(self):
+        events = [completed("//a:x_test", True), summary("//a:x_test", "FAILED"),
+                  completed("//a:y_test", True), summary("//a:y_test", "TIMEOUT"),
+                  completed("//a:z_test", False), completed("//a:w_test", True), summary("//a:w_test", "PASSED")]
+        self.assertEqual(self.printed(events, 1), (1, ["failed   //a:x_test  FAILED", "failed   //a:y_test  TIMEOUT",
+                                                       "failed   //a:z_test  NOT BUILT", "1 passed, 3 failed"]))
+
+    def test_a_library_that_no_test_needs_fails_the_run_when_it_does_not_build(self):
+        events = [completed("//a:lib", False), completed("//a:x_test", True), summary("//a:x_test", "PASSED")]
+        self.assertEqual(self.printed(events, 1), (1, ["failed   //a:lib  NOT BUILT", "1 passed, 1 failed"]))
+
+    def test_a_build_tool_that_breaks_without_a_word_is_a_failure(self):
+        self.assertEqual(self.printed([], 37), (1, ["failed   bazel itself, with status 37", "0 passed, 1 failed"]))
+
+    def test_a_skipped_case_is_said_with_its_reason(self):
+        report = os.path.join(self.folder, "test.xml")
+        with open(report, "w", encoding="utf-8") as file:
+            file.write('<testsuites><testsuite><testcase name="Agrees" classname="TorchTest">'
+                       '<skipped message="no index&#10;here"/></testcase><testcase name="B"/></testsuite></testsuites>')
+        events = [completed("//a:x_test", True), result("//a:x_test", report), summary("//a:x_test", "PASSED")]
+        self.assertEqual(self.printed(events, 0),
+                         (0, ["skipped  //a:x_test  TorchTest.Agrees: no index here", "1 passed, 0 failed"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
