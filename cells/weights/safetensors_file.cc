@@ -1,0 +1,230 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "cells/check.h"
+#include "cells/weights/safetensors.h"
+
+namespace cellbatch {
+namespace {
+
+std::string SystemError() { return std::strerror(errno); }
+
+absl::Status ReadExactly(int descriptor, uint64_t offset, void* out, size_t size) {
+  char* to = static_cast<char*>(out);
+  while (size > 0) {
+    const ssize_t got = pread(descriptor, to, size, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::InternalError(SystemError());
+    if (got == 0) return absl::InvalidArgumentError("the file became shorter while it was read");
+    to += got;
+    offset += static_cast<uint64_t>(got);
+    size -= static_cast<size_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteExactly(int descriptor, const void* bytes, size_t size) {
+  const char* from = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ssize_t put = write(descriptor, from, size);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return absl::InternalError(SystemError());
+    from += put;
+    size -= static_cast<size_t>(put);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status At(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
+}
+
+float FromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+float FromF16(uint16_t bits) {
+  const bool negative = (bits & 0x8000u) != 0;
+  const int exponent = (bits >> 10) & 0x1f;
+  const int fraction = bits & 0x3ff;
+  float value;
+  if (exponent == 31) {
+    value = fraction == 0 ? std::numeric_limits<float>::infinity()
+                          : std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == 0) {
+    value = std::ldexp(static_cast<float>(fraction), -24);
+  } else {
+    value = std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+  }
+  return negative ? -value : value;
+}
+
+float FromF64(double value) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  // Beyond half an ulp above the largest float a cast would not be defined.
+  if (value > kMost) return std::numeric_limits<float>::infinity();
+  if (value < -kMost) return -std::numeric_limits<float>::infinity();
+  return static_cast<float>(value);
+}
+
+// Reads `out.size()` elements of type Stored in chunks that stay small beside a tensor.
+template <typename Stored, typename Convert>
+absl::Status ReadConverted(int descriptor, uint64_t offset, absl::Span<float> out,
+                           Convert convert) {
+  std::vector<Stored> chunk(std::min<size_t>(out.size(), 1 << 16));
+  for (size_t done = 0; done < out.size(); done += chunk.size()) {
+    const size_t n = std::min(chunk.size(), out.size() - done);
+    absl::Status s =
+        ReadExactly(descriptor, offset + done * sizeof(Stored), chunk.data(), n * sizeof(Stored));
+    if (!s.ok()) return s;
+    std::transform(chunk.begin(), chunk.begin() + static_cast<ptrdiff_t>(n), out.begin() + done,
+                   convert);
+  }
+  return absl::OkStatus();
+}
+
+// Refuses what the format's readers (ours included) would refuse.
+absl::StatusOr<std::string> EncodeHeader(
+    absl::Span<const SafetensorsSource> tensors,
+    absl::Span<const std::pair<std::string, std::string>> metadata) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : metadata) json["__metadata__"][key] = value;
+  uint64_t offset = 0;
+  for (const SafetensorsSource& t : tensors) {
+    if (json.contains(t.name)) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor \"", t.name, "\" is there twice"));
+    }
+    const uint64_t end = offset + t.values.size() * sizeof(float);
+    json[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  constexpr size_t kAlignment = 8;
+  std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  const uint64_t size = text.size();
+  std::string header(sizeof(size), '\0');
+  std::memcpy(header.data(), &size, sizeof(size));
+  header += text;
+  const auto parsed = ParseSafetensorsHeader(header, header.size() + offset);
+  if (!parsed.ok()) return parsed.status();
+  return header;
+}
+
+absl::Status WriteAll(int descriptor, const std::string& header,
+                      absl::Span<const SafetensorsSource> tensors) {
+  absl::Status s = WriteExactly(descriptor, header.data(), header.size());
+  for (const SafetensorsSource& t : tensors) {
+    if (s.ok()) s = WriteExactly(descriptor, t.values.data(), t.values.size() * sizeof(float));
+  }
+  if (s.ok() && fsync(descriptor) != 0) s = absl::InternalError(SystemError());
+  return s;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept { *this = std::move(other); }
+
+SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(header_, other.header_);
+  std::swap(by_name_, other.by_name_);
+  return *this;
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path, uint64_t max_bytes) {
+  SafetensorsFile file;
+  file.path_ = path;
+  file.descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file.descriptor_ < 0) {
+    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": ", SystemError()))
+                           : absl::InternalError(absl::StrCat(path, ": ", SystemError()));
+  }
+  struct stat info = {};
+  if (fstat(file.descriptor_, &info) != 0) {
+    return absl::InternalError(absl::StrCat(path, ": ", SystemError()));
+  }
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": no file"));
+  const uint64_t size = static_cast<uint64_t>(info.st_size);
+  if (size > max_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": has ", size, " bytes, the limit is ", max_bytes));
+  }
+  // The header's own length is only believed up to its limit and the file's size.
+  uint64_t json_size = 0;
+  if (size >= sizeof(json_size)) {
+    absl::Status s = ReadExactly(file.descriptor_, 0, &json_size, sizeof(json_size));
+    if (!s.ok()) return At(path, s);
+  }
+  json_size = std::min({json_size, kMaxSafetensorsHeader, size - std::min<uint64_t>(size, 8)});
+  std::string prefix(std::min<uint64_t>(size, sizeof(json_size)) + json_size, '\0');
+  absl::Status s = ReadExactly(file.descriptor_, 0, prefix.data(), prefix.size());
+  if (!s.ok()) return At(path, s);
+  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(prefix, size);
+  if (!header.ok()) return At(path, header.status());
+  file.header_ = *std::move(header);
+  file.by_name_.resize(file.header_.tensors.size());
+  std::iota(file.by_name_.begin(), file.by_name_.end(), 0u);
+  std::sort(file.by_name_.begin(), file.by_name_.end(), [&file](uint32_t a, uint32_t b) {
+    return file.header_.tensors[a].name < file.header_.tensors[b].name;
+  });
+  return file;
+}
+
+const SafetensorsEntry* SafetensorsFile::Find(std::string_view name) const {
+  const auto found = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [this](uint32_t i, std::string_view n) { return header_.tensors[i].name < n; });
+  if (found == by_name_.end() || header_.tensors[*found].name != name) return nullptr;
+  return &header_.tensors[*found];
+}
+
+absl::Status SafetensorsFile::ReadTensor(const SafetensorsEntry& entry,
+                                         absl::Span<float> out) const {
+  Check(static_cast<int64_t>(out.size()) == entry.num_elements(), "ReadTensor: room of its size");
+  const uint64_t offset = header_.data_begin + entry.begin;
+  absl::Status s;
+  if (entry.dtype == "F32") {
+    s = ReadExactly(descriptor_, offset, out.data(), out.size() * sizeof(float));
+  } else if (entry.dtype == "F64") {
+    s = ReadConverted<double>(descriptor_, offset, out, FromF64);
+  } else if (entry.dtype == "BF16") {
+    s = ReadConverted<uint16_t>(descriptor_, offset, out, FromBf16);
+  } else if (entry.dtype == "F16") {
+    s = ReadConverted<uint16_t>(descriptor_, offset, out, FromF16);
+  } else {
+    s = absl::InvalidArgumentError(absl::StrCat("tensor \"", entry.name, "\" is ", entry.dtype,
+                                                ", which is none of F32, F64, F16, BF16"));
+  }
+  return s.ok() ? s : At(path_, s);
+}
+
+absl::Status WriteSafetensors(const std::string& path, absl::Span<const SafetensorsSource> tensors,
+                              absl::Span<const std::pair<std::string, std::string>> metadata) {
+  absl::StatusOr<std::string> header = EncodeHeader(tensors, metadata);
+  if (!header.ok()) return At(path, header.status());
+  const std::string partial = absl::StrCat(path, ".partial.", getpid());
+  const int descriptor = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) return absl::InternalError(absl::StrCat(partial, ": ", SystemError()));
+  absl::Status s = WriteAll(descriptor, *header, tensors);
+  if (close(descriptor) != 0 && s.ok()) s = absl::InternalError(SystemError());
+  if (s.ok() && rename(partial.c_str(), path.c_str()) != 0) s = absl::InternalError(SystemError());
+  if (s.ok()) return s;
+  unlink(partial.c_str());
+  return At(path, s);
+}
+
+}  // namespace cellbatch
