@@ -23,6 +23,10 @@
 
 namespace cellbatch {
 
+// When a worker takes ready subgraphs from another's queue (one memory only). kAlways steals even
+// with work of its own: the simulation reaches two-worker cases with it that are rare otherwise.
+enum class Stealing : uint8_t { kWhenIdle, kAlways, kNever };
+
 struct SchedulerOptions {
   int max_tasks_in_flight = 0;     // per worker (MaxTasksToSubmit); 0: 1 on one CPU device, else 2
   int max_requests = 1 << 17;      // submitted and not taken back; beyond: Submit answers none
@@ -30,6 +34,8 @@ struct SchedulerOptions {
   int64_t row_budget_bytes = 1LL << 30;  // rows of one model in one memory
   int32_t batch_limit = 512;       // largest max_batch, and the largest calibrated
   int num_outboxes = 1;
+  bool calibrate = true;           // false: no T(b) is measured; a type without a max_batch gets batch_limit
+  Stealing stealing = Stealing::kWhenIdle;
   absl::Duration spin = absl::Microseconds(50);  // before a loop parks; 0 on busy cores
   bool threads = true;             // false: nobody calls Step() but the caller (tests, simulation)
 };
@@ -64,8 +70,12 @@ class Scheduler {
   // that an admitted request can always finish alone.
   virtual std::vector<int32_t> MaxRowsPerRequest(ModelId model) const = 0;
 
+  // In force (see SchedulerOptions): what CellGraph::Seal wants to know.
+  virtual int max_tasks_in_flight() const = 0;
+
   // Takes the request, or answers none (full, or the lane is not open) and it is still the caller's.
-  // Never waits, never allocates.
+  // Never waits. On the caller's thread it compiles the graph into the request's run state: one
+  // allocation, O(links), before the manager sees anything.
   virtual std::optional<RequestId> Submit(std::unique_ptr<Request>& request) = 0;
   // Never fails and may come late: the request leaves at the next task boundary, with
   // status CANCELLED or DEADLINE_EXCEEDED, unless it is done before.
@@ -86,8 +96,12 @@ class Scheduler {
   virtual bool any_device_left() const = 0;
 
   // With options.threads == false: one step of each; true if any did work. Tests and simulation.
+  // StepWorker enqueues what was submitted, calls the device's Advance once, reaps what is done.
   virtual bool StepManager() = 0;
   virtual bool StepWorker(int device) = 0;
+  // Everything the manager keeps agrees with itself: queues and records, rows and owners, pins and
+  // counts. O(everything); between steps, threads == false. INTERNAL says what does not.
+  virtual absl::Status CheckInvariants() const = 0;
 };
 
 }  // namespace cellbatch
