@@ -1,0 +1,58 @@
+// The CPU kernels behind plain functions, one table per instruction set, chosen once by what the
+// CPU can do.
+//
+//   const CpuKernels& kernels = BestKernels(DetectCpuFeatures());
+//   kernels.run_product(product, args, 0, product.num_panels(), &scratch);
+//
+// Every function is pure computation on the caller's memory: no threads, no allocation, no locks,
+// no state. Several threads may run different panels of one product at once, each with its own
+// scratch. For each row the bits of the result depend on that row, the weights and the table
+// chosen: not on num_rows, the row's place or the panel split.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cells/device/cpu/cpu_features.h"
+#include "cells/kernels/cpu/product.h"
+#include "cells/kernels/cpu/rows.h"
+
+namespace cellbatch::kernels {
+
+struct CpuKernels {
+  const char* name;  // "avx512", "avx2", "portable"
+
+  // Panels [first_panel, last_panel) of a product, tail included. A product without groups and
+  // segments is an element-wise program. Cost: about 2 * rows * weights flops, and one pass over
+  // the panels' weights a chunk of rows.
+  void (*run_product)(const PackedProduct& product, const ProductArgs& args, int first_panel,
+                      int last_panel, ProductScratch* scratch);
+
+  // The same without the tail: row r's accumulators to out + r * out_stride (64-byte aligned, at
+  // least accumulator_width() floats a row). What `initial` of another product may start from.
+  void (*run_accumulators)(const PackedProduct& product, const ProductArgs& args, int first_panel,
+                           int last_panel, ProductScratch* scratch, float* out, int64_t out_stride);
+
+  // Row r of out = sum of in's rows offsets[r] .. offsets[r + 1], in that order; none: zero. `in`
+  // counts the links.
+  void (*sum_rows)(const RowSource& in, const int32_t* offsets, int32_t width, int32_t num_rows,
+                   const RowColumn& out);
+
+  // Row r of out = index of the first largest of in's row r (NaN is never larger; all NaN: 0).
+  // width >= 1.
+  void (*arg_max)(const RowSource& in, int32_t width, int32_t num_rows, const Int32Column& out);
+
+  // Row r of out = row r of in: a table lookup when `in` has tokens. Rows do not overlap.
+  void (*copy_rows)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);
+};
+
+// The fastest table this CPU can run.
+const CpuKernels& BestKernels(const CpuFeatures& cpu);
+
+// All of them, fastest first: for tests and benchmarks.
+std::vector<const CpuKernels*> RunnableKernels(const CpuFeatures& cpu);
+
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_H_

@@ -1,0 +1,42 @@
+// Fills a kernel table from the templates, for one Vec and Tiling. Included only by the one file of
+// each instruction set.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
+
+#include "cells/kernels/cpu/kernel_table.h"
+#include "cells/kernels/cpu/product_inl.h"
+#include "cells/kernels/cpu/reductions_inl.h"
+
+namespace cellbatch::kernels {
+
+template <class V, class Tiling>
+void RunProduct(const PackedProduct& product, const ProductArgs& args, int first_panel,
+                int last_panel, ProductScratch* scratch) {
+  ForEachPanel<V, Tiling>(product, args, first_panel, last_panel, scratch,
+                          [](auto& run, int panel) { run.Tail(panel); });
+}
+
+template <class V, class Tiling>
+void RunAccumulators(const PackedProduct& product, const ProductArgs& args, int first_panel,
+                     int last_panel, ProductScratch* scratch, float* out, int64_t out_stride) {
+  ForEachPanel<V, Tiling>(
+      product, args, first_panel, last_panel, scratch,
+      [out, out_stride](auto& run, int panel) { run.CopyOut(panel, out, out_stride); });
+}
+
+template <class V>
+void CopyRows(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out) {
+  for (int32_t r = 0; r < num_rows; ++r) {
+    __builtin_memcpy(out.Row(r), in.Row(r), static_cast<size_t>(width) * sizeof(float));
+  }
+}
+
+template <class V, class Tiling>
+constexpr CpuKernels MakeKernels(const char* name) {
+  return {name,       RunProduct<V, Tiling>, RunAccumulators<V, Tiling>, SumRows<V>, ArgMax<V>,
+          CopyRows<V>};
+}
+
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_

@@ -1,0 +1,106 @@
+#include "cells/kernels/cpu/kernel_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "cells/kernels/cpu/random_product.h"
+
+namespace cellbatch::kernels {
+namespace {
+
+class RowKernelTest : public testing::TestWithParam<const CpuKernels*> {
+ protected:
+  const CpuKernels& kernels() const { return *GetParam(); }
+  Random random_{5};
+};
+
+INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, RowKernelTest,
+                         testing::ValuesIn(RunnableKernels(DetectCpuFeatures())),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+TEST(KernelTableTest, TheChoiceFollowsTheFeaturesAndNeverExceedsThem) {
+  CpuFeatures cpu;
+  EXPECT_STREQ(BestKernels(cpu).name, "portable");
+  cpu.avx2_fma = true;
+  EXPECT_STREQ(BestKernels(cpu).name, "avx2");
+  cpu.avx512 = true;
+  EXPECT_STREQ(BestKernels(cpu).name, "avx512");
+  EXPECT_EQ(RunnableKernels(cpu).size(), 3u);
+}
+
+TEST_P(RowKernelTest, SumsAddRowsInLinkOrderAndNothingIsZero) {
+  for (int width : {1, 16, 37, 300}) {
+    const std::vector<int32_t> offsets = {0, 0, 1, 4, 4, 9};
+    RandomRows in(random_, width, 12, 9), out(random_, width, 9, 5);
+    kernels().sum_rows(in.source(), offsets.data(), width, 5, out.column());
+    EXPECT_TRUE(out.OthersUntouched());
+    for (int r = 0; r < 5; ++r) {
+      for (int u = 0; u < width; ++u) {
+        float sum = 0.0f;
+        for (int i = offsets[r]; i < offsets[r + 1]; ++i) {
+          sum = i == offsets[r] ? in.Row(i)[u] : sum + in.Row(i)[u];
+        }
+        EXPECT_EQ(out.Row(r)[u], sum);
+      }
+    }
+  }
+}
+
+TEST_P(RowKernelTest, ArgMaxIsTheFirstOfTheLargest) {
+  for (int width : {1, 2, 15, 16, 17, 64, 131}) {
+    for (int trial = 0; trial < 20; ++trial) {
+      RandomRows in(random_, width, 7, 7);
+      for (float& x : in.data) x = static_cast<float>(RandomInt(random_, 0, 5));  // many ties
+      std::vector<int32_t> got(7, -1);
+      kernels().arg_max(in.source(), width, 7, {got.data(), 1});
+      for (int r = 0; r < 7; ++r) {
+        EXPECT_EQ(got[r], std::max_element(in.Row(r), in.Row(r) + width) - in.Row(r));
+      }
+    }
+  }
+}
+
+TEST_P(RowKernelTest, ArgMaxIgnoresNanAndNeverLeavesTheRow) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  for (int width : {3, 16, 20, 35}) {
+    std::vector<float> row(width, nan);
+    int32_t got = -1;
+    const RowSource in{row.data(), 0};
+    kernels().arg_max(in, width, 1, {&got});
+    EXPECT_EQ(got, 0);
+    row[width - 1] = -inf;
+    kernels().arg_max(in, width, 1, {&got});
+    EXPECT_EQ(got, width - 1);
+    row[1] = -3.0f;
+    kernels().arg_max(in, width, 1, {&got});
+    EXPECT_EQ(got, 1);
+  }
+}
+
+TEST_P(RowKernelTest, CopyingLooksUpTokens) {
+  RandomRows vocabulary(random_, 21, 50, 50), out(random_, 21, 9, 6);
+  std::vector<int32_t> token = {3, 3, 49, 0, 7, 11, 12, 13}, nodes = {5, 0, 2, 1, 7, 3};
+  const RowSource in{vocabulary.data.data(), vocabulary.stride, nodes.data(), token.data()};
+  kernels().copy_rows(in, 21, 6, out.column());
+  EXPECT_TRUE(out.OthersUntouched());
+  for (int r = 0; r < 6; ++r) {
+    EXPECT_TRUE(std::equal(out.Row(r), out.Row(r) + 21,
+                           vocabulary.data.data() + vocabulary.stride * token[nodes[r]]));
+  }
+}
+
+TEST(RowsTest, PaddedStridesAreWholeLinesAndNeverAMultipleOfFourKiB) {
+  for (int64_t width = 1; width < 5000; ++width) {
+    const int64_t stride = PaddedStride(width);
+    EXPECT_GE(stride, width);
+    EXPECT_LE(stride, width + 31);
+    EXPECT_EQ(stride % 16, 0);
+    EXPECT_NE(stride % 1024, 0);
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch::kernels

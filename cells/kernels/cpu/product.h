@@ -1,0 +1,141 @@
+// A stacked product with a fused element-wise tail: the one operation nearly all of a cell's time
+// goes into.
+//
+//   accumulator of group g, unit u, row r  =  bias[g][u]  +  sum over segments s, in order, of
+//                                             sum over k, in order, of  x_s[r][k] * W_s,g[u][k]
+//
+// then the tail runs on the accumulators of 16 units, and only its stores reach memory. Groups are
+// the parts of the product that meet again in one unit (four gates of one hidden unit); segments
+// are the inputs (x, then h). Any (segment, group) may be absent and then costs nothing. Instead of
+// the bias the sum may start from a row of accumulators made earlier (`initial`): a folded
+// embedding x input matrix, say. Because every accumulator is one chain of fused multiply-adds in
+// the order above, such a row continues with the very bits of the plain path, and no result depends
+// on the batch, on the position in it or on who computes which panel.
+//
+// Weights are packed once, at load, in the order they are read (README.md draws it):
+//
+//   panel 0                                              panel 1 ...
+//   | segment 0: K0 x [columns][16] | segment 1: K1 x .. | ...
+//
+// A panel is the unit of work: up to four columns of 16 accumulators (one block of 16 units with 3
+// or 4 groups, two with 2, four with 1), so that small batches keep enough independent chains going
+// whatever the number of groups.
+//
+// Ownership: PackedProduct owns its memory (64-byte aligned, huge pages asked for, readable beyond
+// the end) and is immutable: any number of threads may run panels of it at once. Pack: load time
+// only, allocates. Running allocates nothing. FP32 only; another precision is another pack function
+// and another entry of the kernel table.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cells/kernels/cpu/packed_memory.h"
+#include "cells/kernels/cpu/rows.h"
+#include "cells/kernels/cpu/tail_program.h"
+
+namespace cellbatch::kernels {
+
+inline constexpr int kLanes = 16;      // units of one block, floats of one cache line
+inline constexpr int kMaxColumns = 4;  // columns of 16 accumulators in a panel
+inline constexpr int kMaxSegments = 8;
+inline constexpr int kChunkRows = 128;  // rows computed together; more are equal chunks
+
+// Where Pack reads a matrix of [units][depth]: element (u, k) is data[u * unit_stride + k *
+// depth_stride].
+struct WeightView {
+  const float* data = nullptr;  // null: this group has no such term
+  int64_t unit_stride = 0;
+  int64_t depth_stride = 1;
+};
+
+struct SegmentSpec {
+  int32_t depth = 0;  // K
+  WeightView weights[kMaxGroups];
+};
+
+// What to pack. Views are read during the call only.
+struct ProductSpec {
+  int32_t units = 0;   // U
+  int32_t groups = 1;  // 0..kMaxGroups; 0, without segments: an element-wise program and no product
+  std::vector<SegmentSpec> segments;
+  const float* bias[kMaxGroups] = {};  // [units] each; null: zero
+  TailProgram tail;
+  std::vector<const float*> parameters;  // [units] each, as many as the tail names
+};
+
+class PackedProduct {
+ public:
+  struct Segment {
+    int32_t depth;
+    int32_t groups;             // groups that have this term
+    int32_t group[kMaxGroups];  // which
+    int64_t offset;             // floats from the start of a full panel
+    int64_t last_offset;        // the same in the last panel, which may have fewer columns
+  };
+
+  explicit PackedProduct(const ProductSpec& spec);
+
+  int32_t units() const { return units_; }
+  int32_t groups() const { return groups_; }
+  int num_panels() const { return num_panels_; }
+  int num_blocks() const { return num_blocks_; }  // of 16 units
+  int blocks_per_panel() const { return blocks_per_panel_; }
+  int BlocksOf(int panel) const;
+  // Floats of one row of accumulators, [num_blocks][groups][16]: the layout of `initial` rows.
+  int64_t accumulator_width() const { return int64_t{num_blocks_} * groups_ * kLanes; }
+  int64_t weight_bytes() const { return weight_floats_ * static_cast<int64_t>(sizeof(float)); }
+
+  const std::vector<Segment>& segments() const { return segments_; }
+  const float* Weights(int panel, const Segment& s) const;
+  const float* bias() const { return bias_.data(); }  // [num_blocks][groups][16]
+  const float* Parameter(int i) const {
+    return parameters_.data() + int64_t{i} * num_blocks_ * kLanes;
+  }
+  const TailProgram& tail() const { return tail_; }
+  const TailMatch& tail_match() const { return match_; }
+
+ private:
+  void PackPanel(const ProductSpec& spec, int panel);
+
+  int32_t units_, groups_;
+  int num_blocks_, blocks_per_panel_, num_panels_;
+  int64_t panel_floats_ = 0, weight_floats_ = 0;
+  std::vector<Segment> segments_;
+  TailProgram tail_;
+  TailMatch match_;
+  PackedMemory weights_, bias_, parameters_;
+};
+
+// One call's rows. inputs: one per segment. columns: one per column of the tail. Rows that a tail
+// stores may be read by the same tail (a state updated in place), never as an input of the product
+// or as `initial`.
+struct ProductArgs {
+  int32_t num_rows = 0;
+  const RowSource* inputs = nullptr;
+  const RowSource* initial =
+      nullptr;  // rows of accumulator_width() floats, 64-byte aligned; null: the bias
+  const RowColumn* columns = nullptr;
+};
+
+// What one thread needs while it runs a product: about 80 KiB, reused for ever.
+class ProductScratch {
+ public:
+  ProductScratch();
+  float* accumulators() { return memory_.data(); }
+  float* values() { return memory_.data() + kAccumulatorFloats; }
+  const float** input_rows(int segment) { return rows_.data() + segment * kChunkRows; }
+  const float** initial_rows() { return rows_.data() + kMaxSegments * kChunkRows; }
+
+ private:
+  static constexpr int64_t kAccumulatorFloats = kChunkRows * kMaxColumns * kLanes;
+  static constexpr int64_t kValueFloats = int64_t{kMaxTailOps} * kTailRowsAtOnce * kLanes;
+  PackedMemory memory_;
+  std::vector<const float*> rows_;
+};
+
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_H_

@@ -1,0 +1,265 @@
+#include "cells/kernels/cpu/product.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "cells/kernels/cpu/kernel_table.h"
+#include "cells/kernels/cpu/random_product.h"
+
+namespace cellbatch::kernels {
+namespace {
+
+constexpr uint64_t kSeed = 20260101;
+
+class ProductTest : public testing::TestWithParam<const CpuKernels*> {
+ protected:
+  const CpuKernels& kernels() const { return *GetParam(); }
+  Random random_{kSeed};
+};
+
+INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, ProductTest,
+                         testing::ValuesIn(RunnableKernels(DetectCpuFeatures())),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+// A product with rows to run it on.
+struct Case {
+  Case(Random& random, RandomProduct p, int rows)
+      : product(std::move(p)), pack(std::make_shared<PackedProduct>(product.spec)), packed(*pack) {
+    const int table_rows = rows + 3;
+    for (const SegmentSpec& s : product.spec.segments) {
+      inputs.emplace_back(random, s.depth, table_rows, rows);
+    }
+    for (int c = 0; c < product.spec.tail.num_columns; ++c) {
+      columns.emplace_back(random, product.spec.units, table_rows, rows);
+    }
+    num_rows = rows;
+  }
+
+  // Rows [first, first + count) of the lists.
+  void Run(const CpuKernels& kernels, int first, int count, int first_panel, int last_panel,
+           const RowSource* initial = nullptr) {
+    std::vector<RowSource> x;
+    for (RandomRows& r : inputs) x.push_back(r.source());
+    for (RowSource& r : x) r.rows += first;
+    std::vector<RowColumn> c;
+    for (RandomRows& r : columns) c.push_back(r.column());
+    for (RowColumn& r : c) r.rows += first;
+    const ProductArgs args{count, x.data(), initial, c.data()};
+    kernels.run_product(packed, args, first_panel, last_panel, scratch.get());
+  }
+  void RunAll(const CpuKernels& kernels) { Run(kernels, 0, num_rows, 0, packed.num_panels()); }
+
+  std::vector<std::vector<double>> Reference(int r) const {
+    std::vector<const float*> x, c;
+    for (const RandomRows& rows : inputs) x.push_back(rows.Row(r));
+    for (const RandomRows& rows : columns) {
+      c.push_back(rows.before.data() + rows.stride * rows.rows[r]);
+    }
+    return product.Reference(x, c);
+  }
+
+  RandomProduct product;
+  std::shared_ptr<const PackedProduct> pack;  // copies of a case share it
+  const PackedProduct& packed;
+  int num_rows;
+  std::vector<RandomRows> inputs, columns;
+  std::shared_ptr<ProductScratch> scratch = std::make_shared<ProductScratch>();
+};
+
+Case RandomCase(Random& random, int most_rows) {
+  const int groups = RandomInt(random, 1, 4), units = RandomInt(random, 1, 300);
+  std::vector<int> depths;
+  for (int s = RandomInt(random, 1, 3); s > 0; --s) depths.push_back(RandomInt(random, 1, 300));
+  TailProgram tail = RandomTail(random, groups, RandomInt(random, 1, 3), RandomInt(random, 0, 2));
+  RandomProduct product(random, units, groups, depths, std::move(tail), 0.8);
+  return Case(random, std::move(product), RandomInt(random, 1, most_rows));
+}
+
+TEST_P(ProductTest, RandomShapesTermsAndTailsAgreeWithDoubleArithmetic) {
+  for (int trial = 0; trial < 60; ++trial) {
+    Case c = RandomCase(random_, 70);
+    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial));
+    c.RunAll(kernels());
+    for (int r = 0; r < c.num_rows; r += 1 + c.num_rows / 7) {
+      const auto expected = c.Reference(r);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        if (expected[i].empty()) continue;
+        EXPECT_LE(Excess(expected[i], c.columns[i].Row(r)), 1.0) << "row " << r << " column " << i;
+      }
+    }
+    for (const RandomRows& rows : c.columns) EXPECT_TRUE(rows.OthersUntouched());
+  }
+}
+
+TEST_P(ProductTest, BitsOfARowDoNotDependOnItsCompanyItsPlaceOrThePanelSplit) {
+  for (int trial = 0; trial < 20; ++trial) {
+    Case together = RandomCase(random_, 70);
+    Case apart = together;
+    together.RunAll(kernels());
+    for (int first = 0; first < apart.num_rows;) {
+      const int count = std::min(RandomInt(random_, 1, 9), apart.num_rows - first);
+      for (int p = 0; p < apart.packed.num_panels(); ++p) {
+        apart.Run(kernels(), first, count, p, p + 1);
+      }
+      first += count;
+    }
+    for (size_t i = 0; i < apart.columns.size(); ++i) {
+      EXPECT_EQ(0, std::memcmp(apart.columns[i].data.data(), together.columns[i].data.data(),
+                               together.columns[i].data.size() * sizeof(float)));
+    }
+  }
+}
+
+TEST_P(ProductTest, FiveHundredRowsHaveTheBitsOfEachAlone) {
+  RandomProduct product(random_, 48, 4, {96, 48}, GatedCellTail());
+  Case together(random_, std::move(product), 500);
+  Case apart = together;
+  together.RunAll(kernels());
+  for (int r = 0; r < 500; ++r) apart.Run(kernels(), r, 1, 0, apart.packed.num_panels());
+  EXPECT_EQ(apart.columns[1].data, together.columns[1].data);
+  EXPECT_EQ(apart.columns[2].data, together.columns[2].data);
+}
+
+TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlainPath) {
+  for (int groups = 1; groups <= 4; ++groups) {
+    const int units = 77, tokens = 9, rows = 31;
+    RandomProduct whole(random_, units, groups, {53, 77}, RandomTail(random_, groups, 2, 1), 0.8);
+    ProductSpec input_part = whole.spec, recurrent_part = whole.spec;
+    input_part.segments = {whole.spec.segments[0]};
+    recurrent_part.segments = {whole.spec.segments[1]};
+    std::fill_n(recurrent_part.bias, kMaxGroups, nullptr);
+
+    Case plain(random_, whole, rows);
+    const PackedProduct input(input_part);
+    const RandomRows embedding(random_, 53, tokens, tokens);
+    const RowSource vocabulary{embedding.data.data(), embedding.stride};
+    PackedMemory fold(input.accumulator_width() * tokens);
+    const ProductArgs args{tokens, &vocabulary};
+    kernels().run_accumulators(input, args, 0, input.num_panels(), plain.scratch.get(), fold.data(),
+                               input.accumulator_width());
+
+    std::vector<int32_t> token(rows + 3), token_rows(plain.inputs[0].rows);
+    for (int32_t& t : token) t = RandomInt(random_, 0, tokens - 1);
+    const RowSource looked_up{embedding.data.data(), embedding.stride, token_rows.data(),
+                              token.data()};
+    const RowSource folded{fold.data(), input.accumulator_width(), token_rows.data(), token.data()};
+    const PackedProduct recurrent(recurrent_part);
+    std::vector<RandomRows> plain_out = plain.columns, folded_out = plain.columns;
+    const RowSource x[2] = {looked_up, plain.inputs[1].source()};
+    const RowColumn to_plain[2] = {plain_out[0].column(), plain_out[1].column()};
+    const RowColumn to_folded[2] = {folded_out[0].column(), folded_out[1].column()};
+    kernels().run_product(plain.packed, {rows, x, nullptr, to_plain}, 0, plain.packed.num_panels(),
+                          plain.scratch.get());
+    kernels().run_product(recurrent, {rows, x + 1, &folded, to_folded}, 0, recurrent.num_panels(),
+                          plain.scratch.get());
+    EXPECT_NE(plain_out[0].data, plain_out[0].before);
+    EXPECT_EQ(plain_out[0].data, folded_out[0].data) << groups << " groups";
+    EXPECT_EQ(plain_out[1].data, folded_out[1].data) << groups << " groups";
+  }
+}
+
+TEST_P(ProductTest, StateMayBeUpdatedInPlace) {
+  RandomProduct product(random_, 37, 4, {20, 37}, GatedCellTail());
+  Case apart(random_, std::move(product), 13);
+  Case in_place = apart;
+  apart.RunAll(kernels());
+  const RowSource x[2] = {in_place.inputs[0].source(), in_place.inputs[1].source()};
+  const RowColumn columns[3] = {in_place.columns[0].column(), in_place.columns[0].column(),
+                                in_place.columns[2].column()};
+  kernels().run_product(in_place.packed, {13, x, nullptr, columns}, 0, in_place.packed.num_panels(),
+                        in_place.scratch.get());
+  for (int r = 0; r < 13; ++r) {
+    EXPECT_EQ(0, std::memcmp(apart.columns[1].Row(r), in_place.columns[0].Row(r), 37 * 4));
+    EXPECT_EQ(0, std::memcmp(apart.columns[2].Row(r), in_place.columns[2].Row(r), 37 * 4));
+  }
+}
+
+TEST_P(ProductTest, WithoutGroupsItIsAnElementWiseProgram) {
+  for (int trial = 0; trial < 20; ++trial) {
+    TailProgram tail = RandomTail(random_, 0, 3, 1);
+    RandomProduct product(random_, RandomInt(random_, 1, 300), 0, {}, std::move(tail));
+    Case c(random_, std::move(product), 11);
+    c.RunAll(kernels());
+    for (int r = 0; r < 11; ++r) {
+      EXPECT_LE(Excess(c.Reference(r)[0], c.columns[0].Row(r)), 1.0) << "trial " << trial;
+    }
+  }
+}
+
+TEST_P(ProductTest, ThreeHundredStepsOfAGatedCellStayWithinTheBoundOfTheReference) {
+  const int units = 45, steps = 330;
+  RandomProduct product(random_, units, 4, {units}, GatedCellTail());
+  const PackedProduct packed(product.spec);
+  ProductScratch scratch;
+  std::vector<float> h(units, 0.0f), c(units, 0.0f), next(units);
+  std::vector<double> h64(units, 0.0), c64(units, 0.0);
+  const auto sigmoid = [](double x) { return 1.0 / (1.0 + std::exp(-x)); };
+  for (int step = 0; step < steps; ++step) {
+    const RowSource x{h.data(), 0};
+    const RowColumn columns[3] = {{c.data()}, {c.data()}, {next.data()}};
+    kernels().run_product(packed, {1, &x, nullptr, columns}, 0, packed.num_panels(), &scratch);
+    h = next;
+    std::vector<double> sums(4 * units);
+    for (int i = 0; i < 4 * units; ++i) {
+      sums[i] = product.spec.bias[i / units][i % units];
+      const WeightView& w = product.spec.segments[0].weights[i / units];
+      for (int k = 0; k < units; ++k) {
+        sums[i] += h64[k] * w.data[(i % units) * w.unit_stride + k * w.depth_stride];
+      }
+    }
+    for (int u = 0; u < units; ++u) {
+      c64[u] =
+          sigmoid(sums[units + u]) * c64[u] + sigmoid(sums[u]) * std::tanh(sums[2 * units + u]);
+      h64[u] = sigmoid(sums[3 * units + u]) * std::tanh(c64[u]);
+    }
+  }
+  EXPECT_LE(Excess(h64, h.data()), 1.0);
+  EXPECT_LE(Excess(c64, c.data()), 1.0);
+}
+
+TEST(PackedProductTest, PanelsAreFourColumnsWideWhateverTheGroups) {
+  Random random(kSeed);
+  const int panels[] = {0, 2, 4, 7, 7};  // of 7 blocks of 16 units, by groups
+  for (int groups = 1; groups <= 4; ++groups) {
+    const RandomProduct p(random, 100, groups, {5}, IdentityTail());
+    const PackedProduct packed(p.spec);
+    EXPECT_EQ(packed.num_panels(), panels[groups]);
+    EXPECT_EQ(packed.accumulator_width(), 7 * groups * 16);
+  }
+}
+
+TEST(PackedProductTest, AbsentTermsTakeNoRoom) {
+  Random random(kSeed);
+  RandomProduct p(random, 32, 4, {10, 20}, GatedUpdateTail());
+  p.spec.segments[0].weights[3] = {};
+  p.spec.segments[1].weights[2] = {};
+  EXPECT_EQ(PackedProduct(p.spec).weight_bytes(), 4 * 32 * (3 * 10 + 3 * 20));
+}
+
+TEST(PackedProductTest, WeightsLieInTheOrderTheyAreReadAndPadWithZeros) {
+  Random random(kSeed);
+  const RandomProduct p(random, 17, 3, {2, 3}, IdentityTail());
+  const PackedProduct packed(p.spec);
+  const float* at = packed.Weights(0, packed.segments()[0]);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 64, 0u);
+  for (int panel = 0; panel < 2; ++panel) {
+    for (const SegmentSpec& s : p.spec.segments) {
+      for (int k = 0; k < s.depth; ++k) {
+        for (int g = 0; g < 3; ++g) {
+          for (int lane = 0; lane < 16; ++lane, ++at) {
+            const int u = panel * 16 + lane;
+            const WeightView& w = s.weights[g];
+            EXPECT_EQ(*at, u < 17 ? w.data[u * w.unit_stride + k * w.depth_stride] : 0.0f);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch::kernels

@@ -1,0 +1,226 @@
+#include "cells/kernels/cpu/random_product.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace cellbatch::kernels {
+namespace {
+
+using Kind = TailOpKind;
+
+TailOp Op(Kind kind, int a = -1, int b = -1, int index = 0, float constant = 0.0f) {
+  return {kind, static_cast<int16_t>(a), static_cast<int16_t>(b), static_cast<int16_t>(index),
+          constant};
+}
+
+double Compute(const TailOp& op, double a, double b) {
+  switch (op.kind) {
+    case Kind::kAdd:
+      return a + b;
+    case Kind::kSub:
+      return a - b;
+    case Kind::kMul:
+      return a * b;
+    case Kind::kDiv:
+      return a / b;
+    case Kind::kMax:
+      return std::max(a, b);
+    case Kind::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-a));
+    case Kind::kTanh:
+      return std::tanh(a);
+    case Kind::kRelu:
+      return std::max(a, 0.0);
+    case Kind::kExp:
+      return std::exp(a);
+    case Kind::kLog:
+      return std::log(a);
+    default:
+      return a;
+  }
+}
+
+}  // namespace
+
+int RandomInt(Random& random, int least, int most) {
+  return std::uniform_int_distribution<int>(least, most)(random);
+}
+
+std::vector<float> RandomFloats(Random& random, int64_t count, float scale) {
+  std::uniform_real_distribution<float> uniform(-scale, scale);
+  std::vector<float> floats(static_cast<size_t>(count));
+  for (float& f : floats) f = uniform(random);
+  return floats;
+}
+
+RandomProduct::RandomProduct(Random& random, int units, int groups, std::vector<int> depths,
+                             TailProgram tail, double share_of_terms) {
+  spec.units = units;
+  spec.groups = groups;
+  spec.tail = std::move(tail);
+  std::bernoulli_distribution present(share_of_terms);
+  for (int depth : depths) {
+    SegmentSpec segment{depth, {}};
+    for (int g = 0; g < groups; ++g) {
+      if (!present(random)) continue;
+      memory.push_back(RandomFloats(random, int64_t{units} * depth, 2.0f / std::sqrt(depth)));
+      const bool by_depth = present(random);  // both ways of lying in memory
+      segment.weights[g] = {memory.back().data(), by_depth ? depth : 1, by_depth ? 1 : units};
+    }
+    spec.segments.push_back(segment);
+  }
+  for (int g = 0; g < groups; ++g) {
+    if (!present(random)) continue;
+    memory.push_back(RandomFloats(random, units));
+    spec.bias[g] = memory.back().data();
+  }
+  for (int i = 0; i < spec.tail.num_parameters; ++i) {
+    memory.push_back(RandomFloats(random, units));
+    spec.parameters.push_back(memory.back().data());
+  }
+}
+
+std::vector<double> RandomProduct::Accumulators(const std::vector<const float*>& inputs) const {
+  std::vector<double> sums(static_cast<size_t>(spec.groups) * spec.units);
+  for (int g = 0; g < spec.groups; ++g) {
+    for (int u = 0; u < spec.units; ++u) {
+      double sum = spec.bias[g] != nullptr ? spec.bias[g][u] : 0.0;
+      for (size_t s = 0; s < spec.segments.size(); ++s) {
+        const WeightView& w = spec.segments[s].weights[g];
+        for (int k = 0; w.data != nullptr && k < spec.segments[s].depth; ++k) {
+          sum += double{inputs[s][k]} * w.data[u * w.unit_stride + k * w.depth_stride];
+        }
+      }
+      sums[static_cast<size_t>(g) * spec.units + u] = sum;
+    }
+  }
+  return sums;
+}
+
+std::vector<std::vector<double>> RandomProduct::Reference(
+    const std::vector<const float*>& inputs, const std::vector<const float*>& columns) const {
+  const std::vector<double> sums = Accumulators(inputs);
+  std::vector<std::vector<double>> stored(spec.tail.num_columns);
+  std::vector<double> value(spec.tail.ops.size());
+  for (int u = 0; u < spec.units; ++u) {
+    for (size_t i = 0; i < spec.tail.ops.size(); ++i) {
+      const TailOp& op = spec.tail.ops[i];
+      switch (op.kind) {
+        case Kind::kAccumulator:
+          value[i] = sums[size_t(op.index) * spec.units + u];
+          break;
+        case Kind::kColumn:
+          value[i] = columns[op.index][u];
+          break;
+        case Kind::kParameter:
+          value[i] = spec.parameters[op.index][u];
+          break;
+        case Kind::kConstant:
+          value[i] = op.constant;
+          break;
+        case Kind::kStore:
+          stored[op.index].push_back(value[op.a]);
+          break;
+        default:
+          value[i] = Compute(op, value[op.a], op.b >= 0 ? value[op.b] : 0.0);
+      }
+    }
+  }
+  return stored;
+}
+
+RandomRows::RandomRows(Random& random, int row_width, int table_rows, int num_rows)
+    : width(row_width), stride(row_width + RandomInt(random, 0, 5)) {
+  data = RandomFloats(random, stride * table_rows);
+  before = data;
+  rows.resize(table_rows);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::shuffle(rows.begin(), rows.end(), random);
+  rows.resize(num_rows);
+}
+
+bool RandomRows::OthersUntouched() const {
+  std::vector<float> expected = before;
+  for (int32_t row : rows) {
+    std::copy_n(data.begin() + stride * row, width, expected.begin() + stride * row);
+  }
+  return expected == data;
+}
+
+TailProgram IdentityTail() { return {{Op(Kind::kAccumulator), Op(Kind::kStore, 0)}, 1, 0}; }
+
+TailProgram UnaryTail(TailOpKind kind) {
+  return {{Op(Kind::kAccumulator), Op(kind, 0), Op(Kind::kStore, 1)}, 1, 0};
+}
+
+TailProgram GatedCellTail() {
+  return {
+      {Op(Kind::kAccumulator, -1, -1, 0), Op(Kind::kSigmoid, 0), Op(Kind::kAccumulator, -1, -1, 1),
+       Op(Kind::kSigmoid, 2), Op(Kind::kAccumulator, -1, -1, 2), Op(Kind::kTanh, 4),
+       Op(Kind::kAccumulator, -1, -1, 3), Op(Kind::kSigmoid, 6), Op(Kind::kColumn, -1, -1, 0),
+       Op(Kind::kMul, 3, 8), Op(Kind::kMul, 1, 5), Op(Kind::kAdd, 9, 10), Op(Kind::kTanh, 11),
+       Op(Kind::kMul, 7, 12), Op(Kind::kStore, 11, -1, 1), Op(Kind::kStore, 13, -1, 2)},
+      3,
+      0};
+}
+
+TailProgram GatedUpdateTail() {
+  return {
+      {Op(Kind::kAccumulator, -1, -1, 0), Op(Kind::kSigmoid, 0), Op(Kind::kAccumulator, -1, -1, 1),
+       Op(Kind::kSigmoid, 2), Op(Kind::kAccumulator, -1, -1, 2), Op(Kind::kAccumulator, -1, -1, 3),
+       Op(Kind::kMul, 1, 5), Op(Kind::kAdd, 4, 6), Op(Kind::kTanh, 7),
+       Op(Kind::kConstant, -1, -1, 0, 1.0f), Op(Kind::kSub, 9, 3), Op(Kind::kMul, 10, 8),
+       Op(Kind::kColumn, -1, -1, 0), Op(Kind::kMul, 3, 12), Op(Kind::kAdd, 11, 13),
+       Op(Kind::kStore, 14, -1, 1)},
+      2,
+      0};
+}
+
+// Operands of exp, log and / are squashed first, so that the reference stays well conditioned.
+TailProgram RandomTail(Random& random, int groups, int columns, int parameters) {
+  TailProgram tail{{}, columns, parameters};
+  for (int g = 0; g < groups; ++g) tail.ops.push_back(Op(Kind::kAccumulator, -1, -1, g));
+  for (int c = 0; c < columns; ++c) tail.ops.push_back(Op(Kind::kColumn, -1, -1, c));
+  for (int p = 0; p < parameters; ++p) tail.ops.push_back(Op(Kind::kParameter, -1, -1, p));
+  tail.ops.push_back(Op(Kind::kConstant, -1, -1, 0, 0.75f));
+  const auto add = [&tail](TailOp op) {
+    tail.ops.push_back(op);
+    return static_cast<int>(tail.ops.size()) - 1;
+  };
+  const int steps = RandomInt(random, 1, 10);
+  for (int i = 0; i < steps; ++i) {
+    const int last = static_cast<int>(tail.ops.size()) - 1;
+    const int a = RandomInt(random, 0, last), b = RandomInt(random, 0, last);
+    const auto kind = static_cast<Kind>(
+        RandomInt(random, static_cast<int>(Kind::kAdd), static_cast<int>(Kind::kLog)));
+    if (kind == Kind::kExp || kind == Kind::kLog) {
+      add(Op(kind, add(Op(Kind::kSigmoid, a))));
+    } else if (kind == Kind::kDiv) {
+      add(Op(kind, a, add(Op(Kind::kExp, add(Op(Kind::kTanh, b))))));
+    } else if (kind == Kind::kMul) {
+      add(Op(kind, add(Op(Kind::kTanh, a)), b));
+    } else {
+      add(Op(kind, a, kind <= Kind::kMax ? b : -1));
+    }
+  }
+  const int last = static_cast<int>(tail.ops.size()) - 1;
+  for (int c = 0; c < columns; ++c) {
+    if (c == 0 || RandomInt(random, 0, 1) == 1) {
+      add(Op(Kind::kStore, c == 0 ? last : RandomInt(random, 0, last), -1, c));
+    }
+  }
+  return tail;
+}
+
+double Excess(const std::vector<double>& expected, const float* got) {
+  double most = 1.0, error = 0.0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isfinite(got[i])) return HUGE_VAL;
+    most = std::max(most, std::abs(expected[i]));
+    error = std::max(error, std::abs(expected[i] - got[i]));
+  }
+  return error / (1e-5 * most);
+}
+
+}  // namespace cellbatch::kernels

@@ -1,0 +1,63 @@
+// For tests: random products with everything they need to run, and the obvious double-precision
+// reference.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_RANDOM_PRODUCT_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_RANDOM_PRODUCT_H_
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "cells/kernels/cpu/product.h"
+
+namespace cellbatch::kernels {
+
+using Random = std::mt19937_64;
+
+int RandomInt(Random& random, int least, int most);
+std::vector<float> RandomFloats(Random& random, int64_t count, float scale = 1.0f);
+
+// A product and the numbers behind its spec.
+struct RandomProduct {
+  RandomProduct(Random& random, int units, int groups, std::vector<int> depths, TailProgram tail,
+                double share_of_terms = 1.0);
+
+  // Row r's accumulators in double, [groups][units], and then what its tail stores, by column.
+  // inputs[s] and columns[c] are this row's vectors.
+  std::vector<std::vector<double>> Reference(const std::vector<const float*>& inputs,
+                                             const std::vector<const float*>& columns) const;
+  std::vector<double> Accumulators(const std::vector<const float*>& inputs) const;
+
+  ProductSpec spec;
+  std::vector<std::vector<float>> memory;  // what spec points into
+};
+
+// A table of rows with guards between them, and a random list of distinct rows of it.
+struct RandomRows {
+  RandomRows(Random& random, int width, int table_rows, int num_rows);
+
+  RowSource source() const { return {data.data(), stride, rows.data()}; }
+  RowColumn column() { return {data.data(), stride, rows.data()}; }
+  const float* Row(int r) const { return data.data() + stride * rows[r]; }
+  // Whether everything but the listed rows' first `width` floats is as it was made.
+  bool OthersUntouched() const;
+
+  int width;
+  int64_t stride;
+  std::vector<float> data, before;
+  std::vector<int32_t> rows;
+};
+
+// Tails by name of their arithmetic, and a random well-formed one.
+TailProgram IdentityTail();
+TailProgram UnaryTail(TailOpKind kind);
+TailProgram GatedCellTail();    // columns: c in, c out, h out
+TailProgram GatedUpdateTail();  // columns: h in, h out
+TailProgram RandomTail(Random& random, int groups, int columns, int parameters);
+
+// Distance in units of design.md (Numbers): at most 1 is within the bound of |y - y64| <= 1e-5
+// max(1, |y64|).
+double Excess(const std::vector<double>& expected, const float* got);
+
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_RANDOM_PRODUCT_H_

@@ -1,0 +1,77 @@
+// Sixteen floats in two AVX2 registers: see vec_avx512.h. Only for files built with -mavx2 -mfma.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_VEC_AVX2_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_VEC_AVX2_H_
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace cellbatch::kernels {
+namespace {
+
+struct Vec {
+  __m256 l, h;
+
+  static Vec Load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+  static Vec Broadcast(float x) {
+    const __m256 v = _mm256_set1_ps(x);
+    return {v, v};
+  }
+  // The first `lanes` floats; the others are zero and not touched in memory.
+  static Vec LoadPart(const float* p, int lanes) {
+    return {_mm256_maskload_ps(p, Mask(lanes)), _mm256_maskload_ps(p + 8, Mask(lanes - 8))};
+  }
+  void Store(float* p) const {
+    _mm256_storeu_ps(p, l);
+    _mm256_storeu_ps(p + 8, h);
+  }
+  void StorePart(float* p, int lanes) const {
+    _mm256_maskstore_ps(p, Mask(lanes), l);
+    _mm256_maskstore_ps(p + 8, Mask(lanes - 8), h);
+  }
+  static __m256i Mask(int lanes) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+
+  friend Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.l, b.l), _mm256_add_ps(a.h, b.h)}; }
+  friend Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.l, b.l), _mm256_sub_ps(a.h, b.h)}; }
+  friend Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.l, b.l), _mm256_mul_ps(a.h, b.h)}; }
+  friend Vec operator/(Vec a, Vec b) { return {_mm256_div_ps(a.l, b.l), _mm256_div_ps(a.h, b.h)}; }
+  static Vec Fma(Vec a, Vec b, Vec c) {
+    return {_mm256_fmadd_ps(a.l, b.l, c.l), _mm256_fmadd_ps(a.h, b.h, c.h)};
+  }
+  // Where either is NaN: the second.
+  static Vec Max(Vec a, Vec b) { return {_mm256_max_ps(a.l, b.l), _mm256_max_ps(a.h, b.h)}; }
+  static Vec Min(Vec a, Vec b) { return {_mm256_min_ps(a.l, b.l), _mm256_min_ps(a.h, b.h)}; }
+  static Vec RoundToInt(Vec a) { return {Round(a.l), Round(a.h)}; }
+  // a * 2^n for whole n, with gradual underflow and overflow to infinity.
+  static Vec Scale(Vec a, Vec n) { return {Scale(a.l, n.l), Scale(a.h, n.h)}; }
+  static Vec Abs(Vec a) { return {AndNot(a.l), AndNot(a.h)}; }
+  static Vec CopySign(Vec magnitude, Vec sign) {
+    return {CopySign(magnitude.l, sign.l), CopySign(magnitude.h, sign.h)};
+  }
+
+ private:
+  static __m256 SignBit() { return _mm256_set1_ps(-0.0f); }
+  static __m256 AndNot(__m256 a) { return _mm256_andnot_ps(SignBit(), a); }
+  static __m256 CopySign(__m256 magnitude, __m256 sign) {
+    return _mm256_or_ps(_mm256_andnot_ps(SignBit(), magnitude), _mm256_and_ps(SignBit(), sign));
+  }
+  static __m256 Round(__m256 a) {
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  // In two halves, because 2^n alone may not be a float where a * 2^n is. |n| <= 252.
+  static __m256 Scale(__m256 a, __m256 n) {
+    const __m256i whole = _mm256_cvtps_epi32(n);
+    const __m256i half = _mm256_srai_epi32(whole, 1);
+    return _mm256_mul_ps(_mm256_mul_ps(a, Power(half)), Power(_mm256_sub_epi32(whole, half)));
+  }
+  static __m256 Power(__m256i n) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+  }
+};
+
+}  // namespace
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_VEC_AVX2_H_

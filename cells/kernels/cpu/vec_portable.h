@@ -1,0 +1,91 @@
+// Sixteen floats in plain C++: see vec_avx512.h. Products and sums round separately here (a fused
+// multiply-add is a library call where the compiler may not assume the instruction): other last
+// bits than the vector variants, the same guarantees.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_VEC_PORTABLE_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_VEC_PORTABLE_H_
+
+#include <bit>
+#include <cstdint>
+
+namespace cellbatch::kernels {
+namespace {
+
+struct Vec {
+  float v[16];
+
+  template <class F>
+  static Vec Make(F f) {
+    Vec r;
+    for (int i = 0; i < 16; ++i) r.v[i] = f(i);
+    return r;
+  }
+  static Vec Load(const float* p) {
+    return Make([p](int i) { return p[i]; });
+  }
+  static Vec Broadcast(float x) {
+    return Make([x](int) { return x; });
+  }
+  // The first `lanes` floats; the others are zero and not touched in memory.
+  static Vec LoadPart(const float* p, int lanes) {
+    return Make([p, lanes](int i) { return i < lanes ? p[i] : 0.0f; });
+  }
+  void Store(float* p) const {
+    for (int i = 0; i < 16; ++i) p[i] = v[i];
+  }
+  void StorePart(float* p, int lanes) const {
+    for (int i = 0; i < lanes; ++i) p[i] = v[i];
+  }
+
+  friend Vec operator+(Vec a, Vec b) {
+    return Make([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  friend Vec operator-(Vec a, Vec b) {
+    return Make([&](int i) { return a.v[i] - b.v[i]; });
+  }
+  friend Vec operator*(Vec a, Vec b) {
+    return Make([&](int i) { return a.v[i] * b.v[i]; });
+  }
+  friend Vec operator/(Vec a, Vec b) {
+    return Make([&](int i) { return a.v[i] / b.v[i]; });
+  }
+  static Vec Fma(Vec a, Vec b, Vec c) {
+    return Make([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+  }
+  // Where either is NaN: the second.
+  static Vec Max(Vec a, Vec b) {
+    return Make([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  static Vec Min(Vec a, Vec b) {
+    return Make([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  // For |a| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction.
+  static Vec RoundToInt(Vec a) {
+    return Make([&](int i) { return (a.v[i] + 12582912.0f) - 12582912.0f; });
+  }
+  // a * 2^n for whole |n| <= 252, with gradual underflow and overflow to infinity. NaN stays NaN.
+  static Vec Scale(Vec a, Vec n) {
+    return Make([&](int i) {
+      const float whole_or_zero = n.v[i] == n.v[i] ? n.v[i] : 0.0f;
+      const int32_t whole = static_cast<int32_t>(whole_or_zero), half = whole >> 1;
+      return a.v[i] * Power(half) * Power(whole - half);
+    });
+  }
+  static Vec Abs(Vec a) {
+    return Make([&](int i) { return std::bit_cast<float>(Bits(a.v[i]) & 0x7fffffffu); });
+  }
+  static Vec CopySign(Vec magnitude, Vec sign) {
+    return Make([&](int i) {
+      return std::bit_cast<float>((Bits(magnitude.v[i]) & 0x7fffffffu) |
+                                  (Bits(sign.v[i]) & 0x80000000u));
+    });
+  }
+
+ private:
+  static uint32_t Bits(float x) { return std::bit_cast<uint32_t>(x); }
+  static float Power(int32_t n) { return std::bit_cast<float>((n + 127) << 23); }
+};
+
+}  // namespace
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_VEC_PORTABLE_H_
