@@ -1,0 +1,81 @@
+// Sends prepared ModelInfer requests without waiting, for load generation: no message is built, no
+// answer is parsed, and what is needed for a call lies ready before the first one.
+//
+//   sender thread --Send()--> slot --> gRPC ... gRPC --> completion thread --OnDone()-->
+//
+// Costs on the sender are gRPC's own (10 to 20 us a call over loopback). Calls spread over several
+// connections, because one has a limit of streams and one lock.
+
+#ifndef CELLBATCH_CLIENT_ASYNC_CALLER_H_
+#define CELLBATCH_CLIENT_ASYNC_CALLER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace cellbatch {
+
+// A ModelInferRequest in two parts, both borrowed until its answer has come: the message up to the
+// bytes of its one tensor, and those bytes. Many requests may share either.
+struct PreparedRequest {
+  std::string_view header;
+  std::string_view content;
+};
+
+// The first part, for one input tensor of `content_bytes` bytes.
+std::string PreparedHeader(const std::string& model, const std::string& version,
+                           const std::string& tensor, const std::string& datatype,
+                           const std::vector<int64_t>& shape, size_t content_bytes);
+
+struct AsyncCallerOptions {
+  std::string url = "localhost:8001";
+  int connections = 4;
+  int completion_threads = 1;
+  int most_in_flight = 65536;                        // beyond: Send refuses
+  std::chrono::nanoseconds timeout{10'000'000'000};  // then DEADLINE_EXCEEDED
+  std::chrono::milliseconds connect_timeout{5000};
+  std::function<void()> on_thread_start = {};  // on each completion thread, first
+};
+
+class AsyncCaller {
+ public:
+  struct Done {
+    uint64_t tag;
+    absl::StatusCode code;
+    const std::string& text;  // the server's words where code is no kOk; valid during the call
+    int64_t at_ns;            // steady clock, as soon as gRPC handed the answer over
+  };
+  // Called once for each request sent, on a completion thread; may call Send.
+  using OnDone = std::function<void(const Done&)>;
+
+  // Waits until every connection stands: UNAVAILABLE where it does not.
+  static absl::StatusOr<std::unique_ptr<AsyncCaller>> Create(AsyncCallerOptions options,
+                                                             OnDone on_done);
+
+  // Cancels what is in flight and waits for its completions.
+  ~AsyncCaller();
+
+  AsyncCaller(const AsyncCaller&) = delete;
+  AsyncCaller& operator=(const AsyncCaller&) = delete;
+
+  // False where most_in_flight requests are: nothing was sent then. Any thread.
+  bool Send(const PreparedRequest& request, uint64_t tag);
+
+  // Ends every call in flight with CANCELLED. Any thread.
+  void CancelAll();
+
+ private:
+  struct Impl;
+  explicit AsyncCaller(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CLIENT_ASYNC_CALLER_H_
