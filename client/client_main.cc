@@ -1,0 +1,15 @@
+// The command-line client.
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "client/commands.h"
+
+int main(int argc, char** argv) {
+  const cellbatch::CommandResult result =
+      cellbatch::RunCommand(std::vector<std::string>(argv + 1, argv + argc));
+  std::cout << result.output << std::flush;
+  std::cerr << result.complaint;
+  return result.exit_code;
+}

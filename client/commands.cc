@@ -1,0 +1,267 @@
+#include "client/commands.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "client/client.h"
+#include "client/flags.h"
+#include "client/json_request.h"
+#include "client/output.h"
+
+namespace cellbatch {
+namespace {
+
+struct Settings {
+  std::string url = "localhost:8001";
+  bool json = false;
+  std::string model;
+  std::string version;
+  double timeout = 10;
+  std::string tokens;
+  int64_t random = 0;
+  int64_t seed = 1;
+  std::string input;
+  std::string outputs;
+  std::string id;
+  int64_t values = 8;
+  double window = 60;
+};
+
+constexpr char kPurpose[] =
+    "Talks to a Cellbatch server, or to any other that speaks KServe v2 over gRPC.\n"
+    "\n"
+    "commands:\n"
+    "  health      is the server alive and ready (exit code 1 where it is not)\n"
+    "  metadata    the server and its models; with --model, that model's tensors\n"
+    "  config      a model's settings\n"
+    "  repository  the models and their states\n"
+    "  infer       one request: --tokens, --random or --input\n"
+    "  stats       requests, tasks and mean times since the models were loaded\n"
+    "  latency     exact percentiles over the last seconds";
+
+Flags MakeFlags(Settings& settings) {
+  Flags flags("cellbatch-client COMMAND", kPurpose);
+  flags.Add("url", &settings.url, "HOST:PORT", "The server's gRPC address.");
+  flags.Add("json", &settings.json, "", "Print JSON.");
+  flags.Add("model", &settings.model, "NAME",
+            "Which model; none = all of them, where that makes sense.");
+  flags.Add("version", &settings.version, "N", "Which version; none = the one being served.");
+  flags.Add("timeout", &settings.timeout, "SECONDS",
+            "How long to wait, for the connection and for an answer.");
+  flags.Add("tokens", &settings.tokens, "IDS",
+            "infer: token ids, as \"17 4 250\" or \"17,4,250\".");
+  flags.Add("random", &settings.random, "STEPS",
+            "infer: so many random tokens or vectors, as the model reads.");
+  flags.Add("seed", &settings.seed, "N", "infer: for --random.");
+  flags.Add("input", &settings.input, "FILE",
+            "infer: a request in KServe's JSON form; - reads stdin.");
+  flags.Add("outputs", &settings.outputs, "NAMES",
+            "infer: which outputs, with commas; none = OUTPUT.");
+  flags.Add("id", &settings.id, "TEXT", "infer: the request's id, echoed by the server.");
+  flags.Add("values", &settings.values, "N", "infer: how many values of each output to print.");
+  flags.Add("window", &settings.window, "SECONDS",
+            "latency: how far to look back; 0 = all that is remembered.");
+  return flags;
+}
+
+// What a command prints, in the form that was asked for.
+struct Shown {
+  std::string text;
+  nlohmann::json json;
+  int exit_code = 0;
+};
+
+template <typename T>
+absl::StatusOr<Shown> Show(const absl::StatusOr<T>& answer) {
+  if (!answer.ok()) {
+    return answer.status();
+  }
+  return Shown{ToText(*answer), ToJson(*answer)};
+}
+
+absl::StatusOr<std::string> ReadAll(const std::string& path) {
+  if (path == "-") {
+    return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    return absl::NotFoundError(fmt::format("--input={}: cannot be read", path));
+  }
+  return text.str();
+}
+
+std::vector<std::string> SplitAtCommas(const std::string& text) {
+  std::vector<std::string> words;
+  std::stringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) {
+    words.push_back(word);
+  }
+  return words;
+}
+
+absl::StatusOr<Tensor> RandomFor(Client& client, const Settings& settings, CallOptions options) {
+  const auto metadata = client.Metadata(settings.model, settings.version, options);
+  if (!metadata.ok()) {
+    return metadata.status();
+  }
+  const auto config = client.Config(settings.model, settings.version, options);
+  if (!config.ok()) {
+    return config.status();
+  }
+  return RandomSequence(*metadata, *config, settings.random, settings.seed);
+}
+
+absl::StatusOr<InferInput> MakeRequest(Client& client, const Settings& settings,
+                                       CallOptions options) {
+  InferInput request;
+  if (!settings.input.empty()) {
+    const auto text = ReadAll(settings.input);
+    if (!text.ok()) {
+      return text.status();
+    }
+    auto parsed = RequestFromJson(*text);
+    if (!parsed.ok()) {
+      return parsed.status();
+    }
+    request = *std::move(parsed);
+  } else if (settings.random > 0) {
+    auto tensor = RandomFor(client, settings, options);
+    if (!tensor.ok()) {
+      return tensor.status();
+    }
+    request.inputs.push_back(*std::move(tensor));
+  } else {
+    const auto tokens = TokensFromText(settings.tokens);
+    if (!tokens.ok()) {
+      return tokens.status();
+    }
+    if (tokens->empty()) {
+      return absl::InvalidArgumentError("infer wants --tokens, --random or --input");
+    }
+    request.inputs.push_back(
+        Int32Tensor("TOKENS", {static_cast<int64_t>(tokens->size())}, *tokens));
+  }
+  request.model = settings.model;
+  request.version = settings.version;
+  if (!settings.id.empty()) {
+    request.id = settings.id;
+  }
+  for (std::string& name : SplitAtCommas(settings.outputs)) {
+    request.outputs.push_back(std::move(name));
+  }
+  return request;
+}
+
+absl::StatusOr<Shown> RunInfer(Client& client, const Settings& settings, CallOptions options) {
+  const auto request = MakeRequest(client, settings, options);
+  if (!request.ok()) {
+    return request.status();
+  }
+  const auto result = client.Infer(*request, options);
+  if (!result.ok()) {
+    return result.status();
+  }
+  return Shown{ToText(*result, settings.values), ToJson(*result)};
+}
+
+absl::StatusOr<Shown> RunMetadata(Client& client, const Settings& settings, CallOptions options) {
+  if (!settings.model.empty()) {
+    return Show(client.Metadata(settings.model, settings.version, options));
+  }
+  const auto server = client.Server(options);
+  const auto models = client.RepositoryIndex(false, options);
+  if (!server.ok() || !models.ok()) {
+    return server.ok() ? models.status() : server.status();
+  }
+  nlohmann::json json = ToJson(*server);
+  json["models"] = ToJson(*models)["models"];
+  return Shown{ToText(*server, *models), json};
+}
+
+absl::StatusOr<Shown> RunHealth(Client& client, CallOptions options) {
+  const auto health = client.Health(options);
+  auto shown = Show(health);
+  if (shown.ok() && !(health->live && health->ready)) {
+    shown->exit_code = 1;
+  }
+  return shown;
+}
+
+absl::StatusOr<Shown> Run(Client& client, const std::string& command, const Settings& settings) {
+  const CallOptions options{
+      .timeout = std::chrono::nanoseconds(static_cast<int64_t>(settings.timeout * 1e9))};
+  if (command == "health") {
+    return RunHealth(client, options);
+  }
+  if (command == "metadata") {
+    return RunMetadata(client, settings, options);
+  }
+  if (command == "config") {
+    return Show(client.Config(settings.model, settings.version, options));
+  }
+  if (command == "repository") {
+    return Show(client.RepositoryIndex(false, options));
+  }
+  if (command == "infer") {
+    return RunInfer(client, settings, options);
+  }
+  if (command == "stats") {
+    return Show(client.Statistics(settings.model, settings.version, options));
+  }
+  return Show(client.Latency(settings.model, settings.window, options));
+}
+
+// What is wrong with the words after the program's name; empty where nothing is.
+std::string WrongWords(const std::vector<std::string>& words, const Settings& settings) {
+  constexpr const char* kCommands[] = {"health", "metadata", "config", "repository",
+                                       "infer",  "stats",    "latency"};
+  if (words.size() != 1) {
+    return words.empty() ? "no command; --help lists them"
+                         : fmt::format("one command at a time, not also \"{}\"", words[1]);
+  }
+  if (std::find(std::begin(kCommands), std::end(kCommands), words[0]) == std::end(kCommands)) {
+    return fmt::format("no command \"{}\"; --help lists them", words[0]);
+  }
+  if ((words[0] == "infer" || words[0] == "config") && settings.model.empty()) {
+    return fmt::format("{} wants --model=NAME", words[0]);
+  }
+  return settings.timeout > 0 ? "" : "--timeout wants a positive number of seconds";
+}
+
+}  // namespace
+
+CommandResult RunCommand(const std::vector<std::string>& arguments) {
+  Settings settings;
+  Flags flags = MakeFlags(settings);
+  const auto words = flags.Parse(arguments);
+  if (flags.help_wanted()) {
+    return {0, flags.Help(), ""};
+  }
+  if (!words.ok()) {
+    return {2, "", fmt::format("cellbatch-client: {}\n", std::string(words.status().message()))};
+  }
+  if (const std::string wrong = WrongWords(*words, settings); !wrong.empty()) {
+    return {2, "", fmt::format("cellbatch-client: {}\n", wrong)};
+  }
+  const auto client = Client::Connect(
+      {.url = settings.url,
+       .connect_timeout = std::chrono::milliseconds(static_cast<int64_t>(settings.timeout * 1e3))});
+  const absl::StatusOr<Shown> shown = client.ok() ? Run(**client, words->front(), settings)
+                                                  : absl::StatusOr<Shown>(client.status());
+  if (!shown.ok()) {
+    return {1, settings.json ? ToJson(shown.status()).dump(2) + "\n" : "", ToText(shown.status())};
+  }
+  return {shown->exit_code, settings.json ? shown->json.dump(2) + "\n" : shown->text, ""};
+}
+
+}  // namespace cellbatch

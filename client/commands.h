@@ -1,0 +1,22 @@
+// cellbatch-client behind its main function: words and flags in, text and an exit code out.
+
+#ifndef CELLBATCH_CLIENT_COMMANDS_H_
+#define CELLBATCH_CLIENT_COMMANDS_H_
+
+#include <string>
+#include <vector>
+
+namespace cellbatch {
+
+struct CommandResult {
+  int exit_code = 0;      // 0: done; 1: the server refused or is not ready; 2: wrong words or flags
+  std::string output;     // for stdout
+  std::string complaint;  // for stderr
+};
+
+// `arguments` without the program's name. Blocks while it talks to the server.
+CommandResult RunCommand(const std::vector<std::string>& arguments);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CLIENT_COMMANDS_H_

@@ -1,0 +1,137 @@
+#include "client/commands.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "client/json_request.h"
+#include "client/null_server.h"
+
+namespace cellbatch {
+namespace {
+
+using Json = nlohmann::json;
+
+class CommandsTest : public testing::Test {
+ protected:
+  void SetUp() override { server_ = *NullServer::Start({.vocabulary_size = 100}); }
+
+  CommandResult Run(std::vector<std::string> arguments) const {
+    arguments.push_back("--url=" + server_->address());
+    return RunCommand(arguments);
+  }
+  Json RunJson(std::vector<std::string> arguments) const {
+    arguments.push_back("--json");
+    return Json::parse(Run(arguments).output, nullptr, false);
+  }
+
+  std::unique_ptr<NullServer> server_;
+};
+
+TEST_F(CommandsTest, InferPrintsEveryOutput) {
+  const CommandResult result = Run({"infer", "--model=null", "--tokens=1, 2 39"});
+  EXPECT_EQ(result.exit_code, 0) << result.complaint;
+  EXPECT_EQ(result.output,
+            "null version 1\n"
+            "output  datatype  shape  values\n"
+            "OUTPUT  FP32      [2]     3  42\n");
+}
+
+TEST_F(CommandsTest, InferInJsonHasTheFormOfTheProtocol) {
+  const Json answer = RunJson({"infer", "--model=null", "--tokens=1,2", "--id=a"});
+  EXPECT_EQ(answer["model_name"], "null");
+  EXPECT_EQ(answer["id"], "a");
+  EXPECT_EQ(answer["outputs"][0]["name"], "OUTPUT");
+  EXPECT_EQ(answer["outputs"][0]["data"], (Json{2.0, 3.0}));
+}
+
+TEST_F(CommandsTest, InferReadsARequestFromAFile) {
+  const std::string path = testing::TempDir() + "/commands_test_request.json";
+  std::ofstream(path) << R"({"id": "f", "inputs": [{"name": "TOKENS", "shape": [2],
+                             "datatype": "INT32", "data": [[5], [6]]}]})";
+  const Json answer = RunJson({"infer", "--model=null", "--input=" + path});
+  std::remove(path.c_str());
+  EXPECT_EQ(answer["id"], "f");
+  EXPECT_EQ(answer["outputs"][0]["data"], (Json{2.0, 11.0}));
+}
+
+TEST_F(CommandsTest, RandomTokensStayInsideTheVocabularyAndFollowTheSeed) {
+  const auto once = RunJson({"infer", "--model=null", "--random=40", "--seed=5"});
+  EXPECT_EQ(once["outputs"][0]["data"][0], 40.0);
+  EXPECT_EQ(once, RunJson({"infer", "--model=null", "--random=40", "--seed=5"}));
+  EXPECT_NE(once, RunJson({"infer", "--model=null", "--random=40", "--seed=6"}));
+}
+
+TEST_F(CommandsTest, AnErrorPrintsCodeAndTextAndExitsWithOne) {
+  const CommandResult result = Run({"infer", "--model=null", "--tokens=100"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.complaint, "INVALID_ARGUMENT: token 0 is 100, the vocabulary ends at 99\n");
+  EXPECT_EQ(RunJson({"config", "--model=other"})["error"]["code"], "NOT_FOUND");
+}
+
+TEST_F(CommandsTest, TheOtherCommandsPrintWhatTheServerSays) {
+  EXPECT_EQ(Run({"health"}).output, "live    yes\nready   yes\nhealth  SERVING\n");
+  EXPECT_EQ(RunJson({"health"})["ready"], true);
+  EXPECT_NE(Run({"metadata"}).output.find("cellbatch-null 0"), std::string::npos);
+  EXPECT_NE(Run({"metadata", "--model=null"}).output.find("input   TOKENS  INT32     [?]"),
+            std::string::npos)
+      << Run({"metadata", "--model=null"}).output;
+  EXPECT_NE(Run({"config", "--model=null"}).output.find("vocabulary_size    100"),
+            std::string::npos)
+      << Run({"config", "--model=null"}).output;
+  EXPECT_EQ(RunJson({"config", "--model=null"})["parameters"]["vocabulary_size"]["string_value"],
+            "100");
+  EXPECT_NE(Run({"repository"}).output.find("null         1  READY"), std::string::npos)
+      << Run({"repository"}).output;
+  EXPECT_EQ(RunJson({"stats"})["models"][0]["name"], "null");
+  EXPECT_EQ(RunJson({"latency"})["models"][0]["phases"]["request"]["count"], 0);
+  EXPECT_NE(Run({"latency"}).output.find("p99.9"), std::string::npos);
+}
+
+TEST(CommandWordsTest, WrongWordsAreToldAndExitWithTwo) {
+  EXPECT_EQ(RunCommand({}).exit_code, 2);
+  EXPECT_EQ(RunCommand({"dance"}).complaint,
+            "cellbatch-client: no command \"dance\"; --help lists them\n");
+  EXPECT_EQ(RunCommand({"infer"}).complaint, "cellbatch-client: infer wants --model=NAME\n");
+  EXPECT_EQ(RunCommand({"health", "--colour"}).exit_code, 2);
+  EXPECT_EQ(RunCommand({"health", "stats"}).exit_code, 2);
+  EXPECT_EQ(RunCommand({"--help"}).exit_code, 0);
+}
+
+TEST(CommandWordsTest, NoServerExitsWithOne) {
+  const CommandResult result = RunCommand({"health", "--url=127.0.0.1:1", "--timeout=0.05"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.complaint, "UNAVAILABLE: no server answers at 127.0.0.1:1 within 50 ms\n");
+}
+
+TEST(JsonRequestTest, BrokenRequestsAreErrorsThatNameTheInput) {
+  for (const char* text : {"", "[]", "{}", "{\"inputs\": []}", "{\"inputs\": [3]}",
+                           "{\"inputs\": [{\"name\": \"T\"}]}",
+                           "{\"inputs\": [{\"name\": \"T\", \"shape\": \"x\"}]}"}) {
+    EXPECT_EQ(RequestFromJson(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  const auto request = RequestFromJson(
+      R"({"inputs": [{"name": "T", "datatype": "INT32", "shape": [3], "data": [1, 2]}]})");
+  EXPECT_EQ(std::string(request.status().message()), "tensor T: 2 values where its shape holds 3");
+}
+
+TEST(JsonRequestTest, TextsAndParametersKeepTheirKind) {
+  const auto request = RequestFromJson(
+      R"({"inputs": [{"name": "W", "datatype": "BYTES", "shape": [2], "data": ["a", ""]}],
+          "outputs": [{"name": "LABELS"}], "parameters": {"a": true, "b": 3, "c": "x", "d": 0.5}})");
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(*request->inputs[0].AsTexts(), (std::vector<std::string>{"a", ""}));
+  EXPECT_EQ(request->outputs, std::vector<std::string>{"LABELS"});
+  EXPECT_EQ(std::get<bool>(request->parameters.at("a")), true);
+  EXPECT_EQ(std::get<int64_t>(request->parameters.at("b")), 3);
+  EXPECT_EQ(std::get<std::string>(request->parameters.at("c")), "x");
+  EXPECT_EQ(std::get<double>(request->parameters.at("d")), 0.5);
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,176 @@
+#include "client/json_request.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+
+namespace cellbatch {
+namespace {
+
+using Json = nlohmann::json;
+
+absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+// The member's text; empty where it is missing or no text.
+std::string TextOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Leaves of nested arrays, in order.
+bool Flatten(const Json& data, std::vector<double>& numbers, std::vector<std::string>& texts) {
+  if (data.is_array()) {
+    for (const Json& element : data) {
+      if (!Flatten(element, numbers, texts)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  if (data.is_string()) {
+    texts.push_back(data.get<std::string>());
+  } else if (data.is_number() || data.is_boolean()) {
+    numbers.push_back(data.is_boolean() ? static_cast<double>(data.get<bool>())
+                                        : data.get<double>());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+absl::StatusOr<Tensor> TensorFromJson(const Json& input) {
+  if (!input.is_object() || TextOf(input, "name").empty()) {
+    return Wrong("an input has no name");
+  }
+  const std::string name = TextOf(input, "name");
+  const std::string datatype = TextOf(input, "datatype");
+  std::vector<int64_t> shape;
+  for (const Json& dim : input.value("shape", Json::array())) {
+    if (!dim.is_number_integer()) {
+      return Wrong(fmt::format("input {}: the shape is no list of integers", name));
+    }
+    shape.push_back(dim.get<int64_t>());
+  }
+  std::vector<double> numbers;
+  std::vector<std::string> texts;
+  if (!Flatten(input.value("data", Json()), numbers, texts) ||
+      (!numbers.empty() && !texts.empty())) {
+    return Wrong(fmt::format("input {}: data is no array of numbers or of texts", name));
+  }
+  if (datatype != "BYTES") {
+    return texts.empty()
+               ? TensorFromNumbers(name, datatype, shape, numbers)
+               : Wrong(fmt::format("input {}: texts where the datatype is {}", name, datatype));
+  }
+  const auto count = ElementCount(shape);
+  if (!count.ok() || *count != static_cast<int64_t>(texts.size()) || !numbers.empty()) {
+    return Wrong(fmt::format("input {}: {} texts do not fill its shape", name, texts.size()));
+  }
+  return TextTensor(name, shape, texts);
+}
+
+absl::Status AddParameters(const Json& parameters, InferInput& input) {
+  if (!parameters.is_object()) {
+    return Wrong("parameters: no JSON object");
+  }
+  for (const auto& [key, value] : parameters.items()) {
+    if (value.is_boolean()) {
+      input.parameters[key] = value.get<bool>();
+    } else if (value.is_number_integer()) {
+      input.parameters[key] = value.get<int64_t>();
+    } else if (value.is_number()) {
+      input.parameters[key] = value.get<double>();
+    } else if (value.is_string()) {
+      input.parameters[key] = value.get<std::string>();
+    } else {
+      return Wrong(fmt::format("parameter {}: neither a word, a number nor a truth", key));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<InferInput> RequestFromJson(const std::string& text) {
+  const Json request = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!request.is_object()) {
+    return Wrong("the request is no JSON object");
+  }
+  InferInput input;
+  input.id = TextOf(request, "id");
+  const Json inputs = request.contains("inputs") ? request["inputs"] : Json();
+  if (!inputs.is_array() || inputs.empty()) {
+    return Wrong("the request has no inputs");
+  }
+  for (const Json& element : inputs) {
+    auto tensor = TensorFromJson(element);
+    if (!tensor.ok()) {
+      return tensor.status();
+    }
+    input.inputs.push_back(*std::move(tensor));
+  }
+  for (const Json& output : request.contains("outputs") ? request["outputs"] : Json::array()) {
+    if (!output.is_object() || TextOf(output, "name").empty()) {
+      return Wrong("an output has no name");
+    }
+    input.outputs.push_back(TextOf(output, "name"));
+  }
+  if (request.contains("parameters")) {
+    if (absl::Status status = AddParameters(request["parameters"], input); !status.ok()) {
+      return status;
+    }
+  }
+  return input;
+}
+
+absl::StatusOr<std::vector<int32_t>> TokensFromText(const std::string& text) {
+  std::vector<int32_t> tokens;
+  size_t begin = 0;
+  while ((begin = text.find_first_not_of(", \t\n", begin)) != std::string::npos) {
+    const size_t end = std::min(text.find_first_of(", \t\n", begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    int32_t token = 0;
+    if (!absl::SimpleAtoi(word, &token)) {
+      return Wrong(fmt::format("token {} is \"{}\", no 32-bit number", tokens.size(), word));
+    }
+    tokens.push_back(token);
+    begin = end;
+  }
+  return tokens;
+}
+
+absl::StatusOr<Tensor> RandomSequence(const ModelMetadata& metadata,
+                                      const ModelConfiguration& config, int64_t steps,
+                                      uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (const TensorMetadata& input : metadata.inputs) {
+    if (input.name == "X" && input.datatype == "FP32" && input.shape.size() == 2 &&
+        input.shape[1] > 0) {
+      std::vector<double> values(steps * input.shape[1]);
+      for (double& value : values) {
+        value = static_cast<double>(random() >> 40) * 0x1p-23 - 1.0;
+      }
+      return TensorFromNumbers(input.name, input.datatype, {steps, input.shape[1]}, values);
+    }
+    const auto found = config.parameters.find("vocabulary_size");
+    int64_t size = 0;
+    if (input.name == "TOKENS" && found != config.parameters.end() &&
+        absl::SimpleAtoi(found->second, &size) && size > 0) {
+      std::vector<double> tokens(steps);
+      for (double& token : tokens) {
+        token = static_cast<double>(random() % static_cast<uint64_t>(size));
+      }
+      return TensorFromNumbers(input.name, input.datatype, {steps}, tokens);
+    }
+  }
+  return absl::FailedPreconditionError(
+      fmt::format("model \"{}\" reads neither X [T, D] nor TOKENS with a known vocabulary_size",
+                  metadata.name));
+}
+
+}  // namespace cellbatch
