@@ -1,0 +1,93 @@
+// The model repository: which models there are, in which version and state, and how they come and go.
+//
+//   <root>/<model>/config.textproto
+//   <root>/<model>/<version>/weights.safetensors        the highest version is served
+//
+//                  Load                 warm
+//   UNAVAILABLE ----------> LOADING ----------> READY ----> UNLOADING ----> UNAVAILABLE
+//        ^                     |                              (Unload, or Close)
+//        +---- with a reason --+
+//
+// A model that is loaded again answers with its old version until the new one is warm; if the new
+// one fails, the old one stays, and the index says why.
+//
+// Threads: Find, State and Index from any thread (a lock held for a lookup); Load, Unload and
+// LoadAll block for seconds and are made one after the other inside.
+#ifndef CELLBATCH_SERVER_MODEL_REPOSITORY_H_
+#define CELLBATCH_SERVER_MODEL_REPOSITORY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cells/model.h"
+#include "scheduler/scheduler.h"
+#include "server/model_loader.h"
+
+namespace cellbatch {
+
+enum class ModelPhase : uint8_t { kUnavailable, kLoading, kReady, kUnloading };
+const char* Name(ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING", "READY", "UNLOADING"
+
+// One line of the index.
+struct ModelState {
+  std::string name;
+  int64_t version = 0;  // 0: the folder has none
+  ModelPhase phase = ModelPhase::kUnavailable;
+  std::string reason;                  // of kUnavailable; or why the last Load failed while an old version serves
+  std::shared_ptr<const Model> model;  // kReady
+};
+
+class ModelRepository {
+ public:
+  // `scheduler` outlives the repository. Nothing is read before LoadAll.
+  ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler);
+
+  // Loads every model folder of the root, by name. All are tried; the error names each that failed, a
+  // line a problem. A root that cannot be read or holds no model is an error, too.
+  absl::Status LoadAll();
+  // Loads, or loads again, the model from its folder as it is now.
+  // NOT_FOUND: no such folder. INVALID_ARGUMENT: its files are wrong; every problem is listed.
+  absl::Status Load(std::string_view name);
+  // New requests are refused, accepted ones finish; returns when the last one has.
+  absl::Status Unload(std::string_view name);
+  // Unloads every model (for an orderly end).
+  void Close();
+
+  // The model to serve. `version` empty: the one that serves; else a positive decimal number.
+  // INVALID_ARGUMENT: a name or version that cannot be one. NOT_FOUND: unknown. UNAVAILABLE: known,
+  // not ready, with the reason.
+  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
+                                                    std::string_view version) const;
+  std::vector<ModelState> Index() const;  // by name
+
+ private:
+  struct Entry {
+    ModelState state;
+  };
+  absl::StatusOr<std::shared_ptr<const Model>> ReadAndWarm(const std::string& name);
+  void Set(const std::string& name, ModelPhase phase, std::string reason);
+
+  const std::string root_;
+  const LoaderLimits limits_;
+  Scheduler& scheduler_;
+  std::mutex changes_;  // one Load or Unload at a time
+  int32_t next_id_ = 0;  // under changes_
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry, std::less<>> models_;  // under mutex_
+};
+
+// Reads every model folder and reports every problem of every model, a line each, without a device:
+// cellbatch-server --check. OK: all could be served.
+absl::Status CheckRepository(const std::string& root, const LoaderLimits& limits,
+                             std::vector<ModelState>* models = nullptr);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_MODEL_REPOSITORY_H_
