@@ -3,7 +3,8 @@
     proto(name = "kserve", src = "grpc_service.proto", grpc = True, deps = [":model_config"])
 
 makes a cc_library whose headers are included as "proto/grpc_service.pb.h" and, with grpc,
-"proto/grpc_service.grpc.pb.h". Generated code is held to no warnings of ours: its sources are compiled with -w,
+"proto/grpc_service.grpc.pb.h". What needs the messages of such a file but not gRPC (and may then run under the thread
+sanitizer) depends on NAME_messages. Generated code is held to no warnings of ours: its sources are compiled with -w,
 its headers declare themselves system headers.
 """
 
@@ -31,11 +32,21 @@ def proto(name, src, grpc = False, deps = [], visibility = None):
               "for header in %s; do sed -i '1i #pragma GCC system_header' $$header; done" %
               " ".join(["$(location :%s)" % header for header in headers]),
     )
+    messages = name + "_messages" if grpc else name
     native.cc_library(
-        name = name,
-        srcs = sources,
-        hdrs = headers,
+        name = messages,
+        srcs = [stem + ".pb.cc"],
+        hdrs = [stem + ".pb.h"],
         copts = ["-w"],
         visibility = visibility,
-        deps = deps + ["//deploy/bazel:grpc" if grpc else "//deploy/bazel:protobuf"],
+        deps = deps + ["//deploy/bazel:protobuf"],
     )
+    if grpc:
+        native.cc_library(
+            name = name,
+            srcs = [stem + ".grpc.pb.cc"],
+            hdrs = [stem + ".grpc.pb.h"],
+            copts = ["-w"],
+            visibility = visibility,
+            deps = [":" + messages, "//deploy/bazel:grpc"],
+        )
