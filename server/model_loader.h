@@ -19,8 +19,8 @@ namespace cellbatch {
 struct LoaderLimits {
   int64_t max_weight_bytes = int64_t{16} << 30;  // of one weights.safetensors
   int64_t max_config_bytes = 4 << 20;            // of one text file
-  int64_t max_sequence_length = 65536;           // what a model may set; also what it gets that sets none
-  int32_t max_cell_types = 256;                  // of one model
+  int64_t max_sequence_length = 65536;  // what a model may set; also what it gets that sets none
+  int32_t max_cell_types = 256;         // of one model
 };
 
 // The versions in a model folder: its folders named 1, 2, ...; ascending.

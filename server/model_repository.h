@@ -33,14 +33,15 @@
 namespace cellbatch {
 
 enum class ModelPhase : uint8_t { kUnavailable, kLoading, kReady, kUnloading };
-const char* Name(ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING", "READY", "UNLOADING"
+const char* Name(
+    ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING", "READY", "UNLOADING"
 
 // One line of the index.
 struct ModelState {
   std::string name;
   int64_t version = 0;  // 0: the folder has none
   ModelPhase phase = ModelPhase::kUnavailable;
-  std::string reason;                  // of kUnavailable; or why the last Load failed while an old version serves
+  std::string reason;  // of kUnavailable; or why the last Load failed while an old version serves
   std::shared_ptr<const Model> model;  // kReady
 };
 
@@ -77,7 +78,7 @@ class ModelRepository {
   const std::string root_;
   const LoaderLimits limits_;
   Scheduler& scheduler_;
-  std::mutex changes_;  // one Load or Unload at a time
+  std::mutex changes_;   // one Load or Unload at a time
   int32_t next_id_ = 0;  // under changes_
   mutable std::mutex mutex_;
   std::map<std::string, Entry, std::less<>> models_;  // under mutex_

@@ -1,0 +1,178 @@
+#include "server/cell_codec.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cells/definitions/shipped.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::HasSubstr;
+
+CellText Shipped(std::string_view name) {
+  for (const ShippedCell& cell : ShippedCells()) {
+    if (cell.name != name) continue;
+    auto text = ParseCell(cell.text, std::string(name) + ".textproto");
+    EXPECT_TRUE(text.ok()) << text.status();
+    return *std::move(text);
+  }
+  ADD_FAILURE() << "no shipped cell " << name;
+  return {};
+}
+
+std::vector<KnownShape> Shapes(std::vector<std::pair<std::string, std::vector<int64_t>>> shapes) {
+  std::vector<KnownShape> known;
+  for (auto& [name, dims] : shapes) known.push_back({name, dims, "tensor \"t." + name + "\""});
+  return known;
+}
+
+std::string ErrorOf(const absl::StatusOr<CellDefinition>& cell) {
+  if (cell.ok()) return "accepted";
+  EXPECT_EQ(cell.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(cell.status().message());
+}
+
+// A one-line cell around some operators.
+std::string ErrorOfText(const std::string& text) {
+  const auto cell = ParseCell(text, "t.textproto");
+  return cell.ok() ? ErrorOf(BuildCell(*cell, {{"N", 3}}, {}))
+                   : std::string(cell.status().message());
+}
+
+TEST(CellCodecTest, EveryShippedCellBuildsFromTheShapesOfItsWeights) {
+  struct Case {
+    const char* name;
+    std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;
+    std::vector<Column> columns;
+  };
+  const std::vector<Case> cases = {
+      {"lstm",
+       {{"W", {28, 5}}, {"U", {28, 7}}},
+       {{"h", ElementType::kFp32, 7}, {"c", ElementType::kFp32, 7}}},
+      {"gru", {{"W", {21, 5}}, {"U", {21, 7}}}, {{"h", ElementType::kFp32, 7}}},
+      {"elman", {{"W", {7, 5}}, {"U", {7, 7}}, {"b", {7}}}, {{"h", ElementType::kFp32, 7}}},
+      {"elman_relu", {{"W", {7, 5}}, {"U", {7, 7}}, {"b", {7}}}, {{"h", ElementType::kFp32, 7}}},
+      {"linear", {{"W", {3, 5}}, {"b", {3}}}, {{"y", ElementType::kFp32, 3}}},
+      {"embed", {{"table", {11, 5}}}, {{"x", ElementType::kFp32, 5}}},
+      {"below", {{"x.h", {5}}}, {{"x", ElementType::kFp32, 5}}},
+      {"pair", {{"forward.h", {5}}, {"backward.h", {6}}}, {{"x", ElementType::kFp32, 11}}},
+  };
+  for (const Case& c : cases) {
+    const auto cell = BuildCell(Shipped(c.name), {}, Shapes(c.shapes));
+    ASSERT_TRUE(cell.ok()) << cell.status();
+    EXPECT_EQ(cell->name(), c.name);
+    EXPECT_EQ(std::vector<Column>(cell->columns().begin(), cell->columns().end()), c.columns);
+  }
+  EXPECT_EQ(cases.size(), ShippedCells().size());
+}
+
+TEST(CellCodecTest, AnLstmReadsTokensThroughAnEmbedding) {
+  const auto joined = PutBefore(Shipped("embed"), Shipped("lstm"), "x");
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  const auto cell =
+      BuildCell(*joined, {}, Shapes({{"embed/table", {100, 5}}, {"W", {28, 5}}, {"U", {28, 7}}}));
+  ASSERT_TRUE(cell.ok()) << cell.status();
+  ASSERT_EQ(cell->inputs().size(), 2u);
+  EXPECT_EQ(cell->inputs()[0].name, "token");
+  EXPECT_EQ(cell->inputs()[0].reads[0], (Column{"token", ElementType::kInt32, 1}));
+  EXPECT_EQ(cell->carry(), InputId(1));
+  EXPECT_EQ(cell->parameters()[0].name, "embed/table");
+  EXPECT_EQ(cell->parameters()[0].shape, Shape::Matrix(100, 5));
+}
+
+TEST(CellCodecTest, APairInFrontJoinsTwoDirections) {
+  const auto joined = PutBefore(Shipped("pair"), Shipped("gru"), "x");
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  const auto cell =
+      BuildCell(*joined, {},
+                Shapes({{"W", {21, 9}}, {"U", {21, 7}}, {"forward.h", {5}}, {"backward.h", {4}}}));
+  ASSERT_TRUE(cell.ok()) << cell.status();
+  EXPECT_EQ(cell->inputs().size(), 3u);
+  const auto wrong =
+      BuildCell(*joined, {},
+                Shapes({{"W", {21, 9}}, {"U", {21, 7}}, {"forward.h", {5}}, {"backward.h", {5}}}));
+  EXPECT_THAT(ErrorOf(wrong), testing::MatchesRegex("gru.textproto:[0-9]+: operator \"product_x\": "
+                                                    ".*10.*9.*"));
+}
+
+TEST(CellCodecTest, WhatIsPutInFrontMustFit) {
+  const auto message = [](const char* before, const char* cell, const char* input) {
+    const auto joined = PutBefore(Shipped(before), Shipped(cell), input);
+    return joined.ok() ? "accepted" : std::string(joined.status().message());
+  };
+  EXPECT_THAT(message("embed", "lstm", "y"), HasSubstr("no such input"));
+  EXPECT_THAT(message("embed", "lstm", "before"), HasSubstr("what a chain carries"));
+  EXPECT_THAT(message("gru", "lstm", "x"), HasSubstr("in front is a chain"));
+  EXPECT_THAT(message("linear", "lstm", "x"),
+              HasSubstr("reads column \"x\", which the cell in front"));
+}
+
+TEST(CellCodecTest, ShapesThatDisagreeAreNamedWithBothValues) {
+  EXPECT_THAT(ErrorOf(BuildCell(Shipped("lstm"), {}, Shapes({{"W", {28, 5}}, {"U", {24, 7}}}))),
+              HasSubstr("\"U\" is [4*H = 28, H = 7], tensor \"t.U\" is [24, 7]"));
+  EXPECT_THAT(ErrorOf(BuildCell(Shipped("lstm"), {{"H", 8}}, Shapes({{"W", {28, 5}}}))),
+              HasSubstr("\"W\" is [4*H = 32, D = 5], tensor \"t.W\" is [28, 5]"));
+  EXPECT_THAT(ErrorOf(BuildCell(Shipped("lstm"), {}, Shapes({{"W", {27, 5}}}))),
+              HasSubstr("\"W\" is [4*H, D = 5], tensor \"t.W\" is [27, 5]"));
+  EXPECT_THAT(ErrorOf(BuildCell(Shipped("linear"), {}, Shapes({{"W", {5}}}))),
+              HasSubstr("\"W\" is [C, D], tensor \"t.W\" is [5]"));
+  EXPECT_THAT(ErrorOf(BuildCell(Shipped("linear"), {}, Shapes({{"weight", {5, 5}}}))),
+              HasSubstr("no parameter or input \"weight\""));
+  EXPECT_THAT(ErrorOf(BuildCell(Shipped("linear"), {}, {})), HasSubstr("is not known"));
+  EXPECT_THAT(ErrorOf(BuildCell(Shipped("embed"), {{"V", int64_t{1} << 40}, {"D", 4}}, {})),
+              HasSubstr("a value beyond"));
+}
+
+TEST(CellCodecTest, MistakesInTheTextAreFoundByLine) {
+  EXPECT_THAT(ErrorOfText("name: \"t\"\n\nop { }\n"), HasSubstr("t.textproto:3:"));
+  EXPECT_THAT(
+      ErrorOfText("name: \"t\"\ninputs { name: \"x\" columns { name: \"x\" dims: \"N\" } }\n"
+                  "ops { name: \"y\" kind: TANH args: \"x\" }\n"),
+      HasSubstr("t.textproto:3: there is no earlier operator, parameter or input column \"x\""));
+  const std::string head =
+      "name: \"t\"\ninputs { name: \"x\" columns { name: \"x\" dims: \"N\" } }\n";
+  EXPECT_EQ(ErrorOfText(head + "ops { name: \"y\" kind: TANH args: \"x.x\" }\n"
+                               "outputs { column: \"y\" value: \"y\" }"),
+            "accepted");
+  EXPECT_THAT(ErrorOfText(head + "ops { name: \"y\" args: \"x.x\" }"),
+              HasSubstr("t.textproto:3: operator \"y\" has no kind"));
+  EXPECT_THAT(
+      ErrorOfText(
+          head +
+          "\nops { name: \"y\" kind: ADD args: \"x.x\" }\noutputs { column: \"y\" value: \"y\" }"),
+      HasSubstr("t.textproto:4: operator \"y\": cell \"t\": op 1 (Add): 1 arguments"));
+  EXPECT_THAT(
+      ErrorOfText(head + "ops { name: \"y\" kind: SLICE args: \"x.x\" begin: \"1\" end: \"4\" }\n"
+                         "outputs { column: \"y\" value: \"y\" }"),
+      HasSubstr("t.textproto:3: operator \"y\""));
+  EXPECT_THAT(ErrorOfText(head + "ops { name: \"y\" kind: TANH args: \"x.x\" begin: \"1\" }"),
+              HasSubstr("belong to other kinds"));
+  EXPECT_THAT(ErrorOfText(head + "ops { name: \"y\" kind: TANH args: \"x.x\" }\n"
+                                 "ops { name: \"y\" kind: TANH args: \"x.x\" }"),
+              HasSubstr("t.textproto:4: the name \"y\" is there twice"));
+  EXPECT_THAT(ErrorOfText(head + "parameters { name: \"w\" dims: \"N\" }\n"
+                                 "outputs { column: \"y\" value: \"x.x\" }"),
+              HasSubstr("t.textproto:3: parameter \"w\" is never used"));
+  EXPECT_THAT(ErrorOfText(head + "carry: \"h\""), HasSubstr("the carry \"h\" is no input"));
+  EXPECT_THAT(ErrorOfText(head + "ops { name: \"y\" kind: CONSTANT value: nan dims: \"N\" }"),
+              HasSubstr("not finite"));
+  EXPECT_THAT(ErrorOfText("name: \"t\"\nparameters { name: \"w\" dims: \"M\" }\n"),
+              HasSubstr("t.textproto:2: dimension \"M\": size M is not known"));
+  EXPECT_THAT(ErrorOfText("name: \"t\"\nparameters { name: \"w\" dims: \"N-3\" }\n"),
+              HasSubstr("is 0, allowed are 1 to"));
+  EXPECT_THAT(ErrorOfText(std::string(kMaxCellText + 1, ' ')), HasSubstr("the limit is"));
+}
+
+TEST(CellCodecTest, TooManyPartsAreRefusedBeforeTheyCostAnything) {
+  std::string text = "name: \"t\"\n";
+  for (int i = 0; i < 600; ++i) text += fmt::format("ops {{ name: \"o{}\" kind: TANH }}\n", i);
+  EXPECT_THAT(ErrorOfText(text), HasSubstr("600 operators, the limit is 512"));
+  text = "name: \"t\"\n";
+  for (int i = 0; i < 65; ++i) text += fmt::format("parameters {{ name: \"p{}\" }}\n", i);
+  EXPECT_THAT(ErrorOfText(text), HasSubstr("65 parameters, the limit is 64"));
+}
+
+}  // namespace
+}  // namespace cellbatch

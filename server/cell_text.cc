@@ -1,0 +1,206 @@
+// Parsing and putting together; no sizes yet.
+#include <fmt/format.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+
+#include <set>
+
+#include "server/cell_codec.h"
+
+namespace cellbatch {
+namespace {
+
+namespace pb = google::protobuf;
+
+// Keeps the first error with its line.
+class FirstError : public pb::io::ErrorCollector {
+ public:
+  void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
+    if (text_.empty()) text_ = fmt::format("{}:{}: {}", line + 1, column + 1, message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::vector<std::string> Places(const pb::TextFormat::ParseInfoTree& tree, const char* field,
+                                int count, const std::string& file) {
+  std::vector<std::string> places;
+  const auto* descriptor = disk::CellDefinition::descriptor()->FindFieldByName(field);
+  for (int i = 0; i < count; ++i) {
+    places.push_back(fmt::format("{}:{}", file, tree.GetLocation(descriptor, i).line + 1));
+  }
+  return places;
+}
+
+template <typename Message>
+bool Named(const pb::RepeatedPtrField<Message>& list, std::string_view name) {
+  for (const Message& m : list) {
+    if (m.name() == name) return true;
+  }
+  return false;
+}
+
+// Appends a definition's parts to another's under new names.
+class Joiner {
+ public:
+  Joiner(const CellText& before, const CellText& cell, std::string_view input)
+      : before_(before), cell_(cell), input_(input) {}
+
+  absl::StatusOr<CellText> Join() {
+    joined_.file = cell_.file;
+    joined_.message.set_name(cell_.message.name());
+    joined_.message.set_carry(cell_.message.carry());
+    if (absl::Status s = CheckColumns(); !s.ok()) return s;
+    AddInputs();
+    AddFront();
+    AddCell();
+    return std::move(joined_);
+  }
+
+ private:
+  std::string Renamed(const std::string& name) const { return before_.message.name() + "/" + name; }
+
+  absl::Status Wrong(std::string_view what) const {
+    return absl::InvalidArgumentError(fmt::format("{}: cell \"{}\" before input \"{}\": {}",
+                                                  cell_.file, before_.message.name(), input_,
+                                                  what));
+  }
+
+  // Every column that the input reads must be an output in front; and the carry stays a row.
+  absl::Status CheckColumns() const {
+    if (!Named(cell_.message.inputs(), input_)) return Wrong("there is no such input");
+    if (cell_.message.carry() == input_) return Wrong("it is what a chain carries");
+    if (!before_.message.carry().empty()) return Wrong("the cell in front is a chain");
+    std::set<std::string> outputs;
+    for (const disk::CellOutput& o : before_.message.outputs()) outputs.insert(o.column());
+    for (const disk::CellInput& in : cell_.message.inputs()) {
+      if (in.name() != input_) continue;
+      if (in.arity() == disk::SUM) return Wrong("it is a sum of rows");
+      for (const disk::CellColumn& c : in.columns()) {
+        if (outputs.contains(c.name())) continue;
+        return Wrong(fmt::format("it reads column \"{}\", which the cell in front does not leave",
+                                 c.name()));
+      }
+    }
+    for (const disk::CellInput& in : before_.message.inputs()) {
+      if (in.name() != input_ && Named(cell_.message.inputs(), in.name())) {
+        return Wrong(fmt::format("both have an input \"{}\"", in.name()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void AddInputs() {
+    for (int i = 0; i < before_.message.inputs_size(); ++i) {
+      *joined_.message.add_inputs() = before_.message.inputs(i);
+      joined_.inputs.push_back(before_.inputs[static_cast<size_t>(i)]);
+    }
+    for (int i = 0; i < cell_.message.inputs_size(); ++i) {
+      if (cell_.message.inputs(i).name() == input_) continue;
+      *joined_.message.add_inputs() = cell_.message.inputs(i);
+      joined_.inputs.push_back(cell_.inputs[static_cast<size_t>(i)]);
+    }
+  }
+
+  // An argument in front: a column of an input keeps its name, a value or parameter does not.
+  std::string FrontArgument(const std::string& name) const {
+    return Named(before_.message.ops(), name) || Named(before_.message.parameters(), name)
+               ? Renamed(name)
+               : name;
+  }
+
+  void AddFront() {
+    for (int i = 0; i < before_.message.parameters_size(); ++i) {
+      disk::CellParameter* p = joined_.message.add_parameters();
+      *p = before_.message.parameters(i);
+      p->set_name(Renamed(p->name()));
+      joined_.parameters.push_back(before_.parameters[static_cast<size_t>(i)]);
+    }
+    for (int i = 0; i < before_.message.ops_size(); ++i) {
+      disk::CellOp* op = joined_.message.add_ops();
+      *op = before_.message.ops(i);
+      op->set_name(Renamed(op->name()));
+      for (std::string& a : *op->mutable_args()) a = FrontArgument(a);
+      joined_.ops.push_back(before_.ops[static_cast<size_t>(i)]);
+    }
+  }
+
+  // An argument of the cell: a column of the replaced input is now a value in front.
+  std::string CellArgument(const std::string& name) const {
+    for (const disk::CellOutput& o : before_.message.outputs()) {
+      if (name == fmt::format("{}.{}", input_, o.column())) return FrontArgument(o.value());
+    }
+    return name;
+  }
+
+  void AddCell() {
+    for (int i = 0; i < cell_.message.parameters_size(); ++i) {
+      *joined_.message.add_parameters() = cell_.message.parameters(i);
+      joined_.parameters.push_back(cell_.parameters[static_cast<size_t>(i)]);
+    }
+    for (int i = 0; i < cell_.message.ops_size(); ++i) {
+      disk::CellOp* op = joined_.message.add_ops();
+      *op = cell_.message.ops(i);
+      for (std::string& a : *op->mutable_args()) a = CellArgument(a);
+      joined_.ops.push_back(cell_.ops[static_cast<size_t>(i)]);
+    }
+    for (int i = 0; i < cell_.message.outputs_size(); ++i) {
+      disk::CellOutput* o = joined_.message.add_outputs();
+      *o = cell_.message.outputs(i);
+      o->set_value(CellArgument(o->value()));
+      joined_.outputs.push_back(cell_.outputs[static_cast<size_t>(i)]);
+    }
+  }
+
+  const CellText& before_;
+  const CellText& cell_;
+  std::string_view input_;
+  CellText joined_;
+};
+
+}  // namespace
+
+absl::StatusOr<CellText> ParseCell(std::string_view text, const std::string& file) {
+  if (text.size() > kMaxCellText) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: has {} bytes, the limit is {}", file, text.size(), kMaxCellText));
+  }
+  CellText cell;
+  cell.file = file;
+  FirstError error;
+  pb::TextFormat::ParseInfoTree tree;
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.WriteLocationsTo(&tree);
+  parser.SetRecursionLimit(8);
+  pb::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
+  if (!parser.Parse(&stream, &cell.message)) {
+    return absl::InvalidArgumentError(fmt::format("{}:{}", file, error.text()));
+  }
+  cell.inputs = Places(tree, "inputs", cell.message.inputs_size(), file);
+  cell.parameters = Places(tree, "parameters", cell.message.parameters_size(), file);
+  cell.ops = Places(tree, "ops", cell.message.ops_size(), file);
+  cell.outputs = Places(tree, "outputs", cell.message.outputs_size(), file);
+  return cell;
+}
+
+CellText WrapCell(const disk::CellDefinition& message, const std::string& file) {
+  CellText cell;
+  cell.message = message;
+  cell.file = file;
+  cell.inputs.assign(static_cast<size_t>(message.inputs_size()), file);
+  cell.parameters.assign(static_cast<size_t>(message.parameters_size()), file);
+  cell.ops.assign(static_cast<size_t>(message.ops_size()), file);
+  cell.outputs.assign(static_cast<size_t>(message.outputs_size()), file);
+  return cell;
+}
+
+absl::StatusOr<CellText> PutBefore(const CellText& before, const CellText& cell,
+                                   std::string_view input) {
+  return Joiner(before, cell, input).Join();
+}
+
+}  // namespace cellbatch
