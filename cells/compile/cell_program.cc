@@ -1,0 +1,71 @@
+#include "cells/compile/cell_program.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+std::string Text(const Place& p) {
+  const std::string offset = p.offset == 0 ? "" : fmt::format("+{}", p.offset);
+  switch (p.kind) {
+    case PlaceKind::kInput:
+      return fmt::format("in{}.{}{}", p.index, p.column, offset);
+    case PlaceKind::kOutput:
+      return fmt::format("out{}{}", p.index, offset);
+    case PlaceKind::kScratch:
+      return fmt::format("scratch{}", offset);
+    case PlaceKind::kTableRow:
+      return fmt::format("table{}{}", p.index, offset);
+    case PlaceKind::kParameter:
+      return fmt::format("parameter{}{}", p.index, offset);
+  }
+  return "?";
+}
+
+struct Describer {
+  std::string operator()(const SumStep& s) const {
+    return fmt::format("sum in{}.{} [{}] -> {}", s.input.value(), s.column, s.width, Text(s.to));
+  }
+  std::string operator()(const IndexStep& s) const {
+    return fmt::format("index table{}", s.lookup);
+  }
+  std::string operator()(const ProductStep& s) const {
+    std::string text = fmt::format("product {}x{}", s.groups, s.units);
+    for (const SegmentPlan& segment : s.segments) {
+      text += fmt::format(" {}[{}]", Text(segment.source), segment.depth);
+      if (std::all_of(segment.present, segment.present + s.groups, [](bool p) { return p; })) {
+        continue;
+      }
+      text += "@";
+      for (int g = 0; g < s.groups; ++g) {
+        if (segment.present[g]) text += std::to_string(g);
+      }
+    }
+    text += fmt::format(" tail {}", s.tail.ops.size());
+    for (const kernels::TailOp& op : s.tail.ops) {
+      if (op.kind != kernels::TailOpKind::kStore) continue;
+      text += " -> " + Text(s.columns[static_cast<size_t>(op.index)]);
+    }
+    return text;
+  }
+  std::string operator()(const PlainStep& s) const {
+    constexpr std::string_view kNames[] = {"copy", "broadcast", "matmul",  "transpose", "slice",
+                                           "sum",  "mean",      "softmax", "argmax"};
+    std::string text(kNames[static_cast<size_t>(s.kind)]);
+    for (const Place& p : s.args) text += " " + Text(p);
+    return text + fmt::format(" {} -> {}", s.shape.ToString(), Text(s.to));
+  }
+};
+
+}  // namespace
+
+std::string Describe(const CellProgram& program) {
+  std::string text;
+  for (const Step& step : program.steps) text += std::visit(Describer(), step) + "\n";
+  return text;
+}
+
+}  // namespace cellbatch

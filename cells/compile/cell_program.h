@@ -1,0 +1,130 @@
+// What a cell definition becomes: a short list of steps over the rows of a batched task. Plain data, no device, no
+// weights; a device packs the weights that the steps name and runs them in order.
+//
+//   LSTM:    product   4 groups, segments x, h; tail: gates and state on the accumulators -> columns h, c
+//   gru_v1:  product   2 groups (r, z), segments x, h; tail: r*h, z -> scratch
+//            product   1 group (n), segments x, r*h;   tail: (1-z)*n + z*h -> column h
+//   decode:  product   logits -> scratch;  plain argmax -> column word;  plain softmax -> column p
+//   child sum: sum     rows of the children -> scratch;  product ...
+//
+// Places say where a step's operands lie. Scratch is a row of floats per node of the task, alive during the task.
+#ifndef CELLBATCH_CELLS_COMPILE_CELL_PROGRAM_H_
+#define CELLBATCH_CELLS_COMPILE_CELL_PROGRAM_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cells/cell_definition.h"
+#include "cells/ids.h"
+#include "cells/kernels/cpu/product.h"
+#include "cells/kernels/cpu/tail_program.h"
+
+namespace cellbatch {
+
+enum class PlaceKind : uint8_t {
+  kInput,      // column `column` (of `reads`) of input `index`, arity kOne
+  kOutput,     // output column `index`
+  kScratch,    // the node's scratch row
+  kTableRow,   // the row of lookup `index` that the node's token chose
+  kParameter,  // parameter `index`: the same for every node
+};
+
+// `offset` elements (4 bytes each) behind the start of that row.
+struct Place {
+  PlaceKind kind = PlaceKind::kScratch;
+  int32_t index = 0;
+  int32_t column = 0;
+  int64_t offset = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+// Elements of a parameter: (u, k) is data[offset + u * unit_stride + k * depth_stride]. An invalid parameter stands
+// for `constant` everywhere (bias terms and tail parameters only).
+struct ParameterView {
+  ParameterId parameter = {};
+  int64_t offset = 0;
+  int64_t unit_stride = 1;
+  int64_t depth_stride = 1;
+  float constant = 0.0f;
+  friend bool operator==(const ParameterView&, const ParameterView&) = default;
+};
+
+// Rows of a table chosen by an int32; an index outside [0, rows) is clamped.
+struct LookupSpec {
+  ParameterId table;
+  int64_t offset = 0;  // of row 0
+  int64_t stride = 0;  // between rows
+  int32_t rows = 0;
+  Place token;
+};
+
+// Scratch at `to` = sum over a kSum input's rows of one of its columns.
+struct SumStep {
+  InputId input;
+  int32_t column = 0;
+  int32_t width = 0;
+  Place to;
+};
+
+// Reads the tokens of a lookup; kTableRow places of it hold afterwards.
+struct IndexStep {
+  int32_t lookup = 0;
+};
+
+struct SegmentPlan {
+  Place source;
+  int32_t depth = 0;
+  bool present[kernels::kMaxGroups] = {};
+  ParameterView weights[kernels::kMaxGroups] = {};
+};
+
+// accumulator of group g = sum of bias[g], then segments in order; then the tail (cells/kernels/cpu/product.h).
+struct ProductStep {
+  int32_t units = 0;
+  int32_t groups = 0;  // 0: element-wise only
+  std::vector<SegmentPlan> segments;
+  std::vector<ParameterView> bias[kernels::kMaxGroups];  // added up at load
+  kernels::TailProgram tail;
+  std::vector<Place> columns;             // of the tail
+  std::vector<ParameterView> parameters;  // of the tail
+};
+
+// What is rare: row by row, by the book.
+enum class PlainKind : uint8_t {
+  kCopy,       // any 4-byte elements
+  kBroadcast,  // [1] -> all of the result
+  kMatMul,     // by a value, or of a matrix
+  kTranspose,
+  kSlice,  // columns begin .. of a matrix
+  kSum,
+  kMean,
+  kSoftmax,
+  kArgMax,
+};
+
+struct PlainStep {
+  PlainKind kind = PlainKind::kCopy;
+  ElementType type = ElementType::kFp32;  // of the result
+  std::vector<Place> args;
+  std::vector<Shape> shapes;  // of the arguments
+  int32_t begin = 0;          // kSlice
+  Shape shape;                // of the result
+  Place to;
+};
+
+using Step = std::variant<SumStep, IndexStep, ProductStep, PlainStep>;
+
+struct CellProgram {
+  std::vector<Step> steps;
+  std::vector<LookupSpec> lookups;
+  int64_t scratch_width = 0;  // floats a node
+};
+
+// One line a step, for tests and logs.
+std::string Describe(const CellProgram& program);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_COMPILE_CELL_PROGRAM_H_

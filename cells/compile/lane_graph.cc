@@ -1,0 +1,285 @@
+#include "cells/compile/lane_graph.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+// How products are ordered within a sum: foldable table rows, inputs, what is computed, the carry.
+constexpr int kRankTable = 0, kRankInput = 1, kRankComputed = 2, kRankCarry = 3;
+
+}  // namespace
+
+absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell) {
+  LaneGraph graph(cell);
+  for (const Output& output : cell.outputs()) graph.outputs_.push_back(graph.Whole(output.value));
+  if (!graph.status_.ok()) return graph.status_;
+  graph.CountUses();
+  graph.gathered_.assign(graph.exprs_.size(), kNoExpr);
+  for (ExprId& e : graph.outputs_) e = graph.Gathered(e);
+  for (ExprId& e : graph.tokens_) e = graph.Gathered(e);
+  return graph;
+}
+
+ExprId LaneGraph::Intern(Expr e) {
+  const auto there = std::find(exprs_.begin(), exprs_.end(), e);
+  if (there != exprs_.end()) return static_cast<ExprId>(there - exprs_.begin());
+  exprs_.push_back(std::move(e));
+  return static_cast<ExprId>(exprs_.size()) - 1;
+}
+
+ExprId LaneGraph::View(ValueId v, int32_t begin, int32_t width) {
+  const std::tuple key(v.value(), begin, width);
+  const auto there = views_.find(key);
+  if (there != views_.end()) return there->second;
+  return views_[key] = MakeView(v, begin, width);
+}
+
+ExprId LaneGraph::MakeView(ValueId v, int32_t begin, int32_t width) {
+  const Op& op = cell_->op(v);
+  switch (op.kind) {
+    case OpKind::kInput:
+      return ViewInput(op, begin, width);
+    case OpKind::kParameter: {
+      const ParameterView view = {ParameterId(op.attr[0]), begin};
+      return Intern({.kind = ExprKind::kParameter, .width = width, .view = view});
+    }
+    case OpKind::kConstant: {
+      const ParameterView view = {.constant = std::bit_cast<float>(op.attr[0])};
+      return Intern({.kind = ExprKind::kConstant, .width = width, .view = view});
+    }
+    case OpKind::kLookup:
+      return ViewLookup(v, begin, width);
+    case OpKind::kMatMul:
+      return ViewMatMul(v, begin, width);
+    case OpKind::kSlice:
+      if (!op.shape.is_vector()) return ViewPlain(v, PlainKind::kSlice, begin, width);
+      return View(op.args[0], begin + op.attr[0], width);
+    case OpKind::kConcat:
+      return ViewConcat(op, begin, width);
+    case OpKind::kTranspose:
+      if (op.shape.rows > 1 && op.shape.cols > 1) {
+        return ViewPlain(v, PlainKind::kTranspose, begin, width);
+      }
+      return View(op.args[0], begin, width);
+    case OpKind::kSum:
+      return ViewPlain(v, PlainKind::kSum, begin, width);
+    case OpKind::kMean:
+      return ViewPlain(v, PlainKind::kMean, begin, width);
+    case OpKind::kSoftmax:
+      return ViewPlain(v, PlainKind::kSoftmax, begin, width);
+    case OpKind::kArgMax:
+      return ViewPlain(v, PlainKind::kArgMax, begin, width);
+    default:
+      return ViewElementwise(op, begin, width);
+  }
+}
+
+ExprId LaneGraph::ViewInput(const Op& op, int32_t begin, int32_t width) {
+  const Input& input = cell_->inputs()[static_cast<size_t>(op.attr[0])];
+  if (op.type == ElementType::kBf16) {
+    status_ = absl::UnimplementedError(
+        fmt::format("cell \"{}\": input \"{}\" reads BF16 columns, which no step does yet",
+                    cell_->name(), input.name));
+  }
+  const bool is_carry = cell_->carry() == InputId(op.attr[0]);
+  const bool summed = input.arity == Arity::kSum;
+  return Intern({.kind = summed ? ExprKind::kSummedInput : ExprKind::kInput,
+                 .type = op.type,
+                 .width = width,
+                 .place = {PlaceKind::kInput, op.attr[0], op.attr[1], begin},
+                 .rank = is_carry ? kRankCarry : (summed ? kRankComputed : kRankInput)});
+}
+
+ExprId LaneGraph::ViewLookup(ValueId v, int32_t begin, int32_t width) {
+  const Op& op = cell_->op(v);
+  auto [at, is_new] = lookup_of_.emplace(v.value(), static_cast<int32_t>(lookups_.size()));
+  const int32_t lookup = at->second;
+  if (is_new) {
+    ParameterView table;
+    if (!MatrixOf(op.args[0], table) || table.depth_stride != 1) {
+      status_ = absl::UnimplementedError(fmt::format(
+          "cell \"{}\": op {} (Lookup): the table must be a parameter, rows one behind the other",
+          cell_->name(), v.value()));
+    }
+    lookups_.push_back({table.parameter, table.offset, table.unit_stride,
+                        cell_->op(op.args[0]).shape.rows, Place()});
+    tokens_.push_back(kNoExpr);
+    const ExprId token = Whole(op.args[1]);
+    tokens_[static_cast<size_t>(lookup)] = token;
+  }
+  return Intern({.kind = ExprKind::kTableRow,
+                 .width = width,
+                 .args = {tokens_[static_cast<size_t>(lookup)]},
+                 .place = {PlaceKind::kTableRow, lookup, 0, begin},
+                 .rank = kRankTable});
+}
+
+ExprId LaneGraph::ViewOperand(const Op& op, size_t which, int32_t begin, int32_t width) {
+  const ValueId v = op.args[which];
+  const Op& from = cell_->op(v);
+  if (from.shape.size() != 1 || op.shape.size() == 1) return View(v, begin, width);
+  if (from.kind == OpKind::kParameter) {
+    const ParameterView view = {ParameterId(from.attr[0]), 0, 0};
+    return Intern({.kind = ExprKind::kParameter, .width = width, .view = view});
+  }
+  if (from.kind == OpKind::kConstant) return View(v, 0, width);
+  return Intern({.kind = ExprKind::kPlain,
+                 .width = width,
+                 .plain = PlainKind::kBroadcast,
+                 .args = {Whole(v)},
+                 .arg_shapes = {Shape{}},
+                 .shape = Shape::Vector(width),
+                 .rank = kRankComputed});
+}
+
+ExprId LaneGraph::ViewElementwise(const Op& op, int32_t begin, int32_t width) {
+  Expr e = {.kind = ExprKind::kOp, .width = width, .op = op.kind, .rank = kRankComputed};
+  e.args.push_back(ViewOperand(op, 0, begin, width));
+  if (op.args[1].valid()) e.args.push_back(ViewOperand(op, 1, begin, width));
+  return Intern(std::move(e));
+}
+
+ExprId LaneGraph::ViewConcat(const Op& op, int32_t begin, int32_t width) {
+  Expr e = {.kind = ExprKind::kConcat, .type = op.type, .width = width, .rank = kRankComputed};
+  int32_t start = 0;
+  for (const ValueId v : op.args) {
+    if (!v.valid()) break;
+    const int32_t size = cell_->op(v).shape.cols;
+    const int32_t from = std::max(begin, start), to = std::min(begin + width, start + size);
+    if (from < to) e.args.push_back(View(v, from - start, to - from));
+    start += size;
+  }
+  return e.args.size() == 1 ? e.args[0] : Intern(std::move(e));
+}
+
+bool LaneGraph::MatrixOf(ValueId v, ParameterView& view) const {
+  const Op& op = cell_->op(v);
+  if (op.kind == OpKind::kParameter) {
+    view = {ParameterId(op.attr[0]), 0, op.shape.cols, 1};
+    return true;
+  }
+  if (op.kind != OpKind::kTranspose && op.kind != OpKind::kSlice) return false;
+  if (!MatrixOf(op.args[0], view)) return false;
+  if (op.kind == OpKind::kTranspose) {
+    std::swap(view.unit_stride, view.depth_stride);
+  } else {
+    view.offset += op.attr[0] * view.depth_stride;
+  }
+  return true;
+}
+
+// The terms of x[begin .. begin + depth] . w: one for each piece x is made of.
+void LaneGraph::AddTerms(ValueId x, int32_t begin, int32_t depth, ParameterView w,
+                         std::vector<Term>& terms) {
+  const Op& op = cell_->op(x);
+  if (op.kind == OpKind::kSlice && op.shape.is_vector()) {
+    return AddTerms(op.args[0], begin + op.attr[0], depth, w, terms);
+  }
+  if (op.kind != OpKind::kConcat) {
+    terms.push_back({View(x, begin, depth), depth, w});
+    return;
+  }
+  int32_t start = 0;
+  for (const ValueId v : op.args) {
+    if (!v.valid()) break;
+    const int32_t size = cell_->op(v).shape.cols;
+    const int32_t from = std::max(begin, start), to = std::min(begin + depth, start + size);
+    ParameterView part = w;
+    part.offset += (from - begin) * w.depth_stride;
+    if (from < to) AddTerms(v, from - start, to - from, part, terms);
+    start += size;
+  }
+}
+
+ExprId LaneGraph::ViewMatMul(ValueId v, int32_t begin, int32_t width) {
+  const Op& op = cell_->op(v);
+  ParameterView w;
+  if (!op.shape.is_vector() || !MatrixOf(op.args[1], w)) {
+    return ViewPlain(v, PlainKind::kMatMul, begin, width);
+  }
+  w.offset += begin * w.unit_stride;
+  Expr e = {.kind = ExprKind::kAccumulator, .width = width, .rank = kRankComputed};
+  AddTerms(op.args[0], 0, cell_->op(op.args[0]).shape.cols, w, e.terms);
+  if (e.terms.size() > kernels::kMaxSegments) {  // an x of many pieces: joined first
+    e.terms = {{Whole(op.args[0]), cell_->op(op.args[0]).shape.cols, w}};
+  }
+  return Intern(std::move(e));
+}
+
+ExprId LaneGraph::ViewPlain(ValueId v, PlainKind kind, int32_t begin, int32_t width) {
+  const Op& op = cell_->op(v);
+  Expr e = {.kind = ExprKind::kPlain,
+            .type = op.type,
+            .width = static_cast<int32_t>(op.shape.size()),
+            .plain = kind,
+            .shape = op.shape,
+            .begin = kind == PlainKind::kSlice ? op.attr[0] : 0,
+            .rank = kRankComputed};
+  for (const ValueId arg : op.args) {
+    if (!arg.valid()) break;
+    e.args.push_back(Whole(arg));
+    e.arg_shapes.push_back(cell_->op(arg).shape);
+  }
+  const int32_t all = e.width;
+  const ExprId whole = Intern(std::move(e));
+  if (begin == 0 && width == all) return whole;
+  return Intern({.kind = ExprKind::kPart,
+                 .type = op.type,
+                 .width = width,
+                 .args = {whole},
+                 .place = {PlaceKind::kScratch, 0, 0, begin},
+                 .rank = kRankComputed});
+}
+
+void LaneGraph::CountUsesOf(ExprId e, std::vector<bool>& seen) {
+  ++uses_[static_cast<size_t>(e)];
+  if (seen[static_cast<size_t>(e)]) return;
+  seen[static_cast<size_t>(e)] = true;
+  for (const ExprId a : at(e).args) CountUsesOf(a, seen);
+  for (const Term& t : at(e).terms) CountUsesOf(t.x, seen);
+}
+
+void LaneGraph::CountUses() {
+  uses_.assign(exprs_.size(), 0);
+  std::vector<bool> seen(exprs_.size(), false);
+  for (const ExprId e : outputs_) CountUsesOf(e, seen);
+}
+
+// Adds what `e` sums up to `sum`; false (with `sum` half filled) if it is no sum of products and parameters.
+bool LaneGraph::Collect(ExprId e, bool root, Expr& sum) {
+  const Expr& expr = at(e);
+  if (expr.kind == ExprKind::kParameter || expr.kind == ExprKind::kConstant) {
+    sum.bias.push_back(expr.view);
+    return true;
+  }
+  if (!root && uses_[static_cast<size_t>(e)] > 1) return false;  // others need it by itself
+  if (expr.kind == ExprKind::kAccumulator) {
+    sum.terms.insert(sum.terms.end(), expr.terms.begin(), expr.terms.end());
+    return sum.terms.size() <= kernels::kMaxSegments;
+  }
+  return expr.kind == ExprKind::kOp && expr.op == OpKind::kAdd &&
+         Collect(expr.args[0], false, sum) && Collect(expr.args[1], false, sum);
+}
+
+// The same expression with sums gathered into accumulators.
+ExprId LaneGraph::Gathered(ExprId e) {
+  if (gathered_[static_cast<size_t>(e)] != kNoExpr) return gathered_[static_cast<size_t>(e)];
+  Expr made = at(e);
+  Expr sum = {.kind = ExprKind::kAccumulator, .width = made.width, .rank = kRankComputed};
+  if (Collect(e, true, sum) && !sum.terms.empty()) made = std::move(sum);
+  for (ExprId& a : made.args) a = Gathered(a);
+  for (Term& t : made.terms) t.x = Gathered(t.x);
+  std::stable_sort(made.terms.begin(), made.terms.end(),
+                   [this](const Term& a, const Term& b) { return at(a.x).rank < at(b.x).rank; });
+  const ExprId result = Intern(std::move(made));
+  gathered_[static_cast<size_t>(e)] = result;
+  return result;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,123 @@
+// A definition seen lane by lane: slices and concatenations are gone, pushed down to where the numbers come from.
+//
+//   Slice(Add(MatMul(x, W), b), H, 2H)   ==>   Add(MatMul(x, W[H .. 2H]), b[H .. 2H])
+//
+// so the four gates of a stacked LSTM and of one written gate by gate are the same expressions: `width` lanes each,
+// lane u of a result depending on lane u of the operands. Equal expressions are one node. Sums of products and
+// parameters are gathered into accumulators:
+//
+//   Add(Add(MatMul(x, W), b), MatMul(h, U))   ==>   Accumulator{bias b; terms x.W, h.U}
+//
+// the x operands of products may be anything; the step that computes them comes first (lower.cc).
+#ifndef CELLBATCH_CELLS_COMPILE_LANE_GRAPH_H_
+#define CELLBATCH_CELLS_COMPILE_LANE_GRAPH_H_
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cells/cell_definition.h"
+#include "cells/compile/cell_program.h"
+
+namespace cellbatch {
+
+using ExprId = int32_t;
+inline constexpr ExprId kNoExpr = -1;
+
+enum class ExprKind : uint8_t {
+  kInput,        // place
+  kSummedInput,  // a kSum input's column, from place.offset on
+  kTableRow,     // place (of a lookup whose token is args[0])
+  kParameter,    // view
+  kConstant,     // view.constant
+  kOp,           // element-wise `op` of args
+  kAccumulator,  // bias + terms
+  kConcat,       // args one behind the other
+  kPlain,        // `plain` of args
+  kPart,         // lanes from place.offset on of args[0], which is kPlain or kConcat
+};
+
+// x . w, where w gives `width` lanes from `depth` elements.
+struct Term {
+  ExprId x = kNoExpr;
+  int32_t depth = 0;
+  ParameterView w;
+  friend bool operator==(const Term&, const Term&) = default;
+};
+
+struct Expr {
+  ExprKind kind = ExprKind::kConstant;
+  ElementType type = ElementType::kFp32;
+  int32_t width = 1;
+  OpKind op = OpKind::kAdd;
+  PlainKind plain = PlainKind::kCopy;
+  std::vector<ExprId> args = {};
+  std::vector<Shape> arg_shapes = {};  // kPlain
+  Shape shape = {};                    // kPlain
+  int32_t begin = 0;                   // kPlain, kSlice
+  Place place = {};
+  ParameterView view = {};
+  std::vector<ParameterView> bias = {};
+  std::vector<Term> terms = {};
+  int rank = 0;  // where it comes in a sum: table rows, inputs, what is computed, the carry
+  friend bool operator==(const Expr&, const Expr&) = default;
+
+  // Lies somewhere already, or is the same for every node: no step has to make it.
+  bool is_trivial() const {
+    return kind == ExprKind::kInput || kind == ExprKind::kTableRow ||
+           kind == ExprKind::kParameter || kind == ExprKind::kConstant ||
+           kind == ExprKind::kSummedInput || kind == ExprKind::kPart;
+  }
+};
+
+class LaneGraph {
+ public:
+  // UNIMPLEMENTED, naming the op, for what no step can express.
+  static absl::StatusOr<LaneGraph> Build(const CellDefinition& cell);
+
+  const CellDefinition& cell() const { return *cell_; }
+  const std::vector<Expr>& exprs() const { return exprs_; }
+  const Expr& at(ExprId e) const { return exprs_[static_cast<size_t>(e)]; }
+  const std::vector<ExprId>& outputs() const { return outputs_; }       // by output column
+  const std::vector<LookupSpec>& lookups() const { return lookups_; }   // token places unset
+  const std::vector<ExprId>& lookup_tokens() const { return tokens_; }  // by lookup
+
+ private:
+  explicit LaneGraph(const CellDefinition& cell) : cell_(&cell) {}
+
+  // Lanes [begin, begin + width) of a value, row-major.
+  ExprId View(ValueId v, int32_t begin, int32_t width);
+  ExprId MakeView(ValueId v, int32_t begin, int32_t width);
+  ExprId Whole(ValueId v) { return View(v, 0, static_cast<int32_t>(cell_->op(v).shape.size())); }
+  ExprId ViewInput(const Op& op, int32_t begin, int32_t width);
+  ExprId ViewLookup(ValueId v, int32_t begin, int32_t width);
+  ExprId ViewElementwise(const Op& op, int32_t begin, int32_t width);
+  ExprId ViewOperand(const Op& op, size_t which, int32_t begin, int32_t width);
+  ExprId ViewConcat(const Op& op, int32_t begin, int32_t width);
+  ExprId ViewMatMul(ValueId v, int32_t begin, int32_t width);
+  ExprId ViewPlain(ValueId v, PlainKind kind, int32_t begin, int32_t width);
+  void AddTerms(ValueId x, int32_t begin, int32_t depth, ParameterView w, std::vector<Term>& terms);
+  bool MatrixOf(ValueId v, ParameterView& view) const;
+  ExprId Intern(Expr e);
+  void CountUses();
+  void CountUsesOf(ExprId e, std::vector<bool>& seen);
+  ExprId Gathered(ExprId e);
+  bool Collect(ExprId e, bool root, Expr& sum);
+
+  const CellDefinition* cell_;
+  std::vector<Expr> exprs_;
+  std::vector<int> uses_;
+  std::vector<ExprId> gathered_;  // by expression before gathering
+  std::vector<ExprId> outputs_;
+  std::vector<LookupSpec> lookups_;
+  std::vector<ExprId> tokens_;
+  std::map<std::tuple<int32_t, int32_t, int32_t>, ExprId> views_;  // by value, begin, width
+  std::map<int32_t, int32_t> lookup_of_;                           // by value
+  absl::Status status_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_COMPILE_LANE_GRAPH_H_

@@ -1,0 +1,247 @@
+#include "cells/compile/lower.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "cells/compile/lane_graph.h"
+#include "cells/compile/placement.h"
+#include "cells/compile/step_builder.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+// One attempt at a program with a given set of cuts.
+class Attempt {
+ public:
+  Attempt(const LaneGraph& graph, const std::vector<bool>& cut)
+      : graph_(graph), cut_(cut), placement_(graph, cut) {}
+
+  // True: program() is done. False: to_cut() names what must be stored by itself; none: it cannot be done.
+  bool Run();
+  CellProgram& program() { return program_; }
+  const std::vector<ExprId>& to_cut() const { return to_cut_; }
+
+ private:
+  using Roots = std::vector<ExprId>;
+
+  bool IsComputedByTail(ExprId e) const;
+  void AddGathers(int level);
+  bool AddProducts(int level);
+  bool AddProductsOfWidth(const Roots& roots);
+  void AddPlain(int level);
+  void AddPlainStep(ExprId e);
+  void AddCopies(ExprId e, size_t from);
+  std::vector<Roots> Components(const Roots& roots) const;
+  std::set<ExprId> Inlined(ExprId e) const;
+  void Inlined(ExprId e, std::set<ExprId>& found) const;
+  std::set<ExprId> Accumulators(ExprId e) const;
+  void ChooseCut(const Roots& component);
+
+  const LaneGraph& graph_;
+  const std::vector<bool>& cut_;
+  Placement placement_;
+  CellProgram program_;
+  std::vector<ExprId> to_cut_;
+};
+
+bool Attempt::IsComputedByTail(ExprId e) const {
+  const ExprKind kind = graph_.at(e).kind;
+  return kind == ExprKind::kOp || kind == ExprKind::kAccumulator || kind == ExprKind::kParameter ||
+         kind == ExprKind::kConstant;
+}
+
+bool Attempt::Run() {
+  program_.lookups = graph_.lookups();
+  program_.scratch_width = placement_.scratch_width();
+  int last = 0;
+  for (const ExprId e : placement_.roots()) last = std::max(last, placement_.Level(e));
+  for (int level = 0; level <= last; ++level) {
+    AddGathers(level);
+    if (!AddProducts(level)) return false;
+    AddPlain(level);
+  }
+  return true;
+}
+
+// Sums, looked-up indices and plain copies of what lies somewhere.
+void Attempt::AddGathers(int level) {
+  if (level == 0) {
+    for (const SumStep& s : placement_.sums()) program_.steps.push_back(s);
+  }
+  for (const ExprId e : placement_.used_lookups()) {
+    if (placement_.Level(e) != level) continue;
+    const int32_t lookup = graph_.at(e).place.index;
+    LookupSpec& spec = program_.lookups[static_cast<size_t>(lookup)];
+    spec.token = placement_.PlaceOf(graph_.lookup_tokens()[static_cast<size_t>(lookup)]);
+    program_.steps.push_back(IndexStep{lookup});
+  }
+  for (const ExprId e : placement_.roots()) {
+    const bool copied = graph_.at(e).is_trivial() && !IsComputedByTail(e);
+    if (copied && placement_.Level(e) == level) AddCopies(e, 0);
+  }
+}
+
+// Copies `e` to its destinations from number `from` on.
+void Attempt::AddCopies(ExprId e, size_t from) {
+  const Expr& expr = graph_.at(e);
+  const std::vector<Place>& to = placement_.Destinations(e);
+  for (size_t i = from; i < to.size(); ++i) {
+    program_.steps.push_back(PlainStep{.kind = PlainKind::kCopy,
+                                       .type = expr.type,
+                                       .args = {placement_.PlaceOf(e)},
+                                       .shapes = {Shape::Vector(expr.width)},
+                                       .shape = Shape::Vector(expr.width),
+                                       .to = to[i]});
+  }
+}
+
+void Attempt::AddPlainStep(ExprId e) {
+  const Expr& expr = graph_.at(e);
+  PlainStep step = {.kind = expr.plain,
+                    .type = expr.type,
+                    .args = {},
+                    .shapes = expr.arg_shapes,
+                    .begin = expr.begin,
+                    .shape = expr.shape,
+                    .to = placement_.Destinations(e).front()};
+  for (const ExprId a : expr.args) step.args.push_back(placement_.PlaceOf(a));
+  program_.steps.push_back(std::move(step));
+  AddCopies(e, 1);
+}
+
+void Attempt::AddPlain(int level) {
+  std::vector<ExprId> roots = placement_.roots();
+  std::sort(roots.begin(), roots.end());  // inner concatenations before outer ones
+  for (const ExprId e : roots) {
+    if (graph_.at(e).kind == ExprKind::kPlain && placement_.Level(e) == level) AddPlainStep(e);
+  }
+  for (const ExprId e : roots) {
+    if (graph_.at(e).kind == ExprKind::kConcat && placement_.Level(e) == level) AddCopies(e, 1);
+  }
+}
+
+bool Attempt::AddProducts(int level) {
+  std::map<int32_t, Roots> by_width;
+  for (const ExprId e : placement_.roots()) {
+    if (!IsComputedByTail(e) || placement_.Level(e) != level) continue;
+    by_width[graph_.at(e).width].push_back(e);
+  }
+  for (const auto& [width, roots] : by_width) {
+    if (!AddProductsOfWidth(roots)) return false;
+  }
+  return true;
+}
+
+// `e` and everything its tail recomputes.
+std::set<ExprId> Attempt::Inlined(ExprId e) const {
+  std::set<ExprId> found;
+  Inlined(e, found);
+  return found;
+}
+
+void Attempt::Inlined(ExprId e, std::set<ExprId>& found) const {
+  if (!found.insert(e).second) return;
+  for (const ExprId a : graph_.at(e).args) {
+    if (placement_.IsInline(e, a)) Inlined(a, found);
+  }
+}
+
+std::set<ExprId> Attempt::Accumulators(ExprId e) const {
+  std::set<ExprId> found = Inlined(e);
+  std::erase_if(found, [this](ExprId a) { return graph_.at(a).kind != ExprKind::kAccumulator; });
+  return found;
+}
+
+// Roots that share accumulators must be stored by one step, or the product would be computed twice.
+std::vector<Attempt::Roots> Attempt::Components(const Roots& roots) const {
+  std::vector<std::pair<std::set<ExprId>, Roots>> components;
+  for (const ExprId e : roots) {
+    std::pair<std::set<ExprId>, Roots> merged = {Accumulators(e), {e}};
+    for (auto c = components.begin(); c != components.end();) {
+      const bool shares = std::any_of(c->first.begin(), c->first.end(),
+                                      [&](ExprId a) { return merged.first.contains(a); });
+      if (!shares) {
+        ++c;
+        continue;
+      }
+      merged.first.insert(c->first.begin(), c->first.end());
+      merged.second.insert(merged.second.begin(), c->second.begin(), c->second.end());
+      c = components.erase(c);
+    }
+    components.push_back(std::move(merged));
+  }
+  std::vector<Roots> result;
+  for (auto& [accumulators, members] : components) result.push_back(std::move(members));
+  return result;
+}
+
+// As few steps as fit, components whole.
+bool Attempt::AddProductsOfWidth(const Roots& roots) {
+  StepBuilder builder(graph_, placement_);
+  Roots together;
+  std::optional<ProductStep> step;
+  for (const Roots& component : Components(roots)) {
+    Roots more = together;
+    more.insert(more.end(), component.begin(), component.end());
+    std::optional<ProductStep> with = builder.Build(more);
+    if (!with.has_value()) {
+      if (step.has_value()) program_.steps.push_back(*std::move(step));
+      more = component;
+      with = builder.Build(more);
+    }
+    if (!with.has_value()) {
+      ChooseCut(component);
+      return false;
+    }
+    together = std::move(more);
+    step = std::move(with);
+  }
+  if (step.has_value()) program_.steps.push_back(*std::move(step));
+  return true;
+}
+
+// Accumulators first: a tail that only loads may be split anywhere. Then the expression nearest to
+// half the work.
+void Attempt::ChooseCut(const Roots& component) {
+  for (const ExprId e : component) {
+    for (const ExprId a : Accumulators(e)) {
+      if (!cut_[static_cast<size_t>(a)]) to_cut_.push_back(a);
+    }
+  }
+  if (!to_cut_.empty()) return;
+  const std::set<ExprId> all = Inlined(component[0]);
+  const auto from_half = [&](ExprId e) {
+    return std::abs(2 * static_cast<int>(Inlined(e).size()) - static_cast<int>(all.size()));
+  };
+  ExprId best = kNoExpr;
+  for (const ExprId e : all) {
+    if (e == component[0]) continue;
+    if (best == kNoExpr || from_half(e) < from_half(best)) best = e;
+  }
+  if (best != kNoExpr) to_cut_.push_back(best);
+}
+
+}  // namespace
+
+absl::StatusOr<CellProgram> Lower(const CellDefinition& cell) {
+  absl::StatusOr<LaneGraph> graph = LaneGraph::Build(cell);
+  if (!graph.ok()) return graph.status();
+  std::vector<bool> cut(graph->exprs().size(), false);
+  for (size_t attempts = 0; attempts <= cut.size(); ++attempts) {
+    Attempt attempt(*graph, cut);
+    if (attempt.Run()) return std::move(attempt.program());
+    if (attempt.to_cut().empty()) break;
+    for (const ExprId e : attempt.to_cut()) cut[static_cast<size_t>(e)] = true;
+  }
+  return absl::UnimplementedError(
+      fmt::format("cell \"{}\": a value needs more columns than a step has ({})", cell.name(),
+                  kernels::kMaxTailColumns));
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,171 @@
+#include "cells/compile/lower.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/testing/builders.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::CellBuilder;
+
+std::string Lowered(const CellDefinition& cell) {
+  const absl::StatusOr<CellProgram> program = Lower(cell);
+  return program.ok() ? Describe(*program) : program.status().ToString();
+}
+
+TEST(LowerTest, AnLstmIsOneProductOfFourGroupsHoweverItIsWritten) {
+  const std::string one = "product 4x5 in0.0[3] in1.0[5] tail 16 -> out0 -> out1\n";
+  EXPECT_EQ(Lowered(testing::LstmCell(3, 5)), one);
+  EXPECT_EQ(Lowered(testing::LstmCellByGate(3, 5)), one);
+  EXPECT_EQ(Lowered(testing::LstmCellConcat(3, 5)), one);
+}
+
+TEST(LowerTest, AnLstmsTailIsRecognised) {
+  const CellProgram program = *Lower(testing::LstmCell(3, 5));
+  const auto& step = std::get<ProductStep>(program.steps[0]);
+  EXPECT_EQ(kernels::CheckTail(step.tail, step.groups), "");
+  EXPECT_EQ(kernels::ClassifyTail(step.tail).shape, kernels::TailShape::kGatedCell);
+  EXPECT_EQ(step.bias[0].size(), 2u);  // PyTorch's two biases, added up at load
+  EXPECT_EQ(program.scratch_width, 0);
+}
+
+TEST(LowerTest, AGruIsOneProductWhoseFourthGroupSeesOnlyTheState) {
+  EXPECT_EQ(Lowered(testing::GruCell(3, 5)),
+            "product 4x5 in0.0[3]@012 in1.0[5]@023 tail 16 -> out0\n");
+  const CellProgram program = *Lower(testing::GruCell(3, 5));
+  const auto& step = std::get<ProductStep>(program.steps[0]);
+  EXPECT_EQ(kernels::ClassifyTail(step.tail).shape, kernels::TailShape::kGatedUpdate);
+}
+
+TEST(LowerTest, ResetBeforeTheProductTakesTwo) {
+  EXPECT_EQ(Lowered(testing::GruV1Cell(3, 5)),
+            "product 2x5 in0.0[3] in1.0[5] tail 12 -> scratch+16 -> scratch -> scratch+32\n"
+            "product 1x5 in0.0[3] scratch+16[5] tail 7 -> out0\n");
+}
+
+TEST(LowerTest, AnElmanCellIsOneGroup) {
+  const CellProgram program = *Lower(testing::ElmanCell(3, 5, OpKind::kRelu));
+  EXPECT_EQ(Describe(program), "product 1x5 in0.0[3] in1.0[5] tail 3 -> out0\n");
+  const auto& step = std::get<ProductStep>(program.steps[0]);
+  EXPECT_EQ(kernels::ClassifyTail(step.tail).shape, kernels::TailShape::kRelu);
+}
+
+TEST(LowerTest, ATokensTableRowComesFirstInTheSum) {
+  EXPECT_EQ(Lowered(testing::TokenLstmCell(100, 3, 5)),
+            "index table0\nproduct 4x5 table0[3] in1.0[5] tail 16 -> out0 -> out1\n");
+  const CellProgram program = *Lower(testing::TokenLstmCell(100, 3, 5));
+  EXPECT_EQ(program.lookups[0].rows, 100);
+  EXPECT_EQ(program.lookups[0].stride, 3);
+}
+
+TEST(LowerTest, JoinedInputsAreSegmentsOfOneProduct) {
+  EXPECT_EQ(Lowered(testing::TwoInputLstmCell(3, 4, 5)),
+            "product 4x5 in0.0[3] in1.0[4] in2.0[5] tail 16 -> out0 -> out1\n");
+  const CellProgram program = *Lower(testing::TwoInputLstmCell(3, 4, 5));
+  const auto& step = std::get<ProductStep>(program.steps[0]);
+  EXPECT_EQ(step.segments[1].weights[2].offset - step.segments[0].weights[2].offset,
+            3);  // behind x
+  EXPECT_EQ(step.segments[1].weights[2].unit_stride, 7);
+}
+
+TEST(LowerTest, AnEmbeddingIsACopy) {
+  EXPECT_EQ(Lowered(testing::EmbeddingCell(100, 7)), "index table0\ncopy table0 [7] -> out0\n");
+}
+
+TEST(LowerTest, ChildrenAreSummedInFront) {
+  EXPECT_EQ(Lowered(testing::ChildSumCell(3, 5)),
+            "sum in1.0 [5] -> scratch\nproduct 1x5 in0.0[3] scratch[5] tail 3 -> out0\n");
+}
+
+TEST(LowerTest, LogitsAreStoredForTheirReductions) {
+  EXPECT_EQ(Lowered(testing::DecodeCell(4, 9)),
+            "product 1x9 in0.0[4] tail 2 -> scratch\n"
+            "argmax scratch [1] -> out0\n"
+            "softmax scratch [9] -> out1\n");
+}
+
+TEST(LowerTest, WhatIsAnOutputNeedsNoScratch) {
+  CellBuilder b("two_layers");
+  const ValueId x = b.Read("x", "x", 3);
+  const ValueId h = b.Tanh(b.MatMul(x, b.Matrix("W", 4, 3)));
+  b.Leave("h", h);
+  b.Leave("y", b.MatMul(h, b.Matrix("V", 2, 4)));
+  EXPECT_EQ(Lowered(b.Build()),
+            "product 1x4 in0.0[3] tail 3 -> out0\nproduct 1x2 out0[4] tail 2 -> out1\n");
+}
+
+TEST(LowerTest, ATransposedParameterIsReadAsItLies) {
+  CellBuilder b("transposed");
+  const ValueId x = b.Read("x", "x", 3);
+  b.Leave("y", b.MatMul(x, b.Op1(OpKind::kTranspose, b.Matrix("W", 3, 4))));
+  const CellProgram program = *Lower(b.Build());
+  const auto& step = std::get<ProductStep>(program.steps[0]);
+  EXPECT_EQ(step.segments[0].weights[0].unit_stride, 1);
+  EXPECT_EQ(step.segments[0].weights[0].depth_stride, 4);
+}
+
+TEST(LowerTest, FiveGatesThatMeetAreStoredAndMeetInASecondStep) {
+  CellBuilder b("five");
+  const ValueId x = b.Read("x", "x", 3);
+  ValueId product = b.Sigmoid(b.MatMul(x, b.Matrix("W0", 4, 3)));
+  for (const char* w : {"W1", "W2", "W3", "W4"}) {
+    product = b.Mul(product, b.Sigmoid(b.MatMul(x, b.Matrix(w, 4, 3))));
+  }
+  b.Leave("y", product);
+  EXPECT_EQ(Lowered(b.Build()),
+            "product 4x4 in0.0[3] tail 8 -> scratch -> scratch+16 -> scratch+32 -> scratch+48\n"
+            "product 1x4 in0.0[3] tail 2 -> scratch+64\n"
+            "product 0x4 tail 15 -> out0\n");
+}
+
+TEST(LowerTest, ALongTailIsCutInTwo) {
+  CellBuilder b("long");
+  ValueId v = b.Read("x", "x", 3);
+  for (int i = 0; i < 100; ++i) v = b.Tanh(b.Add(v, b.Constant(0.5f)));
+  b.Leave("y", v);
+  const CellProgram program = *Lower(b.Build());
+  EXPECT_GE(program.steps.size(), 3u);
+  for (const Step& step : program.steps) {
+    const auto& product = std::get<ProductStep>(step);
+    EXPECT_EQ(kernels::CheckTail(product.tail, product.groups), "");
+  }
+}
+
+TEST(LowerTest, ValuesThatDoubleDoNotTakeForEver) {
+  CellBuilder b("doubling");
+  ValueId v = b.MatMul(b.Read("x", "x", 3), b.Matrix("W", 3, 3));
+  for (int i = 0; i < 150; ++i) v = b.Mul(v, b.Tanh(v));
+  b.Leave("y", v);
+  EXPECT_TRUE(Lower(b.Build()).ok());
+}
+
+TEST(LowerTest, WhatNoStepCanExpressIsNamed) {
+  CellBuilder b("narrow");
+  b.Leave("y", b.Read("x", "x", 3, ElementType::kBf16));
+  EXPECT_EQ(
+      Lowered(b.Build()),
+      "UNIMPLEMENTED: cell \"narrow\": input \"x\" reads BF16 columns, which no step does yet");
+  CellBuilder c("computed_table");
+  const ValueId token = c.Read("token", "token", 1, ElementType::kInt32);
+  const ValueId table = c.Op1(OpKind::kTanh, c.Matrix("E", 4, 3));
+  c.Leave("y", c.Lookup(table, token));
+  EXPECT_EQ(Lowered(c.Build()),
+            "UNIMPLEMENTED: cell \"computed_table\": op 3 (Lookup): the table must be a parameter, "
+            "rows one behind the other");
+}
+
+TEST(LowerTest, RandomCellsLowerToWellFormedTails) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const absl::StatusOr<CellProgram> program = Lower(testing::RandomCell(seed));
+    ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
+    for (const Step& step : program->steps) {
+      const auto* const product = std::get_if<ProductStep>(&step);
+      if (product == nullptr) continue;
+      EXPECT_EQ(kernels::CheckTail(product->tail, product->groups), "") << "seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch

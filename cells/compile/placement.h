@@ -1,0 +1,66 @@
+// Where and when each expression of a lane graph is computed: its level, its home, and where else it goes.
+// Part of lower.cc, apart because it is the half that decides; step_builder.h is the half that writes.
+//
+//   trivial (input, table row, parameter, constant, part)   lies somewhere: no step makes it
+//   inline                                                  recomputed on the fly by the tail that needs it
+//   root                                                    stored by a step: has a home and maybe more destinations
+#ifndef CELLBATCH_CELLS_COMPILE_PLACEMENT_H_
+#define CELLBATCH_CELLS_COMPILE_PLACEMENT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cells/compile/cell_program.h"
+#include "cells/compile/lane_graph.h"
+
+namespace cellbatch {
+
+class Placement {
+ public:
+  // Expressions with cut[e] are stored even where they could be inlined.
+  Placement(const LaneGraph& graph, const std::vector<bool>& cut);
+
+  // The step level that computes `e`; a trivial one can be read from this level on.
+  int Level(ExprId e) const;
+  // Whether the tail of `reader` recomputes its operand `e` instead of loading it.
+  bool IsInline(ExprId reader, ExprId e) const;
+  bool IsRoot(ExprId e) const { return !destinations_[static_cast<size_t>(e)].empty(); }
+  // All places `e` is stored to, its home first.
+  const std::vector<Place>& Destinations(ExprId e) const {
+    return destinations_[static_cast<size_t>(e)];
+  }
+  // Where a reader finds `e`: a root's home, or where a trivial one lies.
+  Place PlaceOf(ExprId e) const;
+
+  const std::vector<ExprId>& roots() const { return roots_; }  // in the order they were demanded
+  const std::vector<SumStep>& sums() const { return sums_; }
+  const std::vector<ExprId>& used_lookups() const { return table_rows_; }  // one table row of each
+  int64_t scratch_width() const { return scratch_width_; }
+
+ private:
+  int ComputeLevel(ExprId e) const;
+  int OperandLevel(ExprId e) const;
+  int SourceLevel(ExprId e) const;
+  void StoreAt(ExprId e, Place place);
+  void Need(ExprId e);        // its value must lie somewhere
+  void NeedSource(ExprId e);  // likewise, constants too
+  void Visit(ExprId e);
+  void VisitTrivial(ExprId e);
+  void VisitInline(ExprId e);
+  void VisitConcat(ExprId e);
+  Place NewScratch(int32_t width);
+
+  const LaneGraph& graph_;
+  const std::vector<bool>& cut_;
+  mutable std::vector<int> level_;
+  std::vector<std::vector<Place>> destinations_;
+  std::vector<bool> visited_;
+  std::vector<ExprId> roots_;
+  std::vector<SumStep> sums_;
+  std::vector<ExprId> table_rows_;
+  int64_t scratch_width_ = 0;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_COMPILE_PLACEMENT_H_
