@@ -38,6 +38,7 @@ struct TensorSpec {
   std::vector<int64_t> dims;  // -1: any length (>= 1)
   bool optional = false;      // an input that may be absent
   bool on_request = false;    // an output sent only when named (ALL_HIDDEN, FINAL_H, FINAL_C)
+  bool listed = true;         // ModelMetadata shows it: tools send and ask for all they see there
 };
 
 enum class OutOfVocabulary : uint8_t { kReject, kUnknown };

@@ -17,12 +17,13 @@ struct InputTensor {
   std::string_view name;
   WireType type = WireType::kFp32;
   std::vector<int64_t> dims;
-  absl::Span<const std::byte> bytes;  // little-endian, row-major, 4-byte aligned; size checked against dims
+  absl::Span<const std::byte>
+      bytes;  // little-endian, row-major, 4-byte aligned; size checked against dims
 };
 
 struct RequestInput {
-  std::vector<InputTensor> tensors;            // at most one of a name
-  std::vector<std::string_view> outputs;       // asked for by name; empty: OUTPUT alone
+  std::vector<InputTensor> tensors;       // at most one of a name
+  std::vector<std::string_view> outputs;  // asked for by name; empty: OUTPUT alone
 
   const InputTensor* Find(std::string_view name) const {
     for (const InputTensor& t : tensors) {

@@ -1,0 +1,420 @@
+// The graph is computed by a slow walk over its links with cells that hash what they read; what comes out is
+// compared with the same hashes computed straight from the definition of stacked, bidirectional chains.
+#include "cells/unfold/chain_unfolder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+namespace cellbatch {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kVocabulary = 50;
+constexpr int64_t kMaxLength = 12;
+
+// A cell whose operators do not matter (all columns are a sum of what it reads), one float a column.
+class ModelOfHashes {
+ public:
+  ModelOfHashes(bool tokens, int layers, int directions, bool head, bool embedding) {
+    TableId source = Table({{"in", tokens ? ElementType::kInt32 : ElementType::kFp32, 1}});
+    spec_.input = source;
+    spec_.vocabulary_size = kVocabulary;
+    spec_.max_sequence_length = kMaxLength;
+    if (embedding) {
+      const TableId made = Table({{"x", ElementType::kFp32, 1}});
+      spec_.embedding = Type("embedding", {{"token", source}}, made, {"x"}, false);
+      source = made;
+    }
+    std::vector<TableId> below = {source};
+    for (int l = 0; l < layers; ++l) {
+      std::vector<TableId> leaves;
+      CellTypeId types[2];
+      for (int d = 0; d < directions; ++d) {
+        const TableId out = Table({{"h", ElementType::kFp32, 1}, {"c", ElementType::kFp32, 1}});
+        types[d] = Type(fmt::format("l{}d{}", l, d), Inputs(below), out, {"h", "c"}, true);
+        leaves.push_back(out);
+      }
+      spec_.layers.push_back({types[0], types[1]});
+      below = leaves;
+    }
+    if (head) {
+      const TableId out = Table({{"y", ElementType::kFp32, 1}});
+      spec_.head = Type("head", Inputs(below), out, {"y"}, false);
+    }
+  }
+
+  const Model& model() const { return model_; }
+  const ChainSpec& spec() const { return spec_; }
+
+ private:
+  using NamedTables = std::vector<std::pair<std::string, TableId>>;
+
+  static NamedTables Inputs(const std::vector<TableId>& below) {
+    if (below.size() == 1) return {{"x", below[0]}};
+    return {{"forward", below[0]}, {"backward", below[1]}};
+  }
+
+  TableId Table(std::vector<Column> columns) {
+    model_.tables.push_back({fmt::format("table{}", model_.tables.size()), std::move(columns)});
+    return TableId(static_cast<int64_t>(model_.tables.size()) - 1);
+  }
+
+  CellTypeId Type(const std::string& name, NamedTables reads, TableId out,
+                  std::vector<std::string> columns, bool chain) {
+    if (chain) reads.insert(reads.begin(), {"before", out});
+    std::vector<Input> inputs;
+    std::vector<Op> ops = {{.kind = OpKind::kConstant}};
+    CellType type;
+    for (const auto& [input, table] : reads) {
+      inputs.push_back({input, model_.table(table).columns, Arity::kOne});
+      type.in.push_back(table);
+    }
+    std::vector<Output> outputs;
+    for (const std::string& column : columns) outputs.push_back({column, ValueId(0)});
+    auto definition = CellDefinition::Create(name, ops, inputs, {}, outputs,
+                                             chain ? std::optional(InputId(0)) : std::nullopt);
+    EXPECT_TRUE(definition.ok()) << definition.status();
+    type.id = CellTypeId(static_cast<int64_t>(model_.types.size()));
+    type.name = name;
+    type.definition = std::make_shared<CellDefinition>(*std::move(definition));
+    type.out = out;
+    model_.types.push_back(std::move(type));
+    return model_.types.back().id;
+  }
+
+  Model model_;
+  ChainSpec spec_;
+};
+
+// A value in [0, 1) that depends on everything given, in its order.
+float Hash(CellTypeId type, int column, const std::vector<float>& read) {
+  uint64_t hash = 1469598103934665603ull + static_cast<uint64_t>(type.value() * 16 + column);
+  for (const float f : read) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &f, sizeof(bits));
+    hash = (hash ^ bits) * 1099511628211ull;
+    hash ^= hash >> 29;
+  }
+  return static_cast<float>(hash % 1000003) / 1000003.0f;
+}
+
+// Computes a sealed graph, one node at a time, and fills its answer.
+class Walk {
+ public:
+  Walk(const Model& model, const CellGraph& graph) : model_(model), graph_(graph) {
+    for (const Subgraph& s : graph.subgraphs()) {
+      values_.emplace_back();
+      for (int32_t t = 0; t < s.length; ++t) values_.back().push_back(Node(s, t));
+      Return(s);
+    }
+  }
+
+ private:
+  std::vector<float> Node(const Subgraph& s, int32_t t) const {
+    if (!s.type.valid()) {
+      float value = 0;
+      std::memcpy(&value, s.data + t * 4, sizeof(value));
+      return {value};
+    }
+    const CellType& type = model_.type(s.type);
+    std::vector<float> read;
+    for (size_t i = 0; i < type.definition->inputs().size(); ++i) {
+      std::vector<float> row(type.definition->inputs()[i].reads.size(), 0.0f);
+      if (type.definition->carry() == InputId(static_cast<int64_t>(i)) && t > 0) {
+        row = values_.back().back();
+      } else {
+        for (int32_t l = s.first_link; l < s.first_link + s.num_links; ++l) {
+          const Link& link = graph_.links()[static_cast<size_t>(l)];
+          if (link.input.value() != static_cast<int32_t>(i) || !link.from.valid()) continue;
+          row = values_[static_cast<size_t>(link.from.value())]
+                       [static_cast<size_t>(link.first + t * link.stride)];
+        }
+      }
+      read.insert(read.end(), row.begin(), row.end());
+    }
+    std::vector<float> left;
+    for (size_t c = 0; c < type.definition->columns().size(); ++c) {
+      left.push_back(Hash(s.type, static_cast<int>(c), read));
+    }
+    return left;
+  }
+
+  void Return(const Subgraph& s) const {
+    for (int32_t r = s.first_return; r < s.first_return + s.num_returns; ++r) {
+      const ReturnPiece& piece = graph_.returns()[static_cast<size_t>(r)];
+      for (int32_t i = 0; i < piece.nodes.count; ++i) {
+        const float value = values_.back()[static_cast<size_t>(piece.nodes.first + i)]
+                                          [static_cast<size_t>(piece.column.value())];
+        std::memcpy(graph_.tensors()[static_cast<size_t>(piece.where.tensor)].bytes.data() +
+                        piece.where.offset_bytes + i * piece.where.stride_bytes,
+                    &value, sizeof(value));
+      }
+    }
+  }
+
+  const Model& model_;
+  const CellGraph& graph_;
+  std::vector<std::vector<std::vector<float>>> values_;  // [subgraph][node][column]
+};
+
+// The definition, said directly. Values by time step.
+struct Answer {
+  std::vector<float> output, all_hidden, final_h, final_c;
+};
+Answer Expected(const ModelOfHashes& m, const std::vector<float>& input) {
+  const int32_t steps = static_cast<int32_t>(input.size());
+  std::vector<std::vector<float>> below;  // [time][direction]
+  for (const float x : input) {
+    below.push_back({m.spec().embedding.valid() ? Hash(m.spec().embedding, 0, {x}) : x});
+  }
+  // Above a layer a node reads whole rows: h and c of each direction below.
+  std::vector<std::vector<float>> rows = below;
+  Answer answer;
+  std::vector<float> ends;
+  for (const ChainLayerSpec& layer : m.spec().layers) {
+    std::vector<std::vector<float>> hidden(input.size()), next(input.size());
+    ends.clear();
+    for (const CellTypeId type : {layer.forward, layer.backward}) {
+      if (!type.valid()) continue;
+      std::vector<float> state = {0, 0};
+      for (int32_t i = 0; i < steps; ++i) {
+        const size_t t = static_cast<size_t>(type == layer.backward ? steps - 1 - i : i);
+        std::vector<float> read = state;
+        read.insert(read.end(), rows[t].begin(), rows[t].end());
+        state = {Hash(type, 0, read), Hash(type, 1, read)};
+        hidden[t].push_back(state[0]);
+        next[t].insert(next[t].end(), state.begin(), state.end());
+      }
+      answer.final_h.push_back(state[0]);
+      answer.final_c.push_back(state[1]);
+      ends.insert(ends.end(), state.begin(), state.end());
+    }
+    rows = next;
+    below = hidden;
+  }
+  for (const auto& h : below) answer.all_hidden.insert(answer.all_hidden.end(), h.begin(), h.end());
+  if (m.spec().head.valid()) {
+    answer.output = {Hash(m.spec().head, 0, ends)};
+  } else {
+    const size_t top = m.spec().layers.back().backward.valid() ? 2 : 1;
+    answer.output.assign(answer.final_h.end() - static_cast<ptrdiff_t>(top), answer.final_h.end());
+  }
+  return answer;
+}
+
+template <typename T>
+InputTensor Tensor(std::string_view name, WireType type, std::vector<int64_t> dims,
+                   const std::vector<T>& values) {
+  return {name, type, std::move(dims),
+          absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),
+                              values.size() * sizeof(T))};
+}
+
+std::vector<float> Floats(const ReturnedTensor& t) {
+  std::vector<float> values(t.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), t.bytes.data(), t.bytes.size());
+  return values;
+}
+
+struct Shape4 {
+  bool tokens;
+  int layers, directions;
+  bool head, embedding;
+};
+
+// Token i of the request, as what a cell that hashes bits sees.
+float AsBits(int32_t token) {
+  float value = 0;
+  std::memcpy(&value, &token, sizeof(value));
+  return value;
+}
+
+void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& lengths, bool many,
+                            std::mt19937& random) {
+  const ModelOfHashes m(shape.tokens, shape.layers, shape.directions, shape.head, shape.embedding);
+  auto unfolder = ChainUnfolder::Create(m.spec(), m.model());
+  ASSERT_TRUE(unfolder.ok()) << unfolder.status();
+  std::vector<float> x;
+  std::vector<int32_t> tokens;
+  std::vector<Answer> expected;
+  for (const int32_t length : lengths) {
+    std::vector<float> one;
+    for (int32_t i = 0; i < length; ++i) {
+      tokens.push_back(static_cast<int32_t>(random() % kVocabulary));
+      x.push_back(static_cast<float>(random() % 1000));
+      one.push_back(shape.tokens ? AsBits(tokens.back()) : x.back());
+    }
+    expected.push_back(Expected(m, one));
+  }
+  const int64_t steps = static_cast<int64_t>(x.size());
+  RequestInput input;
+  input.tensors.push_back(shape.tokens ? Tensor("TOKENS", WireType::kInt32, {steps}, tokens)
+                                       : Tensor("X", WireType::kFp32, {steps, 1}, x));
+  const int64_t count = static_cast<int64_t>(lengths.size());
+  if (many) input.tensors.push_back(Tensor("LENGTHS", WireType::kInt32, {count}, lengths));
+  input.outputs = {"FINAL_C", "OUTPUT", "ALL_HIDDEN", "FINAL_H"};
+  CellGraph graph;
+  ASSERT_TRUE((*unfolder)->Unfold(input, graph).ok());
+  const absl::Status sealed = graph.Seal(m.model(), 1);
+  ASSERT_TRUE(sealed.ok()) << sealed;
+  const Walk walk(m.model(), graph);
+
+  std::vector<float> output, hidden, final_h, final_c;
+  for (const Answer& a : expected) {
+    output.insert(output.end(), a.output.begin(), a.output.end());
+    hidden.insert(hidden.end(), a.all_hidden.begin(), a.all_hidden.end());
+    final_h.insert(final_h.end(), a.final_h.begin(), a.final_h.end());
+    final_c.insert(final_c.end(), a.final_c.begin(), a.final_c.end());
+  }
+  EXPECT_EQ(Floats(graph.tensors()[0]), final_c);
+  EXPECT_EQ(Floats(graph.tensors()[1]), output);
+  EXPECT_EQ(Floats(graph.tensors()[2]), hidden);
+  EXPECT_EQ(Floats(graph.tensors()[3]), final_h);
+  const int64_t chains = shape.layers * shape.directions;
+  using Dims = std::vector<int64_t>;
+  EXPECT_EQ(graph.tensors()[0].dims, many ? (Dims{count, chains, 1}) : (Dims{chains, 1}));
+  EXPECT_EQ(graph.tensors()[2].dims, (Dims{steps, shape.directions}));
+  EXPECT_EQ(graph.num_nodes(),
+            steps * chains + (shape.head ? count : 0) + (shape.embedding ? steps : 0));
+}
+
+TEST(ChainUnfolderTest, EveryShapeOfChainComputesItsDefinition) {
+  constexpr uint32_t kSeed = 7;
+  std::mt19937 random(kSeed);
+  for (int bits = 0; bits < 48; ++bits) {
+    const Shape4 shape = {.tokens = (bits & 1) != 0,
+                          .layers = 1 + bits / 16,
+                          .directions = (bits & 2) != 0 ? 2 : 1,
+                          .head = (bits & 4) != 0,
+                          .embedding = (bits & 9) == 9};
+    SCOPED_TRACE(fmt::format("shape {}, seed {}", bits, kSeed));
+    CheckAgainstDefinition(shape, {1}, false, random);
+    CheckAgainstDefinition(shape, {9}, false, random);
+    CheckAgainstDefinition(shape, {3, 1, 12, 2, 1}, true, random);
+    CheckAgainstDefinition(shape, {4}, true, random);
+  }
+}
+
+TEST(ChainUnfolderTest, AChainOfWhichOnlyTheEndIsReadNeedsTwoRows) {
+  const ModelOfHashes m(true, 2, 1, true, false);
+  auto unfolder = ChainUnfolder::Create(m.spec(), m.model());
+  ASSERT_TRUE(unfolder.ok()) << unfolder.status();
+  const std::vector<int32_t> tokens(10, 3);
+  RequestInput input;
+  input.tensors.push_back(Tensor("TOKENS", WireType::kInt32, {10}, tokens));
+  CellGraph graph;
+  ASSERT_TRUE((*unfolder)->Unfold(input, graph).ok());
+  ASSERT_TRUE(graph.Seal(m.model(), 1).ok());
+  EXPECT_EQ(std::vector<int32_t>(graph.row_counts().begin(), graph.row_counts().end()),
+            (std::vector<int32_t>{10, 10, 2, 1}));
+  ASSERT_EQ(graph.tensors().size(), 1u) << "nothing named: OUTPUT alone";
+  EXPECT_EQ(graph.tensors()[0].name, "OUTPUT");
+}
+
+class BadRequestTest : public ::testing::Test {
+ protected:
+  // The message for a request to a model over tokens (or vectors).
+  std::string ErrorOf(const RequestInput& input, bool tokens = true) {
+    const ModelOfHashes m(tokens, 1, 1, false, false);
+    auto unfolder = ChainUnfolder::Create(m.spec(), m.model());
+    EXPECT_TRUE(unfolder.ok()) << unfolder.status();
+    CellGraph graph;
+    const absl::Status s = (*unfolder)->Unfold(input, graph);
+    if (s.ok()) return "accepted";
+    EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(s.message());
+  }
+  std::string ErrorOfTokens(const std::vector<int32_t>& tokens) {
+    RequestInput input;
+    input.tensors.push_back(
+        Tensor("TOKENS", WireType::kInt32, {static_cast<int64_t>(tokens.size())}, tokens));
+    return ErrorOf(input);
+  }
+  std::string ErrorOfLengths(const std::vector<int32_t>& lengths) {
+    const std::vector<int32_t> tokens(20, 1);
+    RequestInput input;
+    input.tensors.push_back(Tensor("TOKENS", WireType::kInt32, {20}, tokens));
+    input.tensors.push_back(
+        Tensor("LENGTHS", WireType::kInt32, {static_cast<int64_t>(lengths.size())}, lengths));
+    return ErrorOf(input);
+  }
+};
+
+TEST_F(BadRequestTest, TokensOutsideTheVocabularyAreNamedWithTheirPlace) {
+  EXPECT_EQ(ErrorOfTokens({0, 49}), "accepted");
+  EXPECT_EQ(ErrorOfTokens({0, 50}), "input TOKENS: token 1 is 50, the vocabulary ends at 49");
+  EXPECT_EQ(ErrorOfTokens({-1}), "input TOKENS: token 0 is -1, the vocabulary ends at 49");
+  EXPECT_THAT(ErrorOfTokens({5, INT32_MIN}), HasSubstr("token 1 is -2147483648"));
+}
+
+TEST_F(BadRequestTest, LengthsMustBeOfTheSequenceAndWithinTheLimit) {
+  EXPECT_THAT(ErrorOfTokens({}), HasSubstr("shape [0] has a dimension below 1"));
+  EXPECT_EQ(ErrorOfTokens(std::vector<int32_t>(13, 1)),
+            "input TOKENS: a sequence of 13 steps, the model takes 12");
+  EXPECT_EQ(ErrorOfLengths({12, 8}), "accepted");
+  EXPECT_EQ(ErrorOfLengths({12, 0, 8}), "input LENGTHS: length 1 is 0, the least is 1");
+  EXPECT_EQ(ErrorOfLengths({12, -8}), "input LENGTHS: length 1 is -8, the least is 1");
+  EXPECT_EQ(ErrorOfLengths({13, 7}), "input LENGTHS: sequence 0 has 13 steps, the model takes 12");
+  EXPECT_EQ(ErrorOfLengths({12, 7}),
+            "input LENGTHS: the sequences have 19 steps, the input has 20");
+  EXPECT_EQ(ErrorOfLengths({12, 9}),
+            "input LENGTHS: sequences 0 to 1 have 21 steps, the input has 20");
+  EXPECT_THAT(ErrorOfLengths({}), HasSubstr("below 1"));
+  EXPECT_THAT(ErrorOfLengths({INT32_MAX, INT32_MAX}), HasSubstr("2147483647 steps"));
+}
+
+TEST_F(BadRequestTest, TensorsMustHaveTheFormTheModelTakes) {
+  const std::vector<float> x(12, 0.5f);
+  const std::vector<int32_t> tokens(12, 1);
+  RequestInput input;
+  EXPECT_EQ(ErrorOf(input), "input TOKENS: missing");
+  EXPECT_EQ(ErrorOf(input, false), "input X: missing");
+  input.tensors = {Tensor("X", WireType::kFp32, {6, 2}, x)};
+  EXPECT_THAT(ErrorOf(input), HasSubstr("input X: the model has no such input"));
+  EXPECT_EQ(ErrorOf(input, false), "input X: shape [6, 2], expected [-1, 1]");
+  input.tensors = {Tensor("X", WireType::kFp32, {12}, x)};
+  EXPECT_EQ(ErrorOf(input, false), "input X: 1 dimensions, expected 2");
+  input.tensors = {Tensor("X", WireType::kFp32, {11, 1}, x)};
+  EXPECT_EQ(ErrorOf(input, false), "input X: 48 bytes, shape [11, 1] takes 44");
+  input.tensors = {Tensor("X", WireType::kFp32, {int64_t{1} << 33, int64_t{1} << 33}, x)};
+  EXPECT_THAT(ErrorOf(input, false), HasSubstr("too large"));
+  input.tensors = {Tensor("TOKENS", WireType::kInt64, {6}, tokens)};
+  EXPECT_EQ(ErrorOf(input), "input TOKENS: datatype INT64, expected INT32");
+  input.tensors = {Tensor("TOKENS", WireType::kInt32, {12}, tokens)};
+  input.outputs = {"OUTPUT", "LOGITS"};
+  EXPECT_EQ(ErrorOf(input), "output LOGITS: the model has no such output");
+  input.outputs = {"OUTPUT", "OUTPUT"};
+  EXPECT_EQ(ErrorOf(input), "output OUTPUT: asked for twice");
+}
+
+TEST(ChainUnfolderTest, CellsThatDoNotFitTheChainAreNamed) {
+  const ModelOfHashes m(true, 2, 2, true, false);
+  const auto error = [&](auto change) {
+    ChainSpec spec = m.spec();
+    change(spec);
+    auto unfolder = ChainUnfolder::Create(spec, m.model());
+    return unfolder.ok() ? "accepted" : std::string(unfolder.status().message());
+  };
+  EXPECT_EQ(error([](ChainSpec&) {}), "accepted");
+  EXPECT_THAT(error([](ChainSpec& s) { s.layers.clear(); }), HasSubstr("0 layers"));
+  EXPECT_THAT(error([](ChainSpec& s) { s.layers[0].backward = {}; }),
+              HasSubstr("cell type \"l1d0\" has 2 inputs beside what it carries, below it are 1"));
+  EXPECT_THAT(error([](ChainSpec& s) { std::swap(s.layers[0].forward, s.layers[0].backward); }),
+              HasSubstr("input \"forward\" reads table 1, below it is table 2"));
+  EXPECT_THAT(error([](ChainSpec& s) { s.layers[0].forward = s.head; }),
+              HasSubstr("\"head\" carries nothing"));
+  EXPECT_THAT(error([](ChainSpec& s) { s.head = s.layers[0].forward; }), HasSubstr("is a chain"));
+  EXPECT_THAT(error([](ChainSpec& s) { s.vocabulary_size = 0; }), HasSubstr("vocabulary of 0"));
+  EXPECT_THAT(error([](ChainSpec& s) { s.max_sequence_length = 0; }), HasSubstr("is 0"));
+  EXPECT_THAT(error([](ChainSpec& s) { s.input = TableId(1); }), HasSubstr("has 2 columns"));
+  EXPECT_THAT(error([](ChainSpec& s) { s.layers[1].forward = CellTypeId(99); }),
+              HasSubstr("cell type 99 of 5"));
+}
+
+}  // namespace
+}  // namespace cellbatch
