@@ -1,0 +1,137 @@
+#include "loadgen/samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace cellbatch {
+
+int64_t PercentileOf(const std::vector<int64_t>& sorted, Tail tail) {
+  const int64_t count = static_cast<int64_t>(sorted.size());
+  const int64_t beyond = count * tail.part / tail.whole;
+  return sorted[count - beyond - 1];
+}
+
+int64_t ValuesNeeded(Tail tail) {
+  // All n values lie below the true percentile with probability p^n; that must be at most 1 %.
+  const double p = 1 - static_cast<double>(tail.part) / static_cast<double>(tail.whole);
+  return static_cast<int64_t>(std::ceil(std::log(0.01) / std::log(p)));
+}
+
+Distribution Describe(std::vector<int64_t> values) {
+  Distribution result;
+  result.count = values.size();
+  if (values.empty()) {
+    return result;
+  }
+  std::sort(values.begin(), values.end());
+  double sum = 0;
+  for (int64_t value : values) {
+    sum += static_cast<double>(value);
+  }
+  result.mean = sum / static_cast<double>(values.size());
+  result.max = values.back();
+  for (size_t i = 0; i < kTails.size(); ++i) {
+    if (static_cast<int64_t>(values.size()) >= ValuesNeeded(kTails[i])) {
+      result.percentiles[i] = PercentileOf(values, kTails[i]);
+    }
+  }
+  return result;
+}
+
+Samples::Samples(std::vector<int64_t> intended_ns, int64_t measure_from_ns)
+    : intended_(std::move(intended_ns)),
+      first_measured_(std::lower_bound(intended_.begin(), intended_.end(), measure_from_ns) -
+                      intended_.begin()),
+      sent_(intended_.size(), -1),
+      done_(intended_.size(), -1),
+      outcome_(intended_.size(), Outcome::kPending) {}
+
+void Samples::Sent(size_t i, int64_t at_ns) {
+  sent_[i] = at_ns;
+  sent_count_.fetch_add(1, std::memory_order_release);
+}
+
+void Samples::Done(size_t i, int64_t at_ns, Outcome outcome) {
+  done_[i] = at_ns;
+  outcome_[i] = outcome;
+  outcomes_[static_cast<size_t>(outcome)].fetch_add(1, std::memory_order_relaxed);
+  finished_.fetch_add(1, std::memory_order_release);
+}
+
+Samples::Record Samples::at(size_t i) const {
+  return {intended_[i], sent_[i], done_[i], outcome_[i]};
+}
+
+namespace {
+
+constexpr std::array<int32_t, 6> kBucketEnds = {8, 16, 32, 64, 128, 1 << 30};
+
+size_t BucketOf(int32_t length) {
+  return std::lower_bound(kBucketEnds.begin(), kBucketEnds.end(), length) - kBucketEnds.begin();
+}
+
+void CountOutcome(const Samples::Record& record, Summary& summary) {
+  ++summary.offered;
+  summary.sent += record.sent >= 0;
+  summary.completed += record.outcome == Outcome::kCompleted;
+  summary.rejected += record.outcome == Outcome::kRejected;
+  summary.failed += record.outcome == Outcome::kFailed;
+  summary.cancelled += record.outcome == Outcome::kCancelled;
+  summary.lost += record.outcome == Outcome::kPending && record.sent >= 0;
+}
+
+// Right answers that came while the phase lasted, a second.
+double CompletedPerSecond(const Samples& samples, double seconds) {
+  if (samples.first_measured() == samples.size()) {
+    return 0;
+  }
+  // The phase begins where the first measured request was due, give or take one gap.
+  const int64_t begin = samples.intended(samples.first_measured());
+  const int64_t end = begin + static_cast<int64_t>(seconds * 1e9);
+  uint64_t count = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Samples::Record record = samples.at(i);
+    count += record.outcome == Outcome::kCompleted && record.done >= begin && record.done < end;
+  }
+  return static_cast<double>(count) / seconds;
+}
+
+}  // namespace
+
+Summary Summarize(const Samples& samples, const std::vector<int32_t>& lengths, double seconds) {
+  Summary summary;
+  std::vector<int64_t> response;
+  std::vector<int64_t> service;
+  std::vector<int64_t> lag;
+  std::array<std::vector<int64_t>, kBucketEnds.size()> buckets;
+  for (size_t i = samples.first_measured(); i < samples.size(); ++i) {
+    const Samples::Record record = samples.at(i);
+    CountOutcome(record, summary);
+    if (record.sent >= 0) {
+      lag.push_back(record.sent - record.intended);
+    }
+    if (record.outcome == Outcome::kCompleted) {
+      response.push_back(record.done - record.intended);
+      service.push_back(record.done - record.sent);
+      buckets[BucketOf(lengths[i])].push_back(response.back());
+    }
+  }
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    if (!buckets[b].empty()) {
+      summary.by_length.push_back(
+          {b == 0 ? 1 : kBucketEnds[b - 1] + 1, kBucketEnds[b], Describe(std::move(buckets[b]))});
+    }
+  }
+  std::sort(lag.begin(), lag.end());
+  summary.send_lag_p99 = lag.empty() ? 0 : PercentileOf(lag, {1, 100, "p99"});
+  summary.response = Describe(std::move(response));
+  summary.service = Describe(std::move(service));
+  summary.send_lag = Describe(std::move(lag));
+  summary.seconds = seconds;
+  summary.offered_per_second = static_cast<double>(summary.offered) / seconds;
+  summary.completed_per_second = CompletedPerSecond(samples, seconds);
+  return summary;
+}
+
+}  // namespace cellbatch

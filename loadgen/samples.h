@@ -1,0 +1,125 @@
+// Every request of a run with its three times, none dropped, and what they add up to.
+//
+//      intended            sent                        done
+//   ------|------------------|--------------------------|-------> ns from the run's start
+//         |---- send lag ----|-------- service ---------|
+//         |------------------- response ----------------|
+//
+// Latency is the response time: a generator that cannot send while the server is slow would
+// otherwise leave out just the requests that suffered most (coordinated omission).
+
+#ifndef CELLBATCH_LOADGEN_SAMPLES_H_
+#define CELLBATCH_LOADGEN_SAMPLES_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cellbatch {
+
+enum class Outcome : uint8_t {
+  kPending,    // not sent, or sent and never answered
+  kCompleted,  // a right answer
+  kRejected,   // RESOURCE_EXHAUSTED: the server was full
+  kFailed,     // any other error, a timeout among them
+  kCancelled,  // given up by this side
+};
+
+// Percentiles by nearest rank: p of n values is the ceil(p*n)-th smallest, always a value that was.
+// A percentile is given as what lies beyond it: {1, 100} is p99.
+struct Tail {
+  int64_t part;
+  int64_t whole;
+  const char* name;
+};
+inline constexpr std::array<Tail, 4> kTails = {
+    {{1, 2, "p50"}, {1, 10, "p90"}, {1, 100, "p99"}, {1, 1000, "p99.9"}}};
+
+// The values sorted, not empty.
+int64_t PercentileOf(const std::vector<int64_t>& sorted, Tail tail);
+
+// How many values a percentile needs before one can say with 99 % confidence that it is not beyond
+// the largest of them: 7, 44, 459, 4603 for those above (MLPerf's table with no miss allowed).
+int64_t ValuesNeeded(Tail tail);
+
+struct Distribution {
+  uint64_t count = 0;
+  double mean = 0;
+  int64_t max = 0;
+  // One for each of kTails; none where the count cannot carry it.
+  std::array<std::optional<int64_t>, kTails.size()> percentiles;
+};
+Distribution Describe(std::vector<int64_t> values);
+
+// One thread sends, others complete. All memory is taken by the constructor.
+class Samples {
+ public:
+  // In order, ns from the run's start. Those before `measure_from_ns` are warm-up.
+  Samples(std::vector<int64_t> intended_ns, int64_t measure_from_ns);
+
+  size_t size() const { return intended_.size(); }
+  size_t first_measured() const { return first_measured_; }
+  int64_t intended(size_t i) const { return intended_[i]; }
+
+  // The sender's.
+  void Sent(size_t i, int64_t at_ns);
+  // A completion thread's; once for each request that was sent, possibly before Sent has returned.
+  void Done(size_t i, int64_t at_ns, Outcome outcome);
+
+  // How many so far; any thread, while the run goes on.
+  uint64_t sent() const { return sent_count_.load(std::memory_order_acquire); }
+  uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
+  uint64_t so_far(Outcome outcome) const {
+    return outcomes_[static_cast<size_t>(outcome)].load(std::memory_order_relaxed);
+  }
+
+  // One request, once the run is over. `sent` and `done` are -1 where that never happened.
+  struct Record {
+    int64_t intended, sent, done;
+    Outcome outcome;
+  };
+  Record at(size_t i) const;
+
+ private:
+  std::vector<int64_t> intended_;
+  size_t first_measured_;
+  std::vector<int64_t> sent_;
+  std::vector<int64_t> done_;
+  std::vector<Outcome> outcome_;
+  std::atomic<uint64_t> sent_count_{0};
+  std::atomic<uint64_t> finished_{0};
+  std::array<std::atomic<uint64_t>, 5> outcomes_{};
+};
+
+// What a run adds up to; requests of the measuring phase only, but for completed_per_second.
+struct Summary {
+  uint64_t offered = 0;  // intended times in the phase
+  uint64_t sent = 0;
+  uint64_t completed = 0;
+  uint64_t rejected = 0;
+  uint64_t failed = 0;
+  uint64_t cancelled = 0;
+  uint64_t lost = 0;   // sent, and no word of it until the end of the drain
+  double seconds = 0;  // how long the phase was
+  double offered_per_second = 0;
+  double completed_per_second = 0;  // answers that came during the phase, whenever they were sent
+  Distribution response;            // completed requests
+  Distribution service;             // completed requests
+  Distribution send_lag;            // every request sent
+  int64_t send_lag_p99 = 0;         // whatever the count
+  struct Bucket {
+    int32_t shortest, longest;  // lengths
+    Distribution response;
+  };
+  std::vector<Bucket> by_length;  // those that hold a request
+};
+
+// `lengths`: one for each request. After the run.
+Summary Summarize(const Samples& samples, const std::vector<int32_t>& lengths, double seconds);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_LOADGEN_SAMPLES_H_

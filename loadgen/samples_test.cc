@@ -1,0 +1,163 @@
+#include "loadgen/samples.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace cellbatch {
+namespace {
+
+// The definition, counted out: the smallest value such that at least p of all are not above it.
+int64_t SlowPercentile(const std::vector<int64_t>& values, Tail tail) {
+  std::vector<int64_t> candidates = values;
+  std::sort(candidates.begin(), candidates.end());
+  for (int64_t candidate : candidates) {
+    const int64_t not_above = std::count_if(values.begin(), values.end(),
+                                            [&](int64_t value) { return value <= candidate; });
+    const int64_t count = static_cast<int64_t>(values.size());
+    if (not_above * tail.whole >= count * (tail.whole - tail.part)) {
+      return candidate;
+    }
+  }
+  return candidates.back();
+}
+
+TEST(PercentileTest, IsTheDefinitionForEveryCount) {
+  const uint64_t seed = 20;
+  RecordProperty("seed", static_cast<int>(seed));
+  std::mt19937_64 random(seed);
+  for (size_t count = 1; count <= 300; ++count) {
+    std::vector<int64_t> values(count);
+    for (int64_t& value : values) {
+      value = static_cast<int64_t>(random() % 50);  // many ties
+    }
+    std::vector<int64_t> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    for (Tail tail : kTails) {
+      ASSERT_EQ(PercentileOf(sorted, tail), SlowPercentile(values, tail))
+          << tail.name << " of " << count << " values, seed " << seed;
+    }
+  }
+}
+
+TEST(PercentileTest, TheValuesNeededAreThoseOfTheTable) {
+  EXPECT_EQ(ValuesNeeded(kTails[0]), 7);
+  EXPECT_EQ(ValuesNeeded(kTails[1]), 44);
+  EXPECT_EQ(ValuesNeeded(kTails[2]), 459);
+  EXPECT_EQ(ValuesNeeded(kTails[3]), 4603);
+}
+
+TEST(DescribeTest, APercentileThatTheCountCannotCarryIsNotGiven) {
+  const Distribution few = Describe(std::vector<int64_t>(458, 5));
+  EXPECT_TRUE(few.percentiles[1].has_value());
+  EXPECT_FALSE(few.percentiles[2].has_value());
+  const Distribution enough = Describe(std::vector<int64_t>(459, 5));
+  EXPECT_EQ(enough.percentiles[2], 5);
+  EXPECT_FALSE(enough.percentiles[3].has_value());
+  EXPECT_TRUE(Describe(std::vector<int64_t>(4603, 5)).percentiles[3].has_value());
+}
+
+TEST(DescribeTest, MeanAndMaximumAreExact) {
+  const Distribution distribution = Describe({4, 1, 10});
+  EXPECT_EQ(distribution.count, 3u);
+  EXPECT_EQ(distribution.mean, 5);
+  EXPECT_EQ(distribution.max, 10);
+  EXPECT_EQ(Describe({}).count, 0u);
+}
+
+TEST(SamplesTest, EveryOutcomeIsCountedOnceAndWarmUpIsLeftOut) {
+  Samples samples({0, 10, 20, 30, 40, 50, 60}, 15);
+  EXPECT_EQ(samples.first_measured(), 2u);
+  const Outcome outcomes[] = {Outcome::kFailed,   Outcome::kCompleted, Outcome::kCompleted,
+                              Outcome::kRejected, Outcome::kFailed,    Outcome::kCancelled,
+                              Outcome::kPending};
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples.Sent(i, samples.intended(i) + 2);
+    if (outcomes[i] != Outcome::kPending) {
+      samples.Done(i, samples.intended(i) + 9, outcomes[i]);
+    }
+  }
+  EXPECT_EQ(samples.sent(), 7u);
+  EXPECT_EQ(samples.finished(), 6u);
+  EXPECT_EQ(samples.so_far(Outcome::kFailed), 2u);
+  const Summary summary = Summarize(samples, std::vector<int32_t>(7, 24), 1);
+  EXPECT_EQ(summary.offered, 5u);
+  EXPECT_EQ(summary.sent, 5u);
+  EXPECT_EQ(summary.completed, 1u);
+  EXPECT_EQ(summary.rejected, 1u);
+  EXPECT_EQ(summary.failed, 1u);
+  EXPECT_EQ(summary.cancelled, 1u);
+  EXPECT_EQ(summary.lost, 1u);
+  EXPECT_EQ(summary.response.max, 9) << "from the intended time";
+  EXPECT_EQ(summary.service.max, 7) << "from the actual send";
+  EXPECT_EQ(summary.send_lag_p99, 2);
+}
+
+TEST(SamplesTest, ARequestThatWasNeverSentIsOfferedButNotLost) {
+  Samples samples({0, 10}, 0);
+  samples.Sent(0, 0);
+  samples.Done(0, 5, Outcome::kCompleted);
+  const Summary summary = Summarize(samples, {1, 1}, 1);
+  EXPECT_EQ(summary.offered, 2u);
+  EXPECT_EQ(summary.sent, 1u);
+  EXPECT_EQ(summary.lost, 0u);
+  EXPECT_EQ(samples.at(1).sent, -1);
+}
+
+TEST(SamplesTest, LatenciesAreGroupedByLength) {
+  Samples samples({0, 0, 0, 0, 0}, 0);
+  const std::vector<int32_t> lengths = {8, 9, 33, 330, 1};
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    samples.Sent(i, 0);
+    samples.Done(i, lengths[i] * 10, Outcome::kCompleted);
+  }
+  const Summary summary = Summarize(samples, lengths, 1);
+  ASSERT_EQ(summary.by_length.size(), 4u);
+  EXPECT_EQ(summary.by_length[0].longest, 8);
+  EXPECT_EQ(summary.by_length[0].response.count, 2u);
+  EXPECT_EQ(summary.by_length[0].response.max, 80);
+  EXPECT_EQ(summary.by_length[1].shortest, 9);
+  EXPECT_EQ(summary.by_length[3].response.max, 3300);
+}
+
+TEST(SamplesTest, ThroughputCountsTheAnswersThatCameInThePhase) {
+  // Two of warm-up, answered in the phase and before it; two of the phase, one answered after it.
+  Samples samples({0, 10, 1000, 1010}, 1000);
+  const int64_t done[] = {500, 1005, 1'000'000'500, 2'000'000'000};
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples.Sent(i, samples.intended(i));
+    samples.Done(i, done[i], Outcome::kCompleted);
+  }
+  const Summary summary = Summarize(samples, std::vector<int32_t>(4, 1), 1);
+  EXPECT_EQ(summary.completed, 2u);
+  EXPECT_EQ(summary.completed_per_second, 2);
+}
+
+TEST(SamplesTest, SeveralThreadsMayComplete) {
+  Samples samples(std::vector<int64_t>(4000, 0), 0);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&samples, t] {
+      for (size_t i = t; i < samples.size(); i += 4) {
+        samples.Done(i, 7, t == 0 ? Outcome::kRejected : Outcome::kCompleted);
+      }
+    });
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples.Sent(i, 1);
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(samples.finished(), 4000u);
+  const Summary summary = Summarize(samples, std::vector<int32_t>(4000, 1), 1);
+  EXPECT_EQ(summary.completed, 3000u);
+  EXPECT_EQ(summary.rejected, 1000u);
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,50 @@
+// The open loop: each request is sent when it is due, whatever became of those before it.
+
+#ifndef CELLBATCH_LOADGEN_SENDER_H_
+#define CELLBATCH_LOADGEN_SENDER_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "loadgen/samples.h"
+
+namespace cellbatch {
+
+// A clock that cannot go back, in ns. Tests bring their own.
+class SendClock {
+ public:
+  virtual ~SendClock() = default;
+  virtual int64_t Now() = 0;
+  // Returns at `at_ns` or as soon after it as the machine allows; at once where it has passed.
+  virtual void WaitUntil(int64_t at_ns) = 0;
+};
+
+// std::chrono::steady_clock; sleeps until a little before the time, then spins.
+class SteadySendClock final : public SendClock {
+ public:
+  int64_t Now() override;
+  void WaitUntil(int64_t at_ns) override;
+};
+
+// Where requests go. Send must not wait for an answer; it says false where there is no room for
+// another request in flight.
+class SendTarget {
+ public:
+  virtual ~SendTarget() = default;
+  virtual bool Send(size_t index) = 0;
+};
+
+enum class SendEnd {
+  kAll,      // the whole schedule
+  kNoRoom,   // the target had no room: an open loop cannot go on
+  kStopped,  // `stop` was set
+};
+
+// Sends every request of the schedule, the first at start_ns + intended(0) of the clock. Blocks; on
+// the sender's own thread. Allocates nothing.
+SendEnd SendOnSchedule(int64_t start_ns, Samples& samples, SendClock& clock, SendTarget& target,
+                       const std::atomic<bool>& stop);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_LOADGEN_SENDER_H_

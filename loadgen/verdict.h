@@ -1,0 +1,38 @@
+// Whether a run's figures may be believed. A run that is not VALID is not corrected: it says what is
+// wrong and what to change.
+
+#ifndef CELLBATCH_LOADGEN_VERDICT_H_
+#define CELLBATCH_LOADGEN_VERDICT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "loadgen/samples.h"
+
+namespace cellbatch {
+
+struct VerdictLimits {
+  int64_t most_send_lag_p99_ns = 1'000'000;
+  uint64_t least_answers = 459;  // what a p99 needs
+};
+
+struct Finding {
+  std::string reason;
+  std::string remedy;
+};
+
+struct Verdict {
+  std::vector<Finding> findings;  // empty: VALID
+  // Not wrong, but to be read with the figures: the server was beyond its capacity.
+  bool overload = false;
+
+  bool valid() const { return findings.empty(); }
+};
+
+// `ended_early`: the sender gave up before its schedule was over; empty, or why.
+Verdict Judge(const Summary& summary, const VerdictLimits& limits, const std::string& ended_early);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_LOADGEN_VERDICT_H_
