@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -65,6 +66,8 @@ struct AsyncCaller::Impl {
   std::atomic<uint32_t> next_connection{0};
 
   std::mutex mutex;
+  std::condition_variable slot_came_back;  // while closing
+  bool closing = false;
   std::vector<Slot> slots;
   std::vector<Slot*> free_slots;
 
@@ -76,7 +79,7 @@ struct AsyncCaller::Impl {
 
 Slot* AsyncCaller::Impl::TakeSlot() {
   std::lock_guard lock(mutex);
-  if (free_slots.empty()) {
+  if (free_slots.empty() || closing) {
     return nullptr;
   }
   Slot* slot = free_slots.back();
@@ -94,6 +97,9 @@ void AsyncCaller::Impl::GiveBack(Slot* slot) {
   slot->response.Clear();
   std::lock_guard lock(mutex);
   free_slots.push_back(slot);
+  if (closing) {
+    slot_came_back.notify_all();
+  }
 }
 
 void AsyncCaller::Impl::Start(Slot& slot, const PreparedRequest& request) {
@@ -110,6 +116,9 @@ void AsyncCaller::Impl::Start(Slot& slot, const PreparedRequest& request) {
   {
     std::lock_guard lock(mutex);
     slot.underway = true;
+    if (closing) {  // CancelAll has passed by
+      slot.context->TryCancel();
+    }
   }
   slot.reader->Finish(&slot.response, &slot.status, &slot);
 }
@@ -167,7 +176,17 @@ absl::StatusOr<std::unique_ptr<AsyncCaller>> AsyncCaller::Create(AsyncCallerOpti
 }
 
 AsyncCaller::~AsyncCaller() {
+  {
+    std::lock_guard lock(impl_->mutex);
+    impl_->closing = true;
+  }
   CancelAll();
+  {
+    // A queue that is shut down takes no calls, so those that are being started must end first.
+    std::unique_lock lock(impl_->mutex);
+    impl_->slot_came_back.wait(lock,
+                               [this] { return impl_->free_slots.size() == impl_->slots.size(); });
+  }
   for (const auto& queue : impl_->queues) {
     queue->Shutdown();
   }

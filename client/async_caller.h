@@ -58,13 +58,15 @@ class AsyncCaller {
   static absl::StatusOr<std::unique_ptr<AsyncCaller>> Create(AsyncCallerOptions options,
                                                              OnDone on_done);
 
-  // Cancels what is in flight and waits for its completions.
+  // Cancels what is in flight and waits for its completions; callbacks that send meanwhile are
+  // refused.
   ~AsyncCaller();
 
   AsyncCaller(const AsyncCaller&) = delete;
   AsyncCaller& operator=(const AsyncCaller&) = delete;
 
-  // False where most_in_flight requests are: nothing was sent then. Any thread.
+  // False where most_in_flight requests are, or the caller is being destroyed: nothing was sent
+  // then. Any thread.
   bool Send(const PreparedRequest& request, uint64_t tag);
 
   // Ends every call in flight with CANCELLED. Any thread.

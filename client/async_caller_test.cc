@@ -114,6 +114,29 @@ TEST(AsyncCallerTest, DestructionCancelsWhatIsInFlight) {
   EXPECT_EQ(collector.codes().at(9)[0], absl::StatusCode::kCancelled);
 }
 
+TEST(AsyncCallerTest, CallbacksThatSendAgainEndWithTheCaller) {
+  const auto server = *NullServer::Start({});
+  const std::string header = PreparedHeader("null", "", "TOKENS", "INT32", {3}, sizeof(kTokens));
+  const PreparedRequest request{header, {kTokens, sizeof(kTokens)}};
+  std::atomic<AsyncCaller*> again{nullptr};
+  std::atomic<int> answers{0};
+  auto caller = AsyncCaller::Create({.url = server->address()}, [&](const AsyncCaller::Done&) {
+    ++answers;
+    again.load()->Send(request, 0);
+  });
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  again = caller->get();
+  for (int i = 0; i < 50; ++i) {
+    (*caller)->Send(request, 0);
+  }
+  while (answers < 200) {
+    std::this_thread::yield();
+  }
+  caller->reset();
+  const int at_the_end = answers;
+  EXPECT_EQ(at_the_end, answers) << "no callback comes later";
+}
+
 TEST(AsyncCallerTest, ErrorsKeepCodeAndText) {
   const auto server = *NullServer::Start({.vocabulary_size = 3});
   Collector collector;

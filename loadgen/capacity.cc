@@ -1,0 +1,149 @@
+#include "loadgen/capacity.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "loadgen/lengths.h"
+#include "loadgen/priority.h"
+
+namespace cellbatch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
+
+// Each answer sends the next request, on the thread that brought it.
+class ClosedLoop {
+ public:
+  ClosedLoop(const CapacityOptions& options, const Workload& workload)
+      : options_(options),
+        workload_(workload),
+        // Walked round and round: whole permutations, however many are needed.
+        order_(EqualIssueOrder(workload.size(), 64 * size_t{workload.size()}, options.seed)) {}
+
+  absl::Status Start();
+  absl::StatusOr<Capacity> Measure(const std::atomic<bool>& stop);
+
+ private:
+  void SendNext();
+  void Complete(const AsyncCaller::Done& done);
+  absl::Status Failure() const;
+  // Looks every few milliseconds until `enough` holds; not OK where a request failed meanwhile.
+  absl::Status WaitUntil(const std::function<bool()>& enough, const std::atomic<bool>& stop);
+
+  const CapacityOptions& options_;
+  const Workload& workload_;
+  const std::vector<uint32_t> order_;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<uint64_t> answers_{0};
+  std::atomic<bool> over_{false};
+  mutable std::mutex mutex_;
+  absl::Status failure_;
+  AsyncCaller* sender_ = nullptr;        // for callbacks: valid until caller_ is quite gone
+  std::unique_ptr<AsyncCaller> caller_;  // last: its threads end before what they use
+};
+
+absl::Status ClosedLoop::Start() {
+  AsyncCallerOptions options = options_.caller;
+  options.most_in_flight = 2 * options_.in_flight;
+  options.on_thread_start = [] { RaiseThisThread(); };
+  auto caller = AsyncCaller::Create(std::move(options),
+                                    [this](const AsyncCaller::Done& done) { Complete(done); });
+  if (!caller.ok()) {
+    return caller.status();
+  }
+  caller_ = *std::move(caller);
+  sender_ = caller_.get();
+  for (int i = 0; i < options_.in_flight; ++i) {
+    SendNext();
+  }
+  return absl::OkStatus();
+}
+
+void ClosedLoop::SendNext() {
+  const uint64_t turn = next_.fetch_add(1, std::memory_order_relaxed);
+  sender_->Send(workload_.Request(order_[turn % order_.size()], turn), turn);
+}
+
+void ClosedLoop::Complete(const AsyncCaller::Done& done) {
+  if (over_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  if (done.code == absl::StatusCode::kOk) {
+    answers_.fetch_add(1, std::memory_order_relaxed);
+    SendNext();
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  failure_.Update(absl::Status(
+      done.code, fmt::format("with {} requests in flight: {}", options_.in_flight, done.text)));
+}
+
+absl::Status ClosedLoop::Failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+absl::Status ClosedLoop::WaitUntil(const std::function<bool()>& enough,
+                                   const std::atomic<bool>& stop) {
+  while (!enough()) {
+    if (absl::Status failure = Failure(); !failure.ok()) {
+      return failure;
+    }
+    if (stop) {
+      return absl::CancelledError("stopped");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Capacity> ClosedLoop::Measure(const std::atomic<bool>& stop) {
+  const auto begin = Clock::now();
+  const uint64_t turnover = static_cast<uint64_t>(options_.in_flight);
+  const auto warm = [&] {
+    return SecondsSince(begin) >= options_.warmup_seconds && answers_ >= turnover;
+  };
+  if (absl::Status status = WaitUntil(warm, stop); !status.ok()) {
+    return status;
+  }
+  const uint64_t before = answers_;
+  const auto from = Clock::now();
+  const auto measured = [&] { return SecondsSince(from) >= options_.seconds; };
+  if (absl::Status status = WaitUntil(measured, stop); !status.ok()) {
+    return status;
+  }
+  Capacity capacity;
+  capacity.answers = answers_ - before;
+  capacity.seconds = SecondsSince(from);
+  capacity.per_second = static_cast<double>(capacity.answers) / capacity.seconds;
+  capacity.in_flight = options_.in_flight;
+  over_ = true;
+  caller_.reset();
+  return capacity;
+}
+
+}  // namespace
+
+absl::StatusOr<Capacity> MeasureCapacity(const CapacityOptions& options, const Workload& workload,
+                                         const std::atomic<bool>& stop) {
+  ClosedLoop loop(options, workload);
+  if (absl::Status status = loop.Start(); !status.ok()) {
+    return status;
+  }
+  return loop.Measure(stop);
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,284 @@
+// The load generator. Tables go to stdout, progress and complaints to stderr.
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/client.h"
+#include "client/null_server.h"
+#include "client/output.h"
+#include "loadgen/capacity.h"
+#include "loadgen/lengths.h"
+#include "loadgen/options.h"
+#include "loadgen/report.h"
+#include "loadgen/run.h"
+#include "loadgen/workload.h"
+
+namespace cellbatch {
+namespace {
+
+// SIGINT and SIGTERM set a flag, from a thread that waits for them; all others ignore them.
+class StopOnSignal {
+ public:
+  StopOnSignal() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    thread_ = std::jthread([this](std::stop_token over) {
+      const timespec tick{0, 100'000'000};
+      while (!over.stop_requested()) {
+        if (sigtimedwait(&signals_, nullptr, &tick) > 0) {
+          stop_ = true;
+        }
+      }
+    });
+  }
+  const std::atomic<bool>& flag() const { return stop_; }
+
+ private:
+  sigset_t signals_;
+  std::atomic<bool> stop_{false};
+  std::jthread thread_;
+};
+
+// One line on a terminal, written over each second; nothing where stderr is no terminal.
+class ProgressLine {
+ public:
+  ProgressCallback Callback() {
+    if (isatty(STDERR_FILENO) == 0) {
+      return {};
+    }
+    return [this](const Progress& progress) {
+      std::cerr << "\r\033[K" << ProgressText(progress) << std::flush;
+      shown_ = true;
+    };
+  }
+  void Clear() {
+    if (shown_) {
+      std::cerr << "\r\033[K" << std::flush;
+    }
+    shown_ = false;
+  }
+
+ private:
+  bool shown_ = false;
+};
+
+AsyncCallerOptions CallerOptions(const Options& options, double timeout) {
+  AsyncCallerOptions caller;
+  caller.url = options.url;
+  caller.connections = static_cast<int>(options.connections);
+  caller.most_in_flight = static_cast<int>(options.most_outstanding);
+  caller.timeout = std::chrono::nanoseconds(static_cast<int64_t>(timeout * 1e9));
+  return caller;
+}
+
+absl::StatusOr<std::unique_ptr<Workload>> MakeWorkload(const Options& options) {
+  auto lengths = options.lengths.empty()
+                     ? absl::StatusOr<std::vector<int32_t>>(EuroparlLikeLengths())
+                     : LengthsFromFile(options.lengths);
+  if (!lengths.ok()) {
+    return lengths.status();
+  }
+  const auto client = Client::Connect({.url = options.url});
+  if (!client.ok()) {
+    return client.status();
+  }
+  const CallOptions call{.timeout = std::chrono::seconds(10)};
+  const auto metadata = (*client)->Metadata(options.model, options.version, call);
+  if (!metadata.ok()) {
+    return metadata.status();
+  }
+  const auto config = (*client)->Config(options.model, options.version, call);
+  if (!config.ok()) {
+    return config.status();
+  }
+  return Workload::Create(*metadata, *config, options.version, *std::move(lengths), options.seed);
+}
+
+absl::StatusOr<Capacity> FindCapacity(const Options& options, const Workload& workload,
+                                      const std::atomic<bool>& stop) {
+  CapacityOptions capacity;
+  // A saturated server may take its time.
+  capacity.caller = CallerOptions(options, std::max(options.timeout, 60.0));
+  capacity.in_flight = static_cast<int>(options.in_flight);
+  capacity.warmup_seconds = options.capacity_warmup;
+  capacity.seconds = options.capacity_duration;
+  capacity.seed = options.seed;
+  return MeasureCapacity(capacity, workload, stop);
+}
+
+absl::StatusOr<std::vector<RunResult>> RunAll(const Options& options, double capacity,
+                                              const Workload& workload,
+                                              const std::atomic<bool>& stop) {
+  std::vector<RunResult> results;
+  ProgressLine line;
+  for (const Rate& rate : options.rates) {
+    if (!results.empty()) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(options.cooldown));
+    }
+    RunOptions run;
+    run.caller = CallerOptions(options, options.timeout);
+    run.process = options.process;
+    run.rate = rate.Resolve(capacity);
+    run.warmup_seconds = options.warmup;
+    run.seconds = options.duration;
+    run.seed = options.seed + results.size();
+    run.limits.least_answers = options.min_answers;
+    auto result = RunOpenLoop(run, workload, line.Callback(), stop);
+    line.Clear();
+    if (!result.ok()) {
+      return result.status();
+    }
+    results.push_back(*std::move(result));
+    if (stop) {
+      break;
+    }
+  }
+  return results;
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  if (path.empty()) {
+    return absl::OkStatus();
+  }
+  if (path == "-") {
+    std::cout << text;
+    return absl::OkStatus();
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  return file ? absl::OkStatus()
+              : absl::UnavailableError(fmt::format("{} cannot be written", path));
+}
+
+// What the server itself says of the same seconds, where it has our latency call.
+std::string ServersView(const Options& options) {
+  const auto client = Client::Connect({.url = options.url});
+  if (!client.ok()) {
+    return "";
+  }
+  const auto times =
+      (*client)->Latency(options.model, options.duration, {.timeout = std::chrono::seconds(5)});
+  return times.ok() ? "\nthe server's own view of its last seconds:\n" + ToText(*times) : "";
+}
+
+absl::Status WriteFiles(const Options& options, const Workload& workload,
+                        const std::vector<RunResult>& runs,
+                        const absl::StatusOr<Capacity>& capacity) {
+  nlohmann::json json = {{"url", options.url},
+                         {"model", options.model},
+                         {"workload", workload.description()},
+                         {"runs", nlohmann::json::array()}};
+  if (capacity.ok()) {
+    json["capacity"] = CapacityJson(*capacity);
+  }
+  for (const RunResult& run : runs) {
+    json["runs"].push_back(RunJson(run));
+  }
+  if (options.sweep) {
+    json["highest_sustained_rate"] = HighestSustained(runs);
+  }
+  absl::Status status = WriteFile(options.json, json.dump(2) + "\n");
+  status.Update(WriteFile(options.csv, RunsCsv(options.model, runs)));
+  if (!options.records.empty() && !runs.empty()) {
+    status.Update(WriteFile(options.records, RecordsCsv(runs.back())));
+  }
+  return status;
+}
+
+void PrintResults(const Options& options, const std::vector<RunResult>& runs) {
+  if (options.sweep) {
+    std::cout << SweepText(runs);
+    const double highest = HighestSustained(runs);
+    std::cout << (highest > 0
+                      ? fmt::format("\nhighest rate sustained: {:.1f} requests/s\n", highest)
+                      : "\nno rate was sustained\n");
+    return;
+  }
+  for (const RunResult& run : runs) {
+    std::cout << RunText(run);
+  }
+}
+
+absl::StatusOr<bool> Measure(const Options& options, const std::atomic<bool>& stop) {
+  const auto workload = MakeWorkload(options);
+  if (!workload.ok()) {
+    return workload.status();
+  }
+  std::cout << fmt::format("model {} at {}\n{}\n", options.model, options.url,
+                           (*workload)->description())
+            << std::flush;
+  absl::StatusOr<Capacity> capacity = absl::NotFoundError("not asked for");
+  if (options.needs_capacity()) {
+    capacity = FindCapacity(options, **workload, stop);
+    if (!capacity.ok()) {
+      return capacity.status();
+    }
+    std::cout << CapacityText(*capacity) << std::flush;
+  }
+  const auto runs = RunAll(options, capacity.ok() ? capacity->per_second : 0, **workload, stop);
+  if (!runs.ok()) {
+    return runs.status();
+  }
+  if (!runs->empty() && !options.sweep) {
+    std::cout << ServersView(options) << "\n";
+  }
+  PrintResults(options, *runs);
+  if (absl::Status status = WriteFiles(options, **workload, *runs, capacity); !status.ok()) {
+    return status;
+  }
+  return std::all_of(runs->begin(), runs->end(),
+                     [](const RunResult& run) { return run.verdict.valid(); });
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  std::string help;
+  auto options = ParseOptions(arguments, help);
+  if (!options.ok()) {
+    std::cerr << "cellbatch-loadgen: " << std::string(options.status().message()) << "\n";
+    return 2;
+  }
+  if (!options->has_value()) {
+    std::cout << help;
+    return 0;
+  }
+  const StopOnSignal stop;
+  std::unique_ptr<NullServer> null_server;
+  if ((*options)->null_target_ms >= 0) {
+    auto started = NullServer::Start({.delay = std::chrono::nanoseconds(
+                                          static_cast<int64_t>((*options)->null_target_ms * 1e6))});
+    if (!started.ok()) {
+      std::cerr << ToText(started.status());
+      return 1;
+    }
+    null_server = *std::move(started);
+    (*options)->url = null_server->address();
+    (*options)->model = "null";
+  }
+  const auto valid = Measure(**options, stop.flag());
+  if (!valid.ok()) {
+    std::cerr << ToText(valid.status());
+    return 1;
+  }
+  return *valid ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cellbatch
+
+int main(int argc, char** argv) {
+  return cellbatch::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

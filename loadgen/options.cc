@@ -1,0 +1,160 @@
+#include "loadgen/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "client/flags.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr char kPurpose[] =
+    "Sends requests to a server in an open loop and tells how long they took.\n"
+    "\n"
+    "No coordinated omission: the whole schedule is made before the run from the seed, each "
+    "request\n"
+    "is sent when it is due whatever became of those before it, and its latency counts from then.\n"
+    "Exit code 0: VALID. 1: INVALID, or no run was possible. 2: wrong flags.";
+
+// Flags that are texts before they are options.
+struct Texts {
+  std::string rate = "100";
+  std::string sweep;
+  std::string arrivals = "poisson";
+};
+
+Flags MakeFlags(Options& options, Texts& texts) {
+  Flags flags("cellbatch-loadgen --model=NAME", kPurpose);
+  flags.Add("url", &options.url, "HOST:PORT", "The server's gRPC address.");
+  flags.Add("model", &options.model, "NAME",
+            "Which model; its inputs and vocabulary are asked for.");
+  flags.Add("version", &options.version, "N", "Which version; none = the one being served.");
+  flags.Add("rate", &texts.rate, "RATE",
+            "Requests a second; or a share such as 40% of the capacity, which is measured first.");
+  flags.Add("duration", &options.duration, "SECONDS", "How long to measure.");
+  flags.Add("warmup", &options.warmup, "SECONDS", "How long to send before; not measured.");
+  flags.Add("seed", &options.seed, "N", "Decides arrivals, order of lengths and contents.");
+  flags.Add("arrivals", &texts.arrivals, "poisson|constant", "Exponential or equal gaps.");
+  flags.Add("lengths", &options.lengths, "FILE",
+            "Sequence lengths, the first number of each line; none = built-in, like Europarl's.");
+  flags.Add("sweep", &texts.sweep, "FROM:TO:STEP",
+            "One run for each rate, such as 20:200:20 or 10%:110%:10%; instead of --rate.");
+  flags.Add("cooldown", &options.cooldown, "SECONDS", "Rest between the points of a sweep.");
+  flags.Add("json", &options.json, "FILE", "Writes everything measured; - is stdout.");
+  flags.Add("csv", &options.csv, "FILE", "Writes one line for each run; - is stdout.");
+  flags.Add("records", &options.records, "FILE", "Writes every request of the last run as CSV.");
+  flags.Add("measure-capacity", &options.measure_capacity, "",
+            "Only measures how many requests a second the server can answer (closed loop).");
+  flags.Add("in-flight", &options.in_flight, "N", "Requests kept in flight to measure capacity.");
+  flags.Add("capacity-warmup", &options.capacity_warmup, "SECONDS",
+            "At least so long before capacity is measured.");
+  flags.Add("capacity-duration", &options.capacity_duration, "SECONDS",
+            "How long capacity is measured.");
+  flags.Add("timeout", &options.timeout, "SECONDS",
+            "A request without an answer after so long has failed.");
+  flags.Add("connections", &options.connections, "N", "Connections to spread requests over.");
+  flags.Add("most-outstanding", &options.most_outstanding, "N",
+            "Requests in flight. Beyond: the run ends, INVALID.");
+  flags.Add("min-answers", &options.min_answers, "N", "Fewer make a run INVALID; a p99 needs 459.");
+  flags.Add("null-target", &options.null_target_ms, "MILLISECONDS",
+            "Not negative: measures the generator itself, against a server of its own that answers "
+            "after so long.");
+  return flags;
+}
+
+absl::Status CheckNumbers(const Options& options) {
+  const std::pair<const char*, double> positive[] = {
+      {"duration", options.duration},
+      {"timeout", options.timeout},
+      {"connections", static_cast<double>(options.connections)},
+      {"most-outstanding", static_cast<double>(options.most_outstanding)},
+      {"in-flight", static_cast<double>(options.in_flight)},
+      {"capacity-duration", options.capacity_duration}};
+  for (const auto& [name, value] : positive) {
+    if (!(value > 0)) {
+      return absl::InvalidArgumentError(
+          fmt::format("--{}={:g}: wants a positive number", name, value));
+    }
+  }
+  const std::pair<const char*, double> not_negative[] = {
+      {"warmup", options.warmup},
+      {"cooldown", options.cooldown},
+      {"min-answers", static_cast<double>(options.min_answers)},
+      {"capacity-warmup", options.capacity_warmup}};
+  for (const auto& [name, value] : not_negative) {
+    if (!(value >= 0)) {
+      return absl::InvalidArgumentError(
+          fmt::format("--{}={:g}: must not be negative", name, value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadTexts(const Texts& texts, Options& options) {
+  if (texts.arrivals != "poisson" && texts.arrivals != "constant") {
+    return absl::InvalidArgumentError(
+        fmt::format("--arrivals={}: neither poisson nor constant", texts.arrivals));
+  }
+  options.process =
+      texts.arrivals == "poisson" ? ArrivalProcess::kPoisson : ArrivalProcess::kConstant;
+  options.sweep = !texts.sweep.empty();
+  if (options.measure_capacity) {
+    return options.sweep
+               ? absl::InvalidArgumentError("--measure-capacity and --sweep exclude each other")
+               : absl::OkStatus();
+  }
+  if (options.sweep) {
+    auto rates = ParseSweep(texts.sweep);
+    if (!rates.ok()) {
+      return rates.status();
+    }
+    options.rates = *std::move(rates);
+    return absl::OkStatus();
+  }
+  const auto rate = ParseRate("rate", texts.rate);
+  if (!rate.ok()) {
+    return rate.status();
+  }
+  options.rates = {*rate};
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool Options::needs_capacity() const {
+  return measure_capacity ||
+         std::any_of(rates.begin(), rates.end(), [](const Rate& rate) { return rate.of_capacity; });
+}
+
+absl::StatusOr<std::optional<Options>> ParseOptions(const std::vector<std::string>& arguments,
+                                                    std::string& help) {
+  Options options;
+  Texts texts;
+  Flags flags = MakeFlags(options, texts);
+  const auto words = flags.Parse(arguments);
+  if (flags.help_wanted()) {
+    help = flags.Help();
+    return std::optional<Options>();
+  }
+  if (!words.ok()) {
+    return words.status();
+  }
+  if (!words->empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" is no flag; --help lists them", words->front()));
+  }
+  if (options.model.empty() && options.null_target_ms < 0) {
+    return absl::InvalidArgumentError("--model=NAME is needed");
+  }
+  if (absl::Status status = CheckNumbers(options); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = ReadTexts(texts, options); !status.ok()) {
+    return status;
+  }
+  return std::optional<Options>(std::move(options));
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,231 @@
+#include "loadgen/run.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "loadgen/lengths.h"
+#include "loadgen/sender.h"
+
+namespace cellbatch {
+namespace {
+
+// The first request is due so long after the threads are told to start.
+constexpr int64_t kLeadNs = 50'000'000;
+constexpr size_t kMostErrorTexts = 8;
+// Three independent streams from one printed seed.
+constexpr uint64_t kWarmupStream = 0x9e3779b97f4a7c15u;
+constexpr uint64_t kOrderStream = 0xc2b2ae3d27d4eb4fu;
+
+Outcome OutcomeOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kOk:
+      return Outcome::kCompleted;
+    case absl::StatusCode::kResourceExhausted:
+      return Outcome::kRejected;
+    case absl::StatusCode::kCancelled:
+      return Outcome::kCancelled;
+    default:
+      return Outcome::kFailed;
+  }
+}
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// One run's machinery. The sender has a thread of its own, completions come on the caller's; the
+// calling thread only watches.
+class Run final : public SendTarget {
+ public:
+  Run(const RunOptions& options, const Workload& workload, const std::atomic<bool>& stop);
+
+  absl::Status Connect();
+  RunResult Measure(const ProgressCallback& progress);
+
+  bool Send(size_t i) override { return caller_->Send(workload_.Request(entries_[i], i), i); }
+
+ private:
+  void Complete(const AsyncCaller::Done& done);
+  void SendAll();
+  bool WaitForSender(double seconds);
+  void Drain(const ProgressCallback& progress);
+  Progress Now(const char* phase) const;
+  std::string WhyEndedEarly() const;
+
+  const RunOptions& options_;
+  const Workload& workload_;
+  const std::atomic<bool>& stop_;
+  SteadySendClock clock_;
+  std::vector<uint32_t> entries_;
+  std::shared_ptr<Samples> samples_;
+  int64_t start_ns_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable sender_ended_;
+  bool sender_done_ = false;
+  SendEnd end_ = SendEnd::kAll;
+  ThreadPriority priority_ = ThreadPriority::kNormal;
+  std::map<std::string, uint64_t> errors_;
+
+  std::unique_ptr<AsyncCaller> caller_;  // last: its threads end before what they use
+};
+
+Run::Run(const RunOptions& options, const Workload& workload, const std::atomic<bool>& stop)
+    : options_(options), workload_(workload), stop_(stop) {
+  const double seconds = options.warmup_seconds + options.seconds;
+  samples_ = std::make_shared<Samples>(
+      MakeArrivals({options.process, options.rate, seconds, options.seed}),
+      static_cast<int64_t>(options.warmup_seconds * 1e9));
+  const size_t warmup = samples_->first_measured();
+  entries_ = EqualIssueOrder(workload.size(), warmup, options.seed ^ kWarmupStream);
+  // A fresh permutation for what is measured.
+  const auto measured =
+      EqualIssueOrder(workload.size(), samples_->size() - warmup, options.seed ^ kOrderStream);
+  entries_.insert(entries_.end(), measured.begin(), measured.end());
+}
+
+absl::Status Run::Connect() {
+  AsyncCallerOptions options = options_.caller;
+  options.on_thread_start = [] { RaiseThisThread(); };
+  auto caller = AsyncCaller::Create(std::move(options),
+                                    [this](const AsyncCaller::Done& done) { Complete(done); });
+  if (!caller.ok()) {
+    return caller.status();
+  }
+  caller_ = *std::move(caller);
+  return absl::OkStatus();
+}
+
+void Run::Complete(const AsyncCaller::Done& done) {
+  const Outcome outcome = OutcomeOf(done.code);
+  if (outcome != Outcome::kCompleted) {
+    std::lock_guard lock(mutex_);
+    const std::string text = fmt::format("{}: {}", absl::StatusCodeToString(done.code), done.text);
+    const bool room = errors_.size() < kMostErrorTexts || errors_.count(text) > 0;
+    ++errors_[room ? text : "other errors"];
+  }
+  samples_->Done(done.tag, done.at_ns - start_ns_, outcome);
+}
+
+void Run::SendAll() {
+  const ThreadPriority priority = RaiseThisThread();
+  const SendEnd end = SendOnSchedule(start_ns_, *samples_, clock_, *this, stop_);
+  std::lock_guard lock(mutex_);
+  priority_ = priority;
+  end_ = end;
+  sender_done_ = true;
+  sender_ended_.notify_all();
+}
+
+bool Run::WaitForSender(double seconds) {
+  std::unique_lock lock(mutex_);
+  return sender_ended_.wait_for(lock, std::chrono::duration<double>(seconds),
+                                [this] { return sender_done_; });
+}
+
+Progress Run::Now(const char* phase) const {
+  Progress now{phase};
+  now.total = options_.warmup_seconds + options_.seconds;
+  now.elapsed =
+      std::clamp(static_cast<double>(SteadySendClock().Now() - start_ns_) * 1e-9, 0.0, now.total);
+  now.sent = samples_->sent();
+  now.completed = samples_->so_far(Outcome::kCompleted);
+  now.rejected = samples_->so_far(Outcome::kRejected);
+  now.failed = samples_->so_far(Outcome::kFailed);
+  return now;
+}
+
+void Run::Drain(const ProgressCallback& progress) {
+  if (end_ != SendEnd::kAll) {
+    caller_->CancelAll();
+  }
+  // Every call ends by its own timeout; two seconds more are for the machine.
+  const int64_t last_ns = clock_.Now() + options_.caller.timeout.count() + 2'000'000'000;
+  int64_t next_line_ns = clock_.Now() + 1'000'000'000;
+  while (samples_->finished() < samples_->sent() && clock_.Now() < last_ns) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (progress && clock_.Now() >= next_line_ns) {
+      next_line_ns += 1'000'000'000;
+      progress(Now("drain"));
+    }
+  }
+}
+
+std::string Run::WhyEndedEarly() const {
+  switch (end_) {
+    case SendEnd::kAll:
+      return "";
+    case SendEnd::kNoRoom:
+      return fmt::format("{} requests were in flight", options_.caller.most_in_flight);
+    case SendEnd::kStopped:
+      break;
+  }
+  return "it was stopped";
+}
+
+RunResult Run::Measure(const ProgressCallback& progress) {
+  const double cpu_before = CpuSeconds();
+  start_ns_ = clock_.Now() + kLeadNs;
+  const int64_t measure_from_ns = static_cast<int64_t>(options_.warmup_seconds * 1e9);
+  std::thread sender([this] { SendAll(); });
+  while (!WaitForSender(1)) {
+    if (progress) {
+      progress(Now(clock_.Now() - start_ns_ < measure_from_ns ? "warm-up" : "measure"));
+    }
+  }
+  sender.join();
+  Drain(progress);
+  const double wall = static_cast<double>(clock_.Now() - start_ns_) * 1e-9;
+  caller_.reset();  // what is still in flight ends as cancelled
+
+  RunResult result;
+  result.rate = options_.rate;
+  result.process = options_.process;
+  result.seed = options_.seed;
+  result.warmup_seconds = options_.warmup_seconds;
+  for (uint32_t entry : entries_) {
+    result.lengths.push_back(workload_.length(entry));
+  }
+  result.summary = Summarize(*samples_, result.lengths, options_.seconds);
+  result.verdict = Judge(result.summary, options_.limits, WhyEndedEarly());
+  result.errors = errors_;
+  result.priority = priority_;
+  result.cpu_cores = (CpuSeconds() - cpu_before) / std::max(wall, 1e-3);
+  result.samples = samples_;
+  return result;
+}
+
+}  // namespace
+
+std::string ProgressText(const Progress& progress) {
+  const uint64_t answered = progress.completed + progress.rejected + progress.failed;
+  return fmt::format(
+      "{:<7} {:3.0f}/{:.0f} s   sent {}   done {}   rejected {}   failed {}   in "
+      "flight {}",
+      progress.phase, progress.elapsed, progress.total, progress.sent, progress.completed,
+      progress.rejected, progress.failed, progress.sent > answered ? progress.sent - answered : 0);
+}
+
+absl::StatusOr<RunResult> RunOpenLoop(const RunOptions& options, const Workload& workload,
+                                      const ProgressCallback& progress,
+                                      const std::atomic<bool>& stop) {
+  Run run(options, workload, stop);
+  if (absl::Status status = run.Connect(); !status.ok()) {
+    return status;
+  }
+  return run.Measure(progress);
+}
+
+}  // namespace cellbatch

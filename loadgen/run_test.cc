@@ -1,0 +1,223 @@
+// Whole runs against a server in this process that only waits. What is asserted are counts and lower
+// bounds: how late this machine lets threads run is no claim of a test.
+
+#include "loadgen/run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "client/null_server.h"
+#include "loadgen/capacity.h"
+#include "loadgen/lengths.h"
+#include "loadgen/workload.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr std::chrono::nanoseconds kNever = std::chrono::hours(10);
+
+struct Bench {
+  std::unique_ptr<NullServer> server;
+  std::unique_ptr<Workload> workload;
+  std::atomic<bool> stop{false};
+
+  explicit Bench(NullServerOptions options, std::vector<int32_t> lengths = {3, 1, 2}) {
+    server = *NullServer::Start(std::move(options));
+    const auto client = *Client::Connect({.url = server->address()});
+    workload = *Workload::Create(*client->Metadata("null"), *client->Config("null"), "",
+                                 std::move(lengths), 1);
+  }
+
+  RunOptions Options() const {
+    RunOptions options;
+    options.caller.url = server->address();
+    options.rate = 1000;
+    options.warmup_seconds = 0.1;
+    options.seconds = 0.3;
+    options.limits.least_answers = 1;
+    return options;
+  }
+};
+
+TEST(RunTest, EveryRequestOfTheScheduleIsSentAndAnswered) {
+  Bench bench({.delay = std::chrono::milliseconds(20)});
+  const auto result = RunOpenLoop(bench.Options(), *bench.workload, {}, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const size_t scheduled = MakeArrivals({.rate = 1000, .seconds = 0.4, .seed = 1}).size();
+  EXPECT_EQ(result->samples->size(), scheduled);
+  EXPECT_EQ(bench.server->requests(), static_cast<int64_t>(scheduled));
+  EXPECT_EQ(result->summary.completed, result->summary.offered);
+  EXPECT_EQ(result->summary.lost, 0u);
+  for (size_t i = 0; i < scheduled; ++i) {
+    const Samples::Record record = result->samples->at(i);
+    EXPECT_EQ(record.outcome, Outcome::kCompleted);
+    EXPECT_GE(record.sent, record.intended) << "never before it is due";
+    EXPECT_GE(record.done - record.sent, 19'000'000) << "never before the server's delay";
+  }
+}
+
+TEST(RunTest, MeasuredRequestsComeInWholePermutations) {
+  Bench bench({}, {1, 2, 3, 4, 5});
+  const auto result = RunOpenLoop(bench.Options(), *bench.workload, {}, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const size_t first = result->samples->first_measured();
+  for (size_t i = first; i + 5 <= result->lengths.size(); i += 5) {
+    const std::set<int32_t> seen(result->lengths.begin() + i, result->lengths.begin() + i + 5);
+    EXPECT_EQ(seen.size(), 5u);
+  }
+}
+
+TEST(RunTest, ATimeoutIsAFailureAndMakesTheRunInvalid) {
+  Bench bench({.delay = kNever});
+  RunOptions options = bench.Options();
+  options.caller.timeout = std::chrono::milliseconds(30);
+  const auto result = RunOpenLoop(options, *bench.workload, {}, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->summary.failed, result->summary.offered);
+  EXPECT_EQ(result->summary.lost, 0u);
+  EXPECT_FALSE(result->verdict.valid());
+  ASSERT_EQ(result->errors.size(), 1u);
+  EXPECT_EQ(result->errors.begin()->first, "DEADLINE_EXCEEDED: Deadline Exceeded");
+}
+
+TEST(RunTest, RejectionsAreCountedApartFromFailures) {
+  Bench bench({.delay = std::chrono::milliseconds(30), .most_in_flight = 3});
+  const auto result = RunOpenLoop(bench.Options(), *bench.workload, {}, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GT(result->summary.rejected, 0u);
+  EXPECT_EQ(result->summary.failed, 0u);
+  EXPECT_EQ(result->summary.completed + result->summary.rejected, result->summary.offered);
+  EXPECT_TRUE(result->verdict.overload);
+}
+
+TEST(RunTest, TheOpenLoopEndsWhereItMayHaveNoMoreInFlight) {
+  Bench bench({.delay = kNever});
+  RunOptions options = bench.Options();
+  options.caller.most_in_flight = 5;
+  const auto result = RunOpenLoop(options, *bench.workload, {}, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->samples->sent(), 5u);
+  EXPECT_EQ(result->samples->so_far(Outcome::kCancelled), 5u);
+  EXPECT_EQ(result->verdict.findings[0].reason,
+            "the schedule was not sent to its end: 5 requests were in flight");
+}
+
+TEST(RunTest, AStoppedRunIsInvalid) {
+  Bench bench({});
+  bench.stop = true;
+  const auto result = RunOpenLoop(bench.Options(), *bench.workload, {}, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->samples->sent(), 0u);
+  EXPECT_FALSE(result->verdict.valid());
+}
+
+TEST(RunTest, WithoutAServerThereIsNoRun) {
+  Bench bench({});
+  RunOptions options = bench.Options();
+  options.caller.url = "127.0.0.1:1";
+  options.caller.connect_timeout = std::chrono::milliseconds(50);
+  const auto result = RunOpenLoop(options, *bench.workload, {}, bench.stop);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(RunTest, AProgressLineSaysWhatIsInFlight) {
+  EXPECT_EQ(ProgressText({"measure", 7.2, 25, 700, 650, 3, 2}),
+            "measure   7/25 s   sent 700   done 650   rejected 3   failed 2   in flight 45");
+}
+
+TEST(CapacityTest, AClosedLoopIsBoundedByTheDelayOfItsAnswers) {
+  Bench bench({.delay = std::chrono::milliseconds(10)});
+  CapacityOptions options;
+  options.caller.url = bench.server->address();
+  options.in_flight = 4;
+  options.warmup_seconds = 0;
+  options.seconds = 0.3;
+  const auto capacity = MeasureCapacity(options, *bench.workload, bench.stop);
+  ASSERT_TRUE(capacity.ok()) << capacity.status();
+  EXPECT_GT(capacity->answers, 0u);
+  // 4 in flight, each for 10 ms (the server's timer may be a millisecond short): at most 445 a second,
+  // and once more the four that were on their way.
+  EXPECT_LE(static_cast<double>(capacity->answers), capacity->seconds * 4 / 0.009 + 4);
+}
+
+TEST(CapacityTest, ARejectionSaysHowManyWereInFlight) {
+  Bench bench({.delay = std::chrono::milliseconds(10), .most_in_flight = 2});
+  CapacityOptions options;
+  options.caller.url = bench.server->address();
+  options.in_flight = 16;
+  const auto capacity = MeasureCapacity(options, *bench.workload, bench.stop);
+  EXPECT_EQ(capacity.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(std::string(capacity.status().message()),
+            "with 16 requests in flight: too many requests in flight");
+}
+
+ModelMetadata TokenModel(const char* datatype) {
+  return {"m", {"1"}, "", {{"TOKENS", datatype, {-1}}}, {}};
+}
+
+ModelConfiguration Settings(std::map<std::string, std::string> parameters) {
+  return {"m", "", 0, std::move(parameters), ""};
+}
+
+TEST(WorkloadTest, TokensStayInsideTheVocabularyAndDifferFromRequestToRequest) {
+  const auto workload =
+      Workload::Create(TokenModel("INT64"), Settings({{"vocabulary_size", "11"}}), "", {7, 20}, 5);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  std::set<std::string> contents;
+  std::set<int64_t> tokens;
+  for (uint64_t turn = 0; turn < 200; ++turn) {
+    const PreparedRequest request = (*workload)->Request(1, turn);
+    ASSERT_EQ(request.content.size(), 20 * sizeof(int64_t));
+    contents.insert(std::string(request.content));
+    for (size_t i = 0; i < 20; ++i) {
+      int64_t token;
+      std::memcpy(&token, request.content.data() + i * sizeof(token), sizeof(token));
+      tokens.insert(token);
+    }
+  }
+  EXPECT_GE(*tokens.begin(), 0);
+  EXPECT_EQ(*tokens.rbegin(), 10);
+  EXPECT_GT(contents.size(), 150u);
+}
+
+TEST(WorkloadTest, VectorsAreFiniteAndOfTheModelsWidth) {
+  const ModelMetadata metadata{"m", {"1"}, "", {{"X", "FP32", {-1, 3}}}, {}};
+  const auto workload = Workload::Create(metadata, Settings({}), "", {4}, 5);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  const PreparedRequest request = (*workload)->Request(0, 77);
+  ASSERT_EQ(request.content.size(), 4 * 3 * sizeof(float));
+  for (size_t i = 0; i < 12; ++i) {
+    float value;
+    std::memcpy(&value, request.content.data() + i * sizeof(value), sizeof(value));
+    EXPECT_TRUE(value >= -1 && value < 1) << value;
+  }
+}
+
+TEST(WorkloadTest, LengthsAreCutToTheModelsLimitAndThatIsSaid) {
+  const auto workload = Workload::Create(
+      TokenModel("INT32"), Settings({{"vocabulary_size", "9"}, {"max_sequence_length", "50"}}), "",
+      {10, 51, 400}, 5);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  EXPECT_EQ((*workload)->length(2), 50);
+  EXPECT_NE((*workload)->description().find("(2 cut to the model's limit of 50)"),
+            std::string::npos)
+      << (*workload)->description();
+}
+
+TEST(WorkloadTest, AModelThatReadsSomethingElseIsRefused) {
+  EXPECT_EQ(Workload::Create(TokenModel("INT32"), Settings({}), "", {1}, 5).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace cellbatch
