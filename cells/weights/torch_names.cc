@@ -1,0 +1,362 @@
+#include "cells/weights/torch_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+namespace cellbatch {
+namespace {
+
+using Entry = SafetensorsEntry;
+
+constexpr int kMaxLayers = 64;
+
+bool IsMatrix(const Entry& t) { return t.shape.size() == 2 && t.is_float(); }
+
+// "encoder.rnn.weight_ih_l0_reverse" -> {"encoder.rnn", "weight_ih", 0, true}
+struct RnnName {
+  std::string prefix, part;
+  int layer = 0;
+  bool reverse = false;
+};
+std::optional<RnnName> ParseRnnName(std::string_view name) {
+  for (const std::string_view part :
+       {"weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh"}) {
+    const size_t at = name.rfind(part);
+    if (at == std::string_view::npos || (at > 0 && name[at - 1] != '.')) continue;
+    std::string_view rest = name.substr(at + part.size());
+    if (!rest.starts_with("_l")) continue;
+    rest.remove_prefix(2);
+    RnnName found{.prefix = std::string(name.substr(0, at > 0 ? at - 1 : 0)),
+                  .part = std::string(part)};
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), found.layer);
+    if (error != std::errc() || found.layer < 0 || found.layer >= kMaxLayers) continue;
+    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+    found.reverse = rest == "_reverse";
+    if (rest.empty() || found.reverse) return found;
+  }
+  return std::nullopt;
+}
+
+bool SaysEmbedding(const std::string& name) { return name.find("emb") != std::string::npos; }
+
+bool SaysHead(const std::string& name) {
+  for (const char* word : {"head", "fc", "linear", "out", "proj", "decoder", "classif", "dense"}) {
+    if (name.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+class Importer {
+ public:
+  Importer(absl::Span<const Entry> tensors, const TorchHints& hints) : hints_(hints) {
+    for (const Entry& t : tensors) {
+      if (!Ignored(t.name)) by_name_[t.name] = &t;
+    }
+  }
+
+  absl::StatusOr<TorchModel> Import() {
+    if (FindStack()) {
+      FindCell();
+      FindLayers();
+      if (problems_.empty()) {
+        FindHead(FindEmbedding());
+        NameTheRest();
+      }
+    }
+    if (problems_.empty()) return std::move(model_);
+    return absl::InvalidArgumentError(fmt::format("{}", fmt::join(problems_, "\n")));
+  }
+
+ private:
+  template <typename... Args>
+  void Problem(fmt::format_string<Args...> text, Args&&... args) {
+    problems_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  bool Ignored(const std::string& name) const {
+    return std::any_of(hints_.ignored.begin(), hints_.ignored.end(), [&](const std::string& p) {
+      return name == p || name.starts_with(p + ".");
+    });
+  }
+
+  const Entry* Find(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+  // The one prefix under which recurrent weights lie.
+  bool FindStack() {
+    std::set<std::string> prefixes;
+    for (const auto& [name, entry] : by_name_) {
+      if (const auto parsed = ParseRnnName(name)) prefixes.insert(parsed->prefix);
+    }
+    if (!hints_.rnn_prefix.empty()) {
+      if (prefixes.contains(hints_.rnn_prefix))
+        prefixes = {hints_.rnn_prefix};
+      else
+        prefixes.clear();
+    }
+    if (prefixes.size() == 1) {
+      model_.prefix = *prefixes.begin();
+      return true;
+    }
+    if (prefixes.empty()) {
+      Problem("no recurrent weights: no tensor is named \"{}weight_ih_l0\"",
+              hints_.rnn_prefix.empty() ? "..." : hints_.rnn_prefix + ".");
+    } else {
+      Problem("{} recurrent stacks (\"{}\"): --rnn says which one is served", prefixes.size(),
+              fmt::join(prefixes, "\", \""));
+    }
+    return false;
+  }
+
+  std::string TensorName(const char* part, int layer, bool reverse) const {
+    return fmt::format("{}{}{}_l{}{}", model_.prefix, model_.prefix.empty() ? "" : ".", part, layer,
+                       reverse ? "_reverse" : "");
+  }
+
+  // Gates are counted in the recurrent matrix: it is [g*H, H].
+  void FindCell() {
+    const std::string name = TensorName("weight_hh", 0, false);
+    const Entry* hh = Find(name);
+    const Entry* ih = Find(TensorName("weight_ih", 0, false));
+    if (hh == nullptr || ih == nullptr || !IsMatrix(*hh) || !IsMatrix(*ih)) {
+      Problem("\"{}\" and \"{}\" must be there, as matrices of floats", name,
+              TensorName("weight_ih", 0, false));
+      return;
+    }
+    if (Find(TensorName("weight_hr", 0, false)) != nullptr) {
+      Problem("\"{}\": an LSTM with projections (proj_size) is not served",
+              TensorName("weight_hr", 0, false));
+      return;
+    }
+    model_.hidden = hh->shape[1];
+    model_.input = ih->shape[1];
+    const int64_t gates =
+        model_.hidden > 0 && hh->shape[0] % model_.hidden == 0 ? hh->shape[0] / model_.hidden : 0;
+    gates_ = gates;
+    if (gates == 4) {
+      model_.cell = TorchCell::kLstm;
+    } else if (gates == 3) {
+      model_.cell = TorchCell::kGru;
+    } else if (gates == 1) {
+      model_.cell = hints_.nonlinearity == "relu" ? TorchCell::kRnnRelu : TorchCell::kRnnTanh;
+      if (hints_.nonlinearity.empty()) {
+        Problem(
+            "\"{}\" is {}: an nn.RNN, and no file says with which nonlinearity: "
+            "--nonlinearity tanh or relu",
+            name, ShapeText(hh->shape));
+      }
+    } else {
+      Problem("\"{}\" is {}: neither [4*H, H] (LSTM) nor [3*H, H] (GRU) nor [H, H] (RNN)", name,
+              ShapeText(hh->shape));
+    }
+    if (gates != 1 && !hints_.nonlinearity.empty()) {
+      Problem("--nonlinearity {} is for an nn.RNN, \"{}\" is {}", hints_.nonlinearity, name,
+              ShapeText(hh->shape));
+    }
+  }
+
+  // Checks one tensor's shape and counts it as understood.
+  std::string Take(const char* part, int layer, bool reverse, std::vector<int64_t> shape,
+                   bool optional) {
+    const std::string name = TensorName(part, layer, reverse);
+    const Entry* t = Find(name);
+    if (t == nullptr) {
+      if (!optional) Problem("\"{}\" is missing", name);
+      return "";
+    }
+    used_.insert(name);
+    if (!t->is_float()) Problem("\"{}\" is {}, which are no floats", name, t->dtype);
+    if (t->shape != shape) {
+      Problem("\"{}\" is {}, expected {}", name, ShapeText(t->shape), ShapeText(shape));
+    }
+    return name;
+  }
+
+  TorchChain TakeChain(int layer, bool reverse, int64_t input, bool biased) {
+    const int64_t rows = gates_ * model_.hidden;
+    TorchChain chain;
+    chain.weight_ih = Take("weight_ih", layer, reverse, {rows, input}, false);
+    chain.weight_hh = Take("weight_hh", layer, reverse, {rows, model_.hidden}, false);
+    chain.bias_ih = Take("bias_ih", layer, reverse, {rows}, !biased);
+    chain.bias_hh = Take("bias_hh", layer, reverse, {rows}, !biased);
+    return chain;
+  }
+
+  void FindLayers() {
+    if (!problems_.empty()) return;
+    int layers = 0;
+    bool reverse = false;
+    for (const auto& [name, entry] : by_name_) {
+      const auto parsed = ParseRnnName(name);
+      if (!parsed || parsed->prefix != model_.prefix) continue;
+      layers = std::max(layers, parsed->layer + 1);
+      reverse = reverse || parsed->reverse;
+    }
+    const bool biased = Find(TensorName("bias_ih", 0, false)) != nullptr ||
+                        Find(TensorName("bias_hh", 0, false)) != nullptr;
+    for (int l = 0; l < layers; ++l) {
+      const int64_t input = l == 0 ? model_.input : model_.hidden * (reverse ? 2 : 1);
+      TorchLayer layer{.forward = TakeChain(l, false, input, biased), .reverse = {}};
+      if (reverse) layer.reverse = TakeChain(l, true, input, biased);
+      model_.layers.push_back(std::move(layer));
+    }
+  }
+
+  int64_t TopWidth() const { return model_.hidden * (model_.bidirectional() ? 2 : 1); }
+
+  static std::string BiasOf(const std::string& weight) {
+    constexpr std::string_view kWeight = "weight";
+    if (!weight.ends_with(kWeight)) return "";
+    return weight.substr(0, weight.size() - kWeight.size()) + "bias";
+  }
+
+  bool FitsEmbedding(const Entry& t) const {
+    return IsMatrix(t) && t.shape[1] == model_.input && Find(BiasOf(t.name)) == nullptr;
+  }
+  bool FitsHead(const Entry& t) const {
+    const Entry* bias = Find(BiasOf(t.name));
+    return IsMatrix(t) && t.shape[1] == TopWidth() &&
+           (bias == nullptr || bias->shape == std::vector<int64_t>{t.shape[0]});
+  }
+
+  // Matrices outside the stack that could be the one or the other.
+  std::vector<const Entry*> Candidates(bool (Importer::*fits)(const Entry&) const) const {
+    std::vector<const Entry*> found;
+    for (const auto& [name, t] : by_name_) {
+      if (!used_.contains(name) && !ParseRnnName(name) && (this->*fits)(*t)) found.push_back(t);
+    }
+    return found;
+  }
+
+  // The tensor that a flag names, checked.
+  const Entry* Flagged(const std::string& name, const char* flag,
+                       bool (Importer::*fits)(const Entry&) const, int64_t width) {
+    const Entry* t = Find(name);
+    if (t == nullptr) {
+      Problem("{} {}: no such tensor", flag, name);
+    } else if (!(this->*fits)(*t)) {
+      Problem("{} {}: it is {} {}, expected floats [any, {}]", flag, name, t->dtype,
+              ShapeText(t->shape), width);
+      return nullptr;
+    }
+    return t;
+  }
+
+  // Returns what might be a head as well and was not decided to be one.
+  const Entry* FindEmbedding() {
+    const Entry* chosen = nullptr;
+    if (hints_.embedding == "none") return nullptr;
+    if (!hints_.embedding.empty()) {
+      chosen = Flagged(hints_.embedding, "--embedding", &Importer::FitsEmbedding, model_.input);
+    } else {
+      std::vector<const Entry*> all = Candidates(&Importer::FitsEmbedding);
+      std::erase_if(all, [&](const Entry* t) {
+        return t->name == hints_.head || (hints_.head != "none" && FitsHead(*t) &&
+                                          !SaysEmbedding(t->name) && SaysHead(t->name));
+      });
+      if (all.size() > 1) {
+        const auto named = std::count_if(all.begin(), all.end(),
+                                         [](const Entry* t) { return SaysEmbedding(t->name); });
+        if (named == 1) std::erase_if(all, [](const Entry* t) { return !SaysEmbedding(t->name); });
+      }
+      if (all.size() > 1) {
+        std::vector<std::string> names;
+        for (const Entry* t : all) names.push_back(t->name);
+        Problem("\"{}\" could each be the embedding [any, {}]: --embedding NAME or none",
+                fmt::join(names, "\" and \""), model_.input);
+        return nullptr;
+      }
+      if (!all.empty()) chosen = all[0];
+      if (chosen != nullptr && hints_.head.empty() && FitsHead(*chosen) &&
+          !SaysEmbedding(chosen->name)) {
+        Problem("\"{}\" {} could be an embedding or a head: --embedding {} or --head {}",
+                chosen->name, ShapeText(chosen->shape), chosen->name, chosen->name);
+        return chosen;
+      }
+    }
+    if (chosen == nullptr) return nullptr;
+    used_.insert(chosen->name);
+    model_.embedding = chosen->name;
+    model_.vocabulary = chosen->shape[0];
+    return nullptr;
+  }
+
+  void FindHead(const Entry* undecided) {
+    const Entry* chosen = nullptr;
+    if (hints_.head == "none") return;
+    if (!hints_.head.empty()) {
+      chosen = Flagged(hints_.head, "--head", &Importer::FitsHead, TopWidth());
+    } else {
+      std::vector<const Entry*> all = Candidates(&Importer::FitsHead);
+      std::erase(all, undecided);
+      if (all.size() > 1) {
+        std::vector<std::string> names;
+        for (const Entry* t : all) names.push_back(t->name);
+        Problem("\"{}\" could each be the head [any, {}]: --head NAME or none",
+                fmt::join(names, "\" and \""), TopWidth());
+        return;
+      }
+      if (!all.empty()) chosen = all[0];
+    }
+    if (chosen == nullptr) return;
+    used_.insert(chosen->name);
+    model_.head = chosen->name;
+    model_.classes = chosen->shape[0];
+    if (Find(BiasOf(chosen->name)) == nullptr) return;
+    model_.head_bias = BiasOf(chosen->name);
+    used_.insert(model_.head_bias);
+  }
+
+  // Whatever is left over would be left out of the model, and its answers be wrong.
+  void NameTheRest() {
+    if (!problems_.empty()) return;
+    for (const auto& [name, t] : by_name_) {
+      if (used_.contains(name)) continue;
+      Problem(
+          "\"{}\" {} {} fits no place: the embedding is [any, {}], the head [any, {}] "
+          "(--ignore {} leaves it out)",
+          name, t->dtype, ShapeText(t->shape), model_.input, TopWidth(), name);
+      if (problems_.size() >= 20) return;
+    }
+  }
+
+  const TorchHints& hints_;
+  std::map<std::string, const Entry*> by_name_;
+  std::set<std::string> used_;
+  std::vector<std::string> problems_;
+  int64_t gates_ = 0;
+  TorchModel model_;
+};
+
+}  // namespace
+
+const char* Name(TorchCell cell) {
+  switch (cell) {
+    case TorchCell::kLstm:
+      return "LSTM";
+    case TorchCell::kGru:
+      return "GRU";
+    case TorchCell::kRnnTanh:
+      return "RNN (tanh)";
+    case TorchCell::kRnnRelu:
+      return "RNN (relu)";
+  }
+  return "?";
+}
+
+absl::StatusOr<TorchModel> ReadTorchNames(absl::Span<const SafetensorsEntry> tensors,
+                                          const TorchHints& hints) {
+  if (!hints.nonlinearity.empty() && hints.nonlinearity != "tanh" && hints.nonlinearity != "relu") {
+    return absl::InvalidArgumentError(
+        fmt::format("--nonlinearity is \"{}\", it is tanh or relu", hints.nonlinearity));
+  }
+  return Importer(tensors, hints).Import();
+}
+
+}  // namespace cellbatch

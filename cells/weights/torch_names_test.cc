@@ -1,0 +1,169 @@
+#include "cells/weights/torch_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cellbatch {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A state_dict: names and shapes of tensors.
+class StateDict {
+ public:
+  StateDict& Add(const std::string& name, std::vector<int64_t> shape, const char* dtype = "F32") {
+    tensors_.push_back({.name = name, .dtype = dtype, .shape = std::move(shape)});
+    return *this;
+  }
+
+  StateDict& Rnn(const std::string& prefix, int gates, int64_t d, int64_t h, int layers, bool both,
+                 bool bias = true) {
+    for (int l = 0; l < layers; ++l) {
+      for (int direction = 0; direction < (both ? 2 : 1); ++direction) {
+        const std::string end = "_l" + std::to_string(l) + (direction == 1 ? "_reverse" : "");
+        const int64_t input = l == 0 ? d : h * (both ? 2 : 1);
+        Add(prefix + "weight_ih" + end, {gates * h, input});
+        Add(prefix + "weight_hh" + end, {gates * h, h});
+        if (bias) Add(prefix + "bias_ih" + end, {gates * h});
+        if (bias) Add(prefix + "bias_hh" + end, {gates * h});
+      }
+    }
+    return *this;
+  }
+
+  absl::StatusOr<TorchModel> Read(const TorchHints& hints = TorchHints()) const {
+    return ReadTorchNames(tensors_, hints);
+  }
+  TorchModel Model(const TorchHints& hints = TorchHints()) const {
+    const auto model = Read(hints);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? *model : TorchModel();
+  }
+  std::string Error(const TorchHints& hints = TorchHints()) const {
+    const auto model = Read(hints);
+    return model.ok() ? "understood" : std::string(model.status().message());
+  }
+
+ private:
+  std::vector<SafetensorsEntry> tensors_;
+};
+
+TEST(TorchNamesTest, GatesAreCountedInTheRecurrentMatrix) {
+  EXPECT_EQ(StateDict().Rnn("", 4, 5, 7, 1, false).Model().cell, TorchCell::kLstm);
+  EXPECT_EQ(StateDict().Rnn("", 3, 5, 7, 1, false).Model().cell, TorchCell::kGru);
+  EXPECT_EQ(StateDict().Rnn("", 1, 5, 7, 1, false).Model({.nonlinearity = "relu"}).cell,
+            TorchCell::kRnnRelu);
+  EXPECT_EQ(StateDict().Rnn("", 1, 5, 7, 1, false).Model({.nonlinearity = "tanh"}).cell,
+            TorchCell::kRnnTanh);
+  EXPECT_THAT(StateDict().Rnn("", 2, 5, 7, 1, false).Error(),
+              HasSubstr("\"weight_hh_l0\" is [14, 7]: neither [4*H, H]"));
+}
+
+TEST(TorchNamesTest, AWholeClassifierIsUnderstoodByNamesAndShapes) {
+  const TorchModel m = StateDict()
+                           .Add("encoder.embed.weight", {1000, 5})
+                           .Rnn("encoder.rnn.", 4, 5, 7, 2, true)
+                           .Add("head.weight", {3, 14})
+                           .Add("head.bias", {3})
+                           .Model();
+  EXPECT_EQ(m.prefix, "encoder.rnn");
+  EXPECT_EQ(m.input, 5);
+  EXPECT_EQ(m.hidden, 7);
+  ASSERT_EQ(m.layers.size(), 2u);
+  EXPECT_EQ(m.layers[1].forward.weight_ih, "encoder.rnn.weight_ih_l1");
+  ASSERT_TRUE(m.bidirectional());
+  EXPECT_EQ(m.layers[1].reverse->bias_hh, "encoder.rnn.bias_hh_l1_reverse");
+  EXPECT_EQ(m.embedding, "encoder.embed.weight");
+  EXPECT_EQ(m.vocabulary, 1000);
+  EXPECT_EQ(m.head, "head.weight");
+  EXPECT_EQ(m.head_bias, "head.bias");
+  EXPECT_EQ(m.classes, 3);
+}
+
+TEST(TorchNamesTest, BareModulesNeedNoPrefixNoBiasNoHead) {
+  const TorchModel m = StateDict().Rnn("", 3, 5, 7, 3, false, /*bias=*/false).Model();
+  EXPECT_EQ(m.prefix, "");
+  EXPECT_EQ(m.layers.size(), 3u);
+  EXPECT_EQ(m.layers[0].forward.bias_ih, "");
+  EXPECT_EQ(m.embedding, "");
+  EXPECT_EQ(m.head, "");
+}
+
+TEST(TorchNamesTest, AMatrixThatFitsBothEndsGoesByItsName) {
+  const auto dict = [](const std::string& name) {
+    return StateDict().Add(name + ".weight", {20, 7}).Rnn("rnn.", 4, 7, 7, 1, false);
+  };
+  EXPECT_EQ(dict("word_emb").Model().embedding, "word_emb.weight");
+  EXPECT_EQ(dict("fc").Model().head, "fc.weight");
+  EXPECT_THAT(dict("m").Error(), HasSubstr("\"m.weight\" [20, 7] could be an embedding or a head: "
+                                           "--embedding m.weight or --head m.weight"));
+  EXPECT_EQ(dict("m").Model({.embedding = "m.weight"}).embedding, "m.weight");
+  EXPECT_EQ(dict("m").Model({.head = "m.weight"}).head, "m.weight");
+  EXPECT_EQ(dict("m").Model({.embedding = "none"}).head, "m.weight");
+  EXPECT_EQ(dict("m").Model({.head = "none"}).embedding, "m.weight");
+}
+
+TEST(TorchNamesTest, WhatIsAmbiguousIsSaidWithTheFlagThatSettlesIt) {
+  EXPECT_THAT(StateDict().Rnn("", 1, 5, 7, 1, false).Error(),
+              HasSubstr("--nonlinearity tanh or relu"));
+  EXPECT_THAT(StateDict().Rnn("", 4, 5, 7, 1, false).Error({.nonlinearity = "tanh"}),
+              HasSubstr("is for an nn.RNN"));
+  EXPECT_THAT(StateDict().Rnn("", 1, 5, 7, 1, false).Error({.nonlinearity = "sin"}),
+              HasSubstr("\"sin\", it is tanh or relu"));
+  const StateDict two =
+      StateDict().Rnn("encoder.", 4, 5, 7, 1, false).Rnn("decoder.", 4, 5, 7, 1, false);
+  EXPECT_THAT(two.Error(), HasSubstr("2 recurrent stacks (\"decoder\", \"encoder\"): --rnn"));
+  EXPECT_EQ(two.Model({.rnn_prefix = "encoder", .ignored = {"decoder"}}).prefix, "encoder");
+  EXPECT_THAT(two.Error({.rnn_prefix = "encoder"}), HasSubstr("\"decoder.bias_hh_l0\""));
+  const StateDict embeddings =
+      StateDict().Add("a.weight", {10, 5}).Add("b.weight", {11, 5}).Rnn("", 4, 5, 7, 1, false);
+  EXPECT_THAT(embeddings.Error(),
+              HasSubstr("\"a.weight\" and \"b.weight\" could each be the embedding"));
+  EXPECT_EQ(embeddings.Model({.embedding = "b.weight", .ignored = {"a"}}).vocabulary, 11);
+  const StateDict heads =
+      StateDict().Add("a.weight", {10, 7}).Add("b.weight", {11, 7}).Rnn("", 4, 5, 7, 1, false);
+  EXPECT_THAT(heads.Error(), HasSubstr("could each be the head [any, 7]: --head NAME or none"));
+}
+
+TEST(TorchNamesTest, TensorsThatFitNoPlaceAreRefusedRatherThanLeftOut) {
+  EXPECT_THAT(
+      StateDict().Rnn("rnn.", 4, 5, 7, 1, false).Add("norm.weight", {7}).Error(),
+      AllOf(HasSubstr("\"norm.weight\" F32 [7] fits no place"), HasSubstr("--ignore norm.weight")));
+  EXPECT_EQ(StateDict()
+                .Rnn("rnn.", 4, 5, 7, 1, false)
+                .Add("norm.weight", {7})
+                .Error({.ignored = {"norm"}}),
+            "understood");
+  EXPECT_THAT(StateDict().Add("emb.weight", {10, 6}).Rnn("", 4, 5, 7, 1, false).Error(),
+              HasSubstr("\"emb.weight\" F32 [10, 6] fits no place: the embedding is [any, 5]"));
+  EXPECT_THAT(
+      StateDict().Add("fc.weight", {3, 7}).Add("fc.bias", {4}).Rnn("", 4, 5, 7, 1, false).Error(),
+      HasSubstr("\"fc.weight\" F32 [3, 7] fits no place"));
+}
+
+TEST(TorchNamesTest, EveryShapeThatIsWrongIsNamedWithBoth) {
+  const std::string error = StateDict()
+                                .Add("weight_ih_l0", {28, 5})
+                                .Add("weight_hh_l0", {28, 7})
+                                .Add("bias_ih_l0", {27})
+                                .Add("weight_ih_l1", {28, 5})
+                                .Add("weight_hh_l1", {28, 7}, "I64")
+                                .Error();
+  EXPECT_THAT(error, HasSubstr("\"bias_ih_l0\" is [27], expected [28]"));
+  EXPECT_THAT(error, HasSubstr("\"bias_hh_l0\" is missing"));
+  EXPECT_THAT(error, HasSubstr("\"weight_ih_l1\" is [28, 5], expected [28, 7]"));
+  EXPECT_THAT(error, HasSubstr("\"weight_hh_l1\" is I64, which are no floats"));
+}
+
+TEST(TorchNamesTest, WhatIsNoRecurrentModelIsSaidSo) {
+  EXPECT_THAT(StateDict().Add("fc.weight", {3, 7}).Error(), HasSubstr("no recurrent weights"));
+  EXPECT_THAT(StateDict().Rnn("a.", 4, 5, 7, 1, false).Error({.rnn_prefix = "b"}),
+              HasSubstr("\"b.weight_ih_l0\""));
+  EXPECT_THAT(StateDict().Rnn("", 4, 5, 7, 1, false).Add("weight_hr_l0", {3, 7}).Error(),
+              HasSubstr("projections"));
+  EXPECT_THAT(StateDict().Add("weight_ih_l0", {28, 5}).Error(), HasSubstr("\"weight_hh_l0\""));
+}
+
+}  // namespace
+}  // namespace cellbatch
