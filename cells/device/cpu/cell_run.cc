@@ -1,0 +1,196 @@
+#include "cells/device/cpu/cell_run.h"
+
+#include <algorithm>
+
+#include "cells/device/cpu/plain_step.h"
+
+namespace cellbatch {
+namespace {
+
+using kernels::RowColumn;
+using kernels::RowSource;
+
+// Below this a step is done before a helper has heard of it; below the other it is not worth waking a parked one.
+// In multiply-adds or bytes moved, whichever is more: some 50 of either a nanosecond.
+constexpr int64_t kWorthSplitting = 150'000;
+constexpr int64_t kWorthWaking = 3'000'000;
+constexpr int kBlocksPerThread = 4;
+
+// One chunk of one task.
+class ChunkRun {
+ public:
+  ChunkRun(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes,
+           CellScratch& scratch, const Cores& cores, int32_t first, int32_t count)
+      : cell_(cell),
+        columns_(columns),
+        nodes_(nodes),
+        scratch_(scratch),
+        cores_(cores),
+        first_(first),
+        count_(count) {}
+
+  void operator()(const SumStep& step) const;
+  void operator()(const IndexStep& step) const;
+  void operator()(const PackedProductStep& step) const;
+  void operator()(const PlainStep& step) const;
+
+ private:
+  RowSource Source(const Place& place) const;
+  RowColumn Column(const Place& place) const;
+  template <typename Work>
+  void SplitRows(int64_t cost_a_row, const Work& work) const;
+
+  const PackedCell& cell_;
+  const CellColumns& columns_;
+  const NodeLists& nodes_;
+  CellScratch& scratch_;
+  const Cores& cores_;
+  const int32_t first_, count_;
+};
+
+RowSource ChunkRun::Source(const Place& place) const {
+  RowSource s;
+  switch (place.kind) {
+    case PlaceKind::kInput: {
+      const auto input = static_cast<size_t>(place.index);
+      const ColumnArray& c = columns_.inputs[input][static_cast<size_t>(place.column)];
+      s.base = c.base + place.offset;
+      s.stride = c.stride;
+      s.rows = nodes_.inputs[input].rows + first_;
+      break;
+    }
+    case PlaceKind::kOutput: {
+      const ColumnArray& c = columns_.outputs[static_cast<size_t>(place.index)];
+      s.base = c.base + place.offset;
+      s.stride = c.stride;
+      s.rows = nodes_.output_rows + first_;
+      break;
+    }
+    case PlaceKind::kScratch:
+      s.base = scratch_.values() + place.offset;
+      s.stride = scratch_.stride();
+      break;
+    case PlaceKind::kTableRow: {
+      const LookupSpec& l = cell_.program().lookups[static_cast<size_t>(place.index)];
+      s.base = cell_.Parameter(l.table) + l.offset + place.offset;
+      s.stride = l.stride;
+      s.rows = scratch_.indices(place.index);
+      break;
+    }
+    case PlaceKind::kParameter:
+      s.base = cell_.Parameter(ParameterId(place.index)) + place.offset;
+      s.stride = 0;
+      break;
+  }
+  return s;
+}
+
+RowColumn ChunkRun::Column(const Place& place) const {
+  const RowSource s = Source(place);
+  return {const_cast<float*>(s.base), s.stride, s.rows};  // tails store to outputs and scratch only
+}
+
+template <typename Work>
+void ChunkRun::SplitRows(int64_t cost_a_row, const Work& work) const {
+  const int64_t cost = cost_a_row * count_;
+  const int blocks =
+      cost < kWorthSplitting ? 1 : std::min(count_, cores_.team->threads() * kBlocksPerThread);
+  cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int) {
+    const auto begin = static_cast<int32_t>(int64_t{count_} * block / blocks);
+    const auto end = static_cast<int32_t>(int64_t{count_} * (block + 1) / blocks);
+    work(begin, end - begin);
+  });
+}
+
+void ChunkRun::operator()(const SumStep& step) const {
+  const auto input = static_cast<size_t>(step.input.value());
+  const ColumnArray& c = columns_.inputs[input][static_cast<size_t>(step.column)];
+  const int32_t* const offsets = nodes_.inputs[input].offsets + first_;
+  const RowSource in = {c.base, c.stride, nodes_.inputs[input].rows, nullptr, 1};
+  const RowColumn out = Column(step.to);
+  const int64_t links = int64_t{offsets[count_]} - offsets[0];
+  SplitRows(4 * step.width * (1 + links / count_), [&](int32_t begin, int32_t rows) {
+    cell_.kernels().sum_rows(in, offsets + begin, step.width, rows, RowsFrom(out, begin));
+  });
+}
+
+void ChunkRun::operator()(const IndexStep& step) const {
+  const LookupSpec& l = cell_.program().lookups[static_cast<size_t>(step.lookup)];
+  const RowSource tokens = Source(l.token);
+  int32_t* const indices = scratch_.indices(step.lookup);
+  for (int32_t r = 0; r < count_; ++r) {
+    const int32_t token = *reinterpret_cast<const int32_t*>(tokens.Row(r));
+    indices[r] = std::clamp(token, 0, l.rows - 1);
+  }
+}
+
+void ChunkRun::operator()(const PackedProductStep& step) const {
+  const ProductStep& plan = *step.plan;
+  const kernels::PackedProduct& product = *step.product;
+  RowSource inputs[kernels::kMaxSegments], initial;
+  RowColumn columns[kernels::kMaxTailColumns];
+  const auto skipped = static_cast<size_t>(step.first_segment);
+  for (size_t s = skipped; s < plan.segments.size(); ++s) {
+    inputs[s - skipped] = Source(plan.segments[s].source);
+  }
+  for (size_t c = 0; c < plan.columns.size(); ++c) columns[c] = Column(plan.columns[c]);
+  kernels::ProductArgs args = {count_, inputs, nullptr, columns};
+  if (step.folded.has_value()) {
+    initial = {step.folded->rows.data(), step.folded->stride, scratch_.indices(step.folded->lookup),
+               nullptr, 1};
+    args.initial = &initial;
+  }
+  const int panels = product.num_panels();
+  const int64_t work = product.weight_bytes() / 4 * count_ + int64_t{8} * plan.units * count_;
+  const int64_t cost = std::max(work, product.weight_bytes());
+  const int threads = cores_.team->threads();
+  const int blocks =
+      cost < kWorthSplitting || threads == 1 ? 1 : std::min(panels, threads * kBlocksPerThread);
+  cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int thread) {
+    const auto first = static_cast<int>(int64_t{panels} * block / blocks);
+    const auto last = static_cast<int>(int64_t{panels} * (block + 1) / blocks);
+    kernels::ProductScratch* const scratch = &(*cores_.scratch)[static_cast<size_t>(thread)];
+    cell_.kernels().run_product(product, args, first, last, scratch);
+  });
+}
+
+void ChunkRun::operator()(const PlainStep& step) const {
+  RowSource args[3];
+  for (size_t a = 0; a < step.args.size(); ++a) args[a] = Source(step.args[a]);
+  const RowColumn out = Column(step.to);
+  SplitRows(PlainStepCost(step), [&](int32_t begin, int32_t rows) {
+    RowSource from[3];
+    for (size_t a = 0; a < step.args.size(); ++a) from[a] = RowsFrom(args[a], begin);
+    RunPlainStep(step, cell_.kernels(), from, rows, RowsFrom(out, begin));
+  });
+}
+
+}  // namespace
+
+CellScratch::CellScratch(const std::vector<const PackedCell*>& cells) {
+  int64_t width = 0, lookups = 0;
+  for (const PackedCell* cell : cells) {
+    width = std::max(width, cell->program().scratch_width);
+    lookups = std::max(lookups, cell->lookups());
+  }
+  stride_ = width == 0 ? 0 : kernels::PaddedStride(width);
+  values_ = kernels::PackedMemory(stride_ * kChunkNodes);
+  indices_.resize(static_cast<size_t>(lookups * kChunkNodes));
+}
+
+int64_t CellScratch::bytes() const {
+  return (values_.size() + static_cast<int64_t>(indices_.size())) * 4;
+}
+
+void RunCell(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes,
+             CellScratch& scratch, const Cores& cores) {
+  const int32_t chunks = (nodes.num_nodes + kChunkNodes - 1) / kChunkNodes;
+  for (int32_t i = 0; i < chunks; ++i) {
+    const auto first = static_cast<int32_t>(int64_t{nodes.num_nodes} * i / chunks);
+    const auto end = static_cast<int32_t>(int64_t{nodes.num_nodes} * (i + 1) / chunks);
+    const ChunkRun run(cell, columns, nodes, scratch, cores, first, end - first);
+    for (const PackedStep& step : cell.steps()) std::visit(run, step);
+  }
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,77 @@
+// Runs a packed cell over the nodes of a batched task, step after step, columns split over the cores of a team.
+//
+//   for each chunk of at most kChunkNodes nodes        scratch is bounded, whatever the batch
+//     for each step                                    a product: blocks of panels; the rest: blocks of rows
+//       team.Run(blocks, ...)
+//
+// Bits do not depend on chunks, blocks or cores. Allocates nothing; scratch is made once, at load.
+#ifndef CELLBATCH_CELLS_DEVICE_CPU_CELL_RUN_H_
+#define CELLBATCH_CELLS_DEVICE_CPU_CELL_RUN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cells/device/batched_task.h"
+#include "cells/device/cpu/core_team.h"
+#include "cells/device/cpu/packed_cell.h"
+#include "cells/kernels/cpu/packed_memory.h"
+#include "cells/kernels/cpu/product.h"
+#include "cells/shape.h"
+
+namespace cellbatch {
+
+inline constexpr int kChunkNodes = 512;
+
+// One column of a table: row r at base + r * stride (4-byte elements, floats or int32).
+struct ColumnArray {
+  float* base = nullptr;
+  int64_t stride = 0;
+  int32_t width = 0;
+  ElementType type = ElementType::kFp32;
+
+  float* At(Row row) const { return base + row * stride; }
+  int32_t* Int32At(Row row) const { return reinterpret_cast<int32_t*>(At(row)); }
+};
+
+// Where the rows of one cell type lie.
+struct CellColumns {
+  std::vector<std::vector<ColumnArray>> inputs;  // by InputId, then column read
+  std::vector<ColumnArray> outputs;              // by output
+};
+
+// The nodes of a task, as in BatchedTask.
+struct NodeLists {
+  int32_t num_nodes = 0;
+  const InputRows* inputs = nullptr;
+  const Row* output_rows = nullptr;
+};
+
+// What running needs beside rows and weights. One per device: its steps run one after the other.
+class CellScratch {
+ public:
+  // Enough for every cell in `cells`.
+  explicit CellScratch(const std::vector<const PackedCell*>& cells);
+
+  float* values() { return values_.data(); }
+  int64_t stride() const { return stride_; }
+  int32_t* indices(int32_t lookup) { return indices_.data() + int64_t{lookup} * kChunkNodes; }
+  int64_t bytes() const;
+
+ private:
+  int64_t stride_ = 0;
+  kernels::PackedMemory values_;
+  std::vector<int32_t> indices_;
+};
+
+// The cores of one device and what each of them needs.
+struct Cores {
+  CoreTeam* team = nullptr;
+  std::vector<kernels::ProductScratch>* scratch = nullptr;  // by thread
+};
+
+void RunCell(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes,
+             CellScratch& scratch, const Cores& cores);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_DEVICE_CPU_CELL_RUN_H_

@@ -1,0 +1,257 @@
+#include "cells/device/cpu/cell_run.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "cells/compile/lower.h"
+#include "cells/device/cpu/cpu_features.h"
+#include "cells/device/cpu/self_test.h"
+#include "cells/kernels/reference/interpreter.h"
+#include "tests/testing/builders.h"
+
+namespace cellbatch {
+namespace {
+
+using kernels::PackedMemory;
+
+// A cell with rows of its own, run by the device's code and by the interpreter.
+class Trial {
+ public:
+  Trial(CellDefinition definition, uint64_t seed, int32_t rows, bool fold,
+        const kernels::CpuKernels& kernels)
+      : definition_(std::make_shared<const CellDefinition>(std::move(definition))), rows_(rows) {
+    type_.name = definition_->name();
+    type_.definition = definition_;
+    type_.weights = testing::RandomWeights(*definition_, seed);
+    absl::StatusOr<CellProgram> program = Lower(*definition_);
+    EXPECT_TRUE(program.ok()) << program.status();
+    std::vector<int> folds;
+    for (size_t s = 0; fold && s < program->steps.size(); ++s) {
+      const auto* const p = std::get_if<ProductStep>(&program->steps[s]);
+      if (p == nullptr || p->segments.empty()) continue;
+      if (p->segments[0].source.kind == PlaceKind::kTableRow) folds.push_back(static_cast<int>(s));
+    }
+    packed_ = std::make_unique<PackedCell>(type_, *std::move(program), folds, kernels);
+    for (const Input& input : definition_->inputs()) {
+      columns_.inputs.emplace_back();
+      for (const Column& c : input.reads) {
+        columns_.inputs.back().push_back(Make(c, seed * 77 + memory_.size()));
+      }
+    }
+    for (const Column& c : definition_->columns()) columns_.outputs.push_back(Make(c, 0));
+  }
+
+  // Node i reads row rows[i] of each kOne input, `arity` rows from there on of each kSum input; writes row i.
+  void Run(const std::vector<Row>& rows, CoreTeam& team, int32_t arity = 3) {
+    std::vector<kernels::ProductScratch> scratch(static_cast<size_t>(team.threads()));
+    std::vector<Row> out, links;
+    std::vector<int32_t> offsets = {0};
+    for (size_t i = 0; i < rows.size(); ++i) {
+      out.push_back(static_cast<Row>(i));
+      for (int32_t a = 0; a < arity; ++a) links.push_back((rows[i] + a) % rows_);
+      offsets.push_back(static_cast<int32_t>(links.size()));
+    }
+    InputRows inputs[kMaxInputs];
+    for (size_t i = 0; i < definition_->inputs().size(); ++i) {
+      const bool sum = definition_->inputs()[i].arity == Arity::kSum;
+      inputs[i] = sum ? InputRows{links.data(), offsets.data()} : InputRows{rows.data(), nullptr};
+    }
+    CellScratch cell_scratch({packed_.get()});
+    RunCell(*packed_, columns_, {static_cast<int32_t>(rows.size()), inputs, out.data()},
+            cell_scratch, {&team, &scratch});
+  }
+
+  std::vector<std::vector<float>> Left(Row row) const {
+    std::vector<std::vector<float>> values;
+    for (const ColumnArray& c : columns_.outputs)
+      values.emplace_back(c.At(row), c.At(row) + c.width);
+    return values;
+  }
+
+  RowValues Expected(Row row, int32_t arity = 3) const {
+    std::vector<RowValues> inputs;
+    for (size_t i = 0; i < definition_->inputs().size(); ++i) {
+      inputs.push_back(ZeroRow(definition_->inputs()[i]));
+      const bool sum = definition_->inputs()[i].arity == Arity::kSum;
+      for (int32_t a = 0; a < (sum ? arity : 1); ++a) {
+        for (size_t c = 0; c < inputs[i].size(); ++c) {
+          const ColumnArray& column = columns_.inputs[i][c];
+          for (size_t u = 0; u < inputs[i][c].size(); ++u) {
+            const Row from = (row + a) % rows_;
+            inputs[i][c][u] += column.type == ElementType::kInt32
+                                   ? column.Int32At(from)[u]
+                                   : static_cast<double>(column.At(from)[u]);
+          }
+        }
+      }
+    }
+    return InterpretNode(*definition_, type_.weights, inputs);
+  }
+
+  // design.md (Numbers).
+  void ExpectAgrees(Row out, Row in) const {
+    const RowValues expected = Expected(in);
+    for (size_t c = 0; c < expected.size(); ++c) {
+      const ColumnArray& column = columns_.outputs[c];
+      double error = 0, norm = 0, most = 0, worst = 0;
+      for (size_t u = 0; u < expected[c].size(); ++u) {
+        const double got = column.type == ElementType::kInt32
+                               ? column.Int32At(out)[u]
+                               : static_cast<double>(column.At(out)[u]);
+        const double off = got - expected[c][u];
+        error += off * off;
+        norm += expected[c][u] * expected[c][u];
+        worst = std::max(worst, std::abs(off));
+        most = std::max(most, std::abs(expected[c][u]));
+      }
+      ASSERT_LE(std::sqrt(error), 1e-5 * std::sqrt(norm) + 1e-30)
+          << definition_->name() << " column " << c << "\n"
+          << Describe(packed_->program());
+      ASSERT_LE(worst, 1e-5 * std::max(1.0, most)) << definition_->name();
+    }
+  }
+
+  const PackedCell& packed() const { return *packed_; }
+
+ private:
+  ColumnArray Make(const Column& c, uint64_t seed) {
+    const int64_t stride = c.type == ElementType::kInt32 ? c.width : kernels::PaddedStride(c.width);
+    memory_.emplace_back(stride * rows_);
+    ColumnArray column = {memory_.back().data(), stride, c.width, c.type};
+    const std::vector<float> values = testing::RandomFloats(int64_t{c.width} * rows_, seed);
+    for (int32_t i = 0; seed != 0 && i < c.width * rows_; ++i) {
+      const float v = values[static_cast<size_t>(i)];
+      if (c.type == ElementType::kInt32) {
+        column.Int32At(i / c.width)[i % c.width] = static_cast<int32_t>((v + 1.0f) * 500.0f);
+      } else {
+        column.At(i / c.width)[i % c.width] = v;
+      }
+    }
+    return column;
+  }
+
+  CellType type_;
+  std::shared_ptr<const CellDefinition> definition_;
+  std::unique_ptr<PackedCell> packed_;
+  CellColumns columns_;
+  std::vector<PackedMemory> memory_;
+  int32_t rows_;
+};
+
+const kernels::CpuKernels& Best() { return kernels::BestKernels(DetectCpuFeatures()); }
+
+std::vector<Row> Shuffled(int32_t n, int32_t rows) {
+  std::vector<Row> list;
+  for (int32_t i = 0; i < n; ++i) list.push_back((i * 7 + 3) % rows);
+  return list;
+}
+
+std::vector<CellDefinition> Cells() {
+  std::vector<CellDefinition> cells;
+  cells.push_back(testing::LstmCell(13, 37));
+  cells.push_back(testing::LstmCellByGate(5, 18));
+  cells.push_back(testing::LstmCellConcat(7, 19));
+  cells.push_back(testing::TwoInputLstmCell(3, 4, 21));
+  cells.push_back(testing::TokenLstmCell(50, 9, 17));
+  cells.push_back(testing::GruCell(13, 37));
+  cells.push_back(testing::GruV1Cell(13, 37));
+  cells.push_back(testing::ElmanCell(13, 70));
+  cells.push_back(testing::ElmanCell(1, 1, OpKind::kRelu));
+  cells.push_back(testing::LinearCell(33, 5));
+  cells.push_back(testing::EmbeddingCell(1000, 19));
+  cells.push_back(testing::ChildSumCell(6, 11));
+  cells.push_back(testing::DecodeCell(12, 45));
+  return cells;
+}
+
+TEST(CellRunTest, EveryCellAgreesWithTheInterpreter) {
+  CoreTeam team(1, {}, {});
+  for (const CellDefinition& cell : Cells()) {
+    Trial trial(cell, 3, 70, false, Best());
+    const std::vector<Row> rows = Shuffled(67, 70);
+    trial.Run(rows, team);
+    for (int32_t i : {0, 1, 33, 66}) trial.ExpectAgrees(i, rows[static_cast<size_t>(i)]);
+  }
+}
+
+TEST(CellRunTest, RandomCellsAgreeWithTheInterpreter) {
+  CoreTeam team(1, {}, {});
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE(seed);
+    Trial trial(testing::RandomCell(seed), seed, 9, false, Best());
+    trial.Run({4, 2, 7}, team);
+    trial.ExpectAgrees(1, 2);
+  }
+}
+
+TEST(CellRunTest, EveryKernelTableAgreesWithTheInterpreter) {
+  CoreTeam team(1, {}, {});
+  for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {
+    SCOPED_TRACE(table->name);
+    for (const CellDefinition& cell : Cells()) {
+      Trial trial(cell, 5, 40, false, *table);
+      trial.Run(Shuffled(9, 40), team);
+      trial.ExpectAgrees(8, Shuffled(9, 40)[8]);
+    }
+  }
+}
+
+TEST(CellRunTest, BitsDependOnNeitherCompanyNorPlaceNorCores) {
+  CoreTeam one(1, {}, {}), three(3, {}, std::chrono::microseconds(50));
+  std::vector<CellDefinition> cells = Cells();
+  cells.push_back(testing::LstmCell(130, 260));  // large enough to be split
+  for (uint64_t seed = 1; seed <= 20; ++seed) cells.push_back(testing::RandomCell(seed));
+  for (const CellDefinition& cell : cells) {
+    Trial trial(cell, 3, 1200, false, Best());
+    trial.Run({5}, one);
+    const std::vector<std::vector<float>> alone = trial.Left(0);
+    for (const int32_t n : {7, 64, 300, 1100}) {  // the last takes three chunks
+      for (CoreTeam* team : {&one, &three}) {
+        for (const int32_t at : {0, n / 2, n - 1}) {
+          std::vector<Row> rows = Shuffled(n, 1200);
+          rows[static_cast<size_t>(at)] = 5;
+          trial.Run(rows, *team);
+          const std::vector<std::vector<float>> together = trial.Left(at);
+          for (size_t c = 0; c < alone.size(); ++c) {
+            ASSERT_EQ(std::memcmp(alone[c].data(), together[c].data(), alone[c].size() * 4), 0)
+                << cell.name() << " column " << c << " at " << at << " of " << n;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CellRunTest, AFoldedTableHasTheBitsOfThePlainPath) {
+  CoreTeam team(1, {}, {});
+  for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {
+    Trial plain(testing::TokenLstmCell(200, 300, 35), 3, 64, false, *table);
+    Trial folded(testing::TokenLstmCell(200, 300, 35), 3, 64, true, *table);
+    EXPECT_GT(folded.packed().bytes(), 200 * 35 * 4 * 4);
+    const std::vector<Row> rows = Shuffled(50, 64);
+    plain.Run(rows, team);
+    folded.Run(rows, team);
+    for (Row r = 0; r < 50; ++r) EXPECT_EQ(plain.Left(r), folded.Left(r)) << table->name;
+    folded.ExpectAgrees(3, rows[3]);
+  }
+}
+
+TEST(CellRunTest, SumsOfNoNodesAreZeros) {
+  CoreTeam team(1, {}, {});
+  Trial trial(testing::ChildSumCell(6, 11), 3, 9, false, Best());
+  trial.Run({4, 5}, team, 0);
+  const RowValues expected = trial.Expected(5, 0);
+  for (size_t u = 0; u < 11; ++u) EXPECT_NEAR(trial.Left(1)[0][u], expected[0][u], 1e-6);
+}
+
+TEST(CellRunTest, TheSelfTestPassesForEveryCell) {
+  for (const CellDefinition& cell : Cells()) {
+    const Trial trial(cell, 3, 2, true, Best());
+    EXPECT_EQ(SelfTest(trial.packed()), absl::OkStatus());
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,102 @@
+#include "cells/device/cpu/cpu_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "cells/check.h"
+#include "cells/device/cpu/cpu_features.h"
+#include "cells/device/cpu/cpu_topology.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+void WriteRows(const CpuLoadedModel& model, const CopyIn& copy) {
+  const ColumnArray& column = model.column(copy.table, ColumnId(0));
+  const auto bytes = static_cast<size_t>(column.width) * 4;
+  for (int32_t i = 0; i < copy.rows; ++i) {
+    std::memcpy(column.At(copy.first + i), copy.source + static_cast<size_t>(i) * bytes, bytes);
+  }
+}
+
+void ReadRow(const CpuLoadedModel& model, TableId table, const CopyOut& copy) {
+  if (copy.dest == nullptr) return;
+  const ColumnArray& column = model.column(table, copy.column);
+  std::memcpy(copy.dest, column.At(copy.row), static_cast<size_t>(column.width) * 4);
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, std::vector<int> cpus,
+                     const CpuOptions& options)
+    : info_{"cpu:" + CpuListText(cpus), memory, static_cast<int>(cpus.size()), true},
+      number_(number),
+      task_memory_(std::move(task_memory)),
+      pin_to_(options.pin_threads ? cpus[0] : -1),
+      team_(static_cast<int>(cpus.size()), options.pin_threads ? cpus : std::vector<int>(),
+            options.spin),
+      product_scratch_(cpus.size()),
+      queue_(static_cast<size_t>(options.queue_capacity)) {}
+
+int CpuDevice::Enqueue(absl::Span<BatchedTask* const> tasks) {
+  const uint64_t room = queue_.size() - (tail_ - head_);
+  const auto taken = static_cast<size_t>(std::min<uint64_t>(room, tasks.size()));
+  for (size_t i = 0; i < taken; ++i) queue_[tail_++ % queue_.size()] = tasks[i];
+  return static_cast<int>(taken);
+}
+
+void CpuDevice::Compute(const BatchedTask& task) {
+  const auto& model = static_cast<const CpuLoadedModel&>(*task.model);
+  for (int32_t i = 0; i < task.num_copies_in; ++i) WriteRows(model, task.copies_in[i]);
+  const NodeLists nodes = {task.num_nodes, task.inputs, task.output_rows};
+  RunCell(model.cell(task.cell), model.columns(task.cell), nodes, model.scratch(number_),
+          {&team_, &product_scratch_});
+  const TableId out = model.cell(task.cell).type().out;
+  for (int32_t i = 0; i < task.num_copies_out; ++i) ReadRow(model, out, task.copies_out[i]);
+}
+
+bool CpuDevice::Advance() {
+  if (head_ == tail_) return false;
+  if (pin_to_ >= 0 && !pinned_) {
+    CoreTeam::PinThisThread(pin_to_);  // refused: it runs where it may
+    pinned_ = true;
+  }
+  const BatchedTask& task = *queue_[head_ % queue_.size()];
+  const uint64_t sequence = task.sequence;
+  Compute(task);
+  ++head_;
+  signal_.store(sequence, std::memory_order_release);
+  return true;
+}
+
+absl::StatusOr<DeviceSet> CpuDevices(absl::Span<const std::vector<int>> cpu_sets,
+                                     const CpuOptions& options) {
+  if (cpu_sets.empty()) return absl::InvalidArgumentError("no CPU devices");
+  std::map<int, int> devices_of_node;
+  for (const std::vector<int>& cpus : cpu_sets) {
+    if (cpus.empty()) return absl::InvalidArgumentError("a CPU device without a CPU");
+    ++devices_of_node[NumaNodeOf(cpus[0])];
+  }
+  const kernels::CpuKernels& kernels =
+      options.kernels != nullptr ? *options.kernels : kernels::BestKernels(DetectCpuFeatures());
+  DeviceSet set;
+  std::map<int, std::pair<CpuMemory*, int>> memory_of_node;  // and the devices it has so far
+  for (const auto& [node, count] : devices_of_node) {
+    auto memory = std::make_unique<CpuMemory>(kernels, count, options.fold_budget_bytes);
+    memory_of_node[node] = {memory.get(), 0};
+    set.memories.push_back(std::move(memory));
+  }
+  for (const std::vector<int>& cpus : cpu_sets) {
+    absl::StatusOr<MappedMemory> task_memory = MappedMemory::Map(options.task_memory_bytes);
+    if (!task_memory.ok()) return task_memory.status();
+    auto& [memory, number] = memory_of_node[NumaNodeOf(cpus[0])];
+    set.devices.push_back(
+        std::make_unique<CpuDevice>(memory, number++, *std::move(task_memory), cpus, options));
+  }
+  return set;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,75 @@
+// Some CPU cores as one device: Advance computes one task on the worker's own thread, with helper threads on the other
+// cores pulling column blocks (design.md: split the columns of one step, do not give each core its own batch).
+//
+//   Enqueue -> [ring of task pointers] -> Advance: copies in | RunCell | copies out | Signal = sequence (release)
+//
+// Threads: Enqueue and Advance by the worker; Signal by any. After construction nothing allocates.
+#ifndef CELLBATCH_CELLS_DEVICE_CPU_CPU_DEVICE_H_
+#define CELLBATCH_CELLS_DEVICE_CPU_CPU_DEVICE_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "cells/device/cpu/core_team.h"
+#include "cells/device/cpu/cpu_memory.h"
+#include "cells/device/cpu/mapped_memory.h"
+#include "cells/device/device.h"
+#include "cells/kernels/cpu/product.h"
+
+namespace cellbatch {
+
+struct CpuOptions {
+  int64_t fold_budget_bytes = int64_t{1} << 30;  // folded embedding tables of one model; 0: none
+  int queue_capacity = 64;  // tasks enqueued and not computed; more: Enqueue takes fewer
+  int64_t task_memory_bytes = int64_t{16} << 20;  // where the task ring lives
+  // How long a helper without work spins before it parks (a parked one takes some 25 us to wake).
+  std::chrono::nanoseconds spin = std::chrono::microseconds(100);
+  bool pin_threads = false;  // helpers and, at its first Advance, the worker's thread
+  // Kernels to use; null: the fastest this CPU can run.
+  const kernels::CpuKernels* kernels = nullptr;
+};
+
+class CpuDevice final : public Device {
+ public:
+  // `number`: which of its memory's devices this is. `cpus`: one a core; REQUIRES: not empty.
+  CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, std::vector<int> cpus,
+            const CpuOptions& options);
+
+  const DeviceInfo& info() const override { return info_; }
+  absl::Span<std::byte> task_memory() override {
+    return {task_memory_.data(), static_cast<size_t>(task_memory_.size())};
+  }
+  int Enqueue(absl::Span<BatchedTask* const> tasks) override;
+  bool Advance() override;
+  uint64_t Signal() const override { return signal_.load(std::memory_order_acquire); }
+  absl::Status Health() const override { return absl::OkStatus(); }
+
+ private:
+  void Compute(const BatchedTask& task);
+
+  DeviceInfo info_;
+  const int number_;
+  MappedMemory task_memory_;
+  const int pin_to_;  // -1: nothing, or done
+  bool pinned_ = false;
+  CoreTeam team_;
+  std::vector<kernels::ProductScratch> product_scratch_;  // by thread
+  std::vector<BatchedTask*> queue_;                       // ring
+  uint64_t head_ = 0, tail_ = 0;                          // computed, enqueued
+  alignas(64) std::atomic<uint64_t> signal_{0};
+};
+
+// One device for each set of CPUs (sets may overlap: then they share those cores), one memory for the devices of each
+// NUMA node. INVALID_ARGUMENT: no sets, or an empty one.
+absl::StatusOr<DeviceSet> CpuDevices(absl::Span<const std::vector<int>> cpu_sets,
+                                     const CpuOptions& options);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_DEVICE_CPU_CPU_DEVICE_H_

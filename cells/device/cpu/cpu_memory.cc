@@ -1,0 +1,137 @@
+#include "cells/device/cpu/cpu_memory.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "cells/check.h"
+#include "cells/compile/fold.h"
+#include "cells/compile/lower.h"
+#include "cells/device/cpu/self_test.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+// Floats from row to row. int32 columns are dense: the host reads them as one span.
+int64_t StrideOf(const Column& column) {
+  return column.type == ElementType::kInt32 ? column.width : kernels::PaddedStride(column.width);
+}
+
+CellColumns ColumnsOf(const CpuLoadedModel& loaded, const CellType& type) {
+  CellColumns columns;
+  for (size_t i = 0; i < type.in.size(); ++i) {
+    columns.inputs.emplace_back();
+    for (const Column& read : type.definition->inputs()[i].reads) {
+      const ColumnId id = loaded.model().table(type.in[i]).Find(read.name);
+      columns.inputs.back().push_back(loaded.column(type.in[i], id));
+    }
+  }
+  for (size_t c = 0; c < type.definition->columns().size(); ++c) {
+    columns.outputs.push_back(loaded.column(type.out, ColumnId(static_cast<int64_t>(c))));
+  }
+  return columns;
+}
+
+}  // namespace
+
+absl::Span<const int32_t> CpuLoadedModel::host_column(TableId table, ColumnId id) const {
+  const ColumnArray& c = column(table, id);
+  Check(c.type == ElementType::kInt32, "only int32 columns are read by the host");
+  const int64_t rows = rows_[static_cast<size_t>(table.value())];
+  return {c.Int32At(0), static_cast<size_t>(rows * c.stride)};
+}
+
+absl::Status CpuMemory::CheckBudget(const Model& model, const RowBudget& budget) const {
+  if (budget.rows.size() != model.tables.size()) {
+    return absl::InvalidArgumentError(fmt::format("model \"{}\": rows for {} tables, it has {}",
+                                                  model.name, budget.rows.size(),
+                                                  model.tables.size()));
+  }
+  for (size_t t = 0; t < budget.rows.size(); ++t) {
+    if (budget.rows[t] >= 2) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("model \"{}\": table \"{}\": {} rows, the least are 2: zeros and one to use",
+                    model.name, model.tables[t].name, budget.rows[t]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuMemory::PackCells(const Model& model, CpuLoadedModel& loaded) const {
+  std::vector<CellProgram> programs;
+  for (const CellType& type : model.types) {
+    absl::StatusOr<CellProgram> program = Lower(*type.definition);
+    if (!program.ok()) return program.status();
+    programs.push_back(*std::move(program));
+  }
+  const std::vector<Fold> folds = PlanFolds(programs, fold_budget_bytes_);
+  int64_t needed = 0;
+  for (const CellType& type : model.types) {
+    for (const Weight& w : type.weights) needed += w.shape.size() * int64_t{sizeof(float)};
+  }
+  for (const Fold& fold : folds) needed += fold.bytes;
+  const int64_t available = AvailableMemoryBytes();
+  if (available != 0 && needed > available) {
+    return absl::ResourceExhaustedError(
+        fmt::format("model \"{}\": packed weights take {} bytes, {} are available", model.name,
+                    needed, available));
+  }
+  loaded.cells_.reserve(model.types.size());
+  for (size_t t = 0; t < model.types.size(); ++t) {
+    std::vector<int> folded;
+    for (const Fold& fold : folds) {
+      if (fold.program == static_cast<int>(t)) folded.push_back(fold.step);
+    }
+    loaded.cells_.emplace_back(model.types[t], std::move(programs[t]), folded, kernels_);
+    loaded.weight_bytes_ += loaded.cells_.back().bytes();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuMemory::MapTables(const Model& model, const RowBudget& budget,
+                                  CpuLoadedModel& loaded) const {
+  loaded.rows_ = budget.rows;
+  for (size_t t = 0; t < model.tables.size(); ++t) {
+    loaded.tables_.emplace_back();
+    for (const Column& column : model.tables[t].columns) {
+      const int64_t stride = StrideOf(column);
+      absl::StatusOr<MappedMemory> memory =
+          MappedMemory::Map(stride * budget.rows[t] * int64_t{sizeof(float)});
+      if (!memory.ok()) {
+        return absl::Status(
+            memory.status().code(),
+            fmt::format("model \"{}\": rows of table \"{}\": {}", model.name, model.tables[t].name,
+                        std::string(memory.status().message())));
+      }
+      loaded.tables_.back().push_back(
+          {reinterpret_cast<float*>(memory->data()), stride, column.width, column.type});
+      loaded.row_bytes_ += memory->size();
+      loaded.row_memory_.push_back(*std::move(memory));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<LoadedModel>> CpuMemory::Load(const Model& model,
+                                                             const RowBudget& budget) {
+  if (absl::Status s = model.Validate(); !s.ok()) return s;
+  if (absl::Status s = CheckBudget(model, budget); !s.ok()) return s;
+  std::unique_ptr<CpuLoadedModel> loaded(new CpuLoadedModel);
+  loaded->model_ = &model;
+  if (absl::Status s = PackCells(model, *loaded); !s.ok()) return s;
+  if (absl::Status s = MapTables(model, budget, *loaded); !s.ok()) return s;
+  std::vector<const PackedCell*> cells;
+  for (const PackedCell& cell : loaded->cells_) {
+    loaded->cell_columns_.push_back(ColumnsOf(*loaded, cell.type()));
+    cells.push_back(&cell);
+  }
+  for (int d = 0; d < num_devices_; ++d) {
+    loaded->scratch_.push_back(std::make_unique<CellScratch>(cells));
+    loaded->row_bytes_ += loaded->scratch_.back()->bytes();
+  }
+  for (const PackedCell& cell : loaded->cells_) {
+    if (absl::Status s = SelfTest(cell); !s.ok()) return s;
+  }
+  return loaded;
+}
+
+}  // namespace cellbatch

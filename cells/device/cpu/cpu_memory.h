@@ -1,0 +1,79 @@
+// The memory of one NUMA node: models loaded for the CPU devices whose cores lie there.
+//
+//   LoadedModel:  packed cells | per table, per column: rows x width, row 0 zeros | scratch, one per device
+//
+// Columns are arrays of their own (row r at base + r * stride): floats in whole cache lines, never a multiple of
+// 4 KiB apart; int32 columns dense, so that the host reads them as they are.
+// Load: control thread, seconds; the only allocation there is. At the end of it every cell computes a batch of 1, of 7
+// and of b_max and compares bits (design.md, Numbers): a model whose rows depend on their company is not served.
+#ifndef CELLBATCH_CELLS_DEVICE_CPU_CPU_MEMORY_H_
+#define CELLBATCH_CELLS_DEVICE_CPU_CPU_MEMORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cells/device/cpu/cell_run.h"
+#include "cells/device/cpu/mapped_memory.h"
+#include "cells/device/cpu/packed_cell.h"
+#include "cells/device/memory.h"
+#include "cells/kernels/cpu/kernel_table.h"
+
+namespace cellbatch {
+
+class CpuLoadedModel final : public LoadedModel {
+ public:
+  absl::Span<const int32_t> host_column(TableId table, ColumnId column) const override;
+  int64_t weight_bytes() const override { return weight_bytes_; }
+  int64_t row_bytes() const override { return row_bytes_; }
+
+  const PackedCell& cell(CellTypeId id) const { return cells_[static_cast<size_t>(id.value())]; }
+  const CellColumns& columns(CellTypeId id) const {
+    return cell_columns_[static_cast<size_t>(id.value())];
+  }
+  const ColumnArray& column(TableId table, ColumnId column) const {
+    return tables_[static_cast<size_t>(table.value())][static_cast<size_t>(column.value())];
+  }
+  const Model& model() const { return *model_; }
+  // Of the memory's device number `device`, which alone uses it.
+  CellScratch& scratch(int device) const { return *scratch_[static_cast<size_t>(device)]; }
+
+ private:
+  friend class CpuMemory;
+  CpuLoadedModel() = default;
+
+  const Model* model_ = nullptr;
+  std::vector<PackedCell> cells_;
+  std::vector<int32_t> rows_;  // by table
+  std::vector<std::vector<ColumnArray>> tables_;
+  std::vector<MappedMemory> row_memory_;
+  std::vector<CellColumns> cell_columns_;
+  std::vector<std::unique_ptr<CellScratch>> scratch_;
+  int64_t weight_bytes_ = 0;
+  int64_t row_bytes_ = 0;
+};
+
+class CpuMemory final : public Memory {
+ public:
+  // `fold_budget_bytes`: folded embedding tables of one model. `num_devices` compute on this memory.
+  CpuMemory(const kernels::CpuKernels& kernels, int num_devices, int64_t fold_budget_bytes)
+      : kernels_(kernels), num_devices_(num_devices), fold_budget_bytes_(fold_budget_bytes) {}
+
+  absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
+                                                    const RowBudget& budget) override;
+  const kernels::CpuKernels& kernels() const { return kernels_; }
+
+ private:
+  absl::Status CheckBudget(const Model& model, const RowBudget& budget) const;
+  absl::Status PackCells(const Model& model, CpuLoadedModel& loaded) const;
+  absl::Status MapTables(const Model& model, const RowBudget& budget, CpuLoadedModel& loaded) const;
+
+  const kernels::CpuKernels& kernels_;
+  const int num_devices_;
+  const int64_t fold_budget_bytes_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_DEVICE_CPU_CPU_MEMORY_H_

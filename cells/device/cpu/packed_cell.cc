@@ -1,0 +1,130 @@
+#include "cells/device/cpu/packed_cell.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cells/compile/fold.h"
+
+namespace cellbatch {
+namespace {
+
+// What Pack reads, and what the pointers in it point to.
+struct SpecAndStorage {
+  kernels::ProductSpec spec;
+  std::vector<std::vector<float>> storage;
+};
+
+}  // namespace
+
+PackedCell::PackedCell(const CellType& type, CellProgram program,
+                       const std::vector<int>& folded_steps, const kernels::CpuKernels& kernels)
+    : type_(&type),
+      program_(std::make_unique<const CellProgram>(std::move(program))),
+      kernels_(&kernels) {
+  for (size_t s = 0; s < program_->steps.size(); ++s) {
+    const Step& step = program_->steps[s];
+    if (const auto* product = std::get_if<ProductStep>(&step)) {
+      const bool fold = std::find(folded_steps.begin(), folded_steps.end(), static_cast<int>(s)) !=
+                        folded_steps.end();
+      steps_.push_back(PackProduct(*product, fold));
+    } else if (const auto* sum = std::get_if<SumStep>(&step)) {
+      steps_.push_back(*sum);
+    } else if (const auto* index = std::get_if<IndexStep>(&step)) {
+      steps_.push_back(*index);
+    } else {
+      steps_.push_back(std::get<PlainStep>(step));
+    }
+  }
+}
+
+std::vector<float> PackedCell::Expand(const ParameterView& view, int32_t units) const {
+  std::vector<float> values(static_cast<size_t>(units), view.constant);
+  if (!view.parameter.valid()) return values;
+  const float* const data = Parameter(view.parameter) + view.offset;
+  for (int32_t u = 0; u < units; ++u) values[static_cast<size_t>(u)] = data[u * view.unit_stride];
+  return values;
+}
+
+namespace {
+
+kernels::SegmentSpec Segment(const PackedCell& cell, const SegmentPlan& plan) {
+  kernels::SegmentSpec segment;
+  segment.depth = plan.depth;
+  for (int g = 0; g < kernels::kMaxGroups; ++g) {
+    if (!plan.present[g]) continue;
+    const ParameterView& w = plan.weights[g];
+    segment.weights[g] = {cell.Parameter(w.parameter) + w.offset, w.unit_stride, w.depth_stride};
+  }
+  return segment;
+}
+
+// Several biases are added in double and rounded once.
+std::vector<float> AddUp(const std::vector<std::vector<float>>& terms, int32_t units) {
+  std::vector<float> sum(static_cast<size_t>(units));
+  for (size_t u = 0; u < sum.size(); ++u) {
+    double s = 0.0;
+    for (const std::vector<float>& t : terms) s += static_cast<double>(t[u]);
+    sum[u] = static_cast<float>(s);
+  }
+  return sum;
+}
+
+}  // namespace
+
+PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
+  PackedProductStep step;
+  step.plan = &plan;
+  step.first_segment = fold ? 1 : 0;
+  if (fold) {
+    step.folded = MakeFoldedTable(plan);
+    bytes_ += step.folded->rows.size() * static_cast<int64_t>(sizeof(float));
+  }
+  SpecAndStorage made;
+  made.storage.reserve(plan.parameters.size() + kernels::kMaxGroups);
+  made.spec.units = plan.units;
+  made.spec.groups = plan.groups;
+  made.spec.tail = plan.tail;
+  for (size_t s = static_cast<size_t>(step.first_segment); s < plan.segments.size(); ++s) {
+    made.spec.segments.push_back(Segment(*this, plan.segments[s]));
+  }
+  for (int g = 0; g < plan.groups; ++g) {
+    if (plan.bias[g].empty()) continue;
+    std::vector<std::vector<float>> terms;
+    for (const ParameterView& view : plan.bias[g]) terms.push_back(Expand(view, plan.units));
+    made.storage.push_back(AddUp(terms, plan.units));
+    made.spec.bias[g] = made.storage.back().data();
+  }
+  for (const ParameterView& view : plan.parameters) {
+    made.storage.push_back(Expand(view, plan.units));
+    made.spec.parameters.push_back(made.storage.back().data());
+  }
+  step.product = std::make_unique<const kernels::PackedProduct>(made.spec);
+  bytes_ += step.product->weight_bytes();
+  return step;
+}
+
+// Row t: bias + E[t] . W, by the very kernel that would compute it at run time.
+FoldedTable PackedCell::MakeFoldedTable(const ProductStep& plan) const {
+  ProductStep first = plan;
+  first.segments.resize(1);
+  PackedCell only(*type_, CellProgram{{first}, program_->lookups, 0}, {}, *kernels_);
+  const auto& product = *std::get<PackedProductStep>(only.steps()[0]).product;
+  const int32_t lookup = plan.segments[0].source.index;
+  const LookupSpec& spec = program_->lookups[static_cast<size_t>(lookup)];
+  FoldedTable folded;
+  folded.lookup = lookup;
+  folded.stride = FoldedRowFloats(plan);
+  folded.rows = kernels::PackedMemory(folded.stride * spec.rows);
+  kernels::RowSource in;
+  in.base = Parameter(spec.table) + spec.offset + plan.segments[0].source.offset;
+  in.stride = spec.stride;
+  kernels::ProductArgs args;
+  args.num_rows = spec.rows;
+  args.inputs = &in;
+  kernels::ProductScratch scratch;
+  kernels_->run_accumulators(product, args, 0, product.num_panels(), &scratch, folded.rows.data(),
+                             folded.stride);
+  return folded;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,69 @@
+// A cell type ready to run on the CPU: its program, with the weights of every product packed in the order they are
+// read, and folded tables where the budget allowed them. Immutable after Pack; any number of threads may run it.
+// Pack: load time, allocates, seconds for large models. Parameters that steps read as they lie (embedding tables) are
+// not copied: the model keeps them alive.
+#ifndef CELLBATCH_CELLS_DEVICE_CPU_PACKED_CELL_H_
+#define CELLBATCH_CELLS_DEVICE_CPU_PACKED_CELL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "cells/cell_type.h"
+#include "cells/compile/cell_program.h"
+#include "cells/kernels/cpu/kernel_table.h"
+#include "cells/kernels/cpu/packed_memory.h"
+#include "cells/kernels/cpu/product.h"
+
+namespace cellbatch {
+
+// Rows of accumulators after the first segment, by token: what a folded product starts from.
+struct FoldedTable {
+  kernels::PackedMemory rows;
+  int64_t stride = 0;  // floats
+  int32_t lookup = 0;  // whose index chooses the row
+};
+
+struct PackedProductStep {
+  const ProductStep* plan = nullptr;
+  std::unique_ptr<const kernels::PackedProduct> product;
+  int first_segment = 0;  // 1: the first is folded
+  std::optional<FoldedTable> folded;
+};
+
+using PackedStep = std::variant<SumStep, IndexStep, PackedProductStep, PlainStep>;
+
+class PackedCell {
+ public:
+  // `folded_steps`: numbers of product steps whose first segment, a table row, is multiplied out here.
+  // REQUIRES: `type` outlives this.
+  PackedCell(const CellType& type, CellProgram program, const std::vector<int>& folded_steps,
+             const kernels::CpuKernels& kernels);
+
+  const CellType& type() const { return *type_; }
+  const CellProgram& program() const { return *program_; }
+  const std::vector<PackedStep>& steps() const { return steps_; }
+  const kernels::CpuKernels& kernels() const { return *kernels_; }
+  const float* Parameter(ParameterId p) const {
+    return type_->weights[static_cast<size_t>(p.value())].data.get();
+  }
+  int64_t bytes() const { return bytes_; }  // packed weights and folded tables
+  int64_t lookups() const { return static_cast<int64_t>(program_->lookups.size()); }
+
+ private:
+  PackedStep PackProduct(const ProductStep& plan, bool fold);
+  FoldedTable MakeFoldedTable(const ProductStep& plan) const;
+  std::vector<float> Expand(const ParameterView& view, int32_t units) const;
+
+  const CellType* type_;
+  std::unique_ptr<const CellProgram> program_;  // steps_ point into it
+  const kernels::CpuKernels* kernels_;
+  std::vector<PackedStep> steps_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_DEVICE_CPU_PACKED_CELL_H_

@@ -1,0 +1,100 @@
+#include "cells/device/cpu/plain_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cellbatch {
+namespace {
+
+void Broadcast(const float* x, const PlainStep& step, float* y) {
+  std::fill(y, y + step.shape.size(), x[0]);
+}
+
+// y [m, n] = x [m, k] . w [n, k] transposed.
+void MatMul(const float* x, const float* w, const PlainStep& step, float* y) {
+  const int64_t depth = step.shapes[0].cols, cols = step.shape.cols;
+  for (int64_t m = 0; m < step.shape.rows; ++m) {
+    for (int64_t n = 0; n < cols; ++n) {
+      double sum = 0.0;
+      for (int64_t k = 0; k < depth; ++k) {
+        sum += static_cast<double>(x[m * depth + k]) * static_cast<double>(w[n * depth + k]);
+      }
+      y[m * cols + n] = static_cast<float>(sum);
+    }
+  }
+}
+
+void Transpose(const float* x, const PlainStep& step, float* y) {
+  const int64_t rows = step.shape.rows, cols = step.shape.cols;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) y[r * cols + c] = x[c * rows + r];
+  }
+}
+
+void Slice(const float* x, const PlainStep& step, float* y) {
+  const int64_t from_cols = step.shapes[0].cols, cols = step.shape.cols;
+  for (int64_t r = 0; r < step.shape.rows; ++r) {
+    std::copy_n(x + r * from_cols + step.begin, cols, y + r * cols);
+  }
+}
+
+void Sum(const float* x, const PlainStep& step, float* y) {
+  const int64_t n = step.shapes[0].size();
+  double sum = 0.0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
+  if (step.kind == PlainKind::kMean) sum /= static_cast<double>(n);
+  y[0] = static_cast<float>(sum);
+}
+
+void Softmax(const float* x, const PlainStep& step, float* y) {
+  const int64_t n = step.shape.size();
+  const float most = *std::max_element(x, x + n);
+  double sum = 0.0;
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = std::exp(x[i] - most);
+    sum += static_cast<double>(y[i]);
+  }
+  const auto scale = static_cast<float>(1.0 / sum);
+  for (int64_t i = 0; i < n; ++i) y[i] *= scale;
+}
+
+void RunRow(const PlainStep& step, const kernels::RowSource* args, int32_t r, float* y) {
+  const float* const x = args[0].Row(r);
+  switch (step.kind) {
+    case PlainKind::kBroadcast:
+      return Broadcast(x, step, y);
+    case PlainKind::kMatMul:
+      return MatMul(x, args[1].Row(r), step, y);
+    case PlainKind::kTranspose:
+      return Transpose(x, step, y);
+    case PlainKind::kSlice:
+      return Slice(x, step, y);
+    case PlainKind::kSoftmax:
+      return Softmax(x, step, y);
+    default:
+      return Sum(x, step, y);
+  }
+}
+
+}  // namespace
+
+void RunPlainStep(const PlainStep& step, const kernels::CpuKernels& kernels,
+                  const kernels::RowSource* args, int32_t num_rows, const kernels::RowColumn& out) {
+  if (step.kind == PlainKind::kCopy) {
+    kernels.copy_rows(args[0], static_cast<int32_t>(step.shape.size()), num_rows, out);
+  } else if (step.kind == PlainKind::kArgMax) {
+    const kernels::Int32Column to = {reinterpret_cast<int32_t*>(out.base), out.stride, out.rows};
+    kernels.arg_max(args[0], static_cast<int32_t>(step.shapes[0].size()), num_rows, to);
+  } else {
+    for (int32_t r = 0; r < num_rows; ++r) RunRow(step, args, r, out.Row(r));
+  }
+}
+
+int64_t PlainStepCost(const PlainStep& step) {
+  int64_t cost = step.shape.size();
+  if (step.kind == PlainKind::kMatMul) cost *= step.shapes[0].cols;
+  for (const Shape& s : step.shapes) cost += s.size();
+  return step.kind == PlainKind::kSoftmax ? 50 * cost : 4 * cost;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,83 @@
+#include "cells/device/parse_devices.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "cells/device/cpu/cpu_topology.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr std::string_view kCpu = "cpu:";
+
+DeviceChoice AllCpus() {
+  std::map<int, std::vector<int>> by_node;
+  for (const int cpu : AllowedCpus()) by_node[NumaNodeOf(cpu)].push_back(cpu);
+  DeviceChoice choice;
+  for (auto& [node, cpus] : by_node) choice.cpu_sets.push_back(std::move(cpus));
+  return choice;
+}
+
+absl::Status CheckCpus(std::string_view part, const std::vector<int>& cpus) {
+  const std::vector<int> allowed = AllowedCpus();
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    if (std::find(allowed.begin(), allowed.end(), cpus[i]) == allowed.end()) {
+      return absl::InvalidArgumentError(
+          fmt::format("devices: \"{}\": CPU {} is not there; this process has {}", part, cpus[i],
+                      CpuListText(allowed)));
+    }
+    if (std::find(cpus.begin(), cpus.begin() + static_cast<long>(i), cpus[i]) !=
+        cpus.begin() + static_cast<long>(i)) {
+      return absl::InvalidArgumentError(
+          fmt::format("devices: \"{}\": CPU {} is named twice", part, cpus[i]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// "cpu:0,2,cpu:1,3" -> "cpu:0,2" and "cpu:1,3": a new device starts where a kind is named.
+std::vector<std::string> SplitDevices(std::string_view text) {
+  std::vector<std::string> parts;
+  while (true) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string piece(text.substr(0, comma));
+    if (parts.empty() || piece.find(':') != std::string::npos) {
+      parts.push_back(piece);
+    } else {
+      parts.back() += "," + piece;
+    }
+    if (comma == text.size()) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text) {
+  if (text == "auto" || text == "cpu") return AllCpus();
+  DeviceChoice choice;
+  choice.pinned = true;
+  for (const std::string& part : SplitDevices(text)) {
+    if (part.starts_with("cuda")) {
+      return absl::UnimplementedError(
+          fmt::format("devices: \"{}\": this build has no CUDA device", part));
+    }
+    std::optional<std::vector<int>> cpus;
+    if (part.starts_with(kCpu)) cpus = ParseCpuList(std::string_view(part).substr(kCpu.size()));
+    if (!cpus.has_value()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "devices: \"{}\" is none; write auto, cpu, or sets of CPUs such as cpu:0-1,cpu:2-3",
+          part));
+    }
+    if (absl::Status s = CheckCpus(part, *cpus); !s.ok()) return s;
+    choice.cpu_sets.push_back(*std::move(cpus));
+  }
+  return choice;
+}
+
+}  // namespace cellbatch

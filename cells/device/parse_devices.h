@@ -1,0 +1,27 @@
+// The value of --devices, understood:
+//
+//   auto | cpu          one device over all CPUs this process may use; one per NUMA node where there are several
+//   cpu:0-1,cpu:2-3     one device for each "cpu:", on those CPUs (also cpu:0,2,cpu:1,3); their threads are pinned
+//
+// Load time, any thread.
+#ifndef CELLBATCH_CELLS_DEVICE_PARSE_DEVICES_H_
+#define CELLBATCH_CELLS_DEVICE_PARSE_DEVICES_H_
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace cellbatch {
+
+struct DeviceChoice {
+  std::vector<std::vector<int>> cpu_sets;  // for CpuDevices
+  bool pinned = false;
+};
+
+// INVALID_ARGUMENT names the part that is wrong and what is there; UNIMPLEMENTED for devices this build has not.
+absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_DEVICE_PARSE_DEVICES_H_

@@ -1,0 +1,60 @@
+#include "cells/device/parse_devices.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cells/device/cpu/cpu_topology.h"
+
+namespace cellbatch {
+namespace {
+
+std::string Error(std::string_view text) {
+  return std::string(ParseDevices(text).status().message());
+}
+
+TEST(ParseDevicesTest, AutoIsEveryCpuOnceAndNothingIsPinned) {
+  for (const char* text : {"auto", "cpu"}) {
+    const absl::StatusOr<DeviceChoice> choice = ParseDevices(text);
+    ASSERT_TRUE(choice.ok());
+    EXPECT_FALSE(choice->pinned);
+    size_t cpus = 0;
+    for (const std::vector<int>& set : choice->cpu_sets) cpus += set.size();
+    EXPECT_EQ(cpus, AllowedCpus().size());
+  }
+}
+
+TEST(ParseDevicesTest, EachKindNamedIsADevice) {
+  const int cpu = AllowedCpus()[0];
+  const std::string one = "cpu:" + std::to_string(cpu);
+  const absl::StatusOr<DeviceChoice> choice = ParseDevices(one + "," + one);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->cpu_sets, (std::vector<std::vector<int>>{{cpu}, {cpu}}));
+  EXPECT_TRUE(choice->pinned);
+}
+
+TEST(ParseDevicesTest, ACpuThatIsNotThereIsNamed) {
+  EXPECT_EQ(Error("cpu:60000"),
+            "devices: \"cpu:60000\": CPU 60000 is not there; this process has " +
+                CpuListText(AllowedCpus()));
+  const std::string cpu = std::to_string(AllowedCpus()[0]);
+  EXPECT_EQ(Error("cpu:" + cpu + "," + cpu),
+            "devices: \"cpu:" + cpu + "," + cpu + "\": CPU " + cpu + " is named twice");
+}
+
+TEST(ParseDevicesTest, WhatIsNoDeviceIsRefused) {
+  for (const char* text : {"", "gpu", "cpu:", "cpu:1-0", "cpu:a", "cpu:0-", "cpu:0,,1", "cpu:-1"}) {
+    EXPECT_EQ(ParseDevices(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_EQ(ParseDevices("cuda:0").status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(CpuTopologyTest, ListsReadBackAsWritten) {
+  EXPECT_EQ(ParseCpuList("0-3,8"), (std::vector<int>{0, 1, 2, 3, 8}));
+  EXPECT_EQ(CpuListText({0, 1, 2, 3, 8}), "0-3,8");
+  EXPECT_EQ(CpuListText({5, 3, 4}), "5,3-4");
+  EXPECT_EQ(NumaNodeOf(1 << 15), 0);
+}
+
+}  // namespace
+}  // namespace cellbatch
