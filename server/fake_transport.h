@@ -1,0 +1,65 @@
+// A transport of one call at a time, in this process: what tests of the service use instead of gRPC.
+// The test is the client: it starts a call, may cancel it, and waits for its answer.
+#ifndef CELLBATCH_SERVER_FAKE_TRANSPORT_H_
+#define CELLBATCH_SERVER_FAKE_TRANSPORT_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "server/call.h"
+
+namespace cellbatch {
+
+class FakeCall final : public ServerCall {
+ public:
+  explicit FakeCall(std::string message, int64_t received_ns = 0, int64_t deadline_ns = kNoDeadline,
+                    int shard = 0)
+      : message_(std::move(message)),
+        received_ns_(received_ns),
+        deadline_ns_(deadline_ns),
+        shard_(shard) {}
+  // Keeps the transport's promise: it ends after the answer and after every delivery.
+  ~FakeCall() override { Wait(); }
+
+  void StartOn(CallSink& sink) { sink.Start(*this); }
+  // As gRPC: never before Start has returned, at most once, possibly beside the answer.
+  void CancelOn(CallSink& sink) { sink.Cancelled(*this); }
+
+  const CallResult& Wait() {
+    std::unique_lock lock(mutex_);
+    finished_.wait(lock, [this] { return answers_ > 0; });
+    return result_;
+  }
+  int answers() const {
+    const std::lock_guard lock(mutex_);
+    return answers_;
+  }
+
+  std::string_view request() const override { return message_; }
+  int64_t deadline_ns() const override { return deadline_ns_; }
+  int64_t received_ns() const override { return received_ns_; }
+  int shard() const override { return shard_; }
+  void Finish(CallResult result) override {
+    const std::lock_guard lock(mutex_);
+    result_ = std::move(result);
+    ++answers_;
+    finished_.notify_all();
+  }
+
+ private:
+  const std::string message_;
+  const int64_t received_ns_;
+  const int64_t deadline_ns_;
+  const int shard_;
+  mutable std::mutex mutex_;
+  std::condition_variable finished_;
+  CallResult result_;
+  int answers_ = 0;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_FAKE_TRANSPORT_H_

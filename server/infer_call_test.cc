@@ -1,0 +1,304 @@
+#include "server/infer_call.h"
+
+#include <cstring>
+#include <deque>
+#include <random>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "server/fake_scheduler.h"
+#include "server/fake_transport.h"
+#include "server/responder.h"
+#include "server/test_model.h"
+
+namespace cellbatch {
+namespace {
+
+class SetClock final : public Clock {
+ public:
+  int64_t NowNs() const override { return now.load(); }
+  std::atomic<int64_t> now = 1'000'000'000;
+};
+
+// The service between a fake transport and a fake scheduler; answers are sent by StepResponder.
+class InferTest : public ::testing::Test {
+ protected:
+  explicit InferTest(const AdmissionLimits& limits = {})
+      : admission_(limits),
+        stats_(3),
+        service_(
+            {.transport_threads = 2, .responders = 1, .latency_samples = 1024},
+            [this](std::string_view name, std::string_view version) { return Find(name, version); },
+            scheduler_, admission_, stats_, clock_) {}
+
+  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
+                                                    std::string_view version) {
+    if (name == "loading") return absl::UnavailableError("model \"loading\" is loading");
+    if (name != "tiny") return absl::NotFoundError("unknown model");
+    if (!version.empty() && version != "1") return absl::NotFoundError("unknown version");
+    return model_;
+  }
+  FakeCall& Start(const inference::ModelInferRequest& request, int64_t deadline_ns = kNoDeadline) {
+    return StartBytes(request.SerializeAsString(), deadline_ns);
+  }
+  FakeCall& StartBytes(std::string bytes, int64_t deadline_ns = kNoDeadline) {
+    FakeCall& call = calls_.emplace_back(std::move(bytes), clock_.now - 1000, deadline_ns);
+    call.StartOn(service_);
+    return call;
+  }
+  void StepResponder() {
+    while (Responder::Step(scheduler_, service_, 0) > 0) {
+    }
+  }
+  int64_t Count(Outcome outcome, const ModelStats& stats) {
+    return stats.Read().outcomes[static_cast<size_t>(outcome)];
+  }
+  int64_t Count(Outcome outcome) { return Count(outcome, stats_.Of(*model_)); }
+  static float Value(const CallResult& result) {
+    inference::ModelInferResponse answer;
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_TRUE(answer.ParseFromString(result.body));
+    float value = -1;
+    if (answer.raw_output_contents_size() == 1) {
+      std::memcpy(&value, answer.raw_output_contents(0).data(), 4);
+    }
+    return value;
+  }
+  // "The next good request is right", and nothing is left in flight.
+  void ExpectGood() {
+    FakeCall& call = Start(TokensRequest({1, 2, 3}));
+    scheduler_.FinishAll();
+    StepResponder();
+    EXPECT_EQ(Value(call.Wait()), 6);
+    EXPECT_EQ(admission_.InFlight().requests, 0);
+    EXPECT_EQ(admission_.InFlight().cells, 0);
+    EXPECT_EQ(admission_.InFlight().bytes, 0);
+  }
+
+  SetClock clock_;
+  std::shared_ptr<const Model> model_ = TinyModel();
+  FakeScheduler scheduler_;
+  Admission admission_;
+  StatsRegistry stats_;
+  InferService service_;
+  std::deque<FakeCall> calls_;
+};
+
+TEST_F(InferTest, AnAnswerCarriesItsValuesIdAndVersionAndIsCounted) {
+  inference::ModelInferRequest request = TokensRequest({10, 20, 30});
+  request.set_id("seven");
+  FakeCall& call = Start(request);
+  EXPECT_EQ(call.answers(), 0);
+  EXPECT_EQ(admission_.InFlight().cells, 3);
+  scheduler_.FinishAll();
+  StepResponder();
+  inference::ModelInferResponse answer;
+  ASSERT_TRUE(answer.ParseFromString(call.Wait().body));
+  EXPECT_EQ(answer.id(), "seven");
+  EXPECT_EQ(answer.model_version(), "1");
+  EXPECT_EQ(Value(call.Wait()), 60);
+
+  const RequestCounts counts = stats_.Of(*model_).Read();
+  EXPECT_EQ(counts.done, 1);
+  EXPECT_EQ(counts.cells, 3);
+  EXPECT_EQ(counts.units, 3);
+  EXPECT_EQ(counts.compute_ns, 20);
+  EXPECT_EQ(counts.request.count, 1);
+  std::vector<LatencySample> samples;
+  service_.latencies(0).CopySince(0, samples);
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].compute_ns, 20);
+  EXPECT_TRUE(samples[0].ok);
+}
+
+TEST_F(InferTest, WhatIsWrongIsAnsweredAtOnceAndCountedOnce) {
+  EXPECT_EQ(StartBytes("\x01garbage").Wait().status,
+            absl::InvalidArgumentError("malformed ModelInferRequest"));
+  EXPECT_EQ(Start(TokensRequest({1}, "nobody")).Wait().status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Start(TokensRequest({1}, "../x")).Wait().status.code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Start(TokensRequest({1}, "")).Wait().status,
+            absl::InvalidArgumentError("model_name is empty"));
+  EXPECT_EQ(Count(Outcome::kInvalid, stats_.unknown()), 4);
+  EXPECT_EQ(Start(TokensRequest({1}, "loading")).Wait().status.code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Count(Outcome::kRejected, stats_.unknown()), 1);
+
+  EXPECT_EQ(std::string(Start(TokensRequest({100})).Wait().status.message()),
+            "input TOKENS of model \"tiny\": token 0 is 100, the vocabulary ends at 99");
+  EXPECT_EQ(std::string(Start(TokensRequest(std::vector<int32_t>(13, 1))).Wait().status.message()),
+            "model \"tiny\": input TOKENS: 13 is unlucky");
+  EXPECT_EQ(Count(Outcome::kInvalid), 2);
+  EXPECT_EQ(scheduler_.submitted(), 0);
+  ExpectGood();
+}
+
+// T1
+TEST_F(InferTest, APassedDeadlineIsAnsweredWithoutASingleCell) {
+  EXPECT_EQ(Start(TokensRequest({1}), clock_.now).Wait().status.code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(scheduler_.submitted(), 0);
+  EXPECT_EQ(Count(Outcome::kDeadline), 1);
+  ExpectGood();
+}
+
+// T4: the parameter, though the call has no deadline of its own.
+TEST_F(InferTest, TheTimeoutParameterIsADeadline) {
+  inference::ModelInferRequest request = TokensRequest({1});
+  (*request.mutable_parameters())["timeout"].set_int64_param(
+      1);  // a microsecond, and it has passed
+  EXPECT_EQ(Start(request).Wait().status.code(), absl::StatusCode::kDeadlineExceeded);
+  ExpectGood();
+}
+
+// T2, T3
+TEST_F(InferTest, ADeadlineThatPassesWhileItRunsIsNewsToTheScheduler) {
+  FakeCall& call = Start(TokensRequest({1, 2}), clock_.now + 5'000'000);
+  clock_.now += 10'000'000;  // the timer's thread looks at this clock when it wakes
+  while (scheduler_.news().empty()) std::this_thread::yield();
+  EXPECT_EQ(scheduler_.news()[0].second, News::kExpired);
+  StepResponder();
+  EXPECT_EQ(call.Wait().status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Count(Outcome::kDeadline), 1);
+  ExpectGood();
+}
+
+// T5: while it runs; between the last cell and the answer; after the answer.
+TEST_F(InferTest, ACancelIsHeardInEveryStateAndEachCallHasOneAnswer) {
+  FakeCall& running = Start(TokensRequest({1}));
+  running.CancelOn(service_);
+  StepResponder();
+  EXPECT_EQ(running.Wait().status.code(), absl::StatusCode::kCancelled);
+
+  FakeCall& computed = Start(TokensRequest({2}));
+  scheduler_.FinishAll();
+  computed.CancelOn(service_);
+  StepResponder();
+  EXPECT_EQ(Value(computed.Wait()), 2);
+
+  FakeCall& answered = Start(TokensRequest({3}));
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_EQ(Value(answered.Wait()), 3);
+  answered.CancelOn(service_);
+  for (const FakeCall& call : calls_) EXPECT_EQ(call.answers(), 1);
+  EXPECT_EQ(Count(Outcome::kCancelled), 1);
+  EXPECT_EQ(Count(Outcome::kOk), 2);
+  ExpectGood();
+}
+
+TEST_F(InferTest, AFailedDeviceIsAnInternalErrorOfThatRequest) {
+  FakeCall& call = Start(TokensRequest({1}));
+  scheduler_.FinishAll(absl::InternalError("device cpu:0 failed"));
+  StepResponder();
+  EXPECT_EQ(call.Wait().status, absl::InternalError("model \"tiny\": device cpu:0 failed"));
+  EXPECT_EQ(Count(Outcome::kError), 1);
+  ExpectGood();
+}
+
+TEST_F(InferTest, ASchedulerThatTakesNothingMeansUnavailable) {
+  scheduler_.full = true;
+  EXPECT_EQ(Start(TokensRequest({1})).Wait().status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(stats_.Of(*model_).Read().rejections[static_cast<size_t>(Rejection::kScheduler)], 1);
+  scheduler_.full = false;
+  ExpectGood();
+}
+
+TEST_F(InferTest, MoreRowsThanOneRequestMayHaveIsToldNotToRetry) {
+  scheduler_.max_rows = {5, 5};
+  const CallResult& result = Start(TokensRequest(std::vector<int32_t>(6, 1))).Wait();
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(result.pushback_ms, -1);
+  EXPECT_NE(
+      std::string(result.status.message()).find("6 rows of table token, one request may have 5"),
+      std::string::npos)
+      << result.status;
+  ExpectGood();
+}
+
+// L1's last step: closed doors.
+TEST_F(InferTest, DrainingAnswersUnavailableAndStillAnswersWhatWasAccepted) {
+  FakeCall& accepted = Start(TokensRequest({4}));
+  admission_.Close();
+  EXPECT_EQ(Start(TokensRequest({1})).Wait().status,
+            absl::UnavailableError("the server is shutting down"));
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_EQ(Value(accepted.Wait()), 4);
+}
+
+class FullTest : public InferTest {
+ protected:
+  FullTest() : InferTest({.max_requests = 3, .max_cells = 20, .max_bytes = 100000}) {}
+};
+
+// T7
+TEST_F(FullTest, FullIsResourceExhaustedWithAHintAtOnce) {
+  std::vector<FakeCall*> held;
+  for (int i = 0; i < 3; ++i) held.push_back(&Start(TokensRequest({1})));
+  const CallResult& by_count = Start(TokensRequest({1})).Wait();
+  EXPECT_EQ(by_count.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_GT(by_count.pushback_ms.value_or(0), 0);
+  scheduler_.FinishAll();
+  StepResponder();
+
+  Start(TokensRequest(std::vector<int32_t>(15, 1)));
+  const CallResult& by_cells = Start(TokensRequest(std::vector<int32_t>(6, 1))).Wait();
+  EXPECT_EQ(std::string(by_cells.status.message()),
+            "the server is full: 15 cells in flight, 6 asked for, --max-queued-cells is 20");
+  EXPECT_GT(by_cells.pushback_ms.value_or(0), 0);
+  const CallResult& never = Start(TokensRequest(std::vector<int32_t>(21, 1))).Wait();
+  EXPECT_EQ(never.pushback_ms, -1);
+
+  const CallResult& by_bytes = StartBytes(std::string(100001, 'x')).Wait();
+  EXPECT_EQ(by_bytes.status.code(), absl::StatusCode::kResourceExhausted);
+  scheduler_.FinishAll();
+  StepResponder();
+  for (FakeCall* call : held) EXPECT_EQ(Value(call->Wait()), 1);
+  ExpectGood();
+}
+
+// Submitters, cancels, deadlines and answers at once: for the thread sanitizer.
+TEST_F(InferTest, EveryCallIsAnsweredExactlyOnceWhateverComesAtTheSameTime) {
+  scheduler_.at_once = false;
+  Responder responder(scheduler_, service_);
+  std::atomic<bool> stop = false;
+  std::thread device([&] {
+    while (!stop) scheduler_.FinishAll();
+  });
+  constexpr int kThreads = 2, kCalls = 500;
+  std::vector<std::deque<FakeCall>> calls(kThreads);
+  std::vector<std::thread> clients;
+  for (int t = 0; t < kThreads; ++t) {
+    clients.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < kCalls; ++i) {
+        const auto length = static_cast<size_t>(1 + random() % 12);
+        const int64_t deadline = random() % 3 == 0 ? clock_.now + 1'000'000 : kNoDeadline;
+        FakeCall& call = calls[static_cast<size_t>(t)].emplace_back(
+            TokensRequest(std::vector<int32_t>(length, 1)).SerializeAsString(), clock_.now,
+            deadline, t);
+        call.StartOn(service_);
+        if (random() % 3 == 0) call.CancelOn(service_);
+        clock_.now += 1000;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  for (auto& of_thread : calls) {
+    for (FakeCall& call : of_thread) call.Wait();
+  }
+  stop = true;
+  device.join();
+  responder.Stop();
+  int64_t total = 0;
+  for (const int64_t count : stats_.Of(*model_).Read().outcomes) total += count;
+  EXPECT_EQ(total, kThreads * kCalls);
+  for (auto& of_thread : calls) {
+    for (FakeCall& call : of_thread) EXPECT_EQ(call.answers(), 1);
+  }
+  EXPECT_EQ(admission_.InFlight().requests, 0);
+}
+
+}  // namespace
+}  // namespace cellbatch

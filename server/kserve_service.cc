@@ -1,0 +1,228 @@
+#include "server/kserve_service.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "cells/cell_type.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr const char* kPlatform = "cellbatch";
+
+inference::DataType DataTypeOf(WireType type) {
+  switch (type) {
+    case WireType::kInt32:
+      return inference::TYPE_INT32;
+    case WireType::kInt64:
+      return inference::TYPE_INT64;
+    case WireType::kFp32:
+      return inference::TYPE_FP32;
+    case WireType::kBytes:
+      return inference::TYPE_STRING;
+  }
+  return inference::TYPE_INVALID;
+}
+
+template <typename Message>
+void Describe(const TensorSpec& spec, Message& message) {
+  message.set_name(spec.name);
+  message.set_datatype(Name(spec.type));
+  for (const int64_t dim : spec.dims) message.add_shape(dim);
+}
+
+void Set(inference::StatisticDuration& duration, int64_t count, int64_t ns) {
+  duration.set_count(static_cast<uint64_t>(count));
+  duration.set_ns(static_cast<uint64_t>(std::max<int64_t>(0, ns)));
+}
+
+void SetParameter(inference::ModelConfig& config, const std::string& key, std::string value) {
+  (*config.mutable_parameters())[key].set_string_value(std::move(value));
+}
+
+void DescribeCellTypes(const Model& model, const std::vector<CellTypeCalibration>& calibration,
+                       inference::ModelConfig& config) {
+  for (const CellType& type : model.types) {
+    const std::string prefix = "cell." + type.name + ".";
+    int32_t max_batch = type.max_batch;
+    for (const CellTypeCalibration& measured : calibration) {
+      if (measured.type == type.id) max_batch = measured.max_batch;
+    }
+    SetParameter(config, prefix + "definition", type.definition->name());
+    SetParameter(config, prefix + "b_max", std::to_string(max_batch));
+    SetParameter(config, prefix + "min_batch", std::to_string(type.min_batch));
+    SetParameter(config, prefix + "priority", std::to_string(type.priority));
+    SetParameter(config, prefix + "flops", std::to_string(type.definition->flops()));
+  }
+}
+
+}  // namespace
+
+KServeService::KServeService(FindModel find, std::function<std::vector<IndexEntry>()> index,
+                             const Scheduler& scheduler, const StatsRegistry& stats,
+                             const Lifecycle& lifecycle)
+    : find_(std::move(find)),
+      index_(std::move(index)),
+      scheduler_(scheduler),
+      stats_(stats),
+      lifecycle_(lifecycle) {}
+
+absl::StatusOr<std::shared_ptr<const Model>> KServeService::Find(const std::string& name,
+                                                                 const std::string& version) const {
+  absl::Status status = CheckModelName(name);
+  if (status.ok()) status = CheckModelVersion(version);
+  if (!status.ok()) return status;
+  return find_(name, version);
+}
+
+inference::ServerLiveResponse KServeService::ServerLive() const {
+  inference::ServerLiveResponse response;
+  response.set_live(true);
+  return response;
+}
+
+inference::ServerReadyResponse KServeService::ServerReady() const {
+  inference::ServerReadyResponse response;
+  response.set_ready(lifecycle_.ready());
+  return response;
+}
+
+inference::ServerMetadataResponse KServeService::ServerMetadata() const {
+  inference::ServerMetadataResponse response;
+  response.set_name(std::string(kServerName));
+  response.set_version(std::string(kServerVersion));
+  for (const char* extension : {"model_configuration", "statistics"}) {
+    response.add_extensions(extension);
+  }
+  return response;
+}
+
+absl::StatusOr<inference::ModelReadyResponse> KServeService::ModelReady(
+    const inference::ModelReadyRequest& request) const {
+  const auto model = Find(request.name(), request.version());
+  if (!model.ok() && model.status().code() != absl::StatusCode::kUnavailable) {
+    return model.status();
+  }
+  inference::ModelReadyResponse response;
+  response.set_ready(model.ok() && lifecycle_.ready());
+  return response;
+}
+
+absl::StatusOr<inference::ModelMetadataResponse> KServeService::ModelMetadata(
+    const inference::ModelMetadataRequest& request) const {
+  const auto model = Find(request.name(), request.version());
+  if (!model.ok()) return model.status();
+  inference::ModelMetadataResponse response;
+  response.set_name((*model)->name);
+  response.add_versions(std::to_string((*model)->version));
+  response.set_platform(kPlatform);
+  for (const TensorSpec& spec : (*model)->signature.inputs) Describe(spec, *response.add_inputs());
+  for (const TensorSpec& spec : (*model)->signature.outputs) {
+    Describe(spec, *response.add_outputs());
+  }
+  return response;
+}
+
+absl::StatusOr<inference::ModelConfigResponse> KServeService::ModelConfig(
+    const inference::ModelConfigRequest& request) const {
+  const auto found = Find(request.name(), request.version());
+  if (!found.ok()) return found.status();
+  const Model& model = **found;
+  inference::ModelConfigResponse response;
+  inference::ModelConfig& config = *response.mutable_config();
+  config.set_name(model.name);
+  config.set_platform(kPlatform);
+  config.set_backend(kPlatform);
+  config.set_max_batch_size(0);  // a request is one sequence; batching is the server's
+  config.mutable_dynamic_batching();
+  config.mutable_model_transaction_policy()->set_decoupled(false);
+  for (const TensorSpec& spec : model.signature.inputs) {
+    inference::ModelInput& input = *config.add_input();
+    input.set_name(spec.name);
+    input.set_data_type(DataTypeOf(spec.type));
+    for (const int64_t dim : spec.dims) input.add_dims(dim);
+    input.set_optional(spec.optional);
+  }
+  for (const TensorSpec& spec : model.signature.outputs) {
+    inference::ModelOutput& output = *config.add_output();
+    output.set_name(spec.name);
+    output.set_data_type(DataTypeOf(spec.type));
+    for (const int64_t dim : spec.dims) output.add_dims(dim);
+  }
+  const Signature& signature = model.signature;
+  SetParameter(config, "vocabulary_size", std::to_string(signature.vocabulary_size));
+  SetParameter(config, "out_of_vocabulary",
+               signature.out_of_vocabulary == OutOfVocabulary::kReject ? "reject" : "unknown");
+  SetParameter(config, "max_sequence_length", std::to_string(signature.max_sequence_length));
+  SetParameter(config, "precision", "FP32");
+  SetParameter(config, "max_tasks_in_flight", std::to_string(scheduler_.max_tasks_in_flight()));
+  DescribeCellTypes(model, scheduler_.Calibration(model.id), config);
+  return response;
+}
+
+void KServeService::AddStatistics(const Model& model,
+                                  inference::ModelStatisticsResponse& response) const {
+  RequestCounts counts;
+  if (const ModelStats* stats = stats_.Find(model.id)) counts = stats->Read();
+  inference::ModelStatistics& out = *response.add_model_stats();
+  out.set_name(model.name);
+  out.set_version(std::to_string(model.version));
+  out.set_last_inference(static_cast<uint64_t>(counts.last_done_unix_ms));
+  out.set_inference_count(static_cast<uint64_t>(counts.done));
+  int64_t failed = 0;
+  for (int i = 0; i < kNumOutcomes; ++i) {
+    if (i != static_cast<int>(Outcome::kOk)) failed += counts.outcomes[static_cast<size_t>(i)];
+  }
+  // One count for all of them: a request enters each sum in the same moment, when it is answered.
+  inference::InferStatistics& sums = *out.mutable_inference_stats();
+  Set(*sums.mutable_success(), counts.done, counts.request_ns);
+  Set(*sums.mutable_fail(), failed, counts.failed_ns);
+  Set(*sums.mutable_queue(), counts.done, counts.queue_ns - counts.input_ns);
+  Set(*sums.mutable_compute_input(), counts.done, counts.input_ns);
+  Set(*sums.mutable_compute_infer(), counts.done, counts.compute_ns);
+  Set(*sums.mutable_compute_output(), counts.done, counts.output_ns);
+
+  // Executions are batched tasks.
+  uint64_t executions = 0;
+  for (const LaneStats& lane : scheduler_.stats().Lanes()) {
+    if (lane.model != model.id) continue;
+    for (const CellTypeStats& type : lane.types) executions += type.tasks;
+  }
+  out.set_execution_count(executions);
+}
+
+absl::StatusOr<inference::ModelStatisticsResponse> KServeService::ModelStatistics(
+    const inference::ModelStatisticsRequest& request) const {
+  inference::ModelStatisticsResponse response;
+  if (!request.name().empty()) {
+    const auto model = Find(request.name(), request.version());
+    if (!model.ok()) return model.status();
+    AddStatistics(**model, response);
+    return response;
+  }
+  for (const IndexEntry& entry : index_()) {
+    if (entry.state != "READY") continue;
+    const auto model = find_(entry.name, entry.version);
+    if (model.ok()) AddStatistics(**model, response);
+  }
+  return response;
+}
+
+inference::RepositoryIndexResponse KServeService::RepositoryIndex(
+    const inference::RepositoryIndexRequest& request) const {
+  inference::RepositoryIndexResponse response;
+  for (const IndexEntry& entry : index_()) {
+    if (request.ready() && entry.state != "READY") continue;
+    auto& model = *response.add_models();
+    model.set_name(entry.name);
+    model.set_version(entry.version);
+    model.set_state(entry.state);
+    model.set_reason(entry.reason);
+  }
+  return response;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,99 @@
+#include "server/lifecycle.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace cellbatch {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+TEST(LifecycleTest, IsReadyOnlyBetweenServeAndTheRequestToStop) {
+  Lifecycle lifecycle;
+  std::vector<bool> heard;
+  lifecycle.AddListener([&](bool ready) { heard.push_back(ready); });
+  EXPECT_FALSE(lifecycle.ready());
+  EXPECT_TRUE(lifecycle.Serve());
+  EXPECT_TRUE(lifecycle.ready());
+  lifecycle.SetHealthy(false);
+  EXPECT_FALSE(lifecycle.ready());
+  lifecycle.SetHealthy(true);
+  lifecycle.RequestStop();
+  EXPECT_FALSE(lifecycle.ready());
+  EXPECT_EQ(lifecycle.phase(), ServerPhase::kDraining);
+  EXPECT_EQ(heard, (std::vector<bool>{false, true, false, true, false}));
+}
+
+TEST(LifecycleTest, AStopWhileStartingIsNotForgotten) {
+  Lifecycle lifecycle;
+  lifecycle.RequestStop();
+  EXPECT_FALSE(lifecycle.Serve());
+  EXPECT_FALSE(lifecycle.ready());
+  lifecycle.WaitForStop(nullptr);  // returns
+}
+
+TEST(LifecycleTest, DrainRefusesNewOnesThenWaitsForAcceptedOnes) {
+  Lifecycle lifecycle;
+  lifecycle.Serve();
+  lifecycle.RequestStop();
+  std::vector<std::string> order;
+  int64_t left = 3;
+  const bool all = lifecycle.Drain({.delay = milliseconds(0), .timeout = hours(1)},
+                                   {.refuse_new = [&] { order.push_back("refuse"); },
+                                    .in_flight =
+                                        [&] {
+                                          order.push_back("left " + std::to_string(left));
+                                          return left--;
+                                        },
+                                    .answer_the_rest = [&] { order.push_back("rest"); }});
+  EXPECT_TRUE(all);
+  EXPECT_EQ(order, (std::vector<std::string>{"refuse", "left 3", "left 2", "left 1", "left 0"}));
+}
+
+TEST(LifecycleTest, WhatIsLeftWhenTheTimeIsOverIsAnswered) {
+  Lifecycle lifecycle;
+  lifecycle.RequestStop();
+  bool answered = false;
+  const bool all = lifecycle.Drain({.delay = milliseconds(0), .timeout = milliseconds(0)},
+                                   {.refuse_new = [] {},
+                                    .in_flight = [&] { return answered ? 0 : 5; },
+                                    .answer_the_rest = [&] { answered = true; }});
+  EXPECT_FALSE(all);
+  EXPECT_TRUE(answered);
+}
+
+TEST(LifecycleTest, ASecondStopSkipsTheDelayAndAThirdTheWait) {
+  Lifecycle lifecycle;
+  lifecycle.RequestStop();
+  lifecycle.RequestStop();
+  bool answered = false;
+  std::thread third;
+  const bool all =
+      lifecycle.Drain({.delay = hours(1), .timeout = hours(1)},
+                      {.refuse_new = [&] { third = std::thread([&] { lifecycle.RequestStop(); }); },
+                       .in_flight = [&] { return answered ? 0 : 1; },
+                       .answer_the_rest = [&] { answered = true; }});
+  third.join();
+  EXPECT_FALSE(all);
+  EXPECT_TRUE(answered);
+}
+
+TEST(LifecycleTest, LosingEveryDeviceIsNoticedWhileWaiting) {
+  Lifecycle lifecycle;
+  lifecycle.Serve();
+  std::thread stopper;
+  lifecycle.AddListener([&](bool ready) {
+    if (!ready) stopper = std::thread([&] { lifecycle.RequestStop(); });
+  });
+  // The first call of the listener says ready; when the device is gone it asks for the stop.
+  lifecycle.WaitForStop([] { return false; });
+  stopper.join();
+  EXPECT_FALSE(lifecycle.ready());
+}
+
+}  // namespace
+}  // namespace cellbatch

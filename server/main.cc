@@ -1,0 +1,124 @@
+// cellbatch-server: flags in, requests served, exit code out.
+//   0  stopped by a signal, every accepted request answered (or --check found nothing wrong)
+//   1  could not start, or accepted requests were cut off by --drain-timeout
+//   2  bad flags
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cells/device/cpu/cpu_device.h"
+#include "cells/device/parse_devices.h"
+#include "google/protobuf/stubs/logging.h"
+#include "grpc/support/log.h"
+#include "server/model_repository.h"
+#include "server/options.h"
+#include "server/server.h"
+#include "server/signals.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int kFailed = 1, kBadFlags = 2;
+constexpr int kWatchdogExtraSeconds = 20;  // beyond the drain's own limits
+
+void SetUpLogging(const std::string& level) {
+  auto logger = spdlog::stderr_color_mt("cellbatch");
+  logger->set_level(spdlog::level::from_str(level));
+  logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+  // Libraries say on stderr what clients did wrong; that is an answer here, and a line only in debug.
+  google::protobuf::SetLogHandler(
+      [](google::protobuf::LogLevel, const char*, int, const std::string& text) {
+        spdlog::debug("protobuf: {}", text);
+      });
+  gpr_set_log_function([](gpr_log_func_args* args) {
+    if (args->severity == GPR_LOG_SEVERITY_ERROR) {
+      spdlog::debug("grpc: {}", args->message);
+    }
+  });
+}
+
+int Fail(const absl::Status& status) {
+  spdlog::error("{}", std::string(status.message()));
+  return kFailed;
+}
+
+int CheckModels(const ServerOptions& options) {
+  std::vector<ModelState> models;
+  const absl::Status status = CheckRepository(options.model_repository, LoaderLimits{}, &models);
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+    return kFailed;
+  }
+  for (const ModelState& model : models) {
+    std::printf("%s version %lld is fine\n", model.name.c_str(),
+                static_cast<long long>(model.version));
+  }
+  return 0;
+}
+
+absl::StatusOr<DeviceSet> MakeDevices(const ServerOptions& options) {
+  const auto choice = ParseDevices(options.devices);
+  if (!choice.ok()) return choice.status();
+  CpuOptions cpu;
+  cpu.fold_budget_bytes = options.fold_budget;
+  cpu.pin_threads = choice->pinned;
+  return CpuDevices(choice->cpu_sets, cpu);
+}
+
+int Serve(const ServerOptions& options) {
+  Lifecycle lifecycle;
+  const int64_t longest_drain =
+      (options.drain_delay + options.drain_timeout).count() / 1000 + kWatchdogExtraSeconds;
+  const StopSignals signals([&] {
+    if (lifecycle.phase() == ServerPhase::kStarting) {
+      spdlog::info("stopped while loading: nothing had been accepted");
+      _exit(0);
+    }
+    if (lifecycle.phase() == ServerPhase::kServing) {
+      ExitAfter(static_cast<int>(longest_drain), kFailed);
+    }
+    lifecycle.RequestStop();
+  });
+  auto devices = MakeDevices(options);
+  if (!devices.ok()) return Fail(devices.status());
+  auto server = Server::Start(options, *std::move(devices), lifecycle);
+  if (!server.ok()) return Fail(server.status());
+  const absl::Status loaded = (*server)->LoadModels();
+  if (!loaded.ok()) return Fail(loaded);
+  lifecycle.Serve();
+  std::printf("%s\n", (*server)->ReadyLine().c_str());
+  std::fflush(stdout);
+  spdlog::info("ready: {}", (*server)->ReadyLine());
+  const bool all = (*server)->RunUntilStopped();
+  return all ? 0 : kFailed;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  const auto options = ParseOptions(arguments);
+  if (!options.ok()) {
+    std::fprintf(stderr, "cellbatch-server: %s\n", std::string(options.status().message()).c_str());
+    return kBadFlags;
+  }
+  if (options->help) {
+    std::fputs(OptionsHelp().c_str(), stdout);
+    return 0;
+  }
+  if (options->version) {
+    std::printf("%s %s\n", std::string(kServerName).c_str(), std::string(kServerVersion).c_str());
+    return 0;
+  }
+  SetUpLogging(options->log_level);
+  return options->check ? CheckModels(*options) : Serve(*options);
+}
+
+}  // namespace
+}  // namespace cellbatch
+
+int main(int argc, char** argv) { return cellbatch::Main({argv + 1, argv + argc}); }

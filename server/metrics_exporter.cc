@@ -1,0 +1,286 @@
+#include "server/metrics_exporter.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "server/kserve_service.h"
+#include "server/metrics_text.h"
+#include "server/process_stats.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr int kLargestBatchEdge = 512;
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+struct Counted {
+  const ModelStats* stats;
+  RequestCounts counts;
+  Labels labels() const { return {{"model", stats->name()}, {"version", stats->version()}}; }
+  Labels With(std::string_view name, std::string value) const {
+    Labels all = labels();
+    all.emplace_back(name, std::move(value));
+    return all;
+  }
+};
+
+struct Lane {
+  std::shared_ptr<const Model> model;
+  LaneStats stats;
+  Labels labels() const {
+    return {{"model", model->name}, {"version", std::to_string(model->version)}};
+  }
+  Labels Of(const CellTypeStats& type) const {
+    Labels all = labels();
+    all.emplace_back("cell", type.name);
+    return all;
+  }
+};
+
+void Times(const char* name, const char* help, const std::vector<Counted>& models,
+           TimeCounts RequestCounts::*times, MetricsText& text) {
+  text.Family(name, "histogram", help);
+  for (const Counted& model : models) {
+    const TimeCounts& counts = model.counts.*times;
+    std::vector<std::pair<double, int64_t>> cumulative;
+    int64_t below = 0;
+    for (size_t i = 0; i < kTimeBuckets; ++i) {
+      below += counts.buckets[i];
+      cumulative.emplace_back(Seconds(TimeBucketEdgesNs()[i]), below);
+    }
+    text.Histogram(model.labels(), cumulative, counts.count, Seconds(counts.sum_ns));
+  }
+}
+
+// How many entries lie in buckets that begin at or below `edge`: exact where the edge is a bucket's
+// own, else a little more (a sixteenth of the edge at most).
+int64_t AtOrBelow(const HistogramCounts& counts, int64_t edge) {
+  int64_t below = 0;
+  for (int i = 0; i < kHistogramBuckets && BucketLow(i) <= edge; ++i) {
+    below += static_cast<int64_t>(counts.buckets[static_cast<size_t>(i)]);
+  }
+  return below;
+}
+
+void CellHistogram(const HistogramCounts& counts, const Labels& labels,
+                   const std::vector<int64_t>& edges, double unit, MetricsText& text) {
+  std::vector<std::pair<double, int64_t>> cumulative;
+  for (const int64_t edge : edges) {
+    cumulative.emplace_back(static_cast<double>(edge) * unit, AtOrBelow(counts, edge));
+  }
+  text.Histogram(labels, cumulative, static_cast<int64_t>(counts.count),
+                 static_cast<double>(counts.sum) * unit);
+}
+
+void Requests(const std::vector<Counted>& models, MetricsText& text) {
+  text.Family("cellbatch_requests_total", "counter", "ModelInfer requests that ended, by outcome.");
+  for (const Counted& model : models) {
+    for (int i = 0; i < kNumOutcomes; ++i) {
+      text.Value(model.With("outcome", Name(static_cast<Outcome>(i))),
+                 model.counts.outcomes[static_cast<size_t>(i)]);
+    }
+  }
+  text.Family("cellbatch_rejected_total", "counter",
+              "Requests turned away, by the bound that did.");
+  for (const Counted& model : models) {
+    for (int i = 0; i < kNumRejections; ++i) {
+      text.Value(model.With("reason", Name(static_cast<Rejection>(i))),
+                 model.counts.rejections[static_cast<size_t>(i)]);
+    }
+  }
+  text.Family("cellbatch_request_units_total", "counter",
+              "Length of the requests answered: steps, words or nodes of their first input.");
+  for (const Counted& model : models) text.Value(model.labels(), model.counts.units);
+  Times("cellbatch_request_duration_seconds",
+        "Answered requests: from the whole message here to the answer handed to gRPC.", models,
+        &RequestCounts::request, text);
+  Times("cellbatch_request_queue_seconds",
+        "Of it: from the whole message here to the start of its first cell.", models,
+        &RequestCounts::queue, text);
+  Times("cellbatch_request_compute_seconds",
+        "Of it: from the start of its first cell to the end of its last one.", models,
+        &RequestCounts::compute, text);
+}
+
+void Cells(const std::vector<Lane>& lanes, MetricsText& text) {
+  const auto each = [&](auto value) {
+    for (const Lane& lane : lanes) {
+      for (const CellTypeStats& type : lane.stats.types) {
+        text.Value(lane.Of(type), static_cast<int64_t>(value(type)));
+      }
+    }
+  };
+  text.Family("cellbatch_cells_executed_total", "counter", "Cells computed.");
+  each([](const CellTypeStats& type) { return type.cells; });
+  text.Family("cellbatch_cells_discarded_total", "counter",
+              "Of them, computed past a stop or a cancel.");
+  each([](const CellTypeStats& type) { return type.discarded; });
+  text.Family("cellbatch_tasks_total", "counter", "Batched tasks: launches of many cells at once.");
+  each([](const CellTypeStats& type) { return type.tasks; });
+  text.Family("cellbatch_ready_cells", "gauge", "Cells whose inputs are there, not yet in a task.");
+  each([](const CellTypeStats& type) { return type.ready; });
+
+  text.Family("cellbatch_task_batch_size", "histogram", "Cells in one task.");
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= kLargestBatchEdge; size *= 2) sizes.push_back(size);
+  for (const Lane& lane : lanes) {
+    for (const CellTypeStats& type : lane.stats.types) {
+      CellHistogram(type.batch_size, lane.Of(type), sizes, 1, text);
+    }
+  }
+  text.Family("cellbatch_task_seconds", "histogram", "Device time of one task.");
+  std::vector<int64_t> times;
+  for (int64_t ns = 1 << 12; ns <= int64_t{1} << 32; ns *= 2) times.push_back(ns);
+  for (const Lane& lane : lanes) {
+    for (const CellTypeStats& type : lane.stats.types) {
+      CellHistogram(type.task_ns, lane.Of(type), times, 1e-9, text);
+    }
+  }
+}
+
+void Lanes(const std::vector<Lane>& lanes, MetricsText& text) {
+  const auto each = [&](const char* name, const char* type, const char* help, auto value) {
+    text.Family(name, type, help);
+    for (const Lane& lane : lanes) text.Value(lane.labels(), value(lane.stats));
+  };
+  each("cellbatch_running_requests", "gauge", "Requests that have joined and are not done.",
+       [](const LaneStats& lane) { return lane.running_requests; });
+  each("cellbatch_queued_requests", "gauge", "Requests submitted that have not joined.",
+       [](const LaneStats& lane) { return lane.waiting_requests; });
+  each("cellbatch_queued_cells", "gauge", "Their cells.",
+       [](const LaneStats& lane) { return lane.waiting_cells; });
+  each("cellbatch_device_seconds_total", "counter", "Device time spent on the model's tasks.",
+       [](const LaneStats& lane) { return Seconds(lane.device_ns); });
+  each("cellbatch_rows_used", "gauge", "Rows that requests hold, over the model's tables.",
+       [](const LaneStats& lane) { return lane.rows_used; });
+  each("cellbatch_rows_total", "gauge", "Rows there are (--row-budget).",
+       [](const LaneStats& lane) { return lane.rows_total; });
+}
+
+void Devices(const std::vector<DeviceStats>& devices, MetricsText& text) {
+  const auto each = [&](const char* name, const char* type, const char* help, auto value) {
+    text.Family(name, type, help);
+    for (const DeviceStats& device : devices) text.Value({{"device", device.name}}, value(device));
+  };
+  each("cellbatch_inflight_tasks", "gauge", "Tasks submitted and not done.",
+       [](const DeviceStats& d) { return d.tasks_in_flight; });
+  each("cellbatch_device_tasks_total", "counter", "Tasks done.",
+       [](const DeviceStats& d) { return static_cast<int64_t>(d.tasks); });
+  each("cellbatch_device_busy_seconds_total", "counter", "Time spent computing them.",
+       [](const DeviceStats& d) { return Seconds(d.busy_ns); });
+  each("cellbatch_device_healthy", "gauge", "1, or 0 once the device has failed.",
+       [](const DeviceStats& d) { return int64_t{d.healthy}; });
+}
+
+void Whole(const Lifecycle& lifecycle, const Admission& admission, MetricsText& text) {
+  text.Family("cellbatch_build_info", "gauge", "Always 1.");
+  text.Value({{"version", std::string(kServerVersion)}}, int64_t{1});
+  text.Family("cellbatch_ready", "gauge",
+              "1 while every model is warm and the server is not draining.");
+  text.Value({}, int64_t{lifecycle.ready()});
+  const Demand in_flight = admission.InFlight();
+  text.Family("cellbatch_admitted_requests", "gauge", "Requests admitted and not answered.");
+  text.Value({}, in_flight.requests);
+  text.Family("cellbatch_admitted_cells", "gauge", "Their cells (--max-queued-cells).");
+  text.Value({}, in_flight.cells);
+  text.Family("cellbatch_admitted_bytes", "gauge", "Bytes of their messages, rows and answers.");
+  text.Value({}, in_flight.bytes);
+}
+
+void Process(MetricsText& text) {
+  const ProcessStats process = ReadProcessStats();
+  text.Family("process_cpu_seconds_total", "counter", "User and system time.");
+  text.Value({}, process.cpu_seconds);
+  text.Family("process_resident_memory_bytes", "gauge", "Memory in use.");
+  text.Value({}, process.resident_bytes);
+  text.Family("process_virtual_memory_bytes", "gauge", "Address space in use.");
+  text.Value({}, process.virtual_bytes);
+  text.Family("process_open_fds", "gauge", "Open file descriptors.");
+  text.Value({}, process.open_fds);
+  text.Family("process_max_fds", "gauge", "Their limit.");
+  text.Value({}, process.max_fds);
+  text.Family("process_start_time_seconds", "gauge", "Start, in seconds since 1970.");
+  text.Value({}, process.start_unix_seconds);
+}
+
+// The names that dashboards and autoscalers made for Triton ask for; durations in microseconds.
+void NvNames(const std::vector<Counted>& models, const std::vector<Lane>& lanes,
+             MetricsText& text) {
+  const auto each = [&](const char* name, const char* help, auto value) {
+    text.Family(name, "counter", help);
+    for (const Counted& model : models) text.Value(model.labels(), int64_t{value(model.counts)});
+  };
+  each("nv_inference_request_success", "Requests answered.",
+       [](const RequestCounts& c) { return c.done; });
+  text.Family("nv_inference_request_failure", "counter", "Requests that ended otherwise.");
+  const std::pair<const char*, std::vector<Outcome>> reasons[] = {
+      {"REJECTED", {Outcome::kRejected}},
+      {"CANCELED", {Outcome::kCancelled, Outcome::kDeadline}},
+      {"BACKEND", {Outcome::kError}},
+      {"OTHER", {Outcome::kInvalid}}};
+  for (const Counted& model : models) {
+    for (const auto& [reason, outcomes] : reasons) {
+      int64_t count = 0;
+      for (const Outcome o : outcomes) count += model.counts.outcomes[static_cast<size_t>(o)];
+      text.Value(model.With("reason", reason), count);
+    }
+  }
+  each("nv_inference_count", "Inferences done.", [](const RequestCounts& c) { return c.done; });
+  each("nv_inference_request_duration_us", "Sum of request times.",
+       [](const RequestCounts& c) { return c.request_ns / 1000; });
+  each("nv_inference_queue_duration_us", "Sum of queue times.",
+       [](const RequestCounts& c) { return (c.queue_ns - c.input_ns) / 1000; });
+  each("nv_inference_compute_input_duration_us", "Sum of input times.",
+       [](const RequestCounts& c) { return c.input_ns / 1000; });
+  each("nv_inference_compute_infer_duration_us", "Sum of compute times.",
+       [](const RequestCounts& c) { return c.compute_ns / 1000; });
+  each("nv_inference_compute_output_duration_us", "Sum of output times.",
+       [](const RequestCounts& c) { return c.output_ns / 1000; });
+  text.Family("nv_inference_exec_count", "counter", "Batched tasks.");
+  for (const Lane& lane : lanes) {
+    int64_t tasks = 0;
+    for (const CellTypeStats& type : lane.stats.types) tasks += static_cast<int64_t>(type.tasks);
+    text.Value(lane.labels(), tasks);
+  }
+  text.Family("nv_inference_pending_request_count", "gauge", "Requests waiting to start.");
+  for (const Lane& lane : lanes) text.Value(lane.labels(), lane.stats.waiting_requests);
+}
+
+}  // namespace
+
+MetricsExporter::MetricsExporter(const Scheduler& scheduler, StatsRegistry& stats,
+                                 const Admission& admission, const Lifecycle& lifecycle,
+                                 ServedModels models, bool nv_names)
+    : scheduler_(scheduler),
+      stats_(stats),
+      admission_(admission),
+      lifecycle_(lifecycle),
+      models_(std::move(models)),
+      nv_names_(nv_names) {}
+
+std::string MetricsExporter::Text() const {
+  const std::vector<std::shared_ptr<const Model>> served = models_();
+  for (const auto& model : served) stats_.Of(*model);  // zeroes before the first request
+  std::vector<Counted> models;
+  for (const ModelStats* stats : stats_.All()) models.push_back({stats, stats->Read()});
+  std::vector<Lane> lanes;
+  for (LaneStats& lane : scheduler_.stats().Lanes()) {
+    const auto model = std::find_if(served.begin(), served.end(),
+                                    [&](const auto& m) { return m->id == lane.model; });
+    if (model != served.end()) lanes.push_back({*model, std::move(lane)});
+  }
+  MetricsText text;
+  Whole(lifecycle_, admission_, text);
+  Requests(models, text);
+  Lanes(lanes, text);
+  Cells(lanes, text);
+  Devices(scheduler_.stats().Devices(), text);
+  if (nv_names_) NvNames(models, lanes, text);
+  Process(text);
+  return text.Take();
+}
+
+}  // namespace cellbatch

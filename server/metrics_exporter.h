@@ -1,0 +1,42 @@
+// Everything the server counts, in Prometheus' text format. Reads copies of counters that others
+// keep writing; costs about a millisecond and stops nobody. What each name means: server/README.md.
+#ifndef CELLBATCH_SERVER_METRICS_EXPORTER_H_
+#define CELLBATCH_SERVER_METRICS_EXPORTER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cells/model.h"
+#include "scheduler/scheduler.h"
+#include "server/admission.h"
+#include "server/lifecycle.h"
+#include "server/request_stats.h"
+
+namespace cellbatch {
+
+using ServedModels = std::function<std::vector<std::shared_ptr<const Model>>()>;
+
+class MetricsExporter {
+ public:
+  // What it is given outlives it. `nv_names`: also the names that Triton's dashboards query.
+  MetricsExporter(const Scheduler& scheduler, StatsRegistry& stats, const Admission& admission,
+                  const Lifecycle& lifecycle, ServedModels models, bool nv_names);
+
+  std::string Text() const;  // any thread
+
+  static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+ private:
+  const Scheduler& scheduler_;
+  StatsRegistry& stats_;
+  const Admission& admission_;
+  const Lifecycle& lifecycle_;
+  const ServedModels models_;
+  const bool nv_names_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_METRICS_EXPORTER_H_

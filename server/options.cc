@@ -1,0 +1,302 @@
+#include "server/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "fmt/format.h"
+
+namespace cellbatch {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Bounds {
+  int64_t least = 0;
+  int64_t most = std::numeric_limits<int64_t>::max();
+};
+
+struct Flag {
+  const char* name;
+  std::variant<std::string ServerOptions::*, bool ServerOptions::*, int64_t ServerOptions::*,
+               milliseconds ServerOptions::*>
+      field;
+  const char* help;
+  Bounds bounds = {};
+};
+
+constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
+
+using O = ServerOptions;
+
+constexpr Flag kFlags[] = {
+    {"model-repository", &O::model_repository,
+     "Folder of model folders: DIR/MODEL/config.textproto, "
+     "DIR/MODEL/VERSION/weights.safetensors. Required."},
+    {"grpc-address", &O::grpc_address, "HOST:PORT of the gRPC services. Port 0: any free one."},
+    {"http-address", &O::http_address, "HOST:PORT of health, metrics and the status page."},
+    {"metrics-address", &O::metrics_address, "HOST:PORT of Prometheus metrics alone."},
+    {"devices", &O::devices,
+     "What computes: auto (one CPU device over all cores), cpu, cpu:0-1,cpu:2-3 (core ranges)."},
+    {"check", &O::check,
+     "Read every model, report every problem, and exit: 0 if all could be served."},
+
+    {"max-queued-requests",
+     &O::max_queued_requests,
+     "Requests admitted and not answered, over all models. Beyond: RESOURCE_EXHAUSTED with a "
+     "retry hint.",
+     {1, 1 << 24}},
+    {"max-queued-cells",
+     &O::max_queued_cells,
+     "Cells admitted and not answered, over all models. Beyond: RESOURCE_EXHAUSTED with a retry "
+     "hint.",
+     {1}},
+    {"max-queued-bytes",
+     &O::max_queued_bytes,
+     "Bytes of messages, rows and answers admitted and not answered. Beyond: RESOURCE_EXHAUSTED "
+     "with a retry hint.",
+     {1}},
+    {"row-budget",
+     &O::row_budget,
+     "Bytes of rows (state between cells) of one model. A request joins when its rows fit; one "
+     "that never can: RESOURCE_EXHAUSTED.",
+     {1 << 16}},
+    {"fold-budget",
+     &O::fold_budget,
+     "Bytes of embedding tables of one model folded into what follows them. Beyond: computed each "
+     "time.",
+     {0}},
+    {"max-tasks-in-flight",
+     &O::max_tasks_in_flight,
+     "Batched tasks submitted to one device and not done (MaxTasksToSubmit). 0: 1 with one CPU "
+     "device, else 2.",
+     {0, 64}},
+    {"max-wait-tasks",
+     &O::max_wait_tasks,
+     "Tasks of its model that a cell type with ready cells may be passed over.",
+     {1, kMaxInt}},
+    {"batch-limit", &O::batch_limit, "Largest batch of any cell type, in cells.", {1, 4096}},
+
+    {"grpc-threads",
+     &O::grpc_threads,
+     "Threads that receive requests. 0: one for every 8 cores.",
+     {0, 64}},
+    {"responder-threads", &O::responder_threads, "Threads that encode and send answers.", {1, 64}},
+    {"grpc-max-message-bytes",
+     &O::grpc_max_message_bytes,
+     "Largest request, after decompression. Beyond: RESOURCE_EXHAUSTED.",
+     {1024, kMaxInt}},
+    {"grpc-max-metadata-bytes",
+     &O::grpc_max_metadata_bytes,
+     "Most metadata of a call. Beyond: RESOURCE_EXHAUSTED.",
+     {1024, kMaxInt}},
+    {"grpc-keepalive-time",
+     &O::grpc_keepalive_time,
+     "Idle time after which a connection is pinged.",
+     {1, kMaxInt}},
+    {"grpc-keepalive-timeout",
+     &O::grpc_keepalive_timeout,
+     "Time to answer a ping; then the connection is closed.",
+     {1, kMaxInt}},
+    {"grpc-min-ping-interval",
+     &O::grpc_min_ping_interval,
+     "Pings of an idle client closer than this are strikes; after two the connection is closed.",
+     {0, kMaxInt}},
+    {"grpc-max-connection-age",
+     &O::grpc_max_connection_age,
+     "Age at which a connection is asked to go, so that clients spread over servers. 0: never.",
+     {0, kMaxInt}},
+    {"grpc-max-connection-age-grace",
+     &O::grpc_max_connection_age_grace,
+     "Time for its calls to finish then.",
+     {0, kMaxInt}},
+
+    {"drain-delay",
+     &O::drain_delay,
+     "After SIGTERM: time of serving on while not ready, for load balancers to notice.",
+     {0, kMaxInt}},
+    {"drain-timeout",
+     &O::drain_timeout,
+     "After that: time for accepted requests to finish. Beyond: they get UNAVAILABLE.",
+     {0, kMaxInt}},
+    {"strict-readiness", &O::strict_readiness,
+     "A model that cannot be served ends the start. Off: the others are served, and the server "
+     "is ready."},
+    {"nv-metrics", &O::nv_metrics,
+     "Also export the nv_inference_* names that Triton's dashboards query."},
+    {"latency-samples",
+     &O::latency_samples,
+     "Requests whose times are remembered for exact percentiles, per responder; a power of two. "
+     "Beyond: the oldest go.",
+     {16, 1 << 26}},
+    {"log-level", &O::log_level, "debug, info, warn, error or off; logs go to stderr."},
+    {"version", &O::version, "Print the version and exit."},
+    {"help", &O::help, "Print this and exit."},
+};
+
+absl::Status Bad(const Flag& flag, std::string_view value, std::string_view expected) {
+  return absl::InvalidArgumentError(
+      fmt::format("--{}={}: expected {}", flag.name, value, expected));
+}
+
+absl::StatusOr<std::pair<int64_t, std::string_view>> SplitNumber(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) return absl::InvalidArgumentError("no number");
+  return std::pair(number, text.substr(static_cast<size_t>(end - text.data())));
+}
+
+absl::StatusOr<int64_t> WithUnit(std::string_view text,
+                                 absl::Span<const std::pair<std::string_view, int64_t>> units) {
+  const auto split = SplitNumber(text);
+  if (!split.ok()) return split.status();
+  for (const auto& [unit, factor] : units) {
+    int64_t value = 0;
+    if (split->second != unit) continue;
+    if (__builtin_mul_overflow(split->first, factor, &value)) break;
+    return value;
+  }
+  return absl::InvalidArgumentError("unknown unit");
+}
+
+struct Setter {
+  const Flag& flag;
+  std::string_view value;
+  ServerOptions& options;
+
+  absl::Status operator()(std::string ServerOptions::*field) const {
+    options.*field = std::string(value);
+    return absl::OkStatus();
+  }
+  absl::Status operator()(bool ServerOptions::*field) const {
+    if (value != "true" && value != "false") return Bad(flag, value, "true or false");
+    options.*field = value == "true";
+    return absl::OkStatus();
+  }
+  absl::Status operator()(int64_t ServerOptions::*field) const {
+    const auto amount = ParseAmount(value);
+    if (!amount.ok()) return Bad(flag, value, "a number such as 512, 64KiB, 64MiB or 4GiB");
+    options.*field = *amount;
+    return Within(*amount, "");
+  }
+  absl::Status operator()(milliseconds ServerOptions::*field) const {
+    const auto duration = ParseDuration(value);
+    if (!duration.ok()) return Bad(flag, value, "a time such as 250ms, 5s, 2min or 1h");
+    options.*field = *duration;
+    return Within(duration->count(), " milliseconds");
+  }
+  absl::Status Within(int64_t number, const char* unit) const {
+    if (number >= flag.bounds.least && number <= flag.bounds.most) return absl::OkStatus();
+    return Bad(flag, value, fmt::format("{} to {}{}", flag.bounds.least, flag.bounds.most, unit));
+  }
+};
+
+std::string Shown(const Flag& flag) {
+  static const ServerOptions kDefaults;
+  if (const auto* field = std::get_if<std::string ServerOptions::*>(&flag.field))
+    return kDefaults.**field;
+  if (const auto* field = std::get_if<bool ServerOptions::*>(&flag.field))
+    return kDefaults.**field ? "true" : "false";
+  if (const auto* field = std::get_if<int64_t ServerOptions::*>(&flag.field))
+    return std::to_string(kDefaults.**field);
+  const milliseconds time = kDefaults.*std::get<milliseconds ServerOptions::*>(flag.field);
+  return time.count() % 1000 == 0 ? fmt::format("{}s", time.count() / 1000)
+                                  : fmt::format("{}ms", time.count());
+}
+
+absl::Status CheckAll(const ServerOptions& options) {
+  if (options.help || options.version) return absl::OkStatus();
+  if (options.model_repository.empty()) {
+    return absl::InvalidArgumentError("--model-repository is missing (see --help)");
+  }
+  if ((options.latency_samples & (options.latency_samples - 1)) != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("--latency-samples={}: expected a power of two", options.latency_samples));
+  }
+  constexpr std::string_view kLevels[] = {"debug", "info", "warn", "error", "off"};
+  if (std::find(std::begin(kLevels), std::end(kLevels), options.log_level) == std::end(kLevels)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--log-level={}: expected debug, info, warn, error or off", options.log_level));
+  }
+  const std::pair<const char*, std::string_view> addresses[] = {
+      {"grpc-address", options.grpc_address},
+      {"http-address", options.http_address},
+      {"metrics-address", options.metrics_address}};
+  for (const auto& [name, address] : addresses) {
+    const size_t colon = address.rfind(':');
+    const auto port = SplitNumber(colon == std::string_view::npos ? "" : address.substr(colon + 1));
+    if (colon == 0 || !port.ok() || !port->second.empty() || port->first > 65535) {
+      return absl::InvalidArgumentError(
+          fmt::format("--{}={}: expected HOST:PORT, such as 127.0.0.1:8001", name, address));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text) {
+  const std::pair<std::string_view, int64_t> units[] = {
+      {"", 1}, {"ms", 1}, {"s", 1000}, {"min", 60'000}, {"h", 3'600'000}};
+  const auto value = WithUnit(text, units);
+  if (!value.ok()) return value.status();
+  return milliseconds(*value);
+}
+
+absl::StatusOr<int64_t> ParseAmount(std::string_view text) {
+  const std::pair<std::string_view, int64_t> units[] = {
+      {"", 1},        {"KiB", 1 << 10}, {"K", 1 << 10}, {"MiB", 1 << 20},
+      {"M", 1 << 20}, {"GiB", 1 << 30}, {"G", 1 << 30}};
+  return WithUnit(text, units);
+}
+
+absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> arguments) {
+  ServerOptions options;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
+    if (argument.substr(0, 2) != "--") {
+      return absl::InvalidArgumentError(
+          fmt::format("unexpected argument {} (flags start with --; see --help)", argument));
+    }
+    const size_t equals = argument.find('=');
+    const std::string_view name = argument.substr(2, equals == argument.npos ? equals : equals - 2);
+    const auto flag = std::find_if(std::begin(kFlags), std::end(kFlags),
+                                   [&](const Flag& f) { return f.name == name; });
+    if (flag == std::end(kFlags)) {
+      return absl::InvalidArgumentError(fmt::format("unknown flag --{} (see --help)", name));
+    }
+    std::string_view value = "true";
+    if (equals != argument.npos) {
+      value = argument.substr(equals + 1);
+    } else if (!std::holds_alternative<bool ServerOptions::*>(flag->field)) {
+      if (++i == arguments.size()) {
+        return absl::InvalidArgumentError(fmt::format("--{} needs a value", name));
+      }
+      value = arguments[i];
+    }
+    absl::Status status = std::visit(Setter{*flag, value, options}, flag->field);
+    if (!status.ok()) return status;
+  }
+  absl::Status status = CheckAll(options);
+  if (!status.ok()) return status;
+  return options;
+}
+
+std::string OptionsHelp() {
+  std::string help =
+      "cellbatch-server --model-repository DIR [--FLAG VALUE | --FLAG=VALUE]...\n\n"
+      "Serves recurrent and recursive models over gRPC (KServe v2), batching cells of all "
+      "requests.\n"
+      "Once every model is warm, one line of JSON on stdout names the addresses in use.\n\n";
+  for (const Flag& flag : kFlags) {
+    const std::string shown = Shown(flag);
+    help += fmt::format("  --{}{}\n      {}\n", flag.name,
+                        shown.empty() ? std::string() : "=" + shown, flag.help);
+  }
+  return help;
+}
+
+}  // namespace cellbatch

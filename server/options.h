@@ -1,0 +1,68 @@
+// Every flag of cellbatch-server: name, unit, default and what happens beyond it, in one table.
+// Pure: text in, options or one clear line out.
+#ifndef CELLBATCH_SERVER_OPTIONS_H_
+#define CELLBATCH_SERVER_OPTIONS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace cellbatch {
+
+struct ServerOptions {
+  std::string model_repository;
+  std::string grpc_address = "0.0.0.0:8001";
+  std::string http_address = "0.0.0.0:8000";
+  std::string metrics_address = "0.0.0.0:8002";
+  std::string devices = "auto";
+  bool check = false;
+  bool help = false;
+  bool version = false;
+
+  int64_t max_queued_requests = 100000;
+  int64_t max_queued_cells = 1000000;
+  int64_t max_queued_bytes = 4LL << 30;
+  int64_t row_budget = 1LL << 30;
+  int64_t fold_budget = 1LL << 30;
+  int64_t max_tasks_in_flight = 0;
+  int64_t max_wait_tasks = 20;
+  int64_t batch_limit = 512;
+
+  int64_t grpc_threads = 0;
+  int64_t responder_threads = 1;
+  int64_t grpc_max_message_bytes = 64 << 20;
+  int64_t grpc_max_metadata_bytes = 8 << 10;
+  std::chrono::milliseconds grpc_keepalive_time{7'200'000};
+  std::chrono::milliseconds grpc_keepalive_timeout{20'000};
+  std::chrono::milliseconds grpc_min_ping_interval{300'000};
+  std::chrono::milliseconds grpc_max_connection_age{0};
+  std::chrono::milliseconds grpc_max_connection_age_grace{30'000};
+
+  std::chrono::milliseconds drain_delay{5000};
+  std::chrono::milliseconds drain_timeout{30000};
+  bool strict_readiness = true;
+  bool nv_metrics = false;
+  int64_t latency_samples = 1 << 20;
+  std::string log_level = "info";
+};
+
+// `arguments`: without the program's name. INVALID_ARGUMENT: one line that names the flag, what was
+// given and what was expected.
+absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> arguments);
+
+// --help.
+std::string OptionsHelp();
+
+// "250ms", "5s", "2min", "1h"; a bare number is in milliseconds.
+absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text);
+// "512", "64KiB", "64MiB", "4GiB"; K, M and G alone mean the same.
+absl::StatusOr<int64_t> ParseAmount(std::string_view text);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_OPTIONS_H_

@@ -1,0 +1,80 @@
+#include "server/options.h"
+
+#include "gtest/gtest.h"
+
+namespace cellbatch {
+namespace {
+
+std::string ErrorOf(const std::vector<std::string>& arguments) {
+  const auto options = ParseOptions(arguments);
+  return options.ok() ? "" : std::string(options.status().message());
+}
+
+TEST(OptionsTest, BothWaysOfWritingAFlag) {
+  const auto options =
+      ParseOptions({"--model-repository", "models", "--grpc-address=127.0.0.1:0", "--check",
+                    "--max-queued-cells", "500", "--drain-delay=250ms", "--drain-timeout", "2min",
+                    "--row-budget=64MiB", "--strict-readiness=false"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->model_repository, "models");
+  EXPECT_EQ(options->grpc_address, "127.0.0.1:0");
+  EXPECT_TRUE(options->check);
+  EXPECT_EQ(options->max_queued_cells, 500);
+  EXPECT_EQ(options->drain_delay, std::chrono::milliseconds(250));
+  EXPECT_EQ(options->drain_timeout, std::chrono::minutes(2));
+  EXPECT_EQ(options->row_budget, 64 << 20);
+  EXPECT_FALSE(options->strict_readiness);
+}
+
+// L3: one clear line each.
+TEST(OptionsTest, WhatIsWrongIsSaidInOneLineWithTheFlagTheValueAndWhatWasExpected) {
+  EXPECT_EQ(ErrorOf({}), "--model-repository is missing (see --help)");
+  EXPECT_EQ(ErrorOf({"--modle-repository=x"}), "unknown flag --modle-repository (see --help)");
+  EXPECT_EQ(ErrorOf({"x"}), "unexpected argument x (flags start with --; see --help)");
+  EXPECT_EQ(ErrorOf({"--model-repository"}), "--model-repository needs a value");
+  const std::string repository = "--model-repository=m";
+  EXPECT_EQ(ErrorOf({repository, "--check=yes"}), "--check=yes: expected true or false");
+  EXPECT_EQ(ErrorOf({repository, "--max-queued-cells=0"}),
+            "--max-queued-cells=0: expected 1 to 9223372036854775807");
+  EXPECT_EQ(ErrorOf({repository, "--max-queued-cells=lots"}),
+            "--max-queued-cells=lots: expected a number such as 512, 64KiB, 64MiB or 4GiB");
+  EXPECT_EQ(ErrorOf({repository, "--drain-delay=-1s"}),
+            "--drain-delay=-1s: expected a time such as 250ms, 5s, 2min or 1h");
+  EXPECT_EQ(ErrorOf({repository, "--batch-limit=8192"}), "--batch-limit=8192: expected 1 to 4096");
+  EXPECT_EQ(ErrorOf({repository, "--latency-samples=1000"}),
+            "--latency-samples=1000: expected a power of two");
+  EXPECT_EQ(ErrorOf({repository, "--log-level=loud"}),
+            "--log-level=loud: expected debug, info, warn, error or off");
+  for (const char* address : {"8001", ":8001", "localhost:", "localhost:http", "localhost:70000"}) {
+    EXPECT_EQ(
+        ErrorOf({repository, std::string("--grpc-address=") + address}),
+        std::string("--grpc-address=") + address + ": expected HOST:PORT, such as 127.0.0.1:8001");
+  }
+}
+
+TEST(OptionsTest, HelpNeedsNothingElseAndNamesEveryFlagWithItsDefault) {
+  const auto options = ParseOptions({"--help"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_TRUE(options->help);
+  const std::string help = OptionsHelp();
+  for (const char* part :
+       {"--model-repository\n", "--grpc-address=0.0.0.0:8001", "--http-address=0.0.0.0:8000",
+        "--metrics-address=0.0.0.0:8002", "--devices=auto", "--check=false",
+        "--max-queued-cells=1000000", "--drain-delay=5s"}) {
+    EXPECT_NE(help.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(OptionsTest, AmountsAndTimes) {
+  EXPECT_EQ(*ParseAmount("4GiB"), 4LL << 30);
+  EXPECT_EQ(*ParseAmount("3K"), 3072);
+  EXPECT_FALSE(ParseAmount("99999999999G").ok());
+  EXPECT_FALSE(ParseAmount("1.5K").ok());
+  EXPECT_EQ(ParseDuration("1h")->count(), 3'600'000);
+  EXPECT_EQ(ParseDuration("7")->count(), 7);
+  EXPECT_FALSE(ParseDuration("7 s").ok());
+  EXPECT_FALSE(ParseDuration("").ok());
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,53 @@
+#include "server/responder.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/time/time.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr int kAtOnce = 64;
+constexpr absl::Duration kLongestSleep = absl::Milliseconds(200);
+
+}  // namespace
+
+Responder::Responder(Scheduler& scheduler, InferService& service)
+    : scheduler_(scheduler), service_(service) {
+  for (int outbox = 0; outbox < service.responders(); ++outbox) {
+    threads_.emplace_back([this, outbox] { Loop(outbox); });
+  }
+}
+
+Responder::~Responder() { Stop(); }
+
+int Responder::Step(Scheduler& scheduler, InferService& service, int outbox) {
+  std::array<std::unique_ptr<Request>, kAtOnce> finished;
+  const int count = scheduler.Take(OutboxId(outbox), absl::MakeSpan(finished));
+  for (int i = 0; i < count; ++i) {
+    service.Finished(outbox, std::move(finished[static_cast<size_t>(i)]));
+  }
+  return count;
+}
+
+void Responder::Loop(int outbox) {
+  while (true) {
+    const bool last = stop_.load(std::memory_order_acquire);
+    if (Step(scheduler_, service_, outbox) > 0) continue;
+    if (last) return;
+    scheduler_.WaitForFinished(OutboxId(outbox), kLongestSleep);
+  }
+}
+
+void Responder::Stop() {
+  stop_.store(true, std::memory_order_release);
+  for (size_t outbox = 0; outbox < threads_.size(); ++outbox) {
+    scheduler_.WakeOutbox(OutboxId(static_cast<int32_t>(outbox)));
+  }
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,224 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "fmt/format.h"
+#include "spdlog/spdlog.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr int kCoresPerTransportThread = 8;
+constexpr std::chrono::seconds kCloseGrace{2};
+
+int TransportThreads(const ServerOptions& options) {
+  if (options.grpc_threads > 0) return static_cast<int>(options.grpc_threads);
+  return std::max(1,
+                  static_cast<int>(std::thread::hardware_concurrency()) / kCoresPerTransportThread);
+}
+
+SchedulerOptions OfScheduler(const ServerOptions& options) {
+  SchedulerOptions out;
+  out.max_tasks_in_flight = static_cast<int>(options.max_tasks_in_flight);
+  out.max_wait_tasks = static_cast<int>(options.max_wait_tasks);
+  out.row_budget_bytes = options.row_budget;
+  out.batch_limit = static_cast<int32_t>(options.batch_limit);
+  out.num_outboxes = static_cast<int>(options.responder_threads);
+  // Admission is the bound that people set; the scheduler's own must never come first.
+  out.max_requests =
+      static_cast<int>(std::max<int64_t>(options.max_queued_requests + 1024, 1 << 12));
+  return out;
+}
+
+GrpcOptions OfGrpc(const ServerOptions& options) {
+  return {.address = options.grpc_address,
+          .threads = TransportThreads(options),
+          .max_message_bytes = options.grpc_max_message_bytes,
+          .max_metadata_bytes = options.grpc_max_metadata_bytes,
+          .keepalive_time = options.grpc_keepalive_time,
+          .keepalive_timeout = options.grpc_keepalive_timeout,
+          .min_ping_interval = options.grpc_min_ping_interval,
+          .max_connection_age = options.grpc_max_connection_age,
+          .max_connection_age_grace = options.grpc_max_connection_age_grace};
+}
+
+HttpReply ReadyReply(bool ready) {
+  return {.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
+}
+
+}  // namespace
+
+Server::Server(const ServerOptions& options, Lifecycle& lifecycle)
+    : options_(options),
+      lifecycle_(lifecycle),
+      admission_({.max_requests = options.max_queued_requests,
+                  .max_cells = options.max_queued_cells,
+                  .max_bytes = options.max_queued_bytes}),
+      stats_(TransportThreads(options) + static_cast<int>(options.responder_threads)) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
+                                                      DeviceSet devices, Lifecycle& lifecycle) {
+  std::unique_ptr<Server> server(new Server(options, lifecycle));
+  absl::Status status = server->Open(std::move(devices));
+  if (!status.ok()) return status;
+  return server;
+}
+
+absl::Status Server::Open(DeviceSet devices) {
+  auto scheduler = Scheduler::Create(OfScheduler(options_), std::move(devices), clock_);
+  if (!scheduler.ok()) return scheduler.status();
+  scheduler_ = *std::move(scheduler);
+  repository_ =
+      std::make_unique<ModelRepository>(options_.model_repository, LoaderLimits{}, *scheduler_);
+  const FindModel find = [this](std::string_view name, std::string_view version) {
+    return repository_->Find(name, version);
+  };
+  const auto index = [this] { return Index(); };
+  infer_ = std::make_unique<InferService>(
+      InferOptions{.transport_threads = TransportThreads(options_),
+                   .responders = static_cast<int>(options_.responder_threads),
+                   .latency_samples = options_.latency_samples},
+      find, *scheduler_, admission_, stats_, clock_);
+  kserve_ = std::make_unique<KServeService>(find, index, *scheduler_, stats_, lifecycle_);
+  latency_ = std::make_unique<LatencyService>(
+      *infer_,
+      [this] {
+        std::vector<TimedModel> models;
+        for (const auto& model : Served()) {
+          models.push_back({model->id, model->name, std::to_string(model->version)});
+        }
+        return models;
+      },
+      clock_);
+  metrics_ = std::make_unique<MetricsExporter>(
+      *scheduler_, stats_, admission_, lifecycle_, [this] { return Served(); },
+      options_.nv_metrics);
+  status_ = std::make_unique<StatusPage>(*scheduler_, *infer_, stats_, admission_, lifecycle_,
+                                         index, find, clock_);
+  responder_ = std::make_unique<Responder>(*scheduler_, *infer_);
+  auto grpc = GrpcTransport::Start(OfGrpc(options_), *infer_, *kserve_, *latency_, clock_);
+  if (!grpc.ok()) return grpc.status();
+  grpc_ = *std::move(grpc);
+  lifecycle_.AddListener([this](bool ready) { grpc_->SetServing(ready); });
+  return OpenHttp();
+}
+
+absl::Status Server::OpenHttp() {
+  auto http = HttpServer::Start("http-address", options_.http_address,
+                                [this](std::string_view path) { return Answer(path); });
+  if (!http.ok()) return http.status();
+  http_ = *std::move(http);
+  auto metrics =
+      HttpServer::Start("metrics-address", options_.metrics_address, [this](std::string_view path) {
+        if (path == "/metrics" || path == "/") {
+          return HttpReply{200, MetricsExporter::kContentType, metrics_->Text()};
+        }
+        return HttpReply{.status = 404, .body = "only /metrics is here\n"};
+      });
+  if (!metrics.ok()) return metrics.status();
+  metrics_http_ = *std::move(metrics);
+  return absl::OkStatus();
+}
+
+Server::~Server() {
+  // Readers first; then callers, while everything they call still stands.
+  http_.reset();
+  metrics_http_.reset();
+  grpc_.reset();
+  responder_.reset();
+  if (scheduler_ != nullptr) scheduler_->Stop();
+  infer_.reset();
+}
+
+absl::Status Server::LoadModels() {
+  absl::Status status = repository_->LoadAll();
+  for (const IndexEntry& entry : Index()) {
+    if (entry.state == "READY") {
+      spdlog::info("model {} version {} is warm", entry.name, entry.version);
+    } else {
+      spdlog::warn("model {}: {} {}", entry.name, entry.state, entry.reason);
+    }
+  }
+  const bool some = !Served().empty();
+  if (status.ok() || (!options_.strict_readiness && some)) return absl::OkStatus();
+  return status;
+}
+
+bool Server::RunUntilStopped() {
+  lifecycle_.WaitForStop([this] { return scheduler_->any_device_left(); });
+  spdlog::info("stopping: not ready, serving on for {} ms", options_.drain_delay.count());
+  const bool all =
+      lifecycle_.Drain({.delay = options_.drain_delay, .timeout = options_.drain_timeout},
+                       {.refuse_new =
+                            [this] {
+                              admission_.Close();
+                              spdlog::info("draining {} requests", admission_.InFlight().requests);
+                            },
+                        .in_flight = [this] { return admission_.InFlight().requests; },
+                        .answer_the_rest =
+                            [this] {
+                              spdlog::warn("{} requests were not done in time: UNAVAILABLE",
+                                           admission_.InFlight().requests);
+                              scheduler_->Stop();
+                            }});
+  grpc_->Shutdown(kCloseGrace);
+  responder_->Stop();
+  lifecycle_.Stopped();
+  spdlog::info("stopped");
+  return all;
+}
+
+std::string Server::ReadyLine() const {
+  return fmt::format(R"({{"ready":true,"grpc":"{}","http":"{}","metrics":"{}"}})", grpc_->address(),
+                     http_->address(), metrics_http_->address());
+}
+
+std::vector<IndexEntry> Server::Index() const {
+  std::vector<IndexEntry> index;
+  for (const ModelState& state : repository_->Index()) {
+    index.push_back({state.name, state.version > 0 ? std::to_string(state.version) : std::string(),
+                     Name(state.phase), state.reason});
+  }
+  return index;
+}
+
+std::vector<std::shared_ptr<const Model>> Server::Served() const {
+  std::vector<std::shared_ptr<const Model>> served;
+  for (ModelState& state : repository_->Index()) {
+    if (state.phase == ModelPhase::kReady && state.model != nullptr) {
+      served.push_back(std::move(state.model));
+    }
+  }
+  return served;
+}
+
+HttpReply Server::Answer(std::string_view path) const {
+  if (path == "/") return {200, "text/html; charset=utf-8", status_->Html()};
+  if (path == "/v2/health/live") return {.body = "live\n"};
+  if (path == "/v2/health/ready") return ReadyReply(lifecycle_.ready());
+  if (path == "/metrics") return {200, MetricsExporter::kContentType, metrics_->Text()};
+  if (path.starts_with("/v2/models/") && path.ends_with("/ready")) return ModelReady(path);
+  return {.status = 404, .body = "nothing is here; the status page is at /\n"};
+}
+
+// /v2/models/NAME/ready and /v2/models/NAME/versions/VERSION/ready
+HttpReply Server::ModelReady(std::string_view path) const {
+  constexpr std::string_view kBefore = "/v2/models/", kVersions = "/versions/", kAfter = "/ready";
+  if (path.size() <= kBefore.size() + kAfter.size()) return {.status = 404, .body = "no model\n"};
+  const std::string_view named =
+      path.substr(kBefore.size(), path.size() - kBefore.size() - kAfter.size());
+  inference::ModelReadyRequest request;
+  const size_t versions = named.find(kVersions);
+  request.set_name(std::string(named.substr(0, versions)));
+  if (versions != named.npos) {
+    request.set_version(std::string(named.substr(versions + kVersions.size())));
+  }
+  const auto ready = kserve_->ModelReady(request);
+  if (!ready.ok()) return {.status = 404, .body = std::string(ready.status().message()) + "\n"};
+  return ReadyReply(ready->ready());
+}
+
+}  // namespace cellbatch

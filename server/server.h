@@ -1,0 +1,78 @@
+// The server as one object: every part, wired, in the order in which they start and stop. main.cc
+// parses flags, makes one and waits.
+//
+//   transport (gRPC) -> infer service -> scheduler -> devices
+//        ^                   |              |
+//        +---- responders <--+--------------+      http, metrics: read only
+#ifndef CELLBATCH_SERVER_SERVER_H_
+#define CELLBATCH_SERVER_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cells/device/device.h"
+#include "scheduler/clock.h"
+#include "scheduler/scheduler.h"
+#include "server/admission.h"
+#include "server/grpc_transport.h"
+#include "server/http_server.h"
+#include "server/infer_call.h"
+#include "server/kserve_service.h"
+#include "server/latency_service.h"
+#include "server/lifecycle.h"
+#include "server/metrics_exporter.h"
+#include "server/model_repository.h"
+#include "server/options.h"
+#include "server/request_stats.h"
+#include "server/responder.h"
+#include "server/status_page.h"
+
+namespace cellbatch {
+
+class Server {
+ public:
+  // Listens on every port (not ready, models unavailable). `lifecycle` outlives it.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
+                                                       DeviceSet devices, Lifecycle& lifecycle);
+  ~Server();
+
+  // Loads and warms every model. The error has one line a problem.
+  absl::Status LoadModels();
+  // Waits for a stop, then drains and closes everything. True: every accepted request was answered
+  // before the drain timeout.
+  bool RunUntilStopped();
+
+  std::string ReadyLine() const;  // {"ready":true,"grpc":"…","http":"…","metrics":"…"}
+  std::vector<IndexEntry> Index() const;
+
+ private:
+  Server(const ServerOptions& options, Lifecycle& lifecycle);
+  absl::Status Open(DeviceSet devices);
+  absl::Status OpenHttp();
+  HttpReply Answer(std::string_view path) const;
+  HttpReply ModelReady(std::string_view path) const;
+  std::vector<std::shared_ptr<const Model>> Served() const;
+
+  const ServerOptions options_;
+  Lifecycle& lifecycle_;
+  const SteadyClock clock_;
+  Admission admission_;
+  StatsRegistry stats_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<ModelRepository> repository_;
+  std::unique_ptr<InferService> infer_;
+  std::unique_ptr<KServeService> kserve_;
+  std::unique_ptr<LatencyService> latency_;
+  std::unique_ptr<MetricsExporter> metrics_;
+  std::unique_ptr<StatusPage> status_;
+  std::unique_ptr<Responder> responder_;
+  std::unique_ptr<GrpcTransport> grpc_;
+  std::unique_ptr<HttpServer> http_, metrics_http_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_SERVER_H_

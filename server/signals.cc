@@ -1,0 +1,42 @@
+#include "server/signals.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+namespace cellbatch {
+
+StopSignals::StopSignals(std::function<void()> stop) {
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  thread_ = std::thread([this, signals, stop = std::move(stop)] {
+    while (true) {
+      int received = 0;
+      if (sigwait(&signals, &received) != 0) continue;
+      if (end_.load()) return;
+      stop();
+    }
+  });
+}
+
+StopSignals::~StopSignals() {
+  end_.store(true);
+  pthread_kill(thread_.native_handle(), SIGTERM);
+  thread_.join();
+}
+
+void ExitAfter(int seconds, int code) {
+  std::thread([seconds, code] {
+    std::this_thread::sleep_for(std::chrono::seconds(seconds));
+    _exit(code);
+  }).detach();
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,252 @@
+// RenderStatus: a StatusView as one HTML document.
+#include <algorithm>
+#include <cmath>
+
+#include "fmt/format.h"
+#include "server/status_page.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr const char* kHead = R"(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>cellbatch</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<style>
+:root { --ground:#f7f7f4; --card:#fff; --ink:#1d2022; --faint:#6d7478; --line:#e2e3de; --mark:#0b6e5f; --soft:#d8ece7; --bad:#b3261e; --wait:#9a6700; }
+@media (prefers-color-scheme: dark) { :root { --ground:#121516; --card:#1a1e20; --ink:#e6e8e6; --faint:#8f989c; --line:#2b3134; --mark:#4fc3ae; --soft:#173a35; --bad:#ff8a80; --wait:#e3b341; } }
+* { box-sizing:border-box; margin:0 }
+body { background:var(--ground); color:var(--ink); font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif; padding:2rem clamp(1rem,4vw,3rem); max-width:78rem; margin:auto }
+header { display:flex; flex-wrap:wrap; align-items:baseline; gap:.4rem 1.2rem; margin-bottom:1.6rem }
+h1 { font-size:1.35rem; letter-spacing:-.01em } h2 { font-size:1.1rem } h3 { font-size:.8rem; font-weight:600; color:var(--faint); margin:1.3rem 0 .4rem }
+.faint { color:var(--faint) } .num { font-variant-numeric:tabular-nums; text-align:right; white-space:nowrap }
+.state { display:inline-flex; align-items:center; gap:.45em; font-weight:600 } .state::before { content:""; width:.62em; height:.62em; border-radius:50%; background:currentColor }
+.good { color:var(--mark) } .bad { color:var(--bad) } .wait { color:var(--wait) }
+section { background:var(--card); border:1px solid var(--line); border-radius:10px; padding:1.1rem 1.3rem; margin-bottom:1.1rem; overflow-x:auto }
+.title { display:flex; flex-wrap:wrap; gap:.3rem 1rem; align-items:baseline }
+dl { display:flex; flex-wrap:wrap; gap:.6rem 2.2rem; margin-top:.8rem } dt { color:var(--faint); font-size:.8rem } dd { font-size:1.25rem; font-variant-numeric:tabular-nums; line-height:1.25 } dd small { font-size:.8rem; color:var(--faint) }
+table { border-collapse:collapse; width:100% } th { font-weight:500; color:var(--faint); font-size:.8rem; text-align:left; padding:.15rem 1.1rem .25rem 0 } td { padding:.3rem 1.1rem .3rem 0; border-top:1px solid var(--line) } th.num { text-align:right } tr>:last-child { padding-right:0 }
+.bar { display:inline-block; width:7rem; height:.5rem; border-radius:4px; background:var(--soft); overflow:hidden; vertical-align:middle; margin-right:.6rem } .bar i { display:block; height:100%; background:var(--mark) }
+svg { display:block } .curve { fill:none; stroke:var(--mark); stroke-width:1.6 } .dot { fill:var(--mark) } .rule { stroke:var(--line) } svg text { fill:var(--faint); font:10px system-ui,sans-serif }
+footer { color:var(--faint); font-size:.85rem } a { color:inherit }
+</style></head><body><main id="page">
+)";
+
+constexpr const char* kTail = R"(</main><script>
+async function look() {
+  try {
+    const text = await (await fetch(location.href, {cache:"no-store"})).text();
+    document.getElementById("page").innerHTML = new DOMParser().parseFromString(text, "text/html").getElementById("page").innerHTML;
+  } catch (gone) { document.querySelector(".state").className = "state bad"; document.querySelector(".state").textContent = "not reachable"; }
+}
+setInterval(() => { if (!document.hidden) look(); }, 2500);
+</script></body></html>
+)";
+
+std::string Escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+// Three significant digits and a unit that fits.
+std::string Time(int64_t ns) {
+  const double t = static_cast<double>(ns);
+  if (ns <= 0) return "–";
+  if (t < 1e6) return fmt::format("{:.3g} µs", t / 1e3);
+  if (t < 1e9) return fmt::format("{:.3g} ms", t / 1e6);
+  return fmt::format("{:.3g} s", t / 1e9);
+}
+
+std::string Count(double n) {
+  if (n < 1000) return n == std::floor(n) ? fmt::format("{:.0f}", n) : fmt::format("{:.3g}", n);
+  if (n < 1e6) return fmt::format("{:.3g} k", n / 1e3);
+  if (n < 1e9) return fmt::format("{:.3g} M", n / 1e6);
+  return fmt::format("{:.3g} G", n / 1e9);
+}
+
+std::string Bytes(int64_t bytes) {
+  const double n = static_cast<double>(bytes);
+  if (n < 1 << 20) return fmt::format("{:.3g} KiB", n / 1024);
+  if (n < 1 << 30) return fmt::format("{:.3g} MiB", n / (1 << 20));
+  return fmt::format("{:.3g} GiB", n / (1 << 30));
+}
+
+std::string Uptime(int64_t seconds) {
+  if (seconds < 120) return fmt::format("{} s", seconds);
+  if (seconds < 7200) return fmt::format("{} min", seconds / 60);
+  if (seconds < 172800) return fmt::format("{} h", seconds / 3600);
+  return fmt::format("{} days", seconds / 86400);
+}
+
+std::string Fact(const char* name, const std::string& value, const std::string& beside = "") {
+  return fmt::format("<div><dt>{}</dt><dd>{}{}</dd></div>", name, value,
+                     beside.empty() ? "" : " <small>" + beside + "</small>");
+}
+
+// T(b) over b, both logarithmic; the dashed line is b_max.
+std::string Curve(const StatusView::CellTypeView& cell) {
+  if (cell.points.size() < 2) return "";
+  constexpr double kWidth = 150, kHeight = 44, kPad = 4;
+  double b_low = 1e18, b_high = 0, t_low = 1e18, t_high = 0;
+  for (const CalibrationPoint& point : cell.points) {
+    const double b = std::log2(std::max(1, point.batch));
+    const double t = std::log2(static_cast<double>(std::max<int64_t>(1, point.task_ns)));
+    b_low = std::min(b_low, b), b_high = std::max(b_high, b);
+    t_low = std::min(t_low, t), t_high = std::max(t_high, t);
+  }
+  const auto x = [&](double b) {
+    return kPad + (b - b_low) / std::max(1e-9, b_high - b_low) * (kWidth - 2 * kPad);
+  };
+  const auto y = [&](double t) {
+    return kHeight - kPad - (t - t_low) / std::max(1e-9, t_high - t_low) * (kHeight - 2 * kPad);
+  };
+  std::string line, dots;
+  for (const CalibrationPoint& point : cell.points) {
+    const double px = x(std::log2(std::max(1, point.batch)));
+    const double py = y(std::log2(static_cast<double>(std::max<int64_t>(1, point.task_ns))));
+    line += fmt::format("{:.1f},{:.1f} ", px, py);
+    dots += fmt::format(
+        "<circle class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\"><title>T({}) = "
+        "{}</title></circle>",
+        px, py, point.batch, Time(point.task_ns));
+  }
+  const double knee = x(std::log2(std::max(1, cell.max_batch)));
+  return fmt::format(
+      "<svg width=\"{0}\" height=\"{1}\" role=\"img\" aria-label=\"time of a task over its batch "
+      "size\">"
+      "<line class=\"rule\" x1=\"{2:.1f}\" x2=\"{2:.1f}\" y1=\"0\" y2=\"{1}\" stroke-dasharray=\"3 "
+      "3\"/>"
+      "<polyline class=\"curve\" points=\"{3}\"/>{4}</svg>",
+      kWidth, kHeight, knee, line, dots);
+}
+
+std::string Phases(const ModelPercentiles& times) {
+  std::string rows;
+  const std::pair<const char*, const ExactPercentiles*> phases[] = {
+      {"request", &times.request}, {"queue", &times.queue}, {"compute", &times.compute}};
+  for (const auto& [name, p] : phases) {
+    rows += fmt::format("<tr><td>{}</td>", name);
+    for (const int64_t value : {p->mean, p->p50, p->p90, p->p99, p->p999, p->max}) {
+      rows += fmt::format("<td class=\"num\">{}</td>", Time(value));
+    }
+    rows += "</tr>";
+  }
+  return "<table><tr><th></th><th class=\"num\">mean</th><th class=\"num\">p50</th><th "
+         "class=\"num\">p90</th>"
+         "<th class=\"num\">p99</th><th class=\"num\">p99.9</th><th class=\"num\">max</th></tr>" +
+         rows + "</table>";
+}
+
+std::string CellTypes(const StatusView::ModelView& model) {
+  std::string rows;
+  for (const StatusView::CellTypeView& cell : model.types) {
+    const auto time_of = [&](bool first) {
+      if (cell.points.empty()) return std::string("–");
+      const CalibrationPoint& p = first ? cell.points.front() : cell.points.back();
+      return fmt::format("T({}) {}", p.batch, Time(p.task_ns));
+    };
+    rows += fmt::format(
+        "<tr><td>{}<br><span class=\"faint\">{}</span></td><td class=\"num\">{}</td><td "
+        "class=\"num\">{:.3g}</td>"
+        "<td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td "
+        "class=\"num\">{}<br>{}</td><td>{}</td></tr>",
+        Escaped(cell.name), Escaped(cell.definition), cell.max_batch, cell.mean_batch,
+        Count(cell.cells_per_second), Count(static_cast<double>(cell.cells)), cell.ready,
+        time_of(true), time_of(false), Curve(cell));
+  }
+  return "<table><tr><th>cell type</th><th class=\"num\">b_max</th><th class=\"num\">mean "
+         "batch</th>"
+         "<th class=\"num\">cells/s</th><th class=\"num\">cells</th><th class=\"num\">ready</th>"
+         "<th class=\"num\">measured</th><th>T(b), log–log</th></tr>" +
+         rows + "</table>";
+}
+
+std::string ModelSection(const StatusView::ModelView& model, double window_seconds) {
+  const bool ready = model.state == "READY";
+  std::string html = fmt::format(
+      "<section><div class=\"title\"><h2>{}</h2><span class=\"faint\">version {}</span><span "
+      "class=\"state {}\">{}</span></div>",
+      Escaped(model.name), model.version.empty() ? "–" : Escaped(model.version),
+      ready                          ? "good"
+      : model.state == "UNAVAILABLE" ? "bad"
+                                     : "wait",
+      Escaped(model.state));
+  if (!model.reason.empty()) html += fmt::format("<p class=\"bad\">{}</p>", Escaped(model.reason));
+  if (!ready) return html + "</section>";
+  int64_t others = 0;
+  for (size_t i = 1; i < model.counts.outcomes.size(); ++i) others += model.counts.outcomes[i];
+  html += "<dl>" + Fact("requests/s", Count(std::round(model.requests_per_second * 10) / 10)) +
+          Fact("answered", Count(static_cast<double>(model.counts.done))) +
+          Fact("ended otherwise", Count(static_cast<double>(others))) +
+          Fact("running", std::to_string(model.running), fmt::format("{} waiting", model.waiting)) +
+          Fact("rows in use", Count(static_cast<double>(model.rows_used)),
+               "of " + Count(static_cast<double>(model.rows_total))) +
+          "</dl>";
+  html += fmt::format("<h3>Latency of the last {:.0f} s, exact</h3>", window_seconds) +
+          Phases(model.times);
+  html += "<h3>Cells</h3>" + CellTypes(model);
+  return html + "</section>";
+}
+
+std::string Devices(const std::vector<StatusView::DeviceView>& devices) {
+  std::string rows;
+  for (const StatusView::DeviceView& device : devices) {
+    rows += fmt::format(
+        "<tr><td>{}</td><td><span class=\"state {}\">{}</span></td><td><span class=\"bar\"><i "
+        "style=\"width:{:.0f}%\"></i></span>{:.0f} %</td>"
+        "<td class=\"num\">{}</td><td class=\"num\">{}</td></tr>",
+        Escaped(device.stats.name), device.stats.healthy ? "good" : "bad",
+        device.stats.healthy ? "healthy" : "failed", device.busy_share * 100,
+        device.busy_share * 100, device.stats.tasks_in_flight,
+        Count(static_cast<double>(device.stats.tasks)));
+  }
+  return "<section><h2>Devices</h2><table><tr><th>device</th><th></th><th>busy</th>"
+         "<th class=\"num\">tasks in flight</th><th class=\"num\">tasks</th></tr>" +
+         rows + "</table></section>";
+}
+
+}  // namespace
+
+std::string RenderStatus(const StatusView& view) {
+  std::string html = kHead;
+  html += fmt::format(
+      "<header><h1>cellbatch</h1><span class=\"state {}\">{}</span><span class=\"faint\">up {}, "
+      "version {}</span></header>",
+      view.ready ? "good" : "wait", view.ready ? "ready" : Escaped(view.phase),
+      Uptime(view.uptime_seconds), kServerVersion);
+  html += "<section><h2>In flight</h2><dl>" +
+          Fact("requests", Count(static_cast<double>(view.in_flight.requests)),
+               "of " + Count(static_cast<double>(view.limits.max_requests))) +
+          Fact("cells", Count(static_cast<double>(view.in_flight.cells)),
+               "of " + Count(static_cast<double>(view.limits.max_cells))) +
+          Fact("bytes", Bytes(view.in_flight.bytes), "of " + Bytes(view.limits.max_bytes)) +
+          "</dl></section>";
+  for (const StatusView::ModelView& model : view.models)
+    html += ModelSection(model, view.window_seconds);
+  html += Devices(view.devices);
+  html +=
+      "<footer>Metrics for Prometheus: <a href=\"/metrics\">/metrics</a>. Health: "
+      "<a href=\"/v2/health/live\">live</a>, <a href=\"/v2/health/ready\">ready</a>.</footer>";
+  return html + kTail;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,130 @@
+#include "server/status_page.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cellbatch {
+
+namespace {
+
+constexpr int64_t kWindowNs = 30'000'000'000;        // of percentiles and rates
+constexpr int64_t kRememberEveryNs = 2'000'000'000;  // so that rates span at least that
+
+double PerSecond(uint64_t now, uint64_t before, int64_t ns) {
+  return ns <= 0 || now < before
+             ? 0
+             : static_cast<double>(now - before) * 1e9 / static_cast<double>(ns);
+}
+
+const LaneStats* FindLane(const std::vector<LaneStats>& lanes, ModelId model) {
+  const auto lane = std::find_if(lanes.begin(), lanes.end(),
+                                 [&](const LaneStats& l) { return l.model == model; });
+  return lane == lanes.end() ? nullptr : &*lane;
+}
+
+}  // namespace
+
+StatusPage::StatusPage(const Scheduler& scheduler, const InferService& infer, StatsRegistry& stats,
+                       const Admission& admission, const Lifecycle& lifecycle,
+                       std::function<std::vector<IndexEntry>()> index, FindModel find,
+                       const Clock& clock)
+    : scheduler_(scheduler),
+      infer_(infer),
+      stats_(stats),
+      admission_(admission),
+      lifecycle_(lifecycle),
+      index_(std::move(index)),
+      find_(std::move(find)),
+      clock_(clock),
+      started_ns_(clock.NowNs()),
+      earlier_(std::make_shared<Earlier>()),
+      latest_(earlier_) {}
+
+// Two looks are kept: rates are taken from the older one, which is never younger than two seconds
+// once there were two.
+std::shared_ptr<const StatusPage::Earlier> StatusPage::Remember(
+    int64_t now_ns, const std::vector<LaneStats>& lanes,
+    const std::vector<DeviceStats>& devices) const {
+  const std::lock_guard lock(mutex_);
+  if (now_ns - latest_->at_ns > kRememberEveryNs) {
+    earlier_ = latest_;
+    latest_ = std::make_shared<Earlier>(Earlier{now_ns, lanes, devices});
+  }
+  return earlier_;
+}
+
+StatusView StatusPage::Look() const {
+  const int64_t now = clock_.NowNs();
+  const std::vector<LaneStats> lanes = scheduler_.stats().Lanes();
+  const std::vector<DeviceStats> devices = scheduler_.stats().Devices();
+  const std::shared_ptr<const Earlier> earlier = Remember(now, lanes, devices);
+  StatusView view;
+  view.phase = Name(lifecycle_.phase());
+  view.ready = lifecycle_.ready();
+  view.uptime_seconds = (now - started_ns_) / 1'000'000'000;
+  view.window_seconds = static_cast<double>(std::min(kWindowNs, now - started_ns_)) * 1e-9;
+  view.in_flight = admission_.InFlight();
+  view.limits = admission_.limits();
+  for (const IndexEntry& entry : index_()) AddModel(entry, lanes, *earlier, now, view);
+  const int64_t since = std::max(earlier->at_ns, started_ns_);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const int64_t before = i < earlier->devices.size() ? earlier->devices[i].busy_ns : 0;
+    const double share = PerSecond(static_cast<uint64_t>(devices[i].busy_ns),
+                                   static_cast<uint64_t>(before), now - since) *
+                         1e-9;
+    view.devices.push_back({devices[i], std::min(1.0, share)});
+  }
+  return view;
+}
+
+void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>& lanes,
+                          const Earlier& earlier, int64_t now_ns, StatusView& view) const {
+  StatusView::ModelView& out = view.models.emplace_back();
+  out.name = entry.name;
+  out.version = entry.version;
+  out.state = entry.state;
+  out.reason = entry.reason;
+  const auto found = find_(entry.name, entry.version);
+  if (!found.ok()) return;
+  const Model& model = **found;
+  out.counts = stats_.Of(model).Read();
+  out.times =
+      PercentilesOfWindow(infer_, {{model.id, model.name, entry.version}}, now_ns, kWindowNs)
+          .front();
+  out.requests_per_second =
+      static_cast<double>(out.times.request.count) / std::max(1.0, view.window_seconds);
+  const LaneStats* lane = FindLane(lanes, model.id);
+  const LaneStats* before = FindLane(earlier.lanes, model.id);
+  if (lane != nullptr) {
+    out.waiting = lane->waiting_requests;
+    out.running = lane->running_requests;
+    out.rows_used = lane->rows_used;
+    out.rows_total = lane->rows_total;
+  }
+  const std::vector<CellTypeCalibration> calibration = scheduler_.Calibration(model.id);
+  const int64_t span = now_ns - std::max(earlier.at_ns, started_ns_);
+  for (const CellType& type : model.types) {
+    StatusView::CellTypeView& cell = out.types.emplace_back();
+    cell.name = type.name;
+    cell.definition = type.definition->name();
+    cell.max_batch = type.max_batch;
+    for (const CellTypeCalibration& measured : calibration) {
+      if (measured.type != type.id) continue;
+      cell.max_batch = measured.max_batch;
+      cell.points = measured.points;
+    }
+    const auto index = static_cast<size_t>(type.id.value());
+    if (lane == nullptr || index >= lane->types.size()) continue;
+    const CellTypeStats& stats = lane->types[index];
+    const uint64_t cells_before =
+        before != nullptr && index < before->types.size() ? before->types[index].cells : 0;
+    cell.tasks = stats.tasks;
+    cell.cells = stats.cells;
+    cell.ready = stats.ready;
+    cell.mean_batch =
+        stats.tasks == 0 ? 0 : static_cast<double>(stats.cells) / static_cast<double>(stats.tasks);
+    cell.cells_per_second = PerSecond(stats.cells, cells_before, span);
+  }
+}
+
+}  // namespace cellbatch
