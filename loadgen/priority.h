@@ -9,6 +9,9 @@ namespace cellbatch {
 enum class ThreadPriority {
   kRealtime,  // SCHED_FIFO, the lowest of its priorities: before every ordinary thread
   kRaised,    // nice -20
+  // No permission for either, but short time slices: since Linux 6.12 a thread may ask for them, and
+  // is run sooner when it wakes up.
+  kShortSlices,
   kNormal,
 };
 

@@ -35,6 +35,8 @@ TEST(PriorityTest, WhatIsReportedIsInForceAndOnlyOnThatThread) {
 TEST(PriorityTest, EveryPriorityHasItsText) {
   EXPECT_EQ(std::string(PriorityText(ThreadPriority::kRealtime)), "realtime (SCHED_FIFO)");
   EXPECT_EQ(std::string(PriorityText(ThreadPriority::kRaised)), "raised (nice -20)");
+  EXPECT_EQ(std::string(PriorityText(ThreadPriority::kShortSlices)),
+            "normal, with short slices (no permission for more)");
   EXPECT_EQ(std::string(PriorityText(ThreadPriority::kNormal)),
             "normal (no permission to raise it)");
 }
