@@ -8,9 +8,9 @@
 #include "proto/cellbatch.grpc.pb.h"
 #include "proto/grpc_service.grpc.pb.h"
 #include "proto/health.grpc.pb.h"
-#include "server/fake_scheduler.h"
 #include "server/responder.h"
-#include "server/test_model.h"
+#include "tests/testing/fake_scheduler.h"
+#include "tests/testing/test_model.h"
 
 namespace cellbatch {
 namespace {

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "civetweb.h"
+#include <civetweb.h>
 #include "fmt/format.h"
 
 namespace cellbatch {

@@ -6,10 +6,10 @@
 #include <thread>
 
 #include "gtest/gtest.h"
-#include "server/fake_scheduler.h"
-#include "server/fake_transport.h"
 #include "server/responder.h"
-#include "server/test_model.h"
+#include "tests/testing/fake_scheduler.h"
+#include "tests/testing/fake_transport.h"
+#include "tests/testing/test_model.h"
 
 namespace cellbatch {
 namespace {

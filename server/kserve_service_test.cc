@@ -1,10 +1,10 @@
 #include "server/kserve_service.h"
 
 #include "gtest/gtest.h"
-#include "server/fake_scheduler.h"
-#include "server/fake_transport.h"
 #include "server/responder.h"
-#include "server/test_model.h"
+#include "tests/testing/fake_scheduler.h"
+#include "tests/testing/fake_transport.h"
+#include "tests/testing/test_model.h"
 
 namespace cellbatch {
 namespace {

@@ -1,7 +1,7 @@
 // A transport of one call at a time, in this process: what tests of the service use instead of gRPC.
 // The test is the client: it starts a call, may cancel it, and waits for its answer.
-#ifndef CELLBATCH_SERVER_FAKE_TRANSPORT_H_
-#define CELLBATCH_SERVER_FAKE_TRANSPORT_H_
+#ifndef CELLBATCH_TESTS_TESTING_FAKE_TRANSPORT_H_
+#define CELLBATCH_TESTS_TESTING_FAKE_TRANSPORT_H_
 
 #include <condition_variable>
 #include <cstdint>
@@ -62,4 +62,4 @@ class FakeCall final : public ServerCall {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_FAKE_TRANSPORT_H_
+#endif  // CELLBATCH_TESTS_TESTING_FAKE_TRANSPORT_H_

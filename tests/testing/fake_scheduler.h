@@ -1,7 +1,7 @@
 // A scheduler that holds what it is given until the test says how it ends: the other side of the
 // service in its tests. Answers an OK request with the sum of its tokens in every element.
-#ifndef CELLBATCH_SERVER_FAKE_SCHEDULER_H_
-#define CELLBATCH_SERVER_FAKE_SCHEDULER_H_
+#ifndef CELLBATCH_TESTS_TESTING_FAKE_SCHEDULER_H_
+#define CELLBATCH_TESTS_TESTING_FAKE_SCHEDULER_H_
 
 #include <algorithm>
 #include <condition_variable>
@@ -146,4 +146,4 @@ class FakeScheduler final : public Scheduler {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_FAKE_SCHEDULER_H_
+#endif  // CELLBATCH_TESTS_TESTING_FAKE_SCHEDULER_H_

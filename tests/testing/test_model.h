@@ -1,7 +1,7 @@
 // A tiny model of tokens for tests of the service: an LSTM of two units over 100 words, whose OUTPUT
 // is its last state.
-#ifndef CELLBATCH_SERVER_TEST_MODEL_H_
-#define CELLBATCH_SERVER_TEST_MODEL_H_
+#ifndef CELLBATCH_TESTS_TESTING_TEST_MODEL_H_
+#define CELLBATCH_TESTS_TESTING_TEST_MODEL_H_
 
 #include <cstdint>
 #include <memory>
@@ -63,4 +63,4 @@ inline inference::ModelInferRequest TokensRequest(const std::vector<int32_t>& to
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_TEST_MODEL_H_
+#endif  // CELLBATCH_TESTS_TESTING_TEST_MODEL_H_
