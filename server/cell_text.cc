@@ -1,42 +1,27 @@
 // Parsing and putting together; no sizes yet.
 #include <fmt/format.h>
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/text_format.h>
 
 #include <set>
 
 #include "server/cell_codec.h"
+#include "server/text_file.h"
 
 namespace cellbatch {
 namespace {
 
-namespace pb = google::protobuf;
+using PlacesTree = google::protobuf::TextFormat::ParseInfoTree;
 
-// Keeps the first error with its line.
-class FirstError : public pb::io::ErrorCollector {
- public:
-  void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
-    if (text_.empty()) text_ = fmt::format("{}:{}: {}", line + 1, column + 1, message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-std::vector<std::string> Places(const pb::TextFormat::ParseInfoTree& tree, const char* field,
-                                int count, const std::string& file) {
+std::vector<std::string> Places(const PlacesTree& tree, const char* field, int count,
+                                const std::string& file) {
   std::vector<std::string> places;
-  const auto* descriptor = disk::CellDefinition::descriptor()->FindFieldByName(field);
   for (int i = 0; i < count; ++i) {
-    places.push_back(fmt::format("{}:{}", file, tree.GetLocation(descriptor, i).line + 1));
+    places.push_back(PlaceOf(tree, *disk::CellDefinition::descriptor(), field, i, file));
   }
   return places;
 }
 
 template <typename Message>
-bool Named(const pb::RepeatedPtrField<Message>& list, std::string_view name) {
+bool Named(const google::protobuf::RepeatedPtrField<Message>& list, std::string_view name) {
   for (const Message& m : list) {
     if (m.name() == name) return true;
   }
@@ -170,16 +155,8 @@ absl::StatusOr<CellText> ParseCell(std::string_view text, const std::string& fil
   }
   CellText cell;
   cell.file = file;
-  FirstError error;
-  pb::TextFormat::ParseInfoTree tree;
-  pb::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  parser.WriteLocationsTo(&tree);
-  parser.SetRecursionLimit(8);
-  pb::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
-  if (!parser.Parse(&stream, &cell.message)) {
-    return absl::InvalidArgumentError(fmt::format("{}:{}", file, error.text()));
-  }
+  PlacesTree tree;
+  if (absl::Status s = ParseTextFormat(text, file, cell.message, &tree); !s.ok()) return s;
   cell.inputs = Places(tree, "inputs", cell.message.inputs_size(), file);
   cell.parameters = Places(tree, "parameters", cell.message.parameters_size(), file);
   cell.ops = Places(tree, "ops", cell.message.ops_size(), file);

@@ -1,0 +1,132 @@
+#include "server/model_loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+
+#include "cells/definitions/shipped.h"
+#include "server/model_assembler.h"
+#include "server/text_file.h"
+
+namespace cellbatch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kConfig[] = "config.textproto";
+constexpr size_t kMaxCellName = 64;
+
+// A name that may become part of a path.
+bool IsCellName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxCellName &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+}
+
+// The folder's own NAME.textproto goes before the shipped one.
+absl::StatusOr<CellText> FindCell(const std::string& folder, const std::string& name,
+                                  int64_t max_bytes) {
+  if (!IsCellName(name)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "\"{}\" is no cell's name: 1 to {} letters, digits, _ or -", name, kMaxCellName));
+  }
+  const std::string file = name + ".textproto";
+  const absl::StatusOr<std::string> own =
+      name == "config" ? absl::NotFoundError("") : ReadTextFile(folder + "/" + file, max_bytes);
+  if (own.ok()) return ParseCell(*own, file);
+  if (!absl::IsNotFound(own.status())) return own.status();
+  std::vector<std::string_view> names;
+  for (const ShippedCell& cell : ShippedCells()) {
+    if (cell.name == name) return ParseCell(cell.text, "shipped " + file);
+    names.push_back(cell.name);
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("there is no cell \"{}\": no {} in the folder, and shipped are {}", name, file,
+                  fmt::join(names, ", ")));
+}
+
+// Problems of one model, a line each.
+absl::Status Refused(const std::vector<std::string>& problems) {
+  return absl::InvalidArgumentError(fmt::format("{}", fmt::join(problems, "\n")));
+}
+
+struct Config {
+  disk::ModelDescription message;
+  std::vector<std::string> places;  // of the cell types
+};
+
+absl::StatusOr<Config> ReadConfig(const std::string& folder, int64_t max_bytes) {
+  const absl::StatusOr<std::string> text = ReadTextFile(folder + "/" + kConfig, max_bytes);
+  if (!text.ok()) return text.status();
+  Config config;
+  google::protobuf::TextFormat::ParseInfoTree places;
+  absl::Status s = ParseTextFormat(*text, kConfig, config.message, &places);
+  if (!s.ok()) return s;
+  for (int i = 0; i < config.message.cell_types_size(); ++i) {
+    config.places.push_back(
+        PlaceOf(places, *disk::ModelDescription::descriptor(), "cell_types", i, kConfig));
+  }
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_folder) {
+  std::vector<int64_t> versions;
+  std::error_code error;
+  for (fs::directory_iterator it(model_folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    int64_t version = 0;
+    const auto [last, wrong] = std::from_chars(name.data(), name.data() + name.size(), version);
+    const bool number =
+        wrong == std::errc() && last == name.data() + name.size() && version > 0 && name[0] != '0';
+    std::error_code ignored;
+    if (number && it->is_directory(ignored)) versions.push_back(version);
+  }
+  if (error) {
+    return absl::NotFoundError(fmt::format("{}: {}", model_folder, error.message()));
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
+absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_folder,
+                                                       const std::string& name, int64_t version,
+                                                       ModelId id, const LoaderLimits& limits) {
+  std::vector<std::string> problems;
+  const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
+  if (!config.ok()) problems.emplace_back(config.status().message());
+  const std::string version_folder = fmt::format("{}/{}", model_folder, version);
+  auto weights = WeightStore::Open(version_folder + "/weights.safetensors",
+                                   static_cast<uint64_t>(limits.max_weight_bytes));
+  if (!weights.ok()) problems.emplace_back(weights.status().message());
+  std::error_code error;
+  if (fs::exists(version_folder + "/policy.textproto", error)) {
+    problems.push_back(
+        fmt::format("{}/policy.textproto: learned policies are not offered yet", version));
+  }
+  if (config.ok() && !config->message.name().empty() && config->message.name() != name) {
+    problems.push_back(fmt::format("{}: name is \"{}\", the folder is \"{}\"", kConfig,
+                                   config->message.name(), name));
+  }
+  if (!config.ok() || !weights.ok()) return Refused(problems);
+
+  auto model = std::make_shared<Model>();
+  model->id = id;
+  model->name = name;
+  model->version = version;
+  const auto find_cell = [&](const std::string& cell) {
+    return FindCell(model_folder, cell, limits.max_config_bytes);
+  };
+  ModelAssembler assembler(config->message, config->places, find_cell, *weights, limits);
+  assembler.Assemble(*model);
+  problems.insert(problems.end(), assembler.problems().begin(), assembler.problems().end());
+  if (!problems.empty()) return Refused(problems);
+  return model;
+}
+
+}  // namespace cellbatch
