@@ -23,7 +23,7 @@ ARROWS = {
     "server": ("scheduler", "cells", "proto"),
     "client": ("proto",),
     "loadgen": ("client", "proto"),
-    "tests": ("memplan", "cells", "scheduler", "proto", "server", "client", "loadgen"),
+    "tests": ("memplan", "cells", "scheduler", "proto", "server", "client", "loadgen", "deploy"),
     "deploy": (),
 }
 
