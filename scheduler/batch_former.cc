@@ -1,0 +1,272 @@
+#include "scheduler/batch_former.h"
+
+#include <algorithm>
+
+#include "cells/check.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr uint32_t kPrefetchAhead = 12;  // entries: about one miss to memory at 10 ns an entry
+
+}  // namespace
+
+BatchFormer::BatchFormer(int batch_limit, PlantedBug planted_bug) : planted_bug_(planted_bug) {
+  finished_.reserve(static_cast<size_t>(batch_limit));
+  singles_.reserve(static_cast<size_t>(batch_limit));
+}
+
+int32_t BatchFormer::Form(ReadyQueue& queue, const LoadedModel& model, int worker,
+                          int32_t max_batch, TaskRing& ring) {
+  shape_ = &queue.shape();
+  slot_ = &ring.Next();
+  worker_ = worker;
+  sequence_ = static_cast<uint32_t>(ring.next_sequence());
+  copies_in_ = copies_out_ = 0;
+  finished_.clear();
+  slot_->notes->starters = slot_->notes->leavers = nullptr;
+  slot_->notes->stops.clear();
+  LayOut(max_batch);
+  if (!late_.empty()) [[unlikely]] {
+    for (const cellbatch::CopyIn& copy : late_) slot_->copies_in[copies_in_++] = copy;
+    late_.clear();
+  }
+  BatchedTask& task = *slot_->task;
+  task.num_nodes = 0;
+  if (queue.is_chain()) {
+    FormChains(queue, max_batch);
+  } else {
+    FormNodes(queue, max_batch);
+  }
+  task.model = &model;
+  task.cell = shape_->type;
+  for (size_t k = 0; k < static_cast<size_t>(shape_->num_inputs); ++k) {
+    task.inputs[k] = {inputs_[k], offsets_[k]};
+  }
+  task.output_rows = outputs_;
+  task.copies_in = slot_->copies_in;
+  task.num_copies_in = copies_in_;
+  task.copies_out = slot_->copies_out;
+  task.num_copies_out = copies_out_;
+  queue.last_sequence = sequence_;
+  return task.num_nodes;
+}
+
+// Fixed lists first; summed inputs share what is left of the slot's memory.
+void BatchFormer::LayOut(int32_t max_batch) {
+  int32_t* at = slot_->ints;
+  const int32_t stride = (max_batch + 15) / 16 * 16;  // lists start on cache lines
+  outputs_ = at;
+  at += stride;
+  for (size_t k = 0; k < static_cast<size_t>(shape_->num_inputs); ++k) {
+    offsets_[k] = nullptr;
+    if (shape_->sums[k]) {
+      offsets_[k] = at;
+      offsets_[k][0] = 0;
+      at += stride + 16;
+    } else {
+      inputs_[k] = at;
+      at += stride;
+    }
+  }
+  if (shape_->num_sums == 0) return;
+  const int32_t left = slot_->num_ints - static_cast<int32_t>(at - slot_->ints);
+  sum_room_ = left / shape_->num_sums;
+  for (size_t k = 0; k < static_cast<size_t>(shape_->num_inputs); ++k) {
+    if (!shape_->sums[k]) continue;
+    inputs_[k] = at;
+    at += sum_room_;
+  }
+}
+
+// The request's first node goes into this task, and its rows with it. False: no room for them.
+bool BatchFormer::CopyIn(RequestBlock& block) {
+  if (copies_in_ + block.num_copies > slot_->max_copies_in) return false;
+  for (int32_t i = 0; i < block.num_copies; ++i) {
+    cellbatch::CopyIn copy = block.copies[i];
+    copy.first += block.base(copy.table);
+    if (planted_bug_ == PlantedBug::kCopyInLate) [[unlikely]] {
+      late_.push_back(copy);
+    } else {
+      slot_->copies_in[copies_in_++] = copy;
+    }
+  }
+  block.copied = true;
+  block.copy_sequence = sequence_;
+  block.last_sequence[worker_] = sequence_;
+  block.touched |= static_cast<uint8_t>(1u << worker_);
+  block.next_starter = slot_->notes->starters;
+  slot_->notes->starters = &block;
+  return true;
+}
+
+void BatchFormer::CopyOut(const ReadyEntry& entry, int32_t node, Row row) {
+  const NodeInfo& info = entry.block->info(*entry.record);
+  for (int32_t i = info.first_return; i < info.first_return + info.num_returns; ++i) {
+    const ReturnRun& run = entry.block->returns[i];
+    if (node < run.first || node >= run.first + run.count) continue;
+    Check(copies_out_ < slot_->max_copies_out, "more copies out than a task can carry");
+    slot_->copies_out[copies_out_++] = {run.dest + (node - run.first) * run.stride, run.column,
+                                        row};
+  }
+}
+
+void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
+  singles_.clear();
+  while (queue.running() + static_cast<int32_t>(singles_.size()) < max_batch) {
+    const ReadyEntry head = queue.Head();
+    if (head.record == nullptr) break;
+    queue.Prefetch(kPrefetchAhead / 2);
+    if (!head.block->copied && !CopyIn(*head.block)) break;
+    queue.PopHead();
+    head.record->pin_worker = static_cast<int8_t>(worker_);
+    if (head.record->length == 1 && !head.record->has_stop) {
+      singles_.push_back(head);
+    } else {
+      queue.Enter(*head.record, *head.block);
+    }
+  }
+  const int32_t running = queue.running();
+  slot_->task->num_nodes = running + static_cast<int32_t>(singles_.size());
+  ReadyQueue::StepRows rows;
+  std::copy(std::begin(inputs_), std::end(inputs_), rows.inputs.begin());
+  rows.outputs = outputs_;
+  if (running > 0) {
+    queue.Step(rows);
+    if (queue.num_stops() > 0) NoteStops(queue);
+    if (!queue.events().empty()) HandleEvents(queue);
+  }
+  int32_t at = running;
+  for (const ReadyEntry& entry : singles_) {
+    if (shape_->wide) {
+      EmitWide(entry, at, 1);
+    } else {
+      EmitNarrow(entry, at, 1);
+    }
+    Outputs(entry, at++, 1);
+    finished_.push_back(entry);
+  }
+}
+
+// Words of stopping chains are read when the task is done; until then nobody may follow.
+void BatchFormer::NoteStops(ReadyQueue& queue) {
+  for (int32_t i = 0; i < queue.running(); ++i) {
+    const ReadyEntry e = queue.chain(i);
+    if (!e.record->has_stop) continue;
+    slot_->notes->stops.push_back({e.record, e.block, queue.NodeInStep(i), outputs_[i]});
+  }
+}
+
+void BatchFormer::HandleEvents(ReadyQueue& queue) {
+  const auto events = queue.events();
+  for (int32_t slot : events) {
+    const ReadyEntry e = queue.chain(slot);
+    const int32_t node = queue.NodeInStep(slot);
+    if (e.record->info != 0 && !e.record->has_stop) CopyOut(e, node, outputs_[slot]);
+    if (node < e.record->length - 1) queue.SetEvent(slot, node + 1);
+  }
+  for (size_t i = events.size(); i-- > 0;) {  // from the back: swap-remove moves only later slots
+    const ReadyEntry e = queue.chain(events[i]);
+    if (queue.NodeInStep(events[i]) < e.record->length - 1) continue;
+    queue.Leave(events[i]);
+    e.record->pin_sequence = sequence_;
+    e.block->last_sequence[worker_] = sequence_;
+    e.block->touched |= static_cast<uint8_t>(1u << worker_);
+    if (e.record->has_stop) {
+      e.record->state = NodeState::kAwaitingStop;
+    } else {
+      finished_.push_back(e);
+    }
+  }
+  queue.EventsSeen();
+}
+
+void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
+  int32_t n = 0;
+  while (n < max_batch) {
+    const ReadyEntry head = queue.Head();
+    if (head.record == nullptr) break;
+    queue.Prefetch(kPrefetchAhead);
+    NodeRecord& r = *head.record;
+    if (!head.block->copied && !CopyIn(*head.block)) break;
+    const int32_t count = std::min(r.length - r.next, max_batch - n);
+    if (shape_->wide) {
+      if (!EmitWide(head, n, count)) break;
+    } else {
+      EmitNarrow(head, n, count);
+    }
+    Outputs(head, n, count);
+    queue.TakeFromHead(count);
+    n += count;
+    r.next += count;
+    r.pin_worker = static_cast<int8_t>(worker_);
+    r.pin_sequence = sequence_;
+    if (r.next < r.length) {
+      head.block->last_sequence[worker_] = sequence_;
+      head.block->touched |= static_cast<uint8_t>(1u << worker_);
+      break;
+    }
+    queue.PopHead();
+    if (r.consumer >= 0) __builtin_prefetch(&head.block->records[r.consumer], 1);
+    finished_.push_back(head);
+    if (planted_bug_ == PlantedBug::kReadsOwnTask) [[unlikely]] ReleaseTooEarly(head, queue);
+  }
+  slot_->task->num_nodes = n;
+}
+
+// PlantedBug::kReadsOwnTask: the only reader of what was just taken joins the same task.
+void BatchFormer::ReleaseTooEarly(const ReadyEntry& entry, ReadyQueue& queue) {
+  NodeRecord& r = *entry.record;
+  if (r.consumer < 0 || r.more_consumers != 0) return;
+  NodeRecord& reader = entry.block->records[r.consumer];
+  if (reader.type != r.type || reader.pending != 1 || reader.position >= 0) return;
+  r.consumer = -1;
+  reader.pending = 0;
+  reader.queue_worker = static_cast<int8_t>(worker_);
+  queue.Push(reader, *entry.block);
+}
+
+// Cells with at most two inputs, each of one row.
+void BatchFormer::EmitNarrow(const ReadyEntry& entry, int32_t at, int32_t count) {
+  const NodeRecord& r = *entry.record;
+  for (size_t k = 0; k < static_cast<size_t>(shape_->num_inputs); ++k) {
+    const Row first = ResolveRow(*entry.block, r.input_row[k], shape_->in[k]) + r.next * r.stride[k];
+    for (int32_t i = 0; i < count; ++i) inputs_[k][at + i] = first + i * r.stride[k];
+  }
+}
+
+// Any inputs. False, and nothing is taken, if the links of a sum find no room: the task is full.
+bool BatchFormer::EmitWide(const ReadyEntry& entry, int32_t at, int32_t count) {
+  const NodeRecord& r = *entry.record;
+  const int32_t* in = entry.block->pool + r.wide;
+  for (size_t k = 0; k < static_cast<size_t>(shape_->num_inputs); ++k) {
+    const TableId table = shape_->in[k];
+    if (!shape_->sums[k]) {
+      const Row first = ResolveRow(*entry.block, in[0], table) + r.next * in[1];
+      for (int32_t i = 0; i < count; ++i) inputs_[k][at + i] = first + i * in[1];
+      in += 2;
+      continue;
+    }
+    const int32_t links = in[0];
+    int32_t used = offsets_[k][at];
+    if (used + links > sum_room_) return false;
+    for (int32_t i = 0; i < links; ++i) {
+      const bool reversed = planted_bug_ == PlantedBug::kSumsReordered;
+      inputs_[k][used + i] = ResolveRow(*entry.block, in[1 + (reversed ? links - 1 - i : i)], table);
+    }
+    offsets_[k][at + 1] = used + links;
+    in += 1 + links;
+  }
+  return true;
+}
+
+void BatchFormer::Outputs(const ReadyEntry& entry, int32_t at, int32_t count) {
+  const NodeRecord& r = *entry.record;
+  const Row first = r.first_row + entry.block->base(shape_->out) + r.next;
+  for (int32_t i = 0; i < count; ++i) outputs_[at + i] = first + i;
+  if (r.info == 0) [[likely]]
+    return;
+  for (int32_t i = 0; i < count; ++i) CopyOut(entry, r.next + i, first + i);
+}
+
+}  // namespace cellbatch

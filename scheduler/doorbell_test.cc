@@ -1,0 +1,52 @@
+#include "scheduler/doorbell.h"
+
+#include <atomic>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace cellbatch {
+namespace {
+
+// Two threads hand a number back and forth, each sleeping whenever it finds nothing: one lost wake
+// hangs the test.
+TEST(DoorbellTest, NoWakeIsLostBetweenTwoThatSleepWheneverTheyCan) {
+  Doorbell bells[2];
+  std::atomic<int> number = 0;
+  constexpr int kRounds = 20000;
+  const auto play = [&](int me) {
+    for (;;) {
+      const int n = number.load(std::memory_order_acquire);
+      if (n >= kRounds) break;
+      if (n % 2 == me) {
+        number.store(n + 1, std::memory_order_release);
+        bells[1 - me].Ring();
+        continue;
+      }
+      bells[me].Prepare(Doorbell::Sleep::kForAnything);
+      if (number.load(std::memory_order_acquire) != n) {
+        bells[me].Cancel();
+        continue;
+      }
+      bells[me].Wait(-1);
+    }
+    bells[1 - me].Ring();
+  };
+  std::thread other(play, 1);
+  play(0);
+  other.join();
+  EXPECT_EQ(number.load(), kRounds);
+}
+
+TEST(DoorbellTest, WhatCanWaitDoesNotWakeASleeperForUrgentThings) {
+  Doorbell bell;
+  bell.Prepare(Doorbell::Sleep::kForUrgent);
+  bell.Ring(/*urgent=*/false);
+  bell.Wait(1);  // still asleep: returns by its time limit
+  bell.Prepare(Doorbell::Sleep::kForUrgent);
+  bell.Ring(/*urgent=*/true);
+  bell.Wait(-1);  // rung before: returns at once
+}
+
+}  // namespace
+}  // namespace cellbatch

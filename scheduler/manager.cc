@@ -1,0 +1,348 @@
+#include "scheduler/manager.h"
+
+#include <algorithm>
+
+#include "cells/check.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int kMessagesPerStep = 2048;
+constexpr size_t kPrefetchMessages = 8;
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+std::vector<WorkerLink> LinksOf(const ManagerParts& parts) {
+  std::vector<WorkerLink> links;
+  for (size_t w = 0; w < parts.rings.size(); ++w) {
+    links.push_back({parts.rings[w].get(), parts.memory_of[w]});
+  }
+  return links;
+}
+
+}  // namespace
+
+Manager::Manager(const SchedulerOptions& options, int depth, const ManagerParts& parts)
+    : options_(options),
+      depth_(depth),
+      parts_(parts),
+      workers_(LinksOf(parts)),
+      lanes_(kMaxLanes, nullptr),
+      processor_(absl::MakeSpan(workers_), lanes_, parts.outboxes, options.max_requests,
+                 options.planted_bug),
+      former_(options.batch_limit, options.planted_bug) {
+  early_news_.reserve(1024);
+  scratch_.reserve(Index(options.max_requests));
+}
+
+bool Manager::Step() {
+  bool worked = control_.load(std::memory_order_acquire) != nullptr && Control();
+  const int num_workers = static_cast<int>(workers_.size());
+  for (int w = 0; w < num_workers; ++w) worked |= Complete(w);
+  if (!processor_.conflicts().empty()) processor_.SettleConflicts();
+  worked |= Receive();
+  worked |= Join();
+  WakeLanes();
+  for (int w = 0; w < num_workers; ++w) worked |= Schedule(w);
+  if (worked) Publish();
+  return worked;
+}
+
+bool Manager::AllDevicesFull() const {
+  for (const WorkerLink& w : workers_) {
+    if (w.alive && w.ring->in_flight() < depth_) return false;
+  }
+  return true;
+}
+
+// Control --------------------------------------------------------------------------------------
+
+bool Manager::Control() {
+  ControlMessage& message = *control_.load(std::memory_order_acquire);
+  Lane* const lane = message.lane;
+  bool worked = false;
+  switch (message.kind) {
+    case ControlMessage::Kind::kOpen:
+      if (lanes_[Index(lane->index())] == nullptr) {
+        lanes_[Index(lane->index())] = lane;
+        num_lanes_ = std::max(num_lanes_, lane->index() + 1);
+        worked = true;
+      }
+      break;
+    case ControlMessage::Kind::kClose:
+      worked = lane->state != LaneState::kClosing;
+      lane->state = LaneState::kClosing;
+      break;
+    case ControlMessage::Kind::kStop:
+      if (!stopping_) {
+        StopAll();
+        worked = true;
+      }
+      break;
+  }
+  return FinishControl(message) || worked;
+}
+
+// True, and the control thread may go on, once what was asked for has come true.
+bool Manager::FinishControl(ControlMessage& message) {
+  Lane* const lane = message.lane;
+  switch (message.kind) {
+    case ControlMessage::Kind::kOpen:
+      if (lane->state == LaneState::kWarming) return false;
+      break;
+    case ControlMessage::Kind::kClose:
+      if (lane->awake() || lane->tasks_in_flight > 0) return false;
+      lanes_[Index(lane->index())] = nullptr;
+      break;
+    case ControlMessage::Kind::kStop:
+      for (const WorkerLink& w : workers_) {
+        if (w.alive && w.ring->in_flight() > 0) return false;
+      }
+      break;
+  }
+  control_.store(nullptr, std::memory_order_relaxed);
+  message.done.store(true, std::memory_order_release);
+  return true;
+}
+
+template <typename Visit>
+void Manager::ForEachPresent(Visit visit) {
+  scratch_.clear();
+  for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
+    if (processor_.IsPresent(slot)) scratch_.push_back(parts_.slots->block(slot));
+  }
+  for (RequestBlock* block : scratch_) visit(*block);
+}
+
+void Manager::StopAll() {
+  stopping_ = true;
+  ForEachPresent([&](RequestBlock& block) { processor_.Cancel(block, Outcome::kStopping); });
+  for (Lane* lane : lanes_) {
+    if (lane != nullptr && lane->state == LaneState::kWarming) lane->state = LaneState::kClosing;
+  }
+}
+
+// Completions ----------------------------------------------------------------------------------
+
+bool Manager::Complete(int worker) {
+  WorkerLink& link = workers_[Index(worker)];
+  if (!link.alive) return false;
+  const bool failed = parts_.workers[Index(worker)]->failed();  // before done: all it did is seen
+  const uint64_t done = link.ring->done();
+  bool worked = false;
+  while (link.ring->retired() < done) {
+    const uint64_t sequence = link.ring->retired() + 1;
+    link.ring->Retire(sequence);
+    Retire(link.ring->slot(sequence), worker);
+    worked = true;
+  }
+  if (failed) [[unlikely]] {
+    FenceWorker(worker);
+    worked = true;
+  }
+  return worked;
+}
+
+void Manager::Retire(const TaskSlot& slot, int worker) {
+  const BatchedTask& task = *slot.task;
+  const int64_t ns = task.end_ns - task.start_ns;
+  Lane& lane = *slot.notes->lane;
+  --lane.tasks_in_flight;
+  DeviceCounters& device = parts_.device_counters[Index(worker)];
+  device.tasks.store(device.tasks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  device.busy_ns.store(device.busy_ns.load(std::memory_order_relaxed) + ns,
+                       std::memory_order_relaxed);
+  if (slot.notes->queue == nullptr) {
+    if (lane.calibration) lane.calibration->Finished(worker, ns);
+    if (lane.state == LaneState::kWarming) FinishWarmUp(lane);
+    return;
+  }
+  --slot.notes->queue->tasks_in_flight;
+  lane.Correct(task.cell.value(), task.num_nodes, slot.notes->charged_ns, ns);
+  processor_.TaskDone(slot, worker);
+}
+
+// The device is gone for good: what it had is lost, the others go on.
+void Manager::FenceWorker(int worker) {
+  WorkerLink& link = workers_[Index(worker)];
+  link.alive = false;
+  const uint64_t done = link.ring->retired();
+  scratch_.clear();
+  for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
+    if (!processor_.IsPresent(slot)) continue;
+    RequestBlock* const block = parts_.slots->block(slot);
+    if (block->state != RequestState::kWaiting) scratch_.push_back(block);
+  }
+  processor_.Fence(worker, done, scratch_);
+  for (uint64_t s = done + 1; s < link.ring->next_sequence(); ++s) {
+    const TaskSlot& slot = link.ring->slot(s);
+    Lane& lane = *slot.notes->lane;
+    --lane.tasks_in_flight;
+    if (slot.notes->queue != nullptr) {
+      --slot.notes->queue->tasks_in_flight;
+      slot.task->end_ns = 0;
+      processor_.DrainLeavers(slot);
+    }
+  }
+  for (Lane* lane : lanes_) {
+    if (lane == nullptr || lane->state != LaneState::kWarming) continue;
+    lane->calibration->WorkerFailed(worker);
+    FinishWarmUp(*lane);
+  }
+  FailIfNoDevice();
+}
+
+void Manager::FailIfNoDevice() {
+  for (const WorkerLink& w : workers_) {
+    if (w.alive) return;
+  }
+  ForEachPresent([&](RequestBlock& block) { processor_.Cancel(block, Outcome::kNoDevice); });
+}
+
+// Messages -------------------------------------------------------------------------------------
+
+bool Manager::Receive() {
+  int received = 0;
+  for (; received < kMessagesPerStep; ++received) {
+    if (const uint64_t ahead = parts_.messages->Peek(kPrefetchMessages); (ahead & 1) == 0) {
+      const char* block = reinterpret_cast<const char*>(ahead);
+      __builtin_prefetch(block, 1);
+      __builtin_prefetch(block + 64, 1);
+      __builtin_prefetch(block + 128, 1);
+    }
+    const uint64_t message = parts_.messages->Pop();
+    if (message == 0) break;
+    if ((message & 1) != 0) {
+      Hear(static_cast<uint32_t>(message >> 1));
+    } else {
+      Arrive(*reinterpret_cast<RequestBlock*>(message));
+    }
+  }
+  return received > 0;
+}
+
+void Manager::Arrive(RequestBlock& block) {
+  processor_.Arrived(block);
+  for (size_t i = 0; i < early_news_.size(); ++i) {
+    const EarlyNews news = early_news_[i];
+    if (news.slot != block.slot) continue;
+    early_news_[i] = early_news_.back();
+    early_news_.pop_back();
+    if (news.generation != block.generation) break;  // for the one before it
+    processor_.Refuse(block, news.outcome);
+    return;
+  }
+  Lane* const lane = lanes_[Index(block.lane)];
+  const bool any_alive = std::any_of(workers_.begin(), workers_.end(),
+                                     [](const WorkerLink& w) { return w.alive; });
+  if (block.outcome != Outcome::kOk || stopping_ || !any_alive || lane == nullptr ||
+      lane->serial() != block.lane_serial || lane->state != LaneState::kOpen) [[unlikely]] {
+    processor_.Refuse(block, block.outcome != Outcome::kOk ? block.outcome
+                             : stopping_                   ? Outcome::kStopping
+                             : !any_alive                  ? Outcome::kNoDevice
+                                                           : Outcome::kNoLane);
+    return;
+  }
+  lane->line.Push(block);
+  lane->waiting_cells += block.num_nodes;
+}
+
+void Manager::Hear(uint32_t slot) {
+  const uint64_t news = parts_.slots->TakeNews(slot);
+  if ((news & (RequestSlots::kCancelled | RequestSlots::kExpired)) == 0) return;  // it was for another
+  const Outcome outcome =
+      (news & RequestSlots::kCancelled) != 0 ? Outcome::kCancelled : Outcome::kExpired;
+  const uint32_t generation = static_cast<uint32_t>(news >> 32);
+  if (!processor_.IsPresent(slot)) {
+    // Done before, or the news used the place in the ring of older news and overtook its request.
+    std::erase_if(early_news_, [&](const EarlyNews& n) { return n.slot == slot; });
+    early_news_.push_back({slot, generation, outcome});
+    return;
+  }
+  RequestBlock& block = *parts_.slots->block(slot);
+  if (block.generation == generation) processor_.Cancel(block, outcome);
+}
+
+// Joining --------------------------------------------------------------------------------------
+
+bool Manager::Join() {
+  bool joined = false;
+  for (int i = 0; i < num_lanes_; ++i) {
+    if (lanes_[Index(i)] == nullptr) continue;
+    Lane& lane = *lanes_[Index(i)];
+    for (int n = 0; n < options_.batch_limit; ++n) {
+      RequestBlock* const head = lane.line.Head();
+      if (head == nullptr) break;
+      lane.line.Prefetch(4);
+      if (!JoinHead(lane, *head)) break;
+      lane.line.PopHead();
+      lane.waiting_cells -= head->num_nodes;
+      joined = true;
+    }
+  }
+  return joined;
+}
+
+bool Manager::JoinHead(Lane& lane, RequestBlock& block) {
+  uint32_t full_memories = 0;
+  for (;;) {
+    const int worker = BestWorker(lane, block, full_memories);
+    if (worker < 0) return false;
+    if (processor_.Join(lane, block, worker)) return true;
+    full_memories |= 1u << workers_[Index(worker)].memory;
+  }
+}
+
+// The least loaded worker on which every root type of the request has fewer than 2 b_max ready.
+int Manager::BestWorker(const Lane& lane, const RequestBlock& block,
+                        uint32_t excluded_memories) const {
+  int best = -1;
+  int64_t least = 0;
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    const WorkerLink& link = workers_[Index(w)];
+    if (!link.alive || (excluded_memories >> link.memory & 1) != 0) continue;
+    bool wants = true;
+    int64_t ready = 0;
+    for (int32_t type : block.list(block.root_types)) {
+      const int32_t here = lane.queue(w, type).ready();
+      wants = wants && here < 2 * lane.max_batch(type);
+      ready += here;
+    }
+    if (!wants || (best >= 0 && ready >= least)) continue;
+    best = w;
+    least = ready;
+  }
+  return best;
+}
+
+// A lane that wakes is not owed the time it slept.
+void Manager::WakeLanes() {
+  double least = 0;
+  bool any = false;
+  for (int i = 0; i < num_lanes_; ++i) {
+    const Lane* lane = lanes_[Index(i)];
+    if (lane == nullptr || !lane->was_awake || !lane->awake()) continue;
+    least = any ? std::min(least, lane->virtual_ns()) : lane->virtual_ns();
+    any = true;
+  }
+  for (int i = 0; i < num_lanes_; ++i) {
+    Lane* const lane = lanes_[Index(i)];
+    if (lane == nullptr) continue;
+    const bool awake = lane->awake();
+    if (awake && !lane->was_awake && any) lane->LiftTo(least);
+    lane->was_awake = awake;
+  }
+}
+
+void Manager::Publish() {
+  for (size_t o = 0; o < parts_.outboxes.size(); ++o) {
+    if (parts_.outboxes[o]->Publish()) parts_.outbox_bells[o]->Ring();
+  }
+  for (int i = 0; i < num_lanes_; ++i) {
+    if (lanes_[Index(i)] != nullptr) {
+      lanes_[Index(i)]->PublishGauges(static_cast<int>(workers_.size()));
+    }
+  }
+}
+
+}  // namespace cellbatch

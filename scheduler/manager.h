@@ -1,0 +1,128 @@
+// The one that decides: takes arrivals and news, lets requests join, forms tasks for every worker
+// that has room, and answers. A function, not a thread; the sole writer of everything below it.
+//
+//   Step:  control -> completions of each worker -> messages -> joins -> tasks for each worker
+//
+// Each part is bounded; nothing waits, locks, logs or allocates after the lanes are warm.
+#ifndef CELLBATCH_SCHEDULER_MANAGER_H_
+#define CELLBATCH_SCHEDULER_MANAGER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "scheduler/batch_former.h"
+#include "scheduler/doorbell.h"
+#include "scheduler/lane.h"
+#include "scheduler/mpsc_ring.h"
+#include "scheduler/outbox.h"
+#include "scheduler/request_processor.h"
+#include "scheduler/request_slots.h"
+#include "scheduler/task_ring.h"
+#include "scheduler/worker.h"
+
+namespace cellbatch {
+
+inline constexpr int kMaxLanes = 64;
+
+// From the control thread to the manager, one at a time; `done` comes back.
+struct ControlMessage {
+  enum class Kind { kOpen, kClose, kStop };
+  Kind kind;
+  Lane* lane = nullptr;
+  std::atomic<bool> done = false;
+};
+
+// Read by anyone.
+struct DeviceCounters {
+  std::atomic<uint64_t> tasks = 0;
+  std::atomic<int64_t> busy_ns = 0;
+};
+
+// What the manager shares with the rest of the scheduler; all of it outlives the manager.
+struct ManagerParts {
+  absl::Span<const std::unique_ptr<Worker>> workers;
+  absl::Span<const std::unique_ptr<TaskRing>> rings;
+  absl::Span<const int> memory_of;
+  absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes;
+  absl::Span<const std::unique_ptr<Doorbell>> outbox_bells;
+  absl::Span<const std::unique_ptr<Doorbell>> worker_bells;
+  absl::Span<DeviceCounters> device_counters;
+  RequestSlots* slots;
+  MpscRing* messages;
+};
+
+// Messages: a block is an arrival, an odd number names a slot with news.
+inline uint64_t ArrivalMessage(const RequestBlock* block) {
+  return reinterpret_cast<uintptr_t>(block);
+}
+inline uint64_t NewsMessage(uint32_t slot) { return uint64_t{slot} << 1 | 1; }
+
+class Manager {
+ public:
+  Manager(const SchedulerOptions& options, int depth, const ManagerParts& parts);
+
+  bool Step();
+  // Nothing that arrives now could be given to a device: every one of them is full.
+  bool AllDevicesFull() const;
+
+  // Control thread. The message must stay until it is done; one at a time.
+  void Post(ControlMessage* message) { control_.store(message, std::memory_order_release); }
+
+  // Between steps. See Scheduler::CheckInvariants.
+  absl::Status CheckInvariants() const;
+
+ private:
+  bool Control();
+  bool FinishControl(ControlMessage& message);
+  void Close(Lane& lane);
+  void StopAll();
+  bool Complete(int worker);
+  void Retire(const TaskSlot& slot, int worker);
+  void FenceWorker(int worker);
+  void FailIfNoDevice();
+  bool Receive();
+  void Arrive(RequestBlock& block);
+  void Hear(uint32_t slot);
+  bool Join();
+  bool JoinHead(Lane& lane, RequestBlock& block);
+  int BestWorker(const Lane& lane, const RequestBlock& block, uint32_t excluded_memories) const;
+  void WakeLanes();
+  Lane* NextLane(int worker);
+  bool Schedule(int worker);
+  int SubmitTasks(Lane& lane, int worker, int room);
+  void SubmitWarmUp(Lane& lane, int worker);
+  void FinishWarmUp(Lane& lane);
+  bool Steal(int thief, bool even_if_busy);
+  void Publish();
+  template <typename Visit>
+  void ForEachPresent(Visit visit);
+  absl::Status CheckQueues(const Lane& lane) const;
+  absl::Status CheckRequest(const Lane& lane, const RequestBlock& block) const;
+
+  const SchedulerOptions options_;
+  const int depth_;
+  const ManagerParts parts_;
+  std::vector<WorkerLink> workers_;
+  std::vector<Lane*> lanes_;  // by index; null: none
+  RequestProcessor processor_;
+  BatchFormer former_;
+  std::atomic<ControlMessage*> control_ = nullptr;
+  bool stopping_ = false;
+  int num_lanes_ = 0;  // lanes_ beyond are null
+
+  struct EarlyNews {
+    uint32_t slot;
+    uint32_t generation;
+    Outcome outcome;
+  };
+  std::vector<EarlyNews> early_news_;  // overtook its request; a handful at most
+  std::vector<RequestBlock*> scratch_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_MANAGER_H_

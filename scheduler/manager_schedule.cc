@@ -1,0 +1,150 @@
+// Manager, second half: which lane and type each worker runs next, and who steals from whom.
+#include <algorithm>
+
+#include "cells/check.h"
+#include "scheduler/manager.h"
+
+namespace cellbatch {
+namespace {
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+}  // namespace
+
+// The awake lane with work for this worker that has had the least device time for its weight.
+Lane* Manager::NextLane(int worker) {
+  Lane* next = nullptr;
+  for (int i = 0; i < num_lanes_; ++i) {
+    Lane* const lane = lanes_[Index(i)];
+    if (lane == nullptr) continue;
+    const bool has_work = lane->state == LaneState::kWarming
+                              ? lane->calibration->Next(worker).has_value()
+                              : lane->HasReady(worker);
+    if (has_work && (next == nullptr || lane->virtual_ns() < next->virtual_ns())) next = lane;
+  }
+  return next;
+}
+
+// Fills the worker up to its depth. One decision, then as many tasks of that type as the policy
+// repeats.
+bool Manager::Schedule(int worker) {
+  WorkerLink& link = workers_[Index(worker)];
+  if (!link.alive || link.ring->in_flight() >= depth_) return false;
+  bool submitted = false;
+  if (options_.stealing == Stealing::kAlways) Steal(worker, /*even_if_busy=*/true);
+  while (link.ring->in_flight() < depth_) {
+    Lane* const lane = NextLane(worker);
+    if (lane == nullptr) {
+      if (options_.stealing == Stealing::kNever || !Steal(worker, /*even_if_busy=*/false)) break;
+      continue;
+    }
+    if (lane->state == LaneState::kWarming) {
+      SubmitWarmUp(*lane, worker);
+    } else {
+      SubmitTasks(*lane, worker, depth_ - link.ring->in_flight());
+    }
+    submitted = true;
+  }
+  if (submitted) parts_.worker_bells[Index(worker)]->Ring();
+  return submitted;
+}
+
+// At least one task; then, if the policy repeats, more of the same type while their batches would
+// not be smaller than its min_batch.
+int Manager::SubmitTasks(Lane& lane, int worker, int room) {
+  const std::optional<int> type = lane.Choose(worker);
+  Check(type.has_value(), "a lane with ready nodes has no type to run");
+  WorkerLink& link = workers_[Index(worker)];
+  ReadyQueue& queue = lane.queue(worker, *type);
+  const LoadedModel& model = *lane.loaded(link.memory).model;
+  const int most = lane.policy_repeats() ? room : 1;
+  int submitted = 0;
+  for (; submitted < most && queue.ready() > 0; ++submitted) {
+    if (submitted > 0 && queue.ready() < queue.shape().min_batch) break;
+    const int32_t nodes =
+        former_.Form(queue, model, worker, lane.max_batch(*type), *link.ring);
+    Check(nodes > 0, "a task is empty although nodes are ready");
+    TaskNotes& notes = *link.ring->Next().notes;
+    notes.lane = &lane;
+    notes.queue = &queue;
+    notes.charged_ns = lane.Charge(*type, nodes);
+    const uint32_t sequence = static_cast<uint32_t>(link.ring->next_sequence());
+    link.ring->Submit();
+    ++queue.tasks_in_flight;
+    ++lane.tasks_in_flight;
+    lane.TaskSubmitted(worker);
+    queue.Ran();
+    processor_.Submitted(lane, former_.finished(), worker, sequence);
+  }
+  return submitted;
+}
+
+// A task of `batch` nodes that read zeros and write rows that nobody owns yet.
+void Manager::SubmitWarmUp(Lane& lane, int worker) {
+  WorkerLink& link = workers_[Index(worker)];
+  const Calibration::Step step = *lane.calibration->Next(worker);
+  const TypeShape& shape = lane.queue(worker, step.type).shape();
+  const TaskSlot& slot = link.ring->Next();
+  int32_t* const zeros = slot.ints;
+  int32_t* const outputs = zeros + step.batch + 1;
+  std::fill_n(zeros, step.batch + 1, 0);
+  const Row first = 1 + worker * lane.warm_rows(step.type);
+  for (int32_t i = 0; i < step.batch; ++i) outputs[i] = first + i;
+  *slot.task = BatchedTask();
+  slot.task->model = lane.loaded(link.memory).model.get();
+  slot.task->cell = shape.type;
+  slot.task->num_nodes = step.batch;
+  for (size_t k = 0; k < Index(shape.num_inputs); ++k) {
+    slot.task->inputs[k] = {zeros, shape.sums[k] ? zeros : nullptr};  // sums of no rows
+  }
+  slot.task->output_rows = outputs;
+  TaskNotes& notes = *slot.notes;
+  notes.lane = &lane;
+  notes.queue = nullptr;
+  notes.starters = notes.leavers = nullptr;
+  notes.stops.clear();
+  notes.charged_ns = 0;
+  link.ring->Submit();
+  ++lane.tasks_in_flight;
+  lane.calibration->Started(worker);
+}
+
+// The last warm-up task opens the lane; from then on T(b) holds still.
+void Manager::FinishWarmUp(Lane& lane) {
+  if (!lane.calibration->done()) return;
+  for (const CellTypeCalibration& c : lane.calibration->Results()) {
+    lane.set_max_batch(c.type.value(), c.max_batch);
+  }
+  lane.state = LaneState::kOpen;
+}
+
+// Takes from the worker with the most nodes ready in FIFOs: half of them, if they are more than that
+// worker will take into its next task, or if it is busy; at least one.
+bool Manager::Steal(int thief, bool even_if_busy) {
+  int taken = 0;
+  for (int i = 0; i < num_lanes_ && (taken == 0 || even_if_busy); ++i) {
+    Lane* const lane = lanes_[Index(i)];
+    if (lane == nullptr || lane->state == LaneState::kWarming) continue;
+    for (int type = 0; type < lane->num_types(); ++type) {
+      int victim = -1;
+      int32_t most = 0;
+      for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+        const WorkerLink& link = workers_[Index(w)];
+        const int32_t nodes = lane->queue(w, type).fifo_nodes();
+        if (w == thief || !link.alive || link.memory != workers_[Index(thief)].memory ||
+            nodes <= most || (!even_if_busy && link.ring->in_flight() < depth_)) {
+          continue;
+        }
+        victim = w;
+        most = nodes;
+      }
+      if (victim < 0) continue;
+      const int count = std::min(lane->max_batch(type), (most + 1) / 2);
+      taken += processor_.Steal(*lane, type, victim, thief, count);
+      if (taken > 0 && !even_if_busy) break;
+    }
+  }
+  return taken > 0;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,236 @@
+#include "scheduler/ready_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "cells/check.h"
+
+namespace cellbatch {
+namespace {
+
+// The first node >= `from` that somebody must look at: the last one, or one that is returned.
+int32_t NextEvent(const NodeRecord& r, const RequestBlock& block, int32_t from) {
+  int32_t next = r.length - 1;
+  if (r.info == 0 || r.has_stop) return next;
+  const NodeInfo& info = block.info(r);
+  for (int32_t i = info.first_return; i < info.first_return + info.num_returns; ++i) {
+    const ReturnRun& run = block.returns[i];
+    if (from < run.first + run.count) next = std::min(next, std::max(from, run.first));
+  }
+  return next;
+}
+
+// The dense loops: no aliasing, so that they become vector instructions (-O3).
+void EmitInput(Row* __restrict to, Row* __restrict row, const Row* __restrict stride, int32_t n) {
+  for (int32_t i = 0; i < n; ++i) {
+    to[i] = row[i];
+    row[i] += stride[i];
+  }
+}
+
+void EmitCarryAndOutput(Row* __restrict carry, Row* __restrict output, Row* __restrict prev,
+                        Row* __restrict out, const Row* __restrict begin,
+                        const Row* __restrict end, int32_t n) {
+  for (int32_t i = 0; i < n; ++i) {
+    const Row now = out[i];
+    const Row next = now + 1;
+    carry[i] = prev[i];
+    output[i] = now;
+    prev[i] = now;
+    out[i] = next == end[i] ? begin[i] : next;
+  }
+}
+
+uint32_t LeastDistance(const uint32_t* __restrict event, uint32_t step, int32_t n) {
+  uint32_t least = ~0u;
+  for (int32_t i = 0; i < n; ++i) least = std::min(least, event[i] - step);
+  return least;
+}
+
+}  // namespace
+
+TypeShape::TypeShape(const CellType& t)
+    : type(t.id),
+      num_inputs(static_cast<int>(t.definition->inputs().size())),
+      wide(num_inputs > 2),
+      out(t.out),
+      priority(t.priority),
+      min_batch(t.min_batch) {
+  in.fill(TableId());
+  sums.fill(false);
+  for (int i = 0; i < num_inputs; ++i) {
+    const size_t at = static_cast<size_t>(i);
+    in[at] = t.in[at];
+    sums[at] = t.definition->inputs()[at].arity == Arity::kSum;
+    if (sums[at]) ++num_sums;
+  }
+  if (num_sums > 0) wide = true;
+  if (num_sums == 0 && t.definition->carry()) carry = t.definition->carry()->value();
+}
+
+ReadyQueue::ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity,
+                       const uint64_t* lane_tasks, bool forget_positions)
+    : shape_(shape),
+      lane_tasks_(lane_tasks),
+      forget_positions_(forget_positions),
+      mask_(static_cast<uint32_t>(std::bit_ceil(static_cast<uint32_t>(std::max(capacity, 16))) - 1)),
+      fifo_(new ReadyEntry[size_t{mask_} + 1]) {
+  if (!is_chain()) return;
+  const size_t n = static_cast<size_t>(batch_limit);
+  for (Array<Row>* a : {&out_, &prev_, &begin_, &end_}) a->reset(new Row[n]());
+  for (Array<uint32_t>* a : {&first_step_, &event_}) a->reset(new uint32_t[n]());
+  for (int k = 0; k < shape_.num_inputs; ++k) {
+    in_[static_cast<size_t>(k)].reset(new Row[n]());
+    stride_[static_cast<size_t>(k)].reset(new Row[n]());
+  }
+  records_.reset(new NodeRecord*[n]());
+  blocks_.reset(new RequestBlock*[n]());
+  events_.reset(new int32_t[n]());
+}
+
+void ReadyQueue::Push(NodeRecord& record, RequestBlock& block) {
+  if (tail_ - head_ > mask_) Grow();
+  if (ready() == 0) since_ = *lane_tasks_;
+  record.state = NodeState::kQueued;
+  record.position = static_cast<int32_t>(tail_ & mask_);
+  fifo_[tail_++ & mask_] = {&record, &block};
+  fifo_nodes_ += NodesIn(record);
+}
+
+// Closes the holes first; only if there are none does it allocate.
+void ReadyQueue::Grow() {
+  const uint32_t span = tail_ - head_;
+  uint32_t live = 0;
+  for (uint32_t i = head_; i != tail_; ++i) live += fifo_[i & mask_].record != nullptr ? 1 : 0;
+  const uint32_t mask = live > span / 2 ? mask_ * 2 + 1 : mask_;
+  std::unique_ptr<ReadyEntry[]> to(new ReadyEntry[size_t{mask} + 1]);
+  uint32_t n = 0;
+  for (uint32_t i = head_; i != tail_; ++i) {
+    const ReadyEntry e = fifo_[i & mask_];
+    if (e.record == nullptr) continue;
+    e.record->position = static_cast<int32_t>(n);
+    to[n++] = e;
+  }
+  fifo_ = std::move(to);
+  mask_ = mask;
+  head_ = 0;
+  tail_ = n;
+}
+
+ReadyEntry ReadyQueue::Head() {
+  while (head_ != tail_) {
+    const ReadyEntry e = fifo_[head_ & mask_];
+    if (e.record != nullptr) return e;
+    ++head_;
+  }
+  return {};
+}
+
+void ReadyQueue::PopHead() {
+  ReadyEntry& e = fifo_[head_ & mask_];
+  fifo_nodes_ -= NodesIn(*e.record);
+  e.record = nullptr;
+  ++head_;
+}
+
+void ReadyQueue::Prefetch(uint32_t ahead) const {
+  if (tail_ - head_ <= ahead) return;
+  const ReadyEntry& e = fifo_[(head_ + ahead) & mask_];
+  __builtin_prefetch(e.record, 1);
+  if (e.block != nullptr) __builtin_prefetch(e.block->last_sequence, 1);
+}
+
+void ReadyQueue::Remove(NodeRecord& record) {
+  if (record.state == NodeState::kRunning) {
+    Check(record.position >= 0 && record.position < running_ &&
+              records_[record.position] == &record,
+          "a running chain is not where it says");
+    Leave(record.position);
+    return;
+  }
+  Check(record.state == NodeState::kQueued, "a record that is not in a queue is taken out");
+  ReadyEntry& e = fifo_[static_cast<uint32_t>(record.position) & mask_];
+  Check(e.record == &record, "a queued subgraph is not where it says");
+  fifo_nodes_ -= NodesIn(record);
+  e = {};
+}
+
+void ReadyQueue::Enter(NodeRecord& record, RequestBlock& block) {
+  const int32_t slot = running_++;
+  records_[slot] = &record;
+  blocks_[slot] = &block;
+  record.state = NodeState::kRunning;
+  record.position = slot;
+  const Row first = record.first_row + block.base(shape_.out);
+  begin_[slot] = first;
+  end_[slot] = first + record.ring;
+  out_[slot] = first + record.next % record.ring;
+  const int32_t* const wide = shape_.wide ? block.pool + record.wide : nullptr;
+  for (int k = 0; k < shape_.num_inputs; ++k) {
+    const size_t at = static_cast<size_t>(k);
+    const int32_t row = wide != nullptr ? wide[2 * k] : record.input_row[at];
+    const int32_t stride = wide != nullptr ? wide[2 * k + 1] : record.stride[at];
+    const Row start = ResolveRow(block, row, shape_.in[at]);
+    if (k == shape_.carry) {
+      prev_[slot] = record.next == 0 ? start : first + (record.next - 1) % record.ring;
+    } else {
+      in_[at][slot] = start + record.next * stride;
+      stride_[at][slot] = stride;
+    }
+  }
+  first_step_[slot] = step_ - static_cast<uint32_t>(record.next);
+  if (record.has_stop) ++num_stops_;
+  SetEvent(slot, record.next);
+  if (running_ == 1 || event_[slot] - step_ < next_event_ - step_) next_event_ = event_[slot];
+}
+
+void ReadyQueue::SetEvent(int32_t slot, int32_t node) {
+  const int32_t at = NextEvent(*records_[slot], *blocks_[slot], node);
+  event_[slot] = first_step_[slot] + static_cast<uint32_t>(at);
+}
+
+void ReadyQueue::Leave(int32_t slot) {
+  NodeRecord& record = *records_[slot];
+  record.next = NextNode(slot);
+  if (record.has_stop) --num_stops_;
+  const int32_t last = --running_;
+  if (slot == last) return;
+  for (Array<Row>* a : {&out_, &prev_, &begin_, &end_}) (*a)[slot] = (*a)[last];
+  first_step_[slot] = first_step_[last];
+  event_[slot] = event_[last];
+  for (int k = 0; k < shape_.num_inputs; ++k) {
+    const size_t at = static_cast<size_t>(k);
+    in_[at][slot] = in_[at][last];
+    stride_[at][slot] = stride_[at][last];
+  }
+  records_[slot] = records_[last];
+  blocks_[slot] = blocks_[last];
+  if (!forget_positions_) records_[slot]->position = slot;
+}
+
+void ReadyQueue::Step(const StepRows& rows) {
+  const size_t carry = static_cast<size_t>(shape_.carry);
+  for (size_t k = 0; k < static_cast<size_t>(shape_.num_inputs); ++k) {
+    if (k != carry) EmitInput(rows.inputs[k], in_[k].get(), stride_[k].get(), running_);
+  }
+  EmitCarryAndOutput(rows.inputs[carry], rows.outputs, prev_.get(), out_.get(), begin_.get(),
+                     end_.get(), running_);
+  num_events_ = 0;
+  const bool due = running_ > 0 && next_event_ == step_;
+  if (due) {
+    const uint32_t* __restrict event = event_.get();
+    for (int32_t i = 0; i < running_; ++i) {
+      events_[num_events_] = i;
+      num_events_ += event[i] == step_ ? 1 : 0;
+    }
+  }
+  ++step_;
+  if (due && num_events_ == 0) EventsSeen();  // whose event it was has left early
+}
+
+void ReadyQueue::EventsSeen() {
+  if (running_ > 0) next_event_ = step_ + LeastDistance(event_.get(), step_, running_);
+}
+
+}  // namespace cellbatch

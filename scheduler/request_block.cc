@@ -1,0 +1,271 @@
+#include "scheduler/request_block.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cells/cell_graph.h"
+#include "cells/check.h"
+#include "cells/model.h"
+
+namespace cellbatch {
+namespace {
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+bool IsWide(const CellDefinition& cell) {
+  if (cell.inputs().size() > 2) return true;
+  return std::any_of(cell.inputs().begin(), cell.inputs().end(),
+                     [](const Input& input) { return input.arity == Arity::kSum; });
+}
+
+// Compiles one graph. First counts, then fills one allocation.
+class BlockBuilder {
+ public:
+  BlockBuilder(Request& request, int max_tasks_in_flight)
+      : request_(request),
+        graph_(request.graph),
+        model_(*request.model),
+        max_tasks_in_flight_(max_tasks_in_flight) {}
+
+  absl::Status Build() {
+    Count();
+    if (absl::Status s = Check(); !s.ok()) return s;
+    Allocate();
+    for (size_t i = 0; i < graph_.subgraphs().size(); ++i) {
+      const Subgraph& s = graph_.subgraphs()[i];
+      if (s.type.valid()) {
+        FillRecord(s, block_->records[record_of_[i]], record_of_[i]);
+      } else {
+        copies_[block_->num_copies++] = {s.data, s.table, s.first_row, s.length};
+      }
+    }
+    FillRoots();
+    return absl::OkStatus();
+  }
+
+ private:
+  void Count();
+  absl::Status Check() const;
+  void Allocate();
+  void FillRecord(const Subgraph& s, NodeRecord& r, int32_t index);
+  void FillWide(const Subgraph& s, NodeRecord& r);
+  void FillNarrow(const Subgraph& s, NodeRecord& r);
+  void FillConsumers(const Subgraph& s, NodeRecord& r);
+  void FillInfo(const Subgraph& s, NodeRecord& r);
+  void FillRoots();
+
+  // The relative row that `link` reads for node 0 of its subgraph, and rows per node.
+  int32_t RowOf(const Link& link) const {
+    if (link.from == kZeroSource) return kReadsZero;
+    const Subgraph& from = graph_.subgraphs()[Index(link.from.value())];
+    if (from.stop.column.valid()) return kReadsLastOf - record_of_[Index(link.from.value())];
+    return from.first_row + link.first % from.ring;
+  }
+
+  Request& request_;
+  const CellGraph& graph_;
+  const Model& model_;
+  const int max_tasks_in_flight_;
+  std::vector<int32_t> record_of_;  // by subgraph; -1: a request input
+  int32_t num_records_ = 0;
+  int32_t num_inputs_ = 0;
+  int32_t num_roots_ = 0;
+  int64_t pool_ints_ = 1;  // offset 0 means none
+  int32_t pool_used_ = 1;
+  RequestBlock* block_ = nullptr;
+  CopyIn* copies_ = nullptr;
+};
+
+void BlockBuilder::Count() {
+  record_of_.reserve(graph_.subgraphs().size());
+  for (const Subgraph& s : graph_.subgraphs()) {
+    record_of_.push_back(s.type.valid() ? num_records_++ : -1);
+    if (!s.type.valid()) {
+      ++num_inputs_;
+      continue;
+    }
+    if (s.num_predecessors == 0) ++num_roots_;
+    if (s.num_consumers > 1) pool_ints_ += s.num_consumers;  // count + all but the first
+    if (s.num_returns > 0 || s.stop.column.valid()) pool_ints_ += kNodeInfoInts;
+    const CellDefinition& cell = *model_.type(s.type).definition;
+    if (IsWide(cell)) pool_ints_ += 2 * static_cast<int64_t>(cell.inputs().size()) + s.num_links;
+  }
+  pool_ints_ += 2 + num_roots_ + static_cast<int64_t>(model_.types.size());
+}
+
+absl::Status BlockBuilder::Check() const {
+  if (num_inputs_ > kMaxInputPieces) {
+    return absl::InvalidArgumentError(absl::StrCat("the graph has ", num_inputs_,
+                                                   " request inputs; ", kMaxInputPieces, " fit"));
+  }
+  for (size_t i = 0; i < graph_.subgraphs().size(); ++i) {
+    const Subgraph& s = graph_.subgraphs()[i];
+    if (s.stop.column.valid() && s.ring < std::min(s.length, std::max(2, max_tasks_in_flight_))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("subgraph ", i, " stops early and was sealed with a ring of ", s.ring,
+                       " rows; ", std::max(2, max_tasks_in_flight_),
+                       " tasks may be in flight (Scheduler::max_tasks_in_flight)"));
+    }
+    if (s.num_returns <= kMaxReturnsPerNode) continue;
+    std::vector<int32_t> edges(Index(s.length) + 1);
+    for (const ReturnPiece& p : graph_.returns().subspan(Index(s.first_return),
+                                                         Index(s.num_returns))) {
+      ++edges[Index(p.nodes.first)];
+      --edges[Index(p.nodes.first + p.nodes.count)];
+    }
+    int32_t covered = 0;
+    for (int32_t edge : edges) {
+      covered += edge;
+      if (covered > kMaxReturnsPerNode) {
+        return absl::InvalidArgumentError(absl::StrCat("subgraph ", i, " returns a node ", covered,
+                                                       " times; ", kMaxReturnsPerNode, " fit"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+void BlockBuilder::Allocate() {
+  const size_t tables = graph_.row_counts().size();
+  const auto up = [](size_t n, size_t to) { return (n + to - 1) / to * to; };
+  const size_t records_at = up(sizeof(RequestBlock) + 2 * tables * sizeof(int32_t), 64);
+  const size_t copies_at = records_at + Index(num_records_) * sizeof(NodeRecord);
+  const size_t returns_at = copies_at + Index(num_inputs_) * sizeof(CopyIn);
+  const size_t pool_at = returns_at + graph_.returns().size() * sizeof(ReturnRun);
+  const size_t size = pool_at + Index(pool_ints_) * sizeof(int32_t);
+  auto* bytes =
+      static_cast<std::byte*>(::operator new(up(size, 64), std::align_val_t(kBlockAlignment)));
+  block_ = new (bytes) RequestBlock();
+  request_.run.Adopt(block_);
+  block_->request = &request_;
+  block_->records = reinterpret_cast<NodeRecord*>(bytes + records_at);
+  block_->pool = reinterpret_cast<int32_t*>(bytes + pool_at);
+  block_->bases = reinterpret_cast<int32_t*>(bytes + sizeof(RequestBlock));
+  block_->copies = copies_ = reinterpret_cast<CopyIn*>(bytes + copies_at);
+  block_->returns = reinterpret_cast<ReturnRun*>(bytes + returns_at);
+  block_->num_tables = static_cast<int32_t>(tables);
+  std::copy(graph_.row_counts().begin(), graph_.row_counts().end(), block_->counts());
+  std::fill_n(block_->bases, tables, 0);
+  block_->num_records = block_->remaining = num_records_;
+  block_->num_nodes = static_cast<int32_t>(graph_.num_nodes());
+  block_->home = -1;
+  block_->outbox = static_cast<int16_t>(request_.outbox.value());
+  block_->memory = -1;
+  for (size_t i = 0; i < graph_.returns().size(); ++i) {
+    const ReturnPiece& p = graph_.returns()[i];
+    std::byte* tensor = graph_.tensors()[Index(p.where.tensor)].bytes.data();
+    block_->returns[i] = {tensor + p.where.offset_bytes, p.where.stride_bytes, p.nodes.first,
+                          p.nodes.count, p.column};
+  }
+}
+
+void BlockBuilder::FillRecord(const Subgraph& s, NodeRecord& r, int32_t index) {
+  r = NodeRecord{};
+  r.input_row[0] = r.input_row[1] = kReadsZero;
+  r.first_row = s.first_row;
+  r.ring = s.ring;
+  r.length = s.length;
+  r.pending = s.num_predecessors;
+  r.position = -1;
+  r.type = static_cast<int16_t>(s.type.value());
+  r.pin_worker = -1;
+  r.state = NodeState::kBlocked;
+  r.index = index;
+  r.has_stop = s.stop.column.valid();
+  if (r.has_stop) block_->has_stops = true;
+  if (IsWide(*model_.type(s.type).definition)) {
+    FillWide(s, r);
+  } else {
+    FillNarrow(s, r);
+  }
+  FillConsumers(s, r);
+  FillInfo(s, r);
+}
+
+void BlockBuilder::FillNarrow(const Subgraph& s, NodeRecord& r) {
+  for (const Link& link : graph_.links().subspan(Index(s.first_link), Index(s.num_links))) {
+    const size_t input = Index(link.input.value());
+    r.input_row[input] = RowOf(link);
+    r.stride[input] = static_cast<int8_t>(link.from == kZeroSource ? 0 : link.stride);
+  }
+}
+
+// Per input: kOne {row, stride}; kSum {count, rows}.
+void BlockBuilder::FillWide(const Subgraph& s, NodeRecord& r) {
+  r.wide = pool_used_;
+  const auto links = graph_.links().subspan(Index(s.first_link), Index(s.num_links));
+  size_t next = 0;
+  const auto inputs = model_.type(s.type).definition->inputs();
+  for (size_t input = 0; input < inputs.size(); ++input) {
+    int32_t* const at = block_->pool + pool_used_;
+    if (inputs[input].arity == Arity::kOne) {
+      at[0] = kReadsZero;
+      at[1] = 0;
+      pool_used_ += 2;
+      for (; next < links.size() && Index(links[next].input.value()) == input; ++next) {
+        at[0] = RowOf(links[next]);
+        at[1] = links[next].from == kZeroSource ? 0 : links[next].stride;
+      }
+      continue;
+    }
+    at[0] = 0;
+    for (; next < links.size() && Index(links[next].input.value()) == input; ++next) {
+      at[++at[0]] = RowOf(links[next]);
+    }
+    pool_used_ += 1 + at[0];
+  }
+}
+
+void BlockBuilder::FillConsumers(const Subgraph& s, NodeRecord& r) {
+  r.consumer = -1;
+  if (s.num_consumers == 0) return;
+  const auto readers = graph_.consumers().subspan(Index(s.first_consumer), Index(s.num_consumers));
+  r.consumer = record_of_[Index(readers[0].value())];
+  if (readers.size() == 1) return;
+  r.more_consumers = pool_used_;
+  block_->pool[pool_used_++] = s.num_consumers - 1;
+  for (SubgraphId reader : readers.subspan(1)) {
+    block_->pool[pool_used_++] = record_of_[Index(reader.value())];
+  }
+}
+
+void BlockBuilder::FillInfo(const Subgraph& s, NodeRecord& r) {
+  if (s.num_returns == 0 && !s.stop.column.valid()) return;
+  r.info = pool_used_;
+  pool_used_ += kNodeInfoInts;
+  block_->info(r) = {s.first_return, s.num_returns, s.stop.column.value(), s.stop.value, -1};
+}
+
+void BlockBuilder::FillRoots() {
+  block_->roots = pool_used_;
+  int32_t* const roots = block_->pool + pool_used_;
+  roots[0] = 0;
+  for (int32_t i = 0; i < num_records_; ++i) {
+    if (block_->records[i].pending == 0) roots[++roots[0]] = i;
+  }
+  cellbatch::Check(roots[0] == num_roots_, "a graph's roots were counted and found differently");
+  pool_used_ += 1 + num_roots_;
+  block_->num_roots_capped = static_cast<uint8_t>(std::min(num_roots_, 255));
+  block_->root_types = pool_used_;
+  int32_t* const types = block_->pool + pool_used_;
+  types[0] = 0;
+  for (int32_t root : block_->list(block_->roots)) {
+    const int32_t type = block_->records[root].type;
+    if (std::find(types + 1, types + 1 + types[0], type) == types + 1 + types[0]) {
+      types[++types[0]] = type;
+    }
+  }
+  pool_used_ += 1 + types[0];
+  cellbatch::Check(pool_used_ <= pool_ints_, "a request block's pool was counted too small");
+}
+
+}  // namespace
+
+absl::Status BuildBlock(Request& request, int max_tasks_in_flight) {
+  return BlockBuilder(request, max_tasks_in_flight).Build();
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,154 @@
+// The manager's view of one request: a header and one 64-byte record per subgraph, in one block.
+//
+//   RequestBlock | bases, counts by table | NodeRecord 0 .. n-1 | copies in | returns | pool of int32
+//
+// Everything the manager needs of a CellGraph is compiled into it on the submitting thread, so that
+// a binary tree node costs the manager one cache line: two input rows and one consumer are inline.
+// Rows stay relative to the request; base(table) is added while a task is formed, so a request can
+// join (or be placed) anywhere.
+//
+// Owned by Request::run. After Submit the manager's alone; Take reads it when the request is done.
+#ifndef CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
+#define CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "cells/device/batched_task.h"
+#include "cells/ids.h"
+#include "scheduler/request.h"
+
+namespace cellbatch {
+
+inline constexpr int kMaxWorkers = 8;        // devices of one scheduler
+inline constexpr int kMaxReturnsPerNode = 16;  // returned pieces that cover one node
+inline constexpr int kMaxInputPieces = 2048;   // request inputs of one graph
+
+// Encodings of NodeRecord::input_row and of rows in the pool.
+inline constexpr int32_t kReadsZero = -1;
+inline constexpr int32_t kReadsLastOf = -2;  // -2 - r: the node where the stop of record r fell
+
+enum class NodeState : uint8_t {
+  kBlocked,       // predecessors not submitted (`position` >= 0: of two workers, its place among conflicts)
+  kConflict,      // unfinished predecessors on two workers
+  kQueued,        // in a FIFO: `position` is its place there
+  kRunning,       // in the dense arrays of a queue: `position` is its slot
+  kAwaitingStop,  // every node submitted, the stop not seen yet
+  kFinished,      // readers may follow: (pin_worker, pin_sequence) is its last task
+};
+
+// One subgraph with a cell type.
+struct alignas(64) NodeRecord {
+  int32_t input_row[2];    // by input, of node 0, relative: cells with at most two kOne inputs
+  int32_t first_row;       // relative; node t lives in first_row + t % ring
+  int32_t ring;
+  int32_t length;
+  int32_t next;            // nodes submitted (a running chain: as of its entry in the dense arrays)
+  int32_t pending;         // predecessors not submitted yet
+  int32_t position;
+  // Until its first task: the newest unfinished predecessor's last task. After: its own last task.
+  uint32_t pin_sequence;
+  int16_t type;
+  int8_t pin_worker;       // -1: none
+  NodeState state;
+  int32_t index;           // of this record in its block
+  int32_t consumer;        // the first reader; -1: none
+  int32_t more_consumers;  // pool offset of {count, indices}; 0: none
+  int32_t wide;            // pool offset of the inputs of cells with more, or summed, inputs; 0: none
+  int32_t info;            // pool offset of NodeInfo; 0: nothing returned, no stop
+  int8_t stride[2];        // of input_row, rows per node
+  bool has_stop;
+  int8_t queue_worker;     // while queued or running: whose queue
+};
+static_assert(sizeof(NodeRecord) == 64);
+
+// What few records have; in the pool.
+struct NodeInfo {
+  int32_t first_return;
+  int32_t num_returns;
+  int32_t stop_column;
+  int32_t stop_value;
+  int32_t stopped_at;  // node; -1: not yet
+};
+inline constexpr int kNodeInfoInts = sizeof(NodeInfo) / sizeof(int32_t);
+
+// A column of `count` nodes from `first` goes to dest, dest + stride, ...
+struct ReturnRun {
+  std::byte* dest;
+  int64_t stride;
+  int32_t first;
+  int32_t count;
+  ColumnId column;
+};
+
+enum class RequestState : uint8_t { kWaiting, kRunning, kDraining, kDone };
+enum class Outcome : uint8_t {
+  kOk,
+  kCancelled,
+  kExpired,
+  kDeviceFailed,
+  kNoDevice,
+  kStopping,
+  kNoLane,
+  kBadGraph,  // Request::status says why
+};
+
+struct alignas(64) RequestBlock {
+  // Line 0: what joining and leaving touch.
+  Request* request;
+  NodeRecord* records;
+  int32_t* pool;
+  RequestBlock* next_starter;  // others whose first node is in the same task
+  RequestBlock* next_leaver;   // others that wait for the same task to be done
+  uint32_t slot;
+  int32_t num_records;
+  int32_t remaining;  // records not finished
+  uint32_t line_position;
+  uint32_t copy_sequence;  // with `home`: the task that copied the inputs in
+  RequestState state;
+  int8_t home;  // worker it joined on
+  bool copied;
+  Outcome outcome;
+  // Line 1: what submitting touches.
+  uint32_t last_sequence[kMaxWorkers];  // of `touched` workers
+  uint8_t touched;
+  uint8_t num_roots_capped;  // 255: that many or more
+  int16_t lane;
+  int32_t num_nodes;
+  int32_t num_tables;
+  int32_t roots;       // pool offset of {count, record indices}
+  int32_t root_types;  // pool offset of {count, types}
+  int32_t num_copies;
+  uint32_t generation;
+  int32_t nodes_executed;
+  // Line 2.
+  int64_t first_start_ns;
+  int64_t last_end_ns;
+  CopyIn* copies;      // relative rows
+  ReturnRun* returns;  // by NodeInfo::first_return
+  int32_t* bases;      // by table; num_tables of them, then the counts
+  int32_t memory;      // whose rows it holds; -1: none
+  uint32_t lane_serial;  // of the lane it was submitted to: indices are used again
+  int16_t outbox;
+  bool has_stops;
+
+  Row base(TableId table) const { return bases[table.value()]; }
+  int32_t* counts() const { return bases + num_tables; }
+  NodeInfo& info(const NodeRecord& r) const { return *reinterpret_cast<NodeInfo*>(pool + r.info); }
+  absl::Span<const int32_t> list(int32_t offset) const {
+    return {pool + offset + 1, static_cast<size_t>(pool[offset])};
+  }
+};
+static_assert(sizeof(RequestBlock) == 192);
+
+// Compiles `request.graph` (sealed) into a block that request.run owns. Fails with INVALID_ARGUMENT
+// for what a task could not carry: more than kMaxReturnsPerNode pieces of one node, more than
+// kMaxInputPieces inputs, a stop chain sealed for fewer than `max_tasks_in_flight` tasks.
+// O(links); the caller's thread.
+absl::Status BuildBlock(Request& request, int max_tasks_in_flight);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_

@@ -1,0 +1,117 @@
+// The life of a request from its place in the line to the outbox: joining, readiness of what depends
+// on what was submitted, stops, cancels, leaving. Only this file changes a request's state.
+//
+//   line --Join--> roots in the ready queues of one worker
+//        --Submitted--> readers of a finished subgraph: pinned by (worker, sequence), ready at once
+//                       on that worker; with unfinished predecessors on two: waits among conflicts
+//        --TaskDone--> stops read, conflicts settled; who waited for that task leaves
+//        --Cancel--> queues forget it at once; rows stay until the last task that touches them is done
+//
+// A node may run on worker w when each predecessor is done, or was submitted earlier to w.
+// The manager's; nothing allocates after construction unless thousands of conflicts meet at once.
+#ifndef CELLBATCH_SCHEDULER_REQUEST_PROCESSOR_H_
+#define CELLBATCH_SCHEDULER_REQUEST_PROCESSOR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "scheduler/lane.h"
+#include "scheduler/outbox.h"
+#include "scheduler/planted_bug.h"
+#include "scheduler/ready_queue.h"
+#include "scheduler/task_ring.h"
+
+namespace cellbatch {
+
+// One worker as the manager sees it.
+struct WorkerLink {
+  TaskRing* ring;
+  int memory;  // index
+  bool alive = true;
+};
+
+// A set of request slots, as bits: small enough to stay in the cache.
+class SlotSet {
+ public:
+  explicit SlotSet(int slots) : bits_(static_cast<size_t>(slots) / 64 + 1, 0) {}
+  void Add(uint32_t slot) { bits_[slot / 64] |= 1ull << slot % 64; }
+  void Remove(uint32_t slot) { bits_[slot / 64] &= ~(1ull << slot % 64); }
+  bool Has(uint32_t slot) const { return (bits_[slot / 64] >> slot % 64 & 1) != 0; }
+
+ private:
+  std::vector<uint64_t> bits_;
+};
+
+// A subgraph whose unfinished predecessors were on two workers when they met.
+struct Conflict {
+  ReadyEntry entry;
+  uint32_t sequence[kMaxWorkers];
+  uint32_t workers;  // bits: with an entry in `sequence` that has not passed
+};
+
+class RequestProcessor {
+ public:
+  // All outlive it. lanes: by RequestBlock::lane.
+  RequestProcessor(absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes,
+                   absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes,
+                   int max_requests, PlantedBug planted_bug);
+
+  // From arrival on the request is known by its slot.
+  void Arrived(RequestBlock& block) { present_.Add(block.slot); }
+  bool IsPresent(uint32_t slot) const { return present_.Has(slot); }
+
+  // Reserves every row and queues the roots on `worker`. False: no rows, nothing changed.
+  bool Join(Lane& lane, RequestBlock& block, int worker);
+  // These subgraphs' last nodes are in that task, just submitted.
+  void Submitted(Lane& lane, absl::Span<const ReadyEntry> finished, int worker, uint32_t sequence);
+  // The task is done and retired: times, words, conflicts and those who leave.
+  void TaskDone(const TaskSlot& slot, int worker);
+  void DrainLeavers(const TaskSlot& slot);  // the last part of TaskDone; alone for a lost task
+  void SettleConflicts();
+  // Waiting or running: out of line and queues; answered when its tasks are done. Draining: ignored.
+  void Cancel(RequestBlock& block, Outcome outcome);
+  // Arrived and never in line: answered at once.
+  void Refuse(RequestBlock& block, Outcome outcome);
+  // Moves up to `count` subgraphs that may run on `thief` from the head of the victim's queue.
+  int Steal(Lane& lane, int type, int victim, int thief, int count);
+
+  // The worker's device failed after task `done_before`: it is no longer alive. Of `running` (all
+  // that joined), requests with something in flight or running there fail; what only stood in its
+  // queues goes to another worker of that memory, or fails too if there is none.
+  void Fence(int worker, uint64_t done_before, absl::Span<RequestBlock* const> running);
+
+  absl::Span<const Conflict> conflicts() const { return {conflicts_.data(), conflicts_.size()}; }
+  int64_t finished_requests() const { return finished_requests_; }
+
+ private:
+  void Queue(Lane& lane, NodeRecord& record, RequestBlock& block, int worker);
+  void Finish(Lane& lane, NodeRecord& record, RequestBlock& block, int worker, uint32_t sequence);
+  void Release(Lane& lane, NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
+  void MergePin(NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
+  bool Settle(size_t conflict);
+  void DropConflict(NodeRecord& record);
+  void ReadWord(const StopNode& stop, const TaskSlot& slot, int worker, uint32_t sequence);
+  void Touch(RequestBlock& block, int worker, uint32_t sequence);
+  void Drain(RequestBlock& block);
+  void Leave(RequestBlock& block);
+  void ReleaseRows(Lane& lane, RequestBlock& block);
+  bool MaySteal(const ReadyEntry& entry, int thief) const;
+  int AliveWorkerFor(int worker) const;
+  bool Passed(int worker, uint32_t sequence) const {
+    const WorkerLink& w = workers_[static_cast<size_t>(worker)];
+    return !w.alive || w.ring->Passed(sequence);
+  }
+
+  const absl::Span<WorkerLink> workers_;
+  const absl::Span<Lane* const> lanes_;
+  const absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes_;
+  const PlantedBug planted_bug_;
+  SlotSet present_;
+  std::vector<Conflict> conflicts_;
+  int64_t finished_requests_ = 0;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_REQUEST_PROCESSOR_H_

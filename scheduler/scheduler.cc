@@ -1,0 +1,437 @@
+#include "scheduler/scheduler.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cells/check.h"
+#include "scheduler/loop.h"
+#include "scheduler/manager.h"
+#include "scheduler/scheduler_stats.h"
+
+namespace cellbatch {
+namespace {
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+// Where Submit looks a model up: lane index -> serial and model, 0: closed.
+uint64_t OpenWord(uint32_t serial, ModelId model) {
+  return uint64_t{serial} << 32 | static_cast<uint32_t>(model.value());
+}
+
+class SchedulerImpl final : public Scheduler {
+ public:
+  SchedulerImpl(const SchedulerOptions& options, int depth, DeviceSet devices, const Clock& clock,
+                std::vector<int> memory_of);
+  ~SchedulerImpl() override { Stop(); }
+
+  absl::Status AddModel(std::shared_ptr<const Model> model,
+                        std::unique_ptr<const Policy> policy) override;
+  absl::Status RemoveModel(ModelId model) override;
+  std::vector<CellTypeCalibration> Calibration(ModelId model) const override;
+  std::vector<int32_t> MaxRowsPerRequest(ModelId model) const override;
+  int max_tasks_in_flight() const override { return depth_; }
+  std::optional<RequestId> Submit(std::unique_ptr<Request>& request) override;
+  void Notify(RequestId id, News news) override;
+  int Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> out) override;
+  void WaitForFinished(OutboxId outbox, absl::Duration at_most) override;
+  void WakeOutbox(OutboxId outbox) override;
+  void Stop() override;
+  const SchedulerStats& stats() const override { return stats_; }
+  absl::Status DeviceHealth() const override;
+  bool any_device_left() const override;
+  bool StepManager() override { return manager_->Step(); }
+  bool StepWorker(int device) override { return workers_[Index(device)]->Step(); }
+  absl::Status CheckInvariants() const override { return manager_->CheckInvariants(); }
+
+ private:
+  absl::StatusOr<std::vector<Lane::Loaded>> Load(const Model& model);
+  void Send(ControlMessage::Kind kind, Lane* lane);
+  void StartLoops();
+  void Deliver(RequestBlock& block);
+  absl::Status StatusOf(const RequestBlock& block) const;
+  std::optional<std::pair<int, uint32_t>> OpenLane(ModelId model) const;
+  // The open lane of that model. Control calls and readers hold mutex_.
+  Lane* Find(ModelId model) const;
+
+  const SchedulerOptions options_;
+  const int depth_;
+  DeviceSet devices_;
+  const std::vector<int> memory_of_;  // by device: index into devices_.memories
+  RequestSlots slots_;
+  MpscRing messages_;
+  std::vector<std::unique_ptr<TaskRing>> rings_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Outbox<RequestBlock*>>> outboxes_;
+  std::vector<std::unique_ptr<Doorbell>> outbox_bells_, worker_bells_;
+  std::vector<std::atomic<bool>> outbox_woken_;
+  Doorbell manager_bell_;
+  std::vector<DeviceCounters> device_counters_;
+  std::unique_ptr<Manager> manager_;
+
+  std::mutex control_mutex_;  // one control call at a time; held long
+  std::mutex mutable lanes_mutex_;  // guards lanes_; held shortly
+  std::vector<std::unique_ptr<Lane>> lanes_{kMaxLanes};
+  uint32_t next_serial_ = 1;
+  std::array<std::atomic<uint64_t>, kMaxLanes> open_ = {};
+  std::atomic<bool> stopping_ = false;
+  SchedulerStatsReader stats_;
+  std::vector<std::unique_ptr<Loop>> loops_;  // last: their threads use everything above
+};
+
+SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceSet devices,
+                             const Clock& clock, std::vector<int> memory_of)
+    : options_(options),
+      depth_(depth),
+      devices_(std::move(devices)),
+      memory_of_(std::move(memory_of)),
+      slots_(options.max_requests),
+      messages_(2 * Index(options.max_requests)),
+      outbox_woken_(Index(options.num_outboxes)),
+      device_counters_(devices_.devices.size()),
+      stats_(lanes_mutex_, lanes_) {
+  for (size_t d = 0; d < devices_.devices.size(); ++d) {
+    Device& device = *devices_.devices[d];
+    rings_.push_back(
+        std::make_unique<TaskRing>(device.task_memory(), depth_, options_.batch_limit));
+    workers_.push_back(std::make_unique<Worker>(device, *rings_.back(), clock));
+    worker_bells_.push_back(std::make_unique<Doorbell>());
+    stats_.AddDevice(device.info().name, *rings_.back(), *workers_.back(), device_counters_[d]);
+  }
+  for (int o = 0; o < options_.num_outboxes; ++o) {
+    outboxes_.push_back(
+        std::make_unique<Outbox<RequestBlock*>>(Index(options_.max_requests)));
+    outbox_bells_.push_back(std::make_unique<Doorbell>());
+  }
+  ManagerParts parts;
+  parts.workers = workers_;
+  parts.rings = rings_;
+  parts.memory_of = memory_of_;
+  parts.outboxes = outboxes_;
+  parts.outbox_bells = outbox_bells_;
+  parts.worker_bells = worker_bells_;
+  parts.device_counters = absl::MakeSpan(device_counters_);
+  parts.slots = &slots_;
+  parts.messages = &messages_;
+  manager_ = std::make_unique<Manager>(options_, depth_, parts);
+  if (options_.threads) StartLoops();
+}
+
+// One device that computes on its worker's thread: manager and worker take turns on one thread.
+// Else a thread each; the manager spins only where a core is left over for it.
+void SchedulerImpl::StartLoops() {
+  using Idle = Loop::Body::Idle;
+  const int64_t spin_ns = absl::ToInt64Nanoseconds(options_.spin);
+  if (workers_.size() == 1 && devices_.devices[0]->info().computes_in_advance) {
+    Worker* const worker = workers_[0].get();
+    Loop::Body body;
+    body.step = [this, worker] {
+      const bool managed = manager_->Step();
+      return worker->Step() || managed;
+    };
+    body.idle = [] { return Idle::kForAnything; };
+    loops_.push_back(std::make_unique<Loop>("cb-manager", body, manager_bell_, spin_ns));
+    return;
+  }
+  int cores = 0;
+  for (size_t d = 0; d < workers_.size(); ++d) {
+    cores += std::max(1, devices_.devices[d]->info().cores);
+    Worker* const worker = workers_[d].get();
+    Loop::Body body;
+    body.step = [this, worker] {
+      if (!worker->Step()) return false;
+      manager_bell_.Ring();
+      return true;
+    };
+    body.idle = [worker] { return worker->busy() ? Idle::kBusy : Idle::kForAnything; };
+    loops_.push_back(std::make_unique<Loop>(absl::StrCat("cb-worker-", d), body,
+                                            *worker_bells_[d], spin_ns));
+  }
+  const bool spare = cores < static_cast<int>(std::thread::hardware_concurrency());
+  Loop::Body body;
+  body.step = [this] { return manager_->Step(); };
+  body.idle = [this] { return manager_->AllDevicesFull() ? Idle::kForUrgent : Idle::kForAnything; };
+  loops_.push_back(
+      std::make_unique<Loop>("cb-manager", body, manager_bell_, spare ? spin_ns : 0));
+}
+
+// Hands a message to the manager and waits until it came true; without threads, makes it come true.
+void SchedulerImpl::Send(ControlMessage::Kind kind, Lane* lane) {
+  ControlMessage message;
+  message.kind = kind;
+  message.lane = lane;
+  manager_->Post(&message);
+  manager_bell_.Ring();
+  while (!message.done.load(std::memory_order_acquire)) {
+    if (options_.threads) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      continue;
+    }
+    StepManager();
+    for (size_t d = 0; d < workers_.size(); ++d) StepWorker(static_cast<int>(d));
+  }
+}
+
+absl::StatusOr<std::vector<Lane::Loaded>> SchedulerImpl::Load(const Model& model) {
+  const RowBudget budget = DivideRows(model, options_.row_budget_bytes);
+  for (size_t t = 0; t < budget.rows.size(); ++t) {
+    if (budget.rows[t] >= 1 + static_cast<int32_t>(workers_.size())) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("model \"", model.name, "\": a row budget of ", options_.row_budget_bytes,
+                     " bytes gives table \"", model.tables[t].name, "\" ", budget.rows[t],
+                     " rows; at least ", 1 + workers_.size(), " are needed"));
+  }
+  std::vector<Lane::Loaded> loaded;
+  for (const std::unique_ptr<Memory>& memory : devices_.memories) {
+    absl::StatusOr<std::unique_ptr<LoadedModel>> model_there = memory->Load(model, budget);
+    if (!model_there.ok()) return model_there.status();
+    loaded.push_back({*std::move(model_there), std::make_unique<StateArena>(budget.rows)});
+  }
+  return loaded;
+}
+
+absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model,
+                                     std::unique_ptr<const Policy> policy) {
+  std::lock_guard<std::mutex> control(control_mutex_);
+  if (stopping_) return absl::UnavailableError("the scheduler is stopping");
+  int index = -1;
+  {
+    std::lock_guard<std::mutex> lock(lanes_mutex_);
+    for (int i = kMaxLanes - 1; i >= 0; --i) {
+      const Lane* lane = lanes_[Index(i)].get();
+      if (lane == nullptr) index = i;
+      if (lane != nullptr && lane->model().id == model->id) {
+        return absl::AlreadyExistsError(absl::StrCat("model \"", model->name, "\" is loaded"));
+      }
+    }
+  }
+  if (index < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(kMaxLanes, " model versions are loaded; \"",
+                                                     model->name, "\" finds no lane"));
+  }
+  absl::StatusOr<std::vector<Lane::Loaded>> loaded = Load(*model);
+  if (!loaded.ok()) return loaded.status();
+  const uint32_t serial = next_serial_++;
+  auto lane = std::make_unique<Lane>(index, serial, model, std::move(policy), *std::move(loaded),
+                                     memory_of_, options_);
+  Lane* const opened = lane.get();
+  {
+    std::lock_guard<std::mutex> lock(lanes_mutex_);
+    lanes_[Index(index)] = std::move(lane);
+  }
+  Send(ControlMessage::Kind::kOpen, opened);
+  open_[Index(index)].store(OpenWord(serial, model->id), std::memory_order_release);
+  return absl::OkStatus();
+}
+
+absl::Status SchedulerImpl::RemoveModel(ModelId model) {
+  std::lock_guard<std::mutex> control(control_mutex_);
+  Lane* const lane = Find(model);
+  if (lane == nullptr) return absl::NotFoundError(absl::StrCat("no model ", model.value()));
+  open_[Index(lane->index())].store(0, std::memory_order_release);
+  Send(ControlMessage::Kind::kClose, lane);
+  std::lock_guard<std::mutex> lock(lanes_mutex_);
+  lanes_[Index(lane->index())].reset();
+  return absl::OkStatus();
+}
+
+Lane* SchedulerImpl::Find(ModelId model) const {
+  std::lock_guard<std::mutex> lock(lanes_mutex_);
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (lane != nullptr && lane->model().id == model) return lane.get();
+  }
+  return nullptr;
+}
+
+std::vector<CellTypeCalibration> SchedulerImpl::Calibration(ModelId model) const {
+  const Lane* lane = Find(model);
+  if (lane == nullptr) return {};
+  return lane->calibration->Results();
+}
+
+std::vector<int32_t> SchedulerImpl::MaxRowsPerRequest(ModelId model) const {
+  const Lane* lane = Find(model);
+  std::vector<int32_t> most;
+  if (lane == nullptr) return most;
+  for (size_t t = 0; t < lane->model().tables.size(); ++t) {
+    int32_t rows = lane->loaded(0).arena->pool(TableId(static_cast<int64_t>(t))).MaxRun();
+    for (int m = 1; m < lane->num_memories(); ++m) {
+      rows = std::min(rows,
+                      lane->loaded(m).arena->pool(TableId(static_cast<int64_t>(t))).MaxRun());
+    }
+    most.push_back(rows);
+  }
+  return most;
+}
+
+std::optional<std::pair<int, uint32_t>> SchedulerImpl::OpenLane(ModelId model) const {
+  for (size_t i = 0; i < kMaxLanes; ++i) {
+    const uint64_t word = open_[i].load(std::memory_order_acquire);
+    if (word != 0 && static_cast<int32_t>(static_cast<uint32_t>(word)) == model.value()) {
+      return std::make_pair(static_cast<int>(i), static_cast<uint32_t>(word >> 32));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request) {
+  const auto lane = OpenLane(request->model->id);
+  if (!lane || stopping_.load(std::memory_order_acquire)) return std::nullopt;
+  Check(request->outbox.valid() && request->outbox.value() < options_.num_outboxes,
+        "a request names an outbox that is not there");
+  const std::optional<RequestId> id = slots_.Acquire();
+  if (!id) return std::nullopt;
+  const bool short_ring = options_.planted_bug == PlantedBug::kStopRingTooShort;
+  request->status = BuildBlock(*request, short_ring ? 1 : depth_);
+  RequestBlock& block = *request->run.block();
+  if (!request->status.ok()) block.outcome = Outcome::kBadGraph;
+  block.slot = id->slot;
+  block.generation = id->generation;
+  block.lane = static_cast<int16_t>(lane->first);
+  block.lane_serial = lane->second;
+  slots_.block(id->slot) = &block;
+  request.release();  // Take makes it whole again
+  messages_.Push(ArrivalMessage(&block));
+  manager_bell_.Ring(/*urgent=*/false);
+  return id;
+}
+
+void SchedulerImpl::Notify(RequestId id, News news) {
+  const uint64_t bit =
+      news == News::kCancelled ? RequestSlots::kCancelled : RequestSlots::kExpired;
+  if (!slots_.Note(id, bit)) return;
+  messages_.Push(NewsMessage(id.slot));
+  manager_bell_.Ring(/*urgent=*/false);
+}
+
+int SchedulerImpl::Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> out) {
+  Outbox<RequestBlock*>& box = *outboxes_[Index(outbox.value())];
+  const size_t n = std::min(out.size(), box.ready());
+  for (size_t i = 0; i < n; ++i) {
+    RequestBlock& block = *box.entry(i);
+    Deliver(block);
+    out[i].reset(block.request);
+    slots_.Release(block.slot);
+  }
+  box.Drop(n);
+  return static_cast<int>(n);
+}
+
+void SchedulerImpl::Deliver(RequestBlock& block) {
+  Request& request = *block.request;
+  if (block.outcome != Outcome::kBadGraph) request.status = StatusOf(block);
+  request.times.first_task_start = block.first_start_ns;
+  request.times.last_task_end = block.last_end_ns;
+  request.nodes_executed = block.nodes_executed;
+}
+
+absl::Status SchedulerImpl::StatusOf(const RequestBlock& block) const {
+  switch (block.outcome) {
+    case Outcome::kOk:
+    case Outcome::kBadGraph:
+      break;
+    case Outcome::kCancelled:
+      return absl::CancelledError("the request was cancelled");
+    case Outcome::kExpired:
+      return absl::DeadlineExceededError("the request's deadline passed");
+    case Outcome::kDeviceFailed:
+    case Outcome::kNoDevice:
+      return absl::InternalError(
+          absl::StrCat("a device failed: ", std::string(DeviceHealth().message())));
+    case Outcome::kStopping:
+      return absl::UnavailableError("the server is stopping");
+    case Outcome::kNoLane:
+      return absl::UnavailableError("the model version was unloaded");
+  }
+  return absl::OkStatus();
+}
+
+void SchedulerImpl::WaitForFinished(OutboxId outbox, absl::Duration at_most) {
+  const size_t o = Index(outbox.value());
+  if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) return;
+  outbox_bells_[o]->Prepare(Doorbell::Sleep::kForAnything);
+  if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) {
+    outbox_bells_[o]->Cancel();
+    return;
+  }
+  const int64_t ns = absl::ToInt64Nanoseconds(at_most);
+  outbox_bells_[o]->Wait(at_most == absl::InfiniteDuration() ? -1 : std::max<int64_t>(ns, 0));
+  outbox_woken_[o].store(false);
+}
+
+void SchedulerImpl::WakeOutbox(OutboxId outbox) {
+  outbox_woken_[Index(outbox.value())].store(true);
+  outbox_bells_[Index(outbox.value())]->Ring();
+}
+
+void SchedulerImpl::Stop() {
+  std::lock_guard<std::mutex> control(control_mutex_);
+  if (stopping_.exchange(true)) return;
+  for (std::atomic<uint64_t>& word : open_) word.store(0, std::memory_order_release);
+  Send(ControlMessage::Kind::kStop, nullptr);
+  for (std::unique_ptr<Loop>& loop : loops_) loop->Stop();
+  while (manager_->Step()) {
+  }  // arrivals that came while the loops ended are answered too
+}
+
+absl::Status SchedulerImpl::DeviceHealth() const {
+  for (size_t d = 0; d < workers_.size(); ++d) {
+    if (!workers_[d]->failed()) continue;
+    return absl::Status(workers_[d]->failure().code(),
+                        absl::StrCat("device ", devices_.devices[d]->info().name, ": ",
+                                     workers_[d]->failure().message()));
+  }
+  return absl::OkStatus();
+}
+
+bool SchedulerImpl::any_device_left() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const std::unique_ptr<Worker>& w) { return !w->failed(); });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Create(SchedulerOptions options,
+                                                             DeviceSet devices,
+                                                             const Clock& clock) {
+  const int num_devices = static_cast<int>(devices.devices.size());
+  if (num_devices < 1 || num_devices > kMaxWorkers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(num_devices, " devices; 1 to ", kMaxWorkers, " can be scheduled"));
+  }
+  const bool alone = num_devices == 1 && devices.devices[0]->info().computes_in_advance;
+  const int depth =
+      options.max_tasks_in_flight > 0 ? options.max_tasks_in_flight : (alone ? 1 : 2);
+  if (depth > 64 || options.batch_limit < 1 || options.batch_limit > 4096 ||
+      options.max_requests < 1 || options.num_outboxes < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_tasks_in_flight ", depth, " (1 to 64), batch_limit ", options.batch_limit,
+        " (1 to 4096), max_requests ", options.max_requests, ", num_outboxes ",
+        options.num_outboxes, " (at least 1): one of them is out of range"));
+  }
+  std::vector<int> memory_of;
+  for (const std::unique_ptr<Device>& device : devices.devices) {
+    const DeviceInfo& info = device->info();
+    const auto at = std::find_if(devices.memories.begin(), devices.memories.end(),
+                                 [&](const auto& m) { return m.get() == info.memory; });
+    if (at == devices.memories.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("device ", info.name, " computes on a memory that is not in the set"));
+    }
+    memory_of.push_back(static_cast<int>(at - devices.memories.begin()));
+    const int64_t needed = TaskRing::BytesNeeded(depth, options.batch_limit);
+    const int64_t there = static_cast<int64_t>(device->task_memory().size());
+    if (there < needed) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("device ", info.name, " has ", there, " bytes of task memory; ", needed,
+                       " are needed for ", depth, " tasks of ", options.batch_limit, " nodes"));
+    }
+  }
+  return std::make_unique<SchedulerImpl>(options, depth, std::move(devices), clock,
+                                         std::move(memory_of));
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,60 @@
+#include "scheduler/scheduler_stats.h"
+
+namespace cellbatch {
+namespace {
+
+template <typename T>
+T Load(const std::atomic<T>& value) {
+  return value.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+LaneStats SchedulerStatsReader::Read(const Lane& lane) {
+  LaneStats stats;
+  stats.model = lane.model().id;
+  stats.waiting_requests = Load(lane.counters.waiting_requests);
+  stats.waiting_cells = Load(lane.counters.waiting_cells);
+  stats.running_requests = Load(lane.counters.running_requests);
+  stats.device_ns = Load(lane.counters.device_ns);
+  stats.rows_used = Load(lane.counters.rows_used);
+  for (int m = 0; m < lane.num_memories(); ++m) {
+    stats.rows_total += lane.loaded(m).arena->rows_total();
+  }
+  for (int t = 0; t < lane.num_types(); ++t) {
+    const TypeCounters& c = lane.type_counters(t);
+    CellTypeStats& type = stats.types.emplace_back();
+    type.name = lane.model().types[static_cast<size_t>(t)].name;
+    type.tasks = Load(c.tasks);
+    type.cells = Load(c.cells);
+    type.discarded = Load(c.discarded);
+    type.ready = Load(c.ready);
+    type.batch_size = c.batch_size.Read();
+    type.task_ns = c.task_ns.Read();
+  }
+  return stats;
+}
+
+std::vector<LaneStats> SchedulerStatsReader::Lanes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<LaneStats> all;
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (lane != nullptr) all.push_back(Read(*lane));
+  }
+  return all;
+}
+
+std::vector<DeviceStats> SchedulerStatsReader::Devices() const {
+  std::vector<DeviceStats> all;
+  for (const DeviceParts& device : devices_) {
+    DeviceStats& stats = all.emplace_back();
+    stats.name = device.name;
+    stats.tasks = Load(device.counters->tasks);
+    stats.busy_ns = Load(device.counters->busy_ns);
+    stats.tasks_in_flight = device.ring->in_flight_gauge();
+    stats.healthy = !device.worker->failed();
+  }
+  return all;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,79 @@
+#include "scheduler/stats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace cellbatch {
+namespace {
+
+TEST(HistogramTest, BucketsTileTheRangeWithoutGapOrOverlap) {
+  for (int i = 0; i < kHistogramBuckets; ++i) {
+    EXPECT_LT(BucketLow(i), BucketLow(i + 1));
+    EXPECT_EQ(BucketOf(BucketLow(i)), i);
+    EXPECT_EQ(BucketOf(BucketLow(i + 1) - 1), i);
+  }
+  EXPECT_EQ(BucketLow(kHistogramBuckets), int64_t{1} << 42);
+  EXPECT_EQ(BucketOf(-5), 0);
+  EXPECT_EQ(BucketOf(int64_t{1} << 60), kHistogramBuckets - 1);
+}
+
+TEST(HistogramTest, ABucketIsAtMostASixteenthOfItsValueWide) {
+  for (int i = 16; i < kHistogramBuckets; ++i) {
+    EXPECT_LE((BucketLow(i + 1) - BucketLow(i)) * 16, BucketLow(i));
+  }
+}
+
+TEST(HistogramTest, QuantilesAreTheUpperEdgeOfTheExactOnesBucket) {
+  constexpr uint32_t kSeed = 77;
+  std::mt19937_64 random(kSeed);
+  Histogram histogram;
+  std::vector<int64_t> values;
+  for (int i = 0; i < 5000; ++i) {
+    values.push_back(static_cast<int64_t>(random() >> (24 + random() % 30)));
+    histogram.Record(values.back());
+  }
+  std::sort(values.begin(), values.end());
+  const HistogramCounts counts = histogram.Read();
+  for (double q : {0.01, 0.5, 0.9, 0.99, 0.999, 1.0}) {
+    const int64_t exact = values[static_cast<size_t>(std::ceil(q * 5000)) - 1];
+    EXPECT_EQ(counts.Quantile(q), BucketLow(BucketOf(exact) + 1) - 1) << q << " seed " << kSeed;
+  }
+}
+
+TEST(HistogramTest, TwoReadingsSubtractToAWindow) {
+  Histogram histogram;
+  histogram.Record(10);
+  const HistogramCounts before = histogram.Read();
+  histogram.Record(1000);
+  histogram.Record(1000);
+  const HistogramCounts window = histogram.Read() - before;
+  EXPECT_EQ(window.count, 2u);
+  EXPECT_EQ(window.sum, 2000);
+  EXPECT_EQ(window.Quantile(0.0), BucketLow(BucketOf(1000) + 1) - 1);
+}
+
+TEST(HistogramTest, AnEmptyWindowHasQuantileZero) { EXPECT_EQ(HistogramCounts().Quantile(0.5), 0); }
+
+TEST(HistogramTest, AReaderNeverSeesMoreThanWasWritten) {
+  Histogram histogram;
+  constexpr uint64_t kEntries = 100000;
+  std::thread writer([&] {
+    for (uint64_t i = 0; i < kEntries; ++i) histogram.Record(static_cast<int64_t>(i));
+  });
+  uint64_t last = 0;
+  while (last < kEntries) {
+    const uint64_t now = histogram.Read().count;
+    ASSERT_GE(now, last);
+    ASSERT_LE(now, kEntries);
+    last = now;
+  }
+  writer.join();
+}
+
+}  // namespace
+}  // namespace cellbatch
