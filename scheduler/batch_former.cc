@@ -11,7 +11,7 @@ constexpr uint32_t kPrefetchAhead = 12;  // entries: about one miss to memory at
 
 }  // namespace
 
-BatchFormer::BatchFormer(int batch_limit, PlantedBug planted_bug) : planted_bug_(planted_bug) {
+BatchFormer::BatchFormer(int batch_limit) {
   finished_.reserve(static_cast<size_t>(batch_limit));
   singles_.reserve(static_cast<size_t>(batch_limit));
 }
@@ -27,10 +27,6 @@ int32_t BatchFormer::Form(ReadyQueue& queue, const LoadedModel& model, int worke
   slot_->notes->starters = slot_->notes->leavers = nullptr;
   slot_->notes->stops.clear();
   LayOut(max_batch);
-  if (!late_.empty()) [[unlikely]] {
-    for (const cellbatch::CopyIn& copy : late_) slot_->copies_in[copies_in_++] = copy;
-    late_.clear();
-  }
   BatchedTask& task = *slot_->task;
   task.num_nodes = 0;
   if (queue.is_chain()) {
@@ -83,13 +79,9 @@ void BatchFormer::LayOut(int32_t max_batch) {
 bool BatchFormer::CopyIn(RequestBlock& block) {
   if (copies_in_ + block.num_copies > slot_->max_copies_in) return false;
   for (int32_t i = 0; i < block.num_copies; ++i) {
-    cellbatch::CopyIn copy = block.copies[i];
+    cellbatch::CopyIn& copy = slot_->copies_in[copies_in_++];
+    copy = block.copies[i];
     copy.first += block.base(copy.table);
-    if (planted_bug_ == PlantedBug::kCopyInLate) [[unlikely]] {
-      late_.push_back(copy);
-    } else {
-      slot_->copies_in[copies_in_++] = copy;
-    }
   }
   block.copied = true;
   block.copy_sequence = sequence_;
@@ -209,21 +201,8 @@ void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
     queue.PopHead();
     if (r.consumer >= 0) __builtin_prefetch(&head.block->records[r.consumer], 1);
     finished_.push_back(head);
-    if (planted_bug_ == PlantedBug::kReadsOwnTask) [[unlikely]] ReleaseTooEarly(head, queue);
   }
   slot_->task->num_nodes = n;
-}
-
-// PlantedBug::kReadsOwnTask: the only reader of what was just taken joins the same task.
-void BatchFormer::ReleaseTooEarly(const ReadyEntry& entry, ReadyQueue& queue) {
-  NodeRecord& r = *entry.record;
-  if (r.consumer < 0 || r.more_consumers != 0) return;
-  NodeRecord& reader = entry.block->records[r.consumer];
-  if (reader.type != r.type || reader.pending != 1 || reader.position >= 0) return;
-  r.consumer = -1;
-  reader.pending = 0;
-  reader.queue_worker = static_cast<int8_t>(worker_);
-  queue.Push(reader, *entry.block);
 }
 
 // Cells with at most two inputs, each of one row.
@@ -251,8 +230,7 @@ bool BatchFormer::EmitWide(const ReadyEntry& entry, int32_t at, int32_t count) {
     int32_t used = offsets_[k][at];
     if (used + links > sum_room_) return false;
     for (int32_t i = 0; i < links; ++i) {
-      const bool reversed = planted_bug_ == PlantedBug::kSumsReordered;
-      inputs_[k][used + i] = ResolveRow(*entry.block, in[1 + (reversed ? links - 1 - i : i)], table);
+      inputs_[k][used + i] = ResolveRow(*entry.block, in[1 + i], table);
     }
     offsets_[k][at + 1] = used + links;
     in += 1 + links;

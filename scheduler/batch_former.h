@@ -11,7 +11,6 @@
 
 #include "absl/types/span.h"
 #include "cells/device/memory.h"
-#include "scheduler/planted_bug.h"
 #include "scheduler/ready_queue.h"
 #include "scheduler/task_ring.h"
 
@@ -19,7 +18,7 @@ namespace cellbatch {
 
 class BatchFormer {
  public:
-  BatchFormer(int batch_limit, PlantedBug planted_bug);
+  explicit BatchFormer(int batch_limit);
 
   // Writes the ring's next task from `queue`, at most `max_batch` nodes; does not submit it. Returns
   // the number of nodes, 0 only if nothing is ready.
@@ -41,9 +40,7 @@ class BatchFormer {
   bool EmitWide(const ReadyEntry& entry, int32_t at, int32_t count);
   void Outputs(const ReadyEntry& entry, int32_t at, int32_t count);
   void LayOut(int32_t max_batch);
-  void ReleaseTooEarly(const ReadyEntry& entry, ReadyQueue& queue);
 
-  const PlantedBug planted_bug_;
   std::vector<ReadyEntry> finished_;
   std::vector<ReadyEntry> singles_;
 
@@ -57,7 +54,6 @@ class BatchFormer {
   int32_t* offsets_[kMaxInputs] = {};
   int32_t sum_room_ = 0;  // rows each summed input has room for
   Row* outputs_ = nullptr;
-  std::vector<cellbatch::CopyIn> late_;  // PlantedBug::kCopyInLate: copied by the next task
 };
 
 }  // namespace cellbatch

@@ -97,9 +97,8 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, std::
       // Each ready subgraph owns a row of its table, so there are never more of them.
       const StateArena& arena = *loaded_[static_cast<size_t>(memory_of[w])].arena;
       const int32_t capacity = arena.pool(shape.out).num_rows();
-      queues_.push_back(std::make_unique<ReadyQueue>(
-          shape, options.batch_limit, capacity, &tasks_[w],
-          options.planted_bug == PlantedBug::kSwapRemoveForgetsPosition));
+      queues_.push_back(
+          std::make_unique<ReadyQueue>(shape, options.batch_limit, capacity, &tasks_[w]));
     }
   }
   for (const TypeShape& shape : shapes_) {

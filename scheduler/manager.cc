@@ -28,9 +28,8 @@ Manager::Manager(const SchedulerOptions& options, int depth, const ManagerParts&
       parts_(parts),
       workers_(LinksOf(parts)),
       lanes_(kMaxLanes, nullptr),
-      processor_(absl::MakeSpan(workers_), lanes_, parts.outboxes, options.max_requests,
-                 options.planted_bug),
-      former_(options.batch_limit, options.planted_bug) {
+      processor_(absl::MakeSpan(workers_), lanes_, parts.outboxes, options.max_requests),
+      former_(options.batch_limit) {
   early_news_.reserve(1024);
   scratch_.reserve(Index(options.max_requests));
 }
@@ -274,9 +273,11 @@ bool Manager::Join() {
       RequestBlock* const head = lane.line.Head();
       if (head == nullptr) break;
       lane.line.Prefetch(4);
-      if (!JoinHead(lane, *head)) break;
+      const bool fits = JoinHead(lane, *head);
+      if (!fits && !NeverFits(lane, *head)) break;
       lane.line.PopHead();
       lane.waiting_cells -= head->num_nodes;
+      if (!fits) processor_.Refuse(*head, Outcome::kTooLarge);
       joined = true;
     }
   }
@@ -291,6 +292,18 @@ bool Manager::JoinHead(Lane& lane, RequestBlock& block) {
     if (processor_.Join(lane, block, worker)) return true;
     full_memories |= 1u << workers_[Index(worker)].memory;
   }
+}
+
+// Admission should have refused it: it would hold up the line for ever.
+bool Manager::NeverFits(const Lane& lane, const RequestBlock& block) const {
+  for (int m = 0; m < lane.num_memories(); ++m) {
+    bool fits = true;
+    for (int32_t t = 0; t < block.num_tables; ++t) {
+      fits = fits && block.counts()[t] <= lane.loaded(m).arena->pool(TableId(t)).MaxRun();
+    }
+    if (fits) return false;
+  }
+  return true;
 }
 
 // The least loaded worker on which every root type of the request has fewer than 2 b_max ready.

@@ -89,6 +89,7 @@ class Manager {
   void Hear(uint32_t slot);
   bool Join();
   bool JoinHead(Lane& lane, RequestBlock& block);
+  bool NeverFits(const Lane& lane, const RequestBlock& block) const;
   int BestWorker(const Lane& lane, const RequestBlock& block, uint32_t excluded_memories) const;
   void WakeLanes();
   Lane* NextLane(int worker);

@@ -70,10 +70,9 @@ TypeShape::TypeShape(const CellType& t)
 }
 
 ReadyQueue::ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity,
-                       const uint64_t* lane_tasks, bool forget_positions)
+                       const uint64_t* lane_tasks)
     : shape_(shape),
       lane_tasks_(lane_tasks),
-      forget_positions_(forget_positions),
       mask_(static_cast<uint32_t>(std::bit_ceil(static_cast<uint32_t>(std::max(capacity, 16))) - 1)),
       fifo_(new ReadyEntry[size_t{mask_} + 1]) {
   if (!is_chain()) return;
@@ -206,7 +205,7 @@ void ReadyQueue::Leave(int32_t slot) {
   }
   records_[slot] = records_[last];
   blocks_[slot] = blocks_[last];
-  if (!forget_positions_) records_[slot]->position = slot;
+  records_[slot]->position = slot;
 }
 
 void ReadyQueue::Step(const StepRows& rows) {

@@ -55,8 +55,8 @@ inline Row ResolveRow(const RequestBlock& block, int32_t row, TableId table) {
 class ReadyQueue {
  public:
   // `lane_tasks` counts the tasks of this queue's lane on this queue's worker.
-  ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity, const uint64_t* lane_tasks,
-             bool forget_positions);
+  ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity,
+             const uint64_t* lane_tasks);
 
   const TypeShape& shape() const { return shape_; }
   // Nodes that could go into a task now; a chain counts as one.
@@ -123,7 +123,6 @@ class ReadyQueue {
 
   const TypeShape shape_;
   const uint64_t* const lane_tasks_;
-  const bool forget_positions_;  // PlantedBug::kSwapRemoveForgetsPosition
   uint64_t since_ = 0;
 
   uint32_t mask_;

@@ -32,8 +32,8 @@ class BlockBuilder {
 
   absl::Status Build() {
     Count();
-    if (absl::Status s = Check(); !s.ok()) return s;
     Allocate();
+    if (absl::Status s = Check(); !s.ok()) return s;
     for (size_t i = 0; i < graph_.subgraphs().size(); ++i) {
       const Subgraph& s = graph_.subgraphs()[i];
       if (s.type.valid()) {

@@ -92,6 +92,7 @@ enum class Outcome : uint8_t {
   kNoDevice,
   kStopping,
   kNoLane,
+  kTooLarge,
   kBadGraph,  // Request::status says why
 };
 
@@ -145,8 +146,8 @@ static_assert(sizeof(RequestBlock) == 192);
 
 // Compiles `request.graph` (sealed) into a block that request.run owns. Fails with INVALID_ARGUMENT
 // for what a task could not carry: more than kMaxReturnsPerNode pieces of one node, more than
-// kMaxInputPieces inputs, a stop chain sealed for fewer than `max_tasks_in_flight` tasks.
-// O(links); the caller's thread.
+// kMaxInputPieces inputs, a stop chain sealed for fewer than `max_tasks_in_flight` tasks; then the
+// block is there, with its header and nothing else. O(links); the caller's thread.
 absl::Status BuildBlock(Request& request, int max_tasks_in_flight);
 
 }  // namespace cellbatch

@@ -18,11 +18,10 @@ bool Newer(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
 
 RequestProcessor::RequestProcessor(absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes,
                                    absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes,
-                                   int max_requests, PlantedBug planted_bug)
+                                   int max_requests)
     : workers_(workers),
       lanes_(lanes),
       outboxes_(outboxes),
-      planted_bug_(planted_bug),
       present_(max_requests) {
   conflicts_.reserve(kConflictsReserved);
 }
@@ -93,8 +92,7 @@ void RequestProcessor::MergePin(NodeRecord& reader, RequestBlock& block, int wor
   const int old = reader.pin_worker;
   if (old < 0 || old == worker) [[likely]] {
     if (old == worker && !Newer(sequence, reader.pin_sequence)) return;
-    if (old == worker && planted_bug_ == PlantedBug::kOlderPinKept) return;
-  } else if (!Passed(old, reader.pin_sequence) && planted_bug_ != PlantedBug::kPinDropped) {
+  } else if (!Passed(old, reader.pin_sequence)) {
     if (Passed(worker, sequence)) return;
     reader.position = static_cast<int32_t>(conflicts_.size());
     Conflict& c = conflicts_.emplace_back();
@@ -157,11 +155,7 @@ void RequestProcessor::DrainLeavers(const TaskSlot& slot) {
     RequestBlock* const next = b->next_leaver;
     if (next != nullptr) __builtin_prefetch(next, 1);
     b->last_end_ns = std::max(b->last_end_ns, slot.task->end_ns);
-    if (planted_bug_ == PlantedBug::kLeavesAfterOneSink) {
-      Leave(*b);
-    } else {
-      Drain(*b);
-    }
+    Drain(*b);
     b = next;
   }
   notes.starters = notes.leavers = nullptr;
@@ -195,7 +189,7 @@ void RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int 
     // Tasks queued meanwhile run on into rows that are still the request's.
     ReadyQueue& queue = lane.queue(worker, record.type);
     queue.Remove(record);
-    if (planted_bug_ != PlantedBug::kRowsFreedAtStop) Touch(block, worker, queue.last_sequence);
+    Touch(block, worker, queue.last_sequence);
   }
   Finish(lane, record, block, worker, sequence);
 }
@@ -219,10 +213,6 @@ void RequestProcessor::Drain(RequestBlock& block) {
     TaskNotes& notes = *workers_[Index(w)].ring->SlotInFlight(sequence).notes;
     block.next_leaver = notes.leavers;
     notes.leavers = &block;
-    if (planted_bug_ == PlantedBug::kRowsFreedAtSubmission ||
-        (planted_bug_ == PlantedBug::kRowsFreedAtCancel && block.outcome != Outcome::kOk)) {
-      ReleaseRows(*lanes_[Index(block.lane)], block);
-    }
     return;
   }
   Leave(block);
@@ -286,7 +276,6 @@ bool RequestProcessor::MaySteal(const ReadyEntry& entry, int thief) const {
   const RequestBlock& block = *entry.block;
   if (r.next > 0) return false;
   if (!block.copied) return block.num_roots_capped == 1;  // the whole request moves
-  if (planted_bug_ == PlantedBug::kStealIgnoresPin) return true;
   if (block.home != thief && !Passed(block.home, block.copy_sequence)) return false;
   return r.pin_worker < 0 || r.pin_worker == thief || Passed(r.pin_worker, r.pin_sequence);
 }

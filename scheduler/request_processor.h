@@ -18,7 +18,6 @@
 #include "absl/types/span.h"
 #include "scheduler/lane.h"
 #include "scheduler/outbox.h"
-#include "scheduler/planted_bug.h"
 #include "scheduler/ready_queue.h"
 #include "scheduler/task_ring.h"
 
@@ -55,7 +54,7 @@ class RequestProcessor {
   // All outlive it. lanes: by RequestBlock::lane.
   RequestProcessor(absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes,
                    absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes,
-                   int max_requests, PlantedBug planted_bug);
+                   int max_requests);
 
   // From arrival on the request is known by its slot.
   void Arrived(RequestBlock& block) { present_.Add(block.slot); }
@@ -106,7 +105,6 @@ class RequestProcessor {
   const absl::Span<WorkerLink> workers_;
   const absl::Span<Lane* const> lanes_;
   const absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes_;
-  const PlantedBug planted_bug_;
   SlotSet present_;
   std::vector<Conflict> conflicts_;
   int64_t finished_requests_ = 0;

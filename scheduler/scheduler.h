@@ -17,7 +17,6 @@
 #include "cells/device/device.h"
 #include "cells/model.h"
 #include "scheduler/clock.h"
-#include "scheduler/planted_bug.h"
 #include "scheduler/policy/policy.h"
 #include "scheduler/request.h"
 #include "scheduler/stats.h"
@@ -37,7 +36,6 @@ struct SchedulerOptions {
   int num_outboxes = 1;
   bool calibrate = true;           // false: no T(b) is measured; a type without a max_batch gets batch_limit
   Stealing stealing = Stealing::kWhenIdle;
-  PlantedBug planted_bug = PlantedBug::kNone;  // tests/simulation only
   absl::Duration spin = absl::Microseconds(50);  // before a loop parks; 0 on busy cores
   bool threads = true;             // false: nobody calls Step() but the caller (tests, simulation)
 };

@@ -1,0 +1,122 @@
+// Manager, for tests and the simulation: does everything it keeps agree with itself? Slow, obvious,
+// written against the definitions and not against the code that keeps them true.
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/manager.h"
+
+namespace cellbatch {
+namespace {
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+absl::Status Broken(const Lane& lane, const RequestBlock& block, const char* what) {
+  return absl::InternalError(
+      absl::StrCat("model ", lane.model().id.value(), ", slot ", block.slot, ": ", what));
+}
+
+}  // namespace
+
+absl::Status Manager::CheckInvariants() const {
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    const TaskRing& ring = *workers_[w].ring;
+    if (ring.in_flight() > depth_) {
+      return absl::InternalError(absl::StrCat("worker ", w, " has ", ring.in_flight(),
+                                              " tasks in flight; ", depth_, " are allowed"));
+    }
+  }
+  for (const Lane* lane : lanes_) {
+    if (lane == nullptr) continue;
+    if (absl::Status s = CheckQueues(*lane); !s.ok()) return s;
+    int64_t running = 0, waiting = 0, rows = 0;
+    for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
+      if (!processor_.IsPresent(slot)) continue;
+      const RequestBlock& block = *parts_.slots->block(slot);
+      if (block.lane != lane->index() || block.lane_serial != lane->serial()) continue;
+      ++(block.state == RequestState::kWaiting ? waiting : running);
+      for (int32_t t = 0; t < block.num_tables && block.memory >= 0; ++t) {
+        rows += block.counts()[t];
+      }
+      if (absl::Status s = CheckRequest(*lane, block); !s.ok()) return s;
+    }
+    int64_t used = 0;
+    for (int m = 0; m < lane->num_memories(); ++m) used += lane->loaded(m).arena->rows_used();
+    if (running != lane->running_requests || waiting != lane->line.size() || rows != used) {
+      return absl::InternalError(absl::StrCat(
+          "model ", lane->model().id.value(), ": ", running, " requests run and ", waiting,
+          " wait with ", rows, " rows; counted ", lane->running_requests, ", ",
+          lane->line.size(), " and ", used));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Manager::CheckQueues(const Lane& lane) const {
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    for (int t = 0; t < lane.num_types(); ++t) {
+      const ReadyQueue& queue = lane.queue(w, t);
+      int64_t nodes = 0;
+      absl::Status status;
+      queue.ForEach([&](const ReadyEntry& e) {
+        nodes += queue.is_chain() ? 1 : e.record->length - e.record->next;
+        const bool listed = e.record->state == NodeState::kQueued ||
+                            e.record->state == NodeState::kRunning;
+        if (!listed || e.record->queue_worker != w || e.record->type != t) {
+          status = Broken(lane, *e.block, "a queue holds a subgraph that is not queued there");
+        }
+        if (e.block->state != RequestState::kRunning) {
+          status = Broken(lane, *e.block, "a queue holds a subgraph of a request that left");
+        }
+      });
+      if (!status.ok()) return status;
+      if (nodes != queue.ready()) {
+        return absl::InternalError(absl::StrCat("worker ", w, ", type ", t, ": ", nodes,
+                                                " nodes ready, counted ", queue.ready()));
+      }
+      for (int32_t slot = 0; slot < queue.running(); ++slot) {
+        if (queue.chain(slot).record->position == slot) continue;
+        return Broken(lane, *queue.chain(slot).block, "a running chain is not where it says");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Manager::CheckRequest(const Lane& lane, const RequestBlock& block) const {
+  if (block.state == RequestState::kDone) return Broken(lane, block, "it is done and still here");
+  if (block.state != RequestState::kRunning) return absl::OkStatus();
+  for (int32_t t = 0; t < block.num_tables; ++t) {
+    if (block.counts()[t] == 0) continue;
+    const RowPool& pool = lane.loaded(block.memory).arena->pool(TableId(t));
+    if (pool.OwnerAt(block.base(TableId(t))) != block.slot) {
+      return Broken(lane, block, "its rows belong to someone else");
+    }
+  }
+  std::vector<int32_t> pending(Index(block.num_records), 0);
+  int32_t unfinished = 0;
+  for (int32_t i = 0; i < block.num_records; ++i) {
+    const NodeRecord& r = block.records[i];
+    if (r.state == NodeState::kFinished) continue;
+    ++unfinished;
+    if (r.consumer >= 0) ++pending[Index(r.consumer)];
+    if (r.more_consumers == 0) continue;
+    for (int32_t reader : block.list(r.more_consumers)) ++pending[Index(reader)];
+  }
+  if (unfinished != block.remaining) return Broken(lane, block, "its unfinished subgraphs are miscounted");
+  for (int32_t i = 0; i < block.num_records; ++i) {
+    const NodeRecord& r = block.records[i];
+    if (r.pending != pending[Index(i)]) return Broken(lane, block, "a subgraph's predecessors are miscounted");
+    const bool blocked = r.state == NodeState::kBlocked;
+    if (blocked != (r.pending > 0)) return Broken(lane, block, "readiness and predecessors disagree");
+    if ((blocked || r.state == NodeState::kConflict) && r.position >= 0 &&
+        processor_.conflicts()[Index(r.position)].entry.record != &r) {
+      return Broken(lane, block, "a conflict is not where it says");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cellbatch
