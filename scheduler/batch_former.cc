@@ -209,7 +209,8 @@ void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
 void BatchFormer::EmitNarrow(const ReadyEntry& entry, int32_t at, int32_t count) {
   const NodeRecord& r = *entry.record;
   for (size_t k = 0; k < static_cast<size_t>(shape_->num_inputs); ++k) {
-    const Row first = ResolveRow(*entry.block, r.input_row[k], shape_->in[k]) + r.next * r.stride[k];
+    const Row first =
+        ResolveRow(*entry.block, r.input_row[k], shape_->in[k]) + r.next * r.stride[k];
     for (int32_t i = 0; i < count; ++i) inputs_[k][at + i] = first + i * r.stride[k];
   }
 }

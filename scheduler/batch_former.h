@@ -25,9 +25,7 @@ class BatchFormer {
   int32_t Form(ReadyQueue& queue, const LoadedModel& model, int worker, int32_t max_batch,
                TaskRing& ring);
   // Of the last Form: subgraphs whose last node is in the task. Stopping chains are not among them.
-  absl::Span<const ReadyEntry> finished() const {
-    return {finished_.data(), finished_.size()};
-  }
+  absl::Span<const ReadyEntry> finished() const { return {finished_.data(), finished_.size()}; }
 
  private:
   bool CopyIn(RequestBlock& block);

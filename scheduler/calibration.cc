@@ -36,9 +36,9 @@ Calibration::Calibration(const Model& model, std::vector<int32_t> most_rows, int
       workers_(static_cast<size_t>(num_workers)) {
   for (size_t t = 0; t < model.types.size(); ++t) {
     const int32_t configured = model.types[t].max_batch;
-    const int32_t limit =
-        std::max(1, std::min(configured > 0 ? std::min(configured, batch_limit) : batch_limit,
-                             most_rows[t]));
+    const int32_t limit = std::max(
+        1,
+        std::min(configured > 0 ? std::min(configured, batch_limit) : batch_limit, most_rows[t]));
     sizes_.push_back(measure ? CalibrationSizes(limit) : std::vector<int32_t>{1});
   }
   for (Progress& p : workers_) {

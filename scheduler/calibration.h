@@ -16,7 +16,7 @@
 
 namespace cellbatch {
 
-inline constexpr int kCalibrationRounds = 3;         // measured tasks of a size; the least counts
+inline constexpr int kCalibrationRounds = 3;        // measured tasks of a size; the least counts
 inline constexpr int64_t kLongTaskNs = 60'000'000;  // larger batches than one this long: not tried
 inline constexpr double kKneeShare = 0.9;
 

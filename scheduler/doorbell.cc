@@ -24,7 +24,8 @@ void Doorbell::Wait(int64_t at_most_ns) {
     const timespec limit = {at_most_ns / 1'000'000'000, at_most_ns % 1'000'000'000};
     do {
       const long result = Futex(&word_, FUTEX_WAIT, asleep, at_most_ns < 0 ? nullptr : &limit);
-      if (result != 0 && at_most_ns >= 0) break;  // over, or a signal: the caller looks again anyway
+      if (result != 0 && at_most_ns >= 0)
+        break;  // over, or a signal: the caller looks again anyway
     } while (at_most_ns < 0 && word_.load() == asleep);
   }
   word_.exchange(kAwake);

@@ -9,7 +9,7 @@
 namespace cellbatch {
 namespace {
 
-constexpr int kSizes = 16;                   // log2 of the largest batch, and more
+constexpr int kSizes = 16;  // log2 of the largest batch, and more
 constexpr int32_t kMaxRowsOfTable = 1 << 22;
 
 template <typename T>
@@ -70,9 +70,9 @@ void WaitingLine::CloseHoles() {
   Check(tail_ - head_ <= mask_, "more requests wait than there are slots");
 }
 
-Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, std::unique_ptr<const Policy> policy,
-           std::vector<Loaded> loaded, absl::Span<const int> memory_of,
-           const SchedulerOptions& options)
+Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model,
+           std::unique_ptr<const Policy> policy, std::vector<Loaded> loaded,
+           absl::Span<const int> memory_of, const SchedulerOptions& options)
     : line(options.max_requests),
       index_(index),
       serial_(serial),
@@ -108,9 +108,9 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, std::
     Check(share >= 1, "a table has fewer rows than there are workers");
     warm_rows_.push_back(std::min(share, options.batch_limit));
   }
-  calibration = std::make_unique<Calibration>(*model_, warm_rows_, options.batch_limit,
-                                              static_cast<int>(memory_of.size()),
-                                              options.calibrate);
+  calibration =
+      std::make_unique<Calibration>(*model_, warm_rows_, options.batch_limit,
+                                    static_cast<int>(memory_of.size()), options.calibrate);
   expected_ns_.assign(shapes_.size() * kSizes, 0);
   for (int t = 0; t < num_types(); ++t) set_max_batch(t, max_batch(t));
 }
@@ -143,8 +143,8 @@ std::optional<int> Lane::Choose(int worker) {
       overdue = t;
     }
     if (q.ready() >= max_batch(t) &&
-        (full < 0 || shapes_[static_cast<size_t>(t)].priority >
-                         shapes_[static_cast<size_t>(full)].priority)) {
+        (full < 0 ||
+         shapes_[static_cast<size_t>(t)].priority > shapes_[static_cast<size_t>(full)].priority)) {
       full = t;
     }
   }

@@ -66,9 +66,9 @@ class Lane {
   };
 
   // memory_of: by worker, the index into `loaded`.
-  Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, std::unique_ptr<const Policy> policy,
-       std::vector<Loaded> loaded, absl::Span<const int> memory_of,
-       const SchedulerOptions& options);
+  Lane(int index, uint32_t serial, std::shared_ptr<const Model> model,
+       std::unique_ptr<const Policy> policy, std::vector<Loaded> loaded,
+       absl::Span<const int> memory_of, const SchedulerOptions& options);
 
   int index() const { return index_; }
   uint32_t serial() const { return serial_; }  // never used again, unlike the index
@@ -134,7 +134,7 @@ class Lane {
   const int64_t max_wait_tasks_;
   std::vector<Loaded> loaded_;
   std::vector<TypeShape> shapes_;
-  std::vector<uint64_t> tasks_;  // by worker
+  std::vector<uint64_t> tasks_;                      // by worker
   std::vector<std::unique_ptr<ReadyQueue>> queues_;  // by worker, type
   std::vector<int32_t> max_batch_, warm_rows_;
   std::vector<TypeView> views_;

@@ -232,8 +232,8 @@ void Manager::Arrive(RequestBlock& block) {
     return;
   }
   Lane* const lane = lanes_[Index(block.lane)];
-  const bool any_alive = std::any_of(workers_.begin(), workers_.end(),
-                                     [](const WorkerLink& w) { return w.alive; });
+  const bool any_alive =
+      std::any_of(workers_.begin(), workers_.end(), [](const WorkerLink& w) { return w.alive; });
   if (block.outcome != Outcome::kOk || stopping_ || !any_alive || lane == nullptr ||
       lane->serial() != block.lane_serial || lane->state != LaneState::kOpen) [[unlikely]] {
     processor_.Refuse(block, block.outcome != Outcome::kOk ? block.outcome
@@ -248,7 +248,8 @@ void Manager::Arrive(RequestBlock& block) {
 
 void Manager::Hear(uint32_t slot) {
   const uint64_t news = parts_.slots->TakeNews(slot);
-  if ((news & (RequestSlots::kCancelled | RequestSlots::kExpired)) == 0) return;  // it was for another
+  if ((news & (RequestSlots::kCancelled | RequestSlots::kExpired)) == 0)
+    return;  // it was for another
   const Outcome outcome =
       (news & RequestSlots::kCancelled) != 0 ? Outcome::kCancelled : Outcome::kExpired;
   const uint32_t generation = static_cast<uint32_t>(news >> 32);

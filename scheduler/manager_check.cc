@@ -45,10 +45,10 @@ absl::Status Manager::CheckInvariants() const {
     int64_t used = 0;
     for (int m = 0; m < lane->num_memories(); ++m) used += lane->loaded(m).arena->rows_used();
     if (running != lane->running_requests || waiting != lane->line.size() || rows != used) {
-      return absl::InternalError(absl::StrCat(
-          "model ", lane->model().id.value(), ": ", running, " requests run and ", waiting,
-          " wait with ", rows, " rows; counted ", lane->running_requests, ", ",
-          lane->line.size(), " and ", used));
+      return absl::InternalError(absl::StrCat("model ", lane->model().id.value(), ": ", running,
+                                              " requests run and ", waiting, " wait with ", rows,
+                                              " rows; counted ", lane->running_requests, ", ",
+                                              lane->line.size(), " and ", used));
     }
   }
   return absl::OkStatus();
@@ -62,8 +62,8 @@ absl::Status Manager::CheckQueues(const Lane& lane) const {
       absl::Status status;
       queue.ForEach([&](const ReadyEntry& e) {
         nodes += queue.is_chain() ? 1 : e.record->length - e.record->next;
-        const bool listed = e.record->state == NodeState::kQueued ||
-                            e.record->state == NodeState::kRunning;
+        const bool listed =
+            e.record->state == NodeState::kQueued || e.record->state == NodeState::kRunning;
         if (!listed || e.record->queue_worker != w || e.record->type != t) {
           status = Broken(lane, *e.block, "a queue holds a subgraph that is not queued there");
         }
@@ -105,12 +105,15 @@ absl::Status Manager::CheckRequest(const Lane& lane, const RequestBlock& block) 
     if (r.more_consumers == 0) continue;
     for (int32_t reader : block.list(r.more_consumers)) ++pending[Index(reader)];
   }
-  if (unfinished != block.remaining) return Broken(lane, block, "its unfinished subgraphs are miscounted");
+  if (unfinished != block.remaining)
+    return Broken(lane, block, "its unfinished subgraphs are miscounted");
   for (int32_t i = 0; i < block.num_records; ++i) {
     const NodeRecord& r = block.records[i];
-    if (r.pending != pending[Index(i)]) return Broken(lane, block, "a subgraph's predecessors are miscounted");
+    if (r.pending != pending[Index(i)])
+      return Broken(lane, block, "a subgraph's predecessors are miscounted");
     const bool blocked = r.state == NodeState::kBlocked;
-    if (blocked != (r.pending > 0)) return Broken(lane, block, "readiness and predecessors disagree");
+    if (blocked != (r.pending > 0))
+      return Broken(lane, block, "readiness and predecessors disagree");
     if ((blocked || r.state == NodeState::kConflict) && r.position >= 0 &&
         processor_.conflicts()[Index(r.position)].entry.record != &r) {
       return Broken(lane, block, "a conflict is not where it says");

@@ -61,8 +61,7 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
   int submitted = 0;
   for (; submitted < most && queue.ready() > 0; ++submitted) {
     if (submitted > 0 && queue.ready() < queue.shape().min_batch) break;
-    const int32_t nodes =
-        former_.Form(queue, model, worker, lane.max_batch(*type), *link.ring);
+    const int32_t nodes = former_.Form(queue, model, worker, lane.max_batch(*type), *link.ring);
     Check(nodes > 0, "a task is empty although nodes are ready");
     TaskNotes& notes = *link.ring->Next().notes;
     notes.lane = &lane;

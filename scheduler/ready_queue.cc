@@ -30,8 +30,8 @@ void EmitInput(Row* __restrict to, Row* __restrict row, const Row* __restrict st
 }
 
 void EmitCarryAndOutput(Row* __restrict carry, Row* __restrict output, Row* __restrict prev,
-                        Row* __restrict out, const Row* __restrict begin,
-                        const Row* __restrict end, int32_t n) {
+                        Row* __restrict out, const Row* __restrict begin, const Row* __restrict end,
+                        int32_t n) {
   for (int32_t i = 0; i < n; ++i) {
     const Row now = out[i];
     const Row next = now + 1;
@@ -73,7 +73,8 @@ ReadyQueue::ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity
                        const uint64_t* lane_tasks)
     : shape_(shape),
       lane_tasks_(lane_tasks),
-      mask_(static_cast<uint32_t>(std::bit_ceil(static_cast<uint32_t>(std::max(capacity, 16))) - 1)),
+      mask_(
+          static_cast<uint32_t>(std::bit_ceil(static_cast<uint32_t>(std::max(capacity, 16))) - 1)),
       fifo_(new ReadyEntry[size_t{mask_} + 1]) {
   if (!is_chain()) return;
   const size_t n = static_cast<size_t>(batch_limit);
@@ -142,9 +143,9 @@ void ReadyQueue::Prefetch(uint32_t ahead) const {
 
 void ReadyQueue::Remove(NodeRecord& record) {
   if (record.state == NodeState::kRunning) {
-    Check(record.position >= 0 && record.position < running_ &&
-              records_[record.position] == &record,
-          "a running chain is not where it says");
+    Check(
+        record.position >= 0 && record.position < running_ && records_[record.position] == &record,
+        "a running chain is not where it says");
     Leave(record.position);
     return;
   }

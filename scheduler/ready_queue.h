@@ -36,8 +36,9 @@ struct TypeShape {
   std::array<TableId, kMaxInputs> in;
   std::array<bool, kMaxInputs> sums;
   int num_sums = 0;
-  int carry = -1;  // of types that make chains; -1 too where another input sums: no chain is longer than 1
-  bool wide;       // NodeRecord::wide instead of input_row
+  int carry =
+      -1;  // of types that make chains; -1 too where another input sums: no chain is longer than 1
+  bool wide;  // NodeRecord::wide instead of input_row
   TableId out;
   int32_t priority, min_batch;
 };
@@ -55,8 +56,7 @@ inline Row ResolveRow(const RequestBlock& block, int32_t row, TableId table) {
 class ReadyQueue {
  public:
   // `lane_tasks` counts the tasks of this queue's lane on this queue's worker.
-  ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity,
-             const uint64_t* lane_tasks);
+  ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity, const uint64_t* lane_tasks);
 
   const TypeShape& shape() const { return shape_; }
   // Nodes that could go into a task now; a chain counts as one.
@@ -100,13 +100,12 @@ class ReadyQueue {
   int32_t NextNode(int32_t slot) const { return static_cast<int32_t>(step_ - first_step_[slot]); }
 
   // Fairness within a lane: since how many tasks of the lane this type waits (0: nothing ready).
-  int64_t waited() const {
-    return ready() == 0 ? 0 : static_cast<int64_t>(*lane_tasks_ - since_);
-  }
+  int64_t waited() const { return ready() == 0 ? 0 : static_cast<int64_t>(*lane_tasks_ - since_); }
   void Ran() { since_ = *lane_tasks_; }
 
   int32_t tasks_in_flight = 0;
-  uint32_t last_sequence = 0;  // of the last task formed of this queue: every running chain is in it
+  uint32_t last_sequence =
+      0;  // of the last task formed of this queue: every running chain is in it
 
   // Visits every entry (FIFO, then running). For failures and checks.
   template <typename Visit>
@@ -135,8 +134,8 @@ class ReadyQueue {
   int32_t running_ = 0;
   int32_t num_stops_ = 0;
   int32_t num_events_ = 0;
-  uint32_t step_ = 0;         // steps made; chains' steps are told by difference, so it may wrap
-  uint32_t next_event_ = 0;   // the least of event_, if any runs
+  uint32_t step_ = 0;        // steps made; chains' steps are told by difference, so it may wrap
+  uint32_t next_event_ = 0;  // the least of event_, if any runs
   Array<Row> out_, prev_, begin_, end_;
   Array<uint32_t> first_step_, event_;  // steps: of node 0; of the next event
   std::array<Array<Row>, kMaxInputs> in_, stride_;

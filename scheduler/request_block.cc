@@ -98,8 +98,8 @@ void BlockBuilder::Count() {
 
 absl::Status BlockBuilder::Check() const {
   if (num_inputs_ > kMaxInputPieces) {
-    return absl::InvalidArgumentError(absl::StrCat("the graph has ", num_inputs_,
-                                                   " request inputs; ", kMaxInputPieces, " fit"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph has ", num_inputs_, " request inputs; ", kMaxInputPieces, " fit"));
   }
   for (size_t i = 0; i < graph_.subgraphs().size(); ++i) {
     const Subgraph& s = graph_.subgraphs()[i];
@@ -111,8 +111,8 @@ absl::Status BlockBuilder::Check() const {
     }
     if (s.num_returns <= kMaxReturnsPerNode) continue;
     std::vector<int32_t> edges(Index(s.length) + 1);
-    for (const ReturnPiece& p : graph_.returns().subspan(Index(s.first_return),
-                                                         Index(s.num_returns))) {
+    for (const ReturnPiece& p :
+         graph_.returns().subspan(Index(s.first_return), Index(s.num_returns))) {
       ++edges[Index(p.nodes.first)];
       --edges[Index(p.nodes.first + p.nodes.count)];
     }

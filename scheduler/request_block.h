@@ -22,7 +22,7 @@
 
 namespace cellbatch {
 
-inline constexpr int kMaxWorkers = 8;        // devices of one scheduler
+inline constexpr int kMaxWorkers = 8;          // devices of one scheduler
 inline constexpr int kMaxReturnsPerNode = 16;  // returned pieces that cover one node
 inline constexpr int kMaxInputPieces = 2048;   // request inputs of one graph
 
@@ -31,7 +31,7 @@ inline constexpr int32_t kReadsZero = -1;
 inline constexpr int32_t kReadsLastOf = -2;  // -2 - r: the node where the stop of record r fell
 
 enum class NodeState : uint8_t {
-  kBlocked,       // predecessors not submitted (`position` >= 0: of two workers, its place among conflicts)
+  kBlocked,  // predecessors not submitted (`position` >= 0: of two workers, its place among conflicts)
   kConflict,      // unfinished predecessors on two workers
   kQueued,        // in a FIFO: `position` is its place there
   kRunning,       // in the dense arrays of a queue: `position` is its slot
@@ -41,26 +41,26 @@ enum class NodeState : uint8_t {
 
 // One subgraph with a cell type.
 struct alignas(64) NodeRecord {
-  int32_t input_row[2];    // by input, of node 0, relative: cells with at most two kOne inputs
-  int32_t first_row;       // relative; node t lives in first_row + t % ring
+  int32_t input_row[2];  // by input, of node 0, relative: cells with at most two kOne inputs
+  int32_t first_row;     // relative; node t lives in first_row + t % ring
   int32_t ring;
   int32_t length;
-  int32_t next;            // nodes submitted (a running chain: as of its entry in the dense arrays)
-  int32_t pending;         // predecessors not submitted yet
+  int32_t next;     // nodes submitted (a running chain: as of its entry in the dense arrays)
+  int32_t pending;  // predecessors not submitted yet
   int32_t position;
   // Until its first task: the newest unfinished predecessor's last task. After: its own last task.
   uint32_t pin_sequence;
   int16_t type;
-  int8_t pin_worker;       // -1: none
+  int8_t pin_worker;  // -1: none
   NodeState state;
   int32_t index;           // of this record in its block
   int32_t consumer;        // the first reader; -1: none
   int32_t more_consumers;  // pool offset of {count, indices}; 0: none
-  int32_t wide;            // pool offset of the inputs of cells with more, or summed, inputs; 0: none
-  int32_t info;            // pool offset of NodeInfo; 0: nothing returned, no stop
-  int8_t stride[2];        // of input_row, rows per node
+  int32_t wide;      // pool offset of the inputs of cells with more, or summed, inputs; 0: none
+  int32_t info;      // pool offset of NodeInfo; 0: nothing returned, no stop
+  int8_t stride[2];  // of input_row, rows per node
   bool has_stop;
-  int8_t queue_worker;     // while queued or running: whose queue
+  int8_t queue_worker;  // while queued or running: whose queue
 };
 static_assert(sizeof(NodeRecord) == 64);
 
@@ -127,10 +127,10 @@ struct alignas(64) RequestBlock {
   // Line 2.
   int64_t first_start_ns;
   int64_t last_end_ns;
-  CopyIn* copies;      // relative rows
-  ReturnRun* returns;  // by NodeInfo::first_return
-  int32_t* bases;      // by table; num_tables of them, then the counts
-  int32_t memory;      // whose rows it holds; -1: none
+  CopyIn* copies;        // relative rows
+  ReturnRun* returns;    // by NodeInfo::first_return
+  int32_t* bases;        // by table; num_tables of them, then the counts
+  int32_t memory;        // whose rows it holds; -1: none
   uint32_t lane_serial;  // of the lane it was submitted to: indices are used again
   int16_t outbox;
   bool has_stops;

@@ -16,13 +16,10 @@ bool Newer(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
 
 }  // namespace
 
-RequestProcessor::RequestProcessor(absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes,
-                                   absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes,
-                                   int max_requests)
-    : workers_(workers),
-      lanes_(lanes),
-      outboxes_(outboxes),
-      present_(max_requests) {
+RequestProcessor::RequestProcessor(
+    absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes,
+    absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes, int max_requests)
+    : workers_(workers), lanes_(lanes), outboxes_(outboxes), present_(max_requests) {
   conflicts_.reserve(kConflictsReserved);
 }
 
@@ -40,7 +37,8 @@ bool RequestProcessor::Join(Lane& lane, RequestBlock& block, int worker) {
 }
 
 void RequestProcessor::Queue(Lane& lane, NodeRecord& record, RequestBlock& block, int worker) {
-  if (!workers_[Index(worker)].alive) [[unlikely]] worker = AliveWorkerFor(worker);
+  if (!workers_[Index(worker)].alive) [[unlikely]]
+    worker = AliveWorkerFor(worker);
   record.queue_worker = static_cast<int8_t>(worker);
   lane.queue(worker, record.type).Push(record, block);
 }
@@ -310,7 +308,8 @@ void RequestProcessor::Fence(int worker, uint64_t done_before,
     if (block->state == RequestState::kDone) continue;
     Lane& lane = *lanes_[Index(block->lane)];
     bool lost = refuge == worker && block->memory == workers_[Index(worker)].memory;
-    lost = lost || ((block->touched >> worker & 1) != 0 && Newer(block->last_sequence[worker], done));
+    lost =
+        lost || ((block->touched >> worker & 1) != 0 && Newer(block->last_sequence[worker], done));
     for (int32_t i = 0; i < block->num_records && !lost; ++i) {
       const NodeRecord& r = block->records[i];
       const bool here = (r.state == NodeState::kQueued || r.state == NodeState::kRunning) &&

@@ -89,9 +89,7 @@ class RequestSlots {
     RequestBlock* block = nullptr;
   };
   // The upper half counts changes, so that a head seen before and seen again is not mistaken.
-  static uint64_t Tagged(uint64_t head, uint32_t slot) {
-    return ((head >> 32) + 1) << 32 | slot;
-  }
+  static uint64_t Tagged(uint64_t head, uint32_t slot) { return ((head >> 32) + 1) << 32 | slot; }
 
   const int count_;
   std::unique_ptr<Slot[]> slots_;

@@ -72,7 +72,7 @@ class SchedulerImpl final : public Scheduler {
   std::vector<DeviceCounters> device_counters_;
   std::unique_ptr<Manager> manager_;
 
-  std::mutex control_mutex_;  // one control call at a time; held long
+  std::mutex control_mutex_;        // one control call at a time; held long
   std::mutex mutable lanes_mutex_;  // guards lanes_; held shortly
   std::vector<std::unique_ptr<Lane>> lanes_{kMaxLanes};
   uint32_t next_serial_ = 1;
@@ -102,8 +102,7 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
     stats_.AddDevice(device.info().name, *rings_.back(), *workers_.back(), device_counters_[d]);
   }
   for (int o = 0; o < options_.num_outboxes; ++o) {
-    outboxes_.push_back(
-        std::make_unique<Outbox<RequestBlock*>>(Index(options_.max_requests)));
+    outboxes_.push_back(std::make_unique<Outbox<RequestBlock*>>(Index(options_.max_requests)));
     outbox_bells_.push_back(std::make_unique<Doorbell>());
   }
   ManagerParts parts;
@@ -147,15 +146,14 @@ void SchedulerImpl::StartLoops() {
       return true;
     };
     body.idle = [worker] { return worker->busy() ? Idle::kBusy : Idle::kForAnything; };
-    loops_.push_back(std::make_unique<Loop>(absl::StrCat("cb-worker-", d), body,
-                                            *worker_bells_[d], spin_ns));
+    loops_.push_back(
+        std::make_unique<Loop>(absl::StrCat("cb-worker-", d), body, *worker_bells_[d], spin_ns));
   }
   const bool spare = cores < static_cast<int>(std::thread::hardware_concurrency());
   Loop::Body body;
   body.step = [this] { return manager_->Step(); };
   body.idle = [this] { return manager_->AllDevicesFull() ? Idle::kForUrgent : Idle::kForAnything; };
-  loops_.push_back(
-      std::make_unique<Loop>("cb-manager", body, manager_bell_, spare ? spin_ns : 0));
+  loops_.push_back(std::make_unique<Loop>("cb-manager", body, manager_bell_, spare ? spin_ns : 0));
 }
 
 // Hands a message to the manager and waits until it came true; without threads, makes it come true.
@@ -209,8 +207,8 @@ absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model,
     }
   }
   if (index < 0) {
-    return absl::ResourceExhaustedError(absl::StrCat(kMaxLanes, " model versions are loaded; \"",
-                                                     model->name, "\" finds no lane"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxLanes, " model versions are loaded; \"", model->name, "\" finds no lane"));
   }
   absl::StatusOr<std::vector<Lane::Loaded>> loaded = Load(*model);
   if (!loaded.ok()) return loaded.status();
@@ -260,8 +258,7 @@ std::vector<int32_t> SchedulerImpl::MaxRowsPerRequest(ModelId model) const {
   for (size_t t = 0; t < lane->model().tables.size(); ++t) {
     int32_t rows = lane->loaded(0).arena->pool(TableId(static_cast<int64_t>(t))).MaxRun();
     for (int m = 1; m < lane->num_memories(); ++m) {
-      rows = std::min(rows,
-                      lane->loaded(m).arena->pool(TableId(static_cast<int64_t>(t))).MaxRun());
+      rows = std::min(rows, lane->loaded(m).arena->pool(TableId(static_cast<int64_t>(t))).MaxRun());
     }
     most.push_back(rows);
   }
@@ -300,8 +297,7 @@ std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request
 }
 
 void SchedulerImpl::Notify(RequestId id, News news) {
-  const uint64_t bit =
-      news == News::kCancelled ? RequestSlots::kCancelled : RequestSlots::kExpired;
+  const uint64_t bit = news == News::kCancelled ? RequestSlots::kCancelled : RequestSlots::kExpired;
   if (!slots_.Note(id, bit)) return;
   messages_.Push(NewsMessage(id.slot));
   manager_bell_.Ring(/*urgent=*/false);
@@ -412,14 +408,13 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Create(SchedulerOptions op
         absl::StrCat(num_devices, " devices; 1 to ", kMaxWorkers, " can be scheduled"));
   }
   const bool alone = num_devices == 1 && devices.devices[0]->info().computes_in_advance;
-  const int depth =
-      options.max_tasks_in_flight > 0 ? options.max_tasks_in_flight : (alone ? 1 : 2);
+  const int depth = options.max_tasks_in_flight > 0 ? options.max_tasks_in_flight : (alone ? 1 : 2);
   if (depth > 64 || options.batch_limit < 1 || options.batch_limit > 4096 ||
       options.max_requests < 1 || options.num_outboxes < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "max_tasks_in_flight ", depth, " (1 to 64), batch_limit ", options.batch_limit,
-        " (1 to 4096), max_requests ", options.max_requests, ", num_outboxes ",
-        options.num_outboxes, " (at least 1): one of them is out of range"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_tasks_in_flight ", depth, " (1 to 64), batch_limit ", options.batch_limit,
+                     " (1 to 4096), max_requests ", options.max_requests, ", num_outboxes ",
+                     options.num_outboxes, " (at least 1): one of them is out of range"));
   }
   std::vector<int> memory_of;
   for (const std::unique_ptr<Device>& device : devices.devices) {

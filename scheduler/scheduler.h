@@ -28,16 +28,16 @@ namespace cellbatch {
 enum class Stealing : uint8_t { kWhenIdle, kAlways, kNever };
 
 struct SchedulerOptions {
-  int max_tasks_in_flight = 0;     // per worker (MaxTasksToSubmit); 0: 1 on one CPU device, else 2
-  int max_requests = 1 << 17;      // submitted and not taken back; beyond: Submit answers none
-  int max_wait_tasks = 20;         // tasks of its lane a ready type may be passed over
+  int max_tasks_in_flight = 0;  // per worker (MaxTasksToSubmit); 0: 1 on one CPU device, else 2
+  int max_requests = 1 << 17;   // submitted and not taken back; beyond: Submit answers none
+  int max_wait_tasks = 20;      // tasks of its lane a ready type may be passed over
   int64_t row_budget_bytes = 1LL << 30;  // rows of one model in one memory
-  int32_t batch_limit = 512;       // largest max_batch, and the largest calibrated
+  int32_t batch_limit = 512;             // largest max_batch, and the largest calibrated
   int num_outboxes = 1;
-  bool calibrate = true;           // false: no T(b) is measured; a type without a max_batch gets batch_limit
+  bool calibrate = true;  // false: no T(b) is measured; a type without a max_batch gets batch_limit
   Stealing stealing = Stealing::kWhenIdle;
   absl::Duration spin = absl::Microseconds(50);  // before a loop parks; 0 on busy cores
-  bool threads = true;             // false: nobody calls Step() but the caller (tests, simulation)
+  bool threads = true;  // false: nobody calls Step() but the caller (tests, simulation)
 };
 
 // T(b) of one cell type, measured through the ordinary ring when its lane warmed.
@@ -47,7 +47,8 @@ struct CalibrationPoint {
 };
 struct CellTypeCalibration {
   CellTypeId type;
-  int32_t max_batch = 0;  // in force: configured, or the knee: smallest b with b/T(b) >= 0.9 of the best
+  int32_t max_batch =
+      0;  // in force: configured, or the knee: smallest b with b/T(b) >= 0.9 of the best
   std::vector<CalibrationPoint> points;
 };
 

@@ -48,15 +48,15 @@ class RowPool {
   static constexpr int kBins = 1 << kBinBits;
   static constexpr int kLevels = 28;
   struct Tag {
-    int32_t head;   // at the first row of a run: its size, negative if free
-    int32_t tail;   // at its last row: the same
-    int32_t next;   // at the first row of a free run: neighbours in its list; of a used one: owner
+    int32_t head;  // at the first row of a run: its size, negative if free
+    int32_t tail;  // at its last row: the same
+    int32_t next;  // at the first row of a free run: neighbours in its list; of a used one: owner
     int32_t prev;
   };
   struct Bin {
     int level, bin;
   };
-  static Bin BinOf(int32_t size);      // the bin that a free run of this size is in
+  static Bin BinOf(int32_t size);       // the bin that a free run of this size is in
   static Bin FittingBin(int32_t size);  // the first bin whose every run is at least this large
 
   void SetRun(Row first, int32_t size, bool free);

@@ -35,7 +35,7 @@ struct HistogramCounts {
 
 class Histogram {
  public:
-  void Record(int64_t value);  // its one writer
+  void Record(int64_t value);    // its one writer
   HistogramCounts Read() const;  // any thread; counts may be one entry apart from each other
 
  private:
@@ -59,8 +59,8 @@ struct LaneStats {
   ModelId model;
   int64_t waiting_requests = 0;  // gauge: submitted, not joined
   int64_t waiting_cells = 0;
-  int64_t running_requests = 0;  // gauge: joined, not done
-  int64_t device_ns = 0;         // device time of its tasks
+  int64_t running_requests = 0;           // gauge: joined, not done
+  int64_t device_ns = 0;                  // device time of its tasks
   int64_t rows_used = 0, rows_total = 0;  // over its tables
   std::vector<CellTypeStats> types;
 };

@@ -45,7 +45,7 @@ struct StopNode {
 // What the manager remembers of a submitted task.
 struct TaskNotes {
   Lane* lane = nullptr;
-  ReadyQueue* queue = nullptr;  // null: a warm-up task
+  ReadyQueue* queue = nullptr;       // null: a warm-up task
   RequestBlock* starters = nullptr;  // requests whose first node is here
   RequestBlock* leavers = nullptr;   // requests that wait for this task to be done
   int64_t charged_ns = 0;            // device time charged to the lane in advance
@@ -89,7 +89,7 @@ class TaskRing {
       slots_.push_back({new (at) BatchedTask(), reinterpret_cast<int32_t*>(ints),
                         static_cast<int32_t>(Ints(batch_limit)),
                         reinterpret_cast<CopyIn*>(copies_in), kMaxInputPieces,
-                        reinterpret_cast<CopyOut*>(copies_out), batch_limit * kMaxReturnsPerNode,
+                        reinterpret_cast<CopyOut*>(copies_out), batch_limit* kMaxReturnsPerNode,
                         notes});
       tasks_.push_back(slots_.back().task);
     }
@@ -130,8 +130,7 @@ class TaskRing {
   absl::Span<BatchedTask* const> Queued() const {
     const uint64_t submitted = submitted_.load(std::memory_order_acquire);
     const size_t first = (enqueued_ + 1) & mask_;
-    return {tasks_.data() + first,
-            std::min<size_t>(submitted - enqueued_, mask_ + 1 - first)};
+    return {tasks_.data() + first, std::min<size_t>(submitted - enqueued_, mask_ + 1 - first)};
   }
   void Enqueued(int n) { enqueued_ += static_cast<uint64_t>(n); }
   uint64_t enqueued() const { return enqueued_; }
@@ -150,7 +149,9 @@ class TaskRing {
 
  private:
   static constexpr size_t Align(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
-  static size_t NumSlots(int depth) { return std::bit_ceil(static_cast<size_t>(std::max(depth, 2))); }
+  static size_t NumSlots(int depth) {
+    return std::bit_ceil(static_cast<size_t>(std::max(depth, 2)));
+  }
   // Rows of every input and offsets of every sum, the output rows, and the links of sums: one node
   // may bring kMaxSumLinks to each of its inputs.
   static size_t Ints(int batch_limit) {

@@ -16,11 +16,10 @@ std::optional<CellTypeId> CellularPolicy::Choose(absl::Span<const TypeView> fron
   for (const TypeView& view : frontier) {
     if (view.ready <= 0) continue;
     const int criterion = CriterionOf(view);
-    const bool better =
-        best == nullptr || criterion < best_criterion ||
-        (criterion == best_criterion &&
-         (view.priority > best->priority ||
-          (view.priority == best->priority && view.type < best->type)));
+    const bool better = best == nullptr || criterion < best_criterion ||
+                        (criterion == best_criterion &&
+                         (view.priority > best->priority ||
+                          (view.priority == best->priority && view.type < best->type)));
     if (!better) continue;
     best = &view;
     best_criterion = criterion;

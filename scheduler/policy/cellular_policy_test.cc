@@ -64,7 +64,8 @@ TEST(CellularPolicyTest, AgreesWithThePaperOnRandomFrontiers) {
       views.push_back(View(t, static_cast<int>(random() % 6), static_cast<int>(random() % 2),
                            1 + static_cast<int>(random() % 4), static_cast<int>(random() % 3)));
     }
-    ASSERT_EQ(CellularPolicy().Choose(views), AsPrinted(views)) << "seed " << kSeed << " round " << round;
+    ASSERT_EQ(CellularPolicy().Choose(views), AsPrinted(views))
+        << "seed " << kSeed << " round " << round;
   }
 }
 

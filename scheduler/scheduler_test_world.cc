@@ -1,0 +1,210 @@
+#include "scheduler/scheduler_test_world.h"
+
+#include <algorithm>
+
+#include "cells/check.h"
+
+namespace cellbatch::scheduler_testing {
+
+std::shared_ptr<const CellDefinition> MakeCell(std::string name, std::vector<Input> inputs,
+                                               std::vector<Column> leaves,
+                                               std::optional<InputId> carry) {
+  std::vector<Op> ops;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t j = 0; j < inputs[i].reads.size(); ++j) {
+      const Column& read = inputs[i].reads[j];
+      ops.push_back({.kind = OpKind::kInput,
+                     .attr = {static_cast<int32_t>(i), static_cast<int32_t>(j)},
+                     .shape = Shape::Vector(read.width),
+                     .type = read.type});
+    }
+  }
+  std::vector<Output> outputs;
+  for (const Column& column : leaves) {
+    ops.push_back({.kind = OpKind::kConstant, .shape = Shape::Vector(column.width)});
+    if (column.type == ElementType::kInt32) {
+      const ValueId value(static_cast<int64_t>(ops.size()) - 1);
+      ops.push_back({.kind = OpKind::kArgMax, .args = {value}, .type = ElementType::kInt32});
+    }
+    outputs.push_back({column.name, ValueId(static_cast<int64_t>(ops.size()) - 1)});
+  }
+  auto made = CellDefinition::Create(std::move(name), ops, std::move(inputs), {}, outputs, carry);
+  Check(made.ok(), std::string(made.status().message()));
+  return std::make_shared<CellDefinition>(*std::move(made));
+}
+
+std::shared_ptr<Model> MakeModel(ModelId id, std::vector<int32_t> max_batch) {
+  const Column token{"token", ElementType::kInt32, 1}, h{"h", ElementType::kFp32, 4},
+      y{"y", ElementType::kFp32, 2}, word{"word", ElementType::kInt32, 1};
+  auto model = std::make_shared<Model>();
+  model->id = id;
+  model->name = "model" + std::to_string(id.value());
+  model->tables = {{"tokens", {token}}, {"state", {h}}, {"logits", {y}}, {"words", {h, word}}};
+  const auto add = [&](std::string name, std::vector<Input> inputs, std::vector<Column> leaves,
+                       std::vector<TableId> in, TableId out, std::optional<InputId> carry = {}) {
+    const size_t t = model->types.size();
+    model->types.push_back(
+        {.id = CellTypeId(static_cast<int64_t>(t)),
+         .name = name,
+         .definition = MakeCell(name, std::move(inputs), std::move(leaves), carry),
+         .weights = {},
+         .in = std::move(in),
+         .out = out,
+         .min_batch = 1,
+         .max_batch = t < max_batch.size() ? max_batch[t] : 8,
+         .priority = static_cast<int32_t>(t)});
+  };
+  add("chain", {{"x", {token}}, {"before", {h}}}, {h}, {kTokens, kState}, kState, kIn1);
+  add("leaf", {{"x", {token}}}, {h}, {kTokens}, kState);
+  add("pair", {{"left", {h}}, {"right", {h}}}, {h}, {kState, kState}, kState);
+  add("head", {{"x", {h}}}, {y}, {kState}, kLogits);
+  add("decoder", {{"x", {h}}, {"before", {h, word}}}, {h, word}, {kState, kWords}, kWords, kIn1);
+  return model;
+}
+
+World::World(WorldOptions options) {
+  DeviceSet set;
+  auto memory = std::make_unique<SimMemory>(SimMemoryOptions{.fingerprints = options.fingerprints});
+  memory_ = memory.get();
+  for (int d = 0; d < options.devices; ++d) {
+    SimDeviceOptions device;
+    device.name = "sim:" + std::to_string(d);
+    device.cost = options.cost;
+    device.zero_cost = options.zero_cost;
+    set.devices.push_back(std::make_unique<SimDevice>(device, *memory_, time_));
+    devices_.push_back(static_cast<SimDevice*>(set.devices.back().get()));
+    devices_.back()->set_moves_time(false);
+  }
+  set.memories.push_back(std::move(memory));
+  options.scheduler.threads = false;
+  options.scheduler.calibrate = options.calibrate;
+  options.scheduler.max_requests = std::min(options.scheduler.max_requests, 1 << 12);
+  if (options.scheduler.row_budget_bytes == SchedulerOptions().row_budget_bytes) {
+    options.scheduler.row_budget_bytes = 1 << 20;
+  }
+  auto made = Scheduler::Create(options.scheduler, std::move(set), clock_);
+  Check(made.ok(), std::string(made.status().message()));
+  scheduler_ = *std::move(made);
+}
+
+World::~World() {
+  for (SimDevice* device : devices_) device->set_moves_time(true);
+}
+
+void World::Add(std::shared_ptr<const Model> model, std::unique_ptr<const Policy> policy) {
+  for (SimDevice* device : devices_) device->set_moves_time(true);
+  const absl::Status added = scheduler_->AddModel(std::move(model), std::move(policy));
+  Check(added.ok(), std::string(added.message()));
+  for (SimDevice* device : devices_) device->set_moves_time(false);
+}
+
+std::unique_ptr<Request> World::Make(std::shared_ptr<const Model> model,
+                                     const std::function<void(CellGraph&)>& fill) {
+  auto request = std::make_unique<Request>();
+  request->model = std::move(model);
+  fill(request->graph);
+  const absl::Status sealed =
+      request->graph.Seal(*request->model, scheduler_->max_tasks_in_flight());
+  Check(sealed.ok(), std::string(sealed.message()));
+  return request;
+}
+
+RequestId World::Submit(std::unique_ptr<Request> request, uint64_t tag) {
+  request->tag = tag;
+  request->times.submitted = time_.now_ns();
+  const auto id = scheduler_->Submit(request);
+  Check(id.has_value(), "the scheduler is full");
+  return *id;
+}
+
+SubgraphId World::Tokens(CellGraph& graph, int32_t rows) {
+  auto tokens = std::make_unique<int32_t[]>(static_cast<size_t>(rows));
+  for (int32_t i = 0; i < rows; ++i) tokens[static_cast<size_t>(i)] = next_token_++;
+  const auto* bytes = reinterpret_cast<const std::byte*>(tokens.get());
+  tokens_.push_back(std::move(tokens));
+  return graph.AddInput(kTokens, rows, bytes);
+}
+
+std::unique_ptr<Request> World::Sentence(std::shared_ptr<const Model> model, int32_t length) {
+  return Make(std::move(model), [&](CellGraph& g) {
+    const SubgraphId tokens = Tokens(g, length);
+    const SubgraphId chain =
+        g.Add(kChain, length, {{.from = tokens, .input = kIn0, .first = 0, .stride = 1}});
+    const SubgraphId head = g.Add(kHead, 1, {{.from = chain, .input = kIn0, .first = kLastNode}});
+    g.Return(head, kY, {}, {.tensor = g.AddTensor("OUTPUT", WireType::kFp32, {2})});
+  });
+}
+
+std::unique_ptr<Request> World::Tree(std::shared_ptr<const Model> model, int32_t leaves) {
+  return Make(std::move(model), [&](CellGraph& g) {
+    const SubgraphId tokens = Tokens(g, leaves);
+    const SubgraphId set =
+        g.Add(kLeaf, leaves, {{.from = tokens, .input = kIn0, .first = 0, .stride = 1}});
+    std::vector<Link> level;
+    for (int32_t i = 0; i < leaves; ++i) level.push_back({.from = set, .input = kIn0, .first = i});
+    while (level.size() > 1) {
+      std::vector<Link> next;
+      for (size_t i = 0; i + 1 < level.size(); i += 2) {
+        Link left = level[i], right = level[i + 1];
+        right.input = kIn1;
+        next.push_back({.from = g.Add(kPair, 1, {left, right}), .input = kIn0});
+      }
+      if (level.size() % 2 == 1) next.push_back(level.back());
+      level = std::move(next);
+    }
+    const SubgraphId head = g.Add(kHead, 1, {level[0]});
+    g.Return(head, kY, {}, {.tensor = g.AddTensor("OUTPUT", WireType::kFp32, {2})});
+  });
+}
+
+bool World::Step() {
+  bool worked = scheduler_->StepManager();
+  for (size_t d = 0; d < devices_.size(); ++d) {
+    worked |= scheduler_->StepWorker(static_cast<int>(d));
+  }
+  if (worked) return true;
+  std::optional<int64_t> next;
+  for (const SimDevice* device : devices_) {
+    const auto event = device->next_event_ns();
+    if (event && (!next || *event < *next)) next = event;
+  }
+  if (!next) return false;
+  time_.AdvanceTo(*next);
+  return true;
+}
+
+void World::Run() {
+  while (Step()) {
+  }
+}
+
+std::vector<std::unique_ptr<Request>> World::Finished() {
+  std::vector<std::unique_ptr<Request>> all;
+  std::unique_ptr<Request> some[16];
+  while (const int n = scheduler_->Take(OutboxId(0), absl::MakeSpan(some))) {
+    for (int i = 0; i < n; ++i) all.push_back(std::move(some[i]));
+  }
+  return all;
+}
+
+std::unique_ptr<Request> World::TheOne() {
+  auto all = Finished();
+  EXPECT_EQ(all.size(), 1u);
+  return all.empty() ? nullptr : std::move(all[0]);
+}
+
+int64_t World::RowsUsed() {
+  int64_t rows = 0;
+  for (const LaneStats& lane : scheduler_->stats().Lanes()) rows += lane.rows_used;
+  return rows;
+}
+
+void World::ExpectClean() {
+  EXPECT_EQ(memory_->violations().count(), 0);
+  for (const std::string& what : memory_->violations().first()) ADD_FAILURE() << what;
+  EXPECT_EQ(RowsUsed(), 0);
+  const absl::Status invariants = scheduler_->CheckInvariants();
+  EXPECT_TRUE(invariants.ok()) << invariants;
+}
+
+}  // namespace cellbatch::scheduler_testing
