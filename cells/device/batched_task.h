@@ -47,7 +47,8 @@ struct BatchedTask {
   CellTypeId cell;
   int32_t num_nodes = 0;
   InputRows inputs[kMaxInputs];
-  const Row* output_rows = nullptr;  // one a node; no row twice, none of them read by this task's inputs
+  const Row* output_rows =
+      nullptr;  // one a node; no row twice, none of them read by this task's inputs
   const CopyIn* copies_in = nullptr;
   int32_t num_copies_in = 0;
   const CopyOut* copies_out = nullptr;

@@ -27,9 +27,9 @@
 namespace cellbatch {
 
 struct DeviceInfo {
-  std::string name;        // "cpu:0-1", "cuda:0", "sim:0"
+  std::string name;  // "cpu:0-1", "cuda:0", "sim:0"
   Memory* memory = nullptr;
-  int cores = 1;           // host threads that compute for it, the worker's own included; 0: none
+  int cores = 1;  // host threads that compute for it, the worker's own included; 0: none
   bool computes_in_advance = false;  // Advance() does the work on the caller's thread (CPU)
 };
 

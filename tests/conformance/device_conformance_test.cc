@@ -1,0 +1,374 @@
+// The contract of cells/device/device.h and memory.h, point by point, for every device there is.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "tests/conformance/devices.h"
+#include "tests/conformance/task_bench.h"
+#include "tests/testing/allocation_count.h"
+#include "tests/testing/builders.h"
+
+namespace cellbatch::conformance {
+namespace {
+
+using testing::FindTable;
+
+constexpr int32_t kD = 13, kH = 37, kV = 50;
+constexpr int32_t kRows = 2048;
+constexpr ColumnId kHidden{0}, kState{1}, kWord{0};
+
+// Simulated rows are any bits, so answers are compared as such: a NaN is not itself.
+std::vector<uint32_t> Bits(const std::vector<float>& values) {
+  std::vector<uint32_t> bits(values.size());
+  std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
+  return bits;
+}
+
+// An LSTM over vectors and one over tokens on one table, a head, a decoder, and a tree cell.
+class DeviceTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  DeviceTest() : setup(GetParam().make()) {
+    testing::ModelBuilder builder;
+    lstm = builder.Add(testing::LstmCell(kD, kH), 1);
+    token_lstm = builder.Add(testing::TokenLstmCell(kV, 9, kH), 2);
+    head = builder.Add(testing::LinearCell(kH, 5, "h"), 3);
+    decode = builder.Add(testing::DecodeCell(kH, kV), 4);
+    child_sum = builder.Add(testing::ChildSumCell(kD, kH), 5);
+    builder.Connect(head, "x", lstm);
+    builder.Connect(decode, "x", lstm);
+    model = builder.Build();
+    x = testing::RandomFloats(int64_t{kRows} * kD, 11);
+    bench = std::make_unique<TaskBench>(*model, setup, kRows);
+  }
+
+  // Copies `count` vectors of x, from vector `first` on, to rows `row` and following, with this task.
+  void BringVectors(BatchedTask* task, Row row, int32_t count, int32_t first = 0) {
+    bench->CopyIn(task, FindTable(*model, "x"), row, count, x.data() + int64_t{first} * kD);
+  }
+  // One LSTM node: x row, state row, output row.
+  BatchedTask* Step(Row x_row, Row before, Row out, int device = 0) {
+    return bench->Task(device, {.cell = lstm, .inputs = {{x_row}, {before}}, .out = {out}});
+  }
+
+  DeviceSetup setup;
+  std::shared_ptr<Model> model;
+  CellTypeId lstm, token_lstm, head, decode, child_sum;
+  std::vector<float> x;
+  std::unique_ptr<TaskBench> bench;
+};
+
+std::string KindName(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Every, DeviceTest, ::testing::ValuesIn(AllKinds()), KindName);
+
+TEST_P(DeviceTest, NothingIsDoneBeforeAnythingWasEnqueued) {
+  EXPECT_FALSE(SignalPassed(bench->device(0).Signal(), 1));
+  EXPECT_FALSE(bench->device(0).Advance());
+  EXPECT_TRUE(bench->device(0).Health().ok());
+  EXPECT_FALSE(bench->device(0).info().name.empty());
+  EXPECT_EQ(bench->device(0).info().memory, setup.memory);
+}
+
+// 1 and 2: a chain in two rows, one state read and the other written in turns, enqueued at once.
+TEST_P(DeviceTest, TasksRunInOrderAndReadWhatEarlierOnesWrote) {
+  constexpr int32_t kSteps = 40;
+  std::vector<std::vector<float>> at_once(kSteps, std::vector<float>(kH));
+  std::vector<std::vector<float>> one_by_one = at_once;
+  for (auto* answers : {&at_once, &one_by_one}) {
+    for (int32_t t = 0; t < kSteps; ++t) {
+      BatchedTask* const task = Step(1 + t, t == 0 ? kZeroRow : 1 + (t - 1) % 2, 1 + t % 2);
+      if (t == 0) BringVectors(task, 1, kSteps);
+      bench->CopyOut(task, kHidden, 1 + t % 2, (*answers)[static_cast<size_t>(t)].data());
+      if (answers == &one_by_one) {
+        ASSERT_TRUE(bench->Run(0));
+      }
+    }
+    ASSERT_TRUE(bench->Run(0));
+  }
+  for (size_t t = 0; t < kSteps; ++t) {
+    ASSERT_EQ(Bits(at_once[t]), Bits(one_by_one[t])) << "step " << t;
+  }
+  EXPECT_NE(Bits(at_once[0]), Bits(at_once[1]));
+}
+
+TEST_P(DeviceTest, ATaskReadsWhatAnotherCellTypeWroteJustBefore) {
+  float together[5], apart[5];
+  for (float* answer : {together, apart}) {
+    BringVectors(Step(1, kZeroRow, 7), 1, 1);
+    if (answer == apart) {
+      ASSERT_TRUE(bench->Run(0));
+    }
+    BatchedTask* const last = bench->Task(0, {.cell = head, .inputs = {{7}}, .out = {3}});
+    bench->CopyOut(last, ColumnId(0), 3, answer);
+    ASSERT_TRUE(bench->Run(0));
+  }
+  EXPECT_EQ(std::memcmp(together, apart, sizeof(together)), 0);
+}
+
+// 3.
+TEST_P(DeviceTest, ATaskIsDoneWithItsAnswersAndInOrder) {
+  constexpr int kTasks = 20;
+  std::vector<float> expected(kH);
+  BatchedTask* const first = Step(1, kZeroRow, 1);
+  BringVectors(first, 1, 1);
+  bench->CopyOut(first, kHidden, 1, expected.data());
+  ASSERT_TRUE(bench->Run(0));
+  std::vector<std::vector<float>> answers(kTasks, std::vector<float>(kH, -9.0f));
+  std::vector<BatchedTask*> tasks;
+  for (auto& answer : answers) {
+    tasks.push_back(Step(1, kZeroRow, 2));
+    bench->CopyOut(tasks.back(), kHidden, 2, answer.data());
+  }
+  uint64_t signal = bench->device(0).Signal();
+  for (int step = 0; !bench->IsDone(0, tasks.back()); ++step) {
+    ASSERT_LT(step, 100000);
+    bench->Enqueue(0);
+    bench->device(0).Advance();
+    const uint64_t now = bench->device(0).Signal();
+    ASSERT_TRUE(SignalPassed(now, signal)) << "the signal went backwards";
+    signal = now;
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      if (SignalPassed(now, tasks[i]->sequence)) {
+        ASSERT_EQ(Bits(answers[i]), Bits(expected)) << "task " << i;
+      }
+    }
+  }
+}
+
+// 4.
+TEST_P(DeviceTest, AFullQueueTakesTasksFromTheFrontAndTheRestLater) {
+  constexpr int32_t kTasks = 500;
+  std::vector<float> last(kH), alone(kH);
+  for (int32_t t = 0; t < kTasks; ++t) {
+    BatchedTask* const task = Step(1, t == 0 ? kZeroRow : 1 + (t - 1) % 2, 1 + t % 2);
+    if (t == 0) BringVectors(task, 1, 1);
+    if (t == kTasks - 1) bench->CopyOut(task, kHidden, 1 + t % 2, last.data());
+  }
+  int offers = 0;
+  for (int taken = 0; taken < kTasks; ++offers) {
+    const int more = bench->Enqueue(0);  // never waits: nobody computes meanwhile
+    ASSERT_GE(more, 0);
+    taken += more;
+    ASSERT_LT(offers, 100000);
+    bench->device(0).Advance();
+    bench->device(0).Signal();  // a narrow counter is read before it comes round
+  }
+  EXPECT_GT(offers, 1) << "500 tasks are more than a queue holds";
+  ASSERT_TRUE(bench->Run(0));
+  for (int32_t t = 0; t < kTasks; ++t) {
+    BatchedTask* const task = Step(1, t == 0 ? kZeroRow : 1 + (t - 1) % 2, 1 + t % 2);
+    if (t == kTasks - 1) bench->CopyOut(task, kHidden, 1 + t % 2, alone.data());
+    ASSERT_TRUE(bench->Run(0));
+  }
+  EXPECT_EQ(Bits(last), Bits(alone));
+}
+
+// 5.
+TEST_P(DeviceTest, BitsDependOnNeitherCompanyNorPlace) {
+  std::vector<float> h(kH), c(kH), alone_h(kH), alone_c(kH);
+  BatchedTask* const states = bench->Task(0, [&] {
+    TaskSpec spec = {.cell = lstm, .inputs = {{}, {}}};
+    for (Row r = 1; r <= 300; ++r) {
+      spec.inputs[0].push_back(r);
+      spec.inputs[1].push_back(kZeroRow);
+      spec.out.push_back(r);
+    }
+    return spec;
+  }());
+  BringVectors(states, 1, 600);
+  ASSERT_TRUE(bench->Run(0));
+  BatchedTask* const alone = Step(400, 77, 1000);
+  bench->CopyOut(alone, kHidden, 1000, alone_h.data());
+  bench->CopyOut(alone, kState, 1000, alone_c.data());
+  ASSERT_TRUE(bench->Run(0));
+  for (const int32_t batch : {2, 7, 64, 300}) {
+    for (const int32_t at : {0, batch / 3, batch - 1}) {
+      TaskSpec spec = {.cell = lstm, .inputs = {{}, {}}};
+      for (int32_t i = 0; i < batch; ++i) {
+        spec.inputs[0].push_back(i == at ? 400 : 1 + (i * 31) % 600);
+        spec.inputs[1].push_back(i == at ? 77 : (i * 17) % 300);
+        spec.out.push_back(1001 + i);
+      }
+      BatchedTask* const task = bench->Task(0, spec);
+      bench->CopyOut(task, kHidden, 1001 + at, h.data());
+      bench->CopyOut(task, kState, 1001 + at, c.data());
+      ASSERT_TRUE(bench->Run(0));
+      EXPECT_EQ(Bits(h), Bits(alone_h)) << at << " of " << batch;
+      EXPECT_EQ(Bits(c), Bits(alone_c)) << at << " of " << batch;
+    }
+  }
+}
+
+// 6.
+TEST_P(DeviceTest, NothingIsAllocatedWhileTasksRun) {
+  std::vector<float> answer(kH);
+  const auto make = [&] {
+    for (int32_t t = 0; t < 10; ++t) {
+      BatchedTask* const task = Step(1, kZeroRow, 1 + t);
+      if (t == 0) BringVectors(task, 1, 1);
+      bench->CopyOut(task, kHidden, 1 + t, answer.data());
+      bench->Task(0, {.cell = decode, .inputs = {{1}}, .out = {1 + t}});
+      bench->Task(0, {.cell = child_sum, .inputs = {{1}}, .sums = {{}, {{}}}, .out = {1 + t}});
+    }
+  };
+  make();
+  ASSERT_TRUE(bench->Run(0));  // warm
+  make();
+  const int64_t before = testing::AllocationsOfThisThread();
+  const bool ran = bench->Run(0);
+  const int64_t after = testing::AllocationsOfThisThread();
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(after - before, 0);
+}
+
+TEST_P(DeviceTest, TheZeroRowReadsTheSameForEver) {
+  std::vector<float> first(kH), last(kH);
+  for (int32_t t = 0; t < 30; ++t) {
+    BatchedTask* const task = Step(1, kZeroRow, 1 + t);
+    if (t == 0) BringVectors(task, 1, 1);
+    bench->CopyOut(task, kHidden, 1 + t, t == 0 ? first.data() : last.data());
+  }
+  ASSERT_TRUE(bench->Run(0));
+  EXPECT_EQ(Bits(first), Bits(last));
+}
+
+TEST_P(DeviceTest, BlankedCopiesTouchNothing) {
+  std::vector<float> before(kH), after(kH, 4.0f);
+  BatchedTask* const task = Step(1, kZeroRow, 1);
+  BringVectors(task, 1, 1);
+  bench->CopyOut(task, kHidden, 1, before.data());
+  ASSERT_TRUE(bench->Run(0));
+  BatchedTask* const blanked = Step(1, kZeroRow, 2);
+  bench->CopyIn(blanked, FindTable(*model, "x"), 1, 0, nullptr);  // would overwrite row 1
+  bench->CopyOut(blanked, kHidden, 2, nullptr);
+  bench->CopyOut(blanked, kHidden, 2, after.data());
+  ASSERT_TRUE(bench->Run(0));
+  EXPECT_EQ(Bits(before), Bits(after));
+}
+
+TEST_P(DeviceTest, RowsThatJoinAreThereForTheTaskThatBringsThem) {
+  std::vector<float> joined(kH), waited(kH);
+  BatchedTask* const task = Step(9, kZeroRow, 1);
+  BringVectors(task, 9, 1, 5);
+  bench->CopyOut(task, kHidden, 1, joined.data());
+  BringVectors(Step(1, kZeroRow, 2), 20, 1, 5);  // long before it is read
+  ASSERT_TRUE(bench->Run(0));
+  bench->CopyOut(Step(20, kZeroRow, 1), kHidden, 1, waited.data());
+  ASSERT_TRUE(bench->Run(0));
+  EXPECT_EQ(Bits(joined), Bits(waited));
+}
+
+TEST_P(DeviceTest, SumsReadAnyNumberOfRowsInLinkOrder) {
+  const auto tree = [&](const std::vector<Row>& children, Row out, std::vector<float>& answer) {
+    answer.resize(kH);
+    BatchedTask* const task = bench->Task(
+        0, {.cell = child_sum, .inputs = {{1}}, .sums = {{}, {children}}, .out = {out}});
+    bench->CopyOut(task, ColumnId(0), out, answer.data());
+    return task;
+  };
+  std::vector<float> leaf, one, three, again, none_in_company, three_in_company;
+  BringVectors(tree({}, 1, leaf), 1, 2);
+  tree({1}, 2, one);
+  tree({1, 2, 1}, 3, three);
+  tree({1, 2, 1}, 4, again);
+  BatchedTask* const both = bench->Task(
+      0, {.cell = child_sum, .inputs = {{1, 1}}, .sums = {{}, {{}, {1, 2, 1}}}, .out = {5, 6}});
+  none_in_company.resize(kH);
+  three_in_company.resize(kH);
+  bench->CopyOut(both, ColumnId(0), 5, none_in_company.data());
+  bench->CopyOut(both, ColumnId(0), 6, three_in_company.data());
+  ASSERT_TRUE(bench->Run(0));
+  EXPECT_EQ(Bits(three), Bits(again));
+  EXPECT_EQ(Bits(three), Bits(three_in_company));
+  EXPECT_EQ(Bits(leaf), Bits(none_in_company));
+  EXPECT_NE(Bits(leaf), Bits(one));
+  EXPECT_NE(Bits(one), Bits(three));
+}
+
+TEST_P(DeviceTest, TheHostSeesIntegersOfWhatTheSignalPassed) {
+  BringVectors(Step(1, kZeroRow, 1), 1, 8);
+  for (Row r = 2; r <= 8; ++r) Step(r, r - 1, r);
+  TaskSpec spec = {.cell = decode, .inputs = {{}}};
+  int32_t words[8] = {};
+  for (Row r = 1; r <= 8; ++r) {
+    spec.inputs[0].push_back(r);
+    spec.out.push_back(r);
+  }
+  BatchedTask* const task = bench->Task(0, spec);
+  for (Row r = 1; r <= 8; ++r) bench->CopyOut(task, kWord, r, &words[r - 1]);
+  ASSERT_TRUE(bench->Run(0));
+  const absl::Span<const int32_t> column =
+      bench->loaded().host_column(model->type(decode).out, kWord);
+  ASSERT_GE(column.size(), 9u);
+  for (size_t r = 1; r <= 8; ++r) EXPECT_EQ(column[r], words[r - 1]);
+}
+
+TEST_P(DeviceTest, TokensComeAsRowsToo) {
+  const int32_t tokens[] = {7, 3, 7};
+  std::vector<float> a(kH), b(kH), c(kH);
+  BatchedTask* const task = bench->Task(0, {.cell = token_lstm,
+                                            .inputs = {{1, 2, 3}, {kZeroRow, kZeroRow, kZeroRow}},
+                                            .out = {1, 2, 3}});
+  bench->CopyIn(task, FindTable(*model, "token"), 1, 3, tokens);
+  bench->CopyOut(task, kHidden, 1, a.data());
+  bench->CopyOut(task, kHidden, 2, b.data());
+  bench->CopyOut(task, kHidden, 3, c.data());
+  ASSERT_TRUE(bench->Run(0));
+  EXPECT_EQ(Bits(a), Bits(c));
+  EXPECT_NE(Bits(a), Bits(b));
+}
+
+TEST_P(DeviceTest, ADeviceReadsWhatAnotherWroteOnceItsSignalPassed) {
+  if (setup.devices.size() < 2) GTEST_SKIP() << "one device";
+  std::vector<float> across(kH), alone(kH);
+  BringVectors(Step(1, kZeroRow, 1, 0), 1, 2);
+  ASSERT_TRUE(bench->Run(0));
+  bench->CopyOut(Step(2, 1, 2, 1), kHidden, 2, across.data());
+  ASSERT_TRUE(bench->Run(1));
+  bench->CopyOut(Step(2, 1, 3, 0), kHidden, 3, alone.data());
+  ASSERT_TRUE(bench->Run(0));
+  EXPECT_EQ(Bits(across), Bits(alone));
+}
+
+TEST_P(DeviceTest, TwoDevicesRunAtTheSameTimeOnRowsOfTheirOwn) {
+  if (setup.devices.size() < 2) GTEST_SKIP() << "one device";
+  constexpr int32_t kSteps = 60;
+  std::vector<float> answers[2] = {std::vector<float>(kH), std::vector<float>(kH)};
+  for (int d = 0; d < 2; ++d) {
+    const Row base = 100 * (d + 1);
+    for (int32_t t = 0; t < kSteps; ++t) {
+      BatchedTask* const task =
+          Step(base + t, t == 0 ? kZeroRow : base + (t - 1) % 2, base + t % 2, d);
+      if (t == 0) BringVectors(task, base, kSteps);
+      if (t == kSteps - 1) {
+        bench->CopyOut(task, kHidden, base + t % 2, answers[d].data());
+      }
+    }
+  }
+  bool ran[2] = {};
+  std::thread other([&] { ran[1] = bench->Run(1); });
+  ran[0] = bench->Run(0);
+  other.join();
+  ASSERT_TRUE(ran[0] && ran[1]);
+  EXPECT_EQ(Bits(answers[0]), Bits(answers[1]));
+}
+
+// 7.
+TEST_P(DeviceTest, ABrokenDeviceSaysSoForGood) {
+  if (setup.fail == nullptr) GTEST_SKIP() << "this kind does not break";
+  BringVectors(Step(1, kZeroRow, 1), 1, 1);
+  ASSERT_TRUE(bench->Run(0));
+  setup.fail(0);
+  Step(1, kZeroRow, 2);
+  EXPECT_FALSE(bench->Run(0));
+  for (int i = 0; i < 100; ++i) {
+    bench->device(0).Advance();
+    EXPECT_FALSE(bench->device(0).Health().ok());
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch::conformance

@@ -1,0 +1,35 @@
+// The devices that the conformance suite runs against, each behind one factory: a new kind of device is added here and
+// meets every test.
+#ifndef CELLBATCH_TESTS_CONFORMANCE_DEVICES_H_
+#define CELLBATCH_TESTS_CONFORMANCE_DEVICES_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cells/device/device.h"
+
+namespace cellbatch::conformance {
+
+// Devices on one memory, and what must outlive them.
+struct DeviceSetup {
+  std::shared_ptr<void> alive;
+  Memory* memory = nullptr;
+  std::vector<Device*> devices;
+  std::function<void(int device)>
+      fail;  // breaks a device on purpose; empty: this kind cannot be broken
+};
+
+struct Kind {
+  std::string name;
+  bool computes = true;  // rows hold the numbers of the cell (simulated ones hold fingerprints)
+  std::function<DeviceSetup()> make;
+};
+
+std::vector<Kind> AllKinds();
+std::vector<Kind> ComputingKinds();  // computes == true
+
+}  // namespace cellbatch::conformance
+
+#endif  // CELLBATCH_TESTS_CONFORMANCE_DEVICES_H_
