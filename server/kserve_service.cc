@@ -119,9 +119,11 @@ absl::StatusOr<inference::ModelMetadataResponse> KServeService::ModelMetadata(
   response.set_name((*model)->name);
   response.add_versions(std::to_string((*model)->version));
   response.set_platform(kPlatform);
-  for (const TensorSpec& spec : (*model)->signature.inputs) Describe(spec, *response.add_inputs());
+  for (const TensorSpec& spec : (*model)->signature.inputs) {
+    if (spec.listed) Describe(spec, *response.add_inputs());
+  }
   for (const TensorSpec& spec : (*model)->signature.outputs) {
-    Describe(spec, *response.add_outputs());
+    if (spec.listed) Describe(spec, *response.add_outputs());
   }
   return response;
 }
@@ -139,7 +141,9 @@ absl::StatusOr<inference::ModelConfigResponse> KServeService::ModelConfig(
   config.set_max_batch_size(0);  // a request is one sequence; batching is the server's
   config.mutable_dynamic_batching();
   config.mutable_model_transaction_policy()->set_decoupled(false);
+  // As the metadata: perf_analyzer refuses a configuration that names other tensors.
   for (const TensorSpec& spec : model.signature.inputs) {
+    if (!spec.listed) continue;
     inference::ModelInput& input = *config.add_input();
     input.set_name(spec.name);
     input.set_data_type(DataTypeOf(spec.type));
@@ -147,6 +151,7 @@ absl::StatusOr<inference::ModelConfigResponse> KServeService::ModelConfig(
     input.set_optional(spec.optional);
   }
   for (const TensorSpec& spec : model.signature.outputs) {
+    if (!spec.listed) continue;
     inference::ModelOutput& output = *config.add_output();
     output.set_name(spec.name);
     output.set_data_type(DataTypeOf(spec.type));

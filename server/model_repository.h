@@ -11,8 +11,8 @@
 // A model that is loaded again answers with its old version until the new one is warm; if the new
 // one fails, the old one stays, and the index says why.
 //
-// Threads: Find, State and Index from any thread (a lock held for a lookup); Load, Unload and
-// LoadAll block for seconds and are made one after the other inside.
+// Threads: Find and Index from any thread (a lock held for a lookup); Load, Unload, LoadAll and
+// Close block for seconds and are made one after the other inside.
 #ifndef CELLBATCH_SERVER_MODEL_REPOSITORY_H_
 #define CELLBATCH_SERVER_MODEL_REPOSITORY_H_
 
@@ -33,8 +33,7 @@
 namespace cellbatch {
 
 enum class ModelPhase : uint8_t { kUnavailable, kLoading, kReady, kUnloading };
-const char* Name(
-    ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING", "READY", "UNLOADING"
+const char* Name(ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING", "READY", ..
 
 // One line of the index.
 struct ModelState {
@@ -42,7 +41,7 @@ struct ModelState {
   int64_t version = 0;  // 0: the folder has none
   ModelPhase phase = ModelPhase::kUnavailable;
   std::string reason;  // of kUnavailable; or why the last Load failed while an old version serves
-  std::shared_ptr<const Model> model;  // kReady
+  std::shared_ptr<const Model> model;  // that answers: kReady, and kLoading where an old one does
 };
 
 class ModelRepository {
@@ -50,13 +49,14 @@ class ModelRepository {
   // `scheduler` outlives the repository. Nothing is read before LoadAll.
   ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler);
 
-  // Loads every model folder of the root, by name. All are tried; the error names each that failed, a
-  // line a problem. A root that cannot be read or holds no model is an error, too.
+  // Loads every model folder of the root, by name. All are tried; the error names each that failed,
+  // a line a problem. A root that cannot be read or holds no model is an error, too.
   absl::Status LoadAll();
   // Loads, or loads again, the model from its folder as it is now.
   // NOT_FOUND: no such folder. INVALID_ARGUMENT: its files are wrong; every problem is listed.
   absl::Status Load(std::string_view name);
-  // New requests are refused, accepted ones finish; returns when the last one has.
+  // New requests are refused, accepted ones finish; returns when the last one has. NOT_FOUND: it is
+  // not served.
   absl::Status Unload(std::string_view name);
   // Unloads every model (for an orderly end).
   void Close();
@@ -69,11 +69,12 @@ class ModelRepository {
   std::vector<ModelState> Index() const;  // by name
 
  private:
-  struct Entry {
-    ModelState state;
-  };
-  absl::StatusOr<std::shared_ptr<const Model>> ReadAndWarm(const std::string& name);
-  void Set(const std::string& name, ModelPhase phase, std::string reason);
+  absl::Status LoadFolder(const std::string& name);
+  absl::Status Swap(const std::string& name, std::shared_ptr<const Model> model);
+  // Changes the state under the lock; makes it where it is not there.
+  template <typename Change>
+  void Set(const std::string& name, Change change);
+  std::shared_ptr<const Model> Serving(const std::string& name) const;
 
   const std::string root_;
   const LoaderLimits limits_;
@@ -81,7 +82,7 @@ class ModelRepository {
   std::mutex changes_;   // one Load or Unload at a time
   int32_t next_id_ = 0;  // under changes_
   mutable std::mutex mutex_;
-  std::map<std::string, Entry, std::less<>> models_;  // under mutex_
+  std::map<std::string, ModelState, std::less<>> models_;  // under mutex_
 };
 
 // Reads every model folder and reports every problem of every model, a line each, without a device:

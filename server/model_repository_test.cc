@@ -1,0 +1,241 @@
+#include "server/model_repository.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "cells/weights/safetensors.h"
+#include "server/import_torch.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// Takes and gives back models; serves nothing. `hold` stops AddModel until the test lets go.
+class LoadingScheduler final : public Scheduler {
+ public:
+  absl::Status AddModel(std::shared_ptr<const Model> model,
+                        std::unique_ptr<const Policy>) override {
+    std::unique_lock lock(mutex_);
+    ++warming_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !hold_; });
+    if (!refusal.ok()) return refusal;
+    log.push_back("add " + model->name + " " + std::to_string(model->version));
+    names_[model->id.value()] = log.back().substr(4);
+    return absl::OkStatus();
+  }
+  absl::Status RemoveModel(ModelId id) override {
+    log.push_back("remove " + names_[id.value()]);
+    return absl::OkStatus();
+  }
+  void Hold(bool hold) {
+    const std::lock_guard lock(mutex_);
+    hold_ = hold;
+    changed_.notify_all();
+  }
+  void WaitUntilWarming(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return warming_ >= count; });
+  }
+
+  std::vector<std::string> log;
+  absl::Status refusal;
+
+  std::vector<CellTypeCalibration> Calibration(ModelId) const override { return {}; }
+  std::vector<int32_t> MaxRowsPerRequest(ModelId) const override { return {}; }
+  int max_tasks_in_flight() const override { return 1; }
+  std::optional<RequestId> Submit(std::unique_ptr<Request>&) override { return std::nullopt; }
+  void Notify(RequestId, News) override {}
+  int Take(OutboxId, absl::Span<std::unique_ptr<Request>>) override { return 0; }
+  void WaitForFinished(OutboxId, absl::Duration) override {}
+  void WakeOutbox(OutboxId) override {}
+  void Stop() override {}
+  const SchedulerStats& stats() const override { return stats_; }
+  absl::Status DeviceHealth() const override { return absl::OkStatus(); }
+  bool any_device_left() const override { return true; }
+  bool StepManager() override { return false; }
+  bool StepWorker(int) override { return false; }
+  absl::Status CheckInvariants() const override { return absl::OkStatus(); }
+
+ private:
+  class NoStats final : public SchedulerStats {
+    std::vector<LaneStats> Lanes() const override { return {}; }
+    std::vector<DeviceStats> Devices() const override { return {}; }
+  };
+  NoStats stats_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool hold_ = false;
+  int warming_ = 0;
+  std::map<int32_t, std::string> names_;
+};
+
+class ModelRepositoryTest : public testing::Test {
+ protected:
+  ModelRepositoryTest() {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+
+  void MakeModel(const std::string& name, int64_t version) {
+    const std::vector<float> w(3 * 4 * 4, 0.5f);
+    const std::string from = testing::TempDir() + "/gru.safetensors";
+    ASSERT_TRUE(
+        WriteSafetensors(from, {{"weight_ih_l0", {12, 4}, w}, {"weight_hh_l0", {12, 4}, w}}).ok());
+    const auto made = ImportTorch({.from = from,
+                                   .repository = root_,
+                                   .name = name,
+                                   .version = version,
+                                   .overwrite = true,
+                                   .hints = {}});
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+  void Corrupt(const std::string& name, int64_t version) {
+    fs::create_directories(root_ + "/" + name + "/" + std::to_string(version));
+    std::ofstream(root_ + "/" + name + "/" + std::to_string(version) + "/weights.safetensors")
+        << "nonsense";
+  }
+  std::string FindError(std::string_view name, std::string_view version,
+                        absl::StatusCode code) const {
+    const auto found = repository_.Find(name, version);
+    if (found.ok()) return "found";
+    EXPECT_EQ(found.status().code(), code) << found.status();
+    return std::string(found.status().message());
+  }
+
+  const std::string root_ = testing::TempDir() + "/repository";
+  LoadingScheduler scheduler_;
+  ModelRepository repository_{root_, LoaderLimits(), scheduler_};
+};
+
+TEST_F(ModelRepositoryTest, TheHighestVersionOfEveryFolderIsServed) {
+  MakeModel("b", 2);
+  MakeModel("b", 10);
+  MakeModel("a", 1);
+  fs::create_directories(root_ + "/.hidden");
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "add b 10"));
+  const auto found = repository_.Find("b", "");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->version, 10);
+  EXPECT_TRUE(repository_.Find("b", "10").ok());
+  EXPECT_THAT(FindError("b", "2", absl::StatusCode::kNotFound), HasSubstr("version 10 ready"));
+  const std::vector<ModelState> index = repository_.Index();
+  ASSERT_EQ(index.size(), 2u);
+  EXPECT_EQ(index[0].name, "a");
+  EXPECT_EQ(index[1].version, 10);
+  EXPECT_EQ(index[1].phase, ModelPhase::kReady);
+}
+
+TEST_F(ModelRepositoryTest, NamesAndVersionsThatCannotBeAreToldApartFromUnknownOnes) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  EXPECT_THAT(FindError("c", "", absl::StatusCode::kNotFound), HasSubstr("unknown model \"c\""));
+  for (const char* version : {"abc", "-1", "007", "0"}) {
+    EXPECT_NE(FindError("a", version, absl::StatusCode::kInvalidArgument), "found");
+  }
+  EXPECT_NE(FindError("../a", "", absl::StatusCode::kInvalidArgument), "found");
+  EXPECT_NE(FindError("", "", absl::StatusCode::kInvalidArgument), "found");
+  EXPECT_EQ(repository_.Load("../a").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(repository_.Load("c").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(repository_.Unload("c").code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ModelRepositoryTest, OneBadModelKeepsNeitherOthersNorTheirProblemsBack) {
+  MakeModel("good", 1);
+  MakeModel("bad", 1);
+  Corrupt("bad", 1);
+  fs::create_directories(root_ + "/empty");
+  const absl::Status s = repository_.LoadAll();
+  EXPECT_THAT(std::string(s.message()),
+              AllOf(HasSubstr("model \"bad\": "), HasSubstr("weights.safetensors"),
+                    HasSubstr("model \"empty\": "), HasSubstr("no version in it")));
+  EXPECT_TRUE(repository_.Find("good", "").ok());
+  EXPECT_THAT(FindError("bad", "", absl::StatusCode::kUnavailable),
+              AllOf(HasSubstr("model \"bad\" is UNAVAILABLE"), HasSubstr("weights.safetensors")));
+}
+
+TEST_F(ModelRepositoryTest, ANewVersionReplacesTheOldOneOnlyWhenItIsWarm) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  MakeModel("a", 2);
+  scheduler_.Hold(true);
+  std::thread loading([&] { EXPECT_TRUE(repository_.Load("a").ok()); });
+  scheduler_.WaitUntilWarming(2);
+  EXPECT_EQ(repository_.Index()[0].phase, ModelPhase::kLoading);
+  EXPECT_EQ((*repository_.Find("a", ""))->version, 1) << "the old one answers";
+  scheduler_.Hold(false);
+  loading.join();
+  EXPECT_EQ((*repository_.Find("a", ""))->version, 2);
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "add a 2", "remove a 1"));
+}
+
+TEST_F(ModelRepositoryTest, AVersionThatFailsLeavesTheOldOneServingAndSaysWhy) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  Corrupt("a", 2);
+  EXPECT_EQ(repository_.Load("a").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ((*repository_.Find("a", ""))->version, 1);
+  EXPECT_EQ(repository_.Index()[0].phase, ModelPhase::kReady);
+  EXPECT_THAT(repository_.Index()[0].reason, HasSubstr("2/weights.safetensors"));
+  fs::remove_all(root_ + "/a/2");
+  scheduler_.refusal = absl::ResourceExhaustedError("no memory for its rows");
+  EXPECT_EQ(repository_.Load("a").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(repository_.Index()[0].reason, HasSubstr("no memory for its rows"));
+  EXPECT_TRUE(repository_.Find("a", "").ok());
+}
+
+TEST_F(ModelRepositoryTest, WhatIsBeingLoadedForTheFirstTimeIsUnavailable) {
+  MakeModel("a", 1);
+  scheduler_.Hold(true);
+  std::thread loading([&] { EXPECT_TRUE(repository_.LoadAll().ok()); });
+  scheduler_.WaitUntilWarming(1);
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("is LOADING"));
+  scheduler_.Hold(false);
+  loading.join();
+  EXPECT_TRUE(repository_.Find("a", "").ok());
+}
+
+TEST_F(ModelRepositoryTest, UnloadedModelsAreKnownAndUnavailable) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  ASSERT_TRUE(repository_.Unload("a").ok());
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("unloaded"));
+  ASSERT_TRUE(repository_.Load("a").ok());
+  EXPECT_TRUE(repository_.Find("a", "").ok());
+  repository_.Close();
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "remove a 1", "add a 1", "remove a 1"));
+}
+
+TEST_F(ModelRepositoryTest, ACheckReportsEveryModelWithoutLoadingAny) {
+  MakeModel("good", 3);
+  std::vector<ModelState> models;
+  EXPECT_TRUE(CheckRepository(root_, LoaderLimits(), &models).ok());
+  ASSERT_EQ(models.size(), 1u);
+  EXPECT_EQ(models[0].version, 3);
+  MakeModel("bad", 1);
+  std::ofstream(root_ + "/bad/config.textproto") << "name: \"worse\"\n";
+  const absl::Status s = CheckRepository(root_, LoaderLimits());
+  EXPECT_THAT(std::string(s.message()),
+              AllOf(HasSubstr("model \"bad\": config.textproto: name is \"worse\""),
+                    HasSubstr("\nmodel \"bad\": config.textproto: no unfolder")));
+  EXPECT_TRUE(scheduler_.log.empty());
+}
+
+TEST_F(ModelRepositoryTest, ARootThatIsNoneOrEmptyIsAnError) {
+  EXPECT_THAT(std::string(repository_.LoadAll().message()), HasSubstr("no model folder"));
+  ModelRepository nowhere(root_ + "/nowhere", LoaderLimits(), scheduler_);
+  EXPECT_THAT(std::string(nowhere.LoadAll().message()), HasSubstr("nowhere: No such file"));
+}
+
+}  // namespace
+}  // namespace cellbatch
