@@ -193,7 +193,7 @@ class InferDecoder {
     if (!status.ok()) return status;
 
     InputTensor tensor;
-    tensor.name = spec->name;
+    tensor.name = input.name();
     tensor.type = spec->type;
     tensor.dims.assign(input.shape().begin(), input.shape().end());
     status = proto_.raw_input_contents_size() > 0

@@ -26,10 +26,10 @@ def proto(name, src, grpc = False, deps = [], visibility = None):
     )
     native.genrule(
         name = name + "_generated",
-        srcs = [src] + [dep + "_proto" for dep in deps],
+        srcs = [src, "//deploy/bazel:proto_preamble.inc"] + [dep + "_proto" for dep in deps],
         outs = headers + sources,
         cmd = "protoc --proto_path=. --cpp_out=$(GENDIR)" + plugin + " $(location :%s) && " % src +
-              "for header in %s; do sed -i '1i #pragma GCC system_header' $$header; done" %
+              "for header in %s; do cat $(location //deploy/bazel:proto_preamble.inc) $$header > $$header.new && mv $$header.new $$header; done" %
               " ".join(["$(location :%s)" % header for header in headers]),
     )
     messages = name + "_messages" if grpc else name
