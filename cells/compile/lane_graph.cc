@@ -13,6 +13,25 @@ namespace {
 // How products are ordered within a sum: foldable table rows, inputs, what is computed, the carry.
 constexpr int kRankTable = 0, kRankInput = 1, kRankComputed = 2, kRankCarry = 3;
 
+// A hash: equal expressions look alike.
+uint64_t LookOf(const Expr& e) {
+  uint64_t look = 0;
+  const auto mix = [&look](int64_t v) {
+    look = (look ^ static_cast<uint64_t>(v)) * 0x9e3779b97f4a7c15u;
+    look ^= look >> 29;
+  };
+  mix(static_cast<int64_t>(e.kind));
+  mix(static_cast<int64_t>(e.op));
+  mix(e.width);
+  mix(e.place.index);
+  mix(e.place.offset);
+  mix(e.view.parameter.value());
+  mix(e.view.offset);
+  for (const ExprId a : e.args) mix(a);
+  for (const Term& t : e.terms) mix(t.x + (t.w.offset << 16));
+  return look;
+}
+
 }  // namespace
 
 absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell) {
@@ -27,10 +46,13 @@ absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell) {
 }
 
 ExprId LaneGraph::Intern(Expr e) {
-  const auto there = std::find(exprs_.begin(), exprs_.end(), e);
-  if (there != exprs_.end()) return static_cast<ExprId>(there - exprs_.begin());
+  std::vector<ExprId>& alike = alike_[LookOf(e)];
+  for (const ExprId there : alike) {
+    if (at(there) == e) return there;
+  }
   exprs_.push_back(std::move(e));
-  return static_cast<ExprId>(exprs_.size()) - 1;
+  alike.push_back(static_cast<ExprId>(exprs_.size()) - 1);
+  return alike.back();
 }
 
 ExprId LaneGraph::View(ValueId v, int32_t begin, int32_t width) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -108,6 +109,7 @@ class LaneGraph {
 
   const CellDefinition* cell_;
   std::vector<Expr> exprs_;
+  std::unordered_map<uint64_t, std::vector<ExprId>> alike_;
   std::vector<int> uses_;
   std::vector<ExprId> gathered_;  // by expression before gathering
   std::vector<ExprId> outputs_;

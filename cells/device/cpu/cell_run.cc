@@ -14,7 +14,17 @@ using kernels::RowSource;
 // In multiply-adds or bytes moved, whichever is more: some 50 of either a nanosecond.
 constexpr int64_t kWorthSplitting = 150'000;
 constexpr int64_t kWorthWaking = 3'000'000;
-constexpr int kBlocksPerThread = 4;
+// A block is some 5 us: the last one to finish is waited for. But no more of them than this a thread: each starts with
+// weights that were prefetched for somebody else.
+constexpr int64_t kWorthABlock = 250'000;
+constexpr int kBlocksPerThread = 16;
+
+// Into how many of at most `most` blocks to split work of this cost.
+int Blocks(int64_t cost, int most, int threads) {
+  if (threads == 1 || cost < kWorthSplitting) return 1;
+  const auto wanted = std::max<int64_t>(cost / kWorthABlock, 2 * threads);
+  return static_cast<int>(std::min({wanted, int64_t{most}, int64_t{threads} * kBlocksPerThread}));
+}
 
 // One chunk of one task.
 class ChunkRun {
@@ -93,8 +103,7 @@ RowColumn ChunkRun::Column(const Place& place) const {
 template <typename Work>
 void ChunkRun::SplitRows(int64_t cost_a_row, const Work& work) const {
   const int64_t cost = cost_a_row * count_;
-  const int blocks =
-      cost < kWorthSplitting ? 1 : std::min(count_, cores_.team->threads() * kBlocksPerThread);
+  const int blocks = Blocks(cost, count_, cores_.team->threads());
   cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int) {
     const auto begin = static_cast<int32_t>(int64_t{count_} * block / blocks);
     const auto end = static_cast<int32_t>(int64_t{count_} * (block + 1) / blocks);
@@ -143,9 +152,7 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
   const int panels = product.num_panels();
   const int64_t work = product.weight_bytes() / 4 * count_ + int64_t{8} * plan.units * count_;
   const int64_t cost = std::max(work, product.weight_bytes());
-  const int threads = cores_.team->threads();
-  const int blocks =
-      cost < kWorthSplitting || threads == 1 ? 1 : std::min(panels, threads * kBlocksPerThread);
+  const int blocks = Blocks(cost, panels, cores_.team->threads());
   cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int thread) {
     const auto first = static_cast<int>(int64_t{panels} * block / blocks);
     const auto last = static_cast<int>(int64_t{panels} * (block + 1) / blocks);

@@ -166,6 +166,82 @@ std::vector<CellDefinition> Cells() {
   return cells;
 }
 
+// Cells nobody would write, for the corners of the compiler.
+CellDefinition PassThroughCell() {
+  testing::CellBuilder b("pass_through");
+  const ValueId x = b.Read("x", "x", 7), token = b.Read("t", "t", 1, ElementType::kInt32);
+  const ValueId words = b.Read("w", "w", 3, ElementType::kInt32);
+  const ValueId y = b.Tanh(x);
+  b.Leave("x", x);
+  b.Leave("t", token);
+  b.Leave("constant", b.Constant(0.25f, Shape::Vector(5)));
+  b.Leave("parameter", b.Vector("p", 9));
+  b.Leave("y", y);
+  b.Leave("y_again", y);
+  b.Leave("part", b.Slice(y, 2, 5));
+  b.Leave("words", b.Concat(token, b.Slice(words, 1, 3)));
+  b.Leave("joined", b.Concat(y, b.Concat(x, b.Slice(x, 1, 2)), b.Constant(2.0f)));
+  return b.Build();
+}
+
+CellDefinition MatrixCell() {
+  testing::CellBuilder b("matrices");
+  const ValueId flat = b.Read("m", "m", 12);
+  const ValueId x = b.Read("x", "x", 3);
+  const ValueId w = b.Matrix("W", 5, 3), one = b.Vector("one", 3);
+  const ValueId outer = b.MatMul(b.Op1(OpKind::kTranspose, x), b.Op1(OpKind::kTranspose, one));
+  b.Leave("outer", outer);  // [3, 1] x [3, 1]: [3, 3]
+  b.Leave("square", b.MatMul(outer, outer));
+  b.Leave("moved", b.MatMul(x, b.Op1(OpKind::kTanh, outer)));  // by a computed matrix
+  b.Leave("several", b.MatMul(outer, w));                      // [3, 5]
+  b.Leave("columns", b.Slice(b.Op1(OpKind::kTranspose, b.MatMul(outer, w)), 1, 3));
+  b.Leave("sum", b.Add(outer, outer));
+  b.Leave("fixed", b.MatMul(one, w));  // a product of parameters
+  b.Leave("flat", b.Op1(OpKind::kSum, flat));
+  return b.Build();
+}
+
+CellDefinition FeedBackCell() {
+  testing::CellBuilder b("feed_back");
+  const ValueId x = b.Read("x", "x", 9);
+  const ValueId logits = b.MatMul(x, b.Matrix("W", 40, 9));
+  const ValueId word = b.Op1(OpKind::kArgMax, logits);
+  const ValueId embedded = b.Lookup(b.Matrix("E", 40, 6), word);
+  b.Leave("word", word);
+  b.Leave("next", b.Tanh(b.Add(b.MatMul(embedded, b.Matrix("V", 5, 6)), b.Slice(x, 0, 5))));
+  b.Leave("p", b.Slice(b.Op1(OpKind::kSoftmax, logits), 3, 8));
+  b.Leave("scaled", b.Mul(embedded, b.Op1(OpKind::kMean, logits)));
+  return b.Build();
+}
+
+CellDefinition ManyPiecesCell() {
+  testing::CellBuilder b("many_pieces");
+  const ValueId children = b.Read("children", "h", 20, ElementType::kFp32, Arity::kSum);
+  ValueId pieces = b.Slice(children, 0, 2);
+  for (int i = 1; i < 10; ++i) {
+    const ValueId piece = b.Slice(children, i, i + 2);
+    pieces = b.Concat(pieces, i % 2 == 0 ? b.Tanh(piece) : piece);
+  }
+  ValueId sum = b.MatMul(pieces, b.Matrix("W", 6, 20));
+  for (const char* w : {"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9"}) {
+    sum = b.Add(sum, b.MatMul(b.Slice(children, 3, 3 + w[1] - '0'), b.Matrix(w, 6, w[1] - '0')));
+  }
+  b.Leave("h", sum);
+  return b.Build();
+}
+
+TEST(CellRunTest, CornersOfTheCompilerAgreeWithTheInterpreter) {
+  CoreTeam one(1, {}, {}), two(2, {}, std::chrono::microseconds(50));
+  for (const auto make : {PassThroughCell, MatrixCell, FeedBackCell, ManyPiecesCell}) {
+    for (CoreTeam* team : {&one, &two}) {
+      Trial trial(make(), 3, 40, true, Best());
+      const std::vector<Row> rows = Shuffled(33, 40);
+      trial.Run(rows, *team);
+      for (Row r = 0; r < 33; ++r) trial.ExpectAgrees(r, rows[static_cast<size_t>(r)]);
+    }
+  }
+}
+
 TEST(CellRunTest, EveryCellAgreesWithTheInterpreter) {
   CoreTeam team(1, {}, {});
   for (const CellDefinition& cell : Cells()) {

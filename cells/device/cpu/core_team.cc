@@ -18,7 +18,8 @@ void Pause() {
 #endif
 }
 
-constexpr int kPausesPerLook = 64;  // at the clock, and a chance for another thread of this core
+constexpr int kPausesPerLook = 64;     // at the clock
+constexpr int kPausesPerYield = 4096;  // of the caller: some 100 us, more than a block should take
 
 }  // namespace
 
@@ -93,8 +94,10 @@ void CoreTeam::Help(int thread) {
     }
     Pause();
     if (pauses % kPausesPerLook != 0) continue;
-    std::this_thread::yield();
-    if (std::chrono::steady_clock::now() - idle_since < spin_) continue;
+    // A yield may cost a whole time slice where others compute: not in the gap between two steps.
+    const auto idle = std::chrono::steady_clock::now() - idle_since;
+    if (idle >= spin_ / 2) std::this_thread::yield();
+    if (idle < spin_) continue;
     Park();
     idle_since = std::chrono::steady_clock::now();
   }

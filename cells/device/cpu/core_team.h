@@ -4,7 +4,7 @@
 //   word_   [ number of blocks | next block ]     one fetch_add takes a block, whoever comes
 //   done_   blocks finished                       the caller waits for all of them, never for a helper to turn up
 //
-// Helpers spin for a while after each step, yielding now and then, and then park; waking one costs its waker some
+// Helpers spin for a while after each step, yielding in its second half, and then park; waking one costs its waker some
 // 10 us, so small steps do not (`wake`). With one thread there are no helpers and Run is a loop.
 // Run: one thread at a time (the worker), allocates nothing, fork and join well under a microsecond while helpers
 // spin. Everything the caller wrote before Run is seen by the blocks, and the blocks' writes by the caller after it.

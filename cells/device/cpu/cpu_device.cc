@@ -28,6 +28,25 @@ void ReadRow(const CpuLoadedModel& model, TableId table, const CopyOut& copy) {
   std::memcpy(copy.dest, column.At(copy.row), static_cast<size_t>(column.width) * 4);
 }
 
+// A row beyond its table, or a result in the row of zeros, is a bug of the scheduler's: better told here than read.
+void CheckRows(const Row* rows, int64_t count, int32_t least, int32_t end) {
+  uint32_t worst = 0;
+  const auto base = static_cast<uint32_t>(least);
+  for (int64_t i = 0; i < count; ++i)
+    worst = std::max(worst, static_cast<uint32_t>(rows[i]) - base);
+  Check(worst < static_cast<uint32_t>(end - least), "a task names rows of its tables");
+}
+
+void CheckTask(const CpuLoadedModel& model, const BatchedTask& task) {
+  const CellType& type = model.cell(task.cell).type();
+  for (size_t i = 0; i < type.in.size(); ++i) {
+    const bool sum = type.definition->inputs()[i].arity == Arity::kSum;
+    const int64_t count = sum ? task.inputs[i].offsets[task.num_nodes] : task.num_nodes;
+    CheckRows(task.inputs[i].rows, count, kZeroRow, model.rows(type.in[i]));
+  }
+  CheckRows(task.output_rows, task.num_nodes, kZeroRow + 1, model.rows(type.out));
+}
+
 }  // namespace
 
 CpuDevice::CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, std::vector<int> cpus,
@@ -50,6 +69,7 @@ int CpuDevice::Enqueue(absl::Span<BatchedTask* const> tasks) {
 
 void CpuDevice::Compute(const BatchedTask& task) {
   const auto& model = static_cast<const CpuLoadedModel&>(*task.model);
+  CheckTask(model, task);
   for (int32_t i = 0; i < task.num_copies_in; ++i) WriteRows(model, task.copies_in[i]);
   const NodeLists nodes = {task.num_nodes, task.inputs, task.output_rows};
   RunCell(model.cell(task.cell), model.columns(task.cell), nodes, model.scratch(number_),

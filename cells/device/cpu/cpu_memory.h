@@ -36,6 +36,7 @@ class CpuLoadedModel final : public LoadedModel {
     return tables_[static_cast<size_t>(table.value())][static_cast<size_t>(column.value())];
   }
   const Model& model() const { return *model_; }
+  int32_t rows(TableId table) const { return rows_[static_cast<size_t>(table.value())]; }
   // Of the memory's device number `device`, which alone uses it.
   CellScratch& scratch(int device) const { return *scratch_[static_cast<size_t>(device)]; }
 

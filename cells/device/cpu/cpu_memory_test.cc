@@ -1,0 +1,114 @@
+#include "cells/device/cpu/cpu_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cells/device/cpu/cpu_device.h"
+#include "cells/device/cpu/cpu_features.h"
+#include "tests/testing/builders.h"
+
+namespace cellbatch {
+namespace {
+
+const kernels::CpuKernels& Best() { return kernels::BestKernels(DetectCpuFeatures()); }
+
+RowBudget Rows(const Model& model, int32_t rows) {
+  RowBudget budget;
+  budget.rows.assign(model.tables.size(), rows);
+  return budget;
+}
+
+TEST(CpuMemoryTest, RowsAreAlignedZeroAndNeverAPageApart) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(3, 1024));
+  CpuMemory memory(Best(), 1, 0);
+  const auto loaded = memory.Load(*model, Rows(*model, 100));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto& cpu = static_cast<const CpuLoadedModel&>(**loaded);
+  const ColumnArray& h = cpu.column(model->types[0].out, ColumnId(0));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(h.base) % 64, 0u);
+  EXPECT_EQ(h.stride % 16, 0);
+  EXPECT_NE(h.stride * 4 % 4096, 0);
+  for (Row r = 0; r < 100; ++r) {
+    for (int32_t u = 0; u < 1024; ++u) ASSERT_EQ(h.At(r)[u], 0.0f);
+  }
+}
+
+TEST(CpuMemoryTest, LoadingCountsItsBytes) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(16, 64));
+  CpuMemory memory(Best(), 2, 0);
+  const auto loaded = memory.Load(*model, Rows(*model, 1000));
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ((*loaded)->weight_bytes(), (16 + 64) * 4 * 64 * 4);
+  EXPECT_GE((*loaded)->row_bytes(), 1000 * (64 + 64 + 16) * 4);
+}
+
+TEST(CpuMemoryTest, FoldingTakesItsBudgetAndNoMore) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::TokenLstmCell(500, 32, 64));
+  const int64_t table = int64_t{500} * (4 * 64 + 0) * 4;
+  int64_t bytes[3];
+  const int64_t budgets[3] = {0, table / 2, 4 * table};
+  for (int i = 0; i < 3; ++i) {
+    CpuMemory memory(Best(), 1, budgets[i]);
+    const auto loaded = memory.Load(*model, Rows(*model, 8));
+    ASSERT_TRUE(loaded.ok());
+    bytes[i] = (*loaded)->weight_bytes();
+  }
+  EXPECT_EQ(bytes[0], bytes[1]);
+  EXPECT_GE(bytes[2], bytes[0] + table - 32 * 4 * 64 * 4);
+}
+
+TEST(CpuMemoryTest, ABudgetThatCannotWorkIsRefused) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(3, 5));
+  CpuMemory memory(Best(), 1, 0);
+  EXPECT_EQ(memory.Load(*model, {}).status().message(),
+            "model \"lstm\": rows for 0 tables, it has 2");
+  EXPECT_EQ(memory.Load(*model, Rows(*model, 1)).status().message(),
+            "model \"lstm\": table \"lstm_0\": 1 rows, the least are 2: zeros and one to use");
+}
+
+TEST(CpuMemoryTest, MoreThanTheMachineHasIsRefusedWithBothNumbers) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(3, 256));
+  CpuMemory memory(Best(), 1, 0);
+  const absl::Status status = memory.Load(*model, Rows(*model, 2'000'000'000)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("bytes asked for"), std::string::npos) << status;
+}
+
+TEST(CpuMemoryTest, AModelThatDoesNotFitTogetherIsRefused) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(3, 5));
+  model->types[0].weights[0].shape = Shape::Matrix(1, 1);
+  CpuMemory memory(Best(), 1, 0);
+  EXPECT_EQ(memory.Load(*model, Rows(*model, 8)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CpuMemoryTest, ACellThatCannotBeCompiledIsRefusedByName) {
+  testing::CellBuilder b("narrow");
+  b.Leave("y", b.Read("x", "x", 3, ElementType::kBf16));
+  const std::shared_ptr<Model> model = testing::OneCellModel(b.Build());
+  CpuMemory memory(Best(), 1, 0);
+  const absl::Status status = memory.Load(*model, Rows(*model, 8)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(status.message().find("cell \"narrow\""), std::string::npos) << status;
+}
+
+TEST(CpuDeviceTest, DevicesOfOneNodeShareAMemoryAndSayWhereTheyAre) {
+  const absl::StatusOr<DeviceSet> set = CpuDevices({{0}, {0, 1}}, {});
+  ASSERT_TRUE(set.ok());
+  ASSERT_EQ(set->devices.size(), 2u);
+  EXPECT_EQ(set->devices[0]->info().memory, set->devices[1]->info().memory);
+  EXPECT_EQ(set->devices[0]->info().name, "cpu:0");
+  EXPECT_EQ(set->devices[1]->info().name, "cpu:0-1");
+  EXPECT_EQ(set->devices[1]->info().cores, 2);
+  EXPECT_TRUE(set->devices[0]->info().computes_in_advance);
+  EXPECT_GE(set->devices[0]->task_memory().size(), size_t{1} << 20);
+}
+
+TEST(CpuDeviceTest, ASetWithoutACpuIsRefused) {
+  EXPECT_EQ(CpuDevices({}, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CpuDevices({{}}, {}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace cellbatch
