@@ -136,6 +136,7 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
       EmitNarrow(entry, at, 1);
     }
     Outputs(entry, at++, 1);
+    entry.record->next = 1;
     finished_.push_back(entry);
   }
 }

@@ -141,6 +141,7 @@ void RequestProcessor::TaskDone(const TaskSlot& slot, int worker) {
     b->first_start_ns = task.start_ns;
   }
   for (const StopNode& stop : notes.stops) {
+    stop.block->last_end_ns = std::max(stop.block->last_end_ns, task.end_ns);
     ReadWord(stop, slot, worker, static_cast<uint32_t>(task.sequence));
   }
   DrainLeavers(slot);
