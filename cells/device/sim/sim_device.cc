@@ -75,6 +75,10 @@ int SimDevice::Enqueue(absl::Span<BatchedTask* const> tasks) {
 
 bool SimDevice::Advance() {
   if (failed() || counter_ == taken_) return false;
+  if (tasks_done() == options_.fails_after_tasks) {
+    Fail(absl::InternalError("a simulated failure"));
+    return true;
+  }
   if (options_.zero_cost) {
     counter_ = taken_;
     ShowSignal();
@@ -118,7 +122,13 @@ void SimDevice::HoldSignal(bool held) {
 
 void SimDevice::Fail(absl::Status why) {
   Check(!why.ok(), "a failure has a reason");
-  if (!failed()) health_ = std::move(why);
+  if (failed()) return;
+  health_ = std::move(why);
+  if (!running_ || !memory_.options().fingerprints) return;
+  const BatchedTask& task = *queue_[counter_ % queue_.size()];  // it writes no more
+  SimModel& loaded = Loaded(task);
+  const TableId out = loaded.model().type(task.cell).out;
+  for (int32_t node = 0; node < task.num_nodes; ++node) loaded.Free(out, task.output_rows[node], 1);
 }
 
 std::optional<int64_t> SimDevice::next_event_ns() const {

@@ -42,7 +42,8 @@ struct SimDeviceOptions {
   uint64_t seed = 1;
   double delay_chance = 0;  // of a task, to take up to max_delay_ns longer
   int64_t max_delay_ns = 0;
-  double refusal_chance = 0;  // of an Enqueue, to take fewer tasks than it could
+  double refusal_chance = 0;       // of an Enqueue, to take fewer tasks than it could
+  int64_t fails_after_tasks = -1;  // then it breaks by itself; -1: never
 };
 
 // Told about every task (not with zero_cost). On the device's thread.

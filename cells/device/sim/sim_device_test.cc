@@ -225,6 +225,17 @@ TEST_F(SimDeviceTest, AFailedDeviceStandsStillForGood) {
   EXPECT_THAT(std::string(device.Health().message()), HasSubstr("fell off the bus"));
 }
 
+TEST_F(SimDeviceTest, BreaksByItselfAfterSoManyTasks) {
+  SimDevice device({.fails_after_tasks = 1}, memory, time);
+  const std::vector<Row> zero = {kZeroRow}, out = {5};
+  BatchedTask first = Chain(1, zero, zero, out), second = Chain(2, zero, zero, out);
+  Run(device, first);
+  EXPECT_TRUE(device.Health().ok());
+  Run(device, second);
+  EXPECT_FALSE(device.Health().ok());
+  EXPECT_EQ(device.Signal(), 1u);
+}
+
 TEST_F(SimDeviceTest, AFullQueueTakesWhatFits) {
   SimDevice device({.queue_capacity = 2}, memory, time);
   const std::vector<Row> zero = {kZeroRow}, out = {5};
