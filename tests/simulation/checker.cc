@@ -1,0 +1,287 @@
+#include "tests/simulation/checker.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cells/check.h"
+#include "tests/simulation/sim_world.h"
+
+namespace cellbatch::sim {
+namespace {
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+// The subgraph a node number lies in.
+size_t SubgraphOf(const Evaluation& e, int32_t node) {
+  const auto after = std::upper_bound(e.first_node.begin(), e.first_node.end() - 1, node);
+  return Index(after - e.first_node.begin()) - 1;
+}
+
+}  // namespace
+
+void Checker::Watch(SimMemory& memory, const Model& model) {
+  SimModel* rows = memory.loaded(model.id);
+  Check(rows != nullptr, "watched once it is loaded");
+  Watched& w = watched_[rows];
+  w.rows = rows;
+  for (size_t t = 0; t < model.tables.size(); ++t) {
+    const int32_t n = rows->num_rows(TableId(static_cast<int64_t>(t)));
+    w.owner.emplace_back(Index(n), 0);
+    rows->Free(TableId(static_cast<int64_t>(t)), 1, n - 1);  // what the warm-up left
+  }
+}
+
+void Checker::Submitted(std::unique_ptr<Expectation> expected) {
+  auto live = std::make_unique<Live>();
+  const Evaluation& e = expected->evaluation;
+  live->ran.assign(e.left.size(), 0);
+  for (int32_t node = 0; node < e.num_nodes(); ++node) {
+    nodes_[e.left[Index(node)]] = {expected->tag, node};
+  }
+  for (size_t s = 0; s < e.executed.size(); ++s) {
+    if (!expected->plan.subgraphs[s].is_input) live->to_run += e.executed[s];
+  }
+  const int32_t tag = expected->tag;
+  live->expected = std::move(expected);
+  live_[tag] = std::move(live);
+}
+
+Expectation* Checker::Find(int32_t tag) {
+  const auto found = live_.find(tag);
+  return found == live_.end() ? nullptr : found->second->expected.get();
+}
+
+Checker::Watched& Checker::At(const BatchedTask& task) {
+  const auto found = watched_.find(task.model);
+  Check(found != watched_.end(), "a task names a model that nobody loaded");
+  return found->second;
+}
+
+void Checker::Started(const Device&, const BatchedTask& task) {
+  Watched& where = At(task);
+  const CellType& type = where.rows->model().type(task.cell);
+  if (task.num_nodes > type.max_batch) {
+    Violated(absl::StrCat("a task of type \"", type.name, "\" has ", task.num_nodes,
+                          " nodes; its max_batch is ", type.max_batch));
+  }
+  for (int32_t c = 0; c < task.num_copies_in; ++c) {
+    const CopyIn& copy = task.copies_in[c];
+    for (int32_t r = 0; r < copy.rows; ++r) {
+      const Row row = copy.first + r;
+      Ran(where, task, where.rows->row(copy.table, row).fingerprint, copy.table, row, false);
+    }
+  }
+}
+
+void Checker::Done(const Device&, const BatchedTask& task, absl::Span<const Fingerprint> nodes) {
+  Watched& where = At(task);
+  const TableId out = where.rows->model().type(task.cell).out;
+  ++tally_.tasks;
+  ++where.tasks_done;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    Ran(where, task, nodes[i], out, task.output_rows[i], true);
+  }
+}
+
+void Checker::Ran(Watched& where, const BatchedTask& task, Fingerprint what, TableId table, Row row,
+                  bool is_cell) {
+  tally_.nodes += is_cell ? 1 : 0;
+  const auto found = nodes_.find(what);
+  if (found == nodes_.end()) {
+    Violated(absl::StrCat("task ", task.sequence, " of type ", task.cell.value(), " left in row ",
+                          row, " of table ", table.value(),
+                          " what nobody who is there asked for (wrong inputs, or too late)"));
+    return;
+  }
+  const NodeRef ref = found->second;
+  Live& live = *live_.at(ref.tag);
+  if (std::exchange(live.ran[Index(ref.node)], 1) != 0) {
+    Violated(absl::StrCat("request ", ref.tag, ": node ", ref.node, " ran twice"));
+  }
+  if (live.where == nullptr) live.where = &where;
+  if (live.where != &where) Violated(absl::StrCat("request ", ref.tag, " runs in two memories"));
+  live.progress_at = where.tasks_done;
+  if (is_cell) {
+    ++live.cells_ran;
+    const Evaluation& e = live.expected->evaluation;
+    const size_t s = SubgraphOf(e, ref.node);
+    if (ref.node - e.first_node[s] < e.executed[s]) {
+      --live.to_run;
+    } else {
+      CheckPastStop(live, ref.node);
+    }
+  }
+  int32_t& owner = where.owner[Index(table.value())][Index(row)];
+  if (owner == ref.tag) return;
+  if (owner != 0) {
+    Violated(absl::StrCat("row ", row, " of table ", table.value(), " is written for request ",
+                          ref.tag, " and belongs to request ", owner));
+  }
+  owner = ref.tag;
+  live.rows.push_back({table, row});
+}
+
+void Checker::CheckPastStop(const Live& live, int32_t node) {
+  ++tally_.discarded;
+  const Evaluation& e = live.expected->evaluation;
+  const size_t s = SubgraphOf(e, node);
+  const int32_t past = node - e.first_node[s] - (e.executed[s] - 1);
+  if (past > max_tasks_in_flight_ - 1) {
+    Violated(absl::StrCat("request ", live.expected->tag, ": subgraph ", s, " ran ", past,
+                          " nodes past its stop with ", max_tasks_in_flight_,
+                          " tasks in flight at most"));
+  }
+}
+
+void Checker::Finished(const Request& request, int64_t now_ns, int devices_failed,
+                       int devices_left) {
+  const int32_t tag = static_cast<int32_t>(request.tag);
+  const auto found = live_.find(tag);
+  if (found == live_.end()) {
+    Violated(absl::StrCat("request ", tag, " was answered twice, or never asked"));
+    return;
+  }
+  Live& live = *found->second;
+  CheckStatus(live, request, devices_failed, devices_left);
+  if (request.status.ok()) CheckAnswer(live, request);
+  if (devices_failed == 0) CheckAccount(live, request, now_ns);
+  FreeRows(live);
+  for (Fingerprint f : live.expected->evaluation.left) nodes_.erase(f);
+  live_.erase(found);
+}
+
+void Checker::CheckStatus(const Live& live, const Request& request, int devices_failed,
+                          int devices_left) {
+  const Expectation& expected = *live.expected;
+  bool allowed = true;
+  switch (request.status.code()) {
+    case absl::StatusCode::kOk:
+      ++tally_.ok;
+      break;
+    case absl::StatusCode::kCancelled:
+      ++tally_.cancelled;
+      allowed = expected.cancelled;
+      break;
+    case absl::StatusCode::kDeadlineExceeded:
+      ++tally_.expired;
+      allowed = expected.expired;
+      break;
+    case absl::StatusCode::kInternal:
+      ++tally_.failed;
+      allowed = devices_failed > expected.failures_known || devices_left == 0;
+      break;
+    default:
+      allowed = false;
+  }
+  if (!allowed) {
+    Violated(absl::StrCat("request ", expected.tag, " was answered ", request.status.ToString(),
+                          " for no reason"));
+  }
+}
+
+void Checker::CheckAnswer(const Live& live, const Request& request) {
+  const int32_t tag = live.expected->tag;
+  if (live.to_run != 0) {
+    Violated(absl::StrCat("request ", tag, " was answered with ", live.to_run, " nodes to run"));
+  }
+  const Evaluation& e = live.expected->evaluation;
+  if (request.graph.tensors().size() != e.answer.size()) {
+    Violated(absl::StrCat("request ", tag, " has ", request.graph.tensors().size(), " tensors"));
+    return;
+  }
+  for (size_t t = 0; t < e.answer.size(); ++t) {
+    const absl::Span<const std::byte> bytes = request.graph.tensors()[t].bytes;
+    if (!std::equal(bytes.begin(), bytes.end(), e.answer[t].begin(), e.answer[t].end())) {
+      Violated(absl::StrCat("request ", tag, ": tensor ", t, " of the answer is wrong"));
+    }
+  }
+}
+
+// What it says it took.
+void Checker::CheckAccount(const Live& live, const Request& request, int64_t now_ns) {
+  if (request.nodes_executed != live.cells_ran) {
+    Violated(absl::StrCat("request ", live.expected->tag, " says ", request.nodes_executed,
+                          " nodes were executed; ", live.cells_ran, " were"));
+  }
+  if (!request.status.ok()) return;
+  const RequestTimes& t = request.times;
+  const bool ordered = t.submitted <= t.first_task_start && t.first_task_start <= t.last_task_end &&
+                       t.last_task_end <= now_ns;
+  if (!ordered) {
+    Violated(absl::StrCat("request ", live.expected->tag, " was submitted at ", t.submitted,
+                          ", started at ", t.first_task_start, ", ended at ", t.last_task_end,
+                          ", answered at ", now_ns));
+  }
+}
+
+void Checker::FreeRows(Live& live) {
+  const int32_t tag = live.expected->tag;
+  for (const OwnedRow& r : live.rows) {
+    int32_t& owner = live.where->owner[Index(r.table.value())][Index(r.row)];
+    if (owner != tag) {
+      Violated(absl::StrCat("request ", tag, " lost row ", r.row, " of table ", r.table.value(),
+                            " to request ", owner));
+      continue;
+    }
+    owner = 0;
+    const RowState state = live.where->rows->row(r.table, r.row).state;
+    if (state == RowState::kBeingWritten) {
+      Violated(absl::StrCat("request ", tag, " left while row ", r.row, " of table ",
+                            r.table.value(), " was being written"));
+    }
+    live.where->rows->Free(r.table, r.row, 1);
+  }
+}
+
+void Checker::CheckAll() {
+  std::unordered_map<const Watched*, int64_t> owned;
+  for (const auto& [tag, live] : live_) {
+    for (const OwnedRow& r : live->rows) {
+      if (live->where->owner[Index(r.table.value())][Index(r.row)] != tag) {
+        Violated(absl::StrCat("request ", tag, " does not own its row ", r.row, " any more"));
+      }
+    }
+    owned[live->where] += static_cast<int64_t>(live->rows.size());
+    if (live->where == nullptr) continue;
+    const int64_t waited = live->where->tasks_done - live->progress_at;
+    tally_.most_waited = std::max(tally_.most_waited, waited);
+    if (waited > starvation_bound_ && live->to_run > 0) {
+      Violated(absl::StrCat("request ", tag, " starves: ", waited,
+                            " tasks went by without a node of it; at most ", starvation_bound_));
+    }
+  }
+  for (const auto& [loaded, watched] : watched_) {
+    int64_t rows = 0;
+    for (const std::vector<int32_t>& table : watched.owner) {
+      rows +=
+          static_cast<int64_t>(table.size()) - std::count(table.begin(), table.end(), int32_t{0});
+    }
+    if (rows != owned[&watched]) {
+      Violated(absl::StrCat(rows, " rows have owners; requests own ", owned[&watched]));
+    }
+  }
+}
+
+std::vector<std::string> Checker::Outstanding() const {
+  std::vector<std::string> lines;
+  for (const auto& [tag, live] : live_) {
+    if (lines.size() == 5) break;
+    std::string waits;
+    const Evaluation& e = live->expected->evaluation;
+    for (size_t s = 0; s < e.executed.size(); ++s) {
+      const auto first = live->ran.begin() + e.first_node[s];
+      const int64_t ran = std::count(first, first + e.executed[s], uint8_t{1});
+      if (ran < e.executed[s]) {
+        absl::StrAppend(&waits, " subgraph ", s, " (type ",
+                        live->expected->plan.subgraphs[s].type.value(), ") ran ", ran, " of ",
+                        e.executed[s], ";");
+      }
+    }
+    lines.push_back(absl::StrCat("request ", tag, " waits:", waits));
+  }
+  return lines;
+}
+
+}  // namespace cellbatch::sim

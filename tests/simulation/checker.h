@@ -1,0 +1,115 @@
+// Watches simulated devices and knows, from the oracle alone, what they may do. It never looks into
+// the scheduler: a row's owner follows from the fingerprints that devices write.
+//
+//   Submitted ---> nodes expected, by fingerprint
+//        devices:  Started (tokens arrive), Done (nodes run) --> each once, the right thing, in rows
+//                  that nobody else who is still there owns; never too far past a stop
+//   Finished  ---> all of it ran, the answer's bytes are right; rows are freed, so that whoever reads
+//                  them later is caught, and whoever runs later for this request is nobody's
+//
+// Everything here costs what a step touched; CheckAll looks at the rest (every 1,000 steps).
+#ifndef CELLBATCH_TESTS_SIMULATION_CHECKER_H_
+#define CELLBATCH_TESTS_SIMULATION_CHECKER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "cells/device/sim/sim_device.h"
+#include "cells/device/sim/sim_memory.h"
+#include "scheduler/request.h"
+#include "tests/simulation/plan.h"
+
+namespace cellbatch::sim {
+
+struct Expectation {  // a request that is out
+  int32_t tag = 0;
+  Plan plan;
+  std::vector<int32_t> tokens;
+  Evaluation evaluation;
+  std::shared_ptr<const Model> model;
+  RequestId id;
+  bool cancelled = false, expired = false;  // was notified, perhaps too late
+  int failures_known = 0;                   // devices that everybody knew had failed, at Submit
+};
+
+struct Tally {
+  int64_t ok = 0, cancelled = 0, expired = 0, failed = 0;  // answers
+  int64_t tasks = 0, nodes = 0, discarded = 0;             // computed; nodes past a stop
+  int64_t most_waited = 0;  // tasks a running request went without progress
+};
+
+class Checker final : public SimObserver {
+ public:
+  explicit Checker(int max_tasks_in_flight) : max_tasks_in_flight_(max_tasks_in_flight) {}
+
+  // Whose devices' tasks are watched; rows of `model` there. Before anything is submitted.
+  void Watch(SimMemory& memory, const Model& model);
+  // A request without progress for so many tasks (of its model in its memory) starves.
+  void set_starvation_bound(int64_t tasks) { starvation_bound_ = tasks; }
+
+  void Submitted(std::unique_ptr<Expectation> expected);
+  Expectation* Find(int32_t tag);
+  // What Take gave back, at that time. `devices_failed`, `devices_left`: how many, by now.
+  void Finished(const Request& request, int64_t now_ns, int devices_failed, int devices_left);
+  void CheckAll();
+  void Violated(std::string what) { violations_.Add(std::move(what)); }
+
+  int64_t outstanding() const { return static_cast<int64_t>(live_.size()); }
+  const Tally& tally() const { return tally_; }
+  const SimViolations& violations() const { return violations_; }
+  // A line for each of the first few that are out, for when nothing moves any more.
+  std::vector<std::string> Outstanding() const;
+
+  void Started(const Device& device, const BatchedTask& task) override;
+  void Done(const Device& device, const BatchedTask& task,
+            absl::Span<const Fingerprint> nodes) override;
+
+ private:
+  struct OwnedRow {
+    TableId table;
+    Row row;
+  };
+  struct Watched {  // one model in one memory
+    SimModel* rows = nullptr;
+    std::vector<std::vector<int32_t>> owner;  // tag by table, row; 0: nobody's
+    int64_t tasks_done = 0;
+  };
+  struct Live {
+    std::unique_ptr<Expectation> expected;
+    std::vector<uint8_t> ran;  // by node number
+    int64_t to_run = 0;        // cells of the answer that have not run
+    int64_t cells_ran = 0;     // those past a stop, too
+    Watched* where = nullptr;  // once something of it ran
+    int64_t progress_at = 0;   // where->tasks_done when something of it ran last
+    std::vector<OwnedRow> rows;
+  };
+  struct NodeRef {
+    int32_t tag, node;
+  };
+
+  Watched& At(const BatchedTask& task);
+  void Ran(Watched& where, const BatchedTask& task, Fingerprint what, TableId table, Row row,
+           bool is_cell);
+  void CheckPastStop(const Live& live, int32_t node);
+  void CheckAnswer(const Live& live, const Request& request);
+  void CheckAccount(const Live& live, const Request& request, int64_t now_ns);
+  void CheckStatus(const Live& live, const Request& request, int devices_failed, int devices_left);
+  void FreeRows(Live& live);
+
+  const int max_tasks_in_flight_;
+  int64_t starvation_bound_ = 1'000'000;
+  std::unordered_map<const LoadedModel*, Watched> watched_;  // addresses stay
+  absl::flat_hash_map<int32_t, std::unique_ptr<Live>> live_;
+  absl::flat_hash_map<Fingerprint, NodeRef> nodes_;
+  Tally tally_;
+  SimViolations violations_;
+};
+
+}  // namespace cellbatch::sim
+
+#endif  // CELLBATCH_TESTS_SIMULATION_CHECKER_H_

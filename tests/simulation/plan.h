@@ -1,0 +1,75 @@
+// One simulated request before it is a CellGraph, and what must come of it: the oracle. Evaluate
+// walks the plan in the slow and obvious way and knows nothing of rows, rings, tasks or devices.
+#ifndef CELLBATCH_TESTS_SIMULATION_PLAN_H_
+#define CELLBATCH_TESTS_SIMULATION_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cells/cell_graph.h"
+#include "cells/device/sim/fingerprint.h"
+#include "cells/device/sim/sim_memory.h"
+#include "cells/model.h"
+
+namespace cellbatch::sim {
+
+struct PlannedSubgraph {
+  bool is_input = false;  // tokens
+  CellTypeId type;        // cells only
+  int32_t length = 1;
+  std::vector<Link> links;  // as given to CellGraph::Add
+  Stop stop;
+};
+
+struct PlannedReturn {  // one tensor each
+  SubgraphId from;
+  ColumnId column;
+  NodeRange nodes;
+};
+
+struct Plan {
+  std::vector<PlannedSubgraph> subgraphs;
+  std::vector<PlannedReturn> returns;
+
+  SubgraphId AddTokens(int32_t rows) {
+    subgraphs.push_back({.is_input = true, .type = {}, .length = rows, .links = {}, .stop = {}});
+    return SubgraphId(static_cast<int64_t>(subgraphs.size()) - 1);
+  }
+  SubgraphId Add(CellTypeId type, int32_t length, std::vector<Link> links, Stop stop = {}) {
+    subgraphs.push_back({.is_input = false,
+                         .type = type,
+                         .length = length,
+                         .links = std::move(links),
+                         .stop = stop});
+    return SubgraphId(static_cast<int64_t>(subgraphs.size()) - 1);
+  }
+  void Return(SubgraphId from, ColumnId column, NodeRange nodes) {
+    returns.push_back({from, column, nodes});
+  }
+  int32_t length(SubgraphId s) const { return subgraphs[static_cast<size_t>(s.value())].length; }
+};
+
+// What each node leaves. Node t of subgraph s is number first_node[s] + t; tokens are numbered too.
+struct Evaluation {
+  std::vector<int32_t> first_node;             // by subgraph, and the total behind the last
+  std::vector<Fingerprint> left;               // by node number; past a stop: if it ran anyway
+  std::vector<int32_t> executed;               // by subgraph: nodes that belong to the answer
+  std::vector<std::vector<std::byte>> answer;  // by tensor
+  int64_t num_nodes() const { return static_cast<int64_t>(left.size()); }
+};
+
+// Rows of tokens, in order of the plan's inputs; every row says `tag` and a number of its own.
+std::vector<int32_t> MakeTokens(const Plan& plan, int32_t tag);
+
+Evaluation Evaluate(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens,
+                    WordRule word_rule);
+
+// Whether two nodes leave the same. Then no observer could tell them apart: such plans are not used.
+bool HasTwins(const Evaluation& evaluation);
+
+// The request itself, not yet sealed. `tokens` outlive the request.
+CellGraph Build(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens);
+
+}  // namespace cellbatch::sim
+
+#endif  // CELLBATCH_TESTS_SIMULATION_PLAN_H_

@@ -1,0 +1,114 @@
+#include "tests/simulation/sim_world.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cells/check.h"
+
+namespace cellbatch::sim {
+namespace {
+
+const Column token{"token", ElementType::kInt32, kTokenWords};
+const Column h{"h", ElementType::kFp32, 2};
+const Column c{"c", ElementType::kFp32, 2};
+const Column word{"word", ElementType::kInt32, 1};
+const Column y{"y", ElementType::kFp32, kLogitWidth};
+const Column f{"f", ElementType::kFp32, 2};
+
+struct Sketch {
+  const char* name;
+  std::vector<Input> inputs;
+  std::vector<TableId> in;
+  TableId out;
+  bool carries = false;  // by its last input
+  int32_t priority = 0;
+};
+
+// A valid cell with these inputs and outputs. Its arithmetic is beside the point.
+std::shared_ptr<const CellDefinition> MakeCell(const Sketch& sketch,
+                                               const std::vector<Column>& leaves) {
+  std::vector<Op> ops;
+  std::vector<Output> outputs;
+  const auto add = [&](Op op) {
+    ops.push_back(op);
+    return ValueId(static_cast<int64_t>(ops.size()) - 1);
+  };
+  for (size_t i = 0; i < sketch.inputs.size(); ++i) {
+    for (size_t j = 0; j < sketch.inputs[i].reads.size(); ++j) {
+      const Column& read = sketch.inputs[i].reads[j];
+      add({.kind = OpKind::kInput,
+           .attr = {static_cast<int32_t>(i), static_cast<int32_t>(j)},
+           .shape = Shape::Vector(read.width),
+           .type = read.type});
+    }
+  }
+  for (const Column& column : leaves) {
+    ValueId value = add({.kind = OpKind::kConstant, .shape = Shape::Vector(column.width)});
+    if (column.type == ElementType::kInt32) value = add({.kind = OpKind::kArgMax, .args = {value}});
+    outputs.push_back({column.name, value});
+  }
+  const std::optional<InputId> carry =
+      sketch.carries ? std::optional(InputId(static_cast<int64_t>(sketch.inputs.size()) - 1))
+                     : std::nullopt;
+  auto made = CellDefinition::Create(sketch.name, ops, sketch.inputs, {}, outputs, carry);
+  Check(made.ok(), made.status().ToString());
+  return std::make_shared<CellDefinition>(*std::move(made));
+}
+
+std::vector<Sketch> Sketches() {
+  const std::vector<Column> tokens = {token}, state = {h, c}, words = {h, word};
+  const Input left{"left", state, Arity::kOne}, right{"right", state, Arity::kOne};
+  const Input x_token{"x", tokens, Arity::kOne}, x_state{"x", state, Arity::kOne};
+  const Input prev{"prev", state, Arity::kOne};
+  return {
+      {"chain", {x_token, prev}, {kTokens, kState}, kState, true, 0},
+      {"stack", {x_state, prev}, {kState, kState}, kState, true, 1},
+      {"leaf", {x_token}, {kTokens}, kState, false, 0},
+      {"pair", {left, right}, {kState, kState}, kState, false, 1},
+      {"triple",
+       {left, right, {"up", state, Arity::kOne}},
+       {kState, kState, kState},
+       kState,
+       false,
+       1},
+      {"bridge", {x_state}, {kState}, kWords, false, 1},
+      {"decoder", {{"prev", words, Arity::kOne}}, {kWords}, kWords, true, 2},
+      {"project", {{"x", words, Arity::kOne}}, {kWords}, kState, false, 2},
+      {"edge", {{"child", state, Arity::kOne}, x_token}, {kState, kTokens}, kEdges, false, 1},
+      {"gather", {x_token, {"edges", {f}, Arity::kSum}}, {kTokens, kEdges}, kState, false, 1},
+      {"merge", {x_token, {"states", state, Arity::kSum}}, {kTokens, kState}, kState, false, 1},
+      {"head", {x_state}, {kState}, kLogits, false, 3},
+  };
+}
+
+}  // namespace
+
+std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits) {
+  auto model = std::make_shared<Model>();
+  model->id = id;
+  model->name = absl::StrCat("world", id.value());
+  model->tables = {{"tokens", {token}},
+                   {"state", {h, c}},
+                   {"words", {h, word}},
+                   {"logits", {y}},
+                   {"edges", {f}}};
+  for (const Sketch& sketch : Sketches()) {
+    model->types.push_back({.id = CellTypeId(static_cast<int64_t>(model->types.size())),
+                            .name = sketch.name,
+                            .definition = MakeCell(sketch, model->table(sketch.out).columns),
+                            .weights = {},
+                            .in = sketch.in,
+                            .out = sketch.out,
+                            .min_batch = limits.min_batch,
+                            .max_batch = limits.max_batch,
+                            .priority = sketch.priority});
+  }
+  const absl::Status valid = model->Validate();
+  Check(valid.ok(), valid.ToString());
+  return model;
+}
+
+}  // namespace cellbatch::sim

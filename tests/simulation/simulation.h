@@ -1,0 +1,64 @@
+// The real scheduler on simulated devices, in virtual time, on one thread: every run follows from
+// its seed. Who steps next is drawn at random; time moves only when nobody has anything to do.
+//
+//   Generator -> Plan -> CellGraph -> Submit    Notify (cancel, expire, late news)
+//                  |                      \      /
+//               Evaluate                 Scheduler <-- StepManager, StepWorker: this driver
+//                  v                          |
+//               Checker <---- watches ---- SimDevices (delays, refusals, held signals, failures)
+#ifndef CELLBATCH_TESTS_SIMULATION_SIMULATION_H_
+#define CELLBATCH_TESTS_SIMULATION_SIMULATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cells/device/sim/sim_device.h"
+#include "scheduler/scheduler.h"
+#include "tests/simulation/checker.h"
+#include "tests/simulation/generator.h"
+#include "tests/simulation/sim_world.h"
+
+namespace cellbatch::sim {
+
+struct SimulationOptions {
+  uint64_t seed = 1;
+  int64_t requests = 1000;
+  int workers = 2;
+  int memories = 1;  // workers take turns
+  int models = 1;
+  int max_tasks_in_flight = 2;
+  Stealing stealing = Stealing::kWhenIdle;
+  Limits limits;
+  int max_wait_tasks = 20;
+  int64_t row_budget_bytes = 64 << 10;  // of one model in one memory
+  int in_flight = 50;                   // requests submitted and not answered, at most
+  int cancel_permille = 20;             // of requests: cancelled or expired, some time
+  SimCost cost = {1000, 50};
+  double delay_chance = 0;    // of tasks, to take up to 20 times longer
+  double refusal_chance = 0;  // of Enqueues, to take less
+  double hold_chance = 0;     // of driver steps, to hold a device's signal for a while
+  double fail_chance = 0;     // of driver steps, to break a device (one is left at least)
+  int signal_bits = 64;
+  bool lock_step = false;     // everybody steps in turn, instead of at random
+  std::vector<Shape> shapes;  // empty: all of them
+};
+
+// Everything drawn from the seed.
+SimulationOptions RandomOptions(uint64_t seed, int64_t requests);
+std::string Describe(const SimulationOptions& options);
+
+struct SimulationReport {
+  Tally tally;
+  int64_t submitted = 0;
+  int64_t steps = 0;
+  int64_t violation_count = 0;
+  std::vector<std::string> violations;  // the first of them
+};
+
+// Runs until every request is answered, something is violated, or nothing moves any more.
+SimulationReport Simulate(const SimulationOptions& options);
+
+}  // namespace cellbatch::sim
+
+#endif  // CELLBATCH_TESTS_SIMULATION_SIMULATION_H_

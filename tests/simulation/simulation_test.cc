@@ -1,0 +1,111 @@
+// 10^5 random requests through the real scheduler, a seed at a time (10^4 under sanitizers). A seed
+// that fails prints what it drew; `tests/bench/run simulation --seed=N` runs it again by hand.
+#include "tests/simulation/simulation.h"
+
+#include <cstdint>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace cellbatch::sim {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kRequestsOfASeed = 100;
+#else
+constexpr int64_t kRequestsOfASeed = 1000;
+#endif
+constexpr uint64_t kSeeds = 100;
+
+SimulationReport ExpectClean(const SimulationOptions& options) {
+  SCOPED_TRACE(Describe(options));
+  const SimulationReport report = Simulate(options);
+  EXPECT_EQ(report.violation_count, 0);
+  for (const std::string& v : report.violations) ADD_FAILURE() << v;
+  EXPECT_EQ(report.submitted, options.requests);
+  return report;
+}
+
+class RandomSimulationTest : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(RandomSimulationTest, EveryRequestGetsItsOneRightAnswer) {
+  ExpectClean(RandomOptions(GetParam(), kRequestsOfASeed));
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSimulationTest, ::testing::Range(uint64_t{1}, kSeeds + 1));
+
+class ShapeTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(ShapeTest, RunsWithScarceRowsAndForcedStealsOnFourWorkers) {
+  SimulationOptions o;
+  o.seed = 7;
+  o.requests = kRequestsOfASeed;
+  o.workers = 4;
+  o.max_tasks_in_flight = 3;
+  o.stealing = Stealing::kAlways;
+  o.row_budget_bytes = 16 << 10;
+  o.cancel_permille = 30;
+  o.delay_chance = 0.05;
+  o.shapes = {static_cast<Shape>(GetParam())};
+  const SimulationReport report = ExpectClean(o);
+  EXPECT_GT(report.tally.ok, 0);
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, ShapeTest,
+                         ::testing::Range(0, static_cast<int>(Shape::kNumShapes)));
+
+// BatchMaker waits until everything outside a component of one type is there: a decoder that feeds
+// its own projection waits for ever.
+TEST(SimulationTest, DecodersAndProjectionsThatAlternateDoNotDeadlock) {
+  for (int workers = 1; workers <= 2; ++workers) {
+    SimulationOptions o;
+    o.requests = 300;
+    o.workers = workers;
+    o.cancel_permille = 0;
+    o.shapes = {Shape::kAlternation};
+    EXPECT_EQ(ExpectClean(o).tally.ok, 300);
+  }
+}
+
+TEST(SimulationTest, ComponentsOfOneTypeThatAreNotConvexDoNotDeadlock) {
+  SimulationOptions o;
+  o.requests = 300;
+  o.cancel_permille = 0;
+  o.shapes = {Shape::kDag, Shape::kLattice};
+  EXPECT_EQ(ExpectClean(o).tally.ok, 300);
+}
+
+TEST(SimulationTest, OneAfterTheOtherWorksToo) {
+  SimulationOptions o;
+  o.requests = 200;
+  o.in_flight = 1;
+  o.cancel_permille = 0;
+  EXPECT_EQ(ExpectClean(o).tally.ok, 200);
+}
+
+TEST(SimulationTest, WhatADeviceTakesDownIsAnsweredAndTheOthersGoOn) {
+  int64_t failed = 0, ok = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SimulationOptions o;
+    o.seed = seed;
+    o.requests = 200;
+    o.workers = 4;
+    o.memories = 1 + static_cast<int>(seed % 2);
+    o.stealing = static_cast<Stealing>(seed % 3);
+    o.fail_chance = 0.002;
+    const SimulationReport report = ExpectClean(o);
+    failed += report.tally.failed;
+    ok += report.tally.ok;
+  }
+  EXPECT_GT(failed, 0);
+  EXPECT_GT(ok, 1000);
+}
+
+TEST(SimulationTest, TheSameSeedTakesTheSameSteps) {
+  const SimulationReport a = Simulate(RandomOptions(5, 300)), b = Simulate(RandomOptions(5, 300));
+  EXPECT_EQ(a.steps, b.steps);
+  EXPECT_EQ(a.tally.tasks, b.tally.tasks);
+  EXPECT_EQ(a.tally.nodes, b.tally.nodes);
+  EXPECT_EQ(a.tally.ok, b.tally.ok);
+}
+
+}  // namespace
+}  // namespace cellbatch::sim
