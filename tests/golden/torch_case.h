@@ -1,0 +1,73 @@
+// One PyTorch module of tests/golden: its weights and inputs, made as the Python side makes them
+// (torch_cases.py), converted by cellbatch-convert's own code, and what PyTorch answered in double.
+#ifndef CELLBATCH_TESTS_GOLDEN_TORCH_CASE_H_
+#define CELLBATCH_TESTS_GOLDEN_TORCH_CASE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cells/cell_graph.h"
+#include "cells/model.h"
+#include "cells/unfold/request_input.h"
+
+namespace cellbatch::golden {
+
+struct TorchRun {
+  int64_t length = 0;
+  std::map<std::string, std::vector<double>> answers;  // by output
+};
+
+struct TorchTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  int shift = 0;  // values are in [-1, 1) * 2^-shift
+};
+
+struct TorchCase {
+  std::string name, nonlinearity;
+  uint64_t seed = 0;
+  int64_t input = 0, vocabulary = 0;
+  std::vector<TorchTensor> tensors;
+  std::vector<TorchRun> runs;
+};
+
+// The cases of a file that torch_cases.py wrote.
+absl::StatusOr<std::vector<TorchCase>> ReadTorchCases(const std::string& path);
+
+// The model: its state_dict is written below `folder`, converted and loaded.
+absl::StatusOr<std::shared_ptr<const Model>> ConvertTorchCase(const TorchCase& torch_case,
+                                                              const std::string& folder,
+                                                              ModelId id);
+
+// The input of a sequence of that length: TOKENS or X, in memory that it owns.
+class TorchInput {
+ public:
+  TorchInput(const TorchCase& torch_case, int64_t length);
+  TorchInput(const TorchInput&) = delete;
+  TorchInput& operator=(const TorchInput&) = delete;
+  // A request for these outputs, borrowing from this and from them.
+  RequestInput Request(const std::vector<std::string>& outputs) const;
+
+ private:
+  int64_t length_, width_;
+  std::vector<int32_t> tokens_;
+  std::vector<float> x_;
+};
+
+// A sealed graph for it.
+absl::StatusOr<CellGraph> Unfolded(const Model& model, const RequestInput& input);
+
+// How far an answer is from PyTorch's, as parts of the bound of design.md (Numbers): at most 1 is
+// within it. Infinite where sizes differ or something is not finite.
+//   |y - y64|_2 <= 1e-5 |y64|_2   and   max |y - y64| <= 1e-5 max(1, max |y64|)
+double PartOfBound(const std::vector<double>& expected, const std::vector<double>& got);
+
+std::vector<double> Doubles(const ReturnedTensor& tensor);  // of an FP32 tensor
+
+}  // namespace cellbatch::golden
+
+#endif  // CELLBATCH_TESTS_GOLDEN_TORCH_CASE_H_
