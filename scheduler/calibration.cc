@@ -43,8 +43,15 @@ Calibration::Calibration(const Model& model, std::vector<int32_t> most_rows, int
   }
   for (Progress& p : workers_) {
     p.points.resize(model.types.size());
-    p.done = model.types.empty();
+    StartType(p);
   }
+}
+
+void Calibration::StartType(Progress& p) {
+  p.round = 0;
+  p.size = 0;
+  p.done = static_cast<size_t>(p.type) == sizes_.size();
+  p.num_sizes = p.done ? 0 : sizes_[static_cast<size_t>(p.type)].size();
 }
 
 std::optional<Calibration::Step> Calibration::Next(int worker) const {
@@ -53,25 +60,28 @@ std::optional<Calibration::Step> Calibration::Next(int worker) const {
   return Step{p.type, sizes_[static_cast<size_t>(p.type)][p.size]};
 }
 
-// Round 0 warms caches and is not counted.
+// Round 0 warms and is not counted, except where nothing else is measured.
 void Calibration::Finished(int worker, int64_t task_ns) {
   Progress& p = workers_[static_cast<size_t>(worker)];
   Check(p.out, "a calibration task finished that was not started");
   p.out = false;
-  if (p.round == 1 || (p.round > 1 && task_ns < p.least_ns)) p.least_ns = task_ns;
-  // Other workers than the first only get warm: one task of each size.
-  const int rounds = measure_ && worker == 0 ? kCalibrationRounds : 0;
-  if (p.round == 0 && rounds == 0) p.least_ns = task_ns;
-  if (++p.round > rounds) NextSize(p);
-}
-
-void Calibration::NextSize(Progress& p) {
-  const size_t type = static_cast<size_t>(p.type);
-  p.points[type].push_back({sizes_[type][p.size], p.least_ns});
-  p.round = 0;
-  if (++p.size < sizes_[type].size() && p.least_ns < kLongTaskNs) return;
+  std::vector<CalibrationPoint>& points = p.points[static_cast<size_t>(p.type)];
+  if (p.round == 0) {
+    points.push_back({sizes_[static_cast<size_t>(p.type)][p.size], task_ns});
+    const bool long_before = p.size > 0 && points[p.size - 1].task_ns >= kLongTaskNs;
+    if (long_before && task_ns >= kLongTaskNs) p.num_sizes = p.size + 1;
+  } else if (p.round == 1 || task_ns < points[p.size].task_ns) {
+    points[p.size].task_ns = task_ns;
+  }
+  if (++p.size < p.num_sizes) return;
   p.size = 0;
-  if (static_cast<size_t>(++p.type) == sizes_.size()) p.done = true;
+  // Other workers than the first only get warm: one task of each size.
+  if (++p.round <= (measure_ && worker == 0 ? kCalibrationRounds : 0)) return;
+  for (size_t i = points.size() - 1; i > 0; --i) {
+    points[i - 1].task_ns = std::min(points[i - 1].task_ns, points[i].task_ns);
+  }
+  ++p.type;
+  StartType(p);
 }
 
 bool Calibration::done() const {

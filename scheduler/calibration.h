@@ -3,6 +3,10 @@
 // by a request, and T(b) is what the worker stamps. From T(b) the knee: max_batch in force is what
 // the model configures, else the smallest b whose nodes per second are >= 0.9 of the best seen.
 //
+// Neighbours steal time in bursts, and a knee from one burst would cost throughput until the next
+// start. So rounds pass over all sizes (a burst spoils one round of several sizes, not all rounds of
+// one), the least time counts, and no size counts as slower than a larger one.
+//
 // A pure state machine: the manager asks for the next task and tells how long it took.
 #ifndef CELLBATCH_SCHEDULER_CALIBRATION_H_
 #define CELLBATCH_SCHEDULER_CALIBRATION_H_
@@ -16,8 +20,9 @@
 
 namespace cellbatch {
 
-inline constexpr int kCalibrationRounds = 3;        // measured tasks of a size; the least counts
-inline constexpr int64_t kLongTaskNs = 60'000'000;  // larger batches than one this long: not tried
+inline constexpr int kCalibrationRounds = 4;  // measured tasks of a size; the least counts
+inline constexpr int64_t kLongTaskNs =
+    60'000'000;  // two sizes running this long: larger are not tried
 inline constexpr double kKneeShare = 0.9;
 
 // Batch sizes 1, 2, 3, 4, 6, 8, 12, ... up to and with `limit`.
@@ -52,13 +57,13 @@ class Calibration {
   struct Progress {
     int type = 0;
     size_t size = 0;
-    int round = 0;
-    int64_t least_ns = 0;
+    size_t num_sizes = 0;  // of `type`, as far as round 0 found them short enough
+    int round = 0;         // 0 warms
     bool out = false;
     bool done = false;
-    std::vector<std::vector<CalibrationPoint>> points;  // by type
+    std::vector<std::vector<CalibrationPoint>> points;  // by type; the least times so far
   };
-  void NextSize(Progress& p);
+  void StartType(Progress& p);
 
   const Model& model_;
   const int32_t batch_limit_;
