@@ -92,6 +92,34 @@ TEST_P(CompanyTest, ARequestGetsTheSameBitsAloneAmongFiveHundredAndOnTwoDevices)
   EXPECT_NE(among[0][0], among[1][0]) << "other inputs, other bits";
 }
 
+TEST_P(CompanyTest, SequencesInOneMessageGetTheBitsOfTheirOwnRequests) {
+  constexpr size_t kTogether = 12;
+  std::vector<size_t> all(kTogether);
+  std::vector<const TorchInput*> inputs;
+  for (size_t i = 0; i < kTogether; ++i) {
+    all[i] = i;
+    inputs.push_back(inputs_[i].get());
+  }
+  const std::vector<Bits> apart = Together(1, all);
+  const TorchInput joined(inputs);
+  auto graph = Unfolded(*model_, joined.Request(Outputs()));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto served = Served::Start(1);
+  ASSERT_TRUE(served.ok()) << served.status();
+  ASSERT_TRUE((*served)->Add(model_).ok());
+  std::vector<CellGraph> graphs;
+  graphs.push_back(*std::move(graph));
+  const Bits together = BitsOf(*(*served)->Answer(model_, std::move(graphs))[0]);
+  // Each output holds the sequences' own, end to end.
+  for (size_t output = 0; output < Outputs().size(); ++output) {
+    std::vector<std::byte> expected;
+    for (const Bits& bits : apart) {
+      expected.insert(expected.end(), bits[output].begin(), bits[output].end());
+    }
+    EXPECT_EQ(together[output], expected) << Outputs()[output];
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modules, CompanyTest,
                          testing::Values("lstm_tokens_both_head", "lstm_67",
                                          "gru_2_layers_both_head", "gru_71", "rnn_relu"),

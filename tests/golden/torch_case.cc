@@ -117,6 +117,16 @@ TorchInput::TorchInput(const TorchCase& torch_case, int64_t length)
   }
 }
 
+TorchInput::TorchInput(const std::vector<const TorchInput*>& sequences) {
+  for (const TorchInput* s : sequences) {
+    length_ += s->length_;
+    width_ = s->width_;
+    tokens_.insert(tokens_.end(), s->tokens_.begin(), s->tokens_.end());
+    x_.insert(x_.end(), s->x_.begin(), s->x_.end());
+    lengths_.push_back(static_cast<int32_t>(s->length_));
+  }
+}
+
 RequestInput TorchInput::Request(const std::vector<std::string>& outputs) const {
   RequestInput input;
   if (tokens_.empty()) {
@@ -130,6 +140,13 @@ RequestInput TorchInput::Request(const std::vector<std::string>& outputs) const 
          WireType::kInt32,
          {length_},
          {reinterpret_cast<const std::byte*>(tokens_.data()), tokens_.size() * 4}});
+  }
+  if (!lengths_.empty()) {
+    input.tensors.push_back(
+        {kLengthsInput,
+         WireType::kInt32,
+         {static_cast<int64_t>(lengths_.size())},
+         {reinterpret_cast<const std::byte*>(lengths_.data()), lengths_.size() * 4}});
   }
   input.outputs.assign(outputs.begin(), outputs.end());
   return input;

@@ -47,15 +47,18 @@ absl::StatusOr<std::shared_ptr<const Model>> ConvertTorchCase(const TorchCase& t
 class TorchInput {
  public:
   TorchInput(const TorchCase& torch_case, int64_t length);
+  // Several in one message, with LENGTHS.
+  explicit TorchInput(const std::vector<const TorchInput*>& sequences);
   TorchInput(const TorchInput&) = delete;
   TorchInput& operator=(const TorchInput&) = delete;
   // A request for these outputs, borrowing from this and from them.
   RequestInput Request(const std::vector<std::string>& outputs) const;
 
  private:
-  int64_t length_, width_;
+  int64_t length_ = 0, width_ = 0;
   std::vector<int32_t> tokens_;
   std::vector<float> x_;
+  std::vector<int32_t> lengths_;  // empty: one sequence
 };
 
 // A sealed graph for it.

@@ -1,0 +1,93 @@
+// Damaged definitions: whatever the text, the codec answers, with a place where it refuses, and what it accepts
+// obeys what a CellDefinition promises.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "cells/definitions/shipped.h"
+#include "server/cell_codec.h"
+#include "tests/fuzz/mutator.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr uint64_t kSeed = 20240612;
+
+std::vector<std::string> Tokens() {
+  return {"\"4*H\"",
+          "\"H/0\"",
+          "\"((((((H))))))\"",
+          "dims: \"-1\"",
+          "dims: \"2147483647\"",
+          "args: \"h\"",
+          "kind: ARGMAX",
+          "kind: LOOKUP",
+          "kind: TRANSPOSE",
+          "arity: SUM",
+          "carry: \"x\"",
+          "type: INT32",
+          "optional: true",
+          "ops {",
+          "}",
+          "begin: \"H\"",
+          "value: nan",
+          "\"\\377\"",
+          "name: \"\"",
+          "# a comment"};
+}
+
+// What is known when an LSTM, a GRU or any other of the shipped cells is built.
+std::vector<KnownShape> Known(const CellText& text) {
+  std::vector<KnownShape> known;
+  for (const disk::CellParameter& p : text.message.parameters()) {
+    if (p.name() == "W" && p.dims_size() == 2) known.push_back({"W", {24, 5}, "a tensor"});
+    if (p.name() == "U" && p.dims_size() == 2) known.push_back({"U", {24, 6}, "a tensor"});
+  }
+  return known;
+}
+
+void ExpectSound(const CellDefinition& cell) {
+  EXPECT_FALSE(cell.name().empty());
+  EXPECT_FALSE(cell.columns().empty());
+  EXPECT_EQ(cell.columns().size(), cell.outputs().size());
+  for (const Column& c : cell.columns()) EXPECT_GE(c.width, 1);
+  for (size_t i = 0; i < cell.ops().size(); ++i) {
+    for (const ValueId a : cell.ops()[i].args) EXPECT_LT(a.value(), static_cast<int32_t>(i));
+  }
+}
+
+TEST(CellCodecFuzzTest, DamagedTextsAreRefusedWithAPlaceOrSound) {
+  std::cout << "seed " << kSeed << "\n";
+  Mutator mutator(kSeed, Tokens());
+  int accepted = 0, built = 0, refused = 0;
+  for (int i = 0; i < 12'000; ++i) {
+    const ShippedCell& shipped = ShippedCells()[mutator.Below(ShippedCells().size())];
+    absl::StatusOr<CellText> text = ParseCell(mutator.Mutate(shipped.text), "damaged");
+    if (text.ok() && mutator.Below(3) == 0) {
+      const ShippedCell& front = ShippedCells()[mutator.Below(ShippedCells().size())];
+      text = PutBefore(*ParseCell(front.text, "front"), *text, "x");
+    }
+    if (!text.ok()) {
+      ++refused;
+      EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(text.status().message()), testing::HasSubstr("damaged"));
+      continue;
+    }
+    ++accepted;
+    const Sizes sizes = {{"D", 5}, {"H", 6}, {"V", 9}, {"C", 3}, {"F", 4}, {"B", 4}};
+    const auto cell = BuildCell(*text, mutator.Below(2) == 0 ? sizes : Sizes(), Known(*text));
+    if (cell.ok()) {
+      ++built;
+      ExpectSound(*cell);
+    } else {
+      EXPECT_EQ(cell.status().code(), absl::StatusCode::kInvalidArgument) << cell.status();
+    }
+  }
+  std::cout << refused << " refused, " << accepted << " parsed, " << built << " built\n";
+  EXPECT_GT(refused, 1000);
+  EXPECT_GT(built, 300) << "the damage never gets past the first check";
+}
+
+}  // namespace
+}  // namespace cellbatch
