@@ -11,7 +11,6 @@ namespace {
 struct Tiling {
   static constexpr int kRows = 6;
   static constexpr int kBlock = 64;
-  static constexpr int kDistance = 128;
   static constexpr int Columns(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
 };
 

@@ -10,9 +10,7 @@ namespace {
 // 32 registers: 6 rows x 4 columns of sums, 4 weights, 1 input.
 struct Tiling {
   static constexpr int kRows = 6;
-  static constexpr int kBlock = 64;  // of K: a block of 4 columns is 16 KiB, half of a small L1
-  static constexpr int kDistance =
-      128;  // cache lines ahead, where one row block streams the weights
+  static constexpr int kBlock = 512;  // of K: README.md has the sweep
   static constexpr int Columns(int) { return kMaxColumns; }
 };
 

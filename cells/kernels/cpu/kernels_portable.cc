@@ -10,7 +10,6 @@ namespace {
 struct Tiling {
   static constexpr int kRows = 2;
   static constexpr int kBlock = 64;
-  static constexpr int kDistance = 64;
   static constexpr int Columns(int rows) { return rows == 1 ? 2 : 1; }
 };
 

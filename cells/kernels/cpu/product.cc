@@ -78,7 +78,9 @@ void PackedProduct::PackPanel(const ProductSpec& spec, int panel) {
   }
 }
 
-ProductScratch::ProductScratch()
-    : memory_(kAccumulatorFloats + kValueFloats), rows_((kMaxSegments + 1) * kChunkRows) {}
+ProductScratch::ProductScratch(Tuning tuning)
+    : tuning_(tuning),
+      memory_(kAccumulatorFloats + kValueFloats),
+      rows_((kMaxSegments + 1) * kChunkRows) {}
 
 }  // namespace cellbatch::kernels

@@ -120,10 +120,17 @@ struct ProductArgs {
   const RowColumn* columns = nullptr;
 };
 
+// What differs between machines and is not worth asking CPUID for; never changes a bit of any result. tuning.h measures.
+struct Tuning {
+  bool prefetch_alone =
+      false;  // prefetch in software even where a single row block streams the weights once
+};
+
 // What one thread needs while it runs a product: about 80 KiB, reused for ever.
 class ProductScratch {
  public:
-  ProductScratch();
+  explicit ProductScratch(Tuning tuning = {});
+  const Tuning& tuning() const { return tuning_; }
   float* accumulators() { return memory_.data(); }
   float* values() { return memory_.data() + kAccumulatorFloats; }
   const float** input_rows(int segment) { return rows_.data() + segment * kChunkRows; }
@@ -132,6 +139,7 @@ class ProductScratch {
  private:
   static constexpr int64_t kAccumulatorFloats = kChunkRows * kMaxColumns * kLanes;
   static constexpr int64_t kValueFloats = int64_t{kMaxTailOps} * kTailRowsAtOnce * kLanes;
+  Tuning tuning_;
   PackedMemory memory_;
   std::vector<const float*> rows_;
 };

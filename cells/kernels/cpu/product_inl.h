@@ -11,6 +11,8 @@
 #define CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_INL_H_
 
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/tail_inl.h"
@@ -25,62 +27,95 @@ struct TileArgs {
   float* sums;            // row r, column n: sums + r * sums_stride + column[n]
   int64_t sums_stride;
   const int32_t* column;
-  const float* prefetch;  // kAhead cache lines from here a step of k
+  const float* prefetch;  // what is needed next: some cache lines from here a step of k
 };
 
-// R rows x C of N columns, from column `first`: every accumulator is one chain over k.
-template <class V, int R, int N, int C, int kAhead>
-[[gnu::always_inline]] inline void TileColumns(const TileArgs& t, int first) {
-  V sum[R][C];
-  const float* x[R];
-  for (int r = 0; r < R; ++r) {
-    x[r] = t.x[r] + t.k;
-    for (int c = 0; c < C; ++c) {
-      sum[r][c] = V::Load(t.sums + r * t.sums_stride + t.column[first + c]);
-    }
+// f(0), f(1), ... f(N - 1), each with its number known when compiled: arrays indexed by it are registers from the
+// start. (gcc 12 unrolls plain loops too late for that and leaves a copy of the sums on the stack; and without
+// always_inline on the lambdas too, it may leave calls.)
+template <int N, class F>
+[[gnu::always_inline]] inline void Unrolled(F f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    (f(std::integral_constant<int, I>()), ...);
   }
-  const float* w = t.w + first * kLanes;
-  const float* ahead = t.prefetch;
-#pragma GCC unroll 4
-  for (int k = 0; k < t.depth; ++k) {
-    V weights[C];
-    for (int c = 0; c < C; ++c) weights[c] = V::Load(w + c * kLanes);
-    for (int r = 0; r < R; ++r) {
-      const V value = V::Broadcast(x[r][k]);
-      for (int c = 0; c < C; ++c) sum[r][c] = V::Fma(value, weights[c], sum[r][c]);
-    }
-    w += N * kLanes;
-    for (int i = 0; i < kAhead; ++i) __builtin_prefetch(ahead + i * kLanes, 0, 2);
-    ahead += kAhead * kLanes;
-  }
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) sum[r][c].Store(t.sums + r * t.sums_stride + t.column[first + c]);
-  }
+  (std::make_integer_sequence<int, N>());
 }
 
-// All N columns, as many at once as registers allow. The first pass prefetches.
+// R rows x C of N columns, from column `first`: every accumulator is one chain over k. Meanwhile kAhead cache lines a
+// step are prefetched, from `ahead`.
+template <class V, int R, int N, int C, int kAhead>
+[[gnu::always_inline]] inline void TileColumns(const TileArgs& t, int first, const float* ahead) {
+  V sum[R][C];
+  const float* x[R];
+  Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+    x[r] = t.x[r] + t.k;
+    const float* const sums = t.sums + r * t.sums_stride;
+    Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+      sum[r][c] = V::Load(sums + t.column[first + c]);
+    });
+  });
+  const float* w = t.w + first * kLanes;
+  const int depth = t.depth;
+#pragma GCC unroll 4
+  for (int k = 0; k < depth; ++k) {
+    V weights[C];
+    Unrolled<C>([&](auto c)
+                    __attribute__((always_inline)) { weights[c] = V::Load(w + c * kLanes); });
+    Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+      const V value = V::Broadcast(x[r][k]);
+      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+        sum[r][c] = V::Fma(value, weights[c], sum[r][c]);
+      });
+    });
+    w += N * kLanes;
+    Unrolled<kAhead>([&](auto i) __attribute__((always_inline)) {
+      __builtin_prefetch(ahead + i * kLanes, 0, 2);
+    });
+    ahead += kAhead * kLanes;
+  }
+  // Where the sums go is read again, so that the loop above has all general registers for its pointers.
+  const TileArgs* again = &t;
+  __asm__ volatile("" : "+r"(again));
+  Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+    float* const sums = again->sums + r * again->sums_stride;
+    Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+      sum[r][c].Store(sums + again->column[first + c]);
+    });
+  });
+}
+
+// Part i of n equal parts (to within one) of `total`: where it starts.
+constexpr int PartStart(int total, int n, int i) {
+  return static_cast<int>(int64_t{total} * i / n);
+}
+
+// All N columns, in passes of as many as registers allow, which share the prefetching.
 template <class V, class Tiling, int R, int N, int kAhead>
 void Tile(const TileArgs& t) {
-  constexpr int kAtOnce = Tiling::Columns(R) < N ? Tiling::Columns(R) : N;
-  TileColumns<V, R, N, kAtOnce, kAhead>(t, 0);
-  for (int first = kAtOnce; first + kAtOnce <= N; first += kAtOnce) {
-    TileColumns<V, R, N, kAtOnce, 0>(t, first);
-  }
-  constexpr int kRest = N % kAtOnce;
-  if constexpr (kRest != 0) TileColumns<V, R, N, kRest, 0>(t, N - kRest);
+  constexpr int kPasses = (N + Tiling::Columns(R) - 1) / Tiling::Columns(R);
+  Unrolled<kPasses>([&](auto pass) __attribute__((always_inline)) {
+    constexpr int kFirst = PartStart(N, kPasses, pass), kEnd = PartStart(N, kPasses, pass + 1);
+    constexpr int kFrom = PartStart(kAhead, kPasses, pass);
+    constexpr int kLines = PartStart(kAhead, kPasses, pass + 1) - kFrom;
+    TileColumns<V, R, N, kEnd - kFirst, kLines>(t, kFirst,
+                                                t.prefetch + int64_t{t.depth} * kFrom * kLanes);
+  });
 }
 
 using TileFunction = void (*)(const TileArgs&);
 
-// Functions by columns and prefetch, for one number of rows.
+// Functions by columns and cache lines prefetched a step of k (0..columns), for one number of rows.
 template <class V, class Tiling, int R>
 struct TilesOfRows {
+  template <int N, int kAhead>
+  static constexpr TileFunction kTile = Tile<V, Tiling, R, N, (kAhead < N ? kAhead : N)>;
+
   static TileFunction Find(int columns, int ahead) {
-    static constexpr TileFunction kTiles[kMaxColumns][3] = {
-        {Tile<V, Tiling, R, 1, 0>, Tile<V, Tiling, R, 1, 1>, Tile<V, Tiling, R, 1, 1>},
-        {Tile<V, Tiling, R, 2, 0>, Tile<V, Tiling, R, 2, 1>, Tile<V, Tiling, R, 2, 2>},
-        {Tile<V, Tiling, R, 3, 0>, Tile<V, Tiling, R, 3, 1>, Tile<V, Tiling, R, 3, 3>},
-        {Tile<V, Tiling, R, 4, 0>, Tile<V, Tiling, R, 4, 1>, Tile<V, Tiling, R, 4, 4>}};
+    static constexpr TileFunction kTiles[kMaxColumns][kMaxColumns + 1] = {
+        {kTile<1, 0>, kTile<1, 1>, kTile<1, 2>, kTile<1, 3>, kTile<1, 4>},
+        {kTile<2, 0>, kTile<2, 1>, kTile<2, 2>, kTile<2, 3>, kTile<2, 4>},
+        {kTile<3, 0>, kTile<3, 1>, kTile<3, 2>, kTile<3, 3>, kTile<3, 4>},
+        {kTile<4, 0>, kTile<4, 1>, kTile<4, 2>, kTile<4, 3>, kTile<4, 4>}};
     return kTiles[columns - 1][ahead];
   }
 };
@@ -92,9 +127,6 @@ TileFunction FindTile(int rows, int columns, int ahead) {
   }
   return TilesOfRows<V, Tiling, R>::Find(columns, ahead);
 }
-
-// Part i of n equal parts (to within one) of `total`: where it starts.
-inline int PartStart(int total, int n, int i) { return static_cast<int>(int64_t{total} * i / n); }
 
 template <class V, class Tiling>
 class ProductRun {
@@ -168,35 +200,38 @@ class ProductRun {
     }
     const float* const w = p_.Weights(panel, segment);
     const int row_blocks = (rows_ + Tiling::kRows - 1) / Tiling::kRows;
-    const int k_blocks =
-        row_blocks == 1 ? 1 : (segment.depth + Tiling::kBlock - 1) / Tiling::kBlock;
+    // Weights that pass by once need no block to stay in a cache, and prefetching only if this machine likes it.
+    const bool once =
+        row_blocks == 1 && columns <= Tiling::Columns(rows_) && !scratch_.tuning().prefetch_alone;
+    const int k_blocks = once ? 1 : (segment.depth + Tiling::kBlock - 1) / Tiling::kBlock;
     for (int kb = 0; kb < k_blocks; ++kb) {
       const int k = PartStart(segment.depth, k_blocks, kb);
       const int depth = PartStart(segment.depth, k_blocks, kb + 1) - k;
       TileArgs t{
           x,       k,      depth,  w + int64_t{k} * columns * kLanes, scratch_.accumulators(),
           stride_, column, nullptr};
-      AddBlock(t, columns, row_blocks);
+      AddBlock(t, columns, row_blocks, once);
     }
   }
 
-  // One K block, every row block. What follows in memory is what is needed next, so it is
-  // prefetched: by a single row block at a fixed distance, by many in turns.
-  void AddBlock(TileArgs t, int columns, int row_blocks) {
+  // One K block, every row block. What follows in memory is what is needed next: it is prefetched by all row blocks in
+  // turns, as evenly as whole cache lines a step allow.
+  void AddBlock(TileArgs t, int columns, int row_blocks, bool once) {
     const float* const* x = t.x;
     float* const sums = t.sums;
     const int64_t lines = int64_t{t.depth} * columns;
-    t.prefetch = t.w + (row_blocks == 1 ? int64_t{Tiling::kDistance} : lines) * kLanes;
-    const int ahead_lines = row_blocks < columns ? columns : 1;
-    const int turns = row_blocks < columns ? 1 : columns;
+    t.prefetch = t.w + lines * kLanes;
+    const int share = once ? 0 : (columns + row_blocks - 1) / row_blocks;
+    int left = columns;
     for (int rb = 0; rb < row_blocks; ++rb) {
       const int r = PartStart(rows_, row_blocks, rb),
                 rows = PartStart(rows_, row_blocks, rb + 1) - r;
       t.x = x + r;
       t.sums = sums + r * stride_;
-      const int ahead = rb >= turns ? 0 : (ahead_lines == 1 ? 1 : 2);
+      const int ahead = left < share ? left : share;
       FindTile<V, Tiling>(rows, columns, ahead)(t);
-      if (ahead != 0) t.prefetch += int64_t{t.depth} * ahead_lines * kLanes;
+      t.prefetch += int64_t{t.depth} * ahead * kLanes;
+      left -= ahead;
     }
   }
 

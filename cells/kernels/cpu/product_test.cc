@@ -124,6 +124,19 @@ TEST_P(ProductTest, FiveHundredRowsHaveTheBitsOfEachAlone) {
   EXPECT_EQ(apart.columns[2].data, together.columns[2].data);
 }
 
+TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
+  for (int trial = 0; trial < 10; ++trial) {
+    Case plain = RandomCase(random_, 9);
+    Case tuned = plain;
+    tuned.scratch = std::make_shared<ProductScratch>(Tuning{true});
+    plain.RunAll(kernels());
+    tuned.RunAll(kernels());
+    for (size_t i = 0; i < plain.columns.size(); ++i) {
+      EXPECT_EQ(plain.columns[i].data, tuned.columns[i].data);
+    }
+  }
+}
+
 TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlainPath) {
   for (int groups = 1; groups <= 4; ++groups) {
     const int units = 77, tokens = 9, rows = 31;
