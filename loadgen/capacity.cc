@@ -39,6 +39,7 @@ class ClosedLoop {
  private:
   void SendNext();
   void Complete(const AsyncCaller::Done& done);
+  void Answered(const AsyncCaller::Done& done);
   absl::Status Failure() const;
   // Looks every few milliseconds until `enough` holds; not OK where a request failed meanwhile.
   absl::Status WaitUntil(const std::function<bool()>& enough, const std::atomic<bool>& stop);
@@ -48,6 +49,7 @@ class ClosedLoop {
   const std::vector<uint32_t> order_;
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> answers_{0};
+  std::atomic<uint64_t> ended_{0};  // answered or failed, of next_ sent
   std::atomic<bool> over_{false};
   mutable std::mutex mutex_;
   absl::Status failure_;
@@ -78,6 +80,11 @@ void ClosedLoop::SendNext() {
 }
 
 void ClosedLoop::Complete(const AsyncCaller::Done& done) {
+  Answered(done);
+  ended_.fetch_add(1, std::memory_order_relaxed);  // last: its successor is counted in next_ by now
+}
+
+void ClosedLoop::Answered(const AsyncCaller::Done& done) {
   if (over_.load(std::memory_order_relaxed)) {
     return;
   }
@@ -130,7 +137,13 @@ absl::StatusOr<Capacity> ClosedLoop::Measure(const std::atomic<bool>& stop) {
   capacity.seconds = SecondsSince(from);
   capacity.per_second = static_cast<double>(capacity.answers) / capacity.seconds;
   capacity.in_flight = options_.in_flight;
+  // What is in flight is awaited, not cancelled: the run that follows finds the server idle, and its
+  // counts free of failures that were the generator's doing. Every call has a timeout.
   over_ = true;
+  const auto drained = [&] { return ended_ == next_; };
+  if (absl::Status status = WaitUntil(drained, stop); !status.ok()) {
+    return status;
+  }
   caller_.reset();
   return capacity;
 }
