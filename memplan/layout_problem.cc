@@ -1,0 +1,130 @@
+#include "memplan/layout_problem.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+absl::Status CheckVariables(const LayoutProblem& problem) {
+  if (static_cast<int64_t>(problem.variables.size()) > kMaxVariables) {
+    return Wrong(
+        fmt::format("{} variables, the limit is {}", problem.variables.size(), kMaxVariables));
+  }
+  for (const Variable& v : problem.variables) {
+    if (v.bytes < 1 || v.bytes > kMaxVariableBytes) {
+      return Wrong(fmt::format("variable {} has {} bytes, it must have 1 to {}", v.name, v.bytes,
+                               kMaxVariableBytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOperand(const LayoutProblem& problem, const OperandBatch& batch, size_t index) {
+  const Operand& operand = batch.operands[index];
+  if (static_cast<int>(operand.size()) != batch.size()) {
+    return Wrong(fmt::format("batch {}: operand {} has {} variables, the result has {}", batch.name,
+                             index, operand.size(), batch.size()));
+  }
+  for (VariableId v : operand) {
+    if (v < 0 || v >= static_cast<VariableId>(problem.variables.size())) {
+      return Wrong(fmt::format("batch {}: operand {} names variable {} of {}", batch.name, index, v,
+                               problem.variables.size()));
+    }
+    const Variable& first = problem.variables[operand[0]];
+    const Variable& other = problem.variables[v];
+    if (first.bytes != other.bytes) {
+      return Wrong(fmt::format("batch {}: operand {} mixes sizes: {} has {} bytes, {} has {}",
+                               batch.name, index, first.name, first.bytes, other.name,
+                               other.bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckResult(const LayoutProblem& problem, const OperandBatch& batch,
+                         std::vector<bool>& written) {
+  for (VariableId v : batch.operands[0]) {
+    const Variable& variable = problem.variables[v];
+    if (variable.kind == VariableKind::kConstant || variable.kind == VariableKind::kInput) {
+      return Wrong(fmt::format("batch {} writes {}, which is {}", batch.name, variable.name,
+                               variable.kind == VariableKind::kInput ? "an input" : "a constant"));
+    }
+    if (written[v])
+      return Wrong(fmt::format("batch {} writes {} a second time", batch.name, variable.name));
+    written[v] = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFixed(const LayoutProblem& problem) {
+  std::vector<bool> seen(problem.variables.size(), false);
+  for (const auto& run : problem.fixed) {
+    for (VariableId v : run) {
+      if (v < 0 || v >= static_cast<VariableId>(problem.variables.size())) {
+        return Wrong(
+            fmt::format("a fixed run names variable {} of {}", v, problem.variables.size()));
+      }
+      if (seen[v])
+        return Wrong(fmt::format("variable {} is fixed twice", problem.variables[v].name));
+      seen[v] = true;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckProblem(const LayoutProblem& problem) {
+  if (absl::Status status = CheckVariables(problem); !status.ok()) return status;
+  std::vector<bool> written(problem.variables.size(), false);
+  int64_t entries = 0;
+  for (const OperandBatch& batch : problem.batches) {
+    if (batch.size() < 1) return Wrong(fmt::format("batch {} has no operators", batch.name));
+    for (size_t i = 0; i < batch.operands.size(); ++i) {
+      if (absl::Status status = CheckOperand(problem, batch, i); !status.ok()) return status;
+      entries += batch.size();
+    }
+    if (absl::Status status = CheckResult(problem, batch, written); !status.ok()) return status;
+  }
+  if (entries > kMaxOperandEntries) {
+    return Wrong(fmt::format("{} operand entries, the limit is {}", entries, kMaxOperandEntries));
+  }
+  return CheckFixed(problem);
+}
+
+int64_t OperandBytes(const LayoutProblem& problem, const Operand& operand) {
+  int64_t bytes = 0;
+  for (VariableId v : operand) bytes += problem.variables[v].bytes;
+  return bytes;
+}
+
+bool IsConstant(const LayoutProblem& problem, const Operand& operand) {
+  return std::all_of(operand.begin(), operand.end(), [&](VariableId v) {
+    return problem.variables[v].kind == VariableKind::kConstant;
+  });
+}
+
+std::vector<int> FixedRunOf(const LayoutProblem& problem) {
+  std::vector<int> run_of(problem.variables.size(), -1);
+  for (size_t run = 0; run < problem.fixed.size(); ++run) {
+    for (VariableId v : problem.fixed[run]) run_of[v] = static_cast<int>(run);
+  }
+  return run_of;
+}
+
+LayoutProblem WithInputsFixed(LayoutProblem problem) {
+  const std::vector<int> run_of = FixedRunOf(problem);
+  for (size_t v = 0; v < problem.variables.size(); ++v) {
+    if (problem.variables[v].kind == VariableKind::kInput && run_of[v] < 0) {
+      problem.fixed.push_back({static_cast<VariableId>(v)});
+    }
+  }
+  return problem;
+}
+
+}  // namespace cellbatch
