@@ -10,20 +10,6 @@ namespace {
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-absl::Status CheckVariables(const LayoutProblem& problem) {
-  if (static_cast<int64_t>(problem.variables.size()) > kMaxVariables) {
-    return Wrong(
-        fmt::format("{} variables, the limit is {}", problem.variables.size(), kMaxVariables));
-  }
-  for (const Variable& v : problem.variables) {
-    if (v.bytes < 1 || v.bytes > kMaxVariableBytes) {
-      return Wrong(fmt::format("variable {} has {} bytes, it must have 1 to {}", v.name, v.bytes,
-                               kMaxVariableBytes));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckOperand(const LayoutProblem& problem, const OperandBatch& batch, size_t index) {
   const Operand& operand = batch.operands[index];
   if (static_cast<int>(operand.size()) != batch.size()) {
@@ -61,40 +47,57 @@ absl::Status CheckResult(const LayoutProblem& problem, const OperandBatch& batch
   return absl::OkStatus();
 }
 
-absl::Status CheckFixed(const LayoutProblem& problem) {
-  std::vector<bool> seen(problem.variables.size(), false);
-  for (const auto& run : problem.fixed) {
-    for (VariableId v : run) {
-      if (v < 0 || v >= static_cast<VariableId>(problem.variables.size())) {
-        return Wrong(
-            fmt::format("a fixed run names variable {} of {}", v, problem.variables.size()));
-      }
-      if (seen[v])
-        return Wrong(fmt::format("variable {} is fixed twice", problem.variables[v].name));
-      seen[v] = true;
+}  // namespace
+
+absl::Status CheckVariable(const Variable& v) {
+  if (v.bytes >= 1 && v.bytes <= kMaxVariableBytes) return absl::OkStatus();
+  return Wrong(fmt::format("variable {} has {} bytes, it must have 1 to {}", v.name, v.bytes,
+                           kMaxVariableBytes));
+}
+
+absl::Status CheckBatch(const LayoutProblem& problem, const OperandBatch& batch,
+                        std::vector<bool>& written) {
+  if (batch.size() < 1) return Wrong(fmt::format("batch {} has no operators", batch.name));
+  for (size_t i = 0; i < batch.operands.size(); ++i) {
+    if (absl::Status status = CheckOperand(problem, batch, i); !status.ok()) return status;
+  }
+  return CheckResult(problem, batch, written);
+}
+
+absl::Status CheckFixedRun(const LayoutProblem& problem, const std::vector<VariableId>& run,
+                           std::vector<bool>& fixed) {
+  for (VariableId v : run) {
+    if (v < 0 || v >= static_cast<VariableId>(problem.variables.size())) {
+      return Wrong(fmt::format("a fixed run names variable {} of {}", v, problem.variables.size()));
     }
+    if (fixed[v])
+      return Wrong(fmt::format("variable {} is fixed twice", problem.variables[v].name));
+    fixed[v] = true;
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::Status CheckProblem(const LayoutProblem& problem) {
-  if (absl::Status status = CheckVariables(problem); !status.ok()) return status;
-  std::vector<bool> written(problem.variables.size(), false);
+  if (static_cast<int64_t>(problem.variables.size()) > kMaxVariables) {
+    return Wrong(
+        fmt::format("{} variables, the limit is {}", problem.variables.size(), kMaxVariables));
+  }
+  for (const Variable& v : problem.variables) {
+    if (absl::Status status = CheckVariable(v); !status.ok()) return status;
+  }
+  std::vector<bool> written(problem.variables.size(), false), fixed = written;
   int64_t entries = 0;
   for (const OperandBatch& batch : problem.batches) {
-    if (batch.size() < 1) return Wrong(fmt::format("batch {} has no operators", batch.name));
-    for (size_t i = 0; i < batch.operands.size(); ++i) {
-      if (absl::Status status = CheckOperand(problem, batch, i); !status.ok()) return status;
-      entries += batch.size();
-    }
-    if (absl::Status status = CheckResult(problem, batch, written); !status.ok()) return status;
+    if (absl::Status status = CheckBatch(problem, batch, written); !status.ok()) return status;
+    entries += static_cast<int64_t>(batch.operands.size()) * batch.size();
   }
   if (entries > kMaxOperandEntries) {
     return Wrong(fmt::format("{} operand entries, the limit is {}", entries, kMaxOperandEntries));
   }
-  return CheckFixed(problem);
+  for (const auto& run : problem.fixed) {
+    if (absl::Status status = CheckFixedRun(problem, run, fixed); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 int64_t OperandBytes(const LayoutProblem& problem, const Operand& operand) {

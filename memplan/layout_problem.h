@@ -73,6 +73,15 @@ inline constexpr int64_t kMaxOperandEntries = 4'000'000;
 // each variable written at most once and only if it is a value or an output, fixed runs disjoint. O(problem).
 absl::Status CheckProblem(const LayoutProblem& problem);
 
+// The same piece by piece, for who builds a problem and wants to say which line is wrong. Of a batch: its ids, lengths and
+// sizes, and that it writes what may be written and is not `written` yet (by variable; noted). Of a run: that its
+// variables are not `fixed` yet (by variable; noted).
+absl::Status CheckVariable(const Variable& variable);
+absl::Status CheckBatch(const LayoutProblem& problem, const OperandBatch& batch,
+                        std::vector<bool>& written);
+absl::Status CheckFixedRun(const LayoutProblem& problem, const std::vector<VariableId>& run,
+                           std::vector<bool>& fixed);
+
 // Bytes of all variables of an operand, repetitions included: what copying it moves.
 int64_t OperandBytes(const LayoutProblem& problem, const Operand& operand);
 

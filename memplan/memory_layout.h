@@ -56,6 +56,13 @@ struct MemoryLayout {
   friend bool operator==(const MemoryLayout&, const MemoryLayout&) = default;
 };
 
+// Places the variables in this order and finds out what must be copied: an operand lies in place when its variables, read
+// in the operator order, are neighbours; repeated ones as Broadcasts says; a constant that fills an operand alone is
+// read as it is (one product with a shared weight). Operands of constants that do not lie in place are packed, or, without
+// `pack`, copied. O(problem).
+MemoryLayout LayOut(const LayoutProblem& problem, std::vector<VariableId> order,
+                    std::vector<std::vector<int32_t>> operator_order, bool pack);
+
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_MEMPLAN_MEMORY_LAYOUT_H_

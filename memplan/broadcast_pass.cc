@@ -1,0 +1,118 @@
+#include "memplan/broadcast_pass.h"
+
+#include <cstdint>
+#include <utility>
+
+namespace cellbatch {
+namespace {
+
+using NodeId = PqTree::NodeId;
+using Positions = std::vector<int32_t>;  // in a pair
+
+class BroadcastPass {
+ public:
+  BroadcastPass(std::span<const AlignedPair> pairs, PqTree& tree)
+      : pairs_(pairs), tree_(tree), queued_(pairs.size(), true), position_(tree.num_leaves()) {
+    for (size_t p = 0; p < pairs.size(); ++p) queue_.push_back(static_cast<int32_t>(p));
+  }
+
+  bool Run() {
+    for (size_t head = 0; head < queue_.size(); ++head) {
+      const int32_t pair = queue_[head];
+      queued_[pair] = false;
+      // Parsed before anything is carried over, so that the pair is registered and looks at itself again when it changes.
+      std::vector<Positions> left, right;
+      if (!Parse(pair, pairs_[pair].left, left) || !Parse(pair, pairs_[pair].right, right) ||
+          !Apply(left, pairs_[pair].right) || !Apply(right, pairs_[pair].left)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  // ParseConstraint: the sets of positions that stand together below the operand's root.
+  bool Parse(int32_t pair, const std::vector<NodeId>& operand, std::vector<Positions>& sets) {
+    if (!Reduce(operand)) return false;
+    for (size_t i = 0; i < operand.size(); ++i) position_[operand[i]] = static_cast<int32_t>(i);
+    const PqTree::Root root = tree_.pertinent_root();
+    if (root.is_node()) {
+      Collect(pair, root.first, true, sets);
+    } else {
+      CollectNeighbours(pair, tree_.Run(root), true, sets);
+    }
+    return true;
+  }
+
+  // GetSubtreeCons: every node's leaves, and of a Q-node those of every two neighbours.
+  Positions Collect(int32_t pair, NodeId node, bool is_root, std::vector<Positions>& sets) {
+    if (tree_.kind(node) == PqTree::Kind::kLeaf) return {position_[node]};
+    Register(pair, node);
+    const bool ordered = tree_.kind(node) == PqTree::Kind::kQ;
+    Positions all = CollectNeighbours(pair, tree_.Children(node), ordered, sets);
+    if (!is_root) sets.push_back(all);
+    return all;
+  }
+
+  Positions CollectNeighbours(int32_t pair, const std::vector<NodeId>& children, bool ordered,
+                              std::vector<Positions>& sets) {
+    Positions all;
+    size_t before = 0;  // where the child before begins
+    for (size_t i = 0; i < children.size(); ++i) {
+      const Positions below = Collect(pair, children[i], false, sets);
+      const size_t begin = all.size();
+      all.insert(all.end(), below.begin(), below.end());
+      if (ordered && i > 0) sets.emplace_back(all.begin() + before, all.end());
+      before = begin;
+    }
+    return all;
+  }
+
+  // ApplyConstraints: the other side must stand together likewise.
+  bool Apply(const std::vector<Positions>& sets, const std::vector<NodeId>& operand) {
+    for (const Positions& set : sets) {
+      leaves_.clear();
+      for (int32_t position : set) leaves_.push_back(operand[position]);
+      if (!Reduce(leaves_)) return false;
+    }
+    return true;
+  }
+
+  // ReduceAndGetChanged: pairs with a node that changed wait for another look.
+  bool Reduce(const std::vector<NodeId>& leaves) {
+    if (!tree_.Reduce(leaves)) return false;
+    for (NodeId node : tree_.changed()) {
+      if (node >= static_cast<NodeId>(pairs_of_.size())) continue;
+      for (int32_t pair : pairs_of_[node]) {
+        if (queued_[pair]) continue;
+        queued_[pair] = true;
+        queue_.push_back(pair);
+      }
+      pairs_of_[node].clear();
+    }
+    return true;
+  }
+
+  void Register(int32_t pair, NodeId node) {
+    if (node >= static_cast<NodeId>(pairs_of_.size())) pairs_of_.resize(tree_.num_node_ids());
+    if (pairs_of_[node].empty() || pairs_of_[node].back() != pair) pairs_of_[node].push_back(pair);
+  }
+
+  std::span<const AlignedPair> pairs_;
+  PqTree& tree_;
+  std::vector<int32_t>
+      queue_;  // never popped from the front: what is behind `head` has been looked at
+  std::vector<bool> queued_;
+  std::vector<int32_t> position_;  // per leaf, in the operand at hand
+  std::vector<std::vector<int32_t>>
+      pairs_of_;  // per node, the pairs that have it below an operand's root
+  std::vector<NodeId> leaves_;
+};
+
+}  // namespace
+
+bool BroadcastConstraints(std::span<const AlignedPair> pairs, PqTree& tree) {
+  return BroadcastPass(pairs, tree).Run();
+}
+
+}  // namespace cellbatch
