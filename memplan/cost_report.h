@@ -34,6 +34,7 @@ CostReport Cost(const LayoutProblem& problem, const MemoryLayout& layout);
 //
 //   (x x x x h h h h)      with x, h in one piece: one launch of two strides; else two products with stacked weights
 //   (x x x h h)            two
+//   (x h x h)              one: x, h are in one piece
 //   (x x x x)              one
 std::vector<int> LaunchesOfBatches(const LayoutProblem& problem, const MemoryLayout& layout);
 

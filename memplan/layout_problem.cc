@@ -120,14 +120,4 @@ std::vector<int> FixedRunOf(const LayoutProblem& problem) {
   return run_of;
 }
 
-LayoutProblem WithInputsFixed(LayoutProblem problem) {
-  const std::vector<int> run_of = FixedRunOf(problem);
-  for (size_t v = 0; v < problem.variables.size(); ++v) {
-    if (problem.variables[v].kind == VariableKind::kInput && run_of[v] < 0) {
-      problem.fixed.push_back({static_cast<VariableId>(v)});
-    }
-  }
-  return problem;
-}
-
 }  // namespace cellbatch

@@ -49,8 +49,9 @@ struct OperandBatch {
 // What the kernels do with a source operand that names a variable more than once, like (x x x).
 enum class Broadcasts {
   kCopied,    // every repetition is written out: a copy (the paper's setting)
-  kByStride,  // repetitions that stand next to each other are read with stride zero, or by one product with stacked
-  // weights; where one launch cannot say it, the batch is cut into several, which are counted
+  kByStride,  // repetitions are read with stride zero: (x x h h), repeated ones side by side, or (x h x h), neighbours
+  // again and again; of products that share x, as one product with stacked weights. Where one launch
+  // cannot say it, as in (x x x h h), the batch is cut into several, which are counted
 };
 
 struct LayoutProblem {
@@ -90,9 +91,6 @@ bool IsConstant(const LayoutProblem& problem, const Operand& operand);
 
 // Per variable, the fixed run it lies in, or -1.
 std::vector<int> FixedRunOf(const LayoutProblem& problem);
-
-// The paper's setting: every input arrives in a place of its own.
-LayoutProblem WithInputsFixed(LayoutProblem problem);
 
 }  // namespace cellbatch
 

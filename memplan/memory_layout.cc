@@ -34,7 +34,7 @@ class Placer {
     const bool constant = IsConstant(problem_, in_order);
     if (constant && distinct.size() == 1) return std::nullopt;
     if (constant || problem_.broadcasts == Broadcasts::kCopied) return CopyReason::kBroadcast;
-    return WhyNotRuns(in_order);
+    return IsBlocks(in_order, distinct.size()) ? std::nullopt : WhyNotRuns(in_order);
   }
 
  private:
@@ -46,6 +46,15 @@ class Placer {
       if (rank_[operand[i]] != rank_[operand[i - 1]] + 1) return CopyReason::kConflict;
     }
     return std::nullopt;
+  }
+
+  // The same neighbours again and again.
+  bool IsBlocks(const Operand& operand, size_t block) const {
+    if (operand.size() % block != 0) return false;
+    for (size_t i = block; i < operand.size(); ++i) {
+      if (operand[i] != operand[i - block]) return false;
+    }
+    return !WhyNotNeighbours(Operand(operand.begin(), operand.begin() + block)).has_value();
   }
 
   // Repetitions next to each other, and what is not repeated next to each other and in place.

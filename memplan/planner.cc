@@ -14,46 +14,52 @@ namespace {
 // Of all checks of the search together: a bound in work, not in time, so that plans do not depend on the machine.
 constexpr int64_t kMaxLeavesLookedAt = 2'000'000;
 
-// Which wishes to give up, so that the others can be granted together.
+// Which wishes to grant, and how, so that what is given up costs least.
 class Search {
  public:
   Search(const Wishes& wishes, int max_checks)
-      : wishes_(wishes), checks_left_(max_checks), best_(wishes.all().size(), false) {}
+      : wishes_(wishes),
+        checks_left_(max_checks),
+        best_(wishes.all().size(), kGivenUp),
+        best_price_(Dropped(best_)) {}
 
   // True: nothing cheaper can be given up.
   bool Run() {
-    std::vector<bool> chosen(best_.size(), true);
-    best_ = std::vector<bool>(best_.size(), false);
-    best_price_ = Dropped(best_);
-    if (TryKeep(chosen)) return true;
-    std::vector<bool> kept(best_.size(), false);
+    // Everything, each by its first option; else each by its second, if it has one.
+    for (int8_t option = 0; option < 2; ++option) {
+      Choice all;
+      for (const Wish& wish : wishes_.all())
+        all.push_back(std::min<int8_t>(option, LastOption(wish)));
+      if (TryKeep(all)) return true;
+    }
+    Choice kept(best_.size(), kGivenUp);
     Greedy(0, static_cast<int>(best_.size()), kept);
-    if (Branch(0, std::vector<bool>(best_.size(), false), Price{})) return true;
-    return false;
+    return Branch(0, Choice(best_.size(), kGivenUp), Price{}) && wishes_.exhaustive();
   }
 
-  const std::vector<bool>& best() const { return best_; }
+  const Choice& best() const { return best_; }
 
  private:
-  bool Possible(const std::vector<bool>& chosen) const {
-    return wishes_.Order(chosen, nullptr).has_value();
+  static int8_t LastOption(const Wish& wish) {
+    return static_cast<int8_t>(wish.options.size() - 1);
   }
+  bool Possible(const Choice& chosen) const { return wishes_.Order(chosen, nullptr).has_value(); }
 
-  Price Dropped(const std::vector<bool>& chosen) const {
+  Price Dropped(const Choice& chosen) const {
     Price price;
     for (size_t w = 0; w < chosen.size(); ++w) {
-      if (!chosen[w]) price = price + wishes_.all()[w].price;
+      if (chosen[w] == kGivenUp) price = price + wishes_.all()[w].price;
     }
     return price;
   }
 
-  // Remembers a set of wishes if it can be granted and is the cheapest so far.
-  bool TryKeep(const std::vector<bool>& chosen) {
+  // Remembers a choice if it can be granted and is the cheapest so far.
+  bool TryKeep(const Choice& chosen) {
     if (!Possible(chosen)) return false;
     Keep(chosen);
     return true;
   }
-  void Keep(const std::vector<bool>& chosen) {
+  void Keep(const Choice& chosen) {
     const Price price = Dropped(chosen);
     if (price < best_price_) {
       best_price_ = price;
@@ -61,34 +67,37 @@ class Search {
     }
   }
 
-  // Adds the wishes begin..end to `kept`, most expensive first, each if it can be granted beside those before it. By halves:
-  // d wishes given up of n cost d * log n tries.
-  void Greedy(int begin, int end, std::vector<bool>& kept) {
+  // Grants the wishes begin..end beside `kept`, most expensive first, each if it can be granted beside those before it.
+  // By halves: d wishes given up of n cost d * log n tries.
+  void Greedy(int begin, int end, Choice& kept) {
     if (begin == end) return;
-    std::vector<bool> with = kept;
-    std::fill(with.begin() + begin, with.begin() + end, true);
-    if (TryKeep(with)) {
-      kept = std::move(with);
-      return;
+    Choice with = kept;
+    std::fill(with.begin() + begin, with.begin() + end, int8_t{0});
+    const bool one = end - begin == 1;
+    while (!TryKeep(with)) {
+      if (!one) {
+        const int middle = begin + (end - begin) / 2;
+        Greedy(begin, middle, kept);
+        Greedy(middle, end, kept);
+        return;
+      }
+      if (with[begin]++ == LastOption(wishes_.all()[begin])) return;
     }
-    if (end - begin == 1) return;
-    const int middle = begin + (end - begin) / 2;
-    Greedy(begin, middle, kept);
-    Greedy(middle, end, kept);
+    kept = std::move(with);
   }
 
-  // Every set that gives up less than the best so far. `kept` (wishes before w) can be granted. False: out of tries.
-  bool Branch(size_t w, std::vector<bool> kept, Price dropped) {
-    // With each wish there is the same choice; the deeper call is the one that keeps it.
+  // Every choice that gives up less than the best so far. `kept` (wishes before w) can be granted. False: out of tries.
+  bool Branch(size_t w, Choice kept, Price dropped) {
+    // With each wish there is the same question; the deeper calls are those that grant it.
     for (; w < kept.size(); ++w) {
-      if (!(dropped < best_price_)) return true;
-      if (checks_left_-- <= 0) return false;
-      kept[w] = true;
-      if (Possible(kept)) {
+      for (kept[w] = 0; kept[w] <= LastOption(wishes_.all()[w]); ++kept[w]) {
+        if (!(dropped < best_price_)) return true;
+        if (checks_left_-- <= 0) return false;
+        if (!Possible(kept)) continue;
         Keep(kept);
         if (!Branch(w + 1, kept, dropped)) return false;
       }
-      kept[w] = false;
+      kept[w] = kGivenUp;
       dropped = dropped + wishes_.all()[w].price;
     }
     return true;
@@ -96,7 +105,7 @@ class Search {
 
   const Wishes& wishes_;
   int checks_left_;
-  std::vector<bool> best_;
+  Choice best_;
   Price best_price_;
 };
 

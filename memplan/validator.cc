@@ -178,6 +178,7 @@ class Judge {
         stretches.push_back({v, 1});
       }
     }
+    if (Repeats(stretches)) return true;
     std::set<VariableId> seen;
     const bool repeats = stretches.size() < operand.size();
     for (const Stretch& stretch : stretches) {
@@ -200,6 +201,20 @@ class Judge {
       if (stretches[i].times > 1) return false;
     }
     return Follow(stretches, begin, end);
+  }
+
+  // One stretch of memory of two variables or more, read several times from its start.
+  bool Repeats(const std::vector<Stretch>& stretches) const {
+    size_t again = 1;
+    while (again < stretches.size() && stretches[again].variable != stretches[0].variable) ++again;
+    if (again < 2 || again == stretches.size() || stretches.size() % again != 0) return false;
+    bool constant = true;
+    for (size_t i = 0; i < stretches.size(); ++i) {
+      if (stretches[i].times != 1 || stretches[i].variable != stretches[i % again].variable)
+        return false;
+      constant &= problem_.variables[stretches[i].variable].kind == VariableKind::kConstant;
+    }
+    return !constant && problem_.broadcasts == Broadcasts::kByStride && Follow(stretches, 0, again);
   }
 
   // Each variable begins where the one before it ends.

@@ -44,36 +44,72 @@ void Wishes::Add(OperandRef where) {
   Operand sorted = operand;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    if (!AddRepeated(operand, first, wish)) return;
-  } else {
-    if (!InOnePlace(operand)) return;
-    AlignedPair& pair = wish.pairs.emplace_back();
+    AddRepeated(operand, first, wish);
+  } else if (InOnePlace(operand)) {
+    AlignedPair& pair = wish.options.emplace_back().pairs.emplace_back();
     for (size_t i = 0; i < operand.size(); ++i) pair.left.push_back(first + static_cast<int>(i));
     pair.right = operand;
   }
-  wishes_.push_back(std::move(wish));
+  if (!wish.options.empty()) wishes_.push_back(std::move(wish));
 }
 
-// Operators that read one variable stand together; those that share with nobody stand together and in order of what
-// they read. False: no layout can grant it, or every layout does.
-bool Wishes::AddRepeated(const Operand& operand, PqTree::NodeId first, Wish& wish) const {
-  if (problem_.broadcasts == Broadcasts::kCopied || IsConstant(problem_, operand)) return false;
-  std::map<VariableId, std::vector<PqTree::NodeId>> readers;
-  for (size_t i = 0; i < operand.size(); ++i)
-    readers[operand[i]].push_back(first + static_cast<int>(i));
-  if (readers.size() == 1) return false;
+// (x x h h y): operators that read one variable stand together; those that share with nobody stand together and in order of
+// what they read. No option: no layout can grant it, or every layout does.
+void Wishes::AddRepeated(const Operand& operand, PqTree::NodeId first, Wish& wish) {
+  if (problem_.broadcasts == Broadcasts::kCopied || IsConstant(problem_, operand)) return;
+  std::map<VariableId, std::vector<PqTree::NodeId>> readers_of;
+  for (size_t i = 0; i < operand.size(); ++i) {
+    readers_of[operand[i]].push_back(first + static_cast<int>(i));
+  }
+  if (readers_of.size() == 1) return;
+  std::vector<std::vector<PqTree::NodeId>> readers;
+  std::vector<VariableId> variables;
+  WishOption runs;
   AlignedPair singles;
-  for (auto& [variable, operators] : readers) {
+  for (const auto& [variable, operators] : readers_of) {
+    variables.push_back(variable);
+    readers.push_back(operators);
     if (operators.size() > 1) {
-      wish.together.push_back(std::move(operators));
+      runs.together.push_back(operators);
     } else {
       singles.left.push_back(operators[0]);
       singles.right.push_back(variable);
     }
   }
-  if (!InOnePlace(singles.right)) return false;
-  if (singles.right.size() > 1) wish.pairs.push_back(std::move(singles));
-  return true;
+  if (InOnePlace(singles.right)) {
+    if (singles.right.size() > 1) runs.pairs.push_back(std::move(singles));
+    wish.options.push_back(std::move(runs));
+  }
+  AddBlocks(std::move(readers), variables, wish);
+}
+
+// (x h x h): as often as each variable is read, a block of operators that read each once, in the order of the variables,
+// which are neighbours. Any reader of x may share a block with any reader of h.
+void Wishes::AddBlocks(std::vector<std::vector<PqTree::NodeId>> readers,
+                       const std::vector<VariableId>& block, Wish& wish) {
+  const size_t times = readers[0].size();
+  for (const auto& operators : readers) {
+    if (operators.size() != times) return;
+  }
+  if (!InOnePlace(block)) return;
+  for (;;) {
+    if (wish.options.size() == kMaxWishOptions) {
+      exhaustive_ = false;
+      return;
+    }
+    WishOption& option = wish.options.emplace_back();
+    for (size_t t = 0; t < times; ++t) {
+      AlignedPair& pair = option.pairs.emplace_back();
+      for (const auto& operators : readers) pair.left.push_back(operators[t]);
+      pair.right = block;
+    }
+    // The next way: like a counter whose digits are the orders of the readers of each variable but the first.
+    size_t digit = 1;
+    while (digit < readers.size() &&
+           !std::next_permutation(readers[digit].begin(), readers[digit].end()))
+      ++digit;
+    if (digit == readers.size()) return;
+  }
 }
 
 bool Wishes::InOnePlace(const Operand& operand) const {
@@ -81,7 +117,7 @@ bool Wishes::InOnePlace(const Operand& operand) const {
                      [&](VariableId v) { return run_of_[v] == run_of_[operand[0]]; });
 }
 
-std::optional<std::vector<PqTree::NodeId>> Wishes::Order(const std::vector<bool>& chosen,
+std::optional<std::vector<PqTree::NodeId>> Wishes::Order(const Choice& chosen,
                                                          PlanTrace* trace) const {
   PqTree tree(num_leaves_);
   for (const auto& run : problem_.fixed) {
@@ -90,11 +126,12 @@ std::optional<std::vector<PqTree::NodeId>> Wishes::Order(const std::vector<bool>
   }
   std::vector<AlignedPair> pairs;
   for (size_t w = 0; w < wishes_.size(); ++w) {
-    if (!chosen[w]) continue;
-    for (const auto& operators : wishes_[w].together) {
+    if (chosen[w] == kGivenUp) continue;
+    const WishOption& option = wishes_[w].options[chosen[w]];
+    for (const auto& operators : option.together) {
       if (!tree.Reduce(operators)) return std::nullopt;
     }
-    for (const AlignedPair& pair : wishes_[w].pairs) {
+    for (const AlignedPair& pair : option.pairs) {
       if (!tree.Reduce(pair.left) || !tree.Reduce(pair.right)) return std::nullopt;
       pairs.push_back(pair);
     }

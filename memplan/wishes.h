@@ -28,12 +28,23 @@ struct Price {
 
 Price PriceOf(const LayoutProblem& problem, const MemoryLayout& layout);
 
-struct Wish {
-  OperandRef where;
-  Price price;
+// One way to grant a wish.
+struct WishOption {
   std::vector<AlignedPair> pairs;                     // operators with variables
   std::vector<std::vector<PqTree::NodeId>> together;  // operators that read one variable
 };
+
+struct Wish {
+  OperandRef where;
+  Price price;
+  std::vector<WishOption> options;
+};
+
+// Per wish, the option it is granted by, or kGivenUp.
+using Choice = std::vector<int8_t>;
+inline constexpr int8_t kGivenUp = -1;
+// An operand like (h k h k h k) can be cut into blocks of h and k in many ways; more are not tried.
+inline constexpr size_t kMaxWishOptions = 32;
 
 // Leaves of the tree: the variables, then, for each batch of two or more operators, the operators.
 class Wishes {
@@ -45,13 +56,17 @@ class Wishes {
   int num_leaves() const { return num_leaves_; }
   PqTree::NodeId first_operator(int batch) const { return first_operator_[batch]; }
 
-  // Leaves in an order that satisfies the chosen wishes and all fixed runs; none: there is no such order.
-  std::optional<std::vector<PqTree::NodeId>> Order(const std::vector<bool>& chosen,
-                                                   PlanTrace* trace) const;
+  // Whether the options of every wish are all there are.
+  bool exhaustive() const { return exhaustive_; }
+
+  // Leaves in an order that grants the chosen wishes and keeps all fixed runs; none: there is no such order.
+  std::optional<std::vector<PqTree::NodeId>> Order(const Choice& chosen, PlanTrace* trace) const;
 
  private:
   void Add(OperandRef where);
-  bool AddRepeated(const Operand& operand, PqTree::NodeId first, Wish& wish) const;
+  void AddRepeated(const Operand& operand, PqTree::NodeId first, Wish& wish);
+  void AddBlocks(std::vector<std::vector<PqTree::NodeId>> readers,
+                 const std::vector<VariableId>& block, Wish& wish);
   bool InOnePlace(const Operand& operand) const;
 
   const LayoutProblem& problem_;
@@ -59,6 +74,7 @@ class Wishes {
   std::vector<PqTree::NodeId> first_operator_;  // per batch
   int num_leaves_ = 0;
   std::vector<Wish> wishes_;
+  bool exhaustive_ = true;
 };
 
 }  // namespace cellbatch
