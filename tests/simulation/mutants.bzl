@@ -25,7 +25,7 @@ def planted_bug_test(name, sources):
     native.cc_test(
         name = name + "_test",
         size = "medium",
-        srcs = mutated + ["planted_bug_test.cc"],
+        srcs = mutated,
         copts = [
             "-O1",
             "-Wno-unused",
@@ -36,8 +36,7 @@ def planted_bug_test(name, sources):
             "no-tsan",
         ],
         deps = [
-            ":simulation",
-            "//deploy/bazel:gtest_main",
+            ":planted_bug_test_main",
             "//scheduler",
         ],
     )

@@ -367,6 +367,16 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
   o.fail_chance = o.workers > 1 ? often(25, 0.0002) : 0;
   o.signal_bits = pick(0, 1) == 0 ? 64 : pick(8, 32);
   o.lock_step = pick(0, 3) == 0;
+  if (pick(0, 3) == 0) {
+    // What random runs hardly reach: predecessors and ends on several workers.
+    o.workers = pick(2, 4);
+    o.memories = 1;
+    o.stealing = Stealing::kAlways;
+    o.limits = {.min_batch = 1, .max_batch = pick(2, 4)};
+    o.in_flight = pick(10, 60);
+    o.delay_chance = 0.1;
+    o.shapes = {Shape::kDag, Shape::kTwoSinks, Shape::kTree, Shape::kLattice, Shape::kEdgeTree};
+  }
   return o;
 }
 
