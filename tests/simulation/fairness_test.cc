@@ -38,6 +38,7 @@ class TwoModels {
     SchedulerOptions o;
     o.max_tasks_in_flight = 1;
     o.max_requests = 4096;
+    o.row_budget_bytes = 8 << 20;
     o.batch_limit = 8;
     o.calibrate = false;
     o.threads = false;
