@@ -1,0 +1,150 @@
+#include "tests/e2e/server_process.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "nlohmann/json.hpp"
+
+extern char** environ;
+
+namespace cellbatch {
+
+namespace {
+
+constexpr const char* kServer = "server/cellbatch-server";
+
+std::string NewLogFile() {
+  const char* folder = std::getenv("TEST_TMPDIR");
+  std::string name = std::string(folder == nullptr ? "/tmp" : folder) + "/server-log-XXXXXX";
+  const int file = mkstemp(name.data());
+  if (file >= 0) close(file);
+  return name;
+}
+
+int Connect(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+  inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
+  const int connection = socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(connection, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) {
+    close(connection);
+    return -1;
+  }
+  const timeval patience{.tv_sec = 5, .tv_usec = 0};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  return connection;
+}
+
+}  // namespace
+
+ServerProcess::ServerProcess(std::vector<std::string> flags, std::vector<std::string> environment)
+    : log_file_(NewLogFile()) {
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log_file_.c_str(),
+                                   O_WRONLY | O_APPEND, 0600);
+  flags.insert(flags.begin(), kServer);
+  std::vector<char*> arguments, variables;
+  for (std::string& flag : flags) arguments.push_back(flag.data());
+  arguments.push_back(nullptr);
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  for (std::string& variable : environment) variables.push_back(variable.data());
+  variables.push_back(nullptr);
+  if (posix_spawn(&pid_, kServer, &actions, nullptr, arguments.data(), variables.data()) != 0) {
+    pid_ = -1;
+  }
+  posix_spawn_file_actions_destroy(&actions);
+  close(pipe_ends[1]);
+  out_ = pipe_ends[0];
+}
+
+ServerProcess::~ServerProcess() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  close(out_);
+}
+
+std::unique_ptr<ServerProcess> ServerProcess::Serving(const std::string& repository,
+                                                      std::vector<std::string> flags) {
+  const std::vector<std::string> usual = {
+      "--model-repository=" + repository, "--grpc-address=127.0.0.1:0",
+      "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--drain-delay=0"};
+  flags.insert(flags.begin(), usual.begin(), usual.end());
+  auto server = std::make_unique<ServerProcess>(std::move(flags));
+  return server->WaitUntilReady() ? std::move(server) : nullptr;
+}
+
+bool ServerProcess::WaitUntilReady() {
+  std::string line;
+  for (char c = 0; read(out_, &c, 1) == 1 && c != '\n';) line += c;
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (json.is_discarded() || !json.value("ready", false)) return false;
+  grpc_ = json.value("grpc", "");
+  http_ = json.value("http", "");
+  metrics_ = json.value("metrics", "");
+  return true;
+}
+
+void ServerProcess::Signal(int number) const { kill(pid_, number); }
+
+int ServerProcess::Wait() {
+  int status = 0;
+  if (pid_ <= 0 || waitpid(pid_, &status, 0) != pid_) return -1;
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::string ServerProcess::Log() const {
+  std::ifstream file(log_file_);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string TalkTcp(const std::string& address, const std::string& bytes) {
+  const int connection = Connect(address);
+  if (connection < 0) return "";
+  for (size_t sent = 0; sent < bytes.size();) {
+    const ssize_t n = send(connection, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) break;
+    sent += static_cast<size_t>(n);
+  }
+  std::string answer;
+  char part[4096];
+  for (ssize_t n; (n = recv(connection, part, sizeof(part), 0)) > 0;) {
+    answer.append(part, static_cast<size_t>(n));
+  }
+  close(connection);
+  return answer;
+}
+
+std::string HttpGet(const std::string& address, const std::string& path) {
+  const std::string answer =
+      TalkTcp(address, "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const size_t body = answer.find("\r\n\r\n");
+  if (body == answer.npos || answer.size() < 12) return "";
+  return answer.substr(9, 3) + " " + answer.substr(body + 4);
+}
+
+double Metric(const ServerProcess& server, const std::string& sample) {
+  const std::string page = HttpGet(server.metrics(), "/metrics");
+  const size_t at = page.find("\n" + sample + " ");
+  return at == page.npos ? -1 : std::stod(page.substr(at + sample.size() + 2));
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,51 @@
+// The real server as a child process, on free ports of the loopback interface: what end-to-end and
+// fault tests drive. Paths are those of Bazel's runfiles. One test thread.
+#ifndef CELLBATCH_TESTS_E2E_SERVER_PROCESS_H_
+#define CELLBATCH_TESTS_E2E_SERVER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cellbatch {
+
+class ServerProcess {
+ public:
+  // Starts the server; Ready waits for its line of JSON. `environment`: "NAME=VALUE" lines to add.
+  explicit ServerProcess(std::vector<std::string> flags, std::vector<std::string> environment = {});
+  ~ServerProcess();  // kills it, if it still runs
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  // A server of `repository` with any free ports and no drain delay, ready.
+  static std::unique_ptr<ServerProcess> Serving(const std::string& repository,
+                                                std::vector<std::string> flags = {});
+
+  bool WaitUntilReady();  // false: it ended before
+  void Signal(int number) const;
+  int Wait();               // its exit code; -1: killed by a signal
+  std::string Log() const;  // what it wrote to stderr so far
+
+  const std::string& grpc() const { return grpc_; }
+  const std::string& http() const { return http_; }
+  const std::string& metrics() const { return metrics_; }
+
+ private:
+  pid_t pid_ = -1;
+  int out_ = -1;
+  std::string log_file_;
+  std::string grpc_, http_, metrics_;
+};
+
+// The body of a GET, its status first: "200 ready\n". Empty: nobody is there.
+std::string HttpGet(const std::string& address, const std::string& path);
+// A sample of Prometheus' text by its whole name with labels, as on the page; -1: not there.
+double Metric(const ServerProcess& server, const std::string& sample);
+// Bytes sent to, and what came back from, a TCP port until the peer closed (or five seconds).
+std::string TalkTcp(const std::string& address, const std::string& bytes);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_TESTS_E2E_SERVER_PROCESS_H_
