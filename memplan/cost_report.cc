@@ -59,7 +59,7 @@ std::string_view Reason(CopyReason reason) {
     case CopyReason::kPlaces:
       return "takes variables from several places";
     case CopyReason::kConflict:
-      return "given up: its order contradicts operands that cost more";
+      return "does not lie side by side in this order";
   }
   return "";
 }

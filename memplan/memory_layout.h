@@ -18,7 +18,7 @@ namespace cellbatch {
 enum class CopyReason {
   kBroadcast,  // it repeats a variable, and the kernels want every repetition written out
   kPlaces,  // it takes variables from several fixed runs, or from one and the plan: never neighbours
-  kConflict,  // its order fights with operands that cost more to copy: it was given up
+  kConflict,  // it could lie in place, but does not here: the planner gave it up for operands that cost more
 };
 
 struct OperandRef {

@@ -1,0 +1,86 @@
+// The paper's Table 2, as claims.
+#include "memplan/cells/cells.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "memplan/cost_report.h"
+#include "memplan/naive_layout.h"
+#include "memplan/operator_batcher.h"
+#include "memplan/problem_text.h"
+#include "memplan/validator.h"
+
+namespace cellbatch {
+namespace {
+
+struct Expected {
+  int kernels;  // after planning, as the paper has it
+  int64_t kilobytes;
+  std::vector<int>
+      sizes;  // of the batches in the order they run, as an exhaustive search found them, lookups left out
+};
+
+const std::map<std::string_view, Expected> kTable2 = {
+    {"gru_v1", {2, 14, {5, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1}}},
+    {"lstm", {1, 16, {8, 4, 4, 3, 1, 2, 1, 1, 1}}},
+    {"mv", {2, 260, {2, 1, 1, 1, 1, 1}}},
+    {"treegru_internal", {2, 16, {4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 1, 1}}},
+    {"treegru_leaf", {2, 8, {2, 2, 2, 2, 1, 1, 1, 1, 1, 1}}},
+    {"treelstm_internal", {3, 22, {1, 3, 2, 5, 4, 1, 3, 1, 1, 1, 1}}},
+    {"treelstm_leaf", {1, 6, {3, 3, 2, 1, 1, 1, 1}}},
+};
+
+LayoutProblem Graph(const PlannedCell& cell) {
+  const auto graph = ParseProblem(cell.text);
+  EXPECT_TRUE(graph.ok()) << cell.name << ": " << graph.status();
+  return *graph;
+}
+
+TEST(CellsTest, AreTheSevenOfThePaper) {
+  ASSERT_EQ(PlannedCells().size(), kTable2.size());
+  for (const PlannedCell& cell : PlannedCells())
+    EXPECT_TRUE(kTable2.contains(cell.name)) << cell.name;
+}
+
+TEST(CellsTest, InThePapersSettingCopyWhatThePaperCopies) {
+  for (const PlannedCell& cell : PlannedCells()) {
+    SCOPED_TRACE(cell.name);
+    const auto batched = BatchOperators(Graph(cell));
+    ASSERT_TRUE(batched.ok()) << batched.status();
+    ASSERT_EQ(Validate(batched->problem, batched->layout), absl::OkStatus());
+    const CostReport cost = Cost(batched->problem, batched->layout);
+    const Expected& expected = kTable2.at(cell.name);
+    EXPECT_EQ(cost.kernels(), expected.kernels) << Describe(batched->problem, batched->layout);
+    EXPECT_EQ(cost.bytes() / 1024, expected.kilobytes);
+    EXPECT_TRUE(batched->layout.least);
+    EXPECT_TRUE(batched->fewest);
+    std::vector<int> sizes;
+    for (const OperandBatch& batch : batched->problem.batches) sizes.push_back(batch.size());
+    EXPECT_EQ(sizes, expected.sizes);
+    const auto naive = NaiveLayout(batched->problem);
+    EXPECT_GE(Cost(batched->problem, *naive).bytes(), cost.bytes());
+  }
+}
+
+TEST(CellsTest, WithInputsInThePlanAndBroadcastsByStrideNothingIsCopiedInside) {
+  for (const PlannedCell& cell : PlannedCells()) {
+    SCOPED_TRACE(cell.name);
+    const LayoutProblem graph = Graph(cell);
+    const auto batched = BatchOperators(InFull(graph));
+    ASSERT_TRUE(batched.ok());
+    ASSERT_EQ(Validate(batched->problem, batched->layout), absl::OkStatus());
+    const CostReport cost = Cost(batched->problem, batched->layout);
+    EXPECT_EQ(cost.kernels(), 0) << Describe(batched->problem, batched->layout);
+    int inputs = 0;
+    for (const Variable& v : graph.variables) inputs += v.kind == VariableKind::kInput;
+    EXPECT_EQ(cost.input_gathers, inputs) << "staging is counted";
+    // Only the GRU's five products, three of x and two of h, take two launches as stacked weights.
+    EXPECT_EQ(cost.launches, cost.num_batches + (cell.name == "gru_v1" ? 1 : 0));
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch
