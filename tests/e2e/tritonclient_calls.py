@@ -1,0 +1,118 @@
+"""Runs under an interpreter that has tritonclient[grpc]: calls a server with it, unmodified, and compares the answers
+of an LSTM and a GRU with NumPy in double.
+
+    tritonclient_calls.py HOST:PORT SEED
+"""
+
+import sys
+import threading
+
+import numpy as np
+import tritonclient.grpc as triton
+
+import small_state_dict
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def reference(cell, weights, tokens):
+    w = {name.split(".")[1]: np.array(values, np.float64).reshape(shape) for name, (shape, values) in weights.items()}
+    hidden = w["weight_hh_l0"].shape[1]
+    h, c = np.zeros(hidden), np.zeros(hidden)
+    for token in tokens:
+        a = w["weight_ih_l0"] @ w["weight"][token] + w["bias_ih_l0"]
+        b = w["weight_hh_l0"] @ h + w["bias_hh_l0"]
+        if cell == "lstm":
+            i, f, g, o = np.split(a + b, 4)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+        else:
+            (ar, az, an), (br, bz, bn) = np.split(a, 3), np.split(b, 3)
+            r, z = sigmoid(ar + br), sigmoid(az + bz)
+            h = (1 - z) * np.tanh(an + r * bn) + z * h
+    return h
+
+
+def infer_input(tokens, datatype):
+    tensor = triton.InferInput("TOKENS", [len(tokens)], datatype)
+    tensor.set_data_from_numpy(np.array(tokens, {"INT32": np.int32, "INT64": np.int64}[datatype]))
+    return [tensor]
+
+
+def check(answer, cell, weights, tokens):
+    got, want = answer.as_numpy("OUTPUT"), reference(cell, weights, tokens)
+    assert got.dtype == np.float32 and got.shape == want.shape, (got.dtype, got.shape)
+    error = np.linalg.norm(got - want) / np.linalg.norm(want)
+    assert error <= 1e-5, (cell, len(tokens), error)
+
+
+def metadata(client, cell):
+    assert client.is_server_live() and client.is_server_ready() and client.is_model_ready(cell)
+    assert not client.get_server_metadata().name == ""
+    described = client.get_model_metadata(cell)
+    assert [t.name for t in described.outputs][0] == "OUTPUT", described
+    assert client.get_model_config(cell).config.max_batch_size == 0
+    assert {m.name for m in client.get_model_repository_index().models} == {"lstm", "gru"}
+
+
+def calls(client, cell, weights, rng):
+    for length in (1, 2, 7, 24, 100, 330):
+        tokens = [int(t) for t in rng.integers(0, 50, length)]
+        for datatype in ("INT32", "INT64"):
+            answer = client.infer(cell, infer_input(tokens, datatype), request_id="r%d" % length,
+                                  outputs=[triton.InferRequestedOutput("OUTPUT")])
+            assert answer.get_response().id == "r%d" % length
+            assert answer.get_response().model_version == "1"
+            check(answer, cell, weights, tokens)
+
+
+def asynchronous(client, cell, weights, rng):
+    """Many at once, of many lengths, so that they share batches."""
+    done, failures, all_done = [], [], threading.Event()
+    requests = [[int(t) for t in rng.integers(0, 50, int(rng.integers(1, 60)))] for _ in range(200)]
+
+    def arrived(tokens, result, error):
+        try:
+            assert error is None, error
+            check(result, cell, weights, tokens)
+        except AssertionError as failure:
+            failures.append(failure)
+        done.append(1)
+        if len(done) == len(requests):
+            all_done.set()
+
+    for tokens in requests:
+        client.async_infer(cell, infer_input(tokens, "INT32"),
+                           callback=lambda result, error, tokens=tokens: arrived(tokens, result, error))
+    assert all_done.wait(120), "%d of %d answers" % (len(done), len(requests))
+    assert not failures, failures[0]
+
+
+def errors(client):
+    for model, tokens, status in (("lstm", [50], "INVALID_ARGUMENT"), ("nobody", [1], "NOT_FOUND")):
+        try:
+            client.infer(model, infer_input(tokens, "INT32"))
+            raise AssertionError("no error for %s %s" % (model, tokens))
+        except triton.InferenceServerException as error:
+            assert status in error.status(), error
+
+
+def main():
+    client = triton.InferenceServerClient(sys.argv[1])
+    seed = int(sys.argv[2])
+    rng = np.random.default_rng(seed)
+    for cell in ("lstm", "gru"):
+        weights = small_state_dict.draw(cell, seed)
+        metadata(client, cell)
+        calls(client, cell, weights, rng)
+        asynchronous(client, cell, weights, rng)
+        statistics = client.get_inference_statistics(cell).model_stats[0].inference_stats
+        assert statistics.success.count == statistics.compute_infer.count == 212, statistics
+    errors(client)
+    print("tritonclient: lstm and gru are right")
+
+
+if __name__ == "__main__":
+    main()

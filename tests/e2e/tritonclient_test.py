@@ -1,0 +1,52 @@
+"""pip's unmodified tritonclient[grpc] against the real server, or skipped aloud where no package index is reached.
+
+    tritonclient_test.py SERVER CONVERT
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "external")]
+
+import small_state_dict  # noqa: E402  (found beside this file)
+import venv_cache  # noqa: E402
+
+SEED = 2026
+PACKAGES = ["tritonclient[grpc]", "numpy"]
+
+
+def serve(server, convert, folder):
+    repository = os.path.join(folder, "models")
+    for cell in ("lstm", "gru"):
+        path = os.path.join(folder, cell + ".safetensors")
+        small_state_dict.save(path, small_state_dict.draw(cell, SEED))
+        subprocess.run([convert, "--from", path, "--repository", repository, "--name", cell], check=True,
+                       stdout=subprocess.DEVNULL)
+    return subprocess.Popen([server, "--model-repository", repository, "--drain-delay=0", "--grpc-address=127.0.0.1:0",
+                             "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"], stdout=subprocess.PIPE,
+                            text=True)
+
+
+def main():
+    server, convert = (os.path.abspath(path) for path in sys.argv[1:3])
+    python = venv_cache.python_with(PACKAGES)
+    if python is None:
+        return 0  # said why on stderr
+    print("seed %d" % SEED, flush=True)
+    with tempfile.TemporaryDirectory() as folder, serve(server, convert, folder) as running:
+        try:
+            address = json.loads(running.stdout.readline())["grpc"]
+            status = subprocess.run([python, os.path.join(HERE, "tritonclient_calls.py"), address, str(SEED)],
+                                    check=False).returncode
+        finally:
+            running.send_signal(signal.SIGTERM)
+        return status or running.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
