@@ -186,7 +186,15 @@ class ProductRun {
     const int64_t at = int64_t{panel} * p_.blocks_per_panel() * p_.groups() * kLanes;
     const float** initial = scratch_.initial_rows();
     for (int r = 0; r < rows_; ++r) {
-      Copy((args_.initial != nullptr ? initial[r] : p_.bias()) + at, Sums(0) + r * stride_);
+      if (args_.initial == nullptr) {
+        Copy(p_.bias() + at, Sums(0) + r * stride_);
+        continue;
+      }
+      // Rows of a big table are far away and in no order: fetch each one's part of the next panel meanwhile. (Harmless
+      // beyond the last: a prefetch never faults.)
+      const float* const from = initial[r] + at;
+      for (int64_t i = 0; i < stride_; i += kLanes) __builtin_prefetch(from + stride_ + i, 0, 2);
+      Copy(from, Sums(0) + r * stride_);
     }
   }
 
