@@ -32,6 +32,20 @@ CellColumns ColumnsOf(const CpuLoadedModel& loaded, const CellType& type) {
   return columns;
 }
 
+// Rows come into being as they are touched, so what is too much would be noticed late, by the system.
+absl::Status CheckRowsFit(const Model& model, const RowBudget& budget) {
+  int64_t asked = 0;
+  for (size_t t = 0; t < model.tables.size(); ++t) {
+    for (const Column& column : model.tables[t].columns) {
+      asked += StrideOf(column) * budget.rows[t] * int64_t{sizeof(float)};
+    }
+  }
+  const int64_t available = AvailableMemoryBytes();
+  if (available == 0 || asked <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "model \"{}\": rows take {} bytes, {} are available", model.name, asked, available));
+}
+
 }  // namespace
 
 absl::Span<const int32_t> CpuLoadedModel::host_column(TableId table, ColumnId id) const {
@@ -53,7 +67,7 @@ absl::Status CpuMemory::CheckBudget(const Model& model, const RowBudget& budget)
         fmt::format("model \"{}\": table \"{}\": {} rows, the least are 2: zeros and one to use",
                     model.name, model.tables[t].name, budget.rows[t]));
   }
-  return absl::OkStatus();
+  return CheckRowsFit(model, budget);
 }
 
 absl::Status CpuMemory::PackCells(const Model& model, CpuLoadedModel& loaded) const {
