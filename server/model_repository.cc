@@ -13,14 +13,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Model folders of the root: those with a name a client may send and a config, or a version.
+// Model folders of the root: all but hidden ones.
 absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
     std::error_code ignored;
     const std::string name = it->path().filename().string();
-    if (name[0] != '.' && it->is_directory(ignored)) names.push_back(name);
+    const bool ours = name[0] != '.' && name != "lost+found";  // a mounted disk has the latter
+    if (ours && it->is_directory(ignored)) names.push_back(name);
   }
   if (error) {
     return absl::InvalidArgumentError(

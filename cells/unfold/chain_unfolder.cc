@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "cells/check.h"
 
@@ -128,33 +129,30 @@ absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInpu
                                                                int64_t steps, int64_t sequences,
                                                                CellGraph& graph) const {
   const bool many = input.Find(kLengthsInput) != nullptr;
-  const auto dims = [&](std::vector<int64_t> one) {
-    if (many) one.insert(one.begin(), sequences);
-    return one;
-  };
   const int64_t width = layers_[0].directions[0].width;
   Asked asked;
   const auto add = [&](std::string_view name) {
-    struct Tensor {
-      std::string_view name;
-      int32_t* number;
-      bool offered;
-      std::vector<int64_t> dims;
-    };
-    const std::array<Tensor, 4> tensors = {
-        Tensor{kOutput, &asked.output, true, dims({output_width_})},
-        Tensor{kAllHidden, &asked.all_hidden, true, {steps, top_width_}},
-        Tensor{kFinalH, &asked.final_h, final_h_, dims({num_chains_, width})},
-        Tensor{kFinalC, &asked.final_c, final_c_, dims({num_chains_, width})}};
-    for (const Tensor& t : tensors) {
-      if (t.name != name || !t.offered) continue;
-      if (*t.number >= 0) {
-        return absl::InvalidArgumentError(fmt::format("output {}: asked for twice", name));
-      }
-      *t.number = graph.AddTensor(t.name, WireType::kFp32, t.dims);
-      return absl::OkStatus();
+    int32_t* number = nullptr;
+    std::vector<int64_t> dims;
+    if (name == kOutput) {
+      number = &asked.output;
+      dims = {output_width_};
+    } else if (name == kAllHidden) {
+      number = &asked.all_hidden;
+      dims = {steps, top_width_};
+    } else if ((name == kFinalH && final_h_) || (name == kFinalC && final_c_)) {
+      number = name == kFinalH ? &asked.final_h : &asked.final_c;
+      dims = {num_chains_, width};
+    } else {
+      return absl::InvalidArgumentError(
+          fmt::format("output {}: the model has no such output", name));
     }
-    return absl::InvalidArgumentError(fmt::format("output {}: the model has no such output", name));
+    if (*number >= 0) {
+      return absl::InvalidArgumentError(fmt::format("output {}: asked for twice", name));
+    }
+    if (many && name != kAllHidden) dims.insert(dims.begin(), sequences);
+    *number = graph.AddTensor(name, WireType::kFp32, std::move(dims));
+    return absl::OkStatus();
   };
   absl::Status s = input.outputs.empty() ? add(kOutput) : absl::OkStatus();
   for (const std::string_view name : input.outputs) {
