@@ -235,7 +235,29 @@ void Checker::FreeRows(Live& live) {
   }
 }
 
+void Checker::CheckStarvation() {
+  std::unordered_map<Watched*, int64_t> to_run;
+  for (const auto& [tag, live] : live_) {
+    if (live->where != nullptr) to_run[live->where] += live->to_run;
+  }
+  for (const auto& [where, cells] : to_run) {
+    where->most_to_run = std::max(where->most_to_run, cells);
+  }
+  for (const auto& [tag, live] : live_) {
+    if (live->where == nullptr) continue;
+    const int64_t waited = live->where->tasks_done - live->progress_at;
+    const int64_t most = starvation_.tasks +
+                         starvation_.tasks_a_batch * (live->where->most_to_run / starvation_.batch);
+    tally_.most_waited = std::max(tally_.most_waited, waited);
+    if (waited > most && live->to_run > 0) {
+      Violated(absl::StrCat("request ", tag, " starves: ", waited,
+                            " tasks went by without a node of it; at most ", most));
+    }
+  }
+}
+
 void Checker::CheckAll() {
+  CheckStarvation();
   std::unordered_map<const Watched*, int64_t> owned;
   for (const auto& [tag, live] : live_) {
     for (const OwnedRow& r : live->rows) {
@@ -244,13 +266,6 @@ void Checker::CheckAll() {
       }
     }
     owned[live->where] += static_cast<int64_t>(live->rows.size());
-    if (live->where == nullptr) continue;
-    const int64_t waited = live->where->tasks_done - live->progress_at;
-    tally_.most_waited = std::max(tally_.most_waited, waited);
-    if (waited > starvation_bound_ && live->to_run > 0) {
-      Violated(absl::StrCat("request ", tag, " starves: ", waited,
-                            " tasks went by without a node of it; at most ", starvation_bound_));
-    }
   }
   for (const auto& [loaded, watched] : watched_) {
     int64_t rows = 0;

@@ -49,8 +49,11 @@ class Checker final : public SimObserver {
 
   // Whose devices' tasks are watched; rows of `model` there. Before anything is submitted.
   void Watch(SimMemory& memory, const Model& model);
-  // A request without progress for so many tasks (of its model in its memory) starves.
-  void set_starvation_bound(int64_t tasks) { starvation_bound_ = tasks; }
+  // A running request may go without progress for `tasks` tasks (of its model in its memory), and
+  // for `tasks_a_batch` more per batch of nodes that requests running there have yet to run.
+  void set_starvation_bound(int64_t tasks, int64_t tasks_a_batch, int32_t batch) {
+    starvation_ = {tasks, tasks_a_batch, batch};
+  }
 
   void Submitted(std::unique_ptr<Expectation> expected);
   Expectation* Find(int32_t tag);
@@ -78,6 +81,7 @@ class Checker final : public SimObserver {
     SimModel* rows = nullptr;
     std::vector<std::vector<int32_t>> owner;  // tag by table, row; 0: nobody's
     int64_t tasks_done = 0;
+    int64_t most_to_run = 0;  // cells that running requests had yet to run, at any CheckAll
   };
   struct Live {
     std::unique_ptr<Expectation> expected;
@@ -100,9 +104,13 @@ class Checker final : public SimObserver {
   void CheckAccount(const Live& live, const Request& request, int64_t now_ns);
   void CheckStatus(const Live& live, const Request& request, int devices_failed, int devices_left);
   void FreeRows(Live& live);
+  void CheckStarvation();
 
   const int max_tasks_in_flight_;
-  int64_t starvation_bound_ = 1'000'000;
+  struct {
+    int64_t tasks, tasks_a_batch;
+    int32_t batch;
+  } starvation_ = {1'000'000, 0, 1};
   std::unordered_map<const LoadedModel*, Watched> watched_;  // addresses stay
   absl::flat_hash_map<int32_t, std::unique_ptr<Live>> live_;
   absl::flat_hash_map<Fingerprint, NodeRef> nodes_;

@@ -35,7 +35,7 @@ class Simulation {
       device->set_observer(&checker_);
       device->set_faults(options.delay_chance, 20 * options.cost.task_ns, options.refusal_chance);
     }
-    checker_.set_starvation_bound(StarvationBound());
+    SetStarvationBound();
   }
 
   SimulationReport Run() {
@@ -100,14 +100,14 @@ class Simulation {
     models_.push_back(std::move(model));
   }
 
-  // A ready type is passed over at most max_wait_tasks times, and by every other waiting type once;
-  // then its oldest nodes go, at least a batch's worth (of min_batch, at worst 1) each time.
-  // A held signal or a late device lets the others run ahead of it.
-  int64_t StarvationBound() const {
+  // On its worker a ready type is passed over at most max_wait_tasks times, and by every other
+  // waiting type once; then its oldest nodes go, a batch of them unless there are fewer. A held
+  // signal or a late device lets the others run ahead of it.
+  void SetStarvationBound() {
+    const int64_t turn = options_.workers * (options_.max_wait_tasks + kNumTypes * options_.models +
+                                             options_.max_tasks_in_flight);
     const int64_t faults = (kHeldSteps + 30) * options_.workers;
-    const int64_t turn = options_.max_wait_tasks + kNumTypes + options_.max_tasks_in_flight + 2;
-    const int64_t backlog = int64_t{options_.in_flight} * 40 / options_.limits.max_batch;
-    return faults + turn * (4 + backlog);
+    checker_.set_starvation_bound(faults + 4 * turn, turn, options_.limits.max_batch);
   }
 
   // One driver step: whoever is drawn, or everybody. True if anything happened.
