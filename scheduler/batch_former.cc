@@ -152,6 +152,7 @@ void BatchFormer::NoteStops(ReadyQueue& queue) {
 
 void BatchFormer::HandleEvents(ReadyQueue& queue) {
   const auto events = queue.events();
+  for (int32_t slot : events) queue.PrefetchChain(slot);
   for (int32_t slot : events) {
     const ReadyEntry e = queue.chain(slot);
     const int32_t node = queue.NodeInStep(slot);

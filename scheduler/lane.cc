@@ -55,7 +55,7 @@ void WaitingLine::Prefetch(uint32_t ahead) const {
   if (tail_ - head_ <= ahead) return;
   const char* block = reinterpret_cast<const char*>(line_[(head_ + ahead) & mask_]);
   if (block == nullptr) return;
-  for (int line = 0; line < 5; ++line) __builtin_prefetch(block + 64 * line, 1);
+  for (int line = 0; line < 7; ++line) __builtin_prefetch(block + 64 * line, 1);
 }
 
 void WaitingLine::CloseHoles() {

@@ -8,7 +8,7 @@ namespace cellbatch {
 namespace {
 
 constexpr int kMessagesPerStep = 2048;
-constexpr size_t kPrefetchMessages = 8;
+constexpr size_t kPrefetchMessages = 16;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
@@ -204,10 +204,7 @@ bool Manager::Receive() {
   int received = 0;
   for (; received < kMessagesPerStep; ++received) {
     if (const uint64_t ahead = parts_.messages->Peek(kPrefetchMessages); (ahead & 1) == 0) {
-      const char* block = reinterpret_cast<const char*>(ahead);
-      __builtin_prefetch(block, 1);
-      __builtin_prefetch(block + 64, 1);
-      __builtin_prefetch(block + 128, 1);
+      __builtin_prefetch(reinterpret_cast<const void*>(ahead), 1);
     }
     const uint64_t message = parts_.messages->Pop();
     if (message == 0) break;
@@ -273,7 +270,7 @@ bool Manager::Join() {
     for (int n = 0; n < options_.batch_limit; ++n) {
       RequestBlock* const head = lane.line.Head();
       if (head == nullptr) break;
-      lane.line.Prefetch(4);
+      lane.line.Prefetch(6);
       const bool fits = JoinHead(lane, *head);
       if (!fits && !NeverFits(lane, *head)) break;
       lane.line.PopHead();

@@ -35,10 +35,11 @@ void EmitCarryAndOutput(Row* __restrict carry, Row* __restrict output, Row* __re
   for (int32_t i = 0; i < n; ++i) {
     const Row now = out[i];
     const Row next = now + 1;
+    const Row wrapped = begin[i];  // loaded always: a branch here is mispredicted every other time
     carry[i] = prev[i];
     output[i] = now;
     prev[i] = now;
-    out[i] = next == end[i] ? begin[i] : next;
+    out[i] = next == end[i] ? wrapped : next;
   }
 }
 

@@ -95,6 +95,11 @@ class ReadyQueue {
   void SetEvent(int32_t slot, int32_t node);
   void EventsSeen();  // after all of them: finds the next step with an event
   ReadyEntry chain(int32_t slot) const { return {records_[slot], blocks_[slot]}; }
+  void PrefetchChain(int32_t slot) const {
+    __builtin_prefetch(records_[slot], 1);
+    __builtin_prefetch(records_[slot] + 1, 1);  // most often its reader
+    __builtin_prefetch(blocks_[slot]->last_sequence, 1);
+  }
   int32_t num_stops() const { return num_stops_; }
   // The node after the last submitted one of a running chain.
   int32_t NextNode(int32_t slot) const { return static_cast<int32_t>(step_ - first_step_[slot]); }

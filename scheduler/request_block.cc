@@ -1,5 +1,7 @@
 #include "scheduler/request_block.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -13,6 +15,8 @@
 namespace cellbatch {
 namespace {
 
+constexpr size_t kHugePage = size_t{2} << 20;
+
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
 bool IsWide(const CellDefinition& cell) {
@@ -24,8 +28,9 @@ bool IsWide(const CellDefinition& cell) {
 // Compiles one graph. First counts, then fills one allocation.
 class BlockBuilder {
  public:
-  BlockBuilder(Request& request, int max_tasks_in_flight)
+  BlockBuilder(Request& request, int max_tasks_in_flight, std::byte* slab)
       : request_(request),
+        slab_(slab),
         graph_(request.graph),
         model_(*request.model),
         max_tasks_in_flight_(max_tasks_in_flight) {}
@@ -46,7 +51,6 @@ class BlockBuilder {
     return absl::OkStatus();
   }
 
- private:
   void Count();
   absl::Status Check() const;
   void Allocate();
@@ -65,7 +69,11 @@ class BlockBuilder {
     return from.first_row + link.first % from.ring;
   }
 
+  RequestBlock* block() const { return block_; }
+
+ private:
   Request& request_;
+  std::byte* const slab_;
   const CellGraph& graph_;
   const Model& model_;
   const int max_tasks_in_flight_;
@@ -131,24 +139,26 @@ absl::Status BlockBuilder::Check() const {
 void BlockBuilder::Allocate() {
   const size_t tables = graph_.row_counts().size();
   const auto up = [](size_t n, size_t to) { return (n + to - 1) / to * to; };
-  const size_t records_at = up(sizeof(RequestBlock) + 2 * tables * sizeof(int32_t), 64);
-  const size_t copies_at = records_at + Index(num_records_) * sizeof(NodeRecord);
+  const size_t copies_at = up(sizeof(RequestBlock) + 2 * tables * sizeof(int32_t), 8);
   const size_t returns_at = copies_at + Index(num_inputs_) * sizeof(CopyIn);
   const size_t pool_at = returns_at + graph_.returns().size() * sizeof(ReturnRun);
-  const size_t size = pool_at + Index(pool_ints_) * sizeof(int32_t);
-  auto* bytes =
-      static_cast<std::byte*>(::operator new(up(size, 64), std::align_val_t(kBlockAlignment)));
+  const size_t records_at = up(pool_at + Index(pool_ints_) * sizeof(int32_t), 64);
+  const size_t size = records_at + Index(num_records_) * sizeof(NodeRecord);
+  const bool on_slab = size <= kSlabBytes;
+  auto* bytes = on_slab ? slab_
+                        : static_cast<std::byte*>(
+                              ::operator new(size, std::align_val_t(kBlockAlignment)));
   block_ = new (bytes) RequestBlock();
-  request_.run.Adopt(block_);
+  block_->on_slab = on_slab;
+  request_.run.Adopt(on_slab ? nullptr : block_);
   block_->request = &request_;
   block_->records = reinterpret_cast<NodeRecord*>(bytes + records_at);
   block_->pool = reinterpret_cast<int32_t*>(bytes + pool_at);
-  block_->bases = reinterpret_cast<int32_t*>(bytes + sizeof(RequestBlock));
   block_->copies = copies_ = reinterpret_cast<CopyIn*>(bytes + copies_at);
   block_->returns = reinterpret_cast<ReturnRun*>(bytes + returns_at);
   block_->num_tables = static_cast<int32_t>(tables);
   std::copy(graph_.row_counts().begin(), graph_.row_counts().end(), block_->counts());
-  std::fill_n(block_->bases, tables, 0);
+  std::fill_n(block_->bases(), tables, 0);
   block_->num_records = block_->remaining = num_records_;
   block_->num_nodes = static_cast<int32_t>(graph_.num_nodes());
   block_->home = -1;
@@ -264,8 +274,25 @@ void BlockBuilder::FillRoots() {
 
 }  // namespace
 
-absl::Status BuildBlock(Request& request, int max_tasks_in_flight) {
-  return BlockBuilder(request, max_tasks_in_flight).Build();
+absl::Status BuildBlock(Request& request, int max_tasks_in_flight, std::byte* slab,
+                        RequestBlock** block) {
+  BlockBuilder builder(request, max_tasks_in_flight, slab);
+  const absl::Status status = builder.Build();
+  *block = builder.block();
+  return status;
 }
+
+BlockSlab::BlockSlab(int slots) : bytes_((Index(slots) * kSlabBytes + kHugePage - 1) & ~(kHugePage - 1)) {
+  // Page-aligned is not enough for huge pages: takes one more, and lets the system find them.
+  void* memory = mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  cellbatch::Check(memory != MAP_FAILED, "no address space for request blocks");
+  mapped_ = memory;
+  const uintptr_t at = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
+  memory_ = reinterpret_cast<std::byte*>(at);
+  madvise(memory_, bytes_, MADV_HUGEPAGE);  // a wish: small pages do, more slowly
+}
+
+BlockSlab::~BlockSlab() { munmap(mapped_, bytes_ + kHugePage); }
 
 }  // namespace cellbatch

@@ -1,13 +1,14 @@
 // The manager's view of one request: a header and one 64-byte record per subgraph, in one block.
 //
-//   RequestBlock | bases, counts by table | NodeRecord 0 .. n-1 | copies in | returns | pool of int32
+//   RequestBlock | bases, counts by table | copies in | returns | pool of int32 | NodeRecord 0 .. n-1
 //
 // Everything the manager needs of a CellGraph is compiled into it on the submitting thread, so that
 // a binary tree node costs the manager one cache line: two input rows and one consumer are inline.
 // Rows stay relative to the request; base(table) is added while a task is formed, so a request can
 // join (or be placed) anywhere.
 //
-// Owned by Request::run. After Submit the manager's alone; Take reads it when the request is done.
+// A small block lies in its slot's own memory (BlockSlab: huge pages, no allocation), a large one is
+// owned by Request::run. After Submit the manager's alone; Take reads it when the request is done.
 #ifndef CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 #define CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 
@@ -97,46 +98,50 @@ enum class Outcome : uint8_t {
 };
 
 struct alignas(64) RequestBlock {
-  // Line 0: what joining and leaving touch.
+  // Line 0: arriving, joining, leaving.
   Request* request;
-  NodeRecord* records;
-  int32_t* pool;
   RequestBlock* next_starter;  // others whose first node is in the same task
   RequestBlock* next_leaver;   // others that wait for the same task to be done
   uint32_t slot;
-  int32_t num_records;
-  int32_t remaining;  // records not finished
+  uint32_t generation;
   uint32_t line_position;
-  uint32_t copy_sequence;  // with `home`: the task that copied the inputs in
+  uint32_t lane_serial;  // of the lane it was submitted to: indices are used again
+  int32_t num_nodes;
+  int32_t roots;       // pool offset of {count, record indices}
+  int32_t root_types;  // pool offset of {count, types}
+  int32_t num_copies;
+  int16_t lane;
+  int16_t outbox;
   RequestState state;
   int8_t home;  // worker it joined on
   bool copied;
   Outcome outcome;
-  // Line 1: what submitting touches.
+  // Line 1: submitting.
   uint32_t last_sequence[kMaxWorkers];  // of `touched` workers
+  NodeRecord* records;
+  int32_t* pool;
+  int32_t remaining;       // records not finished
+  uint32_t copy_sequence;  // with `home`: the task that copied the inputs in
+  int32_t memory;          // whose rows it holds; -1: none
   uint8_t touched;
   uint8_t num_roots_capped;  // 255: that many or more
-  int16_t lane;
-  int32_t num_nodes;
-  int32_t num_tables;
-  int32_t roots;       // pool offset of {count, record indices}
-  int32_t root_types;  // pool offset of {count, types}
-  int32_t num_copies;
-  uint32_t generation;
-  int32_t nodes_executed;
-  // Line 2.
+  bool has_stops;
+  bool on_slab;  // lies in the slot's own memory, not in the request's
+  // Line 2: the rest.
   int64_t first_start_ns;
   int64_t last_end_ns;
-  CopyIn* copies;        // relative rows
-  ReturnRun* returns;    // by NodeInfo::first_return
-  int32_t* bases;        // by table; num_tables of them, then the counts
-  int32_t memory;        // whose rows it holds; -1: none
-  uint32_t lane_serial;  // of the lane it was submitted to: indices are used again
-  int16_t outbox;
-  bool has_stops;
+  CopyIn* copies;      // relative rows
+  ReturnRun* returns;  // by NodeInfo::first_return
+  int32_t num_records;
+  int32_t num_tables;
+  int32_t nodes_executed;
 
-  Row base(TableId table) const { return bases[table.value()]; }
-  int32_t* counts() const { return bases + num_tables; }
+  // Behind the header: bases, then counts, by table.
+  int32_t* bases() { return reinterpret_cast<int32_t*>(this + 1); }
+  const int32_t* bases() const { return reinterpret_cast<const int32_t*>(this + 1); }
+  Row base(TableId table) const { return bases()[table.value()]; }
+  int32_t* counts() { return bases() + num_tables; }
+  const int32_t* counts() const { return bases() + num_tables; }
   NodeInfo& info(const NodeRecord& r) const { return *reinterpret_cast<NodeInfo*>(pool + r.info); }
   absl::Span<const int32_t> list(int32_t offset) const {
     return {pool + offset + 1, static_cast<size_t>(pool[offset])};
@@ -148,7 +153,26 @@ static_assert(sizeof(RequestBlock) == 192);
 // for what a task could not carry: more than kMaxReturnsPerNode pieces of one node, more than
 // kMaxInputPieces inputs, a stop chain sealed for fewer than `max_tasks_in_flight` tasks; then the
 // block is there, with its header and nothing else. O(links); the caller's thread.
-absl::Status BuildBlock(Request& request, int max_tasks_in_flight);
+// `slab`: kSlabBytes for a block that fits them. The block comes back by `*block`.
+absl::Status BuildBlock(Request& request, int max_tasks_in_flight, std::byte* slab,
+                        RequestBlock** block);
+
+// Memory for the block of each request slot, on huge pages where the system has them: with 10^5
+// requests in flight every touch of a small page costs a walk through the page tables.
+inline constexpr size_t kSlabBytes = 512;  // a sentence with its head takes 448
+class BlockSlab {
+ public:
+  explicit BlockSlab(int slots);
+  ~BlockSlab();
+  BlockSlab(const BlockSlab&) = delete;
+  BlockSlab& operator=(const BlockSlab&) = delete;
+  std::byte* of(uint32_t slot) { return memory_ + size_t{slot} * kSlabBytes; }
+
+ private:
+  size_t bytes_;
+  void* mapped_;
+  std::byte* memory_;
+};
 
 }  // namespace cellbatch
 

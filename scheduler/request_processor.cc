@@ -26,7 +26,7 @@ RequestProcessor::RequestProcessor(
 bool RequestProcessor::Join(Lane& lane, RequestBlock& block, int worker) {
   const int memory = workers_[Index(worker)].memory;
   const auto counts = absl::MakeConstSpan(block.counts(), Index(block.num_tables));
-  const auto bases = absl::MakeSpan(block.bases, Index(block.num_tables));
+  const auto bases = absl::MakeSpan(block.bases(), Index(block.num_tables));
   if (!lane.loaded(memory).arena->Reserve(block.slot, counts, bases)) return false;
   block.memory = memory;
   block.state = RequestState::kRunning;
@@ -150,9 +150,14 @@ void RequestProcessor::TaskDone(const TaskSlot& slot, int worker) {
 // Those who waited for this task wait for another one, or leave.
 void RequestProcessor::DrainLeavers(const TaskSlot& slot) {
   TaskNotes& notes = *slot.notes;
+  for (const RequestBlock* b = notes.leavers; b != nullptr; b = b->next_leaver) {
+    const size_t tables = Index(b->num_tables);
+    if (b->memory < 0) continue;
+    slot.notes->lane->loaded(b->memory).arena->Prefetch({b->counts(), tables},
+                                                        {b->bases(), tables});
+  }
   for (RequestBlock* b = notes.leavers; b != nullptr;) {
     RequestBlock* const next = b->next_leaver;
-    if (next != nullptr) __builtin_prefetch(next, 1);
     b->last_end_ns = std::max(b->last_end_ns, slot.task->end_ns);
     Drain(*b);
     b = next;
@@ -221,7 +226,7 @@ void RequestProcessor::ReleaseRows(Lane& lane, RequestBlock& block) {
   if (block.memory < 0) return;
   lane.loaded(block.memory)
       .arena->Release(block.slot, absl::MakeConstSpan(block.counts(), Index(block.num_tables)),
-                      absl::MakeConstSpan(block.bases, Index(block.num_tables)));
+                      absl::MakeConstSpan(block.bases(), Index(block.num_tables)));
   block.memory = -1;
 }
 

@@ -62,6 +62,7 @@ class SchedulerImpl final : public Scheduler {
   DeviceSet devices_;
   const std::vector<int> memory_of_;  // by device: index into devices_.memories
   RequestSlots slots_;
+  BlockSlab slab_;
   MpscRing messages_;
   std::vector<std::unique_ptr<TaskRing>> rings_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -89,6 +90,7 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
       devices_(std::move(devices)),
       memory_of_(std::move(memory_of)),
       slots_(options.max_requests),
+      slab_(options.max_requests),
       messages_(2 * Index(options.max_requests)),
       outbox_woken_(Index(options.num_outboxes)),
       device_counters_(devices_.devices.size()),
@@ -282,8 +284,9 @@ std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request
         "a request names an outbox that is not there");
   const std::optional<RequestId> id = slots_.Acquire();
   if (!id) return std::nullopt;
-  request->status = BuildBlock(*request, depth_);
-  RequestBlock& block = *request->run.block();
+  RequestBlock* built = nullptr;
+  request->status = BuildBlock(*request, depth_, slab_.of(id->slot), &built);
+  RequestBlock& block = *built;
   if (!request->status.ok()) block.outcome = Outcome::kBadGraph;
   block.slot = id->slot;
   block.generation = id->generation;

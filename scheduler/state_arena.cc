@@ -23,7 +23,8 @@ RowPool::Bin RowPool::FittingBin(int32_t size) {
 }
 
 RowPool::RowPool(int32_t num_rows)
-    : num_rows_(num_rows), tags_(new Tag[static_cast<size_t>(num_rows) + 1]) {
+    : num_rows_(num_rows), tags_(new Tag[static_cast<size_t>(num_rows) + 1]),
+      stacks_(new Stack[kStackSizes + 1]) {
   Check(num_rows >= 2 && num_rows < (1 << 30), "a table has 2 to 2^30 rows");
   for (auto& level : lists_) level.fill(-1);
   SetRun(0, 1, false);
@@ -66,6 +67,22 @@ void RowPool::Unlink(Row first, int32_t size) {
 
 std::optional<Row> RowPool::Reserve(uint32_t owner, int32_t count) {
   Check(count >= 1, "an empty run of rows is asked for");
+  std::optional<Row> first;
+  if (count <= kStackSizes && stacks_[count].count > 0) {
+    Stack& stack = stacks_[count];
+    first = stack.rows[--stack.count];
+    stacked_rows_ -= count;
+  } else {
+    first = ReserveFitting(count);
+    if (!first && CoalesceStacks()) first = ReserveFitting(count);
+    if (!first) return std::nullopt;
+  }
+  tags_[*first].next = static_cast<int32_t>(owner);
+  used_ += count;
+  return first;
+}
+
+std::optional<Row> RowPool::ReserveFitting(int32_t count) {
   if (count >= num_rows_) return std::nullopt;
   const Bin b = FittingBin(count);
   size_t level = static_cast<size_t>(b.level);
@@ -80,12 +97,10 @@ std::optional<Row> RowPool::Reserve(uint32_t owner, int32_t count) {
   const int32_t size = -tags_[first].head;
   Unlink(first, size);
   SetRun(first, count, false);
-  tags_[first].next = static_cast<int32_t>(owner);
   if (size > count) {
     SetRun(first + count, size - count, true);
     Link(first + count, size - count);
   }
-  used_ += count;
   return first;
 }
 
@@ -94,6 +109,17 @@ void RowPool::Release(uint32_t owner, Row first, int32_t count) {
   Check(tags_[first].head == count && tags_[first].next == static_cast<int32_t>(owner),
         "rows are returned by someone who does not own them");
   used_ -= count;
+  tags_[first].next = kNobody;  // returning it twice is noticed
+  if (count <= kStackSizes && stacks_[count].count < kStackDepth) {
+    Stack& stack = stacks_[count];
+    stack.rows[stack.count++] = first;
+    stacked_rows_ += count;
+    return;
+  }
+  Coalesce(first, count);
+}
+
+void RowPool::Coalesce(Row first, int32_t count) {
   Row begin = first;
   int32_t size = count;
   if (const int32_t after = tags_[first + count].head; after < 0) {
@@ -105,15 +131,28 @@ void RowPool::Release(uint32_t owner, Row first, int32_t count) {
     Unlink(begin, -before);
     size += -before;
   }
-  tags_[first].head = 0;  // inside a free run now: returning it twice is noticed
+  tags_[first].head = 0;  // inside a free run now
   SetRun(begin, size, true);
   Link(begin, size);
+}
+
+// True if there was anything to coalesce.
+bool RowPool::CoalesceStacks() {
+  if (stacked_rows_ == 0) return false;
+  for (int32_t size = 1; size <= kStackSizes; ++size) {
+    Stack& stack = stacks_[size];
+    while (stack.count > 0) Coalesce(stack.rows[--stack.count], size);
+  }
+  stacked_rows_ = 0;
+  return true;
 }
 
 std::optional<uint32_t> RowPool::OwnerAt(Row first) const {
   for (Row row = 1; row < num_rows_;) {
     const int32_t tag = tags_[row].head;
-    if (row == first && tag > 0) return static_cast<uint32_t>(tags_[row].next);
+    if (row == first && tag > 0 && tags_[row].next != kNobody) {
+      return static_cast<uint32_t>(tags_[row].next);
+    }
     row += tag < 0 ? -tag : tag;
   }
   return std::nullopt;
@@ -133,7 +172,15 @@ bool RowPool::Consistent() const {
     if (!was_free) used += size;
     row += size;
   }
-  if (used != used_) return false;
+  int32_t stacked = 0;
+  for (int32_t size = 1; size <= kStackSizes; ++size) {
+    for (int32_t i = 0; i < stacks_[size].count; ++i) {
+      const Tag& tag = tags_[stacks_[size].rows[i]];
+      if (tag.head != size || tag.next != kNobody) return false;
+      stacked += size;
+    }
+  }
+  if (stacked != stacked_rows_ || used != used_ + stacked) return false;
   for (size_t level = 0; level < lists_.size(); ++level) {
     for (size_t bin = 0; bin < lists_[level].size(); ++bin) {
       const bool listed = (bins_[level] >> bin & 1) != 0;

@@ -81,6 +81,15 @@ TEST(RowPoolTest, RandomReservationsNeverOverlapAndCoalesceToNothing) {
   EXPECT_TRUE(pool.Reserve(1, pool.MaxRun()).has_value()) << "something did not coalesce";
 }
 
+TEST(RowPoolTest, AChangeOfLengthsDoesNotDeadLock) {
+  RowPool pool(65);
+  std::vector<Row> rows;
+  for (int i = 0; i < 64; ++i) rows.push_back(*pool.Reserve(1, 1));
+  for (Row row : rows) pool.Release(1, row, 1);
+  EXPECT_TRUE(pool.Reserve(2, pool.MaxRun()).has_value()) << "single rows were kept apart";
+  EXPECT_TRUE(pool.Consistent());
+}
+
 TEST(RowPoolDeathTest, OnlyTheOwnerReturnsRowsAndOnlyOnce) {
   RowPool pool(100);
   const Row row = *pool.Reserve(7, 10);

@@ -1,0 +1,243 @@
+// Scheduler: CPU of manager and worker per node, all in, with 10^5 requests in flight on a device that costs nothing.
+//
+//   scheduler [--json=FILE] [--seconds=S] [--only=FIGURE]
+//
+// From arrival popped to answer pushed, over real rings, with stamps, statistics and cancellable
+// requests. Making, submitting and taking requests back is not counted: that is the server's thread.
+// Requests are made again and again from a pool, so that as many stay in flight all the time.
+#include <malloc.h>
+#include <time.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cells/check.h"
+#include "cells/device/sim/sim_device.h"
+#include "scheduler/scheduler.h"
+#include "tests/bench/report.h"
+#include "tests/bench/scheduler_bench_models.h"
+
+namespace {
+
+std::atomic<int64_t> allocations = 0;
+
+}  // namespace
+
+// Counts what the steps allocate; design.md says nothing.
+void* operator new(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(size)) return p;
+  std::abort();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace cellbatch {
+namespace {
+
+constexpr int kInFlight = 100'000;
+constexpr int kSteps = 256;    // of manager and worker between two looks at the clock
+constexpr int kChunk = 2'000;  // requests that are made again at once
+
+int64_t ThreadCpuNs() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+struct Result {
+  std::vector<double> node_ns;  // of each chunk
+  double joined = 0;            // mean of requests that run
+  double batch = 0;             // nodes a task
+  double allocations_per_step = 0;
+};
+
+class Bench {
+ public:
+  Bench(int32_t max_batch, int64_t row_budget_bytes) : model_(BenchModel(max_batch)) {
+    DeviceSet set;
+    auto memory = std::make_unique<SimMemory>(SimMemoryOptions{.fingerprints = false});
+    SimDeviceOptions device;
+    device.zero_cost = true;
+    set.devices.push_back(std::make_unique<SimDevice>(device, *memory, time_));
+    set.memories.push_back(std::move(memory));
+    SchedulerOptions options;
+    options.threads = false;
+    options.calibrate = false;
+    options.row_budget_bytes = row_budget_bytes;
+    options.max_requests = kInFlight + 2 * kChunk;
+    auto made = Scheduler::Create(options, std::move(set), clock_);
+    Check(made.ok(), std::string(made.status().message()));
+    scheduler_ = *std::move(made);
+    Check(scheduler_->AddModel(model_, nullptr).ok(), "the model does not load");
+    finished_.resize(4 * kChunk);
+  }
+
+  std::shared_ptr<const Model> model() const { return model_; }
+  Scheduler& scheduler() { return *scheduler_; }
+
+  void Submit(std::unique_ptr<Request> request) {
+    Check(scheduler_->Submit(request).has_value(), "the scheduler is full");
+  }
+
+  // Keeps everything in flight that was submitted before, for that long.
+  Result Run(double seconds) {
+    Result result;
+    int64_t total_ns = 0, steps = 0, in_steps = 0, joined = 0, chunks = 0;
+    const CellTypeStats before = Totals();
+    bool warm = false;
+    while (static_cast<double>(total_ns) < seconds * 1e9 || result.node_ns.size() < 5) {
+      const int64_t nodes_before = Nodes();
+      const int64_t allocated = allocations.load(std::memory_order_relaxed);
+      const int64_t begin = ThreadCpuNs();
+      for (int i = 0; i < kSteps; ++i) {
+        scheduler_->StepManager();
+        scheduler_->StepWorker(0);
+      }
+      const int64_t ns = ThreadCpuNs() - begin;
+      in_steps += warm ? allocations.load(std::memory_order_relaxed) - allocated : 0;
+      const int64_t nodes = Nodes() - nodes_before;
+      steps += warm ? kSteps : 0;
+      pending_ns_ += ns;
+      pending_nodes_ += nodes;
+      Recycle();
+      if (pending_nodes_ < 100'000) continue;
+      if (warm)
+        result.node_ns.push_back(static_cast<double>(pending_ns_) /
+                                 static_cast<double>(pending_nodes_));
+      if (warm) total_ns += pending_ns_;
+      pending_ns_ = pending_nodes_ = 0;
+      joined += scheduler_->stats().Lanes()[0].running_requests;
+      ++chunks;
+      warm = chunks >= 3;
+    }
+    const CellTypeStats after = Totals();
+    result.joined = static_cast<double>(joined) / static_cast<double>(chunks);
+    result.batch = static_cast<double>(after.cells - before.cells) /
+                   static_cast<double>(after.tasks - before.tasks);
+    result.allocations_per_step = static_cast<double>(in_steps) / static_cast<double>(steps);
+    return result;
+  }
+
+  void Drain() {
+    while (scheduler_->StepManager() | scheduler_->StepWorker(0)) {
+      while (scheduler_->Take(OutboxId(0), absl::MakeSpan(finished_)) > 0) {
+      }
+    }
+  }
+
+ private:
+  void Recycle() {
+    int n;
+    while ((n = scheduler_->Take(OutboxId(0), absl::MakeSpan(finished_))) > 0) {
+      for (int i = 0; i < n; ++i) {
+        Check(finished_[static_cast<size_t>(i)]->status.ok(), "a request failed");
+        Submit(std::move(finished_[static_cast<size_t>(i)]));
+      }
+    }
+  }
+  CellTypeStats Totals() const {
+    CellTypeStats sum;
+    const auto lanes = scheduler_->stats().Lanes();
+    for (const CellTypeStats& type : lanes[0].types) {
+      sum.tasks += type.tasks;
+      sum.cells += type.cells;
+    }
+    return sum;
+  }
+  int64_t Nodes() const { return static_cast<int64_t>(Totals().cells); }
+
+  SteadyClock clock_;
+  SimTime time_;
+  std::shared_ptr<const Model> model_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::vector<std::unique_ptr<Request>> finished_;
+  int64_t pending_ns_ = 0, pending_nodes_ = 0;
+};
+
+using MakeRequest = std::unique_ptr<Request> (*)(std::shared_ptr<const Model>, std::mt19937&);
+
+Result Measure(int32_t max_batch, double seconds, MakeRequest make) {
+  Bench bench(max_batch, int64_t{1} << 30);
+  std::mt19937 random(1);
+  for (int i = 0; i < kInFlight; ++i) bench.Submit(make(bench.model(), random));
+  const Result result = bench.Run(seconds);
+  bench.scheduler().Stop();
+  bench.Drain();
+  return result;
+}
+
+// Nobody joins and nobody leaves: what forming and retiring a task of 512 chains costs.
+Result MeasureSteps(double seconds) {
+  Bench bench(512, int64_t{1} << 33);
+  for (int i = 0; i < 512; ++i) bench.Submit(EndlessChain(bench.model()));
+  const Result result = bench.Run(seconds);
+  bench.scheduler().Stop();
+  bench.Drain();
+  return result;
+}
+
+void Show(Report& report, Table& table, const std::string& name, const Result& r, bool figure) {
+  const Quartiles q = QuartilesOf(r.node_ns);
+  table.Add({name, Number(q, 1), Number(r.batch, 0), Number(r.joined, 0),
+             Number(r.allocations_per_step, 4)});
+  if (figure) report.Figure("scheduler." + name, q.median, "ns", &q);
+}
+
+int Main(const std::string& json, double seconds, const std::string& only) {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  Report report("scheduler");
+  Table table({"figure", "ns a node (quartiles)", "nodes a task", "joined", "allocations a step"});
+  double allocated = 0;
+  if (only.empty() || only == "chain_step_ns") {
+    const Result steps = MeasureSteps(seconds);
+    Show(report, table, "chain_step_ns", steps, true);
+    allocated = steps.allocations_per_step;
+  }
+  const struct {
+    const char* name;
+    MakeRequest make;
+  } kinds[] = {{"chain_node_ns", Sentence}, {"dag_node_ns", Tree}, {"lattice_node_ns", Lattice}};
+  for (const auto& kind : kinds) {
+    if (!only.empty() && only != kind.name) continue;
+    const Result full = Measure(512, seconds, kind.make);
+    Show(report, table, kind.name, full, true);
+    allocated = std::max(allocated, full.allocations_per_step);
+    if (!only.empty()) continue;
+    Show(report, table, std::string(kind.name) + " (b_max 16)", Measure(16, seconds, kind.make),
+         false);
+  }
+  report.Text(table.ToString());
+  report.Figure("scheduler.allocations_per_step", allocated, "allocations");
+  return report.Finish(json) ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cellbatch
+
+int main(int argc, char** argv) {
+  std::string json;
+  std::string only;
+  double seconds = 1.0;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], "--json=", 7) == 0) {
+      json = argv[i] + 7;
+    } else if (std::strncmp(argv[i], "--only=", 7) == 0) {
+      only = argv[i] + 7;
+    } else if (std::strncmp(argv[i], "--seconds=", 10) == 0) {
+      seconds = std::atof(argv[i] + 10);
+    } else {
+      std::fprintf(stderr, "scheduler [--json=FILE] [--seconds=S] [--only=FIGURE]\n");
+      return 2;
+    }
+  }
+  return cellbatch::Main(json, seconds, only);
+}
