@@ -145,9 +145,9 @@ void BlockBuilder::Allocate() {
   const size_t records_at = up(pool_at + Index(pool_ints_) * sizeof(int32_t), 64);
   const size_t size = records_at + Index(num_records_) * sizeof(NodeRecord);
   const bool on_slab = size <= kSlabBytes;
-  auto* bytes = on_slab ? slab_
-                        : static_cast<std::byte*>(
-                              ::operator new(size, std::align_val_t(kBlockAlignment)));
+  auto* bytes =
+      on_slab ? slab_
+              : static_cast<std::byte*>(::operator new(size, std::align_val_t(kBlockAlignment)));
   block_ = new (bytes) RequestBlock();
   block_->on_slab = on_slab;
   request_.run.Adopt(on_slab ? nullptr : block_);
@@ -282,7 +282,8 @@ absl::Status BuildBlock(Request& request, int max_tasks_in_flight, std::byte* sl
   return status;
 }
 
-BlockSlab::BlockSlab(int slots) : bytes_((Index(slots) * kSlabBytes + kHugePage - 1) & ~(kHugePage - 1)) {
+BlockSlab::BlockSlab(int slots)
+    : bytes_((Index(slots) * kSlabBytes + kHugePage - 1) & ~(kHugePage - 1)) {
   // Page-aligned is not enough for huge pages: takes one more, and lets the system find them.
   void* memory = mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -23,7 +23,8 @@ RowPool::Bin RowPool::FittingBin(int32_t size) {
 }
 
 RowPool::RowPool(int32_t num_rows)
-    : num_rows_(num_rows), tags_(new Tag[static_cast<size_t>(num_rows) + 1]),
+    : num_rows_(num_rows),
+      tags_(new Tag[static_cast<size_t>(num_rows) + 1]),
       stacks_(new Stack[kStackSizes + 1]) {
   Check(num_rows >= 2 && num_rows < (1 << 30), "a table has 2 to 2^30 rows");
   for (auto& level : lists_) level.fill(-1);

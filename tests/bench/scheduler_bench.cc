@@ -32,13 +32,13 @@ std::atomic<int64_t> allocations = 0;
 }  // namespace
 
 // Counts what the steps allocate; design.md says nothing.
-void* operator new(size_t size) {
+[[gnu::noinline]] void* operator new(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* p = std::malloc(size)) return p;
   std::abort();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace cellbatch {
 namespace {

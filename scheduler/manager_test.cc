@@ -1,0 +1,360 @@
+// Claims about the manager's decisions: cancels, stops, pins, failures, fairness, memory.
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <new>
+#include <random>
+
+#include "scheduler/scheduler_test_world.h"
+
+namespace {
+
+std::atomic<int64_t> allocations = 0;
+
+}  // namespace
+
+// Counts every allocation of this test program.
+[[gnu::noinline]] void* operator new(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(size)) return p;
+  std::abort();
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace cellbatch {
+namespace {
+
+using namespace scheduler_testing;
+
+TEST(ManagerTest, CancelledRequestKeepsItsRowsUntilItsLastTaskIsDone) {
+  World world;
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model);
+  const RequestId id = world.Submit(world.Sentence(model, 10), 1);
+  world.Step();  // the first task is submitted and started
+  EXPECT_GT(world.RowsUsed(), 0);
+  world.scheduler().Notify(id, News::kCancelled);
+  world.scheduler().StepManager();
+  EXPECT_GT(world.RowsUsed(), 0) << "the task that writes them is still running";
+  EXPECT_TRUE(world.Finished().empty());
+  world.Run();
+  const auto done = world.TheOne();
+  EXPECT_EQ(done->status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(done->nodes_executed, 1);
+  world.ExpectClean();
+}
+
+TEST(ManagerTest, ExpiredInLineIsAnsweredByTheNextStepAndItsLateNewsIsHarmless) {
+  World world;
+  const auto model = MakeModel(ModelId(1), {1, 1, 1, 1});
+  world.Add(model);
+  for (uint64_t i = 0; i < 4; ++i) world.Submit(world.Sentence(model, 5), i);
+  world.Step();
+  const RequestId late = world.Submit(world.Sentence(model, 5), 9);
+  world.scheduler().Notify(late, News::kExpired);
+  world.scheduler().StepManager();
+  const auto done = world.TheOne();
+  EXPECT_EQ(done->tag, 9u);
+  EXPECT_EQ(done->status.code(), absl::StatusCode::kDeadlineExceeded);
+  world.scheduler().Notify(late, News::kCancelled);
+  world.Run();
+  for (const auto& r : world.Finished()) EXPECT_TRUE(r->status.ok()) << r->status;
+  world.ExpectClean();
+}
+
+TEST(ManagerTest, NewsForASlotUsedAgainNeverReachesTheNextRequest) {
+  World world;
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model);
+  RequestId last;
+  for (uint64_t i = 0; i < 50; ++i) {
+    const RequestId id = world.Submit(world.Sentence(model, 2), i);
+    if (i > 0) world.scheduler().Notify(last, News::kCancelled);
+    world.Run();
+    EXPECT_TRUE(world.TheOne()->status.ok());
+    last = id;
+  }
+}
+
+// A chain over its own words; the rule of the simulated memory decides where it stops.
+TEST(ManagerTest, AStoppingChainEndsAtItsWordAndWhatRanOnIsCountedAndLeavesNoTrace) {
+  for (int depth : {1, 2, 5}) {
+    WorldOptions options;
+    options.scheduler.max_tasks_in_flight = depth;
+    World world(options);
+    const auto model = MakeModel(ModelId(1));
+    world.Add(model);
+    constexpr int32_t kCap = 40;
+    for (uint64_t i = 0; i < 20; ++i) {
+      world.Submit(
+          world.Make(model,
+                     [&](CellGraph& g) {
+                       const SubgraphId tokens = world.Tokens(g, 1);
+                       const SubgraphId leaf = g.Add(kLeaf, 1, {{.from = tokens, .input = kIn0}});
+                       const SubgraphId words =
+                           g.Add(kDecoder, kCap, {{.from = leaf, .input = kIn0}}, Stop{kWord, 3});
+                       g.Return(words, kWord, {0, kCap},
+                                {.tensor = g.AddTensor("WORDS", WireType::kInt32, {kCap}),
+                                 .stride_bytes = 4});
+                     }),
+          i);
+    }
+    world.Run();
+    const auto all = world.Finished();
+    ASSERT_EQ(all.size(), 20u);
+    int64_t past = 0;
+    int stopped = 0;
+    for (const auto& r : all) {
+      ASSERT_TRUE(r->status.ok()) << r->status;
+      const auto* words = reinterpret_cast<const int32_t*>(r->graph.tensors()[0].bytes.data());
+      const int32_t* const stop = std::find(words, words + kCap, 3);
+      const auto nodes = static_cast<int32_t>(std::min<ptrdiff_t>(stop - words + 1, kCap));
+      for (const int32_t* w = stop; w < words + kCap; ++w) {
+        EXPECT_TRUE(w == stop || *w == 0) << "a word behind the stop";
+      }
+      EXPECT_LE(r->nodes_executed, 1 + nodes + depth - 1);
+      past += r->nodes_executed - 1 - nodes;
+      stopped += nodes < kCap ? 1 : 0;
+    }
+    EXPECT_GT(stopped, 5) << "hardly any chain stopped early: the test shows little";
+    const auto lanes = world.scheduler().stats().Lanes();
+    EXPECT_EQ(lanes[0].types[4].discarded, static_cast<uint64_t>(past));
+    EXPECT_TRUE(depth > 1 || past == 0);
+    world.ExpectClean();
+  }
+}
+
+// Root of the node's two predecessors were taken by two workers: it must wait for one of them.
+TEST(ManagerTest, ANodeWithPredecessorsOnTwoDevicesAndTwoSinksOnTwoDevicesAreRight) {
+  constexpr uint32_t kSeed = 99;
+  std::mt19937 random(kSeed);
+  WorldOptions options;
+  options.devices = 2;
+  options.scheduler.stealing = Stealing::kAlways;
+  World world(options);
+  const auto model = MakeModel(ModelId(1), {2, 2, 2, 2});
+  world.Add(model);
+  for (uint64_t i = 0; i < 400; ++i) {
+    world.Submit(
+        world.Make(
+            model,
+            [&](CellGraph& g) {
+              std::vector<SubgraphId> ends;
+              for (int k = 0; k < 4; ++k) {
+                const SubgraphId tokens = world.Tokens(g, 1);
+                SubgraphId at = g.Add(kLeaf, 1, {{.from = tokens, .input = kIn0}});
+                for (uint32_t n = random() % 4; n > 0; --n) {
+                  at = g.Add(kPair, 1, {{.from = at, .input = kIn0}, {.from = at, .input = kIn1}});
+                }
+                ends.push_back(at);
+              }
+              for (int k = 0; k < 2; ++k) {
+                const SubgraphId pair = g.Add(kPair, 1,
+                                              {{.from = ends[2 * k], .input = kIn0},
+                                               {.from = ends[2 * k + 1], .input = kIn1}});
+                g.Return(pair, kH, {}, {.tensor = g.AddTensor("OUT", WireType::kFp32, {4})});
+              }
+            }),
+        i);
+    for (uint32_t steps = random() % 8; steps > 0; --steps) world.Step();
+  }
+  world.Run();
+  const auto all = world.Finished();
+  EXPECT_EQ(all.size(), 400u);
+  for (const auto& r : all) EXPECT_TRUE(r->status.ok());
+  const auto devices = world.scheduler().stats().Devices();
+  EXPECT_GT(devices[0].tasks, 100u) << "seed " << kSeed;
+  EXPECT_GT(devices[1].tasks, 100u) << "seed " << kSeed;
+  world.ExpectClean();
+}
+
+TEST(ManagerTest, AFailedDevicesRequestsFailAndTheOthersGoOn) {
+  WorldOptions options;
+  options.devices = 2;
+  World world(options);
+  const auto model = MakeModel(ModelId(1), {4, 4, 4, 4});
+  world.Add(model);
+  for (uint64_t i = 0; i < 60; ++i) world.Submit(world.Tree(model, 9), i);
+  for (int i = 0; i < 12; ++i) world.Step();
+  world.device(0).Fail(absl::InternalError("out of smoke"));
+  for (uint64_t i = 60; i < 90; ++i) world.Submit(world.Tree(model, 9), i);
+  world.Run();
+  int ok = 0, failed = 0;
+  for (const auto& r : world.Finished()) {
+    if (r->status.ok()) ++ok;
+    if (r->status.code() == absl::StatusCode::kInternal) ++failed;
+    EXPECT_TRUE(r->tag < 60 || r->status.ok()) << "it came when the device was gone";
+  }
+  EXPECT_EQ(ok + failed, 90);
+  EXPECT_GT(failed, 0);
+  EXPECT_GT(ok, 30);
+  EXPECT_TRUE(world.scheduler().any_device_left());
+  EXPECT_FALSE(world.scheduler().DeviceHealth().ok());
+  EXPECT_EQ(world.RowsUsed(), 0);
+  world.device(1).Fail(absl::InternalError("this one too"));
+  world.Submit(world.Tree(model, 9), 100);
+  world.Run();
+  EXPECT_EQ(world.TheOne()->status.code(), absl::StatusCode::kInternal);
+}
+
+TEST(ManagerTest, OfTwoModelsTheFloodedOneLeavesTheOtherHalfOfTheDevice) {
+  WorldOptions options;
+  options.cost = {.task_ns = 1000, .node_ns = 50};
+  World world(options);
+  const auto flooded = MakeModel(ModelId(1), {16, 16, 16, 16});
+  const auto other = MakeModel(ModelId(2), {16, 16, 16, 16});
+  world.Add(flooded);
+  world.Add(other);
+  for (uint64_t i = 0; i < 2000; ++i) world.Submit(world.Sentence(flooded, 30), i);
+  for (int i = 0; i < 500; ++i) world.Step();  // alone for a while: that must not count against it
+  int in_flight = 0;
+  const auto device_ns = [&](size_t lane) {
+    return world.scheduler().stats().Lanes()[lane].device_ns;
+  };
+  int64_t before[2] = {device_ns(0), device_ns(1)};
+  for (int i = 0; i < 6000; ++i) {
+    while (in_flight < 20) {
+      world.Submit(world.Sentence(other, 30), 1'000'000);
+      ++in_flight;
+    }
+    world.Step();
+    for (const auto& r : world.Finished()) in_flight -= r->tag == 1'000'000 ? 1 : 0;
+  }
+  const double flood = static_cast<double>(device_ns(0) - before[0]);
+  const double rest = static_cast<double>(device_ns(1) - before[1]);
+  const auto lanes = world.scheduler().stats().Lanes();
+  const double share = (lanes[0].model == ModelId(2) ? flood : rest) / (flood + rest);
+  EXPECT_GE(share, 0.45);
+  EXPECT_LE(share, 0.55);
+}
+
+TEST(ManagerTest, NoTypeWaitsForEverBehindFullBatchesOfAnother) {
+  World world;
+  const auto model = MakeModel(ModelId(1), {4, 4, 4, 4});  // heads have the highest priority
+  world.Add(model);
+  const RequestId id = world.Submit(world.Sentence(model, 3), 1);
+  (void)id;
+  int64_t tasks = 0;
+  bool answered = false;
+  std::mt19937 random(5);
+  for (uint64_t i = 2; !answered && i < 3000; ++i) {
+    for (int k = 0; k < 2; ++k) world.Submit(world.Tree(model, 8), i);  // floods leaf and pair
+    for (int k = 0; k < 4; ++k) world.Step();
+    for (const auto& r : world.Finished()) answered = answered || r->tag == 1;
+    tasks = static_cast<int64_t>(world.scheduler().stats().Devices()[0].tasks);
+  }
+  EXPECT_TRUE(answered);
+  EXPECT_LE(tasks, 4 * 22) << "4 nodes, each passed over at most max_wait_tasks = 20 times";
+}
+
+TEST(ManagerTest, StepsAllocateNothingOnceWarm) {
+  WorldOptions options;
+  options.devices = 2;
+  options.zero_cost = true;
+  options.fingerprints = false;
+  World world(options);
+  const auto model = MakeModel(ModelId(1), {8, 8, 8, 8});
+  world.Add(model);
+  int64_t in_steps = 0, steps = 0;
+  for (uint64_t round = 0; round < 60; ++round) {
+    std::vector<RequestId> ids;
+    for (uint64_t i = 0; i < 50; ++i) {
+      ids.push_back(
+          world.Submit(i % 2 == 0 ? world.Sentence(model, 12) : world.Tree(model, 12), i));
+    }
+    world.scheduler().Notify(ids[round % 50], News::kCancelled);
+    bool worked = true;
+    while (worked) {
+      const int64_t before = allocations.load();
+      worked = world.scheduler().StepManager();
+      for (int d = 0; d < 2; ++d) worked |= world.scheduler().StepWorker(d);
+      if (round >= 10) {
+        in_steps += allocations.load() - before;
+        ++steps;
+      }
+    }
+    world.Finished();
+  }
+  EXPECT_GT(steps, 1000);
+  EXPECT_EQ(in_steps, 0);
+}
+
+TEST(ManagerTest, StopAnswersEveryRequestOnce) {
+  World world;
+  const auto model = MakeModel(ModelId(1), {2, 2, 2, 2});
+  world.Add(model);
+  for (uint64_t i = 0; i < 100; ++i) world.Submit(world.Sentence(model, 10), i);
+  for (int i = 0; i < 30; ++i) world.Step();
+  world.device(0).set_moves_time(true);
+  world.scheduler().Stop();
+  std::map<uint64_t, int> answers;
+  int unavailable = 0;
+  for (const auto& r : world.Finished()) {
+    ++answers[r->tag];
+    unavailable += r->status.code() == absl::StatusCode::kUnavailable ? 1 : 0;
+  }
+  EXPECT_EQ(answers.size(), 100u);
+  EXPECT_GT(unavailable, 50);
+  EXPECT_EQ(world.RowsUsed(), 0);
+}
+
+TEST(ManagerTest, ARequestLargerThanTheTablesIsRefusedAndDoesNotHoldUpTheLine) {
+  World world;
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model);
+  const int32_t most = world.scheduler().MaxRowsPerRequest(ModelId(1))[0];
+  world.Submit(world.Sentence(model, most + 1), 1);
+  world.Submit(world.Sentence(model, 3), 2);
+  world.Run();
+  for (const auto& r : world.Finished()) {
+    EXPECT_EQ(r->status.code(),
+              r->tag == 1 ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kOk);
+  }
+  world.ExpectClean();
+}
+
+TEST(ManagerTest, AModelIsRemovedWhenItsLastRequestHasLeftAndCanComeBack) {
+  World world;
+  const auto model = MakeModel(ModelId(1));
+  for (uint64_t round = 0; round < 5; ++round) {
+    world.Add(model);
+    for (uint64_t i = 0; i < 10; ++i) world.Submit(world.Sentence(model, 4), i);
+    world.device(0).set_moves_time(true);
+    EXPECT_TRUE(world.scheduler().RemoveModel(ModelId(1)).ok());
+    const auto all = world.Finished();
+    EXPECT_EQ(all.size(), 10u);
+    for (const auto& r : all) {
+      EXPECT_TRUE(r->status.ok() || r->status.code() == absl::StatusCode::kUnavailable);
+    }
+    std::unique_ptr<Request> refused = world.Sentence(model, 4);
+    EXPECT_FALSE(world.scheduler().Submit(refused).has_value());
+    EXPECT_NE(refused, nullptr) << "it is still the caller's";
+  }
+  EXPECT_EQ(world.scheduler().RemoveModel(ModelId(1)).code(), absl::StatusCode::kNotFound);
+}
+
+// T(b) = 1000 + 50 b: b/T(b) is 0.9 of what 512 nodes reach from b = 120 on; the next size is 128.
+TEST(ManagerTest, ALaneMeasuresItsTypesThroughTheRingBeforeItOpens) {
+  WorldOptions options;
+  options.cost = {.task_ns = 1000, .node_ns = 50};
+  options.calibrate = true;
+  World world(options);
+  const auto model = MakeModel(ModelId(1), {0, 4, 0, 0, 0});
+  world.Add(model);
+  const auto results = world.scheduler().Calibration(ModelId(1));
+  ASSERT_EQ(results.size(), 5u);
+  EXPECT_EQ(results[0].max_batch, 128);
+  EXPECT_EQ(results[1].max_batch, 4) << "configured";
+  for (const CellTypeCalibration& type : results) {
+    ASSERT_FALSE(type.points.empty());
+    for (const CalibrationPoint& p : type.points) EXPECT_EQ(p.task_ns, 1000 + 50 * p.batch);
+  }
+  world.Submit(world.Sentence(model, 5), 1);
+  world.Run();
+  EXPECT_TRUE(world.TheOne()->status.ok());
+  world.ExpectClean();
+}
+
+}  // namespace
+}  // namespace cellbatch
