@@ -304,7 +304,7 @@ TEST(ManagerTest, ARequestLargerThanTheTablesIsRefusedAndDoesNotHoldUpTheLine) {
   const auto model = MakeModel(ModelId(1));
   world.Add(model);
   const int32_t most = world.scheduler().MaxRowsPerRequest(ModelId(1))[0];
-  world.Submit(world.Sentence(model, most + 1), 1);
+  world.Submit(world.Sentence(model, most + most / 8), 1);
   world.Submit(world.Sentence(model, 3), 2);
   world.Run();
   for (const auto& r : world.Finished()) {
@@ -334,7 +334,7 @@ TEST(ManagerTest, AModelIsRemovedWhenItsLastRequestHasLeftAndCanComeBack) {
   EXPECT_EQ(world.scheduler().RemoveModel(ModelId(1)).code(), absl::StatusCode::kNotFound);
 }
 
-// T(b) = 1000 + 50 b: b/T(b) is 0.9 of what 512 nodes reach from b = 120 on; the next size is 128.
+// T(b) = 1000 + 50 b: b/T(b) is 0.9 of what 512 nodes reach from b = 130 on; the next size is 192.
 TEST(ManagerTest, ALaneMeasuresItsTypesThroughTheRingBeforeItOpens) {
   WorldOptions options;
   options.cost = {.task_ns = 1000, .node_ns = 50};
@@ -344,7 +344,7 @@ TEST(ManagerTest, ALaneMeasuresItsTypesThroughTheRingBeforeItOpens) {
   world.Add(model);
   const auto results = world.scheduler().Calibration(ModelId(1));
   ASSERT_EQ(results.size(), 5u);
-  EXPECT_EQ(results[0].max_batch, 128);
+  EXPECT_EQ(results[0].max_batch, 192);
   EXPECT_EQ(results[1].max_batch, 4) << "configured";
   for (const CellTypeCalibration& type : results) {
     ASSERT_FALSE(type.points.empty());
