@@ -85,6 +85,7 @@ std::string Count(double n) {
 
 std::string Bytes(int64_t bytes) {
   const double n = static_cast<double>(bytes);
+  if (bytes < 1024) return fmt::format("{} B", bytes);
   if (n < 1 << 20) return fmt::format("{:.3g} KiB", n / 1024);
   if (n < 1 << 30) return fmt::format("{:.3g} MiB", n / (1 << 20));
   return fmt::format("{:.3g} GiB", n / (1 << 30));
