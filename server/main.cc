@@ -69,6 +69,7 @@ absl::StatusOr<DeviceSet> MakeDevices(const ServerOptions& options) {
   CpuOptions cpu;
   cpu.fold_budget_bytes = options.fold_budget;
   cpu.pin_threads = choice->pinned;
+  cpu.tuning = MeasureCpuTuning();
   return CpuDevices(choice->cpu_sets, cpu);
 }
 

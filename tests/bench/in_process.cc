@@ -37,6 +37,8 @@ DeviceSet MakeDevices(const std::string& spec) {
   const DeviceChoice choice = Require(ParseDevices(spec), "--devices");
   CpuOptions options;
   options.pin_threads = choice.pinned;
+  static const kernels::Tuning kTuning = MeasureCpuTuning();
+  options.tuning = kTuning;
   return Require(CpuDevices(choice.cpu_sets, options), "devices");
 }
 

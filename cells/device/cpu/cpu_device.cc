@@ -9,6 +9,7 @@
 #include "cells/check.h"
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/cpu_topology.h"
+#include "cells/kernels/cpu/tuning.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -57,8 +58,10 @@ CpuDevice::CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, st
       pin_to_(options.pin_threads ? cpus[0] : -1),
       team_(static_cast<int>(cpus.size()), options.pin_threads ? cpus : std::vector<int>(),
             options.spin),
-      product_scratch_(cpus.size()),
-      queue_(static_cast<size_t>(options.queue_capacity)) {}
+      queue_(static_cast<size_t>(options.queue_capacity)) {
+  product_scratch_.reserve(cpus.size());
+  for (size_t i = 0; i < cpus.size(); ++i) product_scratch_.emplace_back(options.tuning);
+}
 
 int CpuDevice::Enqueue(absl::Span<BatchedTask* const> tasks) {
   const uint64_t room = queue_.size() - (tail_ - head_);
@@ -90,6 +93,10 @@ bool CpuDevice::Advance() {
   ++head_;
   signal_.store(sequence, std::memory_order_release);
   return true;
+}
+
+kernels::Tuning MeasureCpuTuning() {
+  return kernels::MeasureTuning(kernels::BestKernels(DetectCpuFeatures()));
 }
 
 absl::StatusOr<DeviceSet> CpuDevices(absl::Span<const std::vector<int>> cpu_sets,

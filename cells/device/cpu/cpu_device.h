@@ -33,7 +33,11 @@ struct CpuOptions {
   bool pin_threads = false;  // helpers and, at its first Advance, the worker's thread
   // Kernels to use; null: the fastest this CPU can run.
   const kernels::CpuKernels* kernels = nullptr;
+  kernels::Tuning tuning = {};  // what MeasureTuning found; results do not depend on it
 };
+
+// Measured on the calling thread, about 30 ms; programs do, tests need not.
+kernels::Tuning MeasureCpuTuning();
 
 class CpuDevice final : public Device {
  public:
