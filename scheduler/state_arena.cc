@@ -28,6 +28,9 @@ RowPool::RowPool(int32_t num_rows)
       stacks_(new Stack[kStackSizes + 1]) {
   Check(num_rows >= 2 && num_rows < (1 << 30), "a table has 2 to 2^30 rows");
   for (auto& level : lists_) level.fill(-1);
+  for (int32_t size = 1; size <= kStackSizes; ++size) {
+    stacks_[size].rows.reset(new Row[DepthOf(size)]);
+  }
   SetRun(0, 1, false);
   SetRun(num_rows, 1, false);
   SetRun(1, num_rows - 1, true);
@@ -111,7 +114,7 @@ void RowPool::Release(uint32_t owner, Row first, int32_t count) {
         "rows are returned by someone who does not own them");
   used_ -= count;
   tags_[first].next = kNobody;  // returning it twice is noticed
-  if (count <= kStackSizes && stacks_[count].count < kStackDepth) {
+  if (count <= kStackSizes && stacks_[count].count < DepthOf(count)) {
     Stack& stack = stacks_[count];
     stack.rows[stack.count++] = first;
     stacked_rows_ += count;

@@ -66,10 +66,13 @@ class RowPool {
   static Bin FittingBin(int32_t size);  // the first bin whose every run is at least this large
 
   // Runs of one size that nobody owns, newest last; for the rest of the pool they are in use.
-  static constexpr int32_t kStackSizes = 64, kStackDepth = 63;
+  // A whole batch of requests may leave at once, most of them with the same few rows (a ring of
+  // two, one of logits): the smallest sizes have room for that.
+  static constexpr int32_t kStackSizes = 64;
+  static constexpr int32_t DepthOf(int32_t size) { return size <= 4 ? 1024 : 96; }
   struct Stack {
     int32_t count = 0;
-    Row rows[kStackDepth];
+    std::unique_ptr<Row[]> rows;
   };
   static constexpr int32_t kNobody = -1;
 
