@@ -32,6 +32,14 @@ void* operator new(size_t bytes, std::align_val_t a) {
 void* operator new[](size_t bytes, std::align_val_t a) {
   return cellbatch::testing::Allocate(bytes, static_cast<size_t>(a));
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return cellbatch::testing::Allocate(bytes, 1);
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return cellbatch::testing::Allocate(bytes, 1);
+}
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }

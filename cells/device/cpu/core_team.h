@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -50,9 +51,14 @@ class CoreTeam {
   void Park();
   bool HasWork() const;
 
-  alignas(64) std::atomic<uint64_t> word_{0};
-  alignas(64) std::atomic<uint32_t> done_{0};
-  alignas(64) std::atomic<uint32_t> epoch_{0};  // parked helpers wait for it to move
+  // Each on a cache line of its own, by distance rather than alignment: a team may stand on the stack.
+  static constexpr size_t kApart = 128;
+  std::byte before_word_[kApart];
+  std::atomic<uint64_t> word_{0};
+  std::byte before_done_[kApart];
+  std::atomic<uint32_t> done_{0};
+  std::byte before_epoch_[kApart];
+  std::atomic<uint32_t> epoch_{0};  // parked helpers wait for it to move
   std::atomic<int> parked_{0};
   std::atomic<bool> stop_{false};
   Block block_ = nullptr;  // written before word_ says there is work, read after a block was taken

@@ -66,7 +66,8 @@ class CpuDevice final : public Device {
   std::vector<kernels::ProductScratch> product_scratch_;  // by thread
   std::vector<BatchedTask*> queue_;                       // ring
   uint64_t head_ = 0, tail_ = 0;                          // computed, enqueued
-  alignas(64) std::atomic<uint64_t> signal_{0};
+  std::byte before_signal_[128];                          // others poll it: a cache line of its own
+  std::atomic<uint64_t> signal_{0};
 };
 
 // One device for each set of CPUs (sets may overlap: then they share those cores), one memory for the devices of each
