@@ -27,7 +27,7 @@ CellTypeCalibration Calibrate(const Model& model, int32_t limit,
 // Weights stream in 100 us, whatever the batch; from 16 rows on every row costs 6.
 int64_t Streaming(int32_t batch) { return std::max<int64_t>(100, 6 * batch) * kMicro; }
 
-TEST(CalibrationTest, TheKneeIsTheSmallestBatchWithNineTenthsOfTheBestRate) {
+TEST(CalibrationTest, TheKneeIsTheSmallestBatchWithinATwentiethOfTheBestRate) {
   const auto model = SmallModel();
   const CellTypeCalibration c =
       Calibrate(*model, 512, [](int, int32_t batch) { return Streaming(batch); });

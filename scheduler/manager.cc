@@ -326,21 +326,23 @@ int Manager::BestWorker(const Lane& lane, const RequestBlock& block,
   return best;
 }
 
-// A lane that wakes is not owed the time it slept.
+// A lane that wakes is not owed the time it slept, nor does it owe the time it was alone: it starts
+// from where the lanes were that ran last, even if all of them sleep by now.
 void Manager::WakeLanes() {
   double least = 0;
   bool any = false;
   for (int i = 0; i < num_lanes_; ++i) {
     const Lane* lane = lanes_[Index(i)];
-    if (lane == nullptr || !lane->was_awake || !lane->awake()) continue;
+    if (lane == nullptr || !lane->was_awake) continue;
     least = any ? std::min(least, lane->virtual_ns()) : lane->virtual_ns();
     any = true;
   }
+  if (any) virtual_now_ns_ = std::max(virtual_now_ns_, least);
   for (int i = 0; i < num_lanes_; ++i) {
     Lane* const lane = lanes_[Index(i)];
     if (lane == nullptr) continue;
     const bool awake = lane->awake();
-    if (awake && !lane->was_awake && any) lane->LiftTo(least);
+    if (awake && !lane->was_awake) lane->LiftTo(virtual_now_ns_);
     lane->was_awake = awake;
   }
 }

@@ -113,7 +113,8 @@ class Manager {
   BatchFormer former_;
   std::atomic<ControlMessage*> control_ = nullptr;
   bool stopping_ = false;
-  int num_lanes_ = 0;  // lanes_ beyond are null
+  int num_lanes_ = 0;          // lanes_ beyond are null
+  double virtual_now_ns_ = 0;  // how far the least served of the lanes awake has come; never back
 
   struct EarlyNews {
     uint32_t slot;

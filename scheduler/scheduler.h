@@ -48,7 +48,7 @@ struct CalibrationPoint {
 struct CellTypeCalibration {
   CellTypeId type;
   int32_t max_batch =
-      0;  // in force: configured, or the knee: smallest b with b/T(b) >= 0.9 of the best
+      0;  // in force: configured, or the knee: smallest b with b/T(b) >= 0.95 of the best
   std::vector<CalibrationPoint> points;
 };
 
