@@ -107,7 +107,7 @@ TEST(MemplanFuzzTest, DamagedProblemsAreRefusedByLineOrPlannedRightly) {
   const std::vector<std::string> corpus = Corpus();
   for (const std::string& valid : corpus) ASSERT_TRUE(Try(valid)) << valid;
   int accepted = 0, refused = 0;
-  for (int i = 0; i < 100'000 && !testing::Test::HasFailure(); ++i) {
+  for (int i = 0; i < 200'000 && !testing::Test::HasFailure(); ++i) {
     const std::string& valid = corpus[mutator.Below(corpus.size())];
     const std::string damaged = i % 2 == 0 ? mutator.Mutate(valid) : Contradict(valid, mutator);
     (Try(damaged) ? accepted : refused) += 1;
@@ -120,7 +120,7 @@ TEST(MemplanFuzzTest, DamagedProblemsAreRefusedByLineOrPlannedRightly) {
 TEST(MemplanFuzzTest, ContradictoryProblemsArePlannedRightly) {
   std::cout << "seed " << kSeed << "\n";
   RandomProblem random(kSeed + 1);
-  for (int i = 0; i < 100'000 && !testing::Test::HasFailure(); ++i) {
+  for (int i = 0; i < 200'000 && !testing::Test::HasFailure(); ++i) {
     const LayoutProblem problem =
         random.Make({.num_variables = 2 + random.Below(30), .max_batches = 12, .max_operators = 8});
     const auto layout = Plan(problem, {.max_checks = 20});
