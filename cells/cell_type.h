@@ -27,7 +27,7 @@ struct CellType {
   Weights weights;
   std::vector<TableId> in;  // by InputId: the one table whose rows that input reads
   TableId out;              // the table this type's nodes write
-  int32_t min_batch = 1;    // Algorithm 1: after the first task of a round, smaller ones are not formed
+  int32_t min_batch = 1;    // Algorithm 1: after a round's first task, smaller ones are not formed
   int32_t max_batch = 0;    // 0: measured at load (T(b) knee)
   int32_t priority = 0;     // higher first; later stages of a model get more
 };

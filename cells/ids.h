@@ -24,10 +24,10 @@ class Id {
   int32_t value_ = -1;
 };
 
-using CellTypeId = Id<struct CellTypeTag>;  // index into Model::types
-using TableId = Id<struct TableTag>;        // index into Model::tables
-using ColumnId = Id<struct ColumnTag>;      // index into TableSpec::columns
-using InputId = Id<struct InputTag>;        // index into CellDefinition::inputs()
+using CellTypeId = Id<struct CellTypeTag>;    // index into Model::types
+using TableId = Id<struct TableTag>;          // index into Model::tables
+using ColumnId = Id<struct ColumnTag>;        // index into TableSpec::columns
+using InputId = Id<struct InputTag>;          // index into CellDefinition::inputs()
 using ParameterId = Id<struct ParameterTag>;  // index into CellDefinition::parameters()
 using ValueId = Id<struct ValueTag>;        // index into CellDefinition::ops(): op i makes value i
 using SubgraphId = Id<struct SubgraphTag>;  // index into one request's CellGraph

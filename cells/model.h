@@ -24,7 +24,7 @@ class Unfolder;
 struct TableSpec {
   std::string name;
   std::vector<Column> columns;
-  int64_t row_bytes() const;  // sum over columns
+  int64_t row_bytes() const;                     // sum over columns
   ColumnId Find(std::string_view column) const;  // invalid: no such column
 };
 
@@ -45,11 +45,11 @@ enum class OutOfVocabulary : uint8_t { kReject, kUnknown };
 
 struct Signature {
   std::vector<TensorSpec> inputs;
-  std::vector<TensorSpec> outputs;   // OUTPUT first
-  int64_t vocabulary_size = 0;       // 0: no token input
+  std::vector<TensorSpec> outputs;  // OUTPUT first
+  int64_t vocabulary_size = 0;      // 0: no token input
   OutOfVocabulary out_of_vocabulary = OutOfVocabulary::kReject;
-  int32_t unknown_token = 0;         // what kUnknown maps to
-  int64_t max_sequence_length = 0;   // steps of one request; longer: INVALID_ARGUMENT
+  int32_t unknown_token = 0;        // what kUnknown maps to
+  int64_t max_sequence_length = 0;  // steps of one request; longer: INVALID_ARGUMENT
 };
 
 struct Model {
@@ -60,7 +60,7 @@ struct Model {
   std::vector<TableSpec> tables;  // by TableId
   Signature signature;
   std::shared_ptr<const Unfolder> unfolder;
-  double weight = 1.0;            // share of device time against other models
+  double weight = 1.0;  // share of device time against other models
 
   const CellType& type(CellTypeId id) const { return types[static_cast<size_t>(id.value())]; }
   const TableSpec& table(TableId id) const { return tables[static_cast<size_t>(id.value())]; }

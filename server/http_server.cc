@@ -1,10 +1,11 @@
 #include "server/http_server.h"
 
+#include <civetweb.h>
+
 #include <array>
 #include <mutex>
 #include <utility>
 
-#include <civetweb.h>
 #include "fmt/format.h"
 
 namespace cellbatch {
