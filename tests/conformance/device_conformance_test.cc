@@ -64,6 +64,19 @@ class DeviceTest : public ::testing::TestWithParam<Kind> {
 std::string KindName(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Every, DeviceTest, ::testing::ValuesIn(AllKinds()), KindName);
 
+// What only several devices on one memory, or a device that can be broken, can show.
+class DevicePairTest : public DeviceTest {};
+INSTANTIATE_TEST_SUITE_P(Every, DevicePairTest, ::testing::ValuesIn(PairKinds()), KindName);
+class BreakableDeviceTest : public DeviceTest {};
+INSTANTIATE_TEST_SUITE_P(Every, BreakableDeviceTest, ::testing::ValuesIn(BreakableKinds()),
+                         KindName);
+
+// Every test above and below runs for the kinds it is meant for, and for no fewer.
+TEST_P(DeviceTest, AKindIsWhatItSaysItIs) {
+  EXPECT_EQ(static_cast<int>(setup.devices.size()), GetParam().num_devices);
+  EXPECT_EQ(setup.fail != nullptr, GetParam().breaks);
+}
+
 TEST_P(DeviceTest, NothingIsDoneBeforeAnythingWasEnqueued) {
   EXPECT_FALSE(SignalPassed(bench->device(0).Signal(), 1));
   EXPECT_FALSE(bench->device(0).Advance());
@@ -321,8 +334,7 @@ TEST_P(DeviceTest, TokensComeAsRowsToo) {
   EXPECT_NE(Bits(a), Bits(b));
 }
 
-TEST_P(DeviceTest, ADeviceReadsWhatAnotherWroteOnceItsSignalPassed) {
-  if (setup.devices.size() < 2) GTEST_SKIP() << "one device";
+TEST_P(DevicePairTest, ADeviceReadsWhatAnotherWroteOnceItsSignalPassed) {
   std::vector<float> across(kH), alone(kH);
   BringVectors(Step(1, kZeroRow, 1, 0), 1, 2);
   ASSERT_TRUE(bench->Run(0));
@@ -333,8 +345,7 @@ TEST_P(DeviceTest, ADeviceReadsWhatAnotherWroteOnceItsSignalPassed) {
   EXPECT_EQ(Bits(across), Bits(alone));
 }
 
-TEST_P(DeviceTest, TwoDevicesRunAtTheSameTimeOnRowsOfTheirOwn) {
-  if (setup.devices.size() < 2) GTEST_SKIP() << "one device";
+TEST_P(DevicePairTest, TwoDevicesRunAtTheSameTimeOnRowsOfTheirOwn) {
   constexpr int32_t kSteps = 60;
   std::vector<float> answers[2] = {std::vector<float>(kH), std::vector<float>(kH)};
   for (int d = 0; d < 2; ++d) {
@@ -357,8 +368,7 @@ TEST_P(DeviceTest, TwoDevicesRunAtTheSameTimeOnRowsOfTheirOwn) {
 }
 
 // 7.
-TEST_P(DeviceTest, ABrokenDeviceSaysSoForGood) {
-  if (setup.fail == nullptr) GTEST_SKIP() << "this kind does not break";
+TEST_P(BreakableDeviceTest, ABrokenDeviceSaysSoForGood) {
   BringVectors(Step(1, kZeroRow, 1), 1, 1);
   ASSERT_TRUE(bench->Run(0));
   setup.fail(0);

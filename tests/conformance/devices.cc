@@ -60,8 +60,20 @@ DeviceSetup Sim(int count, double delay_chance, int signal_bits) {
 
 std::vector<Kind> AllKinds() {
   std::vector<Kind> kinds = ComputingKinds();
-  kinds.push_back({"sim", false, [] { return Sim(1, 0, 64); }});
-  kinds.push_back({"sim_two_late_and_narrow", false, [] { return Sim(2, 0.3, 8); }});
+  kinds.push_back({"sim", false, [] { return Sim(1, 0, 64); }, 1, true});
+  kinds.push_back({"sim_two_late_and_narrow", false, [] { return Sim(2, 0.3, 8); }, 2, true});
+  return kinds;
+}
+
+std::vector<Kind> PairKinds() {
+  std::vector<Kind> kinds = AllKinds();
+  std::erase_if(kinds, [](const Kind& kind) { return kind.num_devices < 2; });
+  return kinds;
+}
+
+std::vector<Kind> BreakableKinds() {
+  std::vector<Kind> kinds = AllKinds();
+  std::erase_if(kinds, [](const Kind& kind) { return !kind.breaks; });
   return kinds;
 }
 
@@ -76,7 +88,8 @@ std::vector<Kind> ComputingKinds() {
           {"cpu_two_devices", true,
            [] {
              return Cpu({{0}, {1}}, kFold, nullptr);
-           }},
+           },
+           2},
           {"cpu_portable", true, [slowest] { return Cpu({{0}}, kFold, slowest); }}};
 }
 

@@ -25,10 +25,14 @@ struct Kind {
   std::string name;
   bool computes = true;  // rows hold the numbers of the cell (simulated ones hold fingerprints)
   std::function<DeviceSetup()> make;
+  int num_devices = 1;  // that make() makes
+  bool breaks = false;  // make() sets `fail`
 };
 
 std::vector<Kind> AllKinds();
 std::vector<Kind> ComputingKinds();  // computes == true
+std::vector<Kind> PairKinds();       // num_devices >= 2
+std::vector<Kind> BreakableKinds();  // breaks == true
 
 }  // namespace cellbatch::conformance
 
