@@ -36,6 +36,11 @@ SubgraphId CellGraph::AddInput(TableId table, int32_t rows, const std::byte* dat
   return id;
 }
 
+std::byte* CellGraph::Keep(int64_t bytes) {
+  kept_.push_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes)));
+  return kept_.back().get();
+}
+
 SubgraphId CellGraph::Add(CellTypeId type, int32_t length, absl::Span<const Link> links,
                           Stop stop) {
   Check(!sealed_, "Add after Seal");

@@ -24,6 +24,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -120,6 +121,9 @@ class CellGraph {
   // Rows the request brings: `rows` rows of `table` (one column), packed at `data`, which stays
   // valid and unchanged until the request is answered.
   SubgraphId AddInput(TableId table, int32_t rows, const std::byte* data);
+  // Memory that lives as long as the graph (it moves along), for rows that an unfolder makes instead
+  // of finding them packed in the request. Uninitialised, aligned for any element.
+  std::byte* Keep(int64_t bytes);
   // `length` >= 1 nodes of `type`. See Link for what the links mean.
   SubgraphId Add(CellTypeId type, int32_t length, absl::Span<const Link> links, Stop stop = {});
   // A tensor of the answer; returns its number. Every element should be covered by Return pieces.
@@ -165,6 +169,7 @@ class CellGraph {
   std::vector<ReturnedTensor> tensors_;
   std::vector<int32_t> row_counts_;
   std::vector<std::byte> result_;
+  std::vector<std::unique_ptr<std::byte[]>> kept_;
   int64_t num_nodes_ = 0;
   int64_t device_bytes_ = 0;
   bool sealed_ = false;

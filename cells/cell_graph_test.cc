@@ -1,6 +1,7 @@
 #include "cells/cell_graph.h"
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -48,6 +49,19 @@ TEST_F(CellGraphTest, ASentenceWithAHeadTakesARingOfTwo) {
   EXPECT_EQ(graph.subgraphs()[1].num_predecessors, 0);
   EXPECT_THAT(graph.consumers(), ElementsAre(chain, head));
   EXPECT_EQ(graph.tensors()[0].bytes.size(), 12u);
+}
+
+TEST_F(CellGraphTest, WhatAnUnfolderMadeLivesWithTheGraphAndMovesAlong) {
+  std::byte* rows = graph.Keep(3 * 4);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(rows) % alignof(int64_t), 0u);
+  const int32_t tokens[3] = {4, 5, 6};
+  std::memcpy(rows, tokens, sizeof(tokens));
+  graph.Keep(1 << 20);
+  Chain(graph.AddInput(kTokens, 3, rows), 3);
+  ASSERT_TRUE(graph.Seal(model, 2).ok());
+  const CellGraph moved = std::move(graph);
+  EXPECT_EQ(moved.subgraphs()[0].data, rows);
+  EXPECT_EQ(std::memcmp(moved.subgraphs()[0].data, tokens, sizeof(tokens)), 0);
 }
 
 TEST_F(CellGraphTest, AChainWhoseMiddleIsReadByALinkKeepsEveryRow) {
