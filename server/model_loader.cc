@@ -122,9 +122,14 @@ absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_
   const auto find_cell = [&](const std::string& cell) {
     return FindCell(model_folder, cell, limits.max_config_bytes);
   };
-  ModelAssembler assembler(config->message, config->places, find_cell, *weights, limits);
-  assembler.Assemble(*model);
-  problems.insert(problems.end(), assembler.problems().begin(), assembler.problems().end());
+  const std::vector<std::string> more = AssembleModel({.config = config->message,
+                                                       .places = config->places,
+                                                       .find_cell = find_cell,
+                                                       .weights = *weights,
+                                                       .model_folder = model_folder,
+                                                       .version_folder = version_folder},
+                                                      limits, *model);
+  problems.insert(problems.end(), more.begin(), more.end());
   if (!problems.empty()) return Refused(problems);
   return model;
 }

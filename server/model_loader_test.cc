@@ -222,7 +222,7 @@ TEST_F(ModelLoaderTest, MistakesInTheConfigAreNamed) {
   EXPECT_THAT(ErrorWith("name: \"b\"", "name: \"f\""), HasSubstr("two cell types are named \"f\""));
   EXPECT_THAT(ErrorWith("head: \"head\"", ""), HasSubstr("cell type \"head\" is not used"));
   EXPECT_THAT(ErrorWith("input: TOKENS", "input: VECTORS"),
-              HasSubstr("reads INT32 by input \"token\", the chain's input is VECTORS"));
+              HasSubstr("reads INT32 by input \"token\", the request's X is FP32"));
   EXPECT_THAT(ErrorWith("max_batch: 64", "max_batch: 1"), HasSubstr("min_batch 2 and max_batch 1"));
   EXPECT_THAT(ErrorWith("  head: \"head\"\n}", "head: \"head\" } vocabulary { size: 21 }"),
               HasSubstr("vocabulary size is 21, the embedding has 20 rows"));

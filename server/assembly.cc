@@ -1,0 +1,51 @@
+#include "server/assembly.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cellbatch {
+
+bool Assembly::Finish(bool all_made) {
+  if (all_made) {
+    types.CheckUnused();
+  } else {
+    types.CheckRest();
+  }
+  return all_made;
+}
+
+std::optional<int64_t> Assembly::VocabularySize(TableId table) {
+  const int64_t rows = types.LookupRows(table);
+  const int64_t size = config.vocabulary().size();
+  if (size >= 0 && size <= rows) return size == 0 ? rows : size;
+  Problem(fmt::format("vocabulary size is {}, the embedding has {} rows", size, rows));
+  return std::nullopt;
+}
+
+void Assembly::ApplyVocabulary(int64_t size) {
+  const disk::Vocabulary& vocabulary = config.vocabulary();
+  model.signature.vocabulary_size = size;
+  if (vocabulary.out_of_vocabulary() != disk::UNKNOWN_WORD) return;
+  model.signature.out_of_vocabulary = OutOfVocabulary::kUnknown;
+  model.signature.unknown_token = static_cast<int32_t>(vocabulary.unknown_id());
+  if (vocabulary.unknown_id() < 0 || vocabulary.unknown_id() >= size) {
+    Problem(fmt::format("unknown_id is {}, the vocabulary ends at {}", vocabulary.unknown_id(),
+                        size - 1));
+  }
+}
+
+void Assembly::ListOutputs() {
+  std::vector<TensorSpec>& outputs = model.signature.outputs;
+  for (const std::string& name : config.optional_outputs()) {
+    const auto output = std::find_if(outputs.begin(), outputs.end(),
+                                     [&](const TensorSpec& t) { return t.name == name; });
+    if (output != outputs.end()) {
+      output->listed = true;
+    } else {
+      Problem(fmt::format("optional_outputs: the model has no output \"{}\"", name));
+    }
+  }
+}
+
+}  // namespace cellbatch

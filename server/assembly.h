@@ -1,0 +1,47 @@
+// How each unfolder's part of a config becomes a Model: one function each, in a file of its own
+// (assemble_chain.cc, ..), over what they share. An assembler adds its cell types bottom to top (TypeMaker::Add),
+// makes the unfolder and the signature, and notes every problem it can tell. One thread.
+#ifndef CELLBATCH_SERVER_ASSEMBLY_H_
+#define CELLBATCH_SERVER_ASSEMBLY_H_
+
+#include <string>
+#include <utility>
+
+#include "cells/model.h"
+#include "proto/model.pb.h"
+#include "server/model_loader.h"
+#include "server/type_maker.h"
+
+namespace cellbatch {
+
+struct Assembly {
+  const disk::ModelDescription& config;
+  const LoaderLimits& limits;
+  std::string model_folder;    // config.textproto lies here
+  std::string version_folder;  // weights.safetensors lies here
+  TypeMaker& types;
+  Model& model;
+
+  // Notes a problem of the config as a whole.
+  void Problem(const std::string& text) { types.Problem("config.textproto: " + text); }
+  // Ends the adding of types: false (and everything that can be told is told) if one is broken.
+  bool Finish(bool all_made);
+  // The length in force: the model's, or the server's limit.
+  int64_t MaxSequenceLength() const {
+    return config.max_sequence_length() == 0 ? limits.max_sequence_length
+                                             : config.max_sequence_length();
+  }
+  // Words below this number are known: the config's size, or as many as the embedding that reads the request's
+  // `table` has rows. Notes a problem (and answers none) where the config promises more.
+  std::optional<int64_t> VocabularySize(TableId table);
+  // What happens to words beyond it, into the signature.
+  void ApplyVocabulary(int64_t size);
+  // Lists the outputs that the config wants shown; the signature is complete.
+  void ListOutputs();
+};
+
+void AssembleChain(Assembly& assembly);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_ASSEMBLY_H_

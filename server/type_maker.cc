@@ -1,0 +1,283 @@
+#include "server/type_maker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace cellbatch {
+namespace {
+
+constexpr char kConfig[] = "config.textproto";
+constexpr int64_t kMaxBatch = 1 << 16;
+
+absl::Status Wrong(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
+
+TableId TableOf(Model& model, std::string name, absl::Span<const Column> columns) {
+  for (size_t i = 0; i < model.tables.size(); ++i) {
+    if (absl::MakeConstSpan(model.tables[i].columns) == columns) {
+      return TableId(static_cast<int64_t>(i));
+    }
+  }
+  model.tables.push_back({std::move(name), {columns.begin(), columns.end()}});
+  return TableId(static_cast<int64_t>(model.tables.size()) - 1);
+}
+
+int64_t OrOne(int64_t value) { return value == 0 ? 1 : value; }
+
+// What `role` says of an input; none: nothing.
+std::optional<InputSource> SourceOf(const TypeRole& role, std::string_view input) {
+  for (const auto& [name, source] : role.inputs) {
+    if (name == input) return source;
+  }
+  return role.others;
+}
+
+}  // namespace
+
+TypeMaker::TypeMaker(const disk::ModelDescription& config, const std::vector<std::string>& places,
+                     FindCellText find_cell, WeightStore& weights, Model& model,
+                     std::vector<std::string>& problems)
+    : config_(config),
+      places_(places),
+      find_cell_(std::move(find_cell)),
+      weights_(weights),
+      model_(model),
+      problems_(problems) {
+  Index();
+}
+
+void TypeMaker::Index() {
+  for (int i = 0; i < config_.cell_types_size(); ++i) {
+    const disk::CellTypeConfig& type = config_.cell_types(i);
+    const std::string& place = places_[static_cast<size_t>(i)];
+    if (type.name().empty()) Problem(fmt::format("{}: a cell type without a name", place));
+    if (!by_name_.emplace(type.name(), i).second) {
+      Problem(fmt::format("{}: two cell types are named \"{}\"", place, type.name()));
+    }
+    CheckLimits(type, place);
+  }
+}
+
+void TypeMaker::CheckLimits(const disk::CellTypeConfig& type, const std::string& place) {
+  const bool sane = type.min_batch() >= 0 && type.max_batch() >= 0 &&
+                    type.max_batch() <= kMaxBatch &&
+                    (type.max_batch() == 0 || OrOne(type.min_batch()) <= type.max_batch()) &&
+                    type.min_batch() <= kMaxBatch;
+  if (sane) return;
+  Problem(
+      fmt::format("{}: cell type \"{}\": min_batch {} and max_batch {}: allowed are 0 (as "
+                  "measured) to {}, in this order",
+                  place, type.name(), type.min_batch(), type.max_batch(), kMaxBatch));
+}
+
+absl::StatusOr<CellText> TypeMaker::TextOf(const disk::CellTypeConfig& config) const {
+  if (!config.has_inline_definition() && config.cell().empty()) {
+    return Wrong("names no cell");
+  }
+  absl::StatusOr<CellText> text = config.has_inline_definition()
+                                      ? CellText(WrapCell(config.inline_definition(), kConfig))
+                                      : find_cell_(config.cell());
+  for (const disk::ReadsThrough& reads : config.reads()) {
+    if (!text.ok()) return text;
+    const absl::StatusOr<CellText> front = find_cell_(reads.through());
+    if (!front.ok()) return front.status();
+    text = PutBefore(*front, *text, reads.input());
+  }
+  return text;
+}
+
+absl::StatusOr<std::vector<KnownShape>> TypeMaker::KnownShapes(const disk::CellTypeConfig& config,
+                                                               const CellText& text,
+                                                               const TypeRole& role) {
+  std::vector<KnownShape> known;
+  std::set<std::string> named;
+  for (const disk::ParameterSource& source : config.parameters()) {
+    if (!named.insert(source.name()).second) {
+      return Wrong(fmt::format("parameter \"{}\" is there twice", source.name()));
+    }
+    const std::vector<std::string> tensors(source.tensors().begin(), source.tensors().end());
+    absl::StatusOr<std::vector<int64_t>> shape = weights_.ShapeOf(tensors, source.transposed());
+    if (!shape.ok()) {
+      return Wrong(fmt::format("parameter \"{}\": {}", source.name(),
+                               std::string(shape.status().message())));
+    }
+    known.push_back({source.name(), *std::move(shape),
+                     fmt::format("tensor \"{}\"", fmt::join(tensors, "\" + \""))});
+  }
+  for (const disk::CellParameter& p : text.message.parameters()) {
+    if (p.optional() || named.contains(p.name())) continue;
+    return Wrong(fmt::format("parameter \"{}\" of cell \"{}\" has no tensor", p.name(),
+                             text.message.name()));
+  }
+  AddKnownWidths(text, role, known);
+  return known;
+}
+
+// What lies below is made: its widths are known.
+void TypeMaker::AddKnownWidths(const CellText& text, const TypeRole& role,
+                               std::vector<KnownShape>& known) const {
+  for (const disk::CellInput& in : text.message.inputs()) {
+    const std::optional<InputSource> source = SourceOf(role, in.name());
+    if (!source || source->kind != InputSource::Kind::kTable || in.name() == text.message.carry()) {
+      continue;
+    }
+    const TableSpec& table = model_.table(source->table);
+    for (const disk::CellColumn& c : in.columns()) {
+      const ColumnId column = table.Find(c.name());
+      if (!column.valid() || c.dims_size() != 1) continue;
+      known.push_back({in.name() + "." + c.name(),
+                       {table.columns[static_cast<size_t>(column.value())].width},
+                       "what the layer below leaves"});
+    }
+  }
+}
+
+absl::Status TypeMaker::FillWeights(const disk::CellTypeConfig& config, const CellText& text,
+                                    CellType& type) {
+  for (const Parameter& p : type.definition->parameters()) {
+    const auto source = std::find_if(config.parameters().begin(), config.parameters().end(),
+                                     [&](const auto& s) { return s.name() == p.name; });
+    if (source == config.parameters().end()) {
+      type.weights.push_back(ZeroWeight(p.shape));
+      continue;
+    }
+    const std::vector<std::string> tensors(source->tensors().begin(), source->tensors().end());
+    absl::StatusOr<Weight> weight = weights_.Get(tensors, source->transposed());
+    if (!weight.ok()) {
+      return Wrong(fmt::format("parameter \"{}\" of cell \"{}\": {}", p.name, text.message.name(),
+                               std::string(weight.status().message())));
+    }
+    type.weights.push_back(*std::move(weight));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TableId> TypeMaker::Resolve(const InputSource& source, const Input& input,
+                                           const CellType& type) {
+  if (source.kind == InputSource::Kind::kTable) return source.table;
+  if (source.kind == InputSource::Kind::kOwn) return type.out;
+  // The request's rows are what the first cell that reads them says.
+  if (input.reads.empty() || input.reads[0].type != source.type) {
+    return Wrong(fmt::format("reads {} by input \"{}\", the request's {} is {}",
+                             input.reads.empty() ? "nothing" : Name(input.reads[0].type),
+                             input.name, source.name, Name(source.type)));
+  }
+  const auto found = request_.find(source.name);
+  if (found != request_.end()) return found->second;
+  model_.tables.push_back({source.name, input.reads});
+  const TableId table(static_cast<int64_t>(model_.tables.size()) - 1);
+  request_.emplace(source.name, table);
+  return table;
+}
+
+absl::Status TypeMaker::FillTables(const TypeRole& role, CellType& type) {
+  const CellDefinition& cell = *type.definition;
+  // Tables of the request first, so that their numbers do not depend on what a cell leaves.
+  for (size_t i = 0; i < cell.inputs().size(); ++i) {
+    const std::optional<InputSource> source = SourceOf(role, cell.inputs()[i].name);
+    if (cell.carry() == InputId(static_cast<int64_t>(i))) continue;
+    if (!source) {
+      return Wrong(fmt::format("has an input \"{}\", which {} does not feed", cell.inputs()[i].name,
+                               role.what));
+    }
+    if (source->kind != InputSource::Kind::kRequest) continue;
+    const absl::StatusOr<TableId> table = Resolve(*source, cell.inputs()[i], type);
+    if (!table.ok()) return table.status();
+  }
+  type.out = TableOf(model_, fmt::format("{} of \"{}\"", cell.name(), type.name), cell.columns());
+  for (size_t i = 0; i < cell.inputs().size(); ++i) {
+    const bool carry = cell.carry() == InputId(static_cast<int64_t>(i));
+    const InputSource source = carry ? InputSource::Own() : *SourceOf(role, cell.inputs()[i].name);
+    const absl::StatusOr<TableId> table = Resolve(source, cell.inputs()[i], type);
+    if (!table.ok()) return table.status();
+    type.in.push_back(*table);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TypeMaker::Make(const disk::CellTypeConfig& config, const TypeRole& role,
+                             CellType& type) {
+  const absl::StatusOr<CellText> text = TextOf(config);
+  if (!text.ok()) return text.status();
+  const auto known = KnownShapes(config, *text, role);
+  if (!known.ok()) return known.status();
+  absl::StatusOr<CellDefinition> cell =
+      BuildCell(*text, Sizes(config.sizes().begin(), config.sizes().end()), *known);
+  if (!cell.ok()) return cell.status();
+  type.name = config.name();
+  type.definition = std::make_shared<CellDefinition>(*std::move(cell));
+  type.min_batch = static_cast<int32_t>(OrOne(config.min_batch()));
+  type.max_batch = config.max_batch();
+  type.priority = config.priority();
+  if (absl::Status s = FillWeights(config, *text, type); !s.ok()) return s;
+  return FillTables(role, type);
+}
+
+CellTypeId TypeMaker::Add(const std::string& name, const TypeRole& role) {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    Problem(
+        fmt::format("{}: {} names cell type \"{}\", which is not there", kConfig, role.what, name));
+    return CellTypeId();
+  }
+  if (made_.contains(name)) {
+    Problem(fmt::format("{}: {}: cell type \"{}\" is used twice", kConfig, role.what, name));
+    return CellTypeId();
+  }
+  made_[name] = CellTypeId();
+  CellType type;
+  type.id = CellTypeId(static_cast<int64_t>(model_.types.size()));
+  const absl::Status s = Make(config_.cell_types(found->second), role, type);
+  if (!s.ok()) {
+    Problem(fmt::format("{}: cell type \"{}\": {}", places_[static_cast<size_t>(found->second)],
+                        name, std::string(s.message())));
+    return CellTypeId();
+  }
+  model_.types.push_back(std::move(type));
+  return made_[name] = model_.types.back().id;
+}
+
+TableId TypeMaker::RequestTable(std::string_view name) const {
+  const auto found = request_.find(name);
+  return found == request_.end() ? TableId() : found->second;
+}
+
+int64_t TypeMaker::LookupRows(TableId request) const {
+  int64_t rows = std::numeric_limits<int64_t>::max();
+  for (const CellType& type : model_.types) {
+    for (const Op& op : type.definition->ops()) {
+      if (op.kind != OpKind::kLookup) continue;
+      const Op& index = type.definition->op(op.args[1]);
+      if (index.kind != OpKind::kInput || type.in[static_cast<size_t>(index.attr[0])] != request) {
+        continue;
+      }
+      rows = std::min<int64_t>(rows, type.definition->op(op.args[0]).shape.rows);
+    }
+  }
+  return rows == std::numeric_limits<int64_t>::max() ? 0 : rows;
+}
+
+void TypeMaker::CheckUnused() {
+  for (const auto& [name, index] : by_name_) {
+    if (made_.contains(name)) continue;
+    Problem(
+        fmt::format("{}: cell type \"{}\" is not used", places_[static_cast<size_t>(index)], name));
+  }
+}
+
+void TypeMaker::CheckRest() {
+  for (const auto& [name, index] : by_name_) {
+    if (made_.contains(name)) continue;
+    const disk::CellTypeConfig& config = config_.cell_types(index);
+    const absl::StatusOr<CellText> text = TextOf(config);
+    const absl::Status s =
+        text.ok() ? KnownShapes(config, *text, TypeRole{}).status() : text.status();
+    if (s.ok()) continue;
+    Problem(fmt::format("{}: cell type \"{}\": {}", places_[static_cast<size_t>(index)], name,
+                        std::string(s.message())));
+  }
+}
+
+}  // namespace cellbatch

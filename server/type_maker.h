@@ -1,0 +1,104 @@
+// Makes the cell types of one model: definitions, sizes, weights and tables, in the order in which an unfolder's
+// assembler (assembly.h) names them. Every problem is noted, as far as it can be told.
+//
+// Sizes follow from what is below: an assembler adds a type after those whose rows it reads. One thread; used once.
+#ifndef CELLBATCH_SERVER_TYPE_MAKER_H_
+#define CELLBATCH_SERVER_TYPE_MAKER_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cells/model.h"
+#include "cells/weights/weight_store.h"
+#include "proto/model.pb.h"
+#include "server/cell_codec.h"
+
+namespace cellbatch {
+
+// The text of a definition by name: the model folder's, else the shipped one.
+using FindCellText = std::function<absl::StatusOr<CellText>(const std::string& name)>;
+
+// Whose rows an input reads.
+struct InputSource {
+  enum class Kind : uint8_t {
+    kTable,    // of a type that was made before
+    kOwn,      // of the type itself, or of others that leave the same columns (a tree's children)
+    kRequest,  // of the request: the table called `name`, which is made at its first reader
+  };
+  Kind kind = Kind::kOwn;
+  TableId table = {};
+  const char* name = "";
+  ElementType type = ElementType::kInt32;
+
+  static InputSource Of(TableId table) { return {.kind = Kind::kTable, .table = table}; }
+  static InputSource Own() { return {}; }
+  static InputSource Request(const char* name, ElementType type) {
+    return {.kind = Kind::kRequest, .table = {}, .name = name, .type = type};
+  }
+};
+
+// Where a type stands. A carry reads the type's own rows; it need not be named.
+struct TypeRole {
+  std::string what;                                         // for error texts: "chain: layers"
+  std::vector<std::pair<std::string, InputSource>> inputs;  // by name
+  std::optional<InputSource> others;                        // inputs not named; none: refused
+};
+
+class TypeMaker {
+ public:
+  // `places`: "config.textproto:12" of each cell type. All are borrowed.
+  TypeMaker(const disk::ModelDescription& config, const std::vector<std::string>& places,
+            FindCellText find_cell, WeightStore& weights, Model& model,
+            std::vector<std::string>& problems);
+
+  // Makes the type `name` of the config and appends it to the model. Invalid: a problem was noted.
+  CellTypeId Add(const std::string& name, const TypeRole& role);
+
+  // The request's table of that name, once a type reads it; else invalid.
+  TableId RequestTable(std::string_view name) const;
+  // Rows of the smallest table in which a number of `request` is looked up; 0: in none.
+  int64_t LookupRows(TableId request) const;
+
+  // After the last Add: types that no unfolder uses are a problem, too.
+  void CheckUnused();
+  // Instead, where one could not be made: what can be told of those above it.
+  void CheckRest();
+
+  const Model& model() const { return model_; }
+  void Problem(std::string text) { problems_.push_back(std::move(text)); }
+
+ private:
+  void Index();
+  void CheckLimits(const disk::CellTypeConfig& type, const std::string& place);
+  absl::StatusOr<CellText> TextOf(const disk::CellTypeConfig& config) const;
+  absl::StatusOr<std::vector<KnownShape>> KnownShapes(const disk::CellTypeConfig& config,
+                                                      const CellText& text, const TypeRole& role);
+  void AddKnownWidths(const CellText& text, const TypeRole& role,
+                      std::vector<KnownShape>& known) const;
+  absl::Status FillWeights(const disk::CellTypeConfig& config, const CellText& text,
+                           CellType& type);
+  absl::StatusOr<TableId> Resolve(const InputSource& source, const Input& input,
+                                  const CellType& type);
+  absl::Status FillTables(const TypeRole& role, CellType& type);
+  absl::Status Make(const disk::CellTypeConfig& config, const TypeRole& role, CellType& type);
+
+  const disk::ModelDescription& config_;
+  const std::vector<std::string>& places_;
+  const FindCellText find_cell_;
+  WeightStore& weights_;
+  Model& model_;
+  std::vector<std::string>& problems_;
+  std::map<std::string, int> by_name_;  // index of the cell type in the config
+  std::map<std::string, CellTypeId> made_;
+  std::map<std::string, TableId, std::less<>> request_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_TYPE_MAKER_H_
