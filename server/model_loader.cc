@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "cells/definitions/shipped.h"
-#include "server/model_assembler.h"
+#include "server/assemble/model_assembler.h"
 #include "server/text_file.h"
 
 namespace cellbatch {

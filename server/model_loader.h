@@ -12,16 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "cells/model.h"
+#include "server/assemble/loader_limits.h"
 
 namespace cellbatch {
-
-// What a model may ask of a server. Beyond: the model is refused, and the text names the bound.
-struct LoaderLimits {
-  int64_t max_weight_bytes = int64_t{16} << 30;  // of one weights.safetensors
-  int64_t max_config_bytes = 4 << 20;            // of one text file
-  int64_t max_sequence_length = 65536;  // what a model may set; also what it gets that sets none
-  int32_t max_cell_types = 256;         // of one model
-};
 
 // The versions in a model folder: its folders named 1, 2, ...; ascending.
 absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_folder);

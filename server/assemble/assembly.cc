@@ -1,4 +1,4 @@
-#include "server/assembly.h"
+#include "server/assemble/assembly.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "cells/unfold/chain_unfolder.h"
-#include "server/assembly.h"
+#include "server/assemble/assembly.h"
 
 namespace cellbatch {
 namespace {

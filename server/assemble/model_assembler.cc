@@ -1,8 +1,8 @@
-#include "server/model_assembler.h"
+#include "server/assemble/model_assembler.h"
 
 #include <fmt/format.h>
 
-#include "server/assembly.h"
+#include "server/assemble/assembly.h"
 
 namespace cellbatch {
 namespace {

@@ -1,16 +1,16 @@
 // How each unfolder's part of a config becomes a Model: one function each, in a file of its own
-// (assemble_chain.cc, ..), over what they share. An assembler adds its cell types bottom to top (TypeMaker::Add),
+// (chain.cc, ..), over what they share. An assembler adds its cell types bottom to top (TypeMaker::Add),
 // makes the unfolder and the signature, and notes every problem it can tell. One thread.
-#ifndef CELLBATCH_SERVER_ASSEMBLY_H_
-#define CELLBATCH_SERVER_ASSEMBLY_H_
+#ifndef CELLBATCH_SERVER_ASSEMBLE_ASSEMBLY_H_
+#define CELLBATCH_SERVER_ASSEMBLE_ASSEMBLY_H_
 
 #include <string>
 #include <utility>
 
 #include "cells/model.h"
 #include "proto/model.pb.h"
-#include "server/model_loader.h"
-#include "server/type_maker.h"
+#include "server/assemble/loader_limits.h"
+#include "server/assemble/type_maker.h"
 
 namespace cellbatch {
 
@@ -44,4 +44,4 @@ void AssembleChain(Assembly& assembly);
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_ASSEMBLY_H_
+#endif  // CELLBATCH_SERVER_ASSEMBLE_ASSEMBLY_H_

@@ -1,7 +1,7 @@
 // Puts a Model together out of a parsed config, definitions and weights: what holds for every model, and the way to
 // the assembler of its unfolder (assembly.h). The loader's; one thread.
-#ifndef CELLBATCH_SERVER_MODEL_ASSEMBLER_H_
-#define CELLBATCH_SERVER_MODEL_ASSEMBLER_H_
+#ifndef CELLBATCH_SERVER_ASSEMBLE_MODEL_ASSEMBLER_H_
+#define CELLBATCH_SERVER_ASSEMBLE_MODEL_ASSEMBLER_H_
 
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 #include "cells/model.h"
 #include "cells/weights/weight_store.h"
 #include "proto/model.pb.h"
-#include "server/model_loader.h"
-#include "server/type_maker.h"
+#include "server/assemble/loader_limits.h"
+#include "server/assemble/type_maker.h"
 
 namespace cellbatch {
 
@@ -30,4 +30,4 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_MODEL_ASSEMBLER_H_
+#endif  // CELLBATCH_SERVER_ASSEMBLE_MODEL_ASSEMBLER_H_

@@ -2,8 +2,8 @@
 // assembler (assembly.h) names them. Every problem is noted, as far as it can be told.
 //
 // Sizes follow from what is below: an assembler adds a type after those whose rows it reads. One thread; used once.
-#ifndef CELLBATCH_SERVER_TYPE_MAKER_H_
-#define CELLBATCH_SERVER_TYPE_MAKER_H_
+#ifndef CELLBATCH_SERVER_ASSEMBLE_TYPE_MAKER_H_
+#define CELLBATCH_SERVER_ASSEMBLE_TYPE_MAKER_H_
 
 #include <functional>
 #include <map>
@@ -101,4 +101,4 @@ class TypeMaker {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_TYPE_MAKER_H_
+#endif  // CELLBATCH_SERVER_ASSEMBLE_TYPE_MAKER_H_

@@ -1,4 +1,4 @@
-#include "server/type_maker.h"
+#include "server/assemble/type_maker.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,19 @@
+// What a model may ask of a server. Beyond: the model is refused, and the text names the bound.
+#ifndef CELLBATCH_SERVER_ASSEMBLE_LOADER_LIMITS_H_
+#define CELLBATCH_SERVER_ASSEMBLE_LOADER_LIMITS_H_
+
+#include <cstdint>
+
+namespace cellbatch {
+
+struct LoaderLimits {
+  int64_t max_weight_bytes = int64_t{16} << 30;  // of one weights.safetensors
+  int64_t max_config_bytes = 4 << 20;            // of one text file
+  int64_t max_sequence_length = 65536;   // what a model may set; also what it gets that sets none
+  int64_t max_nodes = int64_t{1} << 20;  // cells of one request: likewise
+  int32_t max_cell_types = 256;          // of one model
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_ASSEMBLE_LOADER_LIMITS_H_
