@@ -57,12 +57,15 @@ SubgraphId CellGraph::Add(CellTypeId type, int32_t length, absl::Span<const Link
   return id;
 }
 
-int32_t CellGraph::AddTensor(std::string_view name, WireType type, std::vector<int64_t> dims) {
+int32_t CellGraph::AddTensor(std::string_view name, WireType type, std::vector<int64_t> dims,
+                             const Vocabulary* names) {
   Check(!sealed_, "AddTensor after Seal");
+  Check(names == nullptr || type == WireType::kInt32, "what has names is numbered in INT32");
   ReturnedTensor& t = tensors_.emplace_back();
   t.name = name;
   t.type = type;
   t.dims = std::move(dims);
+  t.names = names;
   return Count(tensors_.size()) - 1;
 }
 

@@ -36,6 +36,8 @@
 
 namespace cellbatch {
 
+class Vocabulary;
+
 inline constexpr SubgraphId kZeroSource{};     // invalid id: the input reads zeros
 inline constexpr int32_t kLastNode = -1;       // Link::first: the last node, wherever a Stop fell
 inline constexpr int32_t kMaxSumLinks = 4096;  // links of one kSum input
@@ -83,6 +85,8 @@ struct ReturnedTensor {
   WireType type = WireType::kFp32;
   std::vector<int64_t> dims;
   absl::Span<std::byte> bytes;  // little-endian, row-major; owned by the graph
+  // INT32 ids that the client sees as BYTES, by these names; the model's, which the request keeps.
+  const Vocabulary* names = nullptr;
 };
 
 // How the scheduler sees a subgraph after Seal.
@@ -127,7 +131,8 @@ class CellGraph {
   // `length` >= 1 nodes of `type`. See Link for what the links mean.
   SubgraphId Add(CellTypeId type, int32_t length, absl::Span<const Link> links, Stop stop = {});
   // A tensor of the answer; returns its number. Every element should be covered by Return pieces.
-  int32_t AddTensor(std::string_view name, WireType type, std::vector<int64_t> dims);
+  int32_t AddTensor(std::string_view name, WireType type, std::vector<int64_t> dims,
+                    const Vocabulary* names = nullptr);
   // `column` of those nodes of `from` is part of the answer.
   void Return(SubgraphId from, ColumnId column, NodeRange nodes, Placement where);
 

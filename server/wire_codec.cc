@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "absl/strings/escaping.h"
+#include "cells/check.h"
+#include "cells/vocabulary.h"
 #include "fmt/format.h"
 #include "google/protobuf/io/coded_stream.h"
 
@@ -25,6 +28,24 @@ google::protobuf::ArenaOptions StartingIn(char* block, size_t size) {
 void AppendVarint(uint64_t value, std::string& out) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
   out.push_back(static_cast<char>(value));
+}
+
+// What a tensor is on the wire: the numbers that cells left, or the names of them, each with its length in front.
+std::string_view RawContents(const ReturnedTensor& tensor, std::string& named) {
+  const std::string_view numbers(reinterpret_cast<const char*>(tensor.bytes.data()),
+                                 tensor.bytes.size());
+  if (tensor.names == nullptr) return numbers;
+  named.clear();
+  for (size_t at = 0; at < numbers.size(); at += sizeof(int32_t)) {
+    int32_t id = 0;
+    std::memcpy(&id, numbers.data() + at, sizeof(id));
+    Check(id >= 0 && id < tensor.names->size(), "a cell left a number that has no name");
+    const std::string_view name = tensor.names->word(id);
+    const auto length = static_cast<uint32_t>(name.size());
+    named.append(reinterpret_cast<const char*>(&length), sizeof(length));
+    named.append(name);
+  }
+  return named;
 }
 
 }  // namespace
@@ -92,7 +113,7 @@ std::string EncodeInferResponse(const Model& model, std::string_view id,
   for (const ReturnedTensor& tensor : tensors) {
     auto* output = head->add_outputs();
     output->set_name(tensor.name);
-    output->set_datatype(Name(tensor.type));
+    output->set_datatype(Name(tensor.names == nullptr ? tensor.type : WireType::kBytes));
     for (const int64_t dim : tensor.dims) output->add_shape(dim);
     payload += tensor.bytes.size() + 11;
   }
@@ -101,10 +122,12 @@ std::string EncodeInferResponse(const Model& model, std::string_view id,
   std::string out;
   out.reserve(head->ByteSizeLong() + payload);
   head->AppendToString(&out);
+  std::string named;
   for (const ReturnedTensor& tensor : tensors) {
+    const std::string_view contents = RawContents(tensor, named);
     out.push_back(static_cast<char>(kRawOutputTag));
-    AppendVarint(tensor.bytes.size(), out);
-    out.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+    AppendVarint(contents.size(), out);
+    out.append(contents);
   }
   return out;
 }

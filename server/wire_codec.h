@@ -72,7 +72,7 @@ absl::Status CheckModelVersion(std::string_view version);
 // 64 characters, in double quotes.
 std::string Quoted(std::string_view text);
 
-// A ModelInferResponse: `id` echoed, the version that answered, tensors raw in their order.
+// A ModelInferResponse: `id` echoed, the version that answered, tensors raw in their order; those with names as BYTES.
 std::string EncodeInferResponse(const Model& model, std::string_view id,
                                 absl::Span<const ReturnedTensor> tensors);
 

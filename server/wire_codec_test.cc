@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cells/vocabulary.h"
 #include "gtest/gtest.h"
 
 namespace cellbatch {
@@ -388,6 +389,29 @@ TEST(WireCodecTest, TheAnswerEchoesTheIdNamesTheVersionAndIsRaw) {
   EXPECT_FALSE(answer.outputs(0).has_contents());
   ASSERT_EQ(answer.raw_output_contents_size(), 2);
   EXPECT_EQ(answer.raw_output_contents(0), Bytes(values));
+}
+
+TEST(WireCodecTest, NumbersWithNamesTravelAsTheirNames) {
+  const auto names = Vocabulary::Create("O\nI-PER\nI-LOC\n");
+  ASSERT_TRUE(names.ok()) << names.status();
+  std::vector<int32_t> ids = {1, 0, 2};
+  std::vector<float> values = {0.5f};
+  std::vector<ReturnedTensor> tensors(2);
+  tensors[0] = {"LABELS",
+                WireType::kInt32,
+                {3},
+                absl::MakeSpan(reinterpret_cast<std::byte*>(ids.data()), 12),
+                names->get()};
+  tensors[1] = {"OUTPUT", WireType::kFp32, {1}, {reinterpret_cast<std::byte*>(values.data()), 4}};
+  inference::ModelInferResponse answer;
+  ASSERT_TRUE(answer.ParseFromString(EncodeInferResponse(Tagger(), "", tensors)));
+  ASSERT_EQ(answer.outputs_size(), 2);
+  EXPECT_EQ(answer.outputs(0).datatype(), "BYTES");
+  EXPECT_EQ(answer.outputs(0).shape(0), 3);
+  EXPECT_EQ(answer.outputs(1).datatype(), "FP32");
+  ASSERT_EQ(answer.raw_output_contents_size(), 2);
+  EXPECT_EQ(answer.raw_output_contents(0), std::string("\5\0\0\0I-PER\1\0\0\0O\5\0\0\0I-LOC", 23));
+  EXPECT_EQ(answer.raw_output_contents(1), Bytes(values));
 }
 
 TEST(WireCodecTest, TextOfAClientIsQuotedSafeAndShort) {

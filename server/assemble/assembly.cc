@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "server/text_file.h"
+
 namespace cellbatch {
 
 bool Assembly::Finish(bool all_made) {
@@ -33,6 +35,25 @@ void Assembly::ApplyVocabulary(int64_t size) {
     Problem(fmt::format("unknown_id is {}, the vocabulary ends at {}", vocabulary.unknown_id(),
                         size - 1));
   }
+}
+
+std::shared_ptr<const Vocabulary> Assembly::ReadNames(const char* file, int64_t most) {
+  absl::StatusOr<std::string> text =
+      ReadTextFile(version_folder + "/" + file, limits.max_names_bytes);
+  if (absl::IsNotFound(text.status())) return nullptr;
+  if (!text.ok()) {
+    types.Problem(std::string(text.status().message()));
+    return nullptr;
+  }
+  auto names = Vocabulary::Create(*std::move(text));
+  const std::string place = fmt::format("{}/{}", model.version, file);
+  if (!names.ok()) {
+    types.Problem(fmt::format("{}: {}", place, std::string(names.status().message())));
+    return nullptr;
+  }
+  if ((*names)->size() <= most) return *std::move(names);
+  types.Problem(fmt::format("{}: {} entries, the model has {}", place, (*names)->size(), most));
+  return nullptr;
 }
 
 void Assembly::ListOutputs() {

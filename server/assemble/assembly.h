@@ -4,10 +4,12 @@
 #ifndef CELLBATCH_SERVER_ASSEMBLE_ASSEMBLY_H_
 #define CELLBATCH_SERVER_ASSEMBLE_ASSEMBLY_H_
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "cells/model.h"
+#include "cells/vocabulary.h"
 #include "proto/model.pb.h"
 #include "server/assemble/loader_limits.h"
 #include "server/assemble/type_maker.h"
@@ -36,6 +38,9 @@ struct Assembly {
   std::optional<int64_t> VocabularySize(TableId table);
   // What happens to words beyond it, into the signature.
   void ApplyVocabulary(int64_t size);
+  // Words, characters or labels by number: `file` ("vocabulary.txt") of the version folder, one entry a line
+  // (cells/vocabulary.h), at most `most` of them. Null: there is no such file, or a problem was noted.
+  std::shared_ptr<const Vocabulary> ReadNames(const char* file, int64_t most);
   // Lists the outputs that the config wants shown; the signature is complete.
   void ListOutputs();
 };

@@ -9,6 +9,7 @@ namespace cellbatch {
 struct LoaderLimits {
   int64_t max_weight_bytes = int64_t{16} << 30;  // of one weights.safetensors
   int64_t max_config_bytes = 4 << 20;            // of one text file
+  int64_t max_names_bytes = 256 << 20;           // of one vocabulary.txt, chars.txt or labels.txt
   int64_t max_sequence_length = 65536;   // what a model may set; also what it gets that sets none
   int64_t max_nodes = int64_t{1} << 20;  // cells of one request: likewise
   int32_t max_cell_types = 256;          // of one model
