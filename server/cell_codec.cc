@@ -54,12 +54,40 @@ class Builder {
     return cell.ok() ? std::move(cell) : Located(cell.status());
   }
 
+  // Checks what is known so far; sizes that it leaves open are no problem.
+  absl::Status CheckPartly() {
+    partly_ = true;
+    absl::Status s = CheckCounts();
+    return s.ok() ? SolveSizes() : s;
+  }
+
  private:
   struct Leaf {
     Op op;
     std::string place;
     ValueId value;  // invalid: not used yet
   };
+
+  // Each shape is an equation a dimension; those with one unknown give it, until nothing is new.
+  absl::Status SolveSizes() {
+    for (bool news = true; news;) {
+      news = false;
+      for (const KnownShape& k : known_) {
+        const DimTexts* dims = DimsOf(k.name);
+        if (dims == nullptr || static_cast<size_t>(dims->size()) != k.dims.size()) continue;
+        for (int i = 0; i < dims->size(); ++i) {
+          auto found = SolveDimension(dims->Get(i), k.dims[static_cast<size_t>(i)], sizes_);
+          if (found.has_value() && found->second > 0) news |= sizes_.insert(*found).second;
+        }
+      }
+    }
+    std::string wrong;
+    for (const KnownShape& k : known_) {
+      absl::Status s = CheckKnown(k);
+      if (!s.ok()) wrong += (wrong.empty() ? "" : "\n") + std::string(s.message());
+    }
+    return wrong.empty() ? absl::OkStatus() : absl::InvalidArgumentError(wrong);
+  }
 
   static absl::Status Wrong(std::string_view place, std::string_view what) {
     return absl::InvalidArgumentError(fmt::format("{}: {}", place, what));
@@ -92,25 +120,6 @@ class Builder {
     return s;
   }
 
-  // Each shape is an equation a dimension; those with one unknown give it, until nothing is new.
-  absl::Status SolveSizes() {
-    for (bool news = true; news;) {
-      news = false;
-      for (const KnownShape& k : known_) {
-        const DimTexts* dims = DimsOf(k.name);
-        if (dims == nullptr || static_cast<size_t>(dims->size()) != k.dims.size()) continue;
-        for (int i = 0; i < dims->size(); ++i) {
-          auto found = SolveDimension(dims->Get(i), k.dims[static_cast<size_t>(i)], sizes_);
-          if (found.has_value() && found->second > 0) news |= sizes_.insert(*found).second;
-        }
-      }
-    }
-    for (const KnownShape& k : known_) {
-      if (absl::Status s = CheckKnown(k); !s.ok()) return s;
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status CheckKnown(const KnownShape& known) const {
     const DimTexts* dims = DimsOf(known.name);
     if (dims == nullptr) {
@@ -121,7 +130,8 @@ class Builder {
     bool same = static_cast<size_t>(dims->size()) == known.dims.size();
     for (int i = 0; i < dims->size(); ++i) {
       const absl::StatusOr<int64_t> value = EvaluateDimension(dims->Get(i), sizes_);
-      same = same && value.ok() && *value == known.dims[static_cast<size_t>(i)];
+      const bool open = partly_ && !value.ok();
+      same = same && (open || (value.ok() && *value == known.dims[static_cast<size_t>(i)]));
       const std::string shown = value.ok() && std::to_string(*value) != dims->Get(i)
                                     ? fmt::format("{} = {}", dims->Get(i), *value)
                                     : dims->Get(i);
@@ -313,6 +323,7 @@ class Builder {
   const CellText& text_;
   Sizes sizes_;
   absl::Span<const KnownShape> known_;
+  bool partly_ = false;  // sizes may stay open
   std::map<std::string, Leaf> leaves_;
   std::map<std::string, ValueId> made_;
   std::vector<Op> ops_;
@@ -324,6 +335,11 @@ class Builder {
 };
 
 }  // namespace
+
+absl::Status CheckShapes(const CellText& text, const Sizes& sizes,
+                         absl::Span<const KnownShape> known) {
+  return Builder(text, sizes, known).CheckPartly();
+}
 
 absl::StatusOr<CellDefinition> BuildCell(const CellText& text, Sizes sizes,
                                          absl::Span<const KnownShape> known) {

@@ -50,6 +50,11 @@ struct KnownShape {
   std::string from;           // what says so, for errors: "tensor \"rnn.weight_hh_l0\""
 };
 
+// What `known` says of the definition's parameters, against each other and `sizes`: every shape that does not fit, a
+// line each. For definitions whose inputs are not known yet.
+absl::Status CheckShapes(const CellText& text, const Sizes& sizes,
+                         absl::Span<const KnownShape> known);
+
 // Symbols are taken from `sizes` and from `known`; each must come out the same everywhere.
 // Parameters that are marked optional and not in `known` are made of zeros by the loader.
 absl::StatusOr<CellDefinition> BuildCell(const CellText& text, Sizes sizes,

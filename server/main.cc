@@ -50,17 +50,15 @@ int Fail(const absl::Status& status) {
 }
 
 int CheckModels(const ServerOptions& options) {
-  std::vector<ModelState> models;
-  const absl::Status status = CheckRepository(options.model_repository, LoaderLimits{}, &models);
-  if (!status.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  const auto models = CheckRepository(options.model_repository, LoaderLimits{});
+  if (!models.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(models.status().message()).c_str());
     return kFailed;
   }
-  for (const ModelState& model : models) {
-    std::printf("%s version %lld is fine\n", model.name.c_str(),
-                static_cast<long long>(model.version));
-  }
-  return 0;
+  const CheckReport check = DescribeCheck(*models);
+  std::fputs(check.problems.c_str(), stderr);
+  std::fputs(check.report.c_str(), stdout);
+  return check.problems.empty() ? 0 : kFailed;
 }
 
 absl::StatusOr<DeviceSet> MakeDevices(const ServerOptions& options) {

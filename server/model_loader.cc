@@ -55,7 +55,7 @@ absl::Status Refused(const std::vector<std::string>& problems) {
 
 struct Config {
   disk::ModelDescription message;
-  std::vector<std::string> places;  // of the cell types
+  ConfigPlaces places;
 };
 
 absl::StatusOr<Config> ReadConfig(const std::string& folder, int64_t max_bytes) {
@@ -65,9 +65,16 @@ absl::StatusOr<Config> ReadConfig(const std::string& folder, int64_t max_bytes) 
   google::protobuf::TextFormat::ParseInfoTree places;
   absl::Status s = ParseTextFormat(*text, kConfig, config.message, &places);
   if (!s.ok()) return s;
+  const google::protobuf::Descriptor& fields = *disk::ModelDescription::descriptor();
   for (int i = 0; i < config.message.cell_types_size(); ++i) {
-    config.places.push_back(
-        PlaceOf(places, *disk::ModelDescription::descriptor(), "cell_types", i, kConfig));
+    config.places.cell_types.push_back(PlaceOf(places, fields, "cell_types", i, kConfig));
+  }
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  config.message.GetReflection()->ListFields(config.message, &set);
+  for (const auto* field : set) {
+    const int index = field->is_repeated() ? 0 : -1;
+    config.places.fields[field->name()] =
+        PlaceOf(places, fields, field->name().c_str(), index, kConfig);
   }
   return config;
 }
@@ -110,10 +117,10 @@ absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_
         fmt::format("{}/policy.textproto: learned policies are not offered yet", version));
   }
   if (config.ok() && !config->message.name().empty() && config->message.name() != name) {
-    problems.push_back(fmt::format("{}: name is \"{}\", the folder is \"{}\"", kConfig,
-                                   config->message.name(), name));
+    problems.push_back(fmt::format("{}: name is \"{}\", the folder is \"{}\"",
+                                   config->places.Of("name"), config->message.name(), name));
   }
-  if (!config.ok() || !weights.ok()) return Refused(problems);
+  if (!config.ok()) return Refused(problems);
 
   auto model = std::make_shared<Model>();
   model->id = id;
@@ -122,13 +129,14 @@ absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_
   const auto find_cell = [&](const std::string& cell) {
     return FindCell(model_folder, cell, limits.max_config_bytes);
   };
-  const std::vector<std::string> more = AssembleModel({.config = config->message,
-                                                       .places = config->places,
-                                                       .find_cell = find_cell,
-                                                       .weights = *weights,
-                                                       .model_folder = model_folder,
-                                                       .version_folder = version_folder},
-                                                      limits, *model);
+  const std::vector<std::string> more =
+      AssembleModel({.config = config->message,
+                     .places = config->places,
+                     .find_cell = find_cell,
+                     .weights = weights.ok() ? &*weights : nullptr,
+                     .model_folder = model_folder,
+                     .version_folder = version_folder},
+                    limits, *model);
   problems.insert(problems.end(), more.begin(), more.end());
   if (!problems.empty()) return Refused(problems);
   return model;

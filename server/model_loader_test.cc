@@ -261,5 +261,34 @@ TEST_F(ModelLoaderTest, VersionsAreTheFoldersNamedByNumbers) {
   EXPECT_EQ(ModelVersions(folder_ + "/absent").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(ModelLoaderTest, EveryProblemOfEveryTypeIsToldAtOnceAndWithoutTheWeightsWhatCanBe) {
+  tensors_.erase("hh0");
+  tensors_.erase("bi0");
+  Tensor("ih1", {4 * kTop, 7});
+  Tensor("hh1", {4 * kTop, kTop + 1});
+  const std::string all = ErrorWith("max_batch: 64", "max_batch: -1");
+  EXPECT_THAT(
+      all,
+      AllOf(HasSubstr("\nconfig.textproto:1: cell type \"f\": parameter \"U\": tensor \"hh0\""),
+            HasSubstr("\nconfig.textproto:1: cell type \"f\": parameter \"b_in\": "),
+            HasSubstr("config.textproto:19: cell type \"top\": min_batch 2 and "),
+            HasSubstr("config.textproto:19: cell type \"top\": shipped lstm.textproto: ")))
+      << "layers above a broken one are checked as far as they can be";
+
+  const std::string config = config_;
+  config_.replace(config_.find("cell: \"lstm\""), 12, "cell: \"lsmt\"");
+  config_.replace(config_.find("chain {"), 7, "max_sequence_length: -4 chain {");
+  const auto loaded = Load();
+  std::filesystem::remove(folder_ + "/1/weights.safetensors");
+  const auto model = LoadModel(folder_, "tagger", 1, ModelId(7), limits_);
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(
+      std::string(model.status().message()),
+      AllOf(HasSubstr("weights.safetensors: No such file"),
+            HasSubstr("\nconfig.textproto:31: max_sequence_length is -4"),
+            HasSubstr("\nconfig.textproto:19: cell type \"top\": there is no cell \"lsmt\""),
+            Not(HasSubstr("cell type \"f\""))));
+}
+
 }  // namespace
 }  // namespace cellbatch

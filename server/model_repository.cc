@@ -13,7 +13,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Model folders of the root: all but hidden ones.
+// Every line of a text, with the model's name before it.
+std::string Indented(const std::string& name, std::string_view problems) {
+  std::string text;
+  while (!problems.empty()) {
+    const size_t end = std::min(problems.find('\n'), problems.size());
+    text +=
+        fmt::format("{}model \"{}\": {}", text.empty() ? "" : "\n", name, problems.substr(0, end));
+    problems.remove_prefix(std::min(end + 1, problems.size()));
+  }
+  return text;
+}
+
+absl::StatusOr<int64_t> HighestVersion(const std::string& folder) {
+  const absl::StatusOr<std::vector<int64_t>> versions = ModelVersions(folder);
+  if (!versions.ok()) return versions.status();
+  if (!versions->empty()) return versions->back();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: no version in it, such as 1/weights.safetensors", folder));
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root) {
   std::vector<std::string> names;
   std::error_code error;
@@ -35,27 +56,6 @@ absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root) {
   return names;
 }
 
-// Every line of a text, with the model's name before it.
-std::string Indented(const std::string& name, std::string_view problems) {
-  std::string text;
-  while (!problems.empty()) {
-    const size_t end = std::min(problems.find('\n'), problems.size());
-    text +=
-        fmt::format("{}model \"{}\": {}", text.empty() ? "" : "\n", name, problems.substr(0, end));
-    problems.remove_prefix(std::min(end + 1, problems.size()));
-  }
-  return text;
-}
-
-absl::StatusOr<int64_t> HighestVersion(const std::string& folder) {
-  const absl::StatusOr<std::vector<int64_t>> versions = ModelVersions(folder);
-  if (!versions.ok()) return versions.status();
-  if (!versions->empty()) return versions->back();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: no version in it, such as 1/weights.safetensors", folder));
-}
-
-// The folder's highest version, read and checked.
 absl::StatusOr<std::shared_ptr<const Model>> ReadModel(const std::string& root,
                                                        const std::string& name, ModelId id,
                                                        const LoaderLimits& limits) {
@@ -69,8 +69,6 @@ absl::StatusOr<std::shared_ptr<const Model>> ReadModel(const std::string& root,
   if (!version.ok()) return version.status();
   return LoadModel(folder, name, *version, id, limits);
 }
-
-}  // namespace
 
 const char* Name(ModelPhase phase) {
   switch (phase) {
@@ -211,26 +209,6 @@ std::vector<ModelState> ModelRepository::Index() const {
   std::vector<ModelState> states;
   for (const auto& [name, state] : models_) states.push_back(state);
   return states;
-}
-
-absl::Status CheckRepository(const std::string& root, const LoaderLimits& limits,
-                             std::vector<ModelState>* models) {
-  const absl::StatusOr<std::vector<std::string>> names = ModelFolders(root);
-  if (!names.ok()) return names.status();
-  std::vector<std::string> problems;
-  for (const std::string& name : *names) {
-    ModelState state{.name = name, .reason = {}, .model = nullptr};
-    const auto model = ReadModel(root, name, ModelId(0), limits);
-    if (model.ok()) {
-      state.version = (*model)->version;
-    } else {
-      state.reason = std::string(model.status().message());
-      problems.push_back(Indented(name, state.reason));
-    }
-    if (models != nullptr) models->push_back(std::move(state));
-  }
-  if (problems.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{}", fmt::join(problems, "\n")));
 }
 
 }  // namespace cellbatch

@@ -35,6 +35,15 @@ namespace cellbatch {
 enum class ModelPhase : uint8_t { kUnavailable, kLoading, kReady, kUnloading };
 const char* Name(ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING", "READY", ..
 
+// What a check found of one model.
+struct CheckedModel {
+  std::string name;
+  int64_t version = 0;  // 0: the folder has none
+  std::vector<std::string>
+      problems;         // "FILE:LINE: what" as far as they have one; empty: it could be served
+  std::string summary;  // then: "3 cell types, 5124 parameters, TOKENS -> OUTPUT [5]"
+};
+
 // One line of the index.
 struct ModelState {
   std::string name;
@@ -85,10 +94,25 @@ class ModelRepository {
   std::map<std::string, ModelState, std::less<>> models_;  // under mutex_
 };
 
-// Reads every model folder and reports every problem of every model, a line each, without a device:
-// cellbatch-server --check. OK: all could be served.
-absl::Status CheckRepository(const std::string& root, const LoaderLimits& limits,
-                             std::vector<ModelState>* models = nullptr);
+// The model folders of a root, sorted: all but hidden ones. INVALID_ARGUMENT: unreadable, or there is none.
+absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root);
+// The highest version of a model folder, read and checked.
+absl::StatusOr<std::shared_ptr<const Model>> ReadModel(const std::string& root,
+                                                       const std::string& name, ModelId id,
+                                                       const LoaderLimits& limits);
+
+// Reads and compiles every model of every folder, without a device: cellbatch-server --check. Fails where the root
+// cannot be read or holds no model.
+absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& root,
+                                                          const LoaderLimits& limits);
+
+// The same for people and their scripts. `problems`: a line each, `model "a": config.textproto:3: what`. `report`: a
+// line for each model that could be served, and a count of both.
+struct CheckReport {
+  std::string problems;
+  std::string report;
+};
+CheckReport DescribeCheck(const std::vector<CheckedModel>& models);
 
 }  // namespace cellbatch
 

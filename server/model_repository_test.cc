@@ -218,17 +218,29 @@ TEST_F(ModelRepositoryTest, UnloadedModelsAreKnownAndUnavailable) {
 
 TEST_F(ModelRepositoryTest, ACheckReportsEveryModelWithoutLoadingAny) {
   MakeModel("good", 3);
-  std::vector<ModelState> models;
-  EXPECT_TRUE(CheckRepository(root_, LoaderLimits(), &models).ok());
-  ASSERT_EQ(models.size(), 1u);
-  EXPECT_EQ(models[0].version, 3);
+  auto checked = CheckRepository(root_, LoaderLimits());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  ASSERT_EQ(checked->size(), 1u);
+  EXPECT_EQ((*checked)[0].version, 3);
+  EXPECT_THAT((*checked)[0].problems, testing::IsEmpty());
+  EXPECT_EQ(DescribeCheck(*checked).problems, "");
+
   MakeModel("bad", 1);
   std::ofstream(root_ + "/bad/config.textproto") << "name: \"worse\"\n";
-  const absl::Status s = CheckRepository(root_, LoaderLimits());
-  EXPECT_THAT(std::string(s.message()),
-              AllOf(HasSubstr("model \"bad\": config.textproto: name is \"worse\""),
-                    HasSubstr("\nmodel \"bad\": config.textproto: no unfolder")));
+  fs::create_directories(root_ + "/empty");
+  checked = CheckRepository(root_, LoaderLimits());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  const CheckReport report = DescribeCheck(*checked);
+  EXPECT_EQ(report.problems,
+            "model \"bad\": config.textproto:1: name is \"worse\", the folder is \"bad\"\n"
+            "model \"bad\": config.textproto: no unfolder, such as chain { .. }\n"
+            "model \"empty\": " +
+                root_ + "/empty: no version in it, such as 1/weights.safetensors\n");
+  EXPECT_EQ(report.report,
+            "model \"good\" version 3: OK, 1 cell types, 120 parameters, X [-1, 4] -> OUTPUT [4]\n"
+            "3 models: 1 OK, 2 with 3 problems\n");
   EXPECT_TRUE(scheduler_.log.empty());
+  EXPECT_FALSE(CheckRepository(root_ + "/nowhere", LoaderLimits()).ok());
 }
 
 TEST_F(ModelRepositoryTest, ARootThatIsNoneOrEmptyIsAnError) {

@@ -42,7 +42,8 @@ constexpr Flag kFlags[] = {
     {"devices", &O::devices,
      "What computes: auto (one CPU device over all cores), cpu, cpu:0-1,cpu:2-3 (core ranges)."},
     {"check", &O::check,
-     "Read every model, report every problem, and exit: 0 if all could be served."},
+     "Read every model, report every problem of all of them, a line each, and exit: 0 if all "
+     "could be served. Uses no device."},
 
     {"max-queued-requests",
      &O::max_queued_requests,

@@ -21,7 +21,8 @@ std::optional<int64_t> Assembly::VocabularySize(TableId table) {
   const int64_t rows = types.LookupRows(table);
   const int64_t size = config.vocabulary().size();
   if (size >= 0 && size <= rows) return size == 0 ? rows : size;
-  Problem(fmt::format("vocabulary size is {}, the embedding has {} rows", size, rows));
+  Problem("vocabulary",
+          fmt::format("vocabulary size is {}, the embedding has {} rows", size, rows));
   return std::nullopt;
 }
 
@@ -32,8 +33,8 @@ void Assembly::ApplyVocabulary(int64_t size) {
   model.signature.out_of_vocabulary = OutOfVocabulary::kUnknown;
   model.signature.unknown_token = static_cast<int32_t>(vocabulary.unknown_id());
   if (vocabulary.unknown_id() < 0 || vocabulary.unknown_id() >= size) {
-    Problem(fmt::format("unknown_id is {}, the vocabulary ends at {}", vocabulary.unknown_id(),
-                        size - 1));
+    Problem("vocabulary", fmt::format("unknown_id is {}, the vocabulary ends at {}",
+                                      vocabulary.unknown_id(), size - 1));
   }
 }
 
@@ -64,7 +65,8 @@ void Assembly::ListOutputs() {
     if (output != outputs.end()) {
       output->listed = true;
     } else {
-      Problem(fmt::format("optional_outputs: the model has no output \"{}\"", name));
+      Problem("optional_outputs",
+              fmt::format("optional_outputs: the model has no output \"{}\"", name));
     }
   }
 }

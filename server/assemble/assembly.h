@@ -24,8 +24,13 @@ struct Assembly {
   TypeMaker& types;
   Model& model;
 
-  // Notes a problem of the config as a whole.
-  void Problem(const std::string& text) { types.Problem("config.textproto: " + text); }
+  const ConfigPlaces& places;
+
+  // Notes a problem of the unfolder; or of another field at the top of the config.
+  void Problem(const std::string& text) { types.Problem(types.UnfolderPlace() + ": " + text); }
+  void Problem(std::string_view field, const std::string& text) {
+    types.Problem(places.Of(field) + ": " + text);
+  }
   // Ends the adding of types: false (and everything that can be told is told) if one is broken.
   bool Finish(bool all_made);
   // The length in force: the model's, or the server's limit.

@@ -11,20 +11,21 @@ void CheckSettings(Assembly& a) {
   const disk::ModelDescription& config = a.config;
   if (config.precision() == disk::PRECISION_BF16 ||
       config.precision() == disk::PRECISION_FP32_SPLIT) {
-    a.Problem(fmt::format("precision {} is not offered yet, PRECISION_FP32 is",
-                          disk::Precision_Name(config.precision())));
+    a.Problem("precision", fmt::format("precision {} is not offered yet, PRECISION_FP32 is",
+                                       disk::Precision_Name(config.precision())));
   }
   const int64_t length = config.max_sequence_length();
   if (length < 0 || length > a.limits.max_sequence_length) {
-    a.Problem(fmt::format("max_sequence_length is {}, this server's limit is {}", length,
+    a.Problem("max_sequence_length",
+              fmt::format("max_sequence_length is {}, this server's limit is {}", length,
                           a.limits.max_sequence_length));
   }
   if (!(config.weight() >= 0 && config.weight() <= 1e6)) {
-    a.Problem(fmt::format("weight is {}, allowed are 0 to 1e6", config.weight()));
+    a.Problem("weight", fmt::format("weight is {}, allowed are 0 to 1e6", config.weight()));
   }
   if (config.cell_types_size() > a.limits.max_cell_types) {
-    a.Problem(fmt::format("{} cell types, the limit is {}", config.cell_types_size(),
-                          a.limits.max_cell_types));
+    a.Problem("cell_types", fmt::format("{} cell types, the limit is {}", config.cell_types_size(),
+                                        a.limits.max_cell_types));
   }
 }
 
@@ -39,8 +40,13 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
                     .model_folder = parts.model_folder,
                     .version_folder = parts.version_folder,
                     .types = types,
-                    .model = model};
+                    .model = model,
+                    .places = parts.places};
   CheckSettings(assembly);
+  if (parts.weights == nullptr) {  // what can be told without them
+    types.CheckRest();
+    return problems;
+  }
   if (parts.config.weight() > 0) model.weight = parts.config.weight();
   switch (parts.config.unfolder_case()) {
     case disk::ModelDescription::kChain:

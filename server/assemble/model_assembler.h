@@ -9,6 +9,7 @@
 #include "cells/model.h"
 #include "cells/weights/weight_store.h"
 #include "proto/model.pb.h"
+#include "server/assemble/config_places.h"
 #include "server/assemble/loader_limits.h"
 #include "server/assemble/type_maker.h"
 
@@ -16,9 +17,9 @@ namespace cellbatch {
 
 struct ModelParts {
   const disk::ModelDescription& config;
-  const std::vector<std::string>& places;  // "config.textproto:12" of each cell type
+  const ConfigPlaces& places;
   FindCellText find_cell;
-  WeightStore& weights;
+  WeightStore* weights;  // null: the file cannot be read, and the rest is checked without it
   std::string model_folder;
   std::string version_folder;
 };

@@ -36,8 +36,8 @@ std::optional<InputSource> SourceOf(const TypeRole& role, std::string_view input
 
 }  // namespace
 
-TypeMaker::TypeMaker(const disk::ModelDescription& config, const std::vector<std::string>& places,
-                     FindCellText find_cell, WeightStore& weights, Model& model,
+TypeMaker::TypeMaker(const disk::ModelDescription& config, const ConfigPlaces& places,
+                     FindCellText find_cell, WeightStore* weights, Model& model,
                      std::vector<std::string>& problems)
     : config_(config),
       places_(places),
@@ -51,7 +51,7 @@ TypeMaker::TypeMaker(const disk::ModelDescription& config, const std::vector<std
 void TypeMaker::Index() {
   for (int i = 0; i < config_.cell_types_size(); ++i) {
     const disk::CellTypeConfig& type = config_.cell_types(i);
-    const std::string& place = places_[static_cast<size_t>(i)];
+    const std::string& place = places_.cell_types[static_cast<size_t>(i)];
     if (type.name().empty()) Problem(fmt::format("{}: a cell type without a name", place));
     if (!by_name_.emplace(type.name(), i).second) {
       Problem(fmt::format("{}: two cell types are named \"{}\"", place, type.name()));
@@ -70,6 +70,22 @@ void TypeMaker::CheckLimits(const disk::CellTypeConfig& type, const std::string&
       fmt::format("{}: cell type \"{}\": min_batch {} and max_batch {}: allowed are 0 (as "
                   "measured) to {}, in this order",
                   place, type.name(), type.min_batch(), type.max_batch(), kMaxBatch));
+}
+
+void TypeMaker::NoteAll(int index, const absl::Status& wrong) {
+  const std::string_view text(wrong.message().data(), wrong.message().size());
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    Problem(fmt::format("{}: cell type \"{}\": {}", places_.cell_types[static_cast<size_t>(index)],
+                        config_.cell_types(index).name(), text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+}
+
+std::string TypeMaker::UnfolderPlace() const {
+  const auto* field =
+      disk::ModelDescription::descriptor()->FindFieldByNumber(config_.unfolder_case());
+  return field == nullptr ? kConfig : places_.Of(field->name());
 }
 
 absl::StatusOr<CellText> TypeMaker::TextOf(const disk::CellTypeConfig& config) const {
@@ -92,25 +108,34 @@ absl::StatusOr<std::vector<KnownShape>> TypeMaker::KnownShapes(const disk::CellT
                                                                const CellText& text,
                                                                const TypeRole& role) {
   std::vector<KnownShape> known;
+  std::vector<std::string> wrong;
   std::set<std::string> named;
   for (const disk::ParameterSource& source : config.parameters()) {
     if (!named.insert(source.name()).second) {
-      return Wrong(fmt::format("parameter \"{}\" is there twice", source.name()));
+      wrong.push_back(fmt::format("parameter \"{}\" is there twice", source.name()));
+      continue;
     }
+    if (weights_ == nullptr) continue;
     const std::vector<std::string> tensors(source.tensors().begin(), source.tensors().end());
-    absl::StatusOr<std::vector<int64_t>> shape = weights_.ShapeOf(tensors, source.transposed());
-    if (!shape.ok()) {
-      return Wrong(fmt::format("parameter \"{}\": {}", source.name(),
-                               std::string(shape.status().message())));
+    absl::StatusOr<std::vector<int64_t>> shape = weights_->ShapeOf(tensors, source.transposed());
+    if (shape.ok()) {
+      known.push_back({source.name(), *std::move(shape),
+                       fmt::format("tensor \"{}\"", fmt::join(tensors, "\" + \""))});
+    } else {
+      wrong.push_back(fmt::format("parameter \"{}\": {}", source.name(),
+                                  std::string(shape.status().message())));
     }
-    known.push_back({source.name(), *std::move(shape),
-                     fmt::format("tensor \"{}\"", fmt::join(tensors, "\" + \""))});
   }
   for (const disk::CellParameter& p : text.message.parameters()) {
     if (p.optional() || named.contains(p.name())) continue;
-    return Wrong(fmt::format("parameter \"{}\" of cell \"{}\" has no tensor", p.name(),
-                             text.message.name()));
+    wrong.push_back(fmt::format("parameter \"{}\" of cell \"{}\" has no tensor", p.name(),
+                                text.message.name()));
   }
+  const Sizes sizes(config.sizes().begin(), config.sizes().end());
+  if (absl::Status s = CheckShapes(text, sizes, known); !s.ok()) {
+    wrong.emplace_back(s.message());
+  }
+  if (!wrong.empty()) return Wrong(fmt::format("{}", fmt::join(wrong, "\n")));
   AddKnownWidths(text, role, known);
   return known;
 }
@@ -144,7 +169,7 @@ absl::Status TypeMaker::FillWeights(const disk::CellTypeConfig& config, const Ce
       continue;
     }
     const std::vector<std::string> tensors(source->tensors().begin(), source->tensors().end());
-    absl::StatusOr<Weight> weight = weights_.Get(tensors, source->transposed());
+    absl::StatusOr<Weight> weight = weights_->Get(tensors, source->transposed());
     if (!weight.ok()) {
       return Wrong(fmt::format("parameter \"{}\" of cell \"{}\": {}", p.name, text.message.name(),
                                std::string(weight.status().message())));
@@ -218,12 +243,13 @@ absl::Status TypeMaker::Make(const disk::CellTypeConfig& config, const TypeRole&
 CellTypeId TypeMaker::Add(const std::string& name, const TypeRole& role) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) {
-    Problem(
-        fmt::format("{}: {} names cell type \"{}\", which is not there", kConfig, role.what, name));
+    Problem(fmt::format("{}: {} names cell type \"{}\", which is not there", UnfolderPlace(),
+                        role.what, name));
     return CellTypeId();
   }
   if (made_.contains(name)) {
-    Problem(fmt::format("{}: {}: cell type \"{}\" is used twice", kConfig, role.what, name));
+    Problem(
+        fmt::format("{}: {}: cell type \"{}\" is used twice", UnfolderPlace(), role.what, name));
     return CellTypeId();
   }
   made_[name] = CellTypeId();
@@ -231,8 +257,7 @@ CellTypeId TypeMaker::Add(const std::string& name, const TypeRole& role) {
   type.id = CellTypeId(static_cast<int64_t>(model_.types.size()));
   const absl::Status s = Make(config_.cell_types(found->second), role, type);
   if (!s.ok()) {
-    Problem(fmt::format("{}: cell type \"{}\": {}", places_[static_cast<size_t>(found->second)],
-                        name, std::string(s.message())));
+    NoteAll(found->second, s);
     return CellTypeId();
   }
   model_.types.push_back(std::move(type));
@@ -262,8 +287,8 @@ int64_t TypeMaker::LookupRows(TableId request) const {
 void TypeMaker::CheckUnused() {
   for (const auto& [name, index] : by_name_) {
     if (made_.contains(name)) continue;
-    Problem(
-        fmt::format("{}: cell type \"{}\" is not used", places_[static_cast<size_t>(index)], name));
+    Problem(fmt::format("{}: cell type \"{}\" is not used",
+                        places_.cell_types[static_cast<size_t>(index)], name));
   }
 }
 
@@ -274,9 +299,7 @@ void TypeMaker::CheckRest() {
     const absl::StatusOr<CellText> text = TextOf(config);
     const absl::Status s =
         text.ok() ? KnownShapes(config, *text, TypeRole{}).status() : text.status();
-    if (s.ok()) continue;
-    Problem(fmt::format("{}: cell type \"{}\": {}", places_[static_cast<size_t>(index)], name,
-                        std::string(s.message())));
+    if (!s.ok()) NoteAll(index, s);
   }
 }
 

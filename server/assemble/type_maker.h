@@ -17,6 +17,7 @@
 #include "cells/model.h"
 #include "cells/weights/weight_store.h"
 #include "proto/model.pb.h"
+#include "server/assemble/config_places.h"
 #include "server/cell_codec.h"
 
 namespace cellbatch {
@@ -52,9 +53,9 @@ struct TypeRole {
 
 class TypeMaker {
  public:
-  // `places`: "config.textproto:12" of each cell type. All are borrowed.
-  TypeMaker(const disk::ModelDescription& config, const std::vector<std::string>& places,
-            FindCellText find_cell, WeightStore& weights, Model& model,
+  // `weights` may be null where the file cannot be read: then types can only be checked (CheckRest). All are borrowed.
+  TypeMaker(const disk::ModelDescription& config, const ConfigPlaces& places,
+            FindCellText find_cell, WeightStore* weights, Model& model,
             std::vector<std::string>& problems);
 
   // Makes the type `name` of the config and appends it to the model. Invalid: a problem was noted.
@@ -71,10 +72,14 @@ class TypeMaker {
   void CheckRest();
 
   const Model& model() const { return model_; }
+  // "config.textproto:31", the line of the unfolder.
+  std::string UnfolderPlace() const;
   void Problem(std::string text) { problems_.push_back(std::move(text)); }
 
  private:
   void Index();
+  // A line of `wrong` is a problem of the type each.
+  void NoteAll(int index, const absl::Status& wrong);
   void CheckLimits(const disk::CellTypeConfig& type, const std::string& place);
   absl::StatusOr<CellText> TextOf(const disk::CellTypeConfig& config) const;
   absl::StatusOr<std::vector<KnownShape>> KnownShapes(const disk::CellTypeConfig& config,
@@ -89,9 +94,9 @@ class TypeMaker {
   absl::Status Make(const disk::CellTypeConfig& config, const TypeRole& role, CellType& type);
 
   const disk::ModelDescription& config_;
-  const std::vector<std::string>& places_;
+  const ConfigPlaces& places_;
   const FindCellText find_cell_;
-  WeightStore& weights_;
+  WeightStore* const weights_;
   Model& model_;
   std::vector<std::string>& problems_;
   std::map<std::string, int> by_name_;  // index of the cell type in the config
