@@ -74,6 +74,8 @@ class ServerCall {
   virtual int64_t received_ns() const = 0;
   // Which of the transport's threads started it: the shard that thread may write.
   virtual int shard() const = 0;
+  // What the transport itself found wrong with the message; the service answers it.
+  virtual absl::Status transport_status() const { return absl::OkStatus(); }
   // The answer, exactly once, from any thread. The call may be gone when it returns.
   virtual void Finish(CallResult result) = 0;
 

@@ -13,6 +13,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "server/grpc_compression.h"
 #include "server/grpc_services.h"
 
 namespace cellbatch {
@@ -60,6 +61,7 @@ class GrpcCall final : public ServerCall {
   int64_t deadline_ns() const override { return deadline_ns_; }
   int64_t received_ns() const override { return received_ns_; }
   int shard() const override { return queue_.index; }
+  absl::Status transport_status() const override { return transport_status_; }
   void Finish(CallResult result) override;
 
   void OnAccepted(bool ok);
@@ -78,6 +80,7 @@ class GrpcCall final : public ServerCall {
   grpc::Slice message_;
   int64_t deadline_ns_ = kNoDeadline;
   int64_t received_ns_ = 0;
+  absl::Status transport_status_;
   int ends_ = 0;  // of two: gRPC is done with the call, our answer was taken
   Tag accepted_{this, Tag::Kind::kAccepted};
   Tag done_{this, Tag::Kind::kDone};
@@ -103,6 +106,10 @@ void GrpcCall::OnAccepted(bool ok) {
     message_ = grpc::Slice();
   }
   bytes_.Clear();
+  if (IsCompressedByUnknownEncoding(context_.c_call())) {
+    transport_status_ = absl::UnimplementedError(
+        "the message is compressed by a grpc-encoding that is none of identity, deflate and gzip");
+  }
   queue_.sink->Start(*this);
 }
 

@@ -100,6 +100,8 @@ absl::Status InferService::Prepare(InferCall& infer) {
   absl::Status status;
   const auto message_bytes = static_cast<int64_t>(infer.call.request().size());
   if (!Admit({1, 0, message_bytes}, infer, infer.door, status)) return status;
+  status = infer.call.transport_status();
+  if (!status.ok()) return status;
   status = infer.message.Parse(infer.call.request(), options_.wire);
   if (!status.ok()) return status;
 
