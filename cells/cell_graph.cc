@@ -1,5 +1,6 @@
 #include "cells/cell_graph.h"
 
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -73,6 +74,43 @@ void CellGraph::Return(SubgraphId from, ColumnId column, NodeRange nodes, Placem
   Check(!sealed_, "Return after Seal");
   returns_.push_back({column, nodes, where});
   return_owner_.push_back(from);
+}
+
+void CellGraph::ReturnStop(SubgraphId chain, const StopTensors& tensors) {
+  Check(!sealed_, "ReturnStop after Seal");
+  Check(chain.valid() && static_cast<size_t>(chain.value()) < subgraphs_.size() &&
+            subgraphs_[static_cast<size_t>(chain.value())].stop.column.valid(),
+        "ReturnStop of a chain without a stop");
+  const Subgraph& s = subgraphs_[static_cast<size_t>(chain.value())];
+  StopReport& report = stop_reports_.emplace_back(StopReport{chain, tensors});
+  if (tensors.words < 0) report.tensors.words = AddTensor("", WireType::kInt32, {s.length});
+  Return(chain, s.stop.column, {0, s.length},
+         {.tensor = report.tensors.words, .offset_bytes = 0, .stride_bytes = sizeof(int32_t)});
+}
+
+void CellGraph::CloseAnswer() {
+  for (const StopReport& report : stop_reports_) {
+    const Subgraph& s = subgraphs_[static_cast<size_t>(report.chain.value())];
+    ReturnedTensor& words = tensors_[static_cast<size_t>(report.tensors.words)];
+    const auto word = [&words](int32_t node) {
+      int32_t value = 0;
+      std::memcpy(&value, words.bytes.data() + sizeof(value) * static_cast<size_t>(node),
+                  sizeof(value));
+      return value;
+    };
+    int32_t length = 0;
+    while (length < s.length && word(length) != s.stop.value) ++length;
+    words.dims[0] = length;
+    words.bytes = words.bytes.first(sizeof(int32_t) * static_cast<size_t>(length));
+    const auto say = [this](int32_t tensor, int32_t value) {
+      if (tensor < 0) return;
+      std::memcpy(tensors_[static_cast<size_t>(tensor)].bytes.data(), &value, sizeof(value));
+    };
+    say(report.tensors.length, length);
+    say(report.tensors.stopped, length < s.length ? 1 : 0);
+  }
+  stop_reports_.clear();
+  std::erase_if(tensors_, [](const ReturnedTensor& t) { return t.name.empty(); });
 }
 
 }  // namespace cellbatch

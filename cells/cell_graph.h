@@ -75,13 +75,20 @@ struct Placement {
   int64_t stride_bytes = 0;
 };
 
+// What is said about where a chain's Stop fell, by numbers of tensors, all INT32; -1: not said.
+struct StopTensors {
+  int32_t words = -1;    // [nodes of the chain]: its words; CloseAnswer cuts it before the stop's
+  int32_t length = -1;   // [1]: how many those are
+  int32_t stopped = -1;  // [1]: 1 where the stop fell, 0 where the chain reached its cap
+};
+
 struct GraphBounds {
   int32_t inputs = 0, subgraphs = 0, links = 0, returns = 0, tensors = 0;
 };
 
 // One tensor of the answer. `bytes` is zeroed by Seal and filled by copies out of batched tasks.
 struct ReturnedTensor {
-  std::string name;
+  std::string name;  // empty: not sent, there for CloseAnswer
   WireType type = WireType::kFp32;
   std::vector<int64_t> dims;
   absl::Span<std::byte> bytes;  // little-endian, row-major; owned by the graph
@@ -105,6 +112,12 @@ struct Subgraph {
   int32_t first_return = 0, num_returns = 0;  // into returns()
   const std::byte* data = nullptr;            // request inputs: the rows, packed, row-major
   Stop stop;
+};
+
+// Where words, length and stopped of one stopping chain go.
+struct StopReport {
+  SubgraphId chain;
+  StopTensors tensors;
 };
 
 struct ReturnPiece {
@@ -136,6 +149,10 @@ class CellGraph {
   // `column` of those nodes of `from` is part of the answer.
   void Return(SubgraphId from, ColumnId column, NodeRange nodes, Placement where);
 
+  // The answer says where the stop of `chain` (which has one) fell: a Return of its words, every node's, and what
+  // CloseAnswer makes of them. Without tensors.words a tensor that is not sent holds them. Once a chain.
+  void ReturnStop(SubgraphId chain, const StopTensors& tensors);
+
   // Checks everything above against the model (types exist, links point backwards and in range, the
   // tables that inputs read match, pieces lie inside their tensors), then lays out relative rows,
   // consumers and depths and allocates the answer. INVALID_ARGUMENT names the subgraph and both
@@ -144,12 +161,17 @@ class CellGraph {
   // `max_tasks_to_submit` bounds how far a stopping chain may run ahead of the host (its ring).
   absl::Status Seal(const Model& model, int max_tasks_to_submit);
 
+  // After the request is done (OK), once, by whoever took it, before tensors() are read as its answer: cuts tensors
+  // that end where a stop fell, fills those that say so, drops what is not sent. O(words).
+  void CloseAnswer();
+
   // After Seal.
   absl::Span<const Subgraph> subgraphs() const { return subgraphs_; }
   absl::Span<const Link> links() const { return links_; }
   absl::Span<const SubgraphId> consumers() const { return consumers_; }
   absl::Span<const ReturnPiece> returns() const { return returns_; }
   absl::Span<const ReturnedTensor> tensors() const { return tensors_; }
+  absl::Span<const StopReport> stop_reports() const { return stop_reports_; }
   absl::Span<const int32_t> row_counts() const { return row_counts_; }  // rows needed, by TableId
   int64_t num_nodes() const { return num_nodes_; }                      // cells; inputs not counted
   int64_t device_bytes() const { return device_bytes_; }                // of those rows
@@ -161,6 +183,7 @@ class CellGraph {
   absl::Status CheckLinks(const Model& model, int32_t index);
   void OrderLinks(int32_t index, std::vector<Link>& scratch);
   absl::Status CheckReturn(const Model& model, const ReturnPiece& piece, SubgraphId owner) const;
+  absl::Status CheckStopReport(const StopReport& report) const;
   void SortReturns();
   absl::Status LayRows(const Model& model, int max_tasks_to_submit);
   void FindConsumers();
@@ -172,6 +195,7 @@ class CellGraph {
   std::vector<ReturnPiece> returns_;
   std::vector<SubgraphId> return_owner_;  // until Seal sorts returns_ by subgraph
   std::vector<ReturnedTensor> tensors_;
+  std::vector<StopReport> stop_reports_;
   std::vector<int32_t> row_counts_;
   std::vector<std::byte> result_;
   std::vector<std::unique_ptr<std::byte[]>> kept_;

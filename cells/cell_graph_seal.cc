@@ -71,6 +71,9 @@ absl::Status CellGraph::Seal(const Model& model, int max_tasks_to_submit) {
   for (size_t i = 0; i < returns_.size(); ++i) {
     if (absl::Status s = CheckReturn(model, returns_[i], return_owner_[i]); !s.ok()) return s;
   }
+  for (const StopReport& report : stop_reports_) {
+    if (absl::Status s = CheckStopReport(report); !s.ok()) return s;
+  }
   SortReturns();
   if (absl::Status s = LayRows(model, max_tasks_to_submit); !s.ok()) return s;
   FindConsumers();
@@ -248,6 +251,24 @@ absl::Status CellGraph::CheckReturn(const Model& model, const ReturnPiece& piece
                 " times ", width, " bytes do not fit tensor \"", tensor.name, "\" of ", size);
   }
   return absl::OkStatus();
+}
+
+// That the words lie in their tensor, CheckReturn says; here: that CloseAnswer can cut it.
+absl::Status CellGraph::CheckStopReport(const StopReport& report) const {
+  const Subgraph& s = subgraphs_[Index(report.chain.value())];
+  const auto wrong = [&](int32_t tensor, int64_t length) {
+    if (tensor < 0) return false;
+    if (Index(tensor) >= tensors_.size()) return true;
+    const ReturnedTensor& t = tensors_[Index(tensor)];
+    return t.type != WireType::kInt32 || t.dims != std::vector<int64_t>{length};
+  };
+  const StopTensors& to = report.tensors;
+  if (!wrong(to.words, s.length) && !wrong(to.length, 1) && !wrong(to.stopped, 1)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the stop of subgraph ", report.chain.value(), " is returned in tensors ", to.words, ", ",
+      to.length, ", ", to.stopped, "; expected are INT32 of [", s.length, "], [1], [1]"));
 }
 
 // A stable counting sort by subgraph: first_return and num_returns become valid.

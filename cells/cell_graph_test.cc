@@ -207,6 +207,51 @@ TEST_F(CellGraphTest, RefusesALongStride) {
   graph.Add(kTree, 2, {Link{leaves, kX, 0, 2}});
   EXPECT_THAT(Error(), HasSubstr("stride 2; -1, 0 or 1"));
 }
+// What the manager writes, then what the answer says.
+std::vector<std::vector<int32_t>> Closed(CellGraph& graph, const std::vector<int32_t>& written) {
+  std::memcpy(graph.tensors().back().bytes.data(), written.data(), written.size() * 4);
+  graph.CloseAnswer();
+  std::vector<std::vector<int32_t>> tensors;
+  for (const ReturnedTensor& t : graph.tensors()) {
+    tensors.emplace_back(t.bytes.size() / 4);
+    EXPECT_EQ(t.dims[0], static_cast<int64_t>(tensors.back().size()));
+    if (!t.bytes.empty()) std::memcpy(tensors.back().data(), t.bytes.data(), t.bytes.size());
+  }
+  return tensors;
+}
+
+TEST_F(CellGraphTest, AnAnswerIsCutWhereTheStopFell) {
+  using Tensors = std::vector<std::vector<int32_t>>;
+  const std::vector<std::pair<std::vector<int32_t>, Tensors>> cases = {
+      {{7, 4, 3, 0, 0}, {{2}, {1}, {7, 4}}},        // the stop, and nothing behind it
+      {{3, 0, 0, 0, 0}, {{0}, {1}, {}}},            // at once
+      {{7, 4, 1, 9, 3}, {{4}, {1}, {7, 4, 1, 9}}},  // at the cap
+      {{7, 4, 1, 9, 5}, {{5}, {0}, {7, 4, 1, 9, 5}}},
+  };
+  for (const auto& [written, expected] : cases) {
+    CellGraph g;
+    const SubgraphId words = g.Add(kDecoder, 5, {}, Stop{kWord, 3});
+    const StopTensors to = {.words = 2, .length = 0, .stopped = 1};
+    g.AddTensor("LENGTH", WireType::kInt32, {1});
+    g.AddTensor("STOPPED", WireType::kInt32, {1});
+    g.AddTensor("OUTPUT", WireType::kInt32, {5});
+    g.ReturnStop(words, to);
+    ASSERT_TRUE(g.Seal(model, 2).ok());
+    EXPECT_EQ(Closed(g, written), expected);
+  }
+  const SubgraphId words = graph.Add(kDecoder, 5, {}, Stop{kWord, 3});
+  graph.ReturnStop(words, {.length = graph.AddTensor("LENGTH", WireType::kInt32, {1})});
+  ASSERT_TRUE(graph.Seal(model, 2).ok());
+  EXPECT_EQ(Closed(graph, {7, 3, 0, 0, 0}), Tensors{{1}}) << "words nobody asked for are not sent";
+}
+
+TEST_F(CellGraphTest, RefusesAStopReturnedInTensorsOfAnotherShape) {
+  const SubgraphId words = graph.Add(kDecoder, 5, {}, Stop{kWord, 3});
+  graph.AddTensor("OUTPUT", WireType::kInt32, {5, 1});
+  graph.ReturnStop(words, {.words = 0});
+  EXPECT_THAT(Error(), HasSubstr("tensors 0, -1, -1; expected are INT32 of [5], [1], [1]"));
+}
+
 TEST_F(CellGraphTest, RefusesAStopOfATypeThatIsNoChain) {
   graph.Add(kTree, 2, {}, {kH, 0});
   EXPECT_THAT(Error(), HasSubstr("has a stop and is no chain"));

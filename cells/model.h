@@ -39,14 +39,16 @@ struct TensorSpec {
   bool optional = false;      // an input that may be absent
   bool on_request = false;    // an output sent only when named (ALL_HIDDEN, FINAL_H, FINAL_C)
   bool listed = true;         // ModelMetadata shows it: tools send and ask for all they see there
+  bool words = false;         // an INT32 input of words: each must lie in the vocabulary
 };
 
 enum class OutOfVocabulary : uint8_t { kReject, kUnknown };
 
 struct Signature {
   std::vector<TensorSpec> inputs;
-  std::vector<TensorSpec> outputs;  // OUTPUT first
-  int64_t vocabulary_size = 0;      // 0: no token input
+  std::vector<TensorSpec> outputs;      // OUTPUT first
+  std::vector<std::string> parameters;  // int64 parameters of a request that the unfolder reads
+  int64_t vocabulary_size = 0;          // 0: no token input
   OutOfVocabulary out_of_vocabulary = OutOfVocabulary::kReject;
   int32_t unknown_token = 0;        // what kUnknown maps to
   int64_t max_sequence_length = 0;  // steps of one request; longer: INVALID_ARGUMENT

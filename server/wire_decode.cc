@@ -18,6 +18,7 @@ using Parameters = google::protobuf::Map<std::string, InferParameter>;
 
 constexpr std::string_view kTokens = "TOKENS";
 constexpr std::string_view kLengths = "LENGTHS";
+constexpr std::string_view kMaxDecodeSteps = "max_decode_steps", kDecodeSteps = "decode_steps";
 constexpr std::array<std::string_view, 14> kDatatypes = {
     "BOOL",  "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16",
     "INT32", "INT64", "FP16",   "BF16",   "FP32",   "FP64", "BYTES"};
@@ -115,6 +116,7 @@ class InferDecoder {
   absl::Status RequestParameters() {
     for (const auto& [key, value] : proto_.parameters()) {
       absl::Status status = CheckReserved(key, value);
+      if (status.ok()) status = UnfolderParameter(key, value);
       if (!status.ok()) return status;
     }
     if (const InferParameter* priority = FindParameter(proto_.parameters(), "priority");
@@ -130,6 +132,21 @@ class InferDecoder {
       if (timeout->int64_param() > 0) message_.timeout_us_ = timeout->int64_param();
     }
     return CheckSequence(proto_.parameters());
+  }
+
+  // What the unfolder is to know beside the tensors; keys that are nobody's are ignored.
+  absl::Status UnfolderParameter(const std::string& key, const InferParameter& value) {
+    const std::vector<std::string>& taken = signature_.parameters;
+    if (std::find(taken.begin(), taken.end(), key) == taken.end()) {
+      if (key != kMaxDecodeSteps && key != kDecodeSteps) return absl::OkStatus();
+      return Invalid(
+          fmt::format("parameter {}: model {} decodes nothing", key, Quoted(model_.name)));
+    }
+    if (value.parameter_choice_case() != InferParameter::kInt64Param) {
+      return Invalid(fmt::format("parameter {} has the wrong type: expected int64_param", key));
+    }
+    message_.input_.parameters.push_back({key, value.int64_param()});
+    return absl::OkStatus();
   }
 
   absl::Status Outputs() {
@@ -200,7 +217,7 @@ class InferDecoder {
     status = proto_.raw_input_contents_size() > 0
                  ? Raw(input, proto_.raw_input_contents(index), elements, tensor)
                  : Typed(input, elements, tensor);
-    if (status.ok() && spec->name == kTokens && signature_.vocabulary_size > 0) {
+    if (status.ok() && HoldsWords(spec->name)) {
       status = KnownWords(tensor);
     }
     if (!status.ok()) return status;
@@ -385,8 +402,8 @@ class InferDecoder {
   template <typename Value>
   absl::Status Narrow(int64_t elements, InputTensor& tensor, Value value) {
     auto* to = reinterpret_cast<int32_t*>(Allocate(static_cast<size_t>(elements) * 4, tensor));
-    const bool replace = tensor.name == kTokens && signature_.vocabulary_size > 0 &&
-                         signature_.out_of_vocabulary == OutOfVocabulary::kUnknown;
+    const bool replace =
+        HoldsWords(tensor.name) && signature_.out_of_vocabulary == OutOfVocabulary::kUnknown;
     for (int64_t i = 0; i < elements; ++i) {
       const int64_t wide = value(i);
       to[i] = static_cast<int32_t>(wide);
@@ -397,8 +414,16 @@ class InferDecoder {
     return absl::OkStatus();
   }
 
+  // Whether every element of that input is a word of the vocabulary.
+  bool HoldsWords(std::string_view name) const {
+    if (signature_.vocabulary_size == 0) return false;
+    return name == kTokens ||
+           std::any_of(signature_.inputs.begin(), signature_.inputs.end(),
+                       [&](const TensorSpec& s) { return s.words && s.name == name; });
+  }
+
   absl::Status OutOfRange(const InputTensor& tensor, int64_t index, int64_t value) const {
-    if (tensor.name != kTokens || signature_.vocabulary_size == 0) {
+    if (!HoldsWords(tensor.name)) {
       return Invalid(fmt::format("{}: value {} is {}, which is beyond INT32", Where(tensor.name),
                                  index, value));
     }

@@ -76,17 +76,24 @@ absl::StatusOr<const InputTensor*> ChainUnfolder::CheckInput(const RequestInput&
   }
   const InputTensor* source = input.Find(name);
   if (source == nullptr) return Wrong(name, "missing");
-  absl::Status s =
-      CheckForm(*source, tokens_ ? WireType::kInt32 : WireType::kFp32, tokens_ ? 1 : 2);
-  if (!s.ok()) return s;
-  if (tokens_) {
-    s = CheckTokens(*source);
-    if (!s.ok()) return s;
-  } else if (source->dims[1] != input_width_) {
-    return Wrong(name, fmt::format("shape [{}], expected [-1, {}]", fmt::join(source->dims, ", "),
-                                   input_width_));
-  }
+  if (absl::Status s = CheckRows(*source); !s.ok()) return s;
   return source;
+}
+
+absl::Status ChainUnfolder::CheckRows(const InputTensor& rows) const {
+  absl::Status s = CheckForm(rows, tokens_ ? WireType::kInt32 : WireType::kFp32, tokens_ ? 1 : 2);
+  if (!s.ok()) return s;
+  if (tokens_) return CheckTokens(rows);
+  if (rows.dims[1] == input_width_) return absl::OkStatus();
+  return Wrong(rows.name, fmt::format("shape [{}], expected [-1, {}]", fmt::join(rows.dims, ", "),
+                                      input_width_));
+}
+
+absl::Status ChainUnfolder::CheckSequence(const InputTensor& rows) const {
+  if (absl::Status s = CheckRows(rows); !s.ok()) return s;
+  if (rows.dims[0] <= max_sequence_length_) return absl::OkStatus();
+  return Wrong(rows.name, fmt::format("a sequence of {} steps, the model takes {}", rows.dims[0],
+                                      max_sequence_length_));
 }
 
 absl::StatusOr<std::vector<ChainUnfolder::Sequence>> ChainUnfolder::Split(const RequestInput& input,
@@ -191,31 +198,55 @@ void ChainUnfolder::ReturnTop(SubgraphId from, const Chain& chain, bool backward
   }
 }
 
+// The request's rows, or what the embedding makes of them.
+SubgraphId ChainUnfolder::AddRows(const InputTensor& rows, CellGraph& graph) const {
+  const auto steps = static_cast<int32_t>(rows.dims[0]);
+  const SubgraphId source = graph.AddInput(input_, steps, rows.bytes.data());
+  if (!embedding_.valid()) return source;
+  const Link link = {source, InputId(0), 0, 1};
+  return graph.Add(embedding_, steps, {&link, 1});
+}
+
+std::vector<ChainUnfolder::Below> ChainUnfolder::AddLayers(SubgraphId source, Sequence sequence,
+                                                           CellGraph& graph) const {
+  std::vector<Below> made(layers_.size(), Below{kZeroSource, kZeroSource});
+  Below below = {source, kZeroSource};
+  int32_t base = sequence.offset;
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    for (size_t d = 0; d < layers_[l].directions.size(); ++d) {
+      made[l][d] = AddChain(layers_[l].directions[d], d == 1, below, base, sequence.length, graph);
+    }
+    below = made[l];
+    base = 0;
+  }
+  return made;
+}
+
+std::vector<ChainUnfolder::Below> ChainUnfolder::AddSequence(const InputTensor& rows,
+                                                             CellGraph& graph) const {
+  return AddLayers(AddRows(rows, graph), {0, 0, static_cast<int32_t>(rows.dims[0])}, graph);
+}
+
 void ChainUnfolder::UnfoldSequence(SubgraphId source, Sequence sequence, const Asked& asked,
                                    CellGraph& graph) const {
   const int32_t last = sequence.length - 1;
-  Below below = {source, kZeroSource};
-  int32_t base = sequence.offset;
+  const std::vector<Below> made = AddLayers(source, sequence, graph);
   int64_t final_row = sequence.number * num_chains_;
-  for (const Layer& layer : layers_) {
-    Below made = {kZeroSource, kZeroSource};
+  for (size_t l = 0; l < layers_.size(); ++l) {
     int64_t column_bytes = 0;
-    for (size_t d = 0; d < layer.directions.size(); ++d, ++final_row) {
-      const Chain& chain = layer.directions[d];
-      made[d] = AddChain(chain, d == 1, below, base, sequence.length, graph);
+    for (size_t d = 0; d < layers_[l].directions.size(); ++d, ++final_row) {
+      const Chain& chain = layers_[l].directions[d];
       const int64_t at = final_row * chain.width * kFloat;
-      if (asked.final_h >= 0) graph.Return(made[d], chain.h, {last, 1}, {asked.final_h, at, 0});
-      if (asked.final_c >= 0) graph.Return(made[d], chain.c, {last, 1}, {asked.final_c, at, 0});
-      if (&layer != &layers_.back()) continue;
-      ReturnTop(made[d], chain, d == 1, sequence, column_bytes, asked, graph);
+      if (asked.final_h >= 0) graph.Return(made[l][d], chain.h, {last, 1}, {asked.final_h, at, 0});
+      if (asked.final_c >= 0) graph.Return(made[l][d], chain.c, {last, 1}, {asked.final_c, at, 0});
+      if (l + 1 < layers_.size()) continue;
+      ReturnTop(made[l][d], chain, d == 1, sequence, column_bytes, asked, graph);
       column_bytes += chain.width * kFloat;
     }
-    below = made;
-    base = 0;
   }
   if (!head_.valid() || asked.output < 0) return;
-  const std::array<Link, 2> links = {Link{below[0], head_forward_, last, 0},
-                                     Link{below[1], head_backward_, last, 0}};
+  const std::array<Link, 2> links = {Link{made.back()[0], head_forward_, last, 0},
+                                     Link{made.back()[1], head_backward_, last, 0}};
   const SubgraphId head =
       graph.Add(head_, 1, absl::MakeConstSpan(links).first(head_backward_.valid() ? 2 : 1));
   graph.Return(head, head_y_, {0, 1}, {asked.output, sequence.number * output_width_ * kFloat, 0});
@@ -239,11 +270,7 @@ absl::Status ChainUnfolder::Unfold(const RequestInput& input, CellGraph& graph) 
                  .tensors = 4});
   const absl::StatusOr<Asked> asked = AddTensors(input, steps, count, graph);
   if (!asked.ok()) return asked.status();
-  SubgraphId rows = graph.AddInput(input_, static_cast<int32_t>(steps), (*source)->bytes.data());
-  if (embedding_.valid()) {
-    const Link link = {rows, InputId(0), 0, 1};
-    rows = graph.Add(embedding_, static_cast<int32_t>(steps), {&link, 1});
-  }
+  const SubgraphId rows = AddRows(**source, graph);
   for (const Sequence& sequence : *sequences) UnfoldSequence(rows, sequence, *asked, graph);
   return absl::OkStatus();
 }

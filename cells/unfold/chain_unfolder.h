@@ -72,6 +72,14 @@ class ChainUnfolder : public Unfolder {
   // Tokens must lie inside the vocabulary: what is done about others is the decoder's.
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
 
+  // For unfolders that go on where the layers end (encoder_decoder_unfolder.h): whether `rows`, of any name, is one
+  // sequence that the layers take; and the layers over it, nothing returned. Answers the chains of each layer,
+  // forward first.
+  using Below = std::array<SubgraphId, 2>;  // what the layer above reads: forward, backward
+  absl::Status CheckSequence(const InputTensor& rows) const;
+  std::vector<Below> AddSequence(const InputTensor& rows, CellGraph& graph) const;
+  int64_t num_chains() const { return num_chains_; }
+
  private:
   // How one chain type reads and what it leaves.
   struct Chain {
@@ -88,8 +96,7 @@ class ChainUnfolder : public Unfolder {
     int64_t number = 0;  // in the message
     int32_t offset = 0, length = 0;
   };
-  using Below = std::array<SubgraphId, 2>;  // what the layer above reads: forward, backward
-  struct Asked;                             // the numbers of the tensors that this request returns
+  struct Asked;  // the numbers of the tensors that this request returns
 
   ChainUnfolder() = default;
   // Each reads the tables `below`: what the layer before leaves, forward first.
@@ -100,10 +107,13 @@ class ChainUnfolder : public Unfolder {
   void CountOutputs();
 
   absl::StatusOr<const InputTensor*> CheckInput(const RequestInput& input) const;
+  absl::Status CheckRows(const InputTensor& rows) const;
   absl::Status CheckTokens(const InputTensor& tokens) const;
   absl::StatusOr<std::vector<Sequence>> Split(const RequestInput& input, int64_t steps) const;
   absl::StatusOr<Asked> AddTensors(const RequestInput& input, int64_t steps, int64_t sequences,
                                    CellGraph& graph) const;
+  SubgraphId AddRows(const InputTensor& rows, CellGraph& graph) const;
+  std::vector<Below> AddLayers(SubgraphId source, Sequence sequence, CellGraph& graph) const;
   static SubgraphId AddChain(const Chain& chain, bool backward, Below below, int32_t base,
                              int32_t length, CellGraph& graph);
   void ReturnTop(SubgraphId from, const Chain& chain, bool backward, Sequence sequence,

@@ -5,6 +5,7 @@
 #define CELLBATCH_CELLS_UNFOLD_REQUEST_INPUT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -21,15 +22,28 @@ struct InputTensor {
       bytes;  // little-endian, row-major, 4-byte aligned; size checked against dims
 };
 
+// A number sent beside the tensors, such as max_decode_steps.
+struct RequestParameter {
+  std::string_view name;
+  int64_t value = 0;
+};
+
 struct RequestInput {
-  std::vector<InputTensor> tensors;       // at most one of a name
-  std::vector<std::string_view> outputs;  // asked for by name; empty: OUTPUT alone
+  std::vector<InputTensor> tensors;          // at most one of a name
+  std::vector<std::string_view> outputs;     // asked for by name; empty: OUTPUT alone
+  std::vector<RequestParameter> parameters;  // of Signature::parameters; at most one of a name
 
   const InputTensor* Find(std::string_view name) const {
     for (const InputTensor& t : tensors) {
       if (t.name == name) return &t;
     }
     return nullptr;
+  }
+  std::optional<int64_t> FindParameter(std::string_view name) const {
+    for (const RequestParameter& p : parameters) {
+      if (p.name == name) return p.value;
+    }
+    return std::nullopt;
   }
 };
 
