@@ -211,6 +211,7 @@ void InferService::Refuse(std::unique_ptr<InferCall> infer, absl::Status status)
 void InferService::Finished(int responder, std::unique_ptr<Request> request) {
   auto* infer = reinterpret_cast<InferCall*>(request->tag);
   if (request->status.ok()) {
+    request->graph.CloseAnswer();
     infer->result.body =
         EncodeInferResponse(*infer->model, infer->message.proto().id(), request->graph.tensors());
   } else {

@@ -51,6 +51,7 @@ struct Assembly {
 };
 
 void AssembleChain(Assembly& assembly);
+void AssembleEncoderDecoder(Assembly& assembly);
 
 }  // namespace cellbatch
 

@@ -52,6 +52,9 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
     case disk::ModelDescription::kChain:
       AssembleChain(assembly);
       break;
+    case disk::ModelDescription::kEncoderDecoder:
+      AssembleEncoderDecoder(assembly);
+      break;
     case disk::ModelDescription::UNFOLDER_NOT_SET:
       assembly.Problem("no unfolder, such as chain { .. }");
       break;

@@ -7,12 +7,13 @@
 
 namespace cellbatch::golden {
 
-absl::StatusOr<std::unique_ptr<Served>> Served::Start(int devices) {
+absl::StatusOr<std::unique_ptr<Served>> Served::Start(int devices, int max_tasks_in_flight) {
   std::unique_ptr<Served> served(new Served);
   const std::vector<std::vector<int>> cpu_sets(static_cast<size_t>(devices), std::vector<int>{0});
   auto set = CpuDevices(cpu_sets, CpuOptions{});
   if (!set.ok()) return set.status();
   SchedulerOptions options;
+  options.max_tasks_in_flight = max_tasks_in_flight;
   options.calibrate = false;  // what is asked here does not depend on how fast it is
   options.spin = absl::ZeroDuration();
   options.row_budget_bytes = int64_t{64} << 20;

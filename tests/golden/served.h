@@ -16,10 +16,12 @@ namespace cellbatch::golden {
 
 class Served {
  public:
-  // `devices` CPU devices of one core each, sharing what cores there are.
-  static absl::StatusOr<std::unique_ptr<Served>> Start(int devices);
+  // `devices` CPU devices of one core each, sharing what cores there are. max_tasks_in_flight as in
+  // SchedulerOptions.
+  static absl::StatusOr<std::unique_ptr<Served>> Start(int devices, int max_tasks_in_flight = 0);
   ~Served();
 
+  Scheduler& scheduler() { return *scheduler_; }
   absl::Status Add(std::shared_ptr<const Model> model);
   // Submits all at once and waits for all; by position. An answer's status is the request's.
   std::vector<std::unique_ptr<Request>> Answer(const std::shared_ptr<const Model>& model,
