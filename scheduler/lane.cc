@@ -12,11 +12,6 @@ namespace {
 constexpr int kSizes = 16;  // log2 of the largest batch, and more
 constexpr int32_t kMaxRowsOfTable = 1 << 22;
 
-template <typename T>
-void AddTo(std::atomic<T>& counter, T value) {
-  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
-}
-
 }  // namespace
 
 WaitingLine::WaitingLine(int max_requests)

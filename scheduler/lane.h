@@ -23,9 +23,15 @@
 
 namespace cellbatch {
 
+// A counter's one writer: no locked instruction.
+template <typename T>
+void AddTo(std::atomic<T>& counter, T value) {
+  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
 // Written by the manager, relaxed; read by anyone.
 struct TypeCounters {
-  std::atomic<uint64_t> tasks = 0, cells = 0, discarded = 0;
+  std::atomic<uint64_t> tasks = 0, cells = 0, discarded = 0, stop_steps = 0, overrun = 0;
   std::atomic<int64_t> ready = 0;
   std::atomic<int32_t> max_batch = 0;
   Histogram batch_size, task_ns;

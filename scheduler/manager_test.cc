@@ -289,13 +289,24 @@ TEST(ManagerTest, StepsAllocateNothingOnceWarm) {
   World world(options);
   const auto model = MakeModel(ModelId(1), {8, 8, 8, 8});
   world.Add(model);
-  int64_t in_steps = 0, steps = 0;
+  const auto decoding = [&] {
+    auto request = world.Make(model, [&](CellGraph& g) {
+      const SubgraphId leaf = g.Add(kLeaf, 1, {{.from = world.Tokens(g, 1), .input = kIn0}});
+      const SubgraphId words = g.Add(kDecoder, 9, {{.from = leaf, .input = kIn0}}, Stop{kWord, 99});
+      const int32_t tensor = g.AddTensor("WORDS", WireType::kInt32, {9});
+      g.Return(words, kWord, {0, 9}, {.tensor = tensor, .stride_bytes = 4});
+    });
+    request->stream = true;
+    return request;
+  };
+  int64_t in_steps = 0, steps = 0, words = 0;
   for (uint64_t round = 0; round < 60; ++round) {
     std::vector<RequestId> ids;
     for (uint64_t i = 0; i < 50; ++i) {
       ids.push_back(
           world.Submit(i % 2 == 0 ? world.Sentence(model, 12) : world.Tree(model, 12), i));
     }
+    for (uint64_t i = 0; i < 10; ++i) world.Submit(decoding(), 50 + i);
     world.scheduler().Notify(ids[round % 50], News::kCancelled);
     bool worked = true;
     while (worked) {
@@ -307,8 +318,9 @@ TEST(ManagerTest, StepsAllocateNothingOnceWarm) {
         ++steps;
       }
     }
-    world.Finished();
+    for (const Delivery& d : world.Deliveries()) words += d.words;
   }
+  EXPECT_GT(words, 1000);
   EXPECT_GT(steps, 1000);
   EXPECT_EQ(in_steps, 0);
 }

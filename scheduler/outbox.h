@@ -1,5 +1,6 @@
-// Finished requests on their way from the manager to one responder. Holds as many as there are
-// request slots, and a request is in it at most once, so it cannot overflow.
+// Requests to tell of (done, or new words) on their way from the manager to one responder. Holds as many
+// as there are request slots, and a request is in it at most once (untaken: RequestBlock::mail), so it
+// cannot overflow.
 //
 //   manager: Put, Put, ... Publish (one release store a step)       responder: Take (one acquire load)
 #ifndef CELLBATCH_SCHEDULER_OUTBOX_H_

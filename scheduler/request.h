@@ -5,7 +5,8 @@
 //      +-- cancelled / expired / device failed: what is submitted drains, then done
 //
 // Made and filled by the thread that received it; the scheduler's alone from Submit until Take
-// hands it back. Destroyed by whoever took it.
+// hands it back. Destroyed by whoever took it. With `stream`, Take tells of it meanwhile, too: then the
+// words that are written so far may be read, and nothing else.
 #ifndef CELLBATCH_SCHEDULER_REQUEST_H_
 #define CELLBATCH_SCHEDULER_REQUEST_H_
 
@@ -44,14 +45,32 @@ struct Request {
   std::shared_ptr<const Model> model;
   CellGraph graph;  // sealed; its tensors() are the answer
   OutboxId outbox{0};
+  // Words of the graph's first stopping chain are told of as they are written (Delivery::kWords). A
+  // chain without an end of its own streams with a Stop at a value that no word has.
+  bool stream = false;
   RequestTimes times;
 
   // The scheduler's answer. OK: every returned tensor is complete. CANCELLED, DEADLINE_EXCEEDED (as
   // notified), INTERNAL (device failed), UNAVAILABLE (scheduler stopping).
   absl::Status status;
   int64_t nodes_executed = 0;
+  int64_t overrun_nodes = 0;  // of them, those of stopping chains past their stop
 
   RunState run;  // the scheduler's own bookkeeping
+};
+
+// What Take hands over. Words that came meanwhile go together, so counts may jump.
+struct Delivery {
+  enum class Kind : uint8_t {
+    kWords,  // `request` runs on, and is read only: its first stopping chain's words [0, words)
+    kDone,   // `done` is answered, and the taker's
+  };
+  Kind kind = Kind::kDone;
+  // Written and readable (in the tensors that return them) of the first stopping chain; the word that
+  // ended it is one of them. A request that is done has no more than these.
+  int32_t words = 0;
+  Request* request = nullptr;
+  std::unique_ptr<Request> done;  // null but for kDone; then it is what `request` points to
 };
 
 }  // namespace cellbatch

@@ -164,6 +164,7 @@ void BlockBuilder::Allocate() {
   block_->home = -1;
   block_->outbox = static_cast<int16_t>(request_.outbox.value());
   block_->memory = -1;
+  block_->streams = request_.stream;
   for (size_t i = 0; i < graph_.returns().size(); ++i) {
     const ReturnPiece& p = graph_.returns()[i];
     std::byte* tensor = graph_.tensors()[Index(p.where.tensor)].bytes.data();
@@ -185,7 +186,6 @@ void BlockBuilder::FillRecord(const Subgraph& s, NodeRecord& r, int32_t index) {
   r.state = NodeState::kBlocked;
   r.index = index;
   r.has_stop = s.stop.column.valid();
-  if (r.has_stop) block_->has_stops = true;
   if (IsWide(*model_.type(s.type).definition)) {
     FillWide(s, r);
   } else {
@@ -246,7 +246,10 @@ void BlockBuilder::FillInfo(const Subgraph& s, NodeRecord& r) {
   if (s.num_returns == 0 && !s.stop.column.valid()) return;
   r.info = pool_used_;
   pool_used_ += kNodeInfoInts;
-  block_->info(r) = {s.first_return, s.num_returns, s.stop.column.value(), s.stop.value, -1};
+  const int32_t counted = r.has_stop && !block_->has_stops ? 1 : 0;
+  if (r.has_stop) block_->has_stops = true;
+  block_->info(r) = {s.first_return, s.num_returns, s.stop.column.value(), s.stop.value, -1,
+                     counted};
 }
 
 void BlockBuilder::FillRoots() {

@@ -12,6 +12,7 @@
 #ifndef CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 #define CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -72,6 +73,7 @@ struct NodeInfo {
   int32_t stop_column;
   int32_t stop_value;
   int32_t stopped_at;  // node; -1: not yet
+  int32_t counted;     // 1: the first stopping chain, whose words RequestBlock::words counts
 };
 inline constexpr int kNodeInfoInts = sizeof(NodeInfo) / sizeof(int32_t);
 
@@ -135,6 +137,13 @@ struct alignas(64) RequestBlock {
   int32_t num_records;
   int32_t num_tables;
   int32_t nodes_executed;
+  int32_t overrun_nodes;
+  std::atomic<int32_t> words;  // written by the manager (release) once they lie in the answer
+  // What the outbox holds of a request that is told of more than once: kInOutbox while an entry of it
+  // lies there untaken. The manager sets, Take clears; whoever sets it first puts the entry.
+  static constexpr uint8_t kInOutbox = 1, kAnswered = 2;
+  std::atomic<uint8_t> mail;
+  bool streams;
 
   // Behind the header: bases, then counts, by table.
   int32_t* bases() { return reinterpret_cast<int32_t*>(this + 1); }

@@ -140,10 +140,7 @@ void RequestProcessor::TaskDone(const TaskSlot& slot, int worker) {
   for (RequestBlock* b = notes.starters; b != nullptr; b = b->next_starter) {
     b->first_start_ns = task.start_ns;
   }
-  for (const StopNode& stop : notes.stops) {
-    stop.block->last_end_ns = std::max(stop.block->last_end_ns, task.end_ns);
-    ReadWord(stop, slot, worker, static_cast<uint32_t>(task.sequence));
-  }
+  if (!notes.stops.empty()) ReadWords(slot, worker);
   DrainLeavers(slot);
 }
 
@@ -165,17 +162,28 @@ void RequestProcessor::DrainLeavers(const TaskSlot& slot) {
   notes.starters = notes.leavers = nullptr;
 }
 
+void RequestProcessor::ReadWords(const TaskSlot& slot, int worker) {
+  const BatchedTask& task = *slot.task;
+  uint64_t overrun = 0;
+  for (const StopNode& stop : slot.notes->stops) {
+    stop.block->last_end_ns = std::max(stop.block->last_end_ns, task.end_ns);
+    overrun += ReadWord(stop, slot, worker, static_cast<uint32_t>(task.sequence)) ? 1 : 0;
+  }
+  TypeCounters& counters = slot.notes->lane->type_counters(task.cell.value());
+  AddTo<uint64_t>(counters.stop_steps, slot.notes->stops.size());
+  AddTo<uint64_t>(counters.overrun, overrun);
+}
+
 // A node of a stopping chain is done: its words go into the answer, unless the chain ended before.
-void RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int worker,
+bool RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int worker,
                                 uint32_t sequence) {
   RequestBlock& block = *stop.block;
   NodeRecord& record = *stop.record;
   Lane& lane = *slot.notes->lane;
   NodeInfo& info = block.info(record);
   if (block.outcome != Outcome::kOk || info.stopped_at >= 0) {
-    auto& discarded = lane.type_counters(record.type).discarded;
-    discarded.store(discarded.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    return;
+    AddTo<uint64_t>(lane.type_counters(record.type).discarded, 1);
+    return info.stopped_at >= 0;
   }
   const TableId table = slot.notes->queue->shape().out;
   const LoadedModel& loaded = *slot.task->model;
@@ -186,8 +194,12 @@ void RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int 
     const int32_t* words = loaded.host_column(table, run.column).data() + Index(stop.row) * width;
     std::memcpy(run.dest + (stop.node - run.first) * run.stride, words, 4 * width);
   }
+  if (info.counted != 0) {
+    block.words.store(stop.node + 1, std::memory_order_release);
+    if (block.streams) Tell(block, 0);
+  }
   const int32_t word = loaded.host_column(table, ColumnId(info.stop_column))[Index(stop.row)];
-  if (word != info.stop_value && stop.node < record.length - 1) return;
+  if (word != info.stop_value && stop.node < record.length - 1) return false;
   info.stopped_at = stop.node;
   if (record.state == NodeState::kRunning) {
     // Tasks queued meanwhile run on into rows that are still the request's.
@@ -196,6 +208,14 @@ void RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int 
     Touch(block, worker, queue.last_sequence);
   }
   Finish(lane, record, block, worker, sequence);
+  return false;
+}
+
+// Puts a request that is told of more than once into its outbox, unless it lies there untaken.
+void RequestProcessor::Tell(RequestBlock& block, uint8_t what) {
+  const uint8_t before =
+      block.mail.fetch_or(RequestBlock::kInOutbox | what, std::memory_order_acq_rel);
+  if ((before & RequestBlock::kInOutbox) == 0) outboxes_[Index(block.outbox)]->Put(&block);
 }
 
 // Another worker's or an older number never hides a newer one.
@@ -230,15 +250,25 @@ void RequestProcessor::ReleaseRows(Lane& lane, RequestBlock& block) {
   block.memory = -1;
 }
 
+void RequestProcessor::CountNodes(RequestBlock& block) {
+  if (block.outcome == Outcome::kOk && !block.has_stops) {
+    block.nodes_executed += block.num_nodes;
+    return;
+  }
+  for (int32_t i = 0; i < block.num_records; ++i) {
+    const NodeRecord& r = block.records[i];
+    block.nodes_executed += r.next;
+    if (!r.has_stop) continue;
+    const int32_t stopped_at = block.info(r).stopped_at;
+    if (stopped_at >= 0) block.overrun_nodes += r.next - 1 - stopped_at;
+  }
+}
+
 void RequestProcessor::Leave(RequestBlock& block) {
   Lane& lane = *lanes_[Index(block.lane)];
   ReleaseRows(lane, block);
   --lane.running_requests;
-  block.nodes_executed = block.num_nodes;
-  if (block.outcome != Outcome::kOk || block.has_stops) {
-    block.nodes_executed = 0;
-    for (int32_t i = 0; i < block.num_records; ++i) block.nodes_executed += block.records[i].next;
-  }
+  CountNodes(block);
   Refuse(block, block.outcome);
 }
 
@@ -247,7 +277,11 @@ void RequestProcessor::Refuse(RequestBlock& block, Outcome outcome) {
   block.state = RequestState::kDone;
   present_.Remove(block.slot);
   ++finished_requests_;
-  outboxes_[Index(block.outbox)]->Put(&block);
+  if (block.streams) {
+    Tell(block, RequestBlock::kAnswered);
+  } else {
+    outboxes_[Index(block.outbox)]->Put(&block);
+  }
 }
 
 void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {

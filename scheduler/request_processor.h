@@ -4,7 +4,7 @@
 //   line --Join--> roots in the ready queues of one worker
 //        --Submitted--> readers of a finished subgraph: pinned by (worker, sequence), ready at once
 //                       on that worker; with unfinished predecessors on two: waits among conflicts
-//        --TaskDone--> stops read, conflicts settled; who waited for that task leaves
+//        --TaskDone--> words read and told of, stops seen; who waited for that task leaves
 //        --Cancel--> queues forget it at once; rows stay until the last task that touches them is done
 //
 // A node may run on worker w when each predecessor is done, or was submitted earlier to w.
@@ -90,9 +90,13 @@ class RequestProcessor {
   void MergePin(NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
   bool Settle(size_t conflict);
   void DropConflict(NodeRecord& record);
-  void ReadWord(const StopNode& stop, const TaskSlot& slot, int worker, uint32_t sequence);
+  void ReadWords(const TaskSlot& slot, int worker);
+  // True: it ran past its stop.
+  bool ReadWord(const StopNode& stop, const TaskSlot& slot, int worker, uint32_t sequence);
+  void Tell(RequestBlock& block, uint8_t what);
   void Touch(RequestBlock& block, int worker, uint32_t sequence);
   void Drain(RequestBlock& block);
+  void CountNodes(RequestBlock& block);
   void Leave(RequestBlock& block);
   void ReleaseRows(Lane& lane, RequestBlock& block);
   bool MaySteal(const ReadyEntry& entry, int thief) const;

@@ -36,7 +36,8 @@ class SchedulerImpl final : public Scheduler {
   int max_tasks_in_flight() const override { return depth_; }
   std::optional<RequestId> Submit(std::unique_ptr<Request>& request) override;
   void Notify(RequestId id, News news) override;
-  int Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> out) override;
+  using Scheduler::Take;
+  int Take(OutboxId outbox, absl::Span<Delivery> out) override;
   void WaitForFinished(OutboxId outbox, absl::Duration at_most) override;
   void WakeOutbox(OutboxId outbox) override;
   void Stop() override;
@@ -306,7 +307,7 @@ void SchedulerImpl::Notify(RequestId id, News news) {
   manager_bell_.Ring(/*urgent=*/false);
 }
 
-int SchedulerImpl::Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> out) {
+int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
   Outbox<RequestBlock*>& box = *outboxes_[Index(outbox.value())];
   if (stopped_.load(std::memory_order_acquire)) [[unlikely]] {
     // A Submit that began before Stop may have ended after the loops did.
@@ -316,8 +317,22 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> ou
   const size_t n = std::min(out.size(), box.ready());
   for (size_t i = 0; i < n; ++i) {
     RequestBlock& block = *box.entry(i);
+    Delivery& delivery = out[i];
+    // Read before it may be put again: as many entries are untaken as there are requests, never more.
+    const uint8_t mail = block.streams
+                             ? block.mail.fetch_and(static_cast<uint8_t>(~RequestBlock::kInOutbox),
+                                                    std::memory_order_acq_rel)
+                             : RequestBlock::kAnswered;
+    delivery.words = block.words.load(std::memory_order_acquire);
+    delivery.request = block.request;
+    if ((mail & RequestBlock::kAnswered) == 0) {
+      delivery.kind = Delivery::Kind::kWords;
+      delivery.done.reset();
+      continue;
+    }
+    delivery.kind = Delivery::Kind::kDone;
     Deliver(block);
-    out[i].reset(block.request);
+    delivery.done.reset(block.request);
     slots_.Release(block.slot);
   }
   box.Drop(n);
@@ -330,6 +345,7 @@ void SchedulerImpl::Deliver(RequestBlock& block) {
   request.times.first_task_start = block.first_start_ns;
   request.times.last_task_end = block.last_end_ns;
   request.nodes_executed = block.nodes_executed;
+  request.overrun_nodes = block.overrun_nodes;
 }
 
 absl::Status SchedulerImpl::StatusOf(const RequestBlock& block) const {

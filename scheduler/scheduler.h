@@ -1,19 +1,30 @@
 // The room's one door: what the server, tests and benchmarks see. Wires the manager, one worker per
 // device, their loops and the outboxes.
 //
-// Every request that Submit took comes back exactly once through its outbox's Take.
+// Every request that Submit took comes back exactly once through its outbox's Take; one that streams
+// is told of there before, too.
+//
+//   Submit --> running ... a word, another ... done        manager
+//                              |                 |
+//   Take -->               kWords, words=2    kDone        in the outbox at most once: what happens while
+//                                                          it lies there goes with it
+//
 // Threads: Submit, Notify and stats from any thread; Take and WaitForFinished by the outbox's one
 // consumer; Add/RemoveModel by one control thread at a time.
 #ifndef CELLBATCH_SCHEDULER_SCHEDULER_H_
 #define CELLBATCH_SCHEDULER_SCHEDULER_H_
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "cells/check.h"
 #include "cells/device/device.h"
 #include "cells/model.h"
 #include "scheduler/clock.h"
@@ -82,8 +93,11 @@ class Scheduler {
   // status CANCELLED or DEADLINE_EXCEEDED, unless it is done before.
   virtual void Notify(RequestId id, News news) = 0;
 
-  // Finished requests, oldest first; returns how many. Never waits.
-  virtual int Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> out) = 0;
+  // What there is to tell, oldest first; returns how many. Never waits. A Delivery's request is read
+  // (kWords) before the next Take: that may hand over the same one as done.
+  virtual int Take(OutboxId outbox, absl::Span<Delivery> out) = 0;
+  // The same for outboxes whose requests do not stream: the finished ones.
+  int Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> finished);
   // Parks until something is to be taken, WakeOutbox is called, or the time is over.
   virtual void WaitForFinished(OutboxId outbox, absl::Duration at_most) = 0;
   virtual void WakeOutbox(OutboxId outbox) = 0;
@@ -104,6 +118,21 @@ class Scheduler {
   // counts. O(everything); between steps, threads == false. INTERNAL says what does not.
   virtual absl::Status CheckInvariants() const = 0;
 };
+
+inline int Scheduler::Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> finished) {
+  std::array<Delivery, 64> some;
+  size_t taken = 0;
+  while (taken < finished.size()) {
+    const size_t room = std::min(some.size(), finished.size() - taken);
+    const auto n = static_cast<size_t>(Take(outbox, absl::MakeSpan(some.data(), room)));
+    for (size_t i = 0; i < n; ++i) {
+      Check(some[i].kind == Delivery::Kind::kDone, "a request that streams, where none should");
+      finished[taken++] = std::move(some[i].done);
+    }
+    if (n < room) break;
+  }
+  return static_cast<int>(taken);
+}
 
 }  // namespace cellbatch
 

@@ -28,6 +28,8 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
     type.tasks = Load(c.tasks);
     type.cells = Load(c.cells);
     type.discarded = Load(c.discarded);
+    type.stop_steps = Load(c.stop_steps);
+    type.overrun = Load(c.overrun);
     type.ready = Load(c.ready);
     type.batch_size = c.batch_size.Read();
     type.task_ns = c.task_ns.Read();

@@ -187,6 +187,15 @@ std::vector<std::unique_ptr<Request>> World::Finished() {
   return all;
 }
 
+std::vector<Delivery> World::Deliveries() {
+  std::vector<Delivery> all;
+  Delivery some[16];
+  while (const int n = scheduler_->Take(OutboxId(0), absl::MakeSpan(some))) {
+    for (int i = 0; i < n; ++i) all.push_back(std::move(some[i]));
+  }
+  return all;
+}
+
 std::unique_ptr<Request> World::TheOne() {
   auto all = Finished();
   EXPECT_EQ(all.size(), 1u);

@@ -75,8 +75,9 @@ class World {
   void Run();  // until nothing is left
   // Everything that finished since the last call, in order.
   std::vector<std::unique_ptr<Request>> Finished();
-  std::unique_ptr<Request> TheOne();  // exactly one finished
-  void ExpectClean();                 // no violation, no row in use, invariants hold
+  std::vector<Delivery> Deliveries();  // the same where requests stream
+  std::unique_ptr<Request> TheOne();   // exactly one finished
+  void ExpectClean();                  // no violation, no row in use, invariants hold
   int64_t RowsUsed();
 
  private:

@@ -49,7 +49,9 @@ struct CellTypeStats {
   std::string name;
   uint64_t tasks = 0;
   uint64_t cells = 0;          // nodes computed
-  uint64_t discarded = 0;      // computed past a stop or a cancel
+  uint64_t discarded = 0;      // of stopping chains, computed past the stop or a cancel
+  uint64_t stop_steps = 0;     // computed of stopping chains (decoder steps)
+  uint64_t overrun = 0;        // of them, past the stop: at most tasks in flight - 1 a chain
   int64_t ready = 0;           // gauge: nodes ready and not submitted
   HistogramCounts batch_size;  // nodes per task
   HistogramCounts task_ns;     // device time per task

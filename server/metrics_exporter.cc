@@ -118,6 +118,12 @@ void Cells(const std::vector<Lane>& lanes, MetricsText& text) {
   text.Family("cellbatch_cells_discarded_total", "counter",
               "Of them, computed past a stop or a cancel.");
   each([](const CellTypeStats& type) { return type.discarded; });
+  text.Family("cellbatch_decoder_steps_total", "counter",
+              "Of them, steps of chains that stop at a word (decoders).");
+  each([](const CellTypeStats& type) { return type.stop_steps; });
+  text.Family("cellbatch_decoder_overrun_steps_total", "counter",
+              "Of those, computed past the word that stopped them.");
+  each([](const CellTypeStats& type) { return type.overrun; });
   text.Family("cellbatch_tasks_total", "counter", "Batched tasks: launches of many cells at once.");
   each([](const CellTypeStats& type) { return type.tasks; });
   text.Family("cellbatch_ready_cells", "gauge", "Cells whose inputs are there, not yet in a task.");

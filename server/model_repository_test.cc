@@ -55,7 +55,8 @@ class LoadingScheduler final : public Scheduler {
   int max_tasks_in_flight() const override { return 1; }
   std::optional<RequestId> Submit(std::unique_ptr<Request>&) override { return std::nullopt; }
   void Notify(RequestId, News) override {}
-  int Take(OutboxId, absl::Span<std::unique_ptr<Request>>) override { return 0; }
+  using Scheduler::Take;
+  int Take(OutboxId, absl::Span<Delivery>) override { return 0; }
   void WaitForFinished(OutboxId, absl::Duration) override {}
   void WakeOutbox(OutboxId) override {}
   void Stop() override {}

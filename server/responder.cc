@@ -24,10 +24,17 @@ Responder::Responder(Scheduler& scheduler, InferService& service)
 Responder::~Responder() { Stop(); }
 
 int Responder::Step(Scheduler& scheduler, InferService& service, int outbox) {
-  std::array<std::unique_ptr<Request>, kAtOnce> finished;
-  const int count = scheduler.Take(OutboxId(outbox), absl::MakeSpan(finished));
+  std::array<Delivery, kAtOnce> deliveries;
+  const int count = scheduler.Take(OutboxId(outbox), absl::MakeSpan(deliveries));
   for (int i = 0; i < count; ++i) {
-    service.Finished(outbox, std::move(finished[static_cast<size_t>(i)]));
+    Delivery& delivery = deliveries[static_cast<size_t>(i)];
+    switch (delivery.kind) {
+      case Delivery::Kind::kWords:  // ModelInfer answers once
+        break;
+      case Delivery::Kind::kDone:
+        service.Finished(outbox, std::move(delivery.done));
+        break;
+    }
   }
   return count;
 }

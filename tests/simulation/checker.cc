@@ -108,7 +108,7 @@ void Checker::Ran(Watched& where, const BatchedTask& task, Fingerprint what, Tab
     const Evaluation& e = live.expected->evaluation;
     const size_t s = SubgraphOf(e, ref.node);
     if (ref.node - e.first_node[s] < e.executed[s]) {
-      --live.to_run;
+      if (--live.to_run == 0) MayLeave(live);
     } else {
       CheckPastStop(live, ref.node);
     }
@@ -123,8 +123,9 @@ void Checker::Ran(Watched& where, const BatchedTask& task, Fingerprint what, Tab
   live.rows.push_back({table, row});
 }
 
-void Checker::CheckPastStop(const Live& live, int32_t node) {
+void Checker::CheckPastStop(Live& live, int32_t node) {
   ++tally_.discarded;
+  ++live.past_stop;
   const Evaluation& e = live.expected->evaluation;
   const size_t s = SubgraphOf(e, node);
   const int32_t past = node - e.first_node[s] - (e.executed[s] - 1);
@@ -135,7 +136,58 @@ void Checker::CheckPastStop(const Live& live, int32_t node) {
   }
 }
 
-void Checker::Finished(const Request& request, int64_t now_ns, int devices_failed,
+void Checker::MayLeave(Live& live) {
+  if (!std::exchange(live.may_leave, true)) ++may_leave_;
+}
+
+void Checker::Notified(int32_t tag, News news) {
+  Live& live = *live_.at(tag);
+  (news == News::kCancelled ? live.expected->cancelled : live.expected->expired) = true;
+  MayLeave(live);
+}
+
+void Checker::Told(const Request& request, int32_t words) {
+  const int32_t tag = static_cast<int32_t>(request.tag);
+  const auto found = live_.find(tag);
+  if (found == live_.end() || !found->second->expected->streams) {
+    Violated(absl::StrCat("request ", tag, " is told of, and is not there or does not stream"));
+    return;
+  }
+  Live& live = *found->second;
+  ++tally_.news;
+  if (words <= live.words) {
+    Violated(absl::StrCat("request ", tag, " is told of with ", words, " words; ", live.words,
+                          " were known"));
+  }
+  CheckWords(live, request, words);
+  live.words = words;
+}
+
+// The first stopping chain has run that far, and its words lie in the answer.
+void Checker::CheckWords(const Live& live, const Request& request, int32_t words) {
+  const Plan& plan = live.expected->plan;
+  const Evaluation& e = live.expected->evaluation;
+  const auto chain = std::find_if(plan.subgraphs.begin(), plan.subgraphs.end(),
+                                  [](const PlannedSubgraph& s) { return s.stop.column.valid(); });
+  const size_t s = Index(chain - plan.subgraphs.begin());
+  bool right = chain != plan.subgraphs.end() ? words <= e.executed[s] : words == 0;
+  for (int32_t node = 0; right && node < words; ++node) {
+    right = live.ran[Index(e.first_node[s] + node)] != 0;
+  }
+  for (size_t r = 0; r < plan.returns.size() && right && words > 0; ++r) {
+    const PlannedReturn& piece = plan.returns[r];
+    if (Index(piece.from.value()) != s) continue;
+    const int64_t elements = std::clamp(words - piece.nodes.first, 0, piece.nodes.count);
+    right = std::equal(e.answer[r].begin(), e.answer[r].begin() + 4 * elements,
+                       request.graph.tensors()[r].bytes.begin());
+  }
+  if (!right) {
+    Violated(absl::StrCat("request ", live.expected->tag, ": ", words,
+                          " words are told of that did not all run or are not all there"));
+  }
+}
+
+void Checker::Finished(const Request& request, int32_t words, int64_t now_ns, int devices_failed,
                        int devices_left) {
   const int32_t tag = static_cast<int32_t>(request.tag);
   const auto found = live_.find(tag);
@@ -144,10 +196,13 @@ void Checker::Finished(const Request& request, int64_t now_ns, int devices_faile
     return;
   }
   Live& live = *found->second;
+  if (words < live.words) Violated(absl::StrCat("request ", tag, " takes back words"));
+  CheckWords(live, request, words);
   CheckStatus(live, request, devices_failed, devices_left);
   if (request.status.ok()) CheckAnswer(live, request);
   if (devices_failed == 0) CheckAccount(live, request, now_ns);
   FreeRows(live);
+  if (live.may_leave) --may_leave_;
   for (Fingerprint f : live.expected->evaluation.left) nodes_.erase(f);
   live_.erase(found);
 }
@@ -206,6 +261,11 @@ void Checker::CheckAccount(const Live& live, const Request& request, int64_t now
                           " nodes were executed; ", live.cells_ran, " were"));
   }
   if (!request.status.ok()) return;
+  tally_.overrun += request.overrun_nodes;
+  if (request.overrun_nodes != live.past_stop) {
+    Violated(absl::StrCat("request ", live.expected->tag, " says ", request.overrun_nodes,
+                          " nodes ran past a stop; ", live.past_stop, " did"));
+  }
   const RequestTimes& t = request.times;
   const bool ordered = t.submitted <= t.first_task_start && t.first_task_start <= t.last_task_end &&
                        t.last_task_end <= now_ns;

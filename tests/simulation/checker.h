@@ -21,7 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "cells/device/sim/sim_device.h"
 #include "cells/device/sim/sim_memory.h"
-#include "scheduler/request.h"
+#include "scheduler/scheduler.h"
 #include "tests/simulation/plan.h"
 
 namespace cellbatch::sim {
@@ -34,12 +34,15 @@ struct Expectation {  // a request that is out
   std::shared_ptr<const Model> model;
   RequestId id;
   bool cancelled = false, expired = false;  // was notified, perhaps too late
+  bool streams = false;                     // is told of as its words are written
   int failures_known = 0;                   // devices that everybody knew had failed, at Submit
 };
 
 struct Tally {
   int64_t ok = 0, cancelled = 0, expired = 0, failed = 0;  // answers
   int64_t tasks = 0, nodes = 0, discarded = 0;             // computed; nodes past a stop
+  int64_t news = 0;                                        // times that words were told of
+  int64_t overrun = 0;      // what OK answers say they ran past stops
   int64_t most_waited = 0;  // tasks a running request went without progress
 };
 
@@ -57,8 +60,15 @@ class Checker final : public SimObserver {
 
   void Submitted(std::unique_ptr<Expectation> expected);
   Expectation* Find(int32_t tag);
-  // What Take gave back, at that time. `devices_failed`, `devices_left`: how many, by now.
-  void Finished(const Request& request, int64_t now_ns, int devices_failed, int devices_left);
+  // What Take told: news of a request that streams,
+  void Told(const Request& request, int32_t words);
+  // or its answer, at that time. `devices_failed`, `devices_left`: how many, by now.
+  void Finished(const Request& request, int32_t words, int64_t now_ns, int devices_failed,
+                int devices_left);
+  // News is on its way to that request.
+  void Notified(int32_t tag, News news);
+  // No request that is out can have been answered: all have something to run that is not cancelled.
+  bool AllMustBeThere() const { return may_leave_ == 0; }
   void CheckAll();
   void Violated(std::string what) { violations_.Add(std::move(what)); }
 
@@ -88,6 +98,9 @@ class Checker final : public SimObserver {
     std::vector<uint8_t> ran;  // by node number
     int64_t to_run = 0;        // cells of the answer that have not run
     int64_t cells_ran = 0;     // those past a stop, too
+    int64_t past_stop = 0;     // these alone
+    int32_t words = 0;         // told of
+    bool may_leave = false;    // nothing is left to run, or it was notified
     Watched* where = nullptr;  // once something of it ran
     int64_t progress_at = 0;   // where->tasks_done when something of it ran last
     std::vector<OwnedRow> rows;
@@ -99,10 +112,12 @@ class Checker final : public SimObserver {
   Watched& At(const BatchedTask& task);
   void Ran(Watched& where, const BatchedTask& task, Fingerprint what, TableId table, Row row,
            bool is_cell);
-  void CheckPastStop(const Live& live, int32_t node);
+  void CheckPastStop(Live& live, int32_t node);
+  void CheckWords(const Live& live, const Request& request, int32_t words);
   void CheckAnswer(const Live& live, const Request& request);
   void CheckAccount(const Live& live, const Request& request, int64_t now_ns);
   void CheckStatus(const Live& live, const Request& request, int devices_failed, int devices_left);
+  void MayLeave(Live& live);
   void FreeRows(Live& live);
   void CheckStarvation();
 
@@ -114,6 +129,7 @@ class Checker final : public SimObserver {
   std::unordered_map<const LoadedModel*, Watched> watched_;  // addresses stay
   absl::flat_hash_map<int32_t, std::unique_ptr<Live>> live_;
   absl::flat_hash_map<Fingerprint, NodeRef> nodes_;
+  int64_t may_leave_ = 0;  // how many of live_
   Tally tally_;
   SimViolations violations_;
 };

@@ -40,8 +40,9 @@ struct SimulationOptions {
   double hold_chance = 0;     // of driver steps, to hold a device's signal for a while
   double fail_chance = 0;     // of driver steps, to break a device (one is left at least)
   int signal_bits = 64;
-  bool lock_step = false;     // everybody steps in turn, instead of at random
-  std::vector<Shape> shapes;  // empty: all of them
+  double late_take_chance = 0;  // of manager's steps, to leave what is in the outbox there
+  bool lock_step = false;       // everybody steps in turn, instead of at random
+  std::vector<Shape> shapes;    // empty: all of them
 };
 
 // Everything drawn from the seed.

@@ -81,6 +81,20 @@ TEST(SimulationTest, OneAfterTheOtherWorksToo) {
   EXPECT_EQ(ExpectClean(o).tally.ok, 200);
 }
 
+TEST(SimulationTest, WordsAreToldOfAsTheyComeHoweverLateTheyAreTaken) {
+  for (const double late : {0.0, 0.9}) {
+    SimulationOptions o;
+    o.requests = 300;
+    o.max_tasks_in_flight = 3;
+    o.in_flight = 10;
+    o.late_take_chance = late;
+    o.shapes = {Shape::kTranslation};
+    const SimulationReport report = ExpectClean(o);
+    EXPECT_GT(report.tally.news, 300);
+    EXPECT_GT(report.tally.overrun, 0);
+  }
+}
+
 TEST(SimulationTest, WhatADeviceTakesDownIsAnsweredAndTheOthersGoOn) {
   int64_t failed = 0, ok = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {

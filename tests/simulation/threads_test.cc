@@ -28,6 +28,8 @@ struct Sent {
   std::atomic<uint64_t> id = 0;      // slot and generation, once it is
   std::atomic<bool> notified = false;
   std::atomic<int> answers = 0;
+  int words_of = -1;  // the tensor that returns the words it streams; -1: it does not stream
+  int32_t words = 0;  // told of
 };
 
 uint64_t Pack(RequestId id) { return (uint64_t{id.slot} << 32) | id.generation; }
@@ -36,7 +38,7 @@ RequestId Unpack(uint64_t id) {
 }
 
 struct Counts {
-  int ok = 0, cancelled = 0, unavailable = 0, lost = 0, wrong = 0;
+  int ok = 0, cancelled = 0, unavailable = 0, lost = 0, wrong = 0, news = 0;
 };
 
 class ThreadsTest : public ::testing::Test {
@@ -91,6 +93,7 @@ class ThreadsTest : public ::testing::Test {
       sent->request->model = model;
       sent->request->outbox = OutboxId(static_cast<int64_t>(tag % 2));
       sent->request->graph = Build(plan, *model, sent->tokens);
+      Stream(plan, *sent);
       const absl::Status sealed = sent->request->graph.Seal(*model, 2);
       ASSERT_TRUE(sealed.ok()) << sealed;
       bool fits = !HasTwins(sent->evaluation);
@@ -98,6 +101,35 @@ class ThreadsTest : public ::testing::Test {
         fits = fits && sent->request->graph.row_counts()[t] <= most[t];
       }
       if (fits) sent_.push_back(std::move(sent));
+    }
+  }
+
+  // Requests with a stopping chain that returns its words stream.
+  static void Stream(const Plan& plan, Sent& sent) {
+    const auto chain = std::find_if(plan.subgraphs.begin(), plan.subgraphs.end(),
+                                    [](const PlannedSubgraph& s) { return s.stop.column.valid(); });
+    const SubgraphId id(chain - plan.subgraphs.begin());
+    const auto words = std::find_if(plan.returns.begin(), plan.returns.end(),
+                                    [&](const PlannedReturn& r) { return r.from == id; });
+    if (chain == plan.subgraphs.end() || words == plan.returns.end()) return;
+    sent.request->stream = true;
+    sent.words_of = static_cast<int>(words - plan.returns.begin());
+  }
+
+  // News of words: more than before, and all of them there while the manager writes the next.
+  void Hear(const Delivery& delivery, Counts& counts) {
+    Sent& s = *sent_[delivery.request->tag];
+    ++counts.news;
+    if (s.answers != 0 || s.words_of < 0 || delivery.words <= s.words) {
+      ++counts.wrong;
+      return;
+    }
+    s.words = delivery.words;
+    const size_t tensor = static_cast<size_t>(s.words_of);
+    const std::vector<std::byte>& right = s.evaluation.answer[tensor];
+    if (!std::equal(right.begin(), right.begin() + 4 * delivery.words,
+                    delivery.request->graph.tensors()[tensor].bytes.begin())) {
+      ++counts.wrong;
     }
   }
 
@@ -151,13 +183,18 @@ class ThreadsTest : public ::testing::Test {
   template <typename Until>
   Counts TakeAll(int outbox, Until until) {
     Counts counts;
-    std::array<std::unique_ptr<Request>, 8> done;
+    std::array<Delivery, 8> some;
     for (;;) {
       const bool last = until();
-      const int n = scheduler_->Take(OutboxId(outbox), absl::MakeSpan(done));
+      const int n = scheduler_->Take(OutboxId(outbox), absl::MakeSpan(some));
       for (int i = 0; i < n; ++i) {
+        const Delivery& delivery = some[static_cast<size_t>(i)];
+        if (delivery.kind == Delivery::Kind::kWords) {
+          Hear(delivery, counts);
+          continue;
+        }
         ++taken_;
-        Judge(*done[static_cast<size_t>(i)], counts);
+        Judge(*delivery.done, counts);
       }
       if (n == 0 && last) return counts;
       if (n == 0) scheduler_->WaitForFinished(OutboxId(outbox), absl::Milliseconds(5));
@@ -196,6 +233,7 @@ TEST_F(ThreadsTest, EveryRequestOfManySubmittersIsAnsweredOnceAndRight) {
   EXPECT_EQ(counts[0].lost + counts[1].lost, 0);
   EXPECT_GT(counts[0].ok, 500);
   EXPECT_GT(counts[1].ok, 500);
+  EXPECT_GT(counts[0].news + counts[1].news, 100);
   for (const auto& s : sent_) EXPECT_EQ(s->answers, 1);
   scheduler_->Stop();
   ExpectNoViolations();

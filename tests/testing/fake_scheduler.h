@@ -1,5 +1,6 @@
 // A scheduler that holds what it is given until the test says how it ends: the other side of the
-// service in its tests. Answers an OK request with the sum of its tokens in every element.
+// service in its tests. Answers an OK request with the sum of its tokens in every element, one that
+// streams with the words it was told to tell.
 #ifndef CELLBATCH_TESTS_TESTING_FAKE_SCHEDULER_H_
 #define CELLBATCH_TESTS_TESTING_FAKE_SCHEDULER_H_
 
@@ -33,6 +34,23 @@ class FakeScheduler final : public Scheduler {
     const auto count = static_cast<int>(running_.size());
     while (!running_.empty()) End(running_.begin(), status);
     return count;
+  }
+  // The first tensor of every request held that streams begins with these words, and they are told of.
+  // Returns how many such requests there were.
+  int TellWords(const std::vector<int32_t>& words) {
+    const std::lock_guard lock(mutex_);
+    int told = 0;
+    for (const auto& [slot, request] : running_) {
+      if (!request->stream) continue;
+      std::memcpy(request->graph.tensors()[0].bytes.data(), words.data(), 4 * words.size());
+      Delivery& delivery = outbox_.emplace_back();
+      delivery.kind = Delivery::Kind::kWords;
+      delivery.words = words_[slot] = static_cast<int32_t>(words.size());
+      delivery.request = request.get();
+      ++told;
+    }
+    changed_.notify_all();
+    return told;
   }
   std::vector<std::pair<uint32_t, News>> news() const {
     const std::lock_guard lock(mutex_);
@@ -75,7 +93,8 @@ class FakeScheduler final : public Scheduler {
     End(place, news == News::kCancelled ? absl::CancelledError("cancelled")
                                         : absl::DeadlineExceededError("deadline passed"));
   }
-  int Take(OutboxId, absl::Span<std::unique_ptr<Request>> out) override {
+  using Scheduler::Take;
+  int Take(OutboxId, absl::Span<Delivery> out) override {
     const std::lock_guard lock(mutex_);
     size_t count = 0;
     for (; count < out.size() && !outbox_.empty(); ++count) {
@@ -114,9 +133,12 @@ class FakeScheduler final : public Scheduler {
     request.times.last_task_end = request.times.submitted + 30;
     if (status.ok()) {
       request.nodes_executed = request.graph.num_nodes();
-      Fill(request.graph);
+      if (!request.stream) Fill(request.graph);
     }
-    outbox_.push_back(std::move(place->second));
+    Delivery& delivery = outbox_.emplace_back();
+    delivery.words = words_[place->first];
+    delivery.request = &request;
+    delivery.done = std::move(place->second);
     running_.erase(place);
     changed_.notify_all();
   }
@@ -139,7 +161,8 @@ class FakeScheduler final : public Scheduler {
   std::condition_variable changed_;
   uint32_t next_slot_ = 1;
   Running running_;
-  std::deque<std::unique_ptr<Request>> outbox_;
+  std::deque<Delivery> outbox_;
+  std::map<uint32_t, int32_t> words_;  // told of, by slot
   std::vector<std::pair<uint32_t, News>> news_;
   bool woken_ = false;
 };
