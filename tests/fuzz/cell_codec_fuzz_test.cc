@@ -7,6 +7,7 @@
 
 #include "cells/definitions/shipped.h"
 #include "server/cell_codec.h"
+#include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
 
 namespace cellbatch {
@@ -61,7 +62,8 @@ TEST(CellCodecFuzzTest, DamagedTextsAreRefusedWithAPlaceOrSound) {
   std::cout << "seed " << kSeed << "\n";
   Mutator mutator(kSeed, Tokens());
   int accepted = 0, built = 0, refused = 0;
-  for (int i = 0; i < 12'000; ++i) {
+  FuzzBudget budget(1000);
+  while (budget.Next() && !HasFailure()) {
     const ShippedCell& shipped = ShippedCells()[mutator.Below(ShippedCells().size())];
     absl::StatusOr<CellText> text = ParseCell(mutator.Mutate(shipped.text), "damaged");
     if (text.ok() && mutator.Below(3) == 0) {
@@ -85,8 +87,8 @@ TEST(CellCodecFuzzTest, DamagedTextsAreRefusedWithAPlaceOrSound) {
     }
   }
   std::cout << refused << " refused, " << accepted << " parsed, " << built << " built\n";
-  EXPECT_GT(refused, 1000);
-  EXPECT_GT(built, 300) << "the damage never gets past the first check";
+  EXPECT_GT(refused, budget.cases() / 12);
+  EXPECT_GT(built, budget.cases() / 60) << "the damage never gets past the first check";
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "memplan/problem_text.h"
 #include "memplan/random_problem.h"
 #include "memplan/validator.h"
+#include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
 
 namespace cellbatch {
@@ -107,20 +108,23 @@ TEST(MemplanFuzzTest, DamagedProblemsAreRefusedByLineOrPlannedRightly) {
   const std::vector<std::string> corpus = Corpus();
   for (const std::string& valid : corpus) ASSERT_TRUE(Try(valid)) << valid;
   int accepted = 0, refused = 0;
-  for (int i = 0; i < 200'000 && !testing::Test::HasFailure(); ++i) {
+  FuzzBudget budget(2000, 0.5);
+  while (budget.Next() && !HasFailure()) {
     const std::string& valid = corpus[mutator.Below(corpus.size())];
-    const std::string damaged = i % 2 == 0 ? mutator.Mutate(valid) : Contradict(valid, mutator);
+    const std::string damaged =
+        budget.cases() % 2 == 0 ? mutator.Mutate(valid) : Contradict(valid, mutator);
     (Try(damaged) ? accepted : refused) += 1;
   }
   std::cout << accepted << " planned, " << refused << " refused\n";
-  EXPECT_GT(accepted, 10'000);
-  EXPECT_GT(refused, 10'000);
+  EXPECT_GT(accepted, budget.cases() / 20);
+  EXPECT_GT(refused, budget.cases() / 20);
 }
 
 TEST(MemplanFuzzTest, ContradictoryProblemsArePlannedRightly) {
   std::cout << "seed " << kSeed << "\n";
   RandomProblem random(kSeed + 1);
-  for (int i = 0; i < 200'000 && !testing::Test::HasFailure(); ++i) {
+  FuzzBudget budget(2000, 0.5);
+  while (budget.Next() && !HasFailure()) {
     const LayoutProblem problem =
         random.Make({.num_variables = 2 + random.Below(30), .max_batches = 12, .max_operators = 8});
     const auto layout = Plan(problem, {.max_checks = 20});

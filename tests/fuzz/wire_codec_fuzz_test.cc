@@ -4,13 +4,12 @@
 
 #include "gtest/gtest.h"
 #include "server/wire_codec.h"
+#include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/testing/test_model.h"
 
 namespace cellbatch {
 namespace {
-
-constexpr int kRounds = 60000;
 
 std::vector<std::string> Corpus() {
   std::vector<std::string> corpus;
@@ -60,8 +59,9 @@ TEST(WireCodecFuzzTest, DamagedRequestsAreRefusedOrKeepTheirPromises) {
                          "\x18\xff\xff\xff\xff\x0f", "\x1a\x02\x03\x04", "OUTPUT", "timeout"});
   const std::shared_ptr<Model> model = TinyModel();
   const std::vector<std::string> corpus = Corpus();
-  int accepted = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  int64_t accepted = 0;
+  FuzzBudget budget(1000);
+  while (budget.Next()) {
     const std::string bytes = mutator.Mutate(corpus[mutator.Below(corpus.size())]);
     InferMessage message;
     absl::Status status = message.Parse(bytes, {});
@@ -80,8 +80,8 @@ TEST(WireCodecFuzzTest, DamagedRequestsAreRefusedOrKeepTheirPromises) {
     }
   }
   // Damage that leaves nothing alive, or everything, tests nothing.
-  EXPECT_GT(accepted, kRounds / 50);
-  EXPECT_LT(accepted, kRounds * 9 / 10);
+  EXPECT_GT(accepted, budget.cases() / 50);
+  EXPECT_LT(accepted, budget.cases() * 9 / 10);
 }
 
 }  // namespace
