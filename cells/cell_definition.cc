@@ -182,7 +182,7 @@ absl::Status Checker::InferLeaf() {
   Op& o = op();
   const int32_t which = o.attr[0];
   if (o.kind == OpKind::kConstant) {
-    o.type = ElementType::kFp32;
+    if (o.type == ElementType::kBf16) return WrongOp("BF16, constants are FP32 or INT32");
     if (o.shape.rows >= 1 && o.shape.cols >= 1) return absl::OkStatus();
     return WrongOp("shape {}", o.shape.ToString());
   }

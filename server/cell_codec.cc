@@ -229,7 +229,16 @@ class Builder {
   }
 
   absl::Status SetAttributes(const disk::CellOp& from, const std::string& place, Op& op) const {
-    if (op.kind == OpKind::kConstant) {
+    if (!from.integer().empty() && (op.kind != OpKind::kConstant || from.value() != 0)) {
+      return Wrong(place, "integer belongs to constants, instead of value");
+    }
+    if (op.kind == OpKind::kConstant && !from.integer().empty()) {
+      const absl::StatusOr<int64_t> integer = EvaluateDimension(from.integer(), sizes_);
+      if (!integer.ok()) return Wrong(place, "integer: " + std::string(integer.status().message()));
+      if (from.dims_size() > 0) return Wrong(place, "integer makes an INT32 [1], without dims");
+      op.type = ElementType::kInt32;
+      op.attr = {static_cast<int32_t>(*integer), 0};
+    } else if (op.kind == OpKind::kConstant) {
       if (!std::isfinite(from.value())) return Wrong(place, "the value is not finite");
       const absl::StatusOr<Shape> shape = ShapeOf(from.dims(), place);
       if (!shape.ok()) return shape.status();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cells/definitions/shipped.h"
+#include "cells/kernels/reference/interpreter.h"
 
 namespace cellbatch {
 namespace {
@@ -41,7 +42,7 @@ std::string ErrorOfText(const std::string& text) {
                    : std::string(cell.status().message());
 }
 
-TEST(CellCodecTest, EveryShippedCellBuildsFromTheShapesOfItsWeights) {
+TEST(CellCodecTest, CellsBuildFromTheShapesOfTheirWeights) {
   struct Case {
     const char* name;
     std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;
@@ -65,7 +66,34 @@ TEST(CellCodecTest, EveryShippedCellBuildsFromTheShapesOfItsWeights) {
     EXPECT_EQ(cell->name(), c.name);
     EXPECT_EQ(std::vector<Column>(cell->columns().begin(), cell->columns().end()), c.columns);
   }
-  EXPECT_EQ(cases.size(), ShippedCells().size());
+}
+
+// What an assembler knows: the shapes of tensors, and of what lies below; never what a symbol stands for (but of BOS,
+// which no shape implies).
+TEST(CellCodecTest, EveryShippedCellNeedsNoSizes) {
+  const Sizes sizes = {{"D", 5}, {"H", 7}, {"V", 9}, {"C", 3}, {"F", 2},
+                       {"B", 4}, {"L", 6}, {"M", 8}, {"P", 11}};
+  for (const ShippedCell& shipped : ShippedCells()) {
+    const CellText text = Shipped(shipped.name);
+    std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;
+    const auto add = [&](const std::string& name, const auto& dims) {
+      shapes.emplace_back(name, std::vector<int64_t>());
+      for (const std::string& dim : dims) {
+        shapes.back().second.push_back(*EvaluateDimension(dim, sizes));
+      }
+    };
+    for (const disk::CellParameter& p : text.message.parameters()) {
+      if (!p.optional()) add(p.name(), p.dims());
+    }
+    for (const disk::CellInput& in : text.message.inputs()) {
+      if (in.name() == text.message.carry()) continue;
+      for (const disk::CellColumn& c : in.columns()) {
+        if (c.dims_size() == 1) add(in.name() + "." + c.name(), c.dims());
+      }
+    }
+    const auto cell = BuildCell(text, {{"BOS", 1}}, Shapes(shapes));
+    EXPECT_TRUE(cell.ok()) << shipped.name << ": " << cell.status();
+  }
 }
 
 TEST(CellCodecTest, AnLstmReadsTokensThroughAnEmbedding) {
@@ -163,6 +191,26 @@ TEST(CellCodecTest, MistakesInTheTextAreFoundByLine) {
   EXPECT_THAT(ErrorOfText("name: \"t\"\nparameters { name: \"w\" dims: \"N-3\" }\n"),
               HasSubstr("is 0, allowed are 1 to"));
   EXPECT_THAT(ErrorOfText(std::string(kMaxCellText + 1, ' ')), HasSubstr("the limit is"));
+}
+
+TEST(CellCodecTest, AConstantMayBeAWholeNumberThatTheModelGives) {
+  const std::string text =
+      "name: \"t\"\nops { name: \"first\" kind: CONSTANT integer: \"BOS + 1\" }\n"
+      "outputs { column: \"word\" value: \"first\" }";
+  const absl::StatusOr<CellText> parsed = ParseCell(text, "t.textproto");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const absl::StatusOr<CellDefinition> cell = BuildCell(*parsed, {{"BOS", 6}}, {});
+  ASSERT_TRUE(cell.ok()) << cell.status();
+  EXPECT_EQ(cell->columns()[0], (Column{"word", ElementType::kInt32, 1}));
+  EXPECT_EQ(InterpretNode(*cell, {}, {}), RowValues({{7.0}}));
+  EXPECT_THAT(ErrorOf(BuildCell(*parsed, {}, {})), HasSubstr("size BOS is not known"));
+  const std::string head = "name: \"t\"\n";
+  EXPECT_THAT(ErrorOfText(head + "ops { name: \"y\" kind: TANH integer: \"1\" }"),
+              HasSubstr("t.textproto:2: integer belongs to constants"));
+  EXPECT_THAT(ErrorOfText(head + "ops { name: \"y\" kind: CONSTANT integer: \"1\" value: 2 }"),
+              HasSubstr("instead of value"));
+  EXPECT_THAT(ErrorOfText(head + "ops { name: \"y\" kind: CONSTANT integer: \"1\" dims: \"2\" }"),
+              HasSubstr("without dims"));
 }
 
 TEST(CellCodecTest, TooManyPartsAreRefusedBeforeTheyCostAnything) {

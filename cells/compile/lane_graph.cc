@@ -72,8 +72,9 @@ ExprId LaneGraph::MakeView(ValueId v, int32_t begin, int32_t width) {
       return Intern({.kind = ExprKind::kParameter, .width = width, .view = view});
     }
     case OpKind::kConstant: {
+      // An INT32 is carried as the float of the same bits: it is only ever stored.
       const ParameterView view = {.constant = std::bit_cast<float>(op.attr[0])};
-      return Intern({.kind = ExprKind::kConstant, .width = width, .view = view});
+      return Intern({.kind = ExprKind::kConstant, .type = op.type, .width = width, .view = view});
     }
     case OpKind::kLookup:
       return ViewLookup(v, begin, width);

@@ -92,6 +92,7 @@ void Attempt::AddCopies(ExprId e, size_t from) {
   const Expr& expr = graph_.at(e);
   const std::vector<Place>& to = placement_.Destinations(e);
   for (size_t i = from; i < to.size(); ++i) {
+    if (to[i] == placement_.PlaceOf(e)) continue;  // a sum is made where it belongs
     program_.steps.push_back(PlainStep{.kind = PlainKind::kCopy,
                                        .type = expr.type,
                                        .args = {placement_.PlaceOf(e)},

@@ -4,7 +4,7 @@
 //   2. Every expression gets a level: how many steps must run before it. Products of what is not computed yet wait.
 //   3. Expressions of one level and width that share accumulators become one product with one tail: gates meet here.
 //   4. What a later level needs, or a product or reduction reads, is stored: to an output column if it is one, else
-//      to scratch. What does not fit one step (4 accumulators, 64 operations, 16 columns) is cut in two.
+//      to scratch. What does not fit one step (5 accumulators, 64 operations, 16 columns) is cut in two.
 //
 // Pure, any thread; load time (milliseconds). UNIMPLEMENTED or INVALID_ARGUMENT name the cell and the op.
 #ifndef CELLBATCH_CELLS_COMPILE_LOWER_H_

@@ -105,18 +105,19 @@ TEST(LowerTest, ATransposedParameterIsReadAsItLies) {
   EXPECT_EQ(step.segments[0].weights[0].depth_stride, 4);
 }
 
-TEST(LowerTest, FiveGatesThatMeetAreStoredAndMeetInASecondStep) {
-  CellBuilder b("five");
+TEST(LowerTest, SixGatesThatMeetAreStoredAndMeetInASecondStep) {
+  CellBuilder b("six");
   const ValueId x = b.Read("x", "x", 3);
   ValueId product = b.Sigmoid(b.MatMul(x, b.Matrix("W0", 4, 3)));
-  for (const char* w : {"W1", "W2", "W3", "W4"}) {
+  for (const char* w : {"W1", "W2", "W3", "W4", "W5"}) {
     product = b.Mul(product, b.Sigmoid(b.MatMul(x, b.Matrix(w, 4, 3))));
   }
   b.Leave("y", product);
   EXPECT_EQ(Lowered(b.Build()),
-            "product 4x4 in0.0[3] tail 8 -> scratch -> scratch+16 -> scratch+32 -> scratch+48\n"
-            "product 1x4 in0.0[3] tail 2 -> scratch+64\n"
-            "product 0x4 tail 15 -> out0\n");
+            "product 5x4 in0.0[3] tail 10 -> scratch -> scratch+16 -> scratch+32 -> scratch+48 -> "
+            "scratch+64\n"
+            "product 1x4 in0.0[3] tail 2 -> scratch+80\n"
+            "product 0x4 tail 18 -> out0\n");
 }
 
 TEST(LowerTest, ALongTailIsCutInTwo) {

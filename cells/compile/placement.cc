@@ -114,7 +114,9 @@ void Placement::VisitTrivial(ExprId e) {
     if (known) return;
     const Input& input = graph_.cell().inputs()[static_cast<size_t>(expr.place.index)];
     const int32_t width = input.reads[static_cast<size_t>(expr.place.column)].width;
-    sums_.push_back({InputId(expr.place.index), expr.place.column, width, NewScratch(width)});
+    // A sum that is an output is made there.
+    const Place to = IsRoot(e) && expr.width == width ? Destinations(e).front() : NewScratch(width);
+    sums_.push_back({InputId(expr.place.index), expr.place.column, width, to});
   }
 }
 

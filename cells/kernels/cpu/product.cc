@@ -15,7 +15,7 @@ PackedProduct::PackedProduct(const ProductSpec& spec)
   const std::string wrong = CheckTail(tail_, groups_);
   Check(wrong.empty(), wrong);
   num_blocks_ = (units_ + kLanes - 1) / kLanes;
-  blocks_per_panel_ = groups_ == 0 ? kMaxColumns : kMaxColumns / groups_;
+  blocks_per_panel_ = std::max(1, kPanelColumns / std::max(1, groups_));
   num_panels_ = (num_blocks_ + blocks_per_panel_ - 1) / blocks_per_panel_;
 
   const int last_blocks = BlocksOf(num_panels_ - 1);

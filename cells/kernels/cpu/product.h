@@ -18,8 +18,8 @@
 //   | segment 0: K0 x [columns][16] | segment 1: K1 x .. | ...
 //
 // A panel is the unit of work: up to four columns of 16 accumulators (one block of 16 units with 3
-// or 4 groups, two with 2, four with 1), so that small batches keep enough independent chains going
-// whatever the number of groups.
+// or 4 groups, two with 2, four with 1; five groups are one block of five columns), so that small
+// batches keep enough independent chains going whatever the number of groups.
 //
 // Ownership: PackedProduct owns its memory (64-byte aligned, huge pages asked for, readable beyond
 // the end) and is immutable: any number of threads may run panels of it at once. Pack: load time
@@ -38,8 +38,9 @@
 
 namespace cellbatch::kernels {
 
-inline constexpr int kLanes = 16;      // units of one block, floats of one cache line
-inline constexpr int kMaxColumns = 4;  // columns of 16 accumulators in a panel
+inline constexpr int kLanes = 16;               // units of one block, floats of one cache line
+inline constexpr int kPanelColumns = 4;         // columns of 16 accumulators that make a panel
+inline constexpr int kMaxColumns = kMaxGroups;  // and the most that one can have
 inline constexpr int kMaxSegments = 8;
 inline constexpr int kChunkRows = 128;  // rows computed together; more are equal chunks
 

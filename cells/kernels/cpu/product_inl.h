@@ -112,10 +112,11 @@ struct TilesOfRows {
 
   static TileFunction Find(int columns, int ahead) {
     static constexpr TileFunction kTiles[kMaxColumns][kMaxColumns + 1] = {
-        {kTile<1, 0>, kTile<1, 1>, kTile<1, 2>, kTile<1, 3>, kTile<1, 4>},
-        {kTile<2, 0>, kTile<2, 1>, kTile<2, 2>, kTile<2, 3>, kTile<2, 4>},
-        {kTile<3, 0>, kTile<3, 1>, kTile<3, 2>, kTile<3, 3>, kTile<3, 4>},
-        {kTile<4, 0>, kTile<4, 1>, kTile<4, 2>, kTile<4, 3>, kTile<4, 4>}};
+        {kTile<1, 0>, kTile<1, 1>, kTile<1, 2>, kTile<1, 3>, kTile<1, 4>, kTile<1, 5>},
+        {kTile<2, 0>, kTile<2, 1>, kTile<2, 2>, kTile<2, 3>, kTile<2, 4>, kTile<2, 5>},
+        {kTile<3, 0>, kTile<3, 1>, kTile<3, 2>, kTile<3, 3>, kTile<3, 4>, kTile<3, 5>},
+        {kTile<4, 0>, kTile<4, 1>, kTile<4, 2>, kTile<4, 3>, kTile<4, 4>, kTile<4, 5>},
+        {kTile<5, 0>, kTile<5, 1>, kTile<5, 2>, kTile<5, 3>, kTile<5, 4>, kTile<5, 5>}};
     return kTiles[columns - 1][ahead];
   }
 };

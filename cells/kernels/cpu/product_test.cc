@@ -71,7 +71,7 @@ struct Case {
 };
 
 Case RandomCase(Random& random, int most_rows) {
-  const int groups = RandomInt(random, 1, 4), units = RandomInt(random, 1, 300);
+  const int groups = RandomInt(random, 1, kMaxGroups), units = RandomInt(random, 1, 300);
   std::vector<int> depths;
   for (int s = RandomInt(random, 1, 3); s > 0; --s) depths.push_back(RandomInt(random, 1, 300));
   TailProgram tail = RandomTail(random, groups, RandomInt(random, 1, 3), RandomInt(random, 0, 2));
@@ -138,7 +138,7 @@ TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
 }
 
 TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlainPath) {
-  for (int groups = 1; groups <= 4; ++groups) {
+  for (int groups = 1; groups <= kMaxGroups; ++groups) {
     const int units = 77, tokens = 9, rows = 31;
     RandomProduct whole(random_, units, groups, {53, 77}, RandomTail(random_, groups, 2, 1), 0.8);
     ProductSpec input_part = whole.spec, recurrent_part = whole.spec;
@@ -236,8 +236,8 @@ TEST_P(ProductTest, ThreeHundredStepsOfAGatedCellStayWithinTheBoundOfTheReferenc
 
 TEST(PackedProductTest, PanelsAreFourColumnsWideWhateverTheGroups) {
   Random random(kSeed);
-  const int panels[] = {0, 2, 4, 7, 7};  // of 7 blocks of 16 units, by groups
-  for (int groups = 1; groups <= 4; ++groups) {
+  const int panels[] = {0, 2, 4, 7, 7, 7};  // of 7 blocks of 16 units, by groups
+  for (int groups = 1; groups <= kMaxGroups; ++groups) {
     const RandomProduct p(random, 100, groups, {5}, IdentityTail());
     const PackedProduct packed(p.spec);
     EXPECT_EQ(packed.num_panels(), panels[groups]);

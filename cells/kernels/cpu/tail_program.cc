@@ -34,7 +34,7 @@ std::string CheckIndex(const TailOp& op, const TailProgram& tail, int groups) {
 // constant one, A..D an accumulator, c a column. A letter stands for the same thing wherever it
 // appears.
 struct Bindings {
-  int group[kMaxGroups] = {-1, -1, -1, -1};
+  int group[kMaxGroups] = {-1, -1, -1, -1, -1};
   int column = -1;
 };
 

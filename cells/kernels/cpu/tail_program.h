@@ -24,7 +24,7 @@ namespace cellbatch::kernels {
 
 inline constexpr int kMaxTailOps = 64;
 inline constexpr int kMaxTailColumns = 16;
-inline constexpr int kMaxGroups = 4;
+inline constexpr int kMaxGroups = 5;  // a binary TreeLSTM has i, o, u and two forget gates
 inline constexpr int kTailRowsAtOnce =
     8;  // rows the interpreter takes at a time, so that its values stay in L1
 
@@ -78,11 +78,11 @@ enum class TailShape : uint8_t {
 // The shape and who plays which part. Unused parts are -1.
 struct TailMatch {
   TailShape shape = TailShape::kGeneral;
-  int group[kMaxGroups] = {-1, -1, -1,
-                           -1};  // gated cell: i f g o; gated update: r z m s; one-liners: a
-  int in = -1;                   // column read: c, or h
-  int out = -1;                  // column stored: h'
-  int out2 = -1;                 // gated cell: c'
+  // Gated cell: i f g o; gated update: r z m s; one-liners: a.
+  int group[kMaxGroups] = {-1, -1, -1, -1, -1};
+  int in = -1;    // column read: c, or h
+  int out = -1;   // column stored: h'
+  int out2 = -1;  // gated cell: c'
 };
 
 // Recognises a program by its structure: order of operations, operand order of + and *, and group

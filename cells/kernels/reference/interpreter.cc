@@ -90,7 +90,9 @@ const ColumnValues& NodeRun::Value(ValueId v) {
 ColumnValues NodeRun::Leaf(const Op& op) {
   if (op.kind == OpKind::kParameter) return {};  // Value fetches it if anybody asks
   if (op.kind == OpKind::kConstant) {
-    return ColumnValues(static_cast<size_t>(op.shape.size()), std::bit_cast<float>(op.attr[0]));
+    const double value =
+        op.type == ElementType::kInt32 ? op.attr[0] : std::bit_cast<float>(op.attr[0]);
+    return ColumnValues(static_cast<size_t>(op.shape.size()), value);
   }
   const ColumnValues& column =
       inputs_[static_cast<size_t>(op.attr[0])][static_cast<size_t>(op.attr[1])];
