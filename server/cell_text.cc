@@ -1,6 +1,7 @@
 // Parsing and putting together; no sizes yet.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "server/cell_codec.h"
@@ -172,6 +173,32 @@ CellText WrapCell(const disk::CellDefinition& message, const std::string& file) 
   cell.parameters.assign(static_cast<size_t>(message.parameters_size()), file);
   cell.ops.assign(static_cast<size_t>(message.ops_size()), file);
   cell.outputs.assign(static_cast<size_t>(message.outputs_size()), file);
+  return cell;
+}
+
+absl::StatusOr<CellText> AddArgMax(CellText cell, std::string_view column, std::string_view label) {
+  const auto output = [&](std::string_view name) {
+    const auto& outputs = cell.message.outputs();
+    const auto found = std::find_if(outputs.begin(), outputs.end(),
+                                    [&](const auto& o) { return o.column() == name; });
+    return found == outputs.end() ? nullptr : &*found;
+  };
+  if (output(label) != nullptr) return cell;
+  if (output(column) == nullptr) {
+    return absl::InvalidArgumentError(fmt::format("{}: cell \"{}\" leaves no column \"{}\"",
+                                                  cell.file, cell.message.name(),
+                                                  std::string(column)));
+  }
+  const std::string value = output(column)->value();
+  disk::CellOp& largest = *cell.message.add_ops();
+  largest.set_name(fmt::format("{}/argmax", std::string(label)));
+  largest.set_kind(disk::ARGMAX);
+  largest.add_args(value);
+  cell.ops.push_back(cell.file);
+  disk::CellOutput& out = *cell.message.add_outputs();
+  out.set_column(std::string(label));
+  out.set_value(largest.name());
+  cell.outputs.push_back(cell.file);
   return cell;
 }
 

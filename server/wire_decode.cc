@@ -19,6 +19,7 @@ using Parameters = google::protobuf::Map<std::string, InferParameter>;
 constexpr std::string_view kTokens = "TOKENS";
 constexpr std::string_view kLengths = "LENGTHS";
 constexpr std::string_view kMaxDecodeSteps = "max_decode_steps", kDecodeSteps = "decode_steps";
+constexpr std::string_view kCharIds = "CHAR_IDS";
 constexpr std::array<std::string_view, 14> kDatatypes = {
     "BOOL",  "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16",
     "INT32", "INT64", "FP16",   "BF16",   "FP32",   "FP64", "BYTES"};
@@ -262,8 +263,9 @@ class InferDecoder {
     return Length(input, spec);
   }
 
-  // Several sequences in one message may be longer together; the unfolder checks each of them.
+  // Several sequences in one message may be longer together, and so may their characters; the unfolder checks each.
   absl::Status Length(const InputProto& input, const TensorSpec& spec) const {
+    if (spec.name == kCharIds) return absl::OkStatus();
     for (const InputProto& other : proto_.inputs()) {
       if (other.name() == kLengths) return absl::OkStatus();
     }

@@ -4,274 +4,327 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "cells/check.h"
 
 namespace cellbatch {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-// Steps of one message: node and row numbers are 32 bits, and no message is larger.
-constexpr int64_t kMaxSteps = int64_t{1} << 28;
-
-absl::Status Wrong(std::string_view tensor, std::string_view what) {
-  return absl::InvalidArgumentError(fmt::format("input {}: {}", tensor, what));
-}
-
-absl::Status CheckForm(const InputTensor& t, WireType type, size_t rank) {
-  if (t.type != type) {
-    return Wrong(t.name, fmt::format("datatype {}, expected {}", Name(t.type), Name(type)));
-  }
-  if (t.dims.size() != rank) {
-    return Wrong(t.name, fmt::format("{} dimensions, expected {}", t.dims.size(), rank));
-  }
-  int64_t bytes = kFloat;
-  for (const int64_t d : t.dims) {
-    if (d < 1)
-      return Wrong(t.name,
-                   fmt::format("shape [{}] has a dimension below 1", fmt::join(t.dims, ", ")));
-    if (d > kMaxSteps || bytes > std::numeric_limits<int64_t>::max() / d) {
-      return Wrong(t.name, fmt::format("shape [{}] is too large", fmt::join(t.dims, ", ")));
-    }
-    bytes *= d;
-  }
-  if (static_cast<int64_t>(t.bytes.size()) == bytes) return absl::OkStatus();
-  return Wrong(t.name, fmt::format("{} bytes, shape [{}] takes {}", t.bytes.size(),
-                                   fmt::join(t.dims, ", "), bytes));
-}
-
-int32_t Int32At(const InputTensor& t, int64_t i) {
-  int32_t value = 0;
-  std::memcpy(&value, t.bytes.data() + static_cast<size_t>(i) * sizeof(value), sizeof(value));
-  return value;
-}
 
 }  // namespace
 
 // -1: not asked for.
 struct ChainUnfolder::Asked {
-  int32_t output = -1, all_hidden = -1, final_h = -1, final_c = -1;
+  int32_t output = -1, labels = -1, all_hidden = -1, final_h = -1, final_c = -1;
 };
 
-absl::Status ChainUnfolder::CheckTokens(const InputTensor& tokens) const {
-  for (int64_t i = 0; i < tokens.dims[0]; ++i) {
-    const int32_t token = Int32At(tokens, i);
-    if (token >= 0 && token < vocabulary_size_) continue;
-    return Wrong(tokens.name, fmt::format("token {} is {}, the vocabulary ends at {}", i, token,
-                                          vocabulary_size_ - 1));
-  }
-  return absl::OkStatus();
-}
+// The message, before it is cut into sequences.
+struct ChainUnfolder::Source {
+  std::string_view from;  // the tensor that says how many steps there are
+  int32_t steps = 0;
+  const std::byte* data = nullptr;  // a row a step; null: every word is spelled
+  WordRows words;                   // of tokens
+  int32_t num_spelled = 0;
+  SubgraphId rows;  // `data`; read by every step, or by the embedding of those that are not spelled
+  SubgraphId characters;  // invalid: no word is spelled
+};
 
-absl::StatusOr<const InputTensor*> ChainUnfolder::CheckInput(const RequestInput& input) const {
-  const char* name = tokens_ ? kTokensInput : kVectorsInput;
-  for (const InputTensor& t : input.tensors) {
-    if (t.name == name || t.name == kLengthsInput) continue;
-    return Wrong(t.name, fmt::format("the model has no such input, it takes {} and {}", name,
-                                     kLengthsInput));
+absl::StatusOr<ChainUnfolder::Source> ChainUnfolder::ReadSteps(const RequestInput& input,
+                                                               CellGraph& graph) const {
+  if (absl::Status s = CheckNames(input, input_names_); !s.ok()) return s;
+  Source source;
+  if (tokens_) {
+    auto words = ReadWords(input, reading_, graph);
+    if (!words.ok()) return words.status();
+    source.words = *words;
+    source.from = words->from;
+    source.steps = words->count;
+    source.data = words->tokens;
+    source.num_spelled = static_cast<int32_t>(std::count_if(
+        words->lengths.begin(), words->lengths.end(), [](int32_t length) { return length > 0; }));
+    return source;
   }
-  const InputTensor* source = input.Find(name);
-  if (source == nullptr) return Wrong(name, "missing");
-  if (absl::Status s = CheckRows(*source); !s.ok()) return s;
+  const InputTensor* vectors = input.Find(kVectorsInput);
+  if (vectors == nullptr) return WrongInput(kVectorsInput, "missing");
+  if (absl::Status s = CheckTensor(*vectors, WireType::kFp32, {-1, input_width_}); !s.ok())
+    return s;
+  source.from = kVectorsInput;
+  source.steps = static_cast<int32_t>(vectors->dims[0]);
+  source.data = vectors->bytes.data();
   return source;
-}
-
-absl::Status ChainUnfolder::CheckRows(const InputTensor& rows) const {
-  absl::Status s = CheckForm(rows, tokens_ ? WireType::kInt32 : WireType::kFp32, tokens_ ? 1 : 2);
-  if (!s.ok()) return s;
-  if (tokens_) return CheckTokens(rows);
-  if (rows.dims[1] == input_width_) return absl::OkStatus();
-  return Wrong(rows.name, fmt::format("shape [{}], expected [-1, {}]", fmt::join(rows.dims, ", "),
-                                      input_width_));
-}
-
-absl::Status ChainUnfolder::CheckSequence(const InputTensor& rows) const {
-  if (absl::Status s = CheckRows(rows); !s.ok()) return s;
-  if (rows.dims[0] <= max_sequence_length_) return absl::OkStatus();
-  return Wrong(rows.name, fmt::format("a sequence of {} steps, the model takes {}", rows.dims[0],
-                                      max_sequence_length_));
-}
-
-absl::StatusOr<std::vector<ChainUnfolder::Sequence>> ChainUnfolder::Split(const RequestInput& input,
-                                                                          int64_t steps) const {
-  const InputTensor* lengths = input.Find(kLengthsInput);
-  const auto too_long = [this](std::string_view tensor, std::string what, int64_t length) {
-    return Wrong(
-        tensor, fmt::format("{} {} steps, the model takes {}", what, length, max_sequence_length_));
-  };
-  if (lengths == nullptr) {
-    if (steps > max_sequence_length_) {
-      return too_long(tokens_ ? kTokensInput : kVectorsInput, "a sequence of", steps);
-    }
-    return std::vector<Sequence>{{0, 0, static_cast<int32_t>(steps)}};
-  }
-  if (absl::Status s = CheckForm(*lengths, WireType::kInt32, 1); !s.ok()) return s;
-  std::vector<Sequence> sequences;
-  sequences.reserve(static_cast<size_t>(lengths->dims[0]));
-  int64_t offset = 0;
-  for (int64_t i = 0; i < lengths->dims[0]; ++i) {
-    const int32_t length = Int32At(*lengths, i);
-    if (length < 1)
-      return Wrong(kLengthsInput, fmt::format("length {} is {}, the least is 1", i, length));
-    if (length > max_sequence_length_) {
-      return too_long(kLengthsInput, fmt::format("sequence {} has", i), length);
-    }
-    if (length > steps - offset) {
-      return Wrong(kLengthsInput, fmt::format("sequences 0 to {} have {} steps, the input has {}",
-                                              i, offset + length, steps));
-    }
-    sequences.push_back({i, static_cast<int32_t>(offset), length});
-    offset += length;
-  }
-  if (offset == steps) return sequences;
-  return Wrong(kLengthsInput,
-               fmt::format("the sequences have {} steps, the input has {}", offset, steps));
 }
 
 absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInput& input,
                                                                int64_t steps, int64_t sequences,
                                                                CellGraph& graph) const {
+  const absl::StatusOr<std::vector<bool>> asked = AskedOutputs(input, output_names_);
+  if (!asked.ok()) return asked.status();
   const bool many = input.Find(kLengthsInput) != nullptr;
   const int64_t width = layers_[0].directions[0].width;
-  Asked asked;
-  const auto add = [&](std::string_view name) {
-    int32_t* number = nullptr;
-    std::vector<int64_t> dims;
-    if (name == kOutput) {
-      number = &asked.output;
-      dims = {output_width_};
-    } else if (name == kAllHidden) {
-      number = &asked.all_hidden;
-      dims = {steps, top_width_};
-    } else if ((name == kFinalH && final_h_) || (name == kFinalC && final_c_)) {
-      number = name == kFinalH ? &asked.final_h : &asked.final_c;
-      dims = {num_chains_, width};
-    } else {
-      return absl::InvalidArgumentError(
-          fmt::format("output {}: the model has no such output", name));
+  Asked numbers;
+  const auto add = [&](std::string_view name, bool a_row_a_step, std::vector<int64_t> dims) {
+    if (a_row_a_step) {
+      dims.insert(dims.begin(), steps);
+    } else if (many) {
+      dims.insert(dims.begin(), sequences);
     }
-    if (*number >= 0) {
-      return absl::InvalidArgumentError(fmt::format("output {}: asked for twice", name));
-    }
-    if (many && name != kAllHidden) dims.insert(dims.begin(), sequences);
-    *number = graph.AddTensor(name, WireType::kFp32, std::move(dims));
-    return absl::OkStatus();
+    return name == kLabels ? graph.AddTensor(name, WireType::kInt32, std::move(dims), labels_.get())
+                           : graph.AddTensor(name, WireType::kFp32, std::move(dims));
   };
-  absl::Status s = input.outputs.empty() ? add(kOutput) : absl::OkStatus();
-  for (const std::string_view name : input.outputs) {
-    if (s.ok()) s = add(name);
+  // In the order asked for.
+  std::vector<std::string_view> names = input.outputs;
+  if (names.empty()) names.push_back(kOutput);
+  for (const std::string_view name : names) {
+    if (name == kOutput) numbers.output = add(name, head_at_every_step_, {output_width_});
+    if (name == kLabels) numbers.labels = add(name, true, {});
+    if (name == kAllHidden) numbers.all_hidden = add(name, true, {top_width_});
+    if (name == kFinalH) numbers.final_h = add(name, false, {num_chains_, width});
+    if (name == kFinalC) numbers.final_c = add(name, false, {num_chains_, width});
   }
-  if (!s.ok()) return s;
-  return asked;
+  return numbers;
 }
 
-// One direction of one layer. `below` holds time step t at node t (its forward chain, or rows that start
-// at node `base`) and at node last - t (its backward chain).
-SubgraphId ChainUnfolder::AddChain(const Chain& chain, bool backward, Below below, int32_t base,
-                                   int32_t length, CellGraph& graph) {
+// One allocation each, for as much as there can be. A message that would need more than 32 bits is refused.
+absl::Status ChainUnfolder::Reserve(const Source& source, int64_t sequences,
+                                    CellGraph& graph) const {
+  const int64_t segments = 2 * int64_t{source.num_spelled} + sequences;
+  const int64_t subgraphs = segments * (num_chains_ + 2) + 3 * int64_t{source.num_spelled};
+  const int64_t returns = 4 * segments + sequences * 2 * num_chains_;
+  if (3 * subgraphs + returns > std::numeric_limits<int32_t>::max()) {
+    return WrongInput(
+        source.from, fmt::format("{} sequences with {} words to spell are too many for one message",
+                                 sequences, source.num_spelled));
+  }
+  graph.Reserve({.inputs = 2,
+                 .subgraphs = static_cast<int32_t>(subgraphs),
+                 .links = static_cast<int32_t>(3 * subgraphs),
+                 .returns = static_cast<int32_t>(returns),
+                 .tensors = 5});
+  return absl::OkStatus();
+}
+
+void ChainUnfolder::AddSources(Source& source, CellGraph& graph) const {
+  if (source.num_spelled < source.steps) {
+    source.rows = graph.AddInput(input_, source.steps, source.data);
+  }
+  if (source.num_spelled > 0) {
+    source.characters =
+        graph.AddInput(characters_, source.words.num_characters, source.words.characters);
+  } else if (embedding_.valid()) {
+    const Link link = {source.rows, InputId(0), 0, 1};
+    source.rows = graph.Add(embedding_, source.steps, {&link, 1});
+  }
+}
+
+// One word from its characters [first, first + length).
+SubgraphId ChainUnfolder::Spell(const Source& source, int32_t first, int32_t length,
+                                CellGraph& graph) const {
   const int32_t last = length - 1;
-  const std::array<Link, 2> links = {
-      Link{below[0], chain.from_forward, base + (backward ? last : 0), backward ? -1 : 1},
-      Link{below[1], chain.from_backward, backward ? 0 : last, backward ? 1 : -1}};
-  return graph.Add(chain.type, length,
-                   absl::MakeConstSpan(links).first(chain.from_backward.valid() ? 2 : 1));
+  const Link from_start = {source.characters, spell_[0].from_forward, first, 1};
+  const Link from_end = {source.characters, spell_[1].from_forward, first + last, -1};
+  const SubgraphId forward = graph.Add(spell_[0].type, length, {&from_start, 1});
+  const SubgraphId backward = graph.Add(spell_[1].type, length, {&from_end, 1});
+  const std::array<Link, 2> ends = {Link{forward, word_forward_, last, 0},
+                                    Link{backward, word_backward_, last, 0}};
+  return graph.Add(word_, 1, ends);
 }
 
-// What the top layer's direction answers; `column_bytes` is its place in a row of both directions.
-void ChainUnfolder::ReturnTop(SubgraphId from, const Chain& chain, bool backward, Sequence sequence,
-                              int64_t column_bytes, const Asked& asked, CellGraph& graph) const {
-  const int32_t last = sequence.length - 1;
-  const int64_t row_bytes = top_width_ * kFloat;
-  if (asked.all_hidden >= 0) {
-    const int64_t first = sequence.offset + (backward ? last : 0);
-    graph.Return(
-        from, chain.h, {0, sequence.length},
-        {asked.all_hidden, first * row_bytes + column_bytes, backward ? -row_bytes : row_bytes});
+// Each spelled word is a segment, and what lies between two of them. `character`: the first of this sequence's; then
+// that of the next one's.
+void ChainUnfolder::Cut(const Source& source, Sequence& sequence, int32_t& character,
+                        CellGraph& graph) const {
+  sequence.segments.clear();
+  if (source.num_spelled == 0) {
+    sequence.segments.push_back({0, sequence.length, source.rows, sequence.offset});
+    return;
   }
-  if (asked.output >= 0 && !head_.valid()) {
-    graph.Return(from, chain.h, {last, 1},
-                 {asked.output, sequence.number * row_bytes + column_bytes, 0});
-  }
-}
-
-// The request's rows, or what the embedding makes of them.
-SubgraphId ChainUnfolder::AddRows(const InputTensor& rows, CellGraph& graph) const {
-  const auto steps = static_cast<int32_t>(rows.dims[0]);
-  const SubgraphId source = graph.AddInput(input_, steps, rows.bytes.data());
-  if (!embedding_.valid()) return source;
-  const Link link = {source, InputId(0), 0, 1};
-  return graph.Add(embedding_, steps, {&link, 1});
-}
-
-std::vector<ChainUnfolder::Below> ChainUnfolder::AddLayers(SubgraphId source, Sequence sequence,
-                                                           CellGraph& graph) const {
-  std::vector<Below> made(layers_.size(), Below{kZeroSource, kZeroSource});
-  Below below = {source, kZeroSource};
-  int32_t base = sequence.offset;
-  for (size_t l = 0; l < layers_.size(); ++l) {
-    for (size_t d = 0; d < layers_[l].directions.size(); ++d) {
-      made[l][d] = AddChain(layers_[l].directions[d], d == 1, below, base, sequence.length, graph);
+  const absl::Span<const int32_t> lengths = source.words.lengths.subspan(
+      static_cast<size_t>(sequence.offset), static_cast<size_t>(sequence.length));
+  for (auto word = lengths.begin(); word != lengths.end();) {
+    const auto begin = static_cast<int32_t>(word - lengths.begin());
+    if (*word > 0) {
+      sequence.segments.push_back({begin, 1, Spell(source, character, *word, graph), 0});
+      character += *word++;
+      continue;
     }
-    below = made[l];
-    base = 0;
+    word = std::find_if(word, lengths.end(), [](int32_t length) { return length > 0; });
+    const auto length = static_cast<int32_t>(word - lengths.begin()) - begin;
+    const Link link = {source.rows, InputId(0), sequence.offset + begin, 1};
+    sequence.segments.push_back({begin, length, graph.Add(embedding_, length, {&link, 1}), 0});
+  }
+}
+
+// One direction of one layer. Above the lowest, `below` holds step t of a segment at node t of its forward chain and at
+// node last - t of its backward chain.
+ChainUnfolder::Segments ChainUnfolder::AddChain(const Chain& chain, bool backward,
+                                                const Directions* below,
+                                                absl::Span<const Segment> segments,
+                                                CellGraph& graph) {
+  Segments made(segments.size());
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const size_t k = backward ? segments.size() - 1 - i : i;
+    const Segment& s = segments[k];
+    const int32_t last = s.length - 1;
+    absl::InlinedVector<Link, 3> links;
+    links.push_back({below == nullptr ? s.source : (*below)[0][k], chain.from_forward,
+                     (below == nullptr ? s.base : 0) + (backward ? last : 0), backward ? -1 : 1});
+    if (chain.from_backward.valid()) {
+      links.push_back(
+          {(*below)[1][k], chain.from_backward, backward ? 0 : last, backward ? 1 : -1});
+    }
+    if (i > 0) {
+      const size_t before = backward ? k + 1 : k - 1;
+      links.push_back({made[before], chain.carry, segments[before].length - 1, 0});
+    }
+    made[k] = graph.Add(chain.type, s.length, links);
   }
   return made;
 }
 
-std::vector<ChainUnfolder::Below> ChainUnfolder::AddSequence(const InputTensor& rows,
-                                                             CellGraph& graph) const {
-  return AddLayers(AddRows(rows, graph), {0, 0, static_cast<int32_t>(rows.dims[0])}, graph);
+// What the top layer's direction answers; `column_bytes` is its place in a row of both directions.
+void ChainUnfolder::ReturnTop(const Segments& from, const Chain& chain, bool backward,
+                              const Sequence& sequence, int64_t column_bytes, const Asked& asked,
+                              CellGraph& graph) const {
+  const int64_t row_bytes = top_width_ * kFloat;
+  for (size_t k = 0; asked.all_hidden >= 0 && k < from.size(); ++k) {
+    const Segment& s = sequence.segments[k];
+    const int64_t first = sequence.offset + s.begin + (backward ? s.length - 1 : 0);
+    graph.Return(
+        from[k], chain.h, {0, s.length},
+        {asked.all_hidden, first * row_bytes + column_bytes, backward ? -row_bytes : row_bytes});
+  }
+  if (asked.output >= 0 && !head_.valid()) {
+    const size_t end = backward ? 0 : from.size() - 1;
+    graph.Return(from[end], chain.h, {sequence.segments[end].length - 1, 1},
+                 {asked.output, sequence.number * row_bytes + column_bytes, 0});
+  }
 }
 
-void ChainUnfolder::UnfoldSequence(SubgraphId source, Sequence sequence, const Asked& asked,
+void ChainUnfolder::AddHead(const Directions& below, const Sequence& sequence, const Asked& asked,
+                            CellGraph& graph) const {
+  absl::InlinedVector<Link, 2> links = {
+      Link{below[0].back(), head_forward_, sequence.segments.back().length - 1, 0}};
+  if (head_backward_.valid()) {
+    links.push_back({below[1].front(), head_backward_, sequence.segments.front().length - 1, 0});
+  }
+  const SubgraphId head = graph.Add(head_, 1, links);
+  graph.Return(head, head_y_, {0, 1}, {asked.output, sequence.number * output_width_ * kFloat, 0});
+}
+
+void ChainUnfolder::AddTokenHead(const Directions& below, const Sequence& sequence,
+                                 const Asked& asked, CellGraph& graph) const {
+  for (size_t k = 0; k < sequence.segments.size(); ++k) {
+    const Segment& s = sequence.segments[k];
+    absl::InlinedVector<Link, 2> links = {Link{below[0][k], head_forward_, 0, 1}};
+    if (head_backward_.valid()) links.push_back({below[1][k], head_backward_, s.length - 1, -1});
+    const SubgraphId head = graph.Add(head_, s.length, links);
+    const int64_t row = sequence.offset + s.begin;
+    if (asked.output >= 0) {
+      const int64_t bytes = output_width_ * kFloat;
+      graph.Return(head, head_y_, {0, s.length}, {asked.output, row * bytes, bytes});
+    }
+    if (asked.labels >= 0) {
+      constexpr int64_t kBytes = sizeof(int32_t);
+      graph.Return(head, head_label_, {0, s.length}, {asked.labels, row * kBytes, kBytes});
+    }
+  }
+}
+
+std::vector<ChainUnfolder::Directions> ChainUnfolder::AddLayers(const Sequence& sequence,
+                                                                CellGraph& graph) const {
+  std::vector<Directions> made(layers_.size());
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    const Directions* below = l == 0 ? nullptr : &made[l - 1];
+    for (size_t d = 0; d < layers_[l].directions.size(); ++d) {
+      made[l][d] = AddChain(layers_[l].directions[d], d == 1, below, sequence.segments, graph);
+    }
+  }
+  return made;
+}
+
+void ChainUnfolder::UnfoldSequence(const Sequence& sequence, const Asked& asked,
                                    CellGraph& graph) const {
-  const int32_t last = sequence.length - 1;
-  const std::vector<Below> made = AddLayers(source, sequence, graph);
+  const std::vector<Directions> made = AddLayers(sequence, graph);
   int64_t final_row = sequence.number * num_chains_;
   for (size_t l = 0; l < layers_.size(); ++l) {
     int64_t column_bytes = 0;
     for (size_t d = 0; d < layers_[l].directions.size(); ++d, ++final_row) {
       const Chain& chain = layers_[l].directions[d];
+      const size_t end = d == 1 ? 0 : sequence.segments.size() - 1;
+      const SubgraphId from = made[l][d][end];
+      const NodeRange last = {sequence.segments[end].length - 1, 1};
       const int64_t at = final_row * chain.width * kFloat;
-      if (asked.final_h >= 0) graph.Return(made[l][d], chain.h, {last, 1}, {asked.final_h, at, 0});
-      if (asked.final_c >= 0) graph.Return(made[l][d], chain.c, {last, 1}, {asked.final_c, at, 0});
+      if (asked.final_h >= 0) graph.Return(from, chain.h, last, {asked.final_h, at, 0});
+      if (asked.final_c >= 0) graph.Return(from, chain.c, last, {asked.final_c, at, 0});
       if (l + 1 < layers_.size()) continue;
       ReturnTop(made[l][d], chain, d == 1, sequence, column_bytes, asked, graph);
       column_bytes += chain.width * kFloat;
     }
   }
-  if (!head_.valid() || asked.output < 0) return;
-  const std::array<Link, 2> links = {Link{made.back()[0], head_forward_, last, 0},
-                                     Link{made.back()[1], head_backward_, last, 0}};
-  const SubgraphId head =
-      graph.Add(head_, 1, absl::MakeConstSpan(links).first(head_backward_.valid() ? 2 : 1));
-  graph.Return(head, head_y_, {0, 1}, {asked.output, sequence.number * output_width_ * kFloat, 0});
+  if (!head_.valid()) return;
+  if (head_at_every_step_ && (asked.output >= 0 || asked.labels >= 0)) {
+    AddTokenHead(made.back(), sequence, asked, graph);
+  } else if (!head_at_every_step_ && asked.output >= 0) {
+    AddHead(made.back(), sequence, asked, graph);
+  }
+}
+
+absl::Status ChainUnfolder::CheckSequence(const InputTensor& rows) const {
+  if (tokens_) {
+    if (absl::Status s = CheckTensor(rows, WireType::kInt32, {-1}); !s.ok()) return s;
+    // Only looked at: what is not known is refused, so nothing is kept.
+    CellGraph unused;
+    const auto known = KnownIds(rows, "token", {reading_.vocabulary_size, {}}, unused);
+    if (!known.ok()) return known.status();
+  } else if (absl::Status s = CheckTensor(rows, WireType::kFp32, {-1, input_width_}); !s.ok()) {
+    return s;
+  }
+  return SplitByLengths(nullptr, rows.name, rows.dims[0], max_sequence_length_).status();
+}
+
+std::vector<ChainUnfolder::Below> ChainUnfolder::AddSequence(const InputTensor& rows,
+                                                             CellGraph& graph) const {
+  Source source;
+  source.steps = static_cast<int32_t>(rows.dims[0]);
+  source.data = rows.bytes.data();
+  AddSources(source, graph);
+  Sequence sequence;
+  sequence.length = source.steps;
+  int32_t character = 0;
+  Cut(source, sequence, character, graph);
+  std::vector<Below> layers;
+  for (const Directions& made : AddLayers(sequence, graph)) {
+    layers.push_back({made[0][0], made[1].empty() ? kZeroSource : made[1][0]});
+  }
+  return layers;
 }
 
 absl::Status ChainUnfolder::Unfold(const RequestInput& input, CellGraph& graph) const {
-  const absl::StatusOr<const InputTensor*> source = CheckInput(input);
+  absl::StatusOr<Source> source = ReadSteps(input, graph);
   if (!source.ok()) return source.status();
-  const int64_t steps = (*source)->dims[0];
-  const absl::StatusOr<std::vector<Sequence>> sequences = Split(input, steps);
-  if (!sequences.ok()) return sequences.status();
-  const int64_t count = static_cast<int64_t>(sequences->size());
-  if (count * (2 * num_chains_ + 4) > std::numeric_limits<int32_t>::max()) {
-    return Wrong(kLengthsInput, fmt::format("{} sequences are too many for one message", count));
-  }
-  const int32_t per_sequence = static_cast<int32_t>(count * (num_chains_ + 1));
-  graph.Reserve({.inputs = 1,
-                 .subgraphs = per_sequence + 1,
-                 .links = 2 * per_sequence + 1,
-                 .returns = per_sequence * 2,
-                 .tensors = 4});
-  const absl::StatusOr<Asked> asked = AddTensors(input, steps, count, graph);
+  const absl::StatusOr<std::vector<Piece>> pieces =
+      SplitByLengths(input.Find(kLengthsInput), source->from, source->steps, max_sequence_length_);
+  if (!pieces.ok()) return pieces.status();
+  const auto count = static_cast<int64_t>(pieces->size());
+  if (absl::Status s = Reserve(*source, count, graph); !s.ok()) return s;
+  const absl::StatusOr<Asked> asked = AddTensors(input, source->steps, count, graph);
   if (!asked.ok()) return asked.status();
-  const SubgraphId rows = AddRows(**source, graph);
-  for (const Sequence& sequence : *sequences) UnfoldSequence(rows, sequence, *asked, graph);
+  AddSources(*source, graph);
+  Sequence sequence;
+  int32_t character = 0;
+  for (const Piece& piece : *pieces) {
+    sequence.offset = piece.offset;
+    sequence.length = piece.length;
+    Cut(*source, sequence, character, graph);
+    UnfoldSequence(sequence, *asked, graph);
+    ++sequence.number;
+  }
   return absl::OkStatus();
 }
 

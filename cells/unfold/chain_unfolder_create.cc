@@ -108,7 +108,11 @@ absl::StatusOr<TableId> ChainUnfolder::ReadSource(const ChainSpec& spec, const M
   if (spec.max_sequence_length < 1) {
     return Wrong(fmt::format("max_sequence_length is {}", spec.max_sequence_length));
   }
-  vocabulary_size_ = spec.vocabulary_size;
+  reading_ = {.vocabulary_size = spec.vocabulary_size,
+              .character_vocabulary_size = 0,
+              .words = tokens_ ? spec.words : nullptr,
+              .characters = spec.spelling,
+              .unknown_word = spec.unknown_word};
   max_sequence_length_ = spec.max_sequence_length;
   if (!spec.embedding.valid()) return spec.input;
   const absl::StatusOr<const CellType*> type = TypeOf(model, spec.embedding);
@@ -122,19 +126,21 @@ absl::StatusOr<TableId> ChainUnfolder::ReadSource(const ChainSpec& spec, const M
   return (*type)->out;
 }
 
-absl::StatusOr<ChainUnfolder::Chain> ChainUnfolder::MakeChain(
-    const Model& model, CellTypeId id, absl::Span<const TableId> below) const {
+absl::StatusOr<ChainUnfolder::Chain> ChainUnfolder::MakeChain(const Model& model, CellTypeId id,
+                                                              absl::Span<const TableId> below,
+                                                              bool lowest) const {
   const absl::StatusOr<const CellType*> found = TypeOf(model, id);
   if (!found.ok()) return found.status();
   const CellType& type = **found;
   if (!type.definition->carry().has_value()) {
     return Wrong(fmt::format("cell type \"{}\" carries nothing from step to step", type.name));
   }
-  const absl::StatusOr<Reads> reads = FindReads(type, below, layers_.empty());
+  const absl::StatusOr<Reads> reads = FindReads(type, below, lowest);
   if (!reads.ok()) return reads.status();
   Chain chain{.type = id,
               .from_forward = reads->forward,
               .from_backward = reads->backward,
+              .carry = *type.definition->carry(),
               .h = FindColumn(type, "h"),
               .c = FindColumn(type, "c")};
   if (!chain.h.valid())
@@ -160,6 +166,73 @@ absl::Status ChainUnfolder::MakeHead(const Model& model, CellTypeId id,
   if (!head_y_.valid())
     return Wrong(fmt::format("head \"{}\" leaves no FP32 column \"y\"", type.name));
   output_width_ = Width(type, head_y_);
+  return absl::OkStatus();
+}
+
+// The chains over characters, and the cell over their ends.
+absl::Status ChainUnfolder::ReadCharacters(const CharacterSpec& spec, const Model& model) {
+  if (!spec.word.valid()) return absl::OkStatus();
+  if (!embedding_.valid())
+    return Wrong("words are spelled in the embedding's place, and there is none");
+  const auto table = static_cast<size_t>(spec.input.value());
+  const bool numbers = spec.input.valid() && table < model.tables.size() &&
+                       model.tables[table].columns.size() == 1 &&
+                       model.tables[table].columns[0].type == ElementType::kInt32 &&
+                       model.tables[table].columns[0].width == 1;
+  if (!numbers || spec.vocabulary_size < 1) {
+    return Wrong(fmt::format("characters are table {} of {}, out of {}: numbers are expected",
+                             spec.input.value(), model.tables.size(), spec.vocabulary_size));
+  }
+  std::array<TableId, 2> ends;
+  for (size_t d = 0; d < 2; ++d) {
+    const CellTypeId id = d == 0 ? spec.forward : spec.backward;
+    const auto chain = MakeChain(model, id, {spec.input}, true);
+    if (!chain.ok()) return chain.status();
+    spell_[d] = *chain;
+    ends[d] = model.type(id).out;
+  }
+  const absl::StatusOr<const CellType*> word = TypeOf(model, spec.word);
+  if (!word.ok()) return word.status();
+  if ((*word)->definition->carry().has_value()) {
+    return Wrong(
+        fmt::format("\"{}\", which makes a word of characters, is a chain", (*word)->name));
+  }
+  const absl::StatusOr<Reads> reads = FindReads(**word, ends, false);
+  if (!reads.ok()) return reads.status();
+  const CellType& embedding = model.type(embedding_);
+  if ((*word)->out != embedding.out) {
+    return Wrong(
+        fmt::format("\"{}\" leaves table {} for a word, \"{}\" table {}: their columns differ",
+                    (*word)->name, (*word)->out.value(), embedding.name, embedding.out.value()));
+  }
+  characters_ = spec.input;
+  word_ = spec.word;
+  word_forward_ = reads->forward;
+  word_backward_ = reads->backward;
+  reading_.character_vocabulary_size = spec.vocabulary_size;
+  return absl::OkStatus();
+}
+
+// Numbers for the labels' names: the token head's column "label".
+absl::Status ChainUnfolder::MakeLabels(const ChainSpec& spec, const Model& model) {
+  if (spec.labels == nullptr) return absl::OkStatus();
+  if (!spec.token_head.valid()) return Wrong("labels are for a token_head, and there is none");
+  if (spec.labels->size() != output_width_) {
+    return Wrong(
+        fmt::format("{} labels, token_head leaves {} numbers", spec.labels->size(), output_width_));
+  }
+  const CellType& type = model.type(head_);
+  const absl::Span<const Column> columns = type.definition->columns();
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i] == Column{kLabelColumn, ElementType::kInt32, 1}) {
+      head_label_ = ColumnId(static_cast<int64_t>(i));
+    }
+  }
+  if (!head_label_.valid()) {
+    return Wrong(
+        fmt::format("token_head \"{}\" leaves no INT32 column \"{}\"", type.name, kLabelColumn));
+  }
+  labels_ = spec.labels;
   return absl::OkStatus();
 }
 
@@ -193,7 +266,7 @@ absl::StatusOr<std::unique_ptr<ChainUnfolder>> ChainUnfolder::Create(const Chain
     std::vector<TableId> leaves;
     for (const CellTypeId id : {layer.forward, layer.backward}) {
       if (!directions.directions.empty() && !id.valid()) continue;
-      absl::StatusOr<Chain> chain = made->MakeChain(model, id, below);
+      absl::StatusOr<Chain> chain = made->MakeChain(model, id, below, made->layers_.empty());
       if (!chain.ok()) return chain.status();
       leaves.push_back(model.type(id).out);
       directions.directions.push_back(*chain);
@@ -201,36 +274,67 @@ absl::StatusOr<std::unique_ptr<ChainUnfolder>> ChainUnfolder::Create(const Chain
     made->layers_.push_back(std::move(directions));
     below = std::move(leaves);
   }
-  if (spec.head.valid()) {
-    if (absl::Status s = made->MakeHead(model, spec.head, below); !s.ok()) return s;
-  }
+  absl::Status s = made->ReadCharacters(spec.characters, model);
+  if (s.ok() && spec.head.valid() && spec.token_head.valid())
+    s = Wrong("head and token_head: one of them");
+  made->head_at_every_step_ = spec.token_head.valid();
+  const CellTypeId head = spec.token_head.valid() ? spec.token_head : spec.head;
+  if (s.ok() && head.valid()) s = made->MakeHead(model, head, below);
+  if (s.ok()) s = made->MakeLabels(spec, model);
+  if (!s.ok()) return s;
   made->CountOutputs();
+  made->NameTensors();
   return made;
+}
+
+// What a request may bring and ask for.
+void ChainUnfolder::NameTensors() {
+  input_names_ = {tokens_ ? kTokensInput : kVectorsInput, kLengthsInput};
+  if (reading_.words != nullptr) input_names_.push_back(kWordsTextInput);
+  if (reading_.spells()) {
+    input_names_.insert(input_names_.end(), {kCharIdsInput, kCharLengthsInput});
+  }
+  output_names_ = {kOutput, kAllHidden};
+  if (labels_ != nullptr) output_names_.push_back(kLabels);
+  if (final_h_) output_names_.push_back(kFinalH);
+  if (final_c_) output_names_.push_back(kFinalC);
 }
 
 Signature ChainUnfolder::MakeSignature() const {
   Signature signature;
+  const auto take = [&](const char* name, WireType type) {
+    signature.inputs.push_back({name,
+                                type,
+                                {-1},
+                                /*optional=*/true,
+                                /*on_request=*/false,
+                                /*listed=*/false});
+  };
   if (tokens_) {
-    signature.inputs.push_back({kTokensInput, WireType::kInt32, {-1}});
+    const bool alone = reading_.words == nullptr && !reading_.spells();
+    signature.inputs.push_back({kTokensInput, WireType::kInt32, {-1}, /*optional=*/!alone});
   } else {
     signature.inputs.push_back({kVectorsInput, WireType::kFp32, {-1, input_width_}});
   }
-  signature.inputs.push_back({kLengthsInput,
-                              WireType::kInt32,
-                              {-1},
-                              /*optional=*/true,
-                              /*on_request=*/false,
-                              /*listed=*/false});
-  signature.outputs.push_back({kOutput, WireType::kFp32, {output_width_}});
-  const auto offer = [&](const char* name, std::vector<int64_t> dims) {
-    signature.outputs.push_back({name, WireType::kFp32, std::move(dims), /*optional=*/false,
+  take(kLengthsInput, WireType::kInt32);
+  if (reading_.words != nullptr) take(kWordsTextInput, WireType::kBytes);
+  if (reading_.spells()) {
+    take(kCharIdsInput, WireType::kInt32);
+    take(kCharLengthsInput, WireType::kInt32);
+  }
+  const auto offer = [&](const char* name, std::vector<int64_t> dims,
+                         WireType type = WireType::kFp32) {
+    signature.outputs.push_back({name, type, std::move(dims), /*optional=*/false,
                                  /*on_request=*/true, /*listed=*/false});
   };
+  signature.outputs.push_back({kOutput, WireType::kFp32, {output_width_}});
+  if (head_at_every_step_) signature.outputs.back().dims = {-1, output_width_};
+  if (labels_ != nullptr) offer(kLabels, {-1}, WireType::kBytes);
   const int64_t width = layers_[0].directions[0].width;
   offer(kAllHidden, {-1, top_width_});
   if (final_h_) offer(kFinalH, {num_chains_, width});
   if (final_c_) offer(kFinalC, {num_chains_, width});
-  signature.vocabulary_size = vocabulary_size_;
+  signature.vocabulary_size = reading_.vocabulary_size;
   signature.max_sequence_length = max_sequence_length_;
   return signature;
 }

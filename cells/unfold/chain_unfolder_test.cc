@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -15,12 +16,17 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kVocabulary = 50;
+constexpr int64_t kCharacters = 20;
 constexpr int64_t kMaxLength = 12;
+
+// Over the end of the top layer, or over every step of it.
+enum class Head { kNone, kEnd, kEveryStep };
 
 // A cell whose operators do not matter (all columns are a sum of what it reads), one float a column.
 class ModelOfHashes {
  public:
-  ModelOfHashes(bool tokens, int layers, int directions, bool head, bool embedding) {
+  ModelOfHashes(bool tokens, int layers, int directions, Head head, bool embedding,
+                bool characters = false) {
     TableId source = Table({{"in", tokens ? ElementType::kInt32 : ElementType::kFp32, 1}});
     spec_.input = source;
     spec_.vocabulary_size = kVocabulary;
@@ -30,6 +36,7 @@ class ModelOfHashes {
       spec_.embedding = Type("embedding", {{"token", source}}, made, {"x"}, false);
       source = made;
     }
+    if (characters) AddCharacters(source);
     std::vector<TableId> below = {source};
     for (int l = 0; l < layers; ++l) {
       std::vector<TableId> leaves;
@@ -42,10 +49,10 @@ class ModelOfHashes {
       spec_.layers.push_back({types[0], types[1]});
       below = leaves;
     }
-    if (head) {
-      const TableId out = Table({{"y", ElementType::kFp32, 1}});
-      spec_.head = Type("head", Inputs(below), out, {"y"}, false);
-    }
+    if (head == Head::kNone) return;
+    const TableId out = Table({{"y", ElementType::kFp32, 1}});
+    (head == Head::kEnd ? spec_.head : spec_.token_head) =
+        Type("head", Inputs(below), out, {"y"}, false);
   }
 
   const Model& model() const { return model_; }
@@ -57,6 +64,20 @@ class ModelOfHashes {
   static NamedTables Inputs(const std::vector<TableId>& below) {
     if (below.size() == 1) return {{"x", below[0]}};
     return {{"forward", below[0]}, {"backward", below[1]}};
+  }
+
+  void AddCharacters(TableId words) {
+    CharacterSpec& c = spec_.characters;
+    c.input = Table({{"in", ElementType::kInt32, 1}});
+    c.vocabulary_size = kCharacters;
+    std::vector<TableId> ends;
+    for (CellTypeId* direction : {&c.forward, &c.backward}) {
+      const TableId out = Table({{"h", ElementType::kFp32, 1}, {"c", ElementType::kFp32, 1}});
+      *direction =
+          Type(fmt::format("spell{}", ends.size()), {{"x", c.input}}, out, {"h", "c"}, true);
+      ends.push_back(out);
+    }
+    c.word = Type("word", Inputs(ends), words, {"x"}, false);
   }
 
   TableId Table(std::vector<Column> columns) {
@@ -169,9 +190,7 @@ struct Answer {
 Answer Expected(const ModelOfHashes& m, const std::vector<float>& input) {
   const int32_t steps = static_cast<int32_t>(input.size());
   std::vector<std::vector<float>> below;  // [time][direction]
-  for (const float x : input) {
-    below.push_back({m.spec().embedding.valid() ? Hash(m.spec().embedding, 0, {x}) : x});
-  }
+  for (const float x : input) below.push_back({x});
   // Above a layer a node reads whole rows: h and c of each direction below.
   std::vector<std::vector<float>> rows = below;
   Answer answer;
@@ -200,6 +219,8 @@ Answer Expected(const ModelOfHashes& m, const std::vector<float>& input) {
   for (const auto& h : below) answer.all_hidden.insert(answer.all_hidden.end(), h.begin(), h.end());
   if (m.spec().head.valid()) {
     answer.output = {Hash(m.spec().head, 0, ends)};
+  } else if (m.spec().token_head.valid()) {
+    for (const auto& row : rows) answer.output.push_back(Hash(m.spec().token_head, 0, row));
   } else {
     const size_t top = m.spec().layers.back().backward.valid() ? 2 : 1;
     answer.output.assign(answer.final_h.end() - static_cast<ptrdiff_t>(top), answer.final_h.end());
@@ -224,7 +245,9 @@ std::vector<float> Floats(const ReturnedTensor& t) {
 struct Shape4 {
   bool tokens;
   int layers, directions;
-  bool head, embedding;
+  Head head;
+  bool embedding;
+  bool characters = false;
 };
 
 // Token i of the request, as what a cell that hashes bits sees.
@@ -234,38 +257,102 @@ float AsBits(int32_t token) {
   return value;
 }
 
+// What the lowest layer reads of a word: by its number, or by its characters if it has any.
+float WordRow(const ModelOfHashes& m, float number, const std::vector<int32_t>& characters) {
+  if (characters.empty()) {
+    return m.spec().embedding.valid() ? Hash(m.spec().embedding, 0, {number}) : number;
+  }
+  const CharacterSpec& c = m.spec().characters;
+  std::vector<float> ends;
+  for (const bool backward : {false, true}) {
+    std::vector<int32_t> read(characters);
+    if (backward) std::reverse(read.begin(), read.end());
+    std::vector<float> state = {0, 0};
+    for (const int32_t character : read) {
+      const CellTypeId type = backward ? c.backward : c.forward;
+      state.push_back(AsBits(character));
+      state = {Hash(type, 0, state), Hash(type, 1, state)};
+    }
+    ends.insert(ends.end(), state.begin(), state.end());
+  }
+  return Hash(c.word, 0, ends);
+}
+
+// Words of a message: some spelled, if the shape says so.
+struct Words {
+  Words(const Shape4& shape, const std::vector<int32_t>& lengths, std::mt19937& random) {
+    for (const int32_t length : lengths) {
+      for (int32_t i = 0; i < length; ++i) {
+        tokens.push_back(static_cast<int32_t>(random() % kVocabulary));
+        x.push_back(static_cast<float>(random() % 1000));
+        const bool spelled = shape.characters && random() % 3 == 0;
+        char_lengths.push_back(spelled ? 1 + static_cast<int32_t>(random() % 4) : 0);
+        for (int32_t c = 0; c < char_lengths.back(); ++c) {
+          char_ids.push_back(static_cast<int32_t>(random() % kCharacters));
+        }
+      }
+    }
+  }
+
+  // What the lowest layer reads, by step.
+  std::vector<float> Rows(const ModelOfHashes& m, bool as_tokens) const {
+    std::vector<float> rows;
+    auto character = char_ids.begin();
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      const auto end = character + char_lengths[t];
+      rows.push_back(WordRow(m, as_tokens ? AsBits(tokens[t]) : x[t], {character, end}));
+      character = end;
+    }
+    return rows;
+  }
+
+  RequestInput Input(const Shape4& shape) const {
+    const auto steps = static_cast<int64_t>(x.size());
+    RequestInput input;
+    input.tensors.push_back(shape.tokens ? Tensor("TOKENS", WireType::kInt32, {steps}, tokens)
+                                         : Tensor("X", WireType::kFp32, {steps, 1}, x));
+    if (!shape.characters) return input;
+    input.tensors.push_back(Tensor("CHAR_LENGTHS", WireType::kInt32, {steps}, char_lengths));
+    const auto characters = static_cast<int64_t>(char_ids.size());
+    if (characters > 0) {
+      input.tensors.push_back(Tensor("CHAR_IDS", WireType::kInt32, {characters}, char_ids));
+    }
+    return input;
+  }
+
+  int64_t num_spelled() const {
+    return std::count_if(char_lengths.begin(), char_lengths.end(), [](int32_t n) { return n > 0; });
+  }
+
+  std::vector<float> x;
+  std::vector<int32_t> tokens, char_lengths, char_ids;
+};
+
 void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& lengths, bool many,
                             std::mt19937& random) {
-  const ModelOfHashes m(shape.tokens, shape.layers, shape.directions, shape.head, shape.embedding);
+  const ModelOfHashes m(shape.tokens, shape.layers, shape.directions, shape.head, shape.embedding,
+                        shape.characters);
   auto unfolder = ChainUnfolder::Create(m.spec(), m.model());
   ASSERT_TRUE(unfolder.ok()) << unfolder.status();
-  std::vector<float> x;
-  std::vector<int32_t> tokens;
-  std::vector<Answer> expected;
-  for (const int32_t length : lengths) {
-    std::vector<float> one;
-    for (int32_t i = 0; i < length; ++i) {
-      tokens.push_back(static_cast<int32_t>(random() % kVocabulary));
-      x.push_back(static_cast<float>(random() % 1000));
-      one.push_back(shape.tokens ? AsBits(tokens.back()) : x.back());
-    }
-    expected.push_back(Expected(m, one));
-  }
-  const int64_t steps = static_cast<int64_t>(x.size());
-  RequestInput input;
-  input.tensors.push_back(shape.tokens ? Tensor("TOKENS", WireType::kInt32, {steps}, tokens)
-                                       : Tensor("X", WireType::kFp32, {steps, 1}, x));
+  const Words words(shape, lengths, random);
+  const std::vector<float> rows = words.Rows(m, shape.tokens);
+  const int64_t steps = static_cast<int64_t>(rows.size());
+  RequestInput input = words.Input(shape);
   const int64_t count = static_cast<int64_t>(lengths.size());
   if (many) input.tensors.push_back(Tensor("LENGTHS", WireType::kInt32, {count}, lengths));
   input.outputs = {"FINAL_C", "OUTPUT", "ALL_HIDDEN", "FINAL_H"};
   CellGraph graph;
-  ASSERT_TRUE((*unfolder)->Unfold(input, graph).ok());
+  const absl::Status unfolded = (*unfolder)->Unfold(input, graph);
+  ASSERT_TRUE(unfolded.ok()) << unfolded;
   const absl::Status sealed = graph.Seal(m.model(), 1);
   ASSERT_TRUE(sealed.ok()) << sealed;
   const Walk walk(m.model(), graph);
 
   std::vector<float> output, hidden, final_h, final_c;
-  for (const Answer& a : expected) {
+  auto row = rows.begin();
+  for (const int32_t length : lengths) {
+    const Answer a = Expected(m, {row, row + length});
+    row += length;
     output.insert(output.end(), a.output.begin(), a.output.end());
     hidden.insert(hidden.end(), a.all_hidden.begin(), a.all_hidden.end());
     final_h.insert(final_h.end(), a.final_h.begin(), a.final_h.end());
@@ -279,19 +366,24 @@ void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& len
   using Dims = std::vector<int64_t>;
   EXPECT_EQ(graph.tensors()[0].dims, many ? (Dims{count, chains, 1}) : (Dims{chains, 1}));
   EXPECT_EQ(graph.tensors()[2].dims, (Dims{steps, shape.directions}));
-  EXPECT_EQ(graph.num_nodes(),
-            steps * chains + (shape.head ? count : 0) + (shape.embedding ? steps : 0));
+  if (shape.head == Head::kEveryStep) {
+    EXPECT_EQ(graph.tensors()[1].dims, (Dims{steps, 1}));
+  }
+  const int64_t heads = shape.head == Head::kEnd ? count : shape.head == Head::kNone ? 0 : steps;
+  const int64_t embedded = shape.embedding ? steps - words.num_spelled() : 0;
+  const int64_t spelling = 2 * static_cast<int64_t>(words.char_ids.size()) + words.num_spelled();
+  EXPECT_EQ(graph.num_nodes(), steps * chains + heads + embedded + spelling);
 }
 
 TEST(ChainUnfolderTest, EveryShapeOfChainComputesItsDefinition) {
   constexpr uint32_t kSeed = 7;
   std::mt19937 random(kSeed);
-  for (int bits = 0; bits < 48; ++bits) {
+  for (int bits = 0; bits < 96; ++bits) {
     const Shape4 shape = {.tokens = (bits & 1) != 0,
-                          .layers = 1 + bits / 16,
+                          .layers = 1 + bits / 32,
                           .directions = (bits & 2) != 0 ? 2 : 1,
-                          .head = (bits & 4) != 0,
-                          .embedding = (bits & 9) == 9};
+                          .head = static_cast<Head>((bits >> 2) % 3),
+                          .embedding = (bits & 17) == 17};
     SCOPED_TRACE(fmt::format("shape {}, seed {}", bits, kSeed));
     CheckAgainstDefinition(shape, {1}, false, random);
     CheckAgainstDefinition(shape, {9}, false, random);
@@ -300,8 +392,52 @@ TEST(ChainUnfolderTest, EveryShapeOfChainComputesItsDefinition) {
   }
 }
 
+TEST(ChainUnfolderTest, WordsThatAreSpelledComputeTheirDefinition) {
+  constexpr uint32_t kSeed = 11;
+  std::mt19937 random(kSeed);
+  for (int bits = 0; bits < 18; ++bits) {
+    const Shape4 shape = {.tokens = true,
+                          .layers = 1 + bits / 6,
+                          .directions = bits % 2 != 0 ? 2 : 1,
+                          .head = static_cast<Head>(bits / 2 % 3),
+                          .embedding = true,
+                          .characters = true};
+    SCOPED_TRACE(fmt::format("shape {}, seed {}", bits, kSeed));
+    for (int again = 0; again < 5; ++again) {
+      CheckAgainstDefinition(shape, {1}, false, random);
+      CheckAgainstDefinition(shape, {12}, false, random);
+      CheckAgainstDefinition(shape, {3, 1, 12, 2, 1}, true, random);
+    }
+  }
+}
+
+// "a b RARE c": two words are there at once, and their chain must not wait for the third's characters.
+TEST(ChainUnfolderTest, OnlyWhatFollowsASpelledWordWaitsForItsCharacters) {
+  const ModelOfHashes m(true, 1, 2, Head::kEveryStep, true, true);
+  auto unfolder = ChainUnfolder::Create(m.spec(), m.model());
+  ASSERT_TRUE(unfolder.ok()) << unfolder.status();
+  const std::vector<int32_t> tokens = {1, 2, 0, 3}, lengths = {0, 0, 5, 0}, ids = {1, 2, 3, 4, 5};
+  RequestInput input;
+  input.tensors = {Tensor("TOKENS", WireType::kInt32, {4}, tokens),
+                   Tensor("CHAR_LENGTHS", WireType::kInt32, {4}, lengths),
+                   Tensor("CHAR_IDS", WireType::kInt32, {5}, ids)};
+  CellGraph graph;
+  ASSERT_TRUE((*unfolder)->Unfold(input, graph).ok());
+  ASSERT_TRUE(graph.Seal(m.model(), 1).ok());
+  // Nodes before the first of each segment on its longest path, by the order of time.
+  std::vector<std::pair<int32_t, int32_t>> forward, backward;  // length, depth
+  for (const Subgraph& s : graph.subgraphs()) {
+    if (s.type == m.spec().layers[0].forward) forward.emplace_back(s.length, s.depth);
+    if (s.type == m.spec().layers[0].backward) backward.emplace_back(s.length, s.depth);
+  }
+  using Segments = std::vector<std::pair<int32_t, int32_t>>;
+  EXPECT_EQ(forward, (Segments{{2, 1}, {1, 6}, {1, 7}}))
+      << "after one lookup; 5 characters, 1 word";
+  EXPECT_EQ(backward, (Segments{{1, 1}, {1, 6}, {2, 7}}));
+}
+
 TEST(ChainUnfolderTest, AChainOfWhichOnlyTheEndIsReadNeedsTwoRows) {
-  const ModelOfHashes m(true, 2, 1, true, false);
+  const ModelOfHashes m(true, 2, 1, Head::kEnd, false);
   auto unfolder = ChainUnfolder::Create(m.spec(), m.model());
   ASSERT_TRUE(unfolder.ok()) << unfolder.status();
   const std::vector<int32_t> tokens(10, 3);
@@ -320,7 +456,7 @@ class BadRequestTest : public ::testing::Test {
  protected:
   // The message for a request to a model over tokens (or vectors).
   std::string ErrorOf(const RequestInput& input, bool tokens = true) {
-    const ModelOfHashes m(tokens, 1, 1, false, false);
+    const ModelOfHashes m(tokens, 1, 1, Head::kNone, false);
     auto unfolder = ChainUnfolder::Create(m.spec(), m.model());
     EXPECT_TRUE(unfolder.ok()) << unfolder.status();
     CellGraph graph;
@@ -353,19 +489,17 @@ TEST_F(BadRequestTest, TokensOutsideTheVocabularyAreNamedWithTheirPlace) {
 }
 
 TEST_F(BadRequestTest, LengthsMustBeOfTheSequenceAndWithinTheLimit) {
-  EXPECT_THAT(ErrorOfTokens({}), HasSubstr("shape [0] has a dimension below 1"));
+  EXPECT_THAT(ErrorOfTokens({}), HasSubstr("shape [0], expected [-1]"));
   EXPECT_EQ(ErrorOfTokens(std::vector<int32_t>(13, 1)),
-            "input TOKENS: a sequence of 13 steps, the model takes 12");
+            "input TOKENS: length 13, the model takes 12");
   EXPECT_EQ(ErrorOfLengths({12, 8}), "accepted");
   EXPECT_EQ(ErrorOfLengths({12, 0, 8}), "input LENGTHS: length 1 is 0, the least is 1");
   EXPECT_EQ(ErrorOfLengths({12, -8}), "input LENGTHS: length 1 is -8, the least is 1");
-  EXPECT_EQ(ErrorOfLengths({13, 7}), "input LENGTHS: sequence 0 has 13 steps, the model takes 12");
-  EXPECT_EQ(ErrorOfLengths({12, 7}),
-            "input LENGTHS: the sequences have 19 steps, the input has 20");
-  EXPECT_EQ(ErrorOfLengths({12, 9}),
-            "input LENGTHS: sequences 0 to 1 have 21 steps, the input has 20");
-  EXPECT_THAT(ErrorOfLengths({}), HasSubstr("below 1"));
-  EXPECT_THAT(ErrorOfLengths({INT32_MAX, INT32_MAX}), HasSubstr("2147483647 steps"));
+  EXPECT_EQ(ErrorOfLengths({13, 7}), "input LENGTHS: length 0 is 13, the model takes 12");
+  EXPECT_EQ(ErrorOfLengths({12, 7}), "input LENGTHS: the lengths add up to 19, TOKENS has 20");
+  EXPECT_EQ(ErrorOfLengths({12, 9}), "input LENGTHS: lengths 0 to 1 add up to 21, TOKENS has 20");
+  EXPECT_THAT(ErrorOfLengths({}), HasSubstr("shape [0], expected [-1]"));
+  EXPECT_THAT(ErrorOfLengths({INT32_MAX, INT32_MAX}), HasSubstr("length 0 is 2147483647"));
 }
 
 TEST_F(BadRequestTest, TensorsMustHaveTheFormTheModelTakes) {
@@ -393,7 +527,7 @@ TEST_F(BadRequestTest, TensorsMustHaveTheFormTheModelTakes) {
 }
 
 TEST(ChainUnfolderTest, CellsThatDoNotFitTheChainAreNamed) {
-  const ModelOfHashes m(true, 2, 2, true, false);
+  const ModelOfHashes m(true, 2, 2, Head::kEnd, false);
   const auto error = [&](auto change) {
     ChainSpec spec = m.spec();
     change(spec);
@@ -409,6 +543,7 @@ TEST(ChainUnfolderTest, CellsThatDoNotFitTheChainAreNamed) {
   EXPECT_THAT(error([](ChainSpec& s) { s.layers[0].forward = s.head; }),
               HasSubstr("\"head\" carries nothing"));
   EXPECT_THAT(error([](ChainSpec& s) { s.head = s.layers[0].forward; }), HasSubstr("is a chain"));
+  EXPECT_THAT(error([](ChainSpec& s) { s.token_head = s.head; }), HasSubstr("one of them"));
   EXPECT_THAT(error([](ChainSpec& s) { s.vocabulary_size = 0; }), HasSubstr("vocabulary of 0"));
   EXPECT_THAT(error([](ChainSpec& s) { s.max_sequence_length = 0; }), HasSubstr("is 0"));
   EXPECT_THAT(error([](ChainSpec& s) { s.input = TableId(1); }), HasSubstr("has 2 columns"));

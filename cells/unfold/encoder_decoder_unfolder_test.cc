@@ -298,8 +298,8 @@ TEST(EncoderDecoderUnfolderTest, BadRequestsAreRefusedByName) {
   const std::vector<int32_t> good = {1, 2}, bad = {1, kVocabulary}, many(10, 1);
   EXPECT_EQ(error({}), "input SOURCE: missing");
   EXPECT_EQ(error(Source(bad)), "input SOURCE: token 1 is 11, the vocabulary ends at 10");
-  EXPECT_EQ(error(Source(many)), "input SOURCE: a sequence of 10 steps, the model takes 9");
-  EXPECT_THAT(error(Source({})), HasSubstr("dimension below 1"));
+  EXPECT_EQ(error(Source(many)), "input SOURCE: length 10, the model takes 9");
+  EXPECT_THAT(error(Source({})), HasSubstr("shape [0], expected [-1]"));
   RequestInput input = Source(good);
   input.outputs = {"ALL_HIDDEN"};
   EXPECT_EQ(error(input), "output ALL_HIDDEN: the model has no such output");

@@ -1,12 +1,29 @@
 // Stacked, optionally bidirectional chains (cells/unfold/chain_unfolder.h).
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "cells/unfold/chain_unfolder.h"
 #include "server/assemble/assembly.h"
 #include "server/assemble/layers.h"
 
 namespace cellbatch {
 namespace {
+
+// The chains over characters, and the cell that makes a word of their ends. False: one is broken.
+bool MakeCharacterTypes(Assembly& a, CharacterSpec& spec) {
+  const disk::CharacterWords& characters = a.config.chain().characters();
+  const TypeRole chain{.what = "chain: characters",
+                       .inputs = {},
+                       .others = InputSource::Request(kCharIdsInput, ElementType::kInt32)};
+  spec.forward = a.types.Add(characters.forward(), chain);
+  spec.backward = a.types.Add(characters.backward(), chain);
+  if (!spec.forward.valid() || !spec.backward.valid()) return false;
+  const std::vector<TableId> ends = {a.model.type(spec.forward).out,
+                                     a.model.type(spec.backward).out};
+  spec.word = a.types.Add(characters.word(), Over("chain: characters", ends));
+  return spec.word.valid();
+}
 
 // False: one is broken.
 bool MakeTypes(Assembly& a, ChainSpec& spec) {
@@ -17,9 +34,28 @@ bool MakeTypes(Assembly& a, ChainSpec& spec) {
   const std::vector<TableId> top =
       MakeLayers(a, "chain", request, chain.embedding(), chain.layers(), spec);
   if (top.empty()) return false;
-  if (chain.head().empty()) return true;
-  spec.head = a.types.Add(chain.head(), Over("chain: head", top));
-  return spec.head.valid();
+  if (chain.has_characters() && !MakeCharacterTypes(a, spec.characters)) return false;
+  if (!chain.head().empty()) {
+    spec.head = a.types.Add(chain.head(), Over("chain: head", top));
+    if (!spec.head.valid()) return false;
+  }
+  if (chain.token_head().empty()) return true;
+  TypeRole every_step = Over("chain: token_head", top);
+  every_step.labels = spec.labels != nullptr;
+  spec.token_head = a.types.Add(chain.token_head(), every_step);
+  return spec.token_head.valid();
+}
+
+// The version folder's lists of words and characters.
+void ReadTexts(Assembly& a, ChainSpec& spec) {
+  spec.words = a.ReadNames("vocabulary.txt", spec.vocabulary_size);
+  if (a.config.vocabulary().out_of_vocabulary() == disk::UNKNOWN_WORD) {
+    spec.unknown_word = static_cast<int32_t>(a.config.vocabulary().unknown_id());
+  }
+  if (!spec.characters.word.valid()) return;
+  spec.characters.input = a.types.RequestTable(kCharIdsInput);
+  spec.characters.vocabulary_size = a.types.LookupRows(spec.characters.input);
+  spec.spelling = a.ReadNames("chars.txt", spec.characters.vocabulary_size);
 }
 
 }  // namespace
@@ -31,6 +67,8 @@ void AssembleChain(Assembly& a) {
     return;
   }
   ChainSpec spec;
+  // As many as the token head leaves numbers, which the unfolder checks.
+  spec.labels = a.ReadNames("labels.txt", std::numeric_limits<int32_t>::max());
   if (!a.Finish(MakeTypes(a, spec))) return;
   const bool tokens = chain.input() == disk::TOKENS;
   spec.input = a.types.RequestTable(tokens ? kTokensInput : kVectorsInput);
@@ -42,6 +80,7 @@ void AssembleChain(Assembly& a) {
   if (!words) return;
   spec.vocabulary_size = *words;
   spec.max_sequence_length = a.MaxSequenceLength();
+  if (tokens) ReadTexts(a, spec);
   auto unfolder = ChainUnfolder::Create(spec, a.model);
   if (!unfolder.ok()) {
     a.Problem(std::string(unfolder.status().message()));

@@ -224,7 +224,8 @@ absl::Status TypeMaker::FillTables(const TypeRole& role, CellType& type) {
 
 absl::Status TypeMaker::Make(const disk::CellTypeConfig& config, const TypeRole& role,
                              CellType& type) {
-  const absl::StatusOr<CellText> text = TextOf(config);
+  absl::StatusOr<CellText> text = TextOf(config);
+  if (text.ok() && role.labels) text = AddArgMax(*std::move(text), "y", "label");
   if (!text.ok()) return text.status();
   const auto known = KnownShapes(config, *text, role);
   if (!known.ok()) return known.status();

@@ -49,6 +49,7 @@ struct TypeRole {
   std::string what;                                         // for error texts: "chain: layers"
   std::vector<std::pair<std::string, InputSource>> inputs;  // by name
   std::optional<InputSource> others;                        // inputs not named; none: refused
+  bool labels = false;  // adds the INT32 column "label": where the column "y" is largest
 };
 
 class TypeMaker {
