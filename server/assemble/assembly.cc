@@ -26,6 +26,25 @@ std::optional<int64_t> Assembly::VocabularySize(TableId table) {
   return std::nullopt;
 }
 
+std::optional<IdRange> Assembly::KnownIds(const disk::Vocabulary& vocabulary, TableId table,
+                                          const std::string& what) {
+  const int64_t rows = types.LookupRows(table);
+  IdRange known{.size = vocabulary.size() == 0 ? rows : vocabulary.size(), .unknown = {}};
+  if (known.size < 0 || known.size > rows) {
+    Problem(fmt::format("vocabulary of {}: size is {}, the embedding has {} rows", what, known.size,
+                        rows));
+    return std::nullopt;
+  }
+  if (vocabulary.out_of_vocabulary() != disk::UNKNOWN_WORD) return known;
+  if (vocabulary.unknown_id() < 0 || vocabulary.unknown_id() >= known.size) {
+    Problem(fmt::format("vocabulary of {}: unknown_id is {}, the vocabulary ends at {}", what,
+                        vocabulary.unknown_id(), known.size - 1));
+    return std::nullopt;
+  }
+  known.unknown = static_cast<int32_t>(vocabulary.unknown_id());
+  return known;
+}
+
 void Assembly::ApplyVocabulary(int64_t size) {
   const disk::Vocabulary& vocabulary = config.vocabulary();
   model.signature.vocabulary_size = size;

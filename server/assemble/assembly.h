@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cells/model.h"
+#include "cells/unfold/request_check.h"
 #include "cells/vocabulary.h"
 #include "proto/model.pb.h"
 #include "server/assemble/loader_limits.h"
@@ -38,9 +39,16 @@ struct Assembly {
     return config.max_sequence_length() == 0 ? limits.max_sequence_length
                                              : config.max_sequence_length();
   }
+  // The cells that one request may have: the model's number, or the server's limit.
+  int64_t MaxNodes() const {
+    return config.max_nodes() == 0 ? limits.max_nodes : config.max_nodes();
+  }
   // Words below this number are known: the config's size, or as many as the embedding that reads the request's
   // `table` has rows. Notes a problem (and answers none) where the config promises more.
   std::optional<int64_t> VocabularySize(TableId table);
+  // The same of any vocabulary and table, with what others are served as. `what`: "characters", for problems.
+  std::optional<IdRange> KnownIds(const disk::Vocabulary& vocabulary, TableId table,
+                                  const std::string& what);
   // What happens to words beyond it, into the signature.
   void ApplyVocabulary(int64_t size);
   // Words, characters or labels by number: `file` ("vocabulary.txt") of the version folder, one entry a line
@@ -52,6 +60,8 @@ struct Assembly {
 
 void AssembleChain(Assembly& assembly);
 void AssembleEncoderDecoder(Assembly& assembly);
+void AssembleLattice(Assembly& assembly);
+void AssembleDag(Assembly& assembly);
 
 }  // namespace cellbatch
 

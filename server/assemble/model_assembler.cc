@@ -20,6 +20,11 @@ void CheckSettings(Assembly& a) {
               fmt::format("max_sequence_length is {}, this server's limit is {}", length,
                           a.limits.max_sequence_length));
   }
+  const int64_t nodes = config.max_nodes();
+  if (nodes < 0 || nodes > a.limits.max_nodes) {
+    a.Problem("max_nodes",
+              fmt::format("max_nodes is {}, this server's limit is {}", nodes, a.limits.max_nodes));
+  }
   if (!(config.weight() >= 0 && config.weight() <= 1e6)) {
     a.Problem("weight", fmt::format("weight is {}, allowed are 0 to 1e6", config.weight()));
   }
@@ -54,6 +59,12 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
       break;
     case disk::ModelDescription::kEncoderDecoder:
       AssembleEncoderDecoder(assembly);
+      break;
+    case disk::ModelDescription::kLattice:
+      AssembleLattice(assembly);
+      break;
+    case disk::ModelDescription::kDag:
+      AssembleDag(assembly);
       break;
     case disk::ModelDescription::UNFOLDER_NOT_SET:
       assembly.Problem("no unfolder, such as chain { .. }");

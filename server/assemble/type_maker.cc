@@ -265,6 +265,12 @@ CellTypeId TypeMaker::Add(const std::string& name, const TypeRole& role) {
   return made_[name] = model_.types.back().id;
 }
 
+absl::StatusOr<CellText> TypeMaker::TextOf(const std::string& type) const {
+  const auto found = by_name_.find(type);
+  if (found != by_name_.end()) return TextOf(config_.cell_types(found->second));
+  return absl::NotFoundError(fmt::format("there is no cell type \"{}\"", type));
+}
+
 TableId TypeMaker::RequestTable(std::string_view name) const {
   const auto found = request_.find(name);
   return found == request_.end() ? TableId() : found->second;

@@ -62,6 +62,9 @@ class TypeMaker {
   // Makes the type `name` of the config and appends it to the model. Invalid: a problem was noted.
   CellTypeId Add(const std::string& name, const TypeRole& role);
 
+  // The definition of a type of the config, with what is put in front of it, before it is made.
+  absl::StatusOr<CellText> TextOf(const std::string& type) const;
+
   // The request's table of that name, once a type reads it; else invalid.
   TableId RequestTable(std::string_view name) const;
   // Rows of the smallest table in which a number of `request` is looked up; 0: in none.
