@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cells/check.h"
+#include "cells/weights/safetensors.h"
+#include "fmt/format.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch::testing {
@@ -220,6 +223,66 @@ LatticeModel::Answers LatticeModel::Reference(const LatticeRequest& request) con
     offset += length;
   }
   return answers;
+}
+
+void LatticeModel::Save(const std::string& folder, const std::string& extra) const {
+  std::vector<SafetensorsSource> tensors;
+  for (const CellType& type : model_->types) {
+    for (size_t p = 0; p < type.weights.size(); ++p) {
+      const Parameter& parameter = type.definition->parameters()[p];
+      const Shape shape = parameter.shape;
+      std::vector<int64_t> dims = {shape.cols};
+      if (!shape.is_vector()) dims.insert(dims.begin(), shape.rows);
+      tensors.push_back({fmt::format("{}.{}", type.id.value(), parameter.name),
+                         std::move(dims),
+                         {type.weights[p].data.get(), static_cast<size_t>(shape.size())}});
+    }
+  }
+  std::filesystem::create_directories(folder + "/1");
+  const absl::Status written = WriteSafetensors(folder + "/1/weights.safetensors", tensors);
+  Check(written.ok(), written.ToString());
+  std::ofstream config(folder + "/config.textproto");
+  const auto arc = [&](const char* name, CellTypeId id) {
+    config << fmt::format(R"(cell_types {{
+  name: "{0}" cell: "lstm"
+  reads {{ input: "x" through: "embed" }}
+  parameters {{ name: "embed/table" tensors: "{1}.E" }}
+  parameters {{ name: "W" tensors: "{1}.W" }}
+  parameters {{ name: "U" tensors: "{1}.U" }}
+  parameters {{ name: "b" tensors: "{1}.b_in" tensors: "{1}.b_rec" }}
+}}
+)",
+                          name, id.value());
+  };
+  arc("characters", spec_.character);
+  arc("words", spec_.word);
+  config << "cell_types { name: \"merge\" cell: \"merge_lstm\" }\n";
+  std::string more;
+  if (spec_.initial.valid()) {
+    config << fmt::format(R"(cell_types {{
+  name: "start" cell: "start_lstm"
+  parameters {{ name: "h0" tensors: "{0}.h0" }}
+  parameters {{ name: "c0" tensors: "{0}.c0" }}
+}}
+)",
+                          spec_.initial.value());
+    more += " initial: \"start\"";
+  }
+  if (spec_.output.valid()) {
+    config << fmt::format(R"(cell_types {{
+  name: "tag" cell: "linear"
+  reads {{ input: "x" through: "below" }}
+  parameters {{ name: "W" tensors: "{0}.W" }}
+  parameters {{ name: "b" tensors: "{0}.b" }}
+}}
+)",
+                          spec_.output.value());
+    more += " output: \"tag\"";
+  }
+  config << "lattice { character: \"characters\" word: \"words\" merge: \"merge\"" << more << " }\n"
+         << "max_sequence_length: " << sizes_.max_characters << "\nmax_nodes: " << sizes_.max_nodes
+         << "\n"
+         << extra;
 }
 
 }  // namespace cellbatch::testing

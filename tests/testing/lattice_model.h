@@ -57,6 +57,10 @@ class LatticeModel {
   };
   Answers Reference(const LatticeRequest& request) const;
 
+  // The same model as a folder of shipped cells, config.textproto and version 1. `extra` is added to the config. Ends
+  // the process where it cannot be written.
+  void Save(const std::string& folder, const std::string& extra = "") const;
+
  private:
   using Vector = std::vector<double>;
   struct State {
