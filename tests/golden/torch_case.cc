@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cells/unfold/chain_unfolder.h"
@@ -158,23 +156,6 @@ absl::StatusOr<CellGraph> Unfolded(const Model& model, const RequestInput& input
   constexpr int kTasksInFlight = 2;
   if (absl::Status s = graph.Seal(model, kTasksInFlight); !s.ok()) return s;
   return graph;
-}
-
-double PartOfBound(const std::vector<double>& expected, const std::vector<double>& got) {
-  constexpr double kBound = 1e-5;
-  constexpr double kNowhere = std::numeric_limits<double>::infinity();
-  if (expected.size() != got.size()) return kNowhere;
-  double squares = 0, error_squares = 0, most = 0, most_error = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double error = std::abs(expected[i] - got[i]);
-    if (!std::isfinite(error)) return kNowhere;
-    squares += expected[i] * expected[i];
-    error_squares += error * error;
-    most = std::max(most, std::abs(expected[i]));
-    most_error = std::max(most_error, error);
-  }
-  const double by_norm = error_squares == 0 ? 0 : std::sqrt(error_squares / squares) / kBound;
-  return std::max(by_norm, most_error / (kBound * std::max(1.0, most)));
 }
 
 std::vector<double> Doubles(const ReturnedTensor& tensor) {

@@ -13,6 +13,7 @@
 #include "cells/cell_graph.h"
 #include "cells/model.h"
 #include "cells/unfold/request_input.h"
+#include "tests/golden/bound.h"
 
 namespace cellbatch::golden {
 
@@ -63,11 +64,6 @@ class TorchInput {
 
 // A sealed graph for it.
 absl::StatusOr<CellGraph> Unfolded(const Model& model, const RequestInput& input);
-
-// How far an answer is from PyTorch's, as parts of the bound of design.md (Numbers): at most 1 is
-// within it. Infinite where sizes differ or something is not finite.
-//   |y - y64|_2 <= 1e-5 |y64|_2   and   max |y - y64| <= 1e-5 max(1, max |y64|)
-double PartOfBound(const std::vector<double>& expected, const std::vector<double>& got);
 
 std::vector<double> Doubles(const ReturnedTensor& tensor);  // of an FP32 tensor
 
