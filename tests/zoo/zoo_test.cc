@@ -1,0 +1,166 @@
+// The zoo, served: a real server process, our client, real data. Every answer is compared with an
+// independent reference in double, and its bits alone with its bits in company.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "client/client.h"
+#include "tests/e2e/server_process.h"
+#include "tests/e2e/small_models.h"
+#include "tests/golden/bound.h"
+#include "tests/zoo/workload.h"
+
+namespace cellbatch::zoo {
+namespace {
+
+constexpr size_t kItems = 32;  // requests of each workload, from the smallest item to the largest
+
+std::vector<std::string> Served() {
+  return {"lstm", "bilstm_tagger", "bilstm_tagger_char", "nmt", "latticelstm", "latticegru"};
+}
+
+InferInput Input(const Workload& workload, size_t request, const std::string& model) {
+  const Asked& asked = workload.requests[request];
+  InferInput input;
+  input.model = model;
+  input.inputs = asked.inputs;
+  input.outputs = asked.outputs;
+  for (const auto& [name, value] : asked.parameters) input.parameters[name] = value;
+  return input;
+}
+
+using Bits = std::map<std::string, std::string>;  // bytes by the name of the tensor
+using Results = std::vector<absl::StatusOr<InferResult>>;
+
+Bits BitsOf(const InferResult& result) {
+  Bits bits;
+  for (const Tensor& tensor : result.outputs) bits[tensor.name] = tensor.bytes;
+  return bits;
+}
+
+Answer Numbers(const InferResult& result) {
+  Answer answer;
+  for (const Tensor& tensor : result.outputs) {
+    const auto values = tensor.AsDoubles();
+    EXPECT_TRUE(values.ok()) << values.status();
+    if (values.ok()) answer[tensor.name] = *values;
+  }
+  return answer;
+}
+
+// One server for all tests of this program, with the model of every workload.
+class Zoo {
+ public:
+  static Zoo& Get() {
+    static Zoo zoo;
+    return zoo;
+  }
+
+  bool ready() const { return client_ != nullptr; }
+  const Workload& workload(const std::string& name) const { return workloads_.at(name); }
+
+  // What the workload's requests get one after the other, while nobody else asks anything.
+  Results Alone(const Workload& asked, const std::string& model) const {
+    Results results;
+    for (size_t i = 0; i < asked.requests.size(); ++i) {
+      results.push_back(client_->Infer(Input(asked, i, model)));
+    }
+    return results;
+  }
+
+  // What they get while all of them, and every request of every other workload, are under way at once.
+  Results InCompany(const Workload& asked) const;
+
+ private:
+  Zoo() {
+    const std::string repository = NewRepository();
+    for (const std::string& name : Served()) {
+      const Workload& made = workloads_[name] = MakeWorkload(name, Sizes{}, kItems);
+      made.model.Write(repository, name);
+      fmt::print("{:<20} {} requests from {}\n", name, made.requests.size(), made.source);
+    }
+    server_ = ServerProcess::Serving(repository);
+    if (server_ == nullptr) return;
+    auto client = Client::Connect({.url = server_->grpc()});
+    if (client.ok()) client_ = *std::move(client);
+  }
+
+  std::map<std::string, Workload> workloads_;
+  std::unique_ptr<ServerProcess> server_;
+  std::unique_ptr<Client> client_;
+};
+
+Results Zoo::InCompany(const Workload& asked) const {
+  std::mutex mutex;
+  std::condition_variable answered;
+  size_t left = 0;
+  Results results(asked.requests.size(), absl::UnknownError("not answered"));
+  for (const auto& [name, workload] : workloads_) left += workload.requests.size();
+  for (size_t i = 0; i < kItems; ++i) {
+    for (const auto& [name, workload] : workloads_) {
+      if (i >= workload.requests.size()) continue;
+      const bool ours = name == asked.name;
+      client_->InferAsync(Input(workload, i, name), {},
+                          [&, i, ours](absl::StatusOr<InferResult> result) {
+                            std::lock_guard<std::mutex> lock(mutex);
+                            EXPECT_TRUE(result.ok()) << result.status();
+                            if (ours) results[i] = std::move(result);
+                            if (--left == 0) answered.notify_one();
+                          });
+    }
+  }
+  std::unique_lock<std::mutex> lock(mutex);
+  answered.wait(lock, [&] { return left == 0; });
+  return results;
+}
+
+class ZooTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Zoo::Get().ready()) << "the server did not start";
+    ASSERT_EQ(workload().requests.size(), kItems);
+  }
+  const Workload& workload() const { return Zoo::Get().workload(GetParam()); }
+
+  // Every answer against the reference, within the bound; prints the worst.
+  void CompareWithReference(const std::string& model) const {
+    const Results results = Zoo::Get().Alone(workload(), model);
+    double worst = 0;
+    for (size_t i = 0; i < results.size(); ++i) {
+      ASSERT_TRUE(results[i].ok()) << "request " << i << ": " << results[i].status();
+      const Answer got = Numbers(*results[i]), right = workload().reference(i, got);
+      ASSERT_EQ(right.size(), workload().requests[i].outputs.size());
+      for (const auto& [output, values] : right) {
+        const auto found = got.find(output);
+        ASSERT_NE(found, got.end()) << "request " << i << " has no " << output;
+        const double part = golden::PartOfBound(values, found->second);
+        EXPECT_LE(part, 1) << output << " of request " << i << ": " << values.size()
+                           << " values are right, " << found->second.size() << " came";
+        worst = std::max(worst, part);
+      }
+    }
+    fmt::print("{:<30} worst {:.4f} of the bound\n", model, worst);
+  }
+};
+
+TEST_P(ZooTest, AnswersAreWhatTheEquationsSay) { CompareWithReference(GetParam()); }
+
+TEST_P(ZooTest, ARequestGetsTheSameBitsAloneAndInCompany) {
+  const Results alone = Zoo::Get().Alone(workload(), GetParam());
+  const Results together = Zoo::Get().InCompany(workload());
+  ASSERT_EQ(alone.size(), together.size());
+  for (size_t i = 0; i < alone.size(); ++i) {
+    ASSERT_TRUE(alone[i].ok()) << alone[i].status();
+    ASSERT_TRUE(together[i].ok()) << together[i].status();
+    EXPECT_EQ(BitsOf(*alone[i]), BitsOf(*together[i])) << "request " << i;
+  }
+  EXPECT_NE(BitsOf(*alone.front()), BitsOf(*alone.back())) << "other requests, other bits";
+}
+
+INSTANTIATE_TEST_SUITE_P(Workloads, ZooTest, testing::ValuesIn(Served()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace cellbatch::zoo
