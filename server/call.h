@@ -21,7 +21,9 @@
 #include <string>
 #include <string_view>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "scheduler/request.h"
 
 namespace cellbatch {
@@ -37,26 +39,26 @@ struct CallResult {
 // Where a cancel and the submission of what it cancels meet, in either order. One store each.
 class CancelSlot {
  public:
-  // Submitter, once: from now on a cancel finds `id`. False: the cancel came first, and the
-  // submitter delivers it.
-  bool Publish(RequestId id) {
-    uint64_t expected = 0;
-    return state_.compare_exchange_strong(expected, Pack(id), std::memory_order_acq_rel);
+  // Submitter, once: from now on a cancel finds `ids`, all that the call has submitted. False: the
+  // cancel came first, and the submitter delivers it.
+  bool Publish(absl::Span<const RequestId> ids) {
+    ids_.assign(ids.begin(), ids.end());
+    State expected = State::kNothing;
+    return state_.compare_exchange_strong(expected, State::kPublished, std::memory_order_acq_rel);
   }
-  // Transport: what there is to cancel, if it is known already.
-  std::optional<RequestId> Cancel() {
-    const uint64_t before = state_.exchange(kCancelled, std::memory_order_acq_rel);
-    if (before == 0 || before == kCancelled) return std::nullopt;
-    return RequestId{static_cast<uint32_t>(before), static_cast<uint32_t>(before >> 32)};
+  bool Publish(RequestId id) { return Publish(absl::MakeConstSpan(&id, 1)); }
+  // Transport, or who gives the client up: what there is to cancel, if it is known already and was
+  // not cancelled before.
+  absl::Span<const RequestId> Cancel() {
+    const State before = state_.exchange(State::kCancelled, std::memory_order_acq_rel);
+    return before == State::kPublished ? absl::MakeConstSpan(ids_) : absl::Span<const RequestId>();
   }
-  bool cancelled() const { return state_.load(std::memory_order_acquire) == kCancelled; }
+  bool cancelled() const { return state_.load(std::memory_order_acquire) == State::kCancelled; }
 
  private:
-  // A published id is never 0 or 1: its generation, in the upper half, is not 0.
-  static constexpr uint64_t kCancelled = 1;
-  static uint64_t Pack(RequestId id) { return uint64_t{id.generation} << 32 | id.slot; }
-
-  std::atomic<uint64_t> state_ = 0;
+  enum class State : uint8_t { kNothing, kPublished, kCancelled };
+  std::atomic<State> state_ = State::kNothing;
+  absl::InlinedVector<RequestId, 1> ids_;  // the submitter's until published
 };
 
 class ServerCall {
@@ -76,7 +78,12 @@ class ServerCall {
   virtual int shard() const = 0;
   // What the transport itself found wrong with the message; the service answers it.
   virtual absl::Status transport_status() const { return absl::OkStatus(); }
-  // The answer, exactly once, from any thread. The call may be gone when it returns.
+  // Calls that are answered by a stream only: one message of it, before Finish, from one thread at a
+  // time. Never waits. False: the client does not read; more than the transport's bound would lie
+  // here, the message was not taken, and the call should end.
+  virtual bool Write(std::string /*message*/) { return false; }
+  // The answer, exactly once, from any thread. The call may be gone when it returns. Of a stream: its
+  // end, after all that was written; the body is empty.
   virtual void Finish(CallResult result) = 0;
 
   CancelSlot& cancel_slot() { return cancel_slot_; }

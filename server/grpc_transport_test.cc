@@ -8,6 +8,7 @@
 #include "proto/cellbatch.grpc.pb.h"
 #include "proto/grpc_service.grpc.pb.h"
 #include "proto/health.grpc.pb.h"
+#include "server/infer_call.h"
 #include "server/responder.h"
 #include "tests/testing/fake_scheduler.h"
 #include "tests/testing/test_model.h"
@@ -63,16 +64,17 @@ class GrpcTransportTest : public ::testing::Test {
   Admission admission_{{.max_requests = 1000, .max_cells = 300, .max_bytes = 1 << 20}};
   StatsRegistry stats_{3};
   Lifecycle lifecycle_;
-  InferService infer_{{.transport_threads = 2, .latency_samples = 1024},
-                      find_,
-                      scheduler_,
-                      admission_,
-                      stats_,
-                      clock_};
+  RequestPath path_{{.transport_threads = 2, .latency_samples = 1024},
+                    find_,
+                    scheduler_,
+                    admission_,
+                    stats_,
+                    clock_};
+  InferService infer_{path_};
   KServeService kserve_{find_, [] { return std::vector<IndexEntry>{}; }, scheduler_, stats_,
                         lifecycle_};
-  LatencyService latency_{infer_, [] { return std::vector<TimedModel>{}; }, clock_};
-  Responder responder_{scheduler_, infer_};
+  LatencyService latency_{path_, [] { return std::vector<TimedModel>{}; }, clock_};
+  Responder responder_{scheduler_, path_};
   std::unique_ptr<GrpcTransport> transport_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<GRPCInferenceService::Stub> stub_;

@@ -26,10 +26,11 @@ class InferTest : public ::testing::Test {
   explicit InferTest(const AdmissionLimits& limits = {})
       : admission_(limits),
         stats_(3),
-        service_(
+        path_(
             {.transport_threads = 2, .responders = 1, .latency_samples = 1024},
             [this](std::string_view name, std::string_view version) { return Find(name, version); },
-            scheduler_, admission_, stats_, clock_) {}
+            scheduler_, admission_, stats_, clock_),
+        service_(path_) {}
 
   absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
                                                     std::string_view version) {
@@ -47,7 +48,7 @@ class InferTest : public ::testing::Test {
     return call;
   }
   void StepResponder() {
-    while (Responder::Step(scheduler_, service_, 0) > 0) {
+    while (Responder::Step(scheduler_, path_, 0) > 0) {
     }
   }
   int64_t Count(Outcome outcome, const ModelStats& stats) {
@@ -80,6 +81,7 @@ class InferTest : public ::testing::Test {
   FakeScheduler scheduler_;
   Admission admission_;
   StatsRegistry stats_;
+  RequestPath path_;
   InferService service_;
   std::deque<FakeCall> calls_;
 };
@@ -105,7 +107,7 @@ TEST_F(InferTest, AnAnswerCarriesItsValuesIdAndVersionAndIsCounted) {
   EXPECT_EQ(counts.compute_ns, 20);
   EXPECT_EQ(counts.request.count, 1);
   std::vector<LatencySample> samples;
-  service_.latencies(0).CopySince(0, samples);
+  path_.latencies(0).CopySince(0, samples);
   ASSERT_EQ(samples.size(), 1u);
   EXPECT_EQ(samples[0].compute_ns, 20);
   EXPECT_TRUE(samples[0].ok);
@@ -261,7 +263,7 @@ TEST_F(FullTest, FullIsResourceExhaustedWithAHintAtOnce) {
 // Submitters, cancels, deadlines and answers at once: for the thread sanitizer.
 TEST_F(InferTest, EveryCallIsAnsweredExactlyOnceWhateverComesAtTheSameTime) {
   scheduler_.at_once = false;
-  Responder responder(scheduler_, service_);
+  Responder responder(scheduler_, path_);
   std::atomic<bool> stop = false;
   std::thread device([&] {
     while (!stop) scheduler_.FinishAll();

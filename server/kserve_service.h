@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "proto/grpc_service.pb.h"
 #include "scheduler/scheduler.h"
-#include "server/infer_call.h"
 #include "server/lifecycle.h"
+#include "server/request_path.h"
 #include "server/request_stats.h"
 
 namespace cellbatch {

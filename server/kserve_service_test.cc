@@ -1,6 +1,7 @@
 #include "server/kserve_service.h"
 
 #include "gtest/gtest.h"
+#include "server/infer_call.h"
 #include "server/responder.h"
 #include "tests/testing/fake_scheduler.h"
 #include "tests/testing/fake_transport.h"
@@ -26,7 +27,8 @@ class KServeTest : public ::testing::Test {
   Admission admission_{{}};
   StatsRegistry stats_{2};
   Lifecycle lifecycle_;
-  InferService infer_{{.latency_samples = 1024}, Finder(), scheduler_, admission_, stats_, clock_};
+  RequestPath path_{{.latency_samples = 1024}, Finder(), scheduler_, admission_, stats_, clock_};
+  InferService infer_{path_};
   KServeService kserve_{Finder(),
                         [] {
                           return std::vector<IndexEntry>{
@@ -88,7 +90,7 @@ TEST_F(KServeTest, StatisticsCountEveryPhaseOfARequestTogether) {
     FakeCall call(TokensRequest({1, 2}).SerializeAsString(), clock_.NowNs());
     call.StartOn(infer_);
     scheduler_.FinishAll(i < 2 ? absl::OkStatus() : absl::InternalError("broken"));
-    Responder::Step(scheduler_, infer_, 0);
+    Responder::Step(scheduler_, path_, 0);
     call.Wait();
   }
   LaneStats lane;

@@ -32,14 +32,14 @@ void Add(v1::Phase phase, const ExactPercentiles& times, v1::ModelLatency& model
 
 }  // namespace
 
-std::vector<ModelPercentiles> PercentilesOfWindow(const InferService& service,
+std::vector<ModelPercentiles> PercentilesOfWindow(const RequestPath& path,
                                                   const std::vector<TimedModel>& models,
                                                   int64_t now_ns, int64_t window_ns) {
   const int64_t since = window_ns > 0 ? now_ns - window_ns : 0;
   std::vector<LatencySample> samples;
   int64_t covered_since = since;
-  for (int i = 0; i < service.responders(); ++i) {
-    covered_since = std::max(covered_since, service.latencies(i).CopySince(since, samples));
+  for (int i = 0; i < path.responders(); ++i) {
+    covered_since = std::max(covered_since, path.latencies(i).CopySince(since, samples));
   }
   std::vector<Times> times(models.size());
   std::vector<int64_t> oldest(models.size(), now_ns);
@@ -69,9 +69,9 @@ std::vector<ModelPercentiles> PercentilesOfWindow(const InferService& service,
   return result;
 }
 
-LatencyService::LatencyService(const InferService& service,
+LatencyService::LatencyService(const RequestPath& path,
                                std::function<std::vector<TimedModel>()> models, const Clock& clock)
-    : service_(service), models_(std::move(models)), clock_(clock) {}
+    : path_(path), models_(std::move(models)), clock_(clock) {}
 
 absl::StatusOr<v1::LatencyResponse> LatencyService::Latency(
     const v1::LatencyRequest& request) const {
@@ -94,7 +94,7 @@ absl::StatusOr<v1::LatencyResponse> LatencyService::Latency(
   v1::LatencyResponse response;
   const auto window_ns = static_cast<int64_t>(seconds * 1e9);
   for (const ModelPercentiles& times :
-       PercentilesOfWindow(service_, models, clock_.NowNs(), window_ns)) {
+       PercentilesOfWindow(path_, models, clock_.NowNs(), window_ns)) {
     v1::ModelLatency& out = *response.add_models();
     out.set_model_name(times.model.name);
     out.set_model_version(times.model.version);

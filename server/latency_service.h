@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "proto/cellbatch.pb.h"
 #include "scheduler/clock.h"
-#include "server/infer_call.h"
 #include "server/latency_window.h"
+#include "server/request_path.h"
 
 namespace cellbatch {
 
@@ -30,20 +30,20 @@ struct ModelPercentiles {
 };
 
 // One entry for each of `models`. window_ns 0: all that is remembered.
-std::vector<ModelPercentiles> PercentilesOfWindow(const InferService& service,
+std::vector<ModelPercentiles> PercentilesOfWindow(const RequestPath& path,
                                                   const std::vector<TimedModel>& models,
                                                   int64_t now_ns, int64_t window_ns);
 
 class LatencyService {
  public:
   // `models`: those being served now.
-  LatencyService(const InferService& service, std::function<std::vector<TimedModel>()> models,
+  LatencyService(const RequestPath& path, std::function<std::vector<TimedModel>()> models,
                  const Clock& clock);
   absl::StatusOr<cellbatch::v1::LatencyResponse> Latency(
       const cellbatch::v1::LatencyRequest& request) const;
 
  private:
-  const InferService& service_;
+  const RequestPath& path_;
   const std::function<std::vector<TimedModel>()> models_;
   const Clock& clock_;
 };

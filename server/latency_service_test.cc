@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "gtest/gtest.h"
+#include "server/infer_call.h"
 #include "server/responder.h"
 #include "tests/testing/fake_scheduler.h"
 #include "tests/testing/fake_transport.h"
@@ -25,7 +26,7 @@ class LatencyServiceTest : public ::testing::Test {
     FakeCall call(TokensRequest({1, 2}).SerializeAsString(), clock_.now - ns);
     call.StartOn(service_);
     scheduler_.FinishAll(ok ? absl::OkStatus() : absl::InternalError("broken"));
-    Responder::Step(scheduler_, service_, 0);
+    Responder::Step(scheduler_, path_, 0);
     call.Wait();
   }
   absl::StatusOr<v1::LatencyResponse> Ask(const std::string& model, double window) {
@@ -40,13 +41,14 @@ class LatencyServiceTest : public ::testing::Test {
   FakeScheduler scheduler_;
   Admission admission_{{}};
   StatsRegistry stats_{2};
-  InferService service_{{.latency_samples = 1024},
-                        [this](std::string_view, std::string_view) { return model_; },
-                        scheduler_,
-                        admission_,
-                        stats_,
-                        clock_};
-  LatencyService latency_{service_,
+  RequestPath path_{{.latency_samples = 1024},
+                    [this](std::string_view, std::string_view) { return model_; },
+                    scheduler_,
+                    admission_,
+                    stats_,
+                    clock_};
+  InferService service_{path_};
+  LatencyService latency_{path_,
                           [] {
                             return std::vector<TimedModel>{{ModelId(0), "tiny", "1"}};
                           },

@@ -14,27 +14,19 @@ constexpr absl::Duration kLongestSleep = absl::Milliseconds(200);
 
 }  // namespace
 
-Responder::Responder(Scheduler& scheduler, InferService& service)
-    : scheduler_(scheduler), service_(service) {
-  for (int outbox = 0; outbox < service.responders(); ++outbox) {
+Responder::Responder(Scheduler& scheduler, RequestPath& path) : scheduler_(scheduler), path_(path) {
+  for (int outbox = 0; outbox < path.responders(); ++outbox) {
     threads_.emplace_back([this, outbox] { Loop(outbox); });
   }
 }
 
 Responder::~Responder() { Stop(); }
 
-int Responder::Step(Scheduler& scheduler, InferService& service, int outbox) {
+int Responder::Step(Scheduler& scheduler, RequestPath& path, int outbox) {
   std::array<Delivery, kAtOnce> deliveries;
   const int count = scheduler.Take(OutboxId(outbox), absl::MakeSpan(deliveries));
   for (int i = 0; i < count; ++i) {
-    Delivery& delivery = deliveries[static_cast<size_t>(i)];
-    switch (delivery.kind) {
-      case Delivery::Kind::kWords:  // ModelInfer answers once
-        break;
-      case Delivery::Kind::kDone:
-        service.Finished(outbox, std::move(delivery.done));
-        break;
-    }
+    path.Deliver(outbox, std::move(deliveries[static_cast<size_t>(i)]));
   }
   return count;
 }
@@ -42,7 +34,7 @@ int Responder::Step(Scheduler& scheduler, InferService& service, int outbox) {
 void Responder::Loop(int outbox) {
   while (true) {
     const bool last = stop_.load(std::memory_order_acquire);
-    if (Step(scheduler_, service_, outbox) > 0) continue;
+    if (Step(scheduler_, path_, outbox) > 0) continue;
     if (last) return;
     scheduler_.WaitForFinished(OutboxId(outbox), kLongestSleep);
   }

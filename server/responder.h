@@ -9,21 +9,21 @@
 #include <vector>
 
 #include "scheduler/scheduler.h"
-#include "server/infer_call.h"
+#include "server/request_path.h"
 
 namespace cellbatch {
 
 class Responder {
  public:
-  // One thread for each of the service's outboxes, until Stop. Both outlive it.
-  Responder(Scheduler& scheduler, InferService& service);
+  // One thread for each of the path's outboxes, until Stop. Both outlive it.
+  Responder(Scheduler& scheduler, RequestPath& path);
   ~Responder();
   Responder(const Responder&) = delete;
   Responder& operator=(const Responder&) = delete;
 
   // Answers what is in the outbox now; returns how many. The threads' step, and tests' (who make a
   // Responder of no threads by calling this function alone).
-  static int Step(Scheduler& scheduler, InferService& service, int outbox);
+  static int Step(Scheduler& scheduler, RequestPath& path, int outbox);
 
   // Answers what is there and ends the threads.
   void Stop();
@@ -32,7 +32,7 @@ class Responder {
   void Loop(int outbox);
 
   Scheduler& scheduler_;
-  InferService& service_;
+  RequestPath& path_;
   std::atomic<bool> stop_ = false;
   std::vector<std::thread> threads_;
 };

@@ -77,14 +77,15 @@ absl::Status Server::Open(DeviceSet devices) {
     return repository_->Find(name, version);
   };
   const auto index = [this] { return Index(); };
-  infer_ = std::make_unique<InferService>(
-      InferOptions{.transport_threads = TransportThreads(options_),
-                   .responders = static_cast<int>(options_.responder_threads),
-                   .latency_samples = options_.latency_samples},
+  path_ = std::make_unique<RequestPath>(
+      PathOptions{.transport_threads = TransportThreads(options_),
+                  .responders = static_cast<int>(options_.responder_threads),
+                  .latency_samples = options_.latency_samples},
       find, *scheduler_, admission_, stats_, clock_);
+  infer_ = std::make_unique<InferService>(*path_);
   kserve_ = std::make_unique<KServeService>(find, index, *scheduler_, stats_, lifecycle_);
   latency_ = std::make_unique<LatencyService>(
-      *infer_,
+      *path_,
       [this] {
         std::vector<TimedModel> models;
         for (const auto& model : Served()) {
@@ -96,9 +97,9 @@ absl::Status Server::Open(DeviceSet devices) {
   metrics_ = std::make_unique<MetricsExporter>(
       *scheduler_, stats_, admission_, lifecycle_, [this] { return Served(); },
       options_.nv_metrics);
-  status_ = std::make_unique<StatusPage>(*scheduler_, *infer_, stats_, admission_, lifecycle_,
-                                         index, find, clock_);
-  responder_ = std::make_unique<Responder>(*scheduler_, *infer_);
+  status_ = std::make_unique<StatusPage>(*scheduler_, *path_, stats_, admission_, lifecycle_, index,
+                                         find, clock_);
+  responder_ = std::make_unique<Responder>(*scheduler_, *path_);
   auto grpc = GrpcTransport::Start(OfGrpc(options_), *infer_, *kserve_, *latency_, clock_);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
@@ -131,6 +132,7 @@ Server::~Server() {
   responder_.reset();
   if (scheduler_ != nullptr) scheduler_->Stop();
   infer_.reset();
+  path_.reset();
 }
 
 absl::Status Server::LoadModels() {

@@ -63,6 +63,7 @@ class Server {
   StatsRegistry stats_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ModelRepository> repository_;
+  std::unique_ptr<RequestPath> path_;
   std::unique_ptr<InferService> infer_;
   std::unique_ptr<KServeService> kserve_;
   std::unique_ptr<LatencyService> latency_;

@@ -24,12 +24,12 @@ const LaneStats* FindLane(const std::vector<LaneStats>& lanes, ModelId model) {
 
 }  // namespace
 
-StatusPage::StatusPage(const Scheduler& scheduler, const InferService& infer, StatsRegistry& stats,
+StatusPage::StatusPage(const Scheduler& scheduler, const RequestPath& path, StatsRegistry& stats,
                        const Admission& admission, const Lifecycle& lifecycle,
                        std::function<std::vector<IndexEntry>()> index, FindModel find,
                        const Clock& clock)
     : scheduler_(scheduler),
-      infer_(infer),
+      path_(path),
       stats_(stats),
       admission_(admission),
       lifecycle_(lifecycle),
@@ -88,9 +88,8 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
   if (!found.ok()) return;
   const Model& model = **found;
   out.counts = stats_.Of(model).Read();
-  out.times =
-      PercentilesOfWindow(infer_, {{model.id, model.name, entry.version}}, now_ns, kWindowNs)
-          .front();
+  out.times = PercentilesOfWindow(path_, {{model.id, model.name, entry.version}}, now_ns, kWindowNs)
+                  .front();
   out.requests_per_second =
       static_cast<double>(out.times.request.count) / std::max(1.0, view.window_seconds);
   const LaneStats* lane = FindLane(lanes, model.id);

@@ -15,10 +15,10 @@
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
 #include "server/admission.h"
-#include "server/infer_call.h"
 #include "server/kserve_service.h"
 #include "server/latency_service.h"
 #include "server/lifecycle.h"
+#include "server/request_path.h"
 #include "server/request_stats.h"
 
 namespace cellbatch {
@@ -68,7 +68,7 @@ std::string RenderStatus(const StatusView& view);
 class StatusPage {
  public:
   // What it is given outlives it.
-  StatusPage(const Scheduler& scheduler, const InferService& infer, StatsRegistry& stats,
+  StatusPage(const Scheduler& scheduler, const RequestPath& path, StatsRegistry& stats,
              const Admission& admission, const Lifecycle& lifecycle,
              std::function<std::vector<IndexEntry>()> index, FindModel find, const Clock& clock);
   StatusView Look() const;  // any thread
@@ -87,7 +87,7 @@ class StatusPage {
                                           const std::vector<DeviceStats>& devices) const;
 
   const Scheduler& scheduler_;
-  const InferService& infer_;
+  const RequestPath& path_;
   StatsRegistry& stats_;
   const Admission& admission_;
   const Lifecycle& lifecycle_;
