@@ -40,6 +40,7 @@ struct TensorSpec {
   bool on_request = false;    // an output sent only when named (ALL_HIDDEN, FINAL_H, FINAL_C)
   bool listed = true;         // ModelMetadata shows it: tools send and ask for all they see there
   bool words = false;         // an INT32 input of words: each must lie in the vocabulary
+  bool may_be_empty = false;  // of an input the first dimension may be 0: as if absent
 };
 
 enum class OutOfVocabulary : uint8_t { kReject, kUnknown };

@@ -1,0 +1,275 @@
+// Graphs of random trees are computed by the interpreter and compared with the equations (tests/testing/tree_model.h).
+#include "cells/unfold/tree_unfolder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "cells/kernels/reference/graph_interpreter.h"
+#include "tests/testing/tree_model.h"
+
+namespace cellbatch {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TreeKind;
+using testing::TreeModel;
+using testing::TreeModelSpec;
+using testing::TreeRequest;
+
+using Ints = std::vector<int32_t>;
+using Dims = std::vector<int64_t>;
+
+constexpr TreeKind kKinds[] = {TreeKind::kBinary, TreeKind::kTwoTypes, TreeKind::kNary,
+                               TreeKind::kChildSum, TreeKind::kChildSumLeaf};
+
+void ExpectSame(const std::vector<double>& made, const std::vector<double>& right,
+                const char* what) {
+  ASSERT_EQ(made.size(), right.size()) << what;
+  for (size_t i = 0; i < made.size(); ++i) ASSERT_NEAR(made[i], right[i], 1e-9) << what << " " << i;
+}
+
+// Every output, against the equations; and every tensor alone has the values it has beside the others.
+void CheckAgainstEquations(const TreeModel& model, const TreeRequest& request) {
+  const TreeModel::Answers right = model.Reference(request);
+  const CellGraph graph =
+      model.Graph(request, {"ALL_HIDDEN", "FINAL_C", "NODE_OUTPUTS", "OUTPUT", "FINAL_H"});
+  const auto made = InterpretGraph(*model.model(), graph);
+  ASSERT_EQ(made.size(), 5u);
+  ExpectSame(made[0], right.h, "ALL_HIDDEN");
+  ExpectSame(made[1], right.root_c, "FINAL_C");
+  ExpectSame(made[2], right.y, "NODE_OUTPUTS");
+  ExpectSame(made[3], right.root_y, "OUTPUT");
+  ExpectSame(made[4], right.root_h, "FINAL_H");
+  const auto alone = InterpretGraph(*model.model(), model.Graph(request));
+  ASSERT_EQ(alone.size(), 1u) << "nothing named: OUTPUT alone";
+  ExpectSame(alone[0], right.root_y, "OUTPUT alone");
+
+  const bool several = !request.lengths.empty();
+  const int64_t trees = static_cast<int64_t>(request.lengths.size()), nodes = request.nodes();
+  EXPECT_EQ(graph.tensors()[0].dims, (Dims{nodes, 4}));
+  EXPECT_EQ(graph.tensors()[2].dims, (Dims{nodes, 2}));
+  EXPECT_EQ(graph.tensors()[3].dims, several ? (Dims{trees, 2}) : (Dims{2}));
+  EXPECT_EQ(graph.tensors()[4].dims, several ? (Dims{trees, 4}) : (Dims{4}));
+}
+
+TEST(TreeUnfolderTest, RandomTreesOfEveryKindComputeTheirEquations) {
+  constexpr uint64_t kSeed = 11;
+  std::mt19937_64 random(kSeed);
+  for (const TreeKind kind : kKinds) {
+    const TreeModel model({.kind = kind});
+    for (const int size : {1, 2, 3, 4, 9, 40, 101}) {
+      SCOPED_TRACE(fmt::format("kind {}, {} nodes, seed {}", static_cast<int>(kind), size, kSeed));
+      CheckAgainstEquations(model, model.Random(random, size));
+      CheckAgainstEquations(model, TreeModel::Together({model.Random(random, size)}));
+      CheckAgainstEquations(
+          model, TreeModel::Together({model.Random(random, size), model.Random(random, 1),
+                                      model.Random(random, 17)}));
+    }
+  }
+}
+
+TEST(TreeUnfolderTest, TextIsTheTreeItDescribes) {
+  constexpr uint64_t kSeed = 12;
+  std::mt19937_64 random(kSeed);
+  const TreeModel model({.kind = TreeKind::kTwoTypes});
+  for (int i = 0; i < 20; ++i) {
+    TreeRequest request =
+        TreeModel::Together({model.Random(random, 1 + 3 * i), model.Random(random, 9)});
+    // The text's nodes close in another order than the tensors' rows: only what does not number them is compared.
+    request.types.clear();
+    const std::vector<double> right = model.Reference(request).root_y;
+    request.MakeText();
+    const auto made = InterpretGraph(*model.model(), model.Graph(request));
+    ExpectSame(made[0], right, "OUTPUT");
+  }
+}
+
+TEST(TreeUnfolderTest, ATreeOfParentsMayBeBinaryToo) {
+  const TreeModel model({});
+  // The same tree twice; words of nodes with children are not read by these cells.
+  const TreeRequest children{.tokens = {3, 4, 5}, .children = {0, 1, 3, 2}};
+  const TreeRequest parents{.tokens = {9, 3, 8, 4, 5}, .parents = {-1, 2, 0, 2, 0}};
+  ExpectSame(InterpretGraph(*model.model(), model.Graph(parents))[0],
+             model.Reference(children).root_y, "OUTPUT");
+}
+
+TEST(TreeUnfolderTest, AnAbsentChildReadsZeros) {
+  const TreeModel model({});
+  // One child: child1's part of every product is gone, as if its h and c were zero.
+  const TreeRequest unary{.tokens = {3, 9}, .parents = {1, -1}};
+  const auto made = InterpretGraph(*model.model(), model.Graph(unary, {"FINAL_C"}));
+  ASSERT_EQ(made.size(), 1u);
+  for (const double c : made[0]) EXPECT_NE(c, 0.0);
+}
+
+int CountOf(const CellGraph& graph, CellTypeId type, bool nodes) {
+  int count = 0;
+  for (const Subgraph& s : graph.subgraphs()) {
+    if (s.type == type) count += nodes ? s.length : 1;
+  }
+  return count;
+}
+
+TEST(TreeUnfolderTest, LeavesAreOneSetAndOutputsAreMadeWhereAsked) {
+  const TreeModel model({});
+  const TreeRequest request{.tokens = {3, 4, 5, 6}, .children = {0, 1, 2, 3, 4, 5}};
+  const CellGraph root = model.Graph(request);
+  EXPECT_EQ(root.num_nodes(), 4 + 3 + 1);
+  EXPECT_EQ(root.subgraphs().size(), 1u + 1 + 3 + 1);
+  const CellGraph all = model.Graph(request, {"NODE_OUTPUTS", "OUTPUT"});
+  EXPECT_EQ(all.num_nodes(), 2 * 7) << "the root's output cell serves both";
+  EXPECT_EQ(CountOf(all, model.spec().output, false), 1 + 3);
+  const CellGraph hidden = model.Graph(request, {"FINAL_H"});
+  EXPECT_EQ(hidden.num_nodes(), 7) << "nobody asked for an output cell";
+}
+
+TEST(TreeUnfolderTest, EdgesOfLeavesSideBySideAreOneSet) {
+  const TreeModel leaf({.kind = TreeKind::kChildSumLeaf});
+  // 6 has leaves 0 1 2 and the node 5, which has leaves 3 and 4.
+  const TreeRequest request{.tokens = {1, 2, 3, 4, 5, 6, 7}, .parents = {6, 6, 6, 5, 5, 6, -1}};
+  const CellGraph graph = leaf.Graph(request);
+  EXPECT_EQ(CountOf(graph, leaf.spec().edge, true), 6);
+  EXPECT_EQ(CountOf(graph, leaf.spec().edge, false), 3) << "0 1 2 together, 3 4 together, 5";
+  EXPECT_EQ(CountOf(graph, leaf.spec().leaf, false), 1);
+  const TreeModel plain({.kind = TreeKind::kChildSum});
+  const CellGraph singles = plain.Graph(request);
+  EXPECT_EQ(CountOf(singles, plain.spec().internal[0], true), 7) << "one type, whatever the arity";
+  EXPECT_EQ(CountOf(singles, plain.spec().edge, true), 6);
+}
+
+TEST(TreeUnfolderTest, ChainsOfAHundredThousandTakeNoStack) {
+  constexpr int32_t kDeep = 100'000;
+  TreeRequest deep, parents;
+  for (int32_t k = 0; k < kDeep; ++k) {
+    deep.children.insert(deep.children.end(), {k == 0 ? 0 : kDeep + k, k + 1});
+    parents.parents.push_back(k + 1);
+  }
+  parents.parents.push_back(-1);
+  deep.tokens = parents.tokens = Ints(kDeep + 1, 1);
+  const TreeModel binary({.hidden = 2}), sum({.kind = TreeKind::kChildSum, .hidden = 2});
+  const CellGraph graph = binary.Graph(deep, {"NODE_OUTPUTS"});
+  EXPECT_EQ(graph.num_nodes(), 2 * (2 * kDeep + 1));
+  EXPECT_EQ(graph.subgraphs().back().depth, kDeep + 1);
+  EXPECT_EQ(sum.Graph(parents).num_nodes(), 2 * kDeep + 2);
+}
+
+TEST(TreeUnfolderTest, CellsAreCountedBeforeTheyAreMade) {
+  const TreeModel model({.max_nodes = 8});
+  const TreeRequest request{.tokens = {3, 4, 5, 6}, .children = {0, 1, 2, 3, 4, 5}};
+  CellGraph graph;
+  EXPECT_TRUE(model.unfolder().Unfold(request.Input(), graph).ok());
+  CellGraph refused;
+  EXPECT_EQ(model.unfolder().Unfold(request.Input({"NODE_OUTPUTS"}), refused).message(),
+            "input CHILDREN: 7 nodes take 14 cells, the model takes 8");
+}
+
+TEST(TreeUnfolderTest, WhatTheCellsCannotTakeIsRefused) {
+  const auto error = [](const TreeModel& model, const TreeRequest& request,
+                        std::vector<std::string_view> outputs = {}) {
+    CellGraph graph;
+    const absl::Status s = model.unfolder().Unfold(request.Input(std::move(outputs)), graph);
+    return s.ok() ? "accepted" : std::string(s.message());
+  };
+  const TreeModel binary({}), sum({.kind = TreeKind::kChildSum}), nary({.kind = TreeKind::kNary});
+  const TreeRequest wide{.tokens = {1, 2, 3, 4, 5}, .parents = {-1, 0, 0, 0, 0}};
+  EXPECT_EQ(error(binary, wide),
+            "input PARENT: node 0 has 4 children, cell type \"internal_1\" takes 2");
+  EXPECT_EQ(error(nary, wide), "input PARENT: node 0 has 4 children, cell type \"node_1\" takes 3");
+  EXPECT_EQ(error(sum, wide), "accepted");
+  EXPECT_EQ(
+      error(binary, {.tokens = {1, 1, 2, 3, 4}, .parents = {-1, 1, -1, 1, 1}, .lengths = {1, 4}}),
+      "input PARENT: tree 1: node 1 has 3 children, cell type \"internal_1\" takes 2");
+  TreeRequest text;
+  const std::string three = "(0 (1 w1) (2 w2) (3 w3))";
+  const auto length = static_cast<uint32_t>(three.size());
+  text.text.assign(reinterpret_cast<const char*>(&length), 4);
+  text.text += three;
+  EXPECT_EQ(error(binary, text),
+            "input TREE: node 3 has 3 children, cell type \"internal_1\" takes 2");
+  EXPECT_EQ(error(nary, text), "accepted") << "nodes without words read zeros";
+  EXPECT_THAT(error(sum, text), HasSubstr("input TREE: gives words to leaves only"));
+  const TreeRequest one{.tokens = {1}};
+  EXPECT_EQ(error(binary, one, {"OUTPUT", "LOGITS"}),
+            "output LOGITS: the model has no such output");
+  EXPECT_EQ(error(binary, one, {"OUTPUT", "OUTPUT"}), "output OUTPUT: asked for twice");
+  EXPECT_EQ(error(TreeModel({.output = false}), one, {"NODE_OUTPUTS"}),
+            "output NODE_OUTPUTS: the model has no such output");
+}
+
+TEST(TreeUnfolderTest, SumsAreBoundedByWhatOneInputTakes) {
+  const TreeModel sum({.kind = TreeKind::kChildSum, .hidden = 2});
+  TreeRequest star{.parents = Ints(kMaxSumLinks + 1, 0)};
+  star.parents[0] = -1;
+  star.tokens = Ints(star.parents.size(), 1);
+  CellGraph graph;
+  ASSERT_TRUE(sum.unfolder().Unfold(star.Input(), graph).ok());
+  EXPECT_TRUE(graph.Seal(*sum.model(), 1).ok());
+  star.parents.push_back(0);
+  star.tokens.push_back(1);
+  CellGraph refused;
+  EXPECT_EQ(sum.unfolder().Unfold(star.Input(), refused).message(),
+            "input PARENT: node 0 has 4097 children, cell type \"node_0\" takes 4096");
+}
+
+TEST(TreeUnfolderTest, CellsThatDoNotFitATreeAreNamed) {
+  const TreeModel binary({}), sum({.kind = TreeKind::kChildSum}), nary({.kind = TreeKind::kNary});
+  const auto error = [](const TreeModel& model, auto change) {
+    TreeSpec spec = model.spec();
+    change(spec);
+    const auto made = TreeUnfolder::Create(spec, *model.model());
+    return made.ok() ? "accepted" : std::string(made.status().message());
+  };
+  EXPECT_EQ(error(binary, [](TreeSpec&) {}), "accepted");
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.internal.clear(); }), HasSubstr("0 internal"));
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.leaf = {}; }),
+              HasSubstr("\"internal_1\" does not read words by \"x\" either"));
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.internal[0] = s.leaf; }),
+              HasSubstr("\"leaf_0\" reads no children"));
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.leaf = s.internal[0]; }),
+              HasSubstr("\"internal_1\" has 2 inputs, expected 1"));
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.leaf = s.output; }),
+              HasSubstr("all nodes of a tree leave the same columns"));
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.output = s.leaf; }),
+              HasSubstr("\"leaf_0\": input \"x\" reads table \"token\""));
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.internal[0] = CellTypeId(7); }),
+              HasSubstr("cell type 7 of 3"));
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.known_words.size = 0; }),
+              HasSubstr("a vocabulary of 0"));
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.max_nodes = 0; }), HasSubstr("max_nodes is 0"));
+  EXPECT_THAT(error(binary, [](TreeSpec& s) { s.tokens = TableId(0); }),
+              HasSubstr("is not one INT32 column of 1"));
+  EXPECT_THAT(error(sum, [](TreeSpec& s) { s.edge = {}; }),
+              HasSubstr("\"node_0\" reads \"edges\", the model has no edge"));
+  EXPECT_THAT(error(sum, [](TreeSpec& s) { s.edge = s.internal[0]; }),
+              HasSubstr("\"node_0\" has an input \"children\"; an edge reads"));
+  EXPECT_THAT(error(nary, [](TreeSpec& s) { s.embedding = {}; }),
+              HasSubstr("\"node_1\": input \"x\" reads table \"embed_0\""));
+}
+
+TEST(TreeUnfolderTest, TheSignatureListsWhatTheModelTakes) {
+  const auto names = [](const std::vector<TensorSpec>& specs) {
+    std::vector<std::string> all;
+    for (const TensorSpec& t : specs) all.push_back(t.listed ? t.name : "(" + t.name + ")");
+    return all;
+  };
+  const Signature binary = TreeModel({}).model()->signature;
+  EXPECT_THAT(names(binary.inputs),
+              ::testing::ElementsAre("TOKENS", "CHILDREN", "(PARENT)", "(TREE)", "(INTERNAL_TYPES)",
+                                     "(LENGTHS)"));
+  EXPECT_THAT(
+      names(binary.outputs),
+      ::testing::ElementsAre("OUTPUT", "(NODE_OUTPUTS)", "(ALL_HIDDEN)", "(FINAL_H)", "(FINAL_C)"));
+  EXPECT_EQ(binary.vocabulary_size, 20);
+  const Signature sum =
+      TreeModel({.kind = TreeKind::kChildSum, .output = false}).model()->signature;
+  EXPECT_THAT(names(sum.inputs),
+              ::testing::ElementsAre("TOKENS", "PARENT", "(INTERNAL_TYPES)", "(LENGTHS)"));
+  EXPECT_FALSE(sum.inputs[0].optional);
+  EXPECT_EQ(sum.outputs[0].dims, (Dims{4}));
+}
+
+}  // namespace
+}  // namespace cellbatch
