@@ -98,6 +98,34 @@ TEST(WireCodecTest, RawAndTypedInt32AndInt64TokensAreTheSameTokens) {
 }
 
 // P2
+TEST(WireCodecTest, AnInputThatMayBeEmptyMayHaveNoRows) {
+  Model model = Tagger();
+  model.signature.inputs.push_back({.name = "ROWS", .type = WireType::kInt32, .dims = {-1, 2}});
+  TensorSpec& rows = model.signature.inputs.back();
+  ModelInferRequest request = Tokens({1});
+  auto* input = request.add_inputs();
+  input->set_name("ROWS");
+  input->set_datatype("INT32");
+  input->add_shape(0);
+  input->add_shape(2);
+  request.add_raw_input_contents("");
+  EXPECT_EQ(ErrorOf(request, model),
+            "input ROWS of model \"tagger\": dimension 0 is 0, the least is 1");
+  rows.may_be_empty = true;
+  InferMessage message;
+  EXPECT_TRUE(Decode(request, model, message).ok());
+  EXPECT_EQ(message.input().Find("ROWS")->dims, (std::vector<int64_t>{0, 2}));
+  EXPECT_TRUE(message.input().Find("ROWS")->bytes.empty());
+  request.mutable_inputs(1)->set_shape(1, 0);
+  EXPECT_EQ(ErrorOf(request, model),
+            "input ROWS of model \"tagger\": dimension 1 is 0, the least is 1");
+  request.mutable_inputs(1)->set_shape(1, 2);
+  request.clear_raw_input_contents();
+  request.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
+  InferMessage typed;
+  EXPECT_TRUE(Decode(request, model, typed).ok());
+}
+
 TEST(WireCodecTest, WhatIsNoMessageIsMalformed) {
   const std::string good = Tokens({1, 2, 3}).SerializeAsString();
   std::string groups;

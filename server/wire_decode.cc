@@ -246,7 +246,7 @@ class InferDecoder {
     elements = 1;
     for (int d = 0; d < input.shape_size(); ++d) {
       const int64_t dim = input.shape(d), expected = spec.dims[static_cast<size_t>(d)];
-      if (dim < 1) {
+      if (dim < 1 && !(dim == 0 && d == 0 && spec.may_be_empty)) {
         return Invalid(
             fmt::format("{}: dimension {} is {}, the least is 1", Where(spec.name), d, dim));
       }
@@ -331,7 +331,7 @@ class InferDecoder {
   }
 
   absl::Status Typed(const InputProto& input, int64_t elements, InputTensor& tensor) {
-    if (!input.has_contents()) {
+    if (!input.has_contents() && elements > 0) {
       return Invalid(
           fmt::format("{}: no data, neither raw_input_contents nor contents", Where(tensor.name)));
     }

@@ -62,6 +62,7 @@ void AssembleChain(Assembly& assembly);
 void AssembleEncoderDecoder(Assembly& assembly);
 void AssembleLattice(Assembly& assembly);
 void AssembleDag(Assembly& assembly);
+void AssembleTree(Assembly& assembly);
 
 }  // namespace cellbatch
 

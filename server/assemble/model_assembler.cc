@@ -66,6 +66,9 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
     case disk::ModelDescription::kDag:
       AssembleDag(assembly);
       break;
+    case disk::ModelDescription::kTree:
+      AssembleTree(assembly);
+      break;
     case disk::ModelDescription::UNFOLDER_NOT_SET:
       assembly.Problem("no unfolder, such as chain { .. }");
       break;
