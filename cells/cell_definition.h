@@ -35,7 +35,7 @@ enum class OpKind : uint8_t {
   // Leaves.
   kInput,  // attr = {input id, index into that input's `reads`}; a shape given may fold it to a matrix
   kParameter,  // attr = {parameter id, -}
-  kConstant,   // attr = {bits of the value, -}; `shape` filled with that value; `type` may be kInt32
+  kConstant,  // attr = {bits of the value, -}; `shape` filled with that value; `type` may be kInt32
   // Products and lookups.
   kLookup,  // (table [V, E], index int32 [1]) -> [E]; an index outside the table is clamped to it
   kMatMul,  // (x [K], w [N, K]) -> [N], w row-major as PyTorch stores it; x [M, K] -> [M, N]

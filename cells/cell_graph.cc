@@ -1,6 +1,8 @@
 #include "cells/cell_graph.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -40,6 +42,10 @@ SubgraphId CellGraph::AddInput(TableId table, int32_t rows, const std::byte* dat
 std::byte* CellGraph::Keep(int64_t bytes) {
   kept_.push_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes)));
   return kept_.back().get();
+}
+
+void CellGraph::KeepToo(CellGraph&& other) {
+  std::move(other.kept_.begin(), other.kept_.end(), std::back_inserter(kept_));
 }
 
 SubgraphId CellGraph::Add(CellTypeId type, int32_t length, absl::Span<const Link> links,

@@ -141,6 +141,8 @@ class CellGraph {
   // Memory that lives as long as the graph (it moves along), for rows that an unfolder makes instead
   // of finding them packed in the request. Uninitialised, aligned for any element.
   std::byte* Keep(int64_t bytes);
+  // What `other` kept. It is good for nothing but destruction then.
+  void KeepToo(CellGraph&& other);
   // `length` >= 1 nodes of `type`. See Link for what the links mean.
   SubgraphId Add(CellTypeId type, int32_t length, absl::Span<const Link> links, Stop stop = {});
   // A tensor of the answer; returns its number. Every element should be covered by Return pieces.

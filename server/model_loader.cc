@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "cells/definitions/shipped.h"
+#include "cells/exploded_model.h"
 #include "server/assemble/model_assembler.h"
 #include "server/text_file.h"
 
@@ -139,6 +140,7 @@ absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_
                     limits, *model);
   problems.insert(problems.end(), more.begin(), more.end());
   if (!problems.empty()) return Refused(problems);
+  if (config->message.granularity() == disk::OPERATOR) return ExplodeModel(std::move(model));
   return model;
 }
 

@@ -165,6 +165,17 @@ TEST_F(ModelLoaderTest, SettingsReachTheModel) {
   EXPECT_EQ((*loaded)->weight, 2.5);
 }
 
+TEST_F(ModelLoaderTest, AModelMayBeTakenApartIntoOperators) {
+  const auto whole = Load();
+  config_ += "granularity: OPERATOR";
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_GT((*loaded)->types.size(), 4 * (*whole)->types.size());
+  EXPECT_TRUE((*loaded)->Validate().ok()) << (*loaded)->Validate();
+  EXPECT_EQ((*loaded)->signature.outputs[0].dims, (*whole)->signature.outputs[0].dims);
+  EXPECT_EQ((*loaded)->name, (*whole)->name);
+}
+
 TEST_F(ModelLoaderTest, AModelsOwnCellGoesBeforeTheShippedOneOfItsName) {
   Write("linear.textproto", R"(name: "linear"
 inputs { name: "x" columns { name: "x" type: FP32 dims: "D" } }
