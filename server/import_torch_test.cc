@@ -124,6 +124,37 @@ TEST_F(ImportTorchTest, EveryKindOfModuleIsWrittenWithItsCell) {
   }
 }
 
+TEST_F(ImportTorchTest, AProjectionIsAnotherCell) {
+  for (int l = 0; l < 2; ++l) {
+    Add(fmt::format("weight_ih_l{}", l), {20, l == 0 ? 7 : 3});
+    Add(fmt::format("weight_hh_l{}", l), {20, 3});
+    Add(fmt::format("weight_hr_l{}", l), {3, 5});
+  }
+  Add("fc.weight", {2, 3});
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(Config(), HasSubstr("cell: \"lstmp\""));
+  EXPECT_THAT(Summary(*imported, options_),
+              testing::AllOf(HasSubstr("7 -> 5 units (projected to 3)"),
+                             HasSubstr("ALL_HIDDEN [T, 3], FINAL_H [2, 3], FINAL_C [2, 5]")));
+}
+
+TEST_F(ImportTorchTest, CellsOfAListAreLayersOfTheirOwnWidths) {
+  for (const auto& [l, d, h] : {std::tuple(0, 7, 5), {1, 5, 4}}) {
+    Add(fmt::format("cells.{}.weight_ih", l), {3 * h, d});
+    Add(fmt::format("cells.{}.weight_hh", l), {3 * h, h});
+    Add(fmt::format("cells.{}.bias_ih", l), {3 * h});
+    Add(fmt::format("cells.{}.bias_hh", l), {3 * h});
+  }
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(Summary(*imported, options_),
+              HasSubstr("2 layers, one direction, 7 -> 5 -> 4 units"));
+  const auto model = Load();
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->signature.outputs[0].dims, (std::vector<int64_t>{4}));
+}
+
 TEST_F(ImportTorchTest, WhatIsWrongIsSaidAndLeavesNoFolder) {
   AddRnn("", 1, 7, 5, 1, false);
   EXPECT_THAT(Error(), HasSubstr("--nonlinearity tanh or relu"));

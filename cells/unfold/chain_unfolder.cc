@@ -66,7 +66,7 @@ absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInpu
   const absl::StatusOr<std::vector<bool>> asked = AskedOutputs(input, output_names_);
   if (!asked.ok()) return asked.status();
   const bool many = input.Find(kLengthsInput) != nullptr;
-  const int64_t width = layers_[0].directions[0].width;
+  const Chain& chain = layers_[0].directions[0];
   Asked numbers;
   const auto add = [&](std::string_view name, bool a_row_a_step, std::vector<int64_t> dims) {
     if (a_row_a_step) {
@@ -84,8 +84,8 @@ absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInpu
     if (name == kOutput) numbers.output = add(name, head_at_every_step_, {output_width_});
     if (name == kLabels) numbers.labels = add(name, true, {});
     if (name == kAllHidden) numbers.all_hidden = add(name, true, {top_width_});
-    if (name == kFinalH) numbers.final_h = add(name, false, {num_chains_, width});
-    if (name == kFinalC) numbers.final_c = add(name, false, {num_chains_, width});
+    if (name == kFinalH) numbers.final_h = add(name, false, {num_chains_, chain.width});
+    if (name == kFinalC) numbers.final_c = add(name, false, {num_chains_, chain.c_width});
   }
   return numbers;
 }
@@ -259,9 +259,9 @@ void ChainUnfolder::UnfoldSequence(const Sequence& sequence, const Asked& asked,
       const size_t end = d == 1 ? 0 : sequence.segments.size() - 1;
       const SubgraphId from = made[l][d][end];
       const NodeRange last = {sequence.segments[end].length - 1, 1};
-      const int64_t at = final_row * chain.width * kFloat;
-      if (asked.final_h >= 0) graph.Return(from, chain.h, last, {asked.final_h, at, 0});
-      if (asked.final_c >= 0) graph.Return(from, chain.c, last, {asked.final_c, at, 0});
+      const int64_t h = final_row * chain.width * kFloat, c = final_row * chain.c_width * kFloat;
+      if (asked.final_h >= 0) graph.Return(from, chain.h, last, {asked.final_h, h, 0});
+      if (asked.final_c >= 0) graph.Return(from, chain.c, last, {asked.final_c, c, 0});
       if (l + 1 < layers_.size()) continue;
       ReturnTop(made[l][d], chain, d == 1, sequence, column_bytes, asked, graph);
       column_bytes += chain.width * kFloat;

@@ -119,8 +119,8 @@ class ChainUnfolder : public Unfolder {
     InputId from_forward;   // the layer below, or the request's rows
     InputId from_backward;  // invalid: there is one direction below
     InputId carry;
-    ColumnId h, c;      // c invalid: it has none
-    int32_t width = 0;  // of h
+    ColumnId h, c;                   // c invalid: it has none
+    int32_t width = 0, c_width = 0;  // of h and c, which projections make differ
   };
   struct Layer {
     std::vector<Chain> directions;  // forward first

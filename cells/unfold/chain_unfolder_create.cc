@@ -146,6 +146,7 @@ absl::StatusOr<ChainUnfolder::Chain> ChainUnfolder::MakeChain(const Model& model
   if (!chain.h.valid())
     return Wrong(fmt::format("cell type \"{}\" leaves no FP32 column \"h\"", type.name));
   chain.width = Width(type, chain.h);
+  if (chain.c.valid()) chain.c_width = Width(type, chain.c);
   return chain;
 }
 
@@ -237,18 +238,17 @@ absl::Status ChainUnfolder::MakeLabels(const ChainSpec& spec, const Model& model
 }
 
 void ChainUnfolder::CountOutputs() {
-  const int32_t width = layers_[0].directions[0].width;
+  const Chain& first = layers_[0].directions[0];
   final_h_ = final_c_ = true;
   for (const Layer& layer : layers_) {
     top_width_ = 0;
     for (const Chain& chain : layer.directions) {
       top_width_ += chain.width;
-      final_h_ = final_h_ && chain.width == width;
-      final_c_ = final_c_ && chain.c.valid();
+      final_h_ = final_h_ && chain.width == first.width;
+      final_c_ = final_c_ && chain.c.valid() && chain.c_width == first.c_width;
       ++num_chains_;
     }
   }
-  final_c_ = final_c_ && final_h_;
   if (!head_.valid()) output_width_ = top_width_;
 }
 
@@ -330,10 +330,10 @@ Signature ChainUnfolder::MakeSignature() const {
   signature.outputs.push_back({kOutput, WireType::kFp32, {output_width_}});
   if (head_at_every_step_) signature.outputs.back().dims = {-1, output_width_};
   if (labels_ != nullptr) offer(kLabels, {-1}, WireType::kBytes);
-  const int64_t width = layers_[0].directions[0].width;
+  const Chain& chain = layers_[0].directions[0];
   offer(kAllHidden, {-1, top_width_});
-  if (final_h_) offer(kFinalH, {num_chains_, width});
-  if (final_c_) offer(kFinalC, {num_chains_, width});
+  if (final_h_) offer(kFinalH, {num_chains_, chain.width});
+  if (final_c_) offer(kFinalC, {num_chains_, chain.c_width});
   signature.vocabulary_size = reading_.vocabulary_size;
   signature.max_sequence_length = max_sequence_length_;
   return signature;

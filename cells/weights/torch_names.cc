@@ -12,7 +12,7 @@ namespace {
 
 using Entry = SafetensorsEntry;
 
-constexpr int kMaxLayers = 64;
+constexpr size_t kMaxLayers = 64;
 
 bool IsMatrix(const Entry& t) { return t.shape.size() == 2 && t.is_float(); }
 
@@ -33,12 +33,50 @@ std::optional<RnnName> ParseRnnName(std::string_view name) {
     RnnName found{.prefix = std::string(name.substr(0, at > 0 ? at - 1 : 0)),
                   .part = std::string(part)};
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), found.layer);
-    if (error != std::errc() || found.layer < 0 || found.layer >= kMaxLayers) continue;
+    if (error != std::errc() || found.layer < 0 || static_cast<size_t>(found.layer) >= kMaxLayers)
+      continue;
     rest.remove_prefix(static_cast<size_t>(end - rest.data()));
     found.reverse = rest == "_reverse";
     if (rest.empty() || found.reverse) return found;
   }
   return std::nullopt;
+}
+
+// "cells.0.weight_ih" -> "cells.0": a module of one step (nn.LSTMCell and its like) has no layers in its names.
+std::optional<std::string> ParseCellName(const std::string& name) {
+  for (const std::string_view part : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) {
+    if (name == part) return "";
+    if (name.ends_with(part) && name[name.size() - part.size() - 1] == '.') {
+      return name.substr(0, name.size() - part.size() - 1);
+    }
+  }
+  return std::nullopt;
+}
+
+// "cells.0" -> {"cells", 0}; "0" -> {"", 0}; nothing: no element of a list.
+std::optional<std::pair<std::string, int>> ParseElement(const std::string& prefix) {
+  const size_t dot = prefix.rfind('.');
+  const char* begin = prefix.data() + (dot == std::string::npos ? 0 : dot + 1);
+  const char* last = prefix.data() + prefix.size();
+  int number = 0;
+  const auto [end, error] = std::from_chars(begin, last, number);
+  if (error != std::errc() || end != last || number < 0 ||
+      static_cast<size_t>(number) >= kMaxLayers) {
+    return std::nullopt;
+  }
+  return std::pair(prefix.substr(0, dot == std::string::npos ? 0 : dot), number);
+}
+
+std::vector<std::string> SplitAtCommas(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
 }
 
 bool SaysEmbedding(const std::string& name) { return name.find("emb") != std::string::npos; }
@@ -88,12 +126,44 @@ class Importer {
     return found == by_name_.end() ? nullptr : found->second;
   }
 
+  // Stacks of modules of one step, by what is before the layer's number: their modules, bottom to top.
+  std::map<std::string, std::vector<std::string>> CellStacks() const {
+    std::map<std::string, std::vector<std::string>> stacks;
+    for (const auto& [name, entry] : by_name_) {
+      const std::optional<std::string> cell = ParseCellName(name);
+      if (!cell) continue;
+      const auto element = ParseElement(*cell);
+      std::vector<std::string>& stack = stacks[element ? element->first : *cell];
+      const size_t layer = element ? static_cast<size_t>(element->second) : 0;
+      if (stack.size() <= layer) stack.resize(layer + 1);
+      stack[layer] = *cell;
+    }
+    for (auto& [base, stack] :
+         stacks) {  // one that lacks all of its tensors is missed by name later
+      for (size_t l = 0; l < stack.size(); ++l) {
+        if (stack[l].empty() && stack.size() > 1) {
+          stack[l] = fmt::format("{}{}{}", base, base.empty() ? "" : ".", l);
+        }
+      }
+    }
+    return stacks;
+  }
+
   // The one prefix under which recurrent weights lie.
   bool FindStack() {
     std::set<std::string> prefixes;
     for (const auto& [name, entry] : by_name_) {
       if (const auto parsed = ParseRnnName(name)) prefixes.insert(parsed->prefix);
     }
+    const std::map<std::string, std::vector<std::string>> stacks = CellStacks();
+    if (const auto parts = SplitAtCommas(hints_.rnn_prefix); parts.size() > 1) {
+      cells_ = parts;
+      model_.prefix = hints_.rnn_prefix;
+      if (cells_.size() > kMaxLayers)
+        Problem("--rnn names {} cells, the limit is {}", cells_.size(), kMaxLayers);
+      return cells_.size() <= kMaxLayers;
+    }
+    for (const auto& [base, stack] : stacks) prefixes.insert(base);
     if (!hints_.rnn_prefix.empty()) {
       if (prefixes.contains(hints_.rnn_prefix))
         prefixes = {hints_.rnn_prefix};
@@ -102,19 +172,27 @@ class Importer {
     }
     if (prefixes.size() == 1) {
       model_.prefix = *prefixes.begin();
+      const auto found = stacks.find(model_.prefix);
+      if (found != stacks.end()) cells_ = found->second;
       return true;
     }
     if (prefixes.empty()) {
-      Problem("no recurrent weights: no tensor is named \"{}weight_ih_l0\"",
-              hints_.rnn_prefix.empty() ? "..." : hints_.rnn_prefix + ".");
+      const std::string prefix = hints_.rnn_prefix.empty() ? "..." : hints_.rnn_prefix + ".";
+      Problem("no recurrent weights: no tensor is named \"{}weight_ih_l0\" (nor \"{}weight_ih\")",
+              prefix, prefix);
     } else {
-      Problem("{} recurrent stacks (\"{}\"): --rnn says which one is served", prefixes.size(),
-              fmt::join(prefixes, "\", \""));
+      Problem("{} recurrent stacks (\"{}\"): --rnn says which one is served{}", prefixes.size(),
+              fmt::join(prefixes, "\", \""),
+              stacks.size() < 2 ? "" : ", or as --rnn A,B in which order cells lie on each other");
     }
     return false;
   }
 
   std::string TensorName(const char* part, int layer, bool reverse) const {
+    if (!cells_.empty()) {
+      const std::string& cell = cells_[static_cast<size_t>(layer)];
+      return fmt::format("{}{}{}", cell, cell.empty() ? "" : ".", part);
+    }
     return fmt::format("{}{}{}_l{}{}", model_.prefix, model_.prefix.empty() ? "" : ".", part, layer,
                        reverse ? "_reverse" : "");
   }
@@ -129,13 +207,13 @@ class Importer {
               TensorName("weight_ih", 0, false));
       return;
     }
-    if (Find(TensorName("weight_hr", 0, false)) != nullptr) {
-      Problem("\"{}\": an LSTM with projections (proj_size) is not served",
-              TensorName("weight_hr", 0, false));
-      return;
-    }
     model_.hidden = hh->shape[1];
     model_.input = ih->shape[1];
+    const Entry* hr = cells_.empty() ? Find(TensorName("weight_hr", 0, false)) : nullptr;
+    if (hr != nullptr && IsMatrix(*hr)) {
+      model_.projection = hr->shape[0];
+      model_.hidden = hr->shape[1];
+    }
     const int64_t gates =
         model_.hidden > 0 && hh->shape[0] % model_.hidden == 0 ? hh->shape[0] / model_.hidden : 0;
     gates_ = gates;
@@ -154,6 +232,10 @@ class Importer {
     } else {
       Problem("\"{}\" is {}: neither [4*H, H] (LSTM) nor [3*H, H] (GRU) nor [H, H] (RNN)", name,
               ShapeText(hh->shape));
+    }
+    if (hr != nullptr && (gates != 4 || !IsMatrix(*hr))) {
+      Problem("\"{}\" is {} {}: a projection is [P, H] and belongs to an LSTM, \"{}\" is {}",
+              hr->name, hr->dtype, ShapeText(hr->shape), name, ShapeText(hh->shape));
     }
     if (gates != 1 && !hints_.nonlinearity.empty()) {
       Problem("--nonlinearity {} is for an nn.RNN, \"{}\" is {}", hints_.nonlinearity, name,
@@ -178,11 +260,23 @@ class Importer {
     return name;
   }
 
+  // H of a layer: one for all, but each cell module has its own.
+  int64_t HiddenOf(int layer) const {
+    if (cells_.empty()) return model_.hidden;
+    const Entry* hh = Find(TensorName("weight_hh", layer, false));
+    return hh != nullptr && IsMatrix(*hh) ? hh->shape[1] : model_.hidden;
+  }
+
   TorchChain TakeChain(int layer, bool reverse, int64_t input, bool biased) {
-    const int64_t rows = gates_ * model_.hidden;
+    const int64_t hidden = HiddenOf(layer);
+    const int64_t rows = gates_ * hidden;
     TorchChain chain;
     chain.weight_ih = Take("weight_ih", layer, reverse, {rows, input}, false);
-    chain.weight_hh = Take("weight_hh", layer, reverse, {rows, model_.hidden}, false);
+    const int64_t left = model_.projection > 0 ? model_.projection : hidden;
+    chain.weight_hh = Take("weight_hh", layer, reverse, {rows, left}, false);
+    if (model_.projection > 0) {
+      chain.weight_hr = Take("weight_hr", layer, reverse, {left, hidden}, false);
+    }
     chain.bias_ih = Take("bias_ih", layer, reverse, {rows}, !biased);
     chain.bias_hh = Take("bias_hh", layer, reverse, {rows}, !biased);
     return chain;
@@ -190,9 +284,10 @@ class Importer {
 
   void FindLayers() {
     if (!problems_.empty()) return;
-    int layers = 0;
+    int layers = static_cast<int>(cells_.size());
     bool reverse = false;
     for (const auto& [name, entry] : by_name_) {
+      if (!cells_.empty()) break;
       const auto parsed = ParseRnnName(name);
       if (!parsed || parsed->prefix != model_.prefix) continue;
       layers = std::max(layers, parsed->layer + 1);
@@ -200,15 +295,21 @@ class Importer {
     }
     const bool biased = Find(TensorName("bias_ih", 0, false)) != nullptr ||
                         Find(TensorName("bias_hh", 0, false)) != nullptr;
+    int64_t input = model_.input;
     for (int l = 0; l < layers; ++l) {
-      const int64_t input = l == 0 ? model_.input : model_.hidden * (reverse ? 2 : 1);
-      TorchLayer layer{.forward = TakeChain(l, false, input, biased), .reverse = {}};
+      TorchLayer layer{.input = input,
+                       .hidden = HiddenOf(l),
+                       .forward = TakeChain(l, false, input, biased),
+                       .reverse = {}};
       if (reverse) layer.reverse = TakeChain(l, true, input, biased);
+      input = model_.width(layer) * (reverse ? 2 : 1);
       model_.layers.push_back(std::move(layer));
     }
   }
 
-  int64_t TopWidth() const { return model_.hidden * (model_.bidirectional() ? 2 : 1); }
+  int64_t TopWidth() const {
+    return model_.width(model_.layers.back()) * (model_.bidirectional() ? 2 : 1);
+  }
 
   static std::string BiasOf(const std::string& weight) {
     constexpr std::string_view kWeight = "weight";
@@ -229,7 +330,8 @@ class Importer {
   std::vector<const Entry*> Candidates(bool (Importer::*fits)(const Entry&) const) const {
     std::vector<const Entry*> found;
     for (const auto& [name, t] : by_name_) {
-      if (!used_.contains(name) && !ParseRnnName(name) && (this->*fits)(*t)) found.push_back(t);
+      if (!used_.contains(name) && !ParseRnnName(name) && !ParseCellName(name) && (this->*fits)(*t))
+        found.push_back(t);
     }
     return found;
   }
@@ -330,6 +432,8 @@ class Importer {
   std::map<std::string, const Entry*> by_name_;
   std::set<std::string> used_;
   std::vector<std::string> problems_;
+  std::vector<std::string>
+      cells_;  // modules of one step, one a layer; empty: one module has all layers
   int64_t gates_ = 0;
   TorchModel model_;
 };

@@ -156,12 +156,81 @@ TEST(TorchNamesTest, EveryShapeThatIsWrongIsNamedWithBoth) {
   EXPECT_THAT(error, HasSubstr("\"weight_hh_l1\" is I64, which are no floats"));
 }
 
+TEST(TorchNamesTest, AProjectionTakesThePlaceOfTheHiddenState) {
+  StateDict dict;
+  for (int l = 0; l < 2; ++l) {
+    for (const char* end : {"", "_reverse"}) {
+      const std::string name = "_l" + std::to_string(l) + end;
+      dict.Add("rnn.weight_ih" + name, {28, l == 0 ? 5 : 6}).Add("rnn.weight_hh" + name, {28, 3});
+      dict.Add("rnn.weight_hr" + name, {3, 7});
+    }
+  }
+  const TorchModel m = dict.Add("fc.weight", {2, 6}).Model();
+  EXPECT_EQ(m.cell, TorchCell::kLstm);
+  EXPECT_EQ(m.hidden, 7);
+  EXPECT_EQ(m.projection, 3);
+  EXPECT_EQ(m.layers[1].input, 6);
+  EXPECT_EQ(m.layers[1].reverse->weight_hr, "rnn.weight_hr_l1_reverse");
+  EXPECT_EQ(m.head, "fc.weight");
+  const auto projected = [](int gates) {
+    return StateDict()
+        .Add("weight_ih_l0", {gates * 7, 5})
+        .Add("weight_hh_l0", {gates * 7, 3})
+        .Add("weight_hr_l0", {3, 7})
+        .Error();
+  };
+  EXPECT_EQ(projected(4), "understood");
+  EXPECT_THAT(projected(3), HasSubstr("\"weight_hr_l0\" is F32 [3, 7]: a projection is [P, H] and "
+                                      "belongs to an LSTM, \"weight_hh_l0\" is [21, 3]"));
+  dict.Add("rnn.weight_ih_l2", {28, 6}).Add("rnn.weight_hh_l2", {28, 3});
+  EXPECT_THAT(dict.Error(), HasSubstr("\"rnn.weight_hr_l2\" is missing"));
+}
+
+TEST(TorchNamesTest, CellsOfAModuleListAreTheLayersOfAStack) {
+  const auto cell = [](StateDict& dict, const std::string& prefix, int64_t d, int64_t h) {
+    dict.Add(prefix + "weight_ih", {4 * h, d}).Add(prefix + "weight_hh", {4 * h, h});
+    dict.Add(prefix + "bias_ih", {4 * h}).Add(prefix + "bias_hh", {4 * h});
+  };
+  StateDict list;
+  cell(list, "net.cells.1.", 7, 6);
+  cell(list, "net.cells.0.", 5, 7);
+  const TorchModel m = list.Add("net.emb.weight", {30, 5}).Add("out.weight", {2, 6}).Model();
+  EXPECT_EQ(m.cell, TorchCell::kLstm);
+  ASSERT_EQ(m.layers.size(), 2u);
+  EXPECT_EQ(m.layers[0].forward.weight_ih, "net.cells.0.weight_ih");
+  EXPECT_EQ(m.layers[1].forward.bias_hh, "net.cells.1.bias_hh");
+  EXPECT_EQ(m.layers[0].hidden, 7);
+  EXPECT_EQ(m.layers[1].input, 7);
+  EXPECT_EQ(m.layers[1].hidden, 6);
+  EXPECT_EQ(m.head, "out.weight");
+  EXPECT_FALSE(m.bidirectional());
+
+  StateDict holes;
+  cell(holes, "cells.0.", 5, 7);
+  cell(holes, "cells.2.", 7, 7);
+  EXPECT_THAT(holes.Error(), HasSubstr("\"cells.1.weight_hh\" is missing"));
+
+  StateDict one;
+  cell(one, "", 5, 7);
+  EXPECT_EQ(one.Model().layers[0].forward.weight_ih, "weight_ih");
+  StateDict named;
+  cell(named, "low.", 5, 7);
+  cell(named, "high.", 7, 7);
+  EXPECT_THAT(named.Error(), HasSubstr("2 recurrent stacks (\"high\", \"low\"): --rnn says which "
+                                       "one is served, or as --rnn A,B in which order"));
+  const TorchModel stacked = named.Model({.rnn_prefix = "low,high"});
+  EXPECT_EQ(stacked.layers[1].forward.weight_hh, "high.weight_hh");
+  EXPECT_THAT(named.Error({.rnn_prefix = "high,low"}),
+              HasSubstr("\"low.weight_ih\" is [28, 5], expected [28, 7]"));
+  EXPECT_THAT(named.Error({.rnn_prefix = "low,none"}), HasSubstr("\"none.weight_ih\" is missing"));
+}
+
 TEST(TorchNamesTest, WhatIsNoRecurrentModelIsSaidSo) {
   EXPECT_THAT(StateDict().Add("fc.weight", {3, 7}).Error(), HasSubstr("no recurrent weights"));
   EXPECT_THAT(StateDict().Rnn("a.", 4, 5, 7, 1, false).Error({.rnn_prefix = "b"}),
               HasSubstr("\"b.weight_ih_l0\""));
   EXPECT_THAT(StateDict().Rnn("", 4, 5, 7, 1, false).Add("weight_hr_l0", {3, 7}).Error(),
-              HasSubstr("projections"));
+              HasSubstr("\"weight_hh_l0\" is [28, 7], expected [28, 3]"));
   EXPECT_THAT(StateDict().Add("weight_ih_l0", {28, 5}).Error(), HasSubstr("\"weight_hh_l0\""));
 }
 

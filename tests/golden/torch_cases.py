@@ -42,7 +42,7 @@ class Numbers:
 
 
 def make_case(name, module, seed, input_size, hidden, layers=1, both=False, bias=True, vocab=0, classes=0, rnn="rnn.",
-              nonlinearity=""):
+              nonlinearity="", projection=0, cells=False):
     """-> a case: its tensors as [name, shape, shift], and what cellbatch-convert has to be told."""
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[module]
     shift = 0
@@ -52,21 +52,25 @@ def make_case(name, module, seed, input_size, hidden, layers=1, both=False, bias
     if vocab:
         tensors.append(["word_embedding.weight", [vocab, input_size], 0])
     width = input_size
+    left = projection or hidden
     for layer in range(layers):
         for end in ("", "_reverse")[:2 if both else 1]:
-            tensors.append(["%sweight_ih_l%d%s" % (rnn, layer, end), [gates * hidden, width], shift])
-            tensors.append(["%sweight_hh_l%d%s" % (rnn, layer, end), [gates * hidden, hidden], shift])
+            named = rnn + ("%d.%%s" % layer if cells else "%%s_l%d%s" % (layer, end))
+            tensors.append([named % "weight_ih", [gates * hidden, width], shift])
+            tensors.append([named % "weight_hh", [gates * hidden, left], shift])
             if bias:
-                tensors.append(["%sbias_ih_l%d%s" % (rnn, layer, end), [gates * hidden], shift])
-                tensors.append(["%sbias_hh_l%d%s" % (rnn, layer, end), [gates * hidden], shift])
-        width = hidden * (2 if both else 1)
+                tensors.append([named % "bias_ih", [gates * hidden], shift])
+                tensors.append([named % "bias_hh", [gates * hidden], shift])
+            if projection:
+                tensors.append([named % "weight_hr", [projection, hidden], shift])
+        width = left * (2 if both else 1)
     if classes:
         tensors.append(["head.weight", [classes, width], shift])
         if bias:
             tensors.append(["head.bias", [classes], shift])
     return {"name": name, "module": module, "nonlinearity": nonlinearity, "seed": seed, "input": input_size,
             "hidden": hidden, "layers": layers, "bidirectional": both, "bias": bias, "vocabulary": vocab,
-            "classes": classes, "rnn": rnn, "tensors": tensors}
+            "classes": classes, "rnn": rnn, "projection": projection, "cells": cells, "tensors": tensors}
 
 
 def committed_cases():
@@ -87,6 +91,13 @@ def committed_cases():
         make_case("rnn_tanh_3_layers_both_tokens_head", "RNN", 14, 8, 6, layers=3, both=True, vocab=29, classes=4,
                   nonlinearity="tanh"),
         make_case("rnn_relu_2_layers_no_bias", "RNN", 15, 4, 5, layers=2, bias=False, nonlinearity="relu"),
+        make_case("lstmp", "LSTM", 16, 13, 17, projection=5),
+        make_case("lstmp_3_layers_both_tokens_head", "LSTM", 17, 6, 12, layers=3, both=True, vocab=37, classes=4,
+                  projection=7),
+        make_case("lstmp_2_layers_no_bias", "LSTM", 18, 9, 11, layers=2, bias=False, projection=10),
+        make_case("lstm_cells", "LSTM", 19, 7, 10, layers=2, vocab=23, rnn="net.cells.", cells=True),
+        make_case("gru_cells", "GRU", 20, 5, 9, layers=3, classes=3, rnn="cells.", cells=True),
+        make_case("rnn_cells_relu", "RNN", 21, 8, 6, layers=2, rnn="cells.", cells=True, nonlinearity="relu"),
     ]
 
 
@@ -95,12 +106,16 @@ def random_cases(count, seed):
     cases = []
     for i in range(count):
         module = draw.choice(("LSTM", "GRU", "RNN"))
+        hidden = draw.randint(2, 90)
+        kind = draw.random()
+        cells = kind < 0.2
         cases.append(make_case(
-            "random_%d_%d" % (seed, i), module, seed * 1000 + i, draw.randint(1, 70), draw.randint(1, 90),
-            layers=draw.randint(1, 3), both=draw.random() < 0.5, bias=draw.random() < 0.8,
+            "random_%d_%d" % (seed, i), module, seed * 1000 + i, draw.randint(1, 70), hidden,
+            layers=draw.randint(1, 3), both=not cells and draw.random() < 0.5, bias=draw.random() < 0.8,
             vocab=draw.choice((0, draw.randint(1, 200))), classes=draw.choice((0, draw.randint(1, 20))),
-            rnn=draw.choice(("", "rnn.", "encoder.lstm.")),
-            nonlinearity=draw.choice(("tanh", "relu")) if module == "RNN" else ""))
+            rnn="cells." if cells else draw.choice(("", "rnn.", "encoder.lstm.")),
+            nonlinearity=draw.choice(("tanh", "relu")) if module == "RNN" else "",
+            projection=draw.randint(1, hidden - 1) if module == "LSTM" and kind > 0.5 else 0, cells=cells))
     return cases
 
 
@@ -115,20 +130,50 @@ def tensor_of(case, name):
     return None
 
 
+def stack_of_cells(case):
+    """nn.LSTMCell, nn.GRUCell or nn.RNNCell, one a layer, stepped by hand as their users do."""
+    import torch
+
+    class Stack(torch.nn.ModuleList):
+        def forward(self, x):
+            states = [None] * len(self)
+            tops = []
+            for step in x:
+                for layer, cell in enumerate(self):
+                    states[layer] = cell(step, states[layer])
+                    step = states[layer][0] if case["module"] == "LSTM" else states[layer]
+                tops.append(step)
+            if case["module"] != "LSTM":
+                return torch.stack(tops), torch.stack(states)
+            return torch.stack(tops), (torch.stack([s[0] for s in states]), torch.stack([s[1] for s in states]))
+
+    options = {"bias": case["bias"]}
+    if case["module"] == "RNN":
+        options["nonlinearity"] = case["nonlinearity"]
+    make = getattr(torch.nn, case["module"] + "Cell")
+    return Stack([make(case["hidden"] if layer else case["input"], case["hidden"], **options)
+                  for layer in range(case["layers"])])
+
+
 def modules_of(case):
     """-> the modules, in double, with the case's weights: embedding (or None), recurrent, head (or None)."""
     import torch
     options = {"num_layers": case["layers"], "bidirectional": case["bidirectional"], "bias": case["bias"]}
     if case["module"] == "RNN":
         options["nonlinearity"] = case["nonlinearity"]
-    rnn = getattr(torch.nn, case["module"])(case["input"], case["hidden"], **options).double()
+    if case["projection"]:
+        options["proj_size"] = case["projection"]
+    if case["cells"]:
+        rnn = stack_of_cells(case).double()
+    else:
+        rnn = getattr(torch.nn, case["module"])(case["input"], case["hidden"], **options).double()
     rnn.load_state_dict({name: tensor_of(case, case["rnn"] + name) for name in rnn.state_dict()})
     embedding = head = None
     if case["vocabulary"]:
         embedding = torch.nn.Embedding(case["vocabulary"], case["input"]).double()
         embedding.load_state_dict({"weight": tensor_of(case, "word_embedding.weight")})
     if case["classes"]:
-        width = case["hidden"] * (2 if case["bidirectional"] else 1)
+        width = (case["projection"] or case["hidden"]) * (2 if case["bidirectional"] else 1)
         head = torch.nn.Linear(width, case["classes"], bias=case["bias"]).double()
         head.load_state_dict({name: tensor_of(case, "head." + name) for name in head.state_dict()})
     return embedding, rnn, head

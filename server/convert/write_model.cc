@@ -1,0 +1,184 @@
+#include "server/convert/write_model.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "cells/weights/safetensors.h"
+#include "server/model_loader.h"
+
+namespace cellbatch {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status Wrong(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
+
+// Copies the tensors that the model uses, as fp32. Answers how many numbers they are.
+absl::StatusOr<int64_t> CopyWeights(const TensorSource& tensors,
+                                    const disk::ModelDescription& config, const std::string& to,
+                                    const std::string& from) {
+  std::map<std::string, std::vector<float>> values;
+  std::vector<SafetensorsSource> sources;
+  int64_t count = 0;
+  for (const disk::CellTypeConfig& type : config.cell_types()) {
+    for (const disk::ParameterSource& source : type.parameters()) {
+      for (const std::string& tensor : source.tensors()) {
+        if (values.contains(tensor)) continue;
+        const std::vector<int64_t> shape = tensors.ShapeOf(tensor);
+        int64_t size = 1;
+        for (const int64_t d : shape) size *= d;
+        std::vector<float>& into = values[tensor];
+        into.resize(static_cast<size_t>(size));
+        count += size;
+        if (absl::Status s = tensors.Read(tensor, absl::MakeSpan(into)); !s.ok()) return s;
+        const auto bad =
+            std::find_if(into.begin(), into.end(), [](float v) { return !std::isfinite(v); });
+        if (bad != into.end()) {
+          return Wrong(fmt::format("{}: tensor \"{}\" holds {} at element {}", from, tensor, *bad,
+                                   bad - into.begin()));
+        }
+        sources.push_back({tensor, shape, into});
+      }
+    }
+  }
+  std::sort(sources.begin(), sources.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  absl::Status s = WriteSafetensors(to, sources, {{{"made_by", "cellbatch-convert"}}});
+  if (!s.ok()) return s;
+  return count;
+}
+
+absl::Status WriteConfig(const std::string& path, const disk::ModelDescription& config,
+                         const std::string& from) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(config, &text);
+  std::ofstream out(path, std::ios::trunc);
+  out << fmt::format(
+      "# Made by cellbatch-convert from {}. The fields are explained in proto/model.proto.\n{}",
+      fs::path(from).filename().string(), text);
+  out.close();
+  if (out) return absl::OkStatus();
+  return absl::InternalError(fmt::format("{}: cannot be written", path));
+}
+
+// "4 -> 5" units; of a stack whose layers differ "4 -> 5 -> 7".
+std::string Units(const StackModel& m) {
+  std::string text = fmt::format("{} -> {}", m.layers[0].input, m.layers[0].hidden);
+  const bool same = std::all_of(m.layers.begin(), m.layers.end(), [&](const StackLayer& l) {
+    return l.hidden == m.layers[0].hidden;
+  });
+  for (size_t l = 1; l < m.layers.size() && !same; ++l) {
+    text += fmt::format(" -> {}", m.layers[l].hidden);
+  }
+  text += " units";
+  if (m.layers[0].width != m.layers[0].hidden) {
+    text += fmt::format(" (projected to {})", m.layers[0].width);
+  }
+  return text;
+}
+
+const char* Directions(const StackModel& m) {
+  if (m.layers[0].directions() == 2) return "both directions";
+  return m.layers[0].forward ? "one direction" : "backwards";
+}
+
+std::string OutputText(const StackModel& m) {
+  if (!m.head) {
+    return fmt::format("output   OUTPUT FP32 [{}], the last hidden state\n", m.top_width());
+  }
+  const bool softmax = m.head->cell == "linear_softmax";
+  return fmt::format("output   OUTPUT FP32 [{}{}], the {} of \"{}\"\n",
+                     m.head->every_step ? "T, " : "", m.head->classes,
+                     softmax ? "probabilities" : "logits", m.head->weight);
+}
+
+}  // namespace
+
+absl::Status CheckImportOptions(const ImportOptions& options) {
+  const std::string& name = options.name;
+  const bool sane = !name.empty() && name.size() <= 128 && name[0] != '.' &&
+                    std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                      return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+                    });
+  if (!sane) {
+    return Wrong(
+        fmt::format("--name is \"{}\": a model's name has 1 to 128 letters, digits, _ - . and "
+                    "starts with no dot",
+                    name));
+  }
+  if (options.repository.empty()) return Wrong("--repository is missing: the folder of the models");
+  if (options.from.empty()) return Wrong("--from is missing: a .safetensors or .onnx file");
+  if (options.version < 1)
+    return Wrong(fmt::format("--version is {}, the least is 1", options.version));
+  if (options.max_sequence_length < 0) {
+    return Wrong(fmt::format("--max_sequence_length is {}", options.max_sequence_length));
+  }
+  if (options.precision == "FP32") return absl::OkStatus();
+  if (options.precision == "BF16") return Wrong("--precision BF16 is not offered yet; FP32 is");
+  return Wrong(fmt::format("--precision is \"{}\", FP32 is offered", options.precision));
+}
+
+absl::StatusOr<Imported> WriteModel(const StackModel& model, const TensorSource& tensors,
+                                    const ImportOptions& options) {
+  Imported imported{.model = model,
+                    .folder = (fs::path(options.repository) / options.name).string(),
+                    .notes = {}};
+  disk::ModelDescription config = DescribeStack(model, options.name);
+  config.set_max_sequence_length(options.max_sequence_length);
+  const std::string version = fmt::format("{}/{}", imported.folder, options.version);
+  std::error_code error;
+  if (fs::exists(version + "/weights.safetensors", error) && !options.overwrite) {
+    return absl::AlreadyExistsError(
+        fmt::format("{} is there; --overwrite replaces it, --version N makes another", version));
+  }
+  fs::create_directories(version, error);
+  if (error) return absl::InternalError(fmt::format("{}: {}", version, error.message()));
+  const auto count = CopyWeights(tensors, config, version + "/weights.safetensors", options.from);
+  if (!count.ok()) return count.status();
+  imported.parameters = *count;
+  absl::Status s = WriteConfig(imported.folder + "/config.textproto", config, options.from);
+  if (!s.ok()) return s;
+  // Whoever starts the server later should not be the one to find out.
+  const auto loaded =
+      LoadModel(imported.folder, options.name, options.version, ModelId(0), LoaderLimits());
+  if (!loaded.ok()) return loaded.status();
+  return imported;
+}
+
+std::string Summary(const Imported& imported, const ImportOptions& options) {
+  const StackModel& m = imported.model;
+  std::string text = fmt::format(
+      "model    {} (version {}) in {}\n"
+      "cells    {}, {} layer{}, {}, {}, {} parameters\n",
+      options.name, options.version, imported.folder, m.kind, m.layers.size(),
+      m.layers.size() == 1 ? "" : "s", Directions(m), Units(m), imported.parameters);
+  text += m.embedding.empty() ? fmt::format("input    X FP32 [T, {}]\n", m.layers[0].input)
+                              : fmt::format("input    TOKENS INT32 [T], 0 to {} (\"{}\")\n",
+                                            m.vocabulary - 1, m.embedding);
+  text += OutputText(m) + fmt::format("         on request ALL_HIDDEN [T, {}]", m.top_width());
+  int64_t chains = 0;
+  bool same_h = true, same_c = m.layers[0].state > 0;
+  for (const StackLayer& l : m.layers) {
+    chains += l.directions();
+    same_h = same_h && l.width == m.layers[0].width;
+    same_c = same_c && l.state == m.layers[0].state;
+  }
+  if (same_h && same_c && m.layers[0].width == m.layers[0].state) {
+    text += fmt::format(", FINAL_H, FINAL_C [{}, {}]", chains, m.layers[0].width);
+  } else {
+    if (same_h) text += fmt::format(", FINAL_H [{}, {}]", chains, m.layers[0].width);
+    if (same_c) text += fmt::format(", FINAL_C [{}, {}]", chains, m.layers[0].state);
+  }
+  text += "\n";
+  for (const std::string& note : imported.notes) text += "note     " + note + "\n";
+  return text;
+}
+
+}  // namespace cellbatch
