@@ -18,17 +18,17 @@
 #include "scheduler/scheduler.h"
 #include "server/admission.h"
 #include "server/grpc_transport.h"
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 #include "server/infer_call.h"
 #include "server/kserve_service.h"
 #include "server/latency_service.h"
 #include "server/lifecycle.h"
-#include "server/metrics_exporter.h"
+#include "server/http/metrics_exporter.h"
 #include "server/model_repository.h"
 #include "server/options.h"
 #include "server/request_stats.h"
 #include "server/responder.h"
-#include "server/status_page.h"
+#include "server/http/status_page.h"
 
 namespace cellbatch {
 

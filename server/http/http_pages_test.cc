@@ -1,9 +1,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "server/metrics_exporter.h"
-#include "server/metrics_text.h"
-#include "server/status_page.h"
+#include "server/http/metrics_exporter.h"
+#include "server/http/metrics_text.h"
+#include "server/http/status_page.h"
 #include "tests/testing/fake_scheduler.h"
 #include "tests/testing/test_model.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "fmt/format.h"
-#include "server/status_page.h"
+#include "server/http/status_page.h"
 
 namespace cellbatch {
 

@@ -1,12 +1,12 @@
-#include "server/metrics_exporter.h"
+#include "server/http/metrics_exporter.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
+#include "server/http/metrics_text.h"
+#include "server/http/process_stats.h"
 #include "server/kserve_service.h"
-#include "server/metrics_text.h"
-#include "server/process_stats.h"
 
 namespace cellbatch {
 

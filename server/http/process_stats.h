@@ -1,7 +1,7 @@
 // What the operating system says of this process (Prometheus' standard process_* set). Linux; any
 // thread; tens of microseconds.
-#ifndef CELLBATCH_SERVER_PROCESS_STATS_H_
-#define CELLBATCH_SERVER_PROCESS_STATS_H_
+#ifndef CELLBATCH_SERVER_HTTP_PROCESS_STATS_H_
+#define CELLBATCH_SERVER_HTTP_PROCESS_STATS_H_
 
 #include <cstdint>
 
@@ -21,4 +21,4 @@ ProcessStats ReadProcessStats();
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_PROCESS_STATS_H_
+#endif  // CELLBATCH_SERVER_HTTP_PROCESS_STATS_H_

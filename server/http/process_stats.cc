@@ -1,4 +1,4 @@
-#include "server/process_stats.h"
+#include "server/http/process_stats.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

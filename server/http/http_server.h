@@ -1,7 +1,7 @@
 // A small HTTP server (civetweb) for probes, scrapers and people: one function answers every GET.
 // Its threads are civetweb's; the function is called by several at once.
-#ifndef CELLBATCH_SERVER_HTTP_SERVER_H_
-#define CELLBATCH_SERVER_HTTP_SERVER_H_
+#ifndef CELLBATCH_SERVER_HTTP_HTTP_SERVER_H_
+#define CELLBATCH_SERVER_HTTP_HTTP_SERVER_H_
 
 #include <functional>
 #include <memory>
@@ -39,4 +39,4 @@ class HttpServer {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_HTTP_SERVER_H_
+#endif  // CELLBATCH_SERVER_HTTP_HTTP_SERVER_H_

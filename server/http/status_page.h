@@ -1,8 +1,8 @@
 // The page a person opens at http://host:8000/: what is served, on what, how fast, right now. One
 // HTML document without scripts from elsewhere, light or dark as the browser asks; it refreshes
 // itself. Costs a few milliseconds a look.
-#ifndef CELLBATCH_SERVER_STATUS_PAGE_H_
-#define CELLBATCH_SERVER_STATUS_PAGE_H_
+#ifndef CELLBATCH_SERVER_HTTP_STATUS_PAGE_H_
+#define CELLBATCH_SERVER_HTTP_STATUS_PAGE_H_
 
 #include <chrono>
 #include <cstdint>
@@ -101,4 +101,4 @@ class StatusPage {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_STATUS_PAGE_H_
+#endif  // CELLBATCH_SERVER_HTTP_STATUS_PAGE_H_

@@ -1,7 +1,7 @@
 // Everything the server counts, in Prometheus' text format. Reads copies of counters that others
 // keep writing; costs about a millisecond and stops nobody. What each name means: server/README.md.
-#ifndef CELLBATCH_SERVER_METRICS_EXPORTER_H_
-#define CELLBATCH_SERVER_METRICS_EXPORTER_H_
+#ifndef CELLBATCH_SERVER_HTTP_METRICS_EXPORTER_H_
+#define CELLBATCH_SERVER_HTTP_METRICS_EXPORTER_H_
 
 #include <functional>
 #include <memory>
@@ -39,4 +39,4 @@ class MetricsExporter {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_METRICS_EXPORTER_H_
+#endif  // CELLBATCH_SERVER_HTTP_METRICS_EXPORTER_H_

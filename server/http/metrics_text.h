@@ -1,6 +1,6 @@
 // Writes the Prometheus text format: families one after the other, each with its help and type once.
-#ifndef CELLBATCH_SERVER_METRICS_TEXT_H_
-#define CELLBATCH_SERVER_METRICS_TEXT_H_
+#ifndef CELLBATCH_SERVER_HTTP_METRICS_TEXT_H_
+#define CELLBATCH_SERVER_HTTP_METRICS_TEXT_H_
 
 #include <cstdint>
 #include <string>
@@ -33,4 +33,4 @@ class MetricsText {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_METRICS_TEXT_H_
+#endif  // CELLBATCH_SERVER_HTTP_METRICS_TEXT_H_
