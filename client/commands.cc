@@ -15,6 +15,8 @@
 #include "client/flags.h"
 #include "client/json_request.h"
 #include "client/output.h"
+#include "client/sentence.h"
+#include "client/tag.h"
 
 namespace cellbatch {
 namespace {
@@ -44,6 +46,9 @@ constexpr char kPurpose[] =
     "  config      a model's settings\n"
     "  repository  the models and their states\n"
     "  infer       one request: --tokens, --random or --input\n"
+    "  tag TEXT    labels for the words of a sentence; with --input, of each line of a file, "
+    "whose\n"
+    "              words are cut already (--model, if it is not called tagger)\n"
     "  stats       requests, tasks and mean times since the models were loaded\n"
     "  latency     exact percentiles over the last seconds";
 
@@ -62,7 +67,7 @@ Flags MakeFlags(Settings& settings) {
             "infer: so many random tokens or vectors, as the model reads.");
   flags.Add("seed", &settings.seed, "N", "infer: for --random.");
   flags.Add("input", &settings.input, "FILE",
-            "infer: a request in KServe's JSON form; - reads stdin.");
+            "infer: a request in KServe's JSON form; tag: sentences; - reads stdin.");
   flags.Add("outputs", &settings.outputs, "NAMES",
             "infer: which outputs, with commas; none = OUTPUT.");
   flags.Add("id", &settings.id, "TEXT", "infer: the request's id, echoed by the server.");
@@ -174,6 +179,42 @@ absl::StatusOr<Shown> RunInfer(Client& client, const Settings& settings, CallOpt
   return Shown{ToText(*result, settings.values), ToJson(*result)};
 }
 
+// The sentence after the command; or one a line, whose words stand between spaces.
+absl::StatusOr<std::vector<std::vector<std::string>>> SentencesOf(const Settings& settings,
+                                                                  const std::string& text) {
+  if (settings.input.empty()) return std::vector<std::vector<std::string>>{WordsOf(text)};
+  const auto lines = ReadAll(settings.input);
+  if (!lines.ok()) return lines.status();
+  std::vector<std::vector<std::string>> sentences;
+  std::stringstream stream(*lines);
+  for (std::string line; std::getline(stream, line);) {
+    std::stringstream words(line);
+    sentences.emplace_back(std::istream_iterator<std::string>(words),
+                           std::istream_iterator<std::string>());
+    if (sentences.back().empty()) sentences.pop_back();
+  }
+  return sentences;
+}
+
+absl::StatusOr<Shown> RunTag(Client& client, const Settings& settings, const std::string& text,
+                             CallOptions options) {
+  const std::string model = settings.model.empty() ? "tagger" : settings.model;
+  auto sentences = SentencesOf(settings, text);
+  if (!sentences.ok()) return sentences.status();
+  if (sentences->empty() || sentences->front().empty()) {
+    return absl::InvalidArgumentError("there is no word to tag");
+  }
+  const auto tagged = Tag(client, model, settings.version, *std::move(sentences), options);
+  if (!tagged.ok()) return tagged.status();
+  Shown shown;
+  shown.json = {{"model_name", model}, {"sentences", nlohmann::json::array()}};
+  for (const TaggedSentence& s : *tagged) {
+    shown.text += (shown.text.empty() ? "" : "\n") + ToText(s);
+    shown.json["sentences"].push_back({{"words", s.words}, {"labels", s.labels}});
+  }
+  return shown;
+}
+
 absl::StatusOr<Shown> RunMetadata(Client& client, const Settings& settings, CallOptions options) {
   if (!settings.model.empty()) {
     return Show(client.Metadata(settings.model, settings.version, options));
@@ -197,7 +238,8 @@ absl::StatusOr<Shown> RunHealth(Client& client, CallOptions options) {
   return shown;
 }
 
-absl::StatusOr<Shown> Run(Client& client, const std::string& command, const Settings& settings) {
+absl::StatusOr<Shown> Run(Client& client, const std::string& command, const std::string& text,
+                          const Settings& settings) {
   const CallOptions options{
       .timeout = std::chrono::nanoseconds(static_cast<int64_t>(settings.timeout * 1e9))};
   if (command == "health") {
@@ -215,6 +257,9 @@ absl::StatusOr<Shown> Run(Client& client, const std::string& command, const Sett
   if (command == "infer") {
     return RunInfer(client, settings, options);
   }
+  if (command == "tag") {
+    return RunTag(client, settings, text, options);
+  }
   if (command == "stats") {
     return Show(client.Statistics(settings.model, settings.version, options));
   }
@@ -224,10 +269,14 @@ absl::StatusOr<Shown> Run(Client& client, const std::string& command, const Sett
 // What is wrong with the words after the program's name; empty where nothing is.
 std::string WrongWords(const std::vector<std::string>& words, const Settings& settings) {
   constexpr const char* kCommands[] = {"health", "metadata", "config", "repository",
-                                       "infer",  "stats",    "latency"};
-  if (words.size() != 1) {
-    return words.empty() ? "no command; --help lists them"
-                         : fmt::format("one command at a time, not also \"{}\"", words[1]);
+                                       "infer",  "tag",      "stats",  "latency"};
+  if (words.empty()) return "no command; --help lists them";
+  const bool tag = words[0] == "tag";
+  if (words.size() > 1 && !tag) {
+    return fmt::format("one command at a time, not also \"{}\"", words[1]);
+  }
+  if (tag && (words.size() == 1) == settings.input.empty()) {
+    return "tag wants a sentence, or --input=FILE";
   }
   if (std::find(std::begin(kCommands), std::end(kCommands), words[0]) == std::end(kCommands)) {
     return fmt::format("no command \"{}\"; --help lists them", words[0]);
@@ -256,12 +305,17 @@ CommandResult RunCommand(const std::vector<std::string>& arguments) {
   const auto client = Client::Connect(
       {.url = settings.url,
        .connect_timeout = std::chrono::milliseconds(static_cast<int64_t>(settings.timeout * 1e3))});
-  const absl::StatusOr<Shown> shown = client.ok() ? Run(**client, words->front(), settings)
+  // A sentence need not be quoted.
+  const std::string text = fmt::format("{}", fmt::join(words->begin() + 1, words->end(), " "));
+  const absl::StatusOr<Shown> shown = client.ok() ? Run(**client, words->front(), text, settings)
                                                   : absl::StatusOr<Shown>(client.status());
   if (!shown.ok()) {
     return {1, settings.json ? ToJson(shown.status()).dump(2) + "\n" : "", ToText(shown.status())};
   }
-  return {shown->exit_code, settings.json ? shown->json.dump(2) + "\n" : shown->text, ""};
+  // What is no UTF-8 came from the caller's own words or tensors: it must not end the program.
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+  return {shown->exit_code,
+          settings.json ? shown->json.dump(2, ' ', false, kReplace) + "\n" : shown->text, ""};
 }
 
 }  // namespace cellbatch

@@ -103,6 +103,19 @@ TEST(CommandWordsTest, WrongWordsAreToldAndExitWithTwo) {
   EXPECT_EQ(RunCommand({"--help"}).exit_code, 0);
 }
 
+TEST(CommandWordsTest, TagWantsASentenceOrAFileAndNotBoth) {
+  const char* wants = "cellbatch-client: tag wants a sentence, or --input=FILE\n";
+  EXPECT_EQ(RunCommand({"tag"}).complaint, wants);
+  EXPECT_EQ(RunCommand({"tag", "He", "said", "--input=-"}).complaint, wants);
+}
+
+TEST_F(CommandsTest, TagSaysWhatTheServerOrTheSentenceLacks) {
+  EXPECT_EQ(Run({"tag", " "}).complaint, "INVALID_ARGUMENT: there is no word to tag\n");
+  EXPECT_EQ(Run({"tag", "--input=/nowhere"}).complaint,
+            "NOT_FOUND: --input=/nowhere: cannot be read\n");
+  EXPECT_EQ(Run({"tag", "He", "went."}).exit_code, 1) << "this server has no tagger";
+}
+
 TEST(CommandWordsTest, NoServerExitsWithOne) {
   const CommandResult result = RunCommand({"health", "--url=127.0.0.1:1", "--timeout=0.05"});
   EXPECT_EQ(result.exit_code, 1);
