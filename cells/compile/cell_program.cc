@@ -52,8 +52,9 @@ struct Describer {
     return text;
   }
   std::string operator()(const PlainStep& s) const {
-    constexpr std::string_view kNames[] = {"copy", "broadcast", "matmul",  "transpose", "slice",
-                                           "sum",  "mean",      "softmax", "argmax"};
+    constexpr std::string_view kNames[] = {"copy",      "broadcast", "matmul", "matmul_by_columns",
+                                           "transpose", "slice",     "sum",    "mean",
+                                           "softmax",   "argmax"};
     std::string text(kNames[static_cast<size_t>(s.kind)]);
     for (const Place& p : s.args) text += " " + Text(p);
     return text + fmt::format(" {} -> {}", s.shape.ToString(), Text(s.to));

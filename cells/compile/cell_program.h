@@ -93,9 +93,10 @@ struct ProductStep {
 
 // What is rare: row by row, by the book.
 enum class PlainKind : uint8_t {
-  kCopy,       // any 4-byte elements
-  kBroadcast,  // [1] -> all of the result
-  kMatMul,     // by a value, or of a matrix
+  kCopy,             // any 4-byte elements
+  kBroadcast,        // [1] -> all of the result
+  kMatMulByRows,     // by a value, or of a matrix: y[m][n] = x[m] . w[n]
+  kMatMulByColumns,  // the same by a value turned round: y[m][n] = sum over k of x[m][k] w[k][n]
   kTranspose,
   kSlice,  // columns begin .. of a matrix
   kSum,
@@ -108,9 +109,10 @@ struct PlainStep {
   PlainKind kind = PlainKind::kCopy;
   ElementType type = ElementType::kFp32;  // of the result
   std::vector<Place> args;
-  std::vector<Shape> shapes;  // of the arguments
-  int32_t begin = 0;          // kSlice
-  Shape shape;                // of the result
+  std::vector<Shape> shapes;          // of the arguments
+  std::vector<int64_t> strides = {};  // products: between the rows of the arguments, in elements
+  int32_t begin = 0;                  // kSlice
+  Shape shape;                        // of the result
   Place to;
 };
 

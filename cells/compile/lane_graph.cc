@@ -36,6 +36,12 @@ uint64_t LookOf(const Expr& e) {
 
 absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell) {
   LaneGraph graph(cell);
+  for (const Op& op : cell.ops()) {
+    if (op.kind < OpKind::kSum) continue;
+    const ValueId reduced = op.args[0];
+    if (cell.op(reduced).args[0].valid())
+      graph.stored_[static_cast<size_t>(reduced.value())] = true;
+  }
   for (const Output& output : cell.outputs()) graph.outputs_.push_back(graph.Whole(output.value));
   if (!graph.status_.ok()) return graph.status_;
   graph.CountUses();
@@ -59,7 +65,8 @@ ExprId LaneGraph::View(ValueId v, int32_t begin, int32_t width) {
   const std::tuple key(v.value(), begin, width);
   const auto there = views_.find(key);
   if (there != views_.end()) return there->second;
-  return views_[key] = MakeView(v, begin, width);
+  const bool part = width < cell_->op(v).shape.size() && stored_[static_cast<size_t>(v.value())];
+  return views_[key] = part ? PartOf(Whole(v), begin, width) : MakeView(v, begin, width);
 }
 
 ExprId LaneGraph::MakeView(ValueId v, int32_t begin, int32_t width) {
@@ -224,7 +231,7 @@ ExprId LaneGraph::ViewMatMul(ValueId v, int32_t begin, int32_t width) {
   const Op& op = cell_->op(v);
   ParameterView w;
   if (!op.shape.is_vector() || !MatrixOf(op.args[1], w)) {
-    return ViewPlain(v, PlainKind::kMatMul, begin, width);
+    return ViewComputedMatMul(v, begin, width);
   }
   w.offset += begin * w.unit_stride;
   Expr e = {.kind = ExprKind::kAccumulator, .width = width, .rank = kRankComputed};
@@ -233,6 +240,43 @@ ExprId LaneGraph::ViewMatMul(ValueId v, int32_t begin, int32_t width) {
     e.terms = {{Whole(op.args[0]), cell_->op(op.args[0]).shape.cols, w}};
   }
   return Intern(std::move(e));
+}
+
+// Adds `v` as an argument of a product: a parameter or a part of one is read where it lies; what is turned round is
+// read as it was, if `may_turn`. True: it is turned round.
+bool LaneGraph::Factor(ValueId v, bool may_turn, Expr& product) {
+  const Op& op = cell_->op(v);
+  const bool turned = may_turn && op.kind == OpKind::kTranspose;
+  const ValueId lies = turned ? op.args[0] : v;
+  const Op& from = cell_->op(lies);
+  product.arg_shapes.push_back(from.shape);
+  ParameterView view;
+  const bool by_rows = MatrixOf(v, view) && view.depth_stride == 1;
+  const bool by_columns = may_turn && MatrixOf(v, view) && view.unit_stride == 1;
+  if (by_rows || by_columns) {
+    product.arg_shapes.back() = by_rows ? op.shape : Shape{op.shape.cols, op.shape.rows};
+    product.strides.push_back(by_rows ? view.unit_stride : view.depth_stride);
+    product.args.push_back(Intern({.kind = ExprKind::kParameter,
+                                   .width = static_cast<int32_t>(op.shape.size()),
+                                   .view = {view.parameter, view.offset}}));
+    return !by_rows;
+  }
+  product.strides.push_back(from.shape.cols);
+  product.args.push_back(Whole(lies));
+  return turned;
+}
+
+// A product of what a node computes, or brings, with itself or (a matrix) with a parameter.
+ExprId LaneGraph::ViewComputedMatMul(ValueId v, int32_t begin, int32_t width) {
+  const Op& op = cell_->op(v);
+  Expr e = {.kind = ExprKind::kPlain,
+            .width = static_cast<int32_t>(op.shape.size()),
+            .shape = op.shape,
+            .rank = kRankComputed};
+  Factor(op.args[0], false, e);
+  const bool turned = Factor(op.args[1], true, e);
+  e.plain = turned ? PlainKind::kMatMulByColumns : PlainKind::kMatMulByRows;
+  return ViewPlain(std::move(e), begin, width);
 }
 
 ExprId LaneGraph::ViewPlain(ValueId v, PlainKind kind, int32_t begin, int32_t width) {
@@ -249,11 +293,17 @@ ExprId LaneGraph::ViewPlain(ValueId v, PlainKind kind, int32_t begin, int32_t wi
     e.args.push_back(Whole(arg));
     e.arg_shapes.push_back(cell_->op(arg).shape);
   }
-  const int32_t all = e.width;
-  const ExprId whole = Intern(std::move(e));
-  if (begin == 0 && width == all) return whole;
+  return ViewPlain(std::move(e), begin, width);
+}
+
+ExprId LaneGraph::ViewPlain(Expr e, int32_t begin, int32_t width) {
+  return PartOf(Intern(std::move(e)), begin, width);
+}
+
+ExprId LaneGraph::PartOf(ExprId whole, int32_t begin, int32_t width) {
+  if (begin == 0 && width == at(whole).width) return whole;
   return Intern({.kind = ExprKind::kPart,
-                 .type = op.type,
+                 .type = at(whole).type,
                  .width = width,
                  .args = {whole},
                  .place = {PlaceKind::kScratch, 0, 0, begin},

@@ -37,7 +37,7 @@ enum class ExprKind : uint8_t {
   kAccumulator,  // bias + terms
   kConcat,       // args one behind the other
   kPlain,        // `plain` of args
-  kPart,         // lanes from place.offset on of args[0], which is kPlain or kConcat
+  kPart,         // lanes from place.offset on of args[0], which is stored
 };
 
 // x . w, where w gives `width` lanes from `depth` elements.
@@ -56,6 +56,7 @@ struct Expr {
   PlainKind plain = PlainKind::kCopy;
   std::vector<ExprId> args = {};
   std::vector<Shape> arg_shapes = {};  // kPlain
+  std::vector<int64_t> strides = {};   // kPlain, products: between rows of args
   Shape shape = {};                    // kPlain
   int32_t begin = 0;                   // kPlain, kSlice
   Place place = {};
@@ -86,7 +87,7 @@ class LaneGraph {
   const std::vector<ExprId>& lookup_tokens() const { return tokens_; }  // by lookup
 
  private:
-  explicit LaneGraph(const CellDefinition& cell) : cell_(&cell) {}
+  explicit LaneGraph(const CellDefinition& cell) : cell_(&cell), stored_(cell.ops().size()) {}
 
   // Lanes [begin, begin + width) of a value, row-major.
   ExprId View(ValueId v, int32_t begin, int32_t width);
@@ -99,6 +100,10 @@ class LaneGraph {
   ExprId ViewConcat(const Op& op, int32_t begin, int32_t width);
   ExprId ViewMatMul(ValueId v, int32_t begin, int32_t width);
   ExprId ViewPlain(ValueId v, PlainKind kind, int32_t begin, int32_t width);
+  ExprId ViewPlain(Expr whole, int32_t begin, int32_t width);
+  ExprId PartOf(ExprId whole, int32_t begin, int32_t width);
+  ExprId ViewComputedMatMul(ValueId v, int32_t begin, int32_t width);
+  bool Factor(ValueId v, bool may_turn, Expr& product);
   void AddTerms(ValueId x, int32_t begin, int32_t depth, ParameterView w, std::vector<Term>& terms);
   bool MatrixOf(ValueId v, ParameterView& view) const;
   ExprId Intern(Expr e);
@@ -108,6 +113,8 @@ class LaneGraph {
   bool Collect(ExprId e, bool root, Expr& sum);
 
   const CellDefinition* cell_;
+  std::vector<bool>
+      stored_;  // by value: a reduction reads it whole, and so may whoever wants a part
   std::vector<Expr> exprs_;
   std::unordered_map<uint64_t, std::vector<ExprId>> alike_;
   std::vector<int> uses_;

@@ -108,6 +108,7 @@ void Attempt::AddPlainStep(ExprId e) {
                     .type = expr.type,
                     .args = {},
                     .shapes = expr.arg_shapes,
+                    .strides = expr.strides,
                     .begin = expr.begin,
                     .shape = expr.shape,
                     .to = placement_.Destinations(e).front()};

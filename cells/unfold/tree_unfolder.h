@@ -40,9 +40,9 @@ namespace cellbatch {
 // Cells meet by the names of their inputs:
 //   embedding  one input, a token; leaves what all others then read instead of tokens
 //   leaf       one input: the token
-//   internal   "child0", "child1", .. (absent ones read zeros), or "children" (SUM); "x": the node's own token; "edges"
-//              (SUM): what `edge` left for each child
-//   edge       one node a child: "x" is the parent's token, "child" the child
+//   internal   "child0", "child1", .. (absent ones read zeros), or "children" (SUM); "x": the node's own token ("token",
+//              which is its name behind "embed"); "edges" (SUM): what `edge` left for each child
+//   edge       one node a child: "x" ("token") is the parent's token, "child" the child
 //   output     one input: a node; leaves "y"
 // Leaves and internal nodes leave the same columns.
 struct TreeSpec {

@@ -62,6 +62,9 @@ bool AnySums(const CellType& type) {
                      [](const Input& input) { return input.arity == Arity::kSum; });
 }
 
+// The node's word: "token" is what "x" is called behind "embed" (reads { input: "x" through: "embed" }).
+bool IsToken(std::string_view name) { return name == "x" || name == "token"; }
+
 // k of "childk"; -1: not such a name.
 int32_t ChildNumber(std::string_view name) {
   if (name.substr(0, kChild.size()) != kChild) return -1;
@@ -127,7 +130,7 @@ absl::StatusOr<TreeUnfolder::Cell> TreeUnfolder::MakeInternal(const Model& model
       table = node_;
       ++children;
       highest = std::max(highest, slot.child);
-    } else if (name != "x") {
+    } else if (!IsToken(name)) {
       return Wrong(
           fmt::format("cell type \"{}\" has an input \"{}\"; an internal cell reads \"x\", "
                       "\"child0\", \"child1\", .., \"children\" and \"edges\"",
@@ -158,7 +161,7 @@ absl::StatusOr<TreeUnfolder::Cell> TreeUnfolder::MakeEdge(const Model& model, Ce
   Cell cell{.type = id, .name = type.name, .slots = {}};
   for (size_t i = 0; i < type.definition->inputs().size(); ++i) {
     const std::string& name = type.definition->inputs()[i].name;
-    if (name != "x" && name != "child") {
+    if (!IsToken(name) && name != "child") {
       return Wrong(
           fmt::format("cell type \"{}\" has an input \"{}\"; an edge reads \"x\" and \"child\"",
                       type.name, name));

@@ -27,11 +27,13 @@ bool MakeTypes(Assembly& a, TreeSpec& spec) {
     if (!spec.leaf.valid()) return false;
     node = left_by(spec.leaf);
   }
-  TypeRole internal = {.what = "tree: internal", .inputs = {{"x", token}}, .others = std::nullopt};
+  TypeRole internal = {
+      .what = "tree: internal", .inputs = {{"x", token}, {"token", token}}, .others = std::nullopt};
   if (!tree.edge().empty()) {
-    spec.edge = a.types.Add(
-        tree.edge(),
-        {.what = "tree: edge", .inputs = {{"x", token}, {"child", node}}, .others = std::nullopt});
+    spec.edge =
+        a.types.Add(tree.edge(), {.what = "tree: edge",
+                                  .inputs = {{"x", token}, {"token", token}, {"child", node}},
+                                  .others = std::nullopt});
     if (!spec.edge.valid()) return false;
     internal.inputs.emplace_back("edges", left_by(spec.edge));
   }

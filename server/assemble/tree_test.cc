@@ -210,7 +210,7 @@ TEST_F(TreeModelTest, MistakesAreNamed) {
       HasSubstr("cell type \"out\": reads FP32 by input \"x\", the request's TOKENS is INT32"));
   EXPECT_THAT(
       Error(pair + "tree { internal: \"a\" internal: \"b\" internal: \"leaf\" output: \"out\" }"),
-      HasSubstr("tree: no cell reads the request's TOKENS"));
+      HasSubstr("tree: cell type \"leaf\" reads no children"));
   EXPECT_THAT(Error(std::string(kSumTypes) + "tree { embedding: \"words\" internal: \"node\" }"),
               AllOf(HasSubstr("cell type \"node\""), HasSubstr("\"edges\"")));
   const std::string good =

@@ -101,6 +101,12 @@ constexpr Expected kPrograms[] = {
      "product 4x7 in0.0[7]@01 in1.0[7]@23 tail 16 -> scratch -> scratch+16 -> scratch+32 -> "
      "scratch+48\n"
      "product 2x7 scratch[7]@0 scratch+32[7]@1 tail 18 -> out0\n"},
+    {"mv_leaf", "index table0\nindex table1\ncopy table0 [7] -> out0\ncopy table1 [49] -> out1\n"},
+    {"mv_internal",
+     "matmul in1.0 in0.1 [7] -> scratch\nmatmul in0.0 in1.1 [7] -> scratch+16\n"
+     "matmul_by_columns parameter2 in0.1 [7, 7] -> scratch+32\n"
+     "matmul_by_columns parameter2+7 in1.1 [7, 7] -> scratch+96\n"
+     "product 1x7 scratch[7] scratch+16[7] tail 3 -> out0\nproduct 0x49 tail 6 -> out1\n"},
     {"merge_lstm", "sum in0.0 [7] -> out0\nsum in0.1 [7] -> out1\n"},
     {"merge_gru", "sum in0.0 [7] -> out0\n"},
     {"start_lstm", "product 0x7 tail 4 -> out0 -> out1\n"},
@@ -132,6 +138,16 @@ constexpr Expected kPrograms[] = {
     {"minlstm", "product 3x7 in0.0[5] tail 12 -> out0\n"},
     {"slstm", "product 4x7 in0.0[5] in1.0[7] tail 36 -> out0 -> out1 -> out2 -> out3\n"},
 };
+
+// Two products, not four: what is reduced is stored, and gates are read from there.
+TEST(ShippedCellsTest, ALayerNormalisedLstmComputesItsProductsOnce) {
+  int products = 0;
+  for (const Step& step : Lowered(Shipped("lstm_layernorm"), kSizes).steps) {
+    const auto* const product = std::get_if<ProductStep>(&step);
+    products += product != nullptr ? product->groups : 0;
+  }
+  EXPECT_EQ(products, 2);
+}
 
 TEST(ShippedCellsTest, CellsOfTheZooTakeAFewSteps) {
   for (const Expected& e : kPrograms) {

@@ -26,6 +26,17 @@ int Blocks(int64_t cost, int most, int threads) {
   return static_cast<int>(std::min({wanted, int64_t{most}, int64_t{threads} * kBlocksPerThread}));
 }
 
+int64_t ScratchStride(const PackedCell& cell) {
+  const int64_t width = cell.program().scratch_width;
+  return width == 0 ? 0 : kernels::PaddedStride(width);
+}
+
+// Nodes of a chunk, by the floats of scratch that each takes.
+int32_t ChunkNodes(int64_t stride) {
+  if (stride == 0) return kChunkNodes;
+  return static_cast<int32_t>(std::clamp<int64_t>(kChunkFloats / stride, 1, kChunkNodes));
+}
+
 // One chunk of one task.
 class ChunkRun {
  public:
@@ -36,6 +47,7 @@ class ChunkRun {
         nodes_(nodes),
         scratch_(scratch),
         cores_(cores),
+        stride_(ScratchStride(cell)),
         first_(first),
         count_(count) {}
 
@@ -55,6 +67,7 @@ class ChunkRun {
   const NodeLists& nodes_;
   CellScratch& scratch_;
   const Cores& cores_;
+  const int64_t stride_;  // of scratch rows
   const int32_t first_, count_;
 };
 
@@ -78,7 +91,7 @@ RowSource ChunkRun::Source(const Place& place) const {
     }
     case PlaceKind::kScratch:
       s.base = scratch_.values() + place.offset;
-      s.stride = scratch_.stride();
+      s.stride = stride_;
       break;
     case PlaceKind::kTableRow: {
       const LookupSpec& l = cell_.program().lookups[static_cast<size_t>(place.index)];
@@ -175,13 +188,13 @@ void ChunkRun::operator()(const PlainStep& step) const {
 }  // namespace
 
 CellScratch::CellScratch(const std::vector<const PackedCell*>& cells) {
-  int64_t width = 0, lookups = 0;
+  int64_t floats = 0, lookups = 0;
   for (const PackedCell* cell : cells) {
-    width = std::max(width, cell->program().scratch_width);
+    const int64_t stride = ScratchStride(*cell);
+    floats = std::max(floats, stride * ChunkNodes(stride));
     lookups = std::max(lookups, cell->lookups());
   }
-  stride_ = width == 0 ? 0 : kernels::PaddedStride(width);
-  values_ = kernels::PackedMemory(stride_ * kChunkNodes);
+  values_ = kernels::PackedMemory(floats);
   indices_.resize(static_cast<size_t>(lookups * kChunkNodes));
 }
 
@@ -191,7 +204,8 @@ int64_t CellScratch::bytes() const {
 
 void RunCell(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes,
              CellScratch& scratch, const Cores& cores) {
-  const int32_t chunks = (nodes.num_nodes + kChunkNodes - 1) / kChunkNodes;
+  const int32_t most = ChunkNodes(ScratchStride(cell));
+  const int32_t chunks = (nodes.num_nodes + most - 1) / most;
   for (int32_t i = 0; i < chunks; ++i) {
     const auto first = static_cast<int32_t>(int64_t{nodes.num_nodes} * i / chunks);
     const auto end = static_cast<int32_t>(int64_t{nodes.num_nodes} * (i + 1) / chunks);

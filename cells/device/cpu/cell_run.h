@@ -1,6 +1,6 @@
 // Runs a packed cell over the nodes of a batched task, step after step, columns split over the cores of a team.
 //
-//   for each chunk of at most kChunkNodes nodes        scratch is bounded, whatever the batch
+//   for each chunk of at most kChunkNodes nodes        scratch is bounded, whatever the batch and the cell
 //     for each step                                    a product: blocks of panels; the rest: blocks of rows
 //       team.Run(blocks, ...)
 //
@@ -21,6 +21,8 @@
 namespace cellbatch {
 
 inline constexpr int kChunkNodes = 512;
+// Scratch of a chunk: a cell whose nodes need much of it (matrices) runs in smaller chunks.
+inline constexpr int64_t kChunkFloats = int64_t{1} << 24;
 
 // One column of a table: row r at base + r * stride (4-byte elements, floats or int32).
 struct ColumnArray {
@@ -53,12 +55,10 @@ class CellScratch {
   explicit CellScratch(const std::vector<const PackedCell*>& cells);
 
   float* values() { return values_.data(); }
-  int64_t stride() const { return stride_; }
   int32_t* indices(int32_t lookup) { return indices_.data() + int64_t{lookup} * kChunkNodes; }
   int64_t bytes() const;
 
  private:
-  int64_t stride_ = 0;
   kernels::PackedMemory values_;
   std::vector<int32_t> indices_;
 };

@@ -10,20 +10,6 @@ void Broadcast(const float* x, const PlainStep& step, float* y) {
   std::fill(y, y + step.shape.size(), x[0]);
 }
 
-// y [m, n] = x [m, k] . w [n, k] transposed.
-void MatMul(const float* x, const float* w, const PlainStep& step, float* y) {
-  const int64_t depth = step.shapes[0].cols, cols = step.shape.cols;
-  for (int64_t m = 0; m < step.shape.rows; ++m) {
-    for (int64_t n = 0; n < cols; ++n) {
-      double sum = 0.0;
-      for (int64_t k = 0; k < depth; ++k) {
-        sum += static_cast<double>(x[m * depth + k]) * static_cast<double>(w[n * depth + k]);
-      }
-      y[m * cols + n] = static_cast<float>(sum);
-    }
-  }
-}
-
 void Transpose(const float* x, const PlainStep& step, float* y) {
   const int64_t rows = step.shape.rows, cols = step.shape.cols;
   for (int64_t r = 0; r < rows; ++r) {
@@ -58,13 +44,15 @@ void Softmax(const float* x, const PlainStep& step, float* y) {
   for (int64_t i = 0; i < n; ++i) y[i] *= scale;
 }
 
+bool IsMatMul(PlainKind kind) {
+  return kind == PlainKind::kMatMulByRows || kind == PlainKind::kMatMulByColumns;
+}
+
 void RunRow(const PlainStep& step, const kernels::RowSource* args, int32_t r, float* y) {
   const float* const x = args[0].Row(r);
   switch (step.kind) {
     case PlainKind::kBroadcast:
       return Broadcast(x, step, y);
-    case PlainKind::kMatMul:
-      return MatMul(x, args[1].Row(r), step, y);
     case PlainKind::kTranspose:
       return Transpose(x, step, y);
     case PlainKind::kSlice:
@@ -85,6 +73,13 @@ void RunPlainStep(const PlainStep& step, const kernels::CpuKernels& kernels,
   } else if (step.kind == PlainKind::kArgMax) {
     const kernels::Int32Column to = {reinterpret_cast<int32_t*>(out.base), out.stride, out.rows};
     kernels.arg_max(args[0], static_cast<int32_t>(step.shapes[0].size()), num_rows, to);
+  } else if (IsMatMul(step.kind)) {
+    const auto run = step.kind == PlainKind::kMatMulByRows ? kernels.mat_mul_by_rows
+                                                           : kernels.mat_mul_by_columns;
+    for (int32_t r = 0; r < num_rows; ++r) {
+      run({args[0].Row(r), step.strides[0], args[1].Row(r), step.strides[1], step.shape.rows,
+           step.shapes[0].cols, step.shape.cols, out.Row(r)});
+    }
   } else {
     for (int32_t r = 0; r < num_rows; ++r) RunRow(step, args, r, out.Row(r));
   }
@@ -92,7 +87,7 @@ void RunPlainStep(const PlainStep& step, const kernels::CpuKernels& kernels,
 
 int64_t PlainStepCost(const PlainStep& step) {
   int64_t cost = step.shape.size();
-  if (step.kind == PlainKind::kMatMul) cost *= step.shapes[0].cols;
+  if (IsMatMul(step.kind)) return cost * step.shapes[0].cols;  // some 50 multiply-adds a nanosecond
   for (const Shape& s : step.shapes) cost += s.size();
   return step.kind == PlainKind::kSoftmax ? 50 * cost : 4 * cost;
 }

@@ -20,6 +20,16 @@
 
 namespace cellbatch::kernels {
 
+// A product of one row's values: y [rows, cols], packed, from x [rows, depth] and w. Strides count floats.
+struct MatMulArgs {
+  const float* x = nullptr;
+  int64_t x_stride = 0;  // between rows of x
+  const float* w = nullptr;
+  int64_t w_stride = 0;  // between rows of w, which has `cols` of them, or (by columns) `depth`
+  int32_t rows = 0, depth = 0, cols = 0;
+  float* y = nullptr;
+};
+
 struct CpuKernels {
   const char* name;  // "avx512", "avx2", "portable"
 
@@ -42,6 +52,10 @@ struct CpuKernels {
   // Row r of out = index of the first largest of in's row r (NaN is never larger; all NaN: 0).
   // width >= 1.
   void (*arg_max)(const RowSource& in, int32_t width, int32_t num_rows, const Int32Column& out);
+
+  // y[m][n] = sum over k of x[m][k] w[n][k], and of x[m][k] w[k][n]. Nothing overlaps.
+  void (*mat_mul_by_rows)(const MatMulArgs& args);
+  void (*mat_mul_by_columns)(const MatMulArgs& args);
 
   // Row r of out = row r of in: a table lookup when `in` has tokens. Rows do not overlap.
   void (*copy_rows)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);

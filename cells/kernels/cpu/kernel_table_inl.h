@@ -4,6 +4,7 @@
 #define CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
 
 #include "cells/kernels/cpu/kernel_table.h"
+#include "cells/kernels/cpu/mat_mul_inl.h"
 #include "cells/kernels/cpu/product_inl.h"
 #include "cells/kernels/cpu/reductions_inl.h"
 
@@ -33,8 +34,14 @@ void CopyRows(const RowSource& in, int32_t width, int32_t num_rows, const RowCol
 
 template <class V, class Tiling>
 constexpr CpuKernels MakeKernels(const char* name) {
-  return {name,       RunProduct<V, Tiling>, RunAccumulators<V, Tiling>, SumRows<V>, ArgMax<V>,
-          CopyRows<V>};
+  return {.name = name,
+          .run_product = RunProduct<V, Tiling>,
+          .run_accumulators = RunAccumulators<V, Tiling>,
+          .sum_rows = SumRows<V>,
+          .arg_max = ArgMax<V>,
+          .mat_mul_by_rows = MatMulByRows<V>,
+          .mat_mul_by_columns = MatMulByColumns<V, Tiling>,
+          .copy_rows = CopyRows<V>};
 }
 
 }  // namespace cellbatch::kernels

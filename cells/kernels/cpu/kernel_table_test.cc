@@ -80,6 +80,49 @@ TEST_P(RowKernelTest, ArgMaxIgnoresNanAndNeverLeavesTheRow) {
   }
 }
 
+// Both ways of writing w, strided, against sums in double; and each row alone, bit by bit.
+TEST_P(RowKernelTest, ProductsOfValuesAgreeWithTheirSums) {
+  for (int trial = 0; trial < 60; ++trial) {
+    const int rows = RandomInt(random_, 1, 15), depth = RandomInt(random_, 1, 150),
+              cols = RandomInt(random_, 1, 150), x_stride = depth + RandomInt(random_, 0, 5),
+              by_rows_stride = depth + RandomInt(random_, 0, 5),
+              by_columns_stride = cols + RandomInt(random_, 0, 5);
+    const std::vector<float> x = RandomFloats(random_, rows * x_stride);
+    const std::vector<float> w = RandomFloats(random_, cols * by_rows_stride);
+    std::vector<float> turned(static_cast<size_t>(depth * by_columns_stride));
+    for (int n = 0; n < cols; ++n) {
+      for (int k = 0; k < depth; ++k) turned[k * by_columns_stride + n] = w[n * by_rows_stride + k];
+    }
+    std::vector<double> expected;
+    for (int m = 0; m < rows; ++m) {
+      for (int n = 0; n < cols; ++n) {
+        double sum = 0;
+        for (int k = 0; k < depth; ++k) {
+          sum += static_cast<double>(x[m * x_stride + k]) * w[n * by_rows_stride + k];
+        }
+        expected.push_back(sum);
+      }
+    }
+    const float guard = 77.0f;
+    std::vector<float> y(expected.size() + 1, guard), z = y, alone(static_cast<size_t>(cols) + 1);
+    kernels().mat_mul_by_rows(
+        {x.data(), x_stride, w.data(), by_rows_stride, rows, depth, cols, y.data()});
+    const MatMulArgs by_columns = {x.data(), x_stride, turned.data(), by_columns_stride,
+                                   rows,     depth,    cols,          z.data()};
+    kernels().mat_mul_by_columns(by_columns);
+    EXPECT_LE(Excess(expected, y.data()), 1.0);
+    EXPECT_LE(Excess(expected, z.data()), 1.0);
+    EXPECT_EQ(y.back(), guard);
+    EXPECT_EQ(z.back(), guard);
+    for (int m = 0; m < rows; ++m) {
+      MatMulArgs one = by_columns;
+      one.x += m * x_stride, one.rows = 1, one.y = alone.data();
+      kernels().mat_mul_by_columns(one);
+      EXPECT_TRUE(std::equal(alone.begin(), alone.end() - 1, z.begin() + m * cols));
+    }
+  }
+}
+
 TEST_P(RowKernelTest, CopyingLooksUpTokens) {
   RandomRows vocabulary(random_, 21, 50, 50), out(random_, 21, 9, 6);
   std::vector<int32_t> token = {3, 3, 49, 0, 7, 11, 12, 13}, nodes = {5, 0, 2, 1, 7, 3};

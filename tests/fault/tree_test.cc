@@ -1,0 +1,322 @@
+// Trees that are none (serving.md 4.4: V9, V12, V13, V18), each with its code and text, in every form that a request may
+// have, against the real server. forest_test and bracket_text_test have more of each kind; here they cross gRPC.
+#include <csignal>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "cells/weights/safetensors.h"
+#include "gtest/gtest.h"
+#include "tests/fault/served_models.h"
+
+namespace cellbatch {
+namespace {
+
+using grpc::StatusCode;
+using inference::ModelInferRequest;
+using Ints = std::vector<int32_t>;
+
+constexpr int64_t kWordCount = 30, kWidth = 4, kHidden = 6;
+
+// "trees": a binary TreeLSTM that reads text, too. "sums": a child-sum one, of at most 40 cells a request.
+constexpr char kBinary[] = R"(
+cell_types { name: "leaf" cell: "treelstm_leaf" reads { input: "x" through: "embed" }
+  parameters { name: "embed/table" tensors: "words" } parameters { name: "W" tensors: "W" } }
+cell_types { name: "node" cell: "treelstm_internal" parameters { name: "U" tensors: "U2" }
+  parameters { name: "U_f0" tensors: "U_f" } parameters { name: "U_f1" tensors: "U_g" } }
+tree { leaf: "leaf" internal: "node" }
+)";
+constexpr char kChildSum[] = R"(
+cell_types { name: "node" cell: "treelstm_childsum" reads { input: "x" through: "embed" }
+  parameters { name: "embed/table" tensors: "words" } parameters { name: "W" tensors: "W" }
+  parameters { name: "U" tensors: "U" } }
+cell_types { name: "edge" cell: "treelstm_childsum_edge" reads { input: "x" through: "embed" }
+  parameters { name: "embed/table" tensors: "words" } parameters { name: "W_f" tensors: "W_f" }
+  parameters { name: "U_f" tensors: "U_f" } }
+tree { internal: "node" edge: "edge" }
+max_nodes: 40
+)";
+
+void AddTreeModel(const std::string& repository, const std::string& name, const char* config) {
+  const std::string folder = repository + "/" + name;
+  std::filesystem::create_directories(folder + "/1");
+  std::ofstream(folder + "/config.textproto") << config;
+  const std::map<std::string, std::vector<int64_t>> shapes = {
+      {"words", {kWordCount, kWidth}},    {"W", {3 * kHidden, kWidth}},
+      {"U2", {3 * kHidden, 2 * kHidden}}, {"U", {3 * kHidden, kHidden}},
+      {"U_f", {kHidden, kHidden}},        {"U_g", {kHidden, kHidden}},
+      {"W_f", {kHidden, kWidth}}};
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> draw(-1, 1);
+  std::map<std::string, std::vector<float>> values;
+  std::vector<SafetensorsSource> sources;
+  for (const auto& [tensor, shape] : shapes) {
+    std::vector<float>& v = values[tensor];
+    for (int64_t i = 0; i < shape[0] * shape[1]; ++i) v.push_back(draw(random));
+    sources.push_back({tensor, shape, v});
+  }
+  ASSERT_TRUE(WriteSafetensors(folder + "/1/weights.safetensors", sources).ok());
+  std::ofstream words(folder + "/1/vocabulary.txt");
+  for (int64_t i = 0; i + 1 < kWordCount; ++i) words << "w" << i << "\n";
+  words << "\xe6\xa0\x91\n";
+}
+
+ModelInferRequest Binary(const Ints& tokens, const Ints& children) {
+  ModelInferRequest request;
+  request.set_model_name("trees");
+  SetTensor(request, "TOKENS", "INT32", {static_cast<int64_t>(tokens.size())}, tokens);
+  if (!children.empty()) {
+    SetTensor(request, "CHILDREN", "INT32", {static_cast<int64_t>(children.size() / 2), 2},
+              children);
+  }
+  return request;
+}
+
+ModelInferRequest Parents(const Ints& parents, const std::string& model = "sums") {
+  ModelInferRequest request;
+  request.set_model_name(model);
+  const int64_t nodes = static_cast<int64_t>(parents.size());
+  SetTensor(request, "TOKENS", "INT32", {nodes}, Ints(parents.size(), 3));
+  SetTensor(request, "PARENT", "INT32", {nodes}, parents);
+  return request;
+}
+
+// A request whose TREE has these raw bytes.
+ModelInferRequest RawText(const std::string& bytes) {
+  ModelInferRequest request;
+  request.set_model_name("trees");
+  SetTensor(request, "TREE", "BYTES", {1}, std::vector<char>(bytes.begin(), bytes.end()));
+  return request;
+}
+
+std::string Frame(uint32_t length, const std::string& text) {
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
+}
+
+ModelInferRequest Text(const std::string& text) {
+  return RawText(Frame(static_cast<uint32_t>(text.size()), text));
+}
+
+ModelInferRequest With(ModelInferRequest request, const Ints& lengths) {
+  SetTensor(request, "LENGTHS", "INT32", {static_cast<int64_t>(lengths.size())}, lengths);
+  return request;
+}
+
+class TreeFaultTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const std::string repository = FaultRepository();
+    AddTreeModel(repository, "trees", kBinary);
+    AddTreeModel(repository, "sums", kChildSum);
+    server_ = ServerProcess::Serving(repository, {"--devices=cpu:0"}).release();
+    ASSERT_NE(server_, nullptr);
+    caller_ = new GrpcCaller(server_->grpc());
+    good_ = Answer(Binary({5, 29, 0}, {1, 2, 0, 3}));
+    ASSERT_EQ(good_.size(), static_cast<size_t>(kHidden));
+  }
+  static void TearDownTestSuite() {
+    delete caller_;
+    if (server_ != nullptr) {
+      server_->Signal(SIGTERM);
+      EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+    }
+    delete server_;
+  }
+  void TearDown() override {
+    ExpectGood(*caller_);
+    EXPECT_EQ(Answer(Binary({5, 29, 0}, {1, 2, 0, 3})), good_) << "the next good tree";
+    EXPECT_EQ(Metric(*server_, "cellbatch_admitted_requests"), 0);
+  }
+  static std::vector<float> Answer(const ModelInferRequest& request) {
+    inference::ModelInferResponse answer;
+    const grpc::Status status = caller_->Infer(request, answer);
+    EXPECT_TRUE(status.ok()) << status.error_code() << ": " << status.error_message();
+    return Output(answer);
+  }
+  static void Invalid(const ModelInferRequest& request, const std::string& text) {
+    inference::ModelInferResponse answer;
+    const grpc::Status status = caller_->Infer(request, answer);
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_NE(status.error_message().find(text), std::string::npos)
+        << status.error_message() << "\nexpected: " << text;
+  }
+
+  static ServerProcess* server_;
+  static GrpcCaller* caller_;
+  static std::vector<float> good_;
+};
+ServerProcess* TreeFaultTest::server_ = nullptr;
+GrpcCaller* TreeFaultTest::caller_ = nullptr;
+std::vector<float> TreeFaultTest::good_;
+
+TEST_F(TreeFaultTest, AllFormsOfATreeHaveOneAnswer) {
+  EXPECT_EQ(Answer(Text("(3 (2 w5) (4 (1 \xe6\xa0\x91) (2 w0)))")), good_);
+  ModelInferRequest parents = Parents({4, 4, 1, 1, -1}, "trees");
+  const Ints tokens = {5, 1, 29, 0, 1};
+  parents.set_raw_input_contents(0, reinterpret_cast<const char*>(tokens.data()), 20);
+  EXPECT_EQ(Answer(parents), good_);
+  ModelInferRequest wide = Binary({5, 29, 0}, {});
+  SetTensor(wide, "CHILDREN", "INT64", {2, 2}, std::vector<int64_t>{1, 2, 0, 3});
+  EXPECT_EQ(Answer(wide), good_);
+  // Beside another tree in one message: the same bits.
+  std::vector<float> both = Answer(With(Binary({7, 5, 29, 0}, {1, 2, 0, 3}), {1, 3}));
+  ASSERT_EQ(both.size(), 2 * good_.size());
+  both.erase(both.begin(), both.begin() + kHidden);
+  EXPECT_EQ(both, good_);
+}
+
+TEST_F(TreeFaultTest, V9FramesOfBytes) {
+  Invalid(RawText(""), "raw contents end before element 0 of 1");
+  Invalid(RawText("abc"), "raw contents end before element 0 of 1");
+  Invalid(RawText(Frame(9, "(1 w1)")), "element 0 is 9 bytes long, 6 are left");
+  Invalid(RawText(Frame(0xFFFFFFFF, "(1 w1)")), "element 0 is 4294967295 bytes long, 6 are left");
+  Invalid(RawText(Frame(6, "(1 w1)") + "x"), "1 bytes follow the last of 1 elements");
+  Invalid(RawText(Frame(6, "(1 w1)") + Frame(6, "(1 w1)")),
+          "10 bytes follow the last of 1 elements");
+  ModelInferRequest two = Text("(1 w1)");
+  two.mutable_inputs(0)->set_shape(0, 2);
+  Invalid(two, "dimension 0 is 2, expected 1");
+  ModelInferRequest typed = Text("(1 w1)");
+  typed.clear_raw_input_contents();
+  typed.mutable_inputs(0)->mutable_contents()->add_bytes_contents(
+      "(3 (2 w5) (4 (1 \xe6\xa0\x91) (2 w0)))");
+  EXPECT_EQ(Answer(typed), good_);
+  typed.mutable_inputs(0)->mutable_contents()->add_bytes_contents("(1 w1)");
+  Invalid(typed, "bytes_contents has 2 values, its shape needs 1");
+  Invalid(Text(std::string("(1 w\0 1)", 8)), "input TREE: byte 6: \"1\" is one word too many");
+  Invalid(Text(std::string("(1 w1\0)", 7)), "word 0 (\"w1\\000\") is not in the vocabulary");
+}
+
+TEST_F(TreeFaultTest, V12ChildrenThatAreNoTree) {
+  const Ints three = {1, 2, 3};
+  Invalid(Binary(three, {1, 2, 0, 5}),
+          "model \"trees\": input CHILDREN: row 1 (node 4): child 1 is 5, the nodes before it are "
+          "0 to 3");
+  Invalid(Binary(three, {1, 2, 0, 4}),
+          "row 1 (node 4): child 1 is 4, the nodes before it are 0 to 3");
+  Invalid(Binary(three, {1, -1, 0, 3}),
+          "row 0 (node 3): child 1 is -1, the nodes before it are 0 to 2");
+  Invalid(Binary(three, {1, 2, 2, 3}),
+          "row 1 (node 4): child 0 is 2, which is a child of node 3 already");
+  Invalid(Binary(three, {1, 2, 3, 3}),
+          "row 1 (node 4): child 1 is 3, which is a child of node 4 already");
+  Invalid(Binary({1, 2, 3, 4}, {0, 1, 2, 3}), "2 rows, a binary tree of 4 leaves has 3");
+  Invalid(Binary(three, {0, 1, 3, 2, 4, 2}), "3 rows, a binary tree of 3 leaves has 2");
+  Invalid(Binary(three, {}), "0 rows, a binary tree of 3 leaves has 2");
+  ModelInferRequest empty = Binary(three, {});
+  SetTensor(empty, "CHILDREN", "INT32", {0, 2}, Ints());
+  Invalid(empty, "0 rows, a binary tree of 3 leaves has 2");
+  ModelInferRequest alone = Binary({1}, {});
+  const std::vector<float> leaf = Answer(alone);
+  SetTensor(alone, "CHILDREN", "INT32", {0, 2}, Ints());
+  EXPECT_EQ(Answer(alone), leaf) << "a single leaf is a tree";
+  ModelInferRequest flat = Binary(three, {});
+  SetTensor(flat, "CHILDREN", "INT32", {4}, Ints{1, 2, 0, 3});
+  Invalid(flat, "input CHILDREN of model \"trees\": shape has 1 dimensions, expected 2");
+  Invalid(Binary({1, 30}, {0, 1}),
+          "input TOKENS of model \"trees\": token 1 is 30, the vocabulary ends at 29");
+}
+
+TEST_F(TreeFaultTest, V12ParentsThatAreNoTree) {
+  Answer(Parents({-1}));
+  Answer(Parents({1, 2, -1, 2, 2, 2}));
+  Invalid(Parents({-1, 0, -1}),
+          "model \"sums\": input PARENT: nodes 0 and 2 are both roots (parent -1)");
+  Invalid(Parents({1, 2, 0}), "none of 3 nodes is the root (parent -1)");
+  Invalid(Parents({-1, 2, 1, 0}),
+          "node 1 does not lead to the root: its parents (the first is 2) run in a circle");
+  Invalid(Parents({-1, 1}), "node 1 is its own parent");
+  Invalid(Parents({-1, -2}), "the parent of node 1 is -2, nodes are 0 to 1 (-1: the root)");
+  Invalid(Parents({-1, 2}), "the parent of node 1 is 2, nodes are 0 to 1 (-1: the root)");
+  Invalid(Parents({-1, std::numeric_limits<int32_t>::min()}),
+          "the parent of node 1 is -2147483648");
+  Invalid(Parents({-1, 0, 0, 0}, "trees"), "node 0 has 3 children, cell type \"node\" takes 2");
+  ModelInferRequest shorter = Parents({-1, 0});
+  shorter.mutable_inputs(1)->set_shape(0, 1);
+  shorter.mutable_raw_input_contents(1)->resize(4);
+  Invalid(shorter, "input PARENT: 1 nodes, TOKENS has 2");
+  ModelInferRequest both = Binary({1, 2, 3}, {1, 2, 0, 3});
+  SetTensor(both, "PARENT", "INT32", {3}, Ints{-1, 0, 0});
+  Invalid(both, "input CHILDREN: given beside PARENT; one of them says it all");
+}
+
+TEST_F(TreeFaultTest, V12NodesBeyondTheCap) {
+  Answer(Parents(
+      {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, -1}));  // 39 cells
+  Ints chain;
+  for (int32_t i = 1; i <= 20; ++i) chain.push_back(i);
+  chain.push_back(-1);
+  Invalid(Parents(chain), "21 nodes take 41 cells, the model takes 40");
+  Invalid(Parents(Ints(41, -1)), "input PARENT: 41 nodes, the model takes 40");
+  Invalid(Binary(Ints(600'000, 1), Ints(2 * 599'999, 0)),
+          "input TOKENS: 1199999 nodes, the model takes 1048576");
+}
+
+TEST_F(TreeFaultTest, V12ChainsOfAHundredThousand) {
+  constexpr int32_t kDeep = 100'000;
+  Ints children;
+  for (int32_t k = 0; k < kDeep; ++k) {
+    children.push_back(k == 0 ? 0 : kDeep + k);
+    children.push_back(k + 1);
+  }
+  EXPECT_EQ(Answer(Binary(Ints(kDeep + 1, 1), children)).size(), static_cast<size_t>(kHidden));
+  std::string text;
+  for (int32_t k = 0; k < kDeep; ++k) text += "(0 ";
+  text += "(1 w1)";
+  for (int32_t k = 0; k < kDeep; ++k) text += "(1 w1))";
+  EXPECT_EQ(Answer(Text(text)).size(), static_cast<size_t>(kHidden));
+}
+
+TEST_F(TreeFaultTest, V13TextThatIsNoTree) {
+  Invalid(Text(""), "model \"trees\": input TREE: the text has no tree");
+  Invalid(Text(" \n"), "the text has no tree");
+  Invalid(Text("()"), "byte 0: an empty pair of brackets");
+  Invalid(Text("(2 (3 w1) (3 w2)"),
+          "byte 16: the text ends with 1 brackets open, the last of them at byte 0");
+  Invalid(Text("(2 w1))"), "byte 6: a closing bracket, and none is open");
+  Invalid(Text("w1"), "byte 0: \"w1\" stands outside of brackets");
+  Invalid(Text("(NP w1 w2 w3)"), "byte 7: \"w2\" is one word too many for the leaf at byte 0");
+  Invalid(Text("(2 (1 w1) w2)"), "byte 10: \"w2\" stands behind a tree");
+  Invalid(Text("(2 (1 w1) (1 w2) (1 w3))"), "node 3 has 3 children, cell type \"node\" takes 2");
+  EXPECT_EQ(Answer(Text("(0 (0 w1))")).size(), static_cast<size_t>(kHidden))
+      << "the other child reads zeros";
+  Invalid(Text("(1 w1) (1 w2)"), "2 trees; several in one message come with LENGTHS");
+  Invalid(Text("(2 (1 w1) (1 na\xc3\xafve))"),
+          "word 1 (\"na\\303\\257ve\") is not in the vocabulary");
+  Invalid(Text(std::string(1 << 20, '(')), "the text ends with 1048576 brackets open");
+  Invalid(Text(std::string(1 << 21, '(')),
+          "byte 1048576: a node too many, the model takes 1048576");
+  Invalid(Text(std::string(1 << 20, ')')), "byte 0: a closing bracket, and none is open");
+  Invalid(Text("(1 " + std::string(1 << 20, 'x') + ")"), "is not in the vocabulary");
+  ModelInferRequest beside = Text("(1 w1)");
+  SetTensor(beside, "TOKENS", "INT32", {1}, Ints{1});
+  Invalid(beside, "input TOKENS: given beside TREE; one of them says it all");
+  ModelInferRequest sums = Text("(1 w1)");
+  sums.set_model_name("sums");
+  Invalid(sums, "\"TREE\" is none of model \"sums\"'s inputs");
+}
+
+TEST_F(TreeFaultTest, V18LengthsOfSeveralTrees) {
+  const ModelInferRequest two = Binary({1, 2, 3, 4}, {0, 1, 0, 1});
+  EXPECT_EQ(Answer(With(two, {2, 2})).size(), static_cast<size_t>(2 * kHidden));
+  Invalid(With(two, {2, 1}), "input LENGTHS: the lengths add up to 3, TOKENS has 4");
+  Invalid(With(two, {2, 3}), "input LENGTHS: lengths 0 to 1 add up to 5, TOKENS has 4");
+  Invalid(With(two, {0, 4}), "input LENGTHS: length 0 is 0, the least is 1");
+  Invalid(With(two, {2, -2}), "input LENGTHS: length 1 is -2, the least is 1");
+  Invalid(With(two, {std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::max()}),
+          "length 0 is 2147483647, the model takes 268435456");
+  ModelInferRequest wide = two;
+  SetTensor(wide, "LENGTHS", "INT64", {2}, std::vector<int64_t>{int64_t{1} << 32, 2});
+  Invalid(wide, "value 0 is 4294967296, which is beyond INT32");
+  Invalid(With(two, {1, 3}),
+          "tree 1: row 1 (node 4): child 0 is 0, which is a child of node 3 already");
+  EXPECT_EQ(Answer(With(Text("(1 w1) (2 (1 w2) (1 w3))"), {1, 2})).size(),
+            static_cast<size_t>(2 * kHidden));
+  Invalid(With(Text("(1 w1) (2 (1 w2) (1 w3))"), {2, 1}), "length 0 is 2, that tree has 1 leaves");
+  Invalid(With(Text("(1 w1) (2 (1 w2) (1 w3))"), {3}), "1 lengths, TREE has 2 trees");
+  Invalid(With(Parents({1, -1, -1}), {2, 2}), "lengths 0 to 1 add up to 4, PARENT has 3");
+}
+
+}  // namespace
+}  // namespace cellbatch
