@@ -1,5 +1,5 @@
 """Runs under an interpreter that has tritonclient[grpc]: calls a server with it, unmodified, and compares the answers
-of an LSTM and a GRU with NumPy in double.
+of an LSTM and a GRU with NumPy in double; the tagger that is shipped reads text.
 
     tritonclient_calls.py HOST:PORT SEED
 """
@@ -54,7 +54,7 @@ def metadata(client, cell):
     described = client.get_model_metadata(cell)
     assert [t.name for t in described.outputs][0] == "OUTPUT", described
     assert client.get_model_config(cell).config.max_batch_size == 0
-    assert {m.name for m in client.get_model_repository_index().models} == {"lstm", "gru"}
+    assert {m.name for m in client.get_model_repository_index().models} == {"lstm", "gru", "tagger"}
 
 
 def calls(client, cell, weights, rng):
@@ -90,6 +90,16 @@ def asynchronous(client, cell, weights, rng):
     assert not failures, failures[0]
 
 
+def tagger(client):
+    words = "Barack Obama was born in Honolulu .".split()
+    text = triton.InferInput("WORDS_TEXT", [len(words)], "BYTES")
+    text.set_data_from_numpy(np.array([word.encode() for word in words], dtype=np.object_))
+    answer = client.infer("tagger", [text], outputs=[triton.InferRequestedOutput(name) for name in ("LABELS", "OUTPUT")])
+    labels = [label.decode() for label in answer.as_numpy("LABELS")]
+    assert labels == ["I-PER", "I-PER", "O", "O", "O", "I-LOC", "O"], labels
+    assert answer.as_numpy("OUTPUT").shape == (len(words), 5)
+
+
 def errors(client):
     for model, tokens, status in (("lstm", [50], "INVALID_ARGUMENT"), ("nobody", [1], "NOT_FOUND")):
         try:
@@ -110,8 +120,9 @@ def main():
         asynchronous(client, cell, weights, rng)
         statistics = client.get_inference_statistics(cell).model_stats[0].inference_stats
         assert statistics.success.count == statistics.compute_infer.count == 212, statistics
+    tagger(client)
     errors(client)
-    print("tritonclient: lstm and gru are right")
+    print("tritonclient: lstm, gru and tagger are right")
 
 
 if __name__ == "__main__":

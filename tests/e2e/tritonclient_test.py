@@ -5,6 +5,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ def serve(server, convert, folder):
         small_state_dict.save(path, small_state_dict.draw(cell, SEED))
         subprocess.run([convert, "--from", path, "--repository", repository, "--name", cell], check=True,
                        stdout=subprocess.DEVNULL)
+    shutil.copytree(os.path.join("deploy", "models", "tagger"), os.path.join(repository, "tagger"))
     return subprocess.Popen([server, "--model-repository", repository, "--drain-delay=0", "--grpc-address=127.0.0.1:0",
                              "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"], stdout=subprocess.PIPE,
                             text=True)

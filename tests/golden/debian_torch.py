@@ -69,7 +69,9 @@ def _environment(folder):
             libraries.add(path)
     # Debian keeps these two behind alternatives, which are not set up by unpacking.
     libraries.update(glob.glob("/usr/lib/*-linux-gnu/blas") + glob.glob("/usr/lib/*-linux-gnu/lapack"))
-    return dict(os.environ, PYTHONPATH=packages, LD_LIBRARY_PATH=":".join(sorted(libraries)))
+    # The reference BLAS answers, at a third of the speed: OpenBLAS goes first where it is installed.
+    fast = glob.glob("/usr/lib/*-linux-gnu/openblas-serial")
+    return dict(os.environ, PYTHONPATH=packages, LD_LIBRARY_PATH=":".join(fast + sorted(libraries)))
 
 
 def _has_torch(python, environment):
