@@ -13,7 +13,9 @@ namespace {
 // A cell has eight inputs at most, x among them. Nodes of more children (four in a thousand) are served
 // as `childsum` serves all: an edge a child, and one type for the rest of the node.
 constexpr int kMostChildren = 7;
-constexpr int kEdge = kMostChildren + 1, kNode = kEdge + 1, kOutput = kNode + 1;  // in `types`
+// In `types`. Words come first: what they leave is what the others read.
+constexpr size_t kWord = 0, kFirstArity = 1, kEdge = kFirstArity + kMostChildren + 1,
+                 kNode = kEdge + 1, kOutput = kNode + 1;
 
 std::string Op(const std::string& name, const char* kind, const std::string& one,
                const std::string& two = "") {
@@ -79,8 +81,9 @@ std::string Definition(int children) {
 // A request: words in an order that puts children first, then the root's output.
 class Drawing {
  public:
-  Drawing(const DependencyTree& tree, const std::vector<int32_t>& tokens) {
+  Drawing(const DependencyTree& tree, std::vector<int32_t> tokens) : tokens_(std::move(tokens)) {
     const size_t n = tree.parent.size();
+    for (size_t k = 0; k < n; ++k) words_.push_back(Add(kWord));
     std::vector<std::vector<size_t>> children(n);
     std::vector<size_t> waits(n), order;
     for (size_t k = 0; k < n; ++k) {
@@ -93,7 +96,7 @@ class Drawing {
     number_.resize(n);
     for (size_t done = 0; done < order.size(); ++done) {
       const size_t word = order[done];
-      AddWord(word, children[word], tokens);
+      AddNode(word, children[word]);
       const int32_t parent = tree.parent[word];
       if (parent >= 0 && --waits[static_cast<size_t>(parent)] == 0) {
         order.push_back(static_cast<size_t>(parent));
@@ -106,18 +109,10 @@ class Drawing {
   Asked Ask() const {
     Asked asked;
     asked.inputs = {Ints("NODE_TYPES", types_),
-                    Int32Tensor("EDGES", {static_cast<int64_t>(edges_.size() / 3), 3}, edges_)};
-    for (size_t type = 0; type < kOutput; ++type) {
-      if (!tokens_[type].empty())
-        asked.inputs.push_back(Ints(Name(type) + ".token", tokens_[type]));
-    }
+                    Int32Tensor("EDGES", {static_cast<int64_t>(edges_.size() / 3), 3}, edges_),
+                    Ints("words.token", tokens_)};
     asked.outputs = {"OUTPUT"};
     return asked;
-  }
-
-  static std::string Name(size_t type) {
-    if (type == kEdge) return "edge";
-    return type == kNode ? "node" : fmt::format("childsum{}", type);
   }
 
  private:
@@ -128,27 +123,27 @@ class Drawing {
   void Edge(int32_t from, int32_t to, int32_t input) {
     edges_.insert(edges_.end(), {from, to, input});
   }
-  // Inputs are x, child0 .. of a word's own type; x, children, edges of the variadic one.
-  void AddWord(size_t word, const std::vector<size_t>& children,
-               const std::vector<int32_t>& tokens) {
+  // Inputs are x, child0 .. of a word's own type; x, children, edges of the variadic one; x and child of an
+  // edge.
+  void AddNode(size_t word, const std::vector<size_t>& children) {
+    const bool own = children.size() <= kMostChildren;
     std::vector<int32_t> brought;
     for (const size_t child : children) {
-      if (children.size() <= kMostChildren) continue;
+      if (own) continue;
       brought.push_back(Add(kEdge));
-      tokens_[kEdge].push_back(tokens[word]);
+      Edge(words_[word], brought.back(), 0);
       Edge(number_[child], brought.back(), 1);
     }
-    const size_t type = children.size() <= kMostChildren ? children.size() : kNode;
-    const int32_t node = number_[word] = Add(type);
-    tokens_[type].push_back(tokens[word]);
+    const int32_t node = number_[word] = Add(own ? kFirstArity + children.size() : kNode);
+    Edge(words_[word], node, 0);
     for (size_t k = 0; k < children.size(); ++k) {
-      Edge(number_[children[k]], node, type == kNode ? 1 : static_cast<int32_t>(k) + 1);
+      Edge(number_[children[k]], node, own ? static_cast<int32_t>(k) + 1 : 1);
     }
     for (const int32_t edge : brought) Edge(edge, node, 2);
   }
 
-  std::vector<int32_t> types_, edges_, number_;
-  std::vector<int32_t> tokens_[kOutput];
+  const std::vector<int32_t> tokens_;
+  std::vector<int32_t> types_, edges_, words_, number_;
 };
 
 }  // namespace
@@ -160,20 +155,23 @@ Workload ChildSumByArity(const Sizes& sizes, size_t items) {
   model.config.resize(tree);
   std::string types;
   for (int children = 0; children <= kMostChildren; ++children) {
-    const std::string name = Drawing::Name(static_cast<size_t>(children));
+    const std::string name = fmt::format("childsum{}", children);
     model.definitions[name] = Definition(children);
-    std::vector<std::string> parameters = {"W=node.W", "b=node.b", "embed/table=embedding"};
+    std::vector<std::string> parameters = {"W=node.W", "b=node.b"};
     if (children > 0) {
       for (const char* p : {"U=node.U", "W_f=edge.W_f", "U_f=edge.U_f", "b_f=edge.b_f"}) {
         parameters.push_back(p);
       }
     }
-    model.config += CellType(name, name, {{"x", "embed"}}, parameters);
+    model.config += CellType(name, name, {}, parameters);
     types += fmt::format("  types: \"{}\"\n", name);
   }
-  model.config += "dag {\n" + types +
-                  "  types: \"edge\"\n  types: \"node\"\n  types: \"output\"\n"
-                  "  output_type: \"output\"\n}\n";
+  model.config += "dag {\n  types: \"words\"\n" + types + R"(  types: "edge"
+  types: "node"
+  types: "output"
+  output_type: "output"
+}
+)";
   const Data<DependencyTree> data = EwtTrees();
   made.requests.clear();
   for (const DependencyTree& item :

@@ -19,8 +19,8 @@ Asked Ask(const Lattice& lattice) {
   for (const auto& word : lattice.words) words.insert(words.end(), word.begin(), word.end());
   Asked asked;
   asked.inputs.push_back(Ints("CHARS", lattice.characters));
-  asked.inputs.push_back(
-      Int32Tensor("WORDS", {static_cast<int64_t>(lattice.words.size()), 3}, words));
+  const auto count = static_cast<int64_t>(lattice.words.size());
+  if (count > 0) asked.inputs.push_back(Int32Tensor("WORDS", {count, 3}, words));
   asked.outputs = {"OUTPUT", "NODE_OUTPUTS"};
   return asked;
 }

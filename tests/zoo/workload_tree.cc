@@ -167,12 +167,17 @@ Workload ChildSum(const Sizes& sizes, size_t items) {
   weights.AddMatrix("edge.U_f", h, h);
   weights.AddBias("edge.b_f", h);
   AddLinear(weights, "output", h, sizes.classes);
-  made.model.config = CellType("node", "treelstm_childsum", {{"x", "embed"}},
-                               {"W", "U", "b", "embed/table=embedding"}) +
-                      CellType("edge", "treelstm_childsum_edge", {{"x", "embed"}},
-                               {"W_f", "U_f", "b_f", "embed/table=embedding"}) +
-                      OutputType() +
-                      "tree {\n  internal: \"node\"\n  edge: \"edge\"\n  output: \"output\"\n}\n";
+  made.model.config = CellType("words", "embed", {}, {"table=embedding"}) +
+                      CellType("node", "treelstm_childsum", {}, {"W", "U", "b"}) +
+                      CellType("edge", "treelstm_childsum_edge", {}, {"W_f", "U_f", "b_f"}) +
+                      OutputType() + R"(
+tree {
+  embedding: "words"
+  internal: "node"
+  edge: "edge"
+  output: "output"
+}
+)";
   const Data<DependencyTree> data = EwtTrees();
   made.source = data.source;
   const std::vector<DependencyTree> trees =
