@@ -1,0 +1,101 @@
+#include "tests/bench/stepped.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "cells/unfold/unfolder.h"
+#include "server/model_loader.h"
+#include "tests/bench/in_process.h"
+
+namespace cellbatch {
+namespace {
+
+std::string NewFolder() {
+  std::string name = std::filesystem::temp_directory_path() / "cellbatch-zoo-XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) {
+    std::fprintf(stderr, "no folder can be made for the models: %s\n", name.c_str());
+    std::exit(1);
+  }
+  return name;
+}
+
+WireType TypeOf(const Tensor& tensor) {
+  return tensor.datatype == "FP32" ? WireType::kFp32 : WireType::kInt32;
+}
+
+}  // namespace
+
+std::shared_ptr<const Model> LoadWorkload(const zoo::Workload& workload, ModelId id,
+                                          const std::string& more) {
+  const std::string repository = NewFolder();
+  workload.model.Write(repository, workload.name, more);
+  auto model = Require(LoadModel(repository + "/" + workload.name, workload.name, 1, id, {}),
+                       "loading " + workload.name);
+  std::filesystem::remove_all(repository);
+  return model;
+}
+
+std::unique_ptr<Request> MakeRequest(std::shared_ptr<const Model> model, const zoo::Asked& asked,
+                                     const std::vector<std::string>& outputs,
+                                     int max_tasks_in_flight) {
+  RequestInput input;
+  for (const Tensor& tensor : asked.inputs) {
+    input.tensors.push_back(
+        {tensor.name,
+         TypeOf(tensor),
+         tensor.shape,
+         {reinterpret_cast<const std::byte*>(tensor.bytes.data()), tensor.bytes.size()}});
+  }
+  const std::vector<std::string>& named = outputs.empty() ? asked.outputs : outputs;
+  input.outputs.assign(named.begin(), named.end());
+  for (const auto& [name, value] : asked.parameters) input.parameters.push_back({name, value});
+  auto request = std::make_unique<Request>();
+  Require(model->unfolder->Unfold(input, request->graph), "unfolding for " + model->name);
+  Require(request->graph.Seal(*model, max_tasks_in_flight), "sealing for " + model->name);
+  request->model = std::move(model);
+  return request;
+}
+
+Stepped::Stepped(SchedulerOptions options, const std::string& device_spec,
+                 std::shared_ptr<const Model> model) {
+  options.threads = false;
+  scheduler_ = Require(Scheduler::Create(options, MakeDevices(device_spec), clock_), "scheduler");
+  if (scheduler_->stats().Devices().size() != 1) {
+    Require(absl::InvalidArgumentError(device_spec + " is not one device"), "--devices");
+  }
+  Require(scheduler_->AddModel(model, nullptr), "adding " + model->name);
+}
+
+Stepped::~Stepped() { scheduler_->Stop(); }
+
+int64_t Stepped::ThreadCpuClock::NowNs() const {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+bool Stepped::Step() {
+  const int64_t start = clock_.NowNs();
+  const bool managed = scheduler_->StepManager();
+  const int64_t between = clock_.NowNs();
+  const bool worked = scheduler_->StepWorker(0);
+  if (!managed && !worked) return false;
+  manager_ns_ += between - start;
+  worker_ns_ += clock_.NowNs() - between;
+  return true;
+}
+
+void Stepped::StepUntilIdle() {
+  while (Step()) {
+  }
+}
+
+Stepped::Times Stepped::times() const {
+  return {manager_ns_, worker_ns_, scheduler_->stats().Devices()[0].busy_ns};
+}
+
+}  // namespace cellbatch
