@@ -90,9 +90,19 @@ absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInpu
   return numbers;
 }
 
-// One allocation each, for as much as there can be. A message that would need more than 32 bits is refused.
+// One allocation each, for as much as there can be; what would be too much is refused before. A message that needs more
+// than 32 bits is, too.
 absl::Status ChainUnfolder::Reserve(const Source& source, int64_t sequences,
                                     CellGraph& graph) const {
+  const int64_t by_number = embedding_.valid() ? source.steps - source.num_spelled : 0;
+  const int64_t heads = !head_.valid() ? 0 : head_at_every_step_ ? source.steps : sequences;
+  const int64_t nodes = source.steps * num_chains_ + by_number + heads +
+                        2 * int64_t{source.words.num_characters} + source.num_spelled;
+  if (max_nodes_ > 0 && nodes > max_nodes_) {
+    return WrongInput(source.from,
+                      fmt::format("the message makes {} nodes of {} steps, the model takes {}",
+                                  nodes, source.steps, max_nodes_));
+  }
   const int64_t segments = 2 * int64_t{source.num_spelled} + sequences;
   const int64_t subgraphs = segments * (num_chains_ + 2) + 3 * int64_t{source.num_spelled};
   const int64_t returns = 4 * segments + sequences * 2 * num_chains_;

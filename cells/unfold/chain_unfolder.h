@@ -85,6 +85,7 @@ struct ChainSpec {
   CharacterSpec characters;     // optional
   int64_t vocabulary_size = 0;  // tokens: those accepted are below it
   int64_t max_sequence_length = 0;
+  int64_t max_nodes = 0;  // of one message; 0: no limit
   // What words of a text are called; null: no WORDS_TEXT. `spelling`: their characters; null: not spelled.
   std::shared_ptr<const Vocabulary> words, spelling;
   std::optional<int32_t> unknown_word;  // serves a word of a text that is neither known nor spelled
@@ -177,6 +178,7 @@ class ChainUnfolder : public Unfolder {
   int32_t input_width_ = 1;
   WordReading reading_;
   int64_t max_sequence_length_ = 0;
+  int64_t max_nodes_ = 0;
   CellTypeId embedding_;
   std::vector<Layer> layers_;
   int64_t num_chains_ = 0;      // over all layers and directions

@@ -114,6 +114,7 @@ absl::StatusOr<TableId> ChainUnfolder::ReadSource(const ChainSpec& spec, const M
               .characters = spec.spelling,
               .unknown_word = spec.unknown_word};
   max_sequence_length_ = spec.max_sequence_length;
+  max_nodes_ = spec.max_nodes;
   if (!spec.embedding.valid()) return spec.input;
   const absl::StatusOr<const CellType*> type = TypeOf(model, spec.embedding);
   if (!type.ok()) return type.status();

@@ -436,6 +436,31 @@ TEST(ChainUnfolderTest, OnlyWhatFollowsASpelledWordWaitsForItsCharacters) {
   EXPECT_EQ(backward, (Segments{{1, 1}, {1, 6}, {2, 7}}));
 }
 
+TEST(ChainUnfolderTest, AMessageHasAsManyNodesAsTheModelTakes) {
+  const ModelOfHashes m(true, 1, 2, Head::kEveryStep, true, true);
+  const std::vector<int32_t> tokens = {1, 2, 0, 3}, lengths = {0, 0, 5, 0}, ids = {1, 2, 3, 4, 5};
+  RequestInput input;
+  input.tensors = {Tensor("TOKENS", WireType::kInt32, {4}, tokens),
+                   Tensor("CHAR_LENGTHS", WireType::kInt32, {4}, lengths),
+                   Tensor("CHAR_IDS", WireType::kInt32, {5}, ids)};
+  for (const int64_t most : {26, 25}) {  // 3 looked up, 10 + 1 spell, 8 in the layer, 4 labelled
+    ChainSpec spec = m.spec();
+    spec.max_nodes = most;
+    auto unfolder = ChainUnfolder::Create(spec, m.model());
+    ASSERT_TRUE(unfolder.ok()) << unfolder.status();
+    CellGraph graph;
+    const absl::Status s = (*unfolder)->Unfold(input, graph);
+    EXPECT_EQ(s.ok(), most == 26);
+    if (s.ok()) {
+      ASSERT_TRUE(graph.Seal(m.model(), 1).ok());
+      EXPECT_EQ(graph.num_nodes(), 26);
+    } else {
+      EXPECT_EQ(std::string(s.message()),
+                "input TOKENS: the message makes 26 nodes of 4 steps, the model takes 25");
+    }
+  }
+}
+
 TEST(ChainUnfolderTest, AChainOfWhichOnlyTheEndIsReadNeedsTwoRows) {
   const ModelOfHashes m(true, 2, 1, Head::kEnd, false);
   auto unfolder = ChainUnfolder::Create(m.spec(), m.model());

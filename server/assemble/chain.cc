@@ -80,6 +80,7 @@ void AssembleChain(Assembly& a) {
   if (!words) return;
   spec.vocabulary_size = *words;
   spec.max_sequence_length = a.MaxSequenceLength();
+  spec.max_nodes = a.MaxNodes();
   if (tokens) ReadTexts(a, spec);
   auto unfolder = ChainUnfolder::Create(spec, a.model);
   if (!unfolder.ok()) {
