@@ -253,9 +253,11 @@ std::vector<Vec> Decoder2(const Names& v) {
 
 using Equations = std::function<std::vector<Vec>(const Names&)>;
 
-// What each cell leaves, column by column.
-const std::map<std::string, Equations>& Zoo() {
-  static const auto* const zoo = new std::map<std::string, Equations>{
+using Cells = std::map<std::string, Equations>;
+
+// What each cell leaves, column by column: cells of chains, ..
+Cells Chains() {
+  return {
       {"lstm", [](auto& v) { return Left(Lstm(v, "", v("x.x"), v("before.h"), v("before.c"))); }},
       {"gru", Gru},
       {"gru_v1",
@@ -277,20 +279,31 @@ const std::map<std::string, Equations>& Zoo() {
        [](auto& v) -> std::vector<Vec> {
          return {RowOf(v("table"), v("token.token")[0], v.Size("D"))};
        }},
-      {"below", [](auto& v) -> std::vector<Vec> { return {v("x.h")}; }},
-      {"pair", [](auto& v) -> std::vector<Vec> { return {Join(v("forward.h"), v("backward.h"))}; }},
-      {"word_from_chars",
-       [](auto& v) -> std::vector<Vec> { return {Join(v("forward.h"), v("backward.h"))}; }},
-      {"tagger_output",
+      {"decoder_lstm", Decoder},
+      {"decoder_lstm2", Decoder2},
+      {"bridge_lstm",
        [](auto& v) -> std::vector<Vec> {
-         const Vec both = Join(v("forward.h"), v("backward.h"));
-         return {v("b_o") + Times(v("W_o"), Tanh(v("b_h") + Times(v("W_h"), both)))};
+         return {v("layer0.h"), v("layer0.c"), {static_cast<double>(v.Size("BOS"))}};
        }},
-      {"nmt_encoder_lstm",
-       [](auto& v) {
-         const Vec e = Tanh(v("b_i") + Times(v("W_i"), v("x.x")));
-         return Left(Lstm(v, "", e, v("before.h"), v("before.c")));
+      {"bridge_lstm2",
+       [](auto& v) -> std::vector<Vec> {
+         return {v("layer0.h"),
+                 v("layer0.c"),
+                 v("layer1.h"),
+                 v("layer1.c"),
+                 {static_cast<double>(v.Size("BOS"))}};
        }},
+      {"lstmp", Projected},
+      {"lstm_layernorm", LayerNormLstm},
+      {"mingru", MinGru},
+      {"minlstm", MinLstm},
+      {"slstm", Slstm},
+  };
+}
+
+// .. of trees and lattices, ..
+Cells Trees() {
+  return {
       {"treelstm_leaf",
        [](auto& v) { return TreeNode(v("b") + Times(v("W"), v("x.x")), Vec(v.Size("H"))); }},
       {"treelstm_internal", BinaryNode},
@@ -325,26 +338,36 @@ const std::map<std::string, Equations>& Zoo() {
          return {v("h0"), v("c0")};
        }},
       {"start_gru", [](auto& v) -> std::vector<Vec> { return {v("h0")}; }},
-      {"decoder_lstm", Decoder},
-      {"decoder_lstm2", Decoder2},
-      {"bridge_lstm",
-       [](auto& v) -> std::vector<Vec> {
-         return {v("layer0.h"), v("layer0.c"), {static_cast<double>(v.Size("BOS"))}};
-       }},
-      {"bridge_lstm2",
-       [](auto& v) -> std::vector<Vec> {
-         return {v("layer0.h"),
-                 v("layer0.c"),
-                 v("layer1.h"),
-                 v("layer1.c"),
-                 {static_cast<double>(v.Size("BOS"))}};
-       }},
-      {"lstmp", Projected},
-      {"lstm_layernorm", LayerNormLstm},
-      {"mingru", MinGru},
-      {"minlstm", MinLstm},
-      {"slstm", Slstm},
   };
+}
+
+// .. and what stands between others.
+Cells Between() {
+  return {
+      {"below", [](auto& v) -> std::vector<Vec> { return {v("x.h")}; }},
+      {"pair", [](auto& v) -> std::vector<Vec> { return {Join(v("forward.h"), v("backward.h"))}; }},
+      {"word_from_chars",
+       [](auto& v) -> std::vector<Vec> { return {Join(v("forward.h"), v("backward.h"))}; }},
+      {"tagger_output",
+       [](auto& v) -> std::vector<Vec> {
+         const Vec both = Join(v("forward.h"), v("backward.h"));
+         return {v("b_o") + Times(v("W_o"), Tanh(v("b_h") + Times(v("W_h"), both)))};
+       }},
+      {"nmt_encoder_lstm",
+       [](auto& v) {
+         const Vec e = Tanh(v("b_i") + Times(v("W_i"), v("x.x")));
+         return Left(Lstm(v, "", e, v("before.h"), v("before.c")));
+       }},
+  };
+}
+
+const Cells& Zoo() {
+  static const auto* const zoo = [] {
+    auto* const all = new Cells(Chains());
+    all->merge(Trees());
+    all->merge(Between());
+    return all;
+  }();
   return *zoo;
 }
 
