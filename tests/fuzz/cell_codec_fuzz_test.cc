@@ -1,11 +1,13 @@
 // Damaged definitions: whatever the text, the codec answers, with a place where it refuses, and what it accepts
-// obeys what a CellDefinition promises.
+// obeys what a CellDefinition promises, is compiled or refused by name, and comes apart into operators.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <iostream>
 
+#include "cells/compile/lower.h"
 #include "cells/definitions/shipped.h"
+#include "cells/explode.h"
 #include "server/cell_codec.h"
 #include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
@@ -58,10 +60,43 @@ void ExpectSound(const CellDefinition& cell) {
   }
 }
 
+// A program whose every tail is well formed, or a reason. True: a program.
+bool ExpectCompiledOrRefused(const CellDefinition& cell) {
+  const absl::StatusOr<CellProgram> program = Lower(cell);
+  if (!program.ok()) {
+    EXPECT_EQ(program.status().code(), absl::StatusCode::kUnimplemented) << program.status();
+    EXPECT_THAT(std::string(program.status().message()), testing::HasSubstr(cell.name()));
+    return false;
+  }
+  for (const Step& step : program->steps) {
+    const auto* const product = std::get_if<ProductStep>(&step);
+    if (product == nullptr) continue;
+    EXPECT_EQ(kernels::CheckTail(product->tail, product->groups), "") << Describe(*program);
+  }
+  return true;
+}
+
+void ExpectComesApart(const CellDefinition& cell) {
+  const ExplodedCell exploded = Explode(cell);
+  ASSERT_EQ(exploded.outputs.size(), cell.outputs().size());
+  for (size_t o = 0; o < exploded.outputs.size(); ++o) {
+    const auto node = static_cast<size_t>(exploded.outputs[o]);
+    ASSERT_LT(node, exploded.nodes.size());
+    const Column& left = exploded.nodes[node].definition->columns()[0];
+    EXPECT_EQ(left.width, cell.columns()[o].width);
+    EXPECT_EQ(left.type, cell.columns()[o].type);
+  }
+  for (size_t n = 0; n < exploded.nodes.size(); ++n) {
+    for (const OperatorSource& s : exploded.nodes[n].sources) {
+      EXPECT_LT(s.node, static_cast<int32_t>(n));
+    }
+  }
+}
+
 TEST(CellCodecFuzzTest, DamagedTextsAreRefusedWithAPlaceOrSound) {
   std::cout << "seed " << kSeed << "\n";
   Mutator mutator(kSeed, Tokens());
-  int accepted = 0, built = 0, refused = 0;
+  int accepted = 0, built = 0, compiled = 0, refused = 0;
   FuzzBudget budget(1000);
   while (budget.Next() && !HasFailure()) {
     const ShippedCell& shipped = ShippedCells()[mutator.Below(ShippedCells().size())];
@@ -77,18 +112,23 @@ TEST(CellCodecFuzzTest, DamagedTextsAreRefusedWithAPlaceOrSound) {
       continue;
     }
     ++accepted;
-    const Sizes sizes = {{"D", 5}, {"H", 6}, {"V", 9}, {"C", 3}, {"F", 4}, {"B", 4}};
+    const Sizes sizes = {{"D", 5}, {"H", 6}, {"V", 9}, {"C", 3}, {"F", 4},
+                         {"B", 4}, {"L", 7}, {"M", 2}, {"P", 8}, {"BOS", 1}};
     const auto cell = BuildCell(*text, mutator.Below(2) == 0 ? sizes : Sizes(), Known(*text));
     if (cell.ok()) {
       ++built;
       ExpectSound(*cell);
+      compiled += ExpectCompiledOrRefused(*cell) ? 1 : 0;
+      ExpectComesApart(*cell);
     } else {
       EXPECT_EQ(cell.status().code(), absl::StatusCode::kInvalidArgument) << cell.status();
     }
   }
-  std::cout << refused << " refused, " << accepted << " parsed, " << built << " built\n";
+  std::cout << refused << " refused, " << accepted << " parsed, " << built << " built, " << compiled
+            << " compiled\n";
   EXPECT_GT(refused, budget.cases() / 12);
   EXPECT_GT(built, budget.cases() / 60) << "the damage never gets past the first check";
+  EXPECT_GT(compiled, built / 2);
 }
 
 }  // namespace
