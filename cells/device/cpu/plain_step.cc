@@ -24,10 +24,20 @@ void Slice(const float* x, const PlainStep& step, float* y) {
   }
 }
 
+// Eight chains, so that one addition need not wait for the other; which is whose depends on n alone.
+double SumOf(const float* x, int64_t n) {
+  double sums[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (int64_t s = 0; s < 8; ++s) sums[s] += static_cast<double>(x[i + s]);
+  }
+  for (; i < n; ++i) sums[i % 8] += static_cast<double>(x[i]);
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
 void Sum(const float* x, const PlainStep& step, float* y) {
   const int64_t n = step.shapes[0].size();
-  double sum = 0.0;
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
+  double sum = SumOf(x, n);
   if (step.kind == PlainKind::kMean) sum /= static_cast<double>(n);
   y[0] = static_cast<float>(sum);
 }

@@ -1,5 +1,5 @@
-// The rare operators of a program, row by row, by the book: copies, reductions, products by computed matrices. Sums
-// run in double and in order (products: as the kernels say), so a row's bits depend on that row alone. Any thread; allocates nothing.
+// The rare operators of a program, row by row: copies, reductions in double, products of computed values by the kernels
+// for them. Each sum has one order, so a row's bits depend on that row alone. Any thread; allocates nothing.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_PLAIN_STEP_H_
 #define CELLBATCH_CELLS_DEVICE_CPU_PLAIN_STEP_H_
 
