@@ -28,6 +28,11 @@ class BracketParser {
   BracketParser(std::string_view text, int64_t max_nodes) : text_(text), max_nodes_(max_nodes) {}
 
   absl::StatusOr<BracketTrees> Run() {
+    const int64_t brackets = std::count(text_.begin(), text_.end(), '(');
+    const auto nodes = static_cast<size_t>(std::min(brackets, max_nodes_));
+    made_.words.reserve(nodes);
+    made_.children.reserve(nodes);
+    made_.child_ends.reserve(nodes);
     for (at_ = 0; at_ < text_.size();) {
       const char c = text_[at_];
       absl::Status status;

@@ -250,12 +250,12 @@ absl::Status TreeUnfolder::CheckSize(const Forest& forest, const Asked& asked) c
 absl::StatusOr<TreeUnfolder::Asked> TreeUnfolder::AddTensors(const RequestInput& input,
                                                              const Forest& forest,
                                                              CellGraph& graph) const {
-  const std::vector<std::string_view> names = OutputNames();
-  const auto known = AskedOutputs(input, names);
+  const auto known = AskedOutputs(input, outputs_);
   if (!known.ok()) return known.status();
-  const std::vector<std::string_view> first = {kOutput};
+  const auto names = input.outputs.empty() ? absl::MakeConstSpan(outputs_).first(1)
+                                           : absl::MakeConstSpan(input.outputs);
   Asked asked;
-  for (const std::string_view name : input.outputs.empty() ? first : input.outputs) {
+  for (const std::string_view name : names) {
     const bool rows = name == kNodeOutputs || name == kAllHidden;
     const bool y = name == kNodeOutputs || (name == kOutput && output_.valid());
     std::vector<int64_t> dims = {y ? y_.width : name == kFinalC ? c_.width : h_.width};

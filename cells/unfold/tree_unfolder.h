@@ -103,7 +103,7 @@ class TreeUnfolder : public Unfolder {
   absl::Status MakeLeaf(const Model& model, CellTypeId id);
   absl::Status MakeCells(const TreeSpec& spec, const Model& model);
   absl::Status MakeOutput(const Model& model, CellTypeId id);
-  std::vector<std::string_view> OutputNames() const;
+  void NameOutputs();
 
   absl::Status CheckArity(const Forest& forest) const;
   absl::Status CheckSize(const Forest& forest, const Asked& asked) const;
@@ -122,7 +122,8 @@ class TreeUnfolder : public Unfolder {
   Cell edge_;  // no type: there is none
   CellTypeId output_;
   InputId output_input_;
-  Leaves y_, h_, c_;  // no column: there is none
+  Leaves y_, h_, c_;                       // no column: there is none
+  std::vector<std::string_view> outputs_;  // names
 };
 
 }  // namespace cellbatch

@@ -277,15 +277,15 @@ absl::StatusOr<std::unique_ptr<TreeUnfolder>> TreeUnfolder::Create(const TreeSpe
                   .max_nodes = spec.max_nodes,
                   .num_types = static_cast<int32_t>(spec.internal.size()),
                   .leaf_tokens = !node_words};
+  made->NameOutputs();
   return made;
 }
 
-std::vector<std::string_view> TreeUnfolder::OutputNames() const {
-  std::vector<std::string_view> names = {kOutput};
-  if (output_.valid()) names.push_back(kNodeOutputs);
-  if (h_.column.valid()) names.insert(names.end(), {kAllHidden, kFinalH});
-  if (c_.column.valid()) names.push_back(kFinalC);
-  return names;
+void TreeUnfolder::NameOutputs() {
+  outputs_ = {kOutput};
+  if (output_.valid()) outputs_.push_back(kNodeOutputs);
+  if (h_.column.valid()) outputs_.insert(outputs_.end(), {kAllHidden, kFinalH});
+  if (c_.column.valid()) outputs_.push_back(kFinalC);
 }
 
 Signature TreeUnfolder::MakeSignature() const {
@@ -308,7 +308,7 @@ Signature TreeUnfolder::MakeSignature() const {
   if (text) take(kTreeInput, WireType::kBytes, {1}, false);
   take(kInternalTypesInput, WireType::kInt32, {-1}, false, true);
   take(kLengthsInput, WireType::kInt32, {-1}, false);
-  for (const std::string_view name : OutputNames()) {
+  for (const std::string_view name : outputs_) {
     const bool y = name == kNodeOutputs || (name == kOutput && output_.valid());
     std::vector<int64_t> dims = {y ? y_.width : name == kFinalC ? c_.width : h_.width};
     if (name == kNodeOutputs || name == kAllHidden) dims.insert(dims.begin(), -1);
