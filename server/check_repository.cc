@@ -45,7 +45,7 @@ void Summarize(const Model& model, CheckedModel& checked) {
   }
   std::vector<std::string> inputs, outputs;
   for (const TensorSpec& t : model.signature.inputs) {
-    if (!t.optional) inputs.push_back(ShapeOf(t));
+    if (t.listed) inputs.push_back(ShapeOf(t));
   }
   for (const TensorSpec& t : model.signature.outputs) {
     if (!t.on_request) outputs.push_back(ShapeOf(t));
