@@ -20,8 +20,8 @@
 
 namespace cellbatch {
 
-// Operators of one request: some hundred bytes each.
-inline constexpr int64_t kMaxOperatorNodes = int64_t{1} << 24;
+// Operators of one request: some 150 bytes each.
+inline constexpr int64_t kMaxOperatorNodes = int64_t{1} << 22;
 
 // REQUIRES: `cells` is valid and has an unfolder. Load time.
 std::shared_ptr<Model> ExplodeModel(std::shared_ptr<const Model> cells);
