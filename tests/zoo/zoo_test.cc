@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
+#include <set>
+#include <sstream>
 
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
@@ -76,6 +79,8 @@ class Zoo {
     return results;
   }
 
+  // Cells, and tasks they went in, of the whole server so far.
+  std::pair<double, double> Computed() const;
   // What they get while all of them, and every request of every other workload, are under way at once.
   Results InCompany(const Workload& asked) const;
 
@@ -106,6 +111,17 @@ class Zoo {
   std::unique_ptr<ServerProcess> server_;
   std::unique_ptr<Client> client_;
 };
+
+std::pair<double, double> Zoo::Computed() const {
+  double cells = 0, tasks = 0;
+  std::istringstream page(HttpGet(server_->metrics(), "/metrics"));
+  for (std::string line; std::getline(page, line);) {
+    const double value = std::atof(line.substr(line.rfind(' ') + 1).c_str());
+    if (line.rfind("cellbatch_task_batch_size_sum", 0) == 0) cells += value;
+    if (line.rfind("cellbatch_task_batch_size_count", 0) == 0) tasks += value;
+  }
+  return {cells, tasks};
+}
 
 Results Zoo::InCompany(const Workload& asked) const {
   std::mutex mutex;
@@ -166,7 +182,11 @@ TEST_P(ZooTest, OperatorByOperatorTheyAreToo) { CompareWithReference(GetParam() 
 
 TEST_P(ZooTest, ARequestGetsTheSameBitsAloneAndInCompany) {
   const Results alone = Zoo::Get().Alone(workload(), GetParam());
+  const auto [cells, tasks] = Zoo::Get().Computed();
   const Results together = Zoo::Get().InCompany(workload());
+  const auto [cells_after, tasks_after] = Zoo::Get().Computed();
+  fmt::print("{:<30} in company, {:.1f} cells a task\n", GetParam(),
+             (cells_after - cells) / (tasks_after - tasks));
   ASSERT_EQ(alone.size(), together.size());
   for (size_t i = 0; i < alone.size(); ++i) {
     ASSERT_TRUE(alone[i].ok()) << alone[i].status();
@@ -174,6 +194,18 @@ TEST_P(ZooTest, ARequestGetsTheSameBitsAloneAndInCompany) {
     EXPECT_EQ(BitsOf(*alone[i]), BitsOf(*together[i])) << "request " << i;
   }
   EXPECT_NE(BitsOf(*alone.front()), BitsOf(*alone.back())) << "other requests, other bits";
+}
+
+// Else equal words would prove little.
+TEST(TranslationTest, ADecoderOfRandomWeightsHasMuchToSay) {
+  const Workload& nmt = Zoo::Get().workload("nmt");
+  std::set<double> words;
+  for (const auto& result : Zoo::Get().Alone(nmt, "nmt")) {
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (const double word : Numbers(*result)["OUTPUT"]) words.insert(word);
+  }
+  fmt::print("{} different words of {}\n", words.size(), Sizes{}.vocabulary);
+  EXPECT_GE(words.size(), 20u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Workloads, ZooTest, testing::ValuesIn(Served()),
