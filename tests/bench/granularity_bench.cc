@@ -83,6 +83,7 @@ void Measure(Stepped& stepped, const std::shared_ptr<const Model>& model,
   measured.unfold_ms.push_back(Milliseconds(stepped.NowNs() - start));
   const Stepped::Times before = stepped.times();
   const int64_t tasks = Tasks(stepped);
+  stepped.Resume();
   stepped.StepUntilIdle();
   const Stepped::Times times = stepped.times() - before;
   measured.batches.push_back(static_cast<double>(Tasks(stepped) - tasks));

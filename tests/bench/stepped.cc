@@ -68,6 +68,7 @@ Stepped::Stepped(SchedulerOptions options, const std::string& device_spec,
     Require(absl::InvalidArgumentError(device_spec + " is not one device"), "--devices");
   }
   Require(scheduler_->AddModel(model, nullptr), "adding " + model->name);
+  last_ns_ = clock_.NowNs();
 }
 
 Stepped::~Stepped() { scheduler_->Stop(); }
@@ -79,14 +80,13 @@ int64_t Stepped::ThreadCpuClock::NowNs() const {
 }
 
 bool Stepped::Step() {
-  const int64_t start = clock_.NowNs();
   const bool managed = scheduler_->StepManager();
-  const int64_t between = clock_.NowNs();
-  const bool worked = scheduler_->StepWorker(0);
-  if (!managed && !worked) return false;
-  manager_ns_ += between - start;
-  worker_ns_ += clock_.NowNs() - between;
-  return true;
+  const bool worked = scheduler_->StepWorker(0) || managed;
+  const int64_t now = clock_.NowNs();
+  seen_ns_ = all_ns_;
+  if (worked) all_ns_ += now - last_ns_;
+  last_ns_ = now;
+  return worked;
 }
 
 void Stepped::StepUntilIdle() {
@@ -95,7 +95,7 @@ void Stepped::StepUntilIdle() {
 }
 
 Stepped::Times Stepped::times() const {
-  return {manager_ns_, worker_ns_, scheduler_->stats().Devices()[0].busy_ns};
+  return {seen_ns_, scheduler_->stats().Devices()[0].busy_ns};
 }
 
 }  // namespace cellbatch

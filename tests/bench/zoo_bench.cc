@@ -43,7 +43,7 @@ double Now() {
 }
 
 struct Round {
-  double requests_per_s = 0, cells_per_s = 0, mean_batch = 0, share = 0;
+  double requests_per_s = 0, cells_per_s = 0, mean_batch = 0, share = 0, ns_a_cell = 0;
 };
 
 // Keeps enough requests submitted that every type finds a full batch, from a thread of its own.
@@ -117,7 +117,19 @@ void StepFor(Stepped& stepped, double seconds) {
   }
 }
 
+// Until as many requests have left as ran at once: then starts and ends are mixed.
+void WarmUp(Stepped& stepped, const Clients& clients) {
+  constexpr double kMost = 60;
+  int64_t most_running = 1;
+  for (const double start = Now(); Now() < start + kMost && clients.answered() < most_running;) {
+    StepFor(stepped, absl::GetFlag(FLAGS_seconds) / 10);
+    const LaneStats lane = stepped.scheduler().stats().Lanes()[0];
+    most_running = std::max(most_running, lane.running_requests);
+  }
+}
+
 Round Measure(Stepped& stepped, const Clients& clients) {
+  stepped.Resume();
   const Stepped::Times before = stepped.times();
   const LaneStats from = stepped.scheduler().stats().Lanes()[0];
   const int64_t answered = clients.answered();
@@ -132,7 +144,8 @@ Round Measure(Stepped& stepped, const Clients& clients) {
     tasks += static_cast<double>(to.types[t].tasks - from.types[t].tasks);
     cells += static_cast<double>(to.types[t].cells - from.types[t].cells);
   }
-  return {done / took, cells / took, cells / tasks, times.share()};
+  return {done / took, cells / took, cells / tasks, times.share(),
+          static_cast<double>(times.scheduling()) / cells};
 }
 
 // "leaf 498.1 of 512, internal 480.2 of 512": mean batch so far and b_max of each cell type.
@@ -162,20 +175,22 @@ void Run(const std::string& name, Report& report, Table& table) {
   Stepped stepped(SchedulerOptions(), absl::GetFlag(FLAGS_devices), model);
   const int in_flight = InFlight(stepped.scheduler().Calibration(model->id));
   Clients clients(workload, model, stepped.scheduler(), in_flight);
-  StepFor(stepped, absl::GetFlag(FLAGS_seconds) / 2);
-  std::vector<double> rates, batches, shares, cells;
+  WarmUp(stepped, clients);
+  std::vector<double> rates, batches, shares, cells, ns;
   for (int i = 0; i < absl::GetFlag(FLAGS_rounds); ++i) {
     const Round round = Measure(stepped, clients);
     rates.push_back(round.requests_per_s);
     batches.push_back(round.mean_batch);
     shares.push_back(round.share);
     cells.push_back(round.cells_per_s);
+    ns.push_back(round.ns_a_cell);
   }
   report.Fact(name + " batches", Batches(stepped.scheduler(), model->id));
   const Quartiles rate = QuartilesOf(rates), batch = QuartilesOf(batches),
                   share = QuartilesOf(shares);
   table.Add({name, std::to_string(in_flight), Number(rate, 1), Number(batch, 1),
-             Number(QuartilesOf(cells).median, 0), Number(share.median * 100, 2) + " %"});
+             Number(QuartilesOf(cells).median, 0), Number(share.median * 100, 2) + " %",
+             Number(QuartilesOf(ns).median, 0)});
   report.Figure("zoo." + name + ".requests_per_s", rate.median, "1/s", &rate);
   report.Figure("zoo." + name + ".mean_batch", batch.median, "cells", &batch);
   report.Figure("zoo." + name + ".scheduler_share", share.median, "x", &share);
@@ -185,7 +200,8 @@ int Main() {
   Report report("zoo");
   report.Fact("units", std::to_string(absl::GetFlag(FLAGS_h)));
   report.Fact("outputs", absl::GetFlag(FLAGS_root_only) ? "OUTPUT alone" : "as in the papers");
-  Table table({"workload", "in flight", "requests/s", "mean batch", "cells/s", "scheduler"});
+  Table table({"workload", "in flight", "requests/s", "mean batch", "cells/s", "scheduler",
+               "its ns a cell"});
   std::vector<std::string> names =
       absl::StrSplit(absl::GetFlag(FLAGS_workloads), ',', absl::SkipEmpty());
   if (names.empty()) names.assign(zoo::WorkloadNames().begin(), zoo::WorkloadNames().end());
