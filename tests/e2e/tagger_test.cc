@@ -89,6 +89,16 @@ TEST_F(TaggerTest, OutputAndLabelsComeTogetherAndOutputAloneWhereNothingIsNamed)
   EXPECT_EQ(alone->outputs[0].bytes, both->outputs[1].bytes);
 }
 
+TEST_F(TaggerTest, ToolsSeeTheLabelsInTheMetadata) {
+  const auto metadata = client_->Metadata("tagger");
+  ASSERT_TRUE(metadata.ok()) << metadata.status();
+  ASSERT_EQ(metadata->outputs.size(), 2u);
+  EXPECT_EQ(metadata->outputs[0].name, "OUTPUT");
+  EXPECT_THAT(metadata->outputs[0].shape, ElementsAre(-1, 5));
+  EXPECT_EQ(metadata->outputs[1].name, "LABELS");
+  EXPECT_EQ(metadata->outputs[1].datatype, "BYTES");
+}
+
 TEST_F(TaggerTest, TextIsTheSameAsItsNumbersAndCharacters) {
   // Line 0 of chars.txt is the mark; an unseen word, spelled with unknown characters only, is the mark around <unk>.
   const auto text = Infer({Text({"☃☃"})});
