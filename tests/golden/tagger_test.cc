@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,22 @@ struct Sentence {
   std::vector<double> scores;
   std::string text;  // the words as BYTES
 };
+
+std::vector<double> Floats(const ReturnedTensor& t) {
+  std::vector<float> values(t.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), t.bytes.data(), t.bytes.size());
+  return {values.begin(), values.end()};
+}
+
+std::vector<std::string> Named(const ReturnedTensor& t) {
+  std::vector<std::string> names;
+  for (size_t at = 0; at < t.bytes.size(); at += sizeof(int32_t)) {
+    int32_t id = 0;
+    std::memcpy(&id, t.bytes.data() + at, sizeof(id));
+    names.emplace_back(t.names->word(id));
+  }
+  return names;
+}
 
 class TaggerTest : public testing::Test {
  protected:
@@ -53,6 +70,22 @@ class TaggerTest : public testing::Test {
     return *std::move(graph);
   }
 
+  // Every sentence, against PyTorch.
+  void ExpectRight() const {
+    std::vector<CellGraph> graphs;
+    for (const Sentence& s : sentences_) graphs.push_back(Graph(s));
+    const auto answers = Answers(std::move(graphs));
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const Sentence& s = sentences_[i];
+      SCOPED_TRACE(s.words[0]);
+      ASSERT_TRUE(answers[i]->status.ok()) << answers[i]->status;
+      const double part = PartOfBound(s.scores, Floats(answers[i]->graph.tensors()[0]));
+      EXPECT_LE(part, 1) << "of the bound of design.md";
+      EXPECT_EQ(Named(answers[i]->graph.tensors()[1]), s.labels);
+      fmt::print("{:>3} words, {:.4f} of the bound\n", s.words.size(), part);
+    }
+  }
+
   std::vector<std::unique_ptr<Request>> Answers(std::vector<CellGraph> graphs) const {
     const auto served = Served::Start(1);
     EXPECT_TRUE(served.ok()) << served.status();
@@ -64,35 +97,22 @@ class TaggerTest : public testing::Test {
   std::vector<Sentence> sentences_;
 };
 
-std::vector<double> Floats(const ReturnedTensor& t) {
-  std::vector<float> values(t.bytes.size() / sizeof(float));
-  std::memcpy(values.data(), t.bytes.data(), t.bytes.size());
-  return {values.begin(), values.end()};
-}
+TEST_F(TaggerTest, WordsAreLabelledAsPyTorchDoesInDouble) { ExpectRight(); }
 
-std::vector<std::string> Named(const ReturnedTensor& t) {
-  std::vector<std::string> names;
-  for (size_t at = 0; at < t.bytes.size(); at += sizeof(int32_t)) {
-    int32_t id = 0;
-    std::memcpy(&id, t.bytes.data() + at, sizeof(id));
-    names.emplace_back(t.names->word(id));
-  }
-  return names;
-}
-
-TEST_F(TaggerTest, WordsAreLabelledAsPyTorchDoesInDouble) {
-  std::vector<CellGraph> graphs;
-  for (const Sentence& s : sentences_) graphs.push_back(Graph(s));
-  const auto answers = Answers(std::move(graphs));
-  for (size_t i = 0; i < answers.size(); ++i) {
-    const Sentence& s = sentences_[i];
-    SCOPED_TRACE(s.words[0]);
-    ASSERT_TRUE(answers[i]->status.ok()) << answers[i]->status;
-    const double part = PartOfBound(s.scores, Floats(answers[i]->graph.tensors()[0]));
-    EXPECT_LE(part, 1) << "of the bound of design.md";
-    EXPECT_EQ(Named(answers[i]->graph.tensors()[1]), s.labels);
-    fmt::print("{:>3} words, {:.4f} of the bound\n", s.words.size(), part);
-  }
+TEST_F(TaggerTest, AtOperatorGranularityTheyAreToo) {
+  const std::string folder = testing::TempDir() + "/tagger_of_operators";
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy("deploy/models/tagger", folder, std::filesystem::copy_options::recursive);
+  // Not into the file that the copy may only point to.
+  std::filesystem::remove(folder + "/config.textproto");
+  std::ofstream(folder + "/config.textproto")
+      << std::ifstream("deploy/models/tagger/config.textproto").rdbuf()
+      << "granularity: OPERATOR\n";
+  const auto model = LoadModel(folder, "tagger", 1, ModelId(0), {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_GT((*model)->types.size(), model_->types.size());
+  model_ = *model;
+  ExpectRight();
 }
 
 TEST_F(TaggerTest, SpelledWordsHaveTheSameBitsAloneAndInCompany) {
