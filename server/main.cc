@@ -50,7 +50,8 @@ int Fail(const absl::Status& status) {
 }
 
 int CheckModels(const ServerOptions& options) {
-  const auto models = CheckRepository(options.model_repository, LoaderLimits{});
+  const auto models = CheckRepository(
+      options.model_repository, LoaderLimits{.unfolder_libraries = options.unfolder_libraries});
   if (!models.ok()) {
     std::fprintf(stderr, "%s\n", std::string(models.status().message()).c_str());
     return kFailed;

@@ -123,6 +123,10 @@ constexpr Flag kFlags[] = {
      &O::drain_timeout,
      "After that: time for accepted requests to finish. Beyond: they get UNAVAILABLE.",
      {0, kMaxInt}},
+    {"unfolder-libraries", &O::unfolder_libraries,
+     "Load the shared libraries that models name as their own unfolders. They are trusted code: "
+     "they "
+     "run in this process. false: such models are refused."},
     {"strict-readiness", &O::strict_readiness,
      "A model that cannot be served ends the start. Off: the others are served, and the server "
      "is ready."},

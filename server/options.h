@@ -46,6 +46,7 @@ struct ServerOptions {
   std::chrono::milliseconds drain_delay{5000};
   std::chrono::milliseconds drain_timeout{30000};
   bool strict_readiness = true;
+  bool unfolder_libraries = true;
   bool nv_metrics = false;
   int64_t latency_samples = 1 << 20;
   std::string log_level = "info";

@@ -71,8 +71,9 @@ absl::Status Server::Open(DeviceSet devices) {
   auto scheduler = Scheduler::Create(OfScheduler(options_), std::move(devices), clock_);
   if (!scheduler.ok()) return scheduler.status();
   scheduler_ = *std::move(scheduler);
-  repository_ =
-      std::make_unique<ModelRepository>(options_.model_repository, LoaderLimits{}, *scheduler_);
+  repository_ = std::make_unique<ModelRepository>(
+      options_.model_repository, LoaderLimits{.unfolder_libraries = options_.unfolder_libraries},
+      *scheduler_);
   const FindModel find = [this](std::string_view name, std::string_view version) {
     return repository_->Find(name, version);
   };

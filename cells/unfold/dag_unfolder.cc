@@ -74,7 +74,7 @@ class DagUnfolder::Builder {
 
   // How many nodes from here on may be one set.
   int32_t SetFrom(int32_t node) const {
-    if (!TypeOfNode(node).sets || !Independent(node)) return 1;
+    if (!TypeOfNode(node).sets() || !Independent(node)) return 1;
     int32_t end = node + 1;
     while (end < plan_.nodes && plan_.types[Index(end)] == plan_.types[Index(node)] &&
            Independent(end)) {
@@ -88,7 +88,7 @@ class DagUnfolder::Builder {
     const std::vector<SubgraphId>& rows = plan_.rows[Index(plan_.types[Index(node)])];
     links_.clear();
     for (size_t i = 0; i < type.ports.size(); ++i) {
-      if (!type.ports[i].request) continue;
+      if (!type.ports[i].brought) continue;
       links_.push_back({rows[i], InputId(static_cast<int64_t>(i)), plan_.number[Index(node)], 1});
     }
     for (int32_t e = plan_.first_edge[Index(node)]; e < plan_.first_edge[Index(node) + 1]; ++e) {
@@ -154,7 +154,7 @@ absl::Status DagUnfolder::CheckEdge(const Plan& plan, int64_t index,
                                         input, to, target.name, target.ports.size()));
   }
   const Port& port = target.ports[Index(input)];
-  if (port.request) {
+  if (port.brought) {
     return WrongEdge(index, fmt::format("leads to input {} of node {}; the request brings {}",
                                         input, to, port.name));
   }
@@ -218,7 +218,7 @@ absl::Status DagUnfolder::AddRows(const RequestInput& input, Plan& plan, CellGra
     plan.rows[t].resize(types_[t].ports.size());
     for (size_t i = 0; i < types_[t].ports.size(); ++i) {
       const Port& port = types_[t].ports[i];
-      if (!port.request) continue;
+      if (!port.brought) continue;
       const InputTensor* tensor = input.Find(port.name);
       const int32_t count = plan.count[t];
       if (tensor == nullptr && count == 0) continue;
@@ -226,7 +226,7 @@ absl::Status DagUnfolder::AddRows(const RequestInput& input, Plan& plan, CellGra
         return WrongInput(
             port.name, fmt::format("missing; {} nodes are of type \"{}\"", count, types_[t].name));
       }
-      const bool ids = port.element == ElementType::kInt32;
+      const bool ids = port.ids();
       std::vector<int64_t> dims = {-1};
       if (!ids || port.width > 1) dims.push_back(port.width);
       absl::Status s = CheckTensor(*tensor, ids ? WireType::kInt32 : WireType::kFp32, dims);
@@ -277,7 +277,7 @@ absl::Status DagUnfolder::Unfold(const RequestInput& input, CellGraph& graph) co
   int64_t links = static_cast<int64_t>(plan.into.size());
   for (size_t t = 0; t < types_.size(); ++t) {
     links += plan.count[t] * std::count_if(types_[t].ports.begin(), types_[t].ports.end(),
-                                           [](const Port& port) { return port.request; });
+                                           [](const Port& port) { return port.brought; });
   }
   graph.Reserve({.inputs = static_cast<int32_t>(tensor_names_.size()),
                  .subgraphs = plan.nodes,

@@ -30,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cells/model.h"
+#include "cells/unfold/node_type.h"
 #include "cells/unfold/request_check.h"
 #include "cells/unfold/unfolder.h"
 
@@ -40,16 +41,9 @@ inline constexpr char kEdgesInput[] = "EDGES";
 // A request may have so many edges for each node that the model takes.
 inline constexpr int64_t kMaxEdgesPerNode = 16;
 
-// An input of a type that the request brings, as tensor "type.input".
-struct DagInput {
-  CellTypeId type;
-  InputId input;
-  IdRange known;  // INT32: numbers that are looked up; of size 0: any number
-};
-
 struct DagSpec {
   std::vector<CellTypeId> types;  // as NODE_TYPES numbers them
-  std::vector<DagInput> inputs;
+  std::vector<BroughtInput> inputs;
   CellTypeId output_type;  // invalid: the last node's, where all leave `output` alike
   std::string output;      // a column; FP32 or INT32
   int64_t max_nodes = 0;   // of one request
@@ -66,31 +60,16 @@ class DagUnfolder : public Unfolder {
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
 
  private:
-  // An input of a type, as edges and requests see it.
-  struct Port {
-    std::string name;  // "leaf.x": of the tensor, where the request brings it
-    TableId table;
-    bool sums = false;
-    bool request = false;
-    ElementType element = ElementType::kFp32;  // these of the request's only
-    int32_t width = 0;
-    IdRange known;
-  };
-  struct Type {
-    CellTypeId id;
-    std::string name;
-    TableId out;
-    std::vector<Port> ports;  // by InputId
-    ColumnId output;          // invalid: its nodes are no outputs
-    bool sets = false;        // may stand in subgraphs of several nodes
+  struct Type : NodeType {
+    ColumnId output;                               // invalid: its nodes are no outputs
+    bool sets() const { return !chain && !sums; }  // may stand in subgraphs of several nodes
   };
   // What one request says, checked.
   struct Plan;
   class Builder;
 
   DagUnfolder() = default;
-  absl::Status AddType(const Model& model, const DagSpec& spec, CellTypeId id);
-  absl::Status AddRequestInput(const Model& model, const DagInput& input);
+  absl::Status AddTypes(const Model& model, const DagSpec& spec);
   absl::Status FindOutput(const Model& model, const DagSpec& spec);
 
   absl::Status ReadNodes(const RequestInput& input, Plan& plan) const;

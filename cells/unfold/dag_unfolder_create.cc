@@ -2,7 +2,7 @@
 // asking.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
 #include "cells/unfold/chain_unfolder.h"
 #include "cells/unfold/dag_unfolder.h"
@@ -19,55 +19,25 @@ absl::Status Wrong(std::string_view what) {
 
 }  // namespace
 
-absl::Status DagUnfolder::AddType(const Model& model, const DagSpec& spec, CellTypeId id) {
-  const absl::StatusOr<const CellType*> found = TypeOf(model, id);
-  if (!found.ok()) return found.status();
-  const CellType& cell = **found;
-  Type type{.id = id, .name = cell.name, .out = cell.out, .ports = {}, .output = {}};
-  type.sets = !cell.definition->carry().has_value();
-  const absl::Span<const Input> inputs = cell.definition->inputs();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    type.ports.push_back({.name = fmt::format("{}.{}", cell.name, inputs[i].name),
-                          .table = cell.in[i],
-                          .sums = inputs[i].arity == Arity::kSum,
-                          .known = {}});
-    if (type.ports.back().sums) type.sets = false;
+absl::Status DagUnfolder::AddTypes(const Model& model, const DagSpec& spec) {
+  std::vector<NodeType> types;
+  for (const CellTypeId id : spec.types) {
+    absl::StatusOr<NodeType> type = MakeNodeType(model, id);
+    if (!type.ok()) return type.status();
+    types.push_back(*std::move(type));
   }
-  type.output = ColumnNamed(cell, spec.output);
-  if (!type.output.valid()) type.output = ColumnNamed(cell, spec.output, ElementType::kInt32);
-  types_.push_back(std::move(type));
-  return absl::OkStatus();
-}
-
-absl::Status DagUnfolder::AddRequestInput(const Model& model, const DagInput& input) {
-  const auto type =
-      std::find_if(types_.begin(), types_.end(), [&](const Type& t) { return t.id == input.type; });
-  if (type == types_.end() || !input.input.valid() ||
-      static_cast<size_t>(input.input.value()) >= type->ports.size()) {
-    return Wrong(fmt::format("the request brings input {} of cell type {}, which is not there",
-                             input.input.value(), input.type.value()));
+  for (const BroughtInput& input : spec.inputs) {
+    if (absl::Status s = MarkBrought(model, input, absl::MakeSpan(types)); !s.ok()) return s;
   }
-  Port& port = type->ports[static_cast<size_t>(input.input.value())];
-  const TableSpec& table = model.table(port.table);
-  if (port.sums || model.type(type->id).definition->carry() == input.input) {
-    return Wrong(fmt::format("the request cannot bring {}, which {}", port.name,
-                             port.sums ? "sums nodes" : "is carried"));
+  for (NodeType& type : types) {
+    const CellType& cell = model.type(type.id);
+    ColumnId output = ColumnNamed(cell, spec.output);
+    if (!output.valid()) output = ColumnNamed(cell, spec.output, ElementType::kInt32);
+    for (const Port& port : type.ports) {
+      if (port.brought) tensor_names_.push_back(port.name);
+    }
+    types_.push_back({{std::move(type)}, output});
   }
-  if (table.columns.size() != 1 || table.columns[0].type == ElementType::kBf16) {
-    return Wrong(
-        fmt::format("the request cannot bring {}: its rows have {} columns, expected is "
-                    "one of FP32 or INT32",
-                    port.name, table.columns.size()));
-  }
-  if (input.known.unknown && !input.known.Has(*input.known.unknown)) {
-    return Wrong(fmt::format("{}: unknown numbers as {}, the vocabulary ends at {}", port.name,
-                             *input.known.unknown, input.known.size - 1));
-  }
-  port.request = true;
-  port.element = table.columns[0].type;
-  port.width = table.columns[0].width;
-  port.known = input.known;
-  tensor_names_.push_back(port.name);
   return absl::OkStatus();
 }
 
@@ -107,12 +77,7 @@ absl::StatusOr<std::unique_ptr<DagUnfolder>> DagUnfolder::Create(const DagSpec& 
   std::unique_ptr<DagUnfolder> made(new DagUnfolder);
   made->max_nodes_ = spec.max_nodes;
   made->tensor_names_ = {kNodeTypesInput, kEdgesInput};
-  for (const CellTypeId id : spec.types) {
-    if (absl::Status s = made->AddType(model, spec, id); !s.ok()) return s;
-  }
-  for (const DagInput& input : spec.inputs) {
-    if (absl::Status s = made->AddRequestInput(model, input); !s.ok()) return s;
-  }
+  if (absl::Status s = made->AddTypes(model, spec); !s.ok()) return s;
   if (absl::Status s = made->FindOutput(model, spec); !s.ok()) return s;
   return made;
 }
@@ -123,8 +88,8 @@ Signature DagUnfolder::MakeSignature() const {
   signature.inputs.push_back({kEdgesInput, WireType::kInt32, {-1, 3}, /*optional=*/true});
   for (const Type& type : types_) {
     for (const Port& port : type.ports) {
-      if (!port.request) continue;
-      const bool ids = port.element == ElementType::kInt32;
+      if (!port.brought) continue;
+      const bool ids = port.ids();
       std::vector<int64_t> dims = {-1};
       if (!ids || port.width > 1) dims.push_back(port.width);
       signature.inputs.push_back({port.name, ids ? WireType::kInt32 : WireType::kFp32,

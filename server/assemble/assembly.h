@@ -63,6 +63,7 @@ void AssembleEncoderDecoder(Assembly& assembly);
 void AssembleLattice(Assembly& assembly);
 void AssembleDag(Assembly& assembly);
 void AssembleTree(Assembly& assembly);
+void AssembleLibrary(Assembly& assembly);
 
 }  // namespace cellbatch
 

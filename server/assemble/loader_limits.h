@@ -12,7 +12,9 @@ struct LoaderLimits {
   int64_t max_names_bytes = 256 << 20;           // of one vocabulary.txt, chars.txt or labels.txt
   int64_t max_sequence_length = 65536;   // what a model may set; also what it gets that sets none
   int64_t max_nodes = int64_t{1} << 20;  // cells of one request: likewise
-  int32_t max_cell_types = 256;          // of one model
+  bool unfolder_libraries = true;        // whether models may bring code of their own
+  int64_t max_library_bytes = int64_t{64} << 20;  // of one
+  int32_t max_cell_types = 256;                   // of one model
 };
 
 }  // namespace cellbatch

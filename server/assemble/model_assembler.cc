@@ -69,6 +69,9 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
     case disk::ModelDescription::kTree:
       AssembleTree(assembly);
       break;
+    case disk::ModelDescription::kLibrary:
+      AssembleLibrary(assembly);
+      break;
     case disk::ModelDescription::UNFOLDER_NOT_SET:
       assembly.Problem("no unfolder, such as chain { .. }");
       break;

@@ -48,7 +48,7 @@ inline inference::ModelInferRequest Vectors(const std::vector<float>& values) {
   return request;
 }
 
-inline std::vector<float> Output(const inference::ModelInferResponse& answer) {
+inline std::vector<float> FirstOutput(const inference::ModelInferResponse& answer) {
   if (answer.raw_output_contents_size() == 0) return {};
   const std::string& raw = answer.raw_output_contents(0);
   std::vector<float> values(raw.size() / 4);
@@ -73,7 +73,7 @@ inline void ExpectGood(GrpcCaller& caller) {
   inference::ModelInferResponse answer;
   const grpc::Status status = caller.Infer(Words(kTokens), answer);
   ASSERT_TRUE(status.ok()) << status.error_code() << ": " << status.error_message();
-  const std::vector<float> values = Output(answer);
+  const std::vector<float> values = FirstOutput(answer);
   const std::vector<double> expected = LstmReference(kWords, kTokens);
   ASSERT_EQ(values.size(), expected.size());
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-5) << i;

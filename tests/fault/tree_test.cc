@@ -132,7 +132,7 @@ class TreeFaultTest : public ::testing::Test {
     inference::ModelInferResponse answer;
     const grpc::Status status = caller_->Infer(request, answer);
     EXPECT_TRUE(status.ok()) << status.error_code() << ": " << status.error_message();
-    return Output(answer);
+    return FirstOutput(answer);
   }
   static void Invalid(const ModelInferRequest& request, const std::string& text) {
     inference::ModelInferResponse answer;
