@@ -1,6 +1,5 @@
 // Damaged trees, as text and as tensors: whatever a request says, it is refused with a reason, or it is a tree, and what
 // the unfolder makes of a tree is a graph that seals and answers every node.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +26,7 @@ using Ints = std::vector<int32_t>;
 constexpr uint64_t kSeed = 20240613;
 constexpr int64_t kMaxNodes = 200;
 
-std::vector<std::string> Corpus() {
+std::vector<std::string> MakeCorpus() {
   return {"(2 (3 (3 Effective) (2 but)) (1 (1 too-tepid) (2 biopic)))",
           "(3 (2 It) (4 (4 (2 's) (4 (3 (2 a) (4 (3 lovely) (2 film))) (3 (2 with) (4 fine)))) (2 "
           ".)))\n",
@@ -125,21 +124,22 @@ void ExpectTrees(const BracketTrees& read, std::string_view text) {
 TEST(BracketTextFuzzTest, DamagedTextsAreRefusedWithAReasonOrAreTrees) {
   std::cout << "seed " << kSeed << "\n";
   Mutator mutator(kSeed, Tokens());
+  const std::vector<std::string> corpus = MakeCorpus();
   int64_t accepted = 0, refused = 0;
   for (FuzzBudget budget(2000, 0.4); budget.Next() && !HasFailure();) {
-    std::string text = Corpus()[mutator.Below(Corpus().size())];
+    std::string text = corpus[mutator.Below(corpus.size())];
     for (uint64_t i = 0, n = mutator.Below(3); i <= n; ++i) text = mutator.Mutate(text);
     const absl::StatusOr<BracketTrees> read = ParseBracketText(text, kMaxNodes);
-    SCOPED_TRACE(::testing::PrintToString(text));
     if (read.ok()) {
       ++accepted;
       ExpectTrees(*read, text);
     } else {
       ++refused;
       EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument);
-      EXPECT_THAT(std::string(read.status().message()),
-                  ::testing::MatchesRegex("byte [0-9]+: .+|the text has no tree"));
+      const std::string reason(read.status().message());
+      EXPECT_TRUE(reason.starts_with("byte ") || reason == "the text has no tree") << reason;
     }
+    if (HasFailure()) std::cout << "text " << ::testing::PrintToString(text) << "\n";
   }
   std::cout << accepted << " accepted, " << refused << " refused\n";
   EXPECT_GT(accepted, (accepted + refused) / 20) << "the damage is too much to be read";
