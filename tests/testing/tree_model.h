@@ -31,8 +31,8 @@ struct TreeRequest {
   std::vector<int32_t> parents = {};   // [nodes]
   std::vector<int32_t> types = {};     // INTERNAL_TYPES; empty: absent
   std::vector<int32_t> lengths = {};   // empty: one tree
-  std::string
-      text = {};  // TREE, with its length in front; then the tensors above describe it to Reference only
+  // TREE, its length in front; the tensors above then describe it to Reference alone.
+  std::string text = {};
 
   // Borrows from this.
   RequestInput Input(std::vector<std::string_view> outputs = {}) const;
