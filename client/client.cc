@@ -1,50 +1,18 @@
 #include "client/client.h"
 
 #include <fmt/format.h>
-#include <grpcpp/grpcpp.h>
 
-#include <condition_variable>
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "client/connection.h"
 #include "client/messages.h"
-#include "proto/cellbatch.grpc.pb.h"
-#include "proto/grpc_service.grpc.pb.h"
-#include "proto/health.grpc.pb.h"
 
 namespace cellbatch {
 namespace {
 
 using inference::GRPCInferenceService;
-
-absl::Status ToStatus(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-}
-
-void SetDeadline(const CallOptions& options, grpc::ClientContext& context) {
-  if (options.timeout.count() > 0) {
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::duration_cast<std::chrono::microseconds>(options.timeout));
-  }
-}
-
-// One blocking call of a stub's method: the response, or the server's error.
-template <typename Stub, typename Request, typename Response>
-absl::StatusOr<Response> Ask(Stub& stub,
-                             grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                          Response*),
-                             const Request& request, const CallOptions& options) {
-  grpc::ClientContext context;
-  SetDeadline(options, context);
-  Response response;
-  const grpc::Status status = (stub.*method)(&context, request, &response);
-  if (!status.ok()) {
-    return ToStatus(status);
-  }
-  return response;
-}
 
 template <typename Request>
 Request Named(const std::string& model, const std::string& version) {
@@ -56,28 +24,11 @@ Request Named(const std::string& model, const std::string& version) {
 
 }  // namespace
 
-struct Call::State {
-  grpc::ClientContext context;
-  inference::ModelInferRequest request;
-  inference::ModelInferResponse response;
-};
-
 void Call::Cancel() const {
   if (state_ != nullptr) {
     state_->context.TryCancel();
   }
 }
-
-struct Client::Connection {
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<GRPCInferenceService::Stub> kserve;
-  std::unique_ptr<cellbatch::v1::Cellbatch::Stub> typed;
-  std::unique_ptr<grpc::health::v1::Health::Stub> health;
-
-  std::mutex mutex;
-  std::condition_variable idle;
-  int calls_in_flight = 0;
-};
 
 const Tensor* InferResult::Find(std::string_view name) const {
   for (const Tensor& tensor : outputs) {
@@ -123,25 +74,25 @@ absl::StatusOr<InferResult> Client::Infer(const InferInput& input, CallOptions o
 }
 
 Call Client::InferAsync(const InferInput& input, CallOptions options, InferCallback done) {
+  struct Messages {
+    inference::ModelInferRequest request;
+    inference::ModelInferResponse response;
+  };
   auto state = std::make_shared<Call::State>();
-  state->request = ToMessage(input);
+  auto messages = std::make_shared<Messages>();
+  messages->request = ToMessage(input);
   SetDeadline(options, state->context);
-  {
-    std::lock_guard lock(connection_->mutex);
-    ++connection_->calls_in_flight;
-  }
+  connection_->CallBegins();
   connection_->kserve->async()->ModelInfer(
-      &state->context, &state->request, &state->response,
-      [state, done = std::move(done), connection = connection_.get()](const grpc::Status& status) {
+      &state->context, &messages->request, &messages->response,
+      [state, messages, done = std::move(done),
+       connection = connection_.get()](const grpc::Status& status) {
         if (status.ok()) {
-          done(FromMessage(state->response));
+          done(FromMessage(messages->response));
         } else {
           done(ToStatus(status));
         }
-        std::lock_guard lock(connection->mutex);
-        if (--connection->calls_in_flight == 0) {
-          connection->idle.notify_all();
-        }
+        connection->CallEnds();
       });
   return Call(std::move(state));
 }

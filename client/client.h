@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/tensor.h"
+#include "client/typed.h"
 
 namespace cellbatch {
 
@@ -164,6 +165,16 @@ class Client {
   using InferCallback = std::function<void(absl::StatusOr<InferResult>)>;
   // Returns at once; `done` is called exactly once, on a thread of gRPC, and should be brief.
   Call InferAsync(const InferInput& input, CallOptions options, InferCallback done);
+
+  // Our own typed service (client/typed.h); UNIMPLEMENTED from servers that are not Cellbatch.
+  absl::StatusOr<InferManyResult> InferMany(const InferManyInput& input, CallOptions options = {});
+  // Returns when the stream has ended; `on_word` is called on this thread. CANCELLED where it had enough.
+  absl::StatusOr<DecodeResult> Decode(const DecodeInput& input, CallOptions options,
+                                      const WordCallback& on_word);
+  // Returns at once; both are called on a thread of gRPC, `done` once and last.
+  using DecodeCallback = std::function<void(absl::StatusOr<DecodeResult>)>;
+  Call DecodeAsync(const DecodeInput& input, CallOptions options, WordCallback on_word,
+                   DecodeCallback done);
 
   absl::StatusOr<ServerHealth> Health(CallOptions options = {});
   absl::StatusOr<bool> ModelReady(const std::string& model, const std::string& version = "",

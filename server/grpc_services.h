@@ -1,5 +1,5 @@
-// Our functions as gRPC services: KServe v2 (ModelInfer raw and asynchronous, the rest synchronous)
-// and cellbatch.v1. Only grpc_transport includes this.
+// Our functions as gRPC services: KServe v2 and cellbatch.v1 (what is inferred raw and
+// asynchronous, the rest synchronous). Only grpc_calls and grpc_transport include this.
 #ifndef CELLBATCH_SERVER_GRPC_SERVICES_H_
 #define CELLBATCH_SERVER_GRPC_SERVICES_H_
 
@@ -70,7 +70,8 @@ class KServeGrpc final : public inference::GRPCInferenceService::WithRawMethod_M
   const KServeService& service_;
 };
 
-class CellbatchGrpc final : public v1::Cellbatch::Service {
+class CellbatchGrpc final : public v1::Cellbatch::WithRawMethod_Infer<
+                                v1::Cellbatch::WithRawMethod_Decode<v1::Cellbatch::Service>> {
  public:
   explicit CellbatchGrpc(const LatencyService& latency) : latency_(latency) {}
 

@@ -1,11 +1,5 @@
-// gRPC behind the seam: ModelInfer as raw bytes on asynchronous completion queues (one polling
-// thread each), every other call as plain synchronous functions; health, reflection and channelz.
-//
-//   completion queue thread:  accept -> CallSink::Start        done (cancelled?) -> CallSink::Cancelled
-//   any thread:               ServerCall::Finish -> gRPC
-//
-// Why so: an asynchronous queue costs less CPU a call than the callback API, and raw bytes let us
-// answer INVALID_ARGUMENT where gRPC's own parsing would say INTERNAL or UNIMPLEMENTED.
+// gRPC behind the seam: what is inferred as raw bytes on asynchronous completion queues (grpc_calls.h),
+// every other call as plain synchronous functions; health, reflection and channelz.
 #ifndef CELLBATCH_SERVER_GRPC_TRANSPORT_H_
 #define CELLBATCH_SERVER_GRPC_TRANSPORT_H_
 
@@ -16,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "scheduler/clock.h"
-#include "server/call.h"
+#include "server/grpc_calls.h"
 #include "server/kserve_service.h"
 #include "server/latency_service.h"
 
@@ -27,6 +21,7 @@ struct GrpcOptions {
   int threads = 1;  // polling threads, one completion queue each
   int64_t max_message_bytes = 64 << 20;
   int64_t max_metadata_bytes = 8 << 10;
+  int64_t stream_buffer_bytes = 1 << 20;  // of one stream that is not read
   std::chrono::milliseconds keepalive_time{7'200'000};
   std::chrono::milliseconds keepalive_timeout{20'000};
   std::chrono::milliseconds min_ping_interval{300'000};  // of clients without calls in flight
@@ -39,7 +34,7 @@ class GrpcTransport {
   // Listens and serves from now on; health says NOT_SERVING until SetServing(true). What it is given
   // outlives it. UNAVAILABLE: the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<GrpcTransport>> Start(const GrpcOptions& options,
-                                                              CallSink& infer,
+                                                              const CallSinks& sinks,
                                                               const KServeService& kserve,
                                                               const LatencyService& latency,
                                                               const Clock& clock);

@@ -10,6 +10,8 @@
 #include "proto/health.grpc.pb.h"
 #include "server/infer_call.h"
 #include "server/responder.h"
+#include "server/typed/typed_service.h"
+#include "tests/testing/decoder_model.h"
 #include "tests/testing/fake_scheduler.h"
 #include "tests/testing/test_model.h"
 
@@ -23,7 +25,7 @@ class GrpcTransportTest : public ::testing::Test {
  protected:
   void SetUp() override {
     scheduler_.at_once = true;
-    auto transport = GrpcTransport::Start({.address = "127.0.0.1:0", .threads = 2}, infer_, kserve_,
+    auto transport = GrpcTransport::Start({.address = "127.0.0.1:0", .threads = 2}, sinks_, kserve_,
                                           latency_, clock_);
     ASSERT_TRUE(transport.ok()) << transport.status();
     transport_ = *std::move(transport);
@@ -55,8 +57,10 @@ class GrpcTransportTest : public ::testing::Test {
 
   SteadyClock clock_;
   std::shared_ptr<const Model> model_ = TinyModel();
+  std::shared_ptr<const Model> decoder_ = DecoderModel();
   FindModel find_ = [this](std::string_view name,
                            std::string_view) -> absl::StatusOr<std::shared_ptr<const Model>> {
+    if (name == "decoder") return decoder_;
     if (name != "tiny") return absl::NotFoundError("unknown model");
     return model_;
   };
@@ -71,6 +75,9 @@ class GrpcTransportTest : public ::testing::Test {
                     stats_,
                     clock_};
   InferService infer_{path_};
+  TypedInferService typed_infer_{path_};
+  DecodeService decode_{path_};
+  CallSinks sinks_{.model_infer = &infer_, .infer = &typed_infer_, .decode = &decode_};
   KServeService kserve_{find_, [] { return std::vector<IndexEntry>{}; }, scheduler_, stats_,
                         lifecycle_};
   LatencyService latency_{path_, [] { return std::vector<TimedModel>{}; }, clock_};
@@ -124,6 +131,72 @@ TEST_F(GrpcTransportTest, CancelsAndDeadlinesReachTheScheduler) {
   ExpectGood();
 }
 
+TEST_F(GrpcTransportTest, TypedCallsAreAnsweredAndMalformedOnesAreInvalid) {
+  const auto stub = v1::Cellbatch::NewStub(channel_);
+  v1::InferRequest request;
+  request.set_model_name("tiny");
+  for (const int token : {4, 5, 100}) request.add_inputs()->mutable_sequence()->add_tokens(token);
+  v1::InferResponse response;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub->Infer(&context, request, &response).ok());
+  }
+  ASSERT_EQ(response.answers_size(), 3);
+  EXPECT_EQ(response.answers(1).outputs(0).floats(0), 5);
+  EXPECT_EQ(response.answers(2).code(), 3);
+  {
+    grpc::ClientContext context;
+    v1::LatencyResponse latency;  // an ordinary call of the same service
+    EXPECT_TRUE(stub->Latency(&context, v1::LatencyRequest(), &latency).ok());
+  }
+  request.set_model_name("nobody");
+  grpc::ClientContext context;
+  EXPECT_EQ(stub->Infer(&context, request, &response).error_code(), StatusCode::NOT_FOUND);
+}
+
+TEST_F(GrpcTransportTest, WordsCrossGrpcAsTheyAreToldAndACancelStopsThem) {
+  scheduler_.at_once = false;
+  const auto stub = v1::Cellbatch::NewStub(channel_);
+  v1::DecodeRequest request;
+  request.set_model_name("decoder");
+  request.mutable_source()->add_tokens(3);
+  v1::DecodeResponse event;
+  {
+    grpc::ClientContext context;
+    const auto reader = stub->Decode(&context, request);
+    while (scheduler_.TellWords({7}) == 0) std::this_thread::yield();
+    ASSERT_TRUE(reader->Read(&event)) << "the first word, while the request runs on";
+    EXPECT_EQ(event.word().id(), 7);
+    scheduler_.TellWords({7, 8, 9});
+    ASSERT_TRUE(reader->Read(&event));
+    ASSERT_TRUE(reader->Read(&event));
+    EXPECT_EQ(event.word().step(), 2);
+    EXPECT_EQ(event.word().id(), 9);
+    scheduler_.FinishAll();
+    ASSERT_TRUE(reader->Read(&event));
+    EXPECT_EQ(event.end().length(), 3);
+    EXPECT_FALSE(reader->Read(&event));
+    EXPECT_TRUE(reader->Finish().ok());
+  }
+  {
+    grpc::ClientContext context;
+    const auto reader = stub->Decode(&context, request);
+    while (scheduler_.TellWords({7}) == 0) std::this_thread::yield();
+    ASSERT_TRUE(reader->Read(&event));
+    context.TryCancel();
+    EXPECT_FALSE(reader->Read(&event));
+    EXPECT_EQ(reader->Finish().error_code(), StatusCode::CANCELLED);
+  }
+  while (admission_.InFlight().requests > 0) std::this_thread::yield();
+  grpc::ClientContext context;
+  request.clear_source();
+  const auto reader = stub->Decode(&context, request);
+  EXPECT_FALSE(reader->Read(&event));
+  EXPECT_EQ(reader->Finish().error_code(), StatusCode::INVALID_ARGUMENT);
+  scheduler_.at_once = true;
+  ExpectGood();
+}
+
 TEST_F(GrpcTransportTest, HealthFollowsSetServingForEveryName) {
   using grpc::health::v1::HealthCheckResponse;
   for (const char* name : {"", "inference.GRPCInferenceService", "cellbatch.v1.Cellbatch"}) {
@@ -171,7 +244,7 @@ TEST_F(GrpcTransportTest, ShutdownWaitsForAnswersAndEndsThoughClientsKeepCalling
 // L3
 TEST_F(GrpcTransportTest, AnAddressInUseIsAnErrorThatNamesIt) {
   const auto second =
-      GrpcTransport::Start({.address = transport_->address()}, infer_, kserve_, latency_, clock_);
+      GrpcTransport::Start({.address = transport_->address()}, sinks_, kserve_, latency_, clock_);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(std::string(second.status().message()),
             "--grpc-address " + transport_->address() + " cannot be bound: is it in use?");

@@ -83,8 +83,12 @@ absl::Status InferService::Prepare(InferCall& infer) {
   if (status.ok()) status = infer.message.Parse(infer.call.request(), limits_);
   if (!status.ok()) return status;
   const inference::ModelInferRequest& proto = infer.message.proto();
-  status = path_.Find(proto.model_name(), proto.model_version(), infer);
-  if (status.ok()) status = path_.Prepare(infer, infer.result.pushback_ms);
+  absl::StatusOr<std::shared_ptr<const Model>> model =
+      path_.Find(proto.model_name(), proto.model_version());
+  if (!model.ok()) return model.status();
+  infer.model = *std::move(model);
+  infer.stats = &path_.StatsOf(*infer.model);
+  status = path_.Prepare(infer, infer.result.pushback_ms);
   if (!status.ok()) return status;
   if (!admit(RequestPath::WorkOf(infer), infer.work)) return infer.result.status;
 

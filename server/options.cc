@@ -94,6 +94,11 @@ constexpr Flag kFlags[] = {
      &O::grpc_max_metadata_bytes,
      "Most metadata of a call. Beyond: RESOURCE_EXHAUSTED.",
      {1024, kMaxInt}},
+    {"grpc-stream-buffer",
+     &O::grpc_stream_buffer,
+     "Bytes of one stream that wait for a client who does not read. Beyond: the stream ends, "
+     "RESOURCE_EXHAUSTED.",
+     {1024, kMaxInt}},
     {"grpc-keepalive-time",
      &O::grpc_keepalive_time,
      "Idle time after which a connection is pinged.",

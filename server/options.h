@@ -37,6 +37,7 @@ struct ServerOptions {
   int64_t responder_threads = 1;
   int64_t grpc_max_message_bytes = 64 << 20;
   int64_t grpc_max_metadata_bytes = 8 << 10;
+  int64_t grpc_stream_buffer = 1 << 20;
   std::chrono::milliseconds grpc_keepalive_time{7'200'000};
   std::chrono::milliseconds grpc_keepalive_timeout{20'000};
   std::chrono::milliseconds grpc_min_ping_interval{300'000};

@@ -44,16 +44,12 @@ RequestPath::RequestPath(const PathOptions& options, FindModel find, Scheduler& 
   }
 }
 
-absl::Status RequestPath::Find(std::string_view name, std::string_view version,
-                               ServedRequest& served) {
+absl::StatusOr<std::shared_ptr<const Model>> RequestPath::Find(std::string_view name,
+                                                               std::string_view version) {
   absl::Status status = CheckModelName(name);
   if (status.ok()) status = CheckModelVersion(version);
   if (!status.ok()) return status;
-  absl::StatusOr<std::shared_ptr<const Model>> model = find_(name, version);
-  if (!model.ok()) return model.status();
-  served.model = *std::move(model);
-  served.stats = &stats_.Of(*served.model);
-  return absl::OkStatus();
+  return find_(name, version);
 }
 
 bool RequestPath::Admit(const Demand& demand, ModelStats& stats, int shard, Ticket& ticket,

@@ -58,7 +58,7 @@ class ServedRequest {
   const int shard;  // of the transport thread that may record
   InferMessage message;
   std::shared_ptr<const Model> model;
-  ModelStats* stats = nullptr;
+  ModelStats* stats = nullptr;       // of the model, once it is known
   std::unique_ptr<Request> request;  // from Prepare until Submit
   int64_t length = 0;                // of its first tensor
   DeadlineEntry deadline{.deadline_ns = kNoDeadline, .request = {}};
@@ -73,8 +73,10 @@ class RequestPath {
   const Clock& clock() const { return clock_; }
   ModelStats& unknown_model() { return stats_.unknown(); }
 
-  // The model of that name and version, checked as a client wrote them, and its statistics.
-  absl::Status Find(std::string_view name, std::string_view version, ServedRequest& served);
+  // The model of that name and version, checked as a client wrote them.
+  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
+                                                    std::string_view version);
+  ModelStats& StatsOf(const Model& model) { return stats_.Of(model); }
   // The demand goes into `ticket`, or the refusal (and when to come back) into `refused`: false.
   bool Admit(const Demand& demand, ModelStats& stats, int shard, Ticket& ticket,
              CallResult& refused);

@@ -38,6 +38,7 @@ GrpcOptions OfGrpc(const ServerOptions& options) {
           .threads = TransportThreads(options),
           .max_message_bytes = options.grpc_max_message_bytes,
           .max_metadata_bytes = options.grpc_max_metadata_bytes,
+          .stream_buffer_bytes = options.grpc_stream_buffer,
           .keepalive_time = options.grpc_keepalive_time,
           .keepalive_timeout = options.grpc_keepalive_timeout,
           .min_ping_interval = options.grpc_min_ping_interval,
@@ -84,6 +85,8 @@ absl::Status Server::Open(DeviceSet devices) {
                   .latency_samples = options_.latency_samples},
       find, *scheduler_, admission_, stats_, clock_);
   infer_ = std::make_unique<InferService>(*path_);
+  typed_infer_ = std::make_unique<TypedInferService>(*path_);
+  decode_ = std::make_unique<DecodeService>(*path_);
   kserve_ = std::make_unique<KServeService>(find, index, *scheduler_, stats_, lifecycle_);
   latency_ = std::make_unique<LatencyService>(
       *path_,
@@ -101,7 +104,10 @@ absl::Status Server::Open(DeviceSet devices) {
   status_ = std::make_unique<StatusPage>(*scheduler_, *path_, stats_, admission_, lifecycle_, index,
                                          find, clock_);
   responder_ = std::make_unique<Responder>(*scheduler_, *path_);
-  auto grpc = GrpcTransport::Start(OfGrpc(options_), *infer_, *kserve_, *latency_, clock_);
+  auto grpc = GrpcTransport::Start(
+      OfGrpc(options_),
+      {.model_infer = infer_.get(), .infer = typed_infer_.get(), .decode = decode_.get()}, *kserve_,
+      *latency_, clock_);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   lifecycle_.AddListener([this](bool ready) { grpc_->SetServing(ready); });
@@ -132,6 +138,8 @@ Server::~Server() {
   grpc_.reset();
   responder_.reset();
   if (scheduler_ != nullptr) scheduler_->Stop();
+  decode_.reset();
+  typed_infer_.reset();
   infer_.reset();
   path_.reset();
 }

@@ -19,16 +19,17 @@
 #include "server/admission.h"
 #include "server/grpc_transport.h"
 #include "server/http/http_server.h"
+#include "server/http/metrics_exporter.h"
+#include "server/http/status_page.h"
 #include "server/infer_call.h"
 #include "server/kserve_service.h"
 #include "server/latency_service.h"
 #include "server/lifecycle.h"
-#include "server/http/metrics_exporter.h"
 #include "server/model_repository.h"
 #include "server/options.h"
 #include "server/request_stats.h"
 #include "server/responder.h"
-#include "server/http/status_page.h"
+#include "server/typed/typed_service.h"
 
 namespace cellbatch {
 
@@ -65,6 +66,8 @@ class Server {
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<RequestPath> path_;
   std::unique_ptr<InferService> infer_;
+  std::unique_ptr<TypedInferService> typed_infer_;
+  std::unique_ptr<DecodeService> decode_;
   std::unique_ptr<KServeService> kserve_;
   std::unique_ptr<LatencyService> latency_;
   std::unique_ptr<MetricsExporter> metrics_;

@@ -9,6 +9,7 @@
 #include "cells/vocabulary.h"
 #include "fmt/format.h"
 #include "google/protobuf/io/coded_stream.h"
+#include "server/wire_fields.h"
 
 namespace cellbatch {
 
@@ -23,11 +24,6 @@ google::protobuf::ArenaOptions StartingIn(char* block, size_t size) {
   options.initial_block = block;
   options.initial_block_size = size;
   return options;
-}
-
-void AppendVarint(uint64_t value, std::string& out) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
 }
 
 // What a tensor is on the wire: the numbers that cells left, or the names of them, each with its length in front.
@@ -126,7 +122,7 @@ std::string EncodeInferResponse(const Model& model, std::string_view id,
   for (const ReturnedTensor& tensor : tensors) {
     const std::string_view contents = RawContents(tensor, named);
     out.push_back(static_cast<char>(kRawOutputTag));
-    AppendVarint(contents.size(), out);
+    wire::AppendVarint(contents.size(), out);
     out.append(contents);
   }
   return out;

@@ -40,6 +40,8 @@ class InferMessage {
 
   // After Parse.
   const inference::ModelInferRequest& proto() const { return *message_; }
+  // Instead of Parse: where a service with messages of its own writes the tensors they stand for.
+  inference::ModelInferRequest& mutable_proto() { return *message_; }
 
   // Checks parameters, outputs and tensors against the model's signature, and fills input(). Tokens
   // sent as INT64 are narrowed, typed contents laid out as raw ones, and words beyond the

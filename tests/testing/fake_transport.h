@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/call.h"
 
@@ -33,6 +34,15 @@ class FakeCall final : public ServerCall {
     finished_.wait(lock, [this] { return answers_ > 0; });
     return result_;
   }
+  // Streams: the messages written so far; and after so many, a client that does not read.
+  std::vector<std::string> messages() const {
+    const std::lock_guard lock(mutex_);
+    return messages_;
+  }
+  void StopReadingAfter(size_t messages) {
+    const std::lock_guard lock(mutex_);
+    most_messages_ = messages;
+  }
   int answers() const {
     const std::lock_guard lock(mutex_);
     return answers_;
@@ -42,6 +52,12 @@ class FakeCall final : public ServerCall {
   int64_t deadline_ns() const override { return deadline_ns_; }
   int64_t received_ns() const override { return received_ns_; }
   int shard() const override { return shard_; }
+  bool Write(std::string message) override {
+    const std::lock_guard lock(mutex_);
+    if (messages_.size() >= most_messages_) return false;
+    messages_.push_back(std::move(message));
+    return true;
+  }
   void Finish(CallResult result) override {
     const std::lock_guard lock(mutex_);
     result_ = std::move(result);
@@ -57,6 +73,8 @@ class FakeCall final : public ServerCall {
   mutable std::mutex mutex_;
   std::condition_variable finished_;
   CallResult result_;
+  std::vector<std::string> messages_;
+  size_t most_messages_ = SIZE_MAX;
   int answers_ = 0;
 };
 

@@ -1,0 +1,331 @@
+#include "server/typed/typed_codec.h"
+
+#include <cstring>
+#include <utility>
+
+#include "cells/check.h"
+#include "cells/vocabulary.h"
+#include "fmt/format.h"
+#include "google/protobuf/descriptor.h"
+#include "server/wire_codec.h"
+#include "server/wire_fields.h"
+
+namespace cellbatch {
+
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using InputProto = inference::ModelInferRequest::InferInputTensor;
+
+constexpr int kMaxDepth = 8;                // of messages in messages: more than the schema has
+constexpr uint8_t kAnswerTag = 4 << 3 | 2;  // InferResponse.answers, length-delimited
+
+absl::Status Invalid(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
+
+// Counts what a parser would allocate.
+class TypedScanner {
+ public:
+  explicit TypedScanner(const TypedLimits& limits) : limits_(limits) {}
+
+  // False: malformed, or a cap is broken (`broken` says which). Recurs into known messages only, which
+  // are no deeper than the schema.
+  bool Scan(std::string_view bytes, const Descriptor& type, int depth) {
+    wire::Fields fields(bytes);
+    for (wire::Field field; fields.Next(field);) {
+      const FieldDescriptor* known = type.FindFieldByNumber(static_cast<int>(field.number));
+      if (known == nullptr) continue;
+      const bool nested = known->type() == FieldDescriptor::TYPE_MESSAGE;
+      if (field.kind == wire::kLength && nested) {
+        if (!Count(messages_, 1, limits_.max_messages, "messages")) return false;
+        if (depth >= kMaxDepth || !Scan(field.body, *known->message_type(), depth + 1))
+          return false;
+      } else if (!CountValue(field, *known)) {
+        return false;
+      }
+    }
+    return !fields.malformed();
+  }
+  const std::string& broken() const { return broken_; }
+
+ private:
+  bool CountValue(const wire::Field& field, const FieldDescriptor& known) {
+    const auto type = known.cpp_type();
+    if (type == FieldDescriptor::CPPTYPE_STRING) {
+      return Count(texts_, 1, limits_.max_texts, "texts");
+    }
+    int64_t values = 1;
+    if (field.kind == wire::kLength) {
+      values = type == FieldDescriptor::CPPTYPE_FLOAT ? static_cast<int64_t>(field.body.size() / 4)
+                                                      : wire::VarintsIn(field.body);
+    }
+    return Count(elements_, values, limits_.max_elements, "numbers");
+  }
+  bool Count(int64_t& counter, int64_t more, int64_t most, const char* what) {
+    counter += more;
+    if (counter <= most) return true;
+    broken_ = fmt::format("the request has {} {} or more, the most is {}", counter, what, most);
+    return false;
+  }
+
+  const TypedLimits& limits_;
+  int64_t messages_ = 0, elements_ = 0, texts_ = 0;
+  std::string broken_;
+};
+
+bool Has(const Signature& signature, std::string_view input) {
+  for (const TensorSpec& spec : signature.inputs) {
+    if (spec.name == input) return true;
+  }
+  return false;
+}
+
+InputProto& Add(std::string name, const char* datatype, std::initializer_list<int64_t> shape,
+                inference::ModelInferRequest& request) {
+  InputProto& input = *request.add_inputs();
+  input.set_name(std::move(name));
+  input.set_datatype(datatype);
+  for (const int64_t dim : shape) input.add_shape(dim);
+  return input;
+}
+
+using Int32s = google::protobuf::RepeatedField<int32_t>;
+
+void AddInt32s(std::string name, const Int32s& values, inference::ModelInferRequest& request) {
+  Add(std::move(name), "INT32", {values.size()}, request)
+      .mutable_contents()
+      ->mutable_int_contents()
+      ->CopyFrom(values);
+}
+
+// Lists side by side as the rows of one tensor.
+absl::Status AddRows(const char* name, const char* what,
+                     std::initializer_list<std::pair<const char*, const Int32s*>> columns,
+                     inference::ModelInferRequest& request) {
+  const auto& [first_name, first] = *columns.begin();
+  for (const auto& [column_name, column] : columns) {
+    if (column->size() == first->size()) continue;
+    return Invalid(fmt::format("{}: `{}` has {} entries, `{}` has {}", what, first_name,
+                               first->size(), column_name, column->size()));
+  }
+  if (first->empty()) return absl::OkStatus();
+  const auto width = static_cast<int64_t>(columns.size());
+  InputProto& input = Add(name, "INT32", {first->size(), width}, request);
+  Int32s& rows = *input.mutable_contents()->mutable_int_contents();
+  rows.Reserve(first->size() * static_cast<int>(width));
+  for (int i = 0; i < first->size(); ++i) {
+    for (const auto& [column_name, column] : columns) rows.AddAlreadyReserved(column->Get(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddFloats(std::string name, std::string_view what,
+                       const google::protobuf::RepeatedField<float>& values, int32_t width,
+                       inference::ModelInferRequest& request) {
+  if (width < 1 || values.size() % width != 0) {
+    return Invalid(
+        fmt::format("{}: {} numbers are no rows of width {}", what, values.size(), width));
+  }
+  InputProto& input = Add(std::move(name), "FP32", {values.size() / width, width}, request);
+  input.mutable_contents()->mutable_fp32_contents()->CopyFrom(values);
+  return absl::OkStatus();
+}
+
+absl::Status TreeToTensors(const v1::Tree& tree, inference::ModelInferRequest& request) {
+  const bool text = !tree.bracketed().empty();
+  const bool parents = !tree.parents().empty();
+  if (static_cast<int>(text) + static_cast<int>(parents) + static_cast<int>(tree.has_binary()) >
+      1) {
+    return Invalid("tree: of `binary`, `parents` and `bracketed`, one says what it is");
+  }
+  if (text && !tree.tokens().empty()) return Invalid("tree: `tokens` beside `bracketed`");
+  if (text) {
+    Add("TREE", "BYTES", {1}, request).mutable_contents()->add_bytes_contents(tree.bracketed());
+  } else {
+    AddInt32s("TOKENS", tree.tokens(), request);
+  }
+  if (parents) AddInt32s("PARENT", tree.parents(), request);
+  if (!tree.internal_types().empty()) {
+    AddInt32s("INTERNAL_TYPES", tree.internal_types(), request);
+  }
+  return AddRows("CHILDREN", "tree: binary",
+                 {{"left", &tree.binary().left()}, {"right", &tree.binary().right()}}, request);
+}
+
+absl::Status GraphToTensors(const v1::Graph& graph, inference::ModelInferRequest& request) {
+  AddInt32s("NODE_TYPES", graph.node_types(), request);
+  for (const v1::NodeRows& rows : graph.rows()) {
+    const std::string what = "graph: rows of " + Quoted(rows.name());
+    const int32_t width = rows.width() == 0 ? 1 : rows.width();
+    if (!rows.floats().empty() && !rows.integers().empty()) {
+      return Invalid(what + ": both `floats` and `integers`");
+    }
+    if (rows.integers().empty()) {
+      const absl::Status s = AddFloats(rows.name(), what, rows.floats(), width, request);
+      if (!s.ok()) return s;
+      continue;
+    }
+    if (width != 1) return Invalid(fmt::format("{}: integers of width {}, not 1", what, width));
+    AddInt32s(rows.name(), rows.integers(), request);
+  }
+  const v1::Edges& edges = graph.edges();
+  return AddRows("EDGES", "graph: edges",
+                 {{"from", &edges.from()}, {"to", &edges.to()}, {"input", &edges.input()}},
+                 request);
+}
+
+absl::Status LatticeToTensors(const v1::Lattice& lattice, inference::ModelInferRequest& request) {
+  AddInt32s("CHARS", lattice.characters(), request);
+  const v1::LatticeWords& words = lattice.words();
+  return AddRows("WORDS", "lattice: words",
+                 {{"start", &words.start()}, {"end", &words.end()}, {"word", &words.word()}},
+                 request);
+}
+
+absl::Status RawToTensors(const v1::RawTensors& raw, inference::ModelInferRequest& request) {
+  for (const v1::RawTensor& tensor : raw.tensors()) {
+    InputProto& input = *request.add_inputs();
+    input.set_name(tensor.name());
+    input.set_datatype(tensor.datatype());
+    *input.mutable_shape() = tensor.shape();
+    request.add_raw_input_contents(tensor.contents());
+  }
+  return absl::OkStatus();
+}
+
+void EncodeTensor(const ReturnedTensor& tensor, v1::Output& output) {
+  output.set_name(tensor.name);
+  output.set_datatype(Name(tensor.names == nullptr ? tensor.type : WireType::kBytes));
+  for (const int64_t dim : tensor.dims) output.add_shape(dim);
+  const size_t count = tensor.bytes.size() / 4;
+  if (tensor.type == WireType::kFp32) {
+    output.mutable_floats()->Resize(static_cast<int>(count), 0);
+    if (count > 0) {
+      std::memcpy(output.mutable_floats()->mutable_data(), tensor.bytes.data(), count * 4);
+    }
+    return;
+  }
+  Check(tensor.type == WireType::kInt32, "cells leave FP32 and INT32");
+  for (size_t i = 0; i < count; ++i) {
+    int32_t value = 0;
+    std::memcpy(&value, tensor.bytes.data() + i * 4, 4);
+    if (tensor.names == nullptr) {
+      output.add_integers(value);
+      continue;
+    }
+    const std::string_view name = tensor.names->word(value);
+    output.add_texts(name.data(), name.size());
+  }
+}
+
+}  // namespace
+
+absl::Status ParseTyped(std::string_view bytes, const TypedLimits& limits,
+                        google::protobuf::Message& message) {
+  const Descriptor& type = *message.GetDescriptor();
+  TypedScanner scanner(limits);
+  if (!scanner.Scan(bytes, type, 0)) {
+    return Invalid(scanner.broken().empty() ? "malformed " + type.name() : scanner.broken());
+  }
+  if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return absl::OkStatus();
+  return Invalid("malformed " + type.name());
+}
+
+absl::Status ToTensors(const v1::Sequence& sequence, const Signature& signature,
+                       inference::ModelInferRequest& request) {
+  const int kinds = static_cast<int>(!sequence.tokens().empty()) +
+                    static_cast<int>(!sequence.words().empty()) +
+                    static_cast<int>(!sequence.vectors().empty());
+  if (kinds != 1) {
+    return Invalid(fmt::format("sequence: {} of `tokens`, `words` and `vectors`",
+                               kinds == 0 ? "none" : "more than one"));
+  }
+  if (!sequence.vectors().empty()) {
+    return AddFloats("X", "sequence: vectors", sequence.vectors(), sequence.width(), request);
+  }
+  if (!sequence.words().empty()) {
+    InputProto& input = Add("WORDS_TEXT", "BYTES", {sequence.words_size()}, request);
+    for (const std::string& word : sequence.words()) {
+      input.mutable_contents()->add_bytes_contents(word);
+    }
+  } else {
+    const bool source = Has(signature, "SOURCE") && !Has(signature, "TOKENS");
+    AddInt32s(source ? "SOURCE" : "TOKENS", sequence.tokens(), request);
+  }
+  if (!sequence.character_ids().empty()) AddInt32s("CHAR_IDS", sequence.character_ids(), request);
+  if (!sequence.character_counts().empty()) {
+    AddInt32s("CHAR_LENGTHS", sequence.character_counts(), request);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ToTensors(const v1::Input& input, const Signature& signature,
+                       inference::ModelInferRequest& request) {
+  switch (input.kind_case()) {
+    case v1::Input::kSequence:
+      return ToTensors(input.sequence(), signature, request);
+    case v1::Input::kTree:
+      return TreeToTensors(input.tree(), request);
+    case v1::Input::kLattice:
+      return LatticeToTensors(input.lattice(), request);
+    case v1::Input::kGraph:
+      return GraphToTensors(input.graph(), request);
+    case v1::Input::kTensors:
+      return RawToTensors(input.tensors(), request);
+    case v1::Input::KIND_NOT_SET:
+      break;
+  }
+  return Invalid("an input is none of sequence, tree, lattice, graph, tensors");
+}
+
+std::string EncodeAnswer(absl::Span<const ReturnedTensor> tensors) {
+  v1::Answer answer;
+  for (const ReturnedTensor& tensor : tensors) EncodeTensor(tensor, *answer.add_outputs());
+  return answer.SerializeAsString();
+}
+
+std::string EncodeAnswer(const absl::Status& status) {
+  v1::Answer answer;
+  answer.set_code(static_cast<int32_t>(status.code()));
+  // Texts of proto3 are UTF-8; what a client sent is quoted in errors as ASCII.
+  answer.set_error(std::string(status.message()));
+  return answer.SerializeAsString();
+}
+
+std::string EncodeTypedResponse(const Model& model, std::string_view id,
+                                absl::Span<const std::string> answers) {
+  v1::InferResponse head;
+  head.set_model_name(model.name);
+  head.set_model_version(std::to_string(model.version));
+  head.set_id(id.data(), id.size());
+  size_t payload = 0;
+  for (const std::string& answer : answers) payload += answer.size() + 11;
+  std::string out;
+  out.reserve(head.ByteSizeLong() + payload);
+  head.AppendToString(&out);
+  for (const std::string& answer : answers) {
+    out.push_back(static_cast<char>(kAnswerTag));
+    wire::AppendVarint(answer.size(), out);
+    out.append(answer);
+  }
+  return out;
+}
+
+std::string EncodeWord(int32_t step, int32_t word, const Vocabulary* names) {
+  v1::DecodeResponse event;
+  event.mutable_word()->set_step(step);
+  event.mutable_word()->set_id(word);
+  if (names != nullptr && word >= 0 && word < names->size()) {
+    event.mutable_word()->set_text(std::string(names->word(word)));
+  }
+  return event.SerializeAsString();
+}
+
+std::string EncodeEnd(int32_t length, bool stopped) {
+  v1::DecodeResponse event;
+  event.mutable_end()->set_length(length);
+  event.mutable_end()->set_stopped(stopped);
+  return event.SerializeAsString();
+}
+
+}  // namespace cellbatch

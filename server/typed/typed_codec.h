@@ -1,0 +1,56 @@
+// Our own typed messages (proto/cellbatch.proto) and the tensors of ModelInfer: a typed input is
+// spelled as the tensors that it stands for, and then takes the one way that all requests take
+// (wire_codec.h: the same checks, the same texts). Pure functions; any thread.
+//
+//   bytes --ParseTyped--> v1::InferRequest --ToTensors (each input)--> inference::ModelInferRequest
+//   ReturnedTensor ... --EncodeAnswer--> bytes of one v1::Answer --EncodeInferResponse--> bytes
+#ifndef CELLBATCH_SERVER_TYPED_TYPED_CODEC_H_
+#define CELLBATCH_SERVER_TYPED_TYPED_CODEC_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "cells/cell_graph.h"
+#include "cells/model.h"
+#include "proto/cellbatch.pb.h"
+#include "proto/grpc_service.pb.h"
+
+namespace cellbatch {
+
+// Checked on the bytes, before anything is allocated for them.
+struct TypedLimits {
+  int max_inputs = 4096;        // of one call
+  int max_messages = 1 << 16;   // in one message, of any kind
+  int max_elements = 16 << 20;  // numbers
+  int max_texts = 1 << 20;      // texts, names and raw tensors
+};
+
+// INVALID_ARGUMENT "malformed InferRequest" (the message's name), or the cap that is broken with both
+// numbers. O(bytes), and the schema is no deeper than a few levels.
+absl::Status ParseTyped(std::string_view bytes, const TypedLimits& limits,
+                        google::protobuf::Message& message);
+
+// Adds the tensors that `input` stands for to `request`. INVALID_ARGUMENT where lists disagree, or
+// where it says two things at once. What the model makes of the tensors is InferMessage::Decode's.
+absl::Status ToTensors(const v1::Input& input, const Signature& signature,
+                       inference::ModelInferRequest& request);
+absl::Status ToTensors(const v1::Sequence& sequence, const Signature& signature,
+                       inference::ModelInferRequest& request);
+
+// One v1::Answer, OK or not.
+std::string EncodeAnswer(absl::Span<const ReturnedTensor> tensors);
+std::string EncodeAnswer(const absl::Status& status);
+// A v1::InferResponse of answers that are encoded already.
+std::string EncodeTypedResponse(const Model& model, std::string_view id,
+                                absl::Span<const std::string> answers);
+
+// Events of a v1::DecodeResponse stream. `names`: of the words, or null.
+std::string EncodeWord(int32_t step, int32_t word, const Vocabulary* names);
+std::string EncodeEnd(int32_t length, bool stopped);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_TYPED_TYPED_CODEC_H_

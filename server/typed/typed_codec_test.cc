@@ -1,0 +1,260 @@
+#include "server/typed/typed_codec.h"
+
+#include <cstring>
+
+#include "cells/vocabulary.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/test_model.h"
+
+namespace cellbatch {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+template <typename... Values>
+void Append(google::protobuf::RepeatedField<int32_t>& list, Values... values) {
+  (list.Add(values), ...);
+}
+
+// What ModelInfer would have been sent.
+struct Tensors {
+  explicit Tensors(const v1::Input& input, const Signature& signature = {}) {
+    status = ToTensors(input, signature, request);
+  }
+  const inference::ModelInferRequest::InferInputTensor* Find(const std::string& name) const {
+    for (const auto& tensor : request.inputs()) {
+      if (tensor.name() == name) return &tensor;
+    }
+    return nullptr;
+  }
+  std::vector<int32_t> Int32s(const std::string& name) const {
+    const auto* tensor = Find(name);
+    if (tensor == nullptr || tensor->datatype() != "INT32") return {-99};
+    const auto& values = tensor->contents().int_contents();
+    return {values.begin(), values.end()};
+  }
+  std::vector<int64_t> Shape(const std::string& name) const {
+    const auto* tensor = Find(name);
+    if (tensor == nullptr) return {};
+    return {tensor->shape().begin(), tensor->shape().end()};
+  }
+  absl::Status status;
+  inference::ModelInferRequest request;
+};
+
+TEST(TypedCodecTest, ASequenceIsItsTokensOrWordsOrVectors) {
+  v1::Input input;
+  Append(*input.mutable_sequence()->mutable_tokens(), 3, 1, 2);
+  Append(*input.mutable_sequence()->mutable_character_ids(), 7, 8);
+  Append(*input.mutable_sequence()->mutable_character_counts(), 0, 2, 0);
+  const Tensors tokens(input);
+  ASSERT_TRUE(tokens.status.ok());
+  EXPECT_THAT(tokens.Int32s("TOKENS"), ElementsAre(3, 1, 2));
+  EXPECT_THAT(tokens.Shape("TOKENS"), ElementsAre(3));
+  EXPECT_THAT(tokens.Int32s("CHAR_IDS"), ElementsAre(7, 8));
+  EXPECT_THAT(tokens.Int32s("CHAR_LENGTHS"), ElementsAre(0, 2, 0));
+
+  Signature translation;
+  translation.inputs = {{"SOURCE", WireType::kInt32, {-1}}};
+  EXPECT_THAT(Tensors(input, translation).Int32s("SOURCE"), ElementsAre(3, 1, 2));
+
+  v1::Input words;
+  words.mutable_sequence()->add_words("a");
+  words.mutable_sequence()->add_words("b\0c");
+  const Tensors texts(words);
+  EXPECT_THAT(texts.Shape("WORDS_TEXT"), ElementsAre(2));
+  EXPECT_EQ(texts.Find("WORDS_TEXT")->datatype(), "BYTES");
+
+  v1::Input vectors;
+  for (int i = 0; i < 6; ++i) vectors.mutable_sequence()->add_vectors(static_cast<float>(i));
+  vectors.mutable_sequence()->set_width(2);
+  EXPECT_THAT(Tensors(vectors).Shape("X"), ElementsAre(3, 2));
+  vectors.mutable_sequence()->set_width(4);
+  EXPECT_EQ(Text(Tensors(vectors).status), "sequence: vectors: 6 numbers are no rows of width 4");
+  vectors.mutable_sequence()->set_width(0);
+  EXPECT_THAT(Text(Tensors(vectors).status), HasSubstr("width 0"));
+  vectors.mutable_sequence()->add_tokens(1);
+  EXPECT_EQ(Text(Tensors(vectors).status),
+            "sequence: more than one of `tokens`, `words` and `vectors`");
+  EXPECT_EQ(Text(Tensors(v1::Input()).status),
+            "an input is none of sequence, tree, lattice, graph, tensors");
+  v1::Input none;
+  none.mutable_sequence();
+  EXPECT_THAT(Text(Tensors(none).status), HasSubstr("none of `tokens`"));
+}
+
+TEST(TypedCodecTest, ATreeIsSaidInOneOfThreeWays) {
+  v1::Input binary;
+  Append(*binary.mutable_tree()->mutable_tokens(), 5, 6, 7);
+  Append(*binary.mutable_tree()->mutable_binary()->mutable_left(), 1, 0);
+  Append(*binary.mutable_tree()->mutable_binary()->mutable_right(), 2, 3);
+  Append(*binary.mutable_tree()->mutable_internal_types(), 0, 1);
+  const Tensors tensors(binary);
+  ASSERT_TRUE(tensors.status.ok()) << tensors.status;
+  EXPECT_THAT(tensors.Int32s("TOKENS"), ElementsAre(5, 6, 7));
+  EXPECT_THAT(tensors.Int32s("CHILDREN"), ElementsAre(1, 2, 0, 3));
+  EXPECT_THAT(tensors.Shape("CHILDREN"), ElementsAre(2, 2));
+  EXPECT_THAT(tensors.Int32s("INTERNAL_TYPES"), ElementsAre(0, 1));
+
+  Append(*binary.mutable_tree()->mutable_binary()->mutable_right(), 4);
+  EXPECT_EQ(Text(Tensors(binary).status), "tree: binary: `left` has 2 entries, `right` has 3");
+  Append(*binary.mutable_tree()->mutable_parents(), -1);
+  EXPECT_THAT(Text(Tensors(binary).status), HasSubstr("one says what it is"));
+
+  v1::Input parents;
+  Append(*parents.mutable_tree()->mutable_tokens(), 5, 6);
+  Append(*parents.mutable_tree()->mutable_parents(), 1, -1);
+  EXPECT_THAT(Tensors(parents).Int32s("PARENT"), ElementsAre(1, -1));
+  EXPECT_EQ(Tensors(parents).Find("CHILDREN"), nullptr);
+
+  v1::Input leaf;
+  Append(*leaf.mutable_tree()->mutable_tokens(), 5);
+  leaf.mutable_tree()->mutable_binary();
+  EXPECT_EQ(Tensors(leaf).request.inputs_size(), 1) << "no children are no tensor";
+
+  v1::Input text;
+  text.mutable_tree()->set_bracketed("(3 (2 a) (4 b))");
+  const Tensors bracketed(text);
+  EXPECT_EQ(bracketed.Find("TREE")->contents().bytes_contents(0), "(3 (2 a) (4 b))");
+  EXPECT_EQ(bracketed.request.inputs_size(), 1);
+  text.mutable_tree()->add_tokens(1);
+  EXPECT_EQ(Text(Tensors(text).status), "tree: `tokens` beside `bracketed`");
+}
+
+TEST(TypedCodecTest, LatticesAndGraphsAreRowsOfListsSideBySide) {
+  v1::Input input;
+  v1::Lattice& lattice = *input.mutable_lattice();
+  Append(*lattice.mutable_characters(), 1, 2, 3);
+  Append(*lattice.mutable_words()->mutable_start(), 0, 1);
+  Append(*lattice.mutable_words()->mutable_end(), 2, 3);
+  Append(*lattice.mutable_words()->mutable_word(), 40, 41);
+  EXPECT_THAT(Tensors(input).Int32s("WORDS"), ElementsAre(0, 2, 40, 1, 3, 41));
+  EXPECT_THAT(Tensors(input).Shape("WORDS"), ElementsAre(2, 3));
+  lattice.mutable_words()->add_word(1);
+  EXPECT_EQ(Text(Tensors(input).status), "lattice: words: `start` has 2 entries, `word` has 3");
+
+  v1::Graph& graph = *input.mutable_graph();
+  Append(*graph.mutable_node_types(), 0, 0, 1);
+  Append(*graph.mutable_edges()->mutable_from(), 0, 1);
+  Append(*graph.mutable_edges()->mutable_to(), 2, 2);
+  Append(*graph.mutable_edges()->mutable_input(), 0, 1);
+  v1::NodeRows& rows = *graph.add_rows();
+  rows.set_name("leaf.x");
+  rows.set_width(2);
+  for (int i = 0; i < 4; ++i) rows.add_floats(1);
+  v1::NodeRows& ids = *graph.add_rows();
+  ids.set_name("leaf.token");
+  Append(*ids.mutable_integers(), 8, 9);
+  const Tensors tensors(input);
+  ASSERT_TRUE(tensors.status.ok()) << tensors.status;
+  EXPECT_THAT(tensors.Int32s("EDGES"), ElementsAre(0, 2, 0, 1, 2, 1));
+  EXPECT_THAT(tensors.Shape("leaf.x"), ElementsAre(2, 2));
+  EXPECT_THAT(tensors.Int32s("leaf.token"), ElementsAre(8, 9));
+  rows.set_width(3);
+  EXPECT_EQ(Text(Tensors(input).status),
+            "graph: rows of \"leaf.x\": 4 numbers are no rows of width 3");
+  rows.set_width(2);
+  ids.set_width(2);
+  EXPECT_THAT(Text(Tensors(input).status), HasSubstr("integers of width 2, not 1"));
+  ids.add_floats(1);
+  EXPECT_THAT(Text(Tensors(input).status), HasSubstr("both `floats` and `integers`"));
+}
+
+TEST(TypedCodecTest, RawTensorsAreTakenAsTheyAre) {
+  v1::Input input;
+  v1::RawTensor& tensor = *input.mutable_tensors()->add_tensors();
+  tensor.set_name("ANY");
+  tensor.set_datatype("INT32");
+  tensor.add_shape(1);
+  tensor.set_contents("\x01\x02\x03\x04");
+  const Tensors tensors(input);
+  ASSERT_EQ(tensors.request.inputs_size(), 1);
+  EXPECT_EQ(tensors.request.inputs(0).name(), "ANY");
+  EXPECT_EQ(tensors.request.raw_input_contents(0), "\x01\x02\x03\x04");
+}
+
+TEST(TypedCodecTest, BytesThatAreNoMessageOrTooMuchAreRefusedBeforeTheyAreParsed) {
+  v1::InferRequest request;
+  EXPECT_EQ(Text(ParseTyped("\x01garbage", {}, request)), "malformed InferRequest");
+  v1::DecodeRequest decode;
+  EXPECT_EQ(Text(ParseTyped("\x1a\x7f", {}, decode)), "malformed DecodeRequest");
+  const TypedLimits limits = {.max_messages = 10, .max_elements = 100, .max_texts = 5};
+  const auto error = [&](const v1::InferRequest& big) {
+    v1::InferRequest parsed;
+    return Text(ParseTyped(big.SerializeAsString(), limits, parsed));
+  };
+  v1::InferRequest many;
+  for (int i = 0; i < 10; ++i) many.add_inputs();
+  EXPECT_EQ(error(many), "");
+  many.mutable_inputs(3)->mutable_tree();
+  EXPECT_EQ(error(many), "the request has 11 messages or more, the most is 10");
+  v1::InferRequest numbers;
+  for (int i = 0; i < 101; ++i) numbers.mutable_inputs()->Add()->mutable_sequence()->add_vectors(1);
+  v1::InferRequest packed;
+  for (int i = 0; i < 101; ++i) {
+    (packed.inputs_size() == 0 ? packed.add_inputs() : packed.mutable_inputs(0))
+        ->mutable_sequence()
+        ->add_tokens(i);
+  }
+  EXPECT_EQ(error(packed), "the request has 101 numbers or more, the most is 100");
+  v1::InferRequest texts;
+  for (int i = 0; i < 6; ++i) texts.add_outputs("x");
+  EXPECT_EQ(error(texts), "the request has 6 texts or more, the most is 5");
+}
+
+TEST(TypedCodecTest, AnswersHoldValuesByTheirKindAndStandInTheirOrder) {
+  std::vector<float> floats = {1.5f, -2, 3, 4, 5, 6};
+  std::vector<int32_t> integers = {0, -1, 1};
+  const auto bytes = [](auto& values) {
+    return absl::MakeSpan(reinterpret_cast<std::byte*>(values.data()), values.size() * 4);
+  };
+  const auto names = *Vocabulary::Create("zero\none\n");
+  std::vector<int32_t> named = {1, 0};
+  const std::vector<ReturnedTensor> tensors = {
+      {.name = "OUTPUT", .type = WireType::kFp32, .dims = {3, 2}, .bytes = bytes(floats)},
+      {.name = "LENGTH", .type = WireType::kInt32, .dims = {3}, .bytes = bytes(integers)},
+      {.name = "LABELS",
+       .type = WireType::kInt32,
+       .dims = {2},
+       .bytes = bytes(named),
+       .names = names.get()},
+      {.name = "NONE", .type = WireType::kInt32, .dims = {0}, .bytes = {}}};
+  const std::vector<std::string> answers = {
+      EncodeAnswer(tensors), EncodeAnswer(absl::InvalidArgumentError("no such word"))};
+  v1::InferResponse response;
+  ASSERT_TRUE(response.ParseFromString(EncodeTypedResponse(*TinyModel(), "an id", answers)));
+  EXPECT_EQ(response.model_name(), "tiny");
+  EXPECT_EQ(response.model_version(), "1");
+  EXPECT_EQ(response.id(), "an id");
+  ASSERT_EQ(response.answers_size(), 2);
+  const v1::Answer& answer = response.answers(0);
+  EXPECT_EQ(answer.code(), 0);
+  ASSERT_EQ(answer.outputs_size(), 4);
+  EXPECT_THAT(answer.outputs(0).floats(), ElementsAre(1.5f, -2, 3, 4, 5, 6));
+  EXPECT_THAT(answer.outputs(0).shape(), ElementsAre(3, 2));
+  EXPECT_THAT(answer.outputs(1).integers(), ElementsAre(0, -1, 1));
+  EXPECT_THAT(answer.outputs(2).texts(), ElementsAre("one", "zero"));
+  EXPECT_THAT(answer.outputs(3).integers(), IsEmpty());
+  EXPECT_EQ(answer.outputs(3).datatype(), "INT32");
+  EXPECT_EQ(answer.outputs(2).datatype(), "BYTES");
+  EXPECT_EQ(response.answers(1).code(), 3);
+  EXPECT_EQ(response.answers(1).error(), "no such word");
+
+  v1::DecodeResponse event;
+  ASSERT_TRUE(event.ParseFromString(EncodeWord(0, 1, names.get())));
+  EXPECT_EQ(event.word().text(), "one");
+  ASSERT_TRUE(event.ParseFromString(EncodeWord(4, 17, nullptr)));
+  EXPECT_EQ(event.word().step(), 4);
+  EXPECT_EQ(event.word().id(), 17);
+  ASSERT_TRUE(event.ParseFromString(EncodeEnd(5, true)));
+  EXPECT_EQ(event.end().length(), 5);
+  EXPECT_TRUE(event.end().stopped());
+}
+
+}  // namespace
+}  // namespace cellbatch
