@@ -2,13 +2,15 @@
 
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/commands.h"
 
 int main(int argc, char** argv) {
   const cellbatch::CommandResult result =
-      cellbatch::RunCommand(std::vector<std::string>(argv + 1, argv + argc));
+      cellbatch::RunCommand(std::vector<std::string>(argv + 1, argv + argc),
+                            [](std::string_view piece) { std::cout << piece << std::flush; });
   std::cout << result.output << std::flush;
   std::cerr << result.complaint;
   return result.exit_code;

@@ -17,6 +17,7 @@
 #include "client/output.h"
 #include "client/sentence.h"
 #include "client/tag.h"
+#include "client/typed_commands.h"
 
 namespace cellbatch {
 namespace {
@@ -35,6 +36,7 @@ struct Settings {
   std::string id;
   int64_t values = 8;
   double window = 60;
+  TypedFlags typed;
 };
 
 constexpr char kPurpose[] =
@@ -45,7 +47,9 @@ constexpr char kPurpose[] =
     "  metadata    the server and its models; with --model, that model's tensors\n"
     "  config      a model's settings\n"
     "  repository  the models and their states\n"
-    "  infer       one request: --tokens, --random or --input\n"
+    "  infer       one request: --tokens, --random or --input; or, of a Cellbatch server, --text,\n"
+    "              --source, --tree or --chars with --spans\n"
+    "  decode      words as they are decoded: --source or --text\n"
     "  tag TEXT    labels for the words of a sentence; with --input, of each line of a file, "
     "whose\n"
     "              words are cut already (--model, if it is not called tagger)\n"
@@ -72,6 +76,7 @@ Flags MakeFlags(Settings& settings) {
             "infer: which outputs, with commas; none = OUTPUT.");
   flags.Add("id", &settings.id, "TEXT", "infer: the request's id, echoed by the server.");
   flags.Add("values", &settings.values, "N", "infer: how many values of each output to print.");
+  settings.typed.AddTo(flags);
   flags.Add("window", &settings.window, "SECONDS",
             "latency: how far to look back; 0 = all that is remembered.");
   return flags;
@@ -126,6 +131,18 @@ absl::StatusOr<Tensor> RandomFor(Client& client, const Settings& settings, CallO
   return RandomSequence(*metadata, *config, settings.random, settings.seed);
 }
 
+// Which model, and what of its answer.
+void NameParts(const Settings& settings, InferInput& request) {
+  request.model = settings.model;
+  request.version = settings.version;
+  if (!settings.id.empty()) {
+    request.id = settings.id;
+  }
+  for (std::string& name : SplitAtCommas(settings.outputs)) {
+    request.outputs.push_back(std::move(name));
+  }
+}
+
 absl::StatusOr<InferInput> MakeRequest(Client& client, const Settings& settings,
                                        CallOptions options) {
   InferInput request;
@@ -151,23 +168,38 @@ absl::StatusOr<InferInput> MakeRequest(Client& client, const Settings& settings,
       return tokens.status();
     }
     if (tokens->empty()) {
-      return absl::InvalidArgumentError("infer wants --tokens, --random or --input");
+      return absl::InvalidArgumentError(
+          "infer wants --tokens, --random, --input, --text, --source, --tree or --chars");
     }
     request.inputs.push_back(
         Int32Tensor("TOKENS", {static_cast<int64_t>(tokens->size())}, *tokens));
   }
-  request.model = settings.model;
-  request.version = settings.version;
-  if (!settings.id.empty()) {
-    request.id = settings.id;
+  for (const auto& [key, value] : settings.typed.Parameters()) {
+    request.parameters[key] = value;
   }
-  for (std::string& name : SplitAtCommas(settings.outputs)) {
-    request.outputs.push_back(std::move(name));
-  }
+  NameParts(settings, request);
   return request;
 }
 
+absl::StatusOr<InferResult> InferTyped(Client& client, const Settings& settings,
+                                       CallOptions options) {
+  auto input = InputOf(settings.typed);
+  if (!input.ok()) {
+    return input.status();
+  }
+  InferInput names;
+  NameParts(settings, names);
+  return InferOne(client, names, *std::move(input), settings.typed, options);
+}
+
 absl::StatusOr<Shown> RunInfer(Client& client, const Settings& settings, CallOptions options) {
+  if (settings.typed.NameAnInput()) {
+    const auto result = InferTyped(client, settings, options);
+    if (!result.ok()) {
+      return result.status();
+    }
+    return Shown{ToText(*result, settings.values), ToJson(*result)};
+  }
   const auto request = MakeRequest(client, settings, options);
   if (!request.ok()) {
     return request.status();
@@ -238,10 +270,13 @@ absl::StatusOr<Shown> RunHealth(Client& client, CallOptions options) {
   return shown;
 }
 
+CallOptions Timeout(const Settings& settings) {
+  return {.timeout = std::chrono::nanoseconds(static_cast<int64_t>(settings.timeout * 1e9))};
+}
+
 absl::StatusOr<Shown> Run(Client& client, const std::string& command, const std::string& text,
                           const Settings& settings) {
-  const CallOptions options{
-      .timeout = std::chrono::nanoseconds(static_cast<int64_t>(settings.timeout * 1e9))};
+  const CallOptions options = Timeout(settings);
   if (command == "health") {
     return RunHealth(client, options);
   }
@@ -266,10 +301,25 @@ absl::StatusOr<Shown> Run(Client& client, const std::string& command, const std:
   return Show(client.Latency(settings.model, settings.window, options));
 }
 
+absl::Status RunDecoding(Client& client, const Settings& settings, CallOptions options,
+                         const Print& print) {
+  const auto input = InputOf(settings.typed);
+  if (!input.ok()) {
+    return input.status();
+  }
+  const auto* source = std::get_if<SequenceInput>(&*input);
+  if (source == nullptr) {
+    return absl::InvalidArgumentError("decode wants --source or --text");
+  }
+  InferInput names;
+  NameParts(settings, names);
+  return RunDecode(client, names, *source, settings.typed, settings.json, options, print);
+}
+
 // What is wrong with the words after the program's name; empty where nothing is.
 std::string WrongWords(const std::vector<std::string>& words, const Settings& settings) {
-  constexpr const char* kCommands[] = {"health", "metadata", "config", "repository",
-                                       "infer",  "tag",      "stats",  "latency"};
+  constexpr const char* kCommands[] = {"health", "metadata", "config", "repository", "infer",
+                                       "decode", "tag",      "stats",  "latency"};
   if (words.empty()) return "no command; --help lists them";
   const bool tag = words[0] == "tag";
   if (words.size() > 1 && !tag) {
@@ -281,7 +331,8 @@ std::string WrongWords(const std::vector<std::string>& words, const Settings& se
   if (std::find(std::begin(kCommands), std::end(kCommands), words[0]) == std::end(kCommands)) {
     return fmt::format("no command \"{}\"; --help lists them", words[0]);
   }
-  if ((words[0] == "infer" || words[0] == "config") && settings.model.empty()) {
+  const bool of_a_model = words[0] == "infer" || words[0] == "decode" || words[0] == "config";
+  if (of_a_model && settings.model.empty()) {
     return fmt::format("{} wants --model=NAME", words[0]);
   }
   return settings.timeout > 0 ? "" : "--timeout wants a positive number of seconds";
@@ -289,7 +340,7 @@ std::string WrongWords(const std::vector<std::string>& words, const Settings& se
 
 }  // namespace
 
-CommandResult RunCommand(const std::vector<std::string>& arguments) {
+CommandResult RunCommand(const std::vector<std::string>& arguments, const Print& live) {
   Settings settings;
   Flags flags = MakeFlags(settings);
   const auto words = flags.Parse(arguments);
@@ -305,13 +356,22 @@ CommandResult RunCommand(const std::vector<std::string>& arguments) {
   const auto client = Client::Connect(
       {.url = settings.url,
        .connect_timeout = std::chrono::milliseconds(static_cast<int64_t>(settings.timeout * 1e3))});
+  const auto failed = [&](const absl::Status& status, std::string output) {
+    if (settings.json) output += ToJson(status).dump(2) + "\n";
+    return CommandResult{1, std::move(output), ToText(status)};
+  };
+  if (!client.ok()) return failed(client.status(), "");
+  if (words->front() == "decode") {
+    std::string output;
+    const absl::Status status = RunDecoding(
+        **client, settings, Timeout(settings),
+        [&](std::string_view piece) { live ? live(piece) : static_cast<void>(output += piece); });
+    return status.ok() ? CommandResult{0, output, ""} : failed(status, output);
+  }
   // A sentence need not be quoted.
   const std::string text = fmt::format("{}", fmt::join(words->begin() + 1, words->end(), " "));
-  const absl::StatusOr<Shown> shown = client.ok() ? Run(**client, words->front(), text, settings)
-                                                  : absl::StatusOr<Shown>(client.status());
-  if (!shown.ok()) {
-    return {1, settings.json ? ToJson(shown.status()).dump(2) + "\n" : "", ToText(shown.status())};
-  }
+  const absl::StatusOr<Shown> shown = Run(**client, words->front(), text, settings);
+  if (!shown.ok()) return failed(shown.status(), "");
   // What is no UTF-8 came from the caller's own words or tensors: it must not end the program.
   constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   return {shown->exit_code,

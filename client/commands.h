@@ -3,7 +3,9 @@
 #ifndef CELLBATCH_CLIENT_COMMANDS_H_
 #define CELLBATCH_CLIENT_COMMANDS_H_
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cellbatch {
@@ -14,8 +16,10 @@ struct CommandResult {
   std::string complaint;  // for stderr
 };
 
-// `arguments` without the program's name. Blocks while it talks to the server.
-CommandResult RunCommand(const std::vector<std::string>& arguments);
+// `arguments` without the program's name. Blocks while it talks to the server. `live` is given what `decode`
+// prints as it comes; without it, that is part of the output.
+CommandResult RunCommand(const std::vector<std::string>& arguments,
+                         const std::function<void(std::string_view)>& live = {});
 
 }  // namespace cellbatch
 

@@ -159,7 +159,7 @@ absl::StatusOr<Tensor> RandomSequence(const ModelMetadata& metadata,
     }
     const auto found = config.parameters.find("vocabulary_size");
     int64_t size = 0;
-    if (input.name == "TOKENS" && found != config.parameters.end() &&
+    if ((input.name == "TOKENS" || input.name == "SOURCE") && found != config.parameters.end() &&
         absl::SimpleAtoi(found->second, &size) && size > 0) {
       std::vector<double> tokens(steps);
       for (double& token : tokens) {
@@ -168,9 +168,9 @@ absl::StatusOr<Tensor> RandomSequence(const ModelMetadata& metadata,
       return TensorFromNumbers(input.name, input.datatype, {steps}, tokens);
     }
   }
-  return absl::FailedPreconditionError(
-      fmt::format("model \"{}\" reads neither X [T, D] nor TOKENS with a known vocabulary_size",
-                  metadata.name));
+  return absl::FailedPreconditionError(fmt::format(
+      "model \"{}\" reads neither X [T, D] nor TOKENS or SOURCE with a known vocabulary_size",
+      metadata.name));
 }
 
 }  // namespace cellbatch

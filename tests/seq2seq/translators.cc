@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cells/check.h"
+#include "cells/model.h"
 #include "cells/weights/safetensors.h"
 #include "fmt/format.h"
 #include "server/model_loader.h"

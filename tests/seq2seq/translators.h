@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "cells/model.h"
-
 namespace cellbatch {
+
+struct Model;
 
 struct CounterModel {
   std::string name = "counter";
