@@ -447,5 +447,47 @@ TEST(WireCodecTest, TextOfAClientIsQuotedSafeAndShort) {
   EXPECT_LE(Quoted(std::string(1000, 'x')).size(), 70u);
 }
 
+// A model that decodes takes its words from SOURCE, and numbers beside it.
+TEST(WireCodecTest, ParametersReachModelsThatNameThemAndWordsAreWordsUnderAnyName) {
+  Model model = Tagger();
+  model.signature.inputs = {
+      {.name = "SOURCE", .type = WireType::kInt32, .dims = {-1}, .words = true},
+      {.name = "COUNTS", .type = WireType::kInt32, .dims = {-1}, .optional = true}};
+  model.signature.parameters = {"max_decode_steps", "beams"};
+  ModelInferRequest request = Tokens({1, 2});
+  request.mutable_inputs(0)->set_name("SOURCE");
+  const auto parameter = [&](const char* key) -> inference::InferParameter& {
+    return (*request.mutable_parameters())[key];
+  };
+  parameter("max_decode_steps").set_int64_param(-5);  // what it means is the unfolder's
+  parameter("beams").set_int64_param(4);
+  parameter("somebody's").set_string_param("ignored");
+  {
+    InferMessage message;
+    ASSERT_TRUE(Decode(request, model, message).ok());
+    EXPECT_EQ(message.input().FindParameter("max_decode_steps"), -5);
+    EXPECT_EQ(message.input().FindParameter("beams"), 4);
+    EXPECT_EQ(message.input().parameters.size(), 2u);
+  }
+  parameter("beams").set_string_param("4");
+  EXPECT_EQ(ErrorOf(request, model), "parameter beams has the wrong type: expected int64_param");
+  request.clear_parameters();
+  parameter("decode_steps").set_int64_param(4);
+  EXPECT_EQ(ErrorOf(request, model), "parameter decode_steps: model \"tagger\" decodes nothing");
+
+  request = Tokens({1, 100});
+  request.mutable_inputs(0)->set_name("SOURCE");
+  EXPECT_EQ(ErrorOf(request, model),
+            "input SOURCE of model \"tagger\": token 1 is 100, the vocabulary ends at 99");
+  model.signature.out_of_vocabulary = OutOfVocabulary::kUnknown;
+  InferMessage message;
+  ASSERT_TRUE(Decode(request, model, message).ok());
+  const auto* words = reinterpret_cast<const int32_t*>(message.input().tensors[0].bytes.data());
+  EXPECT_EQ(words[1], 7);
+  request.mutable_inputs(0)->set_name("COUNTS");
+  EXPECT_EQ(ErrorOf(request, model), "input SOURCE of model \"tagger\" is missing")
+      << "a number that is no word may be any";
+}
+
 }  // namespace
 }  // namespace cellbatch

@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<EncoderDecoderUnfolder>> EncoderDecoderUnfolder::
   }
   made->max_decode_steps_ = spec.max_decode_steps;
   made->end_of_sequence_ = spec.end_of_sequence;
+  made->max_nodes_ = spec.max_nodes;
   if (absl::Status s = made->TakeDecoder(spec, model); !s.ok()) return s;
   if (absl::Status s = made->TakeBridge(spec, model); !s.ok()) return s;
   return made;
@@ -188,6 +189,14 @@ absl::StatusOr<EncoderDecoderUnfolder::Steps> EncoderDecoderUnfolder::StepsOf(
   return Steps{.most = static_cast<int32_t>(steps), .exactly = exactly.has_value()};
 }
 
+absl::Status EncoderDecoderUnfolder::CheckSize(int64_t source_words, int64_t steps) const {
+  const int64_t nodes = source_words * (encoder_->num_chains() + 1) + 1 + steps;
+  if (max_nodes_ == 0 || nodes <= max_nodes_) return absl::OkStatus();
+  return WrongInput(fmt::format(
+      "input {}: {} words and at most {} decoder steps make {} nodes, the model takes {}",
+      kSourceInput, source_words, steps, nodes, max_nodes_));
+}
+
 absl::StatusOr<StopTensors> EncoderDecoderUnfolder::AddTensors(const RequestInput& input,
                                                                Steps steps,
                                                                CellGraph& graph) const {
@@ -217,6 +226,7 @@ absl::Status EncoderDecoderUnfolder::Unfold(const RequestInput& input, CellGraph
   if (!source.ok()) return source.status();
   const absl::StatusOr<Steps> steps = StepsOf(input);
   if (!steps.ok()) return steps.status();
+  if (absl::Status s = CheckSize((*source)->dims[0], steps->most); !s.ok()) return s;
   const auto chains = static_cast<int32_t>(encoder_->num_chains());
   graph.Reserve(
       {.inputs = 1, .subgraphs = chains + 3, .links = 3 * chains + 3, .returns = 1, .tensors = 4});

@@ -52,6 +52,7 @@ struct EncoderDecoderSpec {
   CellTypeId decoder;  // its only input is its carry; it leaves INT32 "word"
   int32_t end_of_sequence = 0;
   int32_t max_decode_steps = 100;
+  int64_t max_nodes = 0;  // of one request, steps past its end included; 0: no limit
 };
 
 class EncoderDecoderUnfolder : public Unfolder {
@@ -82,6 +83,7 @@ class EncoderDecoderUnfolder : public Unfolder {
 
   absl::StatusOr<const InputTensor*> CheckInput(const RequestInput& input) const;
   absl::StatusOr<Steps> StepsOf(const RequestInput& input) const;
+  absl::Status CheckSize(int64_t source_words, int64_t steps) const;
   absl::StatusOr<StopTensors> AddTensors(const RequestInput& input, Steps steps,
                                          CellGraph& graph) const;
 
@@ -93,6 +95,7 @@ class EncoderDecoderUnfolder : public Unfolder {
   ColumnId word_;
   int32_t end_of_sequence_ = 0;
   int32_t max_decode_steps_ = 0;
+  int64_t max_nodes_ = 0;
 };
 
 }  // namespace cellbatch

@@ -288,6 +288,18 @@ TEST(EncoderDecoderUnfolderTest, StepsOutsideTheCapAreRefusedWithBothValues) {
             "parameters max_decode_steps (3) and decode_steps (2) exclude each other");
 }
 
+TEST(EncoderDecoderUnfolderTest, ARequestOfMoreNodesThanTheModelTakesIsRefused) {
+  Translator t(2, 1, 18);
+  t.spec.max_nodes = 3 * 9 + 1 + 5;
+  const std::vector<int32_t> source(9, 1);
+  RequestInput input = Source(source);
+  CellGraph graph;
+  EXPECT_EQ(std::string(t.Unfolder()->Unfold(input, graph).message()),
+            "input SOURCE: 9 words and at most 12 decoder steps make 40 nodes, the model takes 33");
+  input.parameters = {{kMaxDecodeSteps, 5}};
+  EXPECT_TRUE(t.Unfolder()->Unfold(input, graph).ok());
+}
+
 TEST(EncoderDecoderUnfolderTest, BadRequestsAreRefusedByName) {
   const Translator t(1, 1, 19);
   const auto error = [&](const RequestInput& input) {

@@ -55,6 +55,7 @@ void AssembleEncoderDecoder(Assembly& a) {
   if (!words) return;
   spec.encoder.vocabulary_size = *words;
   spec.encoder.max_sequence_length = a.MaxSequenceLength();
+  spec.max_nodes = a.MaxNodes();
   spec.end_of_sequence = config.end_of_sequence();
   spec.max_decode_steps =
       config.max_decode_steps() == 0 ? kUsualDecodeSteps : config.max_decode_steps();
