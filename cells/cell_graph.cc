@@ -28,8 +28,29 @@ void CellGraph::Reserve(const GraphBounds& most) {
   tensors_.reserve(static_cast<size_t>(most.tensors));
 }
 
+void CellGraph::Grow(Growth most) {
+  Check(pieces_ == 0, "Grow after Seal");
+  growth_ = std::move(most);
+  grows_ = true;
+}
+
+void CellGraph::KeepRows(SubgraphId chain) {
+  Check(chain.value() >= first_subgraph_ && !sealed_, "KeepRows of a chain that is sealed");
+  Subgraph& s = subgraphs_[static_cast<size_t>(chain.value())];
+  s.ring = s.length;
+}
+
+void CellGraph::Open() {
+  if (!sealed_) return;
+  Check(grows_, "a graph that does not grow is added to after Seal");
+  sealed_ = false;
+  first_subgraph_ = Count(subgraphs_.size());
+  first_return_ = Count(returns_.size());
+  earlier_nodes_ = num_nodes_;
+}
+
 SubgraphId CellGraph::AddInput(TableId table, int32_t rows, const std::byte* data) {
-  Check(!sealed_, "AddInput after Seal");
+  Open();
   const SubgraphId id(Count(subgraphs_.size()));
   Subgraph& s = subgraphs_.emplace_back();
   s.table = table;
@@ -50,7 +71,7 @@ void CellGraph::KeepToo(CellGraph&& other) {
 
 SubgraphId CellGraph::Add(CellTypeId type, int32_t length, absl::Span<const Link> links,
                           Stop stop) {
-  Check(!sealed_, "Add after Seal");
+  Open();
   // An invalid type means "request input" inside; Seal must still see it as the mistake it is.
   constexpr CellTypeId kNoSuchType(std::numeric_limits<int32_t>::max());
   const SubgraphId id(Count(subgraphs_.size()));
@@ -66,7 +87,7 @@ SubgraphId CellGraph::Add(CellTypeId type, int32_t length, absl::Span<const Link
 
 int32_t CellGraph::AddTensor(std::string_view name, WireType type, std::vector<int64_t> dims,
                              const Vocabulary* names) {
-  Check(!sealed_, "AddTensor after Seal");
+  Check(pieces_ == 0, "AddTensor after Seal: tensors are the first piece's");
   Check(names == nullptr || type == WireType::kInt32, "what has names is numbered in INT32");
   ReturnedTensor& t = tensors_.emplace_back();
   t.name = name;
@@ -77,13 +98,13 @@ int32_t CellGraph::AddTensor(std::string_view name, WireType type, std::vector<i
 }
 
 void CellGraph::Return(SubgraphId from, ColumnId column, NodeRange nodes, Placement where) {
-  Check(!sealed_, "Return after Seal");
+  Open();
   returns_.push_back({column, nodes, where});
   return_owner_.push_back(from);
 }
 
 void CellGraph::ReturnStop(SubgraphId chain, const StopTensors& tensors) {
-  Check(!sealed_, "ReturnStop after Seal");
+  Open();
   Check(chain.valid() && static_cast<size_t>(chain.value()) < subgraphs_.size() &&
             subgraphs_[static_cast<size_t>(chain.value())].stop.column.valid(),
         "ReturnStop of a chain without a stop");

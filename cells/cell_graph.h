@@ -16,7 +16,14 @@
 // still there after those already queued behind it have run, and the manager reads its words
 // before it submits more.
 //
-// Life: Reserve, AddInput/Add/Return in any valid order, Seal once, then read by the manager.
+// A graph whose shape depends on what was computed *grows* by pieces; a piece may read every row of those
+// before it, which stay where they are until the request leaves:
+//
+//   Unfold:  Grow(at most ..), Add .., Seal    piece 0 runs --> done: its returned tensors may be read
+//   Extend:  Add .., Seal                      piece 1 runs --> done
+//   Extend:  Add .., CloseGrowth, Seal         the last one; or nothing is added: that was all
+//
+// Life: Reserve, AddInput/Add/Return in any valid order, Seal once a piece, then read by the manager.
 // The gRPC thread's until submitted, the manager's after. Add is amortised free after Reserve;
 // Seal is O(links), no recursion.
 #ifndef CELLBATCH_CELLS_CELL_GRAPH_H_
@@ -38,9 +45,10 @@ namespace cellbatch {
 
 class Vocabulary;
 
-inline constexpr SubgraphId kZeroSource{};     // invalid id: the input reads zeros
-inline constexpr int32_t kLastNode = -1;       // Link::first: the last node, wherever a Stop fell
-inline constexpr int32_t kMaxSumLinks = 4096;  // links of one kSum input
+inline constexpr SubgraphId kZeroSource{};      // invalid id: the input reads zeros
+inline constexpr int32_t kLastNode = -1;        // Link::first: the last node, wherever a Stop fell
+inline constexpr int32_t kMaxSumLinks = 4096;   // links of one kSum input
+inline constexpr int32_t kMaxPieces = 1 << 16;  // of a graph that grows
 
 // Input `input` of node t reads node first + t * stride of `from`. For the carry input of a chain
 // this says what node 0 reads (stride is ignored); without it node 0 reads zeros. Inputs of
@@ -88,12 +96,28 @@ struct GraphBounds {
 
 // One tensor of the answer. `bytes` is zeroed by Seal and filled by copies out of batched tasks.
 struct ReturnedTensor {
-  std::string name;  // empty: not sent, there for CloseAnswer
+  std::string name;  // empty: not sent, there for CloseAnswer and for Unfolder::Extend
   WireType type = WireType::kFp32;
   std::vector<int64_t> dims;
   absl::Span<std::byte> bytes;  // little-endian, row-major; owned by the graph
   // INT32 ids that the client sees as BYTES, by these names; the model's, which the request keeps.
   const Vocabulary* names = nullptr;
+};
+
+// What an unfolder knows of one request between its pieces: a parser's stack and buffer. Opaque to all
+// others; used by one thread at a time, destroyed with the graph.
+class Progress {
+ public:
+  virtual ~Progress() = default;
+};
+
+// The most that may follow piece 0. Admitted, and its rows reserved, as if it came at once: so a request
+// that runs never waits for memory. What goes beyond is an error of that request.
+struct Growth {
+  int32_t pieces = 0;         // 1 to kMaxPieces
+  int64_t nodes = 0;          // cells
+  std::vector<int32_t> rows;  // by TableId, those of inputs too; missing ones: none
+  std::unique_ptr<Progress> progress;
 };
 
 // How the scheduler sees a subgraph after Seal.
@@ -112,6 +136,7 @@ struct Subgraph {
   int32_t first_return = 0, num_returns = 0;  // into returns()
   const std::byte* data = nullptr;            // request inputs: the rows, packed, row-major
   Stop stop;
+  int32_t stopped_at = -1;  // the node where it stopped, once its piece is done
 };
 
 // Where words, length and stopped of one stopping chain go.
@@ -145,7 +170,18 @@ class CellGraph {
   void KeepToo(CellGraph&& other);
   // `length` >= 1 nodes of `type`. See Link for what the links mean.
   SubgraphId Add(CellTypeId type, int32_t length, absl::Span<const Link> links, Stop stop = {});
-  // A tensor of the answer; returns its number. Every element should be covered by Return pieces.
+  // In piece 0: more may follow.
+  void Grow(Growth most);
+  Progress* progress() const { return growth_.progress.get(); }  // as given to Grow
+  // In a later piece, or in piece 0: no other follows this one.
+  void CloseGrowth() {
+    Open();
+    grows_ = false;
+  }
+  // Every node of this chain keeps its row, for pieces to come: without it they may read the last only.
+  void KeepRows(SubgraphId chain);
+  // A tensor of the answer, in piece 0; returns its number. Every element should be covered by Return
+  // pieces, or be written by Extend. Without a name it is not sent: for Extend to read.
   int32_t AddTensor(std::string_view name, WireType type, std::vector<int64_t> dims,
                     const Vocabulary* names = nullptr);
   // `column` of those nodes of `from` is part of the answer.
@@ -161,7 +197,24 @@ class CellGraph {
   // values; the graph is then good for nothing but destruction. Afterwards links hold node numbers
   // (kLastNode stays only where a Stop decides), carry links have stride 0.
   // `max_tasks_to_submit` bounds how far a stopping chain may run ahead of the host (its ring).
+  // Of a graph that grows: once a piece. Later ones are held to what Grow said.
   absl::Status Seal(const Model& model, int max_tasks_to_submit);
+
+  // Whether something was added since Seal; how many pieces are sealed; whether another may follow.
+  bool added() const { return !sealed_ && !piece().empty(); }
+  int32_t pieces() const { return pieces_; }
+  bool grows() const { return grows_; }
+  // Of the latest piece: its subgraphs (from number first_subgraph() on), returns and cells.
+  int32_t first_subgraph() const { return first_subgraph_; }
+  absl::Span<const Subgraph> piece() const {
+    return subgraphs().subspan(static_cast<size_t>(first_subgraph_));
+  }
+  int32_t first_return() const { return first_return_; }
+  int64_t piece_nodes() const { return num_nodes_ - earlier_nodes_; }
+  // The scheduler's, when a piece is done: where that chain stopped.
+  void SetStopped(SubgraphId chain, int32_t node) {
+    subgraphs_[static_cast<size_t>(chain.value())].stopped_at = node;
+  }
 
   // After the request is done (OK), once, by whoever took it, before tensors() are read as its answer: cuts tensors
   // that end where a stop fell, fills those that say so, drops what is not sent. O(words).
@@ -174,12 +227,16 @@ class CellGraph {
   absl::Span<const ReturnPiece> returns() const { return returns_; }
   absl::Span<const ReturnedTensor> tensors() const { return tensors_; }
   absl::Span<const StopReport> stop_reports() const { return stop_reports_; }
-  absl::Span<const int32_t> row_counts() const { return row_counts_; }  // rows needed, by TableId
-  int64_t num_nodes() const { return num_nodes_; }                      // cells; inputs not counted
-  int64_t device_bytes() const { return device_bytes_; }                // of those rows
+  // Rows needed, by TableId: those of pieces to come included.
+  absl::Span<const int32_t> row_counts() const { return row_counts_; }
+  int64_t num_nodes() const { return num_nodes_; }  // cells so far; inputs not counted
+  int64_t most_nodes() const { return grows_ ? first_nodes_ + growth_.nodes : num_nodes_; }
+  int64_t device_bytes() const { return device_bytes_; }  // of those rows
   int64_t result_bytes() const { return static_cast<int64_t>(result_.size()); }
 
  private:
+  void Open();  // begins the next piece, if the last one is sealed
+  absl::Status CheckGrowth(const Model& model) const;
   // Seal's passes, in order.
   absl::Status CheckSubgraph(const Model& model, int32_t index);
   absl::Status CheckLinks(const Model& model, int32_t index);
@@ -199,11 +256,18 @@ class CellGraph {
   std::vector<ReturnedTensor> tensors_;
   std::vector<StopReport> stop_reports_;
   std::vector<int32_t> row_counts_;
+  std::vector<int32_t> next_row_;  // by table: rows laid out so far
   std::vector<std::byte> result_;
   std::vector<std::unique_ptr<std::byte[]>> kept_;
   int64_t num_nodes_ = 0;
   int64_t device_bytes_ = 0;
   bool sealed_ = false;
+  // Growing. Where the latest piece begins, and what there was before it.
+  Growth growth_;
+  bool grows_ = false;
+  int32_t pieces_ = 0;
+  int32_t first_subgraph_ = 0, first_return_ = 0;
+  int64_t earlier_nodes_ = 0, first_nodes_ = 0;
 };
 
 }  // namespace cellbatch

@@ -1,7 +1,9 @@
 // CellGraph::Seal: a few passes over flat arrays, O(links), no recursion. Everything that a request
 // (through an unfolder) could get wrong is refused here, so that manager and devices check nothing.
 //
-//   AllocateAnswer   sizes of tensors                 (pieces are checked against them)
+// A later piece of a graph that grows goes through the same passes, over what it added.
+//
+//   AllocateAnswer   sizes of tensors, in piece 0     (pieces are checked against them)
 //   CheckSubgraph,   per subgraph, in order: types, ranges, tables; notes who reads a middle node
 //   CheckLinks         (Subgraph::ring == length) and the depth
 //   CheckReturn      per piece; SortReturns groups them by subgraph
@@ -11,6 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cells/cell_graph.h"
@@ -59,16 +63,17 @@ bool InRange(int64_t a, int64_t b, int64_t length) {
 }  // namespace
 
 absl::Status CellGraph::Seal(const Model& model, int max_tasks_to_submit) {
-  Check(!sealed_, "a graph is sealed once");
-  if (absl::Status s = AllocateAnswer(); !s.ok()) return s;
+  Check(!sealed_, "a graph is sealed once a piece");
+  if (absl::Status s = pieces_ == 0 ? AllocateAnswer() : absl::OkStatus(); !s.ok()) return s;
   std::vector<Link> scratch;
-  for (int32_t i = 0; i < static_cast<int32_t>(subgraphs_.size()); ++i) {
+  for (int32_t i = first_subgraph_; i < static_cast<int32_t>(subgraphs_.size()); ++i) {
     if (absl::Status s = CheckSubgraph(model, i); !s.ok()) return s;
     if (absl::Status s = CheckLinks(model, i); !s.ok()) return s;
     OrderLinks(i, scratch);
   }
-  if (num_nodes_ == 0) return absl::InvalidArgumentError("the graph has no cells");
-  for (size_t i = 0; i < returns_.size(); ++i) {
+  if (piece_nodes() == 0) return absl::InvalidArgumentError("the graph has no cells");
+  if (absl::Status s = CheckGrowth(model); !s.ok()) return s;
+  for (size_t i = Index(first_return_); i < returns_.size(); ++i) {
     if (absl::Status s = CheckReturn(model, returns_[i], return_owner_[i]); !s.ok()) return s;
   }
   for (const StopReport& report : stop_reports_) {
@@ -78,6 +83,35 @@ absl::Status CellGraph::Seal(const Model& model, int max_tasks_to_submit) {
   if (absl::Status s = LayRows(model, max_tasks_to_submit); !s.ok()) return s;
   FindConsumers();
   sealed_ = true;
+  if (++pieces_ == 1) first_nodes_ = num_nodes_;
+  return absl::OkStatus();
+}
+
+// What Grow promises (piece 0), or whether it is kept.
+absl::Status CellGraph::CheckGrowth(const Model& model) const {
+  if (pieces_ > 0) {
+    const int64_t nodes = num_nodes_ - first_nodes_;
+    if (pieces_ <= growth_.pieces && nodes <= growth_.nodes) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the graph grew by ", pieces_, " pieces of ",
+                                                   nodes, " nodes; it said ", growth_.pieces,
+                                                   " of ", growth_.nodes));
+  }
+  if (!grows_) return absl::OkStatus();
+  if (growth_.pieces < 1 || growth_.pieces > kMaxPieces || growth_.nodes < 1 ||
+      growth_.nodes > kMaxInt32 - num_nodes_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph may grow by ", growth_.pieces, " pieces (1 to ", kMaxPieces,
+                     ") of ", growth_.nodes, " nodes (1 to ", kMaxInt32 - num_nodes_, ")"));
+  }
+  if (growth_.rows.size() > model.tables.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the graph may grow in ", growth_.rows.size(),
+                                                   " tables; the model has ", model.tables.size()));
+  }
+  for (const int32_t rows : growth_.rows) {
+    if (rows < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("the graph may grow by ", rows, " rows"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -182,7 +216,14 @@ absl::Status CellGraph::CheckLinks(const Model& model, int32_t index) {
       return fail("input \"", input.name, "\" reads nodes ", link.first, " to ", last,
                   " of subgraph ", link.from.value(), ", which has ", from.length);
     }
-    if (!stops && (link.first != from.length - 1 || last != link.first)) from.ring = from.length;
+    if (!stops && (link.first != from.length - 1 || last != link.first)) {
+      if (link.from.value() < first_subgraph_ && from.ring < from.length) {
+        return fail("input \"", input.name, "\" reads nodes ", link.first, " to ", last,
+                    " of subgraph ", link.from.value(), ", an earlier piece's, which kept ",
+                    "its last one (KeepRows)");
+      }
+      from.ring = from.length;
+    }
     if (from.type.valid()) {
       const int32_t path = IsChain(model, from.type) ? from.length : 1;
       s.depth = std::max(s.depth, from.depth + path);
@@ -215,6 +256,7 @@ absl::Status CellGraph::CheckReturn(const Model& model, const ReturnPiece& piece
   if (!owner.valid() || Index(owner.value()) >= subgraphs_.size()) {
     return fail("the graph has ", subgraphs_.size(), " subgraphs");
   }
+  if (owner.value() < first_subgraph_) return fail("it is of an earlier piece");
   const Subgraph& s = subgraphs_[Index(owner.value())];
   if (!s.type.valid()) return fail("it is a request input; only what cells leave is returned");
   const absl::Span<const Column> columns = model.type(s.type).definition->columns();
@@ -273,38 +315,53 @@ absl::Status CellGraph::CheckStopReport(const StopReport& report) const {
 
 // A stable counting sort by subgraph: first_return and num_returns become valid.
 void CellGraph::SortReturns() {
-  if (returns_.empty()) return;
-  for (SubgraphId owner : return_owner_) ++subgraphs_[Index(owner.value())].num_returns;
-  int32_t next = 0;
-  for (Subgraph& s : subgraphs_) {
+  const size_t begin = Index(first_return_);
+  if (returns_.size() == begin) return;
+  for (size_t i = begin; i < returns_.size(); ++i) {
+    ++subgraphs_[Index(return_owner_[i].value())].num_returns;
+  }
+  int32_t next = first_return_;
+  for (Subgraph& s : absl::MakeSpan(subgraphs_).subspan(Index(first_subgraph_))) {
     s.first_return = next;
     next += s.num_returns;
     s.num_returns = 0;
   }
-  std::vector<ReturnPiece> sorted(returns_.size());
-  for (size_t i = 0; i < returns_.size(); ++i) {
-    Subgraph& s = subgraphs_[Index(return_owner_[i].value())];
-    sorted[Index(s.first_return + s.num_returns++)] = returns_[i];
+  const std::vector<ReturnPiece> given(returns_.begin() + first_return_, returns_.end());
+  for (size_t i = 0; i < given.size(); ++i) {
+    Subgraph& s = subgraphs_[Index(return_owner_[begin + i].value())];
+    returns_[Index(s.first_return + s.num_returns++)] = given[i];
   }
-  returns_ = std::move(sorted);
 }
 
 absl::Status CellGraph::LayRows(const Model& model, int max_tasks_to_submit) {
-  row_counts_.assign(model.tables.size(), 0);
-  for (Subgraph& s : subgraphs_) {
+  next_row_.resize(model.tables.size(), 0);
+  for (Subgraph& s : absl::MakeSpan(subgraphs_).subspan(Index(first_subgraph_))) {
     const bool chain = s.type.valid() && IsChain(model, s.type);
     if (s.ring == 0) {
       const int32_t ring = s.stop.column.valid() ? std::max(2, max_tasks_to_submit) : 2;
       s.ring = chain ? std::min(s.length, ring) : s.length;
     }
-    int32_t& count = row_counts_[Index(s.table.value())];
-    if (int64_t{count} + s.ring > kMaxInt32) {
-      return absl::InvalidArgumentError(absl::StrCat("the graph needs ", int64_t{count} + s.ring,
-                                                     " rows of table \"", model.table(s.table).name,
-                                                     "\"; 2^31 - 1 fit"));
+    int32_t& count = next_row_[Index(s.table.value())];
+    const int64_t most = pieces_ == 0 ? kMaxInt32 : row_counts_[Index(s.table.value())];
+    if (int64_t{count} + s.ring > most) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the graph needs ", int64_t{count} + s.ring, " rows of table \"",
+          model.table(s.table).name, "\"; ",
+          pieces_ == 0 ? std::string("2^31 - 1 fit") : absl::StrCat("it grows to ", most)));
     }
     s.first_row = count;
     count += s.ring;
+  }
+  if (pieces_ > 0) return absl::OkStatus();
+  row_counts_ = next_row_;
+  for (size_t t = 0; grows_ && t < growth_.rows.size(); ++t) {
+    const int64_t rows = int64_t{row_counts_[t]} + growth_.rows[t];
+    if (rows > kMaxInt32) {
+      return absl::InvalidArgumentError(absl::StrCat("the graph may grow to ", rows,
+                                                     " rows of table \"", model.tables[t].name,
+                                                     "\"; 2^31 - 1 fit"));
+    }
+    row_counts_[t] = static_cast<int32_t>(rows);
   }
   for (size_t t = 0; t < row_counts_.size(); ++t) {
     int64_t bytes = 0;
@@ -317,15 +374,16 @@ absl::Status CellGraph::LayRows(const Model& model, int max_tasks_to_submit) {
 // Readers are visited in order, so "the last reader I noted" is enough to list each once.
 void CellGraph::FindConsumers() {
   const int32_t n = static_cast<int32_t>(subgraphs_.size());
-  std::vector<int32_t> last_reader(subgraphs_.size(), -1);
+  std::vector<int32_t> last_reader(piece().size(), -1);  // by place in the piece
   const auto for_each_edge = [&](auto visit) {
     std::fill(last_reader.begin(), last_reader.end(), -1);
-    for (int32_t i = 0; i < n; ++i) {
+    for (int32_t i = first_subgraph_; i < n; ++i) {
       const Subgraph& s = subgraphs_[Index(i)];
       for (int32_t l = s.first_link; l < s.first_link + s.num_links; ++l) {
         const SubgraphId from = links_[Index(l)].from;
-        if (from == kZeroSource || last_reader[Index(from.value())] == i) continue;
-        last_reader[Index(from.value())] = i;
+        if (from.value() < first_subgraph_) continue;  // zeros, or done
+        int32_t& last = last_reader[Index(from.value() - first_subgraph_)];
+        if (std::exchange(last, i) == i) continue;
         visit(subgraphs_[Index(from.value())], i);
       }
     }
@@ -334,8 +392,8 @@ void CellGraph::FindConsumers() {
     ++from.num_consumers;
     if (from.type.valid()) ++subgraphs_[Index(reader)].num_predecessors;
   });
-  int32_t next = 0;
-  for (Subgraph& s : subgraphs_) {
+  int32_t next = static_cast<int32_t>(consumers_.size());
+  for (Subgraph& s : absl::MakeSpan(subgraphs_).subspan(Index(first_subgraph_))) {
     s.first_consumer = next;
     next += s.num_consumers;
     s.num_consumers = 0;

@@ -225,6 +225,9 @@ class ExplodedUnfolder : public Unfolder {
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
     CellGraph cells;
     absl::Status s = plan_.cells->unfolder->Unfold(input, cells);
+    if (s.ok() && cells.grows()) {
+      s = absl::UnimplementedError("a graph that grows has no operator granularity");
+    }
     if (s.ok()) s = cells.Seal(*plan_.cells, 1);
     return s.ok() ? Rewriter(plan_, cells, graph).Run() : s;
   }

@@ -117,9 +117,14 @@ class Lane {
   WaitingLine line;
   int64_t waiting_cells = 0;
   int64_t running_requests = 0;
+  int64_t paused_requests = 0;  // of them, those between two pieces
   int64_t tasks_in_flight = 0;
   bool awake() const {
     return state == LaneState::kWarming || running_requests > 0 || line.size() > 0;
+  }
+  // Awake, and not only because of requests that their takers have.
+  bool has_use_for_devices() const {
+    return state == LaneState::kWarming || running_requests > paused_requests || line.size() > 0;
   }
   bool was_awake = false;
   std::unique_ptr<Calibration> calibration;  // while warming

@@ -210,6 +210,9 @@ bool Manager::Receive() {
     if (message == 0) break;
     if ((message & 1) != 0) {
       Hear(static_cast<uint32_t>(message >> 1));
+    } else if ((message & kContinued) != 0) {
+      processor_.Continue(*reinterpret_cast<RequestBlock*>(message & ~kMessageBits),
+                          (message & kExtendFailed) != 0);
     } else {
       Arrive(*reinterpret_cast<RequestBlock*>(message));
     }
@@ -341,7 +344,7 @@ void Manager::WakeLanes() {
   for (int i = 0; i < num_lanes_; ++i) {
     Lane* const lane = lanes_[Index(i)];
     if (lane == nullptr) continue;
-    const bool awake = lane->awake();
+    const bool awake = lane->has_use_for_devices();
     if (awake && !lane->was_awake) lane->LiftTo(virtual_now_ns_);
     lane->was_awake = awake;
   }

@@ -55,7 +55,12 @@ struct ManagerParts {
   MpscRing* messages;
 };
 
-// Messages: a block is an arrival, an odd number names a slot with news.
+// Messages: a block is an arrival, or, marked, one whose taker is done with it between two pieces (as a
+// request arrives only once, the two share its token of the ring); an odd number names a slot with news.
+inline constexpr uint64_t kContinued = 2, kExtendFailed = 4, kMessageBits = kBlockAlignment - 1;
+inline uint64_t ContinuedMessage(const RequestBlock* block, bool failed) {
+  return reinterpret_cast<uintptr_t>(block) | kContinued | (failed ? kExtendFailed : 0);
+}
 inline uint64_t ArrivalMessage(const RequestBlock* block) {
   return reinterpret_cast<uintptr_t>(block);
 }

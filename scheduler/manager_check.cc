@@ -87,7 +87,8 @@ absl::Status Manager::CheckQueues(const Lane& lane) const {
 
 absl::Status Manager::CheckRequest(const Lane& lane, const RequestBlock& block) const {
   if (block.state == RequestState::kDone) return Broken(lane, block, "it is done and still here");
-  if (block.state != RequestState::kRunning) return absl::OkStatus();
+  const bool paused = block.state == RequestState::kPaused && block.outcome == Outcome::kOk;
+  if (block.state != RequestState::kRunning && !paused) return absl::OkStatus();
   for (int32_t t = 0; t < block.num_tables; ++t) {
     if (block.counts()[t] == 0) continue;
     const RowPool& pool = lane.loaded(block.memory).arena->pool(TableId(t));
@@ -95,6 +96,7 @@ absl::Status Manager::CheckRequest(const Lane& lane, const RequestBlock& block) 
       return Broken(lane, block, "its rows belong to someone else");
     }
   }
+  if (paused) return absl::OkStatus();  // its records are its taker's
   std::vector<int32_t> pending(Index(block.num_records), 0);
   int32_t unfinished = 0;
   for (int32_t i = 0; i < block.num_records; ++i) {

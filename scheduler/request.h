@@ -1,6 +1,8 @@
 // One request in the scheduler: its graph, where it is in its life, and its answer.
 //
-//   waiting ----> running ----> draining ----> done
+//                  +---------- paused <--------+    between two pieces of a graph that grows:
+//                  v                            |    the taker's, from Take (kPiece) to Extended
+//   waiting ----> running ----> draining -------+----> done
 //      |             |             ^
 //      +-- cancelled / expired / device failed: what is submitted drains, then done
 //
@@ -63,11 +65,12 @@ struct Request {
 struct Delivery {
   enum class Kind : uint8_t {
     kWords,  // `request` runs on, and is read only: its first stopping chain's words [0, words)
+    kPiece,  // every node of `request` is done, and its graph grows: the taker's until Extended
     kDone,   // `done` is answered, and the taker's
   };
   Kind kind = Kind::kDone;
-  // Written and readable (in the tensors that return them) of the first stopping chain; the word that
-  // ended it is one of them. A request that is done has no more than these.
+  // Written and readable (in the tensors that return them) of the first stopping chain (of the latest
+  // piece); the word that ended it is one of them. A request that is done has no more than these.
   int32_t words = 0;
   Request* request = nullptr;
   std::unique_ptr<Request> done;  // null but for kDone; then it is what `request` points to

@@ -39,8 +39,8 @@ class BlockBuilder {
     Count();
     Allocate();
     if (absl::Status s = Check(); !s.ok()) return s;
-    for (size_t i = 0; i < graph_.subgraphs().size(); ++i) {
-      const Subgraph& s = graph_.subgraphs()[i];
+    for (size_t i = 0; i < graph_.piece().size(); ++i) {
+      const Subgraph& s = graph_.piece()[i];
       if (s.type.valid()) {
         FillRecord(s, block_->records[record_of_[i]], record_of_[i]);
       } else {
@@ -65,8 +65,16 @@ class BlockBuilder {
   int32_t RowOf(const Link& link) const {
     if (link.from == kZeroSource) return kReadsZero;
     const Subgraph& from = graph_.subgraphs()[Index(link.from.value())];
-    if (from.stop.column.valid()) return kReadsLastOf - record_of_[Index(link.from.value())];
-    return from.first_row + link.first % from.ring;
+    if (!from.stop.column.valid()) return from.first_row + link.first % from.ring;
+    if (link.from.value() >= graph_.first_subgraph()) return kReadsLastOf - RecordOf(link.from);
+    return from.first_row + from.stopped_at % from.ring;
+  }
+  // Of the piece, by its place there.
+  int32_t RecordOf(SubgraphId id) const {
+    return record_of_[Index(id.value() - graph_.first_subgraph())];
+  }
+  absl::Span<const ReturnPiece> returns() const {
+    return graph_.returns().subspan(Index(graph_.first_return()));
   }
 
   RequestBlock* block() const { return block_; }
@@ -77,7 +85,7 @@ class BlockBuilder {
   const CellGraph& graph_;
   const Model& model_;
   const int max_tasks_in_flight_;
-  std::vector<int32_t> record_of_;  // by subgraph; -1: a request input
+  std::vector<int32_t> record_of_;  // by subgraph of the piece; -1: a request input
   int32_t num_records_ = 0;
   int32_t num_inputs_ = 0;
   int32_t num_roots_ = 0;
@@ -88,8 +96,8 @@ class BlockBuilder {
 };
 
 void BlockBuilder::Count() {
-  record_of_.reserve(graph_.subgraphs().size());
-  for (const Subgraph& s : graph_.subgraphs()) {
+  record_of_.reserve(graph_.piece().size());
+  for (const Subgraph& s : graph_.piece()) {
     record_of_.push_back(s.type.valid() ? num_records_++ : -1);
     if (!s.type.valid()) {
       ++num_inputs_;
@@ -109,8 +117,8 @@ absl::Status BlockBuilder::Check() const {
     return absl::InvalidArgumentError(
         absl::StrCat("the graph has ", num_inputs_, " request inputs; ", kMaxInputPieces, " fit"));
   }
-  for (size_t i = 0; i < graph_.subgraphs().size(); ++i) {
-    const Subgraph& s = graph_.subgraphs()[i];
+  for (size_t i = 0; i < graph_.piece().size(); ++i) {
+    const Subgraph& s = graph_.piece()[i];
     if (s.stop.column.valid() && s.ring < std::min(s.length, std::max(2, max_tasks_in_flight_))) {
       return absl::InvalidArgumentError(
           absl::StrCat("subgraph ", i, " stops early and was sealed with a ring of ", s.ring,
@@ -141,16 +149,21 @@ void BlockBuilder::Allocate() {
   const auto up = [](size_t n, size_t to) { return (n + to - 1) / to * to; };
   const size_t copies_at = up(sizeof(RequestBlock) + 2 * tables * sizeof(int32_t), 8);
   const size_t returns_at = copies_at + Index(num_inputs_) * sizeof(CopyIn);
-  const size_t pool_at = returns_at + graph_.returns().size() * sizeof(ReturnRun);
+  const size_t pool_at = returns_at + returns().size() * sizeof(ReturnRun);
   const size_t records_at = up(pool_at + Index(pool_ints_) * sizeof(int32_t), 64);
   const size_t size = records_at + Index(num_records_) * sizeof(NodeRecord);
-  const bool on_slab = size <= kSlabBytes;
+  const bool first_piece = graph_.pieces() == 1;
+  const bool on_slab = first_piece && size <= kSlabBytes;
   auto* bytes =
       on_slab ? slab_
               : static_cast<std::byte*>(::operator new(size, std::align_val_t(kBlockAlignment)));
   block_ = new (bytes) RequestBlock();
   block_->on_slab = on_slab;
-  request_.run.Adopt(on_slab ? nullptr : block_);
+  if (first_piece) {
+    request_.run.Adopt(block_, /*to_be_freed=*/!on_slab);
+  } else {
+    request_.run.AdoptPiece(block_);
+  }
   block_->request = &request_;
   block_->records = reinterpret_cast<NodeRecord*>(bytes + records_at);
   block_->pool = reinterpret_cast<int32_t*>(bytes + pool_at);
@@ -160,13 +173,15 @@ void BlockBuilder::Allocate() {
   std::copy(graph_.row_counts().begin(), graph_.row_counts().end(), block_->counts());
   std::fill_n(block_->bases(), tables, 0);
   block_->num_records = block_->remaining = num_records_;
-  block_->num_nodes = static_cast<int32_t>(graph_.num_nodes());
+  block_->num_nodes = static_cast<int32_t>(graph_.piece_nodes());
   block_->home = -1;
   block_->outbox = static_cast<int16_t>(request_.outbox.value());
   block_->memory = -1;
   block_->streams = request_.stream;
-  for (size_t i = 0; i < graph_.returns().size(); ++i) {
-    const ReturnPiece& p = graph_.returns()[i];
+  block_->grows = graph_.grows();
+  block_->mails = block_->streams || block_->grows;
+  for (size_t i = 0; i < returns().size(); ++i) {
+    const ReturnPiece& p = returns()[i];
     std::byte* tensor = graph_.tensors()[Index(p.where.tensor)].bytes.data();
     block_->returns[i] = {tensor + p.where.offset_bytes, p.where.stride_bytes, p.nodes.first,
                           p.nodes.count, p.column};
@@ -233,12 +248,12 @@ void BlockBuilder::FillConsumers(const Subgraph& s, NodeRecord& r) {
   r.consumer = -1;
   if (s.num_consumers == 0) return;
   const auto readers = graph_.consumers().subspan(Index(s.first_consumer), Index(s.num_consumers));
-  r.consumer = record_of_[Index(readers[0].value())];
+  r.consumer = RecordOf(readers[0]);
   if (readers.size() == 1) return;
   r.more_consumers = pool_used_;
   block_->pool[pool_used_++] = s.num_consumers - 1;
   for (SubgraphId reader : readers.subspan(1)) {
-    block_->pool[pool_used_++] = record_of_[Index(reader.value())];
+    block_->pool[pool_used_++] = RecordOf(reader);
   }
 }
 
@@ -248,7 +263,11 @@ void BlockBuilder::FillInfo(const Subgraph& s, NodeRecord& r) {
   pool_used_ += kNodeInfoInts;
   const int32_t counted = r.has_stop && !block_->has_stops ? 1 : 0;
   if (r.has_stop) block_->has_stops = true;
-  block_->info(r) = {s.first_return, s.num_returns, s.stop.column.value(), s.stop.value, -1,
+  block_->info(r) = {s.first_return - graph_.first_return(),
+                     s.num_returns,
+                     s.stop.column.value(),
+                     s.stop.value,
+                     -1,
                      counted};
 }
 
@@ -283,6 +302,39 @@ absl::Status BuildBlock(Request& request, int max_tasks_in_flight, std::byte* sl
   const absl::Status status = builder.Build();
   *block = builder.block();
   return status;
+}
+
+void NoteStops(const RequestBlock& block, CellGraph& graph) {
+  if (!block.has_stops) return;
+  const NodeRecord* record = block.records;
+  for (size_t i = 0; i < graph.piece().size(); ++i) {
+    if (!graph.piece()[i].type.valid()) continue;
+    if (record->has_stop) {
+      const SubgraphId id(graph.first_subgraph() + static_cast<int64_t>(i));
+      graph.SetStopped(id, block.info(*record).stopped_at);
+    }
+    ++record;
+  }
+}
+
+void RequestBlock::AdoptNextPiece() {
+  const RequestBlock& piece = *next_piece;
+  records = piece.records;
+  pool = piece.pool;
+  copies = piece.copies;
+  returns = piece.returns;
+  num_records = remaining = piece.num_records;
+  num_nodes = piece.num_nodes;
+  num_copies = piece.num_copies;
+  roots = piece.roots;
+  root_types = piece.root_types;
+  num_roots_capped = piece.num_roots_capped;
+  has_stops = piece.has_stops;
+  grows = piece.grows;
+  copied = false;
+  touched = 0;
+  words.store(0, std::memory_order_relaxed);
+  next_piece = nullptr;
 }
 
 BlockSlab::BlockSlab(int slots)

@@ -9,6 +9,12 @@
 //
 // A small block lies in its slot's own memory (BlockSlab: huge pages, no allocation), a large one is
 // owned by Request::run. After Submit the manager's alone; Take reads it when the request is done.
+//
+// A later piece of a graph that grows is compiled into a block of its own, of which the request's takes
+// over what is below its bases (NextPiece, Adopt):
+//
+//   the request's   header | bases | piece 0's copies, returns, pool, records      records, pool, .. point
+//   the piece's       -    |   -   | copies, returns, pool, records           <--- here from then on
 #ifndef CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 #define CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 
@@ -86,7 +92,8 @@ struct ReturnRun {
   ColumnId column;
 };
 
-enum class RequestState : uint8_t { kWaiting, kRunning, kDraining, kDone };
+// kPaused: between two pieces, and the taker's: the manager keeps its rows, and hears news of it.
+enum class RequestState : uint8_t { kWaiting, kRunning, kDraining, kPaused, kDone };
 enum class Outcome : uint8_t {
   kOk,
   kCancelled,
@@ -141,9 +148,13 @@ struct alignas(64) RequestBlock {
   std::atomic<int32_t> words;  // written by the manager (release) once they lie in the answer
   // What the outbox holds of a request that is told of more than once: kInOutbox while an entry of it
   // lies there untaken. The manager sets, Take clears; whoever sets it first puts the entry.
-  static constexpr uint8_t kInOutbox = 1, kAnswered = 2;
+  static constexpr uint8_t kInOutbox = 1, kAnswered = 2, kPieceDone = 4;
   std::atomic<uint8_t> mail;
-  bool streams;
+  bool mails;    // streams or grows (at Submit): told of by `mail`
+  bool streams;  // its words are told of
+  bool grows;    // another piece may follow the one that runs
+  // Between pieces: what Extended made, for the manager to go on with; null: nothing more is to run.
+  RequestBlock* next_piece;
 
   // Behind the header: bases, then counts, by table.
   int32_t* bases() { return reinterpret_cast<int32_t*>(this + 1); }
@@ -155,6 +166,8 @@ struct alignas(64) RequestBlock {
   absl::Span<const int32_t> list(int32_t offset) const {
     return {pool + offset + 1, static_cast<size_t>(pool[offset])};
   }
+  // Goes on with next_piece.
+  void AdoptNextPiece();
 };
 static_assert(sizeof(RequestBlock) == 192);
 
@@ -162,9 +175,12 @@ static_assert(sizeof(RequestBlock) == 192);
 // for what a task could not carry: more than kMaxReturnsPerNode pieces of one node, more than
 // kMaxInputPieces inputs, a stop chain sealed for fewer than `max_tasks_in_flight` tasks; then the
 // block is there, with its header and nothing else. O(links); the caller's thread.
-// `slab`: kSlabBytes for a block that fits them. The block comes back by `*block`.
+// `slab`: kSlabBytes for a block that fits them. The block comes back by `*block`. Of a graph that has
+// grown, the latest piece.
 absl::Status BuildBlock(Request& request, int max_tasks_in_flight, std::byte* slab,
                         RequestBlock** block);
+// Where the stopping chains of the piece that is done stopped (CellGraph::SetStopped).
+void NoteStops(const RequestBlock& block, CellGraph& graph);
 
 // Memory for the block of each request slot, on huge pages where the system has them: with 10^5
 // requests in flight every touch of a small page costs a walk through the page tables.

@@ -138,7 +138,7 @@ void RequestProcessor::TaskDone(const TaskSlot& slot, int worker) {
   TaskNotes& notes = *slot.notes;
   const BatchedTask& task = *slot.task;
   for (RequestBlock* b = notes.starters; b != nullptr; b = b->next_starter) {
-    b->first_start_ns = task.start_ns;
+    if (b->nodes_executed == 0) b->first_start_ns = task.start_ns;  // else of a later piece
   }
   if (!notes.stops.empty()) ReadWords(slot, worker);
   DrainLeavers(slot);
@@ -264,11 +264,54 @@ void RequestProcessor::CountNodes(RequestBlock& block) {
   }
 }
 
+// All that was submitted of it is done.
 void RequestProcessor::Leave(RequestBlock& block) {
+  CountNodes(block);
+  if (block.grows && block.outcome == Outcome::kOk) {
+    Pause(block);
+  } else {
+    End(block);
+  }
+}
+
+void RequestProcessor::Pause(RequestBlock& block) {
+  block.state = RequestState::kPaused;
+  ++lanes_[Index(block.lane)]->paused_requests;
+  Tell(block, RequestBlock::kPieceDone);
+}
+
+void RequestProcessor::Continue(RequestBlock& block, bool failed) {
+  Check(block.state == RequestState::kPaused, "a request goes on that was not paused");
+  Lane& lane = *lanes_[Index(block.lane)];
+  --lane.paused_requests;
+  if (failed && block.outcome == Outcome::kOk) block.outcome = Outcome::kBadGraph;
+  if (block.outcome != Outcome::kOk || block.next_piece == nullptr) {
+    End(block);
+    return;
+  }
+  block.AdoptNextPiece();
+  block.state = RequestState::kRunning;
+  // Its rows are in one memory; there, whoever has least of its kind to do.
+  int best = -1;
+  int64_t least = 0;
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    const WorkerLink& link = workers_[Index(w)];
+    if (!link.alive || link.memory != block.memory) continue;
+    int64_t ready = 0;
+    for (int32_t type : block.list(block.root_types)) ready += lane.queue(w, type).ready();
+    if (best >= 0 && ready >= least) continue;
+    best = w;
+    least = ready;
+  }
+  Check(best >= 0, "a request goes on in a memory that no device computes on");
+  block.home = static_cast<int8_t>(best);
+  for (int32_t root : block.list(block.roots)) Queue(lane, block.records[root], block, best);
+}
+
+void RequestProcessor::End(RequestBlock& block) {
   Lane& lane = *lanes_[Index(block.lane)];
   ReleaseRows(lane, block);
   --lane.running_requests;
-  CountNodes(block);
   Refuse(block, block.outcome);
 }
 
@@ -277,7 +320,7 @@ void RequestProcessor::Refuse(RequestBlock& block, Outcome outcome) {
   block.state = RequestState::kDone;
   present_.Remove(block.slot);
   ++finished_requests_;
-  if (block.streams) {
+  if (block.mails) {
     Tell(block, RequestBlock::kAnswered);
   } else {
     outboxes_[Index(block.outbox)]->Put(&block);
@@ -291,6 +334,13 @@ void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {
     lane.waiting_cells -= block.num_nodes;
     Refuse(block, outcome);
     return;
+  }
+  if (block.state == RequestState::kPaused && block.outcome == Outcome::kOk) {
+    block.outcome = outcome;
+    ReleaseRows(lane, block);
+  }
+  if (block.state == RequestState::kDraining && block.grows && block.outcome == Outcome::kOk) {
+    block.outcome = outcome;  // it would have gone on
   }
   if (block.state != RequestState::kRunning) return;
   block.outcome = outcome;
@@ -348,6 +398,10 @@ void RequestProcessor::Fence(int worker, uint64_t done_before,
     if (block->state == RequestState::kDone) continue;
     Lane& lane = *lanes_[Index(block->lane)];
     bool lost = refuge == worker && block->memory == workers_[Index(worker)].memory;
+    if (block->state == RequestState::kPaused) {  // its records are its taker's
+      if (lost) Cancel(*block, Outcome::kDeviceFailed);
+      continue;
+    }
     lost =
         lost || ((block->touched >> worker & 1) != 0 && Newer(block->last_sequence[worker], done));
     for (int32_t i = 0; i < block->num_records && !lost; ++i) {

@@ -6,6 +6,7 @@
 //                       on that worker; with unfinished predecessors on two: waits among conflicts
 //        --TaskDone--> words read and told of, stops seen; who waited for that task leaves
 //        --Cancel--> queues forget it at once; rows stay until the last task that touches them is done
+//        --Pause--> a piece is done and another may follow: the taker's, rows kept, until Continue
 //
 // A node may run on worker w when each predecessor is done, or was submitted earlier to w.
 // The manager's; nothing allocates after construction unless thousands of conflicts meet at once.
@@ -68,8 +69,12 @@ class RequestProcessor {
   void TaskDone(const TaskSlot& slot, int worker);
   void DrainLeavers(const TaskSlot& slot);  // the last part of TaskDone; alone for a lost task
   void SettleConflicts();
-  // Waiting or running: out of line and queues; answered when its tasks are done. Draining: ignored.
+  // Waiting or running: out of line and queues; answered when its tasks are done. Draining: ignored, if
+  // no piece may follow. Paused: rows go back at once; answered when its taker is done with it.
   void Cancel(RequestBlock& block, Outcome outcome);
+  // The taker of a paused request is done with it: goes on with its next piece; leaves if there is none,
+  // if it was cancelled meanwhile, or if extending it failed.
+  void Continue(RequestBlock& block, bool failed);
   // Arrived and never in line: answered at once.
   void Refuse(RequestBlock& block, Outcome outcome);
   // Moves up to `count` subgraphs that may run on `thief` from the head of the victim's queue.
@@ -98,6 +103,8 @@ class RequestProcessor {
   void Drain(RequestBlock& block);
   void CountNodes(RequestBlock& block);
   void Leave(RequestBlock& block);
+  void Pause(RequestBlock& block);
+  void End(RequestBlock& block);
   void ReleaseRows(Lane& lane, RequestBlock& block);
   bool MaySteal(const ReadyEntry& entry, int thief) const;
   int AliveWorkerFor(int worker) const;

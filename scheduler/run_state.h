@@ -1,5 +1,7 @@
 // What the scheduler keeps with a request: one block of memory, made on the thread that submits
-// (Submit), written by the manager alone until Take, freed with the request.
+// (Submit), written by the manager alone until Take, freed with the request. A request that grows has a
+// second one, for the records of its latest piece, made on the thread that extends it (Extended) while
+// the manager has nothing to do with them.
 //
 // Opaque to everyone but the scheduler's own files (request_block.h has the layout). Movable, like
 // the request it belongs to.
@@ -7,6 +9,7 @@
 #define CELLBATCH_SCHEDULER_RUN_STATE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 
@@ -17,9 +20,21 @@ inline constexpr std::size_t kBlockAlignment = 64;  // a cache line
 
 class RunState {
  public:
-  RequestBlock* block() const { return block_.get(); }
-  // Takes a trivially destructible block made by ::operator new(size, align_val_t(kBlockAlignment)).
-  void Adopt(RequestBlock* block) { block_.reset(block); }
+  // The request's own, wherever it lies.
+  RequestBlock* block() const { return block_; }
+  // How many pieces of the graph were given to the manager.
+  int32_t pieces() const { return pieces_; }
+  // Trivially destructible blocks; those to be freed made by
+  // ::operator new(size, align_val_t(kBlockAlignment)).
+  void Adopt(RequestBlock* block, bool to_be_freed) {
+    block_ = block;
+    owned_.reset(to_be_freed ? block : nullptr);
+    pieces_ = 1;
+  }
+  void AdoptPiece(RequestBlock* piece) {
+    piece_.reset(piece);
+    ++pieces_;
+  }
 
  private:
   struct Free {
@@ -27,7 +42,9 @@ class RunState {
       ::operator delete(static_cast<void*>(block), std::align_val_t(kBlockAlignment));
     }
   };
-  std::unique_ptr<RequestBlock, Free> block_;
+  RequestBlock* block_ = nullptr;
+  int32_t pieces_ = 0;
+  std::unique_ptr<RequestBlock, Free> owned_, piece_;
 };
 
 }  // namespace cellbatch

@@ -38,6 +38,7 @@ class SchedulerImpl final : public Scheduler {
   void Notify(RequestId id, News news) override;
   using Scheduler::Take;
   int Take(OutboxId outbox, absl::Span<Delivery> out) override;
+  void Extended(Request& request, absl::Status extended) override;
   void WaitForFinished(OutboxId outbox, absl::Duration at_most) override;
   void WakeOutbox(OutboxId outbox) override;
   void Stop() override;
@@ -319,14 +320,16 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
     RequestBlock& block = *box.entry(i);
     Delivery& delivery = out[i];
     // Read before it may be put again: as many entries are untaken as there are requests, never more.
-    const uint8_t mail = block.streams
-                             ? block.mail.fetch_and(static_cast<uint8_t>(~RequestBlock::kInOutbox),
-                                                    std::memory_order_acq_rel)
-                             : RequestBlock::kAnswered;
+    constexpr uint8_t kTaken = RequestBlock::kInOutbox | RequestBlock::kPieceDone;
+    const uint8_t mail =
+        block.mails ? block.mail.fetch_and(static_cast<uint8_t>(~kTaken), std::memory_order_acq_rel)
+                    : RequestBlock::kAnswered;
     delivery.words = block.words.load(std::memory_order_acquire);
     delivery.request = block.request;
     if ((mail & RequestBlock::kAnswered) == 0) {
-      delivery.kind = Delivery::Kind::kWords;
+      const bool piece = (mail & RequestBlock::kPieceDone) != 0;
+      delivery.kind = piece ? Delivery::Kind::kPiece : Delivery::Kind::kWords;
+      if (piece) NoteStops(block, block.request->graph);
       delivery.done.reset();
       continue;
     }
@@ -337,6 +340,22 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
   }
   box.Drop(n);
   return static_cast<int>(n);
+}
+
+// The manager leaves a paused request alone until it gets the message, but for its outcome and rows.
+void SchedulerImpl::Extended(Request& request, absl::Status extended) {
+  RequestBlock& block = *request.run.block();
+  block.next_piece = nullptr;
+  Check(!extended.ok() || !request.graph.added(), "a piece is given back before it is sealed");
+  if (extended.ok() && request.graph.pieces() > request.run.pieces()) {
+    RequestBlock* built = nullptr;
+    extended = BuildBlock(request, depth_, /*slab=*/nullptr, &built);
+    block.next_piece = built;
+  }
+  const bool failed = !extended.ok();
+  if (failed) request.status = std::move(extended);
+  messages_.Push(ContinuedMessage(&block, failed));
+  manager_bell_.Ring(/*urgent=*/false);
 }
 
 void SchedulerImpl::Deliver(RequestBlock& block) {

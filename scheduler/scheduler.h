@@ -1,13 +1,13 @@
 // The room's one door: what the server, tests and benchmarks see. Wires the manager, one worker per
 // device, their loops and the outboxes.
 //
-// Every request that Submit took comes back exactly once through its outbox's Take; one that streams
-// is told of there before, too.
+// Every request that Submit took comes back exactly once through its outbox's Take; one that streams or
+// grows is told of there before, too. It is in the outbox at most once: what happens while it lies there
+// goes with it.
 //
-//   Submit --> running ... a word, another ... done        manager
-//                              |                 |
-//   Take -->               kWords, words=2    kDone        in the outbox at most once: what happens while
-//                                                          it lies there goes with it
+//   manager    running .. a word, another ..  all of piece 0 done        piece 1 runs ..   done
+//                              |                   |                          ^              |
+//   taker                   kWords              kPiece --> Extend, Seal --> Extended       kDone
 //
 // Threads: Submit, Notify and stats from any thread; Take and WaitForFinished by the outbox's one
 // consumer; Add/RemoveModel by one control thread at a time.
@@ -96,13 +96,17 @@ class Scheduler {
   // What there is to tell, oldest first; returns how many. Never waits. A Delivery's request is read
   // (kWords) before the next Take: that may hand over the same one as done.
   virtual int Take(OutboxId outbox, absl::Span<Delivery> out) = 0;
-  // The same for outboxes whose requests do not stream: the finished ones.
+  // Gives back what a kPiece delivered, exactly once, from any thread: what was added to its graph and
+  // sealed is run next; if nothing was, or `extended` is not OK, it is answered, with that status.
+  // A cancel meanwhile is heard, and answered after this. Compiles the piece: one allocation, O(links).
+  virtual void Extended(Request& request, absl::Status extended) = 0;
+  // Take for outboxes whose requests neither stream nor grow: the finished ones.
   int Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> finished);
   // Parks until something is to be taken, WakeOutbox is called, or the time is over.
   virtual void WaitForFinished(OutboxId outbox, absl::Duration at_most) = 0;
   virtual void WakeOutbox(OutboxId outbox) = 0;
 
-  // Requests left are answered UNAVAILABLE; loops end. After it only Take is called.
+  // Requests left are answered UNAVAILABLE; loops end. After it only Take and Extended are called.
   virtual void Stop() = 0;
 
   virtual const SchedulerStats& stats() const = 0;
@@ -126,7 +130,8 @@ inline int Scheduler::Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>>
     const size_t room = std::min(some.size(), finished.size() - taken);
     const auto n = static_cast<size_t>(Take(outbox, absl::MakeSpan(some.data(), room)));
     for (size_t i = 0; i < n; ++i) {
-      Check(some[i].kind == Delivery::Kind::kDone, "a request that streams, where none should");
+      Check(some[i].kind == Delivery::Kind::kDone,
+            "a request that streams or grows, where none should");
       finished[taken++] = std::move(some[i].done);
     }
     if (n < room) break;

@@ -229,6 +229,115 @@ TEST_F(InferTest, DrainingAnswersUnavailableAndStillAnswersWhatWasAccepted) {
   EXPECT_EQ(Value(accepted.Wait()), 4);
 }
 
+// A cell a piece: the chain over TOKENS, one token at a time. Thirteen pieces are unlucky.
+class StepwiseUnfolder final : public Unfolder {
+ public:
+  explicit StepwiseUnfolder(TableId tokens) : tokens_(tokens) {}
+  absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
+    const auto steps = static_cast<int32_t>(input.Find("TOKENS")->dims[0]);
+    Growth most;
+    most.pieces = steps;
+    most.nodes = steps;
+    most.rows.assign(2, steps);
+    most.progress = std::make_unique<Steps>();
+    graph.Grow(std::move(most));
+    graph.AddTensor("OUTPUT", WireType::kFp32, {2});
+    graph.AddInput(tokens_, steps, input.Find("TOKENS")->bytes.data());
+    return Step(steps, graph);
+  }
+  absl::Status Extend(const RequestInput& input, CellGraph& graph) const override {
+    const auto steps = static_cast<int32_t>(input.Find("TOKENS")->dims[0]);
+    const int32_t made = static_cast<Steps&>(*graph.progress()).made;
+    if (made == 12) return absl::InvalidArgumentError("thirteen steps are unlucky");
+    return made < steps ? Step(steps, graph) : absl::OkStatus();
+  }
+
+ private:
+  struct Steps final : Progress {
+    int32_t made = 0;
+  };
+  static absl::Status Step(int32_t steps, CellGraph& graph) {
+    int32_t& made = static_cast<Steps&>(*graph.progress()).made;
+    const SubgraphId before(made);  // the request's tokens are number 0
+    const Link x{.from = SubgraphId(0), .input = InputId(0), .first = made};
+    const Link carry{.from = before, .input = InputId(1)};
+    const SubgraphId step =
+        graph.Add(CellTypeId(0), 1, made == 0 ? std::vector<Link>{x} : std::vector<Link>{x, carry});
+    if (++made == steps) graph.Return(step, ColumnId(0), {}, {.tensor = 0});
+    return absl::OkStatus();
+  }
+  const TableId tokens_;
+};
+
+class GrowthTest : public InferTest {
+ protected:
+  GrowthTest() {
+    std::shared_ptr<Model> model = TinyModel();
+    model->unfolder = std::make_shared<StepwiseUnfolder>(testing::FindTable(*model, "token"));
+    model_ = std::move(model);
+  }
+  void RunPiece() {
+    EXPECT_EQ(scheduler_.FinishAll(), 1);
+    StepResponder();
+  }
+};
+
+TEST_F(GrowthTest, AGraphIsExtendedAsLongAsItsUnfolderAddsToItAndAdmittedAsAWhole) {
+  FakeCall& call = Start(TokensRequest({3, 4, 5}));
+  EXPECT_EQ(admission_.InFlight().cells, 1 + 3) << "what may come is admitted, too";
+  for (int piece = 0; piece < 3; ++piece) {
+    EXPECT_EQ(call.answers(), 0);
+    RunPiece();
+  }
+  EXPECT_EQ(Value(call.Wait()), 12);
+  EXPECT_EQ(scheduler_.submitted(), 1);
+  EXPECT_EQ(stats_.Of(*model_).Read().cells, 3);
+  EXPECT_EQ(admission_.InFlight().cells, 0);
+}
+
+TEST_F(GrowthTest, AnErrorOfExtendIsTheAnswer) {
+  FakeCall& call = Start(TokensRequest(std::vector<int32_t>(14, 1)));
+  for (int piece = 0; piece < 12; ++piece) RunPiece();
+  EXPECT_EQ(call.Wait().status,
+            absl::InvalidArgumentError("model \"tiny\": thirteen steps are unlucky"));
+  EXPECT_EQ(Count(Outcome::kInvalid), 1);
+  EXPECT_EQ(admission_.InFlight().cells, 0);
+}
+
+TEST_F(GrowthTest, ACancelBetweenPiecesIsAnsweredOnce) {
+  FakeCall& call = Start(TokensRequest({3, 4, 5}));
+  RunPiece();
+  scheduler_.FinishAll();  // the second piece is done, and lies in the outbox
+  call.CancelOn(service_);
+  StepResponder();
+  EXPECT_EQ(call.Wait().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(call.answers(), 1);
+  EXPECT_EQ(admission_.InFlight().requests, 0);
+}
+
+// It says that its graphs grow, and not how.
+class HalfUnfolder final : public Unfolder {
+ public:
+  explicit HalfUnfolder(TableId tokens) : whole_(tokens) {}
+  absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
+    return whole_.Unfold(input, graph);
+  }
+
+ private:
+  const StepwiseUnfolder whole_;
+};
+
+TEST_F(GrowthTest, AnUnfolderThatDoesNotExtendIsAnErrorOfItsRequests) {
+  std::shared_ptr<Model> model = TinyModel();
+  model->unfolder = std::make_shared<HalfUnfolder>(testing::FindTable(*model, "token"));
+  model_ = std::move(model);
+  FakeCall& call = Start(TokensRequest({3}));
+  RunPiece();
+  EXPECT_EQ(call.Wait().status,
+            absl::InternalError("model \"tiny\": the graph may grow, and its unfolder does not say "
+                                "how (Extend)"));
+}
+
 class FullTest : public InferTest {
  protected:
   FullTest() : InferTest({.max_requests = 3, .max_cells = 20, .max_bytes = 100000}) {}

@@ -57,6 +57,7 @@ class LoadingScheduler final : public Scheduler {
   void Notify(RequestId, News) override {}
   using Scheduler::Take;
   int Take(OutboxId, absl::Span<Delivery>) override { return 0; }
+  void Extended(Request&, absl::Status) override {}
   void WaitForFinished(OutboxId, absl::Duration) override {}
   void WakeOutbox(OutboxId) override {}
   void Stop() override {}

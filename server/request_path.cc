@@ -101,7 +101,7 @@ absl::Status RequestPath::CheckRows(const ServedRequest& served, std::optional<i
 
 Demand RequestPath::WorkOf(const ServedRequest& served) {
   const CellGraph& graph = served.request->graph;
-  return {0, graph.num_nodes(), graph.device_bytes() + graph.result_bytes()};
+  return {0, graph.most_nodes(), graph.device_bytes() + graph.result_bytes()};
 }
 
 std::optional<RequestId> RequestPath::Submit(ServedRequest& served) {
@@ -142,10 +142,22 @@ void RequestPath::Deliver(int responder, Delivery delivery) {
     case Delivery::Kind::kWords:
       served->OnWords(delivery);
       break;
+    case Delivery::Kind::kPiece:
+      Extend(*served, *delivery.request);
+      break;
     case Delivery::Kind::kDone:
       served->OnDone(responder, std::move(delivery.done));
       break;
   }
+}
+
+// All of a graph that grows has run: its next piece, or the end.
+void RequestPath::Extend(const ServedRequest& served, Request& request) {
+  absl::Status status = served.model->unfolder->Extend(served.message.input(), request.graph);
+  if (status.ok() && request.graph.added()) {
+    status = request.graph.Seal(*served.model, scheduler_.max_tasks_in_flight());
+  }
+  scheduler_.Extended(request, std::move(status));
 }
 
 void RequestPath::RecordEnd(int responder, const ServedRequest& served, const Request& request) {

@@ -5,6 +5,8 @@
 //   Find, Prepare, Admit, Submit(served) --> scheduler --> Deliver: served.OnWords ..., served.OnDone
 //             ArmDeadline                                           RecordEnd
 //
+// A graph that grows (Unfolder::Extend) gets its next piece in Deliver, and is submitted once.
+//
 // Services (infer_call.h, typed_service.h) own what they serve; a served request stays until OnDone was
 // called and Submit's caller is through with it. Any thread, unless said otherwise.
 #ifndef CELLBATCH_SERVER_REQUEST_PATH_H_
@@ -109,6 +111,7 @@ class RequestPath {
   int responders() const { return options_.responders; }
 
  private:
+  void Extend(const ServedRequest& served, Request& request);
   absl::Status CheckRows(const ServedRequest& served, std::optional<int32_t>& pushback);
 
   const PathOptions options_;

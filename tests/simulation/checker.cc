@@ -103,6 +103,7 @@ void Checker::Ran(Watched& where, const BatchedTask& task, Fingerprint what, Tab
   if (live.where == nullptr) live.where = &where;
   if (live.where != &where) Violated(absl::StrCat("request ", ref.tag, " runs in two memories"));
   live.progress_at = where.tasks_done;
+  if (live.paused) Violated(absl::StrCat("request ", ref.tag, " runs between two pieces"));
   if (is_cell) {
     ++live.cells_ran;
     const Evaluation& e = live.expected->evaluation;
@@ -144,6 +145,7 @@ void Checker::Notified(int32_t tag, News news) {
   Live& live = *live_.at(tag);
   (news == News::kCancelled ? live.expected->cancelled : live.expected->expired) = true;
   MayLeave(live);
+  if (live.paused) FreeRows(live);  // its rows go back before it is answered
 }
 
 void Checker::Told(const Request& request, int32_t words) {
@@ -159,18 +161,77 @@ void Checker::Told(const Request& request, int32_t words) {
     Violated(absl::StrCat("request ", tag, " is told of with ", words, " words; ", live.words,
                           " were known"));
   }
-  CheckWords(live, request, words);
+  CheckWords(live, request, WordsAreRight(live, request, live.pieces_done, words), words);
   live.words = words;
 }
 
-// The first stopping chain has run that far, and its words lie in the answer.
-void Checker::CheckWords(const Live& live, const Request& request, int32_t words) {
+void Checker::PieceDone(const Request& request, int32_t words) {
+  const int32_t tag = static_cast<int32_t>(request.tag);
+  const auto found = live_.find(tag);
+  if (found == live_.end() || found->second->paused ||
+      found->second->pieces_done == found->second->expected->plan.num_pieces()) {
+    Violated(absl::StrCat("a piece of request ", tag, " is done that nobody waits for"));
+    return;
+  }
+  Live& live = *found->second;
+  CheckPiece(live, request, live.pieces_done);
+  CheckWords(live, request, WordsAreRight(live, request, live.pieces_done, words), words);
+  ++tally_.pieces;
+  ++live.pieces_done;
+  live.paused = true;
+  if (live.expected->cancelled || live.expected->expired) FreeRows(live);
+}
+
+// All of it ran, nothing of the next one did, and what it returns is there.
+void Checker::CheckPiece(const Live& live, const Request& request, int piece) {
   const Plan& plan = live.expected->plan;
   const Evaluation& e = live.expected->evaluation;
-  const auto chain = std::find_if(plan.subgraphs.begin(), plan.subgraphs.end(),
+  bool right = request.graph.pieces() == piece + 1;
+  for (int32_t s = plan.piece_begin(piece); s < plan.piece_end(piece); ++s) {
+    const auto first = live.ran.begin() + e.first_node[Index(s)];
+    right = right && std::count(first, first + e.executed[Index(s)], 0) == 0;
+  }
+  const auto end = live.ran.begin() + e.first_node[Index(plan.piece_end(piece))];
+  right = right && std::count(end, live.ran.end(), 0) == live.ran.end() - end;
+  for (size_t t = 0; right && t < plan.returns.size(); ++t) {
+    const int32_t from = plan.returns[t].from.value();
+    if (from < plan.piece_begin(piece) || from >= plan.piece_end(piece)) continue;
+    right = std::equal(e.answer[t].begin(), e.answer[t].end(),
+                       request.graph.tensors()[t].bytes.begin());
+  }
+  if (!right) {
+    Violated(absl::StrCat("request ", live.expected->tag, ": piece ", piece,
+                          " is not done, or what it returns is not there"));
+  }
+}
+
+void Checker::Extended(int32_t tag, bool failed) {
+  Live& live = *live_.at(tag);
+  live.paused = false;
+  live.words = 0;
+  live.progress_at = live.where->tasks_done;
+  live.expected->extend_failed = failed;
+  if (failed || live.pieces_done == live.expected->plan.num_pieces()) MayLeave(live);
+}
+
+void Checker::CheckWords(const Live& live, const Request& request, bool right, int32_t words) {
+  (void)request;
+  if (right) return;
+  Violated(absl::StrCat("request ", live.expected->tag, ": ", words,
+                        " words are told of that did not all run or are not all there"));
+}
+
+// The first stopping chain of that piece has run that far, and its words lie in the answer.
+bool Checker::WordsAreRight(const Live& live, const Request& request, int piece,
+                            int32_t words) const {
+  const Plan& plan = live.expected->plan;
+  const Evaluation& e = live.expected->evaluation;
+  if (piece < 0 || piece >= plan.num_pieces()) return false;
+  const auto end = plan.subgraphs.begin() + plan.piece_end(piece);
+  const auto chain = std::find_if(plan.subgraphs.begin() + plan.piece_begin(piece), end,
                                   [](const PlannedSubgraph& s) { return s.stop.column.valid(); });
   const size_t s = Index(chain - plan.subgraphs.begin());
-  bool right = chain != plan.subgraphs.end() ? words <= e.executed[s] : words == 0;
+  bool right = chain != end ? words <= e.executed[s] : words == 0;
   for (int32_t node = 0; right && node < words; ++node) {
     right = live.ran[Index(e.first_node[s] + node)] != 0;
   }
@@ -181,10 +242,7 @@ void Checker::CheckWords(const Live& live, const Request& request, int32_t words
     right = std::equal(e.answer[r].begin(), e.answer[r].begin() + 4 * elements,
                        request.graph.tensors()[r].bytes.begin());
   }
-  if (!right) {
-    Violated(absl::StrCat("request ", live.expected->tag, ": ", words,
-                          " words are told of that did not all run or are not all there"));
-  }
+  return right;
 }
 
 void Checker::Finished(const Request& request, int32_t words, int64_t now_ns, int devices_failed,
@@ -197,7 +255,12 @@ void Checker::Finished(const Request& request, int32_t words, int64_t now_ns, in
   }
   Live& live = *found->second;
   if (words < live.words) Violated(absl::StrCat("request ", tag, " takes back words"));
-  CheckWords(live, request, words);
+  // Of the latest piece that the manager heard of.
+  CheckWords(live, request,
+             WordsAreRight(live, request, live.pieces_done, words) ||
+                 WordsAreRight(live, request, live.pieces_done - 1, words),
+             words);
+  if (live.paused) Violated(absl::StrCat("request ", tag, " is answered between two pieces"));
   CheckStatus(live, request, devices_failed, devices_left);
   if (request.status.ok()) CheckAnswer(live, request);
   if (devices_failed == 0) CheckAccount(live, request, now_ns);
@@ -226,6 +289,10 @@ void Checker::CheckStatus(const Live& live, const Request& request, int devices_
     case absl::StatusCode::kInternal:
       ++tally_.failed;
       allowed = devices_failed > expected.failures_known || devices_left == 0;
+      break;
+    case absl::StatusCode::kInvalidArgument:
+      ++tally_.refused;
+      allowed = expected.extend_failed;
       break;
     default:
       allowed = false;
@@ -293,6 +360,7 @@ void Checker::FreeRows(Live& live) {
     }
     live.where->rows->Free(r.table, r.row, 1);
   }
+  live.rows.clear();
 }
 
 void Checker::CheckStarvation() {
@@ -309,7 +377,7 @@ void Checker::CheckStarvation() {
     const int64_t most = starvation_.tasks +
                          starvation_.tasks_a_batch * (live->where->most_to_run / starvation_.batch);
     tally_.most_waited = std::max(tally_.most_waited, waited);
-    if (waited > most && live->to_run > 0) {
+    if (waited > most && live->to_run > 0 && !live->paused) {
       Violated(absl::StrCat("request ", tag, " starves: ", waited,
                             " tasks went by without a node of it; at most ", most));
     }

@@ -35,6 +35,7 @@ struct Expectation {  // a request that is out
   RequestId id;
   bool cancelled = false, expired = false;  // was notified, perhaps too late
   bool streams = false;                     // is told of as its words are written
+  bool extend_failed = false;               // so says whoever extended it
   int failures_known = 0;                   // devices that everybody knew had failed, at Submit
 };
 
@@ -42,6 +43,8 @@ struct Tally {
   int64_t ok = 0, cancelled = 0, expired = 0, failed = 0;  // answers
   int64_t tasks = 0, nodes = 0, discarded = 0;             // computed; nodes past a stop
   int64_t news = 0;                                        // times that words were told of
+  int64_t pieces = 0;                                      // done, of requests that grow
+  int64_t refused = 0;                                     // answers: extending failed
   int64_t overrun = 0;      // what OK answers say they ran past stops
   int64_t most_waited = 0;  // tasks a running request went without progress
 };
@@ -62,6 +65,10 @@ class Checker final : public SimObserver {
   Expectation* Find(int32_t tag);
   // What Take told: news of a request that streams,
   void Told(const Request& request, int32_t words);
+  // of a request that grows: a piece is done, and the request paused until Extended (`failed`: with an
+  // error);
+  void PieceDone(const Request& request, int32_t words);
+  void Extended(int32_t tag, bool failed);
   // or its answer, at that time. `devices_failed`, `devices_left`: how many, by now.
   void Finished(const Request& request, int32_t words, int64_t now_ns, int devices_failed,
                 int devices_left);
@@ -99,7 +106,9 @@ class Checker final : public SimObserver {
     int64_t to_run = 0;        // cells of the answer that have not run
     int64_t cells_ran = 0;     // those past a stop, too
     int64_t past_stop = 0;     // these alone
-    int32_t words = 0;         // told of
+    int32_t words = 0;         // told of, of the latest piece
+    int pieces_done = 0;
+    bool paused = false;       // between pieces
     bool may_leave = false;    // nothing is left to run, or it was notified
     Watched* where = nullptr;  // once something of it ran
     int64_t progress_at = 0;   // where->tasks_done when something of it ran last
@@ -113,7 +122,9 @@ class Checker final : public SimObserver {
   void Ran(Watched& where, const BatchedTask& task, Fingerprint what, TableId table, Row row,
            bool is_cell);
   void CheckPastStop(Live& live, int32_t node);
-  void CheckWords(const Live& live, const Request& request, int32_t words);
+  bool WordsAreRight(const Live& live, const Request& request, int piece, int32_t words) const;
+  void CheckWords(const Live& live, const Request& request, bool right, int32_t words);
+  void CheckPiece(const Live& live, const Request& request, int piece);
   void CheckAnswer(const Live& live, const Request& request);
   void CheckAccount(const Live& live, const Request& request, int64_t now_ns);
   void CheckStatus(const Live& live, const Request& request, int devices_failed, int devices_left);

@@ -41,6 +41,25 @@ Plan Generator::Make(Shape shape) {
   CheckFailed("no such shape", std::source_location::current());
 }
 
+void Generator::Cut(Plan& plan) {
+  const int32_t n = static_cast<int32_t>(plan.subgraphs.size());
+  const int percent = Chance(20) ? 100 : Pick(1, 60);  // plans end in cells
+  bool has_cell = false;
+  for (int32_t s = 0; s < n; ++s) {
+    if (has_cell && Chance(percent)) {
+      plan.cuts.push_back(s);
+      has_cell = false;
+    }
+    has_cell = has_cell || !plan.subgraphs[static_cast<size_t>(s)].is_input;
+  }
+  if (Chance(40)) {  // what comes last brings rows of its own
+    plan.cuts.push_back(n);
+    const SubgraphId tokens = plan.AddTokens(Length());
+    Sink(plan, Chain(plan, tokens, Chance(50)), kLastNode);
+  }
+  plan.closes = Chance(50);
+}
+
 int Generator::Length() { return Chance(90) ? Pick(1, 12) : Pick(13, 40); }
 
 SubgraphId Generator::Chain(Plan& plan, SubgraphId tokens, bool backward) {

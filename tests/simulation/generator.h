@@ -31,6 +31,8 @@ class Generator {
 
   Plan Any();
   Plan Make(Shape shape);
+  // Into pieces at random, each with a cell; perhaps adds one. A plan may stay whole.
+  void Cut(Plan& plan);
 
  private:
   int Pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }

@@ -138,25 +138,76 @@ bool HasTwins(const Evaluation& evaluation) {
   return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
 }
 
-CellGraph Build(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens) {
-  CellGraph graph;
+namespace {
+
+TableId TableOf(const Plan& plan, const Model& model, size_t s) {
+  return plan.subgraphs[s].is_input ? kTokens : model.type(plan.subgraphs[s].type).out;
+}
+
+// Whether a later piece reads a node of `s` that is not its last.
+bool ReadLaterInTheMiddle(const Plan& plan, size_t s, int32_t piece_end) {
+  const int32_t last = plan.subgraphs[s].length - 1;
+  for (size_t r = Index(piece_end); r < plan.subgraphs.size(); ++r) {
+    for (const Link& link : plan.subgraphs[r].links) {
+      if (link.from != SubgraphId(static_cast<int64_t>(s)) || link.first == kLastNode) continue;
+      if (link.first != last || link.stride != 0) return true;
+    }
+  }
+  return false;
+}
+
+Growth MostOf(const Plan& plan, const Model& model) {
+  Growth most;
+  most.pieces = static_cast<int32_t>(plan.cuts.size());
+  most.rows.assign(model.tables.size(), 0);
+  for (size_t s = Index(plan.cuts[0]); s < plan.subgraphs.size(); ++s) {
+    const int32_t length = plan.subgraphs[s].length;
+    most.nodes += plan.subgraphs[s].is_input ? 0 : length;
+    most.rows[Index(TableOf(plan, model, s).value())] += length;
+  }
+  return most;
+}
+
+}  // namespace
+
+void BuildPiece(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens, int piece,
+                CellGraph& graph) {
+  const size_t begin = Index(plan.piece_begin(piece)), end = Index(plan.piece_end(piece));
   int64_t next_token = 0;
-  for (const PlannedSubgraph& s : plan.subgraphs) {
+  for (size_t i = 0; i < begin; ++i) {
+    next_token += plan.subgraphs[i].is_input ? plan.subgraphs[i].length : 0;
+  }
+  for (size_t i = begin; i < end; ++i) {
+    const PlannedSubgraph& s = plan.subgraphs[i];
     if (s.is_input) {
       graph.AddInput(kTokens, s.length, RowOf(tokens, next_token));
       next_token += s.length;
-    } else {
-      graph.Add(s.type, s.length, s.links, s.stop);
+      continue;
     }
+    const SubgraphId id = graph.Add(s.type, s.length, s.links, s.stop);
+    if (ReadLaterInTheMiddle(plan, i, plan.piece_end(piece))) graph.KeepRows(id);
   }
+  for (size_t t = 0; t < plan.returns.size(); ++t) {
+    const PlannedReturn& r = plan.returns[t];
+    const size_t from = Index(r.from.value());
+    if (from < begin || from >= end) continue;
+    const Column& column = model.table(TableOf(plan, model, from)).columns[Index(r.column.value())];
+    graph.Return(r.from, r.column, r.nodes,
+                 {static_cast<int32_t>(t), 0, 4 * int64_t{column.width}});
+  }
+  if (plan.closes && piece > 0 && piece + 1 == plan.num_pieces()) graph.CloseGrowth();
+}
+
+CellGraph Build(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens) {
+  CellGraph graph;
+  if (!plan.cuts.empty()) graph.Grow(MostOf(plan, model));
   for (const PlannedReturn& r : plan.returns) {
-    const TableId table = model.type(plan.subgraphs[Index(r.from.value())].type).out;
+    const TableId table = TableOf(plan, model, Index(r.from.value()));
     const Column& column = model.table(table).columns[Index(r.column.value())];
     const WireType wire = column.type == ElementType::kInt32 ? WireType::kInt32 : WireType::kFp32;
-    const int32_t tensor = graph.AddTensor(absl::StrCat("T", graph.tensors().size()), wire,
-                                           {r.nodes.count, column.width});
-    graph.Return(r.from, r.column, r.nodes, {tensor, 0, 4 * int64_t{column.width}});
+    graph.AddTensor(absl::StrCat("T", graph.tensors().size()), wire, {r.nodes.count, column.width});
   }
+  BuildPiece(plan, model, tokens, 0, graph);
   return graph;
 }
 

@@ -30,6 +30,18 @@ struct PlannedReturn {  // one tensor each
 struct Plan {
   std::vector<PlannedSubgraph> subgraphs;
   std::vector<PlannedReturn> returns;
+  // The graph grows: the first subgraph of each later piece, ascending. Empty: it comes at once.
+  std::vector<int32_t> cuts;
+  bool closes = false;  // the last piece says that it is the last
+
+  int num_pieces() const { return static_cast<int>(cuts.size()) + 1; }
+  int32_t piece_begin(int piece) const {
+    return piece == 0 ? 0 : cuts[static_cast<size_t>(piece) - 1];
+  }
+  int32_t piece_end(int piece) const {
+    return piece + 1 == num_pieces() ? static_cast<int32_t>(subgraphs.size())
+                                     : cuts[static_cast<size_t>(piece)];
+  }
 
   SubgraphId AddTokens(int32_t rows) {
     subgraphs.push_back({.is_input = true, .type = {}, .length = rows, .links = {}, .stop = {}});
@@ -67,7 +79,10 @@ Evaluation Evaluate(const Plan& plan, const Model& model, const std::vector<int3
 // Whether two nodes leave the same. Then no observer could tell them apart: such plans are not used.
 bool HasTwins(const Evaluation& evaluation);
 
-// The request itself, not yet sealed. `tokens` outlive the request.
+// Adds that piece to a graph that has the earlier ones, and does not seal it.
+void BuildPiece(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens, int piece,
+                CellGraph& graph);
+// The request itself, or its first piece, not yet sealed. `tokens` outlive the request.
 CellGraph Build(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens);
 
 }  // namespace cellbatch::sim

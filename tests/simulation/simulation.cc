@@ -115,6 +115,7 @@ class Simulation {
     bool worked = false;
     if (Chance(0.5)) worked |= TrySubmit();
     if (Chance(options_.cancel_permille * 0.001)) SendNews();
+    if (Chance(0.3)) worked |= Extend();
     MakeFaults();
     if (options_.lock_step) return Everybody() || worked;
     const int who = Pick(-1, static_cast<int>(devices_.size()) - 1);
@@ -144,14 +145,41 @@ class Simulation {
       taken = true;
       for (int i = 0; i < n; ++i) {
         const Delivery& d = some[Index(i)];
-        if (d.kind == Delivery::Kind::kWords) {
-          checker_.Told(*d.request, d.words);
-        } else {
-          Answered(*d.done, d.words);
+        switch (d.kind) {
+          case Delivery::Kind::kWords:
+            checker_.Told(*d.request, d.words);
+            break;
+          case Delivery::Kind::kPiece:
+            checker_.PieceDone(*d.request, d.words);
+            paused_.push_back(d.request);
+            break;
+          case Delivery::Kind::kDone:
+            Answered(*d.done, d.words);
+            break;
         }
       }
     }
     return taken;
+  }
+
+  // Whoever has a request between two pieces gives one of them back. False: there is none.
+  bool Extend() {
+    if (paused_.empty() || !Clean()) return false;
+    const size_t at = Index(Pick(0, static_cast<int>(paused_.size()) - 1));
+    Request& request = *paused_[at];
+    paused_.erase(paused_.begin() + static_cast<std::ptrdiff_t>(at));
+    const Expectation& e = *checker_.Find(static_cast<int32_t>(request.tag));
+    absl::Status status;
+    if (Chance(options_.cancel_permille * 0.001)) {
+      status = absl::InvalidArgumentError("no such piece");
+    } else if (const int piece = request.graph.pieces(); piece < e.plan.num_pieces()) {
+      BuildPiece(e.plan, *e.model, e.tokens, piece, request.graph);
+      status = request.graph.Seal(*e.model, options_.max_tasks_in_flight);
+      Check(status.ok(), status.ToString());
+    }
+    checker_.Extended(e.tag, !status.ok());
+    scheduler_->Extended(request, std::move(status));
+    return true;
   }
 
   void Answered(const Request& request, int32_t words) {
@@ -183,6 +211,7 @@ class Simulation {
               ? generator_.Any()
               : generator_.Make(
                     options_.shapes[Index(Pick(0, static_cast<int>(options_.shapes.size()) - 1))]);
+      if (Chance(options_.grow_chance)) generator_.Cut(e->plan);
       e->tokens = MakeTokens(e->plan, e->tag);
       e->evaluation = Evaluate(e->plan, *e->model, e->tokens, WordBelow16);
       if (HasTwins(e->evaluation)) continue;
@@ -260,7 +289,7 @@ class Simulation {
       if (event && (!next || *event < *next)) next = event;
     }
     if (!next) {
-      if (TakeAll() || TrySubmit()) return true;
+      if (TakeAll() || Extend() || TrySubmit()) return true;
       if (held_ != nullptr) {
         ReleaseHeld();
         return true;
@@ -335,8 +364,12 @@ class Simulation {
       device->set_moves_time(true);
     }
     scheduler_->Stop();
+    for (Request* request : paused_) scheduler_->Extended(*request, absl::OkStatus());
     std::array<Delivery, 16> rest;
-    while (scheduler_->Take(OutboxId(0), absl::MakeSpan(rest)) > 0) {
+    while (const int n = scheduler_->Take(OutboxId(0), absl::MakeSpan(rest))) {
+      for (const Delivery& d : absl::MakeSpan(rest).first(Index(n))) {
+        if (d.kind == Delivery::Kind::kPiece) scheduler_->Extended(*d.request, absl::OkStatus());
+      }
     }
     return report_;
   }
@@ -355,6 +388,7 @@ class Simulation {
   int32_t next_tag_ = 1;
   int64_t submitted_ = 0;
   std::vector<int32_t> out_;             // tags
+  std::vector<Request*> paused_;         // taken between two pieces
   std::array<RequestId, 16> gone_ = {};  // some that were answered
   SimDevice* held_ = nullptr;            // whose signal stands still for some steps
   int held_steps_ = 0;
@@ -394,6 +428,7 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
   o.signal_bits = pick(0, 1) == 0 ? 64 : pick(8, 32);
   o.lock_step = pick(0, 3) == 0;
   o.late_take_chance = often(50, 0.8);
+  o.grow_chance = often(60, 0.3);
   if (pick(0, 3) == 0) {
     // What random runs hardly reach: predecessors and ends on several workers.
     o.workers = pick(2, 4);

@@ -40,6 +40,7 @@ struct SimulationOptions {
   double hold_chance = 0;     // of driver steps, to hold a device's signal for a while
   double fail_chance = 0;     // of driver steps, to break a device (one is left at least)
   int signal_bits = 64;
+  double grow_chance = 0;       // of requests, to come in pieces
   double late_take_chance = 0;  // of manager's steps, to leave what is in the outbox there
   bool lock_step = false;       // everybody steps in turn, instead of at random
   std::vector<Shape> shapes;    // empty: all of them

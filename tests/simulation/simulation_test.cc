@@ -95,6 +95,27 @@ TEST(SimulationTest, WordsAreToldOfAsTheyComeHoweverLateTheyAreTaken) {
   }
 }
 
+TEST(SimulationTest, RequestsThatGrowKeepTheirRowsBetweenPiecesAndAreAnsweredOnce) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SimulationOptions o;
+    o.seed = seed;
+    o.requests = 200;
+    o.workers = 1 + static_cast<int>(seed % 4);
+    o.memories = o.workers > 2 ? 2 : 1;
+    o.max_tasks_in_flight = 3;
+    o.stealing = static_cast<Stealing>(seed % 3);
+    o.row_budget_bytes = 16 << 10;
+    o.cancel_permille = seed % 2 == 0 ? 30 : 0;
+    o.late_take_chance = 0.5;
+    o.fail_chance = seed % 5 == 0 ? 0.0005 : 0;
+    o.grow_chance = 1;
+    const SimulationReport report = ExpectClean(o);
+    EXPECT_GT(report.tally.pieces, 200);
+    EXPECT_EQ(report.tally.cancelled + report.tally.expired + report.tally.refused > 0,
+              o.cancel_permille > 0);
+  }
+}
+
 TEST(SimulationTest, WhatADeviceTakesDownIsAnsweredAndTheOthersGoOn) {
   int64_t failed = 0, ok = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {

@@ -22,6 +22,8 @@ namespace cellbatch::sim {
 namespace {
 
 struct Sent {
+  std::shared_ptr<const Model> model;
+  Plan plan;
   std::vector<int32_t> tokens;
   Evaluation evaluation;
   std::unique_ptr<Request> request;  // until it is submitted
@@ -38,7 +40,7 @@ RequestId Unpack(uint64_t id) {
 }
 
 struct Counts {
-  int ok = 0, cancelled = 0, unavailable = 0, lost = 0, wrong = 0, news = 0;
+  int ok = 0, cancelled = 0, unavailable = 0, lost = 0, wrong = 0, news = 0, pieces = 0;
 };
 
 class ThreadsTest : public ::testing::Test {
@@ -83,7 +85,8 @@ class ThreadsTest : public ::testing::Test {
     Generator generator(seed);
     const std::vector<int32_t> most = scheduler_->MaxRowsPerRequest(model->id);
     for (size_t end = sent_.size() + static_cast<size_t>(n); sent_.size() < end;) {
-      const Plan plan = generator.Any();
+      Plan plan = generator.Any();
+      if (sent_.size() % 3 == 0) generator.Cut(plan);
       auto sent = std::make_unique<Sent>();
       const size_t tag = sent_.size();
       sent->tokens = MakeTokens(plan, static_cast<int32_t>(tag) + 1);
@@ -100,12 +103,15 @@ class ThreadsTest : public ::testing::Test {
       for (size_t t = 0; t < most.size(); ++t) {
         fits = fits && sent->request->graph.row_counts()[t] <= most[t];
       }
+      sent->model = model;
+      sent->plan = std::move(plan);
       if (fits) sent_.push_back(std::move(sent));
     }
   }
 
-  // Requests with a stopping chain that returns its words stream.
+  // Requests with a stopping chain that returns its words stream, if they come at once.
   static void Stream(const Plan& plan, Sent& sent) {
+    if (!plan.cuts.empty()) return;
     const auto chain = std::find_if(plan.subgraphs.begin(), plan.subgraphs.end(),
                                     [](const PlannedSubgraph& s) { return s.stop.column.valid(); });
     const SubgraphId id(chain - plan.subgraphs.begin());
@@ -131,6 +137,21 @@ class ThreadsTest : public ::testing::Test {
                     delivery.request->graph.tensors()[tensor].bytes.begin())) {
       ++counts.wrong;
     }
+  }
+
+  // A piece is done: the next one, or that was all.
+  void Extend(Request& request, Counts& counts) {
+    Sent& s = *sent_[request.tag];
+    ++counts.pieces;
+    const int piece = request.graph.pieces();
+    if (s.answers != 0) ++counts.wrong;
+    absl::Status status;
+    if (piece < s.plan.num_pieces()) {
+      BuildPiece(s.plan, *s.model, s.tokens, piece, request.graph);
+      status = request.graph.Seal(*s.model, 2);
+    }
+    if (!status.ok()) ++counts.wrong;
+    scheduler_->Extended(request, std::move(status));
   }
 
   // Submits every third request from `part`, and cancels some of anybody's. False once refused for
@@ -193,6 +214,10 @@ class ThreadsTest : public ::testing::Test {
           Hear(delivery, counts);
           continue;
         }
+        if (delivery.kind == Delivery::Kind::kPiece) {
+          Extend(*delivery.request, counts);
+          continue;
+        }
         ++taken_;
         Judge(*delivery.done, counts);
       }
@@ -234,6 +259,7 @@ TEST_F(ThreadsTest, EveryRequestOfManySubmittersIsAnsweredOnceAndRight) {
   EXPECT_GT(counts[0].ok, 500);
   EXPECT_GT(counts[1].ok, 500);
   EXPECT_GT(counts[0].news + counts[1].news, 100);
+  EXPECT_GT(counts[0].pieces + counts[1].pieces, 1000);
   for (const auto& s : sent_) EXPECT_EQ(s->answers, 1);
   scheduler_->Stop();
   ExpectNoViolations();

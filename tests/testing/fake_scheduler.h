@@ -28,11 +28,21 @@ class FakeStats final : public SchedulerStats {
 
 class FakeScheduler final : public Scheduler {
  public:
-  // What the test does. Answers every request held with `status`; returns how many there were.
+  // What the test does. Answers every request held with `status`; returns how many there were. Of those
+  // that grow, an OK one's piece is done instead.
   int FinishAll(const absl::Status& status = absl::OkStatus()) {
     const std::lock_guard lock(mutex_);
-    const auto count = static_cast<int>(running_.size());
-    while (!running_.empty()) End(running_.begin(), status);
+    int count = 0;
+    for (auto next = running_.begin(); next != running_.end();) {
+      const auto place = next++;
+      if (paused_.count(place->first) != 0) continue;
+      ++count;
+      if (status.ok() && place->second->graph.grows()) {
+        Pause(place);
+      } else {
+        End(place, status);
+      }
+    }
     return count;
   }
   // The first tensor of every request held that streams begins with these words, and they are told of.
@@ -94,8 +104,15 @@ class FakeScheduler final : public Scheduler {
     news_.emplace_back(id.slot, news);
     const auto place = running_.find(id.slot);
     if (place == running_.end()) return;
-    End(place, news == News::kCancelled ? absl::CancelledError("cancelled")
-                                        : absl::DeadlineExceededError("deadline passed"));
+    const absl::Status status = news == News::kCancelled
+                                    ? absl::CancelledError("cancelled")
+                                    : absl::DeadlineExceededError("deadline passed");
+    const auto paused = paused_.find(id.slot);
+    if (paused == paused_.end()) {
+      End(place, status);
+    } else {
+      paused->second = status;
+    }
   }
   using Scheduler::Take;
   int Take(OutboxId, absl::Span<Delivery> out) override {
@@ -106,6 +123,19 @@ class FakeScheduler final : public Scheduler {
       outbox_.pop_front();
     }
     return static_cast<int>(count);
+  }
+  // A piece that runs is done when the test says so.
+  void Extended(Request& request, absl::Status extended) override {
+    const std::lock_guard lock(mutex_);
+    const auto place = std::find_if(running_.begin(), running_.end(), [&](const auto& entry) {
+      return entry.second.get() == &request;
+    });
+    const absl::Status meanwhile = paused_.extract(place->first).mapped();
+    if (!meanwhile.ok()) {
+      End(place, meanwhile);
+    } else if (!extended.ok() || request.graph.pieces() == pieces_[place->first]) {
+      End(place, extended);
+    }
   }
   void WaitForFinished(OutboxId, absl::Duration at_most) override {
     std::unique_lock lock(mutex_);
@@ -130,6 +160,14 @@ class FakeScheduler final : public Scheduler {
   using Running = std::map<uint32_t, std::unique_ptr<Request>>;
 
   // Under the mutex.
+  void Pause(Running::iterator place) {
+    paused_[place->first] = absl::OkStatus();
+    pieces_[place->first] = place->second->graph.pieces();
+    Delivery& delivery = outbox_.emplace_back();
+    delivery.kind = Delivery::Kind::kPiece;
+    delivery.request = place->second.get();
+    changed_.notify_all();
+  }
   void End(Running::iterator place, const absl::Status& status) {
     Request& request = *place->second;
     request.status = status;
@@ -166,7 +204,9 @@ class FakeScheduler final : public Scheduler {
   uint32_t next_slot_ = 1;
   Running running_;
   std::deque<Delivery> outbox_;
-  std::map<uint32_t, int32_t> words_;  // told of, by slot
+  std::map<uint32_t, int32_t> words_;        // told of, by slot
+  std::map<uint32_t, int32_t> pieces_;       // done, by slot
+  std::map<uint32_t, absl::Status> paused_;  // by slot: what they will be answered, if not OK
   std::vector<std::pair<uint32_t, News>> news_;
   bool woken_ = false;
 };
