@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 
 namespace cellbatch {
 
@@ -34,7 +35,10 @@ class RunState {
   void AdoptPiece(RequestBlock* piece) {
     piece_.reset(piece);
     ++pieces_;
+    told_ = 0;
   }
+  // The taker's: so many words of the piece are told of. False: no more than before.
+  bool Tell(int32_t words) { return std::exchange(told_, words) < words; }
 
  private:
   struct Free {
@@ -44,6 +48,7 @@ class RunState {
   };
   RequestBlock* block_ = nullptr;
   int32_t pieces_ = 0;
+  int32_t told_ = 0;
   std::unique_ptr<RequestBlock, Free> owned_, piece_;
 };
 

@@ -315,10 +315,11 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
     std::lock_guard<std::mutex> control(control_mutex_);
     manager_->Step();
   }
-  const size_t n = std::min(out.size(), box.ready());
-  for (size_t i = 0; i < n; ++i) {
-    RequestBlock& block = *box.entry(i);
-    Delivery& delivery = out[i];
+  const size_t ready = box.ready();
+  size_t seen = 0, n = 0;
+  while (seen < ready && n < out.size()) {
+    RequestBlock& block = *box.entry(seen++);
+    Delivery& delivery = out[n];
     // Read before it may be put again: as many entries are untaken as there are requests, never more.
     constexpr uint8_t kTaken = RequestBlock::kInOutbox | RequestBlock::kPieceDone;
     const uint8_t mail =
@@ -328,17 +329,21 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
     delivery.request = block.request;
     if ((mail & RequestBlock::kAnswered) == 0) {
       const bool piece = (mail & RequestBlock::kPieceDone) != 0;
+      // A word counted after the mail was cleared and before the count was read comes with another entry.
+      if (!block.request->run.Tell(delivery.words) && !piece) continue;
       delivery.kind = piece ? Delivery::Kind::kPiece : Delivery::Kind::kWords;
       if (piece) NoteStops(block, block.request->graph);
       delivery.done.reset();
+      ++n;
       continue;
     }
     delivery.kind = Delivery::Kind::kDone;
     Deliver(block);
     delivery.done.reset(block.request);
     slots_.Release(block.slot);
+    ++n;
   }
-  box.Drop(n);
+  box.Drop(seen);
   return static_cast<int>(n);
 }
 

@@ -128,6 +128,8 @@ class ThreadsTest : public ::testing::Test {
     ++counts.news;
     if (s.answers != 0 || s.words_of < 0 || delivery.words <= s.words) {
       ++counts.wrong;
+      ADD_FAILURE() << "request " << delivery.request->tag << " is told of with " << delivery.words
+                    << " words after " << s.words << ", " << s.answers << " answers";
       return;
     }
     s.words = delivery.words;
