@@ -1,4 +1,4 @@
-// cellbatch-convert: a PyTorch state_dict, saved as safetensors, becomes a model folder that
+// cellbatch-convert: a PyTorch state_dict, saved as safetensors, or an ONNX file becomes a model folder that
 // cellbatch-server serves.
 #include <fmt/format.h>
 #include <getopt.h>
@@ -10,19 +10,22 @@
 #include <string_view>
 #include <vector>
 
+#include "server/import_onnx.h"
 #include "server/import_torch.h"
 
 namespace cellbatch {
 namespace {
 
 constexpr char kAbout[] =
-    "Makes a model folder of a PyTorch state_dict saved as safetensors.\n\n"
-    "  cellbatch-convert --from lstm.safetensors --repository models --name lstm\n\n"
-    "Names and shapes say what the model is: an optional embedding, one stack of LSTM, GRU or RNN "
-    "(any\n"
-    "number of layers, one or both directions), an optional linear head. What they leave open is "
-    "said,\n"
-    "with the flag that settles it.\n\n";
+    "Makes a model folder of a PyTorch state_dict saved as safetensors, or of an ONNX file.\n\n"
+    "  cellbatch-convert --from lstm.safetensors --repository models --name lstm\n"
+    "  cellbatch-convert --from lstm.onnx --repository models --name lstm\n\n"
+    "Names and shapes of a state_dict say what the model is: an optional embedding, one stack of "
+    "LSTM,\n"
+    "GRU or RNN (any number of layers, one or both directions, projections; or LSTMCell, GRUCell,\n"
+    "RNNCell in a list), an optional linear head. What they leave open is said, with the flag "
+    "that\n"
+    "settles it. An ONNX graph says all of it; what in it cannot be converted is named.\n\n";
 
 struct Flag {
   const char* name;
@@ -45,7 +48,7 @@ std::vector<Flag> Flags(ImportOptions& o) {
     };
   };
   return {
-      {"from", "FILE", "The state_dict, a .safetensors file.", text(o.from)},
+      {"from", "FILE", "A state_dict as .safetensors, or an .onnx file.", text(o.from)},
       {"repository", "DIR", "The folder of the models; made if it is not there.",
        text(o.repository)},
       {"name", "NAME", "The model's name: its folder in the repository.", text(o.name)},
@@ -57,7 +60,8 @@ std::vector<Flag> Flags(ImportOptions& o) {
        [&o](std::string_view v) { return Parse(v, o.max_sequence_length); }},
       {"overwrite", nullptr, "Replace the version if it is there.",
        [&o](std::string_view) { return o.overwrite = true; }},
-      {"rnn", "PREFIX", "The recurrent module (\"encoder.rnn\"), where there are several.",
+      {"rnn", "PREFIX",
+       "The recurrent module (\"encoder.rnn\"), where there are several; or cells, \"low,high\".",
        text(o.hints.rnn_prefix)},
       {"nonlinearity", "tanh|relu", "Of an nn.RNN, whose file does not say.",
        text(o.hints.nonlinearity)},
@@ -65,7 +69,11 @@ std::vector<Flag> Flags(ImportOptions& o) {
        text(o.hints.embedding)},
       {"head", "TENSOR|none", "The linear head's weight, where that is ambiguous.",
        text(o.hints.head)},
-      {"ignore", "PREFIX", "A tensor, or all below a prefix, to leave out; may be repeated.",
+      {"zeros", "INPUT", "An ONNX graph's input that is always zeros; may be repeated.",
+       [&o](std::string_view v) { return o.zeros.emplace_back(v), true; }},
+      {"ignore", "PREFIX",
+       "A tensor (or all below a prefix), or an ONNX graph's output, to leave out; may be "
+       "repeated.",
        [&o](std::string_view v) { return o.hints.ignored.emplace_back(v), true; }},
   };
 }
@@ -113,7 +121,8 @@ int Main(int argc, char** argv) {
     return 2;
   }
   if (const int status = ReadFlags(argc, argv, flags); status >= 0) return status;
-  const absl::StatusOr<Imported> imported = ImportTorch(options);
+  const absl::StatusOr<Imported> imported =
+      options.from.ends_with(".onnx") ? ImportOnnx(options) : ImportTorch(options);
   if (!imported.ok()) {
     fmt::print(stderr, "cellbatch-convert: {}\n", std::string(imported.status().message()));
     return 1;

@@ -75,6 +75,9 @@ StackModel StackOf(const TorchModel& model) {
 
 absl::StatusOr<Imported> ImportTorch(const ImportOptions& options) {
   if (absl::Status s = CheckImportOptions(options); !s.ok()) return s;
+  if (!options.zeros.empty()) {
+    return absl::InvalidArgumentError("--zeros is for inputs of an ONNX graph");
+  }
   const auto file =
       SafetensorsFile::Open(options.from, static_cast<uint64_t>(LoaderLimits().max_weight_bytes));
   if (!file.ok()) return file.status();

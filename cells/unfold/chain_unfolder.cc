@@ -182,8 +182,10 @@ ChainUnfolder::Segments ChainUnfolder::AddChain(const Chain& chain, bool backwar
     const Segment& s = segments[k];
     const int32_t last = s.length - 1;
     absl::InlinedVector<Link, 3> links;
-    links.push_back({below == nullptr ? s.source : (*below)[0][k], chain.from_forward,
-                     (below == nullptr ? s.base : 0) + (backward ? last : 0), backward ? -1 : 1});
+    if (chain.from_forward.valid()) {
+      links.push_back({below == nullptr ? s.source : (*below)[0][k], chain.from_forward,
+                       (below == nullptr ? s.base : 0) + (backward ? last : 0), backward ? -1 : 1});
+    }
     if (chain.from_backward.valid()) {
       links.push_back(
           {(*below)[1][k], chain.from_backward, backward ? 0 : last, backward ? 1 : -1});
@@ -218,8 +220,10 @@ void ChainUnfolder::ReturnTop(const Segments& from, const Chain& chain, bool bac
 
 void ChainUnfolder::AddHead(const Directions& below, const Sequence& sequence, const Asked& asked,
                             CellGraph& graph) const {
-  absl::InlinedVector<Link, 2> links = {
-      Link{below[0].back(), head_forward_, sequence.segments.back().length - 1, 0}};
+  absl::InlinedVector<Link, 2> links;
+  if (head_forward_.valid()) {
+    links.push_back({below[0].back(), head_forward_, sequence.segments.back().length - 1, 0});
+  }
   if (head_backward_.valid()) {
     links.push_back({below[1].front(), head_backward_, sequence.segments.front().length - 1, 0});
   }
@@ -231,7 +235,8 @@ void ChainUnfolder::AddTokenHead(const Directions& below, const Sequence& sequen
                                  const Asked& asked, CellGraph& graph) const {
   for (size_t k = 0; k < sequence.segments.size(); ++k) {
     const Segment& s = sequence.segments[k];
-    absl::InlinedVector<Link, 2> links = {Link{below[0][k], head_forward_, 0, 1}};
+    absl::InlinedVector<Link, 2> links;
+    if (head_forward_.valid()) links.push_back({below[0][k], head_forward_, 0, 1});
     if (head_backward_.valid()) links.push_back({below[1][k], head_backward_, s.length - 1, -1});
     const SubgraphId head = graph.Add(head_, s.length, links);
     const int64_t row = sequence.offset + s.begin;
@@ -251,8 +256,9 @@ std::vector<ChainUnfolder::Directions> ChainUnfolder::AddLayers(const Sequence& 
   std::vector<Directions> made(layers_.size());
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Directions* below = l == 0 ? nullptr : &made[l - 1];
-    for (size_t d = 0; d < layers_[l].directions.size(); ++d) {
-      made[l][d] = AddChain(layers_[l].directions[d], d == 1, below, sequence.segments, graph);
+    for (const Chain& chain : layers_[l].directions) {
+      made[l][chain.backward ? 1 : 0] =
+          AddChain(chain, chain.backward, below, sequence.segments, graph);
     }
   }
   return made;
@@ -264,16 +270,17 @@ void ChainUnfolder::UnfoldSequence(const Sequence& sequence, const Asked& asked,
   int64_t final_row = sequence.number * num_chains_;
   for (size_t l = 0; l < layers_.size(); ++l) {
     int64_t column_bytes = 0;
-    for (size_t d = 0; d < layers_[l].directions.size(); ++d, ++final_row) {
-      const Chain& chain = layers_[l].directions[d];
-      const size_t end = d == 1 ? 0 : sequence.segments.size() - 1;
-      const SubgraphId from = made[l][d][end];
+    for (const Chain& chain : layers_[l].directions) {
+      const Segments& segments = made[l][chain.backward ? 1 : 0];
+      const size_t end = chain.backward ? 0 : sequence.segments.size() - 1;
+      const SubgraphId from = segments[end];
       const NodeRange last = {sequence.segments[end].length - 1, 1};
       const int64_t h = final_row * chain.width * kFloat, c = final_row * chain.c_width * kFloat;
       if (asked.final_h >= 0) graph.Return(from, chain.h, last, {asked.final_h, h, 0});
       if (asked.final_c >= 0) graph.Return(from, chain.c, last, {asked.final_c, c, 0});
+      ++final_row;
       if (l + 1 < layers_.size()) continue;
-      ReturnTop(made[l][d], chain, d == 1, sequence, column_bytes, asked, graph);
+      ReturnTop(segments, chain, chain.backward, sequence, column_bytes, asked, graph);
       column_bytes += chain.width * kFloat;
     }
   }
@@ -310,7 +317,8 @@ std::vector<ChainUnfolder::Below> ChainUnfolder::AddSequence(const InputTensor& 
   Cut(source, sequence, character, graph);
   std::vector<Below> layers;
   for (const Directions& made : AddLayers(sequence, graph)) {
-    layers.push_back({made[0][0], made[1].empty() ? kZeroSource : made[1][0]});
+    layers.push_back(
+        {made[0].empty() ? kZeroSource : made[0][0], made[1].empty() ? kZeroSource : made[1][0]});
   }
   return layers;
 }

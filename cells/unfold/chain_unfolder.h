@@ -63,8 +63,8 @@ inline constexpr char kLabelColumn[] = "label";
 // reads the request's rows (or the embedding's); higher ones "x", or "forward" and "backward" above a layer of
 // two directions. It leaves column "h", perhaps "c".
 struct ChainLayerSpec {
-  CellTypeId forward;
-  CellTypeId backward;  // invalid: one direction
+  CellTypeId forward;   // invalid: backward alone
+  CellTypeId backward;  // invalid: forward alone
 };
 
 // Words from characters: a chain in each direction, and a cell that reads both ends by inputs "forward" and "backward" and
@@ -117,8 +117,10 @@ class ChainUnfolder : public Unfolder {
   // How one chain type reads and what it leaves.
   struct Chain {
     CellTypeId type;
-    InputId from_forward;   // the layer below, or the request's rows
-    InputId from_backward;  // invalid: there is one direction below
+    bool backward = false;
+    InputId
+        from_forward;  // the layer below, or the request's rows; invalid: below it is a backward direction alone
+    InputId from_backward;  // invalid: there is no such direction below
     InputId carry;
     ColumnId h, c;                   // c invalid: it has none
     int32_t width = 0, c_width = 0;  // of h and c, which projections make differ
@@ -153,6 +155,7 @@ class ChainUnfolder : public Unfolder {
   absl::Status MakeHead(const Model& model, CellTypeId id, absl::Span<const TableId> below);
   absl::Status MakeLabels(const ChainSpec& spec, const Model& model);
   void CountOutputs();
+  bool TopIsBackward() const;  // of the layers made so far: it has no forward direction
   void NameTensors();
 
   absl::StatusOr<Source> ReadSteps(const RequestInput& input, CellGraph& graph) const;

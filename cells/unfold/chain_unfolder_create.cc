@@ -164,6 +164,7 @@ absl::Status ChainUnfolder::MakeHead(const Model& model, CellTypeId id,
   head_ = id;
   head_forward_ = reads->forward;
   head_backward_ = reads->backward;
+  if (TopIsBackward()) std::swap(head_forward_, head_backward_);
   head_y_ = FindColumn(type, "y");
   if (!head_y_.valid())
     return Wrong(fmt::format("head \"{}\" leaves no FP32 column \"y\"", type.name));
@@ -238,6 +239,10 @@ absl::Status ChainUnfolder::MakeLabels(const ChainSpec& spec, const Model& model
   return absl::OkStatus();
 }
 
+bool ChainUnfolder::TopIsBackward() const {
+  return !layers_.empty() && layers_.back().directions[0].backward;
+}
+
 void ChainUnfolder::CountOutputs() {
   const Chain& first = layers_[0].directions[0];
   final_h_ = final_c_ = true;
@@ -265,10 +270,13 @@ absl::StatusOr<std::unique_ptr<ChainUnfolder>> ChainUnfolder::Create(const Chain
   for (const ChainLayerSpec& layer : spec.layers) {
     Layer directions;
     std::vector<TableId> leaves;
-    for (const CellTypeId id : {layer.forward, layer.backward}) {
-      if (!directions.directions.empty() && !id.valid()) continue;
+    for (const bool backward : {false, true}) {
+      const CellTypeId id = backward ? layer.backward : layer.forward;
+      if (!id.valid() && (backward || layer.backward.valid())) continue;
       absl::StatusOr<Chain> chain = made->MakeChain(model, id, below, made->layers_.empty());
       if (!chain.ok()) return chain.status();
+      chain->backward = backward;
+      if (made->TopIsBackward()) std::swap(chain->from_forward, chain->from_backward);
       leaves.push_back(model.type(id).out);
       directions.directions.push_back(*chain);
     }

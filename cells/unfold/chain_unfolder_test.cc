@@ -20,6 +20,7 @@ constexpr int64_t kCharacters = 20;
 constexpr int64_t kMaxLength = 12;
 
 // Over the end of the top layer, or over every step of it.
+constexpr int kBackwardAlone = -1;  // of a number of directions
 enum class Head { kNone, kEnd, kEveryStep };
 
 // A cell whose operators do not matter (all columns are a sum of what it reads), one float a column.
@@ -41,7 +42,7 @@ class ModelOfHashes {
     for (int l = 0; l < layers; ++l) {
       std::vector<TableId> leaves;
       CellTypeId types[2];
-      for (int d = 0; d < directions; ++d) {
+      for (int d = directions == kBackwardAlone ? 1 : 0; d < (directions == 1 ? 1 : 2); ++d) {
         const TableId out = Table({{"h", ElementType::kFp32, 1}, {"c", ElementType::kFp32, 1}});
         types[d] = Type(fmt::format("l{}d{}", l, d), Inputs(below), out, {"h", "c"}, true);
         leaves.push_back(out);
@@ -222,7 +223,8 @@ Answer Expected(const ModelOfHashes& m, const std::vector<float>& input) {
   } else if (m.spec().token_head.valid()) {
     for (const auto& row : rows) answer.output.push_back(Hash(m.spec().token_head, 0, row));
   } else {
-    const size_t top = m.spec().layers.back().backward.valid() ? 2 : 1;
+    const ChainLayerSpec& last = m.spec().layers.back();
+    const size_t top = last.forward.valid() && last.backward.valid() ? 2 : 1;
     answer.output.assign(answer.final_h.end() - static_cast<ptrdiff_t>(top), answer.final_h.end());
   }
   return answer;
@@ -362,10 +364,11 @@ void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& len
   EXPECT_EQ(Floats(graph.tensors()[1]), output);
   EXPECT_EQ(Floats(graph.tensors()[2]), hidden);
   EXPECT_EQ(Floats(graph.tensors()[3]), final_h);
-  const int64_t chains = shape.layers * shape.directions;
+  const int64_t directions = std::abs(shape.directions);
+  const int64_t chains = shape.layers * directions;
   using Dims = std::vector<int64_t>;
   EXPECT_EQ(graph.tensors()[0].dims, many ? (Dims{count, chains, 1}) : (Dims{chains, 1}));
-  EXPECT_EQ(graph.tensors()[2].dims, (Dims{steps, shape.directions}));
+  EXPECT_EQ(graph.tensors()[2].dims, (Dims{steps, directions}));
   if (shape.head == Head::kEveryStep) {
     EXPECT_EQ(graph.tensors()[1].dims, (Dims{steps, 1}));
   }
@@ -378,10 +381,11 @@ void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& len
 TEST(ChainUnfolderTest, EveryShapeOfChainComputesItsDefinition) {
   constexpr uint32_t kSeed = 7;
   std::mt19937 random(kSeed);
-  for (int bits = 0; bits < 96; ++bits) {
+  for (int bits = 0; bits < 2 * 96; ++bits) {
+    const int directions = (bits & 2) != 0 ? 2 : bits >= 96 ? kBackwardAlone : 1;
     const Shape4 shape = {.tokens = (bits & 1) != 0,
-                          .layers = 1 + bits / 32,
-                          .directions = (bits & 2) != 0 ? 2 : 1,
+                          .layers = 1 + bits % 96 / 32,
+                          .directions = directions,
                           .head = static_cast<Head>((bits >> 2) % 3),
                           .embedding = (bits & 17) == 17};
     SCOPED_TRACE(fmt::format("shape {}, seed {}", bits, kSeed));
@@ -398,7 +402,9 @@ TEST(ChainUnfolderTest, WordsThatAreSpelledComputeTheirDefinition) {
   for (int bits = 0; bits < 18; ++bits) {
     const Shape4 shape = {.tokens = true,
                           .layers = 1 + bits / 6,
-                          .directions = bits % 2 != 0 ? 2 : 1,
+                          .directions = bits % 2 != 0 ? 2
+                                        : bits < 9    ? 1
+                                                      : kBackwardAlone,
                           .head = static_cast<Head>(bits / 2 % 3),
                           .embedding = true,
                           .characters = true};

@@ -26,6 +26,11 @@ TypeRole OverEnds(const std::vector<ChainLayerSpec>& layers, const Model& model)
 
 bool MakeTypes(Assembly& a, EncoderDecoderSpec& spec) {
   const disk::EncoderDecoderUnfolder& config = a.config.encoder_decoder();
+  for (const disk::ChainLayer& layer : config.layers()) {
+    if (!layer.forward().empty()) continue;
+    a.Problem("encoder_decoder: layers: one has no forward direction");
+    return false;
+  }
   const InputSource source = InputSource::Request(kSourceInput, ElementType::kInt32);
   const std::vector<TableId> top =
       MakeLayers(a, kWhat, source, config.embedding(), config.layers(), spec.encoder);

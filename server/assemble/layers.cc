@@ -24,12 +24,15 @@ std::vector<TableId> MakeLayers(Assembly& a, const std::string& what, const Inpu
   std::vector<TableId> below;
   for (const disk::ChainLayer& layer : layers) {
     if (!below.empty()) role = Over(name, below);
-    const bool both = !layer.backward().empty();
-    ChainLayerSpec made{a.types.Add(layer.forward(), role), {}};
-    if (both) made.backward = a.types.Add(layer.backward(), role);
-    if (!made.forward.valid() || made.backward.valid() != both) return {};
-    below = {a.model.type(made.forward).out};
-    if (both) below.push_back(a.model.type(made.backward).out);
+    const bool backward = !layer.backward().empty();
+    const bool forward = !layer.forward().empty() || !backward;
+    ChainLayerSpec made;
+    if (forward) made.forward = a.types.Add(layer.forward(), role);
+    if (backward) made.backward = a.types.Add(layer.backward(), role);
+    if (made.forward.valid() != forward || made.backward.valid() != backward) return {};
+    below.clear();
+    if (forward) below.push_back(a.model.type(made.forward).out);
+    if (backward) below.push_back(a.model.type(made.backward).out);
     spec.layers.push_back(made);
   }
   return below;

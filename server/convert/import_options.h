@@ -19,7 +19,8 @@ struct ImportOptions {
   std::string precision = "FP32";
   int64_t max_sequence_length = 0;      // 0: the server's limit
   bool overwrite = false;               // replace a version that is there
-  TorchHints hints;
+  TorchHints hints;                     // `ignored` names outputs of an ONNX graph, too
+  std::vector<std::string> zeros = {};  // inputs of an ONNX graph that are always zeros
 };
 
 struct Imported {

@@ -10,6 +10,7 @@
 
 #include "cells/unfold/chain_unfolder.h"
 #include "cells/weights/safetensors.h"
+#include "server/import_onnx.h"
 #include "server/import_torch.h"
 #include "server/model_loader.h"
 
@@ -46,10 +47,11 @@ class Numbers {
   uint64_t state_ = 14695981039346656037ull;
 };
 
-TorchCase FromJson(const Json& json) {
+TorchCase FromJson(const Json& json, const std::string& folder) {
   TorchCase made;
   made.name = json.at("name");
   made.nonlinearity = json.at("nonlinearity");
+  if (json.contains("onnx")) made.onnx = folder + "/" + json.at("onnx").get<std::string>();
   made.seed = json.at("seed");
   made.input = json.at("input");
   made.vocabulary = json.at("vocabulary");
@@ -73,7 +75,8 @@ absl::StatusOr<std::vector<TorchCase>> ReadTorchCases(const std::string& path) {
     return absl::InvalidArgumentError(fmt::format("{}: no file of cases", path));
   }
   std::vector<TorchCase> cases;
-  for (const Json& c : json.at("cases")) cases.push_back(FromJson(c));
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  for (const Json& c : json.at("cases")) cases.push_back(FromJson(c, folder));
   return cases;
 }
 
@@ -95,9 +98,14 @@ absl::StatusOr<std::shared_ptr<const Model>> ConvertTorchCase(const TorchCase& t
   options.repository = folder;
   options.name = torch_case.name;
   options.overwrite = true;
-  options.hints.nonlinearity = torch_case.nonlinearity;
-  if (absl::Status s = WriteSafetensors(options.from, sources); !s.ok()) return s;
-  const absl::StatusOr<Imported> imported = ImportTorch(options);
+  if (torch_case.onnx.empty()) {
+    options.hints.nonlinearity = torch_case.nonlinearity;
+    if (absl::Status s = WriteSafetensors(options.from, sources); !s.ok()) return s;
+  } else {
+    options.from = torch_case.onnx;
+  }
+  const absl::StatusOr<Imported> imported =
+      torch_case.onnx.empty() ? ImportTorch(options) : ImportOnnx(options);
   if (!imported.ok()) return imported.status();
   return LoadModel(imported->folder, options.name, options.version, id, LoaderLimits());
 }

@@ -1,4 +1,4 @@
-// One PyTorch module of tests/golden: its weights and inputs, made as the Python side makes them
+// One PyTorch module (or ONNX graph) of tests/golden: its weights and inputs, made as the Python side makes them
 // (torch_cases.py), converted by cellbatch-convert's own code, and what PyTorch answered in double.
 #ifndef CELLBATCH_TESTS_GOLDEN_TORCH_CASE_H_
 #define CELLBATCH_TESTS_GOLDEN_TORCH_CASE_H_
@@ -30,6 +30,7 @@ struct TorchTensor {
 
 struct TorchCase {
   std::string name, nonlinearity;
+  std::string onnx;  // the file that says it all, instead of the tensors
   uint64_t seed = 0;
   int64_t input = 0, vocabulary = 0;
   std::vector<TorchTensor> tensors;

@@ -179,14 +179,17 @@ def modules_of(case):
     return embedding, rnn, head
 
 
-def run(case, modules, length):
+def input_of(case, embedding, length):
     import torch
+    if embedding is not None:
+        return embedding(torch.tensor(Numbers(case["seed"], "TOKENS/%d" % length).tokens(length, case["vocabulary"])))
+    numbers = Numbers(case["seed"], "X/%d" % length).weights(length * case["input"], 0)
+    return torch.tensor(numbers, dtype=torch.float64).reshape(length, case["input"])
+
+
+def run(case, modules, length):
     embedding, rnn, head = modules
-    if embedding is None:
-        x = torch.tensor(Numbers(case["seed"], "X/%d" % length).weights(length * case["input"], 0), dtype=torch.float64)
-        x = x.reshape(length, case["input"])
-    else:
-        x = embedding(torch.tensor(Numbers(case["seed"], "TOKENS/%d" % length).tokens(length, case["vocabulary"])))
+    x = input_of(case, embedding, length)
     hidden, final = rnn(x.unsqueeze(1))  # [T, 1, D]: a batch of one
     h, c = final if case["module"] == "LSTM" else (final, None)
     top = h[-(2 if case["bidirectional"] else 1):].reshape(-1)
@@ -197,6 +200,14 @@ def run(case, modules, length):
         answer["ALL_HIDDEN"] = hidden.reshape(-1)
     return {key: value if key == "length" else [float("%.10g" % v) for v in value.tolist()]
             for key, value in answer.items()}
+
+
+def write_cases(path, made_by, cases):
+    import torch
+    with open(path, "w", encoding="utf-8") as out:
+        out.write('{"made_by": %s,\n"cases": [\n' % json.dumps("%s, PyTorch %s, double precision" % (made_by, torch.__version__)))
+        out.write(",\n".join(json.dumps(case, separators=(",", ":")) for case in cases))
+        out.write("\n]}\n")
 
 
 def main():
@@ -212,11 +223,7 @@ def main():
         for case in cases:
             modules = modules_of(case)
             case["runs"] = [run(case, modules, length) for length in lengths]
-    with open(options.out, "w", encoding="utf-8") as out:
-        made_by = "tests/golden/torch_cases.py, PyTorch %s, double precision" % torch.__version__
-        out.write('{"made_by": %s,\n"cases": [\n' % json.dumps(made_by))
-        out.write(",\n".join(json.dumps(case, separators=(",", ":")) for case in cases))
-        out.write("\n]}\n")
+    write_cases(options.out, "tests/golden/torch_cases.py", cases)
     print("%s: %d modules, %d sequences each, PyTorch %s" % (options.out, len(cases), len(lengths), torch.__version__))
 
 

@@ -1,0 +1,428 @@
+#include "server/import_onnx.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "cells/weights/safetensors.h"
+#include "proto/onnx.pb.h"
+#include "server/convert/onnx_file.h"
+#include "server/convert/write_model.h"
+#include "server/model_loader.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr int64_t kI = 4, kH = 3;
+
+// A graph in the making: one LSTM over X [T, B, 4], three units, its Y_h as the output; tests change it.
+class OnnxGraphMaker {
+ public:
+  OnnxGraphMaker() {
+    model_.set_ir_version(8);
+    Opset(17);
+    Input("x", 1, {0, 0, kI});
+  }
+
+  onnx::Model& model() { return model_; }
+  onnx::Graph& graph() { return *model_.mutable_graph(); }
+  void Opset(int64_t version) {
+    model_.clear_opset_import();
+    model_.add_opset_import()->set_version(version);
+  }
+  void Input(const std::string& name, int type, const std::vector<int64_t>& dims) {
+    onnx::ValueInfo& input = *graph().add_input();
+    input.set_name(name);
+    input.mutable_type()->mutable_tensor_type()->set_elem_type(type);
+    auto& shape = *input.mutable_type()->mutable_tensor_type()->mutable_shape();
+    for (const int64_t d : dims) shape.add_dim()->set_dim_value(d);
+  }
+  void Output(const std::string& name) { graph().add_output()->set_name(name); }
+  // Numbers first, first + 1, ..
+  onnx::Tensor& Floats(const std::string& name, const std::vector<int64_t>& dims,
+                       float first = 0.25f) {
+    onnx::Tensor& t = *graph().add_initializer();
+    t.set_name(name);
+    t.set_data_type(1);
+    int64_t count = 1;
+    for (const int64_t d : dims) count *= d;
+    for (const int64_t d : dims) t.add_dims(d);
+    for (int64_t i = 0; i < count; ++i) t.add_float_data(first + static_cast<float>(i));
+    return t;
+  }
+  void Whole(const std::string& name, const std::vector<int64_t>& values) {
+    onnx::Tensor& t = *graph().add_initializer();
+    t.set_name(name);
+    t.set_data_type(7);
+    t.add_dims(static_cast<int64_t>(values.size()));
+    for (const int64_t v : values) t.add_int64_data(v);
+  }
+  onnx::Node& Node(const std::string& op, const std::vector<std::string>& in,
+                   const std::vector<std::string>& out) {
+    onnx::Node& node = *graph().add_node();
+    node.set_op_type(op);
+    node.set_name("the_" + out[0]);
+    for (const std::string& name : in) node.add_input(name);
+    for (const std::string& name : out) node.add_output(name);
+    return node;
+  }
+  // A recurrent node with its weights, in one or two directions.
+  onnx::Node& Recurrent(const std::string& op, const std::string& x, int64_t gates,
+                        int64_t input = kI, int64_t directions = 1, const std::string& name = "r") {
+    Floats(name + "W", {directions, gates * kH, input});
+    Floats(name + "R", {directions, gates * kH, kH});
+    Floats(name + "B", {directions, 2 * gates * kH});
+    std::vector<std::string> outputs = {name + "y", name + "h"};
+    if (gates == 4) outputs.push_back(name + "c");
+    return Node(op, {x, name + "W", name + "R", name + "B"}, outputs);
+  }
+  static onnx::Attribute& Set(onnx::Node& node, const std::string& name) {
+    onnx::Attribute& a = *node.add_attribute();
+    a.set_name(name);
+    return a;
+  }
+
+ private:
+  onnx::Model model_;
+};
+
+class ImportOnnxTest : public testing::Test {
+ protected:
+  ImportOnnxTest() {
+    fs::remove_all(repository_);
+    options_ = {.from = testing::TempDir() + "/graph.onnx",
+                .repository = repository_,
+                .name = "m",
+                .overwrite = true,
+                .hints = {}};
+  }
+
+  absl::StatusOr<Imported> Import(OnnxGraphMaker& made) {
+    std::ofstream(options_.from, std::ios::binary) << made.model().SerializeAsString();
+    return ImportOnnx(options_);
+  }
+  std::string Error(OnnxGraphMaker& made) {
+    const auto imported = Import(made);
+    return imported.ok() ? "imported" : std::string(imported.status().message());
+  }
+  // The error of an LSTM after `change`.
+  std::string LstmError(const std::function<void(OnnxGraphMaker&, onnx::Node&)>& change) {
+    OnnxGraphMaker made;
+    onnx::Node& node = made.Recurrent("LSTM", "x", 4);
+    made.Output("rh");
+    change(made, node);
+    return Error(made);
+  }
+  // The error of an LSTM with one operator behind its Y_h [1, B, 3], or (of `from`) Y [T, 1, B, 3].
+  std::string ErrorBehind(const std::string& op, const std::string& from,
+                          const std::vector<std::string>& others,
+                          const std::function<void(OnnxGraphMaker&, onnx::Node&)>& change,
+                          int64_t directions = 1) {
+    OnnxGraphMaker made;
+    onnx::Node& lstm = made.Recurrent("LSTM", "x", 4, kI, directions);
+    if (directions == 2) OnnxGraphMaker::Set(lstm, "direction").set_s("bidirectional");
+    std::vector<std::string> in = {from};
+    in.insert(in.end(), others.begin(), others.end());
+    onnx::Node& node = made.Node(op, in, {"out"});
+    change(made, node);
+    made.Output("out");
+    return Error(made);
+  }
+  std::vector<float> Tensor(const std::string& name) {
+    const auto file = SafetensorsFile::Open(repository_ + "/m/1/weights.safetensors", 1 << 20);
+    EXPECT_TRUE(file.ok()) << file.status();
+    if (!file.ok() || file->Find(name) == nullptr) return {};
+    std::vector<float> values(static_cast<size_t>(file->Find(name)->num_elements()));
+    EXPECT_TRUE(file->ReadTensor(*file->Find(name), absl::MakeSpan(values)).ok());
+    return values;
+  }
+  std::string Config() const {
+    std::stringstream text;
+    text << std::ifstream(repository_ + "/m/config.textproto").rdbuf();
+    return text.str();
+  }
+
+  const std::string repository_ = testing::TempDir() + "/models";
+  ImportOptions options_;
+};
+
+TEST_F(ImportOnnxTest, GatesAreTakenFromOnnxsOrderIntoOurs) {
+  struct Kind {
+    const char* op;
+    int64_t gates;
+    int64_t before;  // linear_before_reset; -1: has none
+    const char* cell;
+    std::vector<int> order;  // ours by theirs
+  };
+  for (const Kind& kind :
+       {Kind{"LSTM", 4, -1, "lstm", {0, 2, 3, 1}}, Kind{"GRU", 3, 1, "gru", {1, 0, 2}},
+        Kind{"GRU", 3, 0, "gru_v1", {1, 0, 2}}, Kind{"RNN", 1, -1, "elman", {0}}}) {
+    OnnxGraphMaker made;
+    onnx::Node& node = made.Recurrent(kind.op, "x", kind.gates);
+    if (kind.before >= 0) OnnxGraphMaker::Set(node, "linear_before_reset").set_i(kind.before);
+    made.Output("rh");
+    ASSERT_EQ(Error(made), "imported") << kind.cell;
+    EXPECT_THAT(Config(), HasSubstr(fmt::format("cell: \"{}\"", kind.cell)));
+    const std::vector<float> w = Tensor("layer0.forward.W"), b = Tensor("layer0.forward.Rb");
+    ASSERT_EQ(w.size(), static_cast<size_t>(kind.gates * kH * kI));
+    for (int gate = 0; gate < kind.gates; ++gate) {
+      const auto theirs = static_cast<float>(kind.order[static_cast<size_t>(gate)]);
+      EXPECT_EQ(w[static_cast<size_t>(gate * kH * kI)], 0.25f + theirs * kH * kI) << kind.cell;
+      EXPECT_EQ(b[static_cast<size_t>(gate * kH)],
+                0.25f + static_cast<float>(kind.gates * kH) + theirs * kH)
+          << kind.cell;
+    }
+  }
+}
+
+TEST_F(ImportOnnxTest, BatchesMayComeFirst) {
+  OnnxGraphMaker made;
+  onnx::Node& node = made.Recurrent("LSTM", "x", 4);
+  OnnxGraphMaker::Set(node, "layout").set_i(1);
+  made.Output("ry");  // [B, T, 1, 3]
+  ASSERT_EQ(Error(made), "imported");
+  const std::vector<float> first = Tensor("layer0.forward.W");
+  OnnxGraphMaker steps_first;
+  steps_first.Recurrent("LSTM", "x", 4);
+  steps_first.Output("ry");
+  ASSERT_EQ(Error(steps_first), "imported");
+  EXPECT_EQ(Tensor("layer0.forward.W"), first);
+}
+
+TEST_F(ImportOnnxTest, AttributesAndOperandsThatAreNotServedAreNamed) {
+  using Maker = OnnxGraphMaker;
+  EXPECT_THAT(LstmError([](Maker&, onnx::Node& n) { Maker::Set(n, "clip").set_f(3.5f); }),
+              AllOf(HasSubstr("output \"rh\": node \"the_ry\" (LSTM): attribute clip is 3.5")));
+  EXPECT_THAT(LstmError([](Maker&, onnx::Node& n) { Maker::Set(n, "input_forget").set_i(1); }),
+              HasSubstr("attribute input_forget is 1"));
+  EXPECT_THAT(LstmError([](Maker&, onnx::Node& n) {
+                for (const char* name : {"Sigmoid", "Tanh", "HardSigmoid"}) {
+                  if (n.attribute_size() == 0) Maker::Set(n, "activations");
+                  n.mutable_attribute(0)->add_strings(name);
+                }
+              }),
+              HasSubstr("attribute activations[2] is \"HardSigmoid\", served is \"tanh\""));
+  EXPECT_THAT(
+      LstmError([](Maker&, onnx::Node& n) { Maker::Set(n, "direction").set_s("sideways"); }),
+      HasSubstr("attribute direction is \"sideways\""));
+  EXPECT_THAT(LstmError([](Maker&, onnx::Node& n) { Maker::Set(n, "hidden_size").set_i(5); }),
+              HasSubstr("attribute hidden_size is 5, R is [1, 12, 3]"));
+  EXPECT_THAT(LstmError([](Maker&, onnx::Node& n) { Maker::Set(n, "seven").set_i(5); }),
+              HasSubstr("attribute seven is not understood"));
+  EXPECT_THAT(LstmError([](Maker&, onnx::Node& n) { n.set_domain("com.microsoft"); }),
+              HasSubstr("operators of \"com.microsoft\" are not understood"));
+  EXPECT_THAT(LstmError([](Maker& m, onnx::Node& n) {
+                m.Floats("p", {1, 9});
+                for (const char* name : {"", "", "", "p"}) n.add_input(name);
+              }),
+              HasSubstr("P: peepholes are not served"));
+  EXPECT_THAT(LstmError([](Maker& m, onnx::Node& n) {
+                m.Floats("h0", {1, 1, 3});
+                for (const char* name : {"", "h0"}) n.add_input(name);
+              }),
+              HasSubstr("initial_h is not zeros"));
+  EXPECT_THAT(LstmError([](Maker& m, onnx::Node& n) {
+                for (float& v : *m.Floats("c0", {1, 1, 5}).mutable_float_data()) v = 0;
+                for (const char* name : {"", "", "c0"}) n.add_input(name);
+              }),
+              HasSubstr("initial_c is [1, 1, 5], expected 1 directions of 3"));
+  EXPECT_THAT(LstmError([](Maker& m, onnx::Node& n) {
+                m.Whole("lengths", {4});
+                n.add_input("lengths");
+              }),
+              HasSubstr("sequence_lens is neither absent nor a graph input"));
+  EXPECT_THAT(
+      LstmError([](Maker& m, onnx::Node&) { m.graph().mutable_initializer(1)->set_dims(2, 4); }),
+      HasSubstr("initializer \"rR\": it holds 36 numbers, its shape [1, 12, 4] takes 48"));
+  EXPECT_THAT(LstmError([](Maker& m, onnx::Node& n) {
+                m.Floats("wide", {1, 12, 5});
+                n.set_input(1, "wide");
+              }),
+              HasSubstr("X is 4 wide, W takes 5"));
+  EXPECT_THAT(LstmError([](Maker&, onnx::Node& n) { n.set_input(0, "y"); }),
+              HasSubstr("\"y\" is needed before any node makes it"));
+}
+
+TEST_F(ImportOnnxTest, StatesThatCallersBringAreZerosOnlyWhereTheUserSaysSo) {
+  OnnxGraphMaker made;
+  made.Input("h0", 1, {1, 0, 3});
+  onnx::Node& node = made.Recurrent("GRU", "x", 3);
+  node.add_input("");
+  node.add_input("h0");
+  made.Output("rh");
+  EXPECT_THAT(
+      Error(made),
+      HasSubstr("initial_h is the graph input \"h0\"; sequences start from zeros (--zeros h0"));
+  options_.zeros = {"h0"};
+  EXPECT_EQ(Error(made), "imported");
+  options_.zeros = {"h1"};
+  EXPECT_THAT(Error(made), HasSubstr("--zeros h1: the graph has no such input"));
+  options_.zeros.clear();
+  options_.hints.head = "fc";
+  EXPECT_THAT(Error(made), HasSubstr("--embedding and --head are for a state_dict"));
+}
+
+TEST_F(ImportOnnxTest, WhatLiesBehindALayerIsServedOrNamed) {
+  using Maker = OnnxGraphMaker;
+  const auto none = [](Maker&, onnx::Node&) {};
+  EXPECT_THAT(ErrorBehind("Relu", "rh", {}, none),
+              HasSubstr("node \"the_out\" (Relu): this operator is not understood"));
+  EXPECT_THAT(ErrorBehind("Softmax", "rh", {}, none),
+              HasSubstr("(Softmax): served is the softmax of a linear layer"));
+  EXPECT_THAT(ErrorBehind("MatMul", "rh", {"fc"},
+                          [](Maker& m, onnx::Node&) {
+                            m.Floats("fc", {4, 2});
+                          }),
+              HasSubstr("(MatMul): reads 3 numbers of a state of 3, its weight takes 4"));
+  EXPECT_EQ(ErrorBehind("MatMul", "rh", {"fc"},
+                        [](Maker& m, onnx::Node&) {
+                          m.Floats("fc", {3, 2});
+                        }),
+            "imported");
+  EXPECT_THAT(ErrorBehind("Gemm", "rh", {"fc"},
+                          [](Maker& m, onnx::Node& n) {
+                            m.Floats("fc", {3, 2});
+                            Maker::Set(n, "alpha").set_f(2);
+                          }),
+              HasSubstr("(Gemm): attribute alpha is 2, served is 1"));
+  EXPECT_THAT(
+      ErrorBehind("Slice", "ry", {"one", "far", "time"},
+                  [](Maker& m, onnx::Node&) {
+                    m.Whole("one", {1});
+                    m.Whole("far", {1000000000000});
+                    m.Whole("time", {0});
+                  }),
+      HasSubstr("(Slice): takes some of the steps; the first, the last and all are served"));
+  EXPECT_THAT(
+      ErrorBehind("Slice", "ry", {"back", "front", "time", "step"},
+                  [](Maker& m, onnx::Node&) {
+                    m.Whole("back", {-1});
+                    m.Whole("front", {-1000000000000});
+                    m.Whole("time", {0});
+                    m.Whole("step", {-1});
+                  }),
+      HasSubstr("(Slice): step -1: a model that turns its sequence around itself is not served"));
+  const auto last_step = [](Maker& m, onnx::Node&) { m.Whole("last", {-1}); };
+  EXPECT_EQ(ErrorBehind("Gather", "ry", {"last"}, last_step), "imported");
+  EXPECT_THAT(ErrorBehind("Gather", "ry", {"last"}, last_step, 2),
+              HasSubstr("(Gather): takes the last step of the backward direction of layer 0, which "
+                        "has then read one "
+                        "step"));
+  EXPECT_THAT(ErrorBehind(
+                  "Transpose", "ry", {},
+                  [](Maker&, onnx::Node& n) {
+                    for (const int64_t i : {0, 3, 2, 1}) {
+                      if (n.attribute_size() == 0) Maker::Set(n, "perm");
+                      n.mutable_attribute(0)->add_ints(i);
+                    }
+                  },
+                  2),
+              HasSubstr("(Transpose): perm [0, 3, 2, 1] puts features before directions"));
+}
+
+TEST_F(ImportOnnxTest, AHeadMayReadTheDirectionsInAnyOrderOrOneOfThem) {
+  OnnxGraphMaker made;
+  OnnxGraphMaker::Set(made.Recurrent("GRU", "x", 3, kI, 2), "direction").set_s("bidirectional");
+  made.Whole("zero", {0});
+  made.Whole("one", {1});
+  for (const auto& [out, index] : {std::pair("f", "zero"), {"b", "one"}}) {
+    OnnxGraphMaker::Set(made.Node("Gather", {"rh", index}, {out}), "axis").set_i(0);  // [1, B, 3]
+  }
+  OnnxGraphMaker::Set(made.Node("Concat", {"b", "f"}, {"bf"}), "axis").set_i(2);
+  made.Floats("fc", {6, 1});
+  made.Node("MatMul", {"bf", "fc"}, {"y"});
+  made.Output("y");
+  ASSERT_EQ(Error(made), "imported");
+  EXPECT_EQ(Tensor("head.weight"), (std::vector<float>{3.25, 4.25, 5.25, 0.25, 1.25, 2.25}));
+}
+
+TEST_F(ImportOnnxTest, OutputsThatAreNotServedCanBeLeftOut) {
+  OnnxGraphMaker made;
+  made.Recurrent("LSTM", "x", 4);
+  made.Node("Relu", {"ry"}, {"strange"});
+  made.Output("rh");
+  made.Output("strange");
+  made.Output("x");
+  EXPECT_THAT(Error(made), AllOf(HasSubstr("output \"strange\": node \"the_strange\" (Relu)"),
+                                 HasSubstr("\noutput \"x\": no recurrent layer computes it")));
+  options_.hints.ignored = {"strange", "x", "z"};
+  EXPECT_THAT(
+      Error(made),
+      HasSubstr("--ignore z: the graph has no such output, it has \"rh\", \"strange\", \"x\""));
+  options_.hints.ignored = {"strange", "x"};
+  const auto imported = Import(made);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(Summary(*imported, options_),
+              AllOf(HasSubstr("note     \"x\" is X\n"), HasSubstr("\"rh\" is OUTPUT\n")));
+  options_.hints.ignored = {"strange", "x", "rh"};
+  EXPECT_THAT(Error(made), HasSubstr("there is no output to serve"));
+}
+
+TEST_F(ImportOnnxTest, LayersThatDoNotLieOnEachOtherAreNamed) {
+  OnnxGraphMaker made;
+  made.Recurrent("GRU", "x", 3, kI, 1, "a");
+  made.Recurrent("GRU", "x", 3, kI, 1, "b");
+  OnnxGraphMaker::Set(made.Node("Concat", {"ay", "by"}, {"ab"}), "axis").set_i(3);
+  made.Whole("axis", {1});
+  made.Node("Squeeze", {"ab", "axis"}, {"x2"});
+  made.Recurrent("GRU", "x2", 3, 2 * kH, 1, "top");
+  made.Output("toph");
+  EXPECT_THAT(
+      Error(made),
+      HasSubstr(
+          "node \"the_topy\" (GRU) reads node \"the_ay\" (GRU) and node \"the_by\" (GRU) at once"));
+}
+
+TEST_F(ImportOnnxTest, FilesThatAreNoneOrLieAreRefused) {
+  options_.from = testing::TempDir() + "/absent.onnx";
+  EXPECT_THAT(std::string(ImportOnnx(options_).status().message()), HasSubstr("No such file"));
+  options_.from = testing::TempDir() + "/graph.onnx";
+  for (const std::string bytes : {"", "nonsense", "\x3a\xff\xff\xff\xff\x0f"}) {
+    std::ofstream(options_.from, std::ios::binary) << bytes;
+    EXPECT_THAT(std::string(ImportOnnx(options_).status().message()), HasSubstr("no"));
+  }
+  OnnxGraphMaker old;
+  old.Opset(6);
+  EXPECT_THAT(Error(old), HasSubstr("is of opset 6, the oldest understood is 7"));
+  OnnxGraphMaker twice;
+  twice.Node("Identity", {"x"}, {"x"});
+  EXPECT_THAT(Error(twice), HasSubstr("makes \"x\", which is there already"));
+  OnnxGraphMaker many;  // bytes that would become messages many times their size
+  many.graph().set_name(std::string(kMaxOnnxStructure + 1, 'x'));
+  EXPECT_THAT(Error(many), HasSubstr("bytes beside its tensors' data, the limit is"));
+  const auto external = [this](const std::string& location, const std::string& offset) {
+    OnnxGraphMaker made;
+    made.Recurrent("GRU", "x", 3);
+    made.Output("rh");
+    onnx::Tensor& t = *made.graph().mutable_initializer(0);
+    t.clear_float_data();
+    t.set_data_location(1);
+    for (const auto& [key, value] :
+         {std::pair<std::string, std::string>{"location", location}, {"offset", offset}}) {
+      onnx::StringPair& entry = *t.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+    return Error(made);
+  };
+  std::ofstream(testing::TempDir() + "/graph.data", std::ios::binary)
+      << std::string(8 + 9 * 4 * 4, '\0');
+  EXPECT_EQ(external("graph.data", "8"), "imported");
+  EXPECT_THAT(external("graph.data", "12"), HasSubstr("its data is 144 bytes at 12 of"));
+  EXPECT_THAT(external("graph.data", "-1"), HasSubstr("its data's offset is \"-1\""));
+  EXPECT_THAT(external("../graph.data", "8"),
+              HasSubstr("lies in \"../graph.data\", not beside the model"));
+  EXPECT_THAT(external("/etc/passwd", "0"), HasSubstr("not beside the model"));
+}
+
+}  // namespace
+}  // namespace cellbatch
