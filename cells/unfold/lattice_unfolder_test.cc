@@ -142,6 +142,7 @@ TEST(LatticeUnfolderTest, TheOrderOfWordsChangesNoBit) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 30; ++i) {
     LatticeRequest request = RandomLattice(random, 30);
+    if (request.words.empty()) continue;
     const Values before = Answers(lattices, request);
     std::vector<std::array<int32_t, 3>> words(request.words.size() / 3);
     std::memcpy(words.data(), request.words.data(), request.words.size() * sizeof(int32_t));

@@ -33,7 +33,9 @@ void Damage(Mutator& mutator, std::vector<int32_t>& values, size_t columns) {
   const std::string bytes = mutator.Mutate(
       {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t)});
   values.resize(bytes.size() / sizeof(int32_t) / columns * columns);
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(int32_t));
+  if (!values.empty()) {
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(int32_t));
+  }
 }
 
 struct Counts {
