@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/import_onnx.h"
+#include "server/convert/import_onnx.h"
 #include "server/import_torch.h"
 
 namespace cellbatch {

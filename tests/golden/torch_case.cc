@@ -10,7 +10,7 @@
 
 #include "cells/unfold/chain_unfolder.h"
 #include "cells/weights/safetensors.h"
-#include "server/import_onnx.h"
+#include "server/convert/import_onnx.h"
 #include "server/import_torch.h"
 #include "server/model_loader.h"
 

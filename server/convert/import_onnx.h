@@ -2,8 +2,8 @@
 // around it, as exporters write them. What cannot be converted is said by the node's name, never left out.
 //
 // Plain functions; any thread; seconds and memory for the weights.
-#ifndef CELLBATCH_SERVER_IMPORT_ONNX_H_
-#define CELLBATCH_SERVER_IMPORT_ONNX_H_
+#ifndef CELLBATCH_SERVER_CONVERT_IMPORT_ONNX_H_
+#define CELLBATCH_SERVER_CONVERT_IMPORT_ONNX_H_
 
 #include "absl/status/statusor.h"
 #include "server/convert/import_options.h"
@@ -16,4 +16,4 @@ absl::StatusOr<Imported> ImportOnnx(const ImportOptions& options);
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_IMPORT_ONNX_H_
+#endif  // CELLBATCH_SERVER_CONVERT_IMPORT_ONNX_H_

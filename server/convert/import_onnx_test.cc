@@ -1,4 +1,4 @@
-#include "server/import_onnx.h"
+#include "server/convert/import_onnx.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
