@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <sstream>
 
 #include "cells/weights/safetensors.h"
@@ -313,6 +314,11 @@ TEST_F(ImportOnnxTest, WhatLiesBehindALayerIsServedOrNamed) {
       HasSubstr("(Slice): step -1: a model that turns its sequence around itself is not served"));
   const auto last_step = [](Maker& m, onnx::Node&) { m.Whole("last", {-1}); };
   EXPECT_EQ(ErrorBehind("Gather", "ry", {"last"}, last_step), "imported");
+  EXPECT_THAT(ErrorBehind("Gather", "ry", {"far"},
+                          [](Maker& m, onnx::Node&) {
+                            m.Whole("far", {std::numeric_limits<int64_t>::max()});
+                          }),
+              HasSubstr("(Gather): index 9223372036854775807"));
   EXPECT_THAT(ErrorBehind("Gather", "ry", {"last"}, last_step, 2),
               HasSubstr("(Gather): takes the last step of the backward direction of layer 0, which "
                         "has then read one "

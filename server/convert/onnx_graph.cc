@@ -114,8 +114,8 @@ class Walk {
     OnnxRows rows;
     rows.source = static_cast<int>(walked_.scope.inputs.size());
     for (const onnx::Dimension& d : type.shape().dim()) {
-      rows.axes.push_back(
-          walked_.scope.NewAxis(AxisRole::kOpen, d.dim_value() > 0 ? d.dim_value() : -1));
+      const bool known = d.dim_value() > 0 && d.dim_value() <= kMaxOnnxElements;
+      rows.axes.push_back(walked_.scope.NewAxis(AxisRole::kOpen, known ? d.dim_value() : -1));
     }
     walked_.scope.inputs.push_back({input.name(), tokens});
     return OnnxValue::Of(std::move(rows));

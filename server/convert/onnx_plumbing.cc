@@ -200,6 +200,7 @@ OnnxResult Gather(OnnxScope& scope, const OnnxNode& node) {
   if (known->size() != 1)
     return OnnxWrong(fmt::format("by {} indices, one is understood", known->size()));
   const int64_t at = (*known)[0];
+  if (at == kEnd) return OnnxWrong(fmt::format("index {}", at));
   const OnnxDim end = {.value = at == -1 ? kEnd : at + 1};
   return One(SliceRows(scope, x.rows, axis, {.value = at}, end, scalar));
 }

@@ -278,6 +278,9 @@ absl::StatusOr<OnnxRows> SliceRows(OnnxScope& scope, OnnxRows rows, int64_t axis
   const size_t place = static_cast<size_t>(normal);
   const int number = rows.axes[place];
   const OnnxAxis here = scope.axis(number);
+  // Places beyond any size are all alike, and can then be reckoned with.
+  begin.value = std::clamp(begin.value, -kMaxOnnxElements, kMaxOnnxElements);
+  end.value = std::clamp(end.value, -kMaxOnnxElements, std::max(kFarEnd, kMaxOnnxElements));
   const bool to_end =
       end.axis == number || (end.known() && (end.value >= kFarEnd || end.value == here.size));
   if (begin.known() && begin.value == 0 && to_end && !drop) return rows;
