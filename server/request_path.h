@@ -82,6 +82,11 @@ class RequestPath {
   // The demand goes into `ticket`, or the refusal (and when to come back) into `refused`: false.
   bool Admit(const Demand& demand, ModelStats& stats, int shard, Ticket& ticket,
              CallResult& refused);
+  // The same, where a refusal is not yet an answer: nothing is counted.
+  bool TryAdmit(const Demand& demand, Ticket& ticket) {
+    Refusal refusal;
+    return admission_.Admit(demand, clock_.NowNs(), ticket, refusal);
+  }
   // Decodes served.message, unfolds and seals; served.request is then ready. `pushback`: set where
   // trying again is of no use.
   absl::Status Prepare(ServedRequest& served, std::optional<int32_t>& pushback);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -65,7 +66,10 @@ class TypedCall {
   ModelStats* stats = nullptr;
   std::vector<std::unique_ptr<TypedItem>> items;  // those that can be served
   std::vector<std::string> answers;               // encoded, by place
-  Ticket door, work;
+  int64_t refused = 0;                            // inputs that have their answer already
+  Ticket door;
+  std::vector<Ticket> work;
+  Demand all = {0, 0, 0};  // what the items take beyond the door
   CallResult result;
 
  private:
@@ -94,14 +98,14 @@ void TypedInferService::Start(ServerCall& call) {
   auto typed = std::make_unique<TypedCall>(call, path_);
   typed->stats = &path_.unknown_model();
   absl::Status status = Prepare(*typed);
-  if (status.ok()) status = Admit(*typed);
+  if (status.ok()) status = CheckTime(*typed);
   if (status.ok()) {
     Submit(std::move(typed));
     return;
   }
-  // Every input that was to be served ends here, too; a call that never had any counts as one.
-  const auto refused = std::max<size_t>(typed->items.size(), 1);
-  for (size_t i = 0; i < refused; ++i) {
+  // Every input without an answer of its own ends here, too; a call that never had any counts as one.
+  const int64_t left = int64_t{typed->proto->inputs_size()} - typed->refused;
+  for (int64_t i = 0; i < std::max<int64_t>(typed->model == nullptr ? 1 : left, 1); ++i) {
     typed->result.status = path_.Refused(*typed->stats, call.shard(), call.received_ns(), status);
   }
   TypedCall::End(std::move(typed));
@@ -127,46 +131,62 @@ absl::Status TypedInferService::Prepare(TypedCall& typed) {
   typed.model = *std::move(model);
   typed.stats = &path_.StatsOf(*typed.model);
   typed.answers.resize(static_cast<size_t>(proto.inputs_size()));
+  return PrepareInputs(typed);
+}
+
+absl::Status TypedInferService::PrepareInputs(TypedCall& typed) {
+  ServerCall& call = typed.call;
+  const v1::InferRequest& proto = *typed.proto;
   for (int i = 0; i < proto.inputs_size(); ++i) {
     const auto place = static_cast<size_t>(i);
     auto item = std::make_unique<TypedItem>(typed, place, call.received_ns(), call.shard());
     item->model = typed.model;
     item->stats = typed.stats;
+    item->deadline.deadline_ns = call.deadline_ns();
     inference::ModelInferRequest& request = item->message.mutable_proto();
     for (const std::string& name : proto.outputs()) request.add_outputs()->set_name(name);
     for (const auto& [key, value] : proto.parameters()) {
       (*request.mutable_parameters())[key].set_int64_param(value);
     }
     std::optional<int32_t> pushback;  // of one input among many: its text says enough
-    status = ToTensors(proto.inputs(i), typed.model->signature, request);
+    absl::Status status = ToTensors(proto.inputs(i), typed.model->signature, request);
     if (status.ok()) status = path_.Prepare(*item, pushback);
-    if (status.ok()) {
-      typed.items.push_back(std::move(item));
-    } else {
-      typed.answers[place] =
-          EncodeAnswer(path_.Refused(*typed.stats, call.shard(), call.received_ns(), status));
+    if (!status.ok()) {
+      status = path_.Refused(*typed.stats, call.shard(), call.received_ns(), status);
+      typed.answers[place] = EncodeAnswer(status);
+      ++typed.refused;
+      continue;
     }
+    if (!AdmitAnother(*item, typed)) return typed.result.status;
+    typed.items.push_back(std::move(item));
   }
   return absl::OkStatus();
 }
 
-absl::Status TypedInferService::Admit(TypedCall& typed) {
-  ServerCall& call = typed.call;
-  // The door counted one request.
-  Demand all{std::max<int64_t>(static_cast<int64_t>(typed.items.size()) - 1, 0), 0, 0};
-  for (const auto& item : typed.items) {
-    const Demand work = RequestPath::WorkOf(*item);
-    all.cells += work.cells;
-    all.bytes += work.bytes;
-    item->deadline.deadline_ns = call.deadline_ns();
+// One after the other, so that what is unfolded and not admitted is never more than one input; but all of them or
+// none, and a refusal speaks of all so far.
+bool TypedInferService::AdmitAnother(const TypedItem& item, TypedCall& typed) {
+  Demand work = RequestPath::WorkOf(item);
+  work.requests = typed.items.empty() ? 0 : 1;  // the door counted the first
+  typed.all.requests += work.requests;
+  typed.all.cells += work.cells;
+  typed.all.bytes += work.bytes;
+  Ticket ticket;
+  if (!path_.TryAdmit(work, ticket)) {
+    typed.work.clear();
+    const bool fits =
+        path_.Admit(typed.all, *typed.stats, typed.call.shard(), ticket, typed.result);
+    if (!fits) return false;
   }
-  if (!path_.Admit(all, *typed.stats, call.shard(), typed.work, typed.result)) {
-    return typed.result.status;
-  }
-  if (path_.clock().NowNs() >= call.deadline_ns()) {
+  typed.work.push_back(std::move(ticket));
+  return true;
+}
+
+absl::Status TypedInferService::CheckTime(TypedCall& typed) {
+  if (path_.clock().NowNs() >= typed.call.deadline_ns()) {
     return absl::DeadlineExceededError("the deadline had passed when the request arrived");
   }
-  if (call.cancel_slot().cancelled()) return absl::CancelledError("the client cancelled");
+  if (typed.call.cancel_slot().cancelled()) return absl::CancelledError("the client cancelled");
   return absl::OkStatus();
 }
 
@@ -196,6 +216,27 @@ void TypedInferService::Submit(std::unique_ptr<TypedCall> typed) {
   shared->LetGo();
 }
 
+namespace {
+
+// What a model that decodes answers.
+constexpr const char* kWords = "OUTPUT";     // INT32 [L]
+constexpr const char* kStopped = "STOPPED";  // INT32 [1]
+
+// Null: the answer has no such list of numbers.
+const ReturnedTensor* FindInt32s(const CellGraph& graph, std::string_view name) {
+  for (const ReturnedTensor& t : graph.tensors()) {
+    if (t.name == name && t.type == WireType::kInt32 && t.dims.size() == 1) return &t;
+  }
+  return nullptr;
+}
+
+absl::Status DecodesNothing(const Model& model) {
+  return absl::InvalidArgumentError(
+      fmt::format("model {} decodes nothing: Infer answers it", Quoted(model.name)));
+}
+
+}  // namespace
+
 // What one stream holds between Start and Finish.
 class DecodeCall final : public ServedRequest {
  public:
@@ -204,6 +245,7 @@ class DecodeCall final : public ServedRequest {
 
   void OnWords(const Delivery& delivery) override {
     const CellGraph& graph = delivery.request->graph;
+    if (graph.stop_reports().empty()) return;  // its words come with its end
     const StopReport& report = graph.stop_reports()[0];
     const ReturnedTensor& words = graph.tensors()[static_cast<size_t>(report.tensors.words)];
     const Stop& stop = graph.subgraphs()[static_cast<size_t>(report.chain.value())].stop;
@@ -259,10 +301,10 @@ void DecodeCall::Write(std::string message) {
 void DecodeCall::OnDone(int responder, std::unique_ptr<Request> done) {
   if (done->status.ok()) {
     done->graph.CloseAnswer();
-    const ReturnedTensor& words = done->graph.tensors()[0];
+    const ReturnedTensor& words = *FindInt32s(done->graph, kWords);
     const auto length = static_cast<int32_t>(words.dims[0]);
     int32_t stopped = 0;
-    std::memcpy(&stopped, done->graph.tensors()[1].bytes.data(), sizeof(stopped));
+    std::memcpy(&stopped, FindInt32s(done->graph, kStopped)->bytes.data(), sizeof(stopped));
     constexpr int32_t kNoWord = -1;  // the one that ended them is cut off already
     Send(words, length, kNoWord);
     Write(EncodeEnd(length, stopped != 0));
@@ -323,7 +365,7 @@ absl::Status DecodeService::Prepare(DecodeCall& decode) {
   decode.stats = &path_.StatsOf(*decode.model);
 
   inference::ModelInferRequest& request = decode.message.mutable_proto();
-  for (const char* output : {"OUTPUT", "STOPPED"}) request.add_outputs()->set_name(output);
+  for (const char* output : {kWords, kStopped}) request.add_outputs()->set_name(output);
   const auto set = [&](const char* key, int64_t value) {
     (*request.mutable_parameters())[key].set_int64_param(value);
   };
@@ -332,13 +374,15 @@ absl::Status DecodeService::Prepare(DecodeCall& decode) {
   const Signature& signature = decode.model->signature;
   const bool decodes = std::find(signature.parameters.begin(), signature.parameters.end(),
                                  "max_decode_steps") != signature.parameters.end();
-  if (!decodes) {
-    return absl::InvalidArgumentError(
-        fmt::format("model {} decodes nothing: Infer answers it", Quoted(decode.model->name)));
-  }
+  if (!decodes) return DecodesNothing(*decode.model);
   status = ToTensors(proto.source(), signature, request);
   if (status.ok()) status = path_.Prepare(decode, decode.result.pushback_ms);
   if (!status.ok()) return status;
+  const ReturnedTensor* stopped = FindInt32s(decode.request->graph, kStopped);
+  if (FindInt32s(decode.request->graph, kWords) == nullptr || stopped == nullptr ||
+      stopped->dims[0] != 1) {
+    return DecodesNothing(*decode.model);
+  }
   decode.request->stream = true;
   if (!admit(RequestPath::WorkOf(decode), decode.work)) return decode.result.status;
   decode.deadline.deadline_ns = decode.call.deadline_ns();

@@ -3,8 +3,8 @@
 //   Infer    one call, many inputs, each a request of its own on the common way (request_path.h):
 //
 //     transport thread                                 responder thread
-//     parse, find; each input: tensors, unfold, seal   each OnDone: its answer encoded, let go
-//     admit all of them, or none; Submit each
+//     parse, find; each input: tensors, unfold, seal,  each OnDone: its answer encoded, let go
+//     admit (all of them, or none); Submit each
 //     let go -------------------+----------------------------+
 //                               v
 //             whoever lets go last finishes the call, answers in the order of the inputs
@@ -27,6 +27,7 @@
 namespace cellbatch {
 
 class TypedCall;
+class TypedItem;
 
 class TypedInferService final : public CallSink {
  public:
@@ -39,7 +40,9 @@ class TypedInferService final : public CallSink {
 
  private:
   absl::Status Prepare(TypedCall& typed);
-  absl::Status Admit(TypedCall& typed);
+  absl::Status PrepareInputs(TypedCall& typed);
+  bool AdmitAnother(const TypedItem& item, TypedCall& typed);
+  absl::Status CheckTime(TypedCall& typed);
   void Submit(std::unique_ptr<TypedCall> typed);
 
   RequestPath& path_;

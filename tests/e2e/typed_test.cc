@@ -307,6 +307,41 @@ TEST_F(TypedCallTest, ACancelInTheMiddleStopsTheDecoder) {
   ExpectGood(client());
 }
 
+// V14, over ModelInfer and over Decode: both values are named; a decode that does not end is cut, and says so.
+TEST_F(TypedCallTest, StepsBeyondTheCapAreRefusedAndTheCapIsKept) {
+  InferInput input{.model = "counter",
+                   .inputs = {Int32Tensor("SOURCE", {1}, {60})},
+                   .outputs = {"OUTPUT", "LENGTH", "STOPPED"}};
+  for (const int64_t steps : {int64_t{0}, int64_t{-7}, int64_t{kManySteps + 1}, INT64_MIN}) {
+    const std::string text =
+        fmt::format("model \"counter\": parameter max_decode_steps is {}, allowed are 1 to {}",
+                    steps, kManySteps);
+    input.parameters["max_decode_steps"] = steps;
+    EXPECT_EQ(client().Infer(input).status(), absl::InvalidArgumentError(text));
+    DecodeInput stream = Count(60);
+    stream.max_decode_steps = steps;
+    EXPECT_EQ(client().Decode(stream, {}, [](const DecodedWord&) { return true; }).status(),
+              absl::InvalidArgumentError(text));
+  }
+  input.parameters["max_decode_steps"] = int64_t{7};
+  const auto cut = client().Infer(input);
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_EQ(cut->Find("OUTPUT")->shape, std::vector<int64_t>{7});
+  EXPECT_EQ(*cut->Find("LENGTH")->AsInts(), std::vector<int32_t>{7});
+  EXPECT_EQ(*cut->Find("STOPPED")->AsInts(), std::vector<int32_t>{0});
+  input.parameters["max_decode_steps"] = std::string("7");
+  EXPECT_EQ(std::string(client().Infer(input).status().message()),
+            "parameter max_decode_steps has the wrong type: expected int64_param");
+  EXPECT_EQ(std::string(client()
+                            .Infer({.model = "lstm",
+                                    .inputs = {Int32Tensor("TOKENS", {1}, {1})},
+                                    .parameters = {{"max_decode_steps", int64_t{5}}}})
+                            .status()
+                            .message()),
+            "parameter max_decode_steps: model \"lstm\" decodes nothing");
+  ExpectGood(client());
+}
+
 // P13: its words wait in gRPC's window, then in a bounded buffer, and then its decoder is stopped.
 TEST_F(TypedCallTest, AStreamThatNobodyReadsIsCutOffAndOthersDoNotNotice) {
   const auto channel =
