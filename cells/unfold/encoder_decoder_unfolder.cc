@@ -102,13 +102,13 @@ absl::Status EncoderDecoderUnfolder::TakeBridge(const EncoderDecoderSpec& spec,
                                                 const Model& model) {
   const CellType& decoder = model.type(spec.decoder);
   if (!spec.bridge.valid()) {
-    if (spec.encoder.layers.size() != 1 || spec.encoder.layers[0].backward.valid()) {
+    const ChainLayerSpec& layer = spec.encoder.layers[0];
+    if (spec.encoder.layers.size() != 1 || layer.backward.valid()) {
       return WrongModel(fmt::format(
-          "{} layers{} need a bridge; only the end of one layer in one direction needs none",
-          spec.encoder.layers.size(),
-          spec.encoder.layers[0].backward.valid() ? " in two directions" : ""));
+          "{} layers{} need a bridge; only the end of one layer forwards needs none",
+          spec.encoder.layers.size(), layer.backward.valid() ? " with a backward direction" : ""));
     }
-    return LeavesWhatTheDecoderCarries(model.type(spec.encoder.layers[0].forward), decoder);
+    return LeavesWhatTheDecoderCarries(model.type(layer.forward), decoder);
   }
   const absl::StatusOr<const CellType*> found = TypeOf(model, spec.bridge, "bridge");
   if (!found.ok()) return found.status();

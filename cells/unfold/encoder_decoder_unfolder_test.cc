@@ -333,6 +333,11 @@ TEST(EncoderDecoderUnfolderTest, CellsThatDoNotFitAreNamed) {
   };
   EXPECT_EQ(error([](auto&) {}), "accepted");
   EXPECT_THAT(error([](auto& s) { s.bridge = {}; }), HasSubstr("2 layers need a bridge"));
+  EXPECT_THAT(error([](auto& s) {
+                s.bridge = {};
+                s.encoder.layers = {{{}, s.encoder.layers[0].forward}};
+              }),
+              HasSubstr("1 layers with a backward direction need a bridge"));
   EXPECT_THAT(error([](auto& s) { s.encoder.layers.pop_back(); }),
               HasSubstr("has an input \"layer1\", which is the end of none of the 1 layers"));
   EXPECT_THAT(error([](auto& s) { s.bridge = s.decoder; }), HasSubstr("is a chain"));
