@@ -275,6 +275,14 @@ Cells Chains() {
          return {h};
        }},
       {"linear", [](auto& v) -> std::vector<Vec> { return {v("b") + Times(v("W"), v("x.x"))}; }},
+      {"linear_softmax",
+       [](auto& v) -> std::vector<Vec> {
+         Vec y = v("b") + Times(v("W"), v("x.x"));
+         double sum = 0;
+         for (double& e : y) sum += e = std::exp(e);
+         for (double& e : y) e /= sum;
+         return {y};
+       }},
       {"embed",
        [](auto& v) -> std::vector<Vec> {
          return {RowOf(v("table"), v("token.token")[0], v.Size("D"))};
