@@ -252,5 +252,16 @@ TEST(GrowthRowsTest, ARequestThatGrowsNeverWaitsForRowsOnceItRuns) {
   world.ExpectClean();
 }
 
+TEST_F(GrowthTest, APieceThatNobodyTookGoesWithTheScheduler) {
+  const auto users = model_.use_count();
+  auto world = std::make_unique<World>();
+  world->Add(model_);
+  world->Submit(Make(), 1);
+  world->Run();  // to where it waits for its next piece
+  EXPECT_GT(model_.use_count(), users);
+  world.reset();
+  EXPECT_EQ(model_.use_count(), users);
+}
+
 }  // namespace
 }  // namespace cellbatch

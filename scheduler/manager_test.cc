@@ -344,6 +344,18 @@ TEST(ManagerTest, StopAnswersEveryRequestOnce) {
   EXPECT_EQ(world.RowsUsed(), 0);
 }
 
+TEST(ManagerTest, WhatNobodyTookGoesWithTheScheduler) {
+  const auto model = MakeModel(ModelId(1), {2, 2, 2, 2});
+  {
+    World world;
+    world.Add(model);
+    for (uint64_t i = 0; i < 100; ++i) world.Submit(world.Sentence(model, 10), i);  // most wait
+    for (int i = 0; i < 30; ++i) world.Step();
+    EXPECT_GT(model.use_count(), 100);
+  }
+  EXPECT_EQ(model.use_count(), 1);
+}
+
 TEST(ManagerTest, ARequestLargerThanTheTablesIsRefusedAndDoesNotHoldUpTheLine) {
   World world;
   const auto model = MakeModel(ModelId(1));

@@ -1,6 +1,7 @@
 #include "scheduler/scheduler.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <string>
@@ -26,7 +27,7 @@ class SchedulerImpl final : public Scheduler {
  public:
   SchedulerImpl(const SchedulerOptions& options, int depth, DeviceSet devices, const Clock& clock,
                 std::vector<int> memory_of);
-  ~SchedulerImpl() override { Stop(); }
+  ~SchedulerImpl() override;
 
   absl::Status AddModel(std::shared_ptr<const Model> model,
                         std::unique_ptr<const Policy> policy) override;
@@ -423,6 +424,19 @@ void SchedulerImpl::Stop() {
   while (manager_->Step()) {
   }
   stopped_.store(true, std::memory_order_release);
+}
+
+// What nobody took has an owner no more but this.
+SchedulerImpl::~SchedulerImpl() {
+  Stop();
+  std::array<Delivery, 16> left;
+  for (int o = 0; o < static_cast<int>(outboxes_.size()); ++o) {
+    while (const int n = Take(OutboxId(o), absl::MakeSpan(left))) {
+      for (const Delivery& d : absl::MakeConstSpan(left).first(Index(n))) {
+        if (d.kind == Delivery::Kind::kPiece) Extended(*d.request, absl::CancelledError(""));
+      }
+    }
+  }
 }
 
 absl::Status SchedulerImpl::DeviceHealth() const {

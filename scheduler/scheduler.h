@@ -69,7 +69,8 @@ class Scheduler {
  public:
   static absl::StatusOr<std::unique_ptr<Scheduler>> Create(SchedulerOptions options,
                                                            DeviceSet devices, const Clock& clock);
-  virtual ~Scheduler() = default;  // REQUIRES: every request taken back, or Stop() called
+  // Stops; what nobody took is freed. REQUIRES: no piece that Take handed over waits for Extended.
+  virtual ~Scheduler() = default;
 
   // Loads the model into every memory, warms every type at every calibrated batch size through the
   // ordinary ring, then opens its lane. Seconds. `policy` null: Algorithm 1.
