@@ -344,8 +344,10 @@ TEST_F(TypedCallTest, StepsBeyondTheCapAreRefusedAndTheCapIsKept) {
 
 // P13: its words wait in gRPC's window, then in a bounded buffer, and then its decoder is stopped.
 TEST_F(TypedCallTest, AStreamThatNobodyReadsIsCutOffAndOthersDoNotNotice) {
-  const auto channel =
-      grpc::CreateChannel(Served::Get().server().grpc(), grpc::InsecureChannelCredentials());
+  grpc::ChannelArguments fixed_window;  // else it grows, on a slow machine to all there is
+  fixed_window.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto channel = grpc::CreateCustomChannel(Served::Get().server().grpc(),
+                                                 grpc::InsecureChannelCredentials(), fixed_window);
   const auto stub = v1::Cellbatch::NewStub(channel);
   v1::DecodeRequest request;
   request.set_model_name("counter");
