@@ -51,7 +51,11 @@ Workload Translate(const Sizes& sizes, size_t items) {
   weights.AddMatrix("encoder.W_i", e, e);
   weights.AddBias("encoder.b_i", e);
   AddRecurrent(weights, "encoder", 4, e, h);
-  AddRecurrent(weights, "decoder", 4, e, h);
+  // Large, or the decoder says the same few words whatever it has read.
+  constexpr double kGain = 6;
+  weights.AddMatrix("decoder.W", 4 * h, e, kGain);
+  weights.AddMatrix("decoder.U", 4 * h, h, kGain);
+  weights.AddBias("decoder.b", 4 * h);
   weights.AddMatrix("decoder.W_out", sizes.vocabulary, h, 4);
   weights.AddBias("decoder.b_out", sizes.vocabulary);
   made.model.config = Config();

@@ -206,7 +206,7 @@ TEST(TranslationTest, ADecoderOfRandomWeightsHasMuchToSay) {
     for (const double word : said["OUTPUT"]) words.insert(word);
   }
   fmt::print("{} different words of {}\n", words.size(), Sizes{}.vocabulary);
-  EXPECT_GE(words.size(), 5u);  // seen: 9 with the data, 11 without
+  EXPECT_GE(words.size(), 20u);  // seen: 69 with the data, 67 without
 }
 
 INSTANTIATE_TEST_SUITE_P(Workloads, ZooTest, testing::ValuesIn(Served()),
