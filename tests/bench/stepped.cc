@@ -1,7 +1,7 @@
 #include "tests/bench/stepped.h"
 
+#include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -63,20 +63,32 @@ std::unique_ptr<Request> MakeRequest(std::shared_ptr<const Model> model, const z
 Stepped::Stepped(SchedulerOptions options, const std::string& device_spec,
                  std::shared_ptr<const Model> model) {
   options.threads = false;
+  sched_getaffinity(0, sizeof(all_), &all_);
+  others_ = all_;
   scheduler_ = Require(Scheduler::Create(options, MakeDevices(device_spec), clock_), "scheduler");
   if (scheduler_->stats().Devices().size() != 1) {
     Require(absl::InvalidArgumentError(device_spec + " is not one device"), "--devices");
   }
   Require(scheduler_->AddModel(model, nullptr), "adding " + model->name);
+  // Now, so that the device's threads have not inherited it; the device may have pinned this one already.
+  cpu_set_t mine;
+  sched_getaffinity(0, sizeof(mine), &mine);
+  int core = 0;
+  while (!CPU_ISSET(core, &mine)) ++core;
+  if (CPU_COUNT(&all_) > 1) {
+    CPU_ZERO(&mine);
+    CPU_SET(core, &mine);
+    sched_setaffinity(0, sizeof(mine), &mine);
+    CPU_CLR(core, &others_);
+  }
   last_ns_ = clock_.NowNs();
 }
 
-Stepped::~Stepped() { scheduler_->Stop(); }
+void Stepped::KeepOff() const { sched_setaffinity(0, sizeof(others_), &others_); }
 
-int64_t Stepped::ThreadCpuClock::NowNs() const {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+Stepped::~Stepped() {
+  sched_setaffinity(0, sizeof(all_), &all_);
+  scheduler_->Stop();
 }
 
 bool Stepped::Step() {

@@ -6,14 +6,16 @@
 //   +-----------------------------------------------------------+
 //
 // With one CPU device that is what the scheduler's own thread does, step by step: manager and worker
-// take turns on it. Everything is CPU time of that thread, the tasks' stamps too: who else wants the
-// core (the answers' taker, when it is woken) changes nothing. Reading it costs a quarter of a
-// microsecond here, ten times what reading the scheduler's own clock does; two readings a task count as
-// scheduling. Steps that found nothing to do are not counted.
+// take turns on it, and read the clock that they read in the server. Who else wanted the core would be
+// counted, too, so the thread is kept on one core and the others of the benchmark are kept off it. (CPU
+// time of the thread would not see them, but reading it is a system call, and three of them a task came
+// to a tenth of what is measured.) Steps that found nothing to do are not counted.
 //
 // Everything ends the process with a message when it fails.
 #ifndef CELLBATCH_TESTS_BENCH_STEPPED_H_
 #define CELLBATCH_TESTS_BENCH_STEPPED_H_
+
+#include <sched.h>
 
 #include <cstdint>
 #include <memory>
@@ -56,7 +58,10 @@ class Stepped {
 
   Scheduler& scheduler() { return *scheduler_; }
 
-  // On the thread that made it: stamps are its CPU time.
+  // For any other thread of the benchmark: stays off the core of the thread that steps, if there are two.
+  void KeepOff() const;
+
+  // The thread that made it.
   bool Step();                           // false: nothing to do
   void Resume() { last_ns_ = NowNs(); }  // what was since the last step is not counted
   void StepUntilIdle();                  // both have nothing to do
@@ -64,12 +69,8 @@ class Stepped {
   int64_t NowNs() const { return clock_.NowNs(); }
 
  private:
-  class ThreadCpuClock final : public Clock {
-   public:
-    int64_t NowNs() const override;
-  };
-
-  ThreadCpuClock clock_;
+  SteadyClock clock_;
+  cpu_set_t all_, others_;  // cores: this process's, and those but the stepping thread's
   std::unique_ptr<Scheduler> scheduler_;
   // To the end of the last step, and of the one before it: what that one computed is seen done.
   int64_t all_ns_ = 0, seen_ns_ = 0;
