@@ -5,11 +5,6 @@
 #include "cells/check.h"
 
 namespace cellbatch {
-namespace {
-
-constexpr uint32_t kPrefetchAhead = 12;  // entries: about one miss to memory at 10 ns an entry
-
-}  // namespace
 
 BatchFormer::BatchFormer(int batch_limit) {
   finished_.reserve(static_cast<size_t>(batch_limit));
@@ -93,9 +88,7 @@ bool BatchFormer::CopyIn(RequestBlock& block) {
 }
 
 void BatchFormer::CopyOut(const ReadyEntry& entry, int32_t node, Row row) {
-  const NodeInfo& info = entry.block->info(*entry.record);
-  for (int32_t i = info.first_return; i < info.first_return + info.num_returns; ++i) {
-    const ReturnRun& run = entry.block->returns[i];
+  for (const ReturnRun& run : entry.block->info(*entry.record).returns()) {
     if (node < run.first || node >= run.first + run.count) continue;
     Check(copies_out_ < slot_->max_copies_out, "more copies out than a task can carry");
     slot_->copies_out[copies_out_++] = {run.dest + (node - run.first) * run.stride, run.column,
@@ -105,10 +98,11 @@ void BatchFormer::CopyOut(const ReadyEntry& entry, int32_t node, Row row) {
 
 void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
   singles_.clear();
+  queue.PrefetchFirst();
   while (queue.running() + static_cast<int32_t>(singles_.size()) < max_batch) {
     const ReadyEntry head = queue.Head();
     if (head.record == nullptr) break;
-    queue.Prefetch(kPrefetchAhead / 2);
+    queue.PrefetchNext();
     if (!head.block->copied && !CopyIn(*head.block)) break;
     queue.PopHead();
     head.record->pin_worker = static_cast<int8_t>(worker_);
@@ -153,6 +147,7 @@ void BatchFormer::NoteStops(ReadyQueue& queue) {
 void BatchFormer::HandleEvents(ReadyQueue& queue) {
   const auto events = queue.events();
   for (int32_t slot : events) queue.PrefetchChain(slot);
+  for (int32_t slot : events) PrefetchNamed(queue.chain(slot));
   for (int32_t slot : events) {
     const ReadyEntry e = queue.chain(slot);
     const int32_t node = queue.NodeInStep(slot);
@@ -177,10 +172,11 @@ void BatchFormer::HandleEvents(ReadyQueue& queue) {
 
 void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
   int32_t n = 0;
+  queue.PrefetchFirst();
   while (n < max_batch) {
     const ReadyEntry head = queue.Head();
     if (head.record == nullptr) break;
-    queue.Prefetch(kPrefetchAhead);
+    queue.PrefetchNext();
     NodeRecord& r = *head.record;
     if (!head.block->copied && !CopyIn(*head.block)) break;
     const int32_t count = std::min(r.length - r.next, max_batch - n);
@@ -201,7 +197,6 @@ void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
       break;
     }
     queue.PopHead();
-    if (r.consumer >= 0) __builtin_prefetch(&head.block->records[r.consumer], 1);
     finished_.push_back(head);
   }
   slot_->task->num_nodes = n;

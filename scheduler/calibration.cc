@@ -22,10 +22,13 @@ int32_t Knee(const std::vector<CalibrationPoint>& points) {
     return static_cast<double>(p.batch) / static_cast<double>(std::max<int64_t>(p.task_ns, 1));
   };
   for (const CalibrationPoint& p : points) best = std::max(best, rate(p));
+  int32_t knee = 1;
   for (const CalibrationPoint& p : points) {
-    if (rate(p) >= kKneeShare * best) return p.batch;
+    if (rate(p) < kKneeShare * best) continue;
+    knee = p.batch;
+    if (p.task_ns >= kLeastFullTaskNs) break;
   }
-  return 1;
+  return knee;
 }
 
 Calibration::Calibration(const Model& model, std::vector<int32_t> most_rows, int32_t batch_limit,

@@ -1,7 +1,8 @@
 // How a lane warms: every cell type runs at every batch size to be calibrated, as ordinary tasks
 // through every worker's ring (rows that read zeros), so that nothing is touched for the first time
 // by a request, and T(b) is what the worker stamps. From T(b) the knee: max_batch in force is what
-// the model configures, else the smallest b whose nodes per second are >= 0.95 of the best seen.
+// the model configures, else the smallest b whose nodes per second are >= 0.95 of the best seen, and
+// whose tasks take 0.1 ms: each task costs its manager 2 to 3 us beside what its nodes cost.
 //
 // Neighbours steal time in bursts, and a knee from one burst would cost throughput until the next
 // start. So rounds pass over all sizes (a burst spoils one round of several sizes, not all rounds of
@@ -29,7 +30,10 @@ inline constexpr double kKneeShare = 0.95;
 
 // Batch sizes 1, 2, 3, 4, 6, 8, 12, ... up to and with `limit`.
 std::vector<int32_t> CalibrationSizes(int32_t limit);
-// The smallest measured b with b/T(b) >= 0.95 of the best; 1 if there are no points.
+inline constexpr int64_t kLeastFullTaskNs = 100'000;
+
+// The smallest measured b with b/T(b) >= 0.95 of the best and T(b) >= kLeastFullTaskNs. None takes that
+// long: the largest that is as good as the best, so. 1 if there are no points.
 int32_t Knee(const std::vector<CalibrationPoint>& points);
 
 class Calibration {

@@ -37,6 +37,26 @@ TEST(CalibrationTest, TheKneeIsTheSmallestBatchWithinATwentiethOfTheBestRate) {
   for (const CalibrationPoint& p : c.points) EXPECT_EQ(p.task_ns, Streaming(p.batch)) << p.batch;
 }
 
+// What a task costs beside its nodes is shared by enough of them.
+TEST(CalibrationTest, OfACheapTypeAFullBatchTakesATenthOfAMillisecond) {
+  const auto model = SmallModel();
+  const auto knee = [&](int64_t row_ns) {
+    return Calibrate(*model, 512, [=](int, int32_t b) { return std::max(6, b) * row_ns; })
+        .max_batch;
+  };
+  EXPECT_EQ(knee(20'000), 6);
+  EXPECT_EQ(knee(2'000), 64);  // 48 take 96 us
+  EXPECT_EQ(knee(20), 512);    // 10 us, and no more is allowed
+}
+
+// Where larger batches are slower a row, none of them counts, however short.
+TEST(CalibrationTest, AFullBatchIsNeverLargerThanWhatIsAsGoodAsTheBest) {
+  const auto model = SmallModel();
+  const CellTypeCalibration c = Calibrate(
+      *model, 512, [](int, int32_t b) -> int64_t { return b <= 48 ? b * 1000 : b * 1200; });
+  EXPECT_EQ(c.max_batch, 48);
+}
+
 // A neighbour takes the machine for 40 tasks running (more than one whole round), wherever that
 // falls after the warming round: the answer stays.
 TEST(CalibrationTest, OneBurstOfNoiseDoesNotMoveTheKnee) {

@@ -391,10 +391,10 @@ TEST(ManagerTest, AModelIsRemovedWhenItsLastRequestHasLeftAndCanComeBack) {
   EXPECT_EQ(world.scheduler().RemoveModel(ModelId(1)).code(), absl::StatusCode::kNotFound);
 }
 
-// T(b) = 1000 + 50 b: b/T(b) is 0.95 of what 512 nodes reach from b = 214 on; the next size is 256.
+// T(b) = 20 us + 1 us b: b/T(b) is 0.95 of what 512 nodes reach from b = 214 on; the next size is 256.
 TEST(ManagerTest, ALaneMeasuresItsTypesThroughTheRingBeforeItOpens) {
   WorldOptions options;
-  options.cost = {.task_ns = 1000, .node_ns = 50};
+  options.cost = {.task_ns = 20'000, .node_ns = 1000};
   options.calibrate = true;
   World world(options);
   const auto model = MakeModel(ModelId(1), {0, 4, 0, 0, 0});
@@ -405,7 +405,7 @@ TEST(ManagerTest, ALaneMeasuresItsTypesThroughTheRingBeforeItOpens) {
   EXPECT_EQ(results[1].max_batch, 4) << "configured";
   for (const CellTypeCalibration& type : results) {
     ASSERT_FALSE(type.points.empty());
-    for (const CalibrationPoint& p : type.points) EXPECT_EQ(p.task_ns, 1000 + 50 * p.batch);
+    for (const CalibrationPoint& p : type.points) EXPECT_EQ(p.task_ns, 20'000 + 1000 * p.batch);
   }
   world.Submit(world.Sentence(model, 5), 1);
   world.Run();

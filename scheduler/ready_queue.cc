@@ -13,9 +13,7 @@ namespace {
 int32_t NextEvent(const NodeRecord& r, const RequestBlock& block, int32_t from) {
   int32_t next = r.length - 1;
   if (r.info == 0 || r.has_stop) return next;
-  const NodeInfo& info = block.info(r);
-  for (int32_t i = info.first_return; i < info.first_return + info.num_returns; ++i) {
-    const ReturnRun& run = block.returns[i];
+  for (const ReturnRun& run : block.info(r).returns()) {
     if (from < run.first + run.count) next = std::min(next, std::max(from, run.first));
   }
   return next;
@@ -90,15 +88,6 @@ ReadyQueue::ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity
   events_.reset(new int32_t[n]());
 }
 
-void ReadyQueue::Push(NodeRecord& record, RequestBlock& block) {
-  if (tail_ - head_ > mask_) Grow();
-  if (ready() == 0) since_ = *lane_tasks_;
-  record.state = NodeState::kQueued;
-  record.position = static_cast<int32_t>(tail_ & mask_);
-  fifo_[tail_++ & mask_] = {&record, &block};
-  fifo_nodes_ += NodesIn(record);
-}
-
 // Closes the holes first; only if there are none does it allocate.
 void ReadyQueue::Grow() {
   const uint32_t span = tail_ - head_;
@@ -119,27 +108,9 @@ void ReadyQueue::Grow() {
   tail_ = n;
 }
 
-ReadyEntry ReadyQueue::Head() {
-  while (head_ != tail_) {
-    const ReadyEntry e = fifo_[head_ & mask_];
-    if (e.record != nullptr) return e;
-    ++head_;
-  }
-  return {};
-}
-
-void ReadyQueue::PopHead() {
-  ReadyEntry& e = fifo_[head_ & mask_];
-  fifo_nodes_ -= NodesIn(*e.record);
-  e.record = nullptr;
-  ++head_;
-}
-
-void ReadyQueue::Prefetch(uint32_t ahead) const {
-  if (tail_ - head_ <= ahead) return;
-  const ReadyEntry& e = fifo_[(head_ + ahead) & mask_];
-  __builtin_prefetch(e.record, 1);
-  if (e.block != nullptr) __builtin_prefetch(e.block->last_sequence, 1);
+void ReadyQueue::PrefetchFirst() const {
+  for (uint32_t i = 0; i < kRecordAhead; ++i) PrefetchRecord(i);
+  for (uint32_t i = 0; i < kNamedAhead; ++i) PrefetchNamed(i);
 }
 
 void ReadyQueue::Remove(NodeRecord& record) {

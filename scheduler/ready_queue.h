@@ -27,6 +27,31 @@ struct ReadyEntry {
   RequestBlock* block = nullptr;
 };
 
+// GCC takes a function that only prefetches for one without effects, and drops the calls: all of these are
+// always_inline.
+//
+// Starts loading what a record, itself here already, names: its first reader, its part of the pool.
+[[gnu::always_inline]] inline void PrefetchNamed(const ReadyEntry& entry) {
+  const NodeRecord& r = *entry.record;
+  if (r.consumer >= 0) __builtin_prefetch(&entry.block->records[r.consumer], 1);
+  if (const int32_t tail = r.tail(); tail != 0) {
+    __builtin_prefetch(entry.block->pool + tail);
+    // Its last line, of one return: a tail is seldom longer than two.
+    if (r.info != 0)
+      __builtin_prefetch(entry.block->pool + r.info + kNodeInfoInts + kReturnInts - 1);
+  }
+}
+
+// And all readers, once its part of the pool is here, too.
+[[gnu::always_inline]] inline void PrefetchReaders(const ReadyEntry& entry) {
+  const NodeRecord& r = *entry.record;
+  if (r.consumer >= 0) __builtin_prefetch(&entry.block->records[r.consumer], 1);
+  if (r.more_consumers == 0) return;
+  for (const int32_t reader : entry.block->list(r.more_consumers)) {
+    __builtin_prefetch(&entry.block->records[reader], 1);
+  }
+}
+
 // What the manager needs to know of a cell type to form tasks of it.
 struct TypeShape {
   explicit TypeShape(const CellType& type);
@@ -66,10 +91,37 @@ class ReadyQueue {
   bool is_chain() const { return shape_.carry >= 0; }
 
   // FIFO.
-  void Push(NodeRecord& record, RequestBlock& block);
-  ReadyEntry Head();  // skips holes; a null record: empty
-  void PopHead();     // REQUIRES: Head() was just seen
-  void Prefetch(uint32_t ahead) const;
+  void Push(NodeRecord& record, RequestBlock& block) {
+    if (tail_ - head_ > mask_) [[unlikely]]
+      Grow();
+    if (ready() == 0) since_ = *lane_tasks_;
+    record.state = NodeState::kQueued;
+    record.position = static_cast<int32_t>(tail_ & mask_);
+    fifo_[tail_++ & mask_] = {&record, &block};
+    fifo_nodes_ += NodesIn(record);
+  }
+  // Skips holes; a null record: empty.
+  ReadyEntry Head() {
+    for (; head_ != tail_; ++head_) {
+      const ReadyEntry e = fifo_[head_ & mask_];
+      if (e.record != nullptr) return e;
+    }
+    return {};
+  }
+  void PopHead() {  // REQUIRES: Head() was just seen
+    ReadyEntry& e = fifo_[head_ & mask_];
+    fifo_nodes_ -= NodesIn(*e.record);
+    e.record = nullptr;
+    ++head_;
+  }
+  // Loads what the head and the entries behind it need, ahead of time: their records, then what those name.
+  // PrefetchFirst before the first one (the last task has pushed all of it out of the caches), then
+  // PrefetchNext at each head.
+  void PrefetchFirst() const;
+  [[gnu::always_inline]] void PrefetchNext() const {
+    PrefetchRecord(kRecordAhead);
+    PrefetchNamed(kNamedAhead);
+  }
   // `count` more nodes of the head were submitted, and it stays.
   void TakeFromHead(int32_t count) { fifo_nodes_ -= count; }
   // Takes a queued or running record out, wherever it is.
@@ -95,9 +147,8 @@ class ReadyQueue {
   void SetEvent(int32_t slot, int32_t node);
   void EventsSeen();  // after all of them: finds the next step with an event
   ReadyEntry chain(int32_t slot) const { return {records_[slot], blocks_[slot]}; }
-  void PrefetchChain(int32_t slot) const {
+  [[gnu::always_inline]] void PrefetchChain(int32_t slot) const {
     __builtin_prefetch(records_[slot], 1);
-    __builtin_prefetch(records_[slot] + 1, 1);  // most often its reader
     __builtin_prefetch(blocks_[slot]->last_sequence, 1);
   }
   int32_t num_stops() const { return num_stops_; }
@@ -124,6 +175,21 @@ class ReadyQueue {
  private:
   int32_t NodesIn(const NodeRecord& r) const { return is_chain() ? 1 : r.length - r.next; }
   void Grow();
+  // In entries, at 10 ns an entry and more: about a miss to memory from one to the other, and to the head.
+  static constexpr uint32_t kRecordAhead = 12, kNamedAhead = 6;
+  [[gnu::always_inline]] void PrefetchRecord(uint32_t ahead) const {
+    if (tail_ - head_ <= ahead) return;
+    const ReadyEntry& e = fifo_[(head_ + ahead) & mask_];
+    if (e.record == nullptr) return;
+    __builtin_prefetch(e.record, 1);
+    __builtin_prefetch(e.block->last_sequence, 1);
+    __builtin_prefetch(e.block->bases());
+  }
+  [[gnu::always_inline]] void PrefetchNamed(uint32_t ahead) const {
+    if (tail_ - head_ <= ahead) return;
+    const ReadyEntry& e = fifo_[(head_ + ahead) & mask_];
+    if (e.record != nullptr) cellbatch::PrefetchNamed(e);
+  }
 
   const TypeShape shape_;
   const uint64_t* const lane_tasks_;

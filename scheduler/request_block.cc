@@ -73,9 +73,6 @@ class BlockBuilder {
   int32_t RecordOf(SubgraphId id) const {
     return record_of_[Index(id.value() - graph_.first_subgraph())];
   }
-  absl::Span<const ReturnPiece> returns() const {
-    return graph_.returns().subspan(Index(graph_.first_return()));
-  }
 
   RequestBlock* block() const { return block_; }
 
@@ -105,7 +102,9 @@ void BlockBuilder::Count() {
     }
     if (s.num_predecessors == 0) ++num_roots_;
     if (s.num_consumers > 1) pool_ints_ += s.num_consumers;  // count + all but the first
-    if (s.num_returns > 0 || s.stop.column.valid()) pool_ints_ += kNodeInfoInts;
+    if (s.num_returns > 0 || s.stop.column.valid()) {
+      pool_ints_ += 1 + kNodeInfoInts + int64_t{s.num_returns} * kReturnInts;  // 1: to be even
+    }
     const CellDefinition& cell = *model_.type(s.type).definition;
     if (IsWide(cell)) pool_ints_ += 2 * static_cast<int64_t>(cell.inputs().size()) + s.num_links;
   }
@@ -148,27 +147,23 @@ void BlockBuilder::Allocate() {
   const size_t tables = graph_.row_counts().size();
   const auto up = [](size_t n, size_t to) { return (n + to - 1) / to * to; };
   const size_t copies_at = up(sizeof(RequestBlock) + 2 * tables * sizeof(int32_t), 8);
-  const size_t returns_at = copies_at + Index(num_inputs_) * sizeof(CopyIn);
-  const size_t pool_at = returns_at + returns().size() * sizeof(ReturnRun);
+  const size_t pool_at = copies_at + Index(num_inputs_) * sizeof(CopyIn);
   const size_t records_at = up(pool_at + Index(pool_ints_) * sizeof(int32_t), 64);
   const size_t size = records_at + Index(num_records_) * sizeof(NodeRecord);
   const bool first_piece = graph_.pieces() == 1;
   const bool on_slab = first_piece && size <= kSlabBytes;
-  auto* bytes =
-      on_slab ? slab_
-              : static_cast<std::byte*>(::operator new(size, std::align_val_t(kBlockAlignment)));
+  auto* bytes = on_slab ? slab_ : static_cast<std::byte*>(NewBlock(size));
   block_ = new (bytes) RequestBlock();
   block_->on_slab = on_slab;
   if (first_piece) {
-    request_.run.Adopt(block_, /*to_be_freed=*/!on_slab);
+    request_.run.Adopt(block_, on_slab ? 0 : size);
   } else {
-    request_.run.AdoptPiece(block_);
+    request_.run.AdoptPiece(block_, size);
   }
   block_->request = &request_;
   block_->records = reinterpret_cast<NodeRecord*>(bytes + records_at);
   block_->pool = reinterpret_cast<int32_t*>(bytes + pool_at);
   block_->copies = copies_ = reinterpret_cast<CopyIn*>(bytes + copies_at);
-  block_->returns = reinterpret_cast<ReturnRun*>(bytes + returns_at);
   block_->num_tables = static_cast<int32_t>(tables);
   std::copy(graph_.row_counts().begin(), graph_.row_counts().end(), block_->counts());
   std::fill_n(block_->bases(), tables, 0);
@@ -180,12 +175,6 @@ void BlockBuilder::Allocate() {
   block_->streams = request_.stream;
   block_->grows = graph_.grows();
   block_->mails = block_->streams || block_->grows;
-  for (size_t i = 0; i < returns().size(); ++i) {
-    const ReturnPiece& p = returns()[i];
-    std::byte* tensor = graph_.tensors()[Index(p.where.tensor)].bytes.data();
-    block_->returns[i] = {tensor + p.where.offset_bytes, p.where.stride_bytes, p.nodes.first,
-                          p.nodes.count, p.column};
-  }
 }
 
 void BlockBuilder::FillRecord(const Subgraph& s, NodeRecord& r, int32_t index) {
@@ -259,16 +248,19 @@ void BlockBuilder::FillConsumers(const Subgraph& s, NodeRecord& r) {
 
 void BlockBuilder::FillInfo(const Subgraph& s, NodeRecord& r) {
   if (s.num_returns == 0 && !s.stop.column.valid()) return;
-  r.info = pool_used_;
-  pool_used_ += kNodeInfoInts;
+  r.info = pool_used_ + pool_used_ % 2;
+  pool_used_ = r.info + kNodeInfoInts + s.num_returns * kReturnInts;
   const int32_t counted = r.has_stop && !block_->has_stops ? 1 : 0;
   if (r.has_stop) block_->has_stops = true;
-  block_->info(r) = {s.first_return - graph_.first_return(),
-                     s.num_returns,
-                     s.stop.column.value(),
-                     s.stop.value,
-                     -1,
-                     counted};
+  NodeInfo& info = block_->info(r);
+  info = {s.num_returns, s.stop.column.value(), s.stop.value, -1, counted};
+  ReturnRun* to = info.first_return();
+  for (const ReturnPiece& p :
+       graph_.returns().subspan(Index(s.first_return), Index(s.num_returns))) {
+    std::byte* const tensor = graph_.tensors()[Index(p.where.tensor)].bytes.data();
+    *to++ = {tensor + p.where.offset_bytes, p.where.stride_bytes, p.nodes.first, p.nodes.count,
+             p.column};
+  }
 }
 
 void BlockBuilder::FillRoots() {
@@ -322,7 +314,6 @@ void RequestBlock::AdoptNextPiece() {
   records = piece.records;
   pool = piece.pool;
   copies = piece.copies;
-  returns = piece.returns;
   num_records = remaining = piece.num_records;
   num_nodes = piece.num_nodes;
   num_copies = piece.num_copies;

@@ -1,9 +1,12 @@
 // The manager's view of one request: a header and one 64-byte record per subgraph, in one block.
 //
-//   RequestBlock | bases, counts by table | copies in | returns | pool of int32 | NodeRecord 0 .. n-1
+//   RequestBlock | bases, counts by table | copies in | pool of int32 | NodeRecord 0 .. n-1
+//
+//   pool   -, [inputs | more readers | NodeInfo, returns] of record 0, ... of record 1, .. | roots, types
 //
 // Everything the manager needs of a CellGraph is compiled into it on the submitting thread, so that
-// a binary tree node costs the manager one cache line: two input rows and one consumer are inline.
+// a binary tree node costs the manager one cache line: two input rows and one consumer are inline. What
+// a record does not hold lies together in the pool, most often on one line or two (`tail`).
 // Rows stay relative to the request; base(table) is added while a task is formed, so a request can
 // join (or be placed) anywhere.
 //
@@ -13,8 +16,8 @@
 // A later piece of a graph that grows is compiled into a block of its own, of which the request's takes
 // over what is below its bases (NextPiece, Adopt):
 //
-//   the request's   header | bases | piece 0's copies, returns, pool, records      records, pool, .. point
-//   the piece's       -    |   -   | copies, returns, pool, records           <--- here from then on
+//   the request's   header | bases | piece 0's copies, pool, records      records, pool, .. point
+//   the piece's       -    |   -   | copies, pool, records           <--- here from then on
 #ifndef CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 #define CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 
@@ -65,23 +68,15 @@ struct alignas(64) NodeRecord {
   int32_t consumer;        // the first reader; -1: none
   int32_t more_consumers;  // pool offset of {count, indices}; 0: none
   int32_t wide;      // pool offset of the inputs of cells with more, or summed, inputs; 0: none
-  int32_t info;      // pool offset of NodeInfo; 0: nothing returned, no stop
+  int32_t info;      // pool offset of NodeInfo and its returns; 0: nothing returned, no stop
   int8_t stride[2];  // of input_row, rows per node
   bool has_stop;
   int8_t queue_worker;  // while queued or running: whose queue
+
+  // Where its part of the pool begins; 0: it has none.
+  int32_t tail() const { return wide != 0 ? wide : more_consumers != 0 ? more_consumers : info; }
 };
 static_assert(sizeof(NodeRecord) == 64);
-
-// What few records have; in the pool.
-struct NodeInfo {
-  int32_t first_return;
-  int32_t num_returns;
-  int32_t stop_column;
-  int32_t stop_value;
-  int32_t stopped_at;  // node; -1: not yet
-  int32_t counted;     // 1: the first stopping chain, whose words RequestBlock::words counts
-};
-inline constexpr int kNodeInfoInts = sizeof(NodeInfo) / sizeof(int32_t);
 
 // A column of `count` nodes from `first` goes to dest, dest + stride, ...
 struct ReturnRun {
@@ -91,6 +86,23 @@ struct ReturnRun {
   int32_t count;
   ColumnId column;
 };
+
+// What returns or stops; in the pool, at an even offset.
+struct alignas(8) NodeInfo {
+  int32_t num_returns;
+  int32_t stop_column;
+  int32_t stop_value;
+  int32_t stopped_at;  // node; -1: not yet
+  int32_t counted;     // 1: the first stopping chain, whose words RequestBlock::words counts
+
+  ReturnRun* first_return() { return reinterpret_cast<ReturnRun*>(this + 1); }
+  absl::Span<const ReturnRun> returns() const {
+    return {reinterpret_cast<const ReturnRun*>(this + 1), static_cast<size_t>(num_returns)};
+  }
+};
+inline constexpr int kNodeInfoInts = sizeof(NodeInfo) / sizeof(int32_t);
+inline constexpr int kReturnInts = sizeof(ReturnRun) / sizeof(int32_t);
+static_assert(kNodeInfoInts % 2 == 0 && kReturnInts % 2 == 0 && alignof(ReturnRun) <= 8);
 
 // kPaused: between two pieces, and the taker's: the manager keeps its rows, and hears news of it.
 enum class RequestState : uint8_t { kWaiting, kRunning, kDraining, kPaused, kDone };
@@ -122,25 +134,13 @@ struct alignas(64) RequestBlock {
   int16_t lane;
   int16_t outbox;
   RequestState state;
-  int8_t home;  // worker it joined on
-  bool copied;
-  Outcome outcome;
-  // Line 1: submitting.
-  uint32_t last_sequence[kMaxWorkers];  // of `touched` workers
-  NodeRecord* records;
-  int32_t* pool;
-  int32_t remaining;       // records not finished
-  uint32_t copy_sequence;  // with `home`: the task that copied the inputs in
-  int32_t memory;          // whose rows it holds; -1: none
-  uint8_t touched;
-  uint8_t num_roots_capped;  // 255: that many or more
-  bool has_stops;
+  int8_t home;   // worker it joined on
   bool on_slab;  // lies in the slot's own memory, not in the request's
-  // Line 2: the rest.
+  Outcome outcome;
+  // Line 1: the rest.
   int64_t first_start_ns;
   int64_t last_end_ns;
-  CopyIn* copies;      // relative rows
-  ReturnRun* returns;  // by NodeInfo::first_return
+  CopyIn* copies;  // relative rows
   int32_t num_records;
   int32_t num_tables;
   int32_t nodes_executed;
@@ -155,6 +155,17 @@ struct alignas(64) RequestBlock {
   bool grows;    // another piece may follow the one that runs
   // Between pieces: what Extended made, for the manager to go on with; null: nothing more is to run.
   RequestBlock* next_piece;
+  // Line 2: submitting. With the bases behind it, one of the pairs of lines that are often loaded as one.
+  alignas(64) uint32_t last_sequence[kMaxWorkers];  // of `touched` workers
+  NodeRecord* records;
+  int32_t* pool;
+  int32_t remaining;       // records not finished
+  uint32_t copy_sequence;  // with `home`: the task that copied the inputs in
+  int32_t memory;          // whose rows it holds; -1: none
+  uint8_t touched;
+  uint8_t num_roots_capped;  // 255: that many or more
+  bool has_stops;
+  bool copied;  // its inputs, into its rows: by a task that was formed
 
   // Behind the header: bases, then counts, by table.
   int32_t* bases() { return reinterpret_cast<int32_t*>(this + 1); }
@@ -169,7 +180,7 @@ struct alignas(64) RequestBlock {
   // Goes on with next_piece.
   void AdoptNextPiece();
 };
-static_assert(sizeof(RequestBlock) == 192);
+static_assert(sizeof(RequestBlock) == 192 && kBlockAlignment == 128);
 
 // Compiles `request.graph` (sealed) into a block that request.run owns. Fails with INVALID_ARGUMENT
 // for what a task could not carry: more than kMaxReturnsPerNode pieces of one node, more than

@@ -36,20 +36,58 @@ bool RequestProcessor::Join(Lane& lane, RequestBlock& block, int worker) {
   return true;
 }
 
-void RequestProcessor::Queue(Lane& lane, NodeRecord& record, RequestBlock& block, int worker) {
+inline void RequestProcessor::Queue(Lane& lane, NodeRecord& record, RequestBlock& block,
+                                    int worker) {
   if (!workers_[Index(worker)].alive) [[unlikely]]
     worker = AliveWorkerFor(worker);
   record.queue_worker = static_cast<int8_t>(worker);
   lane.queue(worker, record.type).Push(record, block);
 }
 
-void RequestProcessor::Submitted(Lane& lane, absl::Span<const ReadyEntry> finished, int worker,
-                                 uint32_t sequence) {
-  for (const ReadyEntry& e : finished) Finish(lane, *e.record, *e.block, worker, sequence);
+// Once for every link, and every node: inlined into Submitted.
+
+inline void RequestProcessor::MergePin(NodeRecord& reader, RequestBlock& block, int worker,
+                                       uint32_t sequence) {
+  if (reader.position >= 0) [[unlikely]] {
+    WidenConflict(conflicts_[Index(reader.position)], worker, sequence);
+    return;
+  }
+  const int old = reader.pin_worker;
+  if (old < 0 || old == worker) [[likely]] {
+    if (old == worker && !Newer(sequence, reader.pin_sequence)) return;
+  } else if (!Passed(old, reader.pin_sequence)) {
+    if (Passed(worker, sequence)) return;
+    AddConflict(reader, block, worker, sequence);
+    return;
+  }
+  reader.pin_worker = static_cast<int8_t>(worker);
+  reader.pin_sequence = sequence;
 }
 
-void RequestProcessor::Finish(Lane& lane, NodeRecord& record, RequestBlock& block, int worker,
-                              uint32_t sequence) {
+// A predecessor of `reader` has its last node in that task.
+inline void RequestProcessor::Release(Lane& lane, NodeRecord& reader, RequestBlock& block,
+                                      int worker, uint32_t sequence) {
+  MergePin(reader, block, worker, sequence);
+  if (--reader.pending > 0) return;
+  if (reader.position < 0) [[likely]] {
+    Queue(lane, reader, block, reader.pin_worker);
+    return;
+  }
+  reader.state = NodeState::kConflict;
+  Settle(Index(reader.position));
+}
+
+// Another worker's or an older number never hides a newer one.
+inline void RequestProcessor::Touch(RequestBlock& block, int worker, uint32_t sequence) {
+  const uint8_t bit = static_cast<uint8_t>(1u << worker);
+  if ((block.touched & bit) == 0 || Newer(sequence, block.last_sequence[worker])) {
+    block.last_sequence[worker] = sequence;
+  }
+  block.touched |= bit;
+}
+
+inline void RequestProcessor::Finish(Lane& lane, NodeRecord& record, RequestBlock& block,
+                                     int worker, uint32_t sequence) {
   record.state = NodeState::kFinished;
   record.pin_worker = static_cast<int8_t>(worker);
   record.pin_sequence = sequence;
@@ -65,43 +103,32 @@ void RequestProcessor::Finish(Lane& lane, NodeRecord& record, RequestBlock& bloc
   if (--block.remaining == 0) Drain(block);
 }
 
-// A predecessor of `reader` has its last node in that task.
-void RequestProcessor::Release(Lane& lane, NodeRecord& reader, RequestBlock& block, int worker,
-                               uint32_t sequence) {
-  MergePin(reader, block, worker, sequence);
-  if (--reader.pending > 0) return;
-  if (reader.position < 0) [[likely]] {
-    Queue(lane, reader, block, reader.pin_worker);
-    return;
+void RequestProcessor::Submitted(Lane& lane, absl::Span<const ReadyEntry> finished, int worker,
+                                 uint32_t sequence) {
+  constexpr size_t kAhead = 8;
+  for (size_t i = 0; i < std::min(kAhead, finished.size()); ++i) PrefetchReaders(finished[i]);
+  for (size_t i = 0; i < finished.size(); ++i) {
+    if (i + kAhead < finished.size()) PrefetchReaders(finished[i + kAhead]);
+    Finish(lane, *finished[i].record, *finished[i].block, worker, sequence);
   }
-  reader.state = NodeState::kConflict;
-  Settle(Index(reader.position));
 }
 
-void RequestProcessor::MergePin(NodeRecord& reader, RequestBlock& block, int worker,
-                                uint32_t sequence) {
-  if (reader.position >= 0) [[unlikely]] {
-    Conflict& c = conflicts_[Index(reader.position)];
-    const bool known = (c.workers >> worker & 1) != 0;
-    if (!known || Newer(sequence, c.sequence[worker])) c.sequence[worker] = sequence;
-    c.workers |= 1u << worker;
-    return;
-  }
+// Of the pin that `reader` has, and this one.
+void RequestProcessor::AddConflict(NodeRecord& reader, RequestBlock& block, int worker,
+                                   uint32_t sequence) {
   const int old = reader.pin_worker;
-  if (old < 0 || old == worker) [[likely]] {
-    if (old == worker && !Newer(sequence, reader.pin_sequence)) return;
-  } else if (!Passed(old, reader.pin_sequence)) {
-    if (Passed(worker, sequence)) return;
-    reader.position = static_cast<int32_t>(conflicts_.size());
-    Conflict& c = conflicts_.emplace_back();
-    c.entry = {&reader, &block};
-    c.sequence[old] = reader.pin_sequence;
-    c.sequence[worker] = sequence;
-    c.workers = 1u << old | 1u << worker;
-    return;
-  }
-  reader.pin_worker = static_cast<int8_t>(worker);
-  reader.pin_sequence = sequence;
+  reader.position = static_cast<int32_t>(conflicts_.size());
+  Conflict& c = conflicts_.emplace_back();
+  c.entry = {&reader, &block};
+  c.sequence[old] = reader.pin_sequence;
+  c.sequence[worker] = sequence;
+  c.workers = 1u << old | 1u << worker;
+}
+
+void RequestProcessor::WidenConflict(Conflict& c, int worker, uint32_t sequence) {
+  const bool known = (c.workers >> worker & 1) != 0;
+  if (!known || Newer(sequence, c.sequence[worker])) c.sequence[worker] = sequence;
+  c.workers |= 1u << worker;
 }
 
 // Once at most one worker holds unfinished predecessors, the subgraph follows there.
@@ -187,8 +214,7 @@ bool RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int 
   }
   const TableId table = slot.notes->queue->shape().out;
   const LoadedModel& loaded = *slot.task->model;
-  for (int32_t i = info.first_return; i < info.first_return + info.num_returns; ++i) {
-    const ReturnRun& run = block.returns[i];
+  for (const ReturnRun& run : info.returns()) {
     if (stop.node < run.first || stop.node >= run.first + run.count) continue;
     const size_t width = Index(lane.model().table(table).columns[Index(run.column.value())].width);
     const int32_t* words = loaded.host_column(table, run.column).data() + Index(stop.row) * width;
@@ -216,15 +242,6 @@ void RequestProcessor::Tell(RequestBlock& block, uint8_t what) {
   const uint8_t before =
       block.mail.fetch_or(RequestBlock::kInOutbox | what, std::memory_order_acq_rel);
   if ((before & RequestBlock::kInOutbox) == 0) outboxes_[Index(block.outbox)]->Put(&block);
-}
-
-// Another worker's or an older number never hides a newer one.
-void RequestProcessor::Touch(RequestBlock& block, int worker, uint32_t sequence) {
-  const uint8_t bit = static_cast<uint8_t>(1u << worker);
-  if ((block.touched & bit) == 0 || Newer(sequence, block.last_sequence[worker])) {
-    block.last_sequence[worker] = sequence;
-  }
-  block.touched |= bit;
 }
 
 // Nothing more will be submitted: waits for one unfinished task after the other, then leaves.

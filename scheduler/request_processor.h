@@ -93,6 +93,10 @@ class RequestProcessor {
   void Finish(Lane& lane, NodeRecord& record, RequestBlock& block, int worker, uint32_t sequence);
   void Release(Lane& lane, NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
   void MergePin(NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
+  [[gnu::noinline, gnu::cold]] void AddConflict(NodeRecord& reader, RequestBlock& block, int worker,
+                                                uint32_t sequence);
+  [[gnu::noinline, gnu::cold]] static void WidenConflict(Conflict& c, int worker,
+                                                         uint32_t sequence);
   bool Settle(size_t conflict);
   void DropConflict(NodeRecord& record);
   void ReadWords(const TaskSlot& slot, int worker);

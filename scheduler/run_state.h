@@ -11,13 +11,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <utility>
+
+#include "scheduler/block_pool.h"
 
 namespace cellbatch {
 
 struct RequestBlock;
-inline constexpr std::size_t kBlockAlignment = 64;  // a cache line
 
 class RunState {
  public:
@@ -25,15 +25,14 @@ class RunState {
   RequestBlock* block() const { return block_; }
   // How many pieces of the graph were given to the manager.
   int32_t pieces() const { return pieces_; }
-  // Trivially destructible blocks; those to be freed made by
-  // ::operator new(size, align_val_t(kBlockAlignment)).
-  void Adopt(RequestBlock* block, bool to_be_freed) {
+  // Trivially destructible blocks. pooled: the bytes that NewBlock made it of; 0: not this one's to free.
+  void Adopt(RequestBlock* block, std::size_t pooled) {
     block_ = block;
-    owned_.reset(to_be_freed ? block : nullptr);
+    owned_ = {pooled > 0 ? block : nullptr, Free{pooled}};
     pieces_ = 1;
   }
-  void AdoptPiece(RequestBlock* piece) {
-    piece_.reset(piece);
+  void AdoptPiece(RequestBlock* piece, std::size_t pooled) {
+    piece_ = {piece, Free{pooled}};
     ++pieces_;
     told_ = 0;
   }
@@ -42,14 +41,13 @@ class RunState {
 
  private:
   struct Free {
-    void operator()(RequestBlock* block) const {
-      ::operator delete(static_cast<void*>(block), std::align_val_t(kBlockAlignment));
-    }
+    std::size_t bytes = 0;
+    void operator()(RequestBlock* block) const { DeleteBlock(block, bytes); }
   };
   RequestBlock* block_ = nullptr;
   int32_t pieces_ = 0;
   int32_t told_ = 0;
-  std::unique_ptr<RequestBlock, Free> owned_, piece_;
+  std::unique_ptr<RequestBlock, Free> owned_{nullptr, Free{}}, piece_{nullptr, Free{}};
 };
 
 }  // namespace cellbatch

@@ -58,8 +58,7 @@ struct CalibrationPoint {
 };
 struct CellTypeCalibration {
   CellTypeId type;
-  int32_t max_batch =
-      0;  // in force: configured, or the knee: smallest b with b/T(b) >= 0.95 of the best
+  int32_t max_batch = 0;  // in force: configured, or the knee of T(b) (calibration.h)
   std::vector<CalibrationPoint> points;
 };
 
