@@ -229,7 +229,7 @@ TEST(CellGraphRandomTest, SealAgreesWithAnExpansionNodeByNode) {
   const std::byte data[1024] = {};
   int valid = 0, refused = 0;
   for (uint32_t seed = 1; seed <= 4000; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const std::vector<Call> calls = Generator(model, seed).Make();
     CellGraph graph;
     bool cells = false;

@@ -8,10 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "cells/any_cell.h"
 #include "cells/cell_graph.h"
 #include "gtest/gtest.h"
 
 namespace cellbatch::cell_graph_testing {
+
+using testing::AnyCell;
 
 inline constexpr TableId kTokens{0}, kState{1}, kLogits{2}, kWords{3};
 inline constexpr CellTypeId kChain{0}, kHead{1}, kTree{2}, kSum{3}, kDecoder{4}, kStack{5};
@@ -21,34 +24,6 @@ inline constexpr ColumnId kH{0}, kC{1}, kWord{1};
 inline const Column h{"h", ElementType::kFp32, 4};
 inline const Column c{"c", ElementType::kFp32, 4};
 inline const Column word{"word", ElementType::kInt32, 1};
-
-// A cell with these inputs; what it computes does not matter to a graph.
-inline std::shared_ptr<const CellDefinition> Cell(std::string name, std::vector<Input> inputs,
-                                                  std::vector<Column> leaves,
-                                                  std::optional<InputId> carry = {}) {
-  std::vector<Op> ops;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    for (size_t j = 0; j < inputs[i].reads.size(); ++j) {
-      const Column& read = inputs[i].reads[j];
-      ops.push_back({.kind = OpKind::kInput,
-                     .attr = {static_cast<int32_t>(i), static_cast<int32_t>(j)},
-                     .shape = Shape::Vector(read.width),
-                     .type = read.type});
-    }
-  }
-  std::vector<Output> outputs;
-  for (const Column& column : leaves) {
-    ops.push_back({.kind = OpKind::kConstant, .shape = Shape::Vector(column.width)});
-    if (column.type == ElementType::kInt32) {
-      const ValueId value(static_cast<int64_t>(ops.size()) - 1);
-      ops.push_back({.kind = OpKind::kArgMax, .args = {value}, .type = ElementType::kInt32});
-    }
-    outputs.push_back({column.name, ValueId(static_cast<int64_t>(ops.size()) - 1)});
-  }
-  auto made = CellDefinition::Create(std::move(name), ops, std::move(inputs), {}, outputs, carry);
-  EXPECT_TRUE(made.ok()) << made.status();
-  return std::make_shared<CellDefinition>(*std::move(made));
-}
 
 inline Model TestModel() {
   const auto one = [](std::vector<Column> reads) { return Input{"x", std::move(reads)}; };
@@ -69,13 +44,13 @@ inline Model TestModel() {
                        .out = out});
   };
   const Input prev{"prev", {h, c}};
-  add("chain", Cell("chain", {one({token}), prev}, {h, c}, kPrev), {kTokens, kState}, kState);
-  add("head", Cell("head", {one({h})}, {logits}), {kState}, kLogits);
-  add("tree", Cell("tree", {one({h, c}), prev}, {h, c}), {kState, kState}, kState);
-  add("sum", Cell("sum", {{"x", {h, c}, Arity::kSum}}, {h, c}), {kState}, kState);
-  add("decoder", Cell("decoder", {one({h}), {"prev", {h, word}}}, {h, word}, kPrev),
+  add("chain", AnyCell("chain", {one({token}), prev}, {h, c}, kPrev), {kTokens, kState}, kState);
+  add("head", AnyCell("head", {one({h})}, {logits}), {kState}, kLogits);
+  add("tree", AnyCell("tree", {one({h, c}), prev}, {h, c}), {kState, kState}, kState);
+  add("sum", AnyCell("sum", {{"x", {h, c}, Arity::kSum}}, {h, c}), {kState}, kState);
+  add("decoder", AnyCell("decoder", {one({h}), {"prev", {h, word}}}, {h, word}, kPrev),
       {kState, kWords}, kWords);
-  add("stack", Cell("stack", {one({h}), prev}, {h, c}, kPrev), {kState, kState}, kState);
+  add("stack", AnyCell("stack", {one({h}), prev}, {h, c}, kPrev), {kState, kState}, kState);
   return m;
 }
 

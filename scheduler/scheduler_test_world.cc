@@ -2,36 +2,10 @@
 
 #include <algorithm>
 
+#include "cells/any_cell.h"
 #include "cells/check.h"
 
 namespace cellbatch::scheduler_testing {
-
-std::shared_ptr<const CellDefinition> MakeCell(std::string name, std::vector<Input> inputs,
-                                               std::vector<Column> leaves,
-                                               std::optional<InputId> carry) {
-  std::vector<Op> ops;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    for (size_t j = 0; j < inputs[i].reads.size(); ++j) {
-      const Column& read = inputs[i].reads[j];
-      ops.push_back({.kind = OpKind::kInput,
-                     .attr = {static_cast<int32_t>(i), static_cast<int32_t>(j)},
-                     .shape = Shape::Vector(read.width),
-                     .type = read.type});
-    }
-  }
-  std::vector<Output> outputs;
-  for (const Column& column : leaves) {
-    ops.push_back({.kind = OpKind::kConstant, .shape = Shape::Vector(column.width)});
-    if (column.type == ElementType::kInt32) {
-      const ValueId value(static_cast<int64_t>(ops.size()) - 1);
-      ops.push_back({.kind = OpKind::kArgMax, .args = {value}, .type = ElementType::kInt32});
-    }
-    outputs.push_back({column.name, ValueId(static_cast<int64_t>(ops.size()) - 1)});
-  }
-  auto made = CellDefinition::Create(std::move(name), ops, std::move(inputs), {}, outputs, carry);
-  Check(made.ok(), std::string(made.status().message()));
-  return std::make_shared<CellDefinition>(*std::move(made));
-}
 
 std::shared_ptr<Model> MakeModel(ModelId id, std::vector<int32_t> max_batch) {
   const Column token{"token", ElementType::kInt32, 1}, h{"h", ElementType::kFp32, 4},
@@ -43,16 +17,15 @@ std::shared_ptr<Model> MakeModel(ModelId id, std::vector<int32_t> max_batch) {
   const auto add = [&](std::string name, std::vector<Input> inputs, std::vector<Column> leaves,
                        std::vector<TableId> in, TableId out, std::optional<InputId> carry = {}) {
     const size_t t = model->types.size();
-    model->types.push_back(
-        {.id = CellTypeId(static_cast<int64_t>(t)),
-         .name = name,
-         .definition = MakeCell(name, std::move(inputs), std::move(leaves), carry),
-         .weights = {},
-         .in = std::move(in),
-         .out = out,
-         .min_batch = 1,
-         .max_batch = t < max_batch.size() ? max_batch[t] : 8,
-         .priority = static_cast<int32_t>(t)});
+    model->types.push_back({.id = CellTypeId(static_cast<int64_t>(t)),
+                            .name = name,
+                            .definition = testing::AnyCell(name, std::move(inputs), leaves, carry),
+                            .weights = {},
+                            .in = std::move(in),
+                            .out = out,
+                            .min_batch = 1,
+                            .max_batch = t < max_batch.size() ? max_batch[t] : 8,
+                            .priority = static_cast<int32_t>(t)});
   };
   add("chain", {{"x", {token}}, {"before", {h}}}, {h}, {kTokens, kState}, kState, kIn1);
   add("leaf", {{"x", {token}}}, {h}, {kTokens}, kState);

@@ -23,10 +23,6 @@ inline constexpr CellTypeId kChain{0}, kLeaf{1}, kPair{2}, kHead{3}, kDecoder{4}
 inline constexpr InputId kIn0{0}, kIn1{1};
 inline constexpr ColumnId kH{0}, kY{0}, kWord{1};
 
-std::shared_ptr<const CellDefinition> MakeCell(std::string name, std::vector<Input> inputs,
-                                               std::vector<Column> leaves,
-                                               std::optional<InputId> carry = {});
-
 // max_batch by type; missing: 8.
 std::shared_ptr<Model> MakeModel(ModelId id, std::vector<int32_t> max_batch = {});
 

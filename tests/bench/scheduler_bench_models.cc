@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cells/any_cell.h"
 #include "cells/cell_graph.h"
 #include "cells/check.h"
 
@@ -16,29 +17,6 @@ constexpr TableId kTokens{0}, kState{1}, kLogits{2};
 constexpr CellTypeId kChain{0}, kLeaf{1}, kPair{2}, kHead{3}, kWord{4}, kMerge{5};
 constexpr InputId kIn0{0}, kIn1{1};
 constexpr int32_t kEndless = 20'000'000;
-
-std::shared_ptr<const CellDefinition> MakeCell(std::string name, std::vector<Input> inputs,
-                                               std::vector<Column> leaves,
-                                               std::optional<InputId> carry = {}) {
-  std::vector<Op> ops;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    for (size_t j = 0; j < inputs[i].reads.size(); ++j) {
-      const Column& read = inputs[i].reads[j];
-      ops.push_back({.kind = OpKind::kInput,
-                     .attr = {static_cast<int32_t>(i), static_cast<int32_t>(j)},
-                     .shape = Shape::Vector(read.width),
-                     .type = read.type});
-    }
-  }
-  std::vector<Output> outputs;
-  for (const Column& column : leaves) {
-    ops.push_back({.kind = OpKind::kConstant, .shape = Shape::Vector(column.width)});
-    outputs.push_back({column.name, ValueId(static_cast<int64_t>(ops.size()) - 1)});
-  }
-  auto made = CellDefinition::Create(std::move(name), ops, std::move(inputs), {}, outputs, carry);
-  Check(made.ok(), std::string(made.status().message()));
-  return std::make_shared<CellDefinition>(*std::move(made));
-}
 
 template <typename Fill>
 std::unique_ptr<Request> Make(std::shared_ptr<const Model> model, Fill fill) {
@@ -79,7 +57,7 @@ std::shared_ptr<const Model> BenchModel(int32_t max_batch) {
     CellType type;
     type.id = CellTypeId(static_cast<int64_t>(model->types.size()));
     type.name = name;
-    type.definition = MakeCell(std::move(name), std::move(inputs), std::move(leaves), carry);
+    type.definition = testing::AnyCell(std::move(name), std::move(inputs), leaves, carry);
     type.in = std::move(in);
     type.out = out;
     type.max_batch = max_batch;

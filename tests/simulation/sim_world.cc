@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cells/any_cell.h"
 #include "cells/check.h"
 
 namespace cellbatch::sim {
@@ -26,37 +27,6 @@ struct Sketch {
   bool carries = false;  // by its last input
   int32_t priority = 0;
 };
-
-// A valid cell with these inputs and outputs. Its arithmetic is beside the point.
-std::shared_ptr<const CellDefinition> MakeCell(const Sketch& sketch,
-                                               const std::vector<Column>& leaves) {
-  std::vector<Op> ops;
-  std::vector<Output> outputs;
-  const auto add = [&](Op op) {
-    ops.push_back(op);
-    return ValueId(static_cast<int64_t>(ops.size()) - 1);
-  };
-  for (size_t i = 0; i < sketch.inputs.size(); ++i) {
-    for (size_t j = 0; j < sketch.inputs[i].reads.size(); ++j) {
-      const Column& read = sketch.inputs[i].reads[j];
-      add({.kind = OpKind::kInput,
-           .attr = {static_cast<int32_t>(i), static_cast<int32_t>(j)},
-           .shape = Shape::Vector(read.width),
-           .type = read.type});
-    }
-  }
-  for (const Column& column : leaves) {
-    ValueId value = add({.kind = OpKind::kConstant, .shape = Shape::Vector(column.width)});
-    if (column.type == ElementType::kInt32) value = add({.kind = OpKind::kArgMax, .args = {value}});
-    outputs.push_back({column.name, value});
-  }
-  const std::optional<InputId> carry =
-      sketch.carries ? std::optional(InputId(static_cast<int64_t>(sketch.inputs.size()) - 1))
-                     : std::nullopt;
-  auto made = CellDefinition::Create(sketch.name, ops, sketch.inputs, {}, outputs, carry);
-  Check(made.ok(), made.status().ToString());
-  return std::make_shared<CellDefinition>(*std::move(made));
-}
 
 std::vector<Sketch> Sketches() {
   const std::vector<Column> tokens = {token}, state = {h, c}, words = {h, word};
@@ -96,9 +66,13 @@ std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits) {
                    {"logits", {y}},
                    {"edges", {f}}};
   for (const Sketch& sketch : Sketches()) {
+    const std::optional<InputId> carry =
+        sketch.carries ? std::optional(InputId(static_cast<int64_t>(sketch.inputs.size()) - 1))
+                       : std::nullopt;
     model->types.push_back({.id = CellTypeId(static_cast<int64_t>(model->types.size())),
                             .name = sketch.name,
-                            .definition = MakeCell(sketch, model->table(sketch.out).columns),
+                            .definition = testing::AnyCell(sketch.name, sketch.inputs,
+                                                           model->table(sketch.out).columns, carry),
                             .weights = {},
                             .in = sketch.in,
                             .out = sketch.out,
