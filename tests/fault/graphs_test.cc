@@ -1,13 +1,12 @@
 // Lattices, graphs and users' unfolders that are wrong, against the real server: each request gets its
 // code and text, and the next good one its answer.
-#include <csignal>
 #include <filesystem>
 #include <limits>
 #include <random>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "tests/fault/served_models.h"
+#include "tests/fault/fault_test.h"
 #include "tests/graphs/bad_unfolder.h"
 #include "tests/graphs/outside.h"
 #include "tests/testing/lattice_model.h"
@@ -35,7 +34,7 @@ dag { types: "step" types: "sum" }
 max_nodes: 100
 )";
 
-class GraphsTest : public ::testing::Test {
+class GraphsTest : public FaultTest {
  protected:
   static void SetUpTestSuite() {
     const std::string repository = FaultRepository(), prefix = InstallHeaders();
@@ -50,23 +49,12 @@ class GraphsTest : public ::testing::Test {
     std::string config(std::istreambuf_iterator<char>(in), {});
     config.replace(config.find("dilated.so"), 10, "bad.so");
     std::ofstream(repository + "/bad/config.textproto") << config << "max_nodes: 1000\n";
-    server_ = ServerProcess::Serving(repository, {"--devices=cpu:0"}).release();
-    ASSERT_NE(server_, nullptr);
-    caller_ = new GrpcCaller(server_->grpc());
+    Serve(repository, {"--devices=cpu:0"});
   }
   static void TearDownTestSuite() {
-    delete caller_;
-    if (server_ != nullptr) {
-      server_->Signal(SIGTERM);
-      EXPECT_EQ(server_->Wait(), 0) << server_->Log();
-    }
-    delete server_;
+    FaultTest::TearDownTestSuite();
     delete dilated_;
     delete lattices_;
-  }
-  void TearDown() override {
-    ExpectGood(*caller_);
-    EXPECT_EQ(Metric(*server_, "cellbatch_admitted_requests"), 0);
   }
 
   static void Add(ModelInferRequest& request, const char* name, const std::vector<int32_t>& values,
@@ -117,13 +105,9 @@ class GraphsTest : public ::testing::Test {
     for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-5) << i;
   }
 
-  static ServerProcess* server_;
-  static GrpcCaller* caller_;
   static LatticeModel* lattices_;
   static DilatedModel* dilated_;
 };
-ServerProcess* GraphsTest::server_ = nullptr;
-GrpcCaller* GraphsTest::caller_ = nullptr;
 LatticeModel* GraphsTest::lattices_ = nullptr;
 DilatedModel* GraphsTest::dilated_ = nullptr;
 

@@ -1,35 +1,18 @@
 // Bytes and frames no honest client sends (serving.md 4.4, P), against the real server. After each:
 // the next good request is right, nothing is in flight, and the outcome was counted once.
-#include <csignal>
 
 #include "gtest/gtest.h"
-#include "tests/fault/served_models.h"
+#include "tests/fault/fault_test.h"
 
 namespace cellbatch {
 namespace {
 
 using grpc::StatusCode;
 
-class ProtocolTest : public ::testing::Test {
+class ProtocolTest : public FaultTest {
  protected:
   static void SetUpTestSuite() {
-    server_ = ServerProcess::Serving(FaultRepository(),
-                                     {"--grpc-max-message-bytes=1MiB", "--devices=cpu:0"})
-                  .release();
-    ASSERT_NE(server_, nullptr);
-    caller_ = new GrpcCaller(server_->grpc());
-  }
-  static void TearDownTestSuite() {
-    delete caller_;
-    if (server_ != nullptr) {
-      server_->Signal(SIGTERM);
-      EXPECT_EQ(server_->Wait(), 0) << server_->Log();
-    }
-    delete server_;
-  }
-  void TearDown() override {
-    ExpectGood(*caller_);
-    EXPECT_EQ(Metric(*server_, "cellbatch_admitted_requests"), 0);
+    Serve(FaultRepository(), {"--grpc-max-message-bytes=1MiB", "--devices=cpu:0"});
   }
   static double Invalid() {
     return Metric(*server_, R"(cellbatch_requests_total{model="",version="",outcome="invalid"})");
@@ -41,12 +24,7 @@ class ProtocolTest : public ::testing::Test {
     EXPECT_EQ(answer.status.error_message(), "malformed ModelInferRequest");
     EXPECT_EQ(Invalid(), before + 1);
   }
-
-  static ServerProcess* server_;
-  static GrpcCaller* caller_;
 };
-ServerProcess* ProtocolTest::server_ = nullptr;
-GrpcCaller* ProtocolTest::caller_ = nullptr;
 
 TEST_F(ProtocolTest, P1UnknownServicesAndMethodsAreUnimplemented) {
   EXPECT_EQ(caller_->Raw("/no.Such/Method", {""}).status.error_code(), StatusCode::UNIMPLEMENTED);

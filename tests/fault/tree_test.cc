@@ -1,6 +1,5 @@
 // Trees that are none (serving.md 4.4: V9, V12, V13, V18), each with its code and text, in every form that a request may
 // have, against the real server. forest_test and bracket_text_test have more of each kind; here they cross gRPC.
-#include <csignal>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -8,7 +7,7 @@
 
 #include "cells/weights/safetensors.h"
 #include "gtest/gtest.h"
-#include "tests/fault/served_models.h"
+#include "tests/fault/fault_test.h"
 
 namespace cellbatch {
 namespace {
@@ -103,30 +102,19 @@ ModelInferRequest With(ModelInferRequest request, const Ints& lengths) {
   return request;
 }
 
-class TreeFaultTest : public ::testing::Test {
+class TreeFaultTest : public FaultTest {
  protected:
   static void SetUpTestSuite() {
     const std::string repository = FaultRepository();
     AddTreeModel(repository, "trees", kBinary);
     AddTreeModel(repository, "sums", kChildSum);
-    server_ = ServerProcess::Serving(repository, {"--devices=cpu:0"}).release();
-    ASSERT_NE(server_, nullptr);
-    caller_ = new GrpcCaller(server_->grpc());
+    ASSERT_NO_FATAL_FAILURE(Serve(repository, {"--devices=cpu:0"}));
     good_ = Answer(Binary({5, 29, 0}, {1, 2, 0, 3}));
     ASSERT_EQ(good_.size(), static_cast<size_t>(kHidden));
   }
-  static void TearDownTestSuite() {
-    delete caller_;
-    if (server_ != nullptr) {
-      server_->Signal(SIGTERM);
-      EXPECT_EQ(server_->Wait(), 0) << server_->Log();
-    }
-    delete server_;
-  }
   void TearDown() override {
-    ExpectGood(*caller_);
     EXPECT_EQ(Answer(Binary({5, 29, 0}, {1, 2, 0, 3})), good_) << "the next good tree";
-    EXPECT_EQ(Metric(*server_, "cellbatch_admitted_requests"), 0);
+    FaultTest::TearDown();
   }
   static std::vector<float> Answer(const ModelInferRequest& request) {
     inference::ModelInferResponse answer;
@@ -142,12 +130,8 @@ class TreeFaultTest : public ::testing::Test {
         << status.error_message() << "\nexpected: " << text;
   }
 
-  static ServerProcess* server_;
-  static GrpcCaller* caller_;
   static std::vector<float> good_;
 };
-ServerProcess* TreeFaultTest::server_ = nullptr;
-GrpcCaller* TreeFaultTest::caller_ = nullptr;
 std::vector<float> TreeFaultTest::good_;
 
 TEST_F(TreeFaultTest, AllFormsOfATreeHaveOneAnswer) {

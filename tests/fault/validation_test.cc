@@ -1,12 +1,11 @@
 // Requests that are messages but wrong (serving.md 4.4, V), each with its code and text, against the
 // real server. wire_codec_test has more of each kind; here they cross gRPC and meet a real model.
 #include <atomic>
-#include <csignal>
 #include <limits>
 #include <thread>
 
 #include "gtest/gtest.h"
-#include "tests/fault/served_models.h"
+#include "tests/fault/fault_test.h"
 
 namespace cellbatch {
 namespace {
@@ -14,28 +13,13 @@ namespace {
 using grpc::StatusCode;
 using inference::ModelInferRequest;
 
-class ValidationTest : public ::testing::Test {
+class ValidationTest : public FaultTest {
  protected:
   static void SetUpTestSuite() {
     const std::string repository = FaultRepository();
     AddModel(repository, {.name = "broken", .vocabulary = 10});
     std::ofstream(repository + "/broken/config.textproto") << "name: \"another\"\n";
-    server_ = ServerProcess::Serving(repository, {"--strict-readiness=false", "--devices=cpu:0"})
-                  .release();
-    ASSERT_NE(server_, nullptr);
-    caller_ = new GrpcCaller(server_->grpc());
-  }
-  static void TearDownTestSuite() {
-    delete caller_;
-    if (server_ != nullptr) {
-      server_->Signal(SIGTERM);
-      EXPECT_EQ(server_->Wait(), 0) << server_->Log();
-    }
-    delete server_;
-  }
-  void TearDown() override {
-    ExpectGood(*caller_);
-    EXPECT_EQ(Metric(*server_, "cellbatch_admitted_requests"), 0);
+    Serve(repository, {"--strict-readiness=false", "--devices=cpu:0"});
   }
   static void Expect(StatusCode code, const std::string& text, const ModelInferRequest& request) {
     inference::ModelInferResponse answer;
@@ -55,12 +39,7 @@ class ValidationTest : public ::testing::Test {
     request.set_model_version(version);
     return request;
   }
-
-  static ServerProcess* server_;
-  static GrpcCaller* caller_;
 };
-ServerProcess* ValidationTest::server_ = nullptr;
-GrpcCaller* ValidationTest::caller_ = nullptr;
 
 TEST_F(ValidationTest, V1NamesAndVersions) {
   Expect(StatusCode::INVALID_ARGUMENT, "model_name is empty", Named(""));
