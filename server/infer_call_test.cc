@@ -1,60 +1,29 @@
 #include "server/infer_call.h"
 
 #include <cstring>
-#include <deque>
 #include <random>
 #include <thread>
 
-#include "gtest/gtest.h"
-#include "server/responder.h"
-#include "tests/testing/fake_scheduler.h"
-#include "tests/testing/fake_transport.h"
-#include "tests/testing/test_model.h"
+#include "tests/testing/service_test.h"
 
 namespace cellbatch {
 namespace {
 
-class SetClock final : public Clock {
- public:
-  int64_t NowNs() const override { return now.load(); }
-  std::atomic<int64_t> now = 1'000'000'000;
-};
-
-// The service between a fake transport and a fake scheduler; answers are sent by StepResponder.
-class InferTest : public ::testing::Test {
+class InferTest : public ServiceTest {
  protected:
-  explicit InferTest(const AdmissionLimits& limits = {})
-      : admission_(limits),
-        stats_(3),
-        path_(
-            {.transport_threads = 2, .responders = 1, .latency_samples = 1024},
-            [this](std::string_view name, std::string_view version) { return Find(name, version); },
-            scheduler_, admission_, stats_, clock_),
-        service_(path_) {}
+  explicit InferTest(const AdmissionLimits& limits = {}) : ServiceTest(limits), service_(path_) {}
 
   absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
-                                                    std::string_view version) {
+                                                    std::string_view version) override {
     if (name == "loading") return absl::UnavailableError("model \"loading\" is loading");
-    if (name != "tiny") return absl::NotFoundError("unknown model");
-    if (!version.empty() && version != "1") return absl::NotFoundError("unknown version");
-    return model_;
+    return ServiceTest::Find(name, version);
   }
   FakeCall& Start(const inference::ModelInferRequest& request, int64_t deadline_ns = kNoDeadline) {
     return StartBytes(request.SerializeAsString(), deadline_ns);
   }
   FakeCall& StartBytes(std::string bytes, int64_t deadline_ns = kNoDeadline) {
-    FakeCall& call = calls_.emplace_back(std::move(bytes), clock_.now - 1000, deadline_ns);
-    call.StartOn(service_);
-    return call;
+    return ServiceTest::Start(service_, std::move(bytes), deadline_ns);
   }
-  void StepResponder() {
-    while (Responder::Step(scheduler_, path_, 0) > 0) {
-    }
-  }
-  int64_t Count(Outcome outcome, const ModelStats& stats) {
-    return stats.Read().outcomes[static_cast<size_t>(outcome)];
-  }
-  int64_t Count(Outcome outcome) { return Count(outcome, stats_.Of(*model_)); }
   static float Value(const CallResult& result) {
     inference::ModelInferResponse answer;
     EXPECT_TRUE(result.status.ok()) << result.status;
@@ -71,19 +40,10 @@ class InferTest : public ::testing::Test {
     scheduler_.FinishAll();
     StepResponder();
     EXPECT_EQ(Value(call.Wait()), 6);
-    EXPECT_EQ(admission_.InFlight().requests, 0);
-    EXPECT_EQ(admission_.InFlight().cells, 0);
-    EXPECT_EQ(admission_.InFlight().bytes, 0);
+    ExpectNothingInFlight();
   }
 
-  SetClock clock_;
-  std::shared_ptr<const Model> model_ = TinyModel();
-  FakeScheduler scheduler_;
-  Admission admission_;
-  StatsRegistry stats_;
-  RequestPath path_;
   InferService service_;
-  std::deque<FakeCall> calls_;
 };
 
 TEST_F(InferTest, AnAnswerCarriesItsValuesIdAndVersionAndIsCounted) {

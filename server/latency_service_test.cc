@@ -3,30 +3,20 @@
 #include <cmath>
 #include <limits>
 
-#include "gtest/gtest.h"
 #include "server/infer_call.h"
-#include "server/responder.h"
-#include "tests/testing/fake_scheduler.h"
-#include "tests/testing/fake_transport.h"
-#include "tests/testing/test_model.h"
+#include "tests/testing/service_test.h"
 
 namespace cellbatch {
 namespace {
 
-class SetClock final : public Clock {
- public:
-  int64_t NowNs() const override { return now.load(); }
-  std::atomic<int64_t> now = 1'000'000'000;
-};
-
-class LatencyServiceTest : public ::testing::Test {
+class LatencyServiceTest : public ServiceTest {
  protected:
   // A request that took `ns`, ending now.
   void Serve(int64_t ns, bool ok = true) {
     FakeCall call(TokensRequest({1, 2}).SerializeAsString(), clock_.now - ns);
     call.StartOn(service_);
     scheduler_.FinishAll(ok ? absl::OkStatus() : absl::InternalError("broken"));
-    Responder::Step(scheduler_, path_, 0);
+    StepResponder();
     call.Wait();
   }
   absl::StatusOr<v1::LatencyResponse> Ask(const std::string& model, double window) {
@@ -36,17 +26,6 @@ class LatencyServiceTest : public ::testing::Test {
     return latency_.Latency(request);
   }
 
-  SetClock clock_;
-  std::shared_ptr<const Model> model_ = TinyModel();
-  FakeScheduler scheduler_;
-  Admission admission_{{}};
-  StatsRegistry stats_{2};
-  RequestPath path_{{.latency_samples = 1024},
-                    [this](std::string_view, std::string_view) { return model_; },
-                    scheduler_,
-                    admission_,
-                    stats_,
-                    clock_};
   InferService service_{path_};
   LatencyService latency_{path_,
                           [] {

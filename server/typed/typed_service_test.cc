@@ -1,16 +1,11 @@
 #include "server/typed/typed_service.h"
 
-#include <deque>
 #include <random>
 #include <thread>
 
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "server/responder.h"
 #include "tests/testing/decoder_model.h"
-#include "tests/testing/fake_scheduler.h"
-#include "tests/testing/fake_transport.h"
-#include "tests/testing/test_model.h"
+#include "tests/testing/service_test.h"
 
 namespace cellbatch {
 namespace {
@@ -21,33 +16,15 @@ using ::testing::IsEmpty;
 
 constexpr int32_t kEnd = kEndOfDecoder;
 
-class SetClock final : public Clock {
- public:
-  int64_t NowNs() const override { return now.load(); }
-  std::atomic<int64_t> now = 1'000'000'000;
-};
-
-class TypedServiceTest : public ::testing::Test {
+class TypedServiceTest : public ServiceTest {
  protected:
   explicit TypedServiceTest(const AdmissionLimits& limits = {})
-      : admission_(limits),
-        stats_(3),
-        path_(
-            {.transport_threads = 2, .responders = 1, .latency_samples = 1024},
-            [this](std::string_view name, std::string_view version) { return Find(name, version); },
-            scheduler_, admission_, stats_, clock_),
-        infer_(path_, {.max_inputs = 50}),
-        decode_(path_) {}
+      : ServiceTest(limits), infer_(path_, {.max_inputs = 50}), decode_(path_) {}
 
-  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name, std::string_view) {
-    if (name == "tiny") return model_;
+  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
+                                                    std::string_view version) override {
     if (name == "decoder") return decoder_;
-    return absl::NotFoundError("unknown model");
-  }
-  FakeCall& Start(CallSink& sink, std::string bytes, int64_t deadline_ns = kNoDeadline) {
-    FakeCall& call = calls_.emplace_back(std::move(bytes), clock_.now - 1000, deadline_ns);
-    call.StartOn(sink);
-    return call;
+    return ServiceTest::Find(name, version);
   }
   FakeCall& Infer(const std::vector<std::vector<int32_t>>& sequences,
                   int64_t deadline_ns = kNoDeadline) {
@@ -72,10 +49,6 @@ class TypedServiceTest : public ::testing::Test {
   FakeCall& Decode(const v1::DecodeRequest& request, int64_t deadline_ns = kNoDeadline) {
     return Start(decode_, request.SerializeAsString(), deadline_ns);
   }
-  void StepResponder() {
-    while (Responder::Step(scheduler_, path_, 0) > 0) {
-    }
-  }
   static v1::InferResponse Response(FakeCall& call) {
     v1::InferResponse response;
     EXPECT_TRUE(call.Wait().status.ok()) << call.Wait().status;
@@ -94,9 +67,6 @@ class TypedServiceTest : public ::testing::Test {
     }
     return words;
   }
-  int64_t Count(Outcome outcome, const Model& model) {
-    return stats_.Of(model).Read().outcomes[static_cast<size_t>(outcome)];
-  }
   // "The next good call is right", and nothing is left in flight.
   void ExpectGood() {
     FakeCall& call = Infer({{1, 2}, {3}});
@@ -105,21 +75,12 @@ class TypedServiceTest : public ::testing::Test {
     const v1::InferResponse response = Response(call);
     EXPECT_EQ(response.answers(0).outputs(0).floats(0), 3);
     EXPECT_EQ(response.answers(1).outputs(0).floats(0), 3);
-    EXPECT_EQ(admission_.InFlight().requests, 0);
-    EXPECT_EQ(admission_.InFlight().cells, 0);
-    EXPECT_EQ(admission_.InFlight().bytes, 0);
+    ExpectNothingInFlight();
   }
 
-  SetClock clock_;
-  std::shared_ptr<const Model> model_ = TinyModel();
   std::shared_ptr<const Model> decoder_ = DecoderModel();
-  FakeScheduler scheduler_;
-  Admission admission_;
-  StatsRegistry stats_;
-  RequestPath path_;
   TypedInferService infer_;
   DecodeService decode_;
-  std::deque<FakeCall> calls_;
 };
 
 TEST_F(TypedServiceTest, EveryInputIsARequestAndItsAnswerStandsInItsPlace) {

@@ -1,0 +1,75 @@
+// The suite of a service: it stands between a fake transport and a fake scheduler, on a clock that is set;
+// answers are sent by StepResponder. The derived suite owns the service, made with path_.
+#ifndef CELLBATCH_TESTS_TESTING_SERVICE_TEST_H_
+#define CELLBATCH_TESTS_TESTING_SERVICE_TEST_H_
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "server/responder.h"
+#include "tests/testing/fake_scheduler.h"
+#include "tests/testing/fake_transport.h"
+#include "tests/testing/test_model.h"
+
+namespace cellbatch {
+
+class SetClock final : public Clock {
+ public:
+  int64_t NowNs() const override { return now.load(); }
+  std::atomic<int64_t> now = 1'000'000'000;
+};
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  explicit ServiceTest(const AdmissionLimits& limits = {})
+      : admission_(limits),
+        stats_(3),
+        path_(
+            {.transport_threads = 2, .responders = 1, .latency_samples = 1024},
+            [this](std::string_view name, std::string_view version) { return Find(name, version); },
+            scheduler_, admission_, stats_, clock_) {}
+
+  // Model "tiny", version 1.
+  virtual absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
+                                                            std::string_view version) {
+    if (name != "tiny") return absl::NotFoundError("unknown model");
+    if (!version.empty() && version != "1") return absl::NotFoundError("unknown version");
+    return model_;
+  }
+  FakeCall& Start(CallSink& sink, std::string bytes, int64_t deadline_ns = kNoDeadline) {
+    FakeCall& call = calls_.emplace_back(std::move(bytes), clock_.now - 1000, deadline_ns);
+    call.StartOn(sink);
+    return call;
+  }
+  void StepResponder() {
+    while (Responder::Step(scheduler_, path_, 0) > 0) {
+    }
+  }
+  int64_t Count(Outcome outcome, const ModelStats& stats) {
+    return stats.Read().outcomes[static_cast<size_t>(outcome)];
+  }
+  int64_t Count(Outcome outcome, const Model& model) { return Count(outcome, stats_.Of(model)); }
+  int64_t Count(Outcome outcome) { return Count(outcome, *model_); }
+  void ExpectNothingInFlight() {
+    EXPECT_EQ(admission_.InFlight().requests, 0);
+    EXPECT_EQ(admission_.InFlight().cells, 0);
+    EXPECT_EQ(admission_.InFlight().bytes, 0);
+  }
+
+  SetClock clock_;
+  std::shared_ptr<const Model> model_ = TinyModel();
+  FakeScheduler scheduler_;
+  Admission admission_;
+  StatsRegistry stats_;
+  RequestPath path_;
+  std::deque<FakeCall> calls_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_TESTS_TESTING_SERVICE_TEST_H_
