@@ -33,6 +33,9 @@ class Outbox {
   size_t ready() const { return published_.load(std::memory_order_acquire) - taken_; }
   T entry(size_t i) const { return entries_[(taken_ + i) & mask_]; }
   void Drop(size_t n) { taken_ += n; }
+  // How often it sleeps without being woken before it parks.
+  void SetNaps(int naps) { naps_ = naps; }
+  bool TakeNap() { return naps_ > 0 && naps_-- > 0; }
 
  private:
   const size_t mask_;
@@ -40,6 +43,7 @@ class Outbox {
   alignas(64) uint64_t next_ = 0;                    // manager's
   alignas(64) std::atomic<uint64_t> published_ = 0;  // manager writes
   alignas(64) uint64_t taken_ = 0;                   // responder's
+  int naps_ = 0;                                     // responder's
 };
 
 }  // namespace cellbatch

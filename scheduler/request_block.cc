@@ -296,6 +296,29 @@ absl::Status BuildBlock(Request& request, int max_tasks_in_flight, std::byte* sl
   return status;
 }
 
+absl::Status StatusOf(Outcome outcome, absl::FunctionRef<absl::Status()> device_health) {
+  switch (outcome) {
+    case Outcome::kOk:
+    case Outcome::kBadGraph:
+      break;
+    case Outcome::kCancelled:
+      return absl::CancelledError("the request was cancelled");
+    case Outcome::kExpired:
+      return absl::DeadlineExceededError("the request's deadline passed");
+    case Outcome::kDeviceFailed:
+    case Outcome::kNoDevice:
+      return absl::InternalError(absl::StrCat("a device failed: ", device_health().message()));
+    case Outcome::kStopping:
+      return absl::UnavailableError("the server is stopping");
+    case Outcome::kTooLarge:
+      return absl::ResourceExhaustedError(
+          "the request needs more rows than a request may have (Scheduler::MaxRowsPerRequest)");
+    case Outcome::kNoLane:
+      return absl::UnavailableError("the model version was unloaded");
+  }
+  return absl::OkStatus();
+}
+
 void NoteStops(const RequestBlock& block, CellGraph& graph) {
   if (!block.has_stops) return;
   const NodeRecord* record = block.records;

@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "cells/device/batched_task.h"
@@ -117,6 +118,9 @@ enum class Outcome : uint8_t {
   kTooLarge,
   kBadGraph,  // Request::status says why
 };
+
+// What the request is told. `device_health` is asked if a device failed.
+absl::Status StatusOf(Outcome outcome, absl::FunctionRef<absl::Status()> device_health);
 
 struct alignas(64) RequestBlock {
   // Line 0: arriving, joining, leaving.

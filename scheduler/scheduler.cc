@@ -55,7 +55,6 @@ class SchedulerImpl final : public Scheduler {
   void Send(ControlMessage::Kind kind, Lane* lane);
   void StartLoops();
   void Deliver(RequestBlock& block);
-  absl::Status StatusOf(const RequestBlock& block) const;
   std::optional<std::pair<int, uint32_t>> OpenLane(ModelId model) const;
   // The open lane of that model. Control calls and readers hold mutex_.
   Lane* Find(ModelId model) const;
@@ -318,6 +317,7 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
   }
   const size_t ready = box.ready();
   size_t seen = 0, n = 0;
+  bool pieces = false;
   while (seen < ready && n < out.size()) {
     RequestBlock& block = *box.entry(seen++);
     Delivery& delivery = out[n];
@@ -334,6 +334,7 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
       if (!block.request->run.Tell(delivery.words) && !piece) continue;
       delivery.kind = piece ? Delivery::Kind::kPiece : Delivery::Kind::kWords;
       if (piece) NoteStops(block, block.request->graph);
+      pieces |= piece;
       delivery.done.reset();
       ++n;
       continue;
@@ -345,6 +346,7 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
     ++n;
   }
   box.Drop(seen);
+  if (n > 0) box.SetNaps(pieces ? 0 : kAnswerNaps);  // the next piece waits for nobody else
   return static_cast<int>(n);
 }
 
@@ -366,40 +368,22 @@ void SchedulerImpl::Extended(Request& request, absl::Status extended) {
 
 void SchedulerImpl::Deliver(RequestBlock& block) {
   Request& request = *block.request;
-  if (block.outcome != Outcome::kBadGraph) request.status = StatusOf(block);
+  if (block.outcome != Outcome::kBadGraph) {
+    request.status = StatusOf(block.outcome, [this] { return DeviceHealth(); });
+  }
   request.times.first_task_start = block.first_start_ns;
   request.times.last_task_end = block.last_end_ns;
   request.nodes_executed = block.nodes_executed;
   request.overrun_nodes = block.overrun_nodes;
 }
 
-absl::Status SchedulerImpl::StatusOf(const RequestBlock& block) const {
-  switch (block.outcome) {
-    case Outcome::kOk:
-    case Outcome::kBadGraph:
-      break;
-    case Outcome::kCancelled:
-      return absl::CancelledError("the request was cancelled");
-    case Outcome::kExpired:
-      return absl::DeadlineExceededError("the request's deadline passed");
-    case Outcome::kDeviceFailed:
-    case Outcome::kNoDevice:
-      return absl::InternalError(
-          absl::StrCat("a device failed: ", std::string(DeviceHealth().message())));
-    case Outcome::kStopping:
-      return absl::UnavailableError("the server is stopping");
-    case Outcome::kTooLarge:
-      return absl::ResourceExhaustedError(
-          "the request needs more rows than a request may have (Scheduler::MaxRowsPerRequest)");
-    case Outcome::kNoLane:
-      return absl::UnavailableError("the model version was unloaded");
-  }
-  return absl::OkStatus();
-}
-
 void SchedulerImpl::WaitForFinished(OutboxId outbox, absl::Duration at_most) {
   const size_t o = Index(outbox.value());
   if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) return;
+  while (outboxes_[o]->TakeNap()) {
+    absl::SleepFor(std::min(kAnswerNap, at_most));
+    if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) return;
+  }
   outbox_bells_[o]->Prepare(Doorbell::Sleep::kForAnything);
   if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) {
     outbox_bells_[o]->Cancel();
