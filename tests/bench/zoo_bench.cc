@@ -7,8 +7,8 @@
 // Models and requests are those of tests/zoo (real data, in an order from the seed): embeddings as wide as the hidden
 // state, words folded to 256 as in ED-Batch, outputs at every node, position or word as there; nmt decodes as many
 // words as the data's target has. Unfolding, submitting and taking answers happen on a thread of their own, on another
-// core where there is one. It looks for answers every 0.2 ms; a server's responders nap 0.1 ms where there is much to
-// answer, and else are woken, which costs the scheduler's thread some 13 us. Warm-up and drain are excluded.
+// core where there is one, which takes them as a server's responders do: what waking it costs the scheduler's thread
+// counts as scheduling. Warm-up and drain are excluded.
 #include <sched.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ class Clients {
     std::vector<std::unique_ptr<Request>> finished(64);
     while (!stop_) {
       const int n = scheduler_.Take(OutboxId(0), absl::MakeSpan(finished));
-      if (n == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      if (n == 0) scheduler_.WaitForFinished(OutboxId(0), absl::Milliseconds(20));
       for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
         Require(finished[i]->status, "a request");
         finished[i].reset();
