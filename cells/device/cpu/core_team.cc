@@ -18,8 +18,7 @@ void Pause() {
 #endif
 }
 
-constexpr int kPausesPerLook = 64;     // at the clock
-constexpr int kPausesPerYield = 4096;  // of the caller: some 100 us, more than a block should take
+constexpr int kPausesPerLook = 64;  // at the clock
 
 }  // namespace
 
@@ -76,6 +75,7 @@ void CoreTeam::RunErased(int blocks, bool wake, Block block, const void* work) {
   Pull(0);
   for (int pauses = 1; done_.load(std::memory_order_acquire) != static_cast<uint32_t>(blocks);
        ++pauses) {
+    if (idle_work_) idle_work_();
     Pause();
     if (pauses % (4 * kPausesPerLook) == 0)
       std::this_thread::yield();  // its helper may want this core
