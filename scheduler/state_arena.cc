@@ -5,32 +5,13 @@
 #include "cells/check.h"
 
 namespace cellbatch {
-namespace {
-
-int Log2(int32_t n) { return 31 - std::countl_zero(static_cast<uint32_t>(n)); }
-
-}  // namespace
-
-RowPool::Bin RowPool::BinOf(int32_t size) {
-  if (size < kBins) return {0, size};
-  const int log = Log2(size);
-  return {log - kBinBits + 1, (size >> (log - kBinBits)) & (kBins - 1)};
-}
-
-RowPool::Bin RowPool::FittingBin(int32_t size) {
-  if (size < kBins) return {0, size};
-  return BinOf(size + (1 << (Log2(size) - kBinBits)) - 1);
-}
 
 RowPool::RowPool(int32_t num_rows)
-    : num_rows_(num_rows),
-      tags_(new Tag[static_cast<size_t>(num_rows) + 1]),
-      stacks_(new Stack[kStackSizes + 1]) {
+    : tags_(new Tag[static_cast<size_t>(num_rows) + 1]),
+      stacks_(new Stack[kNumStacks]),
+      num_rows_(num_rows) {
   Check(num_rows >= 2 && num_rows < (1 << 30), "a table has 2 to 2^30 rows");
   for (auto& level : lists_) level.fill(-1);
-  for (int32_t size = 1; size <= kStackSizes; ++size) {
-    stacks_[size].rows.reset(new Row[DepthOf(size)]);
-  }
   SetRun(0, 1, false);
   SetRun(num_rows, 1, false);
   SetRun(1, num_rows - 1, true);
@@ -69,20 +50,28 @@ void RowPool::Unlink(Row first, int32_t size) {
   if (bins_[level] == 0) levels_ &= ~(1u << b.level);
 }
 
+inline Row RowPool::Pop(Stack& stack) {
+  const Row first = stack.top;
+  --stack.count;
+  stack.top = tags_[first].prev;
+  if (stack.top >= 0) __builtin_prefetch(&tags_[stack.top], 1);
+  return first;
+}
+
 std::optional<Row> RowPool::Reserve(uint32_t owner, int32_t count) {
   Check(count >= 1, "an empty run of rows is asked for");
   std::optional<Row> first;
-  if (count <= kStackSizes && stacks_[count].count > 0) {
-    Stack& stack = stacks_[count];
-    first = stack.rows[--stack.count];
-    stacked_rows_ -= count;
+  const int32_t size = SizeFor(count);
+  if (count <= kLargestStacked && StackFor(count).count > 0) {
+    first = Pop(StackFor(count));
+    stacked_rows_ -= size;
   } else {
-    first = ReserveFitting(count);
-    if (!first && CoalesceStacks()) first = ReserveFitting(count);
+    first = ReserveFitting(size);
+    if (!first && CoalesceStacks()) first = ReserveFitting(size);
     if (!first) return std::nullopt;
   }
   tags_[*first].next = static_cast<int32_t>(owner);
-  used_ += count;
+  used_ += size;
   return first;
 }
 
@@ -110,17 +99,21 @@ std::optional<Row> RowPool::ReserveFitting(int32_t count) {
 
 void RowPool::Release(uint32_t owner, Row first, int32_t count) {
   Check(first >= 1 && first + count <= num_rows_, "rows beyond the table are returned");
-  Check(tags_[first].head == count && tags_[first].next == static_cast<int32_t>(owner),
+  const int32_t size = SizeFor(count);
+  Tag& tag = tags_[first];
+  Check(tag.head == size && tag.next == static_cast<int32_t>(owner),
         "rows are returned by someone who does not own them");
-  used_ -= count;
-  tags_[first].next = kNobody;  // returning it twice is noticed
-  if (count <= kStackSizes && stacks_[count].count < DepthOf(count)) {
-    Stack& stack = stacks_[count];
-    stack.rows[stack.count++] = first;
-    stacked_rows_ += count;
+  used_ -= size;
+  tag.next = kNobody;  // returning it twice is noticed
+  if (count <= kLargestStacked && StackFor(count).count < DepthOf(size)) {
+    Stack& stack = StackFor(count);
+    ++stack.count;
+    tag.prev = stack.top;
+    stack.top = first;
+    stacked_rows_ += size;
     return;
   }
-  Coalesce(first, count);
+  Coalesce(first, size);
 }
 
 void RowPool::Coalesce(Row first, int32_t count) {
@@ -143,9 +136,11 @@ void RowPool::Coalesce(Row first, int32_t count) {
 // True if there was anything to coalesce.
 bool RowPool::CoalesceStacks() {
   if (stacked_rows_ == 0) return false;
-  for (int32_t size = 1; size <= kStackSizes; ++size) {
-    Stack& stack = stacks_[size];
-    while (stack.count > 0) Coalesce(stack.rows[--stack.count], size);
+  for (size_t i = 0; i < kNumStacks; ++i) {
+    while (stacks_[i].count > 0) {
+      const Row first = Pop(stacks_[i]);
+      Coalesce(first, tags_[first].head);
+    }
   }
   stacked_rows_ = 0;
   return true;
@@ -177,12 +172,14 @@ bool RowPool::Consistent() const {
     row += size;
   }
   int32_t stacked = 0;
-  for (int32_t size = 1; size <= kStackSizes; ++size) {
-    for (int32_t i = 0; i < stacks_[size].count; ++i) {
-      const Tag& tag = tags_[stacks_[size].rows[i]];
-      if (tag.head != size || tag.next != kNobody) return false;
+  for (size_t i = 0; i < kNumStacks; ++i) {
+    const int32_t size = LeastOf({static_cast<int>(i) / kBins, static_cast<int>(i) % kBins});
+    int32_t left = stacks_[i].count;
+    for (Row row = stacks_[i].top; row >= 0; row = tags_[row].prev) {
+      if (tags_[row].head != size || tags_[row].next != kNobody || left-- == 0) return false;
       stacked += size;
     }
+    if (left != 0) return false;
   }
   if (stacked != stacked_rows_ || used != used_ + stacked) return false;
   for (size_t level = 0; level < lists_.size(); ++level) {

@@ -5,10 +5,11 @@
 // is large enough, so Reserve and Release cost O(1) per table. When everything is free, every run of
 // at most MaxRun() = 15/16 of the table fits: a request within it can always finish alone.
 //
-// Before that stands a small stack of runs for each small size, given back and not coalesced: what
-// comes next is mostly of a size that left just now, and touches one tag instead of six scattered
-// ones (10 of 24 ns a chain node went there). Size classes alone dead-lock when the mix of lengths
-// changes; so before Reserve says no, it coalesces all of them and looks again.
+// Before that stands a small stack of runs for each bin, given back and not coalesced (counts above 32
+// are rounded up to the least size of their bin, by a sixteenth at most): what comes next is mostly of a
+// size that left just now, and touches one tag instead of six scattered ones (10 of 24 ns a chain node
+// went there). Size classes alone dead-lock when the mix of lengths changes; so before Reserve says no,
+// it coalesces all of them and looks again.
 //
 //   rows  | 0 |  used by 7  |   free   | used by 3 |  free ... | end
 //   tags    u   h         t   h      t   h       t   h       t   u      h, t: size, < 0 if free
@@ -19,6 +20,7 @@
 #define CELLBATCH_SCHEDULER_STATE_ARENA_H_
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,7 +32,7 @@
 namespace cellbatch {
 
 // One table.
-class RowPool {
+class alignas(64) RowPool {
  public:
   // Rows 1 .. num_rows - 1 can be had.
   explicit RowPool(int32_t num_rows);
@@ -41,6 +43,14 @@ class RowPool {
 
   // Before Release. Inlined always: GCC drops calls of functions that only prefetch.
   [[gnu::always_inline]] void Prefetch(Row first) const { __builtin_prefetch(&tags_[first], 1); }
+  // Before Reserve: where the runs of that size are; then, a while later, the one that comes next.
+  [[gnu::always_inline]] void PrefetchStack(int32_t count) const {
+    if (count <= kLargestStacked) __builtin_prefetch(&StackFor(count));
+  }
+  [[gnu::always_inline]] void PrefetchTop(int32_t count) const {
+    if (count > kLargestStacked) return;
+    if (const Row top = StackFor(count).top; top >= 0) Prefetch(top);
+  }
 
   int32_t num_rows() const { return num_rows_; }
   int32_t used() const { return used_; }
@@ -63,20 +73,43 @@ class RowPool {
   struct Bin {
     int level, bin;
   };
-  static Bin BinOf(int32_t size);       // the bin that a free run of this size is in
-  static Bin FittingBin(int32_t size);  // the first bin whose every run is at least this large
+  static int Log2(int32_t n) { return 31 - std::countl_zero(static_cast<uint32_t>(n)); }
+  // The bin that a free run of this size is in.
+  static Bin BinOf(int32_t size) {
+    if (size < kBins) return {0, size};
+    const int log = Log2(size);
+    return {log - kBinBits + 1, (size >> (log - kBinBits)) & (kBins - 1)};
+  }
+  // The first bin whose every run is at least this large.
+  static Bin FittingBin(int32_t size) {
+    if (size < kBins) return {0, size};
+    return BinOf(size + (1 << (Log2(size) - kBinBits)) - 1);
+  }
 
-  // Runs of one size that nobody owns, newest last; for the rest of the pool they are in use.
+  // Runs of one size that nobody owns, the newest on top; for the rest of the pool they are in use.
+  // Linked through the tags (`prev` is the one below): what is taken is loaded by the link anyway.
   // A whole batch of requests may leave at once, most of them with the same few rows (a ring of
   // two, one of logits): the smallest sizes have room for that.
-  static constexpr int32_t kStackSizes = 64;
+  static constexpr int32_t kLargestStacked = 1024;
+  static constexpr size_t kNumStacks = 7 * kBins + 1;  // the last one's is that of 1024 rows
   static constexpr int32_t DepthOf(int32_t size) { return size <= 4 ? 1024 : 96; }
   struct Stack {
     int32_t count = 0;
-    std::unique_ptr<Row[]> rows;
+    Row top = -1;
   };
+  static int32_t LeastOf(Bin b) { return b.level == 0 ? b.bin : (kBins + b.bin) << (b.level - 1); }
+  // What is reserved for `count`: the least size of its bin, so that every run in its stack fits it. No
+  // other runs are found for that than would be for the count itself.
+  static int32_t SizeFor(int32_t count) {
+    return count <= kLargestStacked ? LeastOf(FittingBin(count)) : count;
+  }
+  Stack& StackFor(int32_t count) const {
+    const Bin b = FittingBin(count);
+    return stacks_[static_cast<size_t>(b.level * kBins + b.bin)];
+  }
   static constexpr int32_t kNobody = -1;
 
+  Row Pop(Stack& stack);
   std::optional<Row> ReserveFitting(int32_t count);
   void Coalesce(Row first, int32_t count);
   bool CoalesceStacks();
@@ -84,14 +117,15 @@ class RowPool {
   void Link(Row first, int32_t size);
   void Unlink(Row first, int32_t size);
 
+  // One line, with what every Reserve and Release needs; the lists of the segregated fit follow.
+  std::unique_ptr<Tag[]> tags_;      // num_rows_ + 1: a used run closes each end
+  std::unique_ptr<Stack[]> stacks_;  // by bin, up to that of kLargestStacked
   int32_t num_rows_;
   int32_t used_ = 0;
-  std::unique_ptr<Tag[]> tags_;  // num_rows_ + 1: a used run closes each end
-  uint32_t levels_ = 0;          // bit l: some bin of level l holds a run
+  int32_t stacked_rows_ = 0;
+  uint32_t levels_ = 0;  // bit l: some bin of level l holds a run
   std::array<uint32_t, kLevels> bins_ = {};
   std::array<std::array<int32_t, kBins>, kLevels> lists_;  // -1: empty
-  std::unique_ptr<Stack[]> stacks_;                        // by size, up to kStackSizes
-  int32_t stacked_rows_ = 0;
 };
 
 class StateArena {
@@ -106,6 +140,18 @@ class StateArena {
                                        absl::Span<const Row> bases) const {
     for (size_t t = 0; t < counts.size(); ++t) {
       if (counts[t] > 0) pools_[t].Prefetch(bases[t]);
+    }
+  }
+
+  // Before Reserve, in this order. The tables' misses are waited for together; in Reserve, one by one.
+  [[gnu::always_inline]] void PrefetchStacks(absl::Span<const int32_t> counts) const {
+    for (size_t t = 0; t < counts.size(); ++t) {
+      if (counts[t] > 0) pools_[t].PrefetchStack(counts[t]);
+    }
+  }
+  [[gnu::always_inline]] void PrefetchTops(absl::Span<const int32_t> counts) const {
+    for (size_t t = 0; t < counts.size(); ++t) {
+      if (counts[t] > 0) pools_[t].PrefetchTop(counts[t]);
     }
   }
 

@@ -81,6 +81,20 @@ TEST(RowPoolTest, RandomReservationsNeverOverlapAndCoalesceToNothing) {
   EXPECT_TRUE(pool.Reserve(1, pool.MaxRun()).has_value()) << "something did not coalesce";
 }
 
+TEST(RowPoolTest, WhatWasGivenBackComesNextForAnyCountOfItsBin) {
+  RowPool pool(5000);
+  const Row first = *pool.Reserve(1, 97);  // 97 to 100 make one bin
+  EXPECT_EQ(pool.used(), 100);
+  pool.Reserve(1, 97);
+  pool.Release(1, first, 97);
+  EXPECT_EQ(pool.Reserve(2, 100), first);
+  pool.Release(2, first, 100);
+  EXPECT_NE(pool.Reserve(3, 101), first);
+  EXPECT_EQ(pool.Reserve(4, 98), first);
+  EXPECT_EQ(pool.OwnerAt(first), 4u);
+  EXPECT_TRUE(pool.Consistent());
+}
+
 TEST(RowPoolTest, AChangeOfLengthsDoesNotDeadLock) {
   RowPool pool(65);
   std::vector<Row> rows;
