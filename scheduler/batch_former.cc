@@ -215,7 +215,7 @@ void BatchFormer::EmitNarrow(const ReadyEntry& entry, int32_t at, int32_t count)
 // Any inputs. False, and nothing is taken, if the links of a sum find no room: the task is full.
 bool BatchFormer::EmitWide(const ReadyEntry& entry, int32_t at, int32_t count) {
   const NodeRecord& r = *entry.record;
-  const int32_t* in = entry.block->pool + r.wide;
+  const int32_t* in = entry.block->pool() + r.wide;
   for (size_t k = 0; k < static_cast<size_t>(shape_->num_inputs); ++k) {
     const TableId table = shape_->in[k];
     if (!shape_->sums[k]) {

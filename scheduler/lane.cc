@@ -46,11 +46,17 @@ void WaitingLine::Remove(RequestBlock& block) {
   --size_;
 }
 
-void WaitingLine::Prefetch(uint32_t ahead) const {
-  if (tail_ - head_ <= ahead) return;
-  const char* block = reinterpret_cast<const char*>(line_[(head_ + ahead) & mask_]);
-  if (block == nullptr) return;
-  for (int line = 0; line < 7; ++line) __builtin_prefetch(block + 64 * line, 1);
+void WaitingLine::Prefetch() const {
+  constexpr uint32_t kHead = 9, kBody = 6, kRoots = 3;
+  constexpr size_t kMostRoots = 4;
+  if (const RequestBlock* block = Behind(kHead)) PrefetchHead(block);
+  if (const RequestBlock* block = Behind(kBody)) PrefetchBody(block);
+  if (const RequestBlock* block = Behind(kRoots)) {
+    const absl::Span<const int32_t> roots = block->list(block->roots);
+    for (const int32_t root : roots.first(std::min(kMostRoots, roots.size()))) {
+      __builtin_prefetch(&block->records[root], 1);
+    }
+  }
 }
 
 void WaitingLine::CloseHoles() {
@@ -77,7 +83,8 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model,
                                         2 * static_cast<int64_t>(model_->types.size()))),
       loaded_(std::move(loaded)),
       tasks_(memory_of.size(), 0),
-      type_counters_(model_->types.size()) {
+      type_counters_(model_->types.size()),
+      ready_gauges_(model_->types.size()) {
   for (const CellType& type : model_->types) {
     shapes_.emplace_back(type);
     max_batch_.push_back(type.max_batch > 0 ? std::min(type.max_batch, options.batch_limit)
@@ -128,7 +135,7 @@ int64_t Lane::Ready(int worker) const {
   return nodes;
 }
 
-std::optional<int> Lane::Choose(int worker) {
+std::optional<int> Lane::Choose(int worker, bool in_flight) {
   int overdue = -1, full = -1;
   int64_t longest = max_wait_tasks_;
   for (int t = 0; t < num_types(); ++t) {
@@ -148,7 +155,7 @@ std::optional<int> Lane::Choose(int worker) {
   for (int t = 0; t < num_types(); ++t) {
     TypeView& view = views_[static_cast<size_t>(t)];
     view.ready = queue(worker, t).ready();
-    view.tasks_in_flight = queue(worker, t).tasks_in_flight;
+    view.tasks_in_flight = in_flight ? queue(worker, t).tasks_in_flight : 0;
     view.max_batch = max_batch(t);
   }
   const std::optional<CellTypeId> choice = policy_->Choose(views_);
@@ -194,7 +201,7 @@ void Lane::PublishGauges(int num_workers) {
   for (int t = 0; t < num_types(); ++t) {
     int64_t ready = 0;
     for (int w = 0; w < num_workers; ++w) ready += queue(w, t).ready();
-    set(type_counters(t).ready, ready);
+    set(ready_gauges_[static_cast<size_t>(t)], ready);
   }
 }
 

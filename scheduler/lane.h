@@ -32,7 +32,6 @@ void AddTo(std::atomic<T>& counter, T value) {
 // Written by the manager, relaxed; read by anyone.
 struct TypeCounters {
   std::atomic<uint64_t> tasks = 0, cells = 0, discarded = 0, stop_steps = 0, overrun = 0;
-  std::atomic<int64_t> ready = 0;
   std::atomic<int32_t> max_batch = 0;
   Histogram batch_size, task_ns;
 };
@@ -49,11 +48,15 @@ class WaitingLine {
   RequestBlock* Head();  // null: empty
   void PopHead();        // REQUIRES: Head() was just seen
   void Remove(RequestBlock& block);
-  void Prefetch(uint32_t ahead) const;
+  // Of those who come next, stage by stage: the head of the block, its body, what it starts with.
+  void Prefetch() const;
   int64_t size() const { return size_; }
 
  private:
   void CloseHoles();
+  const RequestBlock* Behind(uint32_t ahead) const {  // the head; null: nobody is there
+    return tail_ - head_ > ahead ? line_[(head_ + ahead) & mask_] : nullptr;
+  }
 
   uint32_t mask_;
   uint32_t head_ = 0, tail_ = 0;
@@ -98,7 +101,8 @@ class Lane {
 
   // The type of the next task on that worker: one passed over too long, else a full batch by
   // priority, else the policy's choice. None: nothing is ready there.
-  std::optional<int> Choose(int worker);
+  // `in_flight`: false, as if all that was submitted were done.
+  std::optional<int> Choose(int worker, bool in_flight = true);
   bool HasReady(int worker) const;
   // Nodes ready on that worker, of all types.
   int64_t Ready(int worker) const;
@@ -134,6 +138,10 @@ class Lane {
   const TypeCounters& type_counters(int type) const {
     return type_counters_[static_cast<size_t>(type)];
   }
+  // Gauge: nodes of that type ready on all workers.
+  const std::atomic<int64_t>& ready_gauge(int type) const {
+    return ready_gauges_[static_cast<size_t>(type)];
+  }
 
  private:
   int64_t& Expected(int type, int32_t nodes);
@@ -152,6 +160,7 @@ class Lane {
   double virtual_ns_ = 0;
   std::vector<int64_t> expected_ns_;  // by type, log2 of nodes: what a task of that size took last
   std::vector<TypeCounters> type_counters_;
+  std::vector<std::atomic<int64_t>> ready_gauges_;  // side by side: all are written after each step
 };
 
 // Rows per table for a budget of bytes: as many of each, more of the tables with small rows.

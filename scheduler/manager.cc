@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kMessagesPerStep = 2048;
 constexpr size_t kPrefetchMessages = 16;
+constexpr size_t kPrefetchAtOnce = 6;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
@@ -31,19 +32,23 @@ Manager::Manager(const SchedulerOptions& options, int depth, const ManagerParts&
       processor_(absl::MakeSpan(workers_), lanes_, parts.outboxes, options.max_requests),
       former_(options.batch_limit) {
   early_news_.reserve(1024);
+  to_ring_.resize(parts.outboxes.size(), 0);
   scratch_.reserve(Index(options.max_requests));
 }
 
 bool Manager::Step() {
   bool worked = control_.load(std::memory_order_acquire) != nullptr && Control();
   const int num_workers = static_cast<int>(workers_.size());
+  PrefetchArrivals();
   for (int w = 0; w < num_workers; ++w) worked |= Complete(w);
   if (!processor_.conflicts().empty()) processor_.SettleConflicts();
+  if (worked) PublishAnswers();
   worked |= Receive();
   worked |= Join();
   WakeLanes();
   for (int w = 0; w < num_workers; ++w) worked |= Schedule(w);
   if (worked) Publish();
+  ahead_ = Ahead();
   return worked;
 }
 
@@ -200,6 +205,15 @@ void Manager::FailIfNoDevice() {
 
 // Messages -------------------------------------------------------------------------------------
 
+// The first of them come from another core's cache, while this one looks after what the devices did.
+void Manager::PrefetchArrivals() const {
+  for (size_t i = 0; i < kPrefetchAtOnce; ++i) {
+    const uint64_t message = parts_.messages->Peek(i);
+    if (message == 0) return;
+    if ((message & kMessageBits) == 0) PrefetchHead(reinterpret_cast<const RequestBlock*>(message));
+  }
+}
+
 bool Manager::Receive() {
   int received = 0;
   for (; received < kMessagesPerStep; ++received) {
@@ -244,6 +258,8 @@ void Manager::Arrive(RequestBlock& block) {
   }
   lane->line.Push(block);
   lane->waiting_cells += block.num_nodes;
+  PrefetchBody(&block);
+  lane->loaded(0).arena->PrefetchStacks({block.counts(), Index(block.num_tables)});
 }
 
 void Manager::Hear(uint32_t slot) {
@@ -273,7 +289,7 @@ bool Manager::Join() {
     for (int n = 0; n < options_.batch_limit; ++n) {
       RequestBlock* const head = lane.line.Head();
       if (head == nullptr) break;
-      lane.line.Prefetch(6);
+      lane.line.Prefetch();
       const bool fits = JoinHead(lane, *head);
       if (!fits && !NeverFits(lane, *head)) break;
       lane.line.PopHead();
@@ -290,6 +306,8 @@ bool Manager::JoinHead(Lane& lane, RequestBlock& block) {
   for (;;) {
     const int worker = BestWorker(lane, block, full_memories);
     if (worker < 0) return false;
+    lane.loaded(workers_[Index(worker)].memory)
+        .arena->PrefetchTops({block.counts(), Index(block.num_tables)});
     if (processor_.Join(lane, block, worker)) return true;
     full_memories |= 1u << workers_[Index(worker)].memory;
   }
@@ -350,9 +368,20 @@ void Manager::WakeLanes() {
   }
 }
 
-void Manager::Publish() {
+// Answers are published as soon as the tasks are retired, their takers rung for at the end of the step:
+// by then the lines that the takers had are this core's again, and the ring waits for none of them.
+void Manager::PublishAnswers() {
   for (size_t o = 0; o < parts_.outboxes.size(); ++o) {
-    if (parts_.outboxes[o]->Publish()) parts_.outbox_bells[o]->Ring();
+    if (parts_.outboxes[o]->Publish()) to_ring_[o] = 1;
+  }
+}
+
+void Manager::Publish() {
+  PublishAnswers();  // what was refused since
+  for (size_t o = 0; o < parts_.outboxes.size(); ++o) {
+    if (to_ring_[o] == 0) continue;
+    to_ring_[o] = 0;
+    parts_.outbox_bells[o]->Ring();
   }
   for (int i = 0; i < num_lanes_; ++i) {
     if (lanes_[Index(i)] != nullptr) {

@@ -41,6 +41,11 @@ void EmitCarryAndOutput(Row* __restrict carry, Row* __restrict output, Row* __re
   }
 }
 
+bool HasFarBases(const TypeShape& shape) {
+  const auto far = [](TableId t) { return t.valid() && t.value() >= RequestBlock::kNearBases; };
+  return far(shape.out) || std::any_of(shape.in.begin(), shape.in.end(), far);
+}
+
 uint32_t LeastDistance(const uint32_t* __restrict event, uint32_t step, int32_t n) {
   uint32_t least = ~0u;
   for (int32_t i = 0; i < n; ++i) least = std::min(least, event[i] - step);
@@ -71,10 +76,10 @@ TypeShape::TypeShape(const CellType& t)
 ReadyQueue::ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity,
                        const uint64_t* lane_tasks)
     : shape_(shape),
+      far_bases_(HasFarBases(shape)),
       lane_tasks_(lane_tasks),
-      mask_(
-          static_cast<uint32_t>(std::bit_ceil(static_cast<uint32_t>(std::max(capacity, 16))) - 1)),
-      fifo_(new ReadyEntry[size_t{mask_} + 1]) {
+      entries_(std::max(std::bit_ceil(static_cast<uint32_t>(capacity)), kFirstEntries)),
+      fifo_(NewFifo(entries_)) {
   if (!is_chain()) return;
   const size_t n = static_cast<size_t>(batch_limit);
   for (Array<Row>* a : {&out_, &prev_, &begin_, &end_}) a->reset(new Row[n]());
@@ -88,24 +93,43 @@ ReadyQueue::ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity
   events_.reset(new int32_t[n]());
 }
 
-// Closes the holes first; only if there are none does it allocate.
+ReadyQueue::Fifo ReadyQueue::NewFifo(uint32_t entries) {
+  void* const memory = std::calloc(entries, sizeof(ReadyEntry));
+  Check(memory != nullptr, "no memory for a FIFO of ready subgraphs");
+  return Fifo(static_cast<ReadyEntry*>(memory));
+}
+
+// Closes the holes if they are the half; else it is twice as long from here on, and only if there is no
+// memory for that does it allocate.
 void ReadyQueue::Grow() {
   const uint32_t span = tail_ - head_;
   uint32_t live = 0;
   for (uint32_t i = head_; i != tail_; ++i) live += fifo_[i & mask_].record != nullptr ? 1 : 0;
-  const uint32_t mask = live > span / 2 ? mask_ * 2 + 1 : mask_;
-  std::unique_ptr<ReadyEntry[]> to(new ReadyEntry[size_t{mask} + 1]);
-  uint32_t n = 0;
-  for (uint32_t i = head_; i != tail_; ++i) {
-    const ReadyEntry e = fifo_[i & mask_];
-    if (e.record == nullptr) continue;
-    e.record->position = static_cast<int32_t>(n);
-    to[n++] = e;
+  if (live <= span / 2) {
+    uint32_t to = head_;
+    for (uint32_t i = head_; i != tail_; ++i) {
+      const ReadyEntry e = fifo_[i & mask_];
+      if (e.record == nullptr) continue;
+      e.record->position = static_cast<int32_t>(to & mask_);
+      fifo_[to++ & mask_] = e;
+    }
+    tail_ = to;
+    return;
   }
-  fifo_ = std::move(to);
+  const uint32_t mask = 2 * mask_ + 1;
+  if (mask >= entries_) {
+    Fifo longer = NewFifo(2 * entries_);
+    std::copy_n(fifo_.get(), entries_, longer.get());
+    fifo_ = std::move(longer);
+    entries_ *= 2;
+  }
+  for (uint32_t i = head_; i != tail_; ++i) {  // some stay, the others go to the new half
+    const uint32_t at = i & mask;
+    if (at == (i & mask_)) continue;
+    fifo_[at] = fifo_[i & mask_];
+    if (fifo_[at].record != nullptr) fifo_[at].record->position = static_cast<int32_t>(at);
+  }
   mask_ = mask;
-  head_ = 0;
-  tail_ = n;
 }
 
 void ReadyQueue::PrefetchFirst() const {
@@ -122,7 +146,7 @@ void ReadyQueue::Remove(NodeRecord& record) {
     return;
   }
   Check(record.state == NodeState::kQueued, "a record that is not in a queue is taken out");
-  ReadyEntry& e = fifo_[static_cast<uint32_t>(record.position) & mask_];
+  ReadyEntry& e = fifo_[static_cast<uint32_t>(record.position)];
   Check(e.record == &record, "a queued subgraph is not where it says");
   fifo_nodes_ -= NodesIn(record);
   e = {};
@@ -138,7 +162,7 @@ void ReadyQueue::Enter(NodeRecord& record, RequestBlock& block) {
   begin_[slot] = first;
   end_[slot] = first + record.ring;
   out_[slot] = first + record.next % record.ring;
-  const int32_t* const wide = shape_.wide ? block.pool + record.wide : nullptr;
+  const int32_t* const wide = shape_.wide ? block.pool() + record.wide : nullptr;
   for (int k = 0; k < shape_.num_inputs; ++k) {
     const size_t at = static_cast<size_t>(k);
     const int32_t row = wide != nullptr ? wide[2 * k] : record.input_row[at];

@@ -8,13 +8,15 @@
 //             40    0      7       1           step at which somebody must look: end, or a return
 //
 // A chain's ring of rows is walked by out + 1, or begin when that is end. An entry knows its place
-// (NodeRecord::position), so taking one out costs O(1). The manager's alone; nothing allocates after
-// construction unless ready subgraphs outnumber the capacity given (then the FIFO doubles).
+// (NodeRecord::position), so taking one out costs O(1). The manager's alone. The FIFO is a ring no longer
+// than it was needed since it was last empty: one that walked through all of its memory would find every
+// entry cold. Nothing allocates after construction unless ready subgraphs outnumber the capacity given.
 #ifndef CELLBATCH_SCHEDULER_READY_QUEUE_H_
 #define CELLBATCH_SCHEDULER_READY_QUEUE_H_
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 
 #include "cells/cell_type.h"
@@ -35,10 +37,10 @@ struct ReadyEntry {
   const NodeRecord& r = *entry.record;
   if (r.consumer >= 0) __builtin_prefetch(&entry.block->records[r.consumer], 1);
   if (const int32_t tail = r.tail(); tail != 0) {
-    __builtin_prefetch(entry.block->pool + tail);
+    __builtin_prefetch(entry.block->pool() + tail);
     // Its last line, of one return: a tail is seldom longer than two.
     if (r.info != 0)
-      __builtin_prefetch(entry.block->pool + r.info + kNodeInfoInts + kReturnInts - 1);
+      __builtin_prefetch(entry.block->pool() + r.info + kNodeInfoInts + kReturnInts - 1);
   }
 }
 
@@ -94,7 +96,7 @@ class ReadyQueue {
   void Push(NodeRecord& record, RequestBlock& block) {
     if (tail_ - head_ > mask_) [[unlikely]]
       Grow();
-    if (ready() == 0) since_ = *lane_tasks_;
+    if (fifo_nodes_ == 0) Restart();
     record.state = NodeState::kQueued;
     record.position = static_cast<int32_t>(tail_ & mask_);
     fifo_[tail_++ & mask_] = {&record, &block};
@@ -121,6 +123,13 @@ class ReadyQueue {
   [[gnu::always_inline]] void PrefetchNext() const {
     PrefetchRecord(kRecordAhead);
     PrefetchNamed(kNamedAhead);
+  }
+  // The same ahead of the task, of entry after entry.
+  void LookAhead(int32_t entry) const {
+    constexpr uint32_t kNamedAfter = 8;
+    const uint32_t at = static_cast<uint32_t>(entry);
+    PrefetchRecord(at);
+    if (at >= kNamedAfter) PrefetchNamed(at - kNamedAfter);
   }
   // `count` more nodes of the head were submitted, and it stays.
   void TakeFromHead(int32_t count) { fifo_nodes_ -= count; }
@@ -173,17 +182,23 @@ class ReadyQueue {
   }
 
  private:
+  void Restart() {
+    if (running_ == 0) since_ = *lane_tasks_;
+    head_ = tail_ = 0;  // it holds holes at most
+    mask_ = kFirstEntries - 1;
+  }
   int32_t NodesIn(const NodeRecord& r) const { return is_chain() ? 1 : r.length - r.next; }
   void Grow();
+  static constexpr uint32_t kFirstEntries = 1024;
   // In entries, at 10 ns an entry and more: about a miss to memory from one to the other, and to the head.
-  static constexpr uint32_t kRecordAhead = 12, kNamedAhead = 6;
+  static constexpr uint32_t kRecordAhead = 24, kNamedAhead = 12;
   [[gnu::always_inline]] void PrefetchRecord(uint32_t ahead) const {
     if (tail_ - head_ <= ahead) return;
     const ReadyEntry& e = fifo_[(head_ + ahead) & mask_];
     if (e.record == nullptr) return;
     __builtin_prefetch(e.record, 1);
     __builtin_prefetch(e.block->last_sequence, 1);
-    __builtin_prefetch(e.block->bases());
+    if (far_bases_) __builtin_prefetch(e.block->bases() + RequestBlock::kNearBases);
   }
   [[gnu::always_inline]] void PrefetchNamed(uint32_t ahead) const {
     if (tail_ - head_ <= ahead) return;
@@ -192,13 +207,21 @@ class ReadyQueue {
   }
 
   const TypeShape shape_;
+  const bool far_bases_;  // it reads or writes tables whose bases lie on another line of the header
   const uint64_t* const lane_tasks_;
   uint64_t since_ = 0;
 
-  uint32_t mask_;
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  using Fifo = std::unique_ptr<ReadyEntry[], Free>;
+  static Fifo NewFifo(uint32_t entries);  // pages that are not used yet cost nothing
+
+  uint32_t entries_;  // that there is memory for
+  uint32_t mask_ = kFirstEntries - 1;
   uint32_t head_ = 0, tail_ = 0;
   int32_t fifo_nodes_ = 0;
-  std::unique_ptr<ReadyEntry[]> fifo_;
+  Fifo fifo_;
 
   template <typename T>
   using Array = std::unique_ptr<T[]>;

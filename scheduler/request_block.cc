@@ -7,6 +7,7 @@
 #include <new>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "cells/cell_graph.h"
 #include "cells/check.h"
@@ -16,14 +17,20 @@ namespace cellbatch {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int64_t kLineInts = 64 / sizeof(int32_t);
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
-bool IsWide(const CellDefinition& cell) {
-  if (cell.inputs().size() > 2) return true;
-  return std::any_of(cell.inputs().begin(), cell.inputs().end(),
-                     [](const Input& input) { return input.arity == Arity::kSum; });
-}
+// What a record of a cell type needs beside itself.
+struct TypeFacts {
+  explicit TypeFacts(const CellDefinition& cell)
+      : num_inputs(static_cast<int32_t>(cell.inputs().size())),
+        wide(num_inputs > 2 || std::any_of(cell.inputs().begin(), cell.inputs().end(),
+                                           [](const Input& i) { return i.arity == Arity::kSum; })) {
+  }
+  int32_t num_inputs;
+  bool wide;  // more inputs than a record has room for, or a summed one
+};
 
 // Compiles one graph. First counts, then fills one allocation.
 class BlockBuilder {
@@ -33,7 +40,9 @@ class BlockBuilder {
         slab_(slab),
         graph_(request.graph),
         model_(*request.model),
-        max_tasks_in_flight_(max_tasks_in_flight) {}
+        max_tasks_in_flight_(max_tasks_in_flight) {
+    for (const CellType& type : model_.types) types_.emplace_back(*type.definition);
+  }
 
   absl::Status Build() {
     Count();
@@ -61,6 +70,13 @@ class BlockBuilder {
   void FillInfo(const Subgraph& s, NodeRecord& r);
   void FillRoots();
 
+  int32_t TailInts(const Subgraph& s) const;
+  // Where a tail of so many goes that may begin at `at`: on one line, if it fits one.
+  static int64_t PlaceTail(int64_t at, int32_t ints) {
+    const int64_t left = kLineInts - at % kLineInts;
+    return ints > left && ints <= kLineInts ? at + left : at;
+  }
+
   // The relative row that `link` reads for node 0 of its subgraph, and rows per node.
   int32_t RowOf(const Link& link) const {
     if (link.from == kZeroSource) return kReadsZero;
@@ -82,15 +98,30 @@ class BlockBuilder {
   const CellGraph& graph_;
   const Model& model_;
   const int max_tasks_in_flight_;
+  absl::InlinedVector<TypeFacts, 12> types_;
   std::vector<int32_t> record_of_;  // by subgraph of the piece; -1: a request input
   int32_t num_records_ = 0;
   int32_t num_inputs_ = 0;
   int32_t num_roots_ = 0;
-  int64_t pool_ints_ = 1;  // offset 0 means none
-  int32_t pool_used_ = 1;
+  int64_t pool_ints_ = 0;  // its length; the records in front of it are whole lines
+  int32_t pool_used_ = 0;  // to this offset, from the records' begin
+  int32_t roots_at_ = 0;   // as an offset
   RequestBlock* block_ = nullptr;
   CopyIn* copies_ = nullptr;
 };
+
+// Of what a record does not hold. Even, so that the next one begins where a NodeInfo may.
+int32_t BlockBuilder::TailInts(const Subgraph& s) const {
+  int32_t ints = 0;
+  const TypeFacts& type = types_[Index(s.type.value())];
+  if (type.wide) ints += 2 * type.num_inputs + s.num_links;
+  if (s.num_consumers > 1) ints += s.num_consumers;  // count + all but the first
+  ints += ints % 2;
+  if (s.num_returns > 0 || s.stop.column.valid()) {
+    ints += kNodeInfoInts + s.num_returns * kReturnInts;
+  }
+  return ints;
+}
 
 void BlockBuilder::Count() {
   record_of_.reserve(graph_.piece().size());
@@ -101,14 +132,9 @@ void BlockBuilder::Count() {
       continue;
     }
     if (s.num_predecessors == 0) ++num_roots_;
-    if (s.num_consumers > 1) pool_ints_ += s.num_consumers;  // count + all but the first
-    if (s.num_returns > 0 || s.stop.column.valid()) {
-      pool_ints_ += 1 + kNodeInfoInts + int64_t{s.num_returns} * kReturnInts;  // 1: to be even
-    }
-    const CellDefinition& cell = *model_.type(s.type).definition;
-    if (IsWide(cell)) pool_ints_ += 2 * static_cast<int64_t>(cell.inputs().size()) + s.num_links;
+    const int32_t tail = TailInts(s);
+    pool_ints_ = PlaceTail(pool_ints_, tail) + tail;
   }
-  pool_ints_ += 2 + num_roots_ + static_cast<int64_t>(model_.types.size());
 }
 
 absl::Status BlockBuilder::Check() const {
@@ -146,24 +172,40 @@ absl::Status BlockBuilder::Check() const {
 void BlockBuilder::Allocate() {
   const size_t tables = graph_.row_counts().size();
   const auto up = [](size_t n, size_t to) { return (n + to - 1) / to * to; };
-  const size_t copies_at = up(sizeof(RequestBlock) + 2 * tables * sizeof(int32_t), 8);
-  const size_t pool_at = copies_at + Index(num_inputs_) * sizeof(CopyIn);
-  const size_t records_at = up(pool_at + Index(pool_ints_) * sizeof(int32_t), 64);
-  const size_t size = records_at + Index(num_records_) * sizeof(NodeRecord);
+  const size_t bases_end = RequestBlock::kBasesAt + 2 * tables * sizeof(int32_t);
+  const size_t copies_at = up(std::max(sizeof(RequestBlock), bases_end), 8);
+  const size_t head = copies_at + Index(num_inputs_) * sizeof(CopyIn);
+  const size_t root_ints = 2 + Index(num_roots_) + std::min(Index(num_roots_), model_.types.size());
+  const size_t roots = root_ints * sizeof(int32_t);
+  const size_t body =
+      Index(num_records_) * sizeof(NodeRecord) + Index(pool_ints_) * sizeof(int32_t);
+  const size_t size = up(head + roots, 64) + body;
   const bool first_piece = graph_.pieces() == 1;
-  const bool on_slab = first_piece && size <= kSlabBytes;
-  auto* bytes = on_slab ? slab_ : static_cast<std::byte*>(NewBlock(size));
-  block_ = new (bytes) RequestBlock();
-  block_->on_slab = on_slab;
-  if (first_piece) {
-    request_.run.Adopt(block_, on_slab ? 0 : size);
+  std::byte *at = slab_, *owned = nullptr;
+  std::byte* records;  // whole lines, the roots in front of them
+  size_t owned_bytes = 0;
+  if (first_piece && size <= kSlabBytes) {
+    records = at + up(head + roots, 64);
+  } else if (first_piece && head <= kSlabBytes) {
+    owned_bytes = up(roots, 64) + body;
+    owned = static_cast<std::byte*>(NewBlock(owned_bytes));
+    records = owned + up(roots, 64);
   } else {
-    request_.run.AdoptPiece(block_, size);
+    owned_bytes = size;
+    at = owned = static_cast<std::byte*>(NewBlock(size));
+    records = at + up(head + roots, 64);
   }
+  block_ = new (at) RequestBlock();
+  if (first_piece) {
+    request_.run.Adopt(block_, owned, owned_bytes);
+  } else {
+    request_.run.AdoptPiece(owned, owned_bytes);
+  }
+  pool_used_ = static_cast<int32_t>(num_records_ * kLineInts);
+  roots_at_ = -static_cast<int32_t>(root_ints);
+  block_->records = reinterpret_cast<NodeRecord*>(records);
+  block_->copies = copies_ = reinterpret_cast<CopyIn*>(at + copies_at);
   block_->request = &request_;
-  block_->records = reinterpret_cast<NodeRecord*>(bytes + records_at);
-  block_->pool = reinterpret_cast<int32_t*>(bytes + pool_at);
-  block_->copies = copies_ = reinterpret_cast<CopyIn*>(bytes + copies_at);
   block_->num_tables = static_cast<int32_t>(tables);
   std::copy(graph_.row_counts().begin(), graph_.row_counts().end(), block_->counts());
   std::fill_n(block_->bases(), tables, 0);
@@ -190,13 +232,18 @@ void BlockBuilder::FillRecord(const Subgraph& s, NodeRecord& r, int32_t index) {
   r.state = NodeState::kBlocked;
   r.index = index;
   r.has_stop = s.stop.column.valid();
-  if (IsWide(*model_.type(s.type).definition)) {
+  const int32_t tail = TailInts(s);
+  pool_used_ = static_cast<int32_t>(PlaceTail(pool_used_, tail));
+  const int32_t tail_end = pool_used_ + tail;
+  if (types_[Index(s.type.value())].wide) {
     FillWide(s, r);
   } else {
     FillNarrow(s, r);
   }
   FillConsumers(s, r);
   FillInfo(s, r);
+  cellbatch::Check(pool_used_ <= tail_end, "a record's part of the pool was counted too small");
+  pool_used_ = tail_end;
 }
 
 void BlockBuilder::FillNarrow(const Subgraph& s, NodeRecord& r) {
@@ -214,7 +261,7 @@ void BlockBuilder::FillWide(const Subgraph& s, NodeRecord& r) {
   size_t next = 0;
   const auto inputs = model_.type(s.type).definition->inputs();
   for (size_t input = 0; input < inputs.size(); ++input) {
-    int32_t* const at = block_->pool + pool_used_;
+    int32_t* const at = block_->pool() + pool_used_;
     if (inputs[input].arity == Arity::kOne) {
       at[0] = kReadsZero;
       at[1] = 0;
@@ -240,9 +287,9 @@ void BlockBuilder::FillConsumers(const Subgraph& s, NodeRecord& r) {
   r.consumer = RecordOf(readers[0]);
   if (readers.size() == 1) return;
   r.more_consumers = pool_used_;
-  block_->pool[pool_used_++] = s.num_consumers - 1;
+  block_->pool()[pool_used_++] = s.num_consumers - 1;
   for (SubgraphId reader : readers.subspan(1)) {
-    block_->pool[pool_used_++] = RecordOf(reader);
+    block_->pool()[pool_used_++] = RecordOf(reader);
   }
 }
 
@@ -264,17 +311,16 @@ void BlockBuilder::FillInfo(const Subgraph& s, NodeRecord& r) {
 }
 
 void BlockBuilder::FillRoots() {
-  block_->roots = pool_used_;
-  int32_t* const roots = block_->pool + pool_used_;
+  block_->roots = roots_at_;
+  int32_t* const roots = block_->pool() + roots_at_;
   roots[0] = 0;
   for (int32_t i = 0; i < num_records_; ++i) {
     if (block_->records[i].pending == 0) roots[++roots[0]] = i;
   }
   cellbatch::Check(roots[0] == num_roots_, "a graph's roots were counted and found differently");
-  pool_used_ += 1 + num_roots_;
   block_->num_roots_capped = static_cast<uint8_t>(std::min(num_roots_, 255));
-  block_->root_types = pool_used_;
-  int32_t* const types = block_->pool + pool_used_;
+  block_->root_types = roots_at_ + 1 + num_roots_;
+  int32_t* const types = block_->pool() + block_->root_types;
   types[0] = 0;
   for (int32_t root : block_->list(block_->roots)) {
     const int32_t type = block_->records[root].type;
@@ -282,8 +328,6 @@ void BlockBuilder::FillRoots() {
       types[++types[0]] = type;
     }
   }
-  pool_used_ += 1 + types[0];
-  cellbatch::Check(pool_used_ <= pool_ints_, "a request block's pool was counted too small");
 }
 
 }  // namespace
@@ -335,7 +379,6 @@ void NoteStops(const RequestBlock& block, CellGraph& graph) {
 void RequestBlock::AdoptNextPiece() {
   const RequestBlock& piece = *next_piece;
   records = piece.records;
-  pool = piece.pool;
   copies = piece.copies;
   num_records = remaining = piece.num_records;
   num_nodes = piece.num_nodes;

@@ -1,23 +1,28 @@
 // The manager's view of one request: a header and one 64-byte record per subgraph, in one block.
 //
-//   RequestBlock | bases, counts by table | copies in | pool of int32 | NodeRecord 0 .. n-1
+//   RequestBlock, bases | counts by table | copies in        roots, their types | NodeRecord 0 .. n-1 | pool
+//   --------- head ------------------------------------      ------------------ body ---------------------
 //
-//   pool   -, [inputs | more readers | NodeInfo, returns] of record 0, ... of record 1, .. | roots, types
+//   pool (of int32)   [inputs | more readers | NodeInfo, returns] of record 0, ... of record 1, ..
 //
 // Everything the manager needs of a CellGraph is compiled into it on the submitting thread, so that
 // a binary tree node costs the manager one cache line: two input rows and one consumer are inline. What
-// a record does not hold lies together in the pool, most often on one line or two (`tail`).
+// a record does not hold lies together in the pool, on a line of its own or shared with its neighbours'
+// (`tail`). Between two tasks the device has filled the caches with weights, so what a node costs is
+// lines: its record, its tail, its readers, and one of the header.
 // Rows stay relative to the request; base(table) is added while a task is formed, so a request can
 // join (or be placed) anywhere.
 //
-// A small block lies in its slot's own memory (BlockSlab: huge pages, no allocation), a large one is
-// owned by Request::run. After Submit the manager's alone; Take reads it when the request is done.
+// The head lies in its slot's own memory (BlockSlab) if it fits there, as nearly all do, and so does the
+// body of a small one: nothing is allocated. A larger body is owned by Request::run. So the heads, which
+// every node of a request needs, lie densely, and a task that touches those of hundreds of requests
+// touches few pages. After Submit the manager's alone; Take reads it when the request is done.
 //
 // A later piece of a graph that grows is compiled into a block of its own, of which the request's takes
 // over what is below its bases (NextPiece, Adopt):
 //
-//   the request's   header | bases | piece 0's copies, pool, records      records, pool, .. point
-//   the piece's       -    |   -   | copies, pool, records           <--- here from then on
+//   the request's   header | bases | piece 0's copies, records, pool      records, copies point
+//   the piece's       -    |   -   | copies, records, pool           <--- here from then on
 #ifndef CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 #define CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 
@@ -65,12 +70,13 @@ struct alignas(64) NodeRecord {
   int16_t type;
   int8_t pin_worker;  // -1: none
   NodeState state;
-  int32_t index;           // of this record in its block
-  int32_t consumer;        // the first reader; -1: none
-  int32_t more_consumers;  // pool offset of {count, indices}; 0: none
-  int32_t wide;      // pool offset of the inputs of cells with more, or summed, inputs; 0: none
-  int32_t info;      // pool offset of NodeInfo and its returns; 0: nothing returned, no stop
-  int8_t stride[2];  // of input_row, rows per node
+  int32_t index;     // of this record in its block
+  int32_t consumer;  // the first reader; -1: none
+  // Pool offsets: in int32, from the block's first record.
+  int32_t more_consumers;  // of {count, indices}; 0: none
+  int32_t wide;            // of the inputs of cells with more, or summed, inputs; 0: none
+  int32_t info;            // of NodeInfo and its returns; 0: nothing returned, no stop
+  int8_t stride[2];        // of input_row, rows per node
   bool has_stop;
   int8_t queue_worker;  // while queued or running: whose queue
 
@@ -132,14 +138,13 @@ struct alignas(64) RequestBlock {
   uint32_t line_position;
   uint32_t lane_serial;  // of the lane it was submitted to: indices are used again
   int32_t num_nodes;
-  int32_t roots;       // pool offset of {count, record indices}
+  int32_t roots;       // pool offset of {count, record indices}: negative, they lie in front
   int32_t root_types;  // pool offset of {count, types}
   int32_t num_copies;
   int16_t lane;
   int16_t outbox;
   RequestState state;
-  int8_t home;   // worker it joined on
-  bool on_slab;  // lies in the slot's own memory, not in the request's
+  int8_t home;  // worker it joined on
   Outcome outcome;
   // Line 1: the rest.
   int64_t first_start_ns;
@@ -159,32 +164,52 @@ struct alignas(64) RequestBlock {
   bool grows;    // another piece may follow the one that runs
   // Between pieces: what Extended made, for the manager to go on with; null: nothing more is to run.
   RequestBlock* next_piece;
-  // Line 2: submitting. With the bases behind it, one of the pairs of lines that are often loaded as one.
+  uint32_t copy_sequence;    // with `home`: the task that copied the inputs in
+  int8_t memory;             // whose rows it holds; -1: none
+  uint8_t num_roots_capped;  // 255: that many or more
+  // Line 2: submitting.
   alignas(64) uint32_t last_sequence[kMaxWorkers];  // of `touched` workers
   NodeRecord* records;
-  int32_t* pool;
-  int32_t remaining;       // records not finished
-  uint32_t copy_sequence;  // with `home`: the task that copied the inputs in
-  int32_t memory;          // whose rows it holds; -1: none
+  int32_t remaining;  // records not finished
   uint8_t touched;
-  uint8_t num_roots_capped;  // 255: that many or more
   bool has_stops;
   bool copied;  // its inputs, into its rows: by a task that was formed
 
-  // Behind the header: bases, then counts, by table.
-  int32_t* bases() { return reinterpret_cast<int32_t*>(this + 1); }
-  const int32_t* bases() const { return reinterpret_cast<const int32_t*>(this + 1); }
+  // From the end of line 2 on: bases, then counts, by table.
+  int32_t* bases() {
+    return reinterpret_cast<int32_t*>(reinterpret_cast<std::byte*>(this) + kBasesAt);
+  }
+  const int32_t* bases() const { return const_cast<RequestBlock*>(this)->bases(); }
   Row base(TableId table) const { return bases()[table.value()]; }
   int32_t* counts() { return bases() + num_tables; }
   const int32_t* counts() const { return bases() + num_tables; }
-  NodeInfo& info(const NodeRecord& r) const { return *reinterpret_cast<NodeInfo*>(pool + r.info); }
-  absl::Span<const int32_t> list(int32_t offset) const {
-    return {pool + offset + 1, static_cast<size_t>(pool[offset])};
+  int32_t* pool() const { return reinterpret_cast<int32_t*>(records); }
+  NodeInfo& info(const NodeRecord& r) const {
+    return *reinterpret_cast<NodeInfo*>(pool() + r.info);
   }
+  absl::Span<const int32_t> list(int32_t offset) const {
+    return {pool() + offset + 1, static_cast<size_t>(pool()[offset])};
+  }
+  static constexpr int32_t kNearBases = 4;  // of the first tables, on line 2
+  static constexpr size_t kBasesAt = 3 * 64 - kNearBases * sizeof(int32_t);
   // Goes on with next_piece.
   void AdoptNextPiece();
 };
 static_assert(sizeof(RequestBlock) == 192 && kBlockAlignment == 128);
+static_assert(offsetof(RequestBlock, copied) < RequestBlock::kBasesAt);
+
+// Start loading what arriving and joining need, of most requests: the head; then, the head being here, the
+// roots and the first record. Inlined always: GCC drops calls of functions that only prefetch.
+[[gnu::always_inline]] inline void PrefetchHead(const RequestBlock* block) {
+  constexpr int kLines = 4;
+  for (int line = 0; line < kLines; ++line) {
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(block) + 64 * line, 1);
+  }
+}
+[[gnu::always_inline]] inline void PrefetchBody(const RequestBlock* block) {
+  __builtin_prefetch(block->pool() + block->roots);
+  __builtin_prefetch(block->records, 1);
+}
 
 // Compiles `request.graph` (sealed) into a block that request.run owns. Fails with INVALID_ARGUMENT
 // for what a task could not carry: more than kMaxReturnsPerNode pieces of one node, more than

@@ -28,7 +28,7 @@ bool RequestProcessor::Join(Lane& lane, RequestBlock& block, int worker) {
   const auto counts = absl::MakeConstSpan(block.counts(), Index(block.num_tables));
   const auto bases = absl::MakeSpan(block.bases(), Index(block.num_tables));
   if (!lane.loaded(memory).arena->Reserve(block.slot, counts, bases)) return false;
-  block.memory = memory;
+  block.memory = static_cast<int8_t>(memory);
   block.state = RequestState::kRunning;
   block.home = static_cast<int8_t>(worker);
   ++lane.running_requests;
@@ -105,7 +105,7 @@ inline void RequestProcessor::Finish(Lane& lane, NodeRecord& record, RequestBloc
 
 void RequestProcessor::Submitted(Lane& lane, absl::Span<const ReadyEntry> finished, int worker,
                                  uint32_t sequence) {
-  constexpr size_t kAhead = 8;
+  constexpr size_t kAhead = 16;
   for (size_t i = 0; i < std::min(kAhead, finished.size()); ++i) PrefetchReaders(finished[i]);
   for (size_t i = 0; i < finished.size(); ++i) {
     if (i + kAhead < finished.size()) PrefetchReaders(finished[i + kAhead]);

@@ -1,7 +1,7 @@
-// What the scheduler keeps with a request: one block of memory, made on the thread that submits
-// (Submit), written by the manager alone until Take, freed with the request. A request that grows has a
-// second one, for the records of its latest piece, made on the thread that extends it (Extended) while
-// the manager has nothing to do with them.
+// What the scheduler keeps with a request: its block, made on the thread that submits (Submit), written
+// by the manager alone until Take; what of it does not fit the slot's own memory is freed with the
+// request. A request that grows has a second one, for the records of its latest piece, made on the thread
+// that extends it (Extended) while the manager has nothing to do with them.
 //
 // Opaque to everyone but the scheduler's own files (request_block.h has the layout). Movable, like
 // the request it belongs to.
@@ -25,14 +25,15 @@ class RunState {
   RequestBlock* block() const { return block_; }
   // How many pieces of the graph were given to the manager.
   int32_t pieces() const { return pieces_; }
-  // Trivially destructible blocks. pooled: the bytes that NewBlock made it of; 0: not this one's to free.
-  void Adopt(RequestBlock* block, std::size_t pooled) {
+  // memory: of `bytes`, of NewBlock, where the block or a part of it lies; null: all of it lies elsewhere.
+  // Nothing in it needs a destructor.
+  void Adopt(RequestBlock* block, std::byte* memory, std::size_t bytes) {
     block_ = block;
-    owned_ = {pooled > 0 ? block : nullptr, Free{pooled}};
+    owned_ = {memory, Free{bytes}};
     pieces_ = 1;
   }
-  void AdoptPiece(RequestBlock* piece, std::size_t pooled) {
-    piece_ = {piece, Free{pooled}};
+  void AdoptPiece(std::byte* memory, std::size_t bytes) {
+    piece_ = {memory, Free{bytes}};
     ++pieces_;
     told_ = 0;
   }
@@ -42,12 +43,12 @@ class RunState {
  private:
   struct Free {
     std::size_t bytes = 0;
-    void operator()(RequestBlock* block) const { DeleteBlock(block, bytes); }
+    void operator()(std::byte* memory) const { DeleteBlock(memory, bytes); }
   };
   RequestBlock* block_ = nullptr;
   int32_t pieces_ = 0;
   int32_t told_ = 0;
-  std::unique_ptr<RequestBlock, Free> owned_{nullptr, Free{}}, piece_{nullptr, Free{}};
+  std::unique_ptr<std::byte, Free> owned_{nullptr, Free{}}, piece_{nullptr, Free{}};
 };
 
 }  // namespace cellbatch

@@ -53,6 +53,10 @@ class SchedulerImpl final : public Scheduler {
  private:
   absl::StatusOr<std::vector<Lane::Loaded>> Load(const Model& model);
   void Send(ControlMessage::Kind kind, Lane* lane);
+  // Manager and worker take turns on one thread.
+  bool StepsAlternate() const {
+    return workers_.size() == 1 && devices_.devices[0]->info().computes_in_advance;
+  }
   void StartLoops();
   void Deliver(RequestBlock& block);
   std::optional<std::pair<int, uint32_t>> OpenLane(ModelId model) const;
@@ -61,6 +65,7 @@ class SchedulerImpl final : public Scheduler {
 
   const SchedulerOptions options_;
   const int depth_;
+  const Clock& clock_;
   DeviceSet devices_;
   const std::vector<int> memory_of_;  // by device: index into devices_.memories
   RequestSlots slots_;
@@ -89,6 +94,7 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
                              const Clock& clock, std::vector<int> memory_of)
     : options_(options),
       depth_(depth),
+      clock_(clock),
       devices_(std::move(devices)),
       memory_of_(std::move(memory_of)),
       slots_(options.max_requests),
@@ -120,6 +126,9 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
   parts.slots = &slots_;
   parts.messages = &messages_;
   manager_ = std::make_unique<Manager>(options_, depth_, parts);
+  if (StepsAlternate()) {
+    devices_.devices[0]->set_idle_work([this] { manager_->LookAhead(0); });
+  }
   if (options_.threads) StartLoops();
 }
 
@@ -128,7 +137,7 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
 void SchedulerImpl::StartLoops() {
   using Idle = Loop::Body::Idle;
   const int64_t spin_ns = absl::ToInt64Nanoseconds(options_.spin);
-  if (workers_.size() == 1 && devices_.devices[0]->info().computes_in_advance) {
+  if (StepsAlternate()) {
     Worker* const worker = workers_[0].get();
     Loop::Body body;
     body.step = [this, worker] {
@@ -308,6 +317,10 @@ void SchedulerImpl::Notify(RequestId id, News news) {
   manager_bell_.Ring(/*urgent=*/false);
 }
 
+int64_t NapNs(const Outbox<RequestBlock*>& box) {
+  return std::min(box.mean_ran_ns() / kRanPerNap, kMostAnswerNapNs);
+}
+
 int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
   Outbox<RequestBlock*>& box = *outboxes_[Index(outbox.value())];
   if (stopped_.load(std::memory_order_acquire)) [[unlikely]] {
@@ -317,7 +330,8 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
   }
   const size_t ready = box.ready();
   size_t seen = 0, n = 0;
-  bool pieces = false;
+  bool pieces = false;  // their requests wait for this taker: no naps
+  const int64_t now = ready > 0 ? clock_.NowNs() : 0;
   while (seen < ready && n < out.size()) {
     RequestBlock& block = *box.entry(seen++);
     Delivery& delivery = out[n];
@@ -327,6 +341,7 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
         block.mails ? block.mail.fetch_and(static_cast<uint8_t>(~kTaken), std::memory_order_acq_rel)
                     : RequestBlock::kAnswered;
     delivery.words = block.words.load(std::memory_order_acquire);
+    if (block.first_start_ns != 0) box.Ran(now - block.first_start_ns);
     delivery.request = block.request;
     if ((mail & RequestBlock::kAnswered) == 0) {
       const bool piece = (mail & RequestBlock::kPieceDone) != 0;
@@ -346,7 +361,7 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
     ++n;
   }
   box.Drop(seen);
-  if (n > 0) box.SetNaps(pieces ? 0 : kAnswerNaps);  // the next piece waits for nobody else
+  if (n > 0) box.SetNaps(pieces || NapNs(box) < kLeastAnswerNapNs ? 0 : kAnswerNaps);
   return static_cast<int>(n);
 }
 
@@ -381,7 +396,7 @@ void SchedulerImpl::WaitForFinished(OutboxId outbox, absl::Duration at_most) {
   const size_t o = Index(outbox.value());
   if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) return;
   while (outboxes_[o]->TakeNap()) {
-    absl::SleepFor(std::min(kAnswerNap, at_most));
+    absl::SleepFor(std::min(absl::Nanoseconds(NapNs(*outboxes_[o])), at_most));
     if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) return;
   }
   outbox_bells_[o]->Prepare(Doorbell::Sleep::kForAnything);

@@ -64,10 +64,11 @@ struct CellTypeCalibration {
 
 enum class News : uint8_t { kCancelled, kExpired };
 
-// How long, and how often, a taker of answers sleeps without being woken before it parks; the system adds
-// its timer slack to each, another 50 us.
-inline constexpr absl::Duration kAnswerNap = absl::Microseconds(50);
-inline constexpr int kAnswerNaps = 8;
+// A taker of answers naps a few times, without being woken, before it parks: a 32nd of the time that what
+// it takes had run (and the system's timer slack, 50 us), never where that is less than the least nap.
+inline constexpr int kAnswerNaps = 16;
+inline constexpr int64_t kRanPerNap = 32;
+inline constexpr int64_t kLeastAnswerNapNs = 50'000, kMostAnswerNapNs = 200'000;
 
 class Scheduler {
  public:
@@ -108,8 +109,9 @@ class Scheduler {
   // Take for outboxes whose requests neither stream nor grow: the finished ones.
   int Take(OutboxId outbox, absl::Span<std::unique_ptr<Request>> finished);
   // Parks until something is to be taken, WakeOutbox is called, or the time is over. After a Take that
-  // found something it first looks a few times after kAnswerNap, unless a piece was among it: where much
-  // is answered nobody has to wake the taker, which costs the scheduler's thread, and so all who run, 13 us.
+  // found something it naps a few times first (kAnswerNaps), unless a piece was among it: where much is
+  // answered nobody has to wake the taker, which costs the scheduler's thread, and so all who run, 13 us
+  // and more. Where answers come fast they are few, that thread has the time, and nobody naps.
   virtual void WaitForFinished(OutboxId outbox, absl::Duration at_most) = 0;
   virtual void WakeOutbox(OutboxId outbox) = 0;
 
@@ -122,7 +124,8 @@ class Scheduler {
   virtual bool any_device_left() const = 0;
 
   // With options.threads == false: one step of each; true if any did work. Tests and simulation.
-  // StepWorker enqueues what was submitted, calls the device's Advance once, reaps what is done.
+  // StepWorker enqueues what was submitted, calls the device's Advance once, reaps what is done. One
+  // thread for both, where a lone device computes on it (computes_in_advance).
   virtual bool StepManager() = 0;
   virtual bool StepWorker(int device) = 0;
   // Everything the manager keeps agrees with itself: queues and records, rows and owners, pins and

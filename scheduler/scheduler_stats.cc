@@ -30,7 +30,7 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
     type.discarded = Load(c.discarded);
     type.stop_steps = Load(c.stop_steps);
     type.overrun = Load(c.overrun);
-    type.ready = Load(c.ready);
+    type.ready = Load(lane.ready_gauge(t));
     type.batch_size = c.batch_size.Read();
     type.task_ns = c.task_ns.Read();
   }

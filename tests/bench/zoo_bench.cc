@@ -40,7 +40,7 @@ ABSL_FLAG(
 ABSL_FLAG(double, seconds, 5, "Length of one measured round.");
 ABSL_FLAG(int, rounds, 3, "Rounds; figures are medians over them.");
 ABSL_FLAG(int, in_flight, 0,
-          "Requests in flight; 0: four times b_max of the type with the largest cells.");
+          "Requests in flight; 0: eight times b_max of the type with the largest cells.");
 ABSL_FLAG(bool, root_only, false, "Ask for OUTPUT alone: the root's, the last position's.");
 ABSL_FLAG(uint64_t, seed, 1, "Of the requests' order.");
 
