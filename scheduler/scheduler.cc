@@ -318,7 +318,7 @@ void SchedulerImpl::Notify(RequestId id, News news) {
 }
 
 int64_t NapNs(const Outbox<RequestBlock*>& box) {
-  return std::min(box.mean_ran_ns() / kRanPerNap, kMostAnswerNapNs);
+  return std::clamp(box.mean_ran_ns() / kRanPerNap, kLeastAnswerNapNs, kMostAnswerNapNs);
 }
 
 int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
@@ -330,7 +330,7 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
   }
   const size_t ready = box.ready();
   size_t seen = 0, n = 0;
-  bool pieces = false;  // their requests wait for this taker: no naps
+  bool pieces = false;
   const int64_t now = ready > 0 ? clock_.NowNs() : 0;
   while (seen < ready && n < out.size()) {
     RequestBlock& block = *box.entry(seen++);
@@ -361,7 +361,7 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
     ++n;
   }
   box.Drop(seen);
-  if (n > 0) box.SetNaps(pieces || NapNs(box) < kLeastAnswerNapNs ? 0 : kAnswerNaps);
+  if (n > 0) box.SetNaps(pieces ? 0 : kAnswerNaps);  // the next piece waits for nobody else
   return static_cast<int>(n);
 }
 

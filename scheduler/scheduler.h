@@ -65,7 +65,7 @@ struct CellTypeCalibration {
 enum class News : uint8_t { kCancelled, kExpired };
 
 // A taker of answers naps a few times, without being woken, before it parks: a 32nd of the time that what
-// it takes had run (and the system's timer slack, 50 us), never where that is less than the least nap.
+// it takes had run, within these bounds (and the system's timer slack, 50 us).
 inline constexpr int kAnswerNaps = 16;
 inline constexpr int64_t kRanPerNap = 32;
 inline constexpr int64_t kLeastAnswerNapNs = 50'000, kMostAnswerNapNs = 200'000;
@@ -111,7 +111,7 @@ class Scheduler {
   // Parks until something is to be taken, WakeOutbox is called, or the time is over. After a Take that
   // found something it naps a few times first (kAnswerNaps), unless a piece was among it: where much is
   // answered nobody has to wake the taker, which costs the scheduler's thread, and so all who run, 13 us
-  // and more. Where answers come fast they are few, that thread has the time, and nobody naps.
+  // and more.
   virtual void WaitForFinished(OutboxId outbox, absl::Duration at_most) = 0;
   virtual void WakeOutbox(OutboxId outbox) = 0;
 
