@@ -105,7 +105,7 @@ inline void RequestProcessor::Finish(Lane& lane, NodeRecord& record, RequestBloc
 
 void RequestProcessor::Submitted(Lane& lane, absl::Span<const ReadyEntry> finished, int worker,
                                  uint32_t sequence) {
-  constexpr size_t kAhead = 16;
+  constexpr size_t kAhead = 8;
   for (size_t i = 0; i < std::min(kAhead, finished.size()); ++i) PrefetchReaders(finished[i]);
   for (size_t i = 0; i < finished.size(); ++i) {
     if (i + kAhead < finished.size()) PrefetchReaders(finished[i + kAhead]);
