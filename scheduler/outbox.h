@@ -33,7 +33,7 @@ class Outbox {
   size_t ready() const { return published_.load(std::memory_order_acquire) - taken_; }
   T entry(size_t i) const { return entries_[(taken_ + i) & mask_]; }
   void Drop(size_t n) { taken_ += n; }
-  // For its own use: how long what it takes has run, on a mean of the last dozen; and how often it sleeps
+  // For its own use: how long what it took had run, a mean of the last dozen; and how often it sleeps
   // without being woken before it parks.
   void Ran(int64_t ns) { mean_ran_ns_ += (ns - mean_ran_ns_) / 8; }
   int64_t mean_ran_ns() const { return mean_ran_ns_; }

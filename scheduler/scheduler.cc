@@ -341,7 +341,6 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
         block.mails ? block.mail.fetch_and(static_cast<uint8_t>(~kTaken), std::memory_order_acq_rel)
                     : RequestBlock::kAnswered;
     delivery.words = block.words.load(std::memory_order_acquire);
-    if (block.first_start_ns != 0) box.Ran(now - block.first_start_ns);
     delivery.request = block.request;
     if ((mail & RequestBlock::kAnswered) == 0) {
       const bool piece = (mail & RequestBlock::kPieceDone) != 0;
@@ -350,11 +349,13 @@ int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
       delivery.kind = piece ? Delivery::Kind::kPiece : Delivery::Kind::kWords;
       if (piece) NoteStops(block, block.request->graph);
       pieces |= piece;
+      box.Ran(0);  // the next word comes soon
       delivery.done.reset();
       ++n;
       continue;
     }
     delivery.kind = Delivery::Kind::kDone;
+    if (block.first_start_ns != 0) box.Ran(now - block.first_start_ns);
     Deliver(block);
     delivery.done.reset(block.request);
     slots_.Release(block.slot);

@@ -65,7 +65,7 @@ struct CellTypeCalibration {
 enum class News : uint8_t { kCancelled, kExpired };
 
 // A taker of answers naps a few times, without being woken, before it parks: a 32nd of the time that what
-// it takes had run, within these bounds (and the system's timer slack, 50 us).
+// it took had run, within these bounds (and the system's timer slack, 50 us); the least where words stream.
 inline constexpr int kAnswerNaps = 16;
 inline constexpr int64_t kRanPerNap = 32;
 inline constexpr int64_t kLeastAnswerNapNs = 50'000, kMostAnswerNapNs = 200'000;
