@@ -32,7 +32,7 @@
 namespace cellbatch {
 
 // One table.
-class alignas(64) RowPool {
+class RowPool {
  public:
   // Rows 1 .. num_rows - 1 can be had.
   explicit RowPool(int32_t num_rows);
@@ -117,7 +117,7 @@ class alignas(64) RowPool {
   void Link(Row first, int32_t size);
   void Unlink(Row first, int32_t size);
 
-  // One line, with what every Reserve and Release needs; the lists of the segregated fit follow.
+  // Together what every Reserve and Release needs; the lists of the segregated fit follow.
   std::unique_ptr<Tag[]> tags_;      // num_rows_ + 1: a used run closes each end
   std::unique_ptr<Stack[]> stacks_;  // by bin, up to that of kLargestStacked
   int32_t num_rows_;
