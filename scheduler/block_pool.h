@@ -1,4 +1,4 @@
-// Memory for the blocks of requests that do not fit their slot's slab (trees, lattices: 5 to 50 kB), on huge
+// Memory for what of requests' blocks does not fit their slot's slab (trees, lattices: 5 to 50 kB), on huge
 // pages where the system has them. A task touches a few lines of each of hundreds of blocks; on small pages
 // every other one of them cost a walk through the page tables, and forming a task of lattice nodes a fifth
 // more.
