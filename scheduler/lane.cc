@@ -135,7 +135,7 @@ int64_t Lane::Ready(int worker) const {
   return nodes;
 }
 
-std::optional<int> Lane::Choose(int worker, bool in_flight) {
+std::optional<int> Lane::Choose(int worker) {
   int overdue = -1, full = -1;
   int64_t longest = max_wait_tasks_;
   for (int t = 0; t < num_types(); ++t) {
@@ -155,7 +155,7 @@ std::optional<int> Lane::Choose(int worker, bool in_flight) {
   for (int t = 0; t < num_types(); ++t) {
     TypeView& view = views_[static_cast<size_t>(t)];
     view.ready = queue(worker, t).ready();
-    view.tasks_in_flight = in_flight ? queue(worker, t).tasks_in_flight : 0;
+    view.tasks_in_flight = queue(worker, t).tasks_in_flight;
     view.max_batch = max_batch(t);
   }
   const std::optional<CellTypeId> choice = policy_->Choose(views_);

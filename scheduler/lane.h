@@ -101,8 +101,7 @@ class Lane {
 
   // The type of the next task on that worker: one passed over too long, else a full batch by
   // priority, else the policy's choice. None: nothing is ready there.
-  // `in_flight`: false, as if all that was submitted were done.
-  std::optional<int> Choose(int worker, bool in_flight = true);
+  std::optional<int> Choose(int worker);
   bool HasReady(int worker) const;
   // Nodes ready on that worker, of all types.
   int64_t Ready(int worker) const;

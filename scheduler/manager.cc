@@ -48,7 +48,6 @@ bool Manager::Step() {
   WakeLanes();
   for (int w = 0; w < num_workers; ++w) worked |= Schedule(w);
   if (worked) Publish();
-  ahead_ = Ahead();
   return worked;
 }
 

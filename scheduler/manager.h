@@ -74,10 +74,6 @@ class Manager {
   // Nothing that arrives now could be given to a device: every one of them is full.
   bool AllDevicesFull() const;
 
-  // Between steps, by their thread: starts loading a little more of what the next task of `worker` will
-  // need, if nothing changes till then. Changes nothing itself.
-  void LookAhead(int worker);
-
   // Control thread. The message must stay until it is done; one at a time.
   void Post(ControlMessage* message) { control_.store(message, std::memory_order_release); }
 
@@ -134,13 +130,6 @@ class Manager {
   };
   std::vector<EarlyNews> early_news_;  // overtook its request; a handful at most
   std::vector<RequestBlock*> scratch_;
-  // Where LookAhead is, since the last step.
-  struct Ahead {
-    const ReadyQueue* queue =
-        nullptr;                // that the next task will be formed of; null: not looked yet
-    int32_t next = 0, end = 0;  // entries from its head on
-  };
-  Ahead ahead_;
   std::vector<uint8_t> to_ring_;  // by outbox: published since its bell was rung
 };
 

@@ -49,20 +49,6 @@ bool Manager::Schedule(int worker) {
   return submitted;
 }
 
-void Manager::LookAhead(int worker) {
-  constexpr int32_t kEntries = 8;
-  if (ahead_.queue == nullptr) {
-    Lane* const lane = NextLane(worker);
-    if (lane == nullptr || lane->state == LaneState::kWarming) return;
-    const int type = *lane->Choose(worker, /*in_flight=*/false);
-    ahead_.queue = &lane->queue(worker, type);
-    ahead_.end = lane->max_batch(type);
-  }
-  for (int32_t i = 0; i < kEntries && ahead_.next < ahead_.end; ++i) {
-    ahead_.queue->LookAhead(ahead_.next++);
-  }
-}
-
 // At least one task; then, if the policy repeats, more of the same type while their batches would
 // not be smaller than its min_batch.
 int Manager::SubmitTasks(Lane& lane, int worker, int room) {

@@ -124,13 +124,6 @@ class ReadyQueue {
     PrefetchRecord(kRecordAhead);
     PrefetchNamed(kNamedAhead);
   }
-  // The same ahead of the task, of entry after entry.
-  void LookAhead(int32_t entry) const {
-    constexpr uint32_t kNamedAfter = 8;
-    const uint32_t at = static_cast<uint32_t>(entry);
-    PrefetchRecord(at);
-    if (at >= kNamedAfter) PrefetchNamed(at - kNamedAfter);
-  }
   // `count` more nodes of the head were submitted, and it stays.
   void TakeFromHead(int32_t count) { fifo_nodes_ -= count; }
   // Takes a queued or running record out, wherever it is.

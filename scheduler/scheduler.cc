@@ -126,9 +126,6 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
   parts.slots = &slots_;
   parts.messages = &messages_;
   manager_ = std::make_unique<Manager>(options_, depth_, parts);
-  if (StepsAlternate()) {
-    devices_.devices[0]->set_idle_work([this] { manager_->LookAhead(0); });
-  }
   if (options_.threads) StartLoops();
 }
 

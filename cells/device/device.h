@@ -15,7 +15,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,9 +44,6 @@ class Device {
   // CPU: computes the next enqueued task here, on the worker's thread. CUDA: nothing to do.
   // Simulated: moves virtual time. True if it did work.
   virtual bool Advance() = 0;
-  // What the worker's thread may do in Advance while it waits for the device's other threads: called there,
-  // again and again, a fraction of a microsecond each. Before the first Enqueue. Who never waits, never does.
-  virtual void set_idle_work(std::function<void()> /*work*/) {}
   virtual uint64_t Signal() const = 0;
   virtual absl::Status Health() const = 0;
 };

@@ -75,7 +75,6 @@ void CoreTeam::RunErased(int blocks, bool wake, Block block, const void* work) {
   Pull(0);
   for (int pauses = 1; done_.load(std::memory_order_acquire) != static_cast<uint32_t>(blocks);
        ++pauses) {
-    if (idle_work_) idle_work_();
     Pause();
     if (pauses % (4 * kPausesPerLook) == 0)
       std::this_thread::yield();  // its helper may want this core

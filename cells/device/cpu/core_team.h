@@ -15,7 +15,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -29,9 +28,6 @@ class CoreTeam {
   ~CoreTeam();
   CoreTeam(const CoreTeam&) = delete;
   CoreTeam& operator=(const CoreTeam&) = delete;
-
-  // What the caller of Run does, again and again, while it waits for blocks that others have taken.
-  void set_idle_work(std::function<void()> work) { idle_work_ = std::move(work); }
 
   int threads() const { return static_cast<int>(helpers_.size()) + 1; }
 
@@ -68,7 +64,6 @@ class CoreTeam {
   std::atomic<bool> stop_{false};
   Block block_ = nullptr;  // written before word_ says there is work, read after a block was taken
   const void* work_ = nullptr;
-  std::function<void()> idle_work_;
   const std::vector<int> cpus_;
   const std::chrono::nanoseconds spin_;
   std::vector<std::thread> helpers_;

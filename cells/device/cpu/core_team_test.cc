@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <numeric>
-#include <thread>
 
 namespace cellbatch {
 namespace {
@@ -46,28 +44,6 @@ TEST(CoreTeamTest, HelpersThatParkAtOnceLoseNoStep) {
 TEST(CoreTeamTest, ParkedHelpersThatNobodyWakesAreNotWaitedFor) {
   CoreTeam team(4, {}, microseconds(0));
   RunManySteps(team, 2000, false);
-}
-
-TEST(CoreTeamTest, WhileTheCallerWaitsItDoesItsIdleWorkAndOnlyIt) {
-  CoreTeam team(2, {}, std::chrono::seconds(10));
-  int calls = 0;  // plain: another thread's call is a finding of the thread sanitizer
-  std::atomic<bool> helped = false;
-  // The helper's block ends only once the caller was seen idle; a block of the caller's waits for the helper.
-  std::atomic<int> seen = 0;
-  team.set_idle_work([&] { seen = ++calls; });
-  while (!helped) {
-    team.Run(2, true, [&](int /*block*/, int thread) {
-      if (thread == 0) {
-        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
-        while (!helped && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-        return;
-      }
-      helped = true;
-      while (seen == 0) std::this_thread::yield();
-    });
-  }
-  EXPECT_GT(calls, 0);
-  RunManySteps(team, 500, true);
 }
 
 TEST(CoreTeamTest, MoreThreadsThanCoresStillFinish) {

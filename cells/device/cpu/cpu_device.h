@@ -10,7 +10,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -53,7 +52,6 @@ class CpuDevice final : public Device {
   }
   int Enqueue(absl::Span<BatchedTask* const> tasks) override;
   bool Advance() override;
-  void set_idle_work(std::function<void()> work) override { team_.set_idle_work(std::move(work)); }
   uint64_t Signal() const override { return signal_.load(std::memory_order_acquire); }
   absl::Status Health() const override { return absl::OkStatus(); }
 

@@ -89,9 +89,6 @@ bool SimDevice::Advance() {
     Start(task);
     running_ = true;
     end_ns_ = time_.now_ns() + Duration(task);
-    constexpr int kWaits = 4;
-    for (int i = 0; idle_work_ && i < kWaits; ++i)
-      idle_work_();  // as if it waited for other threads
     return true;
   }
   if (time_.now_ns() < end_ns_) {

@@ -14,7 +14,6 @@
 #define CELLBATCH_CELLS_DEVICE_SIM_SIM_DEVICE_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -66,7 +65,6 @@ class SimDevice final : public Device {
   absl::Span<std::byte> task_memory() override { return absl::MakeSpan(task_memory_); }
   int Enqueue(absl::Span<BatchedTask* const> tasks) override;
   bool Advance() override;
-  void set_idle_work(std::function<void()> work) override { idle_work_ = std::move(work); }
   uint64_t Signal() const override;
   absl::Status Health() const override { return health_; }
 
@@ -106,7 +104,6 @@ class SimDevice final : public Device {
   double delay_chance_, refusal_chance_;
   int64_t max_delay_ns_;
   absl::Status health_;
-  std::function<void()> idle_work_;
 
   std::vector<BatchedTask*> queue_;  // ring of queue_capacity
   uint64_t taken_ = 0;               // tasks enqueued, ever
