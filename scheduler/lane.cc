@@ -117,6 +117,10 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model,
   for (int t = 0; t < num_types(); ++t) set_max_batch(t, max_batch(t));
 }
 
+void Lane::Unload() {
+  for (Loaded& loaded : loaded_) loaded.model.reset();
+}
+
 void Lane::set_max_batch(int type, int32_t max_batch) {
   max_batch_[static_cast<size_t>(type)] = max_batch;
   type_counters(type).max_batch.store(max_batch, std::memory_order_relaxed);

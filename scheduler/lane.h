@@ -1,6 +1,6 @@
 // All the manager knows of one model version: its waiting line, ready queues, rows, policy, and its
-// share of device time. Made on the control thread, then the manager's until the lane is closed;
-// counters are read by anyone.
+// share of device time. Made on the control thread, then the manager's until the lane is closed; shared
+// with its readers, who see its counters, sizes and, while it is open, its calibration.
 #ifndef CELLBATCH_SCHEDULER_LANE_H_
 #define CELLBATCH_SCHEDULER_LANE_H_
 
@@ -92,6 +92,9 @@ class Lane {
   }
   Loaded& loaded(int memory) { return loaded_[static_cast<size_t>(memory)]; }
   const Loaded& loaded(int memory) const { return loaded_[static_cast<size_t>(memory)]; }
+  // Gives back what the memories hold of it; what anyone reads of a lane stays. Control thread, once the
+  // lane is closed and no task names it.
+  void Unload();
   int num_memories() const { return static_cast<int>(loaded_.size()); }
   int32_t max_batch(int type) const { return max_batch_[static_cast<size_t>(type)]; }
   void set_max_batch(int type, int32_t max_batch);

@@ -17,6 +17,7 @@
 #include "scheduler/batch_former.h"
 #include "scheduler/doorbell.h"
 #include "scheduler/lane.h"
+#include "scheduler/lane_table.h"
 #include "scheduler/mpsc_ring.h"
 #include "scheduler/outbox.h"
 #include "scheduler/request_processor.h"
@@ -25,8 +26,6 @@
 #include "scheduler/worker.h"
 
 namespace cellbatch {
-
-inline constexpr int kMaxLanes = 64;
 
 // From the control thread to the manager, one at a time; `done` comes back.
 struct ControlMessage {

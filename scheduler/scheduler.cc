@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cells/check.h"
+#include "scheduler/answer_box.h"
+#include "scheduler/lane_table.h"
 #include "scheduler/loop.h"
 #include "scheduler/manager.h"
 #include "scheduler/scheduler_stats.h"
@@ -17,11 +18,6 @@ namespace cellbatch {
 namespace {
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
-
-// Where Submit looks a model up: lane index -> serial and model, 0: closed.
-uint64_t OpenWord(uint32_t serial, ModelId model) {
-  return uint64_t{serial} << 32 | static_cast<uint32_t>(model.value());
-}
 
 class SchedulerImpl final : public Scheduler {
  public:
@@ -40,8 +36,10 @@ class SchedulerImpl final : public Scheduler {
   using Scheduler::Take;
   int Take(OutboxId outbox, absl::Span<Delivery> out) override;
   void Extended(Request& request, absl::Status extended) override;
-  void WaitForFinished(OutboxId outbox, absl::Duration at_most) override;
-  void WakeOutbox(OutboxId outbox) override;
+  void WaitForFinished(OutboxId outbox, absl::Duration at_most) override {
+    answers_.WaitForFinished(outbox, at_most);
+  }
+  void WakeOutbox(OutboxId outbox) override { answers_.Wake(outbox); }
   void Stop() override;
   const SchedulerStats& stats() const override { return stats_; }
   absl::Status DeviceHealth() const override;
@@ -58,10 +56,6 @@ class SchedulerImpl final : public Scheduler {
     return workers_.size() == 1 && devices_.devices[0]->info().computes_in_advance;
   }
   void StartLoops();
-  void Deliver(RequestBlock& block);
-  std::optional<std::pair<int, uint32_t>> OpenLane(ModelId model) const;
-  // The open lane of that model. Control calls and readers hold mutex_.
-  Lane* Find(ModelId model) const;
 
   const SchedulerOptions options_;
   const int depth_;
@@ -73,18 +67,14 @@ class SchedulerImpl final : public Scheduler {
   MpscRing messages_;
   std::vector<std::unique_ptr<TaskRing>> rings_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::unique_ptr<Outbox<RequestBlock*>>> outboxes_;
-  std::vector<std::unique_ptr<Doorbell>> outbox_bells_, worker_bells_;
-  std::vector<std::atomic<bool>> outbox_woken_;
+  AnswerBox answers_;
+  std::vector<std::unique_ptr<Doorbell>> worker_bells_;
   Doorbell manager_bell_;
   std::vector<DeviceCounters> device_counters_;
   std::unique_ptr<Manager> manager_;
 
-  std::mutex control_mutex_;        // one control call at a time; held long
-  std::mutex mutable lanes_mutex_;  // guards lanes_; held shortly
-  std::vector<std::unique_ptr<Lane>> lanes_{kMaxLanes};
-  uint32_t next_serial_ = 1;
-  std::array<std::atomic<uint64_t>, kMaxLanes> open_ = {};
+  std::mutex control_mutex_;  // one control call at a time; held long
+  LaneTable lanes_;
   std::atomic<bool> stopping_ = false, stopped_ = false;
   SchedulerStatsReader stats_;
   std::vector<std::unique_ptr<Loop>> loops_;  // last: their threads use everything above
@@ -100,9 +90,9 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
       slots_(options.max_requests),
       slab_(options.max_requests),
       messages_(2 * Index(options.max_requests)),
-      outbox_woken_(Index(options.num_outboxes)),
+      answers_(options.num_outboxes, slots_, clock, [this] { return DeviceHealth(); }),
       device_counters_(devices_.devices.size()),
-      stats_(lanes_mutex_, lanes_) {
+      stats_(lanes_) {
   for (size_t d = 0; d < devices_.devices.size(); ++d) {
     Device& device = *devices_.devices[d];
     rings_.push_back(
@@ -111,16 +101,12 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
     worker_bells_.push_back(std::make_unique<Doorbell>());
     stats_.AddDevice(device.info().name, *rings_.back(), *workers_.back(), device_counters_[d]);
   }
-  for (int o = 0; o < options_.num_outboxes; ++o) {
-    outboxes_.push_back(std::make_unique<Outbox<RequestBlock*>>(Index(options_.max_requests)));
-    outbox_bells_.push_back(std::make_unique<Doorbell>());
-  }
   ManagerParts parts;
   parts.workers = workers_;
   parts.rings = rings_;
   parts.memory_of = memory_of_;
-  parts.outboxes = outboxes_;
-  parts.outbox_bells = outbox_bells_;
+  parts.outboxes = answers_.outboxes();
+  parts.outbox_bells = answers_.bells();
   parts.worker_bells = worker_bells_;
   parts.device_counters = absl::MakeSpan(device_counters_);
   parts.slots = &slots_;
@@ -205,64 +191,38 @@ absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model,
                                      std::unique_ptr<const Policy> policy) {
   std::lock_guard<std::mutex> control(control_mutex_);
   if (stopping_) return absl::UnavailableError("the scheduler is stopping");
-  int index = -1;
-  {
-    std::lock_guard<std::mutex> lock(lanes_mutex_);
-    for (int i = kMaxLanes - 1; i >= 0; --i) {
-      const Lane* lane = lanes_[Index(i)].get();
-      if (lane == nullptr) index = i;
-      if (lane != nullptr && lane->model().id == model->id) {
-        return absl::AlreadyExistsError(absl::StrCat("model \"", model->name, "\" is loaded"));
-      }
-    }
-  }
-  if (index < 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxLanes, " model versions are loaded; \"", model->name, "\" finds no lane"));
-  }
+  const absl::StatusOr<LaneTable::Place> place = lanes_.FindPlace(*model);
+  if (!place.ok()) return place.status();
   absl::StatusOr<std::vector<Lane::Loaded>> loaded = Load(*model);
   if (!loaded.ok()) return loaded.status();
-  const uint32_t serial = next_serial_++;
-  auto lane = std::make_unique<Lane>(index, serial, model, std::move(policy), *std::move(loaded),
-                                     memory_of_, options_);
-  Lane* const opened = lane.get();
-  {
-    std::lock_guard<std::mutex> lock(lanes_mutex_);
-    lanes_[Index(index)] = std::move(lane);
-  }
-  Send(ControlMessage::Kind::kOpen, opened);
-  open_[Index(index)].store(OpenWord(serial, model->id), std::memory_order_release);
+  const auto lane =
+      std::make_shared<Lane>(place->index, place->serial, std::move(model), std::move(policy),
+                             *std::move(loaded), memory_of_, options_);
+  lanes_.Put(lane);
+  Send(ControlMessage::Kind::kOpen, lane.get());
+  lanes_.Open(*lane);
   return absl::OkStatus();
 }
 
 absl::Status SchedulerImpl::RemoveModel(ModelId model) {
   std::lock_guard<std::mutex> control(control_mutex_);
-  Lane* const lane = Find(model);
+  const std::shared_ptr<Lane> lane = lanes_.Find(model);
   if (lane == nullptr) return absl::NotFoundError(absl::StrCat("no model ", model.value()));
-  open_[Index(lane->index())].store(0, std::memory_order_release);
-  Send(ControlMessage::Kind::kClose, lane);
-  std::lock_guard<std::mutex> lock(lanes_mutex_);
-  lanes_[Index(lane->index())].reset();
+  lanes_.Close(*lane);
+  Send(ControlMessage::Kind::kClose, lane.get());
+  lanes_.Remove(*lane);
+  lane->Unload();
   return absl::OkStatus();
 }
 
-Lane* SchedulerImpl::Find(ModelId model) const {
-  std::lock_guard<std::mutex> lock(lanes_mutex_);
-  for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane != nullptr && lane->model().id == model) return lane.get();
-  }
-  return nullptr;
-}
-
 std::vector<CellTypeCalibration> SchedulerImpl::Calibration(ModelId model) const {
-  if (!OpenLane(model)) return {};
-  const Lane* lane = Find(model);
+  const std::shared_ptr<const Lane> lane = lanes_.FindOpen(model);
   if (lane == nullptr) return {};
   return lane->calibration->Results();
 }
 
 std::vector<int32_t> SchedulerImpl::MaxRowsPerRequest(ModelId model) const {
-  const Lane* lane = Find(model);
+  const std::shared_ptr<const Lane> lane = lanes_.Find(model);
   std::vector<int32_t> most;
   if (lane == nullptr) return most;
   for (size_t t = 0; t < lane->model().tables.size(); ++t) {
@@ -275,18 +235,8 @@ std::vector<int32_t> SchedulerImpl::MaxRowsPerRequest(ModelId model) const {
   return most;
 }
 
-std::optional<std::pair<int, uint32_t>> SchedulerImpl::OpenLane(ModelId model) const {
-  for (size_t i = 0; i < kMaxLanes; ++i) {
-    const uint64_t word = open_[i].load(std::memory_order_acquire);
-    if (word != 0 && static_cast<int32_t>(static_cast<uint32_t>(word)) == model.value()) {
-      return std::make_pair(static_cast<int>(i), static_cast<uint32_t>(word >> 32));
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request) {
-  const auto lane = OpenLane(request->model->id);
+  const std::optional<LaneTable::Place> lane = lanes_.OpenAt(request->model->id);
   if (!lane || stopping_.load(std::memory_order_acquire)) return std::nullopt;
   Check(request->outbox.valid() && request->outbox.value() < options_.num_outboxes,
         "a request names an outbox that is not there");
@@ -298,8 +248,8 @@ std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request
   if (!request->status.ok()) block.outcome = Outcome::kBadGraph;
   block.slot = id->slot;
   block.generation = id->generation;
-  block.lane = static_cast<int16_t>(lane->first);
-  block.lane_serial = lane->second;
+  block.lane = static_cast<int16_t>(lane->index);
+  block.lane_serial = lane->serial;
   slots_.block(id->slot) = &block;
   request.release();  // Take makes it whole again
   messages_.Push(ArrivalMessage(&block));
@@ -314,53 +264,13 @@ void SchedulerImpl::Notify(RequestId id, News news) {
   manager_bell_.Ring(/*urgent=*/false);
 }
 
-int64_t NapNs(const Outbox<RequestBlock*>& box) {
-  return std::clamp(box.mean_ran_ns() / kRanPerNap, kLeastAnswerNapNs, kMostAnswerNapNs);
-}
-
 int SchedulerImpl::Take(OutboxId outbox, absl::Span<Delivery> out) {
-  Outbox<RequestBlock*>& box = *outboxes_[Index(outbox.value())];
   if (stopped_.load(std::memory_order_acquire)) [[unlikely]] {
     // A Submit that began before Stop may have ended after the loops did.
     std::lock_guard<std::mutex> control(control_mutex_);
     manager_->Step();
   }
-  const size_t ready = box.ready();
-  size_t seen = 0, n = 0;
-  bool pieces = false;
-  const int64_t now = ready > 0 ? clock_.NowNs() : 0;
-  while (seen < ready && n < out.size()) {
-    RequestBlock& block = *box.entry(seen++);
-    Delivery& delivery = out[n];
-    // Read before it may be put again: as many entries are untaken as there are requests, never more.
-    constexpr uint8_t kTaken = RequestBlock::kInOutbox | RequestBlock::kPieceDone;
-    const uint8_t mail =
-        block.mails ? block.mail.fetch_and(static_cast<uint8_t>(~kTaken), std::memory_order_acq_rel)
-                    : RequestBlock::kAnswered;
-    delivery.words = block.words.load(std::memory_order_acquire);
-    delivery.request = block.request;
-    if ((mail & RequestBlock::kAnswered) == 0) {
-      const bool piece = (mail & RequestBlock::kPieceDone) != 0;
-      // A word counted after the mail was cleared and before the count was read comes with another entry.
-      if (!block.request->run.Tell(delivery.words) && !piece) continue;
-      delivery.kind = piece ? Delivery::Kind::kPiece : Delivery::Kind::kWords;
-      if (piece) NoteStops(block, block.request->graph);
-      pieces |= piece;
-      box.Ran(0);  // the next word comes soon
-      delivery.done.reset();
-      ++n;
-      continue;
-    }
-    delivery.kind = Delivery::Kind::kDone;
-    if (block.first_start_ns != 0) box.Ran(now - block.first_start_ns);
-    Deliver(block);
-    delivery.done.reset(block.request);
-    slots_.Release(block.slot);
-    ++n;
-  }
-  box.Drop(seen);
-  if (n > 0) box.SetNaps(pieces ? 0 : kAnswerNaps);  // the next piece waits for nobody else
-  return static_cast<int>(n);
+  return answers_.Take(outbox, out);
 }
 
 // The manager leaves a paused request alone until it gets the message, but for its outcome and rows.
@@ -379,43 +289,10 @@ void SchedulerImpl::Extended(Request& request, absl::Status extended) {
   manager_bell_.Ring(/*urgent=*/false);
 }
 
-void SchedulerImpl::Deliver(RequestBlock& block) {
-  Request& request = *block.request;
-  if (block.outcome != Outcome::kBadGraph) {
-    request.status = StatusOf(block.outcome, [this] { return DeviceHealth(); });
-  }
-  request.times.first_task_start = block.first_start_ns;
-  request.times.last_task_end = block.last_end_ns;
-  request.nodes_executed = block.nodes_executed;
-  request.overrun_nodes = block.overrun_nodes;
-}
-
-void SchedulerImpl::WaitForFinished(OutboxId outbox, absl::Duration at_most) {
-  const size_t o = Index(outbox.value());
-  if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) return;
-  while (outboxes_[o]->TakeNap()) {
-    absl::SleepFor(std::min(absl::Nanoseconds(NapNs(*outboxes_[o])), at_most));
-    if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) return;
-  }
-  outbox_bells_[o]->Prepare(Doorbell::Sleep::kForAnything);
-  if (outboxes_[o]->ready() > 0 || outbox_woken_[o].exchange(false)) {
-    outbox_bells_[o]->Cancel();
-    return;
-  }
-  const int64_t ns = absl::ToInt64Nanoseconds(at_most);
-  outbox_bells_[o]->Wait(at_most == absl::InfiniteDuration() ? -1 : std::max<int64_t>(ns, 0));
-  outbox_woken_[o].store(false);
-}
-
-void SchedulerImpl::WakeOutbox(OutboxId outbox) {
-  outbox_woken_[Index(outbox.value())].store(true);
-  outbox_bells_[Index(outbox.value())]->Ring();
-}
-
 void SchedulerImpl::Stop() {
   std::lock_guard<std::mutex> control(control_mutex_);
   if (stopping_.exchange(true)) return;
-  for (std::atomic<uint64_t>& word : open_) word.store(0, std::memory_order_release);
+  lanes_.CloseAll();
   Send(ControlMessage::Kind::kStop, nullptr);
   for (std::unique_ptr<Loop>& loop : loops_) loop->Stop();
   while (manager_->Step()) {
@@ -427,7 +304,7 @@ void SchedulerImpl::Stop() {
 SchedulerImpl::~SchedulerImpl() {
   Stop();
   std::array<Delivery, 16> left;
-  for (int o = 0; o < static_cast<int>(outboxes_.size()); ++o) {
+  for (int o = 0; o < answers_.size(); ++o) {
     while (const int n = Take(OutboxId(o), absl::MakeSpan(left))) {
       for (const Delivery& d : absl::MakeConstSpan(left).first(Index(n))) {
         if (d.kind == Delivery::Kind::kPiece) Extended(*d.request, absl::CancelledError(""));

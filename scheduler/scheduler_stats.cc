@@ -38,11 +38,8 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
 }
 
 std::vector<LaneStats> SchedulerStatsReader::Lanes() const {
-  std::lock_guard<std::mutex> lock(mutex_);
   std::vector<LaneStats> all;
-  for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane != nullptr) all.push_back(Read(*lane));
-  }
+  for (const std::shared_ptr<const Lane>& lane : lanes_.All()) all.push_back(Read(*lane));
   return all;
 }
 

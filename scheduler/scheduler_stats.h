@@ -1,15 +1,13 @@
-// Adds up what the manager recorded, for the metrics exporter. Readers lock against lanes coming and
-// going; the manager never takes that lock.
+// Adds up what the manager recorded, for the metrics exporter. Readers share the lanes they read.
 #ifndef CELLBATCH_SCHEDULER_SCHEDULER_STATS_H_
 #define CELLBATCH_SCHEDULER_SCHEDULER_STATS_H_
 
-#include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "scheduler/lane.h"
+#include "scheduler/lane_table.h"
 #include "scheduler/manager.h"
 #include "scheduler/stats.h"
 
@@ -17,8 +15,7 @@ namespace cellbatch {
 
 class SchedulerStatsReader final : public SchedulerStats {
  public:
-  SchedulerStatsReader(std::mutex& mutex, const std::vector<std::unique_ptr<Lane>>& lanes)
-      : mutex_(mutex), lanes_(lanes) {}
+  explicit SchedulerStatsReader(const LaneTable& lanes) : lanes_(lanes) {}
 
   // While the scheduler is made.
   void AddDevice(std::string name, const TaskRing& ring, const Worker& worker,
@@ -38,8 +35,7 @@ class SchedulerStatsReader final : public SchedulerStats {
   };
   static LaneStats Read(const Lane& lane);
 
-  std::mutex& mutex_;
-  const std::vector<std::unique_ptr<Lane>>& lanes_;
+  const LaneTable& lanes_;
   std::vector<DeviceParts> devices_;
 };
 

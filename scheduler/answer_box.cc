@@ -1,0 +1,114 @@
+#include "scheduler/answer_box.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "scheduler/scheduler.h"
+
+namespace cellbatch {
+namespace {
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+int64_t NapNs(const Outbox<RequestBlock*>& box) {
+  return std::clamp(box.mean_ran_ns() / kRanPerNap, kLeastAnswerNapNs, kMostAnswerNapNs);
+}
+
+}  // namespace
+
+AnswerBox::AnswerBox(int num_outboxes, RequestSlots& slots, const Clock& clock,
+                     std::function<absl::Status()> device_health)
+    : slots_(slots),
+      clock_(clock),
+      device_health_(std::move(device_health)),
+      woken_(Index(num_outboxes)) {
+  for (int o = 0; o < num_outboxes; ++o) {
+    outboxes_.push_back(std::make_unique<Outbox<RequestBlock*>>(Index(slots.count())));
+    bells_.push_back(std::make_unique<Doorbell>());
+  }
+}
+
+int AnswerBox::Take(OutboxId outbox, absl::Span<Delivery> out) {
+  Outbox<RequestBlock*>& box = *outboxes_[Index(outbox.value())];
+  const size_t ready = box.ready();
+  size_t seen = 0, n = 0;
+  bool pieces = false;
+  const int64_t now = ready > 0 ? clock_.NowNs() : 0;
+  while (seen < ready && n < out.size()) {
+    RequestBlock& block = *box.entry(seen++);
+    Delivery& delivery = out[n];
+    // Read before it may be put again: as many entries are untaken as there are requests, never more.
+    constexpr uint8_t kTaken = RequestBlock::kInOutbox | RequestBlock::kPieceDone;
+    const uint8_t mail =
+        block.mails ? block.mail.fetch_and(static_cast<uint8_t>(~kTaken), std::memory_order_acq_rel)
+                    : RequestBlock::kAnswered;
+    if ((mail & RequestBlock::kAnswered) == 0) {
+      if (!Tell(block, mail, delivery)) continue;
+      pieces |= delivery.kind == Delivery::Kind::kPiece;
+      box.Ran(0);  // the next word comes soon
+    } else {
+      if (block.first_start_ns != 0) box.Ran(now - block.first_start_ns);
+      Deliver(block, delivery);
+    }
+    ++n;
+  }
+  box.Drop(seen);
+  if (n > 0) box.SetNaps(pieces ? 0 : kAnswerNaps);  // the next piece waits for nobody else
+  return static_cast<int>(n);
+}
+
+// New words, or a piece; false: nothing that was not told before.
+bool AnswerBox::Tell(RequestBlock& block, uint8_t mail, Delivery& delivery) {
+  delivery.words = block.words.load(std::memory_order_acquire);
+  delivery.request = block.request;
+  const bool piece = (mail & RequestBlock::kPieceDone) != 0;
+  // A word counted after the mail was cleared and before the count was read comes with another entry.
+  if (!block.request->run.Tell(delivery.words) && !piece) return false;
+  delivery.kind = piece ? Delivery::Kind::kPiece : Delivery::Kind::kWords;
+  if (piece) NoteStops(block, block.request->graph);
+  delivery.done.reset();
+  return true;
+}
+
+void AnswerBox::Deliver(RequestBlock& block, Delivery& delivery) {
+  Request& request = *block.request;
+  if (block.outcome != Outcome::kBadGraph) {
+    request.status = StatusOf(block.outcome, device_health_);
+  }
+  request.times.first_task_start = block.first_start_ns;
+  request.times.last_task_end = block.last_end_ns;
+  request.nodes_executed = block.nodes_executed;
+  request.overrun_nodes = block.overrun_nodes;
+  delivery.kind = Delivery::Kind::kDone;
+  delivery.words = block.words.load(std::memory_order_acquire);
+  delivery.request = &request;
+  const uint32_t slot = block.slot;  // its block may go with it
+  delivery.done.reset(&request);
+  slots_.Release(slot);
+}
+
+void AnswerBox::WaitForFinished(OutboxId outbox, absl::Duration at_most) {
+  const size_t o = Index(outbox.value());
+  const auto there = [&] { return outboxes_[o]->ready() > 0 || woken_[o].exchange(false); };
+  if (there()) return;
+  while (outboxes_[o]->TakeNap()) {
+    absl::SleepFor(std::min(absl::Nanoseconds(NapNs(*outboxes_[o])), at_most));
+    if (there()) return;
+  }
+  bells_[o]->Prepare(Doorbell::Sleep::kForAnything);
+  if (there()) {
+    bells_[o]->Cancel();
+    return;
+  }
+  const int64_t ns = absl::ToInt64Nanoseconds(at_most);
+  bells_[o]->Wait(at_most == absl::InfiniteDuration() ? -1 : std::max<int64_t>(ns, 0));
+  woken_[o].store(false);
+}
+
+void AnswerBox::Wake(OutboxId outbox) {
+  woken_[Index(outbox.value())].store(true);
+  bells_[Index(outbox.value())]->Ring();
+}
+
+}  // namespace cellbatch
