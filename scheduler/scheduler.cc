@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cells/check.h"
+#include "cells/device/cpu/process_limits.h"
 #include "scheduler/answer_box.h"
 #include "scheduler/lane_table.h"
 #include "scheduler/loop.h"
@@ -145,7 +146,7 @@ void SchedulerImpl::StartLoops() {
     loops_.push_back(
         std::make_unique<Loop>(absl::StrCat("cb-worker-", d), body, *worker_bells_[d], spin_ns));
   }
-  const bool spare = cores < static_cast<int>(std::thread::hardware_concurrency());
+  const bool spare = cores < UsableCores();
   Loop::Body body;
   body.step = [this] { return manager_->Step(); };
   body.idle = [this] { return manager_->AllDevicesFull() ? Idle::kForUrgent : Idle::kForAnything; };

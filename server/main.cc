@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cells/device/cpu/cpu_device.h"
+#include "cells/device/cpu/process_limits.h"
 #include "cells/device/parse_devices.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
@@ -101,7 +102,7 @@ int Serve(const ServerOptions& options) {
 }
 
 int Main(const std::vector<std::string>& arguments) {
-  const auto options = ParseOptions(arguments);
+  const auto options = ParseOptions(arguments, DefaultOptions(AvailableMemoryBytes()));
   if (!options.ok()) {
     std::fprintf(stderr, "cellbatch-server: %s\n", std::string(options.status().message()).c_str());
     return kBadFlags;

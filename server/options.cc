@@ -28,6 +28,7 @@ struct Flag {
   Bounds bounds = {};
 };
 
+constexpr int64_t kLeastRowBudget = 1 << 16;
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 
 using O = ServerOptions;
@@ -40,7 +41,8 @@ constexpr Flag kFlags[] = {
     {"http-address", &O::http_address, "HOST:PORT of health, metrics and the status page."},
     {"metrics-address", &O::metrics_address, "HOST:PORT of Prometheus metrics alone."},
     {"devices", &O::devices,
-     "What computes: auto (one CPU device over all cores), cpu, cpu:0-1,cpu:2-3 (core ranges)."},
+     "What computes: auto (one CPU device over the cores it may use), cpu, cpu:0-1,cpu:2-3 (core "
+     "ranges)."},
     {"check", &O::check,
      "Read every model, report every problem of all of them, a line each, and exit: 0 if all "
      "could be served. Uses no device."},
@@ -58,17 +60,18 @@ constexpr Flag kFlags[] = {
     {"max-queued-bytes",
      &O::max_queued_bytes,
      "Bytes of messages, rows and answers admitted and not answered. Beyond: RESOURCE_EXHAUSTED "
-     "with a retry hint.",
+     "with a retry hint. Default: at most a quarter of the memory that can be had.",
      {1}},
     {"row-budget",
      &O::row_budget,
      "Bytes of rows (state between cells) of one model. A request joins when its rows fit; one "
-     "that never can: RESOURCE_EXHAUSTED.",
-     {1 << 16}},
+     "that never can: RESOURCE_EXHAUSTED. Default: at most an eighth of the memory that can be "
+     "had.",
+     {kLeastRowBudget}},
     {"fold-budget",
      &O::fold_budget,
      "Bytes of embedding tables of one model folded into what follows them. Beyond: computed each "
-     "time.",
+     "time. Default: at most an eighth of the memory that can be had.",
      {0}},
     {"max-tasks-in-flight",
      &O::max_tasks_in_flight,
@@ -263,8 +266,22 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view text) {
   return WithUnit(text, units);
 }
 
-absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> arguments) {
+ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
+  constexpr int64_t kShareOfAdmitted = 4, kShareOfAModel = 8;
   ServerOptions options;
+  if (!available_bytes.has_value()) return options;
+  const auto bound = [&](int64_t& value, int64_t share, int64_t least) {
+    value = std::min(value, std::max(*available_bytes / share, least));
+  };
+  bound(options.max_queued_bytes, kShareOfAdmitted, 1);
+  bound(options.row_budget, kShareOfAModel, kLeastRowBudget);
+  bound(options.fold_budget, kShareOfAModel, 0);
+  return options;
+}
+
+absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> arguments,
+                                           const ServerOptions& defaults) {
+  ServerOptions options = defaults;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
     if (argument.substr(0, 2) != "--") {

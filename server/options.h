@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,9 +54,14 @@ struct ServerOptions {
   std::string log_level = "info";
 };
 
-// `arguments`: without the program's name. INVALID_ARGUMENT: one line that names the flag, what was
+// The defaults where this much memory could still be taken (cells/device/cpu/process_limits.h): what is bounded in bytes
+// is bounded by a share of it too, so that a small container refuses instead of being killed.
+ServerOptions DefaultOptions(std::optional<int64_t> available_bytes);
+
+// `defaults`: of the flags that are not given. `arguments`: without the program's name. INVALID_ARGUMENT: one line that names the flag, what was
 // given and what was expected.
-absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> arguments);
+absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> arguments,
+                                           const ServerOptions& defaults = {});
 
 // --help.
 std::string OptionsHelp();

@@ -65,6 +65,31 @@ TEST(OptionsTest, HelpNeedsNothingElseAndNamesEveryFlagWithItsDefault) {
   }
 }
 
+TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
+  const ServerOptions unknown = DefaultOptions(std::nullopt), large = DefaultOptions(1LL << 40);
+  for (const ServerOptions& options : {unknown, large}) {
+    EXPECT_EQ(options.max_queued_bytes, 4LL << 30);
+    EXPECT_EQ(options.row_budget, 1LL << 30);
+    EXPECT_EQ(options.fold_budget, 1LL << 30);
+  }
+  const ServerOptions small = DefaultOptions(512 << 20);
+  EXPECT_EQ(small.max_queued_bytes, 128 << 20);
+  EXPECT_EQ(small.row_budget, 64 << 20);
+  EXPECT_EQ(small.fold_budget, 64 << 20);
+  const ServerOptions none = DefaultOptions(0);
+  EXPECT_EQ(none.max_queued_bytes, 1);
+  EXPECT_EQ(none.row_budget, 1 << 16);  // the least that the flag takes
+  EXPECT_EQ(none.fold_budget, 0);
+}
+
+TEST(OptionsTest, AFlagThatIsGivenBeatsItsDefault) {
+  const auto options =
+      ParseOptions({"--model-repository=m", "--row-budget=2GiB"}, DefaultOptions(1 << 30));
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->row_budget, 2LL << 30);
+  EXPECT_EQ(options->fold_budget, 128 << 20);
+}
+
 TEST(OptionsTest, AmountsAndTimes) {
   EXPECT_EQ(*ParseAmount("4GiB"), 4LL << 30);
   EXPECT_EQ(*ParseAmount("3K"), 3072);

@@ -1,9 +1,9 @@
 #include "server/server.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "cells/device/cpu/process_limits.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
 
@@ -16,8 +16,7 @@ constexpr std::chrono::seconds kCloseGrace{2};
 
 int TransportThreads(const ServerOptions& options) {
   if (options.grpc_threads > 0) return static_cast<int>(options.grpc_threads);
-  return std::max(1,
-                  static_cast<int>(std::thread::hardware_concurrency()) / kCoresPerTransportThread);
+  return std::max(1, UsableCores() / kCoresPerTransportThread);
 }
 
 SchedulerOptions OfScheduler(const ServerOptions& options) {

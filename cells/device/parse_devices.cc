@@ -8,20 +8,13 @@
 
 #include "absl/status/status.h"
 #include "cells/device/cpu/cpu_topology.h"
+#include "cells/device/cpu/process_limits.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
 namespace {
 
 constexpr std::string_view kCpu = "cpu:";
-
-DeviceChoice AllCpus() {
-  std::map<int, std::vector<int>> by_node;
-  for (const int cpu : AllowedCpus()) by_node[NumaNodeOf(cpu)].push_back(cpu);
-  DeviceChoice choice;
-  for (auto& [node, cpus] : by_node) choice.cpu_sets.push_back(std::move(cpus));
-  return choice;
-}
 
 absl::Status CheckCpus(std::string_view part, const std::vector<int>& cpus) {
   const std::vector<int> allowed = AllowedCpus();
@@ -58,8 +51,21 @@ std::vector<std::string> SplitDevices(std::string_view text) {
 
 }  // namespace
 
+DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores) {
+  std::map<int, std::vector<int>> by_node;
+  for (const int cpu : cpus) by_node[NumaNodeOf(cpu)].push_back(cpu);
+  DeviceChoice choice;
+  for (auto& [node, of_node] : by_node) {
+    if (cores <= 0) break;
+    of_node.resize(std::min(of_node.size(), static_cast<size_t>(cores)));
+    cores -= static_cast<int>(of_node.size());
+    choice.cpu_sets.push_back(std::move(of_node));
+  }
+  return choice;
+}
+
 absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text) {
-  if (text == "auto" || text == "cpu") return AllCpus();
+  if (text == "auto" || text == "cpu") return ChooseCpus(AllowedCpus(), UsableCores());
   DeviceChoice choice;
   choice.pinned = true;
   for (const std::string& part : SplitDevices(text)) {

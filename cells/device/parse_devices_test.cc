@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cells/device/cpu/cpu_topology.h"
+#include "cells/device/cpu/process_limits.h"
 
 namespace cellbatch {
 namespace {
@@ -13,15 +14,22 @@ std::string Error(std::string_view text) {
   return std::string(ParseDevices(text).status().message());
 }
 
-TEST(ParseDevicesTest, AutoIsEveryCpuOnceAndNothingIsPinned) {
+TEST(ParseDevicesTest, AutoIsEveryCpuThereIsTimeForAndNothingIsPinned) {
   for (const char* text : {"auto", "cpu"}) {
     const absl::StatusOr<DeviceChoice> choice = ParseDevices(text);
     ASSERT_TRUE(choice.ok());
     EXPECT_FALSE(choice->pinned);
     size_t cpus = 0;
     for (const std::vector<int>& set : choice->cpu_sets) cpus += set.size();
-    EXPECT_EQ(cpus, AllowedCpus().size());
+    EXPECT_EQ(cpus, static_cast<size_t>(UsableCores()));
   }
+}
+
+TEST(ParseDevicesTest, NoMoreCpusAreChosenThanThereIsTimeFor) {
+  const std::vector<int> cpus = {60001, 60002, 60003};  // of no node that is told: all of one
+  EXPECT_EQ(ChooseCpus(cpus, 2).cpu_sets, (std::vector<std::vector<int>>{{60001, 60002}}));
+  EXPECT_EQ(ChooseCpus(cpus, 3).cpu_sets, (std::vector<std::vector<int>>{cpus}));
+  EXPECT_EQ(ChooseCpus(cpus, 8).cpu_sets, (std::vector<std::vector<int>>{cpus}));
 }
 
 TEST(ParseDevicesTest, EachKindNamedIsADevice) {

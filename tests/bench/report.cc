@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cells/device/cpu/cpu_features.h"
+#include "cells/device/cpu/process_limits.h"
 
 namespace cellbatch {
 namespace {
@@ -81,7 +81,7 @@ std::string Table::ToString() const {
 Report::Report(std::string benchmark) : benchmark_(std::move(benchmark)) {
   Text("benchmark " + benchmark_ + "\n");
   Fact("cpu", DetectCpuFeatures().ToString());
-  Fact("cores", std::to_string(std::thread::hardware_concurrency()));
+  Fact("cores", std::to_string(UsableCores()));
   double load[1] = {0.0};
   if (getloadavg(load, 1) == 1) {
     Fact("load before",

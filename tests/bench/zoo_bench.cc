@@ -9,8 +9,6 @@
 // words as the data's target has. Unfolding, submitting and taking answers happen on a thread of their own, on another
 // core where there is one, which takes them as a server's responders do: what waking it costs the scheduler's thread
 // counts as scheduling. Warm-up and drain are excluded.
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -23,8 +21,9 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "cells/device/cpu/cpu_topology.h"
+#include "cells/device/cpu/process_limits.h"
 #include "tests/bench/in_process.h"
 #include "tests/bench/report.h"
 #include "tests/bench/stepped.h"
@@ -121,13 +120,7 @@ class Clients {
 
 std::string Devices() {
   if (!absl::GetFlag(FLAGS_devices).empty()) return absl::GetFlag(FLAGS_devices);
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return "cpu";
-  std::vector<int> numbers;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &cores)) numbers.push_back(i);
-  }
-  return "cpu:" + absl::StrJoin(numbers, ",");
+  return "cpu:" + CpuListText(AllowedCpus());
 }
 
 // Enough that the type whose cells take the device longest finds several full batches.

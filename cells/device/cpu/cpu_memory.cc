@@ -1,11 +1,13 @@
 #include "cells/device/cpu/cpu_memory.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "cells/check.h"
 #include "cells/compile/fold.h"
 #include "cells/compile/lower.h"
+#include "cells/device/cpu/process_limits.h"
 #include "cells/device/cpu/self_test.h"
 #include "fmt/format.h"
 
@@ -40,10 +42,10 @@ absl::Status CheckRowsFit(const Model& model, const RowBudget& budget) {
       asked += StrideOf(column) * budget.rows[t] * int64_t{sizeof(float)};
     }
   }
-  const int64_t available = AvailableMemoryBytes();
-  if (available == 0 || asked <= available) return absl::OkStatus();
+  const std::optional<int64_t> available = AvailableMemoryBytes();
+  if (!available.has_value() || asked <= *available) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
-      "model \"{}\": rows take {} bytes, {} are available", model.name, asked, available));
+      "model \"{}\": rows take {} bytes, {} are available", model.name, asked, *available));
 }
 
 }  // namespace
@@ -83,11 +85,11 @@ absl::Status CpuMemory::PackCells(const Model& model, CpuLoadedModel& loaded) co
     for (const Weight& w : type.weights) needed += w.shape.size() * int64_t{sizeof(float)};
   }
   for (const Fold& fold : folds) needed += fold.bytes;
-  const int64_t available = AvailableMemoryBytes();
-  if (available != 0 && needed > available) {
+  const std::optional<int64_t> available = AvailableMemoryBytes();
+  if (available.has_value() && needed > *available) {
     return absl::ResourceExhaustedError(
         fmt::format("model \"{}\": packed weights take {} bytes, {} are available", model.name,
-                    needed, available));
+                    needed, *available));
   }
   loaded.cells_.reserve(model.types.size());
   for (size_t t = 0; t < model.types.size(); ++t) {

@@ -1,7 +1,5 @@
 #include "cells/device/cpu/cpu_topology.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -22,19 +20,6 @@ std::optional<int> ParseNumber(std::string_view text) {
 }
 
 }  // namespace
-
-std::vector<int> AllowedCpus() {
-  std::vector<int> cpus;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-    }
-  }
-  if (cpus.empty()) cpus.push_back(0);
-  return cpus;
-}
 
 int NumaNodeOf(int cpu) {
   for (int node = 0; node < kMaxNodes; ++node) {

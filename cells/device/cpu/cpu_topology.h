@@ -1,4 +1,4 @@
-// Which CPUs this process may use, and which NUMA node each belongs to. Load time; any thread.
+// Lists of CPUs as people write them, and which NUMA node each CPU belongs to. Load time; any thread.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_CPU_TOPOLOGY_H_
 #define CELLBATCH_CELLS_DEVICE_CPU_CPU_TOPOLOGY_H_
 
@@ -8,9 +8,6 @@
 #include <vector>
 
 namespace cellbatch {
-
-// Ascending, never empty: what the scheduler's affinity mask allows.
-std::vector<int> AllowedCpus();
 
 // 0 where the system does not say.
 int NumaNodeOf(int cpu);

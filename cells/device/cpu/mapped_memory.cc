@@ -2,32 +2,22 @@
 
 #include <sys/mman.h>
 
-#include <fstream>
-#include <string>
+#include <optional>
 
 #include "absl/status/status.h"
+#include "cells/device/cpu/process_limits.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
 
-int64_t AvailableMemoryBytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  while (file >> word) {
-    int64_t kib = 0;
-    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
-  }
-  return 0;
-}
-
 absl::StatusOr<MappedMemory> MappedMemory::Map(int64_t bytes) {
   constexpr int64_t kHugePage = int64_t{2} << 20;
-  const int64_t available = AvailableMemoryBytes();
+  const std::optional<int64_t> available = AvailableMemoryBytes();
   const auto exhausted = [&] {
     return absl::ResourceExhaustedError(
-        fmt::format("{} bytes asked for, {} available", bytes, available));
+        fmt::format("{} bytes asked for, {} available", bytes, available.value_or(0)));
   };
-  if (available != 0 && bytes > available) return exhausted();
+  if (available.has_value() && bytes > *available) return exhausted();
   const bool huge = bytes >= kHugePage;
   MappedMemory memory;
   memory.mapped_bytes_ =

@@ -39,9 +39,6 @@ class MappedMemory {
   int64_t size_ = 0;
 };
 
-// What the machine could still give, by its own account; 0: unknown.
-int64_t AvailableMemoryBytes();
-
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_CELLS_DEVICE_CPU_MAPPED_MEMORY_H_
