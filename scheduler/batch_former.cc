@@ -24,7 +24,7 @@ int32_t BatchFormer::Form(ReadyQueue& queue, const LoadedModel& model, int worke
   LayOut(max_batch);
   BatchedTask& task = *slot_->task;
   task.num_nodes = 0;
-  if (queue.is_chain()) {
+  if (queue.shape().is_chain()) {
     FormChains(queue, max_batch);
   } else {
     FormNodes(queue, max_batch);
@@ -39,7 +39,6 @@ int32_t BatchFormer::Form(ReadyQueue& queue, const LoadedModel& model, int worke
   task.num_copies_in = copies_in_;
   task.copies_out = slot_->copies_out;
   task.num_copies_out = copies_out_;
-  queue.last_sequence = sequence_;
   return task.num_nodes;
 }
 
@@ -97,30 +96,32 @@ void BatchFormer::CopyOut(const ReadyEntry& entry, int32_t node, Row row) {
 }
 
 void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
+  ReadyFifo& fifo = queue.fifo();
+  RunningChains& chains = queue.chains();
   singles_.clear();
-  queue.PrefetchFirst();
-  while (queue.running() + static_cast<int32_t>(singles_.size()) < max_batch) {
-    const ReadyEntry head = queue.Head();
+  fifo.PrefetchFirst();
+  while (chains.size() + static_cast<int32_t>(singles_.size()) < max_batch) {
+    const ReadyEntry head = fifo.Head();
     if (head.record == nullptr) break;
-    queue.PrefetchNext();
+    fifo.PrefetchNext();
     if (!head.block->copied && !CopyIn(*head.block)) break;
-    queue.PopHead();
+    fifo.PopHead();
     head.record->pin_worker = static_cast<int8_t>(worker_);
     if (head.record->length == 1 && !head.record->has_stop) {
       singles_.push_back(head);
     } else {
-      queue.Enter(*head.record, *head.block);
+      chains.Enter(*head.record, *head.block);
     }
   }
-  const int32_t running = queue.running();
+  const int32_t running = chains.size();
   slot_->task->num_nodes = running + static_cast<int32_t>(singles_.size());
-  ReadyQueue::StepRows rows;
+  RunningChains::StepRows rows;
   std::copy(std::begin(inputs_), std::end(inputs_), rows.inputs.begin());
   rows.outputs = outputs_;
   if (running > 0) {
-    queue.Step(rows);
-    if (queue.num_stops() > 0) NoteStops(queue);
-    if (!queue.events().empty()) HandleEvents(queue);
+    chains.Step(rows);
+    if (chains.num_stops() > 0) NoteStops(chains);
+    if (!chains.events().empty()) HandleEvents(chains);
   }
   int32_t at = running;
   for (const ReadyEntry& entry : singles_) {
@@ -136,28 +137,28 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
 }
 
 // Words of stopping chains are read when the task is done; until then nobody may follow.
-void BatchFormer::NoteStops(ReadyQueue& queue) {
-  for (int32_t i = 0; i < queue.running(); ++i) {
-    const ReadyEntry e = queue.chain(i);
+void BatchFormer::NoteStops(const RunningChains& chains) {
+  for (int32_t i = 0; i < chains.size(); ++i) {
+    const ReadyEntry e = chains.chain(i);
     if (!e.record->has_stop) continue;
-    slot_->notes->stops.push_back({e.record, e.block, queue.NodeInStep(i), outputs_[i]});
+    slot_->notes->stops.push_back({e.record, e.block, chains.NodeInStep(i), outputs_[i]});
   }
 }
 
-void BatchFormer::HandleEvents(ReadyQueue& queue) {
-  const auto events = queue.events();
-  for (int32_t slot : events) queue.PrefetchChain(slot);
-  for (int32_t slot : events) PrefetchNamed(queue.chain(slot));
+void BatchFormer::HandleEvents(RunningChains& chains) {
+  const auto events = chains.events();
+  for (int32_t slot : events) chains.PrefetchChain(slot);
+  for (int32_t slot : events) PrefetchNamed(chains.chain(slot));
   for (int32_t slot : events) {
-    const ReadyEntry e = queue.chain(slot);
-    const int32_t node = queue.NodeInStep(slot);
+    const ReadyEntry e = chains.chain(slot);
+    const int32_t node = chains.NodeInStep(slot);
     if (e.record->info != 0 && !e.record->has_stop) CopyOut(e, node, outputs_[slot]);
-    if (node < e.record->length - 1) queue.SetEvent(slot, node + 1);
+    if (node < e.record->length - 1) chains.SetEvent(slot, node + 1);
   }
   for (size_t i = events.size(); i-- > 0;) {  // from the back: swap-remove moves only later slots
-    const ReadyEntry e = queue.chain(events[i]);
-    if (queue.NodeInStep(events[i]) < e.record->length - 1) continue;
-    queue.Leave(events[i]);
+    const ReadyEntry e = chains.chain(events[i]);
+    if (chains.NodeInStep(events[i]) < e.record->length - 1) continue;
+    chains.Leave(events[i]);
     e.record->pin_sequence = sequence_;
     e.block->last_sequence[worker_] = sequence_;
     e.block->touched |= static_cast<uint8_t>(1u << worker_);
@@ -167,16 +168,17 @@ void BatchFormer::HandleEvents(ReadyQueue& queue) {
       finished_.push_back(e);
     }
   }
-  queue.EventsSeen();
+  chains.EventsSeen();
 }
 
 void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
+  ReadyFifo& fifo = queue.fifo();
   int32_t n = 0;
-  queue.PrefetchFirst();
+  fifo.PrefetchFirst();
   while (n < max_batch) {
-    const ReadyEntry head = queue.Head();
+    const ReadyEntry head = fifo.Head();
     if (head.record == nullptr) break;
-    queue.PrefetchNext();
+    fifo.PrefetchNext();
     NodeRecord& r = *head.record;
     if (!head.block->copied && !CopyIn(*head.block)) break;
     const int32_t count = std::min(r.length - r.next, max_batch - n);
@@ -186,7 +188,7 @@ void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
       EmitNarrow(head, n, count);
     }
     Outputs(head, n, count);
-    queue.TakeFromHead(count);
+    fifo.TakeFromHead(count);
     n += count;
     r.next += count;
     r.pin_worker = static_cast<int8_t>(worker_);
@@ -196,7 +198,7 @@ void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
       head.block->touched |= static_cast<uint8_t>(1u << worker_);
       break;
     }
-    queue.PopHead();
+    fifo.PopHead();
     finished_.push_back(head);
   }
   slot_->task->num_nodes = n;

@@ -32,8 +32,8 @@ class BatchFormer {
   void CopyOut(const ReadyEntry& entry, int32_t node, Row row);
   void FormChains(ReadyQueue& queue, int32_t max_batch);
   void FormNodes(ReadyQueue& queue, int32_t max_batch);
-  void HandleEvents(ReadyQueue& queue);
-  void NoteStops(ReadyQueue& queue);
+  void HandleEvents(RunningChains& chains);
+  void NoteStops(const RunningChains& chains);
   void EmitNarrow(const ReadyEntry& entry, int32_t at, int32_t count);
   bool EmitWide(const ReadyEntry& entry, int32_t at, int32_t count);
   void Outputs(const ReadyEntry& entry, int32_t at, int32_t count);

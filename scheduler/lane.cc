@@ -159,7 +159,7 @@ std::optional<int> Lane::Choose(int worker) {
   for (int t = 0; t < num_types(); ++t) {
     TypeView& view = views_[static_cast<size_t>(t)];
     view.ready = queue(worker, t).ready();
-    view.tasks_in_flight = queue(worker, t).tasks_in_flight;
+    view.tasks_in_flight = queue(worker, t).tasks_in_flight();
     view.max_batch = max_batch(t);
   }
   const std::optional<CellTypeId> choice = policy_->Choose(views_);

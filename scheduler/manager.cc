@@ -160,7 +160,7 @@ void Manager::Retire(const TaskSlot& slot, int worker) {
     if (lane.state == LaneState::kWarming) FinishWarmUp(lane);
     return;
   }
-  --slot.notes->queue->tasks_in_flight;
+  slot.notes->queue->TaskRetired();
   lane.Correct(task.cell.value(), task.num_nodes, slot.notes->charged_ns, ns);
   processor_.TaskDone(slot, worker);
 }
@@ -182,7 +182,7 @@ void Manager::FenceWorker(int worker) {
     Lane& lane = *slot.notes->lane;
     --lane.tasks_in_flight;
     if (slot.notes->queue != nullptr) {
-      --slot.notes->queue->tasks_in_flight;
+      slot.notes->queue->TaskRetired();
       slot.task->end_ns = 0;
       processor_.DrainLeavers(slot);
     }

@@ -61,7 +61,7 @@ absl::Status Manager::CheckQueues(const Lane& lane) const {
       int64_t nodes = 0;
       absl::Status status;
       queue.ForEach([&](const ReadyEntry& e) {
-        nodes += queue.is_chain() ? 1 : e.record->length - e.record->next;
+        nodes += queue.shape().is_chain() ? 1 : e.record->length - e.record->next;
         const bool listed =
             e.record->state == NodeState::kQueued || e.record->state == NodeState::kRunning;
         if (!listed || e.record->queue_worker != w || e.record->type != t) {
@@ -76,9 +76,10 @@ absl::Status Manager::CheckQueues(const Lane& lane) const {
         return absl::InternalError(absl::StrCat("worker ", w, ", type ", t, ": ", nodes,
                                                 " nodes ready, counted ", queue.ready()));
       }
-      for (int32_t slot = 0; slot < queue.running(); ++slot) {
-        if (queue.chain(slot).record->position == slot) continue;
-        return Broken(lane, *queue.chain(slot).block, "a running chain is not where it says");
+      for (int32_t slot = 0; slot < queue.chains().size(); ++slot) {
+        if (queue.chains().chain(slot).record->position == slot) continue;
+        return Broken(lane, *queue.chains().chain(slot).block,
+                      "a running chain is not where it says");
       }
     }
   }

@@ -69,10 +69,9 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     notes.charged_ns = lane.Charge(*type, nodes);
     const uint32_t sequence = static_cast<uint32_t>(link.ring->next_sequence());
     link.ring->Submit();
-    ++queue.tasks_in_flight;
     ++lane.tasks_in_flight;
     lane.TaskSubmitted(worker);
-    queue.Ran();
+    queue.TaskSubmitted(sequence);
     processor_.Submitted(lane, former_.finished(), worker, sequence);
   }
   return submitted;
@@ -129,7 +128,7 @@ bool Manager::Steal(int thief, bool even_if_busy) {
       int32_t most = 0;
       for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
         const WorkerLink& link = workers_[Index(w)];
-        const int32_t nodes = lane->queue(w, type).fifo_nodes();
+        const int32_t nodes = lane->queue(w, type).fifo().nodes();
         if (w == thief || !link.alive || link.memory != workers_[Index(thief)].memory ||
             nodes <= most || (!even_if_busy && link.ring->in_flight() < depth_)) {
           continue;

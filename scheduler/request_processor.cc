@@ -231,7 +231,7 @@ bool RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int 
     // Tasks queued meanwhile run on into rows that are still the request's.
     ReadyQueue& queue = lane.queue(worker, record.type);
     queue.Remove(record);
-    Touch(block, worker, queue.last_sequence);
+    Touch(block, worker, queue.last_sequence());
   }
   Finish(lane, record, block, worker, sequence);
   return false;
@@ -365,7 +365,7 @@ void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {
     NodeRecord& r = block.records[i];
     if (r.state == NodeState::kQueued || r.state == NodeState::kRunning) {
       ReadyQueue& queue = lane.queue(r.queue_worker, r.type);
-      if (r.state == NodeState::kRunning) Touch(block, r.queue_worker, queue.last_sequence);
+      if (r.state == NodeState::kRunning) Touch(block, r.queue_worker, queue.last_sequence());
       queue.Remove(r);
       r.state = NodeState::kFinished;
     } else if ((r.state == NodeState::kBlocked || r.state == NodeState::kConflict) &&
@@ -389,7 +389,7 @@ int RequestProcessor::Steal(Lane& lane, int type, int victim, int thief, int cou
   ReadyQueue& from = lane.queue(victim, type);
   int taken = 0;
   while (taken < count) {
-    const ReadyEntry e = from.Head();
+    const ReadyEntry e = from.fifo().Head();
     if (e.record == nullptr || !MaySteal(e, thief)) break;
     from.Remove(*e.record);
     if (!e.block->copied) e.block->home = static_cast<int8_t>(thief);

@@ -1,4 +1,4 @@
-#include "scheduler/ready_queue.h"
+#include "scheduler/ready_fifo.h"
 
 #include <deque>
 #include <memory>
@@ -27,8 +27,7 @@ class FifoTest : public ::testing::Test {
  protected:
   static constexpr int kRecords = 20'000;
   explicit FifoTest(int32_t capacity = 4096)
-      : queue_(TypeShape(NodeType()), /*batch_limit=*/8, capacity, &lane_tasks_),
-        records_(kRecords) {
+      : fifo_(TypeShape(NodeType()), capacity), records_(kRecords) {
     for (NodeRecord& r : records_) {
       r.length = 1;
       r.state = NodeState::kBlocked;
@@ -38,34 +37,33 @@ class FifoTest : public ::testing::Test {
 
   bool Push() {
     if (idle_.empty()) return false;
-    queue_.Push(*idle_.front(), block_);
+    fifo_.Push(*idle_.front(), block_);
     expected_.push_back(idle_.front());
     idle_.pop_front();
     return true;
   }
   void Pop() {
-    const ReadyEntry head = queue_.Head();
+    const ReadyEntry head = fifo_.Head();
     ASSERT_EQ(head.record, expected_.empty() ? nullptr : expected_.front());
     if (head.record == nullptr) return;
-    queue_.PopHead();
+    fifo_.PopHead();
     idle_.push_back(head.record);
     expected_.pop_front();
   }
   void TakeOut(size_t at) {
     NodeRecord* const r = expected_[at];
-    queue_.Remove(*r);
+    fifo_.Remove(*r);
     idle_.push_back(r);
     expected_.erase(expected_.begin() + static_cast<std::ptrdiff_t>(at));
   }
   void ExpectSame() {
-    EXPECT_EQ(queue_.ready(), static_cast<int32_t>(expected_.size()));
+    EXPECT_EQ(fifo_.nodes(), static_cast<int32_t>(expected_.size()));
     std::vector<NodeRecord*> seen;
-    queue_.ForEach([&](const ReadyEntry& e) { seen.push_back(e.record); });
+    fifo_.ForEach([&](const ReadyEntry& e) { seen.push_back(e.record); });
     EXPECT_EQ(seen, std::vector<NodeRecord*>(expected_.begin(), expected_.end()));
   }
 
-  const uint64_t lane_tasks_ = 0;
-  ReadyQueue queue_;
+  ReadyFifo fifo_;
   RequestBlock block_;
   std::vector<NodeRecord> records_;
   std::deque<NodeRecord*> idle_, expected_;

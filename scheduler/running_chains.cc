@@ -1,8 +1,6 @@
-#include "scheduler/ready_queue.h"
+#include "scheduler/running_chains.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "cells/check.h"
 
@@ -41,11 +39,6 @@ void EmitCarryAndOutput(Row* __restrict carry, Row* __restrict output, Row* __re
   }
 }
 
-bool HasFarBases(const TypeShape& shape) {
-  const auto far = [](TableId t) { return t.valid() && t.value() >= RequestBlock::kNearBases; };
-  return far(shape.out) || std::any_of(shape.in.begin(), shape.in.end(), far);
-}
-
 uint32_t LeastDistance(const uint32_t* __restrict event, uint32_t step, int32_t n) {
   uint32_t least = ~0u;
   for (int32_t i = 0; i < n; ++i) least = std::min(least, event[i] - step);
@@ -54,33 +47,8 @@ uint32_t LeastDistance(const uint32_t* __restrict event, uint32_t step, int32_t 
 
 }  // namespace
 
-TypeShape::TypeShape(const CellType& t)
-    : type(t.id),
-      num_inputs(static_cast<int>(t.definition->inputs().size())),
-      wide(num_inputs > 2),
-      out(t.out),
-      priority(t.priority),
-      min_batch(t.min_batch) {
-  in.fill(TableId());
-  sums.fill(false);
-  for (int i = 0; i < num_inputs; ++i) {
-    const size_t at = static_cast<size_t>(i);
-    in[at] = t.in[at];
-    sums[at] = t.definition->inputs()[at].arity == Arity::kSum;
-    if (sums[at]) ++num_sums;
-  }
-  if (num_sums > 0) wide = true;
-  if (num_sums == 0 && t.definition->carry()) carry = t.definition->carry()->value();
-}
-
-ReadyQueue::ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity,
-                       const uint64_t* lane_tasks)
-    : shape_(shape),
-      far_bases_(HasFarBases(shape)),
-      lane_tasks_(lane_tasks),
-      entries_(std::max(std::bit_ceil(static_cast<uint32_t>(capacity)), kFirstEntries)),
-      fifo_(NewFifo(entries_)) {
-  if (!is_chain()) return;
+RunningChains::RunningChains(const TypeShape& shape, int batch_limit) : shape_(shape) {
+  if (!shape.is_chain()) return;
   const size_t n = static_cast<size_t>(batch_limit);
   for (Array<Row>* a : {&out_, &prev_, &begin_, &end_}) a->reset(new Row[n]());
   for (Array<uint32_t>* a : {&first_step_, &event_}) a->reset(new uint32_t[n]());
@@ -93,67 +61,14 @@ ReadyQueue::ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity
   events_.reset(new int32_t[n]());
 }
 
-ReadyQueue::Fifo ReadyQueue::NewFifo(uint32_t entries) {
-  void* const memory = std::calloc(entries, sizeof(ReadyEntry));
-  Check(memory != nullptr, "no memory for a FIFO of ready subgraphs");
-  return Fifo(static_cast<ReadyEntry*>(memory));
-}
-
-// Closes the holes if they are the half; else it is twice as long from here on, and only if there is no
-// memory for that does it allocate.
-void ReadyQueue::Grow() {
-  const uint32_t span = tail_ - head_;
-  uint32_t live = 0;
-  for (uint32_t i = head_; i != tail_; ++i) live += fifo_[i & mask_].record != nullptr ? 1 : 0;
-  if (live <= span / 2) {
-    uint32_t to = head_;
-    for (uint32_t i = head_; i != tail_; ++i) {
-      const ReadyEntry e = fifo_[i & mask_];
-      if (e.record == nullptr) continue;
-      e.record->position = static_cast<int32_t>(to & mask_);
-      fifo_[to++ & mask_] = e;
-    }
-    tail_ = to;
-    return;
-  }
-  const uint32_t mask = 2 * mask_ + 1;
-  if (mask >= entries_) {
-    Fifo longer = NewFifo(2 * entries_);
-    std::copy_n(fifo_.get(), entries_, longer.get());
-    fifo_ = std::move(longer);
-    entries_ *= 2;
-  }
-  for (uint32_t i = head_; i != tail_; ++i) {  // some stay, the others go to the new half
-    const uint32_t at = i & mask;
-    if (at == (i & mask_)) continue;
-    fifo_[at] = fifo_[i & mask_];
-    if (fifo_[at].record != nullptr) fifo_[at].record->position = static_cast<int32_t>(at);
-  }
-  mask_ = mask;
-}
-
-void ReadyQueue::PrefetchFirst() const {
-  for (uint32_t i = 0; i < kRecordAhead; ++i) PrefetchRecord(i);
-  for (uint32_t i = 0; i < kNamedAhead; ++i) PrefetchNamed(i);
-}
-
-void ReadyQueue::Remove(NodeRecord& record) {
-  if (record.state == NodeState::kRunning) {
-    Check(
-        record.position >= 0 && record.position < running_ && records_[record.position] == &record,
+void RunningChains::Remove(NodeRecord& record) {
+  Check(record.position >= 0 && record.position < size_ && records_[record.position] == &record,
         "a running chain is not where it says");
-    Leave(record.position);
-    return;
-  }
-  Check(record.state == NodeState::kQueued, "a record that is not in a queue is taken out");
-  ReadyEntry& e = fifo_[static_cast<uint32_t>(record.position)];
-  Check(e.record == &record, "a queued subgraph is not where it says");
-  fifo_nodes_ -= NodesIn(record);
-  e = {};
+  Leave(record.position);
 }
 
-void ReadyQueue::Enter(NodeRecord& record, RequestBlock& block) {
-  const int32_t slot = running_++;
+void RunningChains::Enter(NodeRecord& record, RequestBlock& block) {
+  const int32_t slot = size_++;
   records_[slot] = &record;
   blocks_[slot] = &block;
   record.state = NodeState::kRunning;
@@ -178,19 +93,19 @@ void ReadyQueue::Enter(NodeRecord& record, RequestBlock& block) {
   first_step_[slot] = step_ - static_cast<uint32_t>(record.next);
   if (record.has_stop) ++num_stops_;
   SetEvent(slot, record.next);
-  if (running_ == 1 || event_[slot] - step_ < next_event_ - step_) next_event_ = event_[slot];
+  if (size_ == 1 || event_[slot] - step_ < next_event_ - step_) next_event_ = event_[slot];
 }
 
-void ReadyQueue::SetEvent(int32_t slot, int32_t node) {
+void RunningChains::SetEvent(int32_t slot, int32_t node) {
   const int32_t at = NextEvent(*records_[slot], *blocks_[slot], node);
   event_[slot] = first_step_[slot] + static_cast<uint32_t>(at);
 }
 
-void ReadyQueue::Leave(int32_t slot) {
+void RunningChains::Leave(int32_t slot) {
   NodeRecord& record = *records_[slot];
   record.next = NextNode(slot);
   if (record.has_stop) --num_stops_;
-  const int32_t last = --running_;
+  const int32_t last = --size_;
   if (slot == last) return;
   for (Array<Row>* a : {&out_, &prev_, &begin_, &end_}) (*a)[slot] = (*a)[last];
   first_step_[slot] = first_step_[last];
@@ -205,18 +120,18 @@ void ReadyQueue::Leave(int32_t slot) {
   records_[slot]->position = slot;
 }
 
-void ReadyQueue::Step(const StepRows& rows) {
+void RunningChains::Step(const StepRows& rows) {
   const size_t carry = static_cast<size_t>(shape_.carry);
   for (size_t k = 0; k < static_cast<size_t>(shape_.num_inputs); ++k) {
-    if (k != carry) EmitInput(rows.inputs[k], in_[k].get(), stride_[k].get(), running_);
+    if (k != carry) EmitInput(rows.inputs[k], in_[k].get(), stride_[k].get(), size_);
   }
   EmitCarryAndOutput(rows.inputs[carry], rows.outputs, prev_.get(), out_.get(), begin_.get(),
-                     end_.get(), running_);
+                     end_.get(), size_);
   num_events_ = 0;
-  const bool due = running_ > 0 && next_event_ == step_;
+  const bool due = size_ > 0 && next_event_ == step_;
   if (due) {
     const uint32_t* __restrict event = event_.get();
-    for (int32_t i = 0; i < running_; ++i) {
+    for (int32_t i = 0; i < size_; ++i) {
       events_[num_events_] = i;
       num_events_ += event[i] == step_ ? 1 : 0;
     }
@@ -225,8 +140,8 @@ void ReadyQueue::Step(const StepRows& rows) {
   if (due && num_events_ == 0) EventsSeen();  // whose event it was has left early
 }
 
-void ReadyQueue::EventsSeen() {
-  if (running_ > 0) next_event_ = step_ + LeastDistance(event_.get(), step_, running_);
+void RunningChains::EventsSeen() {
+  if (size_ > 0) next_event_ = step_ + LeastDistance(event_.get(), step_, size_);
 }
 
 }  // namespace cellbatch
