@@ -97,7 +97,7 @@ void CellTrial::Run(int32_t nodes) {
   for (int32_t node = 0; node < nodes; ++node) out.push_back(node);
   CoreTeam team(1, {}, {});
   std::vector<kernels::ProductScratch> product_scratch(1);
-  CellScratch scratch({packed_.get()});
+  CellScratch scratch({&packed_->program()});
   RunCell(*packed_, columns_, {nodes, inputs, out.data()}, scratch, {&team, &product_scratch});
 }
 

@@ -26,8 +26,8 @@ int Blocks(int64_t cost, int most, int threads) {
   return static_cast<int>(std::min({wanted, int64_t{most}, int64_t{threads} * kBlocksPerThread}));
 }
 
-int64_t ScratchStride(const PackedCell& cell) {
-  const int64_t width = cell.program().scratch_width;
+int64_t ScratchStride(const CellProgram& program) {
+  const int64_t width = program.scratch_width;
   return width == 0 ? 0 : kernels::PaddedStride(width);
 }
 
@@ -47,7 +47,7 @@ class ChunkRun {
         nodes_(nodes),
         scratch_(scratch),
         cores_(cores),
-        stride_(ScratchStride(cell)),
+        stride_(ScratchStride(cell.program())),
         first_(first),
         count_(count) {}
 
@@ -187,15 +187,32 @@ void ChunkRun::operator()(const PlainStep& step) const {
 
 }  // namespace
 
-CellScratch::CellScratch(const std::vector<const PackedCell*>& cells) {
-  int64_t floats = 0, lookups = 0;
-  for (const PackedCell* cell : cells) {
-    const int64_t stride = ScratchStride(*cell);
-    floats = std::max(floats, stride * ChunkNodes(stride));
-    lookups = std::max(lookups, cell->lookups());
+namespace {
+
+// In elements of 4 bytes.
+struct ScratchSize {
+  int64_t values = 0, indices = 0;
+};
+
+ScratchSize SizeFor(const std::vector<const CellProgram*>& programs) {
+  ScratchSize size;
+  for (const CellProgram* program : programs) {
+    const int64_t stride = ScratchStride(*program);
+    const auto lookups = static_cast<int64_t>(program->lookups.size());
+    size.values = std::max(size.values, stride * ChunkNodes(stride));
+    size.indices = std::max(size.indices, lookups * kChunkNodes);
   }
-  values_ = kernels::PackedMemory(floats);
-  indices_.resize(static_cast<size_t>(lookups * kChunkNodes));
+  return size;
+}
+
+}  // namespace
+
+CellScratch::CellScratch(const std::vector<const CellProgram*>& programs)
+    : values_(SizeFor(programs).values), indices_(static_cast<size_t>(SizeFor(programs).indices)) {}
+
+int64_t CellScratch::BytesFor(const std::vector<const CellProgram*>& programs) {
+  const ScratchSize size = SizeFor(programs);
+  return (size.values + size.indices) * 4;
 }
 
 int64_t CellScratch::bytes() const {
@@ -204,7 +221,7 @@ int64_t CellScratch::bytes() const {
 
 void RunCell(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes,
              CellScratch& scratch, const Cores& cores) {
-  const int32_t most = ChunkNodes(ScratchStride(cell));
+  const int32_t most = ChunkNodes(ScratchStride(cell.program()));
   const int32_t chunks = (nodes.num_nodes + most - 1) / most;
   for (int32_t i = 0; i < chunks; ++i) {
     const auto first = static_cast<int32_t>(int64_t{nodes.num_nodes} * i / chunks);

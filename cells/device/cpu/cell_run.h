@@ -51,8 +51,10 @@ struct NodeLists {
 // What running needs beside rows and weights. One per device: its steps run one after the other.
 class CellScratch {
  public:
-  // Enough for every cell in `cells`.
-  explicit CellScratch(const std::vector<const PackedCell*>& cells);
+  // Enough for every one of `programs`.
+  explicit CellScratch(const std::vector<const CellProgram*>& programs);
+  // What that takes, to be asked before.
+  static int64_t BytesFor(const std::vector<const CellProgram*>& programs);
 
   float* values() { return values_.data(); }
   int32_t* indices(int32_t lookup) { return indices_.data() + int64_t{lookup} * kChunkNodes; }

@@ -33,6 +33,7 @@ class Trial {
       if (p == nullptr || p->segments.empty()) continue;
       if (p->segments[0].source.kind == PlaceKind::kTableRow) folds.push_back(static_cast<int>(s));
     }
+    counted_bytes_ = PackedBytes(*program, folds);
     packed_ = std::make_unique<PackedCell>(type_, *std::move(program), folds, kernels);
     for (const Input& input : definition_->inputs()) {
       columns_.inputs.emplace_back();
@@ -58,7 +59,7 @@ class Trial {
       const bool sum = definition_->inputs()[i].arity == Arity::kSum;
       inputs[i] = sum ? InputRows{links.data(), offsets.data()} : InputRows{rows.data(), nullptr};
     }
-    CellScratch cell_scratch({packed_.get()});
+    CellScratch cell_scratch({&packed_->program()});
     RunCell(*packed_, columns_, {static_cast<int32_t>(rows.size()), inputs, out.data()},
             cell_scratch, {&team, &scratch});
   }
@@ -114,6 +115,7 @@ class Trial {
   }
 
   const PackedCell& packed() const { return *packed_; }
+  int64_t counted_bytes() const { return counted_bytes_; }
 
  private:
   ColumnArray Make(const Column& c, uint64_t seed) {
@@ -135,6 +137,7 @@ class Trial {
   CellType type_;
   std::shared_ptr<const CellDefinition> definition_;
   std::unique_ptr<PackedCell> packed_;
+  int64_t counted_bytes_ = 0;
   CellColumns columns_;
   std::vector<PackedMemory> memory_;
   int32_t rows_;
@@ -314,6 +317,21 @@ TEST(CellRunTest, AFoldedTableHasTheBitsOfThePlainPath) {
   }
 }
 
+TEST(CellRunTest, WhatPackingAndScratchTakeIsKnownBefore) {
+  std::vector<CellDefinition> cells = Cells();
+  cells.push_back(FeedBackCell());
+  cells.push_back(MatrixCell());
+  for (uint64_t seed = 1; seed <= 50; ++seed) cells.push_back(testing::RandomCell(seed));
+  for (const CellDefinition& cell : cells) {
+    for (const bool fold : {false, true}) {
+      const Trial trial(cell, 3, 2, fold, Best());
+      EXPECT_EQ(trial.counted_bytes(), trial.packed().bytes()) << cell.name() << fold;
+      const std::vector<const CellProgram*> programs = {&trial.packed().program()};
+      EXPECT_EQ(CellScratch::BytesFor(programs), CellScratch(programs).bytes()) << cell.name();
+    }
+  }
+}
+
 TEST(CellRunTest, SumsOfNoNodesAreZeros) {
   CoreTeam team(1, {}, {});
   Trial trial(testing::ChildSumCell(6, 11), 3, 9, false, Best());
@@ -325,7 +343,8 @@ TEST(CellRunTest, SumsOfNoNodesAreZeros) {
 TEST(CellRunTest, TheSelfTestPassesForEveryCell) {
   for (const CellDefinition& cell : Cells()) {
     const Trial trial(cell, 3, 2, true, Best());
-    EXPECT_EQ(SelfTest(trial.packed()), absl::OkStatus());
+    CellScratch scratch({&trial.packed().program()});
+    EXPECT_EQ(SelfTest(trial.packed(), scratch), absl::OkStatus());
   }
 }
 

@@ -1,5 +1,6 @@
 #include "cells/device/cpu/cpu_memory.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -7,7 +8,6 @@
 #include "cells/check.h"
 #include "cells/compile/fold.h"
 #include "cells/compile/lower.h"
-#include "cells/device/cpu/process_limits.h"
 #include "cells/device/cpu/self_test.h"
 #include "fmt/format.h"
 
@@ -34,30 +34,7 @@ CellColumns ColumnsOf(const CpuLoadedModel& loaded, const CellType& type) {
   return columns;
 }
 
-// Rows come into being as they are touched, so what is too much would be noticed late, by the system.
-absl::Status CheckRowsFit(const Model& model, const RowBudget& budget) {
-  int64_t asked = 0;
-  for (size_t t = 0; t < model.tables.size(); ++t) {
-    for (const Column& column : model.tables[t].columns) {
-      asked += StrideOf(column) * budget.rows[t] * int64_t{sizeof(float)};
-    }
-  }
-  const std::optional<int64_t> available = AvailableMemoryBytes();
-  if (!available.has_value() || asked <= *available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(fmt::format(
-      "model \"{}\": rows take {} bytes, {} are available", model.name, asked, *available));
-}
-
-}  // namespace
-
-absl::Span<const int32_t> CpuLoadedModel::host_column(TableId table, ColumnId id) const {
-  const ColumnArray& c = column(table, id);
-  Check(c.type == ElementType::kInt32, "only int32 columns are read by the host");
-  const int64_t rows = rows_[static_cast<size_t>(table.value())];
-  return {c.Int32At(0), static_cast<size_t>(rows * c.stride)};
-}
-
-absl::Status CpuMemory::CheckBudget(const Model& model, const RowBudget& budget) const {
+absl::Status CheckBudget(const Model& model, const RowBudget& budget) {
   if (budget.rows.size() != model.tables.size()) {
     return absl::InvalidArgumentError(fmt::format("model \"{}\": rows for {} tables, it has {}",
                                                   model.name, budget.rows.size(),
@@ -69,38 +46,74 @@ absl::Status CpuMemory::CheckBudget(const Model& model, const RowBudget& budget)
         fmt::format("model \"{}\": table \"{}\": {} rows, the least are 2: zeros and one to use",
                     model.name, model.tables[t].name, budget.rows[t]));
   }
-  return CheckRowsFit(model, budget);
+  return absl::OkStatus();
 }
 
-absl::Status CpuMemory::PackCells(const Model& model, CpuLoadedModel& loaded) const {
-  std::vector<CellProgram> programs;
+int64_t RowBytes(const Model& model, const RowBudget& budget) {
+  int64_t bytes = 0;
+  for (size_t t = 0; t < model.tables.size(); ++t) {
+    for (const Column& column : model.tables[t].columns) {
+      bytes += StrideOf(column) * budget.rows[t] * int64_t{sizeof(float)};
+    }
+  }
+  return bytes;
+}
+
+std::vector<const CellProgram*> Pointers(const std::vector<CellProgram>& programs) {
+  std::vector<const CellProgram*> pointers;
+  for (const CellProgram& p : programs) pointers.push_back(&p);
+  return pointers;
+}
+
+}  // namespace
+
+absl::Span<const int32_t> CpuLoadedModel::host_column(TableId table, ColumnId id) const {
+  const ColumnArray& c = column(table, id);
+  Check(c.type == ElementType::kInt32, "only int32 columns are read by the host");
+  const int64_t rows = rows_[static_cast<size_t>(table.value())];
+  return {c.Int32At(0), static_cast<size_t>(rows * c.stride)};
+}
+
+absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
+  Plan plan;
   for (const CellType& type : model.types) {
     absl::StatusOr<CellProgram> program = Lower(*type.definition);
     if (!program.ok()) return program.status();
-    programs.push_back(*std::move(program));
+    plan.programs.push_back(*std::move(program));
   }
-  const std::vector<Fold> folds = PlanFolds(programs, fold_budget_bytes_);
-  int64_t needed = 0;
-  for (const CellType& type : model.types) {
-    for (const Weight& w : type.weights) needed += w.shape.size() * int64_t{sizeof(float)};
+  plan.folded.resize(plan.programs.size());
+  for (const Fold& fold : PlanFolds(plan.programs, fold_budget_bytes_)) {
+    plan.folded[static_cast<size_t>(fold.program)].push_back(fold.step);
   }
-  for (const Fold& fold : folds) needed += fold.bytes;
-  const std::optional<int64_t> available = AvailableMemoryBytes();
-  if (available.has_value() && needed > *available) {
-    return absl::ResourceExhaustedError(
-        fmt::format("model \"{}\": packed weights take {} bytes, {} are available", model.name,
-                    needed, *available));
+  return plan;
+}
+
+absl::Status CpuMemory::CheckFits(const Model& model, const RowBudget& budget,
+                                  const Plan& plan) const {
+  const std::optional<int64_t> available = available_();
+  if (!available.has_value()) return absl::OkStatus();
+  int64_t weights = 0, trial = 0;
+  for (size_t t = 0; t < plan.programs.size(); ++t) {
+    weights += PackedBytes(plan.programs[t], plan.folded[t]);
+    trial = std::max(trial, SelfTestBytes(model.types[t]));
   }
+  const int64_t rows = RowBytes(model, budget);
+  const int64_t scratch = num_devices_ * CellScratch::BytesFor(Pointers(plan.programs));
+  const int64_t asked = weights + rows + scratch + trial;
+  if (asked <= *available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "model \"{}\": needs {} bytes, {} are available: packed weights {}, rows {}, scratch "
+      "{}, rows to try it {}",
+      model.name, asked, *available, weights, rows, scratch, trial));
+}
+
+void CpuMemory::PackCells(const Model& model, Plan plan, CpuLoadedModel& loaded) const {
   loaded.cells_.reserve(model.types.size());
   for (size_t t = 0; t < model.types.size(); ++t) {
-    std::vector<int> folded;
-    for (const Fold& fold : folds) {
-      if (fold.program == static_cast<int>(t)) folded.push_back(fold.step);
-    }
-    loaded.cells_.emplace_back(model.types[t], std::move(programs[t]), folded, kernels_);
+    loaded.cells_.emplace_back(model.types[t], std::move(plan.programs[t]), plan.folded[t],
+                               kernels_);
     loaded.weight_bytes_ += loaded.cells_.back().bytes();
   }
-  return absl::OkStatus();
 }
 
 absl::Status CpuMemory::MapTables(const Model& model, const RowBudget& budget,
@@ -131,21 +144,25 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> CpuMemory::Load(const Model& model,
                                                              const RowBudget& budget) {
   if (absl::Status s = model.Validate(); !s.ok()) return s;
   if (absl::Status s = CheckBudget(model, budget); !s.ok()) return s;
+  absl::StatusOr<Plan> plan = PlanCells(model);
+  if (!plan.ok()) return plan.status();
+  if (absl::Status s = CheckFits(model, budget, *plan); !s.ok()) return s;
   std::unique_ptr<CpuLoadedModel> loaded(new CpuLoadedModel);
   loaded->model_ = &model;
-  if (absl::Status s = PackCells(model, *loaded); !s.ok()) return s;
+  PackCells(model, *std::move(plan), *loaded);
   if (absl::Status s = MapTables(model, budget, *loaded); !s.ok()) return s;
-  std::vector<const PackedCell*> cells;
+  std::vector<const CellProgram*> programs;
   for (const PackedCell& cell : loaded->cells_) {
     loaded->cell_columns_.push_back(ColumnsOf(*loaded, cell.type()));
-    cells.push_back(&cell);
+    programs.push_back(&cell.program());
   }
   for (int d = 0; d < num_devices_; ++d) {
-    loaded->scratch_.push_back(std::make_unique<CellScratch>(cells));
-    loaded->row_bytes_ += loaded->scratch_.back()->bytes();
+    loaded->scratch_.push_back(std::make_unique<CellScratch>(programs));
+    loaded->scratch_bytes_ += loaded->scratch_.back()->bytes();
   }
+  loaded->row_bytes_ += loaded->scratch_bytes_;
   for (const PackedCell& cell : loaded->cells_) {
-    if (absl::Status s = SelfTest(cell); !s.ok()) return s;
+    if (absl::Status s = SelfTest(cell, loaded->scratch(0)); !s.ok()) return s;
   }
   return loaded;
 }

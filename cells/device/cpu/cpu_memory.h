@@ -4,19 +4,26 @@
 //
 // Columns are arrays of their own (row r at base + r * stride): floats in whole cache lines, never a multiple of
 // 4 KiB apart; int32 columns dense, so that the host reads them as they are.
-// Load: control thread, seconds; the only allocation there is. At the end of it every cell computes a batch of 1, of 7
+// Load: control thread, seconds; the only allocation there is. What it will take (packed weights, folded tables, rows,
+// scratch, the rows of the self test) is counted before anything is allocated, and refused with RESOURCE_EXHAUSTED where
+// the machine or the control group has less: the rows come into being as they are touched, so that what is too much would
+// otherwise be noticed late, by the system. At the end of it every cell computes a batch of 1, of 7
 // and of b_max and compares bits (design.md, Numbers): a model whose rows depend on their company is not served.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_CPU_MEMORY_H_
 #define CELLBATCH_CELLS_DEVICE_CPU_CPU_MEMORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "cells/device/cpu/cell_run.h"
 #include "cells/device/cpu/mapped_memory.h"
 #include "cells/device/cpu/packed_cell.h"
+#include "cells/device/cpu/process_limits.h"
 #include "cells/device/memory.h"
 #include "cells/kernels/cpu/kernel_table.h"
 
@@ -26,7 +33,8 @@ class CpuLoadedModel final : public LoadedModel {
  public:
   absl::Span<const int32_t> host_column(TableId table, ColumnId column) const override;
   int64_t weight_bytes() const override { return weight_bytes_; }
-  int64_t row_bytes() const override { return row_bytes_; }
+  int64_t row_bytes() const override { return row_bytes_; }  // with the devices' scratch
+  int64_t scratch_bytes() const { return scratch_bytes_; }   // of all devices
 
   const PackedCell& cell(CellTypeId id) const { return cells_[static_cast<size_t>(id.value())]; }
   const CellColumns& columns(CellTypeId id) const {
@@ -53,26 +61,43 @@ class CpuLoadedModel final : public LoadedModel {
   std::vector<std::unique_ptr<CellScratch>> scratch_;
   int64_t weight_bytes_ = 0;
   int64_t row_bytes_ = 0;
+  int64_t scratch_bytes_ = 0;
 };
 
 class CpuMemory final : public Memory {
  public:
+  // What could still be taken; nullopt: unknown.
+  using Available = std::function<std::optional<int64_t>()>;
+
   // `fold_budget_bytes`: folded embedding tables of one model. `num_devices` compute on this memory.
-  CpuMemory(const kernels::CpuKernels& kernels, int num_devices, int64_t fold_budget_bytes)
-      : kernels_(kernels), num_devices_(num_devices), fold_budget_bytes_(fold_budget_bytes) {}
+  CpuMemory(
+      const kernels::CpuKernels& kernels, int num_devices, int64_t fold_budget_bytes,
+      Available available = [] { return AvailableMemoryBytes(); })
+      : kernels_(kernels),
+        num_devices_(num_devices),
+        fold_budget_bytes_(fold_budget_bytes),
+        available_(std::move(available)) {}
 
   absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
                                                     const RowBudget& budget) override;
   const kernels::CpuKernels& kernels() const { return kernels_; }
 
  private:
-  absl::Status CheckBudget(const Model& model, const RowBudget& budget) const;
-  absl::Status PackCells(const Model& model, CpuLoadedModel& loaded) const;
+  // How the cells of a model will be computed: nothing is allocated for it yet.
+  struct Plan {
+    std::vector<CellProgram> programs;     // by cell type
+    std::vector<std::vector<int>> folded;  // steps of each
+  };
+
+  absl::StatusOr<Plan> PlanCells(const Model& model) const;
+  absl::Status CheckFits(const Model& model, const RowBudget& budget, const Plan& plan) const;
+  void PackCells(const Model& model, Plan plan, CpuLoadedModel& loaded) const;
   absl::Status MapTables(const Model& model, const RowBudget& budget, CpuLoadedModel& loaded) const;
 
   const kernels::CpuKernels& kernels_;
   const int num_devices_;
   const int64_t fold_budget_bytes_;
+  const Available available_;
 };
 
 }  // namespace cellbatch

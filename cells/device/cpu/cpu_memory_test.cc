@@ -6,6 +6,7 @@
 
 #include "cells/device/cpu/cpu_device.h"
 #include "cells/device/cpu/cpu_features.h"
+#include "fmt/format.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch {
@@ -73,6 +74,59 @@ TEST(CpuMemoryTest, MoreThanTheMachineHasIsRefusedWithBothNumbers) {
   const absl::Status status = memory.Load(*model, Rows(*model, 2'000'000'000)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("bytes, "), std::string::npos) << status;
+}
+
+// A node needs a matrix of n x n floats for itself, and leaves one.
+std::shared_ptr<Model> MatrixModel(int32_t n) {
+  testing::CellBuilder b("outer");
+  const ValueId x = b.Read("x", "x", n), y = b.Read("y", "y", n);
+  const ValueId outer = b.MatMul(b.Op1(OpKind::kTranspose, x), b.Op1(OpKind::kTranspose, y));
+  b.Leave("sum", b.Op1(OpKind::kSum, outer));
+  return testing::OneCellModel(b.Build());
+}
+
+TEST(CpuMemoryTest, ScratchIsCountedForEveryDevice) {
+  const std::shared_ptr<Model> model = MatrixModel(200);
+  int64_t rows[2];
+  for (const int devices : {1, 2}) {
+    CpuMemory memory(Best(), devices, 0);
+    const auto loaded = memory.Load(*model, Rows(*model, 8));
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    const auto& cpu = static_cast<const CpuLoadedModel&>(**loaded);
+    EXPECT_EQ(cpu.scratch_bytes(), devices * cpu.scratch(0).bytes());
+    EXPECT_GE(cpu.scratch(0).bytes(), int64_t{200} * 200 * 4);
+    rows[devices - 1] = cpu.row_bytes() - cpu.scratch_bytes();
+  }
+  EXPECT_EQ(rows[0], rows[1]);
+}
+
+TEST(CpuMemoryTest, ScratchBeyondWhatIsAvailableIsRefusedWithBothNumbersBeforeItIsAllocated) {
+  const std::shared_ptr<Model> model = MatrixModel(16384);  // 1 GiB a node
+  const int64_t available = int64_t{1} << 30;
+  CpuMemory memory(Best(), 64, 0, [&] { return available; });  // 64 GiB
+  const absl::Status status = memory.Load(*model, Rows(*model, 8)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find(fmt::format("scratch {},", 64 * ((int64_t{1} << 30) + 64))),
+            std::string::npos)
+      << status;
+  EXPECT_NE(status.message().find(" bytes, 1073741824 are available"), std::string::npos) << status;
+}
+
+TEST(CpuMemoryTest, AModelThatFitsToTheByteIsLoadedAndOneByteLessIsRefused) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::TokenLstmCell(500, 32, 64));
+  int64_t available = 0;
+  CpuMemory memory(Best(), 2, int64_t{1} << 30, [&] { return available; });
+  const std::string told(memory.Load(*model, Rows(*model, 8)).status().message());
+  const std::string before = "model \"" + model->name + "\": needs ";
+  ASSERT_TRUE(told.starts_with(before)) << told;
+  const int64_t asked = std::stoll(told.substr(before.size()));
+  available = asked - 1;
+  EXPECT_EQ(memory.Load(*model, Rows(*model, 8)).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  available = asked;
+  const auto loaded = memory.Load(*model, Rows(*model, 8));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_LE((*loaded)->weight_bytes() + (*loaded)->row_bytes(), asked);
 }
 
 TEST(CpuMemoryTest, AModelThatDoesNotFitTogetherIsRefused) {

@@ -14,7 +14,33 @@ struct SpecAndStorage {
   std::vector<std::vector<float>> storage;
 };
 
+bool IsIn(const std::vector<int>& steps, size_t step) {
+  return std::find(steps.begin(), steps.end(), static_cast<int>(step)) != steps.end();
+}
+
+int64_t FoldedFloats(const CellProgram& program, const ProductStep& plan) {
+  const auto lookup = static_cast<size_t>(plan.segments[0].source.index);
+  return FoldedRowFloats(plan) * program.lookups[lookup].rows;
+}
+
 }  // namespace
+
+int64_t PackedBytes(const CellProgram& program, const std::vector<int>& folded_steps) {
+  int64_t floats = 0;
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    const auto* const plan = std::get_if<ProductStep>(&program.steps[s]);
+    if (plan == nullptr) continue;
+    const bool fold = IsIn(folded_steps, s);
+    if (fold) floats += FoldedFloats(program, *plan);
+    const int64_t blocks = (plan->units + kernels::kLanes - 1) / kernels::kLanes;
+    for (size_t i = fold ? 1 : 0; i < plan->segments.size(); ++i) {
+      const SegmentPlan& segment = plan->segments[i];
+      const auto groups = std::count(segment.present, segment.present + plan->groups, true);
+      floats += int64_t{segment.depth} * groups * blocks * kernels::kLanes;
+    }
+  }
+  return floats * static_cast<int64_t>(sizeof(float));
+}
 
 PackedCell::PackedCell(const CellType& type, CellProgram program,
                        const std::vector<int>& folded_steps, const kernels::CpuKernels& kernels)
@@ -24,9 +50,7 @@ PackedCell::PackedCell(const CellType& type, CellProgram program,
   for (size_t s = 0; s < program_->steps.size(); ++s) {
     const Step& step = program_->steps[s];
     if (const auto* product = std::get_if<ProductStep>(&step)) {
-      const bool fold = std::find(folded_steps.begin(), folded_steps.end(), static_cast<int>(s)) !=
-                        folded_steps.end();
-      steps_.push_back(PackProduct(*product, fold));
+      steps_.push_back(PackProduct(*product, IsIn(folded_steps, s)));
     } else if (const auto* sum = std::get_if<SumStep>(&step)) {
       steps_.push_back(*sum);
     } else if (const auto* index = std::get_if<IndexStep>(&step)) {
@@ -114,7 +138,7 @@ FoldedTable PackedCell::MakeFoldedTable(const ProductStep& plan) const {
   FoldedTable folded;
   folded.lookup = lookup;
   folded.stride = FoldedRowFloats(plan);
-  folded.rows = kernels::PackedMemory(folded.stride * spec.rows);
+  folded.rows = kernels::PackedMemory(FoldedFloats(*program_, plan));
   kernels::RowSource in;
   in.base = Parameter(spec.table) + spec.offset + plan.segments[0].source.offset;
   in.stride = spec.stride;

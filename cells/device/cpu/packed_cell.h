@@ -33,6 +33,9 @@ struct PackedProductStep {
   std::optional<FoldedTable> folded;
 };
 
+// What packing takes, to be asked before: PackedCell::bytes() of this program with these steps folded.
+int64_t PackedBytes(const CellProgram& program, const std::vector<int>& folded_steps);
+
 using PackedStep = std::variant<SumStep, IndexStep, PackedProductStep, PlainStep>;
 
 class PackedCell {
@@ -50,7 +53,6 @@ class PackedCell {
     return type_->weights[static_cast<size_t>(p.value())].data.get();
   }
   int64_t bytes() const { return bytes_; }  // packed weights and folded tables
-  int64_t lookups() const { return static_cast<int64_t>(program_->lookups.size()); }
 
  private:
   PackedStep PackProduct(const ProductStep& plan, bool fold);

@@ -15,11 +15,16 @@ namespace {
 constexpr int32_t kMiddle = 7;
 constexpr int32_t kMostNodes = 150;  // where b_max is not known yet: two chunks of rows
 
+int32_t MostNodes(const CellType& type) {
+  const int32_t configured = type.max_batch;
+  return std::max(configured == 0 ? kMostNodes : std::min(configured, kChunkNodes), kMiddle);
+}
+
 // A cell's inputs and outputs on rows of their own, filled from a fixed seed.
 class Bench {
  public:
-  Bench(const PackedCell& cell, int32_t most)
-      : cell_(cell), scratch_({&cell}), product_scratch_(1), team_(1, {}, {}) {
+  Bench(const PackedCell& cell, int32_t most, CellScratch& scratch)
+      : cell_(cell), scratch_(scratch), product_scratch_(1), team_(1, {}, {}) {
     for (const Input& input : cell.type().definition->inputs()) {
       columns_.inputs.emplace_back();
       for (const Column& c : input.reads)
@@ -69,7 +74,7 @@ class Bench {
   }
 
   const PackedCell& cell_;
-  CellScratch scratch_;
+  CellScratch& scratch_;
   std::vector<kernels::ProductScratch> product_scratch_;
   CoreTeam team_;
   CellColumns columns_;
@@ -95,13 +100,22 @@ absl::Status Compare(const PackedCell& cell, const std::vector<std::vector<float
 
 }  // namespace
 
-absl::Status SelfTest(const PackedCell& cell) {
-  const int32_t configured = cell.type().max_batch;
-  const int32_t most = configured == 0 ? kMostNodes : std::min(configured, kChunkNodes);
-  Bench bench(cell, std::max(most, kMiddle));
+int64_t SelfTestBytes(const CellType& type) {
+  int64_t floats = 0;
+  const auto add = [&](const Column& c) { floats += kernels::PaddedStride(c.width); };
+  for (const Input& input : type.definition->inputs()) {
+    for (const Column& c : input.reads) add(c);
+  }
+  for (const Column& c : type.definition->columns()) add(c);
+  return floats * MostNodes(type) * static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status SelfTest(const PackedCell& cell, CellScratch& scratch) {
+  const int32_t most = MostNodes(cell.type());
+  Bench bench(cell, most, scratch);
   bench.Run(0, 1, false);
   const std::vector<std::vector<float>> alone = bench.RowValues(0);
-  for (const int32_t batch : {kMiddle, std::max(most, kMiddle)}) {
+  for (const int32_t batch : {kMiddle, most}) {
     for (const bool backwards : {false, true}) {
       bench.Run(0, batch, backwards);
       if (absl::Status s = Compare(cell, alone, bench.RowValues(0), batch); !s.ok()) return s;
