@@ -23,6 +23,10 @@ class RunState {
  public:
   // The request's own, wherever it lies.
   RequestBlock* block() const { return block_; }
+  // Of memory that the block takes beyond its slot's own.
+  std::size_t bytes() const {
+    return (owned_ ? owned_.get_deleter().bytes : 0) + (piece_ ? piece_.get_deleter().bytes : 0);
+  }
   // How many pieces of the graph were given to the manager.
   int32_t pieces() const { return pieces_; }
   // memory: of `bytes`, of NewBlock, where the block or a part of it lies; null: all of it lies elsewhere.

@@ -2,14 +2,19 @@
 //
 //   scheduler [--json=FILE] [--seconds=S] [--only=FIGURE]
 //
-// From arrival popped to answer pushed, over real rings, with stamps, statistics and cancellable
-// requests. Making, submitting and taking requests back is not counted: that is the server's thread.
-// Requests are made again and again from a pool, so that as many stay in flight all the time.
+//   scheduler.KIND_node_ns        from arrival popped to answer pushed, over real rings, with stamps, statistics and
+//                                 deadlines, of which one in a hundred passes
+//   scheduler.KIND_node_of_line   the same / one dependent random load from as much memory as the blocks of the
+//                                 requests in flight take, probed before and after (line_probe.h): what carries over
+//                                 between machines
+//   scheduler.chain_step_ns       forming and retiring tasks of 512 chains, nothing else
+//
+// Submitting and taking back is not counted, and happens on another core (arrivals.h): what arrives comes out of that
+// one's cache. Between two measured chunks of steps that thread may catch up, so that the line of those who wait
+// never runs dry.
 #include <malloc.h>
-#include <time.h>
 
 #include <atomic>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,18 +27,22 @@
 #include "cells/check.h"
 #include "cells/device/sim/sim_device.h"
 #include "scheduler/scheduler.h"
+#include "tests/bench/arrivals.h"
+#include "tests/bench/line_probe.h"
+#include "tests/bench/probes.h"
 #include "tests/bench/report.h"
 #include "tests/bench/scheduler_bench_models.h"
 
 namespace {
 
-std::atomic<int64_t> allocations = 0;
+// The stepping thread's.
+thread_local int64_t allocations = 0;
 
 }  // namespace
 
 // Counts what the steps allocate; design.md says nothing.
 [[gnu::noinline]] void* operator new(size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
+  ++allocations;
   if (void* p = std::malloc(size)) return p;
   std::abort();
 }
@@ -44,20 +53,16 @@ namespace cellbatch {
 namespace {
 
 constexpr int kInFlight = 100'000;
-constexpr int kSteps = 256;    // of manager and worker between two looks at the clock
-constexpr int kChunk = 2'000;  // requests that are made again at once
-
-int64_t ThreadCpuNs() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
+constexpr int kSteps = 256;  // of manager and worker between two looks at the clock
+constexpr int kSpareSlots = 4'000;
+constexpr int64_t kProbedLoads = 2'000'000;
 
 struct Result {
   std::vector<double> node_ns;  // of each chunk
   double joined = 0;            // mean of requests that run
   double batch = 0;             // nodes a task
   double allocations_per_step = 0;
+  double block_bytes = 0;  // of all requests in flight
 };
 
 class Bench {
@@ -73,42 +78,39 @@ class Bench {
     options.threads = false;
     options.calibrate = false;
     options.row_budget_bytes = row_budget_bytes;
-    options.max_requests = kInFlight + 2 * kChunk;
+    options.max_requests = kInFlight + kSpareSlots;
     auto made = Scheduler::Create(options, std::move(set), clock_);
     Check(made.ok(), std::string(made.status().message()));
     scheduler_ = *std::move(made);
     Check(scheduler_->AddModel(model_, nullptr).ok(), "the model does not load");
-    finished_.resize(4 * kChunk);
   }
 
   std::shared_ptr<const Model> model() const { return model_; }
   Scheduler& scheduler() { return *scheduler_; }
 
-  void Submit(std::unique_ptr<Request> request) {
-    Check(scheduler_->Submit(request).has_value(), "the scheduler is full");
-  }
+  SteadyClock& clock() { return clock_; }
 
-  // Keeps everything in flight that was submitted before, for that long.
-  Result Run(double seconds) {
+  // For that long, with what `arrivals` (or, if null, someone before) submitted.
+  Result Run(double seconds, Arrivals* arrivals) {
     Result result;
     int64_t total_ns = 0, steps = 0, in_steps = 0, joined = 0, chunks = 0;
     const CellTypeStats before = Totals();
     bool warm = false;
     while (static_cast<double>(total_ns) < seconds * 1e9 || result.node_ns.size() < 5) {
       const int64_t nodes_before = Nodes();
-      const int64_t allocated = allocations.load(std::memory_order_relaxed);
+      const int64_t allocated = allocations;
       const int64_t begin = ThreadCpuNs();
       for (int i = 0; i < kSteps; ++i) {
         scheduler_->StepManager();
         scheduler_->StepWorker(0);
       }
       const int64_t ns = ThreadCpuNs() - begin;
-      in_steps += warm ? allocations.load(std::memory_order_relaxed) - allocated : 0;
+      in_steps += warm ? allocations - allocated : 0;
       const int64_t nodes = Nodes() - nodes_before;
       steps += warm ? kSteps : 0;
       pending_ns_ += ns;
       pending_nodes_ += nodes;
-      Recycle();
+      if (arrivals != nullptr) arrivals->CatchUp();
       if (pending_nodes_ < 100'000) continue;
       if (warm)
         result.node_ns.push_back(static_cast<double>(pending_ns_) /
@@ -124,26 +126,19 @@ class Bench {
     result.batch = static_cast<double>(after.cells - before.cells) /
                    static_cast<double>(after.tasks - before.tasks);
     result.allocations_per_step = static_cast<double>(in_steps) / static_cast<double>(steps);
+    if (arrivals != nullptr) {
+      Check(arrivals->expired() > 0, "no deadline passed");
+      result.block_bytes = kInFlight * arrivals->bytes_per_request();
+    }
     return result;
   }
 
   void Drain() {
     while (scheduler_->StepManager() | scheduler_->StepWorker(0)) {
-      while (scheduler_->Take(OutboxId(0), absl::MakeSpan(finished_)) > 0) {
-      }
     }
   }
 
  private:
-  void Recycle() {
-    int n;
-    while ((n = scheduler_->Take(OutboxId(0), absl::MakeSpan(finished_))) > 0) {
-      for (int i = 0; i < n; ++i) {
-        Check(finished_[static_cast<size_t>(i)]->status.ok(), "a request failed");
-        Submit(std::move(finished_[static_cast<size_t>(i)]));
-      }
-    }
-  }
   CellTypeStats Totals() const {
     CellTypeStats sum;
     const auto lanes = scheduler_->stats().Lanes();
@@ -159,17 +154,18 @@ class Bench {
   SimTime time_;
   std::shared_ptr<const Model> model_;
   std::unique_ptr<Scheduler> scheduler_;
-  std::vector<std::unique_ptr<Request>> finished_;
   int64_t pending_ns_ = 0, pending_nodes_ = 0;
 };
 
-using MakeRequest = std::unique_ptr<Request> (*)(std::shared_ptr<const Model>, std::mt19937&);
-
 Result Measure(int32_t max_batch, double seconds, MakeRequest make) {
   Bench bench(max_batch, int64_t{1} << 30);
-  std::mt19937 random(1);
-  for (int i = 0; i < kInFlight; ++i) bench.Submit(make(bench.model(), random));
-  const Result result = bench.Run(seconds);
+  Result result;
+  {
+    Arrivals arrivals(bench.scheduler(), bench.clock(), bench.model(), kInFlight, make);
+    result = bench.Run(seconds, &arrivals);
+    arrivals.Stop();
+    arrivals.CatchUp();
+  }
   bench.scheduler().Stop();
   bench.Drain();
   return result;
@@ -178,8 +174,11 @@ Result Measure(int32_t max_batch, double seconds, MakeRequest make) {
 // Nobody joins and nobody leaves: what forming and retiring a task of 512 chains costs.
 Result MeasureSteps(double seconds) {
   Bench bench(512, int64_t{1} << 33);
-  for (int i = 0; i < 512; ++i) bench.Submit(EndlessChain(bench.model()));
-  const Result result = bench.Run(seconds);
+  for (int i = 0; i < 512; ++i) {
+    std::unique_ptr<Request> request = EndlessChain(bench.model());
+    Check(bench.scheduler().Submit(request).has_value(), "the scheduler is full");
+  }
+  const Result result = bench.Run(seconds, nullptr);
   bench.scheduler().Stop();
   bench.Drain();
   return result;
@@ -190,6 +189,23 @@ void Show(Report& report, Table& table, const std::string& name, const Result& r
   table.Add({name, Number(q, 1), Number(r.batch, 0), Number(r.joined, 0),
              Number(r.allocations_per_step, 4)});
   if (figure) report.Figure("scheduler." + name, q.median, "ns", &q);
+}
+
+// `first` is divided by a load probed right after it, then the same again with the probe first.
+void OfLine(Report& report, const std::string& name, const Result& first, double seconds,
+            MakeRequest make) {
+  LineProbe probe(static_cast<int64_t>(first.block_bytes));
+  std::vector<double> lines, ratios;
+  const auto divide = [&](const Result& r) {
+    lines.push_back(probe.NsPerLoad(kProbedLoads));
+    ratios.push_back(QuartilesOf(r.node_ns).median / lines.back());
+  };
+  divide(first);
+  for (int round = 0; round < 2; ++round) divide(Measure(512, seconds, make));
+  const Quartiles line = QuartilesOf(lines), ratio = QuartilesOf(ratios);
+  report.Fact(name + ": a line of " + Number(first.block_bytes / (1 << 20), 0) + " MiB",
+              Number(line, 1) + " ns");
+  report.Figure("scheduler." + name + "_of_line", ratio.median, "x", &ratio);
 }
 
 int Main(const std::string& json, double seconds, const std::string& only) {
@@ -205,15 +221,16 @@ int Main(const std::string& json, double seconds, const std::string& only) {
   const struct {
     const char* name;
     MakeRequest make;
-  } kinds[] = {{"chain_node_ns", Sentence}, {"dag_node_ns", Tree}, {"lattice_node_ns", Lattice}};
+  } kinds[] = {{"chain_node", Sentence}, {"dag_node", Tree}, {"lattice_node", Lattice}};
   for (const auto& kind : kinds) {
-    if (!only.empty() && only != kind.name) continue;
-    const Result full = Measure(512, seconds, kind.make);
-    Show(report, table, kind.name, full, true);
+    const std::string name = std::string(kind.name) + "_ns";
+    if (!only.empty() && only != name) continue;
+    Result full = Measure(512, seconds, kind.make);
+    Show(report, table, name, full, true);
+    OfLine(report, kind.name, full, seconds, kind.make);
     allocated = std::max(allocated, full.allocations_per_step);
     if (!only.empty()) continue;
-    Show(report, table, std::string(kind.name) + " (b_max 16)", Measure(16, seconds, kind.make),
-         false);
+    Show(report, table, name + " (b_max 16)", Measure(16, seconds, kind.make), false);
   }
   report.Text(table.ToString());
   report.Figure("scheduler.allocations_per_step", allocated, "allocations");
