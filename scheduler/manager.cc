@@ -52,10 +52,13 @@ bool Manager::Step() {
 }
 
 bool Manager::AllDevicesFull() const {
+  bool any_alive = false;
   for (const WorkerLink& w : workers_) {
-    if (w.alive && w.ring->in_flight() < depth_) return false;
+    if (!w.alive) continue;
+    if (w.ring->in_flight() < depth_) return false;
+    any_alive = true;
   }
-  return true;
+  return any_alive;
 }
 
 // Control --------------------------------------------------------------------------------------

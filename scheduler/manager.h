@@ -70,7 +70,8 @@ class Manager {
   Manager(const SchedulerOptions& options, int depth, const ManagerParts& parts);
 
   bool Step();
-  // Nothing that arrives now could be given to a device: every one of them is full.
+  // What arrives now can wait: every device that is left is full, and will ring. False if none is left:
+  // then nobody else rings, and what arrives is answered at once.
   bool AllDevicesFull() const;
 
   // Control thread. The message must stay until it is done; one at a time.

@@ -44,12 +44,13 @@ World::World(WorldOptions options) {
     device.name = "sim:" + std::to_string(d);
     device.cost = options.cost;
     device.zero_cost = options.zero_cost;
+    device.fails_after_tasks = options.fails_after_tasks;
     set.devices.push_back(std::make_unique<SimDevice>(device, *memory_, time_));
     devices_.push_back(static_cast<SimDevice*>(set.devices.back().get()));
-    devices_.back()->set_moves_time(false);
+    devices_.back()->set_moves_time(options.threads);
   }
   set.memories.push_back(std::move(memory));
-  options.scheduler.threads = false;
+  options.scheduler.threads = threads_ = options.threads;
   options.scheduler.calibrate = options.calibrate;
   options.scheduler.max_requests = std::min(options.scheduler.max_requests, 1 << 12);
   if (options.scheduler.row_budget_bytes == SchedulerOptions().row_budget_bytes) {
@@ -60,15 +61,32 @@ World::World(WorldOptions options) {
   scheduler_ = *std::move(made);
 }
 
-World::~World() {
-  for (SimDevice* device : devices_) device->set_moves_time(true);
-}
+World::~World() { MoveTime(true); }
 
 void World::Add(std::shared_ptr<const Model> model, std::unique_ptr<const Policy> policy) {
-  for (SimDevice* device : devices_) device->set_moves_time(true);
-  const absl::Status added = scheduler_->AddModel(std::move(model), std::move(policy));
+  const absl::Status added = TryAdd(std::move(model), std::move(policy));
   Check(added.ok(), std::string(added.message()));
-  for (SimDevice* device : devices_) device->set_moves_time(false);
+}
+
+absl::Status World::TryAdd(std::shared_ptr<const Model> model,
+                           std::unique_ptr<const Policy> policy) {
+  MoveTime(true);
+  const absl::Status added = scheduler_->AddModel(std::move(model), std::move(policy));
+  MoveTime(false);
+  return added;
+}
+
+absl::Status World::Remove(ModelId model) {
+  MoveTime(true);
+  const absl::Status removed = scheduler_->RemoveModel(model);
+  MoveTime(false);
+  return removed;
+}
+
+// Of devices that nobody else steps.
+void World::MoveTime(bool moves) {
+  if (threads_) return;
+  for (SimDevice* device : devices_) device->set_moves_time(moves);
 }
 
 std::unique_ptr<Request> World::Make(std::shared_ptr<const Model> model,
@@ -173,6 +191,14 @@ std::unique_ptr<Request> World::TheOne() {
   auto all = Finished();
   EXPECT_EQ(all.size(), 1u);
   return all.empty() ? nullptr : std::move(all[0]);
+}
+
+std::unique_ptr<Request> World::WaitForOne() {
+  std::unique_ptr<Request> one;
+  while (scheduler_->Take(OutboxId(0), absl::MakeSpan(&one, 1)) == 0) {
+    scheduler_->WaitForFinished(OutboxId(0), absl::InfiniteDuration());
+  }
+  return one;
 }
 
 int64_t World::RowsUsed() {

@@ -32,6 +32,8 @@ struct WorldOptions {
   bool zero_cost = false;
   bool fingerprints = true;
   bool calibrate = false;
+  bool threads = false;            // the scheduler's own; nobody steps, and devices move time
+  int64_t fails_after_tasks = -1;  // each device, by itself; -1: never
   SchedulerOptions scheduler = {};
 };
 
@@ -54,6 +56,9 @@ class World {
   SimMemory& memory() { return *memory_; }
   SimTime& time() { return time_; }
   void Add(std::shared_ptr<const Model> model, std::unique_ptr<const Policy> policy = nullptr);
+  absl::Status TryAdd(std::shared_ptr<const Model> model,
+                      std::unique_ptr<const Policy> policy = nullptr);
+  absl::Status Remove(ModelId model);
 
   // Requests of `model`, made by `fill`; tokens() is an input subgraph of that many rows.
   std::unique_ptr<Request> Make(std::shared_ptr<const Model> model,
@@ -71,12 +76,16 @@ class World {
   void Run();  // until nothing is left
   // Everything that finished since the last call, in order.
   std::vector<std::unique_ptr<Request>> Finished();
-  std::vector<Delivery> Deliveries();  // the same where requests stream
-  std::unique_ptr<Request> TheOne();   // exactly one finished
-  void ExpectClean();                  // no violation, no row in use, invariants hold
+  std::vector<Delivery> Deliveries();     // the same where requests stream
+  std::unique_ptr<Request> TheOne();      // exactly one finished
+  std::unique_ptr<Request> WaitForOne();  // with threads
+  void ExpectClean();                     // no violation, no row in use, invariants hold
   int64_t RowsUsed();
 
  private:
+  void MoveTime(bool moves);
+
+  bool threads_ = false;
   SimTime time_;
   VirtualClock clock_{time_};
   SimMemory* memory_;
