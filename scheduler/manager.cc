@@ -76,8 +76,8 @@ bool Manager::Control() {
       }
       break;
     case ControlMessage::Kind::kClose:
-      worked = lane->state != LaneState::kClosing;
-      lane->state = LaneState::kClosing;
+      worked = lane->state() != LaneState::kClosing;
+      lane->Close();
       break;
     case ControlMessage::Kind::kStop:
       if (!stopping_) {
@@ -94,10 +94,10 @@ bool Manager::FinishControl(ControlMessage& message) {
   Lane* const lane = message.lane;
   switch (message.kind) {
     case ControlMessage::Kind::kOpen:
-      if (lane->state == LaneState::kWarming) return false;
+      if (lane->warming()) return false;
       break;
     case ControlMessage::Kind::kClose:
-      if (lane->awake() || lane->tasks_in_flight > 0) return false;
+      if (lane->awake() || lane->tasks_in_flight() > 0) return false;
       lanes_[Index(lane->index())] = nullptr;
       break;
     case ControlMessage::Kind::kStop:
@@ -124,7 +124,7 @@ void Manager::StopAll() {
   stopping_ = true;
   ForEachPresent([&](RequestBlock& block) { processor_.Cancel(block, Outcome::kStopping); });
   for (Lane* lane : lanes_) {
-    if (lane != nullptr && lane->state == LaneState::kWarming) lane->state = LaneState::kClosing;
+    if (lane != nullptr && lane->warming()) lane->Close();
   }
 }
 
@@ -153,18 +153,19 @@ void Manager::Retire(const TaskSlot& slot, int worker) {
   const BatchedTask& task = *slot.task;
   const int64_t ns = task.end_ns - task.start_ns;
   Lane& lane = *slot.notes->lane;
-  --lane.tasks_in_flight;
+  lane.TaskRetired();
   DeviceCounters& device = parts_.device_counters[Index(worker)];
   device.tasks.store(device.tasks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   device.busy_ns.store(device.busy_ns.load(std::memory_order_relaxed) + ns,
                        std::memory_order_relaxed);
   if (slot.notes->queue == nullptr) {
-    if (lane.calibration) lane.calibration->Finished(worker, ns);
-    if (lane.state == LaneState::kWarming) FinishWarmUp(lane);
+    lane.calibration().Finished(worker, ns);
+    if (lane.warming()) FinishWarmUp(lane);
     return;
   }
   slot.notes->queue->TaskRetired();
-  lane.Correct(task.cell.value(), task.num_nodes, slot.notes->charged_ns, ns);
+  lane.share().Correct(task.cell.value(), task.num_nodes, slot.notes->charged_ns, ns);
+  lane.counters().TaskDone(task.cell.value(), task.num_nodes, ns);
   processor_.TaskDone(slot, worker);
 }
 
@@ -183,7 +184,7 @@ void Manager::FenceWorker(int worker) {
   for (uint64_t s = done + 1; s < link.ring->next_sequence(); ++s) {
     const TaskSlot& slot = link.ring->slot(s);
     Lane& lane = *slot.notes->lane;
-    --lane.tasks_in_flight;
+    lane.TaskRetired();
     if (slot.notes->queue != nullptr) {
       slot.notes->queue->TaskRetired();
       slot.task->end_ns = 0;
@@ -191,8 +192,8 @@ void Manager::FenceWorker(int worker) {
     }
   }
   for (Lane* lane : lanes_) {
-    if (lane == nullptr || lane->state != LaneState::kWarming) continue;
-    lane->calibration->WorkerFailed(worker);
+    if (lane == nullptr || !lane->warming()) continue;
+    lane->calibration().WorkerFailed(worker);
     FinishWarmUp(*lane);
   }
   FailIfNoDevice();
@@ -251,15 +252,14 @@ void Manager::Arrive(RequestBlock& block) {
   const bool any_alive =
       std::any_of(workers_.begin(), workers_.end(), [](const WorkerLink& w) { return w.alive; });
   if (block.outcome != Outcome::kOk || stopping_ || !any_alive || lane == nullptr ||
-      lane->serial() != block.lane_serial || lane->state != LaneState::kOpen) [[unlikely]] {
+      lane->serial() != block.lane_serial || lane->state() != LaneState::kOpen) [[unlikely]] {
     processor_.Refuse(block, block.outcome != Outcome::kOk ? block.outcome
                              : stopping_                   ? Outcome::kStopping
                              : !any_alive                  ? Outcome::kNoDevice
                                                            : Outcome::kNoLane);
     return;
   }
-  lane->line.Push(block);
-  lane->waiting_cells += block.num_nodes;
+  lane->line().Push(block);
   PrefetchBody(&block);
   lane->loaded(0).arena->PrefetchStacks({block.counts(), Index(block.num_tables)});
 }
@@ -289,13 +289,12 @@ bool Manager::Join() {
     if (lanes_[Index(i)] == nullptr) continue;
     Lane& lane = *lanes_[Index(i)];
     for (int n = 0; n < options_.batch_limit; ++n) {
-      RequestBlock* const head = lane.line.Head();
+      RequestBlock* const head = lane.line().Head();
       if (head == nullptr) break;
-      lane.line.Prefetch();
+      lane.line().Prefetch();
       const bool fits = JoinHead(lane, *head);
       if (!fits && !NeverFits(lane, *head)) break;
-      lane.line.PopHead();
-      lane.waiting_cells -= head->num_nodes;
+      lane.line().PopHead();
       if (!fits) processor_.Refuse(*head, Outcome::kTooLarge);
       joined = true;
     }
@@ -317,14 +316,7 @@ bool Manager::JoinHead(Lane& lane, RequestBlock& block) {
 
 // Admission should have refused it: it would hold up the line for ever.
 bool Manager::NeverFits(const Lane& lane, const RequestBlock& block) const {
-  for (int m = 0; m < lane.num_memories(); ++m) {
-    bool fits = true;
-    for (int32_t t = 0; t < block.num_tables; ++t) {
-      fits = fits && block.counts()[t] <= lane.loaded(m).arena->pool(TableId(t)).MaxRun();
-    }
-    if (fits) return false;
-  }
-  return true;
+  return !lane.memories().Fit({block.counts(), Index(block.num_tables)});
 }
 
 // The least loaded worker on which every root type of the request has fewer than 2 b_max ready.
@@ -349,24 +341,21 @@ int Manager::BestWorker(const Lane& lane, const RequestBlock& block,
   return best;
 }
 
-// A lane that wakes is not owed the time it slept, nor does it owe the time it was alone: it starts
-// from where the lanes were that ran last, even if all of them sleep by now.
+// Lanes that wake start from where the lanes were that ran last, even if all of them sleep by now.
 void Manager::WakeLanes() {
   double least = 0;
   bool any = false;
   for (int i = 0; i < num_lanes_; ++i) {
     const Lane* lane = lanes_[Index(i)];
-    if (lane == nullptr || !lane->was_awake) continue;
-    least = any ? std::min(least, lane->virtual_ns()) : lane->virtual_ns();
+    if (lane == nullptr || !lane->share().was_awake()) continue;
+    least = any ? std::min(least, lane->share().virtual_ns()) : lane->share().virtual_ns();
     any = true;
   }
   if (any) virtual_now_ns_ = std::max(virtual_now_ns_, least);
   for (int i = 0; i < num_lanes_; ++i) {
     Lane* const lane = lanes_[Index(i)];
     if (lane == nullptr) continue;
-    const bool awake = lane->has_use_for_devices();
-    if (awake && !lane->was_awake) lane->LiftTo(virtual_now_ns_);
-    lane->was_awake = awake;
+    lane->share().Wake(lane->has_use_for_devices(), virtual_now_ns_);
   }
 }
 

@@ -42,13 +42,12 @@ absl::Status Manager::CheckInvariants() const {
       }
       if (absl::Status s = CheckRequest(*lane, block); !s.ok()) return s;
     }
-    int64_t used = 0;
-    for (int m = 0; m < lane->num_memories(); ++m) used += lane->loaded(m).arena->rows_used();
-    if (running != lane->running_requests || waiting != lane->line.size() || rows != used) {
+    const int64_t used = lane->memories().rows_used();
+    if (running != lane->running_requests() || waiting != lane->line().size() || rows != used) {
       return absl::InternalError(absl::StrCat("model ", lane->model().id.value(), ": ", running,
                                               " requests run and ", waiting, " wait with ", rows,
-                                              " rows; counted ", lane->running_requests, ", ",
-                                              lane->line.size(), " and ", used));
+                                              " rows; counted ", lane->running_requests(), ", ",
+                                              lane->line().size(), " and ", used));
     }
   }
   return absl::OkStatus();

@@ -17,10 +17,10 @@ Lane* Manager::NextLane(int worker) {
   for (int i = 0; i < num_lanes_; ++i) {
     Lane* const lane = lanes_[Index(i)];
     if (lane == nullptr) continue;
-    const bool has_work = lane->state == LaneState::kWarming
-                              ? lane->calibration->Next(worker).has_value()
-                              : lane->HasReady(worker);
-    if (has_work && (next == nullptr || lane->virtual_ns() < next->virtual_ns())) next = lane;
+    const bool has_work =
+        lane->warming() ? lane->calibration().Next(worker).has_value() : lane->HasReady(worker);
+    if (has_work && (next == nullptr || lane->share().virtual_ns() < next->share().virtual_ns()))
+      next = lane;
   }
   return next;
 }
@@ -38,7 +38,7 @@ bool Manager::Schedule(int worker) {
       if (options_.stealing == Stealing::kNever || !Steal(worker, /*even_if_busy=*/false)) break;
       continue;
     }
-    if (lane->state == LaneState::kWarming) {
+    if (lane->warming()) {
       SubmitWarmUp(*lane, worker);
     } else {
       SubmitTasks(*lane, worker, depth_ - link.ring->in_flight());
@@ -66,10 +66,9 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     TaskNotes& notes = *link.ring->Next().notes;
     notes.lane = &lane;
     notes.queue = &queue;
-    notes.charged_ns = lane.Charge(*type, nodes);
+    notes.charged_ns = lane.share().Charge(*type, nodes);
     const uint32_t sequence = static_cast<uint32_t>(link.ring->next_sequence());
     link.ring->Submit();
-    ++lane.tasks_in_flight;
     lane.TaskSubmitted(worker);
     queue.TaskSubmitted(sequence);
     processor_.Submitted(lane, former_.finished(), worker, sequence);
@@ -80,7 +79,7 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
 // A task of `batch` nodes that read zeros and write rows that nobody owns yet.
 void Manager::SubmitWarmUp(Lane& lane, int worker) {
   WorkerLink& link = workers_[Index(worker)];
-  const Calibration::Step step = *lane.calibration->Next(worker);
+  const Calibration::Step step = *lane.calibration().Next(worker);
   const TypeShape& shape = lane.queue(worker, step.type).shape();
   const TaskSlot& slot = link.ring->Next();
   int32_t* const zeros = slot.ints;
@@ -103,17 +102,17 @@ void Manager::SubmitWarmUp(Lane& lane, int worker) {
   notes.stops.clear();
   notes.charged_ns = 0;
   link.ring->Submit();
-  ++lane.tasks_in_flight;
-  lane.calibration->Started(worker);
+  lane.TaskSubmitted(worker);
+  lane.calibration().Started(worker);
 }
 
 // The last warm-up task opens the lane; from then on T(b) holds still.
 void Manager::FinishWarmUp(Lane& lane) {
-  if (!lane.calibration->done()) return;
-  for (const CellTypeCalibration& c : lane.calibration->Results()) {
+  if (!lane.calibration().done()) return;
+  for (const CellTypeCalibration& c : lane.calibration().Results()) {
     lane.set_max_batch(c.type.value(), c.max_batch);
   }
-  lane.state = LaneState::kOpen;
+  lane.Open();
 }
 
 // Takes from the worker with the most nodes ready in FIFOs: half of them, if they are more than that
@@ -122,7 +121,7 @@ bool Manager::Steal(int thief, bool even_if_busy) {
   int taken = 0;
   for (int i = 0; i < num_lanes_ && (taken == 0 || even_if_busy); ++i) {
     Lane* const lane = lanes_[Index(i)];
-    if (lane == nullptr || lane->state == LaneState::kWarming) continue;
+    if (lane == nullptr || lane->warming()) continue;
     for (int type = 0; type < lane->num_types(); ++type) {
       int victim = -1;
       int32_t most = 0;

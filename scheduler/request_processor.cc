@@ -31,7 +31,7 @@ bool RequestProcessor::Join(Lane& lane, RequestBlock& block, int worker) {
   block.memory = static_cast<int8_t>(memory);
   block.state = RequestState::kRunning;
   block.home = static_cast<int8_t>(worker);
-  ++lane.running_requests;
+  lane.RequestJoined();
   for (int32_t root : block.list(block.roots)) Queue(lane, block.records[root], block, worker);
   return true;
 }
@@ -293,14 +293,14 @@ void RequestProcessor::Leave(RequestBlock& block) {
 
 void RequestProcessor::Pause(RequestBlock& block) {
   block.state = RequestState::kPaused;
-  ++lanes_[Index(block.lane)]->paused_requests;
+  lanes_[Index(block.lane)]->RequestPaused();
   Tell(block, RequestBlock::kPieceDone);
 }
 
 void RequestProcessor::Continue(RequestBlock& block, bool failed) {
   Check(block.state == RequestState::kPaused, "a request goes on that was not paused");
   Lane& lane = *lanes_[Index(block.lane)];
-  --lane.paused_requests;
+  lane.RequestResumed();
   if (failed && block.outcome == Outcome::kOk) block.outcome = Outcome::kBadGraph;
   if (block.outcome != Outcome::kOk || block.next_piece == nullptr) {
     End(block);
@@ -328,7 +328,7 @@ void RequestProcessor::Continue(RequestBlock& block, bool failed) {
 void RequestProcessor::End(RequestBlock& block) {
   Lane& lane = *lanes_[Index(block.lane)];
   ReleaseRows(lane, block);
-  --lane.running_requests;
+  lane.RequestLeft();
   Refuse(block, block.outcome);
 }
 
@@ -347,8 +347,7 @@ void RequestProcessor::Refuse(RequestBlock& block, Outcome outcome) {
 void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {
   Lane& lane = *lanes_[Index(block.lane)];
   if (block.state == RequestState::kWaiting) {
-    lane.line.Remove(block);
-    lane.waiting_cells -= block.num_nodes;
+    lane.line().Remove(block);
     Refuse(block, outcome);
     return;
   }

@@ -219,7 +219,7 @@ absl::Status SchedulerImpl::RemoveModel(ModelId model) {
 std::vector<CellTypeCalibration> SchedulerImpl::Calibration(ModelId model) const {
   const std::shared_ptr<const Lane> lane = lanes_.FindOpen(model);
   if (lane == nullptr) return {};
-  return lane->calibration->Results();
+  return lane->calibration().Results();
 }
 
 std::vector<int32_t> SchedulerImpl::MaxRowsPerRequest(ModelId model) const {

@@ -13,14 +13,13 @@ T Load(const std::atomic<T>& value) {
 LaneStats SchedulerStatsReader::Read(const Lane& lane) {
   LaneStats stats;
   stats.model = lane.model().id;
-  stats.waiting_requests = Load(lane.counters.waiting_requests);
-  stats.waiting_cells = Load(lane.counters.waiting_cells);
-  stats.running_requests = Load(lane.counters.running_requests);
-  stats.device_ns = Load(lane.counters.device_ns);
-  stats.rows_used = Load(lane.counters.rows_used);
-  for (int m = 0; m < lane.num_memories(); ++m) {
-    stats.rows_total += lane.loaded(m).arena->rows_total();
-  }
+  const LaneCounters::Gauges gauges = lane.counters().gauges();
+  stats.waiting_requests = gauges.waiting_requests;
+  stats.waiting_cells = gauges.waiting_cells;
+  stats.running_requests = gauges.running_requests;
+  stats.rows_used = gauges.rows_used;
+  stats.rows_total = lane.memories().rows_total();
+  stats.device_ns = lane.counters().device_ns();
   for (int t = 0; t < lane.num_types(); ++t) {
     const TypeCounters& c = lane.type_counters(t);
     CellTypeStats& type = stats.types.emplace_back();
@@ -30,7 +29,7 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
     type.discarded = Load(c.discarded);
     type.stop_steps = Load(c.stop_steps);
     type.overrun = Load(c.overrun);
-    type.ready = Load(lane.ready_gauge(t));
+    type.ready = lane.counters().ready(t);
     type.batch_size = c.batch_size.Read();
     type.task_ns = c.task_ns.Read();
   }

@@ -1,0 +1,62 @@
+#include "scheduler/lane_memories.h"
+
+#include <algorithm>
+
+#include "cells/check.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int32_t kMaxRowsOfTable = 1 << 22;
+
+}  // namespace
+
+bool LaneMemories::Fit(absl::Span<const int32_t> counts) const {
+  for (const LoadedInMemory& loaded : loaded_) {
+    bool fits = true;
+    for (size_t t = 0; t < counts.size(); ++t) {
+      fits = fits && counts[t] <= loaded.arena->pool(TableId(static_cast<int64_t>(t))).MaxRun();
+    }
+    if (fits) return true;
+  }
+  return false;
+}
+
+int64_t LaneMemories::rows_used() const {
+  int64_t rows = 0;
+  for (const LoadedInMemory& loaded : loaded_) rows += loaded.arena->rows_used();
+  return rows;
+}
+
+int64_t LaneMemories::rows_total() const {
+  int64_t rows = 0;
+  for (const LoadedInMemory& loaded : loaded_) rows += loaded.arena->rows_total();
+  return rows;
+}
+
+int32_t LaneMemories::WarmRows(TableId out, int num_workers, int32_t batch_limit) const {
+  int32_t rows = kMaxRowsOfTable;
+  for (const LoadedInMemory& l : loaded_) rows = std::min(rows, l.arena->pool(out).num_rows() - 1);
+  const int32_t share = rows / num_workers;
+  Check(share >= 1, "a table has fewer rows than there are workers");
+  return std::min(share, batch_limit);
+}
+
+void LaneMemories::Unload() {
+  for (LoadedInMemory& loaded : loaded_) loaded.model.reset();
+}
+
+RowBudget DivideRows(const Model& model, int64_t bytes) {
+  int64_t row_bytes = 0;
+  for (const TableSpec& table : model.tables) row_bytes += table.row_bytes();
+  const int64_t each = std::max<int64_t>(bytes / std::max<int64_t>(row_bytes, 1), 2);
+  RowBudget budget;
+  for (const TableSpec& table : model.tables) {
+    const bool small = table.row_bytes() * 32 <= row_bytes;  // e.g. tokens beside hidden states
+    budget.rows.push_back(
+        static_cast<int32_t>(std::min<int64_t>(small ? 8 * each : each, kMaxRowsOfTable)));
+  }
+  return budget;
+}
+
+}  // namespace cellbatch

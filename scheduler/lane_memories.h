@@ -1,0 +1,51 @@
+// What a lane has loaded in the devices' memories, who owns its rows there, and how many rows a table gets.
+// Made on the control thread; rows are the manager's while the lane is open; sizes are anyone's.
+#ifndef CELLBATCH_SCHEDULER_LANE_MEMORIES_H_
+#define CELLBATCH_SCHEDULER_LANE_MEMORIES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "cells/device/memory.h"
+#include "cells/model.h"
+#include "scheduler/state_arena.h"
+
+namespace cellbatch {
+
+struct LoadedInMemory {
+  std::unique_ptr<LoadedModel> model;
+  std::unique_ptr<StateArena> arena;
+};
+
+class LaneMemories {
+ public:
+  explicit LaneMemories(std::vector<LoadedInMemory> loaded) : loaded_(std::move(loaded)) {}
+
+  int size() const { return static_cast<int>(loaded_.size()); }
+  LoadedInMemory& operator[](int memory) { return loaded_[static_cast<size_t>(memory)]; }
+  const LoadedInMemory& operator[](int memory) const {
+    return loaded_[static_cast<size_t>(memory)];
+  }
+  // Whether some memory has that many rows of each table, were it empty.
+  bool Fit(absl::Span<const int32_t> counts) const;
+  int64_t rows_used() const;
+  int64_t rows_total() const;
+  // Output rows that the warm-up tasks of each of `num_workers` may write, at most `batch_limit`.
+  int32_t WarmRows(TableId out, int num_workers, int32_t batch_limit) const;
+  // Gives back what the memories hold; sizes stay.
+  void Unload();
+
+ private:
+  std::vector<LoadedInMemory> loaded_;
+};
+
+// Rows per table for a budget of bytes: as many of each, more of the tables with small rows.
+RowBudget DivideRows(const Model& model, int64_t bytes);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_LANE_MEMORIES_H_
