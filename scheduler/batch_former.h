@@ -11,7 +11,7 @@
 
 #include "absl/types/span.h"
 #include "cells/device/memory.h"
-#include "scheduler/ready_queue.h"
+#include "scheduler/ready/ready_queue.h"
 #include "scheduler/task_ring.h"
 
 namespace cellbatch {

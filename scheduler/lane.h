@@ -24,7 +24,7 @@
 #include "scheduler/lane_counters.h"
 #include "scheduler/lane_memories.h"
 #include "scheduler/policy/policy.h"
-#include "scheduler/ready_queue.h"
+#include "scheduler/ready/ready_queue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting_line.h"
 

@@ -19,7 +19,7 @@
 #include "absl/types/span.h"
 #include "scheduler/lane.h"
 #include "scheduler/outbox.h"
-#include "scheduler/ready_queue.h"
+#include "scheduler/ready/ready_queue.h"
 #include "scheduler/task_ring.h"
 
 namespace cellbatch {

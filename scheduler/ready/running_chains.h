@@ -6,16 +6,16 @@
 //
 // A chain's ring of rows is walked by out + 1, or begin when that is end. Enter and Leave cost O(1); a chain knows
 // its slot (NodeRecord::position). The manager's alone; nothing allocates after construction.
-#ifndef CELLBATCH_SCHEDULER_RUNNING_CHAINS_H_
-#define CELLBATCH_SCHEDULER_RUNNING_CHAINS_H_
+#ifndef CELLBATCH_SCHEDULER_READY_RUNNING_CHAINS_H_
+#define CELLBATCH_SCHEDULER_READY_RUNNING_CHAINS_H_
 
 #include <array>
 #include <cstdint>
 #include <memory>
 
 #include "absl/types/span.h"
-#include "scheduler/ready_entry.h"
-#include "scheduler/type_shape.h"
+#include "scheduler/ready/ready_entry.h"
+#include "scheduler/ready/type_shape.h"
 
 namespace cellbatch {
 
@@ -76,4 +76,4 @@ class RunningChains {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SCHEDULER_RUNNING_CHAINS_H_
+#endif  // CELLBATCH_SCHEDULER_READY_RUNNING_CHAINS_H_

@@ -1,4 +1,4 @@
-#include "scheduler/running_chains.h"
+#include "scheduler/ready/running_chains.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "scheduler/ready_fifo.h"
+#include "scheduler/ready/ready_fifo.h"
 
 #include <deque>
 #include <memory>

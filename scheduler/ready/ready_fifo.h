@@ -5,15 +5,15 @@
 // An entry knows its place (NodeRecord::position), so taking one out costs O(1). The ring is no longer than it
 // was needed since it was last empty: one that walked through all of its memory would find every entry cold.
 // Nothing allocates after construction unless ready subgraphs outnumber the capacity given. The manager's alone.
-#ifndef CELLBATCH_SCHEDULER_READY_FIFO_H_
-#define CELLBATCH_SCHEDULER_READY_FIFO_H_
+#ifndef CELLBATCH_SCHEDULER_READY_READY_FIFO_H_
+#define CELLBATCH_SCHEDULER_READY_READY_FIFO_H_
 
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 
-#include "scheduler/ready_entry.h"
-#include "scheduler/type_shape.h"
+#include "scheduler/ready/ready_entry.h"
+#include "scheduler/ready/type_shape.h"
 
 namespace cellbatch {
 
@@ -110,4 +110,4 @@ class ReadyFifo {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SCHEDULER_READY_FIFO_H_
+#endif  // CELLBATCH_SCHEDULER_READY_READY_FIFO_H_

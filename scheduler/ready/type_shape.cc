@@ -1,4 +1,4 @@
-#include "scheduler/type_shape.h"
+#include "scheduler/ready/type_shape.h"
 
 #include <algorithm>
 

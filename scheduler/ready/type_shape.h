@@ -1,6 +1,6 @@
 // What the manager needs to know of a cell type to form tasks of it, and which row an input names.
-#ifndef CELLBATCH_SCHEDULER_TYPE_SHAPE_H_
-#define CELLBATCH_SCHEDULER_TYPE_SHAPE_H_
+#ifndef CELLBATCH_SCHEDULER_READY_TYPE_SHAPE_H_
+#define CELLBATCH_SCHEDULER_READY_TYPE_SHAPE_H_
 
 #include <array>
 #include <cstdint>
@@ -41,4 +41,4 @@ inline Row ResolveRow(const RequestBlock& block, int32_t row, TableId table) {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SCHEDULER_TYPE_SHAPE_H_
+#endif  // CELLBATCH_SCHEDULER_READY_TYPE_SHAPE_H_

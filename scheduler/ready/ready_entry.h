@@ -1,7 +1,7 @@
 // A subgraph some of whose nodes may run, as queues and tasks name it, and how to load ahead of time what
 // it will be asked for.
-#ifndef CELLBATCH_SCHEDULER_READY_ENTRY_H_
-#define CELLBATCH_SCHEDULER_READY_ENTRY_H_
+#ifndef CELLBATCH_SCHEDULER_READY_READY_ENTRY_H_
+#define CELLBATCH_SCHEDULER_READY_READY_ENTRY_H_
 
 #include "scheduler/request_block.h"
 
@@ -39,4 +39,4 @@ struct ReadyEntry {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SCHEDULER_READY_ENTRY_H_
+#endif  // CELLBATCH_SCHEDULER_READY_READY_ENTRY_H_

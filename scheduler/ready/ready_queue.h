@@ -2,14 +2,14 @@
 // entered from the FIFO's head while fewer than max_batch ran and are in every task from then on.
 //
 // The manager's alone. An entry is taken out in O(1), wherever it is.
-#ifndef CELLBATCH_SCHEDULER_READY_QUEUE_H_
-#define CELLBATCH_SCHEDULER_READY_QUEUE_H_
+#ifndef CELLBATCH_SCHEDULER_READY_READY_QUEUE_H_
+#define CELLBATCH_SCHEDULER_READY_READY_QUEUE_H_
 
 #include <cstdint>
 
-#include "scheduler/ready_fifo.h"
-#include "scheduler/running_chains.h"
-#include "scheduler/type_shape.h"
+#include "scheduler/ready/ready_fifo.h"
+#include "scheduler/ready/running_chains.h"
+#include "scheduler/ready/type_shape.h"
 
 namespace cellbatch {
 
@@ -75,4 +75,4 @@ class ReadyQueue {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SCHEDULER_READY_QUEUE_H_
+#endif  // CELLBATCH_SCHEDULER_READY_READY_QUEUE_H_
