@@ -2,9 +2,11 @@
 
     python3 run_summary.py EVENTS_JSON BAZEL_STATUS
 
-Skipped tests with their reasons (Bazel hides the output of what passed), then what failed or was not built, then
-one line "N passed, N failed". Exits 0 only if Bazel did and nothing failed. A target that was asked for and did not
-run, because it or its dependency did not build, counts as failed.
+A line for every skipped case with its reason (Bazel hides the output of what passed), then what failed or was not
+built, then one line "N passed, N failed", and ", N skipped" if any was. Passed and failed are test targets; skipped are
+the cases named above. A target all of whose cases were skipped has not passed. Exits 0 only if Bazel did and nothing
+failed. A target that was asked for and did not run, because it or its dependency did not build, counts as failed; so
+does one whose report cannot be read, for nobody knows what it skipped.
 """
 
 import json
@@ -40,39 +42,56 @@ def read_events(path):
     return tests, reports, broken
 
 
-def skipped_in(report):
-    """The skipped cases of one test.xml, as texts with their reasons."""
-    try:
-        root = xml.etree.ElementTree.parse(report).getroot()
-    except (OSError, xml.etree.ElementTree.ParseError):
-        return []
-    found = []
-    for case in root.iter("testcase"):
+def read_report(path):
+    """-> (how many cases a test.xml has, a text with its reason for each that was skipped). OSError, ParseError."""
+    cases, skipped = 0, []
+    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+        cases += 1
         skip = case.find("skipped")
         if skip is not None:
             reason = " ".join((skip.get("message") or skip.text or "no reason given").split())
-            found.append("%s.%s: %s" % (case.get("classname", "?"), case.get("name", "?"), reason))
-    return found
+            skipped.append("%s.%s: %s" % (case.get("classname", "?"), case.get("name", "?"), reason))
+    return cases, skipped
+
+
+def read_reports(paths):
+    """-> (skipped cases, whether all were, whether a report cannot be read), of one target."""
+    cases, skipped = 0, []
+    for path in paths:
+        try:
+            more_cases, more_skipped = read_report(path)
+        except (OSError, xml.etree.ElementTree.ParseError):
+            return skipped, False, True
+        cases += more_cases
+        skipped += more_skipped
+    return skipped, 0 < cases == len(skipped), False
 
 
 def main(events_path, bazel_status):
     tests, reports, broken = read_events(events_path)
-    for label in sorted(reports):
-        for report in reports[label]:
-            for case in skipped_in(report):
-                print("skipped  %s  %s" % (label, case))
     failed = {label: status for label, status in tests.items() if status not in ("PASSED", "FLAKY")}
     for label in broken:
         failed.setdefault(label, "NOT BUILT")
+    num_skipped, not_run = 0, set()
+    for label in sorted(reports):
+        skipped, all_skipped, unreadable = read_reports(reports[label])
+        for case in skipped:
+            print("skipped  %s  %s" % (label, case))
+        num_skipped += len(skipped)
+        if all_skipped:
+            not_run.add(label)
+        if unreadable:
+            failed.setdefault(label, "NO REPORT")
     for label in sorted(failed):
         print("failed   %s  %s" % (label, failed[label]))
-    num_passed = len(tests.keys() - failed.keys())
+    num_passed = len(tests.keys() - failed.keys() - not_run)
     if bazel_status == NOTHING_TO_TEST:
         print("no test matches")
     elif bazel_status != 0 and not failed:
         print("failed   bazel itself, with status %d" % bazel_status)
         failed["bazel"] = "FAILED"
-    print("%d passed, %d failed" % (num_passed, len(failed)))
+    verdict = "%d passed, %d failed" % (num_passed, len(failed))
+    print(verdict + (", %d skipped" % num_skipped if num_skipped else ""))
     return 1 if failed or bazel_status != 0 else 0
 
 

@@ -61,14 +61,51 @@ class RunSummaryTest(unittest.TestCase):
     def test_a_build_tool_that_breaks_without_a_word_is_a_failure(self):
         self.assertEqual(self.printed([], 37), (1, ["failed   bazel itself, with status 37", "0 passed, 1 failed"]))
 
-    def test_a_skipped_case_is_said_with_its_reason(self):
-        report = os.path.join(self.folder, "test.xml")
-        with open(report, "w", encoding="utf-8") as file:
-            file.write('<testsuites><testsuite><testcase name="Agrees" classname="TorchTest">'
-                       '<skipped message="no index&#10;here"/></testcase><testcase name="B"/></testsuite></testsuites>')
+    def report(self, name, cases):
+        """A test.xml with these <testcase>s."""
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("<testsuites><testsuite>%s</testsuite></testsuites>" % cases)
+        return path
+
+    def test_a_skipped_case_is_named_with_its_reason_and_counted(self):
+        report = self.report("test.xml", '<testcase name="Agrees" classname="TorchTest"><skipped message="no index&#10;'
+                             'here"/></testcase><testcase name="B"/>')
         events = [completed("//a:x_test", True), result("//a:x_test", report), summary("//a:x_test", "PASSED")]
         self.assertEqual(self.printed(events, 0),
-                         (0, ["skipped  //a:x_test  TorchTest.Agrees: no index here", "1 passed, 0 failed"]))
+                         (0, ["skipped  //a:x_test  TorchTest.Agrees: no index here", "1 passed, 0 failed, 1 skipped"]))
+
+    def test_a_test_that_skipped_all_it_has_did_not_pass(self):
+        skips = '<testcase name="%s" classname="C"><skipped message="why"/></testcase>'
+        reports = {"//a:x_test": self.report("x.xml", skips % "One" + skips % "Two"),
+                   "//a:y_test": self.report("y.xml", '<testcase name="All" classname="D"/>')}
+        events = []
+        for label, report in reports.items():
+            events += [completed(label, True), result(label, report), summary(label, "PASSED")]
+        self.assertEqual(self.printed(events, 0),
+                         (0, ["skipped  //a:x_test  C.One: why", "skipped  //a:x_test  C.Two: why",
+                              "1 passed, 0 failed, 2 skipped"]))
+
+    def test_what_a_failed_test_skipped_is_named_too(self):
+        report = self.report("test.xml", '<testcase name="A" classname="C"><skipped/></testcase>'
+                             '<testcase name="B" classname="C"><failure/></testcase>')
+        events = [completed("//a:x_test", True), result("//a:x_test", report), summary("//a:x_test", "FAILED")]
+        self.assertEqual(self.printed(events, 3), (1, ["skipped  //a:x_test  C.A: no reason given",
+                                                       "failed   //a:x_test  FAILED",
+                                                       "0 passed, 1 failed, 1 skipped"]))
+
+    def test_an_answer_out_of_the_cache_names_its_skips_again(self):
+        report = self.report("test.xml", '<testcase name="A" classname="C"><skipped message="why"/></testcase>')
+        cached = result("//a:x_test", report)
+        cached["testResult"]["cachedLocally"] = True
+        events = [completed("//a:x_test", True), cached, summary("//a:x_test", "PASSED")]
+        self.assertEqual(self.printed(events, 0), (0, ["skipped  //a:x_test  C.A: why",
+                                                       "0 passed, 0 failed, 1 skipped"]))
+
+    def test_a_report_that_cannot_be_read_is_a_failure_for_it_may_hide_a_skip(self):
+        for report in (os.path.join(self.folder, "nowhere.xml"), self.report("broken.xml", "<")):
+            events = [completed("//a:x_test", True), result("//a:x_test", report), summary("//a:x_test", "PASSED")]
+            self.assertEqual(self.printed(events, 0), (1, ["failed   //a:x_test  NO REPORT", "0 passed, 1 failed"]))
 
 
 if __name__ == "__main__":

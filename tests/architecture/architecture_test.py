@@ -160,6 +160,18 @@ class BuildTest(unittest.TestCase):
             with self.subTest(text=text):
                 self.assertEqual(self.found("cells/BUILD", text), [("cells/BUILD", "arrow")])
 
+    def test_a_test_that_may_skip_and_is_cached_is_found(self):
+        source = {"cells/a_test.cc": '  if (none) GTEST_SKIP() << "there is none";\n'}
+        rules = {'cc_test(name = "a_test", srcs = ["a_test.cc"])\n': [("cells/BUILD", "tag")],
+                 'cc_test(name = "a_test", srcs = ["a_test.cc"], tags = ["external"])\n': [],
+                 'cc_test(name = "b_test", srcs = ["b_test.cc"])\n': [],
+                 'py_library(name = "skips")\npy_test(name = "b_test", deps = ["//tests/external:skips"])\n':
+                     [("cells/BUILD", "tag")]}
+        for text, expected in rules.items():
+            with self.subTest(text=text):
+                found = architecture.check({**CLEAN, **source, "cells/BUILD": text})
+                self.assertEqual([(v.path, v.rule) for v in found if v.rule == "tag"], expected)
+
     def test_visibility_and_comments_are_no_dependencies(self):
         text = '# "//server"\ncc_library(name = "a", visibility = ["//scheduler:__subpackages__"])\n'
         self.assertEqual(self.found("cells/BUILD", text), [])

@@ -3,11 +3,12 @@
 import ast
 import collections
 
-Target = collections.namedtuple("Target", "label rule line deps tags")
+Target = collections.namedtuple("Target", "label rule line deps tags sources")
 
 _EDGES = ("deps", "implementation_deps", "srcs", "hdrs", "data", "tools", "textual_hdrs")
 GRPC = "//deploy/bazel:grpc"
 PROTOBUF = "//deploy/bazel:protobuf"
+SKIPS = "//tests/external:skips"
 
 
 def absolute(label, package):
@@ -51,8 +52,11 @@ def targets(text, package):
         if rule == "proto":
             deps.append(GRPC if "grpc" in arguments else PROTOBUF)
         tags = list(_strings(arguments["tags"], variables)) if "tags" in arguments else []
+        sources = []
+        if "srcs" in arguments:
+            sources = ["%s/%s" % (package, file) for file in _strings(arguments["srcs"], variables) if ":" not in file]
         found.append(Target("//%s:%s" % (package, name), rule, call.lineno,
-                            [dep for dep in deps if dep], tags))
+                            [dep for dep in deps if dep], tags, sources))
     return found
 
 

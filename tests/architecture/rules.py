@@ -175,7 +175,8 @@ FILE_RULES = (arrows_in_includes, doors_in_includes, file_length, function_lengt
 
 
 def build_rules(files):
-    """Arrows and doors as BUILD files draw them, and the tag that keeps Debian's gRPC away from the thread sanitizer."""
+    """Arrows and doors as BUILD files draw them, and the tags: what keeps Debian's gRPC away from the thread sanitizer, and skips out
+    of Bazel's cache."""
     by_label, places = {}, {}
     for path, text in files.items():
         if os.path.basename(path) not in ("BUILD", "BUILD.bazel"):
@@ -190,6 +191,7 @@ def build_rules(files):
             places[target.label] = path
     for label, target in by_label.items():
         yield from _target_rules(target, places[label], by_label)
+        yield from _skips(target, places[label], by_label, files)
 
 
 def _target_rules(target, path, by_label):
@@ -210,3 +212,14 @@ def _target_rules(target, path, by_label):
     if is_a_test and "no-tsan" not in target.tags and build_files.reaches(target.label, build_files.GRPC, by_label):
         yield Violation(path, target.line, "tag", "%s links gRPC, which Debian builds without thread sanitizer: tag "
                         'it "no-tsan"' % target.label)
+
+
+def _skips(target, path, by_label, files):
+    """What a test skips depends on the machine: an answer out of Bazel's cache would be another machine's, or day's."""
+    if not target.rule.endswith("_test") or "external" in target.tags:
+        return
+    skipping = any("GTEST_SKIP(" in cpp_text.code_only(files.get(source, "")) for source in target.sources
+                   if source.endswith(CPP))
+    if skipping or build_files.reaches(target.label, build_files.SKIPS, by_label):
+        yield Violation(path, target.line, "tag", '%s may skip: tag it "external", so that Bazel never answers for it '
+                        "out of its cache" % target.label)

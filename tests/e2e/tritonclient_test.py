@@ -14,6 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "external")]
 
+import skips  # noqa: E402  (found in ../external)
 import small_state_dict  # noqa: E402  (found beside this file)
 import venv_cache  # noqa: E402
 
@@ -36,9 +37,13 @@ def serve(server, convert, folder):
 
 def main():
     server, convert = (os.path.abspath(path) for path in sys.argv[1:3])
-    python = venv_cache.python_with(PACKAGES)
-    if python is None:
-        return 0  # said why on stderr
+    report = skips.Report()
+    try:
+        python = venv_cache.python_with(PACKAGES)
+    except skips.Unavailable as reason:
+        report.skipped("tritonclient.calls", reason)
+        return 0
+    report.ran("tritonclient.calls")
     print("seed %d" % SEED, flush=True)
     with tempfile.TemporaryDirectory() as folder, serve(server, convert, folder) as running:
         try:

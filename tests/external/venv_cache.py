@@ -1,8 +1,8 @@
 """Python packages for tests that compare with other people's software, where the package index can be reached.
 
 python_with(["numpy", ...]) answers the interpreter of a virtual environment that has them: made once, kept under
-the user's cache folder by the names asked for, and None where that cannot be done (no index, no venv module), said
-on stderr with the reason. Tests then skip themselves, aloud. Nothing is installed outside that folder.
+the user's cache folder by the names asked for. Where that cannot be done (no index, no venv module) it raises
+skips.Unavailable with the reason, and the test skips that part, aloud. Nothing is installed outside that folder.
 """
 
 import fcntl
@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+import skips
 
 LIMIT_SECONDS = 600  # one installation; far more than a slow mirror takes
 
@@ -36,12 +38,19 @@ def _build(folder, packages, options):
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         if done.returncode != 0:
-            return (done.stderr.strip() or done.stdout.strip()).splitlines()[-1]
+            return _last_word(done)
     return None
 
 
+def _last_word(done):
+    """Of a program that failed: its last line, or the last that says "error", for pip goes on with notices."""
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["%s ended with status %d" % (done.args[0], done.returncode)])[-1].strip()
+
+
 def python_with(packages, options=()):
-    """The interpreter of an environment with `packages` (requirement strings), or None."""
+    """The interpreter of an environment with `packages` (requirement strings), or skips.Unavailable."""
     name = hashlib.sha256("\n".join([sys.version, *packages, *options]).encode()).hexdigest()[:16]
     folder = os.path.join(_cache_folder(), name)
     python = os.path.join(folder, "bin", "python")
@@ -55,5 +64,4 @@ def python_with(packages, options=()):
             open(os.path.join(folder, "complete"), "w", encoding="utf-8").close()
             return python
     shutil.rmtree(folder, ignore_errors=True)
-    print(f"SKIPPED: cannot install {' '.join(packages)}: {problem}", file=sys.stderr)
-    return None
+    raise skips.Unavailable("cannot install %s: %s" % (" ".join(packages), problem))

@@ -1,7 +1,7 @@
 """A Python that has PyTorch, for tests that compare with it: the one that is there, or Debian's, unpacked beside us.
 
-run(arguments) runs a script with it and answers its CompletedProcess; None where there is no PyTorch and none can be
-had, said on stderr with the reason. Debian's packages (135 MB) are downloaded and unpacked once into the user's
+run(arguments) runs a script with it and answers its CompletedProcess; where there is no PyTorch and none can be had it
+raises Unavailable, with the reason. Debian's packages (135 MB) are downloaded and unpacked once into the user's
 cache folder; nothing is installed, and no rights are needed. PyPI's build is no alternative: 540 MB, and it does not
 start without gigabytes of CUDA libraries.
 """
@@ -20,7 +20,7 @@ LIMIT_SECONDS = 600
 
 
 class Unavailable(Exception):
-    """Why there is no PyTorch."""
+    """Why there is no PyTorch here, and none can be had."""
 
 
 def _cache_folder():
@@ -100,14 +100,12 @@ def _find():
 
 
 def run(arguments):
-    try:
-        python, environment = _find()
-    except Unavailable as reason:
-        print("SKIPPED: there is no PyTorch here and none can be had: %s" % reason, file=sys.stderr)
-        return None
+    python, environment = _find()
     return subprocess.run([python, *arguments], env=environment, check=False)
 
 
 if __name__ == "__main__":
-    finished = run(sys.argv[1:])
-    sys.exit(1 if finished is None else finished.returncode)
+    try:
+        sys.exit(run(sys.argv[1:]).returncode)
+    except Unavailable as no_torch:
+        sys.exit("there is no PyTorch here and none can be had: %s" % no_torch)

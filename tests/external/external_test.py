@@ -1,0 +1,106 @@
+"""Where other people's software cannot be had, each test that compares with it names what it skipped, and why."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from xml.etree import ElementTree
+
+import skips
+import venv_cache
+
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+TWO_SKIPS_OF_FOUR = """
+import unittest
+import skips
+class Some(unittest.TestCase):
+    def test_a(self): pass
+    def test_b(self): self.skipTest("no\\nindex & <no> mirror")
+    def test_c(self): self.skipTest("no disk")
+    def test_d(self): self.fail("really")
+skips.run_unittests()
+"""
+
+
+class ExternalTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def nowhere(self):
+        """An environment in which pip finds nothing, there is no apt-get, and nobody has PyTorch."""
+        modules = os.path.join(self.folder, "modules")
+        os.makedirs(modules, exist_ok=True)
+        with open(os.path.join(modules, "torch.py"), "w", encoding="utf-8") as file:
+            file.write('raise ImportError("none here")\n')
+        path = [modules, os.path.dirname(os.path.abspath(skips.__file__)), *os.environ.get("PYTHONPATH", "").split(":")]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+        return dict(kept, PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull, PATH=self.folder, PYTHONPATH=":".join(path),
+                    XDG_CACHE_HOME=os.path.join(self.folder, "cache"),
+                    XML_OUTPUT_FILE=os.path.join(self.folder, "test.xml"))
+
+    def cases(self, command, environment=None):
+        """Runs a test -> (its exit status, {case: why it was skipped, or None})."""
+        environment = environment or self.nowhere()
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False)
+        try:
+            root = ElementTree.parse(environment["XML_OUTPUT_FILE"]).getroot()
+        except (OSError, ElementTree.ParseError):
+            self.fail("no report: %s" % done.stderr)
+        found = {}
+        for case in root.iter("testcase"):
+            skip = case.find("skipped")
+            found["%s.%s" % (case.get("classname"), case.get("name"))] = None if skip is None else skip.get("message")
+        return done.returncode, found
+
+    def expect_skipped(self, command, names, others=()):
+        """-> why each of `names` was skipped; `others` ran."""
+        status, found = self.cases([os.path.join(TESTS, command[0]), *command[1:]])
+        self.assertEqual(status, 0)
+        self.assertEqual(sorted(found), sorted([*names, *others]))
+        for name in names:
+            self.assertTrue(found[name], name + " ran")
+        for name in others:
+            self.assertIsNone(found[name])
+        return [found[name] for name in names]
+
+    def test_tritonclient(self):
+        reason, = self.expect_skipped(["e2e/tritonclient_test.py", "no-server", "no-convert"], ["tritonclient.calls"])
+        self.assertIn("cannot install tritonclient[grpc] numpy: ERROR: No matching distribution", reason)
+
+    def test_pytorch(self):
+        self.expect_skipped(["golden/torch_live_test.py", "no-check"], ["PyTorch.random_modules"])
+
+    def test_onnx_runtime_and_pytorch(self):
+        reasons = self.expect_skipped(["golden/onnx_live_test.py", "no-check"], [
+            "OnnxRuntime.written_graphs", "OnnxRuntime.exported_modules", "PyTorch.exported_modules"])
+        self.assertIn("cannot install numpy onnx onnxruntime", reasons[0])
+
+    def test_the_schema_of_the_manifest(self):
+        case = "KubernetesTest.test_%s"
+        self.expect_skipped(["deploy/kubernetes_test.py"], [
+            case % "every_document_follows_the_schema_and_a_wrong_one_does_not"], [
+                case % "a_pod_has_probes_limits_and_no_rights", case % "a_pod_is_not_killed_while_it_drains"])
+
+    def test_a_unittest_reports_every_case_and_fails_as_ever(self):
+        script = os.path.join(self.folder, "some_test.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(TWO_SKIPS_OF_FOUR)
+        status, found = self.cases([script])
+        self.assertNotEqual(status, 0)
+        self.assertEqual(found, {"Some.test_a": None, "Some.test_b": "no index & <no> mirror", "Some.test_c": "no disk",
+                                 "Some.test_d": None})
+
+    def test_an_installer_that_fails_without_a_word_is_a_reason_too(self):
+        def last(err, out=""):
+            return venv_cache._last_word(subprocess.CompletedProcess(["pip"], 7, out, err))
+        self.assertEqual(last(""), "pip ended with status 7")
+        self.assertEqual(last("", "out of luck\n"), "out of luck")
+        self.assertEqual(last("ERROR: no such thing\n[notice] a new pip is there\n"), "ERROR: no such thing")
+
+
+if __name__ == "__main__":
+    unittest.main()
