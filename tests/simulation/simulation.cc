@@ -144,7 +144,7 @@ class Simulation {
     while (const int n = scheduler_->Take(OutboxId(0), absl::MakeSpan(some))) {
       taken = true;
       for (int i = 0; i < n; ++i) {
-        const Delivery& d = some[Index(i)];
+        Delivery& d = some[Index(i)];
         switch (d.kind) {
           case Delivery::Kind::kWords:
             checker_.Told(*d.request, d.words);
@@ -154,7 +154,7 @@ class Simulation {
             paused_.push_back(d.request);
             break;
           case Delivery::Kind::kDone:
-            Answered(*d.done, d.words);
+            Answered(std::move(d.done), d.words);
             break;
         }
       }
@@ -182,14 +182,21 @@ class Simulation {
     return true;
   }
 
-  void Answered(const Request& request, int32_t words) {
-    const Expectation* expected = checker_.Find(static_cast<int32_t>(request.tag));
-    if (expected != nullptr) {
+  void Answered(std::unique_ptr<Request> request, int32_t words) {
+    const int32_t tag = static_cast<int32_t>(request->tag);
+    const Expectation* expected = checker_.Find(tag);
+    const bool known = expected != nullptr;
+    if (known) {
       gone_[Index(Pick(0, static_cast<int>(gone_.size()) - 1))] = expected->id;
-      out_.erase(std::find(out_.begin(), out_.end(), static_cast<int32_t>(request.tag)));
+      out_.erase(std::find(out_.begin(), out_.end(), tag));
     }
-    checker_.Finished(request, words, clock_.NowNs(), failed_,
+    checker_.Finished(*request, words, clock_.NowNs(), failed_,
                       static_cast<int>(devices_.size()) - failed_);
+    if (known) {
+      answered_[Index(tag) % answered_.size()] = std::move(request);
+    } else {
+      request.release();  // it has its owner already
+    }
   }
 
   bool Fits(const CellGraph& graph, size_t model) const {
@@ -357,7 +364,16 @@ class Simulation {
     };
     add(checker_.violations());
     for (SimMemory* memory : memories_) add(memory->violations());
-    // A run that ended early leaves requests inside; a real device they need may be dead.
+    if (Clean()) {
+      TakeApart();
+    } else {
+      scheduler_.release();  // what is broken may end in a check that says less than the violation
+    }
+    return report_;
+  }
+
+  // A run that ended early leaves requests inside; a real device they need may be dead.
+  void TakeApart() {
     if (held_ != nullptr) ReleaseHeld();
     for (SimDevice* device : devices_) {
       device->set_observer(nullptr);
@@ -371,7 +387,6 @@ class Simulation {
         if (d.kind == Delivery::Kind::kPiece) scheduler_->Extended(*d.request, absl::OkStatus());
       }
     }
-    return report_;
   }
 
   const SimulationOptions options_;
@@ -390,7 +405,9 @@ class Simulation {
   std::vector<int32_t> out_;             // tags
   std::vector<Request*> paused_;         // taken between two pieces
   std::array<RequestId, 16> gone_ = {};  // some that were answered
-  SimDevice* held_ = nullptr;            // whose signal stands still for some steps
+  // The last of them, so that one that is answered again is still there to say so.
+  std::array<std::unique_ptr<Request>, 64> answered_;
+  SimDevice* held_ = nullptr;  // whose signal stands still for some steps
   int held_steps_ = 0;
   int failed_ = 0;
   int failures_known_ = 0;  // of them, those that everybody has had time to see
