@@ -10,6 +10,9 @@
 // 5. A row's bits depend on the node's inputs only: not on batch size, position or company.
 // 6. After construction nothing allocates. Called by its worker's thread only, but for info().
 // 7. A failed device reports through Health for good; its signal need not move again.
+// 8. Denormals (0 < |x| < 2^-126) are flushed: arithmetic takes them for zeros and makes zeros of them, on every thread
+//    that computes, in tasks as at load; copies and lookups keep their bits. Advance computes so on its caller's thread
+//    and gives back the mode that it found there.
 #ifndef CELLBATCH_CELLS_DEVICE_DEVICE_H_
 #define CELLBATCH_CELLS_DEVICE_DEVICE_H_
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cells/device/cpu/plain_step.h"
+#include "cells/kernels/cpu/flush_denormals.h"
 
 namespace cellbatch {
 namespace {
@@ -221,6 +222,7 @@ int64_t CellScratch::bytes() const {
 
 void RunCell(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes,
              CellScratch& scratch, const Cores& cores) {
+  const kernels::FlushDenormals flush;
   const int32_t most = ChunkNodes(ScratchStride(cell.program()));
   const int32_t chunks = (nodes.num_nodes + most - 1) / most;
   for (int32_t i = 0; i < chunks; ++i) {

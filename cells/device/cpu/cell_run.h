@@ -4,7 +4,8 @@
 //     for each step                                    a product: blocks of panels; the rest: blocks of rows
 //       team.Run(blocks, ...)
 //
-// Bits do not depend on chunks, blocks or cores. Allocates nothing; scratch is made once, at load.
+// Bits do not depend on chunks, blocks or cores. Denormals are flushed meanwhile, on the caller's thread as on the team's;
+// the caller's mode comes back. Allocates nothing; scratch is made once, at load.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_CELL_RUN_H_
 #define CELLBATCH_CELLS_DEVICE_CPU_CELL_RUN_H_
 

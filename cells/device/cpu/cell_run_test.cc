@@ -303,6 +303,45 @@ TEST(CellRunTest, BitsDependOnNeitherCompanyNorPlaceNorCores) {
   }
 }
 
+// Around the smallest normal number, on both sides of it.
+CellDefinition NearlyNothingCell() {
+  testing::CellBuilder b("nearly_nothing");
+  const ValueId x = b.Read("x", "x", 300);
+  const ValueId small = b.Mul(x, b.Constant(2e-38f));
+  b.Leave("small", small);
+  b.Leave("product", b.MatMul(small, b.Matrix("W", 300, 300)));
+  b.Leave("exp", b.Op1(OpKind::kExp, b.Sub(x, b.Constant(87.5f))));
+  return b.Build();
+}
+
+TEST(CellRunTest, DenormalsAreZerosOnEveryCoreAndWithEveryKernelTable) {
+  CoreTeam one(1, {}, {}), three(3, {}, std::chrono::microseconds(500));
+  std::vector<float> small;  // one multiplication: the same with every table
+  for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {
+    SCOPED_TRACE(table->name);
+    Trial alone(NearlyNothingCell(), 3, 200, false, *table);
+    Trial split(NearlyNothingCell(), 3, 200, false, *table);
+    const std::vector<Row> rows = Shuffled(200, 200);
+    alone.Run(rows, one);
+    split.Run(rows, three);
+    int zeros = 0, others = 0;
+    for (Row r = 0; r < 200; ++r) {
+      const std::vector<std::vector<float>> left = alone.Left(r), there = split.Left(r);
+      for (size_t c = 0; c < left.size(); ++c) {
+        ASSERT_EQ(std::memcmp(left[c].data(), there[c].data(), left[c].size() * 4), 0) << c;
+        for (const float v : left[c]) {
+          ASSERT_NE(std::fpclassify(v), FP_SUBNORMAL) << "column " << c;
+          ++(v == 0.0f ? zeros : others);
+        }
+      }
+    }
+    EXPECT_GT(zeros, 1000);
+    EXPECT_GT(others, 1000);
+    if (small.empty()) small = alone.Left(7)[0];
+    EXPECT_EQ(std::memcmp(small.data(), alone.Left(7)[0].data(), small.size() * 4), 0);
+  }
+}
+
 TEST(CellRunTest, AFoldedTableHasTheBitsOfThePlainPath) {
   CoreTeam team(1, {}, {});
   for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cells/check.h"
+#include "cells/kernels/cpu/flush_denormals.h"
 
 namespace cellbatch {
 namespace {
@@ -82,6 +83,7 @@ void CoreTeam::RunErased(int blocks, bool wake, Block block, const void* work) {
 }
 
 void CoreTeam::Help(int thread) {
+  const kernels::FlushDenormals flush;
   if (static_cast<size_t>(thread) < cpus_.size()) {
     PinThisThread(cpus_[static_cast<size_t>(thread)]);
   }

@@ -6,6 +6,7 @@
 //
 // Helpers spin for a while after each step, yielding in its second half, and then park; waking one costs its waker some
 // 10 us, so small steps do not (`wake`). With one thread there are no helpers and Run is a loop.
+// Helpers flush denormals (cells/kernels/cpu/flush_denormals.h); whether the caller does is the caller's affair.
 // Run: one thread at a time (the worker), allocates nothing, fork and join well under a microsecond while helpers
 // spin. Everything the caller wrote before Run is seen by the blocks, and the blocks' writes by the caller after it.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_CORE_TEAM_H_

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <numeric>
+#include <thread>
 
 namespace cellbatch {
 namespace {
@@ -53,6 +55,21 @@ TEST(CoreTeamTest, MoreThreadsThanCoresStillFinish) {
 
 TEST(CoreTeamTest, ATeamThatNeverRanEnds) {
   for (int i = 0; i < 20; ++i) CoreTeam team(3, {}, microseconds(i % 2 == 0 ? 0 : 1000));
+}
+
+// Each thread waits inside its block until the other has one, so that the helper certainly computes.
+TEST(CoreTeamTest, HelpersFlushDenormals) {
+  CoreTeam team(2, {}, microseconds(0));
+  std::atomic<int> there{0};
+  bool flushed[2] = {};
+  team.Run(2, true, [&](int, int thread) {
+    ++there;
+    while (there.load() < 2) std::this_thread::yield();
+    volatile float small = 1e-20f;
+    flushed[thread] = small * small == 0.0f;
+  });
+  EXPECT_TRUE(flushed[1]);
+  EXPECT_FALSE(flushed[0]) << "the caller's own mode is the caller's";
 }
 
 TEST(CoreTeamTest, ACpuThatIsNotThereIsRefusedNotFatal) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cells/compile/fold.h"
+#include "cells/kernels/cpu/flush_denormals.h"
 
 namespace cellbatch {
 namespace {
@@ -47,6 +48,8 @@ PackedCell::PackedCell(const CellType& type, CellProgram program,
     : type_(&type),
       program_(std::make_unique<const CellProgram>(std::move(program))),
       kernels_(&kernels) {
+  const kernels::FlushDenormals
+      flush;  // what is computed here has the bits of what is computed at run time
   for (size_t s = 0; s < program_->steps.size(); ++s) {
     const Step& step = program_->steps[s];
     if (const auto* product = std::get_if<ProductStep>(&step)) {

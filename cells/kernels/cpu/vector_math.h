@@ -3,8 +3,8 @@
 //
 // With e the unit in the last place: exp and tanh are within 2.5 e of the true value everywhere,
 // sigmoid within 3 e, log within 2 e (vector_math_test measures it). NaN stays NaN; exp overflows
-// to infinity and underflows gradually. The polynomials are our own minimax fits (README.md):
-// (exp(r)-1-r)/r^2 to 1.4e-8 relative to exp(r)-1 on |r| <= ln(2)/2, and (log(1+f)-f+f^2/2)/f^3 on
+// to infinity and underflows gradually, or to zero where the thread flushes denormals, as devices do
+// (flush_denormals.h). The polynomials are our own minimax fits (README.md): (exp(r)-1-r)/r^2 to 1.4e-8 relative to exp(r)-1 on |r| <= ln(2)/2, and (log(1+f)-f+f^2/2)/f^3 on
 // the mantissas of [sqrt(1/2), sqrt(2)).
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_VECTOR_MATH_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_VECTOR_MATH_H_
