@@ -16,7 +16,7 @@ std::vector<int32_t> CalibrationSizes(int32_t limit) {
   return sizes;
 }
 
-int32_t Knee(const std::vector<CalibrationPoint>& points) {
+int32_t Knee(absl::Span<const CalibrationPoint> points) {
   double best = 0;
   const auto rate = [](const CalibrationPoint& p) {
     return static_cast<double>(p.batch) / static_cast<double>(std::max<int64_t>(p.task_ns, 1));
@@ -32,11 +32,8 @@ int32_t Knee(const std::vector<CalibrationPoint>& points) {
 }
 
 Calibration::Calibration(const Model& model, std::vector<int32_t> most_rows, int32_t batch_limit,
-                         int num_workers, bool measure)
-    : model_(model),
-      batch_limit_(batch_limit),
-      measure_(measure),
-      workers_(static_cast<size_t>(num_workers)) {
+                         absl::Span<const int> memory_of, bool measure)
+    : model_(model), batch_limit_(batch_limit), measure_(measure), workers_(memory_of.size()) {
   for (size_t t = 0; t < model.types.size(); ++t) {
     const int32_t configured = model.types[t].max_batch;
     const int32_t limit = std::max(
@@ -44,67 +41,134 @@ Calibration::Calibration(const Model& model, std::vector<int32_t> most_rows, int
         std::min(configured > 0 ? std::min(configured, batch_limit) : batch_limit, most_rows[t]));
     sizes_.push_back(measure ? CalibrationSizes(limit) : std::vector<int32_t>{1});
   }
-  for (Progress& p : workers_) {
-    p.points.resize(model.types.size());
-    StartType(p);
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    const auto memory = static_cast<size_t>(memory_of[w]);
+    if (memory >= memories_.size()) memories_.resize(memory + 1);
+    MemoryProgress& m = memories_[memory];
+    if (m.measurer < 0) m.measurer = static_cast<int>(w);
+    workers_[w].memory = memory_of[w];
+    StartType(workers_[w], 0);
   }
 }
 
-void Calibration::StartType(Progress& p) {
+bool Calibration::Measures(const Progress& p) const {
+  const MemoryProgress& m = memories_[static_cast<size_t>(p.memory)];
+  return measure_ && &workers_[static_cast<size_t>(m.measurer)] == &p &&
+         static_cast<size_t>(p.type) == m.points.size();
+}
+
+void Calibration::StartType(Progress& p, int type) {
+  p.type = type;
+  p.done = static_cast<size_t>(type) == sizes_.size();
   p.round = 0;
-  p.size = 0;
-  p.done = static_cast<size_t>(p.type) == sizes_.size();
-  p.num_sizes = p.done ? 0 : sizes_[static_cast<size_t>(p.type)].size();
+  p.first = p.size = 0;
+  p.end = p.done ? 0 : sizes_[static_cast<size_t>(type)].size();
+  p.points.clear();
 }
 
 std::optional<Calibration::Step> Calibration::Next(int worker) const {
   const Progress& p = workers_[static_cast<size_t>(worker)];
-  if (p.done || p.out) return std::nullopt;
+  if (p.failed || p.done || p.out) return std::nullopt;
   return Step{p.type, sizes_[static_cast<size_t>(p.type)][p.size]};
 }
 
-// Round 0 warms and is not counted, except where nothing else is measured.
 void Calibration::Finished(int worker, int64_t task_ns) {
   Progress& p = workers_[static_cast<size_t>(worker)];
   Check(p.out, "a calibration task finished that was not started");
   p.out = false;
-  std::vector<CalibrationPoint>& points = p.points[static_cast<size_t>(p.type)];
+  if (p.again) {
+    p.again = false;
+    StartType(p, static_cast<int>(memories_[static_cast<size_t>(p.memory)].points.size()));
+    return;
+  }
+  Record(p, task_ns);
+  if (++p.size == p.end) EndRound(p);
+}
+
+// Round 0 warms and is not counted, except where nothing else is measured. It finds how far sizes grow.
+void Calibration::Record(Progress& p, int64_t task_ns) {
   if (p.round == 0) {
-    points.push_back({sizes_[static_cast<size_t>(p.type)][p.size], task_ns});
-    const bool long_before = p.size > 0 && points[p.size - 1].task_ns >= kLongTaskNs;
-    if (long_before && task_ns >= kLongTaskNs) p.num_sizes = p.size + 1;
-  } else if (p.round == 1 || task_ns < points[p.size].task_ns) {
-    points[p.size].task_ns = task_ns;
+    p.points.push_back({sizes_[static_cast<size_t>(p.type)][p.size], task_ns});
+    if (MayEndAt(p)) p.end = p.size + 1;
+  } else if (p.round == 1 || task_ns < p.points[p.size].task_ns) {
+    p.points[p.size].task_ns = task_ns;
   }
-  if (++p.size < p.num_sizes) return;
-  p.size = 0;
-  // Other workers than the first only get warm: one task of each size.
-  if (++p.round <= (measure_ && worker == 0 ? kCalibrationRounds : 0)) return;
-  for (size_t i = points.size() - 1; i > 0; --i) {
-    points[i - 1].task_ns = std::min(points[i - 1].task_ns, points[i].task_ns);
+}
+
+// Whether the sizes seen so far are enough to know the knee, or too long to go on.
+bool Calibration::MayEndAt(const Progress& p) const {
+  const Points& points = p.points;
+  const CalibrationPoint& last = points.back();
+  if (last.task_ns < kLongBesideOthersNs) return false;
+  const bool too_long = points.size() > 1 && last.task_ns >= kLongTaskNs &&
+                        points[points.size() - 2].task_ns >= kLongTaskNs;
+  const bool configured = model_.types[static_cast<size_t>(p.type)].max_batch > 0;
+  return too_long || (!configured && last.batch >= 2 * Knee(points));
+}
+
+void Calibration::EndRound(Progress& p) {
+  p.size = p.first;
+  if (++p.round <= (Measures(p) ? kCalibrationRounds : 0)) return;
+  for (size_t i = p.points.size() - 1; i > 0; --i) {
+    p.points[i - 1].task_ns = std::min(p.points[i - 1].task_ns, p.points[i].task_ns);
   }
-  ++p.type;
-  StartType(p);
+  const size_t all = sizes_[static_cast<size_t>(p.type)].size();
+  if (p.end < all && Measures(p) && !MayEndAt(p)) {
+    p.round = 0;
+    p.first = p.size = p.end;
+    p.end = all;
+    return;
+  }
+  EndType(p);
+}
+
+void Calibration::EndType(Progress& p) {
+  if (Measures(p)) memories_[static_cast<size_t>(p.memory)].points.push_back(p.points);
+  StartType(p, p.type + 1);
+}
+
+void Calibration::WorkerFailed(int worker) {
+  Progress& failed = workers_[static_cast<size_t>(worker)];
+  failed.failed = true;
+  failed.out = false;
+  MemoryProgress& m = memories_[static_cast<size_t>(failed.memory)];
+  if (m.measurer != worker) return;
+  const auto heir = std::find_if(workers_.begin(), workers_.end(), [&](const Progress& p) {
+    return !p.failed && p.memory == failed.memory;
+  });
+  m.measurer = heir == workers_.end() ? -1 : static_cast<int>(heir - workers_.begin());
+  if (m.measurer < 0 || !measure_) return;
+  const int next = static_cast<int>(m.points.size());
+  if (heir->type <= next || next == static_cast<int>(sizes_.size())) return;  // it comes to that
+  heir->again = heir->out;
+  if (!heir->again) StartType(*heir, next);
 }
 
 bool Calibration::done() const {
   return std::all_of(workers_.begin(), workers_.end(),
-                     [](const Progress& p) { return p.done && !p.out; });
+                     [](const Progress& p) { return p.failed || (p.done && !p.out); });
+}
+
+bool Calibration::any_worker_left() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const Progress& p) { return !p.failed; });
 }
 
 std::vector<CellTypeCalibration> Calibration::Results() const {
   std::vector<CellTypeCalibration> results;
-  for (size_t t = 0; t < model_.types.size(); ++t) {
-    CellTypeCalibration c;
-    c.type = model_.types[t].id;
-    const int32_t configured = model_.types[t].max_batch;
-    if (measure_) c.points = workers_.front().points[t];
-    if (configured > 0) {
-      c.max_batch = std::min(configured, batch_limit_);
-    } else {
-      c.max_batch = measure_ ? Knee(c.points) : batch_limit_;
+  for (size_t m = 0; m < memories_.size(); ++m) {
+    if (memories_[m].measurer < 0) continue;
+    for (size_t t = 0; t < model_.types.size(); ++t) {
+      CellTypeCalibration& c = results.emplace_back();
+      c.memory = static_cast<int>(m);
+      c.type = model_.types[t].id;
+      const int32_t configured = model_.types[t].max_batch;
+      if (measure_) c.points = memories_[m].points[t];
+      if (configured > 0) {
+        c.max_batch = std::min(configured, batch_limit_);
+      } else {
+        c.max_batch = measure_ ? Knee(c.points) : batch_limit_;
+      }
     }
-    results.push_back(std::move(c));
   }
   return results;
 }

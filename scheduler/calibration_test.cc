@@ -15,7 +15,7 @@ std::shared_ptr<Model> SmallModel() { return testing::OneCellModel(testing::Elma
 // Runs the calibration of one worker to its end; task n of it takes time(n, batch).
 CellTypeCalibration Calibrate(const Model& model, int32_t limit,
                               const std::function<int64_t(int, int32_t)>& time) {
-  Calibration calibration(model, {1 << 20}, limit, 1, true);
+  Calibration calibration(model, {1 << 20}, limit, {0}, true);
   for (int n = 0; !calibration.done(); ++n) {
     const auto step = calibration.Next(0);
     calibration.Started(0);
@@ -80,10 +80,32 @@ TEST(CalibrationTest, NoBatchCountsAsSlowerThanALargerOne) {
   }
 }
 
+// Twice the knee is enough to know it; whoever shares the device waits for no more.
+TEST(CalibrationTest, LongTasksGrowOnlyUntilTheKneeIsKnown) {
+  const auto model = SmallModel();
+  const auto slow = [](int, int32_t batch) { return std::max(8, batch) * 500 * kMicro; };
+  const CellTypeCalibration c = Calibrate(*model, 512, slow);
+  EXPECT_EQ(c.max_batch, 8);
+  EXPECT_EQ(c.points.back().batch, 16);
+}
+
+// More than two whole rounds, wherever they fall: they may end the growth, and spoil what is measured.
+TEST(CalibrationTest, ABurstOfNoiseDoesNotHideTheKneeOfLongTasks) {
+  const auto model = SmallModel();
+  const auto slow = [](int32_t batch) { return std::max(8, batch) * 500 * kMicro; };
+  for (int start = 0; start < 60; ++start) {
+    const CellTypeCalibration c = Calibrate(*model, 512, [&](int n, int32_t batch) {
+      const bool burst = n >= start && n < start + 18;
+      return burst ? 9 * slow(batch) : slow(batch);
+    });
+    EXPECT_EQ(c.max_batch, 8) << "burst from task " << start;
+  }
+}
+
 TEST(CalibrationTest, TwoLongSizesEndTheSearchAndOneDoesNot) {
   const auto model = SmallModel();
-  const auto slow = [](int, int32_t batch) { return int64_t{batch} * 1'000'000; };  // 1 ms a row
-  EXPECT_EQ(Calibrate(*model, 512, slow).points.back().batch, 96);  // 64 and 96 take 60 ms and more
+  const auto slow = [](int, int32_t) { return kLongTaskNs; };  // the larger, the better: no knee
+  EXPECT_EQ(Calibrate(*model, 512, slow).points.back().batch, 2);
   const auto once = [](int n, int32_t batch) {
     return n == 4 ? 2 * kLongTaskNs : Streaming(batch);
   };
@@ -99,9 +121,38 @@ TEST(CalibrationTest, AConfiguredLimitIsInForceAndMeasuredUpTo) {
   EXPECT_EQ(c.points.back().batch, 20);
 }
 
-TEST(CalibrationTest, FurtherWorkersWarmEverySizeOnce) {
+TEST(CalibrationTest, AConfiguredLimitIsMeasuredHoweverLongItTakes) {
   const auto model = SmallModel();
-  Calibration calibration(*model, {1 << 20}, 512, 2, true);
+  model->types[0].max_batch = 40;
+  const auto slow = [](int, int32_t batch) { return batch * kMicro * 1000; };
+  EXPECT_EQ(Calibrate(*model, 512, slow).points.back().batch, 40);
+}
+
+// Several workers take turns, as far as they have something to do; task times by worker and batch.
+class WorkersTest : public ::testing::Test {
+ protected:
+  using Time = std::function<int64_t(int, int32_t)>;
+  void Run(Calibration& calibration, int workers, const Time& time, int most_tasks = 1 << 20) {
+    for (bool any = true; any && most_tasks > 0;) {
+      any = false;
+      for (int w = 0; w < workers && most_tasks > 0; ++w) {
+        const auto step = calibration.Next(w);
+        if (!step) continue;
+        any = true;
+        --most_tasks;
+        calibration.Started(w);
+        EXPECT_FALSE(calibration.Next(w).has_value()) << "one at a time";
+        calibration.Finished(w, time(w, step->batch));
+      }
+    }
+  }
+  static int64_t SameEverywhere(int, int32_t batch) { return Streaming(batch); }
+
+  std::shared_ptr<Model> model_ = SmallModel();
+};
+
+TEST_F(WorkersTest, FurtherWorkersOfAMemoryWarmEverySizeOnce) {
+  Calibration calibration(*model_, {1 << 20}, 512, {0, 0}, true);
   std::vector<int32_t> seen;
   while (const auto step = calibration.Next(1)) {
     seen.push_back(step->batch);
@@ -110,6 +161,60 @@ TEST(CalibrationTest, FurtherWorkersWarmEverySizeOnce) {
   }
   EXPECT_EQ(seen, CalibrationSizes(512));
   EXPECT_FALSE(calibration.done());  // worker 0 has not begun
+}
+
+TEST_F(WorkersTest, EachMemoryHasItsOwnTimesAndItsOwnKnee) {
+  Calibration calibration(*model_, {1 << 20}, 512, {0, 1, 1}, true);
+  Run(calibration, 3,
+      [](int w, int32_t b) { return (w == 0 ? 1 : 8) * Streaming(b) + 20 * w * b; });
+  ASSERT_TRUE(calibration.done());
+  const auto results = calibration.Results();
+  ASSERT_EQ(results.size(), 2u);
+  for (int m = 0; m < 2; ++m) {
+    const CellTypeCalibration& c = results[static_cast<size_t>(m)];
+    EXPECT_EQ(c.memory, m);
+    EXPECT_EQ(c.max_batch, 16);
+    EXPECT_EQ(c.points.front().task_ns, m == 0 ? 100 * kMicro : 800 * kMicro + 20);
+  }
+}
+
+// Whenever a memory's measuring worker dies, the next one goes on, and all is known at the end.
+TEST_F(WorkersTest, AMemoryIsMeasuredByWhoeverIsLeft) {
+  model_->types.push_back(model_->types[0]);
+  model_->types[1].id = CellTypeId(1);
+  for (int tasks = 0; tasks < 400; ++tasks) {
+    for (const bool out : {false, true}) {
+      Calibration calibration(*model_, {1 << 20, 1 << 20}, 512, {0, 0, 1}, true);
+      Run(calibration, 3, SameEverywhere, tasks);
+      if (out && calibration.Next(0)) calibration.Started(0);
+      const bool heir_out = out && calibration.Next(1).has_value();
+      if (heir_out) calibration.Started(1);
+      calibration.WorkerFailed(0);
+      if (heir_out) calibration.Finished(1, 1);  // the last of its former life
+      Run(calibration, 3, SameEverywhere);
+      ASSERT_TRUE(calibration.done()) << tasks;
+      const auto results = calibration.Results();
+      ASSERT_EQ(results.size(), 4u) << tasks;
+      for (const CellTypeCalibration& c : results) {
+        EXPECT_EQ(c.max_batch, 16) << tasks;
+        EXPECT_EQ(c.points.back().batch, 512) << tasks;
+      }
+    }
+  }
+}
+
+TEST_F(WorkersTest, WhoIsDeadBeforeItBeganIsNotWaitedFor) {
+  Calibration calibration(*model_, {1 << 20}, 512, {0, 0, 1}, true);
+  calibration.WorkerFailed(0);
+  calibration.WorkerFailed(2);
+  Run(calibration, 3, SameEverywhere);
+  EXPECT_TRUE(calibration.done());
+  ASSERT_EQ(calibration.Results().size(), 1u) << "nobody computes in the other memory";
+  EXPECT_EQ(calibration.Results()[0].max_batch, 16);
+  EXPECT_TRUE(calibration.any_worker_left());
+  calibration.WorkerFailed(1);
+  EXPECT_FALSE(calibration.any_worker_left());
+  EXPECT_TRUE(calibration.Results().empty());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ WorldOptions Mortal(int devices) {
   WorldOptions options;
   options.devices = devices;
   options.threads = true;
-  options.fails_after_tasks = 40;
+  options.device = [](SimDeviceOptions& device) { device.fails_after_tasks = 40; };
   return options;
 }
 

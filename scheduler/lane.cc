@@ -19,14 +19,14 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model,
                                         2 * static_cast<int64_t>(model_->types.size()))),
       line_(options.max_requests),
       memories_(std::move(loaded)),
-      share_(static_cast<int>(model_->types.size()), model_->weight),
+      share_(memories_.size(), static_cast<int>(model_->types.size()), model_->weight),
       counters_(static_cast<int>(model_->types.size())),
-      tasks_(memory_of.size(), 0) {
+      tasks_(memory_of.size(), 0),
+      memory_of_(memory_of.begin(), memory_of.end()),
+      max_batch_(memory_of.size() * model_->types.size(), 0) {
   const int num_workers = static_cast<int>(memory_of.size());
   for (const CellType& type : model_->types) {
     shapes_.emplace_back(type);
-    max_batch_.push_back(type.max_batch > 0 ? std::min(type.max_batch, options.batch_limit)
-                                            : options.batch_limit);
     warm_rows_.push_back(memories_.WarmRows(type.out, num_workers, options.batch_limit));
     TypeView view;
     view.type = type.id;
@@ -41,14 +41,23 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model,
           std::make_unique<ReadyQueue>(shape, options.batch_limit, capacity, &tasks_[w]));
     }
   }
-  calibration_ = std::make_unique<Calibration>(*model_, warm_rows_, options.batch_limit,
-                                               num_workers, options.calibrate);
-  for (int t = 0; t < num_types(); ++t) set_max_batch(t, max_batch(t));
+  calibration_ = std::make_unique<Calibration>(*model_, warm_rows_, options.batch_limit, memory_of,
+                                               options.calibrate);
+  for (const CellType& type : model_->types) {
+    const int32_t most =
+        type.max_batch > 0 ? std::min(type.max_batch, options.batch_limit) : options.batch_limit;
+    for (int m = 0; m < memories_.size(); ++m) set_max_batch(m, type.id.value(), most);
+  }
 }
 
-void Lane::set_max_batch(int type, int32_t max_batch) {
-  max_batch_[static_cast<size_t>(type)] = max_batch;
-  type_counters(type).max_batch.store(max_batch, std::memory_order_relaxed);
+void Lane::set_max_batch(int memory, int type, int32_t max_batch) {
+  int32_t least = max_batch;
+  for (int w = 0; w < static_cast<int>(memory_of_.size()); ++w) {
+    int32_t& here = max_batch_[static_cast<size_t>(w * num_types() + type)];
+    if (memory_of_[static_cast<size_t>(w)] == memory) here = max_batch;
+    if (here > 0) least = std::min(least, here);
+  }
+  type_counters(type).max_batch.store(least, std::memory_order_relaxed);
 }
 
 bool Lane::HasReady(int worker) const {
@@ -67,7 +76,7 @@ std::optional<int> Lane::Choose(int worker) {
       longest = q.waited();
       overdue = t;
     }
-    if (q.ready() >= max_batch(t) &&
+    if (q.ready() >= max_batch(worker, t) &&
         (full < 0 ||
          shapes_[static_cast<size_t>(t)].priority > shapes_[static_cast<size_t>(full)].priority)) {
       full = t;
@@ -79,7 +88,7 @@ std::optional<int> Lane::Choose(int worker) {
     TypeView& view = views_[static_cast<size_t>(t)];
     view.ready = queue(worker, t).ready();
     view.tasks_in_flight = queue(worker, t).tasks_in_flight();
-    view.max_batch = max_batch(t);
+    view.max_batch = max_batch(worker, t);
   }
   const std::optional<CellTypeId> choice = policy_->Choose(views_);
   if (!choice) return std::nullopt;

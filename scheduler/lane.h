@@ -65,8 +65,11 @@ class Lane {
     return *queues_[static_cast<size_t>(worker * num_types() + type)];
   }
   bool HasReady(int worker) const;
-  int32_t max_batch(int type) const { return max_batch_[static_cast<size_t>(type)]; }
-  void set_max_batch(int type, int32_t max_batch);
+  // In force on that worker: b_max belongs to the memory it computes on.
+  int32_t max_batch(int worker, int type) const {
+    return max_batch_[static_cast<size_t>(worker * num_types() + type)];
+  }
+  void set_max_batch(int memory, int type, int32_t max_batch);
 
   LaneMemories& memories() { return memories_; }
   const LaneMemories& memories() const { return memories_; }
@@ -128,7 +131,9 @@ class Lane {
   std::vector<TypeShape> shapes_;
   std::vector<uint64_t> tasks_;                      // by worker
   std::vector<std::unique_ptr<ReadyQueue>> queues_;  // by worker, type
-  std::vector<int32_t> max_batch_, warm_rows_;
+  std::vector<int> memory_of_;                       // by worker
+  std::vector<int32_t> max_batch_;                   // by worker, type
+  std::vector<int32_t> warm_rows_;                   // by type
   std::vector<TypeView> views_;
   int64_t running_requests_ = 0;
   int64_t paused_requests_ = 0;  // of them, those between two pieces

@@ -61,73 +61,6 @@ bool Manager::AllDevicesFull() const {
   return any_alive;
 }
 
-// Control --------------------------------------------------------------------------------------
-
-bool Manager::Control() {
-  ControlMessage& message = *control_.load(std::memory_order_acquire);
-  Lane* const lane = message.lane;
-  bool worked = false;
-  switch (message.kind) {
-    case ControlMessage::Kind::kOpen:
-      if (lanes_[Index(lane->index())] == nullptr) {
-        lanes_[Index(lane->index())] = lane;
-        num_lanes_ = std::max(num_lanes_, lane->index() + 1);
-        worked = true;
-      }
-      break;
-    case ControlMessage::Kind::kClose:
-      worked = lane->state() != LaneState::kClosing;
-      lane->Close();
-      break;
-    case ControlMessage::Kind::kStop:
-      if (!stopping_) {
-        StopAll();
-        worked = true;
-      }
-      break;
-  }
-  return FinishControl(message) || worked;
-}
-
-// True, and the control thread may go on, once what was asked for has come true.
-bool Manager::FinishControl(ControlMessage& message) {
-  Lane* const lane = message.lane;
-  switch (message.kind) {
-    case ControlMessage::Kind::kOpen:
-      if (lane->warming()) return false;
-      break;
-    case ControlMessage::Kind::kClose:
-      if (lane->awake() || lane->tasks_in_flight() > 0) return false;
-      lanes_[Index(lane->index())] = nullptr;
-      break;
-    case ControlMessage::Kind::kStop:
-      for (const WorkerLink& w : workers_) {
-        if (w.alive && w.ring->in_flight() > 0) return false;
-      }
-      break;
-  }
-  control_.store(nullptr, std::memory_order_relaxed);
-  message.done.store(true, std::memory_order_release);
-  return true;
-}
-
-template <typename Visit>
-void Manager::ForEachPresent(Visit visit) {
-  scratch_.clear();
-  for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
-    if (processor_.IsPresent(slot)) scratch_.push_back(parts_.slots->block(slot));
-  }
-  for (RequestBlock* block : scratch_) visit(*block);
-}
-
-void Manager::StopAll() {
-  stopping_ = true;
-  ForEachPresent([&](RequestBlock& block) { processor_.Cancel(block, Outcome::kStopping); });
-  for (Lane* lane : lanes_) {
-    if (lane != nullptr && lane->warming()) lane->Close();
-  }
-}
-
 // Completions ----------------------------------------------------------------------------------
 
 bool Manager::Complete(int worker) {
@@ -158,13 +91,13 @@ void Manager::Retire(const TaskSlot& slot, int worker) {
   device.tasks.store(device.tasks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   device.busy_ns.store(device.busy_ns.load(std::memory_order_relaxed) + ns,
                        std::memory_order_relaxed);
+  lane.share().Correct(workers_[Index(worker)].memory, task.cell.value(), task.num_nodes,
+                       slot.notes->charged_ns, ns);
   if (slot.notes->queue == nullptr) {
-    lane.calibration().Finished(worker, ns);
-    if (lane.warming()) FinishWarmUp(lane);
+    WarmUpDone(lane, worker, ns);
     return;
   }
   slot.notes->queue->TaskRetired();
-  lane.share().Correct(task.cell.value(), task.num_nodes, slot.notes->charged_ns, ns);
   lane.counters().TaskDone(task.cell.value(), task.num_nodes, ns);
   processor_.TaskDone(slot, worker);
 }
@@ -331,7 +264,7 @@ int Manager::BestWorker(const Lane& lane, const RequestBlock& block,
     int64_t ready = 0;
     for (int32_t type : block.list(block.root_types)) {
       const int32_t here = lane.queue(w, type).ready();
-      wants = wants && here < 2 * lane.max_batch(type);
+      wants = wants && here < 2 * lane.max_batch(w, type);
       ready += here;
     }
     if (!wants || (best >= 0 && ready >= least)) continue;

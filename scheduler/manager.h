@@ -32,6 +32,7 @@ struct ControlMessage {
   enum class Kind { kOpen, kClose, kStop };
   Kind kind;
   Lane* lane = nullptr;
+  bool opened = false;  // kOpen, once done: false where no device is left
   std::atomic<bool> done = false;
 };
 
@@ -101,13 +102,21 @@ class Manager {
   Lane* NextLane(int worker);
   bool Schedule(int worker);
   int SubmitTasks(Lane& lane, int worker, int room);
+  void BeginWarmUp(Lane& lane);
   void SubmitWarmUp(Lane& lane, int worker);
+  void WarmUpDone(Lane& lane, int worker, int64_t ns);
   void FinishWarmUp(Lane& lane);
   bool Steal(int thief, bool even_if_busy);
   void PublishAnswers();
   void Publish();
   template <typename Visit>
-  void ForEachPresent(Visit visit);
+  void ForEachPresent(Visit visit) {
+    scratch_.clear();
+    for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
+      if (processor_.IsPresent(slot)) scratch_.push_back(parts_.slots->block(slot));
+    }
+    for (RequestBlock* block : scratch_) visit(*block);
+  }
   absl::Status CheckQueues(const Lane& lane) const;
   absl::Status CheckRequest(const Lane& lane, const RequestBlock& block) const;
 

@@ -61,12 +61,13 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
   int submitted = 0;
   for (; submitted < most && queue.ready() > 0; ++submitted) {
     if (submitted > 0 && queue.ready() < queue.shape().min_batch) break;
-    const int32_t nodes = former_.Form(queue, model, worker, lane.max_batch(*type), *link.ring);
+    const int32_t nodes =
+        former_.Form(queue, model, worker, lane.max_batch(worker, *type), *link.ring);
     Check(nodes > 0, "a task is empty although nodes are ready");
     TaskNotes& notes = *link.ring->Next().notes;
     notes.lane = &lane;
     notes.queue = &queue;
-    notes.charged_ns = lane.share().Charge(*type, nodes);
+    notes.charged_ns = lane.share().Charge(link.memory, *type, nodes);
     const uint32_t sequence = static_cast<uint32_t>(link.ring->next_sequence());
     link.ring->Submit();
     lane.TaskSubmitted(worker);
@@ -74,45 +75,6 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     processor_.Submitted(lane, former_.finished(), worker, sequence);
   }
   return submitted;
-}
-
-// A task of `batch` nodes that read zeros and write rows that nobody owns yet.
-void Manager::SubmitWarmUp(Lane& lane, int worker) {
-  WorkerLink& link = workers_[Index(worker)];
-  const Calibration::Step step = *lane.calibration().Next(worker);
-  const TypeShape& shape = lane.queue(worker, step.type).shape();
-  const TaskSlot& slot = link.ring->Next();
-  int32_t* const zeros = slot.ints;
-  int32_t* const outputs = zeros + step.batch + 1;
-  std::fill_n(zeros, step.batch + 1, 0);
-  const Row first = 1 + worker * lane.warm_rows(step.type);
-  for (int32_t i = 0; i < step.batch; ++i) outputs[i] = first + i;
-  *slot.task = BatchedTask();
-  slot.task->model = lane.loaded(link.memory).model.get();
-  slot.task->cell = shape.type;
-  slot.task->num_nodes = step.batch;
-  for (size_t k = 0; k < Index(shape.num_inputs); ++k) {
-    slot.task->inputs[k] = {zeros, shape.sums[k] ? zeros : nullptr};  // sums of no rows
-  }
-  slot.task->output_rows = outputs;
-  TaskNotes& notes = *slot.notes;
-  notes.lane = &lane;
-  notes.queue = nullptr;
-  notes.starters = notes.leavers = nullptr;
-  notes.stops.clear();
-  notes.charged_ns = 0;
-  link.ring->Submit();
-  lane.TaskSubmitted(worker);
-  lane.calibration().Started(worker);
-}
-
-// The last warm-up task opens the lane; from then on T(b) holds still.
-void Manager::FinishWarmUp(Lane& lane) {
-  if (!lane.calibration().done()) return;
-  for (const CellTypeCalibration& c : lane.calibration().Results()) {
-    lane.set_max_batch(c.type.value(), c.max_batch);
-  }
-  lane.Open();
 }
 
 // Takes from the worker with the most nodes ready in FIFOs: half of them, if they are more than that
@@ -136,7 +98,7 @@ bool Manager::Steal(int thief, bool even_if_busy) {
         most = nodes;
       }
       if (victim < 0) continue;
-      const int count = std::min(lane->max_batch(type), (most + 1) / 2);
+      const int count = std::min(lane->max_batch(thief, type), (most + 1) / 2);
       taken += processor_.Steal(*lane, type, victim, thief, count);
       if (taken > 0 && !even_if_busy) break;
     }

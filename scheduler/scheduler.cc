@@ -51,7 +51,10 @@ class SchedulerImpl final : public Scheduler {
 
  private:
   absl::StatusOr<std::vector<Lane::Loaded>> Load(const Model& model);
-  void Send(ControlMessage::Kind kind, Lane* lane);
+  // The message, when it has come true.
+  void Send(ControlMessage& message);
+  absl::Status NoDeviceLeft(const Model& model) const;
+  bool AnyDeviceLeftOn(size_t memory) const;
   // Manager and worker take turns on one thread.
   bool StepsAlternate() const {
     return workers_.size() == 1 && devices_.devices[0]->info().computes_in_advance;
@@ -154,10 +157,7 @@ void SchedulerImpl::StartLoops() {
 }
 
 // Hands a message to the manager and waits until it came true; without threads, makes it come true.
-void SchedulerImpl::Send(ControlMessage::Kind kind, Lane* lane) {
-  ControlMessage message;
-  message.kind = kind;
-  message.lane = lane;
+void SchedulerImpl::Send(ControlMessage& message) {
   manager_->Post(&message);
   manager_bell_.Ring();
   while (!message.done.load(std::memory_order_acquire)) {
@@ -180,10 +180,13 @@ absl::StatusOr<std::vector<Lane::Loaded>> SchedulerImpl::Load(const Model& model
                      " rows; at least ", 1 + workers_.size(), " are needed"));
   }
   std::vector<Lane::Loaded> loaded;
-  for (const std::unique_ptr<Memory>& memory : devices_.memories) {
-    absl::StatusOr<std::unique_ptr<LoadedModel>> model_there = memory->Load(model, budget);
-    if (!model_there.ok()) return model_there.status();
-    loaded.push_back({*std::move(model_there), std::make_unique<StateArena>(budget.rows)});
+  for (size_t m = 0; m < devices_.memories.size(); ++m) {
+    absl::StatusOr<std::unique_ptr<LoadedModel>> model_there = nullptr;
+    if (AnyDeviceLeftOn(m)) model_there = devices_.memories[m]->Load(model, budget);
+    // A memory may go with its last device: then nobody misses the model there.
+    if (!model_there.ok() && AnyDeviceLeftOn(m)) return model_there.status();
+    loaded.push_back({model_there.ok() ? *std::move(model_there) : nullptr,
+                      std::make_unique<StateArena>(budget.rows)});
   }
   return loaded;
 }
@@ -194,13 +197,20 @@ absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model,
   if (stopping_) return absl::UnavailableError("the scheduler is stopping");
   const absl::StatusOr<LaneTable::Place> place = lanes_.FindPlace(*model);
   if (!place.ok()) return place.status();
+  if (!any_device_left()) return NoDeviceLeft(*model);
   absl::StatusOr<std::vector<Lane::Loaded>> loaded = Load(*model);
   if (!loaded.ok()) return loaded.status();
   const auto lane =
       std::make_shared<Lane>(place->index, place->serial, std::move(model), std::move(policy),
                              *std::move(loaded), memory_of_, options_);
   lanes_.Put(lane);
-  Send(ControlMessage::Kind::kOpen, lane.get());
+  ControlMessage open{ControlMessage::Kind::kOpen, lane.get()};
+  Send(open);
+  if (!open.opened) {
+    lanes_.Remove(*lane);
+    lane->Unload();
+    return NoDeviceLeft(lane->model());
+  }
   lanes_.Open(*lane);
   return absl::OkStatus();
 }
@@ -210,7 +220,8 @@ absl::Status SchedulerImpl::RemoveModel(ModelId model) {
   const std::shared_ptr<Lane> lane = lanes_.Find(model);
   if (lane == nullptr) return absl::NotFoundError(absl::StrCat("no model ", model.value()));
   lanes_.Close(*lane);
-  Send(ControlMessage::Kind::kClose, lane.get());
+  ControlMessage close{ControlMessage::Kind::kClose, lane.get()};
+  Send(close);
   lanes_.Remove(*lane);
   lane->Unload();
   return absl::OkStatus();
@@ -294,7 +305,8 @@ void SchedulerImpl::Stop() {
   std::lock_guard<std::mutex> control(control_mutex_);
   if (stopping_.exchange(true)) return;
   lanes_.CloseAll();
-  Send(ControlMessage::Kind::kStop, nullptr);
+  ControlMessage stop{ControlMessage::Kind::kStop};
+  Send(stop);
   for (std::unique_ptr<Loop>& loop : loops_) loop->Stop();
   while (manager_->Step()) {
   }
@@ -322,6 +334,18 @@ absl::Status SchedulerImpl::DeviceHealth() const {
                                      workers_[d]->failure().message()));
   }
   return absl::OkStatus();
+}
+
+absl::Status SchedulerImpl::NoDeviceLeft(const Model& model) const {
+  return absl::UnavailableError(absl::StrCat("model \"", model.name, "\" is not served: no device ",
+                                             "is left: ", DeviceHealth().message()));
+}
+
+bool SchedulerImpl::AnyDeviceLeftOn(size_t memory) const {
+  for (size_t d = 0; d < workers_.size(); ++d) {
+    if (Index(memory_of_[d]) == memory && !workers_[d]->failed()) return true;
+  }
+  return false;
 }
 
 bool SchedulerImpl::any_device_left() const {

@@ -51,14 +51,15 @@ struct SchedulerOptions {
   bool threads = true;  // false: nobody calls Step() but the caller (tests, simulation)
 };
 
-// T(b) of one cell type, measured through the ordinary ring when its lane warmed.
+// T(b) of one cell type in one memory, measured through the ordinary ring when its lane warmed.
 struct CalibrationPoint {
   int32_t batch;
   int64_t task_ns;
 };
 struct CellTypeCalibration {
+  int memory = 0;  // index into DeviceSet::memories
   CellTypeId type;
-  int32_t max_batch = 0;  // in force: configured, or the knee of T(b) (calibration.h)
+  int32_t max_batch = 0;  // in force there: configured, or the knee of T(b) (calibration.h)
   std::vector<CalibrationPoint> points;
 };
 

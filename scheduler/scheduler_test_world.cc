@@ -44,7 +44,7 @@ World::World(WorldOptions options) {
     device.name = "sim:" + std::to_string(d);
     device.cost = options.cost;
     device.zero_cost = options.zero_cost;
-    device.fails_after_tasks = options.fails_after_tasks;
+    if (options.device) options.device(device);
     set.devices.push_back(std::make_unique<SimDevice>(device, *memory_, time_));
     devices_.push_back(static_cast<SimDevice*>(set.devices.back().get()));
     devices_.back()->set_moves_time(options.threads);

@@ -32,8 +32,8 @@ struct WorldOptions {
   bool zero_cost = false;
   bool fingerprints = true;
   bool calibrate = false;
-  bool threads = false;            // the scheduler's own; nobody steps, and devices move time
-  int64_t fails_after_tasks = -1;  // each device, by itself; -1: never
+  bool threads = false;  // the scheduler's own; nobody steps, and devices move time
+  std::function<void(SimDeviceOptions&)> device = nullptr;  // anything else of each device
   SchedulerOptions scheduler = {};
 };
 

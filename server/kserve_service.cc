@@ -47,10 +47,12 @@ void DescribeCellTypes(const Model& model, const std::vector<CellTypeCalibration
                        inference::ModelConfig& config) {
   for (const CellType& type : model.types) {
     const std::string prefix = "cell." + type.name + ".";
-    int32_t max_batch = type.max_batch;
+    int32_t max_batch = 0;  // the least of the memories
     for (const CellTypeCalibration& measured : calibration) {
-      if (measured.type == type.id) max_batch = measured.max_batch;
+      if (measured.type != type.id) continue;
+      max_batch = max_batch == 0 ? measured.max_batch : std::min(max_batch, measured.max_batch);
     }
+    if (max_batch == 0) max_batch = type.max_batch;
     SetParameter(config, prefix + "definition", type.definition->name());
     SetParameter(config, prefix + "b_max", std::to_string(max_batch));
     SetParameter(config, prefix + "min_batch", std::to_string(type.min_batch));

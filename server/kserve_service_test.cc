@@ -69,7 +69,8 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   EXPECT_EQ(metadata->inputs(0).shape(0), -1);
   EXPECT_EQ(metadata->outputs(0).name(), "OUTPUT");
 
-  scheduler_.calibration = {{.type = CellTypeId(0), .max_batch = 64, .points = {}}};
+  scheduler_.calibration = {{.memory = 0, .type = CellTypeId(0), .max_batch = 64, .points = {}},
+                            {.memory = 1, .type = CellTypeId(0), .max_batch = 512, .points = {}}};
   inference::ModelConfigRequest config_request;
   config_request.set_name("tiny");
   const auto answer = kserve_.ModelConfig(config_request);

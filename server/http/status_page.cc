@@ -111,6 +111,7 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
       if (measured.type != type.id) continue;
       cell.max_batch = measured.max_batch;
       cell.points = measured.points;
+      break;  // of the first memory
     }
     const auto index = static_cast<size_t>(type.id.value());
     if (lane == nullptr || index >= lane->types.size()) continue;

@@ -1,0 +1,144 @@
+// Claims about models that come and go: beside traffic, one after the other, and while devices die.
+#include <string>
+#include <utility>
+
+#include "scheduler/scheduler_test_world.h"
+
+namespace cellbatch {
+namespace {
+
+using namespace scheduler_testing;
+
+// Two devices on one memory that measure; the first dies by itself after so many tasks, the second too.
+WorldOptions TwoThatDie(int64_t first, int64_t second) {
+  WorldOptions options;
+  options.devices = 2;
+  options.calibrate = true;
+  options.cost = {.task_ns = 20'000, .node_ns = 1000};
+  options.device = [=](SimDeviceOptions& device) {
+    device.fails_after_tasks = device.name == "sim:0" ? first : second;
+  };
+  return options;
+}
+
+void ExpectServed(World& world, const std::shared_ptr<const Model>& model) {
+  world.Submit(world.Sentence(model, 5), 1);
+  world.Run();
+  const auto done = world.TheOne();
+  ASSERT_NE(done, nullptr);
+  EXPECT_TRUE(done->status.ok()) << done->status;
+  world.ExpectClean();
+}
+
+TEST(ModelLifeTest, AModelIsLoadedAndMeasuredWithoutTheFirstDevice) {
+  World world(TwoThatDie(0, -1));
+  const auto first = MakeModel(ModelId(1)), second = MakeModel(ModelId(2), {0, 4, 0, 0, 0});
+  world.Add(first);  // it dies of this
+  ASSERT_FALSE(world.scheduler().DeviceHealth().ok());
+  const absl::Status added = world.TryAdd(second);
+  ASSERT_TRUE(added.ok()) << added;
+  const auto measured = world.scheduler().Calibration(ModelId(2));
+  ASSERT_EQ(measured.size(), 5u);
+  EXPECT_EQ(measured[0].max_batch, 256);
+  EXPECT_EQ(measured[1].max_batch, 4) << "configured";
+  ExpectServed(world, second);
+}
+
+TEST(ModelLifeTest, WheneverADeviceDiesDuringTheWarmUpTheOtherOneServes) {
+  for (int64_t tasks = 1; tasks < 700; tasks += 1 + tasks / 3) {
+    World world(TwoThatDie(tasks, -1));
+    const auto model = MakeModel(ModelId(1), {0, 4, 0, 0, 0});
+    const absl::Status added = world.TryAdd(model);
+    ASSERT_TRUE(added.ok()) << added << " after task " << tasks;
+    EXPECT_EQ(world.scheduler().Calibration(ModelId(1))[0].max_batch, 256) << "task " << tasks;
+    ExpectServed(world, model);
+  }
+}
+
+TEST(ModelLifeTest, AModelForWhichNoDeviceIsLeftIsRefusedWithTheReason) {
+  for (const std::pair<int64_t, int64_t> deaths : {std::pair(0, 0), {0, 50}, {50, 0}, {90, 40}}) {
+    World world(TwoThatDie(deaths.first, deaths.second));
+    for (int id = 1; id < 3; ++id) {  // they die of the first one; the second one finds them dead
+      const absl::Status added = world.TryAdd(MakeModel(ModelId(id)));
+      EXPECT_EQ(added.code(), absl::StatusCode::kUnavailable);
+      EXPECT_NE(std::string(added.message()).find("no device is left: device sim:0: "),
+                std::string::npos)
+          << added;
+    }
+    EXPECT_TRUE(world.scheduler().stats().Lanes().empty());
+    EXPECT_EQ(world.Remove(ModelId(1)).code(), absl::StatusCode::kNotFound);
+  }
+}
+
+// Before, a lane that warmed paid nothing until it opened, and went first every time.
+TEST(ModelLifeTest, AModelThatWarmsTakesTurnsWithOneThatServes) {
+  WorldOptions options;
+  options.calibrate = true;
+  World world(options);
+  const auto serving = MakeModel(ModelId(1), {1, 1, 1, 1, 1});
+  world.Add(serving);
+  for (uint64_t i = 0; i < 500; ++i) world.Submit(world.Sentence(serving, 24), i);
+  const auto device_ns = [&] { return world.scheduler().stats().Lanes()[0].device_ns; };
+  const int64_t begin = world.time().now_ns(), served = device_ns();
+  world.Add(MakeModel(ModelId(2)));
+  const int64_t took = world.time().now_ns() - begin;
+  EXPECT_GE(device_ns() - served, took * 45 / 100);
+  world.Run();
+  EXPECT_EQ(world.Finished().size(), 500u);
+}
+
+// One memory is twenty times slower a node: what is a full batch there would be a long one.
+TEST(ModelLifeTest, EachMemoryRunsItsOwnFullBatch) {
+  SimTime time;
+  VirtualClock clock(time);
+  DeviceSet set;
+  for (const int64_t node_ns : {200, 4000}) {
+    auto memory = std::make_unique<SimMemory>();
+    SimDeviceOptions device;
+    device.cost = {.task_ns = 20'000, .node_ns = node_ns};
+    set.devices.push_back(std::make_unique<SimDevice>(device, *memory, time));
+    set.memories.push_back(std::move(memory));
+  }
+  SchedulerOptions options;
+  options.threads = false;
+  options.max_requests = 64;
+  options.row_budget_bytes = 1 << 20;
+  const auto scheduler = *Scheduler::Create(options, std::move(set), clock);
+  const auto model = MakeModel(ModelId(1), {0, 0, 0, 0, 0});
+  ASSERT_TRUE(scheduler->AddModel(model, nullptr).ok());
+  const auto measured = scheduler->Calibration(ModelId(1));
+  ASSERT_EQ(measured.size(), 10u);
+  EXPECT_EQ(measured[0].memory, 0);
+  EXPECT_EQ(measured[0].max_batch, 512);
+  EXPECT_EQ(measured[5].memory, 1);
+  EXPECT_EQ(measured[5].max_batch, 96);
+  EXPECT_EQ(measured[5].points.back().task_ns, 20'000 + 4000 * measured[5].points.back().batch);
+}
+
+TEST(ModelLifeTest, ModelsComeAndGoMoreOftenThanThereAreLanes) {
+  World world;
+  for (int id = 0; id < 200; ++id) {
+    const auto model = MakeModel(ModelId(id));
+    world.Add(model);
+    ExpectServed(world, model);
+    const absl::Status removed = world.Remove(ModelId(id));
+    ASSERT_TRUE(removed.ok()) << removed;
+  }
+}
+
+TEST(ModelLifeTest, TheSixtyFifthModelIsRefusedAndTheOthersServe) {
+  WorldOptions options;
+  options.scheduler.max_requests = 64;
+  World world(options);
+  for (int id = 0; id < 64; ++id) world.Add(MakeModel(ModelId(id)));
+  const auto one_more = MakeModel(ModelId(64));
+  const absl::Status full = world.TryAdd(one_more);
+  EXPECT_EQ(full, absl::ResourceExhaustedError(
+                      "64 model versions are loaded; \"model64\" finds no lane"));
+  ASSERT_TRUE(world.Remove(ModelId(5)).ok());
+  world.Add(one_more);
+  ExpectServed(world, one_more);
+}
+
+}  // namespace
+}  // namespace cellbatch
