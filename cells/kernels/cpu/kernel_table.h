@@ -33,6 +33,10 @@ struct MatMulArgs {
 struct CpuKernels {
   const char* name;  // "avx512", "avx2", "portable"
 
+  // What its tiles make of a product, for those who tune and test: no result depends on it.
+  int32_t block_of_k;          // a segment deeper than this is computed in several passes
+  int32_t rows_streamed_once;  // the most rows that read a panel's weights exactly once
+
   // Panels [first_panel, last_panel) of a product, tail included. A product without groups and
   // segments is an element-wise program. Cost: about 2 * rows * weights flops, and one pass over
   // the panels' weights a chunk of rows.

@@ -35,6 +35,8 @@ void CopyRows(const RowSource& in, int32_t width, int32_t num_rows, const RowCol
 template <class V, class Tiling>
 constexpr CpuKernels MakeKernels(const char* name) {
   return {.name = name,
+          .block_of_k = Tiling::kBlock,
+          .rows_streamed_once = MostRowsStreamedOnce<Tiling>(kPanelColumns),
           .run_product = RunProduct<V, Tiling>,
           .run_accumulators = RunAccumulators<V, Tiling>,
           .sum_rows = SumRows<V>,

@@ -2,20 +2,11 @@
 // have them.
 #include "cells/kernels/cpu/kernel_table_inl.h"
 #include "cells/kernels/cpu/kernel_variants.h"
+#include "cells/kernels/cpu/tiling.h"
 #include "cells/kernels/cpu/vec_avx512.h"
 
 namespace cellbatch::kernels {
-namespace {
 
-// 32 registers: 6 rows x 4 columns of sums, 4 weights, 1 input.
-struct Tiling {
-  static constexpr int kRows = 6;
-  static constexpr int kBlock = 512;  // of K: README.md has the sweep
-  static constexpr int Columns(int) { return 4; }
-};
-
-}  // namespace
-
-const CpuKernels kAvx512Kernels = MakeKernels<Vec, Tiling>("avx512");
+const CpuKernels kAvx512Kernels = MakeKernels<Vec, Avx512Tiling>("avx512");
 
 }  // namespace cellbatch::kernels

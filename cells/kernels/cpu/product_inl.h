@@ -16,6 +16,7 @@
 
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/tail_inl.h"
+#include "cells/kernels/cpu/tiling.h"
 
 namespace cellbatch::kernels {
 
@@ -210,8 +211,7 @@ class ProductRun {
     const float* const w = p_.Weights(panel, segment);
     const int row_blocks = (rows_ + Tiling::kRows - 1) / Tiling::kRows;
     // Weights that pass by once need no block to stay in a cache, and prefetching only if this machine likes it.
-    const bool once =
-        row_blocks == 1 && columns <= Tiling::Columns(rows_) && !scratch_.tuning().prefetch_alone;
+    const bool once = StreamsOnce<Tiling>(rows_, columns) && !scratch_.tuning().prefetch_alone;
     const int k_blocks = once ? 1 : (segment.depth + Tiling::kBlock - 1) / Tiling::kBlock;
     for (int kb = 0; kb < k_blocks; ++kb) {
       const int k = PartStart(segment.depth, k_blocks, kb);

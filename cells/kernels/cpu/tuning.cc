@@ -18,7 +18,10 @@ int64_t ThreadCpuNs() {
 }  // namespace
 
 Tuning MeasureTuning(const CpuKernels& kernels) {
-  constexpr int kUnits = 1024, kDepth = 1024, kRows = 3, kTurns = 5;
+  constexpr int kUnits = 1024, kDepth = 1024, kTurns = 5;
+  // So few that the two ways are two: rows that must pass over a panel twice prefetch either way.
+  const int rows = (kernels.rows_streamed_once + 1) / 2;
+  if (rows == 0) return {};  // no number of rows meets a choice
   const std::vector<float> weights(size_t{kUnits} * kDepth, 0.001f), x(kDepth, 0.5f);
   ProductSpec spec;
   spec.units = kUnits;
@@ -28,10 +31,10 @@ Tuning MeasureTuning(const CpuKernels& kernels) {
   spec.segments = {segment};
   spec.tail = {{{TailOpKind::kAccumulator}, {TailOpKind::kStore, 0}}, 1, 0};
   const PackedProduct product(spec);
-  std::vector<float> y(size_t{kRows} * kUnits);
+  std::vector<float> y(static_cast<size_t>(rows) * kUnits);
   const RowSource in{x.data(), 0};
   const RowColumn out{y.data(), kUnits};
-  const ProductArgs args{kRows, &in, nullptr, &out};
+  const ProductArgs args{rows, &in, nullptr, &out};
 
   ProductScratch scratch[2] = {ProductScratch({false}), ProductScratch({true})};
   int64_t best[2] = {INT64_MAX, INT64_MAX};

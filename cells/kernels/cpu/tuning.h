@@ -10,8 +10,9 @@
 
 namespace cellbatch::kernels {
 
-// Runs a 16 MiB product some times each way, taking turns, on the calling thread: about 30 ms. Results of kernels do
-// not depend on the answer, only their speed.
+// Runs a 16 MiB product some times each way, taking turns, on the calling thread: about 30 ms. Of as many rows as these
+// kernels stream a panel's weights once for (3 of AVX-512's 6, AVX2's 1); where there is no such number, there is no
+// choice and nothing is measured. Results of kernels do not depend on the answer, only their speed.
 Tuning MeasureTuning(const CpuKernels& kernels);
 
 }  // namespace cellbatch::kernels
