@@ -1,0 +1,285 @@
+// Every path of the kernels that the check covers, broken one at a time behind the table: the check must tell. (The
+// tiles, which no wrapper can tell apart, are broken one by one in tile_test.)
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cells/kernels/cpu/kernel_check.h"
+#include "cells/kernels/cpu/kernel_table.h"
+
+namespace cellbatch::kernels {
+namespace {
+
+// The table behind the wrappers, which are plain functions and cannot carry it.
+const CpuKernels* sound = nullptr;
+
+// What is wrong with a call of run_product: it sees the call and may change what the sound kernel is asked or leaves.
+struct ProductFault {
+  const char* name;
+  // Whether this call takes the path.
+  std::function<bool(const PackedProduct&, const ProductArgs&, const ProductScratch&)> hit;
+  // After the sound kernel ran: spoils one value. Row and unit count from the end where they are negative.
+  int row = 0, unit = 0;
+};
+const ProductFault* product_fault = nullptr;
+
+void SpoiltProduct(const PackedProduct& product, const ProductArgs& args, int first, int last,
+                   ProductScratch* scratch) {
+  sound->run_product(product, args, first, last, scratch);
+  const ProductFault& fault = *product_fault;
+  const int row = fault.row < 0 ? args.num_rows + fault.row : fault.row;
+  const int unit = fault.unit < 0 ? product.units() + fault.unit : fault.unit;
+  const int panel = unit / kLanes / product.blocks_per_panel();
+  if (row < 0 || row >= args.num_rows || panel < first || panel >= last) return;
+  if (!fault.hit(product, args, *scratch)) return;
+  for (const TailOp& op : product.tail().ops) {
+    if (op.kind != TailOpKind::kStore) continue;
+    args.columns[op.index].Row(row)[unit] += 1e-3f;
+    return;
+  }
+}
+
+bool OfShape(const PackedProduct& product, TailShape shape) {
+  return product.tail_match().shape == shape;
+}
+bool HasOperation(const PackedProduct& product, TailOpKind kind) {
+  const std::vector<TailOp>& ops = product.tail().ops;
+  return std::any_of(ops.begin(), ops.end(), [kind](const TailOp& op) { return op.kind == kind; });
+}
+
+std::vector<ProductFault> ProductFaults() {
+  using P = PackedProduct;
+  using A = ProductArgs;
+  using S = ProductScratch;
+  std::vector<ProductFault> faults = {
+      {"a product", [](const P&, const A&, const S&) { return true; }},
+      {"prefetching alone",
+       [](const P&, const A&, const S& s) { return s.tuning().prefetch_alone; }},
+      {"from accumulators", [](const P&, const A& a, const S&) { return a.initial != nullptr; }},
+      {"the second chunk of rows",
+       [](const P&, const A& a, const S&) { return a.num_rows > kChunkRows; }, kChunkRows},
+      {"the last row", [](const P&, const A& a, const S&) { return a.num_rows > 1; }, -1},
+      {"the last unit of a part of a block",
+       [](const P& p, const A&, const S&) { return p.units() % kLanes != 0; }, 0, -1},
+      {"the last panel", [](const P& p, const A&, const S&) { return p.num_panels() > 1; }, 0, -1},
+      {"an absent term",
+       [](const P& p, const A&, const S&) {
+         return p.segments().size() == 3 && p.segments()[2].groups < p.groups();
+       }},
+  };
+  for (int groups = 1; groups <= kMaxGroups; ++groups) {
+    faults.push_back({"a number of groups", [groups](const P& p, const A&, const S&) {
+                        return p.groups() == groups && p.segments().size() == 3;
+                      }});
+  }
+  for (const TailShape shape :
+       {TailShape::kGeneral, TailShape::kIdentity, TailShape::kSigmoid, TailShape::kTanh,
+        TailShape::kRelu, TailShape::kGatedCell, TailShape::kGatedUpdate}) {
+    const auto whole = [shape](const P& p, const A&, const S&) {
+      return OfShape(p, shape) && p.units() % kLanes == 0;
+    };
+    const auto part = [shape](const P& p, const A&, const S&) {
+      return OfShape(p, shape) && p.units() % kLanes != 0;
+    };
+    faults.push_back({"a shape of tail, whole blocks", whole});
+    faults.push_back({"a shape of tail, part of a block", part, 0, -1});
+  }
+  for (int kind = 0; kind <= static_cast<int>(TailOpKind::kLog); ++kind) {
+    faults.push_back({"an operation of a tail", [kind](const P& p, const A&, const S&) {
+                        return HasOperation(p, static_cast<TailOpKind>(kind));
+                      }});
+  }
+  return faults;
+}
+
+// The sums of one K block of the first segment left out: its inputs are zero there.
+struct BlockLeftOut {
+  bool last;      // or the second
+  bool one_step;  // only its first step of k
+};
+BlockLeftOut left_out = {};
+
+void ProductWithoutBlock(const PackedProduct& product, const ProductArgs& args, int first, int last,
+                         ProductScratch* scratch) {
+  const int32_t depth = product.segments().empty() ? 0 : product.segments()[0].depth;
+  if (depth <= sound->block_of_k) {
+    return sound->run_product(product, args, first, last, scratch);
+  }
+  const int32_t blocks = (depth + sound->block_of_k - 1) / sound->block_of_k;
+  const int32_t block = left_out.last ? blocks - 1 : 1, begin = depth * block / blocks;
+  const int32_t end = left_out.one_step ? begin + 1 : depth * (block + 1) / blocks;
+  std::vector<float> rows;
+  for (int r = 0; r < args.num_rows; ++r) {
+    const float* const row = args.inputs[0].Row(r);
+    rows.insert(rows.end(), row, row + depth);
+    std::fill(rows.end() - depth + begin, rows.end() - depth + end, 0.0f);
+  }
+  std::vector<RowSource> inputs(args.inputs, args.inputs + product.segments().size());
+  inputs[0] = {rows.data(), depth};
+  ProductArgs spoilt = args;
+  spoilt.inputs = inputs.data();
+  sound->run_product(product, spoilt, first, last, scratch);
+}
+
+// One input's rows looked up wrongly: tokens taken for rows, or a row list ignored.
+void ProductIgnoringTokens(const PackedProduct& product, const ProductArgs& args, int first,
+                           int last, ProductScratch* scratch) {
+  std::vector<RowSource> inputs(args.inputs, args.inputs + product.segments().size());
+  for (RowSource& in : inputs) in.tokens = nullptr;
+  ProductArgs spoilt = args;
+  spoilt.inputs = inputs.data();
+  sound->run_product(product, spoilt, first, last, scratch);
+}
+void ProductBesideItsRows(const PackedProduct& product, const ProductArgs& args, int first,
+                          int last, ProductScratch* scratch) {
+  sound->run_product(product, args, first, last, scratch);
+  const bool room = args.num_rows > 0 && args.columns[0].stride > product.units();
+  if (room) args.columns[0].Row(0)[product.units()] += 1.0f;
+}
+void SpoiltAccumulators(const PackedProduct& product, const ProductArgs& args, int first, int last,
+                        ProductScratch* scratch, float* out, int64_t stride) {
+  sound->run_accumulators(product, args, first, last, scratch, out, stride);
+  out[(args.num_rows - 1) * stride + product.accumulator_width() - kLanes] += 1e-3f;
+}
+
+void SumsWithoutLastLink(const RowSource& in, const int32_t* offsets, int32_t width, int32_t rows,
+                         const RowColumn& out) {
+  sound->sum_rows(in, offsets, width, rows, out);
+  const int32_t last = offsets[rows] - 1;
+  for (int32_t u = 0; u < width; ++u) out.Row(rows - 1)[u] -= in.Row(last)[u];
+}
+void SumsThatLeaveEmptyOnes(const RowSource& in, const int32_t* offsets, int32_t width,
+                            int32_t rows, const RowColumn& out) {
+  const float before = out.Row(0)[0];
+  sound->sum_rows(in, offsets, width, rows, out);
+  if (offsets[1] == offsets[0]) out.Row(0)[0] = before;
+}
+void SumsThatStartFromZero(const RowSource& in, const int32_t* offsets, int32_t width, int32_t rows,
+                           const RowColumn& out) {
+  sound->sum_rows(in, offsets, width, rows, out);
+  for (int32_t r = 0; r < rows; ++r) {
+    for (int32_t u = 0; u < width; ++u) out.Row(r)[u] += 0.0f;  // -0 becomes 0
+  }
+}
+
+void LastOfTheLargest(const RowSource& in, int32_t width, int32_t rows, const Int32Column& out) {
+  for (int32_t r = 0; r < rows; ++r) {
+    int32_t best = 0;
+    for (int32_t u = 1; u < width; ++u) {
+      if (in.Row(r)[u] >= in.Row(r)[best]) best = u;
+    }
+    *out.Row(r) = best;
+  }
+}
+void ArgMaxWithoutLastElement(const RowSource& in, int32_t width, int32_t rows,
+                              const Int32Column& out) {
+  sound->arg_max(in, std::max(1, width - 1), rows, out);
+}
+void ArgMaxStoppedByNan(const RowSource& in, int32_t width, int32_t rows, const Int32Column& out) {
+  for (int32_t r = 0; r < rows; ++r) {
+    int32_t best = 0;
+    for (int32_t u = 1; u < width; ++u) {
+      if (in.Row(r)[u] > in.Row(r)[best]) best = u;  // never, after a NaN
+    }
+    *out.Row(r) = best;
+  }
+}
+
+void ByRowsWithoutLastStep(const MatMulArgs& args) {
+  MatMulArgs spoilt = args;
+  --spoilt.depth;
+  sound->mat_mul_by_rows(spoilt);
+}
+void ByColumnsWithoutLastStep(const MatMulArgs& args) {
+  MatMulArgs spoilt = args;
+  --spoilt.depth;
+  sound->mat_mul_by_columns(spoilt);
+}
+void ByColumnsSpoiltAtTheEnd(const MatMulArgs& args) {
+  sound->mat_mul_by_columns(args);
+  if (args.rows > 1 && args.cols % kLanes != 0) args.y[args.rows * args.cols - 1] += 1e-2f;
+}
+void ByColumnsOfOneRowSpoilt(const MatMulArgs& args) {
+  sound->mat_mul_by_columns(args);
+  if (args.rows == 1 && args.cols >= 4 * kLanes) args.y[0] += 1e-2f;
+}
+
+void CopiesIgnoringTokens(const RowSource& in, int32_t width, int32_t rows, const RowColumn& out) {
+  RowSource spoilt = in;
+  spoilt.tokens = nullptr;
+  sound->copy_rows(spoilt, width, rows, out);
+}
+void CopiesWithoutLastElement(const RowSource& in, int32_t width, int32_t rows,
+                              const RowColumn& out) {
+  sound->copy_rows(in, width - 1, rows, out);
+}
+
+class PlantedFailureTest : public testing::TestWithParam<const CpuKernels*> {
+ protected:
+  void SetUp() override { sound = GetParam(); }
+  // The sound table with one function replaced.
+  template <class F>
+  static CpuKernels With(F CpuKernels::*function, F by) {
+    CpuKernels table = *sound;
+    table.*function = by;
+    return table;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, PlantedFailureTest,
+                         testing::ValuesIn(RunnableKernels(DetectCpuFeatures())),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+// The control: what is told below is told for nothing else.
+TEST_P(PlantedFailureTest, TheSoundTableIsWithoutFault) { EXPECT_EQ(CheckKernels(*sound), ""); }
+
+TEST_P(PlantedFailureTest, AProductDeeperThanOneBlockOfKThatLeavesOneOutIsTold) {
+  const CpuKernels broken = With(&CpuKernels::run_product, &ProductWithoutBlock);
+  for (const bool last : {false, true}) {
+    for (const bool one_step : {false, true}) {
+      left_out = {last, one_step};
+      for (int groups = 1; groups <= kMaxGroups; ++groups) {
+        EXPECT_NE(CheckProducts(broken, groups), "") << last << one_step << ", groups " << groups;
+      }
+    }
+  }
+}
+
+TEST_P(PlantedFailureTest, OneSpoiltValueOnOnePathOfAProductIsTold) {
+  const CpuKernels broken = With(&CpuKernels::run_product, &SpoiltProduct);
+  const std::vector<ProductFault> faults = ProductFaults();
+  for (size_t i = 0; i < faults.size(); ++i) {
+    product_fault = &faults[i];
+    EXPECT_NE(CheckKernels(broken), "") << "fault " << i << ": " << faults[i].name;
+  }
+}
+
+TEST_P(PlantedFailureTest, RowsFoundWronglyAndGuardsOverwrittenAreTold) {
+  EXPECT_NE(CheckProducts(With(&CpuKernels::run_product, &ProductIgnoringTokens)), "");
+  EXPECT_NE(CheckProducts(With(&CpuKernels::run_product, &ProductBesideItsRows)), "");
+  EXPECT_NE(CheckProducts(With(&CpuKernels::run_accumulators, &SpoiltAccumulators)), "");
+}
+
+TEST_P(PlantedFailureTest, ABrokenRowKernelIsTold) {
+  for (const auto by : {&SumsWithoutLastLink, &SumsThatLeaveEmptyOnes, &SumsThatStartFromZero}) {
+    EXPECT_NE(CheckRowKernels(With(&CpuKernels::sum_rows, by)), "");
+  }
+  for (const auto by : {&LastOfTheLargest, &ArgMaxWithoutLastElement, &ArgMaxStoppedByNan}) {
+    EXPECT_NE(CheckRowKernels(With(&CpuKernels::arg_max, by)), "");
+  }
+  EXPECT_NE(CheckRowKernels(With(&CpuKernels::mat_mul_by_rows, &ByRowsWithoutLastStep)), "");
+  for (const auto by :
+       {&ByColumnsWithoutLastStep, &ByColumnsSpoiltAtTheEnd, &ByColumnsOfOneRowSpoilt}) {
+    EXPECT_NE(CheckRowKernels(With(&CpuKernels::mat_mul_by_columns, by)), "");
+  }
+  for (const auto by : {&CopiesIgnoringTokens, &CopiesWithoutLastElement}) {
+    EXPECT_NE(CheckRowKernels(With(&CpuKernels::copy_rows, by)), "");
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch::kernels

@@ -1,0 +1,137 @@
+// Every tile of every instruction set's tiling (rows x columns x lines prefetched), seen and broken one at a time. The
+// tiles are laid here in plain arithmetic, so that all tilings are tried on any machine: which rows and columns meet in
+// which tile depends on the tiling alone, and the check feeds every table the same shapes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "cells/kernels/cpu/kernel_check.h"
+#include "cells/kernels/cpu/kernel_table_inl.h"
+#include "cells/kernels/cpu/tiling.h"
+#include "cells/kernels/cpu/tuning.h"
+#include "cells/kernels/cpu/vec_portable.h"
+
+namespace cellbatch::kernels {
+namespace {
+
+using Shape = std::tuple<int, int, int>;  // rows, columns, lines prefetched a step
+constexpr Shape kNone = {0, 0, 0};
+
+// What the tiles laid here were asked for, and which of them is to be wrong.
+std::set<Shape> laid;
+Shape broken = kNone;
+
+// The same tiling under another name, for which tiles are found below.
+template <class Tiling>
+struct Watched : Tiling {};
+
+// Leaves out the last step of k.
+template <class V, class Tiling, int R, int N, int kAhead>
+void BrokenTile(const TileArgs& args) {
+  TileArgs spoilt = args;
+  --spoilt.depth;
+  Tile<V, Watched<Tiling>, R, N, kAhead>(spoilt);
+}
+
+}  // namespace
+
+template <class V, class Tiling, int R>
+struct TilesOfRows<V, Watched<Tiling>, R> {
+  template <int N>
+  static TileFunction Of(int ahead, bool spoil) {
+    TileFunction found = nullptr;
+    Unrolled<N + 1>([&](auto lines) {
+      constexpr int kLines = decltype(lines)::value;
+      if (kLines != ahead) return;
+      found = spoil ? BrokenTile<V, Tiling, R, N, kLines> : Tile<V, Watched<Tiling>, R, N, kLines>;
+    });
+    return found;
+  }
+  static TileFunction Find(int columns, int ahead) {
+    const Shape shape = {R, columns, ahead};
+    laid.insert(shape);
+    TileFunction found = nullptr;
+    Unrolled<kMaxColumns>([&](auto n) {
+      constexpr int kColumns = decltype(n)::value + 1;
+      if (kColumns == columns) found = Of<kColumns>(ahead, shape == broken);
+    });
+    return found;
+  }
+};
+
+namespace {
+
+template <class Tiling>
+class TileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    laid.clear();
+    broken = kNone;
+  }
+  void TearDown() override { SetUp(); }
+
+  static constexpr CpuKernels kKernels = MakeKernels<Vec, Watched<Tiling>>("watched");
+
+  // What can be laid at all, by the arithmetic of row blocks: the same in product_inl.h, and no reference but a count.
+  static std::set<Shape> Possible() {
+    std::set<Shape> shapes;
+    for (int columns = 1; columns <= kMaxColumns; ++columns) {
+      for (int rows = 1; rows <= kChunkRows; ++rows) {
+        const int blocks = (rows + Tiling::kRows - 1) / Tiling::kRows;
+        if (StreamsOnce<Tiling>(rows, columns)) shapes.insert({rows, columns, 0});
+        const int share = (columns + blocks - 1) / blocks;
+        for (int b = 0, left = columns; b < blocks; ++b) {
+          const int in_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
+          shapes.insert({in_block, columns, std::min(left, share)});
+          left -= std::min(left, share);
+        }
+      }
+    }
+    return shapes;
+  }
+};
+
+using Tilings = testing::Types<Avx512Tiling, Avx2Tiling, PortableTiling>;
+struct TilingNames {
+  template <class Tiling>
+  static std::string GetName(int) {
+    return std::is_same_v<Tiling, Avx512Tiling> ? "avx512"
+           : std::is_same_v<Tiling, Avx2Tiling> ? "avx2"
+                                                : "portable";
+  }
+};
+TYPED_TEST_SUITE(TileTest, Tilings, TilingNames);
+
+TYPED_TEST(TileTest, TheCheckLaysEveryTileThatABatchCanMeet) {
+  EXPECT_EQ(CheckProducts(this->kKernels), "");
+  EXPECT_EQ(laid, this->Possible());
+}
+
+TYPED_TEST(TileTest, ATileThatLeavesOutOneStepIsTold) {
+  for (const Shape& shape : this->Possible()) {
+    broken = shape;
+    // A tile of n columns lies in a panel of n groups, or of fewer and narrower ones: ask the likeliest first.
+    const int columns = std::get<1>(shape);
+    std::string told = CheckProducts(this->kKernels, columns);
+    if (told.empty()) told = CheckProducts(this->kKernels);
+    EXPECT_NE(told, "") << std::get<0>(shape) << " rows, " << columns << " columns, "
+                        << std::get<2>(shape) << " lines ahead";
+  }
+}
+
+// What MeasureTuning runs is run by other tiles one way than the other, or there is nothing to measure.
+TYPED_TEST(TileTest, TheTwoWaysThatTuningMeasuresAreTwo) {
+  MeasureTuning(this->kKernels);
+  const bool prefetched = std::any_of(laid.begin(), laid.end(),
+                                      [](const Shape& shape) { return std::get<2>(shape) > 0; });
+  const bool undisturbed = std::any_of(laid.begin(), laid.end(),
+                                       [](const Shape& shape) { return std::get<2>(shape) == 0; });
+  EXPECT_EQ(prefetched, undisturbed);
+  EXPECT_EQ(laid.empty(), this->kKernels.rows_streamed_once == 0);
+}
+
+}  // namespace
+}  // namespace cellbatch::kernels
