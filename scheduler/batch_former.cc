@@ -6,8 +6,8 @@
 
 namespace cellbatch {
 
-BatchFormer::BatchFormer(int batch_limit) {
-  finished_.reserve(static_cast<size_t>(batch_limit));
+BatchFormer::BatchFormer(int batch_limit, int64_t chain_turn)
+    : chain_turn_(chain_turn), facts_(batch_limit) {
   singles_.reserve(static_cast<size_t>(batch_limit));
 }
 
@@ -18,8 +18,7 @@ int32_t BatchFormer::Form(ReadyQueue& queue, const LoadedModel& model, int worke
   worker_ = worker;
   sequence_ = static_cast<uint32_t>(ring.next_sequence());
   copies_in_ = copies_out_ = 0;
-  finished_.clear();
-  slot_->notes->starters = slot_->notes->leavers = nullptr;
+  facts_.Clear();
   slot_->notes->stops.clear();
   LayOut(max_batch);
   BatchedTask& task = *slot_->task;
@@ -69,20 +68,17 @@ void BatchFormer::LayOut(int32_t max_batch) {
   }
 }
 
-// The request's first node goes into this task, and its rows with it. False: no room for them.
+// The request's first node goes into this task, and its rows with it. False: no room for them. Roots of a
+// request stand side by side in a queue, so that only the last one that started may be seen again.
 bool BatchFormer::CopyIn(RequestBlock& block) {
+  if (!facts_.started.empty() && facts_.started.back() == &block) return true;
   if (copies_in_ + block.num_copies > slot_->max_copies_in) return false;
   for (int32_t i = 0; i < block.num_copies; ++i) {
     cellbatch::CopyIn& copy = slot_->copies_in[copies_in_++];
     copy = block.copies[i];
     copy.first += block.base(copy.table);
   }
-  block.copied = true;
-  block.copy_sequence = sequence_;
-  block.last_sequence[worker_] = sequence_;
-  block.touched |= static_cast<uint8_t>(1u << worker_);
-  block.next_starter = slot_->notes->starters;
-  slot_->notes->starters = &block;
+  facts_.started.push_back(&block);
   return true;
 }
 
@@ -99,6 +95,8 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
   ReadyFifo& fifo = queue.fifo();
   RunningChains& chains = queue.chains();
   singles_.clear();
+  if (chains.size() + fifo.nodes() > max_batch) [[unlikely]]
+    MakeRoom(queue, max_batch);
   fifo.PrefetchFirst();
   while (chains.size() + static_cast<int32_t>(singles_.size()) < max_batch) {
     const ReadyEntry head = fifo.Head();
@@ -106,11 +104,11 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
     fifo.PrefetchNext();
     if (!head.block->copied && !CopyIn(*head.block)) break;
     fifo.PopHead();
-    head.record->pin_worker = static_cast<int8_t>(worker_);
     if (head.record->length == 1 && !head.record->has_stop) {
       singles_.push_back(head);
     } else {
       chains.Enter(*head.record, *head.block);
+      facts_.entered.push_back(head);
     }
   }
   const int32_t running = chains.size();
@@ -120,7 +118,7 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
   rows.outputs = outputs_;
   if (running > 0) {
     chains.Step(rows);
-    if (chains.num_stops() > 0) NoteStops(chains);
+    if (chains.num_stops() > 0) ListStops(chains);
     if (!chains.events().empty()) HandleEvents(chains);
   }
   int32_t at = running;
@@ -131,13 +129,23 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
       EmitNarrow(entry, at, 1);
     }
     Outputs(entry, at++, 1);
-    entry.record->next = 1;
-    finished_.push_back(entry);
+    facts_.ended.push_back(entry);
   }
 }
 
+// More wait than there are places: chains that have had theirs for a turn make room for as many.
+void BatchFormer::MakeRoom(ReadyQueue& queue, int32_t max_batch) {
+  RunningChains& chains = queue.chains();
+  const int32_t over = chains.size() + queue.fifo().nodes() - max_batch;
+  facts_.gave_way_after = queue.last_sequence();
+  chains.GiveWay(chain_turn_, std::min(over, queue.fifo().nodes()), [&](int32_t slot) {
+    const ReadyEntry e = chains.chain(slot);
+    facts_.gave_way.push_back({e, chains.Leave(slot)});
+  });
+}
+
 // Words of stopping chains are read when the task is done; until then nobody may follow.
-void BatchFormer::NoteStops(const RunningChains& chains) {
+void BatchFormer::ListStops(const RunningChains& chains) {
   for (int32_t i = 0; i < chains.size(); ++i) {
     const ReadyEntry e = chains.chain(i);
     if (!e.record->has_stop) continue;
@@ -159,14 +167,7 @@ void BatchFormer::HandleEvents(RunningChains& chains) {
     const ReadyEntry e = chains.chain(events[i]);
     if (chains.NodeInStep(events[i]) < e.record->length - 1) continue;
     chains.Leave(events[i]);
-    e.record->pin_sequence = sequence_;
-    e.block->last_sequence[worker_] = sequence_;
-    e.block->touched |= static_cast<uint8_t>(1u << worker_);
-    if (e.record->has_stop) {
-      e.record->state = NodeState::kAwaitingStop;
-    } else {
-      finished_.push_back(e);
-    }
+    (e.record->has_stop ? facts_.awaiting : facts_.ended).push_back(e);
   }
   chains.EventsSeen();
 }
@@ -179,7 +180,7 @@ void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
     const ReadyEntry head = fifo.Head();
     if (head.record == nullptr) break;
     fifo.PrefetchNext();
-    NodeRecord& r = *head.record;
+    const NodeRecord& r = *head.record;
     if (!head.block->copied && !CopyIn(*head.block)) break;
     const int32_t count = std::min(r.length - r.next, max_batch - n);
     if (shape_->wide) {
@@ -188,18 +189,14 @@ void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {
       EmitNarrow(head, n, count);
     }
     Outputs(head, n, count);
-    fifo.TakeFromHead(count);
     n += count;
-    r.next += count;
-    r.pin_worker = static_cast<int8_t>(worker_);
-    r.pin_sequence = sequence_;
-    if (r.next < r.length) {
-      head.block->last_sequence[worker_] = sequence_;
-      head.block->touched |= static_cast<uint8_t>(1u << worker_);
+    if (r.next + count < r.length) {
+      fifo.TakeFromHead(count);
+      facts_.partly = {head, r.next + count};
       break;
     }
     fifo.PopHead();
-    finished_.push_back(head);
+    facts_.ended.push_back(head);
   }
   slot_->task->num_nodes = n;
 }

@@ -1,5 +1,8 @@
 // Ready queue -> batched task: lists of row numbers, copies in of requests that start, copies out of
-// what is returned. Oldest first; a chain, once running, is in every task of its queue until it ends.
+// what is returned. Oldest first; a chain, once running, is in every task of its queue until it ends, or until
+// it has been in `chain_turn` of them and others wait for a place: then it goes back to the end of the queue.
+//
+// It says what the task means for requests (TaskFacts) and changes none of them.
 //
 // Never takes what it made ready itself: readers are released by the caller, after the task is
 // complete (request_processor). The manager's; free; about 2 ns a chain node, 10-20 a single node.
@@ -9,37 +12,40 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "cells/device/memory.h"
 #include "scheduler/ready/ready_queue.h"
+#include "scheduler/task_facts.h"
 #include "scheduler/task_ring.h"
 
 namespace cellbatch {
 
 class BatchFormer {
  public:
-  explicit BatchFormer(int batch_limit);
+  // chain_turn: tasks after which a running chain gives its place to who waits for one.
+  BatchFormer(int batch_limit, int64_t chain_turn);
 
   // Writes the ring's next task from `queue`, at most `max_batch` nodes; does not submit it. Returns
   // the number of nodes, 0 only if nothing is ready.
   int32_t Form(ReadyQueue& queue, const LoadedModel& model, int worker, int32_t max_batch,
                TaskRing& ring);
-  // Of the last Form: subgraphs whose last node is in the task. Stopping chains are not among them.
-  absl::Span<const ReadyEntry> finished() const { return {finished_.data(), finished_.size()}; }
+  // Of the last Form.
+  const TaskFacts& facts() const { return facts_; }
 
  private:
   bool CopyIn(RequestBlock& block);
+  void MakeRoom(ReadyQueue& queue, int32_t max_batch);
   void CopyOut(const ReadyEntry& entry, int32_t node, Row row);
   void FormChains(ReadyQueue& queue, int32_t max_batch);
   void FormNodes(ReadyQueue& queue, int32_t max_batch);
   void HandleEvents(RunningChains& chains);
-  void NoteStops(const RunningChains& chains);
+  void ListStops(const RunningChains& chains);
   void EmitNarrow(const ReadyEntry& entry, int32_t at, int32_t count);
   bool EmitWide(const ReadyEntry& entry, int32_t at, int32_t count);
   void Outputs(const ReadyEntry& entry, int32_t at, int32_t count);
   void LayOut(int32_t max_batch);
 
-  std::vector<ReadyEntry> finished_;
+  const int64_t chain_turn_;
+  TaskFacts facts_;
   std::vector<ReadyEntry> singles_;
 
   // The task being formed.

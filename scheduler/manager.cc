@@ -29,8 +29,9 @@ Manager::Manager(const SchedulerOptions& options, int depth, const ManagerParts&
       parts_(parts),
       workers_(LinksOf(parts)),
       lanes_(kMaxLanes, nullptr),
-      processor_(absl::MakeSpan(workers_), lanes_, parts.outboxes, options.max_requests),
-      former_(options.batch_limit) {
+      sink_(parts.outboxes),
+      processor_(absl::MakeSpan(workers_), lanes_, sink_, options.max_requests),
+      former_(options.batch_limit, options.chain_turn) {
   early_news_.reserve(1024);
   to_ring_.resize(parts.outboxes.size(), 0);
   scratch_.reserve(Index(options.max_requests));

@@ -125,6 +125,7 @@ class Manager {
   const ManagerParts parts_;
   std::vector<WorkerLink> workers_;
   std::vector<Lane*> lanes_;  // by index; null: none
+  OutboxSink sink_;
   RequestProcessor processor_;
   BatchFormer former_;
   std::atomic<ControlMessage*> control_ = nullptr;

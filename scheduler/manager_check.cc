@@ -1,6 +1,6 @@
 // Manager, for tests and the simulation: does everything it keeps agree with itself? Slow, obvious,
 // written against the definitions and not against the code that keeps them true.
-#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,7 +59,12 @@ absl::Status Manager::CheckQueues(const Lane& lane) const {
       const ReadyQueue& queue = lane.queue(w, t);
       int64_t nodes = 0;
       absl::Status status;
+      const RequestBlock* before = nullptr;
+      std::set<const RequestBlock*> begun;  // roots of a request stand side by side (BatchFormer)
       queue.ForEach([&](const ReadyEntry& e) {
+        const bool parted = e.block != before && !begun.insert(e.block).second;
+        if (parted && !e.block->copied) status = Broken(lane, *e.block, "its roots stand apart");
+        before = e.block;
         nodes += queue.shape().is_chain() ? 1 : e.record->length - e.record->next;
         const bool listed =
             e.record->state == NodeState::kQueued || e.record->state == NodeState::kRunning;
@@ -86,7 +91,8 @@ absl::Status Manager::CheckQueues(const Lane& lane) const {
 }
 
 absl::Status Manager::CheckRequest(const Lane& lane, const RequestBlock& block) const {
-  if (block.state == RequestState::kDone) return Broken(lane, block, "it is done and still here");
+  if (block.state == RequestState::kAnswered)
+    return Broken(lane, block, "it is done and still here");
   const bool paused = block.state == RequestState::kPaused && block.outcome == Outcome::kOk;
   if (block.state != RequestState::kRunning && !paused) return absl::OkStatus();
   for (int32_t t = 0; t < block.num_tables; ++t) {
@@ -101,7 +107,7 @@ absl::Status Manager::CheckRequest(const Lane& lane, const RequestBlock& block) 
   int32_t unfinished = 0;
   for (int32_t i = 0; i < block.num_records; ++i) {
     const NodeRecord& r = block.records[i];
-    if (r.state == NodeState::kFinished) continue;
+    if (r.state == NodeState::kEnded) continue;
     ++unfinished;
     if (r.consumer >= 0) ++pending[Index(r.consumer)];
     if (r.more_consumers == 0) continue;

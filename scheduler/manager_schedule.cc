@@ -72,7 +72,7 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     link.ring->Submit();
     lane.TaskSubmitted(worker);
     queue.TaskSubmitted(sequence);
-    processor_.Submitted(lane, former_.finished(), worker, sequence);
+    processor_.Submitted(lane, former_.facts(), worker, sequence);
   }
   return submitted;
 }
@@ -80,7 +80,7 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
 // Takes from the worker with the most nodes ready in FIFOs: half of them, if they are more than that
 // worker will take into its next task, or if it is busy; at least one.
 bool Manager::Steal(int thief, bool even_if_busy) {
-  int taken = 0;
+  int32_t taken = 0;
   for (int i = 0; i < num_lanes_ && (taken == 0 || even_if_busy); ++i) {
     Lane* const lane = lanes_[Index(i)];
     if (lane == nullptr || lane->warming()) continue;
@@ -98,8 +98,8 @@ bool Manager::Steal(int thief, bool even_if_busy) {
         most = nodes;
       }
       if (victim < 0) continue;
-      const int count = std::min(lane->max_batch(thief, type), (most + 1) / 2);
-      taken += processor_.Steal(*lane, type, victim, thief, count);
+      const int32_t nodes = std::min(lane->max_batch(thief, type), (most + 1) / 2);
+      taken += processor_.Steal(*lane, type, victim, thief, nodes);
       if (taken > 0 && !even_if_busy) break;
     }
   }

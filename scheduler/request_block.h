@@ -53,7 +53,7 @@ enum class NodeState : uint8_t {
   kQueued,        // in a FIFO: `position` is its place there
   kRunning,       // in the dense arrays of a queue: `position` is its slot
   kAwaitingStop,  // every node submitted, the stop not seen yet
-  kFinished,      // readers may follow: (pin_worker, pin_sequence) is its last task
+  kEnded,         // readers may follow: (pin_worker, pin_sequence) is its last task
 };
 
 // One subgraph with a cell type.
@@ -112,7 +112,7 @@ inline constexpr int kReturnInts = sizeof(ReturnRun) / sizeof(int32_t);
 static_assert(kNodeInfoInts % 2 == 0 && kReturnInts % 2 == 0 && alignof(ReturnRun) <= 8);
 
 // kPaused: between two pieces, and the taker's: the manager keeps its rows, and hears news of it.
-enum class RequestState : uint8_t { kWaiting, kRunning, kDraining, kPaused, kDone };
+enum class RequestState : uint8_t { kWaiting, kRunning, kDraining, kPaused, kAnswered };
 enum class Outcome : uint8_t {
   kOk,
   kCancelled,

@@ -12,14 +12,12 @@ namespace {
 constexpr size_t kConflictsReserved = 1 << 13;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
-bool Newer(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
 
 }  // namespace
 
-RequestProcessor::RequestProcessor(
-    absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes,
-    absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes, int max_requests)
-    : workers_(workers), lanes_(lanes), outboxes_(outboxes), present_(max_requests) {
+RequestProcessor::RequestProcessor(absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes,
+                                   AnswerSink& sink, int max_requests)
+    : workers_(workers), lanes_(lanes), sink_(sink), present_(max_requests) {
   conflicts_.reserve(kConflictsReserved);
 }
 
@@ -34,14 +32,6 @@ bool RequestProcessor::Join(Lane& lane, RequestBlock& block, int worker) {
   lane.RequestJoined();
   for (int32_t root : block.list(block.roots)) Queue(lane, block.records[root], block, worker);
   return true;
-}
-
-inline void RequestProcessor::Queue(Lane& lane, NodeRecord& record, RequestBlock& block,
-                                    int worker) {
-  if (!workers_[Index(worker)].alive) [[unlikely]]
-    worker = AliveWorkerFor(worker);
-  record.queue_worker = static_cast<int8_t>(worker);
-  lane.queue(worker, record.type).Push(record, block);
 }
 
 // Once for every link, and every node: inlined into Submitted.
@@ -86,9 +76,10 @@ inline void RequestProcessor::Touch(RequestBlock& block, int worker, uint32_t se
   block.touched |= bit;
 }
 
-inline void RequestProcessor::Finish(Lane& lane, NodeRecord& record, RequestBlock& block,
-                                     int worker, uint32_t sequence) {
-  record.state = NodeState::kFinished;
+// Its last node is in that task.
+inline void RequestProcessor::End(Lane& lane, NodeRecord& record, RequestBlock& block, int worker,
+                                  uint32_t sequence) {
+  record.state = NodeState::kEnded;
   record.pin_worker = static_cast<int8_t>(worker);
   record.pin_sequence = sequence;
   Touch(block, worker, sequence);
@@ -103,13 +94,55 @@ inline void RequestProcessor::Finish(Lane& lane, NodeRecord& record, RequestBloc
   if (--block.remaining == 0) Drain(block);
 }
 
-void RequestProcessor::Submitted(Lane& lane, absl::Span<const ReadyEntry> finished, int worker,
+inline void RequestProcessor::Start(RequestBlock& block, int worker, uint32_t sequence,
+                                    TaskNotes& notes) {
+  block.copied = true;
+  block.copy_sequence = sequence;
+  Touch(block, worker, sequence);
+  block.next_starter = notes.starters;
+  notes.starters = &block;
+}
+
+// So many of its nodes are submitted by now, the last of them in that task.
+inline void RequestProcessor::Reach(const ReadyEntry& entry, int32_t nodes, int worker,
+                                    uint32_t sequence) {
+  entry.record->next = nodes;
+  entry.record->pin_worker = static_cast<int8_t>(worker);
+  entry.record->pin_sequence = sequence;
+  Touch(*entry.block, worker, sequence);
+}
+
+void RequestProcessor::Submitted(Lane& lane, const TaskFacts& facts, int worker,
                                  uint32_t sequence) {
   constexpr size_t kAhead = 8;
-  for (size_t i = 0; i < std::min(kAhead, finished.size()); ++i) PrefetchReaders(finished[i]);
-  for (size_t i = 0; i < finished.size(); ++i) {
-    if (i + kAhead < finished.size()) PrefetchReaders(finished[i + kAhead]);
-    Finish(lane, *finished[i].record, *finished[i].block, worker, sequence);
+  TaskNotes& notes = *workers_[Index(worker)].ring->SlotInFlight(sequence).notes;
+  notes.starters = notes.leavers = nullptr;
+  for (RequestBlock* block : facts.started) Start(*block, worker, sequence, notes);
+  if (!facts.gave_way.empty()) [[unlikely]]
+    GiveWay(lane, facts, worker);
+  for (const ReadyEntry& e : facts.entered) e.record->state = NodeState::kRunning;
+  if (facts.partly.entry.record != nullptr) {
+    Reach(facts.partly.entry, facts.partly.nodes, worker, sequence);
+  }
+  for (const ReadyEntry& e : facts.awaiting) {
+    Reach(e, e.record->length, worker, sequence);
+    e.record->state = NodeState::kAwaitingStop;
+  }
+  const absl::Span<const ReadyEntry> ended = facts.ended;
+  for (size_t i = 0; i < std::min(kAhead, ended.size()); ++i) PrefetchReaders(ended[i]);
+  for (size_t i = 0; i < ended.size(); ++i) {
+    if (i + kAhead < ended.size()) PrefetchReaders(ended[i + kAhead]);
+    ended[i].record->next = ended[i].record->length;
+    End(lane, *ended[i].record, *ended[i].block, worker, sequence);
+  }
+  LetLeave();
+}
+
+// Back to the end of the queue, to go on from the node they came to.
+void RequestProcessor::GiveWay(Lane& lane, const TaskFacts& facts, int worker) {
+  for (const TaskFacts::Reached& r : facts.gave_way) {
+    Reach(r.entry, r.nodes, worker, facts.gave_way_after);
+    Queue(lane, *r.entry.record, *r.entry.block, worker);
   }
 }
 
@@ -168,7 +201,7 @@ void RequestProcessor::TaskDone(const TaskSlot& slot, int worker) {
     if (b->nodes_executed == 0) b->first_start_ns = task.start_ns;  // else of a later piece
   }
   if (!notes.stops.empty()) ReadWords(slot, worker);
-  DrainLeavers(slot);
+  DrainLeavers(slot);  // answers, last
 }
 
 // Those who waited for this task wait for another one, or leave.
@@ -187,6 +220,7 @@ void RequestProcessor::DrainLeavers(const TaskSlot& slot) {
     b = next;
   }
   notes.starters = notes.leavers = nullptr;
+  LetLeave();
 }
 
 void RequestProcessor::ReadWords(const TaskSlot& slot, int worker) {
@@ -222,26 +256,21 @@ bool RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int 
   }
   if (info.counted != 0) {
     block.words.store(stop.node + 1, std::memory_order_release);
-    if (block.streams) Tell(block, 0);
+    if (block.streams) sink_.Tell(block, 0);
   }
   const int32_t word = loaded.host_column(table, ColumnId(info.stop_column))[Index(stop.row)];
   if (word != info.stop_value && stop.node < record.length - 1) return false;
   info.stopped_at = stop.node;
-  if (record.state == NodeState::kRunning) {
+  if (record.state == NodeState::kRunning || record.state == NodeState::kQueued) {
     // Tasks queued meanwhile run on into rows that are still the request's.
-    ReadyQueue& queue = lane.queue(worker, record.type);
-    queue.Remove(record);
-    Touch(block, worker, queue.last_sequence());
+    ReadyQueue& queue = lane.queue(record.queue_worker, record.type);
+    if (record.state == NodeState::kRunning) {
+      Touch(block, record.queue_worker, queue.last_sequence());
+    }
+    record.next = queue.Remove(record);
   }
-  Finish(lane, record, block, worker, sequence);
+  End(lane, record, block, worker, sequence);
   return false;
-}
-
-// Puts a request that is told of more than once into its outbox, unless it lies there untaken.
-void RequestProcessor::Tell(RequestBlock& block, uint8_t what) {
-  const uint8_t before =
-      block.mail.fetch_or(RequestBlock::kInOutbox | what, std::memory_order_acq_rel);
-  if ((before & RequestBlock::kInOutbox) == 0) outboxes_[Index(block.outbox)]->Put(&block);
 }
 
 // Nothing more will be submitted: waits for one unfinished task after the other, then leaves.
@@ -256,7 +285,18 @@ void RequestProcessor::Drain(RequestBlock& block) {
     notes.leavers = &block;
     return;
   }
-  Leave(block);
+  block.next_leaver = leaving_;
+  leaving_ = &block;
+}
+
+// The last of every operation: who was found to have nothing left leaves, and is answered. From then on it is its
+// taker's, so nothing that looks at requests may come after.
+void RequestProcessor::LetLeave() {
+  while (leaving_ != nullptr) {
+    RequestBlock& block = *leaving_;
+    leaving_ = block.next_leaver;
+    Leave(block);
+  }
 }
 
 void RequestProcessor::ReleaseRows(Lane& lane, RequestBlock& block) {
@@ -287,14 +327,14 @@ void RequestProcessor::Leave(RequestBlock& block) {
   if (block.grows && block.outcome == Outcome::kOk) {
     Pause(block);
   } else {
-    End(block);
+    Answer(block);
   }
 }
 
 void RequestProcessor::Pause(RequestBlock& block) {
   block.state = RequestState::kPaused;
   lanes_[Index(block.lane)]->RequestPaused();
-  Tell(block, RequestBlock::kPieceDone);
+  sink_.Tell(block, RequestBlock::kPieceDone);
 }
 
 void RequestProcessor::Continue(RequestBlock& block, bool failed) {
@@ -303,7 +343,7 @@ void RequestProcessor::Continue(RequestBlock& block, bool failed) {
   lane.RequestResumed();
   if (failed && block.outcome == Outcome::kOk) block.outcome = Outcome::kBadGraph;
   if (block.outcome != Outcome::kOk || block.next_piece == nullptr) {
-    End(block);
+    Answer(block);
     return;
   }
   block.AdoptNextPiece();
@@ -325,7 +365,7 @@ void RequestProcessor::Continue(RequestBlock& block, bool failed) {
   for (int32_t root : block.list(block.roots)) Queue(lane, block.records[root], block, best);
 }
 
-void RequestProcessor::End(RequestBlock& block) {
+void RequestProcessor::Answer(RequestBlock& block) {
   Lane& lane = *lanes_[Index(block.lane)];
   ReleaseRows(lane, block);
   lane.RequestLeft();
@@ -334,14 +374,9 @@ void RequestProcessor::End(RequestBlock& block) {
 
 void RequestProcessor::Refuse(RequestBlock& block, Outcome outcome) {
   block.outcome = outcome;
-  block.state = RequestState::kDone;
+  block.state = RequestState::kAnswered;
   present_.Remove(block.slot);
-  ++finished_requests_;
-  if (block.mails) {
-    Tell(block, RequestBlock::kAnswered);
-  } else {
-    outboxes_[Index(block.outbox)]->Put(&block);
-  }
+  sink_.Answer(block);
 }
 
 void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {
@@ -351,6 +386,13 @@ void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {
     Refuse(block, outcome);
     return;
   }
+  Withdraw(block, outcome);
+  LetLeave();
+}
+
+// Of a request that joined: out of the queues.
+void RequestProcessor::Withdraw(RequestBlock& block, Outcome outcome) {
+  Lane& lane = *lanes_[Index(block.lane)];
   if (block.state == RequestState::kPaused && block.outcome == Outcome::kOk) {
     block.outcome = outcome;
     ReleaseRows(lane, block);
@@ -365,85 +407,14 @@ void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {
     if (r.state == NodeState::kQueued || r.state == NodeState::kRunning) {
       ReadyQueue& queue = lane.queue(r.queue_worker, r.type);
       if (r.state == NodeState::kRunning) Touch(block, r.queue_worker, queue.last_sequence());
-      queue.Remove(r);
-      r.state = NodeState::kFinished;
+      r.next = queue.Remove(r);
+      r.state = NodeState::kEnded;
     } else if ((r.state == NodeState::kBlocked || r.state == NodeState::kConflict) &&
                r.position >= 0) {
       DropConflict(r);
     }
   }
   Drain(block);
-}
-
-bool RequestProcessor::MaySteal(const ReadyEntry& entry, int thief) const {
-  const NodeRecord& r = *entry.record;
-  const RequestBlock& block = *entry.block;
-  if (r.next > 0) return false;
-  if (!block.copied) return block.num_roots_capped == 1;  // the whole request moves
-  if (block.home != thief && !Passed(block.home, block.copy_sequence)) return false;
-  return r.pin_worker < 0 || r.pin_worker == thief || Passed(r.pin_worker, r.pin_sequence);
-}
-
-int RequestProcessor::Steal(Lane& lane, int type, int victim, int thief, int count) {
-  ReadyQueue& from = lane.queue(victim, type);
-  int taken = 0;
-  while (taken < count) {
-    const ReadyEntry e = from.fifo().Head();
-    if (e.record == nullptr || !MaySteal(e, thief)) break;
-    from.Remove(*e.record);
-    if (!e.block->copied) e.block->home = static_cast<int8_t>(thief);
-    Queue(lane, *e.record, *e.block, thief);
-    ++taken;
-  }
-  return taken;
-}
-
-int RequestProcessor::AliveWorkerFor(int worker) const {
-  const int memory = workers_[Index(worker)].memory;
-  for (size_t w = 0; w < workers_.size(); ++w) {
-    if (workers_[w].alive && workers_[w].memory == memory) return static_cast<int>(w);
-  }
-  return worker;
-}
-
-void RequestProcessor::Fence(int worker, uint64_t done_before,
-                             absl::Span<RequestBlock* const> running) {
-  const uint32_t done = static_cast<uint32_t>(done_before);
-  const int refuge = AliveWorkerFor(worker);
-  for (RequestBlock* block : running) {
-    if (block->state == RequestState::kDone) continue;
-    Lane& lane = *lanes_[Index(block->lane)];
-    bool lost = refuge == worker && block->memory == workers_[Index(worker)].memory;
-    if (block->state == RequestState::kPaused) {  // its records are its taker's
-      if (lost) Cancel(*block, Outcome::kDeviceFailed);
-      continue;
-    }
-    lost =
-        lost || ((block->touched >> worker & 1) != 0 && Newer(block->last_sequence[worker], done));
-    for (int32_t i = 0; i < block->num_records && !lost; ++i) {
-      const NodeRecord& r = block->records[i];
-      const bool here = (r.state == NodeState::kQueued || r.state == NodeState::kRunning) &&
-                        r.queue_worker == worker;
-      lost = here && r.state == NodeState::kRunning;
-      lost = lost || (r.state == NodeState::kAwaitingStop && r.pin_worker == worker &&
-                      Newer(r.pin_sequence, done));
-    }
-    if (lost) {
-      if (block->state == RequestState::kDraining) {
-        block->outcome = Outcome::kDeviceFailed;
-      } else {
-        Cancel(*block, Outcome::kDeviceFailed);
-      }
-      continue;
-    }
-    for (int32_t i = 0; i < block->num_records; ++i) {
-      NodeRecord& r = block->records[i];
-      if (r.state != NodeState::kQueued || r.queue_worker != worker) continue;
-      lane.queue(worker, r.type).Remove(r);
-      if (!block->copied) block->home = static_cast<int8_t>(refuge);
-      Queue(lane, r, *block, refuge);
-    }
-  }
 }
 
 }  // namespace cellbatch

@@ -2,7 +2,7 @@
 // on what was submitted, stops, cancels, leaving. Only this file changes a request's state.
 //
 //   line --Join--> roots in the ready queues of one worker
-//        --Submitted--> readers of a finished subgraph: pinned by (worker, sequence), ready at once
+//        --Submitted--> what the batch former reports of a task; readers of a subgraph that ended: pinned by (worker, sequence), ready at once
 //                       on that worker; with unfinished predecessors on two: waits among conflicts
 //        --TaskDone--> words read and told of, stops seen; who waited for that task leaves
 //        --Cancel--> queues forget it at once; rows stay until the last task that touches them is done
@@ -17,9 +17,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "scheduler/answer_sink.h"
 #include "scheduler/lane.h"
-#include "scheduler/outbox.h"
 #include "scheduler/ready/ready_queue.h"
+#include "scheduler/task_facts.h"
 #include "scheduler/task_ring.h"
 
 namespace cellbatch {
@@ -53,8 +54,7 @@ struct Conflict {
 class RequestProcessor {
  public:
   // All outlive it. lanes: by RequestBlock::lane.
-  RequestProcessor(absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes,
-                   absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes,
+  RequestProcessor(absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes, AnswerSink& sink,
                    int max_requests);
 
   // From arrival on the request is known by its slot.
@@ -63,8 +63,8 @@ class RequestProcessor {
 
   // Reserves every row and queues the roots on `worker`. False: no rows, nothing changed.
   bool Join(Lane& lane, RequestBlock& block, int worker);
-  // These subgraphs' last nodes are in that task, just submitted.
-  void Submitted(Lane& lane, absl::Span<const ReadyEntry> finished, int worker, uint32_t sequence);
+  // What that task, just submitted, means for the requests in it.
+  void Submitted(Lane& lane, const TaskFacts& facts, int worker, uint32_t sequence);
   // The task is done and retired: times, words, conflicts and those who leave.
   void TaskDone(const TaskSlot& slot, int worker);
   void DrainLeavers(const TaskSlot& slot);  // the last part of TaskDone; alone for a lost task
@@ -77,8 +77,9 @@ class RequestProcessor {
   void Continue(RequestBlock& block, bool failed);
   // Arrived and never in line: answered at once.
   void Refuse(RequestBlock& block, Outcome outcome);
-  // Moves up to `count` subgraphs that may run on `thief` from the head of the victim's queue.
-  int Steal(Lane& lane, int type, int victim, int thief, int count);
+  // Moves whole subgraphs that may run on `thief` from the head of the victim's queue: as many as `nodes` nodes
+  // hold, but at least one. Returns the nodes it moved.
+  int32_t Steal(Lane& lane, int type, int victim, int thief, int32_t nodes);
 
   // The worker's device failed after task `done_before`: it is no longer alive. Of `running` (all
   // that joined), requests with something in flight or running there fail; what only stood in its
@@ -86,11 +87,13 @@ class RequestProcessor {
   void Fence(int worker, uint64_t done_before, absl::Span<RequestBlock* const> running);
 
   absl::Span<const Conflict> conflicts() const { return {conflicts_.data(), conflicts_.size()}; }
-  int64_t finished_requests() const { return finished_requests_; }
 
  private:
   void Queue(Lane& lane, NodeRecord& record, RequestBlock& block, int worker);
-  void Finish(Lane& lane, NodeRecord& record, RequestBlock& block, int worker, uint32_t sequence);
+  void Start(RequestBlock& block, int worker, uint32_t sequence, TaskNotes& notes);
+  void Reach(const ReadyEntry& entry, int32_t nodes, int worker, uint32_t sequence);
+  void GiveWay(Lane& lane, const TaskFacts& facts, int worker);
+  void End(Lane& lane, NodeRecord& record, RequestBlock& block, int worker, uint32_t sequence);
   void Release(Lane& lane, NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
   void MergePin(NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
   [[gnu::noinline, gnu::cold]] void AddConflict(NodeRecord& reader, RequestBlock& block, int worker,
@@ -102,16 +105,18 @@ class RequestProcessor {
   void ReadWords(const TaskSlot& slot, int worker);
   // True: it ran past its stop.
   bool ReadWord(const StopNode& stop, const TaskSlot& slot, int worker, uint32_t sequence);
-  void Tell(RequestBlock& block, uint8_t what);
   void Touch(RequestBlock& block, int worker, uint32_t sequence);
   void Drain(RequestBlock& block);
   void CountNodes(RequestBlock& block);
   void Leave(RequestBlock& block);
+  void LetLeave();
   void Pause(RequestBlock& block);
-  void End(RequestBlock& block);
+  void Withdraw(RequestBlock& block, Outcome outcome);
+  void Answer(RequestBlock& block);
   void ReleaseRows(Lane& lane, RequestBlock& block);
   bool MaySteal(const ReadyEntry& entry, int thief) const;
   int AliveWorkerFor(int worker) const;
+  static bool Newer(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
   bool Passed(int worker, uint32_t sequence) const {
     const WorkerLink& w = workers_[static_cast<size_t>(worker)];
     return !w.alive || w.ring->Passed(sequence);
@@ -119,11 +124,21 @@ class RequestProcessor {
 
   const absl::Span<WorkerLink> workers_;
   const absl::Span<Lane* const> lanes_;
-  const absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes_;
+  AnswerSink& sink_;
   SlotSet present_;
   std::vector<Conflict> conflicts_;
-  int64_t finished_requests_ = 0;
+  RequestBlock* leaving_ = nullptr;  // all that was submitted of them is done; by next_leaver
 };
+
+// Once for every subgraph: inlined.
+inline void RequestProcessor::Queue(Lane& lane, NodeRecord& record, RequestBlock& block,
+                                    int worker) {
+  if (!workers_[static_cast<size_t>(worker)].alive) [[unlikely]]
+    worker = AliveWorkerFor(worker);
+  record.queue_worker = static_cast<int8_t>(worker);
+  record.state = NodeState::kQueued;
+  lane.queue(worker, record.type).Push(record, block);
+}
 
 }  // namespace cellbatch
 

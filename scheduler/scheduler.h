@@ -42,6 +42,9 @@ struct SchedulerOptions {
   int max_tasks_in_flight = 0;  // per worker (MaxTasksToSubmit); 0: 1 on one CPU device, else 2
   int max_requests = 1 << 17;   // submitted and not taken back; beyond: Submit answers none
   int max_wait_tasks = 20;      // tasks of its lane a ready type may be passed over
+  // Tasks after which a running chain gives its place to a ready subgraph that waits for one. So who is number k in
+  // the queue of its type runs within (k / max_batch + 1) times as many tasks of that type, whatever runs before it.
+  int chain_turn = 64;
   int64_t row_budget_bytes = 1LL << 30;  // rows of one model in one memory
   int32_t batch_limit = 512;             // largest max_batch, and the largest calibrated
   int num_outboxes = 1;

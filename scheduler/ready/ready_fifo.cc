@@ -59,7 +59,6 @@ void ReadyFifo::PrefetchFirst() const {
 }
 
 void ReadyFifo::Remove(NodeRecord& record) {
-  Check(record.state == NodeState::kQueued, "a record that is not in a queue is taken out");
   ReadyEntry& e = entries_[static_cast<uint32_t>(record.position)];
   Check(e.record == &record, "a queued subgraph is not where it says");
   nodes_ -= NodesIn(record);

@@ -28,7 +28,6 @@ class ReadyFifo {
     if (tail_ - head_ > mask_) [[unlikely]]
       Grow();
     if (nodes_ == 0) Restart();
-    record.state = NodeState::kQueued;
     record.position = static_cast<int32_t>(tail_ & mask_);
     entries_[tail_++ & mask_] = {&record, &block};
     nodes_ += NodesIn(record);
@@ -47,9 +46,11 @@ class ReadyFifo {
     e.record = nullptr;
     ++head_;
   }
+  // What an entry counts.
+  int32_t NodesIn(const NodeRecord& r) const { return is_chain_ ? 1 : r.length - r.next; }
   // `count` more nodes of the head were submitted, and it stays.
   void TakeFromHead(int32_t count) { nodes_ -= count; }
-  // Takes out what was pushed, wherever it is.
+  // Takes out what was pushed, wherever it is. REQUIRES: it is here.
   void Remove(NodeRecord& record);
 
   // Loads what the head and the entries behind it need, ahead of time: their records, then what those name.
@@ -74,7 +75,6 @@ class ReadyFifo {
     head_ = tail_ = 0;  // it holds holes at most
     mask_ = kFirstEntries - 1;
   }
-  int32_t NodesIn(const NodeRecord& r) const { return is_chain_ ? 1 : r.length - r.next; }
   void Grow();
   static constexpr uint32_t kFirstEntries = 1024;
   // In entries, at 10 ns an entry and more: about a miss to memory from one to the other, and to the head.

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "cells/check.h"
 #include "scheduler/ready/ready_fifo.h"
 #include "scheduler/ready/running_chains.h"
 #include "scheduler/ready/type_shape.h"
@@ -35,13 +36,12 @@ class ReadyQueue {
     if (ready() == 0) since_ = *lane_tasks_;
     fifo_.Push(record, block);
   }
-  // Takes a queued or running record out.
-  void Remove(NodeRecord& record) {
-    if (record.state == NodeState::kRunning) {
-      chains_.Remove(record);
-    } else {
-      fifo_.Remove(record);
-    }
+  // Takes a queued or running record out; returns how many of its nodes were submitted.
+  int32_t Remove(NodeRecord& record) {
+    if (record.state == NodeState::kRunning) return chains_.Remove(record);
+    Check(record.state == NodeState::kQueued, "a record that is not in a queue is taken out");
+    fifo_.Remove(record);
+    return record.next;
   }
 
   // A task of this queue was submitted, is done. The last one submitted: every running chain is in it.

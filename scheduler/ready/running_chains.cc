@@ -51,7 +51,7 @@ RunningChains::RunningChains(const TypeShape& shape, int batch_limit) : shape_(s
   if (!shape.is_chain()) return;
   const size_t n = static_cast<size_t>(batch_limit);
   for (Array<Row>* a : {&out_, &prev_, &begin_, &end_}) a->reset(new Row[n]());
-  for (Array<uint32_t>* a : {&first_step_, &event_}) a->reset(new uint32_t[n]());
+  for (Array<uint32_t>* a : {&first_step_, &event_, &entered_step_}) a->reset(new uint32_t[n]());
   for (int k = 0; k < shape_.num_inputs; ++k) {
     in_[static_cast<size_t>(k)].reset(new Row[n]());
     stride_[static_cast<size_t>(k)].reset(new Row[n]());
@@ -61,17 +61,16 @@ RunningChains::RunningChains(const TypeShape& shape, int batch_limit) : shape_(s
   events_.reset(new int32_t[n]());
 }
 
-void RunningChains::Remove(NodeRecord& record) {
+int32_t RunningChains::Remove(const NodeRecord& record) {
   Check(record.position >= 0 && record.position < size_ && records_[record.position] == &record,
         "a running chain is not where it says");
-  Leave(record.position);
+  return Leave(record.position);
 }
 
 void RunningChains::Enter(NodeRecord& record, RequestBlock& block) {
   const int32_t slot = size_++;
   records_[slot] = &record;
   blocks_[slot] = &block;
-  record.state = NodeState::kRunning;
   record.position = slot;
   const Row first = record.first_row + block.base(shape_.out);
   begin_[slot] = first;
@@ -91,6 +90,8 @@ void RunningChains::Enter(NodeRecord& record, RequestBlock& block) {
     }
   }
   first_step_[slot] = step_ - static_cast<uint32_t>(record.next);
+  entered_step_[slot] = step_;
+  if (slot == 0) oldest_entry_ = step_;
   if (record.has_stop) ++num_stops_;
   SetEvent(slot, record.next);
   if (size_ == 1 || event_[slot] - step_ < next_event_ - step_) next_event_ = event_[slot];
@@ -101,15 +102,15 @@ void RunningChains::SetEvent(int32_t slot, int32_t node) {
   event_[slot] = first_step_[slot] + static_cast<uint32_t>(at);
 }
 
-void RunningChains::Leave(int32_t slot) {
-  NodeRecord& record = *records_[slot];
-  record.next = NextNode(slot);
-  if (record.has_stop) --num_stops_;
+int32_t RunningChains::Leave(int32_t slot) {
+  const int32_t submitted = NextNode(slot);
+  if (records_[slot]->has_stop) --num_stops_;
   const int32_t last = --size_;
-  if (slot == last) return;
+  if (slot == last) return submitted;
   for (Array<Row>* a : {&out_, &prev_, &begin_, &end_}) (*a)[slot] = (*a)[last];
   first_step_[slot] = first_step_[last];
   event_[slot] = event_[last];
+  entered_step_[slot] = entered_step_[last];
   for (int k = 0; k < shape_.num_inputs; ++k) {
     const size_t at = static_cast<size_t>(k);
     in_[at][slot] = in_[at][last];
@@ -118,6 +119,7 @@ void RunningChains::Leave(int32_t slot) {
   records_[slot] = records_[last];
   blocks_[slot] = blocks_[last];
   records_[slot]->position = slot;
+  return submitted;
 }
 
 void RunningChains::Step(const StepRows& rows) {

@@ -9,6 +9,7 @@
 #ifndef CELLBATCH_SCHEDULER_READY_RUNNING_CHAINS_H_
 #define CELLBATCH_SCHEDULER_READY_RUNNING_CHAINS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -27,10 +28,30 @@ class RunningChains {
   int32_t num_stops() const { return num_stops_; }  // chains that may stop early
   ReadyEntry chain(int32_t slot) const { return {records_[slot], blocks_[slot]}; }
 
-  // REQUIRES: size() < batch_limit; every row is known.
+  // REQUIRES: size() < batch_limit; every row is known. From node record.next on.
   void Enter(NodeRecord& record, RequestBlock& block);
-  void Leave(int32_t slot);         // the last slot's chain takes its place
-  void Remove(NodeRecord& record);  // the same, by the chain
+  // The last slot's chain takes its place. Returns how many of its nodes were submitted.
+  int32_t Leave(int32_t slot);
+  int32_t Remove(const NodeRecord& record);  // the same, by the chain
+  // Visits the slots of chains that have had their place for `tasks` tasks and more, until `most` of them have left:
+  // `leave(slot)` calls Leave. From the back, so that slots to come stay what they were. One pass over the slots,
+  // and none while no chain can be due.
+  template <typename LeaveSlot>
+  void GiveWay(int64_t tasks, int32_t most, LeaveSlot leave) {
+    const uint32_t turn = static_cast<uint32_t>(tasks);
+    if (size_ == 0 || step_ - oldest_entry_ < turn) return;
+    uint32_t oldest = 0;
+    for (int32_t slot = size_ - 1; slot >= 0; --slot) {
+      const uint32_t held = step_ - entered_step_[slot];
+      if (held >= turn && most > 0) {
+        --most;
+        leave(slot);
+      } else {
+        oldest = std::max(oldest, held);
+      }
+    }
+    oldest_entry_ = step_ - oldest;
+  }
 
   // One step of all chains: the row of each input and of the output, by slot. Then the slots whose event is now are
   // in events() and the step is over.
@@ -67,7 +88,9 @@ class RunningChains {
   uint32_t step_ = 0;        // steps made; chains' steps are told by difference, so it may wrap
   uint32_t next_event_ = 0;  // the least of event_, if any runs
   Array<Row> out_, prev_, begin_, end_;
-  Array<uint32_t> first_step_, event_;  // steps: of node 0; of the next event
+  uint32_t oldest_entry_ = 0;  // no chain entered before this step
+  Array<uint32_t> first_step_, event_,
+      entered_step_;  // steps: of node 0; of the next event; first run here
   std::array<Array<Row>, kMaxInputs> in_, stride_;
   Array<NodeRecord*> records_;
   Array<RequestBlock*> blocks_;

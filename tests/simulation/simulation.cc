@@ -81,6 +81,7 @@ class Simulation {
     o.max_tasks_in_flight = options_.max_tasks_in_flight;
     o.max_requests = 4 * options_.in_flight;
     o.max_wait_tasks = options_.max_wait_tasks;
+    o.chain_turn = options_.chain_turn;
     o.row_budget_bytes = options_.row_budget_bytes;
     o.batch_limit = options_.limits.max_batch;
     o.calibrate = false;
@@ -456,16 +457,17 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
     o.delay_chance = 0.1;
     o.shapes = {Shape::kDag, Shape::kTwoSinks, Shape::kTree, Shape::kLattice, Shape::kEdgeTree};
   }
+  o.chain_turn = pick(0, 2) == 0 ? 64 : pick(1, 12);  // chains that give way again and again
   return o;
 }
 
 std::string Describe(const SimulationOptions& o) {
-  return absl::StrCat("seed ", o.seed, ": ", o.requests, " requests, ", o.workers, " workers on ",
-                      o.memories, " memories, ", o.models, " models, ", o.max_tasks_in_flight,
-                      " tasks in flight, stealing ", static_cast<int>(o.stealing), ", batches ",
-                      o.limits.min_batch, "-", o.limits.max_batch, ", ", o.row_budget_bytes,
-                      " B of rows, ", o.in_flight, " in flight, cancels ", o.cancel_permille,
-                      "/1000, fails ", o.fail_chance, ", lock step ", o.lock_step);
+  return absl::StrCat(
+      "seed ", o.seed, ": ", o.requests, " requests, ", o.workers, " workers on ", o.memories,
+      " memories, ", o.models, " models, ", o.max_tasks_in_flight, " tasks in flight, stealing ",
+      static_cast<int>(o.stealing), ", batches ", o.limits.min_batch, "-", o.limits.max_batch, ", ",
+      o.row_budget_bytes, " B of rows, ", o.in_flight, " in flight, cancels ", o.cancel_permille,
+      "/1000, fails ", o.fail_chance, ", lock step ", o.lock_step, ", chain turn ", o.chain_turn);
 }
 
 SimulationReport Simulate(const SimulationOptions& options) { return Simulation(options).Run(); }
