@@ -1,11 +1,8 @@
 #include "tests/e2e/server_process.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +11,7 @@
 #include <iterator>
 
 #include "nlohmann/json.hpp"
+#include "tests/e2e/tcp_connection.h"
 
 extern char** environ;
 
@@ -29,22 +27,6 @@ std::string NewLogFile() {
   const int file = mkstemp(name.data());
   if (file >= 0) close(file);
   return name;
-}
-
-int Connect(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
-  inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
-  const int connection = socket(AF_INET, SOCK_STREAM, 0);
-  if (connect(connection, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) {
-    close(connection);
-    return -1;
-  }
-  const timeval patience{.tv_sec = 5, .tv_usec = 0};
-  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  return connection;
 }
 
 }  // namespace
@@ -116,28 +98,11 @@ std::string ServerProcess::Log() const {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string TalkTcp(const std::string& address, const std::string& bytes,
-                    const std::string& enough) {
-  const int connection = Connect(address);
-  if (connection < 0) return "";
-  for (size_t sent = 0; sent < bytes.size();) {
-    const ssize_t n = send(connection, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (n <= 0) break;
-    sent += static_cast<size_t>(n);
-  }
-  std::string answer;
-  char part[4096];
-  for (ssize_t n; (n = recv(connection, part, sizeof(part), 0)) > 0;) {
-    answer.append(part, static_cast<size_t>(n));
-    if (!enough.empty() && answer.find(enough) != answer.npos) break;
-  }
-  close(connection);
-  return answer;
-}
-
 std::string HttpGet(const std::string& address, const std::string& path) {
-  const std::string answer =
-      TalkTcp(address, "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  TcpConnection connection(address);
+  if (!connection.connected()) return "";
+  connection.Send("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const std::string answer = connection.ReceiveUntil("");
   const size_t body = answer.find("\r\n\r\n");
   if (body == answer.npos || answer.size() < 12) return "";
   return answer.substr(9, 3) + " " + answer.substr(body + 4);

@@ -43,10 +43,6 @@ class ServerProcess {
 std::string HttpGet(const std::string& address, const std::string& path);
 // A sample of Prometheus' text by its whole name with labels, as on the page; -1: not there.
 double Metric(const ServerProcess& server, const std::string& sample);
-// Bytes sent to, and what came back from, a TCP port until the peer closed, `enough` came, or five
-// seconds passed.
-std::string TalkTcp(const std::string& address, const std::string& bytes,
-                    const std::string& enough = "");
 
 }  // namespace cellbatch
 

@@ -1,8 +1,10 @@
 // Bytes and frames no honest client sends (serving.md 4.4, P), against the real server. After each:
 // the next good request is right, nothing is in flight, and the outcome was counted once.
-
 #include "gtest/gtest.h"
+#include "tests/e2e/tcp_connection.h"
 #include "tests/fault/fault_test.h"
+#include "tests/fault/http2_by_hand.h"
+#include "tests/fault/metrics_page.h"
 
 namespace cellbatch {
 namespace {
@@ -71,31 +73,12 @@ TEST_F(ProtocolTest, P4BodiesBeyondTheLimitPlainAndAsABomb) {
   EXPECT_TRUE(small.status.ok()) << small.status.error_message();
 }
 
-// HTTP/2 by hand: a header without indexing and without Huffman codes.
-std::string Header(const std::string& name, const std::string& value) {
-  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
-         static_cast<char>(value.size()) + value;
-}
-std::string Frame(char type, char flags, int32_t stream, const std::string& body) {
-  const auto size = static_cast<uint32_t>(body.size());
-  std::string frame;
-  for (const int shift : {16, 8, 0}) frame += static_cast<char>(size >> shift);
-  frame += type;
-  frame += flags;
-  for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(stream >> shift);
-  return frame + body;
-}
-
 TEST_F(ProtocolTest, P5AnUnknownCompressionIsNotImplemented) {
-  const std::string headers =
-      Header(":method", "POST") + Header(":scheme", "http") + Header(":path", kInferMethod) +
-      Header(":authority", "x") + Header("te", "trailers") +
-      Header("content-type", "application/grpc") + Header("grpc-encoding", "br");
-  const std::string message = std::string("\x01\0\0\0\x03", 5) + "abc";  // compressed, 3 bytes
-  const std::string answer = TalkTcp(server_->grpc(),
-                                     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, "") +
-                                         Frame(1, 4, 1, headers) + Frame(0, 1, 1, message),
-                                     "grpc-encoding that");
+  TcpConnection client(server_->grpc());
+  client.Send(http2::kPreface + http2::Frame(http2::kSettings, http2::kNone, 0, "") +
+              http2::InferHeaders(1, {{"grpc-encoding", "br"}}) +
+              http2::Frame(http2::kData, http2::kEndStream, 1, http2::Message("abc", 1)));
+  const std::string answer = client.ReceiveUntil("grpc-encoding that");
   const size_t status = answer.find("grpc-status");
   ASSERT_NE(status, answer.npos);
   EXPECT_EQ(answer.substr(status + 11, 3),
@@ -121,31 +104,62 @@ TEST_F(ProtocolTest, P6MetadataBeyondTheLimit) {
   });
 }
 
+// What the bytes of a client of another protocol get: the connection closed, and no word of HTTP/1.
 TEST_F(ProtocolTest, P7WhatIsNoHttp2IsHungUpOn) {
+  const double before = MetricsPage(*server_).Ended();
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
         std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(500, 'r'),
-        std::string(4096, '\xa5')}) {
-    const std::string answer = TalkTcp(server_->grpc(), bytes);  // returns when the server hangs up
-    EXPECT_EQ(answer.find("200 OK"), answer.npos);
+        std::string(4096, '\xa5'),
+        // Greeted properly, then nonsense where a frame must be.
+        http2::kPreface + std::string(4096, '\xa5')}) {
+    TcpConnection client(server_->grpc());
+    ASSERT_TRUE(client.connected());
+    client.Send(bytes);
+    std::string answer;
+    for (std::string part; !(part = client.Receive()).empty();) answer += part;
+    EXPECT_TRUE(client.closed()) << "the server did not hang up on " << bytes.substr(0, 12);
+    EXPECT_EQ(answer.find("HTTP/1"), answer.npos);
   }
+  EXPECT_EQ(MetricsPage(*server_).Ended(), before);
 }
 
-TEST_F(ProtocolTest, P14TwoMessagesOrNoneOnAUnaryCall) {
-  const std::string good = Words({1, 2, 3}).SerializeAsString();
-  const grpc::Status two = caller_->Raw(kInferMethod, {good, good}).status;
-  const grpc::Status none = caller_->Raw(kInferMethod, {}).status;
-  // The library's own answers, recorded: on an asynchronous method it serves the first of two
-  // messages, and takes none for an empty one.
-  EXPECT_TRUE(two.ok() || two.error_code() == StatusCode::UNIMPLEMENTED ||
-              two.error_code() == StatusCode::INTERNAL)
-      << two.error_code() << two.error_message();
-  EXPECT_TRUE(none.error_code() == StatusCode::INVALID_ARGUMENT ||
-              none.error_code() == StatusCode::UNIMPLEMENTED ||
-              none.error_code() == StatusCode::INTERNAL)
-      << none.error_code() << none.error_message();
-  RecordProperty("two_messages", two.error_code());
-  RecordProperty("no_message", none.error_code());
+// gRPC's own client with TLS: its handshake fails at once, and its call is UNAVAILABLE.
+TEST_F(ProtocolTest, P7AClientThatWantsTlsIsUnavailable) {
+  const double before = MetricsPage(*server_).Ended();
+  const auto channel = grpc::CreateChannel(server_->grpc(), grpc::SslCredentials({}));
+  const auto stub = inference::GRPCInferenceService::NewStub(channel);
+  grpc::ClientContext context;
+  inference::ModelInferResponse answer;
+  const grpc::Status status = stub->ModelInfer(&context, Words({1, 2, 3}), &answer);
+  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_EQ(MetricsPage(*server_).Ended(), before);
+}
+
+// The library's own answers, recorded for 1.51: an asynchronous unary method reads one message. Of two, the first is
+// served, once; where there is none, gRPC answers.
+TEST_F(ProtocolTest, P14OfTwoMessagesOnAUnaryCallTheFirstIsServedOnce) {
+  const MetricsPage before(*server_);
+  const std::string three = Words({1, 2, 3}).SerializeAsString();
+  const std::string five = Words({1, 2, 3, 4, 5}).SerializeAsString();
+  const RawAnswer alone = caller_->Raw(kInferMethod, {three});
+  const RawAnswer two = caller_->Raw(kInferMethod, {three, five});
+  EXPECT_EQ(two.status.error_code(), StatusCode::OK) << two.status.error_message();
+  EXPECT_EQ(two.body, alone.body);
+  const MetricsPage after(*server_);
+  EXPECT_EQ(after.Ended("ok"), before.Ended("ok") + 2);
+  EXPECT_EQ(after.Ended(), before.Ended() + 2);
+  EXPECT_EQ(after.Steps("words"), before.Steps("words") + 6);
+}
+
+TEST_F(ProtocolTest, P14AUnaryCallWithoutAMessageIsInternalAndNeverReachesTheService) {
+  const MetricsPage before(*server_);
+  const RawAnswer none = caller_->Raw(kInferMethod, {});
+  EXPECT_EQ(none.status.error_code(), StatusCode::INTERNAL) << none.status.error_message();
+  EXPECT_EQ(none.body, "");
+  const MetricsPage after(*server_);
+  EXPECT_EQ(after.Ended(), before.Ended());
+  EXPECT_EQ(after.Cells("words"), before.Cells("words"));
 }
 
 }  // namespace

@@ -20,6 +20,10 @@ namespace cellbatch {
 inline const SmallModel kWords = {.name = "words", .hidden = 24, .width = 8, .vocabulary = 100};
 inline const SmallModel kUnknown = {.name = "unk", .hidden = 8, .width = 4, .vocabulary = 100};
 inline const SmallModel kVectors = {.name = "vectors", .hidden = 8, .width = 4, .gru = true};
+// One whose every step reads nine megabytes of weights: a request of kSlowSteps takes seconds on any machine, so that
+// things can happen in its middle. Not of FaultRepository.
+inline const SmallModel kSlow = {.name = "slow", .hidden = 768, .width = 4, .vocabulary = 10};
+inline constexpr int32_t kSlowSteps = 60'000;
 
 template <typename T>
 void SetTensor(inference::ModelInferRequest& request, const std::string& name,
@@ -38,6 +42,23 @@ inline inference::ModelInferRequest Words(const std::vector<int32_t>& tokens,
   inference::ModelInferRequest request;
   request.set_model_name(model);
   SetTensor(request, "TOKENS", "INT32", {static_cast<int64_t>(tokens.size())}, tokens);
+  return request;
+}
+
+// `sequences` of kSlowSteps each, side by side. A byte a step on the wire.
+inline inference::ModelInferRequest SlowRequest(int sequences = 1) {
+  inference::ModelInferRequest request;
+  request.set_model_name(kSlow.name);
+  auto* tokens = request.add_inputs();
+  tokens->set_name("TOKENS");
+  tokens->set_datatype("INT32");
+  tokens->add_shape(int64_t{sequences} * kSlowSteps);
+  for (int i = 0; i < sequences * kSlowSteps; ++i) tokens->mutable_contents()->add_int_contents(1);
+  auto* lengths = request.add_inputs();
+  lengths->set_name("LENGTHS");
+  lengths->set_datatype("INT32");
+  lengths->add_shape(sequences);
+  for (int i = 0; i < sequences; ++i) lengths->mutable_contents()->add_int_contents(kSlowSteps);
   return request;
 }
 

@@ -1,0 +1,71 @@
+#include "tests/e2e/tcp_connection.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace cellbatch {
+
+namespace {
+
+constexpr time_t kPatienceSeconds = 60;  // far more than a live server on a busy machine takes
+
+}  // namespace
+
+TcpConnection::TcpConnection(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+  inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
+  socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) {
+    close(socket_);
+    socket_ = -1;
+    return;
+  }
+  const timeval patience{.tv_sec = kPatienceSeconds, .tv_usec = 0};
+  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+}
+
+TcpConnection::~TcpConnection() {
+  if (socket_ >= 0) close(socket_);
+}
+
+bool TcpConnection::Send(const std::string& bytes) const {
+  for (size_t sent = 0; sent < bytes.size();) {
+    const ssize_t n = send(socket_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) return false;
+    sent += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+std::string TcpConnection::Receive(size_t most) {
+  std::string part(most, '\0');
+  const ssize_t n = recv(socket_, part.data(), part.size(), 0);
+  // A reset hangs up, too: the peer closed with bytes of ours unread.
+  closed_ = n == 0 || (n < 0 && (errno == ECONNRESET || errno == EPIPE));
+  part.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  return part;
+}
+
+std::string TcpConnection::ReceiveUntil(const std::string& enough) {
+  std::string all;
+  for (std::string part; !(part = Receive()).empty();) {
+    all += part;
+    if (!enough.empty() && all.find(enough) != all.npos) break;
+  }
+  return all;
+}
+
+bool TcpConnection::ReceiveUntilClosed() {
+  while (!Receive().empty()) {
+  }
+  return closed_;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,108 @@
+// HTTP/2 by hand: what no gRPC library would send, or would not stop answering. A connection of its own for each.
+#ifndef CELLBATCH_TESTS_FAULT_HTTP2_BY_HAND_H_
+#define CELLBATCH_TESTS_FAULT_HTTP2_BY_HAND_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/e2e/tcp_connection.h"
+#include "tests/fault/grpc_caller.h"
+
+namespace cellbatch::http2 {
+
+inline constexpr const char* kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+enum Type : char { kData = 0, kHeaders = 1, kRstStream = 3, kSettings = 4, kPing = 6, kGoAway = 7 };
+enum Flags : char { kNone = 0, kAck = 1, kEndStream = 1, kEndHeaders = 4 };
+inline constexpr uint16_t kInitialWindowSize = 4;  // the setting
+
+inline std::string BigEndian(uint32_t value, int bytes) {
+  std::string text;
+  for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8)
+    text += static_cast<char>(value >> shift);
+  return text;
+}
+
+// A header without indexing and without Huffman codes.
+inline std::string Header(const std::string& name, const std::string& value) {
+  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
+         static_cast<char>(value.size()) + value;
+}
+inline std::string Frame(char type, char flags, uint32_t stream, const std::string& body) {
+  return BigEndian(static_cast<uint32_t>(body.size()), 3) + type + flags + BigEndian(stream, 4) +
+         body;
+}
+inline std::string Setting(uint16_t setting, uint32_t value) {
+  return Frame(kSettings, kNone, 0, BigEndian(setting, 2) + BigEndian(value, 4));
+}
+inline std::string Message(const std::string& body, char compressed = 0) {
+  return compressed + BigEndian(static_cast<uint32_t>(body.size()), 4) + body;
+}
+
+// The headers of a ModelInfer on `stream`, and others beside them.
+inline std::string InferHeaders(uint32_t stream,
+                                const std::vector<std::pair<std::string, std::string>>& more = {}) {
+  std::string headers = Header(":method", "POST") + Header(":scheme", "http") +
+                        Header(":path", kInferMethod) + Header(":authority", "x") +
+                        Header("te", "trailers") + Header("content-type", "application/grpc");
+  for (const auto& [name, value] : more) headers += Header(name, value);
+  return Frame(kHeaders, kEndHeaders, stream, headers);
+}
+inline std::string Infer(uint32_t stream, const std::string& body,
+                         const std::vector<std::pair<std::string, std::string>>& more = {}) {
+  // In pieces no larger than any peer takes.
+  constexpr size_t kLargestFrame = 16384;
+  std::string all = InferHeaders(stream, more);
+  const std::string message = Message(body);
+  for (size_t at = 0; at < message.size(); at += kLargestFrame) {
+    const bool last = message.size() - at <= kLargestFrame;
+    all += Frame(kData, last ? kEndStream : kNone, stream, message.substr(at, kLargestFrame));
+  }
+  return all;
+}
+
+struct Received {
+  char type = 0;
+  char flags = 0;
+  uint32_t stream = 0;
+  std::string body;
+};
+
+// The peer's frames, one after the other.
+class FrameReader {
+ public:
+  explicit FrameReader(TcpConnection& connection) : connection_(connection) {}
+  // None: the peer has hung up, or was silent for a minute.
+  std::optional<Received> Next() {
+    constexpr size_t kHeader = 9;
+    if (!Have(kHeader)) return std::nullopt;
+    const auto byte = [this](size_t i) { return static_cast<unsigned char>(bytes_[i]); };
+    const size_t size = size_t{byte(0)} << 16 | size_t{byte(1)} << 8 | byte(2);
+    Received frame;
+    frame.type = bytes_[3];
+    frame.flags = bytes_[4];
+    for (size_t i = 5; i < kHeader; ++i) frame.stream = frame.stream << 8 | byte(i);
+    if (!Have(kHeader + size)) return std::nullopt;
+    frame.body = bytes_.substr(kHeader, size);
+    bytes_.erase(0, kHeader + size);
+    return frame;
+  }
+
+ private:
+  bool Have(size_t size) {
+    while (bytes_.size() < size) {
+      const std::string more = connection_.Receive();
+      if (more.empty()) return false;
+      bytes_ += more;
+    }
+    return true;
+  }
+  TcpConnection& connection_;
+  std::string bytes_;
+};
+
+}  // namespace cellbatch::http2
+
+#endif  // CELLBATCH_TESTS_FAULT_HTTP2_BY_HAND_H_
