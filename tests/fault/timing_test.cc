@@ -1,6 +1,5 @@
-// Deadlines, cancels and a full server (serving.md 4.4, T), against the real one. What must be prompt
-// is said in counts and states, never in milliseconds.
-#include <atomic>
+// The `timeout` parameter and a full server (serving.md 4.4: T4, T7), against the real one. What must be prompt is said in
+// counts and states, never in milliseconds. Deadlines and cancels: interruption_test.
 #include <csignal>
 #include <thread>
 
@@ -47,33 +46,10 @@ class TimingTest : public ::testing::Test {
     const double cells = Metric(*server_, name);
     return cells < 0 ? 0 : cells;
   }
-  static auto In(std::chrono::milliseconds time) {
-    return [time](grpc::ClientContext& context) {
-      context.set_deadline(std::chrono::system_clock::now() + time);
-    };
-  }
 
   std::unique_ptr<ServerProcess> server_;
   std::unique_ptr<GrpcCaller> caller_;
 };
-
-TEST_F(TimingTest, T1APassedDeadlineCostsNoCells) {
-  inference::ModelInferResponse answer;
-  const double before = Cells();
-  EXPECT_EQ(caller_->Infer(Words({1}), answer, In(std::chrono::milliseconds(-1000))).error_code(),
-            StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_EQ(Cells(), before);
-}
-
-TEST_F(TimingTest, T2T3ADeadlineThatPassesInTheMiddleEndsTheWork) {
-  inference::ModelInferResponse answer;
-  EXPECT_EQ(caller_->Infer(LongRequest(), answer, In(std::chrono::milliseconds(20))).error_code(),
-            StatusCode::DEADLINE_EXCEEDED);
-  WaitFor("cellbatch_admitted_requests", 0);
-  EXPECT_LT(Cells(), 60000);
-  EXPECT_EQ(Ended("ok"), 0);
-  EXPECT_EQ(Ended("deadline") + Ended("cancelled"), 1);
-}
 
 TEST_F(TimingTest, T4TheTimeoutParameterEndsTheWorkToo) {
   inference::ModelInferRequest request = LongRequest();
@@ -82,37 +58,6 @@ TEST_F(TimingTest, T4TheTimeoutParameterEndsTheWorkToo) {
   EXPECT_EQ(caller_->Infer(request, answer).error_code(), StatusCode::DEADLINE_EXCEEDED);
   EXPECT_LT(Cells(), 60000);
   EXPECT_EQ(Ended("deadline"), 1);
-}
-
-TEST_F(TimingTest, T5CancelsAtAnyMomentEndEachCallOnce) {
-  constexpr int kCalls = 200;
-  std::atomic<int> ok = 0, cancelled = 0;
-  std::vector<std::thread> clients;
-  for (int t = 0; t < 4; ++t) {
-    clients.emplace_back([&, t] {
-      for (int i = 0; i < kCalls / 4; ++i) {
-        grpc::ClientContext context;
-        std::thread canceller([&] {
-          // From before admission to after the answer.
-          std::this_thread::sleep_for(std::chrono::microseconds(50 * ((i * 4 + t) % 40)));
-          context.TryCancel();
-        });
-        inference::ModelInferResponse answer;
-        const grpc::Status status =
-            caller_->stub().ModelInfer(&context, Words(std::vector<int32_t>(100, 1)), &answer);
-        canceller.join();
-        EXPECT_TRUE(status.ok() || status.error_code() == StatusCode::CANCELLED)
-            << status.error_code() << status.error_message();
-        status.ok() ? ++ok : ++cancelled;
-      }
-    });
-  }
-  for (std::thread& client : clients) client.join();
-  EXPECT_EQ(ok + cancelled, kCalls);
-  WaitFor("cellbatch_admitted_requests", 0);
-  // What a client cancelled may have been answered already, and what it cancelled early never came.
-  EXPECT_GE(Ended("ok"), ok);
-  EXPECT_LE(Ended("ok") + Ended("cancelled"), kCalls);
 }
 
 TEST_F(TimingTest, T7FullIsResourceExhaustedWithAHintAndLastsAsLongAsItIsFull) {

@@ -1,0 +1,288 @@
+// Deadlines that pass and clients that leave at every stage of a request's life (serving.md 4.4: T1, T2, T3, T5), against
+// the real server. A client's library answers by itself when its deadline passes or it cancels: what the server did is
+// read from the server's counts. Nothing here is measured in time; what must come early is a share of a request's steps.
+#include <csignal>
+#include <functional>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "tests/e2e/tcp_connection.h"
+#include "tests/fault/http2_by_hand.h"
+#include "tests/fault/metrics_page.h"
+#include "tests/fault/served_models.h"
+
+namespace cellbatch {
+namespace {
+
+using grpc::StatusCode;
+
+// Of a request's steps, at most so many after the server could know that they are in vain: on a machine that is busy with
+// other things its threads are told late. A request that runs to its end, or to its middle, is far beyond.
+constexpr double kFewSteps = kSlowSteps / 10.0;
+// Time to get to the stage in which it is to pass, on a machine that is busy.
+constexpr std::chrono::seconds kDeadline(5);
+
+// A call of its own thread, that can be cancelled.
+class BackgroundCall {
+ public:
+  using Time = std::chrono::system_clock::time_point;
+  BackgroundCall(GrpcCaller& caller, inference::ModelInferRequest request,
+                 Time deadline = Time::max())
+      : request_(std::move(request)), thread_([this, &caller, deadline] {
+          if (deadline != Time::max()) context_.set_deadline(deadline);
+          status_ = caller.stub().ModelInfer(&context_, request_, &answer_);
+          done_ = true;
+        }) {}
+  ~BackgroundCall() {
+    context_.TryCancel();
+    if (thread_.joinable()) thread_.join();
+  }
+  void Cancel() { context_.TryCancel(); }
+  bool done() const { return done_; }
+  const grpc::Status& Wait() {
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+
+ private:
+  grpc::ClientContext context_;
+  inference::ModelInferRequest request_;
+  inference::ModelInferResponse answer_;
+  grpc::Status status_;
+  std::atomic<bool> done_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+inference::ModelInferRequest WithTimeout(inference::ModelInferRequest request,
+                                         std::chrono::microseconds timeout) {
+  (*request.mutable_parameters())["timeout"].set_int64_param(timeout.count());
+  return request;
+}
+
+class InterruptionTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    repository_ = new std::string(NewRepository());
+    AddModel(*repository_, kWords);
+    AddModel(*repository_, kSlow);
+  }
+  static void TearDownTestSuite() { delete repository_; }
+  void SetUp() override {
+    // Rows for one slow request and a half: the second one waits in line.
+    server_ = ServerProcess::Serving(*repository_,
+                                     {"--devices=cpu:0", "--batch-limit=4", "--row-budget=80MiB"});
+    ASSERT_NE(server_, nullptr);
+    caller_ = std::make_unique<GrpcCaller>(server_->grpc());
+  }
+  // Nothing is left of what was cut off, nothing is computed for it any more, and the next request is right.
+  void TearDown() override {
+    const double cells = WaitUntilEmpty(*server_).Cells("slow");
+    ExpectGood(*caller_);
+    EXPECT_EQ(MetricsPage(*server_).Cells("slow"), cells);
+    caller_.reset();  // the server waits a while for connections to go
+    server_->Signal(SIGTERM);
+    EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+  }
+  MetricsPage Page() const { return MetricsPage(*server_); }
+  MetricsPage WaitFor(const std::function<bool(const MetricsPage&)>& holds) const {
+    return WaitForPage(*server_, holds);
+  }
+  // A slow request that runs, and has all the rows that another one would need.
+  std::unique_ptr<BackgroundCall> Blocker() {
+    auto blocker = std::make_unique<BackgroundCall>(*caller_, SlowRequest());
+    WaitFor([](const MetricsPage& page) { return page.Running() == 1 && page.Steps("slow") > 0; });
+    return blocker;
+  }
+  // The blocker alone is there, and has not been disturbed.
+  void ExpectOnlyRunning(const BackgroundCall& blocker) const {
+    const MetricsPage page =
+        WaitFor([](const MetricsPage& p) { return p.Queued() == 0 && p.Admitted() == 1; });
+    EXPECT_EQ(page.Running(), 1);
+    EXPECT_EQ(page.Sum("cellbatch_queued_cells"), 0);
+    EXPECT_FALSE(blocker.done()) << "the request before it in line";
+    EXPECT_LT(page.Steps("slow"), kSlowSteps);
+  }
+
+  static std::string* repository_;
+  std::unique_ptr<ServerProcess> server_;
+  std::unique_ptr<GrpcCaller> caller_;
+};
+std::string* InterruptionTest::repository_ = nullptr;
+
+// gRPC's own client would not even send them. (Its least time is a millisecond; nothing at all is nothing.)
+TEST_F(InterruptionTest, T1ADeadlineThatHasPassedOnArrivalIsAnsweredWithoutACell) {
+  constexpr int kCalls = 50;
+  const std::string body = Words({1, 2, 3}).SerializeAsString();
+  const std::string late = "\x01" + std::to_string(StatusCode::DEADLINE_EXCEEDED);
+  for (int i = 0; i < kCalls; ++i) {
+    TcpConnection client(server_->grpc());
+    ASSERT_TRUE(client.Send(http2::kPreface + http2::Frame(http2::kSettings, http2::kNone, 0, "") +
+                            http2::Infer(1, body, {{"grpc-timeout", "0n"}})));
+    const std::string answer = client.ReceiveUntil("grpc-status" + late);
+    EXPECT_NE(answer.find("grpc-status" + late), answer.npos) << answer;
+  }
+  // gRPC itself may have ended some of them before the server saw them.
+  const MetricsPage page = WaitUntilEmpty(*server_);
+  EXPECT_EQ(page.Cells("words"), 0);
+  EXPECT_EQ(page.Ended("deadline") + page.Ended("cancelled"), page.Ended());
+  EXPECT_LE(page.Ended(), kCalls);
+}
+
+TEST_F(InterruptionTest, T1ATimeoutThatHasPassedWhenTheRequestIsReadIsAnsweredWithoutACell) {
+  constexpr int kCalls = 50;
+  const auto late = WithTimeout(SlowRequest(), std::chrono::microseconds(1));
+  for (int i = 0; i < kCalls; ++i) {
+    inference::ModelInferResponse answer;
+    EXPECT_EQ(caller_->Infer(late, answer).error_code(), StatusCode::DEADLINE_EXCEEDED);
+  }
+  const MetricsPage page = WaitUntilEmpty(*server_);
+  EXPECT_EQ(page.Cells("slow"), 0);
+  EXPECT_EQ(page.Ended("deadline"), kCalls);
+  EXPECT_EQ(page.Ended(), kCalls);
+}
+
+TEST_F(InterruptionTest, T2ADeadlineThatPassesInLineEndsTheWaitThere) {
+  const auto blocker = Blocker();
+  BackgroundCall queued(*caller_, WithTimeout(SlowRequest(), kDeadline));
+  const MetricsPage in_line =
+      WaitFor([&](const MetricsPage& p) { return p.Queued() == 1 || queued.done(); });
+  EXPECT_EQ(in_line.Sum("cellbatch_queued_cells"), kSlowSteps);
+  // The server's answer: the client knows of no deadline.
+  EXPECT_EQ(queued.Wait().error_code(), StatusCode::DEADLINE_EXCEEDED);
+  ExpectOnlyRunning(*blocker);
+  EXPECT_EQ(Page().Ended("deadline"), 1);
+  EXPECT_EQ(Page().Ended(), 1);
+}
+
+TEST_F(InterruptionTest, T2TheClientsOwnDeadlineEndsTheWaitInLineToo) {
+  const auto blocker = Blocker();
+  BackgroundCall queued(*caller_, SlowRequest(), std::chrono::system_clock::now() + kDeadline);
+  const MetricsPage in_line =
+      WaitFor([&](const MetricsPage& p) { return p.Queued() == 1 || queued.done(); });
+  EXPECT_EQ(in_line.Queued(), 1);
+  EXPECT_EQ(queued.Wait().error_code(), StatusCode::DEADLINE_EXCEEDED);
+  ExpectOnlyRunning(*blocker);
+  // gRPC may tell the server that the call is over just before the server's own clock says why.
+  EXPECT_EQ(Page().Ended("deadline") + Page().Ended("cancelled"), 1);
+  EXPECT_EQ(Page().Ended(), 1);
+}
+
+TEST_F(InterruptionTest, T3ADeadlineThatPassesInTheMiddleEndsTheStepsAndFreesTheRows) {
+  BackgroundCall call(*caller_, WithTimeout(SlowRequest(), kDeadline));
+  const MetricsPage middle =
+      WaitFor([&](const MetricsPage& p) { return p.Steps("slow") > 0 || call.done(); });
+  EXPECT_GT(middle.RowsUsed(), 0);
+  ASSERT_FALSE(call.done()) << "it was to be caught in the middle";
+  // The server sleeps while the deadline passes, so that every step after it is counted below.
+  server_->Signal(SIGSTOP);
+  std::this_thread::sleep_for(kDeadline);
+  server_->Signal(SIGCONT);
+  EXPECT_EQ(call.Wait().error_code(), StatusCode::DEADLINE_EXCEEDED);
+  const MetricsPage after = WaitUntilEmpty(*server_);
+  EXPECT_LT(after.Steps("slow"), middle.Steps("slow") + kFewSteps);
+  EXPECT_EQ(after.Ended("deadline"), 1);
+  EXPECT_EQ(after.Ended(), 1);
+}
+
+TEST_F(InterruptionTest, T5ACancelBeforeTheServerHasReadTheRequest) {
+  const auto blocker = Blocker();  // so that it could only wait in line
+  TcpConnection client(server_->grpc());
+  server_->Signal(SIGSTOP);
+  constexpr uint32_t kCancel = 8;
+  ASSERT_TRUE(
+      client.Send(http2::kPreface + http2::Frame(http2::kSettings, http2::kNone, 0, "") +
+                  http2::Infer(1, SlowRequest().SerializeAsString()) +
+                  http2::Frame(http2::kRstStream, http2::kNone, 1, http2::BigEndian(kCancel, 4)) +
+                  http2::Infer(3, Words({1, 2, 3}).SerializeAsString())));
+  server_->Signal(SIGCONT);
+  // The next request on that connection is answered: what came before it has been read.
+  EXPECT_NE(client.ReceiveUntil("grpc-status").find("grpc-status"), std::string::npos);
+  ExpectOnlyRunning(*blocker);
+  const MetricsPage page = WaitFor([](const MetricsPage& p) { return p.Ended() >= 1; });
+  EXPECT_EQ(page.Ended("ok"), 1);
+  EXPECT_EQ(page.Ended("cancelled"), page.Ended() - 1);
+  EXPECT_LE(page.Ended(), 2);
+}
+
+TEST_F(InterruptionTest, T5ACancelInLine) {
+  const auto blocker = Blocker();
+  BackgroundCall queued(*caller_, SlowRequest());
+  WaitFor([](const MetricsPage& page) { return page.Queued() == 1; });
+  queued.Cancel();
+  EXPECT_EQ(queued.Wait().error_code(), StatusCode::CANCELLED);
+  ExpectOnlyRunning(*blocker);
+  EXPECT_EQ(Page().Ended("cancelled"), 1);
+  EXPECT_EQ(Page().Ended(), 1);
+}
+
+TEST_F(InterruptionTest, T5ACancelWhileTasksRun) {
+  const auto running = Blocker();
+  const double before = Page().Steps("slow");
+  running->Cancel();
+  EXPECT_EQ(running->Wait().error_code(), StatusCode::CANCELLED);
+  const MetricsPage after = WaitUntilEmpty(*server_);
+  EXPECT_LT(after.Steps("slow"), before + kFewSteps);
+  EXPECT_EQ(after.Ended("cancelled"), 1);
+  EXPECT_EQ(after.Ended(), 1);
+}
+
+// A client that takes no byte of an answer: HTTP/2 holds it back until the client has gone.
+TEST_F(InterruptionTest, T5ACancelBetweenTheLastCellAndTheResponse) {
+  TcpConnection client(server_->grpc());
+  constexpr uint32_t kCancel = 8;
+  client.Send(http2::kPreface + http2::Setting(http2::kInitialWindowSize, 0) +
+              http2::Infer(1, Words({1, 2, 3}).SerializeAsString()));
+  WaitFor([](const MetricsPage& page) { return page.Ended("ok") == 1; });
+  ASSERT_TRUE(
+      client.Send(http2::Frame(http2::kRstStream, http2::kNone, 1, http2::BigEndian(kCancel, 4))));
+  const MetricsPage page = WaitUntilEmpty(*server_);
+  EXPECT_EQ(page.Steps("words"), 3);
+  EXPECT_EQ(page.Ended("ok"), 1);
+  EXPECT_EQ(page.Ended(), 1) << "and not cancelled as well";
+}
+
+TEST_F(InterruptionTest, T5ACancelAfterTheResponse) {
+  grpc::ClientContext context;
+  inference::ModelInferResponse answer;
+  EXPECT_TRUE(caller_->stub().ModelInfer(&context, Words({1, 2, 3}), &answer).ok());
+  context.TryCancel();
+  ExpectGood(*caller_);
+  const MetricsPage page = WaitUntilEmpty(*server_);
+  EXPECT_EQ(page.Ended("ok"), 2);
+  EXPECT_EQ(page.Ended(), 2);
+}
+
+// Wherever the cancel meets them: each call has one end, and the server counts one of the same kind.
+TEST_F(InterruptionTest, T5CancelsAtAnyMomentEndEachCallOnce) {
+  constexpr int kThreads = 4, kCallsEach = 50;
+  std::atomic<int> ok = 0, cancelled = 0;
+  std::vector<std::thread> clients;
+  for (int t = 0; t < kThreads; ++t) {
+    clients.emplace_back([&, t] {
+      for (int i = 0; i < kCallsEach; ++i) {
+        grpc::ClientContext context;
+        std::thread canceller([&] {
+          std::this_thread::sleep_for(std::chrono::microseconds(50 * ((i * kThreads + t) % 40)));
+          context.TryCancel();
+        });
+        inference::ModelInferResponse answer;
+        const grpc::Status status =
+            caller_->stub().ModelInfer(&context, Words(std::vector<int32_t>(100, 1)), &answer);
+        canceller.join();
+        EXPECT_TRUE(status.ok() || status.error_code() == StatusCode::CANCELLED)
+            << status.error_code() << status.error_message();
+        status.ok() ? ++ok : ++cancelled;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(ok + cancelled, kThreads * kCallsEach);
+  // What a client cancelled may have been answered already, and what it cancelled early never came.
+  const MetricsPage page = WaitUntilEmpty(*server_);
+  EXPECT_GE(page.Ended("ok"), ok);
+  EXPECT_EQ(page.Ended("ok") + page.Ended("cancelled"), page.Ended());
+  EXPECT_LE(page.Ended(), kThreads * kCallsEach);
+}
+
+}  // namespace
+}  // namespace cellbatch
