@@ -4,23 +4,24 @@
 #include <utility>
 
 #include "cells/check.h"
-#include "scheduler/policy/cellular_policy.h"
 
 namespace cellbatch {
 
-Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model,
-           std::unique_ptr<const Policy> policy, std::vector<Loaded> loaded,
-           absl::Span<const int> memory_of, const SchedulerOptions& options)
+Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneRules rules,
+           std::vector<Loaded> loaded, absl::Span<const int> memory_of,
+           const SchedulerOptions& options)
     : index_(index),
       serial_(serial),
       model_(std::move(model)),
-      policy_(policy ? std::move(policy) : std::make_unique<CellularPolicy>()),
-      max_wait_tasks_(std::max<int64_t>(options.max_wait_tasks,
-                                        2 * static_cast<int64_t>(model_->types.size()))),
+      decider_(std::move(rules.policy),
+               std::max<int64_t>(options.max_wait_tasks,
+                                 2 * static_cast<int64_t>(model_->types.size()))),
+      join_rule_(rules.join ? std::move(rules.join) : std::make_unique<const CellularJoin>()),
+      steal_rule_(rules.steal ? std::move(rules.steal) : std::make_unique<const StealHalf>()),
       line_(options.max_requests),
       memories_(std::move(loaded)),
       share_(memories_.size(), static_cast<int>(model_->types.size()), model_->weight),
-      counters_(static_cast<int>(model_->types.size())),
+      counters_(static_cast<int>(model_->types.size()), decider_.reasons().size()),
       tasks_(memory_of.size(), 0),
       memory_of_(memory_of.begin(), memory_of.end()),
       max_batch_(memory_of.size() * model_->types.size(), 0) {
@@ -31,8 +32,10 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model,
     TypeView view;
     view.type = type.id;
     view.priority = type.priority;
+    view.min_batch = type.min_batch;
     views_.push_back(view);
   }
+  root_views_.resize(views_.size());
   for (size_t w = 0; w < memory_of.size(); ++w) {
     for (const TypeShape& shape : shapes_) {
       // Each ready subgraph owns a row of its table, so there are never more of them.
@@ -67,35 +70,29 @@ bool Lane::HasReady(int worker) const {
   return false;
 }
 
-std::optional<int> Lane::Choose(int worker) {
-  int overdue = -1, full = -1;
-  int64_t longest = max_wait_tasks_;
+Frontier Lane::LookAt(int worker) {
   for (int t = 0; t < num_types(); ++t) {
     const ReadyQueue& q = queue(worker, t);
-    if (q.waited() > longest) {
-      longest = q.waited();
-      overdue = t;
-    }
-    if (q.ready() >= max_batch(worker, t) &&
-        (full < 0 ||
-         shapes_[static_cast<size_t>(t)].priority > shapes_[static_cast<size_t>(full)].priority)) {
-      full = t;
-    }
-  }
-  if (overdue >= 0) return overdue;
-  if (full >= 0) return full;
-  for (int t = 0; t < num_types(); ++t) {
     TypeView& view = views_[static_cast<size_t>(t)];
-    view.ready = queue(worker, t).ready();
-    view.tasks_in_flight = queue(worker, t).tasks_in_flight();
+    view.ready = q.ready();
+    view.tasks_in_flight = q.tasks_in_flight();
     view.max_batch = max_batch(worker, t);
+    view.given_way = q.fifo().given_way();
+    view.waited = q.waited();
   }
-  const std::optional<CellTypeId> choice = policy_->Choose(views_);
-  if (!choice) return std::nullopt;
-  Check(choice->valid() && choice->value() < num_types() &&
-            queue(worker, choice->value()).ready() > 0,
-        "a policy chose a type of which nothing is ready");
-  return choice->value();
+  return views_;
+}
+
+absl::Span<const TypeView> Lane::LookAtRoots(int worker, absl::Span<const int32_t> root_types) {
+  for (size_t i = 0; i < root_types.size(); ++i) {
+    const ReadyQueue& q = queue(worker, root_types[i]);
+    TypeView& view = root_views_[i];
+    view.type = q.shape().type;
+    view.ready = q.ready();
+    view.given_way = q.fifo().given_way();
+    view.max_batch = max_batch(worker, root_types[i]);
+  }
+  return absl::MakeConstSpan(root_views_).first(root_types.size());
 }
 
 void Lane::PublishGauges(int num_workers) {

@@ -3,6 +3,7 @@
 //   line       who waits to join                      waiting_line.h
 //   queues     what may run, by worker and type       ready_queue.h
 //   memories   what is loaded where, and whose rows   lane_memories.h
+//   rules      what decides: next type, joins, steals policy/
 //   share      its turns on the devices               device_share.h
 //   warm-up    its state, and T(b) till it is open    calibration.h
 //   counters   what anyone may read                   lane_counters.h
@@ -14,7 +15,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -23,7 +23,8 @@
 #include "scheduler/device_share.h"
 #include "scheduler/lane_counters.h"
 #include "scheduler/lane_memories.h"
-#include "scheduler/policy/policy.h"
+#include "scheduler/policy/decider.h"
+#include "scheduler/policy/lane_rules.h"
 #include "scheduler/ready/ready_queue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting_line.h"
@@ -37,9 +38,9 @@ class Lane {
   using Loaded = LoadedInMemory;
 
   // memory_of: by worker, the index into `loaded`.
-  Lane(int index, uint32_t serial, std::shared_ptr<const Model> model,
-       std::unique_ptr<const Policy> policy, std::vector<Loaded> loaded,
-       absl::Span<const int> memory_of, const SchedulerOptions& options);
+  Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneRules rules,
+       std::vector<Loaded> loaded, absl::Span<const int> memory_of,
+       const SchedulerOptions& options);
 
   int index() const { return index_; }
   uint32_t serial() const { return serial_; }  // never used again, unlike the index
@@ -85,10 +86,13 @@ class Lane {
   DeviceShare& share() { return share_; }
   const DeviceShare& share() const { return share_; }
 
-  bool policy_repeats() const { return policy_->repeats_type(); }
-  // The type of the next task on that worker: one passed over too long, else a full batch by
-  // priority, else the policy's choice. None: nothing is ready there.
-  std::optional<int> Choose(int worker);
+  // What decides: which type is next, who may join, how much is stolen.
+  const Decider& decider() const { return decider_; }
+  const JoinRule& join_rule() const { return *join_rule_; }
+  const StealRule& steal_rule() const { return *steal_rule_; }
+  // What they see. Good until the next call of either.
+  Frontier LookAt(int worker);
+  absl::Span<const TypeView> LookAtRoots(int worker, absl::Span<const int32_t> root_types);
 
   // Requests, from joining to leaving; between two pieces they are paused.
   void RequestJoined() { ++running_requests_; }
@@ -120,8 +124,9 @@ class Lane {
   const int index_;
   const uint32_t serial_;
   const std::shared_ptr<const Model> model_;
-  const std::unique_ptr<const Policy> policy_;
-  const int64_t max_wait_tasks_;
+  const Decider decider_;
+  const std::unique_ptr<const JoinRule> join_rule_;
+  const std::unique_ptr<const StealRule> steal_rule_;
   LaneState state_ = LaneState::kWarming;
   WaitingLine line_;
   LaneMemories memories_;
@@ -134,7 +139,7 @@ class Lane {
   std::vector<int> memory_of_;                       // by worker
   std::vector<int32_t> max_batch_;                   // by worker, type
   std::vector<int32_t> warm_rows_;                   // by type
-  std::vector<TypeView> views_;
+  std::vector<TypeView> views_, root_views_;
   int64_t running_requests_ = 0;
   int64_t paused_requests_ = 0;  // of them, those between two pieces
   int64_t tasks_in_flight_ = 0;

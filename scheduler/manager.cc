@@ -222,11 +222,11 @@ bool Manager::Join() {
   for (int i = 0; i < num_lanes_; ++i) {
     if (lanes_[Index(i)] == nullptr) continue;
     Lane& lane = *lanes_[Index(i)];
-    for (int n = 0; n < options_.batch_limit; ++n) {
+    for (int64_t n = 0; n < options_.batch_limit; ++n) {
       RequestBlock* const head = lane.line().Head();
       if (head == nullptr) break;
       lane.line().Prefetch();
-      const bool fits = JoinHead(lane, *head);
+      const bool fits = JoinHead(lane, *head, n);
       if (!fits && !NeverFits(lane, *head)) break;
       lane.line().PopHead();
       if (!fits) processor_.Refuse(*head, Outcome::kTooLarge);
@@ -236,10 +236,10 @@ bool Manager::Join() {
   return joined;
 }
 
-bool Manager::JoinHead(Lane& lane, RequestBlock& block) {
+bool Manager::JoinHead(Lane& lane, RequestBlock& block, int64_t joined_now) {
   uint32_t full_memories = 0;
   for (;;) {
-    const int worker = BestWorker(lane, block, full_memories);
+    const int worker = BestWorker(lane, block, joined_now, full_memories);
     if (worker < 0) return false;
     lane.loaded(workers_[Index(worker)].memory)
         .arena->PrefetchTops({block.counts(), Index(block.num_tables)});
@@ -253,22 +253,21 @@ bool Manager::NeverFits(const Lane& lane, const RequestBlock& block) const {
   return !lane.memories().Fit({block.counts(), Index(block.num_tables)});
 }
 
-// The least loaded worker on which every root type of the request has fewer than 2 b_max ready.
-int Manager::BestWorker(const Lane& lane, const RequestBlock& block,
+// Of the workers that it may join, the one with the least of its root types to do.
+int Manager::BestWorker(Lane& lane, const RequestBlock& block, int64_t joined_now,
                         uint32_t excluded_memories) const {
   int best = -1;
   int64_t least = 0;
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     const WorkerLink& link = workers_[Index(w)];
     if (!link.alive || (excluded_memories >> link.memory & 1) != 0) continue;
-    bool wants = true;
+    JoinView view;
+    view.roots = lane.LookAtRoots(w, block.list(block.root_types));
+    view.running = lane.running_requests();
+    view.joined_now = joined_now;
     int64_t ready = 0;
-    for (int32_t type : block.list(block.root_types)) {
-      const int32_t here = lane.queue(w, type).ready();
-      wants = wants && here < 2 * lane.max_batch(w, type);
-      ready += here;
-    }
-    if (!wants || (best >= 0 && ready >= least)) continue;
+    for (const TypeView& root : view.roots) ready += root.ready;
+    if ((best >= 0 && ready >= least) || !lane.join_rule().MayJoin(view)) continue;
     best = w;
     least = ready;
   }

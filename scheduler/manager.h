@@ -95,9 +95,10 @@ class Manager {
   void Arrive(RequestBlock& block);
   void Hear(uint32_t slot);
   bool Join();
-  bool JoinHead(Lane& lane, RequestBlock& block);
+  bool JoinHead(Lane& lane, RequestBlock& block, int64_t joined_now);
   bool NeverFits(const Lane& lane, const RequestBlock& block) const;
-  int BestWorker(const Lane& lane, const RequestBlock& block, uint32_t excluded_memories) const;
+  int BestWorker(Lane& lane, const RequestBlock& block, int64_t joined_now,
+                 uint32_t excluded_memories) const;
   void WakeLanes();
   Lane* NextLane(int worker);
   bool Schedule(int worker);

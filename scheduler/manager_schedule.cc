@@ -49,36 +49,36 @@ bool Manager::Schedule(int worker) {
   return submitted;
 }
 
-// At least one task; then, if the policy repeats, more of the same type while their batches would
-// not be smaller than its min_batch.
+// At least one task; then more of the same type while the decider repeats it.
 int Manager::SubmitTasks(Lane& lane, int worker, int room) {
-  const std::optional<int> type = lane.Choose(worker);
-  Check(type.has_value(), "a lane with ready nodes has no type to run");
+  const std::optional<Choice> choice = lane.decider().Decide(lane.LookAt(worker));
+  Check(choice.has_value(), "a lane with ready nodes has no type to run");
+  const int type = choice->type.value();
   WorkerLink& link = workers_[Index(worker)];
-  ReadyQueue& queue = lane.queue(worker, *type);
+  ReadyQueue& queue = lane.queue(worker, type);
   const LoadedModel& model = *lane.loaded(link.memory).model;
-  const int most = lane.policy_repeats() ? room : 1;
   int submitted = 0;
-  for (; submitted < most && queue.ready() > 0; ++submitted) {
-    if (submitted > 0 && queue.ready() < queue.shape().min_batch) break;
+  do {
     const int32_t nodes =
-        former_.Form(queue, model, worker, lane.max_batch(worker, *type), *link.ring);
+        former_.Form(queue, model, worker, lane.max_batch(worker, type), *link.ring);
     Check(nodes > 0, "a task is empty although nodes are ready");
     TaskNotes& notes = *link.ring->Next().notes;
     notes.lane = &lane;
     notes.queue = &queue;
-    notes.charged_ns = lane.share().Charge(link.memory, *type, nodes);
+    notes.charged_ns = lane.share().Charge(link.memory, type, nodes);
     const uint32_t sequence = static_cast<uint32_t>(link.ring->next_sequence());
     link.ring->Submit();
     lane.TaskSubmitted(worker);
     queue.TaskSubmitted(sequence);
+    lane.counters().Decided(submitted == 0 ? choice->reason : Decider::kRepeat);
     processor_.Submitted(lane, former_.facts(), worker, sequence);
-  }
+  } while (++submitted < room && queue.ready() > 0 &&
+           lane.decider().Repeats(queue.ready(), queue.shape().min_batch));
   return submitted;
 }
 
-// Takes from the worker with the most nodes ready in FIFOs: half of them, if they are more than that
-// worker will take into its next task, or if it is busy; at least one.
+// Takes from the worker with the most nodes in its FIFO, of those with tasks enough to do, as many as the lane's rule
+// says.
 bool Manager::Steal(int thief, bool even_if_busy) {
   int32_t taken = 0;
   for (int i = 0; i < num_lanes_ && (taken == 0 || even_if_busy); ++i) {
@@ -98,7 +98,7 @@ bool Manager::Steal(int thief, bool even_if_busy) {
         most = nodes;
       }
       if (victim < 0) continue;
-      const int32_t nodes = std::min(lane->max_batch(thief, type), (most + 1) / 2);
+      const int32_t nodes = lane->steal_rule().Nodes(most, lane->max_batch(thief, type));
       taken += processor_.Steal(*lane, type, victim, thief, nodes);
       if (taken > 0 && !even_if_busy) break;
     }

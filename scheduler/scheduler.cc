@@ -26,8 +26,7 @@ class SchedulerImpl final : public Scheduler {
                 std::vector<int> memory_of);
   ~SchedulerImpl() override;
 
-  absl::Status AddModel(std::shared_ptr<const Model> model,
-                        std::unique_ptr<const Policy> policy) override;
+  absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) override;
   absl::Status RemoveModel(ModelId model) override;
   std::vector<CellTypeCalibration> Calibration(ModelId model) const override;
   std::vector<int32_t> MaxRowsPerRequest(ModelId model) const override;
@@ -191,8 +190,7 @@ absl::StatusOr<std::vector<Lane::Loaded>> SchedulerImpl::Load(const Model& model
   return loaded;
 }
 
-absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model,
-                                     std::unique_ptr<const Policy> policy) {
+absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model, LaneRules rules) {
   std::lock_guard<std::mutex> control(control_mutex_);
   if (stopping_) return absl::UnavailableError("the scheduler is stopping");
   const absl::StatusOr<LaneTable::Place> place = lanes_.FindPlace(*model);
@@ -201,7 +199,7 @@ absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model,
   absl::StatusOr<std::vector<Lane::Loaded>> loaded = Load(*model);
   if (!loaded.ok()) return loaded.status();
   const auto lane =
-      std::make_shared<Lane>(place->index, place->serial, std::move(model), std::move(policy),
+      std::make_shared<Lane>(place->index, place->serial, std::move(model), std::move(rules),
                              *std::move(loaded), memory_of_, options_);
   lanes_.Put(lane);
   ControlMessage open{ControlMessage::Kind::kOpen, lane.get()};

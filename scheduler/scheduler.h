@@ -28,7 +28,7 @@
 #include "cells/device/device.h"
 #include "cells/model.h"
 #include "scheduler/clock.h"
-#include "scheduler/policy/policy.h"
+#include "scheduler/policy/lane_rules.h"
 #include "scheduler/request.h"
 #include "scheduler/stats.h"
 
@@ -82,9 +82,8 @@ class Scheduler {
   virtual ~Scheduler() = default;
 
   // Loads the model into every memory, warms every type at every calibrated batch size through the
-  // ordinary ring, then opens its lane. Seconds. `policy` null: Algorithm 1.
-  virtual absl::Status AddModel(std::shared_ptr<const Model> model,
-                                std::unique_ptr<const Policy> policy) = 0;
+  // ordinary ring, then opens its lane. Seconds. `rules` null: Algorithm 1, joining at any time.
+  virtual absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) = 0;
   // Closes the lane, waits for its last request, unloads. NOT_FOUND if it is not there.
   virtual absl::Status RemoveModel(ModelId model) = 0;
   virtual std::vector<CellTypeCalibration> Calibration(ModelId model) const = 0;

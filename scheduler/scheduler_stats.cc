@@ -33,6 +33,10 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
     type.batch_size = c.batch_size.Read();
     type.task_ns = c.task_ns.Read();
   }
+  const std::vector<std::string_view>& reasons = lane.decider().reasons();
+  for (size_t r = 0; r < reasons.size(); ++r) {
+    stats.decisions.push_back({std::string(reasons[r]), lane.counters().decisions(r)});
+  }
   return stats;
 }
 

@@ -63,15 +63,14 @@ World::World(WorldOptions options) {
 
 World::~World() { MoveTime(true); }
 
-void World::Add(std::shared_ptr<const Model> model, std::unique_ptr<const Policy> policy) {
-  const absl::Status added = TryAdd(std::move(model), std::move(policy));
+void World::Add(std::shared_ptr<const Model> model, LaneRules rules) {
+  const absl::Status added = TryAdd(std::move(model), std::move(rules));
   Check(added.ok(), std::string(added.message()));
 }
 
-absl::Status World::TryAdd(std::shared_ptr<const Model> model,
-                           std::unique_ptr<const Policy> policy) {
+absl::Status World::TryAdd(std::shared_ptr<const Model> model, LaneRules rules) {
   MoveTime(true);
-  const absl::Status added = scheduler_->AddModel(std::move(model), std::move(policy));
+  const absl::Status added = scheduler_->AddModel(std::move(model), std::move(rules));
   MoveTime(false);
   return added;
 }

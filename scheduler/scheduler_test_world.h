@@ -55,9 +55,8 @@ class World {
   SimDevice& device(int d) { return *devices_[static_cast<size_t>(d)]; }
   SimMemory& memory() { return *memory_; }
   SimTime& time() { return time_; }
-  void Add(std::shared_ptr<const Model> model, std::unique_ptr<const Policy> policy = nullptr);
-  absl::Status TryAdd(std::shared_ptr<const Model> model,
-                      std::unique_ptr<const Policy> policy = nullptr);
+  void Add(std::shared_ptr<const Model> model, LaneRules rules = nullptr);
+  absl::Status TryAdd(std::shared_ptr<const Model> model, LaneRules rules = nullptr);
   absl::Status Remove(ModelId model);
 
   // Requests of `model`, made by `fill`; tokens() is an input subgraph of that many rows.

@@ -57,6 +57,12 @@ struct CellTypeStats {
   HistogramCounts task_ns;     // device time per task
 };
 
+// Tasks that were formed for one reason (policy/decider.h).
+struct DecisionStats {
+  std::string reason;
+  uint64_t tasks = 0;
+};
+
 struct LaneStats {
   ModelId model;
   int64_t waiting_requests = 0;  // gauge: submitted, not joined
@@ -65,6 +71,7 @@ struct LaneStats {
   int64_t device_ns = 0;                  // device time of its tasks
   int64_t rows_used = 0, rows_total = 0;  // over its tables
   std::vector<CellTypeStats> types;
+  std::vector<DecisionStats> decisions;
 };
 
 struct DeviceStats {

@@ -22,8 +22,7 @@ namespace fs = std::filesystem;
 // Takes and gives back models; serves nothing. `hold` stops AddModel until the test lets go.
 class LoadingScheduler final : public Scheduler {
  public:
-  absl::Status AddModel(std::shared_ptr<const Model> model,
-                        std::unique_ptr<const Policy>) override {
+  absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules) override {
     std::unique_lock lock(mutex_);
     ++warming_;
     changed_.notify_all();

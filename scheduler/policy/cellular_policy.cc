@@ -3,6 +3,9 @@
 namespace cellbatch {
 namespace {
 
+// By criterion; in the order of the algorithm.
+constexpr std::string_view kReasons[] = {"full", "idle_type", "any"};
+
 int CriterionOf(const TypeView& view) {
   if (view.ready >= view.max_batch) return 0;
   return view.tasks_in_flight == 0 ? 1 : 2;
@@ -10,7 +13,9 @@ int CriterionOf(const TypeView& view) {
 
 }  // namespace
 
-std::optional<CellTypeId> CellularPolicy::Choose(absl::Span<const TypeView> frontier) const {
+absl::Span<const std::string_view> CellularPolicy::reasons() const { return kReasons; }
+
+std::optional<Choice> CellularPolicy::Choose(Frontier frontier) const {
   const TypeView* best = nullptr;
   int best_criterion = 0;
   for (const TypeView& view : frontier) {
@@ -25,7 +30,7 @@ std::optional<CellTypeId> CellularPolicy::Choose(absl::Span<const TypeView> fron
     best_criterion = criterion;
   }
   if (best == nullptr) return std::nullopt;
-  return best->type;
+  return Choice{best->type, best_criterion};
 }
 
 }  // namespace cellbatch

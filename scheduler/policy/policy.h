@@ -1,32 +1,33 @@
-// Which cell type runs next. Pure and immutable: no clock, no allocation, O(cell types), ties by
-// id; one per lane (model version), shared by all workers. (BatchMaker Algorithm 1; ED-Batch's FSM
-// later takes the same place.)
+// Which cell type runs next. Pure and immutable: no clock, no allocation, O(cell types), ties by id; one per lane
+// (model version), shared by all workers. What stands around it (who was passed over too long, full batches, repeats) is
+// the decider's; a policy sees the frontier and says a type, and why.
 #ifndef CELLBATCH_SCHEDULER_POLICY_POLICY_H_
 #define CELLBATCH_SCHEDULER_POLICY_POLICY_H_
 
 #include <optional>
+#include <string_view>
 
 #include "absl/types/span.h"
 #include "cells/ids.h"
+#include "scheduler/policy/frontier.h"
 
 namespace cellbatch {
 
-// What one worker may run of one cell type, now.
-struct TypeView {
+struct Choice {
   CellTypeId type;
-  int32_t ready = 0;            // nodes this worker could put into a task
-  int32_t tasks_in_flight = 0;  // of this type, submitted to this worker and not done
-  int32_t max_batch = 1;
-  int32_t priority = 0;
+  int reason = 0;  // a policy's: its place in reasons()
 };
 
 class Policy {
  public:
   virtual ~Policy() = default;
   // Among the types of `frontier` with ready > 0, the one to form the next task of; nullopt if none.
-  virtual std::optional<CellTypeId> Choose(absl::Span<const TypeView> frontier) const = 0;
-  // How often the batch former repeats that type before it asks again. Only Algorithm 1 repeats
-  // (up to MaxTasksToSubmit).
+  virtual std::optional<Choice> Choose(Frontier frontier) const = 0;
+  // Names of the reasons it gives, as metrics have them ("idle_type"). They live as long as the policy.
+  virtual absl::Span<const std::string_view> reasons() const = 0;
+  // What it reads of the frontier beyond what is always kept.
+  virtual FrontierNeeds needs() const { return {}; }
+  // Whether more tasks of the type follow at once while there is room (MaxTasksToSubmit). Only Algorithm 1's do.
   virtual bool repeats_type() const { return false; }
 };
 

@@ -62,6 +62,7 @@ void ReadyFifo::Remove(NodeRecord& record) {
   ReadyEntry& e = entries_[static_cast<uint32_t>(record.position)];
   Check(e.record == &record, "a queued subgraph is not where it says");
   nodes_ -= NodesIn(record);
+  given_way_ -= GaveWay(record);
   e = {};
 }
 

@@ -23,6 +23,8 @@ class ReadyFifo {
 
   // Nodes that could go into a task now; a chain counts as one.
   int32_t nodes() const { return nodes_; }
+  // Of them, chains that ran already and gave way.
+  int32_t given_way() const { return given_way_; }
 
   void Push(NodeRecord& record, RequestBlock& block) {
     if (tail_ - head_ > mask_) [[unlikely]]
@@ -31,6 +33,7 @@ class ReadyFifo {
     record.position = static_cast<int32_t>(tail_ & mask_);
     entries_[tail_++ & mask_] = {&record, &block};
     nodes_ += NodesIn(record);
+    given_way_ += GaveWay(record);
   }
   // Skips holes; a null record: empty.
   ReadyEntry Head() {
@@ -43,6 +46,7 @@ class ReadyFifo {
   void PopHead() {  // REQUIRES: Head() was just seen
     ReadyEntry& e = entries_[head_ & mask_];
     nodes_ -= NodesIn(*e.record);
+    given_way_ -= GaveWay(*e.record);
     e.record = nullptr;
     ++head_;
   }
@@ -75,6 +79,7 @@ class ReadyFifo {
     head_ = tail_ = 0;  // it holds holes at most
     mask_ = kFirstEntries - 1;
   }
+  int32_t GaveWay(const NodeRecord& r) const { return is_chain_ && r.next > 0 ? 1 : 0; }
   void Grow();
   static constexpr uint32_t kFirstEntries = 1024;
   // In entries, at 10 ns an entry and more: about a miss to memory from one to the other, and to the head.
@@ -105,6 +110,7 @@ class ReadyFifo {
   uint32_t mask_ = kFirstEntries - 1;
   uint32_t head_ = 0, tail_ = 0;
   int32_t nodes_ = 0;
+  int32_t given_way_ = 0;
   Entries entries_;
 };
 

@@ -147,6 +147,18 @@ void Cells(const std::vector<Lane>& lanes, MetricsText& text) {
   }
 }
 
+void Decisions(const std::vector<Lane>& lanes, MetricsText& text) {
+  text.Family("cellbatch_decisions_total", "counter",
+              "Batched tasks, by the reason for which their cell type was chosen.");
+  for (const Lane& lane : lanes) {
+    for (const DecisionStats& decision : lane.stats.decisions) {
+      Labels labels = lane.labels();
+      labels.emplace_back("reason", decision.reason);
+      text.Value(labels, static_cast<int64_t>(decision.tasks));
+    }
+  }
+}
+
 void Lanes(const std::vector<Lane>& lanes, MetricsText& text) {
   const auto each = [&](const char* name, const char* type, const char* help, auto value) {
     text.Family(name, type, help);
@@ -282,6 +294,7 @@ std::string MetricsExporter::Text() const {
   Whole(lifecycle_, admission_, text);
   Requests(models, text);
   Lanes(lanes, text);
+  Decisions(lanes, text);
   Cells(lanes, text);
   Devices(scheduler_.stats().Devices(), text);
   if (nv_names_) NvNames(models, lanes, text);

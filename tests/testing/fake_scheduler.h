@@ -82,7 +82,7 @@ class FakeScheduler final : public Scheduler {
   std::vector<CellTypeCalibration> calibration;
   bool device_left = true;
 
-  absl::Status AddModel(std::shared_ptr<const Model>, std::unique_ptr<const Policy>) override {
+  absl::Status AddModel(std::shared_ptr<const Model>, LaneRules) override {
     return absl::OkStatus();
   }
   absl::Status RemoveModel(ModelId) override { return absl::OkStatus(); }

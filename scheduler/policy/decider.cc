@@ -1,0 +1,43 @@
+#include "scheduler/policy/decider.h"
+
+#include <utility>
+
+#include "cells/check.h"
+#include "scheduler/policy/cellular_policy.h"
+
+namespace cellbatch {
+
+Decider::Decider(std::unique_ptr<const Policy> policy, int64_t max_wait_tasks)
+    : policy_(policy != nullptr ? std::move(policy) : std::make_unique<const CellularPolicy>()),
+      max_wait_tasks_(max_wait_tasks),
+      repeats_(policy_->repeats_type()),
+      reasons_{"overdue", "full_batch", "repeat"} {
+  for (const std::string_view reason : policy_->reasons()) reasons_.push_back(reason);
+}
+
+std::optional<Choice> Decider::Decide(Frontier frontier) const {
+  const TypeView *overdue = nullptr, *full = nullptr;
+  int64_t longest = max_wait_tasks_;
+  for (const TypeView& view : frontier) {
+    if (view.waited > longest) {
+      longest = view.waited;
+      overdue = &view;
+    }
+    if (view.ready >= view.max_batch && (full == nullptr || view.priority > full->priority)) {
+      full = &view;
+    }
+  }
+  if (overdue != nullptr) return Choice{overdue->type, kOverdue};
+  if (full != nullptr) return Choice{full->type, kFullBatch};
+  std::optional<Choice> choice = policy_->Choose(frontier);
+  if (!choice) return std::nullopt;
+  Check(choice->type.valid() && choice->type.value() < static_cast<int64_t>(frontier.size()) &&
+            frontier[static_cast<size_t>(choice->type.value())].ready > 0,
+        "a policy chose a type of which nothing is ready");
+  Check(choice->reason >= 0 && choice->reason < static_cast<int>(policy_->reasons().size()),
+        "a policy gave a reason that it did not name");
+  choice->reason += kFirstOfPolicy;
+  return choice;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,51 @@
+// What one worker may run, type by type: all that a policy knows. Kept up as requests join, tasks are submitted, chains
+// stop or give way, requests are cancelled and queues are stolen from; Manager::CheckInvariants counts it anew.
+//
+// What follows from single nodes' depth and height costs something for each of them: it is kept only in lanes whose
+// policy says that it reads it.
+#ifndef CELLBATCH_SCHEDULER_POLICY_FRONTIER_H_
+#define CELLBATCH_SCHEDULER_POLICY_FRONTIER_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "cells/ids.h"
+
+namespace cellbatch {
+
+enum class FrontierNeeds : uint8_t {
+  kReady,  // all but the NodeCounts
+  kNodes,  // those, too
+};
+
+// Depth: the longest path from a source, in nodes. Height: the most nodes of its own type on one path that begins with
+// it (1: none follows), nodes of other types between them not counted.
+struct TypeNodes {
+  int64_t remaining = 0;         // not submitted yet, of all of the lane's requests, on all workers
+  int64_t remaining_depths = 0;  // the sum of their depths
+  int64_t ready_depths = 0;      // of those that are ready on this worker
+  // The tops of the tallest: among the first nodes of what remains, those of the greatest height.
+  int32_t tallest = 0;     // that height; 0: nothing remains
+  int64_t tops = 0;        // how many there are, on all workers
+  int64_t ready_tops = 0;  // of them, ready on this worker
+};
+
+struct TypeView {
+  CellTypeId type;
+  int32_t ready = 0;            // nodes this worker could put into a task; a chain counts as one
+  int32_t tasks_in_flight = 0;  // of this type, submitted to this worker and not done
+  int32_t max_batch = 1;
+  int32_t priority = 0;
+  int32_t min_batch = 1;
+  int32_t given_way = 0;  // of `ready`: chains that ran already, and wait for another turn
+  int64_t waited =
+      0;            // tasks of the lane on this worker since one of this type; 0: nothing is ready
+  TypeNodes nodes;  // FrontierNeeds::kNodes
+};
+
+// By type: the one of type t is [t].
+using Frontier = absl::Span<const TypeView>;
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_POLICY_FRONTIER_H_

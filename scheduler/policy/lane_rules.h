@@ -1,0 +1,29 @@
+// What decides for one lane; each part may be left out. To be given to Scheduler::AddModel.
+#ifndef CELLBATCH_SCHEDULER_POLICY_LANE_RULES_H_
+#define CELLBATCH_SCHEDULER_POLICY_LANE_RULES_H_
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "scheduler/policy/join_rule.h"
+#include "scheduler/policy/policy.h"
+#include "scheduler/policy/steal_rule.h"
+
+namespace cellbatch {
+
+struct LaneRules {
+  LaneRules() = default;
+  LaneRules(std::nullptr_t) {}                                          // NOLINT: all as usual
+  LaneRules(std::unique_ptr<const Policy> p) : policy(std::move(p)) {}  // NOLINT
+  LaneRules(std::unique_ptr<const Policy> p, std::unique_ptr<const JoinRule> j)
+      : policy(std::move(p)), join(std::move(j)) {}
+
+  std::unique_ptr<const Policy> policy;    // null: Algorithm 1
+  std::unique_ptr<const JoinRule> join;    // null: CellularJoin
+  std::unique_ptr<const StealRule> steal;  // null: StealHalf
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_POLICY_LANE_RULES_H_

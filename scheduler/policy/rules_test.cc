@@ -1,0 +1,84 @@
+// Claims about the parts that stand around a policy: who decides before it, when it is repeated, who joins, how much is
+// stolen. The policies here are tests' own: a new one needs nothing but its file.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "scheduler/policy/decider.h"
+#include "scheduler/policy/join_rule.h"
+#include "scheduler/policy/steal_rule.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr std::string_view kLast[] = {"last"};
+
+// The highest type with anything ready.
+class LastType final : public Policy {
+ public:
+  std::optional<Choice> Choose(Frontier frontier) const override {
+    std::optional<Choice> choice;
+    for (const TypeView& view : frontier) {
+      if (view.ready > 0) choice = Choice{view.type};
+    }
+    return choice;
+  }
+  absl::Span<const std::string_view> reasons() const override { return kLast; }
+};
+
+TypeView View(int type, int32_t ready, int64_t waited = 0, int32_t priority = 0) {
+  TypeView view;
+  view.type = CellTypeId(type);
+  view.ready = ready;
+  view.max_batch = 8;
+  view.priority = priority;
+  view.waited = waited;
+  return view;
+}
+
+// What is decided, and why.
+std::string Decided(const Decider& decider, const std::vector<TypeView>& frontier) {
+  const std::optional<Choice> choice = decider.Decide(frontier);
+  if (!choice) return "nothing";
+  return std::to_string(choice->type.value()) + " " +
+         std::string(decider.reasons()[static_cast<size_t>(choice->reason)]);
+}
+
+TEST(DeciderTest, WhoWaitedTooLongGoesBeforeAFullBatchAndThatBeforeThePolicy) {
+  const Decider decider(std::make_unique<LastType>(), /*max_wait_tasks=*/20);
+  EXPECT_EQ(Decided(decider, {View(0, 1, 21), View(1, 1, 25), View(2, 8), View(3, 1)}),
+            "1 overdue");
+  EXPECT_EQ(Decided(decider, {View(0, 1, 20), View(1, 8), View(2, 9, 0, 1), View(3, 1)}),
+            "2 full_batch");
+  EXPECT_EQ(Decided(decider, {View(0, 1, 20), View(1, 7), View(2, 0)}), "1 last");
+  EXPECT_EQ(Decided(decider, {View(0, 0), View(1, 0)}), "nothing");
+}
+
+TEST(DeciderTest, OnlyAlgorithm1RepeatsAndNoBatchSmallerThanTheSmallest) {
+  const Decider cellular(nullptr, 20), last(std::make_unique<LastType>(), 20);
+  EXPECT_TRUE(cellular.Repeats(/*ready=*/4, /*min_batch=*/4));
+  EXPECT_FALSE(cellular.Repeats(3, 4));
+  EXPECT_FALSE(last.Repeats(8, 1));
+}
+
+TEST(JoinRuleTest, CellularJoinTakesRequestsWhileEachRootTypeHasLessThanTwoBatches) {
+  const CellularJoin join;
+  JoinView view;
+  std::vector<TypeView> roots = {View(0, 15), View(1, 3)};
+  view.roots = roots;
+  EXPECT_TRUE(join.MayJoin(view));
+  roots[0].ready = 16;
+  EXPECT_FALSE(join.MayJoin(view));
+  roots[0].given_way = 1;
+  EXPECT_TRUE(join.MayJoin(view)) << "chains that gave way hold up the line";
+}
+
+TEST(StealRuleTest, HalfIsTakenAtLeastOneAndAtMostABatch) {
+  EXPECT_EQ(StealHalf().Nodes(1, 8), 1);
+  EXPECT_EQ(StealHalf().Nodes(7, 8), 4);
+  EXPECT_EQ(StealHalf().Nodes(100, 8), 8);
+}
+
+}  // namespace
+}  // namespace cellbatch
