@@ -84,7 +84,7 @@ std::string YesNo(bool truth) { return truth ? "yes" : "no"; }
 }  // namespace
 
 std::string ToText(const InferResult& result, int64_t most_values) {
-  Table table({"output", "datatype", "shape", "values"});
+  TextTable table({"output", "datatype", "shape", "values"});
   for (const Tensor& tensor : result.outputs) {
     table.AddRow({tensor.name, tensor.datatype, ShapeText(tensor.shape),
                   // A leading blank keeps the column of values to the left.
@@ -105,7 +105,7 @@ std::string ToText(const ServerMetadata& server, const std::vector<IndexedModel>
 }
 
 std::string ToText(const ModelMetadata& metadata) {
-  Table table({"tensor", "name", "datatype", "shape"});
+  TextTable table({"tensor", "name", "datatype", "shape"});
   for (const TensorMetadata& tensor : metadata.inputs) {
     table.AddRow({"input", tensor.name, tensor.datatype, ShapeText(tensor.shape)});
   }
@@ -117,7 +117,7 @@ std::string ToText(const ModelMetadata& metadata) {
 }
 
 std::string ToText(const ModelConfiguration& config) {
-  Table table({"parameter", "value"});
+  TextTable table({"parameter", "value"});
   for (const auto& [key, value] : config.parameters) {
     table.AddRow({key, value});
   }
@@ -125,8 +125,8 @@ std::string ToText(const ModelConfiguration& config) {
 }
 
 std::string ToText(const std::vector<ModelCounts>& counts) {
-  Table table({"model", "version", "requests", "tasks", "requests/task", "failed", "mean", "queue",
-               "compute"});
+  TextTable table({"model", "version", "requests", "tasks", "requests/task", "failed", "mean",
+                   "queue", "compute"});
   for (const ModelCounts& model : counts) {
     table.AddRow(
         {model.name, model.version, FormatCount(model.inferences), FormatCount(model.executions),
@@ -140,7 +140,7 @@ std::string ToText(const std::vector<ModelCounts>& counts) {
 }
 
 std::string ToText(const std::vector<IndexedModel>& models) {
-  Table table({"model", "version", "state", "reason"});
+  TextTable table({"model", "version", "state", "reason"});
   for (const IndexedModel& model : models) {
     table.AddRow({model.name, model.version, model.state, model.reason});
   }
@@ -148,7 +148,7 @@ std::string ToText(const std::vector<IndexedModel>& models) {
 }
 
 std::string ToText(const std::vector<ModelTimes>& times) {
-  Table table(
+  TextTable table(
       {"model", "version", "phase", "requests", "mean", "p50", "p90", "p99", "p99.9", "max"});
   std::string failures;
   for (const ModelTimes& model : times) {

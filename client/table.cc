@@ -23,9 +23,9 @@ bool LooksLikeNumber(const std::string& text) {
 
 }  // namespace
 
-Table::Table(std::vector<std::string> head) : rows_{std::move(head)} {}
+TextTable::TextTable(std::vector<std::string> head) : rows_{std::move(head)} {}
 
-void Table::AddRow(std::vector<std::string> cells) {
+void TextTable::AddRow(std::vector<std::string> cells) {
   if (cells.size() != rows_[0].size()) {
     std::fprintf(stderr, "client/table: a row of %zu cells under a head of %zu\n", cells.size(),
                  rows_[0].size());
@@ -34,7 +34,7 @@ void Table::AddRow(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::ToText() const {
+std::string TextTable::ToText() const {
   std::vector<size_t> widths(rows_[0].size(), 0);
   std::vector<bool> right(rows_[0].size(), rows_.size() > 1);
   for (size_t r = 0; r < rows_.size(); ++r) {

@@ -15,9 +15,9 @@ namespace cellbatch {
 //
 //   model      requests     p50      p99
 //   sentiment     1,204  3.1 ms  9.72 ms
-class Table {
+class TextTable {
  public:
-  explicit Table(std::vector<std::string> head);
+  explicit TextTable(std::vector<std::string> head);
   void AddRow(std::vector<std::string> cells);  // as many as the head has
   std::string ToText() const;                   // ends with a newline
 

@@ -6,7 +6,7 @@ namespace cellbatch {
 namespace {
 
 TEST(TableTest, TextGoesLeftAndNumbersGoRight) {
-  Table table({"model", "requests", "p99"});
+  TextTable table({"model", "requests", "p99"});
   table.AddRow({"sentiment", "7", "12.3 ms"});
   table.AddRow({"lm", "1,204", kNothing});
   EXPECT_EQ(table.ToText(),
@@ -34,7 +34,7 @@ TEST(TableTest, CountsAreGrouped) {
 }
 
 TEST(TableDeathTest, ARowOfAnotherWidthEndsTheProcess) {
-  Table table({"a", "b"});
+  TextTable table({"a", "b"});
   EXPECT_DEATH(table.AddRow({"1"}), "a row of 1 cells under a head of 2");
 }
 

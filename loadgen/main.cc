@@ -60,7 +60,7 @@ class ProgressLine {
     if (isatty(STDERR_FILENO) == 0) {
       return {};
     }
-    return [this](const Progress& progress) {
+    return [this](const RunProgress& progress) {
       std::cerr << "\r\033[K" << ProgressText(progress) << std::flush;
       shown_ = true;
     };

@@ -13,17 +13,17 @@ const char* ProcessName(ArrivalProcess process) {
   return process == ArrivalProcess::kPoisson ? "poisson" : "constant";
 }
 
-const char* OutcomeName(Outcome outcome) {
+const char* OutcomeName(SampleOutcome outcome) {
   switch (outcome) {
-    case Outcome::kPending:
+    case SampleOutcome::kPending:
       return "pending";
-    case Outcome::kCompleted:
+    case SampleOutcome::kCompleted:
       return "completed";
-    case Outcome::kRejected:
+    case SampleOutcome::kRejected:
       return "rejected";
-    case Outcome::kFailed:
+    case SampleOutcome::kFailed:
       return "failed";
-    case Outcome::kCancelled:
+    case SampleOutcome::kCancelled:
       break;
   }
   return "cancelled";
@@ -44,7 +44,7 @@ std::vector<std::string> DistributionCells(const Distribution& distribution) {
   return cells;
 }
 
-void AddDistribution(const std::string& name, const Distribution& distribution, Table& table) {
+void AddDistribution(const std::string& name, const Distribution& distribution, TextTable& table) {
   std::vector<std::string> row = {name};
   for (std::string& cell : DistributionCells(distribution)) {
     row.push_back(std::move(cell));
@@ -53,7 +53,7 @@ void AddDistribution(const std::string& name, const Distribution& distribution, 
 }
 
 std::string CountsText(const Summary& summary) {
-  Table table({"", "requests", "requests/s", "share"});
+  TextTable table({"", "requests", "requests/s", "share"});
   const auto add = [&](const char* name, uint64_t count, double rate) {
     const double share = summary.offered == 0 ? 0
                                               : 100 * static_cast<double>(count) /
@@ -71,7 +71,7 @@ std::string CountsText(const Summary& summary) {
 }
 
 std::string LatencyText(const Summary& summary) {
-  Table table({"latency", "answers", "mean", "p50", "p90", "p99", "p99.9", "max"});
+  TextTable table({"latency", "answers", "mean", "p50", "p90", "p99", "p99.9", "max"});
   AddDistribution("response", summary.response, table);
   for (const Summary::Bucket& bucket : summary.by_length) {
     const std::string name = bucket.longest == 1 << 30
@@ -135,8 +135,8 @@ std::string RunText(const RunResult& run) {
 }
 
 std::string SweepText(const std::vector<RunResult>& points) {
-  Table table({"offered/s", "completed/s", "rejected", "failed", "mean", "p50", "p90", "p99",
-               "p99.9", "max", "send lag p99", "verdict"});
+  TextTable table({"offered/s", "completed/s", "rejected", "failed", "mean", "p50", "p90", "p99",
+                   "p99.9", "max", "send lag p99", "verdict"});
   std::string findings;
   for (const RunResult& point : points) {
     const Summary& summary = point.summary;

@@ -22,7 +22,7 @@ RunResult MakeRun(size_t count, double rate = 100) {
   for (size_t i = 0; i < count; ++i) {
     samples->Sent(i, samples->intended(i) + 50'000);
     samples->Done(i, samples->intended(i) + 50'000 + 1000 * (static_cast<int64_t>(i) + 1),
-                  Outcome::kCompleted);
+                  SampleOutcome::kCompleted);
   }
   RunResult run;
   run.rate = rate;

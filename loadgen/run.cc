@@ -23,16 +23,16 @@ constexpr size_t kMostErrorTexts = 8;
 constexpr uint64_t kWarmupStream = 0x9e3779b97f4a7c15u;
 constexpr uint64_t kOrderStream = 0xc2b2ae3d27d4eb4fu;
 
-Outcome OutcomeOf(absl::StatusCode code) {
+SampleOutcome OutcomeOf(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kOk:
-      return Outcome::kCompleted;
+      return SampleOutcome::kCompleted;
     case absl::StatusCode::kResourceExhausted:
-      return Outcome::kRejected;
+      return SampleOutcome::kRejected;
     case absl::StatusCode::kCancelled:
-      return Outcome::kCancelled;
+      return SampleOutcome::kCancelled;
     default:
-      return Outcome::kFailed;
+      return SampleOutcome::kFailed;
   }
 }
 
@@ -61,7 +61,7 @@ class Run final : public SendTarget {
   void SendAll();
   bool WaitForSender(double seconds);
   void Drain(const ProgressCallback& progress);
-  Progress Now(const char* phase) const;
+  RunProgress Now(const char* phase) const;
   std::string WhyEndedEarly() const;
 
   const RunOptions& options_;
@@ -109,8 +109,8 @@ absl::Status Run::Connect() {
 }
 
 void Run::Complete(const AsyncCaller::Done& done) {
-  const Outcome outcome = OutcomeOf(done.code);
-  if (outcome != Outcome::kCompleted) {
+  const SampleOutcome outcome = OutcomeOf(done.code);
+  if (outcome != SampleOutcome::kCompleted) {
     std::lock_guard lock(mutex_);
     const std::string text = fmt::format("{}: {}", absl::StatusCodeToString(done.code), done.text);
     const bool room = errors_.size() < kMostErrorTexts || errors_.count(text) > 0;
@@ -135,15 +135,15 @@ bool Run::WaitForSender(double seconds) {
                                 [this] { return sender_done_; });
 }
 
-Progress Run::Now(const char* phase) const {
-  Progress now{phase};
+RunProgress Run::Now(const char* phase) const {
+  RunProgress now{phase};
   now.total = options_.warmup_seconds + options_.seconds;
   now.elapsed =
       std::clamp(static_cast<double>(SteadySendClock().Now() - start_ns_) * 1e-9, 0.0, now.total);
   now.sent = samples_->sent();
-  now.completed = samples_->so_far(Outcome::kCompleted);
-  now.rejected = samples_->so_far(Outcome::kRejected);
-  now.failed = samples_->so_far(Outcome::kFailed);
+  now.completed = samples_->so_far(SampleOutcome::kCompleted);
+  now.rejected = samples_->so_far(SampleOutcome::kRejected);
+  now.failed = samples_->so_far(SampleOutcome::kFailed);
   return now;
 }
 
@@ -209,7 +209,7 @@ RunResult Run::Measure(const ProgressCallback& progress) {
 
 }  // namespace
 
-std::string ProgressText(const Progress& progress) {
+std::string ProgressText(const RunProgress& progress) {
   const uint64_t answered = progress.completed + progress.rejected + progress.failed;
   return fmt::format(
       "{:<7} {:3.0f}/{:.0f} s   sent {}   done {}   rejected {}   failed {}   in "

@@ -49,15 +49,15 @@ struct RunResult {
 };
 
 // How a run stands, for a progress line.
-struct Progress {
+struct RunProgress {
   const char* phase;              // "warm-up", "measure", "drain"
   double elapsed = 0, total = 0;  // seconds of the schedule
   uint64_t sent = 0, completed = 0, rejected = 0, failed = 0;
 };
-std::string ProgressText(const Progress& progress);
+std::string ProgressText(const RunProgress& progress);
 
 // Called about once a second on the calling thread. Empty: none.
-using ProgressCallback = std::function<void(const Progress&)>;
+using ProgressCallback = std::function<void(const RunProgress&)>;
 
 // Blocks until every answer is there, or was given up after the calls' timeout. `stop` set ends the
 // run early (INVALID). UNAVAILABLE where no connection stands.

@@ -60,7 +60,7 @@ TEST(RunTest, EveryRequestOfTheScheduleIsSentAndAnswered) {
   EXPECT_EQ(result->summary.lost, 0u);
   for (size_t i = 0; i < scheduled; ++i) {
     const Samples::Record record = result->samples->at(i);
-    EXPECT_EQ(record.outcome, Outcome::kCompleted);
+    EXPECT_EQ(record.outcome, SampleOutcome::kCompleted);
     EXPECT_GE(record.sent, record.intended) << "never before it is due";
     EXPECT_GE(record.done - record.sent, 19'000'000) << "never before the server's delay";
   }
@@ -107,7 +107,7 @@ TEST(RunTest, TheOpenLoopEndsWhereItMayHaveNoMoreInFlight) {
   const auto result = RunOpenLoop(options, *bench.workload, {}, bench.stop);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->samples->sent(), 5u);
-  EXPECT_EQ(result->samples->so_far(Outcome::kCancelled), 5u);
+  EXPECT_EQ(result->samples->so_far(SampleOutcome::kCancelled), 5u);
   EXPECT_EQ(result->verdict.findings[0].reason,
             "the schedule was not sent to its end: 5 requests were in flight");
 }

@@ -45,14 +45,14 @@ Samples::Samples(std::vector<int64_t> intended_ns, int64_t measure_from_ns)
                       intended_.begin()),
       sent_(intended_.size(), -1),
       done_(intended_.size(), -1),
-      outcome_(intended_.size(), Outcome::kPending) {}
+      outcome_(intended_.size(), SampleOutcome::kPending) {}
 
 void Samples::Sent(size_t i, int64_t at_ns) {
   sent_[i] = at_ns;
   sent_count_.fetch_add(1, std::memory_order_release);
 }
 
-void Samples::Done(size_t i, int64_t at_ns, Outcome outcome) {
+void Samples::Done(size_t i, int64_t at_ns, SampleOutcome outcome) {
   done_[i] = at_ns;
   outcome_[i] = outcome;
   outcomes_[static_cast<size_t>(outcome)].fetch_add(1, std::memory_order_relaxed);
@@ -74,11 +74,11 @@ size_t BucketOf(int32_t length) {
 void CountOutcome(const Samples::Record& record, Summary& summary) {
   ++summary.offered;
   summary.sent += record.sent >= 0;
-  summary.completed += record.outcome == Outcome::kCompleted;
-  summary.rejected += record.outcome == Outcome::kRejected;
-  summary.failed += record.outcome == Outcome::kFailed;
-  summary.cancelled += record.outcome == Outcome::kCancelled;
-  summary.lost += record.outcome == Outcome::kPending && record.sent >= 0;
+  summary.completed += record.outcome == SampleOutcome::kCompleted;
+  summary.rejected += record.outcome == SampleOutcome::kRejected;
+  summary.failed += record.outcome == SampleOutcome::kFailed;
+  summary.cancelled += record.outcome == SampleOutcome::kCancelled;
+  summary.lost += record.outcome == SampleOutcome::kPending && record.sent >= 0;
 }
 
 // Right answers that came while the phase lasted, a second.
@@ -92,7 +92,8 @@ double CompletedPerSecond(const Samples& samples, double seconds) {
   uint64_t count = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const Samples::Record record = samples.at(i);
-    count += record.outcome == Outcome::kCompleted && record.done >= begin && record.done < end;
+    count +=
+        record.outcome == SampleOutcome::kCompleted && record.done >= begin && record.done < end;
   }
   return static_cast<double>(count) / seconds;
 }
@@ -111,7 +112,7 @@ Summary Summarize(const Samples& samples, const std::vector<int32_t>& lengths, d
     if (record.sent >= 0) {
       lag.push_back(record.sent - record.intended);
     }
-    if (record.outcome == Outcome::kCompleted) {
+    if (record.outcome == SampleOutcome::kCompleted) {
       response.push_back(record.done - record.intended);
       service.push_back(record.done - record.sent);
       buckets[BucketOf(lengths[i])].push_back(response.back());

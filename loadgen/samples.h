@@ -20,7 +20,7 @@
 
 namespace cellbatch {
 
-enum class Outcome : uint8_t {
+enum class SampleOutcome : uint8_t {
   kPending,    // not sent, or sent and never answered
   kCompleted,  // a right answer
   kRejected,   // RESOURCE_EXHAUSTED: the server was full
@@ -67,19 +67,19 @@ class Samples {
   // The sender's.
   void Sent(size_t i, int64_t at_ns);
   // A completion thread's; once for each request that was sent, possibly before Sent has returned.
-  void Done(size_t i, int64_t at_ns, Outcome outcome);
+  void Done(size_t i, int64_t at_ns, SampleOutcome outcome);
 
   // How many so far; any thread, while the run goes on.
   uint64_t sent() const { return sent_count_.load(std::memory_order_acquire); }
   uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
-  uint64_t so_far(Outcome outcome) const {
+  uint64_t so_far(SampleOutcome outcome) const {
     return outcomes_[static_cast<size_t>(outcome)].load(std::memory_order_relaxed);
   }
 
   // One request, once the run is over. `sent` and `done` are -1 where that never happened.
   struct Record {
     int64_t intended, sent, done;
-    Outcome outcome;
+    SampleOutcome outcome;
   };
   Record at(size_t i) const;
 
@@ -88,7 +88,7 @@ class Samples {
   size_t first_measured_;
   std::vector<int64_t> sent_;
   std::vector<int64_t> done_;
-  std::vector<Outcome> outcome_;
+  std::vector<SampleOutcome> outcome_;
   std::atomic<uint64_t> sent_count_{0};
   std::atomic<uint64_t> finished_{0};
   std::array<std::atomic<uint64_t>, 5> outcomes_{};

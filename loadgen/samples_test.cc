@@ -72,18 +72,19 @@ TEST(DescribeTest, MeanAndMaximumAreExact) {
 TEST(SamplesTest, EveryOutcomeIsCountedOnceAndWarmUpIsLeftOut) {
   Samples samples({0, 10, 20, 30, 40, 50, 60}, 15);
   EXPECT_EQ(samples.first_measured(), 2u);
-  const Outcome outcomes[] = {Outcome::kFailed,   Outcome::kCompleted, Outcome::kCompleted,
-                              Outcome::kRejected, Outcome::kFailed,    Outcome::kCancelled,
-                              Outcome::kPending};
+  const SampleOutcome outcomes[] = {SampleOutcome::kFailed,    SampleOutcome::kCompleted,
+                                    SampleOutcome::kCompleted, SampleOutcome::kRejected,
+                                    SampleOutcome::kFailed,    SampleOutcome::kCancelled,
+                                    SampleOutcome::kPending};
   for (size_t i = 0; i < samples.size(); ++i) {
     samples.Sent(i, samples.intended(i) + 2);
-    if (outcomes[i] != Outcome::kPending) {
+    if (outcomes[i] != SampleOutcome::kPending) {
       samples.Done(i, samples.intended(i) + 9, outcomes[i]);
     }
   }
   EXPECT_EQ(samples.sent(), 7u);
   EXPECT_EQ(samples.finished(), 6u);
-  EXPECT_EQ(samples.so_far(Outcome::kFailed), 2u);
+  EXPECT_EQ(samples.so_far(SampleOutcome::kFailed), 2u);
   const Summary summary = Summarize(samples, std::vector<int32_t>(7, 24), 1);
   EXPECT_EQ(summary.offered, 5u);
   EXPECT_EQ(summary.sent, 5u);
@@ -100,7 +101,7 @@ TEST(SamplesTest, EveryOutcomeIsCountedOnceAndWarmUpIsLeftOut) {
 TEST(SamplesTest, ARequestThatWasNeverSentIsOfferedButNotLost) {
   Samples samples({0, 10}, 0);
   samples.Sent(0, 0);
-  samples.Done(0, 5, Outcome::kCompleted);
+  samples.Done(0, 5, SampleOutcome::kCompleted);
   const Summary summary = Summarize(samples, {1, 1}, 1);
   EXPECT_EQ(summary.offered, 2u);
   EXPECT_EQ(summary.sent, 1u);
@@ -113,7 +114,7 @@ TEST(SamplesTest, LatenciesAreGroupedByLength) {
   const std::vector<int32_t> lengths = {8, 9, 33, 330, 1};
   for (size_t i = 0; i < lengths.size(); ++i) {
     samples.Sent(i, 0);
-    samples.Done(i, lengths[i] * 10, Outcome::kCompleted);
+    samples.Done(i, lengths[i] * 10, SampleOutcome::kCompleted);
   }
   const Summary summary = Summarize(samples, lengths, 1);
   ASSERT_EQ(summary.by_length.size(), 4u);
@@ -130,7 +131,7 @@ TEST(SamplesTest, ThroughputCountsTheAnswersThatCameInThePhase) {
   const int64_t done[] = {500, 1005, 1'000'000'500, 2'000'000'000};
   for (size_t i = 0; i < samples.size(); ++i) {
     samples.Sent(i, samples.intended(i));
-    samples.Done(i, done[i], Outcome::kCompleted);
+    samples.Done(i, done[i], SampleOutcome::kCompleted);
   }
   const Summary summary = Summarize(samples, std::vector<int32_t>(4, 1), 1);
   EXPECT_EQ(summary.completed, 2u);
@@ -143,7 +144,7 @@ TEST(SamplesTest, SeveralThreadsMayComplete) {
   for (size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&samples, t] {
       for (size_t i = t; i < samples.size(); i += 4) {
-        samples.Done(i, 7, t == 0 ? Outcome::kRejected : Outcome::kCompleted);
+        samples.Done(i, 7, t == 0 ? SampleOutcome::kRejected : SampleOutcome::kCompleted);
       }
     });
   }

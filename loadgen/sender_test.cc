@@ -53,7 +53,7 @@ Outcomes RunAtConstantRate(const std::function<int64_t(FakeClock&, int64_t)>& an
                   0);
   std::atomic<bool> stop{false};
   FakeTarget target([&](size_t i) {
-    samples.Done(i, answer(clock, clock.Now() - kStart), Outcome::kCompleted);
+    samples.Done(i, answer(clock, clock.Now() - kStart), SampleOutcome::kCompleted);
     return true;
   });
   Outcomes outcomes;

@@ -81,16 +81,16 @@ TEST_F(InferTest, WhatIsWrongIsAnsweredAtOnceAndCountedOnce) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Start(TokensRequest({1}, "")).Wait().status,
             absl::InvalidArgumentError("model_name is empty"));
-  EXPECT_EQ(Count(Outcome::kInvalid, stats_.unknown()), 4);
+  EXPECT_EQ(Count(RequestOutcome::kInvalid, stats_.unknown()), 4);
   EXPECT_EQ(Start(TokensRequest({1}, "loading")).Wait().status.code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_EQ(Count(Outcome::kRejected, stats_.unknown()), 1);
+  EXPECT_EQ(Count(RequestOutcome::kRejected, stats_.unknown()), 1);
 
   EXPECT_EQ(std::string(Start(TokensRequest({100})).Wait().status.message()),
             "input TOKENS of model \"tiny\": token 0 is 100, the vocabulary ends at 99");
   EXPECT_EQ(std::string(Start(TokensRequest(std::vector<int32_t>(13, 1))).Wait().status.message()),
             "model \"tiny\": input TOKENS: 13 is unlucky");
-  EXPECT_EQ(Count(Outcome::kInvalid), 2);
+  EXPECT_EQ(Count(RequestOutcome::kInvalid), 2);
   EXPECT_EQ(scheduler_.submitted(), 0);
   ExpectGood();
 }
@@ -100,7 +100,7 @@ TEST_F(InferTest, APassedDeadlineIsAnsweredWithoutASingleCell) {
   EXPECT_EQ(Start(TokensRequest({1}), clock_.now).Wait().status.code(),
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(scheduler_.submitted(), 0);
-  EXPECT_EQ(Count(Outcome::kDeadline), 1);
+  EXPECT_EQ(Count(RequestOutcome::kDeadline), 1);
   ExpectGood();
 }
 
@@ -121,7 +121,7 @@ TEST_F(InferTest, ADeadlineThatPassesWhileItRunsIsNewsToTheScheduler) {
   EXPECT_EQ(scheduler_.news()[0].second, News::kExpired);
   StepResponder();
   EXPECT_EQ(call.Wait().status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(Count(Outcome::kDeadline), 1);
+  EXPECT_EQ(Count(RequestOutcome::kDeadline), 1);
   ExpectGood();
 }
 
@@ -144,8 +144,8 @@ TEST_F(InferTest, ACancelIsHeardInEveryStateAndEachCallHasOneAnswer) {
   EXPECT_EQ(Value(answered.Wait()), 3);
   answered.CancelOn(service_);
   for (const FakeCall& call : calls_) EXPECT_EQ(call.answers(), 1);
-  EXPECT_EQ(Count(Outcome::kCancelled), 1);
-  EXPECT_EQ(Count(Outcome::kOk), 2);
+  EXPECT_EQ(Count(RequestOutcome::kCancelled), 1);
+  EXPECT_EQ(Count(RequestOutcome::kOk), 2);
   ExpectGood();
 }
 
@@ -154,7 +154,7 @@ TEST_F(InferTest, AFailedDeviceIsAnInternalErrorOfThatRequest) {
   scheduler_.FinishAll(absl::InternalError("device cpu:0 failed"));
   StepResponder();
   EXPECT_EQ(call.Wait().status, absl::InternalError("model \"tiny\": device cpu:0 failed"));
-  EXPECT_EQ(Count(Outcome::kError), 1);
+  EXPECT_EQ(Count(RequestOutcome::kError), 1);
   ExpectGood();
 }
 
@@ -260,7 +260,7 @@ TEST_F(GrowthTest, AnErrorOfExtendIsTheAnswer) {
   for (int piece = 0; piece < 12; ++piece) RunPiece();
   EXPECT_EQ(call.Wait().status,
             absl::InvalidArgumentError("model \"tiny\": thirteen steps are unlucky"));
-  EXPECT_EQ(Count(Outcome::kInvalid), 1);
+  EXPECT_EQ(Count(RequestOutcome::kInvalid), 1);
   EXPECT_EQ(admission_.InFlight().cells, 0);
 }
 

@@ -181,7 +181,8 @@ void KServeService::AddStatistics(const Model& model,
   out.set_inference_count(static_cast<uint64_t>(counts.done));
   int64_t failed = 0;
   for (int i = 0; i < kNumOutcomes; ++i) {
-    if (i != static_cast<int>(Outcome::kOk)) failed += counts.outcomes[static_cast<size_t>(i)];
+    if (i != static_cast<int>(RequestOutcome::kOk))
+      failed += counts.outcomes[static_cast<size_t>(i)];
   }
   // One count for all of them: a request enters each sum in the same moment, when it is answered.
   inference::InferStatistics& sums = *out.mutable_inference_stats();

@@ -5,40 +5,40 @@
 
 namespace cellbatch {
 
-const char* Name(Outcome outcome) {
+const char* Name(RequestOutcome outcome) {
   switch (outcome) {
-    case Outcome::kOk:
+    case RequestOutcome::kOk:
       return "ok";
-    case Outcome::kCancelled:
+    case RequestOutcome::kCancelled:
       return "cancelled";
-    case Outcome::kDeadline:
+    case RequestOutcome::kDeadline:
       return "deadline";
-    case Outcome::kRejected:
+    case RequestOutcome::kRejected:
       return "rejected";
-    case Outcome::kInvalid:
+    case RequestOutcome::kInvalid:
       return "invalid";
-    case Outcome::kError:
+    case RequestOutcome::kError:
       return "error";
   }
   return "unknown";
 }
 
-Outcome OutcomeOf(const absl::Status& status) {
+RequestOutcome OutcomeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
-      return Outcome::kOk;
+      return RequestOutcome::kOk;
     case absl::StatusCode::kCancelled:
-      return Outcome::kCancelled;
+      return RequestOutcome::kCancelled;
     case absl::StatusCode::kDeadlineExceeded:
-      return Outcome::kDeadline;
+      return RequestOutcome::kDeadline;
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kUnavailable:
-      return Outcome::kRejected;
+      return RequestOutcome::kRejected;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
-      return Outcome::kInvalid;
+      return RequestOutcome::kInvalid;
     default:
-      return Outcome::kError;
+      return RequestOutcome::kError;
   }
 }
 
@@ -89,7 +89,7 @@ ModelStats::~ModelStats() = default;
 
 void ModelStats::RecordDone(int shard, const RequestDurations& durations, int64_t unix_ms) {
   Shard& to = *shards_[static_cast<size_t>(shard)];
-  to.outcomes[static_cast<size_t>(Outcome::kOk)].Add(1);
+  to.outcomes[static_cast<size_t>(RequestOutcome::kOk)].Add(1);
   to.input_ns.Add(durations.input);
   to.queue_ns.Add(durations.queue);
   to.compute_ns.Add(durations.compute);
@@ -103,7 +103,7 @@ void ModelStats::RecordDone(int shard, const RequestDurations& durations, int64_
   to.compute.Record(durations.compute);
 }
 
-void ModelStats::RecordOther(int shard, Outcome outcome, int64_t request_ns) {
+void ModelStats::RecordOther(int shard, RequestOutcome outcome, int64_t request_ns) {
   Shard& to = *shards_[static_cast<size_t>(shard)];
   to.outcomes[static_cast<size_t>(outcome)].Add(1);
   to.failed_ns.Add(request_ns);
@@ -132,7 +132,7 @@ RequestCounts ModelStats::Read() const {
     shard->queue.AddTo(sum.queue);
     shard->compute.AddTo(sum.compute);
   }
-  sum.done = sum.outcomes[static_cast<size_t>(Outcome::kOk)];
+  sum.done = sum.outcomes[static_cast<size_t>(RequestOutcome::kOk)];
   return sum;
 }
 

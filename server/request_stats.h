@@ -19,10 +19,10 @@
 namespace cellbatch {
 
 // How a request ended: the `outcome` label. Each counts exactly once.
-enum class Outcome : uint8_t { kOk, kCancelled, kDeadline, kRejected, kInvalid, kError };
+enum class RequestOutcome : uint8_t { kOk, kCancelled, kDeadline, kRejected, kInvalid, kError };
 inline constexpr int kNumOutcomes = 6;
-const char* Name(Outcome outcome);
-Outcome OutcomeOf(const absl::Status& status);
+const char* Name(RequestOutcome outcome);
+RequestOutcome OutcomeOf(const absl::Status& status);
 
 // Prometheus buckets of request times: 50 us * 1.5^k, 36 of them (to 73 s), and beyond.
 inline constexpr int kTimeBuckets = 36;
@@ -89,7 +89,7 @@ class ModelStats {
   const std::string& version() const { return version_; }
 
   void RecordDone(int shard, const RequestDurations& durations, int64_t unix_ms);
-  void RecordOther(int shard, Outcome outcome, int64_t request_ns);
+  void RecordOther(int shard, RequestOutcome outcome, int64_t request_ns);
   void RecordRejected(int shard, Rejection reason);
   RequestCounts Read() const;  // any thread
 

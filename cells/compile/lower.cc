@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "cells/compile/expr_placement.h"
 #include "cells/compile/lane_graph.h"
-#include "cells/compile/placement.h"
 #include "cells/compile/step_builder.h"
 #include "fmt/format.h"
 
@@ -45,7 +45,7 @@ class Attempt {
 
   const LaneGraph& graph_;
   const std::vector<bool>& cut_;
-  Placement placement_;
+  ExprPlacement placement_;
   CellProgram program_;
   std::vector<ExprId> to_cut_;
 };

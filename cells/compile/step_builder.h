@@ -9,14 +9,14 @@
 
 #include "absl/types/span.h"
 #include "cells/compile/cell_program.h"
+#include "cells/compile/expr_placement.h"
 #include "cells/compile/lane_graph.h"
-#include "cells/compile/placement.h"
 
 namespace cellbatch {
 
 class StepBuilder {
  public:
-  StepBuilder(const LaneGraph& graph, const Placement& placement)
+  StepBuilder(const LaneGraph& graph, const ExprPlacement& placement)
       : graph_(graph), placement_(placement) {}
 
   // The step that stores `roots`; nullopt if that takes more than one step can hold.
@@ -34,7 +34,7 @@ class StepBuilder {
   bool Fits() const;
 
   const LaneGraph& graph_;
-  const Placement& placement_;
+  const ExprPlacement& placement_;
   ProductStep step_;
   std::map<ExprId, int16_t> made_;  // operations that computed an expression
   std::vector<ExprId> groups_;      // accumulators, by group

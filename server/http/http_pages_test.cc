@@ -60,7 +60,7 @@ TEST(MetricsExporterTest, CountsOfThreadsAreAddedUpAndEdgesAreInclusive) {
                                .cells = 1,
                                .length = 1},
                               1);
-  stats.Of(*model).RecordOther(0, Outcome::kInvalid, 1000);
+  stats.Of(*model).RecordOther(0, RequestOutcome::kInvalid, 1000);
   const MetricsExporter exporter(
       scheduler, stats, admission, lifecycle, [&] { return std::vector{model}; }, true);
   const std::string text = exporter.Text();

@@ -79,7 +79,7 @@ void Requests(const std::vector<Counted>& models, MetricsText& text) {
   text.Family("cellbatch_requests_total", "counter", "ModelInfer requests that ended, by outcome.");
   for (const Counted& model : models) {
     for (int i = 0; i < kNumOutcomes; ++i) {
-      text.Value(model.With("outcome", Name(static_cast<Outcome>(i))),
+      text.Value(model.With("outcome", Name(static_cast<RequestOutcome>(i))),
                  model.counts.outcomes[static_cast<size_t>(i)]);
     }
   }
@@ -234,15 +234,16 @@ void NvNames(const std::vector<Counted>& models, const std::vector<Lane>& lanes,
   each("nv_inference_request_success", "Requests answered.",
        [](const RequestCounts& c) { return c.done; });
   text.Family("nv_inference_request_failure", "counter", "Requests that ended otherwise.");
-  const std::pair<const char*, std::vector<Outcome>> reasons[] = {
-      {"REJECTED", {Outcome::kRejected}},
-      {"CANCELED", {Outcome::kCancelled, Outcome::kDeadline}},
-      {"BACKEND", {Outcome::kError}},
-      {"OTHER", {Outcome::kInvalid}}};
+  const std::pair<const char*, std::vector<RequestOutcome>> reasons[] = {
+      {"REJECTED", {RequestOutcome::kRejected}},
+      {"CANCELED", {RequestOutcome::kCancelled, RequestOutcome::kDeadline}},
+      {"BACKEND", {RequestOutcome::kError}},
+      {"OTHER", {RequestOutcome::kInvalid}}};
   for (const Counted& model : models) {
     for (const auto& [reason, outcomes] : reasons) {
       int64_t count = 0;
-      for (const Outcome o : outcomes) count += model.counts.outcomes[static_cast<size_t>(o)];
+      for (const RequestOutcome o : outcomes)
+        count += model.counts.outcomes[static_cast<size_t>(o)];
       text.Value(model.With("reason", reason), count);
     }
   }

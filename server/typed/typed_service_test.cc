@@ -123,8 +123,8 @@ TEST_F(TypedServiceTest, WhatIsWrongWithOneInputIsItsOwnAnswer) {
   EXPECT_EQ(response.answers(3).outputs(0).floats(0), 7);
   EXPECT_EQ(response.answers(4).code(), 0);
   EXPECT_THAT(response.answers(5).error(), HasSubstr("none of sequence, tree"));
-  EXPECT_EQ(Count(Outcome::kInvalid, *model_), 3);
-  EXPECT_EQ(Count(Outcome::kOk, *model_), 3);
+  EXPECT_EQ(Count(RequestOutcome::kInvalid, *model_), 3);
+  EXPECT_EQ(Count(RequestOutcome::kOk, *model_), 3);
 
   FakeCall& all_bad = Infer({{100}, {101}});
   EXPECT_EQ(Response(all_bad).answers(1).code(), 3) << "nothing to wait for, and still answers";
@@ -144,7 +144,7 @@ TEST_F(TypedServiceTest, WhatIsWrongWithTheCallIsItsStatus) {
             "the request has 51 inputs, allowed are 1 to 50");
   EXPECT_EQ(Infer({{1}, {2}}, clock_.now).Wait().status.code(),
             absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(Count(Outcome::kDeadline, *model_), 2);
+  EXPECT_EQ(Count(RequestOutcome::kDeadline, *model_), 2);
   EXPECT_EQ(scheduler_.submitted(), 0);
   ExpectGood();
 }
@@ -156,7 +156,7 @@ TEST_F(TypedServiceTest, ACancelReachesEveryInputAndEndsTheCallOnce) {
   StepResponder();
   EXPECT_EQ(call.Wait().status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(call.answers(), 1);
-  EXPECT_EQ(Count(Outcome::kCancelled, *model_), 3);
+  EXPECT_EQ(Count(RequestOutcome::kCancelled, *model_), 3);
   ExpectGood();
 }
 
@@ -198,7 +198,7 @@ TEST_F(TypedServiceTest, WordsAreWrittenAsTheyComeAndTheEndIsTheLastMessage) {
   v1::DecodeResponse last;
   ASSERT_TRUE(last.ParseFromString(call.messages().back()));
   EXPECT_TRUE(last.end().stopped());
-  EXPECT_EQ(Count(Outcome::kOk, *decoder_), 1);
+  EXPECT_EQ(Count(RequestOutcome::kOk, *decoder_), 1);
   ExpectGood();
 }
 

@@ -43,6 +43,7 @@ def check(files):
         for rule in rules.FILE_RULES:
             found.extend(rule(path, text))
     found.extend(rules.build_rules(files))
+    found.extend(rules.one_definition(files))
     return sorted(found, key=lambda violation: (violation.path, violation.line))
 
 

@@ -101,6 +101,15 @@ class TreeTest(unittest.TestCase):
         self.expect_only("cells/a_test.cc", "function length", "TEST(A, B) {\n" + "Step();\n" * 70 + "}\n")
         self.expect_only("tests/a.py", "function length", "def a():\n" + "    b()\n" * 70)
 
+    def test_two_types_of_one_name_are_found(self):
+        one = "namespace cellbatch {\nstruct Place {\n  int x;\n};\n}  // namespace cellbatch\n"
+        files = {"cells/a.cc": one, "cells/b.cc": "class Place;\n" + one.replace("struct", "enum class")}
+        self.assertEqual(self.found(files=files), [("cells/b.cc", "one definition")])
+        for other in (one.replace("cellbatch {", "cellbatch::kernels {"), one.replace("cellbatch {", "{"),
+                      one.replace("Place", "Other"), "struct Outer {\n  struct Place { int x; };\n};\n"):
+            with self.subTest(other=other):
+                self.assertEqual(self.found(files={"cells/a.cc": one, "cells/b.cc": other}), [])
+
     def test_unfinished_words_are_found_in_code_scripts_and_texts(self):
         for word in ("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"):
             with self.subTest(word=word):

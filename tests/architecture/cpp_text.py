@@ -103,6 +103,41 @@ def functions(text):
     return found
 
 
+def types(text):
+    """(qualified name, line) of each type defined at namespace scope; none of an unnamed namespace or within a type."""
+    code = _DIRECTIVE.sub(lambda m: _blank(m.group()), code_only(text))
+    line_of = _line_counter(code)
+    stack, statement = [], []  # of namespaces' names, None for whatever else; words since the last boundary
+    for match in _TOKEN.finditer(code):
+        token = match.group()
+        if token == "{":
+            words = _without_prefixes(statement)
+            if words[:1] == ["namespace"]:
+                stack.append("".join(words[1:]) or "(unnamed)")
+            else:
+                outside = None not in stack and "(unnamed)" not in stack
+                if outside and words[:1] and words[0] in _TYPES and words[-1] != ")":
+                    yield "::".join(stack + [_type_name(words)]), line_of(match.start())
+                stack.append(None)
+            statement = []
+        elif token in "};":
+            if token == "}" and stack:
+                stack.pop()
+            statement = []
+        else:
+            statement.append(token)
+
+
+def _type_name(words):
+    words = words[2:] if words[:2] in (["enum", "class"], ["enum", "struct"]) else words[1:]
+    name = ""
+    for i, word in enumerate(words):
+        if word == "final" or (word == ":" and ":" not in (words[i - 1:i] + words[i + 1:i + 2])):
+            break
+        name += word
+    return re.sub(r"^(\[\[.*?\]\]|alignas\(.*?\))*", "", name)
+
+
 def _line_counter(code):
     starts = [0] + [m.end() for m in re.finditer("\n", code)]
     position = {"line": 0}

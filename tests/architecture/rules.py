@@ -174,6 +174,18 @@ FILE_RULES = (arrows_in_includes, doors_in_includes, file_length, function_lengt
               preprocessor, environment, folder_names)
 
 
+def one_definition(files):
+    """A type's name means one thing in the whole tree: two meanings in one binary are undefined behaviour, silently."""
+    places = collections.defaultdict(list)
+    for path, text in files.items():
+        if path.endswith(CPP):
+            for name, line in cpp_text.types(text):
+                places[name].append((path, line))
+    for name, found in places.items():
+        for path, line in found[1:]:
+            yield Violation(path, line, "one definition", "defines %s, and so does %s" % (name, found[0][0]))
+
+
 def build_rules(files):
     """Arrows and doors as BUILD files draw them, and the tags: what keeps Debian's gRPC away from the thread sanitizer, and skips out
     of Bazel's cache."""

@@ -50,11 +50,13 @@ class ServiceTest : public ::testing::Test {
     while (Responder::Step(scheduler_, path_, 0) > 0) {
     }
   }
-  int64_t Count(Outcome outcome, const ModelStats& stats) {
+  int64_t Count(RequestOutcome outcome, const ModelStats& stats) {
     return stats.Read().outcomes[static_cast<size_t>(outcome)];
   }
-  int64_t Count(Outcome outcome, const Model& model) { return Count(outcome, stats_.Of(model)); }
-  int64_t Count(Outcome outcome) { return Count(outcome, *model_); }
+  int64_t Count(RequestOutcome outcome, const Model& model) {
+    return Count(outcome, stats_.Of(model));
+  }
+  int64_t Count(RequestOutcome outcome) { return Count(outcome, *model_); }
   void ExpectNothingInFlight() {
     EXPECT_EQ(admission_.InFlight().requests, 0);
     EXPECT_EQ(admission_.InFlight().cells, 0);

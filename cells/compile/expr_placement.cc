@@ -1,4 +1,4 @@
-#include "cells/compile/placement.h"
+#include "cells/compile/expr_placement.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace cellbatch {
 
-Placement::Placement(const LaneGraph& graph, const std::vector<bool>& cut)
+ExprPlacement::ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut)
     : graph_(graph),
       cut_(cut),
       level_(graph.exprs().size(), -1),
@@ -19,13 +19,13 @@ Placement::Placement(const LaneGraph& graph, const std::vector<bool>& cut)
   for (const ExprId e : graph.outputs()) Visit(e);
 }
 
-int Placement::Level(ExprId e) const {
+int ExprPlacement::Level(ExprId e) const {
   int& level = level_[static_cast<size_t>(e)];
   if (level < 0) level = ComputeLevel(e);
   return level;
 }
 
-int Placement::ComputeLevel(ExprId e) const {
+int ExprPlacement::ComputeLevel(ExprId e) const {
   const Expr& expr = graph_.at(e);
   int level = 0;
   for (const ExprId a : expr.args) {
@@ -41,48 +41,48 @@ int Placement::ComputeLevel(ExprId e) const {
   return level;
 }
 
-int Placement::OperandLevel(ExprId e) const {
+int ExprPlacement::OperandLevel(ExprId e) const {
   const ExprKind kind = graph_.at(e).kind;
   const bool foldable = kind == ExprKind::kOp || kind == ExprKind::kAccumulator;
   if (graph_.at(e).is_trivial() || (foldable && !cut_[static_cast<size_t>(e)])) return Level(e);
   return Level(e) + 1;
 }
 
-int Placement::SourceLevel(ExprId e) const {
+int ExprPlacement::SourceLevel(ExprId e) const {
   const bool lies = graph_.at(e).is_trivial() && graph_.at(e).kind != ExprKind::kConstant;
   return lies ? Level(e) : Level(e) + 1;
 }
 
-bool Placement::IsInline(ExprId reader, ExprId e) const {
+bool ExprPlacement::IsInline(ExprId reader, ExprId e) const {
   const ExprKind kind = graph_.at(e).kind;
   return (kind == ExprKind::kOp || kind == ExprKind::kAccumulator) &&
          !cut_[static_cast<size_t>(e)] && Level(e) == Level(reader);
 }
 
-Place Placement::NewScratch(int32_t width) {
+Place ExprPlacement::NewScratch(int32_t width) {
   const Place place = {PlaceKind::kScratch, 0, 0, scratch_width_};
   scratch_width_ += (width + 15) / 16 * 16;
   return place;
 }
 
-void Placement::StoreAt(ExprId e, Place place) {
+void ExprPlacement::StoreAt(ExprId e, Place place) {
   if (!IsRoot(e)) roots_.push_back(e);
   destinations_[static_cast<size_t>(e)].push_back(place);
 }
 
-void Placement::Need(ExprId e) {
+void ExprPlacement::Need(ExprId e) {
   if (!graph_.at(e).is_trivial() && !IsRoot(e)) StoreAt(e, NewScratch(graph_.at(e).width));
   Visit(e);
 }
 
-void Placement::NeedSource(ExprId e) {
+void ExprPlacement::NeedSource(ExprId e) {
   if (graph_.at(e).kind == ExprKind::kConstant && !IsRoot(e)) {
     StoreAt(e, NewScratch(graph_.at(e).width));
   }
   Need(e);
 }
 
-void Placement::Visit(ExprId e) {
+void ExprPlacement::Visit(ExprId e) {
   if (visited_[static_cast<size_t>(e)]) return;
   visited_[static_cast<size_t>(e)] = true;
   const Expr& expr = graph_.at(e);
@@ -97,7 +97,7 @@ void Placement::Visit(ExprId e) {
   }
 }
 
-void Placement::VisitTrivial(ExprId e) {
+void ExprPlacement::VisitTrivial(ExprId e) {
   const Expr& expr = graph_.at(e);
   if (expr.kind == ExprKind::kTableRow) {
     NeedSource(expr.args[0]);
@@ -121,13 +121,13 @@ void Placement::VisitTrivial(ExprId e) {
 }
 
 // An element-wise operator or a sum of products: operands of the same level are recomputed in its tail.
-void Placement::VisitInline(ExprId e) {
+void ExprPlacement::VisitInline(ExprId e) {
   const Expr& expr = graph_.at(e);
   for (const ExprId a : expr.args) IsInline(e, a) ? Visit(a) : Need(a);
   for (const Term& t : expr.terms) NeedSource(t.x);
 }
 
-void Placement::VisitConcat(ExprId e) {
+void ExprPlacement::VisitConcat(ExprId e) {
   Place at = Destinations(e).front();
   for (const ExprId a : graph_.at(e).args) {
     StoreAt(a, at);
@@ -136,7 +136,7 @@ void Placement::VisitConcat(ExprId e) {
   }
 }
 
-Place Placement::PlaceOf(ExprId e) const {
+Place ExprPlacement::PlaceOf(ExprId e) const {
   const Expr& expr = graph_.at(e);
   if (expr.kind == ExprKind::kInput || expr.kind == ExprKind::kTableRow) return expr.place;
   if (expr.kind == ExprKind::kParameter) {

@@ -4,8 +4,8 @@
 //   trivial (input, table row, parameter, constant, part)   lies somewhere: no step makes it
 //   inline                                                  recomputed on the fly by the tail that needs it
 //   root                                                    stored by a step: has a home and maybe more destinations
-#ifndef CELLBATCH_CELLS_COMPILE_PLACEMENT_H_
-#define CELLBATCH_CELLS_COMPILE_PLACEMENT_H_
+#ifndef CELLBATCH_CELLS_COMPILE_EXPR_PLACEMENT_H_
+#define CELLBATCH_CELLS_COMPILE_EXPR_PLACEMENT_H_
 
 #include <cstdint>
 #include <vector>
@@ -15,10 +15,10 @@
 
 namespace cellbatch {
 
-class Placement {
+class ExprPlacement {
  public:
   // Expressions with cut[e] are stored even where they could be inlined.
-  Placement(const LaneGraph& graph, const std::vector<bool>& cut);
+  ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut);
 
   // The step level that computes `e`; a trivial one can be read from this level on.
   int Level(ExprId e) const;
@@ -63,4 +63,4 @@ class Placement {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_CELLS_COMPILE_PLACEMENT_H_
+#endif  // CELLBATCH_CELLS_COMPILE_EXPR_PLACEMENT_H_
