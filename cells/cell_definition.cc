@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "cells/check.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -13,35 +14,6 @@ namespace {
 
 // What one value may hold: far beyond any real cell, small enough that offsets in bytes fit int32.
 constexpr int64_t kMaxValueElements = int64_t{1} << 28;
-
-constexpr std::string_view kOpNames[] = {
-    "Input",  "Parameter", "Constant", "Lookup", "MatMul",  "Add",   "Sub", "Mul",
-    "Div",    "Max",       "Sigmoid",  "Tanh",   "Relu",    "Exp",   "Log", "Slice",
-    "Concat", "Transpose", "Sum",      "Mean",   "Softmax", "ArgMax"};
-
-int MinArguments(OpKind kind) {
-  switch (kind) {
-    case OpKind::kInput:
-    case OpKind::kParameter:
-    case OpKind::kConstant:
-      return 0;
-    case OpKind::kLookup:
-    case OpKind::kMatMul:
-    case OpKind::kAdd:
-    case OpKind::kSub:
-    case OpKind::kMul:
-    case OpKind::kDiv:
-    case OpKind::kMax:
-    case OpKind::kConcat:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
-int MaxArguments(OpKind kind) { return kind == OpKind::kConcat ? 3 : MinArguments(kind); }
-
-bool IsElementwise(OpKind kind) { return kind >= OpKind::kAdd && kind <= OpKind::kLog; }
 
 // Infers shapes and types op by op; every error names the cell, the op and what disagrees.
 class Checker {
@@ -69,12 +41,16 @@ class Checker {
   absl::Status CheckColumn(const Input& input, size_t which) const;
   absl::Status CheckArguments() const;
   absl::Status Infer();
+  absl::Status InferKind();
   absl::Status InferLeaf();
-  absl::Status InferElementwise();
+  absl::Status InferUnary();
+  absl::Status InferBinary();
   absl::Status InferMatMul();
   absl::Status InferLookup();
   absl::Status InferSlice();
   absl::Status InferConcat();
+  absl::Status InferTranspose();
+  absl::Status InferReduction(ElementType type, Shape shape);
   absl::Status RequireFloat(int argument) const;
 
   Op& op() { return ops_[at_]; }
@@ -159,7 +135,10 @@ absl::Status Checker::CheckArguments() const {
       return WrongOp("argument {} is given, argument {} is not", i, given);
     }
   }
-  const int least = MinArguments(op.kind), most = MaxArguments(op.kind);
+  const std::optional<OpFacts> facts = FactsOf(op.kind);
+  if (!facts.has_value())
+    return Wrong("op {}: kind {} does not exist", at_, static_cast<int>(op.kind));
+  const int least = facts->least_arguments, most = facts->most_arguments;
   if (given < least || given > most) {
     return WrongOp("{} arguments, it takes {}", given,
                    least == most ? fmt::format("{}", least) : fmt::format("{} or {}", least, most));
@@ -212,12 +191,17 @@ absl::Status Checker::InferLeaf() {
   return WrongOp("shape {} is given, {} is there", o.shape.ToString(), natural.ToString());
 }
 
-absl::Status Checker::InferElementwise() {
+absl::Status Checker::InferUnary() {
+  op().shape = arg(0).shape;
+  op().type = ElementType::kFp32;
+  return RequireFloat(0);
+}
+
+absl::Status Checker::InferBinary() {
   Op& o = op();
   o.shape = arg(0).shape;
   o.type = ElementType::kFp32;
   if (absl::Status s = RequireFloat(0); !s.ok()) return s;
-  if (MinArguments(o.kind) == 1) return absl::OkStatus();
   if (absl::Status s = RequireFloat(1); !s.ok()) return s;
   const Shape a = arg(0).shape, b = arg(1).shape, one;
   if (a == one) o.shape = b;
@@ -280,33 +264,60 @@ absl::Status Checker::InferConcat() {
   return absl::OkStatus();
 }
 
-absl::Status Checker::Infer() {
-  Op& o = op();
-  if (o.kind < OpKind::kInput || o.kind > OpKind::kArgMax) {
-    return Wrong("op {}: kind {} does not exist", at_, static_cast<int>(o.kind));
-  }
-  if (absl::Status s = CheckArguments(); !s.ok()) return s;
-  if (MinArguments(o.kind) == 0) return InferLeaf();
-  if (IsElementwise(o.kind)) return InferElementwise();
-  switch (o.kind) {
-    case OpKind::kMatMul:
-      return InferMatMul();
+absl::Status Checker::InferTranspose() {
+  op().shape = {arg(0).shape.cols, arg(0).shape.rows};
+  op().type = arg(0).type;
+  return absl::OkStatus();
+}
+
+absl::Status Checker::InferReduction(ElementType type, Shape shape) {
+  op().type = type;
+  op().shape = shape;
+  return RequireFloat(0);
+}
+
+absl::Status Checker::InferKind() {
+  switch (op().kind) {
+    case OpKind::kInput:
+    case OpKind::kParameter:
+    case OpKind::kConstant:
+      return InferLeaf();
     case OpKind::kLookup:
       return InferLookup();
+    case OpKind::kMatMul:
+      return InferMatMul();
+    case OpKind::kAdd:
+    case OpKind::kSub:
+    case OpKind::kMul:
+    case OpKind::kDiv:
+    case OpKind::kMax:
+      return InferBinary();
+    case OpKind::kSigmoid:
+    case OpKind::kTanh:
+    case OpKind::kRelu:
+    case OpKind::kExp:
+    case OpKind::kLog:
+      return InferUnary();
     case OpKind::kSlice:
       return InferSlice();
     case OpKind::kConcat:
       return InferConcat();
     case OpKind::kTranspose:
-      o.shape = {arg(0).shape.cols, arg(0).shape.rows};
-      o.type = arg(0).type;
-      return absl::OkStatus();
-    default:  // reductions
-      break;
+      return InferTranspose();
+    case OpKind::kSum:
+    case OpKind::kMean:
+      return InferReduction(ElementType::kFp32, Shape{});
+    case OpKind::kSoftmax:
+      return InferReduction(ElementType::kFp32, arg(0).shape);
+    case OpKind::kArgMax:
+      return InferReduction(ElementType::kInt32, Shape{});
   }
-  o.type = o.kind == OpKind::kArgMax ? ElementType::kInt32 : ElementType::kFp32;
-  o.shape = o.kind == OpKind::kSoftmax ? arg(0).shape : Shape{};
-  return RequireFloat(0);
+  NoSuchEnumerator();
+}
+
+absl::Status Checker::Infer() {
+  if (absl::Status s = CheckArguments(); !s.ok()) return s;
+  return InferKind();
 }
 
 absl::Status Checker::InferAll() {
@@ -372,26 +383,25 @@ absl::Status CheckCarry(std::string_view cell, const std::vector<Input>& inputs,
   return absl::OkStatus();
 }
 
-int64_t Flops(const std::vector<Op>& ops) {
-  int64_t flops = 0;
-  for (const Op& op : ops) {
-    if (op.kind == OpKind::kMatMul) {
-      flops += 2 * op.shape.size() * ops[static_cast<size_t>(op.args[0].value())].shape.cols;
-    } else if (IsElementwise(op.kind)) {
-      flops += op.shape.size();
-    } else if (op.kind >= OpKind::kSum) {
-      flops += ops[static_cast<size_t>(op.args[0].value())].shape.size();
-    }
+int64_t FlopsOf(const Op& op, const std::vector<Op>& ops) {
+  const auto arg = [&] { return ops[static_cast<size_t>(op.args[0].value())].shape; };
+  switch (Family(op.kind)) {
+    case OpFamily::kLeaf:
+    case OpFamily::kLookup:
+    case OpFamily::kRearranging:
+      return 0;
+    case OpFamily::kProduct:
+      return 2 * op.shape.size() * arg().cols;
+    case OpFamily::kUnary:
+    case OpFamily::kBinary:
+      return op.shape.size();
+    case OpFamily::kReduction:
+      return arg().size();
   }
-  return flops;
+  NoSuchEnumerator();
 }
 
 }  // namespace
-
-const char* Name(OpKind kind) {
-  const auto i = static_cast<size_t>(kind);
-  return i < std::size(kOpNames) ? kOpNames[i].data() : "?";
-}
 
 absl::StatusOr<CellDefinition> CellDefinition::Create(std::string name, std::vector<Op> ops,
                                                       std::vector<Input> inputs,
@@ -417,7 +427,7 @@ absl::StatusOr<CellDefinition> CellDefinition::Create(std::string name, std::vec
   if (carry.has_value()) {
     if (absl::Status s = CheckCarry(name, inputs, d.columns_, *carry); !s.ok()) return s;
   }
-  d.flops_ = Flops(ops);
+  for (const Op& op : ops) d.flops_ += FlopsOf(op, ops);
   d.name_ = std::move(name);
   d.ops_ = std::move(ops);
   d.inputs_ = std::move(inputs);

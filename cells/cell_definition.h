@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cells/ids.h"
+#include "cells/op_kind.h"
 #include "cells/shape.h"
 
 namespace cellbatch {
@@ -30,38 +31,6 @@ inline constexpr int kMaxOps = 512;     // operators of one cell
 inline constexpr int kMaxInputs = 8;    // inputs of one cell
 inline constexpr int kMaxColumns = 16;  // columns one table can have
 inline constexpr int kMaxParameters = 64;
-
-enum class OpKind : uint8_t {
-  // Leaves.
-  kInput,  // attr = {input id, index into that input's `reads`}; a shape given may fold it to a matrix
-  kParameter,  // attr = {parameter id, -}
-  kConstant,  // attr = {bits of the value, -}; `shape` filled with that value; `type` may be kInt32
-  // Products and lookups.
-  kLookup,  // (table [V, E], index int32 [1]) -> [E]; an index outside the table is clamped to it
-  kMatMul,  // (x [K], w [N, K]) -> [N], w row-major as PyTorch stores it; x [M, K] -> [M, N]
-  // Element-wise; one operand may be [1], which is broadcast.
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kMax,
-  kSigmoid,
-  kTanh,
-  kRelu,
-  kExp,
-  kLog,
-  // Rearranging.
-  kSlice,      // attr = {begin, end} along the last dimension
-  kConcat,     // two or three vectors
-  kTranspose,  // [r, c] -> [c, r]
-  // Reductions over all elements; kSoftmax keeps its shape, kArgMax gives int32 [1] (lowest index wins).
-  kSum,
-  kMean,
-  kSoftmax,
-  kArgMax,
-};
-
-const char* Name(OpKind kind);
 
 struct Op {
   OpKind kind;

@@ -30,6 +30,12 @@ inline void Check(bool holds, std::string_view what,
   }
 }
 
+// Behind a switch that names every enumerator, and so has no default: only a value that is none of them comes here.
+[[noreturn]] inline void NoSuchEnumerator(
+    std::source_location where = std::source_location::current()) {
+  CheckFailed("an enumerator that does not exist", where);
+}
+
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_CELLS_CHECK_H_

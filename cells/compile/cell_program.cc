@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "cells/check.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -22,7 +23,33 @@ std::string Text(const Place& p) {
     case PlaceKind::kParameter:
       return fmt::format("parameter{}{}", p.index, offset);
   }
-  return "?";
+  NoSuchEnumerator();
+}
+
+std::string_view Name(PlainKind kind) {
+  switch (kind) {
+    case PlainKind::kCopy:
+      return "copy";
+    case PlainKind::kBroadcast:
+      return "broadcast";
+    case PlainKind::kMatMulByRows:
+      return "matmul";
+    case PlainKind::kMatMulByColumns:
+      return "matmul_by_columns";
+    case PlainKind::kTranspose:
+      return "transpose";
+    case PlainKind::kSlice:
+      return "slice";
+    case PlainKind::kSum:
+      return "sum";
+    case PlainKind::kMean:
+      return "mean";
+    case PlainKind::kSoftmax:
+      return "softmax";
+    case PlainKind::kArgMax:
+      return "argmax";
+  }
+  NoSuchEnumerator();
 }
 
 struct Describer {
@@ -52,10 +79,7 @@ struct Describer {
     return text;
   }
   std::string operator()(const PlainStep& s) const {
-    constexpr std::string_view kNames[] = {"copy",      "broadcast", "matmul", "matmul_by_columns",
-                                           "transpose", "slice",     "sum",    "mean",
-                                           "softmax",   "argmax"};
-    std::string text(kNames[static_cast<size_t>(s.kind)]);
+    std::string text(Name(s.kind));
     for (const Place& p : s.args) text += " " + Text(p);
     return text + fmt::format(" {} -> {}", s.shape.ToString(), Text(s.to));
   }

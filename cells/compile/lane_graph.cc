@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "cells/check.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
 namespace {
+
+using kernels::TailOpKind;
 
 // How products are ordered within a sum: foldable table rows, inputs, what is computed, the carry.
 constexpr int kRankTable = 0, kRankInput = 1, kRankComputed = 2, kRankCarry = 3;
@@ -37,7 +40,7 @@ uint64_t LookOf(const Expr& e) {
 absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell) {
   LaneGraph graph(cell);
   for (const Op& op : cell.ops()) {
-    if (op.kind < OpKind::kSum) continue;
+    if (Family(op.kind) != OpFamily::kReduction) continue;
     const ValueId reduced = op.args[0];
     if (cell.op(reduced).args[0].valid())
       graph.stored_[static_cast<size_t>(reduced.value())] = true;
@@ -105,9 +108,28 @@ ExprId LaneGraph::MakeView(ValueId v, int32_t begin, int32_t width) {
       return ViewPlain(v, PlainKind::kSoftmax, begin, width);
     case OpKind::kArgMax:
       return ViewPlain(v, PlainKind::kArgMax, begin, width);
-    default:
-      return ViewElementwise(op, begin, width);
+    case OpKind::kAdd:
+      return ViewElementwise(op, TailOpKind::kAdd, begin, width);
+    case OpKind::kSub:
+      return ViewElementwise(op, TailOpKind::kSub, begin, width);
+    case OpKind::kMul:
+      return ViewElementwise(op, TailOpKind::kMul, begin, width);
+    case OpKind::kDiv:
+      return ViewElementwise(op, TailOpKind::kDiv, begin, width);
+    case OpKind::kMax:
+      return ViewElementwise(op, TailOpKind::kMax, begin, width);
+    case OpKind::kSigmoid:
+      return ViewElementwise(op, TailOpKind::kSigmoid, begin, width);
+    case OpKind::kTanh:
+      return ViewElementwise(op, TailOpKind::kTanh, begin, width);
+    case OpKind::kRelu:
+      return ViewElementwise(op, TailOpKind::kRelu, begin, width);
+    case OpKind::kExp:
+      return ViewElementwise(op, TailOpKind::kExp, begin, width);
+    case OpKind::kLog:
+      return ViewElementwise(op, TailOpKind::kLog, begin, width);
   }
+  NoSuchEnumerator();
 }
 
 ExprId LaneGraph::ViewInput(const Op& op, int32_t begin, int32_t width) {
@@ -168,8 +190,8 @@ ExprId LaneGraph::ViewOperand(const Op& op, size_t which, int32_t begin, int32_t
                  .rank = kRankComputed});
 }
 
-ExprId LaneGraph::ViewElementwise(const Op& op, int32_t begin, int32_t width) {
-  Expr e = {.kind = ExprKind::kOp, .width = width, .op = op.kind, .rank = kRankComputed};
+ExprId LaneGraph::ViewElementwise(const Op& op, TailOpKind tail, int32_t begin, int32_t width) {
+  Expr e = {.kind = ExprKind::kOp, .width = width, .op = tail, .rank = kRankComputed};
   e.args.push_back(ViewOperand(op, 0, begin, width));
   if (op.args[1].valid()) e.args.push_back(ViewOperand(op, 1, begin, width));
   return Intern(std::move(e));
@@ -336,7 +358,7 @@ bool LaneGraph::Collect(ExprId e, bool root, Expr& sum) {
     sum.terms.insert(sum.terms.end(), expr.terms.begin(), expr.terms.end());
     return sum.terms.size() <= kernels::kMaxSegments;
   }
-  return expr.kind == ExprKind::kOp && expr.op == OpKind::kAdd &&
+  return expr.kind == ExprKind::kOp && expr.op == TailOpKind::kAdd &&
          Collect(expr.args[0], false, sum) && Collect(expr.args[1], false, sum);
 }
 

@@ -33,7 +33,7 @@ enum class ExprKind : uint8_t {
   kTableRow,     // place (of a lookup whose token is args[0])
   kParameter,    // view
   kConstant,     // view.constant
-  kOp,           // element-wise `op` of args
+  kOp,           // element-wise `op` (one of kAdd to kLog) of args
   kAccumulator,  // bias + terms
   kConcat,       // args one behind the other
   kPlain,        // `plain` of args
@@ -52,7 +52,7 @@ struct Expr {
   ExprKind kind = ExprKind::kConstant;
   ElementType type = ElementType::kFp32;
   int32_t width = 1;
-  OpKind op = OpKind::kAdd;
+  kernels::TailOpKind op = kernels::TailOpKind::kAdd;
   PlainKind plain = PlainKind::kCopy;
   std::vector<ExprId> args = {};
   std::vector<Shape> arg_shapes = {};  // kPlain
@@ -95,7 +95,7 @@ class LaneGraph {
   ExprId Whole(ValueId v) { return View(v, 0, static_cast<int32_t>(cell_->op(v).shape.size())); }
   ExprId ViewInput(const Op& op, int32_t begin, int32_t width);
   ExprId ViewLookup(ValueId v, int32_t begin, int32_t width);
-  ExprId ViewElementwise(const Op& op, int32_t begin, int32_t width);
+  ExprId ViewElementwise(const Op& op, kernels::TailOpKind tail, int32_t begin, int32_t width);
   ExprId ViewOperand(const Op& op, size_t which, int32_t begin, int32_t width);
   ExprId ViewConcat(const Op& op, int32_t begin, int32_t width);
   ExprId ViewMatMul(ValueId v, int32_t begin, int32_t width);

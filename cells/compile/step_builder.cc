@@ -9,31 +9,6 @@ namespace {
 using kernels::TailOp;
 using kernels::TailOpKind;
 
-TailOpKind TailKind(OpKind kind) {
-  switch (kind) {
-    case OpKind::kAdd:
-      return TailOpKind::kAdd;
-    case OpKind::kSub:
-      return TailOpKind::kSub;
-    case OpKind::kMul:
-      return TailOpKind::kMul;
-    case OpKind::kDiv:
-      return TailOpKind::kDiv;
-    case OpKind::kMax:
-      return TailOpKind::kMax;
-    case OpKind::kSigmoid:
-      return TailOpKind::kSigmoid;
-    case OpKind::kTanh:
-      return TailOpKind::kTanh;
-    case OpKind::kRelu:
-      return TailOpKind::kRelu;
-    case OpKind::kExp:
-      return TailOpKind::kExp;
-    default:
-      return TailOpKind::kLog;
-  }
-}
-
 }  // namespace
 
 int16_t StepBuilder::Append(TailOp op) {
@@ -81,7 +56,7 @@ int16_t StepBuilder::Compute(ExprId e) {
     op = {.kind = TailOpKind::kAccumulator, .index = static_cast<int16_t>(groups_.size())};
     groups_.push_back(e);
   } else {
-    op.kind = TailKind(expr.op);
+    op.kind = expr.op;
     op.a = Operand(e, expr.args[0]);
     if (expr.args.size() > 1) op.b = Operand(e, expr.args[1]);
   }

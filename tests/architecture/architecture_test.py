@@ -110,6 +110,13 @@ class TreeTest(unittest.TestCase):
             with self.subTest(other=other):
                 self.assertEqual(self.found(files={"cells/a.cc": one, "cells/b.cc": other}), [])
 
+    def test_a_default_among_enumerators_is_found_in_cells(self):
+        text = "int F(Kind k) {\n  switch (k) {\n    case Kind::kAdd:\n      return 1;\n    default:\n      return 2;\n  }\n}\n"
+        self.expect_only("cells/a.cc", "default", text)
+        self.assertEqual(self.found(files={"server/a.cc": text}), [])
+        self.assertEqual(self.found(files={"cells/a.cc": text.replace("Kind::kAdd", "'+'")}), [])
+        self.assertEqual(self.found(files={"cells/a.cc": text.replace("    default:\n      return 2;\n", "")}), [])
+
     def test_unfinished_words_are_found_in_code_scripts_and_texts(self):
         for word in ("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"):
             with self.subTest(word=word):

@@ -138,6 +138,29 @@ def _type_name(words):
     return re.sub(r"^(\[\[.*?\]\]|alignas\(.*?\))*", "", name)
 
 
+def switches_with_default(text):
+    """The line of each `default:` in a switch whose cases are enumerators (`case Kind::kName:`)."""
+    code = code_only(text)
+    stack = []  # of [enumerators seen, offset of default], one a brace; None for braces that are no switch
+    opens_switch = False
+    for match in re.finditer(r"\bswitch\b|\bcase\s+[\w:]*::k[A-Z]|\bdefault\s*:|[{};]", code):
+        token = match.group()
+        if token == "switch":
+            opens_switch = True
+        elif token == "{":
+            stack.append([False, None] if opens_switch else None)
+            opens_switch = False
+        elif token == "}" and stack:
+            found = stack.pop()
+            if found and found[0] and found[1] is not None:
+                yield code.count("\n", 0, found[1]) + 1
+        elif stack and stack[-1] is not None:
+            if token.startswith("case"):
+                stack[-1][0] = True
+            elif token.startswith("default"):
+                stack[-1][1] = match.start()
+
+
 def _line_counter(code):
     starts = [0] + [m.end() for m in re.finditer("\n", code)]
     position = {"line": 0}

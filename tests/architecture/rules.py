@@ -170,8 +170,16 @@ def folder_names(path, _text):
             yield Violation(path, 1, "name", '"%s" attracts everything; name the file by its noun' % part)
 
 
+def enumerator_switches(path, text):
+    """In cells a new operator is a compile error wherever it is not handled, never some other operator."""
+    if path.endswith(CPP) and room_of(path) == "cells" and not is_test(path):
+        for line in cpp_text.switches_with_default(text):
+            yield Violation(path, line, "default", "a switch over enumerators has a default: name each of them, so that "
+                            "the compiler finds a new one")
+
+
 FILE_RULES = (arrows_in_includes, doors_in_includes, file_length, function_length, words, include_guard,
-              preprocessor, environment, folder_names)
+              preprocessor, environment, folder_names, enumerator_switches)
 
 
 def one_definition(files):

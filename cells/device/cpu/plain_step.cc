@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cells/check.h"
+
 namespace cellbatch {
 namespace {
 
@@ -36,10 +38,12 @@ double SumOf(const float* x, int64_t n) {
 }
 
 void Sum(const float* x, const PlainStep& step, float* y) {
+  y[0] = static_cast<float>(SumOf(x, step.shapes[0].size()));
+}
+
+void Mean(const float* x, const PlainStep& step, float* y) {
   const int64_t n = step.shapes[0].size();
-  double sum = SumOf(x, n);
-  if (step.kind == PlainKind::kMean) sum /= static_cast<double>(n);
-  y[0] = static_cast<float>(sum);
+  y[0] = static_cast<float>(SumOf(x, n) / static_cast<double>(n));
 }
 
 void Softmax(const float* x, const PlainStep& step, float* y) {
@@ -54,23 +58,20 @@ void Softmax(const float* x, const PlainStep& step, float* y) {
   for (int64_t i = 0; i < n; ++i) y[i] *= scale;
 }
 
-bool IsMatMul(PlainKind kind) {
-  return kind == PlainKind::kMatMulByRows || kind == PlainKind::kMatMulByColumns;
+// What a step does with one row.
+using RowFunction = void (*)(const float* x, const PlainStep& step, float* y);
+
+void EachRow(RowFunction run, const PlainStep& step, const kernels::RowSource* args,
+             int32_t num_rows, const kernels::RowColumn& out) {
+  for (int32_t r = 0; r < num_rows; ++r) run(args[0].Row(r), step, out.Row(r));
 }
 
-void RunRow(const PlainStep& step, const kernels::RowSource* args, int32_t r, float* y) {
-  const float* const x = args[0].Row(r);
-  switch (step.kind) {
-    case PlainKind::kBroadcast:
-      return Broadcast(x, step, y);
-    case PlainKind::kTranspose:
-      return Transpose(x, step, y);
-    case PlainKind::kSlice:
-      return Slice(x, step, y);
-    case PlainKind::kSoftmax:
-      return Softmax(x, step, y);
-    default:
-      return Sum(x, step, y);
+void MatMulEachRow(void (*run)(const kernels::MatMulArgs&), const PlainStep& step,
+                   const kernels::RowSource* args, int32_t num_rows,
+                   const kernels::RowColumn& out) {
+  for (int32_t r = 0; r < num_rows; ++r) {
+    run({args[0].Row(r), step.strides[0], args[1].Row(r), step.strides[1], step.shape.rows,
+         step.shapes[0].cols, step.shape.cols, out.Row(r)});
   }
 }
 
@@ -78,28 +79,52 @@ void RunRow(const PlainStep& step, const kernels::RowSource* args, int32_t r, fl
 
 void RunPlainStep(const PlainStep& step, const kernels::CpuKernels& kernels,
                   const kernels::RowSource* args, int32_t num_rows, const kernels::RowColumn& out) {
-  if (step.kind == PlainKind::kCopy) {
-    kernels.copy_rows(args[0], static_cast<int32_t>(step.shape.size()), num_rows, out);
-  } else if (step.kind == PlainKind::kArgMax) {
-    const kernels::Int32Column to = {reinterpret_cast<int32_t*>(out.base), out.stride, out.rows};
-    kernels.arg_max(args[0], static_cast<int32_t>(step.shapes[0].size()), num_rows, to);
-  } else if (IsMatMul(step.kind)) {
-    const auto run = step.kind == PlainKind::kMatMulByRows ? kernels.mat_mul_by_rows
-                                                           : kernels.mat_mul_by_columns;
-    for (int32_t r = 0; r < num_rows; ++r) {
-      run({args[0].Row(r), step.strides[0], args[1].Row(r), step.strides[1], step.shape.rows,
-           step.shapes[0].cols, step.shape.cols, out.Row(r)});
+  switch (step.kind) {
+    case PlainKind::kCopy:
+      return kernels.copy_rows(args[0], static_cast<int32_t>(step.shape.size()), num_rows, out);
+    case PlainKind::kBroadcast:
+      return EachRow(Broadcast, step, args, num_rows, out);
+    case PlainKind::kMatMulByRows:
+      return MatMulEachRow(kernels.mat_mul_by_rows, step, args, num_rows, out);
+    case PlainKind::kMatMulByColumns:
+      return MatMulEachRow(kernels.mat_mul_by_columns, step, args, num_rows, out);
+    case PlainKind::kTranspose:
+      return EachRow(Transpose, step, args, num_rows, out);
+    case PlainKind::kSlice:
+      return EachRow(Slice, step, args, num_rows, out);
+    case PlainKind::kSum:
+      return EachRow(Sum, step, args, num_rows, out);
+    case PlainKind::kMean:
+      return EachRow(Mean, step, args, num_rows, out);
+    case PlainKind::kSoftmax:
+      return EachRow(Softmax, step, args, num_rows, out);
+    case PlainKind::kArgMax: {
+      const kernels::Int32Column to = {reinterpret_cast<int32_t*>(out.base), out.stride, out.rows};
+      return kernels.arg_max(args[0], static_cast<int32_t>(step.shapes[0].size()), num_rows, to);
     }
-  } else {
-    for (int32_t r = 0; r < num_rows; ++r) RunRow(step, args, r, out.Row(r));
   }
+  NoSuchEnumerator();
 }
 
 int64_t PlainStepCost(const PlainStep& step) {
-  int64_t cost = step.shape.size();
-  if (IsMatMul(step.kind)) return cost * step.shapes[0].cols;  // some 50 multiply-adds a nanosecond
-  for (const Shape& s : step.shapes) cost += s.size();
-  return step.kind == PlainKind::kSoftmax ? 50 * cost : 4 * cost;
+  int64_t elements = step.shape.size();
+  for (const Shape& s : step.shapes) elements += s.size();
+  switch (step.kind) {
+    case PlainKind::kMatMulByRows:
+    case PlainKind::kMatMulByColumns:  // some 50 multiply-adds a nanosecond
+      return step.shape.size() * step.shapes[0].cols;
+    case PlainKind::kSoftmax:
+      return 50 * elements;
+    case PlainKind::kCopy:
+    case PlainKind::kBroadcast:
+    case PlainKind::kTranspose:
+    case PlainKind::kSlice:
+    case PlainKind::kSum:
+    case PlainKind::kMean:
+    case PlainKind::kArgMax:
+      return 4 * elements;
+  }
+  NoSuchEnumerator();
 }
 
 }  // namespace cellbatch

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "cells/check.h"
+
 namespace cellbatch::kernels {
 namespace {
 
@@ -14,8 +16,15 @@ TailOp Op(Kind kind, int a = -1, int b = -1, int index = 0, float constant = 0.0
           constant};
 }
 
-double Compute(const TailOp& op, double a, double b) {
+// What an operation makes of its operands and, if it reads one, the number `read`.
+double Compute(const TailOp& op, double a, double b, double read) {
   switch (op.kind) {
+    case Kind::kAccumulator:
+    case Kind::kColumn:
+    case Kind::kParameter:
+      return read;
+    case Kind::kConstant:
+      return op.constant;
     case Kind::kAdd:
       return a + b;
     case Kind::kSub:
@@ -36,9 +45,10 @@ double Compute(const TailOp& op, double a, double b) {
       return std::exp(a);
     case Kind::kLog:
       return std::log(a);
-    default:
+    case Kind::kStore:
       return a;
   }
+  NoSuchEnumerator();
 }
 
 }  // namespace
@@ -106,25 +116,12 @@ std::vector<std::vector<double>> RandomProduct::Reference(
   for (int u = 0; u < spec.units; ++u) {
     for (size_t i = 0; i < spec.tail.ops.size(); ++i) {
       const TailOp& op = spec.tail.ops[i];
-      switch (op.kind) {
-        case Kind::kAccumulator:
-          value[i] = sums[size_t(op.index) * spec.units + u];
-          break;
-        case Kind::kColumn:
-          value[i] = columns[op.index][u];
-          break;
-        case Kind::kParameter:
-          value[i] = spec.parameters[op.index][u];
-          break;
-        case Kind::kConstant:
-          value[i] = op.constant;
-          break;
-        case Kind::kStore:
-          stored[op.index].push_back(value[op.a]);
-          break;
-        default:
-          value[i] = Compute(op, value[op.a], op.b >= 0 ? value[op.b] : 0.0);
-      }
+      double read = 0.0;
+      if (op.kind == Kind::kAccumulator) read = sums[size_t(op.index) * spec.units + u];
+      if (op.kind == Kind::kColumn) read = columns[op.index][u];
+      if (op.kind == Kind::kParameter) read = spec.parameters[op.index][u];
+      value[i] = Compute(op, op.a >= 0 ? value[op.a] : 0.0, op.b >= 0 ? value[op.b] : 0.0, read);
+      if (op.kind == Kind::kStore) stored[op.index].push_back(value[i]);
     }
   }
   return stored;

@@ -40,34 +40,6 @@ struct Edge {
   }
 };
 
-template <class V>
-inline V Arithmetic(const TailOp& op, V a, V b) {
-  switch (op.kind) {
-    case TailOpKind::kAdd:
-      return a + b;
-    case TailOpKind::kSub:
-      return a - b;
-    case TailOpKind::kMul:
-      return a * b;
-    case TailOpKind::kDiv:
-      return a / b;
-    case TailOpKind::kMax:
-      return V::Max(a, b);
-    case TailOpKind::kSigmoid:
-      return Sigmoid(a);
-    case TailOpKind::kTanh:
-      return Tanh(a);
-    case TailOpKind::kRelu:
-      return V::Max(V::Broadcast(0.0f), a);
-    case TailOpKind::kExp:
-      return Exp(a);
-    case TailOpKind::kLog:
-      return Log(a);
-    default:
-      return a;
-  }
-}
-
 // Operation `i` for up to kTailRowsAtOnce rows from `row`. Values lie as [operation][row][16].
 template <class V, bool kFull>
 void InterpretOp(const TailSite& site, int i, int row, int rows) {
@@ -78,6 +50,8 @@ void InterpretOp(const TailSite& site, int i, int row, int rows) {
   const TailOp& op = site.product->tail().ops[i];
   for (int r = 0; r < rows; ++r) {
     float* const to = value(i, r);
+    const auto a = [&] { return V::Load(value(op.a, r)); };
+    const auto b = [&] { return V::Load(value(op.b, r)); };
     switch (op.kind) {
       case TailOpKind::kAccumulator:
         V::Load(site.Accumulator(row + r, op.index)).Store(to);
@@ -92,12 +66,38 @@ void InterpretOp(const TailSite& site, int i, int row, int rows) {
         V::Broadcast(op.constant).Store(to);
         break;
       case TailOpKind::kStore:
-        E::Store(V::Load(value(op.a, r)), site.Column(op.index, row + r), site.lanes);
+        E::Store(a(), site.Column(op.index, row + r), site.lanes);
         break;
-      default: {
-        const V a = V::Load(value(op.a, r));
-        Arithmetic(op, a, op.b >= 0 ? V::Load(value(op.b, r)) : a).Store(to);
-      }
+      case TailOpKind::kAdd:
+        (a() + b()).Store(to);
+        break;
+      case TailOpKind::kSub:
+        (a() - b()).Store(to);
+        break;
+      case TailOpKind::kMul:
+        (a() * b()).Store(to);
+        break;
+      case TailOpKind::kDiv:
+        (a() / b()).Store(to);
+        break;
+      case TailOpKind::kMax:
+        V::Max(a(), b()).Store(to);
+        break;
+      case TailOpKind::kSigmoid:
+        Sigmoid(a()).Store(to);
+        break;
+      case TailOpKind::kTanh:
+        Tanh(a()).Store(to);
+        break;
+      case TailOpKind::kRelu:
+        V::Max(V::Broadcast(0.0f), a()).Store(to);
+        break;
+      case TailOpKind::kExp:
+        Exp(a()).Store(to);
+        break;
+      case TailOpKind::kLog:
+        Log(a()).Store(to);
+        break;
     }
   }
 }

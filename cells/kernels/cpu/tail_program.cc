@@ -2,11 +2,35 @@
 
 #include <utility>
 
+#include "cells/check.h"
+
 namespace cellbatch::kernels {
 namespace {
 
-bool IsBinary(TailOpKind k) { return k >= TailOpKind::kAdd && k <= TailOpKind::kMax; }
-bool IsUnary(TailOpKind k) { return k >= TailOpKind::kSigmoid && k <= TailOpKind::kLog; }
+// How many earlier values an operation reads.
+int Operands(TailOpKind kind) {
+  switch (kind) {
+    case TailOpKind::kAccumulator:
+    case TailOpKind::kColumn:
+    case TailOpKind::kParameter:
+    case TailOpKind::kConstant:
+      return 0;
+    case TailOpKind::kAdd:
+    case TailOpKind::kSub:
+    case TailOpKind::kMul:
+    case TailOpKind::kDiv:
+    case TailOpKind::kMax:
+      return 2;
+    case TailOpKind::kSigmoid:
+    case TailOpKind::kTanh:
+    case TailOpKind::kRelu:
+    case TailOpKind::kExp:
+    case TailOpKind::kLog:
+    case TailOpKind::kStore:
+      return 1;
+  }
+  NoSuchEnumerator();
+}
 
 std::string CheckIndex(const TailOp& op, const TailProgram& tail, int groups) {
   int end = 1;
@@ -22,7 +46,17 @@ std::string CheckIndex(const TailOp& op, const TailProgram& tail, int groups) {
     case TailOpKind::kParameter:
       end = tail.num_parameters, what = "parameter";
       break;
-    default:
+    case TailOpKind::kConstant:
+    case TailOpKind::kAdd:
+    case TailOpKind::kSub:
+    case TailOpKind::kMul:
+    case TailOpKind::kDiv:
+    case TailOpKind::kMax:
+    case TailOpKind::kSigmoid:
+    case TailOpKind::kTanh:
+    case TailOpKind::kRelu:
+    case TailOpKind::kExp:
+    case TailOpKind::kLog:
       return "";
   }
   if (op.index >= 0 && op.index < end) return "";
@@ -159,8 +193,7 @@ std::string CheckTail(const TailProgram& tail, int groups) {
     const std::string index = CheckIndex(op, tail, groups);
     if (!index.empty()) return where + index;
     const bool store = op.kind == TailOpKind::kStore;
-    const int operands = IsBinary(op.kind) ? 2 : (IsUnary(op.kind) || store) ? 1 : 0;
-    for (int n = 0; n < operands; ++n) {
+    for (int n = 0; n < Operands(op.kind); ++n) {
       const int value = n == 0 ? op.a : op.b;
       if (value < 0 || value >= static_cast<int>(i)) {
         return where + "reads value " + std::to_string(value);

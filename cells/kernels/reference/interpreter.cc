@@ -11,36 +11,6 @@
 namespace cellbatch {
 namespace {
 
-double Unary(OpKind kind, double a) {
-  switch (kind) {
-    case OpKind::kSigmoid:
-      return 1.0 / (1.0 + std::exp(-a));
-    case OpKind::kTanh:
-      return std::tanh(a);
-    case OpKind::kRelu:
-      return std::max(a, 0.0);
-    case OpKind::kExp:
-      return std::exp(a);
-    default:
-      return std::log(a);
-  }
-}
-
-double Binary(OpKind kind, double a, double b) {
-  switch (kind) {
-    case OpKind::kAdd:
-      return a + b;
-    case OpKind::kSub:
-      return a - b;
-    case OpKind::kMul:
-      return a * b;
-    case OpKind::kDiv:
-      return a / b;
-    default:
-      return std::max(a, b);
-  }
-}
-
 // Runs one cell for one node; values are row-major.
 class NodeRun {
  public:
@@ -63,16 +33,22 @@ class NodeRun {
                                          : nullptr;
   }
   ColumnValues Compute(const Op& op);
-  ColumnValues Leaf(const Op& op);
+  ColumnValues Constant(const Op& op);
+  ColumnValues Input(const Op& op);
   ColumnValues Lookup(const Op& op);
   ColumnValues MatMul(const Op& op);
   template <typename W>
   ColumnValues Product(const Op& op, const W* w);
-  ColumnValues Elementwise(const Op& op);
+  template <typename F>
+  ColumnValues Map(const Op& op, F f);
+  template <typename F>
+  ColumnValues Zip(const Op& op, F f);
   ColumnValues Slice(const Op& op);
   ColumnValues Concat(const Op& op);
   ColumnValues Transpose(const Op& op);
-  ColumnValues Reduce(const Op& op);
+  double Total(const Op& op);
+  ColumnValues Softmax(const Op& op);
+  ColumnValues ArgMax(const Op& op);
 
   const CellDefinition& cell_;
   const Weights& weights_;
@@ -87,13 +63,13 @@ const ColumnValues& NodeRun::Value(ValueId v) {
   return value;
 }
 
-ColumnValues NodeRun::Leaf(const Op& op) {
-  if (op.kind == OpKind::kParameter) return {};  // Value fetches it if anybody asks
-  if (op.kind == OpKind::kConstant) {
-    const double value =
-        op.type == ElementType::kInt32 ? op.attr[0] : std::bit_cast<float>(op.attr[0]);
-    return ColumnValues(static_cast<size_t>(op.shape.size()), value);
-  }
+ColumnValues NodeRun::Constant(const Op& op) {
+  const double value =
+      op.type == ElementType::kInt32 ? op.attr[0] : std::bit_cast<float>(op.attr[0]);
+  return ColumnValues(static_cast<size_t>(op.shape.size()), value);
+}
+
+ColumnValues NodeRun::Input(const Op& op) {
   const ColumnValues& column =
       inputs_[static_cast<size_t>(op.attr[0])][static_cast<size_t>(op.attr[1])];
   Check(static_cast<int64_t>(column.size()) == op.shape.size(),
@@ -132,16 +108,20 @@ ColumnValues NodeRun::MatMul(const Op& op) {
   return data != nullptr ? Product(op, data) : Product(op, Value(op.args[1]).data());
 }
 
-ColumnValues NodeRun::Elementwise(const Op& op) {
+template <typename F>
+ColumnValues NodeRun::Map(const Op& op, F f) {
+  ColumnValues y = Value(op.args[0]);
+  for (double& v : y) v = f(v);
+  return y;
+}
+
+template <typename F>
+ColumnValues NodeRun::Zip(const Op& op, F f) {
   const ColumnValues& a = Value(op.args[0]);
-  ColumnValues y(static_cast<size_t>(op.shape.size()));
-  if (op.kind >= OpKind::kSigmoid) {
-    for (size_t i = 0; i < y.size(); ++i) y[i] = Unary(op.kind, a[i]);
-    return y;
-  }
   const ColumnValues& b = Value(op.args[1]);
+  ColumnValues y(static_cast<size_t>(op.shape.size()));
   for (size_t i = 0; i < y.size(); ++i) {
-    y[i] = Binary(op.kind, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+    y[i] = f(a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
   }
   return y;
 }
@@ -177,31 +157,59 @@ ColumnValues NodeRun::Transpose(const Op& op) {
   return y;
 }
 
-ColumnValues NodeRun::Reduce(const Op& op) {
+double NodeRun::Total(const Op& op) {
   const ColumnValues& a = Value(op.args[0]);
-  const auto best = std::max_element(a.begin(), a.end());  // the first of equals
-  if (op.kind == OpKind::kArgMax) return {static_cast<double>(best - a.begin())};
-  if (op.kind == OpKind::kSoftmax) {
-    ColumnValues y;
-    for (double v : a) y.push_back(std::exp(v - *best));
-    const double sum = std::accumulate(y.begin(), y.end(), 0.0);
-    for (double& v : y) v /= sum;
-    return y;
-  }
-  const double sum = std::accumulate(a.begin(), a.end(), 0.0);
-  return {op.kind == OpKind::kSum ? sum : sum / static_cast<double>(a.size())};
+  return std::accumulate(a.begin(), a.end(), 0.0);
+}
+
+ColumnValues NodeRun::Softmax(const Op& op) {
+  const ColumnValues& a = Value(op.args[0]);
+  const double most = *std::max_element(a.begin(), a.end());
+  ColumnValues y;
+  for (double v : a) y.push_back(std::exp(v - most));
+  const double sum = std::accumulate(y.begin(), y.end(), 0.0);
+  for (double& v : y) v /= sum;
+  return y;
+}
+
+ColumnValues NodeRun::ArgMax(const Op& op) {
+  const ColumnValues& a = Value(op.args[0]);
+  return {static_cast<double>(std::max_element(a.begin(), a.end()) -
+                              a.begin())};  // the first of equals
 }
 
 ColumnValues NodeRun::Compute(const Op& op) {
   switch (op.kind) {
     case OpKind::kInput:
+      return Input(op);
     case OpKind::kParameter:
+      return {};  // Value fetches it if anybody asks
     case OpKind::kConstant:
-      return Leaf(op);
+      return Constant(op);
     case OpKind::kLookup:
       return Lookup(op);
     case OpKind::kMatMul:
       return MatMul(op);
+    case OpKind::kAdd:
+      return Zip(op, [](double a, double b) { return a + b; });
+    case OpKind::kSub:
+      return Zip(op, [](double a, double b) { return a - b; });
+    case OpKind::kMul:
+      return Zip(op, [](double a, double b) { return a * b; });
+    case OpKind::kDiv:
+      return Zip(op, [](double a, double b) { return a / b; });
+    case OpKind::kMax:
+      return Zip(op, [](double a, double b) { return std::max(a, b); });
+    case OpKind::kSigmoid:
+      return Map(op, [](double a) { return 1.0 / (1.0 + std::exp(-a)); });
+    case OpKind::kTanh:
+      return Map(op, [](double a) { return std::tanh(a); });
+    case OpKind::kRelu:
+      return Map(op, [](double a) { return std::max(a, 0.0); });
+    case OpKind::kExp:
+      return Map(op, [](double a) { return std::exp(a); });
+    case OpKind::kLog:
+      return Map(op, [](double a) { return std::log(a); });
     case OpKind::kSlice:
       return Slice(op);
     case OpKind::kConcat:
@@ -209,13 +217,15 @@ ColumnValues NodeRun::Compute(const Op& op) {
     case OpKind::kTranspose:
       return Transpose(op);
     case OpKind::kSum:
+      return {Total(op)};
     case OpKind::kMean:
+      return {Total(op) / static_cast<double>(Value(op.args[0]).size())};
     case OpKind::kSoftmax:
+      return Softmax(op);
     case OpKind::kArgMax:
-      return Reduce(op);
-    default:
-      return Elementwise(op);
+      return ArgMax(op);
   }
+  NoSuchEnumerator();
 }
 
 }  // namespace
