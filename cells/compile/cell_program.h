@@ -11,6 +11,7 @@
 #ifndef CELLBATCH_CELLS_COMPILE_CELL_PROGRAM_H_
 #define CELLBATCH_CELLS_COMPILE_CELL_PROGRAM_H_
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -41,13 +42,15 @@ struct Place {
 };
 
 // Elements of a parameter: (u, k) is data[offset + u * unit_stride + k * depth_stride]. An invalid parameter stands
-// for `constant` everywhere (bias terms and tail parameters only).
+// for a constant everywhere (bias terms and tail parameters only), told apart by its bits: +0 is not -0.
 struct ParameterView {
   ParameterId parameter = {};
   int64_t offset = 0;
   int64_t unit_stride = 1;
   int64_t depth_stride = 1;
-  float constant = 0.0f;
+  uint32_t constant_bits = 0;
+
+  float constant() const { return std::bit_cast<float>(constant_bits); }
   friend bool operator==(const ParameterView&, const ParameterView&) = default;
 };
 

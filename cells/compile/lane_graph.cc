@@ -30,6 +30,7 @@ uint64_t LookOf(const Expr& e) {
   mix(e.place.offset);
   mix(e.view.parameter.value());
   mix(e.view.offset);
+  mix(e.view.constant_bits);
   for (const ExprId a : e.args) mix(a);
   for (const Term& t : e.terms) mix(t.x + (t.w.offset << 16));
   return look;
@@ -83,7 +84,7 @@ ExprId LaneGraph::MakeView(ValueId v, int32_t begin, int32_t width) {
     }
     case OpKind::kConstant: {
       // An INT32 is carried as the float of the same bits: it is only ever stored.
-      const ParameterView view = {.constant = std::bit_cast<float>(op.attr[0])};
+      const ParameterView view = {.constant_bits = static_cast<uint32_t>(op.attr[0])};
       return Intern({.kind = ExprKind::kConstant, .type = op.type, .width = width, .view = view});
     }
     case OpKind::kLookup:

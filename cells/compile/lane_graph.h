@@ -32,7 +32,7 @@ enum class ExprKind : uint8_t {
   kSummedInput,  // a kSum input's column, from place.offset on
   kTableRow,     // place (of a lookup whose token is args[0])
   kParameter,    // view
-  kConstant,     // view.constant
+  kConstant,     // view.constant()
   kOp,           // element-wise `op` (one of kAdd to kLog) of args
   kAccumulator,  // bias + terms
   kConcat,       // args one behind the other

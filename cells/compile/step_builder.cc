@@ -51,7 +51,7 @@ int16_t StepBuilder::Compute(ExprId e) {
   if (expr.kind == ExprKind::kParameter) {
     op = {.kind = TailOpKind::kParameter, .index = ParameterIndex(expr.view)};
   } else if (expr.kind == ExprKind::kConstant) {
-    op = {.kind = TailOpKind::kConstant, .constant = expr.view.constant};
+    op = {.kind = TailOpKind::kConstant, .constant = expr.view.constant()};
   } else if (expr.kind == ExprKind::kAccumulator) {
     op = {.kind = TailOpKind::kAccumulator, .index = static_cast<int16_t>(groups_.size())};
     groups_.push_back(e);

@@ -44,6 +44,12 @@ ValueId CellBuilder::Constant(float value, Shape shape) {
   return Make(OpKind::kConstant, {}, {std::bit_cast<int32_t>(value), 0}, shape);
 }
 
+ValueId CellBuilder::Integer(int32_t value, Shape shape) {
+  const ValueId made = Make(OpKind::kConstant, {}, {value, 0}, shape);
+  ops_.back().type = ElementType::kInt32;
+  return made;
+}
+
 absl::StatusOr<CellDefinition> CellBuilder::TryBuild() const {
   return CellDefinition::Create(name_, ops_, inputs_, parameters_, outputs_, carry_);
 }

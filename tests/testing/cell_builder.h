@@ -31,6 +31,7 @@ class CellBuilder {
   ValueId Matrix(const std::string& name, int32_t rows, int32_t cols);
   ValueId Vector(const std::string& name, int32_t n) { return Matrix(name, 1, n); }
   ValueId Constant(float value, Shape shape = {});
+  ValueId Integer(int32_t value, Shape shape = {});  // an INT32 constant
 
   ValueId Op1(OpKind kind, ValueId a) { return Make(kind, {a}); }
   ValueId Op2(OpKind kind, ValueId a, ValueId b) { return Make(kind, {a, b}); }

@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "cells/compile/lower.h"
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/self_test.h"
 #include "cells/kernels/reference/interpreter.h"
+#include "fmt/format.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch {
@@ -241,6 +244,43 @@ TEST(CellRunTest, CornersOfTheCompilerAgreeWithTheInterpreter) {
       const std::vector<Row> rows = Shuffled(33, 40);
       trial.Run(rows, *team);
       for (Row r = 0; r < 33; ++r) trial.ExpectAgrees(r, rows[static_cast<size_t>(r)]);
+    }
+  }
+}
+
+// Equal numbers, or none at all, that are other constants.
+CellDefinition ConstantsCell() {
+  testing::CellBuilder b("constants");
+  const ValueId x = b.Read("x", "x", 3);
+  const ValueId zero = b.Constant(0.0f), minus_zero = b.Constant(-0.0f);
+  b.Leave("zero", zero);
+  b.Leave("minus_zero", minus_zero);
+  b.Leave("over_zero", b.Op2(OpKind::kDiv, x, zero));
+  b.Leave("over_minus_zero", b.Op2(OpKind::kDiv, x, minus_zero));
+  b.Leave("none", b.Integer(0));
+  b.Leave("least", b.Integer(std::numeric_limits<int32_t>::min()));
+  for (const int32_t nan_bits : {0x7fc00001, 0x7fc00002, -1}) {
+    b.Leave(fmt::format("integer_{}", nan_bits), b.Integer(nan_bits, Shape::Vector(2)));
+  }
+  return b.Build();
+}
+
+TEST(CellRunTest, ConstantsAreToldApartByTheirBits) {
+  CoreTeam team(1, {}, {});
+  for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {
+    Trial trial(ConstantsCell(), 3, 9, false, *table);
+    trial.Run({4, 2, 7}, team);
+    const std::vector<std::vector<float>> left = trial.Left(1);
+    const RowValues expected = trial.Expected(2);
+    for (size_t c = 0; c < left.size(); ++c) {
+      for (size_t u = 0; u < left[c].size(); ++u) {
+        const bool integer =
+            trial.packed().type().definition->columns()[c].type == ElementType::kInt32;
+        const int32_t bits = integer ? static_cast<int32_t>(expected[c][u])
+                                     : std::bit_cast<int32_t>(static_cast<float>(expected[c][u]));
+        EXPECT_EQ(std::bit_cast<int32_t>(left[c][u]), bits)
+            << trial.packed().type().definition->columns()[c].name << " with " << table->name;
+      }
     }
   }
 }

@@ -65,7 +65,7 @@ PackedCell::PackedCell(const CellType& type, CellProgram program,
 }
 
 std::vector<float> PackedCell::Expand(const ParameterView& view, int32_t units) const {
-  std::vector<float> values(static_cast<size_t>(units), view.constant);
+  std::vector<float> values(static_cast<size_t>(units), view.constant());
   if (!view.parameter.valid()) return values;
   const float* const data = Parameter(view.parameter) + view.offset;
   for (int32_t u = 0; u < units; ++u) values[static_cast<size_t>(u)] = data[u * view.unit_stride];

@@ -65,7 +65,9 @@ const ColumnValues& NodeRun::Value(ValueId v) {
 
 ColumnValues NodeRun::Constant(const Op& op) {
   const double value =
-      op.type == ElementType::kInt32 ? op.attr[0] : std::bit_cast<float>(op.attr[0]);
+      op.type == ElementType::kInt32
+          ? static_cast<double>(op.attr[0])  // an int beside a float would be rounded to one
+          : static_cast<double>(std::bit_cast<float>(op.attr[0]));
   return ColumnValues(static_cast<size_t>(op.shape.size()), value);
 }
 
