@@ -33,7 +33,7 @@ constexpr int kNeighbour = 0, kLoadedId = 100;
 constexpr double kForEver = 600, kCapacitySeconds = 4, kWarmSeconds = 0.5;
 
 // The neighbour's traffic while a model loads: returns how long that took.
-double ServeWhileLoading(Server& server) {
+double ServeWhileLoading(BenchServer& server) {
   std::atomic<bool> open = false;
   std::thread control([&] {
     server.Load(absl::GetFlag(FLAGS_loaded), kLoadedId);
@@ -49,7 +49,7 @@ struct Phase {
 };
 
 // What the neighbour did since Serve began; what is still out is waited for, its latency counts.
-Phase Measured(Server& server, double took) {
+Phase Measured(BenchServer& server, double took) {
   Traffic& t = server.traffic(kNeighbour);
   Phase phase;
   phase.requests_per_s = static_cast<double>(t.answered) / took;
@@ -63,7 +63,7 @@ struct Round {
   Phase before, during;
 };
 
-Round Measure(Server& server, double rate, int in_flight) {
+Round Measure(BenchServer& server, double rate, int in_flight) {
   const auto begin = [&] {
     server.traffic(kNeighbour).rate = rate;
     server.traffic(kNeighbour).in_flight = in_flight;
@@ -81,7 +81,7 @@ Round Measure(Server& server, double rate, int in_flight) {
 
 int Main() {
   Report report("reload");
-  Server server(absl::GetFlag(FLAGS_devices), Lengths::Europarl());
+  BenchServer server(absl::GetFlag(FLAGS_devices), Lengths::Europarl());
   server.AddModel(absl::GetFlag(FLAGS_hidden));
   const double capacity = server.Capacity(kNeighbour, kCapacitySeconds);
   const double rate = absl::GetFlag(FLAGS_load) * capacity;

@@ -18,13 +18,13 @@ std::shared_ptr<const Model> Lstm(int hidden, int model_id) {
 
 }  // namespace
 
-Server::Server(const std::string& devices, Lengths lengths)
+BenchServer::BenchServer(const std::string& devices, Lengths lengths)
     : lengths_(std::move(lengths)),
       scheduler_(Require(Scheduler::Create({}, MakeDevices(devices), clock_), "scheduler")) {}
 
-Server::~Server() { scheduler_->Stop(); }
+BenchServer::~BenchServer() { scheduler_->Stop(); }
 
-int Server::AddModel(int hidden) {
+int BenchServer::AddModel(int hidden) {
   const int m = static_cast<int>(traffic_.size());
   auto model = Lstm(hidden, m + 1);
   Require(scheduler_->AddModel(model, nullptr), "adding a model");
@@ -35,19 +35,19 @@ int Server::AddModel(int hidden) {
   return m;
 }
 
-void Server::Load(int hidden, int model_id) {
+void BenchServer::Load(int hidden, int model_id) {
   Require(scheduler_->AddModel(Lstm(hidden, model_id), nullptr), "loading a model");
 }
 
-void Server::Unload(int model_id) {
+void BenchServer::Unload(int model_id) {
   Require(scheduler_->RemoveModel(ModelId(model_id)), "unloading a model");
 }
 
-int64_t Server::device_ns(int model) {
+int64_t BenchServer::device_ns(int model) {
   return scheduler_->stats().Lanes()[static_cast<size_t>(model)].device_ns;
 }
 
-double Server::Serve(double seconds, const std::function<bool()>& enough) {
+double BenchServer::Serve(double seconds, const std::function<bool()>& enough) {
   const int64_t start = NowNs(), end = start + static_cast<int64_t>(seconds * 1e9);
   for (Traffic& t : traffic_) {
     t.answered = 0;
@@ -62,7 +62,7 @@ double Server::Serve(double seconds, const std::function<bool()>& enough) {
   return static_cast<double>(now - start) * 1e-9;
 }
 
-void Server::Drain() {
+void BenchServer::Drain() {
   int outstanding = 0;
   for (Traffic& t : traffic_) {
     t.rate = t.in_flight = 0;
@@ -75,7 +75,7 @@ void Server::Drain() {
   }
 }
 
-double Server::Capacity(int model, double seconds) {
+double BenchServer::Capacity(int model, double seconds) {
   traffic(model).in_flight = 4 * b_max(model);
   Serve(seconds / 2);
   const double took = Serve(seconds);
@@ -84,7 +84,7 @@ double Server::Capacity(int model, double seconds) {
   return capacity;
 }
 
-void Server::Submit(int m, int64_t intended_ns) {
+void BenchServer::Submit(int m, int64_t intended_ns) {
   Traffic& t = traffic(m);
   std::unique_ptr<Request> request =
       t.requests.Make(t.lengths.Next(), scheduler_->max_tasks_in_flight());
@@ -94,7 +94,7 @@ void Server::Submit(int m, int64_t intended_ns) {
   ++t.outstanding;
 }
 
-void Server::Arrive(int m, int64_t now) {
+void BenchServer::Arrive(int m, int64_t now) {
   Traffic& t = traffic(m);
   while (t.outstanding < t.in_flight) Submit(m, now);
   if (t.rate <= 0) return;
@@ -105,7 +105,7 @@ void Server::Arrive(int m, int64_t now) {
   }
 }
 
-absl::Duration Server::UntilNextArrival(int64_t now) {
+absl::Duration BenchServer::UntilNextArrival(int64_t now) {
   int64_t wait_ns = kLongestWaitNs;
   for (const Traffic& t : traffic_) {
     if (t.rate > 0) wait_ns = std::min(wait_ns, std::max<int64_t>(0, t.next_arrival_ns - now));
@@ -113,7 +113,7 @@ absl::Duration Server::UntilNextArrival(int64_t now) {
   return absl::Nanoseconds(wait_ns);
 }
 
-int Server::Answer() {
+int BenchServer::Answer() {
   std::unique_ptr<Request> finished[64];
   const int n = scheduler_->Take(OutboxId(0), absl::MakeSpan(finished));
   const int64_t now = NowNs();

@@ -35,10 +35,10 @@ struct Traffic {
   std::vector<double> latencies_s = {};
 };
 
-class Server {
+class BenchServer {
  public:
-  Server(const std::string& devices, Lengths lengths);
-  ~Server();
+  BenchServer(const std::string& devices, Lengths lengths);
+  ~BenchServer();
 
   // Loads an LSTM of `hidden` units and gives it traffic, none at first; returns the traffic's index.
   int AddModel(int hidden);

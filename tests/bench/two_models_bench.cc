@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kQuiet = 0, kFlooded = 1;
 
-double QuietP99(Server& server, double rate, bool beside_flood, double seconds) {
+double QuietP99(BenchServer& server, double rate, bool beside_flood, double seconds) {
   server.traffic(kQuiet).rate = rate;
   server.traffic(kFlooded).in_flight = beside_flood ? 8 * server.b_max(kFlooded) : 0;
   server.Serve(seconds / 4);
@@ -38,7 +38,7 @@ double QuietP99(Server& server, double rate, bool beside_flood, double seconds) 
   return p99;
 }
 
-double QuietShare(Server& server, double seconds) {
+double QuietShare(BenchServer& server, double seconds) {
   for (int m = 0; m < 2; ++m)
     server.traffic(m).in_flight = (m == kFlooded ? 8 : 4) * server.b_max(m);
   server.Serve(seconds / 4);
@@ -54,7 +54,7 @@ int Main() {
   Report report("two_models");
   const Lengths lengths = Lengths::Europarl();
   const double seconds = absl::GetFlag(FLAGS_seconds);
-  Server server(absl::GetFlag(FLAGS_devices), lengths);
+  BenchServer server(absl::GetFlag(FLAGS_devices), lengths);
   for (int m = 0; m < 2; ++m) server.AddModel(absl::GetFlag(FLAGS_hidden));
   const double capacity = server.Capacity(kQuiet, seconds / 2);
   const double rate = absl::GetFlag(FLAGS_load) * capacity;
