@@ -18,7 +18,8 @@ namespace cellbatch {
 class LoadedModel;
 
 // Rows of a joining request, before the task computes: `rows` rows from `first` of a table with one
-// column, packed at `source` (host memory that outlives the task). rows == 0: blanked by a cancel.
+// column, packed at `source` (host memory that the device reaches, see memory.h, and that outlives the
+// task). rows == 0: blanked by a cancel.
 struct CopyIn {
   const std::byte* source;
   TableId table;
@@ -26,8 +27,8 @@ struct CopyIn {
   int32_t rows;
 };
 
-// After the task computed: one column of one of its output rows, to host memory. dest == nullptr:
-// blanked by a cancel.
+// After the task computed: one column of one of its output rows, to host memory that the device reaches.
+// dest == nullptr: blanked by a cancel.
 struct CopyOut {
   std::byte* dest;
   ColumnId column;
@@ -42,7 +43,7 @@ struct InputRows {
 };
 
 struct BatchedTask {
-  uint64_t sequence = 0;  // of its device; 1, 2, 3, ...
+  uint64_t sequence = 0;  // of its device: one more than the task before it (device.h, point 3)
   const LoadedModel* model = nullptr;
   CellTypeId cell;
   int32_t num_nodes = 0;
@@ -53,7 +54,12 @@ struct BatchedTask {
   int32_t num_copies_in = 0;
   const CopyOut* copies_out = nullptr;
   int32_t num_copies_out = 0;
-  // Stamped by the worker (steady clock), read by the manager when done.
+  // Longer than this in progress, and its device counts as hung; 0: for ever.
+  int64_t limit_ns = 0;
+  // When the worker gave it to the device (the worker's clock).
+  int64_t enqueued_ns = 0;
+  // Stamped by the device before its signal passes the task, on the device's own clock; then moved to the worker's
+  // clock by the worker, for the manager to read.
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };

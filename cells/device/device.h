@@ -1,18 +1,30 @@
 // One FIFO queue of batched tasks on a Memory. The contract every way of computing keeps (CPU,
 // CUDA, simulated), defined by tests/conformance.
 //
-// 1. Tasks run in the order they were enqueued; each: copies in, cell, copies out, signal.
+// 1. Tasks run in the order they were enqueued; each: copies in, cell, copies out, stamps, signal.
 // 2. A task may read what any earlier task of the same queue wrote.
-// 3. int64(Signal() - n) >= 0 means task n is done: its copies out, host columns and rows are
-//    readable on the host (acquire). The counter wraps at the device's own width without harm.
+// 3. int64(Signal() - n) >= 0 means task n is done: its copies out, host columns, rows and stamps are
+//    readable on the host (acquire). The first task's number is Signal() + 1 of a new device, wherever
+//    that starts. Counters wrap, at the device's own width and at 2^64, without harm.
 // 4. Enqueue never waits and takes tasks in order; those it does not take (queue full) are offered
-//    again. Task pointers stay valid until done.
-// 5. A row's bits depend on the node's inputs only: not on batch size, position or company.
+//    again. Task pointers stay valid until done, or until the device was abandoned.
+// 5. A row's bits depend on the node's inputs only: not on batch size, position or company. A launch
+//    may be wider than its task: nodes beyond it read row 0 and write the trash row (memory.h), and
+//    are in no other way there.
 // 6. After construction nothing allocates. Called by its worker's thread only, but for info().
-// 7. A failed device reports through Health for good; its signal need not move again.
+// 7. A failed device reports through Health for good; its signal need not move again. What it had
+//    taken may still run, and write rows and host memory, until it is abandoned. So may a device that
+//    hangs: it takes tasks, its signal stands still, and it does not know.
 // 8. Denormals (0 < |x| < 2^-126) are flushed: arithmetic takes them for zeros and makes zeros of them, on every thread
 //    that computes, in tasks as at load; copies and lookups keep their bits. Advance computes so on its caller's thread
 //    and gives back the mode that it found there.
+// 9. Tasks copy from and to memory that the device reaches without waiting (Memory::host_blocks), and
+//    so does what the host reads of rows (LoadedModel::host_column).
+// 10. BatchedTask::start_ns and end_ns are the device's own: when its first copy in began and when its
+//     last copy out was made, for each task, on a clock that runs forward at the pace of the host's
+//     (to 1 in 10^3), wherever it starts. No task begins before the one before it ended.
+// 11. Abandon ends what 7 leaves open: when it returns, no row and no byte of host memory is read or
+//     written any more. Until then rows, answers and task memory are held as for a running task.
 #ifndef CELLBATCH_CELLS_DEVICE_DEVICE_H_
 #define CELLBATCH_CELLS_DEVICE_DEVICE_H_
 
@@ -33,7 +45,9 @@ struct DeviceInfo {
   std::string name;  // "cpu:0-1", "cuda:0", "sim:0"
   Memory* memory = nullptr;
   int cores = 1;  // host threads that compute for it, the worker's own included; 0: none
-  bool computes_in_advance = false;  // Advance() does the work on the caller's thread (CPU)
+  // Advance() does the work on the caller's thread (CPU). Such a device is not watched for tasks that take too
+  // long: nobody is left to notice.
+  bool computes_in_advance = false;
 };
 
 class Device {
@@ -49,7 +63,14 @@ class Device {
   virtual bool Advance() = 0;
   virtual uint64_t Signal() const = 0;
   virtual absl::Status Health() const = 0;
+  // Point 11. Once, of a device that failed or hangs; the destructor does the same for any other. After it nothing is
+  // called but info(), task_memory() and the destructor. What it may cost is the device's: nothing where tasks run in
+  // Advance; where something must be stopped, the time to stop it, at most kMostAbandonNs. A device that cannot be
+  // stopped within that ends the process (Check): going on would answer requests whose memory it still writes.
+  virtual void Abandon() = 0;
 };
+
+inline constexpr int64_t kMostAbandonNs = 10'000'000'000;
 
 // The devices one server computes on, and the memories beneath them, in that order of destruction.
 struct DeviceSet {

@@ -45,6 +45,11 @@ class DeviceTest : public ::testing::TestWithParam<Kind> {
     bench = std::make_unique<TaskBench>(*model, setup, kRows);
   }
 
+  void TearDown() override {
+    if (!setup.violations) return;
+    for (const std::string& what : setup.violations()) ADD_FAILURE() << what;
+  }
+
   // Copies `count` vectors of x, from vector `first` on, to rows `row` and following, with this task.
   void BringVectors(BatchedTask* task, Row row, int32_t count, int32_t first = 0) {
     bench->CopyIn(task, FindTable(*model, "x"), row, count, x.data() + int64_t{first} * kD);
@@ -78,8 +83,9 @@ TEST_P(DeviceTest, AKindIsWhatItSaysItIs) {
 }
 
 TEST_P(DeviceTest, NothingIsDoneBeforeAnythingWasEnqueued) {
-  EXPECT_FALSE(SignalPassed(bench->device(0).Signal(), 1));
+  const uint64_t last = bench->device(0).Signal();  // wherever it starts
   EXPECT_FALSE(bench->device(0).Advance());
+  EXPECT_EQ(bench->device(0).Signal(), last);
   EXPECT_TRUE(bench->device(0).Health().ok());
   EXPECT_FALSE(bench->device(0).info().name.empty());
   EXPECT_EQ(bench->device(0).info().memory, setup.memory);
@@ -139,9 +145,10 @@ TEST_P(DeviceTest, ATaskIsDoneWithItsAnswersAndInOrder) {
   for (int step = 0; !bench->IsDone(0, tasks.back()); ++step) {
     ASSERT_LT(step, 100000);
     bench->Enqueue(0);
-    bench->device(0).Advance();
+    bench->Advance(0);
     const uint64_t now = bench->device(0).Signal();
     ASSERT_TRUE(SignalPassed(now, signal)) << "the signal went backwards";
+    bench->Collect(0);
     signal = now;
     for (size_t i = 0; i < tasks.size(); ++i) {
       if (SignalPassed(now, tasks[i]->sequence)) {
@@ -166,7 +173,7 @@ TEST_P(DeviceTest, AFullQueueTakesTasksFromTheFrontAndTheRestLater) {
     ASSERT_GE(more, 0);
     taken += more;
     ASSERT_LT(offers, 100000);
-    bench->device(0).Advance();
+    bench->Advance(0);
     bench->device(0).Signal();  // a narrow counter is read before it comes round
   }
   EXPECT_GT(offers, 1) << "500 tasks are more than a queue holds";
@@ -211,6 +218,39 @@ TEST_P(DeviceTest, BitsDependOnNeitherCompanyNorPlace) {
       ASSERT_TRUE(bench->Run(0));
       EXPECT_EQ(Bits(h), Bits(alone_h)) << at << " of " << batch;
       EXPECT_EQ(Bits(c), Bits(alone_c)) << at << " of " << batch;
+    }
+  }
+}
+
+// 5: however wide its launch is. All rows of the table that it does not write are as before.
+TEST_P(DeviceTest, NodesBeyondTheTaskLeaveNoTrace) {
+  constexpr Row kLast = 40;
+  const TableId states = model->type(lstm).out;
+  EXPECT_GE(bench->loaded().trash_row(states), kRows);
+  EXPECT_GE(bench->loaded().trash_row(model->type(head).out), kRows);
+  BringVectors(Step(1, kZeroRow, 1), 1, kLast);
+  for (Row r = 2; r <= kLast; ++r) Step(r, r - 1, r);
+  const auto heads = [&] {
+    std::vector<std::vector<float>> answers(kLast + 1, std::vector<float>(5));
+    for (Row r = 0; r <= kLast; ++r) {
+      BatchedTask* const task = bench->Task(0, {.cell = head, .inputs = {{r}}, .out = {1 + r}});
+      bench->CopyOut(task, ColumnId(0), 1 + r, answers[static_cast<size_t>(r)].data());
+    }
+    EXPECT_TRUE(bench->Run(0));
+    return answers;
+  };
+  const std::vector<std::vector<float>> before = heads();
+  for (const int32_t nodes : {1, 3, 7, 9}) {
+    TaskSpec spec = {.cell = lstm, .inputs = {{}, {}}};
+    for (int32_t i = 0; i < nodes; ++i) {
+      spec.inputs[0].push_back(1 + i);
+      spec.inputs[1].push_back(2 + i);
+      spec.out.push_back(kLast + 1 + i);
+    }
+    bench->Task(0, spec);
+    const std::vector<std::vector<float>> after = heads();
+    for (size_t r = 0; r <= kLast; ++r) {
+      EXPECT_EQ(Bits(after[r]), Bits(before[r])) << "row " << r << ", " << nodes << " nodes";
     }
   }
 }
@@ -267,7 +307,7 @@ TEST_P(DeviceTest, RowsThatJoinAreThereForTheTaskThatBringsThem) {
   BatchedTask* const task = Step(9, kZeroRow, 1);
   BringVectors(task, 9, 1, 5);
   bench->CopyOut(task, kHidden, 1, joined.data());
-  BringVectors(Step(1, kZeroRow, 2), 20, 1, 5);  // long before it is read
+  BringVectors(Step(9, kZeroRow, 2), 20, 1, 5);  // long before it is read
   ASSERT_TRUE(bench->Run(0));
   bench->CopyOut(Step(20, kZeroRow, 1), kHidden, 1, waited.data());
   ASSERT_TRUE(bench->Run(0));
@@ -316,6 +356,7 @@ TEST_P(DeviceTest, TheHostSeesIntegersOfWhatTheSignalPassed) {
   const absl::Span<const int32_t> column =
       bench->loaded().host_column(model->type(decode).out, kWord);
   ASSERT_GE(column.size(), 9u);
+  ASSERT_LE(column.size(), static_cast<size_t>(kRows)) << "a trash row is nobody's";
   for (size_t r = 1; r <= 8; ++r) EXPECT_EQ(column[r], words[r - 1]);
 }
 
@@ -332,6 +373,51 @@ TEST_P(DeviceTest, TokensComeAsRowsToo) {
   ASSERT_TRUE(bench->Run(0));
   EXPECT_EQ(Bits(a), Bits(c));
   EXPECT_NE(Bits(a), Bits(b));
+}
+
+// 8.
+TEST_P(DeviceTest, EveryTaskHasTimesOfItsOwnAndNoneBeginsBeforeTheLastOneEnded) {
+  std::vector<BatchedTask*> tasks;
+  for (int32_t t = 0; t < 12; ++t) {
+    TaskSpec spec = {.cell = lstm, .inputs = {{}, {}}};
+    for (int32_t i = 0; i < 20 * (1 + t % 3); ++i) {
+      spec.inputs[0].push_back(1 + i);
+      spec.inputs[1].push_back(kZeroRow);
+      spec.out.push_back(1 + i);
+    }
+    tasks.push_back(bench->Task(0, spec));
+    if (t == 0) BringVectors(tasks[0], 1, 60);
+  }
+  ASSERT_TRUE(bench->Run(0));
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    EXPECT_GT(tasks[t]->end_ns, tasks[t]->start_ns) << "task " << t;
+    if (t == 0) continue;
+    EXPECT_GE(tasks[t]->start_ns, tasks[t - 1]->end_ns) << "task " << t;
+  }
+}
+
+// 10: whether it failed before or not. Rows are seen through the host column and through answers.
+TEST_P(DeviceTest, AnAbandonedDeviceWritesNothingAnyMore) {
+  constexpr int kTasks = 4;
+  BringVectors(Step(1, kZeroRow, 1), 1, 1);
+  ASSERT_TRUE(bench->Run(0));
+  int32_t words[kTasks] = {-1, -1, -1, -1};
+  for (int t = 0; t < kTasks; ++t) {
+    BatchedTask* const task = bench->Task(0, {.cell = decode, .inputs = {{1}}, .out = {5 + t}});
+    bench->CopyOut(task, kWord, 5 + t, &words[t]);
+  }
+  bench->Enqueue(0);
+  bench->device(0).Advance();
+  if (setup.fail) setup.fail(0);
+  bench->device(0).Abandon();
+  const std::vector<std::byte> staged = bench->CopiedOut();
+  const std::vector<int32_t> direct(std::begin(words), std::end(words));
+  const auto column = bench->loaded().host_column(model->type(decode).out, kWord);
+  const std::vector<int32_t> rows(column.begin(), column.end());
+  if (setup.later) setup.later();
+  EXPECT_EQ(bench->CopiedOut(), staged);
+  EXPECT_TRUE(std::equal(direct.begin(), direct.end(), words));
+  EXPECT_TRUE(std::equal(rows.begin(), rows.end(), column.begin()));
 }
 
 TEST_P(DevicePairTest, ADeviceReadsWhatAnotherWroteOnceItsSignalPassed) {
@@ -378,6 +464,7 @@ TEST_P(BreakableDeviceTest, ABrokenDeviceSaysSoForGood) {
     bench->device(0).Advance();
     EXPECT_FALSE(bench->device(0).Health().ok());
   }
+  bench->device(0).Abandon();  // only now may its rows and blocks go
 }
 
 }  // namespace

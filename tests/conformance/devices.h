@@ -19,6 +19,10 @@ struct DeviceSetup {
   std::vector<Device*> devices;
   std::function<void(int device)>
       fail;  // breaks a device on purpose; empty: this kind cannot be broken
+  // Lets time pass, for what a device might still do by itself; empty: it does nothing by itself.
+  std::function<void()> later;
+  // Of the contract, that the device noticed; empty: it notices none.
+  std::function<std::vector<std::string>()> violations;
 };
 
 struct Kind {

@@ -1,6 +1,9 @@
 #include "tests/conformance/task_bench.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
 #include <utility>
 
 #include "cells/check.h"
@@ -61,14 +64,40 @@ BatchedTask* TaskBench::Task(int device, const TaskSpec& spec) {
   return task;
 }
 
+TaskBench::~TaskBench() {
+  for (const Block& b : blocks_) setup_.memory->host_blocks()->Free(b.memory, b.bytes);
+}
+
+std::byte* TaskBench::Stage(const void* values, int64_t bytes) {
+  std::byte* const block = setup_.memory->host_blocks()->Allocate(bytes);
+  Check(block != nullptr, "host blocks for what a test copies");
+  std::memcpy(block, values, static_cast<size_t>(bytes));
+  blocks_.push_back({block, bytes});
+  return block;
+}
+
 void TaskBench::CopyIn(BatchedTask* task, TableId table, Row first, int32_t rows,
                        const void* source) {
+  if (setup_.memory->host_blocks() != nullptr && rows > 0) {
+    source = Stage(source, rows * model_.table(table).row_bytes());
+  }
   Check(task->num_copies_in < kMaxCopies, "room for one more copy");
   const_cast<cellbatch::CopyIn*>(task->copies_in)[task->num_copies_in++] = {
       static_cast<const std::byte*>(source), table, first, rows};
 }
 
 void TaskBench::CopyOut(BatchedTask* task, ColumnId column, Row row, void* dest) {
+  if (setup_.memory->host_blocks() != nullptr && dest != nullptr) {
+    const TableSpec& table = model_.table(model_.type(task->cell).out);
+    const auto width = table.columns[static_cast<size_t>(column.value())].width;
+    const int64_t bytes = int64_t{width} * 4;
+    std::byte* const block = Stage(dest, bytes);
+    for (Queue& queue : queues_) {
+      if (queue.tasks.empty() || queue.tasks.back() != task) continue;
+      queue.staged.push_back({task, block, dest, static_cast<size_t>(bytes)});
+    }
+    dest = block;
+  }
   Check(task->num_copies_out < kMaxCopies, "room for one more copy");
   const_cast<cellbatch::CopyOut*>(task->copies_out)[task->num_copies_out++] = {
       static_cast<std::byte*>(dest), column, row};
@@ -81,13 +110,42 @@ int TaskBench::Enqueue(int device) {
   return taken;
 }
 
+bool TaskBench::Advance(int device) {
+  if (this->device(device).Advance()) return true;
+  constexpr auto kNap = std::chrono::microseconds(20);
+  if (!this->device(device).info().computes_in_advance) std::this_thread::sleep_for(kNap);
+  return false;
+}
+
+void TaskBench::Collect(int device) {
+  Queue& queue = queues_[static_cast<size_t>(device)];
+  std::erase_if(queue.staged, [&](const StagedOut& out) {
+    const bool done = IsDone(device, out.task);
+    if (done) std::memcpy(out.dest, out.from, out.bytes);
+    return done;
+  });
+}
+
+std::vector<std::byte> TaskBench::CopiedOut() const {
+  std::vector<std::byte> bytes;
+  for (const Queue& queue : queues_) {
+    for (const StagedOut& out : queue.staged) {
+      bytes.insert(bytes.end(), out.from, out.from + out.bytes);
+    }
+  }
+  return bytes;
+}
+
 bool TaskBench::Run(int device) {
   const Queue& queue = queues_[static_cast<size_t>(device)];
   if (queue.tasks.empty()) return true;
   for (int step = 0; step < 1'000'000; ++step) {
-    if (IsDone(device, queue.tasks.back())) return true;
+    if (IsDone(device, queue.tasks.back())) {
+      Collect(device);
+      return true;
+    }
     const bool took = queue.taken < queue.tasks.size() && Enqueue(device) > 0;
-    const bool worked = this->device(device).Advance();
+    const bool worked = Advance(device);
     if (!took && !worked && !this->device(device).Health().ok()) return false;
   }
   return false;

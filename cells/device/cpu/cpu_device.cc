@@ -15,6 +15,12 @@
 namespace cellbatch {
 namespace {
 
+int64_t SteadyNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 void WriteRows(const CpuLoadedModel& model, const CopyIn& copy) {
   const ColumnArray& column = model.column(copy.table, ColumnId(0));
   const auto bytes = static_cast<size_t>(column.width) * 4;
@@ -58,7 +64,8 @@ CpuDevice::CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, st
       pin_to_(options.pin_threads ? cpus[0] : -1),
       team_(static_cast<int>(cpus.size()), options.pin_threads ? cpus : std::vector<int>(),
             options.spin),
-      queue_(static_cast<size_t>(options.queue_capacity)) {
+      queue_(static_cast<size_t>(options.queue_capacity)),
+      signal_(options.first_sequence - 1) {
   product_scratch_.reserve(cpus.size());
   for (size_t i = 0; i < cpus.size(); ++i) product_scratch_.emplace_back(options.tuning);
 }
@@ -87,9 +94,11 @@ bool CpuDevice::Advance() {
     CoreTeam::PinThisThread(pin_to_);  // refused: it runs where it may
     pinned_ = true;
   }
-  const BatchedTask& task = *queue_[head_ % queue_.size()];
+  BatchedTask& task = *queue_[head_ % queue_.size()];
   const uint64_t sequence = task.sequence;
+  task.start_ns = SteadyNs();
   Compute(task);
+  task.end_ns = SteadyNs();
   ++head_;
   signal_.store(sequence, std::memory_order_release);
   return true;

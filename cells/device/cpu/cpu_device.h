@@ -3,6 +3,10 @@
 //
 //   Enqueue -> [ring of task pointers] -> Advance: copies in | RunCell | copies out | Signal = sequence (release)
 //
+// A task runs within one call of Advance, helpers and all, so between calls nothing is written: Abandon has nothing to
+// wait for. For the same reason nobody notices a task that does not come back (device.h, computes_in_advance).
+// It reaches all host memory, stamps tasks with the steady clock, and never launches wider than its task.
+//
 // Threads: Enqueue and Advance by the worker; Signal by any. After construction nothing allocates.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_CPU_DEVICE_H_
 #define CELLBATCH_CELLS_DEVICE_CPU_CPU_DEVICE_H_
@@ -34,6 +38,7 @@ struct CpuOptions {
   bool pin_threads = false;  // helpers and, at its first Advance, the worker's thread
   // Kernels to use; null: the fastest this CPU can run.
   const kernels::CpuKernels* kernels = nullptr;
+  uint64_t first_sequence = 1;  // of its first task: tests start just below where counters wrap
   kernels::Tuning tuning = {};  // what MeasureTuning found; results do not depend on it
 };
 
@@ -54,6 +59,7 @@ class CpuDevice final : public Device {
   bool Advance() override;
   uint64_t Signal() const override { return signal_.load(std::memory_order_acquire); }
   absl::Status Health() const override { return absl::OkStatus(); }
+  void Abandon() override { head_ = tail_; }
 
  private:
   void Compute(const BatchedTask& task);
@@ -68,7 +74,7 @@ class CpuDevice final : public Device {
   std::vector<BatchedTask*> queue_;                       // ring
   uint64_t head_ = 0, tail_ = 0;                          // computed, enqueued
   std::byte before_signal_[128];                          // others poll it: a cache line of its own
-  std::atomic<uint64_t> signal_{0};
+  std::atomic<uint64_t> signal_;
 };
 
 // One device for each set of CPUs (sets may overlap: then they share those cores), one memory for the devices of each

@@ -53,7 +53,7 @@ int64_t RowBytes(const Model& model, const RowBudget& budget) {
   int64_t bytes = 0;
   for (size_t t = 0; t < model.tables.size(); ++t) {
     for (const Column& column : model.tables[t].columns) {
-      bytes += StrideOf(column) * budget.rows[t] * int64_t{sizeof(float)};
+      bytes += StrideOf(column) * (int64_t{budget.rows[t]} + 1) * int64_t{sizeof(float)};
     }
   }
   return bytes;
@@ -124,7 +124,7 @@ absl::Status CpuMemory::MapTables(const Model& model, const RowBudget& budget,
     for (const Column& column : model.tables[t].columns) {
       const int64_t stride = StrideOf(column);
       absl::StatusOr<MappedMemory> memory =
-          MappedMemory::Map(stride * budget.rows[t] * int64_t{sizeof(float)});
+          MappedMemory::Map(stride * (int64_t{budget.rows[t]} + 1) * int64_t{sizeof(float)});
       if (!memory.ok()) {
         return absl::Status(
             memory.status().code(),

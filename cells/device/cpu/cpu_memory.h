@@ -1,6 +1,6 @@
 // The memory of one NUMA node: models loaded for the CPU devices whose cores lie there.
 //
-//   LoadedModel:  packed cells | per table, per column: rows x width, row 0 zeros | scratch, one per device
+//   LoadedModel:  packed cells | per table, per column: rows x width, row 0 zeros, one of trash | scratch, one per device
 //
 // Columns are arrays of their own (row r at base + r * stride): floats in whole cache lines, never a multiple of
 // 4 KiB apart; int32 columns dense, so that the host reads them as they are.
@@ -32,6 +32,8 @@ namespace cellbatch {
 class CpuLoadedModel final : public LoadedModel {
  public:
   absl::Span<const int32_t> host_column(TableId table, ColumnId column) const override;
+  const Model& model() const override { return *model_; }
+  Row trash_row(TableId table) const override { return rows(table); }
   int64_t weight_bytes() const override { return weight_bytes_; }
   int64_t row_bytes() const override { return row_bytes_; }  // with the devices' scratch
   int64_t scratch_bytes() const { return scratch_bytes_; }   // of all devices
@@ -43,7 +45,6 @@ class CpuLoadedModel final : public LoadedModel {
   const ColumnArray& column(TableId table, ColumnId column) const {
     return tables_[static_cast<size_t>(table.value())][static_cast<size_t>(column.value())];
   }
-  const Model& model() const { return *model_; }
   int32_t rows(TableId table) const { return rows_[static_cast<size_t>(table.value())]; }
   // Of the memory's device number `device`, which alone uses it.
   CellScratch& scratch(int device) const { return *scratch_[static_cast<size_t>(device)]; }
@@ -54,7 +55,7 @@ class CpuLoadedModel final : public LoadedModel {
 
   const Model* model_ = nullptr;
   std::vector<PackedCell> cells_;
-  std::vector<int32_t> rows_;  // by table
+  std::vector<int32_t> rows_;  // by table, without the trash row
   std::vector<std::vector<ColumnArray>> tables_;
   std::vector<MappedMemory> row_memory_;
   std::vector<CellColumns> cell_columns_;

@@ -5,32 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "cells/check.h"
+#include "cells/device/signal.h"
 
 namespace cellbatch {
 namespace {
 
-constexpr Fingerprint kGarbage = 0xDEADDEADDEADDEADULL;
-
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
-// The one place that writes rows of a loaded model: tasks name it as constant.
-SimModel& Loaded(const BatchedTask& task) {
-  return *const_cast<SimModel*>(static_cast<const SimModel*>(task.model));
-}
-
-const char* Name(RowState state) {
-  switch (state) {
-    case RowState::kNever:
-      return "was never written";
-    case RowState::kValue:
-      return "holds a value";
-    case RowState::kBeingWritten:
-      return "is being written";
-    case RowState::kFreed:
-      break;
-  }
-  return "was freed";
-}
+constexpr uint64_t kCallersSalt = 0xCA11;
 
 }  // namespace
 
@@ -38,17 +20,33 @@ SimDevice::SimDevice(SimDeviceOptions options, SimMemory& memory, SimTime& time)
     : options_(std::move(options)),
       memory_(memory),
       time_(time),
-      info_{.name = options_.name, .memory = &memory, .cores = 1, .computes_in_advance = true},
+      info_{.name = options_.name,
+            .memory = &memory,
+            .cores = options_.runs == SimRuns::kInAdvance ? 1 : 0,
+            .computes_in_advance = options_.runs == SimRuns::kInAdvance},
       task_memory_(options_.task_memory_bytes),
+      task_(options_.name, memory, options_.launch_multiple),
       random_(options_.seed),
+      worker_random_(MixBits(options_.seed, kCallersSalt)),
       delay_chance_(options_.delay_chance),
       refusal_chance_(options_.refusal_chance),
       max_delay_ns_(options_.max_delay_ns),
-      queue_(Index(options_.queue_capacity)) {
+      queue_(Index(options_.queue_capacity)),
+      widened_(options_.first_sequence - 1) {
   Check(options_.queue_capacity >= 1, "a device takes at least one task");
   Check(options_.signal_bits >= 8 && options_.signal_bits <= 64, "a signal has 8 to 64 bits");
-  read_.reserve(1 << 12);
-  nodes_.reserve(1 << 10);
+  Check(!options_.zero_cost || options_.runs == SimRuns::kInAdvance,
+        "tasks without cost are done in Advance");
+  Check(!options_.late_writes || options_.runs != SimRuns::kInAdvance,
+        "what runs in Advance writes nothing when it is not called");
+  ShowSignal();
+  if (options_.runs == SimRuns::kInTime) time_.Attach(this);
+  if (options_.runs == SimRuns::kOnThread) thread_ = std::thread([this] { RunThread(); });
+}
+
+SimDevice::~SimDevice() {
+  if (options_.runs == SimRuns::kInTime) time_.Detach(this);
+  Stop(/*give_up=*/false);  // tasks and models may be gone by now
 }
 
 void SimDevice::set_faults(double delay_chance, int64_t max_delay_ns, double refusal_chance) {
@@ -57,83 +55,156 @@ void SimDevice::set_faults(double delay_chance, int64_t max_delay_ns, double ref
   refusal_chance_ = refusal_chance;
 }
 
+// The worker's side ----------------------------------------------------------------------------
+
 int SimDevice::Enqueue(absl::Span<BatchedTask* const> tasks) {
-  if (failed()) return 0;
-  uint64_t room = queue_.size() - (taken_ - counter_);
-  if (refusal_chance_ > 0 && std::bernoulli_distribution(refusal_chance_)(random_)) {
-    room = std::uniform_int_distribution<uint64_t>(0, room)(random_);
+  if (failed() || abandoned()) return 0;
+  uint64_t taken = taken_.load(std::memory_order_relaxed);
+  uint64_t room = queue_.size() - (taken - counter_.load(std::memory_order_acquire));
+  if (refusal_chance_ > 0 && std::bernoulli_distribution(refusal_chance_)(worker_random_)) {
+    room = std::uniform_int_distribution<uint64_t>(0, room)(worker_random_);
   }
   const size_t n = std::min<size_t>(room, tasks.size());
-  for (size_t i = 0; i < n; ++i) {
-    if (tasks[i]->sequence != taken_ + 1) {
-      Violated(*tasks[i], absl::StrCat("its sequence follows ", taken_));
+  for (size_t i = 0; i < n; ++i, ++taken) {
+    if (tasks[i]->sequence != options_.first_sequence + taken) {
+      task_.Violated(*tasks[i], absl::StrCat("its sequence follows ", taken, " tasks from ",
+                                             options_.first_sequence, " on"));
     }
-    queue_[taken_++ % queue_.size()] = tasks[i];
+    queue_[taken % queue_.size()] = {tasks[i], time_.now_ns()};
+  }
+  taken_.store(taken, std::memory_order_release);
+  if (n > 0 && thread_.joinable()) {
+    { const std::lock_guard lock(mutex_); }  // it looks before it sleeps
+    wake_.notify_one();
   }
   return static_cast<int>(n);
 }
 
 bool SimDevice::Advance() {
-  if (failed() || counter_ == taken_) return false;
-  if (tasks_done() == options_.fails_after_tasks) {
-    Fail(absl::InternalError("a simulated failure"));
-    return true;
-  }
+  if (options_.runs == SimRuns::kInAdvance) return AdvanceHere();
+  if (options_.runs == SimRuns::kOnThread || !moves_time_) return false;
+  bool moved = false;
+  do {
+    const std::optional<int64_t> next = next_event_ns();
+    if (!next) break;
+    time_.AdvanceTo(*next);
+    moved = true;
+  } while (std::bernoulli_distribution(0.6)(worker_random_));
+  return moved;
+}
+
+bool SimDevice::AdvanceHere() {
+  if (StandsStill() || Idle()) return false;
   if (options_.zero_cost) {
-    counter_ = taken_;
+    const int64_t now = time_.now_ns() + options_.clock_ns;
+    for (uint64_t i = counter_.load(); i != taken_.load(); ++i) {
+      BatchedTask& task = *queue_[i % queue_.size()].task;
+      task.start_ns = task.end_ns = now;
+    }
+    counter_ = taken_.load();
     ShowSignal();
     return true;
   }
-  BatchedTask& task = *queue_[counter_ % queue_.size()];
   if (!running_) {
-    Start(task);
-    running_ = true;
-    end_ns_ = time_.now_ns() + Duration(task);
+    StartTask(time_.now_ns());
     return true;
   }
   if (time_.now_ns() < end_ns_) {
-    if (!moves_time_) return false;
+    if (!moves_time_ || end_ns_ == kNever) return false;
     time_.AdvanceTo(end_ns_);
   }
-  End(task);
-  running_ = false;
-  ++counter_;
-  ShowSignal();
+  EndTask();
   return true;
 }
 
 // Widens the device's counter, which must not move by half its range between two calls.
 uint64_t SimDevice::Signal() const {
-  const int unused = 64 - options_.signal_bits;
-  const int64_t moved = static_cast<int64_t>((shown_ - widened_) << unused) >> unused;
-  widened_ += static_cast<uint64_t>(moved);
+  widened_ = WidenSignal(widened_, shown_.load(std::memory_order_acquire), options_.signal_bits);
   return widened_;
 }
 
-void SimDevice::ShowSignal() {
-  if (held_) return;
-  shown_ = options_.signal_bits == 64 ? counter_ : counter_ & ((1ULL << options_.signal_bits) - 1);
+absl::Status SimDevice::Health() const { return failed() ? health_ : absl::OkStatus(); }
+
+void SimDevice::Abandon() { Stop(/*give_up=*/true); }
+
+void SimDevice::Stop(bool give_up) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (give_up && !StandsStill() && running_ && memory_.options().fingerprints) {
+      task_.GiveUp(Running());
+    }
+    abandoned_.store(true, std::memory_order_release);
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
 }
 
-void SimDevice::HoldSignal(bool held) {
-  held_ = held;
+// The device's side ----------------------------------------------------------------------------
+
+void SimDevice::StartTask(int64_t now) {
+  BatchedTask& task = Running();
+  if (tasks_done() == options_.fails_after_tasks && !failed()) {
+    Break(absl::InternalError("a simulated failure"));
+    if (StandsStill()) return;
+  }
+  if (memory_.options().fingerprints) {
+    task_.Start(task);
+    if (observer_ != nullptr && !failed()) observer_->Started(*this, task);
+  }
+  writes_.fetch_add(1, std::memory_order_release);
+  task.start_ns = now + options_.clock_ns;
+  const int64_t longer = std::exchange(longer_ns_, 0);
+  end_ns_ = longer == kNever ? kNever : now + Duration(task) + longer;
+  running_ = true;
+}
+
+void SimDevice::EndTask() {
+  BatchedTask& task = Running();
+  if (memory_.options().fingerprints) {
+    const absl::Span<const Fingerprint> nodes = task_.End(task);
+    if (observer_ != nullptr && !failed()) observer_->Done(*this, task, nodes);
+  }
+  writes_.fetch_add(1, std::memory_order_release);
+  task.end_ns = end_ns_ + options_.clock_ns;
+  running_ = false;
+  counter_.fetch_add(1, std::memory_order_release);
   ShowSignal();
 }
 
-void SimDevice::Fail(absl::Status why) {
-  Check(!why.ok(), "a failure has a reason");
-  if (failed()) return;
-  health_ = std::move(why);
-  if (!running_ || !memory_.options().fingerprints) return;
-  const BatchedTask& task = *queue_[counter_ % queue_.size()];  // it writes no more
-  SimModel& loaded = Loaded(task);
-  const TableId out = loaded.model().type(task.cell).out;
-  for (int32_t node = 0; node < task.num_nodes; ++node) loaded.Free(out, task.output_rows[node], 1);
+// One thing that is due: a task ends, or the next one starts.
+void SimDevice::RunEvent() {
+  const std::lock_guard lock(mutex_);
+  if (StandsStill()) return;
+  if (running_) {
+    if (time_.now_ns() >= end_ns_) EndTask();
+  } else if (!Idle()) {
+    StartTask(std::max(end_ns_, queue_[counter_.load() % queue_.size()].at_ns));
+  }
 }
 
 std::optional<int64_t> SimDevice::next_event_ns() const {
-  if (!running_ || failed()) return std::nullopt;
-  return end_ns_;
+  const std::lock_guard lock(mutex_);
+  if (StandsStill()) return std::nullopt;
+  if (running_) return end_ns_ == kNever ? std::nullopt : std::optional(end_ns_);
+  if (options_.runs != SimRuns::kInTime || Idle()) return std::nullopt;
+  return std::max(end_ns_, queue_[counter_.load() % queue_.size()].at_ns);
+}
+
+void SimDevice::RunThread() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return abandoned() || (!StandsStill() && !Idle()); });
+    if (abandoned()) return;
+    StartTask(time_.now_ns());
+    if (!running_) continue;
+    wake_.wait(lock, [&] { return StandsStill() || end_ns_ != kNever; });
+    if (StandsStill()) continue;
+    const int64_t end_ns = end_ns_;
+    lock.unlock();
+    time_.AdvanceTo(end_ns);
+    lock.lock();
+    if (!StandsStill()) EndTask();
+  }
 }
 
 int64_t SimDevice::Duration(const BatchedTask& task) {
@@ -146,118 +217,48 @@ int64_t SimDevice::Duration(const BatchedTask& task) {
   return ns;
 }
 
-void SimDevice::Violated(const BatchedTask& task, std::string what) {
-  memory_.violations().Add(absl::StrCat(options_.name, ", task ", task.sequence, " of type ",
-                                        task.cell.value(), ": ", what));
+void SimDevice::ShowSignal() {
+  if (held_ || failed()) return;
+  const uint64_t mask = ~uint64_t{0} >> (64 - options_.signal_bits);
+  shown_.store((options_.first_sequence - 1 + counter_.load()) & mask, std::memory_order_release);
 }
 
-// Visits (node, input, table, row) of everything the task reads, in a fixed order.
-template <typename Visit>
-void SimDevice::ForEachRead(const BatchedTask& task, Visit visit) {
-  const CellType& type = Loaded(task).model().type(task.cell);
-  for (int32_t node = 0; node < task.num_nodes; ++node) {
-    for (size_t i = 0; i < type.in.size(); ++i) {
-      const InputRows& input = task.inputs[i];
-      const int32_t begin = input.offsets == nullptr ? node : input.offsets[node];
-      const int32_t end = input.offsets == nullptr ? node + 1 : input.offsets[node + 1];
-      for (int32_t k = begin; k < end; ++k) {
-        if (input.offsets != nullptr && input.rows[k] == kZeroRow) continue;  // adds nothing
-        visit(node, InputId(static_cast<int64_t>(i)), type.in[i], input.rows[k]);
-      }
-    }
-  }
+// Faults ---------------------------------------------------------------------------------------
+
+void SimDevice::HoldSignal(bool held) {
+  const std::lock_guard lock(mutex_);
+  held_ = held;
+  ShowSignal();
 }
 
-void SimDevice::CopyRowsIn(const BatchedTask& task) {
-  SimModel& loaded = Loaded(task);
-  for (int32_t c = 0; c < task.num_copies_in; ++c) {
-    const CopyIn& copy = task.copies_in[c];
-    if (copy.rows == 0) continue;
-    if (!loaded.InTable(copy.table, copy.first) || copy.first == kZeroRow || copy.rows < 0 ||
-        !loaded.InTable(copy.table, copy.first + copy.rows - 1)) {
-      Violated(task, absl::StrCat("copies ", copy.rows, " rows in at row ", copy.first,
-                                  " of table ", copy.table.value()));
-      continue;
-    }
-    const size_t bytes = Index(loaded.model().table(copy.table).row_bytes());
-    for (int32_t r = 0; r < copy.rows; ++r) {
-      const Fingerprint value = FingerprintOfInput({copy.source + Index(r) * bytes, bytes});
-      loaded.Write(copy.table, copy.first + r, value, RowState::kValue);
+void SimDevice::Hang(int64_t longer_ns) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!running_) {
+      longer_ns_ = longer_ns;
+    } else {
+      end_ns_ = longer_ns == kNever ? kNever : end_ns_ + longer_ns;
     }
   }
+  wake_.notify_all();
 }
 
-// Row numbers must lie in their tables before anything touches them.
-void SimDevice::CheckNames(const BatchedTask& task) {
-  SimModel& loaded = Loaded(task);
-  const TableId out = loaded.model().type(task.cell).out;
-  Check(task.num_nodes >= 1, "a task has nodes");
-  for (int32_t node = 0; node < task.num_nodes; ++node) {
-    Check(loaded.InTable(out, task.output_rows[node]) && task.output_rows[node] != kZeroRow,
-          "a task writes rows of its table, and never row 0");
+void SimDevice::Fail(absl::Status why) {
+  Check(!why.ok(), "a failure has a reason");
+  {
+    const std::lock_guard lock(mutex_);
+    Break(std::move(why));
   }
-  ForEachRead(task, [&](int32_t, InputId, TableId table, Row row) {
-    Check(loaded.InTable(table, row), "a task reads rows of its tables");
-  });
+  wake_.notify_all();
 }
 
-void SimDevice::Start(BatchedTask& task) {
-  if (!memory_.options().fingerprints) return;
-  CheckNames(task);
-  CopyRowsIn(task);
-  SimModel& loaded = Loaded(task);
-  read_.clear();
-  ForEachRead(task, [&](int32_t node, InputId input, TableId table, Row row) {
-    const SimRow& r = loaded.row(table, row);
-    read_.push_back(r.fingerprint);
-    if (r.state == RowState::kValue) return;
-    Violated(task, absl::StrCat("node ", node, " reads (input ", input.value(), ") row ", row,
-                                " of table ", table.value(), ", which ", Name(r.state)));
-  });
-  if (observer_ != nullptr) observer_->Started(*this, task);
-  const TableId out = loaded.model().type(task.cell).out;
-  for (int32_t node = 0; node < task.num_nodes; ++node) {
-    const Row row = task.output_rows[node];
-    if (loaded.row(out, row).state == RowState::kBeingWritten) {
-      Violated(task, absl::StrCat("node ", node, " writes row ", row, " of table ", out.value(),
-                                  ", which is being written"));
-    }
-    const Fingerprint garbage =
-        MixBits(kGarbage, MixBits(task.sequence, static_cast<uint64_t>(row)));
-    loaded.Write(out, row, garbage, RowState::kBeingWritten);
+void SimDevice::Break(absl::Status why) {
+  if (failed() || abandoned()) return;
+  health_ = std::move(why);
+  failed_.store(true, std::memory_order_release);
+  if (!options_.late_writes && running_ && memory_.options().fingerprints) {
+    task_.GiveUp(Running());  // it writes no more
   }
-}
-
-void SimDevice::End(BatchedTask& task) {
-  if (!memory_.options().fingerprints) return;
-  SimModel& loaded = Loaded(task);
-  const ModelId model = loaded.model().id;
-  nodes_.assign(Index(task.num_nodes), NodeFingerprint(model, task.cell).value());
-  size_t next = 0;
-  NodeFingerprint fingerprint(model, task.cell);
-  int32_t current = 0;
-  ForEachRead(task, [&](int32_t node, InputId input, TableId table, Row row) {
-    if (loaded.row(table, row).fingerprint != read_[next++]) {
-      Violated(task, absl::StrCat("node ", node, ": input ", input.value(), " (row ", row,
-                                  " of table ", table.value(), ") changed while it computed"));
-    }
-    if (node != current) {
-      fingerprint = NodeFingerprint(model, task.cell);
-      current = node;
-    }
-    fingerprint.Read(input, read_[next - 1]);
-    nodes_[Index(node)] = fingerprint.value();
-  });
-  const TableId out = loaded.model().type(task.cell).out;
-  for (int32_t node = 0; node < task.num_nodes; ++node) {
-    loaded.Write(out, task.output_rows[node], nodes_[Index(node)], RowState::kValue);
-  }
-  for (int32_t c = 0; c < task.num_copies_out; ++c) {
-    const CopyOut& copy = task.copies_out[c];
-    if (copy.dest == nullptr) continue;
-    loaded.Read(out, copy.column, loaded.row(out, copy.row).fingerprint, copy.dest);
-  }
-  if (observer_ != nullptr) observer_->Done(*this, task, nodes_);
 }
 
 }  // namespace cellbatch

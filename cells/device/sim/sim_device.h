@@ -1,27 +1,37 @@
 // A device without numeric kernels: one FIFO queue whose tasks take virtual time and leave
-// fingerprints. It keeps the contract of device.h and, unlike a real device, notices when others do
-// not keep theirs:
+// fingerprints (sim_task.h: what one does, and what it notices). It keeps the contract of device.h.
+// Who moves its tasks along is an option:
 //
-//   Advance: start a task            ... later ...            Advance: end it
-//     copies in                                                 read the inputs again: they held still
-//     read the inputs                                           write the outputs, host columns
-//     write garbage into the outputs                            copies out, signal
+//   kInAdvance   Advance starts a task, a later Advance ends it: as a CPU computes, on its worker's thread
+//   kInTime      virtual time does, whoever moves it: asynchronous, and still on one thread
+//   kOnThread    a thread of its own does, and moves time: asynchronous as a GPU is, for tests with threads
 //
-// With moves_time (the default) Advance itself moves time to the end of the running task, so a
-// device alone needs no driver. A simulation sets it false and moves time when nobody has work.
-// Deterministic by seed. Called by one thread; the Fail, Hold and set_ calls too.
+// With moves_time (the default) Advance itself moves time to the end of the running task (kInTime:
+// past several ends, sometimes), so a device alone needs no driver. A simulation sets it false and
+// moves time when nobody has work.
+//
+// A device that fails stops at once, or, with late_writes, goes on with what it took, writing rows
+// and answers that nobody waits for any more, until it is abandoned. One that hangs says nothing.
+//
+// Deterministic by seed (but kOnThread). The worker's calls by one thread; the Fail, Hang, Hold and
+// set_ calls by the same, or, of one that runs by itself, by any.
 #ifndef CELLBATCH_CELLS_DEVICE_SIM_SIM_DEVICE_H_
 #define CELLBATCH_CELLS_DEVICE_SIM_SIM_DEVICE_H_
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "cells/device/device.h"
 #include "cells/device/sim/sim_memory.h"
+#include "cells/device/sim/sim_task.h"
 #include "cells/device/sim/sim_time.h"
 
 namespace cellbatch {
@@ -32,22 +42,30 @@ struct SimCost {
   int64_t node_ns = 0;
 };
 
+enum class SimRuns : uint8_t { kInAdvance, kInTime, kOnThread };
+
 struct SimDeviceOptions {
   std::string name = "sim:0";
+  SimRuns runs = SimRuns::kInAdvance;
   size_t task_memory_bytes = size_t{32} << 20;
   int queue_capacity = 64;          // tasks taken and not done; beyond, Enqueue takes fewer
   int signal_bits = 64;             // width of the device's own counter, at least 8
+  uint64_t first_sequence = 1;      // of its first task: tests start just below where counters wrap
   SimCost cost = {};                // of every cell type,
   std::vector<SimCost> costs = {};  // but of these (by CellTypeId)
-  bool zero_cost = false;  // a whole queue per Advance, nothing read or written (benchmarks)
+  int launch_multiple = 1;          // launches are as wide as a multiple of this; then padding runs
+  int64_t clock_ns = 0;             // what its own clock, of time stamps, is ahead of SimTime
+  bool zero_cost =
+      false;  // kInAdvance: a whole queue at once, nothing read or written (benchmarks)
   uint64_t seed = 1;
   double delay_chance = 0;  // of a task, to take up to max_delay_ns longer
   int64_t max_delay_ns = 0;
   double refusal_chance = 0;       // of an Enqueue, to take fewer tasks than it could
   int64_t fails_after_tasks = -1;  // then it breaks by itself; -1: never
+  bool late_writes = false;        // not kInAdvance: failed, it goes on until Abandon
 };
 
-// Told about every task (not with zero_cost). On the device's thread.
+// Told about every task (not with zero_cost), until the device fails. On the thread that runs it.
 class SimObserver {
  public:
   virtual ~SimObserver() = default;
@@ -56,41 +74,54 @@ class SimObserver {
                     absl::Span<const Fingerprint> nodes) = 0;  // what each left
 };
 
-class SimDevice final : public Device {
+class SimDevice final : public Device, private SimEvents {
  public:
   // `time` and `memory` outlive the device.
   SimDevice(SimDeviceOptions options, SimMemory& memory, SimTime& time);
+  ~SimDevice();
 
   const DeviceInfo& info() const override { return info_; }
   absl::Span<std::byte> task_memory() override { return absl::MakeSpan(task_memory_); }
   int Enqueue(absl::Span<BatchedTask* const> tasks) override;
   bool Advance() override;
   uint64_t Signal() const override;
-  absl::Status Health() const override { return health_; }
+  absl::Status Health() const override;
+  void Abandon() override;
 
   void set_observer(SimObserver* observer) { observer_ = observer; }
   void set_moves_time(bool moves) { moves_time_ = moves; }
   // Chances of the options, from now on.
   void set_faults(double delay_chance, int64_t max_delay_ns, double refusal_chance);
-  // When the running task will end.
-  std::optional<int64_t> next_event_ns() const;
-  int64_t tasks_done() const { return static_cast<int64_t>(counter_); }
-  bool failed() const { return !health_.ok(); }
+  // When something happens to it by itself: the running task ends, or (kInTime) the next one starts.
+  std::optional<int64_t> next_event_ns() const override;
+  int64_t tasks_done() const { return static_cast<int64_t>(counter_.load()); }
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
+  // How often it wrote rows or host bytes: twice a task.
+  int64_t writes() const { return writes_.load(std::memory_order_acquire); }
 
-  // From now on this device is broken for good: what it took never ends, its signal stands still.
+  // From now on this device is broken for good: its signal stands still, it takes no more. What it
+  // took stops, or goes on (late_writes).
   void Fail(absl::Status why);
+  // The running task, or the next one, ends that much later; kNever: never. Health stays good.
+  static constexpr int64_t kNever = INT64_MAX;
+  void Hang(int64_t longer_ns = kNever);
   // While held, tasks end but the signal does not show it.
   void HoldSignal(bool held);
 
  private:
-  void Start(BatchedTask& task);
-  void End(BatchedTask& task);
-  void CheckNames(const BatchedTask& task);
-  void CopyRowsIn(const BatchedTask& task);
+  bool AdvanceHere();
+  void Stop(bool give_up);
+  void RunEvent() override;
+  void RunThread();
+  // The device's own side; mutex_ is held by those that run by themselves.
+  bool Idle() const { return counter_.load() == taken_.load(std::memory_order_acquire); }
+  bool StandsStill() const { return abandoned() || (failed() && !options_.late_writes); }
+  BatchedTask& Running() { return *queue_[counter_.load() % queue_.size()].task; }
+  void StartTask(int64_t now);
+  void EndTask();
+  void Break(absl::Status why);
   int64_t Duration(const BatchedTask& task);
-  template <typename Visit>
-  void ForEachRead(const BatchedTask& task, Visit visit);
-  void Violated(const BatchedTask& task, std::string what);
   void ShowSignal();
 
   const SimDeviceOptions options_;
@@ -98,23 +129,33 @@ class SimDevice final : public Device {
   SimTime& time_;
   DeviceInfo info_;
   std::vector<std::byte> task_memory_;
-  std::mt19937_64 random_;
+  SimTask task_;
+  std::mt19937_64 random_;         // of the device's side
+  std::mt19937_64 worker_random_;  // of its caller's
   SimObserver* observer_ = nullptr;
   bool moves_time_ = true;
   double delay_chance_, refusal_chance_;
   int64_t max_delay_ns_;
-  absl::Status health_;
 
-  std::vector<BatchedTask*> queue_;  // ring of queue_capacity
-  uint64_t taken_ = 0;               // tasks enqueued, ever
-  uint64_t counter_ = 0;             // tasks done, ever
-  uint64_t shown_ = 0;               // the device's own counter, signal_bits wide
-  mutable uint64_t widened_ = 0;     // the last Signal()
+  struct Taken {
+    BatchedTask* task;
+    int64_t at_ns;
+  };
+  std::vector<Taken> queue_;           // ring of queue_capacity
+  std::atomic<uint64_t> taken_ = 0;    // tasks enqueued, ever: the worker's
+  std::atomic<uint64_t> counter_ = 0;  // tasks done, ever: the device's side
+  std::atomic<uint64_t> shown_;        // the device's own counter, signal_bits wide
+  mutable uint64_t widened_;           // the last Signal()
+  std::atomic<bool> failed_ = false, abandoned_ = false;
+  std::atomic<int64_t> writes_ = 0;
+  mutable std::mutex mutex_;  // of what follows, and of the device's side
+  std::condition_variable wake_;
+  absl::Status health_;  // written before failed_
   bool held_ = false;
   bool running_ = false;  // the task at counter_ has started
   int64_t end_ns_ = 0;
-  std::vector<Fingerprint> read_;  // what the running task's inputs held at its start
-  std::vector<Fingerprint> nodes_;
+  int64_t longer_ns_ = 0;  // of Hang, for the task to come
+  std::thread thread_;
 };
 
 }  // namespace cellbatch

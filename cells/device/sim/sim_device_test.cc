@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -268,6 +269,183 @@ TEST_F(SimDeviceTest, LoadWantsRowsForEveryTable) {
               HasSubstr("rows for 1 tables"));
   EXPECT_FALSE(memory.Load(model, {{100, 0}}).ok());
   EXPECT_THAT(loaded->host_column(kState, ColumnId(1)), ::testing::SizeIs(100));
+}
+
+// What runs by itself: time alone moves its tasks along, several deep, and each has its own time stamps.
+TEST_F(SimDeviceTest, RunsByItselfAsTimePasses) {
+  SimDevice device({.runs = SimRuns::kInTime, .cost = {1000, 10}, .clock_ns = 77}, memory, time);
+  EXPECT_FALSE(device.info().computes_in_advance);
+  device.set_moves_time(false);
+  const std::vector<Row> zero = {kZeroRow}, five = {5}, six = {6}, seven = {7};
+  BatchedTask a = Chain(1, zero, zero, five), b = Chain(2, zero, five, six),
+              c = Chain(3, zero, six, seven);
+  BatchedTask* tasks[] = {&a, &b, &c};
+  const int64_t start = time.now_ns();
+  ASSERT_EQ(device.Enqueue(tasks), 3);
+  EXPECT_FALSE(device.Advance());
+  time.AdvanceTo(start + 2500);
+  EXPECT_EQ(device.Signal(), 2u);
+  EXPECT_EQ(device.next_event_ns(), start + 3030);
+  time.AdvanceTo(start + 5000);
+  EXPECT_EQ(device.Signal(), 3u);
+  EXPECT_EQ(time.now_ns(), start + 5000);
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(tasks[i]->start_ns, 77 + start + 1010 * i);
+    EXPECT_EQ(tasks[i]->end_ns, 77 + start + 1010 * (i + 1));
+  }
+  EXPECT_EQ(memory.violations().count(), 0) << Violation();
+}
+
+TEST_F(SimDeviceTest, AThreadOfItsOwnRunsItsTasks) {
+  SimDevice device({.runs = SimRuns::kOnThread, .cost = {1000, 10}}, memory, time);
+  const std::vector<Row> zero = {kZeroRow}, five = {5}, six = {6};
+  BatchedTask a = Chain(1, zero, zero, five), b = Chain(2, zero, five, six);
+  BatchedTask* tasks[] = {&a, &b};
+  ASSERT_EQ(device.Enqueue(tasks), 2);
+  while (device.Signal() != 2) std::this_thread::yield();
+  EXPECT_FALSE(device.Advance());
+  NodeFingerprint first(model.id, kChain), second(model.id, kChain);
+  first.Read(InputId(0), kZeroFingerprint);
+  first.Read(InputId(1), kZeroFingerprint);
+  second.Read(InputId(0), kZeroFingerprint);
+  second.Read(InputId(1), first.value());
+  EXPECT_EQ(Of(6), second.value());
+  EXPECT_EQ(memory.violations().count(), 0) << Violation();
+}
+
+TEST_F(SimDeviceTest, AFailedDeviceGoesOnWritingUntilItIsAbandoned) {
+  for (const bool abandon : {false, true}) {
+    SimDevice device({.runs = SimRuns::kInTime, .cost = {1000, 0}, .late_writes = true}, memory,
+                     time);
+    device.set_moves_time(false);
+    const std::vector<Row> zero = {kZeroRow}, five = {5}, six = {6};
+    BatchedTask a = Chain(1, zero, zero, five), b = Chain(2, zero, five, six);
+    float answer[2] = {-1, -1};
+    const CopyOut copy_out = {reinterpret_cast<std::byte*>(answer), ColumnId(0), 6};
+    b.copies_out = &copy_out;
+    b.num_copies_out = 1;
+    BatchedTask* tasks[] = {&a, &b};
+    ASSERT_EQ(device.Enqueue(tasks), 2);
+    time.AdvanceTo(time.now_ns() + 500);
+    device.Fail(absl::InternalError("fell off the bus"));
+    EXPECT_FALSE(device.Health().ok());
+    if (abandon) device.Abandon();
+    const int64_t before = device.writes();
+    time.AdvanceTo(time.now_ns() + 5000);
+    EXPECT_EQ(device.Signal(), 0u);
+    EXPECT_EQ(device.writes(), abandon ? before : before + 3);
+    EXPECT_EQ(answer[0] == -1 && answer[1] == -1, abandon);
+  }
+}
+
+TEST_F(SimDeviceTest, NoticesALateWriteOverRowsThatAreSomebodyElsesByNow) {
+  SimDevice late(
+      {.name = "sim:0", .runs = SimRuns::kInTime, .cost = {1000, 0}, .late_writes = true}, memory,
+      time);
+  SimDevice other({.name = "sim:1"}, memory, time);
+  late.set_moves_time(false);
+  const std::vector<Row> zero = {kZeroRow}, five = {5};
+  BatchedTask a = Chain(1, zero, zero, five), b = Chain(1, zero, zero, five);
+  BatchedTask *to_late[] = {&a}, *to_other[] = {&b};
+  ASSERT_EQ(late.Enqueue(to_late), 1);
+  time.AdvanceTo(time.now_ns());
+  late.Fail(absl::InternalError("fell off the bus"));
+  memory.loaded(model.id)->Free(kState, 5, 1);  // too early
+  ASSERT_EQ(other.Enqueue(to_other), 1);
+  EXPECT_TRUE(other.Advance());
+  time.AdvanceTo(time.now_ns() + 2000);
+  EXPECT_THAT(Violation(), HasSubstr("sim:0, task 1 of type 0: node 0 writes row 5"));
+}
+
+TEST_F(SimDeviceTest, AHungTaskEndsLaterOrNever) {
+  SimDevice device({.runs = SimRuns::kInTime, .cost = {1000, 0}}, memory, time);
+  device.set_moves_time(false);
+  const std::vector<Row> zero = {kZeroRow}, five = {5};
+  BatchedTask a = Chain(1, zero, zero, five), b = Chain(2, zero, zero, five);
+  BatchedTask* tasks[] = {&a, &b};
+  device.Hang(5000);
+  ASSERT_EQ(device.Enqueue(tasks), 2);
+  time.AdvanceTo(time.now_ns() + 5999);
+  EXPECT_EQ(device.Signal(), 0u);
+  time.AdvanceTo(time.now_ns() + 1);
+  EXPECT_EQ(device.Signal(), 1u);
+  device.Hang();
+  time.AdvanceTo(time.now_ns() + 1'000'000'000);
+  EXPECT_EQ(device.Signal(), 1u);
+  EXPECT_EQ(device.next_event_ns(), std::nullopt);
+  EXPECT_TRUE(device.Health().ok());
+}
+
+// Widths are multiples of 8: five nodes beyond the task read zeros and write the trash row.
+TEST_F(SimDeviceTest, AWideLaunchTouchesNothingButTheTrashRow) {
+  SimDevice device({.launch_multiple = 8}, memory, time);
+  const std::vector<Row> zero = {kZeroRow, kZeroRow, kZeroRow}, out = {5, 6, 7};
+  BatchedTask task = Chain(1, zero, zero, out);
+  const Row trash = loaded->trash_row(kState);
+  EXPECT_EQ(Of(trash), kZeroFingerprint);
+  Run(device, task);
+  EXPECT_EQ(trash, 100);
+  EXPECT_NE(Of(trash), kZeroFingerprint);
+  for (Row row = 0; row < trash; ++row) {
+    EXPECT_EQ(Of(row) == kZeroFingerprint, row < 5 || row > 7) << row;
+  }
+  EXPECT_EQ(memory.violations().count(), 0) << Violation();
+}
+
+TEST_F(SimDeviceTest, NoTaskNamesATrashRow) {
+  SimDevice device({}, memory, time);
+  const std::vector<Row> zero = {kZeroRow}, trash = {loaded->trash_row(kState)}, out = {5};
+  BatchedTask reads = Chain(1, zero, trash, out);
+  EXPECT_DEATH(Run(device, reads), "a task reads rows of its tables");
+  BatchedTask writes = Chain(1, zero, zero, trash);
+  EXPECT_DEATH(Run(device, writes), "a task writes rows of its table");
+}
+
+TEST_F(SimDeviceTest, WithHostBlocksItReachesNothingElse) {
+  const auto blocks = std::make_shared<SimHostBlocks>();
+  SimMemory apart({.host_blocks = blocks});
+  const std::unique_ptr<LoadedModel> load = *apart.Load(model, {{100, 100}});
+  SimDevice device({}, apart, time);
+  std::byte* const block = blocks->Allocate(12 + 8);
+  std::memcpy(block, tokens, 12);
+  const std::vector<Row> x = {2}, zero = {kZeroRow}, out = {5};
+  CopyIn in = copy_in;
+  CopyOut answer = {block + 12, ColumnId(0), 5};
+  for (uint64_t n = 1; n <= 4; ++n) {
+    BatchedTask task = Chain(n, x, zero, out);
+    task.model = load.get();
+    in.source = n == 2 ? copy_in.source : block;
+    answer.dest = n == 3 ? block + 16 : block + 12;  // the last 4 bytes lie beyond
+    if (n == 4) blocks->Free(block, 12 + 8);
+    task.copies_in = &in;
+    task.copies_out = &answer;
+    task.num_copies_in = task.num_copies_out = 1;
+    Run(device, task);
+    const int64_t expected[] = {0, 0, 1, 2, 4};
+    EXPECT_EQ(apart.violations().count(), expected[n]) << "task " << n;
+  }
+  EXPECT_THAT(apart.violations().first()[0], HasSubstr("copies in 12 bytes"));
+  EXPECT_THAT(apart.violations().first()[1], HasSubstr("copies out 8 bytes"));
+  EXPECT_EQ(blocks->bytes_in_use(), 0);
+}
+
+// Whatever number a device starts at, and however narrow its counter is.
+TEST_F(SimDeviceTest, SequencesAndSignalsWrap) {
+  const std::vector<Row> zero = {kZeroRow}, out = {5};
+  for (const int bits : {8, 9, 31, 32, 33, 63, 64}) {
+    for (const uint64_t wrap : {uint64_t{0}, uint64_t{1} << 32, uint64_t{1} << (bits % 64)}) {
+      const uint64_t first = wrap - 20;
+      SimDevice device({.queue_capacity = 3, .signal_bits = bits, .first_sequence = first}, memory,
+                       time);
+      ASSERT_EQ(device.Signal() + 1, first);
+      for (uint64_t n = 0; n < 40; ++n) {
+        BatchedTask task = Chain(first + n, zero, zero, out);
+        Run(device, task);
+        ASSERT_EQ(device.Signal(), first + n) << bits << " bits";
+      }
+      EXPECT_EQ(memory.violations().count(), 0) << Violation();
+    }
+  }
 }
 
 }  // namespace

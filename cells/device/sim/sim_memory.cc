@@ -1,14 +1,17 @@
 #include "cells/device/sim/sim_memory.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cells/check.h"
 
 namespace cellbatch {
 namespace {
 
 constexpr size_t kKeptViolations = 20;
+constexpr size_t kBlockAlignment = 64;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
@@ -30,6 +33,43 @@ std::vector<std::string> SimViolations::first() const {
   return first_;
 }
 
+SimHostBlocks::~SimHostBlocks() {
+  for (const auto& [block, bytes] : blocks_) std::free(const_cast<std::byte*>(block));
+}
+
+std::byte* SimHostBlocks::Allocate(int64_t bytes) {
+  const size_t whole = (Index(bytes) + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+  const std::lock_guard lock(mutex_);
+  if (bytes > most_bytes_ - bytes_in_use_) return nullptr;
+  auto* const block = static_cast<std::byte*>(std::aligned_alloc(kBlockAlignment, whole));
+  if (block == nullptr) return nullptr;
+  blocks_[block] = bytes;
+  bytes_in_use_ += bytes;
+  return block;
+}
+
+void SimHostBlocks::Free(std::byte* block, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(block);
+  Check(found != blocks_.end() && found->second == bytes, "a host block is freed as it was made");
+  blocks_.erase(found);
+  bytes_in_use_ -= bytes;
+  std::free(block);
+}
+
+bool SimHostBlocks::Holds(const std::byte* at, size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  auto found = blocks_.upper_bound(at);
+  if (found == blocks_.begin()) return false;
+  --found;
+  return at + bytes <= found->first + found->second;
+}
+
+int64_t SimHostBlocks::bytes_in_use() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_in_use_;
+}
+
 SimModel::SimModel(const Model& model, const RowBudget& budget, const SimMemoryOptions& options)
     : model_(model),
       word_rule_(options.word_rule),
@@ -38,8 +78,8 @@ SimModel::SimModel(const Model& model, const RowBudget& budget, const SimMemoryO
       host_columns_(model.tables.size()) {
   for (size_t t = 0; t < model.tables.size(); ++t) {
     const TableSpec& table = model.tables[t];
-    const size_t rows = Index(budget.rows[t]);
-    row_bytes_ += budget.rows[t] * table.row_bytes();
+    const size_t rows = Index(budget.rows[t]) + 1;  // the last one is trash
+    row_bytes_ += static_cast<int64_t>(rows) * table.row_bytes();
     host_columns_[t].resize(table.columns.size());
     for (size_t c = 0; c < table.columns.size(); ++c) {
       if (table.columns[c].type == ElementType::kInt32) host_columns_[t][c].assign(rows, 0);
@@ -51,7 +91,8 @@ SimModel::SimModel(const Model& model, const RowBudget& budget, const SimMemoryO
 }
 
 absl::Span<const int32_t> SimModel::host_column(TableId table, ColumnId column) const {
-  return host_columns_[Index(table.value())][Index(column.value())];
+  return absl::MakeConstSpan(host_columns_[Index(table.value())][Index(column.value())])
+      .first(Index(num_rows(table)));
 }
 
 bool SimModel::InTable(TableId table, Row row) const {

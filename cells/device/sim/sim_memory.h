@@ -5,12 +5,18 @@
 //   never --task starts--> written --task ends--> value      so is writing a row twice at once
 //   value --Free (a test that knows whose it was)--> freed
 //
+// Each table has one row more than was asked for, its trash row, which tasks must not name.
+//
 // Violations are collected, not fatal: a simulation ends by looking. Rows are touched by the
 // devices' threads without locks, as real rows are: what races here races there (TSan looks).
+//
+// With host blocks (SimHostBlocks) the devices reach nothing of the host's but these, as a GPU does:
+// a copy from or to anywhere else is a violation.
 #ifndef CELLBATCH_CELLS_DEVICE_SIM_SIM_MEMORY_H_
 #define CELLBATCH_CELLS_DEVICE_SIM_SIM_MEMORY_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,9 +32,32 @@ namespace cellbatch {
 using WordRule = int32_t (*)(uint32_t bits);
 constexpr int32_t WordBelow16(uint32_t bits) { return static_cast<int32_t>(bits % 16); }
 
+class SimHostBlocks;
+
 struct SimMemoryOptions {
   bool fingerprints = true;  // false: rows cost nothing and hold nothing (benchmarks)
   WordRule word_rule = WordBelow16;
+  // All of host memory that its devices reach; memories may share them. Null: they reach all.
+  std::shared_ptr<SimHostBlocks> host_blocks = nullptr;
+};
+
+// Host memory for tasks' copies, and which of it is in use. Any thread.
+class SimHostBlocks final : public HostBlocks {
+ public:
+  explicit SimHostBlocks(int64_t most_bytes = INT64_MAX) : most_bytes_(most_bytes) {}
+  ~SimHostBlocks() override;
+  std::byte* Allocate(int64_t bytes) override;
+  void Free(std::byte* block, int64_t bytes) override;  // REQUIRES: of Allocate, with that size
+
+  // All of these bytes lie in a block in use.
+  bool Holds(const std::byte* at, size_t bytes) const;
+  int64_t bytes_in_use() const;
+
+ private:
+  const int64_t most_bytes_;
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, int64_t> blocks_;  // by begin: bytes
+  int64_t bytes_in_use_ = 0;
 };
 
 // Which promises were broken. Any thread.
@@ -55,10 +84,11 @@ class SimModel final : public LoadedModel {
   SimModel(const Model& model, const RowBudget& budget, const SimMemoryOptions& options);
 
   absl::Span<const int32_t> host_column(TableId table, ColumnId column) const override;
+  const Model& model() const override { return model_; }
+  Row trash_row(TableId table) const override { return num_rows(table); }
   int64_t weight_bytes() const override { return 0; }
   int64_t row_bytes() const override { return row_bytes_; }
 
-  const Model& model() const { return model_; }
   int32_t num_rows(TableId table) const { return num_rows_[static_cast<size_t>(table.value())]; }
   bool InTable(TableId table, Row row) const;
   SimRow& row(TableId table, Row row) {
@@ -74,10 +104,10 @@ class SimModel final : public LoadedModel {
  private:
   const Model& model_;
   const WordRule word_rule_;
-  std::vector<int32_t> num_rows_;          // by table
-  std::vector<std::vector<SimRow>> rows_;  // by table, row
+  std::vector<int32_t> num_rows_;          // by table, without its trash row
+  std::vector<std::vector<SimRow>> rows_;  // by table, row; the trash row last
   std::vector<std::vector<std::vector<int32_t>>>
-      host_columns_;  // by table, column (int32 only), row
+      host_columns_;  // by table, column (int32 only), row; the trash row last
   int64_t row_bytes_ = 0;
 };
 
@@ -87,7 +117,12 @@ class SimMemory final : public Memory {
 
   absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
                                                     const RowBudget& budget) override;
+  HostBlocks* host_blocks() override { return options_.host_blocks.get(); }
 
+  // Whether its devices may copy from and to these.
+  bool Reaches(const std::byte* at, size_t bytes) const {
+    return options_.host_blocks == nullptr || options_.host_blocks->Holds(at, bytes);
+  }
   const SimMemoryOptions& options() const { return options_; }
   SimViolations& violations() { return violations_; }
   // The latest load of this model; dangles once its owner destroyed it. Control thread.
