@@ -70,7 +70,7 @@ bool Manager::Complete(int worker) {
   const bool failed = parts_.workers[Index(worker)]->failed();  // before done: all it did is seen
   const uint64_t done = link.ring->done();
   bool worked = false;
-  while (link.ring->retired() < done) {
+  while (link.ring->retired() != done) {
     const uint64_t sequence = link.ring->retired() + 1;
     link.ring->Retire(sequence);
     Retire(link.ring->slot(sequence), worker);
@@ -103,7 +103,8 @@ void Manager::Retire(const TaskSlot& slot, int worker) {
   processor_.TaskDone(slot, worker);
 }
 
-// The device is gone for good: what it had is lost, the others go on.
+// The device is gone for good, and was abandoned before its worker said so: nothing it had is written any more,
+// so its requests are answered and their rows go back. The others go on.
 void Manager::FenceWorker(int worker) {
   WorkerLink& link = workers_[Index(worker)];
   link.alive = false;
@@ -115,7 +116,7 @@ void Manager::FenceWorker(int worker) {
     if (block->state != RequestState::kWaiting) scratch_.push_back(block);
   }
   processor_.Fence(worker, done, scratch_);
-  for (uint64_t s = done + 1; s < link.ring->next_sequence(); ++s) {
+  for (uint64_t s = done + 1; s != link.ring->next_sequence(); ++s) {
     const TaskSlot& slot = link.ring->slot(s);
     Lane& lane = *slot.notes->lane;
     lane.TaskRetired();

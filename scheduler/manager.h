@@ -104,6 +104,7 @@ class Manager {
   bool Schedule(int worker);
   int SubmitTasks(Lane& lane, int worker, int room);
   void BeginWarmUp(Lane& lane);
+  int64_t TaskLimitNs(int64_t expected_ns) const;
   void SubmitWarmUp(Lane& lane, int worker);
   void WarmUpDone(Lane& lane, int worker, int64_t ns);
   void FinishWarmUp(Lane& lane);

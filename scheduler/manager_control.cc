@@ -109,6 +109,7 @@ void Manager::SubmitWarmUp(Lane& lane, int worker) {
   notes.starters = notes.leavers = nullptr;
   notes.stops.clear();
   notes.charged_ns = lane.share().Charge(link.memory, step.type, step.batch);
+  slot.task->limit_ns = TaskLimitNs(notes.charged_ns);
   link.ring->Submit();
   lane.TaskSubmitted(worker);
   lane.calibration().Started(worker);

@@ -1,5 +1,6 @@
 // Manager, second half: which lane and type each worker runs next, and who steals from whom.
 #include <algorithm>
+#include <limits>
 
 #include "cells/check.h"
 #include "scheduler/manager.h"
@@ -49,6 +50,15 @@ bool Manager::Schedule(int worker) {
   return submitted;
 }
 
+// Longer than this in progress is a device that hangs. What is expected is what such a task took last; of a size
+// that never ran, nothing.
+int64_t Manager::TaskLimitNs(int64_t expected_ns) const {
+  if (options_.task_time_limit == absl::InfiniteDuration()) return 0;
+  const int64_t most = std::numeric_limits<int64_t>::max() / options_.task_time_factor;
+  return std::max(absl::ToInt64Nanoseconds(options_.task_time_limit),
+                  std::min(expected_ns, most) * options_.task_time_factor);
+}
+
 // At least one task; then more of the same type while the decider repeats it.
 int Manager::SubmitTasks(Lane& lane, int worker, int room) {
   const std::optional<Choice> choice = lane.decider().Decide(lane.LookAt(worker));
@@ -66,6 +76,7 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     notes.lane = &lane;
     notes.queue = &queue;
     notes.charged_ns = lane.share().Charge(link.memory, type, nodes);
+    link.ring->Next().task->limit_ns = TaskLimitNs(notes.charged_ns);
     const uint32_t sequence = static_cast<uint32_t>(link.ring->next_sequence());
     link.ring->Submit();
     lane.TaskSubmitted(worker);

@@ -98,8 +98,8 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
       stats_(lanes_) {
   for (size_t d = 0; d < devices_.devices.size(); ++d) {
     Device& device = *devices_.devices[d];
-    rings_.push_back(
-        std::make_unique<TaskRing>(device.task_memory(), depth_, options_.batch_limit));
+    rings_.push_back(std::make_unique<TaskRing>(device.task_memory(), depth_, options_.batch_limit,
+                                                device.Signal()));
     workers_.push_back(std::make_unique<Worker>(device, *rings_.back(), clock));
     worker_bells_.push_back(std::make_unique<Doorbell>());
     stats_.AddDevice(device.info().name, *rings_.back(), *workers_.back(), device_counters_[d]);

@@ -49,6 +49,9 @@ struct SchedulerOptions {
   int32_t batch_limit = 512;             // largest max_batch, and the largest calibrated
   int num_outboxes = 1;
   bool calibrate = true;  // false: no T(b) is measured; a type without a max_batch gets batch_limit
+  // A device that runs by itself is hung, and given up, when a task is in progress for longer than both of these.
+  absl::Duration task_time_limit = absl::Seconds(10);  // InfiniteDuration: never
+  int task_time_factor = 100;                          // times what such a task took last
   Stealing stealing = Stealing::kWhenIdle;
   absl::Duration spin = absl::Microseconds(50);  // before a loop parks; 0 on busy cores
   bool threads = true;  // false: nobody calls Step() but the caller (tests, simulation)

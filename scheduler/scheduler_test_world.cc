@@ -37,7 +37,8 @@ std::shared_ptr<Model> MakeModel(ModelId id, std::vector<int32_t> max_batch) {
 
 World::World(WorldOptions options) {
   DeviceSet set;
-  auto memory = std::make_unique<SimMemory>(SimMemoryOptions{.fingerprints = options.fingerprints});
+  auto memory = std::make_unique<SimMemory>(
+      SimMemoryOptions{.fingerprints = options.fingerprints, .host_blocks = options.host_blocks});
   memory_ = memory.get();
   for (int d = 0; d < options.devices; ++d) {
     SimDeviceOptions device;

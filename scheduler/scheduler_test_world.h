@@ -34,6 +34,7 @@ struct WorldOptions {
   bool calibrate = false;
   bool threads = false;  // the scheduler's own; nobody steps, and devices move time
   std::function<void(SimDeviceOptions&)> device = nullptr;  // anything else of each device
+  std::shared_ptr<SimHostBlocks> host_blocks = nullptr;     // of the memory
   SchedulerOptions scheduler = {};
 };
 

@@ -10,7 +10,9 @@
 // 3. A slot is free again once the manager has read it (retired), not when the device is done.
 //
 // Tasks and their lists lie in the device's task memory; what only the manager keeps of a task
-// (TaskNotes) lies beside it on the host. Sequences start at 1. Nothing allocates after construction.
+// (TaskNotes) lies beside it on the host. Sequences start where the device says, and wrap at 2^64; pins
+// keep their low 32 bits, which tell tasks apart that are less than 2^31 tasks apart. Nothing allocates
+// after construction.
 #ifndef CELLBATCH_SCHEDULER_TASK_RING_H_
 #define CELLBATCH_SCHEDULER_TASK_RING_H_
 
@@ -27,6 +29,7 @@
 #include "cells/cell_graph.h"
 #include "cells/check.h"
 #include "cells/device/batched_task.h"
+#include "cells/device/signal.h"
 #include "scheduler/request_block.h"
 
 namespace cellbatch {
@@ -76,7 +79,14 @@ class TaskRing {
     return 64 + SlotBytes(batch_limit) * static_cast<int64_t>(NumSlots(depth));
   }
 
-  TaskRing(absl::Span<std::byte> memory, int depth, int batch_limit) : mask_(NumSlots(depth) - 1) {
+  // `last`: the task before the first one, where the device's signal stands.
+  TaskRing(absl::Span<std::byte> memory, int depth, int batch_limit, uint64_t last = 0)
+      : mask_(NumSlots(depth) - 1),
+        submitted_here_(last),
+        retired_(last),
+        submitted_(last),
+        done_(last),
+        enqueued_(last) {
     Check(static_cast<int64_t>(memory.size()) >= BytesNeeded(depth, batch_limit),
           "task memory is smaller than the ring");
     auto* at = reinterpret_cast<std::byte*>(Align(reinterpret_cast<uintptr_t>(memory.data())));
@@ -136,7 +146,7 @@ class TaskRing {
   uint64_t enqueued() const { return enqueued_; }
   BatchedTask& task(uint64_t sequence) { return *tasks_[sequence & mask_]; }
   void Done(uint64_t sequence) {
-    Check(sequence <= enqueued_, "a signal runs ahead of what was enqueued");
+    Check(SignalPassed(enqueued_, sequence), "a signal runs ahead of what was enqueued");
     done_.store(sequence, std::memory_order_release);
   }
   bool HasQueued() const { return submitted_.load(std::memory_order_acquire) != enqueued_; }
@@ -162,11 +172,11 @@ class TaskRing {
   std::vector<TaskSlot> slots_;
   std::vector<BatchedTask*> tasks_;
   std::vector<std::unique_ptr<TaskNotes>> notes_;
-  alignas(64) uint64_t submitted_here_ = 0;  // manager's
-  uint64_t retired_ = 0;                     // manager's
-  alignas(64) std::atomic<uint64_t> submitted_ = 0;
-  alignas(64) std::atomic<uint64_t> done_ = 0;
-  alignas(64) uint64_t enqueued_ = 0;  // worker's
+  alignas(64) uint64_t submitted_here_;  // manager's
+  uint64_t retired_;                     // manager's
+  alignas(64) std::atomic<uint64_t> submitted_;
+  alignas(64) std::atomic<uint64_t> done_;
+  alignas(64) uint64_t enqueued_;  // worker's
 };
 
 }  // namespace cellbatch

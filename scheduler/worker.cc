@@ -1,43 +1,76 @@
 #include "scheduler/worker.h"
 
-#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "cells/device/signal.h"
 
 namespace cellbatch {
 
+Worker::Worker(Device& device, TaskRing& ring, const Clock& clock)
+    : device_(device),
+      ring_(ring),
+      clock_(clock),
+      runs_by_itself_(!device.info().computes_in_advance),
+      done_(device.Signal()) {}
+
 bool Worker::Step() {
   if (failed_here_) return false;
-  bool worked = false;
-  if (const auto queued = ring_.Queued(); !queued.empty()) {
-    const int64_t now = clock_.NowNs();
-    for (BatchedTask* task : queued) task->start_ns = now;
-    const int taken = device_.Enqueue(queued);
-    ring_.Enqueued(taken);
-    worked = taken > 0;
-  }
+  bool worked = Enqueue();
   if (device_.Advance()) worked = true;
-  if (const uint64_t signal = device_.Signal(); static_cast<int64_t>(signal - done_) > 0) {
-    Stamp(done_ + 1, signal);
-    done_ = signal;
-    ring_.Done(signal);
-    worked = true;
-  }
+  if (Reap()) worked = true;
   if (absl::Status health = device_.Health(); !health.ok()) [[unlikely]] {
-    failure_ = std::move(health);
-    failed_here_ = true;
-    failed_.store(true, std::memory_order_release);
+    GiveUp(std::move(health));
     return true;
+  }
+  if (!worked && runs_by_itself_ && ring_.enqueued() != done_) {
+    if (absl::Status hung = Overdue(); !hung.ok()) [[unlikely]] {
+      GiveUp(std::move(hung));
+      return true;
+    }
   }
   return worked;
 }
 
-// A task starts when it was enqueued or when the one before it ended, whatever came later.
-void Worker::Stamp(uint64_t first, uint64_t last) {
+bool Worker::Enqueue() {
+  const auto queued = ring_.Queued();
+  if (queued.empty()) return false;
   const int64_t now = clock_.NowNs();
-  for (uint64_t sequence = first; sequence <= last; ++sequence) {
-    BatchedTask& task = ring_.task(sequence);
-    task.start_ns = std::max(task.start_ns, last_end_ns_);
-    task.end_ns = last_end_ns_ = now;
-  }
+  for (BatchedTask* task : queued) task->enqueued_ns = now;
+  if (ring_.enqueued() == done_) oldest_since_ns_ = now;
+  const int taken = device_.Enqueue(queued);
+  ring_.Enqueued(taken);
+  return taken > 0;
+}
+
+bool Worker::Reap() {
+  const uint64_t signal = device_.Signal();
+  if (signal == done_ || !SignalPassed(signal, done_)) return false;
+  const int64_t now = clock_.NowNs();
+  while (done_ != signal) device_clock_.MoveToHost(ring_.task(++done_), now);
+  oldest_since_ns_ = now;
+  ring_.Done(signal);
+  return true;
+}
+
+// The time is read before the signal: what was not done then was in progress all that time.
+absl::Status Worker::Overdue() {
+  const BatchedTask& task = ring_.task(done_ + 1);
+  const int64_t ran_ns = clock_.NowNs() - oldest_since_ns_;
+  if (task.limit_ns == 0 || ran_ns <= task.limit_ns) return absl::OkStatus();
+  if (device_.Signal() != done_) return absl::OkStatus();  // the next step sees it
+  return absl::InternalError(absl::StrCat(
+      "hung: task ", task.sequence, " of cell \"", task.model->model().type(task.cell).name, "\", ",
+      task.num_nodes, " nodes, ran ", absl::FormatDuration(absl::Nanoseconds(ran_ns)), ", limit ",
+      absl::FormatDuration(absl::Nanoseconds(task.limit_ns))));
+}
+
+void Worker::GiveUp(absl::Status why) {
+  failed_here_ = true;
+  device_.Abandon();
+  failure_ = std::move(why);
+  failed_.store(true, std::memory_order_release);
 }
 
 }  // namespace cellbatch

@@ -96,6 +96,10 @@ bool SimDevice::Advance() {
 bool SimDevice::AdvanceHere() {
   if (StandsStill() || Idle()) return false;
   if (options_.zero_cost) {
+    if (tasks_done() == options_.fails_after_tasks) {
+      Fail(absl::InternalError("a simulated failure"));
+      return true;
+    }
     const int64_t now = time_.now_ns() + options_.clock_ns;
     for (uint64_t i = counter_.load(); i != taken_.load(); ++i) {
       BatchedTask& task = *queue_[i % queue_.size()].task;
