@@ -375,7 +375,7 @@ TEST_P(DeviceTest, TokensComeAsRowsToo) {
   EXPECT_NE(Bits(a), Bits(b));
 }
 
-// 8.
+// 10.
 TEST_P(DeviceTest, EveryTaskHasTimesOfItsOwnAndNoneBeginsBeforeTheLastOneEnded) {
   std::vector<BatchedTask*> tasks;
   for (int32_t t = 0; t < 12; ++t) {
@@ -396,7 +396,7 @@ TEST_P(DeviceTest, EveryTaskHasTimesOfItsOwnAndNoneBeginsBeforeTheLastOneEnded) 
   }
 }
 
-// 10: whether it failed before or not. Rows are seen through the host column and through answers.
+// 11: whether it failed before or not. Rows are seen through the host column and through answers.
 TEST_P(DeviceTest, AnAbandonedDeviceWritesNothingAnyMore) {
   constexpr int kTasks = 4;
   BringVectors(Step(1, kZeroRow, 1), 1, 1);
