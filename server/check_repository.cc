@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cells/compile/lower.h"
+#include "cells/device/cpu/cpu_limits.h"
 #include "server/model_repository.h"
 
 namespace cellbatch {
@@ -38,7 +39,7 @@ int64_t Parameters(const Model& model) {
 
 void Summarize(const Model& model, CheckedModel& checked) {
   for (const CellType& type : model.types) {
-    const auto program = Lower(*type.definition);
+    const auto program = Lower(*type.definition, kCpuLimits);
     if (program.ok()) continue;
     checked.problems.push_back(fmt::format("cell type \"{}\" cannot be compiled: {}", type.name,
                                            std::string(program.status().message())));

@@ -6,9 +6,11 @@
 
 namespace cellbatch {
 
-ExprPlacement::ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut)
+ExprPlacement::ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut,
+                             int scratch_alignment)
     : graph_(graph),
       cut_(cut),
+      scratch_alignment_(scratch_alignment),
       level_(graph.exprs().size(), -1),
       destinations_(graph.exprs().size()),
       visited_(graph.exprs().size(), false) {
@@ -61,7 +63,7 @@ bool ExprPlacement::IsInline(ExprId reader, ExprId e) const {
 
 Place ExprPlacement::NewScratch(int32_t width) {
   const Place place = {PlaceKind::kScratch, 0, 0, scratch_width_};
-  scratch_width_ += (width + 15) / 16 * 16;
+  scratch_width_ += (width + scratch_alignment_ - 1) / scratch_alignment_ * scratch_alignment_;
   return place;
 }
 

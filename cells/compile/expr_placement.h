@@ -10,15 +10,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "cells/compile/cell_program.h"
 #include "cells/compile/lane_graph.h"
+#include "cells/program/cell_program.h"
 
 namespace cellbatch {
 
 class ExprPlacement {
  public:
   // Expressions with cut[e] are stored even where they could be inlined.
-  ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut);
+  ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut, int scratch_alignment);
 
   // The step level that computes `e`; a trivial one can be read from this level on.
   int Level(ExprId e) const;
@@ -52,6 +52,7 @@ class ExprPlacement {
 
   const LaneGraph& graph_;
   const std::vector<bool>& cut_;
+  const int scratch_alignment_;
   mutable std::vector<int> level_;
   std::vector<std::vector<Place>> destinations_;
   std::vector<bool> visited_;

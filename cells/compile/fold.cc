@@ -3,26 +3,21 @@
 #include <algorithm>
 #include <utility>
 
-#include "cells/kernels/cpu/rows.h"
-
 namespace cellbatch {
 namespace {
 
 // Multiply-adds that one node saves.
 int64_t Saved(const ProductStep& step) {
   const SegmentPlan& first = step.segments[0];
-  const auto groups = std::count(first.present, first.present + step.groups, true);
+  const auto groups = std::count_if(first.weights.begin(), first.weights.end(),
+                                    [](const auto& w) { return w.has_value(); });
   return int64_t{first.depth} * step.units * groups;
 }
 
 }  // namespace
 
-int64_t FoldedRowFloats(const ProductStep& step) {
-  const int64_t blocks = (step.units + kernels::kLanes - 1) / kernels::kLanes;
-  return kernels::PaddedStride(blocks * step.groups * kernels::kLanes);
-}
-
-std::vector<Fold> PlanFolds(absl::Span<const CellProgram> programs, int64_t budget_bytes) {
+std::vector<Fold> PlanFolds(absl::Span<const CellProgram> programs, int64_t budget_bytes,
+                            absl::FunctionRef<int64_t(const ProductStep&)> row_bytes) {
   std::vector<std::pair<double, Fold>> candidates;  // time saved per byte
   for (size_t p = 0; p < programs.size(); ++p) {
     for (size_t s = 0; s < programs[p].steps.size(); ++s) {
@@ -31,7 +26,7 @@ std::vector<Fold> PlanFolds(absl::Span<const CellProgram> programs, int64_t budg
       const Place& source = step->segments[0].source;
       if (source.kind != PlaceKind::kTableRow) continue;
       const int64_t rows = programs[p].lookups[static_cast<size_t>(source.index)].rows;
-      const int64_t bytes = rows * FoldedRowFloats(*step) * 4;
+      const int64_t bytes = rows * row_bytes(*step);
       const Fold fold = {static_cast<int>(p), static_cast<int>(s), bytes};
       candidates.emplace_back(static_cast<double>(Saved(*step)) / static_cast<double>(bytes), fold);
     }

@@ -11,8 +11,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "cells/compile/cell_program.h"
+#include "cells/program/cell_program.h"
 
 namespace cellbatch {
 
@@ -24,11 +25,10 @@ struct Fold {
   friend bool operator==(const Fold&, const Fold&) = default;
 };
 
-// Floats of one row of accumulators as folded tables store it: whole cache lines, padded.
-int64_t FoldedRowFloats(const ProductStep& step);
-
-// The folds that fit into `budget_bytes` together, best time saved per byte first.
-std::vector<Fold> PlanFolds(absl::Span<const CellProgram> programs, int64_t budget_bytes);
+// The folds that fit into `budget_bytes` together, best time saved per byte first. `row_bytes`: of one row of
+// accumulators as the device stores folded tables.
+std::vector<Fold> PlanFolds(absl::Span<const CellProgram> programs, int64_t budget_bytes,
+                            absl::FunctionRef<int64_t(const ProductStep&)> row_bytes);
 
 }  // namespace cellbatch
 

@@ -11,8 +11,6 @@
 namespace cellbatch {
 namespace {
 
-using kernels::TailOpKind;
-
 // How products are ordered within a sum: foldable table rows, inputs, what is computed, the carry.
 constexpr int kRankTable = 0, kRankInput = 1, kRankComputed = 2, kRankCarry = 3;
 
@@ -30,7 +28,7 @@ uint64_t LookOf(const Expr& e) {
   mix(e.place.offset);
   mix(e.view.parameter.value());
   mix(e.view.offset);
-  mix(e.view.constant_bits);
+  mix(e.constant.bits);
   for (const ExprId a : e.args) mix(a);
   for (const Term& t : e.terms) mix(t.x + (t.w.offset << 16));
   return look;
@@ -38,8 +36,8 @@ uint64_t LookOf(const Expr& e) {
 
 }  // namespace
 
-absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell) {
-  LaneGraph graph(cell);
+absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell, int max_segments) {
+  LaneGraph graph(cell, max_segments);
   for (const Op& op : cell.ops()) {
     if (Family(op.kind) != OpFamily::kReduction) continue;
     const ValueId reduced = op.args[0];
@@ -84,8 +82,10 @@ ExprId LaneGraph::MakeView(ValueId v, int32_t begin, int32_t width) {
     }
     case OpKind::kConstant: {
       // An INT32 is carried as the float of the same bits: it is only ever stored.
-      const ParameterView view = {.constant_bits = static_cast<uint32_t>(op.attr[0])};
-      return Intern({.kind = ExprKind::kConstant, .type = op.type, .width = width, .view = view});
+      return Intern({.kind = ExprKind::kConstant,
+                     .type = op.type,
+                     .width = width,
+                     .constant = {static_cast<uint32_t>(op.attr[0])}});
     }
     case OpKind::kLookup:
       return ViewLookup(v, begin, width);
@@ -259,7 +259,7 @@ ExprId LaneGraph::ViewMatMul(ValueId v, int32_t begin, int32_t width) {
   w.offset += begin * w.unit_stride;
   Expr e = {.kind = ExprKind::kAccumulator, .width = width, .rank = kRankComputed};
   AddTerms(op.args[0], 0, cell_->op(op.args[0]).shape.cols, w, e.terms);
-  if (e.terms.size() > kernels::kMaxSegments) {  // an x of many pieces: joined first
+  if (e.terms.size() > max_segments_) {  // an x of many pieces: joined first
     e.terms = {{Whole(op.args[0]), cell_->op(op.args[0]).shape.cols, w}};
   }
   return Intern(std::move(e));
@@ -350,14 +350,18 @@ void LaneGraph::CountUses() {
 // Adds what `e` sums up to `sum`; false (with `sum` half filled) if it is no sum of products and parameters.
 bool LaneGraph::Collect(ExprId e, bool root, Expr& sum) {
   const Expr& expr = at(e);
-  if (expr.kind == ExprKind::kParameter || expr.kind == ExprKind::kConstant) {
-    sum.bias.push_back(expr.view);
+  if (expr.kind == ExprKind::kParameter) {
+    sum.bias.emplace_back(expr.view);
+    return true;
+  }
+  if (expr.kind == ExprKind::kConstant) {
+    sum.bias.emplace_back(expr.constant);
     return true;
   }
   if (!root && uses_[static_cast<size_t>(e)] > 1) return false;  // others need it by itself
   if (expr.kind == ExprKind::kAccumulator) {
     sum.terms.insert(sum.terms.end(), expr.terms.begin(), expr.terms.end());
-    return sum.terms.size() <= kernels::kMaxSegments;
+    return sum.terms.size() <= max_segments_;
   }
   return expr.kind == ExprKind::kOp && expr.op == TailOpKind::kAdd &&
          Collect(expr.args[0], false, sum) && Collect(expr.args[1], false, sum);

@@ -20,7 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "cells/cell_definition.h"
-#include "cells/compile/cell_program.h"
+#include "cells/program/cell_program.h"
 
 namespace cellbatch {
 
@@ -32,7 +32,7 @@ enum class ExprKind : uint8_t {
   kSummedInput,  // a kSum input's column, from place.offset on
   kTableRow,     // place (of a lookup whose token is args[0])
   kParameter,    // view
-  kConstant,     // view.constant()
+  kConstant,     // constant
   kOp,           // element-wise `op` (one of kAdd to kLog) of args
   kAccumulator,  // bias + terms
   kConcat,       // args one behind the other
@@ -52,7 +52,7 @@ struct Expr {
   ExprKind kind = ExprKind::kConstant;
   ElementType type = ElementType::kFp32;
   int32_t width = 1;
-  kernels::TailOpKind op = kernels::TailOpKind::kAdd;
+  TailOpKind op = TailOpKind::kAdd;
   PlainKind plain = PlainKind::kCopy;
   std::vector<ExprId> args = {};
   std::vector<Shape> arg_shapes = {};  // kPlain
@@ -61,7 +61,8 @@ struct Expr {
   int32_t begin = 0;                   // kPlain, kSlice
   Place place = {};
   ParameterView view = {};
-  std::vector<ParameterView> bias = {};
+  Constant constant = {};
+  std::vector<UnitValues> bias = {};
   std::vector<Term> terms = {};
   int rank = 0;  // where it comes in a sum: table rows, inputs, what is computed, the carry
   friend bool operator==(const Expr&, const Expr&) = default;
@@ -76,8 +77,8 @@ struct Expr {
 
 class LaneGraph {
  public:
-  // UNIMPLEMENTED, naming the op, for what no step can express.
-  static absl::StatusOr<LaneGraph> Build(const CellDefinition& cell);
+  // UNIMPLEMENTED, naming the op, for what no step can express. `max_segments`: the most terms one sum may have.
+  static absl::StatusOr<LaneGraph> Build(const CellDefinition& cell, int max_segments);
 
   const CellDefinition& cell() const { return *cell_; }
   const std::vector<Expr>& exprs() const { return exprs_; }
@@ -87,7 +88,8 @@ class LaneGraph {
   const std::vector<ExprId>& lookup_tokens() const { return tokens_; }  // by lookup
 
  private:
-  explicit LaneGraph(const CellDefinition& cell) : cell_(&cell), stored_(cell.ops().size()) {}
+  LaneGraph(const CellDefinition& cell, int max_segments)
+      : cell_(&cell), max_segments_(static_cast<size_t>(max_segments)), stored_(cell.ops().size()) {}
 
   // Lanes [begin, begin + width) of a value, row-major.
   ExprId View(ValueId v, int32_t begin, int32_t width);
@@ -95,7 +97,7 @@ class LaneGraph {
   ExprId Whole(ValueId v) { return View(v, 0, static_cast<int32_t>(cell_->op(v).shape.size())); }
   ExprId ViewInput(const Op& op, int32_t begin, int32_t width);
   ExprId ViewLookup(ValueId v, int32_t begin, int32_t width);
-  ExprId ViewElementwise(const Op& op, kernels::TailOpKind tail, int32_t begin, int32_t width);
+  ExprId ViewElementwise(const Op& op, TailOpKind tail, int32_t begin, int32_t width);
   ExprId ViewOperand(const Op& op, size_t which, int32_t begin, int32_t width);
   ExprId ViewConcat(const Op& op, int32_t begin, int32_t width);
   ExprId ViewMatMul(ValueId v, int32_t begin, int32_t width);
@@ -113,6 +115,7 @@ class LaneGraph {
   bool Collect(ExprId e, bool root, Expr& sum);
 
   const CellDefinition* cell_;
+  size_t max_segments_;
   std::vector<bool>
       stored_;  // by value: a reduction reads it whole, and so may whoever wants a part
   std::vector<Expr> exprs_;

@@ -19,8 +19,11 @@ namespace {
 // One attempt at a program with a given set of cuts.
 class Attempt {
  public:
-  Attempt(const LaneGraph& graph, const std::vector<bool>& cut)
-      : graph_(graph), cut_(cut), placement_(graph, cut) {}
+  Attempt(const LaneGraph& graph, const std::vector<bool>& cut, const ProgramLimits& limits)
+      : graph_(graph),
+        cut_(cut),
+        limits_(limits),
+        placement_(graph, cut, limits.scratch_alignment) {}
 
   // True: program() is done. False: to_cut() names what must be stored by itself; none: it cannot be done.
   bool Run();
@@ -45,6 +48,7 @@ class Attempt {
 
   const LaneGraph& graph_;
   const std::vector<bool>& cut_;
+  const ProgramLimits& limits_;
   ExprPlacement placement_;
   CellProgram program_;
   std::vector<ExprId> to_cut_;
@@ -185,7 +189,7 @@ std::vector<Attempt::Roots> Attempt::Components(const Roots& roots) const {
 
 // As few steps as fit, components whole.
 bool Attempt::AddProductsOfWidth(const Roots& roots) {
-  StepBuilder builder(graph_, placement_);
+  StepBuilder builder(graph_, placement_, limits_);
   Roots together;
   std::optional<ProductStep> step;
   for (const Roots& component : Components(roots)) {
@@ -231,19 +235,19 @@ void Attempt::ChooseCut(const Roots& component) {
 
 }  // namespace
 
-absl::StatusOr<CellProgram> Lower(const CellDefinition& cell) {
-  absl::StatusOr<LaneGraph> graph = LaneGraph::Build(cell);
+absl::StatusOr<CellProgram> Lower(const CellDefinition& cell, const ProgramLimits& limits) {
+  absl::StatusOr<LaneGraph> graph = LaneGraph::Build(cell, limits.segments);
   if (!graph.ok()) return graph.status();
   std::vector<bool> cut(graph->exprs().size(), false);
   for (size_t attempts = 0; attempts <= cut.size(); ++attempts) {
-    Attempt attempt(*graph, cut);
+    Attempt attempt(*graph, cut, limits);
     if (attempt.Run()) return std::move(attempt.program());
     if (attempt.to_cut().empty()) break;
     for (const ExprId e : attempt.to_cut()) cut[static_cast<size_t>(e)] = true;
   }
   return absl::UnimplementedError(
       fmt::format("cell \"{}\": a value needs more columns than a step has ({})", cell.name(),
-                  kernels::kMaxTailColumns));
+                  limits.tail_columns));
 }
 
 }  // namespace cellbatch

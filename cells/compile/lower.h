@@ -4,7 +4,7 @@
 //   2. Every expression gets a level: how many steps must run before it. Products of what is not computed yet wait.
 //   3. Expressions of one level and width that share accumulators become one product with one tail: gates meet here.
 //   4. What a later level needs, or a product or reduction reads, is stored: to an output column if it is one, else
-//      to scratch. What does not fit one step (5 accumulators, 64 operations, 16 columns) is cut in two.
+//      to scratch. What does not fit one step of the device that will run it (`limits`) is cut in two.
 //
 // Pure, any thread; load time (milliseconds). UNIMPLEMENTED or INVALID_ARGUMENT name the cell and the op.
 #ifndef CELLBATCH_CELLS_COMPILE_LOWER_H_
@@ -12,11 +12,12 @@
 
 #include "absl/status/statusor.h"
 #include "cells/cell_definition.h"
-#include "cells/compile/cell_program.h"
+#include "cells/program/cell_program.h"
+#include "cells/program/program_limits.h"
 
 namespace cellbatch {
 
-absl::StatusOr<CellProgram> Lower(const CellDefinition& cell);
+absl::StatusOr<CellProgram> Lower(const CellDefinition& cell, const ProgramLimits& limits);
 
 }  // namespace cellbatch
 

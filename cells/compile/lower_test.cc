@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "cells/device/cpu/cpu_limits.h"
+#include "cells/kernels/cpu/tail_shape.h"
+#include "fmt/format.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch {
@@ -10,7 +13,7 @@ namespace {
 using testing::CellBuilder;
 
 std::string Lowered(const CellDefinition& cell) {
-  const absl::StatusOr<CellProgram> program = Lower(cell);
+  const absl::StatusOr<CellProgram> program = Lower(cell, kCpuLimits);
   return program.ok() ? Describe(*program) : program.status().ToString();
 }
 
@@ -22,9 +25,9 @@ TEST(LowerTest, AnLstmIsOneProductOfFourGroupsHoweverItIsWritten) {
 }
 
 TEST(LowerTest, AnLstmsTailIsRecognised) {
-  const CellProgram program = *Lower(testing::LstmCell(3, 5));
+  const CellProgram program = *Lower(testing::LstmCell(3, 5), kCpuLimits);
   const auto& step = std::get<ProductStep>(program.steps[0]);
-  EXPECT_EQ(kernels::CheckTail(step.tail, step.groups), "");
+  EXPECT_EQ(CheckProduct(step, kCpuLimits), "");
   EXPECT_EQ(kernels::ClassifyTail(step.tail).shape, kernels::TailShape::kGatedCell);
   EXPECT_EQ(step.bias[0].size(), 2u);  // PyTorch's two biases, added up at load
   EXPECT_EQ(program.scratch_width, 0);
@@ -33,7 +36,7 @@ TEST(LowerTest, AnLstmsTailIsRecognised) {
 TEST(LowerTest, AGruIsOneProductWhoseFourthGroupSeesOnlyTheState) {
   EXPECT_EQ(Lowered(testing::GruCell(3, 5)),
             "product 4x5 in0.0[3]@012 in1.0[5]@023 tail 16 -> out0\n");
-  const CellProgram program = *Lower(testing::GruCell(3, 5));
+  const CellProgram program = *Lower(testing::GruCell(3, 5), kCpuLimits);
   const auto& step = std::get<ProductStep>(program.steps[0]);
   EXPECT_EQ(kernels::ClassifyTail(step.tail).shape, kernels::TailShape::kGatedUpdate);
 }
@@ -45,7 +48,7 @@ TEST(LowerTest, ResetBeforeTheProductTakesTwo) {
 }
 
 TEST(LowerTest, AnElmanCellIsOneGroup) {
-  const CellProgram program = *Lower(testing::ElmanCell(3, 5, OpKind::kRelu));
+  const CellProgram program = *Lower(testing::ElmanCell(3, 5, OpKind::kRelu), kCpuLimits);
   EXPECT_EQ(Describe(program), "product 1x5 in0.0[3] in1.0[5] tail 3 -> out0\n");
   const auto& step = std::get<ProductStep>(program.steps[0]);
   EXPECT_EQ(kernels::ClassifyTail(step.tail).shape, kernels::TailShape::kRelu);
@@ -54,7 +57,7 @@ TEST(LowerTest, AnElmanCellIsOneGroup) {
 TEST(LowerTest, ATokensTableRowComesFirstInTheSum) {
   EXPECT_EQ(Lowered(testing::TokenLstmCell(100, 3, 5)),
             "index table0\nproduct 4x5 table0[3] in1.0[5] tail 16 -> out0 -> out1\n");
-  const CellProgram program = *Lower(testing::TokenLstmCell(100, 3, 5));
+  const CellProgram program = *Lower(testing::TokenLstmCell(100, 3, 5), kCpuLimits);
   EXPECT_EQ(program.lookups[0].rows, 100);
   EXPECT_EQ(program.lookups[0].stride, 3);
 }
@@ -62,11 +65,11 @@ TEST(LowerTest, ATokensTableRowComesFirstInTheSum) {
 TEST(LowerTest, JoinedInputsAreSegmentsOfOneProduct) {
   EXPECT_EQ(Lowered(testing::TwoInputLstmCell(3, 4, 5)),
             "product 4x5 in0.0[3] in1.0[4] in2.0[5] tail 16 -> out0 -> out1\n");
-  const CellProgram program = *Lower(testing::TwoInputLstmCell(3, 4, 5));
+  const CellProgram program = *Lower(testing::TwoInputLstmCell(3, 4, 5), kCpuLimits);
   const auto& step = std::get<ProductStep>(program.steps[0]);
-  EXPECT_EQ(step.segments[1].weights[2].offset - step.segments[0].weights[2].offset,
+  EXPECT_EQ(step.segments[1].weights[2]->offset - step.segments[0].weights[2]->offset,
             3);  // behind x
-  EXPECT_EQ(step.segments[1].weights[2].unit_stride, 7);
+  EXPECT_EQ(step.segments[1].weights[2]->unit_stride, 7);
 }
 
 TEST(LowerTest, AnEmbeddingIsACopy) {
@@ -99,13 +102,13 @@ TEST(LowerTest, ATransposedParameterIsReadAsItLies) {
   CellBuilder b("transposed");
   const ValueId x = b.Read("x", "x", 3);
   b.Leave("y", b.MatMul(x, b.Op1(OpKind::kTranspose, b.Matrix("W", 3, 4))));
-  const CellProgram program = *Lower(b.Build());
+  const CellProgram program = *Lower(b.Build(), kCpuLimits);
   const auto& step = std::get<ProductStep>(program.steps[0]);
-  EXPECT_EQ(step.segments[0].weights[0].unit_stride, 1);
-  EXPECT_EQ(step.segments[0].weights[0].depth_stride, 4);
+  EXPECT_EQ(step.segments[0].weights[0]->unit_stride, 1);
+  EXPECT_EQ(step.segments[0].weights[0]->depth_stride, 4);
 }
 
-TEST(LowerTest, SixGatesThatMeetAreStoredAndMeetInASecondStep) {
+CellDefinition SixGates() {
   CellBuilder b("six");
   const ValueId x = b.Read("x", "x", 3);
   ValueId product = b.Sigmoid(b.MatMul(x, b.Matrix("W0", 4, 3)));
@@ -113,7 +116,11 @@ TEST(LowerTest, SixGatesThatMeetAreStoredAndMeetInASecondStep) {
     product = b.Mul(product, b.Sigmoid(b.MatMul(x, b.Matrix(w, 4, 3))));
   }
   b.Leave("y", product);
-  EXPECT_EQ(Lowered(b.Build()),
+  return b.Build();
+}
+
+TEST(LowerTest, SixGatesThatMeetAreStoredAndMeetInASecondStep) {
+  EXPECT_EQ(Lowered(SixGates()),
             "product 5x4 in0.0[3] tail 10 -> scratch -> scratch+16 -> scratch+32 -> scratch+48 -> "
             "scratch+64\n"
             "product 1x4 in0.0[3] tail 2 -> scratch+80\n"
@@ -125,11 +132,11 @@ TEST(LowerTest, ALongTailIsCutInTwo) {
   ValueId v = b.Read("x", "x", 3);
   for (int i = 0; i < 100; ++i) v = b.Tanh(b.Add(v, b.Constant(0.5f)));
   b.Leave("y", v);
-  const CellProgram program = *Lower(b.Build());
+  const CellProgram program = *Lower(b.Build(), kCpuLimits);
   EXPECT_GE(program.steps.size(), 3u);
   for (const Step& step : program.steps) {
     const auto& product = std::get<ProductStep>(step);
-    EXPECT_EQ(kernels::CheckTail(product.tail, product.groups), "");
+    EXPECT_EQ(CheckProduct(product, kCpuLimits), "");
   }
 }
 
@@ -138,7 +145,7 @@ TEST(LowerTest, ValuesThatDoubleDoNotTakeForEver) {
   ValueId v = b.MatMul(b.Read("x", "x", 3), b.Matrix("W", 3, 3));
   for (int i = 0; i < 150; ++i) v = b.Mul(v, b.Tanh(v));
   b.Leave("y", v);
-  EXPECT_TRUE(Lower(b.Build()).ok());
+  EXPECT_TRUE(Lower(b.Build(), kCpuLimits).ok());
 }
 
 TEST(LowerTest, WhatNoStepCanExpressIsNamed) {
@@ -156,16 +163,49 @@ TEST(LowerTest, WhatNoStepCanExpressIsNamed) {
             "rows one behind the other");
 }
 
-TEST(LowerTest, RandomCellsLowerToWellFormedTails) {
+TEST(LowerTest, RandomCellsLowerToWellFormedProducts) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
-    const absl::StatusOr<CellProgram> program = Lower(testing::RandomCell(seed));
+    const absl::StatusOr<CellProgram> program = Lower(testing::RandomCell(seed), kCpuLimits);
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
     for (const Step& step : program->steps) {
       const auto* const product = std::get_if<ProductStep>(&step);
       if (product == nullptr) continue;
-      EXPECT_EQ(kernels::CheckTail(product->tail, product->groups), "") << "seed " << seed;
+      EXPECT_EQ(CheckProduct(*product, kCpuLimits), "") << "seed " << seed;
     }
   }
+}
+
+TEST(LowerTest, NoStepHoldsMoreThanItsDevice) {
+  const ProgramLimits devices[] = {
+      {.groups = 1, .segments = 1, .tail_ops = 5, .tail_columns = 3, .scratch_alignment = 1},
+      {.groups = 2, .segments = 2, .tail_ops = 8, .tail_columns = 4, .scratch_alignment = 4},
+      {.groups = 8, .segments = 3, .tail_ops = 200, .tail_columns = 40, .scratch_alignment = 32}};
+  for (const ProgramLimits& limits : devices) {
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+      SCOPED_TRACE(fmt::format("seed {}, {} groups", seed, limits.groups));
+      const absl::StatusOr<CellProgram> program = Lower(testing::RandomCell(seed), limits);
+      ASSERT_TRUE(program.ok()) << program.status();
+      EXPECT_EQ(program->scratch_width % limits.scratch_alignment, 0);
+      for (const Step& step : program->steps) {
+        const auto* const product = std::get_if<ProductStep>(&step);
+        if (product == nullptr) continue;
+        EXPECT_EQ(CheckProduct(*product, limits), "");
+      }
+    }
+  }
+}
+
+TEST(LowerTest, ADeviceThatHoldsMoreTakesFewerSteps) {
+  ProgramLimits narrow = kCpuLimits, wide = kCpuLimits;
+  narrow.groups = 2;
+  wide.groups = 6;
+  const auto steps = [](const CellDefinition& cell, const ProgramLimits& limits) {
+    return Lower(cell, limits)->steps.size();
+  };
+  EXPECT_EQ(steps(testing::LstmCell(3, 5), kCpuLimits), 1u);
+  EXPECT_EQ(steps(testing::LstmCell(3, 5), narrow), 3u);  // two gates, two gates, the state
+  EXPECT_EQ(steps(SixGates(), kCpuLimits), 3u);
+  EXPECT_EQ(steps(SixGates(), wide), 1u);
 }
 
 }  // namespace

@@ -4,13 +4,6 @@
 #include <utility>
 
 namespace cellbatch {
-namespace {
-
-using kernels::TailOp;
-using kernels::TailOpKind;
-
-}  // namespace
-
 int16_t StepBuilder::Append(TailOp op) {
   step_.tail.ops.push_back(op);
   return static_cast<int16_t>(step_.tail.ops.size() - 1);
@@ -51,7 +44,7 @@ int16_t StepBuilder::Compute(ExprId e) {
   if (expr.kind == ExprKind::kParameter) {
     op = {.kind = TailOpKind::kParameter, .index = ParameterIndex(expr.view)};
   } else if (expr.kind == ExprKind::kConstant) {
-    op = {.kind = TailOpKind::kConstant, .constant = expr.view.constant()};
+    op = {.kind = TailOpKind::kConstant, .constant = expr.constant.value()};
   } else if (expr.kind == ExprKind::kAccumulator) {
     op = {.kind = TailOpKind::kAccumulator, .index = static_cast<int16_t>(groups_.size())};
     groups_.push_back(e);
@@ -66,22 +59,20 @@ int16_t StepBuilder::Compute(ExprId e) {
 void StepBuilder::AddToSegments(size_t group, const Term& term) {
   const Place source = placement_.PlaceOf(term.x);
   for (SegmentPlan& s : step_.segments) {
-    if (s.source != source || s.depth != term.depth || s.present[group]) continue;
-    s.present[group] = true;
+    if (s.source != source || s.depth != term.depth || s.weights[group].has_value()) continue;
     s.weights[group] = term.w;
     return;
   }
-  SegmentPlan s = {.source = source, .depth = term.depth};
-  s.present[group] = true;
-  s.weights[group] = term.w;
-  step_.segments.push_back(s);
+  step_.segments.push_back({source, term.depth, {}});
+  step_.segments.back().weights.resize(groups_.size());
+  step_.segments.back().weights[group] = term.w;
 }
 
 // Terms by rank, so that every accumulator runs bias, table row, input, recurrent part.
 void StepBuilder::BuildSegments() {
   std::vector<std::pair<size_t, const Term*>> terms;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    step_.bias[g] = graph_.at(groups_[g]).bias;
+    step_.bias.push_back(graph_.at(groups_[g]).bias);
     for (const Term& t : graph_.at(groups_[g]).terms) terms.emplace_back(g, &t);
   }
   std::stable_sort(terms.begin(), terms.end(), [this](const auto& a, const auto& b) {
@@ -90,10 +81,11 @@ void StepBuilder::BuildSegments() {
   for (const auto& [group, term] : terms) AddToSegments(group, *term);
 }
 
+// Segments aside, which are only known once the tail is.
 bool StepBuilder::Fits() const {
-  return groups_.size() <= kernels::kMaxGroups &&
-         step_.tail.ops.size() <= size_t{kernels::kMaxTailOps} &&
-         step_.columns.size() <= size_t{kernels::kMaxTailColumns};
+  return groups_.size() <= static_cast<size_t>(limits_.groups) &&
+         step_.tail.ops.size() <= static_cast<size_t>(limits_.tail_ops) &&
+         step_.columns.size() <= static_cast<size_t>(limits_.tail_columns);
 }
 
 std::optional<ProductStep> StepBuilder::Build(absl::Span<const ExprId> roots) {
@@ -113,8 +105,7 @@ std::optional<ProductStep> StepBuilder::Build(absl::Span<const ExprId> roots) {
   }
   if (!Fits()) return std::nullopt;
   BuildSegments();
-  if (step_.segments.size() > kernels::kMaxSegments) return std::nullopt;
-  step_.groups = static_cast<int32_t>(groups_.size());
+  if (step_.segments.size() > static_cast<size_t>(limits_.segments)) return std::nullopt;
   step_.tail.num_columns = static_cast<int>(step_.columns.size());
   step_.tail.num_parameters = static_cast<int>(step_.parameters.size());
   return std::move(step_);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "cells/compile/cell_program.h"
 #include "cells/compile/expr_placement.h"
 #include "cells/compile/lane_graph.h"
 
@@ -16,14 +15,14 @@ namespace cellbatch {
 
 class StepBuilder {
  public:
-  StepBuilder(const LaneGraph& graph, const ExprPlacement& placement)
-      : graph_(graph), placement_(placement) {}
+  StepBuilder(const LaneGraph& graph, const ExprPlacement& placement, const ProgramLimits& limits)
+      : graph_(graph), placement_(placement), limits_(limits) {}
 
   // The step that stores `roots`; nullopt if that takes more than one step can hold.
   std::optional<ProductStep> Build(absl::Span<const ExprId> roots);
 
  private:
-  int16_t Append(kernels::TailOp op);
+  int16_t Append(TailOp op);
   int16_t Operand(ExprId reader, ExprId e);
   int16_t Compute(ExprId e);
   int16_t Load(ExprId e);
@@ -35,6 +34,7 @@ class StepBuilder {
 
   const LaneGraph& graph_;
   const ExprPlacement& placement_;
+  const ProgramLimits limits_;
   ProductStep step_;
   std::map<ExprId, int16_t> made_;  // operations that computed an expression
   std::vector<ExprId> groups_;      // accumulators, by group

@@ -101,6 +101,14 @@ class TreeTest(unittest.TestCase):
         self.expect_only("cells/a_test.cc", "function length", "TEST(A, B) {\n" + "Step();\n" * 70 + "}\n")
         self.expect_only("tests/a.py", "function length", "def a():\n" + "    b()\n" * 70)
 
+    def test_a_compiler_that_knows_a_device_is_found(self):
+        for path, included in (("cells/compile/a.cc", "cells/kernels/cpu/a.h"), ("cells/program/a.h", "cells/device/a.h"),
+                               ("cells/program/a.cc", "cells/compile/a.h")):
+            with self.subTest(path=path, included=included):
+                self.assertIn((path, "device-neutral"), self.found(files={path: '#include "%s"\n' % included}))
+        self.assertEqual(self.found(files={"cells/compile/a_test.cc": '#include "cells/kernels/cpu/a.h"\n',
+                                           "cells/device/a.cc": '#include "cells/compile/a.h"\n'}), [])
+
     def test_two_types_of_one_name_are_found(self):
         one = "namespace cellbatch {\nstruct Place {\n  int x;\n};\n}  // namespace cellbatch\n"
         files = {"cells/a.cc": one, "cells/b.cc": "class Place;\n" + one.replace("struct", "enum class")}

@@ -82,6 +82,17 @@ def arrows_in_includes(path, text):
                             (included, room_of(path), ", ".join(ARROWS[room_of(path)]) or "itself"))
 
 
+def neutral_programs(path, text):
+    """A program is made without knowing which device will run it."""
+    if not path.endswith(CPP) or is_test(path) or not path.startswith(("cells/program/", "cells/compile/")):
+        return
+    for line, included, _ in cpp_text.includes(text):
+        of_program = path.startswith("cells/program/") and included.startswith("cells/compile/")
+        if of_program or included.startswith(("cells/kernels/", "cells/device/")):
+            yield Violation(path, line, "device-neutral", "includes %s: programs, and the compiler that makes them, know "
+                            "no device" % included)
+
+
 def doors_in_includes(path, text):
     if not path.endswith(CPP):
         return
@@ -178,7 +189,7 @@ def enumerator_switches(path, text):
                             "the compiler finds a new one")
 
 
-FILE_RULES = (arrows_in_includes, doors_in_includes, file_length, function_length, words, include_guard,
+FILE_RULES = (arrows_in_includes, neutral_programs, doors_in_includes, file_length, function_length, words, include_guard,
               preprocessor, environment, folder_names, enumerator_switches)
 
 

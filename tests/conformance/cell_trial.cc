@@ -7,6 +7,7 @@
 #include "cells/check.h"
 #include "cells/compile/lower.h"
 #include "cells/device/cpu/core_team.h"
+#include "cells/device/cpu/cpu_limits.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch::conformance {
@@ -31,7 +32,7 @@ CellTrial::CellTrial(CellDefinition definition, uint64_t seed, const kernels::Cp
   type_.name = definition.name();
   type_.weights = testing::RandomWeights(definition, seed);
   type_.definition = std::make_shared<const CellDefinition>(std::move(definition));
-  absl::StatusOr<CellProgram> program = Lower(*type_.definition);
+  absl::StatusOr<CellProgram> program = Lower(*type_.definition, kCpuLimits);
   Check(program.ok(), program.status().ToString());
   packed_ = std::make_unique<PackedCell>(type_, *std::move(program), std::vector<int>(), kernels);
   for (const Input& input : type_.definition->inputs()) {

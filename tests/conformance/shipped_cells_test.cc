@@ -9,6 +9,8 @@
 
 #include "cells/compile/lower.h"
 #include "cells/definitions/shipped.h"
+#include "cells/device/cpu/cpu_limits.h"
+#include "cells/kernels/cpu/tail_shape.h"
 #include "server/cell_codec.h"
 
 namespace cellbatch {
@@ -30,7 +32,7 @@ CellText Shipped(std::string_view name) {
 CellProgram Lowered(const CellText& text, const Sizes& sizes) {
   const absl::StatusOr<CellDefinition> cell = BuildCell(text, sizes, {});
   EXPECT_TRUE(cell.ok()) << cell.status();
-  absl::StatusOr<CellProgram> program = Lower(*cell);
+  absl::StatusOr<CellProgram> program = Lower(*cell, kCpuLimits);
   EXPECT_TRUE(program.ok()) << program.status();
   return *std::move(program);
 }
@@ -144,7 +146,7 @@ TEST(ShippedCellsTest, ALayerNormalisedLstmComputesItsProductsOnce) {
   int products = 0;
   for (const Step& step : Lowered(Shipped("lstm_layernorm"), kSizes).steps) {
     const auto* const product = std::get_if<ProductStep>(&step);
-    products += product != nullptr ? product->groups : 0;
+    products += product != nullptr ? product->groups() : 0;
   }
   EXPECT_EQ(products, 2);
 }

@@ -7,6 +7,7 @@
 
 #include "cells/compile/lower.h"
 #include "cells/definitions/shipped.h"
+#include "cells/device/cpu/cpu_limits.h"
 #include "cells/explode.h"
 #include "server/cell_codec.h"
 #include "tests/fuzz/fuzz_budget.h"
@@ -62,7 +63,7 @@ void ExpectSound(const CellDefinition& cell) {
 
 // A program whose every tail is well formed, or a reason. True: a program.
 bool ExpectCompiledOrRefused(const CellDefinition& cell) {
-  const absl::StatusOr<CellProgram> program = Lower(cell);
+  const absl::StatusOr<CellProgram> program = Lower(cell, kCpuLimits);
   if (!program.ok()) {
     EXPECT_EQ(program.status().code(), absl::StatusCode::kUnimplemented) << program.status();
     EXPECT_THAT(std::string(program.status().message()), testing::HasSubstr(cell.name()));
@@ -71,7 +72,7 @@ bool ExpectCompiledOrRefused(const CellDefinition& cell) {
   for (const Step& step : program->steps) {
     const auto* const product = std::get_if<ProductStep>(&step);
     if (product == nullptr) continue;
-    EXPECT_EQ(kernels::CheckTail(product->tail, product->groups), "") << Describe(*program);
+    EXPECT_EQ(CheckProduct(*product, kCpuLimits), "") << Describe(*program);
   }
   return true;
 }

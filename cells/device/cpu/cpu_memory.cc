@@ -8,6 +8,7 @@
 #include "cells/check.h"
 #include "cells/compile/fold.h"
 #include "cells/compile/lower.h"
+#include "cells/device/cpu/cpu_limits.h"
 #include "cells/device/cpu/self_test.h"
 #include "fmt/format.h"
 
@@ -77,12 +78,15 @@ absl::Span<const int32_t> CpuLoadedModel::host_column(TableId table, ColumnId id
 absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
   Plan plan;
   for (const CellType& type : model.types) {
-    absl::StatusOr<CellProgram> program = Lower(*type.definition);
+    absl::StatusOr<CellProgram> program = Lower(*type.definition, kCpuLimits);
     if (!program.ok()) return program.status();
     plan.programs.push_back(*std::move(program));
   }
   plan.folded.resize(plan.programs.size());
-  for (const Fold& fold : PlanFolds(plan.programs, fold_budget_bytes_)) {
+  const auto row_bytes = [](const ProductStep& step) {
+    return FoldedRowFloats(step) * static_cast<int64_t>(sizeof(float));
+  };
+  for (const Fold& fold : PlanFolds(plan.programs, fold_budget_bytes_, row_bytes)) {
     plan.folded[static_cast<size_t>(fold.program)].push_back(fold.step);
   }
   return plan;

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cells/compile/fold.h"
+#include "cells/check.h"
+#include "cells/device/cpu/cpu_limits.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 
 namespace cellbatch {
@@ -24,7 +25,17 @@ int64_t FoldedFloats(const CellProgram& program, const ProductStep& plan) {
   return FoldedRowFloats(plan) * program.lookups[lookup].rows;
 }
 
+int64_t GroupsOf(const SegmentPlan& segment) {
+  return std::count_if(segment.weights.begin(), segment.weights.end(),
+                       [](const auto& w) { return w.has_value(); });
+}
+
 }  // namespace
+
+int64_t FoldedRowFloats(const ProductStep& step) {
+  const int64_t blocks = (step.units + kernels::kLanes - 1) / kernels::kLanes;
+  return kernels::PaddedStride(blocks * step.groups() * kernels::kLanes);
+}
 
 int64_t PackedBytes(const CellProgram& program, const std::vector<int>& folded_steps) {
   int64_t floats = 0;
@@ -36,8 +47,7 @@ int64_t PackedBytes(const CellProgram& program, const std::vector<int>& folded_s
     const int64_t blocks = (plan->units + kernels::kLanes - 1) / kernels::kLanes;
     for (size_t i = fold ? 1 : 0; i < plan->segments.size(); ++i) {
       const SegmentPlan& segment = plan->segments[i];
-      const auto groups = std::count(segment.present, segment.present + plan->groups, true);
-      floats += int64_t{segment.depth} * groups * blocks * kernels::kLanes;
+      floats += int64_t{segment.depth} * GroupsOf(segment) * blocks * kernels::kLanes;
     }
   }
   return floats * static_cast<int64_t>(sizeof(float));
@@ -64,12 +74,14 @@ PackedCell::PackedCell(const CellType& type, CellProgram program,
   }
 }
 
-std::vector<float> PackedCell::Expand(const ParameterView& view, int32_t units) const {
-  std::vector<float> values(static_cast<size_t>(units), view.constant());
-  if (!view.parameter.valid()) return values;
+std::vector<float> PackedCell::Expand(const UnitValues& values, int32_t units) const {
+  const auto* const constant = std::get_if<Constant>(&values);
+  if (constant != nullptr) return std::vector<float>(static_cast<size_t>(units), constant->value());
+  const auto& view = std::get<ParameterView>(values);
   const float* const data = Parameter(view.parameter) + view.offset;
-  for (int32_t u = 0; u < units; ++u) values[static_cast<size_t>(u)] = data[u * view.unit_stride];
-  return values;
+  std::vector<float> expanded;
+  for (int32_t u = 0; u < units; ++u) expanded.push_back(data[u * view.unit_stride]);
+  return expanded;
 }
 
 namespace {
@@ -77,10 +89,11 @@ namespace {
 kernels::SegmentSpec Segment(const PackedCell& cell, const SegmentPlan& plan) {
   kernels::SegmentSpec segment;
   segment.depth = plan.depth;
-  for (int g = 0; g < kernels::kMaxGroups; ++g) {
-    if (!plan.present[g]) continue;
-    const ParameterView& w = plan.weights[g];
-    segment.weights[g] = {cell.Parameter(w.parameter) + w.offset, w.unit_stride, w.depth_stride};
+  for (size_t g = 0; g < plan.weights.size(); ++g) {
+    const std::optional<ParameterView>& w = plan.weights[g];
+    if (!w.has_value()) continue;
+    segment.weights[g] = {cell.Parameter(w->parameter) + w->offset, w->unit_stride,
+                          w->depth_stride};
   }
   return segment;
 }
@@ -99,6 +112,8 @@ std::vector<float> AddUp(const std::vector<std::vector<float>>& terms, int32_t u
 }  // namespace
 
 PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
+  const std::string wrong = CheckProduct(plan, kCpuLimits);
+  Check(wrong.empty(), wrong);
   PackedProductStep step;
   step.plan = &plan;
   step.first_segment = fold ? 1 : 0;
@@ -107,17 +122,17 @@ PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
     bytes_ += step.folded->rows.size() * static_cast<int64_t>(sizeof(float));
   }
   SpecAndStorage made;
-  made.storage.reserve(plan.parameters.size() + kernels::kMaxGroups);
+  made.storage.reserve(plan.parameters.size() + plan.bias.size());
   made.spec.units = plan.units;
-  made.spec.groups = plan.groups;
+  made.spec.groups = plan.groups();
   made.spec.tail = plan.tail;
   for (size_t s = static_cast<size_t>(step.first_segment); s < plan.segments.size(); ++s) {
     made.spec.segments.push_back(Segment(*this, plan.segments[s]));
   }
-  for (int g = 0; g < plan.groups; ++g) {
+  for (size_t g = 0; g < plan.bias.size(); ++g) {
     if (plan.bias[g].empty()) continue;
     std::vector<std::vector<float>> terms;
-    for (const ParameterView& view : plan.bias[g]) terms.push_back(Expand(view, plan.units));
+    for (const UnitValues& values : plan.bias[g]) terms.push_back(Expand(values, plan.units));
     made.storage.push_back(AddUp(terms, plan.units));
     made.spec.bias[g] = made.storage.back().data();
   }

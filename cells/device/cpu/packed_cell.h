@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "cells/cell_type.h"
-#include "cells/compile/cell_program.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/packed_memory.h"
 #include "cells/kernels/cpu/product.h"
+#include "cells/program/cell_program.h"
 
 namespace cellbatch {
 
@@ -32,6 +32,9 @@ struct PackedProductStep {
   int first_segment = 0;  // 1: the first is folded
   std::optional<FoldedTable> folded;
 };
+
+// Floats of one row of accumulators as folded tables store it: whole cache lines, padded.
+int64_t FoldedRowFloats(const ProductStep& step);
 
 // What packing takes, to be asked before: PackedCell::bytes() of this program with these steps folded.
 int64_t PackedBytes(const CellProgram& program, const std::vector<int>& folded_steps);
@@ -57,7 +60,7 @@ class PackedCell {
  private:
   PackedStep PackProduct(const ProductStep& plan, bool fold);
   FoldedTable MakeFoldedTable(const ProductStep& plan) const;
-  std::vector<float> Expand(const ParameterView& view, int32_t units) const;
+  std::vector<float> Expand(const UnitValues& values, int32_t units) const;
 
   const CellType* type_;
   std::unique_ptr<const CellProgram> program_;  // steps_ point into it

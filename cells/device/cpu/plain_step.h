@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "cells/compile/cell_program.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/rows.h"
+#include "cells/program/cell_program.h"
 
 namespace cellbatch {
 

@@ -12,6 +12,8 @@ PackedProduct::PackedProduct(const ProductSpec& spec)
   Check(spec.segments.size() <= size_t{kMaxSegments}, "a product with too many segments");
   Check(spec.parameters.size() == static_cast<size_t>(tail_.num_parameters),
         "as many parameter vectors as the tail names");
+  Check(tail_.ops.size() <= size_t{kMaxTailOps} && tail_.num_columns <= kMaxTailColumns,
+        "a tail with too many operations or columns");
   const std::string wrong = CheckTail(tail_, groups_);
   Check(wrong.empty(), wrong);
   num_blocks_ = (units_ + kLanes - 1) / kLanes;

@@ -33,16 +33,18 @@
 #include <vector>
 
 #include "cells/kernels/cpu/packed_memory.h"
+#include "cells/kernels/cpu/product_limits.h"
 #include "cells/kernels/cpu/rows.h"
-#include "cells/kernels/cpu/tail_program.h"
+#include "cells/kernels/cpu/tail_shape.h"
+#include "cells/program/tail_program.h"
 
 namespace cellbatch::kernels {
 
-inline constexpr int kLanes = 16;               // units of one block, floats of one cache line
 inline constexpr int kPanelColumns = 4;         // columns of 16 accumulators that make a panel
 inline constexpr int kMaxColumns = kMaxGroups;  // and the most that one can have
-inline constexpr int kMaxSegments = 8;
 inline constexpr int kChunkRows = 128;  // rows computed together; more are equal chunks
+// Rows that the interpreter of tails takes at a time, so that its values stay in L1.
+inline constexpr int kTailRowsAtOnce = 8;
 
 // Where Pack reads a matrix of [units][depth]: element (u, k) is data[u * unit_stride + k *
 // depth_stride].

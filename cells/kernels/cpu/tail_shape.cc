@@ -1,68 +1,9 @@
-#include "cells/kernels/cpu/tail_program.h"
+#include "cells/kernels/cpu/tail_shape.h"
 
 #include <utility>
 
-#include "cells/check.h"
-
 namespace cellbatch::kernels {
 namespace {
-
-// How many earlier values an operation reads.
-int Operands(TailOpKind kind) {
-  switch (kind) {
-    case TailOpKind::kAccumulator:
-    case TailOpKind::kColumn:
-    case TailOpKind::kParameter:
-    case TailOpKind::kConstant:
-      return 0;
-    case TailOpKind::kAdd:
-    case TailOpKind::kSub:
-    case TailOpKind::kMul:
-    case TailOpKind::kDiv:
-    case TailOpKind::kMax:
-      return 2;
-    case TailOpKind::kSigmoid:
-    case TailOpKind::kTanh:
-    case TailOpKind::kRelu:
-    case TailOpKind::kExp:
-    case TailOpKind::kLog:
-    case TailOpKind::kStore:
-      return 1;
-  }
-  NoSuchEnumerator();
-}
-
-std::string CheckIndex(const TailOp& op, const TailProgram& tail, int groups) {
-  int end = 1;
-  const char* what = "";
-  switch (op.kind) {
-    case TailOpKind::kAccumulator:
-      end = groups, what = "accumulator";
-      break;
-    case TailOpKind::kColumn:
-    case TailOpKind::kStore:
-      end = tail.num_columns, what = "column";
-      break;
-    case TailOpKind::kParameter:
-      end = tail.num_parameters, what = "parameter";
-      break;
-    case TailOpKind::kConstant:
-    case TailOpKind::kAdd:
-    case TailOpKind::kSub:
-    case TailOpKind::kMul:
-    case TailOpKind::kDiv:
-    case TailOpKind::kMax:
-    case TailOpKind::kSigmoid:
-    case TailOpKind::kTanh:
-    case TailOpKind::kRelu:
-    case TailOpKind::kExp:
-    case TailOpKind::kLog:
-      return "";
-  }
-  if (op.index >= 0 && op.index < end) return "";
-  return "names " + std::string(what) + " " + std::to_string(op.index) + " of " +
-         std::to_string(end);
-}
 
 // Patterns are prefix expressions: + - * with two operands, s(igmoid) and t(anh) with one, 1 the
 // constant one, A..D an accumulator, c a column. A letter stands for the same thing wherever it
@@ -178,35 +119,6 @@ TailMatch ClassifyTwoStores(const TailProgram& tail, const TailOp& one, const Ta
 }
 
 }  // namespace
-
-std::string CheckTail(const TailProgram& tail, int groups) {
-  if (tail.ops.empty() || tail.ops.size() > size_t{kMaxTailOps}) {
-    return "a tail of " + std::to_string(tail.ops.size()) + " operations; 1 to " +
-           std::to_string(kMaxTailOps) + " are possible";
-  }
-  if (tail.num_columns > kMaxTailColumns) return "too many columns";
-  bool storing = false;
-  std::vector<bool> stored(tail.num_columns, false);
-  for (size_t i = 0; i < tail.ops.size(); ++i) {
-    const TailOp& op = tail.ops[i];
-    const std::string where = "operation " + std::to_string(i) + " of the tail ";
-    const std::string index = CheckIndex(op, tail, groups);
-    if (!index.empty()) return where + index;
-    const bool store = op.kind == TailOpKind::kStore;
-    for (int n = 0; n < Operands(op.kind); ++n) {
-      const int value = n == 0 ? op.a : op.b;
-      if (value < 0 || value >= static_cast<int>(i)) {
-        return where + "reads value " + std::to_string(value);
-      }
-      if (tail.ops[value].kind == TailOpKind::kStore) return where + "reads what a store made";
-    }
-    if (storing && !store) return where + "comes after a store and is none";
-    if (store && stored[op.index]) return where + "stores a column twice";
-    if (store) stored[op.index] = true;
-    storing = storing || store;
-  }
-  return storing ? "" : "a tail that stores nothing";
-}
 
 TailMatch ClassifyTail(const TailProgram& tail) {
   std::vector<const TailOp*> stores;

@@ -1,4 +1,4 @@
-#include "cells/kernels/cpu/tail_program.h"
+#include "cells/kernels/cpu/tail_shape.h"
 
 #include <gtest/gtest.h>
 
@@ -24,26 +24,6 @@ TEST(CheckTailTest, WellFormedTailsPass) {
   EXPECT_EQ(CheckTail(GatedUpdateTail(), 4), "");
   Random random(7);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(CheckTail(RandomTail(random, 3, 2, 1), 3), "");
-}
-
-TEST(CheckTailTest, SaysWhichOperationIsWrongAndHow) {
-  const TailOp load = Op(Kind::kAccumulator), store = Op(Kind::kStore, 0);
-  EXPECT_EQ(CheckTail({{}, 1, 0}, 1), "a tail of 0 operations; 1 to 64 are possible");
-  EXPECT_EQ(CheckTail({{load}, 1, 0}, 1), "a tail that stores nothing");
-  EXPECT_EQ(CheckTail({{Op(Kind::kAccumulator, -1, -1, 1), store}, 1, 0}, 1),
-            "operation 0 of the tail names accumulator 1 of 1");
-  EXPECT_EQ(CheckTail({{Op(Kind::kParameter, -1, -1, 2), store}, 1, 2}, 1),
-            "operation 0 of the tail names parameter 2 of 2");
-  EXPECT_EQ(CheckTail({{load, Op(Kind::kStore, 0, -1, 1)}, 1, 0}, 1),
-            "operation 1 of the tail names column 1 of 1");
-  EXPECT_EQ(CheckTail({{load, Op(Kind::kAdd, 0, 1), store}, 1, 0}, 1),
-            "operation 1 of the tail reads value 1");
-  EXPECT_EQ(CheckTail({{load, store, Op(Kind::kStore, 1)}, 1, 0}, 1),
-            "operation 2 of the tail reads what a store made");
-  EXPECT_EQ(CheckTail({{load, store, load}, 1, 0}, 1),
-            "operation 2 of the tail comes after a store and is none");
-  EXPECT_EQ(CheckTail({{load, store, store}, 1, 0}, 1),
-            "operation 2 of the tail stores a column twice");
 }
 
 TEST(ClassifyTailTest, KnowsTheOneLiners) {

@@ -1,5 +1,6 @@
 // What a cell definition becomes: a short list of steps over the rows of a batched task. Plain data, no device, no
-// weights; a device packs the weights that the steps name and runs them in order.
+// weights; a device packs the weights that the steps name and runs them in order. How much one step holds is the
+// device's (program_limits.h), what it means is not.
 //
 //   LSTM:    product   4 groups, segments x, h; tail: gates and state on the accumulators -> columns h, c
 //   gru_v1:  product   2 groups (r, z), segments x, h; tail: r*h, z -> scratch
@@ -8,19 +9,20 @@
 //   child sum: sum     rows of the children -> scratch;  product ...
 //
 // Places say where a step's operands lie. Scratch is a row of floats per node of the task, alive during the task.
-#ifndef CELLBATCH_CELLS_COMPILE_CELL_PROGRAM_H_
-#define CELLBATCH_CELLS_COMPILE_CELL_PROGRAM_H_
+#ifndef CELLBATCH_CELLS_PROGRAM_CELL_PROGRAM_H_
+#define CELLBATCH_CELLS_PROGRAM_CELL_PROGRAM_H_
 
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "cells/cell_definition.h"
 #include "cells/ids.h"
-#include "cells/kernels/cpu/product.h"
-#include "cells/kernels/cpu/tail_program.h"
+#include "cells/program/program_limits.h"
+#include "cells/program/tail_program.h"
 
 namespace cellbatch {
 
@@ -41,18 +43,24 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// Elements of a parameter: (u, k) is data[offset + u * unit_stride + k * depth_stride]. An invalid parameter stands
-// for a constant everywhere (bias terms and tail parameters only), told apart by its bits: +0 is not -0.
+// Elements of a parameter: (u, k) is data[offset + u * unit_stride + k * depth_stride].
 struct ParameterView {
   ParameterId parameter = {};
   int64_t offset = 0;
   int64_t unit_stride = 1;
   int64_t depth_stride = 1;
-  uint32_t constant_bits = 0;
-
-  float constant() const { return std::bit_cast<float>(constant_bits); }
   friend bool operator==(const ParameterView&, const ParameterView&) = default;
 };
+
+// One number for all units, told apart by its bits: +0 is not -0, and an INT32 travels as the float of its bits.
+struct Constant {
+  uint32_t bits = 0;
+  float value() const { return std::bit_cast<float>(bits); }
+  friend bool operator==(const Constant&, const Constant&) = default;
+};
+
+// What each unit of a product has, the same for every node.
+using UnitValues = std::variant<ParameterView, Constant>;
 
 // Rows of a table chosen by an int32; an index outside [0, rows) is clamped.
 struct LookupSpec {
@@ -76,23 +84,28 @@ struct IndexStep {
   int32_t lookup = 0;
 };
 
+// One input of a product: `depth` elements of the row at `source`.
 struct SegmentPlan {
   Place source;
   int32_t depth = 0;
-  bool present[kernels::kMaxGroups] = {};
-  ParameterView weights[kernels::kMaxGroups] = {};
+  std::vector<std::optional<ParameterView>> weights;  // by group; none: that group does not read it
 };
 
-// accumulator of group g = sum of bias[g], then segments in order; then the tail (cells/kernels/cpu/product.h).
+// accumulator of group g = sum of bias[g], then the segments that have weights for g, in order; then the tail.
 struct ProductStep {
   int32_t units = 0;
-  int32_t groups = 0;  // 0: element-wise only
   std::vector<SegmentPlan> segments;
-  std::vector<ParameterView> bias[kernels::kMaxGroups];  // added up at load
-  kernels::TailProgram tail;
+  std::vector<std::vector<UnitValues>>
+      bias;  // by group: there are as many groups; added up at load
+  TailProgram tail;
   std::vector<Place> columns;             // of the tail
   std::vector<ParameterView> parameters;  // of the tail
+
+  int groups() const { return static_cast<int>(bias.size()); }  // none: element-wise only
 };
+
+// Empty if `step` is well formed and within `limits`, else what is wrong with it. For our own compiler.
+std::string CheckProduct(const ProductStep& step, const ProgramLimits& limits);
 
 // What is rare: row by row, by the book.
 enum class PlainKind : uint8_t {
@@ -132,4 +145,4 @@ std::string Describe(const CellProgram& program);
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_CELLS_COMPILE_CELL_PROGRAM_H_
+#endif  // CELLBATCH_CELLS_PROGRAM_CELL_PROGRAM_H_

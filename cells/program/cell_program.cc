@@ -1,4 +1,4 @@
-#include "cells/compile/cell_program.h"
+#include "cells/program/cell_program.h"
 
 #include <algorithm>
 #include <string_view>
@@ -60,20 +60,22 @@ struct Describer {
     return fmt::format("index table{}", s.lookup);
   }
   std::string operator()(const ProductStep& s) const {
-    std::string text = fmt::format("product {}x{}", s.groups, s.units);
+    std::string text = fmt::format("product {}x{}", s.groups(), s.units);
     for (const SegmentPlan& segment : s.segments) {
       text += fmt::format(" {}[{}]", Text(segment.source), segment.depth);
-      if (std::all_of(segment.present, segment.present + s.groups, [](bool p) { return p; })) {
+      const auto& weights = segment.weights;
+      if (std::all_of(weights.begin(), weights.end(),
+                      [](const auto& w) { return w.has_value(); })) {
         continue;
       }
       text += "@";
-      for (int g = 0; g < s.groups; ++g) {
-        if (segment.present[g]) text += std::to_string(g);
+      for (size_t g = 0; g < weights.size(); ++g) {
+        if (weights[g].has_value()) text += std::to_string(g);
       }
     }
     text += fmt::format(" tail {}", s.tail.ops.size());
-    for (const kernels::TailOp& op : s.tail.ops) {
-      if (op.kind != kernels::TailOpKind::kStore) continue;
+    for (const TailOp& op : s.tail.ops) {
+      if (op.kind != TailOpKind::kStore) continue;
       text += " -> " + Text(s.columns[static_cast<size_t>(op.index)]);
     }
     return text;
@@ -86,6 +88,28 @@ struct Describer {
 };
 
 }  // namespace
+
+std::string CheckProduct(const ProductStep& step, const ProgramLimits& limits) {
+  const auto over = [](std::string_view what, size_t there, int most) {
+    if (there <= static_cast<size_t>(most)) return std::string();
+    return fmt::format("{} {}, at most {} are possible", there, what, most);
+  };
+  for (const std::string& wrong : {over("groups", step.bias.size(), limits.groups),
+                                   over("segments", step.segments.size(), limits.segments),
+                                   over("operations", step.tail.ops.size(), limits.tail_ops),
+                                   over("columns", step.columns.size(), limits.tail_columns)}) {
+    if (!wrong.empty()) return wrong;
+  }
+  for (const SegmentPlan& segment : step.segments) {
+    if (segment.weights.size() != step.bias.size())
+      return "a segment with other groups than the product";
+  }
+  if (step.columns.size() != static_cast<size_t>(step.tail.num_columns) ||
+      step.parameters.size() != static_cast<size_t>(step.tail.num_parameters)) {
+    return "a tail with other columns or parameters than the product";
+  }
+  return CheckTail(step.tail, step.groups());
+}
 
 std::string Describe(const CellProgram& program) {
   std::string text;

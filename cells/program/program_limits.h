@@ -1,0 +1,18 @@
+// What one step can hold on the device that will run a program: registers, and scratch of a fixed size. Each device
+// states its own (cells/device/cpu/cpu_limits.h); the compiler cuts in two what does not fit.
+#ifndef CELLBATCH_CELLS_PROGRAM_PROGRAM_LIMITS_H_
+#define CELLBATCH_CELLS_PROGRAM_PROGRAM_LIMITS_H_
+
+namespace cellbatch {
+
+struct ProgramLimits {
+  int groups = 0;             // accumulators of one product
+  int segments = 0;           // inputs of one product
+  int tail_ops = 0;           // operations of one tail, stores included
+  int tail_columns = 0;       // what one tail loads and stores
+  int scratch_alignment = 1;  // values in scratch begin at multiples of so many elements
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_PROGRAM_PROGRAM_LIMITS_H_
