@@ -28,37 +28,41 @@ int ExprPlacement::Level(ExprId e) const {
 }
 
 int ExprPlacement::ComputeLevel(ExprId e) const {
-  const Expr& expr = graph_.at(e);
   int level = 0;
-  for (const ExprId a : expr.args) {
-    if (expr.kind == ExprKind::kOp) {
-      level = std::max(level, OperandLevel(a));
-    } else if (expr.kind == ExprKind::kConcat) {
-      level = std::max(level, Level(a));  // the pieces are stored where they belong
-    } else {
-      level = std::max(level, SourceLevel(a));
-    }
-  }
-  for (const Term& t : expr.terms) level = std::max(level, SourceLevel(t.x));
+  const auto source = [&](ExprId a) { level = std::max(level, SourceLevel(a)); };
+  std::visit(Overloaded{[](const InputExpr&) {}, [](const SummedInputExpr&) {},
+                        [&](const TableRowExpr& n) { source(n.token); },  //
+                        [](const ParameterExpr&) {}, [](const ConstantExpr&) {},
+                        [&](const OpExpr& n) {
+                          for (const ExprId a : n.args) level = std::max(level, OperandLevel(a));
+                        },
+                        [&](const AccumulatorExpr& n) {
+                          for (const Term& t : n.terms) source(t.x);
+                        },
+                        [&](const ConcatExpr& n) {  // the pieces are stored where they belong
+                          for (const ExprId a : n.pieces) level = std::max(level, Level(a));
+                        },
+                        [&](const PlainExpr& n) {
+                          for (const ExprId a : n.args) source(a);
+                        },
+                        [&](const PartExpr& n) { source(n.whole); }},
+             graph_.at(e).node);
   return level;
 }
 
 int ExprPlacement::OperandLevel(ExprId e) const {
-  const ExprKind kind = graph_.at(e).kind;
-  const bool foldable = kind == ExprKind::kOp || kind == ExprKind::kAccumulator;
-  if (graph_.at(e).is_trivial() || (foldable && !cut_[static_cast<size_t>(e)])) return Level(e);
-  return Level(e) + 1;
+  const Expr& expr = graph_.at(e);
+  const bool at_once = IsTrivial(expr) || (IsFoldable(expr) && !cut_[static_cast<size_t>(e)]);
+  return at_once ? Level(e) : Level(e) + 1;
 }
 
 int ExprPlacement::SourceLevel(ExprId e) const {
-  const bool lies = graph_.at(e).is_trivial() && graph_.at(e).kind != ExprKind::kConstant;
+  const bool lies = IsTrivial(graph_.at(e)) && !graph_.at(e).Is<ConstantExpr>();
   return lies ? Level(e) : Level(e) + 1;
 }
 
 bool ExprPlacement::IsInline(ExprId reader, ExprId e) const {
-  const ExprKind kind = graph_.at(e).kind;
-  return (kind == ExprKind::kOp || kind == ExprKind::kAccumulator) &&
-         !cut_[static_cast<size_t>(e)] && Level(e) == Level(reader);
+  return IsFoldable(graph_.at(e)) && !cut_[static_cast<size_t>(e)] && Level(e) == Level(reader);
 }
 
 Place ExprPlacement::NewScratch(int32_t width) {
@@ -73,12 +77,12 @@ void ExprPlacement::StoreAt(ExprId e, Place place) {
 }
 
 void ExprPlacement::Need(ExprId e) {
-  if (!graph_.at(e).is_trivial() && !IsRoot(e)) StoreAt(e, NewScratch(graph_.at(e).width));
+  if (!IsTrivial(graph_.at(e)) && !IsRoot(e)) StoreAt(e, NewScratch(graph_.at(e).width));
   Visit(e);
 }
 
 void ExprPlacement::NeedSource(ExprId e) {
-  if (graph_.at(e).kind == ExprKind::kConstant && !IsRoot(e)) {
+  if (graph_.at(e).Is<ConstantExpr>() && !IsRoot(e)) {
     StoreAt(e, NewScratch(graph_.at(e).width));
   }
   Need(e);
@@ -87,78 +91,88 @@ void ExprPlacement::NeedSource(ExprId e) {
 void ExprPlacement::Visit(ExprId e) {
   if (visited_[static_cast<size_t>(e)]) return;
   visited_[static_cast<size_t>(e)] = true;
-  const Expr& expr = graph_.at(e);
-  if (expr.is_trivial()) {
-    VisitTrivial(e);
-  } else if (expr.kind == ExprKind::kConcat) {
-    VisitConcat(e);
-  } else if (expr.kind == ExprKind::kPlain) {
-    for (const ExprId a : expr.args) NeedSource(a);
-  } else {
-    VisitInline(e);
-  }
+  std::visit(Overloaded{[](const InputExpr&) {}, [&](const SummedInputExpr& n) { VisitSum(e, n); },
+                        [&](const TableRowExpr& n) { VisitTableRow(e, n); },  //
+                        [](const ParameterExpr&) {}, [](const ConstantExpr&) {},
+                        [&](const OpExpr& n) {  // operands of the same level are made in its tail
+                          for (const ExprId a : n.args) IsInline(e, a) ? Visit(a) : Need(a);
+                        },
+                        [&](const AccumulatorExpr& n) {
+                          for (const Term& t : n.terms) NeedSource(t.x);
+                        },
+                        [&](const ConcatExpr& n) { VisitConcat(e, n); },
+                        [&](const PlainExpr& n) {
+                          for (const ExprId a : n.args) NeedSource(a);
+                        },
+                        [&](const PartExpr& n) { Need(n.whole); }},
+             graph_.at(e).node);
 }
 
-void ExprPlacement::VisitTrivial(ExprId e) {
-  const Expr& expr = graph_.at(e);
-  if (expr.kind == ExprKind::kTableRow) {
-    NeedSource(expr.args[0]);
-    const bool known = std::any_of(table_rows_.begin(), table_rows_.end(), [&](ExprId other) {
-      return graph_.at(other).place.index == expr.place.index;
-    });
-    if (!known) table_rows_.push_back(e);
-  } else if (expr.kind == ExprKind::kPart) {
-    Need(expr.args[0]);
-  } else if (expr.kind == ExprKind::kSummedInput) {
-    const bool known = std::any_of(sums_.begin(), sums_.end(), [&](const SumStep& s) {
-      return s.input.value() == expr.place.index && s.column == expr.place.column;
-    });
-    if (known) return;
-    const Input& input = graph_.cell().inputs()[static_cast<size_t>(expr.place.index)];
-    const int32_t width = input.reads[static_cast<size_t>(expr.place.column)].width;
-    // A sum that is an output is made there.
-    const Place to = IsRoot(e) && expr.width == width ? Destinations(e).front() : NewScratch(width);
-    sums_.push_back({InputId(expr.place.index), expr.place.column, width, to});
-  }
+void ExprPlacement::VisitTableRow(ExprId e, const TableRowExpr& row) {
+  NeedSource(row.token);
+  const bool known = std::any_of(table_rows_.begin(), table_rows_.end(), [&](ExprId other) {
+    return graph_.at(other).As<TableRowExpr>()->lookup == row.lookup;
+  });
+  if (!known) table_rows_.push_back(e);
 }
 
-// An element-wise operator or a sum of products: operands of the same level are recomputed in its tail.
-void ExprPlacement::VisitInline(ExprId e) {
-  const Expr& expr = graph_.at(e);
-  for (const ExprId a : expr.args) IsInline(e, a) ? Visit(a) : Need(a);
-  for (const Term& t : expr.terms) NeedSource(t.x);
+const SumStep* ExprPlacement::SumOf(const SummedInputExpr& column) const {
+  const auto there = std::find_if(sums_.begin(), sums_.end(), [&](const SumStep& s) {
+    return s.input.value() == column.input && s.column == column.column;
+  });
+  return there == sums_.end() ? nullptr : &*there;
 }
 
-void ExprPlacement::VisitConcat(ExprId e) {
+void ExprPlacement::VisitSum(ExprId e, const SummedInputExpr& column) {
+  if (SumOf(column) != nullptr) return;
+  const Input& input = graph_.cell().inputs()[static_cast<size_t>(column.input)];
+  const int32_t width = input.reads[static_cast<size_t>(column.column)].width;
+  // A sum that is an output is made there.
+  const bool is_output = IsRoot(e) && graph_.at(e).width == width;
+  const Place to = is_output ? Destinations(e).front() : NewScratch(width);
+  sums_.push_back({InputId(column.input), column.column, width, to});
+}
+
+void ExprPlacement::VisitConcat(ExprId e, const ConcatExpr& concat) {
   Place at = Destinations(e).front();
-  for (const ExprId a : graph_.at(e).args) {
+  for (const ExprId a : concat.pieces) {
     StoreAt(a, at);
     at.offset += graph_.at(a).width;
     Visit(a);
   }
 }
 
-Place ExprPlacement::PlaceOf(ExprId e) const {
-  const Expr& expr = graph_.at(e);
-  if (expr.kind == ExprKind::kInput || expr.kind == ExprKind::kTableRow) return expr.place;
-  if (expr.kind == ExprKind::kParameter) {
-    return {PlaceKind::kParameter, expr.view.parameter.value(), 0, expr.view.offset};
-  }
-  if (expr.kind == ExprKind::kPart) {
-    Place place = PlaceOf(expr.args[0]);
-    place.offset += expr.place.offset;
-    return place;
-  }
-  if (expr.kind == ExprKind::kSummedInput) {
-    for (const SumStep& s : sums_) {
-      if (s.input.value() != expr.place.index || s.column != expr.place.column) continue;
-      Place place = s.to;
-      place.offset += expr.place.offset;
-      return place;
-    }
-  }
+Place ExprPlacement::HomeOf(ExprId e) const {
   Check(IsRoot(e), "an expression that is read is stored somewhere");
   return Destinations(e).front();
+}
+
+Place ExprPlacement::PlaceOf(ExprId e) const {
+  const auto behind = [](Place place, int32_t offset) {
+    place.offset += offset;
+    return place;
+  };
+  const auto home = [&](const auto&) { return HomeOf(e); };
+  return std::visit(
+      Overloaded{
+          [](const InputExpr& n) {
+            return Place{PlaceKind::kInput, n.input, n.column, n.offset};
+          },
+          [&](const SummedInputExpr& n) {
+            const SumStep* const sum = SumOf(n);
+            return sum != nullptr ? behind(sum->to, n.offset) : HomeOf(e);
+          },
+          [](const TableRowExpr& n) {
+            return Place{PlaceKind::kTableRow, n.lookup, 0, n.offset};
+          },
+          [](const ParameterExpr& n) {
+            return Place{PlaceKind::kParameter, n.view.parameter.value(), 0, n.view.offset};
+          },
+          [&](const ConstantExpr& n) { return home(n); }, [&](const OpExpr& n) { return home(n); },
+          [&](const AccumulatorExpr& n) { return home(n); },
+          [&](const ConcatExpr& n) { return home(n); }, [&](const PlainExpr& n) { return home(n); },
+          [&](const PartExpr& n) { return behind(PlaceOf(n.whole), n.offset); }},
+      graph_.at(e).node);
 }
 
 }  // namespace cellbatch

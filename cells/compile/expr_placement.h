@@ -45,9 +45,11 @@ class ExprPlacement {
   void Need(ExprId e);        // its value must lie somewhere
   void NeedSource(ExprId e);  // likewise, constants too
   void Visit(ExprId e);
-  void VisitTrivial(ExprId e);
-  void VisitInline(ExprId e);
-  void VisitConcat(ExprId e);
+  void VisitTableRow(ExprId e, const TableRowExpr& row);
+  void VisitSum(ExprId e, const SummedInputExpr& column);
+  void VisitConcat(ExprId e, const ConcatExpr& concat);
+  const SumStep* SumOf(const SummedInputExpr& column) const;  // null: not asked for yet
+  Place HomeOf(ExprId e) const;
   Place NewScratch(int32_t width);
 
   const LaneGraph& graph_;

@@ -1,7 +1,6 @@
 #include "cells/compile/lane_graph.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,27 +13,93 @@ namespace {
 // How products are ordered within a sum: foldable table rows, inputs, what is computed, the carry.
 constexpr int kRankTable = 0, kRankInput = 1, kRankComputed = 2, kRankCarry = 3;
 
+// Mixes numbers into a hash.
+class Look {
+ public:
+  void Mix(int64_t v) {
+    value_ = (value_ ^ static_cast<uint64_t>(v)) * 0x9e3779b97f4a7c15u;
+    value_ ^= value_ >> 29;
+  }
+  void Mix(const std::vector<ExprId>& exprs) {
+    for (const ExprId e : exprs) Mix(e);
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0;
+};
+
 // A hash: equal expressions look alike.
 uint64_t LookOf(const Expr& e) {
-  uint64_t look = 0;
-  const auto mix = [&look](int64_t v) {
-    look = (look ^ static_cast<uint64_t>(v)) * 0x9e3779b97f4a7c15u;
-    look ^= look >> 29;
+  Look look;
+  look.Mix(static_cast<int64_t>(e.node.index()));
+  look.Mix(e.width);
+  const auto mix_column = [&look](const auto& column) {
+    look.Mix(column.input);
+    look.Mix(column.column);
+    look.Mix(column.offset);
   };
-  mix(static_cast<int64_t>(e.kind));
-  mix(static_cast<int64_t>(e.op));
-  mix(e.width);
-  mix(e.place.index);
-  mix(e.place.offset);
-  mix(e.view.parameter.value());
-  mix(e.view.offset);
-  mix(e.constant.bits);
-  for (const ExprId a : e.args) mix(a);
-  for (const Term& t : e.terms) mix(t.x + (t.w.offset << 16));
-  return look;
+  std::visit(Overloaded{[&](const InputExpr& n) { mix_column(n); },
+                        [&](const SummedInputExpr& n) { mix_column(n); },
+                        [&](const TableRowExpr& n) {
+                          look.Mix({n.lookup, n.offset, n.token});
+                        },
+                        [&](const ParameterExpr& n) {
+                          look.Mix(n.view.parameter.value());
+                          look.Mix(n.view.offset);
+                        },
+                        [&](const ConstantExpr& n) { look.Mix(n.value.bits); },
+                        [&](const OpExpr& n) {
+                          look.Mix(static_cast<int64_t>(n.op));
+                          look.Mix(n.args);
+                        },
+                        [&](const AccumulatorExpr& n) {
+                          for (const Term& t : n.terms) look.Mix(t.x + (t.w.offset << 16));
+                        },
+                        [&](const ConcatExpr& n) { look.Mix(n.pieces); },
+                        [&](const PlainExpr& n) {
+                          look.Mix(static_cast<int64_t>(n.kind));
+                          look.Mix(n.args);
+                        },
+                        [&](const PartExpr& n) {
+                          look.Mix({n.whole, n.offset});
+                        }},
+             e.node);
+  return look.value();
+}
+
+// Calls `f` with each expression that a node reads, which it may replace.
+template <typename F>
+void ForEachOperand(ExprNode& node, F f) {
+  const auto all = [&f](std::vector<ExprId>& exprs) {
+    for (ExprId& e : exprs) f(e);
+  };
+  std::visit(
+      Overloaded{[](InputExpr&) {}, [](SummedInputExpr&) {},
+                 [&](TableRowExpr& n) { f(n.token); },  //
+                 [](ParameterExpr&) {}, [](ConstantExpr&) {}, [&](OpExpr& n) { all(n.args); },
+                 [&](AccumulatorExpr& n) {
+                   for (Term& t : n.terms) f(t.x);
+                 },
+                 [&](ConcatExpr& n) { all(n.pieces); }, [&](PlainExpr& n) { all(n.args); },
+                 [&](PartExpr& n) { f(n.whole); }},
+      node);
 }
 
 }  // namespace
+
+bool IsTrivial(const Expr& e) {
+  return std::visit(
+      Overloaded{
+          [](const InputExpr&) { return true; }, [](const SummedInputExpr&) { return true; },
+          [](const TableRowExpr&) { return true; }, [](const ParameterExpr&) { return true; },
+          [](const ConstantExpr&) { return true; }, [](const OpExpr&) { return false; },
+          [](const AccumulatorExpr&) { return false; }, [](const ConcatExpr&) { return false; },
+          [](const PlainExpr&) { return false; }, [](const PartExpr&) { return true; }},
+      e.node);
+}
+
+bool IsFoldable(const Expr& e) { return e.Is<OpExpr>() || e.Is<AccumulatorExpr>(); }
 
 absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell, int max_segments) {
   LaneGraph graph(cell, max_segments);
@@ -78,14 +143,12 @@ ExprId LaneGraph::MakeView(ValueId v, int32_t begin, int32_t width) {
       return ViewInput(op, begin, width);
     case OpKind::kParameter: {
       const ParameterView view = {ParameterId(op.attr[0]), begin};
-      return Intern({.kind = ExprKind::kParameter, .width = width, .view = view});
+      return Intern({.node = ParameterExpr{view}, .width = width});
     }
     case OpKind::kConstant: {
       // An INT32 is carried as the float of the same bits: it is only ever stored.
-      return Intern({.kind = ExprKind::kConstant,
-                     .type = op.type,
-                     .width = width,
-                     .constant = {static_cast<uint32_t>(op.attr[0])}});
+      const Constant value = {static_cast<uint32_t>(op.attr[0])};
+      return Intern({.node = ConstantExpr{value}, .type = op.type, .width = width});
     }
     case OpKind::kLookup:
       return ViewLookup(v, begin, width);
@@ -140,13 +203,17 @@ ExprId LaneGraph::ViewInput(const Op& op, int32_t begin, int32_t width) {
         fmt::format("cell \"{}\": input \"{}\" reads BF16 columns, which no step does yet",
                     cell_->name(), input.name));
   }
+  if (input.arity == Arity::kSum) {
+    return Intern({.node = SummedInputExpr{op.attr[0], op.attr[1], begin},
+                   .type = op.type,
+                   .width = width,
+                   .rank = kRankComputed});
+  }
   const bool is_carry = cell_->carry() == InputId(op.attr[0]);
-  const bool summed = input.arity == Arity::kSum;
-  return Intern({.kind = summed ? ExprKind::kSummedInput : ExprKind::kInput,
+  return Intern({.node = InputExpr{op.attr[0], op.attr[1], begin},
                  .type = op.type,
                  .width = width,
-                 .place = {PlaceKind::kInput, op.attr[0], op.attr[1], begin},
-                 .rank = is_carry ? kRankCarry : (summed ? kRankComputed : kRankInput)});
+                 .rank = is_carry ? kRankCarry : kRankInput});
 }
 
 ExprId LaneGraph::ViewLookup(ValueId v, int32_t begin, int32_t width) {
@@ -166,11 +233,8 @@ ExprId LaneGraph::ViewLookup(ValueId v, int32_t begin, int32_t width) {
     const ExprId token = Whole(op.args[1]);
     tokens_[static_cast<size_t>(lookup)] = token;
   }
-  return Intern({.kind = ExprKind::kTableRow,
-                 .width = width,
-                 .args = {tokens_[static_cast<size_t>(lookup)]},
-                 .place = {PlaceKind::kTableRow, lookup, 0, begin},
-                 .rank = kRankTable});
+  const ExprId token = tokens_[static_cast<size_t>(lookup)];
+  return Intern({.node = TableRowExpr{lookup, begin, token}, .width = width, .rank = kRankTable});
 }
 
 ExprId LaneGraph::ViewOperand(const Op& op, size_t which, int32_t begin, int32_t width) {
@@ -179,36 +243,38 @@ ExprId LaneGraph::ViewOperand(const Op& op, size_t which, int32_t begin, int32_t
   if (from.shape.size() != 1 || op.shape.size() == 1) return View(v, begin, width);
   if (from.kind == OpKind::kParameter) {
     const ParameterView view = {ParameterId(from.attr[0]), 0, 0};
-    return Intern({.kind = ExprKind::kParameter, .width = width, .view = view});
+    return Intern({.node = ParameterExpr{view}, .width = width});
   }
   if (from.kind == OpKind::kConstant) return View(v, 0, width);
-  return Intern({.kind = ExprKind::kPlain,
-                 .width = width,
-                 .plain = PlainKind::kBroadcast,
-                 .args = {Whole(v)},
-                 .arg_shapes = {Shape{}},
-                 .shape = Shape::Vector(width),
-                 .rank = kRankComputed});
+  return ViewPlain({.kind = PlainKind::kBroadcast,
+                    .args = {Whole(v)},
+                    .arg_shapes = {Shape{}},
+                    .shape = Shape::Vector(width)},
+                   ElementType::kFp32, 0, width);
 }
 
 ExprId LaneGraph::ViewElementwise(const Op& op, TailOpKind tail, int32_t begin, int32_t width) {
-  Expr e = {.kind = ExprKind::kOp, .width = width, .op = tail, .rank = kRankComputed};
-  e.args.push_back(ViewOperand(op, 0, begin, width));
-  if (op.args[1].valid()) e.args.push_back(ViewOperand(op, 1, begin, width));
-  return Intern(std::move(e));
+  OpExpr made = {.op = tail};
+  made.args.push_back(ViewOperand(op, 0, begin, width));
+  if (op.args[1].valid()) made.args.push_back(ViewOperand(op, 1, begin, width));
+  return Intern({.node = std::move(made), .width = width, .rank = kRankComputed});
 }
 
 ExprId LaneGraph::ViewConcat(const Op& op, int32_t begin, int32_t width) {
-  Expr e = {.kind = ExprKind::kConcat, .type = op.type, .width = width, .rank = kRankComputed};
+  std::vector<ExprId> pieces;
   int32_t start = 0;
   for (const ValueId v : op.args) {
     if (!v.valid()) break;
     const int32_t size = cell_->op(v).shape.cols;
     const int32_t from = std::max(begin, start), to = std::min(begin + width, start + size);
-    if (from < to) e.args.push_back(View(v, from - start, to - from));
+    if (from < to) pieces.push_back(View(v, from - start, to - from));
     start += size;
   }
-  return e.args.size() == 1 ? e.args[0] : Intern(std::move(e));
+  if (pieces.size() == 1) return pieces[0];
+  return Intern({.node = ConcatExpr{std::move(pieces)},
+                 .type = op.type,
+                 .width = width,
+                 .rank = kRankComputed});
 }
 
 bool LaneGraph::MatrixOf(ValueId v, ParameterView& view) const {
@@ -257,17 +323,17 @@ ExprId LaneGraph::ViewMatMul(ValueId v, int32_t begin, int32_t width) {
     return ViewComputedMatMul(v, begin, width);
   }
   w.offset += begin * w.unit_stride;
-  Expr e = {.kind = ExprKind::kAccumulator, .width = width, .rank = kRankComputed};
-  AddTerms(op.args[0], 0, cell_->op(op.args[0]).shape.cols, w, e.terms);
-  if (e.terms.size() > max_segments_) {  // an x of many pieces: joined first
-    e.terms = {{Whole(op.args[0]), cell_->op(op.args[0]).shape.cols, w}};
+  AccumulatorExpr sum;
+  AddTerms(op.args[0], 0, cell_->op(op.args[0]).shape.cols, w, sum.terms);
+  if (sum.terms.size() > max_segments_) {  // an x of many pieces: joined first
+    sum.terms = {{Whole(op.args[0]), cell_->op(op.args[0]).shape.cols, w}};
   }
-  return Intern(std::move(e));
+  return Intern({.node = std::move(sum), .width = width, .rank = kRankComputed});
 }
 
 // Adds `v` as an argument of a product: a parameter or a part of one is read where it lies; what is turned round is
 // read as it was, if `may_turn`. True: it is turned round.
-bool LaneGraph::Factor(ValueId v, bool may_turn, Expr& product) {
+bool LaneGraph::Factor(ValueId v, bool may_turn, PlainExpr& product) {
   const Op& op = cell_->op(v);
   const bool turned = may_turn && op.kind == OpKind::kTranspose;
   const ValueId lies = turned ? op.args[0] : v;
@@ -279,9 +345,8 @@ bool LaneGraph::Factor(ValueId v, bool may_turn, Expr& product) {
   if (by_rows || by_columns) {
     product.arg_shapes.back() = by_rows ? op.shape : Shape{op.shape.cols, op.shape.rows};
     product.strides.push_back(by_rows ? view.unit_stride : view.depth_stride);
-    product.args.push_back(Intern({.kind = ExprKind::kParameter,
-                                   .width = static_cast<int32_t>(op.shape.size()),
-                                   .view = {view.parameter, view.offset}}));
+    product.args.push_back(Intern({.node = ParameterExpr{{view.parameter, view.offset}},
+                                   .width = static_cast<int32_t>(op.shape.size())}));
     return !by_rows;
   }
   product.strides.push_back(from.shape.cols);
@@ -292,44 +357,37 @@ bool LaneGraph::Factor(ValueId v, bool may_turn, Expr& product) {
 // A product of what a node computes, or brings, with itself or (a matrix) with a parameter.
 ExprId LaneGraph::ViewComputedMatMul(ValueId v, int32_t begin, int32_t width) {
   const Op& op = cell_->op(v);
-  Expr e = {.kind = ExprKind::kPlain,
-            .width = static_cast<int32_t>(op.shape.size()),
-            .shape = op.shape,
-            .rank = kRankComputed};
-  Factor(op.args[0], false, e);
-  const bool turned = Factor(op.args[1], true, e);
-  e.plain = turned ? PlainKind::kMatMulByColumns : PlainKind::kMatMulByRows;
-  return ViewPlain(std::move(e), begin, width);
+  PlainExpr product = {.shape = op.shape};
+  Factor(op.args[0], false, product);
+  const bool turned = Factor(op.args[1], true, product);
+  product.kind = turned ? PlainKind::kMatMulByColumns : PlainKind::kMatMulByRows;
+  return ViewPlain(std::move(product), ElementType::kFp32, begin, width);
 }
 
 ExprId LaneGraph::ViewPlain(ValueId v, PlainKind kind, int32_t begin, int32_t width) {
   const Op& op = cell_->op(v);
-  Expr e = {.kind = ExprKind::kPlain,
-            .type = op.type,
-            .width = static_cast<int32_t>(op.shape.size()),
-            .plain = kind,
-            .shape = op.shape,
-            .begin = kind == PlainKind::kSlice ? op.attr[0] : 0,
-            .rank = kRankComputed};
+  PlainExpr plain = {
+      .kind = kind, .shape = op.shape, .begin = kind == PlainKind::kSlice ? op.attr[0] : 0};
   for (const ValueId arg : op.args) {
     if (!arg.valid()) break;
-    e.args.push_back(Whole(arg));
-    e.arg_shapes.push_back(cell_->op(arg).shape);
+    plain.args.push_back(Whole(arg));
+    plain.arg_shapes.push_back(cell_->op(arg).shape);
   }
-  return ViewPlain(std::move(e), begin, width);
+  return ViewPlain(std::move(plain), op.type, begin, width);
 }
 
-ExprId LaneGraph::ViewPlain(Expr e, int32_t begin, int32_t width) {
-  return PartOf(Intern(std::move(e)), begin, width);
+ExprId LaneGraph::ViewPlain(PlainExpr plain, ElementType type, int32_t begin, int32_t width) {
+  const auto whole_width = static_cast<int32_t>(plain.shape.size());
+  const ExprId whole =
+      Intern({.node = std::move(plain), .type = type, .width = whole_width, .rank = kRankComputed});
+  return PartOf(whole, begin, width);
 }
 
 ExprId LaneGraph::PartOf(ExprId whole, int32_t begin, int32_t width) {
   if (begin == 0 && width == at(whole).width) return whole;
-  return Intern({.kind = ExprKind::kPart,
+  return Intern({.node = PartExpr{whole, begin},
                  .type = at(whole).type,
                  .width = width,
-                 .args = {whole},
-                 .place = {PlaceKind::kScratch, 0, 0, begin},
                  .rank = kRankComputed});
 }
 
@@ -337,8 +395,8 @@ void LaneGraph::CountUsesOf(ExprId e, std::vector<bool>& seen) {
   ++uses_[static_cast<size_t>(e)];
   if (seen[static_cast<size_t>(e)]) return;
   seen[static_cast<size_t>(e)] = true;
-  for (const ExprId a : at(e).args) CountUsesOf(a, seen);
-  for (const Term& t : at(e).terms) CountUsesOf(t.x, seen);
+  ExprNode node = at(e).node;
+  ForEachOperand(node, [&](ExprId a) { CountUsesOf(a, seen); });
 }
 
 void LaneGraph::CountUses() {
@@ -348,35 +406,39 @@ void LaneGraph::CountUses() {
 }
 
 // Adds what `e` sums up to `sum`; false (with `sum` half filled) if it is no sum of products and parameters.
-bool LaneGraph::Collect(ExprId e, bool root, Expr& sum) {
+bool LaneGraph::Collect(ExprId e, bool root, AccumulatorExpr& sum) {
   const Expr& expr = at(e);
-  if (expr.kind == ExprKind::kParameter) {
-    sum.bias.emplace_back(expr.view);
+  if (const auto* parameter = expr.As<ParameterExpr>()) {
+    sum.bias.emplace_back(parameter->view);
     return true;
   }
-  if (expr.kind == ExprKind::kConstant) {
-    sum.bias.emplace_back(expr.constant);
+  if (const auto* constant = expr.As<ConstantExpr>()) {
+    sum.bias.emplace_back(constant->value);
     return true;
   }
   if (!root && uses_[static_cast<size_t>(e)] > 1) return false;  // others need it by itself
-  if (expr.kind == ExprKind::kAccumulator) {
-    sum.terms.insert(sum.terms.end(), expr.terms.begin(), expr.terms.end());
+  if (const auto* product = expr.As<AccumulatorExpr>()) {
+    sum.terms.insert(sum.terms.end(), product->terms.begin(), product->terms.end());
     return sum.terms.size() <= max_segments_;
   }
-  return expr.kind == ExprKind::kOp && expr.op == TailOpKind::kAdd &&
-         Collect(expr.args[0], false, sum) && Collect(expr.args[1], false, sum);
+  const auto* const op = expr.As<OpExpr>();
+  return op != nullptr && op->op == TailOpKind::kAdd && Collect(op->args[0], false, sum) &&
+         Collect(op->args[1], false, sum);
 }
 
 // The same expression with sums gathered into accumulators.
 ExprId LaneGraph::Gathered(ExprId e) {
   if (gathered_[static_cast<size_t>(e)] != kNoExpr) return gathered_[static_cast<size_t>(e)];
   Expr made = at(e);
-  Expr sum = {.kind = ExprKind::kAccumulator, .width = made.width, .rank = kRankComputed};
-  if (Collect(e, true, sum) && !sum.terms.empty()) made = std::move(sum);
-  for (ExprId& a : made.args) a = Gathered(a);
-  for (Term& t : made.terms) t.x = Gathered(t.x);
-  std::stable_sort(made.terms.begin(), made.terms.end(),
-                   [this](const Term& a, const Term& b) { return at(a.x).rank < at(b.x).rank; });
+  AccumulatorExpr sum;
+  if (Collect(e, true, sum) && !sum.terms.empty()) {
+    made = {.node = std::move(sum), .width = made.width, .rank = kRankComputed};
+  }
+  ForEachOperand(made.node, [this](ExprId& a) { a = Gathered(a); });
+  if (auto* const gathered = std::get_if<AccumulatorExpr>(&made.node)) {
+    std::stable_sort(gathered->terms.begin(), gathered->terms.end(),
+                     [this](const Term& a, const Term& b) { return at(a.x).rank < at(b.x).rank; });
+  }
   const ExprId result = Intern(std::move(made));
   gathered_[static_cast<size_t>(e)] = result;
   return result;

@@ -16,6 +16,7 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,19 +28,6 @@ namespace cellbatch {
 using ExprId = int32_t;
 inline constexpr ExprId kNoExpr = -1;
 
-enum class ExprKind : uint8_t {
-  kInput,        // place
-  kSummedInput,  // a kSum input's column, from place.offset on
-  kTableRow,     // place (of a lookup whose token is args[0])
-  kParameter,    // view
-  kConstant,     // constant
-  kOp,           // element-wise `op` (one of kAdd to kLog) of args
-  kAccumulator,  // bias + terms
-  kConcat,       // args one behind the other
-  kPlain,        // `plain` of args
-  kPart,         // lanes from place.offset on of args[0], which is stored
-};
-
 // x . w, where w gives `width` lanes from `depth` elements.
 struct Term {
   ExprId x = kNoExpr;
@@ -48,32 +36,102 @@ struct Term {
   friend bool operator==(const Term&, const Term&) = default;
 };
 
-struct Expr {
-  ExprKind kind = ExprKind::kConstant;
-  ElementType type = ElementType::kFp32;
-  int32_t width = 1;
+// Lanes of column `column` of a kOne input, from `offset` on.
+struct InputExpr {
+  int32_t input = 0, column = 0, offset = 0;
+  friend bool operator==(const InputExpr&, const InputExpr&) = default;
+};
+
+// Likewise of a kSum input, summed.
+struct SummedInputExpr {
+  int32_t input = 0, column = 0, offset = 0;
+  friend bool operator==(const SummedInputExpr&, const SummedInputExpr&) = default;
+};
+
+// Lanes of the row that a lookup's token chose, from `offset` on.
+struct TableRowExpr {
+  int32_t lookup = 0, offset = 0;
+  ExprId token = kNoExpr;
+  friend bool operator==(const TableRowExpr&, const TableRowExpr&) = default;
+};
+
+struct ParameterExpr {
+  ParameterView view;
+  friend bool operator==(const ParameterExpr&, const ParameterExpr&) = default;
+};
+
+struct ConstantExpr {
+  Constant value;
+  friend bool operator==(const ConstantExpr&, const ConstantExpr&) = default;
+};
+
+// An element-wise operator: one of kAdd to kLog.
+struct OpExpr {
   TailOpKind op = TailOpKind::kAdd;
-  PlainKind plain = PlainKind::kCopy;
   std::vector<ExprId> args = {};
-  std::vector<Shape> arg_shapes = {};  // kPlain
-  std::vector<int64_t> strides = {};   // kPlain, products: between rows of args
-  Shape shape = {};                    // kPlain
-  int32_t begin = 0;                   // kPlain, kSlice
-  Place place = {};
-  ParameterView view = {};
-  Constant constant = {};
+  friend bool operator==(const OpExpr&, const OpExpr&) = default;
+};
+
+struct AccumulatorExpr {
   std::vector<UnitValues> bias = {};
   std::vector<Term> terms = {};
+  friend bool operator==(const AccumulatorExpr&, const AccumulatorExpr&) = default;
+};
+
+// The pieces one behind the other.
+struct ConcatExpr {
+  std::vector<ExprId> pieces = {};
+  friend bool operator==(const ConcatExpr&, const ConcatExpr&) = default;
+};
+
+// What has a step of its own (PlainStep).
+struct PlainExpr {
+  PlainKind kind = PlainKind::kCopy;
+  std::vector<ExprId> args = {};
+  std::vector<Shape> arg_shapes = {};
+  std::vector<int64_t> strides = {};  // products: between rows of args
+  Shape shape = {};
+  int32_t begin = 0;  // kSlice
+  friend bool operator==(const PlainExpr&, const PlainExpr&) = default;
+};
+
+// Lanes of `whole`, which is stored, from `offset` on.
+struct PartExpr {
+  ExprId whole = kNoExpr;
+  int32_t offset = 0;
+  friend bool operator==(const PartExpr&, const PartExpr&) = default;
+};
+
+using ExprNode = std::variant<InputExpr, SummedInputExpr, TableRowExpr, ParameterExpr, ConstantExpr,
+                              OpExpr, AccumulatorExpr, ConcatExpr, PlainExpr, PartExpr>;
+
+struct Expr {
+  ExprNode node;
+  ElementType type = ElementType::kFp32;
+  int32_t width = 1;
   int rank = 0;  // where it comes in a sum: table rows, inputs, what is computed, the carry
   friend bool operator==(const Expr&, const Expr&) = default;
 
-  // Lies somewhere already, or is the same for every node: no step has to make it.
-  bool is_trivial() const {
-    return kind == ExprKind::kInput || kind == ExprKind::kTableRow ||
-           kind == ExprKind::kParameter || kind == ExprKind::kConstant ||
-           kind == ExprKind::kSummedInput || kind == ExprKind::kPart;
+  template <typename Node>
+  const Node* As() const {
+    return std::get_if<Node>(&node);
+  }
+  template <typename Node>
+  bool Is() const {
+    return std::holds_alternative<Node>(node);
   }
 };
+
+// One function out of several, for std::visit: a node without one is a compile error.
+template <typename... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+// Lies somewhere already, or is the same for every node: no step has to make it.
+bool IsTrivial(const Expr& e);
+// Computed by tails: can be made again wherever it is needed.
+bool IsFoldable(const Expr& e);
 
 class LaneGraph {
  public:
@@ -89,7 +147,9 @@ class LaneGraph {
 
  private:
   LaneGraph(const CellDefinition& cell, int max_segments)
-      : cell_(&cell), max_segments_(static_cast<size_t>(max_segments)), stored_(cell.ops().size()) {}
+      : cell_(&cell),
+        max_segments_(static_cast<size_t>(max_segments)),
+        stored_(cell.ops().size()) {}
 
   // Lanes [begin, begin + width) of a value, row-major.
   ExprId View(ValueId v, int32_t begin, int32_t width);
@@ -102,17 +162,17 @@ class LaneGraph {
   ExprId ViewConcat(const Op& op, int32_t begin, int32_t width);
   ExprId ViewMatMul(ValueId v, int32_t begin, int32_t width);
   ExprId ViewPlain(ValueId v, PlainKind kind, int32_t begin, int32_t width);
-  ExprId ViewPlain(Expr whole, int32_t begin, int32_t width);
+  ExprId ViewPlain(PlainExpr whole, ElementType type, int32_t begin, int32_t width);
   ExprId PartOf(ExprId whole, int32_t begin, int32_t width);
   ExprId ViewComputedMatMul(ValueId v, int32_t begin, int32_t width);
-  bool Factor(ValueId v, bool may_turn, Expr& product);
+  bool Factor(ValueId v, bool may_turn, PlainExpr& product);
   void AddTerms(ValueId x, int32_t begin, int32_t depth, ParameterView w, std::vector<Term>& terms);
   bool MatrixOf(ValueId v, ParameterView& view) const;
   ExprId Intern(Expr e);
   void CountUses();
   void CountUsesOf(ExprId e, std::vector<bool>& seen);
   ExprId Gathered(ExprId e);
-  bool Collect(ExprId e, bool root, Expr& sum);
+  bool Collect(ExprId e, bool root, AccumulatorExpr& sum);
 
   const CellDefinition* cell_;
   size_t max_segments_;

@@ -38,7 +38,7 @@ class Attempt {
   bool AddProducts(int level);
   bool AddProductsOfWidth(const Roots& roots);
   void AddPlain(int level);
-  void AddPlainStep(ExprId e);
+  void AddPlainStep(ExprId e, const PlainExpr& plain);
   void AddCopies(ExprId e, size_t from);
   std::vector<Roots> Components(const Roots& roots) const;
   std::set<ExprId> Inlined(ExprId e) const;
@@ -55,9 +55,8 @@ class Attempt {
 };
 
 bool Attempt::IsComputedByTail(ExprId e) const {
-  const ExprKind kind = graph_.at(e).kind;
-  return kind == ExprKind::kOp || kind == ExprKind::kAccumulator || kind == ExprKind::kParameter ||
-         kind == ExprKind::kConstant;
+  const Expr& expr = graph_.at(e);
+  return IsFoldable(expr) || expr.Is<ParameterExpr>() || expr.Is<ConstantExpr>();
 }
 
 bool Attempt::Run() {
@@ -80,13 +79,13 @@ void Attempt::AddGathers(int level) {
   }
   for (const ExprId e : placement_.used_lookups()) {
     if (placement_.Level(e) != level) continue;
-    const int32_t lookup = graph_.at(e).place.index;
+    const int32_t lookup = graph_.at(e).As<TableRowExpr>()->lookup;
     LookupSpec& spec = program_.lookups[static_cast<size_t>(lookup)];
     spec.token = placement_.PlaceOf(graph_.lookup_tokens()[static_cast<size_t>(lookup)]);
     program_.steps.push_back(IndexStep{lookup});
   }
   for (const ExprId e : placement_.roots()) {
-    const bool copied = graph_.at(e).is_trivial() && !IsComputedByTail(e);
+    const bool copied = IsTrivial(graph_.at(e)) && !IsComputedByTail(e);
     if (copied && placement_.Level(e) == level) AddCopies(e, 0);
   }
 }
@@ -106,17 +105,16 @@ void Attempt::AddCopies(ExprId e, size_t from) {
   }
 }
 
-void Attempt::AddPlainStep(ExprId e) {
-  const Expr& expr = graph_.at(e);
-  PlainStep step = {.kind = expr.plain,
-                    .type = expr.type,
+void Attempt::AddPlainStep(ExprId e, const PlainExpr& plain) {
+  PlainStep step = {.kind = plain.kind,
+                    .type = graph_.at(e).type,
                     .args = {},
-                    .shapes = expr.arg_shapes,
-                    .strides = expr.strides,
-                    .begin = expr.begin,
-                    .shape = expr.shape,
+                    .shapes = plain.arg_shapes,
+                    .strides = plain.strides,
+                    .begin = plain.begin,
+                    .shape = plain.shape,
                     .to = placement_.Destinations(e).front()};
-  for (const ExprId a : expr.args) step.args.push_back(placement_.PlaceOf(a));
+  for (const ExprId a : plain.args) step.args.push_back(placement_.PlaceOf(a));
   program_.steps.push_back(std::move(step));
   AddCopies(e, 1);
 }
@@ -125,10 +123,11 @@ void Attempt::AddPlain(int level) {
   std::vector<ExprId> roots = placement_.roots();
   std::sort(roots.begin(), roots.end());  // inner concatenations before outer ones
   for (const ExprId e : roots) {
-    if (graph_.at(e).kind == ExprKind::kPlain && placement_.Level(e) == level) AddPlainStep(e);
+    const auto* const plain = graph_.at(e).As<PlainExpr>();
+    if (plain != nullptr && placement_.Level(e) == level) AddPlainStep(e, *plain);
   }
   for (const ExprId e : roots) {
-    if (graph_.at(e).kind == ExprKind::kConcat && placement_.Level(e) == level) AddCopies(e, 1);
+    if (graph_.at(e).Is<ConcatExpr>() && placement_.Level(e) == level) AddCopies(e, 1);
   }
 }
 
@@ -153,14 +152,16 @@ std::set<ExprId> Attempt::Inlined(ExprId e) const {
 
 void Attempt::Inlined(ExprId e, std::set<ExprId>& found) const {
   if (!found.insert(e).second) return;
-  for (const ExprId a : graph_.at(e).args) {
+  const auto* const op = graph_.at(e).As<OpExpr>();
+  if (op == nullptr) return;
+  for (const ExprId a : op->args) {
     if (placement_.IsInline(e, a)) Inlined(a, found);
   }
 }
 
 std::set<ExprId> Attempt::Accumulators(ExprId e) const {
   std::set<ExprId> found = Inlined(e);
-  std::erase_if(found, [this](ExprId a) { return graph_.at(a).kind != ExprKind::kAccumulator; });
+  std::erase_if(found, [this](ExprId a) { return !graph_.at(a).Is<AccumulatorExpr>(); });
   return found;
 }
 

@@ -1,7 +1,10 @@
 #include "cells/compile/step_builder.h"
 
 #include <algorithm>
+#include <source_location>
 #include <utility>
+
+#include "cells/check.h"
 
 namespace cellbatch {
 int16_t StepBuilder::Append(TailOp op) {
@@ -29,9 +32,9 @@ int16_t StepBuilder::Load(ExprId e) {
 
 int16_t StepBuilder::Operand(ExprId reader, ExprId e) {
   if (const auto made = made_.find(e); made != made_.end()) return made->second;
-  const ExprKind kind = graph_.at(e).kind;
+  const Expr& expr = graph_.at(e);
   const bool compute =
-      kind == ExprKind::kParameter || kind == ExprKind::kConstant || placement_.IsInline(reader, e);
+      expr.Is<ParameterExpr>() || expr.Is<ConstantExpr>() || placement_.IsInline(reader, e);
   const int16_t value = compute ? Compute(e) : Load(e);
   made_[e] = value;
   return value;
@@ -39,20 +42,34 @@ int16_t StepBuilder::Operand(ExprId reader, ExprId e) {
 
 int16_t StepBuilder::Compute(ExprId e) {
   if (const auto made = made_.find(e); made != made_.end()) return made->second;
-  const Expr& expr = graph_.at(e);
-  TailOp op;
-  if (expr.kind == ExprKind::kParameter) {
-    op = {.kind = TailOpKind::kParameter, .index = ParameterIndex(expr.view)};
-  } else if (expr.kind == ExprKind::kConstant) {
-    op = {.kind = TailOpKind::kConstant, .constant = expr.constant.value()};
-  } else if (expr.kind == ExprKind::kAccumulator) {
-    op = {.kind = TailOpKind::kAccumulator, .index = static_cast<int16_t>(groups_.size())};
-    groups_.push_back(e);
-  } else {
-    op.kind = expr.op;
-    op.a = Operand(e, expr.args[0]);
-    if (expr.args.size() > 1) op.b = Operand(e, expr.args[1]);
-  }
+  const auto not_by_a_tail = [](const auto&) -> TailOp {
+    CheckFailed("tails compute what is element-wise", std::source_location::current());
+  };
+  const TailOp op = std::visit(
+      Overloaded{[&](const ParameterExpr& n) {
+                   return TailOp{.kind = TailOpKind::kParameter, .index = ParameterIndex(n.view)};
+                 },
+                 [](const ConstantExpr& n) {
+                   return TailOp{.kind = TailOpKind::kConstant, .constant = n.value.value()};
+                 },
+                 [&](const AccumulatorExpr&) {
+                   groups_.push_back(e);
+                   return TailOp{.kind = TailOpKind::kAccumulator,
+                                 .index = static_cast<int16_t>(groups_.size() - 1)};
+                 },
+                 [&](const OpExpr& n) {
+                   TailOp made = {.kind = n.op};
+                   made.a = Operand(e, n.args[0]);
+                   if (n.args.size() > 1) made.b = Operand(e, n.args[1]);
+                   return made;
+                 },
+                 [&](const InputExpr& n) { return not_by_a_tail(n); },
+                 [&](const SummedInputExpr& n) { return not_by_a_tail(n); },
+                 [&](const TableRowExpr& n) { return not_by_a_tail(n); },
+                 [&](const ConcatExpr& n) { return not_by_a_tail(n); },
+                 [&](const PlainExpr& n) { return not_by_a_tail(n); },
+                 [&](const PartExpr& n) { return not_by_a_tail(n); }},
+      graph_.at(e).node);
   return made_[e] = Append(op);
 }
 
@@ -72,8 +89,9 @@ void StepBuilder::AddToSegments(size_t group, const Term& term) {
 void StepBuilder::BuildSegments() {
   std::vector<std::pair<size_t, const Term*>> terms;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    step_.bias.push_back(graph_.at(groups_[g]).bias);
-    for (const Term& t : graph_.at(groups_[g]).terms) terms.emplace_back(g, &t);
+    const AccumulatorExpr& sum = *graph_.at(groups_[g]).As<AccumulatorExpr>();
+    step_.bias.push_back(sum.bias);
+    for (const Term& t : sum.terms) terms.emplace_back(g, &t);
   }
   std::stable_sort(terms.begin(), terms.end(), [this](const auto& a, const auto& b) {
     return graph_.at(a.second->x).rank < graph_.at(b.second->x).rank;
