@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "cells/device/cpu/cpu_device.h"
 #include "cells/device/cpu/process_limits.h"
 #include "cells/device/parse_devices.h"
@@ -45,8 +46,12 @@ void SetUpLogging(const std::string& level) {
   });
 }
 
+// A line of the log for each of its lines.
 int Fail(const absl::Status& status) {
-  spdlog::error("{}", std::string(status.message()));
+  const std::vector<std::string> problems = absl::StrSplit(std::string(status.message()), '\n');
+  for (const std::string& problem : problems) {
+    spdlog::error("{}", problem);
+  }
   return kFailed;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "cells/device/cpu/process_limits.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
@@ -146,16 +147,18 @@ Server::~Server() {
 absl::Status Server::LoadModels() {
   spdlog::info("loading the models of {}", options_.model_repository);
   absl::Status status = repository_->LoadAll();
+  const bool goes_on = status.ok() || (!options_.strict_readiness && !Served().empty());
   for (const IndexEntry& entry : Index()) {
     if (entry.state == "READY") {
       spdlog::info("model {} version {} is warm", entry.name, entry.version);
-    } else {
-      spdlog::warn("model {}: {} {}", entry.name, entry.state, entry.reason);
+    } else if (goes_on) {  // else whoever ends the start says why
+      const std::vector<std::string> problems = absl::StrSplit(entry.reason, '\n');
+      for (const std::string& problem : problems) {
+        spdlog::warn("model {}: {} {}", entry.name, entry.state, problem);
+      }
     }
   }
-  const bool some = !Served().empty();
-  if (status.ok() || (!options_.strict_readiness && some)) return absl::OkStatus();
-  return status;
+  return goes_on ? absl::OkStatus() : status;
 }
 
 bool Server::RunUntilStopped() {

@@ -1,10 +1,11 @@
 // Starting and stopping the real server (serving.md 4.4, L).
 #include <atomic>
 #include <csignal>
-#include <filesystem>
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "proto/health.grpc.pb.h"
+#include "tests/fault/metrics_page.h"
 #include "tests/fault/served_models.h"
 
 namespace cellbatch {
@@ -27,16 +28,17 @@ class LifecycleFaultTest : public ::testing::Test {
   static void WaitForInFlight(const ServerProcess& server, int requests) {
     while (Metric(server, "cellbatch_admitted_requests") != requests) std::this_thread::yield();
   }
-  // A server that does not come up: its exit code, and one line that says why.
-  static void ExpectNoStart(std::vector<std::string> flags, const std::string& text) {
-    ServerProcess server(std::move(flags));
-    EXPECT_FALSE(server.WaitUntilReady());
-    EXPECT_GT(server.Wait(), 0) << text;
-    EXPECT_NE(server.Log().find(text), std::string::npos) << server.Log() << "\nexpected: " << text;
-  }
-  static std::vector<std::string> Flags(const std::string& repository) {
-    return {"--model-repository=" + repository, "--grpc-address=127.0.0.1:0",
-            "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--devices=cpu:0"};
+  // What HTTP, KServe, gRPC's health service and the metrics say, in this order.
+  static std::vector<bool> Readiness(const ServerProcess& server, GrpcCaller& caller) {
+    grpc::ClientContext ask, check;
+    inference::ServerReadyResponse ready;
+    EXPECT_TRUE(caller.stub().ServerReady(&ask, {}, &ready).ok());
+    grpc::health::v1::HealthCheckResponse health;
+    EXPECT_TRUE(
+        grpc::health::v1::Health::NewStub(caller.channel())->Check(&check, {}, &health).ok());
+    return {HttpGet(server.http(), "/v2/health/ready") == "200 ready\n", ready.ready(),
+            health.status() == grpc::health::v1::HealthCheckResponse::SERVING,
+            Metric(server, "cellbatch_ready") == 1};
   }
   static std::string* repository_;
 };
@@ -51,51 +53,56 @@ TEST_F(LifecycleFaultTest, L1StoppedWhileIdleItExitsWithZero) {
   }
 }
 
+// SIGTERM or SIGINT, then the same again: not ready at once, serving on for the delay, then draining.
 TEST_F(LifecycleFaultTest, L1StoppedUnderLoadItAnswersWhatItAcceptedAndIsNotReadyAtOnce) {
-  // The first signal leaves an hour for load balancers, in which it serves on, not ready.
-  const auto server = Serving({"--drain-delay=1h"});
-  ASSERT_NE(server, nullptr);
-  GrpcCaller caller(server->grpc());
-  EXPECT_EQ(HttpGet(server->http(), "/v2/health/ready"), "200 ready\n");
-  std::vector<std::thread> clients;
-  std::atomic<int> answered = 0;
-  for (int i = 0; i < 4; ++i) {
-    clients.emplace_back([&] {
-      inference::ModelInferResponse answer;
-      const grpc::Status status = caller.Infer(LongRequest(), answer);
-      EXPECT_TRUE(status.ok()) << status.error_message();
-      if (status.ok()) ++answered;
-    });
-  }
-  WaitForInFlight(*server, 4);
-  server->Signal(SIGTERM);
-  while (HttpGet(server->http(), "/v2/health/ready") != "503 not ready\n")
-    std::this_thread::yield();
-  EXPECT_EQ(HttpGet(server->http(), "/v2/health/live"), "200 live\n");
-  ExpectGood(caller);
-  // A second one ends the delay; the accepted ones still finish, new ones do not begin.
-  server->Signal(SIGTERM);
-  grpc::Status refused;
-  do {
-    inference::ModelInferResponse answer;
-    refused = caller.Infer(Words({1}), answer);
-  } while (refused.ok());
-  EXPECT_EQ(refused.error_code(), StatusCode::UNAVAILABLE) << refused.error_message();
-  for (std::thread& client : clients) client.join();
-  EXPECT_EQ(answered, 4);
-  EXPECT_EQ(server->Wait(), 0) << server->Log();
-}
-
-TEST_F(LifecycleFaultTest, L1StoppedWhileLoadingItExitsWithZero) {
-  // A model that takes a while: the signal comes when the address is open and the models are not.
   const std::string repository = NewRepository();
-  AddModel(repository, {.name = "large", .hidden = 512, .width = 256, .vocabulary = 3000});
-  std::vector<std::string> flags = Flags(repository);
-  flags.push_back("--log-level=debug");
-  ServerProcess server(flags);
-  while (server.Log().find("loading") == std::string::npos) std::this_thread::yield();
-  server.Signal(SIGTERM);
-  EXPECT_EQ(server.Wait(), 0) << server.Log();
+  AddModel(repository, kWords);
+  AddModel(repository, kSlow);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    // The first signal leaves an hour for load balancers, in which it serves on, not ready.
+    const auto server = ServerProcess::Serving(
+        repository, {"--devices=cpu:0", "--batch-limit=4", "--drain-delay=1h"});
+    ASSERT_NE(server, nullptr);
+    GrpcCaller caller(server->grpc());
+    EXPECT_EQ(Readiness(*server, caller), std::vector<bool>(4, true));
+    std::vector<std::thread> clients;
+    std::atomic<int> answered = 0;
+    constexpr int kAccepted = 2, kSteps = 10'000;
+    for (int i = 0; i < kAccepted; ++i) {
+      clients.emplace_back([&] {
+        inference::ModelInferResponse answer;
+        const grpc::Status status =
+            caller.Infer(Words(std::vector<int32_t>(kSteps, 1), "slow"), answer);
+        EXPECT_TRUE(status.ok()) << status.error_message();
+        EXPECT_EQ(FirstOutput(answer).size(), static_cast<size_t>(kSlow.hidden));
+        ++answered;
+      });
+    }
+    WaitForInFlight(*server, kAccepted);
+    server->Signal(signal);
+    while (HttpGet(server->http(), "/v2/health/ready") != "503 not ready\n") {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(Readiness(*server, caller), std::vector<bool>(4, false));
+    EXPECT_EQ(HttpGet(server->http(), "/v2/health/live"), "200 live\n");
+    ExpectGood(caller);
+    EXPECT_EQ(MetricsPage(*server).Admitted(), kAccepted) << "it was to be stopped under load";
+    // A second one ends the delay; the accepted ones still finish, new ones do not begin.
+    server->Signal(signal);
+    grpc::Status refused;
+    do {
+      inference::ModelInferResponse answer;
+      refused = caller.Infer(Words({1}), answer);
+    } while (refused.ok());
+    EXPECT_EQ(refused.error_code(), StatusCode::UNAVAILABLE);
+    EXPECT_EQ(refused.error_message(), "the server is shutting down") << "its own word";
+    const MetricsPage draining(*server);
+    EXPECT_EQ(draining.Admitted(), kAccepted) << "they are there while it refuses others";
+    EXPECT_EQ(draining.Sum("cellbatch_rejected_total", {R"(reason="draining")"}), 1);
+    for (std::thread& client : clients) client.join();
+    EXPECT_EQ(answered, kAccepted);
+    EXPECT_EQ(server->Wait(), 0) << server->Log();
+  }
 }
 
 TEST_F(LifecycleFaultTest, L2WhatIsNotDoneWhenTheDrainEndsIsUnavailable) {
@@ -112,58 +119,6 @@ TEST_F(LifecycleFaultTest, L2WhatIsNotDoneWhenTheDrainEndsIsUnavailable) {
   client.join();
   EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
   EXPECT_EQ(server->Wait(), 1) << server->Log();
-}
-
-TEST_F(LifecycleFaultTest, L3BadFlagsAndAddresses) {
-  ExpectNoStart({"--no-such-flag"}, "unknown flag --no-such-flag");
-  ExpectNoStart({}, "--model-repository is missing");
-  std::vector<std::string> flags = Flags(*repository_);
-  flags.push_back("--devices=gpu");
-  ExpectNoStart(flags, "gpu");
-  const auto server = Serving();
-  ASSERT_NE(server, nullptr);
-  flags = Flags(*repository_);
-  for (const auto& [flag, address] : {std::pair("grpc", server->grpc()),
-                                      {"http", server->http()},
-                                      {"metrics", server->metrics()}}) {
-    flags.push_back(std::string("--") + flag + "-address=" + address);
-    ExpectNoStart(flags, std::string("--") + flag + "-address " + address + " cannot be bound");
-    flags.pop_back();
-  }
-  GrpcCaller caller(server->grpc());
-  ExpectGood(caller);
-}
-
-TEST_F(LifecycleFaultTest, L3RepositoriesThatCannotBeServed) {
-  namespace fs = std::filesystem;
-  ExpectNoStart(Flags(*repository_ + "/nowhere"), "nowhere");
-  const auto broken = [](const std::string& text, auto damage) {
-    const std::string repository = NewRepository();
-    AddModel(repository, kWords);
-    damage(repository + "/words");
-    ExpectNoStart(Flags(repository), text);
-  };
-  broken("config.textproto", [](const std::string& model) {
-    std::ofstream(model + "/config.textproto") << "cell_types { name: \n";
-  });
-  const auto weights = [](const std::string& model) { return model + "/1/weights.safetensors"; };
-  broken("weights.safetensors",
-         [&](const std::string& model) { fs::resize_file(weights(model), 500); });
-  broken("weights.safetensors", [&](const std::string& model) {
-    std::fstream(weights(model), std::ios::in | std::ios::out) << std::string(64, '\xff');
-  });
-  broken("weights.safetensors", [&](const std::string& model) { fs::remove(weights(model)); });
-  broken("words", [&](const std::string& model) {  // NaN at the end of the data
-    std::fstream file(weights(model), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(-4, std::ios::end);
-    file.write("\0\0\xc0\x7f", 4);
-  });
-  broken("words", [&](const std::string& model) {  // another model's weights: wrong shapes
-    const std::string other = NewRepository();
-    AddModel(other, kVectors);
-    fs::copy_file(other + "/vectors/1/weights.safetensors", weights(model),
-                  fs::copy_options::overwrite_existing);
-  });
 }
 
 TEST_F(LifecycleFaultTest, L8AKilledServerIsUnavailableToItsClientsAtOnce) {
