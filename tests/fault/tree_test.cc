@@ -1,5 +1,8 @@
 // Trees that are none (serving.md 4.4: V9, V12, V13, V18), each with its code and text, in every form that a request may
 // have, against the real server. forest_test and bracket_text_test have more of each kind; here they cross gRPC.
+#include <sys/resource.h>
+
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -8,6 +11,7 @@
 #include "cells/weights/safetensors.h"
 #include "gtest/gtest.h"
 #include "tests/fault/fault_test.h"
+#include "tests/fault/metrics_page.h"
 
 namespace cellbatch {
 namespace {
@@ -17,6 +21,8 @@ using inference::ModelInferRequest;
 using Ints = std::vector<int32_t>;
 
 constexpr int64_t kWordCount = 30, kWidth = 4, kHidden = 6;
+constexpr rlim_t kStackBytes =
+    1 << 20;  // of each of the server's threads: ten bytes a level of the deepest tree
 
 // "trees": a binary TreeLSTM that reads text, too. "sums": a child-sum one, of at most 40 cells a request.
 constexpr char kBinary[] = R"(
@@ -37,24 +43,114 @@ tree { internal: "node" edge: "edge" }
 max_nodes: 40
 )";
 
-void AddTreeModel(const std::string& repository, const std::string& name, const char* config) {
-  const std::string folder = repository + "/" + name;
-  std::filesystem::create_directories(folder + "/1");
-  std::ofstream(folder + "/config.textproto") << config;
-  const std::map<std::string, std::vector<int64_t>> shapes = {
+const std::map<std::string, std::vector<int64_t>>& Shapes() {
+  static const std::map<std::string, std::vector<int64_t>> shapes = {
       {"words", {kWordCount, kWidth}},    {"W", {3 * kHidden, kWidth}},
       {"U2", {3 * kHidden, 2 * kHidden}}, {"U", {3 * kHidden, kHidden}},
       {"U_f", {kHidden, kHidden}},        {"U_g", {kHidden, kHidden}},
       {"W_f", {kHidden, kWidth}}};
+  return shapes;
+}
+
+std::map<std::string, std::vector<float>> Weights() {
   std::mt19937 random(5);
   std::uniform_real_distribution<float> draw(-1, 1);
   std::map<std::string, std::vector<float>> values;
-  std::vector<SafetensorsSource> sources;
-  for (const auto& [tensor, shape] : shapes) {
+  for (const auto& [tensor, shape] : Shapes()) {
     std::vector<float>& v = values[tensor];
     for (int64_t i = 0; i < shape[0] * shape[1]; ++i) v.push_back(draw(random));
-    sources.push_back({tensor, shape, v});
   }
+  return values;
+}
+
+// Both models as the papers have them, in double, a node at a time.
+class TreeReference {
+ public:
+  using Vector = std::vector<double>;
+  struct State {
+    Vector h = Vector(kHidden), c = Vector(kHidden);
+  };
+
+  State Leaf(int32_t word) const {
+    Vector gates(3 * kHidden);
+    Add("W", Word(word), gates);
+    return Close(gates, Vector(kHidden));
+  }
+  State Internal(const State& left, const State& right) const {
+    Vector both = left.h, gates(3 * kHidden), first(kHidden), second(kHidden);
+    both.insert(both.end(), right.h.begin(), right.h.end());
+    Add("U2", both, gates);
+    Add("U_f", left.h, first);
+    Add("U_g", right.h, second);
+    Vector kept(kHidden);
+    for (size_t i = 0; i < kHidden; ++i) {
+      kept[i] = Sigmoid(first[i]) * left.c[i] + Sigmoid(second[i]) * right.c[i];
+    }
+    return Close(gates, kept);
+  }
+  // The root's h of a tree as CHILDREN says it.
+  Vector Binary(const Ints& tokens, const Ints& children) const {
+    std::vector<State> nodes;
+    for (const int32_t token : tokens) nodes.push_back(Leaf(token));
+    for (size_t k = 0; k + 1 < children.size(); k += 2) {
+      nodes.push_back(Internal(nodes[static_cast<size_t>(children[k])],
+                               nodes[static_cast<size_t>(children[k + 1])]));
+    }
+    return nodes.back().h;
+  }
+  // The same of a child-sum tree of one word at every node; parents come after their children.
+  Vector Sums(const Ints& parents, int32_t word) const {
+    std::vector<State> nodes(parents.size());
+    std::vector<Vector> sums(parents.size(), Vector(kHidden)), kept = sums;
+    for (size_t n = 0; n < parents.size(); ++n) {
+      Vector gates(3 * kHidden), forget(kHidden);
+      Add("W", Word(word), gates);
+      Add("U", sums[n], gates);
+      nodes[n] = Close(gates, kept[n]);
+      if (parents[n] < 0) return nodes[n].h;
+      const auto parent = static_cast<size_t>(parents[n]);
+      Add("W_f", Word(word), forget);
+      Add("U_f", nodes[n].h, forget);
+      for (size_t i = 0; i < kHidden; ++i) {
+        sums[parent][i] += nodes[n].h[i];
+        kept[parent][i] += Sigmoid(forget[i]) * nodes[n].c[i];
+      }
+    }
+    return {};
+  }
+
+ private:
+  static double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+  Vector Word(int32_t word) const {
+    const auto at = weights_.at("words").begin() + word * kWidth;
+    return Vector(at, at + kWidth);
+  }
+  void Add(const std::string& matrix, const Vector& x, Vector& y) const {
+    const std::vector<float>& m = weights_.at(matrix);
+    for (size_t i = 0; i < y.size(); ++i) {
+      for (size_t j = 0; j < x.size(); ++j) y[i] += double{m[i * x.size() + j]} * x[j];
+    }
+  }
+  // Gates i, o, u, one upon the other.
+  static State Close(const Vector& gates, const Vector& kept) {
+    State s;
+    for (size_t i = 0; i < kHidden; ++i) {
+      s.c[i] = Sigmoid(gates[i]) * std::tanh(gates[2 * kHidden + i]) + kept[i];
+      s.h[i] = Sigmoid(gates[kHidden + i]) * std::tanh(s.c[i]);
+    }
+    return s;
+  }
+  const std::map<std::string, std::vector<float>> weights_ = Weights();
+};
+
+void AddTreeModel(const std::string& repository, const std::string& name, const char* config) {
+  const std::string folder = repository + "/" + name;
+  std::filesystem::create_directories(folder + "/1");
+  std::ofstream(folder + "/config.textproto") << config;
+  const std::map<std::string, std::vector<float>> values = Weights();
+  std::vector<SafetensorsSource> sources;
+  for (const auto& [tensor, shape] : Shapes())
+    sources.push_back({tensor, shape, values.at(tensor)});
   ASSERT_TRUE(WriteSafetensors(folder + "/1/weights.safetensors", sources).ok());
   std::ofstream words(folder + "/1/vocabulary.txt");
   for (int64_t i = 0; i + 1 < kWordCount; ++i) words << "w" << i << "\n";
@@ -108,7 +204,13 @@ class TreeFaultTest : public FaultTest {
     const std::string repository = FaultRepository();
     AddTreeModel(repository, "trees", kBinary);
     AddTreeModel(repository, "sums", kChildSum);
+    // A recursion that trees' depth drives would not get far on such stacks.
+    rlimit stack;
+    getrlimit(RLIMIT_STACK, &stack);
+    const rlimit small = {.rlim_cur = kStackBytes, .rlim_max = stack.rlim_max};
+    setrlimit(RLIMIT_STACK, &small);
     ASSERT_NO_FATAL_FAILURE(Serve(repository, {"--devices=cpu:0"}));
+    setrlimit(RLIMIT_STACK, &stack);
     good_ = Answer(Binary({5, 29, 0}, {1, 2, 0, 3}));
     ASSERT_EQ(good_.size(), static_cast<size_t>(kHidden));
   }
@@ -121,6 +223,10 @@ class TreeFaultTest : public FaultTest {
     const grpc::Status status = caller_->Infer(request, answer);
     EXPECT_TRUE(status.ok()) << status.error_code() << ": " << status.error_message();
     return FirstOutput(answer);
+  }
+  static void ExpectNear(const std::vector<float>& values, const std::vector<double>& expected) {
+    ASSERT_EQ(values.size(), expected.size());
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-5) << i;
   }
   static void Invalid(const ModelInferRequest& request, const std::string& text) {
     inference::ModelInferResponse answer;
@@ -135,6 +241,7 @@ class TreeFaultTest : public FaultTest {
 std::vector<float> TreeFaultTest::good_;
 
 TEST_F(TreeFaultTest, AllFormsOfATreeHaveOneAnswer) {
+  ExpectNear(good_, TreeReference().Binary({5, 29, 0}, {1, 2, 0, 3}));
   EXPECT_EQ(Answer(Text("(3 (2 w5) (4 (1 \xe6\xa0\x91) (2 w0)))")), good_);
   ModelInferRequest parents = Parents({4, 4, 1, 1, -1}, "trees");
   const Ints tokens = {5, 1, 29, 0, 1};
@@ -203,8 +310,9 @@ TEST_F(TreeFaultTest, V12ChildrenThatAreNoTree) {
 }
 
 TEST_F(TreeFaultTest, V12ParentsThatAreNoTree) {
-  Answer(Parents({-1}));
-  Answer(Parents({1, 2, -1, 2, 2, 2}));
+  const TreeReference reference;
+  ExpectNear(Answer(Parents({-1})), reference.Sums({-1}, 3));
+  ExpectNear(Answer(Parents({1, 2, -1, 2, 2, 2})), reference.Sums({1, 5, 5, 5, 5, -1}, 3));
   Invalid(Parents({-1, 0, -1}),
           "model \"sums\": input PARENT: nodes 0 and 2 are both roots (parent -1)");
   Invalid(Parents({1, 2, 0}), "none of 3 nodes is the root (parent -1)");
@@ -239,17 +347,36 @@ TEST_F(TreeFaultTest, V12NodesBeyondTheCap) {
 
 TEST_F(TreeFaultTest, V12ChainsOfAHundredThousand) {
   constexpr int32_t kDeep = 100'000;
-  Ints children;
+  Ints children, tokens(kDeep + 1, 1);
+  // Both ends count: the deepest words are others than those near the root.
+  for (int32_t k = 0; k < 20; ++k) {
+    tokens[static_cast<size_t>(k)] = 2 + k % 7;
+    tokens[static_cast<size_t>(kDeep - k)] = 3 + k % 11;
+  }
   for (int32_t k = 0; k < kDeep; ++k) {
     children.push_back(k == 0 ? 0 : kDeep + k);
     children.push_back(k + 1);
   }
-  EXPECT_EQ(Answer(Binary(Ints(kDeep + 1, 1), children)).size(), static_cast<size_t>(kHidden));
+  const std::vector<double> expected = TreeReference().Binary(tokens, children);
+  const double before = MetricsPage(*server_).Cells("trees");
+  ExpectNear(Answer(Binary(tokens, children)), expected);
+  EXPECT_EQ(MetricsPage(*server_).Cells("trees") - before, 2 * kDeep + 1) << "every node, once";
   std::string text;
+  const auto leaf = [&](int32_t k) { return "(1 w" + std::to_string(tokens[k]) + ")"; };
   for (int32_t k = 0; k < kDeep; ++k) text += "(0 ";
-  text += "(1 w1)";
-  for (int32_t k = 0; k < kDeep; ++k) text += "(1 w1))";
-  EXPECT_EQ(Answer(Text(text)).size(), static_cast<size_t>(kHidden));
+  text += leaf(0);
+  for (int32_t k = 0; k < kDeep; ++k) text += leaf(k + 1) + ")";
+  ExpectNear(Answer(Text(text)), expected);
+  EXPECT_EQ(MetricsPage(*server_).Cells("trees") - before, 2 * (2 * kDeep + 1));
+  // And to the right: the deep child is the other one.
+  Ints mirrored = children;
+  for (size_t k = 0; k < mirrored.size(); k += 2) std::swap(mirrored[k], mirrored[k + 1]);
+  ExpectNear(Answer(Binary(tokens, mirrored)), TreeReference().Binary(tokens, mirrored));
+  // The nodes of a PARENT tree, deepest first.
+  Ints parents;
+  for (int32_t n = 1; n <= kDeep; ++n) parents.push_back(n);
+  parents.push_back(-1);
+  EXPECT_EQ(Answer(Parents(parents, "trees")).size(), static_cast<size_t>(kHidden));
 }
 
 TEST_F(TreeFaultTest, V13TextThatIsNoTree) {

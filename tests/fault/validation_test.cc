@@ -1,11 +1,15 @@
 // Requests that are messages but wrong (serving.md 4.4, V), each with its code and text, against the
 // real server. wire_codec_test has more of each kind; here they cross gRPC and meet a real model.
 #include <atomic>
+#include <cmath>
+#include <csignal>
 #include <limits>
+#include <sstream>
 #include <thread>
 
 #include "gtest/gtest.h"
 #include "tests/fault/fault_test.h"
+#include "tests/fault/metrics_page.h"
 
 namespace cellbatch {
 namespace {
@@ -153,28 +157,90 @@ TEST_F(ValidationTest, V10WordsBeyondTheVocabulary) {
   EXPECT_EQ(FirstOutput(unknown), FirstOutput(known));
 }
 
-TEST_F(ValidationTest, V11NanAndInfinityStayInTheirOwnRequest) {
+// Several sequences of one message are ready together: they are in one batch at every step.
+TEST_F(ValidationTest, V11NanInfinityAndDenormalsStayInTheirOwnSequenceOfABatch) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kTiny = std::numeric_limits<float>::denorm_min();
+  static constexpr int kSteps = 50;
+  const auto sequence = [](float value) { return std::vector<float>(4 * kSteps, value); };
+  const auto infer = [](const std::vector<std::vector<float>>& sequences) {
+    std::vector<float> values;
+    for (const auto& s : sequences) values.insert(values.end(), s.begin(), s.end());
+    ModelInferRequest request = Vectors(values);
+    const std::vector<int32_t> lengths(sequences.size(), kSteps);
+    SetTensor(request, "LENGTHS", "INT32", {static_cast<int64_t>(lengths.size())}, lengths);
+    inference::ModelInferResponse answer;
+    const grpc::Status status = caller_->Infer(request, answer);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return FirstOutput(answer);
+  };
+  const auto part = [](const std::vector<float>& values, size_t number) {
+    constexpr size_t kHidden = 8;
+    EXPECT_GE(values.size(), (number + 1) * kHidden);
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(number * kHidden);
+    return std::vector<float>(begin, begin + kHidden);
+  };
+  const std::vector<float> one = infer({sequence(1)}), zero = infer({sequence(0)});
+  for (const float poison : {kNan, kInfinity, -kInfinity, kTiny, -kTiny}) {
+    SCOPED_TRACE(poison);
+    const MetricsPage before(*server_);
+    const std::vector<float> answers =
+        infer({sequence(1), sequence(poison), sequence(0), sequence(1)});
+    const MetricsPage after(*server_);
+    const auto tasks = [](const MetricsPage& page) {
+      return page.Sum("cellbatch_tasks_total", {R"(model="vectors")", R"(cell="gru_l0")"});
+    };
+    EXPECT_EQ(after.Cells("vectors") - before.Cells("vectors"), 4 * kSteps);
+    EXPECT_EQ(tasks(after) - tasks(before), kSteps) << "a task of four cells a step";
+    EXPECT_EQ(part(answers, 0), one);
+    EXPECT_EQ(part(answers, 2), zero);
+    EXPECT_EQ(part(answers, 3), one);
+    // And its own answer is what arithmetic makes of it.
+    const std::vector<float> own = part(answers, 1);
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (std::isnan(poison)) {
+        EXPECT_TRUE(std::isnan(own[i])) << own[i];
+      } else if (std::fpclassify(poison) == FP_SUBNORMAL) {
+        EXPECT_NEAR(own[i], zero[i], 1e-6);
+      }
+    }
+    if (std::isinf(poison)) {
+      EXPECT_NE(own, zero) << "infinity was taken for nothing";
+    }
+  }
+}
+
+// Whoever else is in the batch: requests that come and go beside a long one of NaN.
+TEST_F(ValidationTest, V11NanStaysInItsOwnRequest) {
   const std::vector<float> plain = {1, 2, 3, 4, 5, 6, 7, 8};
   inference::ModelInferResponse alone;
   ASSERT_TRUE(caller_->Infer(Vectors(plain), alone).ok());
-  std::vector<float> poison(4 * 3000, std::numeric_limits<float>::quiet_NaN());
-  poison[5] = std::numeric_limits<float>::infinity();
-  poison[6] = -std::numeric_limits<float>::infinity();
-  poison[7] = std::numeric_limits<float>::denorm_min();
-  // The poisoned chain runs while its neighbours come and go in the same batches.
-  std::atomic<bool> done = false;
-  std::thread poisoner([&] {
-    GrpcCaller other(server_->grpc());
-    inference::ModelInferResponse answer;
-    EXPECT_TRUE(other.Infer(Vectors(poison), answer).ok());
-    done = true;
-  });
-  do {
-    inference::ModelInferResponse answer;
-    ASSERT_TRUE(caller_->Infer(Vectors(plain), answer).ok());
-    EXPECT_EQ(FirstOutput(answer), FirstOutput(alone));
-  } while (!done);
-  poisoner.join();
+  const std::vector<float> poison(4 * 50'000, std::numeric_limits<float>::quiet_NaN());
+  const auto shared = [] {  // tasks of more than one cell
+    const MetricsPage page(*server_);
+    const std::vector<std::string> labels = {R"(model="vectors")", R"(cell="gru_l0")"};
+    return page.Sum("cellbatch_cells_executed_total", labels) -
+           page.Sum("cellbatch_tasks_total", labels);
+  };
+  GrpcCaller other(server_->grpc());
+  for (const double before = shared(); shared() < before + 20;) {
+    std::atomic<bool> done = false;
+    std::thread poisoner([&] {
+      inference::ModelInferResponse answer;
+      EXPECT_TRUE(other.Infer(Vectors(poison), answer).ok());
+      const std::vector<float> own = FirstOutput(answer);
+      EXPECT_EQ(own.size(), 8u);
+      for (const float value : own) EXPECT_TRUE(std::isnan(value)) << value;
+      done = true;
+    });
+    while (!done) {
+      inference::ModelInferResponse answer;
+      EXPECT_TRUE(caller_->Infer(Vectors(plain), answer).ok());
+      EXPECT_EQ(FirstOutput(answer), FirstOutput(alone));
+    }
+    poisoner.join();
+  }
 }
 
 TEST_F(ValidationTest, V15RequestedOutputs) {
@@ -209,17 +275,59 @@ TEST_F(ValidationTest, V16Parameters) {
   EXPECT_TRUE(caller_->Infer(triton, answer).ok());
 }
 
-TEST_F(ValidationTest, V17RequestIdsAreEchoedUnchangedAndNeverReachTheLogRaw) {
-  std::string id = "%n%s\x1b[31m\r\n\x01";
-  for (const size_t size : {id.size(), size_t{1} << 20}) {
+// Everything a client can name, in requests that succeed and that fail, with the log at its most talkative.
+TEST(ClientTextTest, V17RequestIdsAreEchoedUnchangedAndNothingOfAClientsReachesTheLogRaw) {
+  const std::string repository = FaultRepository();
+  const auto server = ServerProcess::Serving(repository, {"--devices=cpu:0", "--log-level=debug"});
+  ASSERT_NE(server, nullptr);
+  GrpcCaller caller(server->grpc());
+  std::string evil = "%n%s%1000000d{}{0}\x1b[31mEVIL\x1b]0;t\x07\r\n2026-01-01 error EVIL\b\x7f";
+  for (char c = 1; c < ' '; ++c) evil += c;
+  for (const size_t size : {evil.size(), size_t{1} << 20}) {
+    std::string id = evil;
     id.resize(size, 'x');
     ModelInferRequest request = Words({1, 2});
     request.set_id(id);
     inference::ModelInferResponse answer;
-    ASSERT_TRUE(caller_->Infer(request, answer).ok());
+    ASSERT_TRUE(caller.Infer(request, answer).ok());
     EXPECT_EQ(answer.id(), id);
   }
-  EXPECT_EQ(server_->Log().find("\x1b[31m"), std::string::npos);
+  const auto fails = [&](auto change) {
+    ModelInferRequest request = Words({1, 2, 3});
+    request.set_id(evil);
+    change(request);
+    inference::ModelInferResponse answer;
+    const grpc::Status status = caller.Infer(request, answer);
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(status.error_message().find('\x1b'), std::string::npos) << status.error_message();
+  };
+  fails([](auto& r) { r.mutable_inputs(0)->set_datatype("FP32"); });
+  fails([&](auto& r) { r.set_model_name(evil); });
+  fails([&](auto& r) { r.set_model_version(evil); });
+  fails([&](auto& r) { r.mutable_inputs(0)->set_name(evil); });
+  fails([&](auto& r) { r.mutable_inputs(0)->set_datatype(evil); });
+  fails([&](auto& r) { r.add_outputs()->set_name(evil); });
+  fails([&](auto& r) { (*r.mutable_parameters())["triton_" + evil].set_bool_param(true); });
+  fails([](auto& r) {
+    (*r.mutable_parameters())["timeout"].set_int64_param(1);
+    r.mutable_inputs(0)->set_shape(0, 60000);
+    r.set_raw_input_contents(0, std::string(240000, '\0'));
+  });
+  std::string not_utf8 = Words({1}).SerializeAsString();
+  not_utf8.replace(not_utf8.find("words"), 5, "\x1b\xc3(\r\n");
+  EXPECT_EQ(caller.RawInfer(not_utf8).status.error_code(), StatusCode::INVALID_ARGUMENT);
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0);
+  const std::string log = server->Log();
+  EXPECT_FALSE(log.empty());
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(line.substr(0, 2), "20") << "a line of its own making: " << line;
+    EXPECT_EQ(line.find("error"), line.npos) << line;
+    for (const char c : line) {
+      ASSERT_TRUE(static_cast<unsigned char>(c) >= ' ' && c != '\x7f') << line;
+    }
+  }
 }
 
 }  // namespace
