@@ -178,6 +178,19 @@ TEST_F(GrowthTest, StopAnswersWhoIsBetweenPiecesOnceItsTakerIsDoneWithIt) {
   EXPECT_EQ(world_.RowsUsed(), 0);
 }
 
+TEST_F(GrowthTest, ARemovedModelWaitsForNobodyWhoseTakerKeepsHim) {
+  world_.Submit(Make(), 1);
+  Request& taken = *Next().request;
+  ASSERT_TRUE(world_.Remove(model_->id).ok());
+  EXPECT_TRUE(world_.scheduler().stats().Lanes().empty());
+  EXPECT_TRUE(world_.Deliveries().empty()) << "it is still its taker's";
+  AddPair(taken);
+  world_.scheduler().Extended(taken, absl::OkStatus());
+  const Delivery d = Next();
+  ASSERT_EQ(d.kind, Delivery::Kind::kDone);
+  EXPECT_EQ(d.done->status, absl::UnavailableError("the model version was unloaded"));
+}
+
 class TwoDevicesTest : public GrowthTest {
  protected:
   static WorldOptions TwoDevices() {

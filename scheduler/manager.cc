@@ -34,6 +34,7 @@ Manager::Manager(const SchedulerOptions& options, int depth, const ManagerParts&
       former_(options.batch_limit, options.chain_turn) {
   early_news_.reserve(1024);
   to_ring_.resize(parts.outboxes.size(), 0);
+  warm_turns_.resize(workers_.size(), 0);
   scratch_.reserve(Index(options.max_requests));
 }
 
@@ -170,6 +171,12 @@ bool Manager::Receive() {
     }
   }
   return received > 0;
+}
+
+// As many as can be there, not as many as come meanwhile.
+void Manager::ReceiveAll() {
+  for (int left = 2 * options_.max_requests; left >= 0 && Receive(); left -= kMessagesPerStep) {
+  }
 }
 
 void Manager::Arrive(RequestBlock& block) {

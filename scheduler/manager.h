@@ -15,6 +15,7 @@
 
 #include "absl/types/span.h"
 #include "scheduler/batch_former.h"
+#include "scheduler/control_message.h"
 #include "scheduler/doorbell.h"
 #include "scheduler/lane.h"
 #include "scheduler/lane_table.h"
@@ -26,15 +27,6 @@
 #include "scheduler/worker.h"
 
 namespace cellbatch {
-
-// From the control thread to the manager, one at a time; `done` comes back.
-struct ControlMessage {
-  enum class Kind { kOpen, kClose, kStop };
-  Kind kind;
-  Lane* lane = nullptr;
-  bool opened = false;  // kOpen, once done: false where no device is left
-  std::atomic<bool> done = false;
-};
 
 // Read by anyone.
 struct DeviceCounters {
@@ -92,6 +84,7 @@ class Manager {
   void FailIfNoDevice();
   void PrefetchArrivals() const;
   bool Receive();
+  void ReceiveAll();
   void Arrive(RequestBlock& block);
   void Hear(uint32_t slot);
   bool Join();
@@ -103,8 +96,10 @@ class Manager {
   Lane* NextLane(int worker);
   bool Schedule(int worker);
   int SubmitTasks(Lane& lane, int worker, int room);
+  void Cut(const ControlMessage& message);
   void BeginWarmUp(Lane& lane);
   int64_t TaskLimitNs(int64_t expected_ns) const;
+  bool MayWarm(const Lane& lane, int worker) const;
   void SubmitWarmUp(Lane& lane, int worker);
   void WarmUpDone(Lane& lane, int worker, int64_t ns);
   void FinishWarmUp(Lane& lane);
@@ -131,6 +126,7 @@ class Manager {
   RequestProcessor processor_;
   BatchFormer former_;
   std::atomic<ControlMessage*> control_ = nullptr;
+  std::vector<uint32_t> warm_turns_;  // by worker: of its last warm-up task
   bool stopping_ = false;
   int num_lanes_ = 0;          // lanes_ beyond are null
   double virtual_now_ns_ = 0;  // how far the least served of the lanes awake has come; never back

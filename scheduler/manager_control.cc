@@ -1,7 +1,8 @@
 // Manager, third part: lanes that warm, open and close, and the end of all of them, as the control thread asks.
 //
 //   kOpen    warm-up tasks through the rings of the workers that are left -> b_max by memory -> open
-//   kClose   nothing more joins; when its last request has left and its last task is done: gone
+//   kClose   nothing more joins; when its last request has left and its last task is done: gone.
+//            Requests that run too long (ControlMessage::cut) are cancelled; their tasks are waited for
 //   kStop    every request is cancelled; when no task is in flight on a device that is left: done
 #include <algorithm>
 
@@ -19,6 +20,10 @@ bool Manager::Control() {
   ControlMessage& message = *control_.load(std::memory_order_acquire);
   Lane* const lane = message.lane;
   bool worked = false;
+  if (message.cut.load(std::memory_order_acquire) && message.cut.exchange(false)) {
+    Cut(message);
+    worked = true;
+  }
   switch (message.kind) {
     case ControlMessage::Kind::kOpen:
       if (lanes_[Index(lane->index())] == nullptr) {
@@ -27,8 +32,10 @@ bool Manager::Control() {
       }
       break;
     case ControlMessage::Kind::kClose:
-      worked = lane->state() != LaneState::kClosing;
+      if (lane->state() == LaneState::kClosing) break;
+      ReceiveAll();  // what Submit took while the lane was open is run
       lane->Close();
+      worked = true;
       break;
     case ControlMessage::Kind::kStop:
       if (!stopping_) {
@@ -64,6 +71,16 @@ bool Manager::FinishControl(ControlMessage& message) {
   return true;
 }
 
+// The control thread waits no longer, but for the tasks in flight: they write to what it gives back.
+void Manager::Cut(const ControlMessage& message) {
+  Lane& lane = *message.lane;
+  lane.Close();
+  ForEachPresent([&](RequestBlock& block) {
+    if (block.lane != lane.index() || block.lane_serial != lane.serial()) return;
+    processor_.Cancel(block, Outcome::kNoLane);
+  });
+}
+
 void Manager::StopAll() {
   stopping_ = true;
   ForEachPresent([&](RequestBlock& block) { processor_.Cancel(block, Outcome::kStopping); });
@@ -78,10 +95,19 @@ void Manager::StopAll() {
 void Manager::BeginWarmUp(Lane& lane) {
   lanes_[Index(lane.index())] = &lane;
   num_lanes_ = std::max(num_lanes_, lane.index() + 1);
+  std::fill(warm_turns_.begin(), warm_turns_.end(), 0);
   for (size_t w = 0; w < workers_.size(); ++w) {
     if (!workers_[w].alive) lane.calibration().WorkerFailed(static_cast<int>(w));
   }
   FinishWarmUp(lane);
+}
+
+// As its control thread lets it (it waits while the lane warms).
+bool Manager::MayWarm(const Lane& lane, int worker) const {
+  const uint32_t turn =
+      control_.load(std::memory_order_relaxed)->turn.load(std::memory_order_acquire);
+  return (turn == 0 || turn != warm_turns_[Index(worker)]) &&
+         lane.calibration().Next(worker).has_value();
 }
 
 // A task of `batch` nodes that read zeros and write rows that nobody owns yet.
@@ -113,11 +139,14 @@ void Manager::SubmitWarmUp(Lane& lane, int worker) {
   link.ring->Submit();
   lane.TaskSubmitted(worker);
   lane.calibration().Started(worker);
+  warm_turns_[Index(worker)] = control_.load(std::memory_order_relaxed)->turn.load();
 }
 
 void Manager::WarmUpDone(Lane& lane, int worker, int64_t ns) {
   lane.calibration().Finished(worker, ns);
-  if (lane.warming()) FinishWarmUp(lane);
+  if (!lane.warming()) return;
+  control_.load(std::memory_order_relaxed)->warm_up_ns.fetch_add(ns, std::memory_order_relaxed);
+  FinishWarmUp(lane);
 }
 
 // The last warm-up task opens the lane; from then on T(b) holds still.

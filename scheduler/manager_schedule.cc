@@ -18,8 +18,7 @@ Lane* Manager::NextLane(int worker) {
   for (int i = 0; i < num_lanes_; ++i) {
     Lane* const lane = lanes_[Index(i)];
     if (lane == nullptr) continue;
-    const bool has_work =
-        lane->warming() ? lane->calibration().Next(worker).has_value() : lane->HasReady(worker);
+    const bool has_work = lane->warming() ? MayWarm(*lane, worker) : lane->HasReady(worker);
     if (has_work && (next == nullptr || lane->share().virtual_ns() < next->share().virtual_ns()))
       next = lane;
   }

@@ -111,7 +111,8 @@ inline constexpr int kNodeInfoInts = sizeof(NodeInfo) / sizeof(int32_t);
 inline constexpr int kReturnInts = sizeof(ReturnRun) / sizeof(int32_t);
 static_assert(kNodeInfoInts % 2 == 0 && kReturnInts % 2 == 0 && alignof(ReturnRun) <= 8);
 
-// kPaused: between two pieces, and the taker's: the manager keeps its rows, and hears news of it.
+// kPaused: between two pieces, and the taker's: the manager keeps its rows, and hears news of it. Cancelled
+// there, it belongs to no lane (-1), and has no rows.
 enum class RequestState : uint8_t { kWaiting, kRunning, kDraining, kPaused, kAnswered };
 enum class Outcome : uint8_t {
   kOk,

@@ -339,6 +339,10 @@ void RequestProcessor::Pause(RequestBlock& block) {
 
 void RequestProcessor::Continue(RequestBlock& block, bool failed) {
   Check(block.state == RequestState::kPaused, "a request goes on that was not paused");
+  if (block.lane < 0) {
+    Refuse(block, block.outcome);
+    return;
+  }
   Lane& lane = *lanes_[Index(block.lane)];
   lane.RequestResumed();
   if (failed && block.outcome == Outcome::kOk) block.outcome = Outcome::kBadGraph;
@@ -380,6 +384,7 @@ void RequestProcessor::Refuse(RequestBlock& block, Outcome outcome) {
 }
 
 void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {
+  if (block.lane < 0) return;  // cancelled before
   Lane& lane = *lanes_[Index(block.lane)];
   if (block.state == RequestState::kWaiting) {
     lane.line().Remove(block);
@@ -396,6 +401,9 @@ void RequestProcessor::Withdraw(RequestBlock& block, Outcome outcome) {
   if (block.state == RequestState::kPaused && block.outcome == Outcome::kOk) {
     block.outcome = outcome;
     ReleaseRows(lane, block);
+    lane.RequestResumed();
+    lane.RequestLeft();
+    block.lane = -1;  // whatever becomes of the lane: its taker may take its time
   }
   if (block.state == RequestState::kDraining && block.grows && block.outcome == Outcome::kOk) {
     block.outcome = outcome;  // it would have gone on

@@ -46,7 +46,7 @@ void RequestProcessor::Fence(int worker, uint64_t done_before,
   const uint32_t done = static_cast<uint32_t>(done_before);
   const int refuge = AliveWorkerFor(worker);
   for (RequestBlock* block : running) {
-    if (block->state == RequestState::kAnswered) continue;
+    if (block->state == RequestState::kAnswered || block->lane < 0) continue;
     Lane& lane = *lanes_[Index(block->lane)];
     bool lost = refuge == worker && block->memory == workers_[Index(worker)].memory;
     if (block->state == RequestState::kPaused) {  // its records are its taker's

@@ -6,14 +6,17 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "cells/check.h"
 #include "cells/device/cpu/process_limits.h"
 #include "scheduler/answer_box.h"
+#include "scheduler/background.h"
 #include "scheduler/lane_table.h"
 #include "scheduler/loop.h"
 #include "scheduler/manager.h"
 #include "scheduler/scheduler_stats.h"
+#include "scheduler/warm_up_pace.h"
 
 namespace cellbatch {
 namespace {
@@ -50,8 +53,11 @@ class SchedulerImpl final : public Scheduler {
 
  private:
   absl::StatusOr<std::vector<Lane::Loaded>> Load(const Model& model);
-  // The message, when it has come true.
-  void Send(ControlMessage& message);
+  // Hands a message to the manager and waits until it came true; without loops, makes it come true.
+  // `look` is called now and then, with whether nothing moves; true: it wrote to the message.
+  void Send(ControlMessage& message, absl::FunctionRef<bool(bool)> look);
+  absl::Status Warm(Lane& lane, WarmUpPace pace);
+  WarmUpPace::Seen Neighbours(const Lane* without) const;
   absl::Status NoDeviceLeft(const Model& model) const;
   bool AnyDeviceLeftOn(size_t memory) const;
   // Manager and worker take turns on one thread.
@@ -155,17 +161,18 @@ void SchedulerImpl::StartLoops() {
   loops_.push_back(std::make_unique<Loop>("cb-manager", body, manager_bell_, spare ? spin_ns : 0));
 }
 
-// Hands a message to the manager and waits until it came true; without threads, makes it come true.
-void SchedulerImpl::Send(ControlMessage& message) {
+void SchedulerImpl::Send(ControlMessage& message, absl::FunctionRef<bool(bool)> look) {
   manager_->Post(&message);
   manager_bell_.Ring();
   while (!message.done.load(std::memory_order_acquire)) {
-    if (options_.threads) {
+    bool worked = true;
+    if (options_.threads && !stopped_) {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
-      continue;
+    } else {
+      worked = StepManager();
+      for (size_t d = 0; d < workers_.size(); ++d) worked |= StepWorker(static_cast<int>(d));
     }
-    StepManager();
-    for (size_t d = 0; d < workers_.size(); ++d) StepWorker(static_cast<int>(d));
+    if (look(!worked)) manager_bell_.Ring();
   }
 }
 
@@ -196,21 +203,50 @@ absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model, LaneRul
   const absl::StatusOr<LaneTable::Place> place = lanes_.FindPlace(*model);
   if (!place.ok()) return place.status();
   if (!any_device_left()) return NoDeviceLeft(*model);
-  absl::StatusOr<std::vector<Lane::Loaded>> loaded = Load(*model);
+  const WarmUpPace pace(static_cast<int>(workers_.size()), Neighbours(nullptr));
+  absl::StatusOr<std::vector<Lane::Loaded>> loaded;
+  RunInBackground([&] { loaded = Load(*model); });
   if (!loaded.ok()) return loaded.status();
   const auto lane =
       std::make_shared<Lane>(place->index, place->serial, std::move(model), std::move(rules),
                              *std::move(loaded), memory_of_, options_);
   lanes_.Put(lane);
-  ControlMessage open{ControlMessage::Kind::kOpen, lane.get()};
-  Send(open);
-  if (!open.opened) {
+  if (absl::Status warm = Warm(*lane, pace); !warm.ok()) {
     lanes_.Remove(*lane);
     lane->Unload();
-    return NoDeviceLeft(lane->model());
+    return warm;
   }
   lanes_.Open(*lane);
   return absl::OkStatus();
+}
+
+absl::Status SchedulerImpl::Warm(Lane& lane, WarmUpPace pace) {
+  ControlMessage open{ControlMessage::Kind::kOpen, &lane};
+  Send(open, [&](bool idle) {
+    if (stopping_ && !open.cut) {
+      open.cut = true;
+      return true;
+    }
+    WarmUpPace::Seen seen = Neighbours(&lane);
+    seen.warm_up_ns = open.warm_up_ns.load(std::memory_order_relaxed);
+    seen.stuck = idle;
+    const uint32_t turn = pace.Turn(seen);
+    return open.turn.exchange(turn) != turn;
+  });
+  if (open.opened) return absl::OkStatus();
+  if (stopping_) return absl::UnavailableError("the scheduler is stopping");
+  return NoDeviceLeft(lane.model());
+}
+
+WarmUpPace::Seen SchedulerImpl::Neighbours(const Lane* without) const {
+  WarmUpPace::Seen seen = {clock_.NowNs(), false, 0, 0};
+  for (const std::shared_ptr<const Lane>& lane : lanes_.All()) {
+    if (lane.get() == without) continue;
+    const LaneCounters::Gauges gauges = lane->counters().gauges();
+    seen.others_awake |= gauges.running_requests > 0 || gauges.waiting_requests > 0;
+    seen.others_ns += lane->counters().device_ns();
+  }
+  return seen;
 }
 
 absl::Status SchedulerImpl::RemoveModel(ModelId model) {
@@ -219,7 +255,13 @@ absl::Status SchedulerImpl::RemoveModel(ModelId model) {
   if (lane == nullptr) return absl::NotFoundError(absl::StrCat("no model ", model.value()));
   lanes_.Close(*lane);
   ControlMessage close{ControlMessage::Kind::kClose, lane.get()};
-  Send(close);
+  const absl::Time late = absl::FromUnixNanos(clock_.NowNs()) + options_.unload_limit;
+  bool cut = false;
+  Send(close, [&](bool idle) {
+    if (cut || (!idle && absl::FromUnixNanos(clock_.NowNs()) < late)) return false;
+    close.cut = cut = true;
+    return true;
+  });
   lanes_.Remove(*lane);
   lane->Unload();
   return absl::OkStatus();
@@ -300,11 +342,12 @@ void SchedulerImpl::Extended(Request& request, absl::Status extended) {
 }
 
 void SchedulerImpl::Stop() {
+  stopping_ = true;  // whoever loads a model gives it up
   std::lock_guard<std::mutex> control(control_mutex_);
-  if (stopping_.exchange(true)) return;
+  if (stopped_) return;
   lanes_.CloseAll();
   ControlMessage stop{ControlMessage::Kind::kStop};
-  Send(stop);
+  Send(stop, [](bool) { return false; });
   for (std::unique_ptr<Loop>& loop : loops_) loop->Stop();
   while (manager_->Step()) {
   }

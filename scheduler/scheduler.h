@@ -52,6 +52,8 @@ struct SchedulerOptions {
   // A device that runs by itself is hung, and given up, when a task is in progress for longer than both of these.
   absl::Duration task_time_limit = absl::Seconds(10);  // InfiniteDuration: never
   int task_time_factor = 100;                          // times what such a task took last
+  // RemoveModel: so long its requests may run on; then they are answered UNAVAILABLE.
+  absl::Duration unload_limit = absl::Seconds(60);
   Stealing stealing = Stealing::kWhenIdle;
   absl::Duration spin = absl::Microseconds(50);  // before a loop parks; 0 on busy cores
   bool threads = true;  // false: nobody calls Step() but the caller (tests, simulation)
@@ -84,10 +86,14 @@ class Scheduler {
   // Stops; what nobody took is freed. REQUIRES: no piece that Take handed over waits for Extended.
   virtual ~Scheduler() = default;
 
-  // Loads the model into every memory, warms every type at every calibrated batch size through the
-  // ordinary ring, then opens its lane. Seconds. `rules` null: Algorithm 1, joining at any time.
+  // Loads the model into every memory that has a device left, warms every type at every calibrated batch
+  // size through the ordinary ring, then opens its lane. Seconds; beside lanes that serve, 33 times what its
+  // warm-up tasks take (warm_up_pace.h). `rules` null: Algorithm 1, joining at any time. Whatever dies
+  // meanwhile, it returns: OK if a device is left, else UNAVAILABLE with the first failure, as it does when
+  // Stop is called from another thread.
   virtual absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) = 0;
-  // Closes the lane, waits for its last request, unloads. NOT_FOUND if it is not there.
+  // Closes the lane, waits for its last request (at most unload_limit; then what is left is answered
+  // UNAVAILABLE, and only tasks in flight are waited for), unloads. NOT_FOUND if it is not there.
   virtual absl::Status RemoveModel(ModelId model) = 0;
   virtual std::vector<CellTypeCalibration> Calibration(ModelId model) const = 0;
   // The most rows of each table one request may need (15/16 of the table): admission checks it, so
@@ -121,7 +127,8 @@ class Scheduler {
   virtual void WaitForFinished(OutboxId outbox, absl::Duration at_most) = 0;
   virtual void WakeOutbox(OutboxId outbox) = 0;
 
-  // Requests left are answered UNAVAILABLE; loops end. After it only Take and Extended are called.
+  // Requests left are answered UNAVAILABLE, tasks in flight on devices that are left are waited for, loops end.
+  // A model that is loaded by another thread is given up. After it only Take, Extended and RemoveModel are called.
   virtual void Stop() = 0;
 
   virtual const SchedulerStats& stats() const = 0;

@@ -131,6 +131,11 @@ constexpr Flag kFlags[] = {
      &O::drain_timeout,
      "After that: time for accepted requests to finish. Beyond: they get UNAVAILABLE.",
      {0, kMaxInt}},
+    {"unload-limit",
+     &O::unload_limit,
+     "Time for a model's requests to finish when it is unloaded, or replaced by another version. "
+     "Beyond: they get UNAVAILABLE.",
+     {0, kMaxInt}},
     {"unfolder-libraries", &O::unfolder_libraries,
      "Load the shared libraries that models name as their own unfolders. They are trusted code: "
      "they "

@@ -47,6 +47,7 @@ struct ServerOptions {
 
   std::chrono::milliseconds drain_delay{5000};
   std::chrono::milliseconds drain_timeout{30000};
+  std::chrono::milliseconds unload_limit{60000};
   bool strict_readiness = true;
   bool unfolder_libraries = true;
   bool nv_metrics = false;

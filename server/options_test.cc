@@ -14,7 +14,7 @@ TEST(OptionsTest, BothWaysOfWritingAFlag) {
   const auto options =
       ParseOptions({"--model-repository", "models", "--grpc-address=127.0.0.1:0", "--check",
                     "--max-queued-cells", "500", "--drain-delay=250ms", "--drain-timeout", "2min",
-                    "--row-budget=64MiB", "--strict-readiness=false"});
+                    "--unload-limit=90s", "--row-budget=64MiB", "--strict-readiness=false"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->model_repository, "models");
   EXPECT_EQ(options->grpc_address, "127.0.0.1:0");
@@ -22,6 +22,7 @@ TEST(OptionsTest, BothWaysOfWritingAFlag) {
   EXPECT_EQ(options->max_queued_cells, 500);
   EXPECT_EQ(options->drain_delay, std::chrono::milliseconds(250));
   EXPECT_EQ(options->drain_timeout, std::chrono::minutes(2));
+  EXPECT_EQ(options->unload_limit, std::chrono::seconds(90));
   EXPECT_EQ(options->row_budget, 64 << 20);
   EXPECT_FALSE(options->strict_readiness);
 }

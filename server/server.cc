@@ -26,6 +26,7 @@ SchedulerOptions OfScheduler(const ServerOptions& options) {
   out.max_wait_tasks = static_cast<int>(options.max_wait_tasks);
   out.row_budget_bytes = options.row_budget;
   out.batch_limit = static_cast<int32_t>(options.batch_limit);
+  out.unload_limit = absl::FromChrono(options.unload_limit);
   out.num_outboxes = static_cast<int>(options.responder_threads);
   // Admission is the bound that people set; the scheduler's own must never come first.
   out.max_requests =

@@ -1,0 +1,30 @@
+#include "scheduler/background.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace cellbatch {
+namespace {
+
+constexpr int kNice = 10;  // a weight of 110 where others have 1024
+
+}  // namespace
+
+void RunInBackground(absl::FunctionRef<void()> work) {
+  std::thread thread([&] {
+    pthread_setname_np(pthread_self(), "cb-load");
+    const sched_param no_priority = {};
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &no_priority);
+    // Of this thread: Linux keeps niceness by thread.
+    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+    work();
+  });
+  thread.join();
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,32 @@
+// What the control thread asks of the manager: one at a time, and it waits until it came true. What the waiter
+// finds out meanwhile (time is up, the neighbours are busy) it says here, too; the manager has no clock.
+#ifndef CELLBATCH_SCHEDULER_CONTROL_MESSAGE_H_
+#define CELLBATCH_SCHEDULER_CONTROL_MESSAGE_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace cellbatch {
+
+class Lane;
+
+struct ControlMessage {
+  enum class Kind { kOpen, kClose, kStop };
+  Kind kind;
+  Lane* lane = nullptr;
+
+  // The control thread's, while it waits.
+  // Waits no more. kOpen: the warm-up ends, the lane is closed. kClose: what still runs is cancelled.
+  std::atomic<bool> cut = false;
+  // kOpen: a worker may start one warm-up task for each turn; 0: as many as it likes (warm_up_pace.h).
+  std::atomic<uint32_t> turn = 0;
+
+  // The manager's.
+  std::atomic<int64_t> warm_up_ns = 0;  // kOpen: device time of the warm-up tasks done so far
+  bool opened = false;  // kOpen, once done: false where no device is left, or it was cut
+  std::atomic<bool> done = false;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_CONTROL_MESSAGE_H_
