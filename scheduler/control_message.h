@@ -18,7 +18,7 @@ struct ControlMessage {
   // The control thread's, while it waits.
   // Waits no more. kOpen: the warm-up ends, the lane is closed. kClose: what still runs is cancelled.
   std::atomic<bool> cut = false;
-  // kOpen: a worker may start one warm-up task for each turn; 0: as many as it likes (warm_up_pace.h).
+  // kOpen: a worker may start one warm-up task for each turn; 0: as many as it likes (warm/warm_up_pace.h).
   std::atomic<uint32_t> turn = 0;
 
   // The manager's.

@@ -5,7 +5,7 @@
 //   memories   what is loaded where, and whose rows   lane_memories.h
 //   rules      what decides: next type, joins, steals policy/
 //   share      its turns on the devices               device_share.h
-//   warm-up    its state, and T(b) till it is open    calibration.h
+//   warm-up    its state, and T(b) till it is open    warm/calibration.h
 //   counters   what anyone may read                   lane_counters.h
 //
 // Made on the control thread, then the manager's until the lane is closed; shared with its readers, who see
@@ -19,7 +19,6 @@
 
 #include "absl/types/span.h"
 #include "cells/model.h"
-#include "scheduler/calibration.h"
 #include "scheduler/device_share.h"
 #include "scheduler/lane_counters.h"
 #include "scheduler/lane_memories.h"
@@ -28,6 +27,7 @@
 #include "scheduler/ready/ready_queue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting_line.h"
+#include "scheduler/warm/calibration.h"
 
 namespace cellbatch {
 

@@ -11,12 +11,12 @@
 #include "cells/check.h"
 #include "cells/device/cpu/process_limits.h"
 #include "scheduler/answer_box.h"
-#include "scheduler/background.h"
 #include "scheduler/lane_table.h"
 #include "scheduler/loop.h"
 #include "scheduler/manager.h"
 #include "scheduler/scheduler_stats.h"
-#include "scheduler/warm_up_pace.h"
+#include "scheduler/warm/background.h"
+#include "scheduler/warm/warm_up_pace.h"
 
 namespace cellbatch {
 namespace {

@@ -67,7 +67,7 @@ struct CalibrationPoint {
 struct CellTypeCalibration {
   int memory = 0;  // index into DeviceSet::memories
   CellTypeId type;
-  int32_t max_batch = 0;  // in force there: configured, or the knee of T(b) (calibration.h)
+  int32_t max_batch = 0;  // in force there: configured, or the knee of T(b) (warm/calibration.h)
   std::vector<CalibrationPoint> points;
 };
 
@@ -88,7 +88,7 @@ class Scheduler {
 
   // Loads the model into every memory that has a device left, warms every type at every calibrated batch
   // size through the ordinary ring, then opens its lane. Seconds; beside lanes that serve, 33 times what its
-  // warm-up tasks take (warm_up_pace.h). `rules` null: Algorithm 1, joining at any time. Whatever dies
+  // warm-up tasks take (warm/warm_up_pace.h). `rules` null: Algorithm 1, joining at any time. Whatever dies
   // meanwhile, it returns: OK if a device is left, else UNAVAILABLE with the first failure, as it does when
   // Stop is called from another thread.
   virtual absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) = 0;

@@ -1,4 +1,4 @@
-#include "scheduler/calibration.h"
+#include "scheduler/warm/calibration.h"
 
 #include <functional>
 

@@ -16,8 +16,8 @@
 // another one goes on with what it had. A worker that fails is waited for no more.
 //
 // A pure state machine: the manager asks for the next task and tells how long it took.
-#ifndef CELLBATCH_SCHEDULER_CALIBRATION_H_
-#define CELLBATCH_SCHEDULER_CALIBRATION_H_
+#ifndef CELLBATCH_SCHEDULER_WARM_CALIBRATION_H_
+#define CELLBATCH_SCHEDULER_WARM_CALIBRATION_H_
 
 #include <cstdint>
 #include <optional>
@@ -105,4 +105,4 @@ class Calibration {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SCHEDULER_CALIBRATION_H_
+#endif  // CELLBATCH_SCHEDULER_WARM_CALIBRATION_H_

@@ -6,8 +6,8 @@
 //   |task|............ 32 x task ............|task|............          the neighbours have the device
 //
 // A pure state machine of the control thread, which looks at the counters now and then.
-#ifndef CELLBATCH_SCHEDULER_WARM_UP_PACE_H_
-#define CELLBATCH_SCHEDULER_WARM_UP_PACE_H_
+#ifndef CELLBATCH_SCHEDULER_WARM_WARM_UP_PACE_H_
+#define CELLBATCH_SCHEDULER_WARM_WARM_UP_PACE_H_
 
 #include <cstdint>
 
@@ -44,4 +44,4 @@ class WarmUpPace {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SCHEDULER_WARM_UP_PACE_H_
+#endif  // CELLBATCH_SCHEDULER_WARM_WARM_UP_PACE_H_

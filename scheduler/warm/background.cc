@@ -1,4 +1,4 @@
-#include "scheduler/background.h"
+#include "scheduler/warm/background.h"
 
 #include <pthread.h>
 #include <sched.h>

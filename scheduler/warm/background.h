@@ -1,6 +1,6 @@
 // Work of a control thread that computes for seconds (packing weights) beside threads that answer in milliseconds.
-#ifndef CELLBATCH_SCHEDULER_BACKGROUND_H_
-#define CELLBATCH_SCHEDULER_BACKGROUND_H_
+#ifndef CELLBATCH_SCHEDULER_WARM_BACKGROUND_H_
+#define CELLBATCH_SCHEDULER_WARM_BACKGROUND_H_
 
 #include "absl/functional/function_ref.h"
 
@@ -13,4 +13,4 @@ void RunInBackground(absl::FunctionRef<void()> work);
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SCHEDULER_BACKGROUND_H_
+#endif  // CELLBATCH_SCHEDULER_WARM_BACKGROUND_H_

@@ -1,4 +1,4 @@
-#include "scheduler/warm_up_pace.h"
+#include "scheduler/warm/warm_up_pace.h"
 
 #include "gtest/gtest.h"
 
