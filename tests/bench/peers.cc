@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <set>
 #include <utility>
 
 namespace cellbatch {
@@ -46,19 +47,22 @@ std::string MissingDependency(const std::string& error) {
   return colon == std::string::npos ? "" : error.substr(0, colon);
 }
 
-}  // namespace
-
-void* LoadLibrary(const std::string& file) {
+// A shared object, its dependencies taken from its own folder where the system has none; null, and why, if it cannot
+// be loaded.
+void* LoadLibrary(const std::string& file, std::string* why) {
   const size_t slash = file.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : file.substr(0, slash + 1);
   for (int attempt = 0; attempt < 32; ++attempt) {
     if (void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    const std::string missing = MissingDependency(dlerror());
+    *why = dlerror();
+    const std::string missing = MissingDependency(*why);
     if (missing.empty() || missing == file || folder.empty()) return nullptr;
-    if (LoadLibrary(folder + missing) == nullptr) return nullptr;
+    if (LoadLibrary(folder + missing, why) == nullptr) return nullptr;
   }
   return nullptr;
 }
+
+}  // namespace
 
 std::unique_ptr<ProductPeer> OpenBlasPeer(void* library) {
   const auto sgemm = reinterpret_cast<SgemmFunction>(dlsym(library, "cblas_sgemm"));
@@ -74,15 +78,26 @@ std::unique_ptr<ProductPeer> OpenBlasPeer(void* library) {
   return std::make_unique<OpenBlas>(name, sgemm, sgemv);
 }
 
-std::vector<std::unique_ptr<ProductPeer>> FindPeers(const std::vector<std::string>& files) {
-  std::vector<std::string> all = {"libopenblas.so.0", "libdnnl.so.3", "libdnnl.so.2"};
-  all.insert(all.end(), files.begin(), files.end());
-  std::vector<std::unique_ptr<ProductPeer>> peers;
-  for (const std::string& file : all) {
-    void* const library = LoadLibrary(file);
-    if (library == nullptr) continue;
-    if (auto blas = OpenBlasPeer(library)) peers.push_back(std::move(blas));
-    for (auto& peer : OneDnnPeers(library)) peers.push_back(std::move(peer));
+Peers FindPeers(const std::vector<std::string>& files) {
+  Peers peers;
+  std::set<void*> seen;
+  const auto add = [&](const std::string& file) {
+    std::string why;
+    void* const library = LoadLibrary(file, &why);
+    if (library == nullptr) return why;
+    why.clear();
+    if (!seen.insert(library).second) return why;
+    if (auto blas = OpenBlasPeer(library)) {
+      peers.products.push_back(std::move(blas));
+    } else if (!AddOneDnnPeers(library, &peers)) {
+      why = "neither OpenBLAS nor a oneDNN with an engine for CPUs";
+    }
+    return why;
+  };
+  for (const char* file : {"libopenblas.so.0", "libdnnl.so.3", "libdnnl.so.2"}) add(file);
+  for (const std::string& file : files) {
+    const std::string why = add(file);
+    if (!why.empty()) peers.missing.push_back(file + ": " + why);
   }
   return peers;
 }

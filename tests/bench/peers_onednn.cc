@@ -1,248 +1,213 @@
-// oneDNN through its C interface, declared here as far as it is needed, because no header may be installed. Versions
-// 2 and 3 differ in who makes a memory descriptor (2: a struct of the caller's, 3: an opaque pointer) and in one step
-// before a primitive (2: an operation descriptor); executing is the same.
-#include <dlfcn.h>
-
-#include <array>
-#include <cstddef>
+// The primitives of oneDNN that can compute an LSTM step: two that multiply, and its own LSTM.
+#include <memory>
 #include <string>
 #include <utility>
 
-#include "cells/kernels/cpu/packed_memory.h"
+#include "tests/bench/onednn.h"
 #include "tests/bench/peers.h"
 
 namespace cellbatch {
 namespace {
 
-using Status = int;
-using Dims = int64_t[12];
-struct Argument {
-  int index;
-  void* memory;
-};
-struct VersionInfo {
-  int major, minor, patch;
-};
-constexpr int kCpu = 1, kF32 = 3, kInference = 96, kAnyTag = 1, kWeightsDescriptor = 131;
-constexpr int kSource = 1, kDestination = 17, kWeights = 33;
-
-// The functions that both versions have alike.
-struct Api {
-  explicit Api(void* of) : library(of) {
-    Find("dnnl_version", &version);
-    Find("dnnl_engine_create", &engine_create);
-    Find("dnnl_stream_create", &stream_create);
-    Find("dnnl_stream_wait", &stream_wait);
-    Find("dnnl_memory_create", &memory_create);
-    Find("dnnl_memory_destroy", &memory_destroy);
-    Find("dnnl_primitive_create", &primitive_create);
-    Find("dnnl_primitive_destroy", &primitive_destroy);
-    Find("dnnl_primitive_execute", &execute);
-    Find("dnnl_primitive_desc_query_md", &query_descriptor);
-    Find("dnnl_reorder_primitive_desc_create", &reorder_create);
-    Find("dnnl_memory_desc_get_size", &descriptor_size);
-  }
-  template <class F>
-  F* Find(const char* name, F** to = nullptr) const {
-    F* const found = reinterpret_cast<F*>(dlsym(library, name));
-    if (to != nullptr) *to = found;
-    return found;
-  }
-
-  void* library;
-  const VersionInfo* (*version)();
-  Status (*engine_create)(void** engine, int kind, size_t index);
-  Status (*stream_create)(void** stream, void* engine, unsigned flags);
-  Status (*stream_wait)(void* stream);
-  Status (*memory_create)(void** memory, const void* descriptor, void* engine, void* handle);
-  Status (*memory_destroy)(void* memory);
-  Status (*primitive_create)(void** primitive, const void* descriptor);
-  Status (*primitive_destroy)(void* primitive);
-  Status (*execute)(const void* primitive, void* stream, int count, const Argument* arguments);
-  const void* (*query_descriptor)(const void* primitive_descriptor, int what, int index);
-  size_t (*descriptor_size)(const void* descriptor);
-  Status (*reorder_create)(void** to, const void* from_descriptor, void* from_engine,
-                           const void* to_descriptor, void* to_engine, const void* attributes);
-};
-
-// A memory descriptor of either version: bytes for the struct of version 2, room for the pointer of version 3.
-struct Descriptor {
-  alignas(64) std::array<std::byte, 4096> bytes{};
-  void* pointer = nullptr;
-  const void* Get(int major) const { return major >= 3 ? pointer : bytes.data(); }
-};
+using onednn::Argument;
+using onednn::Descriptor;
+using onednn::Dims;
+using onednn::Library;
+using onednn::Status;
 
 enum class Primitive { kMatmul, kInnerProduct };
 
-class OneDnn : public ProductPeer {
+class OneDnnProduct : public ProductPeer {
  public:
-  OneDnn(std::string name, Api api, Primitive primitive)
-      : ProductPeer(std::move(name)), api_(api), primitive_(primitive) {
-    major_ = api_.version()->major;
-    // A build for SYCL has no engine where there is no OpenCL driver for the CPU.
-    usable_ =
-        api_.engine_create(&engine_, kCpu, 0) == 0 && api_.stream_create(&stream_, engine_, 1) == 0;
-  }
-  bool usable() const { return usable_; }
-  ~OneDnn() override { Drop(); }
+  OneDnnProduct(std::string name, const Library& library, Primitive primitive)
+      : ProductPeer(std::move(name)), library_(library), primitive_(primitive) {}
+  ~OneDnnProduct() override { Drop(); }
 
   bool Prepare(int b, int k, int n, const float* weights) override {
     Drop();
     const bool inner = primitive_ == Primitive::kInnerProduct;
     const Dims source = {b, k}, destination = {b, n}, row_major = {n, 1};
-    const Dims x_strides = {k, 1}, inner_weights = {n, k}, transposed = {1, n};
-    const Dims matmul_weights = {k, n};
-    Descriptor x, y, plain, any;
-    const auto& weight_dims = inner ? inner_weights : matmul_weights;
-    if (!Describe(source, x_strides, &x) || !Describe(destination, row_major, &y) ||
-        !Describe(weight_dims, inner ? transposed : row_major, &plain) ||
-        !Describe(weight_dims, nullptr, &any)) {
+    const Dims x_strides = {k, 1}, transposed = {1, n};
+    const Dims weight_dims = {inner ? n : k, inner ? k : n};
+    Descriptor plain, any;
+    if (!library_.Describe(2, source, x_strides, &x_descriptor_) ||
+        !library_.Describe(2, destination, row_major, &y_descriptor_) ||
+        !library_.Describe(2, weight_dims, inner ? transposed : row_major, &plain) ||
+        !library_.Describe(2, weight_dims, nullptr, &any)) {
       return false;
     }
-    void* const chosen = CreateProduct(x, any, y);
-    if (chosen == nullptr || api_.primitive_create(&product_, chosen) != 0) return false;
-    const void* packed = api_.query_descriptor(chosen, kWeightsDescriptor, 0);
-    void* from = nullptr;
-    void* const borrowed = const_cast<float*>(weights);
-    if (api_.memory_create(&from, plain.Get(major_), engine_, borrowed) != 0 ||
-        api_.memory_create(&weights_, packed, engine_, HugePages(packed)) != 0 ||
-        !Reorder(plain.Get(major_), from, packed, weights_)) {
-      return false;
-    }
-    api_.memory_destroy(from);
-    x_descriptor_ = x, y_descriptor_ = y;
-    return true;
+    void* const chosen = Choose(any);
+    product_ = library_.Primitive(chosen);
+    if (product_ == nullptr) return false;
+    weights_ = library_.Packed(chosen, 0, plain, weights, &packed_);
+    return weights_ != nullptr;
   }
 
   void Multiply(const float* x, float* y) override {
     if (x != x_ || y != y_) Bind(x, y);
-    const Argument arguments[] = {
-        {kSource, x_memory_}, {kWeights, weights_}, {kDestination, y_memory_}};
-    api_.execute(product_, stream_, 3, arguments);
-    api_.stream_wait(stream_);
+    const Argument arguments[] = {{onednn::kSource, x_memory_},
+                                  {onednn::kWeights, weights_},
+                                  {onednn::kDestination, y_memory_}};
+    library_.Execute(product_, arguments, 3);
   }
 
  private:
-  // Room for what a descriptor describes, on huge pages like our own weights: they are worth up to half the time of a
-  // small batch, and are no merit of a kernel.
-  void* HugePages(const void* descriptor) {
-    const size_t bytes = api_.descriptor_size(descriptor);
-    packed_ = kernels::PackedMemory(static_cast<int64_t>(bytes / sizeof(float) + 1));
-    return packed_.data();
-  }
-
-  bool Describe(const Dims& dims, const int64_t* strides, Descriptor* to) const {
-    const bool tag = strides == nullptr;
-    if (major_ >= 3) {
-      using WithTag = Status(void**, int, const int64_t*, int, int);
-      using WithStrides = Status(void**, int, const int64_t*, int, const int64_t*);
-      return tag ? api_.Find<WithTag>("dnnl_memory_desc_create_with_tag")(&to->pointer, 2, dims,
-                                                                          kF32, kAnyTag) == 0
-                 : api_.Find<WithStrides>("dnnl_memory_desc_create_with_strides")(
-                       &to->pointer, 2, dims, kF32, strides) == 0;
-    }
-    using WithTag = Status(void*, int, const int64_t*, int, int);
-    using WithStrides = Status(void*, int, const int64_t*, int, const int64_t*);
-    return tag ? api_.Find<WithTag>("dnnl_memory_desc_init_by_tag")(to->bytes.data(), 2, dims, kF32,
-                                                                    kAnyTag) == 0
-               : api_.Find<WithStrides>("dnnl_memory_desc_init_by_strides")(
-                     to->bytes.data(), 2, dims, kF32, strides) == 0;
-  }
-
-  void* CreateProduct(const Descriptor& x, const Descriptor& w, const Descriptor& y) const {
-    void* chosen = nullptr;
+  void* Choose(const Descriptor& weights) const {
+    const int major = library_.major();
     const bool inner = primitive_ == Primitive::kInnerProduct;
-    const void *px = x.Get(major_), *pw = w.Get(major_), *py = y.Get(major_);
-    if (major_ >= 3) {
-      using Matmul =
-          Status(void**, void*, const void*, const void*, const void*, const void*, const void*);
+    const void *x = x_descriptor_.Get(major), *w = weights.Get(major),
+               *y = y_descriptor_.Get(major);
+    void* chosen = nullptr;
+    if (major >= 3 && inner) {
       using Inner = Status(void**, void*, int, const void*, const void*, const void*, const void*,
                            const void*);
-      if (inner) {
-        api_.Find<Inner>("dnnl_inner_product_forward_primitive_desc_create")(
-            &chosen, engine_, kInference, px, pw, nullptr, py, nullptr);
-      } else {
-        api_.Find<Matmul>("dnnl_matmul_primitive_desc_create")(&chosen, engine_, px, pw, nullptr,
-                                                               py, nullptr);
-      }
-      return chosen;
-    }
-    alignas(64) std::array<std::byte, 16384> operation{};
-    if (inner) {
-      using Inner = Status(void*, int, const void*, const void*, const void*, const void*);
-      api_.Find<Inner>("dnnl_inner_product_forward_desc_init")(operation.data(), kInference, px, pw,
-                                                               nullptr, py);
+      library_.Find<Inner>("dnnl_inner_product_forward_primitive_desc_create")(
+          &chosen, library_.engine(), onednn::kInference, x, w, nullptr, y, nullptr);
+    } else if (major >= 3) {
+      using Matmul =
+          Status(void**, void*, const void*, const void*, const void*, const void*, const void*);
+      library_.Find<Matmul>("dnnl_matmul_primitive_desc_create")(&chosen, library_.engine(), x, w,
+                                                                 nullptr, y, nullptr);
     } else {
-      using Matmul = Status(void*, const void*, const void*, const void*, const void*);
-      api_.Find<Matmul>("dnnl_matmul_desc_init")(operation.data(), px, pw, nullptr, py);
+      alignas(64) std::array<std::byte, 16384> operation{};
+      if (inner) {
+        using Inner = Status(void*, int, const void*, const void*, const void*, const void*);
+        library_.Find<Inner>("dnnl_inner_product_forward_desc_init")(
+            operation.data(), onednn::kInference, x, w, nullptr, y);
+      } else {
+        using Matmul = Status(void*, const void*, const void*, const void*, const void*);
+        library_.Find<Matmul>("dnnl_matmul_desc_init")(operation.data(), x, w, nullptr, y);
+      }
+      chosen = library_.Chosen(operation.data());
     }
-    using Create = Status(void**, const void*, const void*, void*, const void*);
-    api_.Find<Create>("dnnl_primitive_desc_create")(&chosen, operation.data(), nullptr, engine_,
-                                                    nullptr);
     return chosen;
   }
 
-  bool Reorder(const void* from_descriptor, void* from, const void* to_descriptor, void* to) const {
-    void *chosen = nullptr, *reorder = nullptr;
-    if (api_.reorder_create(&chosen, from_descriptor, engine_, to_descriptor, engine_, nullptr) !=
-            0 ||
-        api_.primitive_create(&reorder, chosen) != 0) {
-      return false;
-    }
-    const Argument arguments[] = {{kSource, from}, {kDestination, to}};
-    const bool done = api_.execute(reorder, stream_, 2, arguments) == 0;
-    api_.stream_wait(stream_);
-    api_.primitive_destroy(reorder);
-    return done;
-  }
-
   void Bind(const float* x, float* y) {
+    library_.Destroy(&x_memory_);
+    library_.Destroy(&y_memory_);
     x_ = x, y_ = y;
-    api_.memory_create(&x_memory_, x_descriptor_.Get(major_), engine_, const_cast<float*>(x));
-    api_.memory_create(&y_memory_, y_descriptor_.Get(major_), engine_, y);
+    x_memory_ = library_.MemoryAt(x_descriptor_.Get(library_.major()), x);
+    y_memory_ = library_.MemoryAt(y_descriptor_.Get(library_.major()), y);
   }
 
   void Drop() {
-    for (void** memory : {&weights_, &x_memory_, &y_memory_}) {
-      if (*memory != nullptr) api_.memory_destroy(*memory);
-      *memory = nullptr;
-    }
-    if (product_ != nullptr) api_.primitive_destroy(product_);
-    product_ = nullptr;
+    for (void** memory : {&weights_, &x_memory_, &y_memory_}) library_.Destroy(memory);
+    library_.DestroyPrimitive(&product_);
     x_ = nullptr, y_ = nullptr;
   }
 
-  Api api_;
-  Primitive primitive_;
-  int major_;
-  bool usable_ = false;
-  void *engine_ = nullptr, *stream_ = nullptr, *product_ = nullptr;
-  void *weights_ = nullptr, *x_memory_ = nullptr, *y_memory_ = nullptr;
+  const Library library_;
+  const Primitive primitive_;
+  void *product_ = nullptr, *weights_ = nullptr, *x_memory_ = nullptr, *y_memory_ = nullptr;
   Descriptor x_descriptor_, y_descriptor_;
   kernels::PackedMemory packed_;
   const float* x_ = nullptr;
   float* y_ = nullptr;
 };
 
+// One layer, one direction, one time step; the states of the batch go in and come out.
+class OneDnnLstm : public LstmPeer {
+ public:
+  OneDnnLstm(std::string name, const Library& library)
+      : LstmPeer(std::move(name)), library_(library) {}
+  ~OneDnnLstm() override { Drop(); }
+
+  bool Prepare(int b, int h, const float* input, const float* recurrent,
+               const LstmState& state) override {
+    Drop();
+    const int64_t row = h, rows = int64_t{b} * h, block = int64_t{4} * h * h;
+    const Dims layer = {1, b, h}, layer_strides = {rows, row, 1};
+    const Dims states = {1, 1, b, h}, state_strides = {rows, rows, row, 1};
+    const Dims biases = {1, 1, 4, h}, bias_strides = {4 * row, 4 * row, row, 1};
+    const Dims weights = {1, 1, h, 4, h}, by_input = {block, block, 4 * row, row, 1};
+    Descriptor plain, any;
+    if (!library_.Describe(3, layer, layer_strides, &layer_) ||
+        !library_.Describe(4, states, state_strides, &state_) ||
+        !library_.Describe(4, biases, bias_strides, &bias_) ||
+        !library_.Describe(5, weights, by_input, &plain) ||
+        !library_.Describe(5, weights, nullptr, &any)) {
+      return false;
+    }
+    void* const chosen = Choose(any);
+    primitive_ = library_.Primitive(chosen);
+    if (primitive_ == nullptr) return false;
+    top_h_ = kernels::PackedMemory(rows);
+    zeros_ = kernels::PackedMemory(4 * row);
+    const void* const layer_at = layer_.Get(library_.major());
+    const void* const state_at = state_.Get(library_.major());
+    arguments_ = {{
+        {onednn::kSource, library_.MemoryAt(layer_at, state.x)},
+        {onednn::kSourceState, library_.MemoryAt(state_at, state.h)},
+        {onednn::kSourceCell, library_.MemoryAt(state_at, state.c)},
+        {onednn::kWeights, library_.Packed(chosen, 0, plain, input, &packed_[0])},
+        {onednn::kStateWeights, library_.Packed(chosen, 1, plain, recurrent, &packed_[1])},
+        {onednn::kBias, library_.MemoryAt(bias_.Get(library_.major()), zeros_.data())},
+        {onednn::kDestination, library_.MemoryAt(layer_at, top_h_.data())},
+        {onednn::kDestinationState, library_.MemoryAt(state_at, state.next_h)},
+        {onednn::kDestinationCell, library_.MemoryAt(state_at, state.next_c)},
+    }};
+    for (const Argument& a : arguments_) {
+      if (a.memory == nullptr) return false;
+    }
+    return library_.Execute(primitive_, arguments_.data(), static_cast<int>(arguments_.size()));
+  }
+
+  void Step() override {
+    library_.Execute(primitive_, arguments_.data(), static_cast<int>(arguments_.size()));
+  }
+
+ private:
+  void* Choose(const Descriptor& weights) const {
+    const int major = library_.major();
+    const void *x = layer_.Get(major), *s = state_.Get(major), *w = weights.Get(major),
+               *b = bias_.Get(major);
+    void* chosen = nullptr;
+    if (major >= 3) {
+      constexpr int kLeftToRight = 1;
+      using Create = Status(void**, void*, int, int, const void*, const void*, const void*,
+                            const void*, const void*, const void*, const void*, const void*,
+                            const void*, const void*, const void*, unsigned, const void*);
+      library_.Find<Create>("dnnl_lstm_forward_primitive_desc_create")(
+          &chosen, library_.engine(), onednn::kInference, kLeftToRight, x, s, s, w, w, nullptr,
+          nullptr, b, x, s, s, 0, nullptr);
+    } else {
+      constexpr int kLeftToRight = 0;
+      alignas(64) std::array<std::byte, 65536> operation{};
+      using Describe =
+          Status(void*, int, int, const void*, const void*, const void*, const void*, const void*,
+                 const void*, const void*, const void*, const void*, unsigned);
+      library_.Find<Describe>("dnnl_lstm_forward_desc_init")(
+          operation.data(), onednn::kInference, kLeftToRight, x, s, s, w, w, b, x, s, s, 0);
+      chosen = library_.Chosen(operation.data());
+    }
+    return chosen;
+  }
+
+  void Drop() {
+    for (Argument& a : arguments_) library_.Destroy(&a.memory);
+    library_.DestroyPrimitive(&primitive_);
+  }
+
+  const Library library_;
+  void* primitive_ = nullptr;
+  Descriptor layer_, state_, bias_;
+  std::array<Argument, 9> arguments_ = {};
+  kernels::PackedMemory packed_[2], zeros_, top_h_;  // the last: the layer's output, next_h again
+};
+
 }  // namespace
 
-std::vector<std::unique_ptr<ProductPeer>> OneDnnPeers(void* library) {
-  const Api api(library);
-  std::vector<std::unique_ptr<ProductPeer>> peers;
-  if (api.version == nullptr || api.execute == nullptr) return peers;
-  // The OpenMP builds ask this; the others see the one CPU that the thread is pinned to.
-  if (auto threads = reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads")))
-    threads(1);
-  const VersionInfo* v = api.version();
-  if (v->major < 2) return peers;
-  const std::string name = "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) +
-                           "." + std::to_string(v->patch);
+bool AddOneDnnPeers(void* shared_object, Peers* peers) {
+  Library library;
+  if (!library.Open(shared_object)) return false;
   for (const auto& [suffix, primitive] : {std::pair(" matmul", Primitive::kMatmul),
                                           std::pair(" inner product", Primitive::kInnerProduct)}) {
-    auto peer = std::make_unique<OneDnn>(name + suffix, api, primitive);
-    if (peer->usable()) peers.push_back(std::move(peer));
+    peers->products.push_back(
+        std::make_unique<OneDnnProduct>(library.name() + suffix, library, primitive));
   }
-  return peers;
+  peers->lstms.push_back(std::make_unique<OneDnnLstm>(library.name() + " LSTM", library));
+  return true;
 }
 
 }  // namespace cellbatch

@@ -1,11 +1,8 @@
 #include "tests/bench/probes.h"
 
-#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -14,7 +11,6 @@
 namespace cellbatch {
 namespace {
 
-constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int kChains = 12;
 constexpr int kSteps = 400000;
 
@@ -85,6 +81,12 @@ int64_t ThreadCpuNs() {
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }
 
+int64_t ProcessCpuNs() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
 double ProbeFmaPeak(const std::string& instruction_set) {
   double best = 0.0;
   for (int run = 0; run < 20; ++run) {
@@ -93,32 +95,6 @@ double ProbeFmaPeak(const std::string& instruction_set) {
     best = std::max(best, flops / (1e-9 * static_cast<double>(ThreadCpuNs() - start)));
   }
   return best;
-}
-
-StreamProbe::StreamProbe(int64_t bytes)
-    : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage),
-      memory_(static_cast<char*>(std::aligned_alloc(kHugePage, static_cast<size_t>(bytes_)))) {
-  if (memory_ == nullptr) std::abort();
-  madvise(memory_, static_cast<size_t>(bytes_), MADV_HUGEPAGE);
-  std::memset(memory_, 0, static_cast<size_t>(bytes_));
-}
-
-StreamProbe::~StreamProbe() { std::free(memory_); }
-
-double StreamProbe::Pass() {
-  const int64_t start = ThreadCpuNs();
-  float sum[8] = {};
-  constexpr int64_t kLine = 64, kAhead = 64 * kLine;
-  for (int64_t at = 0; at < bytes_; at += 8 * kLine) {
-    for (int i = 0; i < 8; ++i) {
-      float first;
-      std::memcpy(&first, memory_ + at + i * kLine, sizeof(first));
-      sum[i] += first;
-      __builtin_prefetch(memory_ + at + i * kLine + kAhead);
-    }
-  }
-  for (float s : sum) sink_ = sink_ + s;
-  return 1e-9 * static_cast<double>(ThreadCpuNs() - start);
 }
 
 }  // namespace cellbatch

@@ -1,36 +1,53 @@
 // Ceilings of the machine under a benchmark, probed in the same run: what one core multiplies, what it reads.
-// One thread, thread CPU time, the best of several short runs (a ceiling is what nobody disturbed).
+// CPU time of the process where one thread works and the others sleep; the best of several short runs (a ceiling is
+// what nobody disturbed).
 #ifndef CELLBATCH_TESTS_BENCH_PROBES_H_
 #define CELLBATCH_TESTS_BENCH_PROBES_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace cellbatch {
 
-// CPU time of this thread.
+// CPU time of this thread, and of all threads of the process: some libraries compute on a thread of their own.
 int64_t ThreadCpuNs();
+int64_t ProcessCpuNs();
 
 // Fused multiply-adds in registers, in flops (two each) a second, with the widest registers that `instruction_set`
 // ("avx512", "avx2", "portable") may use.
 double ProbeFmaPeak(const std::string& instruction_set);
 
-// Reading `bytes` of memory over and over, huge pages asked for: bytes a second.
+// Reading `bytes` of memory over and over, huge pages asked for. No way of reading is the fastest on every machine and
+// at every size (a hardware prefetcher left alone, one that is helped, one stream or several, whole registers or a
+// touch of every line), so there are many readers, and the ceiling is the best of them.
 class StreamProbe {
  public:
-  explicit StreamProbe(int64_t bytes);
+  // Tries every reader that `instruction_set` can run; keeps the fastest few for Pass.
+  StreamProbe(int64_t bytes, const std::string& instruction_set);
   ~StreamProbe();
   StreamProbe(const StreamProbe&) = delete;
   StreamProbe& operator=(const StreamProbe&) = delete;
-  // One pass; seconds of CPU time.
+
+  // One pass by each of the fastest readers; the least CPU time of one, in seconds for bytes().
   double Pass();
+  // One pass by the fastest, untimed.
+  void PassOnce() { chosen_.front()(memory_, read_); }
   int64_t bytes() const { return bytes_; }
+  // "64-byte loads, 2 streams, prefetching 32 lines ahead": the fastest when they were tried.
+  const std::string& best() const { return best_; }
 
  private:
-  int64_t bytes_;
+  int64_t bytes_, read_;  // asked for, and what a pass reads
   char* memory_;
-  volatile float sink_ = 0.0f;
+  std::vector<void (*)(const char* memory, int64_t bytes)> chosen_;  // fastest first
+  std::string best_;
 };
+
+// Bytes a second read by all of `cpus` at once, each its own share of `bytes` over and over; wall time.
+// (The readers are chosen while all of them try theirs.)
+double ProbeSharedStream(int64_t bytes, const std::string& instruction_set,
+                         const std::vector<int>& cpus);
 
 }  // namespace cellbatch
 

@@ -1,44 +1,50 @@
-// One step of an LSTM cell, gather and gates included, against the best matrix product library found on this machine.
+// One step of an LSTM cell, gather and gates included: the bare kernel and the compiled cell through the device, against
+// the best libraries found on this machine.
 //
 //   step [--h=256,512,1024] [--b=1,2,4,...] [--rounds=7] [--slice-ms=60] [--quick] [--kernels=avx512|avx2|portable]
 //        [--peers=FILE,FILE] [--json=FILE]
 //
 // One core. A step reads x and h of b random rows, multiplies [b x 2h] by [2h x 4h], runs the gates and stores h and c
-// in b other rows. A peer does the same with its library's product and our gates, rows gathered into a matrix first.
-// Contenders take turns in rounds; a round's figure is the median step of its slice of CPU time, first 40 % dropped.
-// vs_best is the best peer's time over ours, round by round; of_peak compares with multiply-adds in registers, and
-// of_stream with reading as many bytes as the weights have: both probed in the same run.
+// in b other rows. A peer does the same with its library's product and our gates, or with oneDNN's own LSTM; a
+// contender whose hidden states are not ours is told, and no peer. Contenders take turns in rounds; a round's figure is
+// the median step of its slice of CPU time (of the whole process: some libraries compute on a thread of their own),
+// first 40 % dropped. vs_best is the best peer's time over the kernel's, round by round; of_peak compares with
+// multiply-adds in registers, of_stream with the best of many readers of as many bytes as the weights have, all probed
+// in the same run; device_vs_kernel is the kernel's time over the device's.
+//
+// Two passes, each in a process of its own: the best kernels of this machine, and AVX2's, against libraries that are
+// told to use no more (figures "step.avx2..."; where AVX2 is the best, the figures of the one pass have both names).
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <numeric>
-#include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cells/device/cpu/cpu_features.h"
+#include "cells/device/cpu/process_limits.h"
 #include "cells/kernels/cpu/kernel_table.h"
+#include "cells/kernels/cpu/tuning.h"
+#include "tests/bench/findings.h"
 #include "tests/bench/peers.h"
 #include "tests/bench/probes.h"
 #include "tests/bench/report.h"
+#include "tests/bench/step_contenders.h"
 
 namespace cellbatch {
 namespace {
 
 using kernels::CpuKernels;
-using kernels::PackedMemory;
-using kernels::PackedProduct;
-using kernels::ProductArgs;
-using kernels::ProductScratch;
-using kernels::ProductSpec;
-using kernels::RowColumn;
-using kernels::RowSource;
+
+constexpr uint64_t kSeed = 1;
+constexpr double kMostApart = 1e-4;  // of hidden states, after a few steps
 
 struct Options {
   std::vector<int> h = {256, 512, 1024};
@@ -49,287 +55,233 @@ struct Options {
   std::vector<std::string> peers;
 };
 
-// c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); columns c, c', h'.
-TailProgram Gates() {
-  using K = TailOpKind;
-  return {{{K::kAccumulator, -1, -1, 0},
-           {K::kSigmoid, 0},
-           {K::kAccumulator, -1, -1, 1},
-           {K::kSigmoid, 2},
-           {K::kAccumulator, -1, -1, 2},
-           {K::kTanh, 4},
-           {K::kAccumulator, -1, -1, 3},
-           {K::kSigmoid, 6},
-           {K::kColumn, -1, -1, 0},
-           {K::kMul, 3, 8},
-           {K::kMul, 1, 5},
-           {K::kAdd, 9, 10},
-           {K::kTanh, 11},
-           {K::kMul, 7, 12},
-           {K::kStore, 11, -1, 1},
-           {K::kStore, 13, -1, 2}},
-          3,
-          0};
+// One pass: which kernels, what libraries may use, and what the figures are called.
+struct Pass {
+  const CpuKernels* kernels;
+  bool only_avx2;                     // libraries, too
+  std::vector<std::string> prefixes;  // "step.", "step.avx2."
+};
+
+double MicrosecondsOf(const std::function<void()>& run, int times) {
+  const int64_t start = ProcessCpuNs();
+  for (int i = 0; i < times; ++i) run();
+  return 1e-3 * static_cast<double>(ProcessCpuNs() - start) / times;
 }
 
-// Tables of rows and the lists of one batch: x, then h and c of this step and of the next, all scattered.
-class Rows {
- public:
-  Rows(int h, int b, std::mt19937_64& random)
-      : h_(h), b_(b), stride_(kernels::PaddedStride(h)), slots_(2 * b + 16) {
-    for (PackedMemory* table : {&x_, &hidden_, &cell_}) {
-      *table = PackedMemory(stride_ * slots_);
-      std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
-      std::generate_n(table->data(), table->size(), [&] { return uniform(random); });
-    }
-    std::vector<int32_t> all(slots_);
-    std::iota(all.begin(), all.end(), 0);
-    std::shuffle(all.begin(), all.end(), random);
-    now_.assign(all.begin(), all.begin() + b);
-    next_.assign(all.begin() + b, all.begin() + 2 * b);
-    std::shuffle(all.begin(), all.end(), random);
-    input_.assign(all.begin(), all.begin() + b);
-  }
-
-  int b() const { return b_; }
-  int h() const { return h_; }
-  RowSource x() const { return {x_.data(), stride_, input_.data()}; }
-  RowSource hidden() const { return {hidden_.data(), stride_, now_.data()}; }
-  RowColumn cell() { return {cell_.data(), stride_, now_.data()}; }
-  RowColumn next_cell() { return {cell_.data(), stride_, next_.data()}; }
-  RowColumn next_hidden() { return {hidden_.data(), stride_, next_.data()}; }
-  void Advance() { std::swap(now_, next_); }
-  const float* Hidden(int r) const { return hidden_.data() + stride_ * now_[r]; }
-
- private:
-  int h_, b_;
-  int64_t stride_, slots_;
-  PackedMemory x_, hidden_, cell_;
-  std::vector<int32_t> now_, next_, input_;
-};
-
-// Weights as PyTorch has them, [4h][h] twice, made from a seed.
-struct Weights {
-  Weights(int h, std::mt19937_64& random) : h(h) {
-    const float scale = 1.0f / std::sqrt(static_cast<float>(h));
-    std::uniform_real_distribution<float> uniform(-scale, scale);
-    for (std::vector<float>* w : {&input, &recurrent}) {
-      w->resize(size_t{4} * h * h);
-      std::generate(w->begin(), w->end(), [&] { return uniform(random); });
-    }
-  }
-  // [2h][4h], columns in the order of accumulator rows, so that the gates can run on a library's result.
-  PackedMemory ForLibraries() const {
-    PackedMemory all(int64_t{8} * h * h);
-    for (int g = 0; g < 4; ++g) {
-      for (int u = 0; u < h; ++u) {
-        const int64_t column = (u / 16 * 4 + g) * 16 + u % 16, row = int64_t{g} * h + u;
-        for (int k = 0; k < h; ++k) {
-          all.data()[int64_t{k} * 4 * h + column] = input[row * h + k];
-          all.data()[int64_t{h + k} * 4 * h + column] = recurrent[row * h + k];
-        }
-      }
-    }
-    return all;
-  }
-  ProductSpec Spec(bool with_terms) const {
-    ProductSpec spec;
-    spec.units = h;
-    spec.groups = 4;
-    spec.tail = Gates();
-    if (!with_terms) return spec;
-    for (const std::vector<float>* w : {&input, &recurrent}) {
-      kernels::SegmentSpec segment{h, {}};
-      for (int g = 0; g < 4; ++g) segment.weights[g] = {w->data() + int64_t{g} * h * h, h, 1};
-      spec.segments.push_back(segment);
-    }
-    return spec;
-  }
-
-  int h;
-  std::vector<float> input, recurrent;
-};
-
-using Step = std::function<void(Rows&)>;
-struct Contender {
-  std::string name;
-  Step step;
-};
-
-Step OurStep(const CpuKernels& kernels, const PackedProduct& product, ProductScratch& scratch) {
-  return [&](Rows& rows) {
-    const RowSource inputs[] = {rows.x(), rows.hidden()};
-    const RowColumn columns[] = {rows.cell(), rows.next_cell(), rows.next_hidden()};
-    kernels.run_product(product, {rows.b(), inputs, nullptr, columns}, 0, product.num_panels(),
-                        &scratch);
-    rows.Advance();
-  };
-}
-
-// Gather, the library's product, our gates on its result.
-struct PeerStep {
-  PeerStep(const CpuKernels& k, ProductPeer& p, const PackedProduct& g, ProductScratch& s, int b,
-           int h)
-      : kernels(k), peer(p), gates(g), scratch(s), x(int64_t{b} * 2 * h), y(int64_t{b} * 4 * h) {}
-
-  void operator()(Rows& rows) {
-    const int h = rows.h();
-    kernels.copy_rows(rows.x(), h, rows.b(), {x.data(), 2 * h});
-    kernels.copy_rows(rows.hidden(), h, rows.b(), {x.data() + h, 2 * h});
-    peer.Multiply(x.data(), y.data());
-    const RowSource sums{y.data(), int64_t{4} * h};
-    const RowColumn columns[] = {rows.cell(), rows.next_cell(), rows.next_hidden()};
-    kernels.run_product(gates, {rows.b(), nullptr, &sums, columns}, 0, gates.num_panels(),
-                        &scratch);
-    rows.Advance();
-  }
-
-  const CpuKernels& kernels;
-  ProductPeer& peer;
-  const PackedProduct& gates;
-  ProductScratch& scratch;
-  PackedMemory x, y;
-};
-
-// Median time of one run in a slice of CPU time, first 40 % of it dropped; seconds.
+// Median time of one run in a slice of CPU time, first 40 % of it dropped; microseconds. Short runs are timed several
+// at a time, so that asking for the time takes no part of theirs.
 double MedianOfSlice(const std::function<void()>& run, int slice_ms) {
-  const int64_t start = ThreadCpuNs(), end = start + int64_t{slice_ms} * 1000000;
-  const int64_t measure_from = start + (end - start) * 2 / 5;
+  constexpr double kWorthTiming = 100.0;
+  const int times = std::clamp(static_cast<int>(kWorthTiming / MicrosecondsOf(run, 1)), 1, 32);
+  const double slice = 1e3 * slice_ms;
   std::vector<double> samples;
-  for (int64_t now = start; now < end || samples.size() < 2;) {
-    const int64_t before = now;
-    run();
-    now = ThreadCpuNs();
-    if (before >= measure_from || now >= end)
-      samples.push_back(1e-9 * static_cast<double>(now - before));
+  for (double spent = 0.0; spent < slice || samples.empty();) {
+    const double us = MicrosecondsOf(run, times);
+    spent += us * times;
+    if (spent >= 0.4 * slice) samples.push_back(us);
   }
   return QuartilesOf(std::move(samples)).median;
 }
 
-// The largest difference of two contenders' hidden rows after a few steps from the same state.
-double Disagreement(const Step& one, const Step& other, int h, int b, uint64_t seed) {
-  std::mt19937_64 random_one(seed), random_other(seed);
-  Rows rows_one(h, b, random_one), rows_other(h, b, random_other);
-  for (int i = 0; i < 3; ++i) {
-    one(rows_one);
-    other(rows_other);
+// CPU that the process uses while it sleeps, in cores: what threads of libraries burn for nothing.
+double IdleCores() {
+  const int64_t start = ProcessCpuNs();
+  constexpr std::chrono::milliseconds kNap(40);
+  std::this_thread::sleep_for(kNap);
+  return static_cast<double>(ProcessCpuNs() - start) /
+         static_cast<double>(std::chrono::nanoseconds(kNap).count());
+}
+
+// The first steps' hidden states of a contender; empty: it cannot.
+std::vector<float> FirstSteps(Contender& contender, int b) {
+  if (!contender.Start(b, kSeed)) return {};
+  contender.Step();
+  contender.Step();
+  return contender.StepAndShow();
+}
+
+double Apart(const std::vector<float>& one, const std::vector<float>& other) {
+  double worst = one.size() == other.size() ? 0.0 : HUGE_VAL;
+  for (size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
+    worst = std::max(worst, std::abs(double{one[i]} - other[i]));
   }
-  double worst = 0.0;
-  for (int r = 0; r < b; ++r) {
-    for (int u = 0; u < h; ++u) {
-      worst = std::max(worst, std::abs(double{rows_one.Hidden(r)[u]} - rows_other.Hidden(r)[u]));
-    }
-  }
-  return worst;
+  return std::isnan(worst) ? HUGE_VAL : worst;
 }
 
 class Bench {
  public:
-  Bench(Options options, const CpuKernels& kernels, Report& report)
-      : options_(std::move(options)), kernels_(kernels), report_(report) {
-    peers_ = FindPeers(options_.peers);
-    for (const auto& peer : peers_) report_.Fact("peer", peer->name());
-    if (peers_.empty()) report_.Fact("peer", "none found: no vs_best");
-    peak_ = ProbeFmaPeak(kernels_.name);
-    report_.Fact("multiply-add peak, " + std::string(kernels_.name),
-                 Number(peak_ * 1e-9, 1) + " GF/s, one core");
+  Bench(const Options& options, const Pass& pass, int cpu, Findings& to)
+      : options_(options),
+        pass_(pass),
+        cpu_(cpu),
+        to_(to),
+        tuning_(kernels::MeasureTuning(*pass.kernels)),
+        peers_(FindPeers(options.peers)),
+        peak_(ProbeFmaPeak(pass.kernels->name)) {
+    int number = 0;  // what tables call them
+    const auto told = [&](const auto& peer) {
+      ++number;
+      Fact("[" + std::to_string(number) + "]", peer->name());
+    };
+    std::for_each(peers_.products.begin(), peers_.products.end(), told);
+    std::for_each(peers_.lstms.begin(), peers_.lstms.end(), told);
+    if (number == 0) Fact("peers", "NONE FOUND: NO vs_best");
+    for (size_t i = 0; i < peers_.missing.size(); ++i) {
+      Fact("CANNOT BE USED " + std::to_string(i + 1), peers_.missing[i]);
+    }
+    Fact("prefetching in software where weights stream once",
+         tuning_.prefetch_alone ? "yes" : "no");
+    Fact("multiply-add peak", Number(peak_ * 1e-9, 1) + " GF/s, one core");
   }
 
   bool Run() {
-    bool agree = true;
-    for (int h : options_.h) agree = RunWidth(h) && agree;
-    return agree;
+    for (int h : options_.h) RunWidth(h);
+    const double idle = IdleCores();
+    Fact("CPU burnt while nothing was asked for",
+         Number(100 * idle, 1) + " %" + (idle > 0.02 ? " OF A CORE: DISTRUST" : ""));
+    return agree_;
   }
 
  private:
-  bool RunWidth(int h) {
-    std::mt19937_64 random(kSeed);
-    const Weights weights(h, random);
-    const PackedProduct product(weights.Spec(true)), gates(weights.Spec(false));
-    const PackedMemory library_weights = weights.ForLibraries();
-    StreamProbe stream(product.weight_bytes());
-    std::vector<std::string> head = {"b", "ours µs", "GF/s", "of peak", "of stream"};
-    for (const auto& peer : peers_) head.push_back(peer->name() + " µs");
-    head.push_back("vs best");
+  struct Times {  // microseconds, by round
+    Contender* contender;
+    std::vector<double> us;
+  };
+
+  void Fact(const std::string& name, const std::string& value) {
+    to_.Fact(std::string(pass_.kernels->name) + ": " + name, value);
+  }
+  void Figure(const std::string& name, double value, const std::string& unit,
+              const Quartiles* quartiles = nullptr) {
+    for (const std::string& prefix : pass_.prefixes) {
+      to_.Figure(prefix + name, value, unit, quartiles);
+    }
+  }
+
+  void RunWidth(int h) {
+    const StepSetting setting(h, kSeed, *pass_.kernels, tuning_);
+    std::vector<std::unique_ptr<Contender>> all;
+    all.push_back(KernelContender(setting));
+    const int most = *std::max_element(options_.b.begin(), options_.b.end());
+    all.push_back(DeviceContender(setting, most, cpu_));
+    for (const auto& peer : peers_.products) all.push_back(PeerContender(setting, *peer));
+    for (const auto& peer : peers_.lstms) all.push_back(PeerContender(setting, *peer));
+    StreamProbe stream(setting.product.weight_bytes(), pass_.kernels->name);
+    std::vector<std::string> head = {"b",         "kernel us", "GF/s",      "of peak",
+                                     "of stream", "device us", "vs kernel", "vs best"};
+    for (size_t i = 2; i < all.size(); ++i) head.push_back("[" + std::to_string(i - 1) + "] us");
     Table table(head);
-    bool agree = true;
+    double fastest = HUGE_VAL;
     for (int b : options_.b) {
-      std::vector<Contender> contenders = {{"ours", OurStep(kernels_, product, scratch_)}};
-      for (const auto& peer : peers_) {
-        if (!peer->Prepare(b, 2 * h, 4 * h, library_weights.data())) continue;
-        auto step = std::make_shared<PeerStep>(kernels_, *peer, gates, scratch_, b, h);
-        contenders.push_back({peer->name(), [step](Rows& rows) { (*step)(rows); }});
-        const double apart = Disagreement(contenders[0].step, contenders.back().step, h, b, kSeed);
-        if (apart <= 1e-4) continue;
-        report_.Text(peer->name() + " and we differ by " + Number(apart, 6) + "\n");
-        agree = false;
-      }
-      table.Add(Measure(h, b, contenders, &stream));
+      const std::vector<Contender*> agreeing = Agreeing(all, b);
+      table.Add(Measure(h, b, agreeing, all, &stream, &fastest));
     }
-    report_.Text("\nLSTM step, h = " + std::to_string(h) + ", weights " +
-                 Number(static_cast<double>(product.weight_bytes()) / (1 << 20), 1) +
-                 " MiB; median of rounds (quartiles)\n" + table.ToString());
-    return agree;
+    const double bytes = static_cast<double>(setting.product.weight_bytes());
+    Fact("stream ceiling, h = " + std::to_string(h),
+         Number(bytes / fastest * 1e-3, 1) + " GB/s: " + stream.best());
+    to_.Text("\nLSTM step, " + std::string(pass_.kernels->name) + ", h = " + std::to_string(h) +
+             ", weights " + Number(bytes / (1 << 20), 1) + " MiB; median of rounds (quartiles)\n" +
+             table.ToString() + "\n");
   }
 
-  std::vector<std::string> Measure(int h, int b, const std::vector<Contender>& contenders,
-                                   StreamProbe* stream) {
-    std::mt19937_64 random(kSeed);
-    Rows rows(h, b, random);
-    std::vector<std::vector<double>> seconds(contenders.size());
-    std::vector<double> vs_best, of_stream;
+  // The kernel, and all whose answers are its. One that cannot is left out; one that is wrong is told.
+  std::vector<Contender*> Agreeing(const std::vector<std::unique_ptr<Contender>>& all, int b) {
+    const std::vector<float> expected = FirstSteps(*all[0], b);
+    std::vector<Contender*> agreeing = {all[0].get()};
+    for (size_t i = 1; i < all.size(); ++i) {
+      const std::vector<float> got = FirstSteps(*all[i], b);
+      if (got.empty()) {
+        to_.Text("CANNOT: " + all[i]->name() + " at b = " + std::to_string(b) + "\n");
+        continue;
+      }
+      const double apart = Apart(expected, got);
+      if (apart <= kMostApart) {
+        agreeing.push_back(all[i].get());
+        continue;
+      }
+      to_.Text("WRONG: " + all[i]->name() + " and the kernel differ by " + Number(apart, 6) +
+               " at b = " + std::to_string(b) + "\n");
+      agree_ = false;
+    }
+    return agreeing;
+  }
+
+  std::vector<std::string> Measure(int h, int b, const std::vector<Contender*>& contenders,
+                                   const std::vector<std::unique_ptr<Contender>>& all,
+                                   StreamProbe* stream, double* fastest) {
+    std::vector<Times> times;
+    for (Contender* c : contenders) times.push_back({c, {}});
+    std::vector<double> vs_best, of_stream, vs_kernel;
     for (int round = 0; round < options_.rounds; ++round) {
-      double best = HUGE_VAL;
-      for (size_t i = 0; i < contenders.size(); ++i) {
-        const double s = MedianOfSlice([&] { contenders[i].step(rows); }, options_.slice_ms);
-        seconds[i].push_back(s);
-        if (i > 0) best = std::min(best, s);
+      double best = HUGE_VAL, device = 0.0;
+      for (Times& t : times) {
+        const double us = MedianOfSlice([&] { t.contender->Step(); }, options_.slice_ms);
+        t.us.push_back(us);
+        if (t.contender == all[1].get()) device = us;
+        if (t.contender != all[0].get() && t.contender != all[1].get()) best = std::min(best, us);
       }
-      const double pass = MedianOfSlice([&] { stream->Pass(); }, options_.slice_ms / 3);
-      of_stream.push_back(pass / seconds[0].back());
-      vs_best.push_back(best / seconds[0].back());
+      double pass = HUGE_VAL;
+      MedianOfSlice([&] { pass = std::min(pass, 1e6 * stream->Pass()); }, options_.slice_ms / 3);
+      *fastest = std::min(*fastest, pass);
+      const double kernel = times[0].us.back();
+      of_stream.push_back(pass / kernel);
+      vs_best.push_back(best / kernel);
+      if (device > 0.0) vs_kernel.push_back(kernel / device);
     }
-    return Row(h, b, contenders, seconds, vs_best, of_stream);
+    return Row(h, b, times, all,
+               {QuartilesOf(vs_best), QuartilesOf(of_stream), QuartilesOf(vs_kernel)});
   }
 
-  std::vector<std::string> Row(int h, int b, const std::vector<Contender>& contenders,
-                               const std::vector<std::vector<double>>& seconds,
-                               const std::vector<double>& vs_best,
-                               const std::vector<double>& of_stream) {
-    const auto micros = [](std::vector<double> s) {
-      for (double& v : s) v *= 1e6;
-      return QuartilesOf(std::move(s));
-    };
-    const Quartiles ours = micros(seconds[0]), stream = QuartilesOf(of_stream);
-    const double flops = 2.0 * b * 8.0 * h * h / (ours.median * 1e-6);
-    const std::string name = "step.lstm_h" + std::to_string(h) + "_b" + std::to_string(b) + "_fp32";
-    std::vector<std::string> row = {std::to_string(b), Number(ours, 0), Number(flops * 1e-9, 1),
-                                    Number(flops / peak_, 2), Number(stream.median, 2)};
-    for (const auto& peer : peers_) {
-      std::string cell = "-";
-      for (size_t i = 1; i < contenders.size(); ++i) {
-        if (contenders[i].name == peer->name()) cell = Number(micros(seconds[i]).median, 0);
+  struct Ratios {
+    Quartiles vs_best, of_stream, vs_kernel;
+  };
+
+  std::vector<std::string> Row(int h, int b, const std::vector<Times>& times,
+                               const std::vector<std::unique_ptr<Contender>>& all,
+                               const Ratios& ratios) {
+    const std::string name = "lstm_h" + std::to_string(h) + "_b" + std::to_string(b) + "_fp32.";
+    const double flops = 2.0 * b * 8.0 * h * h;
+    const auto of_peak = [&](double us) { return flops / (us * 1e-6) / peak_; };
+    const auto find = [&](const Contender* c) -> const std::vector<double>* {
+      for (const Times& t : times) {
+        if (t.contender == c) return &t.us;
       }
-      row.push_back(cell);
+      return nullptr;
+    };
+    const Quartiles kernel = QuartilesOf(times[0].us);
+    Figure(name + "us", kernel.median, "us", &kernel);
+    Figure(name + "of_peak", of_peak(kernel.median), "x");
+    Figure(name + "of_stream", ratios.of_stream.median, "x", &ratios.of_stream);
+    std::vector<std::string> row = {
+        std::to_string(b), Number(kernel, 0), Number(flops / kernel.median * 1e-3, 1),
+        Number(of_peak(kernel.median), 2), Number(ratios.of_stream.median, 2)};
+    if (const auto* us = find(all[1].get())) {
+      const Quartiles device = QuartilesOf(*us);
+      Figure(name + "device_us", device.median, "us", &device);
+      Figure(name + "device_of_peak", of_peak(device.median), "x");
+      Figure(name + "device_vs_kernel", ratios.vs_kernel.median, "x", &ratios.vs_kernel);
+      row.insert(row.end(), {Number(device, 0), Number(ratios.vs_kernel, 2)});
+    } else {
+      row.insert(row.end(), {"-", "-"});
     }
-    report_.Figure(name + ".us", ours.median, "us", &ours);
-    report_.Figure(name + ".of_peak", flops / peak_, "x");
-    report_.Figure(name + ".of_stream", stream.median, "x", &stream);
-    if (contenders.size() > 1) {
-      const Quartiles best = QuartilesOf(vs_best);
-      report_.Figure(name + ".vs_best", best.median, "x", &best);
-      row.push_back(Number(best, 2));
+    const bool peer_left = std::isfinite(ratios.vs_best.median);
+    if (peer_left) Figure(name + "vs_best", ratios.vs_best.median, "x", &ratios.vs_best);
+    row.push_back(peer_left ? Number(ratios.vs_best, 2) : "-");
+    for (size_t i = 2; i < all.size(); ++i) {
+      const auto* us = find(all[i].get());
+      row.push_back(us != nullptr ? Number(QuartilesOf(*us).median, 0) : "-");
     }
     return row;
   }
 
-  static constexpr uint64_t kSeed = 1;
-  const Options options_;
-  const CpuKernels& kernels_;
-  Report& report_;
-  std::vector<std::unique_ptr<ProductPeer>> peers_;
-  ProductScratch scratch_;
-  double peak_ = 0.0;
+  const Options& options_;
+  const Pass& pass_;
+  const int cpu_;
+  Findings& to_;
+  const kernels::Tuning tuning_;
+  const Peers peers_;
+  const double peak_;
+  bool agree_ = true;
 };
 
 std::vector<std::string> Split(const std::string& list) {
@@ -344,6 +296,18 @@ std::vector<int> Integers(const std::string& list) {
   for (const std::string& part : Split(list)) values.push_back(std::atoi(part.c_str()));
   return values;
 }
+
+constexpr char kHelp[] =
+    "step: one LSTM step against the best libraries, on one core.\n"
+    "  --h=256,512,1024   hidden sizes (multiples of 16)\n"
+    "  --b=1,2,4,...      batch sizes, 1 to 512 by default\n"
+    "  --rounds=7         rounds in which contenders take turns\n"
+    "  --slice-ms=60      CPU time of a contender in a round\n"
+    "  --quick            h 256 and 1024, b 1, 8 and 64, 3 short rounds\n"
+    "  --kernels=NAME     one pass, with avx512, avx2 or portable; default: the best here, and "
+    "AVX2's\n"
+    "  --peers=FILE,FILE  more libraries: a libdnnl.so.3 unpacked somewhere\n"
+    "  --json=FILE        also writes figures and facts\n";
 
 bool Parse(int argc, char** argv, Options* o) {
   for (int i = 1; i < argc; ++i) {
@@ -364,51 +328,83 @@ bool Parse(int argc, char** argv, Options* o) {
     } else if (flag == "--kernels") {
       o->kernels = value;
     } else if (flag == "--peers") {
-      o->peers = Split(value);
+      for (std::string& file : Split(value)) o->peers.push_back(std::move(file));
     } else if (flag == "--json") {
       o->json = value;
     } else {
-      std::fprintf(stderr,
-                   "step: one LSTM step against the best library, on one core.\n"
-                   "  --h=256,512,1024   hidden sizes (multiples of 16)\n"
-                   "  --b=1,2,4,...      batch sizes, 1 to 512 by default\n"
-                   "  --rounds=7         rounds in which contenders take turns\n"
-                   "  --slice-ms=60      CPU time of a contender in a round\n"
-                   "  --quick            h 256 and 1024, b 1, 8 and 64, 3 short rounds\n"
-                   "  --kernels=NAME     avx512, avx2 or portable; default: the best here\n"
-                   "  --peers=FILE,FILE  more libraries: a libdnnl.so.3 unpacked somewhere\n"
-                   "  --json=FILE        also writes figures and facts\n");
       return false;
     }
   }
-  for (int h : o->h) {
-    if (h < 16 || h % 16 != 0) return false;
-  }
-  return std::all_of(o->b.begin(), o->b.end(), [](int b) { return b >= 1; });
+  const bool widths =
+      std::all_of(o->h.begin(), o->h.end(), [](int h) { return h >= 16 && h % 16 == 0; });
+  const bool batches = std::all_of(o->b.begin(), o->b.end(), [](int b) { return b >= 1; });
+  return widths && batches && !o->h.empty() && !o->b.empty();
 }
 
-// Before any library looks how many cores there are.
-void PinToOneCore() {
+// The best kernels' pass and AVX2's, or the one that was asked for. Empty: this machine cannot run those.
+std::vector<Pass> Passes(const std::string& asked) {
+  std::vector<Pass> passes;
+  const std::vector<const CpuKernels*> tables = kernels::RunnableKernels(DetectCpuFeatures());
+  const std::string best = tables.front()->name;
+  for (const CpuKernels* table : tables) {
+    const std::string name = table->name;
+    if (asked.empty() ? name != best && name != "avx2" : name != asked) continue;
+    Pass pass{table, name != best, {}};
+    if (name == best) pass.prefixes.push_back("step.");
+    if (name != best || name == "avx2") pass.prefixes.push_back("step." + name + ".");
+    passes.push_back(pass);
+  }
+  return passes;
+}
+
+// Before any library looks how many cores there are. Returns the core.
+int PinToOneCore() {
+  const int cpu = std::max(0, sched_getcpu());
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(std::max(0, sched_getcpu())), &set);
+  CPU_SET(static_cast<size_t>(cpu), &set);
   sched_setaffinity(0, sizeof(set), &set);
+  return cpu;
+}
+
+bool RunPass(const Options& options, const Pass& pass, Findings& to) {
+  if (pass.only_avx2) {  // read by the libraries when they are loaded
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    setenv("DNNL_MAX_CPU_ISA", "AVX2", 1);
+    setenv("OPENBLAS_CORETYPE", "Haswell", 1);
+  }
+  const std::string of = std::string(pass.kernels->name) + ": ";
+  to.Fact(of + "figures",
+          pass.prefixes[0] + (pass.prefixes.size() > 1 ? ", " + pass.prefixes[1] : ""));
+  const std::vector<int> cpus = AllowedCpus();
+  for (int h : options.h) {
+    const int64_t bytes = int64_t{32} * h * h;
+    const double rate = ProbeSharedStream(bytes, pass.kernels->name, cpus);
+    to.Fact(of + "stream of " + std::to_string(cpus.size()) + " cores, h = " + std::to_string(h),
+            Number(rate * 1e-9, 1) + " GB/s");
+  }
+  const int cpu = PinToOneCore();
+  Bench bench(options, pass, cpu, to);
+  return bench.Run();
 }
 
 int Main(int argc, char** argv) {
   Options options;
-  if (!Parse(argc, argv, &options)) return 2;
-  Report report("step");
-  PinToOneCore();
-  const std::vector<const CpuKernels*> tables = kernels::RunnableKernels(DetectCpuFeatures());
-  const CpuKernels* chosen = tables.front();
-  for (const CpuKernels* table : tables) {
-    if (table->name == options.kernels) chosen = table;
+  if (!Parse(argc, argv, &options)) {
+    std::fputs(kHelp, stderr);
+    return 2;
   }
-  report.Fact("kernels", chosen->name);
-  Bench bench(options, *chosen, report);
-  const bool agree = bench.Run();
-  return report.Finish(options.json) && agree ? 0 : 1;
+  const std::vector<Pass> passes = Passes(options.kernels);
+  if (passes.empty()) {
+    std::fprintf(stderr, "step: no kernels \"%s\" on this machine\n", options.kernels.c_str());
+    return 2;
+  }
+  Report report("step");
+  bool good = true;
+  for (const Pass& pass : passes) {
+    good = RunInChild(report, [&](Findings& to) { return RunPass(options, pass, to); }) && good;
+  }
+  return report.Finish(options.json) && good ? 0 : 1;
 }
 
 }  // namespace

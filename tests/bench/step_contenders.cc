@@ -1,0 +1,142 @@
+#include "tests/bench/step_contenders.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace cellbatch {
+namespace {
+
+using kernels::PackedMemory;
+using kernels::PackedProduct;
+using kernels::ProductScratch;
+using kernels::RowColumn;
+using kernels::RowSource;
+
+// Contenders whose states lie in StepRows.
+class OnRows : public Contender {
+ public:
+  explicit OnRows(std::string name) : name_(std::move(name)) {}
+  const std::string& name() const override { return name_; }
+  std::vector<float> StepAndShow() override {
+    Step();
+    std::vector<float> hidden;
+    for (int r = 0; r < rows_->b(); ++r) {
+      hidden.insert(hidden.end(), rows_->Hidden(r), rows_->Hidden(r) + rows_->h());
+    }
+    return hidden;
+  }
+
+ protected:
+  std::optional<StepRows> rows_;
+
+ private:
+  const std::string name_;
+};
+
+class Kernel final : public OnRows {
+ public:
+  explicit Kernel(const StepSetting& setting)
+      : OnRows("kernel"), setting_(setting), scratch_(setting.tuning) {}
+
+  bool Start(int b, uint64_t seed) override {
+    rows_.emplace(setting_.weights.h, b, seed);
+    return true;
+  }
+  void Step() override {
+    const RowSource inputs[] = {rows_->x(), rows_->hidden()};
+    const RowColumn columns[] = {rows_->cell(), rows_->next_cell(), rows_->next_hidden()};
+    const PackedProduct& product = setting_.product;
+    setting_.kernels.run_product(product, {rows_->b(), inputs, nullptr, columns}, 0,
+                                 product.num_panels(), &scratch_);
+    rows_->Advance();
+  }
+
+ private:
+  const StepSetting& setting_;
+  ProductScratch scratch_;
+};
+
+class WithProduct final : public OnRows {
+ public:
+  WithProduct(const StepSetting& setting, ProductPeer& peer)
+      : OnRows(peer.name()), setting_(setting), peer_(peer), scratch_(setting.tuning) {}
+
+  bool Start(int b, uint64_t seed) override {
+    const int h = setting_.weights.h;
+    rows_.emplace(h, b, seed);
+    x_ = PackedMemory(int64_t{b} * 2 * h);
+    y_ = PackedMemory(int64_t{b} * 4 * h);
+    return peer_.Prepare(b, 2 * h, 4 * h, setting_.for_products.data());
+  }
+  void Step() override {
+    const int h = rows_->h();
+    setting_.kernels.copy_rows(rows_->x(), h, rows_->b(), {x_.data(), 2 * h});
+    setting_.kernels.copy_rows(rows_->hidden(), h, rows_->b(), {x_.data() + h, 2 * h});
+    peer_.Multiply(x_.data(), y_.data());
+    const RowSource sums{y_.data(), int64_t{4} * h};
+    const RowColumn columns[] = {rows_->cell(), rows_->next_cell(), rows_->next_hidden()};
+    setting_.kernels.run_product(setting_.gates, {rows_->b(), nullptr, &sums, columns}, 0,
+                                 setting_.gates.num_panels(), &scratch_);
+    rows_->Advance();
+  }
+
+ private:
+  const StepSetting& setting_;
+  ProductPeer& peer_;
+  ProductScratch scratch_;
+  PackedMemory x_, y_;
+};
+
+class WithLstm final : public OnRows {
+ public:
+  WithLstm(const StepSetting& setting, LstmPeer& peer)
+      : OnRows(peer.name()), setting_(setting), peer_(peer) {}
+
+  bool Start(int b, uint64_t seed) override {
+    const int h = setting_.weights.h;
+    rows_.emplace(h, b, seed);
+    for (PackedMemory* m : {&x_, &h_, &c_, &next_h_, &next_c_}) *m = PackedMemory(int64_t{b} * h);
+    return peer_.Prepare(b, h, setting_.by_input[0].data(), setting_.by_input[1].data(),
+                         {x_.data(), h_.data(), c_.data(), next_h_.data(), next_c_.data()});
+  }
+  void Step() override {
+    const int h = rows_->h(), b = rows_->b();
+    setting_.kernels.copy_rows(rows_->x(), h, b, {x_.data(), h});
+    setting_.kernels.copy_rows(rows_->hidden(), h, b, {h_.data(), h});
+    setting_.kernels.copy_rows(rows_->cell_values(), h, b, {c_.data(), h});
+    peer_.Step();
+    setting_.kernels.copy_rows({next_h_.data(), h}, h, b, rows_->next_hidden());
+    setting_.kernels.copy_rows({next_c_.data(), h}, h, b, rows_->next_cell());
+    rows_->Advance();
+  }
+
+ private:
+  const StepSetting& setting_;
+  LstmPeer& peer_;
+  PackedMemory x_, h_, c_, next_h_, next_c_;
+};
+
+}  // namespace
+
+StepSetting::StepSetting(int h, uint64_t seed, const kernels::CpuKernels& of_kernels,
+                         kernels::Tuning of_tuning)
+    : kernels(of_kernels),
+      tuning(of_tuning),
+      weights(h, seed),
+      product(weights.Spec(true)),
+      gates(weights.Spec(false)),
+      for_products(weights.ForProducts()),
+      by_input{weights.ByInput(weights.input), weights.ByInput(weights.recurrent)} {}
+
+std::unique_ptr<Contender> KernelContender(const StepSetting& setting) {
+  return std::make_unique<Kernel>(setting);
+}
+std::unique_ptr<Contender> PeerContender(const StepSetting& setting, ProductPeer& peer) {
+  return std::make_unique<WithProduct>(setting, peer);
+}
+std::unique_ptr<Contender> PeerContender(const StepSetting& setting, LstmPeer& peer) {
+  return std::make_unique<WithLstm>(setting, peer);
+}
+
+}  // namespace cellbatch
