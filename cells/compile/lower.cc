@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "cells/compile/expr_placement.h"
+#include "cells/compile/fuse_arg_max.h"
 #include "cells/compile/lane_graph.h"
 #include "cells/compile/step_builder.h"
 #include "fmt/format.h"
@@ -242,7 +243,10 @@ absl::StatusOr<CellProgram> Lower(const CellDefinition& cell, const ProgramLimit
   std::vector<bool> cut(graph->exprs().size(), false);
   for (size_t attempts = 0; attempts <= cut.size(); ++attempts) {
     Attempt attempt(*graph, cut, limits);
-    if (attempt.Run()) return std::move(attempt.program());
+    if (attempt.Run()) {
+      FuseArgMax(attempt.program(), limits);
+      return std::move(attempt.program());
+    }
     if (attempt.to_cut().empty()) break;
     for (const ExprId e : attempt.to_cut()) cut[static_cast<size_t>(e)] = true;
   }

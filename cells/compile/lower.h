@@ -6,6 +6,8 @@
 //   4. What a later level needs, or a product or reduction reads, is stored: to an output column if it is one, else
 //      to scratch. What does not fit one step of the device that will run it (`limits`) is cut in two.
 //
+//   5. An argmax over what nobody else reads becomes the end of its product (fuse_arg_max.h).
+//
 // Pure, any thread; load time (milliseconds). UNIMPLEMENTED or INVALID_ARGUMENT name the cell and the op.
 #ifndef CELLBATCH_CELLS_COMPILE_LOWER_H_
 #define CELLBATCH_CELLS_COMPILE_LOWER_H_

@@ -88,6 +88,61 @@ TEST(LowerTest, LogitsAreStoredForTheirReductions) {
             "softmax scratch [9] -> out1\n");
 }
 
+// A decoder: h, then the best word of its logits.
+CellBuilder GreedyBuilder() {
+  CellBuilder b("greedy");
+  const ValueId h = b.Tanh(b.MatMul(b.Read("x", "x", 3), b.Matrix("W", 4, 3)));
+  const ValueId logits = b.Add(b.Vector("b", 90), b.MatMul(h, b.Matrix("V", 90, 4)));
+  b.Leave("word", b.Op1(OpKind::kArgMax, logits));
+  b.Leave("mean", b.Op1(OpKind::kMean, h));
+  return b;
+}
+
+TEST(LowerTest, LogitsThatOnlyAnArgMaxReadsAreNotStored) {
+  const CellDefinition greedy = GreedyBuilder().Build();
+  EXPECT_EQ(Lowered(greedy),
+            "product 1x4 in0.0[3] tail 3 -> scratch\n"
+            "product 1x90 scratch[4] tail 2 largest -> out0\n"
+            "mean scratch [1] -> out1\n");
+  EXPECT_EQ(Lower(greedy, kCpuLimits)->scratch_width, 16);  // h alone
+  ProgramLimits without = kCpuLimits;
+  without.arg_max_of_product = false;
+  EXPECT_EQ(Lower(greedy, without)->scratch_width, 16 + 96);  // a device that cannot
+}
+
+TEST(LowerTest, AWordThatIsLookedUpAtOnceNeedsNoLogitsEither) {
+  CellBuilder b("feed_back");
+  const ValueId x = b.Read("x", "x", 9);
+  const ValueId word = b.Op1(OpKind::kArgMax, b.MatMul(x, b.Matrix("W", 40, 9)));
+  b.Leave("next", b.MatMul(b.Lookup(b.Matrix("E", 40, 6), word), b.Matrix("V", 5, 6)));
+  EXPECT_EQ(Lowered(b.Build()),
+            "product 1x40 in0.0[9] tail 2 largest -> scratch\n"
+            "index table0\n"
+            "product 1x5 table0[6] tail 2 -> out0\n");
+  EXPECT_EQ(Lower(b.Build(), kCpuLimits)->scratch_width, 16);
+  EXPECT_EQ(Lower(b.Build(), kCpuLimits)->lookups[0].token.offset, 0);
+}
+
+TEST(LowerTest, LogitsThatAnybodyElseReadsStay) {
+  CellBuilder output("output"), part("part"), two("two");
+  const auto logits = [](CellBuilder& b) {
+    return b.MatMul(b.Read("x", "x", 3), b.Matrix("W", 40, 3));
+  };
+  const ValueId left = logits(output);
+  output.Leave("logits", left);
+  output.Leave("word", output.Op1(OpKind::kArgMax, left));
+  EXPECT_EQ(Lowered(output.Build()),
+            "product 1x40 in0.0[3] tail 2 -> out0\nargmax out0 [1] -> out1\n");
+  const ValueId sliced = logits(part);
+  part.Leave("word", part.Op1(OpKind::kArgMax, sliced));
+  part.Leave("some", part.Op1(OpKind::kSoftmax, part.Slice(sliced, 3, 8)));
+  EXPECT_EQ(Lowered(part.Build()).find("largest"), std::string::npos) << Lowered(part.Build());
+  const ValueId twice = logits(two);
+  two.Leave("word", two.Op1(OpKind::kArgMax, twice));
+  two.Leave("best", two.Op1(OpKind::kArgMax, two.Concat(twice, two.Read("y", "y", 3))));
+  EXPECT_EQ(Lowered(two.Build()).find("largest"), std::string::npos) << Lowered(two.Build());
+}
+
 TEST(LowerTest, WhatIsAnOutputNeedsNoScratch) {
   CellBuilder b("two_layers");
   const ValueId x = b.Read("x", "x", 3);

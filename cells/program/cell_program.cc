@@ -74,6 +74,7 @@ struct Describer {
       }
     }
     text += fmt::format(" tail {}", s.tail.ops.size());
+    if (s.arg_max.has_value()) return text + " largest -> " + Text(*s.arg_max);
     for (const TailOp& op : s.tail.ops) {
       if (op.kind != TailOpKind::kStore) continue;
       text += " -> " + Text(s.columns[static_cast<size_t>(op.index)]);
@@ -104,7 +105,9 @@ std::string CheckProduct(const ProductStep& step, const ProgramLimits& limits) {
     if (segment.weights.size() != step.bias.size())
       return "a segment with other groups than the product";
   }
-  if (step.columns.size() != static_cast<size_t>(step.tail.num_columns) ||
+  if (step.arg_max.has_value() && !limits.arg_max_of_product) return "an argmax at its end";
+  const size_t kept = step.arg_max.has_value() ? 1 : 0;  // of the tail's columns, and not stored
+  if (step.columns.size() + kept != static_cast<size_t>(step.tail.num_columns) ||
       step.parameters.size() != static_cast<size_t>(step.tail.num_parameters)) {
     return "a tail with other columns or parameters than the product";
   }

@@ -6,6 +6,7 @@
 //   gru_v1:  product   2 groups (r, z), segments x, h; tail: r*h, z -> scratch
 //            product   1 group (n), segments x, r*h;   tail: (1-z)*n + z*h -> column h
 //   decode:  product   logits -> scratch;  plain argmax -> column word;  plain softmax -> column p
+//   greedy:  product   its largest -> column word                  (fuse_arg_max.h: nobody else reads the logits)
 //   child sum: sum     rows of the children -> scratch;  product ...
 //
 // Places say where a step's operands lie. Scratch is a row of floats per node of the task, alive during the task.
@@ -100,6 +101,9 @@ struct ProductStep {
   TailProgram tail;
   std::vector<Place> columns;             // of the tail
   std::vector<ParameterView> parameters;  // of the tail
+  // Set: the tail's only column is stored nowhere (`columns` is empty); the number of the unit with the largest of it,
+  // of equals the lowest, goes here.
+  std::optional<Place> arg_max = {};
 
   int groups() const { return static_cast<int>(bias.size()); }  // none: element-wise only
 };

@@ -6,11 +6,12 @@
 namespace cellbatch {
 
 struct ProgramLimits {
-  int groups = 0;             // accumulators of one product
-  int segments = 0;           // inputs of one product
-  int tail_ops = 0;           // operations of one tail, stores included
-  int tail_columns = 0;       // what one tail loads and stores
-  int scratch_alignment = 1;  // values in scratch begin at multiples of so many elements
+  int groups = 0;                   // accumulators of one product
+  int segments = 0;                 // inputs of one product
+  int tail_ops = 0;                 // operations of one tail, stores included
+  int tail_columns = 0;             // what one tail loads and stores
+  bool arg_max_of_product = false;  // a product may end in the argmax of its only column
+  int scratch_alignment = 1;        // values in scratch begin at multiples of so many elements
 };
 
 }  // namespace cellbatch

@@ -115,11 +115,11 @@ constexpr Expected kPrograms[] = {
     {"start_gru", "product 0x7 tail 2 -> out0\n"},
     {"decoder_lstm",
      "index table0\nproduct 4x7 table0[5] in0.0[7] tail 16 -> out0 -> out1\n"
-     "product 1x100 out0[7] tail 2 -> scratch\nargmax scratch [1] -> out2\n"},
+     "product 1x100 out0[7] tail 2 largest -> out2\n"},
     {"decoder_lstm2",
      "index table0\nproduct 4x7 table0[5] in0.0[7] tail 16 -> out0 -> out1\n"
      "product 4x7 out0[7] in0.2[7] tail 16 -> out2 -> out3\n"
-     "product 1x100 out2[7] tail 2 -> scratch\nargmax scratch [1] -> out4\n"},
+     "product 1x100 out2[7] tail 2 largest -> out4\n"},
     {"bridge_lstm", "copy in0.0 [7] -> out0\ncopy in0.1 [7] -> out1\nproduct 0x1 tail 2 -> out2\n"},
     {"bridge_lstm2",
      "copy in0.0 [7] -> out0\ncopy in0.1 [7] -> out1\ncopy in1.0 [7] -> out2\n"

@@ -60,6 +60,8 @@ class ChunkRun {
  private:
   RowSource Source(const Place& place) const;
   RowColumn Column(const Place& place) const;
+  void StartLargest() const;
+  void StoreLargest(const Place& place) const;
   template <typename Work>
   void SplitRows(int64_t cost_a_row, const Work& work) const;
 
@@ -163,6 +165,7 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
                nullptr, 1};
     args.initial = &initial;
   }
+  if (plan.arg_max.has_value()) StartLargest();
   const int panels = product.num_panels();
   const int64_t work = product.weight_bytes() / 4 * count_ + int64_t{8} * plan.units * count_;
   const int64_t cost = std::max(work, product.weight_bytes());
@@ -171,8 +174,28 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
     const auto first = static_cast<int>(int64_t{panels} * block / blocks);
     const auto last = static_cast<int>(int64_t{panels} * (block + 1) / blocks);
     kernels::ProductScratch* const scratch = &(*cores_.scratch)[static_cast<size_t>(thread)];
-    cell_.kernels().run_product(product, args, first, last, scratch);
+    kernels::ProductArgs mine = args;
+    if (plan.arg_max.has_value()) mine.largest = scratch->largest();
+    cell_.kernels().run_product(product, mine, first, last, scratch);
   });
+  if (plan.arg_max.has_value()) StoreLargest(*plan.arg_max);
+}
+
+// Each thread keeps the largest of the panels that it took. Which those were does not matter: of equals the lowest unit
+// is taken, whoever found it.
+void ChunkRun::StartLargest() const {
+  for (kernels::ProductScratch& s : *cores_.scratch) {
+    std::fill_n(s.largest(), count_, kernels::Largest());
+  }
+}
+
+void ChunkRun::StoreLargest(const Place& place) const {
+  const RowColumn out = Column(place);
+  for (int32_t r = 0; r < count_; ++r) {
+    kernels::Largest largest;
+    for (kernels::ProductScratch& s : *cores_.scratch) largest.Take(s.largest()[r]);
+    *reinterpret_cast<int32_t*>(out.Row(r)) = std::max(largest.unit, 0);  // all NaN: 0
+  }
 }
 
 void ChunkRun::operator()(const PlainStep& step) const {

@@ -22,6 +22,7 @@
 namespace cellbatch {
 
 inline constexpr int kChunkNodes = 512;
+static_assert(kChunkNodes <= kernels::kLargestRows);
 // Scratch of a chunk: a cell whose nodes need much of it (matrices) runs in smaller chunks.
 inline constexpr int64_t kChunkFloats = int64_t{1} << 24;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -354,6 +355,44 @@ TEST(CellRunTest, BitsDependOnNeitherCompanyNorPlaceNorCores) {
           }
         }
       }
+    }
+  }
+}
+
+// The best of 3001, with ties by the dozen (`ties`) or without; the same with logits that somebody else reads, too.
+CellDefinition BestCell(bool ties, bool keep_logits) {
+  testing::CellBuilder b("best");
+  const ValueId x = b.Read("x", "x", 16);
+  ValueId logits = b.Add(b.Vector("b", 3001), b.MatMul(x, b.Matrix("W", 3001, 16)));
+  if (ties)
+    logits = b.Op2(OpKind::kMax, b.Constant(-1.0f), b.Sigmoid(b.Mul(logits, b.Constant(80.0f))));
+  b.Leave("word", b.Op1(OpKind::kArgMax, logits));
+  if (keep_logits) b.Leave("logits", logits);
+  return b.Build();
+}
+
+TEST(CellRunTest, AnArgMaxWithoutARowOfLogitsChoosesWhatOneWithItDoes) {
+  CoreTeam one(1, {}, {}), three(3, {}, std::chrono::microseconds(500));
+  constexpr int32_t kNodes = 530;  // two chunks
+  const std::vector<Row> rows = Shuffled(kNodes, 700);
+  for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {
+    for (const bool ties : {false, true}) {
+      Trial with(BestCell(ties, true), 3, 700, false, *table);
+      Trial without(BestCell(ties, false), 3, 700, false, *table);
+      ASSERT_EQ(without.packed().program().scratch_width, 0);
+      with.Run(rows, one);
+      for (CoreTeam* team : {&one, &three, &three}) {
+        without.Run(rows, *team);
+        for (Row r = 0; r < kNodes; ++r) {
+          ASSERT_EQ(without.Left(r)[0], with.Left(r)[0]) << table->name << " row " << r;
+        }
+      }
+      for (Row r = 0; r < kNodes; r += 100) {
+        const std::vector<float> logits = with.Left(r)[1];
+        EXPECT_EQ(std::bit_cast<int32_t>(without.Left(r)[0][0]),
+                  std::max_element(logits.begin(), logits.end()) - logits.begin());
+      }
+      if (!ties) without.ExpectAgrees(0, rows[0]);
     }
   }
 }

@@ -12,6 +12,7 @@ inline constexpr ProgramLimits kCpuLimits = {
     .segments = kernels::kMaxSegments,
     .tail_ops = kernels::kMaxTailOps,
     .tail_columns = kernels::kMaxTailColumns,
+    .arg_max_of_product = true,
     .scratch_alignment = kernels::kLanes,  // a cache line
 };
 

@@ -100,6 +100,22 @@ TEST(CpuMemoryTest, ScratchIsCountedForEveryDevice) {
   EXPECT_EQ(rows[0], rows[1]);
 }
 
+TEST(CpuMemoryTest, ADecoderOverThirtyThousandWordsKeepsNoRowOfThem) {
+  const auto scratch = [](bool keep_logits) {
+    testing::CellBuilder b("decoder");
+    const ValueId logits = b.MatMul(b.Read("x", "x", 8), b.Matrix("W", 30'000, 8));
+    b.Leave("word", b.Op1(OpKind::kArgMax, logits));
+    if (keep_logits) b.Leave("entropy", b.Op1(OpKind::kSum, b.Op1(OpKind::kSoftmax, logits)));
+    const std::shared_ptr<Model> model = testing::OneCellModel(b.Build());
+    CpuMemory memory(Best(), 1, 0);
+    const auto loaded = memory.Load(*model, Rows(*model, 8));
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return static_cast<const CpuLoadedModel&>(**loaded).scratch_bytes();
+  };
+  EXPECT_EQ(scratch(false), 0);
+  EXPECT_GT(scratch(true), int64_t{512} * 30'000 * 4);
+}
+
 TEST(CpuMemoryTest, ScratchBeyondWhatIsAvailableIsRefusedWithBothNumbersBeforeItIsAllocated) {
   const std::shared_ptr<Model> model = MatrixModel(16384);  // 1 GiB a node
   const int64_t available = int64_t{1} << 30;

@@ -14,7 +14,9 @@ template <class V, class Tiling>
 void RunProduct(const PackedProduct& product, const ProductArgs& args, int first_panel,
                 int last_panel, ProductScratch* scratch) {
   ForEachPanel<V, Tiling>(product, args, first_panel, last_panel, scratch,
-                          [](auto& run, int panel) { run.Tail(panel); });
+                          [&args](auto& run, int panel) {
+                            args.largest == nullptr ? run.Tail(panel) : run.TailLargest(panel);
+                          });
 }
 
 template <class V, class Tiling>

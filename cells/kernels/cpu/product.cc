@@ -82,7 +82,8 @@ void PackedProduct::PackPanel(const ProductSpec& spec, int panel) {
 
 ProductScratch::ProductScratch(Tuning tuning)
     : tuning_(tuning),
-      memory_(kAccumulatorFloats + kValueFloats),
+      memory_(kAccumulatorFloats + kValueFloats + kPanelFloats),
+      largest_(kLargestRows),
       rows_((kMaxSegments + 1) * kChunkRows) {}
 
 }  // namespace cellbatch::kernels

@@ -30,6 +30,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "cells/kernels/cpu/packed_memory.h"
@@ -42,7 +43,9 @@ namespace cellbatch::kernels {
 
 inline constexpr int kPanelColumns = 4;         // columns of 16 accumulators that make a panel
 inline constexpr int kMaxColumns = kMaxGroups;  // and the most that one can have
-inline constexpr int kChunkRows = 128;  // rows computed together; more are equal chunks
+inline constexpr int kPanelUnits = kPanelColumns * kLanes;  // the most units of a panel
+inline constexpr int kChunkRows = 128;    // rows computed together; more are equal chunks
+inline constexpr int kLargestRows = 512;  // rows of one call that keeps the largest of each
 // Rows that the interpreter of tails takes at a time, so that its values stay in L1.
 inline constexpr int kTailRowsAtOnce = 8;
 
@@ -112,6 +115,18 @@ class PackedProduct {
   PackedMemory weights_, bias_, parameters_;
 };
 
+// The largest element of one row that was seen so far, and its unit: of equals the lowest. NaN is never larger; -1: there
+// was nothing else yet. What two threads found of one row is merged in any order.
+struct Largest {
+  float value = -std::numeric_limits<float>::infinity();
+  int32_t unit = -1;
+
+  void Take(const Largest& other) {
+    if (other.unit < 0 || other.value < value) return;
+    if (unit < 0 || other.value > value || other.unit < unit) *this = other;
+  }
+};
+
 // One call's rows. inputs: one per segment. columns: one per column of the tail. Rows that a tail
 // stores may be read by the same tail (a state updated in place), never as an input of the product
 // or as `initial`.
@@ -121,6 +136,9 @@ struct ProductArgs {
   const RowSource* initial =
       nullptr;  // rows of accumulator_width() floats, 64-byte aligned; null: the bias
   const RowColumn* columns = nullptr;
+  // By row; not null: the tail's only column is stored nowhere, and the largest of it in the panels of this call is taken
+  // into these (an argmax over 30,000 words needs no row of 30,000 floats in memory). At most kLargestRows rows.
+  Largest* largest = nullptr;
 };
 
 // What differs between machines and is not worth asking CPUID for; never changes a bit of any result. tuning.h measures.
@@ -129,21 +147,26 @@ struct Tuning {
       false;  // prefetch in software even where a single row block streams the weights once
 };
 
-// What one thread needs while it runs a product: about 80 KiB, reused for ever.
+// What one thread needs while it runs a product: about 120 KiB, reused for ever.
 class ProductScratch {
  public:
   explicit ProductScratch(Tuning tuning = {});
   const Tuning& tuning() const { return tuning_; }
   float* accumulators() { return memory_.data(); }
   float* values() { return memory_.data() + kAccumulatorFloats; }
+  // A panel of one column: row r of a chunk at r * kPanelUnits.
+  float* panel() { return memory_.data() + kAccumulatorFloats + kValueFloats; }
+  Largest* largest() { return largest_.data(); }  // [kLargestRows], for whom the caller runs panels
   const float** input_rows(int segment) { return rows_.data() + segment * kChunkRows; }
   const float** initial_rows() { return rows_.data() + kMaxSegments * kChunkRows; }
 
  private:
   static constexpr int64_t kAccumulatorFloats = kChunkRows * kMaxColumns * kLanes;
   static constexpr int64_t kValueFloats = int64_t{kMaxTailOps} * kTailRowsAtOnce * kLanes;
+  static constexpr int64_t kPanelFloats = int64_t{kChunkRows} * kPanelUnits;
   Tuning tuning_;
   PackedMemory memory_;
+  std::vector<Largest> largest_;
   std::vector<const float*> rows_;
 };
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "cells/kernels/cpu/product.h"
+#include "cells/kernels/cpu/reductions_inl.h"
 #include "cells/kernels/cpu/tail_inl.h"
 #include "cells/kernels/cpu/tiling.h"
 
@@ -159,13 +160,22 @@ class ProductRun {
     }
   }
 
-  void Tail(int panel) {
-    for (int b = 0; b < blocks_; ++b) {
-      const int block = panel * p_.blocks_per_panel() + b, rest = p_.units() - block * kLanes;
-      const TailSite site{
-          &p_,   args_.columns,    block, rest < kLanes ? rest : kLanes, Sums(b), stride_, first_,
-          rows_, scratch_.values()};
-      RunTail<V>(site, p_.tail_match());
+  void Tail(int panel) { RunTails(panel, args_.columns); }
+
+  // The tail's only column goes to the thread's own panel, and no further than its largest.
+  void TailLargest(int panel) {
+    const int first_unit = panel * p_.blocks_per_panel() * kLanes;
+    const int rest = p_.units() - first_unit, units = rest < kPanelUnits ? rest : kPanelUnits;
+    // Tails count rows from the call's first and units from the product's: to them it starts that much earlier.
+    const int64_t skipped = int64_t{first_} * kPanelUnits + first_unit;
+    RowColumn column;
+    column.base = reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(scratch_.panel()) -
+                                           static_cast<uintptr_t>(skipped) * sizeof(float));
+    column.stride = kPanelUnits;
+    RunTails(panel, &column);
+    for (int r = 0; r < rows_; ++r) {
+      TakeLargest<V>(scratch_.panel() + int64_t{r} * kPanelUnits, first_unit, units,
+                     args_.largest[first_ + r]);
     }
   }
 
@@ -178,6 +188,16 @@ class ProductRun {
   }
 
  private:
+  void RunTails(int panel, const RowColumn* columns) {
+    for (int b = 0; b < blocks_; ++b) {
+      const int block = panel * p_.blocks_per_panel() + b, rest = p_.units() - block * kLanes;
+      const TailSite site{
+          &p_,   columns,          block, rest < kLanes ? rest : kLanes, Sums(b), stride_, first_,
+          rows_, scratch_.values()};
+      RunTail<V>(site, p_.tail_match());
+    }
+  }
+
   float* Sums(int block) { return scratch_.accumulators() + block * p_.groups() * kLanes; }
 
   void Copy(const float* from, float* to) {
