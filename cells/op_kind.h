@@ -34,7 +34,8 @@ enum class OpKind : uint8_t {
   kSlice,      // attr = {begin, end} along the last dimension
   kConcat,     // two or three vectors
   kTranspose,  // [r, c] -> [c, r]
-  // Reductions over all elements; kSoftmax keeps its shape, kArgMax gives int32 [1] (lowest index wins).
+  // Reductions over all elements; kSoftmax keeps its shape, kArgMax gives int32 [1]: of equals the
+  // lowest index; NaN is never larger, and of nothing but NaN it is 0.
   kSum,
   kMean,
   kSoftmax,

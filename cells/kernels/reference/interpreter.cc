@@ -176,8 +176,11 @@ ColumnValues NodeRun::Softmax(const Op& op) {
 
 ColumnValues NodeRun::ArgMax(const Op& op) {
   const ColumnValues& a = Value(op.args[0]);
-  return {static_cast<double>(std::max_element(a.begin(), a.end()) -
-                              a.begin())};  // the first of equals
+  auto best = a.end();  // the first of equals, and never NaN
+  for (auto v = a.begin(); v != a.end(); ++v) {
+    if (!std::isnan(*v) && (best == a.end() || *v > *best)) best = v;
+  }
+  return {best == a.end() ? 0.0 : static_cast<double>(best - a.begin())};
 }
 
 ColumnValues NodeRun::Compute(const Op& op) {

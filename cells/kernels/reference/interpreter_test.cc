@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tests/testing/builders.h"
 
@@ -135,6 +136,17 @@ TEST(InterpreterTest, ReductionsAndRearrangingDoWhatTheyAreNamed) {
   EXPECT_EQ(left[4], (ColumnValues{1, 4, 2, 5, 3, 6}));
   EXPECT_EQ(left[5], (ColumnValues{3, 3, 1, 3, 3, 0}));
   EXPECT_EQ(left[6], (ColumnValues{0, 1, 1, 0}));
+}
+
+TEST(InterpreterTest, NaNIsNeverTheLargest) {
+  CellBuilder b("best");
+  b.Leave("best", b.Op1(OpKind::kArgMax, b.Read("x", "x", 4)));
+  const CellDefinition cell = b.Build();
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(InterpretNode(cell, {}, {RowValues{{nan, 1.0, 3.0, 3.0}}})[0][0], 2.0);
+  EXPECT_EQ(InterpretNode(cell, {}, {RowValues{{1.0, nan, 3.0, nan}}})[0][0], 2.0);
+  EXPECT_EQ(InterpretNode(cell, {}, {RowValues{{nan, nan, -inf, -inf}}})[0][0], 2.0);
+  EXPECT_EQ(InterpretNode(cell, {}, {RowValues{{nan, nan, nan, nan}}})[0][0], 0.0);
 }
 
 TEST(InterpreterTest, AMatrixTimesAMatrixMultipliesRowByRow) {
