@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "server/model_table.h"
 #include "server/wire_codec.h"
 
 namespace cellbatch {
@@ -120,7 +121,11 @@ absl::Status ModelRepository::LoadFolder(const std::string& name) {
     state.phase = ModelPhase::kLoading;
     state.reason.clear();
   });
-  auto model = ReadModel(root_, name, ModelId(next_id_), limits_);
+  auto model = next_id_ < kMaxModelVersions
+                   ? ReadModel(root_, name, ModelId(next_id_), limits_)
+                   : absl::ResourceExhaustedError(fmt::format(
+                         "{} model versions were loaded, as many as one process loads: restart it",
+                         next_id_));
   if (model.ok()) ++next_id_;
   const absl::Status status = model.ok() ? Swap(name, *std::move(model)) : model.status();
   if (status.ok()) return status;
