@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// Takes and gives back models; serves nothing. `hold` stops AddModel until the test lets go.
+// Takes and gives back models; serves nothing. `hold` stops both until the test lets go.
 class LoadingScheduler final : public Scheduler {
  public:
   absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules) override {
@@ -33,6 +33,10 @@ class LoadingScheduler final : public Scheduler {
     return absl::OkStatus();
   }
   absl::Status RemoveModel(ModelId id) override {
+    std::unique_lock lock(mutex_);
+    ++removing_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !hold_; });
     log.push_back("remove " + names_[id.value()]);
     return absl::OkStatus();
   }
@@ -40,6 +44,10 @@ class LoadingScheduler final : public Scheduler {
     const std::lock_guard lock(mutex_);
     hold_ = hold;
     changed_.notify_all();
+  }
+  void WaitUntilRemoving(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return removing_ >= count; });
   }
   void WaitUntilWarming(int count) {
     std::unique_lock lock(mutex_);
@@ -76,7 +84,7 @@ class LoadingScheduler final : public Scheduler {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool hold_ = false;
-  int warming_ = 0;
+  int warming_ = 0, removing_ = 0;
   std::map<int32_t, std::string> names_;
 };
 
@@ -204,6 +212,20 @@ TEST_F(ModelRepositoryTest, WhatIsBeingLoadedForTheFirstTimeIsUnavailable) {
   scheduler_.Hold(false);
   loading.join();
   EXPECT_TRUE(repository_.Find("a", "").ok());
+}
+
+// V2, the state that no client can bring about: its last requests still run.
+TEST_F(ModelRepositoryTest, WhatIsBeingUnloadedIsUnavailableWhileItsLastRequestsRun) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  scheduler_.Hold(true);
+  std::thread unloading([&] { EXPECT_TRUE(repository_.Unload("a").ok()); });
+  scheduler_.WaitUntilRemoving(1);
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("is UNLOADING"));
+  EXPECT_EQ(repository_.Index()[0].phase, ModelPhase::kUnloading);
+  scheduler_.Hold(false);
+  unloading.join();
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("unloaded"));
 }
 
 TEST_F(ModelRepositoryTest, UnloadedModelsAreKnownAndUnavailable) {
