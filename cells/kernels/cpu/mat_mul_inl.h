@@ -46,7 +46,7 @@ void MatMulTile(const MatMulArgs& a, int32_t row, int32_t col, int lanes) {
 }
 
 // All rows of C columns of 16 from `col` on: this strip of w stays in a cache.
-template <class V, class Tiling, int C, bool kFull, int R = Tiling::kRows>
+template <class V, class Tiling, int C, bool kFull, int R = Tiling::kFullRows>
 void MatMulStrip(const MatMulArgs& a, int32_t row, int32_t col, int lanes) {
   for (; row + R <= a.rows; row += R) MatMulTile<V, R, C, kFull>(a, row, col, lanes);
   if constexpr (R > 1) {
@@ -56,7 +56,7 @@ void MatMulStrip(const MatMulArgs& a, int32_t row, int32_t col, int lanes) {
 
 template <class V, class Tiling>
 void MatMulByColumns(const MatMulArgs& a) {
-  constexpr int kAtOnce = Tiling::Columns(Tiling::kRows);
+  constexpr int kAtOnce = Tiling::Columns(Tiling::kFullRows);
   // One row alone needs more columns, to have chains enough.
   constexpr int kOfOneRow = Tiling::Columns(1);
   int32_t col = 0;

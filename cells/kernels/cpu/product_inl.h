@@ -229,7 +229,7 @@ class ProductRun {
       }
     }
     const float* const w = p_.Weights(panel, segment);
-    const int row_blocks = (rows_ + Tiling::kRows - 1) / Tiling::kRows;
+    const int row_blocks = Tiling::Blocks(rows_);
     // Weights that pass by once need no block to stay in a cache, and prefetching only if this machine likes it.
     const bool once = StreamsOnce<Tiling>(rows_, columns) && !scratch_.tuning().prefetch_alone;
     const int k_blocks = once ? 1 : (segment.depth + Tiling::kBlock - 1) / Tiling::kBlock;

@@ -80,7 +80,7 @@ class TileTest : public testing::Test {
     std::set<Shape> shapes;
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
       for (int rows = 1; rows <= kChunkRows; ++rows) {
-        const int blocks = (rows + Tiling::kRows - 1) / Tiling::kRows;
+        const int blocks = Tiling::Blocks(rows);
         if (StreamsOnce<Tiling>(rows, columns)) shapes.insert({rows, columns, 0});
         const int share = (columns + blocks - 1) / blocks;
         for (int b = 0, left = columns; b < blocks; ++b) {
