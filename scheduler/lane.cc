@@ -36,6 +36,9 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
     views_.push_back(view);
   }
   root_views_.resize(views_.size());
+  if (decider_.needs() == FrontierNeeds::kNodes) {
+    nodes_ = std::make_unique<NodeCounts>(num_workers, shapes_);
+  }
   for (size_t w = 0; w < memory_of.size(); ++w) {
     for (const TypeShape& shape : shapes_) {
       // Each ready subgraph owns a row of its table, so there are never more of them.
@@ -80,7 +83,17 @@ Frontier Lane::LookAt(int worker) {
     view.given_way = q.fifo().given_way();
     view.waited = q.waited();
   }
+  if (nodes_ != nullptr) LookAtNodes(worker);
   return views_;
+}
+
+void Lane::LookAtNodes(int worker) {
+  for (int t = 0; t < num_types(); ++t) {
+    for (size_t w = 0; w < tasks_.size(); ++w) {
+      nodes_->Refresh(static_cast<int>(w), queue(static_cast<int>(w), t));
+    }
+    views_[static_cast<size_t>(t)].nodes = nodes_->View(worker, t);
+  }
 }
 
 absl::Span<const TypeView> Lane::LookAtRoots(int worker, absl::Span<const int32_t> root_types) {

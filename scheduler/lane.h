@@ -24,6 +24,7 @@
 #include "scheduler/lane_memories.h"
 #include "scheduler/policy/decider.h"
 #include "scheduler/policy/lane_rules.h"
+#include "scheduler/ready/node_counts.h"
 #include "scheduler/ready/ready_queue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting_line.h"
@@ -90,6 +91,9 @@ class Lane {
   const Decider& decider() const { return decider_; }
   const JoinRule& join_rule() const { return *join_rule_; }
   const StealRule& steal_rule() const { return *steal_rule_; }
+  // What follows from single nodes, where the policy asks for it; else null.
+  NodeCounts* nodes() { return nodes_.get(); }
+  bool counts_nodes() const { return nodes_ != nullptr; }
   // What they see. Good until the next call of either.
   Frontier LookAt(int worker);
   absl::Span<const TypeView> LookAtRoots(int worker, absl::Span<const int32_t> root_types);
@@ -121,6 +125,8 @@ class Lane {
   void PublishGauges(int num_workers);
 
  private:
+  void LookAtNodes(int worker);
+
   const int index_;
   const uint32_t serial_;
   const std::shared_ptr<const Model> model_;
@@ -139,6 +145,7 @@ class Lane {
   std::vector<int> memory_of_;                       // by worker
   std::vector<int32_t> max_batch_;                   // by worker, type
   std::vector<int32_t> warm_rows_;                   // by type
+  std::unique_ptr<NodeCounts> nodes_;
   std::vector<TypeView> views_, root_views_;
   int64_t running_requests_ = 0;
   int64_t paused_requests_ = 0;  // of them, those between two pieces

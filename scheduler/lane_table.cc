@@ -37,6 +37,7 @@ void LaneTable::Put(std::shared_ptr<Lane> lane) {
 }
 
 void LaneTable::Open(const Lane& lane) {
+  node_facts_[Index(lane.index())].store(lane.counts_nodes(), std::memory_order_relaxed);
   open_[Index(lane.index())].store(OpenWord(lane.serial(), lane.model().id),
                                    std::memory_order_release);
 }
@@ -59,7 +60,9 @@ std::optional<LaneTable::Place> LaneTable::OpenAt(ModelId model) const {
   for (size_t i = 0; i < open_.size(); ++i) {
     const uint64_t word = open_[i].load(std::memory_order_acquire);
     if (word != 0 && static_cast<int32_t>(static_cast<uint32_t>(word)) == model.value()) {
-      return Place{static_cast<int>(i), static_cast<uint32_t>(word >> 32)};
+      // Of a lane that came meanwhile, at worst: whose serial is not this one's.
+      return Place{static_cast<int>(i), static_cast<uint32_t>(word >> 32),
+                   node_facts_[i].load(std::memory_order_relaxed)};
     }
   }
   return std::nullopt;

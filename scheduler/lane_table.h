@@ -34,6 +34,7 @@ class LaneTable {
   struct Place {
     int index;
     uint32_t serial;
+    bool node_facts = false;  // of an open lane: its policy asks for NodeFacts
   };
 
   // Where a lane of that model may be put. ALREADY_EXISTS; RESOURCE_EXHAUSTED: every index is in use.
@@ -63,6 +64,7 @@ class LaneTable {
   std::array<std::shared_ptr<Lane>, kMaxLanes> lanes_;
   uint32_t next_serial_ = 1;
   std::array<std::atomic<uint64_t>, kMaxLanes> open_ = {};
+  std::array<std::atomic<bool>, kMaxLanes> node_facts_ = {};  // of those; before `open_` says so
 };
 
 }  // namespace cellbatch

@@ -115,6 +115,7 @@ class Manager {
     for (RequestBlock* block : scratch_) visit(*block);
   }
   absl::Status CheckQueues(const Lane& lane) const;
+  absl::Status CheckNodes(Lane& lane) const;
   absl::Status CheckRequest(const Lane& lane, const RequestBlock& block) const;
 
   const SchedulerOptions options_;

@@ -1,11 +1,15 @@
 // Manager, for tests and the simulation: does everything it keeps agree with itself? Slow, obvious,
 // written against the definitions and not against the code that keeps them true.
+#include <algorithm>
+#include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "scheduler/manager.h"
 
 namespace cellbatch {
@@ -28,9 +32,10 @@ absl::Status Manager::CheckInvariants() const {
                                               " tasks in flight; ", depth_, " are allowed"));
     }
   }
-  for (const Lane* lane : lanes_) {
+  for (Lane* lane : lanes_) {
     if (lane == nullptr) continue;
     if (absl::Status s = CheckQueues(*lane); !s.ok()) return s;
+    if (absl::Status s = CheckNodes(*lane); !s.ok()) return s;
     int64_t running = 0, waiting = 0, rows = 0;
     for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
       if (!processor_.IsPresent(slot)) continue;
@@ -48,6 +53,63 @@ absl::Status Manager::CheckInvariants() const {
                                               " requests run and ", waiting, " wait with ", rows,
                                               " rows; counted ", lane->running_requests(), ", ",
                                               lane->line().size(), " and ", used));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What policies see of single nodes, counted anew from the records.
+absl::Status Manager::CheckNodes(Lane& lane) const {
+  if (!lane.counts_nodes()) return absl::OkStatus();
+  const size_t types = Index(lane.num_types());
+  struct Counted {
+    int64_t remaining = 0, remaining_depths = 0;
+    std::map<int32_t, int64_t> heights;  // of first nodes of what remains, a set's nodes each
+    std::map<int, std::map<int32_t, int64_t>> ready_heights;  // by worker
+    std::map<int, int64_t> ready_depths;
+  };
+  std::vector<Counted> counted(types);
+  for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
+    if (!processor_.IsPresent(slot)) continue;
+    const RequestBlock& block = *parts_.slots->block(slot);
+    if (block.lane_serial != lane.serial() || block.state != RequestState::kRunning) continue;
+    for (int32_t i = 0; i < block.num_records; ++i) {
+      const NodeRecord& r = block.records[i];
+      if (r.state == NodeState::kEnded || r.state == NodeState::kAwaitingStop) continue;
+      const ReadyQueue& queue = lane.queue(std::max<int>(r.queue_worker, 0), r.type);
+      const bool chain = queue.shape().is_chain(), running = r.state == NodeState::kRunning;
+      const int32_t next = running ? queue.chains().NextNode(r.position) : r.next;
+      const NodeFacts& facts = block.facts(r);
+      Counted& c = counted[Index(r.type)];
+      for (int32_t n = next; n < r.length; ++n) {
+        ++c.remaining;
+        c.remaining_depths += facts.depth + (chain ? n : 0);
+        if (chain && n > next) continue;
+        const int32_t height = std::max<int32_t>(1, facts.height - (chain ? n : 0));
+        ++c.heights[height];
+        if (!running && r.state != NodeState::kQueued) continue;
+        ++c.ready_heights[r.queue_worker][height];
+        c.ready_depths[r.queue_worker] += facts.depth + (chain ? n : 0);
+      }
+    }
+  }
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    const Frontier frontier = lane.LookAt(w);
+    for (size_t t = 0; t < types; ++t) {
+      Counted& c = counted[t];
+      const TypeNodes& seen = frontier[t].nodes;
+      const int32_t tallest = c.heights.empty() ? 0 : c.heights.rbegin()->first;
+      const std::array<int64_t, 6> here = {c.remaining,        c.remaining_depths,
+                                           c.ready_depths[w],  tallest,
+                                           c.heights[tallest], c.ready_heights[w][tallest]};
+      const std::array<int64_t, 6> said = {seen.remaining,    seen.remaining_depths,
+                                           seen.ready_depths, seen.tallest,
+                                           seen.tops,         seen.ready_tops};
+      if (here == said) continue;
+      return absl::InternalError(absl::StrCat("worker ", w, ", type ", t, ": remaining, depths, ",
+                                              "ready depths, tallest, tops, ready tops are ",
+                                              absl::StrJoin(here, " "), ", counted ",
+                                              absl::StrJoin(said, " ")));
     }
   }
   return absl::OkStatus();

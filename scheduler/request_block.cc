@@ -10,6 +10,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "cells/cell_graph.h"
+#include "cells/cell_graph_heights.h"
 #include "cells/check.h"
 #include "cells/model.h"
 
@@ -17,6 +18,7 @@ namespace cellbatch {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int32_t kMostHeight = 4095;  // taller ones count as this tall (ready/levels.h)
 constexpr int64_t kLineInts = 64 / sizeof(int32_t);
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
@@ -35,8 +37,9 @@ struct TypeFacts {
 // Compiles one graph. First counts, then fills one allocation.
 class BlockBuilder {
  public:
-  BlockBuilder(Request& request, int max_tasks_in_flight, std::byte* slab)
+  BlockBuilder(Request& request, int max_tasks_in_flight, bool facts, std::byte* slab)
       : request_(request),
+        facts_(facts),
         slab_(slab),
         graph_(request.graph),
         model_(*request.model),
@@ -57,6 +60,7 @@ class BlockBuilder {
       }
     }
     FillRoots();
+    if (facts_) FillFacts();
     return absl::OkStatus();
   }
 
@@ -69,6 +73,7 @@ class BlockBuilder {
   void FillConsumers(const Subgraph& s, NodeRecord& r);
   void FillInfo(const Subgraph& s, NodeRecord& r);
   void FillRoots();
+  void FillFacts();
 
   int32_t TailInts(const Subgraph& s) const;
   // Where a tail of so many goes that may begin at `at`: on one line, if it fits one.
@@ -94,6 +99,7 @@ class BlockBuilder {
 
  private:
   Request& request_;
+  const bool facts_;
   std::byte* const slab_;
   const CellGraph& graph_;
   const Model& model_;
@@ -176,7 +182,8 @@ void BlockBuilder::Allocate() {
   const size_t copies_at = up(std::max(sizeof(RequestBlock), bases_end), 8);
   const size_t head = copies_at + Index(num_inputs_) * sizeof(CopyIn);
   const size_t root_ints = 2 + Index(num_roots_) + std::min(Index(num_roots_), model_.types.size());
-  const size_t roots = root_ints * sizeof(int32_t);
+  const size_t fact_ints = facts_ ? Index(num_records_) * kNodeFactsInts : 0;
+  const size_t roots = (fact_ints + root_ints) * sizeof(int32_t);
   const size_t body =
       Index(num_records_) * sizeof(NodeRecord) + Index(pool_ints_) * sizeof(int32_t);
   const size_t size = up(head + roots, 64) + body;
@@ -212,6 +219,7 @@ void BlockBuilder::Allocate() {
   block_->num_records = block_->remaining = num_records_;
   block_->num_nodes = static_cast<int32_t>(graph_.piece_nodes());
   block_->home = -1;
+  block_->has_facts = facts_;
   block_->outbox = static_cast<int16_t>(request_.outbox.value());
   block_->memory = -1;
   block_->streams = request_.stream;
@@ -330,11 +338,21 @@ void BlockBuilder::FillRoots() {
   }
 }
 
+void BlockBuilder::FillFacts() {
+  const std::vector<int32_t> heights = SameTypeHeights(graph_, model_);
+  for (size_t i = 0; i < graph_.piece().size(); ++i) {
+    const Subgraph& s = graph_.piece()[i];
+    if (!s.type.valid()) continue;
+    const NodeRecord& r = block_->records[record_of_[i]];
+    const_cast<NodeFacts&>(block_->facts(r)) = {s.depth, std::min(heights[i], kMostHeight)};
+  }
+}
+
 }  // namespace
 
-absl::Status BuildBlock(Request& request, int max_tasks_in_flight, std::byte* slab,
+absl::Status BuildBlock(Request& request, int max_tasks_in_flight, bool facts, std::byte* slab,
                         RequestBlock** block) {
-  BlockBuilder builder(request, max_tasks_in_flight, slab);
+  BlockBuilder builder(request, max_tasks_in_flight, facts, slab);
   const absl::Status status = builder.Build();
   *block = builder.block();
   return status;

@@ -1,6 +1,6 @@
 // The manager's view of one request: a header and one 64-byte record per subgraph, in one block.
 //
-//   RequestBlock, bases | counts by table | copies in        roots, their types | NodeRecord 0 .. n-1 | pool
+//   RequestBlock, bases | counts by table | copies in      (facts) | roots, their types | NodeRecord 0 .. n-1 | pool
 //   --------- head ------------------------------------      ------------------ body ---------------------
 //
 //   pool (of int32)   [inputs | more readers | NodeInfo, returns] of record 0, ... of record 1, ..
@@ -84,6 +84,14 @@ struct alignas(64) NodeRecord {
   int32_t tail() const { return wide != 0 ? wide : more_consumers != 0 ? more_consumers : info; }
 };
 static_assert(sizeof(NodeRecord) == 64);
+
+// Of a record whose lane's policy asks for it, in front of the roots (RequestBlock::facts): of its first node.
+struct NodeFacts {
+  int32_t depth;  // the longest path from a source, in nodes
+  int32_t
+      height;  // the most nodes of its type on a path that begins with it (cells/cell_graph_heights.h)
+};
+inline constexpr int32_t kNodeFactsInts = sizeof(NodeFacts) / sizeof(int32_t);
 
 // A column of `count` nodes from `first` goes to dest, dest + stride, ...
 struct ReturnRun {
@@ -175,6 +183,7 @@ struct alignas(64) RequestBlock {
   uint8_t touched;
   bool has_stops;
   bool copied;  // its inputs, into its rows: by a task that was formed
+  bool has_facts;
 
   // From the end of line 2 on: bases, then counts, by table.
   int32_t* bases() {
@@ -188,6 +197,11 @@ struct alignas(64) RequestBlock {
   NodeInfo& info(const NodeRecord& r) const {
     return *reinterpret_cast<NodeInfo*>(pool() + r.info);
   }
+  // REQUIRES: has_facts.
+  const NodeFacts& facts(const NodeRecord& r) const {
+    return *reinterpret_cast<const NodeFacts*>(pool() + roots -
+                                               kNodeFactsInts * (num_records - r.index));
+  }
   absl::Span<const int32_t> list(int32_t offset) const {
     return {pool() + offset + 1, static_cast<size_t>(pool()[offset])};
   }
@@ -197,7 +211,7 @@ struct alignas(64) RequestBlock {
   void AdoptNextPiece();
 };
 static_assert(sizeof(RequestBlock) == 192 && kBlockAlignment == 128);
-static_assert(offsetof(RequestBlock, copied) < RequestBlock::kBasesAt);
+static_assert(offsetof(RequestBlock, has_facts) < RequestBlock::kBasesAt);
 
 // Start loading what arriving and joining need, of most requests: the head; then, the head being here, the
 // roots and the first record. Inlined always: GCC drops calls of functions that only prefetch.
@@ -218,7 +232,8 @@ static_assert(offsetof(RequestBlock, copied) < RequestBlock::kBasesAt);
 // block is there, with its header and nothing else. O(links); the caller's thread.
 // `slab`: kSlabBytes for a block that fits them. The block comes back by `*block`. Of a graph that has
 // grown, the latest piece.
-absl::Status BuildBlock(Request& request, int max_tasks_in_flight, std::byte* slab,
+// facts: with NodeFacts.
+absl::Status BuildBlock(Request& request, int max_tasks_in_flight, bool facts, std::byte* slab,
                         RequestBlock** block);
 // Where the stopping chains of the piece that is done stopped (CellGraph::SetStopped).
 void NoteStops(const RequestBlock& block, CellGraph& graph);

@@ -30,6 +30,8 @@ bool RequestProcessor::Join(Lane& lane, RequestBlock& block, int worker) {
   block.state = RequestState::kRunning;
   block.home = static_cast<int8_t>(worker);
   lane.RequestJoined();
+  if (lane.counts_nodes()) [[unlikely]]
+    lane.nodes()->Joined(block);
   for (int32_t root : block.list(block.roots)) Queue(lane, block.records[root], block, worker);
   return true;
 }
@@ -117,6 +119,8 @@ void RequestProcessor::Submitted(Lane& lane, const TaskFacts& facts, int worker,
   constexpr size_t kAhead = 8;
   TaskNotes& notes = *workers_[Index(worker)].ring->SlotInFlight(sequence).notes;
   notes.starters = notes.leavers = nullptr;
+  if (lane.counts_nodes()) [[unlikely]]
+    lane.nodes()->Submitted(worker, notes.queue->shape(), facts);
   for (RequestBlock* block : facts.started) Start(*block, worker, sequence, notes);
   if (!facts.gave_way.empty()) [[unlikely]]
     GiveWay(lane, facts, worker);
@@ -268,6 +272,7 @@ bool RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int 
       Touch(block, record.queue_worker, queue.last_sequence());
     }
     record.next = queue.Remove(record);
+    if (lane.counts_nodes()) lane.nodes()->Dropped({&record, &block});
   }
   End(lane, record, block, worker, sequence);
   return false;
@@ -352,6 +357,7 @@ void RequestProcessor::Continue(RequestBlock& block, bool failed) {
   }
   block.AdoptNextPiece();
   block.state = RequestState::kRunning;
+  if (lane.counts_nodes()) lane.nodes()->Joined(block);
   // Its rows are in one memory; there, whoever has least of its kind to do.
   int best = -1;
   int64_t least = 0;
@@ -412,10 +418,13 @@ void RequestProcessor::Withdraw(RequestBlock& block, Outcome outcome) {
   block.outcome = outcome;
   for (int32_t i = 0; i < block.num_records; ++i) {
     NodeRecord& r = block.records[i];
-    if (r.state == NodeState::kQueued || r.state == NodeState::kRunning) {
+    const bool queued = r.state == NodeState::kQueued || r.state == NodeState::kRunning;
+    if (lane.counts_nodes() && !queued) lane.nodes()->Dropped({&r, &block});
+    if (queued) {
       ReadyQueue& queue = lane.queue(r.queue_worker, r.type);
       if (r.state == NodeState::kRunning) Touch(block, r.queue_worker, queue.last_sequence());
       r.next = queue.Remove(r);
+      if (lane.counts_nodes()) lane.nodes()->Dropped({&r, &block});
       r.state = NodeState::kEnded;
     } else if ((r.state == NodeState::kBlocked || r.state == NodeState::kConflict) &&
                r.position >= 0) {

@@ -138,6 +138,8 @@ inline void RequestProcessor::Queue(Lane& lane, NodeRecord& record, RequestBlock
   record.queue_worker = static_cast<int8_t>(worker);
   record.state = NodeState::kQueued;
   lane.queue(worker, record.type).Push(record, block);
+  if (lane.counts_nodes()) [[unlikely]]
+    lane.nodes()->Queued(worker, {&record, &block});
 }
 
 }  // namespace cellbatch

@@ -89,7 +89,7 @@ class RequestProcessorTest : public ::testing::Test {
     Check(request.graph.Seal(*model_, kDepth).ok(), "the graph is wrong");
     const auto slot = static_cast<uint32_t>(requests_.size() - 1);
     RequestBlock* block = nullptr;
-    Check(BuildBlock(request, kDepth, slab_.of(slot), &block).ok(), "no block");
+    Check(BuildBlock(request, kDepth, /*facts=*/false, slab_.of(slot), &block).ok(), "no block");
     block->slot = slot;
     processor_->Arrived(*block);
     Check(processor_->Join(*lane_, *block, worker), "no rows");

@@ -295,7 +295,7 @@ std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request
   const std::optional<RequestId> id = slots_.Acquire();
   if (!id) return std::nullopt;
   RequestBlock* built = nullptr;
-  request->status = BuildBlock(*request, depth_, slab_.of(id->slot), &built);
+  request->status = BuildBlock(*request, depth_, lane->node_facts, slab_.of(id->slot), &built);
   RequestBlock& block = *built;
   if (!request->status.ok()) block.outcome = Outcome::kBadGraph;
   block.slot = id->slot;
@@ -332,7 +332,7 @@ void SchedulerImpl::Extended(Request& request, absl::Status extended) {
   Check(!extended.ok() || !request.graph.added(), "a piece is given back before it is sealed");
   if (extended.ok() && request.graph.pieces() > request.run.pieces()) {
     RequestBlock* built = nullptr;
-    extended = BuildBlock(request, depth_, /*slab=*/nullptr, &built);
+    extended = BuildBlock(request, depth_, block.has_facts, /*slab=*/nullptr, &built);
     block.next_piece = built;
   }
   const bool failed = !extended.ok();

@@ -2,6 +2,7 @@
 #ifndef CELLBATCH_SCHEDULER_POLICY_LANE_RULES_H_
 #define CELLBATCH_SCHEDULER_POLICY_LANE_RULES_H_
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -14,7 +15,9 @@ namespace cellbatch {
 
 struct LaneRules {
   LaneRules() = default;
-  LaneRules(std::nullptr_t) {}                                          // NOLINT: all as usual
+  LaneRules(std::nullptr_t) {}  // NOLINT: all as usual
+  template <std::derived_from<Policy> P>
+  LaneRules(std::unique_ptr<P> p) : policy(std::move(p)) {}             // NOLINT
   LaneRules(std::unique_ptr<const Policy> p) : policy(std::move(p)) {}  // NOLINT
   LaneRules(std::unique_ptr<const Policy> p, std::unique_ptr<const JoinRule> j)
       : policy(std::move(p)), join(std::move(j)) {}

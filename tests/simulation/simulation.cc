@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cells/check.h"
+#include "scheduler/policy/test_policies.h"
 #include "tests/testing/virtual_clock.h"
 
 namespace cellbatch::sim {
@@ -94,7 +95,10 @@ class Simulation {
 
   void AddModel(int number) {
     auto model = MakeModel(ModelId(number + 1), options_.limits);
-    const absl::Status added = scheduler_->AddModel(model, nullptr);
+    LaneRules rules;
+    if (options_.policy == 1) rules.policy = std::make_unique<policy_testing::LowestMeanDepth>();
+    if (options_.policy == 2) rules.policy = std::make_unique<policy_testing::TallestTop>();
+    const absl::Status added = scheduler_->AddModel(model, std::move(rules));
     Check(added.ok(), added.ToString());
     for (SimMemory* memory : memories_) checker_.Watch(*memory, *model);
     most_rows_.push_back(scheduler_->MaxRowsPerRequest(model->id));
@@ -458,16 +462,18 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
     o.shapes = {Shape::kDag, Shape::kTwoSinks, Shape::kTree, Shape::kLattice, Shape::kEdgeTree};
   }
   o.chain_turn = pick(0, 2) == 0 ? 64 : pick(1, 12);  // chains that give way again and again
+  o.policy = std::max(0, pick(-2, 2));
   return o;
 }
 
 std::string Describe(const SimulationOptions& o) {
-  return absl::StrCat(
-      "seed ", o.seed, ": ", o.requests, " requests, ", o.workers, " workers on ", o.memories,
-      " memories, ", o.models, " models, ", o.max_tasks_in_flight, " tasks in flight, stealing ",
-      static_cast<int>(o.stealing), ", batches ", o.limits.min_batch, "-", o.limits.max_batch, ", ",
-      o.row_budget_bytes, " B of rows, ", o.in_flight, " in flight, cancels ", o.cancel_permille,
-      "/1000, fails ", o.fail_chance, ", lock step ", o.lock_step, ", chain turn ", o.chain_turn);
+  return absl::StrCat("seed ", o.seed, ": ", o.requests, " requests, ", o.workers, " workers on ",
+                      o.memories, " memories, ", o.models, " models, ", o.max_tasks_in_flight,
+                      " tasks in flight, stealing ", static_cast<int>(o.stealing), ", batches ",
+                      o.limits.min_batch, "-", o.limits.max_batch, ", ", o.row_budget_bytes,
+                      " B of rows, ", o.in_flight, " in flight, cancels ", o.cancel_permille,
+                      "/1000, fails ", o.fail_chance, ", lock step ", o.lock_step, ", chain turn ",
+                      o.chain_turn, ", policy ", o.policy);
 }
 
 SimulationReport Simulate(const SimulationOptions& options) { return Simulation(options).Run(); }

@@ -32,6 +32,7 @@ struct SimulationOptions {
   Limits limits;
   int max_wait_tasks = 20;
   int chain_turn = 64;
+  int policy = 0;  // 0: Algorithm 1; 1, 2: those of policy_testing, which read depths and heights
   int64_t row_budget_bytes = 64 << 10;  // of one model in one memory
   int in_flight = 50;                   // requests submitted and not answered, at most
   int cancel_permille = 20;             // of requests: cancelled or expired, some time

@@ -1,0 +1,190 @@
+#include "scheduler/ready/node_counts.h"
+
+#include <algorithm>
+
+namespace cellbatch {
+namespace {
+
+int32_t LevelOf(int64_t height) {
+  return static_cast<int32_t>(std::clamp<int64_t>(height, 1, Levels::kMost));
+}
+
+}  // namespace
+
+NodeCounts::NodeCounts(int num_workers, absl::Span<const TypeShape> shapes)
+    : types_(shapes.size()), here_(static_cast<size_t>(num_workers) * shapes.size()) {
+  for (const TypeShape& shape : shapes) is_chain_.push_back(shape.is_chain());
+}
+
+NodeCounts::Part NodeCounts::PartOf(const ReadyEntry& entry, int32_t next) const {
+  const NodeRecord& r = *entry.record;
+  const NodeFacts& facts = entry.block->facts(r);
+  if (is_chain_[static_cast<size_t>(r.type)]) {
+    return {1, int64_t{facts.depth} + next, LevelOf(int64_t{facts.height} - next)};
+  }
+  return {r.length - next, facts.depth, LevelOf(facts.height)};
+}
+
+void NodeCounts::Joined(const RequestBlock& block) {
+  for (int32_t i = 0; i < block.num_records; ++i) {
+    const NodeRecord& r = block.records[i];
+    const ReadyEntry entry = {const_cast<NodeRecord*>(&r), const_cast<RequestBlock*>(&block)};
+    OfType& t = type(r.type);
+    Gone(t, entry, r.length, 0);
+    const Part part = PartOf(entry, 0);
+    t.not_running.Add(part.level, part.nodes);
+  }
+}
+
+// Nodes from `from` to before `to` remain no longer; backwards: they do from now on.
+void NodeCounts::Gone(OfType& type, const ReadyEntry& entry, int32_t from, int32_t to) {
+  const NodeRecord& r = *entry.record;
+  const int64_t nodes = int64_t{to} - from;
+  type.remaining -= nodes;
+  type.remaining_depths -= nodes * entry.block->facts(r).depth;
+  if (!is_chain_[static_cast<size_t>(r.type)]) return;
+  type.remaining_depths -= (int64_t{to} * (to - 1) - int64_t{from} * (from - 1)) / 2;
+}
+
+void NodeCounts::Queued(int worker, const ReadyEntry& entry) {
+  Here& h = here(worker, entry.record->type);
+  const Part part = PartOf(entry, entry.record->next);
+  h.fifo_depths += part.nodes * part.depth;
+  h.fifo.Add(part.level, part.nodes);
+}
+
+void NodeCounts::Unqueued(int worker, const ReadyEntry& entry) {
+  Here& h = here(worker, entry.record->type);
+  const Part part = PartOf(entry, entry.record->next);
+  h.fifo_depths -= part.nodes * part.depth;
+  h.fifo.Add(part.level, -part.nodes);
+}
+
+void NodeCounts::Enter(Here& here, const ReadyEntry& entry, int32_t next) {
+  const NodeFacts& facts = entry.block->facts(*entry.record);
+  const int64_t tall = int64_t{facts.height} - next + here.steps;
+  ++here.running;
+  here.running_depths += int64_t{facts.depth} + next;
+  if (here.running == 1 || tall > here.tallest) {
+    here.tallest = tall;
+    here.num_tallest = 1;
+    here.search = false;
+  } else if (tall == here.tallest) {
+    ++here.num_tallest;
+  }
+}
+
+void NodeCounts::Leave(Here& here, const ReadyEntry& entry, int32_t next) {
+  const NodeFacts& facts = entry.block->facts(*entry.record);
+  --here.running;
+  here.running_depths -= int64_t{facts.depth} + next;
+  if (int64_t{facts.height} - next + here.steps != here.tallest || here.search) return;
+  here.search = --here.num_tallest == 0;
+}
+
+void NodeCounts::Step(OfType& type, Here& here) {
+  if (here.running == 0) return;
+  type.remaining -= here.running;
+  type.remaining_depths -= here.running_depths;
+  here.running_depths += here.running;
+  ++here.steps;
+}
+
+void NodeCounts::Submitted(int worker, const TypeShape& shape, const TaskFacts& facts) {
+  OfType& t = type(shape.type.value());
+  Here& h = here(worker, shape.type.value());
+  const auto leave_fifo = [&](const ReadyEntry& e) {
+    const Part part = PartOf(e, e.record->next);
+    h.fifo_depths -= part.nodes * part.depth;
+    h.fifo.Add(part.level, -part.nodes);
+    t.not_running.Add(part.level, -part.nodes);
+  };
+  for (const TaskFacts::Reached& r : facts.gave_way) {
+    Leave(h, r.entry, r.nodes);
+    t.not_running.Add(PartOf(r.entry, r.nodes).level, 1);
+  }
+  for (const ReadyEntry& e : facts.entered) {
+    leave_fifo(e);
+    Enter(h, e, e.record->next);
+  }
+  Step(t, h);
+  for (const ReadyEntry& e : facts.awaiting) Leave(h, e, e.record->length);
+  for (const ReadyEntry& e : facts.ended) {
+    // A longer chain ran, be it that it entered with this task for its last node.
+    if (shape.is_chain() && e.record->length > 1) {
+      Leave(h, e, e.record->length);
+    } else {
+      leave_fifo(e);
+      Gone(t, e, e.record->next, e.record->length);
+    }
+  }
+  if (const ReadyEntry& e = facts.partly.entry; e.record != nullptr) {
+    const Part part = PartOf(e, e.record->next);
+    const int64_t taken = facts.partly.nodes - e.record->next;
+    h.fifo_depths -= taken * part.depth;
+    h.fifo.Add(part.level, -taken);
+    t.not_running.Add(part.level, -taken);
+    Gone(t, e, e.record->next, facts.partly.nodes);
+  }
+}
+
+void NodeCounts::Dropped(const ReadyEntry& entry) {
+  const NodeRecord& r = *entry.record;
+  OfType& t = type(r.type);
+  if (r.state == NodeState::kEnded || r.state == NodeState::kAwaitingStop) return;
+  if (r.state == NodeState::kRunning) {
+    Leave(here(r.queue_worker, r.type), entry, r.next);
+  } else {
+    const Part part = PartOf(entry, r.next);
+    t.not_running.Add(part.level, -part.nodes);
+  }
+  if (r.state == NodeState::kQueued) Unqueued(r.queue_worker, entry);
+  Gone(t, entry, r.next, r.length);
+}
+
+void NodeCounts::Refresh(int worker, const ReadyQueue& queue) {
+  Here& h = here(worker, queue.shape().type.value());
+  if (h.search && h.running > 0) Search(h, queue.chains());
+}
+
+void NodeCounts::Search(Here& here, const RunningChains& chains) {
+  here.search = false;
+  here.num_tallest = 0;
+  for (int32_t slot = 0; slot < chains.size(); ++slot) {
+    const ReadyEntry e = chains.chain(slot);
+    const int64_t tall =
+        int64_t{e.block->facts(*e.record).height} - chains.NextNode(slot) + here.steps;
+    if (here.num_tallest > 0 && tall < here.tallest) continue;
+    here.num_tallest = here.num_tallest > 0 && tall == here.tallest ? here.num_tallest + 1 : 1;
+    here.tallest = tall;
+  }
+}
+
+TypeNodes NodeCounts::View(int worker, int number) {
+  const OfType& t = type(number);
+  const int num_workers = static_cast<int>(here_.size() / types_.size());
+  TypeNodes nodes;
+  nodes.remaining = t.remaining;
+  nodes.remaining_depths = t.remaining_depths;
+  nodes.tallest = t.not_running.top();
+  const Here& mine = here(worker, number);
+  nodes.ready_depths = mine.fifo_depths + mine.running_depths;
+  const auto level = [](const Here& h) { return h.running > 0 ? LevelOf(h.tallest - h.steps) : 0; };
+  for (int w = 0; w < num_workers; ++w) {
+    nodes.tallest = std::max(nodes.tallest, level(here(w, number)));
+  }
+  if (nodes.tallest == 0) return nodes;
+  nodes.tops = t.not_running.at(nodes.tallest);
+  nodes.ready_tops = mine.fifo.at(nodes.tallest);
+  for (int w = 0; w < num_workers; ++w) {
+    const Here& h = here(w, number);
+    if (level(h) != nodes.tallest) continue;
+    // Where the tallest are of height 1, all are.
+    const int64_t tops = nodes.tallest == 1 ? h.running : h.num_tallest;
+    nodes.tops += tops;
+    if (w == worker) nodes.ready_tops += tops;
+  }
+  return nodes;
+}
+
+}  // namespace cellbatch
