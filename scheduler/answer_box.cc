@@ -44,7 +44,7 @@ int AnswerBox::Take(OutboxId outbox, absl::Span<Delivery> out) {
         block.mails ? block.mail.fetch_and(static_cast<uint8_t>(~kTaken), std::memory_order_acq_rel)
                     : RequestBlock::kAnswered;
     if ((mail & RequestBlock::kAnswered) == 0) {
-      if (!Tell(block, mail, delivery)) continue;
+      if (!DeliverMail(block, mail, delivery)) continue;
       pieces |= delivery.kind == Delivery::Kind::kPiece;
       box.Ran(0);  // the next word comes soon
     } else {
@@ -59,14 +59,14 @@ int AnswerBox::Take(OutboxId outbox, absl::Span<Delivery> out) {
 }
 
 // New words, or a piece; false: nothing that was not told before.
-bool AnswerBox::Tell(RequestBlock& block, uint8_t mail, Delivery& delivery) {
+bool AnswerBox::DeliverMail(RequestBlock& block, uint8_t mail, Delivery& delivery) {
   delivery.words = block.words.load(std::memory_order_acquire);
   delivery.request = block.request;
   const bool piece = (mail & RequestBlock::kPieceDone) != 0;
   // A word counted after the mail was cleared and before the count was read comes with another entry.
-  if (!block.request->run.Tell(delivery.words) && !piece) return false;
+  if (!block.request->run.IsNew(delivery.words) && !piece) return false;
   delivery.kind = piece ? Delivery::Kind::kPiece : Delivery::Kind::kWords;
-  if (piece) NoteStops(block, block.request->graph);
+  if (piece) RecordStops(block, block.request->graph);
   delivery.done.reset();
   return true;
 }

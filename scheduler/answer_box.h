@@ -47,7 +47,7 @@ class AnswerBox {
 
  private:
   void Deliver(RequestBlock& block, Delivery& delivery);
-  bool Tell(RequestBlock& block, uint8_t mail, Delivery& delivery);
+  bool DeliverMail(RequestBlock& block, uint8_t mail, Delivery& delivery);
 
   RequestSlots& slots_;
   const Clock& clock_;

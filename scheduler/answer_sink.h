@@ -1,6 +1,6 @@
 // Where the request processor puts what there is to tell of a request. Called by the manager's thread.
 //
-//   Tell     news of a request that goes on: words of a stream, a piece that is done
+//   Tell     of a request that goes on: words of a stream, a piece that is done
 //   Answer   the request is answered: from here on it is its taker's, who may free it before this returns.
 //            Nobody on this side reads or writes its block again.
 #ifndef CELLBATCH_SCHEDULER_ANSWER_SINK_H_

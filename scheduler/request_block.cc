@@ -381,7 +381,7 @@ absl::Status StatusOf(Outcome outcome, absl::FunctionRef<absl::Status()> device_
   return absl::OkStatus();
 }
 
-void NoteStops(const RequestBlock& block, CellGraph& graph) {
+void RecordStops(const RequestBlock& block, CellGraph& graph) {
   if (!block.has_stops) return;
   const NodeRecord* record = block.records;
   for (size_t i = 0; i < graph.piece().size(); ++i) {

@@ -236,7 +236,7 @@ static_assert(offsetof(RequestBlock, has_facts) < RequestBlock::kBasesAt);
 absl::Status BuildBlock(Request& request, int max_tasks_in_flight, bool facts, std::byte* slab,
                         RequestBlock** block);
 // Where the stopping chains of the piece that is done stopped (CellGraph::SetStopped).
-void NoteStops(const RequestBlock& block, CellGraph& graph);
+void RecordStops(const RequestBlock& block, CellGraph& graph);
 
 // Memory for the block of each request slot, on huge pages where the system has them: with 10^5
 // requests in flight every touch of a small page costs a walk through the page tables.

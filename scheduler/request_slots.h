@@ -62,7 +62,7 @@ class RequestSlots {
   }
 
   // Any thread: notes `bit` for that id. True: the caller must put the slot into the message ring.
-  bool Note(RequestId id, uint64_t bit) {
+  bool SetNews(RequestId id, uint64_t bit) {
     if (id.slot >= static_cast<uint32_t>(count_)) return false;
     std::atomic<uint64_t>& word = slots_[id.slot].word;
     uint64_t old = word.load(std::memory_order_acquire);

@@ -42,7 +42,7 @@ class RunState {
     told_ = 0;
   }
   // The taker's: so many words of the piece are told of. False: no more than before.
-  bool Tell(int32_t words) { return std::exchange(told_, words) < words; }
+  bool IsNew(int32_t words) { return std::exchange(told_, words) < words; }
 
  private:
   struct Free {

@@ -311,7 +311,7 @@ std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request
 
 void SchedulerImpl::Notify(RequestId id, News news) {
   const uint64_t bit = news == News::kCancelled ? RequestSlots::kCancelled : RequestSlots::kExpired;
-  if (!slots_.Note(id, bit)) return;
+  if (!slots_.SetNews(id, bit)) return;
   messages_.Push(NewsMessage(id.slot));
   manager_bell_.Ring(/*urgent=*/false);
 }
