@@ -9,10 +9,12 @@
 
 #include "cells/definitions/shipped.h"
 #include "server/cell_codec.h"
-#include "tests/conformance/cell_trial.h"
+#include "tests/testing/cell_trial.h"
 
 namespace cellbatch::conformance {
 namespace {
+
+using testing::CellTrial;
 
 using Vec = std::vector<double>;
 
@@ -479,8 +481,9 @@ void ExpectEquationsHold(const std::string& name, const Sizes& sizes, uint64_t s
   ASSERT_TRUE(text.ok()) << text.status();
   absl::StatusOr<CellDefinition> cell = BuildCell(*text, sizes, {});
   ASSERT_TRUE(cell.ok()) << cell.status();
-  CellTrial trial(*std::move(cell), seed, kernels, static_cast<int32_t>(sizes.at("V")),
-                  {"before.n"});  // a normaliser
+  CellTrial trial(
+      *std::move(cell), seed, kernels,
+      {.words = static_cast<int32_t>(sizes.at("V")), .positive = {"before.n"}});  // a normaliser
   constexpr int32_t kMost = 33;
   trial.Run(kMost);
   const CellDefinition& definition = *trial.type().definition;

@@ -231,6 +231,10 @@ ScratchSize SizeFor(const std::vector<const CellProgram*>& programs) {
 
 }  // namespace
 
+int64_t ColumnStride(const Column& column) {
+  return column.type == ElementType::kInt32 ? column.width : kernels::PaddedStride(column.width);
+}
+
 CellScratch::CellScratch(const std::vector<const CellProgram*>& programs)
     : values_(SizeFor(programs).values), indices_(static_cast<size_t>(SizeFor(programs).indices)) {}
 

@@ -37,6 +37,9 @@ struct ColumnArray {
   int32_t* Int32At(Row row) const { return reinterpret_cast<int32_t*>(At(row)); }
 };
 
+// Floats from row to row of such a column. Those of int32 are dense: the host reads them as one span.
+int64_t ColumnStride(const Column& column);
+
 // Where the rows of one cell type lie.
 struct CellColumns {
   std::vector<std::vector<ColumnArray>> inputs;  // by InputId, then column read

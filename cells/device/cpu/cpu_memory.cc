@@ -15,11 +15,6 @@
 namespace cellbatch {
 namespace {
 
-// Floats from row to row. int32 columns are dense: the host reads them as one span.
-int64_t StrideOf(const Column& column) {
-  return column.type == ElementType::kInt32 ? column.width : kernels::PaddedStride(column.width);
-}
-
 CellColumns ColumnsOf(const CpuLoadedModel& loaded, const CellType& type) {
   CellColumns columns;
   for (size_t i = 0; i < type.in.size(); ++i) {
@@ -54,7 +49,7 @@ int64_t RowBytes(const Model& model, const RowBudget& budget) {
   int64_t bytes = 0;
   for (size_t t = 0; t < model.tables.size(); ++t) {
     for (const Column& column : model.tables[t].columns) {
-      bytes += StrideOf(column) * (int64_t{budget.rows[t]} + 1) * int64_t{sizeof(float)};
+      bytes += ColumnStride(column) * (int64_t{budget.rows[t]} + 1) * int64_t{sizeof(float)};
     }
   }
   return bytes;
@@ -126,7 +121,7 @@ absl::Status CpuMemory::MapTables(const Model& model, const RowBudget& budget,
   for (size_t t = 0; t < model.tables.size(); ++t) {
     loaded.tables_.emplace_back();
     for (const Column& column : model.tables[t].columns) {
-      const int64_t stride = StrideOf(column);
+      const int64_t stride = ColumnStride(column);
       absl::StatusOr<MappedMemory> memory =
           MappedMemory::Map(stride * (int64_t{budget.rows[t]} + 1) * int64_t{sizeof(float)});
       if (!memory.ok()) {

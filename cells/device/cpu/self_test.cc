@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <utility>
 #include <vector>
 
-#include "cells/device/cpu/cell_run.h"
+#include "cells/device/cpu/cell_rows.h"
+#include "cells/device/cpu/core_team.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -20,67 +19,24 @@ int32_t MostNodes(const CellType& type) {
   return std::max(configured == 0 ? kMostNodes : std::min(configured, kChunkNodes), kMiddle);
 }
 
-// A cell's inputs and outputs on rows of their own, filled from a fixed seed.
-class Bench {
- public:
-  Bench(const PackedCell& cell, int32_t most, CellScratch& scratch)
-      : cell_(cell), scratch_(scratch), product_scratch_(1), team_(1, {}, {}) {
-    for (const Input& input : cell.type().definition->inputs()) {
-      columns_.inputs.emplace_back();
-      for (const Column& c : input.reads)
-        columns_.inputs.back().push_back(MakeColumn(c, most, true));
-    }
-    for (const Column& c : cell.type().definition->columns()) {
-      columns_.outputs.push_back(MakeColumn(c, most, false));
-    }
-  }
-
-  // Computes nodes [first, first + count), in that order or backwards.
-  void Run(int32_t first, int32_t count, bool backwards) {
-    std::vector<Row> rows;
-    std::vector<int32_t> offsets;
-    for (int32_t i = 0; i < count; ++i) rows.push_back(first + (backwards ? count - 1 - i : i));
-    for (int32_t i = 0; i <= count; ++i) offsets.push_back(i);
-    InputRows inputs[kMaxInputs];
-    for (InputRows& in : inputs) in = {rows.data(), offsets.data()};
-    RunCell(cell_, columns_, {count, inputs, rows.data()}, scratch_, {&team_, &product_scratch_});
-  }
-
-  std::vector<std::vector<float>> RowValues(Row row) const {
-    std::vector<std::vector<float>> values;
-    for (const ColumnArray& c : columns_.outputs)
-      values.emplace_back(c.At(row), c.At(row) + c.width);
-    return values;
-  }
-
- private:
-  ColumnArray MakeColumn(const Column& c, int32_t rows, bool fill) {
-    const int64_t stride = kernels::PaddedStride(c.width);
-    memory_.emplace_back(stride * rows);
-    const ColumnArray column = {memory_.back().data(), stride, c.width, c.type};
-    for (int32_t r = 0; fill && r < rows; ++r) {
-      for (int32_t i = 0; i < c.width; ++i) Fill(column, r, i);
-    }
-    return column;
-  }
-  void Fill(const ColumnArray& column, int32_t row, int32_t i) {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    const auto bits = static_cast<uint32_t>(state_ >> 40);
-    if (column.type == ElementType::kInt32) {
-      column.Int32At(row)[i] = static_cast<int32_t>(bits);  // any token: lookups clamp
-    } else {
-      column.At(row)[i] = static_cast<float>(bits) * 0x1p-23f - 1.0f;
+// From a fixed seed, all columns alike. Any token will do: lookups clamp.
+void Fill(const CellRows& rows, int32_t num_rows) {
+  uint64_t state = 20150907;
+  for (const std::vector<ColumnArray>& input : rows.columns().inputs) {
+    for (const ColumnArray& column : input) {
+      for (int32_t i = 0; i < num_rows * column.width; ++i) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const auto bits = static_cast<uint32_t>(state >> 40);
+        const int32_t row = i / column.width, element = i % column.width;
+        if (column.type == ElementType::kInt32) {
+          column.Int32At(row)[element] = static_cast<int32_t>(bits);
+        } else {
+          column.At(row)[element] = static_cast<float>(bits) * 0x1p-23f - 1.0f;
+        }
+      }
     }
   }
-
-  const PackedCell& cell_;
-  CellScratch& scratch_;
-  std::vector<kernels::ProductScratch> product_scratch_;
-  CoreTeam team_;
-  CellColumns columns_;
-  std::vector<kernels::PackedMemory> memory_;
-  uint64_t state_ = 20150907;
-};
+}
 
 absl::Status Compare(const PackedCell& cell, const std::vector<std::vector<float>>& alone,
                      const std::vector<std::vector<float>>& together, int32_t batch) {
@@ -101,24 +57,32 @@ absl::Status Compare(const PackedCell& cell, const std::vector<std::vector<float
 }  // namespace
 
 int64_t SelfTestBytes(const CellType& type) {
-  int64_t floats = 0;
-  const auto add = [&](const Column& c) { floats += kernels::PaddedStride(c.width); };
-  for (const Input& input : type.definition->inputs()) {
-    for (const Column& c : input.reads) add(c);
-  }
-  for (const Column& c : type.definition->columns()) add(c);
-  return floats * MostNodes(type) * static_cast<int64_t>(sizeof(float));
+  const int32_t most = MostNodes(type);
+  return CellRows::Bytes(*type.definition, most, most);
 }
 
 absl::Status SelfTest(const PackedCell& cell, CellScratch& scratch) {
   const int32_t most = MostNodes(cell.type());
-  Bench bench(cell, most, scratch);
-  bench.Run(0, 1, false);
-  const std::vector<std::vector<float>> alone = bench.RowValues(0);
+  const CellRows rows(*cell.type().definition, most, most);
+  Fill(rows, most);
+  CoreTeam team(1, {}, {});
+  std::vector<kernels::ProductScratch> product_scratch(1);
+  // Node i reads row i of every input and leaves row i; in that order or backwards.
+  const auto run = [&](int32_t count, bool backwards) {
+    std::vector<Row> out;
+    std::vector<std::vector<Row>> read;
+    for (int32_t i = 0; i < count; ++i) {
+      out.push_back(backwards ? count - 1 - i : i);
+      read.push_back({out.back()});
+    }
+    const CellRows::Reads reads(cell.type().definition->inputs().size(), read);
+    rows.Run(cell, reads, out, scratch, {&team, &product_scratch});
+    return rows.Left(0);
+  };
+  const std::vector<std::vector<float>> alone = run(1, false);
   for (const int32_t batch : {kMiddle, most}) {
     for (const bool backwards : {false, true}) {
-      bench.Run(0, batch, backwards);
-      if (absl::Status s = Compare(cell, alone, bench.RowValues(0), batch); !s.ok()) return s;
+      if (absl::Status s = Compare(cell, alone, run(batch, backwards), batch); !s.ok()) return s;
     }
   }
   return absl::OkStatus();
