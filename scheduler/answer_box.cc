@@ -67,6 +67,13 @@ bool AnswerBox::DeliverMail(RequestBlock& block, uint8_t mail, Delivery& deliver
   if (!block.request->run.IsNew(delivery.words) && !piece) return false;
   delivery.kind = piece ? Delivery::Kind::kPiece : Delivery::Kind::kWords;
   if (piece) RecordStops(block, block.request->graph);
+  if (const HostCopies& copies = block.request->run.host_copies(); copies.any()) {
+    if (piece) {
+      copies.Bring(*block.request, block);
+    } else {
+      copies.BringWords(*block.request, block, delivery.words);
+    }
+  }
   delivery.done.reset();
   return true;
 }
@@ -75,6 +82,10 @@ void AnswerBox::Deliver(RequestBlock& block, Delivery& delivery) {
   Request& request = *block.request;
   if (block.outcome != Outcome::kBadGraph) {
     request.status = StatusOf(block.outcome, device_health_);
+  }
+  if (HostCopies& copies = request.run.host_copies(); copies.any()) {
+    if (block.outcome == Outcome::kOk) copies.Bring(request, block);
+    copies.Free();
   }
   request.times.first_task_start = block.first_start_ns;
   request.times.last_task_end = block.last_end_ns;

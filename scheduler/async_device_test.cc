@@ -253,5 +253,78 @@ TEST(AsyncDeviceTest, AloneItRunsBesideManagerAndWorker) {
   scheduler->Stop();
 }
 
+// Devices that reach host blocks only: whatever tasks copy lies there (else the device says so), and what
+// was answered, streamed or grown is what it is where devices reach the requests' own tensors.
+TEST(AsyncDeviceTest, WhereDevicesReachHostBlocksOnlyAnswersAreTheSame) {
+  std::map<uint64_t, std::vector<std::byte>> answers[2];
+  for (const bool apart : {false, true}) {
+    const auto blocks = std::make_shared<SimHostBlocks>();
+    WorldOptions options = Async(2);
+    if (apart) options.host_blocks = blocks;
+    World world(options);
+    const auto model = MakeModel(ModelId(1), {4, 4, 4, 4, 4});
+    world.Add(model);
+    const auto decoding = [&](bool stream) {
+      auto request = world.Make(model, [&](CellGraph& g) {
+        const SubgraphId leaf = g.Add(kLeaf, 1, {{.from = world.Tokens(g, 1), .input = kIn0}});
+        const SubgraphId words =
+            g.Add(kDecoder, 40, {{.from = leaf, .input = kIn0}}, Stop{kWord, 3});
+        g.Return(leaf, kH, {}, {.tensor = g.AddTensor("STATE", WireType::kFp32, {4})});
+        const int32_t tensor = g.AddTensor("WORDS", WireType::kInt32, {40});
+        g.Return(words, kWord, {0, 40}, {.tensor = tensor, .stride_bytes = 4});
+      });
+      request->stream = stream;
+      return request;
+    };
+    for (uint64_t i = 0; i < 60; ++i) {
+      const RequestId id = world.Submit(i % 3 == 0   ? world.Sentence(model, 7)
+                                        : i % 3 == 1 ? world.Tree(model, 9)
+                                                     : decoding(i % 2 == 0),
+                                        i);
+      if (i == 50) world.scheduler().Notify(id, News::kCancelled);
+    }
+    int64_t told = 0;
+    while (world.Step()) {
+      for (const Delivery& d : world.Deliveries()) {
+        if (d.kind == Delivery::Kind::kWords) {
+          const auto* words =
+              reinterpret_cast<const int32_t*>(d.request->graph.tensors()[1].bytes.data());
+          for (int32_t w = 0; w + 1 < d.words; ++w) EXPECT_NE(words[w], 3);
+          told += d.words;
+          EXPECT_EQ(blocks->bytes_in_use() > 0, apart);
+          continue;
+        }
+        if (!d.done->status.ok()) continue;
+        for (const ReturnedTensor& t : d.done->graph.tensors()) {
+          auto& bytes = answers[apart ? 1 : 0][d.done->tag];
+          bytes.insert(bytes.end(), t.bytes.begin(), t.bytes.end());
+        }
+      }
+    }
+    EXPECT_GT(told, 100);
+    EXPECT_EQ(blocks->bytes_in_use(), 0);
+    world.ExpectClean();
+  }
+  EXPECT_EQ(answers[0].size(), 59u);
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
+TEST(AsyncDeviceTest, WhereHostBlocksAreUsedUpARequestIsToldSo) {
+  WorldOptions options = Async();
+  options.host_blocks = std::make_shared<SimHostBlocks>(/*most_bytes=*/100);
+  World world(options);
+  const auto model = MakeModel(ModelId(1), {4, 4, 4, 4, 4});
+  world.Add(model);
+  world.Submit(world.Sentence(model, 40), 1);
+  world.Run();
+  const auto refused = world.TheOne();
+  EXPECT_EQ(refused->status.code(), absl::StatusCode::kResourceExhausted) << refused->status;
+  world.Submit(world.Sentence(model, 4), 2);
+  world.Run();
+  EXPECT_TRUE(world.TheOne()->status.ok());
+  EXPECT_EQ(options.host_blocks->bytes_in_use(), 0);
+  world.ExpectClean();
+}
+
 }  // namespace
 }  // namespace cellbatch

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "scheduler/block_pool.h"
+#include "scheduler/host_copies.h"
 
 namespace cellbatch {
 
@@ -41,6 +42,8 @@ class RunState {
     ++pieces_;
     told_ = 0;
   }
+  // Where devices do not reach the request's tensors.
+  HostCopies& host_copies() { return host_copies_; }
   // The taker's: so many words of the piece are told of. False: no more than before.
   bool IsNew(int32_t words) { return std::exchange(told_, words) < words; }
 
@@ -50,6 +53,7 @@ class RunState {
     void operator()(std::byte* memory) const { DeleteBlock(memory, bytes); }
   };
   RequestBlock* block_ = nullptr;
+  HostCopies host_copies_;
   int32_t pieces_ = 0;
   int32_t told_ = 0;
   std::unique_ptr<std::byte, Free> owned_{nullptr, Free{}}, piece_{nullptr, Free{}};

@@ -23,6 +23,14 @@ namespace {
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
+// What one memory makes, all reach.
+HostBlocks* HostBlocksOf(const DeviceSet& devices) {
+  for (const std::unique_ptr<Memory>& memory : devices.memories) {
+    if (HostBlocks* const blocks = memory->host_blocks(); blocks != nullptr) return blocks;
+  }
+  return nullptr;
+}
+
 class SchedulerImpl final : public Scheduler {
  public:
   SchedulerImpl(const SchedulerOptions& options, int depth, DeviceSet devices, const Clock& clock,
@@ -53,6 +61,8 @@ class SchedulerImpl final : public Scheduler {
 
  private:
   absl::StatusOr<std::vector<Lane::Loaded>> Load(const Model& model);
+  // Compiles the latest piece; its copies meet memory that devices reach. The caller's thread.
+  absl::Status Build(Request& request, bool node_facts, std::byte* slab, RequestBlock** built);
   // Hands a message to the manager and waits until it came true; without loops, makes it come true.
   // `look` is called now and then, with whether nothing moves; true: it wrote to the message.
   void Send(ControlMessage& message, absl::FunctionRef<bool(bool)> look);
@@ -71,6 +81,7 @@ class SchedulerImpl final : public Scheduler {
   const Clock& clock_;
   DeviceSet devices_;
   const std::vector<int> memory_of_;  // by device: index into devices_.memories
+  HostBlocks* const host_blocks_;     // null: every device reaches all host memory
   RequestSlots slots_;
   BlockSlab slab_;
   MpscRing messages_;
@@ -96,6 +107,7 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
       clock_(clock),
       devices_(std::move(devices)),
       memory_of_(std::move(memory_of)),
+      host_blocks_(HostBlocksOf(devices_)),
       slots_(options.max_requests),
       slab_(options.max_requests),
       messages_(2 * Index(options.max_requests)),
@@ -287,6 +299,13 @@ std::vector<int32_t> SchedulerImpl::MaxRowsPerRequest(ModelId model) const {
   return most;
 }
 
+absl::Status SchedulerImpl::Build(Request& request, bool node_facts, std::byte* slab,
+                                  RequestBlock** built) {
+  absl::Status status = BuildBlock(request, depth_, node_facts, slab, built);
+  if (host_blocks_ == nullptr || !status.ok()) return status;
+  return request.run.host_copies().Stage(request, **built, *host_blocks_);
+}
+
 std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request) {
   const std::optional<LaneTable::Place> lane = lanes_.OpenAt(request->model->id);
   if (!lane || stopping_.load(std::memory_order_acquire)) return std::nullopt;
@@ -295,7 +314,7 @@ std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request
   const std::optional<RequestId> id = slots_.Acquire();
   if (!id) return std::nullopt;
   RequestBlock* built = nullptr;
-  request->status = BuildBlock(*request, depth_, lane->node_facts, slab_.of(id->slot), &built);
+  request->status = Build(*request, lane->node_facts, slab_.of(id->slot), &built);
   RequestBlock& block = *built;
   if (!request->status.ok()) block.outcome = Outcome::kBadGraph;
   block.slot = id->slot;
@@ -332,7 +351,7 @@ void SchedulerImpl::Extended(Request& request, absl::Status extended) {
   Check(!extended.ok() || !request.graph.added(), "a piece is given back before it is sealed");
   if (extended.ok() && request.graph.pieces() > request.run.pieces()) {
     RequestBlock* built = nullptr;
-    extended = BuildBlock(request, depth_, block.has_facts, /*slab=*/nullptr, &built);
+    extended = Build(request, block.has_facts, /*slab=*/nullptr, &built);
     block.next_piece = built;
   }
   const bool failed = !extended.ok();
