@@ -56,6 +56,8 @@ class GrowthTest : public ::testing::Test {
     }
   }
 
+  void RunThreePiecesMore();
+
   std::shared_ptr<Model> model_ = MakeModel(ModelId(1), {4, 4, 4, 4, 4});
   World world_;
 };
@@ -66,7 +68,7 @@ std::vector<float> State(const Request& request, int i) {
   return h;
 }
 
-TEST_F(GrowthTest, PiecesRunOneAfterTheOtherOnTheSameRowsAndTheLastOneAnswers) {
+void GrowthTest::RunThreePiecesMore() {
   world_.Submit(Make(), 7);
   int64_t rows = 0;
   for (int piece = 0; piece < 3; ++piece) {
@@ -90,6 +92,41 @@ TEST_F(GrowthTest, PiecesRunOneAfterTheOtherOnTheSameRowsAndTheLastOneAnswers) {
   EXPECT_EQ(d.done->times.last_task_end - d.done->times.first_task_start, 4 * 1000)
       << "from the first piece's start to the last one's end";
   world_.ExpectClean();
+}
+
+TEST_F(GrowthTest, PiecesRunOneAfterTheOtherOnTheSameRowsAndTheLastOneAnswers) {
+  RunThreePiecesMore();
+}
+
+class HostBlocksTest : public GrowthTest {
+ protected:
+  static WorldOptions Apart(std::shared_ptr<SimHostBlocks> blocks) {
+    WorldOptions options;
+    options.host_blocks = std::move(blocks);
+    return options;
+  }
+  explicit HostBlocksTest(std::shared_ptr<SimHostBlocks> blocks = std::make_shared<SimHostBlocks>())
+      : GrowthTest(Apart(blocks)), blocks_(std::move(blocks)) {}
+  const std::shared_ptr<SimHostBlocks> blocks_;
+};
+
+TEST_F(HostBlocksTest, SoDoTheyWhereDevicesReachHostBlocksOnly) {
+  RunThreePiecesMore();
+  EXPECT_EQ(blocks_->bytes_in_use(), 0);
+}
+
+TEST_F(HostBlocksTest, WhatExtendWritesIntoTheAnswerStays) {
+  world_.Submit(Make(), 1);
+  const Delivery first = Next();
+  ASSERT_EQ(first.kind, Delivery::Kind::kPiece);
+  const std::vector<float> mine(4, 8.5f);
+  std::memcpy(first.request->graph.tensors()[0].bytes.data() + 16 * kSteps, mine.data(), 16);
+  AddPair(*first.request, /*grow=*/false);
+  world_.scheduler().Extended(*first.request, absl::OkStatus());
+  const Delivery d = Next();
+  ASSERT_EQ(d.kind, Delivery::Kind::kDone);
+  EXPECT_EQ(State(*d.done, kSteps), mine);
+  EXPECT_NE(State(*d.done, 1), std::vector<float>(4, 0));
 }
 
 TEST_F(GrowthTest, NothingAddedIsTheEnd) {

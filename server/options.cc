@@ -82,6 +82,13 @@ constexpr Flag kFlags[] = {
      &O::max_wait_tasks,
      "Tasks of its model that a cell type with ready cells may be passed over.",
      {1, kMaxInt}},
+    {"task-time-limit",
+     &O::task_time_limit,
+     "A device that runs by itself (a GPU) hangs, and is given up, when a task takes longer than "
+     "this and "
+     "than --task-time-factor times what such a task took last. 0: never. A CPU is not watched.",
+     {0, kMaxInt}},
+    {"task-time-factor", &O::task_time_factor, "See --task-time-limit.", {1, 1 << 20}},
     {"batch-limit", &O::batch_limit, "Largest batch of any cell type, in cells.", {1, 4096}},
 
     {"grpc-threads",

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "cells/device/cpu/process_limits.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
@@ -25,6 +26,10 @@ SchedulerOptions OfScheduler(const ServerOptions& options) {
   out.max_tasks_in_flight = static_cast<int>(options.max_tasks_in_flight);
   out.max_wait_tasks = static_cast<int>(options.max_wait_tasks);
   out.row_budget_bytes = options.row_budget;
+  out.task_time_limit = options.task_time_limit.count() == 0
+                            ? absl::InfiniteDuration()
+                            : absl::FromChrono(options.task_time_limit);
+  out.task_time_factor = static_cast<int>(options.task_time_factor);
   out.batch_limit = static_cast<int32_t>(options.batch_limit);
   out.unload_limit = absl::FromChrono(options.unload_limit);
   out.num_outboxes = static_cast<int>(options.responder_threads);
