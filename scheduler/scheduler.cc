@@ -180,6 +180,8 @@ void SchedulerImpl::Send(ControlMessage& message, absl::FunctionRef<bool(bool)> 
     bool worked = true;
     if (options_.threads && !stopped_) {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
+    } else if (options_.meanwhile && !stopped_) {
+      worked = options_.meanwhile();
     } else {
       worked = StepManager();
       for (size_t d = 0; d < workers_.size(); ++d) worked |= StepWorker(static_cast<int>(d));

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -57,6 +58,9 @@ struct SchedulerOptions {
   Stealing stealing = Stealing::kWhenIdle;
   absl::Duration spin = absl::Microseconds(50);  // before a loop parks; 0 on busy cores
   bool threads = true;  // false: nobody calls Step() but the caller (tests, simulation)
+  // With threads == false: what AddModel, RemoveModel and Stop do, again and again, while they wait; false if nothing
+  // moved, time included. Null: a step of everybody.
+  std::function<bool()> meanwhile;
 };
 
 // T(b) of one cell type in one memory, measured through the ordinary ring when its lane warmed.
