@@ -59,6 +59,14 @@ class Totals {
       std::printf("%s\n  %ld steps, %ld tasks, %ld ok, %ld cancelled, %ld expired, %ld failed\n",
                   sim::Describe(options).c_str(), report.steps, report.tally.tasks, report.tally.ok,
                   report.tally.cancelled, report.tally.expired, report.tally.failed);
+      std::printf("  %ld loads (%ld not, for want of a device), %ld unloads, %ld warm-up tasks\n",
+                  report.loads, report.failed_loads, report.unloads, report.tally.warm_tasks);
+      std::printf(
+          "  longest waits: type %ld tasks, subgraph %ld of its type, model %ld ns (%.2f of its "
+          "share); "
+          "%ld priorities compared\n",
+          report.longest.type_tasks, report.longest.subgraph_tasks, report.longest.model_ns,
+          report.longest.shares_apart, report.longest.priorities_compared);
     }
     for (const std::string& v : report.violations) std::printf("  violated: %s\n", v.c_str());
     submitted += report.submitted;

@@ -21,16 +21,62 @@ size_t SubgraphOf(const Evaluation& e, int32_t node) {
 
 }  // namespace
 
-void Checker::Watch(SimMemory& memory, const Model& model) {
-  SimModel* rows = memory.loaded(model.id);
-  Check(rows != nullptr, "watched once it is loaded");
-  Watched& w = watched_[rows];
-  w.rows = rows;
-  for (size_t t = 0; t < model.tables.size(); ++t) {
-    const int32_t n = rows->num_rows(TableId(static_cast<int64_t>(t)));
-    w.owner.emplace_back(Index(n), 0);
-    rows->Free(TableId(static_cast<int64_t>(t)), 1, n - 1);  // what the warm-up left
+void Checker::Watch(absl::Span<SimMemory* const> memories, const Model& model,
+                    const std::vector<std::vector<int32_t>>& max_batch) {
+  for (size_t m = 0; m < memories.size(); ++m) {
+    SimModel* rows = memories[m]->loaded(model.id);
+    if (rows == nullptr) continue;  // the memory had no device left
+    Watched& w = watched_[rows];
+    w.rows = rows;
+    w.model = model.id;
+    w.max_batch = max_batch[m];
+    for (size_t t = 0; t < model.tables.size(); ++t) {
+      const int32_t n = rows->num_rows(TableId(static_cast<int64_t>(t)));
+      w.owner.emplace_back(Index(n), 0);
+      rows->Free(TableId(static_cast<int64_t>(t)), 1, n - 1);  // what the warm-up left
+    }
   }
+  turns_.Open(model, max_batch);
+}
+
+void Checker::Closing(ModelId model) {
+  for (const auto& [tag, live] : live_) {
+    if (live->expected->model->id != model) continue;
+    live->expected->unloaded = true;
+    MayLeave(*live);
+  }
+}
+
+void Checker::Unwatch(const Model& model) {
+  for (const auto& [tag, live] : live_) {
+    if (live->expected->model->id != model.id) continue;
+    if (!live->paused)
+      Violated(absl::StrCat("request ", tag, " is out, and its model was unloaded"));
+    for (const OwnedRow& r : live->rows)
+      live->where->owner[Index(r.table.value())][Index(r.row)] = 0;
+    live->rows.clear();  // its taker has it, and nothing of it is left but the answer
+    live->where = nullptr;
+    turns_.Left(tag);
+  }
+  std::erase_if(watched_, [&](const auto& entry) {
+    if (entry.second.model != model.id) return false;
+    for (const std::vector<int32_t>& table : entry.second.owner) {
+      const auto owned =
+          std::find_if(table.begin(), table.end(), [](int32_t tag) { return tag != 0; });
+      if (owned == table.end()) continue;
+      Violated(absl::StrCat("request ", *owned, " has rows of a model that was unloaded"));
+    }
+    return true;
+  });
+  turns_.Close(model.id);
+}
+
+// Of the model that is being loaded, and of nobody else's rows.
+bool Checker::IsWarmUp(const BatchedTask& task) const {
+  if (watched_.contains(task.model)) return false;
+  const ModelId model = static_cast<const SimModel*>(task.model)->model().id;
+  Check(loading_ != nullptr && model == loading_->id, "a task names a model that nobody loaded");
+  return true;
 }
 
 void Checker::Submitted(std::unique_ptr<Expectation> expected) {
@@ -45,6 +91,7 @@ void Checker::Submitted(std::unique_ptr<Expectation> expected) {
   }
   const int32_t tag = expected->tag;
   live->expected = std::move(expected);
+  turns_.Submitted(tag, *live->expected->model, live->expected->plan, live->expected->evaluation);
   live_[tag] = std::move(live);
 }
 
@@ -59,12 +106,14 @@ Checker::Watched& Checker::At(const BatchedTask& task) {
   return found->second;
 }
 
-void Checker::Started(const Device&, const BatchedTask& task) {
+void Checker::Started(const Device& device, const BatchedTask& task) {
+  started_[&device] = time_.now_ns();
+  if (IsWarmUp(task)) return;
   Watched& where = At(task);
   const CellType& type = where.rows->model().type(task.cell);
-  if (task.num_nodes > type.max_batch) {
+  if (const int32_t most = where.max_batch[Index(task.cell.value())]; task.num_nodes > most) {
     Violated(absl::StrCat("a task of type \"", type.name, "\" has ", task.num_nodes,
-                          " nodes; its max_batch is ", type.max_batch));
+                          " nodes; its max_batch is ", most));
   }
   for (int32_t c = 0; c < task.num_copies_in; ++c) {
     const CopyIn& copy = task.copies_in[c];
@@ -75,14 +124,26 @@ void Checker::Started(const Device&, const BatchedTask& task) {
   }
 }
 
-void Checker::Done(const Device&, const BatchedTask& task, absl::Span<const Fingerprint> nodes) {
+// One task after the other, as a queue runs them.
+int64_t Checker::Took(const Device& device) {
+  return time_.now_ns() - std::exchange(started_[&device], time_.now_ns());
+}
+
+void Checker::Done(const Device& device, const BatchedTask& task,
+                   absl::Span<const Fingerprint> nodes) {
+  if (IsWarmUp(task)) {
+    ++tally_.warm_tasks;
+    turns_.WarmUp(device, task, *loading_, Took(device));
+    return;
+  }
   Watched& where = At(task);
   const TableId out = where.rows->model().type(task.cell).out;
   ++tally_.tasks;
-  ++where.tasks_done;
+  turns_.BeginTask(device, task, where.rows->model().id, Took(device));
   for (size_t i = 0; i < nodes.size(); ++i) {
     Ran(where, task, nodes[i], out, task.output_rows[i], true);
   }
+  turns_.EndTask();
 }
 
 void Checker::Ran(Watched& where, const BatchedTask& task, Fingerprint what, TableId table, Row row,
@@ -102,13 +163,13 @@ void Checker::Ran(Watched& where, const BatchedTask& task, Fingerprint what, Tab
   }
   if (live.where == nullptr) live.where = &where;
   if (live.where != &where) Violated(absl::StrCat("request ", ref.tag, " runs in two memories"));
-  live.progress_at = where.tasks_done;
   if (live.paused) Violated(absl::StrCat("request ", ref.tag, " runs between two pieces"));
   if (is_cell) {
     ++live.cells_ran;
     const Evaluation& e = live.expected->evaluation;
     const size_t s = SubgraphOf(e, ref.node);
     if (ref.node - e.first_node[s] < e.executed[s]) {
+      turns_.Node(ref.tag, s);
       if (--live.to_run == 0) MayLeave(live);
     } else {
       CheckPastStop(live, ref.node);
@@ -145,6 +206,7 @@ void Checker::Notified(int32_t tag, News news) {
   Live& live = *live_.at(tag);
   (news == News::kCancelled ? live.expected->cancelled : live.expected->expired) = true;
   MayLeave(live);
+  turns_.Left(tag);
   if (live.paused) FreeRows(live);  // its rows go back before it is answered
 }
 
@@ -209,8 +271,12 @@ void Checker::Extended(int32_t tag, bool failed) {
   Live& live = *live_.at(tag);
   live.paused = false;
   live.words = 0;
-  live.progress_at = live.where->tasks_done;
   live.expected->extend_failed = failed;
+  if (failed) {
+    turns_.Left(tag);
+  } else {
+    turns_.Extended(tag);
+  }
   if (failed || live.pieces_done == live.expected->plan.num_pieces()) MayLeave(live);
 }
 
@@ -266,6 +332,7 @@ void Checker::Finished(const Request& request, int32_t words, int64_t now_ns, in
   if (devices_failed == 0) CheckAccount(live, request, now_ns);
   FreeRows(live);
   if (live.may_leave) --may_leave_;
+  turns_.Left(tag);
   for (Fingerprint f : live.expected->evaluation.left) nodes_.erase(f);
   live_.erase(found);
 }
@@ -293,6 +360,10 @@ void Checker::CheckStatus(const Live& live, const Request& request, int devices_
     case absl::StatusCode::kInvalidArgument:
       ++tally_.refused;
       allowed = expected.extend_failed;
+      break;
+    case absl::StatusCode::kUnavailable:
+      ++tally_.unloaded;
+      allowed = expected.unloaded;
       break;
     default:
       allowed = false;
@@ -363,29 +434,7 @@ void Checker::FreeRows(Live& live) {
   live.rows.clear();
 }
 
-void Checker::CheckStarvation() {
-  std::unordered_map<Watched*, int64_t> to_run;
-  for (const auto& [tag, live] : live_) {
-    if (live->where != nullptr) to_run[live->where] += live->to_run;
-  }
-  for (const auto& [where, cells] : to_run) {
-    where->most_to_run = std::max(where->most_to_run, cells);
-  }
-  for (const auto& [tag, live] : live_) {
-    if (live->where == nullptr) continue;
-    const int64_t waited = live->where->tasks_done - live->progress_at;
-    const int64_t most = starvation_.tasks +
-                         starvation_.tasks_a_batch * (live->where->most_to_run / starvation_.batch);
-    tally_.most_waited = std::max(tally_.most_waited, waited);
-    if (waited > most && live->to_run > 0 && !live->paused) {
-      Violated(absl::StrCat("request ", tag, " starves: ", waited,
-                            " tasks went by without a node of it; at most ", most));
-    }
-  }
-}
-
 void Checker::CheckAll() {
-  CheckStarvation();
   std::unordered_map<const Watched*, int64_t> owned;
   for (const auto& [tag, live] : live_) {
     for (const OwnedRow& r : live->rows) {

@@ -23,6 +23,7 @@
 #include "cells/device/sim/sim_memory.h"
 #include "scheduler/scheduler.h"
 #include "tests/simulation/plan.h"
+#include "tests/simulation/turns.h"
 
 namespace cellbatch::sim {
 
@@ -36,6 +37,7 @@ struct Expectation {  // a request that is out
   bool cancelled = false, expired = false;  // was notified, perhaps too late
   bool streams = false;                     // is told of as its words are written
   bool extend_failed = false;               // so says whoever extended it
+  bool unloaded = false;                    // its model was, perhaps before it arrived
   int failures_known = 0;                   // devices that everybody knew had failed, at Submit
 };
 
@@ -45,21 +47,29 @@ struct Tally {
   int64_t news = 0;                                        // times that words were told of
   int64_t pieces = 0;                                      // done, of requests that grow
   int64_t refused = 0;                                     // answers: extending failed
-  int64_t overrun = 0;      // what OK answers say they ran past stops
-  int64_t most_waited = 0;  // tasks a running request went without progress
+  int64_t unloaded = 0;                                    // answers: the model was unloaded before
+  int64_t overrun = 0;     // what OK answers say they ran past stops
+  int64_t warm_tasks = 0;  // of models that were being loaded
 };
 
 class Checker final : public SimObserver {
  public:
-  explicit Checker(int max_tasks_in_flight) : max_tasks_in_flight_(max_tasks_in_flight) {}
+  Checker(const TurnRules& rules, const SimTime& time)
+      : max_tasks_in_flight_(rules.max_tasks_in_flight),
+        time_(time),
+        turns_(rules, [this](std::string what) { Violated(std::move(what)); }) {}
 
-  // Whose devices' tasks are watched; rows of `model` there. Before anything is submitted.
-  void Watch(SimMemory& memory, const Model& model);
-  // A running request may go without progress for `tasks` tasks (of its model in its memory), and
-  // for `tasks_a_batch` more per batch of nodes that requests running there have yet to run.
-  void set_starvation_bound(int64_t tasks, int64_t tasks_a_batch, int32_t batch) {
-    starvation_ = {tasks, tasks_a_batch, batch};
-  }
+  void AddDevice(const SimDevice& device, int memory) { turns_.AddWorker(device, memory); }
+  void DeviceFailed(const SimDevice& device) { turns_.Failed(device); }
+  // Until it is loaded (then: null), tasks of that model warm it up.
+  void Loading(const Model* model) { loading_ = model; }
+  // Once it is loaded, wherever it is: what its rows hold there, and who gets a turn, is watched from now on.
+  // max_batch: in force, by memory and type.
+  void Watch(absl::Span<SimMemory* const> memories, const Model& model,
+             const std::vector<std::vector<int32_t>>& max_batch);
+  // Its requests may be refused, or cut short; once it is unloaded, nothing of it is left.
+  void Closing(ModelId model);
+  void Unwatch(const Model& model);
 
   void Submitted(std::unique_ptr<Expectation> expected);
   Expectation* Find(int32_t tag);
@@ -81,6 +91,7 @@ class Checker final : public SimObserver {
 
   int64_t outstanding() const { return static_cast<int64_t>(live_.size()); }
   const Tally& tally() const { return tally_; }
+  LongestWaits longest() const { return turns_.longest(); }
   const SimViolations& violations() const { return violations_; }
   // A line for each of the first few that are out, for when nothing moves any more.
   std::vector<std::string> Outstanding() const;
@@ -94,11 +105,11 @@ class Checker final : public SimObserver {
     TableId table;
     Row row;
   };
-  struct Watched {  // one model in one memory
-    SimModel* rows = nullptr;
+  struct Watched {             // one model in one memory
+    SimModel* rows = nullptr;  // gone when Unwatch is called
+    ModelId model;
     std::vector<std::vector<int32_t>> owner;  // tag by table, row; 0: nobody's
-    int64_t tasks_done = 0;
-    int64_t most_to_run = 0;  // cells that running requests had yet to run, at any CheckAll
+    std::vector<int32_t> max_batch;
   };
   struct Live {
     std::unique_ptr<Expectation> expected;
@@ -111,13 +122,13 @@ class Checker final : public SimObserver {
     bool paused = false;       // between pieces
     bool may_leave = false;    // nothing is left to run, or it was notified
     Watched* where = nullptr;  // once something of it ran
-    int64_t progress_at = 0;   // where->tasks_done when something of it ran last
     std::vector<OwnedRow> rows;
   };
   struct NodeRef {
     int32_t tag, node;
   };
 
+  bool IsWarmUp(const BatchedTask& task) const;
   Watched& At(const BatchedTask& task);
   void Ran(Watched& where, const BatchedTask& task, Fingerprint what, TableId table, Row row,
            bool is_cell);
@@ -130,16 +141,16 @@ class Checker final : public SimObserver {
   void CheckStatus(const Live& live, const Request& request, int devices_failed, int devices_left);
   void MayLeave(Live& live);
   void FreeRows(Live& live);
-  void CheckStarvation();
+  int64_t Took(const Device& device);
 
   const int max_tasks_in_flight_;
-  struct {
-    int64_t tasks, tasks_a_batch;
-    int32_t batch;
-  } starvation_ = {1'000'000, 0, 1};
+  const SimTime& time_;
+  Turns turns_;
+  absl::flat_hash_map<const Device*, int64_t> started_;      // when the task of each that runs did
   std::unordered_map<const LoadedModel*, Watched> watched_;  // addresses stay
   absl::flat_hash_map<int32_t, std::unique_ptr<Live>> live_;
   absl::flat_hash_map<Fingerprint, NodeRef> nodes_;
+  const Model* loading_ = nullptr;
   int64_t may_leave_ = 0;  // how many of live_
   Tally tally_;
   SimViolations violations_;

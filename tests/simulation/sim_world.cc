@@ -56,9 +56,14 @@ std::vector<Sketch> Sketches() {
 
 }  // namespace
 
-std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits) {
+std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits, Priorities priorities,
+                                       double weight, bool measured) {
+  const int32_t sign = priorities == Priorities::kLaterFirst     ? 1
+                       : priorities == Priorities::kEarlierFirst ? -1
+                                                                 : 0;
   auto model = std::make_shared<Model>();
   model->id = id;
+  model->weight = weight;
   model->name = absl::StrCat("world", id.value());
   model->tables = {{"tokens", {token}},
                    {"state", {h, c}},
@@ -66,6 +71,7 @@ std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits) {
                    {"logits", {y}},
                    {"edges", {f}}};
   for (const Sketch& sketch : Sketches()) {
+    const bool left_open = measured && model->types.size() % 2 == 0;
     const std::optional<InputId> carry =
         sketch.carries ? std::optional(InputId(static_cast<int64_t>(sketch.inputs.size()) - 1))
                        : std::nullopt;
@@ -77,8 +83,8 @@ std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits) {
                             .in = sketch.in,
                             .out = sketch.out,
                             .min_batch = limits.min_batch,
-                            .max_batch = limits.max_batch,
-                            .priority = sketch.priority});
+                            .max_batch = left_open ? 0 : limits.max_batch,
+                            .priority = sign * sketch.priority});
   }
   const absl::Status valid = model->Validate();
   Check(valid.ok(), valid.ToString());

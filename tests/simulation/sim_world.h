@@ -40,8 +40,14 @@ struct Limits {
   int32_t max_batch = 8;
 };
 
-// Every type with these limits; later stages have the higher priority.
-std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits);
+// Whose tasks go first: a later stage's (what a server wants), an earlier one's (under load the later ones then
+// live by the guard alone), or the types' by their ids.
+enum class Priorities : uint8_t { kLaterFirst, kEarlierFirst, kEqual };
+
+// Every type with these limits; with `measured`, every second one's largest batch is left to the calibration.
+std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits,
+                                       Priorities priorities = Priorities::kLaterFirst,
+                                       double weight = 1, bool measured = false);
 
 }  // namespace cellbatch::sim
 

@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <source_location>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cells/check.h"
-#include "scheduler/policy/test_policies.h"
+#include "tests/simulation/stock.h"
 #include "tests/testing/virtual_clock.h"
 
 namespace cellbatch::sim {
@@ -28,21 +30,26 @@ class Simulation {
       : options_(options),
         random_(options.seed),
         generator_(MixBits(options.seed, kGeneratorSalt)),
-        checker_(options.max_tasks_in_flight) {
+        checker_(RulesOf(options), clock_.time()) {
     MakeDevices();
-    for (int m = 0; m < options.models; ++m) AddModel(m);
+    stock_ = std::make_unique<Stock>(options_, *scheduler_, checker_, memories_);
     for (SimDevice* device : devices_) {
       device->set_moves_time(false);
       device->set_observer(&checker_);
       device->set_faults(options.delay_chance, 20 * options.cost.task_ns, options.refusal_chance);
     }
-    SetStarvationBound();
+    for (int m = 0; m < options.models; ++m) stock_->Add();
+    started_ = true;
   }
 
   SimulationReport Run() {
-    while ((submitted_ < options_.requests || checker_.outstanding() > 0) && Clean()) {
-      if (!Round() && !Rest()) break;
-      if (++report_.steps % kStepsBetweenFullChecks == 0) CheckAll();
+    while ((MoreToSubmit() || checker_.outstanding() > 0) && Clean()) {
+      const bool none = stock_->open().empty() && !AllLost();
+      if (none || Chance(options_.change_chance)) {
+        ChangeModels();
+      } else if (!Step()) {
+        break;
+      }
     }
     if (Clean()) CheckAll();
     if (Clean()) CheckNothingIsLeft();
@@ -76,6 +83,7 @@ class Simulation {
       auto device =
           std::make_unique<SimDevice>(o, *memories_[Index(d % options_.memories)], clock_.time());
       devices_.push_back(device.get());
+      checker_.AddDevice(*device, d % options_.memories);
       set.devices.push_back(std::move(device));
     }
     SchedulerOptions o;
@@ -85,7 +93,8 @@ class Simulation {
     o.chain_turn = options_.chain_turn;
     o.row_budget_bytes = options_.row_budget_bytes;
     o.batch_limit = options_.limits.max_batch;
-    o.calibrate = false;
+    o.calibrate = options_.calibrate;
+    o.meanwhile = [this] { return Meanwhile(); };
     o.stealing = options_.stealing;
     o.threads = false;
     auto made = Scheduler::Create(o, std::move(set), clock_);
@@ -93,26 +102,73 @@ class Simulation {
     scheduler_ = *std::move(made);
   }
 
-  void AddModel(int number) {
-    auto model = MakeModel(ModelId(number + 1), options_.limits);
-    LaneRules rules;
-    if (options_.policy == 1) rules.policy = std::make_unique<policy_testing::LowestMeanDepth>();
-    if (options_.policy == 2) rules.policy = std::make_unique<policy_testing::TallestTop>();
-    const absl::Status added = scheduler_->AddModel(model, std::move(rules));
-    Check(added.ok(), added.ToString());
-    for (SimMemory* memory : memories_) checker_.Watch(*memory, *model);
-    most_rows_.push_back(scheduler_->MaxRowsPerRequest(model->id));
-    models_.push_back(std::move(model));
+  // Where no device is left no model can be loaded, either.
+  bool MoreToSubmit() const {
+    return submitted_ < options_.requests && (!stock_->open().empty() || !AllLost());
+  }
+  bool AllLost() const { return failed_ == static_cast<int>(devices_.size()); }
+
+  bool Step() {
+    if (Moves()) return true;
+    NothingMoves();
+    return false;
   }
 
-  // On its worker a ready type is passed over at most max_wait_tasks times, and by every other
-  // waiting type once; then its oldest nodes go, a batch of them unless there are fewer. A held
-  // signal or a late device lets the others run ahead of it.
-  void SetStarvationBound() {
-    const int64_t turn = options_.workers * (options_.max_wait_tasks + kNumTypes * options_.models +
-                                             options_.max_tasks_in_flight);
-    const int64_t faults = (kHeldSteps + 30) * options_.workers;
-    checker_.set_starvation_bound(faults + 4 * turn, turn, options_.limits.max_batch);
+  bool Moves() {
+    if (!Round() && !Rest()) return false;
+    if (++report_.steps % kStepsBetweenFullChecks == 0) CheckAll();
+    return true;
+  }
+
+  void NothingMoves() {
+    checker_.Violated(absl::StrCat("nothing moves; ", checker_.outstanding(), " requests are out: ",
+                                   absl::StrJoin(checker_.Outstanding(), " | ")));
+  }
+
+  void ChangeModels() {
+    const int open = static_cast<int>(stock_->open().size());
+    if (open > (AllLost() ? 1 : 0) && (open >= options_.most_models || Chance(0.5))) {
+      const size_t at = Index(Pick(0, open - 1));
+      // One in two times a request for it is at hand, which Submit must refuse from now on.
+      if (pending_ != nullptr && pending_->model == stock_->open()[at].model && Chance(0.5)) {
+        pending_.reset();
+      }
+      stock_->Remove(at);
+    } else {
+      stock_->Add();
+    }
+  }
+
+  // What a call that loads or unloads a model does while it waits: everybody goes on, but for other such calls.
+  // A run that found something is brought to an end by plain steps, if it can be.
+  bool Meanwhile() {
+    if (Clean() && !taken_apart_) {
+      // The call itself may change something when nothing else does, but not for ever.
+      constexpr int kMostAtRest = 1000;
+      if (Moves()) {
+        at_rest_ = 0;
+        return true;
+      }
+      if (++at_rest_ > kMostAtRest) NothingMoves();
+      return false;
+    }
+    constexpr int kMostSteps = 100'000;
+    if (++last_steps_ > kMostSteps) {
+      CheckFailed(
+          absl::StrCat("a model is not loaded or unloaded, or the scheduler does not stop: ",
+                       FirstViolation()),
+          std::source_location::current());
+    }
+    for (SimDevice* device : devices_) device->set_moves_time(true);
+    return Everybody();
+  }
+
+  std::string FirstViolation() {
+    if (checker_.violations().count() > 0) return checker_.violations().first().front();
+    for (SimMemory* memory : memories_) {
+      if (memory->violations().count() > 0) return memory->violations().first().front();
+    }
+    return "nothing was violated";
   }
 
   // One driver step: whoever is drawn, or everybody. True if anything happened.
@@ -204,20 +260,21 @@ class Simulation {
     }
   }
 
-  bool Fits(const CellGraph& graph, size_t model) const {
+  static bool Fits(const CellGraph& graph, const Stock::Entry& in) {
     for (size_t t = 0; t < graph.row_counts().size(); ++t) {
-      if (graph.row_counts()[t] > most_rows_[model][t]) return false;
+      if (graph.row_counts()[t] > in.most_rows[t]) return false;
     }
     return true;
   }
 
   // A request of some plan that an empty scheduler could run.
   void Prepare() {
-    const size_t m = Index(Pick(0, options_.models - 1));
+    const Stock::Entry& of =
+        stock_->open()[Index(Pick(0, static_cast<int>(stock_->open().size()) - 1))];
     for (;;) {
       auto e = std::make_unique<Expectation>();
       e->tag = next_tag_;
-      e->model = models_[m];
+      e->model = of.model;
       e->plan =
           options_.shapes.empty()
               ? generator_.Any()
@@ -230,10 +287,10 @@ class Simulation {
       CellGraph graph = Build(e->plan, *e->model, e->tokens);
       const absl::Status sealed = graph.Seal(*e->model, options_.max_tasks_in_flight);
       Check(sealed.ok(), sealed.ToString());
-      if (!Fits(graph, m)) continue;
+      if (!Fits(graph, of)) continue;
       pending_ = std::make_unique<Request>();
       pending_->tag = static_cast<uint64_t>(e->tag);
-      pending_->model = models_[m];
+      pending_->model = of.model;
       pending_->graph = std::move(graph);
       pending_->stream = e->streams = Chance(0.5);
       pending_expected_ = std::move(e);
@@ -246,9 +303,21 @@ class Simulation {
     if (submitted_ == options_.requests || checker_.outstanding() >= options_.in_flight) {
       return false;
     }
-    if (pending_ == nullptr) Prepare();
+    if (!started_) return false;
+    if (pending_ == nullptr) {
+      if (stock_->open().empty()) return false;
+      Prepare();
+    }
     pending_->times.submitted = clock_.NowNs();
+    const bool closed =
+        std::none_of(stock_->open().begin(), stock_->open().end(),
+                     [&](const Stock::Entry& e) { return e.model == pending_->model; });
     const std::optional<RequestId> id = scheduler_->Submit(pending_);
+    if (closed) {
+      if (id.has_value()) checker_.Violated("Submit took a request for a model that is closed");
+      pending_.reset();
+      return false;
+    }
     if (!id.has_value()) return false;
     Check(pending_ == nullptr, "a submitted request is the scheduler's");
     pending_expected_->id = *id;
@@ -279,9 +348,11 @@ class Simulation {
       held_steps_ = kHeldSteps;
       device.HoldSignal(true);
     }
-    const bool enough = failed_ + 1 < static_cast<int>(devices_.size());
+    const int least = options_.may_lose_all ? 0 : 1;
+    const bool enough = failed_ + least < static_cast<int>(devices_.size());
     if (enough && Chance(options_.fail_chance) && !device.failed()) {
       device.Fail(absl::InternalError("a simulated failure"));
+      checker_.DeviceFailed(device);
       ++failed_;
       rests_since_failure_ = 0;
     }
@@ -310,9 +381,6 @@ class Simulation {
       for (int i = 0; i < 100 && options_.refusal_chance > 0; ++i) {
         if (Everybody()) return true;
       }
-      checker_.Violated(
-          absl::StrCat("nothing moves; ", checker_.outstanding(),
-                       " requests are out: ", absl::StrJoin(checker_.Outstanding(), " | ")));
       return false;
     }
     clock_.time().AdvanceTo(*next);
@@ -346,6 +414,7 @@ class Simulation {
       }
     }
     const Tally& tally = checker_.tally();
+    if (stock_->unloads() > 0) return;  // whose counts went with them
     if (failed_ == 0 && (tasks != tally.tasks || cells != tally.nodes)) {
       checker_.Violated(absl::StrCat("the statistics count ", tasks, " tasks and ", cells,
                                      " cells; devices ran ", tally.tasks, " and ", tally.nodes));
@@ -362,6 +431,11 @@ class Simulation {
 
   SimulationReport Report() {
     report_.tally = checker_.tally();
+    report_.longest = checker_.longest();
+    report_.all_lost = AllLost();
+    report_.loads = stock_->loads();
+    report_.unloads = stock_->unloads();
+    report_.failed_loads = stock_->failed_loads();
     report_.submitted = submitted_;
     const auto add = [&](const SimViolations& v) {
       report_.violation_count += v.count();
@@ -379,6 +453,7 @@ class Simulation {
 
   // A run that ended early leaves requests inside; a real device they need may be dead.
   void TakeApart() {
+    taken_apart_ = true;
     if (held_ != nullptr) ReleaseHeld();
     for (SimDevice* device : devices_) {
       device->set_observer(nullptr);
@@ -401,8 +476,6 @@ class Simulation {
   Checker checker_;
   std::vector<SimMemory*> memories_;
   std::vector<SimDevice*> devices_;
-  std::vector<std::shared_ptr<const Model>> models_;
-  std::vector<std::vector<int32_t>> most_rows_;  // by model, table
   std::unique_ptr<Request> pending_;
   std::unique_ptr<Expectation> pending_expected_;
   int32_t next_tag_ = 1;
@@ -417,64 +490,14 @@ class Simulation {
   int failed_ = 0;
   int failures_known_ = 0;  // of them, those that everybody has had time to see
   int rests_since_failure_ = 0;
+  bool started_ = false, taken_apart_ = false;
+  int last_steps_ = 0, at_rest_ = 0;
   SimulationReport report_;
+  std::unique_ptr<Stock> stock_;
   std::unique_ptr<Scheduler> scheduler_;  // last: it goes first, and its devices with it
 };
 
 }  // namespace
-
-SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
-  std::mt19937_64 random(MixBits(seed, 77));
-  const auto pick = [&](int low, int high) {
-    return std::uniform_int_distribution<int>(low, high)(random);
-  };
-  const auto often = [&](int percent, double value) { return pick(0, 99) < percent ? value : 0; };
-  SimulationOptions o;
-  o.seed = seed;
-  o.requests = requests;
-  o.workers = pick(1, 4);
-  o.memories = o.workers > 1 ? pick(1, 2) : 1;
-  o.models = pick(0, 3) == 0 ? 2 : 1;
-  o.max_tasks_in_flight = pick(1, 5);
-  o.stealing = static_cast<Stealing>(pick(0, 2));
-  o.limits = {.min_batch = pick(1, 3), .max_batch = 1 << pick(2, 5)};
-  o.max_wait_tasks = pick(2, 20);
-  o.row_budget_bytes = int64_t{1} << pick(13, 18);
-  o.in_flight = pick(0, 3) == 0 ? pick(100, 400) : pick(1, 60);
-  o.cancel_permille = pick(0, 2) == 0 ? 0 : pick(1, 60);
-  o.cost = {pick(0, 4) == 0 ? 0 : pick(100, 2000), pick(0, 100)};
-  o.delay_chance = often(40, 0.02);
-  o.refusal_chance = often(30, 0.2);
-  o.hold_chance = often(30, 0.002);
-  o.fail_chance = o.workers > 1 ? often(25, 0.0002) : 0;
-  o.signal_bits = pick(0, 1) == 0 ? 64 : pick(8, 32);
-  o.lock_step = pick(0, 3) == 0;
-  o.late_take_chance = often(50, 0.8);
-  o.grow_chance = often(60, 0.3);
-  if (pick(0, 3) == 0) {
-    // What random runs hardly reach: predecessors and ends on several workers.
-    o.workers = pick(2, 4);
-    o.memories = 1;
-    o.stealing = Stealing::kAlways;
-    o.limits = {.min_batch = 1, .max_batch = pick(2, 4)};
-    o.in_flight = pick(10, 60);
-    o.delay_chance = 0.1;
-    o.shapes = {Shape::kDag, Shape::kTwoSinks, Shape::kTree, Shape::kLattice, Shape::kEdgeTree};
-  }
-  o.chain_turn = pick(0, 2) == 0 ? 64 : pick(1, 12);  // chains that give way again and again
-  o.policy = std::max(0, pick(-2, 2));
-  return o;
-}
-
-std::string Describe(const SimulationOptions& o) {
-  return absl::StrCat("seed ", o.seed, ": ", o.requests, " requests, ", o.workers, " workers on ",
-                      o.memories, " memories, ", o.models, " models, ", o.max_tasks_in_flight,
-                      " tasks in flight, stealing ", static_cast<int>(o.stealing), ", batches ",
-                      o.limits.min_batch, "-", o.limits.max_batch, ", ", o.row_budget_bytes,
-                      " B of rows, ", o.in_flight, " in flight, cancels ", o.cancel_permille,
-                      "/1000, fails ", o.fail_chance, ", lock step ", o.lock_step, ", chain turn ",
-                      o.chain_turn, ", policy ", o.policy);
-}
 
 SimulationReport Simulate(const SimulationOptions& options) { return Simulation(options).Run(); }
 

@@ -27,6 +27,11 @@ struct SimulationOptions {
   int workers = 2;
   int memories = 1;  // workers take turns
   int models = 1;
+  double change_chance = 0;  // of driver steps, to load another model or to unload one
+  int most_models = 4;       // at a time
+  bool calibrate = false;    // T(b) is measured when a model is loaded
+  Priorities priorities = Priorities::kLaterFirst;
+  double weight_ratio = 1;  // of a model's share of the devices to the one before it
   int max_tasks_in_flight = 2;
   Stealing stealing = Stealing::kWhenIdle;
   Limits limits;
@@ -40,7 +45,8 @@ struct SimulationOptions {
   double delay_chance = 0;    // of tasks, to take up to 20 times longer
   double refusal_chance = 0;  // of Enqueues, to take less
   double hold_chance = 0;     // of driver steps, to hold a device's signal for a while
-  double fail_chance = 0;     // of driver steps, to break a device (one is left at least)
+  double fail_chance = 0;     // of driver steps, to break a device; one is left at least,
+  bool may_lose_all = false;  // or none
   int signal_bits = 64;
   double grow_chance = 0;       // of requests, to come in pieces
   double late_take_chance = 0;  // of manager's steps, to leave what is in the outbox there
@@ -51,11 +57,17 @@ struct SimulationOptions {
 // Everything drawn from the seed.
 SimulationOptions RandomOptions(uint64_t seed, int64_t requests);
 std::string Describe(const SimulationOptions& options);
+// What everybody is promised in such a run.
+TurnRules RulesOf(const SimulationOptions& options);
 
 struct SimulationReport {
   Tally tally;
   int64_t submitted = 0;
   int64_t steps = 0;
+  LongestWaits longest;
+  int64_t loads = 0, unloads = 0, failed_loads = 0;
+  bool all_lost =
+      false;  // every device was: then models may not be loaded, nor their requests submitted
   int64_t violation_count = 0;
   std::vector<std::string> violations;  // the first of them
 };

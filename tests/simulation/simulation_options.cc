@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cells/device/sim/fingerprint.h"
+#include "tests/simulation/simulation.h"
+
+namespace cellbatch::sim {
+
+TurnRules RulesOf(const SimulationOptions& o) {
+  TurnRules rules;
+  rules.max_tasks_in_flight = o.max_tasks_in_flight;
+  rules.max_wait_tasks = o.max_wait_tasks;
+  rules.chain_turn = o.chain_turn;
+  rules.idle_types_first = o.policy == 0;
+  rules.busy_steal = o.stealing == Stealing::kAlways;
+  const int64_t ns = o.cost.task_ns + o.limits.max_batch * o.cost.node_ns;
+  const int64_t late = o.delay_chance > 0 ? 20 * o.cost.task_ns : 0;
+  // A signal that was held shows several tasks at once, and so late.
+  const int64_t held = o.hold_chance > 0 ? o.max_tasks_in_flight * ns : 0;
+  rules.longest_task_ns = ns + late + held;
+  return rules;
+}
+
+SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
+  std::mt19937_64 random(MixBits(seed, 77));
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  const auto often = [&](int percent, double value) { return pick(0, 99) < percent ? value : 0; };
+  SimulationOptions o;
+  o.seed = seed;
+  o.requests = requests;
+  o.workers = pick(1, 4);
+  o.memories = o.workers > 1 ? pick(1, 2) : 1;
+  o.models = pick(0, 3) == 0 ? 2 : 1;
+  o.max_tasks_in_flight = pick(1, 5);
+  o.stealing = static_cast<Stealing>(pick(0, 2));
+  o.limits = {.min_batch = pick(1, 3), .max_batch = 1 << pick(2, 5)};
+  o.max_wait_tasks = pick(2, 20);
+  o.row_budget_bytes = int64_t{1} << pick(13, 18);
+  o.in_flight = pick(0, 3) == 0 ? pick(100, 400) : pick(1, 60);
+  o.cancel_permille = pick(0, 2) == 0 ? 0 : pick(1, 60);
+  o.cost = {pick(0, 4) == 0 ? 0 : pick(100, 2000), pick(0, 100)};
+  o.delay_chance = often(40, 0.02);
+  o.refusal_chance = often(30, 0.2);
+  o.hold_chance = often(30, 0.002);
+  o.fail_chance = o.workers > 1 ? often(25, 0.0002) : 0;
+  o.signal_bits = pick(0, 1) == 0 ? 64 : pick(8, 32);
+  o.lock_step = pick(0, 3) == 0;
+  o.late_take_chance = often(50, 0.8);
+  o.grow_chance = often(60, 0.3);
+  o.priorities = static_cast<Priorities>(pick(0, 2));
+  o.weight_ratio = pick(0, 2) == 0 ? 1 : pick(1, 4);
+  if (pick(0, 3) == 0) {
+    // What random runs hardly reach: predecessors and ends on several workers.
+    o.workers = pick(2, 4);
+    o.memories = 1;
+    o.stealing = Stealing::kAlways;
+    o.limits = {.min_batch = 1, .max_batch = pick(2, 4)};
+    o.in_flight = pick(10, 60);
+    o.delay_chance = 0.1;
+    o.shapes = {Shape::kDag, Shape::kTwoSinks, Shape::kTree, Shape::kLattice, Shape::kEdgeTree};
+  }
+  o.chain_turn = pick(0, 2) == 0 ? 64 : pick(1, 12);  // chains that give way again and again
+  o.policy = std::max(0, pick(-2, 2));
+  o.may_lose_all = pick(0, 2) == 0;
+  o.change_chance = often(40, 0.002);
+  o.calibrate = pick(0, 3) == 0;
+  if (pick(0, 4) == 0) {
+    // Models that share one device, and nothing else: what each gets can be said exactly.
+    o.workers = o.memories = 1;
+    o.models = pick(2, 3);
+    o.in_flight = pick(50, 200);
+    o.cost = {pick(100, 2000), pick(0, 100)};
+    o.fail_chance = 0;
+  }
+  return o;
+}
+
+std::string Describe(const SimulationOptions& o) {
+  return absl::StrCat(
+      "seed ", o.seed, ": ", o.requests, " requests, ", o.workers, " workers on ", o.memories,
+      " memories, ", o.models, " models, ", o.max_tasks_in_flight, " tasks in flight, stealing ",
+      static_cast<int>(o.stealing), ", batches ", o.limits.min_batch, "-", o.limits.max_batch, ", ",
+      o.row_budget_bytes, " B of rows, ", o.in_flight, " in flight, cancels ", o.cancel_permille,
+      "/1000, fails ", o.fail_chance, ", lock step ", o.lock_step, ", priorities ",
+      static_cast<int>(o.priorities), ", weights x", o.weight_ratio, ", T(b) = ", o.cost.task_ns,
+      " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
+      o.grow_chance, ", chain turn ", o.chain_turn, ", policy ", o.policy, ", changes ",
+      o.change_chance, ", calibrate ", o.calibrate);
+}
+
+}  // namespace cellbatch::sim
