@@ -145,7 +145,9 @@ void Manager::SubmitWarmUp(Lane& lane, int worker) {
 void Manager::WarmUpDone(Lane& lane, int worker, int64_t ns) {
   lane.calibration().Finished(worker, ns);
   if (!lane.warming()) return;
-  control_.load(std::memory_order_relaxed)->warm_up_ns.fetch_add(ns, std::memory_order_relaxed);
+  // A task that took no time that its device can tell has been run: the pause after it must end.
+  control_.load(std::memory_order_relaxed)
+      ->warm_up_ns.fetch_add(std::max<int64_t>(ns, 1), std::memory_order_relaxed);
   FinishWarmUp(lane);
 }
 

@@ -15,9 +15,10 @@ uint32_t WarmUpPace::Turn(const Seen& seen) {
     busy_until_ns_ = seen.now_ns + kNeighbourQuietNs;
   }
   if (seen.now_ns >= busy_until_ns_) return turn_ = 0;
+  const bool ran = seen.warm_up_ns != warm_up_ns_;
   const int64_t took = (seen.warm_up_ns - warm_up_ns_) / num_devices_;
   const bool over =
-      took > 0 && (seen.stuck || seen.now_ns - turn_began_ns_ >= (1 + kPauseForWarmUp) * took);
+      ran && (seen.stuck || seen.now_ns - turn_began_ns_ >= (1 + kPauseForWarmUp) * took);
   if (turn_ != 0 && !over) return turn_;
   turn_began_ns_ = seen.now_ns;
   warm_up_ns_ = seen.warm_up_ns;

@@ -43,6 +43,15 @@ TEST(WarmUpPaceTest, DevicesThatWarmAtOncePauseNoLongerThanOne) {
   EXPECT_EQ(pace.Turn(At(33, true, 0, 4 * kMilli)), 2u);
 }
 
+// Time stamps may be coarse: tasks that took no time have been run, too.
+TEST(WarmUpPaceTest, ATurnEndsHoweverLittleItTook) {
+  WarmUpPace pace(4, At(0, true));
+  WarmUpPace::Seen seen = At(0, true);
+  EXPECT_EQ(pace.Turn(seen), 1u);
+  seen.warm_up_ns = 1;
+  EXPECT_EQ(pace.Turn(seen), 2u);
+}
+
 TEST(WarmUpPaceTest, WhereOnlyPausesPassTimeThereAreNone) {
   WarmUpPace pace(1, At(0, true));
   EXPECT_EQ(pace.Turn(At(0, true)), 1u);

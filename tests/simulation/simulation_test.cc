@@ -163,6 +163,21 @@ TEST(SimulationTest, ModelsComeAndGoWhileRequestsRun) {
   EXPECT_GT(all.tally.ok, 4000);
 }
 
+// Or none that their devices' clocks can tell: the pauses of a warm-up beside others must end.
+TEST(SimulationTest, ModelsComeAndGoWhereTasksTakeNoTime) {
+  int64_t loads = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SimulationOptions o;
+    o.seed = seed;
+    o.requests = 300;
+    o.workers = 1 + static_cast<int>(seed % 3);
+    o.cost = {0, 0};
+    o.change_chance = 0.02;
+    loads += ExpectClean(o).loads;
+  }
+  EXPECT_GT(loads, 20);
+}
+
 TEST(SimulationTest, DevicesDieWhileModelsAreLoadedAndUnloadedToTheLastOne) {
   int64_t failed_loads = 0, unloads = 0, failed = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
