@@ -110,16 +110,33 @@ void Turns::Ready(Runner& runner, int32_t tag, size_t subgraph) {
   Lane& lane = lanes_.at(runner.model.value());
   Place& place = lane.places[Index(runner.memory)];
   const size_t type = Index(runner.plan->subgraphs[subgraph].type.value());
-  TypeTurn& turn = place.types[type];
   SubgraphTurn& s = runner.subgraphs[subgraph];
-  if (turn.ready == 0) turn.since = place.tasks;
+  if (place.types[type].ready == 0) place.types[type].since = place.tasks;
   Add(lane, place, type, IsChain(lane, type) ? 1 : s.left);
   s.stamp = ++stamps_;
   s.ready_at = 0;
   for (const Worker& w : workers_) {
     if (w.memory == runner.memory) s.ready_at = std::max(s.ready_at, w.sequence);
   }
-  turn.line.push_back({tag, subgraph, s.stamp});
+  Push(runner, place, type, tag, subgraph);
+}
+
+void Turns::Push(const Runner& runner, Place& place, size_t type, int32_t tag, size_t subgraph) {
+  Waiting waiting = {tag, subgraph, runner.subgraphs[subgraph].stamp};
+  if (WorkersOf(runner.memory) > 1) waiting.since = place.tasks;
+  place.types[type].line.push_back(std::move(waiting));
+}
+
+// Somebody left who had not run. Where a memory has several workers, who is left may wait on another one of them,
+// and there only since it became ready: from then on the wait of the type is known to be theirs.
+void Turns::WaitsAnew(Place& place, size_t type) {
+  TypeTurn& turn = place.types[type];
+  const auto oldest = std::find_if(turn.line.begin(), turn.line.end(),
+                                   [&](const Waiting& w) { return Find(w) != nullptr; });
+  if (oldest == turn.line.end()) return;
+  for (size_t w = 0; w < oldest->since.size(); ++w) {
+    turn.since[w] = std::max(turn.since[w], oldest->since[w]);
+  }
 }
 
 void Turns::Starts(Runner& runner, int32_t tag) {
@@ -174,11 +191,12 @@ void Turns::Left(int32_t tag) {
   if (found == runners_.end()) return;
   Runner& runner = *found->second;
   for (size_t s = 0; s < runner.subgraphs.size() && runner.memory >= 0; ++s) {
-    if (runner.subgraphs[s].stamp == 0) continue;
+    if (std::exchange(runner.subgraphs[s].stamp, 0) == 0) continue;
     Lane& lane = lanes_.at(runner.model.value());
     Place& place = lane.places[Index(runner.memory)];
     const size_t type = Index(runner.plan->subgraphs[s].type.value());
     Add(lane, place, type, IsChain(lane, type) ? -1 : -runner.subgraphs[s].left);
+    WaitsAnew(place, type);
   }
   runners_.erase(found);
 }
@@ -217,14 +235,13 @@ void Turns::Node(int32_t tag, size_t subgraph) {
   SubgraphTurn& s = runner.subgraphs[subgraph];
   if (s.stamp == 0) return;  // not ready, and it ran: somebody else's violation
   const size_t type = Index(runner.plan->subgraphs[subgraph].type.value());
-  TypeTurn& turn = place_->types[type];
   --s.left;
   if (!IsChain(*lane_, type) || s.left == 0) {
     Add(*lane_, *place_, type, -1);
   }
   if (s.left > 0) {
     s.stamp = ++stamps_;
-    turn.line.push_back({tag, subgraph, s.stamp});
+    Push(runner, *place_, type, tag, subgraph);
     return;
   }
   s.stamp = 0;

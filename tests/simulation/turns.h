@@ -94,12 +94,14 @@ class Turns {
     int memory = -1;  // once something of it ran
     std::vector<SubgraphTurn> subgraphs;
   };
+  using PerWorker = std::vector<int64_t>;
   struct Waiting {
     int32_t tag = 0;
     size_t subgraph = 0;
     uint64_t stamp = 0;
+    PerWorker since =
+        {};  // tasks of the model when it became ready; empty where a memory has one worker
   };
-  using PerWorker = std::vector<int64_t>;
   struct TypeTurn {
     int64_t ready = 0;         // nodes; a chain counts as one
     std::deque<Waiting> line;  // longest waiting first; what is over stays until it is in front
@@ -146,6 +148,8 @@ class Turns {
   bool PassedBy(const Lane& lane, const Place& place, int worker, size_t type, int64_t tasks_then,
                 int64_t since);
   int64_t MostTasks(const Lane& lane, const Place& place, size_t type) const;
+  void Push(const Runner& runner, Place& place, size_t type, int32_t tag, size_t subgraph);
+  void WaitsAnew(Place& place, size_t type);
   void Add(Lane& lane, Place& place, size_t type, int64_t nodes);
   bool IsChain(const Lane& lane, size_t type) const;
   template <typename Test>
