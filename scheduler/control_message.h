@@ -22,7 +22,7 @@ struct ControlMessage {
   std::atomic<uint32_t> turn = 0;
 
   // The manager's.
-  std::atomic<int64_t> warm_up_ns = 0;  // kOpen: device time of the warm-up tasks done so far
+  std::atomic<int64_t> warm_up_ns = 0;  // kOpen: device time of the warm-up tasks done so far, each at least 1
   bool opened = false;  // kOpen, once done: false where no device is left, or it was cut
   std::atomic<bool> done = false;
 };

@@ -39,9 +39,9 @@ void DeviceShare::Correct(int memory, int type, int32_t nodes, int64_t charged_n
   Expected(memory, type)[SizeOf(nodes)] = actual_ns;
 }
 
-void DeviceShare::Wake(bool awake, double virtual_now_ns) {
-  if (awake && !was_awake_) virtual_ns_ = std::max(virtual_ns_, virtual_now_ns);
-  was_awake_ = awake;
+void DeviceShare::Wake(double virtual_now_ns) {
+  if (!awake_) virtual_ns_ = std::max(virtual_ns_, virtual_now_ns);
+  awake_ = true;
 }
 
 }  // namespace cellbatch

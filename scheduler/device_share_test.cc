@@ -16,6 +16,21 @@ TEST(DeviceShareTest, ATaskIsChargedWhatItsLikeTookLastAndCorrected) {
   EXPECT_EQ(share.Charge(0, 0, 8), 0) << "of another type";
 }
 
+TEST(DeviceShareTest, WhoWakesBeginsWhereOthersAreAndWhoIsAwakeKeepsWhatItIsOwed) {
+  DeviceShare share(1, 1, 1.0);
+  EXPECT_FALSE(share.awake());
+  share.Wake(500);
+  EXPECT_EQ(share.virtual_ns(), 500);
+  share.Wake(900);
+  EXPECT_EQ(share.virtual_ns(), 500);
+  share.Sleep();
+  share.Wake(900);
+  EXPECT_EQ(share.virtual_ns(), 900);
+  share.Sleep();
+  share.Wake(100);
+  EXPECT_EQ(share.virtual_ns(), 900) << "what it had it had";
+}
+
 TEST(DeviceShareTest, ASizeNotSeenYetIsChargedAsTheNextSmallerOne) {
   DeviceShare share(1, 1, 1.0);
   share.Correct(0, 0, 1, 0, 100);

@@ -98,11 +98,9 @@ class Lane {
   Frontier LookAt(int worker);
   absl::Span<const TypeView> LookAtRoots(int worker, absl::Span<const int32_t> root_types);
 
-  // Requests, from joining to leaving; between two pieces they are paused.
+  // Requests, from joining to leaving.
   void RequestJoined() { ++running_requests_; }
   void RequestLeft() { --running_requests_; }
-  void RequestPaused() { ++paused_requests_; }
-  void RequestResumed() { --paused_requests_; }
   int64_t running_requests() const { return running_requests_; }
   // Tasks, warm-up's too.
   void TaskSubmitted(int worker) {
@@ -113,10 +111,6 @@ class Lane {
   int64_t tasks_in_flight() const { return tasks_in_flight_; }
 
   bool awake() const { return warming() || running_requests_ > 0 || line_.size() > 0; }
-  // Awake, and not only because of requests that their takers have.
-  bool has_use_for_devices() const {
-    return warming() || running_requests_ > paused_requests_ || line_.size() > 0;
-  }
 
   LaneCounters& counters() { return counters_; }
   const LaneCounters& counters() const { return counters_; }
@@ -148,7 +142,6 @@ class Lane {
   std::unique_ptr<NodeCounts> nodes_;
   std::vector<TypeView> views_, root_views_;
   int64_t running_requests_ = 0;
-  int64_t paused_requests_ = 0;  // of them, those between two pieces
   int64_t tasks_in_flight_ = 0;
 };
 

@@ -47,7 +47,6 @@ bool Manager::Step() {
   if (worked) PublishAnswers();
   worked |= Receive();
   worked |= Join();
-  WakeLanes();
   for (int w = 0; w < num_workers; ++w) worked |= Schedule(w);
   if (worked) Publish();
   return worked;
@@ -280,24 +279,6 @@ int Manager::BestWorker(Lane& lane, const RequestBlock& block, int64_t joined_no
     least = ready;
   }
   return best;
-}
-
-// Lanes that wake start from where the lanes were that ran last, even if all of them sleep by now.
-void Manager::WakeLanes() {
-  double least = 0;
-  bool any = false;
-  for (int i = 0; i < num_lanes_; ++i) {
-    const Lane* lane = lanes_[Index(i)];
-    if (lane == nullptr || !lane->share().was_awake()) continue;
-    least = any ? std::min(least, lane->share().virtual_ns()) : lane->share().virtual_ns();
-    any = true;
-  }
-  if (any) virtual_now_ns_ = std::max(virtual_now_ns_, least);
-  for (int i = 0; i < num_lanes_; ++i) {
-    Lane* const lane = lanes_[Index(i)];
-    if (lane == nullptr) continue;
-    lane->share().Wake(lane->has_use_for_devices(), virtual_now_ns_);
-  }
 }
 
 // Answers are published as soon as the tasks are retired, their takers rung for at the end of the step:

@@ -92,7 +92,8 @@ class Manager {
   bool NeverFits(const Lane& lane, const RequestBlock& block) const;
   int BestWorker(Lane& lane, const RequestBlock& block, int64_t joined_now,
                  uint32_t excluded_memories) const;
-  void WakeLanes();
+  bool HasWork(const Lane& lane, int worker) const;
+  bool HasWorkAnywhere(const Lane& lane) const;
   Lane* NextLane(int worker);
   bool Schedule(int worker);
   int SubmitTasks(Lane& lane, int worker, int room);
@@ -130,7 +131,7 @@ class Manager {
   std::vector<uint32_t> warm_turns_;  // by worker: of its last warm-up task
   bool stopping_ = false;
   int num_lanes_ = 0;          // lanes_ beyond are null
-  double virtual_now_ns_ = 0;  // how far the least served of the lanes awake has come; never back
+  double virtual_now_ns_ = 0;  // how far the lane had come that was served last; never back
 
   struct EarlyNews {
     uint32_t slot;

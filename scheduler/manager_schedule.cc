@@ -12,16 +12,32 @@ size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
 }  // namespace
 
-// The awake lane with work for this worker that has had the least device time for its weight.
+bool Manager::HasWork(const Lane& lane, int worker) const {
+  return lane.warming() ? MayWarm(lane, worker) : lane.HasReady(worker);
+}
+
+bool Manager::HasWorkAnywhere(const Lane& lane) const {
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    if (workers_[Index(w)].alive && HasWork(lane, w)) return true;
+  }
+  return false;
+}
+
+// The lane with work for this worker that has had the least device time for its weight. Who has none while others
+// are served sleeps, and begins where they are when it has some again.
 Lane* Manager::NextLane(int worker) {
   Lane* next = nullptr;
   for (int i = 0; i < num_lanes_; ++i) {
     Lane* const lane = lanes_[Index(i)];
     if (lane == nullptr) continue;
-    const bool has_work = lane->warming() ? MayWarm(*lane, worker) : lane->HasReady(worker);
-    if (has_work && (next == nullptr || lane->share().virtual_ns() < next->share().virtual_ns()))
-      next = lane;
+    if (!HasWork(*lane, worker)) {
+      if (lane->share().awake() && !HasWorkAnywhere(*lane)) lane->share().Sleep();
+      continue;
+    }
+    lane->share().Wake(virtual_now_ns_);
+    if (next == nullptr || lane->share().virtual_ns() < next->share().virtual_ns()) next = lane;
   }
+  if (next != nullptr) virtual_now_ns_ = std::max(virtual_now_ns_, next->share().virtual_ns());
   return next;
 }
 

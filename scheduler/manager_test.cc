@@ -262,6 +262,47 @@ TEST(ManagerTest, AModelDoesNotOweTheTimeItWasAlone) {
   EXPECT_GE(answered[1], 0.8 * static_cast<double>(answered[0]));
 }
 
+// One request at a time, until `open`.
+class OneByOne final : public JoinRule {
+ public:
+  explicit OneByOne(const bool& open) : open_(open) {}
+  bool MayJoin(const JoinView& view) const override { return open_ || view.running == 0; }
+
+ private:
+  const bool& open_;
+};
+
+// The simulation found this: a model that could not use its share of the device, because what waits could not join or
+// all was in flight, saved it up, and kept others away for as long once it could.
+TEST(ManagerTest, AModelIsNotOwedWhatItCouldNotUse) {
+  WorldOptions options;
+  options.cost = {.task_ns = 1000, .node_ns = 500};
+  options.scheduler.max_tasks_in_flight = 2;
+  World world(options);
+  const auto flooded = MakeModel(ModelId(1), {16, 16, 16, 16});
+  const auto narrow = MakeModel(ModelId(2), {16, 16, 16, 16});
+  world.Add(flooded);
+  bool open = false;
+  world.Add(narrow, LaneRules(nullptr, std::make_unique<OneByOne>(open)));
+  const auto device_ns = [&](ModelId model) {
+    for (const LaneStats& lane : world.scheduler().stats().Lanes()) {
+      if (lane.model == model) return static_cast<double>(lane.device_ns);
+    }
+    return 0.0;
+  };
+  for (uint64_t i = 0; i < 1000; ++i) world.Submit(world.Sentence(flooded, 30), i);
+  for (uint64_t i = 0; i < 500; ++i) world.Submit(world.Sentence(narrow, 1), 1000 + i);
+  while (device_ns(ModelId(2)) < 150 * 1500) ASSERT_TRUE(world.Step());
+  open = true;
+  for (uint64_t i = 0; i < 1000; ++i) world.Submit(world.Sentence(narrow, 30), 2000 + i);
+  const double before[2] = {device_ns(ModelId(1)), device_ns(ModelId(2))};
+  const int64_t begin = world.time().now_ns();
+  while (world.time().now_ns() < begin + 500'000) ASSERT_TRUE(world.Step());
+  const double flood = device_ns(ModelId(1)) - before[0], burst = device_ns(ModelId(2)) - before[1];
+  EXPECT_GE(flood / (flood + burst), 0.45);
+  EXPECT_LE(flood / (flood + burst), 0.55);
+}
+
 TEST(ManagerTest, NoTypeWaitsForEverBehindFullBatchesOfAnother) {
   World world;
   const auto model = MakeModel(ModelId(1), {4, 4, 4, 4});  // heads have the highest priority

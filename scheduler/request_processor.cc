@@ -338,7 +338,6 @@ void RequestProcessor::Leave(RequestBlock& block) {
 
 void RequestProcessor::Pause(RequestBlock& block) {
   block.state = RequestState::kPaused;
-  lanes_[Index(block.lane)]->RequestPaused();
   sink_.Tell(block, RequestBlock::kPieceDone);
 }
 
@@ -349,7 +348,6 @@ void RequestProcessor::Continue(RequestBlock& block, bool failed) {
     return;
   }
   Lane& lane = *lanes_[Index(block.lane)];
-  lane.RequestResumed();
   if (failed && block.outcome == Outcome::kOk) block.outcome = Outcome::kBadGraph;
   if (block.outcome != Outcome::kOk || block.next_piece == nullptr) {
     Answer(block);
@@ -407,7 +405,6 @@ void RequestProcessor::Withdraw(RequestBlock& block, Outcome outcome) {
   if (block.state == RequestState::kPaused && block.outcome == Outcome::kOk) {
     block.outcome = outcome;
     ReleaseRows(lane, block);
-    lane.RequestResumed();
     lane.RequestLeft();
     block.lane = -1;  // whatever becomes of the lane: its taker may take its time
   }

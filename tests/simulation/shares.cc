@@ -25,8 +25,6 @@ void Shares::Ready(ModelId model, int64_t nodes) {
 }
 
 void Shares::Ran(ModelId model, double loading, int64_t ns) {
-  ran_ = ran_ || loading == 0;
-  judges_ = judges_ && !(loading > 0 && ran_);
   for (auto& [id, share] : models_) {
     if (id == model.value()) {
       share.others_ns = 0;
@@ -34,7 +32,6 @@ void Shares::Ran(ModelId model, double loading, int64_t ns) {
       share.others_ns += ns;
     }
   }
-  if (!judges_) return;
   CheckWaits(loading);
   if (!models_.contains(model.value())) return;
   for (const auto& [id, share] : models_) {

@@ -60,8 +60,6 @@ class Shares {
       0;  // of all who had a share at any time, one that is being loaded among them
   int64_t longest_wait_ns_ = 0;
   double furthest_apart_ = 0;
-  bool ran_ = false;    // a task of a model that is open
-  bool judges_ = true;  // until a model is loaded after that: it is owed its pauses
 };
 
 }  // namespace cellbatch::sim
