@@ -84,7 +84,12 @@ void AnswerBox::Deliver(RequestBlock& block, Delivery& delivery) {
     request.status = StatusOf(block.outcome, device_health_);
   }
   if (HostCopies& copies = request.run.host_copies(); copies.any()) {
-    if (block.outcome == Outcome::kOk) copies.Bring(request, block);
+    // Words that were written before it was cancelled, or its device was lost, are told of, too.
+    if (block.outcome == Outcome::kOk) {
+      copies.Bring(request, block);
+    } else if (const int32_t words = block.words.load(std::memory_order_acquire); words > 0) {
+      copies.BringWords(request, block, words);
+    }
     copies.Free();
   }
   request.times.first_task_start = block.first_start_ns;

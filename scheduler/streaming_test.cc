@@ -101,6 +101,30 @@ TEST(StreamingTest, EveryWordIsToldAsItIsWrittenAndTheOneThatStoppedIsTheLast) {
   }
 }
 
+// Wherever the device wrote them: in the answer, or in a block that the answer is brought from.
+TEST(StreamingTest, TheWordsOfARequestThatIsCancelledAreInItsAnswer) {
+  std::vector<int32_t> words[2];
+  for (const bool blocks : {false, true}) {
+    WorldOptions options;
+    if (blocks) options.host_blocks = std::make_shared<SimHostBlocks>();
+    World world(options);
+    const auto model = MakeModel(ModelId(1));
+    world.Add(model);
+    const RequestId id = world.Submit(Decoding(world, model, true, /*end=*/99), 1);
+    for (int i = 0; i < 30; ++i) world.Step();
+    world.scheduler().Notify(id, News::kCancelled);
+    world.Run();
+    const auto all = world.Deliveries();
+    ASSERT_EQ(all.size(), 1u);
+    ASSERT_EQ(all[0].kind, Delivery::Kind::kDone);
+    EXPECT_EQ(all[0].done->status.code(), absl::StatusCode::kCancelled);
+    ASSERT_GT(all[0].words, 5);
+    words[blocks ? 1 : 0] = Words(*all[0].request, all[0].words);
+  }
+  EXPECT_GT(*std::max_element(words[0].begin(), words[0].end()), 0);
+  EXPECT_EQ(words[0], words[1]);
+}
+
 TEST(StreamingTest, WordsThatCameMeanwhileGoTogether) {
   World world;
   const auto model = MakeModel(ModelId(1));
