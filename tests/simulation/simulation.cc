@@ -67,8 +67,10 @@ class Simulation {
 
   void MakeDevices() {
     DeviceSet set;
+    SimMemoryOptions reach;
+    if (options_.host_blocks) reach.host_blocks = std::make_shared<SimHostBlocks>();
     for (int m = 0; m < options_.memories; ++m) {
-      auto memory = std::make_unique<SimMemory>();
+      auto memory = std::make_unique<SimMemory>(reach);
       memories_.push_back(memory.get());
       set.memories.push_back(std::move(memory));
     }
@@ -78,6 +80,10 @@ class Simulation {
       o.task_memory_bytes = size_t{16} << 20;
       o.queue_capacity = Pick(1, 8);
       o.signal_bits = options_.signal_bits;
+      o.runs = options_.asynchronous ? SimRuns::kInTime : SimRuns::kInAdvance;
+      o.late_writes = options_.late_writes;
+      o.first_sequence = options_.first_sequence;
+      o.launch_multiple = options_.launch_multiple;
       o.cost = options_.cost;
       o.seed = MixBits(options_.seed, static_cast<uint64_t>(d));
       auto device =
@@ -412,6 +418,9 @@ class Simulation {
         overrun += static_cast<int64_t>(type.overrun);
         stop_steps += static_cast<int64_t>(type.stop_steps);
       }
+    }
+    if (options_.host_blocks && memories_[0]->options().host_blocks->bytes_in_use() > 0) {
+      checker_.Violated("at the end there are host blocks in use");
     }
     const Tally& tally = checker_.tally();
     if (stock_->unloads() > 0) return;  // whose counts went with them

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -77,6 +78,16 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
     o.cost = {pick(100, 2000), pick(0, 100)};
     o.fail_chance = 0;
   }
+  // Of a stream of their own.
+  std::mt19937_64 devices(MixBits(seed, 78));
+  const auto one_in = [&](uint64_t n) { return devices() % n == 0; };
+  o.asynchronous = one_in(2);
+  o.late_writes = o.asynchronous && one_in(2);
+  if (one_in(2)) {
+    o.first_sequence = (uint64_t{1} << std::array{9, 16, 31, 32}[devices() % 4]) - devices() % 500;
+  }
+  if (one_in(3)) o.launch_multiple = 2 + static_cast<int>(devices() % 7);
+  o.host_blocks = one_in(3);
   return o;
 }
 
@@ -90,7 +101,9 @@ std::string Describe(const SimulationOptions& o) {
       static_cast<int>(o.priorities), ", weights x", o.weight_ratio, ", T(b) = ", o.cost.task_ns,
       " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
       o.grow_chance, ", chain turn ", o.chain_turn, ", policy ", o.policy, ", changes ",
-      o.change_chance, ", calibrate ", o.calibrate);
+      o.change_chance, ", calibrate ", o.calibrate, ", asynchronous ", o.asynchronous,
+      ", late writes ", o.late_writes, ", first task ", o.first_sequence, ", launches of ",
+      o.launch_multiple, ", host blocks ", o.host_blocks);
 }
 
 }  // namespace cellbatch::sim
