@@ -41,7 +41,7 @@ bool RequestProcessor::Join(Lane& lane, RequestBlock& block, int worker) {
 inline void RequestProcessor::MergePin(NodeRecord& reader, RequestBlock& block, int worker,
                                        uint32_t sequence) {
   if (reader.position >= 0) [[unlikely]] {
-    WidenConflict(conflicts_[Index(reader.position)], worker, sequence);
+    WidenConflict(ConflictOf(reader), worker, sequence);
     return;
   }
   const int old = reader.pin_worker;
@@ -162,6 +162,13 @@ void RequestProcessor::AddConflict(NodeRecord& reader, RequestBlock& block, int 
   c.workers = 1u << old | 1u << worker;
 }
 
+Conflict& RequestProcessor::ConflictOf(const NodeRecord& record) {
+  const size_t at = Index(record.position);
+  Check(at < conflicts_.size() && conflicts_[at].entry.record == &record,
+        "a conflict is not where it says");
+  return conflicts_[at];
+}
+
 void RequestProcessor::WidenConflict(Conflict& c, int worker, uint32_t sequence) {
   const bool known = (c.workers >> worker & 1) != 0;
   if (!known || Newer(sequence, c.sequence[worker])) c.sequence[worker] = sequence;
@@ -171,6 +178,8 @@ void RequestProcessor::WidenConflict(Conflict& c, int worker, uint32_t sequence)
 // Once at most one worker holds unfinished predecessors, the subgraph follows there.
 bool RequestProcessor::Settle(size_t conflict) {
   Conflict& c = conflicts_[conflict];
+  Check(c.entry.record->position == static_cast<int32_t>(conflict),
+        "a conflict is not where it says");
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     if ((c.workers >> w & 1) == 0 || std::popcount(c.workers) == 1) continue;
     if (Passed(w, c.sequence[w])) c.workers &= ~(1u << w);
@@ -187,8 +196,7 @@ bool RequestProcessor::Settle(size_t conflict) {
 
 void RequestProcessor::DropConflict(NodeRecord& record) {
   const size_t at = Index(record.position);
-  Check(conflicts_[at].entry.record == &record, "a conflict is not where it says");
-  conflicts_[at] = conflicts_.back();
+  ConflictOf(record) = conflicts_.back();
   conflicts_[at].entry.record->position = static_cast<int32_t>(at);
   conflicts_.pop_back();
   record.position = -1;

@@ -98,6 +98,7 @@ class RequestProcessor {
   void MergePin(NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
   [[gnu::noinline, gnu::cold]] void AddConflict(NodeRecord& reader, RequestBlock& block, int worker,
                                                 uint32_t sequence);
+  [[gnu::noinline, gnu::cold]] Conflict& ConflictOf(const NodeRecord& record);
   [[gnu::noinline, gnu::cold]] static void WidenConflict(Conflict& c, int worker,
                                                          uint32_t sequence);
   bool Settle(size_t conflict);
