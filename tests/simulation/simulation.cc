@@ -1,5 +1,7 @@
 #include "tests/simulation/simulation.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -44,6 +46,10 @@ class Simulation {
 
   SimulationReport Run() {
     while ((MoreToSubmit() || checker_.outstanding() > 0) && Clean()) {
+      const auto looks = static_cast<int64_t>(report_.heap_bytes.size());
+      if (submitted_ * 10 >= (looks + 1) * options_.requests && AsManyModelsAsFirst()) {
+        report_.heap_bytes.push_back(static_cast<int64_t>(mallinfo2().uordblks));
+      }
       const bool none = stock_->open().empty() && !AllLost();
       if (none || Chance(options_.change_chance)) {
         ChangeModels();
@@ -111,6 +117,9 @@ class Simulation {
   // Where no device is left no model can be loaded, either.
   bool MoreToSubmit() const {
     return submitted_ < options_.requests && (!stock_->open().empty() || !AllLost());
+  }
+  bool AsManyModelsAsFirst() const {
+    return static_cast<int>(stock_->open().size()) == options_.models;
   }
   bool AllLost() const { return failed_ == static_cast<int>(devices_.size()); }
 

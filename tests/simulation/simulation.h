@@ -74,6 +74,9 @@ struct SimulationReport {
   int64_t loads = 0, unloads = 0, failed_loads = 0;
   bool all_lost =
       false;  // every device was: then models may not be loaded, nor their requests submitted
+  // Heap in use, the simulation's own included, whenever another tenth of the requests was submitted
+  // and as many models are open as in the beginning.
+  std::vector<int64_t> heap_bytes;
   int64_t violation_count = 0;
   std::vector<std::string> violations;  // the first of them
 };
