@@ -21,9 +21,10 @@ class WarmUpPace {
  public:
   struct Seen {
     int64_t now_ns;
-    bool others_awake;   // requests run or wait in other lanes
-    int64_t others_ns;   // device time they had so far
-    int64_t warm_up_ns;  // device time that warm-up tasks had so far, of all devices; each at least 1
+    bool others_awake;  // requests run or wait in other lanes
+    int64_t others_ns;  // device time they had so far
+    int64_t
+        warm_up_ns;  // device time that warm-up tasks had so far, of all devices; each at least 1
     bool stuck = false;  // nothing else moves, time included: pauses would never end
   };
 
