@@ -36,7 +36,7 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
     views_.push_back(view);
   }
   root_views_.resize(views_.size());
-  if (decider_.needs() == FrontierNeeds::kNodes) {
+  if (decider_.needs() >= FrontierNeeds::kHeights) {
     nodes_ = std::make_unique<NodeCounts>(num_workers, shapes_);
   }
   for (size_t w = 0; w < memory_of.size(); ++w) {

@@ -13,9 +13,12 @@
 
 namespace cellbatch {
 
+// Each includes those before it.
 enum class FrontierNeeds : uint8_t {
-  kReady,  // all but the NodeCounts
-  kNodes,  // those, too
+  kReady,    // all but TypeNodes
+  kHeights,  // and `remaining`, `tallest`, `tops`, `ready_tops`
+  kNodes,    // and all others but `heads`
+  kHeads,    // and `heads`
 };
 
 // Depth: the longest path from a source, in nodes. Height: the most nodes of its own type on one path that begins with
@@ -23,11 +26,19 @@ enum class FrontierNeeds : uint8_t {
 struct TypeNodes {
   int64_t remaining = 0;         // not submitted yet, of all of the lane's requests, on all workers
   int64_t remaining_depths = 0;  // the sum of their depths
-  int64_t ready_depths = 0;      // of those that are ready on this worker
+  // Submitted or not, of the requests that have anything left to submit; the sum of their depths.
+  int64_t total = 0, total_depths = 0;
+  int64_t ready_depths = 0;  // of those that are ready on this worker
+  // Of those, the least deep: that depth (-1: nothing is ready), and how many lie there.
+  int32_t least_depth = -1;
+  int64_t at_least_depth = 0;
   // The tops of the tallest: among the first nodes of what remains, those of the greatest height.
   int32_t tallest = 0;     // that height; 0: nothing remains
   int64_t tops = 0;        // how many there are, on all workers
   int64_t ready_tops = 0;  // of them, ready on this worker
+  // Of those that remain, the ones that follow on no other of their type that remains: the frontier of the type's own
+  // graph, |Frontier(G^a)| in ED-Batch. Never fewer than are ready; as many, if no other type holds any of them up.
+  int64_t heads = 0;
 };
 
 struct TypeView {
@@ -40,7 +51,7 @@ struct TypeView {
   int32_t given_way = 0;  // of `ready`: chains that ran already, and wait for another turn
   int64_t waited =
       0;            // tasks of the lane on this worker since one of this type; 0: nothing is ready
-  TypeNodes nodes;  // FrontierNeeds::kNodes
+  TypeNodes nodes;  // as far as FrontierNeeds says
 };
 
 // By type: the one of type t is [t].

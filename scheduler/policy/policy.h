@@ -4,6 +4,7 @@
 #ifndef CELLBATCH_SCHEDULER_POLICY_POLICY_H_
 #define CELLBATCH_SCHEDULER_POLICY_POLICY_H_
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -14,8 +15,12 @@
 namespace cellbatch {
 
 struct Choice {
+  static constexpr int32_t kAnyDepth = -1;
+
   CellTypeId type;
   int reason = 0;  // a policy's: its place in reasons()
+  int32_t depth =
+      kAnyDepth;  // else only nodes of this depth: the others that are ready stay (picks_depth)
 };
 
 class Policy {
@@ -29,6 +34,8 @@ class Policy {
   virtual FrontierNeeds needs() const { return {}; }
   // Whether more tasks of the type follow at once while there is room (MaxTasksToSubmit). Only Algorithm 1's do.
   virtual bool repeats_type() const { return false; }
+  // Whether its choices name a depth, too. Chains of such a lane run node by node.
+  virtual bool picks_depth() const { return false; }
 };
 
 }  // namespace cellbatch
