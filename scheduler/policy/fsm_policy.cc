@@ -14,6 +14,9 @@ constexpr std::string_view kReasons[] = {"learned", "unseen_state"};
 absl::Status BadRule(const char* what, const FsmTable::Rule& rule) {
   std::string list;
   for (const CellTypeId type : TypesOf(rule.state)) absl::StrAppend(&list, " ", type.value());
+  const std::vector<CellTypeId> lowering = LoweringOf(rule.state);
+  if (!lowering.empty()) absl::StrAppend(&list, ", lowering");
+  for (const CellTypeId type : lowering) absl::StrAppend(&list, " ", type.value());
   return absl::InvalidArgumentError(absl::StrCat(
       what, ": types", list, ", phase ", PhaseOf(rule.state), ", action ", rule.action.value()));
 }
@@ -39,7 +42,8 @@ absl::StatusOr<FsmTable> FsmTable::Create(const StateEncoding& encoding,
 
 // Where the state is, or would be.
 size_t FsmTable::PlaceOf(const StateKey& state) const {
-  uint64_t hash = state.words[0] * 0x9e3779b97f4a7c15 ^ state.words[1] * 0xc2b2ae3d27d4eb4f;
+  uint64_t hash = state.words[0] * 0x9e3779b97f4a7c15 ^ state.words[1] * 0xc2b2ae3d27d4eb4f ^
+                  state.words[2] * 0x165667b19e3779f9;
   hash ^= hash >> 32;
   for (size_t at = hash & mask_;; at = (at + 1) & mask_) {
     if (entries_[at].state.empty() || entries_[at].state == state) return at;

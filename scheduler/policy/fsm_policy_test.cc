@@ -106,6 +106,41 @@ TEST(FsmStateTest, ThePhaseIsHowFarTheRunningRequestsAre) {
   EXPECT_NE(Key(encoding, {0, 1}, 1), Key(encoding, {0, 1}, 2));
 }
 
+TEST(FsmStateTest, LoweringSaysOfWhichReadyTypesABatchWouldLowerTheBound) {
+  const StateEncoding plain = {Kind::kSort, 1}, telling = {Kind::kSort, 1, true};
+  std::vector<TypeView> views = Of({3, 0, 7});
+  const auto lowering = [&](const StateEncoding& encoding) {
+    std::vector<int> types;
+    for (const CellTypeId type : LoweringOf(StateOf(encoding, views))) {
+      types.push_back(type.value());
+    }
+    return types;
+  };
+  EXPECT_EQ(lowering(telling), std::vector<int>{}) << "type 1 has no tops, and is not ready";
+  views[2].nodes.ready_tops = views[2].nodes.tops;
+  EXPECT_EQ(lowering(telling), std::vector<int>{2});
+  const StateKey key = *MakeState(telling, {{CellTypeId(2), CellTypeId(0)}}, 0, {{CellTypeId(2)}});
+  EXPECT_EQ(key, StateOf(telling, views));
+  EXPECT_NE(key, StateOf(plain, views));
+  views[0].nodes.ready_tops = views[0].nodes.tops;
+  EXPECT_EQ(lowering(telling), (std::vector<int>{0, 2}));
+  EXPECT_EQ(lowering(plain), std::vector<int>{});
+}
+
+TEST(FsmStateTest, WhatDoesNotLowerIsRefused) {
+  using testing::HasSubstr;
+  const auto refused = [](bool telling, const std::vector<int>& lowering) {
+    std::vector<CellTypeId> ids;
+    for (const int type : lowering) ids.emplace_back(type);
+    const auto key = MakeState({Kind::kSort, 1, telling}, {{CellTypeId(2), CellTypeId(0)}}, 0, ids);
+    return key.ok() ? "taken" : std::string(key.status().message());
+  };
+  EXPECT_EQ(refused(true, {0, 2}), "taken");
+  EXPECT_THAT(refused(true, {1}), HasSubstr("none of the state's types, or not in order: types 1"));
+  EXPECT_THAT(refused(true, {2, 0}), HasSubstr("not in order"));
+  EXPECT_THAT(refused(false, {0}), HasSubstr("its encoding does not"));
+}
+
 TEST(FsmStateTest, WhatNoFrontierLooksLikeIsRefused) {
   using testing::HasSubstr;
   EXPECT_THAT(Refused({Kind::kBase, 1}, {}), HasSubstr("no types"));
@@ -140,6 +175,20 @@ TEST(FsmPolicyTest, TheTableAnswersForItsStatesAndLbGreedyForTheOthers) {
   unseen[0].nodes.ready_tops = unseen[0].nodes.tops;
   EXPECT_EQ(Chosen(fsm, unseen), "0 unseen_state");
   EXPECT_EQ(Chosen(fsm, Of({0, 0, 0})), "nothing");
+}
+
+TEST(FsmPolicyTest, StatesThatDifferInWhatLowersTheBoundAreDifferentStates) {
+  const StateEncoding encoding = {Kind::kSort, 1, true};
+  const std::vector<CellTypeId> types = {CellTypeId(1), CellTypeId(0)};
+  const FsmPolicy fsm(*FsmTable::Create(
+      encoding, {{*MakeState(encoding, types, 0), CellTypeId(1)},
+                 {*MakeState(encoding, types, 0, {{CellTypeId(0)}}), CellTypeId(0)}}));
+  std::vector<TypeView> views = Of({2, 5});
+  EXPECT_EQ(Chosen(fsm, views), "1 learned");
+  views[0].nodes.ready_tops = views[0].nodes.tops;
+  EXPECT_EQ(Chosen(fsm, views), "0 learned");
+  views[1].nodes.ready_tops = views[1].nodes.tops;
+  EXPECT_EQ(Chosen(fsm, views), "1 unseen_state");
 }
 
 TEST(FsmPolicyTest, ATableFindsAllItHasAndNothingElse) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -55,6 +56,8 @@ StateKey StateOf(const StateEncoding& encoding, Frontier frontier) {
   for (const TypeView& view : frontier) {
     if (view.ready <= 0) continue;
     const uint64_t type = static_cast<uint64_t>(view.type.value());
+    const bool lowers = encoding.lowering && view.nodes.ready_tops == view.nodes.tops;
+    key.words[2] |= static_cast<uint64_t>(lowers) << type;
     const uint64_t order = (~0ull - static_cast<uint64_t>(view.ready)) << 8 | type;
     most = std::min(most, order);
     int at = n++;
@@ -71,7 +74,8 @@ StateKey StateOf(const StateEncoding& encoding, Frontier frontier) {
 }
 
 absl::StatusOr<StateKey> MakeState(const StateEncoding& encoding,
-                                   absl::Span<const CellTypeId> types, int phase) {
+                                   absl::Span<const CellTypeId> types, int phase,
+                                   absl::Span<const CellTypeId> lowering) {
   if (phase < 0 || phase >= encoding.phases) {
     return absl::InvalidArgumentError(
         absl::StrCat("phase ", phase, " of ", encoding.phases, " phases"));
@@ -101,7 +105,26 @@ absl::StatusOr<StateKey> MakeState(const StateEncoding& encoding,
   if (max && std::count(set.begin(), set.end(), types.back()) == 0) {
     return NoState("the type with most nodes is none of the state's", types);
   }
+  if (!lowering.empty() && !encoding.lowering) {
+    return NoState("a state says what lowers the bound, and its encoding does not", lowering);
+  }
+  for (size_t i = 0; i < lowering.size(); ++i) {
+    if (std::count(set.begin(), set.end(), lowering[i]) == 0 ||
+        (i > 0 && !(lowering[i - 1] < lowering[i]))) {
+      return NoState("what lowers the bound is none of the state's types, or not in order",
+                     lowering);
+    }
+    key.words[2] |= 1ull << lowering[i].value();
+  }
   return key;
+}
+
+std::vector<CellTypeId> LoweringOf(const StateKey& state) {
+  std::vector<CellTypeId> types;
+  for (uint64_t left = state.words[2]; left != 0; left &= left - 1) {
+    types.emplace_back(std::countr_zero(left));
+  }
+  return types;
 }
 
 std::vector<CellTypeId> TypesOf(const StateKey& state) {
