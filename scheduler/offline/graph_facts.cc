@@ -7,8 +7,8 @@ namespace {
 
 size_t At(int32_t i) { return static_cast<size_t>(i); }
 
-NodeLists Predecessors(const TypedGraph& graph) {
-  NodeLists lists;
+NodeTable Predecessors(const TypedGraph& graph) {
+  NodeTable lists;
   for (int32_t v = 0; v < graph.size(); ++v) {
     for (const int32_t p : graph.predecessors(v)) lists.Push(p);
     lists.Close();
@@ -43,7 +43,7 @@ class ElderSearch {
         seen_(At(graph.size()), -1),
         implied_(At(graph.size()), -1) {}
 
-  void Find(int32_t node, NodeLists& elders) {
+  void Find(int32_t node, NodeTable& elders) {
     found_.clear();
     const int32_t type = graph_.type(node);
     if (Reaches(type, type)) Walk(node, type);
@@ -80,7 +80,7 @@ class ElderSearch {
   }
 
   // Whoever goes before a kept elder need not be kept: the elder waits for it. None before the earliest found matters.
-  void MarkImplied(int32_t elder, int32_t node, const NodeLists& elders) {
+  void MarkImplied(int32_t elder, int32_t node, const NodeTable& elders) {
     open_ = {elder};
     while (!open_.empty()) {
       const int32_t v = open_.back();
@@ -100,7 +100,7 @@ class ElderSearch {
 };
 
 // The one pass of a type's longest paths; heights begin at 1.
-std::vector<int32_t> Heights(const TypedGraph& graph, const NodeLists& heirs) {
+std::vector<int32_t> Heights(const TypedGraph& graph, const NodeTable& heirs) {
   std::vector<int32_t> height(At(graph.size()), 1);
   for (int32_t v = graph.size() - 1; v >= 0; --v) {
     for (const int32_t heir : heirs[v]) {
@@ -112,8 +112,8 @@ std::vector<int32_t> Heights(const TypedGraph& graph, const NodeLists& heirs) {
 
 }  // namespace
 
-NodeLists NodeLists::Inverse(const NodeLists& lists) {
-  NodeLists inverse;
+NodeTable NodeTable::Inverse(const NodeTable& lists) {
+  NodeTable inverse;
   inverse.first_.assign(At(lists.nodes()) + 1, 0);
   for (const int32_t node : lists.all_) ++inverse.first_[At(node) + 1];
   for (size_t i = 1; i < inverse.first_.size(); ++i) inverse.first_[i] += inverse.first_[i - 1];
@@ -127,12 +127,12 @@ NodeLists NodeLists::Inverse(const NodeLists& lists) {
 
 GraphFacts::GraphFacts(const TypedGraph& of)
     : graph(of),
-      successors(NodeLists::Inverse(Predecessors(of))),
+      successors(NodeTable::Inverse(Predecessors(of))),
       elders(At(of.size()), 0),
       depth(At(of.size()), 0),
       tallest(At(of.num_types()), 0),
       type_nodes(At(of.num_types()), 0) {
-  NodeLists before;
+  NodeTable before;
   ElderSearch search(of);
   for (int32_t v = 0; v < of.size(); ++v) {
     search.Find(v, before);
@@ -142,7 +142,7 @@ GraphFacts::GraphFacts(const TypedGraph& of)
     }
     deepest = std::max(deepest, depth[At(v)]);
   }
-  heirs = NodeLists::Inverse(before);
+  heirs = NodeTable::Inverse(before);
   height = Heights(of, heirs);
   for (int32_t v = 0; v < of.size(); ++v) {
     int32_t& most = tallest[At(of.type(v))];

@@ -19,11 +19,11 @@
 namespace cellbatch {
 
 // Numbers by node in one array.
-class NodeLists {
+class NodeTable {
  public:
-  NodeLists() = default;
+  NodeTable() = default;
   // Turns lists round: w is in the list of v here, where v was in that of w there.
-  static NodeLists Inverse(const NodeLists& lists);
+  static NodeTable Inverse(const NodeTable& lists);
   void Close() {
     first_.push_back(static_cast<int32_t>(all_.size()));
   }  // the list of the next node
@@ -44,8 +44,8 @@ struct GraphFacts {
   explicit GraphFacts(const TypedGraph& of);
 
   const TypedGraph& graph;
-  NodeLists successors;
-  NodeLists heirs;              // G^a of its own type: who follows
+  NodeTable successors;
+  NodeTable heirs;              // G^a of its own type: who follows
   std::vector<int32_t> elders;  // and how many go before
   std::vector<int32_t> depth;   // the longest path from a source; a source's is 0
   std::vector<int32_t>
