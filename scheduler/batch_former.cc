@@ -8,6 +8,7 @@ namespace cellbatch {
 
 BatchFormer::BatchFormer(int batch_limit, int64_t chain_turn)
     : chain_turn_(chain_turn), facts_(batch_limit) {
+  Check(chain_turn > 0, "a chain's turn has no task");
   singles_.reserve(static_cast<size_t>(batch_limit));
 }
 
@@ -95,7 +96,7 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
   ReadyFifo& fifo = queue.fifo();
   RunningChains& chains = queue.chains();
   singles_.clear();
-  if (chains.size() + fifo.nodes() > max_batch) [[unlikely]]
+  if (chains.num_due() > 0 && chains.size() + fifo.nodes() > max_batch) [[unlikely]]
     MakeRoom(queue, max_batch);
   fifo.PrefetchFirst();
   while (chains.size() + static_cast<int32_t>(singles_.size()) < max_batch) {
@@ -107,7 +108,7 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
     if (head.record->length == 1 && !head.record->has_stop) {
       singles_.push_back(head);
     } else {
-      chains.Enter(*head.record, *head.block);
+      chains.Enter(*head.record, *head.block, chain_turn_);
       facts_.entered.push_back(head);
     }
   }
@@ -136,12 +137,14 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
 // More wait than there are places: chains that have had theirs for a turn make room for as many.
 void BatchFormer::MakeRoom(ReadyQueue& queue, int32_t max_batch) {
   RunningChains& chains = queue.chains();
-  const int32_t over = chains.size() + queue.fifo().nodes() - max_batch;
+  const int32_t waiting = queue.fifo().nodes();
+  const int32_t most = std::min(waiting, chains.size() + waiting - max_batch);
   facts_.gave_way_after = queue.last_sequence();
-  chains.GiveWay(chain_turn_, std::min(over, queue.fifo().nodes()), [&](int32_t slot) {
+  for (int32_t n = 0; n < most && chains.num_due() > 0; ++n) {
+    const int32_t slot = chains.AnyDue();
     const ReadyEntry e = chains.chain(slot);
     facts_.gave_way.push_back({e, chains.Leave(slot)});
-  });
+  }
 }
 
 // Words of stopping chains are read when the task is done; until then nobody may follow.
@@ -161,15 +164,14 @@ void BatchFormer::HandleEvents(RunningChains& chains) {
     const ReadyEntry e = chains.chain(slot);
     const int32_t node = chains.NodeInStep(slot);
     if (e.record->info != 0 && !e.record->has_stop) CopyOut(e, node, outputs_[slot]);
-    if (node < e.record->length - 1) chains.SetEvent(slot, node + 1);
+    if (node < e.record->length - 1) {
+      chains.LookAgain(slot, node + 1);
+    } else {
+      (e.record->has_stop ? facts_.awaiting : facts_.ended).push_back(e);
+    }
   }
-  for (size_t i = events.size(); i-- > 0;) {  // from the back: swap-remove moves only later slots
-    const ReadyEntry e = chains.chain(events[i]);
-    if (chains.NodeInStep(events[i]) < e.record->length - 1) continue;
-    chains.Leave(events[i]);
-    (e.record->has_stop ? facts_.awaiting : facts_.ended).push_back(e);
-  }
-  chains.EventsSeen();
+  for (const ReadyEntry& e : facts_.ended) chains.Remove(*e.record);
+  for (const ReadyEntry& e : facts_.awaiting) chains.Remove(*e.record);
 }
 
 void BatchFormer::FormNodes(ReadyQueue& queue, int32_t max_batch) {

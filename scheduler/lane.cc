@@ -13,6 +13,7 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
     : index_(index),
       serial_(serial),
       model_(std::move(model)),
+      num_types_(static_cast<int>(model_->types.size())),
       decider_(std::move(rules.policy),
                std::max<int64_t>(options.max_wait_tasks,
                                  2 * static_cast<int64_t>(model_->types.size()))),
@@ -94,18 +95,6 @@ void Lane::LookAtNodes(int worker) {
     }
     views_[static_cast<size_t>(t)].nodes = nodes_->View(worker, t);
   }
-}
-
-absl::Span<const TypeView> Lane::LookAtRoots(int worker, absl::Span<const int32_t> root_types) {
-  for (size_t i = 0; i < root_types.size(); ++i) {
-    const ReadyQueue& q = queue(worker, root_types[i]);
-    TypeView& view = root_views_[i];
-    view.type = q.shape().type;
-    view.ready = q.ready();
-    view.given_way = q.fifo().given_way();
-    view.max_batch = max_batch(worker, root_types[i]);
-  }
-  return absl::MakeConstSpan(root_views_).first(root_types.size());
 }
 
 void Lane::PublishGauges(int num_workers) {

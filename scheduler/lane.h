@@ -47,7 +47,7 @@ class Lane {
   uint32_t serial() const { return serial_; }  // never used again, unlike the index
   const Model& model() const { return *model_; }
   const std::shared_ptr<const Model>& shared_model() const { return model_; }
-  int num_types() const { return static_cast<int>(shapes_.size()); }
+  int num_types() const { return num_types_; }
 
   // Warming until Open; nothing new joins after Close.
   LaneState state() const { return state_; }
@@ -124,6 +124,7 @@ class Lane {
   const int index_;
   const uint32_t serial_;
   const std::shared_ptr<const Model> model_;
+  const int num_types_;
   const Decider decider_;
   const std::unique_ptr<const JoinRule> join_rule_;
   const std::unique_ptr<const StealRule> steal_rule_;
@@ -144,6 +145,20 @@ class Lane {
   int64_t running_requests_ = 0;
   int64_t tasks_in_flight_ = 0;
 };
+
+// Once for every request that joins: inlined.
+inline absl::Span<const TypeView> Lane::LookAtRoots(int worker,
+                                                    absl::Span<const int32_t> root_types) {
+  for (size_t i = 0; i < root_types.size(); ++i) {
+    const ReadyQueue& q = queue(worker, root_types[i]);
+    TypeView& view = root_views_[i];
+    view.type = CellTypeId(root_types[i]);
+    view.ready = q.ready();
+    view.given_way = q.fifo().given_way();
+    view.max_batch = max_batch(worker, root_types[i]);
+  }
+  return absl::MakeConstSpan(root_views_).first(root_types.size());
+}
 
 }  // namespace cellbatch
 

@@ -1,6 +1,7 @@
 #include "scheduler/manager.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "cells/check.h"
 
@@ -26,6 +27,10 @@ std::vector<WorkerLink> LinksOf(const ManagerParts& parts) {
 Manager::Manager(const SchedulerOptions& options, int depth, const ManagerParts& parts)
     : options_(options),
       depth_(depth),
+      task_limit_ns_(options.task_time_limit == absl::InfiniteDuration()
+                         ? 0
+                         : absl::ToInt64Nanoseconds(options.task_time_limit)),
+      longest_expectation_ns_(std::numeric_limits<int64_t>::max() / options.task_time_factor),
       parts_(parts),
       workers_(LinksOf(parts)),
       lanes_(kMaxLanes, nullptr),
@@ -243,26 +248,9 @@ bool Manager::Join() {
   return joined;
 }
 
-bool Manager::JoinHead(Lane& lane, RequestBlock& block, int64_t joined_now) {
-  uint32_t full_memories = 0;
-  for (;;) {
-    const int worker = BestWorker(lane, block, joined_now, full_memories);
-    if (worker < 0) return false;
-    lane.loaded(workers_[Index(worker)].memory)
-        .arena->PrefetchTops({block.counts(), Index(block.num_tables)});
-    if (processor_.Join(lane, block, worker)) return true;
-    full_memories |= 1u << workers_[Index(worker)].memory;
-  }
-}
-
-// Admission should have refused it: it would hold up the line for ever.
-bool Manager::NeverFits(const Lane& lane, const RequestBlock& block) const {
-  return !lane.memories().Fit({block.counts(), Index(block.num_tables)});
-}
-
-// Of the workers that it may join, the one with the least of its root types to do.
-int Manager::BestWorker(Lane& lane, const RequestBlock& block, int64_t joined_now,
-                        uint32_t excluded_memories) const {
+// Of the workers that it may join, the one with the least of its root types to do. Once for every request: inlined.
+inline int Manager::BestWorker(Lane& lane, const RequestBlock& block, int64_t joined_now,
+                               uint32_t excluded_memories) const {
   int best = -1;
   int64_t least = 0;
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
@@ -279,6 +267,23 @@ int Manager::BestWorker(Lane& lane, const RequestBlock& block, int64_t joined_no
     least = ready;
   }
   return best;
+}
+
+bool Manager::JoinHead(Lane& lane, RequestBlock& block, int64_t joined_now) {
+  uint32_t full_memories = 0;
+  for (;;) {
+    const int worker = BestWorker(lane, block, joined_now, full_memories);
+    if (worker < 0) return false;
+    lane.loaded(workers_[Index(worker)].memory)
+        .arena->PrefetchTops({block.counts(), Index(block.num_tables)});
+    if (processor_.Join(lane, block, worker)) return true;
+    full_memories |= 1u << workers_[Index(worker)].memory;
+  }
+}
+
+// Admission should have refused it: it would hold up the line for ever.
+bool Manager::NeverFits(const Lane& lane, const RequestBlock& block) const {
+  return !lane.memories().Fit({block.counts(), Index(block.num_tables)});
 }
 
 // Answers are published as soon as the tasks are retired, their takers rung for at the end of the step:

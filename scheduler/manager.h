@@ -121,6 +121,8 @@ class Manager {
 
   const SchedulerOptions options_;
   const int depth_;
+  const int64_t task_limit_ns_;           // 0: none
+  const int64_t longest_expectation_ns_;  // times task_time_factor, it still is an int64_t
   const ManagerParts parts_;
   std::vector<WorkerLink> workers_;
   std::vector<Lane*> lanes_;  // by index; null: none

@@ -1,6 +1,5 @@
 // Manager, second half: which lane and type each worker runs next, and who steals from whom.
 #include <algorithm>
-#include <limits>
 
 #include "cells/check.h"
 #include "scheduler/manager.h"
@@ -68,10 +67,9 @@ bool Manager::Schedule(int worker) {
 // Longer than this in progress is a device that hangs. What is expected is what such a task took last; of a size
 // that never ran, nothing.
 int64_t Manager::TaskLimitNs(int64_t expected_ns) const {
-  if (options_.task_time_limit == absl::InfiniteDuration()) return 0;
-  const int64_t most = std::numeric_limits<int64_t>::max() / options_.task_time_factor;
-  return std::max(absl::ToInt64Nanoseconds(options_.task_time_limit),
-                  std::min(expected_ns, most) * options_.task_time_factor);
+  if (task_limit_ns_ == 0) return 0;
+  return std::max(task_limit_ns_,
+                  std::min(expected_ns, longest_expectation_ns_) * options_.task_time_factor);
 }
 
 // At least one task; then more of the same type while the decider repeats it.

@@ -39,38 +39,34 @@ void EmitCarryAndOutput(Row* __restrict carry, Row* __restrict output, Row* __re
   }
 }
 
-uint32_t LeastDistance(const uint32_t* __restrict event, uint32_t step, int32_t n) {
-  uint32_t least = ~0u;
-  for (int32_t i = 0; i < n; ++i) least = std::min(least, event[i] - step);
-  return least;
-}
-
 }  // namespace
 
-RunningChains::RunningChains(const TypeShape& shape, int batch_limit) : shape_(shape) {
+RunningChains::RunningChains(const TypeShape& shape, int batch_limit)
+    : shape_(shape), wheel_(shape.is_chain() ? batch_limit : 0) {
   if (!shape.is_chain()) return;
   const size_t n = static_cast<size_t>(batch_limit);
   for (Array<Row>* a : {&out_, &prev_, &begin_, &end_}) a->reset(new Row[n]());
-  for (Array<uint32_t>* a : {&first_step_, &event_, &entered_step_}) a->reset(new uint32_t[n]());
   for (int k = 0; k < shape_.num_inputs; ++k) {
     in_[static_cast<size_t>(k)].reset(new Row[n]());
     stride_[static_cast<size_t>(k)].reset(new Row[n]());
   }
-  records_.reset(new NodeRecord*[n]());
-  blocks_.reset(new RequestBlock*[n]());
-  events_.reset(new int32_t[n]());
+  places_.reset(new Place[n]());
+  for (Array<int32_t>* a : {&events_, &due_}) a->reset(new int32_t[n]());
 }
 
 int32_t RunningChains::Remove(const NodeRecord& record) {
-  Check(record.position >= 0 && record.position < size_ && records_[record.position] == &record,
+  Check(record.position >= 0 && record.position < size_ &&
+            places_[record.position].entry.record == &record,
         "a running chain is not where it says");
   return Leave(record.position);
 }
 
-void RunningChains::Enter(NodeRecord& record, RequestBlock& block) {
+void RunningChains::Enter(NodeRecord& record, RequestBlock& block, int64_t turn) {
   const int32_t slot = size_++;
-  records_[slot] = &record;
-  blocks_[slot] = &block;
+  places_[slot] = {{&record, &block},
+                   step_ - static_cast<uint32_t>(record.next),
+                   step_ + static_cast<uint32_t>(turn - 1),
+                   -1};
   record.position = slot;
   const Row first = record.first_row + block.base(shape_.out);
   begin_[slot] = first;
@@ -89,36 +85,47 @@ void RunningChains::Enter(NodeRecord& record, RequestBlock& block) {
       stride_[at][slot] = stride;
     }
   }
-  first_step_[slot] = step_ - static_cast<uint32_t>(record.next);
-  entered_step_[slot] = step_;
-  if (slot == 0) oldest_entry_ = step_;
   if (record.has_stop) ++num_stops_;
   SetEvent(slot, record.next);
-  if (size_ == 1 || event_[slot] - step_ < next_event_ - step_) next_event_ = event_[slot];
 }
 
+// REQUIRES: it has none.
 void RunningChains::SetEvent(int32_t slot, int32_t node) {
-  const int32_t at = NextEvent(*records_[slot], *blocks_[slot], node);
-  event_[slot] = first_step_[slot] + static_cast<uint32_t>(at);
+  const Place& place = places_[slot];
+  const int32_t at = NextEvent(*place.entry.record, *place.entry.block, node);
+  uint32_t event = place.first_step + static_cast<uint32_t>(at);
+  if (place.due_at < 0 && place.turn_end - step_ < event - step_) event = place.turn_end;
+  wheel_.Add(slot, event);
+}
+
+void RunningChains::TurnEnded(int32_t slot) {
+  places_[slot].due_at = num_due_;
+  due_[num_due_++] = slot;
+}
+
+void RunningChains::Forget(int32_t slot) {
+  const int32_t at = places_[slot].due_at, moved = due_[--num_due_];
+  due_[at] = moved;
+  places_[moved].due_at = at;
 }
 
 int32_t RunningChains::Leave(int32_t slot) {
   const int32_t submitted = NextNode(slot);
-  if (records_[slot]->has_stop) --num_stops_;
+  if (places_[slot].entry.record->has_stop) --num_stops_;
+  if (places_[slot].due_at >= 0) Forget(slot);
+  wheel_.Remove(slot);
   const int32_t last = --size_;
   if (slot == last) return submitted;
   for (Array<Row>* a : {&out_, &prev_, &begin_, &end_}) (*a)[slot] = (*a)[last];
-  first_step_[slot] = first_step_[last];
-  event_[slot] = event_[last];
-  entered_step_[slot] = entered_step_[last];
   for (int k = 0; k < shape_.num_inputs; ++k) {
     const size_t at = static_cast<size_t>(k);
     in_[at][slot] = in_[at][last];
     stride_[at][slot] = stride_[at][last];
   }
-  records_[slot] = records_[last];
-  blocks_[slot] = blocks_[last];
-  records_[slot]->position = slot;
+  const Place& moved = places_[slot] = places_[last];
+  moved.entry.record->position = slot;
+  if (moved.due_at >= 0) due_[moved.due_at] = slot;
+  wheel_.Move(last, slot);
   return submitted;
 }
 
@@ -129,21 +136,11 @@ void RunningChains::Step(const StepRows& rows) {
   }
   EmitCarryAndOutput(rows.inputs[carry], rows.outputs, prev_.get(), out_.get(), begin_.get(),
                      end_.get(), size_);
-  num_events_ = 0;
-  const bool due = size_ > 0 && next_event_ == step_;
-  if (due) {
-    const uint32_t* __restrict event = event_.get();
-    for (int32_t i = 0; i < size_; ++i) {
-      events_[num_events_] = i;
-      num_events_ += event[i] == step_ ? 1 : 0;
-    }
+  num_events_ = wheel_.At(step_, events_.get());
+  for (const int32_t slot : events()) {
+    if (places_[slot].turn_end == step_) TurnEnded(slot);
   }
   ++step_;
-  if (due && num_events_ == 0) EventsSeen();  // whose event it was has left early
-}
-
-void RunningChains::EventsSeen() {
-  if (size_ > 0) next_event_ = step_ + LeastDistance(event_.get(), step_, size_);
 }
 
 }  // namespace cellbatch
