@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -21,7 +22,6 @@ namespace cellbatch::sim {
 namespace {
 
 constexpr int64_t kStepsBetweenFullChecks = 1000;
-constexpr int kHeldSteps = 50;
 constexpr uint64_t kGeneratorSalt = 0x5EED;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
@@ -48,7 +48,7 @@ class Simulation {
     while ((MoreToSubmit() || checker_.outstanding() > 0) && Clean()) {
       const auto looks = static_cast<int64_t>(report_.heap_bytes.size());
       if (submitted_ * 10 >= (looks + 1) * options_.requests && AsManyModelsAsFirst()) {
-        report_.heap_bytes.push_back(static_cast<int64_t>(mallinfo2().uordblks));
+        report_.heap_bytes.push_back(HeapInUse());
       }
       const bool none = stock_->open().empty() && !AllLost();
       if (none || Chance(options_.change_chance)) {
@@ -105,6 +105,8 @@ class Simulation {
     o.chain_turn = options_.chain_turn;
     o.row_budget_bytes = options_.row_budget_bytes;
     o.batch_limit = options_.limits.max_batch;
+    o.task_time_limit = absl::Nanoseconds(options_.task_time_limit_ns);
+    o.task_time_factor = options_.task_time_factor;
     o.calibrate = options_.calibrate;
     o.meanwhile = [this] { return Meanwhile(); };
     o.stealing = options_.stealing;
@@ -195,15 +197,35 @@ class Simulation {
     MakeFaults();
     if (options_.lock_step) return Everybody() || worked;
     const int who = Pick(-1, static_cast<int>(devices_.size()) - 1);
-    worked |= who < 0 ? StepManager() : scheduler_->StepWorker(who);
+    worked |= who < 0 ? StepManager() : StepWorker(who);
     // A draw that finds nothing to do says nothing about the others.
     return worked || Everybody();
   }
 
   bool Everybody() {
     bool worked = StepManager();
-    for (int d = 0; d < static_cast<int>(devices_.size()); ++d) worked |= scheduler_->StepWorker(d);
+    for (int d = 0; d < static_cast<int>(devices_.size()); ++d) worked |= StepWorker(d);
     return worked;
+  }
+
+  bool StepWorker(int worker) {
+    const SimDevice& device = *devices_[Index(worker)];
+    const bool had_it = !device.abandoned();
+    const bool worked = scheduler_->StepWorker(worker);
+    if (had_it && device.abandoned() && !device.failed()) GivenUp(device);
+    return worked;
+  }
+
+  // It said nothing of itself.
+  void GivenUp(const SimDevice& device) {
+    if (hanging_.erase(&device) == 0) {
+      checker_.Violated(
+          absl::StrCat(device.info().name, " is given up, and neither failed nor hangs"));
+      return;
+    }
+    checker_.DeviceFailed(device);
+    ++report_.hung;
+    rests_since_failure_ = 0;
   }
 
   bool StepManager() {
@@ -365,26 +387,61 @@ class Simulation {
     }
     const int least = options_.may_lose_all ? 0 : 1;
     const bool enough = failed_ + least < static_cast<int>(devices_.size());
-    if (enough && Chance(options_.fail_chance) && !device.failed()) {
+    const bool well = !device.failed() && !device.abandoned() && !hanging_.contains(&device);
+    if (!enough || !well) return;
+    if (Chance(options_.fail_chance)) {
       device.Fail(absl::InternalError("a simulated failure"));
       checker_.DeviceFailed(device);
       ++failed_;
       rests_since_failure_ = 0;
+    } else if (Chance(options_.hang_chance)) {
+      device.Hang();
+      hanging_[&device] = clock_.NowNs();
+      ++failed_;
     }
   }
 
   void ReleaseHeld() {
     held_->HoldSignal(false);
+    // What was done before it hangs is seen only now.
+    if (const auto hangs = hanging_.find(held_); hangs != hanging_.end()) {
+      hangs->second = clock_.NowNs();
+    }
     held_ = nullptr;
+  }
+
+  // By when a worker that looks must have given up that device; none: nothing runs there.
+  std::optional<int64_t> MostUntil(const SimDevice& device, int64_t shown_ns) const {
+    const std::optional<int64_t> since = device.hangs_since_ns();
+    if (!since || &device == held_) return std::nullopt;
+    return std::max(*since, shown_ns) + MostTaskNs(options_);
+  }
+
+  // Everybody has looked at this time.
+  void CheckWhoHangs() {
+    for (const auto& [device, shown_ns] : hanging_) {
+      const std::optional<int64_t> until = MostUntil(*device, shown_ns);
+      if (until && clock_.NowNs() > *until) {
+        checker_.Violated(absl::StrCat(device->info().name, " hangs since ",
+                                       *device->hangs_since_ns(), ", and is not given up at ",
+                                       clock_.NowNs(), "; it must be by ", *until));
+      }
+    }
   }
 
   // Nobody has anything to do: time moves to the next event. False if there is none.
   bool Rest() {
-    if (++rests_since_failure_ >= 3) failures_known_ = failed_;
+    if (++rests_since_failure_ >= 3 && hanging_.empty()) failures_known_ = failed_;
+    CheckWhoHangs();
     std::optional<int64_t> next;
-    for (const SimDevice* device : devices_) {
-      const std::optional<int64_t> event = device->next_event_ns();
+    const auto at = [&](std::optional<int64_t> event) {
       if (event && (!next || *event < *next)) next = event;
+    };
+    for (const SimDevice* device : devices_) at(device->next_event_ns());
+    for (const auto& [device, shown_ns] : hanging_) {
+      // So far at once that a signal which is held would look like one that hangs.
+      const auto until = held_ == nullptr ? MostUntil(*device, shown_ns) : std::nullopt;
+      if (until) at(*until + 1);
     }
     if (!next) {
       if (TakeAll() || Extend() || TrySubmit()) return true;
@@ -508,6 +565,9 @@ class Simulation {
   int failed_ = 0;
   int failures_known_ = 0;  // of them, those that everybody has had time to see
   int rests_since_failure_ = 0;
+  // Those that were told to hang, from their next task on at the latest, and were not given up; and since when their
+  // signal shows all that they did before.
+  std::map<const SimDevice*, int64_t> hanging_;
   bool started_ = false, taken_apart_ = false;
   int last_steps_ = 0, at_rest_ = 0;
   SimulationReport report_;
@@ -516,6 +576,16 @@ class Simulation {
 };
 
 }  // namespace
+
+int64_t HeapInUse() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+std::optional<int64_t> HeapGrowthBytes(const SimulationReport& report) {
+  if (report.heap_bytes.size() < 9) return std::nullopt;
+  return report.heap_bytes[8] - report.heap_bytes[1];
+}
 
 SimulationReport Simulate(const SimulationOptions& options) { return Simulation(options).Run(); }
 

@@ -10,6 +10,7 @@
 #define CELLBATCH_TESTS_SIMULATION_SIMULATION_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@
 #include "tests/simulation/sim_world.h"
 
 namespace cellbatch::sim {
+
+inline constexpr int kHeldSteps = 50;  // of the driver, that a signal is held
 
 struct SimulationOptions {
   uint64_t seed = 1;
@@ -47,6 +50,11 @@ struct SimulationOptions {
   double hold_chance = 0;     // of driver steps, to hold a device's signal for a while
   double fail_chance = 0;     // of driver steps, to break a device; one is left at least,
   bool may_lose_all = false;  // or none
+  // Of driver steps, to let a device that runs by itself hang, which is noticed only because a task takes longer
+  // than the scheduler's two limits.
+  double hang_chance = 0;
+  int64_t task_time_limit_ns = 10'000'000'000;
+  int task_time_factor = 100;
   int signal_bits = 64;
   // Devices run by themselves as time moves, instead of when they are called; failed, they may go on writing
   // until they are abandoned.
@@ -62,9 +70,14 @@ struct SimulationOptions {
 
 // Everything drawn from the seed.
 SimulationOptions RandomOptions(uint64_t seed, int64_t requests);
+// One scheduler that lives long, with models that come and go, requests that are cancelled and news that come late: its
+// heap must not grow with the requests it has had.
+SimulationOptions LongLivedOptions(int64_t requests);
 std::string Describe(const SimulationOptions& options);
 // What everybody is promised in such a run.
 TurnRules RulesOf(const SimulationOptions& options);
+// A task that is longer in progress is a device that hangs.
+int64_t MostTaskNs(const SimulationOptions& options);
 
 struct SimulationReport {
   Tally tally;
@@ -72,14 +85,22 @@ struct SimulationReport {
   int64_t steps = 0;
   LongestWaits longest;
   int64_t loads = 0, unloads = 0, failed_loads = 0;
+  int64_t hung = 0;  // devices that hung, and were given up
   bool all_lost =
       false;  // every device was: then models may not be loaded, nor their requests submitted
-  // Heap in use, the simulation's own included, whenever another tenth of the requests was submitted
+  // Heap in use (large blocks, too), the simulation's own included, whenever another tenth of the requests was submitted
   // and as many models are open as in the beginning.
   std::vector<int64_t> heap_bytes;
   int64_t violation_count = 0;
   std::vector<std::string> violations;  // the first of them
 };
+
+// From a fifth of the requests to nine tenths. What is in flight at these moments differs, by kHeapNoiseBytes at most.
+// None: it was not looked at that often.
+std::optional<int64_t> HeapGrowthBytes(const SimulationReport& report);
+inline constexpr int64_t kHeapNoiseBytes = 128 << 10;
+// What is allocated and not freed in this process.
+int64_t HeapInUse();
 
 // Runs until every request is answered, something is violated, or nothing moves any more.
 SimulationReport Simulate(const SimulationOptions& options);

@@ -10,6 +10,36 @@
 
 namespace cellbatch::sim {
 
+namespace {
+
+// However it is delayed, by itself or in what its signal shows.
+int64_t LongestTaskNs(const SimulationOptions& o) {
+  const int64_t ns = o.cost.task_ns + o.limits.max_batch * o.cost.node_ns;
+  return ns + (o.delay_chance > 0 ? 20 * o.cost.task_ns : 0);
+}
+
+// What devices do that others see; of a stream of their own.
+void DrawDevices(SimulationOptions& o) {
+  std::mt19937_64 devices(MixBits(o.seed, 78));
+  const auto one_in = [&](uint64_t n) { return devices() % n == 0; };
+  o.asynchronous = one_in(2);
+  o.late_writes = o.asynchronous && one_in(2);
+  if (one_in(2)) {
+    o.first_sequence = (uint64_t{1} << std::array{9, 16, 31, 32}[devices() % 4]) - devices() % 500;
+  }
+  if (one_in(3)) o.launch_multiple = 2 + static_cast<int>(devices() % 7);
+  o.host_blocks = one_in(3);
+  if (o.asynchronous) {
+    if (one_in(3)) o.hang_chance = 0.0002;
+    if (o.workers == 1 && !o.may_lose_all) o.hang_chance = 0;
+    // Beyond whatever a task takes that is only late, or shown late, for as long as a signal is held.
+    o.task_time_limit_ns = 1000 + (kHeldSteps + 10) * LongestTaskNs(o);
+    o.task_time_factor = 1 + static_cast<int>(devices() % 100);
+  }
+}
+
+}  // namespace
+
 TurnRules RulesOf(const SimulationOptions& o) {
   TurnRules rules;
   rules.max_tasks_in_flight = o.max_tasks_in_flight;
@@ -18,11 +48,14 @@ TurnRules RulesOf(const SimulationOptions& o) {
   rules.idle_types_first = o.policy == 0;
   rules.busy_steal = o.stealing == Stealing::kAlways;
   const int64_t ns = o.cost.task_ns + o.limits.max_batch * o.cost.node_ns;
-  const int64_t late = o.delay_chance > 0 ? 20 * o.cost.task_ns : 0;
   // A signal that was held shows several tasks at once, and so late.
   const int64_t held = o.hold_chance > 0 ? o.max_tasks_in_flight * ns : 0;
-  rules.longest_task_ns = ns + late + held;
+  rules.longest_task_ns = LongestTaskNs(o) + held;
   return rules;
+}
+
+int64_t MostTaskNs(const SimulationOptions& o) {
+  return std::max(o.task_time_limit_ns, o.task_time_factor * LongestTaskNs(o));
 }
 
 SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
@@ -78,16 +111,18 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
     o.cost = {pick(100, 2000), pick(0, 100)};
     o.fail_chance = 0;
   }
-  // Of a stream of their own.
-  std::mt19937_64 devices(MixBits(seed, 78));
-  const auto one_in = [&](uint64_t n) { return devices() % n == 0; };
-  o.asynchronous = one_in(2);
-  o.late_writes = o.asynchronous && one_in(2);
-  if (one_in(2)) {
-    o.first_sequence = (uint64_t{1} << std::array{9, 16, 31, 32}[devices() % 4]) - devices() % 500;
-  }
-  if (one_in(3)) o.launch_multiple = 2 + static_cast<int>(devices() % 7);
-  o.host_blocks = one_in(3);
+  DrawDevices(o);
+  return o;
+}
+
+SimulationOptions LongLivedOptions(int64_t requests) {
+  SimulationOptions o;
+  o.requests = requests;
+  o.workers = 2;
+  o.models = 2;
+  o.change_chance = 0.0005;
+  o.late_take_chance = 0.5;
+  o.grow_chance = 0.2;
   return o;
 }
 
@@ -97,7 +132,8 @@ std::string Describe(const SimulationOptions& o) {
       " memories, ", o.models, " models, ", o.max_tasks_in_flight, " tasks in flight, stealing ",
       static_cast<int>(o.stealing), ", batches ", o.limits.min_batch, "-", o.limits.max_batch, ", ",
       o.row_budget_bytes, " B of rows, ", o.in_flight, " in flight, cancels ", o.cancel_permille,
-      "/1000, fails ", o.fail_chance, ", lock step ", o.lock_step, ", priorities ",
+      "/1000, fails ", o.fail_chance, ", hangs ", o.hang_chance, ", limit ", o.task_time_limit_ns,
+      " ns or x", o.task_time_factor, ", lock step ", o.lock_step, ", priorities ",
       static_cast<int>(o.priorities), ", weights x", o.weight_ratio, ", T(b) = ", o.cost.task_ns,
       " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
       o.grow_chance, ", chain turn ", o.chain_turn, ", policy ", o.policy, ", changes ",

@@ -137,6 +137,59 @@ TEST(SimulationTest, WhatADeviceTakesDownIsAnsweredAndTheOthersGoOn) {
   EXPECT_GT(ok, 1000);
 }
 
+// Nothing says so but the time that a task takes.
+TEST(SimulationTest, ADeviceThatHangsIsGivenUpAndTheOthersGoOn) {
+  int64_t hung = 0, failed = 0, ok = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SimulationOptions o;
+    o.seed = seed;
+    o.requests = 200;
+    o.workers = 4;
+    o.memories = 1 + static_cast<int>(seed % 2);
+    o.stealing = static_cast<Stealing>(seed % 3);
+    o.asynchronous = true;
+    o.cancel_permille = seed % 2 == 0 ? 30 : 0;
+    o.grow_chance = seed % 4 == 0 ? 0.3 : 0;
+    o.delay_chance = 0.02;
+    o.hang_chance = 0.002;
+    o.task_time_limit_ns = 100 * (o.cost.task_ns + o.limits.max_batch * o.cost.node_ns);
+    o.may_lose_all = seed % 5 == 0;
+    const SimulationReport report = ExpectClean(o);
+    hung += report.hung;
+    failed += report.tally.failed;
+    ok += report.tally.ok;
+  }
+  EXPECT_GT(hung, 30);
+  EXPECT_GT(failed, 0);
+  EXPECT_GT(ok, 1000);
+}
+
+TEST(SimulationTest, DevicesHangWhileModelsAreLoadedAndUnloadedToTheLastOne) {
+  int64_t failed_loads = 0, unloads = 0, hung = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SimulationOptions o;
+    o.seed = seed;
+    o.requests = 200;
+    o.workers = 1 + static_cast<int>(seed % 4);
+    o.memories = o.workers > 1 ? 1 + static_cast<int>(seed % 2) : 1;
+    o.models = 2;
+    o.stealing = static_cast<Stealing>(seed % 3);
+    o.asynchronous = true;
+    o.grow_chance = 0.3;
+    o.change_chance = 0.02;
+    o.hang_chance = 0.002;
+    o.task_time_limit_ns = 100 * (o.cost.task_ns + o.limits.max_batch * o.cost.node_ns);
+    o.may_lose_all = true;
+    const SimulationReport report = ExpectClean(o);
+    failed_loads += report.failed_loads;
+    unloads += report.unloads;
+    hung += report.hung;
+  }
+  EXPECT_GT(failed_loads, 0) << "no model was being loaded when the last device hung, or after";
+  EXPECT_GT(unloads, 0);
+  EXPECT_GT(hung, 40);
+}
+
 TEST(SimulationTest, ModelsComeAndGoWhileRequestsRun) {
   SimulationReport all;
   for (uint64_t seed = 1; seed <= 20; ++seed) {

@@ -194,6 +194,12 @@ std::optional<int64_t> SimDevice::next_event_ns() const {
   return std::max(end_ns_, queue_[counter_.load() % queue_.size()].at_ns);
 }
 
+std::optional<int64_t> SimDevice::hangs_since_ns() const {
+  const std::lock_guard lock(mutex_);
+  if (StandsStill() || !running_ || end_ns_ != kNever) return std::nullopt;
+  return queue_[counter_.load() % queue_.size()].task->start_ns - options_.clock_ns;
+}
+
 void SimDevice::RunThread() {
   std::unique_lock lock(mutex_);
   for (;;) {

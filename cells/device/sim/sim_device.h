@@ -97,6 +97,8 @@ class SimDevice final : public Device, private SimEvents {
   int64_t tasks_done() const { return static_cast<int64_t>(counter_.load()); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
+  // When the task started that Hang keeps from ever ending; none runs, or it was abandoned: none.
+  std::optional<int64_t> hangs_since_ns() const;
   // How often it wrote rows or host bytes: twice a task.
   int64_t writes() const { return writes_.load(std::memory_order_acquire); }
 
