@@ -242,6 +242,73 @@ std::string CheckTail(const CpuKernels& kernels, Random& random, const TailProgr
   return "";
 }
 
+// Two threads run panels in turn, in either order, and what they found is merged; with ties, a unit that is always NaN
+// and a row that is nothing else.
+class LargestCheck {
+ public:
+  LargestCheck(const CpuKernels& kernels, Random& random, int units, bool ties)
+      : kernels_(kernels),
+        units_(units),
+        product_(random, units, 1, {20}, IdentityTail()),
+        bias_(RandomFloats(random, units)),
+        input_(random, 20, kMostRows + 2, kMostRows),
+        stored_(random, units, kMostRows + 2, kMostRows) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    if (ties) {  // sums are their bias, and that one of three
+      std::fill(input_.data.begin(), input_.data.end(), 0.0f);
+      for (float& b : bias_) b = static_cast<float>(RandomInt(random, 0, 2));
+    }
+    if (units > 1) bias_[static_cast<size_t>(units / 2)] = nan;
+    product_.spec.bias[0] = bias_.data();
+    packed_ = std::make_unique<PackedProduct>(product_.spec);
+    std::fill_n(input_.data.begin() + input_.stride * input_.rows[7], 20, nan);
+  }
+
+  std::string Run() {
+    ProductScratch scratch;
+    const RowSource x = input_.source();
+    const RowColumn column = stored_.column();
+    const int panels = packed_->num_panels();
+    kernels_.run_product(*packed_, {kMostRows, &x, nullptr, &column}, 0, panels, &scratch);
+    for (const bool backwards : {false, true}) {
+      std::vector<Largest> kept[2];
+      for (auto& of_thread : kept) of_thread.resize(kMostRows);
+      for (int i = 0; i < panels; ++i) {
+        const int p = backwards ? panels - 1 - i : i;
+        // Of four panels the first two are one thread's, so that it meets equals in two of its own.
+        ProductArgs args{kMostRows, &x, nullptr, nullptr, kept[p / 2 % 2].data()};
+        kernels_.run_product(*packed_, args, p, p + 1, &scratch);
+      }
+      for (int r = 0; r < kMostRows; ++r) {
+        Largest merged = kept[0][static_cast<size_t>(r)];
+        merged.Take(kept[1][static_cast<size_t>(r)]);
+        const int32_t best = LargestStored(r);
+        if (merged.unit == best && (best < 0 || merged.value == stored_.Row(r)[best])) continue;
+        return "the largest of row " + std::to_string(r) + " of " + std::to_string(units_) +
+               " units is " + std::to_string(merged.unit) + " and not " + std::to_string(best);
+      }
+    }
+    return "";
+  }
+
+ private:
+  int32_t LargestStored(int r) const {
+    const float* const row = stored_.Row(r);
+    int32_t best = -1;
+    for (int32_t u = 0; u < units_; ++u) {
+      if (!std::isnan(row[u]) && (best < 0 || row[u] > row[best])) best = u;
+    }
+    return best;
+  }
+
+  const CpuKernels& kernels_;
+  const int units_;
+  RandomProduct product_;
+  std::vector<float> bias_;
+  std::unique_ptr<PackedProduct> packed_;
+  RandomRows input_, stored_;
+};
+
 std::string CheckSums(const CpuKernels& kernels, Random& random) {
   const std::vector<int32_t> offsets = {0, 0, 1, 4, 4, 9};
   for (const int width : {1, 16, 37, 64}) {
@@ -379,6 +446,17 @@ std::string CheckTails(const CpuKernels& kernels) {
   return wrong;
 }
 
+std::string CheckLargest(const CpuKernels& kernels) {
+  Random random(kCheckSeed);
+  std::string wrong;
+  for (const int units : {1, 15, 16, 17, 64, 65, 130, 300}) {
+    for (const bool ties : {false, true}) {
+      if (wrong.empty()) wrong = LargestCheck(kernels, random, units, ties).Run();
+    }
+  }
+  return wrong;
+}
+
 std::string CheckRowKernels(const CpuKernels& kernels) {
   Random random(kCheckSeed);
   std::string wrong = CheckSums(kernels, random);
@@ -391,6 +469,7 @@ std::string CheckRowKernels(const CpuKernels& kernels) {
 std::string CheckKernels(const CpuKernels& kernels) {
   std::string wrong = CheckProducts(kernels);
   if (wrong.empty()) wrong = CheckTails(kernels);
+  if (wrong.empty()) wrong = CheckLargest(kernels);
   if (wrong.empty()) wrong = CheckRowKernels(kernels);
   return wrong;
 }

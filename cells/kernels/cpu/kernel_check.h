@@ -18,7 +18,7 @@ namespace cellbatch::kernels {
 
 inline constexpr uint64_t kCheckSeed = 20261122;
 
-// The first three in turn; a second each, the reference for the deepest product most of it.
+// All of the following in turn; a second each, the reference for the deepest product most of it.
 std::string CheckKernels(const CpuKernels& kernels);
 
 // Products of one to kMaxGroups groups, deeper than two K blocks, of 1 to 40 rows and of more than a chunk.
@@ -27,6 +27,8 @@ std::string CheckProducts(const CpuKernels& kernels);
 std::string CheckProducts(const CpuKernels& kernels, int groups);
 // Every shape of tail that has a kernel of its own, and the interpreter.
 std::string CheckTails(const CpuKernels& kernels);
+// The largest of each row that is kept without storing the row, against the rows as they are stored.
+std::string CheckLargest(const CpuKernels& kernels);
 // The kernels without packed weights: sums, argmax, products of values, copies.
 std::string CheckRowKernels(const CpuKernels& kernels);
 

@@ -146,6 +146,66 @@ void SpoiltAccumulators(const PackedProduct& product, const ProductArgs& args, i
   out[(args.num_rows - 1) * stride + product.accumulator_width() - kLanes] += 1e-3f;
 }
 
+// What is wrong with the largest of a row that is kept without storing the row.
+enum class LargestFault : uint8_t {
+  kForgetsEarlierPanels,
+  kLastOfEquals,
+  kUnitWithinItsPanel,
+  kWithoutLastUnit,
+  kFirstChunkOnly,
+  kRowOfNanHasOne,
+  kSmallestInstead,
+};
+constexpr LargestFault kLargestFaults[] = {
+    LargestFault::kForgetsEarlierPanels, LargestFault::kLastOfEquals,
+    LargestFault::kUnitWithinItsPanel,   LargestFault::kWithoutLastUnit,
+    LargestFault::kFirstChunkOnly,       LargestFault::kRowOfNanHasOne,
+    LargestFault::kSmallestInstead};
+LargestFault largest_fault = {};
+
+void SpoilLargest(const PackedProduct& product, int first, int row, const Largest& found,
+                  Largest& kept) {
+  const int32_t first_unit = first * product.blocks_per_panel() * kLanes;
+  Largest spoilt = found;
+  switch (largest_fault) {
+    case LargestFault::kForgetsEarlierPanels:
+      kept = found;
+      return;
+    case LargestFault::kLastOfEquals:
+      if (found.unit >= 0 && found.value == kept.value && found.unit > kept.unit) kept = found;
+      break;
+    case LargestFault::kUnitWithinItsPanel:
+      if (found.unit >= 0) spoilt.unit -= first_unit;
+      break;
+    case LargestFault::kWithoutLastUnit:
+      if (found.unit == product.units() - 1) return;
+      break;
+    case LargestFault::kFirstChunkOnly:
+      if (row >= kChunkRows) return;
+      break;
+    case LargestFault::kRowOfNanHasOne:
+      if (found.unit < 0) spoilt.unit = first_unit;
+      break;
+    case LargestFault::kSmallestInstead:
+      if (kept.unit >= 0 && found.value > kept.value) return;
+      kept = found;
+      return;
+  }
+  kept.Take(spoilt);
+}
+
+void SpoiltLargest(const PackedProduct& product, const ProductArgs& args, int first, int last,
+                   ProductScratch* scratch) {
+  if (args.largest == nullptr) return sound->run_product(product, args, first, last, scratch);
+  std::vector<Largest> found(static_cast<size_t>(args.num_rows));
+  ProductArgs apart = args;
+  apart.largest = found.data();
+  sound->run_product(product, apart, first, last, scratch);
+  for (int r = 0; r < args.num_rows; ++r) {
+    SpoilLargest(product, first, r, found[static_cast<size_t>(r)], args.largest[r]);
+  }
+}
+
 void SumsWithoutLastLink(const RowSource& in, const int32_t* offsets, int32_t width, int32_t rows,
                          const RowColumn& out) {
   sound->sum_rows(in, offsets, width, rows, out);
@@ -262,6 +322,15 @@ TEST_P(PlantedFailureTest, RowsFoundWronglyAndGuardsOverwrittenAreTold) {
   EXPECT_NE(CheckProducts(With(&CpuKernels::run_product, &ProductIgnoringTokens)), "");
   EXPECT_NE(CheckProducts(With(&CpuKernels::run_product, &ProductBesideItsRows)), "");
   EXPECT_NE(CheckProducts(With(&CpuKernels::run_accumulators, &SpoiltAccumulators)), "");
+}
+
+TEST_P(PlantedFailureTest, ALargestThatIsKeptWronglyIsTold) {
+  const CpuKernels broken = With(&CpuKernels::run_product, &SpoiltLargest);
+  for (const LargestFault fault : kLargestFaults) {
+    largest_fault = fault;
+    EXPECT_NE(CheckLargest(broken), "") << "fault " << static_cast<int>(fault);
+  }
+  EXPECT_NE(CheckKernels(broken), "") << "which runs that check, too";
 }
 
 TEST_P(PlantedFailureTest, ABrokenRowKernelIsTold) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <memory>
 
 #include "cells/kernels/cpu/kernel_table.h"
@@ -233,46 +232,6 @@ TEST_P(ProductTest, ThreeHundredStepsOfAGatedCellStayWithinTheBoundOfTheReferenc
   }
   EXPECT_LE(Excess(h64, h.data()), 1.0);
   EXPECT_LE(Excess(c64, c.data()), 1.0);
-}
-
-// The largest of a column as it is stored, against the largest that is kept without storing it: panels in any order, by
-// two threads, with ties, a unit that is always NaN and a row that is nothing else.
-TEST_P(ProductTest, TheLargestOfARowIsFoundWithoutStoringIt) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const int units : {1, 15, 16, 17, 64, 65, 130, 300}) {
-    for (const bool ties : {false, true}) {
-      const TailProgram tail = ties ? UnaryTail(TailOpKind::kRelu) : IdentityTail();
-      RandomProduct product(random_, units, 1, {20}, tail);
-      std::vector<float> bias = RandomFloats(random_, units);
-      if (units > 1) bias[static_cast<size_t>(units / 2)] = nan;
-      product.spec.bias[0] = bias.data();
-      Case c(random_, std::move(product), 140);  // two chunks
-      for (int k = 0; k < 20; ++k)
-        c.inputs[0].data[c.inputs[0].stride * c.inputs[0].rows[7] + k] = nan;
-      c.RunAll(kernels());
-      const RowSource x = c.inputs[0].source();
-      std::vector<Largest> kept[2];
-      for (auto& of_thread : kept) of_thread.resize(140);
-      for (int p = c.packed.num_panels() - 1; p >= 0; --p) {
-        ProductArgs args{140, &x, nullptr, nullptr};
-        args.largest = kept[p % 2].data();
-        kernels().run_product(c.packed, args, p, p + 1, c.scratch.get());
-      }
-      for (int r = 0; r < 140; ++r) {
-        const float* const row = c.columns[0].Row(r);
-        int32_t best = -1;
-        for (int32_t u = 0; u < units; ++u) {
-          if (!std::isnan(row[u]) && (best < 0 || row[u] > row[best])) best = u;
-        }
-        Largest merged = kept[0][static_cast<size_t>(r)];
-        merged.Take(kept[1][static_cast<size_t>(r)]);
-        ASSERT_EQ(merged.unit, best) << "row " << r << " of " << units << " units";
-        if (best >= 0) {
-          ASSERT_EQ(merged.value, row[best]);
-        }
-      }
-    }
-  }
 }
 
 TEST(PackedProductTest, PanelsAreFourColumnsWideWhateverTheGroups) {
