@@ -27,6 +27,27 @@ TEST(OptionsTest, BothWaysOfWritingAFlag) {
   EXPECT_FALSE(options->strict_readiness);
 }
 
+TEST(OptionsTest, ADeviceThatHangsIsBoundedByATimeAndByAFactor) {
+  const auto defaults = ParseOptions({"--model-repository=m"});
+  ASSERT_TRUE(defaults.ok());
+  EXPECT_EQ(defaults->task_time_limit, std::chrono::seconds(10));
+  EXPECT_EQ(defaults->task_time_factor, 100);
+  const auto options =
+      ParseOptions({"--model-repository=m", "--task-time-limit=1500ms", "--task-time-factor=7"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->task_time_limit, std::chrono::milliseconds(1500));
+  EXPECT_EQ(options->task_time_factor, 7);
+  const auto never = ParseOptions({"--model-repository=m", "--task-time-limit=0"});
+  ASSERT_TRUE(never.ok()) << never.status();
+  EXPECT_EQ(never->task_time_limit, std::chrono::milliseconds(0));
+  EXPECT_EQ(ErrorOf({"--model-repository=m", "--task-time-limit=-1s"}),
+            "--task-time-limit=-1s: expected a time such as 250ms, 5s, 2min or 1h");
+  EXPECT_EQ(ErrorOf({"--model-repository=m", "--task-time-factor=0"}),
+            "--task-time-factor=0: expected 1 to 1048576");
+  EXPECT_EQ(ErrorOf({"--model-repository=m", "--task-time-factor=1048577"}),
+            "--task-time-factor=1048577: expected 1 to 1048576");
+}
+
 // L3: one clear line each.
 TEST(OptionsTest, WhatIsWrongIsSaidInOneLineWithTheFlagTheValueAndWhatWasExpected) {
   EXPECT_EQ(ErrorOf({}), "--model-repository is missing (see --help)");
@@ -58,10 +79,10 @@ TEST(OptionsTest, HelpNeedsNothingElseAndNamesEveryFlagWithItsDefault) {
   ASSERT_TRUE(options.ok());
   EXPECT_TRUE(options->help);
   const std::string help = OptionsHelp();
-  for (const char* part :
-       {"--model-repository\n", "--grpc-address=0.0.0.0:8001", "--http-address=0.0.0.0:8000",
-        "--metrics-address=0.0.0.0:8002", "--devices=auto", "--check=false",
-        "--max-queued-cells=1000000", "--drain-delay=5s"}) {
+  for (const char* part : {"--model-repository\n", "--grpc-address=0.0.0.0:8001",
+                           "--http-address=0.0.0.0:8000", "--metrics-address=0.0.0.0:8002",
+                           "--devices=auto", "--check=false", "--max-queued-cells=1000000",
+                           "--drain-delay=5s", "--task-time-limit=10s", "--task-time-factor=100"}) {
     EXPECT_NE(help.find(part), std::string::npos) << part;
   }
 }

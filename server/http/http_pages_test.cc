@@ -81,6 +81,90 @@ TEST(MetricsExporterTest, CountsOfThreadsAreAddedUpAndEdgesAreInclusive) {
   EXPECT_TRUE(Has(text, "process_resident_memory_bytes "));
 }
 
+TEST(MetricsExporterTest, DecisionsAreCountedByModelVersionAndReason) {
+  FakeScheduler scheduler;
+  StatsRegistry stats(1);
+  Admission admission({});
+  Lifecycle lifecycle;
+  const std::shared_ptr<const Model> tiny = TinyModel();
+  Model second = *tiny;
+  second.id = ModelId(tiny->id.value() + 1);
+  second.name = "second";
+  second.version = 7;
+  const auto other = std::make_shared<const Model>(second);
+  LaneStats lane;
+  lane.model = tiny->id;
+  lane.decisions = {{"overdue", 1}, {"full_batch", 1'000'000'007}, {"repeat", 0}};
+  scheduler.fake_stats.lanes.push_back(lane);
+  lane.model = other->id;
+  lane.decisions = {{"tallest \"top\"", 12}};
+  scheduler.fake_stats.lanes.push_back(lane);
+  const MetricsExporter exporter(
+      scheduler, stats, admission, lifecycle,
+      [&] {
+        return std::vector{tiny, other};
+      },
+      true);
+  const std::string text = exporter.Text();
+  const size_t begin = text.find("# HELP cellbatch_decisions_total");
+  ASSERT_NE(begin, std::string::npos);
+  EXPECT_EQ(text.substr(begin, text.find("# HELP", begin + 1) - begin),
+            "# HELP cellbatch_decisions_total Batched tasks, by the reason for which their cell "
+            "type was chosen.\n"
+            "# TYPE cellbatch_decisions_total counter\n"
+            "cellbatch_decisions_total{model=\"tiny\",version=\"1\",reason=\"overdue\"} 1\n"
+            "cellbatch_decisions_total{model=\"tiny\",version=\"1\",reason=\"full_batch\"} "
+            "1000000007\n"
+            "cellbatch_decisions_total{model=\"tiny\",version=\"1\",reason=\"repeat\"} 0\n"
+            "cellbatch_decisions_total{model=\"second\",version=\"7\",reason=\"tallest "
+            "\\\"top\\\"\"} 12\n");
+}
+
+TEST(StatusPageTest, ShowsDecisionsByReasonWithTheirShares) {
+  StatusView view;
+  StatusView::ModelView model;
+  model.name = "tiny";
+  model.state = "READY";
+  view.models.push_back(model);
+  EXPECT_FALSE(Has(RenderStatus(view), "why their cell type was chosen"));
+  view.models[0].decisions = {{"full_batch", 1500, 0.75}, {"<b>", 500, 0.25}};
+  const std::string html = RenderStatus(view);
+  EXPECT_TRUE(Has(html, "why their cell type was chosen"));
+  EXPECT_TRUE(Has(html, "<dt>full_batch</dt><dd>1.5 k <small>75 %</small></dd>"));
+  EXPECT_TRUE(Has(html, "<dt>&lt;b&gt;</dt><dd>500 <small>25 %</small></dd>"));
+}
+
+// What it looks up itself: the shares, of a model that the scheduler knows.
+TEST(StatusPageTest, TakesDecisionsOfEachModelFromItsLane) {
+  FakeScheduler scheduler;
+  StatsRegistry stats(1);
+  Admission admission({});
+  Lifecycle lifecycle;
+  const std::shared_ptr<const Model> model = TinyModel();
+  LaneStats stranger;
+  stranger.model = ModelId(model->id.value() + 1);
+  stranger.decisions = {{"overdue", 99}};
+  LaneStats lane;
+  lane.model = model->id;
+  lane.decisions = {{"overdue", 1}, {"full_batch", 3}};
+  scheduler.fake_stats.lanes = {stranger, lane};
+  const FindModel find = [&](std::string_view, std::string_view) {
+    return absl::StatusOr<std::shared_ptr<const Model>>(model);
+  };
+  const SteadyClock clock;
+  RequestPath path({}, find, scheduler, admission, stats, clock);
+  const auto index = [] { return std::vector<IndexEntry>{{"tiny", "1", "READY", ""}}; };
+  const StatusPage page(scheduler, path, stats, admission, lifecycle, index, find, clock);
+  const StatusView view = page.Look();
+  ASSERT_EQ(view.models.size(), 1u);
+  const std::vector<StatusView::DecisionView>& decisions = view.models[0].decisions;
+  ASSERT_EQ(decisions.size(), 2u);
+  EXPECT_EQ(decisions[0].reason, "overdue");
+  EXPECT_EQ(decisions[0].share, 0.25);
+  EXPECT_EQ(decisions[1].tasks, 3u);
+  EXPECT_EQ(decisions[1].share, 0.75);
+}
+
 TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   StatusView view;
   view.ready = true;

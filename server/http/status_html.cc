@@ -181,6 +181,16 @@ std::string CellTypes(const StatusView::ModelView& model) {
          rows + "</table>";
 }
 
+std::string Decisions(const std::vector<StatusView::DecisionView>& decisions) {
+  if (decisions.empty()) return "";
+  std::string facts;
+  for (const StatusView::DecisionView& decision : decisions) {
+    facts += Fact(Escaped(decision.reason).c_str(), Count(static_cast<double>(decision.tasks)),
+                  fmt::format("{:.3g} %", decision.share * 100));
+  }
+  return "<h3>Tasks, by why their cell type was chosen</h3><dl>" + facts + "</dl>";
+}
+
 std::string ModelSection(const StatusView::ModelView& model, double window_seconds) {
   const bool ready = model.state == "READY";
   std::string html = fmt::format(
@@ -204,7 +214,7 @@ std::string ModelSection(const StatusView::ModelView& model, double window_secon
           "</dl>";
   html += fmt::format("<h3>Latency of the last {:.0f} s, exact</h3>", window_seconds) +
           Phases(model.times);
-  html += "<h3>Cells</h3>" + CellTypes(model);
+  html += "<h3>Cells</h3>" + CellTypes(model) + Decisions(model.decisions);
   return html + "</section>";
 }
 

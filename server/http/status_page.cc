@@ -16,6 +16,18 @@ double PerSecond(uint64_t now, uint64_t before, int64_t ns) {
              : static_cast<double>(now - before) * 1e9 / static_cast<double>(ns);
 }
 
+std::vector<StatusView::DecisionView> ViewOf(const std::vector<DecisionStats>& decisions) {
+  uint64_t all = 0;
+  for (const DecisionStats& decision : decisions) all += decision.tasks;
+  std::vector<StatusView::DecisionView> views;
+  for (const DecisionStats& decision : decisions) {
+    const double share =
+        all == 0 ? 0 : static_cast<double>(decision.tasks) / static_cast<double>(all);
+    views.push_back({decision.reason, decision.tasks, share});
+  }
+  return views;
+}
+
 const LaneStats* FindLane(const std::vector<LaneStats>& lanes, ModelId model) {
   const auto lane = std::find_if(lanes.begin(), lanes.end(),
                                  [&](const LaneStats& l) { return l.model == model; });
@@ -99,6 +111,7 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
     out.running = lane->running_requests;
     out.rows_used = lane->rows_used;
     out.rows_total = lane->rows_total;
+    out.decisions = ViewOf(lane->decisions);
   }
   const std::vector<CellTypeCalibration> calibration = scheduler_.Calibration(model.id);
   const int64_t span = now_ns - std::max(earlier.at_ns, started_ns_);

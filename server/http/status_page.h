@@ -36,6 +36,12 @@ struct StatusView {
     double mean_batch = 0;        // since the start
     int64_t ready = 0;
   };
+  // Why tasks were formed of the type they are of.
+  struct DecisionView {
+    std::string reason;
+    uint64_t tasks = 0;
+    double share = 0;  // of all the model's
+  };
   struct ModelView {
     std::string name;
     std::string version;
@@ -47,6 +53,7 @@ struct StatusView {
     int64_t waiting = 0, running = 0;
     int64_t rows_used = 0, rows_total = 0;
     std::vector<CellTypeView> types;
+    std::vector<DecisionView> decisions;
   };
   struct DeviceView {
     DeviceStats stats;
