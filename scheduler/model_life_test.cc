@@ -1,5 +1,6 @@
 // Claims about models that come and go: beside traffic, one after the other, and while devices die.
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <utility>
@@ -164,6 +165,37 @@ TEST(ModelLifeTest, ARemovedModelsRequestsRunOnForAsLongAsTheLimitSaysAndNoLonge
     EXPECT_EQ(unloaded, limit_us > 4000 ? 0 : 1);
     world.ExpectClean();
   }
+}
+
+// Left alone, it would be done: nobody dies, and everybody steps. (StopDuringALoadEndsBoth is content with that.)
+TEST(ModelLifeTest, AStopGivesUpTheLoadThatIsUnderWay) {
+  const auto serving = MakeModel(ModelId(1)), late = MakeModel(ModelId(2), {0, 0, 0, 0, 0});
+  World* world = nullptr;  // while `late` is loaded
+  std::thread stopper;
+  bool called = false;
+  WorldOptions options;
+  options.calibrate = true;
+  options.scheduler.meanwhile = [&] {
+    Scheduler& scheduler = world->scheduler();
+    if (!std::exchange(called, true)) {
+      stopper = std::thread([&] { scheduler.Stop(); });
+      // It waits for the load. That it was heard is seen at the door, which takes thousands before it is full.
+      for (bool taken = true; taken;) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::unique_ptr<Request> request = world->Sentence(serving, 1);
+        taken = scheduler.Submit(request).has_value();
+      }
+    }
+    const bool managed = scheduler.StepManager();
+    return scheduler.StepWorker(0) || managed;
+  };
+  World loading(options);
+  called = true;  // not yet
+  world = &loading;
+  loading.Add(serving);
+  called = false;
+  EXPECT_EQ(loading.TryAdd(late), absl::UnavailableError("the scheduler is stopping"));
+  stopper.join();
 }
 
 // With the scheduler's threads: who hangs here does not end.
