@@ -118,6 +118,8 @@ TEST_F(LifecycleFaultTest, L2WhatIsNotDoneWhenTheDrainEndsIsUnavailable) {
   server->Signal(SIGTERM);
   client.join();
   EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_NE(status.error_message().find("the server is stopping"), std::string::npos)
+      << "its own word, not what a broken connection says: " << status.error_message();
   EXPECT_EQ(server->Wait(), 1) << server->Log();
 }
 
