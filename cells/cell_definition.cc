@@ -1,31 +1,25 @@
 #include "cells/cell_definition.h"
 
 #include <algorithm>
-#include <limits>
 #include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "cells/check.h"
+#include "cells/op_inference.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
 namespace {
 
-// What one value may hold: far beyond any real cell, small enough that offsets in bytes fit int32.
-constexpr int64_t kMaxValueElements = int64_t{1} << 28;
-
-// Infers shapes and types op by op; every error names the cell, the op and what disagrees.
+// What a definition says of itself beside its operators; every error names the cell and what disagrees.
 class Checker {
  public:
-  Checker(std::string_view cell, std::vector<Op>& ops, const std::vector<Input>& inputs,
-          const std::vector<Parameter>& parameters)
-      : cell_(cell), ops_(ops), inputs_(inputs), parameters_(parameters) {}
+  explicit Checker(std::string_view cell) : cell_(cell) {}
 
-  absl::Status CheckInputs() const;
-  absl::Status CheckParameters() const;
-  absl::Status InferAll();
-  absl::Status CheckOutputs(const std::vector<Output>& outputs) const;
+  absl::Status CheckInputs(const std::vector<Input>& inputs) const;
+  absl::Status CheckParameters(const std::vector<Parameter>& parameters) const;
+  absl::Status CheckOutputs(const std::vector<Output>& outputs, size_t num_ops) const;
 
  private:
   template <typename... Args>
@@ -33,36 +27,9 @@ class Checker {
     return absl::InvalidArgumentError(
         fmt::format("cell \"{}\": {}", cell_, fmt::format(text, std::forward<Args>(args)...)));
   }
-  template <typename... Args>
-  absl::Status WrongOp(fmt::format_string<Args...> text, Args&&... args) const {
-    return Wrong("op {} ({}): {}", at_, Name(ops_[at_].kind),
-                 fmt::format(text, std::forward<Args>(args)...));
-  }
   absl::Status CheckColumn(const Input& input, size_t which) const;
-  absl::Status CheckArguments() const;
-  absl::Status Infer();
-  absl::Status InferKind();
-  absl::Status InferLeaf();
-  absl::Status InferUnary();
-  absl::Status InferBinary();
-  absl::Status InferMatMul();
-  absl::Status InferLookup();
-  absl::Status InferSlice();
-  absl::Status InferConcat();
-  absl::Status InferTranspose();
-  absl::Status InferReduction(ElementType type, Shape shape);
-  absl::Status RequireFloat(int argument) const;
-
-  Op& op() { return ops_[at_]; }
-  const Op& arg(int i) const {
-    return ops_[static_cast<size_t>(ops_[at_].args[static_cast<size_t>(i)].value())];
-  }
 
   std::string_view cell_;
-  std::vector<Op>& ops_;
-  const std::vector<Input>& inputs_;
-  const std::vector<Parameter>& parameters_;
-  size_t at_ = 0;  // the op looked at
 };
 
 absl::Status Checker::CheckColumn(const Input& input, size_t which) const {
@@ -84,15 +51,15 @@ absl::Status Checker::CheckColumn(const Input& input, size_t which) const {
   return absl::OkStatus();
 }
 
-absl::Status Checker::CheckInputs() const {
-  if (inputs_.size() > kMaxInputs) {
-    return Wrong("{} inputs, the most is {}", inputs_.size(), kMaxInputs);
+absl::Status Checker::CheckInputs(const std::vector<Input>& inputs) const {
+  if (inputs.size() > kMaxInputs) {
+    return Wrong("{} inputs, the most is {}", inputs.size(), kMaxInputs);
   }
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const Input& input = inputs_[i];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Input& input = inputs[i];
     if (input.name.empty()) return Wrong("input {} has no name", i);
     for (size_t j = 0; j < i; ++j) {
-      if (inputs_[j].name == input.name) return Wrong("two inputs are named \"{}\"", input.name);
+      if (inputs[j].name == input.name) return Wrong("two inputs are named \"{}\"", input.name);
     }
     if (input.reads.empty()) return Wrong("input \"{}\" reads no column", input.name);
     if (input.reads.size() > kMaxColumns) {
@@ -106,15 +73,15 @@ absl::Status Checker::CheckInputs() const {
   return absl::OkStatus();
 }
 
-absl::Status Checker::CheckParameters() const {
-  if (parameters_.size() > kMaxParameters) {
-    return Wrong("{} parameters, the most is {}", parameters_.size(), kMaxParameters);
+absl::Status Checker::CheckParameters(const std::vector<Parameter>& parameters) const {
+  if (parameters.size() > kMaxParameters) {
+    return Wrong("{} parameters, the most is {}", parameters.size(), kMaxParameters);
   }
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Parameter& p = parameters_[i];
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
     if (p.name.empty()) return Wrong("parameter {} has no name", i);
     for (size_t j = 0; j < i; ++j) {
-      if (parameters_[j].name == p.name) return Wrong("two parameters are named \"{}\"", p.name);
+      if (parameters[j].name == p.name) return Wrong("two parameters are named \"{}\"", p.name);
     }
     if (p.shape.rows < 1 || p.shape.cols < 1) {
       return Wrong("parameter \"{}\" has shape {}", p.name, p.shape.ToString());
@@ -126,215 +93,7 @@ absl::Status Checker::CheckParameters() const {
   return absl::OkStatus();
 }
 
-absl::Status Checker::CheckArguments() const {
-  const Op& op = ops_[at_];
-  int given = 0;
-  while (given < 3 && op.args[static_cast<size_t>(given)].valid()) ++given;
-  for (int i = given; i < 3; ++i) {
-    if (op.args[static_cast<size_t>(i)].valid()) {
-      return WrongOp("argument {} is given, argument {} is not", i, given);
-    }
-  }
-  const std::optional<OpFacts> facts = FactsOf(op.kind);
-  if (!facts.has_value())
-    return Wrong("op {}: kind {} does not exist", at_, static_cast<int>(op.kind));
-  const int least = facts->least_arguments, most = facts->most_arguments;
-  if (given < least || given > most) {
-    return WrongOp("{} arguments, it takes {}", given,
-                   least == most ? fmt::format("{}", least) : fmt::format("{} or {}", least, most));
-  }
-  for (int i = 0; i < given; ++i) {
-    const int32_t v = op.args[static_cast<size_t>(i)].value();
-    if (static_cast<size_t>(v) >= at_) {
-      return WrongOp("argument {} is value {}, only values before {} exist", i, v, at_);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Checker::RequireFloat(int argument) const {
-  if (arg(argument).type != ElementType::kInt32) return absl::OkStatus();
-  return WrongOp("argument {} is INT32, it computes on FP32", argument);
-}
-
-absl::Status Checker::InferLeaf() {
-  Op& o = op();
-  const int32_t which = o.attr[0];
-  if (o.kind == OpKind::kConstant) {
-    if (o.type == ElementType::kBf16) return WrongOp("BF16, constants are FP32 or INT32");
-    if (o.shape.rows >= 1 && o.shape.cols >= 1) return absl::OkStatus();
-    return WrongOp("shape {}", o.shape.ToString());
-  }
-  Shape natural;
-  if (o.kind == OpKind::kParameter) {
-    if (which < 0 || static_cast<size_t>(which) >= parameters_.size()) {
-      return WrongOp("parameter {} of {}", which, parameters_.size());
-    }
-    natural = parameters_[static_cast<size_t>(which)].shape;
-    o.type = parameters_[static_cast<size_t>(which)].type;
-  } else {
-    if (which < 0 || static_cast<size_t>(which) >= inputs_.size()) {
-      return WrongOp("input {} of {}", which, inputs_.size());
-    }
-    const Input& input = inputs_[static_cast<size_t>(which)];
-    if (o.attr[1] < 0 || static_cast<size_t>(o.attr[1]) >= input.reads.size()) {
-      return WrongOp("column {} of input \"{}\", which reads {}", o.attr[1], input.name,
-                     input.reads.size());
-    }
-    natural = Shape::Vector(input.reads[static_cast<size_t>(o.attr[1])].width);
-    o.type = input.reads[static_cast<size_t>(o.attr[1])].type;
-  }
-  if (o.shape == Shape{}) o.shape = natural;  // not given: as it is
-  const bool reshaped = o.kind == OpKind::kInput && o.shape.rows >= 1 && o.shape.cols >= 1 &&
-                        o.shape.size() == natural.size();
-  if (o.shape == natural || reshaped) return absl::OkStatus();
-  return WrongOp("shape {} is given, {} is there", o.shape.ToString(), natural.ToString());
-}
-
-absl::Status Checker::InferUnary() {
-  op().shape = arg(0).shape;
-  op().type = ElementType::kFp32;
-  return RequireFloat(0);
-}
-
-absl::Status Checker::InferBinary() {
-  Op& o = op();
-  o.shape = arg(0).shape;
-  o.type = ElementType::kFp32;
-  if (absl::Status s = RequireFloat(0); !s.ok()) return s;
-  if (absl::Status s = RequireFloat(1); !s.ok()) return s;
-  const Shape a = arg(0).shape, b = arg(1).shape, one;
-  if (a == one) o.shape = b;
-  if (a == b || a == one || b == one) return absl::OkStatus();
-  return WrongOp("operands {} and {} differ and neither is [1]", a.ToString(), b.ToString());
-}
-
-absl::Status Checker::InferMatMul() {
-  const Shape x = arg(0).shape, w = arg(1).shape;
-  if (absl::Status s = RequireFloat(0); !s.ok()) return s;
-  if (absl::Status s = RequireFloat(1); !s.ok()) return s;
-  if (x.cols != w.cols) {
-    return WrongOp("x is {}, w is {}: last dimensions {} and {}", x.ToString(), w.ToString(),
-                   x.cols, w.cols);
-  }
-  op().shape = Shape::Matrix(x.rows, w.rows);
-  op().type = ElementType::kFp32;
-  return absl::OkStatus();
-}
-
-absl::Status Checker::InferLookup() {
-  if (absl::Status s = RequireFloat(0); !s.ok()) return s;
-  if (arg(1).type != ElementType::kInt32 || arg(1).shape != Shape{}) {
-    return WrongOp("the index is {} {}, it must be INT32 [1]", cellbatch::Name(arg(1).type),
-                   arg(1).shape.ToString());
-  }
-  op().shape = Shape::Vector(arg(0).shape.cols);
-  op().type = ElementType::kFp32;
-  return absl::OkStatus();
-}
-
-absl::Status Checker::InferSlice() {
-  Op& o = op();
-  const Shape from = arg(0).shape;
-  if (o.attr[0] < 0 || o.attr[0] >= o.attr[1] || o.attr[1] > from.cols) {
-    return WrongOp("elements {} to {} of {}", o.attr[0], o.attr[1], from.ToString());
-  }
-  o.shape = {from.rows, o.attr[1] - o.attr[0]};
-  o.type = arg(0).type;
-  return absl::OkStatus();
-}
-
-absl::Status Checker::InferConcat() {
-  Op& o = op();
-  int64_t cols = 0;
-  for (int i = 0; i < 3 && o.args[static_cast<size_t>(i)].valid(); ++i) {
-    if (!arg(i).shape.is_vector()) {
-      return WrongOp("argument {} is {}, it joins vectors", i, arg(i).shape.ToString());
-    }
-    if (arg(i).type != arg(0).type) {
-      return WrongOp("argument {} is {}, argument 0 is {}", i, cellbatch::Name(arg(i).type),
-                     cellbatch::Name(arg(0).type));
-    }
-    cols += arg(i).shape.cols;
-  }
-  if (cols > kMaxValueElements)
-    return WrongOp("{} elements, the most is {}", cols, kMaxValueElements);
-  o.shape = Shape::Vector(static_cast<int32_t>(cols));
-  o.type = arg(0).type;
-  return absl::OkStatus();
-}
-
-absl::Status Checker::InferTranspose() {
-  op().shape = {arg(0).shape.cols, arg(0).shape.rows};
-  op().type = arg(0).type;
-  return absl::OkStatus();
-}
-
-absl::Status Checker::InferReduction(ElementType type, Shape shape) {
-  op().type = type;
-  op().shape = shape;
-  return RequireFloat(0);
-}
-
-absl::Status Checker::InferKind() {
-  switch (op().kind) {
-    case OpKind::kInput:
-    case OpKind::kParameter:
-    case OpKind::kConstant:
-      return InferLeaf();
-    case OpKind::kLookup:
-      return InferLookup();
-    case OpKind::kMatMul:
-      return InferMatMul();
-    case OpKind::kAdd:
-    case OpKind::kSub:
-    case OpKind::kMul:
-    case OpKind::kDiv:
-    case OpKind::kMax:
-      return InferBinary();
-    case OpKind::kSigmoid:
-    case OpKind::kTanh:
-    case OpKind::kRelu:
-    case OpKind::kExp:
-    case OpKind::kLog:
-      return InferUnary();
-    case OpKind::kSlice:
-      return InferSlice();
-    case OpKind::kConcat:
-      return InferConcat();
-    case OpKind::kTranspose:
-      return InferTranspose();
-    case OpKind::kSum:
-    case OpKind::kMean:
-      return InferReduction(ElementType::kFp32, Shape{});
-    case OpKind::kSoftmax:
-      return InferReduction(ElementType::kFp32, arg(0).shape);
-    case OpKind::kArgMax:
-      return InferReduction(ElementType::kInt32, Shape{});
-  }
-  NoSuchEnumerator();
-}
-
-absl::Status Checker::Infer() {
-  if (absl::Status s = CheckArguments(); !s.ok()) return s;
-  return InferKind();
-}
-
-absl::Status Checker::InferAll() {
-  if (ops_.empty()) return Wrong("no operators");
-  if (ops_.size() > kMaxOps) return Wrong("{} operators, the most is {}", ops_.size(), kMaxOps);
-  for (at_ = 0; at_ < ops_.size(); ++at_) {
-    if (absl::Status s = Infer(); !s.ok()) return s;
-    const Op& o = ops_[at_];
-    if (o.kind != OpKind::kParameter && o.shape.size() > kMaxValueElements) {
-      return WrongOp("its value {} has {} elements, the most is {}", o.shape.ToString(),
-                     o.shape.size(), kMaxValueElements);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Checker::CheckOutputs(const std::vector<Output>& outputs) const {
+absl::Status Checker::CheckOutputs(const std::vector<Output>& outputs, size_t num_ops) const {
   if (outputs.empty()) return Wrong("no outputs");
   if (outputs.size() > kMaxColumns) {
     return Wrong("{} outputs, the most is {}", outputs.size(), kMaxColumns);
@@ -348,8 +107,8 @@ absl::Status Checker::CheckOutputs(const std::vector<Output>& outputs) const {
       }
     }
     const int32_t v = output.value.value();
-    if (v < 0 || static_cast<size_t>(v) >= ops_.size()) {
-      return Wrong("output \"{}\" is value {}, there are {}", output.column, v, ops_.size());
+    if (v < 0 || static_cast<size_t>(v) >= num_ops) {
+      return Wrong("output \"{}\" is value {}, there are {}", output.column, v, num_ops);
     }
   }
   return absl::OkStatus();
@@ -409,11 +168,11 @@ absl::StatusOr<CellDefinition> CellDefinition::Create(std::string name, std::vec
                                                       std::vector<Output> outputs,
                                                       std::optional<InputId> carry) {
   if (name.empty()) return absl::InvalidArgumentError("a cell has no name");
-  Checker checker(name, ops, inputs, parameters);
-  if (absl::Status s = checker.CheckInputs(); !s.ok()) return s;
-  if (absl::Status s = checker.CheckParameters(); !s.ok()) return s;
-  if (absl::Status s = checker.InferAll(); !s.ok()) return s;
-  if (absl::Status s = checker.CheckOutputs(outputs); !s.ok()) return s;
+  const Checker checker(name);
+  if (absl::Status s = checker.CheckInputs(inputs); !s.ok()) return s;
+  if (absl::Status s = checker.CheckParameters(parameters); !s.ok()) return s;
+  if (absl::Status s = InferOps(name, inputs, parameters, ops); !s.ok()) return s;
+  if (absl::Status s = checker.CheckOutputs(outputs, ops.size()); !s.ok()) return s;
   CellDefinition d;
   for (const Output& output : outputs) {
     const Op& made = ops[static_cast<size_t>(output.value.value())];
