@@ -3,90 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
+
+#include "cells/weights/torch_tensor_name.h"
 
 namespace cellbatch {
 namespace {
 
 using Entry = SafetensorsEntry;
 
-constexpr size_t kMaxLayers = 64;
-
 bool IsMatrix(const Entry& t) { return t.shape.size() == 2 && t.is_float(); }
-
-// "encoder.rnn.weight_ih_l0_reverse" -> {"encoder.rnn", "weight_ih", 0, true}
-struct RnnName {
-  std::string prefix, part;
-  int layer = 0;
-  bool reverse = false;
-};
-std::optional<RnnName> ParseRnnName(std::string_view name) {
-  for (const std::string_view part :
-       {"weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh"}) {
-    const size_t at = name.rfind(part);
-    if (at == std::string_view::npos || (at > 0 && name[at - 1] != '.')) continue;
-    std::string_view rest = name.substr(at + part.size());
-    if (!rest.starts_with("_l")) continue;
-    rest.remove_prefix(2);
-    RnnName found{.prefix = std::string(name.substr(0, at > 0 ? at - 1 : 0)),
-                  .part = std::string(part)};
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), found.layer);
-    if (error != std::errc() || found.layer < 0 || static_cast<size_t>(found.layer) >= kMaxLayers)
-      continue;
-    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
-    found.reverse = rest == "_reverse";
-    if (rest.empty() || found.reverse) return found;
-  }
-  return std::nullopt;
-}
-
-// "cells.0.weight_ih" -> "cells.0": a module of one step (nn.LSTMCell and its like) has no layers in its names.
-std::optional<std::string> ParseCellName(const std::string& name) {
-  for (const std::string_view part : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) {
-    if (name == part) return "";
-    if (name.ends_with(part) && name[name.size() - part.size() - 1] == '.') {
-      return name.substr(0, name.size() - part.size() - 1);
-    }
-  }
-  return std::nullopt;
-}
-
-// "cells.0" -> {"cells", 0}; "0" -> {"", 0}; nothing: no element of a list.
-std::optional<std::pair<std::string, int>> ParseElement(const std::string& prefix) {
-  const size_t dot = prefix.rfind('.');
-  const char* begin = prefix.data() + (dot == std::string::npos ? 0 : dot + 1);
-  const char* last = prefix.data() + prefix.size();
-  int number = 0;
-  const auto [end, error] = std::from_chars(begin, last, number);
-  if (error != std::errc() || end != last || number < 0 ||
-      static_cast<size_t>(number) >= kMaxLayers) {
-    return std::nullopt;
-  }
-  return std::pair(prefix.substr(0, dot == std::string::npos ? 0 : dot), number);
-}
-
-std::vector<std::string> SplitAtCommas(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-bool SaysEmbedding(const std::string& name) { return name.find("emb") != std::string::npos; }
-
-bool SaysHead(const std::string& name) {
-  for (const char* word : {"head", "fc", "linear", "out", "proj", "decoder", "classif", "dense"}) {
-    if (name.find(word) != std::string::npos) return true;
-  }
-  return false;
-}
 
 class Importer {
  public:
