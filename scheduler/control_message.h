@@ -20,9 +20,12 @@ struct ControlMessage {
   std::atomic<bool> cut = false;
   // kOpen: a worker may start one warm-up task for each turn; 0: as many as it likes (warm/warm_up_pace.h).
   std::atomic<uint32_t> turn = 0;
+  // Not before its device has nothing else to do. Written in front of the turn that it goes with.
+  std::atomic<bool> when_idle = false;
 
   // The manager's.
-  std::atomic<int64_t> warm_up_ns = 0;  // kOpen: device time of the warm-up tasks done so far, each at least 1
+  std::atomic<int64_t> warm_up_ns =
+      0;                // kOpen: device time of the warm-up tasks done so far, each at least 1
   bool opened = false;  // kOpen, once done: false where no device is left, or it was cut
   std::atomic<bool> done = false;
 };

@@ -101,6 +101,7 @@ class Manager {
   void BeginWarmUp(Lane& lane);
   int64_t TaskLimitNs(int64_t expected_ns) const;
   bool MayWarm(const Lane& lane, int worker) const;
+  bool IsIdle(int worker) const;
   void SubmitWarmUp(Lane& lane, int worker);
   void WarmUpDone(Lane& lane, int worker, int64_t ns);
   void FinishWarmUp(Lane& lane);

@@ -104,10 +104,19 @@ void Manager::BeginWarmUp(Lane& lane) {
 
 // As its control thread lets it (it waits while the lane warms).
 bool Manager::MayWarm(const Lane& lane, int worker) const {
-  const uint32_t turn =
-      control_.load(std::memory_order_relaxed)->turn.load(std::memory_order_acquire);
+  const ControlMessage& message = *control_.load(std::memory_order_relaxed);
+  const uint32_t turn = message.turn.load(std::memory_order_acquire);
   return (turn == 0 || turn != warm_turns_[Index(worker)]) &&
-         lane.calibration().Next(worker).has_value();
+         lane.calibration().Next(worker).has_value() &&
+         (!message.when_idle.load(std::memory_order_relaxed) || IsIdle(worker));
+}
+
+// Nothing is in flight there and nothing ready: requests that run elsewhere are not delayed by a task here.
+bool Manager::IsIdle(int worker) const {
+  if (workers_[Index(worker)].ring->in_flight() > 0) return false;
+  return std::none_of(lanes_.begin(), lanes_.begin() + num_lanes_, [&](const Lane* lane) {
+    return lane != nullptr && !lane->warming() && lane->HasReady(worker);
+  });
 }
 
 // A task of `batch` nodes that read zeros and write rows that nobody owns yet.

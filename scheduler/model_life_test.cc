@@ -91,6 +91,63 @@ TEST(ModelLifeTest, AModelThatWarmsLeavesTheOthersNearlyAllOfTheDevice) {
   EXPECT_EQ(world.Finished().size(), 3000u);
 }
 
+// One request after the other, the device free half of the time; counts the tasks of a model that loads meanwhile.
+class OneAtATime final : public SimObserver {
+ public:
+  OneAtATime() {
+    WorldOptions options;
+    options.calibrate = true;
+    options.cost = {.task_ns = 100'000, .node_ns = 100};
+    options.scheduler.meanwhile = [this] { return Meanwhile(); };
+    world_ = std::make_unique<World>(options);
+    world_->device(0).set_observer(this);
+  }
+  void Load() {
+    world_->Add(serving_);
+    serves_ = true;
+    Meanwhile();  // the first request is there before
+    world_->Add(MakeModel(ModelId(2)));
+  }
+
+  int between_tasks = 0, alone = 0;
+
+ private:
+  bool Meanwhile() {
+    const int64_t now = world_->time().now_ns();
+    if (serves_ && !running_ && now >= next_ns_) {
+      world_->Submit(world_->Sentence(serving_, 10), 1);
+      running_ = true;
+      tasks_left_ = 11;
+    }
+    if (!world_->Step()) world_->time().AdvanceTo(now + 50'000);
+    if (!world_->Finished().empty()) {
+      running_ = false;
+      next_ns_ = world_->time().now_ns() + 1'000'000;
+    }
+    return true;
+  }
+  void Started(const Device&, const BatchedTask& task) override {
+    if (task.model->model().id == ModelId(2)) ++(tasks_left_ > 0 ? between_tasks : alone);
+  }
+  void Done(const Device&, const BatchedTask& task, absl::Span<const Fingerprint>) override {
+    if (task.model->model().id == ModelId(1)) --tasks_left_;
+  }
+
+  const std::shared_ptr<const Model> serving_ = MakeModel(ModelId(1), {1, 1, 1, 1, 1});
+  bool serves_ = false, running_ = false;
+  int tasks_left_ = 0;
+  int64_t next_ns_ = 0;
+  std::unique_ptr<World> world_;
+};
+
+// Before, 67 of 150 began between two tasks of the request, which took as much longer.
+TEST(ModelLifeTest, AWarmUpTaskBeginsWhereItsDeviceHasNothingElseToDo) {
+  OneAtATime load;
+  load.Load();
+  EXPECT_LE(load.between_tasks, 1) << "the first one does not wait";
+  EXPECT_GT(load.alone, 100);
+}
+
 // One memory is twenty times slower a node: what is a full batch there would be a long one.
 TEST(ModelLifeTest, EachMemoryRunsItsOwnFullBatch) {
   SimTime time;

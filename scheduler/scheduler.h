@@ -92,9 +92,9 @@ class Scheduler {
 
   // Loads the model into every memory that has a device left, warms every type at every calibrated batch
   // size through the ordinary ring, then opens its lane. Seconds; beside lanes that serve, 33 times what its
-  // warm-up tasks take (warm/warm_up_pace.h). `rules` null: Algorithm 1, joining at any time. Whatever dies
-  // meanwhile, it returns: OK if a device is left, else UNAVAILABLE with the first failure, as it does when
-  // Stop is called from another thread.
+  // warm-up tasks take, at most 65 times where no device is ever idle (warm/warm_up_pace.h). `rules` null:
+  // Algorithm 1, joining at any time. Whatever dies meanwhile, it returns: OK if a device is left, else
+  // UNAVAILABLE with the first failure, as it does when Stop is called from another thread.
   virtual absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) = 0;
   // Closes the lane, waits for its last request (at most unload_limit; then what is left is answered
   // UNAVAILABLE, and only tasks in flight are waited for), unloads. NOT_FOUND if it is not there.
