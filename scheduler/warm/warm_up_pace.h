@@ -5,8 +5,8 @@
 //
 // A task that comes between the tasks of requests delays all of them by all it takes; one that begins while its
 // device has nothing to do, only those that arrive meanwhile, and by what is left of it. So a turn's task first waits
-// for such a moment, half as long as the turn before had to pause, and then begins in any case. The first one does not wait: nobody knows yet
-// what would be long.
+// for such a moment, half as long as the turn before had to pause, and then begins in any case. The first one does not
+// wait: nobody knows yet what would be long.
 //
 //   |.. idle? ..|task|........... pause ............|......... never idle .........|task|..........
 //   |<-------------- 33 x task -------------------->|<--- 16 x the last one -->|
