@@ -192,7 +192,7 @@ TEST(SimulationTest, DevicesHangWhileModelsAreLoadedAndUnloadedToTheLastOne) {
 
 TEST(SimulationTest, ModelsComeAndGoWhileRequestsRun) {
   SimulationReport all;
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= 25; ++seed) {
     SimulationOptions o;
     o.seed = seed;
     o.requests = 300;
