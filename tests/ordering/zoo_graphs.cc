@@ -19,7 +19,10 @@ ZooGraphs UnfoldZoo(const std::string& workload) {
   const std::shared_ptr<const Model> model = LoadWorkload(made, ModelId(0));
   ZooGraphs graphs;
   graphs.source = made.source;
-  for (const CellType& type : model->types) graphs.types.push_back(type.name);
+  for (const CellType& type : model->types) {
+    graphs.types.push_back(type.name);
+    graphs.priorities.push_back(type.priority);
+  }
   for (const zoo::Asked& asked : made.requests) {
     const auto request = MakeRequest(model, asked, made.paper_outputs, /*max_tasks_in_flight=*/2);
     AppendUnfolded(request->graph, *model,

@@ -13,6 +13,7 @@ namespace cellbatch::ordering {
 struct ZooGraphs {
   std::string source;                // of the data
   std::vector<std::string> types;    // names, by id
+  std::vector<int32_t> priorities;   // by type
   std::vector<TypedGraph> requests;  // in the file's order, of what the papers' programs compute
   // Requests first .. first + count - 1 side by side.
   TypedGraph Batch(size_t first, size_t count) const;

@@ -20,6 +20,8 @@ using Kind = StateEncoding::Kind;
 
 constexpr Kind kKinds[] = {Kind::kBase, Kind::kMax, Kind::kSort};
 constexpr uint64_t kSeeds = 2;
+// Small tables are searched soonest, and win most often.
+constexpr uint64_t kSearchesOfBase = 12, kSearchesOfOthers = 2;
 
 std::string NameOf(const StateEncoding& encoding) {
   const char* const kind = encoding.kind == Kind::kBase  ? "base"
@@ -40,9 +42,9 @@ class Training {
     ProveRule("agenda", AgendaPolicy(AgendaMean::kWholeGraph));
     ProveRule("depth", DepthPolicy());
     ProveRule("lb_greedy", LbGreedyPolicy());
-    LearnAll(/*lowering=*/false, options_.most_nodes / 4);
-    if (!Perfect()) LearnAll(/*lowering=*/true, options_.most_nodes / 4);
-    if (!Perfect()) SearchAll(options_.most_nodes / 2);
+    LearnAll(/*lowering=*/false, options_.most_nodes / 6);
+    if (!Perfect()) LearnAll(/*lowering=*/true, options_.most_nodes / 6);
+    if (!Perfect()) SearchAll(options_.most_nodes / 3 * 2);
     Publish();
     return std::move(result_);
   }
@@ -120,10 +122,11 @@ class Training {
 
   // From nothing in each encoding, and from the best table that was learned in it.
   void SearchAll(int64_t most_nodes) {
-    const int64_t runs = static_cast<int64_t>(std::size(kKinds) * (kSeeds + 1));
+    constexpr int64_t runs = kSearchesOfBase + 2 * kSearchesOfOthers + std::size(kKinds);
     for (const Kind kind : kKinds) {
       const StateEncoding encoding = {.kind = kind, .phases = 1, .lowering = true};
-      for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      const uint64_t seeds = kind == Kind::kBase ? kSearchesOfBase : kSearchesOfOthers;
+      for (uint64_t seed = 0; seed < seeds; ++seed) {
         Search(encoding, {}, "from lb_greedy", options_.seed + seed, most_nodes / runs);
       }
       const std::vector<FsmTable::Rule> learned = BestRules(encoding);
