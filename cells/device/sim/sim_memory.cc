@@ -70,9 +70,11 @@ int64_t SimHostBlocks::bytes_in_use() const {
   return bytes_in_use_;
 }
 
-SimModel::SimModel(const Model& model, const RowBudget& budget, const SimMemoryOptions& options)
+SimModel::SimModel(const Model& model, const RowBudget& budget, const SimMemoryOptions& options,
+                   std::function<void(const SimModel&)> unloaded)
     : model_(model),
       word_rule_(options.word_rule),
+      unloaded_(std::move(unloaded)),
       num_rows_(budget.rows),
       rows_(model.tables.size()),
       host_columns_(model.tables.size()) {
@@ -134,8 +136,12 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> SimMemory::Load(const Model& model,
   for (int32_t rows : budget.rows) {
     if (rows < 1) return absl::InvalidArgumentError(absl::StrCat(rows, " rows; row 0 is needed"));
   }
-  auto made = std::make_unique<SimModel>(model, budget, options_);
-  loaded_[model.id] = made.get();
+  const ModelId id = model.id;
+  auto made = std::make_unique<SimModel>(model, budget, options_, [this, id](const SimModel& gone) {
+    const auto found = loaded_.find(id);
+    if (found != loaded_.end() && found->second == &gone) loaded_.erase(found);
+  });
+  loaded_[id] = made.get();
   return made;
 }
 

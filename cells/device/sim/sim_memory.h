@@ -16,6 +16,7 @@
 #define CELLBATCH_CELLS_DEVICE_SIM_SIM_MEMORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -81,7 +82,10 @@ struct SimRow {
 
 class SimModel final : public LoadedModel {
  public:
-  SimModel(const Model& model, const RowBudget& budget, const SimMemoryOptions& options);
+  // unloaded: called when it is destroyed.
+  SimModel(const Model& model, const RowBudget& budget, const SimMemoryOptions& options,
+           std::function<void(const SimModel&)> unloaded);
+  ~SimModel() override { unloaded_(*this); }
 
   absl::Span<const int32_t> host_column(TableId table, ColumnId column) const override;
   const Model& model() const override { return model_; }
@@ -104,6 +108,7 @@ class SimModel final : public LoadedModel {
  private:
   const Model& model_;
   const WordRule word_rule_;
+  const std::function<void(const SimModel&)> unloaded_;
   std::vector<int32_t> num_rows_;          // by table, without its trash row
   std::vector<std::vector<SimRow>> rows_;  // by table, row; the trash row last
   std::vector<std::vector<std::vector<int32_t>>>
@@ -125,7 +130,7 @@ class SimMemory final : public Memory {
   }
   const SimMemoryOptions& options() const { return options_; }
   SimViolations& violations() { return violations_; }
-  // The latest load of this model; dangles once its owner destroyed it. Control thread.
+  // The latest load of this model; null: it is destroyed again. Control thread, as loading and destroying.
   SimModel* loaded(ModelId model) const;
 
  private:
