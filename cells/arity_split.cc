@@ -44,6 +44,7 @@ class ArityUnfolder : public Unfolder {
     graph.KeepToo(std::move(cells));
     return absl::OkStatus();
   }
+  RequestDescription Describe() const override { return cells_->unfolder->Describe(); }
 
  private:
   CellTypeId TypeOf(const Subgraph& s, absl::Span<const Link> links) const {

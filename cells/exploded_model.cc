@@ -231,6 +231,7 @@ class ExplodedUnfolder : public Unfolder {
     if (s.ok()) s = cells.Seal(*plan_.cells, 1);
     return s.ok() ? Rewriter(plan_, cells, graph).Run() : s;
   }
+  RequestDescription Describe() const override { return plan_.cells->unfolder->Describe(); }
 
  private:
   ExplodedPlan plan_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cells/cell_type.h"
+#include "cells/unfold/unfolder.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -41,6 +42,39 @@ void Set(inference::StatisticDuration& duration, int64_t count, int64_t ns) {
 
 void SetParameter(inference::ModelConfig& config, const std::string& key, std::string value) {
   (*config.mutable_parameters())[key].set_string_value(std::move(value));
+}
+
+// What those who make requests need to know beside the metadata: every input that a request may bring, listed or
+// not, and the bounds of ids and sizes.
+void DescribeRequests(const Model& model, inference::ModelConfig& config) {
+  const RequestDescription described =
+      model.unfolder == nullptr ? RequestDescription() : model.unfolder->Describe();
+  for (const TensorSpec& input : model.signature.inputs) {
+    const std::string prefix = "input." + input.name + ".";
+    RequestDescription::Input more;
+    for (const RequestDescription::Input& said : described.inputs) {
+      if (said.name == input.name) more = said;
+    }
+    SetParameter(config, prefix + "datatype", Name(input.type));
+    SetParameter(config, prefix + "dims", fmt::format("{}", fmt::join(input.dims, ",")));
+    SetParameter(config, prefix + "ids", std::to_string(more.num_ids));
+    SetParameter(config, prefix + "max_rows", std::to_string(more.max_rows));
+  }
+  SetParameter(config, "max_nodes", std::to_string(described.max_nodes));
+  SetParameter(config, "max_decode_steps", std::to_string(described.max_decode_steps));
+  if (described.node_types.empty()) return;
+  SetParameter(config, "graph.output_type", std::to_string(described.output_type));
+  for (size_t t = 0; t < described.node_types.size(); ++t) {
+    const NodeTypeDescription& type = described.node_types[t];
+    SetParameter(config, fmt::format("graph.{}", t), type.name);
+    for (size_t i = 0; i < type.inputs.size(); ++i) {
+      const NodeTypeDescription::Port& port = type.inputs[i];
+      const std::string reads =
+          port.brought ? "request"
+                       : fmt::format("{}{}", port.sums ? "+" : "", fmt::join(port.reads, ","));
+      SetParameter(config, fmt::format("graph.{}.{}", t, i), port.name + "=" + reads);
+    }
+  }
 }
 
 void DescribeCellTypes(const Model& model, const std::vector<CellTypeCalibration>& calibration,
@@ -164,6 +198,7 @@ absl::StatusOr<inference::ModelConfigResponse> KServeService::ModelConfig(
   SetParameter(config, "out_of_vocabulary",
                signature.out_of_vocabulary == OutOfVocabulary::kReject ? "reject" : "unknown");
   SetParameter(config, "max_sequence_length", std::to_string(signature.max_sequence_length));
+  DescribeRequests(model, config);
   SetParameter(config, "precision", "FP32");
   SetParameter(config, "max_tasks_in_flight", std::to_string(scheduler_.max_tasks_in_flight()));
   DescribeCellTypes(model, scheduler_.Calibration(model.id), config);

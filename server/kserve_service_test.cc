@@ -1,5 +1,9 @@
 #include "server/kserve_service.h"
 
+#include <map>
+#include <utility>
+
+#include "cells/unfold/unfolder.h"
 #include "gtest/gtest.h"
 #include "server/infer_call.h"
 #include "server/responder.h"
@@ -84,6 +88,52 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   EXPECT_EQ(config.parameters().at("vocabulary_size").string_value(), "100");
   EXPECT_EQ(config.parameters().at("cell." + model_->types[0].name + ".b_max").string_value(),
             "64");
+}
+
+// Says what no shipped unfolder says at once.
+class DescribingUnfolder final : public Unfolder {
+ public:
+  absl::Status Unfold(const RequestInput&, CellGraph&) const override { return absl::OkStatus(); }
+  RequestDescription Describe() const override {
+    RequestDescription described{.inputs = {{.name = "WORDS", .num_ids = 40, .max_rows = 7}},
+                                 .max_nodes = 900,
+                                 .max_decode_steps = 12,
+                                 .output_type = 1};
+    described.node_types = {{"leaf", {{.name = "leaf.x", .brought = true}}},
+                            {"node",
+                             {{.name = "node.left", .reads = {0, 1}},
+                              {.name = "node.all", .sums = true, .reads = {0}}}}};
+    return described;
+  }
+};
+
+TEST_F(KServeTest, TheConfigurationSaysWhatARequestMayBring) {
+  auto model = std::make_shared<Model>(*model_);
+  model->unfolder = std::make_shared<DescribingUnfolder>();
+  model->signature.inputs = {
+      {.name = "NODE_TYPES", .type = WireType::kInt32, .dims = {-1}},
+      {.name = "WORDS", .type = WireType::kInt32, .dims = {-1, 3}, .listed = false}};
+  model_ = model;
+  inference::ModelConfigRequest request;
+  request.set_name("tiny");
+  const auto answer = kserve_.ModelConfig(request);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->config().input_size(), 1) << "tools send all that they see";
+  std::map<std::string, std::string> said;
+  for (const auto& [key, value] : answer->config().parameters()) said[key] = value.string_value();
+  const std::pair<const char*, const char*> expected[] = {{"input.WORDS.datatype", "INT32"},
+                                                          {"input.WORDS.dims", "-1,3"},
+                                                          {"input.WORDS.ids", "40"},
+                                                          {"input.WORDS.max_rows", "7"},
+                                                          {"input.NODE_TYPES.ids", "0"},
+                                                          {"max_nodes", "900"},
+                                                          {"max_decode_steps", "12"},
+                                                          {"graph.output_type", "1"},
+                                                          {"graph.0", "leaf"},
+                                                          {"graph.0.0", "leaf.x=request"},
+                                                          {"graph.1.0", "node.left=0,1"},
+                                                          {"graph.1.1", "node.all=+0"}};
+  for (const auto& [key, value] : expected) EXPECT_EQ(said[key], value) << key;
 }
 
 TEST_F(KServeTest, StatisticsCountEveryPhaseOfARequestTogether) {

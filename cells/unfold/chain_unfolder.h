@@ -104,6 +104,7 @@ class ChainUnfolder : public Unfolder {
 
   // Tokens must lie inside the vocabulary: what is done about others is the decoder's.
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  RequestDescription Describe() const override;
 
   // For unfolders that go on where the layers end (encoder_decoder_unfolder.h): whether `rows`, of any name, is one
   // sequence that the layers take; and the layers over it, nothing returned. Answers the chains of each layer,

@@ -348,4 +348,10 @@ Signature ChainUnfolder::MakeSignature() const {
   return signature;
 }
 
+RequestDescription ChainUnfolder::Describe() const {
+  return {.inputs = {{.name = kTokensInput, .num_ids = reading_.vocabulary_size},
+                     {.name = kCharIdsInput, .num_ids = reading_.character_vocabulary_size}},
+          .max_nodes = max_nodes_};
+}
+
 }  // namespace cellbatch

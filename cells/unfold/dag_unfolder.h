@@ -58,6 +58,7 @@ class DagUnfolder : public Unfolder {
   Signature MakeSignature() const;
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  RequestDescription Describe() const override;
 
  private:
   struct Type : NodeType {

@@ -106,4 +106,25 @@ Signature DagUnfolder::MakeSignature() const {
   return signature;
 }
 
+RequestDescription DagUnfolder::Describe() const {
+  RequestDescription described;
+  described.max_nodes = max_nodes_;
+  described.output_type = output_type_;
+  for (const Type& type : types_) {
+    NodeTypeDescription& node = described.node_types.emplace_back();
+    node.name = type.name;
+    for (const Port& port : type.ports) {
+      node.inputs.push_back({.name = port.name, .brought = port.brought, .sums = port.sums});
+      if (port.brought && port.ids()) {
+        described.inputs.push_back({.name = port.name, .num_ids = port.known.size});
+      }
+      for (size_t from = 0; from < types_.size() && !port.brought; ++from) {
+        if (types_[from].out != port.table) continue;
+        node.inputs.back().reads.push_back(static_cast<int32_t>(from));
+      }
+    }
+  }
+  return described;
+}
+
 }  // namespace cellbatch

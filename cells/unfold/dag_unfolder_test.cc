@@ -236,6 +236,26 @@ TEST_F(DagUnfolderTest, RandomGraphsGetWhatTheEquationsSay) {
   }
 }
 
+TEST_F(DagUnfolderTest, TheDescriptionSaysWhichEdgesATypeTakes) {
+  const RequestDescription d = unfolder_->Describe();
+  EXPECT_EQ(d.max_nodes, 200);
+  EXPECT_EQ(d.output_type, kOut);
+  ASSERT_EQ(d.node_types.size(), 6u);
+  const NodeTypeDescription& leaf = d.node_types[kLeaf];
+  ASSERT_EQ(leaf.inputs.size(), 1u);
+  EXPECT_EQ(leaf.inputs[0].name, unfolder_->MakeSignature().inputs[2].name)
+      << "what it brings is a tensor of that name";
+  EXPECT_TRUE(leaf.inputs[0].brought);
+  const NodeTypeDescription& total = d.node_types[kTotal];
+  ASSERT_EQ(total.inputs.size(), 1u);
+  EXPECT_TRUE(total.inputs[0].sums);
+  EXPECT_THAT(total.inputs[0].reads, ElementsAre(kLeaf, kWord, kPair, kTotal, kStep))
+      << "all that leave an h; the output leaves a y";
+  EXPECT_FALSE(d.node_types[kPair].inputs[1].sums);
+  ASSERT_EQ(d.inputs.size(), 1u) << "only the words are ids";
+  EXPECT_EQ(d.inputs[0].num_ids, kV);
+}
+
 TEST_F(DagUnfolderTest, WithoutAnOutputTypeEveryNodeIsOne) {
   spec_.types.pop_back();
   spec_.output = "h";

@@ -251,4 +251,11 @@ absl::Status EncoderDecoderUnfolder::Unfold(const RequestInput& input, CellGraph
   return absl::OkStatus();
 }
 
+RequestDescription EncoderDecoderUnfolder::Describe() const {
+  const RequestDescription source = encoder_->Describe();
+  return {.inputs = {{.name = kSourceInput, .num_ids = source.inputs[0].num_ids}},
+          .max_nodes = max_nodes_,
+          .max_decode_steps = max_decode_steps_};
+}
+
 }  // namespace cellbatch

@@ -64,6 +64,7 @@ class EncoderDecoderUnfolder : public Unfolder {
   Signature MakeSignature() const;
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  RequestDescription Describe() const override;
 
  private:
   // A layer's end that the bridge reads.

@@ -66,6 +66,7 @@ class LatticeUnfolder : public Unfolder {
   Signature MakeSignature() const;
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  RequestDescription Describe() const override;
 
  private:
   struct Word {

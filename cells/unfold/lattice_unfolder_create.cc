@@ -189,4 +189,12 @@ Signature LatticeUnfolder::MakeSignature() const {
   return signature;
 }
 
+RequestDescription LatticeUnfolder::Describe() const {
+  return {.inputs = {{.name = kCharsInput,
+                      .num_ids = spec_.known_characters.size,
+                      .max_rows = spec_.max_characters},
+                     {.name = kWordsInput, .num_ids = spec_.known_words.size}},
+          .max_nodes = spec_.max_nodes};
+}
+
 }  // namespace cellbatch

@@ -312,6 +312,12 @@ TEST(LatticeCreateTest, TheSignatureListsWhatARequestMayBringAndAsk) {
   EXPECT_THAT(names, ElementsAre("OUTPUT", "ALL_HIDDEN", "FINAL_H", "FINAL_C", "NODE_OUTPUTS"));
   EXPECT_FALSE(s.outputs[0].on_request);
   EXPECT_TRUE(s.outputs[4].on_request);
+  const RequestDescription d = lattices.model()->unfolder->Describe();
+  ASSERT_EQ(d.inputs.size(), 2u);
+  EXPECT_GT(d.inputs[0].num_ids, 0);
+  EXPECT_GT(d.inputs[0].max_rows, 0);
+  EXPECT_GT(d.inputs[1].num_ids, 0);
+  EXPECT_GT(d.max_nodes, 0);
 }
 
 }  // namespace

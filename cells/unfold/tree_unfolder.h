@@ -67,6 +67,7 @@ class TreeUnfolder : public Unfolder {
   Signature MakeSignature() const;
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  RequestDescription Describe() const override;
 
  private:
   // What one input of a cell reads, in the order of the cell's inputs.

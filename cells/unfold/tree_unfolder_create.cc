@@ -323,4 +323,10 @@ Signature TreeUnfolder::MakeSignature() const {
   return signature;
 }
 
+RequestDescription TreeUnfolder::Describe() const {
+  return {.inputs = {{.name = kTokensInput, .num_ids = rules_.words.size},
+                     {.name = kInternalTypesInput, .num_ids = rules_.num_types}},
+          .max_nodes = rules_.max_nodes};
+}
+
 }  // namespace cellbatch

@@ -263,6 +263,10 @@ TEST(TreeUnfolderTest, TheSignatureListsWhatTheModelTakes) {
       names(binary.outputs),
       ::testing::ElementsAre("OUTPUT", "(NODE_OUTPUTS)", "(ALL_HIDDEN)", "(FINAL_H)", "(FINAL_C)"));
   EXPECT_EQ(binary.vocabulary_size, 20);
+  const RequestDescription described = TreeModel({}).model()->unfolder->Describe();
+  EXPECT_EQ(described.inputs[0].num_ids, 20);
+  EXPECT_EQ(described.inputs[1].num_ids, 1) << "internal types";
+  EXPECT_GT(described.max_nodes, 0);
   const Signature sum =
       TreeModel({.kind = TreeKind::kChildSum, .output = false}).model()->signature;
   EXPECT_THAT(names(sum.inputs),

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "cells/cell_graph.h"
+#include "cells/unfold/request_description.h"
 #include "cells/unfold/request_input.h"
 
 namespace cellbatch {
@@ -35,6 +36,9 @@ class Unfolder {
     (void)input, (void)graph;
     return absl::InternalError("the graph may grow, and its unfolder does not say how (Extend)");
   }
+
+  // For those who make requests.
+  virtual RequestDescription Describe() const { return {}; }
 };
 
 }  // namespace cellbatch

@@ -52,6 +52,10 @@ TEST_F(EncoderDecoderAssemblerTest, AFolderBecomesAModelThatTakesASourceAndSaysW
   EXPECT_EQ(signature.inputs[0].name, "SOURCE");
   EXPECT_TRUE(signature.inputs[0].words);
   EXPECT_EQ(signature.vocabulary_size, 30);
+  const RequestDescription described = (*model)->unfolder->Describe();
+  EXPECT_EQ(described.inputs[0].name, "SOURCE");
+  EXPECT_EQ(described.inputs[0].num_ids, 30);
+  EXPECT_GT(described.max_decode_steps, 0);
   std::vector<std::string> outputs;
   for (const TensorSpec& t : signature.outputs) outputs.push_back(t.name);
   EXPECT_THAT(outputs, ElementsAre("OUTPUT", "LENGTH", "STOPPED"));
