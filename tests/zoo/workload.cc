@@ -91,22 +91,10 @@ void AddLinear(WeightSet& weights, const std::string& cell, int64_t input, int64
 
 std::string OutputType() { return CellType("output", "linear", {{"x", "below"}}, {"W", "b"}); }
 
-std::vector<int32_t> WordIds(const Words& words, int64_t vocabulary) {
-  std::vector<int32_t> ids;
-  for (const std::string& word : words) {
-    ids.push_back(WordId(word, static_cast<int32_t>(vocabulary)));
-  }
-  return ids;
-}
-
 std::vector<Vec> Rows(const Mat& table, const std::vector<int32_t>& ids) {
   std::vector<Vec> rows;
   for (const int32_t id : ids) rows.push_back(Row(table, id));
   return rows;
-}
-
-Tensor Ints(const std::string& name, const std::vector<int32_t>& values) {
-  return Int32Tensor(name, {static_cast<int64_t>(values.size())}, values);
 }
 
 Vec Joined(const std::vector<Vec>& rows) {

@@ -108,9 +108,9 @@ class Drawing {
 
   Asked Ask() const {
     Asked asked;
-    asked.inputs = {Ints("NODE_TYPES", types_),
+    asked.inputs = {IntsTensor("NODE_TYPES", types_),
                     Int32Tensor("EDGES", {static_cast<int64_t>(edges_.size() / 3), 3}, edges_),
-                    Ints("words.token", tokens_)};
+                    IntsTensor("words.token", tokens_)};
     asked.outputs = {"OUTPUT"};
     return asked;
   }

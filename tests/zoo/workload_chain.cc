@@ -11,15 +11,6 @@ namespace {
 // Words seen fewer times than this in the training text are spelled out.
 constexpr int kRare = 5;
 
-// <*> c h a r s <*>, folded; 0 is the mark at both ends.
-std::vector<int32_t> Spelled(const std::string& word, int64_t characters) {
-  std::vector<int32_t> ids = {0};
-  for (const unsigned char byte : word)
-    ids.push_back(static_cast<int32_t>(1 + byte % (characters - 1)));
-  ids.push_back(0);
-  return ids;
-}
-
 struct Sentence {
   std::vector<int32_t> tokens;
   std::vector<std::vector<int32_t>> characters;  // of each word; empty: not spelled out
@@ -83,7 +74,7 @@ std::vector<Sentence> Sentences(const Sizes& sizes, const std::vector<Words>& it
     if (!spelled) continue;
     for (const std::string& word : words) {
       const bool rare = seen[word] < kRare;
-      sentence.characters.push_back(rare ? Spelled(word, sizes.characters)
+      sentence.characters.push_back(rare ? corpus::Spelled(word, sizes.characters)
                                          : std::vector<int32_t>{});
     }
   }
@@ -115,7 +106,7 @@ Workload Lstm(const Sizes& sizes, size_t items) {
   for (const Translation& pair :
        Some(data.items, items, [](const Translation& p) { return p.target.size(); })) {
     const std::vector<int32_t> tokens = WordIds(pair.target, sizes.vocabulary);
-    made.requests.push_back({{Ints("TOKENS", tokens)}, {"OUTPUT", "ALL_HIDDEN"}, {}});
+    made.requests.push_back({{IntsTensor("TOKENS", tokens)}, {"OUTPUT", "ALL_HIDDEN"}, {}});
     sentences.push_back(Rows(weights.M("embedding"), tokens));
   }
   made.paper_outputs = {"OUTPUT"};
@@ -144,17 +135,9 @@ Workload BilstmTagger(const Sizes& sizes, size_t items, bool spell_rare_words) {
       sizes, Some(data.items, items, [](const Words& w) { return w.size(); }), spell_rare_words);
   for (const Sentence& sentence : sentences) {
     Asked& asked = made.requests.emplace_back();
-    asked.inputs.push_back(Ints("TOKENS", sentence.tokens));
+    asked.inputs = CharacterTensors(sentence.characters);
+    asked.inputs.insert(asked.inputs.begin(), IntsTensor("TOKENS", sentence.tokens));
     asked.outputs = {"OUTPUT"};
-    if (!spell_rare_words) continue;
-    std::vector<int32_t> ids, lengths;
-    for (const std::vector<int32_t>& word : sentence.characters) {
-      ids.insert(ids.end(), word.begin(), word.end());
-      lengths.push_back(static_cast<int32_t>(word.size()));
-    }
-    if (ids.empty()) continue;  // no rare word
-    asked.inputs.push_back(Ints("CHAR_IDS", ids));
-    asked.inputs.push_back(Ints("CHAR_LENGTHS", lengths));
   }
   made.paper_outputs = {"OUTPUT"};
   made.reference = [weights = made.model.weights, sentences](size_t i, const Answer&) -> Answer {

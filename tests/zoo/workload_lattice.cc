@@ -5,24 +5,11 @@
 namespace cellbatch::zoo {
 namespace {
 
-// Ids folded below the tables' sizes.
 std::vector<Lattice> Folded(std::vector<Lattice> lattices, const Sizes& sizes) {
   for (Lattice& lattice : lattices) {
-    for (int32_t& id : lattice.characters) id %= static_cast<int32_t>(sizes.characters);
-    for (auto& word : lattice.words) word[2] %= static_cast<int32_t>(sizes.vocabulary);
+    lattice = corpus::Folded(std::move(lattice), sizes.characters, sizes.vocabulary);
   }
   return lattices;
-}
-
-Asked Ask(const Lattice& lattice) {
-  std::vector<int32_t> words;
-  for (const auto& word : lattice.words) words.insert(words.end(), word.begin(), word.end());
-  Asked asked;
-  asked.inputs.push_back(Ints("CHARS", lattice.characters));
-  const auto count = static_cast<int64_t>(lattice.words.size());
-  if (count > 0) asked.inputs.push_back(Int32Tensor("WORDS", {count, 3}, words));
-  asked.outputs = {"OUTPUT", "NODE_OUTPUTS"};
-  return asked;
 }
 
 struct Cells {
@@ -60,7 +47,9 @@ lattice {
   made.source = data.source;
   const std::vector<Lattice> lattices =
       Folded(Some(data.items, items, [](const Lattice& l) { return l.characters.size(); }), sizes);
-  for (const Lattice& lattice : lattices) made.requests.push_back(Ask(lattice));
+  for (const Lattice& lattice : lattices) {
+    made.requests.push_back({LatticeTensors(lattice), {"OUTPUT", "NODE_OUTPUTS"}, {}});
+  }
   made.paper_outputs = {"NODE_OUTPUTS"};
   made.reference = [weights, lattices, reference](size_t i, const Answer&) -> Answer {
     const std::vector<Vec> y = reference(weights, lattices[i]);

@@ -6,10 +6,18 @@
 #include <utility>
 #include <vector>
 
+#include "loadgen/corpus/tensors.h"
 #include "tests/zoo/data.h"
 #include "tests/zoo/workload.h"
 
 namespace cellbatch::zoo {
+
+// Items as tensors: the load generator makes its requests of the same.
+using corpus::CharacterTensors;
+using corpus::IntsTensor;
+using corpus::LatticeTensors;
+using corpus::TreeTensors;
+using corpus::WordIds;
 
 // A cell type of config.textproto. `reads`: input, definition in front of it. A parameter "P" is filled
 // by tensor NAME.P, "P=T" by tensor T.
@@ -25,9 +33,7 @@ void AddLinear(WeightSet& weights, const std::string& cell, int64_t input, int64
 // The cell type "output": linear, over the h of whatever it stands above.
 std::string OutputType();
 
-std::vector<int32_t> WordIds(const Words& words, int64_t vocabulary);
 std::vector<Vec> Rows(const Mat& table, const std::vector<int32_t>& ids);
-Tensor Ints(const std::string& name, const std::vector<int32_t>& values);
 Vec Joined(const std::vector<Vec>& rows);  // end to end
 
 // All of a file (count 0), or some of it, small to large.

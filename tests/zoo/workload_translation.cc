@@ -67,7 +67,7 @@ Workload Translate(const Sizes& sizes, size_t items) {
     sources.push_back(WordIds(pair.source, sizes.vocabulary));
     const auto steps = static_cast<int64_t>(pair.target.size());
     made.requests.push_back(
-        {{Ints("SOURCE", sources.back())}, {"OUTPUT", "LENGTH"}, {{"decode_steps", steps}}});
+        {{IntsTensor("SOURCE", sources.back())}, {"OUTPUT", "LENGTH"}, {{"decode_steps", steps}}});
   }
   made.paper_outputs = {"OUTPUT"};
   made.reference = [weights, sources, requests = made.requests](size_t i, const Answer& got) {

@@ -36,18 +36,7 @@ std::vector<Tree> Trees(const Data<BinaryTree>& data, const Sizes& sizes, size_t
 }
 
 Asked Ask(const Tree& tree) {
-  std::vector<int32_t> children;
-  for (const auto& [one, two] : tree.shape.children) {
-    children.push_back(one);
-    children.push_back(two);
-  }
-  const auto internal = static_cast<int64_t>(tree.shape.children.size());
-  Asked asked;
-  asked.inputs.push_back(Ints("TOKENS", tree.tokens));
-  asked.inputs.push_back(Int32Tensor("CHILDREN", {internal, 2}, children));
-  if (!tree.types.empty()) asked.inputs.push_back(Ints("INTERNAL_TYPES", tree.types));
-  asked.outputs = {"OUTPUT", "NODE_OUTPUTS"};
-  return asked;
+  return {TreeTensors(tree.shape, tree.tokens, tree.types), {"OUTPUT", "NODE_OUTPUTS"}, {}};
 }
 
 // The root's, and every node's.
@@ -184,9 +173,7 @@ tree {
       Some(data.items, items, [](const DependencyTree& t) { return t.words.size(); });
   for (const DependencyTree& tree : trees) {
     made.requests.push_back(
-        {{Ints("TOKENS", WordIds(tree.words, sizes.vocabulary)), Ints("PARENT", tree.parent)},
-         {"OUTPUT", "NODE_OUTPUTS"},
-         {}});
+        {TreeTensors(tree, WordIds(tree.words, sizes.vocabulary)), {"OUTPUT", "NODE_OUTPUTS"}, {}});
   }
   made.paper_outputs = {"NODE_OUTPUTS"};
   made.reference = [weights, trees, sizes](size_t i, const Answer&) {
