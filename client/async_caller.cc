@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/proto_buffer_reader.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -14,12 +15,24 @@
 
 #include "absl/status/status.h"
 #include "client/client.h"
+#include "client/infer_answers.h"
 #include "client/messages.h"
+#include "client/typed_messages.h"
 
 namespace cellbatch {
 namespace {
 
-constexpr char kMethod[] = "/inference.GRPCInferenceService/ModelInfer";
+const char* MethodOf(PreparedCall call) {
+  switch (call) {
+    case PreparedCall::kModelInfer:
+      return "/inference.GRPCInferenceService/ModelInfer";
+    case PreparedCall::kInfer:
+      return "/cellbatch.v1.Cellbatch/Infer";
+    case PreparedCall::kDecode:
+      break;
+  }
+  return "/cellbatch.v1.Cellbatch/Decode";
+}
 
 int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -27,23 +40,59 @@ int64_t NowNs() {
       .count();
 }
 
+struct Slot;
+
+// What gRPC gives back when an operation of a call is over.
+struct SlotOp {
+  enum Kind { kFinish, kWrite, kRead };
+  Slot* slot;
+  Kind kind;
+};
+
 // All that a call needs while it is in flight. `underway` is guarded by Impl::mutex: CancelAll may
-// touch the context only while it is set.
+// touch the context only while it is set. The rest is the sender's until it starts the call's last
+// operation of its own, then its completion queue's thread's.
 struct Slot {
   bool underway = false;
   uint64_t tag = 0;
+  uint32_t inputs = 0;
+  PreparedCall call = PreparedCall::kModelInfer;
   std::optional<grpc::ClientContext> context;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
-  grpc::ByteBuffer response;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream;  // kDecode
+  grpc::ByteBuffer response;                                     // of a stream, the last message
   grpc::Status status;
+
+  // kDecode.
+  bool writing = false, finished = false;  // its operations: the slot is free when both are over
+  int64_t first_word_ns = -1, words = 0, finished_ns = 0;
+  bool ended = false;  // the last message came
+
+  SlotOp finish{this, SlotOp::kFinish}, write{this, SlotOp::kWrite}, read{this, SlotOp::kRead};
 };
+
+// Whether a message of a Decode stream is a word: the first field of its one is.
+bool IsWord(const grpc::ByteBuffer& message) {
+  constexpr uint8_t kWord = 1 << 3 | 2;
+  grpc::ProtoBufferReader reader(const_cast<grpc::ByteBuffer*>(&message));
+  const void* bytes = nullptr;
+  int size = 0;
+  return reader.Next(&bytes, &size) && size > 0 && *static_cast<const uint8_t*>(bytes) == kWord;
+}
 
 }  // namespace
 
-std::string PreparedHeader(const std::string& model, const std::string& version,
-                           const std::string& tensor, const std::string& datatype,
-                           const std::vector<int64_t>& shape, size_t content_bytes) {
-  InferInput input{model, version, "", {{tensor, datatype, shape, ""}}, {}, {}};
+std::string PreparedMessage(const InferInput& input) {
+  return ToMessage(input).SerializeAsString();
+}
+std::string PreparedMessage(const InferManyInput& input) {
+  return ToMessage(input).SerializeAsString();
+}
+std::string PreparedMessage(const DecodeInput& input) {
+  return ToMessage(input).SerializeAsString();
+}
+
+std::string PreparedHeader(const InferInput& input, size_t content_bytes) {
   inference::ModelInferRequest request = ToMessage(input);
   request.clear_raw_input_contents();
   std::string header = request.SerializeAsString();
@@ -74,7 +123,11 @@ struct AsyncCaller::Impl {
   Slot* TakeSlot();
   void GiveBack(Slot* slot);
   void Start(Slot& slot, const PreparedRequest& request);
+  // From here on CancelAll reaches the call.
+  void SetUnderway(Slot& slot);
   void Complete(grpc::CompletionQueue& queue);
+  void Advance(SlotOp& op, bool ok, int64_t at_ns);
+  void Answer(Slot& slot, int64_t at_ns);
 };
 
 Slot* AsyncCaller::Impl::TakeSlot() {
@@ -93,12 +146,21 @@ void AsyncCaller::Impl::GiveBack(Slot* slot) {
     slot->underway = false;
   }
   slot->reader.reset();
+  slot->stream.reset();
   slot->context.reset();
   slot->response.Clear();
   std::lock_guard lock(mutex);
   free_slots.push_back(slot);
   if (closing) {
     slot_came_back.notify_all();
+  }
+}
+
+void AsyncCaller::Impl::SetUnderway(Slot& slot) {
+  std::lock_guard lock(mutex);
+  slot.underway = true;
+  if (closing) {  // CancelAll has passed by
+    slot.context->TryCancel();
   }
 }
 
@@ -109,18 +171,24 @@ void AsyncCaller::Impl::Start(Slot& slot, const PreparedRequest& request) {
   const grpc::Slice parts[] = {
       grpc::Slice(request.header.data(), request.header.size(), grpc::Slice::STATIC_SLICE),
       grpc::Slice(request.content.data(), request.content.size(), grpc::Slice::STATIC_SLICE)};
+  const grpc::ByteBuffer message(parts, request.content.empty() ? 1 : 2);
   const uint32_t turn = next_connection.fetch_add(1, std::memory_order_relaxed);
-  slot.reader = stubs[turn % stubs.size()]->PrepareUnaryCall(
-      &*slot.context, kMethod, grpc::ByteBuffer(parts, 2), queues[turn % queues.size()].get());
-  slot.reader->StartCall();
-  {
-    std::lock_guard lock(mutex);
-    slot.underway = true;
-    if (closing) {  // CancelAll has passed by
-      slot.context->TryCancel();
-    }
+  grpc::GenericStub& stub = *stubs[turn % stubs.size()];
+  grpc::CompletionQueue* queue = queues[turn % queues.size()].get();
+  if (request.call != PreparedCall::kDecode) {
+    slot.reader = stub.PrepareUnaryCall(&*slot.context, MethodOf(request.call), message, queue);
+    slot.reader->StartCall();
+    SetUnderway(slot);
+    slot.reader->Finish(&slot.response, &slot.status, &slot.finish);
+    return;
   }
-  slot.reader->Finish(&slot.response, &slot.status, &slot);
+  // Held back, so that it leaves together with the message; no operation of its own then.
+  slot.context->set_initial_metadata_corked(true);
+  slot.stream = stub.PrepareCall(&*slot.context, MethodOf(request.call), queue);
+  slot.stream->StartCall(nullptr);
+  slot.stream->WriteLast(message, grpc::WriteOptions(), &slot.write);
+  SetUnderway(slot);
+  slot.stream->Read(&slot.response, &slot.read);
 }
 
 void AsyncCaller::Impl::Complete(grpc::CompletionQueue& queue) {
@@ -130,14 +198,50 @@ void AsyncCaller::Impl::Complete(grpc::CompletionQueue& queue) {
   void* which = nullptr;
   bool ok = false;
   while (queue.Next(&which, &ok)) {
-    const int64_t at_ns = NowNs();
-    Slot* slot = static_cast<Slot*>(which);
-    const uint64_t tag = slot->tag;
-    const auto code = static_cast<absl::StatusCode>(slot->status.error_code());
-    const std::string text = slot->status.ok() ? std::string() : slot->status.error_message();
-    GiveBack(slot);
-    on_done(Done{tag, code, text, at_ns});
+    Advance(*static_cast<SlotOp*>(which), ok, NowNs());
   }
+}
+
+void AsyncCaller::Impl::Advance(SlotOp& op, bool ok, int64_t at_ns) {
+  Slot& slot = *op.slot;
+  switch (op.kind) {
+    case SlotOp::kWrite:
+      slot.writing = false;
+      break;
+    case SlotOp::kRead:
+      if (!ok) {
+        slot.stream->Finish(&slot.status, &slot.finish);
+        return;
+      }
+      if (IsWord(slot.response)) {
+        slot.first_word_ns = slot.words++ == 0 ? at_ns : slot.first_word_ns;
+      } else {
+        slot.ended = true;
+      }
+      slot.stream->Read(&slot.response, &slot.read);
+      return;
+    case SlotOp::kFinish:
+      slot.finished = true;
+      slot.finished_ns = at_ns;
+      break;
+  }
+  if (slot.finished && !slot.writing) {
+    Answer(slot, slot.finished_ns);
+  }
+}
+
+void AsyncCaller::Impl::Answer(Slot& slot, int64_t at_ns) {
+  absl::Status status(static_cast<absl::StatusCode>(slot.status.error_code()),
+                      slot.status.error_message());
+  if (status.ok() && slot.call == PreparedCall::kInfer) {
+    status = CheckAnswers(slot.response, slot.inputs);
+  } else if (status.ok() && slot.call == PreparedCall::kDecode && !slot.ended) {
+    status = absl::InternalError("the stream of words ended without its last message");
+  }
+  const uint64_t tag = slot.tag;
+  const int64_t first_word_ns = slot.first_word_ns, words = slot.words;
+  GiveBack(&slot);
+  on_done(Done{tag, status.code(), std::string(status.message()), at_ns, first_word_ns, words});
 }
 
 AsyncCaller::AsyncCaller(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -201,6 +305,12 @@ bool AsyncCaller::Send(const PreparedRequest& request, uint64_t tag) {
     return false;
   }
   slot->tag = tag;
+  slot->call = request.call;
+  slot->inputs = request.inputs;
+  slot->writing = request.call == PreparedCall::kDecode;
+  slot->finished = slot->ended = false;
+  slot->first_word_ns = -1;
+  slot->words = 0;
   impl_->Start(*slot, request);
   return true;
 }

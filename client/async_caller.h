@@ -1,7 +1,11 @@
-// Sends prepared ModelInfer requests without waiting, for load generation: no message is built, no
-// answer is parsed, and what is needed for a call lies ready before the first one.
+// Sends prepared requests without waiting, for load generation: no message is built, no answer is
+// parsed (of Infer's, the codes are read), and what is needed for a call lies ready before the first one.
 //
 //   sender thread --Send()--> slot --> gRPC ... gRPC --> completion thread --OnDone()-->
+//
+//   kModelInfer   one request, one answer                    inference.GRPCInferenceService/ModelInfer
+//   kInfer        many inputs in one message                 cellbatch.v1.Cellbatch/Infer
+//   kDecode       words as they come; the first is timed     cellbatch.v1.Cellbatch/Decode
 //
 // Costs on the sender are gRPC's own (10 to 20 us a call over loopback). Calls spread over several
 // connections, because one has a limit of streams and one lock.
@@ -18,20 +22,28 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/client.h"
 
 namespace cellbatch {
 
-// A ModelInferRequest in two parts, both borrowed until its answer has come: the message up to the
-// bytes of its one tensor, and those bytes. Many requests may share either.
+enum class PreparedCall : uint8_t { kModelInfer, kInfer, kDecode };
+
+// A request's message in two parts, both borrowed until its answer has come. Many requests may share
+// either.
 struct PreparedRequest {
   std::string_view header;
-  std::string_view content;
+  std::string_view content = {};
+  PreparedCall call = PreparedCall::kModelInfer;
+  uint32_t inputs = 1;  // of kInfer: so many answers are due, each of them right
 };
 
-// The first part, for one input tensor of `content_bytes` bytes.
-std::string PreparedHeader(const std::string& model, const std::string& version,
-                           const std::string& tensor, const std::string& datatype,
-                           const std::vector<int64_t>& shape, size_t content_bytes);
+// Whole messages.
+std::string PreparedMessage(const InferInput& input);
+std::string PreparedMessage(const InferManyInput& input);
+std::string PreparedMessage(const DecodeInput& input);
+
+// The first part of a ModelInferRequest, up to the bytes of its one tensor, of which there are `content_bytes`.
+std::string PreparedHeader(const InferInput& input, size_t content_bytes);
 
 struct AsyncCallerOptions {
   std::string url = "localhost:8001";
@@ -48,8 +60,10 @@ class AsyncCaller {
   struct Done {
     uint64_t tag;
     absl::StatusCode code;
-    const std::string& text;  // the server's words where code is no kOk; valid during the call
-    int64_t at_ns;            // steady clock, as soon as gRPC handed the answer over
+    const std::string& text;     // the server's words where code is no kOk; valid during the call
+    int64_t at_ns;               // steady clock, as soon as gRPC handed the answer over
+    int64_t first_word_ns = -1;  // of kDecode: likewise, the first word; -1: there was none
+    int64_t words = 0;           // of kDecode: how many came
   };
   // Called once for each request sent, on a completion thread; may call Send.
   using OnDone = std::function<void(const Done&)>;

@@ -22,6 +22,12 @@ namespace {
 constexpr std::chrono::nanoseconds kNever = std::chrono::hours(10);
 const char kTokens[12] = {1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0};
 
+// Of a request for the null server's model, up to kTokens.
+std::string NullHeader() {
+  return PreparedHeader({.model = "null", .inputs = {{"TOKENS", "INT32", {3}, ""}}},
+                        sizeof(kTokens));
+}
+
 // Collects what completes, and lets the test wait for a number of completions.
 class Collector {
  public:
@@ -56,13 +62,14 @@ class Collector {
 
 TEST(AsyncCallerTest, APreparedRequestHasTheBytesOfTheMessage) {
   for (int64_t steps : {1, 31, 32, 5000}) {
-    InferInput input{"m", "2", "", {}, {}, {}};
+    InferInput input{"m", "2", "", {}, {"OUTPUT"}, {{"priority", int64_t{1}}}};
     const std::string content(steps * 4, 'x');
-    input.inputs.push_back({"TOKENS", "INT32", {steps}, content});
+    input.inputs.push_back({"TOKENS", "INT32", {steps}, ""});
+    const std::string header = PreparedHeader(input, content.size());
+    input.inputs[0].bytes = content;
     inference::ModelInferRequest expected = ToMessage(input);
     inference::ModelInferRequest parsed;
-    ASSERT_TRUE(parsed.ParseFromString(
-        PreparedHeader("m", "2", "TOKENS", "INT32", {steps}, content.size()) + content));
+    ASSERT_TRUE(parsed.ParseFromString(header + content));
     EXPECT_EQ(parsed.SerializeAsString(), expected.SerializeAsString());
   }
 }
@@ -73,7 +80,7 @@ TEST(AsyncCallerTest, EveryRequestSentCompletesOnceUnderItsTag) {
   auto caller =
       AsyncCaller::Create({.url = server->address(), .connections = 3}, collector.Callback());
   ASSERT_TRUE(caller.ok()) << caller.status();
-  const std::string header = PreparedHeader("null", "", "TOKENS", "INT32", {3}, sizeof(kTokens));
+  const std::string header = NullHeader();
   for (uint64_t tag = 0; tag < 500; ++tag) {
     ASSERT_TRUE((*caller)->Send({header, {kTokens, sizeof(kTokens)}}, tag));
   }
@@ -92,7 +99,7 @@ TEST(AsyncCallerTest, BeyondTheMostInFlightNothingIsSent) {
   auto caller =
       AsyncCaller::Create({.url = server->address(), .most_in_flight = 2}, collector.Callback());
   ASSERT_TRUE(caller.ok()) << caller.status();
-  const std::string header = PreparedHeader("null", "", "TOKENS", "INT32", {3}, sizeof(kTokens));
+  const std::string header = NullHeader();
   const PreparedRequest request{header, {kTokens, sizeof(kTokens)}};
   EXPECT_TRUE((*caller)->Send(request, 1));
   EXPECT_TRUE((*caller)->Send(request, 2));
@@ -108,7 +115,7 @@ TEST(AsyncCallerTest, DestructionCancelsWhatIsInFlight) {
   Collector collector;
   auto caller = AsyncCaller::Create({.url = server->address()}, collector.Callback());
   ASSERT_TRUE(caller.ok()) << caller.status();
-  const std::string header = PreparedHeader("null", "", "TOKENS", "INT32", {3}, sizeof(kTokens));
+  const std::string header = NullHeader();
   ASSERT_TRUE((*caller)->Send({header, {kTokens, sizeof(kTokens)}}, 9));
   caller->reset();
   EXPECT_EQ(collector.codes().at(9)[0], absl::StatusCode::kCancelled);
@@ -116,7 +123,7 @@ TEST(AsyncCallerTest, DestructionCancelsWhatIsInFlight) {
 
 TEST(AsyncCallerTest, CallbacksThatSendAgainEndWithTheCaller) {
   const auto server = *NullServer::Start({});
-  const std::string header = PreparedHeader("null", "", "TOKENS", "INT32", {3}, sizeof(kTokens));
+  const std::string header = NullHeader();
   const PreparedRequest request{header, {kTokens, sizeof(kTokens)}};
   std::atomic<AsyncCaller*> again{nullptr};
   std::atomic<int> answers{0};
@@ -142,7 +149,7 @@ TEST(AsyncCallerTest, ErrorsKeepCodeAndText) {
   Collector collector;
   auto caller = AsyncCaller::Create({.url = server->address()}, collector.Callback());
   ASSERT_TRUE(caller.ok()) << caller.status();
-  const std::string header = PreparedHeader("null", "", "TOKENS", "INT32", {3}, sizeof(kTokens));
+  const std::string header = NullHeader();
   ASSERT_TRUE((*caller)->Send({header, {kTokens, sizeof(kTokens)}}, 1));
   collector.WaitFor(1);
   EXPECT_EQ(collector.codes().at(1)[0], absl::StatusCode::kInvalidArgument);

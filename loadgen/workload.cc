@@ -124,7 +124,9 @@ absl::StatusOr<std::unique_ptr<Workload>> Workload::Create(const ModelMetadata& 
     }
     const auto [place, fresh] = workload->headers_.try_emplace(length);
     if (fresh) {
-      place->second = PreparedHeader(metadata.name, version, feed->tensor, feed->datatype, shape,
+      place->second = PreparedHeader({.model = metadata.name,
+                                      .version = version,
+                                      .inputs = {{feed->tensor, feed->datatype, shape, ""}}},
                                      length * feed->step_bytes());
     }
     workload->header_of_.push_back(&place->second);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "client/client.h"
+#include "client/typed_tensors.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/cellbatch.grpc.pb.h"
 #include "tests/e2e/server_process.h"
@@ -71,64 +72,6 @@ class TypedTest : public ::testing::TestWithParam<std::string> {
   Client& client() { return Served::Get().client(); }
 };
 
-using TensorMap = std::map<std::string, const Tensor*>;
-
-std::vector<int32_t> Ints(const TensorMap& tensors, const std::string& name) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) return {};
-  const auto values = found->second->AsInts();
-  EXPECT_TRUE(values.ok()) << values.status();
-  return *values;
-}
-
-GraphInput GraphOf(const TensorMap& tensors) {
-  GraphInput graph{.node_types = Ints(tensors, "NODE_TYPES")};
-  const std::vector<int32_t> edges = Ints(tensors, "EDGES");
-  for (size_t e = 0; e < edges.size(); e += 3) {
-    graph.edges.push_back({edges[e], edges[e + 1], edges[e + 2]});
-  }
-  for (const auto& [name, tensor] : tensors) {
-    if (name.find('.') == std::string::npos) continue;
-    GraphInput::Rows& rows = graph.rows.emplace_back(GraphInput::Rows{.name = name});
-    if (tensor->datatype == "INT32") {
-      rows.integers = *tensor->AsInts();
-    } else {
-      rows.width = static_cast<int32_t>(tensor->shape[1]);
-      rows.floats = *tensor->AsFloats();
-    }
-  }
-  return graph;
-}
-
-// The typed input that stands for these tensors.
-TypedInput TypedOf(const std::vector<Tensor>& inputs) {
-  TensorMap tensors;
-  for (const Tensor& tensor : inputs) tensors[tensor.name] = &tensor;
-  if (tensors.contains("NODE_TYPES")) return GraphOf(tensors);
-  if (tensors.contains("CHARS")) {
-    LatticeInput lattice{.characters = Ints(tensors, "CHARS")};
-    const std::vector<int32_t> words = Ints(tensors, "WORDS");
-    for (size_t w = 0; w < words.size(); w += 3) {
-      lattice.words.push_back({words[w], words[w + 1], words[w + 2]});
-    }
-    return lattice;
-  }
-  if (tensors.contains("CHILDREN") || tensors.contains("PARENT")) {
-    TreeInput tree{.tokens = Ints(tensors, "TOKENS"), .parents = Ints(tensors, "PARENT")};
-    const std::vector<int32_t> children = Ints(tensors, "CHILDREN");
-    for (size_t c = 0; c < children.size(); ++c) {
-      (c % 2 == 0 ? tree.left : tree.right).push_back(children[c]);
-    }
-    tree.internal_types = Ints(tensors, "INTERNAL_TYPES");
-    return tree;
-  }
-  SequenceInput sequence;
-  sequence.tokens = Ints(tensors, tensors.contains("SOURCE") ? "SOURCE" : "TOKENS");
-  sequence.character_ids = Ints(tensors, "CHAR_IDS");
-  sequence.character_counts = Ints(tensors, "CHAR_LENGTHS");
-  return sequence;
-}
-
 InferInput TensorsOf(const Asked& asked, const std::string& model) {
   InferInput input{.model = model, .inputs = asked.inputs, .outputs = asked.outputs};
   for (const auto& [name, value] : asked.parameters) input.parameters[name] = value;
@@ -157,7 +100,8 @@ TEST_P(TypedTest, ManyInputsInOneMessageGetTheBitsThatTensorsGet) {
   for (const auto& [said, requests] : messages) {
     InferManyInput many{.model = GetParam(), .id = "all", .outputs = said.first};
     many.parameters = said.second;
-    for (const size_t i : requests) many.inputs.push_back(TypedOf(workload.requests[i].inputs));
+    for (const size_t i : requests)
+      many.inputs.push_back(*TypedFromTensors(workload.requests[i].inputs));
     const auto result = client().InferMany(many);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->id, "all");
@@ -246,7 +190,8 @@ TEST_F(TypedCallTest, ManyStreamsAtOnceCarryTheWordsOfTheirOwnAnswers) {
   };
   std::vector<std::unique_ptr<Stream>> streams;
   for (const Asked& asked : workload.requests) {
-    DecodeInput input{.model = "nmt", .source = std::get<SequenceInput>(TypedOf(asked.inputs))};
+    DecodeInput input{.model = "nmt",
+                      .source = std::get<SequenceInput>(*TypedFromTensors(asked.inputs))};
     const auto steps = asked.parameters.find("decode_steps");
     if (steps != asked.parameters.end()) input.decode_steps = steps->second;
     Stream* stream = streams.emplace_back(std::make_unique<Stream>()).get();

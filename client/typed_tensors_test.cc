@@ -1,0 +1,52 @@
+#include "client/typed_tensors.h"
+
+#include <gtest/gtest.h>
+
+namespace cellbatch {
+namespace {
+
+// (That typed inputs get the bits of their tensors is the claim of tests/e2e/typed_test.)
+TEST(TypedTensorsTest, TheTensorsNamesSayWhatTheyAre) {
+  const auto vectors = TypedFromTensors({FloatTensor("X", {2, 3}, {1, 2, 3, 4, 5, 6})});
+  ASSERT_TRUE(vectors.ok()) << vectors.status();
+  EXPECT_EQ(std::get<SequenceInput>(*vectors).width, 3);
+  EXPECT_EQ(std::get<SequenceInput>(*vectors).vectors.size(), 6u);
+
+  const auto source = TypedFromTensors({Int32Tensor("SOURCE", {2}, {7, 8})});
+  EXPECT_EQ(std::get<SequenceInput>(*source).tokens, (std::vector<int32_t>{7, 8}));
+
+  const auto tree = TypedFromTensors(
+      {Int32Tensor("TOKENS", {3}, {7, 8, 9}), Int32Tensor("CHILDREN", {2, 2}, {1, 2, 0, 3})});
+  EXPECT_EQ(std::get<TreeInput>(*tree).left, (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(std::get<TreeInput>(*tree).right, (std::vector<int32_t>{2, 3}));
+
+  const auto lattice = TypedFromTensors(
+      {Int32Tensor("CHARS", {3}, {1, 2, 3}), Int32Tensor("WORDS", {1, 3}, {0, 2, 40})});
+  ASSERT_EQ(std::get<LatticeInput>(*lattice).words.size(), 1u);
+  EXPECT_EQ(std::get<LatticeInput>(*lattice).words[0].word, 40);
+
+  const auto graph = TypedFromTensors({Int32Tensor("NODE_TYPES", {2}, {0, 1}),
+                                       Int32Tensor("EDGES", {1, 3}, {0, 1, 0}),
+                                       FloatTensor("leaf.x", {1, 2}, {0.5f, 1})});
+  ASSERT_EQ(std::get<GraphInput>(*graph).rows.size(), 1u);
+  EXPECT_EQ(std::get<GraphInput>(*graph).rows[0].width, 2);
+}
+
+TEST(TypedTensorsTest, WhatHasNoTypeStaysTensors) {
+  const std::vector<Tensor> several = {Int32Tensor("TOKENS", {3}, {7, 8, 9}),
+                                       Int32Tensor("LENGTHS", {2}, {1, 2})};
+  const auto typed = TypedFromTensors(several);
+  ASSERT_TRUE(typed.ok()) << typed.status();
+  EXPECT_EQ(std::get<std::vector<Tensor>>(*typed).size(), 2u);
+}
+
+TEST(TypedTensorsTest, BytesThatAreNotTheShapesAreAnError) {
+  Tensor tokens = Int32Tensor("TOKENS", {3}, {7, 8, 9});
+  tokens.bytes.pop_back();
+  EXPECT_EQ(TypedFromTensors({tokens}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(TypedFromTensors({FloatTensor("TOKENS", {1}, {7})}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace cellbatch
