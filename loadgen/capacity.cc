@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "loadgen/lengths.h"
 #include "loadgen/priority.h"
 
 namespace cellbatch {
@@ -31,7 +30,7 @@ class ClosedLoop {
       : options_(options),
         workload_(workload),
         // Walked round and round: whole permutations, however many are needed.
-        order_(EqualIssueOrder(workload.size(), 64 * size_t{workload.size()}, options.seed)) {}
+        order_(workload.Order(64 * workload.size(), options.seed)) {}
 
   absl::Status Start();
   absl::StatusOr<Capacity> Measure(const std::atomic<bool>& stop);
@@ -46,7 +45,7 @@ class ClosedLoop {
 
   const CapacityOptions& options_;
   const Workload& workload_;
-  const std::vector<uint32_t> order_;
+  const std::vector<Pick> order_;
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> answers_{0};
   std::atomic<uint64_t> ended_{0};  // answered or failed, of next_ sent

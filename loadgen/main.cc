@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,7 +20,6 @@
 #include "client/null_server.h"
 #include "client/output.h"
 #include "loadgen/capacity.h"
-#include "loadgen/lengths.h"
 #include "loadgen/options.h"
 #include "loadgen/report.h"
 #include "loadgen/run.h"
@@ -85,27 +85,12 @@ AsyncCallerOptions CallerOptions(const Options& options, double timeout) {
   return caller;
 }
 
-absl::StatusOr<std::unique_ptr<Workload>> MakeWorkload(const Options& options) {
-  auto lengths = options.lengths.empty()
-                     ? absl::StatusOr<std::vector<int32_t>>(EuroparlLikeLengths())
-                     : LengthsFromFile(options.lengths);
-  if (!lengths.ok()) {
-    return lengths.status();
-  }
+absl::StatusOr<std::unique_ptr<Workload>> AskAndMake(const Options& options) {
   const auto client = Client::Connect({.url = options.url});
   if (!client.ok()) {
     return client.status();
   }
-  const CallOptions call{.timeout = std::chrono::seconds(10)};
-  const auto metadata = (*client)->Metadata(options.model, options.version, call);
-  if (!metadata.ok()) {
-    return metadata.status();
-  }
-  const auto config = (*client)->Config(options.model, options.version, call);
-  if (!config.ok()) {
-    return config.status();
-  }
-  return Workload::Create(*metadata, *config, options.version, *std::move(lengths), options.seed);
+  return MakeWorkload(**client, options.entries, static_cast<uint64_t>(options.seed));
 }
 
 absl::StatusOr<Capacity> FindCapacity(const Options& options, const Workload& workload,
@@ -170,16 +155,27 @@ std::string ServersView(const Options& options) {
   if (!client.ok()) {
     return "";
   }
-  const auto times =
-      (*client)->Latency(options.model, options.duration, {.timeout = std::chrono::seconds(5)});
-  return times.ok() ? "\nthe server's own view of its last seconds:\n" + ToText(*times) : "";
+  std::vector<ModelTimes> all;
+  std::set<std::string> asked;
+  for (const MixEntry& entry : options.entries) {
+    if (!asked.insert(entry.model).second) {
+      continue;
+    }
+    const auto times =
+        (*client)->Latency(entry.model, options.duration, {.timeout = std::chrono::seconds(5)});
+    if (!times.ok()) {
+      return "";
+    }
+    all.insert(all.end(), times->begin(), times->end());
+  }
+  return "\nthe server's own view of its last seconds:\n" + ToText(all);
 }
 
 absl::Status WriteFiles(const Options& options, const Workload& workload,
                         const std::vector<RunResult>& runs,
                         const absl::StatusOr<Capacity>& capacity) {
   nlohmann::json json = {{"url", options.url},
-                         {"model", options.model},
+                         {"model", workload.name()},
                          {"workload", workload.description()},
                          {"runs", nlohmann::json::array()}};
   if (capacity.ok()) {
@@ -192,7 +188,7 @@ absl::Status WriteFiles(const Options& options, const Workload& workload,
     json["highest_sustained_rate"] = HighestSustained(runs);
   }
   absl::Status status = WriteFile(options.json, json.dump(2) + "\n");
-  status.Update(WriteFile(options.csv, RunsCsv(options.model, runs)));
+  status.Update(WriteFile(options.csv, RunsCsv(workload.name(), runs)));
   if (!options.records.empty() && !runs.empty()) {
     status.Update(WriteFile(options.records, RecordsCsv(runs.back())));
   }
@@ -214,11 +210,11 @@ void PrintResults(const Options& options, const std::vector<RunResult>& runs) {
 }
 
 absl::StatusOr<bool> Measure(const Options& options, const std::atomic<bool>& stop) {
-  const auto workload = MakeWorkload(options);
+  const auto workload = AskAndMake(options);
   if (!workload.ok()) {
     return workload.status();
   }
-  std::cout << fmt::format("model {} at {}\n{}\n", options.model, options.url,
+  std::cout << fmt::format("model {} at {}\n{}\n", (*workload)->name(), options.url,
                            (*workload)->description())
             << std::flush;
   absl::StatusOr<Capacity> capacity = absl::NotFoundError("not asked for");
@@ -266,7 +262,7 @@ int Main(const std::vector<std::string>& arguments) {
     }
     null_server = *std::move(started);
     (*options)->url = null_server->address();
-    (*options)->model = "null";
+    (*options)->entries[0].model = "null";
   }
   const auto valid = Measure(**options, stop.flag());
   if (!valid.ok()) {

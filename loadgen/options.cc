@@ -23,22 +23,49 @@ struct Texts {
   std::string rate = "100";
   std::string sweep;
   std::string arrivals = "poisson";
+  std::string mix;
+  // Fields of a mix entry that are flags, too; empty: not said.
+  std::string model, version, call, many, data, lengths, outputs, steps, spelled, priority,
+      timeout_us;
 };
+
+// What is sent. A mix's entries have the same fields (loadgen/mix.h).
+void AddLoadFlags(Texts& texts, Flags& flags) {
+  flags.Add("model", &texts.model, "NAME",
+            "Which model; its inputs and vocabularies are asked for.");
+  flags.Add("mix", &texts.mix, "NAME,FIELD=VALUE,..;NAME,..",
+            "Several models instead, each with weight=W, its share of the requests, and any of the "
+            "fields version, call, many, data, lengths, outputs, steps, spelled, priority, "
+            "timeout-us; what an entry does not say, the flags of these names do.");
+  flags.Add("version", &texts.version, "N", "Which version; none = the one being served.");
+  flags.Add("call", &texts.call, "infer|typed|decode",
+            "ModelInfer (the default); cellbatch.v1 Infer; Decode, words as they come.");
+  flags.Add("many", &texts.many, "N", "Inputs in one message; with call=typed.");
+  flags.Add("data", &texts.data, "FILE",
+            "Items, one a line: bracketed trees, heads, lattices, pairs, sentences, lengths, "
+            "requests in JSON; none = built-in ones that fit the model.");
+  flags.Add("lengths", &texts.lengths, "FILE",
+            "Sequence lengths, the first number of each line; none = built-in, like Europarl's.");
+  flags.Add("outputs", &texts.outputs, "NAME+NAME", "What to ask for; none = OUTPUT.");
+  flags.Add("steps", &texts.steps, "data|model",
+            "How long a decoder goes on: as the data's target (the default), or until it ends.");
+  flags.Add("spelled", &texts.spelled, "SHARE",
+            "Of running words, spelled out for models that read characters; none = 0.23.");
+  flags.Add("priority", &texts.priority, "N", "KServe's request parameter; none = not sent.");
+  flags.Add("timeout-us", &texts.timeout_us, "MICROSECONDS",
+            "KServe's request parameter `timeout`; none = not sent.");
+}
 
 Flags MakeFlags(Options& options, Texts& texts) {
   Flags flags("cellbatch-loadgen --model=NAME", kPurpose);
   flags.Add("url", &options.url, "HOST:PORT", "The server's gRPC address.");
-  flags.Add("model", &options.model, "NAME",
-            "Which model; its inputs and vocabulary are asked for.");
-  flags.Add("version", &options.version, "N", "Which version; none = the one being served.");
+  AddLoadFlags(texts, flags);
   flags.Add("rate", &texts.rate, "RATE",
             "Requests a second; or a share such as 40% of the capacity, which is measured first.");
   flags.Add("duration", &options.duration, "SECONDS", "How long to measure.");
   flags.Add("warmup", &options.warmup, "SECONDS", "How long to send before; not measured.");
   flags.Add("seed", &options.seed, "N", "Decides arrivals, order of lengths and contents.");
   flags.Add("arrivals", &texts.arrivals, "poisson|constant", "Exponential or equal gaps.");
-  flags.Add("lengths", &options.lengths, "FILE",
-            "Sequence lengths, the first number of each line; none = built-in, like Europarl's.");
   flags.Add("sweep", &texts.sweep, "FROM:TO:STEP",
             "One run for each rate, such as 20:200:20 or 10%:110%:10%; instead of --rate.");
   flags.Add("cooldown", &options.cooldown, "SECONDS", "Rest between the points of a sweep.");
@@ -89,6 +116,39 @@ absl::Status CheckNumbers(const Options& options) {
           fmt::format("--{}={:g}: must not be negative", name, value));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status ReadEntries(const Texts& texts, Options& options) {
+  MixEntry entry;
+  entry.model = texts.model;
+  const std::pair<const char*, const std::string*> fields[] = {
+      {"version", &texts.version},   {"call", &texts.call},
+      {"many", &texts.many},         {"data", &texts.data},
+      {"lengths", &texts.lengths},   {"outputs", &texts.outputs},
+      {"steps", &texts.steps},       {"spelled", &texts.spelled},
+      {"priority", &texts.priority}, {"timeout-us", &texts.timeout_us}};
+  for (const auto& [field, text] : fields) {
+    const absl::Status set = text->empty() ? absl::OkStatus() : SetField(field, *text, entry);
+    if (!set.ok()) {
+      return absl::InvalidArgumentError("--" + std::string(set.message()));
+    }
+  }
+  if (texts.mix.empty()) {
+    if (const absl::Status fits = CheckEntry(entry); !fits.ok()) {
+      return absl::InvalidArgumentError("--" + std::string(fits.message()));
+    }
+    options.entries = {entry};
+    return absl::OkStatus();
+  }
+  if (!texts.model.empty()) {
+    return absl::InvalidArgumentError("--model and --mix exclude each other");
+  }
+  auto entries = ParseMix(texts.mix, entry);
+  if (!entries.ok()) {
+    return entries.status();
+  }
+  options.entries = *std::move(entries);
   return absl::OkStatus();
 }
 
@@ -145,10 +205,13 @@ absl::StatusOr<std::optional<Options>> ParseOptions(const std::vector<std::strin
     return absl::InvalidArgumentError(
         fmt::format("\"{}\" is no flag; --help lists them", words->front()));
   }
-  if (options.model.empty() && options.null_target_ms < 0) {
+  if (texts.model.empty() && texts.mix.empty() && options.null_target_ms < 0) {
     return absl::InvalidArgumentError("--model=NAME is needed");
   }
   if (absl::Status status = CheckNumbers(options); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = ReadEntries(texts, options); !status.ok()) {
     return status;
   }
   if (absl::Status status = ReadTexts(texts, options); !status.ok()) {

@@ -10,18 +10,17 @@
 
 #include "absl/status/statusor.h"
 #include "loadgen/arrivals.h"
+#include "loadgen/mix.h"
 #include "loadgen/sweep.h"
 
 namespace cellbatch {
 
 struct Options {
   std::string url = "localhost:8001";
-  std::string model;
-  std::string version;
+  std::vector<MixEntry> entries;  // what is sent: one of --model, or those of --mix
   double duration = 20;
   double warmup = 5;
   int64_t seed = 1;
-  std::string lengths;  // file; empty: built in
   std::string json;
   std::string csv;
   std::string records;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "client/table.h"
 
 namespace cellbatch {
@@ -27,6 +30,14 @@ const char* OutcomeName(SampleOutcome outcome) {
       break;
   }
   return "cancelled";
+}
+
+double InputsPerSecond(const RunResult& run) {
+  double sum = 0;
+  for (const PartResult& part : run.parts) {
+    sum += part.summary.completed_per_second * static_cast<double>(part.inputs);
+  }
+  return run.parts.empty() ? run.summary.completed_per_second : sum;
 }
 
 std::string Duration(const Distribution& distribution, double ns) {
@@ -70,9 +81,27 @@ std::string CountsText(const Summary& summary) {
   return table.ToText();
 }
 
-std::string LatencyText(const Summary& summary) {
+// Where there are several models, and where words were streamed, a line for each.
+void AddParts(const RunResult& run, TextTable& table) {
+  if (run.summary.first_word.count > 0) {
+    AddDistribution("first word", run.summary.first_word, table);
+  }
+  if (run.parts.size() < 2) {
+    return;
+  }
+  for (const PartResult& part : run.parts) {
+    AddDistribution("  " + part.name, part.summary.response, table);
+    if (part.summary.first_word.count > 0) {
+      AddDistribution("  " + part.name + ", first word", part.summary.first_word, table);
+    }
+  }
+}
+
+std::string LatencyText(const RunResult& run) {
+  const Summary& summary = run.summary;
   TextTable table({"latency", "answers", "mean", "p50", "p90", "p99", "p99.9", "max"});
   AddDistribution("response", summary.response, table);
+  AddParts(run, table);
   for (const Summary::Bucket& bucket : summary.by_length) {
     const std::string name = bucket.longest == 1 << 30
                                  ? fmt::format("  {} steps and more", bucket.shortest)
@@ -82,7 +111,24 @@ std::string LatencyText(const Summary& summary) {
   AddDistribution("service", summary.service, table);
   AddDistribution("send lag", summary.send_lag, table);
   return table.ToText() +
-         "response: from the intended send time to the answer. service: from the actual send.\n";
+         "response: from the intended send time to the answer. service: from the actual send.\n" +
+         (summary.first_word.count == 0 ? "" : "first word: from the intended send time, too.\n");
+}
+
+// What no count of requests says: inputs and words a second.
+std::string ContentText(const RunResult& run) {
+  std::string text;
+  if (std::any_of(run.parts.begin(), run.parts.end(),
+                  [](const PartResult& part) { return part.inputs > 1; })) {
+    text +=
+        fmt::format("{:.1f} inputs/s: a request is a message of several\n", InputsPerSecond(run));
+  }
+  if (run.summary.words > 0) {
+    text += fmt::format(
+        "{} words streamed, {:.1f} an answer\n", FormatCount(run.summary.words),
+        static_cast<double>(run.summary.words) / static_cast<double>(run.summary.first_word.count));
+  }
+  return text;
 }
 
 std::string VerdictText(const RunResult& run) {
@@ -128,10 +174,10 @@ std::string CsvMs(const std::optional<int64_t>& ns) {
 std::string RunText(const RunResult& run) {
   return fmt::format(
       "{} arrivals at {:.6g} requests/s, seed {}, {:g} s warm-up, {:g} s measured\n"
-      "generator threads: {}; {:.2f} cores used by this process\n\n{}\n{}\n{}",
+      "generator threads: {}; {:.2f} cores used by this process\n\n{}\n{}{}\n{}",
       ProcessName(run.process), run.rate, run.seed, run.warmup_seconds, run.summary.seconds,
-      PriorityText(run.priority), run.cpu_cores, CountsText(run.summary), LatencyText(run.summary),
-      VerdictText(run));
+      PriorityText(run.priority), run.cpu_cores, CountsText(run.summary), LatencyText(run),
+      ContentText(run), VerdictText(run));
 }
 
 std::string SweepText(const std::vector<RunResult>& points) {
@@ -161,6 +207,30 @@ std::string CapacityText(const Capacity& capacity) {
       "capacity {:.1f} requests/s (closed loop, {} in flight: {} answers in {:.1f} s)\n",
       capacity.per_second, capacity.in_flight, FormatCount(capacity.answers), capacity.seconds);
 }
+
+namespace {
+
+Json PartsJson(const RunResult& run) {
+  Json parts = Json::array();
+  for (const PartResult& part : run.parts) {
+    const Summary& summary = part.summary;
+    parts.push_back({{"name", part.name},
+                     {"weight", part.weight},
+                     {"inputs", part.inputs},
+                     {"offered", summary.offered},
+                     {"completed", summary.completed},
+                     {"rejected", summary.rejected},
+                     {"failed", summary.failed},
+                     {"offered_per_second", summary.offered_per_second},
+                     {"completed_per_second", summary.completed_per_second},
+                     {"words", summary.words},
+                     {"response", DistributionJson(summary.response)},
+                     {"first_word", DistributionJson(summary.first_word)}});
+  }
+  return parts;
+}
+
+}  // namespace
 
 Json RunJson(const RunResult& run) {
   const Summary& summary = run.summary;
@@ -193,6 +263,10 @@ Json RunJson(const RunResult& run) {
           {"offered_per_second", summary.offered_per_second},
           {"completed_per_second", summary.completed_per_second},
           {"response", DistributionJson(summary.response)},
+          {"first_word", DistributionJson(summary.first_word)},
+          {"words", summary.words},
+          {"inputs_per_second", InputsPerSecond(run)},
+          {"models", PartsJson(run)},
           {"service", DistributionJson(summary.service)},
           {"send_lag", DistributionJson(summary.send_lag)},
           {"send_lag_p99_ms", static_cast<double>(summary.send_lag_p99) * 1e-6},
@@ -209,34 +283,52 @@ Json CapacityJson(const Capacity& capacity) {
           {"seconds", capacity.seconds}};
 }
 
+namespace {
+
+// One line of RunsCsv.
+std::string CsvLine(const std::string& model, const RunResult& run, const Summary& s) {
+  std::string text = fmt::format(
+      "{},{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.6f}", model, ProcessName(run.process),
+      run.seed, run.rate, s.seconds, s.offered, s.completed, s.rejected, s.failed, s.cancelled,
+      s.lost, s.offered_per_second, s.completed_per_second, s.response.mean * 1e-6);
+  for (const auto& percentile : s.response.percentiles) {
+    text += "," + CsvMs(percentile);
+  }
+  text += fmt::format(
+      ",{},{:.6f},{},{}", CsvMs(s.response.max), static_cast<double>(s.send_lag_p99) * 1e-6,
+      run.verdict.overload ? "yes" : "no", run.verdict.valid() ? "VALID" : "INVALID");
+  for (const auto& percentile : s.first_word.percentiles) {
+    text += "," + CsvMs(percentile);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
 std::string RunsCsv(const std::string& model, const std::vector<RunResult>& runs) {
   std::string text =
       "model,process,seed,rate,seconds,offered,completed,rejected,failed,cancelled,lost,"
       "offered_per_second,completed_per_second,mean_ms,p50_ms,p90_ms,p99_ms,p99.9_ms,max_ms,"
-      "send_lag_p99_ms,overload,verdict\n";
+      "send_lag_p99_ms,overload,verdict,first_word_p50_ms,first_word_p90_ms,first_word_p99_ms,"
+      "first_word_p99.9_ms\n";
   for (const RunResult& run : runs) {
-    const Summary& s = run.summary;
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.6f}", model,
-                        ProcessName(run.process), run.seed, run.rate, s.seconds, s.offered,
-                        s.completed, s.rejected, s.failed, s.cancelled, s.lost,
-                        s.offered_per_second, s.completed_per_second, s.response.mean * 1e-6);
-    for (const auto& percentile : s.response.percentiles) {
-      text += "," + CsvMs(percentile);
+    text += CsvLine(model, run, run.summary);
+    for (const PartResult& part : run.parts) {
+      text += run.parts.size() < 2 ? "" : CsvLine(part.name, run, part.summary);
     }
-    text += fmt::format(
-        ",{},{:.6f},{},{}\n", CsvMs(s.response.max), static_cast<double>(s.send_lag_p99) * 1e-6,
-        run.verdict.overload ? "yes" : "no", run.verdict.valid() ? "VALID" : "INVALID");
   }
   return text;
 }
 
 std::string RecordsCsv(const RunResult& run) {
-  std::string text = "phase,length,intended_ns,sent_ns,done_ns,outcome\n";
+  std::string text = "phase,length,intended_ns,sent_ns,done_ns,outcome,model,first_word_ns,words\n";
   for (size_t i = 0; i < run.samples->size(); ++i) {
     const Samples::Record record = run.samples->at(i);
-    text += fmt::format("{},{},{},{},{},{}\n",
+    text += fmt::format("{},{},{},{},{},{},{},{},{}\n",
                         i < run.samples->first_measured() ? "warm-up" : "measure", run.lengths[i],
-                        record.intended, record.sent, record.done, OutcomeName(record.outcome));
+                        record.intended, record.sent, record.done, OutcomeName(record.outcome),
+                        i < run.part_of.size() ? run.parts[run.part_of[i]].name : "",
+                        record.first_word, record.words);
   }
   return text;
 }

@@ -21,12 +21,13 @@ std::string SweepText(const std::vector<RunResult>& points);
 
 std::string CapacityText(const Capacity& capacity);
 
-// Percentiles that the count cannot carry are null in JSON and empty in CSV. Times are in ms.
+// Percentiles that the count cannot carry are null in JSON and empty in CSV. Times are in ms. Of a mix, the CSV
+// has a line for all requests, then one for each model's.
 nlohmann::json RunJson(const RunResult& run);
 nlohmann::json CapacityJson(const Capacity& capacity);
 std::string RunsCsv(const std::string& model, const std::vector<RunResult>& runs);
 
-// Every request of a run: intended, sent and done in ns from its start, length, outcome.
+// Every request of a run: intended, sent, done and first word in ns from its start, length, outcome, model.
 std::string RecordsCsv(const RunResult& run);
 
 }  // namespace cellbatch

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,13 +13,18 @@
 namespace cellbatch {
 namespace {
 
-// `count` requests at 100 a second, answered after 1, 2, 3… us, sent 50 us late.
-RunResult MakeRun(size_t count, double rate = 100) {
+// 100 a second.
+std::vector<int64_t> Intended(size_t count) {
   std::vector<int64_t> intended;
   for (size_t i = 0; i < count; ++i) {
     intended.push_back(static_cast<int64_t>(i) * 10'000'000);
   }
-  auto samples = std::make_shared<Samples>(intended, 0);
+  return intended;
+}
+
+// `count` requests at 100 a second, answered after 1, 2, 3… us, sent 50 us late.
+RunResult MakeRun(size_t count, double rate = 100) {
+  auto samples = std::make_shared<Samples>(Intended(count), 0);
   for (size_t i = 0; i < count; ++i) {
     samples->Sent(i, samples->intended(i) + 50'000);
     samples->Done(i, samples->intended(i) + 50'000 + 1000 * (static_cast<int64_t>(i) + 1),
@@ -87,11 +93,57 @@ TEST(ReportTest, CsvHasOneLineForEachRunAndAsManyCellsAsItsHead) {
   EXPECT_NE(lines[2].find("INVALID"), std::string::npos);
 }
 
+// Half of the requests of each model; those of "nmt" say two words, the first after 25 us.
+RunResult MakeMix(size_t count) {
+  RunResult run = MakeRun(count);
+  auto samples = std::make_shared<Samples>(Intended(count), 0);
+  for (size_t i = 0; i < count; ++i) {
+    run.part_of.push_back(i % 2);
+    samples->Sent(i, samples->intended(i));
+    if (i % 2 == 1) {
+      samples->Words(i, samples->intended(i) + 25'000, 2);
+    }
+    samples->Done(i, samples->intended(i) + 80'000, SampleOutcome::kCompleted);
+  }
+  const double seconds = static_cast<double>(count) / 100;
+  run.samples = samples;
+  run.summary = Summarize(*samples, run.lengths, seconds);
+  run.parts = {{"tree", 1, 8, SummarizePart(*samples, run.lengths, seconds, run.part_of, 0)},
+               {"nmt", 1, 1, SummarizePart(*samples, run.lengths, seconds, run.part_of, 1)}};
+  return run;
+}
+
+TEST(ReportTest, OfAMixEveryModelHasItsOwnLatencies) {
+  const std::string text = RunText(MakeMix(1000));
+  EXPECT_NE(text.find("\n  tree                 500  80.0 us"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  nmt                  500  80.0 us"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  nmt, first word      500  25.0 us"), std::string::npos) << text;
+  EXPECT_EQ(text.find("tree, first word"), std::string::npos) << text;
+  EXPECT_NE(text.find("450.0 inputs/s"), std::string::npos) << "50 x 8 + 50 x 1: " << text;
+  EXPECT_NE(text.find("1,000 words streamed, 2.0 an answer"), std::string::npos) << text;
+  const nlohmann::json json = RunJson(MakeMix(1000));
+  ASSERT_EQ(json["models"].size(), 2u);
+  EXPECT_EQ(json["models"][1]["name"], "nmt");
+  EXPECT_EQ(json["models"][1]["first_word"]["count"], 500);
+  EXPECT_DOUBLE_EQ(json["models"][1]["first_word"]["p99_ms"].get<double>(), 0.025);
+  EXPECT_EQ(json["models"][0]["completed"], 500);
+  EXPECT_EQ(json["words"], 1000);
+  const std::string csv = RunsCsv("tree+nmt", {MakeMix(1000)});
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4) << "all, and each model";
+  EXPECT_NE(csv.find("\nnmt,poisson"), std::string::npos) << csv;
+}
+
+TEST(ReportTest, ARunOfOneModelWithoutWordsSaysNothingOfEither) {
+  const std::string text = RunText(MakeRun(1000));
+  EXPECT_EQ(text.find("first word"), std::string::npos) << text;
+  EXPECT_EQ(text.find("inputs/s"), std::string::npos) << text;
+}
+
 TEST(ReportTest, RecordsHoldEveryRequest) {
   EXPECT_EQ(RecordsCsv(MakeRun(2)),
-            "phase,length,intended_ns,sent_ns,done_ns,outcome\n"
-            "measure,24,0,50000,51000,completed\n"
-            "measure,24,10000000,10050000,10052000,completed\n");
+            "phase,length,intended_ns,sent_ns,done_ns,outcome,model,first_word_ns,words\n"
+            "measure,24,0,50000,51000,completed,,-1,0\n"
+            "measure,24,10000000,10050000,10052000,completed,,-1,0\n");
 }
 
 TEST(SweepTest, ATableHasALineForEachPointAndTheReasonsBelow) {
@@ -154,6 +206,29 @@ TEST(OptionsTest, WrongFlagsAreNamed) {
   EXPECT_EQ(message({"--arrivals=bursts"}), "--arrivals=bursts: neither poisson nor constant");
   EXPECT_EQ(message({"now"}), "\"now\" is no flag; --help lists them");
   EXPECT_EQ(std::string(ParseOptions({}, help).status().message()), "--model=NAME is needed");
+}
+
+TEST(OptionsTest, AModelsFieldsAreFlagsAndAMixesDefaults) {
+  std::string help;
+  const auto one = ParseOptions({"--model=m", "--call=typed", "--many=8", "--priority=2"}, help);
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_EQ((*one)->entries.size(), 1u);
+  EXPECT_EQ((*one)->entries[0].model, "m");
+  EXPECT_EQ((*one)->entries[0].call, LoadCall::kTyped);
+  EXPECT_EQ((*one)->entries[0].many, 8);
+  EXPECT_EQ((*one)->entries[0].priority, 2);
+  const auto mix = ParseOptions({"--mix=a,weight=3;b,call=infer", "--call=typed"}, help);
+  ASSERT_TRUE(mix.ok()) << mix.status();
+  ASSERT_EQ((*mix)->entries.size(), 2u);
+  EXPECT_EQ((*mix)->entries[0].call, LoadCall::kTyped);
+  EXPECT_EQ((*mix)->entries[1].call, LoadCall::kInfer);
+  const auto message = [&](std::vector<std::string> arguments) {
+    return std::string(ParseOptions(arguments, help).status().message());
+  };
+  EXPECT_EQ(message({"--model=m", "--mix=a"}), "--model and --mix exclude each other");
+  EXPECT_EQ(message({"--model=m", "--call=fast"}), "--call=fast: wants infer, typed or decode");
+  EXPECT_EQ(message({"--model=m", "--many=2"}),
+            "--many=2: call=infer sends one input a request; many need call=typed");
 }
 
 TEST(OptionsTest, HelpIsNoError) {

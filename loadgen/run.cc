@@ -10,7 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "loadgen/lengths.h"
 #include "loadgen/sender.h"
 
 namespace cellbatch {
@@ -54,7 +53,7 @@ class Run final : public SendTarget {
   absl::Status Connect();
   RunResult Measure(const ProgressCallback& progress);
 
-  bool Send(size_t i) override { return caller_->Send(workload_.Request(entries_[i], i), i); }
+  bool Send(size_t i) override { return caller_->Send(workload_.Request(picks_[i], i), i); }
 
  private:
   void Complete(const AsyncCaller::Done& done);
@@ -68,7 +67,7 @@ class Run final : public SendTarget {
   const Workload& workload_;
   const std::atomic<bool>& stop_;
   SteadySendClock clock_;
-  std::vector<uint32_t> entries_;
+  std::vector<Pick> picks_;
   std::shared_ptr<Samples> samples_;
   int64_t start_ns_ = 0;
 
@@ -89,11 +88,10 @@ Run::Run(const RunOptions& options, const Workload& workload, const std::atomic<
       MakeArrivals({options.process, options.rate, seconds, options.seed}),
       static_cast<int64_t>(options.warmup_seconds * 1e9));
   const size_t warmup = samples_->first_measured();
-  entries_ = EqualIssueOrder(workload.size(), warmup, options.seed ^ kWarmupStream);
-  // A fresh permutation for what is measured.
-  const auto measured =
-      EqualIssueOrder(workload.size(), samples_->size() - warmup, options.seed ^ kOrderStream);
-  entries_.insert(entries_.end(), measured.begin(), measured.end());
+  picks_ = workload.Order(warmup, options.seed ^ kWarmupStream);
+  // A fresh permutation, and exact shares, for what is measured.
+  const auto measured = workload.Order(samples_->size() - warmup, options.seed ^ kOrderStream);
+  picks_.insert(picks_.end(), measured.begin(), measured.end());
 }
 
 absl::Status Run::Connect() {
@@ -115,6 +113,9 @@ void Run::Complete(const AsyncCaller::Done& done) {
     const std::string text = fmt::format("{}: {}", absl::StatusCodeToString(done.code), done.text);
     const bool room = errors_.size() < kMostErrorTexts || errors_.count(text) > 0;
     ++errors_[room ? text : "other errors"];
+  }
+  if (done.first_word_ns >= 0) {
+    samples_->Words(done.tag, done.first_word_ns - start_ns_, done.words);
   }
   samples_->Done(done.tag, done.at_ns - start_ns_, outcome);
 }
@@ -195,10 +196,17 @@ RunResult Run::Measure(const ProgressCallback& progress) {
   result.process = options_.process;
   result.seed = options_.seed;
   result.warmup_seconds = options_.warmup_seconds;
-  for (uint32_t entry : entries_) {
-    result.lengths.push_back(workload_.length(entry));
+  for (const Pick pick : picks_) {
+    result.lengths.push_back(workload_.length(pick));
+    result.part_of.push_back(pick.part);
   }
   result.summary = Summarize(*samples_, result.lengths, options_.seconds);
+  for (uint32_t p = 0; p < workload_.parts().size(); ++p) {
+    const Workload::Part& part = workload_.parts()[p];
+    result.parts.push_back(
+        {part.name, part.weight, part.inputs,
+         SummarizePart(*samples_, result.lengths, options_.seconds, result.part_of, p)});
+  }
   result.verdict = Judge(result.summary, options_.limits, WhyEndedEarly());
   result.errors = errors_;
   result.priority = priority_;

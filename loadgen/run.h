@@ -34,6 +34,14 @@ struct RunOptions {
   VerdictLimits limits = {};
 };
 
+// One model's share of a run.
+struct PartResult {
+  std::string name;
+  double weight = 1;
+  int64_t inputs = 1;  // of each request
+  Summary summary;
+};
+
 struct RunResult {
   double rate = 0;
   ArrivalProcess process = ArrivalProcess::kPoisson;
@@ -45,7 +53,9 @@ struct RunResult {
   ThreadPriority priority = ThreadPriority::kNormal;
   double cpu_cores = 0;  // of this process, over the run
   std::shared_ptr<const Samples> samples;
-  std::vector<int32_t> lengths;  // of each request
+  std::vector<int32_t> lengths;   // of each request
+  std::vector<uint32_t> part_of;  // each request: which of `parts` it is
+  std::vector<PartResult> parts;
 };
 
 // How a run stands, for a progress line.

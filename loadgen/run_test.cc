@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,7 +16,6 @@
 #include "client/client.h"
 #include "client/null_server.h"
 #include "loadgen/capacity.h"
-#include "loadgen/lengths.h"
 #include "loadgen/workload.h"
 
 namespace cellbatch {
@@ -34,8 +31,10 @@ struct Bench {
   explicit Bench(NullServerOptions options, std::vector<int32_t> lengths = {3, 1, 2}) {
     server = *NullServer::Start(std::move(options));
     const auto client = *Client::Connect({.url = server->address()});
-    workload = *Workload::Create(*client->Metadata("null"), *client->Config("null"), "",
-                                 std::move(lengths), 1);
+    const auto needs = NeedsOf(*client->Metadata("null"), *client->Config("null"), "");
+    std::vector<Workload::Part> parts(1);
+    parts[0] = {"null", "null", 1, 1, *StripRequests::Create(*needs, {}, std::move(lengths), 1)};
+    workload = std::make_unique<Workload>(std::move(parts));
   }
 
   RunOptions Options() const {
@@ -75,6 +74,33 @@ TEST(RunTest, MeasuredRequestsComeInWholePermutations) {
     const std::set<int32_t> seen(result->lengths.begin() + i, result->lengths.begin() + i + 5);
     EXPECT_EQ(seen.size(), 5u);
   }
+}
+
+TEST(RunTest, OfAMixEveryModelIsSentItsExactShareWhileItIsMeasured) {
+  Bench bench({});
+  const auto client = *Client::Connect({.url = bench.server->address()});
+  MixEntry often, seldom;
+  often.model = seldom.model = "null";
+  often.weight = 4;
+  const auto workload = MakeWorkload(*client, {often, seldom}, 1);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  const auto result = RunOpenLoop(bench.Options(), **workload, {}, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->parts.size(), 2u);
+  EXPECT_EQ(result->parts[0].name, "null#1") << "the same model twice";
+  const double offered = static_cast<double>(result->summary.offered);
+  EXPECT_NEAR(static_cast<double>(result->parts[0].summary.offered), 0.8 * offered, 1);
+  EXPECT_EQ(result->parts[0].summary.completed + result->parts[1].summary.completed,
+            result->summary.completed);
+  EXPECT_EQ(result->summary.failed, 0u);
+}
+
+TEST(RunTest, AModelThatTheServerDoesNotHaveIsNamed) {
+  Bench bench({});
+  const auto client = *Client::Connect({.url = bench.server->address()});
+  MixEntry entry;
+  entry.model = "other";
+  EXPECT_EQ(MakeWorkload(*client, {entry}, 1).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(RunTest, ATimeoutIsAFailureAndMakesTheRunInvalid) {
@@ -159,64 +185,6 @@ TEST(CapacityTest, ARejectionSaysHowManyWereInFlight) {
   EXPECT_EQ(capacity.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(capacity.status().message()),
             "with 16 requests in flight: too many requests in flight");
-}
-
-ModelMetadata TokenModel(const char* datatype) {
-  return {"m", {"1"}, "", {{"TOKENS", datatype, {-1}}}, {}};
-}
-
-ModelConfiguration Settings(std::map<std::string, std::string> parameters) {
-  return {"m", "", 0, std::move(parameters), ""};
-}
-
-TEST(WorkloadTest, TokensStayInsideTheVocabularyAndDifferFromRequestToRequest) {
-  const auto workload =
-      Workload::Create(TokenModel("INT64"), Settings({{"vocabulary_size", "11"}}), "", {7, 20}, 5);
-  ASSERT_TRUE(workload.ok()) << workload.status();
-  std::set<std::string> contents;
-  std::set<int64_t> tokens;
-  for (uint64_t turn = 0; turn < 200; ++turn) {
-    const PreparedRequest request = (*workload)->Request(1, turn);
-    ASSERT_EQ(request.content.size(), 20 * sizeof(int64_t));
-    contents.insert(std::string(request.content));
-    for (size_t i = 0; i < 20; ++i) {
-      int64_t token;
-      std::memcpy(&token, request.content.data() + i * sizeof(token), sizeof(token));
-      tokens.insert(token);
-    }
-  }
-  EXPECT_GE(*tokens.begin(), 0);
-  EXPECT_EQ(*tokens.rbegin(), 10);
-  EXPECT_GT(contents.size(), 150u);
-}
-
-TEST(WorkloadTest, VectorsAreFiniteAndOfTheModelsWidth) {
-  const ModelMetadata metadata{"m", {"1"}, "", {{"X", "FP32", {-1, 3}}}, {}};
-  const auto workload = Workload::Create(metadata, Settings({}), "", {4}, 5);
-  ASSERT_TRUE(workload.ok()) << workload.status();
-  const PreparedRequest request = (*workload)->Request(0, 77);
-  ASSERT_EQ(request.content.size(), 4 * 3 * sizeof(float));
-  for (size_t i = 0; i < 12; ++i) {
-    float value;
-    std::memcpy(&value, request.content.data() + i * sizeof(value), sizeof(value));
-    EXPECT_TRUE(value >= -1 && value < 1) << value;
-  }
-}
-
-TEST(WorkloadTest, LengthsAreCutToTheModelsLimitAndThatIsSaid) {
-  const auto workload = Workload::Create(
-      TokenModel("INT32"), Settings({{"vocabulary_size", "9"}, {"max_sequence_length", "50"}}), "",
-      {10, 51, 400}, 5);
-  ASSERT_TRUE(workload.ok()) << workload.status();
-  EXPECT_EQ((*workload)->length(2), 50);
-  EXPECT_NE((*workload)->description().find("(2 cut to the model's limit of 50)"),
-            std::string::npos)
-      << (*workload)->description();
-}
-
-TEST(WorkloadTest, AModelThatReadsSomethingElseIsRefused) {
-  EXPECT_EQ(Workload::Create(TokenModel("INT32"), Settings({}), "", {1}, 5).status().code(),
-            absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

@@ -45,6 +45,8 @@ Samples::Samples(std::vector<int64_t> intended_ns, int64_t measure_from_ns)
                       intended_.begin()),
       sent_(intended_.size(), -1),
       done_(intended_.size(), -1),
+      first_word_(intended_.size(), -1),
+      words_(intended_.size(), 0),
       outcome_(intended_.size(), SampleOutcome::kPending) {}
 
 void Samples::Sent(size_t i, int64_t at_ns) {
@@ -59,8 +61,13 @@ void Samples::Done(size_t i, int64_t at_ns, SampleOutcome outcome) {
   finished_.fetch_add(1, std::memory_order_release);
 }
 
+void Samples::Words(size_t i, int64_t first_ns, int64_t words) {
+  first_word_[i] = first_ns;
+  words_[i] = words;
+}
+
 Samples::Record Samples::at(size_t i) const {
-  return {intended_[i], sent_[i], done_[i], outcome_[i]};
+  return {intended_[i], sent_[i], done_[i], outcome_[i], first_word_[i], words_[i]};
 }
 
 namespace {
@@ -79,10 +86,18 @@ void CountOutcome(const Samples::Record& record, Summary& summary) {
   summary.failed += record.outcome == SampleOutcome::kFailed;
   summary.cancelled += record.outcome == SampleOutcome::kCancelled;
   summary.lost += record.outcome == SampleOutcome::kPending && record.sent >= 0;
+  summary.words += record.outcome == SampleOutcome::kCompleted ? record.words : 0;
 }
 
+// Which requests count.
+struct Chosen {
+  const std::vector<uint32_t>* parts = nullptr;  // null: all
+  uint32_t part = 0;
+  bool operator()(size_t i) const { return parts == nullptr || (*parts)[i] == part; }
+};
+
 // Right answers that came while the phase lasted, a second.
-double CompletedPerSecond(const Samples& samples, double seconds) {
+double CompletedPerSecond(const Samples& samples, double seconds, const Chosen& chosen) {
   if (samples.first_measured() == samples.size()) {
     return 0;
   }
@@ -92,47 +107,71 @@ double CompletedPerSecond(const Samples& samples, double seconds) {
   uint64_t count = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const Samples::Record record = samples.at(i);
-    count +=
-        record.outcome == SampleOutcome::kCompleted && record.done >= begin && record.done < end;
+    count += chosen(i) && record.outcome == SampleOutcome::kCompleted && record.done >= begin &&
+             record.done < end;
   }
   return static_cast<double>(count) / seconds;
+}
+
+// The times of those that count, before they are sorted.
+struct Times {
+  std::vector<int64_t> response, service, lag, first_word;
+  std::array<std::vector<int64_t>, kBucketEnds.size()> buckets;
+
+  void Add(const Samples::Record& record, int32_t length) {
+    if (record.sent >= 0) {
+      lag.push_back(record.sent - record.intended);
+    }
+    if (record.outcome != SampleOutcome::kCompleted) {
+      return;
+    }
+    response.push_back(record.done - record.intended);
+    service.push_back(record.done - record.sent);
+    buckets[BucketOf(length)].push_back(response.back());
+    if (record.first_word >= 0) {
+      first_word.push_back(record.first_word - record.intended);
+    }
+  }
+};
+
+Summary SummarizeChosen(const Samples& samples, const std::vector<int32_t>& lengths, double seconds,
+                        const Chosen& chosen) {
+  Summary summary;
+  Times times;
+  for (size_t i = samples.first_measured(); i < samples.size(); ++i) {
+    if (chosen(i)) {
+      const Samples::Record record = samples.at(i);
+      CountOutcome(record, summary);
+      times.Add(record, lengths[i]);
+    }
+  }
+  for (size_t b = 0; b < times.buckets.size(); ++b) {
+    if (!times.buckets[b].empty()) {
+      summary.by_length.push_back({b == 0 ? 1 : kBucketEnds[b - 1] + 1, kBucketEnds[b],
+                                   Describe(std::move(times.buckets[b]))});
+    }
+  }
+  std::sort(times.lag.begin(), times.lag.end());
+  summary.send_lag_p99 = times.lag.empty() ? 0 : PercentileOf(times.lag, {1, 100, "p99"});
+  summary.response = Describe(std::move(times.response));
+  summary.service = Describe(std::move(times.service));
+  summary.send_lag = Describe(std::move(times.lag));
+  summary.first_word = Describe(std::move(times.first_word));
+  summary.seconds = seconds;
+  summary.offered_per_second = static_cast<double>(summary.offered) / seconds;
+  summary.completed_per_second = CompletedPerSecond(samples, seconds, chosen);
+  return summary;
 }
 
 }  // namespace
 
 Summary Summarize(const Samples& samples, const std::vector<int32_t>& lengths, double seconds) {
-  Summary summary;
-  std::vector<int64_t> response;
-  std::vector<int64_t> service;
-  std::vector<int64_t> lag;
-  std::array<std::vector<int64_t>, kBucketEnds.size()> buckets;
-  for (size_t i = samples.first_measured(); i < samples.size(); ++i) {
-    const Samples::Record record = samples.at(i);
-    CountOutcome(record, summary);
-    if (record.sent >= 0) {
-      lag.push_back(record.sent - record.intended);
-    }
-    if (record.outcome == SampleOutcome::kCompleted) {
-      response.push_back(record.done - record.intended);
-      service.push_back(record.done - record.sent);
-      buckets[BucketOf(lengths[i])].push_back(response.back());
-    }
-  }
-  for (size_t b = 0; b < buckets.size(); ++b) {
-    if (!buckets[b].empty()) {
-      summary.by_length.push_back(
-          {b == 0 ? 1 : kBucketEnds[b - 1] + 1, kBucketEnds[b], Describe(std::move(buckets[b]))});
-    }
-  }
-  std::sort(lag.begin(), lag.end());
-  summary.send_lag_p99 = lag.empty() ? 0 : PercentileOf(lag, {1, 100, "p99"});
-  summary.response = Describe(std::move(response));
-  summary.service = Describe(std::move(service));
-  summary.send_lag = Describe(std::move(lag));
-  summary.seconds = seconds;
-  summary.offered_per_second = static_cast<double>(summary.offered) / seconds;
-  summary.completed_per_second = CompletedPerSecond(samples, seconds);
-  return summary;
+  return SummarizeChosen(samples, lengths, seconds, {});
+}
+
+Summary SummarizePart(const Samples& samples, const std::vector<int32_t>& lengths, double seconds,
+                      const std::vector<uint32_t>& parts, uint32_t part) {
+  return SummarizeChosen(samples, lengths, seconds, {&parts, part});
 }
 
 }  // namespace cellbatch

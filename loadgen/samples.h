@@ -4,6 +4,7 @@
 //   ------|------------------|--------------------------|-------> ns from the run's start
 //         |---- send lag ----|-------- service ---------|
 //         |------------------- response ----------------|
+//         |---- first word -----------|                          of answers that come word by word
 //
 // Latency is the response time: a generator that cannot send while the server is slow would
 // otherwise leave out just the requests that suffered most (coordinated omission).
@@ -68,6 +69,8 @@ class Samples {
   void Sent(size_t i, int64_t at_ns);
   // A completion thread's; once for each request that was sent, possibly before Sent has returned.
   void Done(size_t i, int64_t at_ns, SampleOutcome outcome);
+  // The same thread's, before it: when the first word of the answer came, and how many did.
+  void Words(size_t i, int64_t first_ns, int64_t words);
 
   // How many so far; any thread, while the run goes on.
   uint64_t sent() const { return sent_count_.load(std::memory_order_acquire); }
@@ -76,10 +79,11 @@ class Samples {
     return outcomes_[static_cast<size_t>(outcome)].load(std::memory_order_relaxed);
   }
 
-  // One request, once the run is over. `sent` and `done` are -1 where that never happened.
+  // One request, once the run is over. `sent`, `done` and `first_word` are -1 where that never happened.
   struct Record {
     int64_t intended, sent, done;
     SampleOutcome outcome;
+    int64_t first_word = -1, words = 0;
   };
   Record at(size_t i) const;
 
@@ -88,6 +92,8 @@ class Samples {
   size_t first_measured_;
   std::vector<int64_t> sent_;
   std::vector<int64_t> done_;
+  std::vector<int64_t> first_word_;
+  std::vector<int64_t> words_;
   std::vector<SampleOutcome> outcome_;
   std::atomic<uint64_t> sent_count_{0};
   std::atomic<uint64_t> finished_{0};
@@ -109,6 +115,8 @@ struct Summary {
   Distribution response;            // completed requests
   Distribution service;             // completed requests
   Distribution send_lag;            // every request sent
+  Distribution first_word;          // completed requests that said one: from when they were due
+  uint64_t words = 0;               // that completed requests said
   int64_t send_lag_p99 = 0;         // whatever the count
   struct Bucket {
     int32_t shortest, longest;  // lengths
@@ -119,6 +127,9 @@ struct Summary {
 
 // `lengths`: one for each request. After the run.
 Summary Summarize(const Samples& samples, const std::vector<int32_t>& lengths, double seconds);
+// The same of those requests alone whose part (one for each request) is `part`.
+Summary SummarizePart(const Samples& samples, const std::vector<int32_t>& lengths, double seconds,
+                      const std::vector<uint32_t>& parts, uint32_t part);
 
 }  // namespace cellbatch
 

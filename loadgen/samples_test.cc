@@ -138,6 +138,42 @@ TEST(SamplesTest, ThroughputCountsTheAnswersThatCameInThePhase) {
   EXPECT_EQ(summary.completed_per_second, 2);
 }
 
+TEST(SamplesTest, WordsCountWhereTheWholeAnswerWasRight) {
+  Samples samples({0, 10, 20, 30}, 10);
+  for (size_t i = 0; i < 4; ++i) {
+    samples.Sent(i, samples.intended(i) + 1);
+  }
+  samples.Words(0, 5, 2);  // in the warm-up
+  samples.Words(1, 14, 3);
+  samples.Words(2, 22, 4);
+  for (size_t i = 0; i < 4; ++i) {
+    samples.Done(i, 50, i == 2 ? SampleOutcome::kFailed : SampleOutcome::kCompleted);
+  }
+  const Summary summary = Summarize(samples, {1, 1, 1, 1}, 1);
+  EXPECT_EQ(summary.first_word.count, 1u) << "request 3 said no word, 2 failed";
+  EXPECT_EQ(summary.first_word.max, 4);
+  EXPECT_EQ(summary.words, 3u);
+}
+
+TEST(SamplesTest, APartsSummaryIsThatOfItsRequestsAlone) {
+  Samples samples({0, 10, 20, 30}, 0);
+  for (size_t i = 0; i < 4; ++i) {
+    samples.Sent(i, samples.intended(i));
+    samples.Done(i, samples.intended(i) + 100 * static_cast<int64_t>(i + 1),
+                 i == 3 ? SampleOutcome::kRejected : SampleOutcome::kCompleted);
+  }
+  const std::vector<uint32_t> parts = {0, 1, 0, 1};
+  const Summary even = SummarizePart(samples, {1, 1, 1, 1}, 1, parts, 0);
+  const Summary odd = SummarizePart(samples, {1, 1, 1, 1}, 1, parts, 1);
+  EXPECT_EQ(even.completed, 2u);
+  EXPECT_EQ(even.response.max, 300);
+  EXPECT_EQ(even.rejected, 0u);
+  EXPECT_EQ(odd.offered, 2u);
+  EXPECT_EQ(odd.completed, 1u);
+  EXPECT_EQ(odd.rejected, 1u);
+  EXPECT_EQ(odd.response.max, 200);
+}
+
 TEST(SamplesTest, SeveralThreadsMayComplete) {
   Samples samples(std::vector<int64_t>(4000, 0), 0);
   std::vector<std::thread> threads;

@@ -53,7 +53,9 @@ Outcomes RunAtConstantRate(const std::function<int64_t(FakeClock&, int64_t)>& an
                   0);
   std::atomic<bool> stop{false};
   FakeTarget target([&](size_t i) {
-    samples.Done(i, answer(clock, clock.Now() - kStart), SampleOutcome::kCompleted);
+    const int64_t done = answer(clock, clock.Now() - kStart);
+    samples.Words(i, done - kMs / 2, 3);
+    samples.Done(i, done, SampleOutcome::kCompleted);
     return true;
   });
   Outcomes outcomes;
@@ -106,6 +108,23 @@ TEST(SenderTest, ASenderHeldBackForASecondHidesNothingAndIsInvalid) {
   const Verdict verdict = Judge(outcomes.summary, {}, "");
   ASSERT_EQ(verdict.findings.size(), 1u);
   EXPECT_EQ(verdict.findings[0].reason, "send lag p99 is 969 ms, more than 1.00 ms");
+}
+
+TEST(SenderTest, AFirstWordIsTimedFromWhenItsRequestWasDueNotFromWhenItWasSent) {
+  bool held = false;
+  const Outcomes outcomes = RunAtConstantRate([&held](FakeClock& clock, int64_t now) {
+    if (!held && now >= kSecond) {
+      held = true;
+      clock.Pass(kSecond);
+      return 2 * kSecond;
+    }
+    return now + kMs;
+  });
+  const Distribution& first = outcomes.summary.first_word;
+  EXPECT_EQ(first.count, 3000u);
+  EXPECT_EQ(*first.percentiles[0], kMs / 2);
+  EXPECT_GT(*first.percentiles[2], 900 * kMs) << "the stall is in it";
+  EXPECT_EQ(outcomes.summary.words, 9000u);
 }
 
 TEST(SenderTest, NothingIsSentBeforeItIsDue) {

@@ -3,144 +3,108 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <random>
+#include <chrono>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/numbers.h"
-#include "loadgen/arrivals.h"
+#include "loadgen/lengths.h"
 
 namespace cellbatch {
 namespace {
 
-// A strip is longer than the longest request by so much, where that fits into memory like this.
-constexpr size_t kMostPlaces = 4096;
-constexpr size_t kMostExtraBytes = 64 << 20;
+// Every part's order and contents come from a stream of its own.
+uint64_t SeedOf(uint64_t seed, size_t part) { return seed + part * 0xbf58476d1ce4e5b9u; }
 
-// The one tensor a model reads, and where its values come from.
-struct Feed {
-  std::string tensor;
-  std::string datatype;
-  int64_t width = 0;       // X: values a step
-  int64_t vocabulary = 0;  // TOKENS: ids are below
-
-  size_t step_bytes() const { return ElementBytes(datatype) * std::max<int64_t>(1, width); }
-};
-
-int64_t NumberIn(const ModelConfiguration& config, const std::string& key) {
-  const auto found = config.parameters.find(key);
-  int64_t number = 0;
-  return found != config.parameters.end() && absl::SimpleAtoi(found->second, &number) ? number : 0;
-}
-
-absl::StatusOr<Feed> FeedOf(const ModelMetadata& metadata, const ModelConfiguration& config) {
-  for (const TensorMetadata& input : metadata.inputs) {
-    if (input.name == "X" && input.datatype == "FP32" && input.shape.size() == 2 &&
-        input.shape[1] > 0) {
-      return Feed{input.name, input.datatype, input.shape[1], 0};
-    }
-    const int64_t vocabulary = NumberIn(config, "vocabulary_size");
-    if (input.name == "TOKENS" && vocabulary > 0 &&
-        (input.datatype == "INT32" || input.datatype == "INT64")) {
-      return Feed{input.name, input.datatype, 0, vocabulary};
-    }
+std::string PartName(const std::vector<MixEntry>& entries, size_t part) {
+  const MixEntry& entry = entries[part];
+  const auto same = [&](const MixEntry& other) { return other.model == entry.model; };
+  if (std::count_if(entries.begin(), entries.end(), same) == 1) {
+    return entry.model;
   }
-  return absl::FailedPreconditionError(fmt::format(
-      "model \"{}\" reads neither X FP32 [T, D] nor TOKENS with a known vocabulary_size",
-      metadata.name));
+  return fmt::format("{}#{}", entry.model, part + 1);
 }
 
-template <typename T>
-void Append(std::string& bytes, T value) {
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
-}
-
-std::string RandomStrip(const Feed& feed, size_t steps, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::string strip;
-  strip.reserve(steps * feed.step_bytes());
-  for (size_t i = 0; i < steps * static_cast<size_t>(std::max<int64_t>(1, feed.width)); ++i) {
-    if (feed.width > 0) {
-      Append(strip, static_cast<float>(2 * UniformFrom(random) - 1));
-    } else if (feed.datatype == "INT32") {
-      Append(strip, static_cast<int32_t>(random() % feed.vocabulary));
-    } else {
-      Append(strip, static_cast<int64_t>(random() % feed.vocabulary));
-    }
-  }
-  return strip;
-}
-
-// Lengths beyond the model's limit become that limit. How many there were.
-int CutTo(int64_t limit, std::vector<int32_t>& lengths) {
-  int cut = 0;
-  for (int32_t& length : lengths) {
-    if (limit > 0 && length > limit) {
-      length = static_cast<int32_t>(limit);
-      ++cut;
-    }
-  }
-  return cut;
-}
-
-std::string Describe(const Feed& feed, std::vector<int32_t> lengths, int cut, int64_t limit) {
-  std::sort(lengths.begin(), lengths.end());
-  double sum = 0;
-  for (int32_t length : lengths) {
-    sum += length;
-  }
-  const std::string what = feed.width > 0
-                               ? fmt::format("X [T, {}], random vectors", feed.width)
-                               : fmt::format("TOKENS [T], random ids below {}", feed.vocabulary);
-  std::string text = fmt::format(
-      "{}; T from {} lengths: mean {:.1f}, p50 {}, p99 {}, max {}", what, lengths.size(),
-      sum / static_cast<double>(lengths.size()), lengths[(lengths.size() - 1) / 2],
-      lengths[lengths.size() - 1 - lengths.size() / 100], lengths.back());
-  return cut == 0 ? text : fmt::format("{} ({} cut to the model's limit of {})", text, cut, limit);
+absl::Status Of(const std::string& name, const absl::Status& status) {
+  return absl::Status(status.code(), fmt::format("{}: {}", name, std::string(status.message())));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Workload>> Workload::Create(const ModelMetadata& metadata,
-                                                           const ModelConfiguration& config,
-                                                           const std::string& version,
-                                                           std::vector<int32_t> lengths,
-                                                           uint64_t seed) {
-  const auto feed = FeedOf(metadata, config);
-  if (!feed.ok()) {
-    return feed.status();
+Workload::Workload(std::vector<Part> parts) : parts_(std::move(parts)) {}
+
+size_t Workload::size() const {
+  size_t sum = 0;
+  for (const Part& part : parts_) {
+    sum += part.requests->size();
   }
-  const int64_t limit = NumberIn(config, "max_sequence_length");
-  const int cut = CutTo(limit, lengths);
-  auto workload = std::unique_ptr<Workload>(new Workload());
-  workload->model_ = metadata.name;
-  workload->description_ = Describe(*feed, lengths, cut, limit);
-  workload->lengths_ = std::move(lengths);
-  workload->step_bytes_ = feed->step_bytes();
-  for (int32_t length : workload->lengths_) {
-    std::vector<int64_t> shape = {length};
-    if (feed->width > 0) {
-      shape.push_back(feed->width);
-    }
-    const auto [place, fresh] = workload->headers_.try_emplace(length);
-    if (fresh) {
-      place->second = PreparedHeader({.model = metadata.name,
-                                      .version = version,
-                                      .inputs = {{feed->tensor, feed->datatype, shape, ""}}},
-                                     length * feed->step_bytes());
-    }
-    workload->header_of_.push_back(&place->second);
-  }
-  const size_t longest = workload->headers_.rbegin()->first;
-  workload->places_ = std::clamp<size_t>(kMostExtraBytes / workload->step_bytes_, 1, kMostPlaces);
-  workload->strip_ = RandomStrip(*feed, longest + workload->places_, seed);
-  return workload;
+  return sum;
 }
 
-PreparedRequest Workload::Request(uint32_t entry, uint64_t turn) const {
-  // Fibonacci hashing: neighbouring turns begin far apart.
-  const size_t place = ((turn * 0x9e3779b97f4a7c15u) >> 32) % places_;
-  return {*header_of_[entry], {strip_.data() + place * step_bytes_, lengths_[entry] * step_bytes_}};
+std::vector<Pick> Workload::Order(size_t count, uint64_t seed) const {
+  std::vector<double> weights;
+  for (const Part& part : parts_) {
+    weights.push_back(part.weight);
+  }
+  std::vector<size_t> counts(parts_.size(), 0);
+  const std::vector<uint32_t> turns = MixOrder(weights, count, seed);
+  for (const uint32_t part : turns) {
+    ++counts[part];
+  }
+  std::vector<std::vector<uint32_t>> entries;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    entries.push_back(EqualIssueOrder(parts_[p].requests->size(), counts[p], SeedOf(seed, p)));
+  }
+  std::vector<size_t> next(parts_.size(), 0);
+  std::vector<Pick> order;
+  order.reserve(count);
+  for (const uint32_t part : turns) {
+    order.push_back({part, entries[part][next[part]++]});
+  }
+  return order;
+}
+
+std::string Workload::name() const {
+  std::string names;
+  for (const Part& part : parts_) {
+    names += (names.empty() ? "" : "+") + part.name;
+  }
+  return names;
+}
+
+std::string Workload::description() const {
+  if (parts_.size() == 1) {
+    return parts_[0].requests->description();
+  }
+  std::string text;
+  for (const Part& part : parts_) {
+    text += fmt::format("{}{} (weight {:g}): {}", text.empty() ? "" : "\n", part.name, part.weight,
+                        part.requests->description());
+  }
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<Workload>> MakeWorkload(Client& client,
+                                                       const std::vector<MixEntry>& entries,
+                                                       uint64_t seed) {
+  const CallOptions call{.timeout = std::chrono::seconds(10)};
+  std::vector<Workload::Part> parts;
+  for (size_t p = 0; p < entries.size(); ++p) {
+    const MixEntry& entry = entries[p];
+    const std::string name = PartName(entries, p);
+    const auto metadata = client.Metadata(entry.model, entry.version, call);
+    if (!metadata.ok()) {
+      return Of(name, metadata.status());
+    }
+    const auto config = client.Config(entry.model, entry.version, call);
+    if (!config.ok()) {
+      return Of(name, config.status());
+    }
+    auto requests = MakeRequests(*metadata, *config, entry, SeedOf(seed, p));
+    if (!requests.ok()) {
+      return Of(name, requests.status());
+    }
+    parts.push_back({name, entry.model, entry.weight, entry.many, *std::move(requests)});
+  }
+  return std::make_unique<Workload>(std::move(parts));
 }
 
 }  // namespace cellbatch

@@ -1,9 +1,9 @@
-// What is sent: random tokens or vectors of the wanted lengths, in the form a model reads. All bytes
-// are made before a run; a request is two views of them.
+// All that a run may send: the requests of one model, or of several with weights.
 //
-//   one header for each length:   model, tensor, shape      "TOKENS INT32 [24]"
-//   one long random strip:        …|17|4|250|9|…            a request reads `length` steps of it,
-//                                    ^ from a place of its own
+//   parts    treelstm (3)            nmt (1)
+//   order    t t n t  n t t t ..     whose turn it is: exact shares of any number of requests, shuffled
+//            | |   |    | | |
+//            whole permutations of the part's entries, each part its own
 //
 // Immutable after Create; any thread.
 
@@ -11,7 +11,6 @@
 #define CELLBATCH_LOADGEN_WORKLOAD_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,41 +18,58 @@
 #include "absl/status/statusor.h"
 #include "client/async_caller.h"
 #include "client/client.h"
+#include "loadgen/mix.h"
+#include "loadgen/requests.h"
 
 namespace cellbatch {
 
+// One request of a schedule: which part's, which of its entries.
+struct Pick {
+  uint32_t part = 0;
+  uint32_t entry = 0;
+};
+
 class Workload {
  public:
-  // `lengths`, not empty: what EqualIssueOrder's indices stand for. FAILED_PRECONDITION where the
-  // model reads neither TOKENS [T] with a known vocabulary_size nor X [T, D].
-  static absl::StatusOr<std::unique_ptr<Workload>> Create(const ModelMetadata& metadata,
-                                                          const ModelConfiguration& config,
-                                                          const std::string& version,
-                                                          std::vector<int32_t> lengths,
-                                                          uint64_t seed);
+  struct Part {
+    std::string name;  // the model's; told apart by the call where a model comes twice
+    std::string model;
+    double weight = 1;
+    int64_t inputs = 1;  // of each request
+    std::unique_ptr<RequestSet> requests;
+  };
 
-  uint32_t size() const { return static_cast<uint32_t>(lengths_.size()); }
-  int32_t length(uint32_t entry) const { return lengths_[entry]; }
+  // At least one part.
+  explicit Workload(std::vector<Part> parts);
 
-  // The entry's request with contents number `turn`. Allocates nothing.
-  PreparedRequest Request(uint32_t entry, uint64_t turn) const;
+  const std::vector<Part>& parts() const { return parts_; }
+  // Distinct requests, of all parts.
+  size_t size() const;
+  int32_t length(Pick pick) const { return parts_[pick.part].requests->length(pick.entry); }
 
-  const std::string& model() const { return model_; }
-  // For people: what is sent, and what was changed to fit the model.
-  const std::string& description() const { return description_; }
+  // Equal issue: who is sent when, the same for the same seed. Of one part, whole permutations of its
+  // entries; of several, each in its own, shared out by weight.
+  std::vector<Pick> Order(size_t count, uint64_t seed) const;
+
+  // The pick's request with contents number `turn`. Allocates nothing.
+  PreparedRequest Request(Pick pick, uint64_t turn) const {
+    return parts_[pick.part].requests->Request(pick.entry, turn);
+  }
+
+  // "treelstm", "treelstm+nmt"
+  std::string name() const;
+  // For people: what is sent, a line for each part.
+  std::string description() const;
 
  private:
-  Workload() = default;
-
-  std::string model_;
-  std::string description_;
-  std::vector<int32_t> lengths_;
-  std::map<int32_t, std::string> headers_;
-  std::vector<const std::string*> header_of_;  // by entry
-  std::string strip_;
-  size_t step_bytes_ = 0;
-  size_t places_ = 0;  // where a request may begin
+  std::vector<Part> parts_;
 };
+
+// Asks the server what each model reads, and makes all bytes. The server's error where a model is not there; where a
+// field and a model do not go together, an error that names both.
+absl::StatusOr<std::unique_ptr<Workload>> MakeWorkload(Client& client,
+                                                       const std::vector<MixEntry>& entries,
+                                                       uint64_t seed);
 
 }  // namespace cellbatch
 

@@ -1,0 +1,200 @@
+#include "loadgen/requests.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "client/typed_tensors.h"
+#include "loadgen/corpus/shapes.h"
+#include "loadgen/lengths.h"
+
+namespace cellbatch {
+namespace {
+
+absl::Status Cannot(std::string text) { return absl::FailedPreconditionError(std::move(text)); }
+
+std::string Describe(const ModelNeeds& needs, const MixEntry& entry, const ContentsList& list) {
+  std::vector<int32_t> sizes;
+  for (const RequestContents& contents : list.requests) {
+    sizes.push_back(contents.size);
+  }
+  const corpus::Statistics size = corpus::StatisticsOf(std::move(sizes));
+  const std::string call =
+      entry.call == LoadCall::kInfer ? "" : fmt::format(", call={}", Name(entry.call));
+  const std::string many = entry.many == 1 ? "" : fmt::format(", {} inputs a message", entry.many);
+  return fmt::format("{} from {}; size: mean {:.1f}, p50 {}, p99 {}, max {}{}{}",
+                     FormName(needs.form), list.source, size.mean, size.p50, size.p99, size.max,
+                     call, many);
+}
+
+absl::StatusOr<std::string> AsInfer(const ModelNeeds& needs, const MixEntry& entry,
+                                    const RequestContents& contents) {
+  InferInput input{.model = needs.model,
+                   .version = needs.version,
+                   .inputs = contents.inputs,
+                   .outputs = entry.outputs,
+                   .parameters = contents.parameters};
+  input.parameters.merge(KServeParameters(entry));
+  return PreparedMessage(input);
+}
+
+// Adds an input to a message. Parameters are said once a message: those of its inputs must be the same.
+absl::Status AddInput(const RequestContents& contents, InferManyInput& message) {
+  std::map<std::string, int64_t> parameters;
+  for (const auto& [name, value] : contents.parameters) {
+    const int64_t* number = std::get_if<int64_t>(&value);
+    if (number == nullptr) {
+      return Cannot(fmt::format("call=typed: parameter {} of a request is no whole number", name));
+    }
+    parameters[name] = *number;
+  }
+  if (!message.inputs.empty() && parameters != message.parameters) {
+    return Cannot(
+        "many: inputs of one message decode to different lengths, and a message says steps once; "
+        "steps=model, or many=1");
+  }
+  message.parameters = std::move(parameters);
+  auto typed = TypedFromTensors(contents.inputs);
+  if (!typed.ok()) {
+    return typed.status();
+  }
+  message.inputs.push_back(*std::move(typed));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> AsTyped(const ModelNeeds& needs, const MixEntry& entry,
+                                    const std::vector<const RequestContents*>& inputs) {
+  InferManyInput message{.model = needs.model, .version = needs.version, .outputs = entry.outputs};
+  for (const RequestContents* contents : inputs) {
+    if (absl::Status added = AddInput(*contents, message); !added.ok()) {
+      return added;
+    }
+  }
+  for (const auto& [name, value] : KServeParameters(entry)) {
+    message.parameters[name] = std::get<int64_t>(value);
+  }
+  return PreparedMessage(message);
+}
+
+absl::StatusOr<std::string> AsDecode(const ModelNeeds& needs, const RequestContents& contents) {
+  auto typed = TypedFromTensors(contents.inputs);
+  if (!typed.ok()) {
+    return typed.status();
+  }
+  SequenceInput* source = std::get_if<SequenceInput>(&*typed);
+  if (source == nullptr) {
+    return Cannot("call=decode: a request is no sequence");
+  }
+  DecodeInput input{.model = needs.model, .version = needs.version, .source = std::move(*source)};
+  for (const auto& [name, value] : contents.parameters) {
+    const int64_t* number = std::get_if<int64_t>(&value);
+    if (number == nullptr || (name != "decode_steps" && name != "max_decode_steps")) {
+      return Cannot(fmt::format("call=decode: it has no parameter {}", name));
+    }
+    (name == "decode_steps" ? input.decode_steps : input.max_decode_steps) = *number;
+  }
+  return PreparedMessage(input);
+}
+
+absl::Status CheckFits(const ModelNeeds& needs, const MixEntry& entry) {
+  const auto wrong = [&](const std::string& field, const char* wants) {
+    return Cannot(fmt::format("{}: model \"{}\" reads {}; {}", field, needs.model,
+                              FormName(needs.form), wants));
+  };
+  const bool decoder = needs.form == RequestForm::kSource;
+  if (entry.call == LoadCall::kDecode && !decoder) {
+    return wrong("call=decode", "only a decoder answers in words");
+  }
+  if (entry.free_decode && !decoder) {
+    return wrong("steps=model", "only a decoder has steps of its own");
+  }
+  if (entry.spelled.has_value() && needs.form != RequestForm::kSpelledTokens) {
+    return wrong(fmt::format("spelled={}", *entry.spelled), "it reads no characters");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::map<std::string, Parameter> KServeParameters(const MixEntry& entry) {
+  std::map<std::string, Parameter> parameters;
+  if (entry.priority.has_value()) {
+    parameters["priority"] = *entry.priority;
+  }
+  if (entry.timeout_us > 0) {
+    parameters["timeout"] = entry.timeout_us;
+  }
+  return parameters;
+}
+
+absl::StatusOr<std::unique_ptr<RequestSet>> MessageRequests::Create(const ModelNeeds& needs,
+                                                                    const MixEntry& entry,
+                                                                    const ContentsList& list,
+                                                                    uint64_t seed) {
+  auto made = std::unique_ptr<MessageRequests>(new MessageRequests());
+  made->description_ = Describe(needs, entry, list);
+  made->call_ = entry.call == LoadCall::kInfer   ? PreparedCall::kModelInfer
+                : entry.call == LoadCall::kTyped ? PreparedCall::kInfer
+                                                 : PreparedCall::kDecode;
+  made->inputs_ = static_cast<uint32_t>(entry.many);
+  // Whole messages of the items in a random order; the list begins again to fill the last one.
+  const auto many = static_cast<size_t>(entry.many);
+  const size_t messages = (list.requests.size() + many - 1) / many;
+  const auto order =
+      EqualIssueOrder(static_cast<uint32_t>(list.requests.size()), messages * many, seed);
+  for (size_t m = 0; m < messages; ++m) {
+    std::vector<const RequestContents*> inputs;
+    int32_t size = 0;
+    for (size_t i = m * many; i < (m + 1) * many; ++i) {
+      inputs.push_back(&list.requests[order[i]]);
+      size += inputs.back()->size;
+    }
+    auto message = entry.call == LoadCall::kInfer   ? AsInfer(needs, entry, *inputs[0])
+                   : entry.call == LoadCall::kTyped ? AsTyped(needs, entry, inputs)
+                                                    : AsDecode(needs, *inputs[0]);
+    if (!message.ok()) {
+      return message.status();
+    }
+    made->messages_.push_back(*std::move(message));
+    made->lengths_.push_back(size);
+  }
+  return made;
+}
+
+PreparedRequest MessageRequests::Request(uint32_t entry, uint64_t) const {
+  return {messages_[entry], {}, call_, inputs_};
+}
+
+absl::StatusOr<std::unique_ptr<RequestSet>> MakeRequests(const ModelMetadata& metadata,
+                                                         const ModelConfiguration& config,
+                                                         const MixEntry& entry, uint64_t seed) {
+  const auto needs = NeedsOf(metadata, config, entry.version);
+  if (!needs.ok()) {
+    return needs.status();
+  }
+  if (absl::Status fits = CheckFits(*needs, entry); !fits.ok()) {
+    return fits;
+  }
+  const auto corpus = CorpusOf(entry, *needs);
+  if (!corpus.ok()) {
+    return corpus.status();
+  }
+  const auto* lengths = std::get_if<std::vector<corpus::Lengths>>(&corpus->items);
+  const bool sequences =
+      needs->form == RequestForm::kTokens || needs->form == RequestForm::kVectors;
+  if (sequences && lengths != nullptr && entry.call == LoadCall::kInfer) {
+    std::vector<int32_t> steps;
+    for (const corpus::Lengths& length : *lengths) {
+      steps.push_back(length.source);
+    }
+    return StripRequests::Create(*needs, entry, std::move(steps), seed);
+  }
+  const auto contents = ContentsOf(*corpus, *needs, entry, seed);
+  if (!contents.ok()) {
+    return contents.status();
+  }
+  return MessageRequests::Create(*needs, entry, *contents, seed);
+}
+
+}  // namespace cellbatch

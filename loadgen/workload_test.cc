@@ -1,0 +1,264 @@
+#include "loadgen/workload.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/cellbatch.pb.h"
+#include "proto/grpc_service.pb.h"
+
+namespace cellbatch {
+namespace {
+
+ModelMetadata TokenModel(const char* datatype) {
+  return {"m", {"1"}, "", {{"TOKENS", datatype, {-1}}}, {}};
+}
+
+ModelConfiguration Settings(std::map<std::string, std::string> parameters) {
+  return {"m", "", 0, std::move(parameters), ""};
+}
+
+ModelNeeds Needs(const ModelMetadata& metadata, std::map<std::string, std::string> parameters) {
+  return *NeedsOf(metadata, Settings(std::move(parameters)), "");
+}
+
+ModelNeeds DecoderNeeds() {
+  const ModelMetadata metadata{"nmt", {"1"}, "", {{"SOURCE", "INT32", {-1}}}, {}};
+  return Needs(metadata, {{"vocabulary_size", "50"}, {"max_decode_steps", "100"}});
+}
+
+std::string Whole(const PreparedRequest& request) {
+  return std::string(request.header) + std::string(request.content);
+}
+
+TEST(StripRequestsTest, TokensStayInsideTheVocabularyAndDifferFromRequestToRequest) {
+  const auto requests = StripRequests::Create(
+      Needs(TokenModel("INT64"), {{"vocabulary_size", "11"}}), {}, {7, 20}, 5);
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  std::set<std::string> contents;
+  std::set<int64_t> tokens;
+  for (uint64_t turn = 0; turn < 200; ++turn) {
+    const PreparedRequest request = (*requests)->Request(1, turn);
+    ASSERT_EQ(request.content.size(), 20 * sizeof(int64_t));
+    contents.insert(std::string(request.content));
+    for (size_t i = 0; i < 20; ++i) {
+      int64_t token;
+      std::memcpy(&token, request.content.data() + i * sizeof(token), sizeof(token));
+      tokens.insert(token);
+    }
+  }
+  EXPECT_GE(*tokens.begin(), 0);
+  EXPECT_EQ(*tokens.rbegin(), 10);
+  EXPECT_GT(contents.size(), 150u);
+}
+
+TEST(StripRequestsTest, VectorsAreFiniteAndOfTheModelsWidth) {
+  const ModelMetadata metadata{"m", {"1"}, "", {{"X", "FP32", {-1, 3}}}, {}};
+  const auto requests = StripRequests::Create(Needs(metadata, {}), {}, {4}, 5);
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  const PreparedRequest request = (*requests)->Request(0, 77);
+  ASSERT_EQ(request.content.size(), 4 * 3 * sizeof(float));
+  for (size_t i = 0; i < 12; ++i) {
+    float value;
+    std::memcpy(&value, request.content.data() + i * sizeof(value), sizeof(value));
+    EXPECT_TRUE(value >= -1 && value < 1) << value;
+  }
+}
+
+TEST(StripRequestsTest, LengthsAreCutToTheModelsLimitAndThatIsSaid) {
+  const auto requests = StripRequests::Create(
+      Needs(TokenModel("INT32"), {{"vocabulary_size", "9"}, {"max_sequence_length", "50"}}), {},
+      {10, 51, 400}, 5);
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  EXPECT_EQ((*requests)->length(2), 50);
+  EXPECT_NE((*requests)->description().find("(2 cut to the model's limit of 50)"),
+            std::string::npos)
+      << (*requests)->description();
+}
+
+TEST(StripRequestsTest, EveryRequestCarriesWhatTheEntrySays) {
+  MixEntry entry;
+  entry.priority = 3;
+  entry.timeout_us = 2500;
+  entry.outputs = {"FINAL_H"};
+  const auto requests =
+      StripRequests::Create(Needs(TokenModel("INT32"), {{"vocabulary_size", "9"}}), entry, {2}, 5);
+  inference::ModelInferRequest message;
+  ASSERT_TRUE(message.ParseFromString(Whole((*requests)->Request(0, 0))));
+  EXPECT_EQ(message.parameters().at("priority").int64_param(), 3);
+  EXPECT_EQ(message.parameters().at("timeout").int64_param(), 2500);
+  EXPECT_EQ(message.outputs(0).name(), "FINAL_H");
+  EXPECT_EQ(message.raw_input_contents(0).size(), 8u);
+}
+
+TEST(MakeRequestsTest, AModelThatReadsSomethingElseIsRefused) {
+  EXPECT_EQ(MakeRequests(TokenModel("INT32"), Settings({}), {}, 5).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(MakeRequestsTest, FieldsThatTheModelCannotUseAreNamed) {
+  const auto error = [](const MixEntry& entry) {
+    return std::string(
+        MakeRequests(TokenModel("INT32"), Settings({{"vocabulary_size", "9"}}), entry, 5)
+            .status()
+            .message());
+  };
+  MixEntry decode, model_steps, spelled;
+  decode.call = LoadCall::kDecode;
+  EXPECT_EQ(error(decode),
+            "call=decode: model \"m\" reads TOKENS, sentences; only a decoder answers in words");
+  model_steps.free_decode = true;
+  EXPECT_EQ(
+      error(model_steps),
+      "steps=model: model \"m\" reads TOKENS, sentences; only a decoder has steps of its own");
+  spelled.spelled = 0.5;
+  EXPECT_EQ(error(spelled),
+            "spelled=0.5: model \"m\" reads TOKENS, sentences; it reads no characters");
+}
+
+ContentsList Sources(std::vector<int64_t> steps) {
+  ContentsList list;
+  for (const int64_t step : steps) {
+    RequestContents& contents = list.requests.emplace_back();
+    contents.inputs = {Int32Tensor("SOURCE", {2}, {1, 2})};
+    contents.parameters["decode_steps"] = step;
+    contents.size = static_cast<int32_t>(2 + step);
+  }
+  return list;
+}
+
+TEST(MessageRequestsTest, ManyInputsOfOneMessageAreWholePermutations) {
+  MixEntry entry;
+  entry.call = LoadCall::kTyped;
+  entry.many = 4;
+  ContentsList list;
+  for (int32_t i = 0; i < 10; ++i) {
+    list.requests.push_back({{Int32Tensor("TOKENS", {1}, {i})}, {}, i});
+  }
+  const auto requests = MessageRequests::Create(
+      Needs(TokenModel("INT32"), {{"vocabulary_size", "10"}}), entry, list, 5);
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  ASSERT_EQ((*requests)->size(), 3u) << "the last is filled up";
+  std::multiset<int32_t> tokens;
+  for (uint32_t m = 0; m < 3; ++m) {
+    const PreparedRequest request = (*requests)->Request(m, 0);
+    EXPECT_EQ(request.call, PreparedCall::kInfer);
+    EXPECT_EQ(request.inputs, 4u);
+    v1::InferRequest message;
+    ASSERT_TRUE(message.ParseFromString(Whole(request)));
+    ASSERT_EQ(message.inputs_size(), 4);
+    int32_t size = 0;
+    for (const v1::Input& input : message.inputs()) {
+      tokens.insert(input.sequence().tokens(0));
+      size += input.sequence().tokens(0);
+    }
+    EXPECT_EQ((*requests)->length(m), size);
+  }
+  for (int32_t token = 0; token < 10; ++token) {
+    EXPECT_GE(tokens.count(token), 1u);
+  }
+}
+
+TEST(MessageRequestsTest, StepsThatDifferWithinAMessageAreRefused) {
+  MixEntry entry;
+  entry.call = LoadCall::kTyped;
+  entry.many = 2;
+  EXPECT_EQ(MessageRequests::Create(DecoderNeeds(), entry, Sources({3, 4}), 5).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  const auto same = MessageRequests::Create(DecoderNeeds(), entry, Sources({3, 3}), 5);
+  ASSERT_TRUE(same.ok()) << same.status();
+  v1::InferRequest message;
+  ASSERT_TRUE(message.ParseFromString(Whole((*same)->Request(0, 0))));
+  EXPECT_EQ(message.parameters().at("decode_steps"), 3);
+}
+
+TEST(MessageRequestsTest, ADecoderIsAskedForItsStepsInEveryCall) {
+  for (const LoadCall call : {LoadCall::kInfer, LoadCall::kTyped, LoadCall::kDecode}) {
+    MixEntry entry;
+    entry.call = call;
+    const auto requests = MessageRequests::Create(DecoderNeeds(), entry, Sources({6}), 5);
+    ASSERT_TRUE(requests.ok()) << requests.status();
+    const PreparedRequest request = (*requests)->Request(0, 0);
+    if (call == LoadCall::kInfer) {
+      inference::ModelInferRequest message;
+      ASSERT_TRUE(message.ParseFromString(Whole(request)));
+      EXPECT_EQ(message.parameters().at("decode_steps").int64_param(), 6);
+      EXPECT_EQ(message.inputs(0).name(), "SOURCE");
+    } else if (call == LoadCall::kTyped) {
+      v1::InferRequest message;
+      ASSERT_TRUE(message.ParseFromString(Whole(request)));
+      EXPECT_EQ(message.parameters().at("decode_steps"), 6);
+    } else {
+      v1::DecodeRequest message;
+      ASSERT_TRUE(message.ParseFromString(Whole(request)));
+      EXPECT_EQ(message.decode_steps(), 6);
+      EXPECT_EQ(message.source().tokens_size(), 2);
+      EXPECT_EQ(request.call, PreparedCall::kDecode);
+    }
+  }
+}
+
+// A part of `size` entries, entry i of length i + 1.
+Workload::Part PartOf(const std::string& name, double weight, int32_t size) {
+  std::vector<int32_t> lengths;
+  for (int32_t i = 1; i <= size; ++i) {
+    lengths.push_back(i);
+  }
+  auto requests = StripRequests::Create(Needs(TokenModel("INT32"), {{"vocabulary_size", "9"}}), {},
+                                        std::move(lengths), 1);
+  return {name, "m", weight, 1, *std::move(requests)};
+}
+
+Workload TwoModels() {
+  std::vector<Workload::Part> parts;
+  parts.push_back(PartOf("a", 3, 10));
+  parts.push_back(PartOf("b", 1, 5));
+  return Workload(std::move(parts));
+}
+
+TEST(WorkloadTest, EachModelGetsItsShareInWholePermutationsOfItsOwn) {
+  const Workload workload = TwoModels();
+  EXPECT_EQ(workload.name(), "a+b");
+  const std::vector<Pick> order = workload.Order(80, 4);
+  std::map<uint32_t, std::vector<uint32_t>> entries;
+  for (const Pick pick : order) {
+    entries[pick.part].push_back(pick.entry);
+  }
+  ASSERT_EQ(entries[0].size(), 60u);
+  ASSERT_EQ(entries[1].size(), 20u);
+  for (const auto& [part, list] : entries) {
+    const size_t size = part == 0 ? 10 : 5;
+    for (size_t begin = 0; begin < list.size(); begin += size) {
+      EXPECT_EQ(std::set<uint32_t>(list.begin() + begin, list.begin() + begin + size).size(), size);
+    }
+  }
+}
+
+TEST(WorkloadTest, TheSeedDecidesTheWholeOrder) {
+  const Workload workload = TwoModels();
+  const auto same = [](Pick one, Pick two) {
+    return one.part == two.part && one.entry == two.entry;
+  };
+  const auto one = workload.Order(500, 9), again = workload.Order(500, 9),
+             other = workload.Order(500, 10);
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), again.begin(), same));
+  EXPECT_FALSE(std::equal(one.begin(), one.end(), other.begin(), same));
+}
+
+TEST(WorkloadTest, ARequestIsTheOneThatWasPicked) {
+  const Workload workload = TwoModels();
+  for (const Pick pick : workload.Order(30, 1)) {
+    EXPECT_EQ(workload.Request(pick, 5).content.size(),
+              static_cast<size_t>(workload.length(pick)) * 4);
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch
