@@ -11,6 +11,7 @@
 #include "client/json_request.h"
 #include "loadgen/arrivals.h"
 #include "loadgen/corpus/like.h"
+#include "loadgen/corpus/shapes.h"
 #include "loadgen/corpus/tensors.h"
 #include "loadgen/lengths.h"
 #include "loadgen/random_graph.h"
@@ -25,12 +26,12 @@ using corpus::Words;
 constexpr double kSpelledShare = 0.23;
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // of all requests together
 
-const char* TakesWhat(RequestForm form) {
-  switch (form) {
+const char* TakesWhat(const ModelNeeds& needs) {
+  switch (needs.form) {
     case RequestForm::kBinaryTree:
       return "binary trees";
     case RequestForm::kDependencyTree:
-      return "dependency trees";
+      return needs.binary_trees ? "dependency trees, binary trees" : "dependency trees";
     case RequestForm::kLattice:
       return "lattices";
     case RequestForm::kOther:
@@ -250,7 +251,7 @@ Tensor ContentsMaker::Vectors(int32_t length) {
 }
 
 bool ContentsMaker::Make(const std::vector<corpus::BinaryTree>& items) {
-  if (needs_.form != RequestForm::kBinaryTree) {
+  if (!needs_.binary_trees) {
     return false;
   }
   for (const corpus::BinaryTree& tree : items) {
@@ -269,11 +270,13 @@ bool ContentsMaker::Make(const std::vector<corpus::BinaryTree>& items) {
 }
 
 bool ContentsMaker::Make(const std::vector<corpus::DependencyTree>& items) {
-  if (needs_.form != RequestForm::kDependencyTree) {
+  if (!needs_.dependency_trees) {
     return false;
   }
   for (const corpus::DependencyTree& tree : items) {
-    if (!TooLarge(tree.words.size())) {
+    if (needs_.most_children > 0 && corpus::MostChildren(tree) > needs_.most_children) {
+      ++left_out_;
+    } else if (!TooLarge(tree.words.size())) {
       Add(corpus::TreeTensors(tree, corpus::WordIds(tree.words, needs_.vocabulary)),
           tree.words.size());
     }
@@ -416,7 +419,7 @@ absl::StatusOr<ContentsList> ContentsOf(const corpus::Corpus& corpus, const Mode
         fmt::format("{}={} ({}): model \"{}\" reads {}; it takes {}",
                     entry.lengths.empty() ? "data" : "lengths",
                     entry.lengths.empty() ? entry.data : entry.lengths, corpus.kind(), needs.model,
-                    FormName(needs.form), TakesWhat(needs.form)));
+                    FormName(needs.form), TakesWhat(needs)));
   }
   return maker.Finish(corpus);
 }

@@ -60,6 +60,11 @@ Model Binary(int types = 1) {
                 {"PARENT", "-1", 0, false},
                 {"INTERNAL_TYPES", "-1", types, false}});
 }
+// Cells of any number of children, which take both.
+Model ChildSum(int most_children = 4096) {
+  return Model({{"TOKENS", "-1", 97}, {"CHILDREN", "-1,2"}, {"PARENT", "-1", 0, false}},
+               {{"max_children", std::to_string(most_children)}});
+}
 Model Dependency() { return Model({{"TOKENS", "-1", 97}, {"PARENT", "-1"}}); }
 Model Lattices(std::map<std::string, std::string> more = {}) {
   return Model({{"CHARS", "-1", 53}, {"WORDS", "-1,3", 97}}, std::move(more));
@@ -115,6 +120,8 @@ TEST(NeedsTest, TheInputsSayWhatAModelReads) {
   EXPECT_EQ(Decoder().Needs().form, RequestForm::kSource);
   EXPECT_EQ(Binary().Needs().form, RequestForm::kBinaryTree);
   EXPECT_EQ(Dependency().Needs().form, RequestForm::kDependencyTree);
+  EXPECT_EQ(ChildSum().Needs().form, RequestForm::kDependencyTree);
+  EXPECT_EQ(ChildSum(2).Needs().form, RequestForm::kBinaryTree);
   EXPECT_EQ(Lattices().Needs().form, RequestForm::kLattice);
   EXPECT_EQ(Graphs().Needs().form, RequestForm::kGraph);
   EXPECT_EQ(Model({{"TOKENS", "-1", 97}, {"IMAGE", "-1"}}).Needs().form, RequestForm::kOther);
@@ -226,6 +233,23 @@ TEST(ContentsTest, WhatIsTooLongIsCutAndWhatIsTooLargeLeftOutAndThatIsSaid) {
   EXPECT_NE(left.source.find("1 left out, too large for the model"), std::string::npos);
   const auto none = ContentsOf(lattices, Lattices({{"max_nodes", "1"}}).Needs(), {}, 1);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ContentsTest, TreesAreOnlySentToCellsOfAsManyChildren) {
+  const corpus::Corpus heads{"", std::vector<corpus::DependencyTree>{
+                                     {{"a", "b", "c", "d"}, {3, 3, 3, -1}}, {{"a", "b"}, {1, -1}}}};
+  const corpus::Corpus brackets{"", std::vector<corpus::BinaryTree>{{{"a", "b"}, {{0, 1}}}}};
+  EXPECT_EQ(Make(ChildSum().Needs(), heads).requests.size(), 2u);
+  EXPECT_EQ(Make(ChildSum().Needs(), brackets).requests.size(), 1u);
+  const ContentsList narrow = Make(ChildSum(3).Needs(), heads);
+  EXPECT_EQ(narrow.requests.size(), 2u) << "three are not too many";
+  Model pairs = Dependency();
+  pairs.config.parameters["max_children"] = "2";
+  const ContentsList left = Make(pairs.Needs(), heads);
+  EXPECT_EQ(left.requests.size(), 1u);
+  EXPECT_NE(left.source.find("1 left out"), std::string::npos) << left.source;
+  EXPECT_EQ(ContentsOf(heads, ChildSum(2).Needs(), {}, 1).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(ContentsTest, DataOfAnotherKindIsNamedWithWhatTheModelReads) {

@@ -93,7 +93,13 @@ bool ListsOnly(const Inputs& inputs, const std::set<std::string>& known) {
   });
 }
 
-RequestForm FormOf(const Inputs& inputs) {
+// Cells of two children, as far as is known: what comes by PARENT is wider.
+bool TakesBinary(const Inputs& inputs) { return inputs.count("CHILDREN") > 0; }
+bool TakesDependencies(const Inputs& inputs, int64_t most_children) {
+  return inputs.count("PARENT") > 0 && (!TakesBinary(inputs) || most_children > 2);
+}
+
+RequestForm FormOf(const Inputs& inputs, int64_t most_children) {
   if (inputs.count("NODE_TYPES") > 0) {
     return RequestForm::kGraph;
   }
@@ -109,11 +115,11 @@ RequestForm FormOf(const Inputs& inputs) {
   if (!HasIds(inputs, "TOKENS") || !ListsOnly(inputs, {"TOKENS", "CHILDREN", "PARENT"})) {
     return RequestForm::kOther;
   }
-  if (inputs.count("CHILDREN") > 0) {
-    return RequestForm::kBinaryTree;
-  }
-  if (inputs.count("PARENT") > 0) {
+  if (TakesDependencies(inputs, most_children)) {
     return RequestForm::kDependencyTree;
+  }
+  if (TakesBinary(inputs)) {
+    return RequestForm::kBinaryTree;
   }
   return HasIds(inputs, "CHAR_IDS", 2) ? RequestForm::kSpelledTokens : RequestForm::kTokens;
 }
@@ -181,7 +187,12 @@ absl::StatusOr<ModelNeeds> NeedsOf(const ModelMetadata& metadata, const ModelCon
   ModelNeeds needs;
   needs.model = metadata.name;
   needs.version = version;
-  needs.form = FormOf(inputs);
+  needs.most_children = NumberIn(config, "max_children");
+  needs.form = FormOf(inputs, needs.most_children);
+  const bool tree =
+      needs.form == RequestForm::kBinaryTree || needs.form == RequestForm::kDependencyTree;
+  needs.binary_trees = tree && TakesBinary(inputs);
+  needs.dependency_trees = tree && TakesDependencies(inputs, needs.most_children);
   for (const TensorMetadata& input : metadata.inputs) {
     needs.inputs += (needs.inputs.empty() ? "" : ", ") + input.name;
   }

@@ -14,15 +14,15 @@ namespace cellbatch {
 
 // By the inputs that say it.
 enum class RequestForm {
-  kVectors,         // X [T, D]
-  kTokens,          // TOKENS [T]
-  kSpelledTokens,   // the same, and CHAR_IDS, CHAR_LENGTHS
-  kSource,          // SOURCE [S]: a decoder answers in words
-  kBinaryTree,      // TOKENS, CHILDREN
-  kDependencyTree,  // TOKENS of every node, PARENT
-  kLattice,         // CHARS, WORDS
-  kGraph,           // NODE_TYPES, EDGES and rows
-  kOther,           // whatever an unfolder of the user's own reads
+  kVectors,        // X [T, D]
+  kTokens,         // TOKENS [T]
+  kSpelledTokens,  // the same, and CHAR_IDS, CHAR_LENGTHS
+  kSource,         // SOURCE [S]: a decoder answers in words
+  kBinaryTree,     // TOKENS, CHILDREN
+  kDependencyTree,  // TOKENS of every node, PARENT; also where CHILDREN would do, but cells take more than two
+  kLattice,  // CHARS, WORDS
+  kGraph,    // NODE_TYPES, EDGES and rows
+  kOther,    // whatever an unfolder of the user's own reads
 };
 
 // One of the types that NODE_TYPES numbers.
@@ -50,6 +50,9 @@ struct ModelNeeds {
   int64_t characters = 0;                // CHAR_IDS, CHARS: likewise
   int64_t width = 0;                     // X: numbers a step
   int64_t internal_types = 1;            // trees: INTERNAL_TYPES are below
+  bool binary_trees = false;             // TOKENS, CHILDREN are taken
+  bool dependency_trees = false;         // TOKENS, PARENT are, by cells of more than two children
+  int64_t most_children = 0;             // of a node; 0: any number
   bool reads_words = true;               // lattices: WORDS
   int64_t most_steps = 0;                // of a sequence, or characters of a lattice; 0: any number
   int64_t most_nodes = 0;                // cells of one request; 0: any number

@@ -62,6 +62,7 @@ void DescribeRequests(const Model& model, inference::ModelConfig& config) {
   }
   SetParameter(config, "max_nodes", std::to_string(described.max_nodes));
   SetParameter(config, "max_decode_steps", std::to_string(described.max_decode_steps));
+  SetParameter(config, "max_children", std::to_string(described.max_children));
   if (described.node_types.empty()) return;
   SetParameter(config, "graph.output_type", std::to_string(described.output_type));
   for (size_t t = 0; t < described.node_types.size(); ++t) {

@@ -98,6 +98,7 @@ class DescribingUnfolder final : public Unfolder {
     RequestDescription described{.inputs = {{.name = "WORDS", .num_ids = 40, .max_rows = 7}},
                                  .max_nodes = 900,
                                  .max_decode_steps = 12,
+                                 .max_children = 3,
                                  .output_type = 1};
     described.node_types = {{"leaf", {{.name = "leaf.x", .brought = true}}},
                             {"node",
@@ -121,18 +122,14 @@ TEST_F(KServeTest, TheConfigurationSaysWhatARequestMayBring) {
   EXPECT_EQ(answer->config().input_size(), 1) << "tools send all that they see";
   std::map<std::string, std::string> said;
   for (const auto& [key, value] : answer->config().parameters()) said[key] = value.string_value();
-  const std::pair<const char*, const char*> expected[] = {{"input.WORDS.datatype", "INT32"},
-                                                          {"input.WORDS.dims", "-1,3"},
-                                                          {"input.WORDS.ids", "40"},
-                                                          {"input.WORDS.max_rows", "7"},
-                                                          {"input.NODE_TYPES.ids", "0"},
-                                                          {"max_nodes", "900"},
-                                                          {"max_decode_steps", "12"},
-                                                          {"graph.output_type", "1"},
-                                                          {"graph.0", "leaf"},
-                                                          {"graph.0.0", "leaf.x=request"},
-                                                          {"graph.1.0", "node.left=0,1"},
-                                                          {"graph.1.1", "node.all=+0"}};
+  const std::pair<const char*, const char*> expected[] = {
+      {"input.WORDS.datatype", "INT32"}, {"input.WORDS.dims", "-1,3"},
+      {"input.WORDS.ids", "40"},         {"input.WORDS.max_rows", "7"},
+      {"input.NODE_TYPES.ids", "0"},     {"max_nodes", "900"},
+      {"max_decode_steps", "12"},        {"max_children", "3"},
+      {"graph.output_type", "1"},        {"graph.0", "leaf"},
+      {"graph.0.0", "leaf.x=request"},   {"graph.1.0", "node.left=0,1"},
+      {"graph.1.1", "node.all=+0"}};
   for (const auto& [key, value] : expected) EXPECT_EQ(said[key], value) << key;
 }
 

@@ -31,6 +31,7 @@ struct RequestDescription {
   std::vector<Input> inputs = {};  // those of which there is more to say than the signature does
   int64_t max_nodes = 0;           // cells of one request; 0: any number
   int64_t max_decode_steps = 0;    // of a decoder; 0: there is none
+  int64_t max_children = 0;  // of a node of a tree, whatever its type; 0: requests are no trees
   std::vector<NodeTypeDescription> node_types = {};  // of graphs that requests draw
   int32_t output_type = -1;  // of them, whose nodes are the outputs; -1: any
 };

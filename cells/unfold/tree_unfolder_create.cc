@@ -324,9 +324,13 @@ Signature TreeUnfolder::MakeSignature() const {
 }
 
 RequestDescription TreeUnfolder::Describe() const {
+  const auto fewest = std::min_element(
+      internal_.begin(), internal_.end(),
+      [](const Cell& a, const Cell& b) { return a.max_children < b.max_children; });
   return {.inputs = {{.name = kTokensInput, .num_ids = rules_.words.size},
                      {.name = kInternalTypesInput, .num_ids = rules_.num_types}},
-          .max_nodes = rules_.max_nodes};
+          .max_nodes = rules_.max_nodes,
+          .max_children = fewest->max_children};
 }
 
 }  // namespace cellbatch

@@ -267,11 +267,13 @@ TEST(TreeUnfolderTest, TheSignatureListsWhatTheModelTakes) {
   EXPECT_EQ(described.inputs[0].num_ids, 20);
   EXPECT_EQ(described.inputs[1].num_ids, 1) << "internal types";
   EXPECT_GT(described.max_nodes, 0);
+  EXPECT_EQ(described.max_children, 2);
   const Signature sum =
       TreeModel({.kind = TreeKind::kChildSum, .output = false}).model()->signature;
   EXPECT_THAT(names(sum.inputs),
               ::testing::ElementsAre("TOKENS", "PARENT", "(INTERNAL_TYPES)", "(LENGTHS)"));
   EXPECT_FALSE(sum.inputs[0].optional);
+  EXPECT_GT(TreeModel({.kind = TreeKind::kChildSum}).model()->unfolder->Describe().max_children, 2);
   EXPECT_EQ(sum.outputs[0].dims, (Dims{4}));
 }
 

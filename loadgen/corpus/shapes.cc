@@ -26,6 +26,16 @@ int32_t Depth(const DependencyTree& tree) {
   return deepest;
 }
 
+int32_t MostChildren(const DependencyTree& tree) {
+  std::vector<int32_t> children(tree.parent.size(), 0);
+  for (const int32_t above : tree.parent) {
+    if (above >= 0) {
+      ++children[above];
+    }
+  }
+  return *std::max_element(children.begin(), children.end());
+}
+
 Statistics StatisticsOf(std::vector<int32_t> sizes) {
   std::sort(sizes.begin(), sizes.end());
   const size_t n = sizes.size();

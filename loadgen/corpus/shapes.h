@@ -13,6 +13,8 @@ namespace cellbatch::corpus {
 int32_t Height(const BinaryTree& tree);
 // The longest way from a word to the root, in edges.
 int32_t Depth(const DependencyTree& tree);
+// Of any word.
+int32_t MostChildren(const DependencyTree& tree);
 
 struct Statistics {
   double mean = 0;

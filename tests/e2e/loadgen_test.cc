@@ -184,6 +184,7 @@ struct Data {
 TEST_F(LoadgenCallTest, AFileOfEachKindIsSent) {
   const Data files[] = {
       {"treelstm_2type", "(3 (2 It) (4 (2 's) (2 good)))\n(2 Good)\n"},
+      {"childsum", "3\tit is good\t3 3 0\n1\tGood\t0\n"},
       {"latticegru", R"({"n":3,"char_ids":[5,600,7],"words":[[0,2],[1,3]],"word_ids":[8,9000]})"
                      "\n"},
       {"nmt", "ein Satz\ta sentence .\n"},
