@@ -14,6 +14,16 @@ BatchFormer::BatchFormer(int batch_limit, int64_t chain_turn)
 
 int32_t BatchFormer::Form(ReadyQueue& queue, const LoadedModel& model, int worker,
                           int32_t max_batch, TaskRing& ring) {
+  Begin(queue, worker, max_batch, ring);
+  if (queue.shape().is_chain()) {
+    FormChains(queue, max_batch);
+  } else {
+    FormNodes(queue, max_batch);
+  }
+  return Finish(model);
+}
+
+void BatchFormer::Begin(const ReadyQueue& queue, int worker, int32_t max_batch, TaskRing& ring) {
   shape_ = &queue.shape();
   slot_ = &ring.Next();
   worker_ = worker;
@@ -24,11 +34,10 @@ int32_t BatchFormer::Form(ReadyQueue& queue, const LoadedModel& model, int worke
   LayOut(max_batch);
   BatchedTask& task = *slot_->task;
   task.num_nodes = 0;
-  if (queue.shape().is_chain()) {
-    FormChains(queue, max_batch);
-  } else {
-    FormNodes(queue, max_batch);
-  }
+}
+
+int32_t BatchFormer::Finish(const LoadedModel& model) {
+  BatchedTask& task = *slot_->task;
   task.model = &model;
   task.cell = shape_->type;
   for (size_t k = 0; k < static_cast<size_t>(shape_->num_inputs); ++k) {

@@ -1,6 +1,7 @@
 // Ready queue -> batched task: lists of row numbers, copies in of requests that start, copies out of
 // what is returned. Oldest first; a chain, once running, is in every task of its queue until it ends, or until
 // it has been in `chain_turn` of them and others wait for a place: then it goes back to the end of the queue.
+// Where a lane's policy picks depths, nodes of one depth are looked for, and a chain is in one task at a time.
 //
 // It says what the task means for requests (TaskFacts) and changes none of them.
 //
@@ -28,10 +29,18 @@ class BatchFormer {
   // the number of nodes, 0 only if nothing is ready.
   int32_t Form(ReadyQueue& queue, const LoadedModel& model, int worker, int32_t max_batch,
                TaskRing& ring);
+  // The same in a lane whose policy picks depths: only nodes of `depth` (kAnyDepth: of all depths), oldest first; of a
+  // chain one node, then it waits at the end of the queue. O(queue).
+  int32_t FormAtDepth(ReadyQueue& queue, const LoadedModel& model, int worker, int32_t max_batch,
+                      int32_t depth, TaskRing& ring);
   // Of the last Form.
   const TaskFacts& facts() const { return facts_; }
 
  private:
+  void Begin(const ReadyQueue& queue, int worker, int32_t max_batch, TaskRing& ring);
+  int32_t Finish(const LoadedModel& model);
+  int32_t TakeAtDepth(ReadyQueue& queue, const ReadyEntry& entry, int32_t room);
+  void EmitStep(const ReadyEntry& entry, int32_t at);
   bool CopyIn(RequestBlock& block);
   void MakeRoom(ReadyQueue& queue, int32_t max_batch);
   void CopyOut(const ReadyEntry& entry, int32_t node, Row row);

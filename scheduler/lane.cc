@@ -14,10 +14,15 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
       serial_(serial),
       model_(std::move(model)),
       num_types_(static_cast<int>(model_->types.size())),
+      policy_name_(!rules.policy_name.empty() ? std::move(rules.policy_name)
+                   : rules.policy == nullptr  ? "cellular"
+                                              : "unnamed"),
+      policy_about_(std::move(rules.policy_about)),
       decider_(std::move(rules.policy),
                std::max<int64_t>(options.max_wait_tasks,
                                  2 * static_cast<int64_t>(model_->types.size()))),
-      join_rule_(rules.join ? std::move(rules.join) : std::make_unique<const CellularJoin>()),
+      join_rule_(rules.join ? std::move(rules.join)
+                            : std::make_unique<const CellularJoin>(decider_.picks_depth())),
       steal_rule_(rules.steal ? std::move(rules.steal) : std::make_unique<const StealHalf>()),
       line_(options.max_requests),
       memories_(std::move(loaded)),
@@ -38,7 +43,10 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
   }
   root_views_.resize(views_.size());
   if (decider_.needs() >= FrontierNeeds::kHeights) {
-    nodes_ = std::make_unique<NodeCounts>(num_workers, shapes_);
+    nodes_ = std::make_unique<NodeCounts>(
+        num_workers, shapes_,
+        NodeCounts::Kept{.totals = decider_.needs() >= FrontierNeeds::kNodes,
+                         .by_depth = decider_.picks_depth()});
   }
   for (size_t w = 0; w < memory_of.size(); ++w) {
     for (const TypeShape& shape : shapes_) {
@@ -83,6 +91,7 @@ Frontier Lane::LookAt(int worker) {
     view.max_batch = max_batch(worker, t);
     view.given_way = q.fifo().given_way();
     view.waited = q.waited();
+    view.narrow_tasks = q.narrow_tasks();
   }
   if (nodes_ != nullptr) LookAtNodes(worker);
   return views_;

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -91,6 +92,8 @@ class Lane {
   const Decider& decider() const { return decider_; }
   const JoinRule& join_rule() const { return *join_rule_; }
   const StealRule& steal_rule() const { return *steal_rule_; }
+  const std::string& policy_name() const { return policy_name_; }
+  const std::string& policy_about() const { return policy_about_; }
   // What follows from single nodes, where the policy asks for it; else null.
   NodeCounts* nodes() { return nodes_.get(); }
   bool counts_nodes() const { return nodes_ != nullptr; }
@@ -125,6 +128,7 @@ class Lane {
   const uint32_t serial_;
   const std::shared_ptr<const Model> model_;
   const int num_types_;
+  const std::string policy_name_, policy_about_;
   const Decider decider_;
   const std::unique_ptr<const JoinRule> join_rule_;
   const std::unique_ptr<const StealRule> steal_rule_;

@@ -118,6 +118,9 @@ class Manager {
   }
   absl::Status CheckQueues(const Lane& lane) const;
   absl::Status CheckNodes(Lane& lane) const;
+  struct CountedNodes;
+  void CountNodes(const Lane& lane, const RequestBlock& block,
+                  std::vector<CountedNodes>& counted) const;
   absl::Status CheckRequest(const Lane& lane, const RequestBlock& block) const;
 
   const SchedulerOptions options_;

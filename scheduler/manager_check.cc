@@ -1,10 +1,10 @@
 // Manager, for tests and the simulation: does everything it keeps agree with itself? Slow, obvious,
 // written against the definitions and not against the code that keeps them true.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -58,58 +58,88 @@ absl::Status Manager::CheckInvariants() const {
   return absl::OkStatus();
 }
 
-// What policies see of single nodes, counted anew from the records.
+// What policies see of single nodes of one type, counted anew from the records.
+struct Manager::CountedNodes {
+  int64_t total = 0, total_depths = 0;  // of all nodes
+  int64_t remaining = 0, remaining_depths = 0;
+  std::map<int32_t, int64_t> heights;  // of first nodes of what remains, a set's nodes each
+  std::map<int, std::map<int32_t, int64_t>> ready_heights, ready_at_depth;  // by worker
+  std::map<int, int64_t> ready_depths;
+
+  // As a policy would see it.
+  TypeNodes SeenBy(int worker) {
+    TypeNodes nodes;
+    nodes.total = total;
+    nodes.total_depths = total_depths;
+    nodes.remaining = remaining;
+    nodes.remaining_depths = remaining_depths;
+    nodes.ready_depths = ready_depths[worker];
+    if (const auto& depths = ready_at_depth[worker]; !depths.empty()) {
+      std::tie(nodes.least_depth, nodes.at_least_depth) = *depths.begin();
+    }
+    nodes.tallest = heights.empty() ? 0 : heights.rbegin()->first;
+    nodes.tops = heights[nodes.tallest];
+    nodes.ready_tops = ready_heights[worker][nodes.tallest];
+    return nodes;
+  }
+};
+
+void Manager::CountNodes(const Lane& lane, const RequestBlock& block,
+                         std::vector<CountedNodes>& counted) const {
+  for (int32_t i = 0; i < block.num_records; ++i) {
+    const NodeRecord& r = block.records[i];
+    const ReadyQueue& queue = lane.queue(std::max<int>(r.queue_worker, 0), r.type);
+    const bool chain = queue.shape().is_chain(), running = r.state == NodeState::kRunning;
+    const bool over = r.state == NodeState::kEnded || r.state == NodeState::kAwaitingStop;
+    const int32_t next = over ? r.length : running ? queue.chains().NextNode(r.position) : r.next;
+    const NodeFacts& facts = block.facts(r);
+    CountedNodes& c = counted[Index(r.type)];
+    for (int32_t n = 0; n < r.length; ++n) {
+      const int32_t depth = facts.depth + (chain ? n : 0);
+      ++c.total;
+      c.total_depths += depth;
+      if (n < next) continue;
+      ++c.remaining;
+      c.remaining_depths += depth;
+      if (chain && n > next) continue;
+      const int32_t height = std::max<int32_t>(1, facts.height - (chain ? n : 0));
+      ++c.heights[height];
+      if (!running && r.state != NodeState::kQueued) continue;
+      ++c.ready_heights[r.queue_worker][height];
+      ++c.ready_at_depth[r.queue_worker][std::min(depth, kMostDepth)];
+      c.ready_depths[r.queue_worker] += depth;
+    }
+  }
+}
+
 absl::Status Manager::CheckNodes(Lane& lane) const {
   if (!lane.counts_nodes()) return absl::OkStatus();
   const size_t types = Index(lane.num_types());
-  struct Counted {
-    int64_t remaining = 0, remaining_depths = 0;
-    std::map<int32_t, int64_t> heights;  // of first nodes of what remains, a set's nodes each
-    std::map<int, std::map<int32_t, int64_t>> ready_heights;  // by worker
-    std::map<int, int64_t> ready_depths;
-  };
-  std::vector<Counted> counted(types);
+  std::vector<CountedNodes> counted(types);
   for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
     if (!processor_.IsPresent(slot)) continue;
     const RequestBlock& block = *parts_.slots->block(slot);
     if (block.lane_serial != lane.serial() || block.state != RequestState::kRunning) continue;
-    for (int32_t i = 0; i < block.num_records; ++i) {
-      const NodeRecord& r = block.records[i];
-      if (r.state == NodeState::kEnded || r.state == NodeState::kAwaitingStop) continue;
-      const ReadyQueue& queue = lane.queue(std::max<int>(r.queue_worker, 0), r.type);
-      const bool chain = queue.shape().is_chain(), running = r.state == NodeState::kRunning;
-      const int32_t next = running ? queue.chains().NextNode(r.position) : r.next;
-      const NodeFacts& facts = block.facts(r);
-      Counted& c = counted[Index(r.type)];
-      for (int32_t n = next; n < r.length; ++n) {
-        ++c.remaining;
-        c.remaining_depths += facts.depth + (chain ? n : 0);
-        if (chain && n > next) continue;
-        const int32_t height = std::max<int32_t>(1, facts.height - (chain ? n : 0));
-        ++c.heights[height];
-        if (!running && r.state != NodeState::kQueued) continue;
-        ++c.ready_heights[r.queue_worker][height];
-        c.ready_depths[r.queue_worker] += facts.depth + (chain ? n : 0);
-      }
-    }
+    CountNodes(lane, block, counted);
   }
+  const bool totals = lane.decider().needs() >= FrontierNeeds::kNodes;
+  const auto numbers = [&](const TypeNodes& n) -> std::vector<int64_t> {
+    std::vector<int64_t> all = {n.remaining, n.remaining_depths, n.ready_depths, n.tallest,
+                                n.tops,      n.ready_tops};
+    if (totals) all.insert(all.end(), {n.total, n.total_depths});
+    if (lane.decider().picks_depth()) all.insert(all.end(), {n.least_depth, n.at_least_depth});
+    return all;
+  };
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     const Frontier frontier = lane.LookAt(w);
     for (size_t t = 0; t < types; ++t) {
-      Counted& c = counted[t];
-      const TypeNodes& seen = frontier[t].nodes;
-      const int32_t tallest = c.heights.empty() ? 0 : c.heights.rbegin()->first;
-      const std::array<int64_t, 6> here = {c.remaining,        c.remaining_depths,
-                                           c.ready_depths[w],  tallest,
-                                           c.heights[tallest], c.ready_heights[w][tallest]};
-      const std::array<int64_t, 6> said = {seen.remaining,    seen.remaining_depths,
-                                           seen.ready_depths, seen.tallest,
-                                           seen.tops,         seen.ready_tops};
-      if (here == said) continue;
-      return absl::InternalError(absl::StrCat("worker ", w, ", type ", t, ": remaining, depths, ",
-                                              "ready depths, tallest, tops, ready tops are ",
-                                              absl::StrJoin(here, " "), ", counted ",
-                                              absl::StrJoin(said, " ")));
+      const std::vector<int64_t> are = numbers(counted[t].SeenBy(w));
+      const std::vector<int64_t> seen = numbers(frontier[t].nodes);
+      if (are == seen) continue;
+      return absl::InternalError(
+          absl::StrCat("worker ", w, ", type ", t, ": remaining, depths, ready depths, tallest, ",
+                       "tops, ready tops, total, depths, least depth, how many there are ",
+                       absl::StrJoin(are, " "), ", counted ", absl::StrJoin(seen, " ")));
     }
   }
   return absl::OkStatus();

@@ -82,8 +82,11 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
   const LoadedModel& model = *lane.loaded(link.memory).model;
   int submitted = 0;
   do {
+    const int32_t most = lane.max_batch(worker, type);
     const int32_t nodes =
-        former_.Form(queue, model, worker, lane.max_batch(worker, type), *link.ring);
+        lane.decider().picks_depth()
+            ? former_.FormAtDepth(queue, model, worker, most, choice->depth, *link.ring)
+            : former_.Form(queue, model, worker, most, *link.ring);
     Check(nodes > 0, "a task is empty although nodes are ready");
     TaskNotes& notes = *link.ring->Next().notes;
     notes.lane = &lane;
@@ -96,6 +99,8 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     queue.TaskSubmitted(sequence);
     lane.counters().Decided(submitted == 0 ? choice->reason : Decider::kRepeat);
     processor_.Submitted(lane, former_.facts(), worker, sequence);
+    if (lane.decider().picks_depth()) [[unlikely]]
+      queue.TookOneDepth(choice->depth != Choice::kAnyDepth);
   } while (++submitted < room && queue.ready() > 0 &&
            lane.decider().Repeats(queue.ready(), queue.shape().min_batch));
   return submitted;

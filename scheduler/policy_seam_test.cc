@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/policy/depth_policy.h"
+#include "scheduler/policy/policy_spec.h"
 #include "scheduler/policy/test_policies.h"
 #include "scheduler/scheduler_test_world.h"
 
@@ -41,15 +43,14 @@ WorldOptions Unhurried() {
 }
 
 // Sentences of several lengths, with trees between them; every answer comes, and the counts hold at every step.
-template <typename P>
-void RunMixedLoad(int devices) {
+void RunMixedLoad(std::unique_ptr<const Policy> policy, int devices) {
   WorldOptions options = Unhurried();
   options.devices = devices;
   options.scheduler.stealing = Stealing::kAlways;
   options.scheduler.chain_turn = 3;
   World world(options);
   const auto model = MakeModel(ModelId(1), {4, 4, 4, 4, 4});
-  world.Add(model, std::make_unique<P>());
+  world.Add(model, std::move(policy));
   std::vector<RequestId> ids;
   for (uint64_t i = 0; i < 60; ++i) {
     const auto size = static_cast<int32_t>(1 + i * 7 % 23);
@@ -70,14 +71,129 @@ void RunMixedLoad(int devices) {
   EXPECT_EQ(decided, Tasks(world)) << "a task was formed for no reason, or for two";
 }
 
-TEST(PolicySeamTest, APolicyOfDepthsSeesThemAsTheyAre) {
-  RunMixedLoad<LowestMeanDepth>(1);
-  RunMixedLoad<LowestMeanDepth>(3);
+// An FSM that was learned for nothing: every state is unseen, or has a phase.
+PolicySpec SpecOf(PolicyKind kind) {
+  PolicySpec spec;
+  spec.kind = kind;
+  spec.encoding = {StateEncoding::Kind::kSort, 3};
+  return spec;
 }
 
-TEST(PolicySeamTest, APolicyOfHeightsSeesThemAsTheyAre) {
-  RunMixedLoad<TallestTop>(1);
-  RunMixedLoad<TallestTop>(3);
+TEST(PolicySeamTest, EveryServedPolicySeesTheFrontierAsItIs) {
+  for (const PolicyKind kind : kPolicyKinds) {
+    if (kind == PolicyKind::kSufficient) continue;  // a lane keeps no heads
+    for (const int devices : {1, 3}) {
+      SCOPED_TRACE(std::string(Name(kind)) + " on " + std::to_string(devices));
+      RunMixedLoad(*MakePolicy(SpecOf(kind), 12), devices);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(PolicySeamTest, PoliciesThatTheSchedulerDoesNotKnowSeeItToo) {
+  RunMixedLoad(std::make_unique<LowestMeanDepth>(), 3);
+  RunMixedLoad(std::make_unique<TallestTop>(), 3);
+}
+
+// The tasks of heads, where a second sentence as long as the first comes when half of that has run.
+uint64_t HeadsOfALateSecond(std::unique_ptr<const Policy> policy, int max_wait_tasks) {
+  WorldOptions options = Unhurried();
+  options.scheduler.max_wait_tasks = max_wait_tasks;
+  World world(options);
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model, std::move(policy));
+  world.Submit(world.Sentence(model, 60), 1);
+  while (Tasks(world) < 30) EXPECT_TRUE(world.Step());
+  world.Submit(world.Sentence(model, 60), 2);
+  world.Run();
+  EXPECT_EQ(world.Finished().size(), 2u);
+  world.ExpectClean();
+  return world.scheduler().stats().Lanes()[0].types[3].tasks;
+}
+
+// Under Algorithm 1 both run on together, and the first ends first.
+TEST(PolicySeamTest, ADepthPolicyLeavesReadyNodesOfOtherDepths) {
+  EXPECT_EQ(HeadsOfALateSecond(nullptr, 1000), 2u);
+  EXPECT_EQ(HeadsOfALateSecond(std::make_unique<DepthPolicy>(), 1000), 1u)
+      << "the second did not catch up with the first";
+}
+
+// Tasks until a sentence of ten words is answered, while with every task another one comes, which lies less deep; at most
+// 400.
+uint64_t TasksBesideAFlood(int max_wait_tasks) {
+  WorldOptions options;
+  options.scheduler.max_wait_tasks = max_wait_tasks;
+  World world(options);
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model, std::make_unique<DepthPolicy>());
+  world.Submit(world.Sentence(model, 10), 1);
+  while (Tasks(world) < 5) EXPECT_TRUE(world.Step());
+  bool answered = false;
+  for (uint64_t tasks = Tasks(world), seen = 0; tasks < 400 && !answered; tasks = Tasks(world)) {
+    if (tasks > seen) world.Submit(world.Sentence(model, 4), 2);
+    seen = tasks;
+    EXPECT_TRUE(world.Step());
+    for (const auto& r : world.Finished()) answered |= r->tag == 1;
+  }
+  const uint64_t tasks = Tasks(world);
+  world.Run();
+  EXPECT_FALSE(world.Finished().empty());
+  world.ExpectClean();
+  return tasks;
+}
+
+TEST(PolicySeamTest, WhatADepthPolicyLeavesBehindIsTakenAlongAfterSoManyTasks) {
+  EXPECT_GE(TasksBesideAFlood(1000), 400u) << "nothing starves that could";
+  EXPECT_LE(TasksBesideAFlood(20), 5 + (10 + 1) * (20 + 1));
+}
+
+// What a learner finds of sentences that are all there from the start: heads last, so that they go together.
+std::unique_ptr<const Policy> HeadsLast() {
+  PolicySpec spec;
+  spec.kind = PolicyKind::kFsm;
+  spec.encoding.kind = StateEncoding::Kind::kBase;
+  const CellTypeId chain(0), head(3);
+  const auto rule = [&](std::vector<CellTypeId> ready, CellTypeId run) {
+    spec.rules.push_back({*MakeState(spec.encoding, ready, 0), run});
+  };
+  rule({chain}, chain);
+  rule({chain, head}, chain);
+  rule({head}, head);
+  return *MakePolicy(spec, 12);
+}
+
+struct Answered {
+  uint64_t answers = 0, tasks_to_first = 0;
+};
+
+// Of 300 tasks while a sentence of five words comes with each.
+Answered AnswersOfAFlood(int max_wait_tasks) {
+  WorldOptions options;
+  options.scheduler.max_wait_tasks = max_wait_tasks;
+  World world(options);
+  const auto model = MakeModel(ModelId(1), std::vector<int32_t>(5, 512));  // none is ever full
+  world.Add(model, HeadsLast());
+  Answered answered;
+  world.Submit(world.Sentence(model, 5), 0);
+  for (uint64_t seen = 0; seen < 300;) {
+    if (const uint64_t tasks = Tasks(world); tasks > seen) {
+      world.Submit(world.Sentence(model, 5), seen = tasks);
+    }
+    EXPECT_TRUE(world.Step());
+    answered.answers += world.Finished().size();
+    if (answered.answers > 0 && answered.tasks_to_first == 0) answered.tasks_to_first = seen;
+  }
+  EXPECT_GT(Decisions(world).at("learned"), 250u);
+  world.Run();
+  world.ExpectClean();
+  return answered;
+}
+
+TEST(PolicySeamTest, ABareFsmStarvesATypeInAnOpenSystemAndAGuardedOneDoesNot) {
+  EXPECT_EQ(AnswersOfAFlood(1 << 30).answers, 0u) << "there is always a chain that goes first";
+  const Answered guarded = AnswersOfAFlood(20);
+  EXPECT_GE(guarded.answers, 300u - 2 * 21 - 5);
+  EXPECT_LE(guarded.tasks_to_first, 5u + 21 + 4);
 }
 
 // Two chains of different lengths with a head each: Algorithm 1 answers the short one first; by mean depth the heads,

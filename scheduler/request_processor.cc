@@ -124,6 +124,8 @@ void RequestProcessor::Submitted(Lane& lane, const TaskFacts& facts, int worker,
   for (RequestBlock* block : facts.started) Start(*block, worker, sequence, notes);
   if (!facts.gave_way.empty()) [[unlikely]]
     GiveWay(lane, facts, worker);
+  if (!facts.stepped.empty()) [[unlikely]]
+    StepBack(lane, facts, worker, sequence);
   for (const ReadyEntry& e : facts.entered) e.record->state = NodeState::kRunning;
   if (facts.partly.entry.record != nullptr) {
     Reach(facts.partly.entry, facts.partly.nodes, worker, sequence);
@@ -146,6 +148,14 @@ void RequestProcessor::Submitted(Lane& lane, const TaskFacts& facts, int worker,
 void RequestProcessor::GiveWay(Lane& lane, const TaskFacts& facts, int worker) {
   for (const TaskFacts::Reached& r : facts.gave_way) {
     Reach(r.entry, r.nodes, worker, facts.gave_way_after);
+    Queue(lane, *r.entry.record, *r.entry.block, worker);
+  }
+}
+
+// To the end of the queue, each time they have moved by a node.
+void RequestProcessor::StepBack(Lane& lane, const TaskFacts& facts, int worker, uint32_t sequence) {
+  for (const TaskFacts::Reached& r : facts.stepped) {
+    Reach(r.entry, r.nodes, worker, sequence);
     Queue(lane, *r.entry.record, *r.entry.block, worker);
   }
 }
@@ -288,6 +298,8 @@ bool RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int 
 
 // Nothing more will be submitted: waits for one unfinished task after the other, then leaves.
 void RequestProcessor::Drain(RequestBlock& block) {
+  if (block.has_facts && block.state == RequestState::kRunning) [[unlikely]]
+    lanes_[Index(block.lane)]->nodes()->Left(block);
   block.state = RequestState::kDraining;
   for (uint32_t left = block.touched; left != 0; left &= left - 1) {
     const int w = std::countr_zero(left);

@@ -93,6 +93,7 @@ class RequestProcessor {
   void Start(RequestBlock& block, int worker, uint32_t sequence, TaskNotes& notes);
   void Reach(const ReadyEntry& entry, int32_t nodes, int worker, uint32_t sequence);
   void GiveWay(Lane& lane, const TaskFacts& facts, int worker);
+  void StepBack(Lane& lane, const TaskFacts& facts, int worker, uint32_t sequence);
   void End(Lane& lane, NodeRecord& record, RequestBlock& block, int worker, uint32_t sequence);
   void Release(Lane& lane, NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
   void MergePin(NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);

@@ -13,6 +13,8 @@ T Load(const std::atomic<T>& value) {
 LaneStats SchedulerStatsReader::Read(const Lane& lane) {
   LaneStats stats;
   stats.model = lane.model().id;
+  stats.policy = lane.policy_name();
+  stats.policy_about = lane.policy_about();
   const LaneCounters::Gauges gauges = lane.counters().gauges();
   stats.waiting_requests = gauges.waiting_requests;
   stats.waiting_cells = gauges.waiting_cells;

@@ -65,7 +65,8 @@ struct DecisionStats {
 
 struct LaneStats {
   ModelId model;
-  int64_t waiting_requests = 0;  // gauge: submitted, not joined
+  std::string policy, policy_about;  // what decides, and where it comes from (LaneRules)
+  int64_t waiting_requests = 0;      // gauge: submitted, not joined
   int64_t waiting_cells = 0;
   int64_t running_requests = 0;           // gauge: joined, not done
   int64_t device_ns = 0;                  // device time of its tasks

@@ -9,6 +9,7 @@ TaskFacts::TaskFacts(int batch_limit) {
   started.reserve(n);
   for (std::vector<ReadyEntry>* entries : {&entered, &ended, &awaiting}) entries->reserve(n);
   gave_way.reserve(n);
+  stepped.reserve(n);
 }
 
 void TaskFacts::Clear() {
@@ -17,6 +18,7 @@ void TaskFacts::Clear() {
   ended.clear();
   awaiting.clear();
   gave_way.clear();
+  stepped.clear();
   partly = {};
 }
 

@@ -6,6 +6,7 @@
 //   partly     the head of the queue, of which more nodes stay behind
 //   ended      its last node is in the task: readers may follow
 //   awaiting   its last node is in the task, and the words decide where it stopped
+//   stepped    a chain of which one more node is in the task, and which goes back to the queue (policies that pick depths)
 //   gave_way   a chain that ran before this task, and leaves its place to who waits (SchedulerOptions)
 #ifndef CELLBATCH_SCHEDULER_TASK_FACTS_H_
 #define CELLBATCH_SCHEDULER_TASK_FACTS_H_
@@ -31,7 +32,7 @@ struct TaskFacts {
   std::vector<RequestBlock*> started;
   std::vector<ReadyEntry> entered, ended, awaiting;
   Reached partly;  // no record: none
-  std::vector<Reached> gave_way;
+  std::vector<Reached> gave_way, stepped;
   uint32_t gave_way_after = 0;  // the last task that those were in, on this worker
 };
 

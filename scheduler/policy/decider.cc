@@ -11,11 +11,14 @@ Decider::Decider(std::unique_ptr<const Policy> policy, int64_t max_wait_tasks)
     : policy_(policy != nullptr ? std::move(policy) : std::make_unique<const CellularPolicy>()),
       max_wait_tasks_(max_wait_tasks),
       repeats_(policy_->repeats_type()),
+      picks_depth_(policy_->picks_depth()),
       reasons_{"overdue", "full_batch", "repeat"} {
   for (const std::string_view reason : policy_->reasons()) reasons_.push_back(reason);
 }
 
 std::optional<Choice> Decider::Decide(Frontier frontier) const {
+  if (picks_depth_) [[unlikely]]
+    return DecideDepth(frontier);
   const TypeView *overdue = nullptr, *full = nullptr;
   int64_t longest = max_wait_tasks_;
   for (const TypeView& view : frontier) {
@@ -29,6 +32,31 @@ std::optional<Choice> Decider::Decide(Frontier frontier) const {
   }
   if (overdue != nullptr) return Choice{overdue->type, kOverdue};
   if (full != nullptr) return Choice{full->type, kFullBatch};
+  return OfPolicy(frontier);
+}
+
+// A batch is full if it is at one depth.
+std::optional<Choice> Decider::DecideDepth(Frontier frontier) const {
+  const TypeView *overdue = nullptr, *full = nullptr;
+  for (const TypeView& view : frontier) {
+    const int64_t longest = overdue == nullptr ? max_wait_tasks_ : overdue->waited;
+    if (view.waited > longest) overdue = &view;
+    const bool fills = view.ready > 0 && view.nodes.at_least_depth >= view.max_batch;
+    if (fills && (full == nullptr || view.priority > full->priority)) full = &view;
+  }
+  if (overdue != nullptr) {
+    return Choice{overdue->type, kOverdue};
+  }
+  std::optional<Choice> choice = full != nullptr
+                                     ? Choice{full->type, kFullBatch, full->nodes.least_depth}
+                                     : OfPolicy(frontier);
+  if (!choice) return std::nullopt;
+  const TypeView& chosen = frontier[static_cast<size_t>(choice->type.value())];
+  if (chosen.narrow_tasks > max_wait_tasks_) return Choice{choice->type, kOverdue};
+  return choice;
+}
+
+std::optional<Choice> Decider::OfPolicy(Frontier frontier) const {
   std::optional<Choice> choice = policy_->Choose(frontier);
   if (!choice) return std::nullopt;
   Check(choice->type.valid() && choice->type.value() < static_cast<int64_t>(frontier.size()) &&

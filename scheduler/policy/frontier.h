@@ -29,7 +29,8 @@ struct TypeNodes {
   // Submitted or not, of the requests that have anything left to submit; the sum of their depths.
   int64_t total = 0, total_depths = 0;
   int64_t ready_depths = 0;  // of those that are ready on this worker
-  // Of those, the least deep: that depth (-1: nothing is ready), and how many lie there.
+  // Of those, the least deep: that depth (-1: nothing is ready), and how many lie there. A lane keeps them up where its
+  // policy picks depths, and counts what lies deeper than kMostDepth as lying there (ready/ready_entry.h).
   int32_t least_depth = -1;
   int64_t at_least_depth = 0;
   // The tops of the tallest: among the first nodes of what remains, those of the greatest height.
@@ -50,7 +51,9 @@ struct TypeView {
   int32_t min_batch = 1;
   int32_t given_way = 0;  // of `ready`: chains that ran already, and wait for another turn
   int64_t waited =
-      0;            // tasks of the lane on this worker since one of this type; 0: nothing is ready
+      0;  // tasks of the lane on this worker since one of this type; 0: nothing is ready
+  // Tasks of the type on this worker in a row that left ready nodes behind for their depth (Policy::picks_depth).
+  int64_t narrow_tasks = 0;
   TypeNodes nodes;  // as far as FrontierNeeds says
 };
 

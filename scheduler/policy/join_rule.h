@@ -27,12 +27,18 @@ class JoinRule {
 // gave way do not count: they must not keep the line from moving till their end.
 class CellularJoin final : public JoinRule {
  public:
+  // count_given_way: they do, where every chain goes back to its queue after each node (policies that pick depths).
+  explicit CellularJoin(bool count_given_way = false) : count_given_way_(count_given_way) {}
   bool MayJoin(const JoinView& view) const override {
     for (const TypeView& root : view.roots) {
-      if (root.ready - root.given_way >= 2 * root.max_batch) return false;
+      const int32_t given_way = count_given_way_ ? 0 : root.given_way;
+      if (root.ready - given_way >= 2 * root.max_batch) return false;
     }
     return true;
   }
+
+ private:
+  const bool count_given_way_;
 };
 
 }  // namespace cellbatch

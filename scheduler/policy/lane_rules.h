@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "scheduler/policy/join_rule.h"
@@ -22,7 +23,10 @@ struct LaneRules {
   LaneRules(std::unique_ptr<const Policy> p, std::unique_ptr<const JoinRule> j)
       : policy(std::move(p)), join(std::move(j)) {}
 
-  std::unique_ptr<const Policy> policy;    // null: Algorithm 1
+  std::unique_ptr<const Policy> policy;  // null: Algorithm 1
+  std::string
+      policy_name;  // for people, as statistics show it ("fsm"); empty: "cellular", or "unnamed"
+  std::string policy_about;                // where it comes from; may be empty
   std::unique_ptr<const JoinRule> join;    // null: CellularJoin
   std::unique_ptr<const StealRule> steal;  // null: StealHalf
 };

@@ -62,6 +62,42 @@ TEST(DeciderTest, OnlyAlgorithm1RepeatsAndNoBatchSmallerThanTheSmallest) {
   EXPECT_FALSE(last.Repeats(8, 1));
 }
 
+constexpr std::string_view kShallow[] = {"shallow"};
+
+// The first type with anything ready, at its least depth.
+class ShallowFirst final : public Policy {
+ public:
+  std::optional<Choice> Choose(Frontier frontier) const override {
+    for (const TypeView& view : frontier) {
+      if (view.ready > 0) return Choice{view.type, 0, view.nodes.least_depth};
+    }
+    return std::nullopt;
+  }
+  absl::Span<const std::string_view> reasons() const override { return kShallow; }
+  bool picks_depth() const override { return true; }
+};
+
+TypeView AtDepth(TypeView view, int32_t depth, int64_t there, int64_t narrow_tasks = 0) {
+  view.nodes.least_depth = depth;
+  view.nodes.at_least_depth = there;
+  view.narrow_tasks = narrow_tasks;
+  return view;
+}
+
+TEST(DeciderTest, OfAPolicyThatPicksDepthsABatchIsFullAtOneDepthAndWhoIsOverdueRunsAtAll) {
+  const Decider decider(std::make_unique<ShallowFirst>(), /*max_wait_tasks=*/20);
+  const auto decided = [&](const std::vector<TypeView>& frontier) {
+    return Decided(decider, frontier) + " " + std::to_string(decider.Decide(frontier)->depth);
+  };
+  const TypeView shallow = AtDepth(View(0, 5), 2, 3);
+  EXPECT_EQ(decided({shallow, AtDepth(View(1, 9), 4, 7)}), "0 shallow 2") << "no depth has eight";
+  EXPECT_EQ(decided({shallow, AtDepth(View(1, 9), 4, 8)}), "1 full_batch 4");
+  EXPECT_EQ(decided({shallow, AtDepth(View(1, 9, 21), 4, 8)}), "1 overdue -1");
+  EXPECT_EQ(decided({AtDepth(View(0, 5), 2, 3, 20), View(1, 0)}), "0 shallow 2");
+  EXPECT_EQ(decided({AtDepth(View(0, 5), 2, 3, 21), View(1, 0)}), "0 overdue -1")
+      << "who lies at other depths is passed over for ever";
+}
+
 TEST(JoinRuleTest, CellularJoinTakesRequestsWhileEachRootTypeHasLessThanTwoBatches) {
   const CellularJoin join;
   JoinView view;
@@ -72,6 +108,7 @@ TEST(JoinRuleTest, CellularJoinTakesRequestsWhileEachRootTypeHasLessThanTwoBatch
   EXPECT_FALSE(join.MayJoin(view));
   roots[0].given_way = 1;
   EXPECT_TRUE(join.MayJoin(view)) << "chains that gave way hold up the line";
+  EXPECT_FALSE(CellularJoin(/*count_given_way=*/true).MayJoin(view));
 }
 
 TEST(StealRuleTest, HalfIsTakenAtLeastOneAndAtMostABatch) {

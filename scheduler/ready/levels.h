@@ -1,4 +1,4 @@
-// How many of something there are at each level from 1 to kMost, and the highest level with any. O(1).
+// How many of something there are at each level from 0 to kMost, and the highest and the lowest level with any. O(1).
 #ifndef CELLBATCH_SCHEDULER_READY_LEVELS_H_
 #define CELLBATCH_SCHEDULER_READY_LEVELS_H_
 
@@ -24,10 +24,15 @@ class Levels {
     used_ = words_[word] != 0 ? used_ | 1ull << word : used_ & ~(1ull << word);
   }
   int64_t at(int32_t level) const { return counts_[static_cast<size_t>(level)]; }
-  int32_t top() const {  // 0: empty
+  int32_t top() const {  // 0: empty, or nothing above
     if (used_ == 0) return 0;
     const int word = 63 - std::countl_zero(used_);
     return 64 * word + 63 - std::countl_zero(words_[static_cast<size_t>(word)]);
+  }
+  int32_t bottom() const {  // -1: empty
+    if (used_ == 0) return -1;
+    const int word = std::countr_zero(used_);
+    return 64 * word + std::countr_zero(words_[static_cast<size_t>(word)]);
   }
 
  private:

@@ -5,14 +5,19 @@
 namespace cellbatch {
 namespace {
 
+static_assert(kMostDepth == Levels::kMost);
+
 int32_t LevelOf(int64_t height) {
   return static_cast<int32_t>(std::clamp<int64_t>(height, 1, Levels::kMost));
 }
 
 }  // namespace
 
-NodeCounts::NodeCounts(int num_workers, absl::Span<const TypeShape> shapes)
-    : types_(shapes.size()), here_(static_cast<size_t>(num_workers) * shapes.size()) {
+NodeCounts::NodeCounts(int num_workers, absl::Span<const TypeShape> shapes, Kept kept)
+    : kept_(kept),
+      types_(shapes.size()),
+      here_(static_cast<size_t>(num_workers) * shapes.size()),
+      at_depth_(kept.by_depth ? here_.size() : 0) {
   for (const TypeShape& shape : shapes) is_chain_.push_back(shape.is_chain());
 }
 
@@ -33,31 +38,55 @@ void NodeCounts::Joined(const RequestBlock& block) {
     Gone(t, entry, r.length, 0);
     const Part part = PartOf(entry, 0);
     t.not_running.Add(part.level, part.nodes);
+    if (!kept_.totals) continue;
+    t.total += r.length;
+    t.total_depths += DepthsOf(entry, 0, r.length);
   }
+}
+
+void NodeCounts::Left(const RequestBlock& block) {
+  if (!kept_.totals) return;
+  for (int32_t i = 0; i < block.num_records; ++i) {
+    const NodeRecord& r = block.records[i];
+    const ReadyEntry entry = {const_cast<NodeRecord*>(&r), const_cast<RequestBlock*>(&block)};
+    OfType& t = type(r.type);
+    t.total -= r.length;
+    t.total_depths -= DepthsOf(entry, 0, r.length);
+  }
+}
+
+// The sum over nodes from `from` to before `to`.
+int64_t NodeCounts::DepthsOf(const ReadyEntry& entry, int32_t from, int32_t to) const {
+  const int64_t first = entry.block->facts(*entry.record).depth;
+  const int64_t depths = (int64_t{to} - from) * first;
+  if (!is_chain_[static_cast<size_t>(entry.record->type)]) return depths;
+  return depths + (int64_t{to} * (to - 1) - int64_t{from} * (from - 1)) / 2;
 }
 
 // Nodes from `from` to before `to` remain no longer; backwards: they do from now on.
 void NodeCounts::Gone(OfType& type, const ReadyEntry& entry, int32_t from, int32_t to) {
-  const NodeRecord& r = *entry.record;
-  const int64_t nodes = int64_t{to} - from;
-  type.remaining -= nodes;
-  type.remaining_depths -= nodes * entry.block->facts(r).depth;
-  if (!is_chain_[static_cast<size_t>(r.type)]) return;
-  type.remaining_depths -= (int64_t{to} * (to - 1) - int64_t{from} * (from - 1)) / 2;
+  type.remaining -= int64_t{to} - from;
+  type.remaining_depths -= DepthsOf(entry, from, to);
+}
+
+// `part` of it enters the FIFO, or (sign -1) leaves it.
+void NodeCounts::CountFifo(int worker, const ReadyEntry& entry, const Part& part, int64_t sign) {
+  const int32_t number = entry.record->type;
+  Here& h = here(worker, number);
+  h.fifo_depths += sign * part.nodes * part.depth;
+  h.fifo.Add(part.level, sign * part.nodes);
+  if (!kept_.by_depth) return;
+  const size_t at = static_cast<size_t>(worker) * types_.size() + static_cast<size_t>(number);
+  const auto depth = static_cast<int32_t>(std::min<int64_t>(part.depth, kMostDepth));
+  at_depth_[at].Add(depth, sign * part.nodes);
 }
 
 void NodeCounts::Queued(int worker, const ReadyEntry& entry) {
-  Here& h = here(worker, entry.record->type);
-  const Part part = PartOf(entry, entry.record->next);
-  h.fifo_depths += part.nodes * part.depth;
-  h.fifo.Add(part.level, part.nodes);
+  CountFifo(worker, entry, PartOf(entry, entry.record->next), 1);
 }
 
 void NodeCounts::Unqueued(int worker, const ReadyEntry& entry) {
-  Here& h = here(worker, entry.record->type);
-  const Part part = PartOf(entry, entry.record->next);
-  h.fifo_depths -= part.nodes * part.depth;
-  h.fifo.Add(part.level, -part.nodes);
+  CountFifo(worker, entry, PartOf(entry, entry.record->next), -1);
 }
 
 void NodeCounts::Enter(Here& here, const ReadyEntry& entry, int32_t next) {
@@ -95,10 +124,14 @@ void NodeCounts::Submitted(int worker, const TypeShape& shape, const TaskFacts& 
   Here& h = here(worker, shape.type.value());
   const auto leave_fifo = [&](const ReadyEntry& e) {
     const Part part = PartOf(e, e.record->next);
-    h.fifo_depths -= part.nodes * part.depth;
-    h.fifo.Add(part.level, -part.nodes);
+    CountFifo(worker, e, part, -1);
     t.not_running.Add(part.level, -part.nodes);
   };
+  for (const TaskFacts::Reached& r : facts.stepped) {
+    leave_fifo(r.entry);
+    Gone(t, r.entry, r.entry.record->next, r.nodes);
+    t.not_running.Add(PartOf(r.entry, r.nodes).level, 1);
+  }
   for (const TaskFacts::Reached& r : facts.gave_way) {
     Leave(h, r.entry, r.nodes);
     t.not_running.Add(PartOf(r.entry, r.nodes).level, 1);
@@ -108,22 +141,30 @@ void NodeCounts::Submitted(int worker, const TypeShape& shape, const TaskFacts& 
     Enter(h, e, e.record->next);
   }
   Step(t, h);
-  for (const ReadyEntry& e : facts.awaiting) Leave(h, e, e.record->length);
+  const auto end = [&](const ReadyEntry& e) {
+    leave_fifo(e);
+    Gone(t, e, e.record->next, e.record->length);
+  };
+  for (const ReadyEntry& e : facts.awaiting) {
+    if (kept_.by_depth) {
+      end(e);
+    } else {
+      Leave(h, e, e.record->length);
+    }
+  }
   for (const ReadyEntry& e : facts.ended) {
     // A longer chain ran, be it that it entered with this task for its last node.
-    if (shape.is_chain() && e.record->length > 1) {
+    if (shape.is_chain() && e.record->length > 1 && !kept_.by_depth) {
       Leave(h, e, e.record->length);
     } else {
-      leave_fifo(e);
-      Gone(t, e, e.record->next, e.record->length);
+      end(e);
     }
   }
   if (const ReadyEntry& e = facts.partly.entry; e.record != nullptr) {
-    const Part part = PartOf(e, e.record->next);
-    const int64_t taken = facts.partly.nodes - e.record->next;
-    h.fifo_depths -= taken * part.depth;
-    h.fifo.Add(part.level, -taken);
-    t.not_running.Add(part.level, -taken);
+    Part part = PartOf(e, e.record->next);
+    part.nodes = facts.partly.nodes - e.record->next;
+    CountFifo(worker, e, part, -1);
+    t.not_running.Add(part.level, -part.nodes);
     Gone(t, e, e.record->next, facts.partly.nodes);
   }
 }
@@ -166,6 +207,14 @@ TypeNodes NodeCounts::View(int worker, int number) {
   TypeNodes nodes;
   nodes.remaining = t.remaining;
   nodes.remaining_depths = t.remaining_depths;
+  nodes.total = t.total;
+  nodes.total_depths = t.total_depths;
+  if (kept_.by_depth) {
+    const Levels& depths =
+        at_depth_[static_cast<size_t>(worker) * types_.size() + static_cast<size_t>(number)];
+    nodes.least_depth = depths.bottom();
+    if (nodes.least_depth >= 0) nodes.at_least_depth = depths.at(nodes.least_depth);
+  }
   nodes.tallest = t.not_running.top();
   const Here& mine = here(worker, number);
   nodes.ready_depths = mine.fifo_depths + mine.running_depths;

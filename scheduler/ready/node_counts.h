@@ -25,7 +25,11 @@ namespace cellbatch {
 
 class NodeCounts {
  public:
-  NodeCounts(int num_workers, absl::Span<const TypeShape> shapes);
+  // What costs more than the rest is kept where it is read. by_depth: the lane's policy picks depths, so no chain runs.
+  struct Kept {
+    bool totals = false, by_depth = false;
+  };
+  NodeCounts(int num_workers, absl::Span<const TypeShape> shapes, Kept kept);
 
   // A request, or its next piece: all of its nodes remain.
   void Joined(const RequestBlock& block);
@@ -35,6 +39,9 @@ class NodeCounts {
   void Submitted(int worker, const TypeShape& shape, const TaskFacts& facts);
   // Nothing more of it will be submitted: `next` is right, the state still what it was.
   void Dropped(const ReadyEntry& entry);
+
+  // A request, or its piece: nothing of it will be submitted any more. O(subgraphs), if totals are kept.
+  void Left(const RequestBlock& block);
 
   // Of every worker's queue of a type, before the View of that type.
   void Refresh(int worker, const ReadyQueue& queue);
@@ -49,6 +56,7 @@ class NodeCounts {
   };
   struct OfType {
     int64_t remaining = 0, remaining_depths = 0;
+    int64_t total = 0, total_depths = 0;
     Levels not_running;
   };
   struct Here {
@@ -61,7 +69,9 @@ class NodeCounts {
   };
 
   Part PartOf(const ReadyEntry& entry, int32_t next) const;
+  int64_t DepthsOf(const ReadyEntry& entry, int32_t from, int32_t to) const;
   void Gone(OfType& type, const ReadyEntry& entry, int32_t from, int32_t to);
+  void CountFifo(int worker, const ReadyEntry& entry, const Part& part, int64_t sign);
   void Enter(Here& here, const ReadyEntry& entry, int32_t next);
   void Leave(Here& here, const ReadyEntry& entry, int32_t next);
   void Step(OfType& type, Here& here);
@@ -71,9 +81,11 @@ class NodeCounts {
     return here_[static_cast<size_t>(worker) * types_.size() + static_cast<size_t>(type)];
   }
 
+  const Kept kept_;
   std::vector<bool> is_chain_;  // by type
   std::vector<OfType> types_;
-  std::vector<Here> here_;  // by worker, type
+  std::vector<Here> here_;        // by worker, type
+  std::vector<Levels> at_depth_;  // the same: nodes in the FIFO by depth; empty unless by_depth
 };
 
 }  // namespace cellbatch

@@ -3,6 +3,8 @@
 #ifndef CELLBATCH_SCHEDULER_READY_READY_ENTRY_H_
 #define CELLBATCH_SCHEDULER_READY_READY_ENTRY_H_
 
+#include <algorithm>
+
 #include "scheduler/request_block.h"
 
 namespace cellbatch {
@@ -11,6 +13,13 @@ struct ReadyEntry {
   NodeRecord* record = nullptr;
   RequestBlock* block = nullptr;
 };
+
+// Of its next node, as choices name it: what lies deeper than kMostDepth counts as lying there. REQUIRES: has_facts.
+inline constexpr int32_t kMostDepth = 4095;
+inline int32_t DepthOf(const ReadyEntry& entry, bool is_chain, int32_t next) {
+  const int32_t first = entry.block->facts(*entry.record).depth;
+  return std::min(is_chain ? first + next : first, kMostDepth);
+}
 
 // GCC takes a function that only prefetches for one without effects, and drops the calls: all of these are
 // always_inline.

@@ -52,7 +52,7 @@ class ReadyFifo {
   }
   // What an entry counts.
   int32_t NodesIn(const NodeRecord& r) const { return is_chain_ ? 1 : r.length - r.next; }
-  // `count` more nodes of the head were submitted, and it stays.
+  // `count` more nodes of an entry (where all is in order: the head) were submitted, and it stays.
   void TakeFromHead(int32_t count) { nodes_ -= count; }
   // Takes out what was pushed, wherever it is. REQUIRES: it is here.
   void Remove(NodeRecord& record);

@@ -53,6 +53,9 @@ class ReadyQueue {
   void TaskRetired() { --tasks_in_flight_; }
   int32_t tasks_in_flight() const { return tasks_in_flight_; }
   uint32_t last_sequence() const { return last_sequence_; }
+  // Of lanes whose policy picks depths: tasks in a row that left ready nodes behind for their depth.
+  void TookOneDepth(bool one) { narrow_tasks_ = one && ready() > 0 ? narrow_tasks_ + 1 : 0; }
+  int64_t narrow_tasks() const { return narrow_tasks_; }
   // Fairness within a lane: since how many tasks of the lane this type waits (0: nothing ready).
   int64_t waited() const { return ready() == 0 ? 0 : static_cast<int64_t>(*lane_tasks_ - since_); }
 
@@ -71,6 +74,7 @@ class ReadyQueue {
   uint64_t since_ = 0;
   int32_t tasks_in_flight_ = 0;
   uint32_t last_sequence_ = 0;
+  int64_t narrow_tasks_ = 0;
 };
 
 }  // namespace cellbatch
