@@ -70,7 +70,10 @@ absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& roo
     if (versions.ok() && !versions->empty()) checked.version = versions->back();
     const auto model = ReadModel(root, name, ModelId(0), limits);
     if (model.ok()) {
-      Summarize(**model, checked);
+      Summarize(*model->model, checked);
+      if (model->policy.kind != PolicyKind::kCellular) {
+        checked.summary += fmt::format(", policy {}", Name(model->policy.kind));
+      }
     } else {
       const absl::string_view text = model.status().message();
       checked.problems = Lines({text.data(), text.size()});

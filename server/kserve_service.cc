@@ -78,6 +78,15 @@ void DescribeRequests(const Model& model, inference::ModelConfig& config) {
   }
 }
 
+void DescribePolicy(const Model& model, const SchedulerStats& stats,
+                    inference::ModelConfig& config) {
+  for (const LaneStats& lane : stats.Lanes()) {
+    if (lane.model != model.id) continue;
+    SetParameter(config, "policy", lane.policy);
+    if (!lane.policy_about.empty()) SetParameter(config, "policy.about", lane.policy_about);
+  }
+}
+
 void DescribeCellTypes(const Model& model, const std::vector<CellTypeCalibration>& calibration,
                        inference::ModelConfig& config) {
   for (const CellType& type : model.types) {
@@ -202,6 +211,7 @@ absl::StatusOr<inference::ModelConfigResponse> KServeService::ModelConfig(
   DescribeRequests(model, config);
   SetParameter(config, "precision", "FP32");
   SetParameter(config, "max_tasks_in_flight", std::to_string(scheduler_.max_tasks_in_flight()));
+  DescribePolicy(model, scheduler_.stats(), config);
   DescribeCellTypes(model, scheduler_.Calibration(model.id), config);
   return response;
 }

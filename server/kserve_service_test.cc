@@ -75,6 +75,11 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
 
   scheduler_.calibration = {{.memory = 0, .type = CellTypeId(0), .max_batch = 64, .points = {}},
                             {.memory = 1, .type = CellTypeId(0), .max_batch = 512, .points = {}}};
+  LaneStats lane;
+  lane.model = model_->id;
+  lane.policy = "fsm";
+  lane.policy_about = "learned from trees";
+  scheduler_.fake_stats.lanes = {lane};
   inference::ModelConfigRequest config_request;
   config_request.set_name("tiny");
   const auto answer = kserve_.ModelConfig(config_request);
@@ -88,6 +93,8 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   EXPECT_EQ(config.parameters().at("vocabulary_size").string_value(), "100");
   EXPECT_EQ(config.parameters().at("cell." + model_->types[0].name + ".b_max").string_value(),
             "64");
+  EXPECT_EQ(config.parameters().at("policy").string_value(), "fsm");
+  EXPECT_EQ(config.parameters().at("policy.about").string_value(), "learned from trees");
 }
 
 // Says what no shipped unfolder says at once.

@@ -10,6 +10,7 @@
 #include "cells/definitions/shipped.h"
 #include "cells/exploded_model.h"
 #include "server/assemble/model_assembler.h"
+#include "server/policy/policy_codec.h"
 #include "server/text_file.h"
 
 namespace cellbatch {
@@ -102,9 +103,8 @@ absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_fold
   return versions;
 }
 
-absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_folder,
-                                                       const std::string& name, int64_t version,
-                                                       ModelId id, const LoaderLimits& limits) {
+absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const std::string& name,
+                                         int64_t version, ModelId id, const LoaderLimits& limits) {
   std::vector<std::string> problems;
   const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
   if (!config.ok()) problems.emplace_back(config.status().message());
@@ -112,11 +112,6 @@ absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_
   auto weights = WeightStore::Open(version_folder + "/weights.safetensors",
                                    static_cast<uint64_t>(limits.max_weight_bytes));
   if (!weights.ok()) problems.emplace_back(weights.status().message());
-  std::error_code error;
-  if (fs::exists(version_folder + "/policy.textproto", error)) {
-    problems.push_back(
-        fmt::format("{}/policy.textproto: learned policies are not offered yet", version));
-  }
   if (config.ok() && !config->message.name().empty() && config->message.name() != name) {
     problems.push_back(fmt::format("{}: name is \"{}\", the folder is \"{}\"",
                                    config->places.Of("name"), config->message.name(), name));
@@ -140,8 +135,23 @@ absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_
                     limits, *model);
   problems.insert(problems.end(), more.begin(), more.end());
   if (!problems.empty()) return Refused(problems);
-  if (config->message.granularity() == disk::OPERATOR) return ExplodeModel(std::move(model));
-  return model;
+  ModelVersion made;
+  made.model = model;
+  if (config->message.granularity() == disk::OPERATOR) made.model = ExplodeModel(std::move(model));
+  absl::StatusOr<PolicySpec> policy =
+      ReadPolicy(config->message.has_policy() ? &config->message.policy() : nullptr,
+                 config->places.Of("policy"), version_folder, *made.model, limits.max_config_bytes);
+  if (!policy.ok()) return policy.status();
+  made.policy = *std::move(policy);
+  return made;
+}
+
+absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_folder,
+                                                       const std::string& name, int64_t version,
+                                                       ModelId id, const LoaderLimits& limits) {
+  absl::StatusOr<ModelVersion> made = LoadVersion(model_folder, name, version, id, limits);
+  if (!made.ok()) return made.status();
+  return std::move(made->model);
 }
 
 }  // namespace cellbatch

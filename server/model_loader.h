@@ -1,5 +1,5 @@
 // From a folder to a Model: config.textproto, the cell definitions it names, and the weights of one
-// version. Everything is checked, bounds have names, and every problem is reported at once.
+// version; and to the policy that it is served with. Everything is checked, bounds have names, and every problem is reported at once.
 //
 // Plain functions; any thread (the one that loads). Seconds, and memory for the weights.
 #ifndef CELLBATCH_SERVER_MODEL_LOADER_H_
@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "cells/model.h"
+#include "scheduler/policy/policy_spec.h"
 #include "server/assemble/loader_limits.h"
 
 namespace cellbatch {
@@ -19,8 +20,16 @@ namespace cellbatch {
 // The versions in a model folder: its folders named 1, 2, ...; ascending.
 absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_folder);
 
+struct ModelVersion {
+  std::shared_ptr<const Model> model;
+  PolicySpec policy;  // can be made
+};
+
 // `name`: the folder's; a config that names another one is refused. INVALID_ARGUMENT: one line a
 // problem, each starting with the file (and line, where it has one).
+absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const std::string& name,
+                                         int64_t version, ModelId id, const LoaderLimits& limits);
+// Of that, the model.
 absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_folder,
                                                        const std::string& name, int64_t version,
                                                        ModelId id, const LoaderLimits& limits);

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "cells/weights/safetensors.h"
+#include "server/policy/policy_codec.h"
 
 namespace cellbatch {
 namespace {
@@ -245,14 +246,55 @@ TEST_F(ModelLoaderTest, MistakesInTheConfigAreNamed) {
   EXPECT_THAT(ErrorWith(config_.substr(config_.find("chain")), ""), HasSubstr("no unfolder"));
 }
 
+// Which rule holds: the configuration's choice; without one, the file where there is one; else Algorithm 1.
+TEST_F(ModelLoaderTest, ThePolicyIsTheConfigurationsElseTheFilesElseAlgorithm1) {
+  const auto loaded = [this] { return LoadVersion(folder_, "tagger", 1, ModelId(7), limits_); };
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(loaded()->policy.kind, PolicyKind::kCellular);
+  PolicySpec learned;
+  learned.kind = PolicyKind::kLbGreedy;
+  Write("1/policy.textproto", PolicyText(ToPolicyFile(learned, **Load())));
+  ASSERT_TRUE(loaded().ok()) << loaded().status();
+  EXPECT_EQ(loaded()->policy.kind, PolicyKind::kLbGreedy);
+  const std::string config = config_;
+  config_ = config + "policy { kind: CELLULAR }";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(loaded()->policy.kind, PolicyKind::kCellular);
+  config_ = config + "policy { kind: FSM }";
+  EXPECT_THAT(Error(), HasSubstr("1/policy.textproto: kind is LB_GREEDY, the configuration's "
+                                 "policy is FSM"));
+  config_ = config + "policy { kind: LEARNED }";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(loaded()->policy.kind, PolicyKind::kLbGreedy);
+}
+
+TEST_F(ModelLoaderTest, APolicyThatCannotBeUsedIsAnErrorUnlessTheConfigurationSaysOtherwise) {
+  const std::string config = config_;
+  config_ = config + "policy { kind: FSM }";
+  EXPECT_THAT(Error(), HasSubstr("/1/policy.textproto: no such file"));
+  for (const char* damaged : {"", "x: 1", "kind: FSM cell_types: \"f\""}) {
+    Write("1/policy.textproto", damaged);
+    for (const char* choice : {"", "policy { kind: LEARNED }"}) {
+      config_ = config + choice;
+      EXPECT_THAT(Error(), HasSubstr("1/policy.textproto:")) << damaged << choice;
+    }
+    config_ = config + "policy { kind: FSM else_cellular: true }";
+    ASSERT_TRUE(Load().ok()) << damaged;
+    const auto made = LoadVersion(folder_, "tagger", 1, ModelId(7), limits_);
+    EXPECT_EQ(made->policy.kind, PolicyKind::kCellular);
+    EXPECT_THAT(made->policy.about, HasSubstr("in place of one that cannot be used: 1/policy"));
+  }
+  config_ = config + "\npolicy { kind: SUFFICIENT }";
+  EXPECT_THAT(Error(), HasSubstr("config.textproto:38: policy SUFFICIENT is for closed workloads"));
+  config_ = config + "policy { kind: RANDOM seed: 3 }";
+  ASSERT_TRUE(Load().ok()) << "a choice that needs no file reads none, whatever lies there";
+}
+
 TEST_F(ModelLoaderTest, FilesThatAreNotThereOrTooLargeAreNamed) {
   ASSERT_TRUE(Load().ok());
   std::filesystem::create_directories(folder_ + "/2");
   EXPECT_THAT(std::string(LoadModel(folder_, "tagger", 2, ModelId(1), limits_).status().message()),
               HasSubstr("2/weights.safetensors: No such file"));
-  Write("1/policy.textproto", "");
-  EXPECT_THAT(Error(), HasSubstr("policies are not offered yet"));
-  std::filesystem::remove(folder_ + "/1/policy.textproto");
   limits_.max_weight_bytes = 100;
   EXPECT_THAT(Error(), HasSubstr("the limit is 100"));
   limits_ = LoaderLimits();

@@ -57,9 +57,8 @@ absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root) {
   return names;
 }
 
-absl::StatusOr<std::shared_ptr<const Model>> ReadModel(const std::string& root,
-                                                       const std::string& name, ModelId id,
-                                                       const LoaderLimits& limits) {
+absl::StatusOr<ModelVersion> ReadModel(const std::string& root, const std::string& name, ModelId id,
+                                       const LoaderLimits& limits) {
   if (absl::Status s = CheckModelName(name); !s.ok()) return s;
   const std::string folder = root + "/" + name;
   std::error_code error;
@@ -68,7 +67,7 @@ absl::StatusOr<std::shared_ptr<const Model>> ReadModel(const std::string& root,
   }
   const absl::StatusOr<int64_t> version = HighestVersion(folder);
   if (!version.ok()) return version.status();
-  return LoadModel(folder, name, *version, id, limits);
+  return LoadVersion(folder, name, *version, id, limits);
 }
 
 const char* Name(ModelPhase phase) {
@@ -103,8 +102,15 @@ std::shared_ptr<const Model> ModelRepository::Serving(const std::string& name) c
 }
 
 // The new one is warm before the old one goes; requests hold what they were unfolded for.
-absl::Status ModelRepository::Swap(const std::string& name, std::shared_ptr<const Model> model) {
-  if (absl::Status s = scheduler_.AddModel(model, nullptr); !s.ok()) return s;
+absl::Status ModelRepository::Swap(const std::string& name, ModelVersion version) {
+  std::shared_ptr<const Model> model = std::move(version.model);
+  absl::StatusOr<std::unique_ptr<const Policy>> policy =
+      MakePolicy(version.policy, model->types.size());
+  if (!policy.ok()) return policy.status();
+  LaneRules rules(*std::move(policy));
+  rules.policy_name = cellbatch::Name(version.policy.kind);
+  rules.policy_about = version.policy.about;
+  if (absl::Status s = scheduler_.AddModel(model, std::move(rules)); !s.ok()) return s;
   const std::shared_ptr<const Model> old = Serving(name);
   Set(name, [&](ModelState& state) {
     state.phase = ModelPhase::kReady;

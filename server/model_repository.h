@@ -79,7 +79,7 @@ class ModelRepository {
 
  private:
   absl::Status LoadFolder(const std::string& name);
-  absl::Status Swap(const std::string& name, std::shared_ptr<const Model> model);
+  absl::Status Swap(const std::string& name, ModelVersion version);
   // Changes the state under the lock; makes it where it is not there.
   template <typename Change>
   void Set(const std::string& name, Change change);
@@ -97,9 +97,8 @@ class ModelRepository {
 // The model folders of a root, sorted: all but hidden ones. INVALID_ARGUMENT: unreadable, or there is none.
 absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root);
 // The highest version of a model folder, read and checked.
-absl::StatusOr<std::shared_ptr<const Model>> ReadModel(const std::string& root,
-                                                       const std::string& name, ModelId id,
-                                                       const LoaderLimits& limits);
+absl::StatusOr<ModelVersion> ReadModel(const std::string& root, const std::string& name, ModelId id,
+                                       const LoaderLimits& limits);
 
 // Reads and compiles every model of every folder, without a device: cellbatch-server --check. Fails where the root
 // cannot be read or holds no model.

@@ -22,8 +22,9 @@ namespace fs = std::filesystem;
 // Takes and gives back models; serves nothing. `hold` stops both until the test lets go.
 class LoadingScheduler final : public Scheduler {
  public:
-  absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules) override {
+  absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) override {
     std::unique_lock lock(mutex_);
+    policy = rules.policy_name;
     ++warming_;
     changed_.notify_all();
     changed_.wait(lock, [this] { return !hold_; });
@@ -56,6 +57,7 @@ class LoadingScheduler final : public Scheduler {
 
   std::vector<std::string> log;
   absl::Status refusal;
+  std::string policy;  // of the last one added
 
   std::vector<CellTypeCalibration> Calibration(ModelId) const override { return {}; }
   std::vector<int32_t> MaxRowsPerRequest(ModelId) const override { return {}; }
@@ -143,6 +145,17 @@ TEST_F(ModelRepositoryTest, TheHighestVersionOfEveryFolderIsServed) {
   EXPECT_EQ(index[0].name, "a");
   EXPECT_EQ(index[1].version, 10);
   EXPECT_EQ(index[1].phase, ModelPhase::kReady);
+}
+
+TEST_F(ModelRepositoryTest, AModelIsServedByThePolicyThatItsConfigurationNames) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  EXPECT_EQ(scheduler_.policy, "cellular");
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app) << "policy { kind: LB_GREEDY }\n";
+  ASSERT_TRUE(repository_.Load("a").ok());
+  EXPECT_EQ(scheduler_.policy, "lb_greedy");
+  std::ofstream(root_ + "/a/1/policy.textproto") << "kind: FSM\n";
+  ASSERT_TRUE(repository_.Load("a").ok()) << "a file that nobody asked for was read";
 }
 
 TEST_F(ModelRepositoryTest, NamesAndVersionsThatCannotBeAreToldApartFromUnknownOnes) {

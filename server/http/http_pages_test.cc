@@ -185,6 +185,8 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   cell.max_batch = 64;
   cell.points = {{1, 100'000}, {64, 200'000}, {512, 1'500'000}};
   model.types.push_back(cell);
+  model.policy = "fsm";
+  model.policy_about = "learned from <trees>";
   view.models.push_back(model);
   model.name = "cold";
   model.state = "UNAVAILABLE";
@@ -197,6 +199,7 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   EXPECT_TRUE(Has(html, "1.5 ms"));
   EXPECT_TRUE(Has(html, "T(512) 1.5 ms"));
   EXPECT_TRUE(Has(html, "<polyline"));
+  EXPECT_TRUE(Has(html, "Policy fsm: learned from &lt;trees&gt;"));
 }
 
 }  // namespace

@@ -191,6 +191,12 @@ std::string Decisions(const std::vector<StatusView::DecisionView>& decisions) {
   return "<h3>Tasks, by why their cell type was chosen</h3><dl>" + facts + "</dl>";
 }
 
+// What decides, and where it comes from.
+std::string PolicyLine(const StatusView::ModelView& model) {
+  return fmt::format("<p>Policy {}{}</p>", Escaped(model.policy),
+                     model.policy_about.empty() ? "" : ": " + Escaped(model.policy_about));
+}
+
 std::string ModelSection(const StatusView::ModelView& model, double window_seconds) {
   const bool ready = model.state == "READY";
   std::string html = fmt::format(
@@ -214,7 +220,9 @@ std::string ModelSection(const StatusView::ModelView& model, double window_secon
           "</dl>";
   html += fmt::format("<h3>Latency of the last {:.0f} s, exact</h3>", window_seconds) +
           Phases(model.times);
-  html += "<h3>Cells</h3>" + CellTypes(model) + Decisions(model.decisions);
+  html += "<h3>Cells</h3>" + CellTypes(model);
+  if (!model.policy.empty()) html += PolicyLine(model);
+  html += Decisions(model.decisions);
   return html + "</section>";
 }
 

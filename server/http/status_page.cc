@@ -111,6 +111,8 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
     out.running = lane->running_requests;
     out.rows_used = lane->rows_used;
     out.rows_total = lane->rows_total;
+    out.policy = lane->policy;
+    out.policy_about = lane->policy_about;
     out.decisions = ViewOf(lane->decisions);
   }
   const std::vector<CellTypeCalibration> calibration = scheduler_.Calibration(model.id);

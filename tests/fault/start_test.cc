@@ -56,9 +56,14 @@ std::vector<Damage> Damages() {
                        fs::copy_options::overwrite_existing);
        },
        "\"U\" is [4*H = 24, H = 6], tensor \"rnn.weight_hh_l0\" is [24, 8]"},
-      {"a policy, which is not offered",
+      {"a policy that is none",
        [](const std::string& model) { std::ofstream(model + "/1/policy.textproto") << "x: 1\n"; },
-       "1/policy.textproto: learned policies are not offered yet"},
+       "1/policy.textproto:1:"},
+      {"a policy that was learned for another model",
+       [](const std::string& model) {
+         std::ofstream(model + "/1/policy.textproto") << "kind: FSM cell_types: \"tree\"\n";
+       },
+       "1/policy.textproto: cell_types are [tree], this model's are ["},
       {"no version", [](const std::string& model) { fs::remove_all(model + "/1"); },
        "no version in it"},
   };
