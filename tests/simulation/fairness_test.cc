@@ -25,7 +25,8 @@ constexpr int kFlooded = 0, kOther = 1;
 // T(b) = 10 + b microseconds, batches of 8: a full task of the flood takes 18.
 class TwoModels {
  public:
-  TwoModels() {
+  // The weight of the other one; the flooded one's is 1.
+  explicit TwoModels(double weight = 1) {
     DeviceSet set;
     auto memory = std::make_unique<SimMemory>(SimMemoryOptions{.fingerprints = false});
     SimDeviceOptions d;
@@ -46,7 +47,8 @@ class TwoModels {
     Check(made.ok(), made.status().ToString());
     scheduler_ = *std::move(made);
     for (int m = 0; m < 2; ++m) {
-      models_.push_back(MakeModel(ModelId(m + 1), Limits{.min_batch = 1, .max_batch = 8}));
+      models_.push_back(MakeModel(ModelId(m + 1), Limits{.min_batch = 1, .max_batch = 8},
+                                  Priorities::kLaterFirst, m == kOther ? weight : 1));
       const absl::Status added = scheduler_->AddModel(models_.back(), nullptr);
       Check(added.ok(), added.ToString());
     }
@@ -143,6 +145,25 @@ TEST(FairnessTest, AModelWithWorkKeepsItsHalfBesideAFloodedOne) {
   const double other = static_cast<double>(world.device_ns(kOther));
   EXPECT_GE(other / (flooded + other), 0.45) << flooded << " ns to " << other << " ns";
   EXPECT_LE(other / (flooded + other), 0.55);
+}
+
+// Both have more to do than the device does; each gets as much of it as its weight says.
+TEST(FairnessTest, ModelsShareTheDeviceByTheirWeights) {
+  for (const double weight : {3.0, 0.25}) {
+    TwoModels world(weight);
+    std::mt19937 random(3);
+    const int64_t start = world.now();
+    for (int ms = 1; ms <= 500; ++ms) {
+      for (const int model : {kFlooded, kOther}) {
+        while (world.outstanding(model) < 500) world.Submit(model, 5 + random() % 40);
+      }
+      world.RunTo(start + ms * 1'000'000);
+    }
+    const auto flooded = static_cast<double>(world.device_ns(kFlooded));
+    const auto other = static_cast<double>(world.device_ns(kOther));
+    EXPECT_NEAR(other / (flooded + other), weight / (1 + weight), 0.02)
+        << flooded << " ns to " << other << " ns";
+  }
 }
 
 // p99 of sentences that arrive at random, at a tenth of what the device could do.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cells/device/sim/sim_device.h"
+#include "scheduler/policy/policy_spec.h"
 #include "scheduler/scheduler.h"
 #include "tests/simulation/checker.h"
 #include "tests/simulation/generator.h"
@@ -40,7 +41,8 @@ struct SimulationOptions {
   Limits limits;
   int max_wait_tasks = 20;
   int chain_turn = 64;
-  int policy = 0;  // 0: Algorithm 1; 1, 2: those of policy_testing, which read depths and heights
+  PolicyKind policy =
+      PolicyKind::kCellular;            // all but kSufficient; an FSM's table is drawn by the seed
   int64_t row_budget_bytes = 64 << 10;  // of one model in one memory
   int in_flight = 50;                   // requests submitted and not answered, at most
   int cancel_permille = 20;             // of requests: cancelled or expired, some time

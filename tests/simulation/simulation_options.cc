@@ -45,7 +45,8 @@ TurnRules RulesOf(const SimulationOptions& o) {
   rules.max_tasks_in_flight = o.max_tasks_in_flight;
   rules.max_wait_tasks = o.max_wait_tasks;
   rules.chain_turn = o.chain_turn;
-  rules.idle_types_first = o.policy == 0;
+  rules.idle_types_first = o.policy == PolicyKind::kCellular;
+  rules.picks_depth = o.policy == PolicyKind::kDepth;
   rules.busy_steal = o.stealing == Stealing::kAlways;
   const int64_t ns = o.cost.task_ns + o.limits.max_batch * o.cost.node_ns;
   // A signal that was held shows several tasks at once, and so late.
@@ -99,7 +100,7 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
     o.shapes = {Shape::kDag, Shape::kTwoSinks, Shape::kTree, Shape::kLattice, Shape::kEdgeTree};
   }
   o.chain_turn = pick(0, 2) == 0 ? 64 : pick(1, 12);  // chains that give way again and again
-  o.policy = std::max(0, pick(-2, 2));
+  const bool other_policy = pick(-2, 2) > 0;
   o.may_lose_all = pick(0, 2) == 0;
   o.change_chance = often(40, 0.002);
   o.calibrate = pick(0, 3) == 0;
@@ -112,6 +113,12 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
     o.fail_chance = 0;
   }
   DrawDevices(o);
+  if (other_policy) {
+    constexpr std::array kOthers = {PolicyKind::kAgenda, PolicyKind::kAgendaOfRemaining,
+                                    PolicyKind::kDepth,  PolicyKind::kLbGreedy,
+                                    PolicyKind::kFsm,    PolicyKind::kRandom};
+    o.policy = kOthers[MixBits(seed, 80) % kOthers.size()];
+  }
   return o;
 }
 
@@ -136,8 +143,8 @@ std::string Describe(const SimulationOptions& o) {
       " ns or x", o.task_time_factor, ", lock step ", o.lock_step, ", priorities ",
       static_cast<int>(o.priorities), ", weights x", o.weight_ratio, ", T(b) = ", o.cost.task_ns,
       " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
-      o.grow_chance, ", chain turn ", o.chain_turn, ", policy ", o.policy, ", changes ",
-      o.change_chance, ", calibrate ", o.calibrate, ", asynchronous ", o.asynchronous,
+      o.grow_chance, ", chain turn ", o.chain_turn, ", policy ", std::string(Name(o.policy)),
+      ", changes ", o.change_chance, ", calibrate ", o.calibrate, ", asynchronous ", o.asynchronous,
       ", late writes ", o.late_writes, ", first task ", o.first_sequence, ", launches of ",
       o.launch_multiple, ", host blocks ", o.host_blocks);
 }

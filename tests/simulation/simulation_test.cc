@@ -55,6 +55,36 @@ TEST_P(ShapeTest, RunsWithScarceRowsAndForcedStealsOnFourWorkers) {
 INSTANTIATE_TEST_SUITE_P(Shapes, ShapeTest,
                          ::testing::Range(0, static_cast<int>(Shape::kNumShapes)));
 
+class PolicyTest : public ::testing::TestWithParam<PolicyKind> {};
+
+SimulationOptions WithPolicy(PolicyKind policy, uint64_t seed) {
+  SimulationOptions o = RandomOptions(seed, kRequestsOfASeed / 2);
+  o.policy = policy;
+  return o;
+}
+
+// Nobody starves within the bounds of README.md, priorities are kept, and what policies see is counted anew.
+TEST_P(PolicyTest, EverybodyGetsATurnAndItsRightAnswer) {
+  int64_t ok = 0;
+  for (uint64_t seed = 201; seed <= 206; ++seed) {
+    ok += ExpectClean(WithPolicy(GetParam(), seed)).tally.ok;
+  }
+  EXPECT_GT(ok, 0);
+}
+
+TEST_P(PolicyTest, TheSameSeedTakesTheSameSteps) {
+  const SimulationOptions o = WithPolicy(GetParam(), 207);
+  const SimulationReport a = Simulate(o), b = Simulate(o);
+  EXPECT_EQ(a.steps, b.steps);
+  EXPECT_EQ(a.tally.tasks, b.tally.tasks);
+  EXPECT_EQ(a.tally.nodes, b.tally.nodes);
+}
+INSTANTIATE_TEST_SUITE_P(Policies, PolicyTest,
+                         ::testing::Values(PolicyKind::kAgenda, PolicyKind::kAgendaOfRemaining,
+                                           PolicyKind::kDepth, PolicyKind::kLbGreedy,
+                                           PolicyKind::kFsm, PolicyKind::kRandom),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
 // BatchMaker waits until everything outside a component of one type is there: a decoder that feeds
 // its own projection waits for ever.
 TEST(SimulationTest, DecodersAndProjectionsThatAlternateDoNotDeadlock) {

@@ -1,13 +1,49 @@
 #include "tests/simulation/stock.h"
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/policy/test_policies.h"
+#include "cells/check.h"
+#include "cells/device/sim/fingerprint.h"
 #include "tests/simulation/sim_world.h"
 
 namespace cellbatch::sim {
+namespace {
+
+// Of an FSM a table that knows some states of one to three types, and for each an action that nobody learned.
+PolicySpec DrawPolicy(PolicyKind kind, uint64_t seed, const Model& model) {
+  std::mt19937_64 random(MixBits(seed, 79));
+  PolicySpec spec;
+  spec.kind = kind;
+  spec.seed = random();
+  spec.taller_first = random() % 2 == 0;
+  if (kind != PolicyKind::kFsm) return spec;
+  spec.encoding.kind = static_cast<StateEncoding::Kind>(random() % 3);
+  spec.encoding.phases = 1 + static_cast<int>(random() % 3);
+  const auto any_type = [&] {
+    return CellTypeId(static_cast<int64_t>(random() % model.types.size()));
+  };
+  std::vector<StateKey> known;
+  for (int i = 0; i < 400; ++i) {
+    std::vector<CellTypeId> types(1 + random() % 3);
+    for (CellTypeId& type : types) type = any_type();
+    const CellTypeId action = types[random() % types.size()];
+    if (spec.encoding.kind != StateEncoding::Kind::kSort) std::sort(types.begin(), types.end());
+    if (spec.encoding.kind == StateEncoding::Kind::kMax) types.push_back(types.front());
+    const int phase = static_cast<int>(random() % static_cast<uint64_t>(spec.encoding.phases));
+    const absl::StatusOr<StateKey> state = MakeState(spec.encoding, types, phase);
+    if (!state.ok() || std::find(known.begin(), known.end(), *state) != known.end()) continue;
+    known.push_back(*state);
+    spec.rules.push_back({*state, action});
+  }
+  return spec;
+}
+
+}  // namespace
 
 void Stock::Add() {
   const int number = next_++;
@@ -17,8 +53,12 @@ void Stock::Add() {
   changing_ = true;
   checker_.Loading(model.get());
   LaneRules rules;
-  if (options_.policy == 1) rules.policy = std::make_unique<policy_testing::LowestMeanDepth>();
-  if (options_.policy == 2) rules.policy = std::make_unique<policy_testing::TallestTop>();
+  if (options_.policy != PolicyKind::kCellular) {
+    absl::StatusOr<std::unique_ptr<const Policy>> policy =
+        MakePolicy(DrawPolicy(options_.policy, options_.seed, *model), model->types.size());
+    Check(policy.ok(), policy.status().ToString());
+    rules.policy = *std::move(policy);
+  }
   const absl::Status added = scheduler_.AddModel(model, std::move(rules));
   checker_.Loading(nullptr);
   changing_ = false;

@@ -84,6 +84,9 @@ bool Turns::IsChain(const Lane& lane, size_t type) const {
 int64_t Turns::MostTasks(const Lane& lane, const Place& place, size_t type) const {
   const int64_t batch = place.max_batch[type];
   const int64_t most = 4 + rules_.max_tasks_in_flight + (kMostNodesAtOnce + batch - 1) / batch;
+  const int64_t guard =
+      std::max<int64_t>(rules_.max_wait_tasks, 2 * static_cast<int64_t>(lane.types->size()));
+  if (rules_.picks_depth) return (guard + 2) * most;
   return IsChain(lane, type) ? rules_.chain_turn * most : most;
 }
 
@@ -398,7 +401,7 @@ void Turns::CheckPriority(const Lane& lane, const Place& place, int worker,
     const TypeTurn& other = place.types[t];
     if (t == type || (*lane.types)[t].priority <= priority || other.ready == 0) continue;
     const int64_t ready = SurelyReady(other, task.sequence, place.max_batch[t]);
-    const bool full = ready >= place.max_batch[t];
+    const bool full = ready >= place.max_batch[t] && !rules_.picks_depth;
     const bool idle = static_cast<uint64_t>(other.sequence[Index(worker)]) + depth < task.sequence;
     if (!full && !(small && idle && ready > 0)) continue;
     violated_(absl::StrCat("priority: task ", task.sequence, " is of type ", type, " while ", ready,

@@ -36,6 +36,9 @@ struct TurnRules {
   int max_wait_tasks = 20;  // as the scheduler was given it
   int chain_turn = 64;
   bool idle_types_first = true;  // the policy's: of types without a full batch, by priority
+  // Its choices name a depth: a batch is full if it is at one, and so many tasks of a type as its guard allows may leave
+  // behind what lies at another.
+  bool picks_depth = false;
   // Whoever is busy steals, too: then what waits may be carried from one worker of its memory to the next, where
   // its wait begins anew, behind what waits there. No server does that; types and subgraphs are watched where a
   // memory has one worker.
