@@ -234,14 +234,18 @@ bool Manager::Join() {
   for (int i = 0; i < num_lanes_; ++i) {
     if (lanes_[Index(i)] == nullptr) continue;
     Lane& lane = *lanes_[Index(i)];
-    for (int64_t n = 0; n < options_.batch_limit; ++n) {
+    for (int64_t n = 0, joined_now = 0; n < options_.batch_limit; ++n) {
       RequestBlock* const head = lane.line().Head();
       if (head == nullptr) break;
       lane.line().Prefetch();
-      const bool fits = JoinHead(lane, *head, n);
+      const bool fits = JoinHead(lane, *head, joined_now);
       if (!fits && !NeverFits(lane, *head)) break;
       lane.line().PopHead();
-      if (!fits) processor_.Refuse(*head, Outcome::kTooLarge);
+      if (fits) {
+        ++joined_now;
+      } else {
+        processor_.Refuse(*head, Outcome::kTooLarge);
+      }
       joined = true;
     }
   }

@@ -10,6 +10,7 @@
 #include "scheduler/policy/depth_policy.h"
 #include "scheduler/policy/policy_spec.h"
 #include "scheduler/policy/test_policies.h"
+#include "scheduler/policy/whole_graphs.h"
 #include "scheduler/scheduler_test_world.h"
 
 namespace cellbatch {
@@ -18,7 +19,6 @@ namespace {
 using namespace scheduler_testing;
 using policy_testing::LowestMeanDepth;
 using policy_testing::TallestTop;
-using policy_testing::WholeBatches;
 
 std::map<std::string, uint64_t> Decisions(World& world) {
   std::map<std::string, uint64_t> tasks;
@@ -216,10 +216,10 @@ TEST(PolicySeamTest, ANewPolicyDecidesTheOrder) {
   EXPECT_EQ(head_tasks(std::make_unique<TallestTop>()).second.at("reduces"), 7u);
 }
 
-TEST(PolicySeamTest, ANewRuleOfJoiningDecidesWhoRunsTogether) {
+TEST(PolicySeamTest, WholeGraphsRunSoManyRequestsTogetherAndThenTheNext) {
   World world(Unhurried());
   const auto model = MakeModel(ModelId(1));
-  world.Add(model, {nullptr, std::make_unique<WholeBatches>(3)});
+  world.Add(model, {nullptr, std::make_unique<WholeGraphs>(3)});
   for (uint64_t i = 0; i < 7; ++i) world.Submit(world.Sentence(model, i % 3 == 0 ? 20 : 2), i);
   std::vector<uint64_t> order;
   int64_t most = 0;
@@ -233,6 +233,68 @@ TEST(PolicySeamTest, ANewRuleOfJoiningDecidesWhoRunsTogether) {
   std::sort(order.begin() + 3, order.begin() + 6);
   EXPECT_EQ(order, (std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 6}))
       << "a batch began before the last ended";
+  world.ExpectClean();
+}
+
+// Two sentences, of 20 and of 5 words, begin together; after their first task comes one of 2. Who is answered, in order.
+std::vector<uint64_t> AnswersWithALateOne(std::unique_ptr<const JoinRule> join) {
+  World world(Unhurried());
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model, {nullptr, std::move(join)});
+  world.Submit(world.Sentence(model, 20), 20);
+  world.Submit(world.Sentence(model, 5), 5);
+  while (Tasks(world) == 0) EXPECT_TRUE(world.Step());
+  world.Submit(world.Sentence(model, 2), 2);
+  world.Run();
+  std::vector<uint64_t> order;
+  for (const auto& r : world.Finished()) order.push_back(r->tag);
+  world.ExpectClean();
+  return order;
+}
+
+TEST(PolicySeamTest, WhoComesAStepAfterABatchOfWholeGraphsWaitsForItsLastCell) {
+  using Order = std::vector<uint64_t>;
+  EXPECT_EQ(AnswersWithALateOne(nullptr), (Order{2, 5, 20})) << "cellular batching waits, too";
+  EXPECT_EQ(AnswersWithALateOne(std::make_unique<WholeGraphs>(64)), (Order{5, 20, 2}));
+}
+
+// Merged graphs as Fold and as DyNet order them: what comes while a batch runs goes together in the next one.
+TEST(PolicySeamTest, WholeGraphsGoWithDepthAndWithAgenda) {
+  for (const PolicyKind kind : {PolicyKind::kDepth, PolicyKind::kAgenda}) {
+    SCOPED_TRACE(std::string(Name(kind)));
+    World world(Unhurried());
+    const auto model = MakeModel(ModelId(1));
+    LaneRules rules(*MakePolicy(SpecOf(kind), 12), std::make_unique<WholeGraphs>(4));
+    world.Add(model, std::move(rules));
+    for (uint64_t i = 0; i < 4; ++i) world.Submit(world.Tree(model, 8), i);
+    while (Tasks(world) == 0) EXPECT_TRUE(world.Step());
+    for (uint64_t i = 4; i < 8; ++i) world.Submit(world.Tree(model, 8), i);
+    world.Run();
+    const auto finished = world.Finished();
+    ASSERT_EQ(finished.size(), 8u);
+    for (size_t i = 0; i < 8; ++i) EXPECT_EQ(finished[i]->tag / 4, i / 4) << "two batches met";
+    EXPECT_EQ(world.scheduler().stats().Lanes()[0].types[3].tasks, 2u) << "heads of four together";
+    world.ExpectClean();
+  }
+}
+
+// A refused request has not joined: it does not make room in a batch that runs.
+TEST(PolicySeamTest, WhoIsRefusedAtTheHeadOfTheLineOpensNoBatchThatRuns) {
+  WorldOptions options = Unhurried();
+  options.scheduler.row_budget_bytes = 4096;
+  World world(options);
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model, {nullptr, std::make_unique<WholeGraphs>(64)});
+  world.Submit(world.Sentence(model, 20), 20);
+  while (Tasks(world) == 0) EXPECT_TRUE(world.Step());
+  world.Submit(world.Tree(model, 1 << 10), 1);  // more rows than there are
+  world.Submit(world.Sentence(model, 2), 2);
+  world.Run();
+  std::vector<uint64_t> order;
+  for (const auto& r : world.Finished()) {
+    if (r->status.ok()) order.push_back(r->tag);
+  }
+  EXPECT_EQ(order, (std::vector<uint64_t>{20, 2}));
   world.ExpectClean();
 }
 

@@ -8,6 +8,7 @@
 #include "scheduler/policy/decider.h"
 #include "scheduler/policy/join_rule.h"
 #include "scheduler/policy/steal_rule.h"
+#include "scheduler/policy/whole_graphs.h"
 
 namespace cellbatch {
 namespace {
@@ -109,6 +110,22 @@ TEST(JoinRuleTest, CellularJoinTakesRequestsWhileEachRootTypeHasLessThanTwoBatch
   roots[0].given_way = 1;
   EXPECT_TRUE(join.MayJoin(view)) << "chains that gave way hold up the line";
   EXPECT_FALSE(CellularJoin(/*count_given_way=*/true).MayJoin(view));
+}
+
+TEST(JoinRuleTest, WholeGraphsTakesSoManyTogetherAndNobodyUntilAllHaveLeft) {
+  const WholeGraphs join(3);
+  const auto may_join = [&](int64_t running, int64_t joined_now) {
+    JoinView view;
+    const std::vector<TypeView> roots = {View(0, 100)};
+    view.roots = roots;
+    view.running = running;
+    view.joined_now = joined_now;
+    return join.MayJoin(view);
+  };
+  for (int64_t joined = 0; joined < 3; ++joined) EXPECT_TRUE(may_join(joined, joined));
+  EXPECT_FALSE(may_join(3, 3)) << "more than were asked for";
+  for (int64_t running = 1; running <= 3; ++running) EXPECT_FALSE(may_join(running, 0)) << running;
+  EXPECT_FALSE(may_join(2, 1)) << "one of them ran before";
 }
 
 TEST(StealRuleTest, HalfIsTakenAtLeastOneAndAtMostABatch) {

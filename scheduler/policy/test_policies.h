@@ -1,12 +1,10 @@
-// Policies and a rule of joining that only tests use: what the scheduler is given so that it is seen to ask nothing of
-// the ones it knows.
+// Policies that only tests use: what the scheduler is given so that it is seen to ask nothing of the ones it knows.
 #ifndef CELLBATCH_SCHEDULER_POLICY_TEST_POLICIES_H_
 #define CELLBATCH_SCHEDULER_POLICY_TEST_POLICIES_H_
 
 #include <optional>
 #include <string_view>
 
-#include "scheduler/policy/join_rule.h"
 #include "scheduler/policy/policy.h"
 
 namespace cellbatch::policy_testing {
@@ -56,18 +54,6 @@ class TallestTop final : public Policy {
 
  private:
   static constexpr std::string_view kReasons[] = {"reduces", "tallest"};
-};
-
-// Graph batching: as many requests as were asked for join together, and nobody until the last of them has left.
-class WholeBatches final : public JoinRule {
- public:
-  explicit WholeBatches(int64_t most) : most_(most) {}
-  bool MayJoin(const JoinView& view) const override {
-    return view.running == view.joined_now && view.joined_now < most_;
-  }
-
- private:
-  const int64_t most_;
 };
 
 }  // namespace cellbatch::policy_testing
