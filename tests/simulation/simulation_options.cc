@@ -144,9 +144,9 @@ std::string Describe(const SimulationOptions& o) {
       static_cast<int>(o.priorities), ", weights x", o.weight_ratio, ", T(b) = ", o.cost.task_ns,
       " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
       o.grow_chance, ", chain turn ", o.chain_turn, ", policy ", std::string(Name(o.policy)),
-      ", changes ", o.change_chance, ", calibrate ", o.calibrate, ", asynchronous ", o.asynchronous,
-      ", late writes ", o.late_writes, ", first task ", o.first_sequence, ", launches of ",
-      o.launch_multiple, ", host blocks ", o.host_blocks);
+      ", whole graphs ", o.whole_graphs, ", changes ", o.change_chance, ", calibrate ", o.calibrate,
+      ", asynchronous ", o.asynchronous, ", late writes ", o.late_writes, ", first task ",
+      o.first_sequence, ", launches of ", o.launch_multiple, ", host blocks ", o.host_blocks);
 }
 
 }  // namespace cellbatch::sim

@@ -85,6 +85,25 @@ INSTANTIATE_TEST_SUITE_P(Policies, PolicyTest,
                                            PolicyKind::kFsm, PolicyKind::kRandom),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+class WholeGraphsTest : public ::testing::TestWithParam<PolicyKind> {};
+
+// Batches of whole graphs, of 1 to 16 requests, under every policy that they are compared with: every request is
+// answered, whatever else joins, is cancelled or fails meanwhile. Who waits for a batch's end waits in the line, for which
+// no bound is stated; types and subgraphs of a batch that runs keep theirs.
+TEST_P(WholeGraphsTest, EveryRequestGetsItsOneRightAnswer) {
+  int64_t ok = 0;
+  for (uint64_t seed = 211; seed <= 215; ++seed) {
+    SimulationOptions o = WithPolicy(GetParam(), seed);
+    o.whole_graphs = 1 << (seed - 211);
+    ok += ExpectClean(o).tally.ok;
+  }
+  EXPECT_GT(ok, 0);
+}
+INSTANTIATE_TEST_SUITE_P(Policies, WholeGraphsTest,
+                         ::testing::Values(PolicyKind::kCellular, PolicyKind::kDepth,
+                                           PolicyKind::kAgenda),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
 // BatchMaker waits until everything outside a component of one type is there: a decoder that feeds
 // its own projection waits for ever.
 TEST(SimulationTest, DecodersAndProjectionsThatAlternateDoNotDeadlock) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cells/check.h"
 #include "cells/device/sim/fingerprint.h"
+#include "scheduler/policy/whole_graphs.h"
 #include "tests/simulation/sim_world.h"
 
 namespace cellbatch::sim {
@@ -58,6 +59,9 @@ void Stock::Add() {
         MakePolicy(DrawPolicy(options_.policy, options_.seed, *model), model->types.size());
     Check(policy.ok(), policy.status().ToString());
     rules.policy = *std::move(policy);
+  }
+  if (options_.whole_graphs > 0) {
+    rules.join = std::make_unique<WholeGraphs>(options_.whole_graphs);
   }
   const absl::Status added = scheduler_.AddModel(model, std::move(rules));
   checker_.Loading(nullptr);
