@@ -138,6 +138,7 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
   ModelVersion made;
   made.model = model;
   if (config->message.granularity() == disk::OPERATOR) made.model = ExplodeModel(std::move(model));
+  if (!limits.policies) return made;
   absl::StatusOr<PolicySpec> policy =
       ReadPolicy(config->message.has_policy() ? &config->message.policy() : nullptr,
                  config->places.Of("policy"), version_folder, *made.model, limits.max_config_bytes);
