@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/offline/learn/learning_curve.h"
+#include "scheduler/offline/learn/machine.h"
 #include "scheduler/offline/learn/q_learning.h"
 #include "scheduler/offline/learn/table_search.h"
 #include "scheduler/offline/learn/trainer.h"
@@ -174,6 +176,17 @@ TEST(TrainerTest, WhatIsPublishedIsNeverWorseThanAnyRuleOfThumbAndSometimesIsOne
   EXPECT_GT(rules, 0) << "no proof was ever failed: nothing is shown";
 }
 
+// Appendix A.4 again: what is learned from short networks in series holds for longer ones.
+TEST(TrainerTest, RolesThatSwapAreSolvedAtLengthsThatWereNotLearnedFrom) {
+  LessonBook lessons, proofs;
+  for (const int32_t k : {2, 3, 4}) lessons.Add(RoleSwap(k));
+  for (const int32_t k : {5, 7, 12}) proofs.Add(RoleSwap(k));
+  const TrainingResult result = TrainOrder(lessons.lessons(), proofs.lessons(), {});
+  EXPECT_TRUE(result.table_is_best);
+  EXPECT_TRUE(result.published.encoding.lowering);
+  EXPECT_EQ(result.published.batches, result.proof_bounds);
+}
+
 TEST(TrainerTest, TheSameSeedPublishesTheSame) {
   std::mt19937_64 random(2);
   const LessonBook lessons = RandomLessons(random, 2, 40), proofs = RandomLessons(random, 2, 40);
@@ -186,6 +199,50 @@ TEST(TrainerTest, TheSameSeedPublishesTheSame) {
   for (size_t i = 0; i < one.candidates.size(); ++i) {
     EXPECT_EQ(one.candidates[i].batches, two.candidates[i].batches);
   }
+}
+
+// What a table does on a chain of two types, by hand.
+TEST(MachineTest, StatesAndMovesAreThoseOfTheReplay) {
+  LessonBook book;
+  book.Add(Chains({"aab"}));
+  const StateEncoding encoding = {.kind = Kind::kSort, .phases = 1, .lowering = true};
+  const StateKey a = *MakeState(encoding, {{CellTypeId(0)}}, 0, {{CellTypeId(0)}});
+  const absl::StatusOr<FsmTable> table = FsmTable::Create(encoding, {{a, CellTypeId(0)}});
+  ASSERT_TRUE(table.ok());
+  const Machine machine = TraceMachine(*table, book.lessons());
+  ASSERT_EQ(machine.states.size(), 2u);
+  EXPECT_EQ(machine.states[0].batches, 2);
+  EXPECT_TRUE(machine.states[0].learned);
+  EXPECT_FALSE(machine.states[1].learned) << "b alone is not in the table";
+  using Move = std::pair<size_t, size_t>;
+  EXPECT_EQ(machine.moves,
+            (std::map<Move, int64_t>{{Move(0, 0), 1}, {Move(0, 1), 1}, {Move(1, 2), 1}}));
+  const std::vector<std::string> names = {"leaf", "inner"};
+  EXPECT_EQ(MachineAsDot(machine, names),
+            "digraph order {\n"
+            "  node [shape=box, fontname=\"sans-serif\"];\n"
+            "  s0 [label=\"leaf*\\nrun leaf\\n2 batches\"];\n"
+            "  s1 [label=\"inner*\\nrun inner (LB-greedy)\\n1 batches\", style=dashed];\n"
+            "  s2 [label=\"done\", shape=doublecircle];\n"
+            "  s0 -> s0 [label=\"1\"];\n"
+            "  s0 -> s1 [label=\"1\"];\n"
+            "  s1 -> s2 [label=\"1\"];\n"
+            "}\n");
+}
+
+TEST(LearningCurveTest, HasALineForEveryTableAndOneMoreForThePublished) {
+  LessonBook lessons, proofs;
+  lessons.Add(Lattices({{9, {{0, 2}, {2, 5}, {3, 6}}}, {7, {{1, 3}, {2, 4}, {3, 6}}}}));
+  proofs.Add(Lattices({{8, {{1, 3}, {2, 5}}}, {6, {{0, 3}, {2, 4}}}}));
+  const TrainingResult result = TrainOrder(lessons.lessons(), proofs.lessons(), {});
+  ASSERT_TRUE(result.table_is_best);
+  const std::string svg = LearningCurveSvg(result, "a < b");
+  size_t lines = 0;
+  for (size_t at = 0; (at = svg.find("<polyline", at)) != svg.npos; ++at) ++lines;
+  EXPECT_EQ(lines, result.candidates.size() - 3 + 1);
+  EXPECT_NE(svg.find("a &lt; b"), svg.npos);
+  EXPECT_EQ(svg.find("nan"), svg.npos);
+  EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
 }
 
 TEST(LessonsTest, RequestsAreDealtOutOnceEachInThreeSizes) {

@@ -1,0 +1,110 @@
+#include "server/learn/built_in_shapes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace cellbatch {
+namespace {
+
+double Uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
+
+int32_t Below(std::mt19937_64& random, int64_t n) {
+  return static_cast<int32_t>(random() % static_cast<uint64_t>(n));
+}
+
+// e^(normal): a sum of twelve is near enough, and the same everywhere.
+int32_t LogNormal(std::mt19937_64& random, double median, double spread, int32_t most) {
+  double normal = -6;
+  for (int i = 0; i < 12; ++i) normal += Uniform(random);
+  const double value = median * std::exp(spread * normal);
+  return std::clamp(static_cast<int32_t>(std::lround(value)), 1, most);
+}
+
+// Leaves [from, to) become a subtree by splitting anywhere; children before parents.
+void SplitLeaves(std::mt19937_64& random, RequestShape& shape) {
+  struct Part {
+    int32_t from, to, split;
+    int side = 0;  // children done
+    int32_t nodes[2] = {};
+  };
+  if (shape.length == 1) return;
+  const auto part = [&](int32_t from, int32_t to) {
+    return Part{from, to, from + 1 + Below(random, to - from - 1), 0, {0, 0}};
+  };
+  std::vector<Part> open = {part(0, shape.length)};
+  while (!open.empty()) {
+    Part& top = open.back();
+    if (top.side == 2) {
+      const int32_t node = shape.length + static_cast<int32_t>(shape.children.size());
+      shape.children.push_back({top.nodes[0], top.nodes[1]});
+      open.pop_back();
+      if (!open.empty()) open.back().nodes[open.back().side++] = node;
+      continue;
+    }
+    const int32_t from = top.side == 0 ? top.from : top.split;
+    const int32_t to = top.side == 0 ? top.split : top.to;
+    if (to - from == 1) {
+      top.nodes[top.side++] = from;
+    } else {
+      open.push_back(part(from, to));
+    }
+  }
+}
+
+// Words of two to four characters, none twice.
+void AddWords(std::mt19937_64& random, RequestShape& shape) {
+  const int32_t words = shape.length * 4 / 9;
+  for (int32_t i = 0; i < words; ++i) {
+    const int32_t long_one = Below(random, 10);
+    const int32_t length = long_one < 7 ? 2 : long_one < 9 ? 3 : 4;
+    if (length > shape.length) continue;
+    const int32_t from = Below(random, shape.length - length + 1);
+    shape.spans.push_back({from, from + length});
+  }
+  std::sort(shape.spans.begin(), shape.spans.end(), [](const auto& a, const auto& b) {
+    return std::pair(a[1], a[0]) < std::pair(b[1], b[0]);
+  });
+  shape.spans.erase(std::unique(shape.spans.begin(), shape.spans.end()), shape.spans.end());
+}
+
+void AddHeads(std::mt19937_64& random, RequestShape& shape) {
+  shape.parents.push_back(-1);
+  for (int32_t i = 1; i < shape.length; ++i) {
+    shape.parents.push_back(i - 1 - Below(random, std::min(i, 3)));
+  }
+}
+
+}  // namespace
+
+RequestShape RandomShape(ShapeKind kind, std::mt19937_64& random) {
+  RequestShape shape;
+  shape.length = kind == ShapeKind::kLattice ? LogNormal(random, 40, 0.6, 190)
+                 : kind == ShapeKind::kTree  ? LogNormal(random, 17, 0.45, 52)
+                 : kind == ShapeKind::kHeads ? LogNormal(random, 10, 0.7, 75)
+                                             : LogNormal(random, 21, 0.55, 130);
+  switch (kind) {
+    case ShapeKind::kTree:
+      SplitLeaves(random, shape);
+      break;
+    case ShapeKind::kHeads:
+      AddHeads(random, shape);
+      break;
+    case ShapeKind::kLattice:
+      AddWords(random, shape);
+      break;
+    case ShapeKind::kTranslation:
+      shape.target = std::max(1, shape.length * (90 + Below(random, 40)) / 100);
+      break;
+    case ShapeKind::kSpelled:
+      for (int32_t i = 0; i < shape.length; ++i) {
+        shape.spelled.push_back(Below(random, 6) == 0 ? 2 + LogNormal(random, 8, 0.4, 30) : 0);
+      }
+      break;
+    case ShapeKind::kSequence:
+      break;
+  }
+  return shape;
+}
+
+}  // namespace cellbatch

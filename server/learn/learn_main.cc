@@ -1,0 +1,117 @@
+// cellbatch-learn: in which order a model's cells are batched is learned from requests, proved on others, and written
+// beside the model's weights.
+#include <fmt/format.h>
+#include <getopt.h>
+
+#include <charconv>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_split.h"
+#include "server/learn/learn_order.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr char kHelp[] =
+    "Learns in which order a model's cells are batched, and writes policy.textproto beside its\n"
+    "weights: a table, or, where none is as good on requests it has not seen, the rule of thumb\n"
+    "that is best there. The server takes it at the next load.\n\n"
+    "  cellbatch-learn --model-repository models --model sentiment --requests trees.ptb\n\n"
+    "  --model-repository DIR     The folder of the models.\n"
+    "  --model NAME               The model's folder in it.\n"
+    "  --version N                Its version. [the highest]\n"
+    "  --requests FILE            A request's shape a line: a number of words (read, then "
+    "written,\n"
+    "                             for a decoder), a bracketed tree, heads, a lattice as JSON.\n"
+    "                             [made up, of the statistics of the papers' data]\n"
+    "  --outputs NAME,NAME        That requests name. [OUTPUT, and NODE_OUTPUTS if there are any]\n"
+    "  --seed N                   The same seed learns the same. [1]\n"
+    "  --curve FILE.svg           Batches over the bound while learning.\n"
+    "  --drawing FILE.dot         The machine that was learned, for Graphviz.\n";
+
+enum Flag { kRepository = 1, kModel, kVersion, kRequests, kOutputs, kSeed, kCurve, kDrawing, kAsk };
+
+constexpr option kFlags[] = {{"model-repository", required_argument, nullptr, kRepository},
+                             {"model", required_argument, nullptr, kModel},
+                             {"version", required_argument, nullptr, kVersion},
+                             {"requests", required_argument, nullptr, kRequests},
+                             {"outputs", required_argument, nullptr, kOutputs},
+                             {"seed", required_argument, nullptr, kSeed},
+                             {"curve", required_argument, nullptr, kCurve},
+                             {"drawing", required_argument, nullptr, kDrawing},
+                             {"help", no_argument, nullptr, kAsk},
+                             {}};
+
+template <typename Number>
+bool Parse(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number > 0;
+}
+
+// False: no such value.
+bool Set(int flag, const std::string& value, LearnOrderOptions& options) {
+  switch (flag) {
+    case kRepository:
+      options.repository = value;
+      break;
+    case kModel:
+      options.model = value;
+      break;
+    case kVersion:
+      return Parse(value, options.version);
+    case kRequests:
+      options.requests = value;
+      break;
+    case kOutputs:
+      options.outputs = absl::StrSplit(value, ',');
+      break;
+    case kSeed:
+      return Parse(value, options.seed);
+    case kCurve:
+      options.curve = value;
+      break;
+    case kDrawing:
+      options.drawing = value;
+      break;
+    default:
+      return false;
+  }
+  return true;
+}
+
+int Main(int argc, char** argv) {
+  LearnOrderOptions options;
+  for (int flag; (flag = getopt_long(argc, argv, "", kFlags, nullptr)) != -1;) {
+    if (flag == kAsk) {
+      fmt::print("{}", kHelp);
+      return 0;
+    }
+    if (flag == '?') return 2;  // getopt has said what
+    if (!Set(flag, optarg, options)) {
+      fmt::print(stderr, "cellbatch-learn: \"{}\" is no number from 1 on\n", optarg);
+      return 2;
+    }
+  }
+  if (optind < argc || options.repository.empty() || options.model.empty()) {
+    fmt::print(stderr, "{}", kHelp);
+    return 2;
+  }
+  options.say = [](std::string_view line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  };
+  const absl::StatusOr<LearnedOrder> learned = LearnOrder(options);
+  if (!learned.ok()) {
+    fmt::print(stderr, "cellbatch-learn: {}\n", std::string(learned.status().message()));
+    return 1;
+  }
+  fmt::print("\n{}", learned->summary);
+  return 0;
+}
+
+}  // namespace
+}  // namespace cellbatch
+
+int main(int argc, char** argv) { return cellbatch::Main(argc, argv); }

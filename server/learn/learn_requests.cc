@@ -1,0 +1,116 @@
+#include "server/learn/learn_requests.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <random>
+#include <sstream>
+
+#include "scheduler/offline/learn/lessons.h"
+#include "scheduler/offline/unfolded_graph.h"
+#include "server/learn/built_in_shapes.h"
+#include "server/learn/request_shape.h"
+#include "server/text_file.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{64} << 20;
+constexpr size_t kMostRequests = 2 * kMostLearnedFrom;
+
+using Outputs = std::vector<std::string_view>;
+
+// A tree's nodes may have words of their own, which its tensors do not say: then it takes heads.
+absl::StatusOr<ShapeKind> KindThatUnfolds(const Model& model, const Outputs& outputs) {
+  const absl::StatusOr<ShapeKind> kind = ShapeKindOf(model);
+  if (!kind.ok() || *kind != ShapeKind::kTree) return kind;
+  RequestShape pair;
+  pair.length = 2;
+  pair.children = {{0, 1}};
+  const absl::StatusOr<CellGraph> tree = UnfoldShape(pair, ShapeKind::kTree, model, outputs);
+  if (tree.ok()) return ShapeKind::kTree;
+  pair.parents = {-1, 0};
+  const absl::StatusOr<CellGraph> heads = UnfoldShape(pair, ShapeKind::kHeads, model, outputs);
+  if (heads.ok()) return ShapeKind::kHeads;
+  return tree.status();
+}
+
+// Of inner nodes; the model says it by what it refuses.
+int32_t InnerTypes(const Model& model, const Outputs& outputs) {
+  constexpr int32_t kMost = 64;
+  RequestShape pair;
+  pair.length = 2;
+  pair.children = {{0, 1}};
+  int32_t types = 1;
+  for (; types < kMost; ++types) {
+    pair.inner_types = {types};
+    if (!UnfoldShape(pair, ShapeKind::kTree, model, outputs).ok()) break;
+  }
+  return types;
+}
+
+absl::Status Unfold(const RequestShape& shape, ShapeKind kind, const Model& model,
+                    const Outputs& outputs, std::vector<TypedGraph>& graphs) {
+  const absl::StatusOr<CellGraph> graph = UnfoldShape(shape, kind, model, outputs);
+  if (!graph.ok()) return graph.status();
+  AppendUnfolded(*graph, model, graphs.emplace_back(static_cast<int32_t>(model.types.size())));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<RequestShape>> ReadShapes(const std::string& file, ShapeKind kind) {
+  const absl::StatusOr<std::string> text = ReadTextFile(file, kMostBytes);
+  if (!text.ok()) return text.status();
+  std::vector<RequestShape> shapes;
+  std::istringstream lines(*text);
+  int64_t number = 0;
+  for (std::string line; shapes.size() < kMostRequests && std::getline(lines, line);) {
+    ++number;
+    if (line.empty() || line[0] == '#') continue;
+    absl::StatusOr<RequestShape> shape = ParseShape(kind, line);
+    if (!shape.ok()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}:{}: {}", file, number, std::string(shape.status().message())));
+    }
+    shapes.push_back(*std::move(shape));
+  }
+  if (shapes.size() < 2) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{} has {} requests; two are the fewest to learn from and prove on", file, shapes.size()));
+  }
+  return shapes;
+}
+
+}  // namespace
+
+absl::StatusOr<LearnRequests> ReadLearnRequests(const std::string& file, const Model& model,
+                                                const std::vector<std::string_view>& outputs,
+                                                uint64_t seed) {
+  const absl::StatusOr<ShapeKind> kind = KindThatUnfolds(model, outputs);
+  if (!kind.ok()) return kind.status();
+  std::mt19937_64 random(seed);
+  std::vector<RequestShape> shapes;
+  LearnRequests requests;
+  if (file.empty()) {
+    requests.source = fmt::format("{} made-up requests ({})", kMostRequests, Name(*kind));
+    for (size_t i = 0; i < kMostRequests; ++i) shapes.push_back(RandomShape(*kind, random));
+  } else {
+    requests.source = std::filesystem::path(file).filename().string();
+    absl::StatusOr<std::vector<RequestShape>> read = ReadShapes(file, *kind);
+    if (!read.ok()) return read.status();
+    shapes = *std::move(read);
+  }
+  const int32_t inner_types = *kind == ShapeKind::kTree ? InnerTypes(model, outputs) : 1;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    for (size_t k = 0; inner_types > 1 && k < shapes[i].children.size(); ++k) {
+      shapes[i].inner_types.push_back(
+          static_cast<int32_t>(random() % static_cast<uint64_t>(inner_types)));
+    }
+    if (absl::Status s = Unfold(shapes[i], *kind, model, outputs, requests.graphs); !s.ok()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}, request {}: {}", requests.source, i + 1, std::string(s.message())));
+    }
+  }
+  return requests;
+}
+
+}  // namespace cellbatch

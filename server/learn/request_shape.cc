@@ -1,0 +1,139 @@
+#include "server/learn/request_shape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "cells/unfold/unfolder.h"
+
+namespace cellbatch {
+namespace {
+
+const TensorSpec* FindInput(const Model& model, std::string_view name) {
+  for (const TensorSpec& input : model.signature.inputs) {
+    if (input.name == name) return &input;
+  }
+  return nullptr;
+}
+
+// Tensors of a request, and what they point to.
+class ZeroRequest {
+ public:
+  // All zeros.
+  void AddZeros(const TensorSpec& spec, int64_t rows) {
+    std::vector<int64_t> dims = spec.dims;
+    dims[0] = rows;
+    int64_t elements = 1;
+    for (const int64_t dim : dims) elements *= dim;
+    Add(spec.name, spec.type, std::move(dims), std::vector<int32_t>(static_cast<size_t>(elements)));
+  }
+  void Add(std::string_view name, std::vector<int64_t> dims, std::vector<int32_t> values) {
+    Add(name, WireType::kInt32, std::move(dims), std::move(values));
+  }
+  RequestInput& input() { return input_; }
+
+ private:
+  // Zeros of any 4-byte type have the same bits.
+  void Add(std::string_view name, WireType type, std::vector<int64_t> dims,
+           std::vector<int32_t> values) {
+    const std::vector<int32_t>& kept =
+        *kept_.emplace_back(std::make_unique<std::vector<int32_t>>(std::move(values)));
+    input_.tensors.push_back(
+        {name,
+         type,
+         std::move(dims),
+         {reinterpret_cast<const std::byte*>(kept.data()), kept.size() * sizeof(int32_t)}});
+  }
+  std::vector<std::unique_ptr<std::vector<int32_t>>> kept_;
+  RequestInput input_;
+};
+
+void AddTree(const RequestShape& shape, ZeroRequest& request) {
+  std::vector<int32_t> flat;
+  for (const auto& [left, right] : shape.children) {
+    flat.push_back(left);
+    flat.push_back(right);
+  }
+  const auto inner = static_cast<int64_t>(shape.children.size());
+  request.Add("CHILDREN", {inner, 2}, std::move(flat));
+  if (!shape.inner_types.empty()) request.Add("INTERNAL_TYPES", {inner}, shape.inner_types);
+}
+
+// WORDS may not hold the same word twice: the same span twice gets different ids, as far as ids go.
+void AddSpans(const RequestShape& shape, ZeroRequest& request) {
+  if (shape.spans.empty()) return;
+  std::vector<int32_t> flat;
+  for (size_t i = 0; i < shape.spans.size(); ++i) {
+    const auto same = std::count(
+        shape.spans.begin(), shape.spans.begin() + static_cast<std::ptrdiff_t>(i), shape.spans[i]);
+    flat.insert(flat.end(), {shape.spans[i][0], shape.spans[i][1], static_cast<int32_t>(same)});
+  }
+  request.Add("WORDS", {static_cast<int64_t>(shape.spans.size()), 3}, std::move(flat));
+}
+
+void AddSpelling(const RequestShape& shape, ZeroRequest& request) {
+  const int64_t characters =
+      std::accumulate(shape.spelled.begin(), shape.spelled.end(), int64_t{0});
+  if (characters == 0) return;
+  request.Add("CHAR_IDS", {characters}, std::vector<int32_t>(static_cast<size_t>(characters)));
+  request.Add("CHAR_LENGTHS", {static_cast<int64_t>(shape.spelled.size())}, shape.spelled);
+}
+
+}  // namespace
+
+const char* Name(ShapeKind kind) {
+  switch (kind) {
+    case ShapeKind::kSequence:
+      return "sequence";
+    case ShapeKind::kSpelled:
+      return "sequence of spelled words";
+    case ShapeKind::kTranslation:
+      return "translation";
+    case ShapeKind::kTree:
+      return "binary tree";
+    case ShapeKind::kHeads:
+      return "tree of heads";
+    case ShapeKind::kLattice:
+      return "lattice";
+  }
+  return "";
+}
+
+absl::StatusOr<ShapeKind> ShapeKindOf(const Model& model) {
+  const auto brings = [&](std::string_view name) { return FindInput(model, name) != nullptr; };
+  if (brings("CHILDREN")) return ShapeKind::kTree;
+  if (brings("CHARS")) return ShapeKind::kLattice;
+  if (brings("SOURCE")) return ShapeKind::kTranslation;
+  if (brings("CHAR_LENGTHS")) return ShapeKind::kSpelled;
+  const bool graph = brings("NODE_TYPES");
+  if (!graph && (brings("TOKENS") || brings("X"))) return ShapeKind::kSequence;
+  return absl::UnimplementedError(
+      fmt::format("{}: requests of {} have no shape that a line of text says", model.name,
+                  graph ? "explicit graphs" : "a model's own unfolder"));
+}
+
+absl::StatusOr<CellGraph> UnfoldShape(const RequestShape& shape, ShapeKind kind, const Model& model,
+                                      const std::vector<std::string_view>& outputs) {
+  ZeroRequest request;
+  for (const char* const name : {"TOKENS", "X", "SOURCE", "CHARS"}) {
+    const TensorSpec* const spec = FindInput(model, name);
+    if (spec != nullptr) request.AddZeros(*spec, shape.length);
+  }
+  if (kind == ShapeKind::kTree) AddTree(shape, request);
+  if (kind == ShapeKind::kHeads) request.Add("PARENT", {shape.length}, shape.parents);
+  if (kind == ShapeKind::kLattice) AddSpans(shape, request);
+  if (kind == ShapeKind::kSpelled) AddSpelling(shape, request);
+  if (kind == ShapeKind::kTranslation) {
+    request.input().parameters.push_back({"decode_steps", shape.target});
+  }
+  request.input().outputs = outputs;
+  CellGraph graph;
+  if (absl::Status s = model.unfolder->Unfold(request.input(), graph); !s.ok()) return s;
+  if (absl::Status s = graph.Seal(model, /*max_tasks_to_submit=*/2); !s.ok()) return s;
+  return graph;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,115 @@
+// cellbatch-learn on whole models of the zoo: what it writes is read back for that model, decides like the table that it
+// proved, and is the same again for the same seed; what it cannot learn from is refused by name.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "scheduler/offline/replay.h"
+#include "scheduler/policy/agenda_policy.h"
+#include "scheduler/policy/depth_policy.h"
+#include "server/learn/learn_order.h"
+#include "server/model_loader.h"
+#include "tests/ordering/zoo_graphs.h"
+#include "tests/zoo/workload.h"
+
+namespace cellbatch::ordering {
+namespace {
+
+std::string Contents(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class LearnModelTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& name) {
+    zoo::MakeWorkload(name, zoo::Sizes{}, 1).model.Write(repository_, name);
+    options_.repository = repository_;
+    options_.model = name;
+  }
+  std::string InTemp(const std::string& name) const { return repository_ + "/" + name; }
+  std::string Refused() const {
+    const absl::StatusOr<LearnedOrder> learned = LearnOrder(options_);
+    return learned.ok() ? "learned" : std::string(learned.status().message());
+  }
+
+  const std::string repository_ = ::testing::TempDir() + "/learn_model_" +
+                                  ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  LearnOrderOptions options_;
+};
+
+TEST_F(LearnModelTest,
+       WhatIsLearnedForALatticeIsServedAndBeatsAgendaAndDepthOnRequestsNobodyShowed) {
+  Write("latticegru");
+  options_.curve = InTemp("curve.svg");
+  options_.drawing = InTemp("machine.dot");
+  const absl::StatusOr<LearnedOrder> learned = LearnOrder(options_);
+  ASSERT_TRUE(learned.ok()) << learned.status();
+  EXPECT_TRUE(learned->table_is_best);
+  EXPECT_EQ(Contents(repository_ + "/latticegru/1/policy.textproto"), learned->text);
+  EXPECT_NE(Contents(options_.curve).find("</svg>"), std::string::npos);
+  EXPECT_NE(Contents(options_.drawing).find("run character"), std::string::npos);
+  const absl::StatusOr<ModelVersion> version =
+      LoadVersion(repository_ + "/latticegru", "latticegru", 1, ModelId(0), {});
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(version->policy.kind, PolicyKind::kFsm);
+  const auto policy = MakePolicy(version->policy, version->model->types.size());
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  const TypedGraph graph = UnfoldZoo("latticegru").Batch(0, 32);
+  const GraphFacts facts(graph);
+  const ReplayReport fsm = RunClosed(facts, **policy);
+  EXPECT_EQ(FaultOf(graph, fsm.schedule), "");
+  EXPECT_LT(fsm.batches, RunClosed(facts, AgendaPolicy(AgendaMean::kWholeGraph)).batches);
+  EXPECT_LT(fsm.batches, RunClosed(facts, DepthPolicy()).batches);
+}
+
+TEST_F(LearnModelTest, EveryModelOfTheZooWithMoreThanOneTypeLearnsAnOrderFromMadeUpRequests) {
+  for (const std::string_view name : zoo::WorkloadNames()) {
+    Write(std::string(name));
+    if (name == "lstm") {
+      EXPECT_EQ(Refused(), "lstm has one cell type: there is no order to learn");
+      continue;
+    }
+    const absl::StatusOr<LearnedOrder> learned = LearnOrder(options_);
+    ASSERT_TRUE(learned.ok()) << name << ": " << learned.status();
+    const auto version =
+        LoadVersion(repository_ + "/" + options_.model, options_.model, 1, ModelId(0), {});
+    EXPECT_TRUE(version.ok()) << name << ": " << version.status();
+  }
+}
+
+TEST_F(LearnModelTest, TheSameSeedWritesTheSameBytesOverWhatWasThere) {
+  Write("treelstm_2type");
+  const absl::StatusOr<LearnedOrder> one = LearnOrder(options_);
+  ASSERT_TRUE(one.ok()) << one.status();
+  std::ofstream(one->file) << "stale";
+  const absl::StatusOr<LearnedOrder> two = LearnOrder(options_);
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(one->text, two->text);
+  EXPECT_EQ(Contents(one->file), one->text);
+}
+
+TEST_F(LearnModelTest, RequestsComeFromAFileALineEachAndABadLineIsNamed) {
+  Write("treelstm");
+  options_.requests = InTemp("trees.ptb");
+  std::ofstream file(options_.requests);
+  for (int i = 0; i < 4; ++i) file << "(3 (2 It) (4 (2 's) (2 .)))\n";
+  file.close();
+  const absl::StatusOr<LearnedOrder> learned = LearnOrder(options_);
+  ASSERT_TRUE(learned.ok()) << learned.status();
+  EXPECT_NE(learned->text.find("requests: \"trees.ptb\""), std::string::npos) << learned->text;
+  EXPECT_NE(learned->text.find("num_requests: 2"), std::string::npos) << learned->text;
+  std::ofstream(options_.requests, std::ios::app) << "(3 (2 It)\n";
+  EXPECT_NE(Refused().find("trees.ptb:5: \"(3 (2 It)\" is no binary tree"), std::string::npos)
+      << Refused();
+  options_.requests = InTemp("nowhere");
+  EXPECT_NE(Refused().find("nowhere"), std::string::npos) << Refused();
+}
+
+}  // namespace
+}  // namespace cellbatch::ordering
