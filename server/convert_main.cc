@@ -12,6 +12,7 @@
 
 #include "server/convert/import_onnx.h"
 #include "server/import_torch.h"
+#include "server/learn/learn_order.h"
 
 namespace cellbatch {
 namespace {
@@ -40,7 +41,7 @@ bool Parse(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-std::vector<Flag> Flags(ImportOptions& o) {
+std::vector<Flag> Flags(ImportOptions& o, bool& learn) {
   const auto text = [](std::string& to) {
     return [&to](std::string_view value) {
       to = value;
@@ -58,6 +59,9 @@ std::vector<Flag> Flags(ImportOptions& o) {
        text(o.precision)},
       {"max-sequence-length", "STEPS", "The longest sequence accepted; 0: the server's limit. [0]",
        [&o](std::string_view v) { return Parse(v, o.max_sequence_length); }},
+      {"learn-order", nullptr,
+       "Learn in which order its cells run, from made-up requests (see cellbatch-learn).",
+       [&learn](std::string_view) { return learn = true; }},
       {"overwrite", nullptr, "Replace the version if it is there.",
        [&o](std::string_view) { return o.overwrite = true; }},
       {"rnn", "PREFIX",
@@ -113,9 +117,27 @@ int ReadFlags(int argc, char** argv, const std::vector<Flag>& flags) {
   return 2;
 }
 
+// False: it failed, and that was said.
+bool LearnItsOrder(const ImportOptions& options) {
+  LearnOrderOptions learn;
+  learn.repository = options.repository;
+  learn.model = options.name;
+  learn.version = options.version;
+  const absl::StatusOr<LearnedOrder> learned = LearnOrder(learn);
+  if (learned.ok()) {
+    fmt::print("{}", learned->summary);
+    return true;
+  }
+  const bool one_type = absl::IsFailedPrecondition(learned.status());
+  fmt::print(one_type ? stdout : stderr, "{}{}\n",
+             one_type ? "" : "cellbatch-convert: ", std::string(learned.status().message()));
+  return one_type;
+}
+
 int Main(int argc, char** argv) {
   ImportOptions options;
-  const std::vector<Flag> flags = Flags(options);
+  bool learn = false;
+  const std::vector<Flag> flags = Flags(options, learn);
   if (argc == 1) {
     PrintHelp(flags);
     return 2;
@@ -128,7 +150,7 @@ int Main(int argc, char** argv) {
     return 1;
   }
   fmt::print("{}", Summary(*imported, options));
-  return 0;
+  return learn && !LearnItsOrder(options) ? 1 : 0;
 }
 
 }  // namespace
