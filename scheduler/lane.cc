@@ -42,6 +42,8 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
     views_.push_back(view);
   }
   root_views_.resize(views_.size());
+  Check(!decider_.picks_depth() || decider_.needs() >= FrontierNeeds::kNodes,
+        "a policy picks depths and does not ask for them");
   if (decider_.needs() >= FrontierNeeds::kHeights) {
     nodes_ = std::make_unique<NodeCounts>(
         num_workers, shapes_,
@@ -91,7 +93,6 @@ Frontier Lane::LookAt(int worker) {
     view.max_batch = max_batch(worker, t);
     view.given_way = q.fifo().given_way();
     view.waited = q.waited();
-    view.narrow_tasks = q.narrow_tasks();
   }
   if (nodes_ != nullptr) LookAtNodes(worker);
   return views_;
@@ -103,6 +104,7 @@ void Lane::LookAtNodes(int worker) {
       nodes_->Refresh(static_cast<int>(w), queue(static_cast<int>(w), t));
     }
     views_[static_cast<size_t>(t)].nodes = nodes_->View(worker, t);
+    views_[static_cast<size_t>(t)].narrow_tasks = queue(worker, t).narrow_tasks();
   }
 }
 
