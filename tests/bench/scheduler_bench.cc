@@ -1,12 +1,13 @@
 // Scheduler: CPU of manager and worker per node, all in, with 10^5 requests in flight on a device that costs nothing.
 //
-//   scheduler [--json=FILE] [--seconds=S] [--only=FIGURE]
+//   scheduler [--json=FILE] [--seconds=S] [--only=FIGURE] [--policy=NAME]
 //
 //   scheduler.KIND_node_ns        from arrival popped to answer pushed, over real rings, with stamps, statistics and
 //                                 deadlines, of which one in a hundred passes
 //   scheduler.KIND_node_of_line   the same / one dependent random load from as much memory as the blocks of the
 //                                 requests in flight take, probed before and after (line_probe.h): what carries over
 //                                 between machines
+//   scheduler.POLICY.KIND_...     the same under another policy than Algorithm 1
 //   scheduler.chain_step_ns       forming and retiring tasks of 512 chains, nothing else
 //
 // Submitting and taking back is not counted, and happens on another core (arrivals.h): what arrives comes out of that
@@ -14,18 +15,21 @@
 // never runs dry.
 #include <malloc.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "cells/check.h"
 #include "cells/device/sim/sim_device.h"
+#include "scheduler/policy/policy_spec.h"
 #include "scheduler/scheduler.h"
 #include "tests/bench/arrivals.h"
 #include "tests/bench/line_probe.h"
@@ -65,9 +69,30 @@ struct Result {
   double block_bytes = 0;  // of all requests in flight
 };
 
+// Every state of so many types is known, as of a table that was learned from what is served.
+void AddStates(std::vector<CellTypeId>& ready, int num_types, PolicySpec& spec) {
+  for (int t = 0; t < num_types; ++t) {
+    const CellTypeId type(t);
+    if (std::find(ready.begin(), ready.end(), type) != ready.end()) continue;
+    ready.push_back(type);
+    spec.rules.push_back({*MakeState(spec.encoding, ready, 0), ready.front()});
+    AddStates(ready, num_types, spec);
+    ready.pop_back();
+  }
+}
+
+LaneRules RulesOf(PolicyKind kind, const Model& model) {
+  PolicySpec spec;
+  spec.kind = kind;
+  std::vector<CellTypeId> ready;
+  if (kind == PolicyKind::kFsm) AddStates(ready, static_cast<int>(model.types.size()), spec);
+  return LaneRules(*MakePolicy(spec, model.types.size()));
+}
+
 class Bench {
  public:
-  Bench(int32_t max_batch, int64_t row_budget_bytes) : model_(BenchModel(max_batch)) {
+  Bench(int32_t max_batch, int64_t row_budget_bytes, PolicyKind policy)
+      : model_(BenchModel(max_batch)) {
     DeviceSet set;
     auto memory = std::make_unique<SimMemory>(SimMemoryOptions{.fingerprints = false});
     SimDeviceOptions device;
@@ -82,7 +107,7 @@ class Bench {
     auto made = Scheduler::Create(options, std::move(set), clock_);
     Check(made.ok(), std::string(made.status().message()));
     scheduler_ = *std::move(made);
-    Check(scheduler_->AddModel(model_, nullptr).ok(), "the model does not load");
+    Check(scheduler_->AddModel(model_, RulesOf(policy, *model_)).ok(), "the model does not load");
   }
 
   std::shared_ptr<const Model> model() const { return model_; }
@@ -157,8 +182,8 @@ class Bench {
   int64_t pending_ns_ = 0, pending_nodes_ = 0;
 };
 
-Result Measure(int32_t max_batch, double seconds, MakeRequest make) {
-  Bench bench(max_batch, int64_t{1} << 30);
+Result Measure(int32_t max_batch, double seconds, MakeRequest make, PolicyKind policy) {
+  Bench bench(max_batch, int64_t{1} << 30, policy);
   Result result;
   {
     Arrivals arrivals(bench.scheduler(), bench.clock(), bench.model(), kInFlight, make);
@@ -172,8 +197,8 @@ Result Measure(int32_t max_batch, double seconds, MakeRequest make) {
 }
 
 // Nobody joins and nobody leaves: what forming and retiring a task of 512 chains costs.
-Result MeasureSteps(double seconds) {
-  Bench bench(512, int64_t{1} << 33);
+Result MeasureSteps(double seconds, PolicyKind policy) {
+  Bench bench(512, int64_t{1} << 33, policy);
   for (int i = 0; i < 512; ++i) {
     std::unique_ptr<Request> request = EndlessChain(bench.model());
     Check(bench.scheduler().Submit(request).has_value(), "the scheduler is full");
@@ -193,7 +218,7 @@ void Show(Report& report, Table& table, const std::string& name, const Result& r
 
 // `first` is divided by a load probed right after it, then the same again with the probe first.
 void OfLine(Report& report, const std::string& name, const Result& first, double seconds,
-            MakeRequest make) {
+            MakeRequest make, PolicyKind policy) {
   LineProbe probe(static_cast<int64_t>(first.block_bytes));
   std::vector<double> lines, ratios;
   const auto divide = [&](const Result& r) {
@@ -201,21 +226,23 @@ void OfLine(Report& report, const std::string& name, const Result& first, double
     ratios.push_back(QuartilesOf(r.node_ns).median / lines.back());
   };
   divide(first);
-  for (int round = 0; round < 2; ++round) divide(Measure(512, seconds, make));
+  for (int round = 0; round < 2; ++round) divide(Measure(512, seconds, make, policy));
   const Quartiles line = QuartilesOf(lines), ratio = QuartilesOf(ratios);
   report.Fact(name + ": a line of " + Number(first.block_bytes / (1 << 20), 0) + " MiB",
               Number(line, 1) + " ns");
   report.Figure("scheduler." + name + "_of_line", ratio.median, "x", &ratio);
 }
 
-int Main(const std::string& json, double seconds, const std::string& only) {
+int Main(const std::string& json, double seconds, const std::string& only, PolicyKind policy) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  const bool usual = policy == PolicyKind::kCellular;
+  const std::string prefix = usual ? "" : std::string(Name(policy)) + ".";
   Report report("scheduler");
   Table table({"figure", "ns a node (quartiles)", "nodes a task", "joined", "allocations a step"});
   double allocated = 0;
   if (only.empty() || only == "chain_step_ns") {
-    const Result steps = MeasureSteps(seconds);
-    Show(report, table, "chain_step_ns", steps, true);
+    const Result steps = MeasureSteps(seconds, policy);
+    Show(report, table, prefix + "chain_step_ns", steps, true);
     allocated = steps.allocations_per_step;
   }
   const struct {
@@ -225,15 +252,16 @@ int Main(const std::string& json, double seconds, const std::string& only) {
   for (const auto& kind : kinds) {
     const std::string name = std::string(kind.name) + "_ns";
     if (!only.empty() && only != name) continue;
-    Result full = Measure(512, seconds, kind.make);
-    Show(report, table, name, full, true);
-    OfLine(report, kind.name, full, seconds, kind.make);
+    Result full = Measure(512, seconds, kind.make, policy);
+    Show(report, table, prefix + name, full, true);
+    OfLine(report, prefix + kind.name, full, seconds, kind.make, policy);
     allocated = std::max(allocated, full.allocations_per_step);
     if (!only.empty()) continue;
-    Show(report, table, name + " (b_max 16)", Measure(16, seconds, kind.make), false);
+    Show(report, table, prefix + name + " (b_max 16)", Measure(16, seconds, kind.make, policy),
+         false);
   }
   report.Text(table.ToString());
-  report.Figure("scheduler.allocations_per_step", allocated, "allocations");
+  report.Figure("scheduler." + prefix + "allocations_per_step", allocated, "allocations");
   return report.Finish(json) ? 0 : 1;
 }
 
@@ -244,6 +272,7 @@ int main(int argc, char** argv) {
   std::string json;
   std::string only;
   double seconds = 1.0;
+  std::string policy = "cellular";
   for (int i = 1; i < argc; ++i) {
     if (std::strncmp(argv[i], "--json=", 7) == 0) {
       json = argv[i] + 7;
@@ -251,10 +280,19 @@ int main(int argc, char** argv) {
       only = argv[i] + 7;
     } else if (std::strncmp(argv[i], "--seconds=", 10) == 0) {
       seconds = std::atof(argv[i] + 10);
+    } else if (std::strncmp(argv[i], "--policy=", 9) == 0) {
+      policy = argv[i] + 9;
     } else {
-      std::fprintf(stderr, "scheduler [--json=FILE] [--seconds=S] [--only=FIGURE]\n");
-      return 2;
+      policy.clear();
     }
   }
-  return cellbatch::Main(json, seconds, only);
+  const std::optional<cellbatch::PolicyKind> kind = cellbatch::PolicyKindOf(policy);
+  if (!kind.has_value() || *kind == cellbatch::PolicyKind::kSufficient) {
+    std::fprintf(
+        stderr,
+        "scheduler [--json=FILE] [--seconds=S] [--only=FIGURE] [--policy=NAME]\n"
+        "NAME: cellular, fsm (every state known) or another of the family but sufficient\n");
+    return 2;
+  }
+  return cellbatch::Main(json, seconds, only, *kind);
 }
