@@ -97,10 +97,11 @@ class TableTrials {
     return better;
   }
 
-  // What a failed play visited is as if it had not been.
+  // What a failed play visited is as if it had not been, states that it was the first to come to among them.
   void Restore(int64_t play) {
     for (size_t row = 0; row < visited_.size(); ++row) {
-      if (visited_[row] == play_) visited_[row] = seen_before_[row] == play ? play : 0;
+      if (visited_[row] != play_) continue;
+      visited_[row] = row < seen_before_.size() && seen_before_[row] == play ? play : 0;
     }
     play_ = play;
   }
