@@ -92,7 +92,7 @@ void Manager::CountNodes(const Lane& lane, const RequestBlock& block,
     const bool chain = queue.shape().is_chain(), running = r.state == NodeState::kRunning;
     const bool over = r.state == NodeState::kEnded || r.state == NodeState::kAwaitingStop;
     const int32_t next = over ? r.length : running ? queue.chains().NextNode(r.position) : r.next;
-    const NodeFacts& facts = block.facts(r);
+    const NodeFacts& facts = r.facts;
     CountedNodes& c = counted[Index(r.type)];
     for (int32_t n = 0; n < r.length; ++n) {
       const int32_t depth = facts.depth + (chain ? n : 0);

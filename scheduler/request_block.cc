@@ -18,7 +18,6 @@ namespace cellbatch {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr int32_t kMostHeight = 4095;  // taller ones count as this tall (ready/levels.h)
 constexpr int64_t kLineInts = 64 / sizeof(int32_t);
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
@@ -54,7 +53,7 @@ class BlockBuilder {
     for (size_t i = 0; i < graph_.piece().size(); ++i) {
       const Subgraph& s = graph_.piece()[i];
       if (s.type.valid()) {
-        FillRecord(s, block_->records[record_of_[i]], record_of_[i]);
+        FillRecord(s, block_->records[record_of_[i]]);
       } else {
         copies_[block_->num_copies++] = {s.data, s.table, s.first_row, s.length};
       }
@@ -67,7 +66,7 @@ class BlockBuilder {
   void Count();
   absl::Status Check() const;
   void Allocate();
-  void FillRecord(const Subgraph& s, NodeRecord& r, int32_t index);
+  void FillRecord(const Subgraph& s, NodeRecord& r);
   void FillWide(const Subgraph& s, NodeRecord& r);
   void FillNarrow(const Subgraph& s, NodeRecord& r);
   void FillConsumers(const Subgraph& s, NodeRecord& r);
@@ -182,8 +181,7 @@ void BlockBuilder::Allocate() {
   const size_t copies_at = up(std::max(sizeof(RequestBlock), bases_end), 8);
   const size_t head = copies_at + Index(num_inputs_) * sizeof(CopyIn);
   const size_t root_ints = 2 + Index(num_roots_) + std::min(Index(num_roots_), model_.types.size());
-  const size_t fact_ints = facts_ ? Index(num_records_) * kNodeFactsInts : 0;
-  const size_t roots = (fact_ints + root_ints) * sizeof(int32_t);
+  const size_t roots = root_ints * sizeof(int32_t);
   const size_t body =
       Index(num_records_) * sizeof(NodeRecord) + Index(pool_ints_) * sizeof(int32_t);
   const size_t size = up(head + roots, 64) + body;
@@ -227,7 +225,7 @@ void BlockBuilder::Allocate() {
   block_->mails = block_->streams || block_->grows;
 }
 
-void BlockBuilder::FillRecord(const Subgraph& s, NodeRecord& r, int32_t index) {
+void BlockBuilder::FillRecord(const Subgraph& s, NodeRecord& r) {
   r = NodeRecord{};
   r.input_row[0] = r.input_row[1] = kReadsZero;
   r.first_row = s.first_row;
@@ -238,7 +236,6 @@ void BlockBuilder::FillRecord(const Subgraph& s, NodeRecord& r, int32_t index) {
   r.type = static_cast<int16_t>(s.type.value());
   r.pin_worker = -1;
   r.state = NodeState::kBlocked;
-  r.index = index;
   r.has_stop = s.stop.column.valid();
   const int32_t tail = TailInts(s);
   pool_used_ = static_cast<int32_t>(PlaceTail(pool_used_, tail));
@@ -343,8 +340,9 @@ void BlockBuilder::FillFacts() {
   for (size_t i = 0; i < graph_.piece().size(); ++i) {
     const Subgraph& s = graph_.piece()[i];
     if (!s.type.valid()) continue;
-    const NodeRecord& r = block_->records[record_of_[i]];
-    const_cast<NodeFacts&>(block_->facts(r)) = {s.depth, std::min(heights[i], kMostHeight)};
+    NodeFacts& facts = block_->records[record_of_[i]].facts;
+    facts.depth = static_cast<uint32_t>(std::min(s.depth, NodeFacts::kMostDepth));
+    facts.height = static_cast<uint32_t>(std::min(heights[i], NodeFacts::kMostHeight));
   }
 }
 

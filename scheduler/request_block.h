@@ -1,6 +1,6 @@
 // The manager's view of one request: a header and one 64-byte record per subgraph, in one block.
 //
-//   RequestBlock, bases | counts by table | copies in      (facts) | roots, their types | NodeRecord 0 .. n-1 | pool
+//   RequestBlock, bases | counts by table | copies in      roots, their types | NodeRecord 0 .. n-1 | pool
 //   --------- head ------------------------------------      ------------------ body ---------------------
 //
 //   pool (of int32)   [inputs | more readers | NodeInfo, returns] of record 0, ... of record 1, ..
@@ -56,6 +56,13 @@ enum class NodeState : uint8_t {
   kEnded,         // readers may follow: (pin_worker, pin_sequence) is its last task
 };
 
+// What a policy may ask of a record's first node; filled in where one does (has_facts).
+struct NodeFacts {
+  uint32_t depth : 20;   // the longest path from a source, in nodes, or kMostDepth
+  uint32_t height : 12;  // the most nodes of its type on a path that begins with it, or kMostHeight
+  static constexpr int32_t kMostDepth = (1 << 20) - 1, kMostHeight = (1 << 12) - 1;
+};
+
 // One subgraph with a cell type.
 struct alignas(64) NodeRecord {
   int32_t input_row[2];  // by input, of node 0, relative: cells with at most two kOne inputs
@@ -70,7 +77,7 @@ struct alignas(64) NodeRecord {
   int16_t type;
   int8_t pin_worker;  // -1: none
   NodeState state;
-  int32_t index;     // of this record in its block
+  NodeFacts facts;
   int32_t consumer;  // the first reader; -1: none
   // Pool offsets: in int32, from the block's first record.
   int32_t more_consumers;  // of {count, indices}; 0: none
@@ -84,14 +91,6 @@ struct alignas(64) NodeRecord {
   int32_t tail() const { return wide != 0 ? wide : more_consumers != 0 ? more_consumers : info; }
 };
 static_assert(sizeof(NodeRecord) == 64);
-
-// Of a record whose lane's policy asks for it, in front of the roots (RequestBlock::facts): of its first node.
-struct NodeFacts {
-  int32_t depth;  // the longest path from a source, in nodes
-  int32_t
-      height;  // the most nodes of its type on a path that begins with it (cells/cell_graph_heights.h)
-};
-inline constexpr int32_t kNodeFactsInts = sizeof(NodeFacts) / sizeof(int32_t);
 
 // A column of `count` nodes from `first` goes to dest, dest + stride, ...
 struct ReturnRun {
@@ -196,11 +195,6 @@ struct alignas(64) RequestBlock {
   int32_t* pool() const { return reinterpret_cast<int32_t*>(records); }
   NodeInfo& info(const NodeRecord& r) const {
     return *reinterpret_cast<NodeInfo*>(pool() + r.info);
-  }
-  // REQUIRES: has_facts.
-  const NodeFacts& facts(const NodeRecord& r) const {
-    return *reinterpret_cast<const NodeFacts*>(pool() + roots -
-                                               kNodeFactsInts * (num_records - r.index));
   }
   absl::Span<const int32_t> list(int32_t offset) const {
     return {pool() + offset + 1, static_cast<size_t>(pool()[offset])};

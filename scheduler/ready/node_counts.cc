@@ -5,7 +5,7 @@
 namespace cellbatch {
 namespace {
 
-static_assert(kMostDepth == Levels::kMost);
+static_assert(kMostDepth == Levels::kMost && NodeFacts::kMostHeight == Levels::kMost);
 
 int32_t LevelOf(int64_t height) {
   return static_cast<int32_t>(std::clamp<int64_t>(height, 1, Levels::kMost));
@@ -23,7 +23,7 @@ NodeCounts::NodeCounts(int num_workers, absl::Span<const TypeShape> shapes, Kept
 
 NodeCounts::Part NodeCounts::PartOf(const ReadyEntry& entry, int32_t next) const {
   const NodeRecord& r = *entry.record;
-  const NodeFacts& facts = entry.block->facts(r);
+  const NodeFacts& facts = r.facts;
   if (is_chain_[static_cast<size_t>(r.type)]) {
     return {1, int64_t{facts.depth} + next, LevelOf(int64_t{facts.height} - next)};
   }
@@ -57,7 +57,7 @@ void NodeCounts::Left(const RequestBlock& block) {
 
 // The sum over nodes from `from` to before `to`.
 int64_t NodeCounts::DepthsOf(const ReadyEntry& entry, int32_t from, int32_t to) const {
-  const int64_t first = entry.block->facts(*entry.record).depth;
+  const int64_t first = entry.record->facts.depth;
   const int64_t depths = (int64_t{to} - from) * first;
   if (!is_chain_[static_cast<size_t>(entry.record->type)]) return depths;
   return depths + (int64_t{to} * (to - 1) - int64_t{from} * (from - 1)) / 2;
@@ -90,7 +90,7 @@ void NodeCounts::Unqueued(int worker, const ReadyEntry& entry) {
 }
 
 void NodeCounts::Enter(Here& here, const ReadyEntry& entry, int32_t next) {
-  const NodeFacts& facts = entry.block->facts(*entry.record);
+  const NodeFacts& facts = entry.record->facts;
   const int64_t tall = int64_t{facts.height} - next + here.steps;
   ++here.running;
   here.running_depths += int64_t{facts.depth} + next;
@@ -104,7 +104,7 @@ void NodeCounts::Enter(Here& here, const ReadyEntry& entry, int32_t next) {
 }
 
 void NodeCounts::Leave(Here& here, const ReadyEntry& entry, int32_t next) {
-  const NodeFacts& facts = entry.block->facts(*entry.record);
+  const NodeFacts& facts = entry.record->facts;
   --here.running;
   here.running_depths -= int64_t{facts.depth} + next;
   if (int64_t{facts.height} - next + here.steps != here.tallest || here.search) return;
@@ -193,8 +193,7 @@ void NodeCounts::Search(Here& here, const RunningChains& chains) {
   here.num_tallest = 0;
   for (int32_t slot = 0; slot < chains.size(); ++slot) {
     const ReadyEntry e = chains.chain(slot);
-    const int64_t tall =
-        int64_t{e.block->facts(*e.record).height} - chains.NextNode(slot) + here.steps;
+    const int64_t tall = int64_t{e.record->facts.height} - chains.NextNode(slot) + here.steps;
     if (here.num_tallest > 0 && tall < here.tallest) continue;
     here.num_tallest = here.num_tallest > 0 && tall == here.tallest ? here.num_tallest + 1 : 1;
     here.tallest = tall;

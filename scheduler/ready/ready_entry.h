@@ -14,10 +14,10 @@ struct ReadyEntry {
   RequestBlock* block = nullptr;
 };
 
-// Of its next node, as choices name it: what lies deeper than kMostDepth counts as lying there. REQUIRES: has_facts.
+// Of its next node, as choices name it: what lies deeper than kMostDepth counts as lying there. REQUIRES: its lane keeps facts.
 inline constexpr int32_t kMostDepth = 4095;
 inline int32_t DepthOf(const ReadyEntry& entry, bool is_chain, int32_t next) {
-  const int32_t first = entry.block->facts(*entry.record).depth;
+  const int32_t first = entry.record->facts.depth;
   return std::min(is_chain ? first + next : first, kMostDepth);
 }
 
