@@ -18,6 +18,9 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
                    : rules.policy == nullptr  ? "cellular"
                                               : "unnamed"),
       policy_about_(std::move(rules.policy_about)),
+      join_name_(!rules.join_name.empty() ? std::move(rules.join_name)
+                 : rules.join == nullptr  ? "cellular"
+                                          : "unnamed"),
       decider_(std::move(rules.policy),
                std::max<int64_t>(options.max_wait_tasks,
                                  2 * static_cast<int64_t>(model_->types.size()))),

@@ -94,6 +94,7 @@ class Lane {
   const StealRule& steal_rule() const { return *steal_rule_; }
   const std::string& policy_name() const { return policy_name_; }
   const std::string& policy_about() const { return policy_about_; }
+  const std::string& join_name() const { return join_name_; }
   // What follows from single nodes, where the policy asks for it; else null.
   NodeCounts* nodes() { return nodes_.get(); }
   bool counts_nodes() const { return nodes_ != nullptr; }
@@ -128,7 +129,7 @@ class Lane {
   const uint32_t serial_;
   const std::shared_ptr<const Model> model_;
   const int num_types_;
-  const std::string policy_name_, policy_about_;
+  const std::string policy_name_, policy_about_, join_name_;
   const Decider decider_;
   const std::unique_ptr<const JoinRule> join_rule_;
   const std::unique_ptr<const StealRule> steal_rule_;

@@ -15,6 +15,7 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
   stats.model = lane.model().id;
   stats.policy = lane.policy_name();
   stats.policy_about = lane.policy_about();
+  stats.join = lane.join_name();
   const LaneCounters::Gauges gauges = lane.counters().gauges();
   stats.waiting_requests = gauges.waiting_requests;
   stats.waiting_cells = gauges.waiting_cells;

@@ -66,6 +66,7 @@ struct DecisionStats {
 struct LaneStats {
   ModelId model;
   std::string policy, policy_about;  // what decides, and where it comes from (LaneRules)
+  std::string join;                  // who joins (LaneRules)
   int64_t waiting_requests = 0;      // gauge: submitted, not joined
   int64_t waiting_cells = 0;
   int64_t running_requests = 0;           // gauge: joined, not done

@@ -74,6 +74,9 @@ absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& roo
       if (model->policy.kind != PolicyKind::kCellular) {
         checked.summary += fmt::format(", policy {}", Name(model->policy.kind));
       }
+      if (model->join.whole_graphs > 0) {
+        checked.summary += fmt::format(", join {}", Name(model->join));
+      }
     } else {
       const absl::string_view text = model.status().message();
       checked.problems = Lines({text.data(), text.size()});

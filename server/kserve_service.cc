@@ -84,6 +84,7 @@ void DescribePolicy(const Model& model, const SchedulerStats& stats,
     if (lane.model != model.id) continue;
     SetParameter(config, "policy", lane.policy);
     if (!lane.policy_about.empty()) SetParameter(config, "policy.about", lane.policy_about);
+    SetParameter(config, "join", lane.join);
   }
 }
 

@@ -79,6 +79,7 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   lane.model = model_->id;
   lane.policy = "fsm";
   lane.policy_about = "learned from trees";
+  lane.join = "whole_graphs of 64";
   scheduler_.fake_stats.lanes = {lane};
   inference::ModelConfigRequest config_request;
   config_request.set_name("tiny");
@@ -95,6 +96,7 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
             "64");
   EXPECT_EQ(config.parameters().at("policy").string_value(), "fsm");
   EXPECT_EQ(config.parameters().at("policy.about").string_value(), "learned from trees");
+  EXPECT_EQ(config.parameters().at("join").string_value(), "whole_graphs of 64");
 }
 
 // Says what no shipped unfolder says at once.

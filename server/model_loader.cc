@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr char kConfig[] = "config.textproto";
 constexpr size_t kMaxCellName = 64;
+constexpr int32_t kMostWholeGraphs = 4096;  // as many may join at once (SchedulerOptions)
 
 // A name that may become part of a path.
 bool IsCellName(const std::string& name) {
@@ -59,6 +60,15 @@ struct Config {
   disk::ModelDescription message;
   ConfigPlaces places;
 };
+
+absl::StatusOr<JoinSpec> ReadJoin(const Config& config) {
+  if (!config.message.join().has_whole_graphs()) return JoinSpec{};
+  const int32_t most = config.message.join().whole_graphs().most();
+  if (most >= 1 && most <= kMostWholeGraphs) return JoinSpec{.whole_graphs = most};
+  return absl::InvalidArgumentError(
+      fmt::format("{}: join.whole_graphs.most is {}, allowed are 1 to {}", config.places.Of("join"),
+                  most, kMostWholeGraphs));
+}
 
 absl::StatusOr<Config> ReadConfig(const std::string& folder, int64_t max_bytes) {
   const absl::StatusOr<std::string> text = ReadTextFile(folder + "/" + kConfig, max_bytes);
@@ -117,6 +127,8 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
                                    config->places.Of("name"), config->message.name(), name));
   }
   if (!config.ok()) return Refused(problems);
+  const absl::StatusOr<JoinSpec> join = ReadJoin(*config);
+  if (!join.ok()) problems.emplace_back(join.status().message());
 
   auto model = std::make_shared<Model>();
   model->id = id;
@@ -137,6 +149,7 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
   if (!problems.empty()) return Refused(problems);
   ModelVersion made;
   made.model = model;
+  made.join = *join;
   if (config->message.granularity() == disk::OPERATOR) made.model = ExplodeModel(std::move(model));
   if (!limits.policies) return made;
   absl::StatusOr<PolicySpec> policy =

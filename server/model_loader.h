@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "cells/model.h"
+#include "scheduler/policy/join_spec.h"
 #include "scheduler/policy/policy_spec.h"
 #include "server/assemble/loader_limits.h"
 
@@ -23,6 +24,7 @@ absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_fold
 struct ModelVersion {
   std::shared_ptr<const Model> model;
   PolicySpec policy;  // can be made
+  JoinSpec join;
 };
 
 // `name`: the folder's; a config that names another one is refused. INVALID_ARGUMENT: one line a

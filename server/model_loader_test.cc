@@ -290,6 +290,30 @@ TEST_F(ModelLoaderTest, APolicyThatCannotBeUsedIsAnErrorUnlessTheConfigurationSa
   ASSERT_TRUE(Load().ok()) << "a choice that needs no file reads none, whatever lies there";
 }
 
+TEST_F(ModelLoaderTest, RequestsJoinCellByCellUnlessTheConfigurationSaysWholeGraphs) {
+  const auto whole_graphs = [this] {
+    const auto loaded = LoadVersion(folder_, "tagger", 1, ModelId(7), limits_);
+    return loaded.ok() ? loaded->join.whole_graphs : -1;
+  };
+  const std::string config = config_;
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(whole_graphs(), 0);
+  for (const char* cellular : {"join {}", "join { cellular {} }"}) {
+    config_ = config + cellular;
+    ASSERT_TRUE(Load().ok());
+    EXPECT_EQ(whole_graphs(), 0) << cellular;
+  }
+  config_ = config + "policy { kind: DEPTH } join { whole_graphs { most: 64 } }";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(whole_graphs(), 64);
+  for (const char* most : {"0", "-1", "4097"}) {
+    config_ = config + fmt::format("\njoin {{ whole_graphs {{ most: {} }} }}", most);
+    EXPECT_THAT(Error(), HasSubstr(fmt::format("config.textproto:38: join.whole_graphs.most is {}, "
+                                               "allowed are 1 to 4096",
+                                               most)));
+  }
+}
+
 TEST_F(ModelLoaderTest, FilesThatAreNotThereOrTooLargeAreNamed) {
   ASSERT_TRUE(Load().ok());
   std::filesystem::create_directories(folder_ + "/2");

@@ -110,6 +110,8 @@ absl::Status ModelRepository::Swap(const std::string& name, ModelVersion version
   LaneRules rules(*std::move(policy));
   rules.policy_name = cellbatch::Name(version.policy.kind);
   rules.policy_about = version.policy.about;
+  rules.join = MakeJoinRule(version.join);
+  rules.join_name = cellbatch::Name(version.join);
   if (absl::Status s = scheduler_.AddModel(model, std::move(rules)); !s.ok()) return s;
   const std::shared_ptr<const Model> old = Serving(name);
   Set(name, [&](ModelState& state) {

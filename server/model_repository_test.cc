@@ -25,6 +25,8 @@ class LoadingScheduler final : public Scheduler {
   absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) override {
     std::unique_lock lock(mutex_);
     policy = rules.policy_name;
+    join = rules.join_name;
+    cellular = rules.join == nullptr;
     ++warming_;
     changed_.notify_all();
     changed_.wait(lock, [this] { return !hold_; });
@@ -57,7 +59,8 @@ class LoadingScheduler final : public Scheduler {
 
   std::vector<std::string> log;
   absl::Status refusal;
-  std::string policy;  // of the last one added
+  std::string policy, join;  // of the last one added
+  bool cellular = false;     // it brought no rule of joining
 
   std::vector<CellTypeCalibration> Calibration(ModelId) const override { return {}; }
   std::vector<int32_t> MaxRowsPerRequest(ModelId) const override { return {}; }
@@ -156,6 +159,18 @@ TEST_F(ModelRepositoryTest, AModelIsServedByThePolicyThatItsConfigurationNames) 
   EXPECT_EQ(scheduler_.policy, "lb_greedy");
   std::ofstream(root_ + "/a/1/policy.textproto") << "kind: FSM\n";
   ASSERT_TRUE(repository_.Load("a").ok()) << "a file that nobody asked for was read";
+}
+
+TEST_F(ModelRepositoryTest, RequestsJoinByTheRuleThatTheConfigurationNames) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  EXPECT_EQ(scheduler_.join, "cellular");
+  EXPECT_TRUE(scheduler_.cellular);
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app)
+      << "join { whole_graphs { most: 64 } }\n";
+  ASSERT_TRUE(repository_.Load("a").ok());
+  EXPECT_EQ(scheduler_.join, "whole_graphs of 64");
+  EXPECT_FALSE(scheduler_.cellular);
 }
 
 TEST_F(ModelRepositoryTest, NamesAndVersionsThatCannotBeAreToldApartFromUnknownOnes) {

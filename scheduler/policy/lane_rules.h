@@ -28,6 +28,7 @@ struct LaneRules {
       policy_name;  // for people, as statistics show it ("fsm"); empty: "cellular", or "unnamed"
   std::string policy_about;                // where it comes from; may be empty
   std::unique_ptr<const JoinRule> join;    // null: CellularJoin
+  std::string join_name;                   // as policy_name
   std::unique_ptr<const StealRule> steal;  // null: StealHalf
 };
 

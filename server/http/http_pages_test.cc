@@ -187,6 +187,7 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   model.types.push_back(cell);
   model.policy = "fsm";
   model.policy_about = "learned from <trees>";
+  model.join = "whole_graphs of 64";
   view.models.push_back(model);
   model.name = "cold";
   model.state = "UNAVAILABLE";
@@ -200,6 +201,7 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   EXPECT_TRUE(Has(html, "T(512) 1.5 ms"));
   EXPECT_TRUE(Has(html, "<polyline"));
   EXPECT_TRUE(Has(html, "Policy fsm: learned from &lt;trees&gt;"));
+  EXPECT_TRUE(Has(html, "Requests join: whole_graphs of 64"));
 }
 
 }  // namespace

@@ -191,10 +191,11 @@ std::string Decisions(const std::vector<StatusView::DecisionView>& decisions) {
   return "<h3>Tasks, by why their cell type was chosen</h3><dl>" + facts + "</dl>";
 }
 
-// What decides, and where it comes from.
+// What decides, and where it comes from; who joins.
 std::string PolicyLine(const StatusView::ModelView& model) {
-  return fmt::format("<p>Policy {}{}</p>", Escaped(model.policy),
-                     model.policy_about.empty() ? "" : ": " + Escaped(model.policy_about));
+  return fmt::format("<p>Policy {}{}</p><p>Requests join: {}</p>", Escaped(model.policy),
+                     model.policy_about.empty() ? "" : ": " + Escaped(model.policy_about),
+                     Escaped(model.join));
 }
 
 std::string ModelSection(const StatusView::ModelView& model, double window_seconds) {

@@ -113,6 +113,7 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
     out.rows_total = lane->rows_total;
     out.policy = lane->policy;
     out.policy_about = lane->policy_about;
+    out.join = lane->join;
     out.decisions = ViewOf(lane->decisions);
   }
   const std::vector<CellTypeCalibration> calibration = scheduler_.Calibration(model.id);

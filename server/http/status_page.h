@@ -53,6 +53,7 @@ struct StatusView {
     int64_t waiting = 0, running = 0;
     int64_t rows_used = 0, rows_total = 0;
     std::string policy, policy_about;  // what decides which cell type runs next
+    std::string join;                  // and which requests run together
     std::vector<CellTypeView> types;
     std::vector<DecisionView> decisions;
   };
