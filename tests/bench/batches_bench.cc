@@ -99,15 +99,14 @@ struct Workload {
 std::optional<Workload> PaperWorkload(const std::string& name) {
   using ordering::PaperGraph;
   const bool lattice = name == "edbatch_lattice";
-  const PaperGraph kind = lattice ? PaperGraph::kLattice : PaperGraph::kTwoTypes;
-  const std::string file = lattice ? "edbatch_lattices_train.jsonl" : "sst_train.ptb";
-  Workload made{name, file, {}, {}, [kind, file](size_t count) {
-                  return *ordering::ReadPaperGraph(kind, file, static_cast<int32_t>(count));
+  const auto rows = std::make_shared<const ordering::PaperRows>(lattice ? PaperGraph::kLattice
+                                                                        : PaperGraph::kTwoTypes);
+  if (!rows->is_real()) return std::nullopt;
+  Workload made{name, rows->source(), {}, {}, [rows](size_t count) {
+                  return rows->Graph(static_cast<int32_t>(count));
                 }};
   for (size_t i = 0; i < kAsked + 2 * kMostLearnedFrom; ++i) {
-    auto graph = ordering::ReadPaperGraph(kind, made.source, 1, static_cast<int32_t>(i));
-    if (!graph.has_value()) return std::nullopt;
-    made.requests.push_back(*std::move(graph));
+    made.requests.push_back(rows->Graph(1, static_cast<int32_t>(i)));
   }
   return made;
 }

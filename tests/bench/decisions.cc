@@ -108,16 +108,7 @@ void Measure(int types, Report& report) {
 }
 
 int Main(int argc, char** argv) {
-  std::string json;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument.rfind("--json=", 0) == 0) {
-      json = argument.substr(7);
-    } else {
-      std::cout << "decisions [--json=FILE]\n";
-      return argument == "--help" ? 0 : 2;
-    }
-  }
+  const std::string json = JsonArgument("decisions", argc, argv);
   Report report("decisions");
   Measure(8, report);
   Measure(3, report);

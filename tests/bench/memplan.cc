@@ -2,7 +2,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <iostream>
 #include <numeric>
 #include <random>
 #include <string>
@@ -156,16 +155,7 @@ void ScalingFigures(Report& report) {
 }
 
 int Main(int argc, char** argv) {
-  std::string json;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument.rfind("--json=", 0) == 0) {
-      json = argument.substr(7);
-    } else {
-      std::cout << "memplan [--json=FILE]\n";
-      return argument == "--help" ? 0 : 2;
-    }
-  }
+  const std::string json = JsonArgument("memplan", argc, argv);
   Report report("memplan");
   report.Text(
       "h = 64, 8 instances, fp32; copies / kB. planned: the paper's setting (inputs where they "

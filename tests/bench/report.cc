@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cells/device/cpu/cpu_features.h"
@@ -125,6 +126,19 @@ bool Report::Finish(const std::string& json_path) {
   file.close();
   if (!file) std::fprintf(stderr, "%s could not be written\n", json_path.c_str());
   return static_cast<bool>(file);
+}
+
+std::string JsonArgument(const std::string& benchmark, int argc, char** argv) {
+  std::string json;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument.rfind("--json=", 0) != 0) {
+      std::cout << benchmark << " [--json=FILE]\n";
+      std::exit(argument == "--help" ? 0 : 2);
+    }
+    json = argument.substr(7);
+  }
+  return json;
 }
 
 }  // namespace cellbatch

@@ -71,6 +71,10 @@ class Report {
   std::vector<Entry> figures_;
 };
 
+// FILE of --json=FILE, for benchmarks that take nothing else; empty: not given. On --help and on anything else it
+// prints the usage, and the program ends.
+std::string JsonArgument(const std::string& benchmark, int argc, char** argv);
+
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_TESTS_BENCH_REPORT_H_

@@ -22,38 +22,36 @@ constexpr int32_t kAsked = 256;
 struct LearnedRow {
   const char* name;
   PaperGraph kind;
-  const char* file;
-  double at_32, at_64;  // of the bound, at most
+  double at_32, at_64;  // of the bound, at most; 1: of any rows, not of the folder's alone
 };
 
 std::ostream& operator<<(std::ostream& out, const LearnedRow& row) { return out << row.name; }
 
 constexpr LearnedRow kLearned[] = {
-    {"Tree", PaperGraph::kTree, "sst_train.ptb", 1, 1},
-    {"TreeRoot", PaperGraph::kTreeRoot, "sst_train.ptb", 1, 1},
-    {"TwoTypes", PaperGraph::kTwoTypes, "sst_train.ptb", 1.10, 1.10},
-    {"BiLstm", PaperGraph::kBiLstm, "wikigold_en.txt", 1, 1},
-    {"Seq2Seq", PaperGraph::kSeq2Seq, "iwslt15_lengths_tst2012.txt", 1, 1},
-    {"Lattice", PaperGraph::kLattice, "edbatch_lattices_train.jsonl", 1.27, 1.27},
-    {"Weibo", PaperGraph::kLattice, "weibo_lattices.jsonl", 1.30, 1.40},
+    {"Tree", PaperGraph::kTree, 1, 1},
+    {"TreeRoot", PaperGraph::kTreeRoot, 1, 1},
+    {"TwoTypes", PaperGraph::kTwoTypes, 1.10, 1.10},
+    {"BiLstm", PaperGraph::kBiLstm, 1, 1},
+    {"Seq2Seq", PaperGraph::kSeq2Seq, 1, 1},
+    {"Lattice", PaperGraph::kLattice, 1.27, 1.27},
+    {"Weibo", PaperGraph::kWeiboLattice, 1.30, 1.40},
 };
 
 class LearnDataTest : public ::testing::TestWithParam<LearnedRow> {};
 
 TEST_P(LearnDataTest, StaysNearTheBoundAndIsNeverWorseThanAgendaOrDepth) {
   const LearnedRow& row = GetParam();
+  const PaperRows data(row.kind);
   std::vector<TypedGraph> requests;
   for (int32_t i = 0; i < 2 * static_cast<int32_t>(kMostLearnedFrom); ++i) {
-    std::optional<TypedGraph> request = ReadPaperGraph(row.kind, row.file, 1, kAsked + i);
-    if (!request.has_value()) GTEST_SKIP() << row.file << " is not in the data folder";
-    requests.push_back(*std::move(request));
+    requests.push_back(data.Graph(1, kAsked + i));
   }
   const LessonBooks books = DealOut(requests);
   const TrainingResult learned = TrainOrder(books.learn.lessons(), books.prove.lessons(), {});
   ASSERT_TRUE(learned.table_is_best) << learned.published.name;
   const FsmPolicy fsm(*FsmTable::Create(learned.published.encoding, learned.published.rules));
   for (const int32_t rows : {8, 32, 64, 256}) {
-    const TypedGraph graph = *ReadPaperGraph(row.kind, row.file, rows);
+    const TypedGraph graph = data.Graph(rows);
     const GraphFacts facts(graph);
     const ReplayReport report = RunClosed(facts, fsm);
     EXPECT_EQ(FaultOf(graph, report.schedule), "");
@@ -61,7 +59,9 @@ TEST_P(LearnDataTest, StaysNearTheBoundAndIsNeverWorseThanAgendaOrDepth) {
     EXPECT_LE(batches, RunClosed(facts, AgendaPolicy(AgendaMean::kWholeGraph)).batches) << rows;
     EXPECT_LE(batches, RunClosed(facts, DepthPolicy()).batches) << rows;
     const double most = rows == 32 ? row.at_32 : rows == 64 ? row.at_64 : 100;
-    EXPECT_LE(batches, most * LowerBound(graph)) << rows;
+    if (data.is_real() || most == 1) {
+      EXPECT_LE(batches, most * LowerBound(graph)) << rows;
+    }
   }
 }
 

@@ -1,13 +1,6 @@
 #include "tests/ordering/paper_graphs.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <vector>
-
 #include "cells/check.h"
-#include "nlohmann/json.hpp"
-#include "tests/zoo/data.h"
 
 namespace cellbatch::ordering {
 namespace {
@@ -15,21 +8,6 @@ namespace {
 using Nodes = std::vector<int32_t>;
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
-
-std::optional<std::vector<std::string>> ReadRows(const std::string& file, int32_t rows,
-                                                 int32_t first) {
-  const char* named = std::getenv("CELLBATCH_DATA");
-  const std::string folder = named != nullptr && *named != '\0' ? named : "../shared/data";
-  std::ifstream in(folder + "/" + file);
-  if (!in) return std::nullopt;
-  std::vector<std::string> lines;
-  std::string line;
-  for (int32_t i = 0; i < first + rows && std::getline(in, line); ++i) {
-    if (i >= first) lines.push_back(line);
-  }
-  Check(lines.size() == At(rows), file + " has too few rows");
-  return lines;
-}
 
 // By an inner node's number, leaf, output, sum; and how many types.
 struct TreeTypes {
@@ -61,10 +39,8 @@ Nodes PreOrder(const zoo::BinaryTree& tree) {
 }
 
 // Its nodes with an output.
-void AddTree(PaperGraph kind, const std::string& row, TypedGraph& graph, Nodes& outputs) {
+void Add(PaperGraph kind, const zoo::BinaryTree& tree, TypedGraph& graph, Nodes& outputs) {
   const TreeTypes& types = TreeTypesOf(kind);
-  zoo::BinaryTree tree;
-  Check(zoo::ParseBracketed(row, tree), "a row is no bracketed tree");
   Nodes nodes;
   for (size_t i = 0; i < tree.words.size(); ++i) {
     nodes.push_back(graph.Add(types.leaf, {}));
@@ -83,8 +59,8 @@ void AddTree(PaperGraph kind, const std::string& row, TypedGraph& graph, Nodes& 
 
 enum BiLstmTypes { kBackward, kForward, kTag, kTagSum, kBiLstmTypes };
 
-void AddBiLstm(const std::string& row, TypedGraph& graph, Nodes& outputs) {
-  const auto words = 1 + std::count(row.begin(), row.end(), ' ');
+void Add(PaperGraph, const zoo::Words& sentence, TypedGraph& graph, Nodes& outputs) {
+  const auto words = static_cast<int64_t>(sentence.size());
   Nodes forward, backward;
   for (int64_t i = 0; i < words; ++i) {
     forward.push_back(graph.Add(kForward, i == 0 ? Nodes{} : Nodes{forward.back()}));
@@ -99,12 +75,10 @@ void AddBiLstm(const std::string& row, TypedGraph& graph, Nodes& outputs) {
 
 enum Seq2SeqTypes { kDecoder, kEncoder, kProjection, kLossSum, kSeq2SeqTypes };
 
-void AddSeq2Seq(const std::string& row, TypedGraph& graph, Nodes& outputs) {
-  int source = 0, target = 0;
-  Check(std::sscanf(row.c_str(), "%d\t%d", &source, &target) == 2, "a row is no pair of lengths");
+void Add(PaperGraph, const zoo::Lengths& lengths, TypedGraph& graph, Nodes& outputs) {
   Nodes last;
-  for (int i = 0; i < source; ++i) last = {graph.Add(kEncoder, last)};
-  for (int i = 0; i < target; ++i) {
+  for (int i = 0; i < lengths.source; ++i) last = {graph.Add(kEncoder, last)};
+  for (int i = 0; i < lengths.target; ++i) {
     last = {graph.Add(kDecoder, last)};
     outputs.push_back(graph.Add(kProjection, last));
   }
@@ -112,15 +86,12 @@ void AddSeq2Seq(const std::string& row, TypedGraph& graph, Nodes& outputs) {
 
 enum LatticeTypes { kCharacter, kLabel, kLabelSum, kMerge, kWord, kLatticeTypes };
 
-void AddLattice(const std::string& row, TypedGraph& graph, Nodes& outputs) {
-  const auto json = nlohmann::json::parse(row, nullptr, /*allow_exceptions=*/false);
-  Check(!json.is_discarded(), "a row is no lattice");
+void Add(PaperGraph, const zoo::Lattice& lattice, TypedGraph& graph, Nodes& outputs) {
   std::vector<Nodes> state = {{}};
-  for (int32_t p = 1; p <= json.at("n").get<int32_t>(); ++p) {
+  for (int32_t p = 1; p <= static_cast<int32_t>(lattice.characters.size()); ++p) {
     Nodes arcs = {graph.Add(kCharacter, state.back())};
-    for (const auto& word : json.at("words")) {
-      if (word[1].get<int32_t>() != p) continue;
-      arcs.push_back(graph.Add(kWord, state[At(word[0].get<int32_t>())]));
+    for (const auto& [start, end, id] : lattice.words) {
+      if (end == p) arcs.push_back(graph.Add(kWord, state[At(start)]));
     }
     state.push_back({arcs.size() == 1 ? arcs[0] : graph.Add(kMerge, arcs)});
     outputs.push_back(graph.Add(kLabel, state.back()));
@@ -138,6 +109,7 @@ Kind TypesOf(PaperGraph kind) {
     case PaperGraph::kSeq2Seq:
       return {kSeq2SeqTypes, kLossSum};
     case PaperGraph::kLattice:
+    case PaperGraph::kWeiboLattice:
       return {kLatticeTypes, kLabelSum};
     default:
       return {TreeTypesOf(kind).all, TreeTypesOf(kind).sum};
@@ -146,24 +118,48 @@ Kind TypesOf(PaperGraph kind) {
 
 }  // namespace
 
-std::optional<TypedGraph> ReadPaperGraph(PaperGraph kind, const std::string& file, int32_t rows,
-                                         int32_t first) {
-  const std::optional<std::vector<std::string>> lines = ReadRows(file, rows, first);
-  if (!lines.has_value()) return std::nullopt;
-  const auto [types, sum] = TypesOf(kind);
+PaperRows::PaperRows(PaperGraph kind) : kind_(kind) {
+  switch (kind) {
+    case PaperGraph::kTree:
+    case PaperGraph::kTreeRoot:
+    case PaperGraph::kTwoTypes:
+      data_ = zoo::SstTrainTrees();
+      break;
+    case PaperGraph::kBiLstm:
+      data_ = zoo::WikigoldSentences();
+      break;
+    case PaperGraph::kSeq2Seq:
+      data_ = zoo::IwsltLengths();
+      break;
+    case PaperGraph::kLattice:
+      data_ = zoo::EdbatchLattices();
+      break;
+    case PaperGraph::kWeiboLattice:
+      data_ = zoo::WeiboLattices();
+      break;
+  }
+}
+
+bool PaperRows::is_real() const {
+  return std::visit([](const auto& data) { return data.is_real; }, data_);
+}
+
+const std::string& PaperRows::source() const {
+  return std::visit([](const auto& data) -> const std::string& { return data.source; }, data_);
+}
+
+TypedGraph PaperRows::Graph(int32_t count, int32_t first) const {
+  const auto [types, sum] = TypesOf(kind_);
   TypedGraph graph(types);
   Nodes outputs;
-  for (const std::string& row : *lines) {
-    if (kind == PaperGraph::kBiLstm) {
-      AddBiLstm(row, graph, outputs);
-    } else if (kind == PaperGraph::kSeq2Seq) {
-      AddSeq2Seq(row, graph, outputs);
-    } else if (kind == PaperGraph::kLattice) {
-      AddLattice(row, graph, outputs);
-    } else {
-      AddTree(kind, row, graph, outputs);
-    }
-  }
+  std::visit(
+      [&](const auto& data) {
+        Check(At(first) + At(count) <= data.items.size(), data.source + " has too few rows");
+        for (size_t i = At(first); i < At(first) + At(count); ++i) {
+          Add(kind_, data.items[i], graph, outputs);
+        }
+      },
+      data_);
   graph.Add(sum, outputs);
   return graph;
 }

@@ -9,19 +9,35 @@
 #ifndef CELLBATCH_TESTS_ORDERING_PAPER_GRAPHS_H_
 #define CELLBATCH_TESTS_ORDERING_PAPER_GRAPHS_H_
 
-#include <optional>
+#include <cstdint>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "scheduler/offline/typed_graph.h"
+#include "tests/zoo/data.h"
 
 namespace cellbatch::ordering {
 
-enum class PaperGraph { kTree, kTreeRoot, kTwoTypes, kBiLstm, kSeq2Seq, kLattice };
+enum class PaperGraph { kTree, kTreeRoot, kTwoTypes, kBiLstm, kSeq2Seq, kLattice, kWeiboLattice };
 
-// Of `rows` rows from row `first` on, in the file's order. None: the folder (CELLBATCH_DATA, or shared/data beside the
-// checkout) has no such file. Ends the program where a row is not what its README says, or there are too few.
-std::optional<TypedGraph> ReadPaperGraph(PaperGraph kind, const std::string& file, int32_t rows,
-                                         int32_t first = 0);
+// The rows of one kind's file (wikigold_en, iwslt15_lengths_tst2012, sst_train, edbatch_lattices_train,
+// weibo_lattices), in its order; where the data folder has none, built-in ones, which is said (tests/zoo/data.h).
+class PaperRows {
+ public:
+  explicit PaperRows(PaperGraph kind);
+
+  bool is_real() const;
+  const std::string& source() const;
+  // One graph of `count` rows from row `first` on. REQUIRES: there are as many.
+  TypedGraph Graph(int32_t count, int32_t first = 0) const;
+
+ private:
+  PaperGraph kind_;
+  std::variant<zoo::Data<zoo::BinaryTree>, zoo::Data<zoo::Words>, zoo::Data<zoo::Lengths>,
+               zoo::Data<zoo::Lattice>>
+      data_;
+};
 
 }  // namespace cellbatch::ordering
 

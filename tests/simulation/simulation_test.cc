@@ -213,22 +213,27 @@ TEST(SimulationTest, ADeviceThatHangsIsGivenUpAndTheOthersGoOn) {
   EXPECT_GT(ok, 1000);
 }
 
+SimulationOptions ModelsComeAndGoTillNoDeviceIsLeft(uint64_t seed) {
+  SimulationOptions o;
+  o.seed = seed;
+  o.requests = 200;
+  o.workers = 1 + static_cast<int>(seed % 4);
+  o.memories = o.workers > 1 ? 1 + static_cast<int>(seed % 2) : 1;
+  o.models = 2;
+  o.stealing = static_cast<Stealing>(seed % 3);
+  o.grow_chance = 0.3;
+  o.change_chance = 0.02;
+  o.may_lose_all = true;
+  return o;
+}
+
 TEST(SimulationTest, DevicesHangWhileModelsAreLoadedAndUnloadedToTheLastOne) {
   int64_t failed_loads = 0, unloads = 0, hung = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
-    SimulationOptions o;
-    o.seed = seed;
-    o.requests = 200;
-    o.workers = 1 + static_cast<int>(seed % 4);
-    o.memories = o.workers > 1 ? 1 + static_cast<int>(seed % 2) : 1;
-    o.models = 2;
-    o.stealing = static_cast<Stealing>(seed % 3);
+    SimulationOptions o = ModelsComeAndGoTillNoDeviceIsLeft(seed);
     o.asynchronous = true;
-    o.grow_chance = 0.3;
-    o.change_chance = 0.02;
     o.hang_chance = 0.002;
     o.task_time_limit_ns = 100 * (o.cost.task_ns + o.limits.max_batch * o.cost.node_ns);
-    o.may_lose_all = true;
     const SimulationReport report = ExpectClean(o);
     failed_loads += report.failed_loads;
     unloads += report.unloads;
@@ -283,17 +288,8 @@ TEST(SimulationTest, ModelsComeAndGoWhereTasksTakeNoTime) {
 TEST(SimulationTest, DevicesDieWhileModelsAreLoadedAndUnloadedToTheLastOne) {
   int64_t failed_loads = 0, unloads = 0, failed = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
-    SimulationOptions o;
-    o.seed = seed;
-    o.requests = 200;
-    o.workers = 1 + static_cast<int>(seed % 4);
-    o.memories = o.workers > 1 ? 1 + static_cast<int>(seed % 2) : 1;
-    o.models = 2;
-    o.stealing = static_cast<Stealing>(seed % 3);
-    o.grow_chance = 0.3;
-    o.change_chance = 0.02;
+    SimulationOptions o = ModelsComeAndGoTillNoDeviceIsLeft(seed);
     o.fail_chance = 0.002;
-    o.may_lose_all = true;
     const SimulationReport report = ExpectClean(o);
     failed_loads += report.failed_loads;
     unloads += report.unloads;

@@ -11,12 +11,13 @@
 #include "loadgen/corpus/like.h"
 
 namespace cellbatch::zoo {
-namespace {
 
 std::string DataFolder() {
   const char* named = std::getenv("CELLBATCH_DATA");
   return named != nullptr && *named != '\0' ? named : "../shared/data";
 }
+
+namespace {
 
 template <typename Item>
 Data<Item> Read(const std::string& name, std::vector<Item> (*like)()) {
@@ -24,6 +25,7 @@ Data<Item> Read(const std::string& name, std::vector<Item> (*like)()) {
   absl::StatusOr<corpus::Corpus> read = corpus::ReadCorpus(DataFolder() + "/" + name);
   if (absl::IsNotFound(read.status())) {
     data.items = like();
+    data.is_real = false;
     data.source = fmt::format("synthetic, of the statistics of {} (which is not here)", name);
     fmt::print("SYNTHETIC DATA instead of {}: CELLBATCH_DATA names no folder that has it\n", name);
     return data;
@@ -34,6 +36,15 @@ Data<Item> Read(const std::string& name, std::vector<Item> (*like)()) {
   data.items = std::move(*items);
   data.source = name;
   return data;
+}
+
+std::vector<Lengths> LengthsLikeEuroparl() {
+  std::vector<Lengths> lengths;
+  for (const Translation& pair : corpus::PairsLikeEuroparl()) {
+    lengths.push_back(
+        {static_cast<int32_t>(pair.source.size()), static_cast<int32_t>(pair.target.size())});
+  }
+  return lengths;
 }
 
 }  // namespace
@@ -50,7 +61,13 @@ Data<Translation> EuroparlPairs() {
   return Read<Translation>("europarl_de_en_tok.tsv", corpus::PairsLikeEuroparl);
 }
 
+Data<Lengths> IwsltLengths() {
+  return Read<Lengths>("iwslt15_lengths_tst2012.txt", LengthsLikeEuroparl);
+}
+
 Data<BinaryTree> SstTrees() { return Read<BinaryTree>("sst_test.ptb", corpus::TreesLikeSst); }
+
+Data<BinaryTree> SstTrainTrees() { return Read<BinaryTree>("sst_train.ptb", corpus::TreesLikeSst); }
 
 Data<DependencyTree> EwtTrees() {
   return Read<DependencyTree>("ud_ewt_test.tsv", corpus::TreesLikeEwt);
@@ -58,6 +75,10 @@ Data<DependencyTree> EwtTrees() {
 
 Data<Lattice> WeiboLattices() {
   return Read<Lattice>("weibo_lattices.jsonl", corpus::LatticesLikeWeibo);
+}
+
+Data<Lattice> EdbatchLattices() {
+  return Read<Lattice>("edbatch_lattices_train.jsonl", corpus::LatticesLikeWeibo);
 }
 
 }  // namespace cellbatch::zoo

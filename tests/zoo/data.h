@@ -21,23 +21,30 @@ namespace cellbatch::zoo {
 using corpus::BinaryTree;
 using corpus::DependencyTree;
 using corpus::Lattice;
+using corpus::Lengths;
 using corpus::ParseBracketed;
 using corpus::Translation;
 using corpus::WordId;
 using corpus::Words;
 
+std::string DataFolder();
+
 template <typename Item>
 struct Data {
   std::vector<Item> items;
-  std::string source;  // the file's name, or "synthetic, ..."
+  std::string source;   // the file's name, or "synthetic, ..."
+  bool is_real = true;  // it is the file
 };
 
 Data<Words> WikigoldSentences();    // wikigold_en.txt, without its tags
 Data<Words> WikinerSentences();     // wikiner_en_sample.txt: what word counts come from
 Data<Translation> EuroparlPairs();  // europarl_de_en_tok.tsv: German, English
+Data<Lengths> IwsltLengths();       // iwslt15_lengths_tst2012.txt
 Data<BinaryTree> SstTrees();        // sst_test.ptb
+Data<BinaryTree> SstTrainTrees();   // sst_train.ptb
 Data<DependencyTree> EwtTrees();    // ud_ewt_test.tsv
 Data<Lattice> WeiboLattices();      // weibo_lattices.jsonl
+Data<Lattice> EdbatchLattices();    // edbatch_lattices_train.jsonl; absent: like Weibo's
 
 // `count` of them, from the smallest to the largest in even steps of rank; all, where there are no more.
 template <typename Item, typename Size>

@@ -11,7 +11,7 @@
 namespace cellbatch {
 namespace {
 
-// The operating system's opinion: the words of the first "flags" line.
+// The operating system's opinion: the words of the first "flags" line; none where it is no x86's.
 std::set<std::string> SystemFlags() {
   std::ifstream file("/proc/cpuinfo");
   std::string line;
@@ -25,7 +25,6 @@ std::set<std::string> SystemFlags() {
 
 TEST(CpuFeaturesTest, AgreesWithWhatTheSystemSays) {
   const std::set<std::string> flags = SystemFlags();
-  if (flags.empty()) GTEST_SKIP() << "/proc/cpuinfo has no flags line on this system";
   const auto has = [&flags](const char* flag) { return flags.count(flag) == 1; };
   const CpuFeatures cpu = DetectCpuFeatures();
   EXPECT_EQ(cpu.avx2_fma, has("avx2") && has("fma"));
