@@ -140,7 +140,7 @@ class OneAtATime final : public SimObserver {
   std::unique_ptr<World> world_;
 };
 
-// Before, 67 of 150 began between two tasks of the request, which took as much longer.
+// Where none waits, 86 of 150 begin between two tasks of the request, which takes as much longer.
 TEST(ModelLifeTest, AWarmUpTaskBeginsWhereItsDeviceHasNothingElseToDo) {
   OneAtATime load;
   load.Load();

@@ -76,17 +76,6 @@ std::vector<std::string_view> Outputs(const LearnOrderOptions& options, const Mo
   return outputs;
 }
 
-PolicySpec SpecOf(const OrderCandidate& candidate) {
-  PolicySpec spec;
-  spec.encoding = candidate.encoding;
-  spec.rules = candidate.rules;
-  spec.kind = candidate.is_table           ? PolicyKind::kFsm
-              : candidate.name == "agenda" ? PolicyKind::kAgenda
-              : candidate.name == "depth"  ? PolicyKind::kDepth
-                                           : PolicyKind::kLbGreedy;
-  return spec;
-}
-
 int64_t Sum(const std::vector<int32_t>& numbers) {
   int64_t sum = 0;
   for (const int32_t n : numbers) sum += n;

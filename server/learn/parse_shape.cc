@@ -1,11 +1,11 @@
-// Lines of text to shapes. Nothing recurses: a tree may be a chain.
+// Lines of text to shapes.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
 
+#include "cells/unfold/bracket_text.h"
 #include "nlohmann/json.hpp"
 #include "server/learn/request_shape.h"
 
@@ -59,47 +59,19 @@ absl::StatusOr<RequestShape> ParseSequence(ShapeKind kind, std::string_view line
   return shape;
 }
 
-// A leaf is its place, an inner node ~its place, until the number of leaves is known.
+// As the server reads such text (cells/unfold/bracket_text), which numbers its nodes as shapes do.
 absl::StatusOr<RequestShape> ParseTree(std::string_view line) {
+  const absl::StatusOr<BracketTrees> read = ParseBracketText(line, 2 * kMostWords);
+  if (!read.ok()) return NotA(ShapeKind::kTree, line, std::string(read.status().message()));
+  if (read->trees.size() != 1) return NotA(ShapeKind::kTree, line, "it is more than one");
   RequestShape shape;
-  struct Open {
-    std::vector<int32_t> nodes;
-    bool word = false;
-  };
-  std::vector<Open> open;
-  bool closed = false;
-  const auto wrong = [&](const char* why) { return NotA(ShapeKind::kTree, line, why); };
-  for (size_t at = 0; at < line.size();) {
-    const char c = line[at];
-    if (c == ' ' || c == '\r') {
-      ++at;
-    } else if (c == '(') {
-      if (closed) return wrong("something follows its last bracket");
-      open.emplace_back();
-      at = std::min(line.find_first_of(" ()", at + 1), line.size());  // behind the label
-    } else if (c == ')') {
-      if (open.empty()) return wrong("a bracket closes that did not open");
-      const Open last = std::move(open.back());
-      open.pop_back();
-      if (last.nodes.size() != (last.word ? 1u : 2u)) return wrong("a node has not two children");
-      int32_t node = last.nodes[0];
-      if (!last.word) {
-        node = ~static_cast<int32_t>(shape.children.size());
-        shape.children.push_back({last.nodes[0], last.nodes[1]});
-      }
-      closed = open.empty();
-      if (!closed) open.back().nodes.push_back(node);
-      ++at;
-    } else {
-      if (open.empty() || !open.back().nodes.empty()) return wrong("a word is not alone");
-      open.back().nodes.push_back(shape.length++);
-      open.back().word = true;
-      at = std::min(line.find_first_of(" ()", at), line.size());
-    }
-  }
-  if (!closed) return wrong("it does not end");
-  for (auto& children : shape.children) {
-    for (int32_t& child : children) child = child >= 0 ? child : shape.length + ~child;
+  shape.length = read->trees[0].leaves;
+  int32_t from = 0;
+  for (const int32_t end : read->child_ends) {
+    if (end - from != 2) return NotA(ShapeKind::kTree, line, "a node has not two children");
+    shape.children.push_back(
+        {read->children[static_cast<size_t>(from)], read->children[static_cast<size_t>(from) + 1]});
+    from = end;
   }
   return shape;
 }

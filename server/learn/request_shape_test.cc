@@ -56,11 +56,11 @@ TEST(ParseShapeTest, AnythingElseIsRefusedWithAReason) {
   EXPECT_THAT(Refused(ShapeKind::kSequence, "-4"), HasSubstr("numbers"));
   EXPECT_THAT(Refused(ShapeKind::kSpelled, "3 0 7"), HasSubstr("one a word"));
   EXPECT_THAT(Refused(ShapeKind::kTranslation, "18"), HasSubstr("two numbers"));
-  EXPECT_THAT(Refused(ShapeKind::kTree, "(3 (2 It)"), HasSubstr("does not end"));
+  EXPECT_THAT(Refused(ShapeKind::kTree, "(3 (2 It)"), HasSubstr("brackets open"));
   EXPECT_THAT(Refused(ShapeKind::kTree, "(3 (2 It))"), HasSubstr("two children"));
-  EXPECT_THAT(Refused(ShapeKind::kTree, "(2 a) (2 b)"), HasSubstr("last bracket"));
-  EXPECT_THAT(Refused(ShapeKind::kTree, "2 a)"), HasSubstr("not alone"));
-  EXPECT_THAT(Refused(ShapeKind::kTree, ")"), HasSubstr("did not open"));
+  EXPECT_THAT(Refused(ShapeKind::kTree, "(2 a) (2 b)"), HasSubstr("more than one"));
+  EXPECT_THAT(Refused(ShapeKind::kTree, "2 a)"), HasSubstr("outside of brackets"));
+  EXPECT_THAT(Refused(ShapeKind::kTree, ")"), HasSubstr("none is open"));
   EXPECT_THAT(Refused(ShapeKind::kHeads, "3\tab\t1 9"), HasSubstr("beyond its words"));
   EXPECT_THAT(Refused(ShapeKind::kLattice, "[1]"), HasSubstr("\"n\""));
   EXPECT_THAT(Refused(ShapeKind::kLattice, R"({"n":5,"words":[[3,9]]})"), HasSubstr("outside"));

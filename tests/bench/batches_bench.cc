@@ -34,8 +34,8 @@
 #include "scheduler/policy/agenda_policy.h"
 #include "scheduler/policy/cellular_policy.h"
 #include "scheduler/policy/depth_policy.h"
-#include "scheduler/policy/fsm_policy.h"
 #include "scheduler/policy/lb_greedy_policy.h"
+#include "scheduler/policy/policy_spec.h"
 #include "scheduler/policy/random_policy.h"
 #include "scheduler/policy/sufficient_policy.h"
 #include "tests/bench/report.h"
@@ -65,17 +65,8 @@ struct NamedPolicy {
   std::unique_ptr<const Policy> policy;
 };
 
-std::unique_ptr<const Policy> PolicyOf(const OrderCandidate& learned) {
-  if (learned.is_table) {
-    return std::make_unique<FsmPolicy>(*FsmTable::Create(learned.encoding, learned.rules));
-  }
-  if (learned.name == "agenda") return std::make_unique<AgendaPolicy>(AgendaMean::kWholeGraph);
-  if (learned.name == "depth") return std::make_unique<DepthPolicy>();
-  return std::make_unique<LbGreedyPolicy>();
-}
-
 // All of design.md section 8, and DyNet's agenda as ED-Batch's code has it.
-std::vector<NamedPolicy> Family(const OrderCandidate& learned) {
+std::vector<NamedPolicy> Family(const OrderCandidate& learned, int32_t num_types) {
   std::vector<NamedPolicy> family;
   family.push_back({"cellular", std::make_unique<CellularPolicy>()});
   family.push_back({"random", std::make_unique<RandomPolicy>(absl::GetFlag(FLAGS_seed))});
@@ -84,7 +75,7 @@ std::vector<NamedPolicy> Family(const OrderCandidate& learned) {
   family.push_back({"agenda_dyn", std::make_unique<AgendaPolicy>(AgendaMean::kRemaining)});
   family.push_back({"sufficient", std::make_unique<SufficientPolicy>()});
   family.push_back({"lb_greedy", std::make_unique<LbGreedyPolicy>()});
-  family.push_back({"fsm", PolicyOf(learned)});
+  family.push_back({"fsm", *MakePolicy(SpecOf(learned), static_cast<size_t>(num_types))});
   return family;
 }
 
@@ -137,7 +128,8 @@ TrainingResult Learn(const Workload& workload, Report& report) {
 
 void Measure(const Workload& workload, Report& report) {
   const TrainingResult learned = Learn(workload, report);
-  const std::vector<NamedPolicy> family = Family(learned.published);
+  const std::vector<NamedPolicy> family =
+      Family(learned.published, workload.requests[0].num_types());
   std::vector<std::string> head = {"B", "nodes", "bound"};
   for (const NamedPolicy& p : family) head.push_back(p.name);
   head.insert(head.end(), {"fsm/bound", "fsm nodes a batch"});
@@ -191,7 +183,7 @@ void RandomGraphs(Report& report) {
     options.seed = absl::GetFlag(FLAGS_seed);
     options.most_nodes = kNodesReplayed;
     const TrainingResult learned = TrainOrder(book.lessons(), book.lessons(), options);
-    const std::vector<NamedPolicy> family = Family(learned.published);
+    const std::vector<NamedPolicy> family = Family(learned.published, facts.graph.num_types());
     excess.resize(family.size());
     names.resize(family.size());
     for (size_t i = 0; i < family.size(); ++i) {

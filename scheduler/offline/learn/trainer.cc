@@ -194,6 +194,17 @@ class Training {
 
 }  // namespace
 
+PolicySpec SpecOf(const OrderCandidate& candidate) {
+  PolicySpec spec;
+  spec.encoding = candidate.encoding;
+  spec.rules = candidate.rules;
+  spec.kind = candidate.is_table           ? PolicyKind::kFsm
+              : candidate.name == "agenda" ? PolicyKind::kAgenda
+              : candidate.name == "depth"  ? PolicyKind::kDepth
+                                           : PolicyKind::kLbGreedy;
+  return spec;
+}
+
 TrainingResult TrainOrder(absl::Span<const Lesson> lessons, absl::Span<const Lesson> proofs,
                           const TrainingOptions& options) {
   Check(!lessons.empty() && !proofs.empty(), "nothing to learn from, or nothing for the proof");

@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "scheduler/offline/learn/lessons.h"
 #include "scheduler/policy/fsm_policy.h"
+#include "scheduler/policy/policy_spec.h"
 
 namespace cellbatch {
 
@@ -35,6 +36,9 @@ struct OrderCandidate {
   std::vector<int32_t> batches;  // on each proof
   double over_bound = 0;         // batches / bound, the mean over the proofs
 };
+
+// What serves it (policy_spec.h).
+PolicySpec SpecOf(const OrderCandidate& candidate);
 
 struct TrainingOptions {
   uint64_t seed = 1;
