@@ -61,7 +61,8 @@ TEST_F(LifecycleFaultTest, L1StoppedUnderLoadItAnswersWhatItAcceptedAndIsNotRead
   for (const int signal : {SIGTERM, SIGINT}) {
     // The first signal leaves an hour for load balancers, in which it serves on, not ready.
     const auto server = ServerProcess::Serving(
-        repository, {"--devices=cpu:0", "--batch-limit=4", "--drain-delay=1h"});
+        repository,
+        {"--devices=cpu:0", "--batch-limit=4", "--drain-delay=1h", "--drain-timeout=1h"});
     ASSERT_NE(server, nullptr);
     GrpcCaller caller(server->grpc());
     EXPECT_EQ(Readiness(*server, caller), std::vector<bool>(4, true));
