@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cells/check.h"
+#include "scheduler/offline/world/virtual_clock.h"
 #include "tests/simulation/stock.h"
-#include "tests/testing/virtual_clock.h"
 
 namespace cellbatch::sim {
 namespace {
@@ -433,15 +433,11 @@ class Simulation {
   bool Rest() {
     if (++rests_since_failure_ >= 3 && hanging_.empty()) failures_known_ = failed_;
     CheckWhoHangs();
-    std::optional<int64_t> next;
-    const auto at = [&](std::optional<int64_t> event) {
-      if (event && (!next || *event < *next)) next = event;
-    };
-    for (const SimDevice* device : devices_) at(device->next_event_ns());
+    std::optional<int64_t> next = NextEventNs(devices_);
     for (const auto& [device, shown_ns] : hanging_) {
       // So far at once that a signal which is held would look like one that hangs.
       const auto until = held_ == nullptr ? MostUntil(*device, shown_ns) : std::nullopt;
-      if (until) at(*until + 1);
+      if (until) next = Earlier(next, *until + 1);
     }
     if (!next) {
       if (TakeAll() || Extend() || TrySubmit()) return true;

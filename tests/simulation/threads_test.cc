@@ -12,11 +12,11 @@
 #include "cells/check.h"
 #include "cells/device/sim/sim_device.h"
 #include "gtest/gtest.h"
+#include "scheduler/offline/world/virtual_clock.h"
 #include "scheduler/scheduler.h"
 #include "tests/simulation/generator.h"
 #include "tests/simulation/plan.h"
 #include "tests/simulation/sim_world.h"
-#include "tests/testing/virtual_clock.h"
 
 namespace cellbatch::sim {
 namespace {

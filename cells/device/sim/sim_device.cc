@@ -220,7 +220,8 @@ void SimDevice::RunThread() {
 int64_t SimDevice::Duration(const BatchedTask& task) {
   const size_t type = Index(task.cell.value());
   const SimCost cost = type < options_.costs.size() ? options_.costs[type] : options_.cost;
-  int64_t ns = cost.task_ns + cost.node_ns * task.num_nodes;
+  int64_t ns =
+      options_.task_ns ? options_.task_ns(task) : cost.task_ns + cost.node_ns * task.num_nodes;
   if (delay_chance_ > 0 && std::bernoulli_distribution(delay_chance_)(random_)) {
     ns += std::uniform_int_distribution<int64_t>(0, max_delay_ns_)(random_);
   }

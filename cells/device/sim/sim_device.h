@@ -21,6 +21,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -53,8 +54,10 @@ struct SimDeviceOptions {
   uint64_t first_sequence = 1;      // of its first task: tests start just below where counters wrap
   SimCost cost = {};                // of every cell type,
   std::vector<SimCost> costs = {};  // but of these (by CellTypeId)
-  int launch_multiple = 1;          // launches are as wide as a multiple of this; then padding runs
-  int64_t clock_ns = 0;             // what its own clock, of time stamps, is ahead of SimTime
+  // Asked as a task starts, if it is given, and then none of those: what tasks took where they were measured.
+  std::function<int64_t(const BatchedTask&)> task_ns = nullptr;
+  int launch_multiple = 1;  // launches are as wide as a multiple of this; then padding runs
+  int64_t clock_ns = 0;     // what its own clock, of time stamps, is ahead of SimTime
   bool zero_cost =
       false;  // kInAdvance: a whole queue at once, nothing read or written (benchmarks)
   uint64_t seed = 1;

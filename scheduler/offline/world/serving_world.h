@@ -1,0 +1,148 @@
+// The serving scheduler in virtual time: the real Scheduler with its manager, deciders, joins and batch limits, on
+// simulated devices whose tasks take what was measured, and requests that arrive when a list says.
+//
+//   arrivals --> Submit --> StepManager, StepWorker ... --> Take --> latency of each, device time, batches
+//                                 |        ^
+//                                 v        | time moves when nobody has work: to the next arrival or the next task's end
+//                             simulated devices, T(b) of TaskCosts
+//
+// What it leaves out: reading requests and writing answers, other threads on the cores, caches, noise. What a scheduler
+// itself takes is in `costs` (TaskCosts::Slower) and in wake_ns.
+//
+// Deterministic: the same lanes, options and arrivals give the same report, and a world that has run gives what a new one
+// would. One thread. A run costs some 100 ns a node and allocates while lists grow. The same steps by hand (Submit, Step,
+// Rest) are for those who replay what somebody else decided.
+#ifndef CELLBATCH_SCHEDULER_OFFLINE_WORLD_SERVING_WORLD_H_
+#define CELLBATCH_SCHEDULER_OFFLINE_WORLD_SERVING_WORLD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "cells/cell_graph.h"
+#include "cells/device/sim/sim_device.h"
+#include "cells/device/sim/sim_memory.h"
+#include "cells/model.h"
+#include "scheduler/offline/world/arrivals.h"
+#include "scheduler/offline/world/task_costs.h"
+#include "scheduler/offline/world/virtual_clock.h"
+#include "scheduler/scheduler.h"
+
+namespace cellbatch {
+
+// Request number `shape` of a lane, sealed for so many tasks in flight, as often as that many of them are under way at
+// once. Of a graph that grows everything is there at once. What it copies in and out is never touched.
+using MakeGraph = std::function<CellGraph(int32_t shape, int max_tasks_in_flight)>;
+
+struct WorldLane {
+  std::shared_ptr<const Model>
+      model;        // its id is the world's own, its largest batches are the costs'
+  TaskCosts costs;  // of every device
+  MakeGraph make;
+  LaneRules rules = nullptr;
+};
+
+struct WorldOptions {
+  int devices = 1;              // alike, in one memory
+  bool runs_by_itself = false;  // as a GPU does; else as a CPU, on its worker's thread
+  // As SchedulerOptions.
+  int max_tasks_in_flight = 0;
+  int max_requests = 1 << 14;  // beyond, arrivals wait outside
+  int max_wait_tasks = SchedulerOptions().max_wait_tasks;
+  int chain_turn = SchedulerOptions().chain_turn;
+  int64_t row_budget_bytes = SchedulerOptions().row_budget_bytes;
+  // Until a scheduler that sleeps, because it had nothing to do for spin_ns, sees what arrives.
+  int64_t wake_ns = 0, spin_ns = 50'000;
+  // A device starts a task; a request is answered. Null: nobody asks.
+  std::function<void(int device, const BatchedTask& task)> started = nullptr;
+  std::function<void(uint64_t tag, const Request& request)> answered = nullptr;
+};
+
+// Of one request, in ns: from its arrival to its first task, and from there to the end of its last one.
+struct WorldAnswer {
+  int64_t queue_ns = 0, compute_ns = 0;
+  int64_t nodes = 0;
+  bool ok = false;  // else it was refused, and the rest is 0
+  int64_t latency_ns() const { return queue_ns + compute_ns; }
+};
+
+struct WorldReport {
+  std::vector<WorldAnswer> answers;  // by arrival
+  int64_t failed = 0;
+  // Over those that were answered OK and are not among the first `skipped`.
+  double mean_ns = 0;
+  int64_t p50_ns = 0, p99_ns = 0;
+  // Of all.
+  double requests_per_s =
+      0;  // from the first arrival to the last answer; of a closed loop, while it was full
+  double device_busy = 0;  // of that time, the mean over devices
+  int64_t tasks = 0, nodes = 0;
+  double mean_fill() const {
+    return tasks == 0 ? 0 : static_cast<double>(nodes) / static_cast<double>(tasks);
+  }
+};
+
+// The value at or below which that part of them lie; 0: there are none.
+int64_t QuantileOf(std::vector<int64_t> values, double quantile);
+
+class ServingWorld {
+ public:
+  // Ends the program where a model does not load.
+  ServingWorld(const WorldOptions& options, std::vector<WorldLane> lanes);
+  ~ServingWorld();
+
+  // Until all are answered. Their times ascend. The first `skipped` find a world that is not full yet, and are not among
+  // the latencies.
+  WorldReport Run(absl::Span<const Arrival> arrivals, size_t skipped = 0);
+  // A closed loop: each answer lets the next of the list in, whatever its time.
+  WorldReport RunClosed(absl::Span<const Arrival> arrivals, int in_flight);
+
+  // The same by hand.
+  int64_t now_ns() const { return clock_.NowNs(); }
+  // False: there is no slot left. `tag` comes back with the answer (WorldOptions::answered).
+  bool Submit(int32_t lane, int32_t shape, uint64_t tag);
+  // The workers, the manager and the workers once more where it found something. True if anybody did work.
+  bool Step();
+  // Time moves to the next event at a device, at most to `until`. False: there is neither.
+  bool Rest(int64_t until = std::numeric_limits<int64_t>::max());
+  Scheduler& scheduler() { return *scheduler_; }
+  SimDevice& device(int d) { return *devices_[static_cast<size_t>(d)]; }
+  const Model& model(int32_t lane) const { return *lanes_[static_cast<size_t>(lane)].model; }
+
+ private:
+  struct Playing;
+  struct Ticket {  // of a request that is out: its Request::tag is where this lies
+    int32_t lane, shape;
+    uint64_t tag;
+  };
+
+  void MakeDevices();
+  std::unique_ptr<Request> RequestOf(int32_t lane, int32_t shape);
+  std::vector<std::unique_ptr<Request>>& FreeOf(int32_t lane, int32_t shape);
+  void TakeAll();
+  void Answered(std::unique_ptr<Request> request);
+  void Play(Playing& playing);
+  bool LetIn(Playing& playing);
+  WorldReport ReportOf(Playing& playing, size_t skipped) const;
+
+  const WorldOptions options_;
+  VirtualClock clock_;
+  std::vector<WorldLane> lanes_;
+  std::vector<SimDevice*> devices_;
+  std::vector<std::vector<std::vector<std::unique_ptr<Request>>>> free_;  // by lane and shape
+  std::vector<Ticket> tickets_;
+  std::vector<uint64_t> free_tickets_;
+  bool loaded_ = false;  // what runs before that warms lanes
+  int outstanding_ = 0;
+  int64_t idle_since_ns_ = 0;
+  Playing* playing_ = nullptr;
+  std::unique_ptr<Scheduler> scheduler_;  // last: it goes first, and its devices with it
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_OFFLINE_WORLD_SERVING_WORLD_H_
