@@ -17,6 +17,9 @@ absl::Status BadRule(const char* what, const FsmTable::Rule& rule) {
   const std::vector<CellTypeId> lowering = LoweringOf(rule.state);
   if (!lowering.empty()) absl::StrAppend(&list, ", lowering");
   for (const CellTypeId type : lowering) absl::StrAppend(&list, " ", type.value());
+  const std::vector<CellTypeId> filled = FilledOf(rule.state);
+  if (!filled.empty()) absl::StrAppend(&list, ", filled");
+  for (const CellTypeId type : filled) absl::StrAppend(&list, " ", type.value());
   return absl::InvalidArgumentError(absl::StrCat(
       what, ": types", list, ", phase ", PhaseOf(rule.state), ", action ", rule.action.value()));
 }

@@ -141,6 +141,31 @@ TEST(FsmStateTest, WhatDoesNotLowerIsRefused) {
   EXPECT_THAT(refused(false, {0}), HasSubstr("its encoding does not"));
 }
 
+TEST(FsmStateTest, FillSaysOfWhichReadyTypesThatPartOfTheLargestBatchIsThere) {
+  std::vector<TypeView> views = Of({3, 0, 7});
+  views[0].max_batch = 12;
+  views[1].max_batch = 1;
+  views[2].max_batch = 15;
+  const auto filled = [&](int fill) {
+    std::vector<int> types;
+    for (const CellTypeId type : FilledOf(StateOf({Kind::kBase, 1, true, fill}, views))) {
+      types.push_back(type.value());
+    }
+    return types;
+  };
+  EXPECT_EQ(filled(0), std::vector<int>{});
+  EXPECT_EQ(filled(1), std::vector<int>{});
+  EXPECT_EQ(filled(2), std::vector<int>{}) << "7 are less than half of 15";
+  EXPECT_EQ(filled(3), std::vector<int>{2});
+  EXPECT_EQ(filled(4), (std::vector<int>{0, 2}))
+      << "3 are a quarter of 12; of type 1 nothing is ready";
+  const StateEncoding encoding = {Kind::kBase, 1, false, 3};
+  EXPECT_EQ(*MakeState(encoding, {CellTypeId(0), CellTypeId(2)}, 0, {}, {CellTypeId(2)}),
+            StateOf(encoding, views));
+  EXPECT_NE(StateOf(encoding, views), StateOf({Kind::kBase, 1, false, 4}, views));
+  EXPECT_FALSE(MakeState({Kind::kBase, 1}, {CellTypeId(0)}, 0, {}, {CellTypeId(0)}).ok());
+}
+
 TEST(FsmStateTest, WhatNoFrontierLooksLikeIsRefused) {
   using testing::HasSubstr;
   EXPECT_THAT(Refused({Kind::kBase, 1}, {}), HasSubstr("no types"));

@@ -11,9 +11,11 @@ namespace cellbatch {
 namespace {
 
 constexpr int kDigitBits = 5, kDigitsInWord = 12, kPhaseAt = kDigitBits * kDigitsInWord;
+constexpr int kFilledAt = 32;
 constexpr uint64_t kDigit = (1ull << kDigitBits) - 1;
 static_assert(StateEncoding::kMostTypes + 1 <= 2 * kDigitsInWord);
 static_assert(StateEncoding::kMostTypes < static_cast<int>(kDigit));
+static_assert(StateEncoding::kMostTypes <= kFilledAt);
 
 void SetDigit(StateKey& key, int at, uint64_t type) {
   const int word = at < kDigitsInWord ? 0 : 1;
@@ -43,6 +45,24 @@ absl::Status NoState(const char* what, absl::Span<const CellTypeId> types) {
   return absl::InvalidArgumentError(absl::StrCat(what, ": types", list));
 }
 
+// Bits of some of the state's types. `what`: which these are.
+absl::Status SetBits(absl::Span<const CellTypeId> of, absl::Span<const CellTypeId> types, int first,
+                     const char* what, StateKey& key) {
+  for (size_t i = 0; i < of.size(); ++i) {
+    if (std::count(types.begin(), types.end(), of[i]) == 0 || (i > 0 && !(of[i - 1] < of[i]))) {
+      return NoState(what, of);
+    }
+    key.words[2] |= 1ull << (first + of[i].value());
+  }
+  return absl::OkStatus();
+}
+
+std::vector<CellTypeId> TypesOfBits(uint64_t bits) {
+  std::vector<CellTypeId> types;
+  for (; bits != 0; bits &= bits - 1) types.emplace_back(std::countr_zero(bits));
+  return types;
+}
+
 }  // namespace
 
 StateKey StateOf(const StateEncoding& encoding, Frontier frontier) {
@@ -57,7 +77,9 @@ StateKey StateOf(const StateEncoding& encoding, Frontier frontier) {
     if (view.ready <= 0) continue;
     const uint64_t type = static_cast<uint64_t>(view.type.value());
     const bool lowers = encoding.lowering && view.nodes.ready_tops == view.nodes.tops;
-    key.words[2] |= static_cast<uint64_t>(lowers) << type;
+    const bool fills = encoding.fill > 0 && int64_t{view.ready} * encoding.fill >= view.max_batch;
+    key.words[2] |= static_cast<uint64_t>(lowers) << type | static_cast<uint64_t>(fills)
+                                                                << (type + kFilledAt);
     const uint64_t order = (~0ull - static_cast<uint64_t>(view.ready)) << 8 | type;
     most = std::min(most, order);
     int at = n++;
@@ -75,7 +97,8 @@ StateKey StateOf(const StateEncoding& encoding, Frontier frontier) {
 
 absl::StatusOr<StateKey> MakeState(const StateEncoding& encoding,
                                    absl::Span<const CellTypeId> types, int phase,
-                                   absl::Span<const CellTypeId> lowering) {
+                                   absl::Span<const CellTypeId> lowering,
+                                   absl::Span<const CellTypeId> filled) {
   if (phase < 0 || phase >= encoding.phases) {
     return absl::InvalidArgumentError(
         absl::StrCat("phase ", phase, " of ", encoding.phases, " phases"));
@@ -108,23 +131,25 @@ absl::StatusOr<StateKey> MakeState(const StateEncoding& encoding,
   if (!lowering.empty() && !encoding.lowering) {
     return NoState("a state says what lowers the bound, and its encoding does not", lowering);
   }
-  for (size_t i = 0; i < lowering.size(); ++i) {
-    if (std::count(set.begin(), set.end(), lowering[i]) == 0 ||
-        (i > 0 && !(lowering[i - 1] < lowering[i]))) {
-      return NoState("what lowers the bound is none of the state's types, or not in order",
-                     lowering);
-    }
-    key.words[2] |= 1ull << lowering[i].value();
+  if (!filled.empty() && encoding.fill == 0) {
+    return NoState("a state says what fills batches, and its encoding does not", filled);
   }
+  absl::Status set_bits = SetBits(
+      lowering, set, 0, "what lowers the bound is none of the state's types, or not in order", key);
+  if (set_bits.ok()) {
+    set_bits = SetBits(filled, set, kFilledAt,
+                       "what fills batches is none of the state's types, or not in order", key);
+  }
+  if (!set_bits.ok()) return set_bits;
   return key;
 }
 
 std::vector<CellTypeId> LoweringOf(const StateKey& state) {
-  std::vector<CellTypeId> types;
-  for (uint64_t left = state.words[2]; left != 0; left &= left - 1) {
-    types.emplace_back(std::countr_zero(left));
-  }
-  return types;
+  return TypesOfBits(state.words[2] & ((1ull << kFilledAt) - 1));
+}
+
+std::vector<CellTypeId> FilledOf(const StateKey& state) {
+  return TypesOfBits(state.words[2] >> kFilledAt);
 }
 
 std::vector<CellTypeId> TypesOf(const StateKey& state) {

@@ -129,6 +129,11 @@ class Reader {
       return Wrong(fmt::format("phases is {}, allowed are 1 to {}", file_.phases(),
                                StateEncoding::kMostPhases));
     }
+    spec.encoding.fill = file_.fill();
+    if (spec.encoding.fill < 0 || spec.encoding.fill > StateEncoding::kMostFill) {
+      return Wrong(
+          fmt::format("fill is {}, allowed are 0 to {}", file_.fill(), StateEncoding::kMostFill));
+    }
     if (file_.states_size() == 0) return Wrong("an FSM without states");
     for (int i = 0; i < file_.states_size(); ++i) {
       const absl::StatusOr<FsmTable::Rule> rule = ReadState(file_.states(i), spec.encoding);
@@ -200,11 +205,16 @@ class Reader {
       if (!most.ok()) return most.status();
       types.push_back(*most);
     }
-    std::vector<CellTypeId> lowering;
+    std::vector<CellTypeId> lowering, filled;
     for (const std::string& name : state.lowers()) {
       const absl::StatusOr<CellTypeId> type = TypeNamed(name, "lowers");
       if (!type.ok()) return type.status();
       lowering.push_back(*type);
+    }
+    for (const std::string& name : state.filled()) {
+      const absl::StatusOr<CellTypeId> type = TypeNamed(name, "filled");
+      if (!type.ok()) return type.status();
+      filled.push_back(*type);
     }
     const absl::StatusOr<CellTypeId> run = TypeNamed(state.run(), "run");
     if (!run.ok()) return run.status();
@@ -213,7 +223,8 @@ class Reader {
       return absl::InvalidArgumentError(
           fmt::format("run is \"{}\", ready are {}", state.run(), fmt::join(ready, ", ")));
     }
-    const absl::StatusOr<StateKey> key = MakeState(encoding, types, state.phase(), lowering);
+    const absl::StatusOr<StateKey> key =
+        MakeState(encoding, types, state.phase(), lowering, filled);
     if (!key.ok()) return key.status();
     return FsmTable::Rule{*key, *run};
   }
@@ -221,6 +232,14 @@ class Reader {
   std::string About() const {
     if (!file_.has_learned()) return "";
     const disk::PolicyOrigin& from = file_.learned();
+    if (from.has_serving()) {
+      const disk::ServingOrigin& serving = from.serving();
+      return fmt::format(
+          "learned from {} for latency at {:.0f} % load ({:.2f} mean + {:.2f} p99), costs {}, seed "
+          "{}",
+          from.requests(), 100 * serving.load(), 1 - serving.tail_weight(), serving.tail_weight(),
+          serving.costs(), from.seed());
+    }
     return fmt::format("learned from {}, {} batches where none makes fewer than {}, seed {}",
                        from.requests(), from.batches(), from.bound(), from.seed());
   }
@@ -297,6 +316,7 @@ disk::PolicyFile ToPolicyFile(const PolicySpec& spec, const Model& model) {
   file.set_encoding(OnDisk(spec.encoding.kind));
   file.set_phases(spec.encoding.phases);
   file.set_lowers(spec.encoding.lowering);
+  file.set_fill(spec.encoding.fill);
   for (const FsmTable::Rule& rule : spec.rules) {
     disk::PolicyState& state = *file.add_states();
     std::vector<CellTypeId> types = TypesOf(rule.state);
@@ -306,6 +326,7 @@ disk::PolicyFile ToPolicyFile(const PolicySpec& spec, const Model& model) {
     }
     for (const CellTypeId type : types) state.add_ready(model.type(type).name);
     for (const CellTypeId type : LoweringOf(rule.state)) state.add_lowers(model.type(type).name);
+    for (const CellTypeId type : FilledOf(rule.state)) state.add_filled(model.type(type).name);
     state.set_phase(PhaseOf(rule.state));
     state.set_run(model.type(rule.action).name);
   }
@@ -323,6 +344,7 @@ std::string PolicyText(const disk::PolicyFile& file) {
   for (const disk::PolicyState& state : file.states()) {
     text += "states { ready: " + Listed(state.ready());
     if (state.lowers_size() > 0) text += " lowers: " + Listed(state.lowers());
+    if (state.filled_size() > 0) text += " filled: " + Listed(state.filled());
     if (!state.most().empty()) text += " most: " + Quoted(state.most());
     if (state.phase() != 0) text += fmt::format(" phase: {}", state.phase());
     text += fmt::format(" run: {} }}\n", Quoted(state.run()));

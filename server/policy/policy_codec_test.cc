@@ -86,8 +86,9 @@ TEST(PolicyCodecTest, WhatIsWrittenIsReadBack) {
     spec.encoding.kind = kind;
     const std::vector<int> both = kind == Kind::kMax ? std::vector{1, 2, 2} : std::vector{1, 2};
     spec.encoding.lowering = true;
+    spec.encoding.fill = 4;
     const StateKey state = *MakeState(spec.encoding, TypesOf(State(spec.encoding, both, 1)), 1,
-                                      {CellTypeId(1), CellTypeId(2)});
+                                      {CellTypeId(1), CellTypeId(2)}, {CellTypeId(2)});
     spec.rules = {{state, CellTypeId(2)}};
     const auto read = ParsePolicy(PolicyText(ToPolicyFile(spec, model)), "p", model);
     ASSERT_TRUE(read.ok()) << read.status();
@@ -115,6 +116,33 @@ TEST(PolicyCodecTest, WhereItComesFromIsSaid) {
   file.mutable_learned()->set_seed(5);
   EXPECT_EQ(ParsePolicy(PolicyText(file), "p", Trees())->about,
             "learned from sst_train.txt, 24 batches where none makes fewer than 23, seed 5");
+}
+
+TEST(PolicyCodecTest, OfOneLearnedForLatencyTheLoadTheMixAndTheCostsAreSaid) {
+  disk::PolicyFile file = ToPolicyFile(Fsm(), Trees());
+  file.mutable_learned()->set_requests("sst_train.txt");
+  file.mutable_learned()->set_seed(5);
+  disk::ServingOrigin& serving = *file.mutable_learned()->mutable_serving();
+  serving.set_tail_weight(0.25);
+  serving.set_load(0.6);
+  serving.set_costs("measured on cpu:0-1");
+  EXPECT_EQ(ParsePolicy(PolicyText(file), "p", Trees())->about,
+            "learned from sst_train.txt for latency at 60 % load (0.75 mean + 0.25 p99), costs "
+            "measured on cpu:0-1, seed 5");
+}
+
+TEST(PolicyCodecTest, WhatFillsNoBatchIsRefused) {
+  PolicySpec spec = Fsm();
+  spec.encoding.fill = 2;
+  const std::vector<CellTypeId> types = {CellTypeId(2), CellTypeId(1)};
+  spec.rules = {{*MakeState(spec.encoding, types, 0, {}, {CellTypeId(1)}), CellTypeId(2)}};
+  const std::string text = PolicyText(ToPolicyFile(spec, Trees()));
+  EXPECT_THAT(text, HasSubstr("ready: [\"output\", \"internal\"] filled: [\"internal\"] run:"));
+  EXPECT_EQ(Refused(text, Trees()), "taken");
+  EXPECT_THAT(Refused(With(text, "fill: 2", "fill: -1"), Trees()), HasSubstr("fill is -1"));
+  EXPECT_THAT(Refused(With(text, "fill: 2", ""), Trees()), HasSubstr("its encoding does not"));
+  EXPECT_THAT(Refused(With(text, "[\"internal\"] run", "[\"leaf\"] run"), Trees()),
+              HasSubstr("none of the state's types"));
 }
 
 TEST(PolicyCodecTest, APolicyOfAnotherModelOrOfOlderCellsIsNoticed) {

@@ -69,10 +69,11 @@ TEST(PolicyFuzzTest, DamagedPoliciesAreRefusedOrChooseWhatIsReady) {
   std::cout << "seed " << kSeed << "\n";
   const Model model = ThreeTypes();
   const std::string good = PolicyText(Large(model));
-  Mutator mutator(kSeed, {"kind: LB_GREEDY", "kind: FSM", "encoding: WHICH_ARE_READY",
-                          "encoding: WHICH_ARE_READY_AND_MOST", "most: \"leaf\"", "phases: 2",
-                          "phase: 3", "ready: \"leaf\"", "run: \"output\"", "states {", "}",
-                          "fingerprint: \"\"", "\"internal\"", "# a comment", "\"\\377\""});
+  Mutator mutator(
+      kSeed, {"kind: LB_GREEDY", "kind: FSM", "encoding: WHICH_ARE_READY",
+              "encoding: WHICH_ARE_READY_AND_MOST", "most: \"leaf\"", "phases: 2", "phase: 3",
+              "fill: 2", "filled: \"leaf\"", "ready: \"leaf\"", "run: \"output\"", "states {", "}",
+              "fingerprint: \"\"", "\"internal\"", "# a comment", "\"\\377\""});
   int taken = 0, refused = 0;
   FuzzBudget budget(2000);
   while (budget.Next() && !HasFailure()) {
