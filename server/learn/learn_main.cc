@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_split.h"
 #include "server/learn/learn_order.h"
+#include "server/learn/learn_serving.h"
 
 namespace cellbatch {
 namespace {
@@ -29,9 +30,33 @@ constexpr char kHelp[] =
     "  --outputs NAME,NAME        That requests name. [OUTPUT, and NODE_OUTPUTS if there are any]\n"
     "  --seed N                   The same seed learns the same. [1]\n"
     "  --curve FILE.svg           Batches over the bound while learning.\n"
-    "  --drawing FILE.dot         The machine that was learned, for Graphviz.\n";
+    "  --drawing FILE.dot         The machine that was learned, for Graphviz.\n"
+    "  --objective WHAT           batches: the fewest for a fixed set of requests. latency: a mix "
+    "of\n"
+    "                             mean and tail where requests come and go. [batches]\n"
+    "  --load N%                  latency: of what Algorithm 1 answers in a closed loop. [60%]\n"
+    "  --tail-weight W            latency: (1 - W) mean + W p99 is to be small. [0.5]\n"
+    "  --devices SPEC             latency: whose tasks are measured, as the server's. [auto]\n"
+    "  --costs FILE               latency: what tasks take, measured before.\n"
+    "  --write-costs FILE         latency: keep what was measured.\n";
 
-enum Flag { kRepository = 1, kModel, kVersion, kRequests, kOutputs, kSeed, kCurve, kDrawing, kAsk };
+enum Flag {
+  kRepository = 1,
+  kModel,
+  kVersion,
+  kRequests,
+  kOutputs,
+  kSeed,
+  kCurve,
+  kDrawing,
+  kObjective,
+  kLoad,
+  kTailWeight,
+  kDevices,
+  kCosts,
+  kWriteCosts,
+  kAsk
+};
 
 constexpr option kFlags[] = {{"model-repository", required_argument, nullptr, kRepository},
                              {"model", required_argument, nullptr, kModel},
@@ -41,6 +66,12 @@ constexpr option kFlags[] = {{"model-repository", required_argument, nullptr, kR
                              {"seed", required_argument, nullptr, kSeed},
                              {"curve", required_argument, nullptr, kCurve},
                              {"drawing", required_argument, nullptr, kDrawing},
+                             {"objective", required_argument, nullptr, kObjective},
+                             {"load", required_argument, nullptr, kLoad},
+                             {"tail-weight", required_argument, nullptr, kTailWeight},
+                             {"devices", required_argument, nullptr, kDevices},
+                             {"costs", required_argument, nullptr, kCosts},
+                             {"write-costs", required_argument, nullptr, kWriteCosts},
                              {"help", no_argument, nullptr, kAsk},
                              {}};
 
@@ -50,8 +81,43 @@ bool Parse(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size() && number > 0;
 }
 
+// What they mean together.
+struct Asked {
+  LearnServingOptions options;
+  bool latency = false;
+};
+
 // False: no such value.
-bool Set(int flag, const std::string& value, LearnOrderOptions& options) {
+bool SetServing(int flag, const std::string& value, Asked& asked) {
+  LearnServingOptions& options = asked.options;
+  switch (flag) {
+    case kObjective:
+      asked.latency = value == "latency";
+      return asked.latency || value == "batches";
+    case kLoad: {
+      const std::string_view number(value.data(), value.ends_with('%') ? value.size() - 1 : 0);
+      if (!Parse(number, options.load)) return false;
+      options.load /= 100;
+      return true;
+    }
+    case kTailWeight:
+      return value == "0" ? (options.tail_weight = 0, true) : Parse(value, options.tail_weight);
+    case kDevices:
+      options.devices = value;
+      return true;
+    case kCosts:
+      options.costs = value;
+      return true;
+    case kWriteCosts:
+      options.write_costs = value;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Set(int flag, const std::string& value, Asked& asked) {
+  LearnOrderOptions& options = asked.options.order;
   switch (flag) {
     case kRepository:
       options.repository = value;
@@ -76,21 +142,23 @@ bool Set(int flag, const std::string& value, LearnOrderOptions& options) {
       options.drawing = value;
       break;
     default:
-      return false;
+      return SetServing(flag, value, asked);
   }
   return true;
 }
 
 int Main(int argc, char** argv) {
-  LearnOrderOptions options;
+  Asked asked;
+  LearnOrderOptions& options = asked.options.order;
   for (int flag; (flag = getopt_long(argc, argv, "", kFlags, nullptr)) != -1;) {
     if (flag == kAsk) {
       fmt::print("{}", kHelp);
       return 0;
     }
     if (flag == '?') return 2;  // getopt has said what
-    if (!Set(flag, optarg, options)) {
-      fmt::print(stderr, "cellbatch-learn: \"{}\" is no number from 1 on\n", optarg);
+    if (!Set(flag, optarg, asked)) {
+      fmt::print(stderr, "cellbatch-learn: --{} cannot be \"{}\"; --help says what it can be\n",
+                 kFlags[flag - 1].name, optarg);
       return 2;
     }
   }
@@ -102,7 +170,8 @@ int Main(int argc, char** argv) {
     fmt::print("{}\n", line);
     std::fflush(stdout);
   };
-  const absl::StatusOr<LearnedOrder> learned = LearnOrder(options);
+  const absl::StatusOr<LearnedOrder> learned =
+      asked.latency ? LearnServing(asked.options) : LearnOrder(options);
   if (!learned.ok()) {
     fmt::print(stderr, "cellbatch-learn: {}\n", std::string(learned.status().message()));
     return 1;

@@ -2,79 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-
 #include "scheduler/offline/learn/learning_curve.h"
 #include "scheduler/offline/learn/machine.h"
 #include "scheduler/offline/learn/trainer.h"
 #include "scheduler/offline/replay.h"
+#include "server/learn/learn_folder.h"
 #include "server/learn/learn_requests.h"
-#include "server/model_loader.h"
 #include "server/policy/policy_codec.h"
 
 namespace cellbatch {
 namespace {
-
-namespace fs = std::filesystem;
-
-// Whole or not at all: a server may be reading.
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  const std::string fresh = path + ".new";
-  std::ofstream out(fresh, std::ios::binary);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) fs::rename(fresh, path, error);
-  if (!out || error) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} cannot be written{}{}", path, error ? ": " : "", error.message()));
-  }
-  return absl::OkStatus();
-}
-
-struct Folder {
-  std::shared_ptr<const Model> model;
-  std::string version;  // its folder
-};
-
-absl::StatusOr<Folder> Load(const LearnOrderOptions& options) {
-  const std::string folder = options.repository + "/" + options.model;
-  int64_t version = options.version;
-  if (version == 0) {
-    const absl::StatusOr<std::vector<int64_t>> versions = ModelVersions(folder);
-    if (!versions.ok()) return versions.status();
-    if (versions->empty()) {
-      return absl::InvalidArgumentError(fmt::format("{} has no version", folder));
-    }
-    version = versions->back();
-  }
-  LoaderLimits limits;
-  limits.policies = false;  // what is there may be stale: it is what is learned anew
-  auto model = LoadModel(folder, options.model, version, ModelId(0), limits);
-  if (!model.ok()) return model.status();
-  if ((*model)->types.size() < 2) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} has one cell type: there is no order to learn", options.model));
-  }
-  if ((*model)->types.size() > static_cast<size_t>(StateEncoding::kMostTypes)) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} has {} cell types, a state has room for {}", options.model,
-                    (*model)->types.size(), StateEncoding::kMostTypes));
-  }
-  return Folder{*std::move(model), fmt::format("{}/{}", folder, version)};
-}
-
-std::vector<std::string_view> Outputs(const LearnOrderOptions& options, const Model& model) {
-  std::vector<std::string_view> outputs(options.outputs.begin(), options.outputs.end());
-  if (!outputs.empty()) return outputs;
-  for (const TensorSpec& output : model.signature.outputs) {
-    if (output.name == "OUTPUT" || output.name == "NODE_OUTPUTS") outputs.push_back(output.name);
-  }
-  return outputs;
-}
 
 int64_t Sum(const std::vector<int32_t>& numbers) {
   int64_t sum = 0;
@@ -130,7 +67,7 @@ std::string Summary(const TrainingResult& training, const disk::PolicyOrigin& or
 absl::Status Draw(const LearnOrderOptions& options, const TrainingResult& training,
                   const LessonBooks& books, const Model& model) {
   if (!options.curve.empty()) {
-    absl::Status s = WriteFile(options.curve, LearningCurveSvg(training, options.model));
+    absl::Status s = WriteWhole(options.curve, LearningCurveSvg(training, options.model));
     if (!s.ok()) return s;
   }
   if (options.drawing.empty()) return absl::OkStatus();
@@ -143,18 +80,18 @@ absl::Status Draw(const LearnOrderOptions& options, const TrainingResult& traini
   if (!table.ok()) return table.status();
   std::vector<std::string> names;
   for (const CellType& type : model.types) names.push_back(type.name);
-  return WriteFile(options.drawing,
-                   MachineAsDot(TraceMachine(*table, books.prove.lessons()), names));
+  return WriteWhole(options.drawing,
+                    MachineAsDot(TraceMachine(*table, books.prove.lessons()), names));
 }
 
 }  // namespace
 
 absl::StatusOr<LearnedOrder> LearnOrder(const LearnOrderOptions& options) {
-  const absl::StatusOr<Folder> folder = Load(options);
+  const absl::StatusOr<LearnFolder> folder = OpenLearnFolder(options);
   if (!folder.ok()) return folder.status();
   const Model& model = *folder->model;
   const absl::StatusOr<LearnRequests> requests =
-      ReadLearnRequests(options.requests, model, Outputs(options, model), options.seed);
+      ReadLearnRequests(options.requests, model, LearnOutputs(options, model), options.seed);
   if (!requests.ok()) return requests.status();
   const LessonBooks books = DealOut(requests->graphs);
   TrainingOptions training_options;
@@ -180,7 +117,7 @@ absl::StatusOr<LearnedOrder> LearnOrder(const LearnOrderOptions& options) {
   // What is published must load.
   const auto read = ParsePolicy(learned.text, learned.file, model);
   if (!read.ok()) return read.status();
-  if (absl::Status s = WriteFile(learned.file, learned.text); !s.ok()) return s;
+  if (absl::Status s = WriteWhole(learned.file, learned.text); !s.ok()) return s;
   if (absl::Status s = Draw(options, training, books, model); !s.ok()) return s;
   return learned;
 }

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <random>
 #include <sstream>
+#include <utility>
 
+#include "cells/check.h"
 #include "scheduler/offline/learn/lessons.h"
 #include "scheduler/offline/unfolded_graph.h"
 #include "server/learn/built_in_shapes.h"
@@ -110,6 +112,15 @@ absl::StatusOr<LearnRequests> ReadLearnRequests(const std::string& file, const M
           fmt::format("{}, request {}: {}", requests.source, i + 1, std::string(s.message())));
     }
   }
+  requests.make = [shapes = std::move(shapes), kind = *kind, &model,
+                   names = std::vector<std::string>(outputs.begin(), outputs.end())](
+                      int32_t request, int max_tasks_in_flight) {
+    const Outputs named(names.begin(), names.end());
+    absl::StatusOr<CellGraph> graph =
+        UnfoldShape(shapes[static_cast<size_t>(request)], kind, model, named, max_tasks_in_flight);
+    Check(graph.ok(), "a request unfolds once, and not again");
+    return *std::move(graph);
+  };
   return requests;
 }
 

@@ -3,11 +3,13 @@
 #define CELLBATCH_SERVER_LEARN_LEARN_REQUESTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cells/cell_graph.h"
 #include "cells/model.h"
 #include "scheduler/offline/typed_graph.h"
 
@@ -16,6 +18,8 @@ namespace cellbatch {
 struct LearnRequests {
   std::string source;  // for people: the file's name, or what was made up
   std::vector<TypedGraph> graphs;
+  // Any of them once more, to be run: for that many tasks in flight. The model it was read for must live.
+  std::function<CellGraph(int32_t request, int max_tasks_in_flight)> make;
 };
 
 // `file` empty: made up. `outputs` as a request names them. INVALID_ARGUMENT "FILE:LINE: what is wrong".

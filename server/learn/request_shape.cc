@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -19,9 +20,11 @@ const TensorSpec* FindInput(const Model& model, std::string_view name) {
   return nullptr;
 }
 
-// Tensors of a request, and what they point to.
+// Tensors of a request; the graph keeps what they point to, so that it can also be run.
 class ZeroRequest {
  public:
+  explicit ZeroRequest(CellGraph& graph) : graph_(graph) {}
+
   // All zeros.
   void AddZeros(const TensorSpec& spec, int64_t rows) {
     std::vector<int64_t> dims = spec.dims;
@@ -30,24 +33,22 @@ class ZeroRequest {
     for (const int64_t dim : dims) elements *= dim;
     Add(spec.name, spec.type, std::move(dims), std::vector<int32_t>(static_cast<size_t>(elements)));
   }
-  void Add(std::string_view name, std::vector<int64_t> dims, std::vector<int32_t> values) {
-    Add(name, WireType::kInt32, std::move(dims), std::move(values));
+  void Add(std::string_view name, std::vector<int64_t> dims, const std::vector<int32_t>& values) {
+    Add(name, WireType::kInt32, std::move(dims), values);
   }
   RequestInput& input() { return input_; }
 
  private:
   // Zeros of any 4-byte type have the same bits.
   void Add(std::string_view name, WireType type, std::vector<int64_t> dims,
-           std::vector<int32_t> values) {
-    const std::vector<int32_t>& kept =
-        *kept_.emplace_back(std::make_unique<std::vector<int32_t>>(std::move(values)));
-    input_.tensors.push_back(
-        {name,
-         type,
-         std::move(dims),
-         {reinterpret_cast<const std::byte*>(kept.data()), kept.size() * sizeof(int32_t)}});
+           const std::vector<int32_t>& values) {
+    const size_t bytes = values.size() * sizeof(int32_t);
+    std::byte* const kept = graph_.Keep(static_cast<int64_t>(bytes));
+    if (bytes > 0) std::memcpy(kept, values.data(), bytes);
+    input_.tensors.push_back({name, type, std::move(dims), {kept, bytes}});
   }
-  std::vector<std::unique_ptr<std::vector<int32_t>>> kept_;
+
+  CellGraph& graph_;
   RequestInput input_;
 };
 
@@ -58,7 +59,7 @@ void AddTree(const RequestShape& shape, ZeroRequest& request) {
     flat.push_back(right);
   }
   const auto inner = static_cast<int64_t>(shape.children.size());
-  request.Add("CHILDREN", {inner, 2}, std::move(flat));
+  request.Add("CHILDREN", {inner, 2}, flat);
   if (!shape.inner_types.empty()) request.Add("INTERNAL_TYPES", {inner}, shape.inner_types);
 }
 
@@ -71,7 +72,7 @@ void AddSpans(const RequestShape& shape, ZeroRequest& request) {
         shape.spans.begin(), shape.spans.begin() + static_cast<std::ptrdiff_t>(i), shape.spans[i]);
     flat.insert(flat.end(), {shape.spans[i][0], shape.spans[i][1], static_cast<int32_t>(same)});
   }
-  request.Add("WORDS", {static_cast<int64_t>(shape.spans.size()), 3}, std::move(flat));
+  request.Add("WORDS", {static_cast<int64_t>(shape.spans.size()), 3}, flat);
 }
 
 void AddSpelling(const RequestShape& shape, ZeroRequest& request) {
@@ -116,8 +117,10 @@ absl::StatusOr<ShapeKind> ShapeKindOf(const Model& model) {
 }
 
 absl::StatusOr<CellGraph> UnfoldShape(const RequestShape& shape, ShapeKind kind, const Model& model,
-                                      const std::vector<std::string_view>& outputs) {
-  ZeroRequest request;
+                                      const std::vector<std::string_view>& outputs,
+                                      int max_tasks_in_flight) {
+  CellGraph graph;
+  ZeroRequest request(graph);
   for (const char* const name : {"TOKENS", "X", "SOURCE", "CHARS"}) {
     const TensorSpec* const spec = FindInput(model, name);
     if (spec != nullptr) request.AddZeros(*spec, shape.length);
@@ -130,9 +133,8 @@ absl::StatusOr<CellGraph> UnfoldShape(const RequestShape& shape, ShapeKind kind,
     request.input().parameters.push_back({"decode_steps", shape.target});
   }
   request.input().outputs = outputs;
-  CellGraph graph;
   if (absl::Status s = model.unfolder->Unfold(request.input(), graph); !s.ok()) return s;
-  if (absl::Status s = graph.Seal(model, /*max_tasks_to_submit=*/2); !s.ok()) return s;
+  if (absl::Status s = graph.Seal(model, max_tasks_in_flight); !s.ok()) return s;
   return graph;
 }
 

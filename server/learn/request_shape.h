@@ -44,9 +44,11 @@ absl::StatusOr<ShapeKind> ShapeKindOf(const Model& model);
 // INVALID_ARGUMENT: what the line is not.
 absl::StatusOr<RequestShape> ParseShape(ShapeKind kind, std::string_view line);
 
-// As the server would, and sealed. `outputs` as a request names them; empty: OUTPUT.
+// As the server would, and sealed for so many tasks in flight. `outputs` as a request names them; empty: OUTPUT. The graph
+// keeps its zeros.
 absl::StatusOr<CellGraph> UnfoldShape(const RequestShape& shape, ShapeKind kind, const Model& model,
-                                      const std::vector<std::string_view>& outputs);
+                                      const std::vector<std::string_view>& outputs,
+                                      int max_tasks_in_flight = 2);
 
 }  // namespace cellbatch
 

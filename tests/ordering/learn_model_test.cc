@@ -11,6 +11,8 @@
 #include "scheduler/policy/agenda_policy.h"
 #include "scheduler/policy/depth_policy.h"
 #include "server/learn/learn_order.h"
+#include "server/learn/learn_serving.h"
+#include "server/learn/measured_costs.h"
 #include "server/model_loader.h"
 #include "tests/ordering/zoo_graphs.h"
 #include "tests/zoo/workload.h"
@@ -66,6 +68,67 @@ TEST_F(LearnModelTest,
   EXPECT_EQ(FaultOf(graph, fsm.schedule), "");
   EXPECT_LT(fsm.batches, RunClosed(facts, AgendaPolicy(AgendaMean::kWholeGraph)).batches);
   EXPECT_LT(fsm.batches, RunClosed(facts, DepthPolicy()).batches);
+}
+
+// 40 + 3 b microseconds for every type, as if a device had taken that.
+std::string MadeUpCosts(const Model& model) {
+  MeasuredCosts costs;
+  std::vector<TypeCosts> types(model.types.size());
+  for (TypeCosts& type : types) {
+    type.max_batch = 32;
+    for (const int32_t b : {1, 2, 32}) type.points.push_back({b, 40'000 + b * 3'000});
+  }
+  costs.alone = *TaskCosts::Of(std::move(types));
+  costs.served.assign(model.types.size(), 1.1);
+  costs.task_overhead_ns = 2'500;
+  costs.origin = "made up";
+  return CostsText(costs, model);
+}
+
+TEST_F(LearnModelTest, WhatIsLearnedForLatencySaysSoIsServedAndIsTheSameForTheSameSeed) {
+  Write("latticegru");
+  LearnServingOptions options;
+  options.order = options_;
+  options.load = 0.7;
+  options.tail_weight = 0.25;
+  options.costs = InTemp("costs.textproto");
+  options.most_nodes = 500'000;
+  const auto before = LoadVersion(repository_ + "/latticegru", "latticegru", 1, ModelId(0), {});
+  ASSERT_TRUE(before.ok()) << before.status();
+  std::ofstream(options.costs) << MadeUpCosts(*before->model);
+  options.order.curve = InTemp("curve.svg");
+  const absl::StatusOr<LearnedOrder> learned = LearnServing(options);
+  ASSERT_TRUE(learned.ok()) << learned.status();
+  EXPECT_EQ(Contents(repository_ + "/latticegru/1/policy.textproto"), learned->text);
+  EXPECT_NE(Contents(options.order.curve).find("</svg>"), std::string::npos);
+  EXPECT_NE(learned->summary.find("0.75 mean + 0.25 p99 at 70 % load"), std::string::npos)
+      << learned->summary;
+  const auto after = LoadVersion(repository_ + "/latticegru", "latticegru", 1, ModelId(0), {});
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->policy.kind == PolicyKind::kFsm, learned->table_is_best);
+  EXPECT_NE(
+      after->policy.about.find("for latency at 70 % load (0.75 mean + 0.25 p99), costs made up"),
+      std::string::npos)
+      << after->policy.about;
+  EXPECT_EQ(LearnServing(options)->text, learned->text);
+}
+
+TEST_F(LearnModelTest, WhatLatencyCannotBeLearnedWithIsRefusedByName) {
+  Write("latticegru");
+  LearnServingOptions options;
+  options.order = options_;
+  const auto refused = [&] { return std::string(LearnServing(options).status().message()); };
+  options.load = 1.2;
+  EXPECT_EQ(refused(), "--load is 120%, allowed is more than 0% and less than 100%");
+  options.load = 0.5;
+  options.tail_weight = 2;
+  EXPECT_EQ(refused(), "--tail-weight is 2, allowed are 0 to 1");
+  options.tail_weight = 1;
+  options.costs = InTemp("nothing.textproto");
+  EXPECT_NE(refused().find("nothing.textproto"), std::string::npos) << refused();
+  options.costs = InTemp("costs.textproto");
+  std::ofstream(options.costs) << "types { name: \"leaf\" }";
+  EXPECT_EQ(refused(), options.costs + ": costs of 1 cell types, the model has 5");
 }
 
 TEST_F(LearnModelTest, EveryModelOfTheZooWithMoreThanOneTypeLearnsAnOrderFromMadeUpRequests) {

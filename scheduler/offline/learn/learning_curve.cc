@@ -10,22 +10,24 @@ namespace {
 
 constexpr double kWidth = 800, kHeight = 420, kLeft = 60, kRight = 230, kTop = 40, kBottom = 50;
 
-// Tries on a logarithmic scale from 1 on, batches from the bound up.
+// Tries on a logarithmic scale from 1 on, what is to be small from the least there is up.
 class Axes {
  public:
-  Axes(double most_tries, double most_batches)
-      : tries_(std::log10(std::max(most_tries, 10.0))), batches_(std::max(most_batches, 1.05)) {}
+  Axes(double most_tries, double least, double most)
+      : tries_(std::log10(std::max(most_tries, 10.0))),
+        least_(least),
+        most_(std::max(most, least + 0.05)) {}
   double X(double tries) const {
     return kLeft + (kWidth - kLeft - kRight) * std::log10(std::max(tries, 1.0)) / tries_;
   }
-  double Y(double batches) const {
-    const double part = (std::min(batches, batches_) - 1) / (batches_ - 1);
+  double Y(double value) const {
+    const double part = (std::min(value, most_) - least_) / (most_ - least_);
     return kHeight - kBottom - (kHeight - kTop - kBottom) * part;
   }
   std::string Grid() const {
     std::string svg;
     for (int i = 0; i <= 4; ++i) {
-      const double value = 1 + (batches_ - 1) * i / 4;
+      const double value = least_ + (most_ - least_) * i / 4;
       svg += fmt::format(
           "<line x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}' stroke='#ddd'/>"
           "<text x='{}' y='{:.1f}' text-anchor='end'>{:.2f}</text>\n",
@@ -40,7 +42,7 @@ class Axes {
   }
 
  private:
-  const double tries_, batches_;
+  const double tries_, least_, most_;
 };
 
 std::string Escaped(std::string_view text) {
@@ -75,28 +77,34 @@ std::string Level(const OrderCandidate& c, const Axes& axes, const char* style) 
 }  // namespace
 
 std::string LearningCurveSvg(const TrainingResult& result, std::string_view title) {
-  double most_tries = 1, most_batches = 1;
-  for (const OrderCandidate& c : result.candidates) {
-    for (const auto& [tries, batches] : c.curve) {
+  return CurveSvg(result.candidates, result.table_is_best ? &result.published : nullptr,
+                  std::string(title) + ": batches ÷ lower bound while learning", 1);
+}
+
+std::string CurveSvg(absl::Span<const OrderCandidate> candidates, const OrderCandidate* published,
+                     std::string_view caption, double least) {
+  double most_tries = 1, most = least;
+  for (const OrderCandidate& c : candidates) {
+    for (const auto& [tries, value] : c.curve) {
       most_tries = std::max(most_tries, static_cast<double>(std::max(tries, c.episodes)));
-      most_batches = std::max(most_batches, batches);
+      most = std::max(most, value);
     }
-    if (!c.is_table) most_batches = std::max(most_batches, c.over_bound);
+    if (!c.is_table) most = std::max(most, c.over_bound);
   }
-  const Axes axes(most_tries, most_batches);
+  const Axes axes(most_tries, least, most);
   std::string svg = fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' width='{}' height='{}' font-family='sans-serif' "
-      "font-size='12'>\n<text x='{}' y='20'>{}: batches ÷ lower bound while learning</text>\n",
-      kWidth, kHeight, kLeft, Escaped(title));
+      "font-size='12'>\n<text x='{}' y='20'>{}</text>\n",
+      kWidth, kHeight, kLeft, Escaped(caption));
   svg += axes.Grid();
-  for (const OrderCandidate& c : result.candidates) {
+  for (const OrderCandidate& c : candidates) {
     if (c.is_table) {
       svg += Line(c, axes, /*published=*/false);
     } else {
       svg += Level(c, axes, "stroke-dasharray='5,4'");
     }
   }
-  if (result.table_is_best) svg += Line(result.published, axes, /*published=*/true);
+  if (published != nullptr) svg += Line(*published, axes, /*published=*/true);
   return svg + "</svg>\n";
 }
 

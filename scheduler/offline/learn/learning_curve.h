@@ -13,6 +13,11 @@ namespace cellbatch {
 
 std::string LearningCurveSvg(const TrainingResult& result, std::string_view title);
 
+// The same of anything that tables were tried for: `over_bound` and curves are in parts of something, and none lies below
+// `least`. `published` null: none of the tables.
+std::string CurveSvg(absl::Span<const OrderCandidate> candidates, const OrderCandidate* published,
+                     std::string_view caption, double least);
+
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_SCHEDULER_OFFLINE_LEARN_LEARNING_CURVE_H_
