@@ -172,7 +172,8 @@ class CellGraph {
   SubgraphId Add(CellTypeId type, int32_t length, absl::Span<const Link> links, Stop stop = {});
   // In piece 0: more may follow.
   void Grow(Growth most);
-  Progress* progress() const { return growth_.progress.get(); }  // as given to Grow
+  const Growth& growth() const { return growth_; }  // as given to Grow
+  Progress* progress() const { return growth_.progress.get(); }
   // In a later piece, or in piece 0: no other follows this one.
   void CloseGrowth() {
     Open();

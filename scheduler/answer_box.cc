@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "scheduler/record/recorder.h"
 #include "scheduler/scheduler.h"
 
 namespace cellbatch {
@@ -18,10 +19,11 @@ int64_t NapNs(const Outbox<RequestBlock*>& box) {
 }  // namespace
 
 AnswerBox::AnswerBox(int num_outboxes, RequestSlots& slots, const Clock& clock,
-                     std::function<absl::Status()> device_health)
+                     std::function<absl::Status()> device_health, Recorder* recorder)
     : slots_(slots),
       clock_(clock),
       device_health_(std::move(device_health)),
+      recorder_(recorder),
       woken_(Index(num_outboxes)) {
   for (int o = 0; o < num_outboxes; ++o) {
     outboxes_.push_back(std::make_unique<Outbox<RequestBlock*>>(Index(slots.count())));
@@ -96,12 +98,19 @@ void AnswerBox::Deliver(RequestBlock& block, Delivery& delivery) {
   request.times.last_task_end = block.last_end_ns;
   request.nodes_executed = block.nodes_executed;
   request.overrun_nodes = block.overrun_nodes;
+  if (recorder_ != nullptr) Record(block, request);
   delivery.kind = Delivery::Kind::kDone;
   delivery.words = block.words.load(std::memory_order_acquire);
   delivery.request = &request;
   const uint32_t slot = block.slot;  // its block may go with it
   delivery.done.reset(&request);
   slots_.Release(slot);
+}
+
+// Of one that did not end well, the graph may be ahead of what ran.
+void AnswerBox::Record(const RequestBlock& block, Request& request) const {
+  if (block.outcome == Outcome::kOk) RecordStops(block, request.graph);
+  recorder_->Answered({block.slot, block.generation}, request);
 }
 
 void AnswerBox::WaitForFinished(OutboxId outbox, absl::Duration at_most) {

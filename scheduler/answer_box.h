@@ -28,11 +28,14 @@
 
 namespace cellbatch {
 
+class Recorder;
+
 class AnswerBox {
  public:
   // `slots` and `clock` outlive it. `device_health`: the text for a request whose device failed; any thread.
+  // `recorder` is told of all who are answered; null: nobody is.
   AnswerBox(int num_outboxes, RequestSlots& slots, const Clock& clock,
-            std::function<absl::Status()> device_health);
+            std::function<absl::Status()> device_health, Recorder* recorder = nullptr);
 
   int size() const { return static_cast<int>(outboxes_.size()); }
 
@@ -47,11 +50,13 @@ class AnswerBox {
 
  private:
   void Deliver(RequestBlock& block, Delivery& delivery);
+  void Record(const RequestBlock& block, Request& request) const;
   bool DeliverMail(RequestBlock& block, uint8_t mail, Delivery& delivery);
 
   RequestSlots& slots_;
   const Clock& clock_;
   const std::function<absl::Status()> device_health_;
+  Recorder* const recorder_;
   std::vector<std::unique_ptr<Outbox<RequestBlock*>>> outboxes_;
   std::vector<std::unique_ptr<Doorbell>> bells_;
   std::vector<std::atomic<bool>> woken_;

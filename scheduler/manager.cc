@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "cells/check.h"
 
@@ -13,6 +14,10 @@ constexpr size_t kPrefetchMessages = 16;
 constexpr size_t kPrefetchAtOnce = 6;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+uint64_t WordOf(const RequestBlock& block) {
+  return ScheduleTape::RequestWord(block.slot, block.generation);
+}
 
 std::vector<WorkerLink> LinksOf(const ManagerParts& parts) {
   std::vector<WorkerLink> links;
@@ -35,7 +40,7 @@ Manager::Manager(const SchedulerOptions& options, int depth, const ManagerParts&
       workers_(LinksOf(parts)),
       lanes_(kMaxLanes, nullptr),
       sink_(parts.outboxes),
-      processor_(absl::MakeSpan(workers_), lanes_, sink_, options.max_requests),
+      processor_(absl::MakeSpan(workers_), lanes_, sink_, options.max_requests, parts.tape),
       former_(options.batch_limit, options.chain_turn) {
   early_news_.reserve(1024);
   to_ring_.resize(parts.outboxes.size(), 0);
@@ -50,10 +55,12 @@ bool Manager::Step() {
   for (int w = 0; w < num_workers; ++w) worked |= Complete(w);
   if (!processor_.conflicts().empty()) processor_.SettleConflicts();
   if (worked) PublishAnswers();
-  worked |= Receive();
+  if (!std::exchange(received_all_, false)) worked |= Receive();
   worked |= Join();
   for (int w = 0; w < num_workers; ++w) worked |= Schedule(w);
   if (worked) Publish();
+  if (parts_.tape != nullptr) [[unlikely]]
+    parts_.tape->StepEnds(worked);
   return worked;
 }
 
@@ -78,6 +85,8 @@ bool Manager::Complete(int worker) {
   while (link.ring->retired() != done) {
     const uint64_t sequence = link.ring->retired() + 1;
     link.ring->Retire(sequence);
+    if (parts_.tape != nullptr) [[unlikely]]
+      parts_.tape->Finished(worker, *link.ring->slot(sequence).task);
     Retire(link.ring->slot(sequence), worker);
     worked = true;
   }
@@ -113,6 +122,7 @@ void Manager::Retire(const TaskSlot& slot, int worker) {
 void Manager::FenceWorker(int worker) {
   WorkerLink& link = workers_[Index(worker)];
   link.alive = false;
+  if (parts_.tape != nullptr) parts_.tape->Failed(worker);
   const uint64_t done = link.ring->retired();
   scratch_.clear();
   for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
@@ -168,8 +178,8 @@ bool Manager::Receive() {
     if ((message & 1) != 0) {
       Hear(static_cast<uint32_t>(message >> 1));
     } else if ((message & kContinued) != 0) {
-      processor_.Continue(*reinterpret_cast<RequestBlock*>(message & ~kMessageBits),
-                          (message & kExtendFailed) != 0);
+      Continue(*reinterpret_cast<RequestBlock*>(message & ~kMessageBits),
+               (message & kExtendFailed) != 0);
     } else {
       Arrive(*reinterpret_cast<RequestBlock*>(message));
     }
@@ -179,11 +189,24 @@ bool Manager::Receive() {
 
 // As many as can be there, not as many as come meanwhile.
 void Manager::ReceiveAll() {
+  received_all_ = true;
   for (int left = 2 * options_.max_requests; left >= 0 && Receive(); left -= kMessagesPerStep) {
   }
 }
 
+void Manager::Continue(RequestBlock& block, bool failed) {
+  if (parts_.tape != nullptr) {
+    if (parts_.replayed != nullptr && !parts_.replayed->Continuing(block)) return;
+    parts_.tape->Continued(WordOf(block), failed, !failed && block.next_piece != nullptr);
+  }
+  processor_.Continue(block, failed);
+}
+
 void Manager::Arrive(RequestBlock& block) {
+  if (parts_.tape != nullptr) [[unlikely]] {
+    parts_.tape->Arrived(WordOf(block), block.outcome != Outcome::kOk);
+    if (parts_.replayed != nullptr) parts_.replayed->Arriving(block);
+  }
   processor_.Arrived(block);
   for (size_t i = 0; i < early_news_.size(); ++i) {
     const EarlyNews news = early_news_[i];
@@ -211,7 +234,9 @@ void Manager::Arrive(RequestBlock& block) {
 }
 
 void Manager::Hear(uint32_t slot) {
-  const uint64_t news = parts_.slots->TakeNews(slot);
+  const uint64_t news =
+      parts_.replayed != nullptr ? parts_.replayed->NewsOf(slot) : parts_.slots->TakeNews(slot);
+  if (parts_.tape != nullptr) parts_.tape->News(slot, news);
   if ((news & (RequestSlots::kCancelled | RequestSlots::kExpired)) == 0)
     return;  // it was for another
   const Outcome outcome =
@@ -280,7 +305,11 @@ bool Manager::JoinHead(Lane& lane, RequestBlock& block, int64_t joined_now) {
     if (worker < 0) return false;
     lane.loaded(workers_[Index(worker)].memory)
         .arena->PrefetchTops({block.counts(), Index(block.num_tables)});
-    if (processor_.Join(lane, block, worker)) return true;
+    if (processor_.Join(lane, block, worker)) {
+      if (parts_.tape != nullptr) [[unlikely]]
+        parts_.tape->Joined(WordOf(block), worker, {block.bases(), Index(block.num_tables)});
+      return true;
+    }
     full_memories |= 1u << workers_[Index(worker)].memory;
   }
 }

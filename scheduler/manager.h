@@ -3,6 +3,10 @@
 //
 //   Step:  control -> completions of each worker -> messages -> joins -> tasks for each worker
 //
+// What a step does follows from the steps before it and from what it finds at its begin (control messages, tasks done,
+// devices lost) and takes from its ring: nothing else is read twice, or from a clock. So it can be recorded, and taken
+// again (record/schedule_tape.h).
+//
 // Each part is bounded; nothing waits, locks, logs or allocates after the lanes are warm.
 #ifndef CELLBATCH_SCHEDULER_MANAGER_H_
 #define CELLBATCH_SCHEDULER_MANAGER_H_
@@ -21,6 +25,7 @@
 #include "scheduler/lane_table.h"
 #include "scheduler/mpsc_ring.h"
 #include "scheduler/outbox.h"
+#include "scheduler/record/schedule_tape.h"
 #include "scheduler/request_processor.h"
 #include "scheduler/request_slots.h"
 #include "scheduler/task_ring.h"
@@ -34,6 +39,16 @@ struct DeviceCounters {
   std::atomic<int64_t> busy_ns = 0;
 };
 
+// Of a replay: what other threads did for a message before they sent it, done as the manager takes it. Those that sent it
+// live may have begun after the step did, with what it had just told them.
+class ReplayedMessages {
+ public:
+  virtual ~ReplayedMessages() = default;
+  virtual void Arriving(RequestBlock& block) = 0;
+  virtual bool Continuing(RequestBlock& block) = 0;  // false: it does not wait for that
+  virtual uint64_t NewsOf(uint32_t slot) = 0;        // the slot's word
+};
+
 // What the manager shares with the rest of the scheduler; all of it outlives the manager.
 struct ManagerParts {
   absl::Span<const std::unique_ptr<Worker>> workers;
@@ -45,6 +60,10 @@ struct ManagerParts {
   absl::Span<DeviceCounters> device_counters;
   RequestSlots* slots;
   MpscRing* messages;
+  // What steps saw and did goes there, for a record; null: nowhere.
+  ScheduleTape* tape = nullptr;
+  ReplayedMessages* replayed =
+      nullptr;  // of a replay, which has a tape, too; null: messages are live
 };
 
 // Messages: a block is an arrival, or, marked, one whose taker is done with it between two pieces (as a
@@ -75,6 +94,7 @@ class Manager {
 
  private:
   bool Control();
+  void Look(ControlMessage& message);
   bool FinishControl(ControlMessage& message);
   void Close(Lane& lane);
   void StopAll();
@@ -85,6 +105,7 @@ class Manager {
   void PrefetchArrivals() const;
   bool Receive();
   void ReceiveAll();
+  void Continue(RequestBlock& block, bool failed);
   void Arrive(RequestBlock& block);
   void Hear(uint32_t slot);
   bool Join();
@@ -134,6 +155,11 @@ class Manager {
   RequestProcessor processor_;
   BatchFormer former_;
   std::atomic<ControlMessage*> control_ = nullptr;
+  // Of that message, as this step found it.
+  const ControlMessage* looked_at_ = nullptr;  // last; null: it came true
+  uint32_t turn_ = 0;
+  bool when_idle_ = false, cut_ = false;
+  bool received_all_ = false;         // in this step: what comes meanwhile is the next one's
   std::vector<uint32_t> warm_turns_;  // by worker: of its last warm-up task
   bool stopping_ = false;
   int num_lanes_ = 0;          // lanes_ beyond are null

@@ -19,8 +19,9 @@ size_t Index(int64_t i) { return static_cast<size_t>(i); }
 bool Manager::Control() {
   ControlMessage& message = *control_.load(std::memory_order_acquire);
   Lane* const lane = message.lane;
+  Look(message);
   bool worked = false;
-  if (message.cut.load(std::memory_order_acquire) && message.cut.exchange(false)) {
+  if (cut_) {
     Cut(message);
     worked = true;
   }
@@ -47,6 +48,21 @@ bool Manager::Control() {
   return FinishControl(message) || worked;
 }
 
+// Once a step: all that follows in it goes by what was found here.
+void Manager::Look(ControlMessage& message) {
+  const uint32_t turn = message.turn.load(std::memory_order_acquire);
+  const bool when_idle = message.when_idle.load(std::memory_order_relaxed);
+  cut_ = message.cut.load(std::memory_order_acquire) && message.cut.exchange(false);
+  const bool changed = looked_at_ != &message || cut_ || turn_ != turn || when_idle_ != when_idle;
+  looked_at_ = &message;
+  turn_ = turn;
+  when_idle_ = when_idle;
+  if (parts_.tape == nullptr || !changed) return;
+  parts_.tape->Controlled(static_cast<int>(message.kind),
+                          message.lane != nullptr ? message.lane->serial() : 0, cut_, when_idle,
+                          turn);
+}
+
 // True, and the control thread may go on, once what was asked for has come true.
 bool Manager::FinishControl(ControlMessage& message) {
   Lane* const lane = message.lane;
@@ -66,6 +82,7 @@ bool Manager::FinishControl(ControlMessage& message) {
       break;
   }
   message.opened = lane != nullptr && lane->state() == LaneState::kOpen;
+  looked_at_ = nullptr;
   control_.store(nullptr, std::memory_order_relaxed);
   message.done.store(true, std::memory_order_release);
   return true;
@@ -104,11 +121,8 @@ void Manager::BeginWarmUp(Lane& lane) {
 
 // As its control thread lets it (it waits while the lane warms).
 bool Manager::MayWarm(const Lane& lane, int worker) const {
-  const ControlMessage& message = *control_.load(std::memory_order_relaxed);
-  const uint32_t turn = message.turn.load(std::memory_order_acquire);
-  return (turn == 0 || turn != warm_turns_[Index(worker)]) &&
-         lane.calibration().Next(worker).has_value() &&
-         (!message.when_idle.load(std::memory_order_relaxed) || IsIdle(worker));
+  return (turn_ == 0 || turn_ != warm_turns_[Index(worker)]) &&
+         lane.calibration().Next(worker).has_value() && (!when_idle_ || IsIdle(worker));
 }
 
 // Nothing is in flight there and nothing ready: requests that run elsewhere are not delayed by a task here.
@@ -148,7 +162,8 @@ void Manager::SubmitWarmUp(Lane& lane, int worker) {
   link.ring->Submit();
   lane.TaskSubmitted(worker);
   lane.calibration().Started(worker);
-  warm_turns_[Index(worker)] = control_.load(std::memory_order_relaxed)->turn.load();
+  if (parts_.tape != nullptr) parts_.tape->Submitted(worker, lane.index(), *slot.task);
+  warm_turns_[Index(worker)] = turn_;
 }
 
 void Manager::WarmUpDone(Lane& lane, int worker, int64_t ns) {

@@ -96,6 +96,8 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     const uint32_t sequence = static_cast<uint32_t>(link.ring->next_sequence());
     link.ring->Submit();
     lane.TaskSubmitted(worker);
+    if (parts_.tape != nullptr) [[unlikely]]
+      parts_.tape->Submitted(worker, lane.index(), *link.ring->slot(sequence).task);
     queue.TaskSubmitted(sequence);
     lane.counters().Decided(submitted == 0 ? choice->reason : Decider::kRepeat);
     processor_.Submitted(lane, former_.facts(), worker, sequence);

@@ -37,6 +37,7 @@ struct RequestId {
 struct RequestTimes {
   int64_t received = 0;          // caller's: first byte known to the server
   int64_t submitted = 0;         // caller's: just before Submit
+  int64_t deadline = 0;          // caller's, who sees to it (Notify): for records only
   int64_t first_task_start = 0;  // device started the first task with a node of it
   int64_t last_task_end = 0;     // device finished the last one
 };

@@ -16,8 +16,8 @@ size_t Index(int64_t i) { return static_cast<size_t>(i); }
 }  // namespace
 
 RequestProcessor::RequestProcessor(absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes,
-                                   AnswerSink& sink, int max_requests)
-    : workers_(workers), lanes_(lanes), sink_(sink), present_(max_requests) {
+                                   AnswerSink& sink, int max_requests, ScheduleTape* tape)
+    : workers_(workers), lanes_(lanes), sink_(sink), tape_(tape), present_(max_requests) {
   conflicts_.reserve(kConflictsReserved);
 }
 
@@ -248,9 +248,11 @@ void RequestProcessor::DrainLeavers(const TaskSlot& slot) {
 void RequestProcessor::ReadWords(const TaskSlot& slot, int worker) {
   const BatchedTask& task = *slot.task;
   uint64_t overrun = 0;
+  if (tape_ != nullptr) tape_->BeginStops(slot.notes->stops.size());
   for (const StopNode& stop : slot.notes->stops) {
     stop.block->last_end_ns = std::max(stop.block->last_end_ns, task.end_ns);
     overrun += ReadWord(stop, slot, worker, static_cast<uint32_t>(task.sequence)) ? 1 : 0;
+    if (tape_ != nullptr) tape_->AddStop(stop.block->info(*stop.record).stopped_at == stop.node);
   }
   TypeCounters& counters = slot.notes->lane->type_counters(task.cell.value());
   AddTo<uint64_t>(counters.stop_steps, slot.notes->stops.size());

@@ -20,6 +20,7 @@
 #include "scheduler/answer_sink.h"
 #include "scheduler/lane.h"
 #include "scheduler/ready/ready_queue.h"
+#include "scheduler/record/schedule_tape.h"
 #include "scheduler/task_facts.h"
 #include "scheduler/task_ring.h"
 
@@ -54,8 +55,9 @@ struct Conflict {
 class RequestProcessor {
  public:
   // All outlive it. lanes: by RequestBlock::lane.
+  // tape: is told which words stop a chain; null: nobody is.
   RequestProcessor(absl::Span<WorkerLink> workers, absl::Span<Lane* const> lanes, AnswerSink& sink,
-                   int max_requests);
+                   int max_requests, ScheduleTape* tape = nullptr);
 
   // From arrival on the request is known by its slot.
   void Arrived(RequestBlock& block) { present_.Add(block.slot); }
@@ -127,6 +129,7 @@ class RequestProcessor {
   const absl::Span<WorkerLink> workers_;
   const absl::Span<Lane* const> lanes_;
   AnswerSink& sink_;
+  ScheduleTape* const tape_;
   SlotSet present_;
   std::vector<Conflict> conflicts_;
   RequestBlock* leaving_ = nullptr;  // all that was submitted of them is done; by next_leaver

@@ -16,6 +16,8 @@
 #include "scheduler/lane_table.h"
 #include "scheduler/loop.h"
 #include "scheduler/manager.h"
+#include "scheduler/record/record_of.h"
+#include "scheduler/record/recorder.h"
 #include "scheduler/scheduler_stats.h"
 #include "scheduler/warm/background.h"
 #include "scheduler/warm/warm_up_pace.h"
@@ -118,7 +120,8 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
       slots_(options.max_requests),
       slab_(options.max_requests),
       messages_(2 * Index(options.max_requests)),
-      answers_(options.num_outboxes, slots_, clock, [this] { return DeviceHealth(); }),
+      answers_(
+          options.num_outboxes, slots_, clock, [this] { return DeviceHealth(); }, options.recorder),
       device_counters_(devices_.devices.size()),
       stats_(lanes_) {
   for (size_t d = 0; d < devices_.devices.size(); ++d) {
@@ -139,6 +142,10 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
   parts.device_counters = absl::MakeSpan(device_counters_);
   parts.slots = &slots_;
   parts.messages = &messages_;
+  if (options_.recorder != nullptr) {
+    options_.recorder->Began(SetupOf(options_, depth_, memory_of_));
+    parts.tape = &options_.recorder->tape();
+  }
   manager_ = std::make_unique<Manager>(options_, depth_, parts);
   if (options_.threads) StartLoops();
 }
@@ -231,6 +238,10 @@ absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model, LaneRul
   absl::StatusOr<std::vector<Lane::Loaded>> loaded;
   RunInBackground([&] { loaded = Load(*model); });
   if (!loaded.ok()) return loaded.status();
+  if (options_.recorder != nullptr) {
+    options_.recorder->LaneMade(RecordOf(place->index, place->serial, model, rules,
+                                         DivideRows(*model, options_.row_budget_bytes).rows));
+  }
   const auto lane =
       std::make_shared<Lane>(place->index, place->serial, std::move(model), std::move(rules),
                              *std::move(loaded), memory_of_, options_);
@@ -335,6 +346,9 @@ std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request
   block.lane = static_cast<int16_t>(lane->index);
   block.lane_serial = lane->serial;
   slots_.block(id->slot) = &block;
+  if (options_.recorder != nullptr) {
+    options_.recorder->Submitted(*id, lane->index, lane->serial, *request);
+  }
   request.release();  // Take makes it whole again
   messages_.Push(ArrivalMessage(&block));
   manager_bell_.Ring(/*urgent=*/false);
@@ -343,6 +357,9 @@ std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request
 
 void SchedulerImpl::Notify(RequestId id, News news) {
   const uint64_t bit = news == News::kCancelled ? RequestSlots::kCancelled : RequestSlots::kExpired;
+  if (options_.recorder != nullptr) {
+    options_.recorder->Notified(id, news == News::kExpired, clock_.NowNs());
+  }
   if (!slots_.SetNews(id, bit)) return;
   messages_.Push(NewsMessage(id.slot));
   manager_bell_.Ring(/*urgent=*/false);
@@ -368,6 +385,9 @@ void SchedulerImpl::Extended(Request& request, absl::Status extended) {
     block.next_piece = built;
   }
   const bool failed = !extended.ok();
+  if (options_.recorder != nullptr && !failed && block.next_piece != nullptr) {
+    options_.recorder->Extended({block.slot, block.generation}, request);
+  }
   if (failed) request.status = std::move(extended);
   messages_.Push(ContinuedMessage(&block, failed));
   manager_bell_.Ring(/*urgent=*/false);

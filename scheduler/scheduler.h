@@ -35,6 +35,8 @@
 
 namespace cellbatch {
 
+class Recorder;
+
 // When a worker takes ready subgraphs from another's queue (one memory only). kAlways steals even
 // with work of its own: the simulation reaches two-worker cases with it that are rare otherwise.
 enum class Stealing : uint8_t { kWhenIdle, kAlways, kNever };
@@ -57,6 +59,9 @@ struct SchedulerOptions {
   absl::Duration unload_limit = absl::Seconds(60);
   Stealing stealing = Stealing::kWhenIdle;
   absl::Duration spin = absl::Microseconds(50);  // before a loop parks; 0 on busy cores
+  // Is told of all requests and of what the manager sees and does (record/recorder.h); outlives the scheduler. Null:
+  // nobody is, at the cost of a few branches that are never taken.
+  Recorder* recorder = nullptr;
   bool threads = true;  // false: nobody calls Step() but the caller (tests, simulation)
   // With threads == false: what AddModel, RemoveModel and Stop do, again and again, while they wait; false if nothing
   // moved, time included. Null: a step of everybody.

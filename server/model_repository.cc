@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "scheduler/policy/make_rules.h"
 #include "server/model_table.h"
 #include "server/wire_codec.h"
 
@@ -104,15 +105,9 @@ std::shared_ptr<const Model> ModelRepository::Serving(const std::string& name) c
 // The new one is warm before the old one goes; requests hold what they were unfolded for.
 absl::Status ModelRepository::Swap(const std::string& name, ModelVersion version) {
   std::shared_ptr<const Model> model = std::move(version.model);
-  absl::StatusOr<std::unique_ptr<const Policy>> policy =
-      MakePolicy(version.policy, model->types.size());
-  if (!policy.ok()) return policy.status();
-  LaneRules rules(*std::move(policy));
-  rules.policy_name = cellbatch::Name(version.policy.kind);
-  rules.policy_about = version.policy.about;
-  rules.join = MakeJoinRule(version.join);
-  rules.join_name = cellbatch::Name(version.join);
-  if (absl::Status s = scheduler_.AddModel(model, std::move(rules)); !s.ok()) return s;
+  absl::StatusOr<LaneRules> rules = MakeRules(version.policy, version.join, model->types.size());
+  if (!rules.ok()) return rules.status();
+  if (absl::Status s = scheduler_.AddModel(model, *std::move(rules)); !s.ok()) return s;
   const std::shared_ptr<const Model> old = Serving(name);
   Set(name, [&](ModelState& state) {
     state.phase = ModelPhase::kReady;

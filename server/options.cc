@@ -43,6 +43,13 @@ constexpr Flag kFlags[] = {
     {"devices", &O::devices,
      "What computes: auto (one CPU device over the cores it may use), cpu, cpu:0-1,cpu:2-3 (core "
      "ranges)."},
+    {"record", &O::record,
+     "File to write the shapes of all requests to, and what the scheduler saw and did: to learn "
+     "from, and for cellbatch-replay. No payload. What the file had before is gone. Empty: none."},
+    {"record-limit",
+     &O::record_limit,
+     "Bytes of that file. Then it is closed, and the server goes on without it.",
+     {1 << 16}},
     {"check", &O::check,
      "Read every model, report every problem of all of them, a line each, and exit: 0 if all "
      "could be served. Uses no device."},

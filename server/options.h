@@ -21,6 +21,8 @@ struct ServerOptions {
   std::string http_address = "0.0.0.0:8000";
   std::string metrics_address = "0.0.0.0:8002";
   std::string devices = "auto";
+  std::string record;
+  int64_t record_limit = 1LL << 30;
   bool check = false;
   bool help = false;
   bool version = false;

@@ -106,6 +106,9 @@ Demand RequestPath::WorkOf(const ServedRequest& served) {
 
 std::optional<RequestId> RequestPath::Submit(ServedRequest& served) {
   served.request->times.submitted = clock_.NowNs();
+  if (served.deadline.deadline_ns != kNoDeadline) {
+    served.request->times.deadline = served.deadline.deadline_ns;
+  }
   std::unique_ptr<Request> request = std::move(served.request);
   const std::optional<RequestId> id = scheduler_.Submit(request);
   if (id) return id;

@@ -75,7 +75,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 }
 
 absl::Status Server::Open(DeviceSet devices) {
-  auto scheduler = Scheduler::Create(OfScheduler(options_), std::move(devices), clock_);
+  SchedulerOptions of_scheduler = OfScheduler(options_);
+  if (!options_.record.empty()) {
+    auto record = RecordWriter::Open(options_.record, options_.record_limit);
+    if (!record.ok()) return record.status();
+    record_ = *std::move(record);
+    of_scheduler.recorder = record_.get();
+    spdlog::info("recording to {}, {} bytes at most", options_.record, options_.record_limit);
+  }
+  auto scheduler = Scheduler::Create(of_scheduler, std::move(devices), clock_);
   if (!scheduler.ok()) return scheduler.status();
   scheduler_ = *std::move(scheduler);
   repository_ = std::make_unique<ModelRepository>(

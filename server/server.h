@@ -27,6 +27,7 @@
 #include "server/lifecycle.h"
 #include "server/model_repository.h"
 #include "server/options.h"
+#include "server/record/record_writer.h"
 #include "server/request_stats.h"
 #include "server/responder.h"
 #include "server/typed/typed_service.h"
@@ -62,6 +63,7 @@ class Server {
   const SteadyClock clock_;
   Admission admission_;
   StatsRegistry stats_;
+  std::unique_ptr<RecordWriter> record_;  // null: nothing is recorded
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<RequestPath> path_;

@@ -14,6 +14,9 @@
 
 namespace cellbatch {
 
+struct JoinSpec;
+struct PolicySpec;
+
 struct LaneRules {
   LaneRules() = default;
   LaneRules(std::nullptr_t) {}  // NOLINT: all as usual
@@ -30,6 +33,10 @@ struct LaneRules {
   std::unique_ptr<const JoinRule> join;    // null: CellularJoin
   std::string join_name;                   // as policy_name
   std::unique_ptr<const StealRule> steal;  // null: StealHalf
+  // What policy and join were made of, for records (make_rules.h). Null beside one of those: it is code, and a record of
+  // this lane is not one that can be replayed.
+  std::shared_ptr<const PolicySpec> policy_spec;
+  std::shared_ptr<const JoinSpec> join_spec;
 };
 
 }  // namespace cellbatch

@@ -110,6 +110,7 @@ class Simulation {
     o.calibrate = options_.calibrate;
     o.meanwhile = [this] { return Meanwhile(); };
     o.stealing = options_.stealing;
+    o.recorder = options_.recorder;
     o.threads = false;
     auto made = Scheduler::Create(o, std::move(set), clock_);
     Check(made.ok(), made.status().ToString());

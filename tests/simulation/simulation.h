@@ -62,13 +62,14 @@ struct SimulationOptions {
   // Devices run by themselves as time moves, instead of when they are called; failed, they may go on writing
   // until they are abandoned.
   bool asynchronous = false, late_writes = false;
-  uint64_t first_sequence = 1;  // of each device's first task: just below where counters wrap
-  int launch_multiple = 1;      // tasks are padded to it
-  bool host_blocks = false;     // devices reach no other memory of the host
-  double grow_chance = 0;       // of requests, to come in pieces
-  double late_take_chance = 0;  // of manager's steps, to leave what is in the outbox there
-  bool lock_step = false;       // everybody steps in turn, instead of at random
-  std::vector<Shape> shapes;    // empty: all of them
+  uint64_t first_sequence = 1;   // of each device's first task: just below where counters wrap
+  int launch_multiple = 1;       // tasks are padded to it
+  bool host_blocks = false;      // devices reach no other memory of the host
+  double grow_chance = 0;        // of requests, to come in pieces
+  double late_take_chance = 0;   // of manager's steps, to leave what is in the outbox there
+  bool lock_step = false;        // everybody steps in turn, instead of at random
+  std::vector<Shape> shapes;     // empty: all of them
+  Recorder* recorder = nullptr;  // of the scheduler; null: none
 };
 
 // Everything drawn from the seed.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cells/check.h"
 #include "cells/device/sim/fingerprint.h"
+#include "scheduler/policy/join_spec.h"
 #include "scheduler/policy/whole_graphs.h"
 #include "tests/simulation/sim_world.h"
 
@@ -55,13 +56,16 @@ void Stock::Add() {
   checker_.Loading(model.get());
   LaneRules rules;
   if (options_.policy != PolicyKind::kCellular) {
-    absl::StatusOr<std::unique_ptr<const Policy>> policy =
-        MakePolicy(DrawPolicy(options_.policy, options_.seed, *model), model->types.size());
+    const PolicySpec spec = DrawPolicy(options_.policy, options_.seed, *model);
+    absl::StatusOr<std::unique_ptr<const Policy>> policy = MakePolicy(spec, model->types.size());
     Check(policy.ok(), policy.status().ToString());
     rules.policy = *std::move(policy);
+    rules.policy_spec = std::make_shared<const PolicySpec>(spec);
   }
   if (options_.whole_graphs > 0) {
     rules.join = std::make_unique<WholeGraphs>(options_.whole_graphs);
+    rules.join_spec =
+        std::make_shared<const JoinSpec>(JoinSpec{.whole_graphs = options_.whole_graphs});
   }
   const absl::Status added = scheduler_.AddModel(model, std::move(rules));
   checker_.Loading(nullptr);

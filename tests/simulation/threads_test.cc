@@ -13,6 +13,8 @@
 #include "cells/device/sim/sim_device.h"
 #include "gtest/gtest.h"
 #include "scheduler/offline/world/virtual_clock.h"
+#include "scheduler/record/memory_recorder.h"
+#include "scheduler/record/schedule_replay.h"
 #include "scheduler/scheduler.h"
 #include "tests/simulation/generator.h"
 #include "tests/simulation/plan.h"
@@ -68,6 +70,7 @@ class ThreadsTest : public ::testing::Test {
     o.num_outboxes = 2;
     o.calibrate = false;
     o.stealing = Stealing::kAlways;
+    o.recorder = &recorder_;
     auto made = Scheduler::Create(o, std::move(set), clock_);
     Check(made.ok(), made.status().ToString());
     scheduler_ = *std::move(made);
@@ -233,7 +236,18 @@ class ThreadsTest : public ::testing::Test {
     for (const std::string& v : memory_->violations().first()) ADD_FAILURE() << v;
   }
 
+  // Whatever the threads did: the manager, given what it saw, does the same again.
+  void ExpectTheSameScheduleAgain() {
+    const auto report = ReplaySchedule(recorder_.run(), {}, clock_);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->difference, "");
+    EXPECT_EQ(report->ends_early, "");
+    EXPECT_EQ(report->recorded_hash, report->replayed_hash);
+    EXPECT_EQ(report->answers.size(), submitted_);
+  }
+
   VirtualClock clock_;
+  MemoryRecorder recorder_;
   SimMemory* memory_ = nullptr;
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<std::unique_ptr<Sent>> sent_;
@@ -265,6 +279,7 @@ TEST_F(ThreadsTest, EveryRequestOfManySubmittersIsAnsweredOnceAndRight) {
   for (const auto& s : sent_) EXPECT_EQ(s->answers, 1);
   scheduler_->Stop();
   ExpectNoViolations();
+  ExpectTheSameScheduleAgain();
 }
 
 TEST_F(ThreadsTest, StopAnswersWhatIsLeft) {
@@ -292,6 +307,7 @@ TEST_F(ThreadsTest, StopAnswersWhatIsLeft) {
   EXPECT_EQ(counts[0].wrong + counts[1].wrong, 0);
   for (const auto& s : sent_) EXPECT_EQ(s->answers, s->id == 0 ? 0 : 1);
   ExpectNoViolations();
+  ExpectTheSameScheduleAgain();
 }
 
 TEST_F(ThreadsTest, ModelsComeAndGoBesideTraffic) {
@@ -317,6 +333,7 @@ TEST_F(ThreadsTest, ModelsComeAndGoBesideTraffic) {
   EXPECT_EQ(counts[0].wrong + counts[1].wrong, 0);
   scheduler_->Stop();
   ExpectNoViolations();
+  ExpectTheSameScheduleAgain();
 }
 
 TEST_F(ThreadsTest, ADeviceThatBreaksTakesItsRequestsAndNoOthers) {
@@ -342,6 +359,7 @@ TEST_F(ThreadsTest, ADeviceThatBreaksTakesItsRequestsAndNoOthers) {
   for (const auto& s : sent_) EXPECT_EQ(s->answers, 1);
   scheduler_->Stop();
   ExpectNoViolations();
+  ExpectTheSameScheduleAgain();
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+// A recorder that keeps all in memory: for tests, and for whoever replays what it has just run. Any thread.
+#ifndef CELLBATCH_SCHEDULER_RECORD_MEMORY_RECORDER_H_
+#define CELLBATCH_SCHEDULER_RECORD_MEMORY_RECORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "scheduler/record/recorder.h"
+
+namespace cellbatch {
+
+class MemoryRecorder final : public Recorder {
+ public:
+  explicit MemoryRecorder(size_t tape_words = ScheduleTape::kWords) : tape_(tape_words) {}
+
+  ScheduleTape& tape() override { return tape_; }
+  void Began(const RecordedSetup& setup) override;
+  void LaneMade(const RecordedLane& lane) override;
+  void Submitted(RequestId id, int lane, uint32_t serial, const Request& request) override;
+  void Extended(RequestId id, const Request& request) override;
+  void Notified(RequestId id, bool expired, int64_t now_ns) override;
+  void Answered(RequestId id, const Request& request) override;
+
+  // Now and then, so that the tape does not run full.
+  void Drain();
+  // All of it, once the scheduler has stopped.
+  const RecordedRun& run();
+
+ private:
+  RecordedRequest* Find(RequestId id);
+
+  ScheduleTape tape_;
+  std::mutex mutex_;
+  RecordedRun run_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_RECORD_MEMORY_RECORDER_H_

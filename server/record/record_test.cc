@@ -1,0 +1,183 @@
+// Claims about records on disk: what a scheduler did is read again, as much of it as there is.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/clock.h"
+#include "scheduler/policy/make_rules.h"
+#include "scheduler/record/schedule_replay.h"
+#include "scheduler/scheduler_test_world.h"
+#include "server/record/record_codec.h"
+#include "server/record/record_writer.h"
+
+namespace cellbatch {
+namespace {
+
+using namespace scheduler_testing;
+
+constexpr int kRequests = 60;
+
+std::string Bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+class RecordFileTest : public ::testing::Test {
+ protected:
+  // Sentences and trees on two devices, measured as they load, some of them cancelled.
+  void Record(int64_t limit) {
+    auto writer = RecordWriter::Open(path_, limit);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    WorldOptions options;
+    options.devices = 2;
+    options.calibrate = true;
+    options.scheduler.recorder = writer->get();
+    options.scheduler.batch_limit = 16;
+    {
+      World world(options);
+      const auto model = MakeModel(ModelId(7), {0, 4, 4, 4, 4});
+      PolicySpec policy;
+      policy.kind = PolicyKind::kLbGreedy;
+      policy.taller_first = true;
+      auto rules = MakeRules(policy, {}, model->types.size());
+      ASSERT_TRUE(rules.ok()) << rules.status();
+      world.Add(model, *std::move(rules));
+      for (int i = 0; i < kRequests; ++i) {
+        auto request = i % 2 == 0 ? world.Sentence(model, 1 + i % 9) : world.Tree(model, 2 + i % 7);
+        shapes_.push_back(ShapeOf(request->graph));
+        const RequestId id = world.Submit(std::move(request), static_cast<uint64_t>(i));
+        if (i % 10 == 3) world.scheduler().Notify(id, News::kCancelled);
+        if (i % 3 == 0) world.Step();
+        ends_ += world.Finished().size();
+      }
+      world.Run();
+      ends_ += world.Finished().size();
+    }
+    (*writer)->Close();
+    state_ = (*writer)->state();
+    bytes_ = Bytes(path_);
+    ASSERT_EQ(static_cast<int64_t>(bytes_.size()), state_.bytes);
+  }
+
+  ScheduleReport Replay(const RecordedRun& run) {
+    const SteadyClock clock;
+    ReplayOptions options;
+    options.check_invariants = true;
+    absl::StatusOr<ScheduleReport> report = ReplaySchedule(run, options, clock);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.ok() ? *std::move(report) : ScheduleReport();
+  }
+
+  const std::string path_ = ::testing::TempDir() + "/server.record";
+  std::vector<GraphShape> shapes_;
+  size_t ends_ = 0;
+  RecordWriter::State state_;
+  std::string bytes_;
+};
+
+TEST_F(RecordFileTest, WhatWasWrittenIsReadAndTakenAgainToTheSameHash) {
+  Record(1 << 20);
+  const auto run = ReadRecord(path_, 1 << 20);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->end, RecordEnd::kClosed);
+  ASSERT_EQ(run->requests.size(), shapes_.size());
+  EXPECT_EQ(ends_, shapes_.size());
+  int64_t cancelled = 0;
+  for (size_t i = 0; i < shapes_.size(); ++i) {
+    EXPECT_EQ(run->requests[i].shape, shapes_[i]) << i;
+    EXPECT_TRUE(run->requests[i].ended);
+    if (run->requests[i].end.code == absl::StatusCode::kCancelled) {
+      ++cancelled;
+      EXPECT_GT(run->requests[i].cancelled_ns, 0);
+    }
+  }
+  EXPECT_GT(cancelled, 0);
+  const ScheduleReport report = Replay(*run);
+  EXPECT_EQ(report.difference, "");
+  EXPECT_EQ(report.ends_early, "");
+  EXPECT_EQ(report.recorded_hash, report.replayed_hash);
+  EXPECT_EQ(report.answers.size(), shapes_.size());
+  EXPECT_GT(report.tasks, kRequests / 4);
+}
+
+TEST_F(RecordFileTest, NoByteOfAPayloadIsInIt) {
+  Record(1 << 20);
+  RecordedRun run = *ReadRecord(path_, 1 << 20);
+  for (const CellType& type : run.lanes.begin()->second.model->types) {
+    EXPECT_TRUE(type.weights.empty());
+  }
+  // Words are numbered from 1 on: as 32-bit numbers side by side they would be found.
+  const int32_t words[] = {1, 2, 3};
+  EXPECT_EQ(bytes_.find(std::string(reinterpret_cast<const char*>(words), sizeof(words))),
+            std::string::npos);
+}
+
+TEST_F(RecordFileTest, AFileThatEndsAnywhereIsReadAndTakenAgainUpToItsLastWholeEntry) {
+  Record(1 << 20);
+  size_t most_tasks = 0;
+  for (size_t length = bytes_.size() - 1; length > 400; length -= length / 7) {
+    const auto run = ParseRecord(std::string_view(bytes_).substr(0, length), "cut");
+    ASSERT_TRUE(run.ok()) << run.status() << " at " << length;
+    EXPECT_EQ(run->end, RecordEnd::kTruncated);
+    const ScheduleReport report = Replay(*run);
+    EXPECT_EQ(report.difference, "");
+    EXPECT_EQ(report.recorded_hash, report.replayed_hash);
+    most_tasks = std::max(most_tasks, static_cast<size_t>(report.tasks));
+  }
+  EXPECT_GT(most_tasks, 0u);
+}
+
+TEST_F(RecordFileTest, ADamagedByteIsNotTakenForATruncatedTailAndItsPlaceIsSaid) {
+  Record(1 << 20);
+  for (const size_t at : {size_t{40}, bytes_.size() / 3, bytes_.size() / 2}) {
+    std::string damaged = bytes_;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    const auto run = ParseRecord(damaged, "server.record");
+    if (run.ok()) {  // a length that now points beyond the end
+      EXPECT_EQ(run->end, RecordEnd::kTruncated) << at;
+      continue;
+    }
+    EXPECT_EQ(run.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(run.status().message().find("server.record: the entry at byte "), std::string::npos)
+        << run.status();
+  }
+}
+
+TEST_F(RecordFileTest, WhatIsNoRecordIsRefusedInWords) {
+  for (const char* text : {"", "# a sentence of 3 words\n3\n", "\x05hello"}) {
+    const auto run = ParseRecord(text, "words.txt");
+    ASSERT_FALSE(run.ok());
+    EXPECT_EQ(run.status().message().find("words.txt: "), 0u) << run.status();
+  }
+  disk::RecordEntry entry = EntryOf(RecordedSetup{});
+  entry.mutable_header()->set_version(9);
+  std::string bytes;
+  AppendEntry(entry, bytes);
+  EXPECT_NE(ParseRecord(bytes, "x").status().message().find("of version 9, 1 is read"),
+            std::string::npos);
+}
+
+TEST_F(RecordFileTest, AtItsLimitItIsClosedSaysSoAndIsStillARecord) {
+  Record(4 << 10);
+  EXPECT_TRUE(state_.full);
+  EXPECT_LE(state_.bytes, 4 << 10);
+  EXPECT_EQ(ends_, shapes_.size()) << "who is recorded does not wait for the record";
+  const auto run = ParseRecord(bytes_, "full");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->end, RecordEnd::kFull);
+  EXPECT_GT(run->requests.size(), 0u);
+  EXPECT_LT(run->requests.size(), shapes_.size());
+  const ScheduleReport report = Replay(*run);
+  EXPECT_EQ(report.difference, "");
+  EXPECT_EQ(report.recorded_hash, report.replayed_hash);
+}
+
+}  // namespace
+}  // namespace cellbatch
