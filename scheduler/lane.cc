@@ -50,7 +50,7 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
   if (decider_.needs() >= FrontierNeeds::kHeights) {
     nodes_ = std::make_unique<NodeCounts>(
         num_workers, shapes_,
-        NodeCounts::Kept{.totals = decider_.needs() >= FrontierNeeds::kNodes,
+        NodeCounts::Kept{.depths = decider_.needs() >= FrontierNeeds::kNodes,
                          .by_depth = decider_.picks_depth()});
   }
   for (size_t w = 0; w < memory_of.size(); ++w) {
@@ -106,8 +106,9 @@ void Lane::LookAtNodes(int worker) {
     for (size_t w = 0; w < tasks_.size(); ++w) {
       nodes_->Refresh(static_cast<int>(w), queue(static_cast<int>(w), t));
     }
-    views_[static_cast<size_t>(t)].nodes = nodes_->View(worker, t);
-    views_[static_cast<size_t>(t)].narrow_tasks = queue(worker, t).narrow_tasks();
+    TypeView& view = views_[static_cast<size_t>(t)];
+    nodes_->View(worker, t, view.nodes);
+    view.narrow_tasks = queue(worker, t).narrow_tasks();
   }
 }
 

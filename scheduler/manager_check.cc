@@ -122,11 +122,12 @@ absl::Status Manager::CheckNodes(Lane& lane) const {
     if (block.lane_serial != lane.serial() || block.state != RequestState::kRunning) continue;
     CountNodes(lane, block, counted);
   }
-  const bool totals = lane.decider().needs() >= FrontierNeeds::kNodes;
+  const bool depths = lane.decider().needs() >= FrontierNeeds::kNodes;
   const auto numbers = [&](const TypeNodes& n) -> std::vector<int64_t> {
-    std::vector<int64_t> all = {n.remaining, n.remaining_depths, n.ready_depths, n.tallest,
-                                n.tops,      n.ready_tops};
-    if (totals) all.insert(all.end(), {n.total, n.total_depths});
+    std::vector<int64_t> all = {n.remaining, n.tallest, n.tops, n.ready_tops};
+    if (depths) {
+      all.insert(all.end(), {n.remaining_depths, n.ready_depths, n.total, n.total_depths});
+    }
     if (lane.decider().picks_depth()) all.insert(all.end(), {n.least_depth, n.at_least_depth});
     return all;
   };
@@ -136,10 +137,10 @@ absl::Status Manager::CheckNodes(Lane& lane) const {
       const std::vector<int64_t> are = numbers(counted[t].SeenBy(w));
       const std::vector<int64_t> seen = numbers(frontier[t].nodes);
       if (are == seen) continue;
-      return absl::InternalError(
-          absl::StrCat("worker ", w, ", type ", t, ": remaining, depths, ready depths, tallest, ",
-                       "tops, ready tops, total, depths, least depth, how many there are ",
-                       absl::StrJoin(are, " "), ", counted ", absl::StrJoin(seen, " ")));
+      return absl::InternalError(absl::StrCat(
+          "worker ", w, ", type ", t, ": remaining, tallest, tops, ready tops, depths of ",
+          "what remains, of what is ready, total, depths, least depth, how many ",
+          absl::StrJoin(are, " "), ", counted ", absl::StrJoin(seen, " ")));
     }
   }
   return absl::OkStatus();

@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "cells/cell_graph.h"
-#include "cells/cell_graph_heights.h"
 #include "cells/check.h"
 #include "cells/model.h"
+#include "scheduler/block_heights.h"
 
 namespace cellbatch {
 namespace {
@@ -38,12 +39,12 @@ class BlockBuilder {
  public:
   BlockBuilder(Request& request, int max_tasks_in_flight, bool facts, std::byte* slab)
       : request_(request),
-        facts_(facts),
         slab_(slab),
         graph_(request.graph),
         model_(*request.model),
         max_tasks_in_flight_(max_tasks_in_flight) {
     for (const CellType& type : model_.types) types_.emplace_back(*type.definition);
+    if (facts) heights_.emplace(graph_, model_);
   }
 
   absl::Status Build() {
@@ -59,7 +60,7 @@ class BlockBuilder {
       }
     }
     FillRoots();
-    if (facts_) FillFacts();
+    if (heights_) FillFacts();
     return absl::OkStatus();
   }
 
@@ -98,12 +99,12 @@ class BlockBuilder {
 
  private:
   Request& request_;
-  const bool facts_;
   std::byte* const slab_;
   const CellGraph& graph_;
   const Model& model_;
   const int max_tasks_in_flight_;
   absl::InlinedVector<TypeFacts, 12> types_;
+  std::optional<BlockHeightsBuilder> heights_;
   std::vector<int32_t> record_of_;  // by subgraph of the piece; -1: a request input
   int32_t num_records_ = 0;
   int32_t num_inputs_ = 0;
@@ -180,7 +181,9 @@ void BlockBuilder::Allocate() {
   const size_t bases_end = RequestBlock::kBasesAt + 2 * tables * sizeof(int32_t);
   const size_t copies_at = up(std::max(sizeof(RequestBlock), bases_end), 8);
   const size_t head = copies_at + Index(num_inputs_) * sizeof(CopyIn);
-  const size_t root_ints = 2 + Index(num_roots_) + std::min(Index(num_roots_), model_.types.size());
+  const size_t root_ints = 2 + Index(num_roots_) +
+                           std::min(Index(num_roots_), model_.types.size()) +
+                           (heights_ ? heights_->ints() : 0);
   const size_t roots = root_ints * sizeof(int32_t);
   const size_t body =
       Index(num_records_) * sizeof(NodeRecord) + Index(pool_ints_) * sizeof(int32_t);
@@ -217,7 +220,7 @@ void BlockBuilder::Allocate() {
   block_->num_records = block_->remaining = num_records_;
   block_->num_nodes = static_cast<int32_t>(graph_.piece_nodes());
   block_->home = -1;
-  block_->has_facts = facts_;
+  block_->has_facts = heights_.has_value();
   block_->outbox = static_cast<int16_t>(request_.outbox.value());
   block_->memory = -1;
   block_->streams = request_.stream;
@@ -336,13 +339,14 @@ void BlockBuilder::FillRoots() {
 }
 
 void BlockBuilder::FillFacts() {
-  const std::vector<int32_t> heights = SameTypeHeights(graph_, model_);
+  int32_t* const types = block_->pool() + block_->root_types;
+  heights_->Fill(types + 1 + types[0]);
   for (size_t i = 0; i < graph_.piece().size(); ++i) {
     const Subgraph& s = graph_.piece()[i];
     if (!s.type.valid()) continue;
     NodeFacts& facts = block_->records[record_of_[i]].facts;
     facts.depth = static_cast<uint32_t>(std::min(s.depth, NodeFacts::kMostDepth));
-    facts.height = static_cast<uint32_t>(std::min(heights[i], NodeFacts::kMostHeight));
+    facts.height = static_cast<uint32_t>(heights_->height(i));
   }
 }
 

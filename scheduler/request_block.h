@@ -26,6 +26,7 @@
 #ifndef CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 #define CELLBATCH_SCHEDULER_REQUEST_BLOCK_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -61,6 +62,23 @@ struct NodeFacts {
   uint32_t depth : 20;   // the longest path from a source, in nodes, or kMostDepth
   uint32_t height : 12;  // the most nodes of its type on a path that begins with it, or kMostHeight
   static constexpr int32_t kMostDepth = (1 << 20) - 1, kMostHeight = (1 << 12) - 1;
+};
+
+// The same of a whole block, type by type and level by level, so that joining looks at no record. Of has_facts, in the
+// pool behind the root types.
+struct BlockHeights {
+  struct Nodes {
+    int32_t type;
+    int32_t count;
+  };
+  // So many nodes of that height could go into a task next, were they ready: chains count with their first.
+  struct Tops {
+    int16_t type;
+    int16_t level;
+    int32_t count;
+  };
+  absl::Span<const Nodes> nodes;
+  absl::Span<const Tops> tops;
 };
 
 // One subgraph with a cell type.
@@ -199,6 +217,13 @@ struct alignas(64) RequestBlock {
   absl::Span<const int32_t> list(int32_t offset) const {
     return {pool() + offset + 1, static_cast<size_t>(pool()[offset])};
   }
+  // REQUIRES: has_facts.
+  BlockHeights heights() const {
+    const int32_t* at = pool() + root_types + 1 + pool()[root_types];
+    const auto nodes = static_cast<size_t>(at[0]), tops = static_cast<size_t>(at[1]);
+    const auto* first = reinterpret_cast<const BlockHeights::Nodes*>(at + 2);
+    return {{first, nodes}, {reinterpret_cast<const BlockHeights::Tops*>(first + nodes), tops}};
+  }
   static constexpr int32_t kNearBases = 4;  // of the first tables, on line 2
   static constexpr size_t kBasesAt = 3 * 64 - kNearBases * sizeof(int32_t);
   // Goes on with next_piece.
@@ -218,6 +243,12 @@ static_assert(offsetof(RequestBlock, has_facts) < RequestBlock::kBasesAt);
 [[gnu::always_inline]] inline void PrefetchBody(const RequestBlock* block) {
   __builtin_prefetch(block->pool() + block->roots);
   __builtin_prefetch(block->records, 1);
+  if (block->has_facts) [[unlikely]] {
+    constexpr int32_t kLine = 64 / sizeof(int32_t), kMostLines = 8;  // the heights lie between them
+    for (int32_t at = std::max(block->roots + kLine, -kMostLines * kLine); at < 0; at += kLine) {
+      __builtin_prefetch(block->pool() + at);
+    }
+  }
 }
 
 // Compiles `request.graph` (sealed) into a block that request.run owns. Fails with INVALID_ARGUMENT

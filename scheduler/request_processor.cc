@@ -117,10 +117,11 @@ inline void RequestProcessor::Reach(const ReadyEntry& entry, int32_t nodes, int 
 void RequestProcessor::Submitted(Lane& lane, const TaskFacts& facts, int worker,
                                  uint32_t sequence) {
   constexpr size_t kAhead = 8;
-  TaskNotes& notes = *workers_[Index(worker)].ring->SlotInFlight(sequence).notes;
+  const TaskSlot& slot = workers_[Index(worker)].ring->SlotInFlight(sequence);
+  TaskNotes& notes = *slot.notes;
   notes.starters = notes.leavers = nullptr;
   if (lane.counts_nodes()) [[unlikely]]
-    lane.nodes()->Submitted(worker, notes.queue->shape(), facts);
+    lane.nodes()->Submitted(worker, notes.queue->shape(), facts, slot.task->num_nodes);
   for (RequestBlock* block : facts.started) Start(*block, worker, sequence, notes);
   if (!facts.gave_way.empty()) [[unlikely]]
     GiveWay(lane, facts, worker);
@@ -292,7 +293,7 @@ bool RequestProcessor::ReadWord(const StopNode& stop, const TaskSlot& slot, int 
       Touch(block, record.queue_worker, queue.last_sequence());
     }
     record.next = queue.Remove(record);
-    if (lane.counts_nodes()) lane.nodes()->Dropped({&record, &block});
+    if (lane.counts_nodes()) lane.nodes()->Dropped(record);
   }
   End(lane, record, block, worker, sequence);
   return false;
@@ -438,12 +439,12 @@ void RequestProcessor::Withdraw(RequestBlock& block, Outcome outcome) {
   for (int32_t i = 0; i < block.num_records; ++i) {
     NodeRecord& r = block.records[i];
     const bool queued = r.state == NodeState::kQueued || r.state == NodeState::kRunning;
-    if (lane.counts_nodes() && !queued) lane.nodes()->Dropped({&r, &block});
+    if (lane.counts_nodes() && !queued) lane.nodes()->Dropped(r);
     if (queued) {
       ReadyQueue& queue = lane.queue(r.queue_worker, r.type);
       if (r.state == NodeState::kRunning) Touch(block, r.queue_worker, queue.last_sequence());
       r.next = queue.Remove(r);
-      if (lane.counts_nodes()) lane.nodes()->Dropped({&r, &block});
+      if (lane.counts_nodes()) lane.nodes()->Dropped(r);
       r.state = NodeState::kEnded;
     } else if ((r.state == NodeState::kBlocked || r.state == NodeState::kConflict) &&
                r.position >= 0) {

@@ -144,7 +144,7 @@ inline void RequestProcessor::Queue(Lane& lane, NodeRecord& record, RequestBlock
   record.state = NodeState::kQueued;
   lane.queue(worker, record.type).Push(record, block);
   if (lane.counts_nodes()) [[unlikely]]
-    lane.nodes()->Queued(worker, {&record, &block});
+    lane.nodes()->Queued(worker, record);
 }
 
 }  // namespace cellbatch

@@ -26,7 +26,7 @@ int32_t RequestProcessor::Steal(Lane& lane, int type, int victim, int thief, int
     const int32_t brings = from.fifo().NodesIn(*e.record);
     if (taken > 0 && taken + brings > nodes) break;
     from.Remove(*e.record);
-    if (lane.counts_nodes()) lane.nodes()->Unqueued(victim, e);
+    if (lane.counts_nodes()) lane.nodes()->Unqueued(victim, *e.record);
     if (!e.block->copied) e.block->home = static_cast<int8_t>(thief);
     Queue(lane, *e.record, *e.block, thief);
     taken += brings;
@@ -76,7 +76,7 @@ void RequestProcessor::Fence(int worker, uint64_t done_before,
       NodeRecord& r = block->records[i];
       if (r.state != NodeState::kQueued || r.queue_worker != worker) continue;
       lane.queue(worker, r.type).Remove(r);
-      if (lane.counts_nodes()) lane.nodes()->Unqueued(worker, {&r, block});
+      if (lane.counts_nodes()) lane.nodes()->Unqueued(worker, r);
       if (!block->copied) block->home = static_cast<int8_t>(refuge);
       Queue(lane, r, *block, refuge);
     }

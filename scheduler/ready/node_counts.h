@@ -1,91 +1,71 @@
-// What follows from single nodes' depth and height (policy/frontier.h, TypeNodes), for one lane whose policy asks for
-// it: kept up at each change, told by the request processor, which makes the changes.
-//
-//   Joined -> blocked -> Queued -> Submitted (a part, or the end; a chain runs on in every task) -> gone
-//                         |  ^            |
-//                  Unqueued  +-- gave way-+      Dropped: cancelled or stopped, wherever it was
-//
-// Not running: counted by level, chains by their next node, sets by each of their nodes. Running chains all move by one
-// node a task, so their tallest stays the tallest: it is looked for again only when the last of the tallest has left.
-// O(1) a subgraph and O(1) a task, but for that search. The manager's; nothing allocates after construction.
+// What a lane keeps of single nodes for its policy (policy/frontier.h, TypeNodes): heights, and depths where it reads
+// them. Told of each change by the request processor, which makes the changes; the manager's.
 #ifndef CELLBATCH_SCHEDULER_READY_NODE_COUNTS_H_
 #define CELLBATCH_SCHEDULER_READY_NODE_COUNTS_H_
 
 #include <cstdint>
-#include <vector>
+#include <optional>
 
 #include "absl/types/span.h"
 #include "scheduler/policy/frontier.h"
-#include "scheduler/ready/levels.h"
-#include "scheduler/ready/ready_entry.h"
-#include "scheduler/ready/ready_queue.h"
-#include "scheduler/task_facts.h"
+#include "scheduler/ready/depth_counts.h"
+#include "scheduler/ready/height_counts.h"
 
 namespace cellbatch {
 
 class NodeCounts {
  public:
-  // What costs more than the rest is kept where it is read. by_depth: the lane's policy picks depths, so no chain runs.
   struct Kept {
-    bool totals = false, by_depth = false;
+    bool depths = false;
+    bool by_depth = false;  // the lane's policy picks depths, so no chain runs; implies depths
   };
-  NodeCounts(int num_workers, absl::Span<const TypeShape> shapes, Kept kept);
-
-  // A request, or its next piece: all of its nodes remain.
-  void Joined(const RequestBlock& block);
-  void Queued(int worker, const ReadyEntry& entry);
-  void Unqueued(int worker, const ReadyEntry& entry);  // to be queued elsewhere
-  // Before the facts are applied to the records.
-  void Submitted(int worker, const TypeShape& shape, const TaskFacts& facts);
-  // Nothing more of it will be submitted: `next` is right, the state still what it was.
-  void Dropped(const ReadyEntry& entry);
-
-  // A request, or its piece: nothing of it will be submitted any more. O(subgraphs), if totals are kept.
-  void Left(const RequestBlock& block);
-
-  // Of every worker's queue of a type, before the View of that type.
-  void Refresh(int worker, const ReadyQueue& queue);
-  TypeNodes View(int worker, int type);
-
- private:
-  // A subgraph that does not run: as many nodes of that depth and level could go into a task.
-  struct Part {
-    int64_t nodes;
-    int64_t depth;
-    int32_t level;
-  };
-  struct OfType {
-    int64_t remaining = 0, remaining_depths = 0;
-    int64_t total = 0, total_depths = 0;
-    Levels not_running;
-  };
-  struct Here {
-    int64_t fifo_depths = 0;
-    Levels fifo;
-    int64_t running = 0, running_depths = 0;  // depths: of the nodes that the next task takes
-    int64_t steps = 0;                        // tasks with running chains
-    int64_t tallest = 0, num_tallest = 0;     // of running ones: height + steps, which stays
-    bool search = false;
-  };
-
-  Part PartOf(const ReadyEntry& entry, int32_t next) const;
-  int64_t DepthsOf(const ReadyEntry& entry, int32_t from, int32_t to) const;
-  void Gone(OfType& type, const ReadyEntry& entry, int32_t from, int32_t to);
-  void CountFifo(int worker, const ReadyEntry& entry, const Part& part, int64_t sign);
-  void Enter(Here& here, const ReadyEntry& entry, int32_t next);
-  void Leave(Here& here, const ReadyEntry& entry, int32_t next);
-  void Step(OfType& type, Here& here);
-  void Search(Here& here, const RunningChains& chains);
-  OfType& type(int type) { return types_[static_cast<size_t>(type)]; }
-  Here& here(int worker, int type) {
-    return here_[static_cast<size_t>(worker) * types_.size() + static_cast<size_t>(type)];
+  NodeCounts(int num_workers, absl::Span<const TypeShape> shapes, Kept kept)
+      : heights_(num_workers, shapes, !kept.by_depth) {
+    if (kept.depths) depths_.emplace(num_workers, shapes, kept.by_depth);
   }
 
-  const Kept kept_;
-  std::vector<bool> is_chain_;  // by type
-  std::vector<OfType> types_;
-  std::vector<Here> here_;        // by worker, type
-  std::vector<Levels> at_depth_;  // the same: nodes in the FIFO by depth; empty unless by_depth
+  // A request, or its next piece: all of its nodes remain.
+  void Joined(const RequestBlock& block) {
+    heights_.Joined(block);
+    if (depths_) [[unlikely]]
+      depths_->Joined(block);
+  }
+  // A request, or its piece: nothing of it will be submitted any more.
+  void Left(const RequestBlock& block) {
+    if (depths_) [[unlikely]]
+      depths_->Left(block);
+  }
+  void Queued(int worker, const NodeRecord& r) {
+    heights_.Queued(worker, r);
+    if (depths_) [[unlikely]]
+      depths_->Queued(worker, r);
+  }
+  void Unqueued(int worker, const NodeRecord& r) {  // to be queued elsewhere
+    heights_.Unqueued(worker, r);
+    if (depths_) depths_->Unqueued(worker, r);
+  }
+  // A task of so many nodes, before its facts are applied to the records.
+  void Submitted(int worker, const TypeShape& shape, const TaskFacts& facts, int32_t num_nodes) {
+    heights_.Submitted(worker, shape, facts, num_nodes);
+    if (depths_) [[unlikely]]
+      depths_->Submitted(worker, shape, facts);
+  }
+  // Nothing more of it will be submitted: `next` is right, the state still what it was.
+  void Dropped(const NodeRecord& r) {
+    heights_.Dropped(r);
+    if (depths_) depths_->Dropped(r);
+  }
+
+  // Of every worker's queue of a type, before the View of that type.
+  void Refresh(int worker, const ReadyQueue& queue) { heights_.Refresh(worker, queue); }
+  void View(int worker, int type, TypeNodes& nodes) {
+    heights_.View(worker, type, nodes);
+    if (depths_) depths_->View(worker, type, nodes);
+  }
+
+ private:
+  HeightCounts heights_;
+  std::optional<DepthCounts> depths_;
 };
 
 }  // namespace cellbatch
