@@ -48,8 +48,9 @@ struct BatchedTask {
   CellTypeId cell;
   int32_t num_nodes = 0;
   InputRows inputs[kMaxInputs];
-  const Row* output_rows =
-      nullptr;  // one a node; no row twice, none of them read by this task's inputs
+  // One a node; no row twice, none of them read by this task's inputs. Nodes of padding are the exception: they write
+  // their table's trash row, all of them (LoadedModel::trash_row), and every row that they read is row 0.
+  const Row* output_rows = nullptr;
   const CopyIn* copies_in = nullptr;
   int32_t num_copies_in = 0;
   const CopyOut* copies_out = nullptr;

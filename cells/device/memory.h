@@ -8,7 +8,7 @@
 //   Device 0, Device 1              +------ tasks copy rows in from there, and answers out to there
 //
 // A table of n rows:   row 0        1 .. n-1                          n
-//                      zeros        whoever plans tasks hands out     trash: launches wider than their task write it
+//                      zeros        whoever plans tasks hands out     trash: padding writes it, and launches wider than their task
 #ifndef CELLBATCH_CELLS_DEVICE_MEMORY_H_
 #define CELLBATCH_CELLS_DEVICE_MEMORY_H_
 
@@ -34,8 +34,8 @@ class LoadedModel {
   // It lies in memory that the host reads as its own, while tasks run: a device whose rows do not keeps a copy
   // there, which a task writes before its signal.
   virtual absl::Span<const int32_t> host_column(TableId table, ColumnId column) const = 0;
-  // One row beyond the budget: where a device lets those nodes of a launch write that its task does not have.
-  // No task names it, nobody reads it, and several devices may write it at once.
+  // One row beyond the budget: where a device lets those nodes of a launch write that its task does not have, and tasks
+  // let nodes of padding (batched_task.h). Nobody reads it, and several nodes, threads and devices may write it at once.
   virtual Row trash_row(TableId table) const = 0;
   // Bytes this model occupies: weights with programs and folded tables, and rows.
   virtual int64_t weight_bytes() const = 0;

@@ -255,6 +255,37 @@ TEST_P(DeviceTest, NodesBeyondTheTaskLeaveNoTrace) {
   }
 }
 
+// Of a task, too: they read row 0 and write the trash row, all of them (batched_task.h).
+TEST_P(DeviceTest, PaddingChangesNobodysBits) {
+  const TableId states = model->type(lstm).out;
+  const Row trash = bench->loaded().trash_row(states);
+  BringVectors(Step(1, kZeroRow, 1), 1, 8);
+  TaskSpec alone = {.cell = lstm, .inputs = {{2, 3}, {1, 1}}, .out = {2, 3}};
+  std::vector<float> before[2], after[2];
+  for (std::vector<float>* h : {before, after}) h[0].resize(kH), h[1].resize(kH);
+  BatchedTask* const bare = bench->Task(0, alone);
+  for (size_t i = 0; i < 2; ++i) {
+    bench->CopyOut(bare, kHidden, 2 + static_cast<Row>(i), before[i].data());
+  }
+  ASSERT_TRUE(bench->Run(0));
+  for (const int32_t padding : {1, 6, 70}) {
+    TaskSpec spec = {.cell = lstm, .inputs = {{2}, {1}}, .out = {2}};
+    for (int32_t i = 0; i < padding; ++i) {
+      for (size_t input = 0; input < 2; ++input) spec.inputs[input].push_back(kZeroRow);
+      spec.out.push_back(trash);
+    }
+    spec.inputs[0].push_back(3);
+    spec.inputs[1].push_back(1);
+    spec.out.push_back(3);
+    BatchedTask* const padded = bench->Task(0, spec);
+    for (size_t i = 0; i < 2; ++i) {
+      bench->CopyOut(padded, kHidden, 2 + static_cast<Row>(i), after[i].data());
+    }
+    ASSERT_TRUE(bench->Run(0));
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(Bits(after[i]), Bits(before[i])) << padding;
+  }
+}
+
 // 6.
 TEST_P(DeviceTest, NothingIsAllocatedWhileTasksRun) {
   std::vector<float> answer(kH);

@@ -35,7 +35,8 @@ void ReadRow(const CpuLoadedModel& model, TableId table, const CopyOut& copy) {
   std::memcpy(copy.dest, column.At(copy.row), static_cast<size_t>(column.width) * 4);
 }
 
-// A row beyond its table, or a result in the row of zeros, is a bug of the scheduler's: better told here than read.
+// A row beyond its table, or a result in the row of zeros, is a bug of the scheduler's: better told here than read. The
+// trash row is padding's to write.
 void CheckRows(const Row* rows, int64_t count, int32_t least, int32_t end) {
   uint32_t worst = 0;
   const auto base = static_cast<uint32_t>(least);
@@ -51,7 +52,7 @@ void CheckTask(const CpuLoadedModel& model, const BatchedTask& task) {
     const int64_t count = sum ? task.inputs[i].offsets[task.num_nodes] : task.num_nodes;
     CheckRows(task.inputs[i].rows, count, kZeroRow, model.rows(type.in[i]));
   }
-  CheckRows(task.output_rows, task.num_nodes, kZeroRow + 1, model.rows(type.out));
+  CheckRows(task.output_rows, task.num_nodes, kZeroRow + 1, model.trash_row(type.out) + 1);
 }
 
 }  // namespace

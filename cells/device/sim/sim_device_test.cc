@@ -392,13 +392,28 @@ TEST_F(SimDeviceTest, AWideLaunchTouchesNothingButTheTrashRow) {
   EXPECT_EQ(memory.violations().count(), 0) << Violation();
 }
 
-TEST_F(SimDeviceTest, NoTaskNamesATrashRow) {
+TEST_F(SimDeviceTest, NoTaskReadsATrashRowOrWritesBeyondIt) {
   SimDevice device({}, memory, time);
-  const std::vector<Row> zero = {kZeroRow}, trash = {loaded->trash_row(kState)}, out = {5};
+  const Row last = loaded->trash_row(kState);
+  const std::vector<Row> zero = {kZeroRow}, trash = {last}, beyond = {last + 1}, out = {5};
   BatchedTask reads = Chain(1, zero, trash, out);
   EXPECT_DEATH(Run(device, reads), "a task reads rows of its tables");
-  BatchedTask writes = Chain(1, zero, zero, trash);
+  BatchedTask writes = Chain(1, zero, zero, beyond);
   EXPECT_DEATH(Run(device, writes), "a task writes rows of its table");
+}
+
+TEST_F(SimDeviceTest, PaddingReadsRowZeroAloneAndSeveralNodesOfItWriteTheTrashRow) {
+  SimDevice device({}, memory, time);
+  const Row trash = loaded->trash_row(kState);
+  const std::vector<Row> zeros(4, kZeroRow), out = {trash, 5, trash, 6};
+  BatchedTask padded = Chain(1, zeros, zeros, out);
+  Run(device, padded);
+  EXPECT_EQ(memory.violations().count(), 0) << Violation();
+  EXPECT_NE(Of(5), kZeroFingerprint);
+  const std::vector<Row> before = {kZeroRow, kZeroRow, 5, 5}, next = {trash, 7, trash, 8};
+  BatchedTask wrong = Chain(2, zeros, before, next);
+  Run(device, wrong);
+  EXPECT_EQ(memory.violations().count(), 1) << "node 2 is padding and reads row 5";
 }
 
 TEST_F(SimDeviceTest, WithHostBlocksItReachesNothingElse) {

@@ -34,6 +34,11 @@ Row OutputRow(const BatchedTask& task, TableId out, int32_t node) {
   return node < task.num_nodes ? task.output_rows[node] : Loaded(task).trash_row(out);
 }
 
+// Nobody's: of a task that is padded, or beyond it.
+bool IsPadding(const BatchedTask& task, TableId out, int32_t node) {
+  return OutputRow(task, out, node) == Loaded(task).trash_row(out);
+}
+
 // Visits (node, input, table, row) of everything a launch of `width` nodes reads, in a fixed order.
 template <typename Visit>
 void ForEachRead(const BatchedTask& task, int32_t width, Visit visit) {
@@ -122,17 +127,21 @@ void SimTask::CopyRowsOut(const BatchedTask& task) {
   }
 }
 
-// Row numbers must lie in their tables before anything touches them. Trash rows lie beyond.
+// Row numbers must lie in their tables before anything touches them. Trash rows lie beyond: padding alone writes them.
 void SimTask::CheckNames(const BatchedTask& task) {
   SimModel& loaded = Loaded(task);
   const TableId out = loaded.model().type(task.cell).out;
   Check(task.num_nodes >= 1, "a task has nodes");
   for (int32_t node = 0; node < task.num_nodes; ++node) {
-    Check(loaded.InTable(out, task.output_rows[node]) && task.output_rows[node] != kZeroRow,
+    const Row row = task.output_rows[node];
+    Check((loaded.InTable(out, row) && row != kZeroRow) || row == loaded.trash_row(out),
           "a task writes rows of its table, and never row 0");
   }
-  ForEachRead(task, task.num_nodes, [&](int32_t, InputId, TableId table, Row row) {
+  ForEachRead(task, task.num_nodes, [&](int32_t node, InputId, TableId table, Row row) {
     Check(loaded.InTable(table, row), "a task reads rows of its tables");
+    if (row == kZeroRow || !IsPadding(task, out, node)) return;
+    Violated(task, absl::StrCat("node ", node, " is padding and reads row ", row, " of table ",
+                                table.value()));
   });
 }
 
@@ -152,7 +161,7 @@ void SimTask::Start(const BatchedTask& task) {
   const TableId out = loaded.model().type(task.cell).out;
   for (int32_t node = 0; node < width; ++node) {
     const Row row = OutputRow(task, out, node);
-    if (node < task.num_nodes && loaded.row(out, row).state == RowState::kBeingWritten) {
+    if (!IsPadding(task, out, node) && loaded.row(out, row).state == RowState::kBeingWritten) {
       Violated(task, absl::StrCat("node ", node, " writes row ", row, " of table ", out.value(),
                                   ", which is being written"));
     }
@@ -184,7 +193,7 @@ absl::Span<const Fingerprint> SimTask::End(const BatchedTask& task) {
   for (int32_t node = 0; node < width; ++node) {
     const Row row = OutputRow(task, out, node);
     const SimRow& was = loaded.row(out, row);
-    if (node < task.num_nodes &&
+    if (!IsPadding(task, out, node) &&
         (was.state != RowState::kBeingWritten || was.fingerprint != GarbageOf(task, row))) {
       Violated(task, absl::StrCat("node ", node, " writes row ", row, " of table ", out.value(),
                                   ", which ", Name(was.state), " meanwhile"));
@@ -198,7 +207,9 @@ absl::Span<const Fingerprint> SimTask::End(const BatchedTask& task) {
 void SimTask::GiveUp(const BatchedTask& task) {
   SimModel& loaded = Loaded(task);
   const TableId out = loaded.model().type(task.cell).out;
-  for (int32_t node = 0; node < task.num_nodes; ++node) loaded.Free(out, task.output_rows[node], 1);
+  for (int32_t node = 0; node < task.num_nodes; ++node) {
+    if (!IsPadding(task, out, node)) loaded.Free(out, task.output_rows[node], 1);
+  }
 }
 
 }  // namespace cellbatch

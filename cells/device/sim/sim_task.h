@@ -6,7 +6,8 @@
 //     read the inputs                                           write the outputs: nobody else did meanwhile
 //     write garbage into the outputs                            copies out
 //
-// A launch may be wider than its task: nodes beyond it read row 0 and write the table's trash row.
+// A launch may be wider than its task: nodes beyond it read row 0 and write the table's trash row. So do nodes of padding,
+// and nothing else.
 // What is wrong goes to the memory's violations. One thread at a time; nothing allocates but while
 // lists grow to the largest task.
 #ifndef CELLBATCH_CELLS_DEVICE_SIM_SIM_TASK_H_
