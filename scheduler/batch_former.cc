@@ -31,6 +31,7 @@ void BatchFormer::Begin(const ReadyQueue& queue, int worker, int32_t max_batch, 
   copies_in_ = copies_out_ = 0;
   facts_.Clear();
   slot_->notes->stops.clear();
+  slot_->notes->padding = 0;
   LayOut(max_batch);
   BatchedTask& task = *slot_->task;
   task.num_nodes = 0;
@@ -114,7 +115,7 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
     fifo.PrefetchNext();
     if (!head.block->copied && !CopyIn(*head.block)) break;
     fifo.PopHead();
-    if (head.record->length == 1 && !head.record->has_stop) {
+    if (head.record->length == 1 && !head.record->has_stop && chains.padded_to() <= 1) {
       singles_.push_back(head);
     } else {
       chains.Enter(*head.record, *head.block, chain_turn_);
@@ -127,6 +128,7 @@ void BatchFormer::FormChains(ReadyQueue& queue, int32_t max_batch) {
   std::copy(std::begin(inputs_), std::end(inputs_), rows.inputs.begin());
   rows.outputs = outputs_;
   if (running > 0) {
+    slot_->notes->padding = chains.num_padding();
     chains.Step(rows);
     if (chains.num_stops() > 0) ListStops(chains);
     if (!chains.events().empty()) HandleEvents(chains);
@@ -175,6 +177,8 @@ void BatchFormer::HandleEvents(RunningChains& chains) {
     if (e.record->info != 0 && !e.record->has_stop) CopyOut(e, node, outputs_[slot]);
     if (node < e.record->length - 1) {
       chains.LookAgain(slot, node + 1);
+    } else if (node + 1 < chains.padded_to() && !e.record->has_stop) [[unlikely]] {
+      chains.Pad(slot);
     } else {
       (e.record->has_stop ? facts_.awaiting : facts_.ended).push_back(e);
     }

@@ -6,6 +6,15 @@
 #include "cells/check.h"
 
 namespace cellbatch {
+namespace {
+
+std::unique_ptr<GraphBatch> MakeBatch(const JoinRule& rule, const Model& model, int max_requests) {
+  if (!rule.batching().any()) return nullptr;
+  return std::make_unique<GraphBatch>(rule.batching(), static_cast<int>(model.types.size()),
+                                      max_requests);
+}
+
+}  // namespace
 
 Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneRules rules,
            std::vector<Loaded> loaded, absl::Span<const int> memory_of,
@@ -28,6 +37,8 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
                             : std::make_unique<const CellularJoin>(decider_.picks_depth())),
       steal_rule_(rules.steal ? std::move(rules.steal) : std::make_unique<const StealHalf>()),
       line_(options.max_requests),
+      batch_(MakeBatch(*join_rule_, *model_, options.max_requests)),
+      buckets_(batch_ == nullptr ? nullptr : batch_->buckets()),
       memories_(std::move(loaded)),
       share_(memories_.size(), static_cast<int>(model_->types.size()), model_->weight),
       counters_(static_cast<int>(model_->types.size()), decider_.reasons().size()),
@@ -47,6 +58,8 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
   root_views_.resize(views_.size());
   Check(!decider_.picks_depth() || decider_.needs() >= FrontierNeeds::kNodes,
         "a policy picks depths and does not ask for them");
+  Check(batch_ == nullptr || !batch_->pads() || decider_.needs() == FrontierNeeds::kReady,
+        "a policy looks at single nodes, and padding has none");
   if (decider_.needs() >= FrontierNeeds::kHeights) {
     nodes_ = std::make_unique<NodeCounts>(
         num_workers, shapes_,
@@ -78,6 +91,30 @@ void Lane::set_max_batch(int memory, int type, int32_t max_batch) {
     if (here > 0) least = std::min(least, here);
   }
   type_counters(type).max_batch.store(least, std::memory_order_relaxed);
+}
+
+void Lane::JoinedBatch(const RequestBlock& block) {
+  if (!batch_->pads()) return;
+  if (running_requests_ == 1) batch_->Begin();
+  for (int32_t i = 0; i < block.num_records; ++i) {
+    const NodeRecord& r = block.records[i];
+    if (shapes_[static_cast<size_t>(r.type)].is_chain()) batch_->Add(r.type, r.length);
+  }
+  PadChains();
+}
+
+// On every worker: they may be stolen.
+void Lane::PadChains() {
+  for (int w = 0; w < static_cast<int>(memory_of_.size()); ++w) {
+    const LoadedModel* const rows = memories_[memory_of_[static_cast<size_t>(w)]].model.get();
+    if (rows == nullptr) continue;  // its memory has no device left
+    for (int t = 0; t < num_types(); ++t) {
+      ReadyQueue& q = queue(w, t);
+      if (q.shape().is_chain()) {
+        q.chains().PadTo(batch_->padded_to(t), rows->trash_row(q.shape().out));
+      }
+    }
+  }
 }
 
 bool Lane::HasReady(int worker) const {

@@ -4,6 +4,7 @@
 //   queues     what may run, by worker and type       ready_queue.h
 //   memories   what is loaded where, and whose rows   lane_memories.h
 //   rules      what decides: next type, joins, steals policy/
+//   batch      of whole graphs, if rules ask for it   graph_batch/
 //   share      its turns on the devices               device_share.h
 //   warm-up    its state, and T(b) till it is open    warm/calibration.h
 //   counters   what anyone may read                   lane_counters.h
@@ -21,6 +22,7 @@
 #include "absl/types/span.h"
 #include "cells/model.h"
 #include "scheduler/device_share.h"
+#include "scheduler/graph_batch/graph_batch.h"
 #include "scheduler/lane_counters.h"
 #include "scheduler/lane_memories.h"
 #include "scheduler/policy/decider.h"
@@ -60,6 +62,33 @@ class Lane {
 
   WaitingLine& line() { return line_; }
   const WaitingLine& line() const { return line_; }
+  // Into the line, and out of it, wherever it stands. Whose turn it is to join (the line's head, or, where the rule of
+  // joining has buckets, a bucket's), and out it goes.
+  void Wait(RequestBlock& block) {
+    line_.Push(block);
+    if (buckets_ != nullptr) [[unlikely]]
+      buckets_->Push(block);
+  }
+  void LeaveLine(RequestBlock& block) {
+    line_.Remove(block);
+    if (buckets_ != nullptr) [[unlikely]]
+      buckets_->Remove(block);
+  }
+  RequestBlock* NextToJoin() {
+    if (buckets_ == nullptr) [[likely]]
+      return line_.Head();
+    return buckets_->Next(/*begins=*/running_requests_ == 0);
+  }
+  void PopNextToJoin(RequestBlock& next) {
+    if (buckets_ == nullptr) [[likely]]
+      return line_.PopHead();
+    LeaveLine(next);
+  }
+  // Of batches of whole graphs; null: its rule of joining asks for nothing.
+  GraphBatch* batch() { return batch_.get(); }
+  const GraphBatch* batch() const { return batch_.get(); }
+  // It has joined: where sequences are padded, as long as it is.
+  void JoinedBatch(const RequestBlock& block);
 
   ReadyQueue& queue(int worker, int type) {
     return *queues_[static_cast<size_t>(worker * num_types() + type)];
@@ -124,6 +153,7 @@ class Lane {
 
  private:
   void LookAtNodes(int worker);
+  void PadChains();
 
   const int index_;
   const uint32_t serial_;
@@ -135,6 +165,8 @@ class Lane {
   const std::unique_ptr<const StealRule> steal_rule_;
   LaneState state_ = LaneState::kWarming;
   WaitingLine line_;
+  const std::unique_ptr<GraphBatch> batch_;
+  LengthBuckets* const buckets_;  // of the batch
   LaneMemories memories_;
   DeviceShare share_;
   LaneCounters counters_;

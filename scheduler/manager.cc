@@ -114,6 +114,10 @@ void Manager::Retire(const TaskSlot& slot, int worker) {
   }
   slot.notes->queue->TaskRetired();
   lane.counters().TaskDone(task.cell.value(), task.num_nodes, ns);
+  if (slot.notes->padding > 0) [[unlikely]] {
+    AddTo<uint64_t>(lane.type_counters(task.cell.value()).padding,
+                    static_cast<uint64_t>(slot.notes->padding));
+  }
   processor_.TaskDone(slot, worker);
 }
 
@@ -228,7 +232,7 @@ void Manager::Arrive(RequestBlock& block) {
                                                            : Outcome::kNoLane);
     return;
   }
-  lane->line().Push(block);
+  lane->Wait(block);
   PrefetchBody(&block);
   lane->loaded(0).arena->PrefetchStacks({block.counts(), Index(block.num_tables)});
 }
@@ -260,14 +264,16 @@ bool Manager::Join() {
     if (lanes_[Index(i)] == nullptr) continue;
     Lane& lane = *lanes_[Index(i)];
     for (int64_t n = 0, joined_now = 0; n < options_.batch_limit; ++n) {
-      RequestBlock* const head = lane.line().Head();
+      RequestBlock* const head = lane.NextToJoin();
       if (head == nullptr) break;
       lane.line().Prefetch();
       const bool fits = JoinHead(lane, *head, joined_now);
       if (!fits && !NeverFits(lane, *head)) break;
-      lane.line().PopHead();
+      lane.PopNextToJoin(*head);
       if (fits) {
         ++joined_now;
+        if (lane.batch() != nullptr) [[unlikely]]
+          lane.JoinedBatch(*head);
       } else {
         processor_.Refuse(*head, Outcome::kTooLarge);
       }

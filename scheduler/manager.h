@@ -143,6 +143,7 @@ class Manager {
   void CountNodes(const Lane& lane, const RequestBlock& block,
                   std::vector<CountedNodes>& counted) const;
   absl::Status CheckRequest(const Lane& lane, const RequestBlock& block) const;
+  absl::Status CheckBatch(const Lane& lane) const;
 
   const SchedulerOptions options_;
   const int depth_;

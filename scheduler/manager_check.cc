@@ -36,6 +36,7 @@ absl::Status Manager::CheckInvariants() const {
     if (lane == nullptr) continue;
     if (absl::Status s = CheckQueues(*lane); !s.ok()) return s;
     if (absl::Status s = CheckNodes(*lane); !s.ok()) return s;
+    if (absl::Status s = CheckBatch(*lane); !s.ok()) return s;
     int64_t running = 0, waiting = 0, rows = 0;
     for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
       if (!processor_.IsPresent(slot)) continue;
@@ -181,6 +182,44 @@ absl::Status Manager::CheckQueues(const Lane& lane) const {
     }
   }
   return absl::OkStatus();
+}
+
+// What ended and keeps its place is padding, and nothing else is; who is done waits for somebody; who waits to join is in
+// a bucket, where there are any.
+absl::Status Manager::CheckBatch(const Lane& lane) const {
+  const auto broken = [&lane](int64_t are, const char* what, int64_t counted) {
+    return absl::InternalError(absl::StrCat("model ", lane.model().id.value(), ": ", are, " ", what,
+                                            ", counted ", counted));
+  };
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    for (int t = 0; t < lane.num_types(); ++t) {
+      const RunningChains& chains = lane.queue(w, t).chains();
+      int64_t padding = 0;
+      for (int32_t slot = 0; slot < chains.size(); ++slot) {
+        if (chains.NextNode(slot) >= chains.chain(slot).record->length) ++padding;
+      }
+      if (padding != chains.num_padding()) {
+        return broken(padding, "chains are padding", chains.num_padding());
+      }
+    }
+  }
+  if (lane.batch() == nullptr) return absl::OkStatus();
+  if (const int64_t parked = lane.batch()->parked();
+      parked > 0 && parked >= lane.running_requests()) {
+    return broken(parked, "requests are done and wait for the others", lane.running_requests());
+  }
+  const LengthBuckets* const buckets = lane.batch()->buckets();
+  if (buckets == nullptr) return absl::OkStatus();
+  int64_t waiting = 0;
+  for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
+    if (!processor_.IsPresent(slot)) continue;
+    const RequestBlock& block = *parts_.slots->block(slot);
+    if (block.lane_serial != lane.serial() || block.state != RequestState::kWaiting) continue;
+    if (!buckets->Has(block)) return Broken(lane, block, "it waits in no bucket");
+    ++waiting;
+  }
+  return waiting == buckets->size() ? absl::OkStatus()
+                                    : broken(waiting, "requests wait", buckets->size());
 }
 
 absl::Status Manager::CheckRequest(const Lane& lane, const RequestBlock& block) const {

@@ -5,6 +5,7 @@
 #include <new>
 #include <random>
 
+#include "scheduler/policy/join_spec.h"
 #include "scheduler/scheduler_test_world.h"
 
 namespace {
@@ -322,14 +323,15 @@ TEST(ManagerTest, NoTypeWaitsForEverBehindFullBatchesOfAnother) {
   EXPECT_LE(tasks, 4 * 22) << "4 nodes, each passed over at most max_wait_tasks = 20 times";
 }
 
-TEST(ManagerTest, StepsAllocateNothingOnceWarm) {
+void ExpectNoAllocationsOnceWarm(const JoinSpec& join) {
+  SCOPED_TRACE(Name(join));
   WorldOptions options;
   options.devices = 2;
   options.zero_cost = true;
   options.fingerprints = false;
   World world(options);
   const auto model = MakeModel(ModelId(1), {8, 8, 8, 8});
-  world.Add(model);
+  world.Add(model, LaneRules(nullptr, MakeJoinRule(join)));
   const auto decoding = [&] {
     auto request = world.Make(model, [&](CellGraph& g) {
       const SubgraphId leaf = g.Add(kLeaf, 1, {{.from = world.Tokens(g, 1), .input = kIn0}});
@@ -364,6 +366,14 @@ TEST(ManagerTest, StepsAllocateNothingOnceWarm) {
   EXPECT_GT(words, 1000);
   EXPECT_GT(steps, 1000);
   EXPECT_EQ(in_steps, 0);
+}
+
+TEST(ManagerTest, StepsAllocateNothingOnceWarm) {
+  ExpectNoAllocationsOnceWarm({});
+  ExpectNoAllocationsOnceWarm({.whole_graphs = 16,
+                               .batching = {.padding = GraphBatching::Padding::kBucket,
+                                            .bucket_width = 10,
+                                            .leave_together = true}});
 }
 
 TEST(ManagerTest, StopAnswersEveryRequestOnce) {

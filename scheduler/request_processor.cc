@@ -355,7 +355,28 @@ void RequestProcessor::Leave(RequestBlock& block) {
   if (block.grows && block.outcome == Outcome::kOk) {
     Pause(block);
   } else {
-    Answer(block);
+    Finish(*lanes_[Index(block.lane)], block);
+  }
+}
+
+// It is done, and is answered, unless its batch leaves together: then it waits for those of it that are not.
+void RequestProcessor::Finish(Lane& lane, RequestBlock& block) {
+  const bool waits = lane.batch() != nullptr && lane.batch()->leaves_together();
+  if (!waits || block.outcome != Outcome::kOk) [[likely]]
+    return Answer(block);
+  block.state = RequestState::kDraining;
+  lane.batch()->Park(block);
+  LetBatchLeave(lane);
+}
+
+// Once those who are done are all that is left of it.
+void RequestProcessor::LetBatchLeave(Lane& lane) {
+  if (lane.batch() == nullptr || lane.batch()->parked() < lane.running_requests()) [[likely]]
+    return;
+  for (RequestBlock* b = lane.batch()->TakeParked(); b != nullptr;) {
+    RequestBlock* const next = b->next_leaver;
+    Answer(*b);
+    b = next;
   }
 }
 
@@ -373,7 +394,7 @@ void RequestProcessor::Continue(RequestBlock& block, bool failed) {
   Lane& lane = *lanes_[Index(block.lane)];
   if (failed && block.outcome == Outcome::kOk) block.outcome = Outcome::kBadGraph;
   if (block.outcome != Outcome::kOk || block.next_piece == nullptr) {
-    Answer(block);
+    Finish(lane, block);
     return;
   }
   block.AdoptNextPiece();
@@ -401,6 +422,7 @@ void RequestProcessor::Answer(RequestBlock& block) {
   ReleaseRows(lane, block);
   lane.RequestLeft();
   Refuse(block, block.outcome);
+  LetBatchLeave(lane);
 }
 
 void RequestProcessor::Refuse(RequestBlock& block, Outcome outcome) {
@@ -414,7 +436,7 @@ void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {
   if (block.lane < 0) return;  // cancelled before
   Lane& lane = *lanes_[Index(block.lane)];
   if (block.state == RequestState::kWaiting) {
-    lane.line().Remove(block);
+    lane.LeaveLine(block);
     Refuse(block, outcome);
     return;
   }
@@ -431,6 +453,7 @@ void RequestProcessor::Withdraw(RequestBlock& block, Outcome outcome) {
     lane.RequestLeft();
     block.lane = -1;  // whatever becomes of the lane: its taker may take its time
   }
+  LetBatchLeave(lane);  // they may have waited for nobody else
   if (block.state == RequestState::kDraining && block.grows && block.outcome == Outcome::kOk) {
     block.outcome = outcome;  // it would have gone on
   }

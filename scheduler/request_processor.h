@@ -113,6 +113,8 @@ class RequestProcessor {
   void Drain(RequestBlock& block);
   void CountNodes(RequestBlock& block);
   void Leave(RequestBlock& block);
+  void Finish(Lane& lane, RequestBlock& block);
+  void LetBatchLeave(Lane& lane);
   void LetLeave();
   void Pause(RequestBlock& block);
   void Withdraw(RequestBlock& block, Outcome outcome);

@@ -29,6 +29,7 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
     type.name = lane.model().types[static_cast<size_t>(t)].name;
     type.tasks = Load(c.tasks);
     type.cells = Load(c.cells);
+    type.padding = Load(c.padding);
     type.discarded = Load(c.discarded);
     type.stop_steps = Load(c.stop_steps);
     type.overrun = Load(c.overrun);

@@ -49,6 +49,7 @@ struct CellTypeStats {
   std::string name;
   uint64_t tasks = 0;
   uint64_t cells = 0;          // nodes computed
+  uint64_t padding = 0;        // of them, those of chains that had ended (GraphBatching)
   uint64_t discarded = 0;      // of stopping chains, computed past the stop or a cancel
   uint64_t stop_steps = 0;     // computed of stopping chains (decoder steps)
   uint64_t overrun = 0;        // of them, past the stop: at most tasks in flight - 1 a chain

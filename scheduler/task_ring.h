@@ -52,6 +52,7 @@ struct TaskNotes {
   RequestBlock* starters = nullptr;  // requests whose first node is here
   RequestBlock* leavers = nullptr;   // requests that wait for this task to be done
   int64_t charged_ns = 0;            // device time charged to the lane in advance
+  int32_t padding = 0;               // of its nodes, those of chains that ended (RunningChains)
   std::vector<StopNode> stops;
 };
 

@@ -13,18 +13,27 @@
 namespace cellbatch {
 
 struct JoinSpec {
-  int64_t whole_graphs = 0;  // most requests of a batch of whole graphs; 0: cellular batching
+  int64_t whole_graphs = 0;     // most requests of a batch of whole graphs; 0: cellular batching
+  GraphBatching batching = {};  // of whole graphs
 };
 
-// For people: "cellular", "whole_graphs of 64".
+// For people: "cellular", "whole_graphs of 64", "whole_graphs of 64, buckets of 10, padded to the bucket, left together".
 inline std::string Name(const JoinSpec& spec) {
-  return spec.whole_graphs == 0 ? "cellular" : absl::StrCat("whole_graphs of ", spec.whole_graphs);
+  if (spec.whole_graphs == 0) return "cellular";
+  std::string name = absl::StrCat("whole_graphs of ", spec.whole_graphs);
+  if (const int32_t width = spec.batching.bucket_width; width > 0) {
+    absl::StrAppend(&name, ", buckets of ", width);
+  }
+  if (spec.batching.padding == GraphBatching::Padding::kLongest) name += ", padded to the longest";
+  if (spec.batching.padding == GraphBatching::Padding::kBucket) name += ", padded to the bucket";
+  if (spec.batching.leave_together) name += ", left together";
+  return name;
 }
 
 // Null for cellular batching: then the lane makes the rule that fits its policy.
 inline std::unique_ptr<const JoinRule> MakeJoinRule(const JoinSpec& spec) {
   if (spec.whole_graphs == 0) return nullptr;
-  return std::make_unique<const WholeGraphs>(spec.whole_graphs);
+  return std::make_unique<const WholeGraphs>(spec.whole_graphs, spec.batching);
 }
 
 }  // namespace cellbatch

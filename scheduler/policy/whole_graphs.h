@@ -1,15 +1,20 @@
 // Graph batching, as the baseline that cellular batching is compared with: up to `most` requests join together while
 // nothing of the lane runs, and nobody joins until the last of them has left. That is BatchMaker's section 2, and what
 // DyNet, TensorFlow Fold and every server that batches whole requests do. Which cells of the merged graphs run together
-// is the policy's to say, as ever: with depth_policy it is Fold, with agenda_policy DyNet. Where the model is a chain of
-// one type it is packed sequences: a step of all that have not ended, and no padding is computed.
+// is the policy's to say, as ever:
 //
-// Still in the baseline's favour: an answer leaves when its own last cell is done, not with the batch; a batch does not
-// wait until it is full; and merging the graphs, which those systems do for each batch anew, costs nothing here. There is
-// one batch at a time, over all workers. A request that grows (streamed input) holds the batch until it has ended.
+//   merged     trees, any graph: with depth_policy it is Fold, with agenda_policy DyNet
+//   packed     chains of one type: a step of all that have not ended, and nothing is padded
+//   padded     chains that ended are computed on, on zeros, till the longest of the batch has ended (GraphBatching)
+//   bucketed   the same, of batches of one bucket of lengths, to the bucket's upper edge: BatchMaker's section 7, where
+//              MXNet and TensorFlow have buckets of width 10 and run a graph that was made for the bucket
 //
-// Sequences padded to one length, or sorted into buckets of lengths, are no rules of joining: the line is first come,
-// first served, and a rule sees its head alone.
+// What each answer waits for is said by leave_together: a batch that is computed as one graph is returned as one, and
+// without it the baseline is favoured. In its favour always: a batch does not wait until it is full; merging the graphs,
+// which those systems do for each batch anew, costs nothing here; and where a set of nodes reads a padded chain, it is as
+// long as the sequence, not as the padding. A chain that may stop early (a decoder) is not padded.
+//
+// There is one batch at a time, over all workers. A request that grows (streamed input) holds it until it has ended.
 #ifndef CELLBATCH_SCHEDULER_POLICY_WHOLE_GRAPHS_H_
 #define CELLBATCH_SCHEDULER_POLICY_WHOLE_GRAPHS_H_
 
@@ -22,13 +27,16 @@ namespace cellbatch {
 class WholeGraphs final : public JoinRule {
  public:
   // At least 1; never more than join in one step of the manager (SchedulerOptions::batch_limit).
-  explicit WholeGraphs(int64_t most) : most_(most) {}
+  explicit WholeGraphs(int64_t most, const GraphBatching& batching = {})
+      : most_(most), batching_(batching) {}
   bool MayJoin(const JoinView& view) const override {
     return view.running == view.joined_now && view.joined_now < most_;
   }
+  GraphBatching batching() const override { return batching_; }
 
  private:
   const int64_t most_;
+  const GraphBatching batching_;
 };
 
 }  // namespace cellbatch

@@ -109,8 +109,35 @@ void RunningChains::Forget(int32_t slot) {
   places_[moved].due_at = at;
 }
 
+void RunningChains::Pad(int32_t slot) {
+  Place& place = places_[slot];
+  if (place.due_at >= 0) Forget(slot);
+  place.due_at = -1;
+  place.turn_end = step_ - 1;  // it is over: padding gives no way
+  if (!IsPadding(slot)) ++num_padding_;
+  out_[slot] = begin_[slot] = trash_;
+  end_[slot] = trash_ + 1;
+  prev_[slot] = kZeroRow;
+  for (int k = 0; k < shape_.num_inputs; ++k) {
+    in_[static_cast<size_t>(k)][slot] = kZeroRow;
+    stride_[static_cast<size_t>(k)][slot] = 0;
+  }
+  wheel_.Remove(slot);
+  wheel_.Add(slot, place.first_step + static_cast<uint32_t>(padded_to_ - 1));
+}
+
+// What padding left is nobody's, its own next node's neither.
+void RunningChains::ReadZeros() {
+  for (int32_t slot = 0; slot < size_; ++slot) {
+    if (begin_[slot] == trash_) prev_[slot] = kZeroRow;
+  }
+}
+
 int32_t RunningChains::Leave(int32_t slot) {
-  const int32_t submitted = NextNode(slot);
+  const bool padding = IsPadding(slot);
+  const int32_t submitted = padding ? places_[slot].entry.record->length : NextNode(slot);
+  if (padding) [[unlikely]]
+    --num_padding_;
   if (places_[slot].entry.record->has_stop) --num_stops_;
   if (places_[slot].due_at >= 0) Forget(slot);
   wheel_.Remove(slot);
@@ -136,6 +163,8 @@ void RunningChains::Step(const StepRows& rows) {
   }
   EmitCarryAndOutput(rows.inputs[carry], rows.outputs, prev_.get(), out_.get(), begin_.get(),
                      end_.get(), size_);
+  if (num_padding_ > 0) [[unlikely]]
+    ReadZeros();
   num_events_ = wheel_.At(step_, events_.get());
   for (const int32_t slot : events()) {
     if (places_[slot].turn_end == step_) TurnEnded(slot);

@@ -8,6 +8,9 @@
 // or the end of its turn: a place is a chain's own for a turn of so many steps, then it is *due*, and whoever waits may
 // have it (AnyDue).
 //
+// Where sequences are padded (policy/whole_graphs.h), a chain keeps its place after its last node, as padding: till as many
+// nodes as PadTo said are computed, those that follow read row 0 and write the table's trash row.
+//
 // A chain's ring of rows is walked by out + 1, or begin when that is end. Enter and Leave cost O(1); a chain knows
 // its slot (NodeRecord::position). The manager's alone; nothing allocates after construction.
 #ifndef CELLBATCH_SCHEDULER_READY_RUNNING_CHAINS_H_
@@ -41,6 +44,16 @@ class RunningChains {
   // REQUIRES: num_due() > 0. The slot of one that is due.
   int32_t AnyDue() const { return due_[0]; }
 
+  // From now on chains are computed up to that many nodes; 0: to their own last one. trash: of the output's table.
+  void PadTo(int32_t nodes, Row trash) {
+    padded_to_ = nodes;
+    trash_ = trash;
+  }
+  int32_t padded_to() const { return padded_to_; }
+  int32_t num_padding() const { return num_padding_; }  // chains that ended, and are padding
+  // Of a slot in events(), whose last node the step just made. REQUIRES: padded_to() nodes are more than that.
+  void Pad(int32_t slot);
+
   // One step of all chains: the row of each input and of the output, by slot. Then the slots whose event is now are
   // in events() and the step is over.
   struct StepRows {
@@ -58,7 +71,7 @@ class RunningChains {
     wheel_.Remove(slot);
     SetEvent(slot, node);
   }
-  // The node after the last submitted one.
+  // The node after the last submitted one; of padding, as if its nodes were the chain's.
   int32_t NextNode(int32_t slot) const {
     return static_cast<int32_t>(step_ - places_[slot].first_step);
   }
@@ -83,12 +96,16 @@ class RunningChains {
   void SetEvent(int32_t slot, int32_t node);
   void TurnEnded(int32_t slot);
   void Forget(int32_t slot);  // it is due no longer
+  bool IsPadding(int32_t slot) const { return num_padding_ > 0 && begin_[slot] == trash_; }
+  void ReadZeros();
 
   const TypeShape shape_;
   int32_t size_ = 0;
   int32_t num_stops_ = 0;
   int32_t num_due_ = 0;
   int32_t num_events_ = 0;
+  int32_t num_padding_ = 0, padded_to_ = 0;
+  Row trash_ = kZeroRow;
   uint32_t step_ = 0;  // steps made; chains' steps are told by difference, so it may wrap
   Array<Row> out_, prev_, begin_, end_;
   std::array<Array<Row>, kMaxInputs> in_, stride_;

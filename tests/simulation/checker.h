@@ -44,6 +44,7 @@ struct Expectation {  // a request that is out
 struct Tally {
   int64_t ok = 0, cancelled = 0, expired = 0, failed = 0;  // answers
   int64_t tasks = 0, nodes = 0, discarded = 0;             // computed; nodes past a stop
+  int64_t padding = 0;                                     // computed, and no request's
   int64_t news = 0;                                        // times that words were told of
   int64_t pieces = 0;                                      // done, of requests that grow
   int64_t refused = 0;                                     // answers: extending failed

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cells/device/sim/sim_device.h"
+#include "scheduler/policy/join_spec.h"
 #include "scheduler/policy/policy_spec.h"
 #include "scheduler/scheduler.h"
 #include "tests/simulation/checker.h"
@@ -43,7 +44,7 @@ struct SimulationOptions {
   int chain_turn = 64;
   PolicyKind policy =
       PolicyKind::kCellular;            // all but kSufficient; an FSM's table is drawn by the seed
-  int64_t whole_graphs = 0;             // most requests of a batch of whole graphs; 0: CellularJoin
+  JoinSpec join;                        // of every model
   int64_t row_budget_bytes = 64 << 10;  // of one model in one memory
   int in_flight = 50;                   // requests submitted and not answered, at most
   int cancel_permille = 20;             // of requests: cancelled or expired, some time

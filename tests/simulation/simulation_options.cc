@@ -38,6 +38,19 @@ void DrawDevices(SimulationOptions& o) {
   }
 }
 
+// Batches of whole graphs, however they are padded, sorted by length or answered.
+JoinSpec DrawJoin(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  JoinSpec join{.whole_graphs = 1 + static_cast<int64_t>(random() % 16)};
+  join.batching.padding = static_cast<GraphBatching::Padding>(random() % 3);
+  const bool to_the_bucket = join.batching.padding == GraphBatching::Padding::kBucket;
+  if (to_the_bucket || random() % 3 == 0) {
+    join.batching.bucket_width = 1 + static_cast<int32_t>(random() % 8);
+  }
+  join.batching.leave_together = random() % 2 == 0;
+  return join;
+}
+
 }  // namespace
 
 TurnRules RulesOf(const SimulationOptions& o) {
@@ -48,6 +61,8 @@ TurnRules RulesOf(const SimulationOptions& o) {
   rules.idle_types_first = o.policy == PolicyKind::kCellular;
   rules.picks_depth = o.policy == PolicyKind::kDepth;
   rules.busy_steal = o.stealing == Stealing::kAlways;
+  rules.padded = o.join.batching.padding != GraphBatching::Padding::kNone;
+  rules.by_length = o.join.batching.bucket_width > 0;
   const int64_t ns = o.cost.task_ns + o.limits.max_batch * o.cost.node_ns;
   // A signal that was held shows several tasks at once, and so late.
   const int64_t held = o.hold_chance > 0 ? o.max_tasks_in_flight * ns : 0;
@@ -118,6 +133,8 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
                                     PolicyKind::kDepth,  PolicyKind::kLbGreedy,
                                     PolicyKind::kFsm,    PolicyKind::kRandom};
     o.policy = kOthers[MixBits(seed, 80) % kOthers.size()];
+  } else if (MixBits(seed, 81) % 6 == 0) {
+    o.join = DrawJoin(MixBits(seed, 82));
   }
   return o;
 }
@@ -144,7 +161,7 @@ std::string Describe(const SimulationOptions& o) {
       static_cast<int>(o.priorities), ", weights x", o.weight_ratio, ", T(b) = ", o.cost.task_ns,
       " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
       o.grow_chance, ", chain turn ", o.chain_turn, ", policy ", std::string(Name(o.policy)),
-      ", whole graphs ", o.whole_graphs, ", changes ", o.change_chance, ", calibrate ", o.calibrate,
+      ", join ", Name(o.join), ", changes ", o.change_chance, ", calibrate ", o.calibrate,
       ", asynchronous ", o.asynchronous, ", late writes ", o.late_writes, ", first task ",
       o.first_sequence, ", launches of ", o.launch_multiple, ", host blocks ", o.host_blocks);
 }

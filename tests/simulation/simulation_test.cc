@@ -60,6 +60,7 @@ class PolicyTest : public ::testing::TestWithParam<PolicyKind> {};
 SimulationOptions WithPolicy(PolicyKind policy, uint64_t seed) {
   SimulationOptions o = RandomOptions(seed, kRequestsOfASeed / 2);
   o.policy = policy;
+  o.join = {};
   return o;
 }
 
@@ -88,14 +89,17 @@ INSTANTIATE_TEST_SUITE_P(Policies, PolicyTest,
 class WholeGraphsTest : public ::testing::TestWithParam<PolicyKind> {};
 
 // Batches of whole graphs, of 1 to 16 requests, under every policy that they are compared with: every request is
-// answered, whatever else joins, is cancelled or fails meanwhile. Who waits for a batch's end waits in the line, for which
-// no bound is stated; types and subgraphs of a batch that runs keep theirs.
+// answered, whatever else joins, is cancelled or fails meanwhile, as soon as it is done or with the whole batch. Who waits
+// for a batch's end waits in the line, for which no bound is stated; types and subgraphs of a batch that runs keep theirs.
 TEST_P(WholeGraphsTest, EveryRequestGetsItsOneRightAnswer) {
   int64_t ok = 0;
   for (uint64_t seed = 211; seed <= 215; ++seed) {
-    SimulationOptions o = WithPolicy(GetParam(), seed);
-    o.whole_graphs = 1 << (seed - 211);
-    ok += ExpectClean(o).tally.ok;
+    for (const bool together : {false, true}) {
+      SimulationOptions o = WithPolicy(GetParam(), seed);
+      o.join.whole_graphs = 1 << (seed - 211);
+      o.join.batching.leave_together = together;
+      ok += ExpectClean(o).tally.ok;
+    }
   }
   EXPECT_GT(ok, 0);
 }
@@ -103,6 +107,29 @@ INSTANTIATE_TEST_SUITE_P(Policies, WholeGraphsTest,
                          ::testing::Values(PolicyKind::kCellular, PolicyKind::kDepth,
                                            PolicyKind::kAgenda),
                          [](const auto& info) { return std::string(Name(info.param)); });
+
+// Sequences padded to the longest of their batch, to their bucket, or only sorted by length: the answers are the same
+// bits, padding is computed and counted (and reads nothing of anybody's), whatever is cancelled or fails meanwhile.
+TEST(PaddedGraphsTest, EveryRequestGetsItsOneRightAnswer) {
+  using Padding = GraphBatching::Padding;
+  int64_t ok = 0, padding = 0;
+  for (uint64_t seed = 221; seed <= 232; ++seed) {
+    SimulationOptions o = WithPolicy(PolicyKind::kCellular, seed);
+    o.join.whole_graphs = 1 + static_cast<int64_t>(seed % 9);
+    o.join.batching = {.padding = static_cast<Padding>(seed % 3),
+                       .bucket_width = seed % 2 == 0 ? static_cast<int32_t>(seed % 7) : 0,
+                       .leave_together = seed % 5 == 0};
+    if (o.join.batching.padding == Padding::kBucket) o.join.batching.bucket_width = 3;
+    const SimulationReport report = ExpectClean(o);
+    ok += report.tally.ok;
+    padding += report.tally.padding;
+    if (o.join.batching.padding == Padding::kNone) {
+      EXPECT_EQ(report.tally.padding, 0);
+    }
+  }
+  EXPECT_GT(ok, 0);
+  EXPECT_GT(padding, 0);
+}
 
 // BatchMaker waits until everything outside a component of one type is there: a decoder that feeds
 // its own projection waits for ever.

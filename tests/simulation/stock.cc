@@ -10,7 +10,6 @@
 #include "cells/check.h"
 #include "cells/device/sim/fingerprint.h"
 #include "scheduler/policy/join_spec.h"
-#include "scheduler/policy/whole_graphs.h"
 #include "tests/simulation/sim_world.h"
 
 namespace cellbatch::sim {
@@ -62,11 +61,8 @@ void Stock::Add() {
     rules.policy = *std::move(policy);
     rules.policy_spec = std::make_shared<const PolicySpec>(spec);
   }
-  if (options_.whole_graphs > 0) {
-    rules.join = std::make_unique<WholeGraphs>(options_.whole_graphs);
-    rules.join_spec =
-        std::make_shared<const JoinSpec>(JoinSpec{.whole_graphs = options_.whole_graphs});
-  }
+  rules.join = MakeJoinRule(options_.join);
+  rules.join_spec = std::make_shared<const JoinSpec>(options_.join);
   const absl::Status added = scheduler_.AddModel(model, std::move(rules));
   checker_.Loading(nullptr);
   changing_ = false;

@@ -210,7 +210,7 @@ void Turns::BeginTask(const Device& device, const BatchedTask& task, ModelId mod
   lane_ = &lanes_.at(model.value());
   place_ = &lane_->places[Index(worker.memory)];
   const size_t w = Index(worker_), type = Index(task.cell.value());
-  CheckPriority(*lane_, *place_, worker_, task);
+  if (!rules_.padded) CheckPriority(*lane_, *place_, worker_, task);
   worker.sequence = task.sequence;
   worker.model = model;
   worker.type = task.cell.value();
@@ -258,12 +258,12 @@ void Turns::Node(int32_t tag, size_t subgraph) {
 
 void Turns::EndTask() {
   const int memory = workers_[Index(worker_)].memory;
-  const bool stays = !rules_.busy_steal || WorkersOf(memory) == 1;
+  const bool stays = (!rules_.busy_steal || WorkersOf(memory) == 1) && !rules_.padded;
   for (size_t t = 0; t < place_->types.size(); ++t) {
     if (stays) CheckType(*lane_, *place_, memory, t);
     if (stays && place_->in_order) CheckFront(*lane_, *place_, memory, t);
   }
-  if (!rules_.busy_steal) CheckOvertaken(*lane_);
+  if (!rules_.busy_steal && !rules_.padded && !rules_.by_length) CheckOvertaken(*lane_);
 }
 
 int64_t Turns::WorkersOf(int memory) const {

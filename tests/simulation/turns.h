@@ -43,6 +43,10 @@ struct TurnRules {
   // its wait begins anew, behind what waits there. No server does that; types and subgraphs are watched where a
   // memory has one worker.
   bool busy_steal = false;
+  // Batches of whole graphs (scheduler/policy/whole_graphs.h). Padded: what reads a chain follows when its padding is
+  // computed, of which nothing is seen here, so types, subgraphs, requests and priorities are not watched. By length:
+  // requests pass others by whose bucket has its turn later, and are not.
+  bool padded = false, by_length = false;
   int64_t longest_task_ns = 0;
 };
 
