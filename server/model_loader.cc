@@ -10,6 +10,7 @@
 #include "cells/definitions/shipped.h"
 #include "cells/exploded_model.h"
 #include "server/assemble/model_assembler.h"
+#include "server/policy/join_codec.h"
 #include "server/policy/policy_codec.h"
 #include "server/text_file.h"
 
@@ -20,7 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr char kConfig[] = "config.textproto";
 constexpr size_t kMaxCellName = 64;
-constexpr int32_t kMostWholeGraphs = 4096;  // as many may join at once (SchedulerOptions)
 
 // A name that may become part of a path.
 bool IsCellName(const std::string& name) {
@@ -60,15 +60,6 @@ struct Config {
   disk::ModelDescription message;
   ConfigPlaces places;
 };
-
-absl::StatusOr<JoinSpec> ReadJoin(const Config& config) {
-  if (!config.message.join().has_whole_graphs()) return JoinSpec{};
-  const int32_t most = config.message.join().whole_graphs().most();
-  if (most >= 1 && most <= kMostWholeGraphs) return JoinSpec{.whole_graphs = most};
-  return absl::InvalidArgumentError(
-      fmt::format("{}: join.whole_graphs.most is {}, allowed are 1 to {}", config.places.Of("join"),
-                  most, kMostWholeGraphs));
-}
 
 absl::StatusOr<Config> ReadConfig(const std::string& folder, int64_t max_bytes) {
   const absl::StatusOr<std::string> text = ReadTextFile(folder + "/" + kConfig, max_bytes);
@@ -127,7 +118,7 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
                                    config->places.Of("name"), config->message.name(), name));
   }
   if (!config.ok()) return Refused(problems);
-  const absl::StatusOr<JoinSpec> join = ReadJoin(*config);
+  const absl::StatusOr<JoinSpec> join = ReadJoin(config->message, config->places.Of("join"));
   if (!join.ok()) problems.emplace_back(join.status().message());
 
   auto model = std::make_shared<Model>();
@@ -157,6 +148,8 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
                  config->places.Of("policy"), version_folder, *made.model, limits.max_config_bytes);
   if (!policy.ok()) return policy.status();
   made.policy = *std::move(policy);
+  absl::Status together = CheckJoin(made.join, made.policy.kind, config->places.Of("join"));
+  if (!together.ok()) return together;
   return made;
 }
 

@@ -306,12 +306,21 @@ TEST_F(ModelLoaderTest, RequestsJoinCellByCellUnlessTheConfigurationSaysWholeGra
   config_ = config + "policy { kind: DEPTH } join { whole_graphs { most: 64 } }";
   ASSERT_TRUE(Load().ok());
   EXPECT_EQ(whole_graphs(), 64);
-  for (const char* most : {"0", "-1", "4097"}) {
-    config_ = config + fmt::format("\njoin {{ whole_graphs {{ most: {} }} }}", most);
-    EXPECT_THAT(Error(), HasSubstr(fmt::format("config.textproto:38: join.whole_graphs.most is {}, "
-                                               "allowed are 1 to 4096",
-                                               most)));
-  }
+  config_ = config + "\njoin { whole_graphs { most: 4097 } }";
+  EXPECT_THAT(Error(), HasSubstr("config.textproto:38: join.whole_graphs.most is 4097, allowed are "
+                                 "1 to 4096"));
+}
+
+TEST_F(ModelLoaderTest, SequencesArePaddedWhereTheConfigurationSaysSoAndAlgorithmOneDecides) {
+  const std::string config =
+      config_ + "join { whole_graphs { most: 8 bucket_width: 10 padding: TO_THE_BUCKET } }";
+  config_ = config;
+  ASSERT_TRUE(Load().ok());
+  const auto loaded = LoadVersion(folder_, "tagger", 1, ModelId(7), limits_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(Name(loaded->join), "whole_graphs of 8, buckets of 10, padded to the bucket");
+  config_ = config + "\npolicy { kind: AGENDA }";
+  EXPECT_THAT(Error(), HasSubstr("join.whole_graphs.padding: the model's policy is agenda"));
 }
 
 TEST_F(ModelLoaderTest, FilesThatAreNotThereOrTooLargeAreNamed) {

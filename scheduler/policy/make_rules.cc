@@ -3,12 +3,20 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace cellbatch {
 
 absl::StatusOr<LaneRules> MakeRules(const PolicySpec& policy, const JoinSpec& join,
                                     size_t num_types) {
   absl::StatusOr<std::unique_ptr<const Policy>> made = MakePolicy(policy, num_types);
   if (!made.ok()) return made.status();
+  const bool pads = join.batching.padding != GraphBatching::Padding::kNone;
+  if (pads && (*made)->needs() != FrontierNeeds::kReady) {
+    return absl::InvalidArgumentError(absl::StrCat("policy ", std::string(Name(policy.kind)),
+                                                   " looks at single nodes, and joins (",
+                                                   Name(join), ") pad sequences"));
+  }
   LaneRules rules(*std::move(made), MakeJoinRule(join));
   rules.policy_name = Name(policy.kind);
   rules.policy_about = policy.about;

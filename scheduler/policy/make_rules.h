@@ -11,7 +11,7 @@
 
 namespace cellbatch {
 
-// Fails as MakePolicy does.
+// Fails as MakePolicy does; INVALID_ARGUMENT where join pads sequences and the policy looks at single nodes.
 absl::StatusOr<LaneRules> MakeRules(const PolicySpec& policy, const JoinSpec& join,
                                     size_t num_types);
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/policy/join_codec.h"
 #include "server/policy/policy_codec.h"
 #include "server/record/recorded_model.h"
 
@@ -187,7 +188,9 @@ absl::Status Parser::AddLane(const disk::RecordedLane& lane) {
     made.policy.spec.seed = lane.policy_seed();
   }
   made.join_made = !lane.join_by_code();
-  made.join.whole_graphs = lane.whole_graphs();
+  absl::StatusOr<JoinSpec> join = ParseJoin(lane.join(), name_);
+  if (!join.ok()) return join.status();
+  made.join = *join;
   if (!run_.lanes.emplace(made.serial, std::move(made)).second) {
     return Wrong(fmt::format("lane {} is there twice", lane.serial()));
   }
@@ -290,7 +293,7 @@ disk::RecordEntry EntryOf(const RecordedLane& lane) {
   if (lane.policy.made) to.set_policy(PolicyText(ToPolicyFile(lane.policy.spec, *lane.model)));
   to.set_policy_seed(lane.policy.spec.seed);
   to.set_join_by_code(!lane.join_made);
-  to.set_whole_graphs(lane.join.whole_graphs);
+  *to.mutable_join() = ToJoinChoice(lane.join);
   return entry;
 }
 
