@@ -1,20 +1,22 @@
 // What users get of each policy and of graph batching: the real server, Poisson arrivals at 30, 60 and 90 % load, gRPC.
 //
-//   policies.WORKLOAD.POLICY.requests_per_s   answers in a closed loop of --in_flight requests, mean of two
+//   policies.WORKLOAD.POLICY.requests_per_s   answers in a closed loop of --in_flight requests, median of the rounds
 //   policies.WORKLOAD.POLICY.p50_LOAD         ms from when a request was due to its answer, at LOAD % of what Algorithm 1
-//   policies.WORKLOAD.POLICY.p99_LOAD         (cellular) answers in the closed loop
+//   policies.WORKLOAD.POLICY.p99_LOAD         (cellular) answers in the closed loop; medians of the rounds
+//   policies.WORKLOAD.POLICY.p99_of_cellular_LOAD   that p99 by Algorithm 1's of the same round; their median
+//   policies.WORKLOAD.POLICY.most             of graph batching: requests of a batch, at which it answers most
 //
-// One cellbatch-server for a workload, with the same model once for each policy. Requests are the load generator's
-// built-in ones, the same at the same moments for each policy. `fsm` is what cellbatch-learn publishes from requests
-// that it makes up at the start. `whole_graphs_depth` and `_agenda` are graph batching of up to --most requests, merged
-// graphs (scheduler/policy/whole_graphs.h). The load generator shares the machine with the server. Of a run that it does
-// not call VALID there is no figure; the table has it, marked.
+// One cellbatch-server for a workload, with the same model once for each policy (served_policies.h). In each round every
+// policy is measured once, one after the other. `fsm` is what cellbatch-learn publishes from requests that it makes up at
+// the start, `fsm_latency` the same with --objective latency. Graph batching is swept over --most before, a closed loop
+// each, and goes on with the best: `whole_graphs_depth` and `_agenda` are merged graphs; of sequences (lstm) `packed`,
+// `padded` and `bucketed` (scheduler/policy/whole_graphs.h). Batches are answered together, as where a batch is one
+// graph. Rounds that the load generator does not call VALID count for no figure; with fewer than half there is none, and
+// the table marks what was seen.
+//
+// --seconds is about what all of it takes. A look: --seconds=40 --rounds=1 --h=64 --workloads=lstm
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,24 +26,21 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
-#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/client.h"
-#include "loadgen/capacity.h"
-#include "loadgen/run.h"
-#include "loadgen/workload.h"
 #include "tests/bench/report.h"
-#include "tests/e2e/server_process.h"
-#include "tests/zoo/workload.h"
+#include "tests/bench/served_policies.h"
 
 ABSL_FLAG(std::string, json, "", "Write the figures to this file too.");
-ABSL_FLAG(std::string, workloads, "treelstm,nmt,latticelstm", "Of the zoo; commas between.");
-ABSL_FLAG(std::string, policies, "", "Which, commas between; empty: all. cellular is always one.");
+ABSL_FLAG(std::string, workloads, "treelstm,nmt,latticelstm,lstm", "Of the zoo; commas between.");
+ABSL_FLAG(std::string, policies, "",
+          "Which, commas between, of cellular (always one), fsm, fsm_latency, lb_greedy, agenda, "
+          "depth, and of graph batching. Empty: the first three and graph batching.");
 ABSL_FLAG(int, h, 512, "Units of every recurrent cell.");
-ABSL_FLAG(double, seconds, 20, "Length of one measured phase.");
-ABSL_FLAG(int, most, 64, "Requests of a batch of whole graphs.");
+ABSL_FLAG(double, seconds, 1100, "About what measuring takes, of all workloads.");
+ABSL_FLAG(int, rounds, 3, "In each, every policy is measured once at each load.");
+ABSL_FLAG(std::string, most, "16,32,64,128", "Limits of graph batching that are tried.");
 ABSL_FLAG(int, in_flight, 256, "Requests of the closed loop.");
 ABSL_FLAG(std::string, devices, "auto", "cellbatch-server's --devices.");
 ABSL_FLAG(uint64_t, seed, 1, "Of learning, of the requests and of their arrivals.");
@@ -49,206 +48,186 @@ ABSL_FLAG(uint64_t, seed, 1, "Of learning, of the requests and of their arrivals
 namespace cellbatch {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int kLoads[] = {30, 60, 90};  // per cent
+// Of what a closed loop and a run take beyond what they measure: warming up, connecting, awaiting the last answers.
+constexpr double kClosedTakes = 1.6, kOpenTakes = 1.45;
+constexpr int kClosedRounds = 2;
 
-// Ends the program with a message unless it is OK. (Not in_process.h's: that speaks of the server's own types, and so
-// does the client of its own, by the same names.)
-void Require(const absl::Status& status, const std::string& doing) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "policies: %s: %s\n", doing.c_str(), status.ToString().c_str());
-  std::exit(1);
-}
-template <typename T>
-T Require(absl::StatusOr<T> value, const std::string& doing) {
-  Require(value.status(), doing);
-  return *std::move(value);
-}
-
-struct Contender {
-  std::string name, config;
-};
-
-std::vector<Contender> Contenders() {
-  const std::string join =
-      absl::StrCat(" join { whole_graphs { most: ", absl::GetFlag(FLAGS_most), " } }");
-  const std::vector<Contender> all = {{"cellular", "policy { kind: CELLULAR }"},
-                                      {"fsm", "policy { kind: LEARNED }"},
-                                      {"lb_greedy", "policy { kind: LB_GREEDY }"},
-                                      {"agenda", "policy { kind: AGENDA }"},
-                                      {"depth", "policy { kind: DEPTH }"},
-                                      {"whole_graphs_depth", "policy { kind: DEPTH }" + join},
-                                      {"whole_graphs_agenda", "policy { kind: AGENDA }" + join}};
-  const std::string flag = absl::GetFlag(FLAGS_policies);
-  if (flag.empty()) return all;
-  std::vector<Contender> chosen = {all[0]};
-  for (const absl::string_view name : absl::StrSplit(flag, ',')) {
-    if (name == all[0].name) continue;
-    const auto known =
-        std::find_if(all.begin(), all.end(), [&](const Contender& c) { return c.name == name; });
-    if (known == all.end()) {
-      Require(absl::InvalidArgumentError(absl::StrCat("no such policy: ", name)), "--policies");
-    }
-    chosen.push_back(*known);
-  }
-  return chosen;
-}
-
-// What cellbatch-learn, as people run it, makes of made-up requests: a table, or the rule that was better than any.
-void Learn(const std::string& repository, const std::string& model,
-           const std::vector<std::string>& outputs, Report& report) {
-  const std::string command =
-      absl::StrCat("server/cellbatch-learn --model-repository ", repository, " --model ", model,
-                   " --outputs ", absl::StrJoin(outputs, ","), " --seed ",
-                   absl::GetFlag(FLAGS_seed), " | grep '^learned\\|^proved\\|^published'");
-  std::string said;
-  FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) Require(absl::InternalError(command), "learning");
-  char block[512];
-  for (size_t n = 0; (n = fread(block, 1, sizeof(block), pipe)) > 0;) said.append(block, n);
-  const int exit_code = pclose(pipe);
-  if (exit_code != 0) Require(absl::InternalError(command), "learning");
-  report.Text(said);
-}
-
-// Models of one workload, by policy, in a folder that goes with it, and their server.
-class Served {
- public:
-  Served(const std::string& workload, const std::vector<Contender>& contenders, Report& report)
-      : model_(zoo::MakeWorkload(workload, zoo::Sizes::Benchmark(absl::GetFlag(FLAGS_h)), 1)) {
-    std::string folder = fs::temp_directory_path() / "cellbatch-policies-XXXXXX";
-    if (mkdtemp(folder.data()) == nullptr) Require(absl::InternalError(folder), "a folder");
-    folder_ = folder;
-    for (const Contender& c : contenders) {
-      model_.model.Write(folder_, c.name, c.config);
-      if (c.name == "fsm") Learn(folder_, c.name, model_.paper_outputs, report);
-    }
-    server_ = ServerProcess::Serving(
-        folder_, {"--devices=" + absl::GetFlag(FLAGS_devices), "--row-budget=256MiB"});
-    if (server_ == nullptr) Require(absl::UnavailableError("it ended"), "starting the server");
-    client_ = Require(Client::Connect({.url = server_->grpc()}), "connecting");
-  }
-  ~Served() { fs::remove_all(folder_); }
-
-  AsyncCallerOptions caller() const {
-    AsyncCallerOptions options;
-    options.url = server_->grpc();
-    options.timeout = std::chrono::seconds(60);
-    return options;
-  }
-  // What the papers' programs compute, of built-in items.
-  std::unique_ptr<Workload> Load(const std::string& model) const {
-    MixEntry entry;
-    entry.model = model;
-    entry.outputs = model_.paper_outputs;
-    return Require(MakeWorkload(*client_, {entry}, absl::GetFlag(FLAGS_seed)), "requests");
-  }
-
- private:
-  const zoo::Workload model_;
-  std::string folder_;
-  std::unique_ptr<ServerProcess> server_;
-  std::unique_ptr<Client> client_;
-};
-
-double PerSecond(const Served& served, const Workload& load) {
-  CapacityOptions options;
-  options.caller = served.caller();
-  options.in_flight = absl::GetFlag(FLAGS_in_flight);
-  options.seconds = absl::GetFlag(FLAGS_seconds) / 2;
-  options.warmup_seconds = options.seconds / 2;
-  options.seed = absl::GetFlag(FLAGS_seed);
-  const std::atomic<bool> stop = false;
-  return Require(MeasureCapacity(options, load, stop), "the closed loop").per_second;
-}
-
-RunResult RunAt(const Served& served, const Workload& load, double rate) {
-  RunOptions options;
-  options.caller = served.caller();
-  options.rate = rate;
-  options.seconds = absl::GetFlag(FLAGS_seconds);
-  options.warmup_seconds = options.seconds / 4;
-  options.seed = absl::GetFlag(FLAGS_seed);
-  const std::atomic<bool> stop = false;
-  return Require(RunOpenLoop(options, load, {}, stop), "the open loop");
-}
-
-// A percentile of a run for the table, and where the run is VALID as a figure.
-std::string Told(const RunResult& run, size_t tail, const std::string& figure, Report& report) {
-  const std::optional<int64_t> ns = run.summary.response.percentiles[tail];
-  if (!ns) return "-";
-  const double ms = static_cast<double>(*ns) * 1e-6;
-  if (run.verdict.valid()) report.Figure(figure, ms, "ms");
-  return Number(ms, 2) + (run.verdict.valid() ? "" : "!") + (run.verdict.overload ? "+" : "");
-}
-
+// One way of deciding, and what is known of it.
 struct Line {
-  Contender contender;
-  std::unique_ptr<Workload> load;
+  std::string name;           // as figures call it
+  std::vector<Rival> rivals;  // of graph batching one for each limit
+  size_t best = 0;            // of them
+  std::unique_ptr<Workload> load = {};
   double per_second = 0;
-  std::vector<std::string> cells = {};
+  std::vector<Rounds> at = {};  // by load
 };
 
-// Of each, the mean of two closed loops: all in their order, and all in the other, so that what the machine does first or
-// last is nobody's alone.
-void MeasureClosed(const Served& served, std::vector<Line>& lines) {
-  for (Line& line : lines) line.per_second = PerSecond(served, *line.load) / 2;
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    line->per_second += PerSecond(served, *line->load) / 2;
+std::vector<std::string> GraphKinds(const std::string& workload) {
+  if (workload == "lstm") return {"packed", "padded", "bucketed"};
+  return {"whole_graphs_depth", "whole_graphs_agenda"};
+}
+
+std::vector<int> Limits() {
+  std::vector<int> limits;
+  for (const absl::string_view text : absl::StrSplit(absl::GetFlag(FLAGS_most), ',')) {
+    int most = 0;
+    if (absl::SimpleAtoi(text, &most)) limits.push_back(most);
+  }
+  return limits;
+}
+
+// In the order in which they are measured; Algorithm 1 first.
+std::vector<Line> LinesOf(const std::string& workload, Report& report) {
+  const std::string flag = absl::GetFlag(FLAGS_policies);
+  const std::vector<std::string> chosen = absl::StrSplit(flag, ',');
+  const auto wanted = [&](const std::string& name, bool usually) {
+    if (flag.empty()) return usually;
+    return std::find(chosen.begin(), chosen.end(), name) != chosen.end();
+  };
+  std::vector<Line> lines;
+  lines.push_back({"cellular", {CellularRival()}});
+  const bool one_type = workload == "lstm";  // nothing to choose
+  if (wanted("fsm", !one_type)) lines.push_back({"fsm", {FsmRival()}});
+  if (wanted("fsm_latency", !one_type)) {
+    if (auto c = LatencyFsmRival(report)) lines.push_back({"fsm_latency", {*c}});
+  }
+  for (const auto& [name, kind] : {std::pair("lb_greedy", "LB_GREEDY"),
+                                   std::pair("agenda", "AGENDA"), std::pair("depth", "DEPTH")}) {
+    if (!wanted(name, false)) continue;
+    lines.push_back({name, {{name, absl::StrCat("policy { kind: ", kind, " }")}}});
+  }
+  for (const std::string& kind : GraphKinds(workload)) {
+    if (!wanted(kind, true)) continue;
+    Line& line = lines.emplace_back(Line{kind, {}});
+    for (const int most : Limits()) line.rivals.push_back(GraphRival(kind, most));
+  }
+  return lines;
+}
+
+// Of how many seconds one run may be, of all that is measured.
+double RunSeconds(const std::vector<std::vector<Line>>& all) {
+  double runs = 0;
+  for (const std::vector<Line>& lines : all) {
+    for (const Line& line : lines) {
+      const auto swept = static_cast<double>(line.rivals.size() > 1 ? line.rivals.size() : 0);
+      runs += kClosedTakes * (kClosedRounds + swept / 2) +
+              kOpenTakes * absl::GetFlag(FLAGS_rounds) * std::size(kLoads);
+    }
+  }
+  return absl::GetFlag(FLAGS_seconds) / runs;
+}
+
+// Of each baseline the limit at which it answers most.
+void Sweep(const ServedPolicies& served, const std::string& prefix, double seconds,
+           std::vector<Line>& lines, Report& report) {
+  for (Line& line : lines) {
+    line.best = served.BestOf(line.rivals, absl::GetFlag(FLAGS_in_flight), seconds / 2, report);
+    if (line.rivals.size() > 1) {
+      report.Figure(prefix + line.name + ".most", Limits()[line.best], "requests");
+    }
+    line.load = served.Load(line.rivals[line.best].name);
   }
 }
 
-void Measure(const std::string& workload, const std::vector<Contender>& contenders,
-             Report& report) {
-  const Served served(workload, contenders, report);
-  std::vector<Line> lines;
-  for (const Contender& c : contenders) lines.push_back({c, served.Load(c.name)});
-  MeasureClosed(served, lines);
-  for (Line& line : lines) {
-    line.cells = {line.contender.name, Number(line.per_second, 1)};
-    report.Figure("policies." + workload + "." + line.contender.name + ".requests_per_s",
-                  line.per_second, "1/s");
+void MeasureClosed(const ServedPolicies& served, double seconds, std::vector<Line>& lines) {
+  std::vector<std::vector<double>> seen(lines.size());
+  for (int round = 0; round < kClosedRounds; ++round) {
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const size_t at = round % 2 == 0 ? i : lines.size() - 1 - i;
+      seen[at].push_back(
+          served.PerSecond(*lines[at].load, absl::GetFlag(FLAGS_in_flight), seconds));
+    }
   }
+  for (size_t i = 0; i < lines.size(); ++i) lines[i].per_second = QuartilesOf(seen[i]).median;
+}
+
+void MeasureOpen(const ServedPolicies& served, double seconds, std::vector<Line>& lines) {
   const double capacity = lines[0].per_second;  // Algorithm 1's
-  std::vector<std::string> head = {"policy", "requests/s"}, findings;
+  for (Line& line : lines) line.at.resize(std::size(kLoads));
+  for (int round = 0; round < absl::GetFlag(FLAGS_rounds); ++round) {
+    for (size_t l = 0; l < std::size(kLoads); ++l) {
+      for (Line& line : lines) {
+        line.at[l].Add(served.RunAt(*line.load, capacity * kLoads[l] / 100, seconds));
+      }
+    }
+  }
+}
+
+void Tell(const std::string& workload, const std::string& prefix, const std::vector<Line>& lines,
+          Report& report) {
+  std::vector<std::string> head = {"policy", "requests/s"};
   for (const int percent : kLoads) {
     for (const char* tail : {"p50", "p99"}) {
       head.push_back(absl::StrCat(tail, " ms at ", percent, " %"));
     }
-    // One after another at each load, so that what changes on the machine changes for all.
-    for (Line& line : lines) {
-      const RunResult run = RunAt(served, *line.load, capacity * percent / 100);
-      const std::string figure = "policies." + workload + "." + line.contender.name + ".";
-      line.cells.push_back(Told(run, 0, absl::StrCat(figure, "p50_", percent), report));
-      line.cells.push_back(Told(run, 2, absl::StrCat(figure, "p99_", percent), report));
-      for (const Finding& f : run.verdict.findings) {
-        findings.push_back(absl::StrCat(line.contender.name, " at ", percent, " %: ", f.reason));
-      }
-    }
   }
   Table table(head);
-  for (const Line& line : lines) table.Add(line.cells);
+  for (const Line& line : lines) {
+    const std::string figure = prefix + line.name + ".";
+    std::vector<std::string> row = {line.rivals[line.best].name, Number(line.per_second, 1)};
+    report.Figure(figure + "requests_per_s", line.per_second, "1/s");
+    for (size_t l = 0; l < std::size(kLoads); ++l) {
+      for (const auto& [tail, name] :
+           {std::pair(size_t{0}, "p50_"), std::pair(size_t{2}, "p99_")}) {
+        row.push_back(line.at[l].Told(tail));
+        const std::optional<double> ms = line.at[l].Median(tail);
+        if (ms) report.Figure(absl::StrCat(figure, name, kLoads[l]), *ms, "ms");
+      }
+      std::vector<std::optional<double>> ratios = line.at[l].Ms(2);
+      const std::vector<std::optional<double>> cellular = lines[0].at[l].Ms(2);
+      for (size_t r = 0; r < ratios.size(); ++r) {
+        if (ratios[r] && cellular[r]) {
+          *ratios[r] /= *cellular[r];
+        } else {
+          ratios[r].reset();
+        }
+      }
+      const std::optional<double> ratio = Rounds::MedianOf(ratios);
+      if (ratio && &line != &lines[0]) {
+        report.Figure(absl::StrCat(figure, "p99_of_cellular_", kLoads[l]), *ratio, "x");
+      }
+    }
+    table.Add(row);
+  }
   report.Text(absl::StrCat("\n", workload, ", ", lines[0].load->description(), "\n",
                            table.ToString(),
                            "!: not VALID, no figure; +: the server fell behind\n"));
-  for (const std::string& finding : findings) report.Text(finding + "\n");
+  for (const Line& line : lines) {
+    for (size_t l = 0; l < std::size(kLoads); ++l) {
+      for (const std::string& finding : line.at[l].findings()) {
+        report.Text(absl::StrCat(line.name, " at ", kLoads[l], " %: ", finding, "\n"));
+      }
+    }
+  }
 }
 
-// The server lies among this program's runfiles.
-void GoToRunfiles() {
-  const fs::path runfiles = fs::canonical("/proc/self/exe").string() + ".runfiles/cellbatch";
-  if (fs::exists(runfiles)) fs::current_path(runfiles);
+void Measure(const std::string& workload, double seconds, std::vector<Line> lines, Report& report) {
+  std::vector<Rival> rivals;
+  for (const Line& line : lines) {
+    rivals.insert(rivals.end(), line.rivals.begin(), line.rivals.end());
+  }
+  const std::string prefix = "policies." + workload + ".";
+  const ServedPolicies served(workload, absl::GetFlag(FLAGS_h), rivals,
+                              absl::GetFlag(FLAGS_devices), absl::GetFlag(FLAGS_seed), report);
+  Sweep(served, prefix, seconds, lines, report);
+  MeasureClosed(served, seconds, lines);
+  MeasureOpen(served, seconds, lines);
+  Tell(workload, prefix, lines, report);
 }
 
 int Main() {
   Report report("policies");
-  const std::vector<Contender> contenders = Contenders();
-  report.Fact("seconds of a run", Number(absl::GetFlag(FLAGS_seconds), 1));
-  report.Fact("units", std::to_string(absl::GetFlag(FLAGS_h)));
   GoToRunfiles();
-  for (const absl::string_view workload : absl::StrSplit(absl::GetFlag(FLAGS_workloads), ',')) {
-    Measure(std::string(workload), contenders, report);
+  const std::vector<std::string> workloads = absl::StrSplit(absl::GetFlag(FLAGS_workloads), ',');
+  std::vector<std::vector<Line>> all;
+  for (const std::string& workload : workloads) all.push_back(LinesOf(workload, report));
+  const double seconds = RunSeconds(all);
+  report.Fact("seconds of a run", Number(seconds, 2));
+  report.Fact("rounds", std::to_string(absl::GetFlag(FLAGS_rounds)));
+  report.Fact("units", std::to_string(absl::GetFlag(FLAGS_h)));
+  for (size_t w = 0; w < workloads.size(); ++w) {
+    Measure(workloads[w], seconds, std::move(all[w]), report);
   }
   return report.Finish(absl::GetFlag(FLAGS_json)) ? 0 : 1;
 }
