@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -71,6 +72,9 @@ ServingWorld::ServingWorld(const WorldOptions& options, std::vector<WorldLane> l
     model->id = ModelId(static_cast<int64_t>(l) + 1);
     lanes_[l].model = std::move(model);
   }
+  for (const WorldStall& stall : options_.stalls) {
+    longest_stall_ns_ = std::max(longest_stall_ns_, stall.ns);
+  }
   MakeDevices();
   for (WorldLane& lane : lanes_) {
     const absl::Status added = scheduler_->AddModel(lane.model, std::move(lane.rules));
@@ -108,8 +112,7 @@ void ServingWorld::MakeDevices() {
     device.runs = options_.runs_by_itself ? SimRuns::kInTime : SimRuns::kInAdvance;
     device.task_ns = [this, d](const BatchedTask& task) {
       if (loaded_ && options_.started) options_.started(d, task);
-      const auto lane = task.model->model().id.value() - 1;
-      return lanes_[Index(lane)].costs.Ns(task.cell, task.num_nodes);
+      return TaskNs(task);
     };
     auto made = std::make_unique<SimDevice>(std::move(device), memory, clock_.time());
     devices_.push_back(made.get());
@@ -126,6 +129,38 @@ void ServingWorld::MakeDevices() {
   auto made = Scheduler::Create(scheduler, std::move(set), clock_);
   Check(made.ok(), made.status().ToString());
   scheduler_ = *std::move(made);
+}
+
+int64_t ServingWorld::TaskNs(const BatchedTask& task) {
+  const auto lane = task.model->model().id.value() - 1;
+  const int64_t ns = lanes_[Index(lane)].costs.Ns(task.cell, task.num_nodes);
+  if (!loaded_) return ns;
+  const int64_t at_ns = now_ns() - begin_ns_;
+  const double times = PaceOf(Index(task.cell.value()), at_ns);
+  const auto paced_ns = std::max<int64_t>(std::llround(static_cast<double>(ns) * times), 1);
+  return paced_ns + StalledNs(at_ns, paced_ns);
+}
+
+double ServingWorld::PaceOf(size_t type, int64_t at_ns) const {
+  if (type >= options_.pace.size() || options_.pace[type].empty()) return 1;
+  const std::vector<WorldPace>& pace = options_.pace[type];
+  at_ns %= std::max<int64_t>(pace.back().at_ns, 1);
+  const auto next = std::upper_bound(pace.begin(), pace.end(), at_ns,
+                                     [](int64_t at, const WorldPace& p) { return at < p.at_ns; });
+  return next == pace.begin() ? next->times : std::prev(next)->times;
+}
+
+// Of a task that begins then and has so much to do.
+int64_t ServingWorld::StalledNs(int64_t start_ns, int64_t ns) const {
+  const auto& stalls = options_.stalls;
+  // None lasts longer than the longest, which ended before if it began so much earlier.
+  auto stall = std::lower_bound(stalls.begin(), stalls.end(), start_ns - longest_stall_ns_,
+                                [](const WorldStall& s, int64_t at_ns) { return s.at_ns < at_ns; });
+  int64_t end_ns = start_ns + ns;
+  for (; stall != stalls.end() && stall->at_ns < end_ns; ++stall) {
+    end_ns += std::max<int64_t>(stall->at_ns + stall->ns - std::max(stall->at_ns, start_ns), 0);
+  }
+  return end_ns - start_ns - ns;
 }
 
 // By hand ----------------------------------------------------------------------------------------
@@ -234,6 +269,7 @@ bool ServingWorld::LetIn(Playing& p) {
 
 void ServingWorld::Play(Playing& p) {
   Check(outstanding_ == 0, "a world is played while something is under way");
+  begin_ns_ = p.begin_ns;
   p.answers.resize(p.arrivals.size());
   p.ends.reserve(p.arrivals.size());
   playing_ = &p;

@@ -46,6 +46,15 @@ struct WorldLane {
   LaneRules rules = nullptr;
 };
 
+struct WorldPace {
+  int64_t at_ns = 0;
+  double times = 1;
+};
+
+struct WorldStall {
+  int64_t at_ns = 0, ns = 0;
+};
+
 struct WorldOptions {
   int devices = 1;              // alike, in one memory
   bool runs_by_itself = false;  // as a GPU does; else as a CPU, on its worker's thread
@@ -57,6 +66,11 @@ struct WorldOptions {
   int64_t row_budget_bytes = SchedulerOptions().row_budget_bytes;
   // Until a scheduler that sleeps, because it had nothing to do for spin_ns, sees what arrives.
   int64_t wake_ns = 0, spin_ns = 50'000;
+  // How fast the machine was when, by type and ascending, from the beginning of a run on: a task takes its cost times what
+  // is said of the last moment before it, and from the last one on it begins anew. Empty: its cost.
+  std::vector<std::vector<WorldPace>> pace = {};
+  // When all devices stood still, and how long; ascending, from the beginning of a run on.
+  std::vector<WorldStall> stalls = {};
   // A device starts a task; a request is answered. Null: nobody asks.
   std::function<void(int device, const BatchedTask& task)> started = nullptr;
   std::function<void(uint64_t tag, const Request& request)> answered = nullptr;
@@ -121,6 +135,9 @@ class ServingWorld {
   };
 
   void MakeDevices();
+  int64_t TaskNs(const BatchedTask& task);
+  double PaceOf(size_t type, int64_t at_ns) const;
+  int64_t StalledNs(int64_t start_ns, int64_t ns) const;
   std::unique_ptr<Request> RequestOf(int32_t lane, int32_t shape);
   std::vector<std::unique_ptr<Request>>& FreeOf(int32_t lane, int32_t shape);
   void TakeAll();
@@ -136,6 +153,8 @@ class ServingWorld {
   std::vector<std::vector<std::vector<std::unique_ptr<Request>>>> free_;  // by lane and shape
   std::vector<Ticket> tickets_;
   std::vector<uint64_t> free_tickets_;
+  int64_t begin_ns_ = 0;  // of the run
+  int64_t longest_stall_ns_ = 0;
   bool loaded_ = false;  // what runs before that warms lanes
   int outstanding_ = 0;
   int64_t idle_since_ns_ = 0;

@@ -206,7 +206,8 @@ TEST(ServingWorldTest, ByHandItTellsOfEveryTaskAndEveryAnswer) {
 TEST(ServingWorldTest, LanesShareADeviceAndEachHasItsOwnCosts) {
   std::vector<WorldLane> lanes;
   lanes.push_back({MakeModel(ModelId(1)), Linear(8), Leaf});
-  lanes.push_back({MakeModel(ModelId(1)), Linear(8).Slower(std::vector<double>(5, 2), 3'000), Leaf});
+  lanes.push_back(
+      {MakeModel(ModelId(1)), Linear(8).Slower(std::vector<double>(5, 2), 3'000), Leaf});
   ServingWorld world({}, std::move(lanes));
   const std::vector<Arrival> arrivals = {{0, 0, 0}, {1'000'000, 0, 1}};
   const WorldReport report = world.Run(arrivals);

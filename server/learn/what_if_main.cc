@@ -1,0 +1,162 @@
+// cellbatch-whatif: what users would wait with another policy, on other devices, at another rate, from what a server
+// recorded (--record): its requests, when they came, what its tasks took.
+//   0  said
+//   1  the record or a policy cannot be read, or has not what is asked for
+//   2  bad flags
+#include <fmt/format.h>
+#include <getopt.h>
+
+#include <charconv>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "scheduler/offline/world/recorded_world.h"
+#include "server/policy/policy_codec.h"
+#include "server/record/record_codec.h"
+#include "server/text_file.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{16} << 30, kMostPolicyBytes = int64_t{16} << 20;
+constexpr char kHelp[] =
+    "Says what users would wait with another policy, on other devices, at another rate, from what\n"
+    "cellbatch-server --record wrote.\n\n"
+    "  cellbatch-whatif server.record --policy lb_greedy --rate 1.5\n\n"
+    "  --model NAME        Of several in the record.\n"
+    "  --policy WHAT       cellular, agenda, agenda_of_remaining, depth, lb_greedy, random, or a\n"
+    "                      policy.textproto. [what decided]\n"
+    "  --rate X            The recorded requests, X times as fast. [1]\n"
+    "  --devices N         As many like the first of the server's. [as many as there were]\n";
+
+enum Flag { kModel = 1, kPolicy, kRate, kDevices, kAsk };
+
+constexpr option kFlags[] = {{"model", required_argument, nullptr, kModel},
+                             {"policy", required_argument, nullptr, kPolicy},
+                             {"rate", required_argument, nullptr, kRate},
+                             {"devices", required_argument, nullptr, kDevices},
+                             {"help", no_argument, nullptr, kAsk},
+                             {}};
+
+struct Asked {
+  std::string record, model, policy;
+  double rate = 1;
+  int devices = 0;  // 0: as many as there were
+};
+
+template <typename Number>
+bool Parse(std::string_view text, Number most, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= most;
+}
+
+bool Set(int flag, const std::string& value, Asked& asked) {
+  switch (flag) {
+    case kModel:
+      asked.model = value;
+      return true;
+    case kPolicy:
+      asked.policy = value;
+      return true;
+    case kRate:
+      return Parse(value, 1000.0, asked.rate);
+    case kDevices:
+      return Parse(value, 64, asked.devices);
+    default:
+      return false;
+  }
+}
+
+// By name, from a file, or what decided.
+absl::StatusOr<PolicySpec> PolicyOf(const std::string& policy, const RecordedWorld& recorded) {
+  if (policy.empty()) return recorded.policy;
+  const std::optional<PolicyKind> kind = PolicyKindOf(policy);
+  if (kind && *kind != PolicyKind::kFsm && *kind != PolicyKind::kSufficient) {
+    PolicySpec spec;
+    spec.kind = *kind;
+    return spec;
+  }
+  const absl::StatusOr<std::string> text = ReadTextFile(policy, kMostPolicyBytes);
+  if (!text.ok()) return text.status();
+  return ParsePolicy(*text, policy, *recorded.model);
+}
+
+double Ms(double ns) { return ns * 1e-6; }
+
+double MeanOf(const std::vector<int64_t>& values) {
+  double sum = 0;
+  for (const int64_t v : values) sum += static_cast<double>(v);
+  return sum / static_cast<double>(values.size());
+}
+
+void Print(const Asked& asked, const RecordedWorld& recorded, const PolicySpec& policy,
+           const WorldReport& predicted) {
+  const double seconds = static_cast<double>(recorded.arrivals.back().at_ns) * 1e-9;
+  const double rate = static_cast<double>(recorded.arrivals.size()) / std::max(seconds, 1e-9);
+  fmt::print(
+      "world      {} devices, {} tasks in flight each; {:.1f} us of the scheduler's a task, {:.0f} "
+      "us "
+      "to wake it\n",
+      asked.devices > 0 ? asked.devices : recorded.options.devices,
+      recorded.options.max_tasks_in_flight, static_cast<double>(recorded.task_overhead_ns) * 1e-3,
+      static_cast<double>(recorded.options.wake_ns) * 1e-3);
+  fmt::print("served     {} requests, {:.1f}/s, {}: mean {:.2f}, p50 {:.2f}, p99 {:.2f} ms\n",
+             recorded.served_ns.size(), rate, Name(recorded.policy.kind),
+             Ms(MeanOf(recorded.served_ns)),
+             Ms(static_cast<double>(QuantileOf(recorded.served_ns, 0.5))),
+             Ms(static_cast<double>(QuantileOf(recorded.served_ns, 0.99))));
+  fmt::print(
+      "predicted  {:.1f}/s, {}: mean {:.2f}, p50 {:.2f}, p99 {:.2f} ms; {:.1f} answered/s, devices "
+      "{:.0f} % busy, {:.1f} cells a task\n",
+      rate * asked.rate, Name(policy.kind), Ms(predicted.mean_ns),
+      Ms(static_cast<double>(predicted.p50_ns)), Ms(static_cast<double>(predicted.p99_ns)),
+      predicted.requests_per_s, 100 * predicted.device_busy, predicted.mean_fill());
+  if (recorded.left_out > 0) {
+    fmt::print("left out   {} requests that failed, were cancelled or grew\n", recorded.left_out);
+  }
+}
+
+absl::Status Run(const Asked& asked) {
+  const absl::StatusOr<RecordedRun> run = ReadRecord(asked.record, kMostBytes);
+  if (!run.ok()) return run.status();
+  RecordedPart part;
+  part.model = asked.model;
+  const absl::StatusOr<RecordedWorld> recorded = WorldOfRecord(*run, part);
+  if (!recorded.ok()) return recorded.status();
+  const absl::StatusOr<PolicySpec> policy = PolicyOf(asked.policy, *recorded);
+  if (!policy.ok()) return policy.status();
+  const int devices = asked.devices > 0 ? asked.devices : recorded->options.devices;
+  Print(asked, *recorded, *policy, WhatIf(*recorded, *policy, asked.rate, devices));
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  Asked asked;
+  for (int flag; (flag = getopt_long(argc, argv, "", kFlags, nullptr)) != -1;) {
+    if (flag == kAsk) {
+      fmt::print("{}", kHelp);
+      return 0;
+    }
+    if (flag == '?') return 2;  // getopt has said what
+    if (!Set(flag, optarg, asked)) {
+      fmt::print(stderr, "cellbatch-whatif: --{} cannot be \"{}\"\n", kFlags[flag - 1].name,
+                 optarg);
+      return 2;
+    }
+  }
+  if (optind + 1 != argc) {
+    fmt::print(stderr, "{}", kHelp);
+    return 2;
+  }
+  asked.record = argv[optind];
+  const absl::Status said = Run(asked);
+  if (said.ok()) return 0;
+  fmt::print(stderr, "cellbatch-whatif: {}\n", std::string(said.message()));
+  return 1;
+}
+
+}  // namespace
+}  // namespace cellbatch
+
+int main(int argc, char** argv) { return cellbatch::Main(argc, argv); }
