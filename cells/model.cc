@@ -219,6 +219,16 @@ absl::Status Model::Validate() const {
     return absl::InvalidArgumentError(
         fmt::format("model \"{}\": weight is {}, it must be above 0", name, weight));
   }
+  if (priority_levels < 1 || priority_levels > kMostPriorityLevels) {
+    return absl::InvalidArgumentError(
+        fmt::format("model \"{}\": priority_levels is {}, allowed are 1 to {}", name,
+                    priority_levels, kMostPriorityLevels));
+  }
+  if (default_priority_level < 1 || default_priority_level > priority_levels) {
+    return absl::InvalidArgumentError(
+        fmt::format("model \"{}\": default_priority_level is {}, allowed are 1 to {}", name,
+                    default_priority_level, priority_levels));
+  }
   return absl::OkStatus();
 }
 

@@ -55,6 +55,8 @@ struct Signature {
   int64_t max_sequence_length = 0;  // steps of one request; longer: INVALID_ARGUMENT
 };
 
+inline constexpr int32_t kMostPriorityLevels = 256;
+
 struct Model {
   ModelId id;
   std::string name;
@@ -64,11 +66,13 @@ struct Model {
   Signature signature;
   std::shared_ptr<const Unfolder> unfolder;
   double weight = 1.0;  // share of device time against other models
+  // Its requests have levels from 1, the most urgent, to this; those that say none have the default.
+  int32_t priority_levels = 1, default_priority_level = 1;
 
   const CellType& type(CellTypeId id) const { return types[static_cast<size_t>(id.value())]; }
   const TableSpec& table(TableId id) const { return tables[static_cast<size_t>(id.value())]; }
 
-  // Checks that ids are dense, weights have the parameters' shapes and finite values, every input's
+  // Checks that levels are in their ranges, ids are dense, weights have the parameters' shapes and finite values, every input's
   // columns exist in its table, and every type's columns are its table's. Loaders call it once.
   absl::Status Validate() const;
 };

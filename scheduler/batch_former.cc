@@ -10,16 +10,24 @@ BatchFormer::BatchFormer(int batch_limit, int64_t chain_turn)
     : chain_turn_(chain_turn), facts_(batch_limit) {
   Check(chain_turn > 0, "a chain's turn has no task");
   singles_.reserve(static_cast<size_t>(batch_limit));
+  due_.reserve(static_cast<size_t>(batch_limit));
 }
 
 int32_t BatchFormer::Form(ReadyQueue& queue, const LoadedModel& model, int worker,
                           int32_t max_batch, TaskRing& ring) {
   Begin(queue, worker, max_batch, ring);
+  UrgentFirst* const urgent_first = queue.urgent_first();
+  if (urgent_first != nullptr) [[unlikely]] {
+    const RunningChains& chains = queue.chains();
+    urgent_first->Stage(int64_t{max_batch} - chains.size() + chains.num_due());
+  }
   if (queue.shape().is_chain()) {
     FormChains(queue, max_batch);
   } else {
     FormNodes(queue, max_batch);
   }
+  if (urgent_first != nullptr) [[unlikely]]
+    urgent_first->Unstage();
   return Finish(model);
 }
 
@@ -151,6 +159,10 @@ void BatchFormer::MakeRoom(ReadyQueue& queue, int32_t max_batch) {
   const int32_t waiting = queue.fifo().nodes();
   const int32_t most = std::min(waiting, chains.size() + waiting - max_batch);
   facts_.gave_way_after = queue.last_sequence();
+  if (queue.urgent_first() != nullptr) {
+    MakeRoomByPriority(queue, std::max(0, max_batch - chains.size()), most);
+    return;
+  }
   for (int32_t n = 0; n < most && chains.num_due() > 0; ++n) {
     const int32_t slot = chains.AnyDue();
     const ReadyEntry e = chains.chain(slot);

@@ -1,7 +1,9 @@
 // Ready queue -> batched task: lists of row numbers, copies in of requests that start, copies out of
 // what is returned. Oldest first; a chain, once running, is in every task of its queue until it ends, or until
 // it has been in `chain_turn` of them and others wait for a place: then it goes back to the end of the queue.
-// Where a lane's policy picks depths, nodes of one depth are looked for, and a chain is in one task at a time.
+// Where a lane's policy picks depths, nodes of one depth are looked for, and a chain is in one task at a time. Where
+// requests have priority levels, "oldest" is by what they count as (ready/urgent_first.h), and a chain whose turn is over
+// gives its place only to who goes before it.
 //
 // It says what the task means for requests (TaskFacts) and changes none of them.
 //
@@ -43,6 +45,7 @@ class BatchFormer {
   void EmitStep(const ReadyEntry& entry, int32_t at);
   bool CopyIn(RequestBlock& block);
   void MakeRoom(ReadyQueue& queue, int32_t max_batch);
+  void MakeRoomByPriority(ReadyQueue& queue, int32_t free, int32_t most);
   void CopyOut(const ReadyEntry& entry, int32_t node, Row row);
   void FormChains(ReadyQueue& queue, int32_t max_batch);
   void FormNodes(ReadyQueue& queue, int32_t max_batch);
@@ -56,6 +59,11 @@ class BatchFormer {
   const int64_t chain_turn_;
   TaskFacts facts_;
   std::vector<ReadyEntry> singles_;
+  struct Due {
+    uint64_t key;
+    ReadyEntry entry;
+  };
+  std::vector<Due> due_;  // where there are priority levels: chains whose turn is over
 
   // The task being formed.
   const TypeShape* shape_ = nullptr;

@@ -1,6 +1,7 @@
 // BatchFormer, second half: tasks of nodes of one depth, for lanes whose policy picks depths. Chains do not run there as
 // others do (their next nodes lie at depths of their own), so each of their nodes is taken out of the queue by itself.
 #include <algorithm>
+#include <limits>
 
 #include "scheduler/batch_former.h"
 #include "scheduler/policy/policy.h"
@@ -12,6 +13,8 @@ int32_t BatchFormer::FormAtDepth(ReadyQueue& queue, const LoadedModel& model, in
   Begin(queue, worker, max_batch, ring);
   const bool chain = shape_->is_chain();
   BatchedTask& task = *slot_->task;
+  UrgentFirst* const urgent_first = queue.urgent_first();
+  if (urgent_first != nullptr) urgent_first->Stage(std::numeric_limits<int64_t>::max());
   bool full = queue.fifo().Head().record == nullptr;  // skips what was taken out at the head
   queue.fifo().ForEach([&](const ReadyEntry& e) {
     const ReadyEntry entry = e;  // its place may be emptied
@@ -22,6 +25,7 @@ int32_t BatchFormer::FormAtDepth(ReadyQueue& queue, const LoadedModel& model, in
     task.num_nodes += taken;
     full = taken == 0;
   });
+  if (urgent_first != nullptr) urgent_first->Unstage();
   return Finish(model);
 }
 

@@ -36,7 +36,8 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
       join_rule_(rules.join ? std::move(rules.join)
                             : std::make_unique<const CellularJoin>(decider_.picks_depth())),
       steal_rule_(rules.steal ? std::move(rules.steal) : std::make_unique<const StealHalf>()),
-      line_(options.max_requests),
+      line_(options.max_requests,
+            {model_->priority_levels, options.priority_ageing, &tasks_submitted_}),
       batch_(MakeBatch(*join_rule_, *model_, options.max_requests)),
       buckets_(batch_ == nullptr ? nullptr : batch_->buckets()),
       memories_(std::move(loaded)),
@@ -70,8 +71,9 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
     for (const TypeShape& shape : shapes_) {
       // Each ready subgraph owns a row of its table, so there are never more of them.
       const int32_t capacity = memories_[memory_of[w]].arena->pool(shape.out).num_rows();
+      const uint64_t* const clock = model_->priority_levels > 1 ? &tasks_submitted_ : nullptr;
       queues_.push_back(
-          std::make_unique<ReadyQueue>(shape, options.batch_limit, capacity, &tasks_[w]));
+          std::make_unique<ReadyQueue>(shape, options.batch_limit, capacity, &tasks_[w], clock));
     }
   }
   calibration_ = std::make_unique<Calibration>(*model_, warm_rows_, options.batch_limit, memory_of,

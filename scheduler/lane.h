@@ -138,10 +138,12 @@ class Lane {
   // Tasks, warm-up's too.
   void TaskSubmitted(int worker) {
     ++tasks_[static_cast<size_t>(worker)];
+    ++tasks_submitted_;
     ++tasks_in_flight_;
   }
   void TaskRetired() { --tasks_in_flight_; }
   int64_t tasks_in_flight() const { return tasks_in_flight_; }
+  uint64_t tasks_submitted() const { return tasks_submitted_; }  // ever: the clock of priorities
 
   bool awake() const { return warming() || running_requests_ > 0 || line_.size() > 0; }
 
@@ -164,6 +166,7 @@ class Lane {
   const std::unique_ptr<const JoinRule> join_rule_;
   const std::unique_ptr<const StealRule> steal_rule_;
   LaneState state_ = LaneState::kWarming;
+  uint64_t tasks_submitted_ = 0;
   WaitingLine line_;
   const std::unique_ptr<GraphBatch> batch_;
   LengthBuckets* const buckets_;  // of the batch

@@ -138,6 +138,7 @@ class Manager {
     for (RequestBlock* block : scratch_) visit(*block);
   }
   absl::Status CheckQueues(const Lane& lane) const;
+  absl::Status CheckPriorities(const Lane& lane) const;
   absl::Status CheckNodes(Lane& lane) const;
   struct CountedNodes;
   void CountNodes(const Lane& lane, const RequestBlock& block,

@@ -35,6 +35,7 @@ absl::Status Manager::CheckInvariants() const {
   for (Lane* lane : lanes_) {
     if (lane == nullptr) continue;
     if (absl::Status s = CheckQueues(*lane); !s.ok()) return s;
+    if (absl::Status s = CheckPriorities(*lane); !s.ok()) return s;
     if (absl::Status s = CheckNodes(*lane); !s.ok()) return s;
     if (absl::Status s = CheckBatch(*lane); !s.ok()) return s;
     int64_t running = 0, waiting = 0, rows = 0;
@@ -142,6 +143,43 @@ absl::Status Manager::CheckNodes(Lane& lane) const {
           "worker ", w, ", type ", t, ": remaining, tallest, tops, ready tops, depths of ",
           "what remains, of what is ready, total, depths, least depth, how many ",
           absl::StrJoin(are, " "), ", counted ", absl::StrJoin(seen, " ")));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// In lanes with priority levels: who waits to join, and who is ready, stands where its request's level says.
+absl::Status Manager::CheckPriorities(const Lane& lane) const {
+  const auto now = static_cast<int64_t>(lane.tasks_submitted());
+  if (const PriorityHeap* const line = lane.line().heap()) {
+    if (static_cast<int64_t>(line->size()) != lane.line().size()) {
+      return absl::InternalError("a line with priority levels is miscounted");
+    }
+    for (const PriorityHeap::Standing& s : line->InOrder()) {
+      const RequestBlock& block = *s.item.entry.block;
+      const int64_t arrived =
+          static_cast<int64_t>(s.item.key) - block.priority * options_.priority_ageing;
+      if (block.state != RequestState::kWaiting || arrived > now ||
+          block.line_position != static_cast<uint32_t>(s.handle)) {
+        return Broken(lane, block, "it stands in the line where its priority does not say");
+      }
+    }
+  }
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    for (int t = 0; t < lane.num_types(); ++t) {
+      const UrgentFirst* const waiting = lane.queue(w, t).urgent_first();
+      if (waiting == nullptr) continue;
+      for (const PriorityHeap::Standing& s : waiting->heap().InOrder()) {
+        const RequestBlock& block = *s.item.entry.block;
+        const int64_t ripe_at =
+            now + static_cast<int32_t>(block.ripe_at - static_cast<uint32_t>(now));
+        const int64_t key = static_cast<int64_t>(s.item.key);
+        const int64_t most = block.priority * options_.priority_ageing;
+        if (key < ripe_at || key > std::max(now, ripe_at) || ripe_at > now + most ||
+            s.item.entry.record->position != s.handle) {
+          return Broken(lane, block, "a subgraph waits where its request's priority does not say");
+        }
+      }
     }
   }
   return absl::OkStatus();

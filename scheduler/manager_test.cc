@@ -323,7 +323,8 @@ TEST(ManagerTest, NoTypeWaitsForEverBehindFullBatchesOfAnother) {
   EXPECT_LE(tasks, 4 * 22) << "4 nodes, each passed over at most max_wait_tasks = 20 times";
 }
 
-void ExpectNoAllocationsOnceWarm(const JoinSpec& join) {
+// What steps allocate once they are warm, of requests that join so and have so many priority levels.
+void ExpectNoAllocationsOnceWarm(const JoinSpec& join, int32_t levels = 1) {
   SCOPED_TRACE(Name(join));
   WorldOptions options;
   options.devices = 2;
@@ -331,6 +332,7 @@ void ExpectNoAllocationsOnceWarm(const JoinSpec& join) {
   options.fingerprints = false;
   World world(options);
   const auto model = MakeModel(ModelId(1), {8, 8, 8, 8});
+  model->priority_levels = levels;
   world.Add(model, LaneRules(nullptr, MakeJoinRule(join)));
   const auto decoding = [&] {
     auto request = world.Make(model, [&](CellGraph& g) {
@@ -346,8 +348,9 @@ void ExpectNoAllocationsOnceWarm(const JoinSpec& join) {
   for (uint64_t round = 0; round < 60; ++round) {
     std::vector<RequestId> ids;
     for (uint64_t i = 0; i < 50; ++i) {
-      ids.push_back(
-          world.Submit(i % 2 == 0 ? world.Sentence(model, 12) : world.Tree(model, 12), i));
+      auto request = i % 2 == 0 ? world.Sentence(model, 12) : world.Tree(model, 12);
+      request->priority = static_cast<int32_t>(i) % (levels + 1);
+      ids.push_back(world.Submit(std::move(request), i));
     }
     for (uint64_t i = 0; i < 10; ++i) world.Submit(decoding(), 50 + i);
     world.scheduler().Notify(ids[round % 50], News::kCancelled);
@@ -374,6 +377,7 @@ TEST(ManagerTest, StepsAllocateNothingOnceWarm) {
                                .batching = {.padding = GraphBatching::Padding::kBucket,
                                             .bucket_width = 10,
                                             .leave_together = true}});
+  ExpectNoAllocationsOnceWarm({}, 3);
 }
 
 TEST(ManagerTest, StopAnswersEveryRequestOnce) {

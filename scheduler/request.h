@@ -51,6 +51,7 @@ struct Request {
   // Words of the graph's first stopping chain are told of as they are written (Delivery::kWords). A
   // chain without an end of its own streams with a Stop at a value that no word has.
   bool stream = false;
+  int32_t priority = 0;  // 1, the most urgent, to Model::priority_levels; 0: the model's default
   RequestTimes times;
 
   // The scheduler's answer. OK: every returned tensor is complete. CANCELLED, DEADLINE_EXCEEDED (as

@@ -23,6 +23,15 @@ constexpr int64_t kLineInts = 64 / sizeof(int32_t);
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
+// Levels below the most urgent.
+uint8_t PriorityOf(const Request& request) {
+  const Model& model = *request.model;
+  const int32_t level = request.priority > 0 ? request.priority : model.default_priority_level;
+  cellbatch::Check(level >= 1 && level <= model.priority_levels,
+                   "a request has none of its model's levels");
+  return static_cast<uint8_t>(level - 1);
+}
+
 // What a record of a cell type needs beside itself.
 struct TypeFacts {
   explicit TypeFacts(const CellDefinition& cell)
@@ -214,12 +223,13 @@ void BlockBuilder::Allocate() {
   block_->records = reinterpret_cast<NodeRecord*>(records);
   block_->copies = copies_ = reinterpret_cast<CopyIn*>(at + copies_at);
   block_->request = &request_;
-  block_->num_tables = static_cast<int32_t>(tables);
+  block_->num_tables = static_cast<int16_t>(tables);
   std::copy(graph_.row_counts().begin(), graph_.row_counts().end(), block_->counts());
   std::fill_n(block_->bases(), tables, 0);
   block_->num_records = block_->remaining = num_records_;
   block_->num_nodes = static_cast<int32_t>(graph_.piece_nodes());
   block_->home = -1;
+  block_->priority = PriorityOf(request_);
   block_->has_facts = heights_.has_value();
   block_->outbox = static_cast<int16_t>(request_.outbox.value());
   block_->memory = -1;

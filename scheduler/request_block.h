@@ -172,12 +172,15 @@ struct alignas(64) RequestBlock {
   RequestState state;
   int8_t home;  // worker it joined on
   Outcome outcome;
+  uint8_t priority;  // levels below the most urgent
   // Line 1: the rest.
   int64_t first_start_ns;
   int64_t last_end_ns;
   CopyIn* copies;  // relative rows
   int32_t num_records;
-  int32_t num_tables;
+  // Where its lane has priority levels: when it counts as having arrived (waiting_line.h), in tasks of its lane, modulo
+  // 2^32.
+  uint32_t ripe_at;
   int32_t nodes_executed;
   int32_t overrun_nodes;
   std::atomic<int32_t> words;  // written by the manager (release) once they lie in the answer
@@ -193,6 +196,7 @@ struct alignas(64) RequestBlock {
   uint32_t copy_sequence;    // with `home`: the task that copied the inputs in
   int8_t memory;             // whose rows it holds; -1: none
   uint8_t num_roots_capped;  // 255: that many or more
+  int16_t num_tables;
   // Line 2: submitting.
   alignas(64) uint32_t last_sequence[kMaxWorkers];  // of `touched` workers
   NodeRecord* records;

@@ -21,7 +21,7 @@ int32_t RequestProcessor::Steal(Lane& lane, int type, int victim, int thief, int
   ReadyQueue& from = lane.queue(victim, type);
   int32_t taken = 0;
   while (taken < nodes) {
-    const ReadyEntry e = from.fifo().Head();
+    const ReadyEntry e = from.Head();
     if (e.record == nullptr || !MaySteal(e, thief)) break;
     const int32_t brings = from.fifo().NodesIn(*e.record);
     if (taken > 0 && taken + brings > nodes) break;

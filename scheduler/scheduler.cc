@@ -465,6 +465,11 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Create(SchedulerOptions op
                      " (1 to 4096), max_requests ", options.max_requests, ", num_outboxes ",
                      options.num_outboxes, " (at least 1): one of them is out of range"));
   }
+  if (options.priority_ageing < 1 || options.priority_ageing > kMostPriorityAgeing) {
+    return absl::InvalidArgumentError(absl::StrCat("priority_ageing is ", options.priority_ageing,
+                                                   " tasks, allowed are 1 to ",
+                                                   kMostPriorityAgeing));
+  }
   std::vector<int> memory_of;
   for (const std::unique_ptr<Device>& device : devices.devices) {
     const DeviceInfo& info = device->info();

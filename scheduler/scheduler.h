@@ -41,6 +41,8 @@ class Recorder;
 // with work of its own: the simulation reaches two-worker cases with it that are rare otherwise.
 enum class Stealing : uint8_t { kWhenIdle, kAlways, kNever };
 
+inline constexpr int64_t kMostPriorityAgeing = 1'000'000;
+
 struct SchedulerOptions {
   int max_tasks_in_flight = 0;  // per worker (MaxTasksToSubmit); 0: 1 on one CPU device, else 2
   int max_requests = 1 << 17;   // submitted and not taken back; beyond: Submit answers none
@@ -48,6 +50,10 @@ struct SchedulerOptions {
   // Tasks after which a running chain gives its place to a ready subgraph that waits for one. So who is number k in
   // the queue of its type runs within (k / max_batch + 1) times as many tasks of that type, whatever runs before it.
   int chain_turn = 64;
+  // Of models with priority levels: for each level below the most urgent a request counts as having arrived so many tasks
+  // of its model later than it did, and what becomes ready of it before that counts as having become ready then. Whoever
+  // arrives later than that is behind it, at every level. 1 to kMostPriorityAgeing.
+  int64_t priority_ageing = 1000;
   int64_t row_budget_bytes = 1LL << 30;  // rows of one model in one memory
   int32_t batch_limit = 512;             // largest max_batch, and the largest calibrated
   int num_outboxes = 1;

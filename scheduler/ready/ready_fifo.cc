@@ -53,6 +53,12 @@ void ReadyFifo::Grow() {
   mask_ = mask;
 }
 
+void ReadyFifo::Place(NodeRecord& record, RequestBlock& block) {
+  if (tail_ - head_ > mask_) Grow();
+  record.position = static_cast<int32_t>(tail_ & mask_);
+  entries_[tail_++ & mask_] = {&record, &block};
+}
+
 void ReadyFifo::PrefetchFirst() const {
   for (uint32_t i = 0; i < kRecordAhead; ++i) PrefetchRecord(i);
   for (uint32_t i = 0; i < kNamedAhead; ++i) PrefetchNamed(i);

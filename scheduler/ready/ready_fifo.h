@@ -57,6 +57,26 @@ class ReadyFifo {
   // Takes out what was pushed, wherever it is. REQUIRES: it is here.
   void Remove(NodeRecord& record);
 
+  // Where a lane has priority levels (urgent_first.h): who waits elsewhere is counted here, and lies here only while a
+  // task is formed.
+  void CountIn(const NodeRecord& record) {
+    nodes_ += NodesIn(record);
+    given_way_ += GaveWay(record);
+  }
+  void CountOut(const NodeRecord& record) {
+    nodes_ -= NodesIn(record);
+    given_way_ -= GaveWay(record);
+  }
+  void Place(NodeRecord& record, RequestBlock& block);  // one that is counted
+  bool Holds(const NodeRecord& record) const {
+    return entries_[static_cast<uint32_t>(record.position) & mask_].record == &record;
+  }
+  void Displace(const NodeRecord& record) { entries_[static_cast<uint32_t>(record.position)] = {}; }
+  void Restart() {
+    head_ = tail_ = 0;  // it holds holes at most
+    mask_ = kFirstEntries - 1;
+  }
+
   // Loads what the head and the entries behind it need, ahead of time: their records, then what those name.
   // PrefetchFirst before the first one (the last task has pushed all of it out of the caches), then
   // PrefetchNext at each head.
@@ -75,10 +95,6 @@ class ReadyFifo {
   }
 
  private:
-  void Restart() {
-    head_ = tail_ = 0;  // it holds holes at most
-    mask_ = kFirstEntries - 1;
-  }
   int32_t GaveWay(const NodeRecord& r) const { return is_chain_ && r.next > 0 ? 1 : 0; }
   void Grow();
   static constexpr uint32_t kFirstEntries = 1024;

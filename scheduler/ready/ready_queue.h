@@ -1,46 +1,66 @@
 // What one worker may run of one cell type: a FIFO of ready subgraphs, and the chains that run already, which
-// entered from the FIFO's head while fewer than max_batch ran and are in every task from then on.
+// entered from the FIFO's head while fewer than max_batch ran and are in every task from then on. Where requests have
+// priority levels, ready subgraphs wait in the order of these and come into the FIFO task by task (urgent_first.h).
 //
 // The manager's alone. An entry is taken out in O(1), wherever it is.
 #ifndef CELLBATCH_SCHEDULER_READY_READY_QUEUE_H_
 #define CELLBATCH_SCHEDULER_READY_READY_QUEUE_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "cells/check.h"
 #include "scheduler/ready/ready_fifo.h"
 #include "scheduler/ready/running_chains.h"
 #include "scheduler/ready/type_shape.h"
+#include "scheduler/ready/urgent_first.h"
 
 namespace cellbatch {
 
 class ReadyQueue {
  public:
-  // `lane_tasks` counts the tasks of this queue's lane on this queue's worker.
-  ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity, const uint64_t* lane_tasks)
+  // `lane_tasks` counts the tasks of this queue's lane on this queue's worker. `priority_clock` those on all workers;
+  // null: its requests have one level.
+  ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity, const uint64_t* lane_tasks,
+             const uint64_t* priority_clock)
       : shape_(shape),
         fifo_(shape, capacity),
         chains_(shape, batch_limit),
-        lane_tasks_(lane_tasks) {}
+        lane_tasks_(lane_tasks),
+        urgent_first_(
+            priority_clock == nullptr
+                ? nullptr
+                : std::make_unique<UrgentFirst>(fifo_, capacity, batch_limit, priority_clock)) {}
 
   const TypeShape& shape() const { return shape_; }
   ReadyFifo& fifo() { return fifo_; }
   const ReadyFifo& fifo() const { return fifo_; }
   RunningChains& chains() { return chains_; }
   const RunningChains& chains() const { return chains_; }
+  // Null: the FIFO is all there is.
+  UrgentFirst* urgent_first() { return urgent_first_.get(); }
+  const UrgentFirst* urgent_first() const { return urgent_first_.get(); }
 
   // Nodes that could go into a task now; a chain counts as one.
   int32_t ready() const { return fifo_.nodes() + chains_.size(); }
 
   void Push(NodeRecord& record, RequestBlock& block) {
     if (ready() == 0) since_ = *lane_tasks_;
+    if (urgent_first_ != nullptr) [[unlikely]]
+      return urgent_first_->Push(record, block);
     fifo_.Push(record, block);
   }
+  // Who waits and is next; a null record: nobody.
+  ReadyEntry Head() { return urgent_first_ == nullptr ? fifo_.Head() : urgent_first_->Head(); }
   // Takes a queued or running record out; returns how many of its nodes were submitted.
   int32_t Remove(NodeRecord& record) {
     if (record.state == NodeState::kRunning) return chains_.Remove(record);
     Check(record.state == NodeState::kQueued, "a record that is not in a queue is taken out");
-    fifo_.Remove(record);
+    if (urgent_first_ != nullptr) {
+      urgent_first_->Remove(record);
+    } else {
+      fifo_.Remove(record);
+    }
     return record.next;
   }
 
@@ -59,10 +79,13 @@ class ReadyQueue {
   // Fairness within a lane: since how many tasks of the lane this type waits (0: nothing ready).
   int64_t waited() const { return ready() == 0 ? 0 : static_cast<int64_t>(*lane_tasks_ - since_); }
 
-  // Visits every entry (FIFO, then running). For failures and checks.
+  // Visits every entry (who waits, then running). For failures and checks.
   template <typename Visit>
   void ForEach(Visit visit) const {
     fifo_.ForEach(visit);
+    if (urgent_first_ != nullptr) {
+      for (const PriorityHeap::Standing& s : urgent_first_->heap().InOrder()) visit(s.item.entry);
+    }
     for (int32_t slot = 0; slot < chains_.size(); ++slot) visit(chains_.chain(slot));
   }
 
@@ -75,6 +98,7 @@ class ReadyQueue {
   int32_t tasks_in_flight_ = 0;
   uint32_t last_sequence_ = 0;
   int64_t narrow_tasks_ = 0;
+  const std::unique_ptr<UrgentFirst> urgent_first_;
 };
 
 }  // namespace cellbatch

@@ -41,6 +41,7 @@ class RunningChains {
   int32_t Leave(int32_t slot);
   int32_t Remove(const NodeRecord& record);  // the same, by the chain
   int32_t num_due() const { return num_due_; }
+  absl::Span<const int32_t> due() const { return {due_.get(), static_cast<size_t>(num_due_)}; }
   // REQUIRES: num_due() > 0. The slot of one that is due.
   int32_t AnyDue() const { return due_[0]; }
 

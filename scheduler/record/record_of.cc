@@ -13,6 +13,7 @@ RecordedSetup SetupOf(const SchedulerOptions& options, int max_tasks_in_flight,
   setup.max_requests = options.max_requests;
   setup.max_wait_tasks = options.max_wait_tasks;
   setup.chain_turn = options.chain_turn;
+  setup.priority_ageing = options.priority_ageing;
   setup.batch_limit = options.batch_limit;
   setup.calibrate = options.calibrate;
   setup.stealing = static_cast<int>(options.stealing);
@@ -55,6 +56,7 @@ RecordedRequest RecordOf(RequestId id, int lane, uint32_t serial, const Request&
   record.submitted_ns = request.times.submitted;
   record.deadline_ns = request.times.deadline;
   record.stream = request.stream;
+  record.priority = request.priority;
   record.shape = ShapeOf(request.graph);
   return record;
 }

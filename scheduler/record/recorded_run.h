@@ -25,6 +25,7 @@ struct RecordedSetup {
   int max_requests = 0;
   int max_wait_tasks = 0;
   int chain_turn = 0;
+  int64_t priority_ageing = 1000;  // of records that do not say it
   int32_t batch_limit = 0;
   bool calibrate = true;
   int stealing = 0;            // Stealing
@@ -62,6 +63,7 @@ struct RecordedRequest {
   uint32_t serial = 0;                                         // of the lane
   int64_t received_ns = 0, submitted_ns = 0, deadline_ns = 0;  // steady clock; deadline 0: none
   bool stream = false;
+  int32_t priority = 0;  // as Request has it
   GraphShape shape;
   // Of news for it: when it was told; 0: never.
   int64_t cancelled_ns = 0, expired_ns = 0;

@@ -17,6 +17,7 @@ SchedulerOptions ReplayedOptions(const RecordedSetup& setup) {
   options.max_requests = setup.max_requests;
   options.max_wait_tasks = setup.max_wait_tasks;
   options.chain_turn = setup.chain_turn;
+  options.priority_ageing = setup.priority_ageing;
   options.batch_limit = setup.batch_limit;
   options.calibrate = setup.calibrate;
   options.stealing = static_cast<Stealing>(setup.stealing);
@@ -31,6 +32,7 @@ absl::Status CheckRecorded(const RecordedSetup& setup) {
               setup.max_tasks_in_flight <= 64 && setup.max_requests >= 1 &&
               setup.max_requests <= 1 << 24 && setup.batch_limit >= 1 &&
               setup.batch_limit <= 4096 && setup.chain_turn >= 1 && setup.max_wait_tasks >= 0 &&
+              setup.priority_ageing >= 1 && setup.priority_ageing <= kMostPriorityAgeing &&
               setup.stealing >= 0 && setup.stealing <= static_cast<int>(Stealing::kNever);
   for (const int memory : setup.memory_of) sane = sane && memory >= 0 && memory < devices;
   if (sane) return absl::OkStatus();

@@ -329,6 +329,10 @@ absl::Status Player::GiveArrival(uint64_t id, bool bad_graph) {
   playing.request = std::make_unique<Request>();
   Request& request = *playing.request;
   request.model = lane->second.model;
+  request.priority = playing.record->priority;
+  if (request.priority < 0 || request.priority > request.model->priority_levels) {
+    return Contradiction(report_.steps, "has a request of a priority that its model has not");
+  }
   absl::Status status = AddPiece(playing.record->shape, *request.model, depth_, request.graph);
   if (!status.ok()) return status;
   const auto served = lanes_.find(playing.record->serial);

@@ -164,6 +164,7 @@ absl::Status Parser::AddHeader(const disk::RecordHeader& header) {
   setup.max_requests = header.max_requests();
   setup.max_wait_tasks = header.max_wait_tasks();
   setup.chain_turn = header.chain_turn();
+  if (header.priority_ageing() != 0) setup.priority_ageing = header.priority_ageing();
   setup.batch_limit = header.batch_limit();
   setup.calibrate = header.calibrate();
   setup.stealing = header.stealing();
@@ -208,6 +209,7 @@ absl::Status Parser::AddRequest(const disk::RecordedRequest& request) {
   made.submitted_ns = request.submitted_ns();
   made.deadline_ns = request.deadline_ns();
   made.stream = request.stream();
+  made.priority = request.priority();
   made.shape.pieces.push_back(*std::move(piece));
   made.shape.most_pieces = request.most_pieces();
   made.shape.most_nodes = request.most_nodes();
@@ -276,6 +278,7 @@ disk::RecordEntry EntryOf(const RecordedSetup& setup) {
   header.set_max_requests(setup.max_requests);
   header.set_max_wait_tasks(setup.max_wait_tasks);
   header.set_chain_turn(setup.chain_turn);
+  header.set_priority_ageing(setup.priority_ageing);
   header.set_batch_limit(setup.batch_limit);
   header.set_calibrate(setup.calibrate);
   header.set_stealing(setup.stealing);
@@ -307,6 +310,7 @@ disk::RecordEntry EntryOf(const RecordedRequest& request) {
   to.set_submitted_ns(request.submitted_ns);
   to.set_deadline_ns(request.deadline_ns);
   to.set_stream(request.stream);
+  to.set_priority(request.priority);
   Describe(request.shape.pieces.front(), *to.mutable_piece());
   to.set_most_pieces(request.shape.most_pieces);
   to.set_most_nodes(request.shape.most_nodes);

@@ -128,6 +128,8 @@ void DescribeModel(const Model& model, disk::RecordedLane& lane) {
   lane.set_model(model.name);
   lane.set_version(model.version);
   lane.set_weight(model.weight);
+  lane.set_priority_levels(model.priority_levels);
+  lane.set_default_priority_level(model.default_priority_level);
   for (const TableSpec& table : model.tables) {
     disk::RecordedTable& to = *lane.add_tables();
     to.set_name(table.name);
@@ -169,6 +171,12 @@ absl::StatusOr<std::shared_ptr<const Model>> ModelOf(const disk::RecordedLane& l
   model->name = lane.model();
   model->version = lane.version();
   model->weight = lane.weight();
+  model->priority_levels = std::max(lane.priority_levels(), 1);
+  model->default_priority_level = std::max(lane.default_priority_level(), 1);
+  if (model->priority_levels > kMostPriorityLevels ||
+      model->default_priority_level > model->priority_levels) {
+    return Wrong(lane, "its priority levels are none");
+  }
   if (!(model->weight > 0)) return Wrong(lane, "its weight is none");
   if (absl::Status s = ReadTables(lane, *model); !s.ok()) return s;
   for (const disk::RecordedType& type : lane.types()) {

@@ -40,6 +40,7 @@ void Checker::Watch(absl::Span<SimMemory* const> memories, const Model& model,
 }
 
 void Checker::Closing(ModelId model) {
+  turns_.Closing(model);
   for (const auto& [tag, live] : live_) {
     if (live->expected->model->id != model) continue;
     live->expected->unloaded = true;
@@ -91,7 +92,8 @@ void Checker::Submitted(std::unique_ptr<Expectation> expected) {
   }
   const int32_t tag = expected->tag;
   live->expected = std::move(expected);
-  turns_.Submitted(tag, *live->expected->model, live->expected->plan, live->expected->evaluation);
+  turns_.Submitted(tag, *live->expected->model, live->expected->plan, live->expected->evaluation,
+                   live->expected->priority);
   live_[tag] = std::move(live);
 }
 

@@ -36,9 +36,10 @@ struct Expectation {  // a request that is out
   RequestId id;
   bool cancelled = false, expired = false;  // was notified, perhaps too late
   bool streams = false;                     // is told of as its words are written
-  bool extend_failed = false;               // so says whoever extended it
-  bool unloaded = false;                    // its model was, perhaps before it arrived
-  int failures_known = 0;                   // devices that everybody knew had failed, at Submit
+  int32_t priority = 0;
+  bool extend_failed = false;  // so says whoever extended it
+  bool unloaded = false;       // its model was, perhaps before it arrived
+  int failures_known = 0;      // devices that everybody knew had failed, at Submit
 };
 
 struct Tally {

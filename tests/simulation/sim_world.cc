@@ -57,13 +57,15 @@ std::vector<Sketch> Sketches() {
 }  // namespace
 
 std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits, Priorities priorities,
-                                       double weight, bool measured) {
+                                       double weight, bool measured, RequestLevels levels) {
   const int32_t sign = priorities == Priorities::kLaterFirst     ? 1
                        : priorities == Priorities::kEarlierFirst ? -1
                                                                  : 0;
   auto model = std::make_shared<Model>();
   model->id = id;
   model->weight = weight;
+  model->priority_levels = levels.levels;
+  model->default_priority_level = levels.default_level;
   model->name = absl::StrCat("world", id.value());
   model->tables = {{"tokens", {token}},
                    {"state", {h, c}},

@@ -44,10 +44,16 @@ struct Limits {
 // live by the guard alone), or the types' by their ids.
 enum class Priorities : uint8_t { kLaterFirst, kEarlierFirst, kEqual };
 
+// Of requests' priorities.
+struct RequestLevels {
+  int32_t levels = 1, default_level = 1;
+};
+
 // Every type with these limits; with `measured`, every second one's largest batch is left to the calibration.
 std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits,
                                        Priorities priorities = Priorities::kLaterFirst,
-                                       double weight = 1, bool measured = false);
+                                       double weight = 1, bool measured = false,
+                                       RequestLevels levels = {});
 
 }  // namespace cellbatch::sim
 

@@ -103,6 +103,7 @@ class Simulation {
     o.max_requests = 4 * options_.in_flight;
     o.max_wait_tasks = options_.max_wait_tasks;
     o.chain_turn = options_.chain_turn;
+    o.priority_ageing = options_.priority_ageing;
     o.row_budget_bytes = options_.row_budget_bytes;
     o.batch_limit = options_.limits.max_batch;
     o.task_time_limit = absl::Nanoseconds(options_.task_time_limit_ns);
@@ -331,10 +332,18 @@ class Simulation {
       pending_->model = of.model;
       pending_->graph = std::move(graph);
       pending_->stream = e->streams = Chance(0.5);
+      pending_->priority = e->priority = PriorityOf(e->tag);
       pending_expected_ = std::move(e);
       ++next_tag_;
       return;
     }
+  }
+
+  // Of a stream of its own: 0 to the models' levels.
+  int32_t PriorityOf(int32_t tag) const {
+    if (options_.priority_levels == 1) return 0;
+    const uint64_t drawn = MixBits(MixBits(options_.seed, 81), static_cast<uint64_t>(tag));
+    return static_cast<int32_t>(drawn % static_cast<uint64_t>(options_.priority_levels + 1));
   }
 
   bool TrySubmit() {

@@ -42,6 +42,8 @@ struct SimulationOptions {
   Limits limits;
   int max_wait_tasks = 20;
   int chain_turn = 64;
+  int32_t priority_levels = 1, default_priority_level = 1;  // of every model's requests
+  int64_t priority_ageing = 1000;
   PolicyKind policy =
       PolicyKind::kCellular;            // all but kSufficient; an FSM's table is drawn by the seed
   JoinSpec join;                        // of every model

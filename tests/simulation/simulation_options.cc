@@ -51,6 +51,16 @@ JoinSpec DrawJoin(uint64_t seed) {
   return join;
 }
 
+// Of a stream of its own, in one run of three: from one task, which is next to nothing, to more than there are.
+void DrawLevels(SimulationOptions& o) {
+  std::mt19937_64 levels(MixBits(o.seed, 82));
+  if (levels() % 3 != 0) return;
+  o.priority_levels = 2 + static_cast<int32_t>(levels() % 3);
+  o.default_priority_level =
+      1 + static_cast<int32_t>(levels() % static_cast<uint64_t>(o.priority_levels));
+  o.priority_ageing = std::array{1, 5, 20, 100, 100'000}[levels() % 5];
+}
+
 }  // namespace
 
 TurnRules RulesOf(const SimulationOptions& o) {
@@ -63,6 +73,8 @@ TurnRules RulesOf(const SimulationOptions& o) {
   rules.busy_steal = o.stealing == Stealing::kAlways;
   rules.padded = o.join.batching.padding != GraphBatching::Padding::kNone;
   rules.by_length = o.join.batching.bucket_width > 0;
+  rules.priority_ageing = o.priority_ageing;
+  rules.whole_graphs = o.join.whole_graphs > 0;
   const int64_t ns = o.cost.task_ns + o.limits.max_batch * o.cost.node_ns;
   // A signal that was held shows several tasks at once, and so late.
   const int64_t held = o.hold_chance > 0 ? o.max_tasks_in_flight * ns : 0;
@@ -128,6 +140,7 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
     o.fail_chance = 0;
   }
   DrawDevices(o);
+  DrawLevels(o);
   if (other_policy) {
     constexpr std::array kOthers = {PolicyKind::kAgenda, PolicyKind::kAgendaOfRemaining,
                                     PolicyKind::kDepth,  PolicyKind::kLbGreedy,
@@ -160,10 +173,12 @@ std::string Describe(const SimulationOptions& o) {
       " ns or x", o.task_time_factor, ", lock step ", o.lock_step, ", priorities ",
       static_cast<int>(o.priorities), ", weights x", o.weight_ratio, ", T(b) = ", o.cost.task_ns,
       " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
-      o.grow_chance, ", chain turn ", o.chain_turn, ", policy ", std::string(Name(o.policy)),
-      ", join ", Name(o.join), ", changes ", o.change_chance, ", calibrate ", o.calibrate,
-      ", asynchronous ", o.asynchronous, ", late writes ", o.late_writes, ", first task ",
-      o.first_sequence, ", launches of ", o.launch_multiple, ", host blocks ", o.host_blocks);
+      o.grow_chance, ", levels ", o.priority_levels, " (default ", o.default_priority_level,
+      "), ageing ", o.priority_ageing, ", chain turn ", o.chain_turn, ", policy ",
+      std::string(Name(o.policy)), ", join ", Name(o.join), ", changes ", o.change_chance,
+      ", calibrate ", o.calibrate, ", asynchronous ", o.asynchronous, ", late writes ",
+      o.late_writes, ", first task ", o.first_sequence, ", launches of ", o.launch_multiple,
+      ", host blocks ", o.host_blocks);
 }
 
 }  // namespace cellbatch::sim

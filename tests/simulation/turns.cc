@@ -18,6 +18,7 @@ size_t Index(int64_t i) { return static_cast<size_t>(i); }
 void Turns::AddWorker(const Device& device, int memory) {
   worker_of_[&device] = static_cast<int>(workers_.size());
   workers_.push_back({.memory = memory, .model = {}});
+  levels_.AddWorker(memory);
 }
 
 void Turns::Open(const Model& model, const std::vector<std::vector<int32_t>>& max_batch) {
@@ -25,6 +26,8 @@ void Turns::Open(const Model& model, const std::vector<std::vector<int32_t>>& ma
   lane = Lane();
   lane.model = model.id;
   lane.types = &model.types;
+  lane.has_levels = model.priority_levels > 1;
+  levels_.Open(model, max_batch);
   // The guard's own, for which twice the types are the least; then each other type that waited too long once,
   // as often as the policy repeats it; and what was submitted when the type became ready, on either side.
   const int64_t types = static_cast<int64_t>(model.types.size());
@@ -56,6 +59,7 @@ LongestWaits Turns::longest() const {
   LongestWaits longest = longest_;
   longest.model_ns = shares_.longest_wait_ns();
   longest.shares_apart = shares_.furthest_apart();
+  longest.levels_compared = levels_.compared();
   return longest;
 }
 
@@ -67,6 +71,7 @@ void Turns::Add(Lane& lane, Place& place, size_t type, int64_t nodes) {
 void Turns::Failed(const Device& device) {
   Worker& failed = workers_[Index(worker_of_.at(&device))];
   failed.alive = false;
+  levels_.Failed(failed.memory);
   for (auto& [model, lane] : lanes_) {
     lane.overtaken = 0;
     Place& place = lane.places[Index(failed.memory)];
@@ -91,7 +96,8 @@ int64_t Turns::MostTasks(const Lane& lane, const Place& place, size_t type) cons
 }
 
 void Turns::Submitted(int32_t tag, const Model& model, const Plan& plan,
-                      const Evaluation& evaluation) {
+                      const Evaluation& evaluation, int32_t level) {
+  levels_.Submitted(tag, model, plan, level);
   auto runner = std::make_unique<Runner>(Runner{.plan = &plan, .model = model.id, .subgraphs = {}});
   runner->subgraphs.resize(plan.subgraphs.size());
   for (size_t s = 0; s < plan.subgraphs.size(); ++s) {
@@ -117,10 +123,7 @@ void Turns::Ready(Runner& runner, int32_t tag, size_t subgraph) {
   if (place.types[type].ready == 0) place.types[type].since = place.tasks;
   Add(lane, place, type, IsChain(lane, type) ? 1 : s.left);
   s.stamp = ++stamps_;
-  s.ready_at = 0;
-  for (const Worker& w : workers_) {
-    if (w.memory == runner.memory) s.ready_at = std::max(s.ready_at, w.sequence);
-  }
+  s.ready_at = SequenceIn(runner.memory);
   Push(runner, place, type, tag, subgraph);
 }
 
@@ -128,6 +131,8 @@ void Turns::Push(const Runner& runner, Place& place, size_t type, int32_t tag, s
   Waiting waiting = {tag, subgraph, runner.subgraphs[subgraph].stamp};
   if (WorkersOf(runner.memory) > 1) waiting.since = place.tasks;
   place.types[type].line.push_back(std::move(waiting));
+  levels_.Waits(tag, subgraph, runner.memory, static_cast<int32_t>(type),
+                SequenceIn(runner.memory));
 }
 
 // Somebody left who had not run. Where a memory has several workers, who is left may wait on another one of them,
@@ -144,6 +149,7 @@ void Turns::WaitsAnew(Place& place, size_t type) {
 
 void Turns::Starts(Runner& runner, int32_t tag) {
   runner.memory = workers_[Index(worker_)].memory;
+  levels_.Starts(tag);
   for (int32_t s = 0; s < runner.plan->piece_end(0); ++s) {
     const SubgraphTurn& turn = runner.subgraphs[Index(s)];
     if (!runner.plan->subgraphs[Index(s)].is_input && turn.pending == 0)
@@ -192,6 +198,7 @@ void Turns::Extended(int32_t tag) {
 void Turns::Left(int32_t tag) {
   const auto found = runners_.find(tag);
   if (found == runners_.end()) return;
+  levels_.Left(tag);
   Runner& runner = *found->second;
   for (size_t s = 0; s < runner.subgraphs.size() && runner.memory >= 0; ++s) {
     if (std::exchange(runner.subgraphs[s].stamp, 0) == 0) continue;
@@ -215,6 +222,7 @@ void Turns::BeginTask(const Device& device, const BatchedTask& task, ModelId mod
   worker.model = model;
   worker.type = task.cell.value();
   ++place_->tasks[w];
+  levels_.BeginTask(model, worker.memory, task.cell.value(), task.sequence);
   TypeTurn& turn = place_->types[type];
   ++turn.tasks[w];
   turn.last[w] = place_->tasks[w];
@@ -238,6 +246,7 @@ void Turns::Node(int32_t tag, size_t subgraph) {
   SubgraphTurn& s = runner.subgraphs[subgraph];
   if (s.stamp == 0) return;  // not ready, and it ran: somebody else's violation
   const size_t type = Index(runner.plan->subgraphs[subgraph].type.value());
+  levels_.Runs(tag, subgraph, IsChain(*lane_, type));
   --s.left;
   if (!IsChain(*lane_, type) || s.left == 0) {
     Add(*lane_, *place_, type, -1);
@@ -259,11 +268,21 @@ void Turns::Node(int32_t tag, size_t subgraph) {
 void Turns::EndTask() {
   const int memory = workers_[Index(worker_)].memory;
   const bool stays = (!rules_.busy_steal || WorkersOf(memory) == 1) && !rules_.padded;
+  const bool alike = !lane_->has_levels;
   for (size_t t = 0; t < place_->types.size(); ++t) {
     if (stays) CheckType(*lane_, *place_, memory, t);
-    if (stays && place_->in_order) CheckFront(*lane_, *place_, memory, t);
+    if (stays && place_->in_order && alike) CheckFront(*lane_, *place_, memory, t);
   }
-  if (!rules_.busy_steal && !rules_.padded && !rules_.by_length) CheckOvertaken(*lane_);
+  if (!rules_.busy_steal && !rules_.padded && !rules_.by_length && alike) CheckOvertaken(*lane_);
+  levels_.EndTask();
+}
+
+uint64_t Turns::SequenceIn(int memory) const {
+  uint64_t latest = 0;
+  for (const Worker& w : workers_) {
+    if (w.memory == memory) latest = std::max(latest, w.sequence);
+  }
+  return latest;
 }
 
 int64_t Turns::WorkersOf(int memory) const {

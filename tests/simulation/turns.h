@@ -6,6 +6,8 @@
 //   a request    not started, though one that came later has (so it has joined): as that subgraph
 //   priority     a task runs while a type of higher priority has a full batch, or is ready and not running
 //   a model      shares.h: where there is one worker
+//   levels       priority_turns.h: of models whose requests have priority levels; there subgraphs and requests are judged by
+//                these alone
 //
 // A subgraph counts as ready once all that it reads is done (roots: once something of their request ran), which
 // may be later than the manager knows. On which worker it waits is not seen, so a wait is too long only where
@@ -27,6 +29,7 @@
 #include "cells/device/device.h"
 #include "cells/model.h"
 #include "tests/simulation/plan.h"
+#include "tests/simulation/priority_turns.h"
 #include "tests/simulation/shares.h"
 
 namespace cellbatch::sim {
@@ -47,6 +50,8 @@ struct TurnRules {
   // computed, of which nothing is seen here, so types, subgraphs, requests and priorities are not watched. By length:
   // requests pass others by whose bucket has its turn later, and are not.
   bool padded = false, by_length = false;
+  int64_t priority_ageing = 1000;  // as the scheduler was given it
+  bool whole_graphs = false;       // batches of them
   int64_t longest_task_ns = 0;
 };
 
@@ -54,7 +59,8 @@ struct TurnRules {
 struct LongestWaits {
   int64_t type_tasks = 0, subgraph_tasks = 0, model_ns = 0;
   int64_t priorities_compared = 0;
-  double shares_apart = 0;  // of what is allowed
+  int64_t levels_compared = 0;  // of requests
+  double shares_apart = 0;      // of what is allowed
 };
 
 class Turns {
@@ -62,18 +68,22 @@ class Turns {
   Turns(TurnRules rules, std::function<void(std::string)> violated)
       : rules_(rules),
         violated_(violated),
+        levels_(rules.max_tasks_in_flight, rules.priority_ageing,
+                !rules.picks_depth && !rules.whole_graphs, violated),
         shares_(rules.longest_task_ns, rules.max_tasks_in_flight, std::move(violated)) {}
 
   // Before any model. Memories are numbered from 0.
   void AddWorker(const Device& device, int memory);
   // max_batch: in force, by memory and type.
   void Open(const Model& model, const std::vector<std::vector<int32_t>>& max_batch);
+  void Closing(ModelId model) { levels_.Closing(model); }  // its requests may be cut short
   void Close(ModelId model);
   // From now on that device runs nothing; what it had goes to others, behind what they have.
   void Failed(const Device& device);
 
-  // `plan` and `evaluation` stay until Left.
-  void Submitted(int32_t tag, const Model& model, const Plan& plan, const Evaluation& evaluation);
+  // `plan` and `evaluation` stay until Left. level: its priority as it says.
+  void Submitted(int32_t tag, const Model& model, const Plan& plan, const Evaluation& evaluation,
+                 int32_t level);
   void Extended(int32_t tag);  // its next piece may run
   void Left(int32_t tag);      // answered, or about to be: it waits for nothing any more
 
@@ -127,6 +137,7 @@ class Turns {
   struct Lane {
     ModelId model;
     std::vector<CellType> const* types = nullptr;
+    bool has_levels = false;
     int64_t most_passed = 0;    // tasks of the model before a type's turn comes
     std::vector<Place> places;  // by memory
     std::deque<int32_t> unstarted;
@@ -143,6 +154,7 @@ class Turns {
   };
 
   int64_t WorkersOf(int memory) const;
+  uint64_t SequenceIn(int memory) const;  // the last task there
   SubgraphTurn* Find(const Waiting& waiting);
   void Ready(Runner& runner, int32_t tag, size_t subgraph);
   void Starts(Runner& runner, int32_t tag);
@@ -164,6 +176,7 @@ class Turns {
 
   const TurnRules rules_;
   const std::function<void(std::string)> violated_;
+  PriorityTurns levels_;
   Shares shares_;
   std::vector<Worker> workers_;
   std::map<const Device*, int> worker_of_;
