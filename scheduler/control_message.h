@@ -9,16 +9,19 @@
 namespace cellbatch {
 
 class Lane;
+struct LanePolicy;
 
 struct ControlMessage {
-  enum class Kind { kOpen, kClose, kStop };
+  enum class Kind { kOpen, kClose, kStop, kPolicy };
   Kind kind;
   Lane* lane = nullptr;
+  LanePolicy* policy = nullptr;  // kPolicy: what decides for the lane from the next decision on
 
   // The control thread's, while it waits.
   // Waits no more. kOpen: the warm-up ends, the lane is closed. kClose: what still runs is cancelled.
   std::atomic<bool> cut = false;
   // kOpen: a worker may start one warm-up task for each turn; 0: as many as it likes (warm/warm_up_pace.h).
+  // kPolicy: which of those that the lane has taken over it is, from 1 on: for a record.
   std::atomic<uint32_t> turn = 0;
   // Not before its device has nothing else to do. Written in front of the turn that it goes with.
   std::atomic<bool> when_idle = false;

@@ -23,18 +23,15 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
       serial_(serial),
       model_(std::move(model)),
       num_types_(static_cast<int>(model_->types.size())),
-      policy_name_(!rules.policy_name.empty() ? std::move(rules.policy_name)
-                   : rules.policy == nullptr  ? "cellular"
-                                              : "unnamed"),
-      policy_about_(std::move(rules.policy_about)),
+      max_wait_tasks_(std::max<int64_t>(options.max_wait_tasks,
+                                        2 * static_cast<int64_t>(model_->types.size()))),
+      policies_({std::make_shared<LanePolicy>(rules, max_wait_tasks_)}),
+      policy_(policies_.front().get()),
       join_name_(!rules.join_name.empty() ? std::move(rules.join_name)
                  : rules.join == nullptr  ? "cellular"
                                           : "unnamed"),
-      decider_(std::move(rules.policy),
-               std::max<int64_t>(options.max_wait_tasks,
-                                 2 * static_cast<int64_t>(model_->types.size()))),
       join_rule_(rules.join ? std::move(rules.join)
-                            : std::make_unique<const CellularJoin>(decider_.picks_depth())),
+                            : std::make_unique<const CellularJoin>(decider().picks_depth())),
       steal_rule_(rules.steal ? std::move(rules.steal) : std::make_unique<const StealHalf>()),
       line_(options.max_requests,
             {model_->priority_levels, options.priority_ageing, &tasks_submitted_}),
@@ -42,7 +39,7 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
       buckets_(batch_ == nullptr ? nullptr : batch_->buckets()),
       memories_(std::move(loaded)),
       share_(memories_.size(), static_cast<int>(model_->types.size()), model_->weight),
-      counters_(static_cast<int>(model_->types.size()), decider_.reasons().size()),
+      counters_(static_cast<int>(model_->types.size())),
       tasks_(memory_of.size(), 0),
       memory_of_(memory_of.begin(), memory_of.end()),
       max_batch_(memory_of.size() * model_->types.size(), 0) {
@@ -57,15 +54,15 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
     views_.push_back(view);
   }
   root_views_.resize(views_.size());
-  Check(!decider_.picks_depth() || decider_.needs() >= FrontierNeeds::kNodes,
+  Check(!decider().picks_depth() || decider().needs() >= FrontierNeeds::kNodes,
         "a policy picks depths and does not ask for them");
-  Check(batch_ == nullptr || !batch_->pads() || decider_.needs() == FrontierNeeds::kReady,
+  Check(batch_ == nullptr || !batch_->pads() || decider().needs() == FrontierNeeds::kReady,
         "a policy looks at single nodes, and padding has none");
-  if (decider_.needs() >= FrontierNeeds::kHeights) {
+  if (decider().needs() >= FrontierNeeds::kHeights) {
     nodes_ = std::make_unique<NodeCounts>(
         num_workers, shapes_,
-        NodeCounts::Kept{.depths = decider_.needs() >= FrontierNeeds::kNodes,
-                         .by_depth = decider_.picks_depth()});
+        NodeCounts::Kept{.depths = decider().needs() >= FrontierNeeds::kNodes,
+                         .by_depth = decider().picks_depth()});
   }
   for (size_t w = 0; w < memory_of.size(); ++w) {
     for (const TypeShape& shape : shapes_) {
@@ -83,6 +80,16 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
         type.max_batch > 0 ? std::min(type.max_batch, options.batch_limit) : options.batch_limit;
     for (int m = 0; m < memories_.size(); ++m) set_max_batch(m, type.id.value(), most);
   }
+}
+
+void Lane::ShowPolicy(std::shared_ptr<LanePolicy> policy) {
+  const std::lock_guard lock(policies_mutex_);
+  policies_.push_back(std::move(policy));
+}
+
+std::vector<std::shared_ptr<const LanePolicy>> Lane::Policies() const {
+  const std::lock_guard lock(policies_mutex_);
+  return {policies_.begin(), policies_.end()};
 }
 
 void Lane::set_max_batch(int memory, int type, int32_t max_batch) {

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@
 #include "scheduler/graph_batch/graph_batch.h"
 #include "scheduler/lane_counters.h"
 #include "scheduler/lane_memories.h"
-#include "scheduler/policy/decider.h"
+#include "scheduler/lane_policy.h"
 #include "scheduler/policy/lane_rules.h"
 #include "scheduler/ready/node_counts.h"
 #include "scheduler/ready/ready_queue.h"
@@ -118,12 +119,20 @@ class Lane {
   const DeviceShare& share() const { return share_; }
 
   // What decides: which type is next, who may join, how much is stolen.
-  const Decider& decider() const { return decider_; }
+  const Decider& decider() const { return policy_->decider; }
+  LanePolicy& policy() { return *policy_; }
   const JoinRule& join_rule() const { return *join_rule_; }
   const StealRule& steal_rule() const { return *steal_rule_; }
-  const std::string& policy_name() const { return policy_name_; }
-  const std::string& policy_about() const { return policy_about_; }
   const std::string& join_name() const { return join_name_; }
+  // Another policy, made on the control thread, taken by the manager between two steps, then shown to readers.
+  // REQUIRES: it asks for the same as the one before it.
+  std::shared_ptr<LanePolicy> MakePolicy(LaneRules rules) const {
+    return std::make_shared<LanePolicy>(rules, max_wait_tasks_);
+  }
+  void TakePolicy(LanePolicy& policy) { policy_ = &policy; }
+  void ShowPolicy(std::shared_ptr<LanePolicy> policy);
+  // All that it has had, the present one last. Any thread.
+  std::vector<std::shared_ptr<const LanePolicy>> Policies() const;
   // What follows from single nodes, where the policy asks for it; else null.
   NodeCounts* nodes() { return nodes_.get(); }
   bool counts_nodes() const { return nodes_ != nullptr; }
@@ -161,8 +170,11 @@ class Lane {
   const uint32_t serial_;
   const std::shared_ptr<const Model> model_;
   const int num_types_;
-  const std::string policy_name_, policy_about_, join_name_;
-  const Decider decider_;
+  const int64_t max_wait_tasks_;
+  mutable std::mutex policies_mutex_;
+  std::vector<std::shared_ptr<LanePolicy>> policies_;  // under it; as many as it has had
+  LanePolicy* policy_;                                 // the manager's
+  const std::string join_name_;
   const std::unique_ptr<const JoinRule> join_rule_;
   const std::unique_ptr<const StealRule> steal_rule_;
   LaneState state_ = LaneState::kWarming;

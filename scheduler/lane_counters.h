@@ -31,18 +31,11 @@ class LaneCounters {
     int64_t waiting_requests = 0, waiting_cells = 0, running_requests = 0, rows_used = 0;
   };
 
-  LaneCounters(int num_types, size_t num_reasons)
-      : types_(static_cast<size_t>(num_types)),
-        ready_(static_cast<size_t>(num_types)),
-        decisions_(num_reasons) {}
+  explicit LaneCounters(int num_types)
+      : types_(static_cast<size_t>(num_types)), ready_(static_cast<size_t>(num_types)) {}
 
   TypeCounters& type(int type) { return types_[static_cast<size_t>(type)]; }
   const TypeCounters& type(int type) const { return types_[static_cast<size_t>(type)]; }
-  // A task was formed, for that reason (Decider::reasons).
-  void Decided(int reason) { AddTo<uint64_t>(decisions_[static_cast<size_t>(reason)], 1); }
-  uint64_t decisions(size_t reason) const {
-    return decisions_[reason].load(std::memory_order_relaxed);
-  }
   void TaskDone(int type, int32_t nodes, int64_t ns);
   int64_t device_ns() const { return device_ns_.load(std::memory_order_relaxed); }
 
@@ -60,8 +53,7 @@ class LaneCounters {
   std::atomic<int64_t> waiting_requests_ = 0, waiting_cells_ = 0, running_requests_ = 0,
                        device_ns_ = 0, rows_used_ = 0;
   std::vector<TypeCounters> types_;
-  std::vector<std::atomic<int64_t>> ready_;       // side by side: all are written after each step
-  std::vector<std::atomic<uint64_t>> decisions_;  // by reason
+  std::vector<std::atomic<int64_t>> ready_;  // side by side: all are written after each step
 };
 
 }  // namespace cellbatch

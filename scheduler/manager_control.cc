@@ -3,6 +3,7 @@
 //   kOpen    warm-up tasks through the rings of the workers that are left -> b_max by memory -> open
 //   kClose   nothing more joins; when its last request has left and its last task is done: gone.
 //            Requests that run too long (ControlMessage::cut) are cancelled; their tasks are waited for
+//   kPolicy  another policy decides for the lane from here on: between two steps, with all that runs and waits
 //   kStop    every request is cancelled; when no task is in flight on a device that is left: done
 #include <algorithm>
 
@@ -36,6 +37,10 @@ bool Manager::Control() {
       if (lane->state() == LaneState::kClosing) break;
       ReceiveAll();  // what Submit took while the lane was open is run
       lane->Close();
+      worked = true;
+      break;
+    case ControlMessage::Kind::kPolicy:
+      lane->TakePolicy(*message.policy);
       worked = true;
       break;
     case ControlMessage::Kind::kStop:
@@ -74,6 +79,8 @@ bool Manager::FinishControl(ControlMessage& message) {
     case ControlMessage::Kind::kClose:
       if (lane->awake() || lane->tasks_in_flight() > 0) return false;
       lanes_[Index(lane->index())] = nullptr;
+      break;
+    case ControlMessage::Kind::kPolicy:
       break;
     case ControlMessage::Kind::kStop:
       for (const WorkerLink& w : workers_) {

@@ -99,7 +99,7 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     if (parts_.tape != nullptr) [[unlikely]]
       parts_.tape->Submitted(worker, lane.index(), *link.ring->slot(sequence).task);
     queue.TaskSubmitted(sequence);
-    lane.counters().Decided(submitted == 0 ? choice->reason : Decider::kRepeat);
+    lane.policy().Decided(submitted == 0 ? choice->reason : Decider::kRepeat);
     processor_.Submitted(lane, former_.facts(), worker, sequence);
     if (lane.decider().picks_depth()) [[unlikely]]
       queue.TookOneDepth(choice->depth != Choice::kAnyDepth);

@@ -13,6 +13,7 @@
 #include "cells/check.h"
 #include "cells/device/cpu/process_limits.h"
 #include "scheduler/answer_box.h"
+#include "scheduler/device_places.h"
 #include "scheduler/lane_table.h"
 #include "scheduler/loop.h"
 #include "scheduler/manager.h"
@@ -48,6 +49,7 @@ class SchedulerImpl final : public Scheduler {
 
   absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) override;
   absl::Status RemoveModel(ModelId model) override;
+  absl::Status SetPolicy(ModelId model, LaneRules rules) override;
   std::vector<CellTypeCalibration> Calibration(ModelId model) const override;
   std::vector<int32_t> MaxRowsPerRequest(ModelId model) const override;
   int max_tasks_in_flight() const override { return depth_; }
@@ -303,6 +305,27 @@ absl::Status SchedulerImpl::RemoveModel(ModelId model) {
   return absl::OkStatus();
 }
 
+absl::Status SchedulerImpl::SetPolicy(ModelId model, LaneRules rules) {
+  std::lock_guard<std::mutex> control(control_mutex_);
+  const std::shared_ptr<Lane> lane = lanes_.Find(model);
+  if (lane == nullptr) return absl::NotFoundError(absl::StrCat("no model ", model.value()));
+  const RecordedPolicy recorded = RecordOf(rules);
+  std::shared_ptr<LanePolicy> policy = lane->MakePolicy(std::move(rules));
+  const auto policies = lane->Policies();
+  if (!policy->AsksForTheSameAs(*policies.back())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("policy ", policy->name, " looks at other things than ", policies.back()->name,
+                     ": model \"", lane->model().name, "\" is to be loaded again"));
+  }
+  ControlMessage take{ControlMessage::Kind::kPolicy, lane.get(), policy.get()};
+  take.turn = static_cast<uint32_t>(policies.size());
+  if (options_.recorder != nullptr)
+    options_.recorder->PolicyTaken(lane->serial(), take.turn, recorded, lane->model());
+  Send(take, [](bool) { return false; });
+  lane->ShowPolicy(std::move(policy));
+  return absl::OkStatus();
+}
+
 std::vector<CellTypeCalibration> SchedulerImpl::Calibration(ModelId model) const {
   const std::shared_ptr<const Lane> lane = lanes_.FindOpen(model);
   if (lane == nullptr) return {};
@@ -357,9 +380,8 @@ std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request
 
 void SchedulerImpl::Notify(RequestId id, News news) {
   const uint64_t bit = news == News::kCancelled ? RequestSlots::kCancelled : RequestSlots::kExpired;
-  if (options_.recorder != nullptr) {
+  if (options_.recorder != nullptr)
     options_.recorder->Notified(id, news == News::kExpired, clock_.NowNs());
-  }
   if (!slots_.SetNews(id, bit)) return;
   messages_.Push(NewsMessage(id.slot));
   manager_bell_.Ring(/*urgent=*/false);
@@ -385,9 +407,8 @@ void SchedulerImpl::Extended(Request& request, absl::Status extended) {
     block.next_piece = built;
   }
   const bool failed = !extended.ok();
-  if (options_.recorder != nullptr && !failed && block.next_piece != nullptr) {
+  if (options_.recorder != nullptr && !failed && block.next_piece != nullptr)
     options_.recorder->Extended({block.slot, block.generation}, request);
-  }
   if (failed) request.status = std::move(extended);
   messages_.Push(ContinuedMessage(&block, failed));
   manager_bell_.Ring(/*urgent=*/false);
@@ -470,26 +491,10 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Create(SchedulerOptions op
                                                    " tasks, allowed are 1 to ",
                                                    kMostPriorityAgeing));
   }
-  std::vector<int> memory_of;
-  for (const std::unique_ptr<Device>& device : devices.devices) {
-    const DeviceInfo& info = device->info();
-    const auto at = std::find_if(devices.memories.begin(), devices.memories.end(),
-                                 [&](const auto& m) { return m.get() == info.memory; });
-    if (at == devices.memories.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("device ", info.name, " computes on a memory that is not in the set"));
-    }
-    memory_of.push_back(static_cast<int>(at - devices.memories.begin()));
-    const int64_t needed = TaskRing::BytesNeeded(depth, options.batch_limit);
-    const int64_t there = static_cast<int64_t>(device->task_memory().size());
-    if (there < needed) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("device ", info.name, " has ", there, " bytes of task memory; ", needed,
-                       " are needed for ", depth, " tasks of ", options.batch_limit, " nodes"));
-    }
-  }
+  absl::StatusOr<std::vector<int>> memory_of = MemoriesOf(devices, depth, options.batch_limit);
+  if (!memory_of.ok()) return memory_of.status();
   return std::make_unique<SchedulerImpl>(options, depth, std::move(devices), clock,
-                                         std::move(memory_of));
+                                         *std::move(memory_of));
 }
 
 }  // namespace cellbatch

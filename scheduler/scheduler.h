@@ -110,6 +110,11 @@ class Scheduler {
   // Closes the lane, waits for its last request (at most unload_limit; then what is left is answered
   // UNAVAILABLE, and only tasks in flight are waited for), unloads. NOT_FOUND if it is not there.
   virtual absl::Status RemoveModel(ModelId model) = 0;
+  // Another policy decides for that model from the manager's next step on, for what runs and waits, too; who joins stays
+  // as it was. `rules`: only the policy's part is looked at. Waits for that step. NOT_FOUND: it is not served.
+  // FAILED_PRECONDITION: it looks at what the lane does not keep up (FrontierNeeds), or picks depths and the one before it
+  // does not, or the other way round: then the model is to be loaded again.
+  virtual absl::Status SetPolicy(ModelId model, LaneRules rules) = 0;
   virtual std::vector<CellTypeCalibration> Calibration(ModelId model) const = 0;
   // The most rows of each table one request may need (15/16 of the table): admission checks it, so
   // that an admitted request can always finish alone.

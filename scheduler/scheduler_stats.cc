@@ -3,6 +3,16 @@
 namespace cellbatch {
 namespace {
 
+// Reasons that several policies share are one.
+void AddDecisions(std::string_view reason, uint64_t tasks, std::vector<DecisionStats>& decisions) {
+  for (DecisionStats& d : decisions) {
+    if (d.reason != reason) continue;
+    d.tasks += tasks;
+    return;
+  }
+  decisions.push_back({std::string(reason), tasks});
+}
+
 template <typename T>
 T Load(const std::atomic<T>& value) {
   return value.load(std::memory_order_relaxed);
@@ -13,8 +23,10 @@ T Load(const std::atomic<T>& value) {
 LaneStats SchedulerStatsReader::Read(const Lane& lane) {
   LaneStats stats;
   stats.model = lane.model().id;
-  stats.policy = lane.policy_name();
-  stats.policy_about = lane.policy_about();
+  const std::vector<std::shared_ptr<const LanePolicy>> policies = lane.Policies();
+  stats.policy = policies.back()->name;
+  stats.policy_about = policies.back()->about;
+  stats.policies_taken = static_cast<int64_t>(policies.size()) - 1;
   stats.join = lane.join_name();
   const LaneCounters::Gauges gauges = lane.counters().gauges();
   stats.waiting_requests = gauges.waiting_requests;
@@ -37,9 +49,11 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
     type.batch_size = c.batch_size.Read();
     type.task_ns = c.task_ns.Read();
   }
-  const std::vector<std::string_view>& reasons = lane.decider().reasons();
-  for (size_t r = 0; r < reasons.size(); ++r) {
-    stats.decisions.push_back({std::string(reasons[r]), lane.counters().decisions(r)});
+  for (const std::shared_ptr<const LanePolicy>& policy : policies) {
+    const std::vector<std::string_view>& reasons = policy->decider.reasons();
+    for (size_t r = 0; r < reasons.size(); ++r) {
+      AddDecisions(reasons[r], Load(policy->decisions[r]), stats.decisions);
+    }
   }
   return stats;
 }

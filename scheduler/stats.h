@@ -67,6 +67,7 @@ struct DecisionStats {
 struct LaneStats {
   ModelId model;
   std::string policy, policy_about;  // what decides, and where it comes from (LaneRules)
+  int64_t policies_taken = 0;        // over while it served (Scheduler::SetPolicy)
   std::string join;                  // who joins (LaneRules)
   int64_t waiting_requests = 0;      // gauge: submitted, not joined
   int64_t waiting_cells = 0;

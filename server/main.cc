@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,17 @@ int Serve(const ServerOptions& options) {
   Lifecycle lifecycle;
   const int64_t longest_drain =
       (options.drain_delay + options.drain_timeout).count() / 1000 + kWatchdogExtraSeconds;
-  const StopSignals signals([&] {
+  std::mutex serving_mutex;
+  Server* serving = nullptr;  // for SIGHUP, under it
+  const auto serve = [&](Server* server) {
+    const std::lock_guard lock(serving_mutex);
+    serving = server;
+  };
+  const auto look_for_policies = [&] {
+    const std::lock_guard lock(serving_mutex);
+    if (serving != nullptr) serving->LookForPolicies();
+  };
+  const auto stop = [&] {
     if (lifecycle.phase() == ServerPhase::kStarting) {
       spdlog::info("stopped while loading: nothing had been accepted");
       _exit(0);
@@ -91,7 +102,8 @@ int Serve(const ServerOptions& options) {
       ExitAfter(static_cast<int>(longest_drain), kFailed);
     }
     lifecycle.RequestStop();
-  });
+  };
+  const StopSignals signals(stop, look_for_policies);
   auto devices = MakeDevices(options);
   if (!devices.ok()) return Fail(devices.status());
   auto server = Server::Start(options, *std::move(devices), lifecycle);
@@ -99,10 +111,12 @@ int Serve(const ServerOptions& options) {
   const absl::Status loaded = (*server)->LoadModels();
   if (!loaded.ok()) return Fail(loaded);
   lifecycle.Serve();
+  serve(server->get());
   std::printf("%s\n", (*server)->ReadyLine().c_str());
   std::fflush(stdout);
   spdlog::info("ready: {}", (*server)->ReadyLine());
   const bool all = (*server)->RunUntilStopped();
+  serve(nullptr);
   return all ? 0 : kFailed;
 }
 

@@ -153,6 +153,26 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
   return made;
 }
 
+absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Model& model,
+                                      const LoaderLimits& limits) {
+  const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
+  if (!config.ok()) return config.status();
+  disk::PolicyChoice choice = config->message.policy();
+  choice.set_else_cellular(false);
+  return ReadPolicy(config->message.has_policy() ? &choice : nullptr, config->places.Of("policy"),
+                    fmt::format("{}/{}", model_folder, model.version), model,
+                    limits.max_config_bytes);
+}
+
+std::string PolicyStamp(const std::string& model_folder, int64_t version) {
+  const fs::path file = fmt::format("{}/{}/policy.textproto", model_folder, version);
+  std::error_code error;
+  const fs::file_time_type written = fs::last_write_time(file, error);
+  if (error) return "";
+  const uintmax_t bytes = fs::file_size(file, error);
+  return fmt::format("{} {}", written.time_since_epoch().count(), error ? 0 : bytes);
+}
+
 absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_folder,
                                                        const std::string& name, int64_t version,
                                                        ModelId id, const LoaderLimits& limits) {

@@ -31,6 +31,12 @@ struct ModelVersion {
 // problem, each starting with the file (and line, where it has one).
 absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const std::string& name,
                                          int64_t version, ModelId id, const LoaderLimits& limits);
+// Of a model that is served: the policy that its files say now. As LoadVersion, but that a policy file is not made up for
+// (else_cellular): what serves is better than that.
+absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Model& model,
+                                      const LoaderLimits& limits);
+// When policy.textproto of that version was written, and how large it is; empty: there is none. Changes when it does.
+std::string PolicyStamp(const std::string& model_folder, int64_t version);
 // Of that, the model.
 absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_folder,
                                                        const std::string& name, int64_t version,

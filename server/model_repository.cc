@@ -124,6 +124,10 @@ absl::Status ModelRepository::LoadFolder(const std::string& name) {
     state.phase = ModelPhase::kLoading;
     state.reason.clear();
   });
+  // Before it is read: who writes meanwhile is noticed.
+  if (const auto version = HighestVersion(root_ + "/" + name); version.ok()) {
+    policy_stamps_[name] = PolicyStamp(root_ + "/" + name, *version);
+  }
   auto model = next_id_ < kMaxModelVersions
                    ? ReadModel(root_, name, ModelId(next_id_), limits_)
                    : absl::ResourceExhaustedError(fmt::format(
@@ -164,6 +168,47 @@ absl::Status ModelRepository::Load(std::string_view name) {
     return absl::NotFoundError(fmt::format("there is no model folder {}", folder));
   }
   return LoadFolder(std::string(name));
+}
+
+absl::Status ModelRepository::TakePolicy(const std::string& name, const Model& model) {
+  const std::string folder = root_ + "/" + name;
+  const absl::StatusOr<PolicySpec> spec = LoadPolicy(folder, model, limits_);
+  if (!spec.ok()) return spec.status();
+  absl::StatusOr<LaneRules> rules = MakeRules(*spec, {}, model.types.size());
+  if (!rules.ok()) return rules.status();
+  return scheduler_.SetPolicy(model.id, *std::move(rules));
+}
+
+std::vector<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicies() {
+  std::vector<PolicyNews> news;
+  for (const ModelState& state : Index()) {
+    if (state.model == nullptr || state.phase != ModelPhase::kReady) continue;
+    const std::string folder = root_ + "/" + state.name;
+    absl::Status status;
+    bool load_again = false;
+    {
+      const std::lock_guard lock(changes_);
+      if (Serving(state.name) != state.model) continue;
+      std::string stamp = PolicyStamp(folder, state.version);
+      std::string& known = policy_stamps_[state.name];
+      if (stamp == known) continue;
+      known = std::move(stamp);
+      status = TakePolicy(state.name, *state.model);
+      // Not with another version, which nobody asked for.
+      const absl::StatusOr<int64_t> highest = HighestVersion(folder);
+      load_again = absl::IsFailedPrecondition(status) && highest.ok() && *highest == state.version;
+      const std::string reason(status.message());
+      if (!load_again) Set(state.name, [&](ModelState& s) { s.reason = reason; });
+    }
+    if (load_again) status = LoadFolder(state.name);
+    news.push_back(
+        {status.ok(),
+         status.ok() ? fmt::format("model \"{}\": its policy.textproto is taken over{}", state.name,
+                                   load_again ? ", the model loaded again for it" : "")
+                     : Indented(state.name, fmt::format("its policy goes on as it was: {}",
+                                                        std::string(status.message())))});
+  }
+  return news;
 }
 
 absl::Status ModelRepository::Unload(std::string_view name) {

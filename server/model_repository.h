@@ -67,6 +67,14 @@ class ModelRepository {
   // New requests are refused, accepted ones finish; returns when the last one has. NOT_FOUND: it is
   // not served.
   absl::Status Unload(std::string_view name);
+  // Lets every served model whose policy.textproto changed since it was read take over what it says now, while it serves
+  // (Scheduler::SetPolicy); where that cannot be, by loading the model again. A file that cannot be used changes nothing:
+  // the old policy goes on, and the index says why until there is a better one. What changed, for people.
+  struct PolicyNews {
+    bool taken = false;
+    std::string text;
+  };
+  std::vector<PolicyNews> TakeChangedPolicies();
   // Unloads every model (for an orderly end).
   void Close();
 
@@ -80,6 +88,7 @@ class ModelRepository {
  private:
   absl::Status LoadFolder(const std::string& name);
   absl::Status Swap(const std::string& name, ModelVersion version);
+  absl::Status TakePolicy(const std::string& name, const Model& model);
   // Changes the state under the lock; makes it where it is not there.
   template <typename Change>
   void Set(const std::string& name, Change change);
@@ -90,6 +99,8 @@ class ModelRepository {
   Scheduler& scheduler_;
   std::mutex changes_;   // one Load or Unload at a time
   int32_t next_id_ = 0;  // under changes_
+  std::map<std::string, std::string>
+      policy_stamps_;  // under changes_; by name, of the file that was read
   mutable std::mutex mutex_;
   std::map<std::string, ModelState, std::less<>> models_;  // under mutex_
 };

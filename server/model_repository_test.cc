@@ -10,6 +10,7 @@
 
 #include "cells/weights/safetensors.h"
 #include "server/import_torch.h"
+#include "server/policy/policy_codec.h"
 
 namespace cellbatch {
 namespace {
@@ -43,6 +44,13 @@ class LoadingScheduler final : public Scheduler {
     log.push_back("remove " + names_[id.value()]);
     return absl::OkStatus();
   }
+  absl::Status SetPolicy(ModelId id, LaneRules rules) override {
+    const std::lock_guard lock(mutex_);
+    if (!policy_refusal.ok()) return std::exchange(policy_refusal, absl::OkStatus());
+    policy = rules.policy_name;
+    log.push_back("policy of " + names_[id.value()]);
+    return absl::OkStatus();
+  }
   void Hold(bool hold) {
     const std::lock_guard lock(mutex_);
     hold_ = hold;
@@ -58,9 +66,9 @@ class LoadingScheduler final : public Scheduler {
   }
 
   std::vector<std::string> log;
-  absl::Status refusal;
-  std::string policy, join;  // of the last one added
-  bool cellular = false;     // it brought no rule of joining
+  absl::Status refusal, policy_refusal;  // the latter once
+  std::string policy, join;              // of the last one added
+  bool cellular = false;                 // it brought no rule of joining
 
   std::vector<CellTypeCalibration> Calibration(ModelId) const override { return {}; }
   std::vector<int32_t> MaxRowsPerRequest(ModelId) const override { return {}; }
@@ -254,6 +262,75 @@ TEST_F(ModelRepositoryTest, WhatIsBeingUnloadedIsUnavailableWhileItsLastRequests
   scheduler_.Hold(false);
   unloading.join();
   EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("unloaded"));
+}
+
+// What `policy.textproto` of model "a" says, as a learner writes it.
+class PolicyTakeoverTest : public ModelRepositoryTest {
+ protected:
+  void SetUp() override {
+    MakeModel("a", 1);
+    ASSERT_TRUE(repository_.LoadAll().ok());
+    ASSERT_EQ(scheduler_.policy, "cellular");
+    scheduler_.log.clear();
+  }
+  void Write(PolicyKind kind) {
+    PolicySpec spec;
+    spec.kind = kind;
+    const std::shared_ptr<const Model> model = *repository_.Find("a", "");
+    std::ofstream(file_) << PolicyText(ToPolicyFile(spec, *model));
+  }
+  const std::string file_ = root_ + "/a/1/policy.textproto";
+};
+
+TEST_F(PolicyTakeoverTest, AChangedFileIsTakenOverOnceWithoutLoadingTheModel) {
+  EXPECT_TRUE(repository_.TakeChangedPolicies().empty()) << "nothing changed";
+  Write(PolicyKind::kLbGreedy);
+  const auto news = repository_.TakeChangedPolicies();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_TRUE(news[0].taken) << news[0].text;
+  EXPECT_EQ(scheduler_.policy, "lb_greedy");
+  EXPECT_TRUE(repository_.TakeChangedPolicies().empty()) << "the same file";
+  EXPECT_THAT(scheduler_.log, ElementsAre("policy of a 1"));
+}
+
+TEST_F(PolicyTakeoverTest, AFileThatCannotBeUsedLeavesTheOldPolicyAndSaysWhyUntilABetterOneComes) {
+  Write(PolicyKind::kLbGreedy);
+  repository_.TakeChangedPolicies();
+  for (const char* bad : {"kind: FSM\n", "kind: ?", "kind: LB_GREEDY cell_types: \"other\"\n"}) {
+    std::ofstream(file_) << bad;
+    const auto news = repository_.TakeChangedPolicies();
+    ASSERT_EQ(news.size(), 1u) << bad;
+    EXPECT_FALSE(news[0].taken);
+    EXPECT_THAT(news[0].text,
+                HasSubstr("model \"a\": its policy goes on as it was: 1/policy.textproto"));
+    EXPECT_THAT(repository_.Index()[0].reason, HasSubstr("1/policy.textproto"));
+    EXPECT_EQ(repository_.Index()[0].phase, ModelPhase::kReady);
+    EXPECT_EQ(scheduler_.policy, "lb_greedy");
+  }
+  Write(PolicyKind::kAgenda);
+  ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  EXPECT_EQ(scheduler_.policy, "agenda");
+  EXPECT_EQ(repository_.Index()[0].reason, "");
+}
+
+TEST_F(PolicyTakeoverTest, APolicyThatTheLaneCannotTakeOverIsTakenByLoadingTheModelAgain) {
+  Write(PolicyKind::kDepth);
+  scheduler_.policy_refusal = absl::FailedPreconditionError("looks at other things");
+  const auto news = repository_.TakeChangedPolicies();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_TRUE(news[0].taken) << news[0].text;
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "remove a 1"));
+  EXPECT_EQ(scheduler_.policy, "depth");
+}
+
+TEST_F(PolicyTakeoverTest, ANewVersionBesideTheServedOneIsNotLoadedForItsPolicy) {
+  Write(PolicyKind::kDepth);
+  MakeModel("a", 2);
+  scheduler_.policy_refusal = absl::FailedPreconditionError("looks at other things");
+  const auto news = repository_.TakeChangedPolicies();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_FALSE(news[0].taken);
+  EXPECT_TRUE(scheduler_.log.empty());
 }
 
 TEST_F(ModelRepositoryTest, UnloadedModelsAreKnownAndUnavailable) {

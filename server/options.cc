@@ -50,6 +50,11 @@ constexpr Flag kFlags[] = {
      &O::record_limit,
      "Bytes of that file. Then it is closed, and the server goes on without it.",
      {1 << 16}},
+    {"policy-poll",
+     &O::policy_poll,
+     "How often to look for a policy.textproto that changed beside a served model, to take it over "
+     "while it serves. 0: only at SIGHUP.",
+     {0, kMaxInt}},
     {"check", &O::check,
      "Read every model, report every problem of all of them, a line each, and exit: 0 if all "
      "could be served. Uses no device."},

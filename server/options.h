@@ -23,6 +23,7 @@ struct ServerOptions {
   std::string devices = "auto";
   std::string record;
   int64_t record_limit = 1LL << 30;
+  std::chrono::milliseconds policy_poll{0};
   bool check = false;
   bool help = false;
   bool version = false;

@@ -89,6 +89,8 @@ absl::Status Server::Open(DeviceSet devices) {
   repository_ = std::make_unique<ModelRepository>(
       options_.model_repository, LoaderLimits{.unfolder_libraries = options_.unfolder_libraries},
       *scheduler_);
+  policies_ =
+      std::make_unique<PolicyWatch>(options_.policy_poll, [this] { TakeChangedPolicies(); });
   const FindModel find = [this](std::string_view name, std::string_view version) {
     return repository_->Find(name, version);
   };
@@ -152,6 +154,7 @@ Server::~Server() {
   grpc_.reset();
   responder_.reset();
   if (scheduler_ != nullptr) scheduler_->Stop();
+  policies_.reset();  // which may wait for the scheduler
   decode_.reset();
   typed_infer_.reset();
   infer_.reset();
@@ -173,6 +176,12 @@ absl::Status Server::LoadModels() {
     }
   }
   return goes_on ? absl::OkStatus() : status;
+}
+
+void Server::TakeChangedPolicies() const {
+  for (const ModelRepository::PolicyNews& news : repository_->TakeChangedPolicies()) {
+    spdlog::log(news.taken ? spdlog::level::info : spdlog::level::err, "{}", news.text);
+  }
 }
 
 bool Server::RunUntilStopped() {

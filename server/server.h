@@ -27,6 +27,7 @@
 #include "server/lifecycle.h"
 #include "server/model_repository.h"
 #include "server/options.h"
+#include "server/policy/policy_watch.h"
 #include "server/record/record_writer.h"
 #include "server/request_stats.h"
 #include "server/responder.h"
@@ -46,6 +47,8 @@ class Server {
   // Waits for a stop, then drains and closes everything. True: every accepted request was answered
   // before the drain timeout.
   bool RunUntilStopped();
+  // Looks whether policies changed beside served models, soon. Any thread.
+  void LookForPolicies() { policies_->Ask(); }
 
   std::string ReadyLine() const;  // {"ready":true,"grpc":"…","http":"…","metrics":"…"}
   std::vector<IndexEntry> Index() const;
@@ -54,6 +57,7 @@ class Server {
   Server(const ServerOptions& options, Lifecycle& lifecycle);
   absl::Status Open(DeviceSet devices);
   absl::Status OpenHttp();
+  void TakeChangedPolicies() const;
   HttpReply Answer(std::string_view path) const;
   HttpReply ModelReady(std::string_view path) const;
   std::vector<std::shared_ptr<const Model>> Served() const;
@@ -77,6 +81,7 @@ class Server {
   std::unique_ptr<Responder> responder_;
   std::unique_ptr<GrpcTransport> grpc_;
   std::unique_ptr<HttpServer> http_, metrics_http_;
+  std::unique_ptr<PolicyWatch> policies_;
 };
 
 }  // namespace cellbatch

@@ -9,19 +9,20 @@
 
 namespace cellbatch {
 
-StopSignals::StopSignals(std::function<void()> stop) {
+StopSignals::StopSignals(std::function<void()> stop, std::function<void()> again) {
   signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  thread_ = std::thread([this, signals, stop = std::move(stop)] {
+  thread_ = std::thread([this, signals, stop = std::move(stop), again = std::move(again)] {
     while (true) {
       int received = 0;
       if (sigwait(&signals, &received) != 0) continue;
       if (end_.load()) return;
-      stop();
+      received == SIGHUP ? again() : stop();
     }
   });
 }

@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT as calls of a function on a thread of their own, where anything may be done.
+// SIGTERM, SIGINT and SIGHUP as calls of a function on a thread of their own, where anything may be done.
 #ifndef CELLBATCH_SERVER_SIGNALS_H_
 #define CELLBATCH_SERVER_SIGNALS_H_
 
@@ -11,8 +11,8 @@ namespace cellbatch {
 class StopSignals {
  public:
   // Blocks the signals for this thread and all it starts from now on: make it before any other
-  // thread. `stop` is called for each signal. Also ignores SIGPIPE.
-  explicit StopSignals(std::function<void()> stop);
+  // thread. `stop` is called for each signal, `again` for each SIGHUP. Also ignores SIGPIPE.
+  StopSignals(std::function<void()> stop, std::function<void()> again);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

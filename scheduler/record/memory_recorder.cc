@@ -16,6 +16,12 @@ void MemoryRecorder::LaneMade(const RecordedLane& lane) {
   run_.lanes[lane.serial] = lane;
 }
 
+void MemoryRecorder::PolicyTaken(uint32_t serial, uint32_t number, const RecordedPolicy& policy,
+                                 const Model&) {
+  const std::lock_guard lock(mutex_);
+  run_.lanes[serial].taken[number] = policy;
+}
+
 void MemoryRecorder::Submitted(RequestId id, int lane, uint32_t serial, const Request& request) {
   RecordedRequest record = RecordOf(id, lane, serial, request);
   const std::lock_guard lock(mutex_);

@@ -21,6 +21,13 @@ RecordedSetup SetupOf(const SchedulerOptions& options, int max_tasks_in_flight,
   return setup;
 }
 
+RecordedPolicy RecordOf(const LaneRules& rules) {
+  RecordedPolicy policy;
+  policy.made = rules.policy == nullptr || rules.policy_spec != nullptr;
+  if (rules.policy_spec != nullptr) policy.spec = *rules.policy_spec;
+  return policy;
+}
+
 RecordedLane RecordOf(int index, uint32_t serial, std::shared_ptr<const Model> model,
                       const LaneRules& rules, std::vector<int32_t> rows) {
   RecordedLane lane;
@@ -28,8 +35,7 @@ RecordedLane RecordOf(int index, uint32_t serial, std::shared_ptr<const Model> m
   lane.serial = serial;
   lane.model = std::move(model);
   lane.rows = std::move(rows);
-  lane.policy.made = rules.policy == nullptr || rules.policy_spec != nullptr;
-  if (rules.policy_spec != nullptr) lane.policy.spec = *rules.policy_spec;
+  lane.policy = RecordOf(rules);
   lane.join_made = (rules.join == nullptr || rules.join_spec != nullptr) && rules.steal == nullptr;
   if (rules.join_spec != nullptr) lane.join = *rules.join_spec;
   return lane;

@@ -45,7 +45,8 @@ struct RecordedLane {
       model;                  // read from a record: without weights, and cells that compute nothing
   std::vector<int32_t> rows;  // by table, in each memory
   RecordedPolicy policy;
-  bool join_made = true;  // false: as RecordedPolicy::made
+  std::map<uint32_t, RecordedPolicy> taken;  // over while it served, by number from 1 on
+  bool join_made = true;                     // false: as RecordedPolicy::made
   JoinSpec join;
 };
 

@@ -3,7 +3,7 @@
 //
 //   callers      Submitted, Extended, Notified      before the manager hears of it
 //   takers       Answered                           before the request is its taker's
-//   control      Began, LaneMade                    before the lane's first task
+//   control      Began, LaneMade, PolicyTaken       before the lane's first task
 //   manager      tape()                             words in a ring: no lock, no memory, no log (schedule_tape.h)
 //
 // All but the tape are called on the threads that call the scheduler; they may lock and allocate, and what they cost is
@@ -26,6 +26,9 @@ class Recorder {
   virtual ScheduleTape& tape() = 0;
   virtual void Began(const RecordedSetup& setup) = 0;
   virtual void LaneMade(const RecordedLane& lane) = 0;
+  // Before the manager has it. `number`: from 1 on.
+  virtual void PolicyTaken(uint32_t serial, uint32_t number, const RecordedPolicy& policy,
+                           const Model& model) = 0;
   // `request` is sealed; its run state is not looked at.
   virtual void Submitted(RequestId id, int lane, uint32_t serial, const Request& request) = 0;
   // Another piece of it is sealed.

@@ -41,6 +41,20 @@ absl::Status CheckRecorded(const RecordedSetup& setup) {
       " tasks in flight, ", setup.max_requests, " requests, batches of ", setup.batch_limit));
 }
 
+absl::StatusOr<std::shared_ptr<LanePolicy>> ReplayedPolicy(
+    const Lane& lane, const RecordedPolicy& taken, const std::optional<PolicySpec>& policy) {
+  if (!taken.made) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "model \"", lane.model().name, "\" took over a policy that no record can hold"));
+  }
+  absl::StatusOr<LaneRules> rules =
+      MakeRules(policy ? *policy : taken.spec, {}, lane.model().types.size());
+  if (!rules.ok()) return rules.status();
+  std::shared_ptr<LanePolicy> made = lane.MakePolicy(*std::move(rules));
+  if (made->AsksForTheSameAs(*lane.Policies().back())) return made;
+  return absl::InvalidArgumentError("the record's lane takes over a policy that it cannot");
+}
+
 absl::StatusOr<std::unique_ptr<Lane>> ReplayedLane(const RecordedLane& recorded,
                                                    const std::optional<PolicySpec>& policy,
                                                    const RecordedSetup& setup,

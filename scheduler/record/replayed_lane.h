@@ -25,6 +25,11 @@ absl::StatusOr<std::unique_ptr<Lane>> ReplayedLane(const RecordedLane& recorded,
                                                    const RecordedSetup& setup,
                                                    const SchedulerOptions& options);
 
+// What it took over, instead of which `policy` may decide, too.
+absl::StatusOr<std::shared_ptr<LanePolicy>> ReplayedPolicy(const Lane& lane,
+                                                           const RecordedPolicy& taken,
+                                                           const std::optional<PolicySpec>& policy);
+
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_SCHEDULER_RECORD_REPLAYED_LANE_H_

@@ -68,6 +68,7 @@ class Player final : private ReplayedMessages {
   uint64_t NewsOf(uint32_t) override { return news_[next_news_++]; }
   absl::Status Extend(RequestBlock& block, const Continuation& how);
   absl::StatusOr<Lane*> MakeLane(uint32_t serial);
+  absl::Status MakePolicy(uint32_t serial, uint32_t number);
   void TakeSteps(uint64_t idle);
   void TakeAnswers();
   void EndControl();
@@ -242,7 +243,7 @@ absl::Status Player::GiveEvent(uint64_t word, Words operands) {
 
 absl::Status Player::GiveControl(uint64_t word, uint32_t serial) {
   const auto kind = static_cast<ControlMessage::Kind>(FieldOf(word, 8, 8));
-  if (kind > ControlMessage::Kind::kStop) return Contradiction(report_.steps, "asks for nothing");
+  if (kind > ControlMessage::Kind::kPolicy) return Contradiction(report_.steps, "asks for nothing");
   if (control_ == nullptr) {
     Lane* lane = nullptr;
     if (kind == ControlMessage::Kind::kOpen) {
@@ -258,6 +259,10 @@ absl::Status Player::GiveControl(uint64_t word, uint32_t serial) {
     control_ = std::make_unique<ControlMessage>();
     control_->kind = kind;
     control_->lane = lane;
+    if (kind == ControlMessage::Kind::kPolicy) {
+      absl::Status made = MakePolicy(serial, static_cast<uint32_t>(FieldOf(word, 32, 32)));
+      if (!made.ok() || !report_.ends_early.empty()) return made;
+    }
     manager_->Post(control_.get());
   }
   if (control_->kind != kind) return Contradiction(report_.steps, "asks for two things at once");
@@ -276,6 +281,21 @@ absl::StatusOr<Lane*> Player::MakeLane(uint32_t serial) {
   auto made = ReplayedLane(found->second, options_.policy, run_.setup, scheduler_);
   if (!made.ok()) return made.status();
   return (lanes_[serial] = *std::move(made)).get();
+}
+
+absl::Status Player::MakePolicy(uint32_t serial, uint32_t number) {
+  const RecordedLane& recorded = run_.lanes.at(serial);
+  const auto found = recorded.taken.find(number);
+  if (found == recorded.taken.end()) {
+    report_.ends_early =
+        absl::StrCat("policy ", number, " of lane ", serial, " is not in the record");
+    return absl::OkStatus();
+  }
+  auto made = ReplayedPolicy(*control_->lane, found->second, options_.policy);
+  if (!made.ok()) return made.status();
+  control_->policy = made->get();
+  control_->lane->ShowPolicy(*std::move(made));
+  return absl::OkStatus();
 }
 
 absl::Status Player::GiveFinished(int worker, int64_t start_ns, int64_t end_ns) {

@@ -148,6 +148,9 @@ void Cells(const std::vector<Lane>& lanes, MetricsText& text) {
 }
 
 void Decisions(const std::vector<Lane>& lanes, MetricsText& text) {
+  text.Family("cellbatch_policies_taken_over_total", "counter",
+              "Policies that the model took over while it served.");
+  for (const Lane& lane : lanes) text.Value(lane.labels(), lane.stats.policies_taken);
   text.Family("cellbatch_decisions_total", "counter",
               "Batched tasks, by the reason for which their cell type was chosen.");
   for (const Lane& lane : lanes) {

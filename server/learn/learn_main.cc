@@ -26,6 +26,7 @@ constexpr char kHelp[] =
     "  --requests FILE            A request's shape a line: a number of words (read, then "
     "written,\n"
     "                             for a decoder), a bracketed tree, heads, a lattice as JSON.\n"
+    "                             Or what cellbatch-server --record wrote.\n"
     "                             [made up, of the statistics of the papers' data]\n"
     "  --outputs NAME,NAME        That requests name. [OUTPUT, and NODE_OUTPUTS if there are any]\n"
     "  --seed N                   The same seed learns the same. [1]\n"

@@ -11,7 +11,9 @@
 #include "scheduler/offline/learn/lessons.h"
 #include "scheduler/offline/unfolded_graph.h"
 #include "server/learn/built_in_shapes.h"
+#include "server/learn/recorded_requests.h"
 #include "server/learn/request_shape.h"
+#include "server/record/record_codec.h"
 #include "server/text_file.h"
 
 namespace cellbatch {
@@ -87,6 +89,9 @@ absl::StatusOr<std::vector<RequestShape>> ReadShapes(const std::string& file, Sh
 absl::StatusOr<LearnRequests> ReadLearnRequests(const std::string& file, const Model& model,
                                                 const std::vector<std::string_view>& outputs,
                                                 uint64_t seed) {
+  if (!file.empty() && LooksLikeRecord(file)) {
+    return ReadRecordedRequests(file, model, kMostRequests, seed);
+  }
   const absl::StatusOr<ShapeKind> kind = KindThatUnfolds(model, outputs);
   if (!kind.ok()) return kind.status();
   std::mt19937_64 random(seed);

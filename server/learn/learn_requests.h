@@ -22,7 +22,7 @@ struct LearnRequests {
   std::function<CellGraph(int32_t request, int max_tasks_in_flight)> make;
 };
 
-// `file` empty: made up. `outputs` as a request names them. INVALID_ARGUMENT "FILE:LINE: what is wrong".
+// `file` empty: made up. A record (cellbatch-server --record): what of it is the model's. `outputs` as a request names them. INVALID_ARGUMENT "FILE:LINE: what is wrong".
 absl::StatusOr<LearnRequests> ReadLearnRequests(const std::string& file, const Model& model,
                                                 const std::vector<std::string_view>& outputs,
                                                 uint64_t seed);

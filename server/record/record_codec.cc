@@ -106,6 +106,9 @@ class Parser {
   }
   absl::Status AddHeader(const disk::RecordHeader& header);
   absl::Status AddLane(const disk::RecordedLane& lane);
+  absl::Status AddTakeover(const disk::RecordedTakeover& takeover);
+  absl::Status ReadPolicy(const std::string& text, uint64_t seed, const Model& model,
+                          RecordedPolicy& policy) const;
   absl::Status AddRequest(const disk::RecordedRequest& request);
   absl::Status AddPiece(const disk::RecordedNextPiece& piece);
   void AddEnd(const disk::RecordedEnd& end);
@@ -126,6 +129,8 @@ absl::Status Parser::Add(const disk::RecordEntry& entry) {
       return AddHeader(entry.header());
     case disk::RecordEntry::kLane:
       return AddLane(entry.lane());
+    case disk::RecordEntry::kTakeover:
+      return AddTakeover(entry.takeover());
     case disk::RecordEntry::kRequest:
       return AddRequest(entry.request());
     case disk::RecordEntry::kNextPiece:
@@ -180,14 +185,8 @@ absl::Status Parser::AddLane(const disk::RecordedLane& lane) {
   if (!model.ok()) return Wrong(std::string(model.status().message()));
   made.model = *std::move(model);
   made.rows.assign(lane.rows().begin(), lane.rows().end());
-  made.policy.made = !lane.policy().empty();
-  if (made.policy.made) {
-    auto spec = ParsePolicy(lane.policy(), fmt::format("{}: policy of {}", name_, lane.model()),
-                            *made.model);
-    if (!spec.ok()) return spec.status();
-    made.policy.spec = *std::move(spec);
-    made.policy.spec.seed = lane.policy_seed();
-  }
+  absl::Status policy = ReadPolicy(lane.policy(), lane.policy_seed(), *made.model, made.policy);
+  if (!policy.ok()) return policy;
   made.join_made = !lane.join_by_code();
   absl::StatusOr<JoinSpec> join = ParseJoin(lane.join(), name_);
   if (!join.ok()) return join.status();
@@ -196,6 +195,26 @@ absl::Status Parser::AddLane(const disk::RecordedLane& lane) {
     return Wrong(fmt::format("lane {} is there twice", lane.serial()));
   }
   return absl::OkStatus();
+}
+
+absl::Status Parser::ReadPolicy(const std::string& text, uint64_t seed, const Model& model,
+                                RecordedPolicy& policy) const {
+  policy.made = !text.empty();
+  if (!policy.made) return absl::OkStatus();
+  auto spec = ParsePolicy(text, fmt::format("{}: policy of {}", name_, model.name), model);
+  if (!spec.ok()) return spec.status();
+  policy.spec = *std::move(spec);
+  policy.spec.seed = seed;
+  return absl::OkStatus();
+}
+
+absl::Status Parser::AddTakeover(const disk::RecordedTakeover& takeover) {
+  const auto lane = run_.lanes.find(takeover.serial());
+  if (lane == run_.lanes.end()) {
+    return Wrong(fmt::format("lane {} takes over a policy, and is not there", takeover.serial()));
+  }
+  return ReadPolicy(takeover.policy(), takeover.policy_seed(), *lane->second.model,
+                    lane->second.taken[takeover.number()]);
 }
 
 absl::Status Parser::AddRequest(const disk::RecordedRequest& request) {
@@ -297,6 +316,17 @@ disk::RecordEntry EntryOf(const RecordedLane& lane) {
   to.set_policy_seed(lane.policy.spec.seed);
   to.set_join_by_code(!lane.join_made);
   *to.mutable_join() = ToJoinChoice(lane.join);
+  return entry;
+}
+
+disk::RecordEntry TakeoverEntry(uint32_t serial, uint32_t number, const RecordedPolicy& policy,
+                                const Model& model) {
+  disk::RecordEntry entry;
+  disk::RecordedTakeover& to = *entry.mutable_takeover();
+  to.set_serial(serial);
+  to.set_number(number);
+  if (policy.made) to.set_policy(PolicyText(ToPolicyFile(policy.spec, model)));
+  to.set_policy_seed(policy.spec.seed);
   return entry;
 }
 

@@ -24,6 +24,9 @@ inline constexpr uint32_t kRecordVersion = 1;
 disk::RecordEntry EntryOf(const RecordedSetup& setup);
 disk::RecordEntry EntryOf(const RecordedLane& lane);
 disk::RecordEntry EntryOf(const RecordedRequest& request);
+// `model`: the lane's.
+disk::RecordEntry TakeoverEntry(uint32_t serial, uint32_t number, const RecordedPolicy& policy,
+                                const Model& model);
 disk::RecordEntry NextPieceEntry(uint64_t request, const PieceShape& piece);
 disk::RecordEntry NewsEntry(uint64_t request, bool expired, int64_t at_ns);
 disk::RecordEntry EndEntry(uint64_t request, const RecordedEnd& end);

@@ -91,6 +91,11 @@ void RecordWriter::LaneMade(const RecordedLane& lane) {
   if (!done()) Queue(EntryOf(lane));
 }
 
+void RecordWriter::PolicyTaken(uint32_t serial, uint32_t number, const RecordedPolicy& policy,
+                               const Model& model) {
+  if (!done()) Queue(TakeoverEntry(serial, number, policy, model));
+}
+
 void RecordWriter::Submitted(RequestId id, int lane, uint32_t serial, const Request& request) {
   if (done()) return;
   requests_.fetch_add(1, std::memory_order_relaxed);

@@ -51,6 +51,8 @@ class RecordWriter final : public Recorder {
   ScheduleTape& tape() override { return tape_; }
   void Began(const RecordedSetup& setup) override;
   void LaneMade(const RecordedLane& lane) override;
+  void PolicyTaken(uint32_t serial, uint32_t number, const RecordedPolicy& policy,
+                   const Model& model) override;
   void Submitted(RequestId id, int lane, uint32_t serial, const Request& request) override;
   void Extended(RequestId id, const Request& request) override;
   void Notified(RequestId id, bool expired, int64_t now_ns) override;

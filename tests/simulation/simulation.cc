@@ -31,6 +31,7 @@ class Simulation {
   explicit Simulation(const SimulationOptions& options)
       : options_(options),
         random_(options.seed),
+        takeovers_random_(MixBits(options.seed, 82)),
         generator_(MixBits(options.seed, kGeneratorSalt)),
         checker_(RulesOf(options), clock_.time()) {
     MakeDevices();
@@ -50,6 +51,7 @@ class Simulation {
       if (submitted_ * 10 >= (looks + 1) * options_.requests && AsManyModelsAsFirst()) {
         report_.heap_bytes.push_back(HeapInUse());
       }
+      MayChangePolicy();
       const bool none = stock_->open().empty() && !AllLost();
       if (none || Chance(options_.change_chance)) {
         ChangeModels();
@@ -142,6 +144,15 @@ class Simulation {
   void NothingMoves() {
     checker_.Violated(absl::StrCat("nothing moves; ", checker_.outstanding(), " requests are out: ",
                                    absl::StrJoin(checker_.Outstanding(), " | ")));
+  }
+
+  // Draws by itself, so that nothing else is drawn otherwise for it. Of Algorithm 1 more is promised than of others.
+  void MayChangePolicy() {
+    if (options_.policy == PolicyKind::kCellular) return;
+    std::bernoulli_distribution now(options_.policy_change_chance);
+    if (stock_->open().empty() || !now(takeovers_random_)) return;
+    const uint64_t draw = takeovers_random_();
+    stock_->ChangePolicy(draw % stock_->open().size(), draw);
   }
 
   void ChangeModels() {
@@ -521,6 +532,7 @@ class Simulation {
     report_.loads = stock_->loads();
     report_.unloads = stock_->unloads();
     report_.failed_loads = stock_->failed_loads();
+    report_.takeovers = stock_->takeovers();
     report_.submitted = submitted_;
     const auto add = [&](const SimViolations& v) {
       report_.violation_count += v.count();
@@ -555,7 +567,7 @@ class Simulation {
   }
 
   const SimulationOptions options_;
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, takeovers_random_;
   Generator generator_;
   VirtualClock clock_;
   Checker checker_;

@@ -34,7 +34,9 @@ struct SimulationOptions {
   int models = 1;
   double change_chance = 0;  // of driver steps, to load another model or to unload one
   int most_models = 4;       // at a time
-  bool calibrate = false;    // T(b) is measured when a model is loaded
+  // Of driver steps, to let a model take over another policy. Not with kCellular, of which more is promised.
+  double policy_change_chance = 0;
+  bool calibrate = false;  // T(b) is measured when a model is loaded
   Priorities priorities = Priorities::kLaterFirst;
   double weight_ratio = 1;  // of a model's share of the devices to the one before it
   int max_tasks_in_flight = 2;
@@ -91,7 +93,7 @@ struct SimulationReport {
   int64_t submitted = 0;
   int64_t steps = 0;
   LongestWaits longest;
-  int64_t loads = 0, unloads = 0, failed_loads = 0;
+  int64_t loads = 0, unloads = 0, failed_loads = 0, takeovers = 0;
   int64_t hung = 0;  // devices that hung, and were given up
   bool all_lost =
       false;  // every device was: then models may not be loaded, nor their requests submitted

@@ -142,6 +142,7 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
   DrawDevices(o);
   DrawLevels(o);
   if (other_policy) {
+    if (MixBits(seed, 81) % 2 == 0) o.policy_change_chance = 0.002;
     constexpr std::array kOthers = {PolicyKind::kAgenda, PolicyKind::kAgendaOfRemaining,
                                     PolicyKind::kDepth,  PolicyKind::kLbGreedy,
                                     PolicyKind::kFsm,    PolicyKind::kRandom};
@@ -176,9 +177,9 @@ std::string Describe(const SimulationOptions& o) {
       o.grow_chance, ", levels ", o.priority_levels, " (default ", o.default_priority_level,
       "), ageing ", o.priority_ageing, ", chain turn ", o.chain_turn, ", policy ",
       std::string(Name(o.policy)), ", join ", Name(o.join), ", changes ", o.change_chance,
-      ", calibrate ", o.calibrate, ", asynchronous ", o.asynchronous, ", late writes ",
-      o.late_writes, ", first task ", o.first_sequence, ", launches of ", o.launch_multiple,
-      ", host blocks ", o.host_blocks);
+      ", takes over ", o.policy_change_chance, ", calibrate ", o.calibrate, ", asynchronous ",
+      o.asynchronous, ", late writes ", o.late_writes, ", first task ", o.first_sequence,
+      ", launches of ", o.launch_multiple, ", host blocks ", o.host_blocks);
 }
 
 }  // namespace cellbatch::sim

@@ -1,6 +1,7 @@
 #include "tests/simulation/stock.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "cells/check.h"
 #include "cells/device/sim/fingerprint.h"
 #include "scheduler/policy/join_spec.h"
+#include "scheduler/policy/make_rules.h"
 #include "tests/simulation/sim_world.h"
 
 namespace cellbatch::sim {
@@ -82,6 +84,23 @@ void Stock::Add() {
   }
   checker_.Watch(memories_, *model, max_batch);
   open_.push_back({model, scheduler_.MaxRowsPerRequest(model->id)});
+}
+
+void Stock::ChangePolicy(size_t at, uint64_t draw) {
+  constexpr std::array kKinds = {PolicyKind::kCellular, PolicyKind::kRandom,
+                                 PolicyKind::kLbGreedy, PolicyKind::kFsm,
+                                 PolicyKind::kAgenda,   PolicyKind::kAgendaOfRemaining};
+  const Model& model = *open_[at].model;
+  const PolicySpec spec = DrawPolicy(kKinds[draw % kKinds.size()], draw, model);
+  absl::StatusOr<LaneRules> rules = MakeRules(spec, {}, model.types.size());
+  Check(rules.ok(), rules.status().ToString());
+  changing_ = true;
+  const absl::Status taken = scheduler_.SetPolicy(model.id, *std::move(rules));
+  changing_ = false;
+  if (taken.ok()) ++takeovers_;
+  if (!taken.ok() && !absl::IsFailedPrecondition(taken)) {
+    checker_.Violated(absl::StrCat("a policy is not taken over: ", taken.ToString()));
+  }
 }
 
 void Stock::Remove(size_t at) {

@@ -34,6 +34,8 @@ class Stock {
   void Add();
   // Of open()[at]. REQUIRES: not while either is under way.
   void Remove(size_t at);
+  // open()[at] takes over a policy that is drawn, if it looks at the same as the one before it.
+  void ChangePolicy(size_t at, uint64_t draw);
   bool changing() const { return changing_; }
 
   const std::vector<Entry>& open() const { return open_; }
@@ -42,6 +44,7 @@ class Stock {
   int64_t loads() const { return loads_; }
   int64_t unloads() const { return unloads_; }
   int64_t failed_loads() const { return failed_loads_; }
+  int64_t takeovers() const { return takeovers_; }
 
  private:
   const SimulationOptions& options_;
@@ -52,7 +55,7 @@ class Stock {
   std::shared_ptr<const Model> closing_;
   bool changing_ = false;
   int next_ = 0;
-  int64_t loads_ = 0, unloads_ = 0, failed_loads_ = 0;
+  int64_t loads_ = 0, unloads_ = 0, failed_loads_ = 0, takeovers_ = 0;
 };
 
 }  // namespace cellbatch::sim

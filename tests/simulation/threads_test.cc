@@ -13,6 +13,7 @@
 #include "cells/device/sim/sim_device.h"
 #include "gtest/gtest.h"
 #include "scheduler/offline/world/virtual_clock.h"
+#include "scheduler/policy/make_rules.h"
 #include "scheduler/record/memory_recorder.h"
 #include "scheduler/record/schedule_replay.h"
 #include "scheduler/scheduler.h"
@@ -331,6 +332,40 @@ TEST_F(ThreadsTest, ModelsComeAndGoBesideTraffic) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(counts[0].wrong + counts[1].wrong, 0);
+  scheduler_->Stop();
+  ExpectNoViolations();
+  ExpectTheSameScheduleAgain();
+}
+
+TEST_F(ThreadsTest, PoliciesAreTakenOverBesideTraffic) {
+  Start();
+  const std::shared_ptr<const Model> model = AddModel(1);
+  Prepare(model, 2000, 15);
+  const std::atomic<bool> stopping = false;
+  std::vector<std::thread> threads;
+  std::array<Counts, 2> counts;
+  for (size_t part = 0; part < 3; ++part) {
+    threads.emplace_back([&, part] { SubmitPart(part, part + 500, stopping); });
+  }
+  for (int outbox = 0; outbox < 2; ++outbox) {
+    threads.emplace_back([&, outbox] {
+      counts[static_cast<size_t>(outbox)] = TakeAll(outbox, [&] { return taken_ == sent_.size(); });
+    });
+  }
+  constexpr int kTakeovers = 20;
+  for (int i = 0; i < kTakeovers; ++i) {
+    PolicySpec spec;
+    spec.kind = i % 2 == 0 ? PolicyKind::kRandom : PolicyKind::kCellular;
+    spec.seed = static_cast<uint64_t>(i);
+    auto rules = MakeRules(spec, {}, model->types.size());
+    ASSERT_TRUE(rules.ok()) << rules.status();
+    const absl::Status taken = scheduler_->SetPolicy(model->id, *std::move(rules));
+    EXPECT_TRUE(taken.ok()) << taken;
+    EXPECT_EQ(scheduler_->stats().Lanes().front().policies_taken, i + 1);
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(counts[0].wrong + counts[1].wrong, 0);
+  for (const auto& s : sent_) EXPECT_EQ(s->answers, 1);
   scheduler_->Stop();
   ExpectNoViolations();
   ExpectTheSameScheduleAgain();

@@ -86,6 +86,7 @@ class FakeScheduler final : public Scheduler {
     return absl::OkStatus();
   }
   absl::Status RemoveModel(ModelId) override { return absl::OkStatus(); }
+  absl::Status SetPolicy(ModelId, LaneRules) override { return absl::OkStatus(); }
   std::vector<CellTypeCalibration> Calibration(ModelId) const override { return calibration; }
   std::vector<int32_t> MaxRowsPerRequest(ModelId) const override { return max_rows; }
   int max_tasks_in_flight() const override { return 1; }

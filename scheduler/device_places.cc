@@ -1,0 +1,33 @@
+#include "scheduler/device_places.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/task_ring.h"
+
+namespace cellbatch {
+
+absl::StatusOr<std::vector<int>> MemoriesOf(const DeviceSet& devices, int depth, int batch_limit) {
+  std::vector<int> memory_of;
+  for (const std::unique_ptr<Device>& device : devices.devices) {
+    const DeviceInfo& info = device->info();
+    const auto at = std::find_if(devices.memories.begin(), devices.memories.end(),
+                                 [&](const auto& m) { return m.get() == info.memory; });
+    if (at == devices.memories.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("device ", info.name, " computes on a memory that is not in the set"));
+    }
+    memory_of.push_back(static_cast<int>(at - devices.memories.begin()));
+    const int64_t needed = TaskRing::BytesNeeded(depth, batch_limit);
+    const int64_t there = static_cast<int64_t>(device->task_memory().size());
+    if (there < needed) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("device ", info.name, " has ", there, " bytes of task memory; ", needed,
+                       " are needed for ", depth, " tasks of ", batch_limit, " nodes"));
+    }
+  }
+  return memory_of;
+}
+
+}  // namespace cellbatch

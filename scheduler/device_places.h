@@ -1,0 +1,18 @@
+// Which memory each device of a set computes on, and whether its task memory holds a ring.
+#ifndef CELLBATCH_SCHEDULER_DEVICE_PLACES_H_
+#define CELLBATCH_SCHEDULER_DEVICE_PLACES_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cells/device/device.h"
+
+namespace cellbatch {
+
+// By device: the index of its memory in `devices`. INVALID_ARGUMENT: it is not there. RESOURCE_EXHAUSTED: `depth` tasks of
+// `batch_limit` nodes do not fit its task memory.
+absl::StatusOr<std::vector<int>> MemoriesOf(const DeviceSet& devices, int depth, int batch_limit);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SCHEDULER_DEVICE_PLACES_H_
