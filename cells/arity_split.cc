@@ -44,6 +44,7 @@ class ArityUnfolder : public Unfolder {
     graph.KeepToo(std::move(cells));
     return absl::OkStatus();
   }
+  int32_t phases() const override { return cells_->unfolder->phases(); }
   RequestDescription Describe() const override { return cells_->unfolder->Describe(); }
 
  private:
@@ -63,7 +64,9 @@ class ArityUnfolder : public Unfolder {
     }
     const absl::Span<const Link> links =
         cells.links().subspan(Index(s.first_link), Index(s.num_links));
+    graph.SetPhase(s.phase);
     const SubgraphId made = graph.Add(TypeOf(s, links), s.length, links, s.stop);
+    graph.SetPlace(made, s.place);
     const absl::Span<const StopReport> reports = cells.stop_reports();
     for (const ReturnPiece& piece :
          cells.returns().subspan(Index(s.first_return), Index(s.num_returns))) {

@@ -49,6 +49,11 @@ void CellGraph::Open() {
   earlier_nodes_ = num_nodes_;
 }
 
+void CellGraph::SetPhase(int32_t phase) {
+  Check(phase >= 0 && phase < kMostPhases, "a phase that there is not");
+  phase_ = phase;
+}
+
 SubgraphId CellGraph::AddInput(TableId table, int32_t rows, const std::byte* data) {
   Open();
   const SubgraphId id(Count(subgraphs_.size()));
@@ -81,6 +86,7 @@ SubgraphId CellGraph::Add(CellTypeId type, int32_t length, absl::Span<const Link
   s.first_link = Count(links_.size());
   s.num_links = Count(links.size());
   s.stop = stop;
+  s.phase = phase_;
   links_.insert(links_.end(), links.begin(), links.end());
   return id;
 }

@@ -11,7 +11,8 @@
 //
 // Rows are counted from 0 per table; joining adds the base the arena gave. A chain of which only
 // the end is read by links needs a ring of two rows, whatever its length (what it returns is
-// copied out as it is computed); otherwise every node has its own row. A stopping chain may run
+// copied out as it is computed); otherwise every node has its own row. Subgraphs have their rows in their
+// own order, or by level (Model::unfold, level_rows). A stopping chain may run
 // ahead of the host, so its ring is max(2, max_tasks_to_submit): the node where it stopped is
 // still there after those already queued behind it have run, and the manager reads its words
 // before it submits more.
@@ -49,6 +50,7 @@ inline constexpr SubgraphId kZeroSource{};      // invalid id: the input reads z
 inline constexpr int32_t kLastNode = -1;        // Link::first: the last node, wherever a Stop fell
 inline constexpr int32_t kMaxSumLinks = 4096;   // links of one kSum input
 inline constexpr int32_t kMaxPieces = 1 << 16;  // of a graph that grows
+inline constexpr int32_t kMostPhases = 16;      // of one request's program
 
 // Input `input` of node t reads node first + t * stride of `from`. For the carry input of a chain
 // this says what node 0 reads (stride is ignored); without it node 0 reads zeros. Inputs of
@@ -128,7 +130,9 @@ struct Subgraph {
   int32_t first_row = 0;  // relative to the request's base in `table`
   int32_t ring =
       0;  // rows it owns: node t lives in row first_row + t % ring (ring == length: each its own)
-  int32_t depth = 0;  // longest path from a source in nodes, all of those it waits for counted
+  int32_t depth = 0;   // longest path from a source in nodes, all of those it waits for counted
+  int32_t phase = 0;   // as SetPhase said, or the latest of what it reads
+  int32_t place = -1;  // as SetPlace said; -1: it did not
   int32_t num_predecessors = 0;           // different subgraphs with a type that it reads
   int32_t first_link = 0, num_links = 0;  // into links(); ordered by input, then as given
   int32_t first_consumer = 0,
@@ -170,6 +174,15 @@ class CellGraph {
   void KeepToo(CellGraph&& other);
   // `length` >= 1 nodes of `type`. See Link for what the links mean.
   SubgraphId Add(CellTypeId type, int32_t length, absl::Span<const Link> links, Stop stop = {});
+  // What is added from here on belongs to that stage of the request's program, 0 (as nothing said) to kMostPhases - 1:
+  // spelled words, then sentences, then labels; an encoder, then its decoder. Whoever reads a later stage is of that
+  // stage. Policies that look at depth take one stage after the other (cell_graph_depths.h). Nothing else changes.
+  void SetPhase(int32_t phase);
+  // How many steps of the program come before its first node, where that says more than its longest path: the same
+  // in all requests, whichever arms of a branch each took. Policies may be told it (cell_graph_depths.h, ghost nodes).
+  void SetPlace(SubgraphId id, int32_t place) {
+    subgraphs_[static_cast<size_t>(id.value())].place = place;
+  }
   // In piece 0: more may follow.
   void Grow(Growth most);
   const Growth& growth() const { return growth_; }  // as given to Grow
@@ -246,6 +259,8 @@ class CellGraph {
   absl::Status CheckStopReport(const StopReport& report) const;
   void SortReturns();
   absl::Status LayRows(const Model& model, int max_tasks_to_submit);
+  absl::Status LayRowsOf(const Model& model, int max_tasks_to_submit, Subgraph& s);
+  absl::Status CountRows(const Model& model);
   void FindConsumers();
   absl::Status AllocateAnswer();
 
@@ -262,6 +277,7 @@ class CellGraph {
   std::vector<std::unique_ptr<std::byte[]>> kept_;
   int64_t num_nodes_ = 0;
   int64_t device_bytes_ = 0;
+  int32_t phase_ = 0;  // of what is added next
   bool sealed_ = false;
   // Growing. Where the latest piece begins, and what there was before it.
   Growth growth_;

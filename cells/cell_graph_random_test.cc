@@ -1,5 +1,6 @@
 // Random graphs, valid and not, against a checker that expands every node and every link.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -224,12 +225,30 @@ void ExpectLaidOutWell(const CellGraph& graph, const Naive& naive) {
   }
 }
 
+// Row by row the deepest subgraphs first, of one depth by type, of one type as they are numbered.
+void ExpectRowsByLevel(const CellGraph& graph) {
+  std::map<std::pair<int32_t, int32_t>, int32_t> by_row;  // (table, first row) -> subgraph
+  for (int32_t i = 0; i < static_cast<int32_t>(graph.subgraphs().size()); ++i) {
+    const Subgraph& s = graph.subgraphs()[static_cast<size_t>(i)];
+    by_row[{s.table.value(), s.first_row}] = i;
+  }
+  std::map<int32_t, std::array<int32_t, 3>> last;  // by table
+  for (const auto& [row, i] : by_row) {
+    const Subgraph& s = graph.subgraphs()[static_cast<size_t>(i)];
+    const std::array<int32_t, 3> key = {-s.depth, static_cast<int32_t>(s.type.value()), i};
+    const auto [at, is_first] = last.emplace(row.first, key);
+    EXPECT_TRUE(is_first || at->second < key) << "subgraph " << i;
+    at->second = key;
+  }
+}
+
 TEST(CellGraphRandomTest, SealAgreesWithAnExpansionNodeByNode) {
-  const Model model = TestModel();
+  Model model = TestModel();
   const std::byte data[1024] = {};
   int valid = 0, refused = 0;
   for (uint32_t seed = 1; seed <= 4000; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    model.unfold.level_rows = seed % 2 == 0;
     const std::vector<Call> calls = Generator(model, seed).Make();
     CellGraph graph;
     bool cells = false;
@@ -246,6 +265,7 @@ TEST(CellGraphRandomTest, SealAgreesWithAnExpansionNodeByNode) {
     ASSERT_EQ(sealed.ok(), naive.valid() && cells) << sealed;
     (sealed.ok() ? valid : refused) += 1;
     if (sealed.ok()) ExpectLaidOutWell(graph, naive);
+    if (sealed.ok() && model.unfold.level_rows) ExpectRowsByLevel(graph);
     if (HasFailure()) return;
   }
   EXPECT_GT(valid, 1000);

@@ -208,6 +208,7 @@ absl::Status CellGraph::CheckLinks(const Model& model, int32_t index) {
     if (from.type.valid()) {
       const int32_t path = IsChain(model, from.type) ? from.length : 1;
       s.depth = std::max(s.depth, from.depth + path);
+      s.phase = std::max(s.phase, from.phase);
     }
   }
   return absl::OkStatus();
@@ -228,26 +229,49 @@ void CellGraph::OrderLinks(int32_t index, std::vector<Link>& scratch) {
   for (const Link& link : scratch) links[Index(start[Index(link.input.value())]++)] = link;
 }
 
+// Rows of a table are given out as subgraphs are numbered; by level (Model::unfold), the deepest first, so that the
+// nodes of one level and type have neighbouring rows, and the leaves the last ones.
 absl::Status CellGraph::LayRows(const Model& model, int max_tasks_to_submit) {
   next_row_.resize(model.tables.size(), 0);
-  for (Subgraph& s : absl::MakeSpan(subgraphs_).subspan(Index(first_subgraph_))) {
-    const bool chain = s.type.valid() && IsChain(model, s.type);
-    if (s.ring == 0) {
-      const int32_t ring = s.stop.column.valid() ? std::max(2, max_tasks_to_submit) : 2;
-      s.ring = chain ? std::min(s.length, ring) : s.length;
+  const absl::Span<Subgraph> added = absl::MakeSpan(subgraphs_).subspan(Index(first_subgraph_));
+  if (!model.unfold.level_rows) {
+    for (Subgraph& s : added) {
+      if (absl::Status laid = LayRowsOf(model, max_tasks_to_submit, s); !laid.ok()) return laid;
     }
-    int32_t& count = next_row_[Index(s.table.value())];
-    const int64_t most = pieces_ == 0 ? kMaxInt32 : row_counts_[Index(s.table.value())];
-    if (int64_t{count} + s.ring > most) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the graph needs ", int64_t{count} + s.ring, " rows of table \"",
-          model.table(s.table).name, "\"; ",
-          pieces_ == 0 ? std::string("2^31 - 1 fit") : absl::StrCat("it grows to ", most)));
+  } else {
+    std::vector<Subgraph*> order;
+    order.reserve(added.size());
+    for (Subgraph& s : added) order.push_back(&s);
+    std::stable_sort(order.begin(), order.end(), [](const Subgraph* a, const Subgraph* b) {
+      return a->depth != b->depth ? a->depth > b->depth : a->type < b->type;
+    });
+    for (Subgraph* s : order) {
+      if (absl::Status laid = LayRowsOf(model, max_tasks_to_submit, *s); !laid.ok()) return laid;
     }
-    s.first_row = count;
-    count += s.ring;
   }
-  if (pieces_ > 0) return absl::OkStatus();
+  return pieces_ == 0 ? CountRows(model) : absl::OkStatus();
+}
+
+absl::Status CellGraph::LayRowsOf(const Model& model, int max_tasks_to_submit, Subgraph& s) {
+  const bool chain = s.type.valid() && IsChain(model, s.type);
+  if (s.ring == 0) {
+    const int32_t ring = s.stop.column.valid() ? std::max(2, max_tasks_to_submit) : 2;
+    s.ring = chain ? std::min(s.length, ring) : s.length;
+  }
+  int32_t& count = next_row_[Index(s.table.value())];
+  const int64_t most = pieces_ == 0 ? kMaxInt32 : row_counts_[Index(s.table.value())];
+  if (int64_t{count} + s.ring > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the graph needs ", int64_t{count} + s.ring, " rows of table \"", model.table(s.table).name,
+        "\"; ", pieces_ == 0 ? std::string("2^31 - 1 fit") : absl::StrCat("it grows to ", most)));
+  }
+  s.first_row = count;
+  count += s.ring;
+  return absl::OkStatus();
+}
+
+// What is to come counts, too.
+absl::Status CellGraph::CountRows(const Model& model) {
   row_counts_ = next_row_;
   for (size_t t = 0; grows_ && t < growth_.rows.size(); ++t) {
     const int64_t rows = int64_t{row_counts_[t]} + growth_.rows[t];

@@ -27,7 +27,7 @@ class CellGraphTest : public ::testing::Test {
   }
   std::string Error() { return std::string(graph.Seal(model, 2).message()); }
 
-  const Model model = TestModel();
+  Model model = TestModel();
   const std::byte data[1024] = {};
   CellGraph graph;
 };
@@ -62,6 +62,27 @@ TEST_F(CellGraphTest, WhatAnUnfolderMadeLivesWithTheGraphAndMovesAlong) {
   const CellGraph moved = std::move(graph);
   EXPECT_EQ(moved.subgraphs()[0].data, rows);
   EXPECT_EQ(std::memcmp(moved.subgraphs()[0].data, tokens, sizeof(tokens)), 0);
+}
+
+//   ((a b) (c d))    rows: 0 the root, 1 2 the pairs, 3 to 6 the leaves
+TEST_F(CellGraphTest, ByLevelTheNodesOfALevelHaveNeighbouringRowsAndLeavesTheLast) {
+  model.unfold.level_rows = true;
+  const auto tree = [&](SubgraphId left, SubgraphId right) {
+    return graph.Add(kTree, 1, {Link{left, kX, 0, 0}, Link{right, kPrev, 0, 0}});
+  };
+  const auto leaf = [&] { return tree(kZeroSource, kZeroSource); };
+  const SubgraphId a = leaf(), b = leaf(), low = tree(a, b);
+  const SubgraphId c = leaf(), d = leaf(), other = tree(c, d);
+  const SubgraphId root = tree(low, other);
+  ASSERT_TRUE(graph.Seal(model, 2).ok());
+  const auto row = [&](SubgraphId s) {
+    return graph.subgraphs()[static_cast<size_t>(s.value())].first_row;
+  };
+  EXPECT_EQ(row(root), 0);
+  EXPECT_EQ(row(low), 1);
+  EXPECT_EQ(row(other), 2);
+  EXPECT_EQ((std::vector<int32_t>{row(a), row(b), row(c), row(d)}),
+            (std::vector<int32_t>{3, 4, 5, 6}));
 }
 
 TEST_F(CellGraphTest, AChainWhoseMiddleIsReadByALinkKeepsEveryRow) {

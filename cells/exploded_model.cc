@@ -168,6 +168,7 @@ void Rewriter::AddNodes(const Subgraph& s) {
         graph_.AddInput(plan_.row_tables[Index(s.table.value())], s.length, s.data);
     return;
   }
+  graph_.SetPhase(s.phase);
   const CellPlan& plan = plan_.plans[Index(s.type.value())];
   for (int32_t node = 0; node < s.length; ++node) AddNode(s, plan, node);
 }
@@ -231,6 +232,7 @@ class ExplodedUnfolder : public Unfolder {
     if (s.ok()) s = cells.Seal(*plan_.cells, 1);
     return s.ok() ? Rewriter(plan_, cells, graph).Run() : s;
   }
+  int32_t phases() const override { return plan_.cells->unfolder->phases(); }
   RequestDescription Describe() const override { return plan_.cells->unfolder->Describe(); }
 
  private:

@@ -57,6 +57,16 @@ struct Signature {
 
 inline constexpr int32_t kMostPriorityLevels = 256;
 
+// What is done with what the unfolder knows of a request's structure. None of it changes an answer by a bit.
+struct UnfoldOptions {
+  // Stages of the request's program that policies are told of (cell_graph_depths.h); 1: none.
+  int32_t phases = 1;
+  // Whether shorter arms of branches are told as deep as longer ones (the same place).
+  bool ghosts = false;
+  // Whether nodes of one level and type have neighbouring rows, leaves the last (Cortex's numbering).
+  bool level_rows = false;
+};
+
 struct Model {
   ModelId id;
   std::string name;
@@ -68,6 +78,7 @@ struct Model {
   double weight = 1.0;  // share of device time against other models
   // Its requests have levels from 1, the most urgent, to this; those that say none have the default.
   int32_t priority_levels = 1, default_priority_level = 1;
+  UnfoldOptions unfold;
 
   const CellType& type(CellTypeId id) const { return types[static_cast<size_t>(id.value())]; }
   const TableSpec& table(TableId id) const { return tables[static_cast<size_t>(id.value())]; }

@@ -118,6 +118,35 @@ TEST(PolicySeamTest, ADepthPolicyLeavesReadyNodesOfOtherDepths) {
       << "the second did not catch up with the first";
 }
 
+// The tasks of heads of three sentences of different lengths that begin together.
+uint64_t HeadsOfThree(const UnfoldOptions& unfold) {
+  World world(Unhurried());
+  const auto model = MakeModel(ModelId(1));
+  model->unfold = unfold;
+  world.Add(model, std::make_unique<DepthPolicy>());
+  for (const int32_t words : {3, 5, 9}) {
+    world.Submit(
+        world.Make(model,
+                   [&](CellGraph& g) {
+                     const SubgraphId in = world.Tokens(g, words);
+                     const SubgraphId chain = g.Add(kChain, words, {{in, kIn0, 0, 1}});
+                     g.SetPhase(1);
+                     const SubgraphId head = g.Add(kHead, 1, {{chain, kIn0, words - 1}});
+                     g.Return(head, kY, {0, 1}, {g.AddTensor("Y", WireType::kFp32, {2}), 0, 0});
+                   }),
+        static_cast<uint64_t>(words));
+  }
+  world.Run();
+  EXPECT_EQ(world.Finished().size(), 3u);
+  world.ExpectClean();
+  return world.scheduler().stats().Lanes()[0].types[3].tasks;
+}
+
+TEST(PolicySeamTest, ADepthPolicyThatIsToldPhasesRunsHeadsAfterAllChains) {
+  EXPECT_EQ(HeadsOfThree({}), 3u);
+  EXPECT_EQ(HeadsOfThree({.phases = 2}), 1u);
+}
+
 // Tasks until a sentence of ten words is answered, while with every task another one comes, which lies less deep; at most
 // 400.
 uint64_t TasksBesideAFlood(int max_wait_tasks) {

@@ -11,6 +11,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "cells/cell_graph.h"
+#include "cells/cell_graph_depths.h"
 #include "cells/check.h"
 #include "cells/model.h"
 #include "scheduler/block_heights.h"
@@ -351,11 +352,12 @@ void BlockBuilder::FillRoots() {
 void BlockBuilder::FillFacts() {
   int32_t* const types = block_->pool() + block_->root_types;
   heights_->Fill(types + 1 + types[0]);
+  const std::vector<int32_t> depths = ToldDepths(graph_, model_);
   for (size_t i = 0; i < graph_.piece().size(); ++i) {
     const Subgraph& s = graph_.piece()[i];
     if (!s.type.valid()) continue;
     NodeFacts& facts = block_->records[record_of_[i]].facts;
-    facts.depth = static_cast<uint32_t>(std::min(s.depth, NodeFacts::kMostDepth));
+    facts.depth = static_cast<uint32_t>(std::min(depths[i], NodeFacts::kMostDepth));
     facts.height = static_cast<uint32_t>(heights_->height(i));
   }
 }

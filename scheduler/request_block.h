@@ -59,7 +59,7 @@ enum class NodeState : uint8_t {
 
 // What a policy may ask of a record's first node; filled in where one does (has_facts).
 struct NodeFacts {
-  uint32_t depth : 20;   // the longest path from a source, in nodes, or kMostDepth
+  uint32_t depth : 20;   // as it is told (cells/cell_graph_depths.h), or kMostDepth
   uint32_t height : 12;  // the most nodes of its type on a path that begins with it, or kMostHeight
   static constexpr int32_t kMostDepth = (1 << 20) - 1, kMostHeight = (1 << 12) - 1;
 };

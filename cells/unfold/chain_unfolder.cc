@@ -142,7 +142,10 @@ SubgraphId ChainUnfolder::Spell(const Source& source, int32_t first, int32_t len
   const SubgraphId backward = graph.Add(spell_[1].type, length, {&from_end, 1});
   const std::array<Link, 2> ends = {Link{forward, word_forward_, last, 0},
                                     Link{backward, word_backward_, last, 0}};
-  return graph.Add(word_, 1, ends);
+  graph.SetPhase(1);
+  const SubgraphId word = graph.Add(word_, 1, ends);
+  graph.SetPhase(0);
+  return word;
 }
 
 // Each spelled word is a segment, and what lies between two of them. `character`: the first of this sequence's; then
@@ -255,6 +258,7 @@ std::vector<ChainUnfolder::Directions> ChainUnfolder::AddLayers(const Sequence& 
                                                                 CellGraph& graph) const {
   std::vector<Directions> made(layers_.size());
   for (size_t l = 0; l < layers_.size(); ++l) {
+    graph.SetPhase(layer_phase_[l]);
     const Directions* below = l == 0 ? nullptr : &made[l - 1];
     for (const Chain& chain : layers_[l].directions) {
       made[l][chain.backward ? 1 : 0] =
@@ -285,6 +289,7 @@ void ChainUnfolder::UnfoldSequence(const Sequence& sequence, const Asked& asked,
     }
   }
   if (!head_.valid()) return;
+  graph.SetPhase(head_phase_);
   if (head_at_every_step_ && (asked.output >= 0 || asked.labels >= 0)) {
     AddTokenHead(made.back(), sequence, asked, graph);
   } else if (!head_at_every_step_ && asked.output >= 0) {
@@ -339,6 +344,7 @@ absl::Status ChainUnfolder::Unfold(const RequestInput& input, CellGraph& graph) 
   for (const Piece& piece : *pieces) {
     sequence.offset = piece.offset;
     sequence.length = piece.length;
+    graph.SetPhase(0);
     Cut(*source, sequence, character, graph);
     UnfoldSequence(sequence, *asked, graph);
     ++sequence.number;

@@ -113,6 +113,11 @@ class ChainUnfolder : public Unfolder {
   absl::Status CheckSequence(const InputTensor& rows) const;
   std::vector<Below> AddSequence(const InputTensor& rows, CellGraph& graph) const;
   int64_t num_chains() const { return num_chains_; }
+  int32_t next_phase() const { return head_phase_; }  // behind what AddSequence adds
+
+  // Characters and the words they spell, if there are any; the layers; the head. What reads both directions of a layer begins a phase: it waits
+  // for the end of one of them, which is as far away as the sentence is long.
+  int32_t phases() const override { return head_phase_ + (head_.valid() ? 1 : 0); }
 
  private:
   // How one chain type reads and what it leaves.
@@ -156,6 +161,7 @@ class ChainUnfolder : public Unfolder {
   absl::Status MakeHead(const Model& model, CellTypeId id, absl::Span<const TableId> below);
   absl::Status MakeLabels(const ChainSpec& spec, const Model& model);
   void CountOutputs();
+  void CountPhases();
   bool TopIsBackward() const;  // of the layers made so far: it has no forward direction
   void NameTensors();
 
@@ -185,10 +191,12 @@ class ChainUnfolder : public Unfolder {
   int64_t max_nodes_ = 0;
   CellTypeId embedding_;
   std::vector<Layer> layers_;
-  int64_t num_chains_ = 0;      // over all layers and directions
-  TableId characters_;          // of the request
-  std::array<Chain, 2> spell_;  // forward, backward; their types invalid: no characters
-  CellTypeId word_;             // over both ends
+  std::vector<int32_t> layer_phase_;  // by layer
+  int32_t head_phase_ = 1;            // behind all of them
+  int64_t num_chains_ = 0;            // over all layers and directions
+  TableId characters_;                // of the request
+  std::array<Chain, 2> spell_;        // forward, backward; their types invalid: no characters
+  CellTypeId word_;                   // over both ends
   InputId word_forward_, word_backward_;
   CellTypeId head_;
   bool head_at_every_step_ = false;

@@ -258,6 +258,18 @@ void ChainUnfolder::CountOutputs() {
   if (!head_.valid()) output_width_ = top_width_;
 }
 
+// Very deep stacks share the last one.
+void ChainUnfolder::CountPhases() {
+  int32_t phase = word_.valid() ? 2 : 0;
+  size_t below = 1;
+  for (const Layer& layer : layers_) {
+    if (below > 1) phase = std::min(phase + 1, kMostPhases - 1);
+    layer_phase_.push_back(phase);
+    below = layer.directions.size();
+  }
+  head_phase_ = std::min(phase + 1, kMostPhases - 1);
+}
+
 absl::StatusOr<std::unique_ptr<ChainUnfolder>> ChainUnfolder::Create(const ChainSpec& spec,
                                                                      const Model& model) {
   if (spec.layers.empty() || spec.layers.size() > kMaxLayers) {
@@ -292,6 +304,7 @@ absl::StatusOr<std::unique_ptr<ChainUnfolder>> ChainUnfolder::Create(const Chain
   if (s.ok()) s = made->MakeLabels(spec, model);
   if (!s.ok()) return s;
   made->CountOutputs();
+  made->CountPhases();
   made->NameTensors();
   return made;
 }

@@ -378,6 +378,18 @@ void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& len
   EXPECT_EQ(graph.num_nodes(), steps * chains + heads + embedded + spelling);
 }
 
+// Characters, words, a layer, the layer over both of its directions, heads.
+TEST(ChainUnfolderTest, WhatWaitsForTheEndOfASentenceBeginsAPhase) {
+  const auto phases = [](const ModelOfHashes& made) {
+    return (*ChainUnfolder::Create(made.spec(), made.model()))->phases();
+  };
+  EXPECT_EQ(phases({true, 3, 1, Head::kNone, false}), 1);
+  EXPECT_EQ(phases({true, 3, 1, Head::kEveryStep, false}), 2);
+  EXPECT_EQ(phases({true, 3, 2, Head::kEnd, false}), 4);
+  EXPECT_EQ(phases({true, 2, 2, Head::kEveryStep, true, true}), 5);
+  EXPECT_EQ(phases({true, 40, 2, Head::kEveryStep, false}), kMostPhases);
+}
+
 TEST(ChainUnfolderTest, EveryShapeOfChainComputesItsDefinition) {
   constexpr uint32_t kSeed = 7;
   std::mt19937 random(kSeed);

@@ -97,6 +97,7 @@ class DagUnfolder::Builder {
       const Place& from = places_[Index(edge[0])];
       links_.push_back({from.from, InputId(edge[2]), from.node, 0});
     }
+    graph_.SetPhase(type.phase);
     const SubgraphId made = graph_.Add(type.id, count, links_);
     for (int32_t i = 0; i < count; ++i) places_[Index(node + i)] = {made, i};
     if (plan_.node_outputs < 0 || !IsOutput(node)) return;

@@ -44,9 +44,10 @@ inline constexpr int64_t kMaxEdgesPerNode = 16;
 struct DagSpec {
   std::vector<CellTypeId> types;  // as NODE_TYPES numbers them
   std::vector<BroughtInput> inputs;
-  CellTypeId output_type;  // invalid: the last node's, where all leave `output` alike
-  std::string output;      // a column; FP32 or INT32
-  int64_t max_nodes = 0;   // of one request
+  std::vector<int32_t> phases;  // of types, in their order (CellGraph::SetPhase); empty: all 0
+  CellTypeId output_type;       // invalid: the last node's, where all leave `output` alike
+  std::string output;           // a column; FP32 or INT32
+  int64_t max_nodes = 0;        // of one request
 };
 
 class DagUnfolder : public Unfolder {
@@ -58,6 +59,7 @@ class DagUnfolder : public Unfolder {
   Signature MakeSignature() const;
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  int32_t phases() const override { return phases_; }
   RequestDescription Describe() const override;
 
  private:
@@ -86,6 +88,7 @@ class DagUnfolder : public Unfolder {
   WireType output_wire_ = WireType::kFp32;
   int32_t output_width_ = 0;
   int64_t max_nodes_ = 0;
+  int32_t phases_ = 1;
 };
 
 }  // namespace cellbatch

@@ -29,6 +29,9 @@ absl::Status DagUnfolder::AddTypes(const Model& model, const DagSpec& spec) {
   for (const BroughtInput& input : spec.inputs) {
     if (absl::Status s = MarkBrought(model, input, absl::MakeSpan(types)); !s.ok()) return s;
   }
+  const absl::StatusOr<int32_t> phases = SetPhases(spec.phases, absl::MakeSpan(types));
+  if (!phases.ok()) return Wrong(std::string(phases.status().message()));
+  phases_ = *phases;
   for (NodeType& type : types) {
     const CellType& cell = model.type(type.id);
     ColumnId output = ColumnNamed(cell, spec.output);

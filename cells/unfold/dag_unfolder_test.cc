@@ -358,6 +358,20 @@ TEST_F(DagUnfolderTest, TooManyEdgesNameTheBound) {
                                         "4096"));
 }
 
+TEST_F(DagUnfolderTest, NodesAreOfTheirTypesPhase) {
+  spec_.phases = {0, 0, 0, 0, 0, 1};
+  Make();
+  EXPECT_EQ(unfolder_->phases(), 2);
+  std::mt19937_64 random(3);
+  CellGraph graph;
+  const Request request = Random(random, 40);
+  ASSERT_TRUE(unfolder_->Unfold(request.Input(), graph).ok());
+  ASSERT_TRUE(graph.Seal(*model_, 2).ok());
+  for (const Subgraph& s : graph.subgraphs()) {
+    EXPECT_EQ(s.phase, s.type == CellTypeId(kOut) ? 1 : 0);
+  }
+}
+
 TEST_F(DagUnfolderTest, CellsThatDoNotFitAreNamed) {
   const auto error = [&](auto change) {
     DagSpec spec = spec_;
@@ -382,6 +396,7 @@ TEST_F(DagUnfolderTest, CellsThatDoNotFitAreNamed) {
                 s.inputs.push_back({CellTypeId(kLeaf), InputId(1), {}});
               }),
               HasSubstr("input 1 of cell type 0, which is not there"));
+  EXPECT_THAT(error([](DagSpec& s) { s.phases = {0, 1}; }), HasSubstr("2 phases for 6 types"));
   EXPECT_THAT(error([](DagSpec& s) { s.max_nodes = 0; }), HasSubstr("at most 0 nodes"));
 }
 

@@ -235,6 +235,7 @@ absl::Status EncoderDecoderUnfolder::Unfold(const RequestInput& input, CellGraph
 
   const std::vector<ChainUnfolder::Below> layers = encoder_->AddSequence(**source, graph);
   SubgraphId start = layers[0][0];
+  graph.SetPhase(encoder_->next_phase());
   if (bridge_.valid()) {
     std::vector<Link> links;
     links.reserve(bridge_reads_.size());
@@ -244,6 +245,7 @@ absl::Status EncoderDecoderUnfolder::Unfold(const RequestInput& input, CellGraph
     }
     start = graph.Add(bridge_, 1, links);
   }
+  graph.SetPhase(std::min(encoder_->next_phase() + 1, kMostPhases - 1));
   const SubgraphId words = graph.Add(decoder_, steps->most,
                                      {{.from = start, .input = decoder_carry_, .first = kLastNode}},
                                      Stop{word_, steps->exactly ? kNoWord : end_of_sequence_});

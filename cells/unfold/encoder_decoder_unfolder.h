@@ -22,6 +22,7 @@
 #ifndef CELLBATCH_CELLS_UNFOLD_ENCODER_DECODER_UNFOLDER_H_
 #define CELLBATCH_CELLS_UNFOLD_ENCODER_DECODER_UNFOLDER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -64,6 +65,8 @@ class EncoderDecoderUnfolder : public Unfolder {
   Signature MakeSignature() const;
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  // The encoder's, the bridge, the decoder.
+  int32_t phases() const override { return std::min(encoder_->next_phase() + 2, kMostPhases); }
   RequestDescription Describe() const override;
 
  private:

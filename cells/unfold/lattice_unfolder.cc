@@ -50,6 +50,7 @@ class LatticeUnfolder::Builder {
 
   void Lattice(Piece piece, int64_t number) {
     const int32_t end = piece.offset + piece.length;
+    begin_ = piece.offset;
     State last;  // of this lattice, so far
     if (u_.spec_.initial.valid()) last.from = graph_.Add(u_.spec_.initial, 1, {});
     for (int32_t at = piece.offset; at < end;) {
@@ -80,6 +81,7 @@ class LatticeUnfolder::Builder {
     const std::array<Link, 2> links = {Link{rows_.characters, u_.character_.id, at, 1},
                                        Link{At(at).from, u_.character_.before, At(at).node, 0}};
     const SubgraphId chain = graph_.Add(u_.character_.type, run, links);
+    graph_.SetPlace(chain, at - begin_);
     const int32_t end = at + run;
     arcs_.assign(1, Link{chain, InputId(0), run - 1, 0});
     for (; next_ < words_.size() && words_[next_].end == end; ++next_) {
@@ -88,12 +90,14 @@ class LatticeUnfolder::Builder {
           Link{rows_.words, u_.word_.id, static_cast<int32_t>(next_), 0},
           Link{from.from, u_.word_.before, from.node, 0}};
       arcs_.push_back({graph_.Add(u_.word_.type, 1, reads), InputId(0), 0, 0});
+      graph_.SetPlace(arcs_.back().from, end - 1 - begin_);
     }
     if (arcs_.size() == 1) {
       ReturnStates(chain, at, run);
       return {chain, run - 1};
     }
     const SubgraphId merge = graph_.Add(u_.spec_.merge, 1, arcs_);
+    graph_.SetPlace(merge, end - 1 - begin_);
     if (run > 1) ReturnStates(chain, at, run - 1);
     ReturnStates(merge, end - 1, 1);
     return {merge, 0};
@@ -106,11 +110,16 @@ class LatticeUnfolder::Builder {
       graph_.Return(from, u_.h_, {0, count}, {answer_.all_hidden, at * row, row});
     }
     if (answer_.node_outputs < 0) return;
-    const Link link = {from, InputId(0), 0, 1};
-    last_output_ = graph_.Add(u_.spec_.output, count, {&link, 1});
-    last_outputs_ = count;
+    AddOutputs({from, InputId(0), 0, 1}, count);
     const int64_t row = u_.y_width_ * kFloat;
     graph_.Return(last_output_, u_.y_, {0, count}, {answer_.node_outputs, at * row, row});
+  }
+
+  void AddOutputs(const Link& states, int32_t count) {
+    graph_.SetPhase(1);
+    last_output_ = graph_.Add(u_.spec_.output, count, {&states, 1});
+    graph_.SetPhase(0);
+    last_outputs_ = count;
   }
 
   void ReturnLast(State last, int64_t number) {
@@ -126,9 +135,7 @@ class LatticeUnfolder::Builder {
     }
     if (answer_.output < 0) return;
     if (answer_.node_outputs < 0) {
-      const Link link = {last.from, InputId(0), last.node, 0};
-      last_output_ = graph_.Add(u_.spec_.output, 1, {&link, 1});
-      last_outputs_ = 1;
+      AddOutputs({last.from, InputId(0), last.node, 0}, 1);
     }
     graph_.Return(last_output_, u_.y_, {last_outputs_ - 1, 1},
                   {answer_.output, number * u_.y_width_ * kFloat, 0});
@@ -141,6 +148,7 @@ class LatticeUnfolder::Builder {
   CellGraph& graph_;
   std::vector<State> states_;
   std::vector<bool> word_starts_;
+  int32_t begin_ = 0;       // of this lattice
   size_t next_ = 0;         // the first word that does not end yet
   std::vector<Link> arcs_;  // of one merge
   SubgraphId last_output_;  // of the output cell, and how many

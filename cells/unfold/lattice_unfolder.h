@@ -66,6 +66,9 @@ class LatticeUnfolder : public Unfolder {
   Signature MakeSignature() const;
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  // Arcs and states, then outputs on them. Characters, words and sums are placed (CellGraph::SetPlace) where their
+  // last character stands, so that in all requests those of one position lie at one depth.
+  int32_t phases() const override { return spec_.output.valid() ? 2 : 1; }
   RequestDescription Describe() const override;
 
  private:

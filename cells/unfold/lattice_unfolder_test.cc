@@ -82,6 +82,27 @@ TEST(LatticeUnfolderTest, CharactersAreCutIntoChainsWhereWordsStartOrEnd) {
                           Shape{"chars", 1, 2}));
 }
 
+TEST(LatticeUnfolderTest, ArcsAndSumsArePlacedWhereTheirLastCharacterStandsAndOutputsComeLater) {
+  const LatticeModel lattices({});
+  LatticeRequest two = kPicture;
+  two.chars.insert(two.chars.begin(), {1, 2, 3});
+  for (size_t w = 0; w < two.words.size(); w += 3) {
+    two.words[w] += 3;
+    two.words[w + 1] += 3;
+  }
+  two.lengths = {3, 5};
+  const CellGraph graph = lattices.Graph(two);
+  std::vector<int32_t> places, phases;
+  for (const Subgraph& s : graph.subgraphs()) {
+    if (s.type == lattices.spec().initial || !s.type.valid()) continue;
+    places.push_back(s.place);
+    phases.push_back(s.phase);
+  }
+  // "c c c", output | c, c, [0,2), sum, c c, [1,4), [2,4), sum, c, output
+  EXPECT_THAT(places, ElementsAre(0, -1, 0, 1, 1, 1, 2, 3, 3, 3, 4, -1));
+  EXPECT_THAT(phases, ElementsAre(0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1));
+}
+
 TEST(LatticeUnfolderTest, SumsAddTheCharactersArcThenWordsByStartAndId) {
   const LatticeModel lattices({});
   // Into state 4: [0, 4) 9, [2, 4) 3, [2, 4) 8, in another order.

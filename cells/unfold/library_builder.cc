@@ -210,6 +210,7 @@ int32_t LibraryBuilder::AddNodes(int32_t type_number, int32_t length, const Cell
   }
   if (!CheckCounts(*type)) return CELLBATCH_FAILED;
   made_.push_back({type_number, type->out, length});
+  graph_.SetPhase(type->phase);
   return graph_.Add(type->id, length, links_).value();
 }
 

@@ -199,6 +199,9 @@ absl::StatusOr<LibraryModel> MakeModel(const LibrarySpec& spec, const Model& mod
   for (const BroughtInput& input : spec.inputs) {
     if (absl::Status s = MarkBrought(model, input, absl::MakeSpan(made.types)); !s.ok()) return s;
   }
+  const absl::StatusOr<int32_t> phases = SetPhases(spec.phases, absl::MakeSpan(made.types));
+  if (!phases.ok()) return phases.status();
+  made.phases = *phases;
   for (const TableSpec& table : model.tables) made.tables.push_back(table.name);
   return made;
 }
@@ -228,6 +231,12 @@ absl::StatusOr<std::unique_ptr<LibraryUnfolder>> LibraryUnfolder::Create(const L
 
 LibraryUnfolder::~LibraryUnfolder() {
   if (self_ != nullptr) Called([&] { table_->destroy(self_); }, [](const std::string&) {});
+}
+
+RequestDescription LibraryUnfolder::Describe() const {
+  RequestDescription described;
+  described.users_own = true;
+  return described;
 }
 
 absl::Status LibraryUnfolder::Unfold(const RequestInput& input, CellGraph& graph) const {

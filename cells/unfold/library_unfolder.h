@@ -43,6 +43,7 @@ struct LibrarySpec {
   std::string config;
   std::vector<CellTypeId> types;  // as the library numbers them
   std::vector<BroughtInput> inputs;
+  std::vector<int32_t> phases;  // of types, in their order (CellGraph::SetPhase); empty: all 0
   LibraryLimits limits;
 };
 
@@ -54,6 +55,7 @@ struct LibraryModel {
   std::vector<std::string> tables;           // names, by TableId
   Signature signature;
   LibraryLimits limits;
+  int32_t phases = 1;
 };
 
 class LibraryUnfolder : public Unfolder {
@@ -66,6 +68,8 @@ class LibraryUnfolder : public Unfolder {
   const Signature& signature() const { return model_.signature; }
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  int32_t phases() const override { return model_.phases; }
+  RequestDescription Describe() const override;
 
  private:
   LibraryUnfolder() = default;

@@ -5,9 +5,29 @@
 #include <algorithm>
 #include <utility>
 
+#include "cells/cell_graph.h"
 #include "cells/unfold/type_check.h"
 
 namespace cellbatch {
+
+absl::StatusOr<int32_t> SetPhases(absl::Span<const int32_t> phases, absl::Span<NodeType> types) {
+  if (phases.empty()) return 1;
+  if (phases.size() != types.size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} phases for {} types", phases.size(), types.size()));
+  }
+  int32_t count = 1;
+  for (size_t t = 0; t < types.size(); ++t) {
+    if (phases[t] < 0 || phases[t] >= kMostPhases) {
+      return absl::InvalidArgumentError(
+          fmt::format("type \"{}\" is of phase {}, allowed are 0 to {}", types[t].name, phases[t],
+                      kMostPhases - 1));
+    }
+    types[t].phase = phases[t];
+    count = std::max(count, phases[t] + 1);
+  }
+  return count;
+}
 
 absl::StatusOr<NodeType> MakeNodeType(const Model& model, CellTypeId id) {
   const absl::StatusOr<const CellType*> found = TypeOf(model, id);

@@ -41,7 +41,12 @@ struct NodeType {
   std::vector<Port> ports;  // by InputId
   bool chain = false;       // has a carry
   bool sums = false;        // has an input that sums: subgraphs of one node only
+  int32_t phase = 0;        // CellGraph::SetPhase of its nodes
 };
+
+// Each type's phase, in their order; none named: all 0. Answers how many phases that makes, or INVALID_ARGUMENT: not one
+// for each type, or beyond kMostPhases - 1.
+absl::StatusOr<int32_t> SetPhases(absl::Span<const int32_t> phases, absl::Span<NodeType> types);
 
 absl::StatusOr<NodeType> MakeNodeType(const Model& model, CellTypeId id);
 

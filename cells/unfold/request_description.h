@@ -34,6 +34,7 @@ struct RequestDescription {
   int64_t max_children = 0;  // of a node of a tree, whatever its type; 0: requests are no trees
   std::vector<NodeTypeDescription> node_types = {};  // of graphs that requests draw
   int32_t output_type = -1;  // of them, whose nodes are the outputs; -1: any
+  bool users_own = false;    // a user's unfolder: what its tensors mean nobody else knows
 };
 
 }  // namespace cellbatch

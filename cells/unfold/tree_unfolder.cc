@@ -144,7 +144,10 @@ class TreeUnfolder::Builder {
   // Output cells over `nodes` nodes of one subgraph.
   SubgraphId AddOutputs(Place first, int32_t nodes) {
     const Link link = {first.from, u_.output_input_, first.node, nodes > 1 ? 1 : 0};
-    return graph_.Add(u_.output_, nodes, {&link, 1});
+    graph_.SetPhase(1);
+    const SubgraphId made = graph_.Add(u_.output_, nodes, {&link, 1});
+    graph_.SetPhase(0);
+    return made;
   }
 
   // A row for every node, of what is asked for so.

@@ -67,6 +67,8 @@ class TreeUnfolder : public Unfolder {
   Signature MakeSignature() const;
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  // The tree, then its outputs.
+  int32_t phases() const override { return output_.valid() ? 2 : 1; }
   RequestDescription Describe() const override;
 
  private:

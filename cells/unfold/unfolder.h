@@ -37,6 +37,9 @@ class Unfolder {
     return absl::InternalError("the graph may grow, and its unfolder does not say how (Extend)");
   }
 
+  // How many stages its requests' programs have (CellGraph::SetPhase): 1 to kMostPhases.
+  virtual int32_t phases() const { return 1; }
+
   // For those who make requests.
   virtual RequestDescription Describe() const { return {}; }
 };

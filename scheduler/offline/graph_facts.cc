@@ -140,6 +140,9 @@ GraphFacts::GraphFacts(const TypedGraph& of)
     for (const int32_t p : of.predecessors(v)) {
       depth[At(v)] = std::max(depth[At(v)], depth[At(p)] + 1);
     }
+  }
+  for (int32_t v = 0; v < of.size(); ++v) {
+    if (of.told_depth(v) >= 0) depth[At(v)] = of.told_depth(v);
     deepest = std::max(deepest, depth[At(v)]);
   }
   heirs = NodeTable::Inverse(before);

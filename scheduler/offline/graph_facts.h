@@ -47,7 +47,7 @@ struct GraphFacts {
   NodeTable successors;
   NodeTable heirs;              // G^a of its own type: who follows
   std::vector<int32_t> elders;  // and how many go before
-  std::vector<int32_t> depth;   // the longest path from a source; a source's is 0
+  std::vector<int32_t> depth;   // as told, or the longest path from a source; a source's is 0
   std::vector<int32_t>
       height;  // nodes of its own type on the longest path in them that begins with it
   std::vector<int32_t> tallest;     // by type: the greatest height; 0: it has no node

@@ -1,8 +1,10 @@
 // Graphs as the replay has them: by hand, from requests as the server unfolds them; and the judge of schedules.
 #include <gtest/gtest.h>
 
+#include <random>
 #include <vector>
 
+#include "cells/cell_graph_depths.h"
 #include "cells/cell_graph_test_model.h"
 #include "scheduler/offline/graph_facts.h"
 #include "scheduler/offline/schedule_check.h"
@@ -46,6 +48,56 @@ TEST(UnfoldedGraphTest, ChainsAndSetsBecomeNodesThatWaitForNodes) {
   EXPECT_EQ(Predecessors(graph),
             (std::vector<std::vector<int32_t>>{
                 {}, {}, {1}, {2}, {3}, {4, 2}, {5, 1}, {1}, {2}, {3}, {6}, {10}}));
+}
+
+// Node by node and subgraph by subgraph, where each is one: with every choice of what is told.
+TEST(UnfoldedGraphTest, WhatIsToldOfDepthsIsWhatALaneIsTold) {
+  constexpr uint32_t kSeed = 23;
+  std::mt19937 random(kSeed);
+  Model model = TestModel();
+  for (int round = 0; round < 300; ++round) {
+    model.unfold.phases = 1 + round % 3;
+    model.unfold.ghosts = round % 2 == 1;
+    CellGraph g;
+    std::vector<SubgraphId> made;
+    for (uint32_t n = 2 + random() % 12; n > 0; --n) {
+      const auto any = [&] {
+        return made.empty() || random() % 4 == 0 ? kZeroSource : made[random() % made.size()];
+      };
+      g.SetPhase(static_cast<int32_t>(random() % 3));
+      made.push_back(
+          g.Add(kTree, 1, {{.from = any(), .input = kX}, {.from = any(), .input = kPrev}}));
+      if (random() % 5 == 0) g.SetPlace(made.back(), static_cast<int32_t>(random() % 9));
+    }
+    ASSERT_TRUE(g.Seal(model, 2).ok());
+    TypedGraph graph(static_cast<int32_t>(model.types.size()));
+    graph.Add(kTree.value(), {});  // somebody is there already
+    AppendUnfolded(g, model, graph);
+    const GraphFacts facts(graph);
+    EXPECT_EQ(std::vector<int32_t>(facts.depth.begin() + 1, facts.depth.end()),
+              ToldDepths(g, model))
+        << "seed " << kSeed << " round " << round;
+  }
+}
+
+// A chain, a head on each of its nodes, behind it a place of its own.
+TEST(UnfoldedGraphTest, NodesOfAChainArePlacedOneBehindTheOther) {
+  Model model = TestModel();
+  model.unfold = {.phases = 2, .ghosts = true};
+  CellGraph g;
+  const int32_t tokens[3] = {1, 2, 3};
+  const SubgraphId in = g.AddInput(kTokens, 3, reinterpret_cast<const std::byte*>(tokens));
+  const SubgraphId chain = g.Add(kChain, 3, {{.from = in, .input = kX, .stride = 1}});
+  g.SetPlace(chain, 7);
+  g.SetPhase(1);
+  g.Add(kHead, 3, {{.from = chain, .input = kX, .stride = 1}});
+  ASSERT_TRUE(g.Seal(model, 2).ok());
+  TypedGraph graph(static_cast<int32_t>(model.types.size()));
+  AppendUnfolded(g, model, graph);
+  TypedGraph two = graph;
+  two.Append(graph);
+  EXPECT_EQ(GraphFacts(two).depth,
+            (std::vector<int32_t>{7, 8, 9, 2048, 2048, 2048, 7, 8, 9, 2048, 2048, 2048}));
 }
 
 TEST(TypedGraphTest, GraphsSideBySideKeepTheirArrows) {

@@ -16,6 +16,7 @@ int32_t TypedGraph::Add(int32_t type, absl::Span<const int32_t> predecessors) {
     }
   }
   types_.push_back(type);
+  told_.push_back(-1);
   first_.push_back(static_cast<int32_t>(predecessors_.size()));
   return size() - 1;
 }
@@ -25,6 +26,7 @@ void TypedGraph::Append(const TypedGraph& other) {
   const int32_t shift = size();
   const int32_t links = static_cast<int32_t>(predecessors_.size());
   types_.insert(types_.end(), other.types_.begin(), other.types_.end());
+  told_.insert(told_.end(), other.told_.begin(), other.told_.end());
   for (size_t i = 1; i < other.first_.size(); ++i) first_.push_back(links + other.first_[i]);
   for (const int32_t p : other.predecessors_) predecessors_.push_back(shift + p);
 }

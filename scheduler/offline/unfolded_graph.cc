@@ -1,6 +1,10 @@
 #include "scheduler/offline/unfolded_graph.h"
 
+#include <algorithm>
+#include <functional>
 #include <vector>
+
+#include "cells/cell_graph_depths.h"
 
 namespace cellbatch {
 namespace {
@@ -25,11 +29,73 @@ void FindPredecessors(const CellGraph& request, const Subgraph& s, const Firsts&
   }
 }
 
+// Where a node stands in its request's program.
+struct Standing {
+  int32_t phase, place;
+};
+
+// Of the nodes from `first` on, one standing each.
+class DepthTeller {
+ public:
+  DepthTeller(const UnfoldOptions& options, const std::vector<Standing>& nodes, TypedGraph& graph)
+      : options_(options),
+        nodes_(nodes),
+        graph_(graph),
+        first_(graph.size() - static_cast<int32_t>(nodes.size())),
+        depths_(nodes.size(), 0) {}
+
+  void Tell() {
+    ForEachArrow(
+        [this](size_t from, size_t to) { depths_[to] = std::max(depths_[to], depths_[from] + 1); });
+    if (options_.ghosts) Raise();
+    for (size_t v = 0; v < nodes_.size(); ++v) {
+      const bool placed = options_.ghosts && nodes_[v].place >= 0;
+      graph_.TellDepth(first_ + static_cast<int32_t>(v),
+                       ToldDepth(Phase(v), placed ? nodes_[v].place : depths_[v], options_.phases));
+    }
+  }
+
+ private:
+  int32_t Phase(size_t v) const { return std::min(nodes_[v].phase, options_.phases - 1); }
+
+  // Within a phase; by where it leads, in order.
+  void ForEachArrow(const std::function<void(size_t from, size_t to)>& visit) const {
+    for (size_t to = 0; to < nodes_.size(); ++to) {
+      for (const int32_t p : graph_.predecessors(first_ + static_cast<int32_t>(to))) {
+        const auto from = static_cast<size_t>(p - first_);
+        if (Phase(from) == Phase(to)) visit(from, to);
+      }
+    }
+  }
+
+  void Raise() {
+    std::vector<std::vector<size_t>> readers(nodes_.size());
+    std::vector<bool> reads(nodes_.size(), false);
+    ForEachArrow([&](size_t from, size_t to) {
+      readers[from].push_back(to);
+      reads[to] = true;
+    });
+    for (size_t v = nodes_.size(); v-- > 0;) {
+      if (!reads[v] || readers[v].empty()) continue;
+      int32_t earliest = depths_[readers[v][0]];
+      for (const size_t reader : readers[v]) earliest = std::min(earliest, depths_[reader]);
+      depths_[v] = earliest - 1;
+    }
+  }
+
+  const UnfoldOptions& options_;
+  const std::vector<Standing>& nodes_;
+  TypedGraph& graph_;
+  const int32_t first_;
+  std::vector<int32_t> depths_;
+};
+
 }  // namespace
 
 void AppendUnfolded(const CellGraph& request, const Model& model, TypedGraph& graph) {
   Firsts firsts(request.subgraphs().size(), kNone);
   std::vector<int32_t> predecessors;
+  std::vector<Standing> nodes;
   for (size_t i = 0; i < firsts.size(); ++i) {
     const Subgraph& s = request.subgraphs()[i];
     if (!s.type.valid()) continue;
@@ -41,7 +107,11 @@ void AppendUnfolded(const CellGraph& request, const Model& model, TypedGraph& gr
                        predecessors);
       const int32_t node = graph.Add(s.type.value(), predecessors);
       if (t == 0) firsts[i] = node;
+      nodes.push_back({s.phase, s.place < 0 ? -1 : s.place + (carry.has_value() ? t : 0)});
     }
+  }
+  if (model.unfold.phases > 1 || model.unfold.ghosts) {
+    DepthTeller(model.unfold, nodes, graph).Tell();
   }
 }
 

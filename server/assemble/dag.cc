@@ -30,7 +30,8 @@ void AssembleDag(Assembly& a) {
   const std::optional<OpenTypes> types = MakeOpenTypes(a, {.unfolder = "dag",
                                                            .types = dag.types(),
                                                            .from_request = dag.from_request(),
-                                                           .rows_of = dag.rows_of()});
+                                                           .rows_of = dag.rows_of(),
+                                                           .phases = dag.phases()});
   if (!types) return;
   if (!dag.output_type().empty() &&
       std::find(dag.types().begin(), dag.types().end(), dag.output_type()) == dag.types().end()) {
@@ -40,6 +41,7 @@ void AssembleDag(Assembly& a) {
   DagSpec spec;
   spec.types = types->types;
   spec.inputs = types->inputs;
+  spec.phases = types->phases;
   spec.max_nodes = a.MaxNodes();
   FindOutput(a, spec);
   auto unfolder = DagUnfolder::Create(spec, a.model);

@@ -163,6 +163,24 @@ max_nodes: 50
   EXPECT_EQ(answer({9, 4}), answer({1, 4}));
 }
 
+TEST_F(DagAssemblerTest, PhasesAreTheTypesAndAreToldUnlessTheConfigurationSaysNo) {
+  const std::string dag =
+      "dag { types: \"leaf\" types: \"node\" types: \"out\" output_type: \"out\" %s }\n";
+  const auto load = [&](const std::string& phases, const std::string& unfold) {
+    const auto model = Load(Write(std::string(dag).replace(dag.find("%s"), 2, phases) + unfold));
+    EXPECT_TRUE(model.ok()) << model.status();
+    return (*model)->unfold;
+  };
+  EXPECT_EQ(load("", "").phases, 1);
+  const UnfoldOptions told = load("phases { key: \"out\" value: 2 }", "");
+  EXPECT_EQ(told.phases, 3);
+  EXPECT_FALSE(told.ghosts || told.level_rows);
+  const UnfoldOptions other =
+      load("phases { key: \"out\" value: 2 }", "unfold { phases: OFF ghosts: ON level_rows: ON }");
+  EXPECT_EQ(other.phases, 1);
+  EXPECT_TRUE(other.ghosts && other.level_rows);
+}
+
 TEST_F(DagAssemblerTest, EveryProblemIsTold) {
   EXPECT_THAT(Error("dag { types: \"leaf\" types: \"node\" }"),
               HasSubstr("cell type \"out\" is not used"));
@@ -178,6 +196,12 @@ TEST_F(DagAssemblerTest, EveryProblemIsTold) {
   EXPECT_THAT(Error("dag { types: \"leaf\" types: \"node\" types: \"out\" output_type: \"out\" "
                     "from_request: \"node.child0\" }"),
               HasSubstr("the request cannot bring node.child0: its rows have 2 columns"));
+  EXPECT_THAT(Error("dag { types: \"leaf\" types: \"node\" types: \"out\" output_type: \"out\" "
+                    "phases { key: \"root\" value: 1 } }"),
+              HasSubstr("phases names \"root\", which is none of its types"));
+  EXPECT_THAT(Error("dag { types: \"leaf\" types: \"node\" types: \"out\" output_type: \"out\" "
+                    "phases { key: \"out\" value: 16 } }"),
+              HasSubstr("type \"out\" is of phase 16, allowed are 0 to 15"));
   EXPECT_THAT(Error("max_sequence_length: 7 "
                     "dag { types: \"leaf\" types: \"node\" types: \"out\" output_type: \"out\" }"),
               HasSubstr("graphs are bounded by max_nodes"));

@@ -11,7 +11,8 @@ void AssembleLibrary(Assembly& a) {
   const std::optional<OpenTypes> types = MakeOpenTypes(a, {.unfolder = "library",
                                                            .types = library.types(),
                                                            .from_request = library.from_request(),
-                                                           .rows_of = library.rows_of()});
+                                                           .rows_of = library.rows_of(),
+                                                           .phases = library.phases()});
   if (!a.limits.unfolder_libraries) {
     a.Problem("library: this server runs no unfolders of users (--unfolder-libraries)");
     return;
@@ -30,6 +31,7 @@ void AssembleLibrary(Assembly& a) {
                    .config = library.config(),
                    .types = types->types,
                    .inputs = types->inputs,
+                   .phases = types->phases,
                    .limits = {.max_nodes = a.MaxNodes()}};
   auto unfolder = LibraryUnfolder::Create(spec, a.model);
   if (!unfolder.ok()) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cells/unfold/unfolder.h"
 #include "server/assemble/assembly.h"
 
 namespace cellbatch {
@@ -32,6 +33,17 @@ void CheckSettings(Assembly& a) {
     a.Problem("cell_types", fmt::format("{} cell types, the limit is {}", config.cell_types_size(),
                                         a.limits.max_cell_types));
   }
+}
+
+// What is not said is as it was measured to be best (model.proto).
+void TakeUnfoldOptions(const disk::ModelDescription& description, Model& model) {
+  const disk::UnfoldOptions& config = description.unfold();
+  const bool placed = description.has_lattice() && description.granularity() != disk::OPERATOR;
+  const bool ghosts =
+      config.ghosts() == disk::SWITCH_UNSPECIFIED ? placed : config.ghosts() == disk::ON;
+  model.unfold = {.phases = config.phases() == disk::OFF ? 1 : model.unfolder->phases(),
+                  .ghosts = ghosts,
+                  .level_rows = config.level_rows() == disk::ON};
 }
 
 }  // namespace
@@ -79,6 +91,7 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
       assembly.Problem("this kind of unfolder is not offered yet");
   }
   if (!problems.empty()) return problems;
+  TakeUnfoldOptions(parts.config, model);
   if (absl::Status s = model.Validate(); !s.ok()) problems.emplace_back(s.message());
   return problems;
 }

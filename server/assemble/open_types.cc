@@ -49,7 +49,21 @@ class OpenTypeMaker {
     };
     for (const std::string& input : config_.from_request) check("from_request", input);
     for (const auto& [input, type] : config_.rows_of) check("rows_of", input);
+    for (const auto& [type, phase] : config_.phases) {
+      if (std::find(config_.types.begin(), config_.types.end(), type) == config_.types.end()) {
+        wrong.push_back(fmt::format("{}: phases names \"{}\", which is none of its types",
+                                    config_.unfolder, type));
+      }
+    }
     return wrong;
+  }
+
+  // Of every type. What they must be, unfolders say.
+  void FindPhases() {
+    for (const std::string& type : config_.types) {
+      const auto named = config_.phases.find(type);
+      made.phases.push_back(named == config_.phases.end() ? 0 : named->second);
+    }
   }
 
   OpenTypes made;
@@ -138,6 +152,7 @@ std::optional<OpenTypes> MakeOpenTypes(Assembly& a, const OpenTypesConfig& confi
   const std::vector<std::string> wrong = maker.Wrong();
   for (const std::string& text : wrong) a.Problem(text);
   if (!wrong.empty() || !FindIds(a, maker.made)) return std::nullopt;
+  maker.FindPhases();
   return std::move(maker.made);
 }
 

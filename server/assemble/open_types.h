@@ -15,6 +15,7 @@ namespace cellbatch {
 struct OpenTypes {
   std::vector<CellTypeId> types;     // in the config's order
   std::vector<BroughtInput> inputs;  // those that the request brings
+  std::vector<int32_t> phases;       // by type
 };
 
 // What a config says of them; model.proto has the rules.
@@ -25,6 +26,7 @@ struct OpenTypesConfig {
   const Names& types;
   const Names& from_request;
   const NameMap& rows_of;
+  const google::protobuf::Map<std::string, int32_t>& phases;
 };
 
 // Makes the types, one after the other. None: problems were noted.

@@ -2,6 +2,7 @@
 //
 //   batches.WORKLOAD_bB.POLICY    B requests, the file's first, no batch limit, no guard, node-by-node readiness
 //   batches.WORKLOAD_bB.bound     no schedule makes fewer
+//   batches.WORKLOAD_bB.depth_TOLD, agenda_TOLD    what policies are told of depth (unfolding.h), and rows by level
 //   batches.WORKLOAD.learn_s      CPU time of learning and proving (one thread)
 //   batches.random.POLICY_exact   share of 1,000 random small graphs on which it takes as few as an exact search
 //   batches.replay.ns_a_node      of a whole replay, LB-greedy on 256 lattices
@@ -39,6 +40,7 @@
 #include "scheduler/policy/random_policy.h"
 #include "scheduler/policy/sufficient_policy.h"
 #include "tests/bench/report.h"
+#include "tests/bench/unfolding.h"
 #include "tests/ordering/paper_graphs.h"
 #include "tests/ordering/zoo_graphs.h"
 #include "tests/zoo/workload.h"
@@ -81,6 +83,7 @@ std::vector<NamedPolicy> Family(const OrderCandidate& learned, int32_t num_types
 
 struct Workload {
   std::string name, source;
+  bool in_zoo;
   std::vector<int32_t> priorities;
   std::vector<TypedGraph> requests;
   // The first so many as one graph.
@@ -93,9 +96,10 @@ std::optional<Workload> PaperWorkload(const std::string& name) {
   const auto rows = std::make_shared<const ordering::PaperRows>(lattice ? PaperGraph::kLattice
                                                                         : PaperGraph::kTwoTypes);
   if (!rows->is_real()) return std::nullopt;
-  Workload made{name, rows->source(), {}, {}, [rows](size_t count) {
-                  return rows->Graph(static_cast<int32_t>(count));
-                }};
+  Workload made{name,  rows->source(),
+                false, {},
+                {},    [rows](size_t count) {
+                  return rows->Graph(static_cast<int32_t>(count)); }};
   for (size_t i = 0; i < kAsked + 2 * kMostLearnedFrom; ++i) {
     made.requests.push_back(rows->Graph(1, static_cast<int32_t>(i)));
   }
@@ -105,8 +109,9 @@ std::optional<Workload> PaperWorkload(const std::string& name) {
 std::optional<Workload> Load(const std::string& name) {
   if (name == "edbatch_lattice" || name == "two_types") return PaperWorkload(name);
   const auto zoo = std::make_shared<const ordering::ZooGraphs>(ordering::UnfoldZoo(name));
-  return Workload{name, zoo->source, zoo->priorities, zoo->requests,
-                  [zoo](size_t count) { return zoo->Batch(0, count); }};
+  return Workload{name,          zoo->source,
+                  true,          zoo->priorities,
+                  zoo->requests, [zoo](size_t count) { return zoo->Batch(0, count); }};
 }
 
 TrainingResult Learn(const Workload& workload, Report& report) {
@@ -158,6 +163,7 @@ void Measure(const Workload& workload, Report& report) {
     table.Add(row);
   }
   report.Text(table.ToString());
+  if (workload.in_zoo) MeasureUnfolding(workload.name, *family.back().policy, kSizes, report);
 }
 
 // How many batches more than the fewest, graph by graph.

@@ -125,9 +125,9 @@ int Main(int argc, char** argv) {
   }
   Totals totals;
   if (arguments.seed > 0) {
-    totals.Run(
-        sim::RandomOptions(static_cast<uint64_t>(arguments.seed), arguments.requests_of_a_seed),
-        true);
+    totals.Run(sim::WithUnfolding(sim::RandomOptions(static_cast<uint64_t>(arguments.seed),
+                                                     arguments.requests_of_a_seed)),
+               true);
     return totals.violations == 0 ? 0 : 1;
   }
   Report report("simulation");
@@ -136,7 +136,7 @@ int Main(int argc, char** argv) {
   int64_t seeds = 0;
   for (; totals.submitted < arguments.requests; ++seeds) {
     const auto seed = static_cast<uint64_t>(arguments.first_seed + seeds);
-    totals.Run(sim::RandomOptions(seed, arguments.requests_of_a_seed), false);
+    totals.Run(sim::WithUnfolding(sim::RandomOptions(seed, arguments.requests_of_a_seed)), false);
     left.After(totals.submitted, arguments.requests);
   }
   const double cpu_seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;

@@ -42,6 +42,7 @@ ABSL_FLAG(int, in_flight, 0,
           "Requests in flight; 0: eight times b_max of the type with the largest cells.");
 ABSL_FLAG(bool, root_only, false, "Ask for OUTPUT alone: the root's, the last position's.");
 ABSL_FLAG(uint64_t, seed, 1, "Of the requests' order.");
+ABSL_FLAG(std::string, unfold, "", "What models say in unfold { .. }: \"level_rows: ON\".");
 
 namespace cellbatch {
 namespace {
@@ -199,7 +200,8 @@ void Run(const std::string& name, Report& report, Table& table) {
   const zoo::Workload workload =
       zoo::MakeWorkload(name, zoo::Sizes::Benchmark(absl::GetFlag(FLAGS_h)), 0);
   report.Fact(name, std::to_string(workload.requests.size()) + " items of " + workload.source);
-  const std::shared_ptr<const Model> model = LoadWorkload(workload, ModelId(1));
+  const std::shared_ptr<const Model> model =
+      LoadWorkload(workload, ModelId(1), "unfold { " + absl::GetFlag(FLAGS_unfold) + " }\n");
   Stepped stepped(SchedulerOptions(), Devices(), model);
   const int in_flight = InFlight(stepped.scheduler().Calibration(model->id));
   Clients clients(workload, model, stepped, in_flight);

@@ -184,7 +184,9 @@ void BuildPiece(const Plan& plan, const Model& model, const std::vector<int32_t>
       next_token += s.length;
       continue;
     }
+    graph.SetPhase(PhaseOf(s.type));
     const SubgraphId id = graph.Add(s.type, s.length, s.links, s.stop);
+    if (i % 4 == 0) graph.SetPlace(id, static_cast<int32_t>(i));  // anywhere: it moves no answer
     if (ReadLaterInTheMiddle(plan, i, plan.piece_end(piece))) graph.KeepRows(id);
   }
   for (size_t t = 0; t < plan.returns.size(); ++t) {

@@ -42,7 +42,7 @@ struct Seen {
 [[noreturn]] void RunAndReport(uint64_t seed, int report_to) {
   alarm(kHungSeconds);
   dup2(report_to, STDERR_FILENO);  // where failed checks speak
-  const SimulationReport report = Simulate(RandomOptions(seed, kRequests));
+  const SimulationReport report = Simulate(WithUnfolding(RandomOptions(seed, kRequests)));
   if (report.violation_count > 0) {
     std::fprintf(stderr, "%s%s\n", std::string(kViolated).c_str(),
                  report.violations.front().c_str());

@@ -56,8 +56,14 @@ std::vector<Sketch> Sketches() {
 
 }  // namespace
 
+int32_t PhaseOf(CellTypeId type) {
+  if (type == kHead) return 2;
+  return type == kBridge || type == kDecoder || type == kProject ? 1 : 0;
+}
+
 std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits, Priorities priorities,
-                                       double weight, bool measured, RequestLevels levels) {
+                                       double weight, bool measured, RequestLevels levels,
+                                       UnfoldOptions unfold) {
   const int32_t sign = priorities == Priorities::kLaterFirst     ? 1
                        : priorities == Priorities::kEarlierFirst ? -1
                                                                  : 0;
@@ -66,6 +72,7 @@ std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits, Priorities pri
   model->weight = weight;
   model->priority_levels = levels.levels;
   model->default_priority_level = levels.default_level;
+  model->unfold = unfold;
   model->name = absl::StrCat("world", id.value());
   model->tables = {{"tokens", {token}},
                    {"state", {h, c}},

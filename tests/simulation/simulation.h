@@ -49,6 +49,7 @@ struct SimulationOptions {
   PolicyKind policy =
       PolicyKind::kCellular;            // all but kSufficient; an FSM's table is drawn by the seed
   JoinSpec join;                        // of every model
+  UnfoldOptions unfold;                 // of every model
   int64_t row_budget_bytes = 64 << 10;  // of one model in one memory
   int in_flight = 50;                   // requests submitted and not answered, at most
   int cancel_permille = 20;             // of requests: cancelled or expired, some time
@@ -79,6 +80,8 @@ struct SimulationOptions {
 
 // Everything drawn from the seed.
 SimulationOptions RandomOptions(uint64_t seed, int64_t requests);
+// And what is done with what the unfolder knows (a record does not hold it, so it stands apart).
+SimulationOptions WithUnfolding(SimulationOptions options);
 // One scheduler that lives long, with models that come and go, requests that are cancelled and news that come late: its
 // heap must not grow with the requests it has had.
 SimulationOptions LongLivedOptions(int64_t requests);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cells/device/sim/fingerprint.h"
+#include "tests/simulation/sim_world.h"
 #include "tests/simulation/simulation.h"
 
 namespace cellbatch::sim {
@@ -153,6 +154,14 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
   return o;
 }
 
+SimulationOptions WithUnfolding(SimulationOptions o) {
+  const uint64_t unfold = MixBits(o.seed, 81);
+  o.unfold = {.phases = (unfold & 1) != 0 ? kNumPhases : 1,
+              .ghosts = (unfold & 2) != 0,
+              .level_rows = (unfold & 4) != 0};
+  return o;
+}
+
 SimulationOptions LongLivedOptions(int64_t requests) {
   SimulationOptions o;
   o.requests = requests;
@@ -176,10 +185,11 @@ std::string Describe(const SimulationOptions& o) {
       " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
       o.grow_chance, ", levels ", o.priority_levels, " (default ", o.default_priority_level,
       "), ageing ", o.priority_ageing, ", chain turn ", o.chain_turn, ", policy ",
-      std::string(Name(o.policy)), ", join ", Name(o.join), ", changes ", o.change_chance,
-      ", takes over ", o.policy_change_chance, ", calibrate ", o.calibrate, ", asynchronous ",
-      o.asynchronous, ", late writes ", o.late_writes, ", first task ", o.first_sequence,
-      ", launches of ", o.launch_multiple, ", host blocks ", o.host_blocks);
+      std::string(Name(o.policy)), ", phases ", o.unfold.phases, ", ghosts ", o.unfold.ghosts,
+      ", rows by level ", o.unfold.level_rows, ", join ", Name(o.join), ", changes ",
+      o.change_chance, ", takes over ", o.policy_change_chance, ", calibrate ", o.calibrate,
+      ", asynchronous ", o.asynchronous, ", late writes ", o.late_writes, ", first task ",
+      o.first_sequence, ", launches of ", o.launch_multiple, ", host blocks ", o.host_blocks);
 }
 
 }  // namespace cellbatch::sim

@@ -32,7 +32,7 @@ SimulationReport ExpectClean(const SimulationOptions& options) {
 class RandomSimulationTest : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(RandomSimulationTest, EveryRequestGetsItsOneRightAnswer) {
-  ExpectClean(RandomOptions(GetParam(), kRequestsOfASeed));
+  ExpectClean(WithUnfolding(RandomOptions(GetParam(), kRequestsOfASeed)));
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomSimulationTest, ::testing::Range(uint64_t{1}, kSeeds + 1));
 
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ShapeTest,
 class PolicyTest : public ::testing::TestWithParam<PolicyKind> {};
 
 SimulationOptions WithPolicy(PolicyKind policy, uint64_t seed) {
-  SimulationOptions o = RandomOptions(seed, kRequestsOfASeed / 2);
+  SimulationOptions o = WithUnfolding(RandomOptions(seed, kRequestsOfASeed / 2));
   o.policy = policy;
   o.join = {};
   return o;

@@ -51,9 +51,9 @@ PolicySpec DrawPolicy(PolicyKind kind, uint64_t seed, const Model& model) {
 void Stock::Add() {
   const int number = next_++;
   const double weight = std::pow(options_.weight_ratio, number % 3);
-  const std::shared_ptr<const Model> model =
-      MakeModel(ModelId(number + 1), options_.limits, options_.priorities, weight,
-                options_.calibrate, {options_.priority_levels, options_.default_priority_level});
+  const std::shared_ptr<const Model> model = MakeModel(
+      ModelId(number + 1), options_.limits, options_.priorities, weight, options_.calibrate,
+      {options_.priority_levels, options_.default_priority_level}, options_.unfold);
   changing_ = true;
   checker_.Loading(model.get());
   LaneRules rules;
