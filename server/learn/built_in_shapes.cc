@@ -102,7 +102,37 @@ RequestShape RandomShape(ShapeKind kind, std::mt19937_64& random) {
       }
       break;
     case ShapeKind::kSequence:
+    case ShapeKind::kGraph:
+    case ShapeKind::kTensors:
       break;
+  }
+  return shape;
+}
+
+RequestShape RandomGraphShape(const RequestDescription& described, std::mt19937_64& random) {
+  constexpr int32_t kNear = 8, kMostSummed = 3;
+  RequestShape shape;
+  const auto types = static_cast<int64_t>(described.node_types.size());
+  shape.length = LogNormal(random, 17, 0.5, 90);
+  for (int32_t node = 0; node < shape.length; ++node) {
+    const bool last = node + 1 == shape.length && described.output_type >= 0;
+    const int32_t type = last ? described.output_type : Below(random, types);
+    shape.node_types.push_back(type);
+    const auto& inputs = described.node_types[static_cast<size_t>(type)].inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<int32_t> near;
+      for (int32_t from = std::max(0, node - kNear); from < node; ++from) {
+        const int32_t of = shape.node_types[static_cast<size_t>(from)];
+        if (std::count(inputs[i].reads.begin(), inputs[i].reads.end(), of) > 0)
+          near.push_back(from);
+      }
+      if (inputs[i].brought || near.empty() || Below(random, kNear) == 0) continue;
+      for (int32_t n = inputs[i].sums ? 1 + Below(random, kMostSummed) : 1; n > 0; --n) {
+        const int32_t from =
+            near[static_cast<size_t>(Below(random, static_cast<int64_t>(near.size())))];
+        shape.edges.push_back({from, node, static_cast<int32_t>(i)});
+      }
+    }
   }
   return shape;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <random>
 
+#include "cells/unfold/request_description.h"
 #include "server/learn/request_shape.h"
 
 namespace cellbatch {
@@ -13,7 +14,12 @@ namespace cellbatch {
 //   words            24 in the mean, most from 5 to 60          target words   a tenth more or fewer
 //   spelled words    one in six, 8 characters and two marks     lattices       48 characters, 4 words in 9 characters
 //   trees            19 leaves, split anywhere                  heads          each word's among the three before it
+// REQUIRES: not kGraph, kTensors.
 RequestShape RandomShape(ShapeKind kind, std::mt19937_64& random);
+
+// Graphs have no statistics but their model's: what may read what. 20 nodes of any types, each input that nodes fill read
+// from one of the eight before it that it can read (zeros now and then), sums from up to three; an output last.
+RequestShape RandomGraphShape(const RequestDescription& described, std::mt19937_64& random);
 
 }  // namespace cellbatch
 

@@ -39,7 +39,7 @@ struct LearnedOrder {
 };
 
 // INVALID_ARGUMENT: a model, file or line of it that cannot be; texts name it. FAILED_PRECONDITION: a model with one cell
-// type, which leaves nothing to learn. UNIMPLEMENTED: requests that have no shape (request_shape.h).
+// type, which leaves nothing to learn. UNIMPLEMENTED: requests of a user's own unfolder, and no file of them.
 absl::StatusOr<LearnedOrder> LearnOrder(const LearnOrderOptions& options);
 
 }  // namespace cellbatch

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cells/check.h"
+#include "cells/unfold/unfolder.h"
 #include "scheduler/offline/learn/lessons.h"
 #include "scheduler/offline/unfolded_graph.h"
 #include "server/learn/built_in_shapes.h"
@@ -26,8 +27,8 @@ using Outputs = std::vector<std::string_view>;
 
 // A tree's nodes may have words of their own, which its tensors do not say: then it takes heads.
 absl::StatusOr<ShapeKind> KindThatUnfolds(const Model& model, const Outputs& outputs) {
-  const absl::StatusOr<ShapeKind> kind = ShapeKindOf(model);
-  if (!kind.ok() || *kind != ShapeKind::kTree) return kind;
+  const ShapeKind kind = ShapeKindOf(model);
+  if (kind != ShapeKind::kTree) return kind;
   RequestShape pair;
   pair.length = 2;
   pair.children = {{0, 1}};
@@ -99,7 +100,15 @@ absl::StatusOr<LearnRequests> ReadLearnRequests(const std::string& file, const M
   LearnRequests requests;
   if (file.empty()) {
     requests.source = fmt::format("{} made-up requests ({})", kMostRequests, Name(*kind));
-    for (size_t i = 0; i < kMostRequests; ++i) shapes.push_back(RandomShape(*kind, random));
+    if (*kind == ShapeKind::kTensors) {
+      return absl::UnimplementedError(fmt::format(
+          "{}: requests of a model's own unfolder are not made up (--requests)", model.name));
+    }
+    const RequestDescription described = model.unfolder->Describe();
+    for (size_t i = 0; i < kMostRequests; ++i) {
+      shapes.push_back(*kind == ShapeKind::kGraph ? RandomGraphShape(described, random)
+                                                  : RandomShape(*kind, random));
+    }
   } else {
     requests.source = std::filesystem::path(file).filename().string();
     absl::StatusOr<std::vector<RequestShape>> read = ReadShapes(file, *kind);

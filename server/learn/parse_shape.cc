@@ -113,6 +113,101 @@ absl::StatusOr<RequestShape> ParseLattice(std::string_view line) {
   return shape;
 }
 
+// False: no whole number from `least` to kMostWords.
+bool TakeNumber(const nlohmann::json& from, int64_t least, int32_t& number) {
+  if (!from.is_number_integer()) return false;
+  if (from.is_number_unsigned() && from.get<uint64_t>() > uint64_t{kMostWords}) return false;
+  const int64_t value = from.get<int64_t>();
+  if (value < least || value > kMostWords) return false;
+  number = static_cast<int32_t>(value);
+  return true;
+}
+
+absl::StatusOr<RequestShape> ParseGraph(std::string_view line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto wrong = [&](const char* why) { return NotA(ShapeKind::kGraph, line, why); };
+  if (!json.is_object() || !json.contains("types") || !json["types"].is_array()) {
+    return wrong("it takes {\"types\": [type, ...], \"edges\": [[from, to, input], ...]}");
+  }
+  RequestShape shape;
+  for (const auto& type : json["types"]) {
+    if (!TakeNumber(type, 0, shape.node_types.emplace_back())) return wrong("a type is no number");
+  }
+  if (shape.node_types.empty() || shape.node_types.size() > static_cast<size_t>(kMostWords)) {
+    return wrong("it has no nodes, or too many");
+  }
+  shape.length = static_cast<int32_t>(shape.node_types.size());
+  if (!json.contains("edges")) return shape;
+  if (!json["edges"].is_array()) return wrong("edges is no list");
+  for (const auto& edge : json["edges"]) {
+    std::array<int32_t, 3>& made = shape.edges.emplace_back();
+    bool numbers = edge.is_array() && edge.size() == made.size();
+    for (size_t i = 0; numbers && i < made.size(); ++i) {
+      numbers = TakeNumber(edge[i], 0, made[i]);
+    }
+    if (!numbers) return wrong("an edge is not [from, to, input]");
+    if (made[0] >= made[1] || made[1] >= shape.length) {
+      return wrong("an edge does not lead from a node to one after it");
+    }
+  }
+  return shape;
+}
+
+constexpr size_t kMostDims = 8;
+
+// Lists of lists of numbers, all of one depth and equally long; false: they are not. No recursion: nlohmann's parser has
+// a limit of its own for nested lists, and a tensor's is lower.
+bool TakeLists(const nlohmann::json& from, ShapeTensor& tensor) {
+  std::vector<const nlohmann::json*> level = {&from};
+  while (level[0]->is_array()) {
+    const size_t width = level[0]->size();
+    if (width == 0 || tensor.dims.size() == kMostDims) return false;
+    tensor.dims.push_back(static_cast<int64_t>(width));
+    std::vector<const nlohmann::json*> below;
+    for (const nlohmann::json* list : level) {
+      if (!list->is_array() || list->size() != width) return false;
+      for (const nlohmann::json& element : *list) below.push_back(&element);
+    }
+    level = std::move(below);
+  }
+  for (const nlohmann::json* number : level) {
+    if (!TakeNumber(*number, -kMostWords, tensor.numbers.emplace_back())) return false;
+  }
+  return !tensor.dims.empty();
+}
+
+// {"dims": [3, 64]}
+bool TakeDims(const nlohmann::json& from, ShapeTensor& tensor) {
+  if (!from.is_object() || !from.contains("dims") || !from["dims"].is_array()) return false;
+  int64_t elements = 1;
+  for (const auto& dim : from["dims"]) {
+    int32_t number = 0;
+    if (!TakeNumber(dim, 1, number) || tensor.dims.size() == kMostDims) return false;
+    tensor.dims.push_back(number);
+    elements *= number;
+    if (elements > int64_t{16} * kMostWords) return false;
+  }
+  return !tensor.dims.empty();
+}
+
+absl::StatusOr<RequestShape> ParseTensors(std::string_view line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.empty()) {
+    return NotA(ShapeKind::kTensors, line,
+                "it takes {\"NAME\": [numbers], \"NAME\": {\"dims\": [rows, width]}, ...}");
+  }
+  RequestShape shape;
+  for (const auto& [name, value] : json.items()) {
+    ShapeTensor& tensor = shape.tensors.emplace_back();
+    tensor.name = name;
+    if (value.is_array() ? TakeLists(value, tensor) : TakeDims(value, tensor)) continue;
+    return NotA(ShapeKind::kTensors, line,
+                fmt::format("{} is neither lists of whole numbers, equally long, nor dims", name));
+  }
+  shape.length = static_cast<int32_t>(shape.tensors[0].dims[0]);
+  return shape;
+}
+
 }  // namespace
 
 absl::StatusOr<RequestShape> ParseShape(ShapeKind kind, std::string_view line) {
@@ -123,6 +218,10 @@ absl::StatusOr<RequestShape> ParseShape(ShapeKind kind, std::string_view line) {
       return ParseHeads(line);
     case ShapeKind::kLattice:
       return ParseLattice(line);
+    case ShapeKind::kGraph:
+      return ParseGraph(line);
+    case ShapeKind::kTensors:
+      return ParseTensors(line);
     case ShapeKind::kSequence:
     case ShapeKind::kSpelled:
     case ShapeKind::kTranslation:

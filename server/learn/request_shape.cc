@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -35,6 +36,18 @@ class ZeroRequest {
   }
   void Add(std::string_view name, std::vector<int64_t> dims, const std::vector<int32_t>& values) {
     Add(name, WireType::kInt32, std::move(dims), values);
+  }
+  // Numbers as the model has them.
+  void AddNumbers(const TensorSpec& spec, const ShapeTensor& tensor) {
+    int64_t elements = 1;
+    for (const int64_t dim : tensor.dims) elements *= dim;
+    std::vector<int32_t> values(static_cast<size_t>(elements));
+    for (size_t i = 0; i < tensor.numbers.size(); ++i) {
+      values[i] = spec.type == WireType::kFp32
+                      ? std::bit_cast<int32_t>(static_cast<float>(tensor.numbers[i]))
+                      : tensor.numbers[i];
+    }
+    Add(spec.name, spec.type, tensor.dims, values);
   }
   RequestInput& input() { return input_; }
 
@@ -83,6 +96,37 @@ void AddSpelling(const RequestShape& shape, ZeroRequest& request) {
   request.Add("CHAR_LENGTHS", {static_cast<int64_t>(shape.spelled.size())}, shape.spelled);
 }
 
+// And zeros for what its nodes read of the request: a row a node of the type.
+void AddGraph(const RequestShape& shape, const Model& model, ZeroRequest& request) {
+  request.Add("NODE_TYPES", {shape.length}, shape.node_types);
+  if (!shape.edges.empty()) {
+    std::vector<int32_t> flat;
+    for (const auto& edge : shape.edges) flat.insert(flat.end(), edge.begin(), edge.end());
+    request.Add("EDGES", {static_cast<int64_t>(shape.edges.size()), 3}, flat);
+  }
+  const std::vector<NodeTypeDescription> types = model.unfolder->Describe().node_types;
+  for (size_t t = 0; t < types.size(); ++t) {
+    const auto nodes =
+        std::count(shape.node_types.begin(), shape.node_types.end(), static_cast<int32_t>(t));
+    for (const NodeTypeDescription::Port& port : types[t].inputs) {
+      const TensorSpec* const spec = FindInput(model, port.name);
+      if (port.brought && nodes > 0 && spec != nullptr) request.AddZeros(*spec, nodes);
+    }
+  }
+}
+
+absl::Status AddTensors(const RequestShape& shape, const Model& model, ZeroRequest& request) {
+  for (const ShapeTensor& tensor : shape.tensors) {
+    const TensorSpec* const spec = FindInput(model, tensor.name);
+    if (spec == nullptr || spec->type == WireType::kBytes) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} has no input {} of numbers", model.name, tensor.name));
+    }
+    request.AddNumbers(*spec, tensor);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const char* Name(ShapeKind kind) {
@@ -99,21 +143,23 @@ const char* Name(ShapeKind kind) {
       return "tree of heads";
     case ShapeKind::kLattice:
       return "lattice";
+    case ShapeKind::kGraph:
+      return "graph";
+    case ShapeKind::kTensors:
+      return "request of tensors";
   }
   return "";
 }
 
-absl::StatusOr<ShapeKind> ShapeKindOf(const Model& model) {
+ShapeKind ShapeKindOf(const Model& model) {
   const auto brings = [&](std::string_view name) { return FindInput(model, name) != nullptr; };
+  if (model.unfolder->Describe().users_own) return ShapeKind::kTensors;
+  if (brings("NODE_TYPES")) return ShapeKind::kGraph;
   if (brings("CHILDREN")) return ShapeKind::kTree;
   if (brings("CHARS")) return ShapeKind::kLattice;
   if (brings("SOURCE")) return ShapeKind::kTranslation;
   if (brings("CHAR_LENGTHS")) return ShapeKind::kSpelled;
-  const bool graph = brings("NODE_TYPES");
-  if (!graph && (brings("TOKENS") || brings("X"))) return ShapeKind::kSequence;
-  return absl::UnimplementedError(
-      fmt::format("{}: requests of {} have no shape that a line of text says", model.name,
-                  graph ? "explicit graphs" : "a model's own unfolder"));
+  return ShapeKind::kSequence;
 }
 
 absl::StatusOr<CellGraph> UnfoldShape(const RequestShape& shape, ShapeKind kind, const Model& model,
@@ -121,9 +167,14 @@ absl::StatusOr<CellGraph> UnfoldShape(const RequestShape& shape, ShapeKind kind,
                                       int max_tasks_in_flight) {
   CellGraph graph;
   ZeroRequest request(graph);
+  const bool own = kind == ShapeKind::kGraph || kind == ShapeKind::kTensors;
   for (const char* const name : {"TOKENS", "X", "SOURCE", "CHARS"}) {
-    const TensorSpec* const spec = FindInput(model, name);
+    const TensorSpec* const spec = own ? nullptr : FindInput(model, name);
     if (spec != nullptr) request.AddZeros(*spec, shape.length);
+  }
+  if (kind == ShapeKind::kGraph) AddGraph(shape, model, request);
+  if (kind == ShapeKind::kTensors) {
+    if (absl::Status s = AddTensors(shape, model, request); !s.ok()) return s;
   }
   if (kind == ShapeKind::kTree) AddTree(shape, request);
   if (kind == ShapeKind::kHeads) request.Add("PARENT", {shape.length}, shape.parents);

@@ -50,7 +50,44 @@ TEST(ParseShapeTest, LinesOfTheDataFoldersFilesAreShapes) {
   EXPECT_THAT(lattice.spans, ElementsAre(Pair{0, 2}, Pair{2, 5}));
 }
 
+TEST(ParseShapeTest, GraphsAndTensorsAreJson) {
+  const RequestShape graph =
+      Parsed(ShapeKind::kGraph, R"({"types":[0,0,1,2],"edges":[[0,2,0],[1,2,1],[2,3,0]]})");
+  EXPECT_EQ(graph.length, 4);
+  EXPECT_THAT(graph.node_types, ElementsAre(0, 0, 1, 2));
+  using Edge = std::array<int32_t, 3>;
+  EXPECT_THAT(graph.edges, ElementsAre(Edge{0, 2, 0}, Edge{1, 2, 1}, Edge{2, 3, 0}));
+  EXPECT_TRUE(Parsed(ShapeKind::kGraph, R"({"types":[3]})").edges.empty());
+
+  const RequestShape request =
+      Parsed(ShapeKind::kTensors, R"({"A":[4,-1,7],"B":[[1,0],[2,2]],"C":{"dims":[3,64]}})");
+  ASSERT_EQ(request.tensors.size(), 3u);
+  EXPECT_EQ(request.tensors[0].name, "A");
+  EXPECT_THAT(request.tensors[0].dims, ElementsAre(3));
+  EXPECT_THAT(request.tensors[0].numbers, ElementsAre(4, -1, 7));
+  EXPECT_THAT(request.tensors[1].dims, ElementsAre(2, 2));
+  EXPECT_THAT(request.tensors[1].numbers, ElementsAre(1, 0, 2, 2));
+  EXPECT_THAT(request.tensors[2].dims, ElementsAre(3, 64));
+  EXPECT_TRUE(request.tensors[2].numbers.empty());
+}
+
 TEST(ParseShapeTest, AnythingElseIsRefusedWithAReason) {
+  EXPECT_THAT(Refused(ShapeKind::kGraph, R"({"types":[]})"), HasSubstr("no nodes"));
+  EXPECT_THAT(Refused(ShapeKind::kGraph, R"({"types":[-1]})"), HasSubstr("no number"));
+  EXPECT_THAT(Refused(ShapeKind::kGraph, R"({"types":[0,1],"edges":[[0,1]]})"),
+              HasSubstr("[from, to, input]"));
+  EXPECT_THAT(Refused(ShapeKind::kGraph, R"({"types":[0,1],"edges":[[1,0,0]]})"),
+              HasSubstr("a node to one after it"));
+  EXPECT_THAT(Refused(ShapeKind::kGraph, R"({"types":[0,1],"edges":[[0,2,0]]})"),
+              HasSubstr("a node to one after it"));
+  EXPECT_THAT(Refused(ShapeKind::kTensors, "{}"), HasSubstr("it takes"));
+  EXPECT_THAT(Refused(ShapeKind::kTensors, R"({"A":7})"), HasSubstr("A is neither"));
+  EXPECT_THAT(Refused(ShapeKind::kTensors, R"({"A":[[1],[2,3]]})"), HasSubstr("A is neither"));
+  EXPECT_THAT(Refused(ShapeKind::kTensors, R"({"A":[1,[2]]})"), HasSubstr("A is neither"));
+  EXPECT_THAT(Refused(ShapeKind::kTensors, R"({"A":[18446744073709551615]})"),
+              HasSubstr("A is neither"));
+  EXPECT_THAT(Refused(ShapeKind::kTensors, R"({"A":{"dims":[1048576,1048576]}})"),
+              HasSubstr("A is neither"));
   EXPECT_THAT(Refused(ShapeKind::kSequence, "words"), HasSubstr("\"words\" is no sequence"));
   EXPECT_THAT(Refused(ShapeKind::kSequence, "0"), HasSubstr("no words"));
   EXPECT_THAT(Refused(ShapeKind::kSequence, "-4"), HasSubstr("numbers"));
@@ -116,6 +153,46 @@ TEST(BuiltInShapesTest, MadeUpShapesAreSoundAndOfTheStatedSizes) {
   EXPECT_NEAR(words / kShapes, 24, 3) << "seed " << kSeed;
   EXPECT_NEAR(leaves / kShapes, 19, 2) << "seed " << kSeed;
   EXPECT_NEAR(characters / kShapes, 48, 6) << "seed " << kSeed;
+}
+
+// Leaves of what the request brings, nodes over two of them or of themselves, an output over any number.
+RequestDescription Described() {
+  RequestDescription described;
+  described.output_type = 2;
+  described.node_types = {
+      {"leaf", {{"leaf.x", /*brought=*/true, /*sums=*/false, {}}}},
+      {"node", {{"node.left", false, false, {0, 1}}, {"node.right", false, false, {0, 1}}}},
+      {"out", {{"out.h", false, /*sums=*/true, {1}}}}};
+  return described;
+}
+
+TEST(BuiltInShapesTest, MadeUpGraphsReadWhatTheirTypesMayReadAndEndInAnOutput) {
+  constexpr uint64_t kSeed = 9;
+  std::mt19937_64 random(kSeed);
+  const RequestDescription described = Described();
+  double nodes = 0;
+  constexpr int kShapes = 300;
+  for (int i = 0; i < kShapes; ++i) {
+    const RequestShape shape = RandomGraphShape(described, random);
+    ASSERT_EQ(shape.node_types.size(), static_cast<size_t>(shape.length));
+    EXPECT_EQ(shape.node_types.back(), 2);
+    nodes += shape.length;
+    std::vector<Pair> filled;
+    for (const auto& [from, to, input] : shape.edges) {
+      ASSERT_LT(from, to);
+      const auto& ports =
+          described.node_types[static_cast<size_t>(shape.node_types[static_cast<size_t>(to)])]
+              .inputs;
+      ASSERT_LT(static_cast<size_t>(input), ports.size());
+      EXPECT_THAT(ports[static_cast<size_t>(input)].reads,
+                  ::testing::Contains(shape.node_types[static_cast<size_t>(from)]));
+      const Pair port = {to, input};
+      EXPECT_TRUE(ports[static_cast<size_t>(input)].sums ||
+                  std::count(filled.begin(), filled.end(), port) == 0);
+      filled.push_back(port);
+    }
+  }
+  EXPECT_NEAR(nodes / kShapes, 19, 3) << "seed " << kSeed;
 }
 
 }  // namespace

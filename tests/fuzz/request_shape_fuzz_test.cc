@@ -26,6 +26,8 @@ constexpr Valid kCorpus[] = {
     {ShapeKind::kTree, "(3 (2 It) (4 (2 's) (3 (2 a) (2 film))))"},
     {ShapeKind::kHeads, "5\tit is a good one\t2 0 5 5 2"},
     {ShapeKind::kLattice, R"({"n":6,"char_ids":[1,2],"words":[[0,2],[2,6],[3,5]],"word_ids":[7]})"},
+    {ShapeKind::kGraph, R"({"types":[0,0,1,2],"edges":[[0,2,0],[1,2,1],[2,3,0]]})"},
+    {ShapeKind::kTensors, R"({"A":[4,-1,7],"B":[[1,0],[2,2]],"C":{"dims":[3,64]}})"},
 };
 
 std::vector<std::string> Tokens() {
@@ -68,6 +70,22 @@ void ExpectWithin(ShapeKind kind, const RequestShape& shape) {
   for (const int32_t parent : shape.parents) {
     ASSERT_GE(parent, -1);
     ASSERT_LT(parent, shape.length);
+  }
+  for (const auto& [from, to, input] : shape.edges) {
+    ASSERT_GE(from, 0);
+    ASSERT_LT(from, to);
+    ASSERT_LT(to, shape.length);
+    ASSERT_GE(input, 0);
+  }
+  for (const int32_t type : shape.node_types) ASSERT_GE(type, 0);
+  for (const ShapeTensor& tensor : shape.tensors) {
+    int64_t elements = 1;
+    for (const int64_t dim : tensor.dims) {
+      ASSERT_GE(dim, 1);
+      elements *= dim;
+    }
+    ASSERT_TRUE(tensor.numbers.empty() || tensor.numbers.size() == static_cast<size_t>(elements));
+    ASSERT_LE(elements, int64_t{1} << 24);
   }
   for (const auto& [from, to] : shape.spans) {
     ASSERT_GE(from, 0);

@@ -1,0 +1,133 @@
+// cellbatch-learn on models whose requests draw their own graphs, and on a user's own unfolder.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cells/weights/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/learn/learn_order.h"
+#include "server/model_loader.h"
+#include "tests/graphs/outside.h"
+
+namespace cellbatch {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Leaves of tokens, nodes over two children, outputs.
+void WriteGraphs(const std::string& folder, const std::string& phases = "") {
+  std::filesystem::create_directories(folder + "/1");
+  const std::vector<std::pair<std::string, std::vector<int64_t>>> tensors = {
+      {"emb", {10, 3}}, {"W", {12, 3}}, {"U", {12, 8}},
+      {"F0", {4, 4}},   {"F1", {4, 4}}, {"fc", {2, 4}}};
+  std::vector<std::vector<float>> values;
+  for (const auto& [name, dims] : tensors) {
+    values.emplace_back(static_cast<size_t>(dims[0] * dims[1]), 0.1f);
+  }
+  std::vector<SafetensorsSource> sources;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    sources.push_back({tensors[i].first, tensors[i].second, values[i]});
+  }
+  ASSERT_TRUE(WriteSafetensors(folder + "/1/weights.safetensors", sources).ok());
+  std::ofstream(folder + "/config.textproto") << R"(
+cell_types {
+  name: "leaf" cell: "treelstm_leaf"
+  reads { input: "x" through: "embed" }
+  parameters { name: "embed/table" tensors: "emb" }
+  parameters { name: "W" tensors: "W" }
+}
+cell_types {
+  name: "node" cell: "treelstm_internal"
+  parameters { name: "U" tensors: "U" }
+  parameters { name: "U_f0" tensors: "F0" }
+  parameters { name: "U_f1" tensors: "F1" }
+}
+cell_types {
+  name: "out" cell: "linear"
+  reads { input: "x" through: "below" }
+  parameters { name: "W" tensors: "fc" }
+}
+dag { types: "leaf" types: "node" types: "out" output_type: "out" )"
+                                              << phases << " }\n";
+}
+
+std::string LearnError(const LearnOrderOptions& options) {
+  const absl::StatusOr<LearnedOrder> learned = LearnOrder(options);
+  return learned.ok() ? "learned" : std::string(learned.status().message());
+}
+
+// The policy that it wrote loads with the model.
+void ExpectServed(const LearnOrderOptions& options) {
+  const auto version =
+      LoadVersion(options.repository + "/" + options.model, options.model, 1, ModelId(0), {});
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_NE(version->policy.kind, PolicyKind::kCellular);
+}
+
+TEST(LearnGraphsTest, AGraphsOrderIsLearnedFromALineEachOrFromMadeUpOnes) {
+  LearnOrderOptions options;
+  options.repository = ::testing::TempDir() + "/graphs";
+  options.model = "drawn";
+  WriteGraphs(options.repository + "/drawn");
+  const absl::StatusOr<LearnedOrder> made_up = LearnOrder(options);
+  ASSERT_TRUE(made_up.ok()) << made_up.status();
+  EXPECT_THAT(made_up->text, HasSubstr("made-up requests (graph)"));
+  ExpectServed(options);
+
+  options.requests = options.repository + "/graphs.jsonl";
+  std::ofstream file(options.requests);
+  for (int i = 0; i < 6; ++i) {
+    file << R"({"types":[0,0,1,2,0,1,2],"edges":[[0,2,0],[1,2,1],[2,3,0],[2,5,0],[4,5,1],[5,6,0]]})"
+         << "\n";
+  }
+  file.close();
+  const absl::StatusOr<LearnedOrder> read = LearnOrder(options);
+  ASSERT_TRUE(read.ok()) << read.status();
+  // Leaves, a node and the node above it, all outputs: 1 + 2 + 1, in each of two sets of requests.
+  EXPECT_THAT(read->text, HasSubstr("held_out_bound: 8"));
+  EXPECT_THAT(read->text, HasSubstr("held_out_batches: 8"));
+  EXPECT_THAT(read->text, HasSubstr("\"depth\"\n    value: 10"));
+  ExpectServed(options);
+
+  // Rules of thumb are proved as the lane would be told.
+  WriteGraphs(options.repository + "/drawn", "phases { key: \"out\" value: 1 }");
+  const absl::StatusOr<LearnedOrder> told = LearnOrder(options);
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_THAT(told->text, HasSubstr("\"depth\"\n    value: 8"));
+
+  std::ofstream(options.requests, std::ios::app) << R"({"types":[0,1],"edges":[[0,1,7]]})"
+                                                 << "\n";
+  EXPECT_THAT(LearnError(options), HasSubstr("graphs.jsonl, request 7: input EDGES: edge 0 leads "
+                                             "to input 7 of node 1"));
+}
+
+TEST(LearnGraphsTest, AUsersOwnUnfolderIsLearnedFromItsRequestsTensors) {
+  const std::string prefix = InstallHeaders();
+  const DilatedModel dilated(prefix, prefix + "/model");
+  LearnOrderOptions options;
+  options.repository = prefix;
+  options.model = "model";
+  EXPECT_THAT(LearnError(options), HasSubstr("are not made up (--requests)"));
+  options.requests = prefix + "/requests.jsonl";
+  std::ofstream file(options.requests);
+  for (const int words : {5, 9, 14, 7, 11, 3})
+    file << "{\"TOKENS\":{\"dims\":[" << words << "]}}\n";
+  file << R"({"TOKENS":[1,2,3]})"
+       << "\n"
+       << R"({"TOKENS":[4,49]})"
+       << "\n";
+  file.close();
+  const absl::StatusOr<LearnedOrder> learned = LearnOrder(options);
+  ASSERT_TRUE(learned.ok()) << learned.status();
+  EXPECT_THAT(learned->text, HasSubstr("num_requests: 4"));
+  ExpectServed(options);
+  std::ofstream(options.requests, std::ios::app) << R"({"WORDS":[1]})"
+                                                 << "\n";
+  EXPECT_THAT(LearnError(options), HasSubstr("request 9: model has no input WORDS of numbers"));
+}
+
+}  // namespace
+}  // namespace cellbatch
