@@ -94,6 +94,7 @@ struct DecodeInput {
   SequenceInput source = {};
   std::optional<int64_t> max_decode_steps = {};  // absent: the model's cap
   std::optional<int64_t> decode_steps = {};      // exactly so many
+  int64_t priority = 0;  // 1, the most urgent, to the model's priority_levels; 0: its default
 };
 
 struct DecodedWord {

@@ -56,6 +56,8 @@ void TypedFlags::AddTo(Flags& flags) {
             "infer, decode: at most so many words; 0 = the model's cap.");
   flags.Add("decode-steps", &decode_steps, "N",
             "infer, decode: exactly so many words, whatever they are.");
+  flags.Add("priority", &priority, "LEVEL",
+            "infer, decode: 1, the most urgent, to the model's priority_levels; 0 = its default.");
 }
 
 std::map<std::string, int64_t> TypedFlags::Parameters() const {
@@ -65,6 +67,9 @@ std::map<std::string, int64_t> TypedFlags::Parameters() const {
   }
   if (decode_steps != 0) {
     parameters["decode_steps"] = decode_steps;
+  }
+  if (priority != 0) {
+    parameters["priority"] = priority;
   }
   return parameters;
 }
@@ -147,6 +152,7 @@ absl::Status RunDecode(Client& client, const InferInput& names, SequenceInput so
   if (flags.decode_steps != 0) {
     input.decode_steps = flags.decode_steps;
   }
+  input.priority = flags.priority;
   const auto result = client.Decode(input, options, [&](const DecodedWord& word) {
     print(WordText(word, json));
     return true;

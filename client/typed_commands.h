@@ -18,7 +18,7 @@ namespace cellbatch {
 
 struct TypedFlags {
   std::string text, source, tree, chars, spans;
-  int64_t max_decode_steps = 0, decode_steps = 0;  // 0: not given
+  int64_t max_decode_steps = 0, decode_steps = 0, priority = 0;  // 0: not given
 
   void AddTo(Flags& flags);
   // Whether one of them says what to infer.

@@ -44,6 +44,8 @@ TEST(TypedCommandsTest, OneFlagSaysWhatTheInputIs) {
   const TypedFlags source = Parsed({"--source=4,5", "--max-decode-steps=7"});
   EXPECT_THAT(std::get<SequenceInput>(*InputOf(source)).tokens, ElementsAre(4, 5));
   EXPECT_EQ(source.Parameters().at("max_decode_steps"), 7);
+  EXPECT_EQ(source.Parameters().count("priority"), 0u);
+  EXPECT_EQ(Parsed({"--source=4", "--priority=2"}).Parameters().at("priority"), 2);
   EXPECT_FALSE(Parsed({}).NameAnInput());
   EXPECT_THAT(std::string(InputOf(Parsed({"--source=1", "--text=a"})).status().message()),
               HasSubstr("2 of --text, --source, --tree and --chars are given"));

@@ -131,6 +131,7 @@ v1::DecodeRequest ToMessage(const DecodeInput& input) {
   if (input.decode_steps) {
     request.set_decode_steps(*input.decode_steps);
   }
+  request.set_priority(input.priority);
   return request;
 }
 

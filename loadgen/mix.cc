@@ -128,11 +128,8 @@ absl::Status CheckEntry(const MixEntry& entry) {
   if (!entry.outputs.empty()) {
     return wrong(fmt::format("outputs={}: call=decode answers in words", entry.outputs[0]));
   }
-  if (entry.priority.has_value()) {
-    return wrong(fmt::format("priority={}: call=decode has no parameters", *entry.priority));
-  }
   if (entry.timeout_us > 0) {
-    return wrong(fmt::format("timeout-us={}: call=decode has no parameters", entry.timeout_us));
+    return wrong(fmt::format("timeout-us={}: call=decode has no such parameter", entry.timeout_us));
   }
   return absl::OkStatus();
 }

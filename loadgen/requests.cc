@@ -77,7 +77,8 @@ absl::StatusOr<std::string> AsTyped(const ModelNeeds& needs, const MixEntry& ent
   return PreparedMessage(message);
 }
 
-absl::StatusOr<std::string> AsDecode(const ModelNeeds& needs, const RequestContents& contents) {
+absl::StatusOr<std::string> AsDecode(const ModelNeeds& needs, const MixEntry& entry,
+                                     const RequestContents& contents) {
   auto typed = TypedFromTensors(contents.inputs);
   if (!typed.ok()) {
     return typed.status();
@@ -86,7 +87,10 @@ absl::StatusOr<std::string> AsDecode(const ModelNeeds& needs, const RequestConte
   if (source == nullptr) {
     return Cannot("call=decode: a request is no sequence");
   }
-  DecodeInput input{.model = needs.model, .version = needs.version, .source = std::move(*source)};
+  DecodeInput input{.model = needs.model,
+                    .version = needs.version,
+                    .source = std::move(*source),
+                    .priority = entry.priority.value_or(0)};
   for (const auto& [name, value] : contents.parameters) {
     const int64_t* number = std::get_if<int64_t>(&value);
     if (number == nullptr || (name != "decode_steps" && name != "max_decode_steps")) {
@@ -152,7 +156,7 @@ absl::StatusOr<std::unique_ptr<RequestSet>> MessageRequests::Create(const ModelN
     }
     auto message = entry.call == LoadCall::kInfer   ? AsInfer(needs, entry, *inputs[0])
                    : entry.call == LoadCall::kTyped ? AsTyped(needs, entry, inputs)
-                                                    : AsDecode(needs, *inputs[0]);
+                                                    : AsDecode(needs, entry, *inputs[0]);
     if (!message.ok()) {
       return message.status();
     }

@@ -82,12 +82,14 @@ TEST(RunTest, OfAMixEveryModelIsSentItsExactShareWhileItIsMeasured) {
   MixEntry often, seldom;
   often.model = seldom.model = "null";
   often.weight = 4;
+  seldom.priority = 2;
   const auto workload = MakeWorkload(*client, {often, seldom}, 1);
   ASSERT_TRUE(workload.ok()) << workload.status();
   const auto result = RunOpenLoop(bench.Options(), **workload, {}, bench.stop);
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(result->parts.size(), 2u);
   EXPECT_EQ(result->parts[0].name, "null#1") << "the same model twice";
+  EXPECT_EQ(result->parts[1].name, "null#2 priority 2");
   const double offered = static_cast<double>(result->summary.offered);
   EXPECT_NEAR(static_cast<double>(result->parts[0].summary.offered), 0.8 * offered, 1);
   EXPECT_EQ(result->parts[0].summary.completed + result->parts[1].summary.completed,

@@ -20,7 +20,8 @@ std::string PartName(const std::vector<MixEntry>& entries, size_t part) {
   if (std::count_if(entries.begin(), entries.end(), same) == 1) {
     return entry.model;
   }
-  return fmt::format("{}#{}", entry.model, part + 1);
+  const std::string numbered = fmt::format("{}#{}", entry.model, part + 1);
+  return entry.priority ? fmt::format("{} priority {}", numbered, *entry.priority) : numbered;
 }
 
 absl::Status Of(const std::string& name, const absl::Status& status) {

@@ -179,10 +179,11 @@ TEST(MessageRequestsTest, StepsThatDifferWithinAMessageAreRefused) {
   EXPECT_EQ(message.parameters().at("decode_steps"), 3);
 }
 
-TEST(MessageRequestsTest, ADecoderIsAskedForItsStepsInEveryCall) {
+TEST(MessageRequestsTest, ADecoderIsAskedForItsStepsAtItsPriorityInEveryCall) {
   for (const LoadCall call : {LoadCall::kInfer, LoadCall::kTyped, LoadCall::kDecode}) {
     MixEntry entry;
     entry.call = call;
+    entry.priority = 2;
     const auto requests = MessageRequests::Create(DecoderNeeds(), entry, Sources({6}), 5);
     ASSERT_TRUE(requests.ok()) << requests.status();
     const PreparedRequest request = (*requests)->Request(0, 0);
@@ -190,15 +191,18 @@ TEST(MessageRequestsTest, ADecoderIsAskedForItsStepsInEveryCall) {
       inference::ModelInferRequest message;
       ASSERT_TRUE(message.ParseFromString(Whole(request)));
       EXPECT_EQ(message.parameters().at("decode_steps").int64_param(), 6);
+      EXPECT_EQ(message.parameters().at("priority").int64_param(), 2);
       EXPECT_EQ(message.inputs(0).name(), "SOURCE");
     } else if (call == LoadCall::kTyped) {
       v1::InferRequest message;
       ASSERT_TRUE(message.ParseFromString(Whole(request)));
       EXPECT_EQ(message.parameters().at("decode_steps"), 6);
+      EXPECT_EQ(message.parameters().at("priority"), 2);
     } else {
       v1::DecodeRequest message;
       ASSERT_TRUE(message.ParseFromString(Whole(request)));
       EXPECT_EQ(message.decode_steps(), 6);
+      EXPECT_EQ(message.priority(), 2);
       EXPECT_EQ(message.source().tokens_size(), 2);
       EXPECT_EQ(request.call, PreparedCall::kDecode);
     }

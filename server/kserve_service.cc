@@ -186,7 +186,11 @@ absl::StatusOr<inference::ModelConfigResponse> KServeService::ModelConfig(
   config.set_platform(kPlatform);
   config.set_backend(kPlatform);
   config.set_max_batch_size(0);  // a request is one sequence; batching is the server's
-  config.mutable_dynamic_batching();
+  inference::ModelDynamicBatching& batching = *config.mutable_dynamic_batching();
+  if (model.priority_levels > 1) {
+    batching.set_priority_levels(static_cast<uint64_t>(model.priority_levels));
+    batching.set_default_priority_level(static_cast<uint64_t>(model.default_priority_level));
+  }
   config.mutable_model_transaction_policy()->set_decoupled(false);
   // As the metadata: perf_analyzer refuses a configuration that names other tensors.
   for (const TensorSpec& spec : model.signature.inputs) {

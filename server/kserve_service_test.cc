@@ -88,6 +88,7 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   const inference::ModelConfig& config = answer->config();
   EXPECT_EQ(config.max_batch_size(), 0);
   EXPECT_TRUE(config.has_dynamic_batching());
+  EXPECT_EQ(config.dynamic_batching().priority_levels(), 0u);
   EXPECT_FALSE(config.has_sequence_batching());
   EXPECT_EQ(config.input(0).name(), "TOKENS");
   EXPECT_EQ(config.input(0).data_type(), inference::TYPE_INT32);
@@ -97,6 +98,19 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   EXPECT_EQ(config.parameters().at("policy").string_value(), "fsm");
   EXPECT_EQ(config.parameters().at("policy.about").string_value(), "learned from trees");
   EXPECT_EQ(config.parameters().at("join").string_value(), "whole_graphs of 64");
+}
+
+TEST_F(KServeTest, TheConfigurationNamesPriorityLevelsWhereThereAreAny) {
+  auto model = std::make_shared<Model>(*model_);
+  model->priority_levels = 3;
+  model->default_priority_level = 2;
+  model_ = model;
+  inference::ModelConfigRequest request;
+  request.set_name("tiny");
+  const auto answer = kserve_.ModelConfig(request);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->config().dynamic_batching().priority_levels(), 3u);
+  EXPECT_EQ(answer->config().dynamic_batching().default_priority_level(), 2u);
 }
 
 // Says what no shipped unfolder says at once.

@@ -323,6 +323,30 @@ TEST_F(ModelLoaderTest, SequencesArePaddedWhereTheConfigurationSaysSoAndAlgorith
   EXPECT_THAT(Error(), HasSubstr("join.whole_graphs.padding: the model's policy is agenda"));
 }
 
+TEST_F(ModelLoaderTest, PriorityLevelsAreOneUnlessTheConfigurationSaysMore) {
+  const std::string config = config_;
+  auto model = Load();
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ((*model)->priority_levels, 1);
+  config_ = config + "priority_levels: 3 default_priority_level: 2";
+  model = Load();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->priority_levels, 3);
+  EXPECT_EQ((*model)->default_priority_level, 2);
+  const auto error = [&](const char* levels) {
+    config_ = config + "\n" + levels;
+    return Error();
+  };
+  EXPECT_THAT(error("priority_levels: 257 default_priority_level: 1"),
+              HasSubstr("config.textproto:38: priority_levels is 257, allowed are 0 to 256"));
+  EXPECT_THAT(error("priority_levels: 3"),
+              HasSubstr("default_priority_level is 0, allowed are 1 to 3"));
+  EXPECT_THAT(error("priority_levels: 3 default_priority_level: 4"),
+              HasSubstr("config.textproto:38: default_priority_level is 4, allowed are 1 to 3"));
+  EXPECT_THAT(error("default_priority_level: 2"),
+              HasSubstr("default_priority_level is 2 where there are no levels"));
+}
+
 TEST_F(ModelLoaderTest, FilesThatAreNotThereOrTooLargeAreNamed) {
   ASSERT_TRUE(Load().ok());
   std::filesystem::create_directories(folder_ + "/2");

@@ -94,6 +94,12 @@ constexpr Flag kFlags[] = {
      &O::max_wait_tasks,
      "Tasks of its model that a cell type with ready cells may be passed over.",
      {1, kMaxInt}},
+    {"priority-ageing",
+     &O::priority_ageing,
+     "Of models with priority_levels: a request counts as having arrived so many tasks of its "
+     "model "
+     "later for each level below the most urgent; nobody who comes later than that overtakes it.",
+     {1, 1'000'000}},
     {"task-time-limit",
      &O::task_time_limit,
      "A device that runs by itself (a GPU) hangs, and is given up, when a task takes longer than "

@@ -35,6 +35,7 @@ struct ServerOptions {
   int64_t fold_budget = 1LL << 30;
   int64_t max_tasks_in_flight = 0;
   int64_t max_wait_tasks = 20;
+  int64_t priority_ageing = 1000;
   std::chrono::milliseconds task_time_limit{10'000};
   int64_t task_time_factor = 100;
   int64_t batch_limit = 512;

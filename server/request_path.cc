@@ -75,6 +75,7 @@ absl::Status RequestPath::Prepare(ServedRequest& served, std::optional<int32_t>&
   request.tag = reinterpret_cast<uint64_t>(&served);
   request.model = served.model;
   request.outbox = OutboxId(served.shard % options_.responders);
+  request.priority = served.message.priority();
   request.times.received = served.received_ns;
   served.length = input.tensors.empty() || input.tensors.front().dims.empty()
                       ? 0

@@ -25,6 +25,7 @@ SchedulerOptions OfScheduler(const ServerOptions& options) {
   SchedulerOptions out;
   out.max_tasks_in_flight = static_cast<int>(options.max_tasks_in_flight);
   out.max_wait_tasks = static_cast<int>(options.max_wait_tasks);
+  out.priority_ageing = options.priority_ageing;
   out.row_budget_bytes = options.row_budget;
   out.task_time_limit = options.task_time_limit.count() == 0
                             ? absl::InfiniteDuration()

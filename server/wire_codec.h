@@ -51,6 +51,7 @@ class InferMessage {
   // After Decode; valid as long as this is.
   const RequestInput& input() const { return input_; }
   std::optional<int64_t> timeout_us() const { return timeout_us_; }
+  int32_t priority() const { return priority_; }  // 1 to the model's levels; 0: its default
   int64_t payload_bytes() const { return payload_bytes_; }
 
  private:
@@ -61,6 +62,7 @@ class InferMessage {
   std::vector<std::unique_ptr<std::byte[]>> converted_;
   RequestInput input_;
   std::optional<int64_t> timeout_us_;
+  int32_t priority_ = 0;
   int64_t payload_bytes_ = 0;
 };
 

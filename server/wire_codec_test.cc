@@ -388,6 +388,30 @@ TEST(WireCodecTest, Parameters) {
             "the request has 65 parameters or more, the most is 64");
 }
 
+TEST(WireCodecTest, ThePriorityIsALevelOfTheModelOrZero) {
+  Model model = Tagger();
+  const auto set = [](uint64_t level) {
+    ModelInferRequest request = Tokens({1});
+    (*request.mutable_parameters())["priority"].set_uint64_param(level);
+    return request;
+  };
+  EXPECT_EQ(ErrorOf(set(2), model), "parameter priority is 2, allowed are 0 (default) to 1");
+  model.priority_levels = 3;
+  for (const uint64_t level : {0, 1, 3}) {
+    InferMessage message;
+    ASSERT_TRUE(Decode(set(level), model, message).ok());
+    EXPECT_EQ(message.priority(), static_cast<int32_t>(level));
+  }
+  ModelInferRequest as_signed = Tokens({1});
+  (*as_signed.mutable_parameters())["priority"].set_int64_param(2);
+  InferMessage message;
+  ASSERT_TRUE(Decode(as_signed, model, message).ok());
+  EXPECT_EQ(message.priority(), 2);
+  EXPECT_EQ(ErrorOf(set(4), model), "parameter priority is 4, allowed are 0 (default) to 3");
+  EXPECT_EQ(ErrorOf(set(UINT64_MAX), model),
+            "parameter priority is 18446744073709551615, allowed are 0 (default) to 3");
+}
+
 TEST(WireCodecTest, TheTimeoutParameterIsTakenInMicroseconds) {
   ModelInferRequest request = Tokens({1});
   (*request.mutable_parameters())["timeout"].set_int64_param(2500);

@@ -120,11 +120,7 @@ class InferDecoder {
       if (status.ok()) status = UnfolderParameter(key, value);
       if (!status.ok()) return status;
     }
-    if (const InferParameter* priority = FindParameter(proto_.parameters(), "priority");
-        priority != nullptr && priority->int64_param() < 0) {
-      return Invalid(
-          fmt::format("parameter priority is {}, the least is 0", priority->int64_param()));
-    }
+    if (absl::Status status = Priority(); !status.ok()) return status;
     if (const InferParameter* timeout = FindParameter(proto_.parameters(), "timeout")) {
       if (timeout->int64_param() < 0) {
         return Invalid(fmt::format("parameter timeout is {} microseconds, the least is 0",
@@ -133,6 +129,21 @@ class InferDecoder {
       if (timeout->int64_param() > 0) message_.timeout_us_ = timeout->int64_param();
     }
     return CheckSequence(proto_.parameters());
+  }
+
+  absl::Status Priority() {
+    const InferParameter* const given = FindParameter(proto_.parameters(), "priority");
+    if (given == nullptr) return absl::OkStatus();
+    if (given->int64_param() < 0) {
+      return Invalid(fmt::format("parameter priority is {}, the least is 0", given->int64_param()));
+    }
+    const auto level = given->uint64_param() + static_cast<uint64_t>(given->int64_param());
+    if (level > static_cast<uint64_t>(model_.priority_levels)) {
+      return Invalid(fmt::format("parameter priority is {}, allowed are 0 (default) to {}", level,
+                                 model_.priority_levels));
+    }
+    message_.priority_ = static_cast<int32_t>(level);
+    return absl::OkStatus();
   }
 
   // What the unfolder is to know beside the tensors; keys that are nobody's are ignored.

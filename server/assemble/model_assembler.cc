@@ -8,6 +8,22 @@
 namespace cellbatch {
 namespace {
 
+void CheckPriorityLevels(Assembly& a) {
+  const uint64_t levels = a.config.priority_levels(), given = a.config.default_priority_level();
+  if (levels > static_cast<uint64_t>(kMostPriorityLevels)) {
+    a.Problem("priority_levels", fmt::format("priority_levels is {}, allowed are 0 to {}", levels,
+                                             kMostPriorityLevels));
+    return;
+  }
+  if (given <= levels && (given > 0 || levels == 0)) return;
+  a.Problem("default_priority_level",
+            levels == 0
+                ? fmt::format("default_priority_level is {} where there are no levels "
+                              "(priority_levels is 0)",
+                              given)
+                : fmt::format("default_priority_level is {}, allowed are 1 to {}", given, levels));
+}
+
 void CheckSettings(Assembly& a) {
   const disk::ModelDescription& config = a.config;
   if (config.precision() == disk::PRECISION_BF16 ||
@@ -29,6 +45,7 @@ void CheckSettings(Assembly& a) {
   if (!(config.weight() >= 0 && config.weight() <= 1e6)) {
     a.Problem("weight", fmt::format("weight is {}, allowed are 0 to 1e6", config.weight()));
   }
+  CheckPriorityLevels(a);
   if (config.cell_types_size() > a.limits.max_cell_types) {
     a.Problem("cell_types", fmt::format("{} cell types, the limit is {}", config.cell_types_size(),
                                         a.limits.max_cell_types));
@@ -65,6 +82,10 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
     return problems;
   }
   if (parts.config.weight() > 0) model.weight = parts.config.weight();
+  if (parts.config.priority_levels() > 0 && problems.empty()) {
+    model.priority_levels = static_cast<int32_t>(parts.config.priority_levels());
+    model.default_priority_level = static_cast<int32_t>(parts.config.default_priority_level());
+  }
   switch (parts.config.unfolder_case()) {
     case disk::ModelDescription::kChain:
       AssembleChain(assembly);

@@ -188,6 +188,8 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   model.policy = "fsm";
   model.policy_about = "learned from <trees>";
   model.join = "whole_graphs of 64";
+  model.priority_levels = 3;
+  model.default_priority_level = 2;
   view.models.push_back(model);
   model.name = "cold";
   model.state = "UNAVAILABLE";
@@ -202,6 +204,7 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   EXPECT_TRUE(Has(html, "<polyline"));
   EXPECT_TRUE(Has(html, "Policy fsm: learned from &lt;trees&gt;"));
   EXPECT_TRUE(Has(html, "Requests join: whole_graphs of 64"));
+  EXPECT_TRUE(Has(html, "Priority levels of requests: 1 (the most urgent) to 3, default 2"));
 }
 
 }  // namespace

@@ -198,6 +198,11 @@ std::string PolicyLine(const StatusView::ModelView& model) {
                      Escaped(model.join));
 }
 
+std::string PriorityLine(const StatusView::ModelView& model) {
+  return fmt::format("<p>Priority levels of requests: 1 (the most urgent) to {}, default {}</p>",
+                     model.priority_levels, model.default_priority_level);
+}
+
 std::string ModelSection(const StatusView::ModelView& model, double window_seconds) {
   const bool ready = model.state == "READY";
   std::string html = fmt::format(
@@ -223,6 +228,7 @@ std::string ModelSection(const StatusView::ModelView& model, double window_secon
           Phases(model.times);
   html += "<h3>Cells</h3>" + CellTypes(model);
   if (!model.policy.empty()) html += PolicyLine(model);
+  if (model.priority_levels > 1) html += PriorityLine(model);
   html += Decisions(model.decisions);
   return html + "</section>";
 }

@@ -104,6 +104,8 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
                   .front();
   out.requests_per_second =
       static_cast<double>(out.times.request.count) / std::max(1.0, view.window_seconds);
+  out.priority_levels = model.priority_levels;
+  out.default_priority_level = model.default_priority_level;
   const LaneStats* lane = FindLane(lanes, model.id);
   const LaneStats* before = FindLane(earlier.lanes, model.id);
   if (lane != nullptr) {

@@ -371,6 +371,7 @@ absl::Status DecodeService::Prepare(DecodeCall& decode) {
   };
   if (proto.has_max_decode_steps()) set("max_decode_steps", proto.max_decode_steps());
   if (proto.has_decode_steps()) set("decode_steps", proto.decode_steps());
+  if (proto.priority() != 0) set("priority", proto.priority());
   const Signature& signature = decode.model->signature;
   const bool decodes = std::find(signature.parameters.begin(), signature.parameters.end(),
                                  "max_decode_steps") != signature.parameters.end();

@@ -106,6 +106,21 @@ TEST_F(TypedServiceTest, EveryInputIsARequestAndItsAnswerStandsInItsPlace) {
   ExpectGood();
 }
 
+TEST_F(TypedServiceTest, ThePriorityOfACallIsThatOfEachOfItsRequests) {
+  v1::InferRequest request = Message({{1}, {2}});
+  (*request.mutable_parameters())["priority"] = 1;
+  FakeCall& call = ServiceTest::Start(infer_, request.SerializeAsString());
+  v1::DecodeRequest source = Source({1});
+  source.set_priority(1);
+  FakeCall& stream = Decode(source);
+  EXPECT_THAT(scheduler_.priorities(), ElementsAre(1, 1, 1));
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_TRUE(call.Wait().status.ok()) << call.Wait().status;
+  EXPECT_TRUE(stream.Wait().status.ok()) << stream.Wait().status;
+  ExpectGood();
+}
+
 TEST_F(TypedServiceTest, WhatIsWrongWithOneInputIsItsOwnAnswer) {
   v1::InferRequest request = Message({{1}, {100}, std::vector<int32_t>(13, 1), {7}});
   request.add_inputs()->mutable_tree()->add_tokens(3);
@@ -235,6 +250,9 @@ TEST_F(TypedServiceTest, BadDecodesAreRefusedWithBothValues) {
                 r.set_decode_steps(4);
               }),
               HasSubstr("exclude each other"));
+  EXPECT_EQ(error([](auto& r) { r.set_priority(2); }),
+            "parameter priority is 2, allowed are 0 (default) to 1");
+  EXPECT_EQ(error([](auto& r) { r.set_priority(-1); }), "parameter priority is -1, the least is 0");
   EXPECT_EQ(error([](auto& r) { r.set_model_name("tiny"); }),
             "model \"tiny\" decodes nothing: Infer answers it");
   EXPECT_THAT(error([](auto& r) { r.clear_source(); }), HasSubstr("none of `tokens`"));

@@ -56,11 +56,12 @@ TEST(ModelLoaderFuzzTest, DamagedFoldersAreRefusedOrMakeValidModels) {
   const std::string config = folder + "/config.textproto";
   const std::string weights = folder + "/1/weights.safetensors";
   const std::string good_config = Read(config), good_weights = Read(weights);
-  Mutator mutator(kSeed,
-                  {"cell: \"pair\"", "cell: \"below\"", "name: \"head\"", "tensors: \"fc.bias\"",
-                   "transposed: true", "max_batch: -1", "min_batch: 1000000", "priority: 7",
-                   "head: \"\"", "input: VECTORS", "vocabulary { size: -1 }", "weight: nan",
-                   "layers { }", "through: \"embed\"", "through: \"pair\"", "}", "{"});
+  Mutator mutator(
+      kSeed, {"cell: \"pair\"", "cell: \"below\"", "name: \"head\"", "tensors: \"fc.bias\"",
+              "transposed: true", "max_batch: -1", "min_batch: 1000000", "priority: 7",
+              "priority_levels: 3", "default_priority_level: 2", "head: \"\"", "input: VECTORS",
+              "vocabulary { size: -1 }", "weight: nan", "layers { }", "through: \"embed\"",
+              "through: \"pair\"", "}", "{"});
   LoaderLimits limits;
   limits.max_weight_bytes = 1 << 20;
   int loaded = 0, refused = 0;

@@ -74,6 +74,11 @@ class FakeScheduler final : public Scheduler {
     const std::lock_guard lock(mutex_);
     return next_slot_ - 1;
   }
+  // Of each request, as it was submitted.
+  std::vector<int32_t> priorities() const {
+    const std::lock_guard lock(mutex_);
+    return priorities_;
+  }
   // Set before use.
   bool full = false;     // Submit takes nothing
   bool at_once = false;  // requests end as they are submitted
@@ -95,6 +100,7 @@ class FakeScheduler final : public Scheduler {
     if (full) return std::nullopt;
     const std::lock_guard lock(mutex_);
     const RequestId id{next_slot_++, 1};
+    priorities_.push_back(request->priority);
     const auto place = running_.emplace(id.slot, std::move(request)).first;
     if (at_once) End(place, absl::OkStatus());
     return id;
@@ -208,6 +214,7 @@ class FakeScheduler final : public Scheduler {
   std::map<uint32_t, int32_t> words_;        // told of, by slot
   std::map<uint32_t, int32_t> pieces_;       // done, by slot
   std::map<uint32_t, absl::Status> paused_;  // by slot: what they will be answered, if not OK
+  std::vector<int32_t> priorities_;
   std::vector<std::pair<uint32_t, News>> news_;
   bool woken_ = false;
 };
