@@ -52,7 +52,9 @@ void AddSubgraph(const SubgraphShape& s, absl::Span<const LinkShape> links, Cell
   }
   Stop stop;
   if (s.stop_column >= 0) stop = {ColumnId(s.stop_column), s.stop_value};
+  graph.SetPhase(std::clamp(s.phase, 0, kMostPhases - 1));
   id = graph.Add(CellTypeId(s.type), s.length, made, stop);
+  graph.SetPlace(id, s.place);
   if (s.keeps_rows) graph.KeepRows(id);
 }
 
@@ -109,6 +111,8 @@ PieceShape ShapeOfPiece(const CellGraph& graph) {
     to.num_links = s.num_links;
     to.num_returns = s.num_returns;
     to.keeps_rows = s.ring == s.length;
+    to.phase = s.phase;
+    to.place = s.place;
     if (s.stop.column.valid()) {
       to.stop_column = s.stop.column.value();
       to.stop_value = s.stop.value;

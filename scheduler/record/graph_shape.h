@@ -25,6 +25,7 @@ struct SubgraphShape {
   bool keeps_rows = false;   // every node has a row of its own
   int32_t stop_column = -1;  // -1: none
   int32_t stop_value = 0;
+  int32_t phase = 0, place = -1;  // as CellGraph::SetPhase and SetPlace said
   friend bool operator==(const SubgraphShape&, const SubgraphShape&) = default;
 };
 

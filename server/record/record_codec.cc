@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <optional>
@@ -38,6 +39,15 @@ void Describe(const PieceShape& shape, disk::RecordedPiece& piece) {
     piece.add_keeps_rows(s.keeps_rows);
     stops |= s.stop_column >= 0;
   }
+  const auto any = [&](auto says) {
+    return std::any_of(shape.subgraphs.begin(), shape.subgraphs.end(), says);
+  };
+  const bool phases = any([](const SubgraphShape& s) { return s.phase != 0; });
+  const bool places = any([](const SubgraphShape& s) { return s.place >= 0; });
+  for (const SubgraphShape& s : shape.subgraphs) {
+    if (phases) piece.add_phase(s.phase);
+    if (places) piece.add_place(s.place);
+  }
   for (const SubgraphShape& s : shape.subgraphs) {
     if (!stops) break;
     piece.add_stop_column(s.stop_column);
@@ -61,10 +71,12 @@ void Describe(const PieceShape& shape, disk::RecordedPiece& piece) {
 std::optional<PieceShape> ShapeOf(const disk::RecordedPiece& piece) {
   const int n = piece.type_size(), links = piece.link_from_size(),
             ranges = piece.return_first_size();
-  const int stops = piece.stop_column_size();
+  const int stops = piece.stop_column_size(), phases = piece.phase_size(),
+            places = piece.place_size();
   const bool even = piece.table_size() == n && piece.length_size() == n &&
                     piece.links_size() == n && piece.returns_size() == n &&
                     piece.keeps_rows_size() == n && (stops == 0 || stops == n) &&
+                    (phases == 0 || phases == n) && (places == 0 || places == n) &&
                     piece.stop_value_size() == stops && piece.link_input_size() == links &&
                     piece.link_first_size() == links && piece.link_stride_size() == links &&
                     piece.return_column_size() == ranges && piece.return_count_size() == ranges;
@@ -79,7 +91,9 @@ std::optional<PieceShape> ShapeOf(const disk::RecordedPiece& piece) {
                                .num_returns = piece.returns(i),
                                .keeps_rows = piece.keeps_rows(i),
                                .stop_column = stops == 0 ? -1 : piece.stop_column(i),
-                               .stop_value = stops == 0 ? 0 : piece.stop_value(i)});
+                               .stop_value = stops == 0 ? 0 : piece.stop_value(i),
+                               .phase = phases == 0 ? 0 : piece.phase(i),
+                               .place = places == 0 ? -1 : piece.place(i)});
   }
   for (int i = 0; i < links; ++i) {
     shape.links.push_back(

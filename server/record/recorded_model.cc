@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "cells/cell_graph.h"
+
 namespace cellbatch {
 namespace {
 
@@ -130,6 +132,9 @@ void DescribeModel(const Model& model, disk::RecordedLane& lane) {
   lane.set_weight(model.weight);
   lane.set_priority_levels(model.priority_levels);
   lane.set_default_priority_level(model.default_priority_level);
+  lane.set_phases(model.unfold.phases);
+  lane.set_ghosts(model.unfold.ghosts);
+  lane.set_level_rows(model.unfold.level_rows);
   for (const TableSpec& table : model.tables) {
     disk::RecordedTable& to = *lane.add_tables();
     to.set_name(table.name);
@@ -178,6 +183,10 @@ absl::StatusOr<std::shared_ptr<const Model>> ModelOf(const disk::RecordedLane& l
     return Wrong(lane, "its priority levels are none");
   }
   if (!(model->weight > 0)) return Wrong(lane, "its weight is none");
+  model->unfold = {.phases = std::max(lane.phases(), 1),
+                   .ghosts = lane.ghosts(),
+                   .level_rows = lane.level_rows()};
+  if (model->unfold.phases > kMostPhases) return Wrong(lane, "it has too many phases");
   if (absl::Status s = ReadTables(lane, *model); !s.ok()) return s;
   for (const disk::RecordedType& type : lane.types()) {
     if (absl::Status s = ReadType(lane, type, *model); !s.ok()) return s;

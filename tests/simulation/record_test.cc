@@ -21,7 +21,7 @@ class RecordTest : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(RecordTest, ARecordedScheduleIsTakenAgainToTheLastRow) {
   MemoryRecorder recorder;
-  SimulationOptions options = RandomOptions(GetParam(), kRequestsOfASeed);
+  SimulationOptions options = WithUnfolding(RandomOptions(GetParam(), kRequestsOfASeed));
   options.recorder = &recorder;
   SCOPED_TRACE(Describe(options));
   ASSERT_EQ(Simulate(options).violation_count, 0);
