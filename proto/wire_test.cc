@@ -261,7 +261,8 @@ const std::vector<Expected>& OurMessages() {
         {"model_version", 2},
         {"source", 3},
         {"max_decode_steps", 4},
-        {"decode_steps", 5}}},
+        {"decode_steps", 5},
+        {"priority", 6}}},
       {"Word", {{"step", 1}, {"id", 2}, {"text", 3}}},
       {"End", {{"length", 1}, {"stopped", 2}}},
       {"DecodeResponse", {{"word", 1}, {"end", 2}}}};
