@@ -17,19 +17,21 @@
 namespace cellbatch {
 namespace {
 
-constexpr int32_t kManySteps = 5'000'000;  // of a decoder that nobody waits for
-constexpr int64_t kSteps = 2000;           // of each of those that queue
+constexpr int32_t kManySteps =
+    1'000'000;                    // of a decoder that nobody waits for: forty times all that queue
+constexpr int64_t kSteps = 2000;  // of each of those that queue
 
 class PriorityTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::string repository = NewRepository();
-    AddCounterModel(repository, {.largest = 60, .max_decode_steps = kManySteps});
+    AddCounterModel(repository, {.largest = 250, .max_decode_steps = kManySteps});
     std::ofstream(repository + "/counter/config.textproto", std::ios::app)
         << "\npriority_levels: 3\ndefault_priority_level: 2\n";
     // One cell at a time, and nobody grows old.
-    server_ = ServerProcess::Serving(
-        repository, {"--batch-limit=1", "--priority-ageing=1000000", "--row-budget=256MiB"});
+    server_ =
+        ServerProcess::Serving(repository, {"--batch-limit=1", "--priority-ageing=1000000",
+                                            "--row-budget=256MiB", "--max-queued-cells=10000000"});
     ASSERT_NE(server_, nullptr);
     auto client = Client::Connect({.url = server_->grpc()});
     ASSERT_TRUE(client.ok()) << client.status();
@@ -45,7 +47,7 @@ class PriorityTest : public ::testing::Test {
   double InTheScheduler() const {
     const std::string labels = "{model=\"counter\",version=\"1\"}";
     return Metric(*server_, "cellbatch_running_requests" + labels) +
-           Metric(*server_, "cellbatch_waiting_requests" + labels);
+           Metric(*server_, "cellbatch_queued_requests" + labels);
   }
   void WaitUntilThereAre(double requests) const {
     while (InTheScheduler() != requests) std::this_thread::yield();
@@ -78,7 +80,8 @@ TEST_F(PriorityTest, AnUrgentRequestOvertakesThoseThatQueueBehindAFullServer) {
       });
   {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return begun; });
+    changed.wait(lock, [&] { return begun || ended; });
+    ASSERT_FALSE(ended);
   }
 
   // Levels in the order in which they are answered. The default is 2.

@@ -21,20 +21,24 @@ void PriorityTurns::AddWorker(int memory) {
 }
 
 void PriorityTurns::Open(const Model& model, const std::vector<std::vector<int32_t>>& max_batch) {
+  if (!judged_ || model.priority_levels == 1) return;  // nothing is kept of who is not looked at
   Lane& lane = lanes_[model.id.value()] = {};
-  lane.judged = judged_ && model.priority_levels > 1;
   lane.levels = model.priority_levels;
   lane.default_level = model.default_priority_level;
   lane.max_batch = max_batch;
 }
 
-void PriorityTurns::Closing(ModelId model) { lanes_[model.value()].judged = false; }
+void PriorityTurns::Closing(ModelId model) {
+  const auto found = lanes_.find(model.value());
+  if (found != lanes_.end()) found->second.closing = true;
+}
 
 void PriorityTurns::Failed(int memory) { failed_[Index(memory)] = true; }
 
 void PriorityTurns::Submitted(int32_t tag, const Model& model, const Plan& plan, int32_t level) {
-  const Lane& lane = lanes_.at(model.id.value());
-  if (!lane.judged) return;
+  const auto found = lanes_.find(model.id.value());
+  if (found == lanes_.end() || found->second.closing) return;
+  const Lane& lane = found->second;
   Runner& runner = runners_[tag] = {};
   runner.model = model.id.value();
   runner.level = (level > 0 ? level : lane.default_level) - 1;
@@ -64,7 +68,9 @@ void PriorityTurns::Left(int32_t tag) {
 }
 
 void PriorityTurns::BeginTask(ModelId model, int memory, int32_t type, uint64_t sequence) {
-  lane_ = &lanes_.at(model.value());
+  const auto found = lanes_.find(model.value());
+  lane_ = found == lanes_.end() ? nullptr : &found->second;
+  if (lane_ == nullptr) return;
   memory_ = memory;
   type_ = type;
   sequence_ = sequence;
@@ -123,7 +129,9 @@ void PriorityTurns::Waits(int32_t tag, size_t subgraph, int memory, int32_t type
 
 // What was ready when the task was formed, and is not in it, waits; what it had stood behind may not go before it.
 void PriorityTurns::EndTask() {
-  if (!lane_->judged || workers_of_[Index(memory_)] != 1 || failed_[Index(memory_)]) return;
+  if (lane_ == nullptr || lane_->closing || workers_of_[Index(memory_)] != 1 ||
+      failed_[Index(memory_)])
+    return;
   Queue& queue = lane_->queues[{memory_, type_}];
   const auto stand = [&](auto may) {
     for (auto& [who, waiting] : queue) {

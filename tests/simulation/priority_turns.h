@@ -64,7 +64,7 @@ class PriorityTurns {
   };
   using Queue = std::map<std::pair<int32_t, size_t>, Waiting>;  // by tag, subgraph
   struct Lane {
-    bool judged = false;
+    bool closing = false;
     int32_t levels = 1, default_level = 1;
     int64_t tasks = 0;
     std::vector<std::vector<int32_t>> max_batch;
@@ -93,11 +93,11 @@ class PriorityTurns {
   int64_t slack_ = 0;            // tasks submitted and not done, or lost, at most
   std::vector<int> workers_of_;  // by memory
   std::vector<bool> failed_;
-  std::map<int32_t, Lane> lanes_;
+  std::map<int32_t, Lane> lanes_;  // that are looked at
   std::map<int32_t, Runner> runners_;
   int64_t compared_ = 0;
   // Of the task between BeginTask and EndTask.
-  Lane* lane_ = nullptr;
+  Lane* lane_ = nullptr;  // null: of a lane that is not
   int memory_ = 0;
   int32_t type_ = 0;
   uint64_t sequence_ = 0;
