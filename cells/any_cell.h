@@ -1,6 +1,4 @@
-// A cell with these inputs and outputs, for tests of graphs and of scheduling: what it computes does not matter
-// there. It reads every column of its inputs, and leaves constants; for an INT32 column, the place of the
-// largest of one.
+// EmptyCell for tests of graphs and of scheduling, where what a cell computes does not matter.
 #ifndef CELLBATCH_CELLS_ANY_CELL_H_
 #define CELLBATCH_CELLS_ANY_CELL_H_
 

@@ -22,7 +22,7 @@
 // they write; and over which request got which rows when it joined. So it says which node of which request was in which
 // task, at which place.
 //
-// Costs the manager a dozen ns an event, and 0.2 ns a node for the hash; it allocates, locks and logs nothing.
+// Costs the manager a few stores an event, and a multiplication a node for the hash; it allocates, locks and logs nothing.
 #ifndef CELLBATCH_SCHEDULER_RECORD_SCHEDULE_TAPE_H_
 #define CELLBATCH_SCHEDULER_RECORD_SCHEDULE_TAPE_H_
 
