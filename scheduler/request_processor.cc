@@ -36,6 +36,13 @@ bool RequestProcessor::Join(Lane& lane, RequestBlock& block, int worker) {
   return true;
 }
 
+// Of a lane that has priority levels, or counts its nodes.
+void RequestProcessor::QueueWatched(Lane& lane, ReadyQueue& queue, NodeRecord& record,
+                                    RequestBlock& block) {
+  queue.Push(record, block);
+  if (lane.counts_nodes()) lane.nodes()->Queued(record.queue_worker, record);
+}
+
 // Once for every link, and every node: inlined into Submitted.
 
 inline void RequestProcessor::MergePin(NodeRecord& reader, RequestBlock& block, int worker,
@@ -57,8 +64,9 @@ inline void RequestProcessor::MergePin(NodeRecord& reader, RequestBlock& block, 
 }
 
 // A predecessor of `reader` has its last node in that task.
-inline void RequestProcessor::Release(Lane& lane, NodeRecord& reader, RequestBlock& block,
-                                      int worker, uint32_t sequence) {
+[[gnu::always_inline]] inline void RequestProcessor::Release(Lane& lane, NodeRecord& reader,
+                                                             RequestBlock& block, int worker,
+                                                             uint32_t sequence) {
   MergePin(reader, block, worker, sequence);
   if (--reader.pending > 0) return;
   if (reader.position < 0) [[likely]] {
@@ -79,8 +87,9 @@ inline void RequestProcessor::Touch(RequestBlock& block, int worker, uint32_t se
 }
 
 // Its last node is in that task.
-inline void RequestProcessor::End(Lane& lane, NodeRecord& record, RequestBlock& block, int worker,
-                                  uint32_t sequence) {
+[[gnu::always_inline]] inline void RequestProcessor::End(Lane& lane, NodeRecord& record,
+                                                         RequestBlock& block, int worker,
+                                                         uint32_t sequence) {
   record.state = NodeState::kEnded;
   record.pin_worker = static_cast<int8_t>(worker);
   record.pin_sequence = sequence;

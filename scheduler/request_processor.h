@@ -92,6 +92,7 @@ class RequestProcessor {
 
  private:
   void Queue(Lane& lane, NodeRecord& record, RequestBlock& block, int worker);
+  void QueueWatched(Lane& lane, ReadyQueue& queue, NodeRecord& record, RequestBlock& block);
   void Start(RequestBlock& block, int worker, uint32_t sequence, TaskNotes& notes);
   void Reach(const ReadyEntry& entry, int32_t nodes, int worker, uint32_t sequence);
   void GiveWay(Lane& lane, const TaskFacts& facts, int worker);
@@ -137,16 +138,19 @@ class RequestProcessor {
   RequestBlock* leaving_ = nullptr;  // all that was submitted of them is done; by next_leaver
 };
 
-// Once for every subgraph: inlined.
-inline void RequestProcessor::Queue(Lane& lane, NodeRecord& record, RequestBlock& block,
-                                    int worker) {
+// Once for every subgraph: inlined, all of it that is common.
+[[gnu::always_inline]] inline void RequestProcessor::Queue(Lane& lane, NodeRecord& record,
+                                                           RequestBlock& block, int worker) {
   if (!workers_[static_cast<size_t>(worker)].alive) [[unlikely]]
     worker = AliveWorkerFor(worker);
   record.queue_worker = static_cast<int8_t>(worker);
   record.state = NodeState::kQueued;
-  lane.queue(worker, record.type).Push(record, block);
-  if (lane.counts_nodes()) [[unlikely]]
-    lane.nodes()->Queued(worker, record);
+  ReadyQueue& queue = lane.queue(worker, record.type);
+  if (queue.plain()) [[likely]] {
+    queue.PushPlain(record, block);
+  } else {
+    QueueWatched(lane, queue, record, block);
+  }
 }
 
 }  // namespace cellbatch

@@ -17,16 +17,17 @@
 
 namespace cellbatch {
 
-class ReadyQueue {
+class alignas(64) ReadyQueue {
  public:
   // `lane_tasks` counts the tasks of this queue's lane on this queue's worker. `priority_clock` those on all workers;
-  // null: its requests have one level.
+  // null: its requests have one level. `counted`: the lane counts its nodes, and is told of each push.
   ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity, const uint64_t* lane_tasks,
-             const uint64_t* priority_clock)
-      : shape_(shape),
-        fifo_(shape, capacity),
-        chains_(shape, batch_limit),
+             const uint64_t* priority_clock, bool counted)
+      : plain_(priority_clock == nullptr && !counted),
         lane_tasks_(lane_tasks),
+        fifo_(shape, capacity),
+        shape_(shape),
+        chains_(shape, batch_limit),
         urgent_first_(
             priority_clock == nullptr
                 ? nullptr
@@ -44,6 +45,12 @@ class ReadyQueue {
   // Nodes that could go into a task now; a chain counts as one.
   int32_t ready() const { return fifo_.nodes() + chains_.size(); }
 
+  // A push is a push into the FIFO, and nobody else hears of it.
+  bool plain() const { return plain_; }
+  void PushPlain(NodeRecord& record, RequestBlock& block) {  // REQUIRES: plain()
+    if (fifo_.nodes() == 0 && chains_.size() == 0) since_ = *lane_tasks_;
+    fifo_.Push(record, block);
+  }
   void Push(NodeRecord& record, RequestBlock& block) {
     if (ready() == 0) since_ = *lane_tasks_;
     if (urgent_first_ != nullptr) [[unlikely]]
@@ -90,11 +97,13 @@ class ReadyQueue {
   }
 
  private:
-  const TypeShape shape_;
-  ReadyFifo fifo_;
-  RunningChains chains_;
+  // All that a push touches, on one line: it happens once for every subgraph.
+  const bool plain_;
   const uint64_t* const lane_tasks_;
   uint64_t since_ = 0;
+  ReadyFifo fifo_;
+  const TypeShape shape_;
+  RunningChains chains_;
   int32_t tasks_in_flight_ = 0;
   uint32_t last_sequence_ = 0;
   int64_t narrow_tasks_ = 0;
