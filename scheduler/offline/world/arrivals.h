@@ -9,9 +9,10 @@
 namespace cellbatch {
 
 struct Arrival {
-  int64_t at_ns = 0;  // from the beginning
-  int32_t shape = 0;  // which of the lane's requests it is
-  int32_t lane = 0;   // of the world
+  int64_t at_ns = 0;     // from the beginning
+  int32_t shape = 0;     // which of the lane's requests it is
+  int32_t lane = 0;      // of the world
+  int32_t priority = 0;  // as Request has it; 0: its model's default
 };
 
 // `count` arrivals at `per_second` in the mean, independent of each other; of `shapes` requests each as often as any other,

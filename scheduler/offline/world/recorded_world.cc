@@ -331,7 +331,9 @@ absl::Status ReadRequests(const RecordedRun& run, const RecordedLane& lane,
       continue;
     }
     if (shapes->empty()) first_ns = r->submitted_ns;
-    world.arrivals.push_back({r->submitted_ns - first_ns, static_cast<int32_t>(shapes->size())});
+    world.arrivals.push_back({.at_ns = r->submitted_ns - first_ns,
+                              .shape = static_cast<int32_t>(shapes->size()),
+                              .priority = r->priority});
     world.served_ns.push_back(r->end.last_task_end_ns - r->received_ns);
     inputs.push_back(r->submitted_ns - r->received_ns);
     shapes->push_back(std::move(shape));
@@ -391,6 +393,7 @@ absl::StatusOr<RecordedWorld> WorldOfRecord(const RecordedRun& run, const Record
   world.options.max_tasks_in_flight = run.setup.max_tasks_in_flight;
   world.options.max_wait_tasks = run.setup.max_wait_tasks;
   world.options.chain_turn = run.setup.chain_turn;
+  world.options.priority_ageing = run.setup.priority_ageing;
   std::vector<Timed> timed = TimedOf(served, Outstanding(run), alone_there, world);
   FindStalls(*alone, timed, world);
   for (WorldStall& stall : world.options.stalls) stall.at_ns -= first_ns;

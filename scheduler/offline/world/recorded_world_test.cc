@@ -26,7 +26,8 @@ constexpr uint64_t kSeed = 8;
 // A server of trees and sentences in virtual time, and its record.
 class Served {
  public:
-  explicit Served(PolicyKind policy) : recorder_(size_t{1} << 22) {
+  explicit Served(PolicyKind policy, int32_t priority_levels = 1) : recorder_(size_t{1} << 22) {
+    model_->priority_levels = priority_levels;
     scheduler_testing::WorldOptions options;
     options.cost = kCost;
     options.calibrate = true;
@@ -48,6 +49,7 @@ class Served {
       auto request = arrival.shape % 2 == 0 ? world_->Tree(model_, 2 + arrival.shape)
                                             : world_->Sentence(model_, 2 + arrival.shape);
       request->times.received = request->times.submitted = world_->time().now_ns();
+      request->priority = arrival.priority;
       world_->Submit(std::move(request), 1);
     }
     world_->Run();
@@ -129,6 +131,20 @@ TEST(RecordedWorldTest, AnotherRateIsPredictedAsItWouldHaveBeenServed) {
   EXPECT_NEAR(static_cast<double>(predicted.p99_ns), static_cast<double>(p99_ns),
               0.02 * static_cast<double>(p99_ns));
   EXPECT_GT(p99_ns, QuantileOf(WorldOf(slow).served_ns, 0.99));
+}
+
+TEST(RecordedWorldTest, WhoWasUrgentIsUrgentInTheWorld) {
+  const auto latencies = [](const std::vector<Arrival>& arrivals) {
+    Served served(PolicyKind::kCellular, /*priority_levels=*/3);
+    served.Serve(arrivals);
+    const RecordedWorld world = WorldOf(served);
+    EXPECT_EQ(Latencies(WhatIf(world, world.policy, 1, 1)), world.served_ns) << "seed " << kSeed;
+    return world.served_ns;
+  };
+  const std::vector<Arrival> alike = Comers(8'000);
+  std::vector<Arrival> mixed = alike;
+  for (size_t i = 0; i < mixed.size(); ++i) mixed[i].priority = 1 + static_cast<int32_t>(i % 3);
+  EXPECT_NE(latencies(mixed), latencies(alike)) << "priorities decide nothing: nothing is shown";
 }
 
 TEST(RecordedWorldTest, TwoDevicesAreFasterThanOne) {

@@ -122,6 +122,7 @@ void ServingWorld::MakeDevices() {
   scheduler.max_requests = options_.max_requests;
   scheduler.max_wait_tasks = options_.max_wait_tasks;
   scheduler.chain_turn = options_.chain_turn;
+  scheduler.priority_ageing = options_.priority_ageing;
   scheduler.row_budget_bytes = options_.row_budget_bytes;
   scheduler.task_time_limit = absl::InfiniteDuration();
   scheduler.calibrate = false;
@@ -185,7 +186,7 @@ std::unique_ptr<Request> ServingWorld::RequestOf(int32_t lane, int32_t shape) {
   return request;
 }
 
-bool ServingWorld::Submit(int32_t lane, int32_t shape, uint64_t tag) {
+bool ServingWorld::Submit(int32_t lane, int32_t shape, uint64_t tag, int32_t priority) {
   std::unique_ptr<Request> request = RequestOf(lane, shape);
   if (free_tickets_.empty()) {
     free_tickets_.push_back(tickets_.size());
@@ -193,6 +194,7 @@ bool ServingWorld::Submit(int32_t lane, int32_t shape, uint64_t tag) {
   }
   request->tag = free_tickets_.back();
   request->times.submitted = now_ns();
+  request->priority = priority;
   tickets_[request->tag] = {lane, shape, tag};
   if (!scheduler_->Submit(request).has_value()) {
     FreeOf(lane, shape).push_back(std::move(request));
@@ -259,7 +261,7 @@ bool ServingWorld::LetIn(Playing& p) {
     if (!p.closed && p.begin_ns + arrival.at_ns > now_ns()) break;
     const bool asleep =
         options_.wake_ns > 0 && outstanding_ == 0 && now_ns() - idle_since_ns_ >= options_.spin_ns;
-    if (!Submit(arrival.lane, arrival.shape, p.next)) break;
+    if (!Submit(arrival.lane, arrival.shape, p.next, arrival.priority)) break;
     ++p.next;
     any = true;
     if (asleep) clock_.time().AdvanceTo(now_ns() + options_.wake_ns);

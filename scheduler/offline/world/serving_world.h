@@ -63,6 +63,7 @@ struct WorldOptions {
   int max_requests = 1 << 14;  // beyond, arrivals wait outside
   int max_wait_tasks = SchedulerOptions().max_wait_tasks;
   int chain_turn = SchedulerOptions().chain_turn;
+  int64_t priority_ageing = SchedulerOptions().priority_ageing;
   int64_t row_budget_bytes = SchedulerOptions().row_budget_bytes;
   // Until a scheduler that sleeps, because it had nothing to do for spin_ns, sees what arrives.
   int64_t wake_ns = 0, spin_ns = 50'000;
@@ -118,7 +119,7 @@ class ServingWorld {
   // The same by hand.
   int64_t now_ns() const { return clock_.NowNs(); }
   // False: there is no slot left. `tag` comes back with the answer (WorldOptions::answered).
-  bool Submit(int32_t lane, int32_t shape, uint64_t tag);
+  bool Submit(int32_t lane, int32_t shape, uint64_t tag, int32_t priority = 0);
   // The workers, the manager and the workers once more where it found something. True if anybody did work.
   bool Step();
   // Time moves to the next event at a device, at most to `until`. False: there is neither.
