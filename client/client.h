@@ -3,7 +3,8 @@
 //   auto client = Client::Connect({.url = "localhost:8001"});
 //   auto result = (*client)->Infer({.model = "sentiment", .inputs = {Int32Tensor("TOKENS", {3},
 //                                                                    {17, 4, 250})}});
-//   for (float logit : *result->Find("OUTPUT")->AsFloats()) …
+//   const auto logits = result->Find("OUTPUT")->AsFloats();
+//   for (float logit : *logits) …
 //
 // Every method may be called from any thread. Errors carry the server's code and text unchanged;
 // UNAVAILABLE where there is no server, DEADLINE_EXCEEDED where CallOptions::timeout passed.

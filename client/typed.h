@@ -3,7 +3,8 @@
 //
 //   InferManyInput many = {.model = "sentiment",
 //                          .inputs = {TreeInput{.bracketed = "(3 (2 good) (2 film))"}, ...}};
-//   for (const auto& answer : (*client)->InferMany(many)->answers) ...
+//   const auto result = (*client)->InferMany(many);  // a loop over a temporary's answers would outlive it
+//   for (const auto& answer : result->answers) ...
 //
 //   (*client)->Decode({.model = "translate", .source = {.tokens = {17, 4, 250}}}, {},
 //                     [](const DecodedWord& word) { std::cout << word.id << ' '; return true; });

@@ -146,9 +146,8 @@ TEST(ServingTrainerTest, WhereEarlierStagesGoFirstATableIsFarBetterThanAlgorithm
 
 TEST(ServingTrainerTest, APolicyWithOtherPrioritiesIsShownAndNeverPublished) {
   NamedPolicy right = {"right", PolicySpec(), {}};
-  for (const CellType& type : ModelWith(/*later_first=*/true)->types) {
-    right.priorities.push_back(type.priority);
-  }
+  const auto later_first = ModelWith(/*later_first=*/true);
+  for (const CellType& type : later_first->types) right.priorities.push_back(type.priority);
   ServingTrainingOptions options = Small(1);
   options.most_nodes = 100'000;
   const ServingTrainingResult wrong_world =
