@@ -6,11 +6,9 @@
 
 namespace cellbatch {
 
-ExprPlacement::ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut,
-                             int scratch_alignment)
+ExprPlacement::ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut)
     : graph_(graph),
       cut_(cut),
-      scratch_alignment_(scratch_alignment),
       level_(graph.exprs().size(), -1),
       destinations_(graph.exprs().size()),
       visited_(graph.exprs().size(), false) {
@@ -66,9 +64,8 @@ bool ExprPlacement::IsInline(ExprId reader, ExprId e) const {
 }
 
 Place ExprPlacement::NewScratch(int32_t width) {
-  const Place place = {PlaceKind::kScratch, 0, 0, scratch_width_};
-  scratch_width_ += (width + scratch_alignment_ - 1) / scratch_alignment_ * scratch_alignment_;
-  return place;
+  scratch_.push_back(width);
+  return {PlaceKind::kScratch, static_cast<int32_t>(scratch_.size()) - 1, 0, 0};
 }
 
 void ExprPlacement::StoreAt(ExprId e, Place place) {

@@ -1,5 +1,5 @@
-// Where and when each expression of a lane graph is computed: its level, its home, and where else it goes.
-// Part of lower.cc, apart because it is the half that decides; step_builder.h is the half that writes.
+// Where and when each expression of a lane graph is computed: its level, its home, and where else it goes. In scratch it
+// has a name, not an address (skeleton.h). Part of skeleton.cc, apart because it is the half that decides; step_builder.h is the half that writes.
 //
 //   trivial (input, table row, parameter, constant, part)   lies somewhere: no step makes it
 //   inline                                                  recomputed on the fly by the tail that needs it
@@ -18,7 +18,7 @@ namespace cellbatch {
 class ExprPlacement {
  public:
   // Expressions with cut[e] are stored even where they could be inlined.
-  ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut, int scratch_alignment);
+  ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut);
 
   // The step level that computes `e`; a trivial one can be read from this level on.
   int Level(ExprId e) const;
@@ -35,7 +35,7 @@ class ExprPlacement {
   const std::vector<ExprId>& roots() const { return roots_; }  // in the order they were demanded
   const std::vector<SumStep>& sums() const { return sums_; }
   const std::vector<ExprId>& used_lookups() const { return table_rows_; }  // one table row of each
-  int64_t scratch_width() const { return scratch_width_; }
+  const std::vector<int32_t>& scratch() const { return scratch_; }         // by value: elements
 
  private:
   int ComputeLevel(ExprId e) const;
@@ -54,14 +54,13 @@ class ExprPlacement {
 
   const LaneGraph& graph_;
   const std::vector<bool>& cut_;
-  const int scratch_alignment_;
   mutable std::vector<int> level_;
   std::vector<std::vector<Place>> destinations_;
   std::vector<bool> visited_;
   std::vector<ExprId> roots_;
   std::vector<SumStep> sums_;
   std::vector<ExprId> table_rows_;
-  int64_t scratch_width_ = 0;
+  std::vector<int32_t> scratch_;
 };
 
 }  // namespace cellbatch

@@ -8,7 +8,7 @@
 //
 //   Add(Add(MatMul(x, W), b), MatMul(h, U))   ==>   Accumulator{bias b; terms x.W, h.U}
 //
-// the x operands of products may be anything; the step that computes them comes first (lower.cc).
+// the x operands of products may be anything; the step that computes them comes first (skeleton.cc).
 #ifndef CELLBATCH_CELLS_COMPILE_LANE_GRAPH_H_
 #define CELLBATCH_CELLS_COMPILE_LANE_GRAPH_H_
 

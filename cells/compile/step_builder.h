@@ -1,5 +1,5 @@
 // Writes one product step: some stored expressions of one level and width, their accumulators and their tail.
-// Part of lower.cc.
+// Part of skeleton.cc.
 #ifndef CELLBATCH_CELLS_COMPILE_STEP_BUILDER_H_
 #define CELLBATCH_CELLS_COMPILE_STEP_BUILDER_H_
 

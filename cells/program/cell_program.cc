@@ -9,23 +9,6 @@
 namespace cellbatch {
 namespace {
 
-std::string Text(const Place& p) {
-  const std::string offset = p.offset == 0 ? "" : fmt::format("+{}", p.offset);
-  switch (p.kind) {
-    case PlaceKind::kInput:
-      return fmt::format("in{}.{}{}", p.index, p.column, offset);
-    case PlaceKind::kOutput:
-      return fmt::format("out{}{}", p.index, offset);
-    case PlaceKind::kScratch:
-      return fmt::format("scratch{}", offset);
-    case PlaceKind::kTableRow:
-      return fmt::format("table{}{}", p.index, offset);
-    case PlaceKind::kParameter:
-      return fmt::format("parameter{}{}", p.index, offset);
-  }
-  NoSuchEnumerator();
-}
-
 std::string_view Name(PlainKind kind) {
   switch (kind) {
     case PlainKind::kCopy:
@@ -54,7 +37,8 @@ std::string_view Name(PlainKind kind) {
 
 struct Describer {
   std::string operator()(const SumStep& s) const {
-    return fmt::format("sum in{}.{} [{}] -> {}", s.input.value(), s.column, s.width, Text(s.to));
+    return fmt::format("sum in{}.{} [{}] -> {}", s.input.value(), s.column, s.width,
+                       Describe(s.to));
   }
   std::string operator()(const IndexStep& s) const {
     return fmt::format("index table{}", s.lookup);
@@ -62,7 +46,7 @@ struct Describer {
   std::string operator()(const ProductStep& s) const {
     std::string text = fmt::format("product {}x{}", s.groups(), s.units);
     for (const SegmentPlan& segment : s.segments) {
-      text += fmt::format(" {}[{}]", Text(segment.source), segment.depth);
+      text += fmt::format(" {}[{}]", Describe(segment.source), segment.depth);
       const auto& weights = segment.weights;
       if (std::all_of(weights.begin(), weights.end(),
                       [](const auto& w) { return w.has_value(); })) {
@@ -74,17 +58,17 @@ struct Describer {
       }
     }
     text += fmt::format(" tail {}", s.tail.ops.size());
-    if (s.arg_max.has_value()) return text + " largest -> " + Text(*s.arg_max);
+    if (s.arg_max.has_value()) return text + " largest -> " + Describe(*s.arg_max);
     for (const TailOp& op : s.tail.ops) {
       if (op.kind != TailOpKind::kStore) continue;
-      text += " -> " + Text(s.columns[static_cast<size_t>(op.index)]);
+      text += " -> " + Describe(s.columns[static_cast<size_t>(op.index)]);
     }
     return text;
   }
   std::string operator()(const PlainStep& s) const {
     std::string text(Name(s.kind));
-    for (const Place& p : s.args) text += " " + Text(p);
-    return text + fmt::format(" {} -> {}", s.shape.ToString(), Text(s.to));
+    for (const Place& p : s.args) text += " " + Describe(p);
+    return text + fmt::format(" {} -> {}", s.shape.ToString(), Describe(s.to));
   }
 };
 
@@ -112,6 +96,23 @@ std::string CheckProduct(const ProductStep& step, const ProgramLimits& limits) {
     return "a tail with other columns or parameters than the product";
   }
   return CheckTail(step.tail, step.groups());
+}
+
+std::string Describe(const Place& p) {
+  const std::string offset = p.offset == 0 ? "" : fmt::format("+{}", p.offset);
+  switch (p.kind) {
+    case PlaceKind::kInput:
+      return fmt::format("in{}.{}{}", p.index, p.column, offset);
+    case PlaceKind::kOutput:
+      return fmt::format("out{}{}", p.index, offset);
+    case PlaceKind::kScratch:
+      return fmt::format("scratch{}", offset);
+    case PlaceKind::kTableRow:
+      return fmt::format("table{}{}", p.index, offset);
+    case PlaceKind::kParameter:
+      return fmt::format("parameter{}{}", p.index, offset);
+  }
+  NoSuchEnumerator();
 }
 
 std::string Describe(const CellProgram& program) {

@@ -144,7 +144,8 @@ struct CellProgram {
   int64_t scratch_width = 0;  // floats a node
 };
 
-// One line a step, for tests and logs.
+// For tests and logs: a place; one line a step.
+std::string Describe(const Place& place);
 std::string Describe(const CellProgram& program);
 
 }  // namespace cellbatch
