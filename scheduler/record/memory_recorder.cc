@@ -56,8 +56,8 @@ void MemoryRecorder::Answered(RequestId id, const Request& request) {
 
 void MemoryRecorder::Drain() {
   const std::lock_guard lock(mutex_);
-  tape_.Read(run_.tape);
-  run_.lost_steps = tape_.lost_steps();
+  tape_->Read(run_.tape);
+  run_.lost_steps = tape_->lost_steps();
 }
 
 const RecordedRun& MemoryRecorder::run() {

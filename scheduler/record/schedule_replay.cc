@@ -478,7 +478,7 @@ void Player::Compare(Words recorded) {
 absl::StatusOr<ScheduleReport> ReplaySchedule(const RecordedRun& run, const ReplayOptions& options,
                                               const Clock& clock) {
   if (absl::Status s = CheckRecorded(run.setup); !s.ok()) return s;
-  return Player(run, options, clock).Play();
+  return std::make_unique<Player>(run, options, clock)->Play();  // large, and of cache lines
 }
 
 }  // namespace cellbatch
