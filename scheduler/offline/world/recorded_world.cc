@@ -203,6 +203,11 @@ class ServedTimes {
     const Sum& sum = by_size_[size].tasks >= kEnoughTasks ? by_size_[size] : all_;
     return sum.tasks == 0 ? 1 : sum.took / sum.expected;
   }
+  // How much that says.
+  double WeightOfSize(size_t size) const {
+    const size_t tasks = by_size_[size].tasks;
+    return tasks >= kEnoughTasks ? static_cast<double>(tasks) : 1;
+  }
 
  private:
   struct Sum {
@@ -218,17 +223,44 @@ class ServedTimes {
   Sum all_;
 };
 
+// The times nearest to those, by weight, of which none is less than one before it (pool adjacent violators). A few slow
+// tasks of a small size are noise, and must not make all larger ones as slow.
+std::vector<double> Ascending(const std::vector<double>& times,
+                              const std::vector<double>& weights) {
+  struct Pool {
+    double sum, weight;
+    size_t size;
+    double mean() const { return sum / weight; }
+  };
+  std::vector<Pool> pools;
+  for (size_t i = 0; i < times.size(); ++i) {
+    pools.push_back({times[i] * weights[i], weights[i], 1});
+    while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
+      const Pool last = pools.back();
+      pools.pop_back();
+      pools.back().sum += last.sum;
+      pools.back().weight += last.weight;
+      pools.back().size += last.size;
+    }
+  }
+  std::vector<double> ascending;
+  for (const Pool& pool : pools) ascending.insert(ascending.end(), pool.size, pool.mean());
+  return ascending;
+}
+
 absl::StatusOr<TaskCosts> Served(const TaskCosts& alone, const std::vector<Timed>& timed,
                                  int64_t overhead_ns) {
   std::vector<TypeCosts> types(alone.types().begin(), alone.types().end());
   for (size_t t = 0; t < types.size(); ++t) {
     const ServedTimes times(alone, CellTypeId(static_cast<int64_t>(t)), timed);
-    int64_t least = 1;
+    std::vector<double> ns, weights;
     for (size_t i = 0; i < types[t].points.size(); ++i) {
-      CalibrationPoint& point = types[t].points[i];
-      const double ns = static_cast<double>(point.task_ns) * times.TimesOfSize(i);
-      least = std::max<int64_t>(least, std::llround(ns) + overhead_ns);
-      point.task_ns = least;
+      ns.push_back(static_cast<double>(types[t].points[i].task_ns) * times.TimesOfSize(i));
+      weights.push_back(times.WeightOfSize(i));
+    }
+    const std::vector<double> ascending = Ascending(ns, weights);
+    for (size_t i = 0; i < ascending.size(); ++i) {
+      types[t].points[i].task_ns = std::max<int64_t>(std::llround(ascending[i]), 1) + overhead_ns;
     }
   }
   return TaskCosts::Of(std::move(types));
