@@ -2,15 +2,17 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace cellbatch {
-namespace {
 
-// A sleeping thread wakes up this late at most times; the rest of the way it spins.
-constexpr int64_t kSpinNs = 60'000;
-
-}  // namespace
+// Up ninety-nine times as far as down: it stands still where one sleep of a hundred ends later than it.
+void WakeMargin::Woke(int64_t late_ns) {
+  constexpr int64_t kDownNs = 100;
+  ns_ += late_ns > ns_ ? 99 * kDownNs : -kDownNs;
+  ns_ = std::clamp(ns_, kLeastNs, kMostNs);
+}
 
 int64_t SteadySendClock::Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -19,12 +21,13 @@ int64_t SteadySendClock::Now() {
 }
 
 void SteadySendClock::WaitUntil(int64_t at_ns) {
-  if (at_ns - Now() > kSpinNs) {
+  if (at_ns - Now() > margin_.ns()) {
     // libstdc++'s steady clock is CLOCK_MONOTONIC.
-    const int64_t wake_ns = at_ns - kSpinNs;
+    const int64_t wake_ns = at_ns - margin_.ns();
     const timespec wake{static_cast<time_t>(wake_ns / 1'000'000'000), wake_ns % 1'000'000'000};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, nullptr) != 0) {
     }
+    margin_.Woke(Now() - wake_ns);
   }
   while (Now() < at_ns) {
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <random>
 #include <vector>
 
 #include "loadgen/arrivals.h"
@@ -167,6 +168,35 @@ TEST(SteadySendClockTest, WaitUntilNeverReturnsEarly) {
     clock.WaitUntil(at);
     EXPECT_GE(clock.Now(), at);
   }
+}
+
+TEST(WakeMarginTest, IsBeyondNinetyNineSleepsOfAHundredAndNoFurther) {
+  std::mt19937_64 random(5);
+  for (const int64_t late_ns : {4'000, 20'000, 50'000}) {
+    WakeMargin margin;
+    const auto late = [&] {
+      return static_cast<int64_t>(random() % static_cast<uint64_t>(late_ns));
+    };
+    for (int i = 0; i < 5'000; ++i) margin.Woke(late());
+    int missed = 0;
+    int64_t sum_ns = 0;
+    for (int i = 0; i < 10'000; ++i) {
+      const int64_t ns = late();
+      missed += ns > margin.ns() ? 1 : 0;
+      sum_ns += margin.ns();
+      margin.Woke(ns);
+    }
+    EXPECT_LE(missed, 200) << late_ns;
+    EXPECT_LE(sum_ns / 10'000, late_ns + 10'000) << late_ns;
+  }
+}
+
+TEST(WakeMarginTest, HasBounds) {
+  WakeMargin margin;
+  for (int i = 0; i < 10'000; ++i) margin.Woke(1'000'000'000);
+  EXPECT_EQ(margin.ns(), WakeMargin::kMostNs);
+  for (int i = 0; i < 10'000; ++i) margin.Woke(0);
+  EXPECT_EQ(margin.ns(), WakeMargin::kLeastNs);
 }
 
 }  // namespace
