@@ -26,7 +26,7 @@ std::optional<Choice> Decider::Decide(Frontier frontier) const {
       longest = view.waited;
       overdue = &view;
     }
-    if (view.ready >= view.max_batch && (full == nullptr || view.priority > full->priority)) {
+    if (view.ready >= view.max_batch && (full == nullptr || view.priority >= full->priority)) {
       full = &view;
     }
   }
@@ -42,7 +42,7 @@ std::optional<Choice> Decider::DecideDepth(Frontier frontier) const {
     const int64_t longest = overdue == nullptr ? max_wait_tasks_ : overdue->waited;
     if (view.waited > longest) overdue = &view;
     const bool fills = view.ready > 0 && view.nodes.at_least_depth >= view.max_batch;
-    if (fills && (full == nullptr || view.priority > full->priority)) full = &view;
+    if (fills && (full == nullptr || view.priority >= full->priority)) full = &view;
   }
   if (overdue != nullptr) {
     return Choice{overdue->type, kOverdue};

@@ -1,7 +1,8 @@
 // Decides, for one lane, which type a worker runs next, and why:
 //
 //   overdue      a type that was passed over for more than max_wait_tasks tasks of the lane there; the longest
-//   full_batch   of those with a full batch ready, the one of highest priority
+//   full_batch   of those with a full batch ready, the one of highest priority; of equals the last, for models name their
+//                types from what reads requests to what answers: who is nearly done is not held up by who has just come
 //   (policy's)   else what the lane's policy says, for a reason of its own
 //                (of a policy that picks depths: the least depth of the type, unless too many tasks in a row have left others
 //                behind for theirs: then all depths, as overdue)

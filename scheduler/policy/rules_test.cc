@@ -52,6 +52,8 @@ TEST(DeciderTest, WhoWaitedTooLongGoesBeforeAFullBatchAndThatBeforeThePolicy) {
             "1 overdue");
   EXPECT_EQ(Decided(decider, {View(0, 1, 20), View(1, 8), View(2, 9, 0, 1), View(3, 1)}),
             "2 full_batch");
+  EXPECT_EQ(Decided(decider, {View(0, 1, 20), View(1, 8), View(2, 9), View(3, 1)}), "2 full_batch")
+      << "of equals the last: it is nearer to an answer";
   EXPECT_EQ(Decided(decider, {View(0, 1, 20), View(1, 7), View(2, 0)}), "1 last");
   EXPECT_EQ(Decided(decider, {View(0, 0), View(1, 0)}), "nothing");
 }

@@ -418,11 +418,13 @@ void Turns::CheckPriority(const Lane& lane, const Place& place, int worker,
   const uint64_t depth = static_cast<uint64_t>(rules_.max_tasks_in_flight);
   for (size_t t = 0; t < place.types.size(); ++t) {
     const TypeTurn& other = place.types[t];
-    if (t == type || (*lane.types)[t].priority <= priority || other.ready == 0) continue;
+    const bool before = (*lane.types)[t].priority > priority;
+    const bool last_of_equals = (*lane.types)[t].priority == priority && t > type;
+    if (other.ready == 0 || (!before && !last_of_equals)) continue;
     const int64_t ready = SurelyReady(other, task.sequence, place.max_batch[t]);
     const bool full = ready >= place.max_batch[t] && !rules_.picks_depth;
     const bool idle = static_cast<uint64_t>(other.sequence[Index(worker)]) + depth < task.sequence;
-    if (!full && !(small && idle && ready > 0)) continue;
+    if (!full && !(before && small && idle && ready > 0)) continue;
     violated_(absl::StrCat("priority: task ", task.sequence, " is of type ", type, " while ", ready,
                            full ? " nodes, a full batch, of type " : " nodes of idle type ", t,
                            " are ready, which goes before it"));
