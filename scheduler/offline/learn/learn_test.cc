@@ -11,6 +11,7 @@
 #include "scheduler/offline/learn/machine.h"
 #include "scheduler/offline/learn/q_learning.h"
 #include "scheduler/offline/learn/table_search.h"
+#include "scheduler/offline/learn/table_ties.h"
 #include "scheduler/offline/learn/trainer.h"
 #include "scheduler/offline/lower_bound.h"
 #include "scheduler/offline/replay.h"
@@ -174,6 +175,26 @@ TEST(TrainerTest, WhatIsPublishedIsNeverWorseThanAnyRuleOfThumbAndSometimesIsOne
   }
   EXPECT_GT(tables, 0);
   EXPECT_GT(rules, 0) << "no proof was ever failed: nothing is shown";
+}
+
+// Of a and b, both ready, either order of chains "ab" and "ba" takes three batches, so the first type goes first; of "b" and
+// "ab" a has to.
+TEST(TableTiesTest, AChoiceThatGainsNothingIsTheFirstTypesAndOneThatGainsStays) {
+  const StateEncoding encoding = {.kind = Kind::kBase, .phases = 1, .lowering = false};
+  const StateKey both = *MakeState(encoding, {CellTypeId(0), CellTypeId(1)}, 0);
+  const auto settled = [&](std::vector<std::string_view> words, int64_t action) {
+    LessonBook lessons;
+    lessons.Add(Chains(words));
+    const SettledTable table =
+        SettleTies(encoding, {{both, CellTypeId(action)}}, lessons.lessons());
+    EXPECT_EQ(table.rules.size(), 1u);
+    EXPECT_GT(table.nodes, 0);
+    return table.rules[0].action;
+  };
+  EXPECT_EQ(settled({"ab", "ba"}, 1), CellTypeId(0));
+  EXPECT_EQ(settled({"ab", "ba"}, 0), CellTypeId(0));
+  EXPECT_EQ(settled({"a", "ba"}, 1), CellTypeId(1)) << "a first would take a batch more";
+  EXPECT_EQ(settled({"b", "ab"}, 1), CellTypeId(0)) << "b first takes a batch more";
 }
 
 // Appendix A.4 again: what is learned from short networks in series holds for longer ones.

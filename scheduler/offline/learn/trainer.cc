@@ -8,6 +8,7 @@
 #include "cells/check.h"
 #include "scheduler/offline/learn/q_learning.h"
 #include "scheduler/offline/learn/table_search.h"
+#include "scheduler/offline/learn/table_ties.h"
 #include "scheduler/offline/replay.h"
 #include "scheduler/policy/agenda_policy.h"
 #include "scheduler/policy/depth_policy.h"
@@ -53,14 +54,20 @@ class Training {
   static constexpr size_t kRulesOfThumb = 3;  // at the head of the candidates
 
   void Prove(OrderCandidate candidate, const Policy& policy) {
+    Judge(candidate, policy);
+    if (options_.progress) options_.progress(candidate);
+    result_.candidates.push_back(std::move(candidate));
+  }
+
+  void Judge(OrderCandidate& candidate, const Policy& policy) {
+    candidate.batches.clear();
+    candidate.over_bound = 0;
     for (const Lesson& proof : proofs_) {
       candidate.batches.push_back(RunClosed(*proof.facts, policy).batches);
       candidate.over_bound += static_cast<double>(candidate.batches.back()) /
                               std::max(proof.bound, 1) / static_cast<double>(proofs_.size());
       result_.nodes += proof.facts->graph.size();
     }
-    if (options_.progress) options_.progress(candidate);
-    result_.candidates.push_back(std::move(candidate));
   }
 
   void ProveRule(const char* name, const Policy& policy) {
@@ -109,6 +116,7 @@ class Training {
     candidate.name = fmt::format("fsm {}, {} seed {}", NameOf(q.encoding),
                                  q.clipped ? "clipped" : "bootstrapped", q.seed);
     candidate.encoding = q.encoding;
+    candidate.ties_by_chance = true;
     candidate.rules = std::move(learned.rules);
     candidate.episodes = learned.episodes;
     for (const LearningPoint& point : learned.curve) {
@@ -140,6 +148,7 @@ class Training {
     OrderCandidate candidate;
     candidate.name = fmt::format("fsm {}, searched {} seed {}", NameOf(encoding), origin, seed);
     candidate.encoding = encoding;
+    candidate.ties_by_chance = !from.empty();
     candidate.rules = std::move(found.rules);
     candidate.episodes = found.trials;
     for (const SearchPoint& point : found.curve) {
@@ -172,7 +181,21 @@ class Training {
       if (gain > kSame || (gain > -kSame && c.rules.size() < table->rules.size())) table = &c;
     }
     result_.table_is_best = table != nullptr && NotWorseAnywhere(*table);
-    result_.published = result_.table_is_best ? *table : *rule;
+    result_.published = result_.table_is_best ? Settled(*table) : *rule;
+  }
+
+  // Without what is in it by chance, if the proofs say that nothing else was.
+  OrderCandidate Settled(const OrderCandidate& table) {
+    if (!table.ties_by_chance) return table;
+    OrderCandidate settled = table;
+    SettledTable ties = SettleTies(table.encoding, table.rules, lessons_);
+    result_.nodes += ties.nodes;
+    settled.rules = std::move(ties.rules);
+    Judge(settled, FsmPolicy(*FsmTable::Create(settled.encoding, settled.rules)));
+    for (size_t p = 0; p < proofs_.size(); ++p) {
+      if (settled.batches[p] > table.batches[p]) return table;
+    }
+    return settled;
   }
 
   // In the mean than any of the three, and on no proof than agenda or depth.

@@ -2,7 +2,7 @@
 // bootstraps and several seeds, with and without saying what lowers the bound (policy/fsm_state.h); and tables made
 // better by search, from nothing and from the best of those. All are then proved on graphs that none has seen, beside
 // agenda, depth and LB-greedy, and what takes the fewest batches there is published: a table only if it is not worse
-// than any of the three.
+// than any of the three, and with Algorithm 1's choices wherever its own gain nothing (table_ties.h).
 //
 //   lessons --> tables --+--> proofs --> the best
 //               the three +
@@ -28,6 +28,7 @@ namespace cellbatch {
 struct OrderCandidate {
   std::string name;  // "fsm base+lowering searched seed 1"; else "agenda", "depth", "lb_greedy"
   bool is_table = false;
+  bool ties_by_chance = false;  // a table of Q-learning, or one that began with such
   StateEncoding encoding;
   std::vector<FsmTable::Rule> rules;
   int64_t episodes = 0;  // or tables tried
