@@ -1,24 +1,63 @@
 #include "cells/compile/apply_plan.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "cells/check.h"
+#include "cells/compile/scratch_space.h"
 
 namespace cellbatch {
 namespace {
 
 using Origin = PlannedVariable::Origin;
 
-// Variables of one origin as the plan places them: first to last, by index.
-std::vector<int32_t> InOrder(const CellPlan& plan, Origin origin, int32_t step) {
+// Groups of a product as the plan places them, first to last.
+std::vector<int32_t> GroupOrder(const CellPlan& plan, int32_t step) {
   std::vector<int32_t> order;
   for (const VariableId v : plan.layout.order) {
     const PlannedVariable& from = plan.variables[static_cast<size_t>(v)];
-    if (from.origin == origin && from.step == step) order.push_back(from.index);
+    if (from.origin == Origin::kWeightGroup && from.step == step) order.push_back(from.index);
   }
   return order;
+}
+
+// Whether what an operand names lies side by side and in the order in which its operators run.
+bool LiesInPlace(const MemoryLayout& layout, const OperandRef& operand) {
+  return std::none_of(layout.copies.begin(), layout.copies.end(),
+                      [&](const OperandCopy& copy) { return copy.where == operand; });
+}
+
+// Neighbours in the plan that some step reads in one piece.
+std::set<std::pair<VariableId, VariableId>> ReadTogether(const CellPlan& plan) {
+  std::set<std::pair<VariableId, VariableId>> together;
+  const std::vector<OperandBatch>& batches = plan.problem.batches;
+  for (size_t b = 0; b < batches.size(); ++b) {
+    for (size_t o = 1; o < batches[b].operands.size(); ++o) {
+      if (!LiesInPlace(plan.layout, {static_cast<int32_t>(b), static_cast<int32_t>(o)})) continue;
+      const std::vector<int32_t>& operators = plan.layout.operator_order[b];
+      for (size_t i = 1; i < operators.size(); ++i) {
+        together.emplace(batches[b].operands[o][static_cast<size_t>(operators[i - 1])],
+                         batches[b].operands[o][static_cast<size_t>(operators[i])]);
+      }
+    }
+  }
+  return together;
+}
+
+std::vector<ScratchRun> ScratchRuns(const CellPlan& plan) {
+  const std::set<std::pair<VariableId, VariableId>> together = ReadTogether(plan);
+  std::vector<ScratchRun> runs;
+  VariableId last = -1;
+  for (const VariableId v : plan.layout.order) {
+    const PlannedVariable& from = plan.variables[static_cast<size_t>(v)];
+    if (from.origin != Origin::kScratchValue) continue;
+    if (!together.contains({last, v})) runs.emplace_back();
+    runs.back().push_back(from.index);
+    last = v;
+  }
+  return runs;
 }
 
 // Group i of `step` is what was group order[i].
@@ -39,38 +78,38 @@ void OrderGroups(const std::vector<int32_t>& order, ProductStep& step) {
   }
 }
 
-std::vector<bool> UsedScratch(const CellSkeleton& skeleton) {
-  std::vector<bool> used(skeleton.scratch.size(), false);
-  for (const Step& step : skeleton.steps) {
-    ForEachPlace(step, skeleton.lookups, [&](const Place& place) {
-      if (place.kind == PlaceKind::kScratch) used[static_cast<size_t>(place.index)] = true;
-    });
+// Segments whose rows and weights follow on each other become one. Sums run as before: all of the first, then the second.
+void MergeSegments(ProductStep& step) {
+  std::vector<SegmentPlan> merged;
+  for (SegmentPlan& segment : step.segments) {
+    if (!merged.empty()) {
+      Place behind = merged.back().source;
+      behind.offset += merged.back().depth;
+      if (segment.source == behind && ContinuesBehind(merged.back(), segment)) {
+        merged.back().depth += segment.depth;
+        continue;
+      }
+    }
+    merged.push_back(std::move(segment));
   }
-  return used;
+  step.segments = std::move(merged);
 }
 
 }  // namespace
 
 CellProgram ApplyPlan(const CellSkeleton& skeleton, const CellPlan& plan,
                       const ProgramLimits& limits) {
-  CellProgram program = {skeleton.steps, skeleton.lookups};
-  const std::vector<bool> used = UsedScratch(skeleton);
-  std::vector<int64_t> offset(skeleton.scratch.size());
-  for (const int32_t value : InOrder(plan, Origin::kScratchValue, -1)) {
-    if (!used[static_cast<size_t>(value)]) continue;
-    offset[static_cast<size_t>(value)] = program.scratch_width;
-    const int64_t alignment = limits.scratch_alignment;
-    const int64_t elements = skeleton.scratch[static_cast<size_t>(value)];
-    program.scratch_width += (elements + alignment - 1) / alignment * alignment;
-  }
+  const ScratchSpace scratch = PlaceScratch(skeleton, ScratchRuns(plan), limits.scratch_alignment);
+  CellProgram program = {skeleton.steps, skeleton.lookups, scratch.width};
   for (size_t s = 0; s < program.steps.size(); ++s) {
     ForEachPlace(program.steps[s], program.lookups, [&](Place& place) {
       if (place.kind != PlaceKind::kScratch) return;
-      place.offset += offset[static_cast<size_t>(std::exchange(place.index, 0))];
+      place.offset += scratch.offset[static_cast<size_t>(std::exchange(place.index, 0))];
     });
     auto* const product = std::get_if<ProductStep>(&program.steps[s]);
     if (product == nullptr) continue;
-    OrderGroups(InOrder(plan, Origin::kWeightGroup, static_cast<int32_t>(s)), *product);
+    OrderGroups(GroupOrder(plan, static_cast<int32_t>(s)), *product);
+    MergeSegments(*product);
   }
   return program;
 }

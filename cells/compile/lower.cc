@@ -9,7 +9,7 @@ namespace cellbatch {
 absl::StatusOr<CellProgram> Lower(const CellDefinition& cell, const ProgramLimits& limits) {
   const absl::StatusOr<CellSkeleton> skeleton = MakeSkeleton(cell, limits);
   if (!skeleton.ok()) return skeleton.status();
-  return ApplyPlan(*skeleton, DeclaredPlan(*skeleton), limits);
+  return ApplyPlan(*skeleton, PlanCell(*skeleton), limits);
 }
 
 }  // namespace cellbatch

@@ -14,6 +14,7 @@
 #include "memplan/pq_tree.h"
 #include "memplan/problem_text.h"
 #include "memplan/validator.h"
+#include "tests/bench/planned_cells.h"
 #include "tests/bench/report.h"
 
 namespace cellbatch {
@@ -168,6 +169,7 @@ int Main(int argc, char** argv) {
                "its inputs", "its launches", "ms"});
   for (const PlannedCell& cell : PlannedCells()) CellFigures(cell, table, report);
   report.Text(table.ToString());
+  PlannedCellFigures(report);
   ScalingFigures(report);
   return report.Finish(json) ? 0 : 1;
 }

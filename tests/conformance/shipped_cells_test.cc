@@ -90,7 +90,8 @@ struct Expected {
 
 constexpr Expected kPrograms[] = {
     {"treelstm_leaf", "product 3x7 in0.0[5] tail 11 -> out0 -> out1\n"},
-    {"treelstm_internal", "product 5x7 in0.0[7]@0123 in1.0[7]@0124 tail 21 -> out0 -> out1\n"},
+    // The forget gates, each of one child, at either end: what a child is read by stands together.
+    {"treelstm_internal", "product 5x7 in0.0[7]@1234 in1.0[7]@0123 tail 21 -> out0 -> out1\n"},
     {"treelstm_nary", "product 5x7 in0.0[5] in1.0[7] in2.0[7] tail 21 -> out0 -> out1\n"},
     {"treelstm_childsum",
      "sum in1.0 [7] -> scratch\nsum in2.0 [7] -> scratch+16\n"
@@ -99,10 +100,11 @@ constexpr Expected kPrograms[] = {
     {"treegru_leaf",
      "product 2x7 in0.0[7] tail 8 -> scratch -> scratch+16\n"
      "product 1x7 scratch[7] tail 8 -> out0\n"},
+    // What both children's second products read (r0 h0, r1 h1) lies side by side.
     {"treegru_internal",
-     "product 4x7 in0.0[7]@01 in1.0[7]@23 tail 16 -> scratch -> scratch+16 -> scratch+32 -> "
+     "product 4x7 in0.0[7]@01 in1.0[7]@23 tail 16 -> scratch+16 -> scratch -> scratch+32 -> "
      "scratch+48\n"
-     "product 2x7 scratch[7]@0 scratch+32[7]@1 tail 18 -> out0\n"},
+     "product 2x7 scratch+16[7]@0 scratch+32[7]@1 tail 18 -> out0\n"},
     {"mv_leaf", "index table0\nindex table1\ncopy table0 [7] -> out0\ncopy table1 [49] -> out1\n"},
     {"mv_internal",
      "matmul in1.0 in0.1 [7] -> scratch\nmatmul in0.0 in1.1 [7] -> scratch+16\n"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cells/check.h"
+#include "cells/compile/apply_plan.h"
 #include "cells/compile/lower.h"
 #include "fmt/format.h"
 #include "tests/testing/builders.h"
@@ -17,6 +18,13 @@ size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
 double Number(const ColumnArray& column, float f) {
   return column.type == ElementType::kInt32 ? std::bit_cast<int32_t>(f) : static_cast<double>(f);
+}
+
+absl::StatusOr<CellProgram> Compile(const CellDefinition& cell, const TrialOptions& options) {
+  if (!options.plan) return Lower(cell, options.limits);
+  const absl::StatusOr<CellSkeleton> skeleton = MakeSkeleton(cell, options.limits);
+  if (!skeleton.ok()) return skeleton.status();
+  return ApplyPlan(*skeleton, options.plan(*skeleton), options.limits);
 }
 
 std::vector<int> FoldableSteps(const CellProgram& program) {
@@ -37,7 +45,7 @@ CellTrial::CellTrial(CellDefinition definition, uint64_t seed, const kernels::Cp
   type_.name = definition.name();
   type_.weights = RandomWeights(definition, seed);
   type_.definition = std::make_shared<const CellDefinition>(std::move(definition));
-  absl::StatusOr<CellProgram> program = Lower(*type_.definition, options_.limits);
+  absl::StatusOr<CellProgram> program = Compile(*type_.definition, options_);
   Check(program.ok(), program.status().ToString());
   const std::vector<int> folds = options_.fold ? FoldableSteps(*program) : std::vector<int>();
   counted_bytes_ = PackedBytes(*program, folds);

@@ -9,12 +9,14 @@
 #define CELLBATCH_TESTS_TESTING_CELL_TRIAL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cells/cell_type.h"
+#include "cells/compile/plan_cell.h"
 #include "cells/device/cpu/cell_rows.h"
 #include "cells/device/cpu/core_team.h"
 #include "cells/device/cpu/cpu_limits.h"
@@ -28,6 +30,8 @@ struct TrialOptions {
   int32_t words = 1000;                 // columns of INT32 hold numbers below it
   std::set<std::string> positive = {};  // columns ("before.n") that hold numbers above 0.1
   bool fold = false;                    // every table that can be
+  // Who says where everything lies; empty: the compiler.
+  std::function<CellPlan(const CellSkeleton&)> plan = {};
   ProgramLimits limits =
       kCpuLimits;  // of the device that the program is for; the CPU runs smaller ones, too
 };

@@ -1,0 +1,210 @@
+// The plan is the only source of where things lie: a compiler that ignored it would make the same program of every plan.
+// And it is a source of nothing else: whatever the plan, a cell leaves the same bits.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cells/compile/apply_plan.h"
+#include "cells/compile/lower.h"
+#include "cells/definitions/shipped.h"
+#include "cells/device/cpu/cpu_features.h"
+#include "cells/device/cpu/cpu_limits.h"
+#include "cells/kernels/reference/interpreter.h"
+#include "fmt/format.h"
+#include "memplan/validator.h"
+#include "server/cell_codec.h"
+#include "tests/testing/builders.h"
+#include "tests/testing/cell_trial.h"
+
+namespace cellbatch::conformance {
+namespace {
+
+using testing::CellTrial;
+
+// Widths that are whole cache lines, so that neighbours can be one segment, and others that are none.
+const Sizes kWhole = {{"D", 32}, {"H", 32}, {"V", 40}, {"C", 16}, {"F", 16}, {"B", 16},
+                      {"L", 16}, {"M", 32}, {"P", 16}, {"S", 3},  {"BOS", 1}};
+const Sizes kOdd = {{"D", 13}, {"H", 13}, {"V", 33}, {"C", 17}, {"F", 21}, {"B", 34},
+                    {"L", 23}, {"M", 37}, {"P", 11}, {"S", 4},  {"BOS", 7}};
+
+CellDefinition Shipped(const ShippedCell& shipped, const Sizes& sizes) {
+  const absl::StatusOr<CellText> text = ParseCell(shipped.text, std::string(shipped.name));
+  EXPECT_TRUE(text.ok()) << text.status();
+  absl::StatusOr<CellDefinition> cell = BuildCell(*text, sizes, {});
+  EXPECT_TRUE(cell.ok()) << cell.status();
+  return *std::move(cell);
+}
+
+// Everything that has a place of its own, last to first.
+CellPlan Reversed(const CellSkeleton& skeleton) {
+  CellPlan plan = PlanCell(skeleton);
+  std::reverse(plan.layout.order.begin(), plan.layout.order.end());
+  for (std::vector<int32_t>& operators : plan.layout.operator_order) {
+    std::reverse(operators.begin(), operators.end());
+  }
+  plan.layout = LayOut(plan.problem, plan.layout.order, plan.layout.operator_order, /*pack=*/true);
+  return plan;
+}
+
+// A program with how its weights are stacked, which Describe leaves out.
+std::string InFull(const CellProgram& program) {
+  std::string text = Describe(program);
+  for (const Step& step : program.steps) {
+    const auto* const product = std::get_if<ProductStep>(&step);
+    if (product == nullptr) continue;
+    for (const SegmentPlan& segment : product->segments) {
+      for (const std::optional<ParameterView>& w : segment.weights) {
+        text += w.has_value() ? fmt::format(" {}+{}", w->parameter.value(), w->offset) : " none";
+      }
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+// Groups of one product, or values in scratch, of which one may be first.
+bool HasChoices(const CellSkeleton& skeleton) {
+  std::set<int32_t> values;
+  bool groups = false;
+  for (const Step& step : skeleton.steps) {
+    const auto* const product = std::get_if<ProductStep>(&step);
+    groups |= product != nullptr && product->groups() > 1;
+    ForEachPlace(step, skeleton.lookups, [&](const Place& place) {
+      if (place.kind == PlaceKind::kScratch) values.insert(place.index);
+    });
+  }
+  return groups || values.size() > 1;
+}
+
+// A cell compiled twice, with its own plan and with the reverse.
+struct Twice {
+  Twice(const CellDefinition& cell, uint64_t seed, testing::TrialOptions options)
+      : planned(cell, seed, kernels::BestKernels(DetectCpuFeatures()), options),
+        reversed(cell, seed, kernels::BestKernels(DetectCpuFeatures()),
+                 (options.plan = Reversed, options)) {}
+
+  void Run(int32_t nodes) {
+    planned.Run(nodes);
+    reversed.Run(nodes);
+    for (int32_t node = 0; node < nodes; ++node) {
+      EXPECT_EQ(planned.Left(node), reversed.Left(node)) << planned.type().name;
+    }
+  }
+
+  CellTrial planned, reversed;
+};
+
+// How far the interpreter's answers move, by column and in the Euclidean norm, when every number that the node reads moves
+// by a few roundings: where values of order one cancel each other, that is far more than a rounding of what is left.
+std::vector<double> Sensitivity(const CellTrial& trial, int32_t node) {
+  const CellType& type = trial.type();
+  const RowValues expected = trial.Expected(node);
+  std::vector<double> most(expected.size());
+  std::mt19937_64 random(20230719);
+  for (int round = 0; round < 8; ++round) {
+    std::vector<RowValues> inputs = trial.Inputs(node);
+    for (RowValues& input : inputs) {
+      for (std::vector<double>& column : input) {
+        for (double& v : column) v *= random() % 2 == 0 ? 1.0 + 0x1p-20 : 1.0 - 0x1p-20;
+      }
+    }
+    const RowValues moved = InterpretNode(*type.definition, type.weights, inputs);
+    for (size_t c = 0; c < moved.size(); ++c) {
+      double square = 0;
+      for (size_t u = 0; u < moved[c].size(); ++u) {
+        square += (moved[c][u] - expected[c][u]) * (moved[c][u] - expected[c][u]);
+      }
+      most[c] = std::max(most[c], std::sqrt(square));
+    }
+  }
+  return most;
+}
+
+// design.md's bound and what the cell makes of a few roundings of its inputs.
+bool WithinPropagatedBound(const CellTrial& trial, int32_t node) {
+  const RowValues expected = trial.Expected(node), got = trial.LeftValues(node);
+  const std::vector<double> propagated = Sensitivity(trial, node);
+  for (size_t c = 0; c < expected.size(); ++c) {
+    double error = 0, norm = 0;
+    for (size_t u = 0; u < expected[c].size(); ++u) {
+      error += (got[c][u] - expected[c][u]) * (got[c][u] - expected[c][u]);
+      norm += expected[c][u] * expected[c][u];
+    }
+    if (!(std::sqrt(error) <= 1e-5 * std::sqrt(norm) + propagated[c])) return false;
+  }
+  return true;
+}
+
+TEST(PlannedCellsTest, AReversedPlanIsAnotherProgram) {
+  std::set<std::string> described;
+  for (const ShippedCell& shipped : ShippedCells()) {
+    SCOPED_TRACE(std::string(shipped.name));
+    const CellSkeleton skeleton = *MakeSkeleton(Shipped(shipped, kWhole), kCpuLimits);
+    const CellProgram planned = ApplyPlan(skeleton, PlanCell(skeleton), kCpuLimits);
+    const CellProgram reversed = ApplyPlan(skeleton, Reversed(skeleton), kCpuLimits);
+    EXPECT_EQ(InFull(planned) == InFull(reversed), !HasChoices(skeleton));
+    if (Describe(planned) != Describe(reversed)) described.insert(std::string(shipped.name));
+  }
+  // Groups that read different inputs, values that are made together, rows that are one only in one order.
+  for (const char* name : {"gru", "gru_v1", "mv_internal", "treegru_internal", "treegru_leaf",
+                           "treelstm_childsum", "treelstm_internal"}) {
+    EXPECT_TRUE(described.contains(name)) << name;
+  }
+}
+
+TEST(PlannedCellsTest, WhatIsLoweredIsWhatWasPlanned) {
+  for (const ShippedCell& shipped : ShippedCells()) {
+    const CellDefinition cell = Shipped(shipped, kWhole);
+    const CellSkeleton skeleton = *MakeSkeleton(cell, kCpuLimits);
+    EXPECT_EQ(InFull(*Lower(cell, kCpuLimits)),
+              InFull(ApplyPlan(skeleton, PlanCell(skeleton), kCpuLimits)));
+  }
+}
+
+TEST(PlannedCellsTest, PlansAreValid) {
+  std::vector<CellDefinition> cells;
+  for (const ShippedCell& shipped : ShippedCells()) cells.push_back(Shipped(shipped, kWhole));
+  for (uint64_t seed = 1; seed <= 1000; ++seed) cells.push_back(testing::RandomCell(seed));
+  for (const CellDefinition& cell : cells) {
+    const CellPlan plan = PlanCell(*MakeSkeleton(cell, kCpuLimits));
+    EXPECT_EQ(Validate(plan.problem, plan.layout), absl::OkStatus()) << cell.name();
+    ASSERT_EQ(plan.variables.size(), plan.problem.variables.size()) << cell.name();
+  }
+}
+
+TEST(PlannedCellsTest, ShippedCellsAgreeWithTheInterpreterAndLeaveTheSameBitsWhateverThePlan) {
+  for (const ShippedCell& shipped : ShippedCells()) {
+    for (const Sizes& sizes : {kWhole, kOdd}) {
+      Twice cell(Shipped(shipped, sizes), 1, {.rows = 9, .words = 30, .positive = {"before.n"}});
+      cell.Run(9);
+      for (int32_t node = 0; node < 9; ++node) {
+        EXPECT_EQ(cell.planned.Disagreement(node), "");
+        EXPECT_EQ(cell.reversed.Disagreement(node), "");
+      }
+    }
+  }
+}
+
+TEST(PlannedCellsTest, AThousandRandomCellsAgreeWithTheInterpreterAndLeaveTheSameBits) {
+  int cancelling = 0;  // what they leave is a small difference of what they compute
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    Twice cell(testing::RandomCell(seed), seed, {.rows = 9});
+    cell.Run(3);
+    for (int32_t node = 0; node < 3; ++node) {
+      const std::string disagreement = cell.planned.Disagreement(node);
+      if (disagreement.empty()) continue;
+      ++cancelling;
+      EXPECT_TRUE(WithinPropagatedBound(cell.planned, node)) << disagreement;
+    }
+  }
+  EXPECT_LE(cancelling, 30) << "of 3000 nodes";
+}
+
+}  // namespace
+}  // namespace cellbatch::conformance
