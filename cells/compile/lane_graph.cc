@@ -15,15 +15,25 @@ constexpr int kRankTable = 0, kRankInput = 1, kRankComputed = 2, kRankCarry = 3;
 
 }  // namespace
 
-absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell, int max_segments) {
-  LaneGraph graph(cell, max_segments);
-  for (const Op& op : cell.ops()) {
+void LaneGraph::ViewOutputs() {
+  for (const Op& op : cell_->ops()) {
     if (Family(op.kind) != OpFamily::kReduction) continue;
     const ValueId reduced = op.args[0];
-    if (cell.op(reduced).args[0].valid())
-      graph.stored_[static_cast<size_t>(reduced.value())] = true;
+    if (cell_->op(reduced).args[0].valid()) stored_[static_cast<size_t>(reduced.value())] = true;
   }
-  for (const Output& output : cell.outputs()) graph.outputs_.push_back(graph.Whole(output.value));
+  for (const Output& output : cell_->outputs()) outputs_.push_back(Whole(output.value));
+}
+
+absl::StatusOr<LaneGraph> LaneGraph::BuildAsWritten(const CellDefinition& cell) {
+  LaneGraph graph(cell, 0);
+  graph.ViewOutputs();
+  if (!graph.status_.ok()) return graph.status_;
+  return graph;
+}
+
+absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell, int max_segments) {
+  LaneGraph graph(cell, max_segments);
+  graph.ViewOutputs();
   if (!graph.status_.ok()) return graph.status_;
   graph.CountUses();
   graph.gathered_.assign(graph.exprs_.size(), kNoExpr);

@@ -29,11 +29,13 @@ class LaneGraph {
  public:
   // UNIMPLEMENTED, naming the op, for what no step can express. `max_segments`: the most terms one sum may have.
   static absl::StatusOr<LaneGraph> Build(const CellDefinition& cell, int max_segments);
+  // The same with sums left as they are written: each product is an accumulator by itself.
+  static absl::StatusOr<LaneGraph> BuildAsWritten(const CellDefinition& cell);
 
   const CellDefinition& cell() const { return *cell_; }
   const std::vector<Expr>& exprs() const { return exprs_; }
   const Expr& at(ExprId e) const { return exprs_[static_cast<size_t>(e)]; }
-  const std::vector<ExprId>& outputs() const { return outputs_; }       // by output column
+  const std::vector<ExprId>& outputs() const { return outputs_; }  // by output column
   const std::vector<LookupSpec>& lookups() const { return lookups_; }   // token places unset
   const std::vector<ExprId>& lookup_tokens() const { return tokens_; }  // by lookup
 
@@ -43,6 +45,7 @@ class LaneGraph {
         max_segments_(static_cast<size_t>(max_segments)),
         stored_(cell.ops().size()) {}
 
+  void ViewOutputs();
   // Lanes [begin, begin + width) of a value, row-major.
   ExprId View(ValueId v, int32_t begin, int32_t width);
   ExprId MakeView(ValueId v, int32_t begin, int32_t width);

@@ -1,5 +1,7 @@
-// The seven cells of ED-Batch's Table 2 as operator graphs, in the text of memplan/problem_text.h and in the paper's setting:
-// inputs fixed, broadcasts copied. The files beside this one are in the program.
+// Cells of ED-Batch's Table 2 as operator graphs, in the text of memplan/problem_text.h and in the paper's setting: inputs
+// fixed, broadcasts copied. Those of the seven whose shipped definitions compute with other operators than the paper's; the
+// other three are derived from their definitions (cells/compile/operator_problem.h). The files beside this one are in the
+// program.
 #ifndef CELLBATCH_MEMPLAN_CELLS_CELLS_H_
 #define CELLBATCH_MEMPLAN_CELLS_CELLS_H_
 

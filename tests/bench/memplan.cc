@@ -12,10 +12,10 @@
 #include "memplan/naive_layout.h"
 #include "memplan/operator_batcher.h"
 #include "memplan/pq_tree.h"
-#include "memplan/problem_text.h"
 #include "memplan/validator.h"
 #include "tests/bench/planned_cells.h"
 #include "tests/bench/report.h"
+#include "tests/testing/table2.h"
 
 namespace cellbatch {
 namespace {
@@ -54,26 +54,24 @@ std::string CopyText(int kernels, int64_t bytes) {
   return std::to_string(kernels) + " / " + Number(Kilobytes(bytes), 1);
 }
 
-void CellFigures(const PlannedCell& cell, Table& table, Report& report) {
-  const auto graph = ParseProblem(cell.text);
-  if (!graph.ok()) Die(std::string(graph.status().message()));
+void CellFigures(const testing::Table2Cell& cell, Table& table, Report& report) {
   std::vector<double> planned_ms, full_ms;
   LayoutProblem batches;
   CostReport planned, full;
   for (int round = 0; round < kRounds; ++round) {
-    planned = Planned(*graph, planned_ms, &batches);
-    full = Planned(InFull(*graph), full_ms, nullptr);
+    planned = Planned(cell.graph, planned_ms, &batches);
+    full = Planned(InFull(cell.graph), full_ms, nullptr);
   }
   const CostReport naive = Cost(batches, *NaiveLayout(batches));
   const Quartiles in_paper = QuartilesOf(planned_ms), in_full = QuartilesOf(full_ms);
   const Quartiles& slower = in_paper.median > in_full.median ? in_paper : in_full;
-  table.Add({std::string(cell.name), std::to_string(graph->batches.size()),
+  table.Add({cell.name, std::to_string(cell.graph.batches.size()),
              std::to_string(planned.num_batches), CopyText(naive.kernels(), naive.bytes()),
              CopyText(planned.kernels(), planned.bytes()),
              CopyText(planned.input_gathers, planned.input_bytes),
              CopyText(full.kernels(), full.bytes()), CopyText(full.input_gathers, full.input_bytes),
              std::to_string(full.launches), Number(slower, 2)});
-  const std::string name = "memplan." + std::string(cell.name);
+  const std::string name = "memplan." + cell.name;
   const auto figures = [&](const std::string& setting, const CostReport& cost) {
     report.Figure(name + "." + setting + ".kernels", cost.kernels(), "copies");
     report.Figure(name + "." + setting + ".bytes", Kilobytes(cost.bytes()), "kB");
@@ -131,8 +129,8 @@ void ScalingFigures(Report& report) {
   Table table({"variables", "Reduce, ns/entry", "Plan, ns/variable"});
   std::mt19937_64 random(kSeed);
   LayoutProblem lstm;
-  for (const PlannedCell& cell : PlannedCells()) {
-    if (cell.name == "lstm") lstm = BatchOperators(InFull(*ParseProblem(cell.text)))->problem;
+  for (const testing::Table2Cell& cell : testing::Table2()) {
+    if (cell.name == "lstm") lstm = BatchOperators(InFull(cell.graph))->problem;
   }
   std::vector<double> reduce_small, reduce_large, plan_small, plan_large;
   for (int n : {100, 1'000, 10'000, 100'000}) {
@@ -167,7 +165,7 @@ int Main(int argc, char** argv) {
       "slower setting.\n");
   Table table({"cell", "operators", "batches", "naive", "planned", "its inputs", "full",
                "its inputs", "its launches", "ms"});
-  for (const PlannedCell& cell : PlannedCells()) CellFigures(cell, table, report);
+  for (const testing::Table2Cell& cell : testing::Table2()) CellFigures(cell, table, report);
   report.Text(table.ToString());
   PlannedCellFigures(report);
   ScalingFigures(report);

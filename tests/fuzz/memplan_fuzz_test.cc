@@ -19,6 +19,7 @@
 #include "memplan/validator.h"
 #include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
+#include "tests/testing/table2.h"
 
 namespace cellbatch {
 namespace {
@@ -32,6 +33,8 @@ std::vector<std::string> Corpus() {
     const auto batched = BatchOperators(InFull(*ParseProblem(cell.text)));
     corpus.push_back(PrintProblem(batched->problem));
   }
+  for (const testing::Table2Cell& cell : testing::Table2())
+    corpus.push_back(PrintProblem(cell.graph));
   RandomProblem random(kSeed);
   for (int i = 0; i < 30; ++i) {
     corpus.push_back(
