@@ -94,7 +94,7 @@ absl::Status Checker::CheckParameters(const std::vector<Parameter>& parameters) 
 }
 
 absl::Status Checker::CheckOutputs(const std::vector<Output>& outputs, size_t num_ops) const {
-  if (outputs.empty()) return Wrong("no outputs");
+  if (outputs.empty()) return Wrong("no outputs, and a cell leaves one column at least");
   if (outputs.size() > kMaxColumns) {
     return Wrong("{} outputs, the most is {}", outputs.size(), kMaxColumns);
   }
@@ -130,13 +130,16 @@ absl::Status CheckCarry(std::string_view cell, const std::vector<Input>& inputs,
     const auto left = std::find_if(columns.begin(), columns.end(),
                                    [&](const Column& c) { return c.name == read.name; });
     if (left == columns.end()) {
-      return wrong(fmt::format("carry \"{}\" reads column \"{}\", which the cell does not leave",
-                               input.name, read.name));
+      return wrong(
+          fmt::format("carry \"{}\" reads column \"{}\", which the cell does not leave; a "
+                      "chain's node reads what the one before it left",
+                      input.name, read.name));
     }
     if (*left != read) {
       return wrong(fmt::format(
-          "carry \"{}\" reads column \"{}\" as {} [{}], the cell leaves {} [{}]", input.name,
-          read.name, Name(read.type), read.width, Name(left->type), left->width));
+          "carry \"{}\" reads column \"{}\" as {} [{}], the cell leaves {} [{}]; a chain's node "
+          "reads what the one before it left, so write the same type and dims",
+          input.name, read.name, Name(read.type), read.width, Name(left->type), left->width));
     }
   }
   return absl::OkStatus();
@@ -162,16 +165,25 @@ int64_t FlopsOf(const Op& op, const std::vector<Op>& ops) {
 
 }  // namespace
 
+std::string ColumnsText(absl::Span<const Column> columns) {
+  std::string text;
+  for (const Column& c : columns) {
+    text += fmt::format("{}{} {}[{}]", text.empty() ? "" : ", ", c.name, Name(c.type), c.width);
+  }
+  return "{" + text + "}";
+}
+
 absl::StatusOr<CellDefinition> CellDefinition::Create(std::string name, std::vector<Op> ops,
                                                       std::vector<Input> inputs,
                                                       std::vector<Parameter> parameters,
                                                       std::vector<Output> outputs,
-                                                      std::optional<InputId> carry) {
+                                                      std::optional<InputId> carry,
+                                                      absl::Span<const std::string> op_names) {
   if (name.empty()) return absl::InvalidArgumentError("a cell has no name");
   const Checker checker(name);
   if (absl::Status s = checker.CheckInputs(inputs); !s.ok()) return s;
   if (absl::Status s = checker.CheckParameters(parameters); !s.ok()) return s;
-  if (absl::Status s = InferOps(name, inputs, parameters, ops); !s.ok()) return s;
+  if (absl::Status s = InferOps(name, inputs, parameters, op_names, ops); !s.ok()) return s;
   if (absl::Status s = checker.CheckOutputs(outputs, ops.size()); !s.ok()) return s;
   CellDefinition d;
   for (const Output& output : outputs) {

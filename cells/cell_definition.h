@@ -27,10 +27,11 @@
 
 namespace cellbatch {
 
-inline constexpr int kMaxOps = 512;     // operators of one cell
+inline constexpr int kMaxOps = 512;     // operators of one cell, beside the leaves
 inline constexpr int kMaxInputs = 8;    // inputs of one cell
 inline constexpr int kMaxColumns = 16;  // columns one table can have
 inline constexpr int kMaxParameters = 64;
+inline constexpr int kMaxLeaves = kMaxInputs * kMaxColumns + kMaxParameters;  // each read once
 
 struct Op {
   OpKind kind;
@@ -46,6 +47,9 @@ struct Column {
   int32_t width = 1;  // elements
   friend bool operator==(const Column&, const Column&) = default;
 };
+
+// "{h FP32[3], c FP32[3]}", for error texts.
+std::string ColumnsText(absl::Span<const Column> columns);
 
 enum class Arity : uint8_t {
   kOne,  // the row of exactly one node (or zeros)
@@ -73,12 +77,14 @@ class CellDefinition {
  public:
   // `carry`: the input that a node of a chain reads from the node before it; it must be kOne and
   // read only columns that this cell leaves, with the same types and widths.
-  // Fails with INVALID_ARGUMENT naming the cell, the op and both values that disagree.
+  // Fails with INVALID_ARGUMENT naming the cell, the op and both values that disagree; operators by `op_names` where
+  // they are given, else by their number.
   static absl::StatusOr<CellDefinition> Create(std::string name, std::vector<Op> ops,
                                                std::vector<Input> inputs,
                                                std::vector<Parameter> parameters,
                                                std::vector<Output> outputs,
-                                               std::optional<InputId> carry);
+                                               std::optional<InputId> carry,
+                                               absl::Span<const std::string> op_names = {});
 
   const std::string& name() const { return name_; }
   absl::Span<const Op> ops() const { return ops_; }

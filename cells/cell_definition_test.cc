@@ -103,13 +103,17 @@ TEST(CellDefinitionTest, AnInputMayBeFoldedToAMatrix) {
 TEST(CellDefinitionTest, DisagreeingProductsNameBothShapes) {
   Draft c = Elman(3, 5);
   c.parameters[0].shape = Shape::Matrix(5, 4);
-  EXPECT_EQ(c.Error(), "cell \"c\": op 4 (MatMul): x is [3], w is [5, 4]: last dimensions 3 and 4");
+  EXPECT_EQ(
+      c.Error(),
+      "cell \"c\": op 4 (MatMul): \"x.x\" is [3], \"W\" is [5, 4]: their last dimensions are 3 and "
+      "4, and must agree");
 }
 
 TEST(CellDefinitionTest, DisagreeingOperandsNameBothShapes) {
   Draft c = Elman(3, 5);
   c.parameters[0].shape = Shape::Matrix(6, 3);
-  EXPECT_EQ(c.Error(), "cell \"c\": op 6 (Add): operands [6] and [5] differ and neither is [1]");
+  EXPECT_EQ(c.Error(),
+            "cell \"c\": op 6 (Add): op 4 is [6], op 5 is [5]: they differ and neither is [1]");
 }
 
 TEST(CellDefinitionTest, ValuesAreMadeBeforeTheyAreRead) {
@@ -122,14 +126,14 @@ TEST(CellDefinitionTest, ValuesAreMadeBeforeTheyAreRead) {
 TEST(CellDefinitionTest, EveryOperatorTakesItsArguments) {
   Draft c = Elman(3, 5);
   c.ops[4].args[1] = ValueId();
-  EXPECT_EQ(c.Error(), "cell \"c\": op 4 (MatMul): 1 arguments, it takes 2");
+  EXPECT_EQ(c.Error(), "cell \"c\": op 4 (MatMul): 1 argument (\"x.x\"), it takes 2");
   c.ops[4].args = {ValueId(), ValueId(1), ValueId()};
   EXPECT_EQ(c.Error(), "cell \"c\": op 4 (MatMul): argument 1 is given, argument 0 is not");
   c = Elman(3, 5);
   c.ops[7].args[1] = ValueId(1);
-  EXPECT_EQ(c.Error(), "cell \"c\": op 7 (Tanh): 2 arguments, it takes 1");
+  EXPECT_EQ(c.Error(), "cell \"c\": op 7 (Tanh): 2 arguments (op 6, \"h.h\"), it takes 1");
   c.ops[7] = {.kind = OpKind::kConcat, .args = {ValueId(1)}};
-  EXPECT_EQ(c.Error(), "cell \"c\": op 7 (Concat): 1 arguments, it takes 2 or 3");
+  EXPECT_EQ(c.Error(), "cell \"c\": op 7 (Concat): 1 argument (\"h.h\"), it takes 2 or 3");
 }
 
 TEST(CellDefinitionTest, LeavesNameWhatExists) {
@@ -153,8 +157,9 @@ TEST(CellDefinitionTest, SlicesStayInside) {
   Draft c = Elman(3, 5);
   for (const auto& [begin, end] : {std::pair{-1, 2}, {2, 2}, {3, 6}}) {
     c.ops[7] = {.kind = OpKind::kSlice, .args = {ValueId(6)}, .attr = {begin, end}};
-    EXPECT_EQ(c.Error(), "cell \"c\": op 7 (Slice): elements " + std::to_string(begin) + " to " +
-                             std::to_string(end) + " of [5]");
+    EXPECT_EQ(c.Error(), "cell \"c\": op 7 (Slice): elements " + std::to_string(begin) +
+                             " <= i < " + std::to_string(end) +
+                             " of op 6, which is [5]: begin and end are within 0 to 5");
   }
 }
 
@@ -166,16 +171,16 @@ TEST(CellDefinitionTest, IntegersAreLookedUpNotComputedOn) {
   Draft lookup = c;
   lookup.Add(OpKind::kLookup, {table, x});
   EXPECT_EQ(lookup.Error(),
-            "cell \"c\": op 3 (Lookup): the index is FP32 [1], it must be INT32 [1]");
+            "cell \"c\": op 3 (Lookup): the index \"x.x\" is FP32 [1], it must be INT32 [1]");
   Draft add = c;
   add.Add(OpKind::kAdd, {x, t});
-  EXPECT_EQ(add.Error(), "cell \"c\": op 3 (Add): argument 1 is INT32, it computes on FP32");
+  EXPECT_EQ(add.Error(), "cell \"c\": op 3 (Add): \"t.t\" is INT32, it computes on FP32");
   Draft concat = c;
   concat.Add(OpKind::kConcat, {x, t});
-  EXPECT_EQ(concat.Error(), "cell \"c\": op 3 (Concat): argument 1 is INT32, argument 0 is FP32");
+  EXPECT_EQ(concat.Error(), "cell \"c\": op 3 (Concat): \"t.t\" is INT32, \"x.x\" is FP32");
   Draft matrices = c;
   matrices.Add(OpKind::kConcat, {x, table});
-  EXPECT_EQ(matrices.Error(), "cell \"c\": op 3 (Concat): argument 1 is [10, 4], it joins vectors");
+  EXPECT_EQ(matrices.Error(), "cell \"c\": op 3 (Concat): \"E\" is [10, 4], it joins vectors");
 }
 
 TEST(CellDefinitionTest, InputsAreNamedOnceAndReadSomething) {
@@ -228,7 +233,7 @@ TEST(CellDefinitionTest, OutputsNameValuesThatExist) {
   c.outputs = {{"", ValueId(7)}};
   EXPECT_EQ(c.Error(), "cell \"c\": output 0 has no name");
   c.outputs.clear();
-  EXPECT_EQ(c.Error(), "cell \"c\": no outputs");
+  EXPECT_EQ(c.Error(), "cell \"c\": no outputs, and a cell leaves one column at least");
   c.outputs.resize(kMaxColumns + 1);
   EXPECT_EQ(c.Error(), "cell \"c\": 17 outputs, the most is 16");
 }
@@ -238,11 +243,14 @@ TEST(CellDefinitionTest, TheCarryReadsWhatTheCellLeaves) {
   c.carry = InputId(2);
   EXPECT_EQ(c.Error(), "cell \"c\": carry is input 2, there are 2");
   c.carry = InputId(0);
-  EXPECT_EQ(c.Error(), "cell \"c\": carry \"x\" reads column \"x\", which the cell does not leave");
+  EXPECT_EQ(c.Error(),
+            "cell \"c\": carry \"x\" reads column \"x\", which the cell does not leave; a "
+            "chain's node reads what the one before it left");
   c = Elman(3, 5);
   c.outputs[0].value = ValueId(0);
   EXPECT_EQ(c.Error(),
-            "cell \"c\": carry \"h\" reads column \"h\" as FP32 [5], the cell leaves FP32 [3]");
+            "cell \"c\": carry \"h\" reads column \"h\" as FP32 [5], the cell leaves FP32 [3]; a "
+            "chain's node reads what the one before it left, so write the same type and dims");
   c = Elman(3, 5);
   c.inputs[1].arity = Arity::kSum;
   EXPECT_EQ(c.Error(), "cell \"c\": carry \"h\" is a sum, a chain carries one node's row");
@@ -250,8 +258,14 @@ TEST(CellDefinitionTest, TheCarryReadsWhatTheCellLeaves) {
 
 TEST(CellDefinitionTest, SizesHaveLimits) {
   Draft c = Elman(3, 5);
-  c.ops.resize(kMaxOps + 1);
-  EXPECT_EQ(c.Error(), "cell \"c\": 513 operators, the most is 512");
+  const size_t leaves = 4;
+  c.ops.resize(leaves + kMaxOps, {.kind = OpKind::kTanh, .args = {ValueId(0)}});
+  c.outputs[0].value = ValueId(7);
+  EXPECT_EQ(c.Error(), "");
+  c.ops.push_back(c.ops.back());
+  EXPECT_EQ(c.Error(), "cell \"c\": 513 operators, the most is 512") << "leaves are not counted";
+  c.ops.assign(kMaxLeaves + 1, c.ops[0]);
+  EXPECT_EQ(c.Error(), "cell \"c\": 193 leaves, the most is 192");
   c.ops.clear();
   EXPECT_EQ(c.Error(), "cell \"c\": no operators");
   c = Elman(3, 5);

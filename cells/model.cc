@@ -36,14 +36,6 @@ class ModelChecker {
   const Model& model_;
 };
 
-std::string Describe(const std::vector<Column>& columns) {
-  std::string text;
-  for (const Column& c : columns) {
-    text += fmt::format("{}{} {}[{}]", text.empty() ? "" : ", ", c.name, Name(c.type), c.width);
-  }
-  return "{" + text + "}";
-}
-
 absl::Status ModelChecker::CheckTable(size_t index) const {
   const TableSpec& table = model_.tables[index];
   if (table.name.empty()) return Wrong("table {} has no name", index);
@@ -108,7 +100,7 @@ absl::Status ModelChecker::CheckReads(const CellType& type, size_t index) const 
     const ColumnId found = table.Find(read.name);
     if (!found.valid()) {
       return Wrong("cell type \"{}\": input \"{}\" reads column \"{}\", table \"{}\" has {}",
-                   type.name, input.name, read.name, table.name, Describe(table.columns));
+                   type.name, input.name, read.name, table.name, ColumnsText(table.columns));
     }
     const Column& there = table.columns[static_cast<size_t>(found.value())];
     if (there != read) {
@@ -135,8 +127,8 @@ absl::Status ModelChecker::CheckLeaves(const CellType& type) const {
   const TableSpec& table = model_.table(type.out);
   const absl::Span<const Column> leaves = type.definition->columns();
   if (leaves != absl::MakeConstSpan(table.columns)) {
-    return Wrong("cell type \"{}\" leaves {}, table \"{}\" has {}", type.name,
-                 Describe({leaves.begin(), leaves.end()}), table.name, Describe(table.columns));
+    return Wrong("cell type \"{}\" leaves {}, table \"{}\" has {}", type.name, ColumnsText(leaves),
+                 table.name, ColumnsText(table.columns));
   }
   return absl::OkStatus();
 }

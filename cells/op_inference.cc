@@ -1,6 +1,8 @@
 #include "cells/op_inference.h"
 
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,8 +16,9 @@ namespace {
 class Inference {
  public:
   Inference(std::string_view cell, const std::vector<Input>& inputs,
-            const std::vector<Parameter>& parameters, std::vector<Op>& ops)
-      : cell_(cell), ops_(ops), inputs_(inputs), parameters_(parameters) {}
+            const std::vector<Parameter>& parameters, absl::Span<const std::string> names,
+            std::vector<Op>& ops)
+      : cell_(cell), ops_(ops), inputs_(inputs), parameters_(parameters), names_(names) {}
 
   absl::Status InferAll();
 
@@ -27,9 +30,14 @@ class Inference {
   }
   template <typename... Args>
   absl::Status WrongOp(fmt::format_string<Args...> text, Args&&... args) const {
-    return Wrong("op {} ({}): {}", at_, Name(ops_[at_].kind),
+    const std::string op = at_ < names_.size() ? fmt::format("operator \"{}\"", names_[at_])
+                                               : fmt::format("op {}", at_);
+    return Wrong("{} ({}): {}", op, Name(ops_[at_].kind),
                  fmt::format(text, std::forward<Args>(args)...));
   }
+  // A value as whoever wrote the cell calls it.
+  std::string Called(ValueId value) const;
+  std::string Argument(int i) const { return Called(ops_[at_].args[static_cast<size_t>(i)]); }
   absl::Status CheckArguments() const;
   absl::Status Infer();
   absl::Status InferKind();
@@ -53,8 +61,21 @@ class Inference {
   std::vector<Op>& ops_;
   const std::vector<Input>& inputs_;
   const std::vector<Parameter>& parameters_;
-  size_t at_ = 0;  // the op looked at
+  const absl::Span<const std::string> names_;  // of ops; none: they have numbers only
+  size_t at_ = 0;                              // the op looked at
 };
+
+std::string Inference::Called(ValueId value) const {
+  const auto index = static_cast<size_t>(value.value());
+  const Op& op = ops_[index];
+  const auto which = static_cast<size_t>(op.attr[0]);
+  if (op.kind == OpKind::kParameter) return fmt::format("\"{}\"", parameters_[which].name);
+  if (op.kind == OpKind::kInput) {
+    const Input& input = inputs_[which];
+    return fmt::format("\"{}.{}\"", input.name, input.reads[static_cast<size_t>(op.attr[1])].name);
+  }
+  return index < names_.size() ? fmt::format("\"{}\"", names_[index]) : fmt::format("op {}", index);
+}
 
 absl::Status Inference::CheckArguments() const {
   const Op& op = ops_[at_];
@@ -70,7 +91,14 @@ absl::Status Inference::CheckArguments() const {
     return Wrong("op {}: kind {} does not exist", at_, static_cast<int>(op.kind));
   const int least = facts->least_arguments, most = facts->most_arguments;
   if (given < least || given > most) {
-    return WrongOp("{} arguments, it takes {}", given,
+    std::string which;  // those that are values before this one
+    for (int i = 0; i < given; ++i) {
+      const ValueId value = op.args[static_cast<size_t>(i)];
+      if (static_cast<size_t>(value.value()) >= at_) break;
+      which += fmt::format("{}{}", i == 0 ? " (" : ", ", Called(value));
+    }
+    return WrongOp("{} argument{}{}{}, it takes {}", given, given == 1 ? "" : "s", which,
+                   which.empty() ? "" : ")",
                    least == most ? fmt::format("{}", least) : fmt::format("{} or {}", least, most));
   }
   for (int i = 0; i < given; ++i) {
@@ -84,7 +112,7 @@ absl::Status Inference::CheckArguments() const {
 
 absl::Status Inference::RequireFloat(int argument) const {
   if (arg(argument).type != ElementType::kInt32) return absl::OkStatus();
-  return WrongOp("argument {} is INT32, it computes on FP32", argument);
+  return WrongOp("{} is INT32, it computes on FP32", Argument(argument));
 }
 
 absl::Status Inference::InferLeaf() {
@@ -136,7 +164,14 @@ absl::Status Inference::InferBinary() {
   const Shape a = arg(0).shape, b = arg(1).shape, one;
   if (a == one) o.shape = b;
   if (a == b || a == one || b == one) return absl::OkStatus();
-  return WrongOp("operands {} and {} differ and neither is [1]", a.ToString(), b.ToString());
+  // MATMUL of a matrix and a vector makes a column, which nobody means.
+  const auto column = [](Shape s) { return s.cols == 1 && s.rows > 1; };
+  const bool turned =
+      (column(a) && b == Shape::Vector(a.rows)) || (column(b) && a == Shape::Vector(b.rows));
+  return WrongOp(
+      "{} is {}, {} is {}: they differ and neither is [1]{}", Argument(0), a.ToString(),
+      Argument(1), b.ToString(),
+      turned ? "; of a MatMul the vector is the first argument, the matrix the second" : "");
 }
 
 absl::Status Inference::InferMatMul() {
@@ -144,8 +179,13 @@ absl::Status Inference::InferMatMul() {
   if (absl::Status s = RequireFloat(0); !s.ok()) return s;
   if (absl::Status s = RequireFloat(1); !s.ok()) return s;
   if (x.cols != w.cols) {
-    return WrongOp("x is {}, w is {}: last dimensions {} and {}", x.ToString(), w.ToString(),
-                   x.cols, w.cols);
+    const std::string_view remedy =
+        w.rows != x.cols ? ""
+        : arg(1).kind == OpKind::kParameter
+            ? "; a matrix is written [rows out, columns in]: exchange its dims"
+            : "; a matrix is [rows out, columns in]: a TRANSPOSE exchanges them";
+    return WrongOp("{} is {}, {} is {}: their last dimensions are {} and {}, and must agree{}",
+                   Argument(0), x.ToString(), Argument(1), w.ToString(), x.cols, w.cols, remedy);
   }
   op().shape = Shape::Matrix(x.rows, w.rows);
   op().type = ElementType::kFp32;
@@ -153,10 +193,13 @@ absl::Status Inference::InferMatMul() {
 }
 
 absl::Status Inference::InferLookup() {
-  if (absl::Status s = RequireFloat(0); !s.ok()) return s;
+  if (arg(0).type == ElementType::kInt32) {
+    return WrongOp("{} is INT32; the table is the first argument, the index the second",
+                   Argument(0));
+  }
   if (arg(1).type != ElementType::kInt32 || arg(1).shape != Shape{}) {
-    return WrongOp("the index is {} {}, it must be INT32 [1]", cellbatch::Name(arg(1).type),
-                   arg(1).shape.ToString());
+    return WrongOp("the index {} is {} {}, it must be INT32 [1]", Argument(1),
+                   cellbatch::Name(arg(1).type), arg(1).shape.ToString());
   }
   op().shape = Shape::Vector(arg(0).shape.cols);
   op().type = ElementType::kFp32;
@@ -167,7 +210,8 @@ absl::Status Inference::InferSlice() {
   Op& o = op();
   const Shape from = arg(0).shape;
   if (o.attr[0] < 0 || o.attr[0] >= o.attr[1] || o.attr[1] > from.cols) {
-    return WrongOp("elements {} to {} of {}", o.attr[0], o.attr[1], from.ToString());
+    return WrongOp("elements {} <= i < {} of {}, which is {}: begin and end are within 0 to {}",
+                   o.attr[0], o.attr[1], Argument(0), from.ToString(), from.cols);
   }
   o.shape = {from.rows, o.attr[1] - o.attr[0]};
   o.type = arg(0).type;
@@ -179,10 +223,10 @@ absl::Status Inference::InferConcat() {
   int64_t cols = 0;
   for (int i = 0; i < 3 && o.args[static_cast<size_t>(i)].valid(); ++i) {
     if (!arg(i).shape.is_vector()) {
-      return WrongOp("argument {} is {}, it joins vectors", i, arg(i).shape.ToString());
+      return WrongOp("{} is {}, it joins vectors", Argument(i), arg(i).shape.ToString());
     }
     if (arg(i).type != arg(0).type) {
-      return WrongOp("argument {} is {}, argument 0 is {}", i, cellbatch::Name(arg(i).type),
+      return WrongOp("{} is {}, {} is {}", Argument(i), cellbatch::Name(arg(i).type), Argument(0),
                      cellbatch::Name(arg(0).type));
     }
     cols += arg(i).shape.cols;
@@ -252,7 +296,14 @@ absl::Status Inference::Infer() {
 
 absl::Status Inference::InferAll() {
   if (ops_.empty()) return Wrong("no operators");
-  if (ops_.size() > kMaxOps) return Wrong("{} operators, the most is {}", ops_.size(), kMaxOps);
+  const auto leaves = std::count_if(ops_.begin(), ops_.end(), [](const Op& op) {
+    return op.kind == OpKind::kInput || op.kind == OpKind::kParameter;
+  });
+  if (leaves > kMaxLeaves) return Wrong("{} leaves, the most is {}", leaves, kMaxLeaves);
+  if (ops_.size() - static_cast<size_t>(leaves) > kMaxOps) {
+    return Wrong("{} operators, the most is {}", ops_.size() - static_cast<size_t>(leaves),
+                 kMaxOps);
+  }
   for (at_ = 0; at_ < ops_.size(); ++at_) {
     if (absl::Status s = Infer(); !s.ok()) return s;
     const Op& o = ops_[at_];
@@ -267,8 +318,9 @@ absl::Status Inference::InferAll() {
 }  // namespace
 
 absl::Status InferOps(std::string_view cell, const std::vector<Input>& inputs,
-                      const std::vector<Parameter>& parameters, std::vector<Op>& ops) {
-  return Inference(cell, inputs, parameters, ops).InferAll();
+                      const std::vector<Parameter>& parameters, absl::Span<const std::string> names,
+                      std::vector<Op>& ops) {
+  return Inference(cell, inputs, parameters, names, ops).InferAll();
 }
 
 }  // namespace cellbatch

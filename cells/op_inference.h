@@ -3,10 +3,12 @@
 #ifndef CELLBATCH_CELLS_OP_INFERENCE_H_
 #define CELLBATCH_CELLS_OP_INFERENCE_H_
 
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "cells/cell_definition.h"
 
 namespace cellbatch {
@@ -15,9 +17,11 @@ namespace cellbatch {
 inline constexpr int64_t kMaxValueElements = int64_t{1} << 28;
 
 // Writes shape and type of all ops but leaves, whose own it checks. INVALID_ARGUMENT names the cell, the op and what
-// disagrees. REQUIRES: inputs and parameters are well formed.
+// disagrees, operators and values by `names` (of ops; none: by their number), leaves by their own.
+// REQUIRES: inputs and parameters are well formed.
 absl::Status InferOps(std::string_view cell, const std::vector<Input>& inputs,
-                      const std::vector<Parameter>& parameters, std::vector<Op>& ops);
+                      const std::vector<Parameter>& parameters, absl::Span<const std::string> names,
+                      std::vector<Op>& ops);
 
 }  // namespace cellbatch
 

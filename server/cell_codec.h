@@ -6,7 +6,8 @@
 //                                        shapes of weights, widths of what its inputs read
 //
 // Plain functions and values; any thread; O(text). Nothing in the text is trusted: sizes, nesting and
-// counts are bounded, and every error is INVALID_ARGUMENT, "FILE:LINE: what".
+// counts are bounded, and every error is INVALID_ARGUMENT, "FILE:LINE: what": the line to change, what is there, what
+// it disagrees with, and what would do (cell_sizes, cell_mistakes).
 #ifndef CELLBATCH_SERVER_CELL_CODEC_H_
 #define CELLBATCH_SERVER_CELL_CODEC_H_
 
@@ -31,6 +32,7 @@ struct CellText {
   disk::CellDefinition message;
   std::string file;
   std::vector<std::string> inputs, parameters, ops, outputs;  // places
+  std::string carry;                                          // and that of the carry
 };
 
 absl::StatusOr<CellText> ParseCell(std::string_view text, const std::string& file);
@@ -52,6 +54,7 @@ struct KnownShape {
   std::string name;           // a parameter, or "input.column"
   std::vector<int64_t> dims;  // a column has one
   std::string from;           // what says so, for errors: "tensor \"rnn.weight_hh_l0\""
+  std::string remedy = {};    // ends an error: "; .. names another"
 };
 
 // What `known` says of the definition's parameters, against each other and `sizes`: every shape that does not fit, a

@@ -121,8 +121,9 @@ TEST(CellCodecTest, APairInFrontJoinsTwoDirections) {
   const auto wrong =
       BuildCell(*joined, {},
                 Shapes({{"W", {21, 9}}, {"U", {21, 7}}, {"forward.h", {5}}, {"backward.h", {5}}}));
-  EXPECT_THAT(ErrorOf(wrong), testing::MatchesRegex("gru.textproto:[0-9]+: operator \"product_x\": "
-                                                    ".*10.*9.*"));
+  EXPECT_THAT(ErrorOf(wrong),
+              testing::MatchesRegex("gru.textproto:[0-9]+: cell \"gru\": operator \"product_x\" "
+                                    ".*10.*9.*"));
 }
 
 TEST(CellCodecTest, WhatIsPutInFrontMustFit) {
@@ -170,11 +171,11 @@ TEST(CellCodecTest, MistakesInTheTextAreFoundByLine) {
       ErrorOfText(
           head +
           "\nops { name: \"y\" kind: ADD args: \"x.x\" }\noutputs { column: \"y\" value: \"y\" }"),
-      HasSubstr("t.textproto:4: operator \"y\": cell \"t\": op 1 (Add): 1 arguments"));
+      HasSubstr("t.textproto:4: cell \"t\": operator \"y\" (Add): 1 argument"));
   EXPECT_THAT(
       ErrorOfText(head + "ops { name: \"y\" kind: SLICE args: \"x.x\" begin: \"1\" end: \"4\" }\n"
                          "outputs { column: \"y\" value: \"y\" }"),
-      HasSubstr("t.textproto:3: operator \"y\""));
+      HasSubstr("t.textproto:3: cell \"t\": operator \"y\""));
   EXPECT_THAT(ErrorOfText(head + "ops { name: \"y\" kind: TANH args: \"x.x\" begin: \"1\" }"),
               HasSubstr("belong to other kinds"));
   EXPECT_THAT(ErrorOfText(head + "ops { name: \"y\" kind: TANH args: \"x.x\" }\n"

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "server/cell_codec.h"
+#include "server/names/nearest_name.h"
 #include "server/text_file.h"
 
 namespace cellbatch {
@@ -39,6 +40,7 @@ class Joiner {
     joined_.file = cell_.file;
     joined_.message.set_name(cell_.message.name());
     joined_.message.set_carry(cell_.message.carry());
+    joined_.carry = cell_.carry;
     if (absl::Status s = CheckColumns(); !s.ok()) return s;
     AddInputs();
     AddFront();
@@ -57,7 +59,11 @@ class Joiner {
 
   // Every column that the input reads must be an output in front; and the carry stays a row.
   absl::Status CheckColumns() const {
-    if (!Named(cell_.message.inputs(), input_)) return Wrong("there is no such input");
+    if (!Named(cell_.message.inputs(), input_)) {
+      std::vector<std::string> names;
+      for (const disk::CellInput& in : cell_.message.inputs()) names.push_back(in.name());
+      return Wrong("there is no such input" + MeantOrThere(input_, names));
+    }
     if (cell_.message.carry() == input_) return Wrong("it is what a chain carries");
     if (!before_.message.carry().empty()) return Wrong("the cell in front is a chain");
     std::set<std::string> outputs;
@@ -162,6 +168,7 @@ absl::StatusOr<CellText> ParseCell(std::string_view text, const std::string& fil
   cell.parameters = Places(tree, "parameters", cell.message.parameters_size(), file);
   cell.ops = Places(tree, "ops", cell.message.ops_size(), file);
   cell.outputs = Places(tree, "outputs", cell.message.outputs_size(), file);
+  cell.carry = PlaceOf(tree, *disk::CellDefinition::descriptor(), "carry", -1, file);
   return cell;
 }
 
@@ -173,6 +180,7 @@ CellText WrapCell(const disk::CellDefinition& message, const std::string& file) 
   cell.parameters.assign(static_cast<size_t>(message.parameters_size()), file);
   cell.ops.assign(static_cast<size_t>(message.ops_size()), file);
   cell.outputs.assign(static_cast<size_t>(message.outputs_size()), file);
+  cell.carry = file;
   return cell;
 }
 

@@ -91,7 +91,10 @@ class Reader {
   absl::StatusOr<Linear> Number(const std::string& digits) {
     int64_t value = 0;
     for (const char c : digits) {
-      if (c < '0' || c > '9') return Wrong(fmt::format("\"{}\" is no number", digits));
+      if (c < '0' || c > '9') {
+        return Wrong(
+            fmt::format("\"{}\" is no number, and no size; products are written 4*H", digits));
+      }
       value = value * 10 + (c - '0');
       if (value > kMaxDimension) return TooLarge();
     }
@@ -147,7 +150,8 @@ class Reader {
   }
 
   absl::Status Unknown(const Linear& a, const Linear& b) const {
-    return Wrong(fmt::format("size {} is not known", b.known() ? a.symbol : b.symbol));
+    return absl::NotFoundError(fmt::format("dimension \"{}\": size {} is not known", text_,
+                                           b.known() ? a.symbol : b.symbol));
   }
 
   std::string_view text_;
@@ -161,7 +165,7 @@ absl::StatusOr<int64_t> EvaluateDimension(std::string_view text, const Sizes& si
   const absl::StatusOr<Linear> value = Reader(text, sizes).Read();
   if (!value.ok()) return value.status();
   if (value->known()) return value->constant;
-  return absl::InvalidArgumentError(
+  return absl::NotFoundError(
       fmt::format("dimension \"{}\": size {} is not known", text, value->symbol));
 }
 

@@ -21,8 +21,8 @@ using Sizes = std::map<std::string, int64_t>;  // what the symbols stand for
 inline constexpr size_t kMaxDimensionText = 128;                  // bytes
 inline constexpr int64_t kMaxDimension = (int64_t{1} << 31) - 1;  // and of values on the way
 
-// The value of `text`. INVALID_ARGUMENT: no such expression, a size that is not known (named), a
-// division that does not come out even, a value beyond the limit.
+// The value of `text`. NOT_FOUND: a size that is not known (named). INVALID_ARGUMENT: no such expression, a division
+// that does not come out even, a value beyond the limit.
 absl::StatusOr<int64_t> EvaluateDimension(std::string_view text, const Sizes& sizes);
 
 // If `text` has exactly one unknown size and can only be `value` when that size is a certain whole
