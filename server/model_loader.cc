@@ -10,6 +10,7 @@
 #include "cells/definitions/shipped.h"
 #include "cells/exploded_model.h"
 #include "server/assemble/model_assembler.h"
+#include "server/names/nearest_name.h"
 #include "server/policy/join_codec.h"
 #include "server/policy/policy_codec.h"
 #include "server/text_file.h"
@@ -41,13 +42,20 @@ absl::StatusOr<CellText> FindCell(const std::string& folder, const std::string& 
       name == "config" ? absl::NotFoundError("") : ReadTextFile(folder + "/" + file, max_bytes);
   if (own.ok()) return ParseCell(*own, file);
   if (!absl::IsNotFound(own.status())) return own.status();
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (const ShippedCell& cell : ShippedCells()) {
     if (cell.name == name) return ParseCell(cell.text, "shipped " + file);
-    names.push_back(cell.name);
+    names.emplace_back(cell.name);
   }
+  std::vector<std::string> all = names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".textproto") all.push_back(it->path().stem().string());
+  }
+  const std::string nearest = NearestName(name, all);
   return absl::InvalidArgumentError(
-      fmt::format("there is no cell \"{}\": no {} in the folder, and shipped are {}", name, file,
+      fmt::format("there is no cell \"{}\"{}: no {} in the folder, and shipped are {}", name,
+                  nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest), file,
                   fmt::join(names, ", ")));
 }
 

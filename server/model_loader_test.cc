@@ -382,7 +382,7 @@ TEST_F(ModelLoaderTest, EveryProblemOfEveryTypeIsToldAtOnceAndWithoutTheWeightsW
       AllOf(HasSubstr("\nconfig.textproto:1: cell type \"f\": parameter \"U\": tensor \"hh0\""),
             HasSubstr("\nconfig.textproto:1: cell type \"f\": parameter \"b_in\": "),
             HasSubstr("config.textproto:19: cell type \"top\": min_batch 2 and "),
-            HasSubstr("config.textproto:19: cell type \"top\": shipped lstm.textproto: ")))
+            HasSubstr("config.textproto:19: cell type \"top\": shipped lstm.textproto:16: ")))
       << "layers above a broken one are checked as far as they can be";
 
   const std::string config = config_;

@@ -57,9 +57,11 @@ absl::StatusOr<Reads> FindReads(const CellType& type, absl::Span<const TableId> 
   const size_t inputs = type.definition->inputs().size();
   const size_t carried = type.definition->carry().has_value() ? 1 : 0;
   if (inputs - carried != below.size()) {
-    return Wrong(
-        fmt::format("cell type \"{}\" has {} inputs beside what it carries, below it are {}",
-                    type.name, inputs - carried, below.size()));
+    return Wrong(fmt::format(
+        "cell type \"{}\" has {} inputs beside what it carries, below it are {}{}", type.name,
+        inputs - carried, below.size(),
+        below.size() == 2 ? "; reads { input: \"x\" through: \"pair\" } joins both directions"
+                          : ""));
   }
   if (lowest) {
     for (size_t i = 0; i < inputs; ++i) {
@@ -134,7 +136,10 @@ absl::StatusOr<ChainUnfolder::Chain> ChainUnfolder::MakeChain(const Model& model
   if (!found.ok()) return found.status();
   const CellType& type = **found;
   if (!type.definition->carry().has_value()) {
-    return Wrong(fmt::format("cell type \"{}\" carries nothing from step to step", type.name));
+    return Wrong(
+        fmt::format("cell type \"{}\" carries nothing from step to step; a layer's cell says "
+                    "carry: the input that reads the step before",
+                    type.name));
   }
   const absl::StatusOr<Reads> reads = FindReads(type, below, lowest);
   if (!reads.ok()) return reads.status();
@@ -145,7 +150,8 @@ absl::StatusOr<ChainUnfolder::Chain> ChainUnfolder::MakeChain(const Model& model
               .h = FindColumn(type, "h"),
               .c = FindColumn(type, "c")};
   if (!chain.h.valid())
-    return Wrong(fmt::format("cell type \"{}\" leaves no FP32 column \"h\"", type.name));
+    return Wrong(fmt::format("cell type \"{}\" leaves no FP32 column \"h\", but {}", type.name,
+                             ColumnsText(type.definition->columns())));
   chain.width = Width(type, chain.h);
   if (chain.c.valid()) chain.c_width = Width(type, chain.c);
   return chain;
@@ -167,7 +173,8 @@ absl::Status ChainUnfolder::MakeHead(const Model& model, CellTypeId id,
   if (TopIsBackward()) std::swap(head_forward_, head_backward_);
   head_y_ = FindColumn(type, "y");
   if (!head_y_.valid())
-    return Wrong(fmt::format("head \"{}\" leaves no FP32 column \"y\"", type.name));
+    return Wrong(fmt::format("head \"{}\" leaves no FP32 column \"y\", but {}", type.name,
+                             ColumnsText(type.definition->columns())));
   output_width_ = Width(type, head_y_);
   return absl::OkStatus();
 }
@@ -205,8 +212,9 @@ absl::Status ChainUnfolder::ReadCharacters(const CharacterSpec& spec, const Mode
   const CellType& embedding = model.type(embedding_);
   if ((*word)->out != embedding.out) {
     return Wrong(
-        fmt::format("\"{}\" leaves table {} for a word, \"{}\" table {}: their columns differ",
-                    (*word)->name, (*word)->out.value(), embedding.name, embedding.out.value()));
+        fmt::format("\"{}\" leaves {} for a word, \"{}\" {}: they must be the same, in one order",
+                    (*word)->name, ColumnsText((*word)->definition->columns()), embedding.name,
+                    ColumnsText(embedding.definition->columns())));
   }
   characters_ = spec.input;
   word_ = spec.word;
@@ -324,13 +332,13 @@ void ChainUnfolder::NameTensors() {
 
 Signature ChainUnfolder::MakeSignature() const {
   Signature signature;
-  const auto take = [&](const char* name, WireType type) {
-    signature.inputs.push_back({name,
-                                type,
-                                {-1},
-                                /*optional=*/true,
-                                /*on_request=*/false,
-                                /*listed=*/false});
+  const auto take = [&](const char* name, WireType type, bool may_be_empty = false) {
+    signature.inputs.push_back({.name = name,
+                                .type = type,
+                                .dims = {-1},
+                                .optional = true,
+                                .listed = false,
+                                .may_be_empty = may_be_empty});
   };
   if (tokens_) {
     const bool alone = reading_.words == nullptr && !reading_.spells();
@@ -341,7 +349,7 @@ Signature ChainUnfolder::MakeSignature() const {
   take(kLengthsInput, WireType::kInt32);
   if (reading_.words != nullptr) take(kWordsTextInput, WireType::kBytes);
   if (reading_.spells()) {
-    take(kCharIdsInput, WireType::kInt32);
+    take(kCharIdsInput, WireType::kInt32, /*may_be_empty=*/true);
     take(kCharLengthsInput, WireType::kInt32);
   }
   const auto offer = [&](const char* name, std::vector<int64_t> dims,

@@ -33,13 +33,18 @@ absl::StatusOr<NodeType> MakeNodeType(const Model& model, CellTypeId id) {
   const absl::StatusOr<const CellType*> found = TypeOf(model, id);
   if (!found.ok()) return found.status();
   const CellType& cell = **found;
-  NodeType type{.id = id, .name = cell.name, .out = cell.out, .ports = {}};
+  NodeType type{.id = id,
+                .name = cell.name,
+                .out = cell.out,
+                .leaves = ColumnsText(cell.definition->columns()),
+                .ports = {}};
   const absl::Span<const Input> inputs = cell.definition->inputs();
   for (size_t i = 0; i < inputs.size(); ++i) {
     type.ports.push_back({.name = fmt::format("{}.{}", cell.name, inputs[i].name),
                           .table = cell.in[i],
                           .sums = inputs[i].arity == Arity::kSum,
                           .carry = cell.definition->carry() == InputId(static_cast<int64_t>(i)),
+                          .reads = ColumnsText(model.table(cell.in[i]).columns),
                           .known = {}});
     type.chain = type.chain || type.ports.back().carry;
     type.sums = type.sums || type.ports.back().sums;

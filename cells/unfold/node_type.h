@@ -26,6 +26,7 @@ struct Port {
   TableId table;
   bool sums = false;
   bool carry = false;
+  std::string reads;                         // the columns of its rows, for error texts
   bool brought = false;                      // by the request
   ElementType element = ElementType::kFp32;  // these of a brought one only
   int32_t width = 0;
@@ -38,6 +39,7 @@ struct NodeType {
   CellTypeId id;
   std::string name;
   TableId out;
+  std::string leaves;       // the columns of its rows, for error texts
   std::vector<Port> ports;  // by InputId
   bool chain = false;       // has a carry
   bool sums = false;        // has an input that sums: subgraphs of one node only

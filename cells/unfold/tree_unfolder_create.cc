@@ -40,16 +40,15 @@ absl::Status CheckReads(const Model& model, const CellType& type, size_t i, Tabl
                                                   : "a sum; it must read one node"));
   }
   if (type.in[i] == table) return absl::OkStatus();
-  return Wrong(
-      fmt::format("cell type \"{}\": input \"{}\" reads table \"{}\", what it is given lies "
-                  "in table \"{}\"",
-                  type.name, input.name, model.table(type.in[i]).name, model.table(table).name));
+  return Wrong(fmt::format("cell type \"{}\": input \"{}\" reads of {}, what it is given is {}",
+                           type.name, input.name, ColumnsText(model.table(type.in[i]).columns),
+                           ColumnsText(model.table(table).columns)));
 }
 
 // The type's one input, which reads `table`.
 absl::StatusOr<InputId> OnlyInput(const Model& model, const CellType& type, TableId table) {
   if (type.definition->inputs().size() != 1) {
-    return Wrong(fmt::format("cell type \"{}\" has {} inputs, expected 1", type.name,
+    return Wrong(fmt::format("cell type \"{}\" has {} inputs, in its place it has 1", type.name,
                              type.definition->inputs().size()));
   }
   if (absl::Status s = CheckReads(model, type, 0, table, Arity::kOne); !s.ok()) return s;
@@ -121,8 +120,10 @@ absl::StatusOr<TreeUnfolder::Cell> TreeUnfolder::MakeInternal(const Model& model
     } else if (name == "edges") {
       slot.reads = Slot::Reads::kEdges;
       if (!edge.valid()) {
-        return Wrong(
-            fmt::format("cell type \"{}\" reads \"edges\", the model has no edge", type.name));
+        return Wrong(fmt::format(
+            "cell type \"{}\" reads \"edges\", the model has no edge: tree {{ edge: .. }} "
+            "names the cell type of one child",
+            type.name));
       }
       table = model.type(edge).out;
     } else if (slot.child = ChildNumber(name); slot.child >= 0) {
@@ -213,10 +214,10 @@ absl::Status TreeUnfolder::MakeCells(const TreeSpec& spec, const Model& model) {
     if (!node_.valid()) node_ = (*type)->out;
     if ((*type)->out == node_) continue;
     return Wrong(
-        fmt::format("cell type \"{}\" leaves table \"{}\", \"{}\" leaves table \"{}\"; all "
-                    "nodes of a tree leave the same columns",
-                    (*type)->name, model.table((*type)->out).name, model.type(nodes[0]).name,
-                    model.table(node_).name));
+        fmt::format("cell type \"{}\" leaves {}, \"{}\" leaves {}; all nodes of a tree leave the "
+                    "same columns, in one order",
+                    (*type)->name, ColumnsText((*type)->definition->columns()),
+                    model.type(nodes[0]).name, ColumnsText(model.table(node_).columns)));
   }
   if (spec.edge.valid()) {
     absl::StatusOr<Cell> edge = MakeEdge(model, spec.edge);
@@ -257,7 +258,8 @@ absl::Status TreeUnfolder::MakeOutput(const Model& model, CellTypeId id) {
   output_input_ = *input;
   y_ = find((*type)->out, "y");
   if (y_.column.valid()) return absl::OkStatus();
-  return Wrong(fmt::format("output \"{}\" leaves no FP32 column \"y\"", (*type)->name));
+  return Wrong(fmt::format("output \"{}\" leaves no FP32 column \"y\", but {}", (*type)->name,
+                           ColumnsText((*type)->definition->columns())));
 }
 
 absl::StatusOr<std::unique_ptr<TreeUnfolder>> TreeUnfolder::Create(const TreeSpec& spec,
@@ -304,7 +306,7 @@ Signature TreeUnfolder::MakeSignature() const {
   take(kTokensInput, WireType::kInt32, {-1}, true);
   signature.inputs[0].optional = text;
   if (rules_.leaf_tokens) take(kChildrenInput, WireType::kInt32, {-1, 2}, true, true);
-  take(kParentInput, WireType::kInt32, {-1}, !rules_.leaf_tokens);
+  take(kParentInput, WireType::kInt32, {-1}, !rules_.leaf_tokens, true);
   if (text) take(kTreeInput, WireType::kBytes, {1}, false);
   take(kInternalTypesInput, WireType::kInt32, {-1}, false, true);
   take(kLengthsInput, WireType::kInt32, {-1}, false);

@@ -229,11 +229,12 @@ TEST(TreeUnfolderTest, CellsThatDoNotFitATreeAreNamed) {
   EXPECT_THAT(error(binary, [](TreeSpec& s) { s.internal[0] = s.leaf; }),
               HasSubstr("\"leaf_0\" reads no children"));
   EXPECT_THAT(error(binary, [](TreeSpec& s) { s.leaf = s.internal[0]; }),
-              HasSubstr("\"internal_1\" has 2 inputs, expected 1"));
+              HasSubstr("\"internal_1\" has 2 inputs, in its place it has 1"));
   EXPECT_THAT(error(binary, [](TreeSpec& s) { s.leaf = s.output; }),
               HasSubstr("all nodes of a tree leave the same columns"));
   EXPECT_THAT(error(binary, [](TreeSpec& s) { s.output = s.leaf; }),
-              HasSubstr("\"leaf_0\": input \"x\" reads table \"token\""));
+              HasSubstr("\"leaf_0\": input \"x\" reads of {token INT32[1]}, what it is given is {h "
+                        "FP32[4], c FP32[4]}"));
   EXPECT_THAT(error(binary, [](TreeSpec& s) { s.internal[0] = CellTypeId(7); }),
               HasSubstr("cell type 7 of 3"));
   EXPECT_THAT(error(binary, [](TreeSpec& s) { s.known_words.size = 0; }),
@@ -246,7 +247,8 @@ TEST(TreeUnfolderTest, CellsThatDoNotFitATreeAreNamed) {
   EXPECT_THAT(error(sum, [](TreeSpec& s) { s.edge = s.internal[0]; }),
               HasSubstr("\"node_0\" has an input \"children\"; an edge reads"));
   EXPECT_THAT(error(nary, [](TreeSpec& s) { s.embedding = {}; }),
-              HasSubstr("\"node_1\": input \"x\" reads table \"embed_0\""));
+              HasSubstr("\"node_1\": input \"x\" reads of {x FP32[3]}, what it is given is {token "
+                        "INT32[1]}"));
 }
 
 TEST(TreeUnfolderTest, TheSignatureListsWhatTheModelTakes) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "server/names/nearest_name.h"
 #include "server/text_file.h"
 
 namespace cellbatch {
@@ -84,8 +85,10 @@ void Assembly::ListOutputs() {
     if (output != outputs.end()) {
       output->listed = true;
     } else {
-      Problem("optional_outputs",
-              fmt::format("optional_outputs: the model has no output \"{}\"", name));
+      std::vector<std::string> names;
+      for (const TensorSpec& t : outputs) names.push_back(t.name);
+      Problem("optional_outputs", fmt::format("optional_outputs: the model has no output \"{}\"{}",
+                                              name, MeantOrThere(name, names)));
     }
   }
 }

@@ -161,7 +161,8 @@ TEST_F(TaggerFolderTest, PartsThatDoNotFitEachOtherAreNamed) {
   EXPECT_THAT(ErrorWith("word: \"word\"", ""), HasSubstr("names cell type \"\""));
   EXPECT_THAT(ErrorWith("layers {", "head: \"output\" layers {"), HasSubstr("used twice"));
   Lstm("spell", 2, 1);
-  EXPECT_THAT(Error(), HasSubstr("\"word\" leaves table"));
+  EXPECT_THAT(Error(),
+              HasSubstr("\"word\" leaves {x FP32[4]} for a word, \"embedding\" {x FP32[6]}"));
   Lstm("spell", 2, kD / 2);
   EXPECT_THAT(ErrorWith("embedding: \"embedding\"", ""),
               HasSubstr("reads FP32 by input \"x\", the request's TOKENS is INT32"));

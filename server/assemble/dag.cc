@@ -7,6 +7,7 @@
 #include "cells/unfold/type_check.h"
 #include "server/assemble/assembly.h"
 #include "server/assemble/open_types.h"
+#include "server/names/nearest_name.h"
 
 namespace cellbatch {
 namespace {
@@ -35,7 +36,9 @@ void AssembleDag(Assembly& a) {
   if (!types) return;
   if (!dag.output_type().empty() &&
       std::find(dag.types().begin(), dag.types().end(), dag.output_type()) == dag.types().end()) {
-    a.Problem(fmt::format("dag: output_type \"{}\" is none of its types", dag.output_type()));
+    a.Problem(
+        fmt::format("dag: output_type \"{}\" is none of its types{}", dag.output_type(),
+                    MeantOrThere(dag.output_type(), {dag.types().begin(), dag.types().end()})));
     return;
   }
   DagSpec spec;

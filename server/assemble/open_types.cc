@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "cells/unfold/type_check.h"
+#include "server/names/nearest_name.h"
 
 namespace cellbatch {
 namespace {
@@ -44,15 +45,17 @@ class OpenTypeMaker {
     std::vector<std::string> wrong = wrong_;
     const auto check = [&](const char* field, const std::string& input) {
       if (std::find(inputs_.begin(), inputs_.end(), input) != inputs_.end()) return;
-      wrong.push_back(fmt::format("{}: {} names \"{}\", no type has such an input",
-                                  config_.unfolder, field, input));
+      wrong.push_back(fmt::format("{}: {} names \"{}\", no type has such an input{}",
+                                  config_.unfolder, field, input,
+                                  MeantOrThere(input, {inputs_.begin(), inputs_.end()})));
     };
     for (const std::string& input : config_.from_request) check("from_request", input);
     for (const auto& [input, type] : config_.rows_of) check("rows_of", input);
     for (const auto& [type, phase] : config_.phases) {
       if (std::find(config_.types.begin(), config_.types.end(), type) == config_.types.end()) {
-        wrong.push_back(fmt::format("{}: phases names \"{}\", which is none of its types",
-                                    config_.unfolder, type));
+        wrong.push_back(
+            fmt::format("{}: phases names \"{}\", which is none of its types{}", config_.unfolder,
+                        type, MeantOrThere(type, {config_.types.begin(), config_.types.end()})));
       }
     }
     return wrong;
@@ -81,7 +84,14 @@ class OpenTypeMaker {
                                    name) != config_.from_request.end();
     for (size_t i = request ? 0 : made.types.size(); i > 0; --i) {
       const CellType& below = a_.model.type(made.types[i - 1]);
-      if (Leaves(below, input)) return InputSource::Of(below.out);
+      if (!Leaves(below, input)) continue;
+      InputSource source = InputSource::Of(below.out);
+      source.remedy = fmt::format(
+          "; {}: {} reads it because the names of its columns fit: rows_of {{ key: \"{}\" value: "
+          ".. }} "
+          "names the type it is to read, from_request: \"{}\" the request",
+          config_.unfolder, name, name, name);
+      return source;
     }
     if (!request && Leaves(cell, input)) return InputSource::Own();
     const bool ids = input.columns_size() > 0 && ElementOf(input.columns(0)) == ElementType::kInt32;

@@ -6,6 +6,9 @@
 #include <limits>
 #include <set>
 
+#include "server/cell_sizes.h"
+#include "server/names/nearest_name.h"
+
 namespace cellbatch {
 namespace {
 
@@ -90,7 +93,7 @@ std::string TypeMaker::UnfolderPlace() const {
 
 absl::StatusOr<CellText> TypeMaker::TextOf(const disk::CellTypeConfig& config) const {
   if (!config.has_inline_definition() && config.cell().empty()) {
-    return Wrong("names no cell");
+    return Wrong("names no cell: cell: \"lstm\", say, or inline_definition { .. }");
   }
   absl::StatusOr<CellText> text = config.has_inline_definition()
                                       ? CellText(WrapCell(config.inline_definition(), kConfig))
@@ -122,22 +125,80 @@ absl::StatusOr<std::vector<KnownShape>> TypeMaker::KnownShapes(const disk::CellT
       known.push_back({source.name(), *std::move(shape),
                        fmt::format("tensor \"{}\"", fmt::join(tensors, "\" + \""))});
     } else {
-      wrong.push_back(fmt::format("parameter \"{}\": {}", source.name(),
-                                  std::string(shape.status().message())));
+      wrong.push_back(fmt::format("parameter \"{}\": {}{}", source.name(),
+                                  std::string(shape.status().message()), MissingTensor(source)));
     }
   }
   for (const disk::CellParameter& p : text.message.parameters()) {
     if (p.optional() || named.contains(p.name())) continue;
-    wrong.push_back(fmt::format("parameter \"{}\" of cell \"{}\" has no tensor", p.name(),
-                                text.message.name()));
+    wrong.push_back(
+        fmt::format("parameter \"{}\" of cell \"{}\" has no tensor; parameters {{ name: "
+                    "\"{}\" tensors: \"..\" }} names it",
+                    p.name(), text.message.name(), p.name()));
+  }
+  const std::vector<std::string> there = SizesOf(text);
+  for (const auto& [size, value] : config.sizes()) {
+    if (std::find(there.begin(), there.end(), size) != there.end()) continue;
+    wrong.push_back(fmt::format("sizes: cell \"{}\" has no size \"{}\"{}", text.message.name(),
+                                size, MeantOrThere(size, there)));
   }
   const Sizes sizes(config.sizes().begin(), config.sizes().end());
   if (absl::Status s = CheckShapes(text, sizes, known); !s.ok()) {
     wrong.emplace_back(s.message());
   }
+  if (absl::Status s = CheckBelow(text, role); !s.ok()) wrong.emplace_back(s.message());
   if (!wrong.empty()) return Wrong(fmt::format("{}", fmt::join(wrong, "\n")));
   AddKnownWidths(text, role, known);
   return known;
+}
+
+std::string TypeMaker::MissingTensor(const disk::ParameterSource& source) const {
+  std::vector<std::string> names;
+  for (const SafetensorsEntry& entry : weights_->file().header().tensors) {
+    names.push_back(entry.name);
+  }
+  for (const std::string& tensor : source.tensors()) {
+    if (weights_->file().Find(tensor) == nullptr) return MeantOrThere(tensor, names);
+  }
+  return "";
+}
+
+// Types that leave the same columns share a table: the one made last is the nearest below.
+std::string TypeMaker::LeftBy(TableId table) const {
+  std::string name;
+  for (const CellType& type : model_.types) {
+    if (type.out == table) name = type.name;
+  }
+  return fmt::format("what cell type \"{}\" leaves", name);
+}
+
+absl::Status TypeMaker::CheckBelow(const CellText& text, const TypeRole& role) const {
+  for (const disk::CellInput& in : text.message.inputs()) {
+    const std::optional<InputSource> source = SourceOf(role, in.name());
+    if (!source || source->kind != InputSource::Kind::kTable || in.name() == text.message.carry()) {
+      continue;
+    }
+    const TableSpec& table = model_.table(source->table);
+    for (const disk::CellColumn& c : in.columns()) {
+      const ElementType type = c.type() == disk::INT32 ? ElementType::kInt32 : ElementType::kFp32;
+      const ColumnId found = table.Find(c.name());
+      if (found.valid() && table.columns[static_cast<size_t>(found.value())].type == type) continue;
+      // "below" and "pair" take an h and leave an x.
+      const bool both = std::any_of(role.inputs.begin(), role.inputs.end(),
+                                    [](const auto& named) { return named.first == "backward"; });
+      const bool helps = in.columns_size() == 1 && c.name() == "x" && table.Find("h").valid();
+      return Wrong(fmt::format(
+          "input \"{}\" reads column \"{}\" {}, {} is {}{}{}", in.name(), c.name(), Name(type),
+          LeftBy(source->table), ColumnsText(table.columns),
+          helps
+              ? fmt::format("; reads {{ input: \"{}\" through: \"{}\" }} puts a cell in front that "
+                            "reads h and leaves x",
+                            in.name(), both ? "pair" : "below")
+              : "",
+          source->remedy));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // What lies below is made: its widths are known.
@@ -154,7 +215,8 @@ void TypeMaker::AddKnownWidths(const CellText& text, const TypeRole& role,
       if (!column.valid() || c.dims_size() != 1) continue;
       known.push_back({in.name() + "." + c.name(),
                        {table.columns[static_cast<size_t>(column.value())].width},
-                       "what the layer below leaves"});
+                       LeftBy(source->table),
+                       source->remedy});
     }
   }
 }
@@ -179,15 +241,19 @@ absl::Status TypeMaker::FillWeights(const disk::CellTypeConfig& config, const Ce
   return absl::OkStatus();
 }
 
-absl::StatusOr<TableId> TypeMaker::Resolve(const InputSource& source, const Input& input,
-                                           const CellType& type) {
+absl::StatusOr<TableId> TypeMaker::Resolve(const TypeRole& role, const InputSource& source,
+                                           const Input& input, const CellType& type) {
   if (source.kind == InputSource::Kind::kTable) return source.table;
   if (source.kind == InputSource::Kind::kOwn) return type.out;
   // The request's rows are what the first cell that reads them says.
   if (input.reads.empty() || input.reads[0].type != source.type) {
-    return Wrong(fmt::format("reads {} by input \"{}\", the request's {} is {}",
-                             input.reads.empty() ? "nothing" : Name(input.reads[0].type),
-                             input.name, source.name, Name(source.type)));
+    const bool ids = source.type == ElementType::kInt32;
+    return Wrong(fmt::format(
+        "reads {} by input \"{}\", the request's {} is {}, and {} is given it{}",
+        input.reads.empty() ? "nothing" : Name(input.reads[0].type), input.name, source.name,
+        Name(source.type), role.what,
+        ids ? fmt::format("; reads {{ input: \"{}\" through: \"embed\" }} looks it up", input.name)
+            : "; what is looked up comes as TOKENS"));
   }
   const auto found = request_.find(source.name);
   if (found != request_.end()) return found->second;
@@ -208,14 +274,14 @@ absl::Status TypeMaker::FillTables(const TypeRole& role, CellType& type) {
                                role.what));
     }
     if (source->kind != InputSource::Kind::kRequest) continue;
-    const absl::StatusOr<TableId> table = Resolve(*source, cell.inputs()[i], type);
+    const absl::StatusOr<TableId> table = Resolve(role, *source, cell.inputs()[i], type);
     if (!table.ok()) return table.status();
   }
   type.out = TableOf(model_, fmt::format("{} of \"{}\"", cell.name(), type.name), cell.columns());
   for (size_t i = 0; i < cell.inputs().size(); ++i) {
     const bool carry = cell.carry() == InputId(static_cast<int64_t>(i));
     const InputSource source = carry ? InputSource::Own() : *SourceOf(role, cell.inputs()[i].name);
-    const absl::StatusOr<TableId> table = Resolve(source, cell.inputs()[i], type);
+    const absl::StatusOr<TableId> table = Resolve(role, source, cell.inputs()[i], type);
     if (!table.ok()) return table.status();
     type.in.push_back(*table);
   }
@@ -244,13 +310,15 @@ absl::Status TypeMaker::Make(const disk::CellTypeConfig& config, const TypeRole&
 CellTypeId TypeMaker::Add(const std::string& name, const TypeRole& role) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) {
-    Problem(fmt::format("{}: {} names cell type \"{}\", which is not there", UnfolderPlace(),
-                        role.what, name));
+    Problem(fmt::format("{}: {} names cell type \"{}\", which is not there{}", UnfolderPlace(),
+                        role.what, name, MeantOrThere(name, TypeNames())));
     return CellTypeId();
   }
   if (made_.contains(name)) {
     Problem(
-        fmt::format("{}: {}: cell type \"{}\" is used twice", UnfolderPlace(), role.what, name));
+        fmt::format("{}: {}: cell type \"{}\" is used twice; each place takes a type of its own, "
+                    "which may name the same tensors",
+                    UnfolderPlace(), role.what, name));
     return CellTypeId();
   }
   made_[name] = CellTypeId();
@@ -269,6 +337,12 @@ absl::StatusOr<CellText> TypeMaker::TextOf(const std::string& type) const {
   const auto found = by_name_.find(type);
   if (found != by_name_.end()) return TextOf(config_.cell_types(found->second));
   return absl::NotFoundError(fmt::format("there is no cell type \"{}\"", type));
+}
+
+std::vector<std::string> TypeMaker::TypeNames() const {
+  std::vector<std::string> names;
+  for (const disk::CellTypeConfig& type : config_.cell_types()) names.push_back(type.name());
+  return names;
 }
 
 TableId TypeMaker::RequestTable(std::string_view name) const {
@@ -294,8 +368,8 @@ int64_t TypeMaker::LookupRows(TableId request) const {
 void TypeMaker::CheckUnused() {
   for (const auto& [name, index] : by_name_) {
     if (made_.contains(name)) continue;
-    Problem(fmt::format("{}: cell type \"{}\" is not used",
-                        places_.cell_types[static_cast<size_t>(index)], name));
+    Problem(fmt::format("{}: cell type \"{}\" is not used; nothing at {} names it",
+                        places_.cell_types[static_cast<size_t>(index)], name, UnfolderPlace()));
   }
 }
 

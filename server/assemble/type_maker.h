@@ -36,11 +36,12 @@ struct InputSource {
   TableId table = {};
   const char* name = "";
   ElementType type = ElementType::kInt32;
+  std::string remedy = {};  // ends the text of an error about what an input finds there
 
   static InputSource Of(TableId table) { return {.kind = Kind::kTable, .table = table}; }
   static InputSource Own() { return {}; }
   static InputSource Request(const char* name, ElementType type) {
-    return {.kind = Kind::kRequest, .table = {}, .name = name, .type = type};
+    return {.kind = Kind::kRequest, .table = {}, .name = name, .type = type, .remedy = {}};
   }
 };
 
@@ -90,10 +91,16 @@ class TypeMaker {
                                                       const CellText& text, const TypeRole& role);
   void AddKnownWidths(const CellText& text, const TypeRole& role,
                       std::vector<KnownShape>& known) const;
+  // Whether what inputs find below has their columns.
+  absl::Status CheckBelow(const CellText& text, const TypeRole& role) const;
+  // "what cell type "leaf" leaves"
+  std::string LeftBy(TableId table) const;
+  std::string MissingTensor(const disk::ParameterSource& source) const;
+  std::vector<std::string> TypeNames() const;
   absl::Status FillWeights(const disk::CellTypeConfig& config, const CellText& text,
                            CellType& type);
-  absl::StatusOr<TableId> Resolve(const InputSource& source, const Input& input,
-                                  const CellType& type);
+  absl::StatusOr<TableId> Resolve(const TypeRole& role, const InputSource& source,
+                                  const Input& input, const CellType& type);
   absl::Status FillTables(const TypeRole& role, CellType& type);
   absl::Status Make(const disk::CellTypeConfig& config, const TypeRole& role, CellType& type);
 
