@@ -22,6 +22,15 @@ std::string Quoted(std::string_view word) {
   return '"' + absl::CEscape(shown) + (word.size() > kShownBytes ? "...\"" : "\"");
 }
 
+// An optional sign, digits and at most one point: what a label looks like.
+bool IsNumber(std::string_view word) {
+  if (!word.empty() && (word[0] == '-' || word[0] == '+')) word.remove_prefix(1);
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto digits = std::count_if(word.begin(), word.end(), digit);
+  const auto points = std::count(word.begin(), word.end(), '.');
+  return digits > 0 && points <= 1 && digits + points == static_cast<ptrdiff_t>(word.size());
+}
+
 // Reads a text once, from left to right. Brackets that are open are a stack of its own.
 class BracketParser {
  public:
@@ -77,6 +86,10 @@ class BracketParser {
       return Wrong(at_, fmt::format("a node too many, the model takes {}", max_nodes_));
     }
     if (!open_.empty() && open_.back().num_words == 2) return WordBesideTree(open_.back());
+    if (!open_.empty() && open_.back().num_words == 1) {
+      absl::Status s = CheckLabel(open_.back(), "a tree");
+      if (!s.ok()) return s;
+    }
     open_.push_back({.begin = at_, .first_child = done_.size()});
     return absl::OkStatus();
   }
@@ -92,11 +105,15 @@ class BracketParser {
     Bracket& bracket = open_.back();
     if (done_.size() > bracket.first_child) {
       return Wrong(begin,
-                   fmt::format("{} stands behind a tree; a leaf is (label word)", Quoted(word)));
+                   fmt::format("{} stands behind a tree; a leaf has brackets of its own, (word)",
+                               Quoted(word)));
     }
     if (bracket.num_words == 2) {
       return Wrong(begin, fmt::format("{} is one word too many for the leaf at byte {}",
                                       Quoted(word), bracket.begin));
+    }
+    if (bracket.num_words == 1) {
+      if (absl::Status s = CheckLabel(bracket, Quoted(word)); !s.ok()) return s;
     }
     bracket.words[bracket.num_words++] = word;
     return absl::OkStatus();
@@ -117,6 +134,17 @@ class BracketParser {
     ++nodes_;
     if (open_.empty()) CloseTree();
     return absl::OkStatus();
+  }
+
+  // What stands first in a bracket, and not alone.
+  static absl::Status CheckLabel(const Bracket& bracket, std::string_view before) {
+    if (IsNumber(bracket.words[0])) return absl::OkStatus();
+    return Wrong(
+        bracket.begin,
+        fmt::format(
+            "{} stands in front of {}: a label is a number, (3 (2 a) (1 b)), and a word has "
+            "brackets of its own, ((a) (b))",
+            Quoted(bracket.words[0]), before));
   }
 
   static absl::Status WordBesideTree(const Bracket& bracket) {

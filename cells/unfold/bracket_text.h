@@ -5,9 +5,12 @@
 //   tree  =  "(" [label] word ")"               a leaf
 //         |  "(" [label] tree tree ... ")"      an internal node, of one child or more
 //
-// A label and a word are runs of bytes other than brackets and white space (blank, tab, line ends); of two in front of
-// a closing bracket the first is the label, one alone is the word. Labels are read and left out: what a node is,
-// is said by INTERNAL_TYPES. Bytes have no encoding here; UTF-8 passes as it is.
+// A word is a run of bytes other than brackets and white space (blank, tab, line ends), a label a number: -1, 3, 0.25. Of
+// two in front of a closing bracket the first is the label, one alone is the word. Labels are read and left out: what a
+// node is, is said by INTERNAL_TYPES. Bytes have no encoding here; UTF-8 passes as it is.
+//
+// A word where a label stands is refused, because it can be read in two ways: "(a (b c))" may be meant as three leaves,
+// which are written ((a) ((b) (c))), or as labels a and b over one leaf.
 //
 // Pure; any thread. O(bytes), no recursion; memory for `max_nodes` nodes at most, whatever the text says.
 #ifndef CELLBATCH_CELLS_UNFOLD_BRACKET_TEXT_H_
@@ -34,7 +37,7 @@ struct BracketTrees {
 };
 
 // Fails with INVALID_ARGUMENT, naming the byte: no tree at all, brackets that do not match, an empty pair, words beside
-// trees or more than one in a leaf, more than `max_nodes` nodes.
+// trees or more than one in a leaf, labels that are no numbers, more than `max_nodes` nodes.
 absl::StatusOr<BracketTrees> ParseBracketText(std::string_view text, int64_t max_nodes);
 
 }  // namespace cellbatch

@@ -37,7 +37,7 @@ TEST(BracketTextTest, ATreebankLineIsLeavesInTheirOrderThenNodesAsTheyClose) {
 }
 
 TEST(BracketTextTest, LabelsAreOptionalAndNodesHaveAnyNumberOfChildren) {
-  const BracketTrees t = Parse("((a)(NP b)\t((DT c))(d)\r\n)");
+  const BracketTrees t = Parse("((a)(-1 b)\t((0.25 c))(d)\r\n)");
   EXPECT_THAT(t.words, ElementsAre("a", "b", "c", "d"));
   EXPECT_THAT(t.children, ElementsAre(2, 0, 1, 4, 3));
   EXPECT_THAT(t.child_ends, ElementsAre(1, 5));
@@ -76,15 +76,32 @@ TEST(BracketTextTest, WhatIsNoTreeIsRefusedByItsByte) {
   EXPECT_EQ(ErrorOf(")"), "byte 0: a closing bracket, and none is open");
   EXPECT_EQ(ErrorOf("word"), "byte 0: \"word\" stands outside of brackets");
   EXPECT_EQ(ErrorOf("(2 a) b"), "byte 6: \"b\" stands outside of brackets");
-  EXPECT_EQ(ErrorOf("(NP the old dog)"),
-            "byte 8: \"old\" is one word too many for the leaf at byte 0");
-  EXPECT_EQ(ErrorOf("(NP (DT the) dog)"),
-            "byte 13: \"dog\" stands behind a tree; a leaf is (label word)");
-  EXPECT_EQ(ErrorOf("(NP old (N dog))"),
-            "byte 0: \"NP\" and \"old\" stand beside a tree; at most a label does");
+  EXPECT_EQ(ErrorOf("(1 the old dog)"),
+            "byte 7: \"old\" is one word too many for the leaf at byte 0");
+  EXPECT_EQ(ErrorOf("(1 (2 the) dog)"),
+            "byte 11: \"dog\" stands behind a tree; a leaf has brackets of its own, (word)");
+  EXPECT_EQ(ErrorOf("(1 old (2 dog))"),
+            "byte 0: \"1\" and \"old\" stand beside a tree; at most a label does");
   EXPECT_EQ(ErrorOf("\x01\n(a)"), "byte 0: \"\\001\" stands outside of brackets");
   EXPECT_EQ(ErrorOf(std::string(100, 'x')),
             "byte 0: \"" + std::string(40, 'x') + "...\" stands outside of brackets");
+}
+
+// Three leaves in one reading, one in the other.
+TEST(BracketTextTest, WhatCanBeReadInTwoWaysIsRefusedAndSaysHowItIsWritten) {
+  const std::string written =
+      ": a label is a number, (3 (2 a) (1 b)), and a word has brackets of its own, ((a) (b))";
+  EXPECT_EQ(ErrorOf("(a (b c))"), "byte 0: \"a\" stands in front of a tree" + written);
+  EXPECT_EQ(ErrorOf("((a b) (c d))"), "byte 1: \"a\" stands in front of \"b\"" + written);
+  EXPECT_EQ(ErrorOf("(3 (2 a) (b c))"), "byte 9: \"b\" stands in front of \"c\"" + written);
+  EXPECT_EQ(ErrorOf("(NP (DT the) (NN dog))"),
+            "byte 0: \"NP\" stands in front of a tree" + written);
+  for (const char* no_number : {"-", ".", "1.2.3", "1e5", "2a", "+-1"}) {
+    EXPECT_EQ(ErrorOf("(" + std::string(no_number) + " a)"),
+              "byte 0: \"" + std::string(no_number) + "\" stands in front of \"a\"" + written);
+  }
+  EXPECT_THAT(Parse("((a) ((b) (c)))").words, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(Parse("(2 (1 3) (4))").words, ElementsAre("3", "4")) << "numbers are words, too";
 }
 
 TEST(BracketTextTest, NodesAreBoundedWhateverTheTextSays) {

@@ -4,7 +4,7 @@
 //   TOKENS [N], PARENT [N]              any numbers of children, in the order of their numbers; -1: the root
 //   TREE [1]                            bracketed text (bracket_text.h)
 //
-//   TREE "(a (b c))", say:      node 0 1 2 | 3 4       leaves first, children before parents, the root last
+//   TREE "((a) ((b) (c)))":     node 0 1 2 | 3 4       leaves first, children before parents, the root last
 //                               children     3: 1 2    4: 0 3
 //
 // LENGTHS INT32 [B] says that there are several trees, end to end in every tensor (and in the text): how many leaves

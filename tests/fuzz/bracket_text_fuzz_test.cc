@@ -30,7 +30,7 @@ std::vector<std::string> MakeCorpus() {
   return {"(2 (3 (3 Effective) (2 but)) (1 (1 too-tepid) (2 biopic)))",
           "(3 (2 It) (4 (4 (2 's) (4 (3 (2 a) (4 (3 lovely) (2 film))) (3 (2 with) (4 fine)))) (2 "
           ".)))\n",
-          "((a)(NP b) ((DT c)) (d))",
+          "((a)(0 b) ((1 c)) (d))",
           "(0 w1)\n(0 (1 w2) (2 w3))\n",
           "(4 (2 na\xc3\xafve) (2 \xe6\xbc\xa2\xe5\xad\x97))",
           "((((((((((w10))))))))))"};
