@@ -126,6 +126,22 @@ TEST(WireCodecTest, AnInputThatMayBeEmptyMayHaveNoRows) {
   EXPECT_TRUE(Decode(request, model, typed).ok());
 }
 
+TEST(WireCodecTest, ANodeWithoutAWordIsToldToSendOne) {
+  Model model = Tagger();
+  model.signature.inputs.push_back({.name = "PARENT", .type = WireType::kInt32, .dims = {-1}});
+  ModelInferRequest request = Tokens({1, -1});
+  EXPECT_EQ(ErrorOf(request, model),
+            "input TOKENS of model \"tagger\": token 1 is -1, the vocabulary ends at 99");
+  auto* parent = request.add_inputs();
+  parent->set_name("PARENT");
+  parent->set_datatype("INT32");
+  parent->add_shape(2);
+  request.add_raw_input_contents(Bytes(std::vector<int32_t>{1, -1}));
+  EXPECT_EQ(ErrorOf(request, model),
+            "input TOKENS of model \"tagger\": token 1 is -1, the vocabulary ends at 99; 0 will "
+            "do where no cell reads it");
+}
+
 TEST(WireCodecTest, WhatIsNoMessageIsMalformed) {
   const std::string good = Tokens({1, 2, 3}).SerializeAsString();
   std::string groups;

@@ -9,15 +9,13 @@
 #include "server/wire_codec.h"
 
 namespace cellbatch {
-
 namespace {
 
 using inference::InferParameter;
 using InputProto = inference::ModelInferRequest::InferInputTensor;
 using Parameters = google::protobuf::Map<std::string, InferParameter>;
 
-constexpr std::string_view kTokens = "TOKENS";
-constexpr std::string_view kLengths = "LENGTHS";
+constexpr std::string_view kTokens = "TOKENS", kLengths = "LENGTHS", kParent = "PARENT";
 constexpr std::string_view kMaxDecodeSteps = "max_decode_steps", kDecodeSteps = "decode_steps";
 constexpr std::string_view kCharIds = "CHAR_IDS";
 constexpr std::array<std::string_view, 14> kDatatypes = {
@@ -87,8 +85,7 @@ absl::Status CheckSequence(const Parameters& parameters) {
 }
 
 int64_t ElementBytes(std::string_view datatype) {
-  if (datatype == "INT64") return 8;
-  return 4;  // INT32, FP32; BYTES: the length in front of each element
+  return datatype == "INT64" ? 8 : 4;  // INT32, FP32; BYTES: the length in front of each element
 }
 
 }  // namespace
@@ -276,10 +273,7 @@ class InferDecoder {
 
   // Several sequences in one message may be longer together, and so may their characters; the unfolder checks each.
   absl::Status Length(const InputProto& input, const TensorSpec& spec) const {
-    if (spec.name == kCharIds) return absl::OkStatus();
-    for (const InputProto& other : proto_.inputs()) {
-      if (other.name() == kLengths) return absl::OkStatus();
-    }
+    if (spec.name == kCharIds || Brings(kLengths)) return absl::OkStatus();
     for (int d = 0; d < input.shape_size(); ++d) {
       if (spec.dims[static_cast<size_t>(d)] < 0 && signature_.max_sequence_length > 0 &&
           input.shape(d) > signature_.max_sequence_length) {
@@ -289,6 +283,11 @@ class InferDecoder {
       }
     }
     return absl::OkStatus();
+  }
+
+  bool Brings(std::string_view name) const {
+    return std::any_of(proto_.inputs().begin(), proto_.inputs().end(),
+                       [&](const InputProto& input) { return input.name() == name; });
   }
 
   absl::Status Raw(const InputProto& input, const std::string& raw, int64_t elements,
@@ -430,9 +429,8 @@ class InferDecoder {
   // Whether every element of that input is a word of the vocabulary.
   bool HoldsWords(std::string_view name) const {
     if (signature_.vocabulary_size == 0) return false;
-    return name == kTokens ||
-           std::any_of(signature_.inputs.begin(), signature_.inputs.end(),
-                       [&](const TensorSpec& s) { return s.words && s.name == name; });
+    const auto holds = [&](const TensorSpec& s) { return s.words && s.name == name; };
+    return name == kTokens || std::ranges::any_of(signature_.inputs, holds);
   }
 
   absl::Status OutOfRange(const InputTensor& tensor, int64_t index, int64_t value) const {
@@ -440,8 +438,10 @@ class InferDecoder {
       return Invalid(fmt::format("{}: value {} is {}, which is beyond INT32", Where(tensor.name),
                                  index, value));
     }
-    return Invalid(fmt::format("{}: token {} is {}, the vocabulary ends at {}", Where(tensor.name),
-                               index, value, signature_.vocabulary_size - 1));
+    const auto last = signature_.vocabulary_size - 1;
+    const char* more = Brings(kParent) ? "; 0 will do where no cell reads it" : "";
+    return Invalid(fmt::format("{}: token {} is {}, the vocabulary ends at {}{}",
+                               Where(tensor.name), index, value, last, more));
   }
 
   absl::Status KnownWords(InputTensor& tensor) {

@@ -160,14 +160,15 @@ absl::Status DagUnfolder::CheckEdge(const Plan& plan, int64_t index,
                                         input, to, port.name));
   }
   if (port.table == source.out) return absl::OkStatus();
-  return WrongEdge(index, fmt::format("leads from node {} of type \"{}\" to {} of node {}, which "
-                                      "reads other columns",
-                                      from, source.name, port.name, to));
+  return WrongEdge(
+      index, fmt::format("leads from node {} of type \"{}\" to {} of node {}, which "
+                         "reads other columns: of {}, and \"{}\" leaves {}",
+                         from, source.name, port.name, to, port.reads, source.name, source.leaves));
 }
 
 absl::Status DagUnfolder::ReadEdges(const RequestInput& input, Plan& plan) const {
   plan.first_edge.assign(Index(plan.nodes) + 1, 0);
-  const InputTensor* tensor = input.Find(kEdgesInput);
+  const InputTensor* tensor = FindRows(input, kEdgesInput);
   if (tensor == nullptr) return absl::OkStatus();
   if (absl::Status s = CheckTensor(*tensor, WireType::kInt32, {-1, kEdgeColumns}); !s.ok()) {
     return s;
@@ -220,12 +221,14 @@ absl::Status DagUnfolder::AddRows(const RequestInput& input, Plan& plan, CellGra
     for (size_t i = 0; i < types_[t].ports.size(); ++i) {
       const Port& port = types_[t].ports[i];
       if (!port.brought) continue;
-      const InputTensor* tensor = input.Find(port.name);
+      const InputTensor* tensor = FindRows(input, port.name);
       const int32_t count = plan.count[t];
       if (tensor == nullptr && count == 0) continue;
       if (tensor == nullptr) {
         return WrongInput(
-            port.name, fmt::format("missing; {} nodes are of type \"{}\"", count, types_[t].name));
+            port.name, fmt::format("{}; {} nodes are of type \"{}\"",
+                                   input.Find(port.name) == nullptr ? "missing" : "0 rows", count,
+                                   types_[t].name));
       }
       const bool ids = port.ids();
       std::vector<int64_t> dims = {-1};

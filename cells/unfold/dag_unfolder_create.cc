@@ -50,8 +50,11 @@ absl::Status DagUnfolder::FindOutput(const Model& model, const DagSpec& spec) {
     if (spec.output_type.valid()) output_type_ = static_cast<int32_t>(t);
     const CellType& cell = model.type(types_[t].id);
     if (!types_[t].output.valid()) {
-      return Wrong(fmt::format("cell type \"{}\" leaves no FP32 or INT32 column \"{}\"", cell.name,
-                               spec.output));
+      return Wrong(fmt::format("cell type \"{}\" leaves no FP32 or INT32 column \"{}\", but {}{}",
+                               cell.name, spec.output, ColumnsText(cell.definition->columns()),
+                               spec.output_type.valid()
+                                   ? "; output names one of them"
+                                   : "; output_type names the type whose nodes are the outputs"));
     }
     const Column& column = ColumnOf(cell, types_[t].output);
     const WireType wire = column.type == ElementType::kInt32 ? WireType::kInt32 : WireType::kFp32;
@@ -88,15 +91,21 @@ absl::StatusOr<std::unique_ptr<DagUnfolder>> DagUnfolder::Create(const DagSpec& 
 Signature DagUnfolder::MakeSignature() const {
   Signature signature;
   signature.inputs.push_back({kNodeTypesInput, WireType::kInt32, {-1}});
-  signature.inputs.push_back({kEdgesInput, WireType::kInt32, {-1, 3}, /*optional=*/true});
+  const auto take = [&](const std::string& name, WireType type, std::vector<int64_t> dims) {
+    signature.inputs.push_back({.name = name,
+                                .type = type,
+                                .dims = std::move(dims),
+                                .optional = true,
+                                .may_be_empty = true});
+  };
+  take(kEdgesInput, WireType::kInt32, {-1, 3});
   for (const Type& type : types_) {
     for (const Port& port : type.ports) {
       if (!port.brought) continue;
       const bool ids = port.ids();
       std::vector<int64_t> dims = {-1};
       if (!ids || port.width > 1) dims.push_back(port.width);
-      signature.inputs.push_back({port.name, ids ? WireType::kInt32 : WireType::kFp32,
-                                  std::move(dims), /*optional=*/true});
+      take(port.name, ids ? WireType::kInt32 : WireType::kFp32, std::move(dims));
     }
   }
   signature.outputs.push_back({kOutput, output_wire_, {output_width_}});

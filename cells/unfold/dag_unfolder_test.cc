@@ -320,7 +320,8 @@ TEST_F(DagUnfolderTest, EdgesThatCannotBeAreNamed) {
   outs.types.push_back(kOut);
   outs.edges.insert(outs.edges.end(), {4, 5, 0});
   EXPECT_THAT(Error(outs), HasSubstr("edge 1 leads from node 4 of type \"out_5\" to out_5.h of "
-                                     "node 5, which reads other columns"));
+                                     "node 5, which reads other columns: of {h FP32[4]}, and "
+                                     "\"out_5\" leaves {y FP32[2]}"));
 }
 
 TEST_F(DagUnfolderTest, NodesAndRowsThatCannotBeAreNamed) {
@@ -346,6 +347,32 @@ TEST_F(DagUnfolderTest, NodesAndRowsThatCannotBeAreNamed) {
   request.types.assign(201, kTotal);
   EXPECT_THAT(Error(request), HasSubstr("NODE_TYPES: 201 nodes, the model takes 200"));
   EXPECT_THAT(Error(RequestInput{}), HasSubstr("NODE_TYPES: missing"));
+}
+
+// What a request has none of: left out, or sent without rows.
+TEST_F(DagUnfolderTest, TensorsWithoutRowsAreAsThoseLeftOut) {
+  const Request request = Small({});
+  const auto with = [&](InputTensor empty) {
+    RequestInput input = request.Input();
+    input.tensors.push_back(std::move(empty));
+    return input;
+  };
+  EXPECT_EQ(unfolder_->MakeSignature().inputs.size(), 5u);
+  for (const TensorSpec& t : unfolder_->MakeSignature().inputs) {
+    EXPECT_EQ(t.may_be_empty, t.optional) << t.name;
+  }
+  for (const InputTensor& empty : {InputTensor{"EDGES", WireType::kInt32, {0, 3}, {}},
+                                   InputTensor{"step_4.x", WireType::kFp32, {0, kD}, {}}}) {
+    CellGraph graph;
+    EXPECT_EQ(unfolder_->Unfold(with(empty), graph), absl::OkStatus());
+    ASSERT_EQ(graph.Seal(*model_, 2), absl::OkStatus());
+    EXPECT_EQ(InterpretGraph(*model_, graph), InterpretGraph(*model_, Graph(request)));
+  }
+  RequestInput short_of_rows = request.Input();
+  short_of_rows.tensors[1].dims[0] = 0;
+  short_of_rows.tensors[1].bytes = {};
+  EXPECT_THAT(Error(short_of_rows),
+              HasSubstr("input leaf_0.x: 0 rows; 2 nodes are of type \"leaf_0\""));
 }
 
 TEST_F(DagUnfolderTest, TooManyEdgesNameTheBound) {

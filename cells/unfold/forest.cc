@@ -22,20 +22,13 @@ constexpr int64_t kAnyLength = kMaxTensorRows;  // of one tree: the message's no
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
-// Absent, and empty (a single leaf has no CHILDREN), are the same.
-const InputTensor* Given(const RequestInput& input, std::string_view name) {
-  const InputTensor* t = input.Find(name);
-  const bool empty = t != nullptr && !t->dims.empty() && t->dims[0] == 0 && t->bytes.empty();
-  return empty ? nullptr : t;
-}
-
 absl::Status TooMany(std::string_view tensor, int64_t nodes, const ForestRules& rules) {
   return WrongInput(tensor, fmt::format("{} nodes, the model takes {}", nodes, rules.max_nodes));
 }
 
 absl::Status AddTokens(const RequestInput& input, const ForestRules& rules, CellGraph& graph,
                        Forest& forest, int64_t& count) {
-  const InputTensor* tokens = Given(input, kTokensInput);
+  const InputTensor* tokens = FindRows(input, kTokensInput);
   if (tokens == nullptr) return WrongInput(kTokensInput, "missing");
   if (absl::Status s = CheckTensor(*tokens, WireType::kInt32, {-1}); !s.ok()) return s;
   const absl::StatusOr<const std::byte*> known = KnownIds(*tokens, "token", rules.words, graph);
@@ -78,7 +71,7 @@ absl::Status ReadChildren(const RequestInput& input, const ForestRules& rules, C
   if (!pieces.ok()) return pieces.status();
   const int64_t trees = static_cast<int64_t>(pieces->size()), rows = leaves - trees;
   if (leaves + rows > rules.max_nodes) return TooMany(kTokensInput, leaves + rows, rules);
-  const InputTensor* children = Given(input, kChildrenInput);
+  const InputTensor* children = FindRows(input, kChildrenInput);
   if (children != nullptr) {
     if (absl::Status s = CheckTensor(*children, WireType::kInt32, {-1, 2}); !s.ok()) return s;
     forest.children = Int32s(*children);
@@ -108,7 +101,7 @@ absl::Status ReadParents(const RequestInput& input, const ForestRules& rules, Ce
   forest.node_tokens = true;
   int64_t nodes = 0;
   if (absl::Status s = AddTokens(input, rules, graph, forest, nodes); !s.ok()) return s;
-  const InputTensor& parents = *Given(input, kParentInput);
+  const InputTensor& parents = *FindRows(input, kParentInput);
   if (absl::Status s = CheckTensor(parents, WireType::kInt32, {-1}); !s.ok()) return s;
   if (parents.dims[0] != nodes) {
     return WrongInput(kParentInput, fmt::format("{} nodes, TOKENS has {}", parents.dims[0], nodes));
@@ -181,7 +174,7 @@ absl::Status ReadText(const RequestInput& input, const ForestRules& rules, CellG
   if (rules.vocabulary == nullptr) {
     return WrongInput(kTreeInput, "the model has no vocabulary.txt to look words up in");
   }
-  const absl::StatusOr<std::string_view> text = TextOf(*Given(input, kTreeInput));
+  const absl::StatusOr<std::string_view> text = TextOf(*FindRows(input, kTreeInput));
   if (!text.ok()) return text.status();
   absl::StatusOr<BracketTrees> read = ParseBracketText(*text, rules.max_nodes);
   if (!read.ok()) return WrongInput(kTreeInput, std::string(read.status().message()));
@@ -233,7 +226,7 @@ void ReorderTypes(absl::Span<const int32_t> given, Forest& forest) {
 }
 
 absl::Status ReadTypes(const RequestInput& input, const ForestRules& rules, Forest& forest) {
-  const InputTensor* types = Given(input, kInternalTypesInput);
+  const InputTensor* types = FindRows(input, kInternalTypesInput);
   if (types == nullptr) return absl::OkStatus();
   if (absl::Status s = CheckTensor(*types, WireType::kInt32, {-1}); !s.ok()) return s;
   if (types->dims[0] != forest.all.internals) {
@@ -259,12 +252,12 @@ absl::Status CheckForm(const RequestInput& input, const ForestRules& rules) {
   const std::array<std::string_view, 6> names = {kTokensInput, kChildrenInput,      kParentInput,
                                                  kTreeInput,   kInternalTypesInput, kLengthsInput};
   if (absl::Status s = CheckNames(input, names); !s.ok()) return s;
-  const bool tree = Given(input, kTreeInput) != nullptr;
-  const std::string_view form = tree                                    ? kTreeInput
-                                : Given(input, kParentInput) != nullptr ? kParentInput
-                                                                        : kChildrenInput;
+  const bool tree = FindRows(input, kTreeInput) != nullptr;
+  const std::string_view form = tree                                       ? kTreeInput
+                                : FindRows(input, kParentInput) != nullptr ? kParentInput
+                                                                           : kChildrenInput;
   for (const std::string_view other : {kTokensInput, kChildrenInput, kParentInput}) {
-    if (other == form || (other == kTokensInput && !tree) || Given(input, other) == nullptr)
+    if (other == form || (other == kTokensInput && !tree) || FindRows(input, other) == nullptr)
       continue;
     return WrongInput(other, fmt::format("given beside {}; one of them says it all", form));
   }
@@ -282,9 +275,9 @@ absl::StatusOr<Forest> ReadForest(const RequestInput& input, const ForestRules& 
   if (absl::Status s = CheckForm(input, rules); !s.ok()) return s;
   Forest forest;
   forest.several = input.Find(kLengthsInput) != nullptr;
-  const auto read = Given(input, kTreeInput) != nullptr     ? ReadText
-                    : Given(input, kParentInput) != nullptr ? ReadParents
-                                                            : ReadChildren;
+  const auto read = FindRows(input, kTreeInput) != nullptr     ? ReadText
+                    : FindRows(input, kParentInput) != nullptr ? ReadParents
+                                                               : ReadChildren;
   if (absl::Status s = read(input, rules, graph, forest); !s.ok()) return s;
   for (const TreeSize& tree : forest.trees) {
     forest.all.leaves += tree.leaves;

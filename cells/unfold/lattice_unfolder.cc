@@ -264,7 +264,7 @@ absl::Status LatticeUnfolder::Unfold(const RequestInput& input, CellGraph& graph
   if (!ids.ok()) return ids.status();
 
   absl::StatusOr<std::vector<Word>> words = std::vector<Word>();
-  if (const InputTensor* tensor = input.Find(kWordsInput)) {
+  if (const InputTensor* tensor = FindRows(input, kWordsInput)) {
     if (!word_.type.valid()) return WrongInput(kWordsInput, "the model has no words");
     if (s = CheckTensor(*tensor, WireType::kInt32, {-1, kWordColumns}); !s.ok()) return s;
     words = ReadWords(*tensor, *lattices);

@@ -13,9 +13,18 @@ absl::Status Wrong(std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("lattice: {}", what));
 }
 
+// What cells that must leave states leave instead.
+absl::Status NoState(const Model& model, const CellType& type, TableId states) {
+  return Wrong(
+      fmt::format("cell type \"{}\" leaves {}, a state is {}; all that make states leave the "
+                  "same columns, in one order",
+                  type.name, ColumnsText(type.definition->columns()),
+                  ColumnsText(model.table(states).columns)));
+}
+
 // The type's only input, named and of that arity, reads `table`.
-absl::Status CheckOnlyInput(const CellType& type, std::string_view name, Arity arity,
-                            TableId table) {
+absl::Status CheckOnlyInput(const Model& model, const CellType& type, std::string_view name,
+                            Arity arity, TableId table) {
   const absl::Span<const Input> inputs = type.definition->inputs();
   if (inputs.size() != 1 || (!name.empty() && inputs[0].name != name) || inputs[0].arity != arity) {
     return Wrong(fmt::format("cell type \"{}\" has {} inputs, expected is one{} that reads {}",
@@ -24,8 +33,9 @@ absl::Status CheckOnlyInput(const CellType& type, std::string_view name, Arity a
                              arity == Arity::kSum ? "a sum" : "one state"));
   }
   if (type.in[0] == table) return absl::OkStatus();
-  return Wrong(fmt::format("cell type \"{}\": input \"{}\" reads table {}, states are in table {}",
-                           type.name, inputs[0].name, type.in[0].value(), table.value()));
+  return Wrong(fmt::format("cell type \"{}\": input \"{}\" reads of {}, a state is {}", type.name,
+                           inputs[0].name, ColumnsText(model.table(type.in[0]).columns),
+                           ColumnsText(model.table(table).columns)));
 }
 
 absl::Status CheckIds(const Model& model, TableId id, std::string_view what, const IdRange& known) {
@@ -59,19 +69,21 @@ absl::StatusOr<LatticeUnfolder::Arc> LatticeUnfolder::MakeArc(const Model& model
     const bool before = inputs[i].name == "before";
     (before ? arc.before : arc.id) = InputId(static_cast<int64_t>(i));
     const TableId reads = before ? state_ : ids;
-    if (inputs[i].arity != Arity::kOne || type.in[i] != reads) {
-      return Wrong(fmt::format("cell type \"{}\": input \"{}\" reads table {}, expected {}",
-                               type.name, inputs[i].name, type.in[i].value(), reads.value()));
+    if (inputs[i].arity != Arity::kOne) {
+      return Wrong(fmt::format("cell type \"{}\": input \"{}\" is a sum; it must read one node",
+                               type.name, inputs[i].name));
     }
+    if (type.in[i] == reads) continue;
+    return Wrong(fmt::format("cell type \"{}\": input \"{}\" reads of {}, {} {}", type.name,
+                             inputs[i].name, ColumnsText(model.table(type.in[i]).columns),
+                             before ? "a state is" : "the request brings",
+                             ColumnsText(model.table(reads).columns)));
   }
   if (inputs.size() != 2 || !arc.before.valid() || !arc.id.valid()) {
     return Wrong(fmt::format("cell type \"{}\" has {} inputs, expected are \"before\" and one more",
                              type.name, inputs.size()));
   }
-  if (type.out != state_) {
-    return Wrong(fmt::format("cell type \"{}\" leaves table {}, states are in table {}", type.name,
-                             type.out.value(), state_.value()));
-  }
+  if (type.out != state_) return NoState(model, type, state_);
   const std::optional<InputId> carry = type.definition->carry();
   if (carry.has_value() && *carry != arc.before) {
     return Wrong(fmt::format("cell type \"{}\" carries \"{}\", not \"before\"", type.name,
@@ -82,8 +94,8 @@ absl::StatusOr<LatticeUnfolder::Arc> LatticeUnfolder::MakeArc(const Model& model
 
 absl::Status LatticeUnfolder::MakeMerge(const Model& model, const LatticeSpec& spec) {
   if (spec.word.valid() != spec.merge.valid()) {
-    return Wrong(spec.word.valid() ? "words and no cell that merges them"
-                                   : "a cell that merges and no words");
+    return Wrong(spec.word.valid() ? "words and no cell that merges them: merge names it"
+                                   : "a cell that merges and no words: word names their cell");
   }
   if (!spec.word.valid()) return absl::OkStatus();
   if (absl::Status s = CheckIds(model, spec.words, "words", spec.known_words); !s.ok()) return s;
@@ -92,35 +104,32 @@ absl::Status LatticeUnfolder::MakeMerge(const Model& model, const LatticeSpec& s
   word_ = *word;
   const absl::StatusOr<const CellType*> merge = TypeOf(model, spec.merge);
   if (!merge.ok()) return merge.status();
-  if ((*merge)->out != state_) {
-    return Wrong(fmt::format("cell type \"{}\" leaves table {}, states are in table {}",
-                             (*merge)->name, (*merge)->out.value(), state_.value()));
-  }
-  return CheckOnlyInput(**merge, "arcs", Arity::kSum, state_);
+  if ((*merge)->out != state_) return NoState(model, **merge, state_);
+  return CheckOnlyInput(model, **merge, "arcs", Arity::kSum, state_);
 }
 
 absl::Status LatticeUnfolder::MakeInitial(const Model& model, const LatticeSpec& spec) {
   if (!spec.initial.valid()) return absl::OkStatus();
   const absl::StatusOr<const CellType*> type = TypeOf(model, spec.initial);
   if (!type.ok()) return type.status();
-  if ((*type)->definition->inputs().empty() && (*type)->out == state_) return absl::OkStatus();
-  return Wrong(fmt::format(
-      "cell type \"{}\" has {} inputs and leaves table {}; an initial state "
-      "has none and is in table {}",
-      (*type)->name, (*type)->definition->inputs().size(), (*type)->out.value(), state_.value()));
+  if ((*type)->out != state_) return NoState(model, **type, state_);
+  if ((*type)->definition->inputs().empty()) return absl::OkStatus();
+  return Wrong(fmt::format("cell type \"{}\" has {} inputs; what makes an initial state has none",
+                           (*type)->name, (*type)->definition->inputs().size()));
 }
 
 absl::Status LatticeUnfolder::MakeOutput(const Model& model, const LatticeSpec& spec) {
   if (!spec.output.valid()) return absl::OkStatus();
   const absl::StatusOr<const CellType*> type = TypeOf(model, spec.output);
   if (!type.ok()) return type.status();
-  if (absl::Status s = CheckOnlyInput(**type, "", Arity::kOne, state_); !s.ok()) return s;
+  if (absl::Status s = CheckOnlyInput(model, **type, "", Arity::kOne, state_); !s.ok()) return s;
   if ((*type)->definition->carry().has_value()) {
     return Wrong(fmt::format("output \"{}\" is a chain", (*type)->name));
   }
   y_ = ColumnNamed(**type, "y");
   if (!y_.valid()) {
-    return Wrong(fmt::format("output \"{}\" leaves no FP32 column \"y\"", (*type)->name));
+    return Wrong(fmt::format("output \"{}\" leaves no FP32 column \"y\", but {}", (*type)->name,
+                             ColumnsText((*type)->definition->columns())));
   }
   y_width_ = WidthOf(**type, y_);
   return absl::OkStatus();
@@ -167,7 +176,11 @@ Signature LatticeUnfolder::MakeSignature() const {
   Signature signature;
   signature.inputs.push_back({kCharsInput, WireType::kInt32, {-1}});
   if (word_.type.valid()) {
-    signature.inputs.push_back({kWordsInput, WireType::kInt32, {-1, 3}, /*optional=*/true});
+    signature.inputs.push_back({.name = kWordsInput,
+                                .type = WireType::kInt32,
+                                .dims = {-1, 3},
+                                .optional = true,
+                                .may_be_empty = true});
   }
   signature.inputs.push_back({kLengthsInput,
                               WireType::kInt32,

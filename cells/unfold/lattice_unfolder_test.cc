@@ -297,6 +297,18 @@ TEST_F(LatticeErrorTest, TooManyWordsOrCellsNameTheBound) {
   EXPECT_THAT(Error(sum), HasSubstr("4096 or more words end at 300, 4095 may"));
 }
 
+TEST(LatticeUnfolderTest, WordsWithoutRowsAreAsNoWords) {
+  const LatticeModel lattices({});
+  const LatticeRequest bare{.chars = kPicture.chars, .words = {}, .lengths = {}};
+  RequestInput input = bare.Input(kEverything);
+  ASSERT_EQ(input.Find("WORDS"), nullptr);
+  input.tensors.push_back({"WORDS", WireType::kInt32, {0, 3}, {}});
+  CellGraph graph;
+  ASSERT_EQ(lattices.unfolder().Unfold(input, graph), absl::OkStatus());
+  ASSERT_EQ(graph.Seal(*lattices.model(), 2), absl::OkStatus());
+  EXPECT_EQ(InterpretGraph(*lattices.model(), graph), Answers(lattices, bare));
+}
+
 TEST(LatticeCreateTest, CellsThatDoNotFitAreNamed) {
   const LatticeModel lattices({});
   const auto error = [&](auto change) {
@@ -313,7 +325,7 @@ TEST(LatticeCreateTest, CellsThatDoNotFitAreNamed) {
   EXPECT_THAT(error([](LatticeSpec& s) { s.initial = s.merge; }), HasSubstr("has 1 inputs"));
   EXPECT_THAT(error([](LatticeSpec& s) { s.output = s.merge; }), HasSubstr("has 1 inputs"));
   EXPECT_THAT(error([](LatticeSpec& s) { s.word = s.output; }),
-              HasSubstr("input \"x\" reads table"));
+              HasSubstr("input \"x\" reads of {h FP32[4], c FP32[4]}, the request brings {"));
   EXPECT_THAT(error([](LatticeSpec& s) { s.known_words.size = 0; }),
               HasSubstr("out of a vocabulary of 0"));
   EXPECT_THAT(error([](LatticeSpec& s) { s.characters = TableId(0); }),
@@ -326,7 +338,7 @@ TEST(LatticeCreateTest, TheSignatureListsWhatARequestMayBringAndAsk) {
   const Signature& s = lattices.model()->signature;
   ASSERT_EQ(s.inputs.size(), 3u);
   EXPECT_EQ(s.inputs[1].name, "WORDS");
-  EXPECT_TRUE(s.inputs[1].optional);
+  EXPECT_TRUE(s.inputs[1].optional && s.inputs[1].may_be_empty);
   EXPECT_THAT(s.inputs[1].dims, ElementsAre(-1, 3));
   std::vector<std::string> names;
   for (const TensorSpec& t : s.outputs) names.push_back(t.name);

@@ -42,6 +42,12 @@ absl::Status CheckTensor(const InputTensor& tensor, WireType type, absl::Span<co
                            fmt::join(tensor.dims, ", "), bytes));
 }
 
+const InputTensor* FindRows(const RequestInput& input, std::string_view name) {
+  const InputTensor* t = input.Find(name);
+  const bool empty = t != nullptr && !t->dims.empty() && t->dims[0] == 0 && t->bytes.empty();
+  return empty ? nullptr : t;
+}
+
 absl::Status CheckNames(const RequestInput& input, absl::Span<const std::string_view> names) {
   for (const InputTensor& t : input.tensors) {
     if (std::find(names.begin(), names.end(), t.name) != names.end()) continue;

@@ -25,6 +25,8 @@ absl::Status WrongInput(std::string_view tensor, std::string_view what);
 
 // Type, rank and dimensions (-1: any from 1 to kMaxTensorRows), and that the bytes are that many.
 absl::Status CheckTensor(const InputTensor& tensor, WireType type, absl::Span<const int64_t> dims);
+// A tensor of which a request may have none: left out, and sent without rows ([0, ..]), are the same, null.
+const InputTensor* FindRows(const RequestInput& input, std::string_view name);
 // Every tensor of the request is one of `names`.
 absl::Status CheckNames(const RequestInput& input, absl::Span<const std::string_view> names);
 

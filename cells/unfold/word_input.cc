@@ -186,7 +186,7 @@ absl::Status ReadSpelled(const RequestInput& input, const WordReading& reading, 
     }
     sum += length;
   }
-  const InputTensor* characters = input.Find(kCharIdsInput);
+  const InputTensor* characters = FindRows(input, kCharIdsInput);
   if (characters != nullptr) {
     s = CheckTensor(*characters, WireType::kInt32, {-1});
     if (!s.ok()) return s;
@@ -224,7 +224,7 @@ absl::StatusOr<WordRows> ReadWords(const RequestInput& input, const WordReading&
   const InputTensor* tokens = input.Find(kTokensInput);
   const InputTensor* lengths = input.Find(kCharLengthsInput);
   if (tokens == nullptr && lengths == nullptr) return WrongInput(kTokensInput, "missing");
-  if (lengths == nullptr && input.Find(kCharIdsInput) != nullptr) {
+  if (lengths == nullptr && FindRows(input, kCharIdsInput) != nullptr) {
     return WrongInput(kCharLengthsInput, fmt::format("missing beside {}", kCharIdsInput));
   }
   WordRows rows;

@@ -178,6 +178,15 @@ TEST_F(WordInputTest, LengthsMustMatchTheCharactersAndTheTokens) {
   EXPECT_EQ(WhyNotSpelled({5}, {}, {}), "input TOKENS: token 0 is 5, the vocabulary ends at 4");
 }
 
+TEST_F(WordInputTest, CharactersWithoutRowsAreAsThoseLeftOut) {
+  const std::vector<int32_t> tokens = {0, 1}, lengths = {0, 0}, none;
+  RequestInput input;
+  input.tensors = {Numbers(kTokensInput, tokens), Numbers(kCharIdsInput, none)};
+  EXPECT_EQ(WhyNot(ReadWords(input, Reading(), graph_)), "accepted");
+  input.tensors.push_back(Numbers(kCharLengthsInput, lengths));
+  EXPECT_EQ(WhyNot(ReadWords(input, Reading(), graph_)), "accepted");
+}
+
 TEST_F(WordInputTest, AWordMustComeInOneWayAndNoOther) {
   EXPECT_EQ(WhyNotSpelled({}, {}, {}), "input TOKENS: missing");
   EXPECT_EQ(WhyNotSpelled({}, {2, 0}, {2, 3}),

@@ -120,6 +120,16 @@ TEST_F(GraphsTest, GoodOnesAreAnswered) {
   }
   ExpectAnswer(Tokens("dilated", {3, 1, 4, 1, 5, 9, 2, 6}),
                dilated_->Reference({3, 1, 4, 1, 5, 9, 2, 6}).y);
+  // Without rows is as left out.
+  ModelInferRequest wordless = Lattice({{5, 6, 7}, {}, {}});
+  SetTensor(wordless, "WORDS", "INT32", {0, 3}, std::vector<int32_t>());
+  const std::vector<double> y = lattices_->Reference({{5, 6, 7}, {}, {}}).y;
+  ExpectAnswer(wordless, {y.end() - 2, y.end()});
+  ModelInferRequest unlinked = Graph({0}, {}, {5});
+  SetTensor(unlinked, "EDGES", "INT32", {0, 3}, std::vector<int32_t>());
+  const std::vector<double> one =
+      LatticeModel({.initial = false, .output = false}).Reference({{5}, {}, {}}).h;
+  ExpectAnswer(unlinked, {one.end() - 4, one.end()});
   // A graph of one chain, summed with nothing: the lattice without words and start.
   const LatticeModel bare({.initial = false, .output = false});
   const std::vector<double> h = bare.Reference({{5, 6, 7}, {}, {}}).h;

@@ -319,6 +319,9 @@ TEST_F(TreeFaultTest, V12ParentsThatAreNoTree) {
   Invalid(Parents({-1, 2, 1, 0}),
           "node 1 does not lead to the root: its parents (the first is 2) run in a circle");
   Invalid(Parents({-1, 1}), "node 1 is its own parent");
+  ModelInferRequest blank = Parents({1, -1}, "trees");
+  blank.mutable_raw_input_contents(0)->replace(4, 4, "\xff\xff\xff\xff");
+  Invalid(blank, "token 1 is -1, the vocabulary ends at 29; 0 will do where no cell reads it");
   Invalid(Parents({-1, -2}), "the parent of node 1 is -2, nodes are 0 to 1 (-1: the root)");
   Invalid(Parents({-1, 2}), "the parent of node 1 is 2, nodes are 0 to 1 (-1: the root)");
   Invalid(Parents({-1, std::numeric_limits<int32_t>::min()}),
@@ -387,7 +390,8 @@ TEST_F(TreeFaultTest, V13TextThatIsNoTree) {
           "byte 16: the text ends with 1 brackets open, the last of them at byte 0");
   Invalid(Text("(2 w1))"), "byte 6: a closing bracket, and none is open");
   Invalid(Text("w1"), "byte 0: \"w1\" stands outside of brackets");
-  Invalid(Text("(NP w1 w2 w3)"), "byte 7: \"w2\" is one word too many for the leaf at byte 0");
+  Invalid(Text("(1 w1 w2 w3)"), "byte 6: \"w2\" is one word too many for the leaf at byte 0");
+  Invalid(Text("(w1 (w2 w3))"), "byte 0: \"w1\" stands in front of a tree: a label is a number");
   Invalid(Text("(2 (1 w1) w2)"), "byte 10: \"w2\" stands behind a tree");
   Invalid(Text("(2 (1 w1) (1 w2) (1 w3))"), "node 3 has 3 children, cell type \"node\" takes 2");
   EXPECT_EQ(Answer(Text("(0 (0 w1))")).size(), static_cast<size_t>(kHidden))
