@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
@@ -144,11 +145,17 @@ std::optional<double> P99Slowdown(const RunResult& run, double step_s) {
 // The most requests/s with a p99 of at most `ms`, between the least rate that tells one and what it answers at all. Two
 // runs of three decide at each rate: one bad moment would send the search far down.
 std::optional<double> MostWithin(const ServedPolicies& served, const Line& line, double ms,
-                                 double seconds) {
+                                 double seconds, Report& report) {
+  std::string tried;
   const auto held = [&](double rate) {
     const RunResult run = served.RunAt(*line.load, rate, seconds);
     const std::optional<int64_t> p99 = run.summary.response.percentiles[kP99];
+    absl::StrAppend(&tried, "  ", Number(rate, 0), "/s ",
+                    p99 ? Number(static_cast<double>(*p99) * 1e-6, 1) + " ms" : "no p99");
     return p99 && static_cast<double>(*p99) <= ms * 1e6;
+  };
+  const absl::Cleanup tell = [&] {
+    report.Text(absl::StrCat("p99 of ", line.rivals[0].name, " at", tried, "\n"));
   };
   const auto holds = [&](double rate) {
     const bool first = held(rate), second = held(rate);
@@ -244,7 +251,7 @@ int Main() {
       line.slowdowns.push_back(P99Slowdown(run, step_s));
     }
   }
-  for (Line& line : lines) line.within = MostWithin(served, line, bound_ms, seconds);
+  for (Line& line : lines) line.within = MostWithin(served, line, bound_ms, seconds, report);
   Tell(lines, kAnswers / seconds, report);
   return report.Finish(absl::GetFlag(FLAGS_json)) ? 0 : 1;
 }
