@@ -26,7 +26,11 @@ class RunState {
   RequestBlock* block() const { return block_; }
   // Of memory that the block takes beyond its slot's own.
   std::size_t bytes() const {
-    return (owned_ ? owned_.get_deleter().bytes : 0) + (piece_ ? piece_.get_deleter().bytes : 0);
+    std::size_t bytes = 0;
+    for (const Memory* memory : {&owned_, &piece_before_, &piece_}) {
+      if (*memory != nullptr) bytes += memory->get_deleter().bytes;
+    }
+    return bytes;
   }
   // How many pieces of the graph were given to the manager.
   int32_t pieces() const { return pieces_; }
@@ -37,8 +41,9 @@ class RunState {
     owned_ = {memory, Free{bytes}};
     pieces_ = 1;
   }
+  // The piece before it stays: who is cancelled between the two is answered with what that one left.
   void AdoptPiece(std::byte* memory, std::size_t bytes) {
-    piece_ = {memory, Free{bytes}};
+    piece_before_ = std::exchange(piece_, Memory(memory, Free{bytes}));
     ++pieces_;
     told_ = 0;
   }
@@ -52,11 +57,12 @@ class RunState {
     std::size_t bytes = 0;
     void operator()(std::byte* memory) const { DeleteBlock(memory, bytes); }
   };
+  using Memory = std::unique_ptr<std::byte, Free>;
   RequestBlock* block_ = nullptr;
   HostCopies host_copies_;
   int32_t pieces_ = 0;
   int32_t told_ = 0;
-  std::unique_ptr<std::byte, Free> owned_{nullptr, Free{}}, piece_{nullptr, Free{}};
+  Memory owned_{nullptr, Free{}}, piece_before_{nullptr, Free{}}, piece_{nullptr, Free{}};
 };
 
 }  // namespace cellbatch
