@@ -86,12 +86,13 @@ Call Client::InferAsync(const InferInput& input, CallOptions options, InferCallb
   connection_->kserve->async()->ModelInfer(
       &state->context, &messages->request, &messages->response,
       [state, messages, done = std::move(done),
-       connection = connection_.get()](const grpc::Status& status) {
+       connection = connection_.get()](const grpc::Status& status) mutable {
         if (status.ok()) {
           done(FromMessage(messages->response));
         } else {
           done(ToStatus(status));
         }
+        state.reset();  // before: see CallEnds
         connection->CallEnds();
       });
   return Call(std::move(state));

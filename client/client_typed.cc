@@ -116,9 +116,11 @@ Call Client::DecodeAsync(const DecodeInput& input, CallOptions options, WordCall
   SetDeadline(options, state->context);
   connection_->CallBegins();
   // The context lives as long as the call: the last thing that ends it drops it.
-  auto* reactor =
-      new DecodeReactor(input, std::move(on_word), std::move(done),
-                        [state, connection = connection_.get()] { connection->CallEnds(); });
+  auto* reactor = new DecodeReactor(input, std::move(on_word), std::move(done),
+                                    [state, connection = connection_.get()]() mutable {
+                                      state.reset();  // before: see CallEnds
+                                      connection->CallEnds();
+                                    });
   reactor->Start(*connection_->typed, state->context);
   return Call(std::move(state));
 }
