@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "cells/weights/safetensors.h"
+#include "server/assemble/model_folder.h"
 #include "server/model_loader.h"
 
 namespace cellbatch {
@@ -50,24 +47,6 @@ cell_types {
 constexpr char kTree[] = "tree { leaf: \"leaf\" internal: \"node\" output: \"out\" }\n";
 constexpr char kDag[] =
     "dag { types: \"leaf\" types: \"node\" types: \"out\" output_type: \"out\" }\n";
-constexpr char kPair[] = R"(name: "pair_node"
-inputs { name: "child0" columns { name: "h" type: FP32 dims: "H" } }
-inputs { name: "child1" columns { name: "h" type: FP32 dims: "H" } }
-parameters { name: "U0" dims: "H" dims: "H" }
-parameters { name: "U1" dims: "H" dims: "H" }
-ops { name: "from0" kind: MATMUL args: "child0.h" args: "U0" }
-ops { name: "from1" kind: MATMUL args: "child1.h" args: "U1" }
-ops { name: "sum" kind: ADD args: "from0" args: "from1" }
-ops { name: "h" kind: TANH args: "sum" }
-outputs { column: "h" value: "h" }
-)";
-constexpr char kLeaf[] = R"(name: "word_leaf"
-inputs { name: "x" columns { name: "x" type: FP32 dims: "D" } }
-parameters { name: "W" dims: "H" dims: "D" }
-ops { name: "product" kind: MATMUL args: "x.x" args: "W" }
-ops { name: "h" kind: TANH args: "product" }
-outputs { column: "h" value: "h" }
-)";
 // Puts twice the state into the row.
 constexpr char kTwice[] =
     "ops { name: \"twice\" kind: CONCAT args: \"h\" args: \"h\" }\n"
@@ -82,38 +61,28 @@ std::string With(std::string text, const std::string& from, const std::string& t
 
 class MistakesTest : public testing::Test {
  protected:
-  MistakesTest() {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_ + "/1");
-    const std::vector<float> values(400, 0.5f);
-    const std::map<std::string, std::vector<int64_t>> shapes = {
-        {"emb", {20, 5}}, {"w0", {12, 5}}, {"u0", {12, 3}}, {"w1", {12, 3}},
-        {"u1", {12, 3}},  {"fc", {2, 3}},  {"fc4", {2, 4}}, {"w", {3, 5}},
-        {"p0", {3, 3}},   {"p1", {3, 3}},  {"w2", {12, 6}}};
-    std::vector<SafetensorsSource> sources;
-    for (const auto& [name, shape] : shapes) {
-      int64_t n = 1;
-      for (const int64_t d : shape) n *= d;
-      sources.push_back({name, shape, absl::MakeConstSpan(values).first(static_cast<size_t>(n))});
-    }
-    EXPECT_TRUE(WriteSafetensors(folder_ + "/1/weights.safetensors", sources).ok());
-    Write("pair_node.textproto", kPair);
-    Write("word_leaf.textproto", kLeaf);
-  }
-
-  void Write(const std::string& file, const std::string& text) const {
-    std::ofstream(folder_ + "/" + file) << text;
-  }
+  void Write(const std::string& file, const std::string& text) const { folder_.Write(file, text); }
   std::string Error(const std::string& config) const {
     Write("config.textproto", config);
-    const auto model = LoadModel(folder_, "model", 1, ModelId(0), {});
+    const auto model = LoadModel(folder_.path(), "model", 1, ModelId(0), {});
     return model.ok() ? "loaded" : std::string(model.status().message());
   }
   std::string Sequence(const std::string& from, const std::string& to) const {
     return Error(With(kSequence, from, to));
   }
 
-  const std::string folder_ = testing::TempDir() + "/mistakes";
+  const ModelFolder folder_{"mistakes",
+                            {{"emb", {20, 5}},
+                             {"w0", {12, 5}},
+                             {"u0", {12, 3}},
+                             {"w1", {12, 3}},
+                             {"u1", {12, 3}},
+                             {"fc", {2, 3}},
+                             {"fc4", {2, 4}},
+                             {"w", {3, 5}},
+                             {"p0", {3, 3}},
+                             {"p1", {3, 3}},
+                             {"w2", {12, 6}}}};
 };
 
 TEST_F(MistakesTest, WithoutAMistakeTheyAreModels) {
@@ -245,18 +214,18 @@ TEST_F(MistakesTest, ACellInAPlaceThatIsNotItsOwnIsToldWhatThePlaceTakes) {
 
 TEST_F(MistakesTest, NodesOfATreeThatLeaveOtherColumnsAreShownWithThem) {
   const std::string config = std::string(kNodes) + kTree;
-  Write("word_leaf.textproto", With(kLeaf, "column: \"h\"", "column: \"state\""));
+  Write("word_leaf.textproto", With(kLeafCell, "column: \"h\"", "column: \"state\""));
   EXPECT_EQ(
       Error(config),
       "config.textproto:6: cell type \"node\": input \"child0\" reads column \"h\" FP32, what cell "
       "type \"leaf\" leaves is {state FP32[3]}");
   Write("word_leaf.textproto",
-        With(kLeaf, "outputs {", "outputs { column: \"e\" value: \"product\" }\noutputs {"));
+        With(kLeafCell, "outputs {", "outputs { column: \"e\" value: \"product\" }\noutputs {"));
   EXPECT_EQ(Error(config),
             "config.textproto:15: tree: cell type \"leaf\" leaves {e FP32[3], h FP32[3]}, \"node\" "
             "leaves "
             "{h FP32[3]}; all nodes of a tree leave the same columns, in one order");
-  Write("word_leaf.textproto", kLeaf);
+  Write("word_leaf.textproto", kLeafCell);
   EXPECT_EQ(Error(With(config, "leaf: \"leaf\"", "leaf: \"node\"")),
             "config.textproto:6: cell type \"node\": reads FP32 by input \"child0\", the request's "
             "TOKENS "
@@ -272,7 +241,7 @@ TEST_F(MistakesTest, NodesOfATreeThatLeaveOtherColumnsAreShownWithThem) {
 // A type that an input finds by the names of its columns may leave other widths.
 TEST_F(MistakesTest, AGraphsInputThatFindsTheWrongTypeIsToldOfRowsOf) {
   const std::string config = std::string(kNodes) + kDag;
-  Write("pair_node.textproto", With(kPair, "outputs { column: \"h\" value: \"h\" }", kTwice));
+  Write("pair_node.textproto", With(kPairCell, "outputs { column: \"h\" value: \"h\" }", kTwice));
   EXPECT_EQ(
       Error(config),
       "config.textproto:11: cell type \"out\": shipped below.textproto:4: cell \"linear\": \"x.h\" "

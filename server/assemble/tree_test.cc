@@ -3,14 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "cells/unfold/tree_unfolder.h"
-#include "cells/weights/safetensors.h"
+#include "server/assemble/model_folder.h"
 #include "server/model_loader.h"
 
 namespace cellbatch {
@@ -20,24 +17,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr char kPairCell[] = R"(name: "pair_node"
-inputs { name: "child0" columns { name: "h" type: FP32 dims: "H" } }
-inputs { name: "child1" columns { name: "h" type: FP32 dims: "H" } }
-parameters { name: "U0" dims: "H" dims: "H" }
-parameters { name: "U1" dims: "H" dims: "H" }
-ops { name: "from0" kind: MATMUL args: "child0.h" args: "U0" }
-ops { name: "from1" kind: MATMUL args: "child1.h" args: "U1" }
-ops { name: "sum" kind: ADD args: "from0" args: "from1" }
-ops { name: "h" kind: TANH args: "sum" }
-outputs { column: "h" value: "h" }
-)";
-constexpr char kLeafCell[] = R"(name: "word_leaf"
-inputs { name: "x" columns { name: "x" type: FP32 dims: "D" } }
-parameters { name: "W" dims: "H" dims: "D" }
-ops { name: "product" kind: MATMUL args: "x.x" args: "W" }
-ops { name: "h" kind: TANH args: "product" }
-outputs { column: "h" value: "h" }
-)";
 constexpr char kSumCell[] = R"(name: "sum_node"
 inputs { name: "x" columns { name: "x" type: FP32 dims: "D" } }
 inputs { name: "edges" columns { name: "e" type: FP32 dims: "H" } arity: SUM }
@@ -94,28 +73,14 @@ class TreeModelTest : public testing::Test {
   static constexpr int64_t kV = 20, kD = 5, kH = 3, kC = 2;
 
   TreeModelTest() {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_ + "/1");
-    Write("pair_node.textproto", kPairCell);
-    Write("word_leaf.textproto", kLeafCell);
     Write("sum_node.textproto", kSumCell);
     Write("sum_edge.textproto", kEdgeCell);
-    const std::map<std::string, std::vector<int64_t>> shapes = {
-        {"emb", {kV, kD}}, {"w", {kH, kD}}, {"u0", {kH, kH}}, {"u1", {kH, kH}}, {"fc", {kC, kH}}};
-    std::vector<SafetensorsSource> sources;
-    for (const auto& [name, shape] : shapes) sources.push_back({name, shape, values_});
-    for (SafetensorsSource& s : sources) {
-      s.values = absl::MakeConstSpan(values_).first(static_cast<size_t>(s.shape[0] * s.shape[1]));
-    }
-    EXPECT_TRUE(WriteSafetensors(folder_ + "/1/weights.safetensors", sources).ok());
   }
 
-  void Write(const std::string& file, std::string_view text) const {
-    std::ofstream(folder_ + "/" + file) << text;
-  }
+  void Write(const std::string& file, std::string_view text) const { folder_.Write(file, text); }
   absl::StatusOr<std::shared_ptr<const Model>> Load(const std::string& config) const {
     Write("config.textproto", config);
-    return LoadModel(folder_, "trees", 1, ModelId(7), limits_);
+    return LoadModel(folder_.path(), "trees", 1, ModelId(7), limits_);
   }
   std::string Error(const std::string& config) const {
     const auto model = Load(config);
@@ -127,8 +92,9 @@ class TreeModelTest : public testing::Test {
     return names;
   }
 
-  const std::string folder_ = testing::TempDir() + "/trees";
-  const std::vector<float> values_ = std::vector<float>(100, 0.5f);
+  const ModelFolder folder_{
+      "trees",
+      {{"emb", {kV, kD}}, {"w", {kH, kD}}, {"u0", {kH, kH}}, {"u1", {kH, kH}}, {"fc", {kC, kH}}}};
   LoaderLimits limits_;
 };
 

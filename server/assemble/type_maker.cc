@@ -172,30 +172,39 @@ std::string TypeMaker::LeftBy(TableId table) const {
   return fmt::format("what cell type \"{}\" leaves", name);
 }
 
-absl::Status TypeMaker::CheckBelow(const CellText& text, const TypeRole& role) const {
+std::vector<TypeMaker::ReadBelow> TypeMaker::ReadsBelow(const CellText& text,
+                                                        const TypeRole& role) const {
+  std::vector<ReadBelow> reads;
   for (const disk::CellInput& in : text.message.inputs()) {
-    const std::optional<InputSource> source = SourceOf(role, in.name());
+    std::optional<InputSource> source = SourceOf(role, in.name());
     if (!source || source->kind != InputSource::Kind::kTable || in.name() == text.message.carry()) {
       continue;
     }
-    const TableSpec& table = model_.table(source->table);
-    for (const disk::CellColumn& c : in.columns()) {
+    reads.push_back({&in, *std::move(source)});
+  }
+  return reads;
+}
+
+absl::Status TypeMaker::CheckBelow(const CellText& text, const TypeRole& role) const {
+  for (const auto& [in, source] : ReadsBelow(text, role)) {
+    const TableSpec& table = model_.table(source.table);
+    for (const disk::CellColumn& c : in->columns()) {
       const ElementType type = c.type() == disk::INT32 ? ElementType::kInt32 : ElementType::kFp32;
       const ColumnId found = table.Find(c.name());
       if (found.valid() && table.columns[static_cast<size_t>(found.value())].type == type) continue;
       // "below" and "pair" take an h and leave an x.
       const bool both = std::any_of(role.inputs.begin(), role.inputs.end(),
                                     [](const auto& named) { return named.first == "backward"; });
-      const bool helps = in.columns_size() == 1 && c.name() == "x" && table.Find("h").valid();
+      const bool helps = in->columns_size() == 1 && c.name() == "x" && table.Find("h").valid();
       return Wrong(fmt::format(
-          "input \"{}\" reads column \"{}\" {}, {} is {}{}{}", in.name(), c.name(), Name(type),
-          LeftBy(source->table), ColumnsText(table.columns),
+          "input \"{}\" reads column \"{}\" {}, {} is {}{}{}", in->name(), c.name(), Name(type),
+          LeftBy(source.table), ColumnsText(table.columns),
           helps
               ? fmt::format("; reads {{ input: \"{}\" through: \"{}\" }} puts a cell in front that "
                             "reads h and leaves x",
-                            in.name(), both ? "pair" : "below")
+                            in->name(), both ? "pair" : "below")
               : "",
-          source->remedy));
+          source.remedy));
     }
   }
   return absl::OkStatus();
@@ -204,19 +213,15 @@ absl::Status TypeMaker::CheckBelow(const CellText& text, const TypeRole& role) c
 // What lies below is made: its widths are known.
 void TypeMaker::AddKnownWidths(const CellText& text, const TypeRole& role,
                                std::vector<KnownShape>& known) const {
-  for (const disk::CellInput& in : text.message.inputs()) {
-    const std::optional<InputSource> source = SourceOf(role, in.name());
-    if (!source || source->kind != InputSource::Kind::kTable || in.name() == text.message.carry()) {
-      continue;
-    }
-    const TableSpec& table = model_.table(source->table);
-    for (const disk::CellColumn& c : in.columns()) {
+  for (const auto& [in, source] : ReadsBelow(text, role)) {
+    const TableSpec& table = model_.table(source.table);
+    for (const disk::CellColumn& c : in->columns()) {
       const ColumnId column = table.Find(c.name());
       if (!column.valid() || c.dims_size() != 1) continue;
-      known.push_back({in.name() + "." + c.name(),
+      known.push_back({in->name() + "." + c.name(),
                        {table.columns[static_cast<size_t>(column.value())].width},
-                       LeftBy(source->table),
-                       source->remedy});
+                       LeftBy(source.table),
+                       source.remedy});
     }
   }
 }

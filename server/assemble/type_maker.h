@@ -91,6 +91,12 @@ class TypeMaker {
                                                       const CellText& text, const TypeRole& role);
   void AddKnownWidths(const CellText& text, const TypeRole& role,
                       std::vector<KnownShape>& known) const;
+  // Inputs that find what another type leaves; a chain's carry is not among them.
+  struct ReadBelow {
+    const disk::CellInput* input;
+    InputSource source;
+  };
+  std::vector<ReadBelow> ReadsBelow(const CellText& text, const TypeRole& role) const;
   // Whether what inputs find below has their columns.
   absl::Status CheckBelow(const CellText& text, const TypeRole& role) const;
   // "what cell type "leaf" leaves"

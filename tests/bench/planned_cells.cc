@@ -13,22 +13,15 @@
 #include "cells/compile/skeleton.h"
 #include "cells/definitions/shipped.h"
 #include "cells/device/cpu/cpu_limits.h"
-#include "server/cell_codec.h"
+#include "tests/testing/shipped_cell.h"
 
 namespace cellbatch {
 namespace {
 
 constexpr int kRounds = 21;
 
-CellDefinition Definition(const ShippedCell& shipped) {
-  const Sizes sizes = {{"D", 64}, {"H", 64}, {"V", 1000}, {"C", 64}, {"F", 64}, {"B", 64},
-                       {"L", 64}, {"M", 64}, {"P", 64},   {"S", 64}, {"BOS", 1}};
-  const absl::StatusOr<CellText> text = ParseCell(shipped.text, std::string(shipped.name));
-  Check(text.ok(), text.status().ToString());
-  absl::StatusOr<CellDefinition> cell = BuildCell(*text, sizes, {});
-  Check(cell.ok(), cell.status().ToString());
-  return *std::move(cell);
-}
+const Sizes kSizes = {{"D", 64}, {"H", 64}, {"V", 1000}, {"C", 64}, {"F", 64}, {"B", 64},
+                      {"L", 64}, {"M", 64}, {"P", 64},   {"S", 64}, {"BOS", 1}};
 
 // Values that some step stores and another reads.
 std::set<int32_t> Spills(const CellSkeleton& skeleton) {
@@ -83,7 +76,8 @@ Quartiles PlanMilliseconds(const CellSkeleton& skeleton) {
 void PlannedCellFigures(Report& report) {
   Table table({"cell", "steps", "spills", "scratch, bytes", "shared", "segments", "merged", "ms"});
   for (const ShippedCell& shipped : ShippedCells()) {
-    const absl::StatusOr<CellSkeleton> skeleton = MakeSkeleton(Definition(shipped), kCpuLimits);
+    const absl::StatusOr<CellSkeleton> skeleton =
+        MakeSkeleton(testing::ShippedDefinition(shipped.name, kSizes), kCpuLimits);
     Check(skeleton.ok(), skeleton.status().ToString());
     const CellProgram program = ApplyPlan(*skeleton, PlanCell(*skeleton), kCpuLimits);
     const Quartiles plan_ms = PlanMilliseconds(*skeleton);

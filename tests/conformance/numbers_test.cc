@@ -8,12 +8,11 @@
 #include <cstring>
 #include <string>
 
-#include "cells/definitions/shipped.h"
 #include "cells/kernels/reference/interpreter.h"
-#include "server/cell_codec.h"
 #include "tests/conformance/devices.h"
 #include "tests/conformance/task_bench.h"
 #include "tests/testing/builders.h"
+#include "tests/testing/shipped_cell.h"
 
 namespace cellbatch::conformance {
 namespace {
@@ -151,20 +150,13 @@ class NumbersTest : public ::testing::TestWithParam<Kind> {};
 std::string KindName(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Every, NumbersTest, ::testing::ValuesIn(ComputingKinds()), KindName);
 
-CellDefinition Shipped(std::string_view name) {
-  const Sizes sizes = {{"D", 29}, {"H", 43}, {"P", 21}, {"L", 17}};
-  for (const ShippedCell& cell : ShippedCells()) {
-    if (cell.name == name) return *BuildCell(*ParseCell(cell.text, "shipped"), sizes, {});
-  }
-  ADD_FAILURE() << "no shipped cell " << name;
-  return testing::ElmanCell(1, 1);
-}
+const Sizes kSizes = {{"D", 29}, {"H", 43}, {"P", 21}, {"L", 17}};
 
 std::vector<CellDefinition> ChainCells() {
   std::vector<CellDefinition> cells;
   for (const char* name :
        {"lstmp", "lstm_layernorm", "mingru", "minlstm", "slstm", "gru_v1", "nmt_encoder_lstm"}) {
-    cells.push_back(Shipped(name));
+    cells.push_back(testing::ShippedDefinition(name, kSizes));
   }
   cells.push_back(testing::LstmCell(29, 75));
   cells.push_back(testing::LstmCellByGate(6, 33));

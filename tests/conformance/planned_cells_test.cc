@@ -17,28 +17,21 @@
 #include "cells/kernels/reference/interpreter.h"
 #include "fmt/format.h"
 #include "memplan/validator.h"
-#include "server/cell_codec.h"
 #include "tests/testing/builders.h"
 #include "tests/testing/cell_trial.h"
+#include "tests/testing/shipped_cell.h"
 
 namespace cellbatch::conformance {
 namespace {
 
 using testing::CellTrial;
+using testing::ShippedDefinition;
 
 // Widths that are whole cache lines, so that neighbours can be one segment, and others that are none.
 const Sizes kWhole = {{"D", 32}, {"H", 32}, {"V", 40}, {"C", 16}, {"F", 16}, {"B", 16},
                       {"L", 16}, {"M", 32}, {"P", 16}, {"S", 3},  {"BOS", 1}};
 const Sizes kOdd = {{"D", 13}, {"H", 13}, {"V", 33}, {"C", 17}, {"F", 21}, {"B", 34},
                     {"L", 23}, {"M", 37}, {"P", 11}, {"S", 4},  {"BOS", 7}};
-
-CellDefinition Shipped(const ShippedCell& shipped, const Sizes& sizes) {
-  const absl::StatusOr<CellText> text = ParseCell(shipped.text, std::string(shipped.name));
-  EXPECT_TRUE(text.ok()) << text.status();
-  absl::StatusOr<CellDefinition> cell = BuildCell(*text, sizes, {});
-  EXPECT_TRUE(cell.ok()) << cell.status();
-  return *std::move(cell);
-}
 
 // Everything that has a place of its own, last to first.
 CellPlan Reversed(const CellSkeleton& skeleton) {
@@ -144,7 +137,8 @@ TEST(PlannedCellsTest, AReversedPlanIsAnotherProgram) {
   std::set<std::string> described;
   for (const ShippedCell& shipped : ShippedCells()) {
     SCOPED_TRACE(std::string(shipped.name));
-    const CellSkeleton skeleton = *MakeSkeleton(Shipped(shipped, kWhole), kCpuLimits);
+    const CellSkeleton skeleton =
+        *MakeSkeleton(ShippedDefinition(shipped.name, kWhole), kCpuLimits);
     const CellProgram planned = ApplyPlan(skeleton, PlanCell(skeleton), kCpuLimits);
     const CellProgram reversed = ApplyPlan(skeleton, Reversed(skeleton), kCpuLimits);
     EXPECT_EQ(InFull(planned) == InFull(reversed), !HasChoices(skeleton));
@@ -159,7 +153,7 @@ TEST(PlannedCellsTest, AReversedPlanIsAnotherProgram) {
 
 TEST(PlannedCellsTest, WhatIsLoweredIsWhatWasPlanned) {
   for (const ShippedCell& shipped : ShippedCells()) {
-    const CellDefinition cell = Shipped(shipped, kWhole);
+    const CellDefinition cell = ShippedDefinition(shipped.name, kWhole);
     const CellSkeleton skeleton = *MakeSkeleton(cell, kCpuLimits);
     EXPECT_EQ(InFull(*Lower(cell, kCpuLimits)),
               InFull(ApplyPlan(skeleton, PlanCell(skeleton), kCpuLimits)));
@@ -168,7 +162,8 @@ TEST(PlannedCellsTest, WhatIsLoweredIsWhatWasPlanned) {
 
 TEST(PlannedCellsTest, PlansAreValid) {
   std::vector<CellDefinition> cells;
-  for (const ShippedCell& shipped : ShippedCells()) cells.push_back(Shipped(shipped, kWhole));
+  for (const ShippedCell& shipped : ShippedCells())
+    cells.push_back(ShippedDefinition(shipped.name, kWhole));
   for (uint64_t seed = 1; seed <= 1000; ++seed) cells.push_back(testing::RandomCell(seed));
   for (const CellDefinition& cell : cells) {
     const CellPlan plan = PlanCell(*MakeSkeleton(cell, kCpuLimits));
@@ -180,7 +175,8 @@ TEST(PlannedCellsTest, PlansAreValid) {
 TEST(PlannedCellsTest, ShippedCellsAgreeWithTheInterpreterAndLeaveTheSameBitsWhateverThePlan) {
   for (const ShippedCell& shipped : ShippedCells()) {
     for (const Sizes& sizes : {kWhole, kOdd}) {
-      Twice cell(Shipped(shipped, sizes), 1, {.rows = 9, .words = 30, .positive = {"before.n"}});
+      Twice cell(ShippedDefinition(shipped.name, sizes), 1,
+                 {.rows = 9, .words = 30, .positive = {"before.n"}});
       cell.Run(9);
       for (int32_t node = 0; node < 9; ++node) {
         EXPECT_EQ(cell.planned.Disagreement(node), "");

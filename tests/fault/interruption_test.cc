@@ -87,6 +87,11 @@ class InterruptionTest : public ::testing::Test {
   MetricsPage WaitFor(const std::function<bool(const MetricsPage&)>& holds) const {
     return WaitForPage(*server_, holds);
   }
+  // The scheduler is empty, and somebody was answered: who answers counts a moment later.
+  MetricsPage WaitUntilOneEnded() const {
+    WaitUntilEmpty(*server_);
+    return WaitFor([](const MetricsPage& p) { return p.Ended() >= 1; });
+  }
   // A slow request that runs, and has all the rows that another one would need.
   std::unique_ptr<BackgroundCall> Blocker() {
     auto blocker = std::make_unique<BackgroundCall>(*caller_, SlowRequest());
@@ -184,8 +189,7 @@ TEST_F(InterruptionTest, T3ADeadlineThatPassesInTheMiddleEndsTheStepsAndFreesThe
   ASSERT_FALSE(call.done()) << "it was to be caught in the middle";
   SleepThroughTheDeadline();  // every step after it is counted below
   EXPECT_EQ(call.Wait().error_code(), StatusCode::DEADLINE_EXCEEDED);
-  WaitUntilEmpty(*server_);  // the scheduler; who answers counts a moment later
-  const MetricsPage after = WaitFor([](const MetricsPage& p) { return p.Ended() >= 1; });
+  const MetricsPage after = WaitUntilOneEnded();
   EXPECT_LT(after.Steps("slow"), middle.Steps("slow") + kFewSteps);
   EXPECT_EQ(after.Ended("deadline"), 1);
   EXPECT_EQ(after.Ended(), 1);
@@ -227,8 +231,7 @@ TEST_F(InterruptionTest, T5ACancelWhileTasksRun) {
   const double before = Page().Steps("slow");
   running->Cancel();
   EXPECT_EQ(running->Wait().error_code(), StatusCode::CANCELLED);
-  WaitUntilEmpty(*server_);  // the scheduler; who answers counts a moment later
-  const MetricsPage after = WaitFor([](const MetricsPage& p) { return p.Ended() >= 1; });
+  const MetricsPage after = WaitUntilOneEnded();
   EXPECT_LT(after.Steps("slow"), before + kFewSteps);
   EXPECT_EQ(after.Ended("cancelled"), 1);
   EXPECT_EQ(after.Ended(), 1);

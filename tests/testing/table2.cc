@@ -5,10 +5,9 @@
 
 #include "cells/check.h"
 #include "cells/compile/operator_problem.h"
-#include "cells/definitions/shipped.h"
 #include "memplan/cells/cells.h"
 #include "memplan/problem_text.h"
-#include "server/cell_codec.h"
+#include "tests/testing/shipped_cell.h"
 
 namespace cellbatch::testing {
 namespace {
@@ -27,18 +26,10 @@ const Derived kDerived[] = {
 }  // namespace
 
 LayoutProblem OperatorsOf(const std::string& shipped_cell, const std::vector<std::string>& placed) {
-  for (const ShippedCell& shipped : ShippedCells()) {
-    if (shipped.name != shipped_cell) continue;
-    const absl::StatusOr<CellText> text = ParseCell(shipped.text, shipped_cell);
-    Check(text.ok(), text.status().ToString());
-    const absl::StatusOr<CellDefinition> cell =
-        BuildCell(*text, {{"D", kUnits}, {"H", kUnits}}, {});
-    Check(cell.ok(), cell.status().ToString());
-    absl::StatusOr<LayoutProblem> problem = OperatorProblem(*cell, kInstances, placed);
-    Check(problem.ok(), problem.status().ToString());
-    return *std::move(problem);
-  }
-  CheckFailed("no such shipped cell", std::source_location::current());
+  const CellDefinition cell = ShippedDefinition(shipped_cell, {{"D", kUnits}, {"H", kUnits}});
+  absl::StatusOr<LayoutProblem> problem = OperatorProblem(cell, kInstances, placed);
+  Check(problem.ok(), problem.status().ToString());
+  return *std::move(problem);
 }
 
 std::vector<Table2Cell> Table2() {
