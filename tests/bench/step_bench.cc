@@ -4,6 +4,8 @@
 //   step [--h=256,512,1024] [--b=1,2,4,...] [--rounds=7] [--slice-ms=60] [--quick] [--kernels=avx512|avx2|portable]
 //        [--peers=FILE,FILE] [--json=FILE]
 //
+//   step --cells[=NAME,...] [--definition=FILE,...] [--h=256,512] [--b=1,4,6,16,64] ...    any cell: step_cells.h
+//
 // One core. A step reads x and h of b random rows, multiplies [b x 2h] by [2h x 4h], runs the gates and stores h and c
 // in b other rows. A peer does the same with its library's product and our gates, or with oneDNN's own LSTM; a
 // contender whose hidden states are not ours is told, and no peer. Contenders take turns in rounds; a round's figure is
@@ -32,10 +34,12 @@
 #include "cells/device/cpu/process_limits.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/tuning.h"
+#include "tests/bench/cpu_slices.h"
 #include "tests/bench/findings.h"
 #include "tests/bench/peers.h"
 #include "tests/bench/probes.h"
 #include "tests/bench/report.h"
+#include "tests/bench/step_cells.h"
 #include "tests/bench/step_contenders.h"
 
 namespace cellbatch {
@@ -47,12 +51,13 @@ constexpr uint64_t kSeed = 1;
 constexpr double kMostApart = 1e-4;  // of hidden states, after a few steps
 
 struct Options {
-  std::vector<int> h = {256, 512, 1024};
-  std::vector<int> b = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  std::vector<int> h, b;  // empty: the defaults of what is measured
   int rounds = 7;
   int slice_ms = 60;
   std::string kernels, json;
   std::vector<std::string> peers;
+  bool of_cells = false;  // and not against libraries
+  std::vector<std::string> cells, definitions;
 };
 
 // One pass: which kernels, what libraries may use, and what the figures are called.
@@ -61,27 +66,6 @@ struct Pass {
   bool only_avx2;                     // libraries, too
   std::vector<std::string> prefixes;  // "step.", "step.avx2."
 };
-
-double MicrosecondsOf(const std::function<void()>& run, int times) {
-  const int64_t start = ProcessCpuNs();
-  for (int i = 0; i < times; ++i) run();
-  return 1e-3 * static_cast<double>(ProcessCpuNs() - start) / times;
-}
-
-// Median time of one run in a slice of CPU time, first 40 % of it dropped; microseconds. Short runs are timed several
-// at a time, so that asking for the time takes no part of theirs.
-double MedianOfSlice(const std::function<void()>& run, int slice_ms) {
-  constexpr double kWorthTiming = 100.0;
-  const int times = std::clamp(static_cast<int>(kWorthTiming / MicrosecondsOf(run, 1)), 1, 32);
-  const double slice = 1e3 * slice_ms;
-  std::vector<double> samples;
-  for (double spent = 0.0; spent < slice || samples.empty();) {
-    const double us = MicrosecondsOf(run, times);
-    spent += us * times;
-    if (spent >= 0.4 * slice) samples.push_back(us);
-  }
-  return QuartilesOf(std::move(samples)).median;
-}
 
 // CPU that the process uses while it sleeps, in cores: what threads of libraries burn for nothing.
 double IdleCores() {
@@ -298,7 +282,7 @@ std::vector<int> Integers(const std::string& list) {
 }
 
 constexpr char kHelp[] =
-    "step: one LSTM step against the best libraries, on one core.\n"
+    "step: one LSTM step against the best libraries, or of any cells against lstm's; on one core.\n"
     "  --h=256,512,1024   hidden sizes (multiples of 16)\n"
     "  --b=1,2,4,...      batch sizes, 1 to 512 by default\n"
     "  --rounds=7         rounds in which contenders take turns\n"
@@ -307,7 +291,24 @@ constexpr char kHelp[] =
     "  --kernels=NAME     one pass, with avx512, avx2 or portable; default: the best here, and "
     "AVX2's\n"
     "  --peers=FILE,FILE  more libraries: a libdnnl.so.3 unpacked somewhere\n"
+    "  --cells=NAME,...   shipped cells' share of the peak beside lstm's; of no name: the papers'\n"
+    "  --definition=FILE,...  and that of cells written as text; every size they name is h\n"
+    "                     (h 256 and 512, b 1, 4, 6, 16 and 64 by default)\n"
     "  --json=FILE        also writes figures and facts\n";
+
+// What was not asked for.
+void SetDefaults(Options* o) {
+  if (!o->of_cells) {
+    if (o->h.empty()) o->h = {256, 512, 1024};
+    if (o->b.empty()) o->b = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+    return;
+  }
+  if (o->h.empty()) o->h = {256, 512};
+  if (o->b.empty()) o->b = {1, 4, 6, 16, 64};
+  const std::string& first = CellsOfTheZoo().front();
+  if (std::find(o->cells.begin(), o->cells.end(), first) != o->cells.end()) return;
+  o->cells.insert(o->cells.begin(), first);  // to be compared with
+}
 
 bool Parse(int argc, char** argv, Options* o) {
   for (int i = 1; i < argc; ++i) {
@@ -329,16 +330,23 @@ bool Parse(int argc, char** argv, Options* o) {
       o->kernels = value;
     } else if (flag == "--peers") {
       for (std::string& file : Split(value)) o->peers.push_back(std::move(file));
+    } else if (flag == "--cells") {
+      o->of_cells = true;
+      o->cells = value.empty() ? CellsOfTheZoo() : Split(value);
+    } else if (flag == "--definition") {
+      o->of_cells = true;
+      for (std::string& file : Split(value)) o->definitions.push_back(std::move(file));
     } else if (flag == "--json") {
       o->json = value;
     } else {
       return false;
     }
   }
+  SetDefaults(o);
   const bool widths =
       std::all_of(o->h.begin(), o->h.end(), [](int h) { return h >= 16 && h % 16 == 0; });
   const bool batches = std::all_of(o->b.begin(), o->b.end(), [](int b) { return b >= 1; });
-  return widths && batches && !o->h.empty() && !o->b.empty();
+  return widths && batches;
 }
 
 // The best kernels' pass and AVX2's, or the one that was asked for. Empty: this machine cannot run those.
@@ -376,6 +384,12 @@ bool RunPass(const Options& options, const Pass& pass, Findings& to) {
   const std::string of = std::string(pass.kernels->name) + ": ";
   to.Fact(of + "figures",
           pass.prefixes[0] + (pass.prefixes.size() > 1 ? ", " + pass.prefixes[1] : ""));
+  if (options.of_cells) {
+    PinToOneCore();
+    return MeasureCells({options.cells, options.definitions, options.h, options.b, options.rounds,
+                         options.slice_ms},
+                        *pass.kernels, kernels::MeasureTuning(*pass.kernels), pass.prefixes, to);
+  }
   const std::vector<int> cpus = AllowedCpus();
   for (int h : options.h) {
     const int64_t bytes = int64_t{32} * h * h;

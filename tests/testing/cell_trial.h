@@ -48,6 +48,7 @@ class CellTrial {
 
   const CellType& type() const { return type_; }
   const PackedCell& packed() const { return *packed_; }
+  const CellColumns& columns() const { return rows_.columns(); }  // for runs of one's own
   int64_t counted_bytes() const { return counted_bytes_; }  // what packing was said to take
 
   // Of the last run, by node.
