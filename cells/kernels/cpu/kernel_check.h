@@ -25,7 +25,7 @@ std::string CheckKernels(const CpuKernels& kernels);
 std::string CheckProducts(const CpuKernels& kernels);
 // The same for one number of groups.
 std::string CheckProducts(const CpuKernels& kernels, int groups);
-// Every shape of tail that has a kernel of its own, and the interpreter.
+// Every shape of tail that has a kernel of its own, and the kernel that runs any; rows alone as in company.
 std::string CheckTails(const CpuKernels& kernels);
 // The largest of each row that is kept without storing the row, against the rows as they are stored.
 std::string CheckLargest(const CpuKernels& kernels);

@@ -51,6 +51,12 @@ bool HasOperation(const PackedProduct& product, TailOpKind kind) {
   return std::any_of(ops.begin(), ops.end(), [kind](const TailOp& op) { return op.kind == kind; });
 }
 
+bool HasInstruction(const PackedProduct& product, TailInstructionKind kind) {
+  const std::vector<TailInstruction>& code = product.tail_code().instructions;
+  return std::any_of(code.begin(), code.end(),
+                     [kind](const TailInstruction& i) { return i.kind == kind; });
+}
+
 std::vector<ProductFault> ProductFaults() {
   using P = PackedProduct;
   using A = ProductArgs;
@@ -88,6 +94,20 @@ std::vector<ProductFault> ProductFaults() {
     faults.push_back({"a shape of tail, whole blocks", whole});
     faults.push_back({"a shape of tail, part of a block", part, 0, -1});
   }
+  for (int kind = 0; kind <= static_cast<int>(TailInstructionKind::kSigmoidTanh); ++kind) {
+    faults.push_back({"an instruction of any tail", [kind](const P& p, const A&, const S&) {
+                        return OfShape(p, TailShape::kGeneral) &&
+                               HasInstruction(p, static_cast<TailInstructionKind>(kind));
+                      }});
+  }
+  faults.push_back({"a row among more than are taken at a time",
+                    [](const P& p, const A& a, const S&) {
+                      return p.segments().size() == 1 && a.num_rows > kTailRowsAtOnce;
+                    },
+                    kTailRowsAtOnce});
+  faults.push_back({"a row alone, of a tail", [](const P& p, const A& a, const S&) {
+                      return p.segments().size() == 1 && a.num_rows == 1;
+                    }});
   for (int kind = 0; kind <= static_cast<int>(TailOpKind::kLog); ++kind) {
     faults.push_back({"an operation of a tail", [kind](const P& p, const A&, const S&) {
                         return HasOperation(p, static_cast<TailOpKind>(kind));

@@ -16,6 +16,7 @@ PackedProduct::PackedProduct(const ProductSpec& spec)
         "a tail with too many operations or columns");
   const std::string wrong = CheckTail(tail_, groups_);
   Check(wrong.empty(), wrong);
+  code_ = MakeTailCode(tail_);
   num_blocks_ = (units_ + kLanes - 1) / kLanes;
   blocks_per_panel_ = std::max(1, kPanelColumns / std::max(1, groups_));
   num_panels_ = (num_blocks_ + blocks_per_panel_ - 1) / blocks_per_panel_;

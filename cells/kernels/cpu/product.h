@@ -36,6 +36,7 @@
 #include "cells/kernels/cpu/packed_memory.h"
 #include "cells/kernels/cpu/product_limits.h"
 #include "cells/kernels/cpu/rows.h"
+#include "cells/kernels/cpu/tail_code.h"
 #include "cells/kernels/cpu/tail_shape.h"
 #include "cells/program/tail_program.h"
 
@@ -46,8 +47,9 @@ inline constexpr int kMaxColumns = kMaxGroups;  // and the most that one can hav
 inline constexpr int kPanelUnits = kPanelColumns * kLanes;  // the most units of a panel
 inline constexpr int kChunkRows = 128;    // rows computed together; more are equal chunks
 inline constexpr int kLargestRows = 512;  // rows of one call that keeps the largest of each
-// Rows that the interpreter of tails takes at a time, so that its values stay in L1.
-inline constexpr int kTailRowsAtOnce = 8;
+// Rows for which an instruction of a tail is done before the next: enough to be worth finding out which, few enough for
+// their values to stay in L1.
+inline constexpr int kTailRowsAtOnce = 16;
 
 // Where Pack reads a matrix of [units][depth]: element (u, k) is data[u * unit_stride + k *
 // depth_stride].
@@ -102,6 +104,7 @@ class PackedProduct {
   }
   const TailProgram& tail() const { return tail_; }
   const TailMatch& tail_match() const { return match_; }
+  const TailCode& tail_code() const { return code_; }
 
  private:
   void PackPanel(const ProductSpec& spec, int panel);
@@ -112,6 +115,7 @@ class PackedProduct {
   std::vector<Segment> segments_;
   TailProgram tail_;
   TailMatch match_;
+  TailCode code_;
   PackedMemory weights_, bias_, parameters_;
 };
 
@@ -147,7 +151,7 @@ struct Tuning {
       false;  // prefetch in software even where a single row block streams the weights once
 };
 
-// What one thread needs while it runs a product: about 120 KiB, reused for ever.
+// What one thread needs while it runs a product: about 150 KiB, reused for ever.
 class ProductScratch {
  public:
   explicit ProductScratch(Tuning tuning = {});

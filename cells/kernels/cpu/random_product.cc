@@ -174,6 +174,17 @@ TailProgram GatedUpdateTail() {
       0};
 }
 
+TailProgram WithAnotherStore(const TailProgram& tail) {
+  TailProgram other{{Op(Kind::kConstant, -1, -1, 0, 5.0f)}, tail.num_columns + 1, 0};
+  for (TailOp op : tail.ops) {
+    if (op.a >= 0) ++op.a;
+    if (op.b >= 0) ++op.b;
+    other.ops.push_back(op);
+  }
+  other.ops.push_back(Op(Kind::kStore, 0, -1, tail.num_columns));
+  return other;
+}
+
 // Operands of exp, log and / are squashed first, so that the reference stays well conditioned.
 TailProgram RandomTail(Random& random, int groups, int columns, int parameters) {
   TailProgram tail{{}, columns, parameters};

@@ -52,6 +52,8 @@ TailProgram IdentityTail();
 TailProgram UnaryTail(TailOpKind kind);
 TailProgram GatedCellTail();    // columns: c in, c out, h out
 TailProgram GatedUpdateTail();  // columns: h in, h out
+// The same and one more store, of a constant: no shape that is known.
+TailProgram WithAnotherStore(const TailProgram& tail);
 TailProgram RandomTail(Random& random, int groups, int columns, int parameters);
 
 // Distance in units of design.md (Numbers): at most 1 is within the bound of |y - y64| <= 1e-5

@@ -1,4 +1,5 @@
-// Tails on hot accumulators, for one Vec: the interpreter, and the shapes that ClassifyTail knows.
+// Tails on hot accumulators, for one Vec: any tail, instruction by instruction over several rows (tail_code.h), and the
+// shapes that ClassifyTail knows.
 // Included only by the one file of each instruction set.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_TAIL_INL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_TAIL_INL_H_
@@ -19,7 +20,7 @@ struct TailSite {
   const float* accumulators;  // of row `first`: [groups][16]
   int64_t accumulator_stride;
   int first, rows;
-  float* values;  // room for the interpreter
+  float* values;  // room for the slots of tail_code.h
 
   const float* Accumulator(int r, int g) const {
     return accumulators + r * accumulator_stride + g * kLanes;
@@ -40,74 +41,135 @@ struct Edge {
   }
 };
 
-// Operation `i` for up to kTailRowsAtOnce rows from `row`. Values lie as [operation][row][16].
-template <class V, bool kFull>
-void InterpretOp(const TailSite& site, int i, int row, int rows) {
-  using E = Edge<V, kFull>;
-  const auto value = [&site](int op, int r) {
-    return site.values + (int64_t{op} * kTailRowsAtOnce + r) * kLanes;
-  };
-  const TailOp& op = site.product->tail().ops[i];
-  for (int r = 0; r < rows; ++r) {
-    float* const to = value(i, r);
-    const auto a = [&] { return V::Load(value(op.a, r)); };
-    const auto b = [&] { return V::Load(value(op.b, r)); };
-    switch (op.kind) {
-      case TailOpKind::kAccumulator:
-        V::Load(site.Accumulator(row + r, op.index)).Store(to);
-        break;
-      case TailOpKind::kColumn:
-        E::Load(site.Column(op.index, row + r), site.lanes).Store(to);
-        break;
-      case TailOpKind::kParameter:
-        V::Load(site.product->Parameter(op.index) + int64_t{site.block} * kLanes).Store(to);
-        break;
-      case TailOpKind::kConstant:
-        V::Broadcast(op.constant).Store(to);
-        break;
-      case TailOpKind::kStore:
-        E::Store(a(), site.Column(op.index, row + r), site.lanes);
-        break;
-      case TailOpKind::kAdd:
-        (a() + b()).Store(to);
-        break;
-      case TailOpKind::kSub:
-        (a() - b()).Store(to);
-        break;
-      case TailOpKind::kMul:
-        (a() * b()).Store(to);
-        break;
-      case TailOpKind::kDiv:
-        (a() / b()).Store(to);
-        break;
-      case TailOpKind::kMax:
-        V::Max(a(), b()).Store(to);
-        break;
-      case TailOpKind::kSigmoid:
-        Sigmoid(a()).Store(to);
-        break;
-      case TailOpKind::kTanh:
-        Tanh(a()).Store(to);
-        break;
-      case TailOpKind::kRelu:
-        V::Max(V::Broadcast(0.0f), a()).Store(to);
-        break;
-      case TailOpKind::kExp:
-        Exp(a()).Store(to);
-        break;
-      case TailOpKind::kLog:
-        Log(a()).Store(to);
-        break;
-    }
+// sigmoid(x) * tanh(y) with one division.
+template <class V>
+[[gnu::always_inline]] inline V SigmoidTimesTanh(V x, V y) {
+  const Quotient<V> t = TanhQuotient(y);
+  const V one = V::Broadcast(1.0f);
+  return t.numerator / ((one + Exp(V::Broadcast(0.0f) - x)) * t.denominator);
+}
+
+// Rows of one instruction's operands, and where its values go.
+struct TailRows {
+  float* to;  // every kLanes
+  const float *a, *b;
+  int64_t a_stride, b_stride;
+  int rows;
+};
+
+// (What does not change is copied first: a store of a register may change anything, as far as a compiler knows.)
+template <class V, class F>
+[[gnu::always_inline]] inline void EachRow(TailRows t, F f) {
+  for (int r = 0; r < t.rows; ++r) {
+    f(V::Load(t.a)).Store(t.to);
+    t.a += t.a_stride;
+    t.to += kLanes;
   }
 }
 
+template <class V, class F>
+[[gnu::always_inline]] inline void EachTwo(TailRows t, F f) {
+  for (int r = 0; r < t.rows; ++r) {
+    f(V::Load(t.a), V::Load(t.b)).Store(t.to);
+    t.a += t.a_stride;
+    t.b += t.b_stride;
+    t.to += kLanes;
+  }
+}
+
+// Runs any tail for rows [row, row + rows) of its site; rows <= kTailRowsAtOnce. Slots lie as [slot][row][16].
 template <class V, bool kFull>
-void Interpret(const TailSite& site) {
-  const int num_ops = static_cast<int>(site.product->tail().ops.size());
+class TailPass {
+ public:
+  TailPass(const TailSite& site, int row, int rows) : site_(site), row_(row), rows_(rows) {
+    const PackedProduct& product = *site.product;
+    const int64_t unit = int64_t{site.block} * kLanes;
+    places_[TailOperand::kSlot] = {site.values, kTailRowsAtOnce * kLanes, kLanes};
+    places_[TailOperand::kAccumulator] = {site.Accumulator(row, 0), kLanes,
+                                          site.accumulator_stride};
+    places_[TailOperand::kParameter] = {product.Parameter(0) + unit,
+                                        int64_t{product.num_blocks()} * kLanes, 0};
+    places_[TailOperand::kConstant] = {product.tail_code().constants.data(), kLanes, 0};
+  }
+
+  void Run(const TailInstruction& i) const {
+    using Kind = TailInstructionKind;
+    const TailRows t = {site_.values + i.to * int64_t{kTailRowsAtOnce * kLanes},
+                        At(i.a),
+                        At(i.b),
+                        places_[i.a.from].stride,
+                        places_[i.b.from].stride,
+                        rows_};
+    switch (i.kind) {
+      case Kind::kLoad:
+        return Load(i.column, t.to);
+      case Kind::kStore:
+        return Store(i.column, t);
+      case Kind::kAdd:
+        return EachTwo<V>(t, [](V a, V b) { return a + b; });
+      case Kind::kSub:
+        return EachTwo<V>(t, [](V a, V b) { return a - b; });
+      case Kind::kMul:
+        return EachTwo<V>(t, [](V a, V b) { return a * b; });
+      case Kind::kDiv:
+        return EachTwo<V>(t, [](V a, V b) { return a / b; });
+      case Kind::kMax:
+        return EachTwo<V>(t, [](V a, V b) { return V::Max(a, b); });
+      case Kind::kSigmoid:
+        return EachRow<V>(t, [](V a) { return Sigmoid(a); });
+      case Kind::kTanh:
+        return EachRow<V>(t, [](V a) { return Tanh(a); });
+      case Kind::kRelu:
+        return EachRow<V>(t, [](V a) { return V::Max(V::Broadcast(0.0f), a); });
+      case Kind::kExp:
+        return EachRow<V>(t, [](V a) { return Exp(a); });
+      case Kind::kLog:
+        return EachRow<V>(t, [](V a) { return Log(a); });
+      case Kind::kSigmoidTanh:
+        return EachTwo<V>(t, [](V a, V b) { return SigmoidTimesTanh(a, b); });
+    }
+  }
+
+ private:
+  // Operand n of a kind at base + n * apart; its next row `stride` further on.
+  struct Place {
+    const float* base;
+    int64_t apart, stride;
+  };
+
+  const float* At(const TailOperand& o) const {
+    return places_[o.from].base + o.index * places_[o.from].apart;
+  }
+  void Load(int column, float* to) const {
+    const RowColumn from = site_.columns[column];
+    const int first = site_.first + row_, lanes = site_.lanes;
+    const int64_t unit = int64_t{site_.block} * kLanes;
+    for (int r = 0; r < rows_; ++r) {
+      Edge<V, kFull>::Load(from.Row(first + r) + unit, lanes).Store(to + r * kLanes);
+    }
+  }
+  void Store(int column, const TailRows& t) const {
+    const RowColumn to = site_.columns[column];
+    const int first = site_.first + row_, lanes = site_.lanes;
+    const int64_t unit = int64_t{site_.block} * kLanes;
+    for (int r = 0; r < t.rows; ++r) {
+      Edge<V, kFull>::Store(V::Load(t.a + r * t.a_stride), to.Row(first + r) + unit, lanes);
+    }
+  }
+
+  const TailSite& site_;
+  const int row_, rows_;
+  Place places_[kTailOperandKinds];
+};
+
+template <class V, bool kFull>
+void RunAnyTail(const TailSite& site) {
+  const TailCode& code = site.product->tail_code();
+  const TailInstruction* const end = code.instructions.data() + code.instructions.size();
   for (int row = 0; row < site.rows; row += kTailRowsAtOnce) {
-    const int rest = site.rows - row, rows = rest < kTailRowsAtOnce ? rest : kTailRowsAtOnce;
-    for (int i = 0; i < num_ops; ++i) InterpretOp<V, kFull>(site, i, row, rows);
+    const int rest = site.rows - row;
+    const TailPass<V, kFull> pass(site, row, rest < kTailRowsAtOnce ? rest : kTailRowsAtOnce);
+    for (const TailInstruction* i = code.instructions.data(); i != end; ++i) pass.Run(*i);
   }
 }
 
@@ -118,14 +180,6 @@ void OneStore(const TailSite& site, const TailMatch& m, F f) {
     Edge<V, kFull>::Store(f(V::Load(site.Accumulator(r, m.group[0]))), site.Column(m.out, r),
                           site.lanes);
   }
-}
-
-// sigmoid(x) * tanh(y) with one division.
-template <class V>
-[[gnu::always_inline]] inline V SigmoidTimesTanh(V x, V y) {
-  const Quotient<V> t = TanhQuotient(y);
-  const V one = V::Broadcast(1.0f);
-  return t.numerator / ((one + Exp(V::Broadcast(0.0f) - x)) * t.denominator);
 }
 
 template <class V, bool kFull>
@@ -160,7 +214,7 @@ template <class V, bool kFull>
 void TailOfShape(const TailSite& site, const TailMatch& m) {
   switch (m.shape) {
     case TailShape::kGeneral:
-      return Interpret<V, kFull>(site);
+      return RunAnyTail<V, kFull>(site);
     case TailShape::kIdentity:
       return OneStore<V, kFull>(site, m, [](V a) { return a; });
     case TailShape::kSigmoid:

@@ -1,5 +1,5 @@
-// Which tails (cells/program/tail_program.h) have a kernel of their own here, and who plays which part in them. The
-// interpreter runs any other; a kernel of its own is only faster.
+// Which tails (cells/program/tail_program.h) have a kernel of their own here, and who plays which part in them. Any other
+// is run instruction by instruction (tail_code.h); a kernel of its own is only faster.
 //
 // Plain values; any thread.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_TAIL_SHAPE_H_
@@ -14,7 +14,7 @@ namespace cellbatch::kernels {
 
 // What a tail computes, if it is one that has a kernel of its own.
 enum class TailShape : uint8_t {
-  kGeneral,   // the interpreter
+  kGeneral,   // instruction by instruction
   kIdentity,  // out = a
   kSigmoid,   // out = f(a), one store
   kTanh,

@@ -50,6 +50,10 @@ struct Vec {
   static Vec CopySign(Vec magnitude, Vec sign) {
     return {CopySign(magnitude.l, sign.l), CopySign(magnitude.h, sign.h)};
   }
+  // Finite x > 0 is m * 2^n: m in [sqrt(1/2), sqrt(2)), n whole.
+  static Vec SplitLog(Vec x, Vec& n) { return {SplitLog(x.l, n.l), SplitLog(x.h, n.h)}; }
+  // `log`, but minus infinity of zero, NaN of what is below, infinity of infinity.
+  static Vec LogOrLimit(Vec x, Vec log) { return {LogOrLimit(x.l, log.l), LogOrLimit(x.h, log.h)}; }
 
  private:
   static __m256 SignBit() { return _mm256_set1_ps(-0.0f); }
@@ -65,6 +69,24 @@ struct Vec {
     const __m256i whole = _mm256_cvtps_epi32(n);
     const __m256i half = _mm256_srai_epi32(whole, 1);
     return _mm256_mul_ps(_mm256_mul_ps(a, Power(half)), Power(_mm256_sub_epi32(whole, half)));
+  }
+  static __m256 SplitLog(__m256 x, __m256& n) {
+    const __m256 subnormal = _mm256_cmp_ps(x, _mm256_set1_ps(0x1p-126f), _CMP_LT_OQ);
+    const __m256 raised = _mm256_mul_ps(x, _mm256_set1_ps(0x1p23f));
+    const __m256i root = _mm256_set1_epi32(0x3f3504f3);  // of 1/2
+    const __m256i shifted =
+        _mm256_sub_epi32(_mm256_castps_si256(_mm256_blendv_ps(x, raised, subnormal)), root);
+    const __m256i lowered = _mm256_and_si256(_mm256_castps_si256(subnormal), _mm256_set1_epi32(23));
+    n = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_srai_epi32(shifted, 23), lowered));
+    const __m256i mantissa = _mm256_and_si256(shifted, _mm256_set1_epi32(0x007fffff));
+    return _mm256_castsi256_ps(_mm256_add_epi32(mantissa, root));
+  }
+  static __m256 LogOrLimit(__m256 x, __m256 log) {
+    const __m256 zero = _mm256_setzero_ps(), infinity = _mm256_set1_ps(__builtin_inff());
+    __m256 y = _mm256_blendv_ps(log, infinity, _mm256_cmp_ps(x, infinity, _CMP_EQ_OQ));
+    y = _mm256_blendv_ps(y, _mm256_set1_ps(-__builtin_inff()), _mm256_cmp_ps(x, zero, _CMP_EQ_OQ));
+    return _mm256_blendv_ps(y, _mm256_set1_ps(__builtin_nanf("")),
+                            _mm256_cmp_ps(x, zero, _CMP_NGE_UQ));  // negative, or NaN
   }
   static __m256 Power(__m256i n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));

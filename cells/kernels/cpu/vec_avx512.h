@@ -45,6 +45,29 @@ struct Vec {
     return {_mm512_castsi512_ps(_mm512_ternarylogic_epi32(bit, _mm512_castps_si512(sign.v),
                                                           _mm512_castps_si512(magnitude.v), 0xca))};
   }
+  // Finite x > 0 is m * 2^n: m in [sqrt(1/2), sqrt(2)), n whole.
+  static Vec SplitLog(Vec x, Vec& n) {
+    const __m512 least = _mm512_set1_ps(0x1p-126f);
+    const __mmask16 subnormal = _mm512_cmp_ps_mask(x.v, least, _CMP_LT_OQ);
+    const __m512 normal = _mm512_mask_mul_ps(x.v, subnormal, x.v, _mm512_set1_ps(0x1p23f));
+    const __m512i root = _mm512_set1_epi32(0x3f3504f3);  // of 1/2
+    const __m512i shifted = _mm512_sub_epi32(_mm512_castps_si512(normal), root);
+    __m512i exponent = _mm512_maskz_srai_epi32(kAll, shifted, 23);
+    exponent = _mm512_mask_sub_epi32(exponent, subnormal, exponent, _mm512_set1_epi32(23));
+    n = {_mm512_maskz_cvtepi32_ps(kAll, exponent)};
+    const __m512i mantissa = _mm512_and_si512(shifted, _mm512_set1_epi32(0x007fffff));
+    return {_mm512_castsi512_ps(_mm512_add_epi32(mantissa, root))};
+  }
+  // `log`, but minus infinity of zero, NaN of what is below, infinity of infinity.
+  static Vec LogOrLimit(Vec x, Vec log) {
+    const __m512 zero = _mm512_setzero_ps(), infinity = _mm512_set1_ps(__builtin_inff());
+    const __mmask16 none = _mm512_cmp_ps_mask(x.v, zero, _CMP_NGE_UQ);  // negative, or NaN
+    const __mmask16 least = _mm512_cmp_ps_mask(x.v, zero, _CMP_EQ_OQ);
+    const __mmask16 most = _mm512_cmp_ps_mask(x.v, infinity, _CMP_EQ_OQ);
+    __m512 y = _mm512_mask_mov_ps(log.v, most, infinity);
+    y = _mm512_mask_mov_ps(y, least, _mm512_set1_ps(-__builtin_inff()));
+    return {_mm512_mask_mov_ps(y, none, _mm512_set1_ps(__builtin_nanf("")))};
+  }
 };
 
 }  // namespace

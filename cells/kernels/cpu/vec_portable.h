@@ -79,6 +79,27 @@ struct Vec {
                                   (Bits(sign.v[i]) & 0x80000000u));
     });
   }
+  // Finite x > 0 is m * 2^n: m in [sqrt(1/2), sqrt(2)), n whole.
+  static Vec SplitLog(Vec x, Vec& n) {
+    Vec mantissa;
+    for (int i = 0; i < 16; ++i) {
+      const bool subnormal = x.v[i] < 0x1p-126f;
+      const uint32_t root = 0x3f3504f3u;  // of 1/2
+      const uint32_t shifted = Bits(subnormal ? x.v[i] * 0x1p23f : x.v[i]) - root;
+      n.v[i] = static_cast<float>((static_cast<int32_t>(shifted) >> 23) - (subnormal ? 23 : 0));
+      mantissa.v[i] = std::bit_cast<float>((shifted & 0x007fffffu) + root);
+    }
+    return mantissa;
+  }
+  // `log`, but minus infinity of zero, NaN of what is below, infinity of infinity.
+  static Vec LogOrLimit(Vec x, Vec log) {
+    const float infinity = std::bit_cast<float>(0x7f800000u);
+    return Make([&](int i) {
+      if (x.v[i] == 0.0f) return -infinity;
+      if (!(x.v[i] > 0.0f)) return std::bit_cast<float>(0x7fc00000u);
+      return x.v[i] == infinity ? infinity : log.v[i];
+    });
+  }
 
  private:
   static uint32_t Bits(float x) { return std::bit_cast<uint32_t>(x); }

@@ -9,9 +9,6 @@
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_VECTOR_MATH_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_VECTOR_MATH_H_
 
-#include <bit>
-#include <cstdint>
-
 namespace cellbatch::kernels {
 
 // exp(x) = 2^n (1 + p): n whole, p = expm1 of the rest, relative to p's own size.
@@ -71,40 +68,18 @@ template <class V>
   return q.numerator / q.denominator;
 }
 
-// One lane of log; rare in cells, so plain code that each compiler vectorises as it can. (A
-// template, so that each instruction set has its own.)
-template <class V>
-inline float LogOfLane(float x) {
-  uint32_t bits = std::bit_cast<uint32_t>(x);
-  if (!(x > 0.0f) || bits >= 0x7f800000u) {
-    if (x == 0.0f) return std::bit_cast<float>(0xff800000u);            // -infinity
-    return x > 0.0f ? x : std::bit_cast<float>(uint32_t{0x7fc00000u});  // infinity; NaN
-  }
-  int32_t exponent = 0;
-  if (bits < 0x00800000u) {  // subnormal
-    bits = std::bit_cast<uint32_t>(x * 8388608.0f);
-    exponent = -23;
-  }
-  // Mantissa into [sqrt(1/2), sqrt(2)).
-  const uint32_t shifted = bits - 0x3f3504f3u;
-  exponent += static_cast<int32_t>(shifted) >> 23;
-  const float f = std::bit_cast<float>((shifted & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
-  float q = 0.06915433f;
-  for (float c : {-0.11789837f, 0.11872962f, -0.12384343f, 0.1421866f, -0.16669251f, 0.20002227f,
-                  -0.24999987f, 0.3333331f}) {
-    q = q * f + c;
-  }
-  const float n = static_cast<float>(exponent);
-  const float tail = q * f * f * f + n * 1.42860682030941723212e-6f;
-  return n * 0.693145751953125f + (f + (tail - 0.5f * f * f));
-}
-
 template <class V>
 [[gnu::always_inline]] inline V Log(V x) {
-  float lanes[16];
-  x.Store(lanes);
-  for (float& lane : lanes) lane = LogOfLane<V>(lane);
-  return V::Load(lanes);
+  V n;
+  const V f = V::SplitLog(x, n) - V::Broadcast(1.0f);
+  V q = V::Broadcast(0.06915433f);
+  for (const float c : {-0.11789837f, 0.11872962f, -0.12384343f, 0.1421866f, -0.16669251f,
+                        0.20002227f, -0.24999987f, 0.3333331f}) {
+    q = q * f + V::Broadcast(c);
+  }
+  const V tail = q * f * f * f + n * V::Broadcast(1.42860682030941723212e-6f);
+  const V log = n * V::Broadcast(0.693145751953125f) + (f + (tail - V::Broadcast(0.5f) * f * f));
+  return V::LogOrLimit(x, log);
 }
 
 }  // namespace cellbatch::kernels

@@ -1,0 +1,174 @@
+#include "cells/kernels/cpu/tail_code.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "cells/check.h"
+#include "cells/kernels/cpu/product_limits.h"
+
+namespace cellbatch::kernels {
+namespace {
+
+size_t Index(int i) { return static_cast<size_t>(i); }
+
+TailInstructionKind KindOf(TailOpKind kind) {
+  using To = TailInstructionKind;
+  switch (kind) {
+    case TailOpKind::kColumn:
+      return To::kLoad;
+    case TailOpKind::kStore:
+      return To::kStore;
+    case TailOpKind::kAdd:
+      return To::kAdd;
+    case TailOpKind::kSub:
+      return To::kSub;
+    case TailOpKind::kMul:
+      return To::kMul;
+    case TailOpKind::kDiv:
+      return To::kDiv;
+    case TailOpKind::kMax:
+      return To::kMax;
+    case TailOpKind::kSigmoid:
+      return To::kSigmoid;
+    case TailOpKind::kTanh:
+      return To::kTanh;
+    case TailOpKind::kRelu:
+      return To::kRelu;
+    case TailOpKind::kExp:
+      return To::kExp;
+    case TailOpKind::kLog:
+      return To::kLog;
+    case TailOpKind::kAccumulator:
+    case TailOpKind::kParameter:
+    case TailOpKind::kConstant:
+      break;  // no instruction
+  }
+  NoSuchEnumerator();
+}
+
+class Coder {
+ public:
+  explicit Coder(const TailProgram& tail) : tail_(tail), parts_(tail.ops.size()) {
+    FindReaders();
+    for (int i = 0; i < size(); ++i) {
+      if (parts_[Index(i)].readers > 0) Join(i);
+    }
+    for (int i = 0; i < size(); ++i) {
+      Part& part = parts_[Index(i)];
+      if (!part.needed()) continue;
+      for (const int value : {part.a, part.b}) {
+        if (value >= 0) parts_[Index(value)].last_reader = i;
+      }
+    }
+  }
+
+  TailCode Make() {
+    for (int i = 0; i < size(); ++i) {
+      if (parts_[Index(i)].needed()) Add(i);
+    }
+    return std::move(code_);
+  }
+
+ private:
+  // What becomes of an operation.
+  struct Part {
+    int a = -1, b = -1;   // values read
+    int readers = 0;      // a store has one: the world
+    bool joined = false;  // a part of a later instruction
+    bool sigmoid_tanh = false;
+    int last_reader = -1;
+    TailOperand where = {};
+    bool needed() const { return readers > 0 && !joined; }
+  };
+
+  int size() const { return static_cast<int>(tail_.ops.size()); }
+
+  void FindReaders() {
+    for (int i = size(); i-- > 0;) {
+      const TailOp& op = tail_.ops[Index(i)];
+      Part& part = parts_[Index(i)];
+      if (op.kind == TailOpKind::kStore) part.readers = 1;
+      if (part.readers == 0) continue;
+      const int operands = NumOperands(op.kind);
+      if (operands > 0) part.a = op.a;
+      if (operands > 1) part.b = op.b;
+      for (const int value : {part.a, part.b}) {
+        if (value >= 0) ++parts_[Index(value)].readers;
+      }
+    }
+  }
+
+  // A product of a sigmoid and a tanh that nothing else reads, in either order.
+  void Join(int i) {
+    Part& part = parts_[Index(i)];
+    if (tail_.ops[Index(i)].kind != TailOpKind::kMul) return;
+    for (const auto& [s, t] : {std::pair(part.a, part.b), std::pair(part.b, part.a)}) {
+      Part &sigmoid = parts_[Index(s)], &tanh = parts_[Index(t)];
+      if (tail_.ops[Index(s)].kind != TailOpKind::kSigmoid ||
+          tail_.ops[Index(t)].kind != TailOpKind::kTanh) {
+        continue;
+      }
+      if (sigmoid.readers != 1 || tanh.readers != 1) continue;
+      sigmoid.joined = tanh.joined = part.sigmoid_tanh = true;
+      part.a = sigmoid.a;
+      part.b = tanh.a;
+      return;
+    }
+  }
+
+  void Add(int i) {
+    const TailOp& op = tail_.ops[Index(i)];
+    Part& part = parts_[Index(i)];
+    if (op.kind == TailOpKind::kAccumulator || op.kind == TailOpKind::kParameter) {
+      const bool sum = op.kind == TailOpKind::kAccumulator;
+      part.where = {sum ? TailOperand::kAccumulator : TailOperand::kParameter, op.index};
+      return;
+    }
+    if (op.kind == TailOpKind::kConstant) {
+      const size_t before = code_.constants.size() / Index(kLanes);
+      part.where = {TailOperand::kConstant, static_cast<int16_t>(before)};
+      code_.constants.insert(code_.constants.end(), Index(kLanes), op.constant);
+      return;
+    }
+    TailInstruction instruction;
+    instruction.kind = part.sigmoid_tanh ? TailInstructionKind::kSigmoidTanh : KindOf(op.kind);
+    instruction.column = op.index;
+    if (part.a >= 0) instruction.a = parts_[Index(part.a)].where;
+    if (part.b >= 0) instruction.b = parts_[Index(part.b)].where;
+    // A row's operands are read before its result is written, so the result may take their place.
+    Release(part.a, i);
+    if (part.b != part.a) Release(part.b, i);
+    if (op.kind != TailOpKind::kStore) {
+      part.where = {TailOperand::kSlot, TakeSlot()};
+      instruction.to = part.where.index;
+    }
+    code_.instructions.push_back(instruction);
+  }
+
+  void Release(int value, int reader) {
+    if (value < 0) return;
+    const Part& part = parts_[Index(value)];
+    if (part.last_reader == reader && part.where.from == TailOperand::kSlot) {
+      free_.push_back(part.where.index);
+    }
+  }
+
+  int16_t TakeSlot() {
+    if (free_.empty()) return static_cast<int16_t>(code_.slots++);
+    const int16_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+
+  const TailProgram& tail_;
+  std::vector<Part> parts_;
+  std::vector<int16_t> free_;
+  TailCode code_;
+};
+
+}  // namespace
+
+TailCode MakeTailCode(const TailProgram& tail) { return Coder(tail).Make(); }
+
+}  // namespace cellbatch::kernels

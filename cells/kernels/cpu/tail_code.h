@@ -1,0 +1,66 @@
+// A tail (cells/program/tail_program.h) made ready for the kernel that runs any tail (tail_inl.h). Made once, at load.
+//
+//   2 accumulator 2    8 mul 7 5      ->     slot 1 = mul        slot 0, column's slot
+//   3 tanh 2          10 mul 1 3      ->     slot 0 = sigm.tanh  accumulator 0, accumulator 2
+//
+// One instruction is done for several rows before the next (kTailRowsAtOnce), so values go through memory; what keeps that
+// cheap is decided here:
+//   - operands are read where they lie: accumulators, parameters and constants are not copied first
+//   - values share slots, as few as are alive at once: they stay in L1
+//   - sigmoid(x) tanh(y) is one instruction with one division, if nothing else reads either
+//   - what no store needs is left out
+//
+// Plain values; any thread. Making one is O(operations) and allocates.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_TAIL_CODE_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_TAIL_CODE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cells/program/tail_program.h"
+
+namespace cellbatch::kernels {
+
+enum class TailInstructionKind : uint8_t {
+  kLoad,   // slot `to` = column `column`
+  kStore,  // column `column` = a
+  kAdd,    // slot `to` = a + b; likewise the next
+  kSub,
+  kMul,
+  kDiv,
+  kMax,
+  kSigmoid,  // of a; likewise the next four
+  kTanh,
+  kRelu,
+  kExp,
+  kLog,
+  kSigmoidTanh,  // sigmoid(a) * tanh(b)
+};
+
+// Where an operand lies.
+struct TailOperand {
+  enum From : uint8_t { kSlot, kAccumulator, kParameter, kConstant };
+  From from = kSlot;
+  int16_t index = 0;
+};
+inline constexpr int kTailOperandKinds = 4;
+
+struct TailInstruction {
+  TailInstructionKind kind = TailInstructionKind::kLoad;
+  TailOperand a = {}, b = {};
+  int16_t to = 0;
+  int16_t column = 0;
+};
+
+struct TailCode {
+  std::vector<TailInstruction> instructions;
+  std::vector<float> constants;  // 16 of each
+  int slots = 0;
+};
+
+// REQUIRES: CheckTail finds nothing wrong with `tail`.
+TailCode MakeTailCode(const TailProgram& tail);
+
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_TAIL_CODE_H_

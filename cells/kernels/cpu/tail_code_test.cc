@@ -1,0 +1,202 @@
+#include "cells/kernels/cpu/tail_code.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "cells/kernels/cpu/product_limits.h"
+#include "cells/kernels/cpu/random_product.h"
+
+namespace cellbatch::kernels {
+namespace {
+
+using Kind = TailOpKind;
+using To = TailInstructionKind;
+
+TailOp Op(Kind kind, int a = -1, int b = -1, int index = 0) {
+  return {kind, static_cast<int16_t>(a), static_cast<int16_t>(b), static_cast<int16_t>(index)};
+}
+
+int Count(const TailCode& code, To kind) {
+  return static_cast<int>(
+      std::count_if(code.instructions.begin(), code.instructions.end(),
+                    [kind](const TailInstruction& i) { return i.kind == kind; }));
+}
+
+double Sigma(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+// What a row's unit reads: numbers that no two places share.
+double Accumulator(int i) { return 0.3 + 0.11 * i; }
+double Parameter(int i) { return -0.7 + 0.13 * i; }
+double ColumnValue(int i) { return 0.9 - 0.17 * i; }
+
+double Compute(To kind, double a, double b) {
+  switch (kind) {
+    case To::kAdd:
+      return a + b;
+    case To::kSub:
+      return a - b;
+    case To::kMul:
+      return a * b;
+    case To::kDiv:
+      return a / b;
+    case To::kMax:
+      return std::max(a, b);
+    case To::kSigmoid:
+      return Sigma(a);
+    case To::kTanh:
+      return std::tanh(a);
+    case To::kRelu:
+      return std::max(a, 0.0);
+    case To::kExp:
+      return std::exp(a);
+    case To::kLog:
+      return std::log(a);
+    case To::kSigmoidTanh:
+      return Sigma(a) * std::tanh(b);
+    case To::kLoad:
+    case To::kStore:
+      break;
+  }
+  ADD_FAILURE() << "computes nothing";
+  return 0.0;
+}
+
+// By column, what the code stores. A slot that nothing wrote yet is NaN.
+std::map<int, double> Stored(const TailCode& code) {
+  std::vector<double> slots(static_cast<size_t>(code.slots), std::nan(""));
+  const auto value = [&](const TailOperand& o) {
+    switch (o.from) {
+      case TailOperand::kSlot:
+        return slots.at(static_cast<size_t>(o.index));
+      case TailOperand::kAccumulator:
+        return Accumulator(o.index);
+      case TailOperand::kParameter:
+        return Parameter(o.index);
+      case TailOperand::kConstant:
+        return double{code.constants.at(static_cast<size_t>(o.index) * kLanes)};
+    }
+    return std::nan("");
+  };
+  std::map<int, double> stored;
+  for (const TailInstruction& i : code.instructions) {
+    if (i.kind == To::kStore) {
+      stored[i.column] = value(i.a);
+    } else if (i.kind == To::kLoad) {
+      slots.at(static_cast<size_t>(i.to)) = ColumnValue(i.column);
+    } else {
+      const bool two = i.kind <= To::kMax || i.kind == To::kSigmoidTanh;
+      slots.at(static_cast<size_t>(i.to)) = Compute(i.kind, value(i.a), two ? value(i.b) : 0.0);
+    }
+  }
+  return stored;
+}
+
+// By column, what the tail means: value after value, each its own.
+std::map<int, double> Meaning(const TailProgram& tail) {
+  std::map<int, double> stored;
+  std::vector<double> values;
+  const auto at = [&](int value) { return value < 0 ? 0.0 : values[static_cast<size_t>(value)]; };
+  for (const TailOp& op : tail.ops) {
+    double v = 0.0;
+    if (op.kind == Kind::kAccumulator) {
+      v = Accumulator(op.index);
+    } else if (op.kind == Kind::kColumn) {
+      v = ColumnValue(op.index);
+    } else if (op.kind == Kind::kParameter) {
+      v = Parameter(op.index);
+    } else if (op.kind == Kind::kConstant) {
+      v = double{op.constant};
+    } else if (op.kind == Kind::kStore) {
+      stored[op.index] = at(op.a);
+    } else {
+      const int kind = static_cast<int>(op.kind) - static_cast<int>(Kind::kAdd);
+      v = Compute(static_cast<To>(static_cast<int>(To::kAdd) + kind), at(op.a), at(op.b));
+    }
+    values.push_back(v);
+  }
+  return stored;
+}
+
+TEST(TailCodeTest, StoresWhatTheTailMeansWhateverSlotsItShares) {
+  constexpr uint64_t kSeed = 41;
+  Random random(kSeed);
+  int shared = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const TailProgram tail = RandomTail(random, 4, 3, 2);
+    const TailCode code = MakeTailCode(tail);
+    const std::map<int, double> expected = Meaning(tail), got = Stored(code);
+    ASSERT_EQ(got.size(), expected.size());
+    for (const auto& [column, value] : expected) {
+      ASSERT_EQ(got.at(column), value)
+          << "seed " << kSeed << ", tail " << i << ", column " << column;
+    }
+    int values = 0;
+    for (const TailInstruction& instruction : code.instructions) {
+      values += instruction.kind != To::kStore ? 1 : 0;
+    }
+    shared += values > code.slots ? 1 : 0;
+  }
+  EXPECT_GT(shared, 500);
+}
+
+TEST(TailCodeTest, WhatLiesSomewhereAlreadyIsNotCopied) {
+  const TailCode code = MakeTailCode(GatedCellTail());
+  EXPECT_EQ(code.instructions.size(), 8u);  // of 16 operations
+  EXPECT_EQ(Count(code, To::kLoad), 1);
+  EXPECT_EQ(Count(code, To::kStore), 2);
+  EXPECT_EQ(Count(code, To::kSigmoid), 1);
+  EXPECT_EQ(Count(code, To::kSigmoidTanh), 2);
+  EXPECT_LE(code.slots, 3);
+}
+
+TEST(TailCodeTest, WhatNoStoreNeedsIsLeftOut) {
+  const TailProgram tail = {{Op(Kind::kAccumulator), Op(Kind::kColumn), Op(Kind::kTanh, 0),
+                             Op(Kind::kMul, 1, 2), Op(Kind::kExp, 0), Op(Kind::kStore, 4, -1, 1)},
+                            2,
+                            0};
+  const TailCode code = MakeTailCode(tail);
+  ASSERT_EQ(code.instructions.size(), 2u);
+  EXPECT_EQ(code.instructions[0].kind, To::kExp);
+}
+
+// sigmoid(0) * tanh(1), and whatever else.
+TailProgram Gate(std::vector<TailOp> more, bool turned) {
+  TailProgram tail = {
+      {Op(Kind::kAccumulator, -1, -1, 0), Op(Kind::kAccumulator, -1, -1, 1), Op(Kind::kSigmoid, 0),
+       Op(Kind::kTanh, 1), turned ? Op(Kind::kMul, 3, 2) : Op(Kind::kMul, 2, 3)},
+      2,
+      0};
+  tail.ops.insert(tail.ops.end(), more.begin(), more.end());
+  return tail;
+}
+
+TEST(TailCodeTest, ASigmoidTimesATanhIsOneInstructionUnlessEitherIsReadElsewhere) {
+  for (const bool turned : {false, true}) {
+    const TailCode alone = MakeTailCode(Gate({Op(Kind::kStore, 4)}, turned));
+    EXPECT_EQ(alone.instructions.size(), 2u);
+    EXPECT_EQ(Count(alone, To::kSigmoidTanh), 1);
+    EXPECT_EQ(Stored(alone), Meaning(Gate({Op(Kind::kStore, 4)}, turned)));
+    for (const int read : {2, 3}) {
+      const TailProgram tail = Gate({Op(Kind::kStore, 4), Op(Kind::kStore, read, -1, 1)}, turned);
+      EXPECT_EQ(Count(MakeTailCode(tail), To::kSigmoidTanh), 0);
+      EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+    }
+  }
+}
+
+// The sigmoid's operand is read where the product stands: its slot is not given away before.
+TEST(TailCodeTest, OperandsOfAJoinedInstructionStayUntilItReadsThem) {
+  const TailProgram tail = {{Op(Kind::kAccumulator), Op(Kind::kParameter), Op(Kind::kAdd, 0, 1),
+                             Op(Kind::kSigmoid, 2), Op(Kind::kExp, 0), Op(Kind::kRelu, 4),
+                             Op(Kind::kTanh, 5), Op(Kind::kMul, 6, 3), Op(Kind::kStore, 7)},
+                            1,
+                            1};
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kSigmoidTanh), 1);
+  EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+}
+
+}  // namespace
+}  // namespace cellbatch::kernels
