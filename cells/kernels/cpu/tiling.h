@@ -13,11 +13,14 @@ namespace cellbatch::kernels {
 namespace {  // of each file that includes it: nothing built with special flags may be linked elsewhere
 
 // 32 registers: 6 rows x 4 columns of sums, 4 weights, 1 input. Or 8 rows x 2 columns: fewer sums, but 16 rows then
-// read their weights, most of which come from L2, twice and not three times.
+// read their weights, most of which come from L2, twice and not three times. 3 columns are one pass of 8 rows, where two
+// would be of 2 and of 1, which loads more than it multiplies; 5 columns are one pass of 5 rows.
 struct Avx512Tiling {
   static constexpr int kRows = 8, kFullRows = 6;
   static constexpr int kBlock = 512;
-  static constexpr int Columns(int rows) { return rows <= kFullRows ? 4 : 2; }
+  static constexpr int Columns(int rows) {
+    return rows < kFullRows ? 5 : rows == kFullRows ? 4 : 3;
+  }
   static constexpr int Blocks(int rows) {
     const int at_most = rows <= 2 * kRows ? kRows : kFullRows;
     return (rows + at_most - 1) / at_most;
