@@ -201,6 +201,7 @@ absl::StatusOr<CellDefinition> CellDefinition::Create(std::string name, std::vec
   for (const Op& op : ops) d.flops_ += FlopsOf(op, ops);
   d.name_ = std::move(name);
   d.ops_ = std::move(ops);
+  if (op_names.size() == d.ops_.size()) d.op_names_.assign(op_names.begin(), op_names.end());
   d.inputs_ = std::move(inputs);
   d.parameters_ = std::move(parameters);
   d.outputs_ = std::move(outputs);

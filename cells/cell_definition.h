@@ -89,6 +89,8 @@ class CellDefinition {
   const std::string& name() const { return name_; }
   absl::Span<const Op> ops() const { return ops_; }
   const Op& op(ValueId v) const { return ops_[static_cast<size_t>(v.value())]; }
+  // What the definition's text calls them, for people; empty where it was not written as text.
+  absl::Span<const std::string> op_names() const { return op_names_; }
   absl::Span<const Input> inputs() const { return inputs_; }
   absl::Span<const Parameter> parameters() const { return parameters_; }
   absl::Span<const Output> outputs() const { return outputs_; }
@@ -103,6 +105,7 @@ class CellDefinition {
 
   std::string name_;
   std::vector<Op> ops_;
+  std::vector<std::string> op_names_;
   std::vector<Input> inputs_;
   std::vector<Parameter> parameters_;
   std::vector<Output> outputs_;

@@ -129,7 +129,11 @@ VariableId ProblemBuilder::Weights(const ParameterView& view, int32_t depth, int
   const ViewKey key(parameter, view.unit_stride, view.depth_stride, units, depth, view.offset);
   const auto there = weights_.find(key);
   if (there != weights_.end()) return there->second;
-  return weights_[key] = Add({.origin = Origin::kWeights, .index = parameter},
+  return weights_[key] = Add({.origin = Origin::kWeights,
+                              .index = parameter,
+                              .offset = view.offset,
+                              .unit_stride = view.unit_stride,
+                              .depth = depth},
                              fmt::format("W{}+{}", parameter, view.offset), VariableKind::kConstant,
                              int64_t{depth} * units);
 }
@@ -145,9 +149,11 @@ std::optional<VariableId> ProblemBuilder::Row(const Place& place, int32_t elemen
   if (const auto there = columns_.find(key); there != columns_.end()) return there->second;
   const VariableKind kind =
       place.kind == PlaceKind::kOutput ? VariableKind::kOutput : VariableKind::kInput;
-  return columns_[key] =
-             Add({.origin = OriginOf(place.kind), .index = place.index, .column = place.column},
-                 Describe(place), kind, elements);
+  return columns_[key] = Add({.origin = OriginOf(place.kind),
+                              .index = place.index,
+                              .column = place.column,
+                              .offset = place.offset},
+                             Describe(place), kind, elements);
 }
 
 // What the groups in `slot` read, behind what they continue; none: fewer than two, which need no order.

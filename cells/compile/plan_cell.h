@@ -44,6 +44,9 @@ struct PlannedVariable {
   int32_t step = -1;
   int32_t index = 0;
   int32_t column = 0;
+  int64_t offset = 0;       // elements behind the start of that column, row or parameter
+  int64_t unit_stride = 1;  // of a block of weights: elements from the row of one unit to the next
+  int32_t depth = 1;        // likewise: elements of each unit
   friend bool operator==(const PlannedVariable&, const PlannedVariable&) = default;
 };
 
