@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "cells/device/account.h"
 #include "cells/ids.h"
 #include "cells/model.h"
 
@@ -70,6 +71,11 @@ class Memory {
   // RESOURCE_EXHAUSTED (asked and available bytes).
   virtual absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
                                                             const RowBudget& budget) = 0;
+  // What Load makes of the model's cells, for people; as it fails where one cannot be compiled. Allocates nothing that
+  // stays; any thread, beside tasks that run; milliseconds. A memory that has nothing to say says nothing.
+  virtual absl::StatusOr<ModelAccount> Account(const Model& /*model*/) const {
+    return ModelAccount();
+  }
 };
 
 }  // namespace cellbatch

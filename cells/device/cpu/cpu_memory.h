@@ -81,6 +81,7 @@ class CpuMemory final : public Memory {
 
   absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
                                                     const RowBudget& budget) override;
+  absl::StatusOr<ModelAccount> Account(const Model& model) const override;
   const kernels::CpuKernels& kernels() const { return kernels_; }
 
  private:
