@@ -1,5 +1,6 @@
 // cellbatch-server: flags in, requests served, exit code out.
-//   0  stopped by a signal, every accepted request answered (or --check found nothing wrong)
+//   0  stopped by a signal, every accepted request answered (or --check found nothing wrong, or --explain
+//      said what became of its model)
 //   1  could not start, or accepted requests were cut off by --drain-timeout
 //   2  bad flags
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "cells/device/parse_devices.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
+#include "server/explain/explain_served.h"
 #include "server/model_repository.h"
 #include "server/options.h"
 #include "server/server.h"
@@ -79,6 +81,20 @@ absl::StatusOr<DeviceSet> MakeDevices(const ServerOptions& options) {
   return CpuDevices(choice->cpu_sets, cpu);
 }
 
+int Explain(const ServerOptions& options) {
+  auto devices = MakeDevices(options);
+  const auto text = devices.ok() ? ExplainServed(options.model_repository, options.explain,
+                                                 {.unfolder_libraries = options.unfolder_libraries},
+                                                 OfScheduler(options), *std::move(devices))
+                                 : devices.status();
+  if (!text.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(text.status().message()).c_str());
+    return kFailed;
+  }
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
 int Serve(const ServerOptions& options) {
   Lifecycle lifecycle;
   const int64_t longest_drain =
@@ -135,7 +151,8 @@ int Main(const std::vector<std::string>& arguments) {
     return 0;
   }
   SetUpLogging(options->log_level);
-  return options->check ? CheckModels(*options) : Serve(*options);
+  if (options->check) return CheckModels(*options);
+  return options->explain.empty() ? Serve(*options) : Explain(*options);
 }
 
 }  // namespace

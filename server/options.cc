@@ -58,6 +58,9 @@ constexpr Flag kFlags[] = {
     {"check", &O::check,
      "Read every model, report every problem of all of them, a line each, and exit: 0 if all "
      "could be served. Uses no device."},
+    {"explain", &O::explain,
+     "Load the model of that name alone, measure it, print what became of it (equations, program, "
+     "plan, kernels, copies, T(b)), and exit. Serves nothing. Empty: none."},
 
     {"max-queued-requests",
      &O::max_queued_requests,

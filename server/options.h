@@ -25,6 +25,7 @@ struct ServerOptions {
   int64_t record_limit = 1LL << 30;
   std::chrono::milliseconds policy_poll{0};
   bool check = false;
+  std::string explain;
   bool help = false;
   bool version = false;
 

@@ -21,25 +21,6 @@ int TransportThreads(const ServerOptions& options) {
   return std::max(1, UsableCores() / kCoresPerTransportThread);
 }
 
-SchedulerOptions OfScheduler(const ServerOptions& options) {
-  SchedulerOptions out;
-  out.max_tasks_in_flight = static_cast<int>(options.max_tasks_in_flight);
-  out.max_wait_tasks = static_cast<int>(options.max_wait_tasks);
-  out.priority_ageing = options.priority_ageing;
-  out.row_budget_bytes = options.row_budget;
-  out.task_time_limit = options.task_time_limit.count() == 0
-                            ? absl::InfiniteDuration()
-                            : absl::FromChrono(options.task_time_limit);
-  out.task_time_factor = static_cast<int>(options.task_time_factor);
-  out.batch_limit = static_cast<int32_t>(options.batch_limit);
-  out.unload_limit = absl::FromChrono(options.unload_limit);
-  out.num_outboxes = static_cast<int>(options.responder_threads);
-  // Admission is the bound that people set; the scheduler's own must never come first.
-  out.max_requests =
-      static_cast<int>(std::max<int64_t>(options.max_queued_requests + 1024, 1 << 12));
-  return out;
-}
-
 GrpcOptions OfGrpc(const ServerOptions& options) {
   return {.address = options.grpc_address,
           .threads = TransportThreads(options),
@@ -58,6 +39,25 @@ HttpReply ReadyReply(bool ready) {
 }
 
 }  // namespace
+
+SchedulerOptions OfScheduler(const ServerOptions& options) {
+  SchedulerOptions out;
+  out.max_tasks_in_flight = static_cast<int>(options.max_tasks_in_flight);
+  out.max_wait_tasks = static_cast<int>(options.max_wait_tasks);
+  out.priority_ageing = options.priority_ageing;
+  out.row_budget_bytes = options.row_budget;
+  out.task_time_limit = options.task_time_limit.count() == 0
+                            ? absl::InfiniteDuration()
+                            : absl::FromChrono(options.task_time_limit);
+  out.task_time_factor = static_cast<int>(options.task_time_factor);
+  out.batch_limit = static_cast<int32_t>(options.batch_limit);
+  out.unload_limit = absl::FromChrono(options.unload_limit);
+  out.num_outboxes = static_cast<int>(options.responder_threads);
+  // Admission is the bound that people set; the scheduler's own must never come first.
+  out.max_requests =
+      static_cast<int>(std::max<int64_t>(options.max_queued_requests + 1024, 1 << 12));
+  return out;
+}
 
 Server::Server(const ServerOptions& options, Lifecycle& lifecycle)
     : options_(options),
@@ -84,6 +84,7 @@ absl::Status Server::Open(DeviceSet devices) {
     of_scheduler.recorder = record_.get();
     spdlog::info("recording to {}, {} bytes at most", options_.record, options_.record_limit);
   }
+  const Memory& memory = *devices.memories.front();  // the scheduler's, as long as it lives
   auto scheduler = Scheduler::Create(of_scheduler, std::move(devices), clock_);
   if (!scheduler.ok()) return scheduler.status();
   scheduler_ = *std::move(scheduler);
@@ -120,6 +121,7 @@ absl::Status Server::Open(DeviceSet devices) {
       options_.nv_metrics);
   status_ = std::make_unique<StatusPage>(*scheduler_, *path_, stats_, admission_, lifecycle_, index,
                                          find, clock_);
+  explain_ = std::make_unique<ExplainPage>(*scheduler_, memory, find);
   responder_ = std::make_unique<Responder>(*scheduler_, *path_);
   auto grpc = GrpcTransport::Start(
       OfGrpc(options_),
@@ -238,6 +240,8 @@ HttpReply Server::Answer(std::string_view path) const {
   if (path == "/v2/health/live") return {.body = "live\n"};
   if (path == "/v2/health/ready") return ReadyReply(lifecycle_.ready());
   if (path == "/metrics") return {200, MetricsExporter::kContentType, metrics_->Text()};
+  constexpr std::string_view kExplain = "/explain/";
+  if (path.starts_with(kExplain)) return explain_->Answer(path.substr(kExplain.size()));
   if (path.starts_with("/v2/models/") && path.ends_with("/ready")) return ModelReady(path);
   return {.status = 404, .body = "nothing is here; the status page is at /\n"};
 }

@@ -17,6 +17,7 @@
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
 #include "server/admission.h"
+#include "server/explain/explain_page.h"
 #include "server/grpc_transport.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics_exporter.h"
@@ -34,6 +35,9 @@
 #include "server/typed/typed_service.h"
 
 namespace cellbatch {
+
+// What the flags say to the scheduler.
+SchedulerOptions OfScheduler(const ServerOptions& options);
 
 class Server {
  public:
@@ -78,6 +82,7 @@ class Server {
   std::unique_ptr<LatencyService> latency_;
   std::unique_ptr<MetricsExporter> metrics_;
   std::unique_ptr<StatusPage> status_;
+  std::unique_ptr<ExplainPage> explain_;
   std::unique_ptr<Responder> responder_;
   std::unique_ptr<GrpcTransport> grpc_;
   std::unique_ptr<HttpServer> http_, metrics_http_;

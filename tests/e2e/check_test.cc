@@ -1,4 +1,5 @@
-// cellbatch-server --check, as people run it before they deploy: its exit code and what it prints.
+// cellbatch-server --check and --explain, as people run them before they deploy: exit code and what is printed. And the
+// page of a served model that says what --explain says.
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -8,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/e2e/server_process.h"
 #include "tests/e2e/small_models.h"
 
 namespace cellbatch {
@@ -17,7 +19,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Checked {
+struct Ran {
   int exit_code = -1;
   std::string printed, complained;  // stdout, stderr
 };
@@ -27,20 +29,22 @@ std::string Contents(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-Checked Check(const std::string& repository) {
+Ran RunServer(const std::string& flags, const std::string& repository) {
   const std::string out = testing::TempDir() + "/out", err = testing::TempDir() + "/err";
-  const int status = std::system(("server/cellbatch-server --check --model-repository " +
+  const int status = std::system(("server/cellbatch-server " + flags + " --model-repository " +
                                   repository + " > " + out + " 2> " + err)
                                      .c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Contents(out), Contents(err)};
 }
+
+Ran Check(const std::string& repository) { return RunServer("--check", repository); }
 
 TEST(CheckTest, GoodModelsAreListedAndBadOnesFailTheCheckWithEveryProblem) {
   const std::string repository = testing::TempDir() + "/checked";
   std::filesystem::remove_all(repository);
   AddModel(repository, {.name = "words", .vocabulary = 10});
   AddModel(repository, {.name = "vectors"});
-  Checked checked = Check(repository);
+  Ran checked = Check(repository);
   EXPECT_EQ(checked.exit_code, 0) << checked.complained;
   EXPECT_EQ(checked.complained, "");
   EXPECT_THAT(checked.printed, AllOf(HasSubstr("model \"vectors\" version 1: OK, "),
@@ -65,9 +69,53 @@ TEST(CheckTest, GoodModelsAreListedAndBadOnesFailTheCheckWithEveryProblem) {
 }
 
 TEST(CheckTest, ARepositoryThatIsNoneFails) {
-  const Checked checked = Check(testing::TempDir() + "/nowhere");
+  const Ran checked = Check(testing::TempDir() + "/nowhere");
   EXPECT_EQ(checked.exit_code, 1);
   EXPECT_THAT(checked.complained, HasSubstr("nowhere"));
+}
+
+TEST(ExplainTest, WhatBecameOfAModelIsPrintedWithTimesMeasuredHere) {
+  const std::string repository = testing::TempDir() + "/explained";
+  std::filesystem::remove_all(repository);
+  AddModel(repository, {.name = "words", .vocabulary = 10});
+  AddModel(repository, {.name = "torn"});
+  std::filesystem::resize_file(repository + "/torn/1/weights.safetensors", 100);
+  const Ran explained = RunServer("--batch-limit=8 --explain words", repository);
+  EXPECT_EQ(explained.exit_code, 0) << explained.complained;
+  EXPECT_THAT(
+      explained.printed,
+      AllOf(HasSubstr("model \"words\" version 1: "), HasSubstr("h = o * tanh(c)\n"),
+            HasSubstr("kernel of its own: gated cell"), HasSubstr("|before.h|embed/table[]\n"),
+            HasSubstr("\n    fused program "), HasSubstr("folded table: "),
+            HasSubstr("\n         1 "), HasSubstr("\n         8 "),
+            HasSubstr("a task has at most b_max = "), Not(HasSubstr("torn"))));
+}
+
+TEST(ExplainTest, AModelThatIsWrongOrNotThereFailsWithEveryProblem) {
+  const std::string repository = testing::TempDir() + "/unexplained";
+  std::filesystem::remove_all(repository);
+  AddModel(repository, {.name = "torn", .vocabulary = 10});
+  std::filesystem::resize_file(repository + "/torn/1/weights.safetensors", 100);
+  const Ran torn = RunServer("--explain torn", repository);
+  EXPECT_EQ(torn.exit_code, 1);
+  EXPECT_EQ(torn.printed, "");
+  EXPECT_THAT(torn.complained,
+              AllOf(HasSubstr("model \"torn\": "), HasSubstr("torn/1/weights.safetensors")));
+  const Ran missing = RunServer("--explain nobody", repository);
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.complained, HasSubstr("nobody"));
+}
+
+TEST(ExplainTest, TheStatusPageLeadsToThePageOfEachServedModel) {
+  const std::string repository = NewRepository();
+  AddModel(repository, {.name = "words", .vocabulary = 10});
+  const auto server = ServerProcess::Serving(repository);
+  ASSERT_NE(server, nullptr);
+  EXPECT_THAT(HttpGet(server->http(), "/"), HasSubstr("<a href=\"/explain/words\">"));
+  EXPECT_THAT(HttpGet(server->http(), "/explain/words"),
+              AllOf(HasSubstr("200 <!doctype html>"), HasSubstr("h = o * tanh(c)\n"),
+                    HasSubstr("a task has at most b_max = ")));
+  EXPECT_THAT(HttpGet(server->http(), "/explain/nobody"), HasSubstr("404 "));
 }
 
 }  // namespace

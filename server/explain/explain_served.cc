@@ -1,0 +1,33 @@
+#include "server/explain/explain_served.h"
+
+#include <memory>
+#include <utility>
+
+#include "cells/device/cpu/cpu_limits.h"
+#include "scheduler/clock.h"
+#include "server/explain/explain_model.h"
+#include "server/model_repository.h"
+
+namespace cellbatch {
+
+absl::StatusOr<std::string> ExplainServed(const std::string& repository, const std::string& name,
+                                          const LoaderLimits& limits,
+                                          const SchedulerOptions& options, DeviceSet devices) {
+  const SteadyClock clock;
+  const Memory& memory = *devices.memories.front();  // the scheduler's, as long as it lives
+  auto scheduler = Scheduler::Create(options, std::move(devices), clock);
+  if (!scheduler.ok()) return scheduler.status();
+  ModelRepository models(repository, limits, **scheduler);
+  if (absl::Status s = models.Load(name); !s.ok()) return s;
+  const auto model = models.Find(name, "");
+  if (!model.ok()) return model.status();
+  const absl::StatusOr<ModelAccount> account = memory.Account(**model);
+  if (!account.ok()) return account.status();
+  const absl::StatusOr<ExplainedModel> explained =
+      ExplainModel(**model, kCpuLimits, *account, (*scheduler)->Calibration((*model)->id));
+  if (!explained.ok()) return explained.status();
+  (*scheduler)->Stop();
+  return ToText(*explained);
+}
+
+}  // namespace cellbatch

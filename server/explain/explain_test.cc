@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cells/device/cpu/cpu_device.h"
+#include "cells/device/cpu/cpu_limits.h"
+#include "server/explain/explain_model.h"
+#include "server/explain/explain_page.h"
+#include "tests/testing/builders.h"
+#include "tests/testing/fake_scheduler.h"
+#include "tests/testing/test_model.h"
+
+namespace cellbatch {
+namespace {
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Of what the machine at hand computes with.
+DeviceSet OneCpu(int64_t fold_budget) {
+  absl::StatusOr<DeviceSet> devices =
+      CpuDevices({std::vector<int>{0}}, {.fold_budget_bytes = fold_budget});
+  EXPECT_TRUE(devices.ok()) << devices.status();
+  return *std::move(devices);
+}
+
+std::vector<CellTypeCalibration> Measured(const Model& model) {
+  return {{.memory = 0,
+           .type = model.types[0].id,
+           .max_batch = 48,
+           .points = {{1, 2'500}, {16, 16'000}}}};
+}
+
+ExplainedModel Explained(const Model& model, const DeviceSet& devices) {
+  const absl::StatusOr<ModelAccount> account = devices.memories[0]->Account(model);
+  EXPECT_TRUE(account.ok()) << account.status();
+  absl::StatusOr<ExplainedModel> explained =
+      ExplainModel(model, kCpuLimits, *account, Measured(model));
+  EXPECT_TRUE(explained.ok()) << explained.status();
+  return *std::move(explained);
+}
+
+TEST(ExplainModelTest, EachCellTypeIsSaidFromItsEquationsToItsTimes) {
+  const std::shared_ptr<Model> model = TinyModel();
+  const std::string text = ToText(Explained(*model, OneCpu(1 << 20)));
+  for (const char* part :
+       {"model \"tiny\" version 1: 1 cell types, kernels ", "cell type \"",
+        "{token INT32[1]} of table token\n", ", the node before\n",
+        "    leaves  {h FP32[2], c FP32[2]} in table ", "sigmoid(", "  0  index table0",
+        "   tokens read, clamped\n", "starts from a folded row; kernel of its own: gated cell",
+        "|before.h|E[]\n", "naive layout ", "planned layout ", "fused program ", "folded table: \"",
+        "100 rows: ", "T(b), us      us a node\n", "    16        16.00          1.000\n",
+        "a task has at most b_max = 48 nodes\n"}) {
+    EXPECT_TRUE(Has(text, part)) << part << "\n" << text;
+  }
+}
+
+TEST(ExplainModelTest, WhatIsNotPreparedOrMeasuredIsNotClaimed) {
+  const std::shared_ptr<Model> model = TinyModel();
+  const DeviceSet devices = OneCpu(/*fold_budget=*/0);
+  const std::string text = ToText(Explained(*model, devices));
+  EXPECT_FALSE(Has(text, "folded"));
+  EXPECT_TRUE(Has(text, "  Prepared at load\n    nothing\n"));
+  const absl::StatusOr<ExplainedModel> unmeasured =
+      ExplainModel(*model, kCpuLimits, *devices.memories[0]->Account(*model), {});
+  ASSERT_TRUE(unmeasured.ok());
+  EXPECT_FALSE(Has(ToText(*unmeasured), "T(b)"));
+}
+
+// Bytes of what is prepared are those that a load takes.
+TEST(ExplainModelTest, TheAccountIsThatOfTheLoad) {
+  const std::shared_ptr<Model> model = TinyModel();
+  for (const int64_t budget : {int64_t{0}, int64_t{1} << 20}) {
+    const DeviceSet devices = OneCpu(budget);
+    const auto account = devices.memories[0]->Account(*model);
+    ASSERT_TRUE(account.ok());
+    RowBudget rows;
+    rows.rows.assign(model->tables.size(), 16);
+    const auto loaded = devices.memories[0]->Load(*model, rows);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ(account->types[0].weight_bytes, (*loaded)->weight_bytes());
+    EXPECT_EQ(account->types[0].prepared.empty(), budget == 0);
+    EXPECT_EQ(account->types[0].steps.size(), 2u);
+  }
+}
+
+// A cell's text may come from anywhere, and names in it are anything.
+TEST(ExplainPageTest, NothingThatAFileSaysIsAnElementOfThePage) {
+  const std::string evil = "<script>alert(\"1\")</script>&";
+  testing::CellBuilder b(evil);
+  const ValueId x = b.Read(evil + "in", evil + "column", 4);
+  b.Leave(evil + "out", b.Tanh(b.MatMul(x, b.Matrix(evil + "W", 4, 4))));
+  std::shared_ptr<Model> model = testing::OneCellModel(b.Build());
+  model->name = evil;
+  const std::string html = ToHtml(Explained(*model, OneCpu(0)));
+  EXPECT_FALSE(Has(html, "<script"));
+  EXPECT_FALSE(Has(html, "\"1\""));
+  EXPECT_TRUE(Has(html, "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;W"));
+}
+
+TEST(ExplainModelTest, ALongPartAndManyTypesAreCutAndSaySo) {
+  constexpr int kGates = 60;
+  testing::CellBuilder b("long");
+  const ValueId x = b.Read("x", "x", 64);
+  ValueId sum = x;
+  for (int i = 0; i < kGates; ++i) {
+    const std::string name = std::string(2000, 'n') + std::to_string(i);
+    sum = b.Tanh(b.Add(sum, b.MatMul(x, b.Matrix(name, 64, 64))));
+  }
+  b.Leave("h", sum);
+  const std::shared_ptr<Model> one = testing::OneCellModel(b.Build());
+  Model many = *one;
+  for (int i = 1; i < 40; ++i) {
+    many.types.push_back(many.types[0]);
+    many.types.back().id = CellTypeId(i);
+  }
+  const absl::StatusOr<ExplainedModel> explained =
+      ExplainModel(many, kCpuLimits, ModelAccount(), {});
+  ASSERT_TRUE(explained.ok());
+  EXPECT_GT(explained->left_out, 0);
+  for (const ExplainedPart& part : explained->types[0].parts) {
+    EXPECT_LT(part.text.size(), kMostPartBytes + 100);
+  }
+  const std::string text = ToText(*explained);
+  EXPECT_LT(text.size(), 2 * kMostExplainedBytes);
+  EXPECT_TRUE(Has(text, " bytes more\n"));
+  EXPECT_TRUE(Has(text, " more cell types are left out\n"));
+}
+
+TEST(ExplainPageTest, APageIsMadeOnceForAVersionAndNeverForAModelThatIsNotServed) {
+  FakeScheduler scheduler;
+  const DeviceSet devices = OneCpu(0);
+  std::shared_ptr<const Model> served = TinyModel();
+  scheduler.calibration = Measured(*served);
+  const ExplainPage page(
+      scheduler, *devices.memories[0],
+      [&](std::string_view name, std::string_view) -> absl::StatusOr<std::shared_ptr<const Model>> {
+        if (name != "tiny") return absl::NotFoundError("there is no model <b>");
+        return served;
+      });
+  EXPECT_EQ(page.Answer("other").status, 404);
+  EXPECT_EQ(page.Answer("other").content_type, "text/plain; charset=utf-8");
+  const HttpReply first = page.Answer("tiny");
+  EXPECT_EQ(first.status, 200);
+  EXPECT_EQ(first.content_type, "text/html; charset=utf-8");
+  EXPECT_TRUE(Has(first.body, "version 1"));
+  EXPECT_TRUE(Has(first.body, "b_max = 48"));
+  scheduler.calibration.clear();  // whoever asked again would not find it
+  EXPECT_EQ(page.Answer("tiny").body, first.body);
+  served = TinyModel("tiny", /*version=*/2, /*id=*/1);
+  EXPECT_TRUE(Has(page.Answer("tiny").body, "version 2"));
+}
+
+}  // namespace
+}  // namespace cellbatch
