@@ -5,6 +5,7 @@
 
 #include "cells/check.h"
 #include "cells/device/cpu/cpu_memory.h"
+#include "cells/kernels/cpu/tail_code.h"
 #include "cells/kernels/cpu/tail_shape.h"
 #include "fmt/format.h"
 
@@ -13,11 +14,12 @@ namespace {
 
 using kernels::TailShape;
 
-// Of a tail with a kernel of its own; the interpreter runs the others.
+// A few structures have a kernel of their own.
 std::string KernelOf(const TailProgram& tail) {
   switch (kernels::ClassifyTail(tail).shape) {
     case TailShape::kGeneral:
-      return fmt::format("tail interpreted, {} operations", tail.ops.size());
+      return fmt::format("kernel of any tail, {} instructions",
+                         kernels::MakeTailCode(tail).instructions.size());
     case TailShape::kIdentity:
       return "kernel of its own: sums alone";
     case TailShape::kSigmoid:
@@ -42,7 +44,7 @@ struct StepAccount {
   std::string operator()(const PlainStep&) const { return "row by row"; }
   std::string operator()(const ProductStep& product) const {
     if (product.groups() == 0) {
-      return fmt::format("element-wise, {} operations", product.tail.ops.size());
+      return "element-wise; " + KernelOf(product.tail);
     }
     const std::string from = folded ? "starts from a folded row; " : "";
     if (product.arg_max.has_value()) return from + "keeps the largest, stores no row";
