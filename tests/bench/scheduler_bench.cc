@@ -1,6 +1,6 @@
 // Scheduler: CPU of manager and worker per node, all in, with 10^5 requests in flight on a device that costs nothing.
 //
-//   scheduler [--json=FILE] [--seconds=S] [--only=FIGURE] [--policy=NAME]
+//   scheduler [--json=FILE] [--seconds=S] [--only=FIGURE] [--policy=NAME] [--recorded]
 //
 //   scheduler.KIND_node_ns        from arrival popped to answer pushed, over real rings, with stamps, statistics and
 //                                 deadlines, of which one in a hundred passes
@@ -8,6 +8,8 @@
 //                                 requests in flight take, probed before and after (line_probe.h): what carries over
 //                                 between machines
 //   scheduler.POLICY.KIND_...     the same under another policy than Algorithm 1
+//   scheduler.recorded.KIND_...   the same while what the manager does goes onto a tape, as under cellbatch-server's --record;
+//                                 who writes it to a file is another thread
 //   scheduler.chain_step_ns       forming and retiring tasks of 512 chains, nothing else
 //
 // Submitting and taking back is not counted, and happens on another core (arrivals.h): what arrives comes out of that
@@ -30,6 +32,7 @@
 #include "cells/check.h"
 #include "cells/device/sim/sim_device.h"
 #include "scheduler/policy/policy_spec.h"
+#include "scheduler/record/recorder.h"
 #include "scheduler/scheduler.h"
 #include "tests/bench/arrivals.h"
 #include "tests/bench/line_probe.h"
@@ -69,6 +72,39 @@ struct Result {
   double block_bytes = 0;  // of all requests in flight
 };
 
+// What recording costs the manager: the tape. Of the rest, which is other threads', nothing is kept.
+class TapeAlone final : public Recorder {
+ public:
+  ScheduleTape& tape() override { return tape_; }
+  void Began(const RecordedSetup&) override {}
+  void LaneMade(const RecordedLane&) override {}
+  void PolicyTaken(uint32_t, uint32_t, const RecordedPolicy&, const Model&) override {}
+  void Submitted(RequestId, int, uint32_t, const Request&) override {}
+  void Extended(RequestId, const Request&) override {}
+  void Notified(RequestId, bool, int64_t) override {}
+  void Answered(RequestId, const Request&) override {}
+
+  // So that there is always room; a tape that is full costs nothing.
+  void Empty() {
+    words_.clear();
+    tape_.Read(words_);
+    Check(tape_.lost_steps() == 0, "the tape was full");
+  }
+
+ private:
+  ScheduleTape tape_;
+  std::vector<uint64_t> words_;
+};
+
+struct Deciding {
+  PolicyKind policy = PolicyKind::kCellular;
+  bool recorded = false;
+  std::string prefix() const {
+    return (recorded ? "recorded." : "") +
+           (policy == PolicyKind::kCellular ? "" : std::string(Name(policy)) + ".");
+  }
+};
+
 // Every state of so many types is known, as of a table that was learned from what is served.
 void AddStates(std::vector<CellTypeId>& ready, int num_types, PolicySpec& spec) {
   for (int t = 0; t < num_types; ++t) {
@@ -91,7 +127,7 @@ LaneRules RulesOf(PolicyKind kind, const Model& model) {
 
 class Bench {
  public:
-  Bench(int32_t max_batch, int64_t row_budget_bytes, PolicyKind policy)
+  Bench(int32_t max_batch, int64_t row_budget_bytes, const Deciding& deciding)
       : model_(BenchModel(max_batch)) {
     DeviceSet set;
     auto memory = std::make_unique<SimMemory>(SimMemoryOptions{.fingerprints = false});
@@ -104,10 +140,12 @@ class Bench {
     options.calibrate = false;
     options.row_budget_bytes = row_budget_bytes;
     options.max_requests = kInFlight + kSpareSlots;
+    if (deciding.recorded) options.recorder = (tape_ = std::make_unique<TapeAlone>()).get();
     auto made = Scheduler::Create(options, std::move(set), clock_);
     Check(made.ok(), std::string(made.status().message()));
     scheduler_ = *std::move(made);
-    Check(scheduler_->AddModel(model_, RulesOf(policy, *model_)).ok(), "the model does not load");
+    Check(scheduler_->AddModel(model_, RulesOf(deciding.policy, *model_)).ok(),
+          "the model does not load");
   }
 
   std::shared_ptr<const Model> model() const { return model_; }
@@ -130,6 +168,7 @@ class Bench {
         scheduler_->StepWorker(0);
       }
       const int64_t ns = ThreadCpuNs() - begin;
+      if (tape_ != nullptr) tape_->Empty();
       in_steps += warm ? allocations - allocated : 0;
       const int64_t nodes = Nodes() - nodes_before;
       steps += warm ? kSteps : 0;
@@ -178,12 +217,13 @@ class Bench {
   SteadyClock clock_;
   SimTime time_;
   std::shared_ptr<const Model> model_;
+  std::unique_ptr<TapeAlone> tape_;
   std::unique_ptr<Scheduler> scheduler_;
   int64_t pending_ns_ = 0, pending_nodes_ = 0;
 };
 
-Result Measure(int32_t max_batch, double seconds, MakeRequest make, PolicyKind policy) {
-  Bench bench(max_batch, int64_t{1} << 30, policy);
+Result Measure(int32_t max_batch, double seconds, MakeRequest make, const Deciding& deciding) {
+  Bench bench(max_batch, int64_t{1} << 30, deciding);
   Result result;
   {
     Arrivals arrivals(bench.scheduler(), bench.clock(), bench.model(), kInFlight, make);
@@ -197,8 +237,8 @@ Result Measure(int32_t max_batch, double seconds, MakeRequest make, PolicyKind p
 }
 
 // Nobody joins and nobody leaves: what forming and retiring a task of 512 chains costs.
-Result MeasureSteps(double seconds, PolicyKind policy) {
-  Bench bench(512, int64_t{1} << 33, policy);
+Result MeasureSteps(double seconds, const Deciding& deciding) {
+  Bench bench(512, int64_t{1} << 33, deciding);
   for (int i = 0; i < 512; ++i) {
     std::unique_ptr<Request> request = EndlessChain(bench.model());
     Check(bench.scheduler().Submit(request).has_value(), "the scheduler is full");
@@ -218,7 +258,7 @@ void Show(Report& report, Table& table, const std::string& name, const Result& r
 
 // `first` is divided by a load probed right after it, then the same again with the probe first.
 void OfLine(Report& report, const std::string& name, const Result& first, double seconds,
-            MakeRequest make, PolicyKind policy) {
+            MakeRequest make, const Deciding& deciding) {
   LineProbe probe(static_cast<int64_t>(first.block_bytes));
   std::vector<double> lines, ratios;
   const auto divide = [&](const Result& r) {
@@ -226,22 +266,22 @@ void OfLine(Report& report, const std::string& name, const Result& first, double
     ratios.push_back(QuartilesOf(r.node_ns).median / lines.back());
   };
   divide(first);
-  for (int round = 0; round < 2; ++round) divide(Measure(512, seconds, make, policy));
+  for (int round = 0; round < 2; ++round) divide(Measure(512, seconds, make, deciding));
   const Quartiles line = QuartilesOf(lines), ratio = QuartilesOf(ratios);
   report.Fact(name + ": a line of " + Number(first.block_bytes / (1 << 20), 0) + " MiB",
               Number(line, 1) + " ns");
   report.Figure("scheduler." + name + "_of_line", ratio.median, "x", &ratio);
 }
 
-int Main(const std::string& json, double seconds, const std::string& only, PolicyKind policy) {
+int Main(const std::string& json, double seconds, const std::string& only,
+         const Deciding& deciding) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  const bool usual = policy == PolicyKind::kCellular;
-  const std::string prefix = usual ? "" : std::string(Name(policy)) + ".";
+  const std::string prefix = deciding.prefix();
   Report report("scheduler");
   Table table({"figure", "ns a node (quartiles)", "nodes a task", "joined", "allocations a step"});
   double allocated = 0;
   if (only.empty() || only == "chain_step_ns") {
-    const Result steps = MeasureSteps(seconds, policy);
+    const Result steps = MeasureSteps(seconds, deciding);
     Show(report, table, prefix + "chain_step_ns", steps, true);
     allocated = steps.allocations_per_step;
   }
@@ -252,12 +292,12 @@ int Main(const std::string& json, double seconds, const std::string& only, Polic
   for (const auto& kind : kinds) {
     const std::string name = std::string(kind.name) + "_ns";
     if (!only.empty() && only != name) continue;
-    Result full = Measure(512, seconds, kind.make, policy);
+    Result full = Measure(512, seconds, kind.make, deciding);
     Show(report, table, prefix + name, full, true);
-    OfLine(report, prefix + kind.name, full, seconds, kind.make, policy);
+    OfLine(report, prefix + kind.name, full, seconds, kind.make, deciding);
     allocated = std::max(allocated, full.allocations_per_step);
     if (!only.empty()) continue;
-    Show(report, table, prefix + name + " (b_max 16)", Measure(16, seconds, kind.make, policy),
+    Show(report, table, prefix + name + " (b_max 16)", Measure(16, seconds, kind.make, deciding),
          false);
   }
   report.Text(table.ToString());
@@ -273,6 +313,7 @@ int main(int argc, char** argv) {
   std::string only;
   double seconds = 1.0;
   std::string policy = "cellular";
+  bool recorded = false;
   for (int i = 1; i < argc; ++i) {
     if (std::strncmp(argv[i], "--json=", 7) == 0) {
       json = argv[i] + 7;
@@ -282,6 +323,8 @@ int main(int argc, char** argv) {
       seconds = std::atof(argv[i] + 10);
     } else if (std::strncmp(argv[i], "--policy=", 9) == 0) {
       policy = argv[i] + 9;
+    } else if (std::strcmp(argv[i], "--recorded") == 0) {
+      recorded = true;
     } else {
       policy.clear();
     }
@@ -290,9 +333,9 @@ int main(int argc, char** argv) {
   if (!kind.has_value() || *kind == cellbatch::PolicyKind::kSufficient) {
     std::fprintf(
         stderr,
-        "scheduler [--json=FILE] [--seconds=S] [--only=FIGURE] [--policy=NAME]\n"
+        "scheduler [--json=FILE] [--seconds=S] [--only=FIGURE] [--policy=NAME] [--recorded]\n"
         "NAME: cellular, fsm (every state known) or another of the family but sufficient\n");
     return 2;
   }
-  return cellbatch::Main(json, seconds, only, *kind);
+  return cellbatch::Main(json, seconds, only, {*kind, recorded});
 }
