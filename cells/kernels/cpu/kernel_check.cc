@@ -398,6 +398,7 @@ std::string CheckKernels(const CpuKernels& kernels) {
   if (wrong.empty()) wrong = CheckTails(kernels);
   if (wrong.empty()) wrong = CheckLargest(kernels);
   if (wrong.empty()) wrong = CheckRowKernels(kernels);
+  if (wrong.empty()) wrong = CheckElementWise(kernels);
   return wrong;
 }
 

@@ -31,6 +31,8 @@ std::string CheckTails(const CpuKernels& kernels);
 std::string CheckLargest(const CpuKernels& kernels);
 // The kernels without packed weights: sums, argmax, products of values, copies.
 std::string CheckRowKernels(const CpuKernels& kernels);
+// Operators alone: rows apart and touching, one row or one number for all, and each element by itself, bit by bit.
+std::string CheckElementWise(const CpuKernels& kernels);
 
 }  // namespace cellbatch::kernels
 

@@ -17,6 +17,7 @@
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/rows.h"
+#include "cells/program/tail_program.h"
 
 namespace cellbatch::kernels {
 
@@ -28,6 +29,21 @@ struct MatMulArgs {
   int64_t w_stride = 0;  // between rows of w, which has `cols` of them, or (by columns) `depth`
   int32_t rows = 0, depth = 0, cols = 0;
   float* y = nullptr;
+};
+
+// One operator, kAdd to kLog, over `rows` rows of `width` elements that lie `stride` apart: rows that touch are one long
+// row. A source of stride 0 is the same for every row, and one number where `is_one`.
+struct ElementWiseArgs {
+  struct Source {
+    const float* base = nullptr;
+    int64_t stride = 0;
+    bool is_one = false;
+  };
+  TailOpKind op = TailOpKind::kAdd;
+  Source a, b;  // operators of one value read `a`
+  float* out = nullptr;
+  int64_t out_stride = 0;
+  int64_t rows = 0, width = 0;
 };
 
 struct CpuKernels {
@@ -60,6 +76,9 @@ struct CpuKernels {
   // y[m][n] = sum over k of x[m][k] w[n][k], and of x[m][k] w[k][n]. Nothing overlaps.
   void (*mat_mul_by_rows)(const MatMulArgs& args);
   void (*mat_mul_by_columns)(const MatMulArgs& args);
+
+  // The functions of tails, alone: the same bits as a tail of that one operation. `out` may be a source, else apart.
+  void (*element_wise)(const ElementWiseArgs& args);
 
   // Row r of out = row r of in: a table lookup when `in` has tokens. Rows do not overlap.
   void (*copy_rows)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);

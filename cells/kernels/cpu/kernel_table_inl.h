@@ -3,6 +3,7 @@
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
 
+#include "cells/kernels/cpu/element_wise_inl.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/mat_mul_inl.h"
 #include "cells/kernels/cpu/product_inl.h"
@@ -45,6 +46,7 @@ constexpr CpuKernels MakeKernels(const char* name) {
           .arg_max = ArgMax<V>,
           .mat_mul_by_rows = MatMulByRows<V>,
           .mat_mul_by_columns = MatMulByColumns<V, Tiling>,
+          .element_wise = ElementWise<V>,
           .copy_rows = CopyRows<V>};
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cells/kernels/cpu/kernel_check.h"
@@ -288,6 +289,27 @@ void ByColumnsOfOneRowSpoilt(const MatMulArgs& args) {
   if (args.rows == 1 && args.cols >= 4 * kLanes) args.y[0] += 1e-2f;
 }
 
+void ElementWiseWithoutLastElement(const ElementWiseArgs& args) {
+  ElementWiseArgs spoilt = args;
+  if (args.width > 1) --spoilt.width;
+  sound->element_wise(spoilt);
+}
+void ElementWiseOfTheFirstRow(const ElementWiseArgs& args) {
+  ElementWiseArgs spoilt = args;
+  spoilt.a.stride = 0;
+  sound->element_wise(spoilt);
+}
+void ElementWiseOfOneNumber(const ElementWiseArgs& args) {
+  ElementWiseArgs spoilt = args;
+  spoilt.b.is_one = true;
+  sound->element_wise(spoilt);
+}
+void ElementWiseSubTurnedRound(const ElementWiseArgs& args) {
+  ElementWiseArgs spoilt = args;
+  if (args.op == TailOpKind::kSub) std::swap(spoilt.a, spoilt.b);
+  sound->element_wise(spoilt);
+}
+
 void CopiesIgnoringTokens(const RowSource& in, int32_t width, int32_t rows, const RowColumn& out) {
   RowSource spoilt = in;
   spoilt.tokens = nullptr;
@@ -364,6 +386,10 @@ TEST_P(PlantedFailureTest, ABrokenRowKernelIsTold) {
   for (const auto by :
        {&ByColumnsWithoutLastStep, &ByColumnsSpoiltAtTheEnd, &ByColumnsOfOneRowSpoilt}) {
     EXPECT_NE(CheckRowKernels(With(&CpuKernels::mat_mul_by_columns, by)), "");
+  }
+  for (const auto by : {&ElementWiseWithoutLastElement, &ElementWiseOfTheFirstRow,
+                        &ElementWiseOfOneNumber, &ElementWiseSubTurnedRound}) {
+    EXPECT_NE(CheckElementWise(With(&CpuKernels::element_wise, by)), "");
   }
   for (const auto by : {&CopiesIgnoringTokens, &CopiesWithoutLastElement}) {
     EXPECT_NE(CheckRowKernels(With(&CpuKernels::copy_rows, by)), "");

@@ -16,7 +16,8 @@ TailOp Op(Kind kind, int a = -1, int b = -1, int index = 0, float constant = 0.0
           constant};
 }
 
-// What an operation makes of its operands and, if it reads one, the number `read`.
+}  // namespace
+
 double Compute(const TailOp& op, double a, double b, double read) {
   switch (op.kind) {
     case Kind::kAccumulator:
@@ -51,7 +52,7 @@ double Compute(const TailOp& op, double a, double b, double read) {
   NoSuchEnumerator();
 }
 
-}  // namespace
+namespace {}  // namespace
 
 int RandomInt(Random& random, int least, int most) {
   return std::uniform_int_distribution<int>(least, most)(random);

@@ -56,6 +56,9 @@ TailProgram GatedUpdateTail();  // columns: h in, h out
 TailProgram WithAnotherStore(const TailProgram& tail);
 TailProgram RandomTail(Random& random, int groups, int columns, int parameters);
 
+// What an operation makes of its operands and, if it reads one, the number `read`.
+double Compute(const TailOp& op, double a, double b, double read = 0.0);
+
 // Distance in units of design.md (Numbers): at most 1 is within the bound of |y - y64| <= 1e-5
 // max(1, |y64|).
 double Excess(const std::vector<double>& expected, const float* got);
