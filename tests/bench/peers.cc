@@ -2,43 +2,32 @@
 
 #include <dlfcn.h>
 
+#include <optional>
 #include <set>
 #include <utility>
+
+#include "cells/kernels/blas/openblas.h"
 
 namespace cellbatch {
 namespace {
 
-// The C interface of BLAS, as far as it is needed.
-using SgemmFunction = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k,
-                               float alpha, const float* a, int lda, const float* b, int ldb,
-                               float beta, float* c, int ldc);
-using SgemvFunction = void (*)(int order, int transpose, int m, int n, float alpha, const float* a,
-                               int lda, const float* x, int incx, float beta, float* y, int incy);
-constexpr int kRowMajor = 101, kNoTranspose = 111, kTranspose = 112;
-
-class OpenBlas : public ProductPeer {
+class OpenBlasProduct : public ProductPeer {
  public:
-  OpenBlas(std::string name, SgemmFunction sgemm, SgemvFunction sgemv)
-      : ProductPeer(std::move(name)), sgemm_(sgemm), sgemv_(sgemv) {}
+  explicit OpenBlasProduct(kernels::OpenBlas blas)
+      : ProductPeer(blas.name()), blas_(std::move(blas)) {}
 
   bool Prepare(int b, int k, int n, const float* weights) override {
-    b_ = b, k_ = k, n_ = n, weights_ = weights;
+    product_ = {nullptr, k, weights, n, b, k, n, nullptr};
     return true;
   }
   void Multiply(const float* x, float* y) override {
-    if (b_ == 1) {
-      sgemv_(kRowMajor, kTranspose, k_, n_, 1.0f, weights_, n_, x, 1, 0.0f, y, 1);
-    } else {
-      sgemm_(kRowMajor, kNoTranspose, kNoTranspose, b_, n_, k_, 1.0f, x, k_, weights_, n_, 0.0f, y,
-             n_);
-    }
+    product_.x = x, product_.y = y;
+    blas_.ByColumns(product_);
   }
 
  private:
-  SgemmFunction sgemm_;
-  SgemvFunction sgemv_;
-  int b_ = 0, k_ = 0, n_ = 0;
-  const float* weights_ = nullptr;
+  kernels::OpenBlas blas_;
+  kernels::MatMulArgs product_;
 };
 
 // "libtbb.so.12: cannot open shared object file": what is missing, or nothing.
@@ -65,17 +54,9 @@ void* LoadLibrary(const std::string& file, std::string* why) {
 }  // namespace
 
 std::unique_ptr<ProductPeer> OpenBlasPeer(void* library) {
-  const auto sgemm = reinterpret_cast<SgemmFunction>(dlsym(library, "cblas_sgemm"));
-  const auto sgemv = reinterpret_cast<SgemvFunction>(dlsym(library, "cblas_sgemv"));
-  const auto config = reinterpret_cast<char* (*)()>(dlsym(library, "openblas_get_config"));
-  const auto core = reinterpret_cast<char* (*)()>(dlsym(library, "openblas_get_corename"));
-  const auto threads = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
-  if (sgemm == nullptr || sgemv == nullptr || config == nullptr) return nullptr;
-  if (threads != nullptr) threads(1);
-  std::string name = config();  // "OpenBLAS 0.3.21 NO_LAPACKE ..."
-  const size_t second_space = name.find(' ', name.find(' ') + 1);
-  name = name.substr(0, second_space) + (core != nullptr ? std::string(" ") + core() : "");
-  return std::make_unique<OpenBlas>(name, sgemm, sgemv);
+  std::optional<kernels::OpenBlas> blas = kernels::OpenBlas::In(library);
+  if (!blas.has_value()) return nullptr;
+  return std::make_unique<OpenBlasProduct>(*std::move(blas));
 }
 
 Peers FindPeers(const std::vector<std::string>& files) {
