@@ -77,6 +77,7 @@ TEST(CellDefinitionTest, EveryKindInfersItsShapeAndType) {
   const ValueId best = c.Add(OpKind::kArgMax, {soft});
   const ValueId mean = c.Add(OpKind::kMean, {joined});
   const ValueId several = c.Add(OpKind::kMatMul, {turned, turned});
+  const ValueId below = c.Add(OpKind::kConcat, {several, several});
   c.outputs = {{"p", soft}, {"word", best}, {"mean", mean}, {"gram", several}};
   const absl::StatusOr<CellDefinition> made = c.Create();
   ASSERT_TRUE(made.ok()) << made.status();
@@ -86,6 +87,7 @@ TEST(CellDefinitionTest, EveryKindInfersItsShapeAndType) {
   EXPECT_EQ(made->op(turned).shape, Shape::Matrix(4, 10));
   EXPECT_EQ(made->op(best).type, ElementType::kInt32);
   EXPECT_EQ(made->op(several).shape, Shape::Matrix(4, 4));
+  EXPECT_EQ(made->op(below).shape, Shape::Matrix(8, 4));
   EXPECT_EQ(made->columns()[1], (Column{"word", ElementType::kInt32, 1}));
   EXPECT_EQ(made->columns()[3].width, 16);
 }
@@ -181,6 +183,17 @@ TEST(CellDefinitionTest, IntegersAreLookedUpNotComputedOn) {
   Draft matrices = c;
   matrices.Add(OpKind::kConcat, {x, table});
   EXPECT_EQ(matrices.Error(), "cell \"c\": op 3 (Concat): \"E\" is [10, 4], it joins vectors");
+  Draft vector = c;
+  vector.Add(OpKind::kConcat, {table, x});
+  EXPECT_EQ(vector.Error(),
+            "cell \"c\": op 3 (Concat): \"x.x\" is [1], \"E\" is [10, 4]: it joins matrices of one "
+            "width");
+  Draft turned = c;
+  turned.Add(OpKind::kConcat, {table, turned.Add(OpKind::kTranspose, {table})});
+  EXPECT_EQ(
+      turned.Error(),
+      "cell \"c\": op 4 (Concat): op 3 is [4, 10], \"E\" is [10, 4]: it joins matrices of one "
+      "width");
 }
 
 TEST(CellDefinitionTest, InputsAreNamedOnceAndReadSomething) {

@@ -220,20 +220,27 @@ absl::Status Inference::InferSlice() {
 
 absl::Status Inference::InferConcat() {
   Op& o = op();
-  int64_t cols = 0;
+  const Shape first = arg(0).shape;
+  int64_t elements = 0;
   for (int i = 0; i < 3 && o.args[static_cast<size_t>(i)].valid(); ++i) {
-    if (!arg(i).shape.is_vector()) {
-      return WrongOp("{} is {}, it joins vectors", Argument(i), arg(i).shape.ToString());
+    const Shape shape = arg(i).shape;
+    if (first.is_vector() && !shape.is_vector()) {
+      return WrongOp("{} is {}, it joins vectors", Argument(i), shape.ToString());
+    }
+    if (!first.is_vector() && (shape.is_vector() || shape.cols != first.cols)) {
+      return WrongOp("{} is {}, {} is {}: it joins matrices of one width", Argument(i),
+                     shape.ToString(), Argument(0), first.ToString());
     }
     if (arg(i).type != arg(0).type) {
       return WrongOp("{} is {}, {} is {}", Argument(i), cellbatch::Name(arg(i).type), Argument(0),
                      cellbatch::Name(arg(0).type));
     }
-    cols += arg(i).shape.cols;
+    elements += shape.size();
   }
-  if (cols > kMaxValueElements)
-    return WrongOp("{} elements, the most is {}", cols, kMaxValueElements);
-  o.shape = Shape::Vector(static_cast<int32_t>(cols));
+  if (elements > kMaxValueElements)
+    return WrongOp("{} elements, the most is {}", elements, kMaxValueElements);
+  const int64_t rows = first.is_vector() ? 1 : elements / first.cols;
+  o.shape = Shape::Matrix(static_cast<int32_t>(rows), static_cast<int32_t>(elements / rows));
   o.type = arg(0).type;
   return absl::OkStatus();
 }

@@ -32,7 +32,7 @@ enum class OpKind : uint8_t {
   kLog,
   // Rearranging.
   kSlice,      // attr = {begin, end} along the last dimension
-  kConcat,     // two or three vectors
+  kConcat,     // two or three vectors, end to end, or matrices of one width, one below the other
   kTranspose,  // [r, c] -> [c, r]
   // Reductions over all elements; kSoftmax keeps its shape, kArgMax gives int32 [1]: of equals the
   // lowest index; NaN is never larger, and of nothing but NaN it is 0.

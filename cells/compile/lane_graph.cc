@@ -189,7 +189,7 @@ ExprId LaneGraph::ViewConcat(const Op& op, int32_t begin, int32_t width) {
   int32_t start = 0;
   for (const ValueId v : op.args) {
     if (!v.valid()) break;
-    const int32_t size = cell_->op(v).shape.cols;
+    const auto size = static_cast<int32_t>(cell_->op(v).shape.size());
     const int32_t from = std::max(begin, start), to = std::min(begin + width, start + size);
     if (from < to) pieces.push_back(View(v, from - start, to - from));
     start += size;
