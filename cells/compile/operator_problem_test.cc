@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
 #include "memplan/problem_text.h"
 #include "tests/testing/builders.h"
 
@@ -43,6 +48,41 @@ TEST(OperatorProblemTest, NumbersThatACellStatesArePartOfWhatAnOperatorDoes) {
   EXPECT_NE(problem->batches[0].name, problem->batches[1].name);  // they never run as one
   EXPECT_EQ(problem->batches[0].operands.size(), 2u);
   EXPECT_TRUE(problem->fixed.empty()) << "x.x has a place in the plan";
+}
+
+// As one batch they would be one pass over memory: x - 1 for all, say.
+TEST(OperatorProblemTest, WhichArgumentIsTheSameForEveryInstanceIsPartOfWhatAnOperatorDoes) {
+  CellBuilder b("sides");
+  const ValueId x = b.Read("x", "x", 2), one = b.Constant(1.0f), w = b.Vector("w", 2);
+  const ValueId numbers = b.Mul(b.Sub(one, x), b.Sub(x, one));
+  b.Leave("y", b.Mul(numbers, b.Mul(b.Sub(w, x), b.Sub(x, w))));
+  const absl::StatusOr<CellOperators> operators = OperatorsOfCell(b.Build(), 1, {});
+  ASSERT_TRUE(operators.ok()) << operators.status();
+  std::set<std::string> subtractions;
+  for (const OperandBatch& batch : operators->problem.batches) {
+    if (batch.name.starts_with("sub")) subtractions.insert(batch.name);
+  }
+  EXPECT_EQ(subtractions, (std::set<std::string>{"sub_0.3f800000", "sub_1.3f800000",
+                                                 "sub_0.weights", "sub_1.weights"}));
+}
+
+// Everything that an operator is there to be executed: where inputs and weights come from, and what outputs are.
+TEST(OperatorProblemTest, VariablesSayWhereTheyComeFrom) {
+  CellBuilder b("meaning");
+  const ValueId x = b.Read("x", "x", 3);
+  const ValueId gates = b.MatMul(x, b.Matrix("W", 8, 3));
+  b.Leave("same", x);
+  b.Leave("y", b.Tanh(b.Slice(gates, 4, 8)));
+  const absl::StatusOr<CellOperators> operators = OperatorsOfCell(b.Build(), 2, {});
+  ASSERT_TRUE(operators.ok()) << operators.status();
+  ASSERT_EQ(operators->variables.size(), 4u);
+  EXPECT_EQ(operators->outputs, (std::vector<VariableId>{0, 3}));
+  EXPECT_TRUE(std::holds_alternative<BroughtLanes>(operators->variables[0].from));
+  // Units 4 to 8 of W, stored [depth, units].
+  EXPECT_EQ(std::get<StoredWeights>(operators->variables[1].from),
+            (StoredWeights{ParameterId(0), 12, 1, 3, 3, 4}));
+  EXPECT_TRUE(std::holds_alternative<MatMulOperator>(operators->variables[2].from));
+  EXPECT_EQ(std::get<ElementWiseOperator>(operators->variables[3].from).op, TailOpKind::kTanh);
 }
 
 TEST(OperatorProblemTest, EveryRandomCellIsAProblemThatCanBeReadBack) {
