@@ -100,6 +100,12 @@ absl::Status CheckProblem(const LayoutProblem& problem) {
   return absl::OkStatus();
 }
 
+LayoutProblem InFull(LayoutProblem problem) {
+  problem.fixed.clear();
+  problem.broadcasts = Broadcasts::kByStride;
+  return problem;
+}
+
 int64_t OperandBytes(const LayoutProblem& problem, const Operand& operand) {
   int64_t bytes = 0;
   for (VariableId v : operand) bytes += problem.variables[v].bytes;

@@ -65,6 +65,10 @@ struct LayoutProblem {
   friend bool operator==(const LayoutProblem&, const LayoutProblem&) = default;
 };
 
+// The other setting than the paper's: every input has a place in the plan (somebody copies it there), and broadcasts are
+// read by stride.
+LayoutProblem InFull(LayoutProblem problem);
+
 // Most that one text or call may ask; far beyond any cell, small enough that nothing overflows.
 inline constexpr int64_t kMaxVariables = 1'000'000;
 inline constexpr int64_t kMaxVariableBytes = int64_t{1} << 40;

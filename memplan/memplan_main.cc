@@ -30,7 +30,7 @@ constexpr char kHelp[] =
   --max-checks=2000 sets of operands tried when not all can lie in place; beyond: the best found
   --help            this text
 
-Example: memplan_main --draw=text memplan/cells/lstm.txt
+Example: memplan_main --draw=text memplan/example.txt
 )";
 
 struct Flags {

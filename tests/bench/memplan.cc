@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "memplan/cells/cells.h"
 #include "memplan/cost_report.h"
 #include "memplan/naive_layout.h"
 #include "memplan/operator_batcher.h"

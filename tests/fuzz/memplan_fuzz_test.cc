@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "memplan/cells/cells.h"
 #include "memplan/cost_report.h"
 #include "memplan/draw.h"
 #include "memplan/naive_layout.h"
@@ -28,13 +27,10 @@ constexpr uint64_t kSeed = 20230719;
 
 std::vector<std::string> Corpus() {
   std::vector<std::string> corpus;
-  for (const PlannedCell& cell : PlannedCells()) {
-    corpus.emplace_back(cell.text);
-    const auto batched = BatchOperators(InFull(*ParseProblem(cell.text)));
-    corpus.push_back(PrintProblem(batched->problem));
-  }
-  for (const testing::Table2Cell& cell : testing::Table2())
+  for (const testing::Table2Cell& cell : testing::Table2()) {
     corpus.push_back(PrintProblem(cell.graph));
+    corpus.push_back(PrintProblem(BatchOperators(InFull(cell.graph))->problem));
+  }
   RandomProblem random(kSeed);
   for (int i = 0; i < 30; ++i) {
     corpus.push_back(
