@@ -1,14 +1,17 @@
 // The plan is the only source of where things lie: a compiler that ignored it would make the same program of every plan.
-// And it is a source of nothing else: whatever the plan, a cell leaves the same bits.
+// And it is a source of nothing else: whatever the plan, a cell leaves the same bits. The batched executor runs plans of
+// single operators, and copies what they say.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "cells/batched/plan_batched.h"
 #include "cells/compile/apply_plan.h"
 #include "cells/compile/lower.h"
 #include "cells/definitions/shipped.h"
@@ -200,6 +203,79 @@ TEST(PlannedCellsTest, AThousandRandomCellsAgreeWithTheInterpreterAndLeaveTheSam
     }
   }
   EXPECT_LE(cancelling, 30) << "of 3000 nodes";
+}
+
+constexpr BatchedLayout kLayouts[] = {BatchedLayout::kNaive, BatchedLayout::kNaivePacked,
+                                      BatchedLayout::kPlanned, BatchedLayout::kFull};
+constexpr int32_t kPlannedNodes = 8;
+
+// A cell run by its operator batches, planned for a task of kPlannedNodes.
+struct BatchedTrial {
+  BatchedTrial(const CellDefinition& cell, uint64_t seed, BatchedLayout layout,
+               testing::TrialOptions options)
+      : trial(cell, seed, kernels::BestKernels(DetectCpuFeatures()),
+              (
+                  options.batched = [&](const CellDefinition& c) { return Plan(c, layout); },
+                  options)) {}
+
+  BatchedProgram Plan(const CellDefinition& cell, BatchedLayout layout) {
+    absl::StatusOr<BatchedPlan> plan = PlanBatched(cell, layout, kPlannedNodes);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    cost = plan->cost;
+    return std::move(plan->program);
+  }
+  // Of the last run, if it was of as many nodes as the plan is for.
+  void ExpectCopiesOfThePlan() const {
+    const BatchedCounts& counts = trial.counts();
+    EXPECT_EQ(counts.gathers, cost.gathers);
+    EXPECT_EQ(counts.scatters, cost.scatters);
+    EXPECT_EQ(counts.gather_bytes, cost.gather_bytes);
+    EXPECT_EQ(counts.scatter_bytes, cost.scatter_bytes);
+    EXPECT_EQ(counts.input_gathers, cost.input_gathers);
+    EXPECT_EQ(counts.input_bytes, cost.input_bytes);
+  }
+
+  CostReport cost;
+  CellTrial trial;
+};
+
+TEST(PlannedCellsTest, ShippedCellsInBatchesAgreeWithTheInterpreterAndCopyWhatTheirLayoutSays) {
+  for (const ShippedCell& shipped : ShippedCells()) {
+    for (const Sizes& sizes : {kWhole, kOdd}) {
+      for (const BatchedLayout layout : kLayouts) {
+        SCOPED_TRACE(fmt::format("layout {}", static_cast<int>(layout)));
+        BatchedTrial cell(ShippedDefinition(shipped.name, sizes), 1, layout,
+                          {.rows = 9, .words = 30, .positive = {"before.n"}});
+        for (const int32_t nodes : {kPlannedNodes, 1, 9}) {
+          cell.trial.Run(nodes);
+          if (nodes == kPlannedNodes) cell.ExpectCopiesOfThePlan();
+          for (int32_t node = 0; node < nodes; ++node) {
+            EXPECT_EQ(cell.trial.Disagreement(node), "");
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PlannedCellsTest, AThousandRandomCellsInBatchesAgreeWithTheInterpreterAndCopyWhatIsSaid) {
+  int cancelling = 0, copying = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    const BatchedLayout layout = kLayouts[seed % std::size(kLayouts)];
+    BatchedTrial cell(testing::RandomCell(seed), seed, layout, {.rows = 9});
+    cell.trial.Run(kPlannedNodes);
+    cell.ExpectCopiesOfThePlan();
+    copying += cell.cost.kernels() > 0;
+    for (int32_t node = 0; node < kPlannedNodes; ++node) {
+      const std::string disagreement = cell.trial.Disagreement(node);
+      if (disagreement.empty()) continue;
+      ++cancelling;
+      EXPECT_TRUE(WithinPropagatedBound(cell.trial, node)) << disagreement;
+    }
+  }
+  EXPECT_LE(cancelling, 80) << "of 8000 nodes";
+  EXPECT_GE(copying, 100) << "cells with something to copy";
 }
 
 }  // namespace

@@ -8,12 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "cells/batched/plan_batched.h"
+#include "cells/device/cpu/cpu_features.h"
 #include "cells/kernels/reference/interpreter.h"
 #include "memplan/cost_report.h"
 #include "memplan/naive_layout.h"
 #include "memplan/operator_batcher.h"
 #include "memplan/validator.h"
 #include "tests/testing/builders.h"
+#include "tests/testing/cell_trial.h"
 #include "tests/testing/shipped_cell.h"
 
 namespace cellbatch {
@@ -78,6 +81,24 @@ TEST(Table2Test, WithInputsInThePlanAndBroadcastsByStrideNothingIsCopiedInside) 
     EXPECT_EQ(cost.input_gathers, inputs) << "staging is counted";
     // Only the GRU's five products, three of x and two of h, take two launches as stacked weights.
     EXPECT_EQ(cost.launches, cost.num_batches + (cell.name == "gru_v1" ? 1 : 0));
+  }
+}
+
+TEST(Table2Test, TheBatchedExecutorComputesTheCellsAndCopiesWhatTheTableSays) {
+  for (const testing::Table2Cell& cell : testing::Table2()) {
+    SCOPED_TRACE(cell.name);
+    testing::TrialOptions options = {.rows = 8};
+    options.batched = [&](const CellDefinition& definition) {
+      return PlanBatched(definition, BatchedLayout::kPlanned, 8, cell.placed)->program;
+    };
+    testing::CellTrial trial(cell.definition, 5, kernels::BestKernels(DetectCpuFeatures()),
+                             options);
+    trial.Run(8);
+    const BatchedCounts& counts = trial.counts();
+    const Expected& expected = kTable2.at(cell.name);
+    EXPECT_EQ(counts.gathers + counts.scatters, expected.kernels);
+    EXPECT_EQ((counts.gather_bytes + counts.scatter_bytes) / 1024, expected.kilobytes);
+    for (int32_t node = 0; node < 8; ++node) EXPECT_EQ(trial.Disagreement(node), "");
   }
 }
 

@@ -50,6 +50,12 @@ CellTrial::CellTrial(CellDefinition definition, uint64_t seed, const kernels::Cp
   const std::vector<int> folds = options_.fold ? FoldableSteps(*program) : std::vector<int>();
   counted_bytes_ = PackedBytes(*program, folds);
   packed_ = std::make_unique<PackedCell>(type_, *std::move(program), folds, kernels);
+  if (options_.batched) {
+    const absl::StatusOr<kernels::OpenBlas> blas = kernels::OpenBlas::Load();
+    Check(blas.ok(), blas.status().ToString());
+    batched_ =
+        std::make_unique<BatchedCell>(type_, options_.batched(*type_.definition), kernels, *blas);
+  }
   uint64_t column_seed = seed * 77;
   for (size_t i = 0; i < type_.definition->inputs().size(); ++i) {
     const Input& input = type_.definition->inputs()[i];
@@ -108,6 +114,12 @@ void CellTrial::RunReads(int32_t nodes, CoreTeam& team) {
   Check(nodes <= options_.rows, "as many rows as nodes");
   std::vector<Row> out;
   for (Row node = 0; node < nodes; ++node) out.push_back(node);
+  if (batched_ != nullptr) {
+    BatchedScratch scratch(batched_->program(), nodes);
+    return rows_.WithLists(*type_.definition, reads_, out, [&](const NodeLists& lists) {
+      counts_ = RunBatched(*batched_, rows_.columns(), lists, scratch);
+    });
+  }
   std::vector<kernels::ProductScratch> product_scratch(Index(team.threads()));
   CellScratch scratch({&packed_->program()});
   rows_.Run(*packed_, reads_, out, scratch, {&team, &product_scratch});

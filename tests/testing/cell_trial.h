@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "cells/batched/batched_cell.h"
 #include "cells/cell_type.h"
 #include "cells/compile/plan_cell.h"
 #include "cells/device/cpu/cell_rows.h"
@@ -32,6 +33,8 @@ struct TrialOptions {
   bool fold = false;                    // every table that can be
   // Who says where everything lies; empty: the compiler.
   std::function<CellPlan(const CellSkeleton&)> plan = {};
+  // Who says what is batched and where it lies, for the batched executor to run; empty: the compiled cell runs.
+  std::function<BatchedProgram(const CellDefinition&)> batched = {};
   ProgramLimits limits =
       kCpuLimits;  // of the device that the program is for; the CPU runs smaller ones, too
 };
@@ -49,6 +52,7 @@ class CellTrial {
   const CellType& type() const { return type_; }
   const PackedCell& packed() const { return *packed_; }
   const CellColumns& columns() const { return rows_.columns(); }  // for runs of one's own
+  const BatchedCounts& counts() const { return counts_; }   // of the last run, if it was batched
   int64_t counted_bytes() const { return counted_bytes_; }  // what packing was said to take
 
   // Of the last run, by node.
@@ -66,6 +70,8 @@ class CellTrial {
   TrialOptions options_;
   CellType type_;
   std::unique_ptr<PackedCell> packed_;
+  std::unique_ptr<BatchedCell> batched_;
+  BatchedCounts counts_;
   int64_t counted_bytes_ = 0;
   CellRows rows_;
   CellRows::Reads reads_;

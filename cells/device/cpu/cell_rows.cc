@@ -29,7 +29,14 @@ ColumnArray CellRows::Make(const Column& column, int32_t rows) {
 
 void CellRows::Run(const PackedCell& cell, const Reads& reads, const std::vector<Row>& out,
                    CellScratch& scratch, const Cores& cores) const {
-  const absl::Span<const Input> declared = cell.type().definition->inputs();
+  WithLists(*cell.type().definition, reads, out,
+            [&](const NodeLists& nodes) { RunCell(cell, columns_, nodes, scratch, cores); });
+}
+
+void CellRows::WithLists(const CellDefinition& cell, const Reads& reads,
+                         const std::vector<Row>& out,
+                         absl::FunctionRef<void(const NodeLists&)> run) const {
+  const absl::Span<const Input> declared = cell.inputs();
   Check(reads.size() == declared.size(), "rows for each input of the cell");
   std::vector<std::vector<Row>> rows(reads.size());
   std::vector<std::vector<int32_t>> offsets(reads.size(), {0});
@@ -45,7 +52,7 @@ void CellRows::Run(const PackedCell& cell, const Reads& reads, const std::vector
     inputs[i] = {rows[i].data(), sums ? offsets[i].data() : nullptr};
   }
   const auto num_nodes = static_cast<int32_t>(out.size());
-  RunCell(cell, columns_, {num_nodes, inputs, out.data()}, scratch, cores);
+  run({num_nodes, inputs, out.data()});
 }
 
 std::vector<std::vector<float>> CellRows::Left(Row row) const {

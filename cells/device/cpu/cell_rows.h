@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "cells/cell_definition.h"
 #include "cells/device/cpu/cell_run.h"
 #include "cells/device/cpu/packed_cell.h"
@@ -33,6 +34,10 @@ class CellRows {
   // One node for each of `out`, which leaves that row, all in one batch.
   void Run(const PackedCell& cell, const Reads& reads, const std::vector<Row>& out,
            CellScratch& scratch, const Cores& cores) const;
+
+  // The lists of such a batch, for whoever else runs it; they live during the call.
+  void WithLists(const CellDefinition& cell, const Reads& reads, const std::vector<Row>& out,
+                 absl::FunctionRef<void(const NodeLists&)> run) const;
 
   // By column; the bits, INT32 or not.
   std::vector<std::vector<float>> Left(Row row) const;
