@@ -1,4 +1,4 @@
-// Memory copies inside a cell, naive against planned (ED-Batch's Table 2), planning time, and how planning scales
+// Memory copies inside a cell, naive against planned (ED-Batch's Table 2), their times, and how planning scales
 #include <time.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "memplan/operator_batcher.h"
 #include "memplan/pq_tree.h"
 #include "memplan/validator.h"
+#include "tests/bench/batched_times.h"
 #include "tests/bench/planned_cells.h"
 #include "tests/bench/report.h"
 #include "tests/testing/table2.h"
@@ -166,6 +167,7 @@ int Main(int argc, char** argv) {
                "its inputs", "its launches", "ms"});
   for (const testing::Table2Cell& cell : testing::Table2()) CellFigures(cell, table, report);
   report.Text(table.ToString());
+  BatchedTimeFigures(report);
   PlannedCellFigures(report);
   ScalingFigures(report);
   return report.Finish(json) ? 0 : 1;
