@@ -6,6 +6,26 @@
 
 namespace cellbatch::kernels {
 
+namespace {
+
+// Of the segment that has most.
+int MostGroups(const ProductSpec& spec) {
+  int most = spec.segments.empty() ? spec.groups : 0;
+  for (const SegmentSpec& s : spec.segments) {
+    const auto there = std::count_if(s.weights, s.weights + spec.groups,
+                                     [](const WeightView& w) { return w.data != nullptr; });
+    most = std::max(most, static_cast<int>(there));
+  }
+  return most;
+}
+
+int BlocksPerPanel(const ProductSpec& spec) {
+  const int by_columns = kPanelColumns / std::max(1, MostGroups(spec));
+  return std::max(1, std::min(by_columns, kPanelSums / std::max(1, spec.groups)));
+}
+
+}  // namespace
+
 PackedProduct::PackedProduct(const ProductSpec& spec)
     : units_(spec.units), groups_(spec.groups), tail_(spec.tail), match_(ClassifyTail(spec.tail)) {
   Check(units_ > 0 && groups_ >= 0 && groups_ <= kMaxGroups, "a product of no shape");
@@ -18,7 +38,7 @@ PackedProduct::PackedProduct(const ProductSpec& spec)
   Check(wrong.empty(), wrong);
   code_ = MakeTailCode(tail_);
   num_blocks_ = (units_ + kLanes - 1) / kLanes;
-  blocks_per_panel_ = std::max(1, kPanelColumns / std::max(1, groups_));
+  blocks_per_panel_ = BlocksPerPanel(spec);
   num_panels_ = (num_blocks_ + blocks_per_panel_ - 1) / blocks_per_panel_;
 
   const int last_blocks = BlocksOf(num_panels_ - 1);

@@ -17,9 +17,10 @@
 //   panel 0                                              panel 1 ...
 //   | segment 0: K0 x [columns][16] | segment 1: K1 x .. | ...
 //
-// A panel is the unit of work: up to four columns of 16 accumulators (one block of 16 units with 3
-// or 4 groups, two with 2, four with 1; five groups are one block of five columns), so that small
-// batches keep enough independent chains going whatever the number of groups.
+// A panel is the unit of work: as many blocks of 16 units as make up to four columns of 16
+// accumulators in each segment (one block where a segment has 3 or 4 groups, two with 2, four with
+// 1; five groups are one block of five columns), so that small batches keep enough independent
+// chains going however few groups a segment has.
 //
 // Ownership: PackedProduct owns its memory (64-byte aligned, huge pages asked for, readable beyond
 // the end) and is immutable: any number of threads may run panels of it at once. Pack: load time
@@ -42,8 +43,11 @@
 
 namespace cellbatch::kernels {
 
-inline constexpr int kPanelColumns = 4;         // columns of 16 accumulators that make a panel
-inline constexpr int kMaxColumns = kMaxGroups;  // and the most that one can have
+// Columns of 16 accumulators that a panel has in the segment that has most; and the most that it can have there, and of
+// all segments.
+inline constexpr int kPanelColumns = 4;
+inline constexpr int kMaxColumns = kMaxGroups;
+inline constexpr int kPanelSums = 2 * kPanelColumns;
 inline constexpr int kPanelUnits = kPanelColumns * kLanes;  // the most units of a panel
 inline constexpr int kChunkRows = 128;    // rows computed together; more are equal chunks
 inline constexpr int kLargestRows = 512;  // rows of one call that keeps the largest of each
@@ -151,7 +155,7 @@ struct Tuning {
       false;  // prefetch in software even where a single row block streams the weights once
 };
 
-// What one thread needs while it runs a product: about 150 KiB, reused for ever.
+// What one thread needs while it runs a product: about 170 KiB, reused for ever.
 class ProductScratch {
  public:
   explicit ProductScratch(Tuning tuning = {});
@@ -165,7 +169,7 @@ class ProductScratch {
   const float** initial_rows() { return rows_.data() + kMaxSegments * kChunkRows; }
 
  private:
-  static constexpr int64_t kAccumulatorFloats = kChunkRows * kMaxColumns * kLanes;
+  static constexpr int64_t kAccumulatorFloats = kChunkRows * kPanelSums * kLanes;
   static constexpr int64_t kValueFloats = int64_t{kMaxTailOps} * kTailRowsAtOnce * kLanes;
   static constexpr int64_t kPanelFloats = int64_t{kChunkRows} * kPanelUnits;
   Tuning tuning_;

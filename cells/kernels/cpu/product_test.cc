@@ -245,6 +245,26 @@ TEST(PackedProductTest, PanelsAreFourColumnsWideWhateverTheGroups) {
   }
 }
 
+TEST(PackedProductTest, PanelsAreFourColumnsWideInTheSegmentThatHasMost) {
+  Random random(kSeed);
+  const auto blocks = [&random](int groups, const std::vector<std::vector<int>>& of_segment) {
+    RandomProduct p(random, 100, groups, std::vector<int>(of_segment.size(), 5), IdentityTail());
+    for (size_t s = 0; s < of_segment.size(); ++s) {
+      for (int g = 0; g < groups; ++g) {
+        const bool there = std::count(of_segment[s].begin(), of_segment[s].end(), g) > 0;
+        if (!there) p.spec.segments[s].weights[g] = {};
+      }
+    }
+    return PackedProduct(p.spec).blocks_per_panel();
+  };
+  EXPECT_EQ(blocks(4, {{0, 1}, {2, 3}}), 2);
+  EXPECT_EQ(blocks(2, {{0}, {1}}), 4);
+  EXPECT_EQ(blocks(2, {{0, 1}, {1}}), 2);
+  EXPECT_EQ(blocks(4, {{0, 1, 2}, {3}}), 1);
+  EXPECT_EQ(blocks(5, {{0}, {1}, {2}, {3}, {4}}), 1);  // of eight columns of sums
+  EXPECT_EQ(blocks(3, {{0}, {1}, {2}}), 2);
+}
+
 TEST(PackedProductTest, AbsentTermsTakeNoRoom) {
   Random random(kSeed);
   RandomProduct p(random, 32, 4, {10, 20}, GatedUpdateTail());
