@@ -8,10 +8,6 @@
 namespace cellbatch {
 namespace {
 
-void Broadcast(const float* x, const PlainStep& step, float* y) {
-  std::fill(y, y + step.shape.size(), x[0]);
-}
-
 void Transpose(const float* x, const PlainStep& step, float* y) {
   const int64_t rows = step.shape.rows, cols = step.shape.cols;
   for (int64_t r = 0; r < rows; ++r) {
@@ -24,26 +20,6 @@ void Slice(const float* x, const PlainStep& step, float* y) {
   for (int64_t r = 0; r < step.shape.rows; ++r) {
     std::copy_n(x + r * from_cols + step.begin, cols, y + r * cols);
   }
-}
-
-// Eight chains, so that one addition need not wait for the other; which is whose depends on n alone.
-double SumOf(const float* x, int64_t n) {
-  double sums[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (int64_t s = 0; s < 8; ++s) sums[s] += static_cast<double>(x[i + s]);
-  }
-  for (; i < n; ++i) sums[i % 8] += static_cast<double>(x[i]);
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
-void Sum(const float* x, const PlainStep& step, float* y) {
-  y[0] = static_cast<float>(SumOf(x, step.shapes[0].size()));
-}
-
-void Mean(const float* x, const PlainStep& step, float* y) {
-  const int64_t n = step.shapes[0].size();
-  y[0] = static_cast<float>(SumOf(x, n) / static_cast<double>(n));
 }
 
 void Softmax(const float* x, const PlainStep& step, float* y) {
@@ -83,7 +59,7 @@ void RunPlainStep(const PlainStep& step, const kernels::CpuKernels& kernels,
     case PlainKind::kCopy:
       return kernels.copy_rows(args[0], static_cast<int32_t>(step.shape.size()), num_rows, out);
     case PlainKind::kBroadcast:
-      return EachRow(Broadcast, step, args, num_rows, out);
+      return kernels.broadcast(args[0], static_cast<int32_t>(step.shape.size()), num_rows, out);
     case PlainKind::kMatMulByRows:
       return MatMulEachRow(kernels.mat_mul_by_rows, step, args, num_rows, out);
     case PlainKind::kMatMulByColumns:
@@ -93,9 +69,11 @@ void RunPlainStep(const PlainStep& step, const kernels::CpuKernels& kernels,
     case PlainKind::kSlice:
       return EachRow(Slice, step, args, num_rows, out);
     case PlainKind::kSum:
-      return EachRow(Sum, step, args, num_rows, out);
-    case PlainKind::kMean:
-      return EachRow(Mean, step, args, num_rows, out);
+    case PlainKind::kMean: {
+      const auto n = static_cast<int32_t>(step.shapes[0].size());
+      const double divisor = step.kind == PlainKind::kMean ? n : 1;
+      return kernels.sum_elements(args[0], n, divisor, num_rows, out);
+    }
     case PlainKind::kSoftmax:
       return EachRow(Softmax, step, args, num_rows, out);
     case PlainKind::kArgMax: {

@@ -29,7 +29,7 @@ std::string CheckProducts(const CpuKernels& kernels, int groups);
 std::string CheckTails(const CpuKernels& kernels);
 // The largest of each row that is kept without storing the row, against the rows as they are stored.
 std::string CheckLargest(const CpuKernels& kernels);
-// The kernels without packed weights: sums, argmax, products of values, copies.
+// The kernels without packed weights: sums, broadcasts, argmax, products of values, copies.
 std::string CheckRowKernels(const CpuKernels& kernels);
 // Operators alone: rows apart and touching, one row or one number for all, and each element by itself, bit by bit.
 std::string CheckElementWise(const CpuKernels& kernels);

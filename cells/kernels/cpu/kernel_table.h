@@ -69,6 +69,14 @@ struct CpuKernels {
   void (*sum_rows)(const RowSource& in, const int32_t* offsets, int32_t width, int32_t num_rows,
                    const RowColumn& out);
 
+  // The first element of out's row r = the sum of in's row r / `divisor`, in double, rounded once: eight chains, each of
+  // every eighth element, so that the order depends on the width alone.
+  void (*sum_elements)(const RowSource& in, int32_t width, double divisor, int32_t num_rows,
+                       const RowColumn& out);
+
+  // Row r of out = the first element of in's row r, `width` times.
+  void (*broadcast)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);
+
   // Row r of out = index of the first largest of in's row r (NaN is never larger; all NaN: 0).
   // width >= 1.
   void (*arg_max)(const RowSource& in, int32_t width, int32_t num_rows, const Int32Column& out);

@@ -43,6 +43,8 @@ constexpr CpuKernels MakeKernels(const char* name) {
           .run_product = RunProduct<V, Tiling>,
           .run_accumulators = RunAccumulators<V, Tiling>,
           .sum_rows = SumRows<V>,
+          .sum_elements = SumElements<V>,
+          .broadcast = BroadcastRows<V>,
           .arg_max = ArgMax<V>,
           .mat_mul_by_rows = MatMulByRows<V>,
           .mat_mul_by_columns = MatMulByColumns<V, Tiling>,

@@ -247,6 +247,37 @@ void SumsThatStartFromZero(const RowSource& in, const int32_t* offsets, int32_t 
   }
 }
 
+void ElementSumsWithoutTheLast(const RowSource& in, int32_t width, double divisor, int32_t rows,
+                               const RowColumn& out) {
+  sound->sum_elements(in, width - 1, divisor, rows, out);
+}
+void ElementSumsUndivided(const RowSource& in, int32_t width, double, int32_t rows,
+                          const RowColumn& out) {
+  sound->sum_elements(in, width, 1.0, rows, out);
+}
+// The fifth row is the first that is summed alone.
+void ElementSumsOfFourRows(const RowSource& in, int32_t width, double divisor, int32_t rows,
+                           const RowColumn& out) {
+  sound->sum_elements(in, width, divisor, std::min(rows, 4), out);
+}
+void ElementSumsInOneChain(const RowSource& in, int32_t width, double divisor, int32_t rows,
+                           const RowColumn& out) {
+  for (int32_t r = 0; r < rows; ++r) {
+    float sum = 0.0f;
+    for (int32_t u = 0; u < width; ++u) sum += in.Row(r)[u];
+    *out.Row(r) = static_cast<float>(double{sum} / divisor);
+  }
+}
+void BroadcastsWithoutTheLast(const RowSource& in, int32_t width, int32_t rows,
+                              const RowColumn& out) {
+  sound->broadcast(in, width - 1, rows, out);
+}
+void BroadcastsOfTheFirstRow(const RowSource& in, int32_t width, int32_t rows,
+                             const RowColumn& out) {
+  const RowSource first = {in.Row(0), 0};
+  sound->broadcast(first, width, rows, out);
+}
+
 void LastOfTheLargest(const RowSource& in, int32_t width, int32_t rows, const Int32Column& out) {
   for (int32_t r = 0; r < rows; ++r) {
     int32_t best = 0;
@@ -378,6 +409,13 @@ TEST_P(PlantedFailureTest, ALargestThatIsKeptWronglyIsTold) {
 TEST_P(PlantedFailureTest, ABrokenRowKernelIsTold) {
   for (const auto by : {&SumsWithoutLastLink, &SumsThatLeaveEmptyOnes, &SumsThatStartFromZero}) {
     EXPECT_NE(CheckRowKernels(With(&CpuKernels::sum_rows, by)), "");
+  }
+  for (const auto by : {&ElementSumsWithoutTheLast, &ElementSumsUndivided, &ElementSumsOfFourRows,
+                        &ElementSumsInOneChain}) {
+    EXPECT_NE(CheckRowKernels(With(&CpuKernels::sum_elements, by)), "");
+  }
+  for (const auto by : {&BroadcastsWithoutTheLast, &BroadcastsOfTheFirstRow}) {
+    EXPECT_NE(CheckRowKernels(With(&CpuKernels::broadcast, by)), "");
   }
   for (const auto by : {&LastOfTheLargest, &ArgMaxWithoutLastElement, &ArgMaxStoppedByNan}) {
     EXPECT_NE(CheckRowKernels(With(&CpuKernels::arg_max, by)), "");

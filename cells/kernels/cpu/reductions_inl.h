@@ -26,6 +26,70 @@ void SumRows(const RowSource& in, const int32_t* offsets, int32_t width, int32_t
   }
 }
 
+// Eight chains: element i belongs to chain i % 8.
+using EightFloats [[gnu::vector_size(32)]] = float;
+using EightDoubles [[gnu::vector_size(64)]] = double;
+
+template <class V>
+[[gnu::always_inline]] inline void AddEight(const float* x, EightDoubles& sums) {
+  EightFloats floats;
+  __builtin_memcpy(&floats, x, sizeof floats);
+  sums += __builtin_convertvector(floats, EightDoubles);
+}
+
+// The chains of whole eights, what is left of the row, and the sum of them all.
+template <class V>
+float FinishSum(const EightDoubles& chains, const float* rest, int32_t count, double divisor) {
+  double sums[8];
+  __builtin_memcpy(sums, &chains, sizeof sums);
+  for (int32_t i = 0; i < count; ++i) sums[i] += static_cast<double>(rest[i]);
+  const double sum =
+      ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  return static_cast<float>(sum / divisor);
+}
+
+// Four rows at once, because each has one chain of additions a lane to wait for.
+template <class V>
+void SumElements(const RowSource& in, int32_t width, double divisor, int32_t num_rows,
+                 const RowColumn& out) {
+  const int32_t whole = width / 8 * 8, rest = width - whole;
+  const auto finish = [&](const EightDoubles& sums, int32_t r) {
+    *out.Row(r) = FinishSum<V>(sums, in.Row(r) + whole, rest, divisor);
+  };
+  int32_t r = 0;
+  for (; r + 4 <= num_rows; r += 4) {
+    const float *x0 = in.Row(r), *x1 = in.Row(r + 1), *x2 = in.Row(r + 2), *x3 = in.Row(r + 3);
+    EightDoubles s0 = {}, s1 = {}, s2 = {}, s3 = {};
+    for (int32_t i = 0; i < whole; i += 8) {
+      AddEight<V>(x0 + i, s0);
+      AddEight<V>(x1 + i, s1);
+      AddEight<V>(x2 + i, s2);
+      AddEight<V>(x3 + i, s3);
+    }
+    finish(s0, r);
+    finish(s1, r + 1);
+    finish(s2, r + 2);
+    finish(s3, r + 3);
+  }
+  for (; r < num_rows; ++r) {
+    const float* const x = in.Row(r);
+    EightDoubles sums = {};
+    for (int32_t i = 0; i < whole; i += 8) AddEight<V>(x + i, sums);
+    finish(sums, r);
+  }
+}
+
+template <class V>
+void BroadcastRows(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out) {
+  for (int32_t r = 0; r < num_rows; ++r) {
+    const V value = V::Broadcast(*in.Row(r));
+    float* const to = out.Row(r);
+    int32_t u = 0;
+    for (; u + 16 <= width; u += 16) value.Store(to + u);
+    if (u < width) value.StorePart(to + u, width - u);
+  }
+}
+
 // NaN is never larger; of NaN alone: minus infinity.
 template <class V>
 float LargestOf(const float* row, int32_t width) {

@@ -1,4 +1,4 @@
-// The part of kernel_check.h about kernels without weights: sums, argmax, products of values, copies.
+// The part of kernel_check.h about kernels without weights: sums, broadcasts, argmax, products of values, copies.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -26,6 +26,41 @@ std::string CheckSums(const CpuKernels& kernels, Random& random) {
       }
       if (std::memcmp(sum.data(), out.Row(r), sizeof(float) * sum.size()) != 0) {
         return "sum " + std::to_string(r) + " of width " + std::to_string(width);
+      }
+    }
+  }
+  return "";
+}
+
+// Widths with and without a rest of eight, rows four at once and alone; the sums by the book, bit by bit.
+std::string CheckElementSums(const CpuKernels& kernels, Random& random) {
+  for (const int width : {1, 7, 8, 15, 16, 64, 131}) {
+    for (const double divisor : {1.0, static_cast<double>(width)}) {
+      const RandomRows in(random, width, 12, 7);
+      RandomRows out(random, 1, 9, 7);
+      kernels.sum_elements(in.source(), width, divisor, 7, out.column());
+      if (!out.OthersUntouched()) return "sums of elements wrote beside their rows";
+      for (int r = 0; r < 7; ++r) {
+        double s[8] = {};
+        for (int u = 0; u < width; ++u) s[u % 8] += double{in.Row(r)[u]};
+        const double sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+        if (*out.Row(r) == static_cast<float>(sum / divisor)) continue;
+        return "sum of the " + std::to_string(width) + " elements of row " + std::to_string(r);
+      }
+    }
+  }
+  return "";
+}
+
+std::string CheckBroadcasts(const CpuKernels& kernels, Random& random) {
+  for (const int width : {1, 15, 16, 37, 64}) {
+    const RandomRows in(random, 1, 9, 5);
+    RandomRows out(random, width, 9, 5);
+    kernels.broadcast(in.source(), width, 5, out.column());
+    if (!out.OthersUntouched()) return "broadcasts wrote beside their rows";
+    for (int r = 0; r < 5; ++r) {
+      for (int u = 0; u < width; ++u) {
+        if (out.Row(r)[u] != *in.Row(r)) return "broadcast to " + std::to_string(width);
       }
     }
   }
@@ -116,6 +151,8 @@ std::string CheckCopies(const CpuKernels& kernels, Random& random) {
 std::string CheckRowKernels(const CpuKernels& kernels) {
   Random random(kCheckSeed);
   std::string wrong = CheckSums(kernels, random);
+  if (wrong.empty()) wrong = CheckElementSums(kernels, random);
+  if (wrong.empty()) wrong = CheckBroadcasts(kernels, random);
   if (wrong.empty()) wrong = CheckArgMax(kernels, random);
   if (wrong.empty()) wrong = CheckMatMuls(kernels, random);
   if (wrong.empty()) wrong = CheckCopies(kernels, random);
