@@ -52,6 +52,7 @@ struct MemoryLayout {
   std::vector<OperandRef>
       packed;          // operands of constants stored a second time, in operator order, at load
   bool least = false;  // proved: no layout copies fewer bytes
+  int64_t work = 0;    // of planning: leaves that were looked at, by all tries together
 
   friend bool operator==(const MemoryLayout&, const MemoryLayout&) = default;
 };

@@ -2,48 +2,78 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "memplan/independent_parts.h"
 #include "memplan/naive_layout.h"
 #include "memplan/wishes.h"
 
 namespace cellbatch {
 namespace {
 
-// Of all checks of the search together: a bound in work, not in time, so that plans do not depend on the machine.
+// Of the checks beyond the greedy ones of one search: a bound in work, not in time, so that plans do not depend on the machine.
 constexpr int64_t kMaxLeavesLookedAt = 2'000'000;
 
 // Which wishes to grant, and how, so that what is given up costs least.
 class Search {
  public:
-  Search(const Wishes& wishes, int max_checks)
+  // `work_left`: of all searches together.
+  Search(const Wishes& wishes, int max_checks, int64_t& work_left)
       : wishes_(wishes),
-        checks_left_(max_checks),
+        checks_left_(Affordable(wishes, max_checks)),
+        work_left_(work_left),
         best_(wishes.all().size(), kGivenUp),
         best_price_(Dropped(best_)) {}
 
-  // True: nothing cheaper can be given up.
-  bool Run() {
-    // Everything, each by its first option; else each by its second, if it has one.
-    for (int8_t option = 0; option < 2; ++option) {
-      Choice all;
-      for (const Wish& wish : wishes_.all())
-        all.push_back(std::min<int8_t>(option, LastOption(wish)));
-      if (TryKeep(all)) return true;
+  // Everything, each by its first option; else each by its second, if it has one. True: all is granted.
+  bool GrantAll() {
+    Choice all(best_.size(), 0);
+    if (TryKeep(all)) return true;
+    bool other = false;
+    for (size_t w = 0; w < all.size(); ++w) {
+      all[w] = std::min<int8_t>(1, LastOption(wishes_.all()[w]));
+      other |= all[w] > 0;
     }
+    return other && MayTry() && TryKeep(all);
+  }
+  // Most expensive first, each if it can be granted beside those before it.
+  void GrantGreedily() {
     Choice kept(best_.size(), kGivenUp);
-    Greedy(0, static_cast<int>(best_.size()), kept);
+    const int all = static_cast<int>(best_.size());
+    // All of them, or one that was tried by its only option, were refused already.
+    if (all == 1 && LastOption(wishes_.all()[0]) == 0) return;
+    Greedy(0, all / 2, kept);
+    Greedy(all / 2, all, kept);
+  }
+  // Looks for better ones, as far as the tries go. True: nothing cheaper can be given up.
+  bool Improve() {
     return Branch(0, Choice(best_.size(), kGivenUp), Price{}) && wishes_.exhaustive();
   }
 
   const Choice& best() const { return best_; }
+  // Of the last try.
+  std::optional<std::vector<PqTree::NodeId>> TakeLeaves() { return std::move(leaves_); }
 
  private:
   static int8_t LastOption(const Wish& wish) {
     return static_cast<int8_t>(wish.options.size() - 1);
   }
-  bool Possible(const Choice& chosen) const { return wishes_.Order(chosen, nullptr).has_value(); }
+  // One check looks at every leaf a few times.
+  static int Affordable(const Wishes& wishes, int max_checks) {
+    const int64_t affordable = kMaxLeavesLookedAt / (1 + wishes.num_leaves());
+    return static_cast<int>(std::min<int64_t>(max_checks, affordable));
+  }
+  bool MayTry() const { return work_left_ > 0; }
+  bool Possible(const Choice& chosen) {
+    work_left_ -= wishes_.num_leaves();
+    leaves_ = wishes_.Order(chosen, nullptr);
+    return leaves_.has_value();
+  }
 
   Price Dropped(const Choice& chosen) const {
     Price price;
@@ -70,7 +100,7 @@ class Search {
   // Grants the wishes begin..end beside `kept`, most expensive first, each if it can be granted beside those before it.
   // By halves: d wishes given up of n cost d * log n tries.
   void Greedy(int begin, int end, Choice& kept) {
-    if (begin == end) return;
+    if (begin == end || !MayTry()) return;
     Choice with = kept;
     std::fill(with.begin() + begin, with.begin() + end, int8_t{0});
     const bool one = end - begin == 1;
@@ -81,7 +111,7 @@ class Search {
         Greedy(middle, end, kept);
         return;
       }
-      if (with[begin]++ == LastOption(wishes_.all()[begin])) return;
+      if (with[begin]++ == LastOption(wishes_.all()[begin]) || !MayTry()) return;
     }
     kept = std::move(with);
   }
@@ -92,7 +122,7 @@ class Search {
     for (; w < kept.size(); ++w) {
       for (kept[w] = 0; kept[w] <= LastOption(wishes_.all()[w]); ++kept[w]) {
         if (!(dropped < best_price_)) return true;
-        if (checks_left_-- <= 0) return false;
+        if (checks_left_-- <= 0 || !MayTry()) return false;
         if (!Possible(kept)) continue;
         Keep(kept);
         if (!Branch(w + 1, kept, dropped)) return false;
@@ -105,9 +135,80 @@ class Search {
 
   const Wishes& wishes_;
   int checks_left_;
+  int64_t& work_left_;
   Choice best_;
   Price best_price_;
+  std::optional<std::vector<PqTree::NodeId>> leaves_;
 };
+
+struct Chosen {
+  Choice choice;
+  bool least = true;
+  std::optional<std::vector<PqTree::NodeId>> leaves =
+      std::nullopt;  // where they were found already
+};
+
+// One of several parts, under search, for all that ask the same.
+struct PartSearch {
+  PartSearch(const PlanPart& of, int max_checks, int64_t& work_left)
+      : part(of), wishes(of.problem), search(wishes, max_checks, work_left) {}
+
+  const PlanPart& part;
+  const Wishes wishes;
+  Search search;
+  bool all = false;  // is granted
+};
+
+// The names apart, which parts do not have: cells side by side are many times one problem.
+bool IsSameQuestion(const LayoutProblem& a, const LayoutProblem& b) {
+  return a.variables == b.variables && a.batches == b.batches && a.fixed == b.fixed;
+}
+
+// All are granted what can be had greedily before any is looked at longer, so that a bound on work takes proofs first.
+Chosen ChooseByParts(const std::vector<PlanPart>& parts, const Wishes& wishes, int max_checks,
+                     int64_t& work_left) {
+  std::deque<PartSearch> searches;  // of different questions
+  std::vector<PartSearch*> search_of;
+  for (const PlanPart& part : parts) {
+    const auto same = std::find_if(searches.begin(), searches.end(), [&](const PartSearch& s) {
+      return IsSameQuestion(s.part.problem, part.problem);
+    });
+    if (same != searches.end()) {
+      search_of.push_back(&*same);
+      continue;
+    }
+    PartSearch& one = searches.emplace_back(part, max_checks, work_left);
+    search_of.push_back(&one);
+    one.all = one.search.GrantAll();
+    if (!one.all) one.search.GrantGreedily();
+  }
+  std::map<OperandRef, size_t> number;
+  for (size_t w = 0; w < wishes.all().size(); ++w) number[wishes.all()[w].where] = w;
+  Chosen chosen = {Choice(wishes.all().size(), kGivenUp)};
+  for (PartSearch& one : searches) {
+    if (!one.all) chosen.least &= one.search.Improve();
+  }
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const std::vector<Wish>& asked = search_of[p]->wishes.all();
+    for (size_t w = 0; w < asked.size(); ++w) {
+      const OperandRef& where = asked[w].where;
+      const OperandRef& of_whole = parts[p].from[where.batch][where.operand];
+      chosen.choice[number.at(of_whole)] = search_of[p]->search.best()[w];
+    }
+  }
+  return chosen;
+}
+
+Chosen Choose(const LayoutProblem& problem, const Wishes& wishes, int max_checks,
+              int64_t& work_left) {
+  Search whole(wishes, max_checks, work_left);
+  if (whole.GrantAll()) return {whole.best(), true, whole.TakeLeaves()};
+  const std::vector<PlanPart> parts = IndependentParts(problem, wishes);
+  if (parts.size() > 1) return ChooseByParts(parts, wishes, max_checks, work_left);
+  whole.GrantGreedily();
+  const bool least = whole.Improve();
+  return {whole.best(), least};
+}
 
 // From an order of all leaves to places and operator orders.
 MemoryLayout FromLeaves(const LayoutProblem& problem, const Wishes& wishes,
@@ -138,19 +239,21 @@ absl::StatusOr<MemoryLayout> Plan(const LayoutProblem& problem, const PlanOption
                                   PlanTrace* trace) {
   if (absl::Status status = CheckProblem(problem); !status.ok()) return status;
   const Wishes wishes(problem);
-  // One check looks at every leaf a few times.
-  const int64_t affordable = kMaxLeavesLookedAt / (1 + wishes.num_leaves());
-  Search search(wishes, static_cast<int>(std::min<int64_t>(options.max_checks, affordable)));
-  const bool least = search.Run();
-  const auto leaves = wishes.Order(search.best(), trace);
+  int64_t work_left = options.max_work;
+  Chosen chosen = Choose(problem, wishes, options.max_checks, work_left);
+  auto leaves = std::move(chosen.leaves);
+  if (!leaves.has_value() || trace != nullptr) leaves = wishes.Order(chosen.choice, trace);
   MemoryLayout layout = FromLeaves(problem, wishes, *leaves);
   if (trace != nullptr) {
     trace->num_variables = static_cast<int>(problem.variables.size());
     trace->leaves = *leaves;
   }
-  MemoryLayout naive = NaivePackedLayout(problem);
-  if (PriceOf(problem, naive) < PriceOf(problem, layout)) layout = std::move(naive);
-  layout.least = least;
+  if (const Price price = PriceOf(problem, layout); Price() < price) {
+    MemoryLayout naive = NaivePackedLayout(problem);
+    if (PriceOf(problem, naive) < price) layout = std::move(naive);
+  }
+  layout.least = chosen.least;
+  layout.work = options.max_work - work_left;
   return layout;
 }
 

@@ -11,9 +11,12 @@
 // up: those that cost the fewest bytes, by branch and bound over sets of operands, as far as `max_checks` tries go
 // (greedily from the most expensive operand down, where there are too many). Operands that no layout can satisfy
 // (broadcasts that are to be copied, variables from several places) never take part; constants that do not fit are packed.
+// Parts of a problem that nothing joins are searched one by one, those that are alike once (independent_parts.h).
 #ifndef CELLBATCH_MEMPLAN_PLANNER_H_
 #define CELLBATCH_MEMPLAN_PLANNER_H_
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -26,7 +29,11 @@ namespace cellbatch {
 
 struct PlanOptions {
   int max_checks =
-      2000;  // sets of operands tried beyond the greedy ones; MemoryLayout::least says whether it was enough
+      2000;  // sets of operands tried beyond the greedy ones, in each part of the problem; MemoryLayout::least
+      // says whether it was enough
+  // Leaves that all tries may look at together (MemoryLayout::work); the greedy ones, too. The whole and each part are tried
+  // once as if all could have their way, whatever that takes; who was not tried when the work is spent is given up.
+  int64_t max_work = std::numeric_limits<int64_t>::max();
 };
 
 // For those who draw: the tree of the final set of operands after each pass. Leaves below `num_variables` are variables,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 #include <numeric>
+#include <string>
 #include <tuple>
 
 #include "memplan/cost_report.h"
@@ -231,6 +232,65 @@ TEST(PlannerTest, RandomPlansAreValidDeterministicAndNeverWorseThanNaive) {
     naive_copies += static_cast<int>(naive->copies.size());
   }
   std::cout << copies << " copies planned, " << naive_copies << " naive\n";
+}
+
+// So many times three operators whose two matrices each arrive in an order, and the orders contradict each other: one of the
+// two is packed.
+LayoutProblem ManyConflicts(int times, bool alike) {
+  LayoutProblem problem;
+  int64_t bytes = 64;
+  const auto three = [&](VariableKind kind) {
+    Operand made;
+    for (int i = 0; i < 3; ++i) {
+      made.push_back(static_cast<VariableId>(problem.variables.size()));
+      problem.variables.push_back({"v" + std::to_string(made.back()), kind, bytes});
+    }
+    if (kind == VariableKind::kConstant) problem.fixed.push_back(made);
+    return made;
+  };
+  for (int i = 0; i < times; ++i) {
+    const Operand u = three(VariableKind::kConstant), w = three(VariableKind::kConstant);
+    problem.batches.push_back({"product", {three(VariableKind::kValue), u, {w[1], w[0], w[2]}}});
+    if (!alike) ++bytes;
+  }
+  return problem;
+}
+
+TEST(PlannerTest, ConflictsThatNothingJoinsAreProvedOneByOne) {
+  const auto one = Plan(ManyConflicts(1, true), {.max_checks = 20});
+  ASSERT_TRUE(one.ok());
+  EXPECT_TRUE(one->least);
+  EXPECT_EQ(one->packed.size(), 1u);
+  const LayoutProblem problem = ManyConflicts(40, /*alike=*/false);
+  const auto many = Plan(problem, {.max_checks = 20});
+  ASSERT_TRUE(many.ok());
+  EXPECT_TRUE(Validate(problem, *many).ok());
+  EXPECT_TRUE(many->least);
+  EXPECT_EQ(many->packed.size(), 40u);
+  // Each costs what one alone costs, and the whole, of 12 leaves each, is tried once before.
+  EXPECT_LE(many->work, 40 * one->work + 40 * 12);
+}
+
+TEST(PlannerTest, PartsThatAreAlikeAreSearchedOnce) {
+  const LayoutProblem problem = ManyConflicts(40, /*alike=*/true);
+  const auto one = Plan(ManyConflicts(1, true)), many = Plan(problem);
+  ASSERT_TRUE(one.ok() && many.ok());
+  EXPECT_TRUE(Validate(problem, *many).ok());
+  EXPECT_TRUE(many->least);
+  EXPECT_EQ(many->packed.size(), 40u);
+  EXPECT_LE(many->work, one->work + 40 * 12);
+}
+
+TEST(PlannerTest, WorkIsBoundedHoweverManyConflictsThereAre) {
+  const LayoutProblem problem = ManyConflicts(500, /*alike=*/false);
+  constexpr int64_t kLeavesOfOne = 12, kLeaves = 500 * kLeavesOfOne, kWork = 10'000;
+  const auto layout = Plan(problem, {.max_work = kWork});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_TRUE(Validate(problem, *layout).ok());
+  EXPECT_FALSE(layout->least);
+  EXPECT_LE(layout->work, kWork + kLeaves + kLeavesOfOne);
+  EXPECT_GT(Plan(problem)->work, 2 * layout->work);
+  EXPECT_LE(PriceOf(problem, *layout), PriceOf(problem, NaivePackedLayout(problem)));
 }
 
 TEST(PlannerTest, PlansOfUpToEightVariablesAreTheOptimumOfBruteForce) {

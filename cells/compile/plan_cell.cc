@@ -300,7 +300,8 @@ CellPlan DeclaredPlan(const CellSkeleton& skeleton) {
 
 CellPlan PlanCell(const CellSkeleton& skeleton) {
   CellPlan plan = ProblemBuilder(skeleton).Take();
-  absl::StatusOr<MemoryLayout> layout = Plan(plan.problem, {.max_checks = kMaxPlanChecks});
+  absl::StatusOr<MemoryLayout> layout =
+      Plan(plan.problem, {.max_checks = kMaxPlanChecks, .max_work = kMaxPlanWork});
   Check(layout.ok(), layout.status().ToString());
   plan.layout = *std::move(layout);
   return plan;

@@ -23,10 +23,13 @@
 
 namespace cellbatch {
 
-// Sets of operands that are tried, beyond the greedy ones, where not all can have their way. Enough for each shipped cell; a
-// stack of GRUs in one cell would go on for tens of milliseconds to store a matrix less at load. A bound in work: plans do
-// not depend on the machine.
+// Sets of operands that are tried in each part of a cell, beyond the greedy ones, where not all can have their way; and leaves
+// of trees that all tries of a cell may look at together. Enough for each shipped cell (the GRU's plan takes the most: 392
+// leaves); twenty-five GRUs of different widths in one cell would go on for many milliseconds to store
+// some matrices less at load. Bounds in work: plans
+// do not depend on the machine.
 inline constexpr int kMaxPlanChecks = 12;
+inline constexpr int64_t kMaxPlanWork = 2400;
 
 // Where a variable of the problem comes from.
 struct PlannedVariable {

@@ -19,7 +19,9 @@ namespace {
 
 // For a picture, not for what is served: a cell of hundreds of operators is batched well enough by a short search.
 constexpr BatchOptions kShortSearch = {
-    .max_states = 2000, .max_plans = 4, .plan = {.max_checks = kMaxPlanChecks}};
+    .max_states = 2000,
+    .max_plans = 4,
+    .plan = {.max_checks = kMaxPlanChecks, .max_work = 4 * kMaxPlanWork}};
 
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines;

@@ -132,6 +132,32 @@ CellDefinition GruV1Cell(int32_t d, int32_t h) {
   return b.Build();
 }
 
+CellDefinition GrusSideBySide(int32_t h, int count, bool alike) {
+  CellBuilder b("grus");
+  const ValueId x = b.Read("x", "x", h);
+  ValueId sum;
+  for (int i = 0; i < count; ++i) {
+    const std::string name = std::to_string(i);
+    const int32_t n = alike ? h : h + i;
+    const ValueId before = b.Read("before" + std::to_string(i / 16), "h" + name, n);
+    const ValueId in = b.MatMul(x, b.Matrix("W" + name, 3 * n, h));
+    const ValueId rec = b.MatMul(before, b.Matrix("U" + name, 3 * n, n));
+    const auto part = [&](ValueId v, int gate) { return b.Slice(v, gate * n, (gate + 1) * n); };
+    const ValueId r = b.Sigmoid(b.Add(part(in, 0), part(rec, 0)));
+    const ValueId z = b.Sigmoid(b.Add(part(in, 1), part(rec, 1)));
+    const ValueId now = b.Tanh(b.Add(part(in, 2), b.Mul(r, part(rec, 2))));
+    const ValueId after = b.Add(now, b.Mul(z, b.Sub(before, now)));
+    if (count <= kMaxColumns) {
+      b.Leave("h" + name, after);
+      continue;
+    }
+    const ValueId share = alike ? after : b.Op1(OpKind::kMean, after);
+    sum = i == 0 ? share : b.Add(sum, share);
+  }
+  if (count > kMaxColumns) b.Leave("sum", sum);
+  return b.Build();
+}
+
 CellDefinition ElmanCell(int32_t d, int32_t h, OpKind activation) {
   CellBuilder b("elman");
   const ValueId x = b.Read("x", "x", d), before = b.Carry("before", "h", h);

@@ -32,6 +32,10 @@ CellDefinition TwoInputLstmCell(int32_t d1, int32_t d2, int32_t h);
 CellDefinition GruCell(int32_t d, int32_t h,
                        const std::string& x = "x");  // reset after the product (PyTorch)
 CellDefinition GruV1Cell(int32_t d, int32_t h);      // reset before the product (the papers)
+// GRUs that read one x, with states and weights of their own, of h units or (unlike) of h, h + 1, ..: in each the order of one
+// matrix contradicts the other's. Leaves each state, or, where they are more than columns, their sum. 27 that are alike, or
+// 25 that are not, are nearly all the operators that a cell can have.
+CellDefinition GrusSideBySide(int32_t h, int count, bool alike = true);
 CellDefinition ElmanCell(int32_t d, int32_t h, OpKind activation = OpKind::kTanh);
 CellDefinition LinearCell(int32_t d, int32_t n, const std::string& x = "x");  // y = W x + b
 CellDefinition EmbeddingCell(int32_t v, int32_t e);  // x = E[token]; leaves x
