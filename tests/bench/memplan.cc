@@ -1,6 +1,4 @@
 // Memory copies inside a cell, naive against planned (ED-Batch's Table 2), their times, and how planning scales
-#include <time.h>
-
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -14,7 +12,9 @@
 #include "memplan/validator.h"
 #include "tests/bench/batched_times.h"
 #include "tests/bench/planned_cells.h"
+#include "tests/bench/planned_load.h"
 #include "tests/bench/report.h"
+#include "tests/bench/thread_time.h"
 #include "tests/testing/table2.h"
 
 namespace cellbatch {
@@ -22,13 +22,6 @@ namespace {
 
 constexpr int kRounds = 21;
 constexpr uint64_t kSeed = 3;
-
-// Of this thread: what runs beside us does not count.
-double Milliseconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
-}
 
 double Kilobytes(int64_t bytes) { return static_cast<double>(bytes) / 1024.0; }
 
@@ -40,9 +33,9 @@ void Die(const std::string& what) {
 // Batches and plans the cell; the validator must agree.
 CostReport Planned(const LayoutProblem& graph, std::vector<double>& milliseconds,
                    LayoutProblem* batches) {
-  const double start = Milliseconds();
+  const double start = ThreadMilliseconds();
   const auto batched = BatchOperators(graph);
-  milliseconds.push_back(Milliseconds() - start);
+  milliseconds.push_back(ThreadMilliseconds() - start);
   if (!batched.ok()) Die(std::string(batched.status().message()));
   const absl::Status verdict = Validate(batched->problem, batched->layout);
   if (!verdict.ok()) Die(std::string(verdict.message()));
@@ -96,11 +89,11 @@ double ReduceNanoseconds(int n, std::mt19937_64& random) {
     entries += end - begin;
   }
   PqTree tree(n);
-  const double start = Milliseconds();
+  const double start = ThreadMilliseconds();
   for (const std::vector<int>& set : sets) {
     if (!tree.Reduce(set)) Die("a true interval was refused");
   }
-  return (Milliseconds() - start) * 1e6 / static_cast<double>(entries);
+  return (ThreadMilliseconds() - start) * 1e6 / static_cast<double>(entries);
 }
 
 // So many LSTM cells side by side as one problem; ns per variable.
@@ -117,9 +110,9 @@ double PlanNanoseconds(const LayoutProblem& cell, int copies) {
       all.batches.push_back(std::move(batch));
     }
   }
-  const double start = Milliseconds();
+  const double start = ThreadMilliseconds();
   const auto layout = Plan(all);
-  const double nanoseconds = (Milliseconds() - start) * 1e6;
+  const double nanoseconds = (ThreadMilliseconds() - start) * 1e6;
   if (!layout.ok() || !layout->copies.empty())
     Die("cells side by side were not planned without copies");
   return nanoseconds / static_cast<double>(all.variables.size());
@@ -169,6 +162,7 @@ int Main(int argc, char** argv) {
   report.Text(table.ToString());
   BatchedTimeFigures(report);
   PlannedCellFigures(report);
+  PlannedLoadFigures(report);
   ScalingFigures(report);
   return report.Finish(json) ? 0 : 1;
 }

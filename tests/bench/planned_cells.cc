@@ -1,7 +1,5 @@
 #include "tests/bench/planned_cells.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <set>
 #include <string>
@@ -13,12 +11,16 @@
 #include "cells/compile/skeleton.h"
 #include "cells/definitions/shipped.h"
 #include "cells/device/cpu/cpu_limits.h"
+#include "tests/bench/thread_time.h"
+#include "tests/testing/builders.h"
 #include "tests/testing/shipped_cell.h"
 
 namespace cellbatch {
 namespace {
 
 constexpr int kRounds = 21;
+constexpr int32_t kUnits = 64;
+constexpr int kMostGrus = 25;  // 499 operators
 
 const Sizes kSizes = {{"D", 64}, {"H", 64}, {"V", 1000}, {"C", 64}, {"F", 64}, {"B", 64},
                       {"L", 64}, {"M", 64}, {"P", 64},   {"S", 64}, {"BOS", 1}};
@@ -54,18 +56,13 @@ int SegmentsOf(const std::vector<Step>& steps) {
   return segments;
 }
 
-// Of planning and of writing the program; of this thread: what runs beside us does not count.
+// Of planning and of writing the program.
 Quartiles PlanMilliseconds(const CellSkeleton& skeleton) {
-  const auto now = [] {
-    timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
-  };
   std::vector<double> milliseconds;
   for (int round = 0; round < kRounds; ++round) {
-    const double start = now();
+    const double start = ThreadMilliseconds();
     const CellProgram program = ApplyPlan(skeleton, PlanCell(skeleton), kCpuLimits);
-    milliseconds.push_back(now() - start);
+    milliseconds.push_back(ThreadMilliseconds() - start);
     Check(program.steps.size() == skeleton.steps.size(), "a plan adds no step");
   }
   return QuartilesOf(milliseconds);
@@ -97,6 +94,13 @@ void PlannedCellFigures(Report& report) {
   }
   report.Text("Shipped cells as the compiler plans them, widths of 64; scratch of one node.\n" +
               table.ToString());
+  const absl::StatusOr<CellSkeleton> most =
+      MakeSkeleton(testing::GrusSideBySide(kUnits, kMostGrus, /*alike=*/false), kCpuLimits);
+  Check(most.ok(), most.status().ToString());
+  const Quartiles plan_ms = PlanMilliseconds(*most);
+  report.Text("A cell of nearly the most operators, 25 GRUs of different widths: planned in " +
+              Number(plan_ms, 2) + " ms.\n");
+  report.Figure("memplan.compiled.most_operators.plan_ms", plan_ms.median, "ms", &plan_ms);
 }
 
 }  // namespace cellbatch

@@ -29,14 +29,17 @@ WireType TypeOf(const Tensor& tensor) {
 
 }  // namespace
 
+WorkloadFolder::WorkloadFolder(const zoo::Workload& workload, const std::string& more)
+    : repository_(NewFolder()), model_(repository_ + "/" + workload.name) {
+  workload.model.Write(repository_, workload.name, more);
+}
+
+WorkloadFolder::~WorkloadFolder() { std::filesystem::remove_all(repository_); }
+
 std::shared_ptr<const Model> LoadWorkload(const zoo::Workload& workload, ModelId id,
                                           const std::string& more) {
-  const std::string repository = NewFolder();
-  workload.model.Write(repository, workload.name, more);
-  auto model = Require(LoadModel(repository + "/" + workload.name, workload.name, 1, id, {}),
-                       "loading " + workload.name);
-  std::filesystem::remove_all(repository);
-  return model;
+  const WorkloadFolder folder(workload, more);
+  return Require(LoadModel(folder.model(), workload.name, 1, id, {}), "loading " + workload.name);
 }
 
 std::unique_ptr<Request> MakeRequest(std::shared_ptr<const Model> model, const zoo::Asked& asked,

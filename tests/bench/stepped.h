@@ -28,6 +28,20 @@
 
 namespace cellbatch {
 
+// A repository with the workload's model alone, as long as this lives.
+class WorkloadFolder {
+ public:
+  explicit WorkloadFolder(const zoo::Workload& workload, const std::string& more = "");
+  ~WorkloadFolder();
+  WorkloadFolder(const WorkloadFolder&) = delete;
+  WorkloadFolder& operator=(const WorkloadFolder&) = delete;
+
+  const std::string& model() const { return model_; }  // the model's folder
+
+ private:
+  std::string repository_, model_;
+};
+
 // The workload's model as the server would load it: written to a folder, loaded, the folder removed.
 // `more` is put behind its config.textproto.
 std::shared_ptr<const Model> LoadWorkload(const zoo::Workload& workload, ModelId id,
