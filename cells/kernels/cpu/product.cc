@@ -1,6 +1,7 @@
 #include "cells/kernels/cpu/product.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cells/check.h"
 
@@ -57,6 +58,7 @@ PackedProduct::PackedProduct(const ProductSpec& spec)
   weights_ = PackedMemory(weight_floats_);
   for (int p = 0; p < num_panels_; ++p) PackPanel(spec, p);
 
+  FindZeroTerms(spec);
   bias_ = PackedMemory(accumulator_width());
   parameters_ = PackedMemory(int64_t{tail_.num_parameters} * num_blocks_ * kLanes);
   for (int u = 0; u < units_; ++u) {
@@ -73,6 +75,11 @@ PackedProduct::PackedProduct(const ProductSpec& spec)
 
 int PackedProduct::BlocksOf(int panel) const {
   return std::min(blocks_per_panel_, num_blocks_ - panel * blocks_per_panel_);
+}
+
+int64_t PackedProduct::weight_bytes(int segment) const {
+  const Segment& s = segments_[static_cast<size_t>(segment)];
+  return int64_t{s.depth} * s.groups * num_blocks_ * kLanes * static_cast<int64_t>(sizeof(float));
 }
 
 const float* PackedProduct::Weights(int panel, const Segment& s) const {
@@ -101,10 +108,28 @@ void PackedProduct::PackPanel(const ProductSpec& spec, int panel) {
   }
 }
 
+void PackedProduct::FindZeroTerms(const ProductSpec& spec) {
+  zero_terms_ = PackedMemory(accumulator_width() * static_cast<int64_t>(segments_.size()));
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    float* const terms = zero_terms_.data() + accumulator_width() * static_cast<int64_t>(i);
+    for (int c = 0; c < segments_[i].groups; ++c) {
+      const int g = segments_[i].group[c];
+      const WeightView& w = spec.segments[i].weights[g];
+      for (int64_t u = 0; u < units_; ++u) {
+        const float* const from = w.data + u * w.unit_stride;
+        int k = 0;  // nearly always one look: the first weight that is not negative ends it
+        while (k < segments_[i].depth && std::signbit(from[k * w.depth_stride])) ++k;
+        if (k < segments_[i].depth) continue;
+        terms[(u / kLanes * groups_ + g) * kLanes + u % kLanes] = -0.0f;
+      }
+    }
+  }
+}
+
 ProductScratch::ProductScratch(Tuning tuning)
     : tuning_(tuning),
       memory_(kAccumulatorFloats + kValueFloats + kPanelFloats),
       largest_(kLargestRows),
-      rows_((kMaxSegments + 1) * kChunkRows) {}
+      rows_((kMaxSegments + 1 + kMaxGroups) * kChunkRows) {}
 
 }  // namespace cellbatch::kernels

@@ -10,7 +10,8 @@
 // the bias the sum may start from a row of accumulators made earlier (`initial`): a folded
 // embedding x input matrix, say. Because every accumulator is one chain of fused multiply-adds in
 // the order above, such a row continues with the very bits of the plain path, and no result depends
-// on the batch, on the position in it or on who computes which panel.
+// on the batch, on the position in it or on who computes which panel. For the same reason a segment
+// whose rows are all zeros need not be multiplied: see ZeroTerms.
 //
 // Weights are packed once, at load, in the order they are read (README.md draws it):
 //
@@ -99,10 +100,15 @@ class PackedProduct {
   // Floats of one row of accumulators, [num_blocks][groups][16]: the layout of `initial` rows.
   int64_t accumulator_width() const { return int64_t{num_blocks_} * groups_ * kLanes; }
   int64_t weight_bytes() const { return weight_floats_ * static_cast<int64_t>(sizeof(float)); }
+  int64_t weight_bytes(int segment) const;  // of that one
 
   const std::vector<Segment>& segments() const { return segments_; }
   const float* Weights(int panel, const Segment& s) const;
   const float* bias() const { return bias_.data(); }  // [num_blocks][groups][16]
+  // What segment `s` adds to the accumulators where its row is all +0 and its weights are finite, in the same layout: one
+  // zero, with the sign that the chain of its fma(+0, w, sum) leaves a sum of -0. That is -0 if every w is negative, and
+  // the first w that is not makes it +0 for good. Any other sum the chain leaves as it is, as does the one addition.
+  const float* ZeroTerms(int s) const { return zero_terms_.data() + accumulator_width() * s; }
   const float* Parameter(int i) const {
     return parameters_.data() + int64_t{i} * num_blocks_ * kLanes;
   }
@@ -112,6 +118,7 @@ class PackedProduct {
 
  private:
   void PackPanel(const ProductSpec& spec, int panel);
+  void FindZeroTerms(const ProductSpec& spec);
 
   int32_t units_, groups_;
   int num_blocks_, blocks_per_panel_, num_panels_;
@@ -120,7 +127,7 @@ class PackedProduct {
   TailProgram tail_;
   TailMatch match_;
   TailCode code_;
-  PackedMemory weights_, bias_, parameters_;
+  PackedMemory weights_, bias_, parameters_, zero_terms_;
 };
 
 // The largest element of one row that was seen so far, and its unit: of equals the lowest. NaN is never larger; -1: there
@@ -135,7 +142,7 @@ struct Largest {
   }
 };
 
-// One call's rows. inputs: one per segment. columns: one per column of the tail. Rows that a tail
+// One call's rows. inputs: one per segment; one without a base is all +0, in every row. columns: one per column of the tail. Rows that a tail
 // stores may be read by the same tail (a state updated in place), never as an input of the product
 // or as `initial`.
 struct ProductArgs {
@@ -147,6 +154,9 @@ struct ProductArgs {
   // By row; not null: the tail's only column is stored nowhere, and the largest of it in the panels of this call is taken
   // into these (an argmax over 30,000 words needs no row of 30,000 floats in memory). At most kLargestRows rows.
   Largest* largest = nullptr;
+  // By group, not beside `initial`: rows of units() floats, which that group's sums start from instead of the bias; one
+  // without a base: the bias. Null: all of them.
+  const RowSource* starts = nullptr;
 };
 
 // What differs between machines and is not worth asking CPUID for; never changes a bit of any result. tuning.h measures.
@@ -167,6 +177,9 @@ class ProductScratch {
   Largest* largest() { return largest_.data(); }  // [kLargestRows], for whom the caller runs panels
   const float** input_rows(int segment) { return rows_.data() + segment * kChunkRows; }
   const float** initial_rows() { return rows_.data() + kMaxSegments * kChunkRows; }
+  const float** start_rows(int group) {
+    return rows_.data() + (kMaxSegments + 1 + group) * kChunkRows;
+  }
 
  private:
   static constexpr int64_t kAccumulatorFloats = kChunkRows * kPanelSums * kLanes;

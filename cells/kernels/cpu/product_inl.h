@@ -142,8 +142,14 @@ class ProductRun {
     first_ = first;
     rows_ = rows;
     for (size_t s = 0; s < p_.segments().size(); ++s) {
+      if (args_.inputs[s].base == nullptr) continue;
       const float** to = scratch_.input_rows(static_cast<int>(s));
       for (int r = 0; r < rows; ++r) to[r] = args_.inputs[s].Row(first + r);
+    }
+    for (int g = 0; args_.starts != nullptr && g < p_.groups(); ++g) {
+      if (args_.starts[g].base == nullptr) continue;
+      const float** to = scratch_.start_rows(g);
+      for (int r = 0; r < rows; ++r) to[r] = args_.starts[g].Row(first + r);
     }
     if (args_.initial == nullptr) return;
     const float** to = scratch_.initial_rows();
@@ -154,9 +160,15 @@ class ProductRun {
     blocks_ = p_.BlocksOf(panel);
     stride_ = int64_t{blocks_} * p_.groups() * kLanes;
     Initialise(panel);
+    if (args_.starts != nullptr) StartSums(panel);
     for (size_t s = 0; s < p_.segments().size(); ++s) {
       const PackedProduct::Segment& segment = p_.segments()[s];
-      if (segment.groups > 0) AddSegment(panel, segment, scratch_.input_rows(static_cast<int>(s)));
+      if (segment.groups == 0) continue;
+      if (args_.inputs[s].base == nullptr) {
+        AddZeros(panel, static_cast<int>(s));
+      } else {
+        AddSegment(panel, segment, scratch_.input_rows(static_cast<int>(s)));
+      }
     }
   }
 
@@ -181,7 +193,7 @@ class ProductRun {
 
   // The panel's accumulators as they are, to rows of accumulator_width() floats.
   void CopyOut(int panel, float* out, int64_t out_stride) {
-    const int64_t at = int64_t{panel} * p_.blocks_per_panel() * p_.groups() * kLanes;
+    const int64_t at = PanelStart(panel);
     for (int r = 0; r < rows_; ++r) {
       Copy(Sums(0) + r * stride_, out + (first_ + r) * out_stride + at);
     }
@@ -200,12 +212,17 @@ class ProductRun {
 
   float* Sums(int block) { return scratch_.accumulators() + block * p_.groups() * kLanes; }
 
+  // Where a panel's part of a row of accumulators starts.
+  int64_t PanelStart(int panel) const {
+    return int64_t{panel} * p_.blocks_per_panel() * p_.groups() * kLanes;
+  }
+
   void Copy(const float* from, float* to) {
     for (int64_t i = 0; i < stride_; i += kLanes) V::Load(from + i).Store(to + i);
   }
 
   void Initialise(int panel) {
-    const int64_t at = int64_t{panel} * p_.blocks_per_panel() * p_.groups() * kLanes;
+    const int64_t at = PanelStart(panel);
     const float** initial = scratch_.initial_rows();
     for (int r = 0; r < rows_; ++r) {
       if (args_.initial == nullptr) {
@@ -217,6 +234,22 @@ class ProductRun {
       const float* const from = initial[r] + at;
       for (int64_t i = 0; i < stride_; i += kLanes) __builtin_prefetch(from + stride_ + i, 0, 2);
       Copy(from, Sums(0) + r * stride_);
+    }
+  }
+
+  // Groups whose sums were begun elsewhere go on from there.
+  void StartSums(int panel) {
+    for (int g = 0; g < p_.groups(); ++g) {
+      if (args_.starts[g].base == nullptr) continue;
+      const float** from = scratch_.start_rows(g);
+      for (int b = 0; b < blocks_; ++b) {
+        const int unit = (panel * p_.blocks_per_panel() + b) * kLanes, rest = p_.units() - unit;
+        float* const to = Sums(b) + g * kLanes;
+        for (int r = 0; r < rows_; ++r) {
+          const float* const sum = from[r] + unit;
+          (rest >= kLanes ? V::Load(sum) : V::LoadPart(sum, rest)).Store(to + r * stride_);
+        }
+      }
     }
   }
 
@@ -240,6 +273,22 @@ class ProductRun {
           x,       k,      depth,  w + int64_t{k} * columns * kLanes, scratch_.accumulators(),
           stride_, column, nullptr};
       AddBlock(t, columns, row_blocks, once);
+    }
+  }
+
+  // Groups that do not read the segment stay as they are, to the bit.
+  void AddZeros(int panel, int s) {
+    const PackedProduct::Segment& segment = p_.segments()[static_cast<size_t>(s)];
+    const float* const terms = p_.ZeroTerms(s) + PanelStart(panel);
+    for (int b = 0; b < blocks_; ++b) {
+      for (int c = 0; c < segment.groups; ++c) {
+        const int64_t at = (int64_t{b} * p_.groups() + segment.group[c]) * kLanes;
+        const V zero = V::Load(terms + at);
+        for (int r = 0; r < rows_; ++r) {
+          float* const sum = scratch_.accumulators() + r * stride_ + at;
+          (V::Load(sum) + zero).Store(sum);
+        }
+      }
     }
   }
 

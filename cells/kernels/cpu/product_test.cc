@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 
+#include "cells/kernels/cpu/flush_denormals.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/random_product.h"
 
@@ -172,6 +174,58 @@ TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlain
     EXPECT_NE(plain_out[0].data, plain_out[0].before);
     EXPECT_EQ(plain_out[0].data, folded_out[0].data) << groups << " groups";
     EXPECT_EQ(plain_out[1].data, folded_out[1].data) << groups << " groups";
+  }
+}
+
+// Sums that a chain of fma(+0, w, sum) changes, or might: -0 before weights of every sign, denormals, and what is no number.
+void MakeSumsDelicate(RandomProduct& product) {
+  const float delicate[] = {-0.0f, 0.0f, -1e-41f, 1e-41f, 1.5f, -INFINITY, INFINITY, NAN};
+  ProductSpec& spec = product.spec;
+  for (int g = 0; g < spec.groups; ++g) {
+    float* const bias = const_cast<float*>(spec.bias[g]);
+    for (int u = 0; bias != nullptr && u < spec.units; ++u) bias[u] = delicate[(u * 7 + g) % 8];
+    for (SegmentSpec& s : spec.segments) {
+      const WeightView& w = s.weights[g];
+      if (w.data == nullptr) continue;
+      for (int u = 0; u < spec.units; ++u) {
+        for (int k = 0; k < s.depth; ++k) {
+          float& weight = const_cast<float*>(w.data)[u * w.unit_stride + k * w.depth_stride];
+          if (u % 3 > 0) weight = -std::abs(weight);  // all but, perhaps, the last
+          if (u % 3 == 2 && k == s.depth - 1) weight = 0.0f;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ProductTest, ASegmentOfZerosThatIsNotMultipliedLeavesTheBitsOfOneThatIs) {
+  for (const bool flush : {false, true}) {
+    std::optional<FlushDenormals> flushed;
+    if (flush) flushed.emplace();
+    for (int groups = 1; groups <= kMaxGroups; ++groups) {
+      RandomProduct product(random_, 77, groups, {9, 21}, RandomTail(random_, groups, 2, 0), 0.8);
+      MakeSumsDelicate(product);
+      const PackedProduct packed(product.spec);
+      const std::vector<float> zeros(21);
+      const RandomRows x(random_, 9, 12, 10), h(random_, 21, 12, 10);
+      for (const bool zero_x : {true, false}) {
+        const RowSource zero_row = {zeros.data(), 0};
+        const RowSource multiplied[2] = {zero_x ? zero_row : x.source(),
+                                         zero_x ? h.source() : zero_row};
+        const RowSource known[2] = {zero_x ? RowSource() : x.source(),
+                                    zero_x ? h.source() : RowSource()};
+        std::vector<float> sums[2];
+        for (const RowSource* inputs : {multiplied, known}) {
+          PackedMemory out(packed.accumulator_width() * 10);
+          ProductScratch scratch;
+          kernels().run_accumulators(packed, {10, inputs}, 0, packed.num_panels(), &scratch,
+                                     out.data(), packed.accumulator_width());
+          sums[inputs == known].assign(out.data(), out.data() + out.size());
+        }
+        EXPECT_EQ(0, std::memcmp(sums[0].data(), sums[1].data(), sums[0].size() * sizeof(float)))
+            << groups << " groups, x " << zero_x << ", flushed " << flush;
+      }
+    }
   }
 }
 
