@@ -64,6 +64,7 @@ CellTrial::CellTrial(CellDefinition definition, uint64_t seed, const kernels::Cp
       Fill(rows_.columns().inputs[i][c], ++column_seed, positive);
     }
   }
+  if (options_.zero_row) rows_.ZeroRow();
 }
 
 void CellTrial::Fill(const ColumnArray& column, uint64_t seed, bool positive) const {

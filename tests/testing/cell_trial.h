@@ -31,6 +31,7 @@ struct TrialOptions {
   int32_t words = 1000;                 // columns of INT32 hold numbers below it
   std::set<std::string> positive = {};  // columns ("before.n") that hold numbers above 0.1
   bool fold = false;                    // every table that can be
+  bool zero_row = false;                // row 0 of every input is zeros, and known to be
   // Who says where everything lies; empty: the compiler.
   std::function<CellPlan(const CellSkeleton&)> plan = {};
   // Who says what is batched and where it lies, for the batched executor to run; empty: the compiled cell runs.

@@ -1,5 +1,7 @@
 #include "cells/device/cpu/cell_rows.h"
 
+#include <algorithm>
+
 #include "cells/check.h"
 
 namespace cellbatch {
@@ -19,6 +21,13 @@ int64_t CellRows::Bytes(const CellDefinition& cell, int32_t input_rows, int32_t 
   }
   for (const Column& c : cell.columns()) floats += ColumnStride(c) * output_rows;
   return floats * static_cast<int64_t>(sizeof(float));
+}
+
+void CellRows::ZeroRow() {
+  for (const std::vector<ColumnArray>& input : columns_.inputs) {
+    for (const ColumnArray& c : input) std::fill_n(c.At(0), c.width, 0.0f);
+  }
+  columns_.zero_row = true;
 }
 
 ColumnArray CellRows::Make(const Column& column, int32_t rows) {

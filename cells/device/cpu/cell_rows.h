@@ -30,6 +30,8 @@ class CellRows {
 
   // To be filled before the first run.
   const CellColumns& columns() const { return columns_; }
+  // From now on row 0 of every input is zeros, as in a model's tables, and runs may know it.
+  void ZeroRow();
 
   // One node for each of `out`, which leaves that row, all in one batch.
   void Run(const PackedCell& cell, const Reads& reads, const std::vector<Row>& out,

@@ -60,6 +60,7 @@ class ChunkRun {
  private:
   RowSource Source(const Place& place) const;
   RowColumn Column(const Place& place) const;
+  bool ReadsZeros(const Place& place) const;
   void StartLargest() const;
   void StoreLargest(const Place& place) const;
   template <typename Work>
@@ -116,6 +117,13 @@ RowColumn ChunkRun::Column(const Place& place) const {
   return {const_cast<float*>(s.base), s.stride, s.rows};  // tails store to outputs and scratch only
 }
 
+// Whether all nodes read row 0 there. One look, unless the first of them does.
+bool ChunkRun::ReadsZeros(const Place& place) const {
+  if (!columns_.zero_row || place.kind != PlaceKind::kInput) return false;
+  const Row* const rows = nodes_.inputs[place.index].rows + first_;
+  return std::all_of(rows, rows + count_, [](Row row) { return row == kZeroRow; });
+}
+
 template <typename Work>
 void ChunkRun::SplitRows(int64_t cost_a_row, const Work& work) const {
   const int64_t cost = cost_a_row * count_;
@@ -155,8 +163,13 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
   RowSource inputs[kernels::kMaxSegments], initial;
   RowColumn columns[kernels::kMaxTailColumns];
   const auto skipped = static_cast<size_t>(step.first_segment);
+  int64_t weight_bytes = product.weight_bytes();
   for (size_t s = skipped; s < plan.segments.size(); ++s) {
-    inputs[s - skipped] = Source(plan.segments[s].source);
+    if (ReadsZeros(plan.segments[s].source)) {
+      weight_bytes -= product.weight_bytes(static_cast<int>(s - skipped));
+    } else {
+      inputs[s - skipped] = Source(plan.segments[s].source);
+    }
   }
   for (size_t c = 0; c < plan.columns.size(); ++c) columns[c] = Column(plan.columns[c]);
   kernels::ProductArgs args = {count_, inputs, nullptr, columns};
@@ -167,8 +180,8 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
   }
   if (plan.arg_max.has_value()) StartLargest();
   const int panels = product.num_panels();
-  const int64_t work = product.weight_bytes() / 4 * count_ + int64_t{8} * plan.units * count_;
-  const int64_t cost = std::max(work, product.weight_bytes());
+  const int64_t work = weight_bytes / 4 * count_ + int64_t{8} * plan.units * count_;
+  const int64_t cost = std::max(work, weight_bytes);
   const int blocks = Blocks(cost, panels, cores_.team->threads());
   cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int thread) {
     const auto first = static_cast<int>(int64_t{panels} * block / blocks);

@@ -4,7 +4,8 @@
 //     for each step                                    a product: blocks of panels; the rest: blocks of rows
 //       team.Run(blocks, ...)
 //
-// Bits do not depend on chunks, blocks or cores. Denormals are flushed meanwhile, on the caller's thread as on the team's;
+// Where all nodes of a chunk read row 0, zeros, no weight is read for it: the first step of chains from a zero state costs
+// its input half only. Bits do not depend on that, nor on chunks, blocks or cores. Denormals are flushed meanwhile, on the caller's thread as on the team's;
 // the caller's mode comes back. Allocates nothing; scratch is made once, at load.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_CELL_RUN_H_
 #define CELLBATCH_CELLS_DEVICE_CPU_CELL_RUN_H_
@@ -44,6 +45,8 @@ int64_t ColumnStride(const Column& column);
 struct CellColumns {
   std::vector<std::vector<ColumnArray>> inputs;  // by InputId, then column read
   std::vector<ColumnArray> outputs;              // by output
+  // Row 0 of every input is zeros, for good, as in a model's tables: what is multiplied by it is known.
+  bool zero_row = false;
 };
 
 // The nodes of a task, as in BatchedTask.

@@ -19,6 +19,7 @@ namespace cellbatch {
 namespace {
 
 using testing::CellTrial;
+using testing::TrialOptions;
 
 const kernels::CpuKernels& Best() { return kernels::BestKernels(DetectCpuFeatures()); }
 
@@ -320,6 +321,26 @@ TEST(CellRunTest, AFoldedTableHasTheBitsOfThePlainPath) {
     folded.Run(rows, team);
     for (Row r = 0; r < 50; ++r) EXPECT_EQ(plain.Left(r), folded.Left(r)) << table->name;
     EXPECT_EQ(folded.Disagreement(3), "");
+  }
+}
+
+TEST(CellRunTest, AFirstStepFromZerosHasTheBitsOfOneThatMultipliesThem) {
+  CoreTeam one(1, {}, {}), two(2, {}, std::chrono::microseconds(50));
+  std::vector<CellDefinition> cells = Cells();
+  for (uint64_t seed = 1; seed <= 200; ++seed) cells.push_back(testing::RandomCell(seed));
+  for (const CellDefinition& cell : cells) {
+    const TrialOptions options = {.rows = 40, .zero_row = true};
+    CellTrial alone(cell, 3, Best(), options), company(cell, 3, Best(), options);
+    alone.Run(std::vector<Row>(5, kZeroRow), one, 1);
+    company.Run({kZeroRow, 7, kZeroRow, 9}, two, 1);
+    for (const Row node : {0, 2}) {
+      const auto skipped = alone.Left(node), multiplied = company.Left(node);
+      for (size_t c = 0; c < skipped.size(); ++c) {
+        EXPECT_EQ(std::memcmp(skipped[c].data(), multiplied[c].data(), skipped[c].size() * 4), 0)
+            << cell.name() << " column " << c;
+      }
+    }
+    EXPECT_EQ(alone.Disagreement(4), "");
   }
 }
 

@@ -17,6 +17,7 @@ namespace {
 
 CellColumns ColumnsOf(const CpuLoadedModel& loaded, const CellType& type) {
   CellColumns columns;
+  columns.zero_row = true;
   for (size_t i = 0; i < type.in.size(); ++i) {
     columns.inputs.emplace_back();
     for (const Column& read : type.definition->inputs()[i].reads) {

@@ -63,7 +63,7 @@ int64_t SelfTestBytes(const CellType& type) {
 
 absl::Status SelfTest(const PackedCell& cell, CellScratch& scratch) {
   const int32_t most = MostNodes(cell.type());
-  const CellRows rows(*cell.type().definition, most, most);
+  CellRows rows(*cell.type().definition, most, most);
   Fill(rows, most);
   CoreTeam team(1, {}, {});
   std::vector<kernels::ProductScratch> product_scratch(1);
@@ -85,7 +85,10 @@ absl::Status SelfTest(const PackedCell& cell, CellScratch& scratch) {
       if (absl::Status s = Compare(cell, alone, run(batch, backwards), batch); !s.ok()) return s;
     }
   }
-  return absl::OkStatus();
+  // Alone, the row of zeros is not multiplied; beside others it is.
+  rows.ZeroRow();
+  const std::vector<std::vector<float>> of_zeros = run(1, false);
+  return Compare(cell, of_zeros, run(kMiddle, false), kMiddle);
 }
 
 }  // namespace cellbatch
