@@ -1,6 +1,7 @@
 #include "scheduler/lane_memories.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cells/check.h"
 
@@ -10,6 +11,12 @@ namespace {
 constexpr int32_t kMaxRowsOfTable = 1 << 22;
 
 }  // namespace
+
+LaneMemories::LaneMemories(std::vector<LoadedInMemory> loaded) : loaded_(std::move(loaded)) {
+  const auto there = std::find_if(loaded_.begin(), loaded_.end(),
+                                  [](const LoadedInMemory& l) { return l.model != nullptr; });
+  if (there != loaded_.end()) folded_ = there->model->folded();
+}
 
 bool LaneMemories::Fit(absl::Span<const int32_t> counts) const {
   for (const LoadedInMemory& loaded : loaded_) {

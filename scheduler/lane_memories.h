@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct LoadedInMemory {
 
 class LaneMemories {
  public:
-  explicit LaneMemories(std::vector<LoadedInMemory> loaded) : loaded_(std::move(loaded)) {}
+  explicit LaneMemories(std::vector<LoadedInMemory> loaded);
 
   int size() const { return static_cast<int>(loaded_.size()); }
   LoadedInMemory& operator[](int memory) { return loaded_[static_cast<size_t>(memory)]; }
@@ -34,6 +35,8 @@ class LaneMemories {
   bool Fit(absl::Span<const int32_t> counts) const;
   int64_t rows_used() const;
   int64_t rows_total() const;
+  // LoadedModel::folded of the first memory that has the model; stays.
+  const std::string& folded() const { return folded_; }
   // Output rows that the warm-up tasks of each of `num_workers` may write, at most `batch_limit`.
   int32_t WarmRows(TableId out, int num_workers, int32_t batch_limit) const;
   // Gives back what the memories hold; sizes stay.
@@ -41,6 +44,7 @@ class LaneMemories {
 
  private:
   std::vector<LoadedInMemory> loaded_;
+  std::string folded_;
 };
 
 // Rows per table for a budget of bytes: as many of each, more of the tables with small rows.

@@ -28,6 +28,7 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
   stats.policy_about = policies.back()->about;
   stats.policies_taken = static_cast<int64_t>(policies.size()) - 1;
   stats.join = lane.join_name();
+  stats.folded = lane.memories().folded();
   const LaneCounters::Gauges gauges = lane.counters().gauges();
   stats.waiting_requests = gauges.waiting_requests;
   stats.waiting_cells = gauges.waiting_cells;

@@ -69,6 +69,7 @@ struct LaneStats {
   std::string policy, policy_about;  // what decides, and where it comes from (LaneRules)
   int64_t policies_taken = 0;        // over while it served (Scheduler::SetPolicy)
   std::string join;                  // who joins (LaneRules)
+  std::string folded;                // computed at load for each word (LoadedModel::folded)
   int64_t waiting_requests = 0;      // gauge: submitted, not joined
   int64_t waiting_cells = 0;
   int64_t running_requests = 0;           // gauge: joined, not done

@@ -85,8 +85,11 @@ constexpr Flag kFlags[] = {
      {kLeastRowBudget}},
     {"fold-budget",
      &O::fold_budget,
-     "Bytes of embedding tables of one model folded into what follows them. Beyond: computed each "
-     "time. Default: at most an eighth of the memory that can be had.",
+     "Bytes, over all models, of what is computed at load for each word of a vocabulary (embedding "
+     "times matrix, leaves of trees), spent where it saves most time per byte; a model that leaves "
+     "gives its part back. Beyond: computed each time. Default: a quarter of the memory that can "
+     "be "
+     "had.",
      {0}},
     {"max-tasks-in-flight",
      &O::max_tasks_in_flight,
@@ -300,7 +303,7 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view text) {
 }
 
 ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
-  constexpr int64_t kShareOfAdmitted = 4, kShareOfAModel = 8;
+  constexpr int64_t kShareOfAdmitted = 4, kShareOfAModel = 8, kShareOfFolds = 4;
   ServerOptions options;
   if (!available_bytes.has_value()) return options;
   const auto bound = [&](int64_t& value, int64_t share, int64_t least) {
@@ -308,7 +311,7 @@ ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   };
   bound(options.max_queued_bytes, kShareOfAdmitted, 1);
   bound(options.row_budget, kShareOfAModel, kLeastRowBudget);
-  bound(options.fold_budget, kShareOfAModel, 0);
+  options.fold_budget = *available_bytes / kShareOfFolds;
   return options;
 }
 

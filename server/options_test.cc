@@ -92,12 +92,13 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
   for (const ServerOptions& options : {unknown, large}) {
     EXPECT_EQ(options.max_queued_bytes, 4LL << 30);
     EXPECT_EQ(options.row_budget, 1LL << 30);
-    EXPECT_EQ(options.fold_budget, 1LL << 30);
   }
+  EXPECT_EQ(unknown.fold_budget, 1LL << 30);
+  EXPECT_EQ(large.fold_budget, 1LL << 38);  // spent as far as it saves time
   const ServerOptions small = DefaultOptions(512 << 20);
   EXPECT_EQ(small.max_queued_bytes, 128 << 20);
   EXPECT_EQ(small.row_budget, 64 << 20);
-  EXPECT_EQ(small.fold_budget, 64 << 20);
+  EXPECT_EQ(small.fold_budget, 128 << 20);
   const ServerOptions none = DefaultOptions(0);
   EXPECT_EQ(none.max_queued_bytes, 1);
   EXPECT_EQ(none.row_budget, 1 << 16);  // the least that the flag takes
@@ -109,7 +110,7 @@ TEST(OptionsTest, AFlagThatIsGivenBeatsItsDefault) {
       ParseOptions({"--model-repository=m", "--row-budget=2GiB"}, DefaultOptions(1 << 30));
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->row_budget, 2LL << 30);
-  EXPECT_EQ(options->fold_budget, 128 << 20);
+  EXPECT_EQ(options->fold_budget, 256 << 20);
 }
 
 TEST(OptionsTest, AmountsAndTimes) {

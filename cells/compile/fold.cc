@@ -3,41 +3,110 @@
 #include <algorithm>
 #include <utility>
 
+#include "cells/compile/skeleton.h"
+
 namespace cellbatch {
 namespace {
 
-// Multiply-adds that one node saves.
-int64_t Saved(const ProductStep& step) {
-  const SegmentPlan& first = step.segments[0];
-  const auto groups = std::count_if(first.weights.begin(), first.weights.end(),
+// Time is counted in multiply-adds and in operators on one element: which of two folds saves more is all that is asked.
+
+int64_t MultiplyAdds(const SegmentPlan& segment, int32_t units) {
+  const auto groups = std::count_if(segment.weights.begin(), segment.weights.end(),
                                     [](const auto& w) { return w.has_value(); });
-  return int64_t{first.depth} * step.units * groups;
+  return int64_t{segment.depth} * units * groups;
+}
+
+int64_t Work(const Step& step) {
+  if (const auto* const product = std::get_if<ProductStep>(&step)) {
+    int64_t work = int64_t{product->units} * static_cast<int64_t>(product->tail.ops.size());
+    for (const SegmentPlan& s : product->segments) work += MultiplyAdds(s, product->units);
+    return work;
+  }
+  const auto* const plain = std::get_if<PlainStep>(&step);
+  // A copy stays a copy; indices and sums are as cheap.
+  if (plain == nullptr || plain->kind == PlainKind::kCopy) return 0;
+  int64_t work = plain->shape.size();
+  if (plain->kind == PlainKind::kMatMulByRows || plain->kind == PlainKind::kMatMulByColumns) {
+    return work * plain->shapes[0].cols;
+  }
+  for (const Shape& shape : plain->shapes) work += shape.size();
+  return work;
+}
+
+// One table that could be made.
+struct Candidate {
+  size_t program = 0;
+  int step = kWhole;
+  int64_t saved = 0;
+  int64_t bytes = 0;
+  static constexpr int kWhole = -1;
+
+  double worth() const { return static_cast<double>(saved) / static_cast<double>(bytes); }
+};
+
+void AddCandidates(const CellProgram& program, size_t number, const FoldedRowBytes& row_bytes,
+                   std::vector<Candidate>& candidates) {
+  int64_t work = 0;
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    work += Work(program.steps[s]);
+    const auto* const step = std::get_if<ProductStep>(&program.steps[s]);
+    if (step == nullptr || step->segments.empty()) continue;
+    const SegmentPlan& first = step->segments[0];
+    if (first.source.kind != PlaceKind::kTableRow) continue;
+    const int64_t rows = program.lookups[static_cast<size_t>(first.source.index)].rows;
+    candidates.push_back({number, static_cast<int>(s), MultiplyAdds(first, step->units),
+                          rows * row_bytes.sums(*step)});
+  }
+  const std::optional<int32_t> lookup = LookupOfWhole(program);
+  if (!lookup.has_value() || work == 0) return;
+  const int64_t rows = program.lookups[static_cast<size_t>(*lookup)].rows;
+  candidates.push_back(
+      {number, Candidate::kWhole, work, rows * row_bytes.node(static_cast<int>(number))});
 }
 
 }  // namespace
 
-std::vector<Fold> PlanFolds(absl::Span<const CellProgram> programs, int64_t budget_bytes,
-                            absl::FunctionRef<int64_t(const ProductStep&)> row_bytes) {
-  std::vector<std::pair<double, Fold>> candidates;  // time saved per byte
+std::optional<int32_t> LookupOfWhole(const CellProgram& program) {
+  std::optional<int32_t> widest;
+  std::optional<Place> token;
+  bool reads_more = false;
+  for (const Step& step : program.steps) {
+    if (std::holds_alternative<SumStep>(step)) return std::nullopt;
+    const auto* const index = std::get_if<IndexStep>(&step);
+    ForEachPlace(step, program.lookups, [&](const Place& place) {
+      if (place.kind != PlaceKind::kInput) return;
+      reads_more |= index == nullptr || (token.has_value() && *token != place);
+      if (index == nullptr) return;
+      token = place;
+      const auto rows = [&](int32_t l) { return program.lookups[static_cast<size_t>(l)].rows; };
+      if (!widest.has_value() || rows(index->lookup) > rows(*widest)) widest = index->lookup;
+    });
+  }
+  return reads_more ? std::nullopt : widest;
+}
+
+std::vector<CellFolds> PlanFolds(absl::Span<const CellProgram> programs, int64_t budget_bytes,
+                                 const FoldedRowBytes& row_bytes) {
+  std::vector<Candidate> candidates;
   for (size_t p = 0; p < programs.size(); ++p) {
-    for (size_t s = 0; s < programs[p].steps.size(); ++s) {
-      const auto* const step = std::get_if<ProductStep>(&programs[p].steps[s]);
-      if (step == nullptr || step->segments.empty()) continue;
-      const Place& source = step->segments[0].source;
-      if (source.kind != PlaceKind::kTableRow) continue;
-      const int64_t rows = programs[p].lookups[static_cast<size_t>(source.index)].rows;
-      const int64_t bytes = rows * row_bytes(*step);
-      const Fold fold = {static_cast<int>(p), static_cast<int>(s), bytes};
-      candidates.emplace_back(static_cast<double>(Saved(*step)) / static_cast<double>(bytes), fold);
-    }
+    AddCandidates(programs[p], p, row_bytes, candidates);
   }
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<Fold> folds;
-  for (const auto& [worth, fold] : candidates) {
-    if (fold.bytes > budget_bytes) continue;
-    budget_bytes -= fold.bytes;
-    folds.push_back(fold);
+                   [](const Candidate& a, const Candidate& b) { return a.worth() > b.worth(); });
+  std::vector<CellFolds> folds(programs.size());
+  for (const Candidate& c : candidates) {
+    CellFolds& of_program = folds[c.program];
+    if (of_program.whole) continue;
+    const bool whole = c.step == Candidate::kWhole;
+    const int64_t given_back = whole ? of_program.bytes : 0;
+    if (c.bytes > budget_bytes + given_back) continue;
+    budget_bytes += given_back - c.bytes;
+    if (whole) {
+      of_program = {{}, true, c.bytes};
+    } else {
+      of_program.steps.push_back(c.step);
+      of_program.bytes += c.bytes;
+    }
   }
   return folds;
 }

@@ -11,15 +11,38 @@ namespace {
 constexpr ProgramLimits kLimits = {
     .groups = 5, .segments = 8, .tail_ops = 64, .tail_columns = 16, .scratch_alignment = 16};
 
-// A device that stores a row of 5 units and 4 groups in 64 floats, any other in more.
-int64_t RowBytes(const ProductStep& step) { return int64_t{step.groups()} * (step.units + 11) * 4; }
+// A device that stores a row of 5 units and 4 groups in 64 floats, any other in more; what a node leaves in 32.
+int64_t SumBytes(const ProductStep& step) { return int64_t{step.groups()} * (step.units + 11) * 4; }
+int64_t NodeBytes(int) { return 32 * 4; }
+constexpr int64_t kSums = 64 * 4, kNode = 32 * 4;
+
+std::vector<CellFolds> Plan(const std::vector<CellProgram>& programs, int64_t budget_bytes) {
+  return PlanFolds(programs, budget_bytes, {SumBytes, NodeBytes});
+}
+
+int64_t BytesOf(const std::vector<CellFolds>& folds) {
+  int64_t bytes = 0;
+  for (const CellFolds& f : folds) bytes += f.bytes;
+  return bytes;
+}
+
+// tanh(W E[token] + b): a leaf.
+CellDefinition LeafCell(int32_t v, int32_t e, int32_t h) {
+  testing::CellBuilder b("leaf");
+  const ValueId token = b.Read("token", "token", 1, ElementType::kInt32);
+  const ValueId x = b.Lookup(b.Matrix("E", v, e), token);
+  b.Leave("h", b.Tanh(b.Add(b.MatMul(x, b.Matrix("W", h, e)), b.Vector("b", h))));
+  return b.Build();
+}
 
 TEST(FoldTest, OnlyProductsThatStartFromATableAreFolded) {
   const std::vector<CellProgram> programs = {*Lower(testing::LstmCell(3, 5), kLimits),
                                              *Lower(testing::TokenLstmCell(100, 3, 5), kLimits),
                                              *Lower(testing::EmbeddingCell(100, 3), kLimits)};
-  const std::vector<Fold> folds = PlanFolds(programs, 1 << 30, RowBytes);
-  EXPECT_EQ(folds, (std::vector<Fold>{{1, 1, 100 * 64 * 4}}));
+  const std::vector<CellFolds> folds = Plan(programs, 1 << 30);
+  EXPECT_EQ(folds[1].steps, std::vector<int>{1});
+  EXPECT_EQ(folds[1].bytes, 100 * kSums);
+  EXPECT_EQ(BytesOf(folds), folds[1].bytes);
 }
 
 TEST(FoldTest, MemoryGoesWhereItSavesMostTimePerByte) {
@@ -27,12 +50,62 @@ TEST(FoldTest, MemoryGoesWhereItSavesMostTimePerByte) {
   const std::vector<CellProgram> programs = {*Lower(testing::TokenLstmCell(100, 3, 5), kLimits),
                                              *Lower(testing::TokenLstmCell(100, 30, 5), kLimits),
                                              *Lower(testing::TokenLstmCell(1000, 30, 5), kLimits)};
-  const int64_t small = 100 * 64 * 4;
-  EXPECT_EQ(PlanFolds(programs, small, RowBytes), (std::vector<Fold>{{1, 1, small}}));
-  EXPECT_EQ(PlanFolds(programs, 2 * small, RowBytes),
-            (std::vector<Fold>{{1, 1, small}, {0, 1, small}}));
-  EXPECT_EQ(PlanFolds(programs, 12 * small, RowBytes).size(), 3u);
-  EXPECT_TRUE(PlanFolds(programs, small - 1, RowBytes).empty());
+  const int64_t small = 100 * kSums;
+  const auto folded = [&](int64_t budget) {
+    std::vector<int> which;
+    const std::vector<CellFolds> folds = Plan(programs, budget);
+    for (size_t p = 0; p < folds.size(); ++p) {
+      if (!folds[p].steps.empty()) which.push_back(static_cast<int>(p));
+    }
+    return which;
+  };
+  EXPECT_EQ(folded(small - 1), std::vector<int>());
+  EXPECT_EQ(folded(small), std::vector<int>({1}));
+  EXPECT_EQ(folded(2 * small), std::vector<int>({0, 1}));
+  EXPECT_EQ(folded(12 * small), std::vector<int>({0, 1, 2}));
+}
+
+TEST(FoldTest, ACellThatDependsOnATokenAloneIsFoldedAsAWhole) {
+  const std::vector<CellProgram> programs = {*Lower(LeafCell(100, 3, 5), kLimits)};
+  const std::vector<CellFolds> folds = Plan(programs, 1 << 30);
+  EXPECT_TRUE(folds[0].whole);
+  EXPECT_TRUE(folds[0].steps.empty());
+  EXPECT_EQ(folds[0].bytes, 100 * kNode);
+}
+
+TEST(FoldTest, AWholeCellTakesThePlaceOfItsSumsOnlyWhereThereIsRoom) {
+  // Its sums are 16 units wide, less than what it leaves: they are worth more a byte.
+  const std::vector<CellProgram> programs = {*Lower(LeafCell(100, 300, 5), kLimits)};
+  const int64_t sums = 100 * 16 * 4, node = 100 * kNode;
+  for (const auto& [budget, whole, bytes] :
+       {std::tuple(sums - 1, false, int64_t{0}), std::tuple(sums, false, sums),
+        std::tuple(node - 1, false, sums), std::tuple(node, true, node)}) {
+    const std::vector<CellFolds> folds = Plan(programs, budget);
+    EXPECT_EQ(folds[0].whole, whole) << budget;
+    EXPECT_EQ(folds[0].bytes, bytes) << budget;
+    EXPECT_EQ(folds[0].steps.size(), !whole && bytes > 0 ? 1u : 0u);
+  }
+}
+
+TEST(FoldTest, WhatReadsMoreThanOneTokenIsNoWhole) {
+  testing::CellBuilder more(
+      "more");  // its token is left, too: one beyond the table is not the last word's
+  const ValueId token = more.Read("token", "token", 1, ElementType::kInt32);
+  more.Leave("x", more.Tanh(more.Lookup(more.Matrix("E", 9, 4), token)));
+  more.Leave("token", token);
+  testing::CellBuilder two("two");
+  const ValueId a = two.Read("a", "a", 1, ElementType::kInt32);
+  const ValueId b = two.Read("b", "b", 1, ElementType::kInt32);
+  const ValueId table = two.Matrix("E", 9, 4);
+  two.Leave("x", two.Add(two.Tanh(two.Lookup(table, a)), two.Lookup(table, b)));
+  for (const CellDefinition& cell :
+       {more.Build(), two.Build(), testing::TokenLstmCell(9, 3, 5), testing::LstmCell(3, 5)}) {
+    EXPECT_FALSE(LookupOfWhole(*Lower(cell, kLimits)).has_value()) << cell.name();
+  }
+  // Nothing is saved by a copy of a copy.
+  const std::vector<CellFolds> folds =
+      Plan({*Lower(testing::EmbeddingCell(9, 4), kLimits)}, 1 << 30);
+  EXPECT_EQ(folds[0].bytes, 0);
 }
 
 }  // namespace

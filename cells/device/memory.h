@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -41,6 +42,8 @@ class LoadedModel {
   // Bytes this model occupies: weights with programs and folded tables, and rows.
   virtual int64_t weight_bytes() const = 0;
   virtual int64_t row_bytes() const = 0;
+  // What of it was computed at load for each word of a table, in words, for logs; empty: nothing.
+  virtual std::string folded() const { return {}; }
 };
 
 // How many rows each table gets (by TableId), row 0 (zeros) included, the trash row not.

@@ -188,6 +188,7 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   model.policy = "fsm";
   model.policy_about = "learned from <trees>";
   model.join = "whole_graphs of 64";
+  model.folded = "all of \"leaf\" (4096 bytes)";
   model.priority_levels = 3;
   model.default_priority_level = 2;
   view.models.push_back(model);
@@ -204,6 +205,7 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   EXPECT_TRUE(Has(html, "<polyline"));
   EXPECT_TRUE(Has(html, "Policy fsm: learned from &lt;trees&gt;"));
   EXPECT_TRUE(Has(html, "Requests join: whole_graphs of 64"));
+  EXPECT_TRUE(Has(html, "Computed at load for each word: all of &quot;leaf&quot; (4096 bytes)"));
   EXPECT_TRUE(Has(html, "Priority levels of requests: 1 (the most urgent) to 3, default 2"));
 }
 

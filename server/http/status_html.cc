@@ -184,6 +184,9 @@ std::string ModelSection(const StatusView::ModelView& model, double window_secon
   html += fmt::format("<h3>Latency of the last {:.0f} s, exact</h3>", window_seconds) +
           Phases(model.times);
   html += "<h3>Cells</h3>" + CellTypes(model);
+  if (!model.folded.empty()) {
+    html += fmt::format("<p>Computed at load for each word: {}</p>", Escaped(model.folded));
+  }
   if (!model.policy.empty()) html += PolicyLine(model);
   if (model.priority_levels > 1) html += PriorityLine(model);
   html += Decisions(model.decisions);

@@ -116,6 +116,7 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
     out.policy = lane->policy;
     out.policy_about = lane->policy_about;
     out.join = lane->join;
+    out.folded = lane->folded;
     out.decisions = ViewOf(lane->decisions);
   }
   const std::vector<CellTypeCalibration> calibration = scheduler_.Calibration(model.id);

@@ -47,8 +47,10 @@ CellTrial::CellTrial(CellDefinition definition, uint64_t seed, const kernels::Cp
   type_.definition = std::make_shared<const CellDefinition>(std::move(definition));
   absl::StatusOr<CellProgram> program = Compile(*type_.definition, options_);
   Check(program.ok(), program.status().ToString());
-  const std::vector<int> folds = options_.fold ? FoldableSteps(*program) : std::vector<int>();
-  counted_bytes_ = PackedBytes(*program, folds);
+  CellFolds folds;
+  folds.whole = options_.fold_whole;
+  if (options_.fold) folds.steps = FoldableSteps(*program);
+  counted_bytes_ = PackedBytes(*type_.definition, *program, folds);
   packed_ = std::make_unique<PackedCell>(type_, *std::move(program), folds, kernels);
   if (options_.batched) {
     const absl::StatusOr<kernels::OpenBlas> blas = kernels::OpenBlas::Load();

@@ -30,7 +30,8 @@ struct TrialOptions {
   int32_t rows = 50;                    // of each table, and the most nodes of a batch
   int32_t words = 1000;                 // columns of INT32 hold numbers below it
   std::set<std::string> positive = {};  // columns ("before.n") that hold numbers above 0.1
-  bool fold = false;                    // every table that can be
+  bool fold = false;                    // every table row that starts a product
+  bool fold_whole = false;              // REQUIRES: what it leaves depends on a token alone
   bool zero_row = false;                // row 0 of every input is zeros, and known to be
   // Who says where everything lies; empty: the compiler.
   std::function<CellPlan(const CellSkeleton&)> plan = {};

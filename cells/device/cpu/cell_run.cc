@@ -56,6 +56,7 @@ class ChunkRun {
   void operator()(const IndexStep& step) const;
   void operator()(const PackedProductStep& step) const;
   void operator()(const PlainStep& step) const;
+  void operator()(const FoldedCell& folded) const;
 
  private:
   RowSource Source(const Place& place) const;
@@ -220,6 +221,17 @@ void ChunkRun::operator()(const PlainStep& step) const {
     for (size_t a = 0; a < step.args.size(); ++a) from[a] = RowsFrom(args[a], begin);
     RunPlainStep(step, cell_.kernels(), from, rows, RowsFrom(out, begin));
   });
+}
+
+void ChunkRun::operator()(const FoldedCell& folded) const {
+  for (size_t c = 0; c < folded.columns.size(); ++c) {
+    const ColumnArray& to = columns_.outputs[c];
+    const RowColumn out = {to.base, to.stride, nodes_.output_rows + first_};
+    const RowSource in = {folded.columns[c].data(), to.stride, scratch_.indices(folded.lookup)};
+    SplitRows(int64_t{4} * to.width, [&](int32_t begin, int32_t rows) {
+      cell_.kernels().copy_rows(RowsFrom(in, begin), to.width, rows, RowsFrom(out, begin));
+    });
+  }
 }
 
 }  // namespace

@@ -324,6 +324,38 @@ TEST(CellRunTest, AFoldedTableHasTheBitsOfThePlainPath) {
   }
 }
 
+// Two tables of one token, of which one is shorter; a word found by what was computed; columns of both types.
+CellDefinition LeafCell() {
+  testing::CellBuilder b("leaf");
+  const ValueId token = b.Slice(b.Read("word", "ids", 3, ElementType::kInt32), 1, 2);
+  const ValueId x = b.Lookup(b.Matrix("E", 200, 30), token);
+  const ValueId y = b.Lookup(b.Matrix("F", 70, 35), token);
+  const ValueId h = b.Tanh(b.Add(b.MatMul(x, b.Matrix("W", 35, 30)), b.Vector("b", 35)));
+  const ValueId best = b.Op1(OpKind::kArgMax, b.MatMul(h, b.Matrix("O", 40, 35)));
+  b.Leave("h", b.Add(h, y));
+  b.Leave("best", best);
+  b.Leave("again", b.Lookup(b.Matrix("G", 900, 5), best));
+  return b.Build();
+}
+
+TEST(CellRunTest, ACellFoldedAsAWholeHasTheBitsOfThePlainPath) {
+  CoreTeam one(1, {}, {}), two(2, {}, std::chrono::microseconds(50));
+  for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {
+    CellTrial plain(LeafCell(), 3, *table, {.rows = 64, .words = 300});  // beyond both tables, too
+    CellTrial folded(LeafCell(), 3, *table, {.rows = 64, .words = 300, .fold_whole = true});
+    EXPECT_EQ(folded.packed().steps().size(), 2u);
+    EXPECT_EQ(folded.counted_bytes(), folded.packed().bytes());
+    EXPECT_EQ(folded.packed().bytes(), 200 * (48 + 1 + 16) * 4);
+    const std::vector<Row> rows = Shuffled(50, 64);
+    plain.Run(rows, one);
+    folded.Run(rows, two);
+    for (Row r = 0; r < 50; ++r) {
+      EXPECT_EQ(plain.Left(r), folded.Left(r)) << table->name;
+      EXPECT_EQ(folded.Disagreement(r), "");
+    }
+  }
+}
+
 TEST(CellRunTest, AFirstStepFromZerosHasTheBitsOfOneThatMultipliesThem) {
   CoreTeam one(1, {}, {}), two(2, {}, std::chrono::microseconds(50));
   std::vector<CellDefinition> cells = Cells();

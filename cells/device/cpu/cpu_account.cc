@@ -1,5 +1,6 @@
 // CpuMemory::Account: what computes each step, and what is computed once, at load.
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -37,7 +38,7 @@ std::string KernelOf(const TailProgram& tail) {
 }
 
 struct StepAccount {
-  bool folded = false;
+  bool folded = false;  // its first segment
 
   std::string operator()(const SumStep&) const { return "rows added in the order of their links"; }
   std::string operator()(const IndexStep&) const { return "tokens read, clamped"; }
@@ -52,36 +53,51 @@ struct StepAccount {
   }
 };
 
+const LookupSpec& LookupOf(const CellProgram& program, int32_t lookup) {
+  return program.lookups[static_cast<size_t>(lookup)];
+}
+
 PreparedPart FoldedPart(const CellDefinition& cell, const CellProgram& program, int step) {
   const auto& product = std::get<ProductStep>(program.steps[static_cast<size_t>(step)]);
-  const auto lookup = static_cast<size_t>(product.segments[0].source.index);
-  const LookupSpec& spec = program.lookups[lookup];
+  const LookupSpec& spec = LookupOf(program, product.segments[0].source.index);
   const auto table = static_cast<size_t>(spec.table.value());
   return {fmt::format("folded table: \"{}\" times the weights of step {}, {} rows",
                       cell.parameters()[table].name, step, spec.rows),
           FoldedRowFloats(product) * spec.rows * static_cast<int64_t>(sizeof(float))};
 }
 
+CellAccount AccountOf(const CellDefinition& cell, const CellProgram& program,
+                      const CellFolds& folds) {
+  CellAccount account;
+  account.weight_bytes = PackedBytes(cell, program, folds);
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    const bool fold =
+        std::find(folds.steps.begin(), folds.steps.end(), static_cast<int>(s)) != folds.steps.end();
+    const std::string by = std::visit(StepAccount{fold}, program.steps[s]);
+    account.steps.push_back(folds.whole ? "at load, for each token; " + by : by);
+  }
+  for (const int step : folds.steps) account.prepared.push_back(FoldedPart(cell, program, step));
+  if (folds.whole) {
+    const int32_t rows = LookupOf(program, *LookupOfWhole(program)).rows;
+    account.prepared.push_back(
+        {fmt::format("whole cell: what it leaves for each token, {} rows", rows), folds.bytes});
+  }
+  return account;
+}
+
 }  // namespace
 
 absl::StatusOr<ModelAccount> CpuMemory::Account(const Model& model) const {
-  const absl::StatusOr<Plan> plan = PlanCells(model);
+  absl::StatusOr<Plan> plan = PlanCells(model);
   if (!plan.ok()) return plan.status();
+  if (std::optional<ModelFolds> loaded = fold_budget_.FoldsOf(model); loaded.has_value()) {
+    plan->folds = *std::move(loaded);
+  }
   ModelAccount account;
   account.kernels = kernels_.name;
   for (size_t t = 0; t < plan->programs.size(); ++t) {
-    const CellProgram& program = plan->programs[t];
-    const std::vector<int>& folded = plan->folded[t];
-    CellAccount& cell = account.types.emplace_back();
-    cell.weight_bytes = PackedBytes(program, folded);
-    for (size_t s = 0; s < program.steps.size(); ++s) {
-      const bool fold =
-          std::find(folded.begin(), folded.end(), static_cast<int>(s)) != folded.end();
-      cell.steps.push_back(std::visit(StepAccount{fold}, program.steps[s]));
-    }
-    for (const int step : folded) {
-      cell.prepared.push_back(FoldedPart(*model.types[t].definition, program, step));
-    }
+    account.types.push_back(
+        AccountOf(*model.types[t].definition, plan->programs[t], plan->folds[t]));
   }
   return account;
 }

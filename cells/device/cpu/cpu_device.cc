@@ -122,7 +122,9 @@ absl::StatusOr<DeviceSet> CpuDevices(absl::Span<const std::vector<int>> cpu_sets
   DeviceSet set;
   std::map<int, std::pair<CpuMemory*, int>> memory_of_node;  // and the devices it has so far
   for (const auto& [node, count] : devices_of_node) {
-    auto memory = std::make_unique<CpuMemory>(kernels, count, options.fold_budget_bytes);
+    // Each memory has every model, and so the same share.
+    const auto memories = static_cast<int64_t>(devices_of_node.size());
+    auto memory = std::make_unique<CpuMemory>(kernels, count, options.fold_budget_bytes / memories);
     memory_of_node[node] = {memory.get(), 0};
     set.memories.push_back(std::move(memory));
   }

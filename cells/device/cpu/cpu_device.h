@@ -30,7 +30,7 @@
 namespace cellbatch {
 
 struct CpuOptions {
-  int64_t fold_budget_bytes = int64_t{1} << 30;  // folded embedding tables of one model; 0: none
+  int64_t fold_budget_bytes = int64_t{1} << 30;  // folded tables of all models; 0: none
   int queue_capacity = 64;  // tasks enqueued and not computed; more: Enqueue takes fewer
   int64_t task_memory_bytes = int64_t{32} << 20;  // where the task ring lives
   // How long a helper without work spins before it parks (a parked one takes some 25 us to wake).

@@ -71,6 +71,17 @@ absl::Span<const int32_t> CpuLoadedModel::host_column(TableId table, ColumnId id
   return {c.Int32At(0), static_cast<size_t>(rows * c.stride)};
 }
 
+std::string CpuLoadedModel::folded() const {
+  std::string text;
+  for (size_t t = 0; t < folds_.size(); ++t) {
+    if (folds_[t].bytes == 0) continue;
+    text += fmt::format("{}{} of \"{}\" ({} bytes)", text.empty() ? "" : ", ",
+                        folds_[t].whole ? "all" : "table row x matrix", model_->types[t].name,
+                        folds_[t].bytes);
+  }
+  return text;
+}
+
 absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
   Plan plan;
   for (const CellType& type : model.types) {
@@ -78,14 +89,21 @@ absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
     if (!program.ok()) return program.status();
     plan.programs.push_back(*std::move(program));
   }
-  plan.folded.resize(plan.programs.size());
-  const auto row_bytes = [](const ProductStep& step) {
-    return FoldedRowFloats(step) * static_cast<int64_t>(sizeof(float));
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  const auto sums = [](const ProductStep& step) { return FoldedRowFloats(step) * kFloat; };
+  const auto node = [&](int type) {
+    return FoldedRowFloats(*model.types[static_cast<size_t>(type)].definition) * kFloat;
   };
-  for (const Fold& fold : PlanFolds(plan.programs, fold_budget_bytes_, row_bytes)) {
-    plan.folded[static_cast<size_t>(fold.program)].push_back(fold.step);
-  }
+  plan.folds = PlanFolds(plan.programs, fold_budget_.left(), {sums, node});
   return plan;
+}
+
+std::vector<CellProgram> CpuMemory::Plan::ProgramsThatRun() const {
+  std::vector<CellProgram> run;
+  for (size_t t = 0; t < programs.size(); ++t) {
+    run.push_back(folds[t].whole ? ProgramOfFolded(programs[t]) : programs[t]);
+  }
+  return run;
 }
 
 absl::Status CpuMemory::CheckFits(const Model& model, const RowBudget& budget,
@@ -94,11 +112,16 @@ absl::Status CpuMemory::CheckFits(const Model& model, const RowBudget& budget,
   if (!available.has_value()) return absl::OkStatus();
   int64_t weights = 0, trial = 0;
   for (size_t t = 0; t < plan.programs.size(); ++t) {
-    weights += PackedBytes(plan.programs[t], plan.folded[t]);
+    const CellDefinition& cell = *model.types[t].definition;
+    weights += PackedBytes(cell, plan.programs[t], plan.folds[t]);
     trial = std::max(trial, SelfTestBytes(model.types[t]));
+    if (!plan.folds[t].whole) continue;
+    const int64_t made_by = PackedBytes(cell, plan.programs[t], {});
+    trial = std::max(trial, made_by + CellScratch::BytesFor({&plan.programs[t]}));
   }
   const int64_t rows = RowBytes(model, budget);
-  const int64_t scratch = num_devices_ * CellScratch::BytesFor(Pointers(plan.programs));
+  const std::vector<CellProgram> run = plan.ProgramsThatRun();
+  const int64_t scratch = num_devices_ * CellScratch::BytesFor(Pointers(run));
   const int64_t asked = weights + rows + scratch + trial;
   if (asked <= *available) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
@@ -110,10 +133,11 @@ absl::Status CpuMemory::CheckFits(const Model& model, const RowBudget& budget,
 void CpuMemory::PackCells(const Model& model, Plan plan, CpuLoadedModel& loaded) const {
   loaded.cells_.reserve(model.types.size());
   for (size_t t = 0; t < model.types.size(); ++t) {
-    loaded.cells_.emplace_back(model.types[t], std::move(plan.programs[t]), plan.folded[t],
+    loaded.cells_.emplace_back(model.types[t], std::move(plan.programs[t]), plan.folds[t],
                                kernels_);
     loaded.weight_bytes_ += loaded.cells_.back().bytes();
   }
+  loaded.folds_ = std::move(plan.folds);
 }
 
 absl::Status CpuMemory::MapTables(const Model& model, const RowBudget& budget,
@@ -149,6 +173,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> CpuMemory::Load(const Model& model,
   if (absl::Status s = CheckFits(model, budget, *plan); !s.ok()) return s;
   std::unique_ptr<CpuLoadedModel> loaded(new CpuLoadedModel);
   loaded->model_ = &model;
+  loaded->folds_taken_ = fold_budget_.Take(model, plan->folds);
   PackCells(model, *std::move(plan), *loaded);
   if (absl::Status s = MapTables(model, budget, *loaded); !s.ok()) return s;
   std::vector<const CellProgram*> programs;

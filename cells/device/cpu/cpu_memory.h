@@ -16,11 +16,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cells/compile/fold.h"
 #include "cells/device/cpu/cell_run.h"
+#include "cells/device/cpu/fold_budget.h"
 #include "cells/device/cpu/mapped_memory.h"
 #include "cells/device/cpu/packed_cell.h"
 #include "cells/device/cpu/process_limits.h"
@@ -36,7 +39,8 @@ class CpuLoadedModel final : public LoadedModel {
   Row trash_row(TableId table) const override { return rows(table); }
   int64_t weight_bytes() const override { return weight_bytes_; }
   int64_t row_bytes() const override { return row_bytes_; }  // with the devices' scratch
-  int64_t scratch_bytes() const { return scratch_bytes_; }   // of all devices
+  std::string folded() const override;
+  int64_t scratch_bytes() const { return scratch_bytes_; }  // of all devices
 
   const PackedCell& cell(CellTypeId id) const { return cells_[static_cast<size_t>(id.value())]; }
   const CellColumns& columns(CellTypeId id) const {
@@ -54,6 +58,8 @@ class CpuLoadedModel final : public LoadedModel {
   CpuLoadedModel() = default;
 
   const Model* model_ = nullptr;
+  FoldBudget::Share folds_taken_;
+  ModelFolds folds_;
   std::vector<PackedCell> cells_;
   std::vector<int32_t> rows_;  // by table, without the trash row
   std::vector<std::vector<ColumnArray>> tables_;
@@ -70,13 +76,13 @@ class CpuMemory final : public Memory {
   // What could still be taken; nullopt: unknown.
   using Available = std::function<std::optional<int64_t>()>;
 
-  // `fold_budget_bytes`: folded embedding tables of one model. `num_devices` compute on this memory.
+  // `fold_budget_bytes`: folded tables of all its models together. `num_devices` compute on this memory.
   CpuMemory(
       const kernels::CpuKernels& kernels, int num_devices, int64_t fold_budget_bytes,
       Available available = [] { return AvailableMemoryBytes(); })
       : kernels_(kernels),
         num_devices_(num_devices),
-        fold_budget_bytes_(fold_budget_bytes),
+        fold_budget_(fold_budget_bytes),
         available_(std::move(available)) {}
 
   absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
@@ -87,8 +93,9 @@ class CpuMemory final : public Memory {
  private:
   // How the cells of a model will be computed: nothing is allocated for it yet.
   struct Plan {
-    std::vector<CellProgram> programs;     // by cell type
-    std::vector<std::vector<int>> folded;  // steps of each
+    std::vector<CellProgram> programs;  // by cell type; of one folded as a whole what folds it
+    ModelFolds folds;                   // likewise
+    std::vector<CellProgram> ProgramsThatRun() const;
   };
 
   absl::StatusOr<Plan> PlanCells(const Model& model) const;
@@ -98,7 +105,7 @@ class CpuMemory final : public Memory {
 
   const kernels::CpuKernels& kernels_;
   const int num_devices_;
-  const int64_t fold_budget_bytes_;
+  FoldBudget fold_budget_;
   const Available available_;
 };
 

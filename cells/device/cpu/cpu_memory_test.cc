@@ -59,6 +59,46 @@ TEST(CpuMemoryTest, FoldingTakesItsBudgetAndNoMore) {
   EXPECT_GE(bytes[2], bytes[0] + table - 32 * 4 * 64 * 4);
 }
 
+TEST(CpuMemoryTest, AllModelsShareOneBudgetAndGiveBackWhatTheyTook) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::TokenLstmCell(500, 32, 64));
+  const int64_t table = int64_t{500} * (4 * 64) * 4;
+  CpuMemory memory(Best(), 1, table + table / 2);
+  const auto load = [&] { return *memory.Load(*model, Rows(*model, 8)); };
+  const std::string folded =
+      fmt::format("table row x matrix of \"{}\" ({} bytes)", model->types[0].name, table);
+  std::unique_ptr<LoadedModel> first = load();
+  EXPECT_EQ(first->folded(), folded);
+  std::unique_ptr<LoadedModel> second = load();
+  EXPECT_EQ(second->folded(), "");
+  EXPECT_LT(second->weight_bytes(), first->weight_bytes());
+  first.reset();
+  EXPECT_EQ(load()->folded(), folded);
+  EXPECT_EQ(load()->folded(), folded);  // the one before it is gone
+}
+
+TEST(CpuMemoryTest, TheAccountOfALoadedModelIsOfWhatItTookAndNotOfWhatIsLeft) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::TokenLstmCell(500, 32, 64));
+  const std::shared_ptr<Model> other = testing::OneCellModel(testing::TokenLstmCell(500, 32, 64));
+  CpuMemory memory(Best(), 1, int64_t{500} * (4 * 64) * 4);
+  const auto prepared = [&](const Model& of) {
+    return memory.Account(of)->types[0].prepared.size();
+  };
+  EXPECT_EQ(prepared(*model), 1u);
+  const auto loaded = memory.Load(*model, Rows(*model, 8));
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(prepared(*model), 1u);
+  EXPECT_EQ(prepared(*other), 0u);
+}
+
+TEST(CpuMemoryTest, AModelThatIsRefusedTakesNothingOfTheBudget) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::TokenLstmCell(500, 32, 64));
+  int64_t available = 1;
+  CpuMemory memory(Best(), 1, 500 * 4 * 64 * 4, [&] { return available; });
+  EXPECT_FALSE(memory.Load(*model, Rows(*model, 8)).ok());
+  available = int64_t{1} << 30;
+  EXPECT_NE((*memory.Load(*model, Rows(*model, 8)))->folded(), "");
+}
+
 TEST(CpuMemoryTest, ABudgetThatCannotWorkIsRefused) {
   const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(3, 5));
   CpuMemory memory(Best(), 1, 0);
@@ -143,6 +183,25 @@ TEST(CpuMemoryTest, AModelThatFitsToTheByteIsLoadedAndOneByteLessIsRefused) {
   const auto loaded = memory.Load(*model, Rows(*model, 8));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_LE((*loaded)->weight_bytes() + (*loaded)->row_bytes(), asked);
+}
+
+TEST(CpuMemoryTest, ACellFoldedAsAWholeIsCountedWithWhatItTakesWhileItIsMade) {
+  testing::CellBuilder b("leaf");
+  const ValueId token = b.Read("token", "token", 1, ElementType::kInt32);
+  const ValueId x = b.Lookup(b.Matrix("E", 3, 2000), token);
+  b.Leave("h", b.Tanh(b.MatMul(x, b.Matrix("W", 1600, 2000))));
+  const std::shared_ptr<Model> model = testing::OneCellModel(b.Build());
+  const int64_t weights = int64_t{1600} * 2000 * 4;
+  int64_t available = weights;  // enough for the rows of three words, but they are made by all of W
+  CpuMemory memory(Best(), 1, int64_t{1} << 30, [&] { return available; });
+  EXPECT_EQ(memory.Load(*model, Rows(*model, 8)).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  available = 2 * weights;
+  const auto loaded = memory.Load(*model, Rows(*model, 8));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_LT((*loaded)->weight_bytes(), weights / 100);
+  EXPECT_EQ((*loaded)->folded(), fmt::format("all of \"{}\" ({} bytes)", model->types[0].name,
+                                             (*loaded)->weight_bytes()));
 }
 
 TEST(CpuMemoryTest, AModelThatDoesNotFitTogetherIsRefused) {

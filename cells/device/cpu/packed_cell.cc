@@ -1,9 +1,11 @@
 #include "cells/device/cpu/packed_cell.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "cells/check.h"
+#include "cells/device/cpu/cell_run.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 
@@ -37,12 +39,29 @@ int64_t FoldedRowFloats(const ProductStep& step) {
   return kernels::PaddedStride(blocks * step.groups() * kernels::kLanes);
 }
 
-int64_t PackedBytes(const CellProgram& program, const std::vector<int>& folded_steps) {
+int64_t FoldedRowFloats(const CellDefinition& cell) {
   int64_t floats = 0;
+  for (const Column& column : cell.columns()) floats += ColumnStride(column);
+  return floats;
+}
+
+CellProgram ProgramOfFolded(const CellProgram& program) {
+  const std::optional<int32_t> lookup = LookupOfWhole(program);
+  Check(lookup.has_value(), "a cell that depends on one token");
+  return {{IndexStep{*lookup}}, program.lookups, 0};
+}
+
+int64_t PackedBytes(const CellDefinition& cell, const CellProgram& program,
+                    const CellFolds& folds) {
+  int64_t floats = 0;
+  if (folds.whole) {
+    const LookupSpec& lookup = program.lookups[static_cast<size_t>(*LookupOfWhole(program))];
+    return FoldedRowFloats(cell) * lookup.rows * static_cast<int64_t>(sizeof(float));
+  }
   for (size_t s = 0; s < program.steps.size(); ++s) {
     const auto* const plan = std::get_if<ProductStep>(&program.steps[s]);
     if (plan == nullptr) continue;
-    const bool fold = IsIn(folded_steps, s);
+    const bool fold = IsIn(folds.steps, s);
     if (fold) floats += FoldedFloats(program, *plan);
     const int64_t blocks = (plan->units + kernels::kLanes - 1) / kernels::kLanes;
     for (size_t i = fold ? 1 : 0; i < plan->segments.size(); ++i) {
@@ -53,8 +72,8 @@ int64_t PackedBytes(const CellProgram& program, const std::vector<int>& folded_s
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-PackedCell::PackedCell(const CellType& type, CellProgram program,
-                       const std::vector<int>& folded_steps, const kernels::CpuKernels& kernels)
+PackedCell::PackedCell(const CellType& type, CellProgram program, const CellFolds& folds,
+                       const kernels::CpuKernels& kernels)
     : type_(&type),
       program_(std::make_unique<const CellProgram>(std::move(program))),
       kernels_(&kernels) {
@@ -63,7 +82,7 @@ PackedCell::PackedCell(const CellType& type, CellProgram program,
   for (size_t s = 0; s < program_->steps.size(); ++s) {
     const Step& step = program_->steps[s];
     if (const auto* product = std::get_if<ProductStep>(&step)) {
-      steps_.push_back(PackProduct(*product, IsIn(folded_steps, s)));
+      steps_.push_back(PackProduct(*product, IsIn(folds.steps, s)));
     } else if (const auto* sum = std::get_if<SumStep>(&step)) {
       steps_.push_back(*sum);
     } else if (const auto* index = std::get_if<IndexStep>(&step)) {
@@ -72,6 +91,47 @@ PackedCell::PackedCell(const CellType& type, CellProgram program,
       steps_.push_back(std::get<PlainStep>(step));
     }
   }
+  if (!folds.whole) return;
+  FoldedCell rows = FoldWhole();
+  program_ = std::make_unique<const CellProgram>(ProgramOfFolded(*program_));
+  steps_.clear();
+  steps_.push_back(IndexStep{rows.lookup});
+  bytes_ = 0;
+  for (const kernels::PackedMemory& column : rows.columns) {
+    bytes_ += column.size() * static_cast<int64_t>(sizeof(float));
+  }
+  steps_.push_back(std::move(rows));
+}
+
+// Node t reads token t, from a column that starts where the cell looks, and leaves row t. No other column is read, so
+// none is there.
+FoldedCell PackedCell::FoldWhole() const {
+  FoldedCell folded;
+  folded.lookup = *LookupOfWhole(*program_);
+  const LookupSpec& lookup = program_->lookups[static_cast<size_t>(folded.lookup)];
+  std::vector<int32_t> rows(static_cast<size_t>(lookup.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  CellColumns columns;
+  InputRows inputs[kMaxInputs];
+  for (const Input& input : type_->definition->inputs()) {
+    inputs[columns.inputs.size()].rows = rows.data();
+    columns.inputs.emplace_back(input.reads.size());
+  }
+  const Place& place = lookup.token;
+  std::vector<int32_t> tokens(static_cast<size_t>(place.offset));
+  tokens.insert(tokens.end(), rows.begin(), rows.end());
+  columns.inputs[static_cast<size_t>(place.index)][static_cast<size_t>(place.column)] = {
+      reinterpret_cast<float*>(tokens.data()), 1, 1, ElementType::kInt32};
+  for (const Column& column : type_->definition->columns()) {
+    const int64_t stride = ColumnStride(column);
+    folded.columns.emplace_back(stride * lookup.rows);
+    columns.outputs.push_back({folded.columns.back().data(), stride, column.width, column.type});
+  }
+  CoreTeam team(1, {}, {});
+  std::vector<kernels::ProductScratch> product_scratch(1);
+  CellScratch scratch({program_.get()});
+  RunCell(*this, columns, {lookup.rows, inputs, rows.data()}, scratch, {&team, &product_scratch});
+  return folded;
 }
 
 std::vector<float> PackedCell::Expand(const UnitValues& values, int32_t units) const {

@@ -1,5 +1,5 @@
 // A cell type ready to run on the CPU: its program, with the weights of every product packed in the order they are
-// read, and folded tables where the budget allowed them. Immutable after Pack; any number of threads may run it.
+// read, and folded tables where the budget allowed them (compile/fold.h). Immutable after Pack; any number of threads may run it.
 // Pack: load time, allocates, seconds for large models. Parameters that steps read as they lie (embedding tables) are
 // not copied: the model keeps them alive.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_PACKED_CELL_H_
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cells/cell_type.h"
+#include "cells/compile/fold.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/packed_memory.h"
 #include "cells/kernels/cpu/product.h"
@@ -35,17 +36,29 @@ struct PackedProductStep {
 
 // Floats of one row of accumulators as folded tables store it: whole cache lines, padded.
 int64_t FoldedRowFloats(const ProductStep& step);
+// Likewise of all columns that a node of this cell leaves.
+int64_t FoldedRowFloats(const CellDefinition& cell);
 
-// What packing takes, to be asked before: PackedCell::bytes() of this program with these steps folded.
-int64_t PackedBytes(const CellProgram& program, const std::vector<int>& folded_steps);
+// What a packed cell takes, to be asked before: PackedCell::bytes() of this program with these folds. A cell that is folded
+// as a whole takes more while it is made: what it would take without.
+int64_t PackedBytes(const CellDefinition& cell, const CellProgram& program, const CellFolds& folds);
 
-using PackedStep = std::variant<SumStep, IndexStep, PackedProductStep, PlainStep>;
+// What a node leaves, by token: all that is left of a cell that is folded as a whole.
+struct FoldedCell {
+  std::vector<kernels::PackedMemory> columns;  // by output
+  int32_t lookup = 0;                          // whose index chooses the row
+};
+
+using PackedStep = std::variant<SumStep, IndexStep, PackedProductStep, PlainStep, FoldedCell>;
+
+// The program that runs where `program` is folded as a whole: its lookups, and the step that reads the token.
+CellProgram ProgramOfFolded(const CellProgram& program);
 
 class PackedCell {
  public:
-  // `folded_steps`: numbers of product steps whose first segment, a table row, is multiplied out here.
-  // REQUIRES: `type` outlives this.
-  PackedCell(const CellType& type, CellProgram program, const std::vector<int>& folded_steps,
+  // `folds`: the products whose first segment, a table row, is multiplied out here, or the whole cell: it is packed, run
+  // for each token of its table on the calling thread, and dropped. REQUIRES: `type` outlives this.
+  PackedCell(const CellType& type, CellProgram program, const CellFolds& folds,
              const kernels::CpuKernels& kernels);
 
   const CellType& type() const { return *type_; }
@@ -60,6 +73,7 @@ class PackedCell {
  private:
   PackedStep PackProduct(const ProductStep& plan, bool fold);
   FoldedTable MakeFoldedTable(const ProductStep& plan) const;
+  FoldedCell FoldWhole() const;
   std::vector<float> Expand(const UnitValues& values, int32_t units) const;
 
   const CellType* type_;
