@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "cells/definitions/shipped.h"
-#include "cells/exploded_model.h"
 #include "server/assemble/model_assembler.h"
+#include "server/assemble/rewrite_model.h"
 #include "server/names/nearest_name.h"
 #include "server/policy/join_codec.h"
 #include "server/policy/policy_codec.h"
@@ -147,9 +147,10 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
   problems.insert(problems.end(), more.begin(), more.end());
   if (!problems.empty()) return Refused(problems);
   ModelVersion made;
-  made.model = model;
   made.join = *join;
-  if (config->message.granularity() == disk::OPERATOR) made.model = ExplodeModel(std::move(model));
+  auto rewritten = RewriteModel(std::move(model), config->message, config->places);
+  if (!rewritten.ok()) return rewritten.status();
+  made.model = *std::move(rewritten);
   if (!limits.policies) return made;
   absl::StatusOr<PolicySpec> policy =
       ReadPolicy(config->message.has_policy() ? &config->message.policy() : nullptr,

@@ -52,6 +52,9 @@ void ForEachPlace(AnyStep& step, Lookups& lookups, const Visit& visit) {
   if (auto* const product = std::get_if<ProductStep>(&step)) {
     for (auto& segment : product->segments) visit(segment.source);
     for (auto& column : product->columns) visit(column);
+    for (auto& start : product->starts) {
+      if (start.has_value()) visit(*start);
+    }
     if (product->arg_max.has_value()) visit(*product->arg_max);
   }
   if (auto* const plain = std::get_if<PlainStep>(&step)) {

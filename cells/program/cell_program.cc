@@ -57,6 +57,9 @@ struct Describer {
         if (weights[g].has_value()) text += std::to_string(g);
       }
     }
+    for (size_t g = 0; g < s.starts.size(); ++g) {
+      if (s.starts[g].has_value()) text += fmt::format(" {}:{}", g, Describe(*s.starts[g]));
+    }
     text += fmt::format(" tail {}", s.tail.ops.size());
     if (s.arg_max.has_value()) return text + " largest -> " + Describe(*s.arg_max);
     for (const TailOp& op : s.tail.ops) {
@@ -88,6 +91,12 @@ std::string CheckProduct(const ProductStep& step, const ProgramLimits& limits) {
   for (const SegmentPlan& segment : step.segments) {
     if (segment.weights.size() != step.bias.size())
       return "a segment with other groups than the product";
+  }
+  if (!step.starts.empty() && step.starts.size() != step.bias.size()) {
+    return "starts of other groups than the product's";
+  }
+  for (size_t g = 0; g < step.starts.size(); ++g) {
+    if (step.starts[g].has_value() && !step.bias[g].empty()) return "a start and a bias";
   }
   if (step.arg_max.has_value() && !limits.arg_max_of_product) return "an argmax at its end";
   const size_t kept = step.arg_max.has_value() ? 1 : 0;  // of the tail's columns, and not stored

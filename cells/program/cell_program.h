@@ -104,6 +104,9 @@ struct ProductStep {
   // Set: the tail's only column is stored nowhere (`columns` is empty); the number of the unit with the largest of it,
   // of equals the lowest, goes here.
   std::optional<Place> arg_max = {};
+  // By group, or empty: where a sum lies that was begun elsewhere (cells/hoisted_sum.h), `units` floats from there; it
+  // takes the place of that group's bias. None: the bias.
+  std::vector<std::optional<Place>> starts = {};
 
   int groups() const { return static_cast<int>(bias.size()); }  // none: element-wise only
 };

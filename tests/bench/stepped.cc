@@ -64,13 +64,16 @@ std::unique_ptr<Request> MakeRequest(std::shared_ptr<const Model> model, const z
 }
 
 Stepped::Stepped(SchedulerOptions options, const std::string& device_spec,
-                 std::shared_ptr<const Model> model) {
+                 std::shared_ptr<const Model> model)
+    : Stepped(std::move(options), MakeDevices(device_spec), std::move(model)) {}
+
+Stepped::Stepped(SchedulerOptions options, DeviceSet device, std::shared_ptr<const Model> model) {
   options.threads = false;
   sched_getaffinity(0, sizeof(all_), &all_);
   others_ = all_;
-  scheduler_ = Require(Scheduler::Create(options, MakeDevices(device_spec), clock_), "scheduler");
+  scheduler_ = Require(Scheduler::Create(options, std::move(device), clock_), "scheduler");
   if (scheduler_->stats().Devices().size() != 1) {
-    Require(absl::InvalidArgumentError(device_spec + " is not one device"), "--devices");
+    Require(absl::InvalidArgumentError("one device is wanted"), "--devices");
   }
   Require(scheduler_->AddModel(model, nullptr), "adding " + model->name);
   // Now, so that the device's threads have not inherited it; the device may have pinned this one already.

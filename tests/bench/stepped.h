@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 
+#include "cells/device/device.h"
 #include "cells/model.h"
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
@@ -68,6 +69,8 @@ class Stepped {
   // `device_spec` names one device. options.threads is ignored.
   Stepped(SchedulerOptions options, const std::string& device_spec,
           std::shared_ptr<const Model> model);
+  // `device`: one.
+  Stepped(SchedulerOptions options, DeviceSet device, std::shared_ptr<const Model> model);
   ~Stepped();
 
   Scheduler& scheduler() { return *scheduler_; }

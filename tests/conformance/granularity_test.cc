@@ -1,5 +1,5 @@
 // The same requests cell by cell and operator by operator: equal answers by the interpreter, and on CPU devices through
-// the scheduler within the bound of design.md (Numbers). Random cells in random graphs: chains, sets, sums, single
+// the scheduler within the bound of design.md (Numbers); and with products hoisted out of chains: the same bits. Random cells in random graphs: chains, sets, sums, single
 // nodes, links backwards and to nothing.
 #include <gtest/gtest.h>
 
@@ -9,7 +9,9 @@
 #include <random>
 
 #include "cells/arity_split.h"
+#include "cells/device/cpu/cpu_limits.h"
 #include "cells/exploded_model.h"
+#include "cells/hoisted_model.h"
 #include "cells/kernels/reference/graph_interpreter.h"
 #include "cells/unfold/unfolder.h"
 #include "tests/golden/served.h"
@@ -234,6 +236,37 @@ TEST(GranularityTest, ServedRequestsAgreeAtEveryGranularity) {
       }
     }
   }
+}
+
+// Chains forwards and backwards, chains that go on from others' ends, sets and sums over them, a chain that may stop.
+TEST(GranularityTest, HoistedChainsAnswerWithTheSameBits) {
+  const HoistRule rule = {.least_multiply_adds = 0, .limits = kCpuLimits};
+  int hoisted_models = 0, cut = 0;
+  for (uint64_t seed = 401; seed <= 440 && hoisted_models < 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto cells = RandomModel(seed, seed % 3 == 0, seed % 3 == 1);
+    const std::shared_ptr<Model> hoisted = HoistModel(cells, rule);
+    if (hoisted == nullptr) continue;
+    ++hoisted_models;
+    ASSERT_TRUE(hoisted->Validate().ok()) << hoisted->Validate();
+    EXPECT_EQ(hoisted->types.size(), cells->types.size() + 1);
+    for (int64_t request = 1; request <= 10; ++request) {
+      const CellGraph plain = Unfolded(*cells, request), graph = Unfolded(*hoisted, request);
+      EXPECT_EQ(InterpretGraph(*cells, plain), InterpretGraph(*hoisted, graph));
+      const auto of = [](const CellGraph& g, const CellType& type) {
+        return std::count_if(g.subgraphs().begin(), g.subgraphs().end(),
+                             [&type](const Subgraph& s) { return s.type == type.id; });
+      };
+      cut += of(graph, hoisted->types.back()) > of(plain, cells->types.front()) ? 1 : 0;
+    }
+    cells->id = ModelId(1), hoisted->id = ModelId(2);
+    auto served = Served::Start(2);
+    ASSERT_TRUE(served.ok()) << served.status();
+    for (const auto& model : {cells, hoisted}) ASSERT_TRUE((*served)->Add(model).ok());
+    EXPECT_EQ(Answers(**served, hoisted, 30), Answers(**served, cells, 30));
+  }
+  EXPECT_GE(hoisted_models, 5);
+  EXPECT_GT(cut, 0);
 }
 
 TEST(GranularityTest, AliasedWeightsAndEqualOperatorsAreOneType) {

@@ -161,7 +161,7 @@ void ChunkRun::operator()(const IndexStep& step) const {
 void ChunkRun::operator()(const PackedProductStep& step) const {
   const ProductStep& plan = *step.plan;
   const kernels::PackedProduct& product = *step.product;
-  RowSource inputs[kernels::kMaxSegments], initial;
+  RowSource inputs[kernels::kMaxSegments], initial, starts[kernels::kMaxGroups];
   RowColumn columns[kernels::kMaxTailColumns];
   const auto skipped = static_cast<size_t>(step.first_segment);
   int64_t weight_bytes = product.weight_bytes();
@@ -178,6 +178,10 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
     initial = {step.folded->rows.data(), step.folded->stride, scratch_.indices(step.folded->lookup),
                nullptr, 1};
     args.initial = &initial;
+  }
+  for (size_t g = 0; g < plan.starts.size(); ++g) {
+    if (plan.starts[g].has_value()) starts[g] = Source(*plan.starts[g]);
+    args.starts = starts;
   }
   if (plan.arg_max.has_value()) StartLargest();
   const int panels = product.num_panels();

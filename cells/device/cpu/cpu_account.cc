@@ -47,7 +47,8 @@ struct StepAccount {
     if (product.groups() == 0) {
       return "element-wise; " + KernelOf(product.tail);
     }
-    const std::string from = folded ? "starts from a folded row; " : "";
+    std::string from = folded ? "starts from a folded row; " : "";
+    if (!product.starts.empty()) from += "starts from hoisted sums; ";
     if (product.arg_max.has_value()) return from + "keeps the largest, stores no row";
     return from + KernelOf(product.tail);
   }

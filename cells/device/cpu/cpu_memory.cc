@@ -8,6 +8,7 @@
 #include "cells/check.h"
 #include "cells/compile/fold.h"
 #include "cells/compile/lower.h"
+#include "cells/compile/start_from_sums.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/device/cpu/self_test.h"
 #include "fmt/format.h"
@@ -87,6 +88,7 @@ absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
   for (const CellType& type : model.types) {
     absl::StatusOr<CellProgram> program = Lower(*type.definition, kCpuLimits);
     if (!program.ok()) return program.status();
+    StartFromSums(type.hoisted, *program);
     plan.programs.push_back(*std::move(program));
   }
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));

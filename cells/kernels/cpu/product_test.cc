@@ -229,6 +229,46 @@ TEST_P(ProductTest, ASegmentOfZerosThatIsNotMultipliedLeavesTheBitsOfOneThatIs) 
   }
 }
 
+TEST_P(ProductTest, GroupsThatStartFromRowsOfFloatsHaveTheBitsOfOnesThatBeginThere) {
+  for (int groups = 1; groups <= kMaxGroups; ++groups) {
+    const int units = 77, rows = 31;  // the last block is no whole one
+    RandomProduct whole(random_, units, groups, {53, 77}, RandomTail(random_, groups, 2, 1), 0.8);
+    Case plain(random_, whole, rows);
+    // Sums of x for every second group, as another product leaves them in columns.
+    std::vector<RandomRows> columns = plain.columns, begun;
+    std::vector<RowSource> starts(kMaxGroups);
+    ProductSpec rest = whole.spec;
+    begun.reserve(kMaxGroups);
+    for (int g = 0; g < groups; g += 2) {
+      ProductSpec one = whole.spec;
+      one.groups = 1;
+      one.segments.resize(1);
+      one.segments[0].weights[0] = whole.spec.segments[0].weights[g];
+      one.bias[0] = whole.spec.bias[g];
+      one.tail = IdentityTail();
+      one.parameters.clear();
+      const PackedProduct sum(one);
+      const RowSource x = plain.inputs[0].source();
+      begun.emplace_back(random_, units, rows, rows);
+      const RowColumn out = begun.back().column();
+      kernels().run_product(sum, {rows, &x, nullptr, &out}, 0, sum.num_panels(),
+                            plain.scratch.get());
+      starts[g] = begun.back().source();
+      rest.segments[0].weights[g] = {};
+      rest.bias[g] = nullptr;
+    }
+    const PackedProduct step(rest);
+    const RowSource inputs[2] = {plain.inputs[0].source(), plain.inputs[1].source()};
+    const RowColumn to[2] = {columns[0].column(), columns[1].column()};
+    ProductArgs args{rows, inputs, nullptr, to};
+    args.starts = starts.data();
+    kernels().run_product(step, args, 0, step.num_panels(), plain.scratch.get());
+    plain.RunAll(kernels());
+    EXPECT_EQ(plain.columns[0].data, columns[0].data) << groups << " groups";
+    EXPECT_EQ(plain.columns[1].data, columns[1].data) << groups << " groups";
+  }
+}
+
 TEST_P(ProductTest, StateMayBeUpdatedInPlace) {
   RandomProduct product(random_, 37, 4, {20, 37}, GatedCellTail());
   Case apart(random_, std::move(product), 13);

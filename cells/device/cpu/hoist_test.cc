@@ -1,0 +1,161 @@
+// Hoisted cells on the CPU: a step that starts from sums which another cell began has the bits of the whole.
+#include "cells/hoist.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "cells/compile/lower.h"
+#include "cells/compile/start_from_sums.h"
+#include "cells/device/cpu/cell_rows.h"
+#include "cells/device/cpu/cpu_features.h"
+#include "cells/device/cpu/cpu_limits.h"
+#include "tests/testing/builders.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int32_t kRows = 23;
+
+// One of the three cells, packed, on rows of its own: of inputs alike, the same rows.
+class Trial {
+ public:
+  Trial(std::shared_ptr<const CellDefinition> cell, const Weights& weights,
+        std::vector<HoistedSum> hoisted, const kernels::CpuKernels& kernels)
+      : rows_(*cell, kRows, kRows) {
+    type_.name = cell->name();
+    type_.definition = std::move(cell);
+    type_.weights = weights;
+    type_.hoisted = std::move(hoisted);
+    CellProgram program = *Lower(*type_.definition, kCpuLimits);
+    StartFromSums(type_.hoisted, program);
+    packed_ = std::make_unique<PackedCell>(type_, std::move(program), CellFolds(), kernels);
+  }
+
+  void Fill(const std::string& input, uint64_t seed) {
+    for (const ColumnArray& column : InputNamed(input)) {
+      const std::vector<float> values =
+          testing::RandomFloats(int64_t{kRows} * column.width, ++seed);
+      for (Row r = 0; r < kRows; ++r) {
+        std::memcpy(column.At(r), values.data() + r * column.width, size_t{4} * column.width);
+      }
+    }
+  }
+  void CopyLeft(const std::string& input, const Trial& from) {
+    for (size_t c = 0; c < InputNamed(input).size(); ++c) {
+      const ColumnArray& to = InputNamed(input)[c];
+      for (Row r = 0; r < kRows; ++r) {
+        std::memcpy(to.At(r), from.rows_.Left(r)[c].data(), size_t{4} * to.width);
+      }
+    }
+  }
+  void Run(int32_t nodes) {
+    std::vector<std::vector<Row>> read;
+    std::vector<Row> out;
+    for (Row r = 0; r < nodes; ++r) {
+      read.push_back({r});
+      out.push_back(r);
+    }
+    CoreTeam team(1, {}, {});
+    std::vector<kernels::ProductScratch> product_scratch(1);
+    CellScratch scratch({&packed_->program()});
+    rows_.Run(*packed_, CellRows::Reads(rows_.columns().inputs.size(), read), out, scratch,
+              {&team, &product_scratch});
+  }
+  std::vector<std::vector<float>> Left(Row row) const { return rows_.Left(row); }
+  int64_t bytes() const { return packed_->bytes(); }
+  std::string program() const { return Describe(packed_->program()); }
+
+ private:
+  const std::vector<ColumnArray>& InputNamed(const std::string& name) const {
+    const absl::Span<const Input> inputs = type_.definition->inputs();
+    size_t i = 0;
+    while (inputs[i].name != name) ++i;
+    return rows_.columns().inputs[i];
+  }
+
+  CellType type_;
+  CellRows rows_;
+  std::unique_ptr<PackedCell> packed_;
+};
+
+// Inputs that are no carry and sum nothing.
+std::vector<bool> Brought(const CellDefinition& cell) {
+  std::vector<bool> brought;
+  for (size_t i = 0; i < cell.inputs().size(); ++i) {
+    brought.push_back(cell.carry() != InputId(static_cast<int64_t>(i)) &&
+                      cell.inputs()[i].arity == Arity::kOne);
+  }
+  return brought;
+}
+
+// The bits of every node by either way, alone and in a batch; false: there is nothing to hoist.
+bool AgreesToTheBit(const CellDefinition& cell, uint64_t seed, const kernels::CpuKernels& kernels) {
+  const auto hoisted = Hoist(cell, Brought(cell), kCpuLimits);
+  if (!hoisted.has_value()) return false;
+  const Weights weights = testing::RandomWeights(cell, seed);
+  Trial whole(std::make_shared<const CellDefinition>(cell), weights, {}, kernels);
+  Trial eager(hoisted->eager, weights, {}, kernels);
+  Trial step(hoisted->step, weights, hoisted->sums, kernels);
+  for (const Input& input : cell.inputs()) {
+    whole.Fill(input.name, seed * 31 + input.name.size());
+    step.Fill(input.name, seed * 31 + input.name.size());
+  }
+  for (const InputId i : hoisted->reads) {
+    const std::string& name = cell.inputs()[static_cast<size_t>(i.value())].name;
+    eager.Fill(name, seed * 31 + name.size());
+  }
+  eager.Run(kRows);
+  step.CopyLeft(hoisted->step->inputs().back().name, eager);
+  whole.Run(kRows);
+  for (const int32_t batch : {1, kRows}) {
+    step.Run(batch);
+    for (Row r = 0; r < batch; ++r) EXPECT_EQ(whole.Left(r), step.Left(r)) << step.program();
+  }
+  EXPECT_EQ(whole.bytes(), eager.bytes() + step.bytes()) << "each weight is packed once";
+  return true;
+}
+
+TEST(HoistTest, AStepThatStartsFromHoistedSumsHasTheBitsOfTheWhole) {
+  for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {
+    for (const CellDefinition& cell :
+         {testing::LstmCell(13, 37), testing::LstmCellByGate(5, 18), testing::LstmCellConcat(7, 19),
+          testing::TwoInputLstmCell(3, 4, 21), testing::GruCell(13, 37), testing::GruV1Cell(13, 37),
+          testing::ElmanCell(13, 70), testing::ElmanCell(1, 1, OpKind::kRelu)}) {
+      EXPECT_TRUE(AgreesToTheBit(cell, 3, *table)) << cell.name();
+    }
+  }
+}
+
+TEST(HoistTest, AThousandRandomCellsKeepTheirBits) {
+  int hoisted = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const kernels::CpuKernels& kernels = kernels::BestKernels(DetectCpuFeatures());
+    hoisted += AgreesToTheBit(testing::RandomCell(seed), seed, kernels) ? 1 : 0;
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(hoisted, 200);
+}
+
+TEST(HoistTest, WhatIsHoistedIsReadOffTheProgram) {
+  const CellDefinition lstm = testing::LstmCell(32, 64);
+  const auto hoisted = Hoist(lstm, {true, false}, kCpuLimits);
+  ASSERT_TRUE(hoisted.has_value());
+  EXPECT_EQ(hoisted->multiply_adds(), 4 * 64 * 32);
+  EXPECT_EQ(hoisted->eager->columns().size(), 4u);
+  CellProgram program = *Lower(*hoisted->step, kCpuLimits);
+  EXPECT_EQ(Describe(program), Describe(*Lower(lstm, kCpuLimits)));
+  StartFromSums(hoisted->sums, program);
+  EXPECT_EQ(Describe(program),
+            "product 4x64 in1.0[64] 0:in2.0 1:in2.1 2:in2.2 3:in2.3 tail 16 -> out0 -> out1\n");
+}
+
+TEST(HoistTest, NothingIsHoistedOfWhatIsNotBroughtOrNotRecurrent) {
+  EXPECT_FALSE(Hoist(testing::LstmCell(5, 7), {false, false}, kCpuLimits).has_value());
+  EXPECT_FALSE(Hoist(testing::LinearCell(5, 7), {true}, kCpuLimits).has_value());
+  EXPECT_FALSE(Hoist(testing::TokenLstmCell(50, 5, 7), {true, false}, kCpuLimits).has_value());
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,184 @@
+// What is not computed at each step: products of X for all steps at once, and leaves of trees computed at load.
+//
+//   hoist.lstm_h1024_bB.speedup            time of B requests of 24 vectors each, all at once, until the last is answered:
+//                                          hoist OFF / hoist ON; B = 1, 2, 4, 64
+//   hoist.lstm_h1024_bB.first_step         from submitting them to the end of the first step: ON / OFF
+//   hoist.leaves.treelstm.requests_ratio   requests/s of the zoo's TreeLSTM (h = 256, 64 trees at once, outputs at the
+//                                          root) with a fold budget / without
+//
+// In process, without threads of the scheduler's own, on one core; both sides of a ratio in the same run, in turns;
+// medians over rounds. Unfolding is not counted.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "cells/device/cpu/cpu_device.h"
+#include "tests/bench/in_process.h"
+#include "tests/bench/report.h"
+#include "tests/bench/stepped.h"
+#include "tests/testing/builders.h"
+
+ABSL_FLAG(std::string, json, "", "Write the figures to this file too.");
+ABSL_FLAG(int, h, 1024, "Units of the LSTM, and width of its vectors.");
+ABSL_FLAG(int, steps, 24, "Vectors of a request.");
+ABSL_FLAG(int, rounds, 9, "Of each side of a ratio.");
+
+namespace cellbatch {
+namespace {
+
+constexpr size_t kTrees = 64;
+
+// One side of a ratio: a model served on one core.
+class Side {
+ public:
+  Side(std::shared_ptr<const Model> model, int64_t fold_budget_bytes)
+      : model_(model), stepped_(SchedulerOptions(), OneCore(fold_budget_bytes), std::move(model)) {}
+
+  struct Wave {
+    double seconds = 0;             // until the last is answered
+    double first_step_seconds = 0;  // until a task of the first cell type is done
+  };
+  Wave Run(absl::Span<const zoo::Asked> asked) {
+    Scheduler& scheduler = stepped_.scheduler();
+    std::vector<std::unique_ptr<Request>> requests;
+    for (const zoo::Asked& a : asked) {
+      requests.push_back(MakeRequest(model_, a, {"OUTPUT"}, scheduler.max_tasks_in_flight()));
+    }
+    const uint64_t steps_before = StepsDone();
+    Wave wave;
+    const int64_t start = stepped_.NowNs();
+    for (std::unique_ptr<Request>& r : requests) {
+      if (!scheduler.Submit(r)) Require(absl::InternalError("queue full"), "submitting");
+    }
+    const auto since = [&] { return static_cast<double>(stepped_.NowNs() - start) * 1e-9; };
+    // Looked at as soon as the manager has seen a task done, before the next one is computed.
+    for (scheduler.StepManager(); StepsDone() == steps_before; scheduler.StepManager()) {
+      scheduler.StepWorker(0);
+    }
+    wave.first_step_seconds = since();
+    stepped_.StepUntilIdle();
+    wave.seconds = since();
+    std::vector<std::unique_ptr<Request>> finished(asked.size());
+    size_t left = asked.size();
+    while (left > 0) {
+      left -= static_cast<size_t>(scheduler.Take(OutboxId(0), absl::MakeSpan(finished)));
+      for (const std::unique_ptr<Request>& r : finished) {
+        if (r != nullptr) Require(r->status, "a request");
+      }
+    }
+    return wave;
+  }
+  std::string folded() { return stepped_.scheduler().stats().Lanes()[0].folded; }
+
+ private:
+  static DeviceSet OneCore(int64_t fold_budget_bytes) {
+    CpuOptions options;
+    options.fold_budget_bytes = fold_budget_bytes;
+    options.tuning = MeasureCpuTuning();
+    return Require(CpuDevices({{0}}, options), "a device");
+  }
+  uint64_t StepsDone() { return stepped_.scheduler().stats().Lanes()[0].types[0].tasks; }
+
+  const std::shared_ptr<const Model> model_;
+  Stepped stepped_;
+};
+
+// One LSTM over vectors, its last state.
+zoo::Workload Vectors(int64_t h) {
+  zoo::Workload made;
+  made.name = "lstm_h" + std::to_string(h);
+  made.model.weights.AddMatrix("W", 4 * h, h);
+  made.model.weights.AddMatrix("U", 4 * h, h);
+  made.model.weights.AddBias("b", 4 * h);
+  made.model.config =
+      "cell_types { name: \"lstm\" cell: \"lstm\" parameters { name: \"W\" tensors: \"W\" } "
+      "parameters { name: \"U\" tensors: \"U\" } parameters { name: \"b\" tensors: \"b\" } }\n"
+      "chain { input: VECTORS layers { forward: \"lstm\" } }\n";
+  return made;
+}
+
+std::vector<zoo::Asked> Sequences(int n, int64_t steps, int64_t width) {
+  std::vector<zoo::Asked> asked;
+  for (int i = 0; i < n; ++i) {
+    const std::vector<float> x = testing::RandomFloats(steps * width, static_cast<uint64_t>(i) + 1);
+    Tensor tensor;
+    tensor.name = "X";
+    tensor.datatype = "FP32";
+    tensor.shape = {steps, width};
+    tensor.bytes.assign(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(float));
+    asked.push_back({{std::move(tensor)}, {"OUTPUT"}, {}});
+  }
+  return asked;
+}
+
+void RunChains(Report& report, Table& table) {
+  const int64_t h = absl::GetFlag(FLAGS_h);
+  const zoo::Workload workload = Vectors(h);
+  Side whole(LoadWorkload(workload, ModelId(1), "hoist: OFF\n"), 0);
+  Side hoisted(LoadWorkload(workload, ModelId(2), "hoist: ON\n"), 0);
+  for (const int b : {1, 2, 4, 64}) {
+    const std::vector<zoo::Asked> asked = Sequences(b, absl::GetFlag(FLAGS_steps), h);
+    std::vector<double> off, on, speedup, first;
+    for (int round = -1; round < absl::GetFlag(FLAGS_rounds); ++round) {
+      const Side::Wave plain = whole.Run(asked), fast = hoisted.Run(asked);
+      if (round < 0) continue;  // warms
+      off.push_back(plain.seconds * 1e3);
+      on.push_back(fast.seconds * 1e3);
+      speedup.push_back(plain.seconds / fast.seconds);
+      first.push_back(fast.first_step_seconds / plain.first_step_seconds);
+    }
+    const std::string name = "lstm_h" + std::to_string(h) + "_b" + std::to_string(b);
+    const Quartiles gain = QuartilesOf(speedup), early = QuartilesOf(first);
+    table.Add({name, Number(QuartilesOf(off), 2), Number(QuartilesOf(on), 2), Number(gain, 2),
+               Number(early, 2)});
+    report.Figure("hoist." + name + ".speedup", gain.median, "x", &gain);
+    report.Figure("hoist." + name + ".first_step", early.median, "x", &early);
+  }
+}
+
+void RunLeaves(Report& report, Table& table) {
+  const zoo::Workload workload =
+      zoo::MakeWorkload("treelstm", zoo::Sizes::Benchmark(256), /*items=*/0);
+  const std::shared_ptr<const Model> model = LoadWorkload(workload, ModelId(1));
+  Side bare(model, 0), folded(model, int64_t{1} << 30);
+  report.Fact("folded", folded.folded());
+  std::vector<double> without, with, ratio;
+  const size_t groups = workload.requests.size() / kTrees;
+  for (int round = -1; round < 4 * absl::GetFlag(FLAGS_rounds); ++round) {
+    const absl::Span<const zoo::Asked> trees =
+        absl::MakeConstSpan(workload.requests)
+            .subspan(static_cast<size_t>(round + 1) % groups * kTrees, kTrees);
+    const Side::Wave plain = bare.Run(trees), fast = folded.Run(trees);
+    if (round < 0) continue;
+    without.push_back(plain.seconds * 1e3);
+    with.push_back(fast.seconds * 1e3);
+    ratio.push_back(plain.seconds / fast.seconds);
+  }
+  const Quartiles gain = QuartilesOf(ratio);
+  table.Add({"leaves, treelstm h256", Number(QuartilesOf(without), 2), Number(QuartilesOf(with), 2),
+             Number(gain, 2), ""});
+  report.Figure("hoist.leaves.treelstm.requests_ratio", gain.median, "x", &gain);
+}
+
+int Main() {
+  Report report("hoist");
+  Table table({"", "computed each time, ms", "hoisted or folded, ms", "speedup", "first step"});
+  RunChains(report, table);
+  RunLeaves(report, table);
+  report.Text(table.ToString());
+  return report.Finish(absl::GetFlag(FLAGS_json)) ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cellbatch
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("Hoisted products and folded leaves.");
+  absl::ParseCommandLine(argc, argv);
+  return cellbatch::Main();
+}
