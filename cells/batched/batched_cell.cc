@@ -7,11 +7,11 @@
 namespace cellbatch {
 
 BatchedCell::BatchedCell(const CellType& type, BatchedProgram program,
-                         const kernels::CpuKernels& kernels, const kernels::OpenBlas& blas)
+                         const kernels::CpuKernels& kernels, std::optional<kernels::OpenBlas> blas)
     : type_(&type),
       program_(std::move(program)),
       kernels_(&kernels),
-      blas_(blas),
+      blas_(std::move(blas)),
       weights_(program_.weight_floats) {
   const std::vector<Variable>& variables = program_.cell.problem.variables;
   for (size_t v = 0; v < variables.size(); ++v) {

@@ -15,6 +15,7 @@
 #define CELLBATCH_CELLS_BATCHED_BATCHED_CELL_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cells/batched/batched_program.h"
@@ -37,14 +38,20 @@ struct BatchedCounts {
 
 class BatchedCell {
  public:
-  // Stores the weights as the program wants them. REQUIRES: `type` outlives this, and is the program's cell.
+  // Stores the weights as the program wants them. `blas` none: products by `kernels`, as of values, for who wants to tell
+  // the library from the way of running. REQUIRES: `type` outlives this, and is the program's cell.
   BatchedCell(const CellType& type, BatchedProgram program, const kernels::CpuKernels& kernels,
-              const kernels::OpenBlas& blas);
+              std::optional<kernels::OpenBlas> blas);
 
   const CellType& type() const { return *type_; }
   const BatchedProgram& program() const { return program_; }
   const kernels::CpuKernels& kernels() const { return *kernels_; }
-  const kernels::OpenBlas& blas() const { return blas_; }
+  void ByRows(const kernels::MatMulArgs& args) const {
+    blas_.has_value() ? blas_->ByRows(args) : kernels_->mat_mul_by_rows(args);
+  }
+  void ByColumns(const kernels::MatMulArgs& args) const {
+    blas_.has_value() ? blas_->ByColumns(args) : kernels_->mat_mul_by_columns(args);
+  }
   const float* weights() const { return weights_.data(); }
 
  private:
@@ -53,7 +60,7 @@ class BatchedCell {
   const CellType* type_;
   BatchedProgram program_;
   const kernels::CpuKernels* kernels_;
-  kernels::OpenBlas blas_;
+  std::optional<kernels::OpenBlas> blas_;
   kernels::PackedMemory weights_;
 };
 

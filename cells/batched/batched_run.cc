@@ -215,7 +215,7 @@ void BatchedRun::Run(const MatMulOperator&, const Operator& at) const {
   if (row.is_weights) args.rows = 1;
   for (int32_t i = at.first; i < at.first + (together ? 1 : at.count); ++i) {
     args.x = At(row, i), args.w = At(weights, i), args.y = At(result, i);
-    cell_.blas().ByColumns(args);
+    cell_.ByColumns(args);
     if (row.is_weights) {  // of one row for every node
       cell_.kernels().copy_rows({args.y, 0}, at.width, n_ - 1, {args.y + at.width, at.width});
     }
@@ -301,7 +301,7 @@ void BatchedRun::Run(const PlainOperator& op, const Operator& at) const {
     const kernels::MatMulArgs args = {from[0].Row(r),  step.strides[0], from[1].Row(r),
                                       step.strides[1], step.shape.rows, step.shapes[0].cols,
                                       step.shape.cols, to.Row(r)};
-    by_rows ? cell_.blas().ByRows(args) : cell_.blas().ByColumns(args);
+    by_rows ? cell_.ByRows(args) : cell_.ByColumns(args);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,11 +39,14 @@ constexpr Setting kSettings[] = {{64, 8}, {64, 64}, {256, 8}, {256, 64}};
 struct NamedLayout {
   const char* name;
   BatchedLayout layout;
+  bool vendor = true;  // whose products
 };
 constexpr NamedLayout kLayouts[] = {{"naive", BatchedLayout::kNaive},
                                     {"naive_packed", BatchedLayout::kNaivePacked},
                                     {"planned", BatchedLayout::kPlanned},
-                                    {"full", BatchedLayout::kFull}};
+                                    {"full", BatchedLayout::kFull},
+                                    {"naive_own", BatchedLayout::kNaive, false},
+                                    {"planned_own", BatchedLayout::kPlanned, false}};
 
 struct Contestant {
   std::string name;
@@ -121,7 +125,8 @@ void Contest::AddBatched(const testing::Table2Cell& cell, const NamedLayout& lay
       PlanBatched(cell.definition, layout.layout, nodes_, cell.placed);
   Check(plan.ok(), plan.status().ToString());
   const auto batched = std::make_shared<const BatchedCell>(
-      type_, std::move(plan->program), kernels::BestKernels(DetectCpuFeatures()), blas);
+      type_, std::move(plan->program), kernels::BestKernels(DetectCpuFeatures()),
+      layout.vendor ? std::optional(blas) : std::nullopt);
   const auto scratch = std::make_shared<BatchedScratch>(batched->program(), nodes_);
   contestants_.push_back({layout.name, [this, batched, scratch](const NodeLists& nodes) {
                             RunBatched(*batched, rows_.columns(), nodes, *scratch);
@@ -181,8 +186,13 @@ void AddRow(const std::string& name, Setting setting, std::vector<Contestant> co
     const std::string where = papers ? "" : "." + at;
     report.Figure("memplan." + name + where + "." + c.name + ".us", us.median, "us", &us);
   }
-  row.push_back(Number(medians["naive"] / medians["planned"], 2));
-  row.push_back(Number(medians["planned"] / medians["fused"], 2));
+  const auto times = [&](const char* slower, const char* faster) {
+    row.push_back(Number(medians[slower] / medians[faster], 2));
+  };
+  times("naive", "planned");
+  times("naive_own", "planned_own");
+  times("planned", "fused");
+  times("planned_own", "fused");
   table.Add(std::move(row));
 }
 
@@ -192,8 +202,8 @@ void BatchedTimeFigures(Report& report) {
   const absl::StatusOr<kernels::OpenBlas> blas = kernels::OpenBlas::Load();
   Check(blas.ok(), blas.status().ToString());
   report.Fact("products of the batched executor", blas->name());
-  Table table({"cell", "at", "naive, us", "packed", "planned", "full", "fused", "naive/planned",
-               "planned/fused"});
+  Table table({"cell", "at", "naive, us", "packed", "planned", "full", "naive, own", "planned, own",
+               "fused", "naive/planned", "own", "planned/fused", "own"});
   for (const Setting setting : kSettings) {
     for (const testing::Table2Cell& cell : testing::Table2(setting.units, setting.nodes)) {
       AddRow(cell.name, setting, Contest(cell, setting, *blas).Run(), table, report);
@@ -201,8 +211,8 @@ void BatchedTimeFigures(Report& report) {
   }
   report.Text(
       "Wall time of a task, one core. naive: weights copied in every task, as the paper counts it; "
-      "packed: the same layout,\nweights stacked at load; full: inputs in the plan, too. Rows lie "
-      "as the cell reads them.\n" +
+      "packed: the same layout,\nweights stacked at load; full: inputs in the plan, too; own: "
+      "products by our kernels instead of the library's.\nRows lie as the cell reads them.\n" +
       table.ToString());
 }
 

@@ -263,7 +263,8 @@ TEST(PlannedCellsTest, AThousandRandomCellsInBatchesAgreeWithTheInterpreterAndCo
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(seed);
     const BatchedLayout layout = kLayouts[seed % std::size(kLayouts)];
-    BatchedTrial cell(testing::RandomCell(seed), seed, layout, {.rows = 9});
+    BatchedTrial cell(testing::RandomCell(seed), seed, layout,
+                      {.rows = 9, .vendor_products = seed % 3 != 0});
     cell.trial.Run(kPlannedNodes);
     cell.ExpectCopiesOfThePlan();
     copying += cell.cost.kernels() > 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "cells/check.h"
@@ -53,10 +54,14 @@ CellTrial::CellTrial(CellDefinition definition, uint64_t seed, const kernels::Cp
   counted_bytes_ = PackedBytes(*type_.definition, *program, folds);
   packed_ = std::make_unique<PackedCell>(type_, *std::move(program), folds, kernels);
   if (options_.batched) {
-    const absl::StatusOr<kernels::OpenBlas> blas = kernels::OpenBlas::Load();
-    Check(blas.ok(), blas.status().ToString());
-    batched_ =
-        std::make_unique<BatchedCell>(type_, options_.batched(*type_.definition), kernels, *blas);
+    std::optional<kernels::OpenBlas> blas;
+    if (options_.vendor_products) {
+      absl::StatusOr<kernels::OpenBlas> loaded = kernels::OpenBlas::Load();
+      Check(loaded.ok(), loaded.status().ToString());
+      blas = *std::move(loaded);
+    }
+    batched_ = std::make_unique<BatchedCell>(type_, options_.batched(*type_.definition), kernels,
+                                             std::move(blas));
   }
   uint64_t column_seed = seed * 77;
   for (size_t i = 0; i < type_.definition->inputs().size(); ++i) {

@@ -37,6 +37,7 @@ struct TrialOptions {
   std::function<CellPlan(const CellSkeleton&)> plan = {};
   // Who says what is batched and where it lies, for the batched executor to run; empty: the compiled cell runs.
   std::function<BatchedProgram(const CellDefinition&)> batched = {};
+  bool vendor_products = true;  // of the batched executor; else the kernels'
   ProgramLimits limits =
       kCpuLimits;  // of the device that the program is for; the CPU runs smaller ones, too
 };
