@@ -215,7 +215,7 @@ RunAll Fused(const RequestGraphs& graphs, const Rows& rows) {
   for (const CellType& type : graphs.model->types) {
     absl::StatusOr<CellProgram> program = Lower(*type.definition, kCpuLimits);
     Check(program.ok(), program.status().ToString());
-    all->cells.push_back(std::make_unique<PackedCell>(type, *std::move(program), std::vector<int>(),
+    all->cells.push_back(std::make_unique<PackedCell>(type, *std::move(program), CellFolds(),
                                                       kernels::BestKernels(DetectCpuFeatures())));
     programs.push_back(&all->cells.back()->program());
   }
