@@ -136,8 +136,8 @@ void Contest::AddBatched(const testing::Table2Cell& cell, const NamedLayout& lay
 void Contest::AddFused() {
   absl::StatusOr<CellProgram> program = Lower(*type_.definition, kCpuLimits);
   Check(program.ok(), program.status().ToString());
-  const auto packed = std::make_shared<const PackedCell>(
-      type_, *std::move(program), std::vector<int>(), kernels::BestKernels(DetectCpuFeatures()));
+  const auto packed = std::make_shared<const PackedCell>(type_, *std::move(program), CellFolds(),
+                                                         kernels::BestKernels(DetectCpuFeatures()));
   const auto scratch =
       std::make_shared<CellScratch>(std::vector<const CellProgram*>{&packed->program()});
   contestants_.push_back(
