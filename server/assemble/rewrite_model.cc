@@ -12,8 +12,9 @@
 namespace cellbatch {
 namespace {
 
-// What a step must save for it to be done unasked: 4 MiB of weights, which no core's own cache keeps from step to step.
-constexpr int64_t kWorthHoisting = int64_t{1} << 20;
+// What a step must save for it to be done unasked: 16 MiB of weights, which caches do not keep from step to step beside the
+// others. With less the first step comes later than without, and full batches pay more (cells/README.md has the figures).
+constexpr int64_t kWorthHoisting = int64_t{1} << 22;
 
 }  // namespace
 

@@ -109,7 +109,7 @@ class HoistTest : public testing::Test {
 
 class WideHoistTest : public HoistTest {
  protected:
-  WideHoistTest() : HoistTest(512, 512) {}
+  WideHoistTest() : HoistTest(4096, 256) {}
 };
 
 TEST_F(HoistTest, OnIsTheLayersThatReadXAndEveryBitOfTheAnswersIsAsWithout) {
