@@ -1,6 +1,7 @@
 // What `graph_batching` would see if nothing took time but the tasks: no wire, no threads to wake, no scheduler.
 //
 //   graph_batching_ideal.step_us             T(1), as the server measures it at load
+//   graph_batching_ideal.served             x: how much longer tasks take while a closed loop is served; not in any other figure
 //   graph_batching_ideal.ideal_per_s         requests/s of largest batches without a gap: design.md section 9 loads it by 30 %
 //   graph_batching_ideal.RIVAL.requests_per_s, .p99, .slowdown_p99, .within      as in graph_batching, each of them in virtual time
 //   graph_batching_ideal.p99_of_RIVAL, .slowdown_of_packed, .within_of_better
@@ -59,10 +60,11 @@ class Ideal {
         make_([this](int32_t shape, int in_flight) {
           return std::move(requests_.Make(lengths_[static_cast<size_t>(shape)], in_flight)->graph);
         }),
-        costs_(Require(MeasureCosts(absl::GetFlag(FLAGS_devices), model_, make_, shapes()),
-                       "measuring")
-                   .alone) {}
+        measured_(Require(MeasureCosts(absl::GetFlag(FLAGS_devices), model_, make_, shapes()),
+                          "measuring")),
+        costs_(measured_.alone) {}
 
+  double TimesAsLongServed() const { return measured_.served[0]; }
   double StepMs() const { return static_cast<double>(costs_.Ns(CellTypeId(0), 1)) * 1e-6; }
   double IdealPerSecond() const {
     const int32_t most = costs_.types()[0].max_batch;
@@ -121,7 +123,8 @@ class Ideal {
   const std::vector<int32_t> lengths_;
   mutable ChainRequests requests_;
   const MakeGraph make_;
-  const TaskCosts costs_;
+  const MeasuredCosts measured_;
+  const TaskCosts& costs_;
 };
 
 struct Line {
@@ -192,6 +195,7 @@ int Main() {
   report.Fact("p99 that is allowed, ms", Number(bound_ms, 2));
   report.Fact("requests/s of the open runs", Number(rate, 1));
   report.Figure("graph_batching_ideal.step_us", ideal.StepMs() * 1e3, "us");
+  report.Figure("graph_batching_ideal.served", ideal.TimesAsLongServed(), "x");
   report.Figure("graph_batching_ideal.ideal_per_s", ideal.IdealPerSecond(), "1/s");
   std::vector<Line> lines = Lines();
   for (Line& line : lines) {
