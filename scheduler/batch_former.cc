@@ -55,6 +55,7 @@ int32_t BatchFormer::Finish(const LoadedModel& model) {
   task.output_rows = outputs_;
   task.copies_in = slot_->copies_in;
   task.num_copies_in = copies_in_;
+  task.measured = false;
   task.copies_out = slot_->copies_out;
   task.num_copies_out = copies_out_;
   return task.num_nodes;

@@ -140,7 +140,7 @@ bool Manager::IsIdle(int worker) const {
   });
 }
 
-// A task of `batch` nodes that read zeros and write rows that nobody owns yet.
+// A task of `batch` nodes that read zeros (and are computed as if they were none) and write rows that nobody owns yet.
 void Manager::SubmitWarmUp(Lane& lane, int worker) {
   WorkerLink& link = workers_[Index(worker)];
   const Calibration::Step step = *lane.calibration().Next(worker);
@@ -155,6 +155,7 @@ void Manager::SubmitWarmUp(Lane& lane, int worker) {
   slot.task->model = lane.loaded(link.memory).model.get();
   slot.task->cell = shape.type;
   slot.task->num_nodes = step.batch;
+  slot.task->measured = true;
   for (size_t k = 0; k < Index(shape.num_inputs); ++k) {
     slot.task->inputs[k] = {zeros, shape.sums[k] ? zeros : nullptr};  // sums of no rows
   }

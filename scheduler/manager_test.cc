@@ -468,5 +468,27 @@ TEST(ManagerTest, ALaneMeasuresItsTypesThroughTheRingBeforeItOpens) {
   world.ExpectClean();
 }
 
+TEST(ManagerTest, TasksOfAWarmUpAreMeasuredAndThoseOfRequestsAreNot) {
+  int measured = 0, others = 0;
+  WorldOptions options;
+  options.calibrate = true;
+  options.device = [&](SimDeviceOptions& device) {
+    device.task_ns = [&](const BatchedTask& task) {
+      ++(task.measured ? measured : others);
+      return int64_t{1000};
+    };
+  };
+  World world(options);
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model);
+  EXPECT_GT(measured, 0);
+  EXPECT_EQ(others, 0);
+  const int warm = measured;
+  world.Submit(world.Sentence(model, 5), 1);
+  world.Run();
+  EXPECT_EQ(measured, warm);
+  EXPECT_GT(others, 0);
+}
+
 }  // namespace
 }  // namespace cellbatch

@@ -57,6 +57,9 @@ struct BatchedTask {
   int32_t num_copies_out = 0;
   // Longer than this in progress, and its device counts as hung; 0: for ever.
   int64_t limit_ns = 0;
+  // What it takes says what a task of so many nodes takes: all of it is computed, also what the device could spare itself
+  // because every node reads row 0 (as a warm-up does).
+  bool measured = false;
   // When the worker gave it to the device (the worker's clock).
   int64_t enqueued_ns = 0;
   // Stamped by the device before its signal passes the task, on the device's own clock; then moved to the worker's

@@ -1,5 +1,5 @@
 // How a lane warms: every cell type runs at every batch size to be calibrated, as ordinary tasks
-// through every worker's ring (rows that read zeros), so that nothing is touched for the first time
+// through every worker's ring (rows that read zeros; no device spares itself their products: BatchedTask::measured), so that nothing is touched for the first time
 // by a request, and T(b) is what the worker stamps. From T(b) the knee: max_batch in force is what
 // the model configures, else the smallest b whose nodes per second are >= 0.95 of the best seen, and
 // whose tasks take 0.1 ms: each task costs its manager 2 to 3 us beside what its nodes cost.
