@@ -231,7 +231,9 @@ void ChunkRun::operator()(const FoldedCell& folded) const {
   for (size_t c = 0; c < folded.columns.size(); ++c) {
     const ColumnArray& to = columns_.outputs[c];
     const RowColumn out = {to.base, to.stride, nodes_.output_rows + first_};
-    const RowSource in = {folded.columns[c].data(), to.stride, scratch_.indices(folded.lookup)};
+    // A table of this column alone, whatever beside it lies in the rows that are left.
+    const int64_t stride = ColumnStride(cell_.type().definition->columns()[c]);
+    const RowSource in = {folded.columns[c].data(), stride, scratch_.indices(folded.lookup)};
     SplitRows(int64_t{4} * to.width, [&](int32_t begin, int32_t rows) {
       cell_.kernels().copy_rows(RowsFrom(in, begin), to.width, rows, RowsFrom(out, begin));
     });

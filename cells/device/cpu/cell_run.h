@@ -38,7 +38,7 @@ struct ColumnArray {
   int32_t* Int32At(Row row) const { return reinterpret_cast<int32_t*>(At(row)); }
 };
 
-// Floats from row to row of such a column. Those of int32 are dense: the host reads them as one span.
+// Floats from row to row of a column that lies alone. Those of int32 are dense: the host reads them as one span.
 int64_t ColumnStride(const Column& column);
 
 // Where the rows of one cell type lie.

@@ -8,9 +8,11 @@
 #include "cells/check.h"
 #include "cells/compile/fold.h"
 #include "cells/compile/lower.h"
+#include "cells/compile/plan_tables.h"
 #include "cells/compile/start_from_sums.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/device/cpu/self_test.h"
+#include "cells/device/cpu/table_rows.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -47,12 +49,26 @@ absl::Status CheckBudget(const Model& model, const RowBudget& budget) {
   return absl::OkStatus();
 }
 
+// By TableId.
+std::vector<TableRows> LayTables(const Model& model) {
+  const std::vector<std::vector<int32_t>> orders = PlanTables(model);
+  std::vector<TableRows> tables;
+  for (size_t t = 0; t < orders.size(); ++t) {
+    tables.push_back(LayTable(model.tables[t], orders[t]));
+  }
+  return tables;
+}
+
+// Of so many elements a row, the trash row's included.
+int64_t BytesOfRows(int64_t elements, int32_t rows) {
+  return elements * (int64_t{rows} + 1) * int64_t{sizeof(float)};
+}
+
 int64_t RowBytes(const Model& model, const RowBudget& budget) {
+  const std::vector<TableRows> tables = LayTables(model);
   int64_t bytes = 0;
-  for (size_t t = 0; t < model.tables.size(); ++t) {
-    for (const Column& column : model.tables[t].columns) {
-      bytes += ColumnStride(column) * (int64_t{budget.rows[t]} + 1) * int64_t{sizeof(float)};
-    }
+  for (size_t t = 0; t < tables.size(); ++t) {
+    bytes += BytesOfRows(tables[t].RowElements(), budget.rows[t]);
   }
   return bytes;
 }
@@ -145,22 +161,28 @@ void CpuMemory::PackCells(const Model& model, Plan plan, CpuLoadedModel& loaded)
 absl::Status CpuMemory::MapTables(const Model& model, const RowBudget& budget,
                                   CpuLoadedModel& loaded) const {
   loaded.rows_ = budget.rows;
-  for (size_t t = 0; t < model.tables.size(); ++t) {
-    loaded.tables_.emplace_back();
-    for (const Column& column : model.tables[t].columns) {
-      const int64_t stride = ColumnStride(column);
-      absl::StatusOr<MappedMemory> memory =
-          MappedMemory::Map(stride * (int64_t{budget.rows[t]} + 1) * int64_t{sizeof(float)});
+  const std::vector<TableRows> tables = LayTables(model);
+  for (size_t t = 0; t < tables.size(); ++t) {
+    std::vector<float*> bases;  // by array
+    for (const int64_t stride : tables[t].strides) {
+      absl::StatusOr<MappedMemory> memory = MappedMemory::Map(BytesOfRows(stride, budget.rows[t]));
       if (!memory.ok()) {
         return absl::Status(
             memory.status().code(),
             fmt::format("model \"{}\": rows of table \"{}\": {}", model.name, model.tables[t].name,
                         std::string(memory.status().message())));
       }
-      loaded.tables_.back().push_back(
-          {reinterpret_cast<float*>(memory->data()), stride, column.width, column.type});
+      bases.push_back(reinterpret_cast<float*>(memory->data()));
       loaded.row_bytes_ += memory->size();
       loaded.row_memory_.push_back(*std::move(memory));
+    }
+    std::vector<ColumnArray>& arrays = loaded.tables_.emplace_back();
+    for (size_t c = 0; c < model.tables[t].columns.size(); ++c) {
+      const Column& column = model.tables[t].columns[c];
+      const TableRows::Place& place = tables[t].columns[c];
+      const auto array = static_cast<size_t>(place.array);
+      arrays.push_back(
+          {bases[array] + place.offset, tables[t].strides[array], column.width, column.type});
     }
   }
   return absl::OkStatus();

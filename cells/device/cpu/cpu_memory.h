@@ -1,9 +1,9 @@
 // The memory of one NUMA node: models loaded for the CPU devices whose cores lie there.
 //
-//   LoadedModel:  packed cells | per table, per column: rows x width, row 0 zeros, one of trash | scratch, one per device
+//   LoadedModel:  packed cells | tables: rows of columns side by side, row 0 zeros, one of trash | scratch, one per device
 //
-// Columns are arrays of their own (row r at base + r * stride): floats in whole cache lines, never a multiple of
-// 4 KiB apart; int32 columns dense, so that the host reads them as they are.
+// Row r of a column lies at base + r * stride (table_rows.h): the floats of a row side by side in the order that one plan
+// says for all cells (cells/compile/plan_tables), int32 columns dense, so that the host reads them as they are.
 // Load: control thread, seconds; the only allocation there is. What it will take (packed weights, folded tables, rows,
 // scratch, the rows of the self test) is counted before anything is allocated, and refused with RESOURCE_EXHAUSTED where
 // the machine or the control group has less: the rows come into being as they are touched, so that what is too much would

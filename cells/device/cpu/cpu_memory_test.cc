@@ -35,6 +35,29 @@ TEST(CpuMemoryTest, RowsAreAlignedZeroAndNeverAPageApart) {
   }
 }
 
+TEST(CpuMemoryTest, FloatsOfARowLieSideBySideAndIntegersAreDense) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::DecodeCell(24, 40));
+  CpuMemory memory(Best(), 1, 0);
+  const auto loaded = memory.Load(*model, Rows(*model, 100));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const TableId left = model->types[0].out;
+  const auto& cpu = static_cast<const CpuLoadedModel&>(**loaded);
+  const ColumnArray& word = cpu.column(left, model->table(left).Find("word"));
+  EXPECT_EQ(word.stride, 1);
+  EXPECT_EQ(cpu.host_column(left, model->table(left).Find("word")).data(), word.Int32At(0));
+
+  const std::shared_ptr<Model> lstm = testing::OneCellModel(testing::LstmCell(3, 20));
+  const auto state = memory.Load(*lstm, Rows(*lstm, 100));
+  ASSERT_TRUE(state.ok()) << state.status();
+  const auto& rows = static_cast<const CpuLoadedModel&>(**state);
+  const ColumnArray& h = rows.column(lstm->types[0].out, ColumnId(0));
+  const ColumnArray& c = rows.column(lstm->types[0].out, ColumnId(1));
+  EXPECT_EQ(c.base - h.base, 32);  // 20 floats in whole lines
+  EXPECT_EQ(h.stride, c.stride);
+  EXPECT_EQ(h.stride, 64);
+  EXPECT_NE(h.stride * 4 % 4096, 0);
+}
+
 TEST(CpuMemoryTest, LoadingCountsItsBytes) {
   const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(16, 64));
   CpuMemory memory(Best(), 2, 0);
