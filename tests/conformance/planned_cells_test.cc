@@ -9,10 +9,12 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cells/batched/plan_batched.h"
 #include "cells/compile/apply_plan.h"
+#include "cells/compile/fold.h"
 #include "cells/compile/lower.h"
 #include "cells/definitions/shipped.h"
 #include "cells/device/cpu/cpu_features.h"
@@ -277,6 +279,27 @@ TEST(PlannedCellsTest, AThousandRandomCellsInBatchesAgreeWithTheInterpreterAndCo
   }
   EXPECT_LE(cancelling, 80) << "of 8000 nodes";
   EXPECT_GE(copying, 100) << "cells with something to copy";
+}
+
+// Others become cells of one token as a model puts an embedding in front of them.
+TEST(FoldedCellsTest, AShippedCellOfOneTokenLeavesTheBitsOfItsTable) {
+  std::set<std::string_view> folded_cells;
+  for (const ShippedCell& shipped : ShippedCells()) {
+    for (const Sizes* const sizes : {&kWhole, &kOdd}) {
+      const CellDefinition cell = ShippedDefinition(shipped.name, *sizes);
+      const absl::StatusOr<CellProgram> program = Lower(cell, kCpuLimits);
+      ASSERT_TRUE(program.ok()) << program.status();
+      if (!LookupOfWhole(*program).has_value()) continue;
+      folded_cells.insert(shipped.name);
+      const kernels::CpuKernels& kernels = kernels::BestKernels(DetectCpuFeatures());
+      CellTrial plain(cell, 5, kernels), folded(cell, 5, kernels, {.fold_whole = true});
+      for (CellTrial* const trial : {&plain, &folded}) trial->Run(33);
+      for (int32_t node = 0; node < 33; ++node) {
+        EXPECT_EQ(plain.Left(node), folded.Left(node)) << shipped.name;
+      }
+    }
+  }
+  EXPECT_EQ(folded_cells, (std::set<std::string_view>{"embed", "mv_leaf"}));
 }
 
 }  // namespace
