@@ -3,8 +3,9 @@
 #ifndef CELLBATCH_TESTS_TESTING_TABLE2_CELLS_TABLE2_TEXTS_H_
 #define CELLBATCH_TESTS_TESTING_TABLE2_CELLS_TABLE2_TEXTS_H_
 
-#include <span>
 #include <string_view>
+
+#include "absl/types/span.h"
 
 namespace cellbatch::testing {
 
@@ -13,7 +14,7 @@ struct Table2Text {
 };
 
 // By name. They live as long as the program.
-std::span<const Table2Text> Table2Texts();
+absl::Span<const Table2Text> Table2Texts();
 
 }  // namespace cellbatch::testing
 
