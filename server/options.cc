@@ -88,8 +88,7 @@ constexpr Flag kFlags[] = {
      "Bytes, over all models, of what is computed at load for each word of a vocabulary (embedding "
      "times matrix, leaves of trees), spent where it saves most time per byte; a model that leaves "
      "gives its part back. Beyond: computed each time. Default: a quarter of the memory that can "
-     "be "
-     "had.",
+     "be had.",
      {0}},
     {"max-tasks-in-flight",
      &O::max_tasks_in_flight,
