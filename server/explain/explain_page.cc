@@ -1,6 +1,7 @@
 #include "server/explain/explain_page.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "cells/device/cpu/cpu_limits.h"
@@ -24,7 +25,10 @@ HttpReply ExplainPage::Answer(std::string_view name) const {
   }
   const std::unique_lock making(making_, std::try_to_lock);
   if (!making.owns_lock()) return {.status = 503, .body = "a page is being made; ask again\n"};
-  return Make(**model);
+  HttpReply reply;
+  std::thread maker([&] { reply = Make(**model); });
+  maker.join();
+  return reply;
 }
 
 HttpReply ExplainPage::Make(const Model& model) const {

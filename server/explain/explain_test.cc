@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <string>
 
@@ -150,6 +151,41 @@ TEST(ExplainPageTest, APageIsMadeOnceForAVersionAndNeverForAModelThatIsNotServed
   EXPECT_EQ(page.Answer("tiny").body, first.body);
   served = TinyModel("tiny", /*version=*/2, /*id=*/1);
   EXPECT_TRUE(Has(page.Answer("tiny").body, "version 2"));
+}
+
+// Of a cell as deep as the limit on operators allows, asked for by a thread with as little stack as those of an HTTP
+// library.
+TEST(ExplainPageTest, APageOfAVeryDeepCellIsMadeForAThreadWithASmallStack) {
+  testing::CellBuilder b("deep");
+  ValueId value = b.Read("x", "x", 4);
+  for (int i = 0; i < 500; ++i) value = b.Tanh(value);
+  b.Leave("h", value);
+  const std::shared_ptr<const Model> model = testing::OneCellModel(b.Build());
+  FakeScheduler scheduler;
+  const DeviceSet devices = OneCpu(0);
+  const ExplainPage page(
+      scheduler, *devices.memories[0],
+      [&](std::string_view, std::string_view) -> absl::StatusOr<std::shared_ptr<const Model>> {
+        return model;
+      });
+  struct Visit {
+    const ExplainPage& page;
+    HttpReply reply;
+  } visit{page, {}};
+  pthread_attr_t little;
+  ASSERT_EQ(pthread_attr_init(&little), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&little, 100 << 10), 0);
+  pthread_t visitor;
+  const auto look = [](void* at) -> void* {
+    auto& visit = *static_cast<Visit*>(at);
+    visit.reply = visit.page.Answer("deep");
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&visitor, &little, look, &visit), 0);
+  ASSERT_EQ(pthread_join(visitor, nullptr), 0);
+  pthread_attr_destroy(&little);
+  EXPECT_EQ(visit.reply.status, 200) << visit.reply.body;
+  EXPECT_TRUE(Has(visit.reply.body, "tanh(tanh("));
 }
 
 }  // namespace
