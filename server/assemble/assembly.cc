@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "server/names/nearest_name.h"
-#include "server/text_file.h"
+#include "server/repository/text_file.h"
 
 namespace cellbatch {
 

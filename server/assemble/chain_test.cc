@@ -9,7 +9,7 @@
 #include <map>
 
 #include "cells/weights/safetensors.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 
 namespace cellbatch {
 namespace {

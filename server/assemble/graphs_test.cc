@@ -10,7 +10,7 @@
 #include "cells/kernels/reference/graph_interpreter.h"
 #include "cells/unfold/unfolder.h"
 #include "cells/weights/safetensors.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/testing/lattice_model.h"
 
 namespace cellbatch {

@@ -1,5 +1,5 @@
 // Model folders with one mistake each, as people make them, and the whole text that comes out: the line, both values, what
-// would do. What each cell's own text may get wrong is in server/cell_mistakes_test.cc.
+// would do. What each cell's own text may get wrong is in server/cells/cell_mistakes_test.cc.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "server/assemble/model_folder.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 
 namespace cellbatch {
 namespace {

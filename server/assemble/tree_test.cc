@@ -8,7 +8,7 @@
 
 #include "cells/unfold/tree_unfolder.h"
 #include "server/assemble/model_folder.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 
 namespace cellbatch {
 namespace {

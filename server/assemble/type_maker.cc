@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "server/cell_sizes.h"
+#include "server/cells/cell_sizes.h"
 #include "server/names/nearest_name.h"
 
 namespace cellbatch {

@@ -18,7 +18,7 @@
 #include "cells/weights/weight_store.h"
 #include "proto/model.pb.h"
 #include "server/assemble/config_places.h"
-#include "server/cell_codec.h"
+#include "server/cells/cell_codec.h"
 
 namespace cellbatch {
 

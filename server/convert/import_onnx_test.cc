@@ -14,7 +14,7 @@
 #include "proto/onnx.pb.h"
 #include "server/convert/onnx_file.h"
 #include "server/convert/write_model.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 
 namespace cellbatch {
 namespace {

@@ -11,7 +11,7 @@
 #include <map>
 
 #include "cells/weights/safetensors.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 
 namespace cellbatch {
 namespace {

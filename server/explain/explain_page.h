@@ -18,7 +18,7 @@
 #include "cells/ids.h"
 #include "scheduler/scheduler.h"
 #include "server/http/http_server.h"
-#include "server/request_path.h"
+#include "server/requests/request_path.h"
 
 namespace cellbatch {
 

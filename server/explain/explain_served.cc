@@ -6,7 +6,7 @@
 #include "cells/device/cpu/cpu_limits.h"
 #include "scheduler/clock.h"
 #include "server/explain/explain_model.h"
-#include "server/model_repository.h"
+#include "server/repository/model_repository.h"
 
 namespace cellbatch {
 

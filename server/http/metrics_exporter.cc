@@ -6,7 +6,7 @@
 
 #include "server/http/metrics_text.h"
 #include "server/http/process_stats.h"
-#include "server/kserve_service.h"
+#include "server/kserve/kserve_service.h"
 
 namespace cellbatch {
 

@@ -10,9 +10,9 @@
 
 #include "cells/model.h"
 #include "scheduler/scheduler.h"
-#include "server/admission.h"
 #include "server/lifecycle.h"
-#include "server/request_stats.h"
+#include "server/requests/admission.h"
+#include "server/requests/request_stats.h"
 
 namespace cellbatch {
 

@@ -14,12 +14,12 @@
 
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
-#include "server/admission.h"
-#include "server/kserve_service.h"
-#include "server/latency_service.h"
+#include "server/kserve/kserve_service.h"
 #include "server/lifecycle.h"
-#include "server/request_path.h"
-#include "server/request_stats.h"
+#include "server/requests/admission.h"
+#include "server/requests/request_path.h"
+#include "server/requests/request_stats.h"
+#include "server/typed/latency_service.h"
 
 namespace cellbatch {
 

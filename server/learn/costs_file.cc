@@ -7,7 +7,7 @@
 
 #include "proto/task_costs.pb.h"
 #include "server/learn/measured_costs.h"
-#include "server/text_file.h"
+#include "server/repository/text_file.h"
 
 namespace cellbatch {
 namespace {

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "scheduler/policy/fsm_state.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 
 namespace cellbatch {
 

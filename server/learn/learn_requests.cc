@@ -15,7 +15,7 @@
 #include "server/learn/recorded_requests.h"
 #include "server/learn/request_shape.h"
 #include "server/record/record_codec.h"
-#include "server/text_file.h"
+#include "server/repository/text_file.h"
 
 namespace cellbatch {
 namespace {

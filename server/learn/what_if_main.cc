@@ -14,7 +14,7 @@
 #include "scheduler/offline/world/recorded_world.h"
 #include "server/policy/policy_codec.h"
 #include "server/record/record_codec.h"
-#include "server/text_file.h"
+#include "server/repository/text_file.h"
 
 namespace cellbatch {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "server/text_file.h"
+#include "server/repository/text_file.h"
 
 namespace cellbatch {
 namespace {

@@ -7,8 +7,8 @@
 #include "cells/vocabulary.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
-#include "server/wire_codec.h"
-#include "server/wire_fields.h"
+#include "server/wire/wire_codec.h"
+#include "server/wire/wire_fields.h"
 
 namespace cellbatch {
 

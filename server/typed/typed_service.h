@@ -20,8 +20,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "server/call.h"
-#include "server/request_path.h"
+#include "server/requests/call.h"
+#include "server/requests/request_path.h"
 #include "server/typed/typed_codec.h"
 
 namespace cellbatch {

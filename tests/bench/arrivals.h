@@ -2,7 +2,7 @@
 // another core where there is one, as a server's threads do. What is answered is submitted again at once, so as many
 // are in flight all the time, but for those on their way.
 //
-//   Arrivals' thread    Take --> deadline off --> Submit --> deadline on        (server/deadlines.h's timer tells
+//   Arrivals' thread    Take --> deadline off --> Submit --> deadline on        (server/requests/deadlines.h's timer tells
 //   the stepping one    StepManager, StepWorker                                  the scheduler of one in a hundred)
 //
 // Threads: made, asked and destroyed by the stepping one.
@@ -20,7 +20,7 @@
 #include "cells/model.h"
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
-#include "server/deadlines.h"
+#include "server/requests/deadlines.h"
 
 namespace cellbatch {
 

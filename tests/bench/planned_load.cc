@@ -9,7 +9,7 @@
 #include "cells/compile/plan_cell.h"
 #include "cells/compile/skeleton.h"
 #include "cells/device/cpu/cpu_limits.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/bench/in_process.h"
 #include "tests/bench/stepped.h"
 #include "tests/bench/thread_time.h"

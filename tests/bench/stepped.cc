@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cells/unfold/unfolder.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/bench/in_process.h"
 
 namespace cellbatch {

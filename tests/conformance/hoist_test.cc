@@ -10,7 +10,7 @@
 
 #include "cells/unfold/unfolder.h"
 #include "cells/weights/safetensors.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/golden/served.h"
 
 namespace cellbatch {

@@ -11,7 +11,7 @@
 #include "cells/definitions/shipped.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/kernels/cpu/tail_shape.h"
-#include "server/cell_codec.h"
+#include "server/cells/cell_codec.h"
 
 namespace cellbatch {
 namespace {

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "cells/definitions/shipped.h"
-#include "server/cell_codec.h"
+#include "server/cells/cell_codec.h"
 #include "tests/testing/cell_trial.h"
 
 namespace cellbatch::conformance {

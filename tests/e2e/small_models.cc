@@ -8,7 +8,7 @@
 
 #include "cells/check.h"
 #include "cells/weights/safetensors.h"
-#include "server/import_torch.h"
+#include "server/convert/import_torch.h"
 
 namespace cellbatch {
 

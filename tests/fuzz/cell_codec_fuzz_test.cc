@@ -9,7 +9,7 @@
 #include "cells/definitions/shipped.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/explode.h"
-#include "server/cell_codec.h"
+#include "server/cells/cell_codec.h"
 #include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
 

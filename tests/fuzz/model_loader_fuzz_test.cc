@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "cells/weights/safetensors.h"
-#include "server/import_torch.h"
-#include "server/model_loader.h"
+#include "server/convert/import_torch.h"
+#include "server/repository/model_loader.h"
 #include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
 

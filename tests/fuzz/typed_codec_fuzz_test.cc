@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "server/typed/typed_codec.h"
-#include "server/wire_codec.h"
+#include "server/wire/wire_codec.h"
 #include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/testing/test_model.h"

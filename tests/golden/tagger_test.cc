@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cells/vocabulary.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/golden/served.h"
 #include "tests/golden/torch_case.h"
 

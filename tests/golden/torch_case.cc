@@ -11,8 +11,8 @@
 #include "cells/unfold/chain_unfolder.h"
 #include "cells/weights/safetensors.h"
 #include "server/convert/import_onnx.h"
-#include "server/import_torch.h"
-#include "server/model_loader.h"
+#include "server/convert/import_torch.h"
+#include "server/repository/model_loader.h"
 
 namespace cellbatch::golden {
 namespace {

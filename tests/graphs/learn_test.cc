@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/learn/learn_order.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/graphs/outside.h"
 
 namespace cellbatch {

@@ -9,7 +9,7 @@
 
 #include "cells/kernels/reference/graph_interpreter.h"
 #include "cells/unfold/unfolder.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/graphs/bad_unfolder.h"
 #include "tests/graphs/outside.h"
 

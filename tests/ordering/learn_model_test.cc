@@ -13,7 +13,7 @@
 #include "server/learn/learn_order.h"
 #include "server/learn/learn_serving.h"
 #include "server/learn/measured_costs.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/ordering/zoo_graphs.h"
 #include "tests/zoo/workload.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "cells/unfold/unfolder.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/seq2seq/translators.h"
 
 namespace cellbatch {

@@ -9,7 +9,7 @@
 #include "cells/model.h"
 #include "cells/weights/safetensors.h"
 #include "fmt/format.h"
-#include "server/model_loader.h"
+#include "server/repository/model_loader.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch {

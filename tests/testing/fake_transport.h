@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/call.h"
+#include "server/requests/call.h"
 
 namespace cellbatch {
 

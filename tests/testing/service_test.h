@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "server/responder.h"
+#include "server/requests/responder.h"
 #include "tests/testing/fake_scheduler.h"
 #include "tests/testing/fake_transport.h"
 #include "tests/testing/test_model.h"

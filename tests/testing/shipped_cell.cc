@@ -5,8 +5,8 @@
 
 #include "cells/check.h"
 #include "cells/definitions/shipped.h"
-#include "server/cell_codec.h"
-#include "server/cell_sizes.h"
+#include "server/cells/cell_codec.h"
+#include "server/cells/cell_sizes.h"
 
 namespace cellbatch::testing {
 

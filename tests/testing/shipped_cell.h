@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "cells/cell_definition.h"
-#include "server/dimension.h"
+#include "server/cells/dimension.h"
 
 namespace cellbatch::testing {
 

@@ -6,7 +6,7 @@
 
 #include "cells/check.h"
 #include "cells/compile/operator_problem.h"
-#include "server/cell_codec.h"
+#include "server/cells/cell_codec.h"
 #include "tests/testing/shipped_cell.h"
 #include "tests/testing/table2_cells/table2_texts.h"
 

@@ -1,0 +1,92 @@
+#include "server/convert/import_torch.h"
+
+#include <fmt/format.h>
+
+#include "cells/weights/safetensors.h"
+#include "server/repository/model_loader.h"
+
+namespace cellbatch {
+namespace {
+
+const char* CellFile(const TorchModel& model) {
+  switch (model.cell) {
+    case TorchCell::kLstm:
+      return model.projection > 0 ? "lstmp" : "lstm";
+    case TorchCell::kGru:
+      return "gru";
+    case TorchCell::kRnnTanh:
+      return "elman";
+    case TorchCell::kRnnRelu:
+      return "elman_relu";
+  }
+  return "";
+}
+
+StackChain ChainOf(const TorchModel& model, const TorchChain& chain) {
+  StackChain made{.cell = CellFile(model), .parameters = {}};
+  made.parameters.push_back({"W", {chain.weight_ih}});
+  made.parameters.push_back({"U", {chain.weight_hh}});
+  if (model.cell == TorchCell::kGru) {
+    made.parameters.push_back({"b_in", {chain.bias_ih}});
+    made.parameters.push_back({"b_rec", {chain.bias_hh}});
+  } else {
+    made.parameters.push_back({"b", {chain.bias_ih, chain.bias_hh}});
+  }
+  if (model.projection > 0) made.parameters.push_back({"W_hr", {chain.weight_hr}});
+  return made;
+}
+
+class FileTensors : public TensorSource {
+ public:
+  explicit FileTensors(const SafetensorsFile& file) : file_(file) {}
+  std::vector<int64_t> ShapeOf(const std::string& tensor) const override {
+    return file_.Find(tensor)->shape;
+  }
+  absl::Status Read(const std::string& tensor, absl::Span<float> out) const override {
+    return file_.ReadTensor(*file_.Find(tensor), out);
+  }
+
+ private:
+  const SafetensorsFile& file_;
+};
+
+}  // namespace
+
+StackModel StackOf(const TorchModel& model) {
+  StackModel made{.kind = Name(model.cell),
+                  .embedding = model.embedding,
+                  .vocabulary = model.vocabulary,
+                  .layers = {},
+                  .head = {}};
+  for (const TorchLayer& layer : model.layers) {
+    StackLayer& to = made.layers.emplace_back();
+    to.input = layer.input;
+    to.hidden = layer.hidden;
+    to.width = model.width(layer);
+    to.state = model.cell == TorchCell::kLstm ? layer.hidden : 0;
+    to.forward = ChainOf(model, layer.forward);
+    if (layer.reverse) to.backward = ChainOf(model, *layer.reverse);
+  }
+  if (model.head.empty()) return made;
+  made.head = {
+      .cell = "linear", .weight = model.head, .bias = model.head_bias, .classes = model.classes};
+  return made;
+}
+
+absl::StatusOr<Imported> ImportTorch(const ImportOptions& options) {
+  if (absl::Status s = CheckImportOptions(options); !s.ok()) return s;
+  if (!options.zeros.empty()) {
+    return absl::InvalidArgumentError("--zeros is for inputs of an ONNX graph");
+  }
+  const auto file =
+      SafetensorsFile::Open(options.from, static_cast<uint64_t>(LoaderLimits().max_weight_bytes));
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<TorchModel> model = ReadTorchNames(file->header().tensors, options.hints);
+  if (!model.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}:\n{}", options.from, std::string(model.status().message())));
+  }
+  return WriteModel(StackOf(*model), FileTensors(*file), options);
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,196 @@
+#include "server/convert/import_torch.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cells/weights/safetensors.h"
+#include "server/repository/model_loader.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class ImportTorchTest : public testing::Test {
+ protected:
+  ImportTorchTest() {
+    fs::remove_all(repository_);
+    options_ = {.from = testing::TempDir() + "/state.safetensors",
+                .repository = repository_,
+                .name = "m",
+                .hints = {}};
+  }
+
+  void Add(const std::string& name, std::vector<int64_t> shape) {
+    int64_t n = 1;
+    for (const int64_t d : shape) n *= d;
+    tensors_[name] = {shape, std::vector<float>(static_cast<size_t>(n), 0.25f)};
+  }
+  void AddRnn(const std::string& prefix, int gates, int64_t d, int64_t h, int layers, bool both) {
+    for (int l = 0; l < layers; ++l) {
+      for (const char* end : {"", "_reverse"}) {
+        if (*end != 0 && !both) continue;
+        const int64_t input = l == 0 ? d : h * (both ? 2 : 1);
+        Add(fmt::format("{}weight_ih_l{}{}", prefix, l, end), {gates * h, input});
+        Add(fmt::format("{}weight_hh_l{}{}", prefix, l, end), {gates * h, h});
+        Add(fmt::format("{}bias_ih_l{}{}", prefix, l, end), {gates * h});
+        Add(fmt::format("{}bias_hh_l{}{}", prefix, l, end), {gates * h});
+      }
+    }
+  }
+
+  absl::StatusOr<Imported> Import() {
+    std::vector<SafetensorsSource> sources;
+    for (const auto& [name, tensor] : tensors_) {
+      sources.push_back({name, tensor.first, tensor.second});
+    }
+    EXPECT_TRUE(WriteSafetensors(options_.from, sources).ok());
+    return ImportTorch(options_);
+  }
+  std::string Error() {
+    const auto imported = Import();
+    return imported.ok() ? "imported" : std::string(imported.status().message());
+  }
+  std::shared_ptr<const Model> Load() {
+    const auto model = LoadModel(repository_ + "/m", "m", 1, ModelId(0), {});
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? *model : nullptr;
+  }
+  std::string Config() const {
+    std::stringstream text;
+    text << std::ifstream(repository_ + "/m/config.textproto").rdbuf();
+    return text.str();
+  }
+
+  const std::string repository_ = testing::TempDir() + "/models";
+  ImportOptions options_;
+  std::map<std::string, std::pair<std::vector<int64_t>, std::vector<float>>> tensors_;
+};
+
+TEST_F(ImportTorchTest, AClassifierBecomesAFolderThatLoads) {
+  Add("embedding.weight", {30, 6});
+  AddRnn("encoder.rnn.", 4, 6, 5, 2, true);
+  Add("fc.weight", {3, 10});
+  Add("fc.bias", {3});
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->parameters,
+            30 * 6 + 2 * (20 * 6 + 20 * 5 + 40) + 2 * (20 * 10 + 20 * 5 + 40) + 33);
+  const auto model = Load();
+  ASSERT_NE(model, nullptr);
+  ASSERT_EQ(model->types.size(), 5u);
+  EXPECT_EQ(model->types[0].name, "lstm_l0_forward");
+  EXPECT_EQ(model->types[3].name, "lstm_l1_backward");
+  EXPECT_EQ(model->types[4].name, "head");
+  EXPECT_GT(model->types[4].priority, model->types[3].priority) << "later stages first";
+  EXPECT_EQ(model->signature.vocabulary_size, 30);
+  EXPECT_EQ(model->signature.outputs[0].dims, (std::vector<int64_t>{3}));
+  const std::string summary = Summary(*imported, options_);
+  EXPECT_THAT(summary, HasSubstr("LSTM, 2 layers, both directions, 6 -> 5 units"));
+  EXPECT_THAT(summary, HasSubstr("TOKENS INT32 [T], 0 to 29 (\"embedding.weight\")"));
+  EXPECT_THAT(summary, HasSubstr("OUTPUT FP32 [3], the logits of \"fc.weight\""));
+  EXPECT_THAT(summary, HasSubstr("FINAL_H, FINAL_C [4, 5]"));
+}
+
+TEST_F(ImportTorchTest, EveryKindOfModuleIsWrittenWithItsCell) {
+  struct Kind {
+    int gates;
+    const char* nonlinearity;
+    const char* cell;
+  };
+  for (const Kind& kind :
+       {Kind{4, "", "cell: \"lstm\""}, Kind{3, "", "cell: \"gru\""},
+        Kind{1, "tanh", "cell: \"elman\""}, Kind{1, "relu", "cell: \"elman_relu\""}}) {
+    tensors_.clear();
+    AddRnn("", kind.gates, 7, 5, 3, false);
+    options_.hints.nonlinearity = kind.nonlinearity;
+    options_.overwrite = true;
+    ASSERT_EQ(Error(), "imported");
+    EXPECT_THAT(Config(), HasSubstr(kind.cell));
+    const auto model = Load();
+    ASSERT_NE(model, nullptr);
+    EXPECT_EQ(model->signature.inputs[0].dims, (std::vector<int64_t>{-1, 7}));
+    EXPECT_EQ(model->signature.outputs[0].dims, (std::vector<int64_t>{5}));
+    if (kind.gates != 3) {
+      EXPECT_FLOAT_EQ(model->types[0].weights[2].data[0], 0.5f) << "the sum of two biases";
+    }
+  }
+}
+
+TEST_F(ImportTorchTest, AProjectionIsAnotherCell) {
+  for (int l = 0; l < 2; ++l) {
+    Add(fmt::format("weight_ih_l{}", l), {20, l == 0 ? 7 : 3});
+    Add(fmt::format("weight_hh_l{}", l), {20, 3});
+    Add(fmt::format("weight_hr_l{}", l), {3, 5});
+  }
+  Add("fc.weight", {2, 3});
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(Config(), HasSubstr("cell: \"lstmp\""));
+  EXPECT_THAT(Summary(*imported, options_),
+              testing::AllOf(HasSubstr("7 -> 5 units (projected to 3)"),
+                             HasSubstr("ALL_HIDDEN [T, 3], FINAL_H [2, 3], FINAL_C [2, 5]")));
+}
+
+TEST_F(ImportTorchTest, CellsOfAListAreLayersOfTheirOwnWidths) {
+  for (const auto& [l, d, h] : {std::tuple(0, 7, 5), {1, 5, 4}}) {
+    Add(fmt::format("cells.{}.weight_ih", l), {3 * h, d});
+    Add(fmt::format("cells.{}.weight_hh", l), {3 * h, h});
+    Add(fmt::format("cells.{}.bias_ih", l), {3 * h});
+    Add(fmt::format("cells.{}.bias_hh", l), {3 * h});
+  }
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(Summary(*imported, options_),
+              HasSubstr("2 layers, one direction, 7 -> 5 -> 4 units"));
+  const auto model = Load();
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->signature.outputs[0].dims, (std::vector<int64_t>{4}));
+}
+
+TEST_F(ImportTorchTest, WhatIsWrongIsSaidAndLeavesNoFolder) {
+  AddRnn("", 1, 7, 5, 1, false);
+  EXPECT_THAT(Error(), HasSubstr("--nonlinearity tanh or relu"));
+  options_.hints.nonlinearity = "relu";
+  options_.precision = "BF16";
+  EXPECT_THAT(Error(), HasSubstr("BF16 is not offered yet"));
+  options_.precision = "FP32";
+  for (const char* name : {"", "../m", ".m", "a b"}) {
+    options_.name = name;
+    EXPECT_THAT(Error(), HasSubstr("a model's name has"));
+  }
+  options_.name = "m";
+  options_.version = 0;
+  EXPECT_THAT(Error(), HasSubstr("--version is 0"));
+  EXPECT_FALSE(fs::exists(repository_));
+  options_.version = 1;
+  options_.from += ".absent";
+  EXPECT_THAT(std::string(ImportTorch(options_).status().message()), HasSubstr("No such file"));
+}
+
+TEST_F(ImportTorchTest, AVersionThatIsThereIsKeptUnlessAskedFor) {
+  AddRnn("", 3, 7, 5, 1, false);
+  EXPECT_EQ(Error(), "imported");
+  EXPECT_EQ(Import().status().code(), absl::StatusCode::kAlreadyExists);
+  options_.overwrite = true;
+  EXPECT_EQ(Error(), "imported");
+  options_.overwrite = false;
+  options_.version = 2;
+  EXPECT_EQ(Error(), "imported");
+}
+
+TEST_F(ImportTorchTest, WeightsThatAreNotFiniteAreRefused) {
+  AddRnn("", 3, 7, 5, 1, false);
+  tensors_["bias_hh_l0"].second[4] = std::nanf("");
+  EXPECT_THAT(Error(), HasSubstr("tensor \"bias_hh_l0\" holds nan at element 4"));
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,259 @@
+#include "server/grpc/grpc_calls.h"
+
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/grpc/grpc_compression.h"
+
+namespace cellbatch {
+
+namespace {
+
+// Calls of one method that may arrive before the polling thread has run.
+constexpr int kModelInferAccepts = 64;
+constexpr int kTypedAccepts = 16;
+constexpr size_t kMessageOverhead = 64;  // of a message in a buffer, beside its bytes
+
+class GrpcCall;
+
+// What a completion is for.
+struct Tag {
+  enum class Kind : uint8_t { kAccepted, kDone, kWritten, kFinished };
+  GrpcCall* call;
+  Kind kind;
+};
+
+// A gRPC deadline is a point on some clock; what is left of it is the same on all of them.
+int64_t SteadyDeadline(gpr_timespec deadline, int64_t now_ns) {
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return kNoDeadline;
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  return now_ns + left.tv_sec * 1'000'000'000 + left.tv_nsec;
+}
+
+// The bytes move into the buffer and live as long as it does.
+grpc::ByteBuffer ToBuffer(std::string bytes) {
+  auto* body = new std::string(std::move(bytes));
+  const grpc::Slice slice(
+      body->data(), body->size(), [](void* owner) { delete static_cast<std::string*>(owner); },
+      body);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// One call, from waiting for it to its end.
+class GrpcCall : public ServerCall {
+ public:
+  std::string_view request() const override {
+    return {reinterpret_cast<const char*>(message_.begin()), message_.size()};
+  }
+  int64_t deadline_ns() const override { return deadline_ns_; }
+  int64_t received_ns() const override { return received_ns_; }
+  int shard() const override { return queue_.index; }
+  absl::Status transport_status() const override { return transport_status_; }
+
+  // On the queue's thread.
+  void OnAccepted(bool ok);
+  void OnDone() {
+    if (context_.IsCancelled()) sink_.Cancelled(*this);
+    Ended();
+  }
+  virtual void OnWritten(bool /*ok*/) {}
+  void OnFinished() { Ended(); }
+
+ protected:
+  GrpcCall(CallQueue& queue, CallSink& sink) : queue_(queue), sink_(sink) {
+    queue.open.fetch_add(1);
+    context_.AsyncNotifyWhenDone(&done_);
+  }
+  ~GrpcCall() override { queue_.open.fetch_sub(1); }
+
+  // Another call of this method that waits to come in.
+  virtual void AcceptAnother() = 0;
+  void AddPushback(const CallResult& result) {
+    if (!result.pushback_ms) return;
+    context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(*result.pushback_ms));
+  }
+
+  CallQueue& queue_;
+  CallSink& sink_;
+  grpc::ServerContext context_;
+  grpc::ByteBuffer bytes_;
+  Tag accepted_{this, Tag::Kind::kAccepted};
+  Tag finished_{this, Tag::Kind::kFinished};
+
+ private:
+  void Ended() {
+    if (++ends_ == 2) delete this;
+  }
+
+  grpc::Slice message_;
+  int64_t deadline_ns_ = kNoDeadline;
+  int64_t received_ns_ = 0;
+  absl::Status transport_status_;
+  int ends_ = 0;  // of two: gRPC is done with the call, our answer was taken
+  Tag done_{this, Tag::Kind::kDone};
+};
+
+void GrpcCall::OnAccepted(bool ok) {
+  if (!ok) {  // shutting down: there was no call
+    delete this;
+    return;
+  }
+  if (!queue_.stopping.load()) AcceptAnother();
+  received_ns_ = queue_.clock->NowNs();
+  deadline_ns_ = SteadyDeadline(context_.raw_deadline(), received_ns_);
+  if (!bytes_.TrySingleSlice(&message_).ok() && !bytes_.DumpToSingleSlice(&message_).ok()) {
+    message_ = grpc::Slice();
+  }
+  bytes_.Clear();
+  if (IsCompressedByUnknownEncoding(context_.c_call())) {
+    transport_status_ = absl::UnimplementedError(
+        "the message is compressed by a grpc-encoding that is none of identity, deflate and gzip");
+  }
+  sink_.Start(*this);
+}
+
+enum class UnaryMethod : uint8_t { kModelInfer, kInfer };
+
+class UnaryCall final : public GrpcCall {
+ public:
+  UnaryCall(CallQueue& queue, UnaryMethod method)
+      : GrpcCall(queue,
+                 method == UnaryMethod::kInfer ? *queue.sinks.infer : *queue.sinks.model_infer),
+        method_(method),
+        writer_(&context_) {
+    grpc::ServerCompletionQueue* completions = queue.completions.get();
+    if (method == UnaryMethod::kInfer) {
+      queue.cellbatch->RequestInfer(&context_, &bytes_, &writer_, completions, completions,
+                                    &accepted_);
+    } else {
+      queue.kserve->RequestModelInfer(&context_, &bytes_, &writer_, completions, completions,
+                                      &accepted_);
+    }
+  }
+
+  void Finish(CallResult result) override {
+    AddPushback(result);
+    if (result.status.ok()) {
+      writer_.Finish(ToBuffer(std::move(result.body)), grpc::Status::OK, &finished_);
+    } else {
+      writer_.FinishWithError(ToGrpc(result.status), &finished_);
+    }
+  }
+
+ private:
+  void AcceptAnother() override { new UnaryCall(queue_, method_); }
+
+  const UnaryMethod method_;
+  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer_;
+};
+
+// gRPC takes one message of a stream at a time: the others wait here, bounded.
+class StreamCall final : public GrpcCall {
+ public:
+  explicit StreamCall(CallQueue& queue) : GrpcCall(queue, *queue.sinks.decode), writer_(&context_) {
+    queue.cellbatch->RequestDecode(&context_, &bytes_, &writer_, queue.completions.get(),
+                                   queue.completions.get(), &accepted_);
+  }
+
+  bool Write(std::string message) override {
+    const std::lock_guard lock(mutex_);
+    if (broken_) return true;  // nobody is there; the cancel is on its way
+    const size_t size = message.size() + kMessageOverhead;
+    if (waiting_bytes_ + size > static_cast<size_t>(queue_.stream_buffer_bytes)) return false;
+    waiting_bytes_ += size;
+    waiting_.push_back(std::move(message));
+    if (!writing_) WriteNext();
+    return true;
+  }
+
+  void OnWritten(bool ok) override {
+    std::unique_lock lock(mutex_);
+    writing_ = false;
+    if (!ok) {
+      broken_ = true;
+      waiting_.clear();
+      waiting_bytes_ = 0;
+    }
+    if (!waiting_.empty()) {
+      WriteNext();
+      return;
+    }
+    if (!end_) return;
+    const CallResult result = *std::move(end_);
+    lock.unlock();
+    End(result);
+  }
+
+  void Finish(CallResult result) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (writing_) {
+        end_ = std::move(result);
+        return;
+      }
+    }
+    End(result);
+  }
+
+ private:
+  void AcceptAnother() override { new StreamCall(queue_); }
+
+  // With the lock; its event waits for that.
+  void WriteNext() {
+    std::string message = std::move(waiting_.front());
+    waiting_.pop_front();
+    waiting_bytes_ -= message.size() + kMessageOverhead;
+    writing_ = true;
+    writer_.Write(ToBuffer(std::move(message)), &written_);
+  }
+  // Without the lock: the call may be gone before this returns.
+  void End(const CallResult& result) {
+    AddPushback(result);
+    writer_.Finish(ToGrpc(result.status), &finished_);
+  }
+
+  grpc::ServerAsyncWriter<grpc::ByteBuffer> writer_;
+  Tag written_{this, Tag::Kind::kWritten};
+  std::mutex mutex_;
+  std::deque<std::string> waiting_;
+  size_t waiting_bytes_ = 0;
+  bool writing_ = false;  // a message is gRPC's
+  bool broken_ = false;   // and the last one did not get through
+  std::optional<CallResult> end_;
+};
+
+}  // namespace
+
+void AcceptCalls(CallQueue& queue) {
+  for (int i = 0; i < kModelInferAccepts; ++i) new UnaryCall(queue, UnaryMethod::kModelInfer);
+  for (int i = 0; i < kTypedAccepts; ++i) {
+    new UnaryCall(queue, UnaryMethod::kInfer);
+    new StreamCall(queue);
+  }
+}
+
+void PollCalls(CallQueue& queue) {
+  void* completed = nullptr;
+  for (bool ok = false; queue.completions->Next(&completed, &ok);) {
+    const Tag& tag = *static_cast<Tag*>(completed);
+    switch (tag.kind) {
+      case Tag::Kind::kAccepted:
+        tag.call->OnAccepted(ok);
+        break;
+      case Tag::Kind::kDone:
+        tag.call->OnDone();
+        break;
+      case Tag::Kind::kWritten:
+        tag.call->OnWritten(ok);
+        break;
+      case Tag::Kind::kFinished:
+        tag.call->OnFinished();
+        break;
+    }
+  }
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,53 @@
+// Asynchronous calls as raw bytes, behind the transport seam (call.h): ModelInfer, and our own Infer and
+// Decode. One completion queue has one polling thread; a call is made and destroyed there.
+//
+//   waiting for a call --kAccepted--> CallSink::Start           --kDone--> gone? CallSink::Cancelled
+//   ServerCall::Write  --> buffer --> gRPC, one at a time       --kWritten--> the next, or the end
+//   ServerCall::Finish --> gRPC                                 --kFinished-->
+//
+// Why so: an asynchronous queue costs less CPU a call than the callback API, and raw bytes let us
+// answer INVALID_ARGUMENT where gRPC's own parsing would say INTERNAL or UNIMPLEMENTED.
+#ifndef CELLBATCH_SERVER_GRPC_GRPC_CALLS_H_
+#define CELLBATCH_SERVER_GRPC_GRPC_CALLS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "grpcpp/grpcpp.h"
+#include "scheduler/clock.h"
+#include "server/grpc/grpc_services.h"
+#include "server/requests/call.h"
+
+namespace cellbatch {
+
+// Who answers the calls of each raw method.
+struct CallSinks {
+  CallSink* model_infer = nullptr;
+  CallSink* infer = nullptr;
+  CallSink* decode = nullptr;
+};
+
+// What the calls of one completion queue have in common.
+struct CallQueue {
+  KServeGrpc* kserve = nullptr;
+  CellbatchGrpc* cellbatch = nullptr;
+  CallSinks sinks;
+  const Clock* clock = nullptr;
+  int index = 0;
+  int64_t stream_buffer_bytes = 0;  // written to one stream and not yet taken by gRPC
+  std::unique_ptr<grpc::ServerCompletionQueue> completions;
+  std::atomic<int64_t> open = 0;  // waiting for a call, or in one
+  std::atomic<bool> stopping = false;
+  std::thread thread;
+};
+
+// Lets calls of every method come in. Before the queue is polled, or on its thread.
+void AcceptCalls(CallQueue& queue);
+// Runs the queue's events until it is shut down and empty: the body of its thread.
+void PollCalls(CallQueue& queue);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_GRPC_GRPC_CALLS_H_

@@ -1,0 +1,143 @@
+#include "server/grpc/grpc_transport.h"
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cells/check.h"
+#include "fmt/format.h"
+#include "grpcpp/ext/channelz_service_plugin.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "server/grpc/grpc_services.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr int kMaxSyncThreads = 64;  // for everything that is not asynchronous
+constexpr const char* kHealthNames[] = {"", "inference.GRPCInferenceService",
+                                        "cellbatch.v1.Cellbatch"};
+
+int Milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+
+void SetLimits(const GrpcOptions& options, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                             static_cast<int>(options.max_metadata_bytes));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             Milliseconds(options.keepalive_timeout));
+  // A peer may be gone without a word between its calls as well as in one.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             Milliseconds(options.min_ping_interval));
+  if (options.max_connection_age.count() > 0) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                               Milliseconds(options.max_connection_age));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                               Milliseconds(options.max_connection_age_grace));
+  }
+  // A second server on the same port would take every other connection: an error, not a feature.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  builder.SetResourceQuota(grpc::ResourceQuota("cellbatch").SetMaxThreads(kMaxSyncThreads));
+}
+
+}  // namespace
+
+class GrpcTransport::Impl {
+ public:
+  Impl(const KServeService& kserve, const LatencyService& latency)
+      : kserve_(kserve), cellbatch_(latency) {}
+
+  absl::Status Start(const GrpcOptions& options, const CallSinks& sinks, const Clock& clock) {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::channelz::experimental::InitChannelzService();
+    grpc::ServerBuilder builder;
+    SetLimits(options, builder);
+    int port = 0;
+    builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&kserve_);
+    builder.RegisterService(&cellbatch_);
+    for (int i = 0; i < options.threads; ++i) {
+      queues_.push_back(std::make_unique<CallQueue>());
+      CallQueue& queue = *queues_.back();
+      queue.kserve = &kserve_;
+      queue.cellbatch = &cellbatch_;
+      queue.sinks = sinks;
+      queue.clock = &clock;
+      queue.stream_buffer_bytes = options.stream_buffer_bytes;
+      queue.index = i;
+      queue.completions = builder.AddCompletionQueue();
+    }
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0) {
+      return absl::UnavailableError(
+          fmt::format("--grpc-address {} cannot be bound: is it in use?", options.address));
+    }
+    SetServing(false);
+    address_ = options.address.substr(0, options.address.rfind(':') + 1) + std::to_string(port);
+    for (auto& queue : queues_) {
+      AcceptCalls(*queue);
+      queue->thread = std::thread([&queue = *queue] { PollCalls(queue); });
+    }
+    return absl::OkStatus();
+  }
+
+  ~Impl() { Shutdown(std::chrono::milliseconds(0)); }
+
+  void SetServing(bool serving) {
+    grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+    for (const char* name : kHealthNames) health->SetServingStatus(name, serving);
+  }
+
+  void Shutdown(std::chrono::milliseconds grace) {
+    if (server_ == nullptr) return;
+    for (auto& queue : queues_) queue->stopping.store(true);
+    server_->Shutdown(std::chrono::system_clock::now() + grace);
+    for (auto& queue : queues_) {
+      // The queue must not end before the last answer was put into it; every accept has come back
+      // and every call has ended when nothing is open.
+      while (queue->open.load() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      queue->completions->Shutdown();
+      queue->thread.join();
+    }
+    server_.reset();
+  }
+
+  const std::string& address() const { return address_; }
+
+ private:
+  KServeGrpc kserve_;
+  CellbatchGrpc cellbatch_;
+  std::vector<std::unique_ptr<CallQueue>> queues_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+GrpcTransport::GrpcTransport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GrpcTransport::~GrpcTransport() = default;
+
+absl::StatusOr<std::unique_ptr<GrpcTransport>> GrpcTransport::Start(const GrpcOptions& options,
+                                                                    const CallSinks& sinks,
+                                                                    const KServeService& kserve,
+                                                                    const LatencyService& latency,
+                                                                    const Clock& clock) {
+  auto impl = std::make_unique<Impl>(kserve, latency);
+  absl::Status status = impl->Start(options, sinks, clock);
+  if (!status.ok()) return status;
+  return std::unique_ptr<GrpcTransport>(new GrpcTransport(std::move(impl)));
+}
+
+const std::string& GrpcTransport::address() const { return impl_->address(); }
+void GrpcTransport::SetServing(bool serving) { impl_->SetServing(serving); }
+void GrpcTransport::Shutdown(std::chrono::milliseconds grace) { impl_->Shutdown(grace); }
+
+}  // namespace cellbatch

@@ -1,0 +1,58 @@
+// gRPC behind the seam: what is inferred as raw bytes on asynchronous completion queues (grpc_calls.h),
+// every other call as plain synchronous functions; health, reflection and channelz.
+#ifndef CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
+#define CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "scheduler/clock.h"
+#include "server/grpc/grpc_calls.h"
+#include "server/kserve/kserve_service.h"
+#include "server/typed/latency_service.h"
+
+namespace cellbatch {
+
+struct GrpcOptions {
+  std::string address = "0.0.0.0:8001";
+  int threads = 1;  // polling threads, one completion queue each
+  int64_t max_message_bytes = 64 << 20;
+  int64_t max_metadata_bytes = 8 << 10;
+  int64_t stream_buffer_bytes = 1 << 20;  // of one stream that is not read
+  std::chrono::milliseconds keepalive_time{7'200'000};
+  std::chrono::milliseconds keepalive_timeout{20'000};
+  std::chrono::milliseconds min_ping_interval{300'000};  // of clients without calls in flight
+  std::chrono::milliseconds max_connection_age{0};       // 0: no limit
+  std::chrono::milliseconds max_connection_age_grace{30'000};
+};
+
+class GrpcTransport {
+ public:
+  // Listens and serves from now on; health says NOT_SERVING until SetServing(true). What it is given
+  // outlives it. UNAVAILABLE: the address cannot be bound.
+  static absl::StatusOr<std::unique_ptr<GrpcTransport>> Start(const GrpcOptions& options,
+                                                              const CallSinks& sinks,
+                                                              const KServeService& kserve,
+                                                              const LatencyService& latency,
+                                                              const Clock& clock);
+  // Shuts down, if that was not done.
+  ~GrpcTransport();
+
+  const std::string& address() const;  // host:port in use
+  void SetServing(bool serving);       // grpc.health.v1, all services; any thread
+  // Refuses new connections and calls, waits for the answers of calls under way (the sink gives
+  // every one), ends the threads. Calls still without an answer after `grace` are cancelled.
+  void Shutdown(std::chrono::milliseconds grace);
+
+ private:
+  class Impl;
+  explicit GrpcTransport(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_

@@ -1,0 +1,375 @@
+#include "server/kserve/infer_call.h"
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "tests/testing/service_test.h"
+
+namespace cellbatch {
+namespace {
+
+class InferTest : public ServiceTest {
+ protected:
+  explicit InferTest(const AdmissionLimits& limits = {}) : ServiceTest(limits), service_(path_) {}
+
+  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
+                                                    std::string_view version) override {
+    if (name == "loading") return absl::UnavailableError("model \"loading\" is loading");
+    return ServiceTest::Find(name, version);
+  }
+  FakeCall& Start(const inference::ModelInferRequest& request, int64_t deadline_ns = kNoDeadline) {
+    return StartBytes(request.SerializeAsString(), deadline_ns);
+  }
+  FakeCall& StartBytes(std::string bytes, int64_t deadline_ns = kNoDeadline) {
+    return ServiceTest::Start(service_, std::move(bytes), deadline_ns);
+  }
+  static float Value(const CallResult& result) {
+    inference::ModelInferResponse answer;
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_TRUE(answer.ParseFromString(result.body));
+    float value = -1;
+    if (answer.raw_output_contents_size() == 1) {
+      std::memcpy(&value, answer.raw_output_contents(0).data(), 4);
+    }
+    return value;
+  }
+  // "The next good request is right", and nothing is left in flight.
+  void ExpectGood() {
+    FakeCall& call = Start(TokensRequest({1, 2, 3}));
+    scheduler_.FinishAll();
+    StepResponder();
+    EXPECT_EQ(Value(call.Wait()), 6);
+    ExpectNothingInFlight();
+  }
+
+  InferService service_;
+};
+
+TEST_F(InferTest, AnAnswerCarriesItsValuesIdAndVersionAndIsCounted) {
+  inference::ModelInferRequest request = TokensRequest({10, 20, 30});
+  request.set_id("seven");
+  FakeCall& call = Start(request);
+  EXPECT_EQ(call.answers(), 0);
+  EXPECT_EQ(admission_.InFlight().cells, 3);
+  scheduler_.FinishAll();
+  StepResponder();
+  inference::ModelInferResponse answer;
+  ASSERT_TRUE(answer.ParseFromString(call.Wait().body));
+  EXPECT_EQ(answer.id(), "seven");
+  EXPECT_EQ(answer.model_version(), "1");
+  EXPECT_EQ(Value(call.Wait()), 60);
+
+  const RequestCounts counts = stats_.Of(*model_).Read();
+  EXPECT_EQ(counts.done, 1);
+  EXPECT_EQ(counts.cells, 3);
+  EXPECT_EQ(counts.units, 3);
+  EXPECT_EQ(counts.compute_ns, 20);
+  EXPECT_EQ(counts.request.count, 1);
+  std::vector<LatencySample> samples;
+  path_.latencies(0).CopySince(0, samples);
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].compute_ns, 20);
+  EXPECT_TRUE(samples[0].ok);
+}
+
+TEST_F(InferTest, WhatIsWrongIsAnsweredAtOnceAndCountedOnce) {
+  EXPECT_EQ(StartBytes("\x01garbage").Wait().status,
+            absl::InvalidArgumentError("malformed ModelInferRequest"));
+  EXPECT_EQ(Start(TokensRequest({1}, "nobody")).Wait().status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Start(TokensRequest({1}, "../x")).Wait().status.code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Start(TokensRequest({1}, "")).Wait().status,
+            absl::InvalidArgumentError("model_name is empty"));
+  EXPECT_EQ(Count(RequestOutcome::kInvalid, stats_.unknown()), 4);
+  EXPECT_EQ(Start(TokensRequest({1}, "loading")).Wait().status.code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Count(RequestOutcome::kRejected, stats_.unknown()), 1);
+
+  EXPECT_EQ(std::string(Start(TokensRequest({100})).Wait().status.message()),
+            "input TOKENS of model \"tiny\": token 0 is 100, the vocabulary ends at 99");
+  EXPECT_EQ(std::string(Start(TokensRequest(std::vector<int32_t>(13, 1))).Wait().status.message()),
+            "model \"tiny\": input TOKENS: 13 is unlucky");
+  EXPECT_EQ(Count(RequestOutcome::kInvalid), 2);
+  EXPECT_EQ(scheduler_.submitted(), 0);
+  ExpectGood();
+}
+
+// T1
+TEST_F(InferTest, APassedDeadlineIsAnsweredWithoutASingleCell) {
+  EXPECT_EQ(Start(TokensRequest({1}), clock_.now).Wait().status.code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(scheduler_.submitted(), 0);
+  EXPECT_EQ(Count(RequestOutcome::kDeadline), 1);
+  ExpectGood();
+}
+
+// T4: the parameter, though the call has no deadline of its own.
+TEST_F(InferTest, TheTimeoutParameterIsADeadline) {
+  inference::ModelInferRequest request = TokensRequest({1});
+  (*request.mutable_parameters())["timeout"].set_int64_param(
+      1);  // a microsecond, and it has passed
+  EXPECT_EQ(Start(request).Wait().status.code(), absl::StatusCode::kDeadlineExceeded);
+  ExpectGood();
+}
+
+// T2, T3
+TEST_F(InferTest, ADeadlineThatPassesWhileItRunsIsNewsToTheScheduler) {
+  FakeCall& call = Start(TokensRequest({1, 2}), clock_.now + 5'000'000);
+  clock_.now += 10'000'000;  // the timer's thread looks at this clock when it wakes
+  while (scheduler_.news().empty()) std::this_thread::yield();
+  EXPECT_EQ(scheduler_.news()[0].second, News::kExpired);
+  StepResponder();
+  EXPECT_EQ(call.Wait().status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Count(RequestOutcome::kDeadline), 1);
+  ExpectGood();
+}
+
+// T5: while it runs; between the last cell and the answer; after the answer.
+TEST_F(InferTest, ACancelIsHeardInEveryStateAndEachCallHasOneAnswer) {
+  FakeCall& running = Start(TokensRequest({1}));
+  running.CancelOn(service_);
+  StepResponder();
+  EXPECT_EQ(running.Wait().status.code(), absl::StatusCode::kCancelled);
+
+  FakeCall& computed = Start(TokensRequest({2}));
+  scheduler_.FinishAll();
+  computed.CancelOn(service_);
+  StepResponder();
+  EXPECT_EQ(Value(computed.Wait()), 2);
+
+  FakeCall& answered = Start(TokensRequest({3}));
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_EQ(Value(answered.Wait()), 3);
+  answered.CancelOn(service_);
+  for (const FakeCall& call : calls_) EXPECT_EQ(call.answers(), 1);
+  EXPECT_EQ(Count(RequestOutcome::kCancelled), 1);
+  EXPECT_EQ(Count(RequestOutcome::kOk), 2);
+  ExpectGood();
+}
+
+TEST_F(InferTest, AFailedDeviceIsAnInternalErrorOfThatRequest) {
+  FakeCall& call = Start(TokensRequest({1}));
+  scheduler_.FinishAll(absl::InternalError("device cpu:0 failed"));
+  StepResponder();
+  EXPECT_EQ(call.Wait().status, absl::InternalError("model \"tiny\": device cpu:0 failed"));
+  EXPECT_EQ(Count(RequestOutcome::kError), 1);
+  ExpectGood();
+}
+
+TEST_F(InferTest, ASchedulerThatTakesNothingMeansUnavailable) {
+  scheduler_.full = true;
+  EXPECT_EQ(Start(TokensRequest({1})).Wait().status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(stats_.Of(*model_).Read().rejections[static_cast<size_t>(Rejection::kScheduler)], 1);
+  scheduler_.full = false;
+  ExpectGood();
+}
+
+TEST_F(InferTest, MoreRowsThanOneRequestMayHaveIsToldNotToRetry) {
+  scheduler_.max_rows = {5, 5};
+  const CallResult& result = Start(TokensRequest(std::vector<int32_t>(6, 1))).Wait();
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(result.pushback_ms, -1);
+  EXPECT_NE(
+      std::string(result.status.message()).find("6 rows of table token, one request may have 5"),
+      std::string::npos)
+      << result.status;
+  ExpectGood();
+}
+
+// L1's last step: closed doors.
+TEST_F(InferTest, DrainingAnswersUnavailableAndStillAnswersWhatWasAccepted) {
+  FakeCall& accepted = Start(TokensRequest({4}));
+  admission_.Close();
+  EXPECT_EQ(Start(TokensRequest({1})).Wait().status,
+            absl::UnavailableError("the server is shutting down"));
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_EQ(Value(accepted.Wait()), 4);
+}
+
+// A cell a piece: the chain over TOKENS, one token at a time. Thirteen pieces are unlucky.
+class StepwiseUnfolder final : public Unfolder {
+ public:
+  explicit StepwiseUnfolder(TableId tokens) : tokens_(tokens) {}
+  absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
+    const auto steps = static_cast<int32_t>(input.Find("TOKENS")->dims[0]);
+    Growth most;
+    most.pieces = steps;
+    most.nodes = steps;
+    most.rows.assign(2, steps);
+    most.progress = std::make_unique<Steps>();
+    graph.Grow(std::move(most));
+    graph.AddTensor("OUTPUT", WireType::kFp32, {2});
+    graph.AddInput(tokens_, steps, input.Find("TOKENS")->bytes.data());
+    return Step(steps, graph);
+  }
+  absl::Status Extend(const RequestInput& input, CellGraph& graph) const override {
+    const auto steps = static_cast<int32_t>(input.Find("TOKENS")->dims[0]);
+    const int32_t made = static_cast<Steps&>(*graph.progress()).made;
+    if (made == 12) return absl::InvalidArgumentError("thirteen steps are unlucky");
+    return made < steps ? Step(steps, graph) : absl::OkStatus();
+  }
+
+ private:
+  struct Steps final : Progress {
+    int32_t made = 0;
+  };
+  static absl::Status Step(int32_t steps, CellGraph& graph) {
+    int32_t& made = static_cast<Steps&>(*graph.progress()).made;
+    const SubgraphId before(made);  // the request's tokens are number 0
+    const Link x{.from = SubgraphId(0), .input = InputId(0), .first = made};
+    const Link carry{.from = before, .input = InputId(1)};
+    const SubgraphId step =
+        graph.Add(CellTypeId(0), 1, made == 0 ? std::vector<Link>{x} : std::vector<Link>{x, carry});
+    if (++made == steps) graph.Return(step, ColumnId(0), {}, {.tensor = 0});
+    return absl::OkStatus();
+  }
+  const TableId tokens_;
+};
+
+class GrowthTest : public InferTest {
+ protected:
+  GrowthTest() {
+    std::shared_ptr<Model> model = TinyModel();
+    model->unfolder = std::make_shared<StepwiseUnfolder>(testing::FindTable(*model, "token"));
+    model_ = std::move(model);
+  }
+  void RunPiece() {
+    EXPECT_EQ(scheduler_.FinishAll(), 1);
+    StepResponder();
+  }
+};
+
+TEST_F(GrowthTest, AGraphIsExtendedAsLongAsItsUnfolderAddsToItAndAdmittedAsAWhole) {
+  FakeCall& call = Start(TokensRequest({3, 4, 5}));
+  EXPECT_EQ(admission_.InFlight().cells, 1 + 3) << "what may come is admitted, too";
+  for (int piece = 0; piece < 3; ++piece) {
+    EXPECT_EQ(call.answers(), 0);
+    RunPiece();
+  }
+  EXPECT_EQ(Value(call.Wait()), 12);
+  EXPECT_EQ(scheduler_.submitted(), 1);
+  EXPECT_EQ(stats_.Of(*model_).Read().cells, 3);
+  EXPECT_EQ(admission_.InFlight().cells, 0);
+}
+
+TEST_F(GrowthTest, AnErrorOfExtendIsTheAnswer) {
+  FakeCall& call = Start(TokensRequest(std::vector<int32_t>(14, 1)));
+  for (int piece = 0; piece < 12; ++piece) RunPiece();
+  EXPECT_EQ(call.Wait().status,
+            absl::InvalidArgumentError("model \"tiny\": thirteen steps are unlucky"));
+  EXPECT_EQ(Count(RequestOutcome::kInvalid), 1);
+  EXPECT_EQ(admission_.InFlight().cells, 0);
+}
+
+TEST_F(GrowthTest, ACancelBetweenPiecesIsAnsweredOnce) {
+  FakeCall& call = Start(TokensRequest({3, 4, 5}));
+  RunPiece();
+  scheduler_.FinishAll();  // the second piece is done, and lies in the outbox
+  call.CancelOn(service_);
+  StepResponder();
+  EXPECT_EQ(call.Wait().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(call.answers(), 1);
+  EXPECT_EQ(admission_.InFlight().requests, 0);
+}
+
+// It says that its graphs grow, and not how.
+class HalfUnfolder final : public Unfolder {
+ public:
+  explicit HalfUnfolder(TableId tokens) : whole_(tokens) {}
+  absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
+    return whole_.Unfold(input, graph);
+  }
+
+ private:
+  const StepwiseUnfolder whole_;
+};
+
+TEST_F(GrowthTest, AnUnfolderThatDoesNotExtendIsAnErrorOfItsRequests) {
+  std::shared_ptr<Model> model = TinyModel();
+  model->unfolder = std::make_shared<HalfUnfolder>(testing::FindTable(*model, "token"));
+  model_ = std::move(model);
+  FakeCall& call = Start(TokensRequest({3}));
+  RunPiece();
+  EXPECT_EQ(call.Wait().status,
+            absl::InternalError("model \"tiny\": the graph may grow, and its unfolder does not say "
+                                "how (Extend)"));
+}
+
+class FullTest : public InferTest {
+ protected:
+  FullTest() : InferTest({.max_requests = 3, .max_cells = 20, .max_bytes = 100000}) {}
+};
+
+// T7
+TEST_F(FullTest, FullIsResourceExhaustedWithAHintAtOnce) {
+  std::vector<FakeCall*> held;
+  for (int i = 0; i < 3; ++i) held.push_back(&Start(TokensRequest({1})));
+  const CallResult& by_count = Start(TokensRequest({1})).Wait();
+  EXPECT_EQ(by_count.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_GT(by_count.pushback_ms.value_or(0), 0);
+  scheduler_.FinishAll();
+  StepResponder();
+
+  Start(TokensRequest(std::vector<int32_t>(15, 1)));
+  const CallResult& by_cells = Start(TokensRequest(std::vector<int32_t>(6, 1))).Wait();
+  EXPECT_EQ(std::string(by_cells.status.message()),
+            "the server is full: 15 cells in flight, 6 asked for, --max-queued-cells is 20");
+  EXPECT_GT(by_cells.pushback_ms.value_or(0), 0);
+  const CallResult& never = Start(TokensRequest(std::vector<int32_t>(21, 1))).Wait();
+  EXPECT_EQ(never.pushback_ms, -1);
+
+  const CallResult& by_bytes = StartBytes(std::string(100001, 'x')).Wait();
+  EXPECT_EQ(by_bytes.status.code(), absl::StatusCode::kResourceExhausted);
+  scheduler_.FinishAll();
+  StepResponder();
+  for (FakeCall* call : held) EXPECT_EQ(Value(call->Wait()), 1);
+  ExpectGood();
+}
+
+// Submitters, cancels, deadlines and answers at once: for the thread sanitizer.
+TEST_F(InferTest, EveryCallIsAnsweredExactlyOnceWhateverComesAtTheSameTime) {
+  scheduler_.at_once = false;
+  Responder responder(scheduler_, path_);
+  std::atomic<bool> stop = false;
+  std::thread device([&] {
+    while (!stop) scheduler_.FinishAll();
+  });
+  constexpr int kThreads = 2, kCalls = 500;
+  std::vector<std::deque<FakeCall>> calls(kThreads);
+  std::vector<std::thread> clients;
+  for (int t = 0; t < kThreads; ++t) {
+    clients.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < kCalls; ++i) {
+        const auto length = static_cast<size_t>(1 + random() % 12);
+        const int64_t deadline = random() % 3 == 0 ? clock_.now + 1'000'000 : kNoDeadline;
+        FakeCall& call = calls[static_cast<size_t>(t)].emplace_back(
+            TokensRequest(std::vector<int32_t>(length, 1)).SerializeAsString(), clock_.now,
+            deadline, t);
+        call.StartOn(service_);
+        if (random() % 3 == 0) call.CancelOn(service_);
+        clock_.now += 1000;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  for (auto& of_thread : calls) {
+    for (FakeCall& call : of_thread) call.Wait();
+  }
+  stop = true;
+  device.join();
+  responder.Stop();
+  int64_t total = 0;
+  for (const int64_t count : stats_.Of(*model_).Read().outcomes) total += count;
+  EXPECT_EQ(total, kThreads * kCalls);
+  for (auto& of_thread : calls) {
+    for (FakeCall& call : of_thread) EXPECT_EQ(call.answers(), 1);
+  }
+  EXPECT_EQ(admission_.InFlight().requests, 0);
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,210 @@
+#include "server/kserve/kserve_service.h"
+
+#include <map>
+#include <utility>
+
+#include "cells/unfold/unfolder.h"
+#include "gtest/gtest.h"
+#include "server/kserve/infer_call.h"
+#include "server/requests/responder.h"
+#include "tests/testing/fake_scheduler.h"
+#include "tests/testing/fake_transport.h"
+#include "tests/testing/test_model.h"
+
+namespace cellbatch {
+namespace {
+
+class KServeTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name, std::string_view) {
+    if (name == "cold") return absl::UnavailableError("model \"cold\" is loading");
+    if (name != "tiny") return absl::NotFoundError("unknown model");
+    return model_;
+  }
+  FindModel Finder() {
+    return [this](std::string_view name, std::string_view version) { return Find(name, version); };
+  }
+
+  SteadyClock clock_;
+  std::shared_ptr<const Model> model_ = TinyModel("tiny", 3);
+  FakeScheduler scheduler_;
+  Admission admission_{{}};
+  StatsRegistry stats_{2};
+  Lifecycle lifecycle_;
+  RequestPath path_{{.latency_samples = 1024}, Finder(), scheduler_, admission_, stats_, clock_};
+  InferService infer_{path_};
+  KServeService kserve_{Finder(),
+                        [] {
+                          return std::vector<IndexEntry>{
+                              {"cold", "1", "LOADING", ""},
+                              {"broken", "", "UNAVAILABLE", "no weights"},
+                              {"tiny", "3", "READY", ""}};
+                        },
+                        scheduler_, stats_, lifecycle_};
+};
+
+TEST_F(KServeTest, ReadyIsWhatTheLifecycleSays) {
+  inference::ModelReadyRequest request;
+  request.set_name("tiny");
+  EXPECT_TRUE(kserve_.ServerLive().live());
+  EXPECT_FALSE(kserve_.ServerReady().ready());
+  EXPECT_FALSE(kserve_.ModelReady(request)->ready());
+  lifecycle_.Serve();
+  EXPECT_TRUE(kserve_.ServerReady().ready());
+  EXPECT_TRUE(kserve_.ModelReady(request)->ready());
+  request.set_name("cold");
+  EXPECT_FALSE(kserve_.ModelReady(request)->ready());
+  request.set_name("nobody");
+  EXPECT_EQ(kserve_.ModelReady(request).status().code(), absl::StatusCode::kNotFound);
+  request.set_name("tiny");
+  request.set_version("007");
+  EXPECT_EQ(kserve_.ModelReady(request).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension) {
+  inference::ModelMetadataRequest request;
+  request.set_name("tiny");
+  const auto metadata = kserve_.ModelMetadata(request);
+  ASSERT_TRUE(metadata.ok());
+  EXPECT_EQ(metadata->versions(0), "3");
+  ASSERT_EQ(metadata->inputs_size(), 1);
+  EXPECT_EQ(metadata->inputs(0).name(), "TOKENS");
+  EXPECT_EQ(metadata->inputs(0).datatype(), "INT32");
+  EXPECT_EQ(metadata->inputs(0).shape(0), -1);
+  EXPECT_EQ(metadata->outputs(0).name(), "OUTPUT");
+
+  scheduler_.calibration = {{.memory = 0, .type = CellTypeId(0), .max_batch = 64, .points = {}},
+                            {.memory = 1, .type = CellTypeId(0), .max_batch = 512, .points = {}}};
+  LaneStats lane;
+  lane.model = model_->id;
+  lane.policy = "fsm";
+  lane.policy_about = "learned from trees";
+  lane.join = "whole_graphs of 64";
+  scheduler_.fake_stats.lanes = {lane};
+  inference::ModelConfigRequest config_request;
+  config_request.set_name("tiny");
+  const auto answer = kserve_.ModelConfig(config_request);
+  ASSERT_TRUE(answer.ok());
+  const inference::ModelConfig& config = answer->config();
+  EXPECT_EQ(config.max_batch_size(), 0);
+  EXPECT_TRUE(config.has_dynamic_batching());
+  EXPECT_EQ(config.dynamic_batching().priority_levels(), 0u);
+  EXPECT_FALSE(config.has_sequence_batching());
+  EXPECT_EQ(config.input(0).name(), "TOKENS");
+  EXPECT_EQ(config.input(0).data_type(), inference::TYPE_INT32);
+  EXPECT_EQ(config.parameters().at("vocabulary_size").string_value(), "100");
+  EXPECT_EQ(config.parameters().at("cell." + model_->types[0].name + ".b_max").string_value(),
+            "64");
+  EXPECT_EQ(config.parameters().at("policy").string_value(), "fsm");
+  EXPECT_EQ(config.parameters().at("policy.about").string_value(), "learned from trees");
+  EXPECT_EQ(config.parameters().at("join").string_value(), "whole_graphs of 64");
+}
+
+TEST_F(KServeTest, TheConfigurationNamesPriorityLevelsWhereThereAreAny) {
+  auto model = std::make_shared<Model>(*model_);
+  model->priority_levels = 3;
+  model->default_priority_level = 2;
+  model_ = model;
+  inference::ModelConfigRequest request;
+  request.set_name("tiny");
+  const auto answer = kserve_.ModelConfig(request);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->config().dynamic_batching().priority_levels(), 3u);
+  EXPECT_EQ(answer->config().dynamic_batching().default_priority_level(), 2u);
+}
+
+// Says what no shipped unfolder says at once.
+class DescribingUnfolder final : public Unfolder {
+ public:
+  absl::Status Unfold(const RequestInput&, CellGraph&) const override { return absl::OkStatus(); }
+  RequestDescription Describe() const override {
+    RequestDescription described{.inputs = {{.name = "WORDS", .num_ids = 40, .max_rows = 7}},
+                                 .max_nodes = 900,
+                                 .max_decode_steps = 12,
+                                 .max_children = 3,
+                                 .output_type = 1};
+    described.node_types = {{"leaf", {{.name = "leaf.x", .brought = true}}},
+                            {"node",
+                             {{.name = "node.left", .reads = {0, 1}},
+                              {.name = "node.all", .sums = true, .reads = {0}}}}};
+    return described;
+  }
+};
+
+TEST_F(KServeTest, TheConfigurationSaysWhatARequestMayBring) {
+  auto model = std::make_shared<Model>(*model_);
+  model->unfolder = std::make_shared<DescribingUnfolder>();
+  model->signature.inputs = {
+      {.name = "NODE_TYPES", .type = WireType::kInt32, .dims = {-1}},
+      {.name = "WORDS", .type = WireType::kInt32, .dims = {-1, 3}, .listed = false}};
+  model_ = model;
+  inference::ModelConfigRequest request;
+  request.set_name("tiny");
+  const auto answer = kserve_.ModelConfig(request);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->config().input_size(), 1) << "tools send all that they see";
+  std::map<std::string, std::string> said;
+  for (const auto& [key, value] : answer->config().parameters()) said[key] = value.string_value();
+  const std::pair<const char*, const char*> expected[] = {
+      {"input.WORDS.datatype", "INT32"}, {"input.WORDS.dims", "-1,3"},
+      {"input.WORDS.ids", "40"},         {"input.WORDS.max_rows", "7"},
+      {"input.NODE_TYPES.ids", "0"},     {"max_nodes", "900"},
+      {"max_decode_steps", "12"},        {"max_children", "3"},
+      {"graph.output_type", "1"},        {"graph.0", "leaf"},
+      {"graph.0.0", "leaf.x=request"},   {"graph.1.0", "node.left=0,1"},
+      {"graph.1.1", "node.all=+0"}};
+  for (const auto& [key, value] : expected) EXPECT_EQ(said[key], value) << key;
+}
+
+TEST_F(KServeTest, StatisticsCountEveryPhaseOfARequestTogether) {
+  for (int i = 0; i < 3; ++i) {
+    FakeCall call(TokensRequest({1, 2}).SerializeAsString(), clock_.NowNs());
+    call.StartOn(infer_);
+    scheduler_.FinishAll(i < 2 ? absl::OkStatus() : absl::InternalError("broken"));
+    Responder::Step(scheduler_, path_, 0);
+    call.Wait();
+  }
+  LaneStats lane;
+  lane.model = model_->id;
+  lane.types.resize(2);
+  lane.types[0].tasks = 4;
+  lane.types[1].tasks = 3;
+  scheduler_.fake_stats.lanes = {lane};
+  const auto answer = kserve_.ModelStatistics({});
+  ASSERT_TRUE(answer.ok());
+  ASSERT_EQ(answer->model_stats_size(), 1);
+  const inference::ModelStatistics& stats = answer->model_stats(0);
+  EXPECT_EQ(stats.version(), "3");
+  EXPECT_EQ(stats.inference_count(), 2u);
+  EXPECT_EQ(stats.execution_count(), 7u);
+  EXPECT_GT(stats.last_inference(), 0u);
+  const inference::InferStatistics& sums = stats.inference_stats();
+  EXPECT_EQ(sums.success().count(), 2u);
+  EXPECT_EQ(sums.fail().count(), 1u);
+  EXPECT_EQ(sums.compute_input().count(), 2u);
+  EXPECT_EQ(sums.compute_infer().count(), 2u);
+  EXPECT_EQ(sums.compute_output().count(), 2u);
+  EXPECT_EQ(sums.compute_infer().ns(), 40u);
+  EXPECT_EQ(sums.queue().ns(), 20u);
+}
+
+TEST_F(KServeTest, TheIndexListsEveryModelOrOnlyTheReadyOnes) {
+  inference::RepositoryIndexRequest request;
+  EXPECT_EQ(kserve_.RepositoryIndex(request).models_size(), 3);
+  EXPECT_EQ(kserve_.RepositoryIndex(request).models(1).reason(), "no weights");
+  request.set_ready(true);
+  ASSERT_EQ(kserve_.RepositoryIndex(request).models_size(), 1);
+  EXPECT_EQ(kserve_.RepositoryIndex(request).models(0).name(), "tiny");
+}
+
+TEST_F(KServeTest, StatisticsAreAnnounced) {
+  bool statistics = false;
+  const inference::ServerMetadataResponse metadata = kserve_.ServerMetadata();
+  for (const std::string& extension : metadata.extensions()) {
+    statistics |= extension == "statistics";
+  }
+  EXPECT_TRUE(statistics);
+}
+
+}  // namespace
+}  // namespace cellbatch

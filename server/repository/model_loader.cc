@@ -1,0 +1,193 @@
+#include "server/repository/model_loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+
+#include "cells/definitions/shipped.h"
+#include "server/assemble/model_assembler.h"
+#include "server/assemble/rewrite_model.h"
+#include "server/names/nearest_name.h"
+#include "server/policy/join_codec.h"
+#include "server/policy/policy_codec.h"
+#include "server/repository/text_file.h"
+
+namespace cellbatch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kConfig[] = "config.textproto";
+constexpr size_t kMaxCellName = 64;
+
+// A name that may become part of a path.
+bool IsCellName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxCellName &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+}
+
+// The folder's own NAME.textproto goes before the shipped one.
+absl::StatusOr<CellText> FindCell(const std::string& folder, const std::string& name,
+                                  int64_t max_bytes) {
+  if (!IsCellName(name)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "\"{}\" is no cell's name: 1 to {} letters, digits, _ or -", name, kMaxCellName));
+  }
+  const std::string file = name + ".textproto";
+  const absl::StatusOr<std::string> own =
+      name == "config" ? absl::NotFoundError("") : ReadTextFile(folder + "/" + file, max_bytes);
+  if (own.ok()) return ParseCell(*own, file);
+  if (!absl::IsNotFound(own.status())) return own.status();
+  std::vector<std::string> names;
+  for (const ShippedCell& cell : ShippedCells()) {
+    if (cell.name == name) return ParseCell(cell.text, "shipped " + file);
+    names.emplace_back(cell.name);
+  }
+  std::vector<std::string> all = names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".textproto") all.push_back(it->path().stem().string());
+  }
+  const std::string nearest = NearestName(name, all);
+  return absl::InvalidArgumentError(
+      fmt::format("there is no cell \"{}\"{}: no {} in the folder, and shipped are {}", name,
+                  nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest), file,
+                  fmt::join(names, ", ")));
+}
+
+// Problems of one model, a line each.
+absl::Status Refused(const std::vector<std::string>& problems) {
+  return absl::InvalidArgumentError(fmt::format("{}", fmt::join(problems, "\n")));
+}
+
+struct Config {
+  disk::ModelDescription message;
+  ConfigPlaces places;
+};
+
+absl::StatusOr<Config> ReadConfig(const std::string& folder, int64_t max_bytes) {
+  const absl::StatusOr<std::string> text = ReadTextFile(folder + "/" + kConfig, max_bytes);
+  if (!text.ok()) return text.status();
+  Config config;
+  google::protobuf::TextFormat::ParseInfoTree places;
+  absl::Status s = ParseTextFormat(*text, kConfig, config.message, &places);
+  if (!s.ok()) return s;
+  const google::protobuf::Descriptor& fields = *disk::ModelDescription::descriptor();
+  for (int i = 0; i < config.message.cell_types_size(); ++i) {
+    config.places.cell_types.push_back(PlaceOf(places, fields, "cell_types", i, kConfig));
+  }
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  config.message.GetReflection()->ListFields(config.message, &set);
+  for (const auto* field : set) {
+    const int index = field->is_repeated() ? 0 : -1;
+    config.places.fields[field->name()] =
+        PlaceOf(places, fields, field->name().c_str(), index, kConfig);
+  }
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_folder) {
+  std::vector<int64_t> versions;
+  std::error_code error;
+  for (fs::directory_iterator it(model_folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    int64_t version = 0;
+    const auto [last, wrong] = std::from_chars(name.data(), name.data() + name.size(), version);
+    const bool number =
+        wrong == std::errc() && last == name.data() + name.size() && version > 0 && name[0] != '0';
+    std::error_code ignored;
+    if (number && it->is_directory(ignored)) versions.push_back(version);
+  }
+  if (error) {
+    return absl::NotFoundError(fmt::format("{}: {}", model_folder, error.message()));
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
+absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const std::string& name,
+                                         int64_t version, ModelId id, const LoaderLimits& limits) {
+  std::vector<std::string> problems;
+  const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
+  if (!config.ok()) problems.emplace_back(config.status().message());
+  const std::string version_folder = fmt::format("{}/{}", model_folder, version);
+  auto weights = WeightStore::Open(version_folder + "/weights.safetensors",
+                                   static_cast<uint64_t>(limits.max_weight_bytes));
+  if (!weights.ok()) problems.emplace_back(weights.status().message());
+  if (config.ok() && !config->message.name().empty() && config->message.name() != name) {
+    problems.push_back(fmt::format("{}: name is \"{}\", the folder is \"{}\"",
+                                   config->places.Of("name"), config->message.name(), name));
+  }
+  if (!config.ok()) return Refused(problems);
+  const absl::StatusOr<JoinSpec> join = ReadJoin(config->message, config->places.Of("join"));
+  if (!join.ok()) problems.emplace_back(join.status().message());
+
+  auto model = std::make_shared<Model>();
+  model->id = id;
+  model->name = name;
+  model->version = version;
+  const auto find_cell = [&](const std::string& cell) {
+    return FindCell(model_folder, cell, limits.max_config_bytes);
+  };
+  const std::vector<std::string> more =
+      AssembleModel({.config = config->message,
+                     .places = config->places,
+                     .find_cell = find_cell,
+                     .weights = weights.ok() ? &*weights : nullptr,
+                     .model_folder = model_folder,
+                     .version_folder = version_folder},
+                    limits, *model);
+  problems.insert(problems.end(), more.begin(), more.end());
+  if (!problems.empty()) return Refused(problems);
+  ModelVersion made;
+  made.join = *join;
+  auto rewritten = RewriteModel(std::move(model), config->message, config->places);
+  if (!rewritten.ok()) return rewritten.status();
+  made.model = *std::move(rewritten);
+  if (!limits.policies) return made;
+  absl::StatusOr<PolicySpec> policy =
+      ReadPolicy(config->message.has_policy() ? &config->message.policy() : nullptr,
+                 config->places.Of("policy"), version_folder, *made.model, limits.max_config_bytes);
+  if (!policy.ok()) return policy.status();
+  made.policy = *std::move(policy);
+  absl::Status together = CheckJoin(made.join, made.policy.kind, config->places.Of("join"));
+  if (!together.ok()) return together;
+  return made;
+}
+
+absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Model& model,
+                                      const LoaderLimits& limits) {
+  const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
+  if (!config.ok()) return config.status();
+  disk::PolicyChoice choice = config->message.policy();
+  choice.set_else_cellular(false);
+  return ReadPolicy(config->message.has_policy() ? &choice : nullptr, config->places.Of("policy"),
+                    fmt::format("{}/{}", model_folder, model.version), model,
+                    limits.max_config_bytes);
+}
+
+std::string PolicyStamp(const std::string& model_folder, int64_t version) {
+  const fs::path file = fmt::format("{}/{}/policy.textproto", model_folder, version);
+  std::error_code error;
+  const fs::file_time_type written = fs::last_write_time(file, error);
+  if (error) return "";
+  const uintmax_t bytes = fs::file_size(file, error);
+  return fmt::format("{} {}", written.time_since_epoch().count(), error ? 0 : bytes);
+}
+
+absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_folder,
+                                                       const std::string& name, int64_t version,
+                                                       ModelId id, const LoaderLimits& limits) {
+  absl::StatusOr<ModelVersion> made = LoadVersion(model_folder, name, version, id, limits);
+  if (!made.ok()) return made.status();
+  return std::move(made->model);
+}
+
+}  // namespace cellbatch

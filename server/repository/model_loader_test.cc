@@ -1,0 +1,404 @@
+#include "server/repository/model_loader.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "cells/weights/safetensors.h"
+#include "server/policy/policy_codec.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// A folder with a two-layer tagger: bidirectional GRU below, LSTM above, a head; tokens.
+class ModelLoaderTest : public testing::Test {
+ protected:
+  static constexpr int64_t kV = 20, kD = 5, kH = 3, kTop = 4, kC = 2;
+
+  ModelLoaderTest() {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_ + "/1");
+    Tensor("emb", {kV, kD});
+    for (const char* end : {"", "_reverse"}) {
+      Tensor(fmt::format("ih0{}", end), {3 * kH, kD});
+      Tensor(fmt::format("hh0{}", end), {3 * kH, kH});
+      Tensor(fmt::format("bi0{}", end), {3 * kH});
+      Tensor(fmt::format("bh0{}", end), {3 * kH});
+    }
+    Tensor("ih1", {4 * kTop, 2 * kH});
+    Tensor("hh1", {4 * kTop, kTop});
+    Tensor("bi1", {4 * kTop});
+    Tensor("bh1", {4 * kTop});
+    Tensor("fc", {kTop, kC});
+    config_ = R"(cell_types {
+  name: "f" cell: "gru"
+  reads { input: "x" through: "embed" }
+  parameters { name: "embed/table" tensors: "emb" }
+  parameters { name: "W" tensors: "ih0" }
+  parameters { name: "U" tensors: "hh0" }
+  parameters { name: "b_in" tensors: "bi0" }
+  parameters { name: "b_rec" tensors: "bh0" }
+}
+cell_types {
+  name: "b" cell: "gru"
+  reads { input: "x" through: "embed" }
+  parameters { name: "embed/table" tensors: "emb" }
+  parameters { name: "W" tensors: "ih0_reverse" }
+  parameters { name: "U" tensors: "hh0_reverse" }
+  parameters { name: "b_in" tensors: "bi0_reverse" }
+  parameters { name: "b_rec" tensors: "bh0_reverse" }
+}
+cell_types {
+  name: "top" cell: "lstm" priority: 1 max_batch: 64 min_batch: 2
+  reads { input: "x" through: "pair" }
+  parameters { name: "W" tensors: "ih1" }
+  parameters { name: "U" tensors: "hh1" }
+  parameters { name: "b" tensors: "bi1" tensors: "bh1" }
+}
+cell_types {
+  name: "head" cell: "linear"
+  reads { input: "x" through: "below" }
+  parameters { name: "W" tensors: "fc" transposed: true }
+}
+chain {
+  input: TOKENS
+  layers { forward: "f" backward: "b" }
+  layers { forward: "top" }
+  head: "head"
+}
+)";
+  }
+
+  void Tensor(const std::string& name, std::vector<int64_t> shape) {
+    int64_t n = 1;
+    for (const int64_t d : shape) n *= d;
+    std::vector<float> values(static_cast<size_t>(n));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + name.size());
+    tensors_[name] = {shape, values};
+  }
+
+  void Write(const std::string& file, std::string_view text) const {
+    std::ofstream(folder_ + "/" + file) << text;
+  }
+
+  absl::StatusOr<std::shared_ptr<const Model>> Load() {
+    Write("config.textproto", config_);
+    std::vector<SafetensorsSource> sources;
+    for (const auto& [name, tensor] : tensors_) {
+      sources.push_back({name, tensor.first, tensor.second});
+    }
+    EXPECT_TRUE(WriteSafetensors(folder_ + "/1/weights.safetensors", sources).ok());
+    return LoadModel(folder_, "tagger", 1, ModelId(7), limits_);
+  }
+  std::string Error() {
+    const auto model = Load();
+    if (model.ok()) return "loaded";
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(model.status().message());
+  }
+  // The error after one piece of the config was replaced by another.
+  std::string ErrorWith(const std::string& piece, const std::string& other) {
+    const std::string before = config_;
+    const size_t at = config_.find(piece);
+    EXPECT_NE(at, std::string::npos) << piece;
+    config_.replace(at, piece.size(), other);
+    const std::string error = Error();
+    config_ = before;
+    return error;
+  }
+
+  const std::string folder_ = testing::TempDir() + "/tagger";
+  std::string config_;
+  std::map<std::string, std::pair<std::vector<int64_t>, std::vector<float>>> tensors_;
+  LoaderLimits limits_;
+};
+
+TEST_F(ModelLoaderTest, AFolderBecomesAModel) {
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const Model& m = **loaded;
+  EXPECT_EQ(m.name, "tagger");
+  EXPECT_EQ(m.id, ModelId(7));
+  EXPECT_EQ(m.version, 1);
+  ASSERT_EQ(m.types.size(), 4u);
+  EXPECT_EQ(m.types[0].weights[0].data, m.types[1].weights[0].data) << "one embedding, read once";
+  EXPECT_EQ(m.types[0].out, m.types[1].out) << "the same columns share a table";
+  EXPECT_EQ(m.types[2].priority, 1);
+  EXPECT_EQ(m.types[2].min_batch, 2);
+  EXPECT_EQ(m.types[2].max_batch, 64);
+  EXPECT_EQ(m.types[0].min_batch, 1);
+  const CellType& top = m.types[2];
+  EXPECT_FLOAT_EQ(top.weights[2].data[1], (1 + 3) * 2.0f) << "two biases, added";
+  EXPECT_EQ(m.types[3].weights[0].shape, Shape::Matrix(kC, kTop)) << "transposed";
+  EXPECT_FLOAT_EQ(m.types[3].weights[0].data[1], 2 + 2);
+  EXPECT_FLOAT_EQ(m.types[3].weights[1].data[0], 0) << "a bias without a tensor";
+  ASSERT_EQ(m.signature.inputs.size(), 2u);
+  EXPECT_EQ(m.signature.inputs[0].name, "TOKENS");
+  EXPECT_TRUE(m.signature.inputs[1].optional);
+  EXPECT_EQ(m.signature.outputs[0].name, "OUTPUT");
+  EXPECT_EQ(m.signature.outputs[0].dims, (std::vector<int64_t>{kC}));
+  EXPECT_EQ(m.signature.outputs.size(), 2u) << "no FINAL_H over layers of two widths";
+  EXPECT_EQ(m.signature.vocabulary_size, kV);
+  EXPECT_EQ(m.signature.max_sequence_length, limits_.max_sequence_length);
+  EXPECT_NE(m.unfolder, nullptr);
+}
+
+TEST_F(ModelLoaderTest, SettingsReachTheModel) {
+  config_ += R"(max_sequence_length: 40 weight: 2.5 precision: PRECISION_FP32
+                vocabulary { size: 18 out_of_vocabulary: UNKNOWN_WORD unknown_id: 3 }
+                optional_outputs: "ALL_HIDDEN" name: "tagger")";
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const Signature& s = (*loaded)->signature;
+  EXPECT_EQ(s.max_sequence_length, 40);
+  EXPECT_EQ(s.vocabulary_size, 18);
+  EXPECT_EQ(s.out_of_vocabulary, OutOfVocabulary::kUnknown);
+  EXPECT_EQ(s.unknown_token, 3);
+  EXPECT_TRUE(s.outputs[1].listed);
+  EXPECT_EQ((*loaded)->weight, 2.5);
+}
+
+TEST_F(ModelLoaderTest, AModelMayBeTakenApartIntoOperators) {
+  const auto whole = Load();
+  config_ += "granularity: OPERATOR";
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_GT((*loaded)->types.size(), 4 * (*whole)->types.size());
+  EXPECT_TRUE((*loaded)->Validate().ok()) << (*loaded)->Validate();
+  EXPECT_EQ((*loaded)->signature.outputs[0].dims, (*whole)->signature.outputs[0].dims);
+  EXPECT_EQ((*loaded)->name, (*whole)->name);
+}
+
+TEST_F(ModelLoaderTest, AModelsOwnCellGoesBeforeTheShippedOneOfItsName) {
+  Write("linear.textproto", R"(name: "linear"
+inputs { name: "x" columns { name: "x" type: FP32 dims: "D" } }
+parameters { name: "W" dims: "C" dims: "D" }
+ops { name: "product" kind: MATMUL args: "x.x" args: "W" }
+ops { name: "y" kind: RELU args: "product" }
+outputs { column: "y" value: "y" }
+)");
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->types[3].weights.size(), 1u);
+  Write("linear.textproto", R"(name: "linear"
+inputs { name: "x" columns { name: "x" type: FP32 dims: "D" } }
+parameters { name: "W" dims: "C" dims: "D" }
+ops { name: "y" kind: RELU args: "z" }
+)");
+  EXPECT_THAT(Error(), HasSubstr("config.textproto:26: cell type \"head\": linear.textproto:4: "));
+}
+
+TEST_F(ModelLoaderTest, EveryProblemIsReportedAtOnce) {
+  tensors_.erase("hh0");
+  tensors_.erase("bi1");
+  tensors_["bh0_reverse"].second[2] = std::nanf("");
+  config_ += "max_sequence_length: -1 precision: PRECISION_BF16 name: \"tager\"";
+  const std::string error = Error();
+  EXPECT_THAT(error,
+              HasSubstr("config.textproto:1: cell type \"f\": parameter \"U\": tensor \"hh0\" "
+                        "is not in the file"));
+  EXPECT_THAT(error,
+              HasSubstr("cell type \"top\": parameter \"b\": tensor \"bi1\" is not in the file"));
+  EXPECT_THAT(error, HasSubstr("tensor \"bh0_reverse\" holds nan at element 2"));
+  EXPECT_THAT(error, HasSubstr("max_sequence_length is -1, this server's limit is 65536"));
+  EXPECT_THAT(error, HasSubstr("PRECISION_BF16 is not offered yet"));
+  EXPECT_THAT(error, HasSubstr("name is \"tager\", the folder is \"tagger\""));
+}
+
+TEST_F(ModelLoaderTest, WeightsOfAnotherShapeAreNamedWithBoth) {
+  Tensor("hh0", {3 * kH, kH + 1});
+  EXPECT_THAT(Error(), HasSubstr("\"U\" is [3*H = 9, H = 3], tensor \"hh0\" is [9, 4]"));
+  Tensor("hh0", {3 * kH, kH});
+  Tensor("ih1", {4 * kTop, 2 * kH + 1});
+  EXPECT_THAT(Error(), AllOf(HasSubstr("cell type \"top\""), HasSubstr("7"), HasSubstr("6")));
+}
+
+TEST_F(ModelLoaderTest, MistakesInTheConfigAreNamed) {
+  EXPECT_EQ(Error(), "loaded");
+  EXPECT_THAT(ErrorWith("cell: \"lstm\"", "cell: \"lstn\""),
+              AllOf(HasSubstr("there is no cell \"lstn\""), HasSubstr("lstm")));
+  EXPECT_THAT(ErrorWith("cell: \"lstm\"", "cell: \"../lstm\""), HasSubstr("no cell's name"));
+  EXPECT_THAT(ErrorWith("cell: \"lstm\"", ""), HasSubstr("names no cell"));
+  EXPECT_THAT(ErrorWith("cell: \"lstm\"", "cel: \"lstm\""), HasSubstr("config.textproto:20:"));
+  EXPECT_THAT(ErrorWith("forward: \"top\"", "forward: \"tip\""),
+              HasSubstr("layers names cell type \"tip\", which is not there"));
+  EXPECT_THAT(ErrorWith("forward: \"top\"", "forward: \"f\""), HasSubstr("\"f\" is used twice"));
+  EXPECT_THAT(ErrorWith("name: \"b\"", "name: \"f\""), HasSubstr("two cell types are named \"f\""));
+  EXPECT_THAT(ErrorWith("head: \"head\"", ""), HasSubstr("cell type \"head\" is not used"));
+  EXPECT_THAT(ErrorWith("input: TOKENS", "input: VECTORS"),
+              HasSubstr("reads INT32 by input \"token\", the request's X is FP32"));
+  EXPECT_THAT(ErrorWith("max_batch: 64", "max_batch: 1"), HasSubstr("min_batch 2 and max_batch 1"));
+  EXPECT_THAT(ErrorWith("  head: \"head\"\n}", "head: \"head\" } vocabulary { size: 21 }"),
+              HasSubstr("vocabulary size is 21, the embedding has 20 rows"));
+  EXPECT_THAT(ErrorWith("chain {", "optional_outputs: \"FINAL_C\" chain {"),
+              HasSubstr("the model has no output \"FINAL_C\""));
+  EXPECT_THAT(ErrorWith("through: \"pair\"", "through: \"below\""), HasSubstr("cell type \"top\""));
+  EXPECT_THAT(ErrorWith("name: \"W\" tensors: \"ih1\"", "name: \"w\" tensors: \"ih1\""),
+              HasSubstr("parameter \"W\" of cell \"lstm\" has no tensor"));
+  EXPECT_THAT(ErrorWith(config_.substr(config_.find("chain")), ""), HasSubstr("no unfolder"));
+}
+
+// Which rule holds: the configuration's choice; without one, the file where there is one; else Algorithm 1.
+TEST_F(ModelLoaderTest, ThePolicyIsTheConfigurationsElseTheFilesElseAlgorithm1) {
+  const auto loaded = [this] { return LoadVersion(folder_, "tagger", 1, ModelId(7), limits_); };
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(loaded()->policy.kind, PolicyKind::kCellular);
+  PolicySpec learned;
+  learned.kind = PolicyKind::kLbGreedy;
+  Write("1/policy.textproto", PolicyText(ToPolicyFile(learned, **Load())));
+  ASSERT_TRUE(loaded().ok()) << loaded().status();
+  EXPECT_EQ(loaded()->policy.kind, PolicyKind::kLbGreedy);
+  const std::string config = config_;
+  config_ = config + "policy { kind: CELLULAR }";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(loaded()->policy.kind, PolicyKind::kCellular);
+  config_ = config + "policy { kind: FSM }";
+  EXPECT_THAT(Error(), HasSubstr("1/policy.textproto: kind is LB_GREEDY, the configuration's "
+                                 "policy is FSM"));
+  config_ = config + "policy { kind: LEARNED }";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(loaded()->policy.kind, PolicyKind::kLbGreedy);
+}
+
+TEST_F(ModelLoaderTest, APolicyThatCannotBeUsedIsAnErrorUnlessTheConfigurationSaysOtherwise) {
+  const std::string config = config_;
+  config_ = config + "policy { kind: FSM }";
+  EXPECT_THAT(Error(), HasSubstr("/1/policy.textproto: no such file"));
+  for (const char* damaged : {"", "x: 1", "kind: FSM cell_types: \"f\""}) {
+    Write("1/policy.textproto", damaged);
+    for (const char* choice : {"", "policy { kind: LEARNED }"}) {
+      config_ = config + choice;
+      EXPECT_THAT(Error(), HasSubstr("1/policy.textproto:")) << damaged << choice;
+    }
+    config_ = config + "policy { kind: FSM else_cellular: true }";
+    ASSERT_TRUE(Load().ok()) << damaged;
+    const auto made = LoadVersion(folder_, "tagger", 1, ModelId(7), limits_);
+    EXPECT_EQ(made->policy.kind, PolicyKind::kCellular);
+    EXPECT_THAT(made->policy.about, HasSubstr("in place of one that cannot be used: 1/policy"));
+  }
+  config_ = config + "\npolicy { kind: SUFFICIENT }";
+  EXPECT_THAT(Error(), HasSubstr("config.textproto:38: policy SUFFICIENT is for closed workloads"));
+  config_ = config + "policy { kind: RANDOM seed: 3 }";
+  ASSERT_TRUE(Load().ok()) << "a choice that needs no file reads none, whatever lies there";
+}
+
+TEST_F(ModelLoaderTest, RequestsJoinCellByCellUnlessTheConfigurationSaysWholeGraphs) {
+  const auto whole_graphs = [this] {
+    const auto loaded = LoadVersion(folder_, "tagger", 1, ModelId(7), limits_);
+    return loaded.ok() ? loaded->join.whole_graphs : -1;
+  };
+  const std::string config = config_;
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(whole_graphs(), 0);
+  for (const char* cellular : {"join {}", "join { cellular {} }"}) {
+    config_ = config + cellular;
+    ASSERT_TRUE(Load().ok());
+    EXPECT_EQ(whole_graphs(), 0) << cellular;
+  }
+  config_ = config + "policy { kind: DEPTH } join { whole_graphs { most: 64 } }";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(whole_graphs(), 64);
+  config_ = config + "\njoin { whole_graphs { most: 4097 } }";
+  EXPECT_THAT(Error(), HasSubstr("config.textproto:38: join.whole_graphs.most is 4097, allowed are "
+                                 "1 to 4096"));
+}
+
+TEST_F(ModelLoaderTest, SequencesArePaddedWhereTheConfigurationSaysSoAndAlgorithmOneDecides) {
+  const std::string config =
+      config_ + "join { whole_graphs { most: 8 bucket_width: 10 padding: TO_THE_BUCKET } }";
+  config_ = config;
+  ASSERT_TRUE(Load().ok());
+  const auto loaded = LoadVersion(folder_, "tagger", 1, ModelId(7), limits_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(Name(loaded->join), "whole_graphs of 8, buckets of 10, padded to the bucket");
+  config_ = config + "\npolicy { kind: AGENDA }";
+  EXPECT_THAT(Error(), HasSubstr("join.whole_graphs.padding: the model's policy is agenda"));
+}
+
+TEST_F(ModelLoaderTest, PriorityLevelsAreOneUnlessTheConfigurationSaysMore) {
+  const std::string config = config_;
+  auto model = Load();
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ((*model)->priority_levels, 1);
+  config_ = config + "priority_levels: 3 default_priority_level: 2";
+  model = Load();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->priority_levels, 3);
+  EXPECT_EQ((*model)->default_priority_level, 2);
+  const auto error = [&](const char* levels) {
+    config_ = config + "\n" + levels;
+    return Error();
+  };
+  EXPECT_THAT(error("priority_levels: 257 default_priority_level: 1"),
+              HasSubstr("config.textproto:38: priority_levels is 257, allowed are 0 to 256"));
+  EXPECT_THAT(error("priority_levels: 3"),
+              HasSubstr("default_priority_level is 0, allowed are 1 to 3"));
+  EXPECT_THAT(error("priority_levels: 3 default_priority_level: 4"),
+              HasSubstr("config.textproto:38: default_priority_level is 4, allowed are 1 to 3"));
+  EXPECT_THAT(error("default_priority_level: 2"),
+              HasSubstr("default_priority_level is 2 where there are no levels"));
+}
+
+TEST_F(ModelLoaderTest, FilesThatAreNotThereOrTooLargeAreNamed) {
+  ASSERT_TRUE(Load().ok());
+  std::filesystem::create_directories(folder_ + "/2");
+  EXPECT_THAT(std::string(LoadModel(folder_, "tagger", 2, ModelId(1), limits_).status().message()),
+              HasSubstr("2/weights.safetensors: No such file"));
+  limits_.max_weight_bytes = 100;
+  EXPECT_THAT(Error(), HasSubstr("the limit is 100"));
+  limits_ = LoaderLimits();
+  limits_.max_config_bytes = 10;
+  EXPECT_THAT(Error(), HasSubstr("has more than 10 bytes"));
+  std::filesystem::remove(folder_ + "/config.textproto");
+  EXPECT_THAT(std::string(LoadModel(folder_, "tagger", 1, ModelId(1), {}).status().message()),
+              HasSubstr("config.textproto: no such file"));
+}
+
+TEST_F(ModelLoaderTest, VersionsAreTheFoldersNamedByNumbers) {
+  for (const char* name : {"10", "2", "007", "0", "-3", "abc", "3x", "99999999999999999999"}) {
+    std::filesystem::create_directories(folder_ + "/" + name);
+  }
+  Write("4", "a file");
+  EXPECT_EQ(*ModelVersions(folder_), (std::vector<int64_t>{1, 2, 10}));
+  EXPECT_EQ(ModelVersions(folder_ + "/absent").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ModelLoaderTest, EveryProblemOfEveryTypeIsToldAtOnceAndWithoutTheWeightsWhatCanBe) {
+  tensors_.erase("hh0");
+  tensors_.erase("bi0");
+  Tensor("ih1", {4 * kTop, 7});
+  Tensor("hh1", {4 * kTop, kTop + 1});
+  const std::string all = ErrorWith("max_batch: 64", "max_batch: -1");
+  EXPECT_THAT(
+      all,
+      AllOf(HasSubstr("\nconfig.textproto:1: cell type \"f\": parameter \"U\": tensor \"hh0\""),
+            HasSubstr("\nconfig.textproto:1: cell type \"f\": parameter \"b_in\": "),
+            HasSubstr("config.textproto:19: cell type \"top\": min_batch 2 and "),
+            HasSubstr("config.textproto:19: cell type \"top\": shipped lstm.textproto:16: ")))
+      << "layers above a broken one are checked as far as they can be";
+
+  const std::string config = config_;
+  config_.replace(config_.find("cell: \"lstm\""), 12, "cell: \"lsmt\"");
+  config_.replace(config_.find("chain {"), 7, "max_sequence_length: -4 chain {");
+  const auto loaded = Load();
+  std::filesystem::remove(folder_ + "/1/weights.safetensors");
+  const auto model = LoadModel(folder_, "tagger", 1, ModelId(7), limits_);
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(
+      std::string(model.status().message()),
+      AllOf(HasSubstr("weights.safetensors: No such file"),
+            HasSubstr("\nconfig.textproto:31: max_sequence_length is -4"),
+            HasSubstr("\nconfig.textproto:19: cell type \"top\": there is no cell \"lsmt\""),
+            Not(HasSubstr("cell type \"f\""))));
+}
+
+}  // namespace
+}  // namespace cellbatch

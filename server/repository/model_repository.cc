@@ -1,0 +1,267 @@
+#include "server/repository/model_repository.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "scheduler/policy/make_rules.h"
+#include "server/requests/model_table.h"
+#include "server/wire/wire_codec.h"
+
+namespace cellbatch {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Every line of a text, with the model's name before it.
+std::string Indented(const std::string& name, std::string_view problems) {
+  std::string text;
+  while (!problems.empty()) {
+    const size_t end = std::min(problems.find('\n'), problems.size());
+    text +=
+        fmt::format("{}model \"{}\": {}", text.empty() ? "" : "\n", name, problems.substr(0, end));
+    problems.remove_prefix(std::min(end + 1, problems.size()));
+  }
+  return text;
+}
+
+absl::StatusOr<int64_t> HighestVersion(const std::string& folder) {
+  const absl::StatusOr<std::vector<int64_t>> versions = ModelVersions(folder);
+  if (!versions.ok()) return versions.status();
+  if (!versions->empty()) return versions->back();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: no version in it, such as 1/weights.safetensors", folder));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    const std::string name = it->path().filename().string();
+    const bool ours = name[0] != '.' && name != "lost+found";  // a mounted disk has the latter
+    if (ours && it->is_directory(ignored)) names.push_back(name);
+  }
+  if (error) {
+    return absl::InvalidArgumentError(
+        fmt::format("model repository {}: {}", root, error.message()));
+  }
+  if (names.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("model repository {}: there is no model folder in it", root));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<ModelVersion> ReadModel(const std::string& root, const std::string& name, ModelId id,
+                                       const LoaderLimits& limits) {
+  if (absl::Status s = CheckModelName(name); !s.ok()) return s;
+  const std::string folder = root + "/" + name;
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return absl::NotFoundError(fmt::format("there is no model folder {}", folder));
+  }
+  const absl::StatusOr<int64_t> version = HighestVersion(folder);
+  if (!version.ok()) return version.status();
+  return LoadVersion(folder, name, *version, id, limits);
+}
+
+const char* Name(ModelPhase phase) {
+  switch (phase) {
+    case ModelPhase::kUnavailable:
+      return "UNAVAILABLE";
+    case ModelPhase::kLoading:
+      return "LOADING";
+    case ModelPhase::kReady:
+      return "READY";
+    case ModelPhase::kUnloading:
+      return "UNLOADING";
+  }
+  return "?";
+}
+
+ModelRepository::ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler)
+    : root_(std::move(root)), limits_(limits), scheduler_(scheduler) {}
+
+template <typename Change>
+void ModelRepository::Set(const std::string& name, Change change) {
+  const std::lock_guard lock(mutex_);
+  ModelState& state = models_[name];
+  state.name = name;
+  change(state);
+}
+
+std::shared_ptr<const Model> ModelRepository::Serving(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = models_.find(name);
+  return found == models_.end() ? nullptr : found->second.model;
+}
+
+// The new one is warm before the old one goes; requests hold what they were unfolded for.
+absl::Status ModelRepository::Swap(const std::string& name, ModelVersion version) {
+  std::shared_ptr<const Model> model = std::move(version.model);
+  absl::StatusOr<LaneRules> rules = MakeRules(version.policy, version.join, model->types.size());
+  if (!rules.ok()) return rules.status();
+  if (absl::Status s = scheduler_.AddModel(model, *std::move(rules)); !s.ok()) return s;
+  const std::shared_ptr<const Model> old = Serving(name);
+  Set(name, [&](ModelState& state) {
+    state.phase = ModelPhase::kReady;
+    state.version = model->version;
+    state.model = std::move(model);
+    state.reason.clear();
+  });
+  return old == nullptr ? absl::OkStatus() : scheduler_.RemoveModel(old->id);
+}
+
+absl::Status ModelRepository::LoadFolder(const std::string& name) {
+  const std::lock_guard lock(changes_);
+  Set(name, [](ModelState& state) {
+    state.phase = ModelPhase::kLoading;
+    state.reason.clear();
+  });
+  // Before it is read: who writes meanwhile is noticed.
+  if (const auto version = HighestVersion(root_ + "/" + name); version.ok()) {
+    policy_stamps_[name] = PolicyStamp(root_ + "/" + name, *version);
+  }
+  auto model = next_id_ < kMaxModelVersions
+                   ? ReadModel(root_, name, ModelId(next_id_), limits_)
+                   : absl::ResourceExhaustedError(fmt::format(
+                         "{} model versions were loaded, as many as one process loads: restart it",
+                         next_id_));
+  if (model.ok()) ++next_id_;
+  const absl::Status status = model.ok() ? Swap(name, *std::move(model)) : model.status();
+  if (status.ok()) return status;
+  const std::string reason(status.message());
+  Set(name, [&](ModelState& state) {
+    state.phase = state.model == nullptr ? ModelPhase::kUnavailable : ModelPhase::kReady;
+    state.reason = reason;
+  });
+  return absl::Status(status.code(), Indented(name, reason));
+}
+
+absl::Status ModelRepository::LoadAll() {
+  const absl::StatusOr<std::vector<std::string>> names = ModelFolders(root_);
+  if (!names.ok()) return names.status();
+  // All are known from the start: a request for one that is not there yet is told so.
+  for (const std::string& name : *names) {
+    Set(name, [](ModelState& state) { state.phase = ModelPhase::kLoading; });
+  }
+  std::vector<std::string> problems;
+  for (const std::string& name : *names) {
+    const absl::Status s = LoadFolder(name);
+    if (!s.ok()) problems.emplace_back(s.message());
+  }
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{}", fmt::join(problems, "\n")));
+}
+
+absl::Status ModelRepository::Load(std::string_view name) {
+  if (absl::Status s = CheckModelName(name); !s.ok()) return s;
+  std::error_code error;
+  const std::string folder = fmt::format("{}/{}", root_, name);
+  if (!fs::is_directory(folder, error)) {
+    return absl::NotFoundError(fmt::format("there is no model folder {}", folder));
+  }
+  return LoadFolder(std::string(name));
+}
+
+absl::Status ModelRepository::TakePolicy(const std::string& name, const Model& model) {
+  const std::string folder = root_ + "/" + name;
+  const absl::StatusOr<PolicySpec> spec = LoadPolicy(folder, model, limits_);
+  if (!spec.ok()) return spec.status();
+  absl::StatusOr<LaneRules> rules = MakeRules(*spec, {}, model.types.size());
+  if (!rules.ok()) return rules.status();
+  return scheduler_.SetPolicy(model.id, *std::move(rules));
+}
+
+std::vector<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicies() {
+  std::vector<PolicyNews> news;
+  for (const ModelState& state : Index()) {
+    if (state.model == nullptr || state.phase != ModelPhase::kReady) continue;
+    const std::string folder = root_ + "/" + state.name;
+    absl::Status status;
+    bool load_again = false;
+    {
+      const std::lock_guard lock(changes_);
+      if (Serving(state.name) != state.model) continue;
+      std::string stamp = PolicyStamp(folder, state.version);
+      std::string& known = policy_stamps_[state.name];
+      if (stamp == known) continue;
+      known = std::move(stamp);
+      status = TakePolicy(state.name, *state.model);
+      // Not with another version, which nobody asked for.
+      const absl::StatusOr<int64_t> highest = HighestVersion(folder);
+      load_again = absl::IsFailedPrecondition(status) && highest.ok() && *highest == state.version;
+      const std::string reason(status.message());
+      if (!load_again) Set(state.name, [&](ModelState& s) { s.reason = reason; });
+    }
+    if (load_again) status = LoadFolder(state.name);
+    news.push_back(
+        {status.ok(),
+         status.ok() ? fmt::format("model \"{}\": its policy.textproto is taken over{}", state.name,
+                                   load_again ? ", the model loaded again for it" : "")
+                     : Indented(state.name, fmt::format("its policy goes on as it was: {}",
+                                                        std::string(status.message())))});
+  }
+  return news;
+}
+
+absl::Status ModelRepository::Unload(std::string_view name) {
+  const std::lock_guard lock(changes_);
+  const std::string key(name);
+  const std::shared_ptr<const Model> model = Serving(key);
+  if (model == nullptr) {
+    return absl::NotFoundError(fmt::format("model {} is not served", Quoted(name)));
+  }
+  Set(key, [](ModelState& state) {
+    state.phase = ModelPhase::kUnloading;
+    state.model = nullptr;
+  });
+  const absl::Status status = scheduler_.RemoveModel(model->id);
+  Set(key, [](ModelState& state) {
+    state.phase = ModelPhase::kUnavailable;
+    state.reason = "unloaded";
+  });
+  return status;
+}
+
+void ModelRepository::Close() {
+  for (const ModelState& state : Index()) {
+    if (state.model != nullptr) Unload(state.name).IgnoreError();
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Model>> ModelRepository::Find(std::string_view name,
+                                                                   std::string_view version) const {
+  if (absl::Status s = CheckModelName(name); !s.ok()) return s;
+  if (absl::Status s = CheckModelVersion(version); !s.ok()) return s;
+  const std::lock_guard lock(mutex_);
+  const auto found = models_.find(name);
+  if (found == models_.end()) {
+    return absl::NotFoundError(fmt::format("unknown model {}", Quoted(name)));
+  }
+  const ModelState& state = found->second;
+  if (state.model == nullptr) {
+    return absl::UnavailableError(fmt::format("model {} is {}{}{}", Quoted(name), Name(state.phase),
+                                              state.reason.empty() ? "" : ": ", state.reason));
+  }
+  if (!version.empty() && version != std::to_string(state.model->version)) {
+    return absl::NotFoundError(fmt::format("model {} has version {} ready, not {}", Quoted(name),
+                                           state.model->version, Quoted(version)));
+  }
+  return state.model;
+}
+
+std::vector<ModelState> ModelRepository::Index() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ModelState> states;
+  for (const auto& [name, state] : models_) states.push_back(state);
+  return states;
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,129 @@
+// The model repository: which models there are, in which version and state, and how they come and go.
+//
+//   <root>/<model>/config.textproto
+//   <root>/<model>/<version>/weights.safetensors        the highest version is served
+//
+//                  Load                 warm
+//   UNAVAILABLE ----------> LOADING ----------> READY ----> UNLOADING ----> UNAVAILABLE
+//        ^                     |                              (Unload, or Close)
+//        +---- with a reason --+
+//
+// A model that is loaded again answers with its old version until the new one is warm; if the new
+// one fails, the old one stays, and the index says why.
+//
+// Threads: Find and Index from any thread (a lock held for a lookup); Load, Unload, LoadAll and
+// Close block for seconds and are made one after the other inside.
+#ifndef CELLBATCH_SERVER_REPOSITORY_MODEL_REPOSITORY_H_
+#define CELLBATCH_SERVER_REPOSITORY_MODEL_REPOSITORY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cells/model.h"
+#include "scheduler/scheduler.h"
+#include "server/repository/model_loader.h"
+
+namespace cellbatch {
+
+enum class ModelPhase : uint8_t { kUnavailable, kLoading, kReady, kUnloading };
+const char* Name(ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING", "READY", ..
+
+// What a check found of one model.
+struct CheckedModel {
+  std::string name;
+  int64_t version = 0;  // 0: the folder has none
+  std::vector<std::string>
+      problems;         // "FILE:LINE: what" as far as they have one; empty: it could be served
+  std::string summary;  // then: "3 cell types, 5124 parameters, TOKENS -> OUTPUT [5]"
+};
+
+// One line of the index.
+struct ModelState {
+  std::string name;
+  int64_t version = 0;  // 0: the folder has none
+  ModelPhase phase = ModelPhase::kUnavailable;
+  std::string reason;  // of kUnavailable; or why the last Load failed while an old version serves
+  std::shared_ptr<const Model> model;  // that answers: kReady, and kLoading where an old one does
+};
+
+class ModelRepository {
+ public:
+  // `scheduler` outlives the repository. Nothing is read before LoadAll.
+  ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler);
+
+  // Loads every model folder of the root, by name. All are tried; the error names each that failed,
+  // a line a problem. A root that cannot be read or holds no model is an error, too.
+  absl::Status LoadAll();
+  // Loads, or loads again, the model from its folder as it is now.
+  // NOT_FOUND: no such folder. INVALID_ARGUMENT: its files are wrong; every problem is listed.
+  absl::Status Load(std::string_view name);
+  // New requests are refused, accepted ones finish; returns when the last one has. NOT_FOUND: it is
+  // not served.
+  absl::Status Unload(std::string_view name);
+  // Lets every served model whose policy.textproto changed since it was read take over what it says now, while it serves
+  // (Scheduler::SetPolicy); where that cannot be, by loading the model again. A file that cannot be used changes nothing:
+  // the old policy goes on, and the index says why until there is a better one. What changed, for people.
+  struct PolicyNews {
+    bool taken = false;
+    std::string text;
+  };
+  std::vector<PolicyNews> TakeChangedPolicies();
+  // Unloads every model (for an orderly end).
+  void Close();
+
+  // The model to serve. `version` empty: the one that serves; else a positive decimal number.
+  // INVALID_ARGUMENT: a name or version that cannot be one. NOT_FOUND: unknown. UNAVAILABLE: known,
+  // not ready, with the reason.
+  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
+                                                    std::string_view version) const;
+  std::vector<ModelState> Index() const;  // by name
+
+ private:
+  absl::Status LoadFolder(const std::string& name);
+  absl::Status Swap(const std::string& name, ModelVersion version);
+  absl::Status TakePolicy(const std::string& name, const Model& model);
+  // Changes the state under the lock; makes it where it is not there.
+  template <typename Change>
+  void Set(const std::string& name, Change change);
+  std::shared_ptr<const Model> Serving(const std::string& name) const;
+
+  const std::string root_;
+  const LoaderLimits limits_;
+  Scheduler& scheduler_;
+  std::mutex changes_;   // one Load or Unload at a time
+  int32_t next_id_ = 0;  // under changes_
+  std::map<std::string, std::string>
+      policy_stamps_;  // under changes_; by name, of the file that was read
+  mutable std::mutex mutex_;
+  std::map<std::string, ModelState, std::less<>> models_;  // under mutex_
+};
+
+// The model folders of a root, sorted: all but hidden ones. INVALID_ARGUMENT: unreadable, or there is none.
+absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root);
+// The highest version of a model folder, read and checked.
+absl::StatusOr<ModelVersion> ReadModel(const std::string& root, const std::string& name, ModelId id,
+                                       const LoaderLimits& limits);
+
+// Reads and compiles every model of every folder, without a device: cellbatch-server --check. Fails where the root
+// cannot be read or holds no model.
+absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& root,
+                                                          const LoaderLimits& limits);
+
+// The same for people and their scripts. `problems`: a line each, `model "a": config.textproto:3: what`. `report`: a
+// line for each model that could be served, and a count of both.
+struct CheckReport {
+  std::string problems;
+  std::string report;
+};
+CheckReport DescribeCheck(const std::vector<CheckedModel>& models);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_REPOSITORY_MODEL_REPOSITORY_H_

@@ -1,0 +1,381 @@
+#include "server/repository/model_repository.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "cells/weights/safetensors.h"
+#include "server/convert/import_torch.h"
+#include "server/policy/policy_codec.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// Takes and gives back models; serves nothing. `hold` stops both until the test lets go.
+class LoadingScheduler final : public Scheduler {
+ public:
+  absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) override {
+    std::unique_lock lock(mutex_);
+    policy = rules.policy_name;
+    join = rules.join_name;
+    cellular = rules.join == nullptr;
+    ++warming_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !hold_; });
+    if (!refusal.ok()) return refusal;
+    log.push_back("add " + model->name + " " + std::to_string(model->version));
+    names_[model->id.value()] = log.back().substr(4);
+    return absl::OkStatus();
+  }
+  absl::Status RemoveModel(ModelId id) override {
+    std::unique_lock lock(mutex_);
+    ++removing_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !hold_; });
+    log.push_back("remove " + names_[id.value()]);
+    return absl::OkStatus();
+  }
+  absl::Status SetPolicy(ModelId id, LaneRules rules) override {
+    const std::lock_guard lock(mutex_);
+    if (!policy_refusal.ok()) return std::exchange(policy_refusal, absl::OkStatus());
+    policy = rules.policy_name;
+    log.push_back("policy of " + names_[id.value()]);
+    return absl::OkStatus();
+  }
+  void Hold(bool hold) {
+    const std::lock_guard lock(mutex_);
+    hold_ = hold;
+    changed_.notify_all();
+  }
+  void WaitUntilRemoving(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return removing_ >= count; });
+  }
+  void WaitUntilWarming(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return warming_ >= count; });
+  }
+
+  std::vector<std::string> log;
+  absl::Status refusal, policy_refusal;  // the latter once
+  std::string policy, join;              // of the last one added
+  bool cellular = false;                 // it brought no rule of joining
+
+  std::vector<CellTypeCalibration> Calibration(ModelId) const override { return {}; }
+  std::vector<int32_t> MaxRowsPerRequest(ModelId) const override { return {}; }
+  int max_tasks_in_flight() const override { return 1; }
+  std::optional<RequestId> Submit(std::unique_ptr<Request>&) override { return std::nullopt; }
+  void Notify(RequestId, News) override {}
+  using Scheduler::Take;
+  int Take(OutboxId, absl::Span<Delivery>) override { return 0; }
+  void Extended(Request&, absl::Status) override {}
+  void WaitForFinished(OutboxId, absl::Duration) override {}
+  void WakeOutbox(OutboxId) override {}
+  void Stop() override {}
+  const SchedulerStats& stats() const override { return stats_; }
+  absl::Status DeviceHealth() const override { return absl::OkStatus(); }
+  bool any_device_left() const override { return true; }
+  bool StepManager() override { return false; }
+  bool StepWorker(int) override { return false; }
+  absl::Status CheckInvariants() const override { return absl::OkStatus(); }
+
+ private:
+  class NoStats final : public SchedulerStats {
+    std::vector<LaneStats> Lanes() const override { return {}; }
+    std::vector<DeviceStats> Devices() const override { return {}; }
+  };
+  NoStats stats_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool hold_ = false;
+  int warming_ = 0, removing_ = 0;
+  std::map<int32_t, std::string> names_;
+};
+
+class ModelRepositoryTest : public testing::Test {
+ protected:
+  ModelRepositoryTest() {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+
+  void MakeModel(const std::string& name, int64_t version) {
+    const std::vector<float> w(3 * 4 * 4, 0.5f);
+    const std::string from = testing::TempDir() + "/gru.safetensors";
+    ASSERT_TRUE(
+        WriteSafetensors(from, {{"weight_ih_l0", {12, 4}, w}, {"weight_hh_l0", {12, 4}, w}}).ok());
+    const auto made = ImportTorch({.from = from,
+                                   .repository = root_,
+                                   .name = name,
+                                   .version = version,
+                                   .overwrite = true,
+                                   .hints = {}});
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+  void Corrupt(const std::string& name, int64_t version) {
+    fs::create_directories(root_ + "/" + name + "/" + std::to_string(version));
+    std::ofstream(root_ + "/" + name + "/" + std::to_string(version) + "/weights.safetensors")
+        << "nonsense";
+  }
+  std::string FindError(std::string_view name, std::string_view version,
+                        absl::StatusCode code) const {
+    const auto found = repository_.Find(name, version);
+    if (found.ok()) return "found";
+    EXPECT_EQ(found.status().code(), code) << found.status();
+    return std::string(found.status().message());
+  }
+
+  const std::string root_ = testing::TempDir() + "/repository";
+  LoadingScheduler scheduler_;
+  ModelRepository repository_{root_, LoaderLimits(), scheduler_};
+};
+
+TEST_F(ModelRepositoryTest, TheHighestVersionOfEveryFolderIsServed) {
+  MakeModel("b", 2);
+  MakeModel("b", 10);
+  MakeModel("a", 1);
+  fs::create_directories(root_ + "/.hidden");
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "add b 10"));
+  const auto found = repository_.Find("b", "");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->version, 10);
+  EXPECT_TRUE(repository_.Find("b", "10").ok());
+  EXPECT_THAT(FindError("b", "2", absl::StatusCode::kNotFound), HasSubstr("version 10 ready"));
+  const std::vector<ModelState> index = repository_.Index();
+  ASSERT_EQ(index.size(), 2u);
+  EXPECT_EQ(index[0].name, "a");
+  EXPECT_EQ(index[1].version, 10);
+  EXPECT_EQ(index[1].phase, ModelPhase::kReady);
+}
+
+TEST_F(ModelRepositoryTest, AModelIsServedByThePolicyThatItsConfigurationNames) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  EXPECT_EQ(scheduler_.policy, "cellular");
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app) << "policy { kind: LB_GREEDY }\n";
+  ASSERT_TRUE(repository_.Load("a").ok());
+  EXPECT_EQ(scheduler_.policy, "lb_greedy");
+  std::ofstream(root_ + "/a/1/policy.textproto") << "kind: FSM\n";
+  ASSERT_TRUE(repository_.Load("a").ok()) << "a file that nobody asked for was read";
+}
+
+TEST_F(ModelRepositoryTest, RequestsJoinByTheRuleThatTheConfigurationNames) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  EXPECT_EQ(scheduler_.join, "cellular");
+  EXPECT_TRUE(scheduler_.cellular);
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app)
+      << "join { whole_graphs { most: 64 } }\n";
+  ASSERT_TRUE(repository_.Load("a").ok());
+  EXPECT_EQ(scheduler_.join, "whole_graphs of 64");
+  EXPECT_FALSE(scheduler_.cellular);
+}
+
+TEST_F(ModelRepositoryTest, NamesAndVersionsThatCannotBeAreToldApartFromUnknownOnes) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  EXPECT_THAT(FindError("c", "", absl::StatusCode::kNotFound), HasSubstr("unknown model \"c\""));
+  for (const char* version : {"abc", "-1", "007", "0"}) {
+    EXPECT_NE(FindError("a", version, absl::StatusCode::kInvalidArgument), "found");
+  }
+  EXPECT_NE(FindError("../a", "", absl::StatusCode::kInvalidArgument), "found");
+  EXPECT_NE(FindError("", "", absl::StatusCode::kInvalidArgument), "found");
+  EXPECT_EQ(repository_.Load("../a").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(repository_.Load("c").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(repository_.Unload("c").code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ModelRepositoryTest, OneBadModelKeepsNeitherOthersNorTheirProblemsBack) {
+  MakeModel("good", 1);
+  MakeModel("bad", 1);
+  Corrupt("bad", 1);
+  fs::create_directories(root_ + "/empty");
+  const absl::Status s = repository_.LoadAll();
+  EXPECT_THAT(std::string(s.message()),
+              AllOf(HasSubstr("model \"bad\": "), HasSubstr("weights.safetensors"),
+                    HasSubstr("model \"empty\": "), HasSubstr("no version in it")));
+  EXPECT_TRUE(repository_.Find("good", "").ok());
+  EXPECT_THAT(FindError("bad", "", absl::StatusCode::kUnavailable),
+              AllOf(HasSubstr("model \"bad\" is UNAVAILABLE"), HasSubstr("weights.safetensors")));
+}
+
+TEST_F(ModelRepositoryTest, ANewVersionReplacesTheOldOneOnlyWhenItIsWarm) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  MakeModel("a", 2);
+  scheduler_.Hold(true);
+  std::thread loading([&] { EXPECT_TRUE(repository_.Load("a").ok()); });
+  scheduler_.WaitUntilWarming(2);
+  EXPECT_EQ(repository_.Index()[0].phase, ModelPhase::kLoading);
+  EXPECT_EQ((*repository_.Find("a", ""))->version, 1) << "the old one answers";
+  scheduler_.Hold(false);
+  loading.join();
+  EXPECT_EQ((*repository_.Find("a", ""))->version, 2);
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "add a 2", "remove a 1"));
+}
+
+TEST_F(ModelRepositoryTest, AVersionThatFailsLeavesTheOldOneServingAndSaysWhy) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  Corrupt("a", 2);
+  EXPECT_EQ(repository_.Load("a").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ((*repository_.Find("a", ""))->version, 1);
+  EXPECT_EQ(repository_.Index()[0].phase, ModelPhase::kReady);
+  EXPECT_THAT(repository_.Index()[0].reason, HasSubstr("2/weights.safetensors"));
+  fs::remove_all(root_ + "/a/2");
+  scheduler_.refusal = absl::ResourceExhaustedError("no memory for its rows");
+  EXPECT_EQ(repository_.Load("a").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(repository_.Index()[0].reason, HasSubstr("no memory for its rows"));
+  EXPECT_TRUE(repository_.Find("a", "").ok());
+}
+
+TEST_F(ModelRepositoryTest, WhatIsBeingLoadedForTheFirstTimeIsUnavailable) {
+  MakeModel("a", 1);
+  scheduler_.Hold(true);
+  std::thread loading([&] { EXPECT_TRUE(repository_.LoadAll().ok()); });
+  scheduler_.WaitUntilWarming(1);
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("is LOADING"));
+  scheduler_.Hold(false);
+  loading.join();
+  EXPECT_TRUE(repository_.Find("a", "").ok());
+}
+
+// V2, the state that no client can bring about: its last requests still run.
+TEST_F(ModelRepositoryTest, WhatIsBeingUnloadedIsUnavailableWhileItsLastRequestsRun) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  scheduler_.Hold(true);
+  std::thread unloading([&] { EXPECT_TRUE(repository_.Unload("a").ok()); });
+  scheduler_.WaitUntilRemoving(1);
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("is UNLOADING"));
+  EXPECT_EQ(repository_.Index()[0].phase, ModelPhase::kUnloading);
+  scheduler_.Hold(false);
+  unloading.join();
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("unloaded"));
+}
+
+// What `policy.textproto` of model "a" says, as a learner writes it.
+class PolicyTakeoverTest : public ModelRepositoryTest {
+ protected:
+  void SetUp() override {
+    MakeModel("a", 1);
+    ASSERT_TRUE(repository_.LoadAll().ok());
+    ASSERT_EQ(scheduler_.policy, "cellular");
+    scheduler_.log.clear();
+  }
+  void Write(PolicyKind kind) {
+    PolicySpec spec;
+    spec.kind = kind;
+    const std::shared_ptr<const Model> model = *repository_.Find("a", "");
+    std::ofstream(file_) << PolicyText(ToPolicyFile(spec, *model));
+  }
+  const std::string file_ = root_ + "/a/1/policy.textproto";
+};
+
+TEST_F(PolicyTakeoverTest, AChangedFileIsTakenOverOnceWithoutLoadingTheModel) {
+  EXPECT_TRUE(repository_.TakeChangedPolicies().empty()) << "nothing changed";
+  Write(PolicyKind::kLbGreedy);
+  const auto news = repository_.TakeChangedPolicies();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_TRUE(news[0].taken) << news[0].text;
+  EXPECT_EQ(scheduler_.policy, "lb_greedy");
+  EXPECT_TRUE(repository_.TakeChangedPolicies().empty()) << "the same file";
+  EXPECT_THAT(scheduler_.log, ElementsAre("policy of a 1"));
+}
+
+TEST_F(PolicyTakeoverTest, AFileThatCannotBeUsedLeavesTheOldPolicyAndSaysWhyUntilABetterOneComes) {
+  Write(PolicyKind::kLbGreedy);
+  repository_.TakeChangedPolicies();
+  for (const char* bad : {"kind: FSM\n", "kind: ?", "kind: LB_GREEDY cell_types: \"other\"\n"}) {
+    std::ofstream(file_) << bad;
+    const auto news = repository_.TakeChangedPolicies();
+    ASSERT_EQ(news.size(), 1u) << bad;
+    EXPECT_FALSE(news[0].taken);
+    EXPECT_THAT(news[0].text,
+                HasSubstr("model \"a\": its policy goes on as it was: 1/policy.textproto"));
+    EXPECT_THAT(repository_.Index()[0].reason, HasSubstr("1/policy.textproto"));
+    EXPECT_EQ(repository_.Index()[0].phase, ModelPhase::kReady);
+    EXPECT_EQ(scheduler_.policy, "lb_greedy");
+  }
+  Write(PolicyKind::kAgenda);
+  ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  EXPECT_EQ(scheduler_.policy, "agenda");
+  EXPECT_EQ(repository_.Index()[0].reason, "");
+}
+
+TEST_F(PolicyTakeoverTest, APolicyThatTheLaneCannotTakeOverIsTakenByLoadingTheModelAgain) {
+  Write(PolicyKind::kDepth);
+  scheduler_.policy_refusal = absl::FailedPreconditionError("looks at other things");
+  const auto news = repository_.TakeChangedPolicies();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_TRUE(news[0].taken) << news[0].text;
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "remove a 1"));
+  EXPECT_EQ(scheduler_.policy, "depth");
+}
+
+TEST_F(PolicyTakeoverTest, ANewVersionBesideTheServedOneIsNotLoadedForItsPolicy) {
+  Write(PolicyKind::kDepth);
+  MakeModel("a", 2);
+  scheduler_.policy_refusal = absl::FailedPreconditionError("looks at other things");
+  const auto news = repository_.TakeChangedPolicies();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_FALSE(news[0].taken);
+  EXPECT_TRUE(scheduler_.log.empty());
+}
+
+TEST_F(ModelRepositoryTest, UnloadedModelsAreKnownAndUnavailable) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  ASSERT_TRUE(repository_.Unload("a").ok());
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("unloaded"));
+  ASSERT_TRUE(repository_.Load("a").ok());
+  EXPECT_TRUE(repository_.Find("a", "").ok());
+  repository_.Close();
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "remove a 1", "add a 1", "remove a 1"));
+}
+
+TEST_F(ModelRepositoryTest, ACheckReportsEveryModelWithoutLoadingAny) {
+  MakeModel("good", 3);
+  auto checked = CheckRepository(root_, LoaderLimits());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  ASSERT_EQ(checked->size(), 1u);
+  EXPECT_EQ((*checked)[0].version, 3);
+  EXPECT_THAT((*checked)[0].problems, testing::IsEmpty());
+  EXPECT_EQ(DescribeCheck(*checked).problems, "");
+
+  MakeModel("bad", 1);
+  std::ofstream(root_ + "/bad/config.textproto") << "name: \"worse\"\n";
+  fs::create_directories(root_ + "/empty");
+  checked = CheckRepository(root_, LoaderLimits());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  const CheckReport report = DescribeCheck(*checked);
+  EXPECT_EQ(report.problems,
+            "model \"bad\": config.textproto:1: name is \"worse\", the folder is \"bad\"\n"
+            "model \"bad\": config.textproto: no unfolder, such as chain { .. }\n"
+            "model \"empty\": " +
+                root_ + "/empty: no version in it, such as 1/weights.safetensors\n");
+  EXPECT_EQ(report.report,
+            "model \"good\" version 3: OK, 1 cell types, 120 parameters, X [-1, 4] -> OUTPUT [4]\n"
+            "3 models: 1 OK, 2 with 3 problems\n");
+  EXPECT_TRUE(scheduler_.log.empty());
+  EXPECT_FALSE(CheckRepository(root_ + "/nowhere", LoaderLimits()).ok());
+}
+
+TEST_F(ModelRepositoryTest, ARootThatIsNoneOrEmptyIsAnError) {
+  EXPECT_THAT(std::string(repository_.LoadAll().message()), HasSubstr("no model folder"));
+  ModelRepository nowhere(root_ + "/nowhere", LoaderLimits(), scheduler_);
+  EXPECT_THAT(std::string(nowhere.LoadAll().message()), HasSubstr("nowhere: No such file"));
+}
+
+}  // namespace
+}  // namespace cellbatch

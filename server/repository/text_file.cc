@@ -1,0 +1,146 @@
+#include "server/repository/text_file.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "server/names/nearest_name.h"
+
+namespace cellbatch {
+namespace {
+
+namespace pb = google::protobuf;
+
+constexpr int kMaxNesting = 12;
+
+// What stands between `before` and the next quotation mark; nothing where `text` does not have it.
+std::string Quoted(const std::string& text, std::string_view before) {
+  const size_t at = text.find(before);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + before.size();
+  return text.substr(begin, text.find('"', begin) - begin);
+}
+
+// The fields of the message that the parser names, and the values of enumerations in fields that it names: it knows them
+// and does not say.
+class Remedies {
+ public:
+  explicit Remedies(const pb::Descriptor& root) { Visit(root); }
+
+  std::string Of(const std::string& error) const {
+    const std::string field = Quoted(error, "has no field named \"");
+    if (!field.empty()) return OfField(Quoted(error, "Message type \""), field);
+    const std::string value = Quoted(error, "Unknown enumeration value of \"");
+    if (!value.empty()) return OfValue(Quoted(error, "for field \""), value);
+    constexpr std::string_view kBare = "Expected string, got: ";
+    if (error.compare(0, kBare.size(), kBare) != 0) return "";
+    return fmt::format("; it stands in quotation marks, \"{}\"", error.substr(kBare.size()));
+  }
+
+ private:
+  void Visit(const pb::Descriptor& message) {
+    if (std::find(messages_.begin(), messages_.end(), &message) != messages_.end()) return;
+    messages_.push_back(&message);
+    for (int i = 0; i < message.field_count(); ++i) {
+      const pb::Descriptor* inside = message.field(i)->message_type();
+      if (inside != nullptr) Visit(*inside);
+    }
+  }
+  std::string OfField(const std::string& message, const std::string& field) const {
+    std::vector<std::string> names;
+    for (const pb::Descriptor* m : messages_) {
+      if (m->full_name() != message) continue;
+      for (int i = 0; i < m->field_count(); ++i) names.push_back(m->field(i)->name());
+    }
+    return MeantOrThere(field, names);
+  }
+  // Fields of one name in several messages: the values of all.
+  std::string OfValue(const std::string& field, const std::string& value) const {
+    std::vector<std::string> names;
+    for (const pb::Descriptor* m : messages_) {
+      const pb::FieldDescriptor* f = m->FindFieldByName(field);
+      if (f == nullptr || f->enum_type() == nullptr) continue;
+      for (int i = 0; i < f->enum_type()->value_count(); ++i) {
+        const pb::EnumValueDescriptor& v = *f->enum_type()->value(i);
+        if (v.number() != 0) names.push_back(v.name());
+      }
+    }
+    return MeantOrThere(value, names);
+  }
+
+  std::vector<const pb::Descriptor*> messages_;
+};
+
+// Keeps the first error with its line.
+class FirstError : public pb::io::ErrorCollector {
+ public:
+  explicit FirstError(const pb::Descriptor& root) : root_(root) {}
+  void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
+    if (!text_.empty()) return;
+    const std::string remedy = Remedies(root_).Of(message);
+    const std::string what(message, 0,
+                           message.size() - (remedy.empty() || message.back() != '.' ? 0 : 1));
+    text_ = fmt::format("{}:{}: {}{}", line + 1, column + 1, what, remedy);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  const pb::Descriptor& root_;
+  std::string text_;
+};
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes) {
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind == std::filesystem::file_type::not_found) {
+    return absl::NotFoundError(fmt::format("{}: no such file", path));
+  }
+  if (kind != std::filesystem::file_type::regular) {
+    return absl::InvalidArgumentError(fmt::format("{}: no file", path));
+  }
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
+  if (file == nullptr) return absl::InvalidArgumentError(fmt::format("{}: cannot be read", path));
+  std::string text;
+  char block[1 << 14];
+  for (size_t got; (got = std::fread(block, 1, sizeof(block), file.get())) > 0;) {
+    text.append(block, got);
+    if (static_cast<int64_t>(text.size()) > max_bytes) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: has more than {} bytes, the limit", path, max_bytes));
+    }
+  }
+  if (std::ferror(file.get()) == 0) return text;
+  return absl::InvalidArgumentError(fmt::format("{}: cannot be read", path));
+}
+
+absl::Status ParseTextFormat(std::string_view text, const std::string& file, pb::Message& message,
+                             pb::TextFormat::ParseInfoTree* places) {
+  FirstError error(*message.GetDescriptor());
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (places != nullptr) parser.WriteLocationsTo(places);
+  parser.SetRecursionLimit(kMaxNesting);
+  pb::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
+  if (parser.Parse(&stream, &message)) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{}:{}", file, error.text()));
+}
+
+std::string PlaceOf(const pb::TextFormat::ParseInfoTree& places, const pb::Descriptor& descriptor,
+                    const char* field, int index, const std::string& file) {
+  return fmt::format("{}:{}", file,
+                     places.GetLocation(descriptor.FindFieldByName(field), index).line + 1);
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,120 @@
+#include "server/requests/admission.h"
+
+#include <algorithm>
+#include <string>
+
+#include "fmt/format.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr int32_t kNeverFits = -1;
+constexpr int32_t kShortestPushbackMs = 5;
+constexpr int32_t kLongestPushbackMs = 10000;
+constexpr int64_t kLookEveryNs = 100'000'000;
+
+Refusal Beyond(Rejection reason, const char* what, const char* flag, int64_t in_flight,
+               int64_t asked, int64_t limit, int32_t pushback_ms) {
+  std::string text =
+      asked > limit
+          ? fmt::format("the request needs {} {}, and {} limits all requests together to {}", asked,
+                        what, flag, limit)
+          : fmt::format("the server is full: {} {} in flight, {} asked for, {} is {}", in_flight,
+                        what, asked, flag, limit);
+  return {reason, asked > limit ? kNeverFits : pushback_ms,
+          absl::ResourceExhaustedError(std::move(text))};
+}
+
+}  // namespace
+
+const char* Name(Rejection reason) {
+  switch (reason) {
+    case Rejection::kRequests:
+      return "requests";
+    case Rejection::kCells:
+      return "cells";
+    case Rejection::kBytes:
+      return "bytes";
+    case Rejection::kRows:
+      return "rows";
+    case Rejection::kDraining:
+      return "draining";
+    case Rejection::kLoading:
+      return "loading";
+    case Rejection::kScheduler:
+      return "scheduler";
+  }
+  return "unknown";
+}
+
+Ticket& Ticket::operator=(Ticket&& other) noexcept {
+  if (this != &other) {
+    Release();
+    from_ = std::exchange(other.from_, nullptr);
+    demand_ = other.demand_;
+  }
+  return *this;
+}
+
+void Ticket::Release() {
+  if (Admission* from = std::exchange(from_, nullptr)) {
+    from->finished_.fetch_add(demand_.requests, std::memory_order_relaxed);
+    from->Add(demand_, -1);
+  }
+}
+
+void Admission::Add(const Demand& demand, int64_t sign) {
+  cells_.fetch_add(sign * demand.cells, std::memory_order_relaxed);
+  bytes_.fetch_add(sign * demand.bytes, std::memory_order_relaxed);
+  requests_.fetch_add(sign * demand.requests);  // last, and ordered: who sees zero sees all done
+}
+
+bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refusal& refusal) {
+  // Counted first, closed looked at second; Close and its waiter do it the other way round: either
+  // this request sees the door closed, or the waiter sees this request.
+  Add(demand, 1);
+  const Demand now = InFlight();
+  if (closed()) {
+    refusal = {Rejection::kDraining, 0, absl::UnavailableError("the server is shutting down")};
+  } else if (now.requests > limits_.max_requests) {
+    refusal = Beyond(Rejection::kRequests, "requests", "--max-queued-requests",
+                     now.requests - demand.requests, demand.requests, limits_.max_requests,
+                     PushbackMs(now_ns));
+  } else if (now.cells > limits_.max_cells) {
+    refusal = Beyond(Rejection::kCells, "cells", "--max-queued-cells", now.cells - demand.cells,
+                     demand.cells, limits_.max_cells, PushbackMs(now_ns));
+  } else if (now.bytes > limits_.max_bytes) {
+    refusal = Beyond(Rejection::kBytes, "bytes", "--max-queued-bytes", now.bytes - demand.bytes,
+                     demand.bytes, limits_.max_bytes, PushbackMs(now_ns));
+  } else {
+    ticket = Ticket(this, demand);
+    return true;
+  }
+  Add(demand, -1);
+  return false;
+}
+
+Demand Admission::InFlight() const {
+  return {requests_.load(), cells_.load(std::memory_order_relaxed),
+          bytes_.load(std::memory_order_relaxed)};
+}
+
+// About the time in which a tenth of what is in flight will have left, at the speed lately seen.
+int32_t Admission::PushbackMs(int64_t now_ns) {
+  int64_t since = looked_at_ns_.load(std::memory_order_relaxed);
+  if (now_ns - since > kLookEveryNs &&
+      looked_at_ns_.compare_exchange_strong(since, now_ns, std::memory_order_relaxed)) {
+    const int64_t finished = finished_.load(std::memory_order_relaxed);
+    const int64_t before = finished_then_.exchange(finished, std::memory_order_relaxed);
+    const double seconds = static_cast<double>(now_ns - since) * 1e-9;
+    per_second_.store(static_cast<int64_t>(static_cast<double>(finished - before) / seconds),
+                      std::memory_order_relaxed);
+  }
+  const int64_t per_second = std::max<int64_t>(1, per_second_.load(std::memory_order_relaxed));
+  const int64_t wait_ms = requests_.load(std::memory_order_relaxed) * 100 / per_second;
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(wait_ms, kShortestPushbackMs, kLongestPushbackMs));
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,100 @@
+// How much work the server holds at once: requests, cells and bytes admitted and not answered, over
+// all models. Full is an answer, never a wait: RESOURCE_EXHAUSTED with a hint when to come back.
+// Any thread; three atomic additions an admission.
+#ifndef CELLBATCH_SERVER_REQUESTS_ADMISSION_H_
+#define CELLBATCH_SERVER_REQUESTS_ADMISSION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace cellbatch {
+
+struct Demand {
+  int64_t requests = 1;
+  int64_t cells = 0;
+  int64_t bytes = 0;  // of the message, the rows and the answer
+};
+
+struct AdmissionLimits {
+  int64_t max_requests = 100000;
+  int64_t max_cells = 1000000;
+  int64_t max_bytes = 4LL << 30;
+};
+
+enum class Rejection : uint8_t {
+  kRequests,
+  kCells,
+  kBytes,
+  kRows,
+  kDraining,
+  kLoading,
+  kScheduler
+};
+inline constexpr int kNumRejections = 7;
+const char* Name(Rejection reason);  // the `reason` label of cellbatch_rejected_total
+
+class Admission;
+
+// Gives back what was admitted when it goes out of scope. Movable.
+class Ticket {
+ public:
+  Ticket() = default;
+  Ticket(Ticket&& other) noexcept
+      : from_(std::exchange(other.from_, nullptr)), demand_(other.demand_) {}
+  Ticket& operator=(Ticket&& other) noexcept;
+  ~Ticket() { Release(); }
+  void Release();
+  const Demand& demand() const { return demand_; }
+
+ private:
+  friend class Admission;
+  Ticket(Admission* from, const Demand& demand) : from_(from), demand_(demand) {}
+  Admission* from_ = nullptr;
+  Demand demand_;
+};
+
+// Why not, and when to come back (milliseconds; -1: never, it can never fit).
+struct Refusal {
+  Rejection reason;
+  int32_t pushback_ms;
+  absl::Status status;
+};
+
+class Admission {
+ public:
+  explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
+
+  // True and a ticket, or false and the refusal. UNAVAILABLE once closed; RESOURCE_EXHAUSTED beyond
+  // a limit, naming it, what is in flight and what was asked. `now_ns`: steady clock.
+  bool Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refusal& refusal);
+
+  // After Close nothing is admitted, and InFlight only falls: at zero requests, all are answered.
+  void Close() { closed_.store(true); }
+  bool closed() const { return closed_.load(); }
+
+  Demand InFlight() const;
+  const AdmissionLimits& limits() const { return limits_; }
+
+ private:
+  friend class Ticket;
+  void Add(const Demand& demand, int64_t sign);
+  int32_t PushbackMs(int64_t now_ns);
+
+  const AdmissionLimits limits_;
+  std::atomic<bool> closed_ = false;
+  std::atomic<int64_t> requests_ = 0;
+  std::atomic<int64_t> cells_ = 0;
+  std::atomic<int64_t> bytes_ = 0;
+  // How fast requests leave, for the hint: a count, and the count and time of an earlier look.
+  std::atomic<int64_t> finished_ = 0;
+  std::atomic<int64_t> looked_at_ns_ = 0;
+  std::atomic<int64_t> finished_then_ = 0;
+  std::atomic<int64_t> per_second_ = 0;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_REQUESTS_ADMISSION_H_

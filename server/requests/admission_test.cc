@@ -1,0 +1,122 @@
+#include "server/requests/admission.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+TEST(AdmissionTest, ATicketGivesBackWhatItTook) {
+  Admission admission({.max_requests = 10, .max_cells = 100, .max_bytes = 1000});
+  {
+    Ticket ticket;
+    Refusal refusal;
+    ASSERT_TRUE(admission.Admit({1, 24, 300}, kSecond, ticket, refusal));
+    EXPECT_EQ(admission.InFlight().requests, 1);
+    EXPECT_EQ(admission.InFlight().cells, 24);
+    EXPECT_EQ(admission.InFlight().bytes, 300);
+    Ticket elsewhere = std::move(ticket);
+    ticket.Release();
+    EXPECT_EQ(admission.InFlight().requests, 1);
+  }
+  EXPECT_EQ(admission.InFlight().requests, 0);
+  EXPECT_EQ(admission.InFlight().cells, 0);
+  EXPECT_EQ(admission.InFlight().bytes, 0);
+}
+
+TEST(AdmissionTest, EachLimitRefusesByNameAndLeavesNothingBehind) {
+  Admission admission({.max_requests = 2, .max_cells = 100, .max_bytes = 1000});
+  Ticket first, second, none;
+  Refusal refusal;
+  ASSERT_TRUE(admission.Admit({1, 60, 10}, kSecond, first, refusal));
+
+  ASSERT_FALSE(admission.Admit({1, 41, 10}, kSecond, none, refusal));
+  EXPECT_EQ(refusal.reason, Rejection::kCells);
+  EXPECT_EQ(refusal.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(std::string(refusal.status.message()),
+            "the server is full: 60 cells in flight, 41 asked for, --max-queued-cells is 100");
+  EXPECT_GT(refusal.pushback_ms, 0);
+
+  ASSERT_FALSE(admission.Admit({1, 1, 991}, kSecond, none, refusal));
+  EXPECT_EQ(refusal.reason, Rejection::kBytes);
+
+  ASSERT_TRUE(admission.Admit({1, 40, 990}, kSecond, second, refusal));
+  ASSERT_FALSE(admission.Admit({1, 0, 0}, kSecond, none, refusal));
+  EXPECT_EQ(refusal.reason, Rejection::kRequests);
+  EXPECT_EQ(admission.InFlight().cells, 100);
+}
+
+TEST(AdmissionTest, WhatCanNeverFitIsToldNotToRetry) {
+  Admission admission({.max_requests = 2, .max_cells = 100, .max_bytes = 1000});
+  Ticket none;
+  Refusal refusal;
+  ASSERT_FALSE(admission.Admit({1, 101, 0}, kSecond, none, refusal));
+  EXPECT_EQ(refusal.pushback_ms, -1);
+  EXPECT_EQ(
+      std::string(refusal.status.message()),
+      "the request needs 101 cells, and --max-queued-cells limits all requests together to 100");
+}
+
+TEST(AdmissionTest, ClosedRefusesAndTheLastTicketEmptiesIt) {
+  Admission admission({});
+  Ticket held, none;
+  Refusal refusal;
+  ASSERT_TRUE(admission.Admit({1, 1, 1}, kSecond, held, refusal));
+  admission.Close();
+  ASSERT_FALSE(admission.Admit({1, 1, 1}, kSecond, none, refusal));
+  EXPECT_EQ(refusal.status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(admission.InFlight().requests, 1);
+  held.Release();
+  EXPECT_EQ(admission.InFlight().requests, 0);
+}
+
+TEST(AdmissionTest, ThePushbackFollowsTheRateAtWhichRequestsLeave) {
+  Admission admission({.max_requests = 100, .max_cells = 1000, .max_bytes = 1000});
+  std::vector<Ticket> tickets(100);
+  Ticket none;
+  Refusal refusal;
+  for (Ticket& ticket : tickets) ASSERT_TRUE(admission.Admit({}, kSecond, ticket, refusal));
+  ASSERT_FALSE(admission.Admit({}, kSecond, none, refusal));
+  const int32_t idle = refusal.pushback_ms;
+  // In the next second a thousand leave, and as many come.
+  for (int i = 0; i < 1000; ++i) {
+    tickets[i % 100].Release();
+    ASSERT_TRUE(admission.Admit({}, kSecond, tickets[i % 100], refusal));
+  }
+  ASSERT_FALSE(admission.Admit({}, 2 * kSecond, none, refusal));
+  EXPECT_LT(refusal.pushback_ms, idle);
+  EXPECT_EQ(refusal.pushback_ms, 10);  // a tenth of 100 in flight at 1000 a second
+}
+
+TEST(AdmissionTest, NoThreadGetsMoreThanThereIs) {
+  Admission admission({.max_requests = 3, .max_cells = 1000, .max_bytes = 1000});
+  std::atomic<int> inside = 0, most = 0, admitted = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) {
+        Ticket ticket;
+        Refusal refusal;
+        if (!admission.Admit({1, 1, 1}, kSecond, ticket, refusal)) continue;
+        const int now = ++inside;
+        ++admitted;
+        int seen = most;
+        while (now > seen && !most.compare_exchange_weak(seen, now)) {
+        }
+        --inside;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most, 3);
+  EXPECT_GT(admitted, 0);
+  EXPECT_EQ(admission.InFlight().requests, 0);
+}
+
+}  // namespace
+}  // namespace cellbatch

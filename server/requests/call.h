@@ -1,0 +1,108 @@
+// The transport seam: a call as the service sees it. Bytes come in; bytes or a status go out; a
+// cancel may come at any time. gRPC stands behind it in the server (grpc_transport), a fake in
+// tests (fake_transport), so that everything on this side runs under the thread sanitizer.
+//
+//   transport thread           service                         responder thread
+//   ----------------           -------                         ----------------
+//   CallSink::Start(call) ---> decode, admit, Submit
+//                              call.cancel_slot().Publish(id)
+//   CallSink::Cancelled(call)  Notify(id, kCancelled)
+//                                                              call.Finish(answer)
+//
+// Lifetime: the transport owns the call and keeps it until Finish was called and every Start or
+// Cancelled that it is delivering has returned. The service never touches a call after Finish.
+#ifndef CELLBATCH_SERVER_REQUESTS_CALL_H_
+#define CELLBATCH_SERVER_REQUESTS_CALL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "scheduler/request.h"
+
+namespace cellbatch {
+
+inline constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
+
+struct CallResult {
+  absl::Status status;
+  std::string body;                    // of an OK answer
+  std::optional<int32_t> pushback_ms;  // grpc-retry-pushback-ms; negative: do not retry
+};
+
+// Where a cancel and the submission of what it cancels meet, in either order. One store each.
+class CancelSlot {
+ public:
+  // Submitter, once: from now on a cancel finds `ids`, all that the call has submitted. False: the
+  // cancel came first, and the submitter delivers it.
+  bool Publish(absl::Span<const RequestId> ids) {
+    ids_.assign(ids.begin(), ids.end());
+    State expected = State::kNothing;
+    return state_.compare_exchange_strong(expected, State::kPublished, std::memory_order_acq_rel);
+  }
+  bool Publish(RequestId id) { return Publish(absl::MakeConstSpan(&id, 1)); }
+  // Transport, or who gives the client up: what there is to cancel, if it is known already and was
+  // not cancelled before.
+  absl::Span<const RequestId> Cancel() {
+    const State before = state_.exchange(State::kCancelled, std::memory_order_acq_rel);
+    return before == State::kPublished ? absl::MakeConstSpan(ids_) : absl::Span<const RequestId>();
+  }
+  bool cancelled() const { return state_.load(std::memory_order_acquire) == State::kCancelled; }
+
+ private:
+  enum class State : uint8_t { kNothing, kPublished, kCancelled };
+  std::atomic<State> state_ = State::kNothing;
+  absl::InlinedVector<RequestId, 1> ids_;  // the submitter's until published
+};
+
+class ServerCall {
+ public:
+  virtual ~ServerCall() = default;
+  ServerCall() = default;
+  ServerCall(const ServerCall&) = delete;
+  ServerCall& operator=(const ServerCall&) = delete;
+
+  // The message, contiguous; valid until Finish.
+  virtual std::string_view request() const = 0;
+  // Steady-clock nanoseconds, kNoDeadline if the client set none.
+  virtual int64_t deadline_ns() const = 0;
+  // When the transport had the whole message.
+  virtual int64_t received_ns() const = 0;
+  // Which of the transport's threads started it: the shard that thread may write.
+  virtual int shard() const = 0;
+  // What the transport itself found wrong with the message; the service answers it.
+  virtual absl::Status transport_status() const { return absl::OkStatus(); }
+  // Calls that are answered by a stream only: one message of it, before Finish, from one thread at a
+  // time. Never waits. False: the client does not read; more than the transport's bound would lie
+  // here, the message was not taken, and the call should end.
+  virtual bool Write(std::string /*message*/) { return false; }
+  // The answer, exactly once, from any thread. The call may be gone when it returns. Of a stream: its
+  // end, after all that was written; the body is empty.
+  virtual void Finish(CallResult result) = 0;
+
+  CancelSlot& cancel_slot() { return cancel_slot_; }
+
+ private:
+  CancelSlot cancel_slot_;
+};
+
+// What a transport delivers calls to.
+class CallSink {
+ public:
+  virtual ~CallSink() = default;
+  // A message has arrived. Never waits; the answer may come before it returns, or much later.
+  virtual void Start(ServerCall& call) = 0;
+  // The client has gone away (or its deadline has passed). At most once, never before Start has
+  // returned, possibly beside Finish.
+  virtual void Cancelled(ServerCall& call) = 0;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_REQUESTS_CALL_H_

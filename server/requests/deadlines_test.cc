@@ -1,0 +1,71 @@
+#include "server/requests/deadlines.h"
+
+#include <algorithm>
+#include <deque>
+#include <future>
+#include <random>
+#include <set>
+
+#include "gtest/gtest.h"
+
+namespace cellbatch {
+namespace {
+
+class StandingClock final : public Clock {
+ public:
+  int64_t NowNs() const override { return 0; }
+};
+
+TEST(DeadlineHeapTest, AgreesWithASortedSetUnderRandomAddsAndRemoves) {
+  const unsigned seed = 4711;
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  DeadlineHeap heap;
+  std::deque<DeadlineEntry> entries(500);
+  std::multiset<int64_t> reference;
+  for (int step = 0; step < 20000; ++step) {
+    DeadlineEntry& entry = entries[random() % entries.size()];
+    if (entry.place < 0) {
+      entry.deadline_ns = static_cast<int64_t>(random() % 1000);
+      heap.Add(entry);
+      reference.insert(entry.deadline_ns);
+    } else {
+      heap.Remove(entry);
+      reference.erase(reference.find(entry.deadline_ns));
+    }
+    ASSERT_EQ(heap.size(), reference.size());
+    if (!reference.empty()) {
+      ASSERT_EQ(heap.earliest()->deadline_ns, *reference.begin());
+    }
+  }
+}
+
+TEST(DeadlineTimerTest, TellsOfExactlyThoseThatHavePassedEarliestFirst) {
+  StandingClock clock;
+  std::vector<uint32_t> told;
+  DeadlineTimer timer(clock, [&](RequestId id) { told.push_back(id.slot); });
+  DeadlineEntry a{.deadline_ns = 30, .request = {1, 1}}, b{.deadline_ns = 10, .request = {2, 1}},
+      c{.deadline_ns = 20, .request = {3, 1}}, d{.deadline_ns = 40, .request = {4, 1}};
+  for (DeadlineEntry* entry : {&a, &b, &c, &d}) timer.Add(*entry);
+  timer.Remove(c);
+  EXPECT_EQ(timer.ExpireUntil(35), 2);
+  EXPECT_EQ(told, (std::vector<uint32_t>{2, 1}));
+  timer.Remove(a);  // it is gone already: nothing happens
+  timer.Remove(d);
+  EXPECT_EQ(timer.ExpireUntil(1000), 0);
+}
+
+TEST(DeadlineTimerTest, ItsThreadWakesForADeadlineSoonerThanTheOneItSleepsFor) {
+  SteadyClock clock;
+  std::promise<uint32_t> told;
+  DeadlineTimer timer(clock, [&](RequestId id) { told.set_value(id.slot); });
+  DeadlineEntry late{.deadline_ns = clock.NowNs() + 3'600'000'000'000, .request = {1, 1}};
+  DeadlineEntry soon{.deadline_ns = clock.NowNs() + 1'000'000, .request = {2, 1}};
+  timer.Add(late);
+  timer.Add(soon);
+  EXPECT_EQ(told.get_future().get(), 2u);
+  timer.Remove(late);
+}
+
+}  // namespace
+}  // namespace cellbatch

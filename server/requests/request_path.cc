@@ -1,0 +1,194 @@
+#include "server/requests/request_path.h"
+
+#include <chrono>
+#include <utility>
+
+#include "cells/unfold/unfolder.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr size_t kMaxErrorBytes = 1000;  // of a status text: it travels as a header
+
+int64_t UnixMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+absl::Status Shortened(const absl::Status& status) {
+  if (status.ok() || status.message().size() <= kMaxErrorBytes) return status;
+  return absl::Status(status.code(), status.message().substr(0, kMaxErrorBytes));
+}
+
+absl::Status OfModel(const Model& model, const absl::Status& status) {
+  return absl::Status(status.code(), fmt::format("model {}: {}", Quoted(model.name),
+                                                 std::string(status.message())));
+}
+
+RequestPath::RequestPath(const PathOptions& options, FindModel find, Scheduler& scheduler,
+                         Admission& admission, StatsRegistry& stats, const Clock& clock)
+    : options_(options),
+      find_(std::move(find)),
+      scheduler_(scheduler),
+      admission_(admission),
+      stats_(stats),
+      clock_(clock),
+      deadlines_(clock, [this](RequestId id) { scheduler_.Notify(id, News::kExpired); }) {
+  for (int i = 0; i < options.responders; ++i) {
+    latencies_.push_back(std::make_unique<LatencyRing>(options.latency_samples));
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Model>> RequestPath::Find(std::string_view name,
+                                                               std::string_view version) {
+  absl::Status status = CheckModelName(name);
+  if (status.ok()) status = CheckModelVersion(version);
+  if (!status.ok()) return status;
+  return find_(name, version);
+}
+
+bool RequestPath::Admit(const Demand& demand, ModelStats& stats, int shard, Ticket& ticket,
+                        CallResult& refused) {
+  Refusal refusal;
+  if (admission_.Admit(demand, clock_.NowNs(), ticket, refusal)) return true;
+  stats.RecordRejected(shard, refusal.reason);
+  if (refusal.reason != Rejection::kDraining) refused.pushback_ms = refusal.pushback_ms;
+  refused.status = std::move(refusal.status);
+  return false;
+}
+
+absl::Status RequestPath::Prepare(ServedRequest& served, std::optional<int32_t>& pushback) {
+  const Model& model = *served.model;
+  absl::Status status = served.message.Decode(model);
+  if (!status.ok()) return status;
+  const RequestInput& input = served.message.input();
+  served.request = std::make_unique<Request>();
+  Request& request = *served.request;
+  status = model.unfolder->Unfold(input, request.graph);
+  if (status.ok()) status = request.graph.Seal(model, scheduler_.max_tasks_in_flight());
+  if (!status.ok()) return OfModel(model, status);
+  request.tag = reinterpret_cast<uint64_t>(&served);
+  request.model = served.model;
+  request.outbox = OutboxId(served.shard % options_.responders);
+  request.priority = served.message.priority();
+  request.times.received = served.received_ns;
+  served.length = input.tensors.empty() || input.tensors.front().dims.empty()
+                      ? 0
+                      : input.tensors.front().dims.front();
+  return CheckRows(served, pushback);
+}
+
+absl::Status RequestPath::CheckRows(const ServedRequest& served, std::optional<int32_t>& pushback) {
+  const CellGraph& graph = served.request->graph;
+  const Model& model = *served.model;
+  const std::vector<int32_t>& most = max_rows_.Of(model.id, [&] {
+    return std::make_unique<std::vector<int32_t>>(scheduler_.MaxRowsPerRequest(model.id));
+  });
+  for (size_t table = 0; table < most.size() && table < graph.row_counts().size(); ++table) {
+    if (graph.row_counts()[table] <= most[table]) continue;
+    served.stats->RecordRejected(served.shard, Rejection::kRows);
+    pushback = -1;
+    return absl::ResourceExhaustedError(fmt::format(
+        "model {}: the request needs {} rows of table {}, one request may have {} (--row-budget)",
+        Quoted(model.name), graph.row_counts()[table], model.tables[table].name, most[table]));
+  }
+  return absl::OkStatus();
+}
+
+Demand RequestPath::WorkOf(const ServedRequest& served) {
+  const CellGraph& graph = served.request->graph;
+  return {0, graph.most_nodes(), graph.device_bytes() + graph.result_bytes()};
+}
+
+std::optional<RequestId> RequestPath::Submit(ServedRequest& served) {
+  served.request->times.submitted = clock_.NowNs();
+  if (served.deadline.deadline_ns != kNoDeadline) {
+    served.request->times.deadline = served.deadline.deadline_ns;
+  }
+  std::unique_ptr<Request> request = std::move(served.request);
+  const std::optional<RequestId> id = scheduler_.Submit(request);
+  if (id) return id;
+  served.request = std::move(request);
+  served.stats->RecordRejected(served.shard, Rejection::kScheduler);
+  return std::nullopt;
+}
+
+void RequestPath::ArmDeadline(ServedRequest& served, RequestId id) {
+  if (served.deadline.deadline_ns == kNoDeadline) return;
+  served.deadline.request = id;
+  deadlines_.Add(served.deadline);
+}
+
+void RequestPath::DisarmDeadline(ServedRequest& served) {
+  if (served.deadline.deadline_ns != kNoDeadline) deadlines_.Remove(served.deadline);
+}
+
+void RequestPath::Cancel(ServerCall& call) {
+  const absl::Span<const RequestId> ids = call.cancel_slot().Cancel();
+  const bool late = clock_.NowNs() >= call.deadline_ns();
+  for (const RequestId id : ids) scheduler_.Notify(id, late ? News::kExpired : News::kCancelled);
+}
+
+absl::Status RequestPath::Refused(ModelStats& stats, int shard, int64_t received_ns,
+                                  const absl::Status& status) {
+  stats.RecordOther(shard, OutcomeOf(status), clock_.NowNs() - received_ns);
+  return Shortened(status);
+}
+
+void RequestPath::Deliver(int responder, Delivery delivery) {
+  auto* served = reinterpret_cast<ServedRequest*>(delivery.request->tag);
+  switch (delivery.kind) {
+    case Delivery::Kind::kWords:
+      served->OnWords(delivery);
+      break;
+    case Delivery::Kind::kPiece:
+      Extend(*served, *delivery.request);
+      break;
+    case Delivery::Kind::kDone:
+      served->OnDone(responder, std::move(delivery.done));
+      break;
+  }
+}
+
+// All of a graph that grows has run: its next piece, or the end.
+void RequestPath::Extend(const ServedRequest& served, Request& request) {
+  absl::Status status = served.model->unfolder->Extend(served.message.input(), request.graph);
+  if (status.ok() && request.graph.added()) {
+    status = request.graph.Seal(*served.model, scheduler_.max_tasks_in_flight());
+  }
+  scheduler_.Extended(request, std::move(status));
+}
+
+void RequestPath::RecordEnd(int responder, const ServedRequest& served, const Request& request) {
+  const int64_t now_ns = clock_.NowNs();
+  const RequestTimes& times = request.times;
+  const int shard = options_.transport_threads + responder;
+  const int64_t total = now_ns - served.received_ns;
+  LatencySample sample{.end_ns = now_ns, .model = served.model->id, .ok = request.status.ok()};
+  if (request.status.ok()) {
+    const RequestDurations durations{
+        .request = total,
+        .input = times.submitted - served.received_ns,
+        .queue = times.first_task_start - served.received_ns,
+        .compute = times.last_task_end - times.first_task_start,
+        .output = now_ns - times.last_task_end,
+        .cells = request.nodes_executed,
+        .length = served.length,
+    };
+    served.stats->RecordDone(shard, durations, UnixMs());
+    sample.request_ns = durations.request;
+    sample.queue_ns = durations.queue;
+    sample.compute_ns = durations.compute;
+  } else {
+    served.stats->RecordOther(shard, OutcomeOf(request.status), total);
+    sample.request_ns = total;
+  }
+  latencies_[static_cast<size_t>(responder)]->Record(sample);
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,139 @@
+// The way of one request from its decoded tensors to its answer, the same for every service: unfold,
+// seal, bounds, Submit, deadline; then whatever the responders take is handed to who served it.
+//
+//   transport thread                                      responder thread
+//   Find, Prepare, Admit, Submit(served) --> scheduler --> Deliver: served.OnWords ..., served.OnDone
+//             ArmDeadline                                           RecordEnd
+//
+// A graph that grows (Unfolder::Extend) gets its next piece in Deliver, and is submitted once.
+//
+// Services (infer_call.h, typed_service.h) own what they serve; a served request stays until OnDone was
+// called and Submit's caller is through with it. Any thread, unless said otherwise.
+#ifndef CELLBATCH_SERVER_REQUESTS_REQUEST_PATH_H_
+#define CELLBATCH_SERVER_REQUESTS_REQUEST_PATH_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cells/model.h"
+#include "scheduler/clock.h"
+#include "scheduler/scheduler.h"
+#include "server/requests/admission.h"
+#include "server/requests/call.h"
+#include "server/requests/deadlines.h"
+#include "server/requests/latency_window.h"
+#include "server/requests/model_table.h"
+#include "server/requests/request_stats.h"
+#include "server/wire/wire_codec.h"
+
+namespace cellbatch {
+
+// NOT_FOUND (no such model or version) or UNAVAILABLE (loading, failed).
+using FindModel = std::function<absl::StatusOr<std::shared_ptr<const Model>>(
+    std::string_view name, std::string_view version)>;
+
+struct PathOptions {
+  int transport_threads = 1;          // shards [0, transport_threads) are theirs,
+  int responders = 1;                 // the next ones the responders'; one outbox and one ring each
+  int64_t latency_samples = 1 << 20;  // remembered by each responder; a power of two
+};
+
+// One request under way. A service derives from it what it needs to answer.
+class ServedRequest {
+ public:
+  ServedRequest(int64_t received, int the_shard) : received_ns(received), shard(the_shard) {}
+  virtual ~ServedRequest() = default;
+  ServedRequest(const ServedRequest&) = delete;
+  ServedRequest& operator=(const ServedRequest&) = delete;
+
+  // Responder thread. New words of a request that streams; read only (scheduler/request.h).
+  virtual void OnWords(const Delivery&) {}
+  // Responder thread, once: the end. `this` may be gone when it returns.
+  virtual void OnDone(int responder, std::unique_ptr<Request> done) = 0;
+
+  const int64_t received_ns;
+  const int shard;  // of the transport thread that may record
+  InferMessage message;
+  std::shared_ptr<const Model> model;
+  ModelStats* stats = nullptr;       // of the model, once it is known
+  std::unique_ptr<Request> request;  // from Prepare until Submit
+  int64_t length = 0;                // of its first tensor
+  DeadlineEntry deadline{.deadline_ns = kNoDeadline, .request = {}};
+};
+
+class RequestPath {
+ public:
+  // What it is given outlives it. `stats` has transport_threads + responders shards.
+  RequestPath(const PathOptions& options, FindModel find, Scheduler& scheduler,
+              Admission& admission, StatsRegistry& stats, const Clock& clock);
+
+  const Clock& clock() const { return clock_; }
+  ModelStats& unknown_model() { return stats_.unknown(); }
+
+  // The model of that name and version, checked as a client wrote them.
+  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
+                                                    std::string_view version);
+  ModelStats& StatsOf(const Model& model) { return stats_.Of(model); }
+  // The demand goes into `ticket`, or the refusal (and when to come back) into `refused`: false.
+  bool Admit(const Demand& demand, ModelStats& stats, int shard, Ticket& ticket,
+             CallResult& refused);
+  // The same, where a refusal is not yet an answer: nothing is counted.
+  bool TryAdmit(const Demand& demand, Ticket& ticket) {
+    Refusal refusal;
+    return admission_.Admit(demand, clock_.NowNs(), ticket, refusal);
+  }
+  // Decodes served.message, unfolds and seals; served.request is then ready. `pushback`: set where
+  // trying again is of no use.
+  absl::Status Prepare(ServedRequest& served, std::optional<int32_t>& pushback);
+  // What the work of a prepared request takes, beyond the request itself.
+  static Demand WorkOf(const ServedRequest& served);
+  // None: the scheduler is full, and the request is still there. Else the responder may be at it
+  // before this returns.
+  std::optional<RequestId> Submit(ServedRequest& served);
+  // Later than Submit, while the caller still holds `served`; and before it goes.
+  void ArmDeadline(ServedRequest& served, RequestId id);
+  void DisarmDeadline(ServedRequest& served);
+  // The client is gone, or its deadline has passed: news for whatever the call has submitted.
+  void Cancel(ServerCall& call);
+  void Notify(RequestId id, News news) { scheduler_.Notify(id, news); }
+
+  // Counts a request that was never submitted, and shortens what its client reads.
+  absl::Status Refused(ModelStats& stats, int shard, int64_t received_ns,
+                       const absl::Status& status);
+  // Responder thread: what Take brought. The request's tag is its ServedRequest.
+  void Deliver(int responder, Delivery delivery);
+  // Responder thread, before `served` goes: counts and times of a request that ended.
+  void RecordEnd(int responder, const ServedRequest& served, const Request& request);
+
+  const LatencyRing& latencies(int responder) const {
+    return *latencies_[static_cast<size_t>(responder)];
+  }
+  int responders() const { return options_.responders; }
+
+ private:
+  void Extend(const ServedRequest& served, Request& request);
+  absl::Status CheckRows(const ServedRequest& served, std::optional<int32_t>& pushback);
+
+  const PathOptions options_;
+  const FindModel find_;
+  Scheduler& scheduler_;
+  Admission& admission_;
+  StatsRegistry& stats_;
+  const Clock& clock_;
+  ModelTable<std::vector<int32_t>> max_rows_;  // of one request, by TableId
+  std::vector<std::unique_ptr<LatencyRing>> latencies_;
+  DeadlineTimer deadlines_;  // last: its thread ends first
+};
+
+// The status of a request of that model as its client reads it: short, and the model named.
+absl::Status OfModel(const Model& model, const absl::Status& status);
+absl::Status Shortened(const absl::Status& status);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_REQUESTS_REQUEST_PATH_H_
