@@ -69,8 +69,10 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
       // Each ready subgraph owns a row of its table, so there are never more of them.
       const int32_t capacity = memories_[memory_of[w]].arena->pool(shape.out).num_rows();
       const uint64_t* const clock = model_->priority_levels > 1 ? &tasks_submitted_ : nullptr;
+      int64_t* const words =
+          counts_nodes() ? nodes_->words(static_cast<int>(w), shape.type.value()) : nullptr;
       queues_.push_back(std::make_unique<ReadyQueue>(shape, options.batch_limit, capacity,
-                                                     &tasks_[w], clock, counts_nodes()));
+                                                     &tasks_[w], clock, counts_nodes(), words));
     }
   }
   calibration_ = std::make_unique<Calibration>(*model_, warm_rows_, options.batch_limit, memory_of,

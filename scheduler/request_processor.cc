@@ -125,7 +125,6 @@ inline void RequestProcessor::Reach(const ReadyEntry& entry, int32_t nodes, int 
 
 void RequestProcessor::Submitted(Lane& lane, const TaskFacts& facts, int worker,
                                  uint32_t sequence) {
-  constexpr size_t kAhead = 8;
   const TaskSlot& slot = workers_[Index(worker)].ring->SlotInFlight(sequence);
   TaskNotes& notes = *slot.notes;
   notes.starters = notes.leavers = nullptr;
@@ -144,14 +143,26 @@ void RequestProcessor::Submitted(Lane& lane, const TaskFacts& facts, int worker,
     Reach(e, e.record->length, worker, sequence);
     e.record->state = NodeState::kAwaitingStop;
   }
-  const absl::Span<const ReadyEntry> ended = facts.ended;
+  if (lane.counts_nodes()) [[unlikely]] {
+    EndAll(lane, facts.ended, worker, sequence, lane.nodes()->ends(worker, notes.queue->shape()));
+  } else {
+    EndAll(lane, facts.ended, worker, sequence, [](const NodeRecord&) {});
+  }
+  LetLeave();
+}
+
+// `note` is told of each before it changes. Two copies of all of it, so that lanes that count nothing do not even ask.
+template <typename Note>
+inline void RequestProcessor::EndAll(Lane& lane, absl::Span<const ReadyEntry> ended, int worker,
+                                     uint32_t sequence, Note note) {
+  constexpr size_t kAhead = 8;
   for (size_t i = 0; i < std::min(kAhead, ended.size()); ++i) PrefetchReaders(ended[i]);
   for (size_t i = 0; i < ended.size(); ++i) {
     if (i + kAhead < ended.size()) PrefetchReaders(ended[i + kAhead]);
+    note(*ended[i].record);
     ended[i].record->next = ended[i].record->length;
     End(lane, *ended[i].record, *ended[i].block, worker, sequence);
   }
-  LetLeave();
 }
 
 // Back to the end of the queue, to go on from the node they came to.

@@ -98,6 +98,9 @@ class RequestProcessor {
   void GiveWay(Lane& lane, const TaskFacts& facts, int worker);
   void StepBack(Lane& lane, const TaskFacts& facts, int worker, uint32_t sequence);
   void End(Lane& lane, NodeRecord& record, RequestBlock& block, int worker, uint32_t sequence);
+  template <typename Note>
+  void EndAll(Lane& lane, absl::Span<const ReadyEntry> ended, int worker, uint32_t sequence,
+              Note note);
   void Release(Lane& lane, NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
   void MergePin(NodeRecord& reader, RequestBlock& block, int worker, uint32_t sequence);
   [[gnu::noinline, gnu::cold]] void AddConflict(NodeRecord& reader, RequestBlock& block, int worker,
@@ -148,6 +151,8 @@ class RequestProcessor {
   ReadyQueue& queue = lane.queue(worker, record.type);
   if (queue.plain()) [[likely]] {
     queue.PushPlain(record, block);
+  } else if (queue.counts()) {
+    queue.PushCounted(record, block);
   } else {
     QueueWatched(lane, queue, record, block);
   }

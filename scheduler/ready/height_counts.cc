@@ -13,7 +13,7 @@ HeightCounts::HeightCounts(int num_workers, absl::Span<const TypeShape> shapes, 
     : chains_run_(chains_run), num_workers_(num_workers) {
   for (const TypeShape& shape : shapes) types_.push_back({.is_chain = shape.is_chain()});
   running_.resize(static_cast<size_t>(num_workers) * types_.size());
-  words_.resize(running_.size() * kLevels);
+  words_.resize(running_.size() * kHeightWords);
 }
 
 void HeightCounts::Joined(const RequestBlock& block) {
@@ -34,13 +34,6 @@ void HeightCounts::Enter(Running& running, const NodeRecord& r, int32_t next) {
   }
 }
 
-void HeightCounts::Leave(Running& running, const NodeRecord& r, int32_t next) {
-  --running.chains;
-  const int64_t tall = int64_t{r.facts.height} - next + running.steps;
-  if (tall != running.tallest || running.search) return;
-  running.search = --running.num_tallest == 0;
-}
-
 void HeightCounts::Submitted(int worker, const TypeShape& shape, const TaskFacts& facts,
                              int32_t num_nodes) {
   const int number = shape.type.value();
@@ -48,8 +41,8 @@ void HeightCounts::Submitted(int worker, const TypeShape& shape, const TaskFacts
   Running& run = running(worker, number);
   type(number).remaining -= num_nodes;
   const auto gone = [&](const NodeRecord& r) {
-    const Part part = PartOf(r, r.next);
-    mine[part.level] -= (kRemains + kReady) * part.nodes;
+    const HeightPart part = PartOf(r, r.next);
+    mine[part.level] -= (kRemainsInWord + kReadyInWord) * part.nodes;
   };
   const auto waits = [&](const TaskFacts::Reached& r) {
     Remains(number, PartOf(*r.entry.record, r.nodes).level, 1);
@@ -74,17 +67,9 @@ void HeightCounts::Submitted(int worker, const TypeShape& shape, const TaskFacts
       gone(*e.record);
     }
   }
-  const bool chains = shape.is_chain() && chains_run_;
-  for (const ReadyEntry& e : facts.ended) {
-    // A longer chain ran, be it that it entered with this task for its last node.
-    if (chains && e.record->length > 1) {
-      Leave(run, *e.record, e.record->length);
-    } else {
-      gone(*e.record);
-    }
-  }
   if (const NodeRecord* r = facts.partly.entry.record; r != nullptr) {
-    mine[PartOf(*r, r->next).level] -= (kRemains + kReady) * (facts.partly.nodes - r->next);
+    mine[PartOf(*r, r->next).level] -=
+        (kRemainsInWord + kReadyInWord) * (facts.partly.nodes - r->next);
   }
 }
 
@@ -95,8 +80,8 @@ void HeightCounts::Dropped(const NodeRecord& r) {
     Leave(running(r.queue_worker, r.type), r, r.next);
     return;
   }
-  const Part part = PartOf(r, r.next);
-  words(0, r.type)[part.level] -= kRemains * part.nodes;
+  const HeightPart part = PartOf(r, r.next);
+  words(0, r.type)[part.level] -= kRemainsInWord * part.nodes;
   if (r.state == NodeState::kQueued) Unqueued(r.queue_worker, r);
 }
 
@@ -121,9 +106,9 @@ void HeightCounts::Search(Running& running, const RunningChains& chains) {
 int64_t HeightCounts::RemainAt(int type, int32_t level) const {
   int64_t sum = 0;
   for (int w = 0; w < num_workers_; ++w) {
-    sum += words_[Place(w, type) * kLevels + static_cast<size_t>(level)];
+    sum += words_[Place(w, type) * kHeightWords + static_cast<size_t>(level)];
   }
-  return (sum - ReadyOf(sum)) / kRemains;
+  return (sum - ReadyOf(sum)) / kRemainsInWord;
 }
 
 void HeightCounts::View(int worker, int number, TypeNodes& nodes) {

@@ -44,11 +44,19 @@ class NodeCounts {
     heights_.Unqueued(worker, r);
     if (depths_) depths_->Unqueued(worker, r);
   }
-  // A task of so many nodes, before its facts are applied to the records.
+  // A task of so many nodes, before its facts are applied to the records; then, as each record that ends with it changes,
+  // its ends().
   void Submitted(int worker, const TypeShape& shape, const TaskFacts& facts, int32_t num_nodes) {
     heights_.Submitted(worker, shape, facts, num_nodes);
     if (depths_) [[unlikely]]
       depths_->Submitted(worker, shape, facts);
+  }
+  HeightCounts::Ends ends(int worker, const TypeShape& shape) {
+    return HeightCounts::Ends(heights_, worker, shape);
+  }
+  // Where a queue may count what is pushed into it itself; null: all is to be told.
+  int64_t* words(int worker, int type) {
+    return depths_.has_value() ? nullptr : heights_.words(worker, type);
   }
   // Nothing more of it will be submitted: `next` is right, the state still what it was.
   void Dropped(const NodeRecord& r) {

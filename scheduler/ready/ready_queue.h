@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "cells/check.h"
+#include "scheduler/ready/height_words.h"
 #include "scheduler/ready/ready_fifo.h"
 #include "scheduler/ready/running_chains.h"
 #include "scheduler/ready/type_shape.h"
@@ -20,10 +21,12 @@ namespace cellbatch {
 class alignas(64) ReadyQueue {
  public:
   // `lane_tasks` counts the tasks of this queue's lane on this queue's worker. `priority_clock` those on all workers;
-  // null: its requests have one level. `counted`: the lane counts its nodes, and is told of each push.
+  // null: its requests have one level. `counted`: the lane counts its nodes, and is told of each push; but for
+  // lanes of one level that count in `words` alone (height_words.h), whose queues do so themselves.
   ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity, const uint64_t* lane_tasks,
-             const uint64_t* priority_clock, bool counted)
+             const uint64_t* priority_clock, bool counted, int64_t* words)
       : plain_(priority_clock == nullptr && !counted),
+        words_(priority_clock == nullptr ? words : nullptr),
         lane_tasks_(lane_tasks),
         fifo_(shape, capacity),
         shape_(shape),
@@ -50,6 +53,14 @@ class alignas(64) ReadyQueue {
   void PushPlain(NodeRecord& record, RequestBlock& block) {  // REQUIRES: plain()
     if (fifo_.nodes() == 0 && chains_.size() == 0) since_ = *lane_tasks_;
     fifo_.Push(record, block);
+  }
+  // Nobody else hears of it either, and it is counted.
+  bool counts() const { return words_ != nullptr; }
+  void PushCounted(NodeRecord& record, RequestBlock& block) {  // REQUIRES: counts()
+    if (fifo_.nodes() == 0 && chains_.size() == 0) since_ = *lane_tasks_;
+    fifo_.Push(record, block);
+    const HeightPart part = HeightPartOf(shape_.is_chain(), record, record.next);
+    words_[part.level] += kReadyInWord * part.nodes;
   }
   void Push(NodeRecord& record, RequestBlock& block) {
     if (ready() == 0) since_ = *lane_tasks_;
@@ -99,6 +110,7 @@ class alignas(64) ReadyQueue {
  private:
   // All that a push touches, on one line: it happens once for every subgraph.
   const bool plain_;
+  int64_t* const words_;
   const uint64_t* const lane_tasks_;
   uint64_t since_ = 0;
   ReadyFifo fifo_;
