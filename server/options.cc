@@ -153,6 +153,43 @@ constexpr Flag kFlags[] = {
      "Time for its calls to finish then.",
      {0, kMaxInt}},
 
+    {"http-max-connections",
+     &O::http_max_connections,
+     "Connections of each HTTP port, and at most a quarter of the files that the process may open. "
+     "The next one takes the place of the one that has been idle longest, else of the oldest that "
+     "is slow to send or to read; a sixteenth is kept from requests that wait to be answered.",
+     {16, 1 << 20}},
+    {"http-max-header-bytes",
+     &O::http_max_header_bytes,
+     "Longest head of a request over HTTP. Beyond: 431.",
+     {256, 1 << 20}},
+    {"http-max-body-bytes",
+     &O::http_max_body_bytes,
+     "Longest body of a request over HTTP. Beyond: 413.",
+     {1024, kMaxInt}},
+    {"http-max-held-bytes",
+     &O::http_max_held_bytes,
+     "Bytes of all bodies that are coming in and replies that are being read on an HTTP port. "
+     "Beyond: the oldest that is slow is hung up on. Default: at most a sixteenth of the memory "
+     "that can be had.",
+     {1024}},
+    {"http-header-timeout",
+     &O::http_header_timeout,
+     "Time for a whole head. Beyond: the connection is closed.",
+     {1, kMaxInt}},
+    {"http-body-timeout",
+     &O::http_body_timeout,
+     "Time for a whole body. Beyond: the connection is closed.",
+     {1, kMaxInt}},
+    {"http-reply-timeout",
+     &O::http_reply_timeout,
+     "Time for a client to read a whole reply. Beyond: the connection is closed.",
+     {1, kMaxInt}},
+    {"http-idle-timeout",
+     &O::http_idle_timeout,
+     "Time between two requests of a connection. Beyond: it is closed.",
+     {1, kMaxInt}},
+
     {"drain-delay",
      &O::drain_delay,
      "After SIGTERM: time of serving on while not ready, for load balancers to notice.",
@@ -302,13 +339,14 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view text) {
 }
 
 ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
-  constexpr int64_t kShareOfAdmitted = 4, kShareOfAModel = 8, kShareOfFolds = 4;
+  constexpr int64_t kShareOfAdmitted = 4, kShareOfAModel = 8, kShareOfFolds = 4, kShareOfHttp = 16;
   ServerOptions options;
   if (!available_bytes.has_value()) return options;
   const auto bound = [&](int64_t& value, int64_t share, int64_t least) {
     value = std::min(value, std::max(*available_bytes / share, least));
   };
   bound(options.max_queued_bytes, kShareOfAdmitted, 1);
+  bound(options.http_max_held_bytes, kShareOfHttp, 1 << 20);
   bound(options.row_budget, kShareOfAModel, kLeastRowBudget);
   options.fold_budget = *available_bytes / kShareOfFolds;
   return options;

@@ -52,6 +52,15 @@ struct ServerOptions {
   std::chrono::milliseconds grpc_max_connection_age{0};
   std::chrono::milliseconds grpc_max_connection_age_grace{30'000};
 
+  int64_t http_max_connections = 4096;
+  int64_t http_max_header_bytes = 8 << 10;
+  int64_t http_max_body_bytes = 64 << 20;
+  int64_t http_max_held_bytes = 256 << 20;
+  std::chrono::milliseconds http_header_timeout{10'000};
+  std::chrono::milliseconds http_body_timeout{60'000};
+  std::chrono::milliseconds http_reply_timeout{60'000};
+  std::chrono::milliseconds http_idle_timeout{75'000};
+
   std::chrono::milliseconds drain_delay{5000};
   std::chrono::milliseconds drain_timeout{30000};
   std::chrono::milliseconds unload_limit{60000};

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "cells/device/cpu/process_limits.h"
 #include "fmt/format.h"
+#include "server/http/descriptors.h"
 #include "spdlog/spdlog.h"
 
 namespace cellbatch {
@@ -34,8 +35,15 @@ GrpcOptions OfGrpc(const ServerOptions& options) {
           .max_connection_age_grace = options.grpc_max_connection_age_grace};
 }
 
-HttpReply ReadyReply(bool ready) {
-  return {.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
+HttpLimits OfHttp(const ServerOptions& options) {
+  return {.max_connections = options.http_max_connections,
+          .max_header_bytes = options.http_max_header_bytes,
+          .max_body_bytes = options.http_max_body_bytes,
+          .max_held_bytes = options.http_max_held_bytes,
+          .header_timeout = options.http_header_timeout,
+          .body_timeout = options.http_body_timeout,
+          .reply_timeout = options.http_reply_timeout,
+          .idle_timeout = options.http_idle_timeout};
 }
 
 }  // namespace
@@ -76,6 +84,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 }
 
 absl::Status Server::Open(DeviceSet devices) {
+  RaiseDescriptorLimit();
   SchedulerOptions of_scheduler = OfScheduler(options_);
   if (!options_.record.empty()) {
     auto record = RecordWriter::Open(options_.record, options_.record_limit);
@@ -134,17 +143,15 @@ absl::Status Server::Open(DeviceSet devices) {
 }
 
 absl::Status Server::OpenHttp() {
-  auto http = HttpServer::Start("http-address", options_.http_address,
-                                [this](std::string_view path) { return Answer(path); });
+  metrics_->Watch("http", http_counts_);
+  metrics_->Watch("metrics", metrics_counts_);
+  site_ = std::make_unique<ServerSite>(*status_, *metrics_, *explain_, *kserve_, lifecycle_);
+  auto http = HttpServer::Start("http-address", options_.http_address, OfHttp(options_),
+                                site_->All(), http_counts_);
   if (!http.ok()) return http.status();
   http_ = *std::move(http);
-  auto metrics =
-      HttpServer::Start("metrics-address", options_.metrics_address, [this](std::string_view path) {
-        if (path == "/metrics" || path == "/") {
-          return HttpReply{200, MetricsExporter::kContentType, metrics_->Text()};
-        }
-        return HttpReply{.status = 404, .body = "only /metrics is here\n"};
-      });
+  auto metrics = HttpServer::Start("metrics-address", options_.metrics_address, OfHttp(options_),
+                                   site_->MetricsAlone(), metrics_counts_);
   if (!metrics.ok()) return metrics.status();
   metrics_http_ = *std::move(metrics);
   return absl::OkStatus();
@@ -204,6 +211,7 @@ bool Server::RunUntilStopped() {
                                            admission_.InFlight().requests);
                               scheduler_->Stop();
                             }});
+  http_->Drain(kCloseGrace);
   grpc_->Shutdown(kCloseGrace);
   responder_->Stop();
   lifecycle_.Stopped();
@@ -233,34 +241,6 @@ std::vector<std::shared_ptr<const Model>> Server::Served() const {
     }
   }
   return served;
-}
-
-HttpReply Server::Answer(std::string_view path) const {
-  if (path == "/") return {200, "text/html; charset=utf-8", status_->Html()};
-  if (path == "/v2/health/live") return {.body = "live\n"};
-  if (path == "/v2/health/ready") return ReadyReply(lifecycle_.ready());
-  if (path == "/metrics") return {200, MetricsExporter::kContentType, metrics_->Text()};
-  constexpr std::string_view kExplain = "/explain/";
-  if (path.starts_with(kExplain)) return explain_->Answer(path.substr(kExplain.size()));
-  if (path.starts_with("/v2/models/") && path.ends_with("/ready")) return ModelReady(path);
-  return {.status = 404, .body = "nothing is here; the status page is at /\n"};
-}
-
-// /v2/models/NAME/ready and /v2/models/NAME/versions/VERSION/ready
-HttpReply Server::ModelReady(std::string_view path) const {
-  constexpr std::string_view kBefore = "/v2/models/", kVersions = "/versions/", kAfter = "/ready";
-  if (path.size() <= kBefore.size() + kAfter.size()) return {.status = 404, .body = "no model\n"};
-  const std::string_view named =
-      path.substr(kBefore.size(), path.size() - kBefore.size() - kAfter.size());
-  inference::ModelReadyRequest request;
-  const size_t versions = named.find(kVersions);
-  request.set_name(std::string(named.substr(0, versions)));
-  if (versions != named.npos) {
-    request.set_version(std::string(named.substr(versions + kVersions.size())));
-  }
-  const auto ready = kserve_->ModelReady(request);
-  if (!ready.ok()) return {.status = 404, .body = std::string(ready.status().message()) + "\n"};
-  return ReadyReply(ready->ready());
 }
 
 }  // namespace cellbatch

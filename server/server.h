@@ -20,6 +20,7 @@
 #include "server/grpc/grpc_transport.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics_exporter.h"
+#include "server/http/server_site.h"
 #include "server/http/status_page.h"
 #include "server/kserve/infer_call.h"
 #include "server/kserve/kserve_service.h"
@@ -62,8 +63,6 @@ class Server {
   absl::Status Open(DeviceSet devices);
   absl::Status OpenHttp();
   void TakeChangedPolicies() const;
-  HttpReply Answer(std::string_view path) const;
-  HttpReply ModelReady(std::string_view path) const;
   std::vector<std::shared_ptr<const Model>> Served() const;
 
   const ServerOptions options_;
@@ -85,6 +84,8 @@ class Server {
   std::unique_ptr<ExplainPage> explain_;
   std::unique_ptr<Responder> responder_;
   std::unique_ptr<GrpcTransport> grpc_;
+  std::unique_ptr<ServerSite> site_;
+  HttpCounts http_counts_, metrics_counts_;
   std::unique_ptr<HttpServer> http_, metrics_http_;
   std::unique_ptr<PolicyWatch> policies_;
 };

@@ -17,7 +17,7 @@
 #include "cells/device/memory.h"
 #include "cells/ids.h"
 #include "scheduler/scheduler.h"
-#include "server/http/http_server.h"
+#include "server/http/http_exchange.h"
 #include "server/requests/request_path.h"
 
 namespace cellbatch {

@@ -1,103 +1,233 @@
 #include "server/http/http_server.h"
 
-#include <civetweb.h>
-
-#include <array>
+#include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
+#include "server/http/descriptors.h"
+#include "server/http/http_connection.h"
+#include "spdlog/spdlog.h"
 
 namespace cellbatch {
 
 namespace {
 
-const char* Reason(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Error";
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Error = boost::system::error_code;
+
+constexpr size_t kPageThreads =
+    2;  // one may make a page that takes long, of which there is one at a time
+constexpr size_t kSpareDescriptors = 16;
+constexpr int64_t kShareOfDescriptors = 4, kLeastConnections = 16;
+constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr std::chrono::minutes kBetweenLogs{1};
+
+HttpLimits WithinDescriptors(HttpLimits limits, std::string_view flag) {
+  const int64_t files = DescriptorLimit();
+  const int64_t most = std::max(files / kShareOfDescriptors, kLeastConnections);
+  if (limits.max_connections > most) {
+    spdlog::warn("--{}: {} connections at most, not {}: the process may open {} files", flag, most,
+                 limits.max_connections, files);
+    limits.max_connections = most;
   }
+  return limits;
 }
 
-void Send(mg_connection* connection, const HttpReply& reply, bool with_body) {
-  const std::string head = fmt::format(
-      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
-      "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-      reply.status, Reason(reply.status), reply.content_type, reply.body.size());
-  mg_write(connection, head.data(), head.size());
-  if (with_body) mg_write(connection, reply.body.data(), reply.body.size());
-}
-
-int OnRequest(mg_connection* connection, void* answer) {
-  const mg_request_info* info = mg_get_request_info(connection);
-  const std::string_view method = info->request_method;
-  if (method != "GET" && method != "HEAD") {
-    Send(connection, {.status = 405, .body = "only GET and HEAD\n"}, true);
-    return 405;
-  }
-  const std::string_view path = info->local_uri == nullptr ? "/" : info->local_uri;
-  const HttpReply reply = (*static_cast<HttpAnswer*>(answer))(path);
-  Send(connection, reply, method == "GET");
-  return reply.status;
+// host:port, [host]:port; "localhost" is its IPv4 address, as everywhere else.
+absl::StatusOr<tcp::endpoint> EndpointOf(asio::io_context& loop, const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host == "localhost") host = "127.0.0.1";
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  Error error;
+  const auto found =
+      tcp::resolver(loop).resolve(host, address.substr(colon + 1),
+                                  tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error || found.empty()) return absl::UnavailableError(error.message());
+  return found.begin()->endpoint();
 }
 
 }  // namespace
 
 struct HttpServer::Impl {
-  HttpAnswer answer;
-  mg_context* context = nullptr;
-  ~Impl() {
-    if (context != nullptr) mg_stop(context);
+  Impl(std::string_view the_flag, const HttpLimits& limits, HttpSite site, HttpCounts& counts)
+      : flag(the_flag),
+        table(limits.max_connections, limits.max_held_bytes, counts),
+        host(std::make_shared<HttpHost>(HttpHost{
+            .limits = limits,
+            .site = std::move(site),
+            .loop = loop,
+            .table = table,
+            .run = [this](HttpWhere where, int thread,
+                          std::function<void()> work) { Run(where, thread, std::move(work)); },
+            .ended = [this] { Ended(); }})),
+        pages(kPageThreads) {
+    for (int i = 0; i < limits.infer_threads; ++i) {
+      infers.push_back(std::make_unique<asio::thread_pool>(1));
+    }
   }
+  ~Impl();
+
+  absl::Status Listen(const std::string& address);
+  void Begin();
+  void Accept();
+  void OnAccept(const Error& error, tcp::socket socket);
+  void OnAcceptFailed(const Error& error);
+  void Run(HttpWhere where, int thread, std::function<void()> work);
+  void Ended();
+  void StopTaking();
+  // Replies that are still owed or on their way. Loop.
+  bool Quiet() const {
+    return table.count(HttpStage::kAnswer) == 0 && table.count(HttpStage::kReply) == 0;
+  }
+
+  const std::string flag;
+  asio::io_context loop{1};
+  asio::executor_work_guard<asio::io_context::executor_type> keeps_running{loop.get_executor()};
+  tcp::acceptor acceptor{loop};
+  asio::steady_timer pause{loop};
+  ConnectionTable table;
+  std::shared_ptr<HttpHost> host;
+  SpareDescriptors spare{kSpareDescriptors};
+  std::chrono::steady_clock::time_point logged = std::chrono::steady_clock::now() - kBetweenLogs;
+  uint64_t accepted = 0;
+  asio::thread_pool pages;
+  std::vector<std::unique_ptr<asio::thread_pool>> infers;
+  std::thread thread;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool quiet = false;  // under the mutex: Drain may go on
 };
+
+absl::Status HttpServer::Impl::Listen(const std::string& address) {
+  const auto endpoint = EndpointOf(loop, address);
+  Error error;
+  if (endpoint.ok()) {
+    acceptor.open(endpoint->protocol(), error);
+    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor.bind(*endpoint, error);
+    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  }
+  if (endpoint.ok() && !error) return absl::OkStatus();
+  return absl::UnavailableError(
+      fmt::format("--{} {} cannot be bound: is it in use?", flag, address));
+}
+
+void HttpServer::Impl::Begin() {
+  asio::post(loop, [this] { Accept(); });
+  thread = std::thread([this] { loop.run(); });
+}
+
+void HttpServer::Impl::Accept() {
+  acceptor.async_accept(
+      [this](const Error& error, tcp::socket socket) { OnAccept(error, std::move(socket)); });
+}
+
+void HttpServer::Impl::OnAccept(const Error& error, tcp::socket socket) {
+  if (!acceptor.is_open()) return;
+  if (error) return OnAcceptFailed(error);
+  const int infer_thread = static_cast<int>(accepted++ % infers.size());
+  const auto connection = std::make_shared<HttpConnection>(host, std::move(socket), infer_thread);
+  if (table.Add(connection)) connection->Start();
+  // A spare was used: somebody older makes up for it.
+  if (!spare.Refill()) table.CutOne(HttpCut::kDescriptors, connection.get());
+  Accept();
+}
+
+void HttpServer::Impl::OnAcceptFailed(const Error& error) {
+  const bool no_files = error == asio::error::no_descriptors ||
+                        error == Error(ENFILE, boost::system::system_category());
+  if (!no_files) return Accept();  // a client that was gone again
+  const auto now = std::chrono::steady_clock::now();
+  if (now - logged >= kBetweenLogs) {
+    logged = now;
+    spdlog::error(
+        "--{}: all {} files that the process may open are open, {} of them connections here: the "
+        "oldest of these make room",
+        flag, DescriptorLimit(), table.size());
+  }
+  if (spare.Release() || table.CutOne(HttpCut::kDescriptors)) return Accept();
+  pause.expires_after(kAcceptPause);
+  pause.async_wait([this](const Error& stopped) {
+    if (!stopped && acceptor.is_open()) Accept();
+  });
+}
+
+void HttpServer::Impl::Run(HttpWhere where, int infer_thread, std::function<void()> work) {
+  asio::thread_pool& pool =
+      where == HttpWhere::kInfer ? *infers[static_cast<size_t>(infer_thread)] : pages;
+  asio::post(pool, std::move(work));
+}
+
+void HttpServer::Impl::Ended() {
+  spare.Refill();
+  if (!host->draining || !Quiet()) return;
+  const std::lock_guard lock(mutex);
+  quiet = true;
+  changed.notify_all();
+}
+
+void HttpServer::Impl::StopTaking() {
+  Error ignored;
+  acceptor.close(ignored);
+  pause.cancel();
+  host->draining = true;
+  table.ForEach([](ConnectionTable::Entry& entry) {
+    const bool owed = entry.stage() == HttpStage::kAnswer || entry.stage() == HttpStage::kReply;
+    if (!owed) static_cast<HttpConnection&>(entry).Close();
+  });
+}
+
+HttpServer::Impl::~Impl() {
+  asio::post(loop, [this] {
+    StopTaking();
+    table.ForEach(
+        [](ConnectionTable::Entry& entry) { static_cast<HttpConnection&>(entry).Close(); });
+  });
+  keeps_running.reset();
+  if (thread.joinable()) thread.join();
+  pages.join();
+  for (const auto& infer : infers) infer->join();
+}
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl, std::string address)
     : impl_(std::move(impl)), address_(std::move(address)) {}
 
 HttpServer::~HttpServer() = default;
 
+void HttpServer::Drain(std::chrono::milliseconds grace) {
+  Impl& impl = *impl_;
+  asio::post(impl.loop, [&impl] {
+    impl.StopTaking();
+    impl.Ended();
+  });
+  std::unique_lock lock(impl.mutex);
+  impl.changed.wait_for(lock, grace, [&] { return impl.quiet; });
+}
+
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(std::string_view flag,
                                                               const std::string& address,
-                                                              HttpAnswer answer) {
-  static std::once_flag once;
-  std::call_once(once, [] { mg_init_library(0); });
-  auto impl = std::make_unique<Impl>();
-  impl->answer = std::move(answer);
-  const std::string host = address.substr(0, address.rfind(':'));
-  const std::string listen =
-      host == "localhost" ? "127.0.0.1" + address.substr(host.size()) : address;
-  const std::array<const char*, 13> settings = {"listening_ports",
-                                                listen.c_str(),
-                                                "num_threads",
-                                                "4",
-                                                "request_timeout_ms",
-                                                "10000",
-                                                "enable_directory_listing",
-                                                "no",
-                                                "max_request_size",
-                                                "8192",
-                                                "tcp_nodelay",
-                                                "1",
-                                                nullptr};
-  mg_callbacks callbacks = {};
-  callbacks.log_message = [](const mg_connection*, const char*) { return 1; };  // not its own way
-  impl->context = mg_start(&callbacks, nullptr, const_cast<const char**>(settings.data()));
-  mg_server_port port = {};
-  if (impl->context == nullptr || mg_get_server_ports(impl->context, 1, &port) != 1) {
-    return absl::UnavailableError(
-        fmt::format("--{} {} cannot be bound: is it in use?", flag, address));
-  }
-  mg_set_request_handler(impl->context, "/", OnRequest, &impl->answer);
-  return std::unique_ptr<HttpServer>(
-      new HttpServer(std::move(impl), fmt::format("{}:{}", host, port.port)));
+                                                              const HttpLimits& limits,
+                                                              HttpSite site, HttpCounts& counts) {
+  auto impl =
+      std::make_unique<Impl>(flag, WithinDescriptors(limits, flag), std::move(site), counts);
+  absl::Status status = impl->Listen(address);
+  if (!status.ok()) return status;
+  const int port = impl->acceptor.local_endpoint().port();
+  impl->Begin();
+  return std::unique_ptr<HttpServer>(new HttpServer(
+      std::move(impl), fmt::format("{}:{}", address.substr(0, address.rfind(':')), port)));
 }
 
 }  // namespace cellbatch

@@ -271,6 +271,26 @@ void NvNames(const std::vector<Counted>& models, const std::vector<Lane>& lanes,
   for (const Lane& lane : lanes) text.Value(lane.labels(), lane.stats.waiting_requests);
 }
 
+void Http(const std::vector<std::pair<std::string, const HttpCounts*>>& ports, MetricsText& text) {
+  text.Family("cellbatch_http_connections", "gauge", "Connections of HTTP.");
+  for (const auto& [port, counts] : ports) {
+    text.Value({{"port", port}}, counts->connections.load());
+  }
+  text.Family("cellbatch_http_held_bytes", "gauge",
+              "Bodies that come in, and replies that are not yet taken.");
+  for (const auto& [port, counts] : ports) {
+    text.Value({{"port", port}}, counts->held_bytes.load());
+  }
+  text.Family("cellbatch_http_cut_total", "counter",
+              "Connections that were hung up on, by the bound that they met.");
+  for (const auto& [port, counts] : ports) {
+    for (int i = 0; i < kNumHttpCuts; ++i) {
+      text.Value({{"port", port}, {"reason", Name(static_cast<HttpCut>(i))}},
+                 counts->cut[static_cast<size_t>(i)].load());
+    }
+  }
+}
+
 }  // namespace
 
 MetricsExporter::MetricsExporter(const Scheduler& scheduler, StatsRegistry& stats,
@@ -302,6 +322,7 @@ std::string MetricsExporter::Text() const {
   Cells(lanes, text);
   Devices(scheduler_.stats().Devices(), text);
   if (nv_names_) NvNames(models, lanes, text);
+  Http(ports_, text);
   Process(text);
   return text.Take();
 }

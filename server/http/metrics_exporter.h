@@ -6,10 +6,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cells/model.h"
 #include "scheduler/scheduler.h"
+#include "server/http/connection_table.h"
 #include "server/lifecycle.h"
 #include "server/requests/admission.h"
 #include "server/requests/request_stats.h"
@@ -24,6 +26,11 @@ class MetricsExporter {
   MetricsExporter(const Scheduler& scheduler, StatsRegistry& stats, const Admission& admission,
                   const Lifecycle& lifecycle, ServedModels models, bool nv_names);
 
+  // Before the first Text: counts of a server of HTTP, by the name of its port.
+  void Watch(std::string port, const HttpCounts& counts) {
+    ports_.emplace_back(std::move(port), &counts);
+  }
+
   std::string Text() const;  // any thread
 
   static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -35,6 +42,7 @@ class MetricsExporter {
   const Lifecycle& lifecycle_;
   const ServedModels models_;
   const bool nv_names_;
+  std::vector<std::pair<std::string, const HttpCounts*>> ports_;
 };
 
 }  // namespace cellbatch

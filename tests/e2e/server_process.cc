@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -85,6 +87,16 @@ bool ServerProcess::WaitUntilReady() {
 }
 
 void ServerProcess::Signal(int number) const { kill(pid_, number); }
+
+void ServerProcess::LimitFiles(uint64_t most) const {
+  const rlimit limit{.rlim_cur = most, .rlim_max = most};
+  prlimit(pid_, RLIMIT_NOFILE, &limit, nullptr);
+}
+
+size_t ServerProcess::OpenFiles() const {
+  const std::filesystem::directory_iterator files("/proc/" + std::to_string(pid_) + "/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
 
 int ServerProcess::Wait() {
   int status = 0;

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,8 +26,10 @@ class ServerProcess {
 
   bool WaitUntilReady();  // false: it ended before
   void Signal(int number) const;
-  int Wait();               // its exit code; -1: killed by a signal
-  std::string Log() const;  // what it wrote to stderr so far
+  void LimitFiles(uint64_t most) const;  // that it may have open, from now on
+  size_t OpenFiles() const;
+  int Wait();                            // its exit code; -1: killed by a signal
+  std::string Log() const;               // what it wrote to stderr so far
 
   const std::string& grpc() const { return grpc_; }
   const std::string& http() const { return http_; }

@@ -1,0 +1,119 @@
+// A thousand clients of HTTP that take their time (issue 14): heads and bodies half sent, replies never read, connections
+// kept without a request. Probes, scrapers and gRPC are answered while all of them hang; each bound is named.
+#include <sys/resource.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/e2e/tcp_connection.h"
+#include "tests/fault/fault_test.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int kOfEachKind = 250;
+constexpr int kPagesNotRead = 300;  // some megabytes: beyond what sockets buffer
+
+// Beyond what the test itself may open by default.
+void RaiseOwnLimit() {
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+class SlowClients {
+ public:
+  explicit SlowClients(const std::string& address) {
+    std::string pages;
+    for (int i = 0; i < kPagesNotRead; ++i) pages += "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+    const std::string sent[] = {
+        "GET /v2/health/live HTTP/1.1\r\nHos",
+        "POST /v2/models/words/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n{\"inp",
+        pages,
+        "GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n",
+    };
+    for (int i = 0; i < kOfEachKind; ++i) {
+      for (const std::string& begun : sent) {
+        clients_.push_back(std::make_unique<TcpConnection>(address));
+        EXPECT_TRUE(clients_.back()->connected());
+        EXPECT_TRUE(clients_.back()->Send(begun));
+      }
+    }
+  }
+  size_t size() const { return clients_.size(); }
+
+ private:
+  std::vector<std::unique_ptr<TcpConnection>> clients_;
+};
+
+class SlowHttpTest : public FaultTest {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_NO_FATAL_FAILURE(RaiseOwnLimit());
+    // Nobody is hung up on for being slow: whoever is answered here is answered beside all of them.
+    ASSERT_NO_FATAL_FAILURE(
+        Serve(FaultRepository(), {"--http-header-timeout=1h", "--http-body-timeout=1h",
+                                  "--http-reply-timeout=1h", "--http-idle-timeout=1h"}));
+  }
+};
+
+TEST_F(SlowHttpTest, ProbesAreAnsweredWhileAThousandSlowClientsHang) {
+  const SlowClients slow(server_->http());
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(HttpGet(server_->http(), "/v2/health/live"), "200 live\n") << i;
+    ASSERT_EQ(HttpGet(server_->http(), "/v2/health/ready"), "200 ready\n") << i;
+    ASSERT_EQ(HttpGet(server_->http(), "/v2/models/words/ready"), "200 ready\n") << i;
+  }
+  EXPECT_GE(Metric(*server_, R"(cellbatch_http_connections{port="http"})"),
+            static_cast<double>(slow.size()));
+  ExpectGood(*caller_);
+}
+
+TEST_F(SlowHttpTest, ScrapesAreAnsweredWhileAThousandSlowClientsHang) {
+  const SlowClients slow(server_->http()), of_metrics(server_->metrics());
+  EXPECT_TRUE(HttpGet(server_->http(), "/metrics").starts_with("200 # HELP"));
+  EXPECT_TRUE(HttpGet(server_->metrics(), "/metrics").starts_with("200 # HELP"));
+  EXPECT_TRUE(HttpGet(server_->http(), "/").starts_with("200 <!doctype html>"));
+}
+
+// Fewer places than clients: those who have waited longest make room for those who come.
+TEST(SlowHttpBoundTest, ProbesAreAnsweredWhenSlowClientsHaveTakenEveryPlace) {
+  ASSERT_NO_FATAL_FAILURE(RaiseOwnLimit());
+  const auto server = ServerProcess::Serving(
+      FaultRepository(), {"--http-max-connections=100", "--http-header-timeout=1h",
+                          "--http-body-timeout=1h", "--http-reply-timeout=1h"});
+  ASSERT_NE(server, nullptr);
+  const SlowClients slow(server->http());
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(HttpGet(server->http(), "/v2/health/live"), "200 live\n") << i;
+    ASSERT_EQ(HttpGet(server->http(), "/v2/health/ready"), "200 ready\n") << i;
+  }
+  const double cut =
+      Metric(*server, R"(cellbatch_http_cut_total{port="http",reason="connections"})");
+  EXPECT_GE(cut, static_cast<double>(slow.size()) - 100);
+  EXPECT_LE(Metric(*server, R"(cellbatch_http_connections{port="http"})"), 100);
+}
+
+// What gRPC's clients hold is not ours to take back; what probes need was kept from them.
+TEST(SlowHttpBoundTest, ProbesAreAnsweredWhenOthersHaveTakenEveryFile) {
+  ASSERT_NO_FATAL_FAILURE(RaiseOwnLimit());
+  const auto server = ServerProcess::Serving(FaultRepository());
+  ASSERT_NE(server, nullptr);
+  constexpr size_t kFiles = 512;
+  server->LimitFiles(kFiles);
+  std::vector<std::unique_ptr<TcpConnection>> idle;
+  for (int i = 0; i < 700; ++i) idle.push_back(std::make_unique<TcpConnection>(server->grpc()));
+  while (server->OpenFiles() < kFiles) std::this_thread::yield();
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_EQ(HttpGet(server->http(), "/v2/health/live"), "200 live\n") << i;
+    ASSERT_EQ(HttpGet(server->http(), "/v2/health/ready"), "200 ready\n") << i;
+  }
+  EXPECT_NE(server->Log().find("files that the process may open are open"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cellbatch
