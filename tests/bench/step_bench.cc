@@ -113,8 +113,7 @@ class Bench {
     for (size_t i = 0; i < peers_.missing.size(); ++i) {
       Fact("CANNOT BE USED " + std::to_string(i + 1), peers_.missing[i]);
     }
-    Fact("prefetching in software where weights stream once",
-         tuning_.prefetch_alone ? "yes" : "no");
+    Fact("ways of streaming weights, by rows", kernels::Describe(tuning_));
     Fact("multiply-add peak", Number(peak_ * 1e-9, 1) + " GF/s, one core");
   }
 

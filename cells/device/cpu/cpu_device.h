@@ -42,7 +42,7 @@ struct CpuOptions {
   kernels::Tuning tuning = {};  // what MeasureTuning found; results do not depend on it
 };
 
-// Measured on the calling thread, about 30 ms; programs do, tests need not.
+// Measured on the calling thread, about 20 ms; programs do, tests need not.
 kernels::Tuning MeasureCpuTuning();
 
 class CpuDevice final : public Device {

@@ -17,8 +17,15 @@ namespace {
 // All numbers of row blocks that prefetch in different shares, and all sizes of blocks among them (tile_test counts).
 constexpr int kFewRows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
                             14, 15, 16, 17, 18, 19, 20, 24, 25, 30, 31, 36, 37};
-constexpr int kRowsThatMayStream = 8;  // more pass over the weights twice, however they are tuned
+constexpr StreamWay kWays[] = {StreamWay::kUsual, StreamWay::kUndisturbed, StreamWay::kPaired,
+                               StreamWay::kPrefetched};
 constexpr int kMostRows = kChunkRows + 11;  // two chunks
+
+Tuning Always(StreamWay way) {
+  Tuning tuning;
+  tuning.way.fill(way);
+  return tuning;
+}
 
 // Stores every accumulator in a column of its own: nothing that a sum gets wrong is hidden by what follows.
 TailProgram StoreAll(int groups) {
@@ -38,12 +45,13 @@ enum class Terms : uint8_t {
   kApart,      // no group reads what another reads, but for those that are three further on
 };
 
-// A full panel, and one whose columns are as many as there are groups, the last block of units not full.
+// Two full panels, which may be a pair, and one whose columns are as many as there are groups, the last block of units not
+// full.
 int UnitsOf(int groups, Terms terms) {
   const int of_segment = terms == Terms::kApart ? (groups + 2) / 3 : groups;
   const int blocks =
       std::min(kPanelColumns / std::min(of_segment, kPanelColumns), kPanelSums / groups);
-  return (std::max(1, blocks) + 1) * kLanes - 3;
+  return (2 * std::max(1, blocks) + 1) * kLanes - 3;
 }
 
 class ProductCheck {
@@ -77,13 +85,13 @@ class ProductCheck {
     });
     std::string wrong = AgainstDoubles();
     for (const int rows : kFewRows) {
-      for (const bool prefetch : {false, true}) {
-        if (!wrong.empty() || (prefetch && rows > kRowsThatMayStream)) continue;
+      for (const StreamWay way : kWays) {
+        if (!wrong.empty() || (way != StreamWay::kUsual && rows > kMostBlockRows)) continue;
         const Columns alone =
-            Computed(rows, Tuning{prefetch}, [this](int n, ProductScratch& s, Columns& to) {
+            Computed(rows, Always(way), [this](int n, ProductScratch& s, Columns& to) {
               RunPanels(n, s, to, 0, packed_->num_panels());
             });
-        wrong = Same(alone, rows, prefetch ? "prefetching alone" : "in company");
+        wrong = Same(alone, rows, "streamed in way " + std::to_string(static_cast<int>(way)));
       }
     }
     for (const int rows : {kMostRows, 5}) {
@@ -311,36 +319,60 @@ class LargestCheck {
     product_.spec.bias[0] = bias_.data();
     packed_ = std::make_unique<PackedProduct>(product_.spec);
     std::fill_n(input_.data.begin() + input_.stride * input_.rows[7], 20, nan);
+    x_ = input_.source();
   }
 
   std::string Run() {
     ProductScratch scratch;
-    const RowSource x = input_.source();
     const RowColumn column = stored_.column();
+    kernels_.run_product(*packed_, {kMostRows, &x_, nullptr, &column}, 0, packed_->num_panels(),
+                         &scratch);
+    std::string wrong = ByTwoThreads(false);
+    if (wrong.empty()) wrong = ByTwoThreads(true);
+    for (const StreamWay way : kWays) {
+      for (int rows = 1; rows <= kMostBlockRows && wrong.empty(); ++rows) wrong = AtOnce(rows, way);
+    }
+    return wrong;
+  }
+
+ private:
+  std::string ByTwoThreads(bool backwards) const {
+    ProductScratch scratch;
     const int panels = packed_->num_panels();
-    kernels_.run_product(*packed_, {kMostRows, &x, nullptr, &column}, 0, panels, &scratch);
-    for (const bool backwards : {false, true}) {
-      std::vector<Largest> kept[2];
-      for (auto& of_thread : kept) of_thread.resize(kMostRows);
-      for (int i = 0; i < panels; ++i) {
-        const int p = backwards ? panels - 1 - i : i;
-        // Of four panels the first two are one thread's, so that it meets equals in two of its own.
-        ProductArgs args{kMostRows, &x, nullptr, nullptr, kept[p / 2 % 2].data()};
-        kernels_.run_product(*packed_, args, p, p + 1, &scratch);
+    std::vector<Largest> kept[2];
+    for (auto& of_thread : kept) of_thread.resize(kMostRows);
+    for (int i = 0; i < panels; ++i) {
+      const int p = backwards ? panels - 1 - i : i;
+      // Of four panels the first two are one thread's, so that it meets equals in two of its own.
+      ProductArgs args{kMostRows, &x_, nullptr, nullptr, kept[p / 2 % 2].data()};
+      kernels_.run_product(*packed_, args, p, p + 1, &scratch);
+    }
+    for (size_t r = 0; r < kMostRows; ++r) kept[0][r].Take(kept[1][r]);
+    return Told(kept[0]);
+  }
+
+  // All panels in one call, pairs of them among them.
+  std::string AtOnce(int rows, StreamWay way) const {
+    ProductScratch scratch(Always(way));
+    std::vector<Largest> kept(static_cast<size_t>(rows));
+    kernels_.run_product(*packed_, {rows, &x_, nullptr, nullptr, kept.data()}, 0,
+                         packed_->num_panels(), &scratch);
+    return Told(kept);
+  }
+
+  std::string Told(const std::vector<Largest>& kept) const {
+    for (size_t r = 0; r < kept.size(); ++r) {
+      const int32_t best = LargestStored(static_cast<int>(r));
+      if (kept[r].unit == best &&
+          (best < 0 || kept[r].value == stored_.Row(static_cast<int>(r))[best])) {
+        continue;
       }
-      for (int r = 0; r < kMostRows; ++r) {
-        Largest merged = kept[0][static_cast<size_t>(r)];
-        merged.Take(kept[1][static_cast<size_t>(r)]);
-        const int32_t best = LargestStored(r);
-        if (merged.unit == best && (best < 0 || merged.value == stored_.Row(r)[best])) continue;
-        return "the largest of row " + std::to_string(r) + " of " + std::to_string(units_) +
-               " units is " + std::to_string(merged.unit) + " and not " + std::to_string(best);
-      }
+      return "the largest of row " + std::to_string(r) + " of " + std::to_string(units_) +
+             " units is " + std::to_string(kept[r].unit) + " and not " + std::to_string(best);
     }
     return "";
   }
 
- private:
   int32_t LargestStored(int r) const {
     const float* const row = stored_.Row(r);
     int32_t best = -1;
@@ -356,6 +388,7 @@ class LargestCheck {
   std::vector<float> bias_;
   std::unique_ptr<PackedProduct> packed_;
   RandomRows input_, stored_;
+  RowSource x_;
 };
 
 }  // namespace

@@ -64,8 +64,6 @@ std::vector<ProductFault> ProductFaults() {
   using S = ProductScratch;
   std::vector<ProductFault> faults = {
       {"a product", [](const P&, const A&, const S&) { return true; }},
-      {"prefetching alone",
-       [](const P&, const A&, const S& s) { return s.tuning().prefetch_alone; }},
       {"from accumulators", [](const P&, const A& a, const S&) { return a.initial != nullptr; }},
       {"the second chunk of rows",
        [](const P&, const A& a, const S&) { return a.num_rows > kChunkRows; }, kChunkRows},
@@ -78,6 +76,12 @@ std::vector<ProductFault> ProductFaults() {
          return p.segments().size() == 3 && p.segments()[2].groups < p.groups();
        }},
   };
+  for (const StreamWay way :
+       {StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched}) {
+    faults.push_back({"a way of streaming", [way](const P&, const A& a, const S& s) {
+                        return a.num_rows == 2 && s.tuning().way[2] == way;
+                      }});
+  }
   for (int groups = 1; groups <= kMaxGroups; ++groups) {
     faults.push_back({"a number of groups", [groups](const P& p, const A&, const S&) {
                         return p.groups() == groups && p.segments().size() == 3;

@@ -30,6 +30,7 @@
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -159,10 +160,19 @@ struct ProductArgs {
   const RowSource* starts = nullptr;
 };
 
+// How the weights of a panel are read where one row block passes over them once, and nothing but memory's pace counts.
+enum class StreamWay : uint8_t {
+  kUsual,        // what the instruction set's tiling prefers (tiling.h)
+  kUndisturbed,  // one panel after the other, and nothing prefetched
+  kPaired,  // two panels at a time: two streams; of more rows than registers hold the sums of: undisturbed
+  kPrefetched,  // one panel after the other, prefetched some KiB ahead
+};
+// The most rows of a row block of any tiling.
+inline constexpr int kMostBlockRows = 8;
+
 // What differs between machines and is not worth asking CPUID for; never changes a bit of any result. tuning.h measures.
 struct Tuning {
-  bool prefetch_alone =
-      false;  // prefetch in software even where a single row block streams the weights once
+  std::array<StreamWay, kMostBlockRows + 1> way = {};  // by number of rows
 };
 
 // What one thread needs while it runs a product: about 170 KiB, reused for ever.
@@ -172,7 +182,7 @@ class ProductScratch {
   const Tuning& tuning() const { return tuning_; }
   float* accumulators() { return memory_.data(); }
   float* values() { return memory_.data() + kAccumulatorFloats; }
-  // A panel of one column: row r of a chunk at r * kPanelUnits.
+  // One column of a panel, or of the two of a pair (of few rows): row after row of a chunk.
   float* panel() { return memory_.data() + kAccumulatorFloats + kValueFloats; }
   Largest* largest() { return largest_.data(); }  // [kLargestRows], for whom the caller runs panels
   const float** input_rows(int segment) { return rows_.data() + segment * kChunkRows; }

@@ -10,6 +10,8 @@
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_INL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_INL_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -28,8 +30,9 @@ struct TileArgs {
   const float* w;         // [depth][columns][16]
   float* sums;            // row r, column n: sums + r * sums_stride + column[n]
   int64_t sums_stride;
-  const int32_t* column;
+  const int32_t* column;  // of a pair: the first panel's, then the other's
   const float* prefetch;  // what is needed next: some cache lines from here a step of k
+  int64_t apart = 0;      // of a pair: floats from the first panel's weights to the other's
 };
 
 // f(0), f(1), ... f(N - 1), each with its number known when compiled: arrays indexed by it are registers from the
@@ -43,35 +46,41 @@ template <int N, class F>
   (std::make_integer_sequence<int, N>());
 }
 
-// R rows x C of N columns, from column `first`: every accumulator is one chain over k. Meanwhile kAhead cache lines a
-// step are prefetched, from `ahead`.
-template <class V, int R, int N, int C, int kAhead>
+// R rows x C of N columns, from column `first`, of P panels: every accumulator is one chain over k. Meanwhile kAhead
+// cache lines a step are prefetched, from `ahead`, to L2 or (kLocality 3) to L1.
+template <class V, int R, int N, int C, int P, int kAhead, int kLocality>
 [[gnu::always_inline]] inline void TileColumns(const TileArgs& t, int first, const float* ahead) {
-  V sum[R][C];
+  V sum[R][P * C];
   const float* x[R];
+  const auto column = [&t, first ](int i) __attribute__((always_inline)) {
+    return t.column[i / C * N + first + i % C];
+  };
   Unrolled<R>([&](auto r) __attribute__((always_inline)) {
     x[r] = t.x[r] + t.k;
     const float* const sums = t.sums + r * t.sums_stride;
-    Unrolled<C>([&](auto c) __attribute__((always_inline)) {
-      sum[r][c] = V::Load(sums + t.column[first + c]);
-    });
+    Unrolled<P * C>([&](auto i)
+                        __attribute__((always_inline)) { sum[r][i] = V::Load(sums + column(i)); });
   });
   const float* w = t.w + first * kLanes;
+  const int64_t apart = t.apart;
   const int depth = t.depth;
 #pragma GCC unroll 4
   for (int k = 0; k < depth; ++k) {
-    V weights[C];
-    Unrolled<C>([&](auto c)
-                    __attribute__((always_inline)) { weights[c] = V::Load(w + c * kLanes); });
-    Unrolled<R>([&](auto r) __attribute__((always_inline)) {
-      const V value = V::Broadcast(x[r][k]);
+    Unrolled<P>([&](auto p) __attribute__((always_inline)) {
+      V weights[C];
       Unrolled<C>([&](auto c) __attribute__((always_inline)) {
-        sum[r][c] = V::Fma(value, weights[c], sum[r][c]);
+        weights[c] = V::Load(w + p * apart + c * kLanes);
+      });
+      Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+        const V value = V::Broadcast(x[r][k]);
+        Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+          sum[r][p * C + c] = V::Fma(value, weights[c], sum[r][p * C + c]);
+        });
       });
     });
     w += N * kLanes;
     Unrolled<kAhead>([&](auto i) __attribute__((always_inline)) {
-      __builtin_prefetch(ahead + i * kLanes, 0, 2);
+      __builtin_prefetch(ahead + i * kLanes, 0, kLocality);
     });
     ahead += kAhead * kLanes;
   }
@@ -80,47 +89,73 @@ template <class V, int R, int N, int C, int kAhead>
   __asm__ volatile("" : "+r"(again));
   Unrolled<R>([&](auto r) __attribute__((always_inline)) {
     float* const sums = again->sums + r * again->sums_stride;
-    Unrolled<C>([&](auto c) __attribute__((always_inline)) {
-      sum[r][c].Store(sums + again->column[first + c]);
+    Unrolled<P * C>([&](auto i) __attribute__((always_inline)) {
+      sum[r][i].Store(sums + again->column[i / C * N + first + i % C]);
     });
   });
-}
-
-// Part i of n equal parts (to within one) of `total`: where it starts.
-constexpr int PartStart(int total, int n, int i) {
-  return static_cast<int>(int64_t{total} * i / n);
 }
 
 // All N columns, in passes of as many as registers allow, which share the prefetching.
 template <class V, class Tiling, int R, int N, int kAhead>
 void Tile(const TileArgs& t) {
-  constexpr int kPasses = (N + Tiling::Columns(R) - 1) / Tiling::Columns(R);
-  Unrolled<kPasses>([&](auto pass) __attribute__((always_inline)) {
-    constexpr int kFirst = PartStart(N, kPasses, pass), kEnd = PartStart(N, kPasses, pass + 1);
-    constexpr int kFrom = PartStart(kAhead, kPasses, pass);
-    constexpr int kLines = PartStart(kAhead, kPasses, pass + 1) - kFrom;
-    TileColumns<V, R, N, kEnd - kFirst, kLines>(t, kFirst,
-                                                t.prefetch + int64_t{t.depth} * kFrom * kLanes);
-  });
+  if constexpr (kAhead == kNear) {
+    TileColumns<V, R, N, N, 1, N, 3>(t, 0, t.prefetch);
+  } else {
+    constexpr int kPasses = (N + Tiling::Columns(R) - 1) / Tiling::Columns(R);
+    Unrolled<kPasses>([&](auto pass) __attribute__((always_inline)) {
+      constexpr int kFirst = PartStart(N, kPasses, pass), kEnd = PartStart(N, kPasses, pass + 1);
+      constexpr int kFrom = PartStart(kAhead, kPasses, pass);
+      constexpr int kLines = PartStart(kAhead, kPasses, pass + 1) - kFrom;
+      TileColumns<V, R, N, kEnd - kFirst, 1, kLines, 2>(
+          t, kFirst, t.prefetch + int64_t{t.depth} * kFrom * kLanes);
+    });
+  }
+}
+
+// All N columns of two panels.
+template <class V, int R, int N>
+void PairTile(const TileArgs& t) {
+  TileColumns<V, R, N, N, 2, 0, 0>(t, 0, nullptr);
 }
 
 using TileFunction = void (*)(const TileArgs&);
 
-// Functions by columns and cache lines prefetched a step of k (0..columns), for one number of rows.
+// Functions by columns and cache lines prefetched a step of k (0..columns, or kNear), for one number of rows; and those
+// of pairs.
 template <class V, class Tiling, int R>
 struct TilesOfRows {
   template <int N, int kAhead>
-  static constexpr TileFunction kTile = Tile<V, Tiling, R, N, (kAhead < N ? kAhead : N)>;
+  static constexpr TileFunction One() {
+    if constexpr (kMetTiles<Tiling>.met[R][N][kAhead]) {
+      return Tile<V, Tiling, R, N, kAhead>;
+    } else {
+      return nullptr;
+    }
+  }
+  template <int N>
+  static constexpr TileFunction Pair() {
+    if constexpr (R <= Tiling::PairRows(N)) {
+      return PairTile<V, R, N>;
+    } else {
+      return nullptr;
+    }
+  }
 
   static TileFunction Find(int columns, int ahead) {
-    static constexpr TileFunction kTiles[kMaxColumns][kMaxColumns + 1] = {
-        {kTile<1, 0>, kTile<1, 1>, kTile<1, 2>, kTile<1, 3>, kTile<1, 4>, kTile<1, 5>},
-        {kTile<2, 0>, kTile<2, 1>, kTile<2, 2>, kTile<2, 3>, kTile<2, 4>, kTile<2, 5>},
-        {kTile<3, 0>, kTile<3, 1>, kTile<3, 2>, kTile<3, 3>, kTile<3, 4>, kTile<3, 5>},
-        {kTile<4, 0>, kTile<4, 1>, kTile<4, 2>, kTile<4, 3>, kTile<4, 4>, kTile<4, 5>},
-        {kTile<5, 0>, kTile<5, 1>, kTile<5, 2>, kTile<5, 3>, kTile<5, 4>, kTile<5, 5>}};
-    return kTiles[columns - 1][ahead];
+    static constexpr auto kTiles = []<int... I>(std::integer_sequence<int, I...>) {
+      return std::array<TileFunction, sizeof...(I)>{One<I / kWays + 1, I % kWays>()...};
+    }
+    (std::make_integer_sequence<int, kMaxColumns * kWays>());
+    return kTiles[static_cast<size_t>((columns - 1) * kWays + ahead)];
   }
+  static TileFunction FindPair(int columns) {
+    static constexpr TileFunction kPairs[kMaxColumns] = {Pair<1>(), Pair<2>(), Pair<3>(), Pair<4>(),
+                                                         Pair<5>()};
+    return kPairs[columns - 1];
+  }
+
+ private:
+  static constexpr int kWays = kNear + 1;
 };
 
 template <class V, class Tiling, int R = Tiling::kRows>
@@ -129,6 +164,13 @@ TileFunction FindTile(int rows, int columns, int ahead) {
     if (rows < R) return FindTile<V, Tiling, R - 1>(rows, columns, ahead);
   }
   return TilesOfRows<V, Tiling, R>::Find(columns, ahead);
+}
+template <class V, class Tiling, int R = Tiling::kRows>
+TileFunction FindPairTile(int rows, int columns) {
+  if constexpr (R > 1) {
+    if (rows < R) return FindPairTile<V, Tiling, R - 1>(rows, columns);
+  }
+  return TilesOfRows<V, Tiling, R>::FindPair(columns);
 }
 
 template <class V, class Tiling>
@@ -141,6 +183,7 @@ class ProductRun {
   void StartChunk(int first, int rows) {
     first_ = first;
     rows_ = rows;
+    pairs_ = WayOf<Tiling>(TunedWay(), rows, MostColumns()) == StreamWay::kPaired;
     for (size_t s = 0; s < p_.segments().size(); ++s) {
       if (args_.inputs[s].base == nullptr) continue;
       const float** to = scratch_.input_rows(static_cast<int>(s));
@@ -156,8 +199,13 @@ class ProductRun {
     for (int r = 0; r < rows; ++r) to[r] = args_.initial->Row(first + r);
   }
 
-  void Accumulate(int panel) {
-    blocks_ = p_.BlocksOf(panel);
+  // How many panels from this one on are computed together: two have the same columns if both are full.
+  int PanelsAtOnce(int panel, int last_panel) const {
+    return pairs_ && panel + 1 < last_panel && p_.BlocksOf(panel) == p_.BlocksOf(panel + 1) ? 2 : 1;
+  }
+
+  void Accumulate(int panel, int panels) {
+    blocks_ = p_.BlocksOf(panel) * panels;
     stride_ = int64_t{blocks_} * p_.groups() * kLanes;
     Initialise(panel);
     if (args_.starts != nullptr) StartSums(panel);
@@ -167,7 +215,8 @@ class ProductRun {
       if (args_.inputs[s].base == nullptr) {
         AddZeros(panel, static_cast<int>(s));
       } else {
-        AddSegment(panel, segment, scratch_.input_rows(static_cast<int>(s)));
+        const float** const x = scratch_.input_rows(static_cast<int>(s));
+        panels == 2 ? AddToPair(panel, segment, x) : AddSegment(panel, segment, x);
       }
     }
   }
@@ -177,16 +226,16 @@ class ProductRun {
   // The tail's only column goes to the thread's own panel, and no further than its largest.
   void TailLargest(int panel) {
     const int first_unit = panel * p_.blocks_per_panel() * kLanes;
-    const int rest = p_.units() - first_unit, units = rest < kPanelUnits ? rest : kPanelUnits;
+    const int width = blocks_ * kLanes, rest = p_.units() - first_unit;
     // Tails count rows from the call's first and units from the product's: to them it starts that much earlier.
-    const int64_t skipped = int64_t{first_} * kPanelUnits + first_unit;
+    const int64_t skipped = int64_t{first_} * width + first_unit;
     RowColumn column;
     column.base = reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(scratch_.panel()) -
                                            static_cast<uintptr_t>(skipped) * sizeof(float));
-    column.stride = kPanelUnits;
+    column.stride = width;
     RunTails(panel, &column);
     for (int r = 0; r < rows_; ++r) {
-      TakeLargest<V>(scratch_.panel() + int64_t{r} * kPanelUnits, first_unit, units,
+      TakeLargest<V>(scratch_.panel() + int64_t{r} * width, first_unit, rest < width ? rest : width,
                      args_.largest[first_ + r]);
     }
   }
@@ -253,18 +302,46 @@ class ProductRun {
     }
   }
 
-  void AddSegment(int panel, const PackedProduct::Segment& segment, const float** x) {
-    int32_t column[kMaxColumns];
+  // What a full panel has in the segment that has most.
+  int MostColumns() const {
+    int most = 0;
+    for (const PackedProduct::Segment& s : p_.segments()) most = s.groups > most ? s.groups : most;
+    return most * p_.blocks_per_panel();
+  }
+
+  StreamWay TunedWay() const {
+    return rows_ <= kMostBlockRows ? scratch_.tuning().way[static_cast<size_t>(rows_)]
+                                   : StreamWay::kUsual;
+  }
+
+  // Where the segment's columns lie in a row of accumulators, of both panels of a pair; returns how many.
+  int FindColumns(const PackedProduct::Segment& segment, int32_t* column) const {
     int columns = 0;
     for (int b = 0; b < blocks_; ++b) {
       for (int g = 0; g < segment.groups; ++g) {
         column[columns++] = (b * p_.groups() + segment.group[g]) * kLanes;
       }
     }
+    return columns;
+  }
+
+  // Two panels, which stream in side by side.
+  void AddToPair(int panel, const PackedProduct::Segment& segment, const float** x) {
+    int32_t column[2 * kMaxColumns];
+    const int columns = FindColumns(segment, column) / 2;
+    const float* const w = p_.Weights(panel, segment);
+    FindPairTile<V, Tiling>(
+        rows_, columns)({x, 0, segment.depth, w, scratch_.accumulators(), stride_, column, nullptr,
+                         p_.Weights(panel + 1, segment) - w});
+  }
+
+  void AddSegment(int panel, const PackedProduct::Segment& segment, const float** x) {
+    int32_t column[kMaxColumns];
+    const int columns = FindColumns(segment, column);
     const float* const w = p_.Weights(panel, segment);
     const int row_blocks = Tiling::Blocks(rows_);
-    // Weights that pass by once need no block to stay in a cache, and prefetching only if this machine likes it.
-    const bool once = StreamsOnce<Tiling>(rows_, columns) && !scratch_.tuning().prefetch_alone;
+    // Weights that pass by once need no block to stay in a cache.
+    const bool once = StreamsOnce<Tiling>(rows_, columns);
     const int k_blocks = once ? 1 : (segment.depth + Tiling::kBlock - 1) / Tiling::kBlock;
     for (int kb = 0; kb < k_blocks; ++kb) {
       const int k = PartStart(segment.depth, k_blocks, kb);
@@ -272,7 +349,7 @@ class ProductRun {
       TileArgs t{
           x,       k,      depth,  w + int64_t{k} * columns * kLanes, scratch_.accumulators(),
           stride_, column, nullptr};
-      AddBlock(t, columns, row_blocks, once);
+      once ? AddOnce(t, columns) : AddBlock(t, columns, row_blocks);
     }
   }
 
@@ -292,35 +369,38 @@ class ProductRun {
     }
   }
 
+  void AddOnce(TileArgs t, int columns) {
+    const bool near = WayOf<Tiling>(TunedWay(), rows_, columns) == StreamWay::kPrefetched;
+    t.prefetch = t.w + kNearFloats;
+    FindTile<V, Tiling>(rows_, columns, near ? kNear : 0)(t);
+  }
+
   // One K block, every row block. What follows in memory is what is needed next: it is prefetched by all row blocks in
-  // turns, as evenly as whole cache lines a step allow.
-  void AddBlock(TileArgs t, int columns, int row_blocks, bool once) {
+  // turns.
+  void AddBlock(TileArgs t, int columns, int row_blocks) {
     const float* const* x = t.x;
     float* const sums = t.sums;
-    const int64_t lines = int64_t{t.depth} * columns;
-    t.prefetch = t.w + lines * kLanes;
-    const int share = once ? 0 : (columns + row_blocks - 1) / row_blocks;
-    int left = columns;
+    t.prefetch = t.w + int64_t{t.depth} * columns * kLanes;
     for (int rb = 0; rb < row_blocks; ++rb) {
       const int r = PartStart(rows_, row_blocks, rb),
                 rows = PartStart(rows_, row_blocks, rb + 1) - r;
       t.x = x + r;
       t.sums = sums + r * stride_;
-      const int ahead = left < share ? left : share;
+      const int ahead = LinesAhead(columns, row_blocks, rb);
       FindTile<V, Tiling>(rows, columns, ahead)(t);
       t.prefetch += int64_t{t.depth} * ahead * kLanes;
-      left -= ahead;
     }
   }
 
   const PackedProduct& p_;
   const ProductArgs& args_;
   ProductScratch& scratch_;
+  bool pairs_ = false;
   int first_ = 0, rows_ = 0, blocks_ = 0;
   int64_t stride_ = 0;
 };
 
-// Calls finish(run, panel) with the accumulators of each panel of [first_panel, last_panel) and
+// Calls finish(run, panel) with the accumulators of each panel, or pair of panels, of [first_panel, last_panel) and
 // each chunk of rows.
 template <class V, class Tiling, class Finish>
 void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int first_panel,
@@ -330,8 +410,9 @@ void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int fir
   for (int i = 0; i < chunks; ++i) {
     const int first = PartStart(args.num_rows, chunks, i);
     run.StartChunk(first, PartStart(args.num_rows, chunks, i + 1) - first);
-    for (int panel = first_panel; panel < last_panel; ++panel) {
-      run.Accumulate(panel);
+    for (int panel = first_panel, panels = 0; panel < last_panel; panel += panels) {
+      panels = run.PanelsAtOnce(panel, last_panel);
+      run.Accumulate(panel, panels);
       finish(run, panel);
     }
   }

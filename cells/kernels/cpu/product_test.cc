@@ -127,14 +127,26 @@ TEST_P(ProductTest, FiveHundredRowsHaveTheBitsOfEachAlone) {
 }
 
 TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
-  for (int trial = 0; trial < 10; ++trial) {
-    Case plain = RandomCase(random_, 9);
-    Case tuned = plain;
-    tuned.scratch = std::make_shared<ProductScratch>(Tuning{true});
-    plain.RunAll(kernels());
-    tuned.RunAll(kernels());
-    for (size_t i = 0; i < plain.columns.size(); ++i) {
-      EXPECT_EQ(plain.columns[i].data, tuned.columns[i].data);
+  for (int trial = 0; trial < 40; ++trial) {
+    Case plain = RandomCase(random_, kMostBlockRows + 1);
+    Case usual = plain;
+    for (int p = 0; p < plain.packed.num_panels(); ++p) {
+      plain.Run(kernels(), 0, plain.num_rows, p, p + 1);
+    }
+    usual.RunAll(kernels());
+    for (const StreamWay way :
+         {StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched}) {
+      Tuning tuning;
+      tuning.way.fill(way);
+      Case tuned = plain;
+      for (RandomRows& rows : tuned.columns) rows.data = rows.before;
+      tuned.scratch = std::make_shared<ProductScratch>(tuning);
+      tuned.RunAll(kernels());
+      for (size_t i = 0; i < plain.columns.size(); ++i) {
+        EXPECT_EQ(plain.columns[i].data, usual.columns[i].data) << "trial " << trial;
+        EXPECT_EQ(plain.columns[i].data, tuned.columns[i].data)
+            << "trial " << trial << ", way " << static_cast<int>(way);
+      }
     }
   }
 }

@@ -1,4 +1,4 @@
-// Every tile of every instruction set's tiling (rows x columns x lines prefetched), seen and broken one at a time. The
+// Every tile of every instruction set's tiling (rows x columns x lines prefetched, and pairs), seen and broken one at a time. The
 // tiles are laid here in plain arithmetic, so that all tilings are tried on any machine: which rows and columns meet in
 // which tile depends on the tiling alone, and the check feeds every table the same shapes.
 #include <gtest/gtest.h>
@@ -17,12 +17,15 @@
 namespace cellbatch::kernels {
 namespace {
 
-using Shape = std::tuple<int, int, int>;  // rows, columns, lines prefetched a step
+using Shape =
+    std::tuple<int, int, int>;  // rows, columns, lines prefetched a step (or kNear, or kPair)
 constexpr Shape kNone = {0, 0, 0};
+constexpr int kPair = kNear + 1;
 
 // What the tiles laid here were asked for, and which of them is to be wrong.
 std::set<Shape> laid;
 Shape broken = kNone;
+bool one_panel_twice = false;  // how a pair is wrong: the second panel's sums are the first's
 
 // The same tiling under another name, for which tiles are found below.
 template <class Tiling>
@@ -36,6 +39,17 @@ void BrokenTile(const TileArgs& args) {
   Tile<V, Watched<Tiling>, R, N, kAhead>(spoilt);
 }
 
+template <class V, int R, int N>
+void BrokenPairTile(const TileArgs& args) {
+  TileArgs spoilt = args;
+  if (one_panel_twice) {
+    spoilt.apart = 0;
+  } else {
+    --spoilt.depth;
+  }
+  PairTile<V, R, N>(spoilt);
+}
+
 }  // namespace
 
 template <class V, class Tiling, int R>
@@ -43,12 +57,23 @@ struct TilesOfRows<V, Watched<Tiling>, R> {
   template <int N>
   static TileFunction Of(int ahead, bool spoil) {
     TileFunction found = nullptr;
-    Unrolled<N + 1>([&](auto lines) {
+    Unrolled<kNear + 1>([&](auto lines) {
       constexpr int kLines = decltype(lines)::value;
-      if (kLines != ahead) return;
-      found = spoil ? BrokenTile<V, Tiling, R, N, kLines> : Tile<V, Watched<Tiling>, R, N, kLines>;
+      if constexpr (kMetTiles<Tiling>.met[R][N][kLines]) {
+        if (kLines != ahead) return;
+        found =
+            spoil ? BrokenTile<V, Tiling, R, N, kLines> : Tile<V, Watched<Tiling>, R, N, kLines>;
+      }
     });
     return found;
+  }
+  template <int N>
+  static TileFunction OfPair(bool spoil) {
+    if constexpr (R <= Tiling::PairRows(N)) {
+      return spoil ? BrokenPairTile<V, R, N> : PairTile<V, R, N>;
+    } else {
+      return nullptr;
+    }
   }
   static TileFunction Find(int columns, int ahead) {
     const Shape shape = {R, columns, ahead};
@@ -57,6 +82,16 @@ struct TilesOfRows<V, Watched<Tiling>, R> {
     Unrolled<kMaxColumns>([&](auto n) {
       constexpr int kColumns = decltype(n)::value + 1;
       if (kColumns == columns) found = Of<kColumns>(ahead, shape == broken);
+    });
+    return found;
+  }
+  static TileFunction FindPair(int columns) {
+    const Shape shape = {R, columns, kPair};
+    laid.insert(shape);
+    TileFunction found = nullptr;
+    Unrolled<kMaxColumns>([&](auto n) {
+      constexpr int kColumns = decltype(n)::value + 1;
+      if (kColumns == columns) found = OfPair<kColumns>(shape == broken);
     });
     return found;
   }
@@ -70,10 +105,18 @@ class TileTest : public testing::Test {
   void SetUp() override {
     laid.clear();
     broken = kNone;
+    one_panel_twice = false;
   }
   void TearDown() override { SetUp(); }
 
   static constexpr CpuKernels kKernels = MakeKernels<Vec, Watched<Tiling>>("watched");
+
+  // What the check says of `broken`. A tile of n columns lies in a panel of n groups, or of fewer and narrower ones: the
+  // likeliest are asked first.
+  static std::string Told(int columns) {
+    const std::string told = CheckProducts(kKernels, columns);
+    return told.empty() ? CheckProducts(kKernels) : told;
+  }
 
   // What can be laid at all, by the arithmetic of row blocks: the same in product_inl.h, and no reference but a count.
   static std::set<Shape> Possible() {
@@ -81,7 +124,11 @@ class TileTest : public testing::Test {
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
       for (int rows = 1; rows <= kChunkRows; ++rows) {
         const int blocks = Tiling::Blocks(rows);
-        if (StreamsOnce<Tiling>(rows, columns)) shapes.insert({rows, columns, 0});
+        if (StreamsOnce<Tiling>(rows, columns)) {
+          shapes.insert({{rows, columns, 0}, {rows, columns, kNear}});
+          if (rows <= Tiling::PairRows(columns)) shapes.insert({rows, columns, kPair});
+          continue;
+        }
         const int share = (columns + blocks - 1) / blocks;
         for (int b = 0, left = columns; b < blocks; ++b) {
           const int in_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
@@ -113,23 +160,35 @@ TYPED_TEST(TileTest, TheCheckLaysEveryTileThatABatchCanMeet) {
 TYPED_TEST(TileTest, ATileThatLeavesOutOneStepIsTold) {
   for (const Shape& shape : this->Possible()) {
     broken = shape;
-    // A tile of n columns lies in a panel of n groups, or of fewer and narrower ones: ask the likeliest first.
-    const int columns = std::get<1>(shape);
-    std::string told = CheckProducts(this->kKernels, columns);
-    if (told.empty()) told = CheckProducts(this->kKernels);
-    EXPECT_NE(told, "") << std::get<0>(shape) << " rows, " << columns << " columns, "
-                        << std::get<2>(shape) << " lines ahead";
+    EXPECT_NE(this->Told(std::get<1>(shape)), "")
+        << std::get<0>(shape) << " rows, " << std::get<1>(shape) << " columns, "
+        << std::get<2>(shape) << " lines ahead";
   }
 }
 
-// What MeasureTuning runs is run by other tiles one way than the other, or there is nothing to measure.
-TYPED_TEST(TileTest, TheTwoWaysThatTuningMeasuresAreTwo) {
+TYPED_TEST(TileTest, APairThatReadsOnePanelTwiceIsTold) {
+  one_panel_twice = true;
+  for (const Shape& shape : this->Possible()) {
+    if (std::get<2>(shape) != kPair) continue;
+    broken = shape;
+    EXPECT_NE(this->Told(std::get<1>(shape)), "")
+        << std::get<0>(shape) << " rows, " << std::get<1>(shape) << " columns";
+  }
+}
+
+// What MeasureTuning runs in different ways is run by different tiles, or there is nothing to measure.
+TYPED_TEST(TileTest, TheWaysThatTuningMeasuresAreDifferentTiles) {
   MeasureTuning(this->kKernels);
-  const bool prefetched = std::any_of(laid.begin(), laid.end(),
-                                      [](const Shape& shape) { return std::get<2>(shape) > 0; });
-  const bool undisturbed = std::any_of(laid.begin(), laid.end(),
-                                       [](const Shape& shape) { return std::get<2>(shape) == 0; });
-  EXPECT_EQ(prefetched, undisturbed);
+  const auto rows_of = [](int ahead) {
+    std::set<int> rows;
+    for (const Shape& shape : laid) {
+      if (std::get<2>(shape) == ahead) rows.insert(std::get<0>(shape));
+    }
+    return rows;
+  };
+  EXPECT_EQ(rows_of(0).size(), this->kKernels.rows_streamed_once);
+  EXPECT_EQ(rows_of(kNear).size(), this->kKernels.rows_streamed_once);
+  EXPECT_EQ(rows_of(kPair).size(), TypeParam::PairRows(kPanelColumns));
   EXPECT_EQ(laid.empty(), this->kKernels.rows_streamed_once == 0);
 }
 

@@ -2,37 +2,49 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <vector>
 
 namespace cellbatch::kernels {
 namespace {
 
-int64_t calls = 0, prefetching_calls = 0;
-int32_t rows_asked = 0;
-bool prefetching_is_faster = false;
+int64_t calls[kMostBlockRows + 1][4] = {};
+StreamWay fastest = StreamWay::kUsual;
 
-// A kernel that does nothing but take longer one way.
+// A kernel that does nothing but take longer in all ways but one, with an even number of rows.
 void Pretend(const PackedProduct&, const ProductArgs& args, int, int, ProductScratch* scratch) {
-  ++calls;
-  rows_asked = args.num_rows;
-  const bool prefetch = scratch->tuning().prefetch_alone;
-  prefetching_calls += prefetch;
+  const StreamWay way = scratch->tuning().way[static_cast<size_t>(args.num_rows)];
+  ++calls[args.num_rows][static_cast<int>(way)];
+  const bool fast = way == fastest && args.num_rows % 2 == 0;
   volatile double work = 1.0;
-  for (int i = 0; i < (prefetch == prefetching_is_faster ? 1000 : 1000000); ++i) work = work * 1.01;
+  for (int i = 0; i < (fast ? 1000 : 300000); ++i) work = work * 1.01;
 }
 
-TEST(TuningTest, TheFasterWayWinsAfterAsManyTurnsEach) {
+TEST(TuningTest, TheFasterWayWinsForItsRowsAfterAsManyTurnsEach) {
   CpuKernels kernels{};
   kernels.run_product = Pretend;
   kernels.rows_streamed_once = 6;
-  for (bool faster : {false, true}) {
-    calls = prefetching_calls = 0;
-    prefetching_is_faster = faster;
-    EXPECT_EQ(MeasureTuning(kernels).prefetch_alone, faster);
-    EXPECT_GT(calls, 0);
-    EXPECT_EQ(prefetching_calls * 2, calls);
+  for (const StreamWay way :
+       {StreamWay::kUsual, StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched}) {
+    std::fill_n(&calls[0][0], sizeof(calls) / sizeof(int64_t), 0);
+    fastest = way;
+    const Tuning tuning = MeasureTuning(kernels);
+    for (int rows = 2; rows <= 6; rows += 2) {
+      EXPECT_EQ(tuning.way[static_cast<size_t>(rows)], way) << rows << " rows";
+    }
+    for (int rows = 1; rows <= 6; ++rows) {
+      EXPECT_GE(calls[rows][0], 2) << rows << " rows";
+      for (const int64_t n : calls[rows]) EXPECT_EQ(n, calls[rows][0]) << rows << " rows";
+    }
   }
+}
+
+TEST(TuningTest, WhatItFoundIsToldByRows) {
+  Tuning tuning;
+  EXPECT_EQ(Describe(tuning), "as usual");
+  tuning.way[1] = StreamWay::kPrefetched;
+  tuning.way[4] = StreamWay::kUndisturbed;
+  EXPECT_EQ(Describe(tuning), "1: prefetched, 4: undisturbed, else as usual");
 }
 
 // tile_test shows that those rows do meet other tiles one way than the other.
@@ -40,11 +52,12 @@ TEST(TuningTest, ItRunsRowsForWhichThereIsAChoiceAndNothingWhereThereIsNone) {
   for (const CpuKernels* table : RunnableKernels(DetectCpuFeatures())) {
     CpuKernels kernels = *table;
     kernels.run_product = Pretend;
-    calls = rows_asked = 0;
-    const Tuning tuning = MeasureTuning(kernels);
-    EXPECT_LE(rows_asked, table->rows_streamed_once) << table->name;
-    EXPECT_EQ(rows_asked > 0, table->rows_streamed_once > 0) << table->name;
-    EXPECT_TRUE(calls > 0 || !tuning.prefetch_alone) << table->name;
+    std::fill_n(&calls[0][0], sizeof(calls) / sizeof(int64_t), 0);
+    MeasureTuning(kernels);
+    for (int rows = 0; rows <= kMostBlockRows; ++rows) {
+      const bool streamed = rows > 0 && rows <= table->rows_streamed_once;
+      EXPECT_EQ(calls[rows][0] > 0, streamed) << table->name << ", " << rows << " rows";
+    }
   }
 }
 
