@@ -1,28 +1,12 @@
-// ModelInfer from bytes to answer. Knows no gRPC.
-//
-//   transport thread                            responder thread
-//   Start: admit at the door, parse, find the model, decode,
-//          unfold, seal, admit the cells, Submit ----------------> scheduler
-//          publish for cancels, arm the deadline                       |
-//          let go ---------+                    OnDone: encode, record
-//                          |                    let go
-//                          v                       v
-//                  whoever lets go last disarms, gives the tickets back, finishes the call
-//
-// So the answer leaves as soon as both are through, and neither touches what the other has freed.
+// ModelInfer, as a call of the one way (requests/plain_call.h): raw bytes in, raw bytes out. Knows no gRPC.
 #ifndef CELLBATCH_SERVER_KSERVE_INFER_CALL_H_
 #define CELLBATCH_SERVER_KSERVE_INFER_CALL_H_
 
-#include <memory>
-
-#include "absl/status/status.h"
 #include "server/requests/call.h"
 #include "server/requests/request_path.h"
-#include "server/wire/wire_codec.h"
+#include "server/wire/wire_scan.h"
 
 namespace cellbatch {
-
-class InferCall;
 
 class InferService final : public CallSink {
  public:
@@ -34,10 +18,6 @@ class InferService final : public CallSink {
   void Cancelled(ServerCall& call) override { path_.Cancel(call); }
 
  private:
-  absl::Status Prepare(InferCall& infer);
-  void Submit(std::unique_ptr<InferCall> infer);
-  void Refuse(std::unique_ptr<InferCall> infer, const absl::Status& status);
-
   RequestPath& path_;
   const WireLimits limits_;
 };

@@ -7,6 +7,7 @@
 #include "cells/cell_type.h"
 #include "cells/unfold/unfolder.h"
 #include "fmt/format.h"
+#include "server/requests/client_text.h"
 
 namespace cellbatch {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "scheduler/policy/make_rules.h"
+#include "server/requests/client_text.h"
 #include "server/requests/model_table.h"
-#include "server/wire/wire_codec.h"
 
 namespace cellbatch {
 namespace {

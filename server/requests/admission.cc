@@ -52,15 +52,26 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
   if (this != &other) {
     Release();
     from_ = std::exchange(other.from_, nullptr);
-    demand_ = other.demand_;
+    demand_ = std::exchange(other.demand_, Demand{0, 0, 0});
   }
   return *this;
+}
+
+void Ticket::Join(Ticket other) {
+  if (from_ == nullptr) {
+    *this = std::move(other);
+    return;
+  }
+  demand_.requests += other.demand_.requests;
+  demand_.cells += other.demand_.cells;
+  demand_.bytes += other.demand_.bytes;
+  other.from_ = nullptr;
 }
 
 void Ticket::Release() {
   if (Admission* from = std::exchange(from_, nullptr)) {
     from->finished_.fetch_add(demand_.requests, std::memory_order_relaxed);
-    from->Add(demand_, -1);
+    from->Add(std::exchange(demand_, Demand{0, 0, 0}), -1);
   }
 }
 

@@ -43,17 +43,20 @@ class Ticket {
  public:
   Ticket() = default;
   Ticket(Ticket&& other) noexcept
-      : from_(std::exchange(other.from_, nullptr)), demand_(other.demand_) {}
+      : from_(std::exchange(other.from_, nullptr)),
+        demand_(std::exchange(other.demand_, Demand{0, 0, 0})) {}
   Ticket& operator=(Ticket&& other) noexcept;
   ~Ticket() { Release(); }
   void Release();
-  const Demand& demand() const { return demand_; }
+  // Holds what `other` held, too. Both are of one Admission, or empty.
+  void Join(Ticket other);
+  const Demand& demand() const { return demand_; }  // nothing, once it is given back
 
  private:
   friend class Admission;
   Ticket(Admission* from, const Demand& demand) : from_(from), demand_(demand) {}
   Admission* from_ = nullptr;
-  Demand demand_;
+  Demand demand_ = {0, 0, 0};
 };
 
 // Why not, and when to come back (milliseconds; -1: never, it can never fit).

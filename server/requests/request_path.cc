@@ -5,6 +5,7 @@
 
 #include "cells/unfold/unfolder.h"
 #include "fmt/format.h"
+#include "server/requests/client_text.h"
 
 namespace cellbatch {
 
@@ -62,11 +63,12 @@ bool RequestPath::Admit(const Demand& demand, ModelStats& stats, int shard, Tick
   return false;
 }
 
-absl::Status RequestPath::Prepare(ServedRequest& served, std::optional<int32_t>& pushback) {
+absl::Status RequestPath::Prepare(ServedRequest& served, const PlainRequest& plain,
+                                  std::optional<int32_t>& pushback) {
   const Model& model = *served.model;
-  absl::Status status = served.message.Decode(model);
+  absl::Status status = served.decoded.Decode(plain, model);
   if (!status.ok()) return status;
-  const RequestInput& input = served.message.input();
+  const RequestInput& input = served.decoded.input();
   served.request = std::make_unique<Request>();
   Request& request = *served.request;
   status = model.unfolder->Unfold(input, request.graph);
@@ -75,7 +77,7 @@ absl::Status RequestPath::Prepare(ServedRequest& served, std::optional<int32_t>&
   request.tag = reinterpret_cast<uint64_t>(&served);
   request.model = served.model;
   request.outbox = OutboxId(served.shard % options_.responders);
-  request.priority = served.message.priority();
+  request.priority = served.decoded.priority();
   request.times.received = served.received_ns;
   served.length = input.tensors.empty() || input.tensors.front().dims.empty()
                       ? 0
@@ -157,7 +159,7 @@ void RequestPath::Deliver(int responder, Delivery delivery) {
 
 // All of a graph that grows has run: its next piece, or the end.
 void RequestPath::Extend(const ServedRequest& served, Request& request) {
-  absl::Status status = served.model->unfolder->Extend(served.message.input(), request.graph);
+  absl::Status status = served.model->unfolder->Extend(served.decoded.input(), request.graph);
   if (status.ok() && request.graph.added()) {
     status = request.graph.Seal(*served.model, scheduler_.max_tasks_in_flight());
   }

@@ -1,14 +1,12 @@
-// The way of one request from its decoded tensors to its answer, the same for every service: unfold,
-// seal, bounds, Submit, deadline; then whatever the responders take is handed to who served it.
+// The steps of one request's way from its plain tensors to its answer: decode, unfold, seal, bounds, Submit,
+// deadline; then whatever the responders take is handed to who served it. plain_call.h puts them in their order.
 //
 //   transport thread                                      responder thread
 //   Find, Prepare, Admit, Submit(served) --> scheduler --> Deliver: served.OnWords ..., served.OnDone
 //             ArmDeadline                                           RecordEnd
 //
-// A graph that grows (Unfolder::Extend) gets its next piece in Deliver, and is submitted once.
-//
-// Services (infer_call.h, typed_service.h) own what they serve; a served request stays until OnDone was
-// called and Submit's caller is through with it. Any thread, unless said otherwise.
+// A graph that grows (Unfolder::Extend) gets its next piece in Deliver, and is submitted once. A served request
+// stays until OnDone was called and Submit's caller is through with it. Any thread, unless said otherwise.
 #ifndef CELLBATCH_SERVER_REQUESTS_REQUEST_PATH_H_
 #define CELLBATCH_SERVER_REQUESTS_REQUEST_PATH_H_
 
@@ -26,10 +24,11 @@
 #include "server/requests/admission.h"
 #include "server/requests/call.h"
 #include "server/requests/deadlines.h"
+#include "server/requests/decoded_request.h"
 #include "server/requests/latency_window.h"
 #include "server/requests/model_table.h"
+#include "server/requests/plain_request.h"
 #include "server/requests/request_stats.h"
-#include "server/wire/wire_codec.h"
 
 namespace cellbatch {
 
@@ -43,7 +42,7 @@ struct PathOptions {
   int64_t latency_samples = 1 << 20;  // remembered by each responder; a power of two
 };
 
-// One request under way. A service derives from it what it needs to answer.
+// One request under way.
 class ServedRequest {
  public:
   ServedRequest(int64_t received, int the_shard) : received_ns(received), shard(the_shard) {}
@@ -58,7 +57,7 @@ class ServedRequest {
 
   const int64_t received_ns;
   const int shard;  // of the transport thread that may record
-  InferMessage message;
+  DecodedRequest decoded;
   std::shared_ptr<const Model> model;
   ModelStats* stats = nullptr;       // of the model, once it is known
   std::unique_ptr<Request> request;  // from Prepare until Submit
@@ -87,9 +86,10 @@ class RequestPath {
     Refusal refusal;
     return admission_.Admit(demand, clock_.NowNs(), ticket, refusal);
   }
-  // Decodes served.message, unfolds and seals; served.request is then ready. `pushback`: set where
-  // trying again is of no use.
-  absl::Status Prepare(ServedRequest& served, std::optional<int32_t>& pushback);
+  // Decodes `plain`, unfolds and seals; served.request is then ready. `pushback`: set where trying
+  // again is of no use.
+  absl::Status Prepare(ServedRequest& served, const PlainRequest& plain,
+                       std::optional<int32_t>& pushback);
   // What the work of a prepared request takes, beyond the request itself.
   static Demand WorkOf(const ServedRequest& served);
   // None: the scheduler is full, and the request is still there. Else the responder may be at it

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "server/wire/wire_codec.h"
+#include "server/requests/client_text.h"
 
 namespace cellbatch {
 

@@ -7,7 +7,7 @@
 #include "cells/vocabulary.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
-#include "server/wire/wire_codec.h"
+#include "server/requests/client_text.h"
 #include "server/wire/wire_fields.h"
 
 namespace cellbatch {
@@ -16,7 +16,6 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using InputProto = inference::ModelInferRequest::InferInputTensor;
 
 constexpr int kMaxDepth = 8;                // of messages in messages: more than the schema has
 constexpr uint8_t kAnswerTag = 4 << 3 | 2;  // InferResponse.answers, length-delimited
@@ -80,28 +79,31 @@ bool Has(const Signature& signature, std::string_view input) {
   return false;
 }
 
-InputProto& Add(std::string name, const char* datatype, std::initializer_list<int64_t> shape,
-                inference::ModelInferRequest& request) {
-  InputProto& input = *request.add_inputs();
-  input.set_name(std::move(name));
-  input.set_datatype(datatype);
-  for (const int64_t dim : shape) input.add_shape(dim);
-  return input;
+// Where one typed input's tensors go, and what is made for them.
+struct Spelling {
+  MadeContents& made;
+  PlainRequest& request;
+};
+
+PlainTensor& Add(std::string_view name, const char* datatype, std::initializer_list<int64_t> shape,
+                 const Spelling& to) {
+  PlainTensor& tensor = to.request.inputs.emplace_back();
+  tensor.name = name;
+  tensor.datatype = datatype;
+  tensor.shape = shape;
+  return tensor;
 }
 
 using Int32s = google::protobuf::RepeatedField<int32_t>;
 
-void AddInt32s(std::string name, const Int32s& values, inference::ModelInferRequest& request) {
-  Add(std::move(name), "INT32", {values.size()}, request)
-      .mutable_contents()
-      ->mutable_int_contents()
-      ->CopyFrom(values);
+void AddInt32s(std::string_view name, const Int32s& values, const Spelling& to) {
+  Add(name, "INT32", {values.size()}, to).contents = BytesOf(values);
 }
 
 // Lists side by side as the rows of one tensor.
 absl::Status AddRows(const char* name, const char* what,
                      std::initializer_list<std::pair<const char*, const Int32s*>> columns,
-                     inference::ModelInferRequest& request) {
+                     const Spelling& to) {
   const auto& [first_name, first] = *columns.begin();
   for (const auto& [column_name, column] : columns) {
     if (column->size() == first->size()) continue;
@@ -109,29 +111,32 @@ absl::Status AddRows(const char* name, const char* what,
                                first->size(), column_name, column->size()));
   }
   if (first->empty()) return absl::OkStatus();
-  const auto width = static_cast<int64_t>(columns.size());
-  InputProto& input = Add(name, "INT32", {first->size(), width}, request);
-  Int32s& rows = *input.mutable_contents()->mutable_int_contents();
-  rows.Reserve(first->size() * static_cast<int>(width));
+  const size_t width = columns.size();
+  std::string rows(static_cast<size_t>(first->size()) * width * sizeof(int32_t), '\0');
+  char* at = rows.data();
   for (int i = 0; i < first->size(); ++i) {
-    for (const auto& [column_name, column] : columns) rows.AddAlreadyReserved(column->Get(i));
+    for (const auto& [column_name, column] : columns) {
+      std::memcpy(at, &column->Get(i), sizeof(int32_t));
+      at += sizeof(int32_t);
+    }
   }
+  Add(name, "INT32", {first->size(), static_cast<int64_t>(width)}, to).contents =
+      to.made.Keep(std::move(rows));
   return absl::OkStatus();
 }
 
-absl::Status AddFloats(std::string name, std::string_view what,
+absl::Status AddFloats(std::string_view name, std::string_view what,
                        const google::protobuf::RepeatedField<float>& values, int32_t width,
-                       inference::ModelInferRequest& request) {
+                       const Spelling& to) {
   if (width < 1 || values.size() % width != 0) {
     return Invalid(
         fmt::format("{}: {} numbers are no rows of width {}", what, values.size(), width));
   }
-  InputProto& input = Add(std::move(name), "FP32", {values.size() / width, width}, request);
-  input.mutable_contents()->mutable_fp32_contents()->CopyFrom(values);
+  Add(name, "FP32", {values.size() / width, width}, to).contents = BytesOf(values);
   return absl::OkStatus();
 }
 
-absl::Status TreeToTensors(const v1::Tree& tree, inference::ModelInferRequest& request) {
+absl::Status TreeToTensors(const v1::Tree& tree, const Spelling& to) {
   const bool text = !tree.bracketed().empty();
   const bool parents = !tree.parents().empty();
   if (static_cast<int>(text) + static_cast<int>(parents) + static_cast<int>(tree.has_binary()) >
@@ -140,20 +145,20 @@ absl::Status TreeToTensors(const v1::Tree& tree, inference::ModelInferRequest& r
   }
   if (text && !tree.tokens().empty()) return Invalid("tree: `tokens` beside `bracketed`");
   if (text) {
-    Add("TREE", "BYTES", {1}, request).mutable_contents()->add_bytes_contents(tree.bracketed());
+    std::string framed;
+    wire::AppendFramed(tree.bracketed(), framed);
+    Add("TREE", "BYTES", {1}, to).contents = to.made.Keep(std::move(framed));
   } else {
-    AddInt32s("TOKENS", tree.tokens(), request);
+    AddInt32s("TOKENS", tree.tokens(), to);
   }
-  if (parents) AddInt32s("PARENT", tree.parents(), request);
-  if (!tree.internal_types().empty()) {
-    AddInt32s("INTERNAL_TYPES", tree.internal_types(), request);
-  }
+  if (parents) AddInt32s("PARENT", tree.parents(), to);
+  if (!tree.internal_types().empty()) AddInt32s("INTERNAL_TYPES", tree.internal_types(), to);
   return AddRows("CHILDREN", "tree: binary",
-                 {{"left", &tree.binary().left()}, {"right", &tree.binary().right()}}, request);
+                 {{"left", &tree.binary().left()}, {"right", &tree.binary().right()}}, to);
 }
 
-absl::Status GraphToTensors(const v1::Graph& graph, inference::ModelInferRequest& request) {
-  AddInt32s("NODE_TYPES", graph.node_types(), request);
+absl::Status GraphToTensors(const v1::Graph& graph, const Spelling& to) {
+  AddInt32s("NODE_TYPES", graph.node_types(), to);
   for (const v1::NodeRows& rows : graph.rows()) {
     const std::string what = "graph: rows of " + Quoted(rows.name());
     const int32_t width = rows.width() == 0 ? 1 : rows.width();
@@ -161,34 +166,32 @@ absl::Status GraphToTensors(const v1::Graph& graph, inference::ModelInferRequest
       return Invalid(what + ": both `floats` and `integers`");
     }
     if (rows.integers().empty()) {
-      const absl::Status s = AddFloats(rows.name(), what, rows.floats(), width, request);
+      const absl::Status s = AddFloats(rows.name(), what, rows.floats(), width, to);
       if (!s.ok()) return s;
       continue;
     }
     if (width != 1) return Invalid(fmt::format("{}: integers of width {}, not 1", what, width));
-    AddInt32s(rows.name(), rows.integers(), request);
+    AddInt32s(rows.name(), rows.integers(), to);
   }
   const v1::Edges& edges = graph.edges();
   return AddRows("EDGES", "graph: edges",
-                 {{"from", &edges.from()}, {"to", &edges.to()}, {"input", &edges.input()}},
-                 request);
+                 {{"from", &edges.from()}, {"to", &edges.to()}, {"input", &edges.input()}}, to);
 }
 
-absl::Status LatticeToTensors(const v1::Lattice& lattice, inference::ModelInferRequest& request) {
-  AddInt32s("CHARS", lattice.characters(), request);
+absl::Status LatticeToTensors(const v1::Lattice& lattice, const Spelling& to) {
+  AddInt32s("CHARS", lattice.characters(), to);
   const v1::LatticeWords& words = lattice.words();
   return AddRows("WORDS", "lattice: words",
-                 {{"start", &words.start()}, {"end", &words.end()}, {"word", &words.word()}},
-                 request);
+                 {{"start", &words.start()}, {"end", &words.end()}, {"word", &words.word()}}, to);
 }
 
-absl::Status RawToTensors(const v1::RawTensors& raw, inference::ModelInferRequest& request) {
+absl::Status RawToTensors(const v1::RawTensors& raw, const Spelling& to) {
   for (const v1::RawTensor& tensor : raw.tensors()) {
-    InputProto& input = *request.add_inputs();
-    input.set_name(tensor.name());
-    input.set_datatype(tensor.datatype());
-    *input.mutable_shape() = tensor.shape();
-    request.add_raw_input_contents(tensor.contents());
+    PlainTensor& plain = to.request.inputs.emplace_back();
+    plain.name = tensor.name();
+    plain.datatype = tensor.datatype();
+    plain.shape.assign(tensor.shape().begin(), tensor.shape().end());
+    plain.contents = BytesOf(tensor.contents());
   }
   return absl::OkStatus();
 }
@@ -231,8 +234,9 @@ absl::Status ParseTyped(std::string_view bytes, const TypedLimits& limits,
   return Invalid("malformed " + type.name());
 }
 
-absl::Status ToTensors(const v1::Sequence& sequence, const Signature& signature,
-                       inference::ModelInferRequest& request) {
+absl::Status ToTensors(const v1::Sequence& sequence, const Signature& signature, MadeContents& made,
+                       PlainRequest& request) {
+  const Spelling to = {made, request};
   const int kinds = static_cast<int>(!sequence.tokens().empty()) +
                     static_cast<int>(!sequence.words().empty()) +
                     static_cast<int>(!sequence.vectors().empty());
@@ -241,37 +245,37 @@ absl::Status ToTensors(const v1::Sequence& sequence, const Signature& signature,
                                kinds == 0 ? "none" : "more than one"));
   }
   if (!sequence.vectors().empty()) {
-    return AddFloats("X", "sequence: vectors", sequence.vectors(), sequence.width(), request);
+    return AddFloats("X", "sequence: vectors", sequence.vectors(), sequence.width(), to);
   }
   if (!sequence.words().empty()) {
-    InputProto& input = Add("WORDS_TEXT", "BYTES", {sequence.words_size()}, request);
-    for (const std::string& word : sequence.words()) {
-      input.mutable_contents()->add_bytes_contents(word);
-    }
+    std::string framed;
+    for (const std::string& word : sequence.words()) wire::AppendFramed(word, framed);
+    Add("WORDS_TEXT", "BYTES", {sequence.words_size()}, to).contents = made.Keep(std::move(framed));
   } else {
     const bool source = Has(signature, "SOURCE") && !Has(signature, "TOKENS");
-    AddInt32s(source ? "SOURCE" : "TOKENS", sequence.tokens(), request);
+    AddInt32s(source ? "SOURCE" : "TOKENS", sequence.tokens(), to);
   }
-  if (!sequence.character_ids().empty()) AddInt32s("CHAR_IDS", sequence.character_ids(), request);
+  if (!sequence.character_ids().empty()) AddInt32s("CHAR_IDS", sequence.character_ids(), to);
   if (!sequence.character_counts().empty()) {
-    AddInt32s("CHAR_LENGTHS", sequence.character_counts(), request);
+    AddInt32s("CHAR_LENGTHS", sequence.character_counts(), to);
   }
   return absl::OkStatus();
 }
 
-absl::Status ToTensors(const v1::Input& input, const Signature& signature,
-                       inference::ModelInferRequest& request) {
+absl::Status ToTensors(const v1::Input& input, const Signature& signature, MadeContents& made,
+                       PlainRequest& request) {
+  const Spelling to = {made, request};
   switch (input.kind_case()) {
     case v1::Input::kSequence:
-      return ToTensors(input.sequence(), signature, request);
+      return ToTensors(input.sequence(), signature, made, request);
     case v1::Input::kTree:
-      return TreeToTensors(input.tree(), request);
+      return TreeToTensors(input.tree(), to);
     case v1::Input::kLattice:
-      return LatticeToTensors(input.lattice(), request);
+      return LatticeToTensors(input.lattice(), to);
     case v1::Input::kGraph:
-      return GraphToTensors(input.graph(), request);
+      return GraphToTensors(input.graph(), to);
     case v1::Input::kTensors:
-      return RawToTensors(input.tensors(), request);
+      return RawToTensors(input.tensors(), to);
     case v1::Input::KIND_NOT_SET:
       break;
   }

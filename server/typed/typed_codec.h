@@ -1,22 +1,26 @@
-// Our own typed messages (proto/cellbatch.proto) and the tensors of ModelInfer: a typed input is
-// spelled as the tensors that it stands for, and then takes the one way that all requests take
-// (wire_codec.h: the same checks, the same texts). Pure functions; any thread.
+// Our own typed messages (proto/cellbatch.proto) and plain values: a typed input is spelled as the tensors that
+// it stands for, and then takes the one way that all requests take (plain_request.h: the same checks, the same
+// texts). Pure functions; any thread.
 //
-//   bytes --ParseTyped--> v1::InferRequest --ToTensors (each input)--> inference::ModelInferRequest
+//   bytes --ParseTyped--> v1::InferRequest --ToTensors (each input)--> PlainRequest, borrowing from it
 //   ReturnedTensor ... --EncodeAnswer--> bytes of one v1::Answer --EncodeInferResponse--> bytes
 #ifndef CELLBATCH_SERVER_TYPED_TYPED_CODEC_H_
 #define CELLBATCH_SERVER_TYPED_TYPED_CODEC_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "cells/cell_graph.h"
 #include "cells/model.h"
 #include "proto/cellbatch.pb.h"
-#include "proto/grpc_service.pb.h"
+#include "server/requests/plain_request.h"
 
 namespace cellbatch {
 
@@ -33,12 +37,24 @@ struct TypedLimits {
 absl::Status ParseTyped(std::string_view bytes, const TypedLimits& limits,
                         google::protobuf::Message& message);
 
-// Adds the tensors that `input` stands for to `request`. INVALID_ARGUMENT where lists disagree, or
-// where it says two things at once. What the model makes of the tensors is InferMessage::Decode's.
-absl::Status ToTensors(const v1::Input& input, const Signature& signature,
-                       inference::ModelInferRequest& request);
-absl::Status ToTensors(const v1::Sequence& sequence, const Signature& signature,
-                       inference::ModelInferRequest& request);
+// What a typed input says in other words than its tensors do: rows of lists side by side, texts framed. A
+// PlainRequest borrows from it; moving it moves none of them.
+class MadeContents {
+ public:
+  absl::Span<const std::byte> Keep(std::string contents) {
+    return BytesOf(*kept_.emplace_back(std::make_unique<std::string>(std::move(contents))));
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::string>> kept_;
+};
+
+// Adds the tensors that `input` stands for to `request`, whose lists stay where they are. INVALID_ARGUMENT where
+// lists disagree, or where it says two things at once. What the model makes of the tensors is DecodedRequest's.
+absl::Status ToTensors(const v1::Input& input, const Signature& signature, MadeContents& made,
+                       PlainRequest& request);
+absl::Status ToTensors(const v1::Sequence& sequence, const Signature& signature, MadeContents& made,
+                       PlainRequest& request);
 
 // One v1::Answer, OK or not.
 std::string EncodeAnswer(absl::Span<const ReturnedTensor> tensors);

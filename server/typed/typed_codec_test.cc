@@ -21,30 +21,37 @@ void Append(google::protobuf::RepeatedField<int32_t>& list, Values... values) {
   (list.Add(values), ...);
 }
 
-// What ModelInfer would have been sent.
+// The tensors that a typed input stands for.
 struct Tensors {
-  explicit Tensors(const v1::Input& input, const Signature& signature = {}) {
-    status = ToTensors(input, signature, request);
+  explicit Tensors(const v1::Input& the_input, const Signature& signature = {}) : input(the_input) {
+    status = ToTensors(input, signature, made, request);
   }
-  const inference::ModelInferRequest::InferInputTensor* Find(const std::string& name) const {
-    for (const auto& tensor : request.inputs()) {
-      if (tensor.name() == name) return &tensor;
+  const PlainTensor* Find(std::string_view name) const {
+    for (const PlainTensor& tensor : request.inputs) {
+      if (tensor.name == name) return &tensor;
     }
     return nullptr;
   }
-  std::vector<int32_t> Int32s(const std::string& name) const {
-    const auto* tensor = Find(name);
-    if (tensor == nullptr || tensor->datatype() != "INT32") return {-99};
-    const auto& values = tensor->contents().int_contents();
-    return {values.begin(), values.end()};
+  std::vector<int32_t> Int32s(std::string_view name) const {
+    const PlainTensor* tensor = Find(name);
+    if (tensor == nullptr || tensor->datatype != "INT32") return {-99};
+    std::vector<int32_t> values(tensor->contents.size() / sizeof(int32_t));
+    std::memcpy(values.data(), tensor->contents.data(), tensor->contents.size());
+    return values;
   }
-  std::vector<int64_t> Shape(const std::string& name) const {
-    const auto* tensor = Find(name);
+  std::string Raw(std::string_view name) const {
+    const absl::Span<const std::byte> contents = Find(name)->contents;
+    return {reinterpret_cast<const char*>(contents.data()), contents.size()};
+  }
+  std::vector<int64_t> Shape(std::string_view name) const {
+    const PlainTensor* tensor = Find(name);
     if (tensor == nullptr) return {};
-    return {tensor->shape().begin(), tensor->shape().end()};
+    return {tensor->shape.begin(), tensor->shape.end()};
   }
+  const v1::Input input;  // what the request borrows from
+  MadeContents made;
   absl::Status status;
-  inference::ModelInferRequest request;
+  PlainRequest request;
 };
 
 TEST(TypedCodecTest, ASequenceIsItsTokensOrWordsOrVectors) {
@@ -68,7 +75,8 @@ TEST(TypedCodecTest, ASequenceIsItsTokensOrWordsOrVectors) {
   words.mutable_sequence()->add_words("b\0c");
   const Tensors texts(words);
   EXPECT_THAT(texts.Shape("WORDS_TEXT"), ElementsAre(2));
-  EXPECT_EQ(texts.Find("WORDS_TEXT")->datatype(), "BYTES");
+  EXPECT_EQ(texts.Find("WORDS_TEXT")->datatype, "BYTES");
+  EXPECT_EQ(texts.Raw("WORDS_TEXT"), std::string("\1\0\0\0a\1\0\0\0b", 10));
 
   v1::Input vectors;
   for (int i = 0; i < 6; ++i) vectors.mutable_sequence()->add_vectors(static_cast<float>(i));
@@ -115,13 +123,13 @@ TEST(TypedCodecTest, ATreeIsSaidInOneOfThreeWays) {
   v1::Input leaf;
   Append(*leaf.mutable_tree()->mutable_tokens(), 5);
   leaf.mutable_tree()->mutable_binary();
-  EXPECT_EQ(Tensors(leaf).request.inputs_size(), 1) << "no children are no tensor";
+  EXPECT_EQ(Tensors(leaf).request.inputs.size(), 1u) << "no children are no tensor";
 
   v1::Input text;
   text.mutable_tree()->set_bracketed("(3 (2 a) (4 b))");
   const Tensors bracketed(text);
-  EXPECT_EQ(bracketed.Find("TREE")->contents().bytes_contents(0), "(3 (2 a) (4 b))");
-  EXPECT_EQ(bracketed.request.inputs_size(), 1);
+  EXPECT_EQ(bracketed.Raw("TREE"), std::string("\x0f\0\0\0", 4) + "(3 (2 a) (4 b))");
+  EXPECT_EQ(bracketed.request.inputs.size(), 1u);
   text.mutable_tree()->add_tokens(1);
   EXPECT_EQ(Text(Tensors(text).status), "tree: `tokens` beside `bracketed`");
 }
@@ -173,9 +181,9 @@ TEST(TypedCodecTest, RawTensorsAreTakenAsTheyAre) {
   tensor.add_shape(1);
   tensor.set_contents("\x01\x02\x03\x04");
   const Tensors tensors(input);
-  ASSERT_EQ(tensors.request.inputs_size(), 1);
-  EXPECT_EQ(tensors.request.inputs(0).name(), "ANY");
-  EXPECT_EQ(tensors.request.raw_input_contents(0), "\x01\x02\x03\x04");
+  ASSERT_EQ(tensors.request.inputs.size(), 1u);
+  EXPECT_EQ(tensors.request.inputs[0].name, "ANY");
+  EXPECT_EQ(tensors.Raw("ANY"), "\x01\x02\x03\x04");
 }
 
 TEST(TypedCodecTest, BytesThatAreNoMessageOrTooMuchAreRefusedBeforeTheyAreParsed) {

@@ -1,22 +1,21 @@
 #include "server/wire/wire_codec.h"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cstring>
+#include <utility>
 
-#include "absl/strings/escaping.h"
 #include "cells/check.h"
 #include "cells/vocabulary.h"
 #include "fmt/format.h"
 #include "google/protobuf/io/coded_stream.h"
+#include "server/requests/client_text.h"
 #include "server/wire/wire_fields.h"
 
 namespace cellbatch {
 
 namespace {
 
-constexpr size_t kMaxNameBytes = 256;
-constexpr size_t kMaxQuotedBytes = 64;
 constexpr uint8_t kRawOutputTag = 6 << 3 | 2;  // raw_output_contents, length-delimited
 
 google::protobuf::ArenaOptions StartingIn(char* block, size_t size) {
@@ -36,10 +35,7 @@ std::string_view RawContents(const ReturnedTensor& tensor, std::string& named) {
     int32_t id = 0;
     std::memcpy(&id, numbers.data() + at, sizeof(id));
     Check(id >= 0 && id < tensor.names->size(), "a cell left a number that has no name");
-    const std::string_view name = tensor.names->word(id);
-    const auto length = static_cast<uint32_t>(name.size());
-    named.append(reinterpret_cast<const char*>(&length), sizeof(length));
-    named.append(name);
+    wire::AppendFramed(tensor.names->word(id), named);
   }
   return named;
 }
@@ -59,42 +55,144 @@ absl::Status InferMessage::Parse(std::string_view bytes, const WireLimits& limit
   return absl::OkStatus();
 }
 
-absl::Status CheckModelName(std::string_view name) {
-  if (name.empty()) return absl::InvalidArgumentError("model_name is empty");
-  if (name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(fmt::format("model_name has {} bytes, the most is {}: {}",
-                                                  name.size(), kMaxNameBytes, Quoted(name)));
+namespace {
+
+using InputProto = inference::ModelInferRequest::InferInputTensor;
+
+// The first of the parameters that ask for what nobody serves.
+std::string_view Unsupported(
+    const google::protobuf::Map<std::string, inference::InferParameter>& given,
+    std::initializer_list<const char*> unsupported) {
+  for (const char* key : unsupported) {
+    if (given.contains(key)) return key;
   }
-  const bool forbidden = std::any_of(name.begin(), name.end(), [](char c) {
-    return c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  return {};
+}
+
+PlainValue ValueOf(const inference::InferParameter& parameter) {
+  using Parameter = inference::InferParameter;
+  switch (parameter.parameter_choice_case()) {
+    case Parameter::kBoolParam:
+      return parameter.bool_param();
+    case Parameter::kInt64Param:
+      return parameter.int64_param();
+    case Parameter::kUint64Param:
+      return parameter.uint64_param();
+    case Parameter::kStringParam:
+      return std::string_view(parameter.string_param());
+    default:
+      return {};
+  }
+}
+
+std::string FramedTexts(const inference::InferTensorContents& contents) {
+  size_t size = 0;
+  for (const std::string& text : contents.bytes_contents()) size += 4 + text.size();
+  std::string framed;
+  framed.reserve(size);
+  for (const std::string& text : contents.bytes_contents()) wire::AppendFramed(text, framed);
+  return framed;
+}
+
+// All raw, or all typed.
+absl::Status CheckRawOrTyped(const inference::ModelInferRequest& proto) {
+  if (proto.raw_input_contents_size() == 0) return absl::OkStatus();
+  for (const InputProto& input : proto.inputs()) {
+    if (input.has_contents()) {
+      return absl::InvalidArgumentError(
+          fmt::format("input {} has typed contents, but the request has raw_input_contents",
+                      Quoted(input.name())));
+    }
+  }
+  if (proto.raw_input_contents_size() != proto.inputs_size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("the request has {} inputs, but {} raw_input_contents", proto.inputs_size(),
+                    proto.raw_input_contents_size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status InferMessage::Spell(const Model& model, PlainRequest& request) {
+  const inference::ModelInferRequest& proto = *message_;
+  for (const auto& [key, value] : proto.parameters()) {
+    request.parameters.push_back({key, ValueOf(value)});
+  }
+  for (const auto& output : proto.outputs()) {
+    request.outputs.push_back(
+        {output.name(),
+         Unsupported(output.parameters(), {"classification", "shared_memory_region"})});
+  }
+  if (absl::Status status = CheckRawOrTyped(proto); !status.ok()) return status;
+  for (int i = 0; i < proto.inputs_size(); ++i) {
+    const InputProto& input = proto.inputs(i);
+    PlainTensor& tensor = request.inputs.emplace_back();
+    tensor.name = input.name();
+    tensor.datatype = input.datatype();
+    tensor.shape.assign(input.shape().begin(), input.shape().end());
+    tensor.unsupported = Unsupported(input.parameters(), {"shared_memory_region"});
+    if (proto.raw_input_contents_size() > 0) {
+      tensor.contents = BytesOf(proto.raw_input_contents(i));
+    } else if (absl::Status status = SpellTyped(input, model, tensor); !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferMessage::SpellTyped(const InputProto& input, const Model& model,
+                                      PlainTensor& tensor) {
+  if (!input.has_contents()) {
+    tensor.absent = true;
+    tensor.written_in = "neither raw_input_contents nor contents";
+    return absl::OkStatus();
+  }
+  const inference::InferTensorContents& contents = input.contents();
+  struct Place {
+    const char* datatype;  // empty: of no tensor of ours
+    const char* field;
+    int values;
+  };
+  const std::array<Place, 8> places = {{{"INT32", "int_contents", contents.int_contents_size()},
+                                        {"INT64", "int64_contents", contents.int64_contents_size()},
+                                        {"FP32", "fp32_contents", contents.fp32_contents_size()},
+                                        {"BYTES", "bytes_contents", contents.bytes_contents_size()},
+                                        {"", "bool_contents", contents.bool_contents_size()},
+                                        {"", "uint_contents", contents.uint_contents_size()},
+                                        {"", "uint64_contents", contents.uint64_contents_size()},
+                                        {"", "fp64_contents", contents.fp64_contents_size()}}};
+  const auto right = std::find_if(places.begin(), places.end(), [&](const Place& place) {
+    return input.datatype() == place.datatype;
   });
-  if (forbidden || name.find("..") != std::string_view::npos) {
-    return absl::InvalidArgumentError(fmt::format(
-        "model_name {} is no name of a model: separators, \"..\" and control characters "
-        "are not allowed",
-        Quoted(name)));
+  const auto& known = model.signature.inputs;
+  const bool ours = right != places.end() && !input.datatype().empty() &&
+                    std::any_of(known.begin(), known.end(),
+                                [&](const TensorSpec& spec) { return spec.name == input.name(); });
+  if (!ours) return absl::OkStatus();  // for the decoder to refuse
+  for (const Place& place : places) {
+    if (&place == right || place.values == 0) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("input {} of model {}: datatype {} goes into {}, not into {}", input.name(),
+                    Quoted(model.name), input.datatype(), right->field, place.field));
+  }
+  tensor.written_in = right->field;
+  tensor.values = right->values;
+  switch (right - places.begin()) {
+    case 0:
+      tensor.contents = BytesOf(contents.int_contents());
+      break;
+    case 1:
+      tensor.contents = BytesOf(contents.int64_contents());
+      break;
+    case 2:
+      tensor.contents = BytesOf(contents.fp32_contents());
+      break;
+    default:
+      framed_.reserve(static_cast<size_t>(message_->inputs_size()));  // none moves later
+      tensor.contents = BytesOf(framed_.emplace_back(FramedTexts(contents)));
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckModelVersion(std::string_view version) {
-  if (version.empty()) return absl::OkStatus();
-  int64_t number = 0;
-  const auto [end, error] =
-      std::from_chars(version.data(), version.data() + version.size(), number);
-  if (error != std::errc() || end != version.data() + version.size() || number < 1 ||
-      version.front() == '0') {
-    return absl::InvalidArgumentError(fmt::format(
-        "model_version {} is no version: expected a positive decimal number without leading zeros",
-        Quoted(version)));
-  }
-  return absl::OkStatus();
-}
-
-std::string Quoted(std::string_view text) {
-  const bool longer = text.size() > kMaxQuotedBytes;
-  const std::string shown(text.substr(0, kMaxQuotedBytes));
-  return '"' + absl::CEscape(shown) + (longer ? "...\"" : "\"");
 }
 
 std::string EncodeInferResponse(const Model& model, std::string_view id,

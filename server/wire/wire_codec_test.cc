@@ -8,6 +8,8 @@
 
 #include "cells/vocabulary.h"
 #include "gtest/gtest.h"
+#include "server/requests/client_text.h"
+#include "server/requests/decoded_request.h"
 
 namespace cellbatch {
 namespace {
@@ -46,13 +48,27 @@ ModelInferRequest Tokens(const std::vector<int32_t>& tokens) {
   return request;
 }
 
-absl::Status Decode(const ModelInferRequest& request, const Model& model, InferMessage& message) {
-  absl::Status status = message.Parse(request.SerializeAsString(), {});
-  return status.ok() ? message.Decode(model) : status;
+// A message on its whole way to a model's input.
+struct Decoded {
+  absl::Status From(std::string_view bytes, const Model& model) {
+    PlainRequest plain;
+    absl::Status status = message.Parse(bytes, {});
+    if (status.ok()) status = message.Spell(model, plain);
+    return status.ok() ? request.Decode(plain, model) : status;
+  }
+  const RequestInput& input() const { return request.input(); }
+  int32_t priority() const { return request.priority(); }
+
+  InferMessage message;
+  DecodedRequest request;
+};
+
+absl::Status Decode(const ModelInferRequest& request, const Model& model, Decoded& decoded) {
+  return decoded.From(request.SerializeAsString(), model);
 }
 
 std::string ErrorOf(const ModelInferRequest& request, const Model& model = Tagger()) {
-  InferMessage message;
+  Decoded message;
   const absl::Status status = Decode(request, model, message);
   EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
@@ -65,7 +81,7 @@ std::string ErrorAfter(const std::function<void(ModelInferRequest&)>& change) {
 }
 
 std::vector<int32_t> DecodedTokens(const ModelInferRequest& request, const Model& model) {
-  InferMessage message;
+  Decoded message;
   const absl::Status status = Decode(request, model, message);
   EXPECT_TRUE(status.ok()) << status;
   if (!status.ok()) return {};
@@ -112,7 +128,7 @@ TEST(WireCodecTest, AnInputThatMayBeEmptyMayHaveNoRows) {
   EXPECT_EQ(ErrorOf(request, model),
             "input ROWS of model \"tagger\": dimension 0 is 0, the least is 1");
   rows.may_be_empty = true;
-  InferMessage message;
+  Decoded message;
   EXPECT_TRUE(Decode(request, model, message).ok());
   EXPECT_EQ(message.input().Find("ROWS")->dims, (std::vector<int64_t>{0, 2}));
   EXPECT_TRUE(message.input().Find("ROWS")->bytes.empty());
@@ -122,7 +138,7 @@ TEST(WireCodecTest, AnInputThatMayBeEmptyMayHaveNoRows) {
   request.mutable_inputs(1)->set_shape(1, 2);
   request.clear_raw_input_contents();
   request.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
-  InferMessage typed;
+  Decoded typed;
   EXPECT_TRUE(Decode(request, model, typed).ok());
 }
 
@@ -173,14 +189,12 @@ TEST(WireCodecTest, UnknownReorderedAndRepeatedScalarFieldsAreFine) {
   first.set_model_name("other");
   second.set_model_name("tagger");
   const std::string unknown("\x9a\x06\x03new\xa0\x06\x01\xab\x06\xac\x06", 13);
-  InferMessage message;
-  ASSERT_TRUE(message
-                  .Parse(tail.SerializeAsString() + unknown + first.SerializeAsString() +
-                             second.SerializeAsString(),
-                         {})
-                  .ok());
-  EXPECT_EQ(message.proto().model_name(), "tagger");
-  EXPECT_TRUE(message.Decode(Tagger()).ok());
+  Decoded decoded;
+  const absl::Status status = decoded.From(
+      tail.SerializeAsString() + unknown + first.SerializeAsString() + second.SerializeAsString(),
+      Tagger());
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(decoded.message.proto().model_name(), "tagger");
 }
 
 // V1
@@ -331,7 +345,7 @@ TEST(WireCodecTest, BytesFraming) {
   typed.mutable_inputs(0)->set_datatype("BYTES");
   typed.mutable_inputs(0)->mutable_contents()->add_bytes_contents(std::string("a\0b", 3));
   typed.mutable_inputs(0)->mutable_contents()->add_bytes_contents("");
-  InferMessage message;
+  Decoded message;
   ASSERT_TRUE(Decode(typed, Tagger(), message).ok());
   const InputTensor* tensor = message.input().Find("TEXT");
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size()),
@@ -414,13 +428,13 @@ TEST(WireCodecTest, ThePriorityIsALevelOfTheModelOrZero) {
   EXPECT_EQ(ErrorOf(set(2), model), "parameter priority is 2, allowed are 0 (default) to 1");
   model.priority_levels = 3;
   for (const uint64_t level : {0, 1, 3}) {
-    InferMessage message;
+    Decoded message;
     ASSERT_TRUE(Decode(set(level), model, message).ok());
     EXPECT_EQ(message.priority(), static_cast<int32_t>(level));
   }
   ModelInferRequest as_signed = Tokens({1});
   (*as_signed.mutable_parameters())["priority"].set_int64_param(2);
-  InferMessage message;
+  Decoded message;
   ASSERT_TRUE(Decode(as_signed, model, message).ok());
   EXPECT_EQ(message.priority(), 2);
   EXPECT_EQ(ErrorOf(set(4), model), "parameter priority is 4, allowed are 0 (default) to 3");
@@ -431,9 +445,9 @@ TEST(WireCodecTest, ThePriorityIsALevelOfTheModelOrZero) {
 TEST(WireCodecTest, TheTimeoutParameterIsTakenInMicroseconds) {
   ModelInferRequest request = Tokens({1});
   (*request.mutable_parameters())["timeout"].set_int64_param(2500);
-  InferMessage message;
+  Decoded message;
   ASSERT_TRUE(Decode(request, Tagger(), message).ok());
-  EXPECT_EQ(message.timeout_us(), 2500);
+  EXPECT_EQ(message.request.timeout_us(), 2500);
 }
 
 // V17, serving.md 2.6 rules 7 and 9
@@ -503,7 +517,7 @@ TEST(WireCodecTest, ParametersReachModelsThatNameThemAndWordsAreWordsUnderAnyNam
   parameter("beams").set_int64_param(4);
   parameter("somebody's").set_string_param("ignored");
   {
-    InferMessage message;
+    Decoded message;
     ASSERT_TRUE(Decode(request, model, message).ok());
     EXPECT_EQ(message.input().FindParameter("max_decode_steps"), -5);
     EXPECT_EQ(message.input().FindParameter("beams"), 4);
@@ -520,7 +534,7 @@ TEST(WireCodecTest, ParametersReachModelsThatNameThemAndWordsAreWordsUnderAnyNam
   EXPECT_EQ(ErrorOf(request, model),
             "input SOURCE of model \"tagger\": token 1 is 100, the vocabulary ends at 99");
   model.signature.out_of_vocabulary = OutOfVocabulary::kUnknown;
-  InferMessage message;
+  Decoded message;
   ASSERT_TRUE(Decode(request, model, message).ok());
   const auto* words = reinterpret_cast<const int32_t*>(message.input().tensors[0].bytes.data());
   EXPECT_EQ(words[1], 7);

@@ -110,6 +110,13 @@ inline void AppendVarint(uint64_t value, std::string& out) {
   out.push_back(static_cast<char>(value));
 }
 
+// An element of a BYTES tensor: its length in front, 4 bytes.
+inline void AppendFramed(std::string_view text, std::string& out) {
+  const auto length = static_cast<uint32_t>(text.size());
+  out.append(reinterpret_cast<const char*>(&length), sizeof(length));
+  out.append(text);
+}
+
 }  // namespace cellbatch::wire
 
 #endif  // CELLBATCH_SERVER_WIRE_WIRE_FIELDS_H_

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "gtest/gtest.h"
+#include "server/requests/decoded_request.h"
 #include "server/typed/typed_codec.h"
-#include "server/wire/wire_codec.h"
 #include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/testing/test_model.h"
@@ -126,11 +126,13 @@ TEST(TypedCodecFuzzTest, DamagedMessagesAreRefusedOrKeepTheirPromises) {
     }
     bool all = request.inputs_size() > 0;
     for (const v1::Input& input : request.inputs()) {
-      InferMessage message;
-      absl::Status s = ToTensors(input, model->signature, message.mutable_proto());
-      if (s.ok()) s = message.Decode(*model);
+      MadeContents made;
+      PlainRequest plain;
+      DecodedRequest decoded;
+      absl::Status s = ToTensors(input, model->signature, made, plain);
+      if (s.ok()) s = decoded.Decode(plain, *model);
       if (s.ok()) {
-        ExpectPromisesKept(message.input());
+        ExpectPromisesKept(decoded.input());
       } else {
         all = false;
         check(s);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "gtest/gtest.h"
+#include "server/requests/decoded_request.h"
 #include "server/wire/wire_codec.h"
 #include "tests/fuzz/fuzz_budget.h"
 #include "tests/fuzz/mutator.h"
@@ -36,8 +37,8 @@ std::vector<std::string> Corpus() {
   return corpus;
 }
 
-void ExpectPromisesKept(const InferMessage& message) {
-  for (const InputTensor& tensor : message.input().tensors) {
+void ExpectPromisesKept(const RequestInput& input) {
+  for (const InputTensor& tensor : input.tensors) {
     int64_t elements = 1;
     for (const int64_t dim : tensor.dims) {
       ASSERT_GE(dim, 1);
@@ -64,14 +65,17 @@ TEST(WireCodecFuzzTest, DamagedRequestsAreRefusedOrKeepTheirPromises) {
   while (budget.Next()) {
     const std::string bytes = mutator.Mutate(corpus[mutator.Below(corpus.size())]);
     InferMessage message;
+    PlainRequest plain;
+    DecodedRequest decoded;
     absl::Status status = message.Parse(bytes, {});
-    if (status.ok()) status = message.Decode(*model);
+    if (status.ok()) status = message.Spell(*model, plain);
+    if (status.ok()) status = decoded.Decode(plain, *model);
     if (status.ok()) {
       ++accepted;
-      ExpectPromisesKept(message);
+      ExpectPromisesKept(decoded.input());
       if (HasFatalFailure()) return;
       CellGraph graph;
-      status = model->unfolder->Unfold(message.input(), graph);
+      status = model->unfolder->Unfold(decoded.input(), graph);
       if (status.ok()) status = graph.Seal(*model, 1);
     }
     if (!status.ok()) {

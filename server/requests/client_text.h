@@ -1,0 +1,24 @@
+// What clients write as text, before it is used or shown. Pure functions; any thread.
+#ifndef CELLBATCH_SERVER_REQUESTS_CLIENT_TEXT_H_
+#define CELLBATCH_SERVER_REQUESTS_CLIENT_TEXT_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace cellbatch {
+
+// A model name or version as a client may write it: INVALID_ARGUMENT otherwise, before it is used
+// to look for anything. Names: 1 to 256 bytes, no separators, control characters or "..".
+// Versions: empty, or a decimal number without leading zeros.
+absl::Status CheckModelName(std::string_view name);
+absl::Status CheckModelVersion(std::string_view version);
+
+// Text of a client, made safe and short for an error or a log line: printable ASCII, at most about
+// 64 characters, in double quotes.
+std::string Quoted(std::string_view text);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_REQUESTS_CLIENT_TEXT_H_

@@ -1,0 +1,207 @@
+#include "server/requests/plain_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "fmt/format.h"
+#include "server/requests/client_text.h"
+
+namespace cellbatch {
+
+PlainCall::PlainCall(ServerCall& call, RequestPath& path)
+    : call_(call), path_(path), stats_(&path.unknown_model()) {}
+
+PlainCall::Item::Item(PlainCall& call, int place)
+    : ServedRequest(call.call_.received_ns(), call.call_.shard()), call_(call), place_(place) {
+  model = call.model_;
+  stats = call.stats_;
+}
+
+void PlainCall::Start(std::unique_ptr<PlainCall> call) {
+  absl::Status status = call->Prepare();
+  if (status.ok()) status = call->CheckTime();
+  if (!status.ok()) {
+    Refuse(std::move(call), status);
+    return;
+  }
+  call.release()->SubmitAll();
+}
+
+absl::Status PlainCall::Prepare() {
+  const std::string_view message = call_.request();
+  const Demand at_door = {1, 0, static_cast<int64_t>(message.size())};
+  if (!path_.Admit(at_door, *stats_, call_.shard(), door_, result_)) return result_.status;
+  if (absl::Status status = call_.transport_status(); !status.ok()) return status;
+  const absl::StatusOr<PlainHead> head = Read(message);
+  if (!head.ok()) return head.status();
+  absl::StatusOr<std::shared_ptr<const Model>> model =
+      path_.Find(head->model_name, head->model_version);
+  if (!model.ok()) return model.status();
+  model_ = *std::move(model);
+  stats_ = &path_.StatsOf(*model_);
+  requests_ = head->requests;
+  return PrepareItems();
+}
+
+absl::Status PlainCall::PrepareItems() {
+  for (int i = 0; i < requests_; ++i) {
+    Item& item = NextItem(i);
+    std::optional<int32_t> pushback;
+    absl::Status status = PrepareItem(i, item, pushback);
+    if (!status.ok()) {
+      DropItem();
+      if (!AnswersError(i, Shortened(status))) {
+        result_.pushback_ms = pushback;
+        return status;
+      }
+      path_.Refused(*stats_, call_.shard(), call_.received_ns(), status).IgnoreError();
+      ++refused_;
+      continue;
+    }
+    status = AdmitWork(item);
+    if (!status.ok()) return status;
+    item.deadline.deadline_ns = DeadlineOf(item);
+    ++num_items_;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlainCall::PrepareItem(int i, Item& item, std::optional<int32_t>& pushback) {
+  PlainRequest plain;
+  absl::Status status = Spell(i, plain);
+  if (status.ok()) status = path_.Prepare(item, plain, pushback);
+  if (status.ok()) status = Check(i, *item.request);
+  return status;
+}
+
+// One after the other, so that what is unfolded and not admitted is never more than one request; but all of them
+// or none, and a refusal speaks of all so far.
+absl::Status PlainCall::AdmitWork(const Item& item) {
+  Demand work = RequestPath::WorkOf(item);
+  work.requests = num_items_ == 0 ? 0 : 1;  // the door counted the first
+  Ticket ticket;
+  if (path_.TryAdmit(work, ticket)) {
+    work_.Join(std::move(ticket));
+    return absl::OkStatus();
+  }
+  const Demand before = work_.demand();
+  work_.Release();
+  const Demand all = {before.requests + work.requests, before.cells + work.cells,
+                      before.bytes + work.bytes};
+  return path_.Admit(all, *stats_, call_.shard(), work_, result_) ? absl::OkStatus()
+                                                                  : result_.status;
+}
+
+// The earlier of the client's deadline and the `timeout` parameter.
+int64_t PlainCall::DeadlineOf(const Item& item) const {
+  int64_t deadline = call_.deadline_ns();
+  if (const auto timeout_us = item.decoded.timeout_us()) {
+    int64_t end = 0;
+    if (!__builtin_mul_overflow(*timeout_us, int64_t{1000}, &end) &&
+        !__builtin_add_overflow(end, item.received_ns, &end)) {
+      deadline = std::min(deadline, end);
+    }
+  }
+  return deadline;
+}
+
+absl::Status PlainCall::CheckTime() {
+  int64_t deadline = call_.deadline_ns();
+  for (size_t i = 0; i < num_items_; ++i) {
+    deadline = std::min(deadline, item(i).deadline.deadline_ns);
+  }
+  if (path_.clock().NowNs() >= deadline) {
+    return absl::DeadlineExceededError("the deadline had passed when the request arrived");
+  }
+  if (call_.cancel_slot().cancelled()) return absl::CancelledError("the client cancelled");
+  return absl::OkStatus();
+}
+
+// Every request without an answer of its own ends here, too; a call that never had any counts as one.
+void PlainCall::Refuse(std::unique_ptr<PlainCall> call, const absl::Status& status) {
+  const int left = call->model_ == nullptr ? 1 : std::max(call->requests_ - call->refused_, 1);
+  for (int i = 0; i < left; ++i) {
+    call->result_.status =
+        call->path_.Refused(*call->stats_, call->call_.shard(), call->call_.received_ns(), status);
+  }
+  End(std::move(call));
+}
+
+void PlainCall::SubmitAll() {
+  holders_.store(static_cast<int>(num_items_) + 1, std::memory_order_relaxed);
+  absl::InlinedVector<RequestId, 4> ids;
+  for (size_t i = 0; i < num_items_; ++i) {
+    Item& served = item(i);
+    // Once it is submitted, the responder may be at it, too.
+    if (const std::optional<RequestId> id = path_.Submit(served)) {
+      ids.push_back(*id);
+      path_.ArmDeadline(served, *id);
+      continue;
+    }
+    served.deadline.deadline_ns = kNoDeadline;
+    const absl::Status full =
+        absl::UnavailableError(fmt::format("model {} takes no requests now", Quoted(model_->name)));
+    CutOff(path_.Refused(*stats_, served.shard, served.received_ns, full));
+    LetGo();
+  }
+  if (!call_.cancel_slot().Publish(ids)) {
+    for (const RequestId id : ids) path_.Notify(id, News::kCancelled);
+  }
+  LetGo();
+}
+
+void PlainCall::Item::OnDone(int responder, std::unique_ptr<Request> done) {
+  const absl::Status& status = done->status;
+  if (status.ok()) {
+    done->graph.CloseAnswer();
+    call_.Answer(place_, done->graph.tensors());
+  } else {
+    const absl::Status shown = Shortened(OfModel(*model, status));
+    const bool from_outside = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
+                              absl::IsUnavailable(status);
+    if (from_outside || !call_.AnswersError(place_, shown)) call_.CutOff(shown);
+  }
+  call_.path_.RecordEnd(responder, *this, *done);
+  done.reset();
+  call_.LetGo();
+}
+
+void PlainCall::CutOff(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (result_.status.ok()) result_.status = status;
+}
+
+void PlainCall::Abandon() {
+  for (const RequestId id : call_.cancel_slot().Cancel()) path_.Notify(id, News::kCancelled);
+}
+
+void PlainCall::LetGo() {
+  if (holders_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  for (size_t i = 0; i < num_items_; ++i) path_.DisarmDeadline(item(i));
+  if (result_.status.ok()) result_.body = Body();
+  End(std::unique_ptr<PlainCall>(this));
+}
+
+// Tickets are back before the client can know.
+void PlainCall::End(std::unique_ptr<PlainCall> call) {
+  ServerCall& to = call->call_;
+  CallResult result = std::move(call->result_);
+  call.reset();
+  to.Finish(std::move(result));
+}
+
+PlainCall::Item& PlainCall::NextItem(int place) {
+  if (num_items_ == 0) return first_.emplace(*this, place);
+  return *more_.emplace_back(std::make_unique<Item>(*this, place));
+}
+
+void PlainCall::DropItem() {
+  if (num_items_ == 0) {
+    first_.reset();
+  } else {
+    more_.pop_back();
+  }
+}
+
+}  // namespace cellbatch

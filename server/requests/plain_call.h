@@ -1,0 +1,139 @@
+// One call from its message to its answer, the same way for every wire format. A format derives from PlainCall
+// and says what is its own: how the message is read, how requests are spelled (plain_request.h), how answers are
+// written. Knows no transport.
+//
+//   transport thread                                   responder thread
+//   Start: admit at the door; Read; find the model;
+//          each request: Spell, decode, unfold, seal,
+//          Check, admit its work; all, or none
+//          Submit each ----------------------------------> scheduler
+//          publish for cancels, arm deadlines                  |
+//          let go ---------+            OnWords ..., Answer or AnswersError; record; let go
+//                          v                       v
+//                 whoever lets go last disarms, gives the tickets back, finishes the call with Body
+//
+// So the answer leaves as soon as all are through, and nobody touches what another has freed. A service is
+// then little more than
+//
+//   void HttpInfer::Start(ServerCall& call) {
+//     PlainCall::Start(std::make_unique<HttpInferCall>(call, path_));
+//   }
+//   void HttpInfer::Cancelled(ServerCall& call) { path_.Cancel(call); }
+//
+// and a transport of its own is a ServerCall (call.h): it hands the message in, and gets the body or an
+// absl::Status back by Finish.
+#ifndef CELLBATCH_SERVER_REQUESTS_PLAIN_CALL_H_
+#define CELLBATCH_SERVER_REQUESTS_PLAIN_CALL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "cells/cell_graph.h"
+#include "cells/model.h"
+#include "server/requests/admission.h"
+#include "server/requests/call.h"
+#include "server/requests/plain_request.h"
+#include "server/requests/request_path.h"
+
+namespace cellbatch {
+
+class PlainCall {
+ public:
+  // Both outlive it.
+  PlainCall(ServerCall& call, RequestPath& path);
+  virtual ~PlainCall() = default;
+  PlainCall(const PlainCall&) = delete;
+  PlainCall& operator=(const PlainCall&) = delete;
+
+  // Takes the call its whole way: ServerCall::Finish is called once, before this returns or later, and the
+  // PlainCall is gone before that. Never waits. For one request it allocates nothing of its own.
+  static void Start(std::unique_ptr<PlainCall> call);
+
+ protected:
+  // The steps of a format, on the transport's thread, in this order. An error ends the call and is its status;
+  // one of Spell, of what follows it, or of Check does so only if AnswersError does not take it.
+  //
+  // What the head views stays as long as the call. INVALID_ARGUMENT: malformed, or beyond the format's bounds.
+  virtual absl::StatusOr<PlainHead> Read(std::string_view message) = 0;
+  // Request number `i` of as many as the head said. What `request` views stays as long as the call.
+  virtual absl::Status Spell(int i, PlainRequest& request) = 0;
+  // Request `i` is unfolded and about to be admitted: what the format wants of it beyond what all must be.
+  virtual absl::Status Check(int /*i*/, Request& /*request*/) { return absl::OkStatus(); }
+
+  // On one responder's thread, one after the other, maybe before Start has returned.
+  //
+  // New words of request `i`, if Check made it a stream; read only (scheduler/request.h).
+  virtual void OnWords(int /*i*/, const Delivery&) {}
+  // Request `i` is done. The tensors, and what they point at, are gone when this returns.
+  virtual void Answer(int i, absl::Span<const ReturnedTensor> tensors) = 0;
+  // On either thread: `i` was refused, or has failed. True: that is its answer, and the others go on. What cuts
+  // a submitted request off from outside (CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE) ends the call unasked.
+  virtual bool AnswersError(int /*i*/, const absl::Status&) { return false; }
+  // On either thread, once, if nothing has ended the call: what Finish is given.
+  virtual std::string Body() { return std::string(); }
+
+  // For what is above. The model is there from Spell on.
+  const Model& model() const { return *model_; }
+  ServerCall& call() { return call_; }
+  // The call ends with this when all that is under way has come back. The first to say so is heard.
+  void CutOff(const absl::Status& status);
+  // As if the client had gone: what was submitted leaves, now or as soon as it is known.
+  void Abandon();
+
+ private:
+  class Item final : public ServedRequest {
+   public:
+    Item(PlainCall& call, int place);
+    void OnWords(const Delivery& delivery) override { call_.OnWords(place_, delivery); }
+    void OnDone(int responder, std::unique_ptr<Request> done) override;
+
+   private:
+    PlainCall& call_;
+    const int place_;  // among the call's requests
+  };
+
+  absl::Status Prepare();
+  absl::Status PrepareItems();
+  absl::Status PrepareItem(int i, Item& item, std::optional<int32_t>& pushback);
+  absl::Status AdmitWork(const Item& item);
+  int64_t DeadlineOf(const Item& item) const;
+  absl::Status CheckTime();
+  void SubmitAll();
+  static void Refuse(std::unique_ptr<PlainCall> call, const absl::Status& status);
+  // Of the submitter and the requests under way, the last one ends the call, and this.
+  void LetGo();
+  static void End(std::unique_ptr<PlainCall> call);
+
+  // Most calls have one request: it lies here, others where they must.
+  Item& NextItem(int place);
+  void DropItem();
+  Item& item(size_t i) { return i == 0 ? *first_ : *more_[i - 1]; }
+
+  ServerCall& call_;
+  RequestPath& path_;
+  std::shared_ptr<const Model> model_;
+  ModelStats* stats_;  // of the model, once it is known
+  int requests_ = 0;   // as the head said
+  int refused_ = 0;    // that have their answer already
+  std::optional<Item> first_;
+  std::vector<std::unique_ptr<Item>> more_;
+  size_t num_items_ = 0;  // requests that can be served
+  Ticket door_, work_;
+  std::mutex mutex_;  // result_.status, while requests are under way
+  CallResult result_;
+  std::atomic<int> holders_ = 1;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_REQUESTS_PLAIN_CALL_H_
