@@ -22,7 +22,7 @@ class SumWriter {
  public:
   explicit SumWriter(const CellDefinition& cell) : cell_(cell) {}
 
-  // False: a weight or bias is no part of a parameter that operators could cut out.
+  // False: a weight or bias is no part of a parameter that operators could cut out, as where it is prepared at load.
   bool Add(const HoistedSum& sum) {
     ValueId value;
     for (const UnitValues& bias : sum.bias) {
@@ -105,6 +105,7 @@ class SumWriter {
 
   // [units, depth] as the view reads it: a part of a parameter, by rows or turned round.
   ValueId Weights(const ParameterView& w, int32_t units, int32_t depth) {
+    if (IsPrepared(w, cell_)) return {};
     const Shape shape = cell_.parameters()[Index(w.parameter.value())].shape;
     const int64_t row = w.offset / shape.cols, column = w.offset % shape.cols;
     const bool by_rows = w.unit_stride == shape.cols && w.depth_stride == 1;
@@ -118,7 +119,7 @@ class SumWriter {
 
   ValueId Bias(const UnitValues& values, int32_t units) {
     const auto* const view = std::get_if<ParameterView>(&values);
-    if (view == nullptr || view->unit_stride != 1) return {};
+    if (view == nullptr || view->unit_stride != 1 || IsPrepared(*view, cell_)) return {};
     const Shape shape = cell_.parameters()[Index(view->parameter.value())].shape;
     if (shape.rows != 1 || view->offset + units > shape.cols) return {};
     return Columns(ParameterOf(view->parameter), view->offset, units);

@@ -70,6 +70,7 @@ void OrderGroups(const std::vector<int32_t>& order, ProductStep& step) {
     return result;
   };
   step.bias = reordered(step.bias);
+  if (!step.starts.empty()) step.starts = reordered(step.starts);
   for (SegmentPlan& segment : step.segments) segment.weights = reordered(segment.weights);
   for (TailOp& op : step.tail.ops) {
     if (op.kind != TailOpKind::kAccumulator) continue;
@@ -100,7 +101,12 @@ void MergeSegments(ProductStep& step) {
 CellProgram ApplyPlan(const CellSkeleton& skeleton, const CellPlan& plan,
                       const ProgramLimits& limits) {
   const ScratchSpace scratch = PlaceScratch(skeleton, ScratchRuns(plan), limits.scratch_alignment);
-  CellProgram program = {skeleton.steps, skeleton.lookups, scratch.width};
+  CellProgram program = {skeleton.steps, skeleton.lookups, scratch.width, skeleton.prepared};
+  if (skeleton.at_load != nullptr) {
+    const CellSkeleton& at_load = *skeleton.at_load;
+    program.at_load =
+        std::make_shared<const CellProgram>(ApplyPlan(at_load, PlanCell(at_load), limits));
+  }
   for (size_t s = 0; s < program.steps.size(); ++s) {
     ForEachPlace(program.steps[s], program.lookups, [&](Place& place) {
       if (place.kind != PlaceKind::kScratch) return;

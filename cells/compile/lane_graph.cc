@@ -33,12 +33,11 @@ absl::StatusOr<LaneGraph> LaneGraph::BuildAsWritten(const CellDefinition& cell) 
 
 absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell, int max_segments) {
   LaneGraph graph(cell, max_segments);
+  graph.preparing_ = true;
+  graph.FindParameterValues();
   graph.ViewOutputs();
   if (!graph.status_.ok()) return graph.status_;
-  graph.CountUses();
-  graph.gathered_.assign(graph.exprs_.size(), kNoExpr);
-  for (ExprId& e : graph.outputs_) e = graph.Gathered(e);
-  for (ExprId& e : graph.tokens_) e = graph.Gathered(e);
+  graph.Gather();
   return graph;
 }
 
@@ -47,6 +46,9 @@ ExprId LaneGraph::Intern(Expr e) {
   for (const ExprId there : alike) {
     if (at(there) == e) return there;
   }
+  bool constant = !e.Is<InputExpr>() && !e.Is<SummedInputExpr>();
+  ForEachOperand(e.node, [&](ExprId operand) { constant &= IsConstant(operand); });
+  constant_.push_back(constant);
   exprs_.push_back(std::move(e));
   alike.push_back(static_cast<ExprId>(exprs_.size()) - 1);
   return alike.back();
@@ -146,7 +148,7 @@ ExprId LaneGraph::ViewLookup(ValueId v, int32_t begin, int32_t width) {
   const int32_t lookup = at->second;
   if (is_new) {
     ParameterView table;
-    if (!MatrixOf(op.args[0], table) || table.depth_stride != 1) {
+    if (!MatrixOf(op.args[0], MayPrepare(v), table) || table.depth_stride != 1) {
       status_ = absl::UnimplementedError(fmt::format(
           "cell \"{}\": op {} (Lookup): the table must be a parameter, rows one behind the other",
           cell_->name(), v.value()));
@@ -201,14 +203,19 @@ ExprId LaneGraph::ViewConcat(const Op& op, int32_t begin, int32_t width) {
                  .rank = kRankComputed});
 }
 
-bool LaneGraph::MatrixOf(ValueId v, ParameterView& view) const {
+// `may_prepare`: a matrix that parameters alone make is one, too.
+bool LaneGraph::MatrixOf(ValueId v, bool may_prepare, ParameterView& view) {
   const Op& op = cell_->op(v);
   if (op.kind == OpKind::kParameter) {
     view = {ParameterId(op.attr[0]), 0, op.shape.cols, 1};
     return true;
   }
-  if (op.kind != OpKind::kTranspose && op.kind != OpKind::kSlice) return false;
-  if (!MatrixOf(op.args[0], view)) return false;
+  if (op.kind != OpKind::kTranspose && op.kind != OpKind::kSlice) {
+    if (!may_prepare || !of_parameters_[static_cast<size_t>(v.value())]) return false;
+    view = {Prepared(Whole(v)).parameter, 0, op.shape.cols, 1};
+    return true;
+  }
+  if (!MatrixOf(op.args[0], may_prepare, view)) return false;
   if (op.kind == OpKind::kTranspose) {
     std::swap(view.unit_stride, view.depth_stride);
   } else {
@@ -243,7 +250,7 @@ void LaneGraph::AddTerms(ValueId x, int32_t begin, int32_t depth, ParameterView 
 ExprId LaneGraph::ViewMatMul(ValueId v, int32_t begin, int32_t width) {
   const Op& op = cell_->op(v);
   ParameterView w;
-  if (!op.shape.is_vector() || !MatrixOf(op.args[1], w)) {
+  if (!op.shape.is_vector() || !MatrixOf(op.args[1], MayPrepare(v), w)) {
     return ViewComputedMatMul(v, begin, width);
   }
   w.offset += begin * w.unit_stride;
@@ -257,15 +264,16 @@ ExprId LaneGraph::ViewMatMul(ValueId v, int32_t begin, int32_t width) {
 
 // Adds `v` as an argument of a product: a parameter or a part of one is read where it lies; what is turned round is
 // read as it was, if `may_turn`. True: it is turned round.
-bool LaneGraph::Factor(ValueId v, bool may_turn, PlainExpr& product) {
+bool LaneGraph::Factor(ValueId v, bool may_turn, bool may_prepare, PlainExpr& product) {
   const Op& op = cell_->op(v);
   const bool turned = may_turn && op.kind == OpKind::kTranspose;
   const ValueId lies = turned ? op.args[0] : v;
   const Op& from = cell_->op(lies);
   product.arg_shapes.push_back(from.shape);
   ParameterView view;
-  const bool by_rows = MatrixOf(v, view) && view.depth_stride == 1;
-  const bool by_columns = may_turn && MatrixOf(v, view) && view.unit_stride == 1;
+  const bool lies_somewhere = MatrixOf(v, may_prepare, view);
+  const bool by_rows = lies_somewhere && view.depth_stride == 1;
+  const bool by_columns = may_turn && lies_somewhere && view.unit_stride == 1;
   if (by_rows || by_columns) {
     product.arg_shapes.back() = by_rows ? op.shape : Shape{op.shape.cols, op.shape.rows};
     product.strides.push_back(by_rows ? view.unit_stride : view.depth_stride);
@@ -282,8 +290,8 @@ bool LaneGraph::Factor(ValueId v, bool may_turn, PlainExpr& product) {
 ExprId LaneGraph::ViewComputedMatMul(ValueId v, int32_t begin, int32_t width) {
   const Op& op = cell_->op(v);
   PlainExpr product = {.shape = op.shape};
-  Factor(op.args[0], false, product);
-  const bool turned = Factor(op.args[1], true, product);
+  Factor(op.args[0], false, MayPrepare(v), product);
+  const bool turned = Factor(op.args[1], true, MayPrepare(v), product);
   product.kind = turned ? PlainKind::kMatMulByColumns : PlainKind::kMatMulByRows;
   return ViewPlain(std::move(product), ElementType::kFp32, begin, width);
 }
@@ -313,59 +321,6 @@ ExprId LaneGraph::PartOf(ExprId whole, int32_t begin, int32_t width) {
                  .type = at(whole).type,
                  .width = width,
                  .rank = kRankComputed});
-}
-
-void LaneGraph::CountUsesOf(ExprId e, std::vector<bool>& seen) {
-  ++uses_[static_cast<size_t>(e)];
-  if (seen[static_cast<size_t>(e)]) return;
-  seen[static_cast<size_t>(e)] = true;
-  ExprNode node = at(e).node;
-  ForEachOperand(node, [&](ExprId a) { CountUsesOf(a, seen); });
-}
-
-void LaneGraph::CountUses() {
-  uses_.assign(exprs_.size(), 0);
-  std::vector<bool> seen(exprs_.size(), false);
-  for (const ExprId e : outputs_) CountUsesOf(e, seen);
-}
-
-// Adds what `e` sums up to `sum`; false (with `sum` half filled) if it is no sum of products and parameters.
-bool LaneGraph::Collect(ExprId e, bool root, AccumulatorExpr& sum) {
-  const Expr& expr = at(e);
-  if (const auto* parameter = expr.As<ParameterExpr>()) {
-    sum.bias.emplace_back(parameter->view);
-    return true;
-  }
-  if (const auto* constant = expr.As<ConstantExpr>()) {
-    sum.bias.emplace_back(constant->value);
-    return true;
-  }
-  if (!root && uses_[static_cast<size_t>(e)] > 1) return false;  // others need it by itself
-  if (const auto* product = expr.As<AccumulatorExpr>()) {
-    sum.terms.insert(sum.terms.end(), product->terms.begin(), product->terms.end());
-    return sum.terms.size() <= max_segments_;
-  }
-  const auto* const op = expr.As<OpExpr>();
-  return op != nullptr && op->op == TailOpKind::kAdd && Collect(op->args[0], false, sum) &&
-         Collect(op->args[1], false, sum);
-}
-
-// The same expression with sums gathered into accumulators.
-ExprId LaneGraph::Gathered(ExprId e) {
-  if (gathered_[static_cast<size_t>(e)] != kNoExpr) return gathered_[static_cast<size_t>(e)];
-  Expr made = at(e);
-  AccumulatorExpr sum;
-  if (Collect(e, true, sum) && !sum.terms.empty()) {
-    made = {.node = std::move(sum), .width = made.width, .rank = kRankComputed};
-  }
-  ForEachOperand(made.node, [this](ExprId& a) { a = Gathered(a); });
-  if (auto* const gathered = std::get_if<AccumulatorExpr>(&made.node)) {
-    std::stable_sort(gathered->terms.begin(), gathered->terms.end(),
-                     [this](const Term& a, const Term& b) { return at(a.x).rank < at(b.x).rank; });
-  }
-  const ExprId result = Intern(std::move(made));
-  gathered_[static_cast<size_t>(e)] = result;
-  return result;
 }
 
 }  // namespace cellbatch

@@ -209,12 +209,12 @@ TEST(LowerTest, WhatNoStepCanExpressIsNamed) {
   EXPECT_EQ(
       Lowered(b.Build()),
       "UNIMPLEMENTED: cell \"narrow\": input \"x\" reads BF16 columns, which no step does yet");
-  CellBuilder c("computed_table");
+  CellBuilder c("turned_table");
   const ValueId token = c.Read("token", "token", 1, ElementType::kInt32);
-  const ValueId table = c.Op1(OpKind::kTanh, c.Matrix("E", 4, 3));
+  const ValueId table = c.Op1(OpKind::kTranspose, c.Matrix("E", 4, 3));
   c.Leave("y", c.Lookup(table, token));
   EXPECT_EQ(Lowered(c.Build()),
-            "UNIMPLEMENTED: cell \"computed_table\": op 3 (Lookup): the table must be a parameter, "
+            "UNIMPLEMENTED: cell \"turned_table\": op 3 (Lookup): the table must be a parameter, "
             "rows one behind the other");
 }
 

@@ -232,6 +232,22 @@ void Attempt::ChooseCut(const Roots& component) {
   if (best != kNoExpr) to_cut_.push_back(best);
 }
 
+absl::StatusOr<CellSkeleton> SkeletonOf(const LaneGraph& graph, const ProgramLimits& limits) {
+  std::vector<bool> cut(graph.exprs().size(), false);
+  for (size_t attempts = 0; attempts <= cut.size(); ++attempts) {
+    Attempt attempt(graph, cut, limits);
+    if (attempt.Run()) {
+      FuseArgMax(attempt.skeleton(), limits);
+      return std::move(attempt.skeleton());
+    }
+    if (attempt.to_cut().empty()) break;
+    for (const ExprId e : attempt.to_cut()) cut[static_cast<size_t>(e)] = true;
+  }
+  return absl::UnimplementedError(
+      fmt::format("cell \"{}\": a value needs more columns than a step has ({})",
+                  graph.cell().name(), limits.tail_columns));
+}
+
 }  // namespace
 
 bool ContinuesBehind(const SegmentPlan& a, const SegmentPlan& b) {
@@ -246,21 +262,15 @@ bool ContinuesBehind(const SegmentPlan& a, const SegmentPlan& b) {
 }
 
 absl::StatusOr<CellSkeleton> MakeSkeleton(const CellDefinition& cell, const ProgramLimits& limits) {
-  absl::StatusOr<LaneGraph> graph = LaneGraph::Build(cell, limits.segments);
+  const absl::StatusOr<LaneGraph> graph = LaneGraph::Build(cell, limits.segments);
   if (!graph.ok()) return graph.status();
-  std::vector<bool> cut(graph->exprs().size(), false);
-  for (size_t attempts = 0; attempts <= cut.size(); ++attempts) {
-    Attempt attempt(*graph, cut, limits);
-    if (attempt.Run()) {
-      FuseArgMax(attempt.skeleton(), limits);
-      return std::move(attempt.skeleton());
-    }
-    if (attempt.to_cut().empty()) break;
-    for (const ExprId e : attempt.to_cut()) cut[static_cast<size_t>(e)] = true;
-  }
-  return absl::UnimplementedError(
-      fmt::format("cell \"{}\": a value needs more columns than a step has ({})", cell.name(),
-                  limits.tail_columns));
+  absl::StatusOr<CellSkeleton> skeleton = SkeletonOf(*graph, limits);
+  if (!skeleton.ok() || graph->prepared().empty()) return skeleton;
+  absl::StatusOr<CellSkeleton> at_load = SkeletonOf(graph->AtLoad(), limits);
+  if (!at_load.ok()) return at_load.status();
+  skeleton->prepared = graph->prepared();
+  skeleton->at_load = std::make_shared<const CellSkeleton>(*std::move(at_load));
+  return skeleton;
 }
 
 }  // namespace cellbatch

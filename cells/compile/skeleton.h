@@ -9,13 +9,15 @@
 //   3. Expressions of one level and width that share accumulators become one product with one tail: gates meet here.
 //   4. What a later level needs, or a product or reduction reads, is stored: to an output column if it is one, else
 //      to scratch. What does not fit one step of the device that will run it (`limits`) is cut in two.
-//   5. An argmax over what nobody else reads becomes the end of its product (fuse_arg_max.h).
+//   5. What parameters alone make has steps of its own, which run once, at load.
+//   6. An argmax over what nobody else reads becomes the end of its product (fuse_arg_max.h).
 //
 // Pure, any thread; load time (milliseconds).
 #ifndef CELLBATCH_CELLS_COMPILE_SKELETON_H_
 #define CELLBATCH_CELLS_COMPILE_SKELETON_H_
 
 #include <cstdint>
+#include <memory>
 #include <variant>
 #include <vector>
 
@@ -33,6 +35,9 @@ struct CellSkeleton {
   std::vector<Step> steps;
   std::vector<LookupSpec> lookups;
   std::vector<int32_t> scratch;  // by value: elements; who does not occur in a step takes no space
+  // As in a program (cell_program.h).
+  std::vector<PreparedParameter> prepared = {};
+  std::shared_ptr<const CellSkeleton> at_load = {};
 };
 
 // UNIMPLEMENTED or INVALID_ARGUMENT name the cell and the op.

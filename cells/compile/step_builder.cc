@@ -99,11 +99,15 @@ void StepBuilder::BuildSegments() {
   for (const auto& [group, term] : terms) AddToSegments(group, *term);
 }
 
-// Segments aside, which are only known once the tail is.
+// Segments aside, which are only known once the tail is. What is prepared takes the room that it would take if each node
+// computed it and a tail loaded it (at_each_node.h): so the steps are the same whether it is or not.
 bool StepBuilder::Fits() const {
+  const auto prepared = static_cast<size_t>(
+      std::count_if(step_.parameters.begin(), step_.parameters.end(),
+                    [this](const ParameterView& view) { return IsPrepared(view, graph_.cell()); }));
   return groups_.size() <= static_cast<size_t>(limits_.groups) &&
-         step_.tail.ops.size() <= static_cast<size_t>(limits_.tail_ops) &&
-         step_.columns.size() <= static_cast<size_t>(limits_.tail_columns);
+         step_.tail.ops.size() + prepared <= static_cast<size_t>(limits_.tail_ops) &&
+         step_.columns.size() + prepared <= static_cast<size_t>(limits_.tail_columns);
 }
 
 std::optional<ProductStep> StepBuilder::Build(absl::Span<const ExprId> roots) {

@@ -73,7 +73,8 @@ absl::StatusOr<CellExplanation> ExplainCell(const CellDefinition& cell,
   const CellProgram program = ApplyPlan(*skeleton, plan, limits);
   CellExplanation explained;
   explained.equations = Equations(cell);
-  explained.steps = Lines(Describe(program));
+  explained.steps = Lines(DescribeSteps(program));
+  if (program.at_load != nullptr) explained.at_load = Lines(DescribeSteps(*program.at_load));
   explained.scratch_bytes = program.scratch_width * 4;
   explained.least = plan.layout.least;
   bool asks = false;

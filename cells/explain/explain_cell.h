@@ -38,11 +38,12 @@ struct ComparedCopies {
 };
 
 struct CellExplanation {
-  std::string equations;           // lines
-  std::vector<std::string> steps;  // of the program, as Describe prints them
-  int64_t scratch_bytes = 0;       // of one node, between steps
-  std::string plan;                // drawn; empty: nothing has to lie beside anything
-  bool least = false;              // proved: no plan stores or copies less
+  std::string equations;             // lines
+  std::vector<std::string> steps;    // of the program, as Describe prints them
+  std::vector<std::string> at_load;  // those that run once, likewise
+  int64_t scratch_bytes = 0;         // of one node, between steps
+  std::string plan;                  // drawn; empty: nothing has to lie beside anything
+  bool least = false;                // proved: no plan stores or copies less
   std::vector<ComparedCopies> copies;
   int operators = 0;  // one by one, slices not counted
 };

@@ -13,6 +13,9 @@ using Origin = PlannedVariable::Origin;
 
 std::string Behind(int64_t offset) { return offset == 0 ? "" : fmt::format("+{}", offset); }
 
+// What was computed at load of parameters alone.
+std::string Prepared(size_t number) { return fmt::format("prepared{}", number); }
+
 // Its rows, and of these the columns if not all; where it is no such block, where it begins.
 std::string Block(const Parameter& parameter, const PlannedVariable& from, int64_t elements) {
   const int64_t cols = parameter.shape.cols;
@@ -28,6 +31,7 @@ std::string Block(const Parameter& parameter, const PlannedVariable& from, int64
 std::string NameOf(const CellDefinition& cell, const CellSkeleton& skeleton,
                    const PlannedVariable& from, int64_t elements) {
   const auto index = static_cast<size_t>(from.index);
+  const size_t given = cell.parameters().size();
   switch (from.origin) {
     case Origin::kWeightGroup:
       return fmt::format("group{}.{}", from.step, from.index);
@@ -40,9 +44,11 @@ std::string NameOf(const CellDefinition& cell, const CellSkeleton& skeleton,
       return "->" + cell.columns()[index].name + Behind(from.offset);
     case Origin::kTableRow: {
       const auto table = static_cast<size_t>(skeleton.lookups[index].table.value());
-      return cell.parameters()[table].name + "[]" + Behind(from.offset);
+      return (table < given ? cell.parameters()[table].name : Prepared(table - given)) + "[]" +
+             Behind(from.offset);
     }
     case Origin::kWeights:
+      if (index >= given) return Prepared(index - given) + Behind(from.offset);
       return Block(cell.parameters()[index], from, elements);
     case Origin::kPartialSum:
       return fmt::format("part{}.{}", from.step, from.index);

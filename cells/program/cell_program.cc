@@ -124,10 +124,20 @@ std::string Describe(const Place& p) {
   NoSuchEnumerator();
 }
 
-std::string Describe(const CellProgram& program) {
+std::string DescribeSteps(const CellProgram& program) {
   std::string text;
   for (const Step& step : program.steps) text += std::visit(Describer(), step) + "\n";
   return text;
+}
+
+std::string Describe(const CellProgram& program) {
+  std::string text;
+  if (program.at_load != nullptr) {
+    for (const Step& step : program.at_load->steps) {
+      text += "at load: " + std::visit(Describer(), step) + "\n";
+    }
+  }
+  return text + DescribeSteps(program);
 }
 
 }  // namespace cellbatch

@@ -15,6 +15,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -52,6 +53,11 @@ struct ParameterView {
   int64_t depth_stride = 1;
   friend bool operator==(const ParameterView&, const ParameterView&) = default;
 };
+
+// Whether the definition has no such parameter: it is one that was prepared (PreparedParameter).
+inline bool IsPrepared(const ParameterView& view, const CellDefinition& cell) {
+  return static_cast<size_t>(view.parameter.value()) >= cell.parameters().size();
+}
 
 // One number for all units, told apart by its bits: +0 is not -0, and an INT32 travels as the float of its bits.
 struct Constant {
@@ -141,14 +147,26 @@ struct PlainStep {
 
 using Step = std::variant<SumStep, IndexStep, ProductStep, PlainStep>;
 
+// What parameters and constants alone make, computed once, at load: to the steps it is one more parameter, behind those of
+// the definition (number i: parameter `definition.parameters().size() + i`).
+struct PreparedParameter {
+  int32_t width = 0;  // elements
+  ElementType type = ElementType::kFp32;
+  std::vector<ParameterId> of;  // what it is made of, without constants
+};
+
 struct CellProgram {
   std::vector<Step> steps;
   std::vector<LookupSpec> lookups;
   int64_t scratch_width = 0;  // floats a node
+  std::vector<PreparedParameter> prepared = {};
+  // What makes them: a program of one node, which reads no input and leaves them in its outputs. Null: there are none.
+  std::shared_ptr<const CellProgram> at_load = {};
 };
 
-// For tests and logs: a place; one line a step.
+// For tests and logs: a place; one line a step; the same with those at load before them.
 std::string Describe(const Place& place);
+std::string DescribeSteps(const CellProgram& program);
 std::string Describe(const CellProgram& program);
 
 }  // namespace cellbatch

@@ -54,7 +54,9 @@ constexpr const char* kPlanLegend =
     "Side by side as they lie, a bar where a place of its own begins; 1 2 3: who of the batch "
     "reads "
     "or writes it.\ngroupS.G, partS.G: sums of group G of step S, done and before; keptN: stored "
-    "between steps; ->C: column C that is left; E[]: a row of table E.\n";
+    "between steps; ->C: column C that is left; E[]: a row of table E; preparedN: what is prepared "
+    "at "
+    "load, outN there.\n";
 
 std::string Copies(const CellExplanation& cell) {
   std::string text = "                 ";
@@ -82,8 +84,9 @@ std::string Copies(const CellExplanation& cell) {
                     cell.operators);
 }
 
-std::string Prepared(const CellAccount& account) {
+std::string Prepared(const CellExplanation& cell, const CellAccount& account) {
   std::string text;
+  for (const std::string& step : cell.at_load) text += "once: " + step + "\n";
   for (const PreparedPart& part : account.prepared) {
     text += fmt::format("{}: {} bytes\n", part.what, part.bytes);
   }
@@ -124,7 +127,7 @@ ExplainedType Parts(const Model& model, const CellType& type, const CellExplanat
         cell.plan + kPlanLegend);
   }
   if (!cell.copies.empty()) add("Copies inside a task", Copies(cell));
-  add("Prepared at load", Prepared(account));
+  add("Prepared at load", Prepared(cell, account));
   if (measured != nullptr && !measured->points.empty()) {
     add("Time of a task, measured at load", Times(*measured));
   }

@@ -86,6 +86,20 @@ TEST(ExplainModelTest, TheAccountIsThatOfTheLoad) {
   }
 }
 
+TEST(ExplainModelTest, WhatIsComputedOfParametersAloneIsNamedWithItsBytes) {
+  testing::CellBuilder b("decay");
+  const ValueId decay = b.Op1(OpKind::kExp, b.Vector("log_decay", 8));
+  b.Leave("y", b.Mul(b.Read("x", "x", 8), b.Mul(decay, b.Vector("gain", 8))));
+  const std::shared_ptr<Model> model = testing::OneCellModel(b.Build());
+  const DeviceSet devices = OneCpu(/*fold_budget=*/0);
+  const std::string text = ToText(Explained(*model, devices));
+  EXPECT_TRUE(Has(text, "once: product 0x8 tail 5 -> out0\n")) << text;
+  EXPECT_TRUE(Has(text, "computed of \"log_decay\", \"gain\" alone: 8 values: 32 bytes\n")) << text;
+  const auto loaded = devices.memories[0]->Load(*model, {{16, 16}});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->weight_bytes(), 32);
+}
+
 // A cell's text may come from anywhere, and names in it are anything.
 TEST(ExplainPageTest, NothingThatAFileSaysIsAnElementOfThePage) {
   const std::string evil = "<script>alert(\"1\")</script>&";

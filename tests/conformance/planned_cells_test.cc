@@ -191,11 +191,11 @@ TEST(PlannedCellsTest, ShippedCellsAgreeWithTheInterpreterAndLeaveTheSameBitsWha
   }
 }
 
-TEST(PlannedCellsTest, AThousandRandomCellsAgreeWithTheInterpreterAndLeaveTheSameBits) {
+void ExpectAgreement(CellDefinition (*random_cell)(uint64_t)) {
   int cancelling = 0;  // what they leave is a small difference of what they compute
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(seed);
-    Twice cell(testing::RandomCell(seed), seed, {.rows = 9});
+    Twice cell(random_cell(seed), seed, {.rows = 9});
     cell.Run(3);
     for (int32_t node = 0; node < 3; ++node) {
       const std::string disagreement = cell.planned.Disagreement(node);
@@ -205,6 +205,14 @@ TEST(PlannedCellsTest, AThousandRandomCellsAgreeWithTheInterpreterAndLeaveTheSam
     }
   }
   EXPECT_LE(cancelling, 30) << "of 3000 nodes";
+}
+
+TEST(PlannedCellsTest, AThousandRandomCellsAgreeWithTheInterpreterAndLeaveTheSameBits) {
+  ExpectAgreement(testing::RandomCell);
+}
+
+TEST(PlannedCellsTest, AThousandRandomCellsOfParametersAgreeWithTheInterpreterAndLeaveTheSameBits) {
+  ExpectAgreement(testing::RandomCellOfParameters);
 }
 
 constexpr BatchedLayout kLayouts[] = {BatchedLayout::kNaive, BatchedLayout::kNaivePacked,

@@ -201,7 +201,8 @@ namespace {
 // Grows a pool of values of three odd widths, one random operator at a time.
 class RandomCellMaker {
  public:
-  explicit RandomCellMaker(uint64_t seed) : r_(seed), b_(fmt::format("random_{}", seed)) {}
+  explicit RandomCellMaker(uint64_t seed, bool of_parameters = false)
+      : r_(seed), b_(fmt::format("random_{}", seed)), of_parameters_(of_parameters) {}
 
   CellDefinition Make() {
     const int32_t h = Width();
@@ -215,6 +216,7 @@ class RandomCellMaker {
     b_.Leave("h", b_.Tanh(sum));
     if (r_.Below(2) == 0) b_.Leave("extra", Bounded(values_.back()).first);
     if (r_.Below(3) == 0) b_.Leave("word", b_.Op1(OpKind::kArgMax, sum));
+    if (of_parameters_ && r_.Below(2) == 0) b_.Leave("fixed", OfParameters(Width(), 2));
     return b_.Build();
   }
 
@@ -225,7 +227,13 @@ class RandomCellMaker {
   ValueId Matrix(int32_t rows, int32_t cols) {
     return b_.Matrix(fmt::format("p{}", parameters_++), rows, cols);
   }
-  ValueId Product(Value x, int32_t n) { return b_.MatMul(x.first, Matrix(n, x.second)); }
+  ValueId Product(Value x, int32_t n) {
+    ValueId weights = Matrix(n, x.second);
+    if (of_parameters_ && r_.Below(4) == 0) weights = b_.Mul(weights, b_.Sigmoid(weights));
+    const ValueId product = b_.MatMul(x.first, weights);
+    return of_parameters_ && r_.Below(3) == 0 ? b_.Add(product, OfParameters(n, 2)) : product;
+  }
+  ValueId OfParameters(int32_t n, int depth);
   Value Any() {
     return values_[static_cast<size_t>(r_.Below(static_cast<int32_t>(values_.size())))];
   }
@@ -236,6 +244,7 @@ class RandomCellMaker {
       const Value v = Any();
       if (v.second == n) return v.first;
     }
+    if (of_parameters_ && r_.Below(2) == 0) return OfParameters(n, 3);
     if (r_.Below(4) == 0) return Matrix(1, n);
     if (r_.Below(6) == 0) return b_.Constant(r_.Uniform());
     return Product(Any(), n);
@@ -249,7 +258,42 @@ class RandomCellMaker {
   std::vector<Value> values_;
   int32_t last_width_ = 0;
   int parameters_ = 0;
+  const bool of_parameters_;
 };
+
+// A vector of width n, of operators over parameters and constants; a few of the parameters are read elsewhere, too.
+ValueId RandomCellMaker::OfParameters(int32_t n, int depth) {
+  if (parameters_ > 40) return b_.Constant(r_.Uniform(), Shape::Vector(n));
+  if (depth == 0) {
+    const ValueId parameter = Matrix(1, n);
+    if (r_.Below(3) == 0) values_.push_back({parameter, n});
+    return parameter;
+  }
+  switch (r_.Below(9)) {
+    case 0:
+      return b_.Op1(OpKind::kExp, b_.Tanh(OfParameters(n, depth - 1)));
+    case 1:
+      return b_.Sub(b_.Constant(1.0f), b_.Sigmoid(OfParameters(n, depth - 1)));
+    case 2:
+      return b_.Mul(b_.Sigmoid(OfParameters(n, depth - 1)), b_.Tanh(OfParameters(n, depth - 1)));
+    case 3:
+      return b_.Add(OfParameters(n, depth - 1), OfParameters(n, depth - 1));
+    case 4: {
+      const int32_t k = 1 + r_.Below(20);
+      return b_.MatMul(OfParameters(k, depth - 1), Matrix(n, k));
+    }
+    case 5:
+      return b_.Op1(OpKind::kSoftmax, OfParameters(n, depth - 1));
+    case 6:  // a number beside vectors
+      return b_.Mul(b_.Op1(OpKind::kMean, OfParameters(9, depth - 1)), OfParameters(n, 0));
+    case 7: {
+      const int32_t more = 1 + r_.Below(9);
+      return b_.Slice(b_.Concat(OfParameters(n, depth - 1), OfParameters(more, 0)), more, more + n);
+    }
+    default:
+      return b_.Lookup(Matrix(3, n), b_.Integer(r_.Below(3)));
+  }
+}
 
 RandomCellMaker::Value RandomCellMaker::Binary(Value a) {
   constexpr OpKind kKinds[] = {OpKind::kAdd, OpKind::kSub, OpKind::kMul, OpKind::kMax};
@@ -312,6 +356,10 @@ RandomCellMaker::Value RandomCellMaker::Step() {
 }  // namespace
 
 CellDefinition RandomCell(uint64_t seed) { return RandomCellMaker(seed).Make(); }
+
+CellDefinition RandomCellOfParameters(uint64_t seed) {
+  return RandomCellMaker(seed, /*of_parameters=*/true).Make();
+}
 
 std::vector<float> RandomFloats(int64_t n, uint64_t seed, float scale) {
   Random random(seed);

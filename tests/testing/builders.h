@@ -47,6 +47,8 @@ CellDefinition DecodeCell(int32_t h, int32_t v);
 // reductions. The result has at least one product and a carry. Values stay of order one, and no
 // operator is near a singularity.
 CellDefinition RandomCell(uint64_t seed);
+// The same with operators over parameters alone wherever a parameter may stand: as operands, addends, outputs, weights.
+CellDefinition RandomCellOfParameters(uint64_t seed);
 
 // Uniform in [-scale, scale] · 1/sqrt(fan in), from the seed alone (the same on every machine).
 Weights RandomWeights(const CellDefinition& cell, uint64_t seed, float scale = 1.0f);

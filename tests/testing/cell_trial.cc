@@ -8,6 +8,7 @@
 
 #include "cells/check.h"
 #include "cells/compile/apply_plan.h"
+#include "cells/compile/at_each_node.h"
 #include "cells/compile/lower.h"
 #include "fmt/format.h"
 #include "tests/testing/builders.h"
@@ -22,10 +23,12 @@ double Number(const ColumnArray& column, float f) {
 }
 
 absl::StatusOr<CellProgram> Compile(const CellDefinition& cell, const TrialOptions& options) {
-  if (!options.plan) return Lower(cell, options.limits);
-  const absl::StatusOr<CellSkeleton> skeleton = MakeSkeleton(cell, options.limits);
+  if (!options.plan && options.prepare) return Lower(cell, options.limits);
+  absl::StatusOr<CellSkeleton> skeleton = MakeSkeleton(cell, options.limits);
   if (!skeleton.ok()) return skeleton.status();
-  return ApplyPlan(*skeleton, options.plan(*skeleton), options.limits);
+  if (!options.prepare) skeleton = ComputedAtEachNode(cell, *std::move(skeleton));
+  const CellPlan plan = options.plan ? options.plan(*skeleton) : PlanCell(*skeleton);
+  return ApplyPlan(*skeleton, plan, options.limits);
 }
 
 std::vector<int> FoldableSteps(const CellProgram& program) {

@@ -33,6 +33,7 @@ struct TrialOptions {
   bool fold = false;                    // every table row that starts a product
   bool fold_whole = false;              // REQUIRES: what it leaves depends on a token alone
   bool zero_row = false;                // row 0 of every input is zeros, and known to be
+  bool prepare = true;  // what parameters alone make is computed at load, else by each node
   // Who says where everything lies; empty: the compiler.
   std::function<CellPlan(const CellSkeleton&)> plan = {};
   // Who says what is batched and where it lies, for the batched executor to run; empty: the compiled cell runs.

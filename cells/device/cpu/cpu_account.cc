@@ -62,9 +62,22 @@ PreparedPart FoldedPart(const CellDefinition& cell, const CellProgram& program, 
   const auto& product = std::get<ProductStep>(program.steps[static_cast<size_t>(step)]);
   const LookupSpec& spec = LookupOf(program, product.segments[0].source.index);
   const auto table = static_cast<size_t>(spec.table.value());
-  return {fmt::format("folded table: \"{}\" times the weights of step {}, {} rows",
-                      cell.parameters()[table].name, step, spec.rows),
+  const std::string name =
+      table < cell.parameters().size() ? cell.parameters()[table].name : "a table computed at load";
+  return {fmt::format("folded table: \"{}\" times the weights of step {}, {} rows", name, step,
+                      spec.rows),
           FoldedRowFloats(product) * spec.rows * static_cast<int64_t>(sizeof(float))};
+}
+
+PreparedPart ComputedPart(const CellDefinition& cell, const PreparedParameter& prepared) {
+  std::string of;
+  for (const ParameterId p : prepared.of) {
+    const std::string& name = cell.parameters()[static_cast<size_t>(p.value())].name;
+    of += fmt::format("{}\"{}\"", of.empty() ? "" : ", ", name);
+  }
+  return {
+      fmt::format("computed of {} alone: {} values", of.empty() ? "constants" : of, prepared.width),
+      BytesOf(prepared)};
 }
 
 CellAccount AccountOf(const CellDefinition& cell, const CellProgram& program,
@@ -76,6 +89,9 @@ CellAccount AccountOf(const CellDefinition& cell, const CellProgram& program,
         std::find(folds.steps.begin(), folds.steps.end(), static_cast<int>(s)) != folds.steps.end();
     const std::string by = std::visit(StepAccount{fold}, program.steps[s]);
     account.steps.push_back(folds.whole ? "at load, for each token; " + by : by);
+  }
+  for (const PreparedParameter& prepared : program.prepared) {
+    if (!folds.whole) account.prepared.push_back(ComputedPart(cell, prepared));
   }
   for (const int step : folds.steps) account.prepared.push_back(FoldedPart(cell, program, step));
   if (folds.whole) {

@@ -133,6 +133,7 @@ absl::Status CpuMemory::CheckFits(const Model& model, const RowBudget& budget,
     const CellDefinition& cell = *model.types[t].definition;
     weights += PackedBytes(cell, plan.programs[t], plan.folds[t]);
     trial = std::max(trial, SelfTestBytes(model.types[t]));
+    trial = std::max(trial, PreparingBytes(cell, plan.programs[t]));
     if (!plan.folds[t].whole) continue;
     const int64_t made_by = PackedBytes(cell, plan.programs[t], {});
     trial = std::max(trial, made_by + CellScratch::BytesFor({&plan.programs[t]}));

@@ -27,6 +27,14 @@ int64_t FoldedFloats(const CellProgram& program, const ProductStep& plan) {
   return FoldedRowFloats(plan) * program.lookups[lookup].rows;
 }
 
+// On the calling thread, with scratch of its own.
+void RunAlone(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes) {
+  CoreTeam team(1, {}, {});
+  std::vector<kernels::ProductScratch> product_scratch(1);
+  CellScratch scratch({&cell.program()});
+  RunCell(cell, columns, nodes, scratch, {&team, &product_scratch});
+}
+
 int64_t GroupsOf(const SegmentPlan& segment) {
   return std::count_if(segment.weights.begin(), segment.weights.end(),
                        [](const auto& w) { return w.has_value(); });
@@ -58,6 +66,7 @@ int64_t PackedBytes(const CellDefinition& cell, const CellProgram& program,
     const LookupSpec& lookup = program.lookups[static_cast<size_t>(*LookupOfWhole(program))];
     return FoldedRowFloats(cell) * lookup.rows * static_cast<int64_t>(sizeof(float));
   }
+  for (const PreparedParameter& p : program.prepared) floats += p.width;
   for (size_t s = 0; s < program.steps.size(); ++s) {
     const auto* const plan = std::get_if<ProductStep>(&program.steps[s]);
     if (plan == nullptr) continue;
@@ -72,6 +81,24 @@ int64_t PackedBytes(const CellDefinition& cell, const CellProgram& program,
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
+int64_t BytesOf(const PreparedParameter& prepared) {
+  return prepared.width * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t PreparingBytes(const CellDefinition& cell, const CellProgram& program) {
+  if (program.at_load == nullptr) return 0;
+  return PackedBytes(cell, *program.at_load, {}) + CellScratch::BytesFor({program.at_load.get()});
+}
+
+PackedCell::PackedCell(const CellType& type, CellProgram program,
+                       const kernels::CpuKernels& kernels, Prepared prepared)
+    : type_(&type),
+      program_(std::make_unique<const CellProgram>(std::move(program))),
+      kernels_(&kernels),
+      prepared_(std::move(prepared)) {
+  PackSteps({});
+}
+
 PackedCell::PackedCell(const CellType& type, CellProgram program, const CellFolds& folds,
                        const kernels::CpuKernels& kernels)
     : type_(&type),
@@ -79,6 +106,23 @@ PackedCell::PackedCell(const CellType& type, CellProgram program, const CellFold
       kernels_(&kernels) {
   const kernels::FlushDenormals
       flush;  // what is computed here has the bits of what is computed at run time
+  if (program_->at_load != nullptr) prepared_ = Prepare(*program_);
+  for (const PreparedParameter& p : program_->prepared) bytes_ += BytesOf(p);
+  PackSteps(folds);
+  if (!folds.whole) return;
+  FoldedCell rows = FoldWhole();
+  program_ = std::make_unique<const CellProgram>(ProgramOfFolded(*program_));
+  prepared_ = nullptr;
+  steps_.clear();
+  steps_.push_back(IndexStep{rows.lookup});
+  bytes_ = 0;
+  for (const kernels::PackedMemory& column : rows.columns) {
+    bytes_ += column.size() * static_cast<int64_t>(sizeof(float));
+  }
+  steps_.push_back(std::move(rows));
+}
+
+void PackedCell::PackSteps(const CellFolds& folds) {
   for (size_t s = 0; s < program_->steps.size(); ++s) {
     const Step& step = program_->steps[s];
     if (const auto* product = std::get_if<ProductStep>(&step)) {
@@ -91,16 +135,19 @@ PackedCell::PackedCell(const CellType& type, CellProgram program, const CellFold
       steps_.push_back(std::get<PlainStep>(step));
     }
   }
-  if (!folds.whole) return;
-  FoldedCell rows = FoldWhole();
-  program_ = std::make_unique<const CellProgram>(ProgramOfFolded(*program_));
-  steps_.clear();
-  steps_.push_back(IndexStep{rows.lookup});
-  bytes_ = 0;
-  for (const kernels::PackedMemory& column : rows.columns) {
-    bytes_ += column.size() * static_cast<int64_t>(sizeof(float));
+}
+
+// One node, which reads no input and leaves each vector as a column of its own.
+PackedCell::Prepared PackedCell::Prepare(const CellProgram& program) const {
+  const PackedCell makes(*type_, *program.at_load, *kernels_, nullptr);
+  std::vector<kernels::PackedMemory> made;
+  CellColumns columns;
+  for (const PreparedParameter& p : program.prepared) {
+    made.emplace_back(p.width);
+    columns.outputs.push_back({made.back().data(), p.width, p.width, p.type});
   }
-  steps_.push_back(std::move(rows));
+  RunAlone(makes, columns, {1, nullptr, &kZeroRow});
+  return std::make_shared<const std::vector<kernels::PackedMemory>>(std::move(made));
 }
 
 // Node t reads token t, from a column that starts where the cell looks, and leaves row t. No other column is read, so
@@ -127,10 +174,7 @@ FoldedCell PackedCell::FoldWhole() const {
     folded.columns.emplace_back(stride * lookup.rows);
     columns.outputs.push_back({folded.columns.back().data(), stride, column.width, column.type});
   }
-  CoreTeam team(1, {}, {});
-  std::vector<kernels::ProductScratch> product_scratch(1);
-  CellScratch scratch({program_.get()});
-  RunCell(*this, columns, {lookup.rows, inputs, rows.data()}, scratch, {&team, &product_scratch});
+  RunAlone(*this, columns, {lookup.rows, inputs, rows.data()});
   return folded;
 }
 
@@ -209,7 +253,7 @@ PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
 FoldedTable PackedCell::MakeFoldedTable(const ProductStep& plan) const {
   ProductStep first = plan;
   first.segments.resize(1);
-  PackedCell only(*type_, CellProgram{{first}, program_->lookups, 0}, {}, *kernels_);
+  const PackedCell only(*type_, CellProgram{{first}, program_->lookups, 0}, *kernels_, prepared_);
   const auto& product = *std::get<PackedProductStep>(only.steps()[0]).product;
   const int32_t lookup = plan.segments[0].source.index;
   const LookupSpec& spec = program_->lookups[static_cast<size_t>(lookup)];

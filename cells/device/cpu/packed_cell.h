@@ -1,5 +1,5 @@
 // A cell type ready to run on the CPU: its program, with the weights of every product packed in the order they are
-// read, and folded tables where the budget allowed them (compile/fold.h). Immutable after Pack; any number of threads may run it.
+// read, what parameters alone make (PreparedParameter), and folded tables where the budget allowed them (compile/fold.h). Immutable after Pack; any number of threads may run it.
 // Pack: load time, allocates, seconds for large models. Parameters that steps read as they lie (embedding tables) are
 // not copied: the model keeps them alive.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_PACKED_CELL_H_
@@ -42,6 +42,9 @@ int64_t FoldedRowFloats(const CellDefinition& cell);
 // What a packed cell takes, to be asked before: PackedCell::bytes() of this program with these folds. A cell that is folded
 // as a whole takes more while it is made: what it would take without.
 int64_t PackedBytes(const CellDefinition& cell, const CellProgram& program, const CellFolds& folds);
+int64_t BytesOf(const PreparedParameter& prepared);  // part of that
+// What it takes beside that while what is prepared is made.
+int64_t PreparingBytes(const CellDefinition& cell, const CellProgram& program);
 
 // What a node leaves, by token: all that is left of a cell that is folded as a whole.
 struct FoldedCell {
@@ -56,7 +59,7 @@ CellProgram ProgramOfFolded(const CellProgram& program);
 
 class PackedCell {
  public:
-  // `folds`: the products whose first segment, a table row, is multiplied out here, or the whole cell: it is packed, run
+  // What the program prepares at load is computed here, by its own steps. `folds`: the products whose first segment, a table row, is multiplied out here, or the whole cell: it is packed, run
   // for each token of its table on the calling thread, and dropped. REQUIRES: `type` outlives this.
   PackedCell(const CellType& type, CellProgram program, const CellFolds& folds,
              const kernels::CpuKernels& kernels);
@@ -65,12 +68,21 @@ class PackedCell {
   const CellProgram& program() const { return *program_; }
   const std::vector<PackedStep>& steps() const { return steps_; }
   const kernels::CpuKernels& kernels() const { return *kernels_; }
+  // Of the definition, or prepared.
   const float* Parameter(ParameterId p) const {
-    return type_->weights[static_cast<size_t>(p.value())].data.get();
+    const auto number = static_cast<size_t>(p.value()), given = type_->weights.size();
+    return number < given ? type_->weights[number].data.get() : (*prepared_)[number - given].data();
   }
-  int64_t bytes() const { return bytes_; }  // packed weights and folded tables
+  int64_t bytes() const { return bytes_; }  // packed weights, folded tables, what was prepared
 
  private:
+  using Prepared = std::shared_ptr<const std::vector<kernels::PackedMemory>>;
+
+  // With what another one of the same type has prepared.
+  PackedCell(const CellType& type, CellProgram program, const kernels::CpuKernels& kernels,
+             Prepared prepared);
+  void PackSteps(const CellFolds& folds);
+  Prepared Prepare(const CellProgram& program) const;
   PackedStep PackProduct(const ProductStep& plan, bool fold);
   FoldedTable MakeFoldedTable(const ProductStep& plan) const;
   FoldedCell FoldWhole() const;
@@ -79,6 +91,7 @@ class PackedCell {
   const CellType* type_;
   std::unique_ptr<const CellProgram> program_;  // steps_ point into it
   const kernels::CpuKernels* kernels_;
+  Prepared prepared_;  // null: nothing is
   std::vector<PackedStep> steps_;
   int64_t bytes_ = 0;
 };
