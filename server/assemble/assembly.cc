@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "server/names/nearest_name.h"
-#include "server/repository/text_file.h"
+#include "server/repository/model_files.h"
 
 namespace cellbatch {
 
@@ -59,15 +59,14 @@ void Assembly::ApplyVocabulary(int64_t size) {
 }
 
 std::shared_ptr<const Vocabulary> Assembly::ReadNames(const char* file, int64_t most) {
-  absl::StatusOr<std::string> text =
-      ReadTextFile(version_folder + "/" + file, limits.max_names_bytes);
+  const std::string place = fmt::format("{}/{}", model.version, file);
+  absl::StatusOr<std::string> text = ReadModelFile(model_folder, place, limits.max_names_bytes);
   if (absl::IsNotFound(text.status())) return nullptr;
   if (!text.ok()) {
     types.Problem(std::string(text.status().message()));
     return nullptr;
   }
   auto names = Vocabulary::Create(*std::move(text));
-  const std::string place = fmt::format("{}/{}", model.version, file);
   if (!names.ok()) {
     types.Problem(fmt::format("{}: {}", place, std::string(names.status().message())));
     return nullptr;

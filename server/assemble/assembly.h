@@ -21,7 +21,6 @@ struct Assembly {
   const disk::ModelDescription& config;
   const LoaderLimits& limits;
   std::string model_folder;    // config.textproto lies here
-  std::string version_folder;  // weights.safetensors lies here
   TypeMaker& types;
   Model& model;
 

@@ -72,7 +72,6 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
   Assembly assembly{.config = parts.config,
                     .limits = limits,
                     .model_folder = parts.model_folder,
-                    .version_folder = parts.version_folder,
                     .types = types,
                     .model = model,
                     .places = parts.places};

@@ -21,7 +21,6 @@ struct ModelParts {
   FindCellText find_cell;
   WeightStore* weights;  // null: the file cannot be read, and the rest is checked without it
   std::string model_folder;
-  std::string version_folder;
 };
 
 // Fills types, tables, signature and unfolder. What is wrong is answered, all of it that can be told; then the model

@@ -1,6 +1,7 @@
 #include "server/assemble/unfolder_library.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -10,13 +11,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <utility>
+
+#include "server/repository/model_files.h"
 
 namespace cellbatch {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr char kEntry[] = "cellbatch_unfolder";
 // Since Linux 6.3, so that a system that forbids executable memory files by default lets this one be.
@@ -55,13 +55,29 @@ absl::StatusOr<std::string> Locate(const std::string& folder, const std::string&
   if (file.empty() || file[0] == '.' || file.find_first_of(std::string("/\\\0", 3)) != file.npos) {
     return wrong("expected is the name of a file in the model's folder");
   }
-  std::error_code error;
-  const fs::path inside = fs::canonical(folder, error);
-  const fs::path real = error ? fs::path() : fs::canonical(inside / file, error);
-  if (error) return wrong(error.message());
-  const auto [end, ignored] = std::mismatch(inside.begin(), inside.end(), real.begin(), real.end());
-  if (end != inside.end()) return wrong("leads out of the model's folder");
-  return real.string();
+  const absl::StatusOr<std::string> real = RealPathInside(folder, file);
+  return real.ok() ? real : wrong(std::string(real.status().message()));
+}
+
+// The loader maps what the headers name and touches it there: where the file ends before, that is a SIGBUS, not an error.
+// What is no library at all is the loader's to say.
+absl::Status CheckWhole(int file, int64_t bytes) {
+  Elf64_Ehdr header = {};
+  if (pread(file, &header, sizeof(header), 0) != sizeof(header)) return absl::OkStatus();
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return absl::OkStatus();
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment = {};
+    const auto at = static_cast<off_t>(header.e_phoff) + i * int64_t{header.e_phentsize};
+    if (at < 0 || pread(file, &segment, sizeof(segment), at) != sizeof(segment)) {
+      return absl::InvalidArgumentError(
+          fmt::format("is cut: {} bytes, its program headers lie beyond", bytes));
+    }
+    const auto whole = static_cast<uint64_t>(bytes);
+    if (segment.p_offset <= whole && segment.p_filesz <= whole - segment.p_offset) continue;
+    return absl::InvalidArgumentError(fmt::format("is cut: {} bytes, a segment of {} lies at {}",
+                                                  bytes, segment.p_filesz, segment.p_offset));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<FileDescriptor> CopyToMemory(const std::string& path, const std::string& name,
@@ -85,6 +101,7 @@ absl::StatusOr<FileDescriptor> CopyToMemory(const std::string& path, const std::
     if (sent < 0) return wrong(fmt::format("cannot be read: {}", ErrorText()));
     if (sent == 0) return wrong("became shorter while it was read");
   }
+  if (absl::Status whole = CheckWhole(to.get(), about.st_size); !whole.ok()) return whole;
   return to;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "server/repository/model_files.h"
 #include "server/repository/text_file.h"
 
 namespace cellbatch {
@@ -268,21 +269,20 @@ std::string Listed(const Names& names) {
 }
 
 absl::StatusOr<PolicySpec> ReadPolicyFile(const disk::PolicyChoice* choice,
-                                          const std::string& version_folder, const Model& model,
+                                          const std::string& model_folder, const Model& model,
                                           int64_t max_bytes) {
-  const absl::StatusOr<std::string> text =
-      ReadTextFile(fmt::format("{}/{}", version_folder, kFile), max_bytes);
+  const std::string file = fmt::format("{}/{}", model.version, kFile);
+  const absl::StatusOr<std::string> text = ReadModelFile(model_folder, file, max_bytes);
   if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
-  absl::StatusOr<PolicySpec> spec =
-      ParsePolicy(*text, fmt::format("{}/{}", model.version, kFile), model);
+  absl::StatusOr<PolicySpec> spec = ParsePolicy(*text, file, model);
   if (spec.ok() && choice != nullptr && choice->kind() == disk::FSM &&
       spec->kind != PolicyKind::kFsm) {
     return absl::InvalidArgumentError(
-        fmt::format("{}/{}: kind is {}, the configuration's policy is FSM", model.version, kFile,
+        fmt::format("{}: kind is {}, the configuration's policy is FSM", file,
                     disk::PolicyKind_Name(OnDisk(spec->kind))));
   }
   if (!spec.ok()) return spec;
-  const absl::Status served = CheckServed(spec->kind, fmt::format("{}/{}", model.version, kFile));
+  const absl::Status served = CheckServed(spec->kind, file);
   if (!served.ok()) return served;
   return spec;
 }
@@ -361,17 +361,17 @@ absl::StatusOr<PolicySpec> ParsePolicy(std::string_view text, const std::string&
 }
 
 absl::StatusOr<PolicySpec> ReadPolicy(const disk::PolicyChoice* choice, const std::string& place,
-                                      const std::string& version_folder, const Model& model,
+                                      const std::string& model_folder, const Model& model,
                                       int64_t max_bytes) {
   const disk::PolicyKind kind = choice == nullptr ? disk::POLICY_KIND_UNSPECIFIED : choice->kind();
   std::error_code error;
   const bool file_decides =
       kind == disk::FSM || kind == disk::LEARNED ||
       (kind == disk::POLICY_KIND_UNSPECIFIED &&
-       std::filesystem::exists(fmt::format("{}/{}", version_folder, kFile), error));
+       std::filesystem::exists(fmt::format("{}/{}/{}", model_folder, model.version, kFile), error));
   PolicySpec spec;
   if (file_decides) {
-    absl::StatusOr<PolicySpec> read = ReadPolicyFile(choice, version_folder, model, max_bytes);
+    absl::StatusOr<PolicySpec> read = ReadPolicyFile(choice, model_folder, model, max_bytes);
     if (read.ok() || choice == nullptr || !choice->else_cellular()) return read;
     spec.about = fmt::format("in place of one that cannot be used: {}",
                              std::string(read.status().message()));

@@ -30,9 +30,9 @@ absl::StatusOr<PolicySpec> ParsePolicy(std::string_view text, const std::string&
                                        const Model& model);
 
 // What a model version is served with: its configuration's choice (null: it has none; `place`: where it has), and
-// policy.textproto in `version_folder` where that is needed. INVALID_ARGUMENT as above.
+// policy.textproto of the version in `model_folder` where that is needed. INVALID_ARGUMENT as above.
 absl::StatusOr<PolicySpec> ReadPolicy(const disk::PolicyChoice* choice, const std::string& place,
-                                      const std::string& version_folder, const Model& model,
+                                      const std::string& model_folder, const Model& model,
                                       int64_t max_bytes);
 
 }  // namespace cellbatch

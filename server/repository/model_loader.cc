@@ -13,6 +13,7 @@
 #include "server/names/nearest_name.h"
 #include "server/policy/join_codec.h"
 #include "server/policy/policy_codec.h"
+#include "server/repository/model_files.h"
 #include "server/repository/text_file.h"
 
 namespace cellbatch {
@@ -39,7 +40,7 @@ absl::StatusOr<CellText> FindCell(const std::string& folder, const std::string& 
   }
   const std::string file = name + ".textproto";
   const absl::StatusOr<std::string> own =
-      name == "config" ? absl::NotFoundError("") : ReadTextFile(folder + "/" + file, max_bytes);
+      name == "config" ? absl::NotFoundError("") : ReadModelFile(folder, file, max_bytes);
   if (own.ok()) return ParseCell(*own, file);
   if (!absl::IsNotFound(own.status())) return own.status();
   std::vector<std::string> names;
@@ -70,7 +71,7 @@ struct Config {
 };
 
 absl::StatusOr<Config> ReadConfig(const std::string& folder, int64_t max_bytes) {
-  const absl::StatusOr<std::string> text = ReadTextFile(folder + "/" + kConfig, max_bytes);
+  const absl::StatusOr<std::string> text = ReadModelFile(folder, kConfig, max_bytes);
   if (!text.ok()) return text.status();
   Config config;
   google::protobuf::TextFormat::ParseInfoTree places;
@@ -88,6 +89,13 @@ absl::StatusOr<Config> ReadConfig(const std::string& folder, int64_t max_bytes) 
         PlaceOf(places, fields, field->name().c_str(), index, kConfig);
   }
   return config;
+}
+
+absl::StatusOr<WeightStore> OpenWeights(const std::string& folder, int64_t version,
+                                        int64_t max_bytes) {
+  const std::string file = fmt::format("{}/weights.safetensors", version);
+  if (absl::Status inside = CheckInside(folder, file); !inside.ok()) return inside;
+  return WeightStore::Open(folder + "/" + file, static_cast<uint64_t>(max_bytes));
 }
 
 }  // namespace
@@ -117,9 +125,7 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
   std::vector<std::string> problems;
   const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
   if (!config.ok()) problems.emplace_back(config.status().message());
-  const std::string version_folder = fmt::format("{}/{}", model_folder, version);
-  auto weights = WeightStore::Open(version_folder + "/weights.safetensors",
-                                   static_cast<uint64_t>(limits.max_weight_bytes));
+  auto weights = OpenWeights(model_folder, version, limits.max_weight_bytes);
   if (!weights.ok()) problems.emplace_back(weights.status().message());
   if (config.ok() && !config->message.name().empty() && config->message.name() != name) {
     problems.push_back(fmt::format("{}: name is \"{}\", the folder is \"{}\"",
@@ -141,8 +147,7 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
                      .places = config->places,
                      .find_cell = find_cell,
                      .weights = weights.ok() ? &*weights : nullptr,
-                     .model_folder = model_folder,
-                     .version_folder = version_folder},
+                     .model_folder = model_folder},
                     limits, *model);
   problems.insert(problems.end(), more.begin(), more.end());
   if (!problems.empty()) return Refused(problems);
@@ -154,7 +159,7 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
   if (!limits.policies) return made;
   absl::StatusOr<PolicySpec> policy =
       ReadPolicy(config->message.has_policy() ? &config->message.policy() : nullptr,
-                 config->places.Of("policy"), version_folder, *made.model, limits.max_config_bytes);
+                 config->places.Of("policy"), model_folder, *made.model, limits.max_config_bytes);
   if (!policy.ok()) return policy.status();
   made.policy = *std::move(policy);
   absl::Status together = CheckJoin(made.join, made.policy.kind, config->places.Of("join"));
@@ -169,8 +174,7 @@ absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Mod
   disk::PolicyChoice choice = config->message.policy();
   choice.set_else_cellular(false);
   return ReadPolicy(config->message.has_policy() ? &choice : nullptr, config->places.Of("policy"),
-                    fmt::format("{}/{}", model_folder, model.version), model,
-                    limits.max_config_bytes);
+                    model_folder, model, limits.max_config_bytes);
 }
 
 std::string PolicyStamp(const std::string& model_folder, int64_t version) {

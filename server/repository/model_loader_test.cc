@@ -400,5 +400,46 @@ TEST_F(ModelLoaderTest, EveryProblemOfEveryTypeIsToldAtOnceAndWithoutTheWeightsW
             Not(HasSubstr("cell type \"f\""))));
 }
 
+// Somebody who may write a model's folder may not read the server's other files through it.
+TEST_F(ModelLoaderTest, WhatLinksLeadToOutsideOfTheFolderIsNotRead) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(Load().ok());
+  const std::string outside = testing::TempDir() + "/outside";
+  fs::remove_all(outside);
+  fs::create_directories(outside);
+  std::string words;
+  for (int i = 0; i < kV; ++i) words += fmt::format("word{}\n", i);
+  Write("1/vocabulary.txt", words);
+  Write("gru.textproto", "name: \"gru\"\n");  // goes before the shipped one, and is read
+  EXPECT_THAT(Error(), HasSubstr("gru.textproto"));
+  fs::remove(folder_ + "/gru.textproto");
+  Write("config.textproto", config_);
+  for (const char* file : {"config.textproto", "1/weights.safetensors", "1/vocabulary.txt",
+                           "1/policy.textproto", "gru.textproto"}) {
+    const fs::path here = folder_ + "/" + file, there = fs::path(outside) / here.filename();
+    const bool needed = fs::exists(here);
+    if (needed) {
+      fs::rename(here, there);
+    } else {
+      std::ofstream(there) << "secret: 1\n";
+    }
+    fs::create_symlink(there, here);
+    const auto read = LoadModel(folder_, "tagger", 1, ModelId(7), limits_);
+    EXPECT_FALSE(read.ok()) << file;
+    EXPECT_THAT(std::string(read.status().message()),
+                AllOf(HasSubstr(fmt::format("{}: leads out of the model's folder", file)),
+                      Not(HasSubstr("secret"))));
+    fs::remove(here);
+    if (needed) fs::rename(there, here);
+  }
+  // As Kubernetes mounts a folder: links that stay inside.
+  fs::create_directories(folder_ + "/..2026");
+  fs::create_symlink("..2026", folder_ + "/..data");
+  fs::rename(folder_ + "/config.textproto", folder_ + "/..2026/config.textproto");
+  fs::create_symlink("..data/config.textproto", folder_ + "/config.textproto");
+  const auto inside = LoadModel(folder_, "tagger", 1, ModelId(7), limits_);
+  EXPECT_TRUE(inside.ok()) << inside.status();
+}
+
 }  // namespace
 }  // namespace cellbatch

@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::DoubleNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
@@ -138,6 +139,25 @@ TEST_F(UnfolderLibraryTest, WhatCannotBeLoadedSaysWhy) {
   limits = {};
   limits.unfolder_libraries = false;
   EXPECT_THAT(std::string(Load(limits).status().message()), HasSubstr("(--unfolder-libraries)"));
+}
+
+// The loader would touch what is no longer there.
+TEST_F(UnfolderLibraryTest, ALibraryThatWasCutIsAnErrorWhereverItWasCut) {
+  const auto whole = fs::file_size(folder_ + "/dilated.so");
+  int refused = 0;
+  for (uintmax_t bytes = 1; bytes < whole; bytes += 1 + whole / 61) {
+    fs::copy_file(folder_ + "/dilated.so", folder_ + "/cut.so",
+                  fs::copy_options::overwrite_existing);
+    fs::resize_file(folder_ + "/cut.so", bytes);
+    const auto model = LoadWith("cut.so", "1 2 4");
+    if (model.ok()) continue;  // cut behind its segments, where debuggers alone read
+    ++refused;
+    EXPECT_THAT(
+        std::string(model.status().message()),
+        AllOf(HasSubstr("unfolder library \"cut.so\": "),
+              AnyOf(HasSubstr(fmt::format("is cut: {} bytes", bytes)), HasSubstr("too short"))));
+  }
+  EXPECT_GT(refused, 10);
 }
 
 TEST_F(UnfolderLibraryTest, TablesThatAreNotOfThisVersionSayWhy) {
