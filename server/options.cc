@@ -38,7 +38,8 @@ constexpr Flag kFlags[] = {
      "Folder of model folders: DIR/MODEL/config.textproto, "
      "DIR/MODEL/VERSION/weights.safetensors. Required."},
     {"grpc-address", &O::grpc_address, "HOST:PORT of the gRPC services. Port 0: any free one."},
-    {"http-address", &O::http_address, "HOST:PORT of health, metrics and the status page."},
+    {"http-address", &O::http_address,
+     "HOST:PORT of KServe v2 over HTTP, health, metrics and the status page."},
     {"metrics-address", &O::metrics_address, "HOST:PORT of Prometheus metrics alone."},
     {"devices", &O::devices,
      "What computes: auto (one CPU device over the cores it may use), cpu, cpu:0-1,cpu:2-3 (core "
@@ -153,6 +154,10 @@ constexpr Flag kFlags[] = {
      "Time for its calls to finish then.",
      {0, kMaxInt}},
 
+    {"http-threads",
+     &O::http_threads,
+     "Threads that read requests for inference over HTTP. 0: one for every 8 cores.",
+     {0, 64}},
     {"http-max-connections",
      &O::http_max_connections,
      "Connections of each HTTP port, and at most a quarter of the files that the process may open. "

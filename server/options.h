@@ -52,6 +52,7 @@ struct ServerOptions {
   std::chrono::milliseconds grpc_max_connection_age{0};
   std::chrono::milliseconds grpc_max_connection_age_grace{30'000};
 
+  int64_t http_threads = 0;
   int64_t http_max_connections = 4096;
   int64_t http_max_header_bytes = 8 << 10;
   int64_t http_max_body_bytes = 64 << 20;

@@ -17,14 +17,20 @@ namespace {
 constexpr int kCoresPerTransportThread = 8;
 constexpr std::chrono::seconds kCloseGrace{2};
 
-int TransportThreads(const ServerOptions& options) {
-  if (options.grpc_threads > 0) return static_cast<int>(options.grpc_threads);
+int ThreadsOr(int64_t asked) {
+  if (asked > 0) return static_cast<int>(asked);
   return std::max(1, UsableCores() / kCoresPerTransportThread);
+}
+int GrpcThreads(const ServerOptions& options) { return ThreadsOr(options.grpc_threads); }
+int HttpThreads(const ServerOptions& options) { return ThreadsOr(options.http_threads); }
+// Who records requests, each in a shard of its own: gRPC's first.
+int TransportThreads(const ServerOptions& options) {
+  return GrpcThreads(options) + HttpThreads(options);
 }
 
 GrpcOptions OfGrpc(const ServerOptions& options) {
   return {.address = options.grpc_address,
-          .threads = TransportThreads(options),
+          .threads = GrpcThreads(options),
           .max_message_bytes = options.grpc_max_message_bytes,
           .max_metadata_bytes = options.grpc_max_metadata_bytes,
           .stream_buffer_bytes = options.grpc_stream_buffer,
@@ -35,7 +41,7 @@ GrpcOptions OfGrpc(const ServerOptions& options) {
           .max_connection_age_grace = options.grpc_max_connection_age_grace};
 }
 
-HttpLimits OfHttp(const ServerOptions& options) {
+HttpLimits OfHttp(const ServerOptions& options, int infer_threads) {
   return {.max_connections = options.http_max_connections,
           .max_header_bytes = options.http_max_header_bytes,
           .max_body_bytes = options.http_max_body_bytes,
@@ -43,7 +49,8 @@ HttpLimits OfHttp(const ServerOptions& options) {
           .header_timeout = options.http_header_timeout,
           .body_timeout = options.http_body_timeout,
           .reply_timeout = options.http_reply_timeout,
-          .idle_timeout = options.http_idle_timeout};
+          .idle_timeout = options.http_idle_timeout,
+          .infer_threads = infer_threads};
 }
 
 }  // namespace
@@ -145,12 +152,14 @@ absl::Status Server::Open(DeviceSet devices) {
 absl::Status Server::OpenHttp() {
   metrics_->Watch("http", http_counts_);
   metrics_->Watch("metrics", metrics_counts_);
-  site_ = std::make_unique<ServerSite>(*status_, *metrics_, *explain_, *kserve_, lifecycle_);
-  auto http = HttpServer::Start("http-address", options_.http_address, OfHttp(options_),
-                                site_->All(), http_counts_);
+  http_infer_ = std::make_unique<HttpInferService>(*path_, GrpcThreads(options_));
+  site_ = std::make_unique<ServerSite>(*status_, *metrics_, *explain_, *kserve_, *http_infer_);
+  auto http =
+      HttpServer::Start("http-address", options_.http_address,
+                        OfHttp(options_, HttpThreads(options_)), site_->All(), http_counts_);
   if (!http.ok()) return http.status();
   http_ = *std::move(http);
-  auto metrics = HttpServer::Start("metrics-address", options_.metrics_address, OfHttp(options_),
+  auto metrics = HttpServer::Start("metrics-address", options_.metrics_address, OfHttp(options_, 0),
                                    site_->MetricsAlone(), metrics_counts_);
   if (!metrics.ok()) return metrics.status();
   metrics_http_ = *std::move(metrics);
@@ -168,6 +177,7 @@ Server::~Server() {
   decode_.reset();
   typed_infer_.reset();
   infer_.reset();
+  http_infer_.reset();
   path_.reset();
 }
 

@@ -84,6 +84,7 @@ class Server {
   std::unique_ptr<ExplainPage> explain_;
   std::unique_ptr<Responder> responder_;
   std::unique_ptr<GrpcTransport> grpc_;
+  std::unique_ptr<HttpInferService> http_infer_;
   std::unique_ptr<ServerSite> site_;
   HttpCounts http_counts_, metrics_counts_;
   std::unique_ptr<HttpServer> http_, metrics_http_;

@@ -52,6 +52,7 @@ class SocketExchange final : public HttpExchange {
 
   void OnHangUp(std::function<void()> gone) override {
     const std::lock_guard lock(mutex_);
+    if (replied_) return;
     if (hung_up_) {
       gone();
     } else {
@@ -59,9 +60,15 @@ class SocketExchange final : public HttpExchange {
     }
   }
 
+  void Run(std::function<void()> work) override {
+    const std::lock_guard lock(mutex_);
+    if (!hung_up_) host_->run(HttpWhere::kInfer, thread_, std::move(work));
+  }
+
   void Reply(HttpReply reply) override {
     const std::lock_guard lock(mutex_);
     gone_ = nullptr;
+    replied_ = true;
     if (hung_up_) return;  // and the loop may have ended, too
     asio::post(host_->loop, [connection = connection_, reply = std::move(reply)]() mutable {
       if (const auto alive = connection.lock()) alive->Send(std::move(reply), false);
@@ -81,7 +88,7 @@ class SocketExchange final : public HttpExchange {
   const int64_t received_ns_;
   const int thread_;
   std::mutex mutex_;
-  bool hung_up_ = false;
+  bool hung_up_ = false, replied_ = false;
   std::function<void()> gone_;
 };
 

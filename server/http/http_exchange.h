@@ -53,9 +53,11 @@ class HttpExchange {
   virtual int64_t received_ns() const = 0;
   // Which infer thread it was given to, from 0.
   virtual int thread() const = 0;
-  // At most once, before Reply: what to do when the client hangs up before its reply is sent. Called on the
-  // server's loop, so it never waits; or at once, if that has happened already.
+  // At most once: what to do when the client hangs up before its reply is there. Called on the server's loop, so it
+  // never waits; or at once, if that has happened already; or never, if the reply was first.
   virtual void OnHangUp(std::function<void()> gone) = 0;
+  // Does it on the infer thread it was given to, later. Of a client that has hung up: not at all.
+  virtual void Run(std::function<void()> work) = 0;
   // Exactly once, from any thread. The reply of a client that has hung up goes nowhere.
   virtual void Reply(HttpReply reply) = 0;
 };

@@ -17,7 +17,7 @@ struct HttpLimits {
   std::chrono::milliseconds body_timeout{60'000};    // for a whole body
   std::chrono::milliseconds reply_timeout{60'000};   // for a reply to be taken, whole
   std::chrono::milliseconds idle_timeout{75'000};    // between requests
-  int infer_threads = 1;                             // that parse what is to be computed
+  int infer_threads = 1;  // that read what is to be computed; 0: nothing is
 };
 
 }  // namespace cellbatch

@@ -137,7 +137,7 @@ void HttpServer::Impl::Accept() {
 void HttpServer::Impl::OnAccept(const Error& error, tcp::socket socket) {
   if (!acceptor.is_open()) return;
   if (error) return OnAcceptFailed(error);
-  const int infer_thread = static_cast<int>(accepted++ % infers.size());
+  const int infer_thread = static_cast<int>(accepted++ % std::max<size_t>(1, infers.size()));
   const auto connection = std::make_shared<HttpConnection>(host, std::move(socket), infer_thread);
   if (table.Add(connection)) connection->Start();
   // A spare was used: somebody older makes up for it.

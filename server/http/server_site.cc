@@ -1,82 +1,83 @@
 #include "server/http/server_site.h"
 
-#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "proto/grpc_service.pb.h"
+#include "fmt/format.h"
 
 namespace cellbatch {
 
 namespace {
 
-HttpReply ReadyReply(bool ready) {
-  return {.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
+bool Allows(std::string_view method, const std::string& asked) {
+  return asked == method || (method == "GET" && asked == "HEAD");
 }
 
-bool IsModelReady(std::string_view path) {
-  return path.starts_with("/v2/models/") && path.ends_with("/ready");
+HttpRoute ReadOnly(const HttpRequest& head) {
+  if (Allows("GET", head.method)) return {.where = HttpWhere::kPage};
+  return {.refused = HttpReply{.status = 405, .body = "only GET and HEAD\n"}};
 }
 
 // What a probe asks takes a look at a flag or into a table, so the loop answers it, whatever else goes on.
-bool IsProbe(std::string_view path) {
-  return path == "/v2/health/live" || path == "/v2/health/ready" || IsModelReady(path);
+HttpWhere WhereOf(KServeAsk ask) {
+  switch (ask) {
+    case KServeAsk::kLive:
+    case KServeAsk::kReady:
+    case KServeAsk::kModelReady:
+      return HttpWhere::kNow;
+    case KServeAsk::kInfer:
+      return HttpWhere::kInfer;
+    default:
+      return HttpWhere::kPage;
+  }
 }
 
-HttpRoute ReadOnly(const HttpRequest& head, HttpWhere where) {
-  if (head.method == "GET" || head.method == "HEAD") return {.where = where};
-  return {.refused = HttpReply{.status = 405, .body = "only GET and HEAD\n"}};
+HttpRoute Route(const HttpRequest& head) {
+  const std::optional<KServePath> path = ParseKServePath(head.path);
+  if (!path) return ReadOnly(head);
+  const std::string_view method = MethodOf(path->ask);
+  if (path->ask != KServeAsk::kUnserved && !Allows(method, head.method)) {
+    HttpReply reply =
+        ErrorReply(absl::InvalidArgumentError(fmt::format("this path is asked with {}", method)));
+    reply.status = 405;
+    reply.headers.emplace_back("Allow", std::string(method));
+    return {.refused = std::move(reply)};
+  }
+  HttpRoute route{.where = WhereOf(path->ask), .takes_body = head.method == "POST"};
+  if (route.takes_body) route.refused = HttpInferService::RefuseHead(head);
+  return route;
 }
 
 }  // namespace
 
 HttpSite ServerSite::All() const {
-  return {.route =
-              [](const HttpRequest& head) {
-                return ReadOnly(head, IsProbe(head.path) ? HttpWhere::kNow : HttpWhere::kPage);
-              },
-          .answer =
-              [this](const std::shared_ptr<HttpExchange>& exchange) {
-                exchange->Reply(Answer(exchange->request().path));
-              }};
+  return {.route = Route,
+          .answer = [this](const std::shared_ptr<HttpExchange>& exchange) { Answer(exchange); }};
 }
 
 HttpSite ServerSite::MetricsAlone() const {
-  return {.route = [](const HttpRequest& head) { return ReadOnly(head, HttpWhere::kPage); },
-          .answer =
-              [this](const std::shared_ptr<HttpExchange>& exchange) {
-                const std::string& path = exchange->request().path;
-                if (path == "/metrics" || path == "/") return exchange->Reply(Answer("/metrics"));
-                exchange->Reply({.status = 404, .body = "only /metrics is here\n"});
-              }};
+  return {.route = ReadOnly, .answer = [this](const std::shared_ptr<HttpExchange>& exchange) {
+            const std::string& path = exchange->request().path;
+            if (path == "/metrics" || path == "/") return exchange->Reply(Page("/metrics"));
+            exchange->Reply({.status = 404, .body = "only /metrics is here\n"});
+          }};
 }
 
-HttpReply ServerSite::Answer(std::string_view path) const {
+void ServerSite::Answer(const std::shared_ptr<HttpExchange>& exchange) const {
+  const HttpRequest& request = exchange->request();
+  const std::optional<KServePath> path = ParseKServePath(request.path);
+  if (!path) return exchange->Reply(Page(request.path));
+  if (path->ask == KServeAsk::kInfer) return infer_.Answer(exchange, *path);
+  exchange->Reply(kserve_.Answer(*path, request.body));
+}
+
+HttpReply ServerSite::Page(std::string_view path) const {
   if (path == "/") return {200, "text/html; charset=utf-8", status_.Html()};
-  if (path == "/v2/health/live") return {.body = "live\n"};
-  if (path == "/v2/health/ready") return ReadyReply(lifecycle_.ready());
   if (path == "/metrics") return {200, MetricsExporter::kContentType, metrics_.Text()};
   constexpr std::string_view kExplain = "/explain/";
   if (path.starts_with(kExplain)) return explain_.Answer(path.substr(kExplain.size()));
-  if (IsModelReady(path)) return ModelReady(path);
   return {.status = 404, .body = "nothing is here; the status page is at /\n"};
-}
-
-// /v2/models/NAME/ready and /v2/models/NAME/versions/VERSION/ready
-HttpReply ServerSite::ModelReady(std::string_view path) const {
-  constexpr std::string_view kBefore = "/v2/models/", kVersions = "/versions/", kAfter = "/ready";
-  if (path.size() <= kBefore.size() + kAfter.size()) return {.status = 404, .body = "no model\n"};
-  const std::string_view named =
-      path.substr(kBefore.size(), path.size() - kBefore.size() - kAfter.size());
-  inference::ModelReadyRequest request;
-  const size_t versions = named.find(kVersions);
-  request.set_name(std::string(named.substr(0, versions)));
-  if (versions != named.npos) {
-    request.set_version(std::string(named.substr(versions + kVersions.size())));
-  }
-  const auto ready = kserve_.ModelReady(request);
-  if (!ready.ok()) return {.status = 404, .body = std::string(ready.status().message()) + "\n"};
-  return ReadyReply(ready->ready());
 }
 
 }  // namespace cellbatch

@@ -1,4 +1,4 @@
-"""pip's unmodified tritonclient[grpc] against the real server, or skipped aloud where no package index is reached.
+"""pip's unmodified tritonclient, over gRPC and over HTTP, against the real server, or skipped aloud where no package index is reached.
 
     tritonclient_test.py SERVER CONVERT
 """
@@ -19,7 +19,7 @@ import small_state_dict  # noqa: E402  (found beside this file)
 import venv_cache  # noqa: E402
 
 SEED = 2026
-PACKAGES = ["tritonclient[grpc]", "numpy"]
+PACKAGES = ["tritonclient[grpc,http]", "numpy"]
 
 
 def serve(server, convert, folder):
@@ -47,9 +47,12 @@ def main():
     print("seed %d" % SEED, flush=True)
     with tempfile.TemporaryDirectory() as folder, serve(server, convert, folder) as running:
         try:
-            address = json.loads(running.stdout.readline())["grpc"]
-            status = subprocess.run([python, os.path.join(HERE, "tritonclient_calls.py"), address, str(SEED)],
-                                    check=False).returncode
+            ports = json.loads(running.stdout.readline())
+            status = 0
+            for script, addresses in (("tritonclient_calls.py", [ports["grpc"]]),
+                                      ("tritonclient_http_calls.py", [ports["http"], ports["grpc"]])):
+                status |= subprocess.run([python, os.path.join(HERE, script), *addresses, str(SEED)],
+                                         check=False).returncode
         finally:
             running.send_signal(signal.SIGTERM)
         return status or running.wait()

@@ -69,7 +69,7 @@ class ExternalTest(unittest.TestCase):
 
     def test_tritonclient(self):
         reason, = self.expect_skipped(["e2e/tritonclient_test.py", "no-server", "no-convert"], ["tritonclient.calls"])
-        self.assertIn("cannot install tritonclient[grpc] numpy: ERROR: No matching distribution", reason)
+        self.assertIn("cannot install tritonclient[grpc,http] numpy: ERROR: No matching distribution", reason)
 
     def test_pytorch(self):
         self.expect_skipped(["golden/torch_live_test.py", "no-check"], ["PyTorch.random_modules"])

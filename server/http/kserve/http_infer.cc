@@ -1,0 +1,126 @@
+#include "server/http/kserve/http_infer.h"
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "server/http/kserve/infer_json.h"
+#include "server/http/kserve/infer_reply.h"
+#include "server/http/kserve/kserve_pages.h"
+#include "server/requests/client_text.h"
+#include "server/requests/plain_call.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr std::string_view kHeaderBytes = "Inference-Header-Content-Length";
+constexpr size_t kWrittenElsewhere = 64
+                                     << 10;  // JSON of more than this is not the responder's work
+
+// An exchange as a call. Lives until it is finished, and as long as a hang-up may be told of.
+class HttpCall final : public ServerCall {
+ public:
+  HttpCall(std::shared_ptr<HttpExchange> exchange, int shard)
+      : exchange_(std::move(exchange)), shard_(shard) {}
+
+  std::string_view request() const override { return exchange_->request().body; }
+  int64_t deadline_ns() const override { return kNoDeadline; }
+  int64_t received_ns() const override { return exchange_->received_ns(); }
+  int shard() const override { return shard_; }
+
+  void KeepUntilFinished(std::shared_ptr<HttpCall> self) { self_ = std::move(self); }
+  // What Finish is to say; before it.
+  void SetReply(InferReply reply) { reply_ = std::move(reply); }
+
+  void Finish(CallResult result) override {
+    const std::shared_ptr<HttpCall> self = std::move(self_);
+    if (!result.status.ok()) {
+      return exchange_->Reply(ErrorReply(result.status, result.pushback_ms));
+    }
+    if (reply_.bytes() <= kWrittenElsewhere) return Write(*exchange_, reply_);
+    exchange_->Run([exchange = exchange_, reply = std::move(reply_)] { Write(*exchange, reply); });
+  }
+
+ private:
+  static void Write(HttpExchange& exchange, const InferReply& reply) {
+    auto encoded = EncodeReply(reply);
+    if (!encoded.ok()) return exchange.Reply(ErrorReply(encoded.status()));
+    HttpReply out{.content_type = kJsonType, .body = std::move(encoded->body)};
+    if (encoded->json_bytes < out.body.size()) {
+      out.content_type = "application/octet-stream";
+      out.headers.emplace_back(kHeaderBytes, std::to_string(encoded->json_bytes));
+    }
+    exchange.Reply(std::move(out));
+  }
+
+  const std::shared_ptr<HttpExchange> exchange_;
+  const int shard_;
+  InferReply reply_;
+  std::shared_ptr<HttpCall> self_;
+};
+
+class HttpInferCall final : public PlainCall {
+ public:
+  HttpInferCall(HttpCall& call, RequestPath& path, const KServePath& target,
+                const std::string* header_bytes, const WireLimits& limits)
+      : PlainCall(call, path),
+        call_(call),
+        target_(target),
+        header_bytes_(header_bytes),
+        limits_(limits) {}
+
+ private:
+  absl::StatusOr<PlainHead> Read(std::string_view body) override {
+    size_t json_bytes = body.size();
+    if (header_bytes_ != nullptr) {
+      const char* const last = header_bytes_->data() + header_bytes_->size();
+      const auto [end, error] = std::from_chars(header_bytes_->data(), last, json_bytes);
+      if (error != std::errc() || end != last) {
+        return absl::InvalidArgumentError(
+            fmt::format("{} is {}, which is no number", kHeaderBytes, Quoted(*header_bytes_)));
+      }
+    }
+    absl::Status status = message_.Parse(body, json_bytes, limits_);
+    if (!status.ok()) return status;
+    return PlainHead{.model_name = target_.model, .model_version = target_.version};
+  }
+  absl::Status Spell(int, PlainRequest& request) override {
+    message_.Spell(request);
+    return absl::OkStatus();
+  }
+  void Answer(int, absl::Span<const ReturnedTensor> tensors) override {
+    call_.SetReply(KeepReply(model(), message_, tensors));
+  }
+
+  HttpCall& call_;
+  const KServePath target_;
+  const std::string* const header_bytes_;  // the exchange's
+  const WireLimits& limits_;
+  InferJson message_;
+};
+
+}  // namespace
+
+std::optional<HttpReply> HttpInferService::RefuseHead(const HttpRequest& head) {
+  const std::string* const encoding = head.Header("Content-Encoding");
+  if (encoding == nullptr || *encoding == "identity") return std::nullopt;
+  HttpReply reply = ErrorReply(absl::InvalidArgumentError(fmt::format(
+      "Content-Encoding {}: bodies are taken as they are, not compressed", Quoted(*encoding))));
+  reply.status = 415;
+  return reply;
+}
+
+void HttpInferService::Answer(const std::shared_ptr<HttpExchange>& exchange,
+                              const KServePath& target) {
+  const auto call = std::make_shared<HttpCall>(exchange, first_shard_ + exchange->thread());
+  call->KeepUntilFinished(call);
+  PlainCall::Start(std::make_unique<HttpInferCall>(
+      *call, path_, target, exchange->request().Header(kHeaderBytes), limits_));
+  // Only now, as a cancel never comes before Start has returned; the reply may have gone by then.
+  exchange->OnHangUp([call, path = &path_] { path->Cancel(*call); });
+}
+
+}  // namespace cellbatch

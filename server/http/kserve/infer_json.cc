@@ -1,0 +1,390 @@
+#include "server/http/kserve/infer_json.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "server/requests/client_text.h"
+#include "server/wire/wire_fields.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr size_t kMaxDepth = 64;
+constexpr std::string_view kSharedMemory = "shared_memory_region";
+
+absl::Status Invalid(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
+
+}  // namespace
+
+// What nlohmann-json tells of the text, token by token. `again`: a second look, for "data" that stood before its
+// "datatype".
+class InferReader {
+ public:
+  InferReader(InferJson& into, const WireLimits& limits, bool again)
+      : into_(into), limits_(limits), again_(again) {}
+
+  const absl::Status& status() const { return status_; }
+  bool wants_again() const { return wants_again_; }
+
+  bool null() { return Take(std::monostate()); }
+  bool boolean(bool value) { return Take(value); }
+  bool number_integer(int64_t value) { return Take(value); }
+  bool number_unsigned(uint64_t value) {
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return Take(value);
+    return Take(static_cast<int64_t>(value));
+  }
+  bool number_float(double value, const std::string& text) {
+    number_ = text;
+    return Take(value);
+  }
+  bool string(std::string& value) { return Take(std::move(value)); }
+  bool binary(nlohmann::json::binary_t&) { return Fail("binary JSON"); }
+  bool key(std::string& value) {
+    key_ = std::move(value);
+    return true;
+  }
+  bool start_object(size_t) { return Open(true); }
+  bool start_array(size_t) { return Open(false); }
+  bool end_object() { return Close(); }
+  bool end_array() { return Close(); }
+  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) {
+    return Fail(fmt::format("malformed JSON at byte {}", position));
+  }
+
+ private:
+  using Value = InferJson::Value;
+  enum class In : uint8_t {
+    kRequest,
+    kParameters,
+    kInputs,
+    kInput,
+    kShape,
+    kData,
+    kInputParameters,
+    kOutputs,
+    kOutput,
+    kOutputParameters,
+    kUnread
+  };
+
+  bool Fail(std::string text) {
+    if (status_.ok()) status_ = Invalid(std::move(text));
+    return false;
+  }
+  InferJson::Tensor& tensor() { return into_.inputs_[static_cast<size_t>(input_)]; }
+  std::string Where() { return fmt::format("input {}", Quoted(tensor().name)); }
+  bool WrongType(std::string_view expected) {
+    return Fail(fmt::format("{}: expected {}", Quoted(key_), expected));
+  }
+
+  bool Open(bool object) {
+    if (in_.size() >= kMaxDepth) return Fail("the JSON is nested too deeply");
+    if (in_.empty()) {
+      in_.push_back(In::kRequest);
+      return object || Fail("the request is no JSON object");
+    }
+    switch (in_.back()) {
+      case In::kRequest:
+        return OpenPart(object);
+      case In::kInputs:
+        return object ? OpenInput() : Fail("inputs: expected objects");
+      case In::kOutputs:
+        return object ? OpenOutput() : Fail("outputs: expected objects");
+      case In::kInput:
+        return OpenOfInput(object);
+      case In::kOutput:
+        if (key_ == "parameters" && object) return Push(In::kOutputParameters);
+        return key_ == "name" ? WrongType("a string") : Push(In::kUnread);
+      case In::kData:
+        return object ? Fail(Where() + ": objects in data") : Push(In::kData);
+      case In::kShape:
+        return Fail(Where() + ": shape: expected numbers");
+      case In::kParameters:
+        return Fail(fmt::format("parameter {} is neither a number, a text nor true or false",
+                                Quoted(key_)));
+      default:
+        return Push(In::kUnread);
+    }
+  }
+  bool Push(In part) {
+    in_.push_back(part);
+    return true;
+  }
+  bool OpenPart(bool object) {
+    if (key_ == "inputs") return object ? WrongType("a list") : Push(In::kInputs);
+    if (key_ == "outputs") return object ? WrongType("a list") : Push(In::kOutputs);
+    if (key_ == "parameters") return object ? Push(In::kParameters) : WrongType("an object");
+    return key_ == "id" ? WrongType("a string") : Push(In::kUnread);
+  }
+  bool OpenInput() {
+    ++input_;
+    if (again_) return Push(In::kInput);
+    if (into_.inputs_.size() >= static_cast<size_t>(limits_.max_inputs)) {
+      return Fail(fmt::format("more than {} inputs", limits_.max_inputs));
+    }
+    into_.inputs_.emplace_back();
+    return Push(In::kInput);
+  }
+  bool OpenOutput() {
+    if (again_) return Push(In::kOutput);
+    if (into_.outputs_.size() >= static_cast<size_t>(limits_.max_outputs)) {
+      return Fail(fmt::format("more than {} outputs", limits_.max_outputs));
+    }
+    into_.outputs_.emplace_back();
+    return Push(In::kOutput);
+  }
+  bool OpenOfInput(bool object) {
+    if (key_ == "shape") return object ? WrongType("a list") : Push(In::kShape);
+    if (key_ == "parameters") return object ? Push(In::kInputParameters) : WrongType("an object");
+    if (key_ == "data") return object ? WrongType("a list") : OpenData();
+    return key_ == "name" || key_ == "datatype" ? WrongType("a string") : Push(In::kUnread);
+  }
+  bool OpenData() {
+    InferJson::Tensor& to = tensor();
+    if (!again_) {
+      if (std::exchange(to.has_data, true)) return Fail(Where() + ": data is given twice");
+      to.early = to.datatype.empty();
+      wants_again_ = wants_again_ || to.early;
+    }
+    return Push(In::kData);
+  }
+  bool Close() {
+    in_.pop_back();
+    return true;
+  }
+
+  bool Take(Value value) {
+    if (in_.empty()) return Fail("the request is no JSON object");
+    if (in_.back() == In::kData) return TakeData(std::move(value));
+    if (again_) return true;
+    switch (in_.back()) {
+      case In::kRequest:
+        return TakePart(std::move(value));
+      case In::kParameters:
+        return TakeParameter(std::move(value));
+      case In::kInput:
+        return TakeOfInput(std::move(value));
+      case In::kShape:
+        return TakeDim(value);
+      case In::kInputParameters:
+        return TakeInputParameter(value);
+      case In::kOutput:
+        if (key_ == "name") return TakeText(value, into_.outputs_.back().name);
+        return key_ == "parameters" ? WrongType("an object") : true;
+      case In::kOutputParameters:
+        return TakeOutputParameter(value);
+      case In::kInputs:
+      case In::kOutputs:
+        return Fail("inputs and outputs: expected objects");
+      default:
+        return true;
+    }
+  }
+  bool TakeText(Value& value, std::string& to) {
+    auto* text = std::get_if<std::string>(&value);
+    if (text == nullptr) return WrongType("a string");
+    to = std::move(*text);
+    return true;
+  }
+  bool TakePart(Value value) {
+    if (key_ == "id") return TakeText(value, into_.id_);
+    if (key_ == "inputs" || key_ == "outputs") return WrongType("a list");
+    return key_ == "parameters" ? WrongType("an object") : true;
+  }
+  bool TakeParameter(Value value) {
+    if (into_.parameters_.size() >= static_cast<size_t>(limits_.max_parameters)) {
+      return Fail(fmt::format("more than {} parameters", limits_.max_parameters));
+    }
+    if (std::ranges::any_of(into_.parameters_, [&](const auto& p) { return p.key == key_; })) {
+      return Fail(fmt::format("parameter {} is given twice", Quoted(key_)));
+    }
+    if (const bool* binary = std::get_if<bool>(&value); key_ == "binary_data_output" && binary) {
+      into_.binary_outputs_ = *binary;
+    }
+    into_.parameters_.push_back({key_, std::move(value)});
+    return true;
+  }
+  bool TakeOfInput(Value value) {
+    if (key_ == "name") return TakeText(value, tensor().name);
+    if (key_ == "datatype") {
+      if (!tensor().datatype.empty()) return Fail(Where() + ": datatype is given twice");
+      return TakeText(value, tensor().datatype);
+    }
+    if (key_ == "shape" || key_ == "data") return WrongType("a list");
+    return key_ == "parameters" ? WrongType("an object") : true;
+  }
+  bool TakeDim(const Value& value) {
+    const auto* dim = std::get_if<int64_t>(&value);
+    if (dim == nullptr) return Fail(Where() + ": shape: expected whole numbers");
+    if (tensor().shape.size() >= static_cast<size_t>(limits_.max_dims)) {
+      return Fail(fmt::format("{}: more than {} dimensions", Where(), limits_.max_dims));
+    }
+    tensor().shape.push_back(*dim);
+    return true;
+  }
+  bool TakeInputParameter(const Value& value) {
+    if (key_ == kSharedMemory) tensor().unsupported = kSharedMemory;
+    if (key_ != "binary_data_size") return true;
+    const auto* bytes = std::get_if<int64_t>(&value);
+    if (bytes == nullptr || *bytes < 0) return WrongType("a number of bytes");
+    tensor().binary_bytes = *bytes;
+    return true;
+  }
+  bool TakeOutputParameter(const Value& value) {
+    InferJson::Output& output = into_.outputs_.back();
+    if (key_ == kSharedMemory) output.unsupported = kSharedMemory;
+    if (key_ == "classification") output.unsupported = "classification";
+    if (key_ != "binary_data") return true;
+    const bool* binary = std::get_if<bool>(&value);
+    if (binary == nullptr) return WrongType("true or false");
+    output.binary = *binary;
+    return true;
+  }
+
+  bool TakeData(Value value) {
+    InferJson::Tensor& to = tensor();
+    if (to.early != again_) return true;  // it has its own look
+    if (++elements_ > limits_.max_elements) {
+      return Fail(fmt::format("more than {} values in data", limits_.max_elements));
+    }
+    ++to.values;
+    if (to.datatype == "INT32") return TakeWhole<int32_t>(value, to);
+    if (to.datatype == "INT64") return TakeWhole<int64_t>(value, to);
+    if (to.datatype == "FP32") return TakeFp32(value, to);
+    if (to.datatype == "BYTES") return TakeBytes(value, to);
+    return true;  // no model takes it, which whoever knows the model says better
+  }
+  bool BadValue(const InferJson::Tensor& to) {
+    return Fail(fmt::format("{}: value {} of data is no {}", Where(), to.values - 1, to.datatype));
+  }
+  template <typename Number>
+  static void Append(Number number, std::string& data) {
+    data.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  }
+  template <typename Whole>
+  bool TakeWhole(const Value& value, InferJson::Tensor& to) {
+    const auto* number = std::get_if<int64_t>(&value);
+    if (number == nullptr || *number != static_cast<Whole>(*number)) return BadValue(to);
+    Append(static_cast<Whole>(*number), to.data);
+    return true;
+  }
+  bool TakeFp32(const Value& value, InferJson::Tensor& to) {
+    float number = 0;
+    if (const auto* whole = std::get_if<int64_t>(&value)) {
+      number = static_cast<float>(*whole);
+    } else if (const auto* large = std::get_if<uint64_t>(&value)) {
+      number = static_cast<float>(*large);
+    } else if (std::holds_alternative<double>(value)) {
+      // Rounded once, from the text: by way of a double it could be the float beside it. What is too small for a
+      // float is zero, or its least, as it is for everybody; what is too large is none.
+      const double wide = std::get<double>(value);
+      const auto [end, error] =
+          std::from_chars(number_.data(), number_.data() + number_.size(), number);
+      if (error != std::errc()) number = static_cast<float>(wide);
+      if (std::isinf(number)) return BadValue(to);
+    } else {
+      return BadValue(to);
+    }
+    Append(number, to.data);
+    return true;
+  }
+  bool TakeBytes(const Value& value, InferJson::Tensor& to) {
+    const auto* text = std::get_if<std::string>(&value);
+    if (text == nullptr) return BadValue(to);
+    if (++texts_ > limits_.max_bytes_elements) {
+      return Fail(fmt::format("more than {} texts in data", limits_.max_bytes_elements));
+    }
+    wire::AppendFramed(*text, to.data);
+    return true;
+  }
+
+  InferJson& into_;
+  const WireLimits& limits_;
+  const bool again_;
+  bool wants_again_ = false;
+  absl::Status status_;
+  std::vector<In> in_;
+  std::string key_;
+  std::string number_;  // as it is written
+  int input_ = -1;
+  int64_t elements_ = 0, texts_ = 0;
+};
+
+absl::Status InferJson::Parse(std::string_view body, size_t header_bytes,
+                              const WireLimits& limits) {
+  if (header_bytes > body.size()) {
+    return Invalid(fmt::format("Inference-Header-Content-Length is {}, the body has {} bytes",
+                               header_bytes, body.size()));
+  }
+  const std::string_view json = body.substr(0, header_bytes);
+  for (const bool again : {false, true}) {
+    InferReader reader(*this, limits, again);
+    const bool whole = nlohmann::json::sax_parse(json, &reader);
+    if (!reader.status().ok()) return reader.status();
+    if (!whole) return Invalid("malformed JSON");
+    if (!reader.wants_again()) break;
+  }
+  return TakeBinary(body.substr(header_bytes));
+}
+
+absl::Status InferJson::TakeBinary(std::string_view binary) {
+  for (Tensor& tensor : inputs_) {
+    if (!tensor.binary_bytes.has_value()) {
+      tensor.contents = BytesOf(tensor.data);
+      continue;
+    }
+    const std::string where = fmt::format("input {}", Quoted(tensor.name));
+    if (tensor.has_data) return Invalid(where + ": both data and binary_data_size");
+    if (static_cast<uint64_t>(*tensor.binary_bytes) > binary.size()) {
+      return Invalid(fmt::format("{}: binary_data_size is {}, {} bytes are left behind the JSON",
+                                 where, *tensor.binary_bytes, binary.size()));
+    }
+    const auto bytes = static_cast<size_t>(*tensor.binary_bytes);
+    tensor.contents = BytesOf(binary.substr(0, bytes));
+    binary.remove_prefix(bytes);
+  }
+  if (binary.empty()) return absl::OkStatus();
+  return Invalid(
+      fmt::format("{} bytes behind the JSON are of no input's binary_data_size", binary.size()));
+}
+
+void InferJson::Spell(PlainRequest& request) const {
+  for (const Tensor& from : inputs_) {
+    PlainTensor& to = request.inputs.emplace_back();
+    to.name = from.name;
+    to.datatype = from.datatype;
+    to.shape = from.shape;
+    to.contents = from.contents;
+    to.unsupported = from.unsupported;
+    to.absent = !from.has_data && !from.binary_bytes.has_value();
+    to.written_in = to.absent       ? "neither data nor binary_data_size"
+                    : from.has_data ? "data"
+                                    : "bytes behind the JSON";
+    if (from.has_data) to.values = from.values;
+  }
+  for (const Output& from : outputs_) request.outputs.push_back({from.name, from.unsupported});
+  for (const Parameter& from : parameters_) {
+    PlainParameter& to = request.parameters.emplace_back();
+    to.key = from.key;
+    if (const auto* flag = std::get_if<bool>(&from.value)) to.value = *flag;
+    if (const auto* number = std::get_if<int64_t>(&from.value)) to.value = *number;
+    if (const auto* number = std::get_if<uint64_t>(&from.value)) to.value = *number;
+    if (const auto* text = std::get_if<std::string>(&from.value)) {
+      to.value = std::string_view(*text);
+    }
+  }
+}
+
+bool InferJson::WantsBinary(std::string_view name) const {
+  const auto output =
+      std::ranges::find_if(outputs_, [&](const Output& o) { return o.name == name; });
+  return output == outputs_.end() ? binary_outputs_ : output->binary.value_or(binary_outputs_);
+}
+
+}  // namespace cellbatch

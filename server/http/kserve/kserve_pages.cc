@@ -1,0 +1,129 @@
+#include "server/http/kserve/kserve_pages.h"
+
+#include <algorithm>
+#include <string>
+
+#include "fmt/format.h"
+#include "proto/grpc_service.pb.h"
+#include "server/http/kserve/proto_json.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr size_t kMaxIndexBody = 4096;
+
+int CodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return 200;
+    case absl::StatusCode::kInvalidArgument:
+      return 400;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kUnimplemented:
+      return 501;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    case absl::StatusCode::kDeadlineExceeded:
+      return 504;
+    case absl::StatusCode::kCancelled:
+      return 499;  // as Nginx and Triton say it; nobody reads it
+    default:
+      return 500;
+  }
+}
+
+HttpReply JsonReply(const nlohmann::ordered_json& json) {
+  return {.content_type = kJsonType, .body = TextOf(json)};
+}
+
+template <typename Response>
+HttpReply ReplyOf(const absl::StatusOr<Response>& response) {
+  return response.ok() ? JsonReply(JsonOf(*response)) : ErrorReply(response.status());
+}
+
+template <typename Request>
+Request Named(const KServePath& path) {
+  Request request;
+  request.set_name(path.model);
+  request.set_version(path.version);
+  return request;
+}
+
+HttpReply Unserved(std::string_view what) {
+  return ErrorReply(absl::UnimplementedError(fmt::format("{} is not served here", what)));
+}
+
+HttpReply ReadyReply(bool ready) {
+  return {.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
+}
+
+}  // namespace
+
+HttpReply ErrorReply(const absl::Status& status, std::optional<int32_t> pushback_ms) {
+  HttpReply reply{.status = CodeOf(status),
+                  .content_type = kJsonType,
+                  .body = TextOf({{"error", std::string(status.message())}})};
+  if (pushback_ms.value_or(-1) >= 0) {
+    const int32_t seconds = std::max(1, (*pushback_ms + 999) / 1000);
+    reply.headers.emplace_back("Retry-After", std::to_string(seconds));
+  }
+  return reply;
+}
+
+HttpReply KServePages::Answer(const KServePath& path, std::string_view body) const {
+  switch (path.ask) {
+    case KServeAsk::kServer:
+      return JsonReply(JsonOf(kserve_.ServerMetadata()));
+    case KServeAsk::kLive:
+      return {.body = "live\n"};
+    case KServeAsk::kReady:
+      return ReadyReply(kserve_.ServerReady().ready());
+    case KServeAsk::kModelReady: {
+      const auto ready = kserve_.ModelReady(Named<inference::ModelReadyRequest>(path));
+      return ready.ok() ? ReadyReply(ready->ready()) : ErrorReply(ready.status());
+    }
+    case KServeAsk::kMetadata:
+      return ReplyOf(kserve_.ModelMetadata(Named<inference::ModelMetadataRequest>(path)));
+    case KServeAsk::kConfig: {
+      const auto response = kserve_.ModelConfig(Named<inference::ModelConfigRequest>(path));
+      return response.ok() ? JsonReply(JsonOf(response->config())) : ErrorReply(response.status());
+    }
+    case KServeAsk::kStatistics:
+      return ReplyOf(kserve_.ModelStatistics(Named<inference::ModelStatisticsRequest>(path)));
+    case KServeAsk::kIndex:
+      return Index(body);
+    case KServeAsk::kLoad:
+    case KServeAsk::kUnload:
+      return Unserved("loading and unloading of models by call");
+    case KServeAsk::kUnserved:
+    case KServeAsk::kInfer:
+      break;
+  }
+  return Unserved("this part of Triton's protocol");
+}
+
+// {"ready": true}: of those alone that are.
+HttpReply KServePages::Index(std::string_view body) const {
+  inference::RepositoryIndexRequest request;
+  if (!body.empty()) {
+    if (body.size() > kMaxIndexBody) {
+      return ErrorReply(absl::InvalidArgumentError(
+          fmt::format("the body has {} bytes, the most is {}", body.size(), kMaxIndexBody)));
+    }
+    const auto asked = nlohmann::json::parse(body, nullptr, false);
+    const bool good =
+        asked.is_object() && (!asked.contains("ready") || asked["ready"].is_boolean());
+    if (!good) {
+      return ErrorReply(absl::InvalidArgumentError(
+          R"(the body is not {"ready": true}, {"ready": false} or empty)"));
+    }
+    request.set_ready(asked.value("ready", false));
+  }
+  return JsonReply(JsonOf(kserve_.RepositoryIndex(request))["models"]);
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,38 @@
+// Everything of KServe v2 over HTTP but inference: the answers that gRPC gives, as JSON; errors as Triton spells them.
+// Any thread.
+#ifndef CELLBATCH_SERVER_HTTP_KSERVE_KSERVE_PAGES_H_
+#define CELLBATCH_SERVER_HTTP_KSERVE_KSERVE_PAGES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/http/http_exchange.h"
+#include "server/http/kserve/kserve_path.h"
+#include "server/kserve/kserve_service.h"
+
+namespace cellbatch {
+
+inline constexpr const char* kJsonType = "application/json";
+
+// {"error": ".."} with the status of HTTP that says the same; `pushback_ms` as Retry-After, if trying again helps.
+HttpReply ErrorReply(const absl::Status& status, std::optional<int32_t> pushback_ms = std::nullopt);
+
+class KServePages {
+ public:
+  // Outlives it.
+  explicit KServePages(const KServeService& kserve) : kserve_(kserve) {}
+
+  // Of any path but inference. `body` is the request's.
+  HttpReply Answer(const KServePath& path, std::string_view body) const;
+
+ private:
+  HttpReply Index(std::string_view body) const;
+
+  const KServeService& kserve_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_HTTP_KSERVE_KSERVE_PAGES_H_

@@ -1,0 +1,131 @@
+#include "server/http/kserve/kserve_pages.h"
+
+#include <tuple>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/fake_scheduler.h"
+#include "tests/testing/test_model.h"
+
+namespace cellbatch {
+namespace {
+
+TEST(KServePathTest, EveryPathIsReadAsTritonSpellsIt) {
+  const std::tuple<const char*, KServeAsk, const char*, const char*> cases[] = {
+      {"/v2", KServeAsk::kServer, "", ""},
+      {"/v2/", KServeAsk::kServer, "", ""},
+      {"/v2/health/live", KServeAsk::kLive, "", ""},
+      {"/v2/health/ready", KServeAsk::kReady, "", ""},
+      {"/v2/models/a", KServeAsk::kMetadata, "a", ""},
+      {"/v2/models/a%20b%2", KServeAsk::kMetadata, "a b%2", ""},
+      {"/v2/models/a/versions/7", KServeAsk::kMetadata, "a", "7"},
+      {"/v2/models/a/ready", KServeAsk::kModelReady, "a", ""},
+      {"/v2/models/a/versions/7/ready", KServeAsk::kModelReady, "a", "7"},
+      {"/v2/models/a/config", KServeAsk::kConfig, "a", ""},
+      {"/v2/models/a/stats", KServeAsk::kStatistics, "a", ""},
+      {"/v2/models/stats", KServeAsk::kStatistics, "", ""},
+      {"/v2/models/stats/stats", KServeAsk::kStatistics, "stats", ""},
+      {"/v2/models/a/infer", KServeAsk::kInfer, "a", ""},
+      {"/v2/models/a/versions/7/infer", KServeAsk::kInfer, "a", "7"},
+      {"/v2/models/a/generate", KServeAsk::kUnserved, "a", ""},
+      {"/v2/repository/index", KServeAsk::kIndex, "", ""},
+      {"/v2/repository/models/a/load", KServeAsk::kLoad, "a", ""},
+      {"/v2/repository/models/a/unload", KServeAsk::kUnload, "a", ""},
+      {"/v2/systemsharedmemory/status", KServeAsk::kUnserved, "", ""},
+  };
+  for (const auto& [text, ask, model, version] : cases) {
+    const auto path = ParseKServePath(text);
+    ASSERT_TRUE(path.has_value()) << text;
+    EXPECT_EQ(path->ask, ask) << text;
+    EXPECT_EQ(path->model, model) << text;
+    EXPECT_EQ(path->version, version) << text;
+  }
+  for (const char* text : {"", "/", "v2", "/v3", "/v2/models", "/v2/models/", "/v2/models/a/b",
+                           "/v2/models/a/versions/1/b/c", "/v2/health", "/v2/health/a",
+                           "/v2/repository/models/a/b", "/v2/models/a/b/c/d/e/f/g/h/i/j/k"}) {
+    EXPECT_FALSE(ParseKServePath(text).has_value()) << text;
+  }
+}
+
+class KServePagesTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name, std::string_view) {
+    if (name == "cold") return absl::UnavailableError("model \"cold\" is loading");
+    if (name != "tiny") return absl::NotFoundError("unknown model");
+    return model_;
+  }
+  HttpReply Get(const char* path, std::string_view body = "") {
+    return pages_.Answer(*ParseKServePath(path), body);
+  }
+  nlohmann::json Json(const char* path, std::string_view body = "") {
+    const HttpReply reply = Get(path, body);
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    EXPECT_EQ(reply.content_type, "application/json");
+    return nlohmann::json::parse(reply.body);
+  }
+
+  std::shared_ptr<const Model> model_ = TinyModel("tiny", 3);
+  FakeScheduler scheduler_;
+  StatsRegistry stats_{2};
+  Lifecycle lifecycle_;
+  KServeService kserve_{
+      [this](std::string_view name, std::string_view version) { return Find(name, version); },
+      [] {
+        return std::vector<IndexEntry>{{"broken", "", "UNAVAILABLE", "no weights"},
+                                       {"tiny", "3", "READY", ""}};
+      },
+      scheduler_, stats_, lifecycle_};
+  KServePages pages_{kserve_};
+};
+
+TEST_F(KServePagesTest, ProbesSayByStatusWhatIsReady) {
+  EXPECT_EQ(Get("/v2/health/live").status, 200);
+  EXPECT_EQ(Get("/v2/health/ready").status, 503);
+  lifecycle_.Serve();
+  EXPECT_EQ(Get("/v2/health/ready").status, 200);
+  EXPECT_EQ(Get("/v2/models/tiny/ready").status, 200);
+  EXPECT_EQ(Get("/v2/models/cold/ready").status, 503);
+  EXPECT_EQ(Get("/v2/models/nobody/ready").status, 404);
+}
+
+TEST_F(KServePagesTest, WhatGrpcSaysIsSaidInJsonWithNumbersAsNumbers) {
+  EXPECT_EQ(Json("/v2")["name"], "cellbatch");
+  const nlohmann::json metadata = Json("/v2/models/tiny");
+  EXPECT_EQ(metadata["versions"], nlohmann::json({"3"}));
+  EXPECT_EQ(metadata["inputs"][0]["name"], "TOKENS");
+  EXPECT_EQ(metadata["inputs"][0]["shape"], nlohmann::json::array({-1}));
+  const nlohmann::json config = Json("/v2/models/tiny/config");
+  EXPECT_EQ(config["name"], "tiny");
+  EXPECT_EQ(config["max_batch_size"], 0);
+  EXPECT_EQ(config["input"][0]["data_type"], "TYPE_INT32");
+  EXPECT_EQ(config["parameters"]["precision"]["string_value"], "FP32");
+  EXPECT_EQ(config["model_transaction_policy"]["decoupled"], false);
+  const nlohmann::json statistics = Json("/v2/models/stats");
+  ASSERT_EQ(statistics["model_stats"].size(), 1u);
+  EXPECT_EQ(statistics["model_stats"][0]["inference_stats"]["success"]["count"], 0);
+  EXPECT_EQ(Json("/v2/models/tiny/stats"), statistics);
+  const nlohmann::json index = Json("/v2/repository/index");
+  ASSERT_EQ(index.size(), 2u);
+  EXPECT_EQ(index[0]["reason"], "no weights");
+  EXPECT_EQ(Json("/v2/repository/index", R"({"ready":true})").size(), 1u);
+}
+
+TEST_F(KServePagesTest, ErrorsAreJson) {
+  const std::pair<const char*, int> cases[] = {
+      {"/v2/models/nobody", 404},          {"/v2/models/cold", 503},
+      {"/v2/models/tiny/versions/x", 400}, {"/v2/repository/models/tiny/load", 501},
+      {"/v2/models/tiny/generate", 501},
+  };
+  for (const auto& [path, status] : cases) {
+    const HttpReply reply = Get(path);
+    EXPECT_EQ(reply.status, status) << path;
+    EXPECT_TRUE(nlohmann::json::parse(reply.body)["error"].is_string()) << path;
+  }
+  EXPECT_EQ(Get("/v2/repository/index", "[").status, 400);
+  EXPECT_EQ(Get("/v2/repository/index", R"({"ready":7})").status, 400);
+  EXPECT_EQ(Get("/v2/repository/index", std::string(5000, ' ')).status, 400);
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,40 @@
+// The paths of KServe v2 over HTTP, as Triton spells them. Pure.
+#ifndef CELLBATCH_SERVER_HTTP_KSERVE_KSERVE_PATH_H_
+#define CELLBATCH_SERVER_HTTP_KSERVE_KSERVE_PATH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cellbatch {
+
+enum class KServeAsk : uint8_t {
+  kServer,      // /v2
+  kLive,        // /v2/health/live
+  kReady,       // /v2/health/ready
+  kMetadata,    // /v2/models/NAME[/versions/VERSION]
+  kModelReady,  // .../ready
+  kConfig,      // .../config
+  kStatistics,  // .../stats, and /v2/models/stats of all
+  kInfer,       // .../infer
+  kIndex,       // /v2/repository/index
+  kLoad,        // /v2/repository/models/NAME/load
+  kUnload,      // /v2/repository/models/NAME/unload
+  kUnserved,    // what Triton has and we have not: traces, logging, shared memory, generate
+};
+
+struct KServePath {
+  KServeAsk ask;
+  std::string model = {};    // decoded; empty: none, or all
+  std::string version = {};  // decoded
+};
+
+// None: no path of the protocol.
+std::optional<KServePath> ParseKServePath(std::string_view path);
+// The method that it is asked with.
+std::string_view MethodOf(KServeAsk ask);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_HTTP_KSERVE_KSERVE_PATH_H_

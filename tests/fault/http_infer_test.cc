@@ -1,0 +1,121 @@
+// Inference over HTTP from clients that mean ill or go away (issue 14): every damage is refused by name, whoever hangs up is
+// cancelled, and what is computed has the bits of gRPC's answer.
+#include <cstring>
+#include <string>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/tcp_connection.h"
+#include "tests/fault/fault_test.h"
+#include "tests/fault/metrics_page.h"
+
+namespace cellbatch {
+namespace {
+
+std::string Infer(const std::string& model, const std::string& body,
+                  const std::string& headers = "") {
+  return fmt::format(
+      "POST /v2/models/{}/infer HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{}Content-Length: "
+      "{}\r\n\r\n{}",
+      model, headers, body.size(), body);
+}
+
+std::string Tokens(const std::vector<int32_t>& tokens) {
+  return fmt::format(
+      R"({{"inputs":[{{"name":"TOKENS","shape":[{}],"datatype":"INT32","data":[{}]}}],)"
+      R"("outputs":[{{"name":"OUTPUT","parameters":{{"binary_data":true}}}}]}})",
+      tokens.size(), fmt::join(tokens, ","));
+}
+
+// kSlowSteps steps, in two bytes each.
+std::string SlowBody() {
+  std::string ones;
+  for (int i = 0; i < kSlowSteps; ++i) ones += i == 0 ? "1" : ",1";
+  return fmt::format(
+      R"({{"inputs":[{{"name":"TOKENS","shape":[{}],"datatype":"INT32","data":[{}]}}]}})",
+      kSlowSteps, ones);
+}
+
+class HttpInferFaultTest : public FaultTest {
+ protected:
+  static void SetUpTestSuite() {
+    const std::string repository = FaultRepository();
+    AddModel(repository, kSlow);
+    Serve(repository, {"--devices=cpu:0", "--batch-limit=4", "--http-max-body-bytes=1MiB"});
+  }
+  static std::string Ask(const std::string& request) {
+    TcpConnection client(server_->http());
+    client.Send(request);
+    return client.ReceiveUntil("");
+  }
+  static void ExpectError(const std::string& reply, int status, const std::string& text) {
+    EXPECT_TRUE(reply.starts_with(fmt::format("HTTP/1.1 {} ", status))) << reply;
+    EXPECT_NE(reply.find(R"({"error":")"), reply.npos) << reply;
+    EXPECT_NE(reply.find(text), reply.npos) << reply;
+  }
+};
+
+TEST_F(HttpInferFaultTest, AnAnswerHasTheBitsOfGrpcs) {
+  const std::vector<int32_t> tokens = {5, 99, 0, 42, 17};
+  inference::ModelInferResponse over_grpc;
+  ASSERT_TRUE(caller_->Infer(Words(tokens), over_grpc).ok());
+  const std::string reply = Ask(Infer("words", Tokens(tokens)));
+  EXPECT_TRUE(reply.starts_with("HTTP/1.1 200 OK\r\n")) << reply;
+  EXPECT_TRUE(reply.ends_with(over_grpc.raw_output_contents(0)));
+}
+
+TEST_F(HttpInferFaultTest, EveryDamageIsRefusedByName) {
+  ExpectError(Ask(Infer("words", "{\"inputs\":")), 400, "malformed JSON");
+  ExpectError(Ask(Infer("words", "{}")), 400, "TOKENS");
+  ExpectError(Ask(Infer("words", Tokens({100}))), 400, "vocabulary");
+  ExpectError(Ask(Infer("words", Tokens({1}), "Content-Encoding: gzip\r\n")), 415, "gzip");
+  ExpectError(Ask(Infer("words", Tokens({1}), "Inference-Header-Content-Length: 4000000000\r\n")),
+              400, "Inference-Header-Content-Length");
+  ExpectError(Ask(Infer("nobody", Tokens({1}))), 404, "nobody");
+  ExpectError(Ask(Infer("words/versions/7", Tokens({1}))), 404, "7");
+  ExpectError(Ask(Infer("broken%2F..%2Fwords", Tokens({1}))), 400, "no name of a model");
+  ExpectError(Ask(Infer("words", R"({"inputs":[{"name":"TOKENS","shape":[4294967296,4294967296],)"
+                                 R"("datatype":"INT32","data":[1]}]})")),
+              400, "dimension");
+  EXPECT_TRUE(Ask(Infer("words", std::string(2 << 20, ' '))).starts_with("HTTP/1.1 413"));
+}
+
+TEST_F(HttpInferFaultTest, AClientThatHangsUpIsCancelledInTheMiddle) {
+  const MetricsPage before(*server_);
+  {
+    const TcpConnection client(server_->http());
+    ASSERT_TRUE(client.Send(Infer("slow", SlowBody())));
+    WaitForPage(*server_,
+                [&](const MetricsPage& page) { return page.Steps("slow") > before.Steps("slow"); });
+  }
+  const MetricsPage after = WaitUntilEmpty(*server_);
+  EXPECT_LT(after.Steps("slow") - before.Steps("slow"), kSlowSteps);
+  EXPECT_EQ(after.Ended("cancelled") - before.Ended("cancelled"), 1);
+}
+
+TEST_F(HttpInferFaultTest, ATimeoutEndsItInTheMiddle) {
+  const MetricsPage before(*server_);
+  std::string body = SlowBody();
+  body.insert(1, R"("parameters":{"timeout":300000},)");
+  ExpectError(Ask(Infer("slow", body)), 504, "slow");
+  const MetricsPage after = WaitUntilEmpty(*server_);
+  EXPECT_EQ(after.Ended("deadline") - before.Ended("deadline"), 1);
+}
+
+// A megabyte of opened lists, of empty inputs, of dimensions: each meets its bound, and others are answered.
+TEST_F(HttpInferFaultTest, WhatGrowsWhenItIsReadMeetsItsBound) {
+  const auto many = [](const std::string& piece, size_t bytes) {
+    std::string all;
+    while (all.size() + piece.size() < bytes) all += piece;
+    return all;
+  };
+  constexpr size_t kBytes = 1'000'000;
+  ExpectError(Ask(Infer("words", R"({"inputs":[{"data":)" + many("[", kBytes))), 400, "nested");
+  ExpectError(Ask(Infer("words", R"({"inputs":[)" + many("{},", kBytes))), 400, "more than");
+  ExpectError(Ask(Infer("words", R"({"outputs":[)" + many("{},", kBytes))), 400, "more than");
+  ExpectError(Ask(Infer("words", R"({"inputs":[{"name":"TOKENS","shape":[)" + many("1,", kBytes))),
+              400, "more than");
+}
+
+}  // namespace
+}  // namespace cellbatch
