@@ -21,8 +21,10 @@ constexpr StreamWay kWays[] = {StreamWay::kUsual, StreamWay::kUndisturbed, Strea
                                StreamWay::kPrefetched};
 constexpr int kMostRows = kChunkRows + 11;  // two chunks
 
+// Where it is the usual one: as for weights from memory. (Other tests have the usual one of a small product.)
 Tuning Always(StreamWay way) {
   Tuning tuning;
+  tuning.cache_bytes = 1;
   tuning.way.fill(way);
   return tuning;
 }

@@ -173,6 +173,12 @@ inline constexpr int kMostBlockRows = 8;
 // What differs between machines and is not worth asking CPUID for; never changes a bit of any result. tuning.h measures.
 struct Tuning {
   std::array<StreamWay, kMostBlockRows + 1> way = {};  // by number of rows
+  // Of the cache that cores share; 0: unknown. Products of about so many bytes of weights and more are read from memory.
+  int64_t cache_bytes = 0;
+
+  bool IsFar(int64_t weight_bytes) const {
+    return cache_bytes > 0 && weight_bytes > cache_bytes - cache_bytes / 8;
+  }
 };
 
 // What one thread needs while it runs a product: about 170 KiB, reused for ever.

@@ -2,7 +2,7 @@
 // file of each instruction set, which says by its Vec what a tile may hold (Tiling).
 //
 //   for each chunk of rows              at most kChunkRows, equal: their inputs stay in L2
-//     for each panel                    columns of 16 accumulators
+//     for each panel                    columns of 16 accumulators; of few rows, for each pair
 //       for each segment, K block       its weights stay in L1 or L2 while ...
 //         for each row block            ... up to 6 rows pass over them; next block's weights are
 //         prefetched meanwhile
@@ -47,8 +47,8 @@ template <int N, class F>
 }
 
 // R rows x C of N columns, from column `first`, of P panels: every accumulator is one chain over k. Meanwhile kAhead
-// cache lines a step are prefetched, from `ahead`, to L2 or (kLocality 3) to L1.
-template <class V, int R, int N, int C, int P, int kAhead, int kLocality>
+// cache lines a step are prefetched to L2, from `ahead`; or, if it is kNear, the lines of these columns to L1.
+template <class V, int R, int N, int C, int P, int kAhead>
 [[gnu::always_inline]] inline void TileColumns(const TileArgs& t, int first, const float* ahead) {
   V sum[R][P * C];
   const float* x[R];
@@ -78,11 +78,17 @@ template <class V, int R, int N, int C, int P, int kAhead, int kLocality>
         });
       });
     });
+    if constexpr (kAhead == kNear) {
+      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+        __builtin_prefetch(w + kNearFloats + c * kLanes, 0, 3);
+      });
+    } else {
+      Unrolled<kAhead>([&](auto i) __attribute__((always_inline)) {
+        __builtin_prefetch(ahead + i * kLanes, 0, 2);
+      });
+      ahead += kAhead * kLanes;
+    }
     w += N * kLanes;
-    Unrolled<kAhead>([&](auto i) __attribute__((always_inline)) {
-      __builtin_prefetch(ahead + i * kLanes, 0, kLocality);
-    });
-    ahead += kAhead * kLanes;
   }
   // Where the sums go is read again, so that the loop above has all general registers for its pointers.
   const TileArgs* again = &t;
@@ -98,24 +104,24 @@ template <class V, int R, int N, int C, int P, int kAhead, int kLocality>
 // All N columns, in passes of as many as registers allow, which share the prefetching.
 template <class V, class Tiling, int R, int N, int kAhead>
 void Tile(const TileArgs& t) {
-  if constexpr (kAhead == kNear) {
-    TileColumns<V, R, N, N, 1, N, 3>(t, 0, t.prefetch);
-  } else {
-    constexpr int kPasses = (N + Tiling::Columns(R) - 1) / Tiling::Columns(R);
-    Unrolled<kPasses>([&](auto pass) __attribute__((always_inline)) {
-      constexpr int kFirst = PartStart(N, kPasses, pass), kEnd = PartStart(N, kPasses, pass + 1);
+  constexpr int kPasses = (N + Tiling::Columns(R) - 1) / Tiling::Columns(R);
+  Unrolled<kPasses>([&](auto pass) __attribute__((always_inline)) {
+    constexpr int kFirst = PartStart(N, kPasses, pass), kEnd = PartStart(N, kPasses, pass + 1);
+    if constexpr (kAhead == kNear) {
+      TileColumns<V, R, N, kEnd - kFirst, 1, kNear>(t, kFirst, nullptr);
+    } else {
       constexpr int kFrom = PartStart(kAhead, kPasses, pass);
       constexpr int kLines = PartStart(kAhead, kPasses, pass + 1) - kFrom;
-      TileColumns<V, R, N, kEnd - kFirst, 1, kLines, 2>(
+      TileColumns<V, R, N, kEnd - kFirst, 1, kLines>(
           t, kFirst, t.prefetch + int64_t{t.depth} * kFrom * kLanes);
-    });
-  }
+    }
+  });
 }
 
 // All N columns of two panels.
 template <class V, int R, int N>
 void PairTile(const TileArgs& t) {
-  TileColumns<V, R, N, N, 2, 0, 0>(t, 0, nullptr);
+  TileColumns<V, R, N, N, 2, 0>(t, 0, nullptr);
 }
 
 using TileFunction = void (*)(const TileArgs&);
@@ -183,7 +189,7 @@ class ProductRun {
   void StartChunk(int first, int rows) {
     first_ = first;
     rows_ = rows;
-    pairs_ = WayOf<Tiling>(TunedWay(), rows, MostColumns()) == StreamWay::kPaired;
+    pairs_ = Way(MostColumns()) == StreamWay::kPaired;
     for (size_t s = 0; s < p_.segments().size(); ++s) {
       if (args_.inputs[s].base == nullptr) continue;
       const float** to = scratch_.input_rows(static_cast<int>(s));
@@ -309,9 +315,11 @@ class ProductRun {
     return most * p_.blocks_per_panel();
   }
 
-  StreamWay TunedWay() const {
-    return rows_ <= kMostBlockRows ? scratch_.tuning().way[static_cast<size_t>(rows_)]
-                                   : StreamWay::kUsual;
+  StreamWay Way(int columns) const {
+    if (rows_ > kMostBlockRows) return StreamWay::kUndisturbed;
+    const Tuning& tuning = scratch_.tuning();
+    return WayOf<Tiling>(tuning.way[static_cast<size_t>(rows_)], rows_, columns,
+                         tuning.IsFar(p_.weight_bytes()));
   }
 
   // Where the segment's columns lie in a row of accumulators, of both panels of a pair; returns how many.
@@ -342,14 +350,15 @@ class ProductRun {
     const int row_blocks = Tiling::Blocks(rows_);
     // Weights that pass by once need no block to stay in a cache.
     const bool once = StreamsOnce<Tiling>(rows_, columns);
-    const int k_blocks = once ? 1 : (segment.depth + Tiling::kBlock - 1) / Tiling::kBlock;
+    const int at_once = row_blocks == 1 ? kLoneBlock : Tiling::kBlock;
+    const int k_blocks = once ? 1 : (segment.depth + at_once - 1) / at_once;
     for (int kb = 0; kb < k_blocks; ++kb) {
       const int k = PartStart(segment.depth, k_blocks, kb);
       const int depth = PartStart(segment.depth, k_blocks, kb + 1) - k;
       TileArgs t{
           x,       k,      depth,  w + int64_t{k} * columns * kLanes, scratch_.accumulators(),
           stride_, column, nullptr};
-      once ? AddOnce(t, columns) : AddBlock(t, columns, row_blocks);
+      row_blocks == 1 ? AddAlone(t, columns, once) : AddBlock(t, columns, row_blocks);
     }
   }
 
@@ -369,14 +378,14 @@ class ProductRun {
     }
   }
 
-  void AddOnce(TileArgs t, int columns) {
-    const bool near = WayOf<Tiling>(TunedWay(), rows_, columns) == StreamWay::kPrefetched;
-    t.prefetch = t.w + kNearFloats;
+  // One row block: whoever passes over a block of K in parts has time to prefetch, others do as they are tuned.
+  void AddAlone(const TileArgs& t, int columns, bool once) {
+    const bool near = !once || Way(columns) == StreamWay::kPrefetched;
     FindTile<V, Tiling>(rows_, columns, near ? kNear : 0)(t);
   }
 
   // One K block, every row block. What follows in memory is what is needed next: it is prefetched by all row blocks in
-  // turns.
+  // turns, or near by the first.
   void AddBlock(TileArgs t, int columns, int row_blocks) {
     const float* const* x = t.x;
     float* const sums = t.sums;
@@ -386,9 +395,9 @@ class ProductRun {
                 rows = PartStart(rows_, row_blocks, rb + 1) - r;
       t.x = x + r;
       t.sums = sums + r * stride_;
-      const int ahead = LinesAhead(columns, row_blocks, rb);
+      const int ahead = LinesAhead<Tiling>(columns, row_blocks, rb);
       FindTile<V, Tiling>(rows, columns, ahead)(t);
-      t.prefetch += int64_t{t.depth} * ahead * kLanes;
+      t.prefetch += int64_t{t.depth} * ahead * kLanes;  // of no meaning where they are near
     }
   }
 

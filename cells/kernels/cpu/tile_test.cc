@@ -124,16 +124,20 @@ class TileTest : public testing::Test {
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
       for (int rows = 1; rows <= kChunkRows; ++rows) {
         const int blocks = Tiling::Blocks(rows);
-        if (StreamsOnce<Tiling>(rows, columns)) {
-          shapes.insert({{rows, columns, 0}, {rows, columns, kNear}});
+        if (blocks == 1) {
+          shapes.insert({rows, columns, kNear});
+          if (StreamsOnce<Tiling>(rows, columns)) shapes.insert({rows, columns, 0});
           if (rows <= Tiling::PairRows(columns)) shapes.insert({rows, columns, kPair});
           continue;
         }
         const int share = (columns + blocks - 1) / blocks;
         for (int b = 0, left = columns; b < blocks; ++b) {
           const int in_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
-          shapes.insert({in_block, columns, std::min(left, share)});
-          left -= std::min(left, share);
+          const int lines = Tiling::kBlock > kLoneBlock ? std::min(left, share)
+                            : b == 0                    ? kNear
+                                                        : 0;
+          shapes.insert({in_block, columns, lines});
+          left -= lines;
         }
       }
     }
@@ -174,6 +178,38 @@ TYPED_TEST(TileTest, APairThatReadsOnePanelTwiceIsTold) {
     EXPECT_NE(this->Told(std::get<1>(shape)), "")
         << std::get<0>(shape) << " rows, " << std::get<1>(shape) << " columns";
   }
+}
+
+TEST(TilingTest, UsuallyRowsReadPairsWhereTheyFitAndPrefetchWhereThatKeepsUpOrWeightsAreFar) {
+  const auto usual = [](int rows, int columns, bool far) {
+    return WayOf<Avx512Tiling>(StreamWay::kUsual, rows, columns, far);
+  };
+  for (const bool far : {false, true}) {
+    for (int rows = 1; rows <= 3; ++rows) EXPECT_EQ(usual(rows, 4, far), StreamWay::kPaired);
+    EXPECT_EQ(usual(4, 3, far), StreamWay::kPaired);
+    for (int rows = 5; rows <= 6; ++rows) EXPECT_EQ(usual(rows, 4, far), StreamWay::kPrefetched);
+    EXPECT_EQ(usual(7, 4, far), StreamWay::kUndisturbed);  // two passes
+  }
+  EXPECT_EQ(usual(4, 4, false), StreamWay::kUndisturbed);
+  EXPECT_EQ(usual(4, 4, true), StreamWay::kPrefetched);
+}
+
+TEST(TilingTest, WhatTuningAsksForIsDoneWhereItCanBe) {
+  for (const bool far : {false, true}) {
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPrefetched, 1, 4, far), StreamWay::kPrefetched);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kUndisturbed, 6, 4, far), StreamWay::kUndisturbed);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPaired, 4, 4, far), StreamWay::kUndisturbed);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPrefetched, 8, 4, far), StreamWay::kUndisturbed);
+  }
+}
+
+TEST(TilingTest, WeightsAreFarThatFillNearlyAllOfAKnownCache) {
+  Tuning tuning;
+  EXPECT_FALSE(tuning.IsFar(int64_t{1} << 40));
+  tuning.cache_bytes = 32 << 20;
+  EXPECT_TRUE(tuning.IsFar(32 << 20));
+  EXPECT_FALSE(tuning.IsFar(28 << 20));
+  EXPECT_FALSE(tuning.IsFar(16 << 20));
 }
 
 // What MeasureTuning runs in different ways is run by different tiles, or there is nothing to measure.

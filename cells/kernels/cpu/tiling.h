@@ -4,8 +4,8 @@
 // A batch is cut into Blocks(rows) equal row blocks of at most kRows; kFullRows make the tile of most sums, which big
 // batches are cut into. A block's columns are computed in passes of Columns(rows of the block); kBlock steps of K are
 // passed over by every row block before the next kBlock (README.md has the sweep). Up to PairRows(columns) rows, their
-// sums in two panels fit beside each other. Usual(rows) is how weights that are read once are read until Tuning knows
-// better.
+// sums in two panels fit beside each other. Usual(rows, columns, far) is how weights that are read once are read until
+// Tuning knows better; far: they are so many that they come from memory.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_TILING_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_TILING_H_
 
@@ -31,9 +31,11 @@ struct Avx512Tiling {
   }
   // 24 sums at most, and few tiles.
   static constexpr int PairRows(int columns) { return columns < 4 ? 4 : columns == 4 ? 3 : 2; }
-  // A step of k of more rows takes so long that prefetching keeps up with memory.
-  static constexpr StreamWay Usual(int rows) {
-    return rows <= 4 ? StreamWay::kPaired : StreamWay::kPrefetched;
+  // A step of k of 5 rows takes so long that prefetching keeps up with memory. With fewer it brings less than pairs, and
+  // nothing where weights are near.
+  static constexpr StreamWay Usual(int rows, int columns, bool far) {
+    if (rows <= PairRows(columns)) return StreamWay::kPaired;
+    return rows >= 5 || far ? StreamWay::kPrefetched : StreamWay::kUndisturbed;
   }
 };
 
@@ -44,8 +46,11 @@ struct Avx2Tiling {
   static constexpr int kBlock = 64;
   static constexpr int Columns(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
-  static constexpr int PairRows(int) { return 0; }
-  static constexpr StreamWay Usual(int) { return StreamWay::kUndisturbed; }
+  // Of four columns 16 sums, and some of them in memory: still less time than one stream takes.
+  static constexpr int PairRows(int columns) { return columns <= 4 ? 1 : 0; }
+  static constexpr StreamWay Usual(int rows, int columns, bool) {
+    return rows <= PairRows(columns) ? StreamWay::kPaired : StreamWay::kPrefetched;
+  }
 };
 
 // On a bare x86-64, four registers to a column: 2 rows x 1 column of sums, 1 weight, 1 input.
@@ -55,7 +60,7 @@ struct PortableTiling {
   static constexpr int Columns(int rows) { return rows == 1 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
   static constexpr int PairRows(int) { return 0; }
-  static constexpr StreamWay Usual(int) { return StreamWay::kUndisturbed; }
+  static constexpr StreamWay Usual(int, int, bool) { return StreamWay::kUndisturbed; }
 };
 
 // Whether so few rows pass over the weights of so many columns exactly once: what Tuning is about.
@@ -66,9 +71,9 @@ constexpr bool StreamsOnce(int rows, int columns) {
 
 // How `rows` rows pass over panels whose segments have up to `columns` columns: kUndisturbed where there is no choice.
 template <class Tiling>
-constexpr StreamWay WayOf(StreamWay asked, int rows, int columns) {
+constexpr StreamWay WayOf(StreamWay asked, int rows, int columns, bool far) {
   if (!StreamsOnce<Tiling>(rows, columns)) return StreamWay::kUndisturbed;
-  const StreamWay way = asked == StreamWay::kUsual ? Tiling::Usual(rows) : asked;
+  const StreamWay way = asked == StreamWay::kUsual ? Tiling::Usual(rows, columns, far) : asked;
   const bool fits = rows <= Tiling::PairRows(columns);
   return way == StreamWay::kPaired && !fits ? StreamWay::kUndisturbed : way;
 }
@@ -83,15 +88,20 @@ constexpr int MostRowsStreamedOnce(int columns) {
   return most;
 }
 
-// Cache lines prefetched a step of k, of one row block among several: whole lines, as evenly as they allow.
+// Instead of a number of lines prefetched a step of k: each line of the same columns, prefetched kNearFloats ahead.
+inline constexpr int kNear = kMaxColumns + 1;
+inline constexpr int kNearFloats = 4096;
+// What a row block that is alone passes over at once in K, if in several passes: it stays in L1 beside what is prefetched.
+inline constexpr int kLoneBlock = 64;
+
+// Cache lines prefetched a step of k, of one row block among several: whole lines, as evenly as they allow. Where blocks
+// of K are so small that L1 holds the next one, the first row block prefetches it there.
+template <class Tiling>
 constexpr int LinesAhead(int columns, int row_blocks, int row_block) {
+  if (Tiling::kBlock <= kLoneBlock) return row_block == 0 ? kNear : 0;
   const int share = (columns + row_blocks - 1) / row_blocks, left = columns - share * row_block;
   return left < 0 ? 0 : left < share ? left : share;
 }
-// Instead of such a number: every line of the same panel, prefetched kNearFloats ahead.
-inline constexpr int kNear = kMaxColumns + 1;
-inline constexpr int kNearFloats = 4096;
-
 // Part i of n equal parts (to within one) of `total`: where it starts.
 constexpr int PartStart(int total, int n, int i) {
   return static_cast<int>(int64_t{total} * i / n);
@@ -105,12 +115,12 @@ struct MetTiles {
   constexpr MetTiles() {
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
       for (int rows = 1; rows <= kChunkRows; ++rows) {
-        const bool once = StreamsOnce<Tiling>(rows, columns);
-        if (once) met[rows][columns][0] = met[rows][columns][kNear] = true;
         const int blocks = Tiling::Blocks(rows);
-        for (int b = 0; b < blocks && !once; ++b) {
+        if (blocks == 1) met[rows][columns][kNear] = true;
+        if (StreamsOnce<Tiling>(rows, columns)) met[rows][columns][0] = true;
+        for (int b = 0; b < blocks && blocks > 1; ++b) {
           const int of_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
-          met[of_block][columns][LinesAhead(columns, blocks, b)] = true;
+          met[of_block][columns][LinesAhead<Tiling>(columns, blocks, b)] = true;
         }
       }
     }

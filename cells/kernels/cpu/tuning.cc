@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cells/device/cpu/cpu_features.h"
+
 namespace cellbatch::kernels {
 namespace {
 
@@ -38,6 +40,7 @@ StreamWay Fastest(const int64_t (&ns)[kNumWays]) {
 Tuning MeasureTuning(const CpuKernels& kernels) {
   const int most_rows = kernels.rows_streamed_once;
   Tuning tuning;
+  tuning.cache_bytes = DetectCpuFeatures().l3_bytes;
   if (most_rows == 0) return tuning;  // no number of rows meets a choice
   const std::vector<float> weights(kDepth, 0.001f), x(kDepth, 0.5f);
   ProductSpec spec;
