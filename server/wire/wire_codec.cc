@@ -25,7 +25,8 @@ google::protobuf::ArenaOptions StartingIn(char* block, size_t size) {
   return options;
 }
 
-// What a tensor is on the wire: the numbers that cells left, or the names of them, each with its length in front.
+}  // namespace
+
 std::string_view RawContents(const ReturnedTensor& tensor, std::string& named) {
   const std::string_view numbers(reinterpret_cast<const char*>(tensor.bytes.data()),
                                  tensor.bytes.size());
@@ -39,8 +40,6 @@ std::string_view RawContents(const ReturnedTensor& tensor, std::string& named) {
   }
   return named;
 }
-
-}  // namespace
 
 InferMessage::InferMessage()
     : arena_(StartingIn(first_block_, sizeof(first_block_))),

@@ -51,6 +51,10 @@ class InferMessage {
   std::vector<std::string> framed_;  // texts as they travel raw
 };
 
+// What a tensor is as raw contents: the numbers that cells left, or the names of them, each with its length in front;
+// these are written into `named`.
+std::string_view RawContents(const ReturnedTensor& tensor, std::string& named);
+
 // A ModelInferResponse: `id` echoed, the version that answered, tensors raw in their order; those with names as BYTES.
 std::string EncodeInferResponse(const Model& model, std::string_view id,
                                 absl::Span<const ReturnedTensor> tensors);

@@ -5,27 +5,13 @@
 #include <iterator>
 #include <utility>
 
-#include "cells/check.h"
-#include "cells/vocabulary.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "server/wire/wire_fields.h"
+#include "server/wire/wire_codec.h"
 
 namespace cellbatch {
 
 namespace {
-
-// The names of the numbers that cells left.
-std::string NamedContents(const ReturnedTensor& tensor) {
-  std::string named;
-  for (size_t at = 0; at < tensor.bytes.size(); at += sizeof(int32_t)) {
-    int32_t id = 0;
-    std::memcpy(&id, tensor.bytes.data() + at, sizeof(id));
-    Check(id >= 0 && id < tensor.names->size(), "a cell left a number that has no name");
-    wire::AppendFramed(tensor.names->word(id), named);
-  }
-  return named;
-}
 
 template <typename Number>
 bool AppendNumbers(std::string_view contents, std::string& json) {
@@ -93,16 +79,13 @@ InferReply KeepReply(const Model& model, const InferJson& request,
                    .model_name = model.name,
                    .model_version = std::to_string(model.version),
                    .tensors = {}};
+  std::string named;
   for (const ReturnedTensor& tensor : tensors) {
-    const bool named = tensor.names != nullptr;
-    reply.tensors.push_back(
-        {.name = tensor.name,
-         .type = named ? WireType::kBytes : tensor.type,
-         .dims = tensor.dims,
-         .contents = named ? NamedContents(tensor)
-                           : std::string(reinterpret_cast<const char*>(tensor.bytes.data()),
-                                         tensor.bytes.size()),
-         .binary = request.WantsBinary(tensor.name)});
+    reply.tensors.push_back({.name = tensor.name,
+                             .type = tensor.names == nullptr ? tensor.type : WireType::kBytes,
+                             .dims = tensor.dims,
+                             .contents = std::string(RawContents(tensor, named)),
+                             .binary = request.WantsBinary(tensor.name)});
   }
   return reply;
 }
