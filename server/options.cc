@@ -65,8 +65,8 @@ constexpr Flag kFlags[] = {
 
     {"max-queued-requests",
      &O::max_queued_requests,
-     "Requests admitted and not answered, over all models. Beyond: RESOURCE_EXHAUSTED with a "
-     "retry hint.",
+     "Requests admitted whose clients do not have their answers yet, over all models. Beyond: "
+     "RESOURCE_EXHAUSTED with a retry hint.",
      {1, 1 << 24}},
     {"max-queued-cells",
      &O::max_queued_cells,
@@ -75,9 +75,16 @@ constexpr Flag kFlags[] = {
      {1}},
     {"max-queued-bytes",
      &O::max_queued_bytes,
-     "Bytes of messages, rows and answers admitted and not answered. Beyond: RESOURCE_EXHAUSTED "
-     "with a retry hint. Default: at most a quarter of the memory that can be had.",
+     "Bytes of messages, rows and answers, each until it is done with: an answer, until its client "
+     "has it. Beyond: RESOURCE_EXHAUSTED with a retry hint. Default: at most a quarter of the "
+     "memory "
+     "that can be had.",
      {1}},
+    {"max-answer-bytes",
+     &O::max_answer_bytes,
+     "Bytes of one answer, known before anything is computed. Beyond: RESOURCE_EXHAUSTED. Default: "
+     "at most a sixteenth of the memory that can be had.",
+     {1, kMaxInt}},
     {"row-budget",
      &O::row_budget,
      "Bytes of rows (state between cells) of one model. A request joins when its rows fit; one "
@@ -344,7 +351,8 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view text) {
 }
 
 ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
-  constexpr int64_t kShareOfAdmitted = 4, kShareOfAModel = 8, kShareOfFolds = 4, kShareOfHttp = 16;
+  constexpr int64_t kShareOfAdmitted = 4, kShareOfAnAnswer = 16, kShareOfAModel = 8,
+                    kShareOfFolds = 4, kShareOfHttp = 16;
   ServerOptions options;
   if (!available_bytes.has_value()) return options;
   const auto bound = [&](int64_t& value, int64_t share, int64_t least) {
@@ -352,6 +360,7 @@ ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   };
   bound(options.max_queued_bytes, kShareOfAdmitted, 1);
   bound(options.http_max_held_bytes, kShareOfHttp, 1 << 20);
+  bound(options.max_answer_bytes, kShareOfAnAnswer, 1);
   bound(options.row_budget, kShareOfAModel, kLeastRowBudget);
   options.fold_budget = *available_bytes / kShareOfFolds;
   return options;

@@ -91,16 +91,19 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
   const ServerOptions unknown = DefaultOptions(std::nullopt), large = DefaultOptions(1LL << 40);
   for (const ServerOptions& options : {unknown, large}) {
     EXPECT_EQ(options.max_queued_bytes, 4LL << 30);
+    EXPECT_EQ(options.max_answer_bytes, 64 << 20);
     EXPECT_EQ(options.row_budget, 1LL << 30);
   }
   EXPECT_EQ(unknown.fold_budget, 1LL << 30);
   EXPECT_EQ(large.fold_budget, 1LL << 38);  // spent as far as it saves time
   const ServerOptions small = DefaultOptions(512 << 20);
   EXPECT_EQ(small.max_queued_bytes, 128 << 20);
+  EXPECT_EQ(small.max_answer_bytes, 32 << 20);
   EXPECT_EQ(small.row_budget, 64 << 20);
   EXPECT_EQ(small.fold_budget, 128 << 20);
   const ServerOptions none = DefaultOptions(0);
   EXPECT_EQ(none.max_queued_bytes, 1);
+  EXPECT_EQ(none.max_answer_bytes, 1);
   EXPECT_EQ(none.row_budget, 1 << 16);  // the least that the flag takes
   EXPECT_EQ(none.fold_budget, 0);
 }

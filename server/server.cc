@@ -116,7 +116,8 @@ absl::Status Server::Open(DeviceSet devices) {
   path_ = std::make_unique<RequestPath>(
       PathOptions{.transport_threads = TransportThreads(options_),
                   .responders = static_cast<int>(options_.responder_threads),
-                  .latency_samples = options_.latency_samples},
+                  .latency_samples = options_.latency_samples,
+                  .max_answer_bytes = options_.max_answer_bytes},
       find, *scheduler_, admission_, stats_, clock_);
   infer_ = std::make_unique<InferService>(*path_);
   typed_infer_ = std::make_unique<TypedInferService>(*path_);
@@ -217,7 +218,7 @@ bool Server::RunUntilStopped() {
                         .in_flight = [this] { return admission_.InFlight().requests; },
                         .answer_the_rest =
                             [this] {
-                              spdlog::warn("{} requests were not done in time: UNAVAILABLE",
+                              spdlog::warn("{} requests were not done, or not read, in time",
                                            admission_.InFlight().requests);
                               scheduler_->Stop();
                             }});

@@ -60,7 +60,10 @@ class GrpcCall : public ServerCall {
     Ended();
   }
   virtual void OnWritten(bool /*ok*/) {}
-  void OnFinished() { Ended(); }
+  void OnFinished() {
+    answer_.Release();  // gRPC has sent it, or the client is gone
+    Ended();
+  }
 
  protected:
   GrpcCall(CallQueue& queue, CallSink& sink) : queue_(queue), sink_(sink) {
@@ -71,7 +74,9 @@ class GrpcCall : public ServerCall {
 
   // Another call of this method that waits to come in.
   virtual void AcceptAnother() = 0;
-  void AddPushback(const CallResult& result) {
+  // Before the answer is gRPC's.
+  void Answered(CallResult& result) {
+    answer_ = std::move(result.ticket);
     if (!result.pushback_ms) return;
     context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(*result.pushback_ms));
   }
@@ -92,6 +97,7 @@ class GrpcCall : public ServerCall {
   int64_t deadline_ns_ = kNoDeadline;
   int64_t received_ns_ = 0;
   absl::Status transport_status_;
+  Ticket answer_;
   int ends_ = 0;  // of two: gRPC is done with the call, our answer was taken
   Tag done_{this, Tag::Kind::kDone};
 };
@@ -135,7 +141,7 @@ class UnaryCall final : public GrpcCall {
   }
 
   void Finish(CallResult result) override {
-    AddPushback(result);
+    Answered(result);
     if (result.status.ok()) {
       writer_.Finish(ToBuffer(std::move(result.body)), grpc::Status::OK, &finished_);
     } else {
@@ -182,9 +188,9 @@ class StreamCall final : public GrpcCall {
       return;
     }
     if (!end_) return;
-    const CallResult result = *std::move(end_);
+    CallResult result = *std::move(end_);
     lock.unlock();
-    End(result);
+    End(std::move(result));
   }
 
   void Finish(CallResult result) override {
@@ -195,7 +201,7 @@ class StreamCall final : public GrpcCall {
         return;
       }
     }
-    End(result);
+    End(std::move(result));
   }
 
  private:
@@ -210,8 +216,8 @@ class StreamCall final : public GrpcCall {
     writer_.Write(ToBuffer(std::move(message)), &written_);
   }
   // Without the lock: the call may be gone before this returns.
-  void End(const CallResult& result) {
-    AddPushback(result);
+  void End(CallResult result) {
+    Answered(result);
     writer_.Finish(ToGrpc(result.status), &finished_);
   }
 

@@ -203,11 +203,13 @@ void Whole(const Lifecycle& lifecycle, const Admission& admission, MetricsText& 
               "1 while every model is warm and the server is not draining.");
   text.Value({}, int64_t{lifecycle.ready()});
   const Demand in_flight = admission.InFlight();
-  text.Family("cellbatch_admitted_requests", "gauge", "Requests admitted and not answered.");
+  text.Family("cellbatch_admitted_requests", "gauge",
+              "Requests admitted whose clients do not have their answers yet.");
   text.Value({}, in_flight.requests);
   text.Family("cellbatch_admitted_cells", "gauge", "Their cells (--max-queued-cells).");
   text.Value({}, in_flight.cells);
-  text.Family("cellbatch_admitted_bytes", "gauge", "Bytes of their messages, rows and answers.");
+  text.Family("cellbatch_admitted_bytes", "gauge",
+              "Bytes of their messages, rows and answers (--max-queued-bytes).");
   text.Value({}, in_flight.bytes);
 }
 

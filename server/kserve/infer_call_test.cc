@@ -11,7 +11,8 @@ namespace {
 
 class InferTest : public ServiceTest {
  protected:
-  explicit InferTest(const AdmissionLimits& limits = {}) : ServiceTest(limits), service_(path_) {}
+  explicit InferTest(const AdmissionLimits& limits = {}, int64_t max_answer_bytes = 8)
+      : ServiceTest(limits, max_answer_bytes), service_(path_) {}  // OUTPUT has 8 bytes
 
   absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
                                                     std::string_view version) override {
@@ -92,6 +93,24 @@ TEST_F(InferTest, WhatIsWrongIsAnsweredAtOnceAndCountedOnce) {
             "model \"tiny\": input TOKENS: 13 is unlucky");
   EXPECT_EQ(Count(RequestOutcome::kInvalid), 2);
   EXPECT_EQ(scheduler_.submitted(), 0);
+  ExpectGood();
+}
+
+// P13
+TEST_F(InferTest, AnAnswerIsInFlightUntilItsClientHasIt) {
+  FakeCall& call = Start(TokensRequest({10, 20, 30}));
+  call.LeaveAnswer();
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_EQ(Value(call.Wait()), 60);
+  EXPECT_EQ(admission_.InFlight().requests, 1);
+  EXPECT_EQ(admission_.InFlight().cells, 0);
+  EXPECT_EQ(admission_.InFlight().bytes, static_cast<int64_t>(call.Wait().body.size()));
+  FakeCall& wrong = StartBytes("\x01garbage");
+  EXPECT_EQ(wrong.answers(), 1);
+  EXPECT_EQ(admission_.InFlight().requests, 1) << "an error has no answer to take";
+  call.TakeAnswer();
+  ExpectNothingInFlight();
   ExpectGood();
 }
 
@@ -296,6 +315,22 @@ TEST_F(GrowthTest, AnUnfolderThatDoesNotExtendIsAnErrorOfItsRequests) {
   EXPECT_EQ(call.Wait().status,
             absl::InternalError("model \"tiny\": the graph may grow, and its unfolder does not say "
                                 "how (Extend)"));
+}
+
+class SmallAnswerTest : public InferTest {
+ protected:
+  SmallAnswerTest() : InferTest({}, /*max_answer_bytes=*/7) {}
+};
+
+TEST_F(SmallAnswerTest, AnAnswerThatWouldBeLargerThanOneMayBeIsToldNotToRetry) {
+  const CallResult& large = Start(TokensRequest({1})).Wait();
+  EXPECT_EQ(large.status, absl::ResourceExhaustedError(
+                              "model \"tiny\": the answer would have 8 bytes, one answer "
+                              "may have 7 (--max-answer-bytes)"));
+  EXPECT_EQ(large.pushback_ms, -1);
+  EXPECT_EQ(scheduler_.submitted(), 0);
+  EXPECT_EQ(Count(RequestOutcome::kRejected), 1);
+  ExpectNothingInFlight();
 }
 
 class FullTest : public InferTest {

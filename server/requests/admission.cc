@@ -68,6 +68,15 @@ void Ticket::Join(Ticket other) {
   other.from_ = nullptr;
 }
 
+void Ticket::Keep(const Demand& demand) {
+  if (from_ == nullptr) return;
+  const Demand more = {demand.requests - demand_.requests, demand.cells - demand_.cells,
+                       demand.bytes - demand_.bytes};
+  from_->finished_.fetch_add(-more.requests, std::memory_order_relaxed);
+  from_->Add(more, 1);
+  demand_ = demand;
+}
+
 void Ticket::Release() {
   if (Admission* from = std::exchange(from_, nullptr)) {
     from->finished_.fetch_add(demand_.requests, std::memory_order_relaxed);

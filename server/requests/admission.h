@@ -50,6 +50,8 @@ class Ticket {
   void Release();
   // Holds what `other` held, too. Both are of one Admission, or empty.
   void Join(Ticket other);
+  // Holds this instead, whatever the limits say: for what is left of a request when it is done. Empty ones stay so.
+  void Keep(const Demand& demand);
   const Demand& demand() const { return demand_; }  // nothing, once it is given back
 
  private:

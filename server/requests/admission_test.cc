@@ -29,6 +29,29 @@ TEST(AdmissionTest, ATicketGivesBackWhatItTook) {
   EXPECT_EQ(admission.InFlight().bytes, 0);
 }
 
+TEST(AdmissionTest, TicketsThatAreJoinedAreOneAndWhatItKeepsIsAllThatIsInFlight) {
+  Admission admission({.max_requests = 10, .max_cells = 100, .max_bytes = 1000});
+  Ticket door, work, nothing;
+  Refusal refusal;
+  ASSERT_TRUE(admission.Admit({1, 0, 300}, kSecond, door, refusal));
+  ASSERT_TRUE(admission.Admit({2, 24, 100}, kSecond, work, refusal));
+  door.Join(std::move(work));
+  EXPECT_EQ(door.demand().requests, 3);
+  EXPECT_EQ(door.demand().bytes, 400);
+  EXPECT_EQ(work.demand().requests, 0);
+  EXPECT_EQ(admission.InFlight().cells, 24);
+  door.Keep({1, 0, 500});
+  EXPECT_EQ(admission.InFlight().requests, 1);
+  EXPECT_EQ(admission.InFlight().cells, 0);
+  EXPECT_EQ(admission.InFlight().bytes, 500);
+  nothing.Keep({1, 1, 1});
+  nothing.Join(std::move(door));
+  EXPECT_EQ(admission.InFlight().requests, 1);
+  nothing.Release();
+  EXPECT_EQ(admission.InFlight().requests, 0);
+  EXPECT_EQ(admission.InFlight().bytes, 0);
+}
+
 TEST(AdmissionTest, EachLimitRefusesByNameAndLeavesNothingBehind) {
   Admission admission({.max_requests = 2, .max_cells = 100, .max_bytes = 1000});
   Ticket first, second, none;

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "scheduler/request.h"
+#include "server/requests/admission.h"
 
 namespace cellbatch {
 
@@ -34,6 +35,9 @@ struct CallResult {
   absl::Status status;
   std::string body;                    // of an OK answer
   std::optional<int32_t> pushback_ms;  // grpc-retry-pushback-ms; negative: do not retry
+  // What the answer takes of the server until the client has it. The transport keeps it until it has let the
+  // answer go, or the client is gone: so unread answers are bounded, and a drain waits for them.
+  Ticket ticket;
 };
 
 // Where a cancel and the submission of what it cancels meet, in either order. One store each.

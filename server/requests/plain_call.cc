@@ -47,50 +47,58 @@ absl::Status PlainCall::Prepare() {
 absl::Status PlainCall::PrepareItems() {
   for (int i = 0; i < requests_; ++i) {
     Item& item = NextItem(i);
+    absl::Status status;
     std::optional<int32_t> pushback;
-    absl::Status status = PrepareItem(i, item, pushback);
-    if (!status.ok()) {
-      DropItem();
-      if (!AnswersError(i, Shortened(status))) {
-        result_.pushback_ms = pushback;
-        return status;
-      }
-      path_.Refused(*stats_, call_.shard(), call_.received_ns(), status).IgnoreError();
-      ++refused_;
+    const Step step = PrepareItem(i, item, status, pushback);
+    if (step == Step::kAdmitted) {
+      item.deadline.deadline_ns = DeadlineOf(item);
+      ++num_items_;
       continue;
     }
-    status = AdmitWork(item);
-    if (!status.ok()) return status;
-    item.deadline.deadline_ns = DeadlineOf(item);
-    ++num_items_;
+    DropItem();
+    if (step == Step::kFull) return result_.status;
+    if (!AnswersError(i, Shortened(status))) {
+      result_.pushback_ms = pushback;
+      return status;
+    }
+    path_.Refused(*stats_, call_.shard(), call_.received_ns(), status).IgnoreError();
+    ++refused_;
   }
   return absl::OkStatus();
 }
 
-absl::Status PlainCall::PrepareItem(int i, Item& item, std::optional<int32_t>& pushback) {
+PlainCall::Step PlainCall::PrepareItem(int i, Item& item, absl::Status& status,
+                                       std::optional<int32_t>& pushback) {
   PlainRequest plain;
-  absl::Status status = Spell(i, plain);
-  if (status.ok()) status = path_.Prepare(item, plain, pushback);
+  Demand answer, work;
+  Ticket ticket;
+  status = Spell(i, plain);
+  if (status.ok()) status = path_.Unfold(item, plain, answer, pushback);
+  if (!status.ok()) return Step::kWrong;
+  answer.requests = num_items_ == 0 ? 0 : 1;  // the door counted the first
+  if (!AdmitMore(answer, ticket)) return Step::kFull;
+  status = path_.Seal(item, work, pushback);
   if (status.ok()) status = Check(i, *item.request);
-  return status;
+  if (!status.ok()) return Step::kWrong;
+  if (!AdmitMore(work, ticket)) return Step::kFull;
+  work_.Join(std::move(ticket));
+  return Step::kAdmitted;
 }
 
-// One after the other, so that what is unfolded and not admitted is never more than one request; but all of them
-// or none, and a refusal speaks of all so far.
-absl::Status PlainCall::AdmitWork(const Item& item) {
-  Demand work = RequestPath::WorkOf(item);
-  work.requests = num_items_ == 0 ? 0 : 1;  // the door counted the first
-  Ticket ticket;
-  if (path_.TryAdmit(work, ticket)) {
-    work_.Join(std::move(ticket));
-    return absl::OkStatus();
+// Into `ticket`, what one request takes. One after the other, so that what is unfolded and not admitted is never
+// more than one request; but all of them or none, and a refusal speaks of all so far.
+bool PlainCall::AdmitMore(const Demand& more, Ticket& ticket) {
+  Ticket taken;
+  if (path_.TryAdmit(more, taken)) {
+    ticket.Join(std::move(taken));
+    return true;
   }
+  work_.Join(std::move(ticket));
   const Demand before = work_.demand();
   work_.Release();
-  const Demand all = {before.requests + work.requests, before.cells + work.cells,
-                      before.bytes + work.bytes};
-  return path_.Admit(all, *stats_, call_.shard(), work_, result_) ? absl::OkStatus()
-                                                                  : result_.status;
+  const Demand all = {before.requests + more.requests, before.cells + more.cells,
+                      before.bytes + more.bytes};
+  return path_.Admit(all, *stats_, call_.shard(), work_, result_);
 }
 
 // The earlier of the client's deadline and the `timeout` parameter.
@@ -179,11 +187,15 @@ void PlainCall::Abandon() {
 void PlainCall::LetGo() {
   if (holders_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   for (size_t i = 0; i < num_items_; ++i) path_.DisarmDeadline(item(i));
-  if (result_.status.ok()) result_.body = Body();
+  if (result_.status.ok()) {
+    result_.body = Body();
+    result_.ticket = std::move(door_);
+    result_.ticket.Keep({1, 0, static_cast<int64_t>(result_.body.size())});
+  }
   End(std::unique_ptr<PlainCall>(this));
 }
 
-// Tickets are back before the client can know.
+// What the answer does not need is back before the client can know.
 void PlainCall::End(std::unique_ptr<PlainCall> call) {
   ServerCall& to = call->call_;
   CallResult result = std::move(call->result_);

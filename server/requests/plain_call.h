@@ -4,13 +4,15 @@
 //
 //   transport thread                                   responder thread
 //   Start: admit at the door; Read; find the model;
-//          each request: Spell, decode, unfold, seal,
-//          Check, admit its work; all, or none
+//          each request: Spell, decode, unfold, admit
+//          its answer, seal, Check, admit its work;
+//          all of them, or none
 //          Submit each ----------------------------------> scheduler
 //          publish for cancels, arm deadlines                  |
 //          let go ---------+            OnWords ..., Answer or AnswersError; record; let go
 //                          v                       v
-//                 whoever lets go last disarms, gives the tickets back, finishes the call with Body
+//                 whoever lets go last disarms, gives the work's ticket back, finishes the call with Body;
+//                 the answer's ticket goes with it
 //
 // So the answer leaves as soon as all are through, and nobody touches what another has freed. A service is
 // then little more than
@@ -104,8 +106,10 @@ class PlainCall {
 
   absl::Status Prepare();
   absl::Status PrepareItems();
-  absl::Status PrepareItem(int i, Item& item, std::optional<int32_t>& pushback);
-  absl::Status AdmitWork(const Item& item);
+  // How far a request came: it is admitted, or has an error of its own, or there was no room for the call.
+  enum class Step : uint8_t { kAdmitted, kWrong, kFull };
+  Step PrepareItem(int i, Item& item, absl::Status& status, std::optional<int32_t>& pushback);
+  bool AdmitMore(const Demand& more, Ticket& ticket);
   int64_t DeadlineOf(const Item& item) const;
   absl::Status CheckTime();
   void SubmitAll();

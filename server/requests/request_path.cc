@@ -13,6 +13,21 @@ namespace {
 
 constexpr size_t kMaxErrorBytes = 1000;  // of a status text: it travels as a header
 
+// What returned tensors take, from their shapes alone; more than any answer may, where that does not fit.
+int64_t BytesOfTensors(absl::Span<const ReturnedTensor> tensors) {
+  constexpr int64_t kTooMany = int64_t{1} << 60;
+  int64_t total = 0;
+  for (const ReturnedTensor& tensor : tensors) {
+    int64_t bytes = tensor.type == WireType::kInt64 ? 8 : 4;  // BYTES no cell leaves
+    for (const int64_t dim : tensor.dims) {
+      if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kTooMany) return kTooMany;
+    }
+    total += bytes;
+    if (total > kTooMany) return kTooMany;
+  }
+  return total;
+}
+
 int64_t UnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -63,25 +78,45 @@ bool RequestPath::Admit(const Demand& demand, ModelStats& stats, int shard, Tick
   return false;
 }
 
-absl::Status RequestPath::Prepare(ServedRequest& served, const PlainRequest& plain,
-                                  std::optional<int32_t>& pushback) {
+absl::Status RequestPath::Unfold(ServedRequest& served, const PlainRequest& plain, Demand& answer,
+                                 std::optional<int32_t>& pushback) {
   const Model& model = *served.model;
   absl::Status status = served.decoded.Decode(plain, model);
   if (!status.ok()) return status;
   const RequestInput& input = served.decoded.input();
+  served.length = input.tensors.empty() || input.tensors.front().dims.empty()
+                      ? 0
+                      : input.tensors.front().dims.front();
   served.request = std::make_unique<Request>();
-  Request& request = *served.request;
-  status = model.unfolder->Unfold(input, request.graph);
-  if (status.ok()) status = request.graph.Seal(model, scheduler_.max_tasks_in_flight());
+  CellGraph& graph = served.request->graph;
+  status = model.unfolder->Unfold(input, graph);
   if (!status.ok()) return OfModel(model, status);
+  answer = {0, 0, BytesOfTensors(graph.tensors())};
+  return CheckAnswer(served, answer.bytes, pushback);
+}
+
+absl::Status RequestPath::CheckAnswer(const ServedRequest& served, int64_t bytes,
+                                      std::optional<int32_t>& pushback) const {
+  if (bytes <= options_.max_answer_bytes) return absl::OkStatus();
+  served.stats->RecordRejected(served.shard, Rejection::kBytes);
+  pushback = -1;
+  return absl::ResourceExhaustedError(
+      fmt::format("model {}: the answer would have {} bytes, one answer may have {} "
+                  "(--max-answer-bytes)",
+                  Quoted(served.model->name), bytes, options_.max_answer_bytes));
+}
+
+absl::Status RequestPath::Seal(ServedRequest& served, Demand& work,
+                               std::optional<int32_t>& pushback) {
+  Request& request = *served.request;
+  const absl::Status status = request.graph.Seal(*served.model, scheduler_.max_tasks_in_flight());
+  if (!status.ok()) return OfModel(*served.model, status);
   request.tag = reinterpret_cast<uint64_t>(&served);
   request.model = served.model;
   request.outbox = OutboxId(served.shard % options_.responders);
   request.priority = served.decoded.priority();
   request.times.received = served.received_ns;
-  served.length = input.tensors.empty() || input.tensors.front().dims.empty()
-                      ? 0
-                      : input.tensors.front().dims.front();
+  work = {0, request.graph.most_nodes(), request.graph.device_bytes()};
   return CheckRows(served, pushback);
 }
 
@@ -100,11 +135,6 @@ absl::Status RequestPath::CheckRows(const ServedRequest& served, std::optional<i
         Quoted(model.name), graph.row_counts()[table], model.tables[table].name, most[table]));
   }
   return absl::OkStatus();
-}
-
-Demand RequestPath::WorkOf(const ServedRequest& served) {
-  const CellGraph& graph = served.request->graph;
-  return {0, graph.most_nodes(), graph.device_bytes() + graph.result_bytes()};
 }
 
 std::optional<RequestId> RequestPath::Submit(ServedRequest& served) {

@@ -40,6 +40,7 @@ struct PathOptions {
   int transport_threads = 1;          // shards [0, transport_threads) are theirs,
   int responders = 1;                 // the next ones the responders'; one outbox and one ring each
   int64_t latency_samples = 1 << 20;  // remembered by each responder; a power of two
+  int64_t max_answer_bytes = 64 << 20;
 };
 
 // One request under way.
@@ -86,12 +87,12 @@ class RequestPath {
     Refusal refusal;
     return admission_.Admit(demand, clock_.NowNs(), ticket, refusal);
   }
-  // Decodes `plain`, unfolds and seals; served.request is then ready. `pushback`: set where trying
-  // again is of no use.
-  absl::Status Prepare(ServedRequest& served, const PlainRequest& plain,
-                       std::optional<int32_t>& pushback);
-  // What the work of a prepared request takes, beyond the request itself.
-  static Demand WorkOf(const ServedRequest& served);
+  // Decodes `plain` and unfolds it. Nothing of its answer is allocated, and `answer` says what it will take;
+  // RESOURCE_EXHAUSTED if that is more than one answer may. `pushback`: set where trying again is of no use.
+  absl::Status Unfold(ServedRequest& served, const PlainRequest& plain, Demand& answer,
+                      std::optional<int32_t>& pushback);
+  // Then, with `answer` admitted: seals it. served.request is ready, and `work` what it takes beyond that.
+  absl::Status Seal(ServedRequest& served, Demand& work, std::optional<int32_t>& pushback);
   // None: the scheduler is full, and the request is still there. Else the responder may be at it
   // before this returns.
   std::optional<RequestId> Submit(ServedRequest& served);
@@ -117,6 +118,8 @@ class RequestPath {
 
  private:
   void Extend(const ServedRequest& served, Request& request);
+  absl::Status CheckAnswer(const ServedRequest& served, int64_t bytes,
+                           std::optional<int32_t>& pushback) const;
   absl::Status CheckRows(const ServedRequest& served, std::optional<int32_t>& pushback);
 
   const PathOptions options_;

@@ -105,6 +105,15 @@ int ServerProcess::Wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+int64_t ServerProcess::PeakResidentBytes() const {
+  constexpr std::string_view kPeak = "VmHWM:";
+  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(kPeak)) return std::stoll(line.substr(kPeak.size())) * 1024;
+  }
+  return 0;
+}
+
 std::string ServerProcess::Log() const {
   std::ifstream file(log_file_);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -30,6 +30,8 @@ class ServerProcess {
   size_t OpenFiles() const;
   int Wait();                            // its exit code; -1: killed by a signal
   std::string Log() const;               // what it wrote to stderr so far
+  // The most memory that it has had at any time; while it runs.
+  int64_t PeakResidentBytes() const;
 
   const std::string& grpc() const { return grpc_; }
   const std::string& http() const { return http_; }

@@ -14,7 +14,15 @@
 namespace cellbatch::http2 {
 
 inline constexpr const char* kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-enum Type : char { kData = 0, kHeaders = 1, kRstStream = 3, kSettings = 4, kPing = 6, kGoAway = 7 };
+enum Type : char {
+  kData = 0,
+  kHeaders = 1,
+  kRstStream = 3,
+  kSettings = 4,
+  kPing = 6,
+  kGoAway = 7,
+  kWindowUpdate = 8
+};
 enum Flags : char { kNone = 0, kAck = 1, kEndStream = 1, kEndHeaders = 4 };
 inline constexpr uint16_t kInitialWindowSize = 4;  // the setting
 

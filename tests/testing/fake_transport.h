@@ -43,6 +43,15 @@ class FakeCall final : public ServerCall {
     const std::lock_guard lock(mutex_);
     most_messages_ = messages;
   }
+  // A client that does not take its answer, until it does.
+  void LeaveAnswer() {
+    const std::lock_guard lock(mutex_);
+    reads_answer_ = false;
+  }
+  void TakeAnswer() {
+    const std::lock_guard lock(mutex_);
+    result_.ticket.Release();
+  }
   int answers() const {
     const std::lock_guard lock(mutex_);
     return answers_;
@@ -61,6 +70,7 @@ class FakeCall final : public ServerCall {
   void Finish(CallResult result) override {
     const std::lock_guard lock(mutex_);
     result_ = std::move(result);
+    if (reads_answer_) result_.ticket.Release();
     ++answers_;
     finished_.notify_all();
   }
@@ -75,6 +85,7 @@ class FakeCall final : public ServerCall {
   CallResult result_;
   std::vector<std::string> messages_;
   size_t most_messages_ = SIZE_MAX;
+  bool reads_answer_ = true;
   int answers_ = 0;
 };
 

@@ -26,11 +26,14 @@ class SetClock final : public Clock {
 
 class ServiceTest : public ::testing::Test {
  protected:
-  explicit ServiceTest(const AdmissionLimits& limits = {})
+  explicit ServiceTest(const AdmissionLimits& limits = {}, int64_t max_answer_bytes = 1 << 20)
       : admission_(limits),
         stats_(3),
         path_(
-            {.transport_threads = 2, .responders = 1, .latency_samples = 1024},
+            {.transport_threads = 2,
+             .responders = 1,
+             .latency_samples = 1024,
+             .max_answer_bytes = max_answer_bytes},
             [this](std::string_view name, std::string_view version) { return Find(name, version); },
             scheduler_, admission_, stats_, clock_) {}
 

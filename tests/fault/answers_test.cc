@@ -1,0 +1,193 @@
+// Answers that are large, or that nobody takes (serving.md 4.4, P13, L1, L2): known before they are allocated, bounded,
+// counted until the client has them, and waited for when the server goes. What the server holds is read from its own
+// counts; clients that do not read are HTTP/2 by hand, as a library would read.
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/e2e/tcp_connection.h"
+#include "tests/fault/http2_by_hand.h"
+#include "tests/fault/metrics_page.h"
+#include "tests/fault/served_models.h"
+
+namespace cellbatch {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A short message, a long answer: a byte a step on the wire, and every step's hidden state back.
+constexpr int kSteps = 10'000;
+constexpr double kAnswerBytes = 4.0 * kSteps * 24;
+
+inference::ModelInferRequest LargeAnswer() {
+  inference::ModelInferRequest request;
+  request.set_model_name(kWords.name);
+  auto* tokens = request.add_inputs();
+  tokens->set_name("TOKENS");
+  tokens->set_datatype("INT32");
+  tokens->add_shape(kSteps);
+  for (int i = 0; i < kSteps; ++i) tokens->mutable_contents()->add_int_contents(i % 100);
+  request.add_outputs()->set_name("ALL_HIDDEN");
+  return request;
+}
+
+// A client that takes no byte of its answers, until it is told to.
+class UnreadCalls {
+ public:
+  UnreadCalls(const ServerProcess& server, int calls) : calls_(calls), connection_(server.grpc()) {
+    const std::string body = LargeAnswer().SerializeAsString();
+    std::string all = http2::kPreface + http2::Setting(http2::kInitialWindowSize, 0);
+    for (int i = 0; i < calls; ++i) all += http2::Infer(1 + 2 * static_cast<uint32_t>(i), body);
+    EXPECT_TRUE(connection_.Send(all));
+  }
+
+  // The message that each call was answered with, as many as were answered at all.
+  std::vector<std::string> Read() {
+    constexpr uint32_t kRoom = 1 << 28;
+    connection_.Send(
+        http2::Setting(http2::kInitialWindowSize, kRoom) +
+        http2::Frame(http2::kWindowUpdate, http2::kNone, 0, http2::BigEndian(kRoom, 4)));
+    std::map<uint32_t, std::string> answers;
+    http2::FrameReader frames(connection_);
+    for (int ended = 0; ended < calls_;) {
+      const auto frame = frames.Next();
+      if (!frame.has_value()) break;
+      if (frame->type == http2::kData) answers[frame->stream] += frame->body;
+      if (frame->type == http2::kHeaders && (frame->flags & http2::kEndStream) != 0) ++ended;
+    }
+    std::vector<std::string> messages;
+    constexpr size_t kPrefix = 5;  // whether it is compressed, and its length
+    for (const auto& [stream, answer] : answers) {
+      messages.push_back(answer.substr(std::min(answer.size(), kPrefix)));
+    }
+    return messages;
+  }
+
+ private:
+  const int calls_;
+  TcpConnection connection_;
+};
+
+class AnswersTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    repository_ = new std::string(NewRepository());
+    AddModel(*repository_, kWords);
+    AddModel(*repository_, kSlow);
+  }
+  static void TearDownTestSuite() { delete repository_; }
+  void Serve(std::vector<std::string> flags) {
+    flags.push_back("--devices=cpu:0");
+    server_ = ServerProcess::Serving(*repository_, std::move(flags));
+    ASSERT_NE(server_, nullptr);
+    caller_ = std::make_unique<GrpcCaller>(server_->grpc());
+  }
+  void ExpectAllIsWell() {
+    WaitUntilEmpty(*server_);
+    ExpectGood(*caller_);
+    caller_.reset();
+    server_->Signal(SIGTERM);
+    EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+  }
+  // So many calls have ended, and what they computed with is given back.
+  MetricsPage WaitForEnded(int calls) const {
+    return WaitForPage(*server_, [&](const MetricsPage& page) {
+      return page.Ended() == calls && page.Sum("cellbatch_admitted_cells") == 0;
+    });
+  }
+
+  static std::string* repository_;
+  std::unique_ptr<ServerProcess> server_;
+  std::unique_ptr<GrpcCaller> caller_;
+};
+std::string* AnswersTest::repository_ = nullptr;
+
+// 0.5 MB that ask for 1.5 GB. What it may cost on top: its message, parsed and unfolded, several times over.
+TEST_F(AnswersTest, AnAnswerLargerThanOneMayBeIsRefusedBeforeItIsAllocated) {
+  constexpr int kSequences = 8;
+  constexpr int64_t kAsked = int64_t{4} * kSequences * kSlowSteps * 768;
+  constexpr int64_t kMayCost = 256 << 20;
+  inference::ModelInferRequest request = SlowRequest(kSequences);
+  request.add_outputs()->set_name("ALL_HIDDEN");
+  struct Case {
+    std::vector<std::string> flags;
+    const char* limit;
+  };
+  for (const Case& by : {Case{{"--max-answer-bytes=1MiB"}, "1048576 (--max-answer-bytes)"},
+                         Case{{"--max-answer-bytes=2047MiB", "--max-queued-bytes=64MiB"},
+                              "--max-queued-bytes limits all requests together to 67108864"}}) {
+    ASSERT_NO_FATAL_FAILURE(Serve(by.flags));
+    ExpectGood(*caller_);
+    const int64_t before = server_->PeakResidentBytes();
+    inference::ModelInferResponse answer;
+    const grpc::Status status = caller_->Infer(request, answer);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(status.error_message(), HasSubstr(by.limit));
+    EXPECT_THAT(status.error_message(), HasSubstr(std::to_string(kAsked)));
+    EXPECT_LT(server_->PeakResidentBytes() - before, kMayCost);
+    EXPECT_EQ(MetricsPage(*server_).Sum("cellbatch_rejected_total", {R"(reason="bytes")"}), 1);
+    ExpectAllIsWell();
+  }
+}
+
+// P13, of unary calls.
+TEST_F(AnswersTest, AnswersThatNobodyReadsAreCountedBoundedAndGoneWithTheirClient) {
+  constexpr int kClients = 12, kCallsEach = 5, kCalls = kClients * kCallsEach;
+  constexpr double kLimit = 16 << 20;
+  ASSERT_NO_FATAL_FAILURE(Serve({"--max-queued-bytes=16MiB"}));
+  std::vector<std::unique_ptr<UnreadCalls>> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<UnreadCalls>(*server_, kCallsEach));
+  }
+  const MetricsPage held = WaitForEnded(kCalls);
+  EXPECT_GE(held.Ended("ok"), 1);
+  EXPECT_LE(held.Ended("ok"), kLimit / kAnswerBytes);
+  EXPECT_EQ(held.Ended("ok") + held.Ended("rejected"), kCalls);
+  EXPECT_EQ(held.Admitted(), held.Ended("ok")) << "as long as they are not taken";
+  EXPECT_GE(held.Sum("cellbatch_admitted_bytes"), kAnswerBytes * held.Ended("ok"));
+  EXPECT_LE(held.Sum("cellbatch_admitted_bytes"), kLimit);
+  clients.clear();
+  ExpectAllIsWell();
+}
+
+TEST_F(AnswersTest, L1ADrainWaitsUntilAnswersAreTakenAndTheyArriveWhole) {
+  constexpr int kCalls = 4;
+  ASSERT_NO_FATAL_FAILURE(Serve({"--drain-timeout=1h"}));
+  inference::ModelInferResponse expected;
+  ASSERT_TRUE(caller_->Infer(LargeAnswer(), expected).ok());
+  UnreadCalls client(*server_, kCalls);
+  WaitForEnded(kCalls + 1);
+  server_->Signal(SIGTERM);
+  grpc::Status refused;
+  do {
+    inference::ModelInferResponse answer;
+    refused = caller_->Infer(Words({1}), answer);
+  } while (refused.ok());
+  EXPECT_EQ(refused.error_message(), "the server is shutting down") << "its own word";
+  EXPECT_EQ(MetricsPage(*server_).Admitted(), kCalls) << "answered, and not taken";
+  const std::vector<std::string> answers = client.Read();
+  EXPECT_EQ(answers.size(), static_cast<size_t>(kCalls));
+  for (const std::string& bytes : answers) {
+    inference::ModelInferResponse answer;
+    ASSERT_TRUE(answer.ParseFromString(bytes));
+    ASSERT_EQ(answer.raw_output_contents_size(), 1);
+    EXPECT_TRUE(answer.raw_output_contents(0) == expected.raw_output_contents(0)) << "in every bit";
+  }
+  EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+}
+
+// L2: who never takes it is cut off when the drain ends, and the exit code says so.
+TEST_F(AnswersTest, L2AnAnswerThatIsNotTakenWhenTheDrainEndsIsNotWaitedFor) {
+  ASSERT_NO_FATAL_FAILURE(Serve({"--drain-timeout=1ms"}));
+  UnreadCalls client(*server_, 1);
+  WaitForEnded(1);
+  server_->Signal(SIGTERM);
+  EXPECT_EQ(server_->Wait(), 1) << server_->Log();
+}
+
+}  // namespace
+}  // namespace cellbatch
