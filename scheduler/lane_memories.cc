@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "cells/check.h"
 
 namespace cellbatch {
@@ -64,6 +65,16 @@ RowBudget DivideRows(const Model& model, int64_t bytes) {
         static_cast<int32_t>(std::min<int64_t>(small ? 8 * each : each, kMaxRowsOfTable)));
   }
   return budget;
+}
+
+absl::Status CheckRows(const Model& model, const RowBudget& divided, int64_t bytes, int32_t least) {
+  for (size_t t = 0; t < divided.rows.size(); ++t) {
+    if (divided.rows[t] >= least) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "model \"", model.name, "\": a row budget of ", bytes, " bytes gives table \"",
+        model.tables[t].name, "\" ", divided.rows[t], " rows; at least ", least, " are needed"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace cellbatch

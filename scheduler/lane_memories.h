@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "cells/device/memory.h"
 #include "cells/model.h"
@@ -49,6 +50,8 @@ class LaneMemories {
 
 // Rows per table for a budget of bytes: as many of each, more of the tables with small rows.
 RowBudget DivideRows(const Model& model, int64_t bytes);
+// RESOURCE_EXHAUSTED, naming the table, where one of them has fewer than `least`.
+absl::Status CheckRows(const Model& model, const RowBudget& divided, int64_t bytes, int32_t least);
 
 }  // namespace cellbatch
 

@@ -47,6 +47,10 @@ class SchedulerImpl final : public Scheduler {
                 std::vector<int> memory_of);
   ~SchedulerImpl() override;
 
+  void ExpectModels(absl::Span<const Model* const> models) override {
+    std::lock_guard<std::mutex> control(control_mutex_);
+    for (const auto& memory : devices_.memories) memory->Expect(models);
+  }
   absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) override;
   absl::Status RemoveModel(ModelId model) override;
   absl::Status SetPolicy(ModelId model, LaneRules rules) override;
@@ -211,13 +215,9 @@ void SchedulerImpl::Send(ControlMessage& message, absl::FunctionRef<bool(bool)> 
 
 absl::StatusOr<std::vector<Lane::Loaded>> SchedulerImpl::Load(const Model& model) {
   const RowBudget budget = DivideRows(model, options_.row_budget_bytes);
-  for (size_t t = 0; t < budget.rows.size(); ++t) {
-    if (budget.rows[t] >= 1 + static_cast<int32_t>(workers_.size())) continue;
-    return absl::ResourceExhaustedError(
-        absl::StrCat("model \"", model.name, "\": a row budget of ", options_.row_budget_bytes,
-                     " bytes gives table \"", model.tables[t].name, "\" ", budget.rows[t],
-                     " rows; at least ", 1 + workers_.size(), " are needed"));
-  }
+  const auto least = 1 + static_cast<int32_t>(workers_.size());
+  absl::Status enough = CheckRows(model, budget, options_.row_budget_bytes, least);
+  if (!enough.ok()) return enough;
   std::vector<Lane::Loaded> loaded;
   for (size_t m = 0; m < devices_.memories.size(); ++m) {
     absl::StatusOr<std::unique_ptr<LoadedModel>> model_there = nullptr;

@@ -101,6 +101,9 @@ class Scheduler {
   // Stops; what nobody took is freed. REQUIRES: no piece that Take handed over waits for Extended.
   virtual ~Scheduler() = default;
 
+  // Models that AddModel will be given next: what they share of each memory is divided between them before any is loaded
+  // (Memory::Expect). They live until others are expected, or none. Milliseconds.
+  virtual void ExpectModels(absl::Span<const Model* const> /*models*/) {}
   // Loads the model into every memory that has a device left, warms every type at every calibrated batch
   // size through the ordinary ring, then opens its lane. Seconds; beside lanes that serve, 33 times what its
   // warm-up tasks take, at most 65 times where no device is ever idle (warm/warm_up_pace.h). `rules` null:

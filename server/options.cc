@@ -94,9 +94,11 @@ constexpr Flag kFlags[] = {
     {"fold-budget",
      &O::fold_budget,
      "Bytes, over all models, of what is computed at load for each word of a vocabulary (embedding "
-     "times matrix, leaves of trees), spent where it saves most time per byte; a model that leaves "
-     "gives its part back. Beyond: computed each time. Default: a quarter of the memory that can "
-     "be had.",
+     "times matrix, leaves of trees). Spent where it saves most time per byte, over all models "
+     "that "
+     "are there at the start; a model that is loaded later gets what is left, one that leaves "
+     "gives "
+     "its part back. Beyond: computed each time. Default: a quarter of the memory that can be had.",
      {0}},
     {"max-tasks-in-flight",
      &O::max_tasks_in_flight,

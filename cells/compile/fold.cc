@@ -33,16 +33,15 @@ int64_t Work(const Step& step) {
   return work;
 }
 
-// One table that could be made.
 struct Candidate {
   size_t program = 0;
-  int step = kWhole;
-  int64_t saved = 0;
-  int64_t bytes = 0;
-  static constexpr int kWhole = -1;
-
-  double worth() const { return static_cast<double>(saved) / static_cast<double>(bytes); }
+  FoldOffer offer;
 };
+
+// `saved` by one node.
+FoldOffer Offer(int step, int64_t saved, int64_t bytes) {
+  return {step, bytes, kFoldBatch * static_cast<double>(saved) / static_cast<double>(bytes)};
+}
 
 void AddCandidates(const CellProgram& program, size_t number, const FoldedRowBytes& row_bytes,
                    std::vector<Candidate>& candidates) {
@@ -54,14 +53,33 @@ void AddCandidates(const CellProgram& program, size_t number, const FoldedRowByt
     const SegmentPlan& first = step->segments[0];
     if (first.source.kind != PlaceKind::kTableRow) continue;
     const int64_t rows = program.lookups[static_cast<size_t>(first.source.index)].rows;
-    candidates.push_back({number, static_cast<int>(s), MultiplyAdds(first, step->units),
-                          rows * row_bytes.sums(*step)});
+    candidates.push_back({number, Offer(static_cast<int>(s), MultiplyAdds(first, step->units),
+                                        rows * row_bytes.sums(*step))});
   }
   const std::optional<int32_t> lookup = LookupOfWhole(program);
   if (!lookup.has_value() || work == 0) return;
   const int64_t rows = program.lookups[static_cast<size_t>(*lookup)].rows;
-  candidates.push_back(
-      {number, Candidate::kWhole, work, rows * row_bytes.node(static_cast<int>(number))});
+  const int64_t bytes = rows * row_bytes.node(static_cast<int>(number));
+  candidates.push_back({number, Offer(FoldOffer::kWhole, work, bytes)});
+}
+
+// Takes it where it fits into what is left.
+void Take(const FoldOffer& offer, CellFolds& folds, int64_t& left) {
+  if (folds.whole) return;
+  const bool whole = offer.step == FoldOffer::kWhole;
+  const int64_t given_back = whole ? folds.bytes : 0;
+  if (offer.bytes > left + given_back) {
+    folds.refused.push_back(offer);
+    return;
+  }
+  left += given_back - offer.bytes;
+  if (whole) {
+    folds = {{}, true, offer.bytes, {offer}};
+  } else {
+    folds.steps.push_back(offer.step);
+    folds.bytes += offer.bytes;
+    folds.taken.push_back(offer);
+  }
 }
 
 }  // namespace
@@ -91,23 +109,11 @@ std::vector<CellFolds> PlanFolds(absl::Span<const CellProgram> programs, int64_t
   for (size_t p = 0; p < programs.size(); ++p) {
     AddCandidates(programs[p], p, row_bytes, candidates);
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.worth() > b.worth(); });
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.offer.rate > b.offer.rate; });
   std::vector<CellFolds> folds(programs.size());
-  for (const Candidate& c : candidates) {
-    CellFolds& of_program = folds[c.program];
-    if (of_program.whole) continue;
-    const bool whole = c.step == Candidate::kWhole;
-    const int64_t given_back = whole ? of_program.bytes : 0;
-    if (c.bytes > budget_bytes + given_back) continue;
-    budget_bytes += given_back - c.bytes;
-    if (whole) {
-      of_program = {{}, true, c.bytes};
-    } else {
-      of_program.steps.push_back(c.step);
-      of_program.bytes += c.bytes;
-    }
-  }
+  for (const Candidate& c : candidates) Take(c.offer, folds[c.program], budget_bytes);
   return folds;
 }
 

@@ -21,11 +21,23 @@
 
 namespace cellbatch {
 
+// Tables are compared by what a task of so many nodes saves, a byte of the table.
+inline constexpr int kFoldBatch = 16;
+
+// One table that could be made.
+struct FoldOffer {
+  static constexpr int kWhole = -1;
+  int step = kWhole;  // the product step that would start from it
+  int64_t bytes = 0;
+  double rate = 0;  // multiply-adds that a task of kFoldBatch nodes saves by it, a byte
+};
+
 // What of one program is folded.
 struct CellFolds {
   std::vector<int> steps;  // numbers of product steps that start from folded sums
   bool whole = false;      // all of it; no steps then
   int64_t bytes = 0;       // of the tables
+  std::vector<FoldOffer> taken = {}, refused = {};  // for people: the same, and what had no room
 };
 
 // The lookup with the most rows, if what a node leaves depends on nothing but the token it reads there: every lookup's
@@ -39,8 +51,8 @@ struct FoldedRowBytes {
   absl::FunctionRef<int64_t(int program)> node;  // all columns that a node leaves
 };
 
-// By program: the folds that fit into `budget_bytes` together, best time saved per byte first. A whole cell takes the
-// place of its own sums where there is room: it saves what they save and more.
+// By program: the folds that fit into `budget_bytes` together, best time saved per byte first, of equals the program that
+// stands first. A whole cell takes the place of its own sums where there is room: it saves what they save and more.
 std::vector<CellFolds> PlanFolds(absl::Span<const CellProgram> programs, int64_t budget_bytes,
                                  const FoldedRowBytes& row_bytes);
 

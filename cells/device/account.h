@@ -18,6 +18,8 @@ struct PreparedPart {
 struct CellAccount {
   std::vector<std::string> steps;  // by step of the program: what computes it
   std::vector<PreparedPart> prepared;
+  std::vector<std::string>
+      folds;  // tables that could be made, how much each is worth, and whether it was made
   int64_t weight_bytes = 0;  // packed weights, with what was prepared
 };
 

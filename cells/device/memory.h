@@ -74,6 +74,10 @@ class Memory {
   // RESOURCE_EXHAUSTED (asked and available bytes).
   virtual absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
                                                             const RowBudget& budget) = 0;
+  // Models that will be loaded next, in any order: what all share is divided between them as if they came at once, and
+  // kept for them until others are expected (or none). Who was not expected gets what is left. They outlive that.
+  // Control thread, milliseconds; a model that cannot be compiled is told so by Load.
+  virtual void Expect(absl::Span<const Model* const> /*models*/) {}
   // What Load makes of the model's cells, for people; as it fails where one cannot be compiled. Allocates nothing that
   // stays; any thread, beside tasks that run; milliseconds. A memory that has nothing to say says nothing.
   virtual absl::StatusOr<ModelAccount> Account(const Model& /*model*/) const {

@@ -91,6 +91,7 @@ std::string Prepared(const CellExplanation& cell, const CellAccount& account) {
     text += fmt::format("{}: {} bytes\n", part.what, part.bytes);
   }
   if (text.empty()) text = "nothing\n";
+  for (const std::string& fold : account.folds) text += fold + "\n";
   return text + fmt::format("packed weights, with that: {} bytes\n", account.weight_bytes);
 }
 

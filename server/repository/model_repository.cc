@@ -118,8 +118,7 @@ absl::Status ModelRepository::Swap(const std::string& name, ModelVersion version
   return old == nullptr ? absl::OkStatus() : scheduler_.RemoveModel(old->id);
 }
 
-absl::Status ModelRepository::LoadFolder(const std::string& name) {
-  const std::lock_guard lock(changes_);
+absl::StatusOr<ModelVersion> ModelRepository::Read(const std::string& name) {
   Set(name, [](ModelState& state) {
     state.phase = ModelPhase::kLoading;
     state.reason.clear();
@@ -134,6 +133,10 @@ absl::Status ModelRepository::LoadFolder(const std::string& name) {
                          "{} model versions were loaded, as many as one process loads: restart it",
                          next_id_));
   if (model.ok()) ++next_id_;
+  return model;
+}
+
+absl::Status ModelRepository::Serve(const std::string& name, absl::StatusOr<ModelVersion> model) {
   const absl::Status status = model.ok() ? Swap(name, *std::move(model)) : model.status();
   if (status.ok()) return status;
   const std::string reason(status.message());
@@ -144,6 +147,10 @@ absl::Status ModelRepository::LoadFolder(const std::string& name) {
   return absl::Status(status.code(), Indented(name, reason));
 }
 
+absl::Status ModelRepository::LoadFolder(const std::string& name) {
+  return Serve(name, Read(name));
+}
+
 absl::Status ModelRepository::LoadAll() {
   const absl::StatusOr<std::vector<std::string>> names = ModelFolders(root_);
   if (!names.ok()) return names.status();
@@ -151,11 +158,23 @@ absl::Status ModelRepository::LoadAll() {
   for (const std::string& name : *names) {
     Set(name, [](ModelState& state) { state.phase = ModelPhase::kLoading; });
   }
-  std::vector<std::string> problems;
+  const std::lock_guard lock(changes_);
+  std::vector<absl::StatusOr<ModelVersion>> read;
+  std::vector<std::shared_ptr<const Model>> alive;  // as long as they are expected
+  std::vector<const Model*> expected;
   for (const std::string& name : *names) {
-    const absl::Status s = LoadFolder(name);
+    read.push_back(Read(name));
+    if (!read.back().ok()) continue;
+    alive.push_back((*read.back()).model);
+    expected.push_back(alive.back().get());
+  }
+  scheduler_.ExpectModels(expected);
+  std::vector<std::string> problems;
+  for (size_t i = 0; i < read.size(); ++i) {
+    const absl::Status s = Serve((*names)[i], std::move(read[i]));
     if (!s.ok()) problems.emplace_back(s.message());
   }
+  scheduler_.ExpectModels({});
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("{}", fmt::join(problems, "\n")));
 }
@@ -167,6 +186,7 @@ absl::Status ModelRepository::Load(std::string_view name) {
   if (!fs::is_directory(folder, error)) {
     return absl::NotFoundError(fmt::format("there is no model folder {}", folder));
   }
+  const std::lock_guard lock(changes_);
   return LoadFolder(std::string(name));
 }
 
@@ -200,7 +220,10 @@ std::vector<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicies() 
       const std::string reason(status.message());
       if (!load_again) Set(state.name, [&](ModelState& s) { s.reason = reason; });
     }
-    if (load_again) status = LoadFolder(state.name);
+    if (load_again) {
+      const std::lock_guard lock(changes_);
+      status = LoadFolder(state.name);
+    }
     news.push_back(
         {status.ok(),
          status.ok() ? fmt::format("model \"{}\": its policy.textproto is taken over{}", state.name,

@@ -58,8 +58,9 @@ class ModelRepository {
   // `scheduler` outlives the repository. Nothing is read before LoadAll.
   ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler);
 
-  // Loads every model folder of the root, by name. All are tried; the error names each that failed,
-  // a line a problem. A root that cannot be read or holds no model is an error, too.
+  // Loads every model folder of the root, by name. All are read first, so that what they share (the budget of folds) is
+  // divided between them whatever their names; who loads or unloads meanwhile waits. All are tried; the error names each
+  // that failed, a line a problem. A root that cannot be read or holds no model is an error, too.
   absl::Status LoadAll();
   // Loads, or loads again, the model from its folder as it is now.
   // NOT_FOUND: no such folder. INVALID_ARGUMENT: its files are wrong; every problem is listed.
@@ -86,6 +87,9 @@ class ModelRepository {
   std::vector<ModelState> Index() const;  // by name
 
  private:
+  // Under changes_, like the next three.
+  absl::StatusOr<ModelVersion> Read(const std::string& name);
+  absl::Status Serve(const std::string& name, absl::StatusOr<ModelVersion> version);
   absl::Status LoadFolder(const std::string& name);
   absl::Status Swap(const std::string& name, ModelVersion version);
   absl::Status TakePolicy(const std::string& name, const Model& model);

@@ -23,6 +23,11 @@ namespace fs = std::filesystem;
 // Takes and gives back models; serves nothing. `hold` stops both until the test lets go.
 class LoadingScheduler final : public Scheduler {
  public:
+  void ExpectModels(absl::Span<const Model* const> models) override {
+    expected.emplace_back();
+    for (const Model* const model : models) expected.back() += model->name + " ";
+    expected.back() += "after " + std::to_string(log.size());
+  }
   absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) override {
     std::unique_lock lock(mutex_);
     policy = rules.policy_name;
@@ -66,6 +71,7 @@ class LoadingScheduler final : public Scheduler {
   }
 
   std::vector<std::string> log;
+  std::vector<std::string> expected;     // each time: whom, and after how many lines of the log
   absl::Status refusal, policy_refusal;  // the latter once
   std::string policy, join;              // of the last one added
   bool cellular = false;                 // it brought no rule of joining
@@ -156,6 +162,16 @@ TEST_F(ModelRepositoryTest, TheHighestVersionOfEveryFolderIsServed) {
   EXPECT_EQ(index[0].name, "a");
   EXPECT_EQ(index[1].version, 10);
   EXPECT_EQ(index[1].phase, ModelPhase::kReady);
+}
+
+TEST_F(ModelRepositoryTest, AtTheStartAllModelsThatCanBeReadAreExpectedBeforeTheFirstIsLoaded) {
+  MakeModel("a", 1);
+  MakeModel("c", 1);
+  Corrupt("b", 1);
+  EXPECT_FALSE(repository_.LoadAll().ok());
+  EXPECT_THAT(scheduler_.expected, ElementsAre("a c after 0", "after 2"));
+  ASSERT_TRUE(repository_.Load("a").ok());
+  EXPECT_EQ(scheduler_.expected.size(), 2u) << "who comes later is not expected";
 }
 
 TEST_F(ModelRepositoryTest, AModelIsServedByThePolicyThatItsConfigurationNames) {

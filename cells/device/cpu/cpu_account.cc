@@ -80,6 +80,14 @@ PreparedPart ComputedPart(const CellDefinition& cell, const PreparedParameter& p
       BytesOf(prepared)};
 }
 
+std::string Rate(const FoldOffer& offer, const char* what_became) {
+  const std::string table = offer.step == FoldOffer::kWhole
+                                ? "of the whole cell"
+                                : fmt::format("for step {}", offer.step);
+  return fmt::format("table {}, {} bytes: a task of {} nodes saves {:.2f} multiply-adds a byte; {}",
+                     table, offer.bytes, kFoldBatch, offer.rate, what_became);
+}
+
 CellAccount AccountOf(const CellDefinition& cell, const CellProgram& program,
                       const CellFolds& folds) {
   CellAccount account;
@@ -99,6 +107,10 @@ CellAccount AccountOf(const CellDefinition& cell, const CellProgram& program,
     account.prepared.push_back(
         {fmt::format("whole cell: what it leaves for each token, {} rows", rows), folds.bytes});
   }
+  for (const FoldOffer& offer : folds.taken) account.folds.push_back(Rate(offer, "made"));
+  for (const FoldOffer& offer : folds.refused) {
+    account.folds.push_back(Rate(offer, "no room in the budget"));
+  }
   return account;
 }
 
@@ -107,8 +119,8 @@ CellAccount AccountOf(const CellDefinition& cell, const CellProgram& program,
 absl::StatusOr<ModelAccount> CpuMemory::Account(const Model& model) const {
   absl::StatusOr<Plan> plan = PlanCells(model);
   if (!plan.ok()) return plan.status();
-  if (std::optional<ModelFolds> loaded = fold_budget_.FoldsOf(model); loaded.has_value()) {
-    plan->folds = *std::move(loaded);
+  if (std::optional<ModelFolds> taken = fold_budget_.FoldsOf(model); taken.has_value()) {
+    plan->folds = *std::move(taken);
   }
   ModelAccount account;
   account.kernels = kernels_.name;

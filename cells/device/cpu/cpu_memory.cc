@@ -1,7 +1,10 @@
 #include "cells/device/cpu/cpu_memory.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -73,6 +76,35 @@ int64_t RowBytes(const Model& model, const RowBudget& budget) {
   return bytes;
 }
 
+absl::StatusOr<std::vector<CellProgram>> LowerCells(const Model& model) {
+  std::vector<CellProgram> programs;
+  for (const CellType& type : model.types) {
+    absl::StatusOr<CellProgram> program = Lower(*type.definition, kCpuLimits);
+    if (!program.ok()) return program.status();
+    StartFromSums(type.hoisted, *program);
+    programs.push_back(*std::move(program));
+  }
+  return programs;
+}
+
+// `types`: whose programs they are.
+ModelFolds PlanFoldsOf(absl::Span<const CellProgram> programs, absl::Span<const CellType> types,
+                       int64_t budget_bytes) {
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  const auto sums = [](const ProductStep& step) { return FoldedRowFloats(step) * kFloat; };
+  const auto node = [&](int type) {
+    return FoldedRowFloats(*types[static_cast<size_t>(type)].definition) * kFloat;
+  };
+  return PlanFolds(programs, budget_bytes, {sums, node});
+}
+
+// table row x matrix of "lstm" (4096 bytes, 3.20 multiply-adds saved a byte)
+std::string OfferText(const FoldOffer& offer, const CellType& type) {
+  return fmt::format("{} of \"{}\" ({} bytes, {:.2f} multiply-adds saved a byte)",
+                     offer.step == FoldOffer::kWhole ? "all" : "table row x matrix", type.name,
+                     offer.bytes, offer.rate);
+}
+
 std::vector<const CellProgram*> Pointers(const std::vector<CellProgram>& programs) {
   std::vector<const CellProgram*> pointers;
   for (const CellProgram& p : programs) pointers.push_back(&p);
@@ -89,31 +121,52 @@ absl::Span<const int32_t> CpuLoadedModel::host_column(TableId table, ColumnId id
 }
 
 std::string CpuLoadedModel::folded() const {
-  std::string text;
+  std::string taken, refused;
   for (size_t t = 0; t < folds_.size(); ++t) {
-    if (folds_[t].bytes == 0) continue;
-    text += fmt::format("{}{} of \"{}\" ({} bytes)", text.empty() ? "" : ", ",
-                        folds_[t].whole ? "all" : "table row x matrix", model_->types[t].name,
-                        folds_[t].bytes);
+    for (const FoldOffer& offer : folds_[t].taken) {
+      taken += (taken.empty() ? "" : ", ") + OfferText(offer, model_->types[t]);
+    }
+    for (const FoldOffer& offer : folds_[t].refused) {
+      refused += (refused.empty() ? "" : ", ") + OfferText(offer, model_->types[t]);
+    }
   }
-  return text;
+  if (refused.empty()) return taken;
+  return fmt::format("{}; no room for {}", taken.empty() ? "nothing" : taken, refused);
 }
 
 absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
-  Plan plan;
-  for (const CellType& type : model.types) {
-    absl::StatusOr<CellProgram> program = Lower(*type.definition, kCpuLimits);
-    if (!program.ok()) return program.status();
-    StartFromSums(type.hoisted, *program);
-    plan.programs.push_back(*std::move(program));
-  }
-  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
-  const auto sums = [](const ProductStep& step) { return FoldedRowFloats(step) * kFloat; };
-  const auto node = [&](int type) {
-    return FoldedRowFloats(*model.types[static_cast<size_t>(type)].definition) * kFloat;
-  };
-  plan.folds = PlanFolds(plan.programs, fold_budget_.left(), {sums, node});
+  absl::StatusOr<std::vector<CellProgram>> programs = LowerCells(model);
+  if (!programs.ok()) return programs.status();
+  Plan plan = {*std::move(programs), {}};
+  std::optional<ModelFolds> folds = fold_budget_.KeptFor(model);
+  plan.folds = folds.has_value() ? *std::move(folds)
+                                 : PlanFoldsOf(plan.programs, model.types, fold_budget_.left());
   return plan;
+}
+
+void CpuMemory::Expect(absl::Span<const Model* const> models) {
+  fold_budget_.Keep({});
+  std::vector<const Model*> by_name(models.begin(), models.end());
+  std::sort(by_name.begin(), by_name.end(), [](const Model* a, const Model* b) {
+    return std::tie(a->name, a->version) < std::tie(b->name, b->version);
+  });
+  std::vector<CellProgram> programs;
+  std::vector<CellType> types;
+  FoldBudget::Expected expected;
+  for (const Model* const model : by_name) {
+    absl::StatusOr<std::vector<CellProgram>> its = LowerCells(*model);
+    if (!its.ok()) continue;
+    std::move(its->begin(), its->end(), std::back_inserter(programs));
+    types.insert(types.end(), model->types.begin(), model->types.end());
+    expected.push_back({model, {}});
+  }
+  const ModelFolds all = PlanFoldsOf(programs, types, fold_budget_.left());
+  auto next = all.begin();
+  for (auto& [model, folds] : expected) {
+    folds.assign(next, next + static_cast<std::ptrdiff_t>(model->types.size()));
+    next += static_cast<std::ptrdiff_t>(model->types.size());
+  }
+  fold_budget_.Keep(std::move(expected));
 }
 
 std::vector<CellProgram> CpuMemory::Plan::ProgramsThatRun() const {

@@ -1,8 +1,12 @@
 #include "cells/device/cpu/cpu_memory.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "cells/device/cpu/cpu_device.h"
 #include "cells/device/cpu/cpu_features.h"
@@ -87,16 +91,98 @@ TEST(CpuMemoryTest, AllModelsShareOneBudgetAndGiveBackWhatTheyTook) {
   const int64_t table = int64_t{500} * (4 * 64) * 4;
   CpuMemory memory(Best(), 1, table + table / 2);
   const auto load = [&] { return *memory.Load(*model, Rows(*model, 8)); };
-  const std::string folded =
-      fmt::format("table row x matrix of \"{}\" ({} bytes)", model->types[0].name, table);
+  const std::string offer =
+      fmt::format("table row x matrix of \"{}\" ({} bytes, 0.26 multiply-adds saved a byte)",
+                  model->types[0].name, table);
+  const std::string& folded = offer;
   std::unique_ptr<LoadedModel> first = load();
   EXPECT_EQ(first->folded(), folded);
   std::unique_ptr<LoadedModel> second = load();
-  EXPECT_EQ(second->folded(), "");
+  EXPECT_EQ(second->folded(), "nothing; no room for " + offer);
   EXPECT_LT(second->weight_bytes(), first->weight_bytes());
   first.reset();
   EXPECT_EQ(load()->folded(), folded);
   EXPECT_EQ(load()->folded(), folded);  // the one before it is gone
+}
+
+// Three models of one width, "a" the least worth a byte and "c" the most, and of a fourth that no device compiles.
+struct Rivals {
+  Rivals() {
+    for (const auto& [name, embedding] : {std::pair("a", 8), {"b", 16}, {"c", 32}}) {
+      models.push_back(testing::OneCellModel(testing::TokenLstmCell(500, embedding, 64)));
+      models.back()->name = name;
+    }
+    testing::CellBuilder narrow("narrow");
+    narrow.Leave("y", narrow.Read("x", "x", 3, ElementType::kBf16));
+    models.push_back(testing::OneCellModel(narrow.Build()));
+    models.back()->name = "narrow";
+  }
+  static constexpr int64_t kTable = int64_t{500} * (4 * 64) * 4;
+
+  std::vector<std::shared_ptr<Model>> models;
+};
+
+bool IsFolded(const LoadedModel& loaded) { return loaded.folded().substr(0, 9) == "table row"; }
+
+TEST(CpuMemoryTest, ModelsThatAreExpectedShareTheBudgetByWorthWhateverTheirOrder) {
+  const Rivals rivals;
+  std::vector<int> order = {0, 1, 2, 3};
+  do {
+    CpuMemory memory(Best(), 1, 2 * Rivals::kTable + 1);
+    std::vector<const Model*> expected;
+    for (const int m : order) expected.push_back(rivals.models[static_cast<size_t>(m)].get());
+    memory.Expect(expected);
+    std::map<std::string, bool> folded;
+    std::vector<std::unique_ptr<LoadedModel>> loaded;
+    for (const Model* const model : expected) {
+      auto made = memory.Load(*model, Rows(*model, 8));
+      EXPECT_EQ(made.ok(), model->name != "narrow");
+      if (!made.ok()) continue;
+      folded[model->name] = IsFolded(**made);
+      EXPECT_EQ(memory.Account(*model)->types[0].weight_bytes, (*made)->weight_bytes());
+      loaded.push_back(*std::move(made));
+    }
+    EXPECT_EQ(folded, (std::map<std::string, bool>{{"a", false}, {"b", true}, {"c", true}}));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(CpuMemoryTest, ModelsOfEqualWorthGetTheBudgetByName) {
+  for (const bool backwards : {false, true}) {
+    const std::shared_ptr<Model> x = testing::OneCellModel(testing::TokenLstmCell(500, 32, 64));
+    const std::shared_ptr<Model> y = testing::OneCellModel(testing::TokenLstmCell(500, 32, 64));
+    x->name = "x";
+    y->name = "y";
+    CpuMemory memory(Best(), 1, Rivals::kTable);
+    memory.Expect(backwards ? std::vector<const Model*>{y.get(), x.get()}
+                            : std::vector<const Model*>{x.get(), y.get()});
+    const auto second = memory.Load(*y, Rows(*y, 8)), first = memory.Load(*x, Rows(*x, 8));
+    EXPECT_TRUE(IsFolded(**first));
+    EXPECT_FALSE(IsFolded(**second));
+  }
+}
+
+TEST(CpuMemoryTest, WhatIsKeptForAModelIsNobodyElsesUntilOthersAreExpected) {
+  const Rivals rivals;
+  const Model &a = *rivals.models[0], &b = *rivals.models[1], &c = *rivals.models[2];
+  CpuMemory memory(Best(), 1, Rivals::kTable);
+  memory.Expect({&c});
+  auto late = memory.Load(a, Rows(a, 8));
+  EXPECT_FALSE(IsFolded(**late));
+  EXPECT_EQ((*late)->folded(),
+            fmt::format("nothing; no room for table row x matrix of \"{}\" ({} bytes, 0.06 "
+                        "multiply-adds saved a byte)",
+                        a.types[0].name, Rivals::kTable));
+  auto expected = memory.Load(c, Rows(c, 8));
+  EXPECT_TRUE(IsFolded(**expected));
+  memory.Expect({});
+  // Worth more than what is left, it takes nothing from who serves.
+  EXPECT_FALSE(IsFolded(**memory.Load(b, Rows(b, 8))));
+  expected->reset();
+  EXPECT_TRUE(IsFolded(**memory.Load(a, Rows(a, 8))));
+  memory.Expect({&c});  // and never comes
+  EXPECT_FALSE(IsFolded(**memory.Load(b, Rows(b, 8))));
+  memory.Expect({});
+  EXPECT_TRUE(IsFolded(**memory.Load(b, Rows(b, 8))));
 }
 
 TEST(CpuMemoryTest, TheAccountOfALoadedModelIsOfWhatItTookAndNotOfWhatIsLeft) {
@@ -119,7 +205,8 @@ TEST(CpuMemoryTest, AModelThatIsRefusedTakesNothingOfTheBudget) {
   CpuMemory memory(Best(), 1, 500 * 4 * 64 * 4, [&] { return available; });
   EXPECT_FALSE(memory.Load(*model, Rows(*model, 8)).ok());
   available = int64_t{1} << 30;
-  EXPECT_NE((*memory.Load(*model, Rows(*model, 8)))->folded(), "");
+  EXPECT_THAT((*memory.Load(*model, Rows(*model, 8)))->folded(),
+              ::testing::StartsWith("table row"));
 }
 
 TEST(CpuMemoryTest, ABudgetThatCannotWorkIsRefused) {
@@ -223,8 +310,9 @@ TEST(CpuMemoryTest, ACellFoldedAsAWholeIsCountedWithWhatItTakesWhileItIsMade) {
   const auto loaded = memory.Load(*model, Rows(*model, 8));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_LT((*loaded)->weight_bytes(), weights / 100);
-  EXPECT_EQ((*loaded)->folded(), fmt::format("all of \"{}\" ({} bytes)", model->types[0].name,
-                                             (*loaded)->weight_bytes()));
+  EXPECT_EQ((*loaded)->folded(),
+            fmt::format("all of \"{}\" ({} bytes, 2670.67 multiply-adds saved a byte)",
+                        model->types[0].name, (*loaded)->weight_bytes()));
 }
 
 TEST(CpuMemoryTest, AModelThatDoesNotFitTogetherIsRefused) {
