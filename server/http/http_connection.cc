@@ -269,6 +269,7 @@ void HttpConnection::Send(HttpReply reply, bool last) {
   for (const auto& [name, value] : reply.headers) response_.set(name, value);
   response_.content_length(reply.body.size());
   if (!head_only_) response_.body() = std::move(reply.body);
+  held_ = std::move(reply.held);
   request_.body = {};
   host_->table.Hold(*this, static_cast<int64_t>(response_.body().capacity()));
   Allow(host_->limits.reply_timeout, HttpCut::kUnread);
@@ -282,6 +283,7 @@ void HttpConnection::OnSent(Error error) {
   if (error) return Close();
   writer_.reset();
   response_ = {};
+  held_.reset();
   host_->table.Hold(*this, 0);
   keep_alive_ ? Await() : Linger();
 }
@@ -319,6 +321,7 @@ void HttpConnection::Close() {
   timer_.cancel();
   socket_.close(ignored);
   host_->table.Remove(*this);
+  held_.reset();
   if (exchange_ != nullptr) std::exchange(exchange_, nullptr)->HangUp();
   host_->ended();
 }

@@ -89,6 +89,7 @@ class HttpConnection final : public ConnectionTable::Entry,
   bool keep_alive_ = false, head_only_ = false, watching_ = false, closed_ = false;
   std::shared_ptr<SocketExchange> exchange_;  // while it is answered
   Response response_;
+  std::shared_ptr<const void> held_;  // the reply's, while it is sent
   std::optional<boost::beast::http::response_serializer<boost::beast::http::string_body>> writer_;
 };
 

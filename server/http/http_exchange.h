@@ -27,6 +27,8 @@ struct HttpReply {
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers =
       {};  // beyond those that every reply has
+  // Let go of when the client has the reply, or is gone: what it takes of the server till then.
+  std::shared_ptr<const void> held = nullptr;
 };
 
 struct HttpRequest {

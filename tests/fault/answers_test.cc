@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/tcp_connection.h"
@@ -93,6 +94,16 @@ class AnswersTest : public ::testing::Test {
     server_->Signal(SIGTERM);
     EXPECT_EQ(server_->Wait(), 0) << server_->Log();
   }
+  // It has heard of its end, and takes no more.
+  void BeginDrain() {
+    server_->Signal(SIGTERM);
+    grpc::Status refused;
+    do {
+      inference::ModelInferResponse answer;
+      refused = caller_->Infer(Words({1}), answer);
+    } while (refused.ok());
+    EXPECT_EQ(refused.error_message(), "the server is shutting down") << "its own word";
+  }
   // So many calls have ended, and what they computed with is given back.
   MetricsPage WaitForEnded(int calls) const {
     return WaitForPage(*server_, [&](const MetricsPage& page) {
@@ -161,13 +172,7 @@ TEST_F(AnswersTest, L1ADrainWaitsUntilAnswersAreTakenAndTheyArriveWhole) {
   ASSERT_TRUE(caller_->Infer(LargeAnswer(), expected).ok());
   UnreadCalls client(*server_, kCalls);
   WaitForEnded(kCalls + 1);
-  server_->Signal(SIGTERM);
-  grpc::Status refused;
-  do {
-    inference::ModelInferResponse answer;
-    refused = caller_->Infer(Words({1}), answer);
-  } while (refused.ok());
-  EXPECT_EQ(refused.error_message(), "the server is shutting down") << "its own word";
+  BeginDrain();
   EXPECT_EQ(MetricsPage(*server_).Admitted(), kCalls) << "answered, and not taken";
   const std::vector<std::string> answers = client.Read();
   EXPECT_EQ(answers.size(), static_cast<size_t>(kCalls));
@@ -177,6 +182,34 @@ TEST_F(AnswersTest, L1ADrainWaitsUntilAnswersAreTakenAndTheyArriveWhole) {
     ASSERT_EQ(answer.raw_output_contents_size(), 1);
     EXPECT_TRUE(answer.raw_output_contents(0) == expected.raw_output_contents(0)) << "in every bit";
   }
+  EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+}
+
+// The same over HTTP, of an answer that no socket's buffers hold.
+TEST_F(AnswersTest, L1AnAnswerOverHttpCountsUntilItIsTakenAndADrainWaitsForIt) {
+  constexpr int kSteps = 8192;
+  constexpr size_t kBytes = size_t{4} * kSteps * 768;
+  ASSERT_NO_FATAL_FAILURE(Serve({"--drain-timeout=1h"}));
+  std::string tokens = "1";
+  for (int i = 1; i < kSteps; ++i) tokens += ",1";
+  const std::string body =
+      fmt::format(R"({{"inputs":[{{"name":"TOKENS","shape":[{}],"datatype":"INT32","data":[{}]}}],)"
+                  R"("outputs":[{{"name":"ALL_HIDDEN","parameters":{{"binary_data":true}}}}]}})",
+                  kSteps, tokens);
+  TcpConnection client(server_->http());
+  ASSERT_TRUE(client.Send(
+      fmt::format("POST /v2/models/{}/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{}",
+                  kSlow.name, body.size(), body)));
+  std::string reply = client.ReceiveUntil("\r\n\r\n");  // it is on its way
+  const MetricsPage held = WaitForEnded(1);
+  EXPECT_EQ(held.Admitted(), 1) << "and not taken";
+  EXPECT_GE(held.Sum("cellbatch_admitted_bytes"), kBytes);
+  BeginDrain();
+  EXPECT_EQ(MetricsPage(*server_).Admitted(), 1);
+  const size_t head = reply.find("\r\n\r\n") + 4;
+  EXPECT_TRUE(reply.starts_with("HTTP/1.1 200 ")) << reply.substr(0, head);
+  for (std::string more; !(more = client.Receive()).empty();) reply += more;
+  EXPECT_GT(reply.size() - head, kBytes) << "and its JSON";
   EXPECT_EQ(server_->Wait(), 0) << server_->Log();
 }
 

@@ -40,12 +40,17 @@ class HttpCall final : public ServerCall {
     if (!result.status.ok()) {
       return exchange_->Reply(ErrorReply(result.status, result.pushback_ms));
     }
-    if (reply_.bytes() <= kWrittenElsewhere) return Write(*exchange_, reply_);
-    exchange_->Run([exchange = exchange_, reply = std::move(reply_)] { Write(*exchange, reply); });
+    result.ticket.Keep({1, 0, static_cast<int64_t>(reply_.bytes())});
+    auto ticket = std::make_shared<const Ticket>(std::move(result.ticket));
+    if (reply_.bytes() <= kWrittenElsewhere) return Write(*exchange_, reply_, std::move(ticket));
+    exchange_->Run([exchange = exchange_, reply = std::move(reply_), ticket = std::move(ticket)] {
+      Write(*exchange, reply, ticket);
+    });
   }
 
  private:
-  static void Write(HttpExchange& exchange, const InferReply& reply) {
+  static void Write(HttpExchange& exchange, const InferReply& reply,
+                    std::shared_ptr<const Ticket> ticket) {
     auto encoded = EncodeReply(reply);
     if (!encoded.ok()) return exchange.Reply(ErrorReply(encoded.status()));
     HttpReply out{.content_type = kJsonType, .body = std::move(encoded->body)};
@@ -53,6 +58,7 @@ class HttpCall final : public ServerCall {
       out.content_type = "application/octet-stream";
       out.headers.emplace_back(kHeaderBytes, std::to_string(encoded->json_bytes));
     }
+    out.held = std::move(ticket);
     exchange.Reply(std::move(out));
   }
 

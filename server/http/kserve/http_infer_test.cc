@@ -78,6 +78,8 @@ TEST_F(HttpInferTest, AnAnswerCarriesItsValuesIdAndVersionAndIsCounted) {
   EXPECT_EQ(answer["outputs"][0]["datatype"], "FP32");
   EXPECT_EQ(answer["outputs"][0]["data"], nlohmann::json::array({6, 6}));
   EXPECT_EQ(Count(RequestOutcome::kOk), 1);
+  EXPECT_EQ(admission_.InFlight().requests, 1) << "until its client has it";
+  exchange->reply.reset();
   ExpectNothingInFlight();
 }
 
