@@ -62,16 +62,18 @@ void ConnectionTable::AddHeld(Entry& entry, int64_t bytes) {
 }
 
 void ConnectionTable::Hold(Entry& entry, int64_t bytes) {
-  AddHeld(entry, bytes - entry.held_);
-  while (counts_.held_bytes.load(std::memory_order_relaxed) > max_held_bytes_) {
+  const auto more = [&] { return bytes - entry.held_; };
+  // First room, then the bytes, so that whoever reads the count never sees more than the bound.
+  while (counts_.held_bytes.load(std::memory_order_relaxed) + more() > max_held_bytes_) {
     const auto victim = std::ranges::find_if(unfinished_, [&](const std::shared_ptr<Entry>& e) {
-      return e->held_ > 0 && (e.get() != &entry || entry.stage_ == HttpStage::kBody);
+      return e.get() == &entry ? entry.stage_ == HttpStage::kBody : e->held_ > 0;
     });
-    if (victim == unfinished_.end()) return;
+    if (victim == unfinished_.end()) break;
     const bool itself = victim->get() == &entry;
     Cut(**victim, HttpCut::kBytes);
     if (itself) return;
   }
+  AddHeld(entry, more());
 }
 
 void ConnectionTable::Cut(Entry& entry, HttpCut reason) {

@@ -37,10 +37,23 @@ std::vector<std::string> Named(const ReturnedTensor& t) {
   return names;
 }
 
+// A test is given a folder of links that lead out of it, which no loader follows.
+std::string CopyOfModel(const std::string& name) {
+  const std::string folder = testing::TempDir() + "/" + name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy("deploy/models/tagger", folder, std::filesystem::copy_options::recursive);
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
+    std::filesystem::permissions(file, std::filesystem::perms::owner_write,
+                                 std::filesystem::perm_options::add);
+  }
+  return folder;
+}
+
 class TaggerTest : public testing::Test {
  protected:
   void SetUp() override {
-    const auto model = LoadModel("deploy/models/tagger", "tagger", 1, ModelId(0), {});
+    const std::string folder = CopyOfModel("tagger");
+    const auto model = LoadModel(folder, "tagger", 1, ModelId(0), {});
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *model;
     std::ifstream file("tests/golden/tagger.json");
@@ -100,14 +113,8 @@ class TaggerTest : public testing::Test {
 TEST_F(TaggerTest, WordsAreLabelledAsPyTorchDoesInDouble) { ExpectRight(); }
 
 TEST_F(TaggerTest, AtOperatorGranularityTheyAreToo) {
-  const std::string folder = testing::TempDir() + "/tagger_of_operators";
-  std::filesystem::remove_all(folder);
-  std::filesystem::copy("deploy/models/tagger", folder, std::filesystem::copy_options::recursive);
-  // Not into the file that the copy may only point to.
-  std::filesystem::remove(folder + "/config.textproto");
-  std::ofstream(folder + "/config.textproto")
-      << std::ifstream("deploy/models/tagger/config.textproto").rdbuf()
-      << "granularity: OPERATOR\n";
+  const std::string folder = CopyOfModel("tagger_of_operators");
+  std::ofstream(folder + "/config.textproto", std::ios::app) << "granularity: OPERATOR\n";
   const auto model = LoadModel(folder, "tagger", 1, ModelId(0), {});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_GT((*model)->types.size(), model_->types.size());
