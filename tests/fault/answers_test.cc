@@ -12,8 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/e2e/tcp_connection.h"
 #include "tests/fault/http2_by_hand.h"
-#include "tests/fault/metrics_page.h"
-#include "tests/fault/served_models.h"
+#include "tests/fault/own_server_test.h"
 
 namespace cellbatch {
 namespace {
@@ -73,26 +72,12 @@ class UnreadCalls {
   TcpConnection connection_;
 };
 
-class AnswersTest : public ::testing::Test {
+class AnswersTest : public OwnServerTest {
  protected:
-  static void SetUpTestSuite() {
-    repository_ = new std::string(NewRepository());
-    AddModel(*repository_, kWords);
-    AddModel(*repository_, kSlow);
-  }
-  static void TearDownTestSuite() { delete repository_; }
-  void Serve(std::vector<std::string> flags) {
-    flags.push_back("--devices=cpu:0");
-    server_ = ServerProcess::Serving(*repository_, std::move(flags));
-    ASSERT_NE(server_, nullptr);
-    caller_ = std::make_unique<GrpcCaller>(server_->grpc());
-  }
   void ExpectAllIsWell() {
     WaitUntilEmpty(*server_);
     ExpectGood(*caller_);
-    caller_.reset();
-    server_->Signal(SIGTERM);
-    EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+    End();
   }
   // It has heard of its end, and takes no more.
   void BeginDrain() {
@@ -110,12 +95,7 @@ class AnswersTest : public ::testing::Test {
       return page.Ended() == calls && page.Sum("cellbatch_admitted_cells") == 0;
     });
   }
-
-  static std::string* repository_;
-  std::unique_ptr<ServerProcess> server_;
-  std::unique_ptr<GrpcCaller> caller_;
 };
-std::string* AnswersTest::repository_ = nullptr;
 
 // 0.5 MB that ask for 1.5 GB. What it may cost on top: its message, parsed and unfolded, several times over.
 TEST_F(AnswersTest, AnAnswerLargerThanOneMayBeIsRefusedBeforeItIsAllocated) {

@@ -8,8 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/e2e/tcp_connection.h"
 #include "tests/fault/http2_by_hand.h"
-#include "tests/fault/metrics_page.h"
-#include "tests/fault/served_models.h"
+#include "tests/fault/own_server_test.h"
 
 namespace cellbatch {
 namespace {
@@ -59,29 +58,16 @@ inference::ModelInferRequest WithTimeout(inference::ModelInferRequest request,
   return request;
 }
 
-class InterruptionTest : public ::testing::Test {
+class InterruptionTest : public OwnServerTest {
  protected:
-  static void SetUpTestSuite() {
-    repository_ = new std::string(NewRepository());
-    AddModel(*repository_, kWords);
-    AddModel(*repository_, kSlow);
-  }
-  static void TearDownTestSuite() { delete repository_; }
-  void SetUp() override {
-    // Rows for one slow request and a half: the second one waits in line.
-    server_ = ServerProcess::Serving(*repository_,
-                                     {"--devices=cpu:0", "--batch-limit=4", "--row-budget=80MiB"});
-    ASSERT_NE(server_, nullptr);
-    caller_ = std::make_unique<GrpcCaller>(server_->grpc());
-  }
+  // Rows for one slow request and a half: the second one waits in line.
+  void SetUp() override { Serve({"--batch-limit=4", "--row-budget=80MiB"}); }
   // Nothing is left of what was cut off, nothing is computed for it any more, and the next request is right.
   void TearDown() override {
     const double cells = WaitUntilEmpty(*server_).Cells("slow");
     ExpectGood(*caller_);
     EXPECT_EQ(MetricsPage(*server_).Cells("slow"), cells);
-    caller_.reset();  // the server waits a while for connections to go
-    server_->Signal(SIGTERM);
-    EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+    End();
   }
   MetricsPage Page() const { return MetricsPage(*server_); }
   MetricsPage WaitFor(const std::function<bool(const MetricsPage&)>& holds) const {
@@ -114,12 +100,7 @@ class InterruptionTest : public ::testing::Test {
     EXPECT_FALSE(blocker.done()) << "the request before it in line";
     EXPECT_LT(page.Steps("slow"), kSlowSteps);
   }
-
-  static std::string* repository_;
-  std::unique_ptr<ServerProcess> server_;
-  std::unique_ptr<GrpcCaller> caller_;
 };
-std::string* InterruptionTest::repository_ = nullptr;
 
 // gRPC's own client would not even send them. (Its least time is a millisecond; nothing at all is nothing.)
 TEST_F(InterruptionTest, T1ADeadlineThatHasPassedOnArrivalIsAnsweredWithoutACell) {
