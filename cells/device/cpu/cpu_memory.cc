@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -137,7 +136,11 @@ std::string CpuLoadedModel::folded() const {
 absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
   absl::StatusOr<std::vector<CellProgram>> programs = LowerCells(model);
   if (!programs.ok()) return programs.status();
-  Plan plan = {*std::move(programs), {}};
+  return PlanCells(model, *std::move(programs));
+}
+
+CpuMemory::Plan CpuMemory::PlanCells(const Model& model, std::vector<CellProgram> programs) const {
+  Plan plan = {std::move(programs), {}};
   std::optional<ModelFolds> folds = fold_budget_.KeptFor(model);
   plan.folds = folds.has_value() ? *std::move(folds)
                                  : PlanFoldsOf(plan.programs, model.types, fold_budget_.left());
@@ -146,6 +149,7 @@ absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
 
 void CpuMemory::Expect(absl::Span<const Model* const> models) {
   fold_budget_.Keep({});
+  compiled_.clear();
   std::vector<const Model*> by_name(models.begin(), models.end());
   std::sort(by_name.begin(), by_name.end(), [](const Model* a, const Model* b) {
     return std::tie(a->name, a->version) < std::tie(b->name, b->version);
@@ -156,7 +160,8 @@ void CpuMemory::Expect(absl::Span<const Model* const> models) {
   for (const Model* const model : by_name) {
     absl::StatusOr<std::vector<CellProgram>> its = LowerCells(*model);
     if (!its.ok()) continue;
-    std::move(its->begin(), its->end(), std::back_inserter(programs));
+    programs.insert(programs.end(), its->begin(), its->end());
+    compiled_[model] = *std::move(its);
     types.insert(types.end(), model->types.begin(), model->types.end());
     expected.push_back({model, {}});
   }
@@ -246,7 +251,9 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> CpuMemory::Load(const Model& model,
                                                              const RowBudget& budget) {
   if (absl::Status s = model.Validate(); !s.ok()) return s;
   if (absl::Status s = CheckBudget(model, budget); !s.ok()) return s;
-  absl::StatusOr<Plan> plan = PlanCells(model);
+  auto compiled = compiled_.extract(&model);
+  absl::StatusOr<Plan> plan =
+      compiled.empty() ? PlanCells(model) : PlanCells(model, std::move(compiled.mapped()));
   if (!plan.ok()) return plan.status();
   if (absl::Status s = CheckFits(model, budget, *plan); !s.ok()) return s;
   std::unique_ptr<CpuLoadedModel> loaded(new CpuLoadedModel);

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -102,6 +103,7 @@ class CpuMemory final : public Memory {
   };
 
   absl::StatusOr<Plan> PlanCells(const Model& model) const;
+  Plan PlanCells(const Model& model, std::vector<CellProgram> programs) const;
   absl::Status CheckFits(const Model& model, const RowBudget& budget, const Plan& plan) const;
   void PackCells(const Model& model, Plan plan, CpuLoadedModel& loaded) const;
   absl::Status MapTables(const Model& model, const RowBudget& budget, CpuLoadedModel& loaded) const;
@@ -109,6 +111,8 @@ class CpuMemory final : public Memory {
   const kernels::CpuKernels& kernels_;
   const int num_devices_;
   FoldBudget fold_budget_;
+  // Of models that are expected, so that cells are compiled once. Theirs who load: they take turns.
+  std::map<const Model*, std::vector<CellProgram>> compiled_;
   const Available available_;
 };
 
