@@ -98,22 +98,5 @@ TEST(SlowHttpBoundTest, ProbesAreAnsweredWhenSlowClientsHaveTakenEveryPlace) {
   EXPECT_LE(Metric(*server, R"(cellbatch_http_connections{port="http"})"), 100);
 }
 
-// What gRPC's clients hold is not ours to take back; what probes need was kept from them.
-TEST(SlowHttpBoundTest, ProbesAreAnsweredWhenOthersHaveTakenEveryFile) {
-  ASSERT_NO_FATAL_FAILURE(RaiseOwnLimit());
-  const auto server = ServerProcess::Serving(FaultRepository());
-  ASSERT_NE(server, nullptr);
-  constexpr size_t kFiles = 512;
-  server->LimitFiles(kFiles);
-  std::vector<std::unique_ptr<TcpConnection>> idle;
-  for (int i = 0; i < 700; ++i) idle.push_back(std::make_unique<TcpConnection>(server->grpc()));
-  while (server->OpenFiles() < kFiles) std::this_thread::yield();
-  for (int i = 0; i < 40; ++i) {
-    ASSERT_EQ(HttpGet(server->http(), "/v2/health/live"), "200 live\n") << i;
-    ASSERT_EQ(HttpGet(server->http(), "/v2/health/ready"), "200 ready\n") << i;
-  }
-  EXPECT_NE(server->Log().find("files that the process may open are open"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace cellbatch
