@@ -77,8 +77,7 @@ constexpr Flag kFlags[] = {
      &O::max_queued_bytes,
      "Bytes of messages, rows and answers, each until it is done with: an answer, until its client "
      "has it. Beyond: RESOURCE_EXHAUSTED with a retry hint. Default: at most a quarter of the "
-     "memory "
-     "that can be had.",
+     "memory that can be had.",
      {1}},
     {"max-answer-bytes",
      &O::max_answer_bytes,
@@ -95,9 +94,7 @@ constexpr Flag kFlags[] = {
      &O::fold_budget,
      "Bytes, over all models, of what is computed at load for each word of a vocabulary (embedding "
      "times matrix, leaves of trees). Spent where it saves most time per byte, over all models "
-     "that "
-     "are there at the start; a model that is loaded later gets what is left, one that leaves "
-     "gives "
+     "there at the start; a model that is loaded later gets what is left, one that leaves gives "
      "its part back. Beyond: computed each time. Default: a quarter of the memory that can be had.",
      {0}},
     {"max-tasks-in-flight",

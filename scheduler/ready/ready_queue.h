@@ -51,22 +51,20 @@ class alignas(64) ReadyQueue {
   // A push is a push into the FIFO, and nobody else hears of it.
   bool plain() const { return plain_; }
   void PushPlain(NodeRecord& record, RequestBlock& block) {  // REQUIRES: plain()
-    if (fifo_.nodes() == 0 && chains_.size() == 0) since_ = *lane_tasks_;
-    fifo_.Push(record, block);
+    PushIntoFifo(record, block);
   }
   // Nobody else hears of it either, and it is counted.
   bool counts() const { return words_ != nullptr; }
   void PushCounted(NodeRecord& record, RequestBlock& block) {  // REQUIRES: counts()
-    if (fifo_.nodes() == 0 && chains_.size() == 0) since_ = *lane_tasks_;
-    fifo_.Push(record, block);
+    PushIntoFifo(record, block);
     const HeightPart part = HeightPartOf(shape_.is_chain(), record, record.next);
     words_[part.level] += kReadyInWord * part.nodes;
   }
   void Push(NodeRecord& record, RequestBlock& block) {
+    if (urgent_first_ == nullptr) [[likely]]
+      return PushIntoFifo(record, block);
     if (ready() == 0) since_ = *lane_tasks_;
-    if (urgent_first_ != nullptr) [[unlikely]]
-      return urgent_first_->Push(record, block);
-    fifo_.Push(record, block);
+    urgent_first_->Push(record, block);
   }
   // Who waits and is next; a null record: nobody.
   ReadyEntry Head() { return urgent_first_ == nullptr ? fifo_.Head() : urgent_first_->Head(); }
@@ -108,6 +106,11 @@ class alignas(64) ReadyQueue {
   }
 
  private:
+  void PushIntoFifo(NodeRecord& record, RequestBlock& block) {
+    if (ready() == 0) since_ = *lane_tasks_;
+    fifo_.Push(record, block);
+  }
+
   // All that a push touches, on one line: it happens once for every subgraph.
   const bool plain_;
   int64_t* const words_;

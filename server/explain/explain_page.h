@@ -2,9 +2,9 @@
 // when the model was loaded.
 //
 // Made at the first look, by nothing that serving uses: no lock, no task, no device. By a thread of its own, for which the
-// one that asks waits: a definition is walked as deep as its operators follow one another, and the threads of an HTTP
-// library have 100 KiB of stack. One at a time (who asks meanwhile is told to ask again, so that probes always find a
-// thread); the last few pages are kept, a page of one loaded version never changes.
+// one that asks waits: a definition is walked as deep as its operators follow one another, and who asks may have little
+// stack (an HTTP library's threads had 100 KiB, and the server ended). One at a time (who asks meanwhile is told to ask
+// again, so that others always find a thread); the last few pages are kept, a page of one loaded version never changes.
 #ifndef CELLBATCH_SERVER_EXPLAIN_EXPLAIN_PAGE_H_
 #define CELLBATCH_SERVER_EXPLAIN_EXPLAIN_PAGE_H_
 
