@@ -20,8 +20,9 @@ void RunInBackground(absl::FunctionRef<void()> work) {
     pthread_setname_np(pthread_self(), "cb-load");
     const sched_param no_priority = {};
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &no_priority);
-    // Of this thread: Linux keeps niceness by thread.
-    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+    // Of this thread: Linux keeps niceness by thread. A server that is nicer already stays so: root could make it less nice.
+    const auto thread_id = static_cast<id_t>(syscall(SYS_gettid));
+    if (getpriority(PRIO_PROCESS, thread_id) < kNice) setpriority(PRIO_PROCESS, thread_id, kNice);
     work();
   });
   thread.join();
