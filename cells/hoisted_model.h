@@ -4,8 +4,8 @@
 //
 //   X [T] ----> chain L of T           X ----> eager 0 ----------> L 0
 //                                        \                 after  /  | carry
-//                                         +--> eager 1 .. 32 <---+   v
-//                                                    +----------> L 1 .. 32       and so on
+//                                         +--> eager 1 .. 48 <---+   v
+//                                                    +----------> L 1 .. 48       and so on
 //
 // The first step has an eager part of its own, and that of the next steps waits until it was submitted, so that nobody's
 // first step waits for the rest of a sequence, and nobody at all for all of a long one. A chain is cut there, and so is
@@ -24,8 +24,8 @@
 
 namespace cellbatch {
 
-// Steps whose eager part comes first, and of each that follows.
-inline constexpr int32_t kFirstHoistedSteps = 1, kHoistedSteps = 32;
+// Steps whose eager part comes first, and of each that follows: full row blocks, of 6 or of 8.
+inline constexpr int32_t kFirstHoistedSteps = 1, kHoistedSteps = 48;
 
 struct HoistRule {
   int64_t least_multiply_adds = 0;  // that a step must save
