@@ -11,7 +11,8 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import rules  # noqa: E402  (found beside this file)
+import fault_table  # noqa: E402  (found beside this file)
+import rules  # noqa: E402
 
 _SOURCES = (".h", ".cc", ".cu", ".cuh", ".proto", ".textproto", ".py", ".bzl", ".sh", ".md", ".yaml", ".txt")
 _NAMES = ("BUILD", "WORKSPACE", "run", "lint", "demo", "container", "install_packages", ".bazelrc", "Containerfile")
@@ -44,6 +45,8 @@ def check(files):
             found.extend(rule(path, text))
     found.extend(rules.build_rules(files))
     found.extend(rules.one_definition(files))
+    found.extend(rules.Violation(fault_table.TABLE, line, "fault table", text)
+                 for line, text in fault_table.problems(files))
     return sorted(found, key=lambda violation: (violation.path, violation.line))
 
 

@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import architecture  # noqa: E402
 import cpp_text  # noqa: E402
+import fault_table  # noqa: E402
 
 HEADER = """#ifndef CELLBATCH_CELLS_IDS_H_
 #define CELLBATCH_CELLS_IDS_H_
@@ -168,6 +169,34 @@ class TreeTest(unittest.TestCase):
     def test_a_file_named_for_nothing_is_found(self):
         self.expect_only("server/string_util.cc", "name", "int x;\n")
         self.expect_only("server/common/a.cc", "name", "int x;\n")
+
+
+class FaultTableTest(unittest.TestCase):
+    """A table in which every row is said to have no test, except the first, and what becomes of it."""
+
+    CODE = {"tests/fault/a_test.cc": "TEST_F(ATest, P1IsSo) {}\n",
+            "tests/deploy/b_test.py": "class BTest(unittest.TestCase):\n    def test_it(self):\n        pass\n"}
+
+    def found(self, first, others=fault_table.ROWS[1:]):
+        lines = [first] + ["| %s | – | not served |" % row for row in others]
+        return [text for _, text in fault_table.problems({**self.CODE, fault_table.TABLE: "\n".join(lines)})]
+
+    def test_tests_that_are_there_are_found_and_no_table_is_no_problem(self):
+        self.assertEqual(self.found("| P1 | `ATest.P1IsSo` | `tests/fault/a_test.cc` |"), [])
+        self.assertEqual(self.found("| P1 | `BTest.test_it` | `tests/deploy/b_test.py` |"), [])
+        self.assertEqual(list(fault_table.problems(CLEAN)), [])
+
+    def test_a_test_that_is_not_there_any_more_is_found(self):
+        for test, file in (("ATest.P1Is", "tests/fault/a_test.cc"), ("ATest.P1IsSo", "tests/fault/b_test.cc"),
+                           ("BTest.test_i", "tests/deploy/b_test.py")):
+            text, = self.found("| P1 | `%s` | `%s` |" % (test, file))
+            self.assertIn("there is no test %s in" % test, text)
+
+    def test_a_row_that_is_missing_unknown_or_says_nothing_is_found(self):
+        self.assertEqual(self.found("| P1 | – | not served |", others=fault_table.ROWS[2:]), ["row P2 is missing"])
+        self.assertEqual(self.found("| P1 | soon | . |"), ["P1 names neither a test nor, by –, none"])
+        self.assertEqual(self.found("| X1 | – | not served |"),
+                         ["X1 is no row of the reference", "row P1 is missing"])
 
 
 class BuildTest(unittest.TestCase):
