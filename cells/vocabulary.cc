@@ -46,6 +46,7 @@ absl::StatusOr<std::shared_ptr<const Vocabulary>> Vocabulary::Create(std::string
                                                     id + 1, word, before->second + 1));
     }
     made->words_.push_back(word);
+    made->longest_ = std::max(made->longest_, word.size());
   }
   if (made->words_.empty()) return absl::InvalidArgumentError("no entries");
   return std::shared_ptr<const Vocabulary>(made);

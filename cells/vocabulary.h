@@ -34,6 +34,7 @@ class Vocabulary {
     return found == ids_.end() ? std::nullopt : std::optional<int32_t>(found->second);
   }
   int32_t size() const { return static_cast<int32_t>(words_.size()); }
+  size_t longest() const { return longest_; }  // bytes of the longest word
   // 0 <= id < size().
   std::string_view word(int32_t id) const { return words_[static_cast<size_t>(id)]; }
 
@@ -43,6 +44,7 @@ class Vocabulary {
   const std::string text_;               // the words are pieces of it
   std::vector<std::string_view> words_;  // by id
   std::unordered_map<std::string_view, int32_t> ids_;
+  size_t longest_ = 0;
 };
 
 }  // namespace cellbatch

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "cells/vocabulary.h"
 #include "tests/testing/service_test.h"
 
 namespace cellbatch {
@@ -331,6 +332,29 @@ TEST_F(SmallAnswerTest, AnAnswerThatWouldBeLargerThanOneMayBeIsToldNotToRetry) {
   EXPECT_EQ(scheduler_.submitted(), 0);
   EXPECT_EQ(Count(RequestOutcome::kRejected), 1);
   ExpectNothingInFlight();
+}
+
+// Labels of the words: numbers that the client reads as text.
+class LabellingUnfolder final : public Unfolder {
+ public:
+  absl::Status Unfold(const RequestInput&, CellGraph& graph) const override {
+    graph.AddTensor("LABELS", WireType::kInt32, {2}, labels_.get());
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<const Vocabulary> labels_ =
+      *Vocabulary::Create("no\n" + std::string(60, 'y'));
+};
+
+TEST_F(SmallAnswerTest, TextIsTakenForTheLongestThatItMayBe) {
+  std::shared_ptr<Model> model = TinyModel();
+  model->unfolder = std::make_shared<LabellingUnfolder>();
+  model_ = std::move(model);
+  EXPECT_EQ(
+      Start(TokensRequest({1, 2})).Wait().status,
+      absl::ResourceExhaustedError("model \"tiny\": the answer would have 136 bytes, one answer "
+                                   "may have 7 (--max-answer-bytes)"));
 }
 
 class FullTest : public InferTest {

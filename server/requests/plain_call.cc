@@ -30,7 +30,7 @@ void PlainCall::Start(std::unique_ptr<PlainCall> call) {
 
 absl::Status PlainCall::Prepare() {
   const std::string_view message = call_.request();
-  const Demand at_door = {1, 0, static_cast<int64_t>(message.size())};
+  const Demand at_door = {1, 0, BytesToRead(message)};
   if (!path_.Admit(at_door, *stats_, call_.shard(), door_, result_)) return result_.status;
   if (absl::Status status = call_.transport_status(); !status.ok()) return status;
   const absl::StatusOr<PlainHead> head = Read(message);

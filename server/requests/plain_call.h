@@ -65,6 +65,10 @@ class PlainCall {
   // The steps of a format, on the transport's thread, in this order. An error ends the call and is its status;
   // one of Spell, of what follows it, or of Check does so only if AnswersError does not take it.
   //
+  // What the message takes of the server, itself and what reading makes of it: admitted before it is read.
+  virtual int64_t BytesToRead(std::string_view message) const {
+    return static_cast<int64_t>(message.size());
+  }
   // What the head views stays as long as the call. INVALID_ARGUMENT: malformed, or beyond the format's bounds.
   virtual absl::StatusOr<PlainHead> Read(std::string_view message) = 0;
   // Request number `i` of as many as the head said. What `request` views stays as long as the call.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cells/unfold/unfolder.h"
+#include "cells/vocabulary.h"
 #include "fmt/format.h"
 #include "server/requests/client_text.h"
 
@@ -13,12 +14,18 @@ namespace {
 
 constexpr size_t kMaxErrorBytes = 1000;  // of a status text: it travels as a header
 
+// Of a tensor that its client sees as text: the number that cells leave, and the longest text, framed.
+int64_t BytesOfElement(const ReturnedTensor& tensor) {
+  if (tensor.names != nullptr) return 4 + 4 + static_cast<int64_t>(tensor.names->longest());
+  return tensor.type == WireType::kInt64 ? 8 : 4;  // BYTES no cell leaves
+}
+
 // What returned tensors take, from their shapes alone; more than any answer may, where that does not fit.
 int64_t BytesOfTensors(absl::Span<const ReturnedTensor> tensors) {
   constexpr int64_t kTooMany = int64_t{1} << 60;
   int64_t total = 0;
   for (const ReturnedTensor& tensor : tensors) {
-    int64_t bytes = tensor.type == WireType::kInt64 ? 8 : 4;  // BYTES no cell leaves
+    int64_t bytes = BytesOfElement(tensor);
     for (const int64_t dim : tensor.dims) {
       if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kTooMany) return kTooMany;
     }

@@ -79,17 +79,26 @@ class HttpInferCall final : public PlainCall {
         limits_(limits) {}
 
  private:
+  // How much of the body is JSON; none: the header that says so is no number.
+  std::optional<size_t> JsonBytes(std::string_view body) const {
+    size_t bytes = body.size();
+    if (header_bytes_ == nullptr) return bytes;
+    const char* const last = header_bytes_->data() + header_bytes_->size();
+    const auto [end, error] = std::from_chars(header_bytes_->data(), last, bytes);
+    if (error != std::errc() || end != last) return std::nullopt;
+    return bytes;
+  }
+  int64_t BytesToRead(std::string_view body) const override {
+    const std::string_view json = body.substr(0, JsonBytes(body).value_or(0));
+    return InferJson::MostBytes(json) + static_cast<int64_t>(body.size() - json.size());
+  }
   absl::StatusOr<PlainHead> Read(std::string_view body) override {
-    size_t json_bytes = body.size();
-    if (header_bytes_ != nullptr) {
-      const char* const last = header_bytes_->data() + header_bytes_->size();
-      const auto [end, error] = std::from_chars(header_bytes_->data(), last, json_bytes);
-      if (error != std::errc() || end != last) {
-        return absl::InvalidArgumentError(
-            fmt::format("{} is {}, which is no number", kHeaderBytes, Quoted(*header_bytes_)));
-      }
+    const std::optional<size_t> json_bytes = JsonBytes(body);
+    if (!json_bytes.has_value()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} is {}, which is no number", kHeaderBytes, Quoted(*header_bytes_)));
     }
-    absl::Status status = message_.Parse(body, json_bytes, limits_);
+    absl::Status status = message_.Parse(body, *json_bytes, limits_);
     if (!status.ok()) return status;
     return PlainHead{.model_name = target_.model, .model_version = target_.version};
   }

@@ -149,6 +149,22 @@ TEST_F(HttpInferTest, ATimeoutIsADeadline) {
   ExpectNothingInFlight();
 }
 
+// Its tensors are twice the text of their numbers, and more while they grow.
+TEST_F(HttpInferTest, JsonIsAdmittedForWhatReadingMakesOfIt) {
+  std::string zeros = "0";
+  for (int i = 1; i < 300; ++i) zeros += ",0";
+  const std::string json =
+      R"({"inputs":[{"name":"TOKENS","shape":[300],"datatype":"INT64","data":[)" + zeros + "]}]}";
+  const auto exchange = Ask(json);
+  EXPECT_GE(admission_.InFlight().bytes, static_cast<int64_t>(json.size()) + 2 * 8 * 300);
+  EXPECT_LE(admission_.InFlight().bytes, static_cast<int64_t>(8 * json.size() + 32 * 300));
+  scheduler_.FinishAll();
+  StepResponder();
+  Json(*exchange, 200);
+  exchange->reply.reset();
+  ExpectNothingInFlight();
+}
+
 class SmallHttpInferTest : public HttpInferTest {
  protected:
   SmallHttpInferTest() : HttpInferTest({.max_requests = 1}) {}

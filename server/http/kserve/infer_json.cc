@@ -316,6 +316,14 @@ class InferReader {
   int64_t elements_ = 0, texts_ = 0;
 };
 
+int64_t InferJson::MostBytes(std::string_view json) {
+  constexpr int64_t kWidestValue =
+      sizeof(int64_t);  // a text is framed in less than it takes in JSON, and 4 bytes
+  const int64_t values = std::count(json.begin(), json.end(), ',') + 1;
+  const auto text = static_cast<int64_t>(json.size());
+  return text + 2 * (values * kWidestValue + text);
+}
+
 absl::Status InferJson::Parse(std::string_view body, size_t header_bytes,
                               const WireLimits& limits) {
   if (header_bytes > body.size()) {

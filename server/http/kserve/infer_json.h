@@ -28,6 +28,10 @@ class InferJson {
   // whole ones up to 64 bits, FP32 rounded once from what is written.
   absl::Status Parse(std::string_view body, size_t header_bytes, const WireLimits& limits);
 
+  // The most that Parse keeps of so much JSON, and the JSON: values are what stands between commas, and a tensor's bytes
+  // grow by doubling. One pass over the bytes.
+  static int64_t MostBytes(std::string_view json);
+
   // After Parse. Views what lies here and in the body.
   void Spell(PlainRequest& request) const;
   const std::string& id() const { return id_; }
