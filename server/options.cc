@@ -126,6 +126,12 @@ constexpr Flag kFlags[] = {
      "Threads that receive requests. 0: one for every 8 cores.",
      {0, 64}},
     {"responder-threads", &O::responder_threads, "Threads that encode and send answers.", {1, 64}},
+    {"grpc-max-connections",
+     &O::grpc_max_connections,
+     "Connections of the gRPC port, of two files each, and at most a quarter of the files that the "
+     "process may open. The next one takes the place of the one over which nothing came for "
+     "longest, without a call under way if there is such a one.",
+     {16, 1 << 20}},
     {"grpc-max-message-bytes",
      &O::grpc_max_message_bytes,
      "Largest request, after decompression. Beyond: RESOURCE_EXHAUSTED.",

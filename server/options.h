@@ -44,6 +44,7 @@ struct ServerOptions {
 
   int64_t grpc_threads = 0;
   int64_t responder_threads = 1;
+  int64_t grpc_max_connections = 4096;
   int64_t grpc_max_message_bytes = 64 << 20;
   int64_t grpc_max_metadata_bytes = 8 << 10;
   int64_t grpc_stream_buffer = 1 << 20;

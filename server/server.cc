@@ -30,6 +30,7 @@ int TransportThreads(const ServerOptions& options) {
 
 GrpcOptions OfGrpc(const ServerOptions& options) {
   return {.address = options.grpc_address,
+          .max_connections = options.grpc_max_connections,
           .threads = GrpcThreads(options),
           .max_message_bytes = options.grpc_max_message_bytes,
           .max_metadata_bytes = options.grpc_max_metadata_bytes,
@@ -151,6 +152,7 @@ absl::Status Server::Open(DeviceSet devices) {
 }
 
 absl::Status Server::OpenHttp() {
+  metrics_->Watch(grpc_->counts());
   metrics_->Watch("http", http_counts_);
   metrics_->Watch("metrics", metrics_counts_);
   http_infer_ = std::make_unique<HttpInferService>(*path_, GrpcThreads(options_));
@@ -206,7 +208,7 @@ void Server::TakeChangedPolicies() const {
 }
 
 bool Server::RunUntilStopped() {
-  lifecycle_.WaitForStop([this] { return scheduler_->any_device_left(); });
+  lifecycle_.WaitForStop([this] { return scheduler_->any_device_left() && grpc_->accepting(); });
   spdlog::info("stopping: not ready, serving on for {} ms", options_.drain_delay.count());
   const bool all =
       lifecycle_.Drain({.delay = options_.drain_delay, .timeout = options_.drain_timeout},

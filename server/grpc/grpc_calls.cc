@@ -70,7 +70,10 @@ class GrpcCall : public ServerCall {
     queue.open.fetch_add(1);
     context_.AsyncNotifyWhenDone(&done_);
   }
-  ~GrpcCall() override { queue_.open.fetch_sub(1); }
+  ~GrpcCall() override {
+    if (connection_ != nullptr) connection_->CallEnded();
+    queue_.open.fetch_sub(1);
+  }
 
   // Another call of this method that waits to come in.
   virtual void AcceptAnother() = 0;
@@ -93,6 +96,7 @@ class GrpcCall : public ServerCall {
     if (++ends_ == 2) delete this;
   }
 
+  std::shared_ptr<ConnectionGuard::Account> connection_;  // null: it is gone
   grpc::Slice message_;
   int64_t deadline_ns_ = kNoDeadline;
   int64_t received_ns_ = 0;
@@ -114,6 +118,8 @@ void GrpcCall::OnAccepted(bool ok) {
     message_ = grpc::Slice();
   }
   bytes_.Clear();
+  connection_ = queue_.connections->Find(context_.peer());
+  if (connection_ != nullptr) connection_->CallCame();
   if (IsCompressedByUnknownEncoding(context_.c_call())) {
     transport_status_ = absl::UnimplementedError(
         "the message is compressed by a grpc-encoding that is none of identity, deflate and gzip");

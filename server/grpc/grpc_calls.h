@@ -17,6 +17,7 @@
 
 #include "grpcpp/grpcpp.h"
 #include "scheduler/clock.h"
+#include "server/grpc/connection_guard.h"
 #include "server/grpc/grpc_services.h"
 #include "server/requests/call.h"
 
@@ -35,6 +36,7 @@ struct CallQueue {
   CellbatchGrpc* cellbatch = nullptr;
   CallSinks sinks;
   const Clock* clock = nullptr;
+  const ConnectionGuard* connections = nullptr;
   int index = 0;
   int64_t stream_buffer_bytes = 0;  // written to one stream and not yet taken by gRPC
   std::unique_ptr<grpc::ServerCompletionQueue> completions;

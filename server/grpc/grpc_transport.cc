@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "cells/check.h"
-#include "fmt/format.h"
 #include "grpcpp/ext/channelz_service_plugin.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "server/grpc/grpc_listener.h"
 #include "server/grpc/grpc_services.h"
 
 namespace cellbatch {
@@ -41,8 +41,6 @@ void SetLimits(const GrpcOptions& options, grpc::ServerBuilder& builder) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
                                Milliseconds(options.max_connection_age_grace));
   }
-  // A second server on the same port would take every other connection: an error, not a feature.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
@@ -57,13 +55,20 @@ class GrpcTransport::Impl {
       : kserve_(kserve), cellbatch_(latency) {}
 
   absl::Status Start(const GrpcOptions& options, const CallSinks& sinks, const Clock& clock) {
+    auto listener = GrpcListener::Open({.address = options.address,
+                                        .max_connections = options.max_connections,
+                                        .user_timeout = options.keepalive_timeout},
+                                       counts_);
+    if (!listener.ok()) return listener.status();
+    listener_ = *std::move(listener);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::channelz::experimental::InitChannelzService();
     grpc::ServerBuilder builder;
     SetLimits(options, builder);
-    int port = 0;
-    builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        grpc::InsecureServerCredentials());
     builder.RegisterService(&kserve_);
     builder.RegisterService(&cellbatch_);
     for (int i = 0; i < options.threads; ++i) {
@@ -73,21 +78,23 @@ class GrpcTransport::Impl {
       queue.cellbatch = &cellbatch_;
       queue.sinks = sinks;
       queue.clock = &clock;
+      queue.connections = &listener_->guard();
       queue.stream_buffer_bytes = options.stream_buffer_bytes;
       queue.index = i;
       queue.completions = builder.AddCompletionQueue();
     }
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0) {
-      return absl::UnavailableError(
-          fmt::format("--grpc-address {} cannot be bound: is it in use?", options.address));
-    }
+    if (server_ == nullptr) return absl::UnavailableError("gRPC cannot start");
     SetServing(false);
-    address_ = options.address.substr(0, options.address.rfind(':') + 1) + std::to_string(port);
     for (auto& queue : queues_) {
       AcceptCalls(*queue);
       queue->thread = std::thread([&queue = *queue] { PollCalls(queue); });
     }
+    listener_->Begin([this](int connection) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+      parameters.fd = connection;
+      acceptor_->HandleNewConnection(&parameters);
+    });
     return absl::OkStatus();
   }
 
@@ -100,6 +107,7 @@ class GrpcTransport::Impl {
 
   void Shutdown(std::chrono::milliseconds grace) {
     if (server_ == nullptr) return;
+    listener_->StopAccepting();
     for (auto& queue : queues_) queue->stopping.store(true);
     server_->Shutdown(std::chrono::system_clock::now() + grace);
     for (auto& queue : queues_) {
@@ -112,14 +120,17 @@ class GrpcTransport::Impl {
     server_.reset();
   }
 
-  const std::string& address() const { return address_; }
+  const GrpcListener& listener() const { return *listener_; }
+  const GrpcCounts& counts() const { return counts_; }
 
  private:
   KServeGrpc kserve_;
   CellbatchGrpc cellbatch_;
   std::vector<std::unique_ptr<CallQueue>> queues_;
+  GrpcCounts counts_;
+  std::unique_ptr<GrpcListener> listener_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::string address_;
 };
 
 GrpcTransport::GrpcTransport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -136,7 +147,9 @@ absl::StatusOr<std::unique_ptr<GrpcTransport>> GrpcTransport::Start(const GrpcOp
   return std::unique_ptr<GrpcTransport>(new GrpcTransport(std::move(impl)));
 }
 
-const std::string& GrpcTransport::address() const { return impl_->address(); }
+const std::string& GrpcTransport::address() const { return impl_->listener().address(); }
+const GrpcCounts& GrpcTransport::counts() const { return impl_->counts(); }
+bool GrpcTransport::accepting() const { return impl_->listener().accepting(); }
 void GrpcTransport::SetServing(bool serving) { impl_->SetServing(serving); }
 void GrpcTransport::Shutdown(std::chrono::milliseconds grace) { impl_->Shutdown(grace); }
 

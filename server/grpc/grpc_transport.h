@@ -1,5 +1,6 @@
 // gRPC behind the seam: what is inferred as raw bytes on asynchronous completion queues (grpc_calls.h),
-// every other call as plain synchronous functions; health, reflection and channelz.
+// every other call as plain synchronous functions; health, reflection and channelz. Connections are accepted by us
+// (grpc_listener.h) and handed to it.
 #ifndef CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
 #define CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
 
@@ -10,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "scheduler/clock.h"
+#include "server/grpc/connection_guard.h"
 #include "server/grpc/grpc_calls.h"
 #include "server/kserve/kserve_service.h"
 #include "server/typed/latency_service.h"
@@ -18,6 +20,7 @@ namespace cellbatch {
 
 struct GrpcOptions {
   std::string address = "0.0.0.0:8001";
+  int64_t max_connections = 4096;
   int threads = 1;  // polling threads, one completion queue each
   int64_t max_message_bytes = 64 << 20;
   int64_t max_metadata_bytes = 8 << 10;
@@ -42,7 +45,10 @@ class GrpcTransport {
   ~GrpcTransport();
 
   const std::string& address() const;  // host:port in use
-  void SetServing(bool serving);       // grpc.health.v1, all services; any thread
+  const GrpcCounts& counts() const;    // of its connections
+  // False: nobody can connect, for want of files. Any thread.
+  bool accepting() const;
+  void SetServing(bool serving);  // grpc.health.v1, all services; any thread
   // Refuses new connections and calls, waits for the answers of calls under way (the sink gives
   // every one), ends the threads. Calls still without an answer after `grace` are cancelled.
   void Shutdown(std::chrono::milliseconds grace);

@@ -11,6 +11,7 @@ namespace cellbatch {
 namespace {
 
 constexpr rlim_t kMostEverNeeded = 1 << 20;
+constexpr int64_t kShareOfDescriptors = 4, kLeastConnections = 16;
 
 }  // namespace
 
@@ -27,6 +28,10 @@ int64_t RaiseDescriptorLimit() {
     setrlimit(RLIMIT_NOFILE, &limit);
   }
   return DescriptorLimit();
+}
+
+int64_t MostConnectionsOf(int64_t descriptors_each) {
+  return std::max(DescriptorLimit() / kShareOfDescriptors / descriptors_each, kLeastConnections);
 }
 
 SpareDescriptors::~SpareDescriptors() {

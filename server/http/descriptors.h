@@ -12,6 +12,8 @@ namespace cellbatch {
 // As many as the system lets us (the soft limit becomes the hard one); answers how many that are.
 int64_t RaiseDescriptorLimit();
 int64_t DescriptorLimit();
+// Connections that one port may have, each of so many files: together a quarter of those that the process may open.
+int64_t MostConnectionsOf(int64_t descriptors_each);
 
 class SpareDescriptors {
  public:

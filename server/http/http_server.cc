@@ -29,16 +29,14 @@ using Error = boost::system::error_code;
 constexpr size_t kPageThreads =
     2;  // one may make a page that takes long, of which there is one at a time
 constexpr size_t kSpareDescriptors = 16;
-constexpr int64_t kShareOfDescriptors = 4, kLeastConnections = 16;
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::minutes kBetweenLogs{1};
 
 HttpLimits WithinDescriptors(HttpLimits limits, std::string_view flag) {
-  const int64_t files = DescriptorLimit();
-  const int64_t most = std::max(files / kShareOfDescriptors, kLeastConnections);
+  const int64_t most = MostConnectionsOf(1);
   if (limits.max_connections > most) {
     spdlog::warn("--{}: {} connections at most, not {}: the process may open {} files", flag, most,
-                 limits.max_connections, files);
+                 limits.max_connections, DescriptorLimit());
     limits.max_connections = most;
   }
   return limits;

@@ -293,6 +293,17 @@ void Http(const std::vector<std::pair<std::string, const HttpCounts*>>& ports, M
   }
 }
 
+void Grpc(const GrpcCounts& counts, MetricsText& text) {
+  text.Family("cellbatch_grpc_connections", "gauge", "Connections of gRPC.");
+  text.Value({}, counts.connections.load());
+  text.Family("cellbatch_grpc_cut_total", "counter",
+              "Connections that were hung up on, by the bound that they met.");
+  for (int i = 0; i < kNumGrpcCuts; ++i) {
+    text.Value({{"reason", Name(static_cast<GrpcCut>(i))}},
+               counts.cut[static_cast<size_t>(i)].load());
+  }
+}
+
 }  // namespace
 
 MetricsExporter::MetricsExporter(const Scheduler& scheduler, StatsRegistry& stats,
@@ -324,6 +335,7 @@ std::string MetricsExporter::Text() const {
   Cells(lanes, text);
   Devices(scheduler_.stats().Devices(), text);
   if (nv_names_) NvNames(models, lanes, text);
+  if (grpc_ != nullptr) Grpc(*grpc_, text);
   Http(ports_, text);
   Process(text);
   return text.Take();

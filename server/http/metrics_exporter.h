@@ -11,6 +11,7 @@
 
 #include "cells/model.h"
 #include "scheduler/scheduler.h"
+#include "server/grpc/connection_guard.h"
 #include "server/http/connection_table.h"
 #include "server/lifecycle.h"
 #include "server/requests/admission.h"
@@ -31,6 +32,9 @@ class MetricsExporter {
     ports_.emplace_back(std::move(port), &counts);
   }
 
+  // And of the gRPC port.
+  void Watch(const GrpcCounts& counts) { grpc_ = &counts; }
+
   std::string Text() const;  // any thread
 
   static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -43,6 +47,7 @@ class MetricsExporter {
   const ServedModels models_;
   const bool nv_names_;
   std::vector<std::pair<std::string, const HttpCounts*>> ports_;
+  const GrpcCounts* grpc_ = nullptr;
 };
 
 }  // namespace cellbatch

@@ -1,0 +1,91 @@
+// Which connections the gRPC port has, what each costs, and who goes when there is no room: the rules, without a socket.
+// gRPC 1.51 bounds neither the number of its connections nor what one may cost before a call comes of it.
+//
+// The listener's thread (grpc_listener.h) adds, looks and cuts. Threads that receive calls say through an Account
+// what came of a connection: a lock and a look into a table a call, and two additions to atomics. Counts may be read by any.
+#ifndef CELLBATCH_SERVER_GRPC_CONNECTION_GUARD_H_
+#define CELLBATCH_SERVER_GRPC_CONNECTION_GUARD_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace cellbatch {
+
+// Why a connection was cut by us: the `reason` label of cellbatch_grpc_cut_total.
+enum class GrpcCut : uint8_t { kConnections, kDescriptors };
+inline constexpr int kNumGrpcCuts = 2;
+const char* Name(GrpcCut reason);
+
+// What any thread may read.
+struct GrpcCounts {
+  std::atomic<int64_t> connections = 0;
+  std::array<std::atomic<int64_t>, kNumGrpcCuts> cut = {};
+};
+
+class ConnectionGuard {
+ public:
+  // What calls that came over one connection say of it. Any thread. Outlives the connection as long as a call does.
+  class Account {
+   public:
+    void CallCame() { calls_.fetch_add(1, std::memory_order_relaxed); }
+    void CallEnded() { calls_.fetch_sub(1, std::memory_order_relaxed); }
+
+   private:
+    friend class ConnectionGuard;
+    std::atomic<int64_t> calls_ = 0;  // with us, not ended
+  };
+
+  // One connection's entry. Its owner derives from it.
+  class Entry {
+   public:
+    // `peer`: as gRPC spells it ("ipv4:10.0.0.7:43210"), which is how calls find it.
+    explicit Entry(std::string peer) : peer_(std::move(peer)) {}
+    virtual ~Entry() = default;
+    // Hangs up now. It is out of the table.
+    virtual void Cut(GrpcCut reason) = 0;
+    const std::string& peer() const { return peer_; }
+
+   private:
+    friend class ConnectionGuard;
+    const std::string peer_;
+    const std::shared_ptr<Account> account_ = std::make_shared<Account>();
+    std::list<std::shared_ptr<Entry>>::iterator place_;
+  };
+
+  explicit ConnectionGuard(GrpcCounts& counts) : counts_(counts) {}
+
+  // A new one, the youngest. While there are `most` or more, the one that would go first goes.
+  void Add(std::shared_ptr<Entry> entry, int64_t most);
+  void Remove(Entry& entry);
+  // Bytes came over it: it is the youngest again.
+  void Moved(Entry& entry);
+  // Cuts the one over which nothing has come for longest, of those without a call under way if there are any; never
+  // `spared`. False: there is none.
+  bool CutOne(GrpcCut reason, const Entry* spared = nullptr);
+
+  int64_t size() const { return counts_.connections.load(std::memory_order_relaxed); }
+
+  // The account of a call's peer; null where the connection is gone again. Any thread.
+  std::shared_ptr<Account> Find(std::string_view peer) const;
+
+ private:
+  void Cut(Entry& entry, GrpcCut reason);
+
+  GrpcCounts& counts_;
+  std::list<std::shared_ptr<Entry>> line_;  // nothing came for longest: first
+  mutable std::mutex mutex_;                // of what follows
+  std::unordered_map<std::string, std::shared_ptr<Account>> accounts_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_GRPC_CONNECTION_GUARD_H_

@@ -1,0 +1,240 @@
+#include "server/grpc/grpc_listener.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "fmt/format.h"
+#include "server/grpc/listening_socket.h"
+#include "server/http/descriptors.h"
+#include "spdlog/spdlog.h"
+
+namespace cellbatch {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Between two looks at connections over which something came: what comes meanwhile is seen late.
+constexpr std::chrono::milliseconds kBetweenLooks{20};
+constexpr int kMostAtOnce = 64;  // accepted before the others are looked at again
+constexpr std::chrono::milliseconds kAcceptPause{100};  // when there was no file for another
+constexpr std::chrono::minutes kBetweenLogs{1};
+constexpr size_t kSpareDescriptors = 16;
+constexpr int64_t kDescriptorsEach = 2;  // gRPC's and ours
+
+class Connection final : public ConnectionGuard::Entry {
+ public:
+  Connection(std::string peer, Descriptor ours, int events)
+      : Entry(std::move(peer)), ours_(std::move(ours)), events_(events) {
+    epoll_event event = {};
+    event.events = EPOLLIN | EPOLLRDHUP | EPOLLET;
+    event.data.ptr = this;
+    epoll_ctl(events_, EPOLL_CTL_ADD, ours_.get(), &event);
+  }
+  // Closing alone would not do: the socket lives on as long as gRPC has it, and so would the event.
+  ~Connection() override { epoll_ctl(events_, EPOLL_CTL_DEL, ours_.get(), nullptr); }
+  // gRPC sees the end as if the peer had hung up, and lets go of its own descriptor.
+  void Cut(GrpcCut) override { shutdown(ours_.get(), SHUT_RDWR); }
+
+ private:
+  const Descriptor ours_;
+  const int events_;
+};
+
+}  // namespace
+
+class GrpcListener::Impl {
+ public:
+  Impl(const ListenerOptions& options, Descriptor listening, GrpcCounts& counts)
+      : options_(options),
+        listening_(std::move(listening)),
+        address_(fmt::format("{}:{}", options.address.substr(0, options.address.rfind(':')),
+                             PortOf(listening_.get()))),
+        guard_(counts) {}
+  ~Impl() {
+    if (!thread_.joinable()) return;
+    ending_.store(true);
+    Wake();
+    thread_.join();
+  }
+
+  bool Prepare() {
+    woken_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    events_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+    return listening_.get() >= 0 && woken_.get() >= 0 && events_.get() >= 0;
+  }
+  void Begin(std::function<void(int)> take) {
+    take_ = std::move(take);
+    thread_ = std::thread([this] { Run(); });
+  }
+  void StopAccepting() {
+    const std::lock_guard lock(taking_);
+    closed_.store(true);
+    shutdown(listening_.get(), SHUT_RDWR);  // who waits to be accepted is refused
+    Wake();
+  }
+  bool accepting() const { return accepting_.load(); }
+  const std::string& address() const { return address_; }
+  const ConnectionGuard& guard() const { return guard_; }
+
+ private:
+  void Run();
+  void Wake() const { eventfd_write(woken_.get(), 1); }
+  // Sleeps until somebody connects, Wake, or it is time for a look.
+  void Sleep() const;
+  void AcceptAll();
+  // False: nobody waits, or there is no file.
+  bool AcceptOne();
+  void OnNoFile();
+  void Watch(int accepted);
+  void Look();
+  int64_t MostConnections() const {
+    return std::min(options_.max_connections, MostConnectionsOf(kDescriptorsEach));
+  }
+  void Say(GrpcCut reason);
+
+  const ListenerOptions options_;
+  std::mutex taking_;  // held while connections are taken
+  const Descriptor listening_;
+  std::function<void(int)> take_;
+  const std::string address_;
+  Descriptor woken_, events_;
+  ConnectionGuard guard_;
+  SpareDescriptors spare_{kSpareDescriptors};
+  std::array<Clock::time_point, kNumGrpcCuts> said_ = {};
+  Clock::time_point pause_until_;
+  std::atomic<bool> accepting_ = true, closed_ = false, ending_ = false;
+  std::thread thread_;
+};
+
+void GrpcListener::Impl::Run() {
+  while (!ending_.load()) {
+    Sleep();
+    AcceptAll();
+    Look();
+  }
+}
+
+void GrpcListener::Impl::Sleep() const {
+  const bool paused = closed_.load() || Clock::now() < pause_until_;
+  std::array<pollfd, 2> waited = {
+      pollfd{.fd = woken_.get(), .events = POLLIN, .revents = 0},
+      // A negative one is passed over.
+      pollfd{.fd = paused ? -1 : listening_.get(), .events = POLLIN, .revents = 0}};
+  const bool idle = guard_.size() == 0 && accepting_.load();
+  poll(waited.data(), waited.size(), idle ? -1 : static_cast<int>(kBetweenLooks.count()));
+  eventfd_t ignored = 0;
+  eventfd_read(woken_.get(), &ignored);
+}
+
+void GrpcListener::Impl::AcceptAll() {
+  const std::lock_guard lock(taking_);
+  for (int i = 0; i < kMostAtOnce && !closed_.load(); ++i) {
+    if (Clock::now() < pause_until_ || !AcceptOne()) break;
+  }
+}
+
+bool GrpcListener::Impl::AcceptOne() {
+  const int accepted = accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (accepted >= 0) {
+    accepting_.store(true);
+    Watch(accepted);
+    return true;
+  }
+  if (errno == EMFILE || errno == ENFILE) {
+    OnNoFile();
+    return true;
+  }
+  // A client that was gone again is no reason to leave the others.
+  return errno != EAGAIN && errno != EWOULDBLOCK && errno != EBADF && errno != EINVAL;
+}
+
+void GrpcListener::Impl::OnNoFile() {
+  Say(GrpcCut::kDescriptors);
+  if (spare_.Release() || guard_.CutOne(GrpcCut::kDescriptors)) return;
+  accepting_.store(false);
+  pause_until_ = Clock::now() + kAcceptPause;
+}
+
+void GrpcListener::Impl::Watch(int accepted) {
+  Descriptor gives(accepted);
+  const std::string peer = PeerOf(accepted);
+  if (peer.empty()) return;
+  int ours = fcntl(accepted, F_DUPFD_CLOEXEC, 0);
+  if (ours < 0 && spare_.Release()) ours = fcntl(accepted, F_DUPFD_CLOEXEC, 0);
+  if (ours < 0) return;
+  const auto connection = std::make_shared<Connection>(peer, Descriptor(ours), events_.get());
+  const int64_t most = MostConnections();
+  if (guard_.size() >= most) Say(GrpcCut::kConnections);
+  guard_.Add(connection, most);
+  take_(gives.Release());
+  // A spare was used: somebody older makes up for it.
+  if (!spare_.Refill()) guard_.CutOne(GrpcCut::kDescriptors, connection.get());
+}
+
+void GrpcListener::Impl::Look() {
+  constexpr int kMost = 256;
+  std::array<epoll_event, kMost> events;
+  for (int n = kMost; n == kMost;) {
+    n = epoll_wait(events_.get(), events.data(), kMost, 0);
+    for (int i = 0; i < n; ++i) {
+      auto& connection = *static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr);
+      // Both directions are closed: the peer has gone, and gRPC has let go.
+      const bool gone = (events[static_cast<size_t>(i)].events & EPOLLHUP) != 0;
+      gone ? guard_.Remove(connection) : guard_.Moved(connection);
+    }
+  }
+  spare_.Refill();
+}
+
+void GrpcListener::Impl::Say(GrpcCut reason) {
+  Clock::time_point& said = said_[static_cast<size_t>(reason)];
+  const auto now = Clock::now();
+  if (said != Clock::time_point() && now - said < kBetweenLogs) return;
+  said = now;
+  if (reason == GrpcCut::kDescriptors) {
+    spdlog::error(
+        "--grpc-address: all {} files that the process may open are open, {} of them for {} "
+        "connections here: of these the longest idle make room",
+        DescriptorLimit(), kDescriptorsEach * guard_.size(), guard_.size());
+    return;
+  }
+  spdlog::warn(
+      "--grpc-max-connections={}, and {} files may be open: {} connections are there, and the "
+      "longest idle make room for new ones",
+      options_.max_connections, DescriptorLimit(), guard_.size());
+}
+
+GrpcListener::GrpcListener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GrpcListener::~GrpcListener() = default;
+
+absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Open(const ListenerOptions& options,
+                                                                 GrpcCounts& counts) {
+  auto impl =
+      std::make_unique<Impl>(options, ListenOn(options.address, options.user_timeout), counts);
+  if (!impl->Prepare()) {
+    return absl::UnavailableError(
+        fmt::format("--grpc-address {} cannot be bound: is it in use?", options.address));
+  }
+  return std::unique_ptr<GrpcListener>(new GrpcListener(std::move(impl)));
+}
+
+void GrpcListener::Begin(std::function<void(int)> take) { impl_->Begin(std::move(take)); }
+void GrpcListener::StopAccepting() { impl_->StopAccepting(); }
+bool GrpcListener::accepting() const { return impl_->accepting(); }
+const std::string& GrpcListener::address() const { return impl_->address(); }
+const ConnectionGuard& GrpcListener::guard() const { return impl_->guard(); }
+
+}  // namespace cellbatch

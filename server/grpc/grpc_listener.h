@@ -1,0 +1,58 @@
+// The gRPC port's own listening socket: connections are accepted here, counted, and handed to gRPC, which would take any
+// number of them (and, once the process has no file left, none for a long time, without a word).
+//
+//   socket --accept--> guard: is there a place? who goes? --> gRPC
+//                        |
+//                        +-- a second descriptor of each, to see its end and to hang up on it safely
+//
+// One thread. It sleeps while there is no connection, and else looks a few times a second at those over which bytes came.
+// No gRPC here: whom a connection is handed to is a function.
+#ifndef CELLBATCH_SERVER_GRPC_GRPC_LISTENER_H_
+#define CELLBATCH_SERVER_GRPC_GRPC_LISTENER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/grpc/connection_guard.h"
+
+namespace cellbatch {
+
+struct ListenerOptions {
+  std::string address = "0.0.0.0:8001";  // HOST:PORT, [HOST]:PORT
+  int64_t max_connections = 4096;  // and at most a quarter of the files that the process may open
+  // How long what was sent may wait for the peer's kernel to take it.
+  std::chrono::milliseconds user_timeout{20'000};
+};
+
+class GrpcListener {
+ public:
+  // Has the port from now on: who connects waits until Begin. UNAVAILABLE: the address cannot be bound. `counts`
+  // outlives it.
+  static absl::StatusOr<std::unique_ptr<GrpcListener>> Open(const ListenerOptions& options,
+                                                            GrpcCounts& counts);
+  // Ends its thread; connections stay gRPC's.
+  ~GrpcListener();
+
+  // Accepts. `take` owns the descriptor that it is given; called on the listener's thread.
+  void Begin(std::function<void(int connection)> take);
+  // Accepts no more; connections that there are stay watched. When it returns, `take` runs no more.
+  void StopAccepting();
+
+  // False: there is no file for another connection, and none here that could make room. Any thread.
+  bool accepting() const;
+  const std::string& address() const;  // host:port in use
+  const ConnectionGuard& guard() const;
+
+ private:
+  class Impl;
+  explicit GrpcListener(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_GRPC_GRPC_LISTENER_H_

@@ -1,0 +1,37 @@
+// A listening TCP socket, and peers spelled as gRPC spells them. Any thread.
+#ifndef CELLBATCH_SERVER_GRPC_LISTENING_SOCKET_H_
+#define CELLBATCH_SERVER_GRPC_LISTENING_SOCKET_H_
+
+#include <chrono>
+#include <string>
+
+namespace cellbatch {
+
+// Closes what it holds.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor() { Close(); }
+  void Close();
+  int get() const { return descriptor_; }
+  int Release();
+
+ private:
+  int descriptor_ = -1;
+};
+
+// HOST:PORT or [HOST]:PORT. Another that listens there is an error (a value below 0), though not one that has gone. A wildcard takes
+// IPv4 and IPv6, where there is IPv6. Connections accepted from it send at once (TCP_NODELAY) and end when what was sent is not
+// taken for `user_timeout`. Non-blocking.
+Descriptor ListenOn(const std::string& address, std::chrono::milliseconds user_timeout);
+// 0: it has none.
+int PortOf(int listening);
+// "ipv4:10.0.0.7:43210", "ipv6:%5B2001:db8::7%5D:43210"; empty: it is gone.
+std::string PeerOf(int connection);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_GRPC_LISTENING_SOCKET_H_
