@@ -84,6 +84,10 @@ constexpr Flag kFlags[] = {
      "Bytes of one answer, known before anything is computed. Beyond: RESOURCE_EXHAUSTED. Default: "
      "at most a sixteenth of the memory that can be had.",
      {1, kMaxInt}},
+    {"deadline-admission", &O::deadline_admission,
+     "A request with a deadline that what is in flight of its model would keep it from meeting, at "
+     "the speed lately seen, is refused at once: RESOURCE_EXHAUSTED with a retry hint. false: it "
+     "is computed until its deadline."},
     {"row-budget",
      &O::row_budget,
      "Bytes of rows (state between cells) of one model. A request joins when its rows fit; one "

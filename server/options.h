@@ -33,6 +33,7 @@ struct ServerOptions {
   int64_t max_queued_cells = 1000000;
   int64_t max_queued_bytes = 4LL << 30;
   int64_t max_answer_bytes = 64 << 20;
+  bool deadline_admission = true;
   int64_t row_budget = 1LL << 30;
   int64_t fold_budget = 1LL << 30;
   int64_t max_tasks_in_flight = 0;

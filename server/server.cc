@@ -118,7 +118,8 @@ absl::Status Server::Open(DeviceSet devices) {
       PathOptions{.transport_threads = TransportThreads(options_),
                   .responders = static_cast<int>(options_.responder_threads),
                   .latency_samples = options_.latency_samples,
-                  .max_answer_bytes = options_.max_answer_bytes},
+                  .max_answer_bytes = options_.max_answer_bytes,
+                  .deadline_admission = options_.deadline_admission},
       find, *scheduler_, admission_, stats_, clock_);
   infer_ = std::make_unique<InferService>(*path_);
   typed_infer_ = std::make_unique<TypedInferService>(*path_);

@@ -44,6 +44,8 @@ const char* Name(Rejection reason) {
       return "loading";
     case Rejection::kScheduler:
       return "scheduler";
+    case Rejection::kDeadline:
+      return "deadline";
   }
   return "unknown";
 }
@@ -132,9 +134,15 @@ int32_t Admission::PushbackMs(int64_t now_ns) {
                       std::memory_order_relaxed);
   }
   const int64_t per_second = std::max<int64_t>(1, per_second_.load(std::memory_order_relaxed));
-  const int64_t wait_ms = requests_.load(std::memory_order_relaxed) * 100 / per_second;
-  return static_cast<int32_t>(
-      std::clamp<int64_t>(wait_ms, kShortestPushbackMs, kLongestPushbackMs));
+  return Spread(requests_.load(std::memory_order_relaxed) * 100 / per_second);
+}
+
+int32_t Admission::Spread(int64_t wait_ms) {
+  const int64_t wait = std::clamp<int64_t>(wait_ms, kShortestPushbackMs, kLongestPushbackMs);
+  // Steps of the golden section fill [0, 1) evenly, however many there are.
+  const uint64_t step = hints_.fetch_add(1, std::memory_order_relaxed) * 0x9e3779b97f4a7c15u;
+  return static_cast<int32_t>(wait / 2 +
+                              static_cast<int64_t>(step >> 32) * (wait + 1) / (int64_t{1} << 32));
 }
 
 }  // namespace cellbatch

@@ -31,9 +31,10 @@ enum class Rejection : uint8_t {
   kRows,
   kDraining,
   kLoading,
-  kScheduler
+  kScheduler,
+  kDeadline
 };
-inline constexpr int kNumRejections = 7;
+inline constexpr int kNumRejections = 8;
 const char* Name(Rejection reason);  // the `reason` label of cellbatch_rejected_total
 
 class Admission;
@@ -81,6 +82,9 @@ class Admission {
   bool closed() const { return closed_.load(); }
 
   Demand InFlight() const;
+  // A hint of about that many milliseconds: half to one and a half times as long, each time another, so that clients
+  // that were refused together do not come back together.
+  int32_t Spread(int64_t wait_ms);
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
@@ -98,6 +102,7 @@ class Admission {
   std::atomic<int64_t> looked_at_ns_ = 0;
   std::atomic<int64_t> finished_then_ = 0;
   std::atomic<int64_t> per_second_ = 0;
+  std::atomic<uint64_t> hints_ = 0;
 };
 
 }  // namespace cellbatch

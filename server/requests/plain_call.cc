@@ -41,6 +41,12 @@ absl::Status PlainCall::Prepare() {
   model_ = *std::move(model);
   stats_ = &path_.StatsOf(*model_);
   requests_ = head->requests;
+  // Before anything is decoded for it: what cannot be in time is to cost as little as it can.
+  if (absl::Status late = path_.CheckInTime(*model_, *stats_, call_.shard(), call_.deadline_ns(),
+                                            result_.pushback_ms);
+      !late.ok()) {
+    return late;
+  }
   return PrepareItems();
 }
 
@@ -78,10 +84,12 @@ PlainCall::Step PlainCall::PrepareItem(int i, Item& item, absl::Status& status,
   answer.requests = num_items_ == 0 ? 0 : 1;  // the door counted the first
   if (!AdmitMore(answer, ticket)) return Step::kFull;
   status = path_.Seal(item, work, pushback);
+  if (status.ok()) status = path_.CheckInTime(item, DeadlineOf(item), work_ns_, pushback);
   if (status.ok()) status = Check(i, *item.request);
   if (!status.ok()) return Step::kWrong;
   if (!AdmitMore(work, ticket)) return Step::kFull;
   work_.Join(std::move(ticket));
+  work_ns_ += item.work.work_ns;
   return Step::kAdmitted;
 }
 

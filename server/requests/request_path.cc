@@ -1,5 +1,6 @@
 #include "server/requests/request_path.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -13,6 +14,9 @@ namespace cellbatch {
 namespace {
 
 constexpr size_t kMaxErrorBytes = 1000;  // of a status text: it travels as a header
+// A quarter more than estimated must be left: under load everybody who is admitted is admitted as late as it goes, and
+// what then misses its deadline by a little was computed in vain.
+constexpr int64_t kMarginOfEstimates = 4;
 
 // Of a tensor that its client sees as text: the number that cells leave, and the longest text, framed.
 int64_t BytesOfElement(const ReturnedTensor& tensor) {
@@ -123,6 +127,7 @@ absl::Status RequestPath::Seal(ServedRequest& served, Demand& work,
   request.outbox = OutboxId(served.shard % options_.responders);
   request.priority = served.decoded.priority();
   request.times.received = served.received_ns;
+  served.work = WorkOf(*served.model).Of(request.graph, request.priority);
   work = {0, request.graph.most_nodes(), request.graph.device_bytes()};
   return CheckRows(served, pushback);
 }
@@ -144,14 +149,55 @@ absl::Status RequestPath::CheckRows(const ServedRequest& served, std::optional<i
   return absl::OkStatus();
 }
 
+WorkAhead& RequestPath::WorkOf(const Model& model) {
+  return work_.Of(model.id, [&] {
+    const auto devices = static_cast<int>(scheduler_.stats().Devices().size());
+    return std::make_unique<WorkAhead>(model, scheduler_.Calibration(model.id), devices);
+  });
+}
+
+absl::Status RequestPath::CheckInTime(const ServedRequest& served, int64_t deadline_ns,
+                                      int64_t also_ns, std::optional<int32_t>& pushback) {
+  absl::Status status = CheckInTime(*served.model, served.work, deadline_ns, also_ns, pushback);
+  if (!status.ok()) served.stats->RecordRejected(served.shard, Rejection::kDeadline);
+  return status;
+}
+
+absl::Status RequestPath::CheckInTime(const Model& model, ModelStats& stats, int shard,
+                                      int64_t deadline_ns, std::optional<int32_t>& pushback) {
+  absl::Status status =
+      CheckInTime(model, WorkOf(model).Least(), deadline_ns, /*also_ns=*/0, pushback);
+  if (!status.ok()) stats.RecordRejected(shard, Rejection::kDeadline);
+  return status;
+}
+
+absl::Status RequestPath::CheckInTime(const Model& model, const RequestWork& work,
+                                      int64_t deadline_ns, int64_t also_ns,
+                                      std::optional<int32_t>& pushback) {
+  if (!options_.deadline_admission || deadline_ns == kNoDeadline) return absl::OkStatus();
+  const int64_t needs_ns = WorkOf(model).EstimateNs(work, also_ns);
+  const int64_t left_ns = deadline_ns - clock_.NowNs();
+  const int64_t with_margin = needs_ns + needs_ns / kMarginOfEstimates;
+  if (needs_ns == 0 || left_ns <= 0 || with_margin <= left_ns) return absl::OkStatus();
+  pushback = admission_.Spread((with_margin - left_ns) / 1'000'000);
+  return absl::ResourceExhaustedError(
+      fmt::format("model {}: no answer could come before the deadline: {} ms are left, it would "
+                  "take about {} ms with what came before it (--deadline-admission)",
+                  Quoted(model.name), left_ns / 1'000'000, needs_ns / 1'000'000));
+}
+
 std::optional<RequestId> RequestPath::Submit(ServedRequest& served) {
   served.request->times.submitted = clock_.NowNs();
   if (served.deadline.deadline_ns != kNoDeadline) {
     served.request->times.deadline = served.deadline.deadline_ns;
   }
   std::unique_ptr<Request> request = std::move(served.request);
+  WorkAhead& work = WorkOf(*served.model);
+  const RequestWork of_it = served.work;  // `served` may be gone once it is submitted
+  work.Add(of_it);
   const std::optional<RequestId> id = scheduler_.Submit(request);
   if (id) return id;
+  work.Remove(of_it, 0, clock_.NowNs());
   served.request = std::move(request);
   served.stats->RecordRejected(served.shard, Rejection::kScheduler);
   return std::nullopt;
@@ -206,6 +252,9 @@ void RequestPath::Extend(const ServedRequest& served, Request& request) {
 void RequestPath::RecordEnd(int responder, const ServedRequest& served, const Request& request) {
   const int64_t now_ns = clock_.NowNs();
   const RequestTimes& times = request.times;
+  const auto most = static_cast<double>(std::max<int64_t>(1, request.graph.most_nodes()));
+  const double done = request.status.ok() ? 1 : static_cast<double>(request.nodes_executed) / most;
+  WorkOf(*served.model).Remove(served.work, done, now_ns);
   const int shard = options_.transport_threads + responder;
   const int64_t total = now_ns - served.received_ns;
   LatencySample sample{.end_ns = now_ns, .model = served.model->id, .ok = request.status.ok()};

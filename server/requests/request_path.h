@@ -29,6 +29,7 @@
 #include "server/requests/model_table.h"
 #include "server/requests/plain_request.h"
 #include "server/requests/request_stats.h"
+#include "server/requests/work_ahead.h"
 
 namespace cellbatch {
 
@@ -41,6 +42,7 @@ struct PathOptions {
   int responders = 1;                 // the next ones the responders'; one outbox and one ring each
   int64_t latency_samples = 1 << 20;  // remembered by each responder; a power of two
   int64_t max_answer_bytes = 64 << 20;
+  bool deadline_admission = true;  // false: nobody is refused for a deadline that has not passed
 };
 
 // One request under way.
@@ -63,6 +65,7 @@ class ServedRequest {
   ModelStats* stats = nullptr;       // of the model, once it is known
   std::unique_ptr<Request> request;  // from Prepare until Submit
   int64_t length = 0;                // of its first tensor
+  RequestWork work;                  // from Seal on
   DeadlineEntry deadline{.deadline_ns = kNoDeadline, .request = {}};
 };
 
@@ -93,6 +96,13 @@ class RequestPath {
                       std::optional<int32_t>& pushback);
   // Then, with `answer` admitted: seals it. served.request is ready, and `work` what it takes beyond that.
   absl::Status Seal(ServedRequest& served, Demand& work, std::optional<int32_t>& pushback);
+  // RESOURCE_EXHAUSTED if what is in flight of its model would keep a request from its end until its deadline, with some
+  // to spare; `pushback`: when there may be room. `also_ns`: work before it that is not submitted yet.
+  absl::Status CheckInTime(const ServedRequest& served, int64_t deadline_ns, int64_t also_ns,
+                           std::optional<int32_t>& pushback);
+  // The same of any request of that model, before it is decoded.
+  absl::Status CheckInTime(const Model& model, ModelStats& stats, int shard, int64_t deadline_ns,
+                           std::optional<int32_t>& pushback);
   // None: the scheduler is full, and the request is still there. Else the responder may be at it
   // before this returns.
   std::optional<RequestId> Submit(ServedRequest& served);
@@ -120,6 +130,9 @@ class RequestPath {
   void Extend(const ServedRequest& served, Request& request);
   absl::Status CheckAnswer(const ServedRequest& served, int64_t bytes,
                            std::optional<int32_t>& pushback) const;
+  WorkAhead& WorkOf(const Model& model);
+  absl::Status CheckInTime(const Model& model, const RequestWork& work, int64_t deadline_ns,
+                           int64_t also_ns, std::optional<int32_t>& pushback);
   absl::Status CheckRows(const ServedRequest& served, std::optional<int32_t>& pushback);
 
   const PathOptions options_;
@@ -129,6 +142,7 @@ class RequestPath {
   StatsRegistry& stats_;
   const Clock& clock_;
   ModelTable<std::vector<int32_t>> max_rows_;  // of one request, by TableId
+  ModelTable<WorkAhead> work_;
   std::vector<std::unique_ptr<LatencyRing>> latencies_;
   DeadlineTimer deadlines_;  // last: its thread ends first
 };

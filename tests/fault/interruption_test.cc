@@ -1,4 +1,4 @@
-// Deadlines that pass and clients that leave at every stage of a request's life (serving.md 4.4: T1, T2, T3, T5), against
+// Deadlines that pass and clients that leave at every stage of a request's life (serving.md 4.4: T1, T2, T3, T5, T8), against
 // the real server. A client's library answers by itself when its deadline passes or it cancels: what the server did is
 // read from the server's counts. Nothing here is measured in time; what must come early is a share of a request's steps.
 #include <csignal>
@@ -274,6 +274,48 @@ TEST_F(InterruptionTest, T5CancelsAtAnyMomentEndEachCallOnce) {
   EXPECT_GE(page.Ended("ok"), ok);
   EXPECT_EQ(page.Ended("ok") + page.Ended("cancelled"), page.Ended());
   EXPECT_LE(page.Ended(), kThreads * kCallsEach);
+}
+
+// Four run at once; behind eight there is no end within the deadline, and the server knows before it computes.
+TEST_F(InterruptionTest, T8WhatCannotEndBeforeItsDeadlineIsRefusedAtOnceAndComputesNothing) {
+  std::vector<std::unique_ptr<BackgroundCall>> before;
+  for (int i = 0; i < 8; ++i) {
+    before.push_back(std::make_unique<BackgroundCall>(*caller_, SlowRequest()));
+  }
+  WaitFor([](const MetricsPage& p) { return p.Admitted() == 8 && p.Steps("slow") > 0; });
+  const std::vector<std::string> reason = {R"(model="slow")", R"(reason="deadline")"};
+
+  const auto deadline = std::chrono::system_clock::now() + kDeadline;
+  const grpc::Status late = BackgroundCall(*caller_, SlowRequest(), deadline).Wait();
+  EXPECT_EQ(late.error_code(), StatusCode::RESOURCE_EXHAUSTED) << late.error_message();
+  EXPECT_NE(late.error_message().find("--deadline-admission"), std::string::npos)
+      << late.error_message();
+  grpc::ClientContext context;
+  inference::ModelInferResponse answer;
+  const grpc::Status by_parameter =
+      caller_->stub().ModelInfer(&context, WithTimeout(SlowRequest(), kDeadline), &answer);
+  EXPECT_EQ(by_parameter.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  const auto hint = context.GetServerTrailingMetadata().find("grpc-retry-pushback-ms");
+  ASSERT_NE(hint, context.GetServerTrailingMetadata().end());
+  EXPECT_GT(std::stoi(std::string(hint->second.data(), hint->second.size())), 0);
+  EXPECT_EQ(Page().Sum("cellbatch_rejected_total", reason), 2);
+
+  // Of another model, and without a deadline, they are taken as ever.
+  const auto soon = [&](grpc::ClientContext& c) {
+    c.set_deadline(std::chrono::system_clock::now() + 100 * kDeadline);
+  };
+  EXPECT_TRUE(caller_->Infer(Words({1, 2, 3}), answer, soon).ok());
+  const BackgroundCall patient(*caller_, SlowRequest());
+  WaitFor([](const MetricsPage& p) { return p.Admitted() == 9; });
+  EXPECT_EQ(Page().Sum("cellbatch_rejected_total", reason), 2);
+}
+
+TEST_F(InterruptionTest, T8NobodyIsRefusedForADeadlineWhileBatchesAreNotFull) {
+  const auto blocker = Blocker();
+  const auto deadline = std::chrono::system_clock::now() + kDeadline;
+  const grpc::Status late = BackgroundCall(*caller_, SlowRequest(), deadline).Wait();
+  EXPECT_EQ(late.error_code(), StatusCode::DEADLINE_EXCEEDED) << late.error_message();
+  EXPECT_EQ(Page().Sum("cellbatch_rejected_total"), 0);
 }
 
 }  // namespace
