@@ -212,9 +212,4 @@ std::string Rounds::Told(size_t tail) const {
          (2 * behind > static_cast<int64_t>(rounds_.size()) ? "+" : "");
 }
 
-void GoToRunfiles() {
-  const fs::path runfiles = fs::canonical("/proc/self/exe").string() + ".runfiles/cellbatch";
-  if (fs::exists(runfiles)) fs::current_path(runfiles);
-}
-
 }  // namespace cellbatch

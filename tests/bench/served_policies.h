@@ -95,9 +95,6 @@ class Rounds {
   std::vector<std::string> findings_;
 };
 
-// The server lies among this program's runfiles.
-void GoToRunfiles();
-
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_TESTS_BENCH_SERVED_POLICIES_H_

@@ -236,12 +236,6 @@ class Measured {
   std::map<std::string, std::vector<double>> ratios_;  // of each round, by figure
 };
 
-// The server lies among this program's runfiles.
-void GoToRunfiles() {
-  const fs::path runfiles = fs::canonical("/proc/self/exe").string() + ".runfiles/cellbatch";
-  if (fs::exists(runfiles)) fs::current_path(runfiles);
-}
-
 int Main() {
   Report report("whatif");
   report.Fact("seconds of a run", Number(absl::GetFlag(FLAGS_seconds), 1));

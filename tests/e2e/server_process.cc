@@ -33,6 +33,12 @@ std::string NewLogFile() {
 
 }  // namespace
 
+void GoToRunfiles() {
+  namespace fs = std::filesystem;
+  const fs::path runfiles = fs::canonical("/proc/self/exe").string() + ".runfiles/cellbatch";
+  if (fs::exists(runfiles)) fs::current_path(runfiles);
+}
+
 ServerProcess::ServerProcess(std::vector<std::string> flags, std::vector<std::string> environment)
     : log_file_(NewLogFile()) {
   int pipe_ends[2];

@@ -12,6 +12,9 @@
 
 namespace cellbatch {
 
+// For programs that no test runner starts: the server lies among their runfiles, and is looked for there from now on.
+void GoToRunfiles();
+
 class ServerProcess {
  public:
   // Starts the server; Ready waits for its line of JSON. `environment`: "NAME=VALUE" lines to add.
@@ -25,11 +28,12 @@ class ServerProcess {
                                                 std::vector<std::string> flags = {});
 
   bool WaitUntilReady();  // false: it ended before
+  pid_t pid() const { return pid_; }
   void Signal(int number) const;
   void LimitFiles(uint64_t most) const;  // that it may have open, from now on
   size_t OpenFiles() const;
-  int Wait();                            // its exit code; -1: killed by a signal
-  std::string Log() const;               // what it wrote to stderr so far
+  int Wait();               // its exit code; -1: killed by a signal
+  std::string Log() const;  // what it wrote to stderr so far
   // The most memory that it has had at any time; while it runs.
   int64_t PeakResidentBytes() const;
 
