@@ -38,6 +38,7 @@ ABSL_FLAG(std::string, json, "", "Write the figures to this file too.");
 ABSL_FLAG(double, seconds, 3, "Of each side of a round.");
 ABSL_FLAG(int, rounds, 5, "In each both are measured once.");
 ABSL_FLAG(int, in_flight, 128, "Calls that the client keeps open.");
+ABSL_FLAG(bool, pin, true, "The servers share one core, and the client has the others.");
 ABSL_FLAG(int, steps, 1, "Words of a request: steps of the model.");
 
 namespace cellbatch {
@@ -53,6 +54,7 @@ constexpr int kChannels = 4;
 
 // Core number `i` of those that this process may use; all of them where there is one only.
 void StayOn(int i) {
+  if (!absl::GetFlag(FLAGS_pin)) return;
   static const cpu_set_t allowed = [] {
     cpu_set_t set;
     sched_getaffinity(0, sizeof(set), &set);
