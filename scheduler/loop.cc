@@ -20,8 +20,8 @@ void Pause() {
 
 }  // namespace
 
-Loop::Loop(std::string name, Body body, Doorbell& bell, int64_t spin_ns)
-    : body_(std::move(body)), bell_(bell), spin_ns_(spin_ns), thread_([this] { Run(); }) {
+Loop::Loop(std::string name, Body body, Doorbell& bell, Spin spin)
+    : body_(std::move(body)), bell_(bell), spin_(spin), thread_([this] { Run(); }) {
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
 }
 
@@ -35,12 +35,12 @@ void Loop::Stop() {
 // Sleeping and being woken cost far more than a short look around: about 23 us here.
 bool Loop::SpinUntilWork() {
   using Clock = std::chrono::steady_clock;
-  if (spin_ns_ <= 0) return false;
-  const auto until = Clock::now() + std::chrono::nanoseconds(spin_ns_);
+  if (spin_.ns <= 0) return false;
+  const auto until = Clock::now() + std::chrono::nanoseconds(spin_.ns);
   do {
     for (int i = 0; i < kLooksPerClockRead; ++i) {
       if (body_.step()) return true;
-      Pause();
+      spin_.yields ? std::this_thread::yield() : Pause();
     }
   } while (Clock::now() < until && !stop_.load(std::memory_order_acquire));
   return false;

@@ -23,8 +23,15 @@ class Loop {
     std::function<Idle()> idle;
   };
 
+  // How long it looks around before it parks, and whether it lets others run between its looks: on the only core whoever
+  // would bring work waits for it. (Where there are more it does not: a thread that yields to a long one is not woken.)
+  struct Spin {
+    int64_t ns = 0;
+    bool yields = false;
+  };
+
   // `bell` outlives the loop and is rung whenever step might find work.
-  Loop(std::string name, Body body, Doorbell& bell, int64_t spin_ns);
+  Loop(std::string name, Body body, Doorbell& bell, Spin spin);
   ~Loop() { Stop(); }
 
   // Ends the thread after its current step. Idempotent.
@@ -36,7 +43,7 @@ class Loop {
 
   const Body body_;
   Doorbell& bell_;
-  const int64_t spin_ns_;
+  const Spin spin_;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

@@ -156,11 +156,11 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
   if (options_.threads) StartLoops();
 }
 
-// One device that computes on its worker's thread: manager and worker take turns on one thread.
-// Else a thread each; the manager spins only where a core is left over for it.
+// One device that computes on its worker's thread: manager and worker take turns on one thread. Else a thread each; the
+// manager spins only where a core is left over for it.
 void SchedulerImpl::StartLoops() {
   using Idle = Loop::Body::Idle;
-  const int64_t spin_ns = absl::ToInt64Nanoseconds(options_.spin);
+  Loop::Spin spin{absl::ToInt64Nanoseconds(options_.spin), UsableCores() == 1};
   if (StepsAlternate()) {
     Worker* const worker = workers_[0].get();
     Loop::Body body;
@@ -169,7 +169,7 @@ void SchedulerImpl::StartLoops() {
       return worker->Step() || managed;
     };
     body.idle = [] { return Idle::kForAnything; };
-    loops_.push_back(std::make_unique<Loop>("cb-manager", body, manager_bell_, spin_ns));
+    loops_.push_back(std::make_unique<Loop>("cb-manager", body, manager_bell_, spin));
     return;
   }
   int cores = 0;
@@ -184,13 +184,13 @@ void SchedulerImpl::StartLoops() {
     };
     body.idle = [worker] { return worker->busy() ? Idle::kBusy : Idle::kForAnything; };
     loops_.push_back(
-        std::make_unique<Loop>(absl::StrCat("cb-worker-", d), body, *worker_bells_[d], spin_ns));
+        std::make_unique<Loop>(absl::StrCat("cb-worker-", d), body, *worker_bells_[d], spin));
   }
-  const bool spare = cores < UsableCores();
+  if (cores >= UsableCores()) spin.ns = 0;
   Loop::Body body;
   body.step = [this] { return manager_->Step(); };
   body.idle = [this] { return manager_->AllDevicesFull() ? Idle::kForUrgent : Idle::kForAnything; };
-  loops_.push_back(std::make_unique<Loop>("cb-manager", body, manager_bell_, spare ? spin_ns : 0));
+  loops_.push_back(std::make_unique<Loop>("cb-manager", body, manager_bell_, spin));
 }
 
 void SchedulerImpl::Send(ControlMessage& message, absl::FunctionRef<bool(bool)> look) {
