@@ -1,51 +1,16 @@
 // Many at once, and a disk that takes nothing (serving.md 4.4: T6, L6, L7), against the real server: whoever is beside
 // them has its answer, with the same bits. What must not get slow is said in answers, never in milliseconds.
 #include <atomic>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/fault/attacks/many_calls.h"
 #include "tests/fault/own_server_test.h"
 
 namespace cellbatch {
 namespace {
-
-// Calls that are begun and cancelled from one thread.
-class ManyCalls {
- public:
-  ManyCalls(GrpcCaller& caller, int calls, const inference::ModelInferRequest& request) {
-    for (int i = 0; i < calls; ++i) {
-      Call& call = *calls_.emplace_back(std::make_unique<Call>());
-      call.reader = caller.stub().AsyncModelInfer(&call.context, request, &done_);
-      call.reader->Finish(&call.answer, &call.status, &call);
-    }
-  }
-  void Cancel() {
-    for (const auto& call : calls_) call->context.TryCancel();
-  }
-  // How many ended so, once all have ended.
-  int Ended(grpc::StatusCode code) {
-    void* tag = nullptr;
-    for (bool ok = false; finished_ < calls_.size() && done_.Next(&tag, &ok); ++finished_) {
-    }
-    int ended = 0;
-    for (const auto& call : calls_) ended += call->status.error_code() == code ? 1 : 0;
-    return ended;
-  }
-
- private:
-  struct Call {
-    grpc::ClientContext context;
-    inference::ModelInferResponse answer;
-    grpc::Status status;
-    std::unique_ptr<grpc::ClientAsyncResponseReader<inference::ModelInferResponse>> reader;
-  };
-  grpc::CompletionQueue done_;
-  std::vector<std::unique_ptr<Call>> calls_;
-  size_t finished_ = 0;
-};
 
 class CrowdTest : public OwnServerTest {};
 
