@@ -8,12 +8,15 @@ have (probes, limits, no root, a grace period longer than draining) is checked a
 import os
 import re
 import subprocess
+import textwrap
 import unittest
 
 import skips
 import venv_cache
 
-MANIFEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/kubernetes/cellbatch.yaml")
+DEPLOY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy")
+MANIFEST = os.path.join(DEPLOY, "kubernetes/cellbatch.yaml")
+PROXY = os.path.join(DEPLOY, "proxy/haproxy.cfg")
 
 VALIDATE = """
 import sys, yaml, kubernetes_validate
@@ -43,14 +46,28 @@ class KubernetesTest(unittest.TestCase):
             self.skipTest("the schema was not checked: %s" % reason)
         good = run_validator(python, self.text)
         self.assertEqual(good.returncode, 0, good.stderr)
-        self.assertEqual(good.stdout.strip(), "3")
+        self.assertEqual(good.stdout.strip(), "4")
         for right, wrong in (("replicas: 2", "replicas: two"), ("httpGet:", "httpGets:"), ("cpu: \"2\"", "cpus: [2]")):
             self.assertIn(right, self.text)
             self.assertNotEqual(run_validator(python, self.text.replace(right, wrong, 1)).returncode, 0, wrong)
 
     def test_a_pod_is_not_killed_while_it_drains(self):
         grace = int(re.search(r"terminationGracePeriodSeconds: (\d+)", self.text).group(1))
-        self.assertGreater(grace, self.duration("drain-delay") + self.duration("drain-timeout"))
+        proxy = int(re.search(r"hard-stop-after (\d+)s", self.text).group(1))
+        self.assertGreater(grace, self.duration("drain-delay") + self.duration("drain-timeout") + proxy)
+
+    def test_the_proxy_has_the_configuration_that_is_tested_and_nobody_passes_it_by(self):
+        with open(PROXY, encoding="utf-8") as f:
+            tested = f.read()
+        shipped = self.text.split("  haproxy.cfg: |\n")[1]
+        self.assertEqual(textwrap.dedent(shipped), tested)
+        for port, behind in ((8000, 9000), (8001, 9001), (8002, 9002)):
+            self.assertIn("containerPort: %d\n" % port, self.text)
+            self.assertIn("bind :%d" % port, tested)
+            self.assertIn("server cellbatch 127.0.0.1:%d" % behind, tested)
+        addresses = re.findall(r"--(?:grpc|http|metrics)-address=(\S+):\d+\n", self.text)
+        self.assertEqual(addresses, ["127.0.0.1"] * 3)
+        self.assertEqual(set(re.findall(r"path: /v2/health/\w+\n +port: (\w+)", self.text)), {"8003"})
 
     def test_a_pod_has_probes_limits_and_no_rights(self):
         for needed in ("startupProbe:", "readinessProbe:", "livenessProbe:", "limits:", "runAsNonRoot: true",

@@ -111,9 +111,9 @@ int ServerProcess::Wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-int64_t ServerProcess::PeakResidentBytes() const {
+int64_t PeakResidentBytes(pid_t pid) {
   constexpr std::string_view kPeak = "VmHWM:";
-  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with(kPeak)) return std::stoll(line.substr(kPeak.size())) * 1024;
   }

@@ -14,6 +14,8 @@ namespace cellbatch {
 
 // For programs that no test runner starts: the server lies among their runfiles, and is looked for there from now on.
 void GoToRunfiles();
+// The most memory that a process has had at any time; while it runs.
+int64_t PeakResidentBytes(pid_t pid);
 
 class ServerProcess {
  public:
@@ -35,7 +37,7 @@ class ServerProcess {
   int Wait();               // its exit code; -1: killed by a signal
   std::string Log() const;  // what it wrote to stderr so far
   // The most memory that it has had at any time; while it runs.
-  int64_t PeakResidentBytes() const;
+  int64_t PeakResidentBytes() const { return cellbatch::PeakResidentBytes(pid_); }
 
   const std::string& grpc() const { return grpc_; }
   const std::string& http() const { return http_; }

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,14 +16,19 @@ constexpr time_t kPatienceSeconds = 60;  // far more than a live server on a bus
 
 }  // namespace
 
-TcpConnection::TcpConnection(const std::string& address) {
+TcpConnection::TcpConnection(const std::string& address, const std::string& from) {
   const size_t colon = address.rfind(':');
   sockaddr_in to = {};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
   inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
   socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) {
+  sockaddr_in own = {};
+  own.sin_family = AF_INET;
+  const bool bound =
+      from.empty() || (inet_pton(AF_INET, from.c_str(), &own.sin_addr) == 1 &&
+                       bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof(own)) == 0);
+  if (!bound || connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) {
     close(socket_);
     socket_ = -1;
     return;
@@ -66,6 +72,13 @@ bool TcpConnection::ReceiveUntilClosed() {
   while (!Receive().empty()) {
   }
   return closed_;
+}
+
+bool RaiseOwnFileLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 }  // namespace cellbatch

@@ -8,8 +8,8 @@ namespace cellbatch {
 
 class TcpConnection {
  public:
-  // To "127.0.0.1:8001". Nobody there: not connected.
-  explicit TcpConnection(const std::string& address);
+  // To "127.0.0.1:8001", from an address of this machine ("127.0.0.9") or from any. Nobody there: not connected.
+  explicit TcpConnection(const std::string& address, const std::string& from = "");
   ~TcpConnection();
   TcpConnection(const TcpConnection&) = delete;
   TcpConnection& operator=(const TcpConnection&) = delete;
@@ -30,6 +30,9 @@ class TcpConnection {
   int socket_ = -1;
   bool closed_ = false;
 };
+
+// For a test of thousands of connections: as many files as its hard limit allows. False: not even that.
+bool RaiseOwnFileLimit();
 
 }  // namespace cellbatch
 

@@ -21,7 +21,8 @@ enum Type : char {
   kSettings = 4,
   kPing = 6,
   kGoAway = 7,
-  kWindowUpdate = 8
+  kWindowUpdate = 8,
+  kContinuation = 9
 };
 enum Flags : char { kNone = 0, kAck = 1, kEndStream = 1, kEndHeaders = 4 };
 inline constexpr uint16_t kInitialWindowSize = 4;  // the setting
@@ -49,14 +50,20 @@ inline std::string Message(const std::string& body, char compressed = 0) {
   return compressed + BigEndian(static_cast<uint32_t>(body.size()), 4) + body;
 }
 
-// The headers of a ModelInfer on `stream`, and others beside them.
-inline std::string InferHeaders(uint32_t stream,
-                                const std::vector<std::pair<std::string, std::string>>& more = {}) {
+// The headers of a call of a method on `stream`, and others beside them; kNone: CONTINUATION frames are to follow.
+inline std::string CallHeaders(uint32_t stream, const std::string& method,
+                               const std::vector<std::pair<std::string, std::string>>& more = {},
+                               char flags = kEndHeaders) {
   std::string headers = Header(":method", "POST") + Header(":scheme", "http") +
-                        Header(":path", kInferMethod) + Header(":authority", "x") +
+                        Header(":path", method) + Header(":authority", "x") +
                         Header("te", "trailers") + Header("content-type", "application/grpc");
   for (const auto& [name, value] : more) headers += Header(name, value);
-  return Frame(kHeaders, kEndHeaders, stream, headers);
+  return Frame(kHeaders, flags, stream, headers);
+}
+inline std::string InferHeaders(uint32_t stream,
+                                const std::vector<std::pair<std::string, std::string>>& more = {},
+                                char flags = kEndHeaders) {
+  return CallHeaders(stream, kInferMethod, more, flags);
 }
 inline std::string Infer(uint32_t stream, const std::string& body,
                          const std::vector<std::pair<std::string, std::string>>& more = {}) {

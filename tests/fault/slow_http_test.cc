@@ -1,7 +1,5 @@
 // A thousand clients of HTTP that take their time (issue 14): heads and bodies half sent, replies never read, connections
 // kept without a request. Probes, scrapers and gRPC are answered while all of them hang; each bound is named.
-#include <sys/resource.h>
-
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,14 +14,6 @@ namespace {
 
 constexpr int kOfEachKind = 250;
 constexpr int kPagesNotRead = 300;  // some megabytes: beyond what sockets buffer
-
-// Beyond what the test itself may open by default.
-void RaiseOwnLimit() {
-  rlimit limit = {};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  limit.rlim_cur = limit.rlim_max;
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-}
 
 class SlowClients {
  public:
@@ -53,7 +43,7 @@ class SlowClients {
 class SlowHttpTest : public FaultTest {
  protected:
   static void SetUpTestSuite() {
-    ASSERT_NO_FATAL_FAILURE(RaiseOwnLimit());
+    ASSERT_TRUE(RaiseOwnFileLimit());
     // Nobody is hung up on for being slow: whoever is answered here is answered beside all of them.
     ASSERT_NO_FATAL_FAILURE(
         Serve(FaultRepository(), {"--http-header-timeout=1h", "--http-body-timeout=1h",
@@ -82,7 +72,7 @@ TEST_F(SlowHttpTest, ScrapesAreAnsweredWhileAThousandSlowClientsHang) {
 
 // Fewer places than clients: those who have waited longest make room for those who come.
 TEST(SlowHttpBoundTest, ProbesAreAnsweredWhenSlowClientsHaveTakenEveryPlace) {
-  ASSERT_NO_FATAL_FAILURE(RaiseOwnLimit());
+  ASSERT_TRUE(RaiseOwnFileLimit());
   const auto server = ServerProcess::Serving(
       FaultRepository(), {"--http-max-connections=100", "--http-header-timeout=1h",
                           "--http-body-timeout=1h", "--http-reply-timeout=1h"});
