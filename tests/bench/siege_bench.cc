@@ -269,7 +269,7 @@ class Siege {
     for (int part = 1; part <= kTold; ++part) {
       std::this_thread::sleep_until(
           start + std::chrono::duration_cast<Clock::duration>(Seconds(seconds * part / kTold)));
-      peak_ = server_->PeakResidentBytes();
+      peak_ = std::max(peak_, server_->PeakResidentBytes());  // 0: it is gone
       report_.Text(Number(seconds * part / kTold, 0) + " s: at most " + Number(Mib(peak_), 0) +
                    " MiB, lost " + std::to_string(honest_->lost()) + ", longest wait " +
                    Number(LongestWait(), 3) + " s\n");
@@ -280,7 +280,7 @@ class Siege {
   void End() {
     crowd_->Begin(absl::GetFlag(FLAGS_in_flight));
     std::this_thread::sleep_for(std::chrono::seconds(1));
-    peak_ = server_->PeakResidentBytes();
+    peak_ = std::max(peak_, server_->PeakResidentBytes());
     honest_->Draining();
     server_->Signal(SIGTERM);
     std::this_thread::sleep_for(std::chrono::seconds(1));
