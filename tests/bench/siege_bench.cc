@@ -9,7 +9,7 @@
 //   siege.attacks_NAME     attacks made, of each kind
 //
 // One cellbatch-server with its default flags but for small bounds (kBounds below: those are what the limit is the sum of).
-// Honest clients (siege_honest.h) ask by ModelInfer, typed Infer, Decode and HTTP; attackers (tests/fault/attacks) are a
+// Honest clients (siege_honest.h) ask by ModelInfer, typed Infer, Decode and HTTP, and whether it is live and ready; attackers (tests/fault/attacks) are a
 // thread for each kind, at --rates=KIND=BOUTS_A_SECOND,.. (each kind has a default), and all together may take --attackers_cpu
 // cores: who is beyond waits. (Their own threads' time: what gRPC's library does for them in threads of its own is not
 // counted.) At the end a crowd of honest requests that take long is put in flight, SIGTERM comes a second later, and the

@@ -126,6 +126,19 @@ Heard AskHttp(const std::string& address, size_t which) {
   return {Heard::How::kFailed, reply.empty() ? "hung up" : reply};
 }
 
+// Whether the server is there and ready, as probes ask it: nobody may be refused that for now.
+Heard AskProbes(GrpcCaller& caller, const std::string& http) {
+  grpc::ClientContext context;
+  Patient(context);
+  inference::ServerReadyResponse answer;
+  const grpc::Status status = caller.stub().ServerReady(&context, {}, &answer);
+  if (!status.ok()) return {Heard::How::kFailed, "ServerReady: " + status.error_message()};
+  const std::string live = HttpGet(http, "/v2/health/live");
+  if (live != "200 live\n") return {Heard::How::kFailed, "live: " + live};
+  if (!answer.ready()) return {Heard::How::kClosing, "not ready"};
+  return {Heard::How::kAnswer, "live and ready"};
+}
+
 // The reference of the models' own tests, in double.
 void CheckWords(const std::string& bytes, size_t which) {
   const std::vector<double> expected = LstmReference(kWords, Tokens(which));
@@ -162,6 +175,8 @@ Honest::Honest(const ServerProcess& server) {
   AddWay("Infer", [typed](size_t which) { return AskTyped(*typed, which); });
   AddWay("Decode", [decode](size_t which) { return AskDecode(*decode, which); });
   AddWay("HTTP", [http = server.http()](size_t which) { return AskHttp(http, which); });
+  AddWay("probes", [caller = std::make_shared<GrpcCaller>(server.grpc()),
+                    http = server.http()](size_t) { return AskProbes(*caller, http); });
   for (size_t i = 0; i < std::size(kLengths); ++i) {
     const std::string& words = ways_[0]->right[i];
     CheckWords(words, i);

@@ -2,7 +2,7 @@
 // what the server answered before the siege (and the model's definition, where one is at hand). Who is refused for now asks again.
 //
 //   Honest honest(addresses);      asks each of its questions once: what is right
-//   honest.Begin(pause);           a thread for each way of asking: ModelInfer, Infer, Decode, HTTP
+//   honest.Begin(pause);           a thread for each way of asking: ModelInfer, Infer, Decode, HTTP, probes
 //   honest.Draining();             from now on the server may refuse for good, and only that
 //   honest.End();
 //

@@ -242,6 +242,22 @@ Bout Metadata(const AttackTarget& target, Random&) {
   return bout;
 }
 
+constexpr int kReflections = 64;
+Bout Reflections(const AttackTarget& target, Random&) {
+  auto bout = std::make_unique<Connections>();
+  const std::string headers =
+      http2::Header(":method", "POST") + http2::Header(":scheme", "http") +
+      http2::Header(":path", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo") +
+      http2::Header(":authority", "x") + http2::Header("te", "trailers") +
+      http2::Header("content-type", "application/grpc");
+  std::string all = Greeting();
+  for (uint32_t i = 0; i < kReflections; ++i) {
+    all += http2::Frame(http2::kHeaders, http2::kEndHeaders, 1 + 2 * i, headers);
+  }
+  bout->Add(target.grpc, all, "", kReflections);
+  return bout;
+}
+
 constexpr int kIdle = 20;
 Bout Idle(const AttackTarget& target, Random&) {
   auto bout = std::make_unique<Connections>();
@@ -268,6 +284,7 @@ const std::vector<AttackKind>& AttackKinds() {
       {"half_sent", "messages announced, 60 KB of each sent", 2, 10, HalfSent},
       {"reset", "requests opened and reset", 2, 0, OpenAndReset},
       {"streams", "streams that bring nothing", 1, 5, Streams},
+      {"reflection", "streams of reflection that ask nothing", 0.5, 5, Reflections},
       {"metadata", "headers without an end, or of 70 KB", 1, 2, Metadata},
       {"idle", "connections that say nothing", 1, 10, Idle},
   };
