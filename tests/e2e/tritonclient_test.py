@@ -35,6 +35,11 @@ def serve(server, convert, folder):
                             text=True)
 
 
+def ready_ports(running):
+    """What the started server says when it is ready: {"grpc": "HOST:PORT", ..}."""
+    return json.loads(running.stdout.readline())
+
+
 def main():
     server, convert = (os.path.abspath(path) for path in sys.argv[1:3])
     report = skips.Report()
@@ -47,7 +52,7 @@ def main():
     print("seed %d" % SEED, flush=True)
     with tempfile.TemporaryDirectory() as folder, serve(server, convert, folder) as running:
         try:
-            ports = json.loads(running.stdout.readline())
+            ports = ready_ports(running)
             status = 0
             for script, addresses in (("tritonclient_calls.py", [ports["grpc"]]),
                                       ("tritonclient_http_calls.py", [ports["http"], ports["grpc"]])):

@@ -71,6 +71,10 @@ class ExternalTest(unittest.TestCase):
         reason, = self.expect_skipped(["e2e/tritonclient_test.py", "no-server", "no-convert"], ["tritonclient.calls"])
         self.assertIn("cannot install tritonclient[grpc,http] numpy: ERROR: No matching distribution", reason)
 
+    def test_perf_analyzer(self):
+        reason, = self.expect_skipped(["e2e/perf_analyzer_test.py", "no-server", "no-convert"], ["perf_analyzer.loads"])
+        self.assertIn("cannot install tritonclient==2.45.0", reason)
+
     def test_pytorch(self):
         self.expect_skipped(["golden/torch_live_test.py", "no-check"], ["PyTorch.random_modules"])
 
