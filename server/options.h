@@ -47,6 +47,13 @@ struct ServerOptions {
   int64_t responder_threads = 1;
   int64_t grpc_max_connections = 4096;
   int64_t grpc_max_message_bytes = 64 << 20;
+  int64_t grpc_max_inflated_bytes = 16 << 20;
+  int64_t grpc_max_query_bytes = 64 << 10;
+  int64_t grpc_max_unknown_fields = 1024;
+  int64_t grpc_max_unknown_bytes = 64 << 10;
+  int64_t grpc_max_submessages = 1 << 16;
+  int64_t grpc_max_texts = 1 << 20;
+  int64_t grpc_max_numbers = 16 << 20;
   int64_t grpc_max_metadata_bytes = 8 << 10;
   int64_t grpc_stream_buffer = 1 << 20;
   std::chrono::milliseconds grpc_keepalive_time{7'200'000};

@@ -28,10 +28,24 @@ int TransportThreads(const ServerOptions& options) {
   return GrpcThreads(options) + HttpThreads(options);
 }
 
+WireLimits OfMessages(const ServerOptions& options) {
+  WireLimits limits;
+  limits.max_elements = options.grpc_max_numbers;
+  limits.max_bytes_elements = options.grpc_max_texts;
+  limits.max_messages = options.grpc_max_submessages;
+  limits.max_unknown_fields = options.grpc_max_unknown_fields;
+  limits.max_unknown_bytes = options.grpc_max_unknown_bytes;
+  return limits;
+}
+
 GrpcOptions OfGrpc(const ServerOptions& options) {
   return {.address = options.grpc_address,
           .max_connections = options.grpc_max_connections,
           .threads = GrpcThreads(options),
+          .messages = {.contents = OfMessages(options),
+                       .max_query_bytes = options.grpc_max_query_bytes,
+                       .max_inflated_bytes = std::min(options.grpc_max_inflated_bytes,
+                                                      options.grpc_max_message_bytes)},
           .max_message_bytes = options.grpc_max_message_bytes,
           .max_metadata_bytes = options.grpc_max_metadata_bytes,
           .stream_buffer_bytes = options.grpc_stream_buffer,
@@ -121,9 +135,10 @@ absl::Status Server::Open(DeviceSet devices) {
                   .max_answer_bytes = options_.max_answer_bytes,
                   .deadline_admission = options_.deadline_admission},
       find, *scheduler_, admission_, stats_, clock_);
-  infer_ = std::make_unique<InferService>(*path_);
-  typed_infer_ = std::make_unique<TypedInferService>(*path_);
-  decode_ = std::make_unique<DecodeService>(*path_);
+  const WireLimits limits = OfMessages(options_);
+  infer_ = std::make_unique<InferService>(*path_, limits, &refusals_);
+  typed_infer_ = std::make_unique<TypedInferService>(*path_, limits, &refusals_);
+  decode_ = std::make_unique<DecodeService>(*path_, limits, &refusals_);
   kserve_ = std::make_unique<KServeService>(find, index, *scheduler_, stats_, lifecycle_);
   latency_ = std::make_unique<LatencyService>(
       *path_,
@@ -145,7 +160,7 @@ absl::Status Server::Open(DeviceSet devices) {
   auto grpc = GrpcTransport::Start(
       OfGrpc(options_),
       {.model_infer = infer_.get(), .infer = typed_infer_.get(), .decode = decode_.get()}, *kserve_,
-      *latency_, clock_);
+      *latency_, refusals_, clock_);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   lifecycle_.AddListener([this](bool ready) { grpc_->SetServing(ready); });
@@ -154,6 +169,7 @@ absl::Status Server::Open(DeviceSet devices) {
 
 absl::Status Server::OpenHttp() {
   metrics_->Watch(grpc_->counts());
+  metrics_->Watch(refusals_);
   metrics_->Watch("http", http_counts_);
   metrics_->Watch("metrics", metrics_counts_);
   http_infer_ = std::make_unique<HttpInferService>(*path_, GrpcThreads(options_));

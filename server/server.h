@@ -34,6 +34,7 @@
 #include "server/requests/responder.h"
 #include "server/typed/latency_service.h"
 #include "server/typed/typed_service.h"
+#include "server/wire/refusal_counts.h"
 
 namespace cellbatch {
 
@@ -70,6 +71,7 @@ class Server {
   const SteadyClock clock_;
   Admission admission_;
   StatsRegistry stats_;
+  RefusalCounts refusals_;
   std::unique_ptr<RecordWriter> record_;  // null: nothing is recorded
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ModelRepository> repository_;

@@ -5,16 +5,16 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "fmt/format.h"
 #include "server/grpc/grpc_compression.h"
+#include "server/wire/inflate.h"
 
 namespace cellbatch {
 
 namespace {
 
-// Calls of one method that may arrive before the polling thread has run.
-constexpr int kModelInferAccepts = 64;
-constexpr int kTypedAccepts = 16;
 constexpr size_t kMessageOverhead = 64;  // of a message in a buffer, beside its bytes
 
 class GrpcCall;
@@ -25,6 +25,10 @@ struct Tag {
   GrpcCall* call;
   Kind kind;
 };
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
 
 // A gRPC deadline is a point on some clock; what is left of it is the same on all of them.
 int64_t SteadyDeadline(gpr_timespec deadline, int64_t now_ns) {
@@ -46,7 +50,7 @@ grpc::ByteBuffer ToBuffer(std::string bytes) {
 class GrpcCall : public ServerCall {
  public:
   std::string_view request() const override {
-    return {reinterpret_cast<const char*>(message_.begin()), message_.size()};
+    return inflated_.empty() ? Bytes(message_) : inflated_;
   }
   int64_t deadline_ns() const override { return deadline_ns_; }
   int64_t received_ns() const override { return received_ns_; }
@@ -66,7 +70,8 @@ class GrpcCall : public ServerCall {
   }
 
  protected:
-  GrpcCall(CallQueue& queue, CallSink& sink) : queue_(queue), sink_(sink) {
+  GrpcCall(CallQueue& queue, const GrpcMethod& method)
+      : queue_(queue), method_(method), sink_(*method.sink) {
     queue.open.fetch_add(1);
     context_.AsyncNotifyWhenDone(&done_);
   }
@@ -85,6 +90,7 @@ class GrpcCall : public ServerCall {
   }
 
   CallQueue& queue_;
+  const GrpcMethod& method_;
   CallSink& sink_;
   grpc::ServerContext context_;
   grpc::ByteBuffer bytes_;
@@ -92,12 +98,23 @@ class GrpcCall : public ServerCall {
   Tag finished_{this, Tag::Kind::kFinished};
 
  private:
+  static std::string_view Bytes(const grpc::Slice& slice) {
+    return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
+  }
+  absl::Status TakeMessage();
+  absl::Status InflateMessage(Packing packing);
+  absl::Status Refuse(Refused why, const absl::Status& status, const char* flag) const {
+    queue_.methods->refusals().Add(why);
+    return {status.code(), fmt::format("{} ({})", std::string(status.message()), flag)};
+  }
+
   void Ended() {
     if (++ends_ == 2) delete this;
   }
 
   std::shared_ptr<ConnectionGuard::Account> connection_;  // null: it is gone
   grpc::Slice message_;
+  std::string inflated_;  // the message, if it came compressed
   int64_t deadline_ns_ = kNoDeadline;
   int64_t received_ns_ = 0;
   absl::Status transport_status_;
@@ -114,38 +131,62 @@ void GrpcCall::OnAccepted(bool ok) {
   if (!queue_.stopping.load()) AcceptAnother();
   received_ns_ = queue_.clock->NowNs();
   deadline_ns_ = SteadyDeadline(context_.raw_deadline(), received_ns_);
-  if (!bytes_.TrySingleSlice(&message_).ok() && !bytes_.DumpToSingleSlice(&message_).ok()) {
-    message_ = grpc::Slice();
-  }
+  transport_status_ = TakeMessage();
   bytes_.Clear();
   connection_ = queue_.connections->Find(context_.peer());
   if (connection_ != nullptr) connection_->CallCame();
-  if (IsCompressedByUnknownEncoding(context_.c_call())) {
-    transport_status_ = absl::UnimplementedError(
-        "the message is compressed by a grpc-encoding that is none of identity, deflate and gzip");
-  }
   sink_.Start(*this);
 }
 
-enum class UnaryMethod : uint8_t { kModelInfer, kInfer };
+// Of one that is refused nothing is copied.
+absl::Status GrpcCall::TakeMessage() {
+  const auto size = static_cast<int64_t>(bytes_.Length());
+  if (method_.max_bytes > 0 && size > method_.max_bytes) {
+    return Refuse(Refused::kQueryBytes,
+                  absl::ResourceExhaustedError(fmt::format(
+                      "the message has {} bytes, the most is {}", size, method_.max_bytes)),
+                  "--grpc-max-query-bytes");
+  }
+  switch (EncodingOf(context_.c_call())) {
+    case Encoding::kPlain:
+      break;
+    case Encoding::kGzip:
+      return InflateMessage(Packing::kGzip);
+    case Encoding::kDeflate:
+      return InflateMessage(Packing::kDeflate);
+    case Encoding::kUnknown:
+      return absl::UnimplementedError(
+          "the message is compressed by a grpc-encoding that is none of identity, deflate and "
+          "gzip");
+  }
+  if (!bytes_.TrySingleSlice(&message_).ok() && !bytes_.DumpToSingleSlice(&message_).ok()) {
+    message_ = grpc::Slice();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GrpcCall::InflateMessage(Packing packing) {
+  std::vector<grpc::Slice> slices;
+  if (!bytes_.Dump(&slices).ok()) return absl::InternalError("gRPC has no message");
+  std::vector<std::string_view> pieces;
+  for (const grpc::Slice& slice : slices) pieces.push_back(Bytes(slice));
+  const int64_t most =
+      method_.max_bytes > 0 ? method_.max_bytes : queue_.methods->bounds().max_inflated_bytes;
+  absl::Status status = Inflate(pieces, packing, most, inflated_);
+  if (absl::IsResourceExhausted(status)) {
+    inflated_ = {};
+    status = Refuse(Refused::kInflatedBytes, status, "--grpc-max-inflated-bytes");
+  }
+  return status;
+}
 
 class UnaryCall final : public GrpcCall {
  public:
-  UnaryCall(CallQueue& queue, UnaryMethod method)
-      : GrpcCall(queue,
-                 method == UnaryMethod::kInfer ? *queue.sinks.infer : *queue.sinks.model_infer),
-        method_(method),
-        writer_(&context_) {
-    grpc::ServerCompletionQueue* completions = queue.completions.get();
-    if (method == UnaryMethod::kInfer) {
-      queue.cellbatch->RequestInfer(&context_, &bytes_, &writer_, completions, completions,
-                                    &accepted_);
-    } else {
-      queue.kserve->RequestModelInfer(&context_, &bytes_, &writer_, completions, completions,
-                                      &accepted_);
-    }
+  UnaryCall(CallQueue& queue, const GrpcMethod& method)
+      : GrpcCall(queue, method), writer_(&context_) {
+    method.service->RequestUnary(method.number, &context_, &bytes_, &writer_,
+                                 queue.completions.get(), &accepted_);
   }
-
   void Finish(CallResult result) override {
     Answered(result);
     if (result.status.ok()) {
@@ -158,16 +199,16 @@ class UnaryCall final : public GrpcCall {
  private:
   void AcceptAnother() override { new UnaryCall(queue_, method_); }
 
-  const UnaryMethod method_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer_;
 };
 
 // gRPC takes one message of a stream at a time: the others wait here, bounded.
 class StreamCall final : public GrpcCall {
  public:
-  explicit StreamCall(CallQueue& queue) : GrpcCall(queue, *queue.sinks.decode), writer_(&context_) {
-    queue.cellbatch->RequestDecode(&context_, &bytes_, &writer_, queue.completions.get(),
-                                   queue.completions.get(), &accepted_);
+  StreamCall(CallQueue& queue, const GrpcMethod& method)
+      : GrpcCall(queue, method), writer_(&context_) {
+    method.service->RequestStreaming(method.number, &context_, &bytes_, &writer_,
+                                     queue.completions.get(), &accepted_);
   }
 
   bool Write(std::string message) override {
@@ -211,7 +252,7 @@ class StreamCall final : public GrpcCall {
   }
 
  private:
-  void AcceptAnother() override { new StreamCall(queue_); }
+  void AcceptAnother() override { new StreamCall(queue_, method_); }
 
   // With the lock; its event waits for that.
   void WriteNext() {
@@ -240,10 +281,15 @@ class StreamCall final : public GrpcCall {
 }  // namespace
 
 void AcceptCalls(CallQueue& queue) {
-  for (int i = 0; i < kModelInferAccepts; ++i) new UnaryCall(queue, UnaryMethod::kModelInfer);
-  for (int i = 0; i < kTypedAccepts; ++i) {
-    new UnaryCall(queue, UnaryMethod::kInfer);
-    new StreamCall(queue);
+  for (const GrpcMethod& method : queue.methods->all()) {
+    if (method.queue != queue.kind) continue;
+    for (int i = 0; i < method.accepts; ++i) {
+      if (method.streams) {
+        new StreamCall(queue, method);
+      } else {
+        new UnaryCall(queue, method);
+      }
+    }
   }
 }
 

@@ -1,5 +1,4 @@
-// Asynchronous calls as raw bytes, behind the transport seam (call.h): ModelInfer, and our own Infer and
-// Decode. One completion queue has one polling thread; a call is made and destroyed there.
+// Asynchronous calls as raw bytes, behind the transport seam (call.h): every method of grpc_methods.h. One completion queue has one polling thread; a call is made and destroyed there.
 //
 //   waiting for a call --kAccepted--> CallSink::Start           --kDone--> gone? CallSink::Cancelled
 //   ServerCall::Write  --> buffer --> gRPC, one at a time       --kWritten--> the next, or the end
@@ -18,26 +17,18 @@
 #include "grpcpp/grpcpp.h"
 #include "scheduler/clock.h"
 #include "server/grpc/connection_guard.h"
-#include "server/grpc/grpc_services.h"
+#include "server/grpc/grpc_methods.h"
 #include "server/requests/call.h"
 
 namespace cellbatch {
 
-// Who answers the calls of each raw method.
-struct CallSinks {
-  CallSink* model_infer = nullptr;
-  CallSink* infer = nullptr;
-  CallSink* decode = nullptr;
-};
-
 // What the calls of one completion queue have in common.
 struct CallQueue {
-  KServeGrpc* kserve = nullptr;
-  CellbatchGrpc* cellbatch = nullptr;
-  CallSinks sinks;
+  const GrpcMethods* methods = nullptr;
+  QueueKind kind = QueueKind::kInfer;  // whose calls come in here
   const Clock* clock = nullptr;
   const ConnectionGuard* connections = nullptr;
-  int index = 0;
+  int index = 0;                    // of kInfer's queues: the shard that its thread may write
   int64_t stream_buffer_bytes = 0;  // written to one stream and not yet taken by gRPC
   std::unique_ptr<grpc::ServerCompletionQueue> completions;
   std::atomic<int64_t> open = 0;  // waiting for a call, or in one
@@ -45,7 +36,7 @@ struct CallQueue {
   std::thread thread;
 };
 
-// Lets calls of every method come in. Before the queue is polled, or on its thread.
+// Lets calls of every method of its kind come in. Before the queue is polled, or on its thread.
 void AcceptCalls(CallQueue& queue);
 // Runs the queue's events until it is shut down and empty: the body of its thread.
 void PollCalls(CallQueue& queue);

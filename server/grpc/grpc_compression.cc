@@ -16,13 +16,23 @@ constexpr uint32_t kCompressedFlag = 0x80000000u;  // GRPC_WRITE_INTERNAL_COMPRE
 
 }  // namespace
 
-bool IsCompressedByUnknownEncoding(grpc_call* call) {
-  if (&grpc_call_test_only_get_message_flags == nullptr ||
-      &grpc_call_test_only_get_compression_algorithm == nullptr) {
-    return false;
+bool SeesEncodings() {
+  return &grpc_call_test_only_get_message_flags != nullptr &&
+         &grpc_call_test_only_get_compression_algorithm != nullptr;
+}
+
+Encoding EncodingOf(grpc_call* call) {
+  if (!SeesEncodings() || (grpc_call_test_only_get_message_flags(call) & kCompressedFlag) == 0) {
+    return Encoding::kPlain;
   }
-  return (grpc_call_test_only_get_message_flags(call) & kCompressedFlag) != 0 &&
-         grpc_call_test_only_get_compression_algorithm(call) == GRPC_COMPRESS_NONE;
+  switch (grpc_call_test_only_get_compression_algorithm(call)) {
+    case GRPC_COMPRESS_GZIP:
+      return Encoding::kGzip;
+    case GRPC_COMPRESS_DEFLATE:
+      return Encoding::kDeflate;
+    default:
+      return Encoding::kUnknown;
+  }
 }
 
 }  // namespace cellbatch

@@ -10,14 +10,15 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "server/grpc/grpc_compression.h"
 #include "server/grpc/grpc_listener.h"
-#include "server/grpc/grpc_services.h"
+#include "server/grpc/grpc_methods.h"
 
 namespace cellbatch {
 
 namespace {
 
-constexpr int kMaxSyncThreads = 64;  // for everything that is not asynchronous
+constexpr int kMaxSyncThreads = 64;  // for reflection and channelz, which the library answers
 constexpr const char* kHealthNames[] = {"", "inference.GRPCInferenceService",
                                         "cellbatch.v1.Cellbatch"};
 
@@ -26,6 +27,7 @@ int Milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.
 void SetLimits(const GrpcOptions& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);
+  if (SeesEncodings()) builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
                              static_cast<int>(options.max_metadata_bytes));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
@@ -51,10 +53,11 @@ void SetLimits(const GrpcOptions& options, grpc::ServerBuilder& builder) {
 
 class GrpcTransport::Impl {
  public:
-  Impl(const KServeService& kserve, const LatencyService& latency)
-      : kserve_(kserve), cellbatch_(latency) {}
+  Impl(const GrpcOptions& options, const CallSinks& sinks, const KServeService& kserve,
+       const LatencyService& latency, RefusalCounts& refusals)
+      : methods_(sinks, kserve, latency, options.messages, refusals) {}
 
-  absl::Status Start(const GrpcOptions& options, const CallSinks& sinks, const Clock& clock) {
+  absl::Status Start(const GrpcOptions& options, const Clock& clock) {
     auto listener = GrpcListener::Open({.address = options.address,
                                         .max_connections = options.max_connections,
                                         .user_timeout = options.keepalive_timeout},
@@ -69,20 +72,20 @@ class GrpcTransport::Impl {
     acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         grpc::InsecureServerCredentials());
-    builder.RegisterService(&kserve_);
-    builder.RegisterService(&cellbatch_);
-    for (int i = 0; i < options.threads; ++i) {
-      queues_.push_back(std::make_unique<CallQueue>());
-      CallQueue& queue = *queues_.back();
-      queue.kserve = &kserve_;
-      queue.cellbatch = &cellbatch_;
-      queue.sinks = sinks;
+    methods_.Register(builder);
+    const auto add_queue = [&](QueueKind kind, int index) {
+      CallQueue& queue = *queues_.emplace_back(std::make_unique<CallQueue>());
+      queue.methods = &methods_;
+      queue.kind = kind;
       queue.clock = &clock;
       queue.connections = &listener_->guard();
       queue.stream_buffer_bytes = options.stream_buffer_bytes;
-      queue.index = i;
+      queue.index = index;
       queue.completions = builder.AddCompletionQueue();
-    }
+    };
+    for (int i = 0; i < options.threads; ++i) add_queue(QueueKind::kInfer, i);
+    add_queue(QueueKind::kProbe, 0);
+    add_queue(QueueKind::kQuery, 0);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return absl::UnavailableError("gRPC cannot start");
     SetServing(false);
@@ -124,8 +127,7 @@ class GrpcTransport::Impl {
   const GrpcCounts& counts() const { return counts_; }
 
  private:
-  KServeGrpc kserve_;
-  CellbatchGrpc cellbatch_;
+  GrpcMethods methods_;
   std::vector<std::unique_ptr<CallQueue>> queues_;
   GrpcCounts counts_;
   std::unique_ptr<GrpcListener> listener_;
@@ -136,13 +138,11 @@ class GrpcTransport::Impl {
 GrpcTransport::GrpcTransport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 GrpcTransport::~GrpcTransport() = default;
 
-absl::StatusOr<std::unique_ptr<GrpcTransport>> GrpcTransport::Start(const GrpcOptions& options,
-                                                                    const CallSinks& sinks,
-                                                                    const KServeService& kserve,
-                                                                    const LatencyService& latency,
-                                                                    const Clock& clock) {
-  auto impl = std::make_unique<Impl>(kserve, latency);
-  absl::Status status = impl->Start(options, sinks, clock);
+absl::StatusOr<std::unique_ptr<GrpcTransport>> GrpcTransport::Start(
+    const GrpcOptions& options, const CallSinks& sinks, const KServeService& kserve,
+    const LatencyService& latency, RefusalCounts& refusals, const Clock& clock) {
+  auto impl = std::make_unique<Impl>(options, sinks, kserve, latency, refusals);
+  absl::Status status = impl->Start(options, clock);
   if (!status.ok()) return status;
   return std::unique_ptr<GrpcTransport>(new GrpcTransport(std::move(impl)));
 }

@@ -1,6 +1,5 @@
-// gRPC behind the seam: what is inferred as raw bytes on asynchronous completion queues (grpc_calls.h),
-// every other call as plain synchronous functions; health, reflection and channelz. Connections are accepted by us
-// (grpc_listener.h) and handed to it.
+// gRPC behind the seam: our methods as raw bytes on asynchronous completion queues (grpc_calls.h); the library's own
+// health, reflection and channelz. Connections are accepted by us (grpc_listener.h) and handed to it.
 #ifndef CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
 #define CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
 
@@ -21,7 +20,9 @@ namespace cellbatch {
 struct GrpcOptions {
   std::string address = "0.0.0.0:8001";
   int64_t max_connections = 4096;
-  int threads = 1;  // polling threads, one completion queue each
+  // For what is inferred, one completion queue each; probes and queries have their own.
+  int threads = 1;
+  MessageBounds messages;
   int64_t max_message_bytes = 64 << 20;
   int64_t max_metadata_bytes = 8 << 10;
   int64_t stream_buffer_bytes = 1 << 20;  // of one stream that is not read
@@ -36,11 +37,9 @@ class GrpcTransport {
  public:
   // Listens and serves from now on; health says NOT_SERVING until SetServing(true). What it is given
   // outlives it. UNAVAILABLE: the address cannot be bound.
-  static absl::StatusOr<std::unique_ptr<GrpcTransport>> Start(const GrpcOptions& options,
-                                                              const CallSinks& sinks,
-                                                              const KServeService& kserve,
-                                                              const LatencyService& latency,
-                                                              const Clock& clock);
+  static absl::StatusOr<std::unique_ptr<GrpcTransport>> Start(
+      const GrpcOptions& options, const CallSinks& sinks, const KServeService& kserve,
+      const LatencyService& latency, RefusalCounts& refusals, const Clock& clock);
   // Shuts down, if that was not done.
   ~GrpcTransport();
 

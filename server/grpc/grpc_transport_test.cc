@@ -26,7 +26,7 @@ class GrpcTransportTest : public ::testing::Test {
   void SetUp() override {
     scheduler_.at_once = true;
     auto transport = GrpcTransport::Start({.address = "127.0.0.1:0", .threads = 2}, sinks_, kserve_,
-                                          latency_, clock_);
+                                          latency_, refusals_, clock_);
     ASSERT_TRUE(transport.ok()) << transport.status();
     transport_ = *std::move(transport);
     channel_ = grpc::CreateChannel(transport_->address(), grpc::InsecureChannelCredentials());
@@ -81,6 +81,7 @@ class GrpcTransportTest : public ::testing::Test {
   KServeService kserve_{find_, [] { return std::vector<IndexEntry>{}; }, scheduler_, stats_,
                         lifecycle_};
   LatencyService latency_{path_, [] { return std::vector<TimedModel>{}; }, clock_};
+  RefusalCounts refusals_;
   Responder responder_{scheduler_, path_};
   std::unique_ptr<GrpcTransport> transport_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -243,8 +244,8 @@ TEST_F(GrpcTransportTest, ShutdownWaitsForAnswersAndEndsThoughClientsKeepCalling
 
 // L3
 TEST_F(GrpcTransportTest, AnAddressInUseIsAnErrorThatNamesIt) {
-  const auto second =
-      GrpcTransport::Start({.address = transport_->address()}, sinks_, kserve_, latency_, clock_);
+  const auto second = GrpcTransport::Start({.address = transport_->address()}, sinks_, kserve_,
+                                           latency_, refusals_, clock_);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(std::string(second.status().message()),
             "--grpc-address " + transport_->address() + " cannot be bound: is it in use?");

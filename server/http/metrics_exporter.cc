@@ -273,6 +273,15 @@ void NvNames(const std::vector<Counted>& models, const std::vector<Lane>& lanes,
   for (const Lane& lane : lanes) text.Value(lane.labels(), lane.stats.waiting_requests);
 }
 
+void Refusals(const RefusalCounts& refusals, MetricsText& text) {
+  text.Family("cellbatch_messages_refused_total", "counter",
+              "Messages over gRPC that were refused for what they contain, by the bound.");
+  for (size_t i = 0; i < kNumRefused; ++i) {
+    const auto reason = static_cast<Refused>(i);
+    text.Value({{"reason", Name(reason)}}, refusals.Of(reason));
+  }
+}
+
 void Http(const std::vector<std::pair<std::string, const HttpCounts*>>& ports, MetricsText& text) {
   text.Family("cellbatch_http_connections", "gauge", "Connections of HTTP.");
   for (const auto& [port, counts] : ports) {
@@ -336,6 +345,7 @@ std::string MetricsExporter::Text() const {
   Devices(scheduler_.stats().Devices(), text);
   if (nv_names_) NvNames(models, lanes, text);
   if (grpc_ != nullptr) Grpc(*grpc_, text);
+  if (refusals_ != nullptr) Refusals(*refusals_, text);
   Http(ports_, text);
   Process(text);
   return text.Take();

@@ -16,6 +16,7 @@
 #include "server/lifecycle.h"
 #include "server/requests/admission.h"
 #include "server/requests/request_stats.h"
+#include "server/wire/refusal_counts.h"
 
 namespace cellbatch {
 
@@ -31,9 +32,10 @@ class MetricsExporter {
   void Watch(std::string port, const HttpCounts& counts) {
     ports_.emplace_back(std::move(port), &counts);
   }
-
   // And of the gRPC port.
   void Watch(const GrpcCounts& counts) { grpc_ = &counts; }
+  // Likewise, messages that it refused for what they contain.
+  void Watch(const RefusalCounts& refusals) { refusals_ = &refusals; }
 
   std::string Text() const;  // any thread
 
@@ -48,6 +50,7 @@ class MetricsExporter {
   const bool nv_names_;
   std::vector<std::pair<std::string, const HttpCounts*>> ports_;
   const GrpcCounts* grpc_ = nullptr;
+  const RefusalCounts* refusals_ = nullptr;
 };
 
 }  // namespace cellbatch

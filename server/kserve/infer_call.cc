@@ -13,12 +13,12 @@ namespace {
 
 class ModelInferCall final : public PlainCall {
  public:
-  ModelInferCall(ServerCall& call, RequestPath& path, const WireLimits& limits)
-      : PlainCall(call, path), limits_(limits) {}
+  ModelInferCall(ServerCall& call, RequestPath& path, const MessageScanner& scanner)
+      : PlainCall(call, path), scanner_(scanner) {}
 
  private:
   absl::StatusOr<PlainHead> Read(std::string_view bytes) override {
-    absl::Status status = message_.Parse(bytes, limits_);
+    absl::Status status = message_.Parse(bytes, scanner_);
     if (!status.ok()) return status;
     const inference::ModelInferRequest& proto = message_.proto();
     return PlainHead{.model_name = proto.model_name(), .model_version = proto.model_version()};
@@ -31,15 +31,18 @@ class ModelInferCall final : public PlainCall {
   }
   std::string Body() override { return std::move(body_); }
 
-  const WireLimits& limits_;
+  const MessageScanner& scanner_;
   InferMessage message_;
   std::string body_;
 };
 
 }  // namespace
 
+InferService::InferService(RequestPath& path, const WireLimits& limits, RefusalCounts* counts)
+    : path_(path), scanner_(InferScanner(limits, counts)) {}
+
 void InferService::Start(ServerCall& call) {
-  PlainCall::Start(std::make_unique<ModelInferCall>(call, path_, limits_));
+  PlainCall::Start(std::make_unique<ModelInferCall>(call, path_, scanner_));
 }
 
 }  // namespace cellbatch

@@ -4,22 +4,22 @@
 
 #include "server/requests/call.h"
 #include "server/requests/request_path.h"
-#include "server/wire/wire_scan.h"
+#include "server/wire/message_scanner.h"
 
 namespace cellbatch {
 
 class InferService final : public CallSink {
  public:
-  // `path` outlives it.
-  explicit InferService(RequestPath& path, const WireLimits& limits = {})
-      : path_(path), limits_(limits) {}
+  // What it is given outlives it.
+  explicit InferService(RequestPath& path, const WireLimits& limits = {},
+                        RefusalCounts* counts = nullptr);
 
   void Start(ServerCall& call) override;
   void Cancelled(ServerCall& call) override { path_.Cancel(call); }
 
  private:
   RequestPath& path_;
-  const WireLimits limits_;
+  const MessageScanner scanner_;
 };
 
 }  // namespace cellbatch

@@ -6,7 +6,6 @@
 #include "cells/check.h"
 #include "cells/vocabulary.h"
 #include "fmt/format.h"
-#include "google/protobuf/descriptor.h"
 #include "server/requests/client_text.h"
 #include "server/wire/wire_fields.h"
 
@@ -14,63 +13,9 @@ namespace cellbatch {
 
 namespace {
 
-using google::protobuf::Descriptor;
-using google::protobuf::FieldDescriptor;
-
-constexpr int kMaxDepth = 8;                // of messages in messages: more than the schema has
 constexpr uint8_t kAnswerTag = 4 << 3 | 2;  // InferResponse.answers, length-delimited
 
 absl::Status Invalid(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
-
-// Counts what a parser would allocate.
-class TypedScanner {
- public:
-  explicit TypedScanner(const TypedLimits& limits) : limits_(limits) {}
-
-  // False: malformed, or a cap is broken (`broken` says which). Recurs into known messages only, which
-  // are no deeper than the schema.
-  bool Scan(std::string_view bytes, const Descriptor& type, int depth) {
-    wire::Fields fields(bytes);
-    for (wire::Field field; fields.Next(field);) {
-      const FieldDescriptor* known = type.FindFieldByNumber(static_cast<int>(field.number));
-      if (known == nullptr) continue;
-      const bool nested = known->type() == FieldDescriptor::TYPE_MESSAGE;
-      if (field.kind == wire::kLength && nested) {
-        if (!Count(messages_, 1, limits_.max_messages, "messages")) return false;
-        if (depth >= kMaxDepth || !Scan(field.body, *known->message_type(), depth + 1))
-          return false;
-      } else if (!CountValue(field, *known)) {
-        return false;
-      }
-    }
-    return !fields.malformed();
-  }
-  const std::string& broken() const { return broken_; }
-
- private:
-  bool CountValue(const wire::Field& field, const FieldDescriptor& known) {
-    const auto type = known.cpp_type();
-    if (type == FieldDescriptor::CPPTYPE_STRING) {
-      return Count(texts_, 1, limits_.max_texts, "texts");
-    }
-    int64_t values = 1;
-    if (field.kind == wire::kLength) {
-      values = type == FieldDescriptor::CPPTYPE_FLOAT ? static_cast<int64_t>(field.body.size() / 4)
-                                                      : wire::VarintsIn(field.body);
-    }
-    return Count(elements_, values, limits_.max_elements, "numbers");
-  }
-  bool Count(int64_t& counter, int64_t more, int64_t most, const char* what) {
-    counter += more;
-    if (counter <= most) return true;
-    broken_ = fmt::format("the request has {} {} or more, the most is {}", counter, what, most);
-    return false;
-  }
-
-  const TypedLimits& limits_;
-  int64_t messages_ = 0, elements_ = 0, texts_ = 0;
-  std::string broken_;
-};
 
 bool Has(const Signature& signature, std::string_view input) {
   for (const TensorSpec& spec : signature.inputs) {
@@ -223,15 +168,18 @@ void EncodeTensor(const ReturnedTensor& tensor, v1::Output& output) {
 
 }  // namespace
 
-absl::Status ParseTyped(std::string_view bytes, const TypedLimits& limits,
-                        google::protobuf::Message& message) {
-  const Descriptor& type = *message.GetDescriptor();
-  TypedScanner scanner(limits);
-  if (!scanner.Scan(bytes, type, 0)) {
-    return Invalid(scanner.broken().empty() ? "malformed " + type.name() : scanner.broken());
-  }
-  if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return absl::OkStatus();
-  return Invalid("malformed " + type.name());
+MessageScanner TypedInferScanner(const WireLimits& limits, RefusalCounts* counts) {
+  return MessageScanner(
+      *v1::InferRequest::descriptor(), limits,
+      {{"cellbatch.v1.InferRequest.outputs", limits.max_outputs, "requested outputs"},
+       {"cellbatch.v1.InferRequest.parameters", limits.max_parameters, "parameters"},
+       {"cellbatch.v1.RawTensors.tensors", limits.max_inputs, "raw tensors of one input"},
+       {"cellbatch.v1.RawTensor.shape", limits.max_dims, "dimensions in raw tensor {}"}},
+      counts);
+}
+
+MessageScanner DecodeScanner(const WireLimits& limits, RefusalCounts* counts) {
+  return MessageScanner(*v1::DecodeRequest::descriptor(), limits, {}, counts);
 }
 
 absl::Status ToTensors(const v1::Sequence& sequence, const Signature& signature, MadeContents& made,

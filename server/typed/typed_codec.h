@@ -2,7 +2,7 @@
 // it stands for, and then takes the one way that all requests take (plain_request.h: the same checks, the same
 // texts). Pure functions; any thread.
 //
-//   bytes --ParseTyped--> v1::InferRequest --ToTensors (each input)--> PlainRequest, borrowing from it
+//   bytes --MessageScanner--> v1::InferRequest --ToTensors (each input)--> PlainRequest, borrowing from it
 //   ReturnedTensor ... --EncodeAnswer--> bytes of one v1::Answer --EncodeInferResponse--> bytes
 #ifndef CELLBATCH_SERVER_TYPED_TYPED_CODEC_H_
 #define CELLBATCH_SERVER_TYPED_TYPED_CODEC_H_
@@ -21,21 +21,14 @@
 #include "cells/model.h"
 #include "proto/cellbatch.pb.h"
 #include "server/requests/plain_request.h"
+#include "server/wire/message_scanner.h"
 
 namespace cellbatch {
 
-// Checked on the bytes, before anything is allocated for them.
-struct TypedLimits {
-  int max_inputs = 4096;        // of one call
-  int max_messages = 1 << 16;   // in one message, of any kind
-  int max_elements = 16 << 20;  // numbers
-  int max_texts = 1 << 20;      // texts, names and raw tensors
-};
-
-// INVALID_ARGUMENT "malformed InferRequest" (the message's name), or the cap that is broken with both
-// numbers. O(bytes), and the schema is no deeper than a few levels.
-absl::Status ParseTyped(std::string_view bytes, const TypedLimits& limits,
-                        google::protobuf::Message& message);
+// Of v1::InferRequests: what every input reads again is capped as ModelInfer's is, and so are raw tensors.
+MessageScanner TypedInferScanner(const WireLimits& limits, RefusalCounts* counts = nullptr);
+// Of v1::DecodeRequests.
+MessageScanner DecodeScanner(const WireLimits& limits, RefusalCounts* counts = nullptr);
 
 // What a typed input says in other words than its tensors do: rows of lists side by side, texts framed. A
 // PlainRequest borrows from it; moving it moves none of them.

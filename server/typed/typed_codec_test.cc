@@ -188,19 +188,21 @@ TEST(TypedCodecTest, RawTensorsAreTakenAsTheyAre) {
 
 TEST(TypedCodecTest, BytesThatAreNoMessageOrTooMuchAreRefusedBeforeTheyAreParsed) {
   v1::InferRequest request;
-  EXPECT_EQ(Text(ParseTyped("\x01garbage", {}, request)), "malformed InferRequest");
+  EXPECT_EQ(Text(TypedInferScanner({}).Parse("\x01garbage", request)), "malformed InferRequest");
   v1::DecodeRequest decode;
-  EXPECT_EQ(Text(ParseTyped("\x1a\x7f", {}, decode)), "malformed DecodeRequest");
-  const TypedLimits limits = {.max_messages = 10, .max_elements = 100, .max_texts = 5};
+  EXPECT_EQ(Text(DecodeScanner({}).Parse("\x1a\x7f", decode)), "malformed DecodeRequest");
+  const MessageScanner scanner =
+      TypedInferScanner({.max_elements = 100, .max_bytes_elements = 5, .max_messages = 10});
   const auto error = [&](const v1::InferRequest& big) {
     v1::InferRequest parsed;
-    return Text(ParseTyped(big.SerializeAsString(), limits, parsed));
+    return Text(scanner.Parse(big.SerializeAsString(), parsed));
   };
   v1::InferRequest many;
   for (int i = 0; i < 10; ++i) many.add_inputs();
   EXPECT_EQ(error(many), "");
   many.mutable_inputs(3)->mutable_tree();
-  EXPECT_EQ(error(many), "the request has 11 messages or more, the most is 10");
+  EXPECT_EQ(error(many),
+            "the request has 11 messages or more, the most is 10 (--grpc-max-submessages)");
   v1::InferRequest numbers;
   for (int i = 0; i < 101; ++i) numbers.mutable_inputs()->Add()->mutable_sequence()->add_vectors(1);
   v1::InferRequest packed;
@@ -209,10 +211,11 @@ TEST(TypedCodecTest, BytesThatAreNoMessageOrTooMuchAreRefusedBeforeTheyAreParsed
         ->mutable_sequence()
         ->add_tokens(i);
   }
-  EXPECT_EQ(error(packed), "the request has 101 numbers or more, the most is 100");
+  EXPECT_EQ(error(packed),
+            "the request has 101 numbers or more, the most is 100 (--grpc-max-numbers)");
   v1::InferRequest texts;
   for (int i = 0; i < 6; ++i) texts.add_outputs("x");
-  EXPECT_EQ(error(texts), "the request has 6 texts or more, the most is 5");
+  EXPECT_EQ(error(texts), "the request has 6 texts or more, the most is 5 (--grpc-max-texts)");
 }
 
 TEST(TypedCodecTest, AnswersHoldValuesByTheirKindAndStandInTheirOrder) {

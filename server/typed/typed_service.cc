@@ -18,19 +18,21 @@ namespace {
 
 class TypedInferCall final : public PlainCall {
  public:
-  TypedInferCall(ServerCall& call, RequestPath& path, const TypedLimits& limits)
+  TypedInferCall(ServerCall& call, RequestPath& path, const MessageScanner& scanner,
+                 int64_t max_inputs)
       : PlainCall(call, path),
-        limits_(limits),
+        scanner_(scanner),
+        max_inputs_(max_inputs),
         proto_(*google::protobuf::Arena::CreateMessage<v1::InferRequest>(&arena_)) {}
 
  private:
   absl::StatusOr<PlainHead> Read(std::string_view message) override {
-    absl::Status status = ParseTyped(message, limits_, proto_);
+    absl::Status status = scanner_.Parse(message, proto_);
     if (!status.ok()) return status;
     const int inputs = proto_.inputs_size();
-    if (inputs == 0 || inputs > limits_.max_inputs) {
-      return absl::InvalidArgumentError(fmt::format(
-          "the request has {} inputs, allowed are 1 to {}", inputs, limits_.max_inputs));
+    if (inputs == 0 || inputs > max_inputs_) {
+      return absl::InvalidArgumentError(
+          fmt::format("the request has {} inputs, allowed are 1 to {}", inputs, max_inputs_));
     }
     answers_.resize(static_cast<size_t>(inputs));
     return PlainHead{.model_name = proto_.model_name(),
@@ -53,7 +55,8 @@ class TypedInferCall final : public PlainCall {
   }
   std::string Body() override { return EncodeTypedResponse(model(), proto_.id(), answers_); }
 
-  const TypedLimits& limits_;
+  const MessageScanner& scanner_;
+  const int64_t max_inputs_;
   google::protobuf::Arena arena_;
   v1::InferRequest& proto_;
   MadeContents made_;
@@ -74,12 +77,12 @@ const ReturnedTensor* FindInt32s(absl::Span<const ReturnedTensor> tensors, std::
 
 class DecodeCall final : public PlainCall {
  public:
-  DecodeCall(ServerCall& call, RequestPath& path, const TypedLimits& limits)
-      : PlainCall(call, path), limits_(limits) {}
+  DecodeCall(ServerCall& call, RequestPath& path, const MessageScanner& scanner)
+      : PlainCall(call, path), scanner_(scanner) {}
 
  private:
   absl::StatusOr<PlainHead> Read(std::string_view message) override {
-    absl::Status status = ParseTyped(message, limits_, proto_);
+    absl::Status status = scanner_.Parse(message, proto_);
     if (!status.ok()) return status;
     return PlainHead{.model_name = proto_.model_name(), .model_version = proto_.model_version()};
   }
@@ -96,7 +99,7 @@ class DecodeCall final : public PlainCall {
   void Send(const ReturnedTensor& words, int32_t count, int32_t last);
   void Write(std::string message);
 
-  const TypedLimits& limits_;
+  const MessageScanner& scanner_;
   v1::DecodeRequest proto_;
   MadeContents made_;
   int32_t sent_ = 0;
@@ -168,12 +171,21 @@ void DecodeCall::Write(std::string message) {
 
 }  // namespace
 
+TypedInferService::TypedInferService(RequestPath& path, const WireLimits& limits,
+                                     RefusalCounts* counts)
+    : path_(path),
+      max_inputs_(limits.max_typed_inputs),
+      scanner_(TypedInferScanner(limits, counts)) {}
+
 void TypedInferService::Start(ServerCall& call) {
-  PlainCall::Start(std::make_unique<TypedInferCall>(call, path_, limits_));
+  PlainCall::Start(std::make_unique<TypedInferCall>(call, path_, scanner_, max_inputs_));
 }
 
+DecodeService::DecodeService(RequestPath& path, const WireLimits& limits, RefusalCounts* counts)
+    : path_(path), scanner_(DecodeScanner(limits, counts)) {}
+
 void DecodeService::Start(ServerCall& call) {
-  PlainCall::Start(std::make_unique<DecodeCall>(call, path_, limits_));
+  PlainCall::Start(std::make_unique<DecodeCall>(call, path_, scanner_));
 }
 
 }  // namespace cellbatch

@@ -16,30 +16,31 @@ namespace cellbatch {
 
 class TypedInferService final : public CallSink {
  public:
-  // `path` outlives it.
-  explicit TypedInferService(RequestPath& path, const TypedLimits& limits = {})
-      : path_(path), limits_(limits) {}
+  // What it is given outlives it.
+  explicit TypedInferService(RequestPath& path, const WireLimits& limits = {},
+                             RefusalCounts* counts = nullptr);
 
   void Start(ServerCall& call) override;
   void Cancelled(ServerCall& call) override { path_.Cancel(call); }
 
  private:
   RequestPath& path_;
-  const TypedLimits limits_;
+  const int64_t max_inputs_;
+  const MessageScanner scanner_;
 };
 
 class DecodeService final : public CallSink {
  public:
-  // `path` outlives it.
-  explicit DecodeService(RequestPath& path, const TypedLimits& limits = {})
-      : path_(path), limits_(limits) {}
+  // What it is given outlives it.
+  explicit DecodeService(RequestPath& path, const WireLimits& limits = {},
+                         RefusalCounts* counts = nullptr);
 
   void Start(ServerCall& call) override;
   void Cancelled(ServerCall& call) override { path_.Cancel(call); }
 
  private:
   RequestPath& path_;
-  const TypedLimits limits_;
+  const MessageScanner scanner_;
 };
 
 }  // namespace cellbatch

@@ -19,7 +19,7 @@ constexpr int32_t kEnd = kEndOfDecoder;
 class TypedServiceTest : public ServiceTest {
  protected:
   explicit TypedServiceTest(const AdmissionLimits& limits = {})
-      : ServiceTest(limits), infer_(path_, {.max_inputs = 50}), decode_(path_) {}
+      : ServiceTest(limits), infer_(path_, {.max_typed_inputs = 50}), decode_(path_) {}
 
   absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
                                                     std::string_view version) override {

@@ -41,18 +41,25 @@ std::string_view RawContents(const ReturnedTensor& tensor, std::string& named) {
   return named;
 }
 
+MessageScanner InferScanner(const WireLimits& limits, RefusalCounts* counts) {
+  return MessageScanner(
+      *inference::ModelInferRequest::descriptor(), limits,
+      {{"inference.ModelInferRequest.parameters", limits.max_parameters, "parameters"},
+       {"inference.ModelInferRequest.inputs", limits.max_inputs, "inputs"},
+       {"inference.ModelInferRequest.outputs", limits.max_outputs, "requested outputs"},
+       {"inference.ModelInferRequest.raw_input_contents", limits.max_inputs, "raw_input_contents"},
+       {"inference.ModelInferRequest.InferInputTensor.shape", limits.max_dims,
+        "dimensions in input {}"},
+       {"inference.ModelInferRequest.InferInputTensor.parameters", limits.max_parameters,
+        "parameters of one input"},
+       {"inference.ModelInferRequest.InferRequestedOutputTensor.parameters", limits.max_parameters,
+        "parameters of one output"}},
+      counts);
+}
+
 InferMessage::InferMessage()
     : arena_(StartingIn(first_block_, sizeof(first_block_))),
       message_(google::protobuf::Arena::CreateMessage<inference::ModelInferRequest>(&arena_)) {}
-
-absl::Status InferMessage::Parse(std::string_view bytes, const WireLimits& limits) {
-  absl::Status scanned = ScanInferRequest(bytes, limits);
-  if (!scanned.ok()) return scanned;
-  if (!message_->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return absl::InvalidArgumentError("malformed ModelInferRequest");
-  }
-  return absl::OkStatus();
-}
 
 namespace {
 

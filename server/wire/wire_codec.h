@@ -4,7 +4,7 @@
 //   bytes --Parse--> InferMessage --(find the model)--> Spell --> PlainRequest, borrowing from it
 //   ReturnedTensor ... --Encode--> bytes, always raw
 //
-// Caps are checked before anything is allocated for what they cap (wire_scan.h); what a model makes of the
+// Caps are checked before anything is allocated for what they cap (message_scanner.h); what a model makes of the
 // tensors is DecodedRequest's.
 #ifndef CELLBATCH_SERVER_WIRE_WIRE_CODEC_H_
 #define CELLBATCH_SERVER_WIRE_WIRE_CODEC_H_
@@ -21,9 +21,12 @@
 #include "google/protobuf/arena.h"
 #include "proto/grpc_service.pb.h"
 #include "server/requests/plain_request.h"
-#include "server/wire/wire_scan.h"
+#include "server/wire/message_scanner.h"
 
 namespace cellbatch {
+
+// Of ModelInferRequests.
+MessageScanner InferScanner(const WireLimits& limits, RefusalCounts* counts = nullptr);
 
 // A parsed request and all that what it spells borrows from. Not movable: it owns an arena.
 class InferMessage {
@@ -32,8 +35,10 @@ class InferMessage {
   InferMessage(const InferMessage&) = delete;
   InferMessage& operator=(const InferMessage&) = delete;
 
-  // INVALID_ARGUMENT "malformed ModelInferRequest" or a broken cap.
-  absl::Status Parse(std::string_view bytes, const WireLimits& limits);
+  // By an InferScanner, whose errors these are.
+  absl::Status Parse(std::string_view bytes, const MessageScanner& scanner) {
+    return scanner.Parse(bytes, *message_);
+  }
 
   // After Parse.
   const inference::ModelInferRequest& proto() const { return *message_; }

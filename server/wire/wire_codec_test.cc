@@ -52,7 +52,7 @@ ModelInferRequest Tokens(const std::vector<int32_t>& tokens) {
 struct Decoded {
   absl::Status From(std::string_view bytes, const Model& model) {
     PlainRequest plain;
-    absl::Status status = message.Parse(bytes, {});
+    absl::Status status = message.Parse(bytes, InferScanner({}));
     if (status.ok()) status = message.Spell(model, plain);
     return status.ok() ? request.Decode(plain, model) : status;
   }
@@ -174,7 +174,7 @@ TEST(WireCodecTest, WhatIsNoMessageIsMalformed) {
                                               std::string(1, '\0')};
   for (const std::string& bytes : malformed) {
     InferMessage message;
-    const absl::Status status = message.Parse(bytes, {});
+    const absl::Status status = message.Parse(bytes, InferScanner({}));
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(std::string(status.message()), "malformed ModelInferRequest")
         << testing::PrintToString(bytes.substr(0, 20));

@@ -1,5 +1,5 @@
 // The fields of a message as they lie on the wire, read without parsing it: what looks at bytes before
-// anything is allocated for them (wire_scan.h, typed_scan.h). No recursion, no allocation; any thread.
+// anything is allocated for them (message_scanner.h). No recursion, no allocation; any thread.
 #ifndef CELLBATCH_SERVER_WIRE_WIRE_FIELDS_H_
 #define CELLBATCH_SERVER_WIRE_WIRE_FIELDS_H_
 
@@ -23,43 +23,56 @@ enum WireKind : uint32_t {
 struct Field {
   uint32_t number = 0;
   uint32_t kind = 0;
-  std::string_view body;  // of kLength
+  std::string_view body;   // of kLength
+  std::string_view whole;  // tag and all; of a group with what is in it
+  int64_t fields = 1;      // this one, and of a group those in it
 };
 
-// Walks the top-level fields of one message; groups, which nobody uses, are skipped whole.
+// Walks the top-level fields of one message, and is as strict as protobuf's own parser. A group, which no message of
+// ours has, is one field.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : rest_(bytes) {}
 
   // False at the end, or when the bytes are no message.
   bool Next(Field& field) {
-    int depth = 0;
-    while (!rest_.empty()) {
-      if (!ReadOne(field)) return Fail();
-      if (field.kind == kGroup) {
-        if (++depth > kMaxGroupDepth) return Fail();
-      } else if (field.kind == kEnd) {
-        if (--depth < 0) return Fail();
-      } else if (depth == 0) {
-        return true;
-      }
+    if (rest_.empty()) return false;
+    const char* const begin = rest_.data();
+    if (!ReadOne(field) || field.kind == kEnd || (field.kind == kGroup && !SkipGroup(field))) {
+      malformed_ = true;
+      return false;
     }
-    return depth == 0 ? false : Fail();
+    field.whole = {begin, static_cast<size_t>(rest_.data() - begin)};
+    return true;
   }
   bool malformed() const { return malformed_; }
 
  private:
-  bool Fail() {
-    malformed_ = true;
-    return false;
+  // What follows the start of `group` up to its end, and groups in it.
+  bool SkipGroup(Field& group) {
+    uint32_t open[kMaxGroupDepth] = {group.number};
+    for (int depth = 1; depth > 0;) {
+      Field field;
+      if (rest_.empty() || !ReadOne(field)) return false;
+      if (field.kind == kEnd) {
+        if (field.number != open[--depth]) return false;
+        continue;
+      }
+      ++group.fields;
+      if (field.kind != kGroup) continue;
+      if (depth == kMaxGroupDepth) return false;
+      open[depth++] = field.number;
+    }
+    return true;
   }
 
-  bool ReadVarint(uint64_t& value) {
+  // At most `most` bytes; bits beyond 64 are dropped.
+  bool ReadVarint(int most, uint64_t& value) {
     value = 0;
-    for (int shift = 0; shift < 70 && !rest_.empty(); shift += 7) {
+    for (int i = 0; i < most && !rest_.empty(); ++i) {
       const auto byte = static_cast<uint8_t>(rest_.front());
       rest_.remove_prefix(1);
-      value |= shift < 64 ? uint64_t{byte & 0x7fu} << shift : 0;
+      value |= uint64_t{byte & 0x7fu} << (7 * i);
       if (byte < 0x80) return true;
     }
     return false;
@@ -72,12 +85,17 @@ class Fields {
   }
 
   bool ReadOne(Field& field) {
-    uint64_t tag = 0, value = 0;
-    if (!ReadVarint(tag) || tag > UINT32_MAX || (tag >> 3) == 0) return false;
-    field = {static_cast<uint32_t>(tag >> 3), static_cast<uint32_t>(tag & 7), {}};
+    constexpr int kLongestTag = 5, kLongestVarint = 10;
+    uint64_t value = 0;
+    if (!ReadVarint(kLongestTag, value)) return false;
+    const auto tag = static_cast<uint32_t>(value);
+    if ((tag >> 3) == 0) return false;
+    field = Field();
+    field.number = tag >> 3;
+    field.kind = tag & 7;
     switch (field.kind) {
       case kVarint:
-        return ReadVarint(value);
+        return ReadVarint(kLongestVarint, value);
       case kFixed64:
         return Skip(8);
       case kFixed32:
@@ -86,7 +104,7 @@ class Fields {
       case kEnd:
         return true;
       case kLength:
-        if (!ReadVarint(value) || value > rest_.size()) return false;
+        if (!ReadVarint(kLongestTag, value) || value > rest_.size()) return false;
         field.body = rest_.substr(0, value);
         return Skip(value);
       default:
@@ -98,11 +116,18 @@ class Fields {
   bool malformed_ = false;
 };
 
-// How many values a packed list of varints holds.
+// How many values a packed list of varints holds; -1: it is none.
 inline int64_t VarintsIn(std::string_view packed) {
+  constexpr int kLongest = 10;
   int64_t count = 0;
-  for (const char byte : packed) count += static_cast<uint8_t>(byte) < 0x80;
-  return count;
+  int length = 0;
+  for (const char byte : packed) {
+    if (++length > kLongest) return -1;
+    if (static_cast<uint8_t>(byte) >= 0x80) continue;
+    length = 0;
+    ++count;
+  }
+  return length == 0 ? count : -1;
 }
 
 inline void AppendVarint(uint64_t value, std::string& out) {

@@ -109,8 +109,9 @@ TEST(TypedCodecFuzzTest, DamagedMessagesAreRefusedOrKeepTheirPromises) {
                    "\x0a\x04", "\x18\xff\xff\xff\xff\x0f", "\x12\x02\x08\x01", "\x22\x06"});
   const std::shared_ptr<Model> model = ManyInputs();
   const std::vector<std::string> corpus = Corpus();
-  const TypedLimits limits = {
-      .max_messages = 1 << 12, .max_elements = 1 << 16, .max_texts = 1 << 10};
+  const WireLimits limits = {
+      .max_elements = 1 << 16, .max_bytes_elements = 1 << 10, .max_messages = 1 << 12};
+  const MessageScanner infer = TypedInferScanner(limits), decode_too = DecodeScanner(limits);
   int64_t accepted = 0;
   FuzzBudget budget(1000);
   const auto check = [](const absl::Status& status) {
@@ -120,7 +121,7 @@ TEST(TypedCodecFuzzTest, DamagedMessagesAreRefusedOrKeepTheirPromises) {
   while (budget.Next()) {
     const std::string bytes = mutator.Mutate(corpus[mutator.Below(corpus.size())]);
     v1::InferRequest request;
-    if (absl::Status s = ParseTyped(bytes, limits, request); !s.ok()) {
+    if (absl::Status s = infer.Parse(bytes, request); !s.ok()) {
       check(s);
       continue;
     }
@@ -141,7 +142,7 @@ TEST(TypedCodecFuzzTest, DamagedMessagesAreRefusedOrKeepTheirPromises) {
     }
     accepted += all ? 1 : 0;
     v1::DecodeRequest decode;  // the same bytes, read as another message
-    if (absl::Status s = ParseTyped(bytes, limits, decode); !s.ok()) check(s);
+    if (absl::Status s = decode_too.Parse(bytes, decode); !s.ok()) check(s);
     if (HasFatalFailure()) return;
   }
   // Damage that leaves nothing alive, or everything, tests nothing.

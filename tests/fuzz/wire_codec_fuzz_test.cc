@@ -44,12 +44,13 @@ TEST(WireCodecFuzzTest, DamagedRequestsAreRefusedOrKeepTheirPromises) {
   Mutator mutator(seed, {"TOKENS", "INT32", "INT64", "FP32", std::string("\x2a\x00", 2), "\x3a\x04",
                          "\x18\xff\xff\xff\xff\x0f", "\x1a\x02\x03\x04", "OUTPUT", "timeout"});
   const std::vector<std::string> corpus = Corpus();
+  const MessageScanner scanner = InferScanner({});
   std::string bytes;
   std::optional<InferMessage> message;
   ExpectRefusedOrPromisesKept([&](const Model& model, PlainRequest& plain) {
     bytes = mutator.Mutate(corpus[mutator.Below(corpus.size())]);
     message.emplace();
-    absl::Status status = message->Parse(bytes, {});
+    absl::Status status = message->Parse(bytes, scanner);
     return status.ok() ? message->Spell(model, plain) : status;
   });
 }

@@ -13,7 +13,7 @@
 #include "server/http/http_exchange.h"
 #include "server/http/kserve/kserve_path.h"
 #include "server/requests/request_path.h"
-#include "server/wire/wire_scan.h"
+#include "server/wire/wire_limits.h"
 
 namespace cellbatch {
 

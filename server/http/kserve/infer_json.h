@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "server/requests/plain_request.h"
-#include "server/wire/wire_scan.h"
+#include "server/wire/wire_limits.h"
 
 namespace cellbatch {
 

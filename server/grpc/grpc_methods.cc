@@ -1,0 +1,116 @@
+#include "server/grpc/grpc_methods.h"
+
+#include <utility>
+
+#include "cells/check.h"
+#include "google/protobuf/descriptor.h"
+#include "proto/cellbatch.pb.h"
+#include "proto/grpc_service.pb.h"
+#include "server/wire/message_method.h"
+
+namespace cellbatch {
+
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::MethodDescriptor;
+
+constexpr int kModelInferAccepts = 64, kTypedAccepts = 16, kOtherAccepts = 8;
+
+absl::StatusOr<std::string> Bytes(const google::protobuf::Message& answer) {
+  return answer.SerializeAsString();
+}
+template <typename Response>
+absl::StatusOr<std::string> Bytes(const absl::StatusOr<Response>& answer) {
+  if (!answer.ok()) return answer.status();
+  return answer->SerializeAsString();
+}
+
+}  // namespace
+
+GrpcMethods::GrpcMethods(const CallSinks& sinks, const KServeService& kserve,
+                         const LatencyService& latency, const MessageBounds& bounds,
+                         RefusalCounts& refusals)
+    : bounds_(bounds), refusals_(refusals) {
+  AddInfer(*inference::ModelInferRequest::descriptor(), "ModelInfer", sinks.model_infer, false,
+           kModelInferAccepts);
+  AddInfer(*v1::InferRequest::descriptor(), "Infer", sinks.infer, false, kTypedAccepts);
+  AddInfer(*v1::DecodeRequest::descriptor(), "Decode", sinks.decode, true, kTypedAccepts);
+  AddKServe(kserve);
+  AddLatency(latency);
+}
+
+void GrpcMethods::Register(grpc::ServerBuilder& builder) {
+  builder.RegisterService(&kserve_);
+  builder.RegisterService(&cellbatch_);
+}
+
+void GrpcMethods::AddKServe(const KServeService& kserve) {
+  Answer<inference::ServerLiveRequest>("ServerLive", QueueKind::kProbe,
+                                       [&](const auto&) { return Bytes(kserve.ServerLive()); });
+  Answer<inference::ServerReadyRequest>("ServerReady", QueueKind::kProbe,
+                                        [&](const auto&) { return Bytes(kserve.ServerReady()); });
+  Answer<inference::ModelReadyRequest>("ModelReady", QueueKind::kProbe, [&](const auto& request) {
+    return Bytes(kserve.ModelReady(request));
+  });
+  Answer<inference::ServerMetadataRequest>("ServerMetadata", QueueKind::kQuery, [&](const auto&) {
+    return Bytes(kserve.ServerMetadata());
+  });
+  Answer<inference::ModelMetadataRequest>(
+      "ModelMetadata", QueueKind::kQuery,
+      [&](const auto& request) { return Bytes(kserve.ModelMetadata(request)); });
+  Answer<inference::ModelConfigRequest>("ModelConfig", QueueKind::kQuery, [&](const auto& request) {
+    return Bytes(kserve.ModelConfig(request));
+  });
+  Answer<inference::ModelStatisticsRequest>(
+      "ModelStatistics", QueueKind::kQuery,
+      [&](const auto& request) { return Bytes(kserve.ModelStatistics(request)); });
+  Answer<inference::RepositoryIndexRequest>(
+      "RepositoryIndex", QueueKind::kQuery,
+      [&](const auto& request) { return Bytes(kserve.RepositoryIndex(request)); });
+}
+
+void GrpcMethods::AddLatency(const LatencyService& latency) {
+  Answer<v1::LatencyRequest>("Latency", QueueKind::kQuery,
+                             [&](const auto& request) { return Bytes(latency.Latency(request)); });
+}
+
+void GrpcMethods::AddInfer(const Descriptor& request, const char* name, CallSink* sink,
+                           bool streams, int accepts) {
+  Add(request, name,
+      {.service = nullptr,
+       .number = 0,
+       .sink = sink,
+       .streams = streams,
+       .queue = QueueKind::kInfer,
+       .accepts = accepts,
+       .max_bytes = 0});
+}
+
+template <typename Request>
+void GrpcMethods::Answer(const char* name, QueueKind queue,
+                         std::function<absl::StatusOr<std::string>(const Request&)> function) {
+  answering_.push_back(
+      std::make_unique<MessageMethod<Request>>(bounds_.contents, &refusals_, std::move(function)));
+  Add(*Request::descriptor(), name,
+      {.service = nullptr,
+       .number = 0,
+       .sink = answering_.back().get(),
+       .queue = queue,
+       .accepts = kOtherAccepts,
+       .max_bytes = bounds_.max_query_bytes});
+}
+
+void GrpcMethods::Add(const Descriptor& request, const char* name, GrpcMethod method) {
+  const MethodDescriptor* known = request.file()->service(0)->FindMethodByName(name);
+  Check(known != nullptr && known->input_type() == &request &&
+            known->server_streaming() == method.streams,
+        "no method of that name takes such a message");
+  const std::string& service = known->service()->full_name();
+  method.service =
+      request.file() == v1::InferRequest::descriptor()->file() ? &cellbatch_ : &kserve_;
+  method.number = method.service->Add("/" + service + "/" + name, method.streams);
+  methods_.push_back(method);
+}
+
+}  // namespace cellbatch

@@ -1,0 +1,86 @@
+// The methods that are served over gRPC, in one table: who answers each, on which queue it comes in, and how large its
+// message may be. KServe v2 and cellbatch.v1.
+//
+//   queues    methods                                 a slow one holds up
+//   kInfer    ModelInfer, Infer, Decode               others of its kind
+//   kProbe    ServerLive, ServerReady, ModelReady     nothing: each is microseconds
+//   kQuery    metadata, statistics, Latency, ..       others of its kind
+//
+// Each kind has a thread of its own: neither a message of the largest size nor a scan of all latencies makes a probe wait.
+#ifndef CELLBATCH_SERVER_GRPC_GRPC_METHODS_H_
+#define CELLBATCH_SERVER_GRPC_GRPC_METHODS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+#include "server/grpc/raw_service.h"
+#include "server/kserve/kserve_service.h"
+#include "server/requests/call.h"
+#include "server/typed/latency_service.h"
+#include "server/wire/refusal_counts.h"
+#include "server/wire/wire_limits.h"
+
+namespace cellbatch {
+
+// Who answers what is inferred.
+struct CallSinks {
+  CallSink* model_infer = nullptr;
+  CallSink* infer = nullptr;
+  CallSink* decode = nullptr;
+};
+
+struct MessageBounds {
+  WireLimits contents;
+  int64_t max_query_bytes = 64 << 10;     // of a message that asks for no inference
+  int64_t max_inflated_bytes = 16 << 20;  // of one that came compressed
+};
+
+enum class QueueKind : uint8_t { kInfer, kProbe, kQuery };
+
+struct GrpcMethod {
+  RawService* service;
+  int number;  // in the service
+  CallSink* sink;
+  bool streams = false;
+  QueueKind queue;
+  int accepts;        // calls that may arrive before the queue's thread has run
+  int64_t max_bytes;  // of its message; 0: as many as of any
+};
+
+class GrpcMethods {
+ public:
+  // What it is given outlives it.
+  GrpcMethods(const CallSinks& sinks, const KServeService& kserve, const LatencyService& latency,
+              const MessageBounds& bounds, RefusalCounts& refusals);
+
+  void Register(grpc::ServerBuilder& builder);
+  const std::vector<GrpcMethod>& all() const { return methods_; }
+  const MessageBounds& bounds() const { return bounds_; }
+  RefusalCounts& refusals() const { return refusals_; }
+
+ private:
+  void AddKServe(const KServeService& kserve);
+  void AddLatency(const LatencyService& latency);
+  void AddInfer(const google::protobuf::Descriptor& request, const char* name, CallSink* sink,
+                bool streams, int accepts);
+  template <typename Request>
+  void Answer(const char* name, QueueKind queue,
+              std::function<absl::StatusOr<std::string>(const Request&)> function);
+  // Of the service in the request's file.
+  void Add(const google::protobuf::Descriptor& request, const char* name, GrpcMethod method);
+
+  const MessageBounds bounds_;
+  RefusalCounts& refusals_;
+  RawService kserve_, cellbatch_;
+  std::vector<std::unique_ptr<CallSink>> answering_;
+  std::vector<GrpcMethod> methods_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_GRPC_GRPC_METHODS_H_
