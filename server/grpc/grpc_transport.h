@@ -22,7 +22,7 @@ struct GrpcOptions {
   int64_t max_connections = 4096;
   // For what is inferred, one completion queue each; probes and queries have their own.
   int threads = 1;
-  MessageBounds messages;
+  MessageBounds messages = {};
   int64_t max_message_bytes = 64 << 20;
   int64_t max_metadata_bytes = 8 << 10;
   int64_t stream_buffer_bytes = 1 << 20;  // of one stream that is not read

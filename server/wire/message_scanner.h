@@ -1,6 +1,6 @@
 // The one look at the bytes of a message before anything is allocated for them, whatever kind of message it is: is it
 // protobuf at all, and does it keep to the bounds? Two bytes of an empty message or of a field that nobody knows would
-// otherwise grow sixty-fold when they are parsed.
+// otherwise grow thirty-fold and more when they are parsed.
 //
 //   bytes --Scan--> INVALID_ARGUMENT, or counts --Known, if anything is unknown--> bytes --protobuf--> message
 //
