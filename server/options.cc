@@ -149,6 +149,13 @@ constexpr Flag kFlags[] = {
      &O::grpc_max_query_bytes,
      "Largest message of a call that asks for no inference. Beyond: RESOURCE_EXHAUSTED.",
      {1024, kMaxInt}},
+    {"grpc-max-reflection-streams",
+     &O::grpc_max_reflection_streams,
+     "Streams of gRPC's reflection, open at once. Beyond: RESOURCE_EXHAUSTED.",
+     {0, kMaxInt}},
+    {"grpc-channelz", &O::grpc_channelz,
+     "gRPC's channelz service, for people on trusted networks: the library reads its messages "
+     "without our bounds, on 64 threads."},
     {"grpc-max-unknown-fields",
      &O::grpc_max_unknown_fields,
      "Most fields of a message that its kind does not have, at all levels; as many are left out. "

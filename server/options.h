@@ -49,6 +49,8 @@ struct ServerOptions {
   int64_t grpc_max_message_bytes = 64 << 20;
   int64_t grpc_max_inflated_bytes = 16 << 20;
   int64_t grpc_max_query_bytes = 64 << 10;
+  int64_t grpc_max_reflection_streams = 16;
+  bool grpc_channelz = false;
   int64_t grpc_max_unknown_fields = 1024;
   int64_t grpc_max_unknown_bytes = 64 << 10;
   int64_t grpc_max_submessages = 1 << 16;

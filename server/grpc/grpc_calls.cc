@@ -21,7 +21,7 @@ class GrpcCall;
 
 // What a completion is for.
 struct Tag {
-  enum class Kind : uint8_t { kAccepted, kDone, kWritten, kFinished };
+  enum class Kind : uint8_t { kAccepted, kDone, kRead, kWritten, kFinished };
   GrpcCall* call;
   Kind kind;
 };
@@ -63,6 +63,7 @@ class GrpcCall : public ServerCall {
     if (context_.IsCancelled()) sink_.Cancelled(*this);
     Ended();
   }
+  virtual void OnRead(bool /*ok*/) {}
   virtual void OnWritten(bool /*ok*/) {}
   void OnFinished() {
     answer_.Release();  // gRPC has sent it, or the client is gone
@@ -80,6 +81,17 @@ class GrpcCall : public ServerCall {
     queue_.open.fetch_sub(1);
   }
 
+  absl::Status Refuse(Refused why, const absl::Status& status, const char* flag) const {
+    queue_.methods->refusals().Add(why);
+    return {status.code(), fmt::format("{} ({})", std::string(status.message()), flag)};
+  }
+  // The call is there; of all but bidirectional ones with its message.
+  virtual void Begin() { StartOnMessage(); }
+  void StartOnMessage() {
+    transport_status_ = TakeMessage();
+    bytes_.Clear();
+    sink_.Start(*this);
+  }
   // Another call of this method that waits to come in.
   virtual void AcceptAnother() = 0;
   // Before the answer is gRPC's.
@@ -103,10 +115,6 @@ class GrpcCall : public ServerCall {
   }
   absl::Status TakeMessage();
   absl::Status InflateMessage(Packing packing);
-  absl::Status Refuse(Refused why, const absl::Status& status, const char* flag) const {
-    queue_.methods->refusals().Add(why);
-    return {status.code(), fmt::format("{} ({})", std::string(status.message()), flag)};
-  }
 
   void Ended() {
     if (++ends_ == 2) delete this;
@@ -131,15 +139,15 @@ void GrpcCall::OnAccepted(bool ok) {
   if (!queue_.stopping.load()) AcceptAnother();
   received_ns_ = queue_.clock->NowNs();
   deadline_ns_ = SteadyDeadline(context_.raw_deadline(), received_ns_);
-  transport_status_ = TakeMessage();
-  bytes_.Clear();
   connection_ = queue_.connections->Find(context_.peer());
   if (connection_ != nullptr) connection_->CallCame();
-  sink_.Start(*this);
+  Begin();
 }
 
 // Of one that is refused nothing is copied.
 absl::Status GrpcCall::TakeMessage() {
+  message_ = grpc::Slice();  // of a stream: the one before
+  inflated_.clear();
   const auto size = static_cast<int64_t>(bytes_.Length());
   if (method_.max_bytes > 0 && size > method_.max_bytes) {
     return Refuse(Refused::kQueryBytes,
@@ -278,16 +286,77 @@ class StreamCall final : public GrpcCall {
   std::optional<CallResult> end_;
 };
 
+// A stream of questions, each answered before the next is read: each as a call of its own to the sink. On the queue's
+// thread alone.
+class BidiCall final : public GrpcCall {
+ public:
+  BidiCall(CallQueue& queue, const GrpcMethod& method)
+      : GrpcCall(queue, method), stream_(&context_) {
+    method.service->RequestBidi(method.number, &context_, &stream_, queue.completions.get(),
+                                &accepted_);
+  }
+  ~BidiCall() override { queue_.streams -= begun_ ? 1 : 0; }
+  void OnRead(bool ok) override {
+    if (ok) {
+      StartOnMessage();
+    } else {
+      End(absl::OkStatus());  // no more questions
+    }
+  }
+  void OnWritten(bool ok) override {
+    if (ok) {
+      Read();
+    } else {
+      End(absl::OkStatus());
+    }
+  }
+  void Finish(CallResult result) override {
+    if (result.status.ok()) {
+      stream_.Write(ToBuffer(std::move(result.body)), &written_);
+    } else {
+      End(result.status);
+    }
+  }
+
+ private:
+  void AcceptAnother() override { new BidiCall(queue_, method_); }
+  void Begin() override {
+    const int64_t most = queue_.methods->bounds().max_reflection_streams;
+    if (queue_.streams >= most) {
+      End(Refuse(Refused::kStreams,
+                 absl::ResourceExhaustedError(fmt::format("{} such streams are open", most)),
+                 "--grpc-max-reflection-streams"));
+      return;
+    }
+    begun_ = true;
+    ++queue_.streams;
+    Read();
+  }
+  void Read() { stream_.Read(&bytes_, &read_); }
+  void End(const absl::Status& status) { stream_.Finish(ToGrpc(status), &finished_); }
+
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
+  Tag read_{this, Tag::Kind::kRead};
+  Tag written_{this, Tag::Kind::kWritten};
+  bool begun_ = false;
+};
+
 }  // namespace
 
 void AcceptCalls(CallQueue& queue) {
   for (const GrpcMethod& method : queue.methods->all()) {
     if (method.queue != queue.kind) continue;
     for (int i = 0; i < method.accepts; ++i) {
-      if (method.streams) {
-        new StreamCall(queue, method);
-      } else {
-        new UnaryCall(queue, method);
+      switch (method.streams) {
+        case Streams::kNone:
+          new UnaryCall(queue, method);
+          break;
+        case Streams::kAnswers:
+          new StreamCall(queue, method);
+          break;
+        case Streams::kBoth:
+          new BidiCall(queue, method);
+          break;
       }
     }
   }
@@ -303,6 +372,9 @@ void PollCalls(CallQueue& queue) {
         break;
       case Tag::Kind::kDone:
         tag.call->OnDone();
+        break;
+      case Tag::Kind::kRead:
+        tag.call->OnRead(ok);
         break;
       case Tag::Kind::kWritten:
         tag.call->OnWritten(ok);

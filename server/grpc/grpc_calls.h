@@ -31,6 +31,7 @@ struct CallQueue {
   int index = 0;                    // of kInfer's queues: the shard that its thread may write
   int64_t stream_buffer_bytes = 0;  // written to one stream and not yet taken by gRPC
   std::unique_ptr<grpc::ServerCompletionQueue> completions;
+  int64_t streams = 0;            // that clients may go on asking on; its thread's own
   std::atomic<int64_t> open = 0;  // waiting for a call, or in one
   std::atomic<bool> stopping = false;
   std::thread thread;

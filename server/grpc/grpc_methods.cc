@@ -6,6 +6,8 @@
 #include "google/protobuf/descriptor.h"
 #include "proto/cellbatch.pb.h"
 #include "proto/grpc_service.pb.h"
+#include "proto/reflection.pb.h"
+#include "server/grpc/reflection.h"
 #include "server/wire/message_method.h"
 
 namespace cellbatch {
@@ -32,17 +34,18 @@ GrpcMethods::GrpcMethods(const CallSinks& sinks, const KServeService& kserve,
                          const LatencyService& latency, const MessageBounds& bounds,
                          RefusalCounts& refusals)
     : bounds_(bounds), refusals_(refusals) {
-  AddInfer(*inference::ModelInferRequest::descriptor(), "ModelInfer", sinks.model_infer, false,
-           kModelInferAccepts);
-  AddInfer(*v1::InferRequest::descriptor(), "Infer", sinks.infer, false, kTypedAccepts);
-  AddInfer(*v1::DecodeRequest::descriptor(), "Decode", sinks.decode, true, kTypedAccepts);
+  AddInfer(*inference::ModelInferRequest::descriptor(), "ModelInfer", sinks.model_infer,
+           Streams::kNone, kModelInferAccepts);
+  AddInfer(*v1::InferRequest::descriptor(), "Infer", sinks.infer, Streams::kNone, kTypedAccepts);
+  AddInfer(*v1::DecodeRequest::descriptor(), "Decode", sinks.decode, Streams::kAnswers,
+           kTypedAccepts);
   AddKServe(kserve);
   AddLatency(latency);
+  AddReflection();
 }
 
 void GrpcMethods::Register(grpc::ServerBuilder& builder) {
-  builder.RegisterService(&kserve_);
-  builder.RegisterService(&cellbatch_);
+  for (auto& [name, service] : services_) builder.RegisterService(&service);
 }
 
 void GrpcMethods::AddKServe(const KServeService& kserve) {
@@ -75,8 +78,20 @@ void GrpcMethods::AddLatency(const LatencyService& latency) {
                              [&](const auto& request) { return Bytes(latency.Latency(request)); });
 }
 
+void GrpcMethods::AddReflection() {
+  using grpc::reflection::v1alpha::ServerReflectionRequest;
+  Answer<ServerReflectionRequest>(
+      "ServerReflectionInfo", QueueKind::kQuery,
+      [this](const auto& request) {
+        std::vector<std::string> names = {"grpc.health.v1.Health"};
+        for (const auto& [name, service] : services_) names.push_back(name);
+        return Bytes(Reflect(names, request));
+      },
+      Streams::kBoth);
+}
+
 void GrpcMethods::AddInfer(const Descriptor& request, const char* name, CallSink* sink,
-                           bool streams, int accepts) {
+                           Streams streams, int accepts) {
   Add(request, name,
       {.service = nullptr,
        .number = 0,
@@ -89,13 +104,15 @@ void GrpcMethods::AddInfer(const Descriptor& request, const char* name, CallSink
 
 template <typename Request>
 void GrpcMethods::Answer(const char* name, QueueKind queue,
-                         std::function<absl::StatusOr<std::string>(const Request&)> function) {
+                         std::function<absl::StatusOr<std::string>(const Request&)> function,
+                         Streams streams) {
   answering_.push_back(
       std::make_unique<MessageMethod<Request>>(bounds_.contents, &refusals_, std::move(function)));
   Add(*Request::descriptor(), name,
       {.service = nullptr,
        .number = 0,
        .sink = answering_.back().get(),
+       .streams = streams,
        .queue = queue,
        .accepts = kOtherAccepts,
        .max_bytes = bounds_.max_query_bytes});
@@ -104,11 +121,11 @@ void GrpcMethods::Answer(const char* name, QueueKind queue,
 void GrpcMethods::Add(const Descriptor& request, const char* name, GrpcMethod method) {
   const MethodDescriptor* known = request.file()->service(0)->FindMethodByName(name);
   Check(known != nullptr && known->input_type() == &request &&
-            known->server_streaming() == method.streams,
+            known->server_streaming() == (method.streams != Streams::kNone) &&
+            known->client_streaming() == (method.streams == Streams::kBoth),
         "no method of that name takes such a message");
   const std::string& service = known->service()->full_name();
-  method.service =
-      request.file() == v1::InferRequest::descriptor()->file() ? &cellbatch_ : &kserve_;
+  method.service = &services_[service];
   method.number = method.service->Add("/" + service + "/" + name, method.streams);
   methods_.push_back(method);
 }

@@ -4,7 +4,8 @@
 //   queues    methods                                 a slow one holds up
 //   kInfer    ModelInfer, Infer, Decode               others of its kind
 //   kProbe    ServerLive, ServerReady, ModelReady     nothing: each is microseconds
-//   kQuery    metadata, statistics, Latency, ..       others of its kind
+//   kQuery    metadata, statistics, Latency, ..,      others of its kind
+//             reflection
 //
 // Each kind has a thread of its own: neither a message of the largest size nor a scan of all latencies makes a probe wait.
 #ifndef CELLBATCH_SERVER_GRPC_GRPC_METHODS_H_
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +40,7 @@ struct MessageBounds {
   WireLimits contents;
   int64_t max_query_bytes = 64 << 10;     // of a message that asks for no inference
   int64_t max_inflated_bytes = 16 << 20;  // of one that came compressed
+  int64_t max_reflection_streams = 16;    // open at once
 };
 
 enum class QueueKind : uint8_t { kInfer, kProbe, kQuery };
@@ -46,7 +49,7 @@ struct GrpcMethod {
   RawService* service;
   int number;  // in the service
   CallSink* sink;
-  bool streams = false;
+  Streams streams = Streams::kNone;
   QueueKind queue;
   int accepts;        // calls that may arrive before the queue's thread has run
   int64_t max_bytes;  // of its message; 0: as many as of any
@@ -66,17 +69,19 @@ class GrpcMethods {
  private:
   void AddKServe(const KServeService& kserve);
   void AddLatency(const LatencyService& latency);
+  void AddReflection();
   void AddInfer(const google::protobuf::Descriptor& request, const char* name, CallSink* sink,
-                bool streams, int accepts);
+                Streams streams, int accepts);
   template <typename Request>
   void Answer(const char* name, QueueKind queue,
-              std::function<absl::StatusOr<std::string>(const Request&)> function);
+              std::function<absl::StatusOr<std::string>(const Request&)> function,
+              Streams streams = Streams::kNone);
   // Of the service in the request's file.
   void Add(const google::protobuf::Descriptor& request, const char* name, GrpcMethod method);
 
   const MessageBounds bounds_;
   RefusalCounts& refusals_;
-  RawService kserve_, cellbatch_;
+  std::map<std::string, RawService> services_;  // by full name
   std::vector<std::unique_ptr<CallSink>> answering_;
   std::vector<GrpcMethod> methods_;
 };

@@ -6,7 +6,6 @@
 
 #include "cells/check.h"
 #include "grpcpp/ext/channelz_service_plugin.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
@@ -18,7 +17,7 @@ namespace cellbatch {
 
 namespace {
 
-constexpr int kMaxSyncThreads = 64;  // for reflection and channelz, which the library answers
+constexpr int kMaxSyncThreads = 64;  // for channelz, which the library answers
 constexpr const char* kHealthNames[] = {"", "inference.GRPCInferenceService",
                                         "cellbatch.v1.Cellbatch"};
 
@@ -65,8 +64,7 @@ class GrpcTransport::Impl {
     if (!listener.ok()) return listener.status();
     listener_ = *std::move(listener);
     grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    grpc::channelz::experimental::InitChannelzService();
+    if (options.channelz) grpc::channelz::experimental::InitChannelzService();
     grpc::ServerBuilder builder;
     SetLimits(options, builder);
     acceptor_ = builder.experimental().AddExternalConnectionAcceptor(

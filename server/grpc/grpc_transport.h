@@ -1,5 +1,5 @@
 // gRPC behind the seam: our methods as raw bytes on asynchronous completion queues (grpc_calls.h); the library's own
-// health, reflection and channelz. Connections are accepted by us (grpc_listener.h) and handed to it.
+// health and channelz. Connections are accepted by us (grpc_listener.h) and handed to it.
 #ifndef CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
 #define CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
 
@@ -23,6 +23,7 @@ struct GrpcOptions {
   // For what is inferred, one completion queue each; probes and queries have their own.
   int threads = 1;
   MessageBounds messages = {};
+  bool channelz = false;
   int64_t max_message_bytes = 64 << 20;
   int64_t max_metadata_bytes = 8 << 10;
   int64_t stream_buffer_bytes = 1 << 20;  // of one stream that is not read

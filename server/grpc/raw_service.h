@@ -3,6 +3,7 @@
 #ifndef CELLBATCH_SERVER_GRPC_RAW_SERVICE_H_
 #define CELLBATCH_SERVER_GRPC_RAW_SERVICE_H_
 
+#include <cstdint>
 #include <deque>
 #include <string>
 
@@ -13,14 +14,18 @@
 
 namespace cellbatch {
 
+enum class Streams : uint8_t { kNone, kAnswers, kBoth };
+
 class RawService final : public grpc::Service {
  public:
   // `name`: "/package.Service/Method". Before the service is registered; the method's number.
-  int Add(const std::string& name, bool streams) {
+  int Add(const std::string& name, Streams streams) {
     using grpc::internal::RpcMethod;
-    AddMethod(new grpc::internal::RpcServiceMethod(
-        names_.emplace_back(name).c_str(),
-        streams ? RpcMethod::SERVER_STREAMING : RpcMethod::NORMAL_RPC, nullptr));
+    const RpcMethod::RpcType type = streams == Streams::kNone      ? RpcMethod::NORMAL_RPC
+                                    : streams == Streams::kAnswers ? RpcMethod::SERVER_STREAMING
+                                                                   : RpcMethod::BIDI_STREAMING;
+    AddMethod(
+        new grpc::internal::RpcServiceMethod(names_.emplace_back(name).c_str(), type, nullptr));
     const int method = static_cast<int>(names_.size()) - 1;
     MarkMethodRaw(method);
     return method;
@@ -36,6 +41,12 @@ class RawService final : public grpc::Service {
                         grpc::ServerAsyncWriter<grpc::ByteBuffer>* writer,
                         grpc::ServerCompletionQueue* queue, void* tag) {
     RequestAsyncServerStreaming(method, context, message, writer, queue, queue, tag);
+  }
+  // Of this one `tag` comes before any message.
+  void RequestBidi(int method, grpc::ServerContext* context,
+                   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>* stream,
+                   grpc::ServerCompletionQueue* queue, void* tag) {
+    RequestAsyncBidiStreaming(method, context, stream, queue, queue, tag);
   }
 
  private:

@@ -19,14 +19,15 @@ enum class Refused : uint8_t {
   kUnknownBytes,
   kInflatedBytes,
   kQueryBytes,
+  kStreams,
 };
-inline constexpr size_t kNumRefused = 9;
+inline constexpr size_t kNumRefused = 10;
 
 // The `reason` label of cellbatch_messages_refused_total.
 constexpr const char* Name(Refused reason) {
   constexpr const char* kNames[kNumRefused] = {"malformed",     "fields",         "messages",
                                                "texts",         "numbers",        "unknown_fields",
-                                               "unknown_bytes", "inflated_bytes", "query_bytes"};
+                                               "unknown_bytes", "inflated_bytes", "query_bytes", "streams"};
   return kNames[static_cast<size_t>(reason)];
 }
 
