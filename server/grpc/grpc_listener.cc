@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -30,6 +32,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 constexpr int kMostAtOnce = 64;  // accepted before the others are looked at again
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when there was no file for another
+constexpr std::chrono::milliseconds kHandOver{10};
 constexpr std::chrono::minutes kBetweenLogs{1};
 constexpr size_t kSpareDescriptors = 16;
 constexpr int64_t kDescriptorsEach = 2;  // gRPC's and ours
@@ -68,6 +71,8 @@ class GrpcListener::Impl {
     ending_.store(true);
     Wake();
     thread_.join();
+    std::unique_lock lock(giving_mutex_);
+    given_.wait(lock, [&] { return giving_ == 0; });
   }
 
   bool Prepare() {
@@ -99,6 +104,7 @@ class GrpcListener::Impl {
   bool AcceptOne();
   void OnNoFile();
   void Watch(int accepted);
+  void Give(Descriptor connection);
   void Look();
   int64_t MostConnections() const {
     return std::min(options_.max_connections, MostConnectionsOf(kDescriptorsEach));
@@ -108,6 +114,9 @@ class GrpcListener::Impl {
   const ListenerOptions options_;
   std::mutex taking_;  // held while connections are taken
   const Descriptor listening_;
+  std::mutex giving_mutex_;
+  std::condition_variable given_;
+  int64_t giving_ = 0;  // under it: threads that bring gRPC a connection
   std::function<void(int)> take_;
   const std::string address_;
   Descriptor woken_, events_;
@@ -179,9 +188,40 @@ void GrpcListener::Impl::Watch(int accepted) {
   const int64_t most = MostConnections();
   if (guard_.size() >= most) Say(GrpcCut::kConnections);
   guard_.Add(connection, most);
-  take_(gives.Release());
+  Give(std::move(gives));
   // A spare was used: somebody older makes up for it.
   if (!spare_.Refill()) guard_.CutOne(GrpcCut::kDescriptors, connection.get());
+}
+
+// gRPC reads a new connection's bytes on the thread that brought it for as long as they keep coming, so each is brought by a
+// thread of its own: a flood holds up nobody for longer than kHandOver. Others are waited for, so that we accept no more than
+// gRPC can take, and its descriptors of those that were cut are closed before there are too many.
+void GrpcListener::Impl::Give(Descriptor connection) {
+  struct Gift {
+    Impl* from;
+    int connection;
+    std::shared_ptr<bool> given;
+  };
+  const auto given = std::make_shared<bool>(false);
+  auto gift = std::make_unique<Gift>(Gift{this, connection.get(), given});
+  const auto give = [](void* raw) -> void* {
+    const std::unique_ptr<Gift> gift(static_cast<Gift*>(raw));
+    gift->from->take_(gift->connection);
+    const std::lock_guard lock(gift->from->giving_mutex_);
+    *gift->given = true;
+    --gift->from->giving_;
+    gift->from->given_.notify_all();
+    return nullptr;
+  };
+  std::unique_lock lock(giving_mutex_);
+  pthread_t thread;
+  // No thread can be made: whoever came is hung up on.
+  if (pthread_create(&thread, nullptr, give, gift.get()) != 0) return;
+  pthread_detach(thread);
+  gift.release();
+  connection.Release();
+  ++giving_;
+  given_.wait_for(lock, kHandOver, [&] { return *given; });
 }
 
 void GrpcListener::Impl::Look() {

@@ -5,7 +5,7 @@
 //                        |
 //                        +-- a second descriptor of each, to see its end and to hang up on it safely
 //
-// One thread. It sleeps while there is no connection, and else looks a few times a second at those over which bytes came.
+// One thread, and a short-lived one for each connection that is handed over. It sleeps while there is no connection, and else looks a few times a second at those over which bytes came.
 // No gRPC here: whom a connection is handed to is a function.
 #ifndef CELLBATCH_SERVER_GRPC_GRPC_LISTENER_H_
 #define CELLBATCH_SERVER_GRPC_GRPC_LISTENER_H_
@@ -34,12 +34,12 @@ class GrpcListener {
   // outlives it.
   static absl::StatusOr<std::unique_ptr<GrpcListener>> Open(const ListenerOptions& options,
                                                             GrpcCounts& counts);
-  // Ends its thread; connections stay gRPC's.
+  // Ends its threads (which `take` must let go by then); connections stay gRPC's.
   ~GrpcListener();
 
-  // Accepts. `take` owns the descriptor that it is given; called on the listener's thread.
+  // Accepts. `take` owns the descriptor that it is given; called on a thread of its own for each, and may take its time.
   void Begin(std::function<void(int connection)> take);
-  // Accepts no more; connections that there are stay watched. When it returns, `take` runs no more.
+  // Accepts no more; connections that there are stay watched. When it returns, no other is given to `take`.
   void StopAccepting();
 
   // False: there is no file for another connection, and none here that could make room. Any thread.

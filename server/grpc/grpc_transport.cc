@@ -128,8 +128,8 @@ class GrpcTransport::Impl {
   GrpcMethods methods_;
   std::vector<std::unique_ptr<CallQueue>> queues_;
   GrpcCounts counts_;
-  std::unique_ptr<GrpcListener> listener_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<GrpcListener> listener_;  // whose threads use what is above
   std::unique_ptr<grpc::Server> server_;
 };
 

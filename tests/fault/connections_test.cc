@@ -1,4 +1,5 @@
 // What connections to the gRPC port may cost (issue 14): how many there are, and who makes room for whom.
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -50,6 +51,29 @@ TEST_F(ConnectionsTest, ACallUnderWayKeepsItsConnectionThoughAllOthersAreYounger
   ExpectANewClientIsAnswered();
   client.join();
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+  End();
+}
+
+// gRPC reads on the thread that brought it a connection while bytes keep coming.
+TEST_F(ConnectionsTest, AClientThatNeverStopsSendingHoldsUpNoneThatComeAfterIt) {
+  ASSERT_NO_FATAL_FAILURE(Serve({}));
+  // Headers of a stream that is no longer to come are read, which takes longer than sending them, and forgotten.
+  std::string block;
+  for (int i = 0; i < 60; ++i) block += http2::Header("x", std::string(100, 'x'));
+  const std::string part = http2::Frame(http2::kHeaders, http2::kEndHeaders, 1, block);
+  std::atomic<bool> stop = false;
+  std::atomic<int> sent = 0;
+  std::thread flood([&] {
+    TcpConnection peer(server_->grpc());
+    peer.Send(http2::kPreface + http2::Frame(http2::kSettings, http2::kNone, 0, "") +
+              http2::InferHeaders(3));
+    while (!stop && peer.Send(part)) ++sent;
+  });
+  constexpr int kUnderWay = 10'000;
+  while (sent < kUnderWay) std::this_thread::yield();
+  for (int i = 0; i < 8; ++i) ExpectANewClientIsAnswered();
+  stop = true;
+  flood.join();
   End();
 }
 
