@@ -153,6 +153,10 @@ constexpr Flag kFlags[] = {
      &O::grpc_max_reflection_streams,
      "Streams of gRPC's reflection, open at once. Beyond: RESOURCE_EXHAUSTED.",
      {0, kMaxInt}},
+    {"grpc-max-health-watches",
+     &O::grpc_max_health_watches,
+     "Watches of gRPC's health, open at once. Beyond: RESOURCE_EXHAUSTED.",
+     {0, kMaxInt}},
     {"grpc-channelz", &O::grpc_channelz,
      "gRPC's channelz service, for people on trusted networks: the library reads its messages "
      "without our bounds, on 64 threads."},

@@ -50,6 +50,7 @@ struct ServerOptions {
   int64_t grpc_max_inflated_bytes = 16 << 20;
   int64_t grpc_max_query_bytes = 64 << 10;
   int64_t grpc_max_reflection_streams = 16;
+  int64_t grpc_max_health_watches = 4096;
   bool grpc_channelz = false;
   int64_t grpc_max_unknown_fields = 1024;
   int64_t grpc_max_unknown_bytes = 64 << 10;

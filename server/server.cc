@@ -22,10 +22,13 @@ int ThreadsOr(int64_t asked) {
   return std::max(1, UsableCores() / kCoresPerTransportThread);
 }
 int GrpcThreads(const ServerOptions& options) { return ThreadsOr(options.grpc_threads); }
+int GrpcShards(const ServerOptions& options) {
+  return GrpcThreads(options) + 1;
+}  // and its slow lane
 int HttpThreads(const ServerOptions& options) { return ThreadsOr(options.http_threads); }
 // Who records requests, each in a shard of its own: gRPC's first.
 int TransportThreads(const ServerOptions& options) {
-  return GrpcThreads(options) + HttpThreads(options);
+  return GrpcShards(options) + HttpThreads(options);
 }
 
 WireLimits OfMessages(const ServerOptions& options) {
@@ -46,7 +49,8 @@ GrpcOptions OfGrpc(const ServerOptions& options) {
                        .max_query_bytes = options.grpc_max_query_bytes,
                        .max_inflated_bytes = std::min(options.grpc_max_inflated_bytes,
                                                       options.grpc_max_message_bytes),
-                       .max_reflection_streams = options.grpc_max_reflection_streams},
+                       .max_reflection_streams = options.grpc_max_reflection_streams,
+                       .max_health_watches = options.grpc_max_health_watches},
           .channelz = options.grpc_channelz,
           .max_message_bytes = options.grpc_max_message_bytes,
           .max_metadata_bytes = options.grpc_max_metadata_bytes,
@@ -174,7 +178,7 @@ absl::Status Server::OpenHttp() {
   metrics_->Watch(refusals_);
   metrics_->Watch("http", http_counts_);
   metrics_->Watch("metrics", metrics_counts_);
-  http_infer_ = std::make_unique<HttpInferService>(*path_, GrpcThreads(options_));
+  http_infer_ = std::make_unique<HttpInferService>(*path_, GrpcShards(options_));
   site_ = std::make_unique<ServerSite>(*status_, *metrics_, *explain_, *kserve_, *http_infer_);
   auto http =
       HttpServer::Start("http-address", options_.http_address,

@@ -15,7 +15,8 @@ namespace cellbatch {
 
 namespace {
 
-constexpr size_t kMessageOverhead = 64;  // of a message in a buffer, beside its bytes
+constexpr size_t kMessageOverhead = 64;     // of a message in a buffer, beside its bytes
+constexpr size_t kLongMessage = 256 << 10;  // some 100 us of looking at it
 
 class GrpcCall;
 
@@ -54,13 +55,18 @@ class GrpcCall : public ServerCall {
   }
   int64_t deadline_ns() const override { return deadline_ns_; }
   int64_t received_ns() const override { return received_ns_; }
-  int shard() const override { return queue_.index; }
+  int shard() const override { return slow_ ? queue_.slow_shard : queue_.index; }
   absl::Status transport_status() const override { return transport_status_; }
 
   // On the queue's thread.
   void OnAccepted(bool ok);
   void OnDone() {
-    if (context_.IsCancelled()) sink_.Cancelled(*this);
+    const bool cancelled = context_.IsCancelled();
+    if (cancelled && slow_) {
+      RunSlowly([this] { sink_.Cancelled(*this); });  // behind its start
+    } else if (cancelled) {
+      sink_.Cancelled(*this);
+    }
     Ended();
   }
   virtual void OnRead(bool /*ok*/) {}
@@ -88,9 +94,8 @@ class GrpcCall : public ServerCall {
   // The call is there; of all but bidirectional ones with its message.
   virtual void Begin() { StartOnMessage(); }
   void StartOnMessage() {
-    transport_status_ = TakeMessage();
-    bytes_.Clear();
-    sink_.Start(*this);
+    if (!slow_) return StartHere();
+    RunSlowly([this] { StartHere(); });
   }
   // Another call of this method that waits to come in.
   virtual void AcceptAnother() = 0;
@@ -113,11 +118,25 @@ class GrpcCall : public ServerCall {
   static std::string_view Bytes(const grpc::Slice& slice) {
     return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
   }
+  void StartHere() {
+    transport_status_ = TakeMessage();
+    bytes_.Clear();
+    sink_.Start(*this);
+  }
   absl::Status TakeMessage();
   absl::Status InflateMessage(Packing packing);
 
+  // The call stays until it was done.
+  template <typename Work>
+  void RunSlowly(Work work) {
+    holders_.fetch_add(1, std::memory_order_relaxed);
+    queue_.slow->Run([this, work] {
+      work();
+      Ended();
+    });
+  }
   void Ended() {
-    if (++ends_ == 2) delete this;
+    if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
   std::shared_ptr<ConnectionGuard::Account> connection_;  // null: it is gone
@@ -127,7 +146,9 @@ class GrpcCall : public ServerCall {
   int64_t received_ns_ = 0;
   absl::Status transport_status_;
   Ticket answer_;
-  int ends_ = 0;  // of two: gRPC is done with the call, our answer was taken
+  bool slow_ = false;
+  // gRPC, until it is done with the call; our answer, until it was taken; and what the slow lane is to do for it.
+  std::atomic<int> holders_ = 2;
   Tag done_{this, Tag::Kind::kDone};
 };
 
@@ -138,6 +159,8 @@ void GrpcCall::OnAccepted(bool ok) {
   }
   if (!queue_.stopping.load()) AcceptAnother();
   received_ns_ = queue_.clock->NowNs();
+  slow_ = method_.slow || bytes_.Length() > kLongMessage ||
+          EncodingOf(context_.c_call()) != Encoding::kPlain;
   deadline_ns_ = SteadyDeadline(context_.raw_deadline(), received_ns_);
   connection_ = queue_.connections->Find(context_.peer());
   if (connection_ != nullptr) connection_->CallCame();
@@ -286,8 +309,8 @@ class StreamCall final : public GrpcCall {
   std::optional<CallResult> end_;
 };
 
-// A stream of questions, each answered before the next is read: each as a call of its own to the sink. On the queue's
-// thread alone.
+// A stream of questions, each answered before the next is read: each as a call of its own to the sink. One thing at a time
+// is under way, on the queue's thread or the slow lane's.
 class BidiCall final : public GrpcCall {
  public:
   BidiCall(CallQueue& queue, const GrpcMethod& method)
@@ -345,7 +368,6 @@ class BidiCall final : public GrpcCall {
 
 void AcceptCalls(CallQueue& queue) {
   for (const GrpcMethod& method : queue.methods->all()) {
-    if (method.queue != queue.kind) continue;
     for (int i = 0; i < method.accepts; ++i) {
       switch (method.streams) {
         case Streams::kNone:

@@ -18,6 +18,7 @@
 #include "scheduler/clock.h"
 #include "server/grpc/connection_guard.h"
 #include "server/grpc/grpc_methods.h"
+#include "server/grpc/slow_lane.h"
 #include "server/requests/call.h"
 
 namespace cellbatch {
@@ -25,19 +26,20 @@ namespace cellbatch {
 // What the calls of one completion queue have in common.
 struct CallQueue {
   const GrpcMethods* methods = nullptr;
-  QueueKind kind = QueueKind::kInfer;  // whose calls come in here
+  SlowLane* slow = nullptr;
   const Clock* clock = nullptr;
   const ConnectionGuard* connections = nullptr;
-  int index = 0;                    // of kInfer's queues: the shard that its thread may write
+  int index = 0;                    // the shard that its thread may write
+  int slow_shard = 0;               // and that of the slow lane
   int64_t stream_buffer_bytes = 0;  // written to one stream and not yet taken by gRPC
   std::unique_ptr<grpc::ServerCompletionQueue> completions;
-  int64_t streams = 0;            // that clients may go on asking on; its thread's own
-  std::atomic<int64_t> open = 0;  // waiting for a call, or in one
+  std::atomic<int64_t> streams = 0;  // that clients may go on asking on
+  std::atomic<int64_t> open = 0;     // waiting for a call, or in one
   std::atomic<bool> stopping = false;
   std::thread thread;
 };
 
-// Lets calls of every method of its kind come in. Before the queue is polled, or on its thread.
+// Lets calls of every method come in. Before the queue is polled, or on its thread.
 void AcceptCalls(CallQueue& queue);
 // Runs the queue's events until it is shut down and empty: the body of its thread.
 void PollCalls(CallQueue& queue);

@@ -6,6 +6,7 @@
 #include "google/protobuf/descriptor.h"
 #include "proto/cellbatch.pb.h"
 #include "proto/grpc_service.pb.h"
+#include "proto/health.pb.h"
 #include "proto/reflection.pb.h"
 #include "server/grpc/reflection.h"
 #include "server/wire/message_method.h"
@@ -17,6 +18,7 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::MethodDescriptor;
 
+constexpr bool kProbe = false, kSlow = true;
 constexpr int kModelInferAccepts = 64, kTypedAccepts = 16, kOtherAccepts = 8;
 
 absl::StatusOr<std::string> Bytes(const google::protobuf::Message& answer) {
@@ -42,6 +44,7 @@ GrpcMethods::GrpcMethods(const CallSinks& sinks, const KServeService& kserve,
   AddKServe(kserve);
   AddLatency(latency);
   AddReflection();
+  AddHealth();
 }
 
 void GrpcMethods::Register(grpc::ServerBuilder& builder) {
@@ -49,45 +52,62 @@ void GrpcMethods::Register(grpc::ServerBuilder& builder) {
 }
 
 void GrpcMethods::AddKServe(const KServeService& kserve) {
-  Answer<inference::ServerLiveRequest>("ServerLive", QueueKind::kProbe,
+  Answer<inference::ServerLiveRequest>("ServerLive", kProbe,
                                        [&](const auto&) { return Bytes(kserve.ServerLive()); });
-  Answer<inference::ServerReadyRequest>("ServerReady", QueueKind::kProbe,
+  Answer<inference::ServerReadyRequest>("ServerReady", kProbe,
                                         [&](const auto&) { return Bytes(kserve.ServerReady()); });
-  Answer<inference::ModelReadyRequest>("ModelReady", QueueKind::kProbe, [&](const auto& request) {
-    return Bytes(kserve.ModelReady(request));
+  Answer<inference::ModelReadyRequest>(
+      "ModelReady", kProbe, [&](const auto& request) { return Bytes(kserve.ModelReady(request)); });
+  Answer<inference::ServerMetadataRequest>(
+      "ServerMetadata", kSlow, [&](const auto&) { return Bytes(kserve.ServerMetadata()); });
+  Answer<inference::ModelMetadataRequest>("ModelMetadata", kSlow, [&](const auto& request) {
+    return Bytes(kserve.ModelMetadata(request));
   });
-  Answer<inference::ServerMetadataRequest>("ServerMetadata", QueueKind::kQuery, [&](const auto&) {
-    return Bytes(kserve.ServerMetadata());
-  });
-  Answer<inference::ModelMetadataRequest>(
-      "ModelMetadata", QueueKind::kQuery,
-      [&](const auto& request) { return Bytes(kserve.ModelMetadata(request)); });
-  Answer<inference::ModelConfigRequest>("ModelConfig", QueueKind::kQuery, [&](const auto& request) {
+  Answer<inference::ModelConfigRequest>("ModelConfig", kSlow, [&](const auto& request) {
     return Bytes(kserve.ModelConfig(request));
   });
-  Answer<inference::ModelStatisticsRequest>(
-      "ModelStatistics", QueueKind::kQuery,
-      [&](const auto& request) { return Bytes(kserve.ModelStatistics(request)); });
-  Answer<inference::RepositoryIndexRequest>(
-      "RepositoryIndex", QueueKind::kQuery,
-      [&](const auto& request) { return Bytes(kserve.RepositoryIndex(request)); });
+  Answer<inference::ModelStatisticsRequest>("ModelStatistics", kSlow, [&](const auto& request) {
+    return Bytes(kserve.ModelStatistics(request));
+  });
+  Answer<inference::RepositoryIndexRequest>("RepositoryIndex", kSlow, [&](const auto& request) {
+    return Bytes(kserve.RepositoryIndex(request));
+  });
 }
 
 void GrpcMethods::AddLatency(const LatencyService& latency) {
-  Answer<v1::LatencyRequest>("Latency", QueueKind::kQuery,
+  Answer<v1::LatencyRequest>("Latency", kSlow,
                              [&](const auto& request) { return Bytes(latency.Latency(request)); });
 }
 
 void GrpcMethods::AddReflection() {
   using grpc::reflection::v1alpha::ServerReflectionRequest;
   Answer<ServerReflectionRequest>(
-      "ServerReflectionInfo", QueueKind::kQuery,
+      "ServerReflectionInfo", kSlow,
       [this](const auto& request) {
-        std::vector<std::string> names = {"grpc.health.v1.Health"};
+        std::vector<std::string> names;
         for (const auto& [name, service] : services_) names.push_back(name);
         return Bytes(Reflect(names, request));
       },
       Streams::kBoth);
+}
+
+// Of every service there is, its own among them.
+void GrpcMethods::AddHealth() {
+  using grpc::health::v1::HealthCheckRequest;
+  Answer<HealthCheckRequest>(
+      "Check", kProbe, [this](const auto& request) { return Bytes(health_->Check(request)); });
+  std::vector<std::string> names;
+  for (const auto& [name, service] : services_) names.push_back(name);
+  health_ = std::make_unique<Health>(std::move(names), bounds_.max_health_watches, bounds_.contents,
+                                     &refusals_);
+  Add(*HealthCheckRequest::descriptor(), "Watch",
+      {.service = nullptr,
+       .number = 0,
+       .sink = health_.get(),
+       .streams = Streams::kAnswers,
+       .slow = kProbe,
+       .accepts = kOtherAccepts,
+       .max_bytes = bounds_.max_query_bytes});
 }
 
 void GrpcMethods::AddInfer(const Descriptor& request, const char* name, CallSink* sink,
@@ -97,13 +117,12 @@ void GrpcMethods::AddInfer(const Descriptor& request, const char* name, CallSink
        .number = 0,
        .sink = sink,
        .streams = streams,
-       .queue = QueueKind::kInfer,
        .accepts = accepts,
        .max_bytes = 0});
 }
 
 template <typename Request>
-void GrpcMethods::Answer(const char* name, QueueKind queue,
+void GrpcMethods::Answer(const char* name, bool slow,
                          std::function<absl::StatusOr<std::string>(const Request&)> function,
                          Streams streams) {
   answering_.push_back(
@@ -113,7 +132,7 @@ void GrpcMethods::Answer(const char* name, QueueKind queue,
        .number = 0,
        .sink = answering_.back().get(),
        .streams = streams,
-       .queue = queue,
+       .slow = slow,
        .accepts = kOtherAccepts,
        .max_bytes = bounds_.max_query_bytes});
 }

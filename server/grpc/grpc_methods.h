@@ -1,13 +1,11 @@
 // The methods that are served over gRPC, in one table: who answers each, on which queue it comes in, and how large its
 // message may be. KServe v2 and cellbatch.v1.
 //
-//   queues    methods                                 a slow one holds up
-//   kInfer    ModelInfer, Infer, Decode               others of its kind
-//   kProbe    ServerLive, ServerReady, ModelReady     nothing: each is microseconds
-//   kQuery    metadata, statistics, Latency, ..,      others of its kind
-//             reflection
+//   on the thread that polls   ModelInfer, Infer, Decode of messages up to 256 KiB; probes (ServerLive, ServerReady,
+//                              ModelReady, health): microseconds each
+//   slow, on the slow lane     larger messages; metadata, configuration, statistics, Latency, reflection
 //
-// Each kind has a thread of its own: neither a message of the largest size nor a scan of all latencies makes a probe wait.
+// So neither a message of the largest size nor a sort of all latencies makes a probe wait (slow_lane.h).
 #ifndef CELLBATCH_SERVER_GRPC_GRPC_METHODS_H_
 #define CELLBATCH_SERVER_GRPC_GRPC_METHODS_H_
 
@@ -20,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
+#include "server/grpc/health.h"
 #include "server/grpc/raw_service.h"
 #include "server/kserve/kserve_service.h"
 #include "server/requests/call.h"
@@ -41,16 +40,15 @@ struct MessageBounds {
   int64_t max_query_bytes = 64 << 10;     // of a message that asks for no inference
   int64_t max_inflated_bytes = 16 << 20;  // of one that came compressed
   int64_t max_reflection_streams = 16;    // open at once
+  int64_t max_health_watches = 4096;
 };
-
-enum class QueueKind : uint8_t { kInfer, kProbe, kQuery };
 
 struct GrpcMethod {
   RawService* service;
   int number;  // in the service
   CallSink* sink;
   Streams streams = Streams::kNone;
-  QueueKind queue;
+  bool slow = false;
   int accepts;        // calls that may arrive before the queue's thread has run
   int64_t max_bytes;  // of its message; 0: as many as of any
 };
@@ -65,15 +63,17 @@ class GrpcMethods {
   const std::vector<GrpcMethod>& all() const { return methods_; }
   const MessageBounds& bounds() const { return bounds_; }
   RefusalCounts& refusals() const { return refusals_; }
+  Health& health() { return *health_; }
 
  private:
   void AddKServe(const KServeService& kserve);
   void AddLatency(const LatencyService& latency);
   void AddReflection();
+  void AddHealth();
   void AddInfer(const google::protobuf::Descriptor& request, const char* name, CallSink* sink,
                 Streams streams, int accepts);
   template <typename Request>
-  void Answer(const char* name, QueueKind queue,
+  void Answer(const char* name, bool slow,
               std::function<absl::StatusOr<std::string>(const Request&)> function,
               Streams streams = Streams::kNone);
   // Of the service in the request's file.
@@ -82,6 +82,7 @@ class GrpcMethods {
   const MessageBounds bounds_;
   RefusalCounts& refusals_;
   std::map<std::string, RawService> services_;  // by full name
+  std::unique_ptr<Health> health_;
   std::vector<std::unique_ptr<CallSink>> answering_;
   std::vector<GrpcMethod> methods_;
 };

@@ -7,7 +7,6 @@
 #include "cells/check.h"
 #include "grpcpp/ext/channelz_service_plugin.h"
 #include "grpcpp/grpcpp.h"
-#include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "server/grpc/grpc_compression.h"
 #include "server/grpc/grpc_listener.h"
@@ -18,8 +17,6 @@ namespace cellbatch {
 namespace {
 
 constexpr int kMaxSyncThreads = 64;  // for channelz, which the library answers
-constexpr const char* kHealthNames[] = {"", "inference.GRPCInferenceService",
-                                        "cellbatch.v1.Cellbatch"};
 
 int Milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
 
@@ -63,7 +60,6 @@ class GrpcTransport::Impl {
                                        counts_);
     if (!listener.ok()) return listener.status();
     listener_ = *std::move(listener);
-    grpc::EnableDefaultHealthCheckService(true);
     if (options.channelz) grpc::channelz::experimental::InitChannelzService();
     grpc::ServerBuilder builder;
     SetLimits(options, builder);
@@ -71,22 +67,19 @@ class GrpcTransport::Impl {
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         grpc::InsecureServerCredentials());
     methods_.Register(builder);
-    const auto add_queue = [&](QueueKind kind, int index) {
+    for (int i = 0; i < options.threads; ++i) {
       CallQueue& queue = *queues_.emplace_back(std::make_unique<CallQueue>());
       queue.methods = &methods_;
-      queue.kind = kind;
+      queue.slow = &slow_;
       queue.clock = &clock;
       queue.connections = &listener_->guard();
       queue.stream_buffer_bytes = options.stream_buffer_bytes;
-      queue.index = index;
+      queue.index = i;
+      queue.slow_shard = options.threads;
       queue.completions = builder.AddCompletionQueue();
-    };
-    for (int i = 0; i < options.threads; ++i) add_queue(QueueKind::kInfer, i);
-    add_queue(QueueKind::kProbe, 0);
-    add_queue(QueueKind::kQuery, 0);
+    }
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return absl::UnavailableError("gRPC cannot start");
-    SetServing(false);
     for (auto& queue : queues_) {
       AcceptCalls(*queue);
       queue->thread = std::thread([&queue = *queue] { PollCalls(queue); });
@@ -101,15 +94,13 @@ class GrpcTransport::Impl {
 
   ~Impl() { Shutdown(std::chrono::milliseconds(0)); }
 
-  void SetServing(bool serving) {
-    grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
-    for (const char* name : kHealthNames) health->SetServingStatus(name, serving);
-  }
+  void SetServing(bool serving) { methods_.health().Set(serving); }
 
   void Shutdown(std::chrono::milliseconds grace) {
     if (server_ == nullptr) return;
     listener_->StopAccepting();
     for (auto& queue : queues_) queue->stopping.store(true);
+    methods_.health().Stop();
     server_->Shutdown(std::chrono::system_clock::now() + grace);
     for (auto& queue : queues_) {
       // The queue must not end before the last answer was put into it; every accept has come back
@@ -126,6 +117,7 @@ class GrpcTransport::Impl {
 
  private:
   GrpcMethods methods_;
+  SlowLane slow_;
   std::vector<std::unique_ptr<CallQueue>> queues_;
   GrpcCounts counts_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;

@@ -1,5 +1,5 @@
 // gRPC behind the seam: our methods as raw bytes on asynchronous completion queues (grpc_calls.h); the library's own
-// health and channelz. Connections are accepted by us (grpc_listener.h) and handed to it.
+// channelz. Connections are accepted by us (grpc_listener.h) and handed to it.
 #ifndef CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
 #define CELLBATCH_SERVER_GRPC_GRPC_TRANSPORT_H_
 
@@ -20,7 +20,7 @@ namespace cellbatch {
 struct GrpcOptions {
   std::string address = "0.0.0.0:8001";
   int64_t max_connections = 4096;
-  // For what is inferred, one completion queue each; probes and queries have their own.
+  // That poll, one completion queue each: the shards [0, threads) of what they record. The next one is the slow lane's.
   int threads = 1;
   MessageBounds messages = {};
   bool channelz = false;
