@@ -103,23 +103,23 @@ TEST_F(InferTest, WhatCannotBeInTimeIsRefusedBeforeItIsDecodedOrSubmitted) {
       {.memory = 0, .type = CellTypeId(0), .max_batch = 1, .points = {{1, 1'000'000}}}};
   for (int i = 0; i < 10; ++i) Start(TokensRequest(std::vector<int32_t>(40, 1)));  // 400 ms of work
   EXPECT_EQ(scheduler_.submitted(), 10);
-  // 380 ms of it are left, then its own 40, and a quarter more.
+  // 380 ms of it are left, then its own 40, and three eighths more.
   const auto in_ms = [&](int64_t ms) { return clock_.now + ms * 1'000'000; };
   const inference::ModelInferRequest request = TokensRequest(std::vector<int32_t>(40, 1));
-  const CallResult& late = Start(request, in_ms(524)).Wait();
+  const CallResult& late = Start(request, in_ms(577)).Wait();
   EXPECT_EQ(late.status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(late.status.message()),
-            "model \"tiny\": no answer could come before the deadline: 524 ms are left, it would "
+            "model \"tiny\": no answer could come before the deadline: 577 ms are left, it would "
             "take about 420 ms with what came before it (--deadline-admission)");
   EXPECT_GT(late.pushback_ms.value_or(0), 0);
   // Malformed tensors are not looked at where even a single cell would be late.
   inference::ModelInferRequest wrong = TokensRequest({100});
-  EXPECT_EQ(Start(wrong, in_ms(474)).Wait().status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(Start(wrong, in_ms(476)).Wait().status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Start(wrong, in_ms(522)).Wait().status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Start(wrong, in_ms(523)).Wait().status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(stats_.Of(*model_).Read().rejections[static_cast<size_t>(Rejection::kDeadline)], 2);
   EXPECT_EQ(Count(RequestOutcome::kRejected), 2);
   EXPECT_EQ(scheduler_.submitted(), 10);
-  EXPECT_EQ(Start(request, in_ms(526)).answers(), 0);
+  EXPECT_EQ(Start(request, in_ms(578)).answers(), 0);
   EXPECT_EQ(Start(request).answers(), 0);
   EXPECT_EQ(scheduler_.submitted(), 12);
   ExpectGood();

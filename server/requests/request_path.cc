@@ -14,9 +14,9 @@ namespace cellbatch {
 namespace {
 
 constexpr size_t kMaxErrorBytes = 1000;  // of a status text: it travels as a header
-// A quarter more than estimated must be left: under load everybody who is admitted is admitted as late as it goes, and
+// So much more than estimated must be left, in eighths: under load everybody who is admitted is admitted as late as it goes, and
 // what then misses its deadline by a little was computed in vain.
-constexpr int64_t kMarginOfEstimates = 4;
+constexpr int64_t kMarginOfEstimates = 3;
 
 // Of a tensor that its client sees as text: the number that cells leave, and the longest text, framed.
 int64_t BytesOfElement(const ReturnedTensor& tensor) {
@@ -177,7 +177,7 @@ absl::Status RequestPath::CheckInTime(const Model& model, const RequestWork& wor
   if (!options_.deadline_admission || deadline_ns == kNoDeadline) return absl::OkStatus();
   const int64_t needs_ns = WorkOf(model).EstimateNs(work, also_ns);
   const int64_t left_ns = deadline_ns - clock_.NowNs();
-  const int64_t with_margin = needs_ns + needs_ns / kMarginOfEstimates;
+  const int64_t with_margin = needs_ns + needs_ns / 8 * kMarginOfEstimates;
   if (needs_ns == 0 || left_ns <= 0 || with_margin <= left_ns) return absl::OkStatus();
   pushback = admission_.Spread((with_margin - left_ns) / 1'000'000);
   return absl::ResourceExhaustedError(

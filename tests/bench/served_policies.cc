@@ -160,9 +160,11 @@ size_t ServedPolicies::BestOf(const std::vector<Rival>& rivals, int in_flight, d
   return best;
 }
 
-RunResult ServedPolicies::RunAt(const Workload& load, double rate, double seconds) const {
+RunResult ServedPolicies::RunAt(const Workload& load, double rate, double seconds,
+                                std::chrono::nanoseconds timeout) const {
   RunOptions options;
   options.caller = CallerOf(*server_);
+  options.caller.timeout = timeout;
   options.rate = rate;
   options.seconds = seconds;
   options.warmup_seconds = seconds / 4;

@@ -11,6 +11,7 @@
 #ifndef CELLBATCH_TESTS_BENCH_SERVED_POLICIES_H_
 #define CELLBATCH_TESTS_BENCH_SERVED_POLICIES_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -58,8 +59,11 @@ class ServedPolicies {
   // Which of them answers most there; 0, unmeasured, of one.
   size_t BestOf(const std::vector<Rival>& rivals, int in_flight, double seconds,
                 Report& report) const;
-  // Poisson arrivals, after a quarter of the time to warm up.
-  RunResult RunAt(const Workload& load, double rate, double seconds) const;
+  // Poisson arrivals, after a quarter of the time to warm up; each call has that long from when it is sent.
+  RunResult RunAt(const Workload& load, double rate, double seconds,
+                  std::chrono::nanoseconds timeout = std::chrono::minutes(1)) const;
+  // The most memory that the server has had so far.
+  int64_t PeakResidentBytes() const { return server_->PeakResidentBytes(); }
 
  private:
   void Learn(const Rival& rival, Report& report) const;
