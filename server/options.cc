@@ -79,6 +79,20 @@ constexpr Flag kFlags[] = {
      "has it. Beyond: RESOURCE_EXHAUSTED with a retry hint. Default: at most a quarter of the "
      "memory that can be had.",
      {1}},
+    {"client-share-percent",
+     &O::client_share_percent,
+     "Of each --max-queued-..., the most that one client has when it is alone. Who has its share "
+     "gets no more while others come: RESOURCE_EXHAUSTED with a retry hint. 100: one can have all.",
+     {1, 100}},
+    {"model-share-percent",
+     &O::model_share_percent,
+     "The same of one model, over all its clients.",
+     {1, 100}},
+    {"clients",
+     &O::clients,
+     "Clients told apart for their shares: by their metadata or header x-cellbatch-tenant, else "
+     "authorization, else (gRPC) by their address. More share a number; one: none is told apart.",
+     {1, 1 << 20}},
     {"max-answer-bytes",
      &O::max_answer_bytes,
      "Bytes of one answer, known before anything is computed. Beyond: RESOURCE_EXHAUSTED. Default: "

@@ -32,6 +32,9 @@ struct ServerOptions {
   int64_t max_queued_requests = 100000;
   int64_t max_queued_cells = 1000000;
   int64_t max_queued_bytes = 4LL << 30;
+  int64_t client_share_percent = 80;
+  int64_t model_share_percent = 90;
+  int64_t clients = 1024;
   int64_t max_answer_bytes = 64 << 20;
   bool deadline_admission = true;
   int64_t row_budget = 1LL << 30;

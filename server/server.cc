@@ -100,7 +100,10 @@ Server::Server(const ServerOptions& options, Lifecycle& lifecycle)
       lifecycle_(lifecycle),
       admission_({.max_requests = options.max_queued_requests,
                   .max_cells = options.max_queued_cells,
-                  .max_bytes = options.max_queued_bytes}),
+                  .max_bytes = options.max_queued_bytes,
+                  .client_share_percent = options.client_share_percent,
+                  .model_share_percent = options.model_share_percent,
+                  .clients = options.clients}),
       stats_(TransportThreads(options) + static_cast<int>(options.responder_threads)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,

@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "server/grpc/grpc_compression.h"
+#include "server/requests/client_identity.h"
 #include "server/wire/inflate.h"
 
 namespace cellbatch {
@@ -56,6 +57,7 @@ class GrpcCall : public ServerCall {
   int64_t deadline_ns() const override { return deadline_ns_; }
   int64_t received_ns() const override { return received_ns_; }
   int shard() const override { return slow_ ? queue_.slow_shard : queue_.index; }
+  uint64_t client() const override { return client_; }
   absl::Status transport_status() const override { return transport_status_; }
 
   // On the queue's thread.
@@ -126,6 +128,13 @@ class GrpcCall : public ServerCall {
   absl::Status TakeMessage();
   absl::Status InflateMessage(Packing packing);
 
+  // What the call brings by that name, the first; empty: nothing.
+  std::string_view Metadata(std::string_view name) const {
+    const auto found = context_.client_metadata().find({name.data(), name.size()});
+    if (found == context_.client_metadata().end()) return {};
+    return {found->second.data(), found->second.size()};
+  }
+
   // The call stays until it was done.
   template <typename Work>
   void RunSlowly(Work work) {
@@ -144,6 +153,7 @@ class GrpcCall : public ServerCall {
   std::string inflated_;  // the message, if it came compressed
   int64_t deadline_ns_ = kNoDeadline;
   int64_t received_ns_ = 0;
+  uint64_t client_ = 0;
   absl::Status transport_status_;
   Ticket answer_;
   bool slow_ = false;
@@ -162,7 +172,9 @@ void GrpcCall::OnAccepted(bool ok) {
   slow_ = method_.slow || bytes_.Length() > kLongMessage ||
           EncodingOf(context_.c_call()) != Encoding::kPlain;
   deadline_ns_ = SteadyDeadline(context_.raw_deadline(), received_ns_);
-  connection_ = queue_.connections->Find(context_.peer());
+  const std::string peer = context_.peer();
+  client_ = ClientOf(Metadata(kTenantHeader), Metadata(kAuthorizationHeader), peer);
+  connection_ = queue_.connections->Find(peer);
   if (connection_ != nullptr) connection_->CallCame();
   Begin();
 }

@@ -46,6 +46,10 @@ const char* Name(Rejection reason) {
       return "scheduler";
     case Rejection::kDeadline:
       return "deadline";
+    case Rejection::kClientShare:
+      return "client_share";
+    case Rejection::kModelShare:
+      return "model_share";
   }
   return "unknown";
 }
@@ -55,6 +59,7 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
     Release();
     from_ = std::exchange(other.from_, nullptr);
     demand_ = std::exchange(other.demand_, Demand{0, 0, 0});
+    of_ = other.of_;
   }
   return *this;
 }
@@ -75,27 +80,41 @@ void Ticket::Keep(const Demand& demand) {
   const Demand more = {demand.requests - demand_.requests, demand.cells - demand_.cells,
                        demand.bytes - demand_.bytes};
   from_->finished_.fetch_add(-more.requests, std::memory_order_relaxed);
-  from_->Add(more, 1);
+  from_->Add(more, 1, of_);
   demand_ = demand;
 }
 
 void Ticket::Release() {
   if (Admission* from = std::exchange(from_, nullptr)) {
     from->finished_.fetch_add(demand_.requests, std::memory_order_relaxed);
-    from->Add(std::exchange(demand_, Demand{0, 0, 0}), -1);
+    from->Add(std::exchange(demand_, Demand{0, 0, 0}), -1, of_);
   }
 }
 
-void Admission::Add(const Demand& demand, int64_t sign) {
+Demand Party::InFlight() const {
+  return {requests_.load(std::memory_order_relaxed), cells_.load(std::memory_order_relaxed),
+          bytes_.load(std::memory_order_relaxed)};
+}
+
+void Party::Add(const Demand& demand, int64_t sign) {
+  cells_.fetch_add(sign * demand.cells, std::memory_order_relaxed);
+  bytes_.fetch_add(sign * demand.bytes, std::memory_order_relaxed);
+  requests_.fetch_add(sign * demand.requests, std::memory_order_relaxed);
+}
+
+void Admission::Add(const Demand& demand, int64_t sign, Parties of) {
+  if (of.client != nullptr) of.client->Add(demand, sign);
+  if (of.model != nullptr) of.model->Add(demand, sign);
   cells_.fetch_add(sign * demand.cells, std::memory_order_relaxed);
   bytes_.fetch_add(sign * demand.bytes, std::memory_order_relaxed);
   requests_.fetch_add(sign * demand.requests);  // last, and ordered: who sees zero sees all done
 }
 
-bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refusal& refusal) {
+bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refusal& refusal,
+                      Parties of) {
   // Counted first, closed looked at second; Close and its waiter do it the other way round: either
   // this request sees the door closed, or the waiter sees this request.
-  Add(demand, 1);
+  Add(demand, 1, of);
   const Demand now = InFlight();
   if (closed()) {
     refusal = {Rejection::kDraining, 0, absl::UnavailableError("the server is shutting down")};
@@ -109,12 +128,55 @@ bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refu
   } else if (now.bytes > limits_.max_bytes) {
     refusal = Beyond(Rejection::kBytes, "bytes", "--max-queued-bytes", now.bytes - demand.bytes,
                      demand.bytes, limits_.max_bytes, PushbackMs(now_ns));
-  } else {
-    ticket = Ticket(this, demand);
+  } else if ((of.client == nullptr ||
+              WithinShare(*of.client, demand, Rejection::kClientShare, now_ns, refusal)) &&
+             (of.model == nullptr ||
+              WithinShare(*of.model, demand, Rejection::kModelShare, now_ns, refusal))) {
+    ticket = Ticket(this, demand, of);
     return true;
   }
-  Add(demand, -1);
+  Add(demand, -1, of);
   return false;
+}
+
+bool Admission::Enter(Ticket& ticket, Party& model, int64_t now_ns, Refusal& refusal) {
+  model.Add(ticket.demand_, 1);
+  if (!WithinShare(model, ticket.demand_, Rejection::kModelShare, now_ns, refusal)) {
+    model.Add(ticket.demand_, -1);
+    return false;
+  }
+  ticket.of_.model = &model;
+  return true;
+}
+
+// `demand` is counted already. What the party had before it is held against what was free then: so whoever has nothing
+// is never refused here.
+bool Admission::WithinShare(const Party& party, const Demand& demand, Rejection reason,
+                            int64_t now_ns, Refusal& refusal) {
+  const bool client = reason == Rejection::kClientShare;
+  const int64_t percent = client ? limits_.client_share_percent : limits_.model_share_percent;
+  if (percent >= 100) return true;
+  const double of_free = static_cast<double>(percent) / static_cast<double>(100 - percent);
+  const Demand has = party.InFlight(), all = InFlight();
+  const auto beyond = [&](const char* what, const char* flag, int64_t party_has, int64_t in_flight,
+                          int64_t asked, int64_t limit) {
+    const int64_t before = party_has - asked, free = limit - (in_flight - asked);
+    if (asked <= 0 || before <= 0) return false;
+    if (static_cast<double>(before) < of_free * static_cast<double>(free)) return false;
+    refusal = {reason, PushbackMs(now_ns),
+               absl::ResourceExhaustedError(fmt::format(
+                   "this {} has {} {} in flight, which is its share while others have {}: {} is "
+                   "{}, --{}-share-percent {}",
+                   client ? "client" : "model", before, what, in_flight - party_has, flag, limit,
+                   client ? "client" : "model", percent))};
+    return true;
+  };
+  return !beyond("requests", "--max-queued-requests", has.requests, all.requests, demand.requests,
+                 limits_.max_requests) &&
+         !beyond("cells", "--max-queued-cells", has.cells, all.cells, demand.cells,
+                 limits_.max_cells) &&
+         !beyond("bytes", "--max-queued-bytes", has.bytes, all.bytes, demand.bytes,
+                 limits_.max_bytes);
 }
 
 Demand Admission::InFlight() const {

@@ -1,10 +1,12 @@
 #include "server/requests/admission.h"
 
 #include <atomic>
+#include <map>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "server/requests/client_identity.h"
 
 namespace cellbatch {
 namespace {
@@ -129,6 +131,110 @@ TEST(AdmissionTest, ClientsThatAreRefusedTogetherAreToldToComeBackAtTimesSpreadE
   for (size_t i = 0; i < 10; ++i) EXPECT_NEAR(times[i], kHints / 10, 5) << i;
   EXPECT_GE(admission.Spread(0), 2);
   EXPECT_LE(admission.Spread(int64_t{1} << 60), 15000);
+}
+
+// A bound of 100 requests, 90 of them at most for one; a client that always wants one more.
+class SharesTest : public ::testing::Test {
+ protected:
+  bool Take(Parties of, const Demand& demand = {}) {
+    Ticket ticket;
+    if (!admission_.Admit(demand, kSecond, ticket, refusal_, of)) return false;
+    held_[of.client].push_back(std::move(ticket));
+    return true;
+  }
+  int TakeAll(Parties of) {
+    int taken = 0;
+    while (Take(of)) ++taken;
+    return taken;
+  }
+  Parties Client(uint64_t number) { return {.client = &admission_.ClientOf(number)}; }
+  size_t Held(uint64_t number) { return held_[Client(number).client].size(); }
+  void FinishOne(uint64_t number) { held_[Client(number).client].pop_back(); }
+
+  Admission admission_{{.max_requests = 100,
+                        .max_cells = 1000,
+                        .max_bytes = 1000,
+                        .client_share_percent = 90,
+                        .model_share_percent = 95,
+                        .clients = 8}};
+  Refusal refusal_;
+  std::map<Party*, std::vector<Ticket>> held_;
+};
+
+TEST_F(SharesTest, OneAloneHasItsShareAndTheRestIsThereForTheNextToCome) {
+  EXPECT_EQ(TakeAll(Client(1)), 90);
+  EXPECT_EQ(refusal_.reason, Rejection::kClientShare);
+  EXPECT_EQ(std::string(refusal_.status.message()),
+            "this client has 90 requests in flight, which is its share while others have 0: "
+            "--max-queued-requests is 100, --client-share-percent 90");
+  EXPECT_GT(refusal_.pushback_ms, 0);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(Take(Client(2)));
+}
+
+TEST_F(SharesTest, AFloodGivesWayToTheOthersAsItsRequestsEnd) {
+  TakeAll(Client(1));
+  for (int round = 0; round < 200; ++round) {
+    FinishOne(1);
+    Take(Client(1));  // at once, and before anybody else
+    Take(Client(2));
+    Take(Client(3));
+  }
+  EXPECT_LE(Held(1), 40u);
+  EXPECT_GE(Held(2), 25u);
+  EXPECT_GE(Held(3), 25u);
+}
+
+TEST_F(SharesTest, WhoHasNothingIsRefusedByAFullServerAlone) {
+  EXPECT_EQ(TakeAll(Client(1)), 90);
+  EXPECT_EQ(TakeAll(Client(2)), 9);
+  EXPECT_EQ(refusal_.reason, Rejection::kClientShare);
+  EXPECT_EQ(TakeAll(Client(3)), 1);
+  EXPECT_EQ(TakeAll(Client(4)), 0);
+  EXPECT_EQ(refusal_.reason, Rejection::kRequests);
+}
+
+TEST_F(SharesTest, CellsAndBytesAreSharedToo) {
+  ASSERT_TRUE(Take(Client(1), {1, 950, 1}));
+  EXPECT_FALSE(Take(Client(1), {1, 1, 1}));
+  EXPECT_EQ(refusal_.reason, Rejection::kClientShare);
+  EXPECT_TRUE(Take(Client(2), {1, 10, 930}));
+  EXPECT_FALSE(Take(Client(2), {1, 0, 1}));
+  EXPECT_TRUE(Take(Client(3), {1, 10, 10}));
+}
+
+TEST_F(SharesTest, AModelHasItsShareOnceItIsKnown) {
+  Party flooded, other;
+  std::vector<Ticket> tickets(100);
+  int entered = 0;
+  for (Ticket& ticket : tickets) {
+    ASSERT_TRUE(admission_.Admit({}, kSecond, ticket, refusal_));
+    if (admission_.Enter(ticket, flooded, kSecond, refusal_)) {
+      ++entered;
+    } else {
+      ticket.Release();
+    }
+  }
+  EXPECT_EQ(entered, 95);
+  EXPECT_EQ(refusal_.reason, Rejection::kModelShare);
+  EXPECT_EQ(flooded.InFlight().requests, 95);
+  Ticket ticket;
+  ASSERT_TRUE(admission_.Admit({}, kSecond, ticket, refusal_));
+  EXPECT_TRUE(admission_.Enter(ticket, other, kSecond, refusal_));
+  tickets.clear();
+  ticket.Release();
+  EXPECT_EQ(flooded.InFlight().requests, 0);
+  EXPECT_EQ(other.InFlight().requests, 0);
+}
+
+TEST(ClientIdentityTest, ATenantIsBeforeATokenAndATokenBeforeAnAddressWithoutItsPort) {
+  const uint64_t tenant = ClientOf("a", "secret", "ipv4:10.0.0.7:1");
+  EXPECT_EQ(tenant, ClientOf("a", "", "ipv4:10.0.0.8:2"));
+  EXPECT_NE(tenant, ClientOf("b", "secret", "ipv4:10.0.0.7:1"));
+  const uint64_t token = ClientOf("", "secret", "ipv4:10.0.0.7:1");
+  EXPECT_EQ(token, ClientOf("", "secret", "ipv6:[::1]:2"));
+  EXPECT_NE(token, ClientOf("", "another", "ipv4:10.0.0.7:1"));
+  EXPECT_EQ(ClientOf("", "", "ipv4:10.0.0.7:1"), ClientOf("", "", "ipv4:10.0.0.7:2"));
+  EXPECT_NE(ClientOf("", "", "ipv4:10.0.0.7:1"), ClientOf("", "", "ipv4:10.0.0.8:1"));
 }
 
 TEST(AdmissionTest, NoThreadGetsMoreThanThereIs) {

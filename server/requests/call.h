@@ -80,6 +80,8 @@ class ServerCall {
   virtual int64_t received_ns() const = 0;
   // Which of the transport's threads started it: the shard that thread may write.
   virtual int shard() const = 0;
+  // Who asks, as far as the transport can tell: a hash (client_identity.h). Who is not told apart is 0.
+  virtual uint64_t client() const { return 0; }
   // What the transport itself found wrong with the message; the service answers it.
   virtual absl::Status transport_status() const { return absl::OkStatus(); }
   // Calls that are answered by a stream only: one message of it, before Finish, from one thread at a

@@ -137,6 +137,7 @@ class PlainCall {
   std::vector<std::unique_ptr<Item>> more_;
   size_t num_items_ = 0;  // requests that can be served
   int64_t work_ns_ = 0;   // of those (work_ahead.h)
+  Parties of_;            // whose it is, once the model is known
   Ticket door_, work_;
   std::mutex mutex_;  // result_.status, while requests are under way
   CallResult result_;

@@ -79,10 +79,28 @@ absl::StatusOr<std::shared_ptr<const Model>> RequestPath::Find(std::string_view 
   return find_(name, version);
 }
 
-bool RequestPath::Admit(const Demand& demand, ModelStats& stats, int shard, Ticket& ticket,
+Parties RequestPath::PartiesOf(uint64_t client, const Model* model) {
+  return {.client = &admission_.ClientOf(client),
+          .model = model == nullptr ? nullptr : &parties_.Of(model->id, [] {
+            return std::make_unique<Party>();
+          })};
+}
+
+bool RequestPath::Admit(const Demand& demand, Parties of, ModelStats& stats, int shard,
+                        Ticket& ticket, CallResult& refused) {
+  Refusal refusal;
+  return admission_.Admit(demand, clock_.NowNs(), ticket, refusal, of) ||
+         Refuse(std::move(refusal), stats, shard, refused);
+}
+
+bool RequestPath::Enter(const Model& model, ModelStats& stats, int shard, Ticket& ticket,
                         CallResult& refused) {
   Refusal refusal;
-  if (admission_.Admit(demand, clock_.NowNs(), ticket, refusal)) return true;
+  return admission_.Enter(ticket, *PartiesOf(0, &model).model, clock_.NowNs(), refusal) ||
+         Refuse(std::move(refusal), stats, shard, refused);
+}
+
+bool RequestPath::Refuse(Refusal refusal, ModelStats& stats, int shard, CallResult& refused) {
   stats.RecordRejected(shard, refusal.reason);
   if (refusal.reason != Rejection::kDraining) refused.pushback_ms = refusal.pushback_ms;
   refused.status = std::move(refusal.status);

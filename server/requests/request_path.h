@@ -83,12 +83,15 @@ class RequestPath {
                                                     std::string_view version);
   ModelStats& StatsOf(const Model& model) { return stats_.Of(model); }
   // The demand goes into `ticket`, or the refusal (and when to come back) into `refused`: false.
-  bool Admit(const Demand& demand, ModelStats& stats, int shard, Ticket& ticket,
+  bool Admit(const Demand& demand, Parties of, ModelStats& stats, int shard, Ticket& ticket,
              CallResult& refused);
+  // The model of what `ticket` holds is known now: its share, too. Likewise.
+  bool Enter(const Model& model, ModelStats& stats, int shard, Ticket& ticket, CallResult& refused);
+  Parties PartiesOf(uint64_t client, const Model* model);
   // The same, where a refusal is not yet an answer: nothing is counted.
-  bool TryAdmit(const Demand& demand, Ticket& ticket) {
+  bool TryAdmit(const Demand& demand, Parties of, Ticket& ticket) {
     Refusal refusal;
-    return admission_.Admit(demand, clock_.NowNs(), ticket, refusal);
+    return admission_.Admit(demand, clock_.NowNs(), ticket, refusal, of);
   }
   // Decodes `plain` and unfolds it. Nothing of its answer is allocated, and `answer` says what it will take;
   // RESOURCE_EXHAUSTED if that is more than one answer may. `pushback`: set where trying again is of no use.
@@ -131,6 +134,7 @@ class RequestPath {
   absl::Status CheckAnswer(const ServedRequest& served, int64_t bytes,
                            std::optional<int32_t>& pushback) const;
   WorkAhead& WorkOf(const Model& model);
+  static bool Refuse(Refusal refusal, ModelStats& stats, int shard, CallResult& refused);
   absl::Status CheckInTime(const Model& model, const RequestWork& work, int64_t deadline_ns,
                            int64_t also_ns, std::optional<int32_t>& pushback);
   absl::Status CheckRows(const ServedRequest& served, std::optional<int32_t>& pushback);
@@ -143,6 +147,7 @@ class RequestPath {
   const Clock& clock_;
   ModelTable<std::vector<int32_t>> max_rows_;  // of one request, by TableId
   ModelTable<WorkAhead> work_;
+  ModelTable<Party> parties_;
   std::vector<std::unique_ptr<LatencyRing>> latencies_;
   DeadlineTimer deadlines_;  // last: its thread ends first
 };

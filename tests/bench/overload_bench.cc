@@ -33,12 +33,12 @@
 #include "tests/bench/served_policies.h"
 
 ABSL_FLAG(std::string, json, "", "Write the figures to this file too.");
+ABSL_FLAG(uint64_t, seed, 1, "Of the requests and of their arrivals.");
 ABSL_FLAG(int, h, 1024, "Units of the LSTM.");
 ABSL_FLAG(int, length, 24, "Steps of each request.");
-ABSL_FLAG(double, seconds, 60, "At each of the three rates.");
 ABSL_FLAG(double, deadline, 1, "Seconds that a client waits.");
+ABSL_FLAG(double, seconds, 60, "At each of the three rates.");
 ABSL_FLAG(int, in_flight, 256, "Requests of the closed loop.");
-ABSL_FLAG(uint64_t, seed, 1, "Of the requests and of their arrivals.");
 
 namespace cellbatch {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/e2e/tcp_connection.h"
+#include "tests/fault/background_call.h"
 #include "tests/fault/http2_by_hand.h"
 #include "tests/fault/own_server_test.h"
 
@@ -20,37 +21,6 @@ using grpc::StatusCode;
 constexpr double kFewSteps = kSlowSteps / 10.0;
 // Time to get to the stage in which it is to pass, on a machine that is busy.
 constexpr std::chrono::seconds kDeadline(5);
-
-// A call of its own thread, that can be cancelled.
-class BackgroundCall {
- public:
-  using Time = std::chrono::system_clock::time_point;
-  BackgroundCall(GrpcCaller& caller, inference::ModelInferRequest request,
-                 Time deadline = Time::max())
-      : request_(std::move(request)), thread_([this, &caller, deadline] {
-          if (deadline != Time::max()) context_.set_deadline(deadline);
-          status_ = caller.stub().ModelInfer(&context_, request_, &answer_);
-          done_ = true;
-        }) {}
-  ~BackgroundCall() {
-    context_.TryCancel();
-    if (thread_.joinable()) thread_.join();
-  }
-  void Cancel() { context_.TryCancel(); }
-  bool done() const { return done_; }
-  const grpc::Status& Wait() {
-    if (thread_.joinable()) thread_.join();
-    return status_;
-  }
-
- private:
-  grpc::ClientContext context_;
-  inference::ModelInferRequest request_;
-  inference::ModelInferResponse answer_;
-  grpc::Status status_;
-  std::atomic<bool> done_ = false;
-  std::thread thread_;  // last: it uses the others
-};
 
 inference::ModelInferRequest WithTimeout(inference::ModelInferRequest request,
                                          std::chrono::microseconds timeout) {

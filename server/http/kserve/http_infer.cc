@@ -9,6 +9,7 @@
 #include "server/http/kserve/infer_json.h"
 #include "server/http/kserve/infer_reply.h"
 #include "server/http/kserve/kserve_pages.h"
+#include "server/requests/client_identity.h"
 #include "server/requests/client_text.h"
 #include "server/requests/plain_call.h"
 
@@ -30,6 +31,11 @@ class HttpCall final : public ServerCall {
   int64_t deadline_ns() const override { return kNoDeadline; }
   int64_t received_ns() const override { return exchange_->received_ns(); }
   int shard() const override { return shard_; }
+  uint64_t client() const override {
+    const std::string* const tenant = exchange_->request().Header(kTenantHeader);
+    const std::string* const token = exchange_->request().Header(kAuthorizationHeader);
+    return ClientOf(tenant != nullptr ? *tenant : "", token != nullptr ? *token : "", "");
+  }
 
   void KeepUntilFinished(std::shared_ptr<HttpCall> self) { self_ = std::move(self); }
   // What Finish is to say; before it.

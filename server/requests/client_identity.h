@@ -1,0 +1,30 @@
+// Who asks, for shares of the admission (admission.h): not who may ask. The first of these that a call brings:
+//
+//   x-cellbatch-tenant   metadata or header, set by a client, or by a proxy that knows better
+//   authorization        the credential itself is not kept, only a number made of it
+//   the peer's address   without its port: all connections of a machine, or of a proxy, are one client
+//
+// A client can write any tenant it likes: where that matters a proxy is to set it. Pure.
+#ifndef CELLBATCH_SERVER_REQUESTS_CLIENT_IDENTITY_H_
+#define CELLBATCH_SERVER_REQUESTS_CLIENT_IDENTITY_H_
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace cellbatch {
+
+inline constexpr std::string_view kTenantHeader = "x-cellbatch-tenant";
+inline constexpr std::string_view kAuthorizationHeader = "authorization";
+
+// Empty: not brought. `peer` as gRPC spells it: "ipv4:10.0.0.7:43210", "ipv6:[::1]:43210", "unix:".
+inline uint64_t ClientOf(std::string_view tenant, std::string_view authorization,
+                         std::string_view peer) {
+  if (!tenant.empty()) return std::hash<std::string_view>()(tenant);
+  if (!authorization.empty()) return std::hash<std::string_view>()(authorization);
+  return std::hash<std::string_view>()(peer.substr(0, peer.rfind(':')));
+}
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_REQUESTS_CLIENT_IDENTITY_H_

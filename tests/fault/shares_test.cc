@@ -1,0 +1,78 @@
+// One client floods, nine behave (serving.md 4.4, T10), and the same of models, against the real server: whoever has
+// taken all that it can get has not taken what the others need.
+#include <memory>
+
+#include "gtest/gtest.h"
+#include "tests/fault/background_call.h"
+#include "tests/fault/own_server_test.h"
+
+namespace cellbatch {
+namespace {
+
+constexpr int kCalls = 40;  // of which twenty could be admitted
+
+class SharesTest : public OwnServerTest {
+ protected:
+  // Of requests there is a bound; of all else there is enough.
+  void SetUp() override {
+    Serve({"--max-queued-requests=20", "--max-queued-cells=10000000", "--max-queued-bytes=64GiB",
+           "--batch-limit=4", "--row-budget=80MiB"});
+  }
+  void TearDown() override {
+    flood_.clear();
+    WaitUntilEmpty(*server_);
+    ExpectGood(*caller_);
+    End();
+  }
+  // Calls of a model that run for long; those that are refused end at once.
+  void Flood(const std::function<std::string(int)>& tenant) {
+    for (int i = 0; i < kCalls; ++i) {
+      flood_.push_back(std::make_unique<BackgroundCall>(*caller_, SlowRequest(),
+                                                        BackgroundCall::Time::max(), tenant(i)));
+    }
+  }
+  // All have come, and so many of them were refused.
+  void WaitForFlood(int refused, const std::string& reason) const {
+    const MetricsPage page = WaitForPage(*server_, [&](const MetricsPage& p) {
+      return p.Admitted() + p.Sum("cellbatch_rejected_total") == kCalls;
+    });
+    EXPECT_EQ(page.Sum("cellbatch_rejected_total", {"reason=\"" + reason + "\""}), refused);
+    EXPECT_EQ(page.Admitted(), kCalls - refused);
+  }
+  grpc::Status Ask(const std::string& tenant) const {
+    inference::ModelInferResponse answer;
+    return caller_->Infer(Words({5, 99, 0}), answer, [&](grpc::ClientContext& context) {
+      context.AddMetadata("x-cellbatch-tenant", tenant);
+    });
+  }
+
+  std::vector<std::unique_ptr<BackgroundCall>> flood_;
+};
+
+TEST_F(SharesTest, T10OneClientFloodsAndNineThatBehaveAreAnswered) {
+  Flood([](int) { return "flood"; });
+  WaitForFlood(24, "client_share");
+  for (int i = 0; i < 9; ++i) {
+    const grpc::Status status = Ask("honest " + std::to_string(i));
+    EXPECT_TRUE(status.ok()) << i << ": " << status.error_message();
+  }
+  // The flood has its share, and asks in vain for more; another client of the very model is admitted.
+  const grpc::Status more = Ask("flood");
+  EXPECT_EQ(more.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(more.error_message().find("--client-share-percent"), std::string::npos)
+      << more.error_message();
+  const BackgroundCall patient(*caller_, SlowRequest(), BackgroundCall::Time::max(), "patient");
+  WaitForPage(*server_, [](const MetricsPage& p) { return p.Admitted() == 17; });
+}
+
+TEST_F(SharesTest, AFloodOfManyClientsOnOneModelLeavesRoomForAnother) {
+  Flood([](int i) { return std::to_string(i); });
+  WaitForFlood(22, "model_share");
+  for (int i = 0; i < 9; ++i) {
+    const grpc::Status status = Ask("honest " + std::to_string(i));
+    EXPECT_TRUE(status.ok()) << i << ": " << status.error_message();
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch
