@@ -96,6 +96,9 @@ int Explain(const ServerOptions& options) {
 }
 
 int Serve(const ServerOptions& options) {
+  if (const absl::Status memory = CheckMemory(AvailableMemoryBytes()); !memory.ok()) {
+    return Fail(memory);
+  }
   Lifecycle lifecycle;
   const int64_t longest_drain =
       (options.drain_delay + options.drain_timeout).count() / 1000 + kWatchdogExtraSeconds;

@@ -1,6 +1,7 @@
 #include "server/options.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <limits>
 #include <utility>
@@ -84,14 +85,10 @@ constexpr Flag kFlags[] = {
      "Of each --max-queued-..., the most that one client has when it is alone. Who has its share "
      "gets no more while others come: RESOURCE_EXHAUSTED with a retry hint. 100: one can have all.",
      {1, 100}},
-    {"model-share-percent",
-     &O::model_share_percent,
-     "The same of one model, over all its clients.",
-     {1, 100}},
+    {"model-share-percent", &O::model_share_percent, "The same of one model.", {1, 100}},
     {"clients",
      &O::clients,
-     "Clients told apart for their shares: by their metadata or header x-cellbatch-tenant, else "
-     "authorization, else (gRPC) by their address. More share a number; one: none is told apart.",
+     "Clients told apart for that, by x-cellbatch-tenant, else authorization, else address.",
      {1, 1 << 20}},
     {"max-answer-bytes",
      &O::max_answer_bytes,
@@ -99,9 +96,8 @@ constexpr Flag kFlags[] = {
      "at most a sixteenth of the memory that can be had.",
      {1, kMaxInt}},
     {"deadline-admission", &O::deadline_admission,
-     "A request with a deadline that what is in flight of its model would keep it from meeting, at "
-     "the speed lately seen, is refused at once: RESOURCE_EXHAUSTED with a retry hint. false: it "
-     "is computed until its deadline."},
+     "Refuse at once what could not be answered before its deadline, at the speed lately seen: "
+     "RESOURCE_EXHAUSTED with a retry hint. false: it is computed until then."},
     {"row-budget",
      &O::row_budget,
      "Bytes of rows (state between cells) of one model. A request joins when its rows fit; one "
@@ -413,7 +409,9 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view text) {
 
 ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   constexpr int64_t kShareOfAdmitted = 4, kShareOfAnAnswer = 16, kShareOfAModel = 8,
-                    kShareOfFolds = 4, kShareOfHttp = 16;
+                    kShareOfFolds = 4, kShareOfHttp = 16, kShareOfAMessage = 8;
+  // Of what is not counted in bytes: of each so many that an eighth of the memory holds them all.
+  constexpr int64_t kBytesARequest = 2 << 10, kBytesACell = 128, kBytesASample = 64;
   ServerOptions options;
   if (!available_bytes.has_value()) return options;
   const auto bound = [&](int64_t& value, int64_t share, int64_t least) {
@@ -423,8 +421,23 @@ ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   bound(options.http_max_held_bytes, kShareOfHttp, 1 << 20);
   bound(options.max_answer_bytes, kShareOfAnAnswer, 1);
   bound(options.row_budget, kShareOfAModel, kLeastRowBudget);
+  bound(options.grpc_max_message_bytes, kShareOfAMessage, 1 << 10);
+  bound(options.http_max_body_bytes, kShareOfAMessage, 1 << 10);
+  bound(options.max_queued_requests, 8 * kBytesARequest, 1);
+  bound(options.max_queued_cells, 8 * kBytesACell, 1);
+  bound(options.latency_samples, 8 * kBytesASample, 16);
+  options.latency_samples =
+      static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(options.latency_samples)));
   options.fold_budget = *available_bytes / kShareOfFolds;
   return options;
+}
+
+absl::Status CheckMemory(std::optional<int64_t> available_bytes) {
+  constexpr int64_t kLeastBytes = 64 << 20;
+  if (!available_bytes.has_value() || *available_bytes >= kLeastBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      fmt::format("{} MiB of memory can be had here, a server without a model takes {} MiB",
+                  *available_bytes >> 20, kLeastBytes >> 20));
 }
 
 absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> arguments,
@@ -458,6 +471,19 @@ absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> argumen
   absl::Status status = CheckAll(options);
   if (!status.ok()) return status;
   return options;
+}
+
+std::vector<Limit> LimitsOf(const ServerOptions& options) {
+  std::vector<Limit> limits;
+  for (const Flag& flag : kFlags) {
+    if (const auto* number = std::get_if<int64_t ServerOptions::*>(&flag.field)) {
+      limits.push_back({flag.name, static_cast<double>(options.**number)});
+    } else if (const auto* time = std::get_if<milliseconds ServerOptions::*>(&flag.field)) {
+      const std::chrono::duration<double> seconds = options.**time;
+      limits.push_back({std::string(flag.name) + "_seconds", seconds.count()});
+    }
+  }
+  return limits;
 }
 
 std::string OptionsHelp() {

@@ -88,9 +88,12 @@ struct ServerOptions {
   std::string log_level = "info";
 };
 
-// The defaults where this much memory could still be taken (cells/device/cpu/process_limits.h): what is bounded in bytes
-// is bounded by a share of it too, so that a small container refuses instead of being killed.
+// The defaults where this much memory could still be taken (cells/device/cpu/process_limits.h): what is bounded in bytes,
+// or takes bytes of its own, is bounded by a share of it too, so that a small container refuses instead of being killed.
 ServerOptions DefaultOptions(std::optional<int64_t> available_bytes);
+
+// RESOURCE_EXHAUSTED where less can be had than a server takes before it has a model: one line that says so.
+absl::Status CheckMemory(std::optional<int64_t> available_bytes);
 
 // `defaults`: of the flags that are not given. `arguments`: without the program's name. INVALID_ARGUMENT: one line that names the flag, what was
 // given and what was expected.
@@ -99,6 +102,14 @@ absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> argumen
 
 // --help.
 std::string OptionsHelp();
+
+// Every flag that is a number, with what it is: bytes, counts, or seconds; the name with "_seconds" behind it then. What
+// metrics and the status page show as limits in force.
+struct Limit {
+  std::string name;
+  double value = 0;
+};
+std::vector<Limit> LimitsOf(const ServerOptions& options);
 
 // "250ms", "5s", "2min", "1h"; a bare number is in milliseconds.
 absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text);

@@ -1,5 +1,7 @@
 #include "server/options.h"
 
+#include <map>
+
 #include "gtest/gtest.h"
 
 namespace cellbatch {
@@ -93,6 +95,9 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
     EXPECT_EQ(options.max_queued_bytes, 4LL << 30);
     EXPECT_EQ(options.max_answer_bytes, 64 << 20);
     EXPECT_EQ(options.row_budget, 1LL << 30);
+    EXPECT_EQ(options.max_queued_requests, 100000);
+    EXPECT_EQ(options.max_queued_cells, 1000000);
+    EXPECT_EQ(options.latency_samples, 1 << 20);
   }
   EXPECT_EQ(unknown.fold_budget, 1LL << 30);
   EXPECT_EQ(large.fold_budget, 1LL << 38);  // spent as far as it saves time
@@ -101,11 +106,49 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
   EXPECT_EQ(small.max_answer_bytes, 32 << 20);
   EXPECT_EQ(small.row_budget, 64 << 20);
   EXPECT_EQ(small.fold_budget, 128 << 20);
+  EXPECT_EQ(small.grpc_max_message_bytes, 64 << 20);
+  EXPECT_EQ(small.max_queued_requests, 32768);
+  EXPECT_EQ(small.max_queued_cells, 524288);
+  EXPECT_EQ(small.latency_samples, 1 << 20);
+  const ServerOptions smaller = DefaultOptions((256 << 20) - 1);
+  EXPECT_EQ(smaller.grpc_max_message_bytes, (32 << 20) - 1);
+  EXPECT_EQ(smaller.http_max_body_bytes, (32 << 20) - 1);
+  EXPECT_EQ(smaller.latency_samples, 1 << 18) << "a power of two";
   const ServerOptions none = DefaultOptions(0);
   EXPECT_EQ(none.max_queued_bytes, 1);
   EXPECT_EQ(none.max_answer_bytes, 1);
   EXPECT_EQ(none.row_budget, 1 << 16);  // the least that the flag takes
   EXPECT_EQ(none.fold_budget, 0);
+}
+
+TEST(OptionsTest, WhereAServerHasNoRoomItSaysSoInOneLine) {
+  EXPECT_TRUE(CheckMemory(std::nullopt).ok());
+  EXPECT_TRUE(CheckMemory(256 << 20).ok());
+  EXPECT_EQ(std::string(CheckMemory(40 << 20).message()),
+            "40 MiB of memory can be had here, a server without a model takes 64 MiB");
+}
+
+TEST(OptionsTest, WhatIsLeftAtZeroBytesCanStillBeGivenAsFlags) {
+  std::vector<std::string> arguments = {"--model-repository=m"};
+  for (const Limit& limit : LimitsOf(DefaultOptions(0))) {
+    if (limit.name.ends_with("_seconds")) continue;
+    arguments.push_back("--" + limit.name + "=" +
+                        std::to_string(static_cast<int64_t>(limit.value)));
+  }
+  const auto options = ParseOptions(arguments);
+  EXPECT_TRUE(options.ok()) << options.status();
+}
+
+TEST(OptionsTest, LimitsInForceAreAllNumbersByTheNamesOfTheirFlags) {
+  const auto options =
+      ParseOptions({"--model-repository=m", "--max-queued-cells=500", "--drain-delay=250ms"});
+  ASSERT_TRUE(options.ok());
+  std::map<std::string, double> limits;
+  for (const Limit& limit : LimitsOf(*options)) limits[limit.name] = limit.value;
+  EXPECT_EQ(limits.at("max-queued-cells"), 500);
+  EXPECT_EQ(limits.at("drain-delay_seconds"), 0.25);
+  EXPECT_EQ(limits.at("max-queued-requests"), 100000);
+  EXPECT_EQ(limits.count("strict-readiness"), 0u);
 }
 
 TEST(OptionsTest, AFlagThatIsGivenBeatsItsDefault) {

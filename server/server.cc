@@ -164,6 +164,7 @@ absl::Status Server::Open(DeviceSet devices) {
       options_.nv_metrics);
   status_ = std::make_unique<StatusPage>(*scheduler_, *path_, stats_, admission_, lifecycle_, index,
                                          find, clock_);
+  ShowLimits();
   explain_ = std::make_unique<ExplainPage>(*scheduler_, memory, find);
   responder_ = std::make_unique<Responder>(*scheduler_, *path_);
   auto grpc = GrpcTransport::Start(
@@ -174,6 +175,24 @@ absl::Status Server::Open(DeviceSet devices) {
   grpc_ = *std::move(grpc);
   lifecycle_.AddListener([this](bool ready) { grpc_->SetServing(ready); });
   return OpenHttp();
+}
+
+// What was found, then what every flag became of it.
+void Server::ShowLimits() {
+  ServerOptions in_force = options_;
+  in_force.grpc_threads = GrpcThreads(options_);
+  in_force.http_threads = HttpThreads(options_);
+  in_force.max_tasks_in_flight = scheduler_->max_tasks_in_flight();
+  const auto allowed = static_cast<int>(AllowedCpus().size());
+  const double quota = CpuQuota().value_or(allowed);
+  std::vector<std::pair<std::string, double>> limits = {
+      {"cpus_allowed", allowed},
+      {"cpu_quota", quota},
+      {"cpus_used", CoresWithin(allowed, quota)},
+      {"memory_available_bytes", static_cast<double>(AvailableMemoryBytes().value_or(0))}};
+  for (Limit& limit : LimitsOf(in_force)) limits.emplace_back(std::move(limit.name), limit.value);
+  metrics_->ShowLimits(limits);
+  status_->ShowLimits(std::move(limits));
 }
 
 absl::Status Server::OpenHttp() {

@@ -62,6 +62,7 @@ class Server {
  private:
   Server(const ServerOptions& options, Lifecycle& lifecycle);
   absl::Status Open(DeviceSet devices);
+  void ShowLimits();
   absl::Status OpenHttp();
   void TakeChangedPolicies() const;
   std::vector<std::shared_ptr<const Model>> Served() const;

@@ -81,6 +81,20 @@ TEST(MetricsExporterTest, CountsOfThreadsAreAddedUpAndEdgesAreInclusive) {
   EXPECT_TRUE(Has(text, "process_resident_memory_bytes "));
 }
 
+TEST(MetricsExporterTest, LimitsInForceAreShownByNameWithAllTheirDigits) {
+  FakeScheduler scheduler;
+  StatsRegistry stats(1);
+  Admission admission({});
+  Lifecycle lifecycle;
+  MetricsExporter exporter(
+      scheduler, stats, admission, lifecycle,
+      [] { return std::vector<std::shared_ptr<const Model>>(); }, false);
+  exporter.ShowLimits({{"cpu_quota", 0.5}, {"max-queued-bytes", 4294967297.0}});
+  const std::string text = exporter.Text();
+  EXPECT_TRUE(Has(text, "cellbatch_limit{name=\"cpu_quota\"} 0.5\n"));
+  EXPECT_TRUE(Has(text, "cellbatch_limit{name=\"max-queued-bytes\"} 4294967297\n"));
+}
+
 TEST(MetricsExporterTest, DecisionsAreCountedByModelVersionAndReason) {
   FakeScheduler scheduler;
   StatsRegistry stats(1);
@@ -163,6 +177,15 @@ TEST(StatusPageTest, TakesDecisionsOfEachModelFromItsLane) {
   EXPECT_EQ(decisions[0].share, 0.25);
   EXPECT_EQ(decisions[1].tasks, 3u);
   EXPECT_EQ(decisions[1].share, 0.75);
+}
+
+TEST(StatusPageTest, ShowsLimitsInForce) {
+  StatusView view;
+  EXPECT_FALSE(Has(RenderStatus(view), "Limits in force"));
+  view.limits_in_force = {{"cpu_quota", 0.5}, {"max-queued-bytes", 4294967297.0}};
+  const std::string html = RenderStatus(view);
+  EXPECT_TRUE(Has(html, "<td>cpu_quota</td><td class=\"num\">0.5</td>"));
+  EXPECT_TRUE(Has(html, "<td>max-queued-bytes</td><td class=\"num\">4294967297</td>"));
 }
 
 TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {

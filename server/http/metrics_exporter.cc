@@ -338,6 +338,16 @@ std::string MetricsExporter::Text() const {
   }
   MetricsText text;
   Whole(lifecycle_, admission_, text);
+  text.Family("cellbatch_limit", "gauge",
+              "Limits in force: flags that are numbers, and what the process may take.");
+  for (const auto& [name, value] : limits_) {
+    const auto whole = static_cast<int64_t>(value);
+    if (static_cast<double>(whole) == value) {
+      text.Value({{"name", name}}, whole);  // all digits
+    } else {
+      text.Value({{"name", name}}, value);
+    }
+  }
   Requests(models, text);
   Lanes(lanes, text);
   Decisions(lanes, text);

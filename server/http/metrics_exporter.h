@@ -28,7 +28,12 @@ class MetricsExporter {
   MetricsExporter(const Scheduler& scheduler, StatsRegistry& stats, const Admission& admission,
                   const Lifecycle& lifecycle, ServedModels models, bool nv_names);
 
-  // Before the first Text: counts of a server of HTTP, by the name of its port.
+  // Before the first Text: limits that do not change while it runs, by name (options.h, LimitsOf, and what the machine has).
+  void ShowLimits(std::vector<std::pair<std::string, double>> limits) {
+    limits_ = std::move(limits);
+  }
+
+  // Likewise: counts of a server of HTTP, by the name of its port.
   void Watch(std::string port, const HttpCounts& counts) {
     ports_.emplace_back(std::move(port), &counts);
   }
@@ -48,6 +53,7 @@ class MetricsExporter {
   const Lifecycle& lifecycle_;
   const ServedModels models_;
   const bool nv_names_;
+  std::vector<std::pair<std::string, double>> limits_;
   std::vector<std::pair<std::string, const HttpCounts*>> ports_;
   const GrpcCounts* grpc_ = nullptr;
   const RefusalCounts* refusals_ = nullptr;

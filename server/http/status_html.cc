@@ -210,6 +210,17 @@ std::string Devices(const std::vector<StatusView::DeviceView>& devices) {
          rows + "</table></section>";
 }
 
+// What the process may take first, then every flag.
+std::string Limits(const std::vector<std::pair<std::string, double>>& limits) {
+  if (limits.empty()) return "";
+  std::string rows;
+  for (const auto& [name, value] : limits) {
+    rows += fmt::format("<tr><td>{}</td><td class=\"num\">{}</td></tr>", Escaped(name), value);
+  }
+  return "<section><details><summary>Limits in force</summary><table>" + rows +
+         "</table></details></section>";
+}
+
 }  // namespace
 
 std::string RenderStatus(const StatusView& view) {
@@ -228,7 +239,7 @@ std::string RenderStatus(const StatusView& view) {
           "</dl></section>";
   for (const StatusView::ModelView& model : view.models)
     html += ModelSection(model, view.window_seconds);
-  html += Devices(view.devices);
+  html += Devices(view.devices) + Limits(view.limits_in_force);
   html +=
       "<footer>Metrics for Prometheus: <a href=\"/metrics\">/metrics</a>. Health: "
       "<a href=\"/v2/health/live\">live</a>, <a href=\"/v2/health/ready\">ready</a>.</footer>";

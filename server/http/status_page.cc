@@ -77,6 +77,7 @@ StatusView StatusPage::Look() const {
   view.window_seconds = static_cast<double>(std::min(kWindowNs, now - started_ns_)) * 1e-9;
   view.in_flight = admission_.InFlight();
   view.limits = admission_.limits();
+  view.limits_in_force = limits_;
   for (const IndexEntry& entry : index_()) AddModel(entry, lanes, *earlier, now, view);
   const int64_t since = std::max(earlier->at_ns, started_ns_);
   for (size_t i = 0; i < devices.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scheduler/clock.h"
@@ -69,6 +70,7 @@ struct StatusView {
   double window_seconds = 0;
   Demand in_flight;
   AdmissionLimits limits;
+  std::vector<std::pair<std::string, double>> limits_in_force;
   std::vector<ModelView> models;
   std::vector<DeviceView> devices;
 };
@@ -82,6 +84,10 @@ class StatusPage {
   StatusPage(const Scheduler& scheduler, const RequestPath& path, StatsRegistry& stats,
              const Admission& admission, const Lifecycle& lifecycle,
              std::function<std::vector<IndexEntry>()> index, FindModel find, const Clock& clock);
+  // Before the first look: limits that do not change while it runs, by name.
+  void ShowLimits(std::vector<std::pair<std::string, double>> limits) {
+    limits_ = std::move(limits);
+  }
   StatusView Look() const;  // any thread
   std::string Html() const { return RenderStatus(Look()); }
 
@@ -106,6 +112,7 @@ class StatusPage {
   const FindModel find_;
   const Clock& clock_;
   const int64_t started_ns_;
+  std::vector<std::pair<std::string, double>> limits_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Earlier> earlier_, latest_;
 };

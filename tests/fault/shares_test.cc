@@ -65,6 +65,19 @@ TEST_F(SharesTest, T10OneClientFloodsAndNineThatBehaveAreAnswered) {
   WaitForPage(*server_, [](const MetricsPage& p) { return p.Admitted() == 17; });
 }
 
+TEST_F(SharesTest, TheBoundsInForceAreOnThePagesForPeopleAndMachines) {
+  const MetricsPage page(*server_);
+  const auto limit = [&](const std::string& name) {
+    return page.Sum("cellbatch_limit", {"name=\"" + name + "\""});
+  };
+  EXPECT_EQ(limit("max-queued-requests"), 20);
+  EXPECT_EQ(limit("row-budget"), 80 << 20);
+  EXPECT_GE(limit("cpus_used"), 1);
+  EXPECT_GE(limit("memory_available_bytes"), limit("fold-budget"));
+  EXPECT_GE(limit("grpc-threads"), 1) << "what 0 became";
+  EXPECT_NE(HttpGet(server_->http(), "/").find("max-queued-requests"), std::string::npos);
+}
+
 TEST_F(SharesTest, AFloodOfManyClientsOnOneModelLeavesRoomForAnother) {
   Flood([](int i) { return std::to_string(i); });
   WaitForFlood(22, "model_share");
