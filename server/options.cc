@@ -71,8 +71,7 @@ constexpr Flag kFlags[] = {
      {1, 1 << 24}},
     {"max-queued-cells",
      &O::max_queued_cells,
-     "Cells admitted and not answered, over all models. Beyond: RESOURCE_EXHAUSTED with a retry "
-     "hint.",
+     "Cells admitted and not answered, over all models. Beyond: RESOURCE_EXHAUSTED and a hint.",
      {1}},
     {"max-queued-bytes",
      &O::max_queued_bytes,
@@ -123,14 +122,13 @@ constexpr Flag kFlags[] = {
     {"priority-ageing",
      &O::priority_ageing,
      "Of models with priority_levels: a request counts as having arrived so many tasks of its "
-     "model "
-     "later for each level below the most urgent; nobody who comes later than that overtakes it.",
+     "model later for each level below the most urgent; nobody who comes later overtakes it.",
      {1, 1'000'000}},
     {"task-time-limit",
      &O::task_time_limit,
      "A device that runs by itself (a GPU) hangs, and is given up, when a task takes longer than "
-     "this and "
-     "than --task-time-factor times what such a task took last. 0: never. A CPU is not watched.",
+     "this and than --task-time-factor times what such a task took last. 0: never. A CPU is not "
+     "watched.",
      {0, kMaxInt}},
     {"task-time-factor", &O::task_time_factor, "See --task-time-limit.", {1, 1 << 20}},
     {"batch-limit", &O::batch_limit, "Largest batch of any cell type, in cells.", {1, 4096}},
@@ -274,11 +272,9 @@ constexpr Flag kFlags[] = {
      {0, kMaxInt}},
     {"unfolder-libraries", &O::unfolder_libraries,
      "Load the shared libraries that models name as their own unfolders. They are trusted code: "
-     "they "
-     "run in this process. false: such models are refused."},
+     "they run in this process. false: such models are refused."},
     {"strict-readiness", &O::strict_readiness,
-     "A model that cannot be served ends the start. Off: the others are served, and the server "
-     "is ready."},
+     "A model that cannot be served ends the start. Off: the others are served."},
     {"nv-metrics", &O::nv_metrics,
      "Also export the nv_inference_* names that Triton's dashboards query."},
     {"latency-samples",
