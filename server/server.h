@@ -25,6 +25,7 @@
 #include "server/kserve/infer_call.h"
 #include "server/kserve/kserve_service.h"
 #include "server/lifecycle.h"
+#include "server/memory_keeper.h"
 #include "server/options.h"
 #include "server/policy/policy_watch.h"
 #include "server/record/record_writer.h"
@@ -92,6 +93,7 @@ class Server {
   HttpCounts http_counts_, metrics_counts_;
   std::unique_ptr<HttpServer> http_, metrics_http_;
   std::unique_ptr<PolicyWatch> policies_;
+  MemoryKeeper memory_keeper_;
 };
 
 }  // namespace cellbatch

@@ -7,8 +7,9 @@
 //   one alone        has 80 %, 20 % are free: the next to come takes of that at once, and who has more than its share
 //   k that want all  each has 4 / (1 + 4 k)   then gets nothing until it has less
 //
-// A model's share is the larger one, or its first client would leave nothing of it for another. Nothing is set aside for anybody, nobody has to be known before it comes, and what is free is anybody's. Clients are
-// told apart by a hash; of two that share a number, each is the other's.
+// A model's share is the larger one, or its first client would leave nothing of it for another. Nothing is set aside for
+// anybody, nobody has to be known before it comes, and what is free is anybody's. Clients are told apart by a hash; of two that
+// share a number, each is the other's.
 //
 // Any thread; three atomic additions an admission, and three for its client and its model each.
 #ifndef CELLBATCH_SERVER_REQUESTS_ADMISSION_H_

@@ -111,14 +111,21 @@ int ServerProcess::Wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-int64_t PeakResidentBytes(pid_t pid) {
-  constexpr std::string_view kPeak = "VmHWM:";
+namespace {
+
+// A line of /proc/PID/status that is in kB.
+int64_t OfStatus(pid_t pid, std::string_view name) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(kPeak)) return std::stoll(line.substr(kPeak.size())) * 1024;
+    if (line.starts_with(name)) return std::stoll(line.substr(name.size())) * 1024;
   }
   return 0;
 }
+
+}  // namespace
+
+int64_t PeakResidentBytes(pid_t pid) { return OfStatus(pid, "VmHWM:"); }
+int64_t ServerProcess::ResidentBytes() const { return OfStatus(pid_, "VmRSS:"); }
 
 std::string ServerProcess::Log() const {
   std::ifstream file(log_file_);

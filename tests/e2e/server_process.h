@@ -38,6 +38,7 @@ class ServerProcess {
   std::string Log() const;  // what it wrote to stderr so far
   // The most memory that it has had at any time; while it runs.
   int64_t PeakResidentBytes() const { return cellbatch::PeakResidentBytes(pid_); }
+  int64_t ResidentBytes() const;  // now
 
   const std::string& grpc() const { return grpc_; }
   const std::string& http() const { return http_; }
