@@ -46,7 +46,11 @@ Heard OfStatus(const grpc::Status& status, std::string bytes) {
   return {Heard::How::kFailed, said};
 }
 
+// Attackers come from the same address: who is honest says who it is, as a proxy would.
+constexpr const char* kTenant = "x-cellbatch-tenant";
+
 void Patient(grpc::ClientContext& context) {
+  context.AddMetadata(kTenant, "honest");
   context.set_deadline(std::chrono::system_clock::now() + kPatience);
 }
 
@@ -112,10 +116,10 @@ Heard AskHttp(const std::string& address, size_t which) {
                   kLengths[which], fmt::join(Tokens(which), ","));
   TcpConnection connection(address);
   if (!connection.connected()) return {Heard::How::kFailed, "cannot connect"};
-  connection.Send(
-      fmt::format("POST /v2/models/{}/infer HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-                  "Content-Length: {}\r\n\r\n{}",
-                  kWords.name, body.size(), body));
+  connection.Send(fmt::format(
+      "POST /v2/models/{}/infer HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{}: honest\r\n"
+      "Content-Length: {}\r\n\r\n{}",
+      kWords.name, kTenant, body.size(), body));
   const std::string reply = connection.ReceiveUntil("");
   const size_t numbers = sizeof(float) * static_cast<size_t>(kWords.hidden);
   if (reply.starts_with("HTTP/1.1 200 ") && reply.size() > numbers) {
