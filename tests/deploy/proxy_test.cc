@@ -1,5 +1,6 @@
 // Through HAProxy with the shipped configuration (deploy/proxy) a client sees the server as it is without: bits, words as they
 // come, errors with their hints, cancels and deadlines, health and reflection, and the end of it all.
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -37,12 +38,17 @@ class ProxyTest : public ::testing::Test {
     direct_ = std::make_unique<GrpcCaller>(server_->grpc());
     through_ = std::make_unique<GrpcCaller>(proxy_->grpc());
   }
+  // From now on it may be gone at any time, and with it its page.
+  void StopServer() {
+    stopped_ = true;
+    server_->Signal(SIGTERM);
+  }
   // SIGTERM ends the server with 0, and what ends the proxy lets calls end.
   void TearDown() override {
-    WaitUntilEmpty(*server_);
+    if (!stopped_) WaitUntilEmpty(*server_);
     direct_.reset();
     through_.reset();
-    server_->Signal(SIGTERM);
+    if (!stopped_) StopServer();
     EXPECT_EQ(server_->Wait(), 0) << server_->Log();
     proxy_->Signal(SIGUSR1);
     EXPECT_EQ(proxy_->Wait(), 0);
@@ -64,6 +70,7 @@ class ProxyTest : public ::testing::Test {
 
   static std::string* repository_;
   std::unique_ptr<ServerProcess> server_;
+  std::atomic<bool> stopped_ = false;
   std::unique_ptr<ProxyProcess> proxy_;
   std::unique_ptr<GrpcCaller> direct_, through_;
 };
@@ -141,7 +148,7 @@ TEST_F(ProxyTest, HealthIsWatchedReflectionAnswersAndADrainIsSeen) {
   grpc::health::v1::HealthCheckResponse health;
   ASSERT_TRUE(watch->Read(&health));
   EXPECT_EQ(health.status(), grpc::health::v1::HealthCheckResponse::SERVING);
-  server_->Signal(SIGTERM);
+  server_->Signal(SIGTERM);  // it serves on, until the second
   ASSERT_TRUE(watch->Read(&health)) << "news come while the call lasts";
   EXPECT_EQ(health.status(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/ready"), "503 not ready\n");
@@ -162,7 +169,7 @@ TEST_F(ProxyTest, WhatIsUnderWayWhenBothAreStoppedIsAnswered) {
   ASSERT_NO_FATAL_FAILURE(Serve());
   std::thread stopper([&] {
     WaitForPage(*server_, [](const MetricsPage& page) { return page.Steps("slow") > 0; });
-    server_->Signal(SIGTERM);
+    StopServer();
     proxy_->Signal(SIGUSR1);
   });
   inference::ModelInferResponse answer;
