@@ -170,6 +170,10 @@ class TreeTest(unittest.TestCase):
         self.expect_only("server/string_util.cc", "name", "int x;\n")
         self.expect_only("server/common/a.cc", "name", "int x;\n")
 
+    def test_what_is_not_of_the_layout_is_found(self):
+        self.expect_only("READ_ME_NOW.txt", "layout", "Stop.\n")
+        self.expect_only("notes/a.md", "layout", "Stop.\n")
+
 
 class FaultTableTest(unittest.TestCase):
     """A table in which every row is said to have no test, except the first, and what becomes of it."""

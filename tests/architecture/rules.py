@@ -188,7 +188,18 @@ def enumerator_switches(path, text):
                             "the compiler finds a new one")
 
 
-FILE_RULES = (arrows_in_includes, neutral_programs, doors_in_includes, file_length, function_length, words, include_guard,
+_TOP_FOLDERS = ("server", "scheduler", "cells", "memplan", "proto", "client", "loadgen", "tests", "deploy", ".ci")
+_TOP_FILES = ("WORKSPACE", "BUILD", "README.md", "CONTRIBUTING.md", "LICENSE", ".bazelrc", ".clang-format", ".gitignore")
+
+
+def layout(path, _):
+    """The top level has the rooms and some files, and nothing else."""
+    top, inside, _ = path.partition("/")
+    if top not in (_TOP_FOLDERS if inside else _TOP_FILES):
+        yield Violation(path, 1, "layout", "%s is not of the top level" % top)
+
+
+FILE_RULES = (layout, arrows_in_includes, neutral_programs, doors_in_includes, file_length, function_length, words, include_guard,
               preprocessor, environment, folder_names, enumerator_switches)
 
 
