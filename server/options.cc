@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <limits>
 #include <utility>
 #include <variant>
 
 #include "fmt/format.h"
+#include "server/option_flags.h"
 
 namespace cellbatch {
 
@@ -15,279 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-struct Bounds {
-  int64_t least = 0;
-  int64_t most = std::numeric_limits<int64_t>::max();
-};
-
-struct Flag {
-  const char* name;
-  std::variant<std::string ServerOptions::*, bool ServerOptions::*, int64_t ServerOptions::*,
-               milliseconds ServerOptions::*>
-      field;
-  const char* help;
-  Bounds bounds = {};
-};
-
-constexpr int64_t kLeastRowBudget = 1 << 16;
-constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
-
-using O = ServerOptions;
-
-constexpr Flag kFlags[] = {
-    {"model-repository", &O::model_repository,
-     "Folder of model folders: DIR/MODEL/config.textproto, "
-     "DIR/MODEL/VERSION/weights.safetensors. Required."},
-    {"grpc-address", &O::grpc_address, "HOST:PORT of the gRPC services. Port 0: any free one."},
-    {"http-address", &O::http_address,
-     "HOST:PORT of KServe v2 over HTTP, health, metrics and the status page."},
-    {"metrics-address", &O::metrics_address, "HOST:PORT of Prometheus metrics alone."},
-    {"devices", &O::devices,
-     "What computes: auto (one CPU device over the cores it may use), cpu, cpu:0-1,cpu:2-3 (core "
-     "ranges)."},
-    {"record", &O::record,
-     "File to write the shapes of all requests to, and what the scheduler saw and did: to learn "
-     "from, and for cellbatch-replay. No payload. What the file had before is gone. Empty: none."},
-    {"record-limit",
-     &O::record_limit,
-     "Bytes of that file. Then it is closed, and the server goes on without it.",
-     {1 << 16}},
-    {"policy-poll",
-     &O::policy_poll,
-     "How often to look for a policy.textproto that changed beside a served model, to take it over "
-     "while it serves. 0: only at SIGHUP.",
-     {0, kMaxInt}},
-    {"check", &O::check,
-     "Read every model, report every problem of all of them, a line each, and exit: 0 if all "
-     "could be served. Uses no device."},
-    {"explain", &O::explain,
-     "Load the model of that name alone, measure it, print what became of it (equations, program, "
-     "plan, kernels, copies, T(b)), and exit. Serves nothing. Empty: none."},
-
-    {"max-queued-requests",
-     &O::max_queued_requests,
-     "Requests admitted whose clients do not have their answers yet, over all models. Beyond: "
-     "RESOURCE_EXHAUSTED with a retry hint.",
-     {1, 1 << 24}},
-    {"max-queued-cells",
-     &O::max_queued_cells,
-     "Cells admitted and not answered, over all models. Beyond: RESOURCE_EXHAUSTED and a hint.",
-     {1}},
-    {"max-queued-bytes",
-     &O::max_queued_bytes,
-     "Bytes of messages, rows and answers, each until it is done with: an answer, until its client "
-     "has it. Beyond: RESOURCE_EXHAUSTED with a retry hint. Default: at most a quarter of the "
-     "memory that can be had.",
-     {1}},
-    {"client-share-percent",
-     &O::client_share_percent,
-     "Of each --max-queued-..., the most that one client has when it is alone. Who has its share "
-     "gets no more while others come: RESOURCE_EXHAUSTED with a retry hint. 100: one can have all.",
-     {1, 100}},
-    {"model-share-percent", &O::model_share_percent, "The same of one model.", {1, 100}},
-    {"clients",
-     &O::clients,
-     "Clients told apart for that, by x-cellbatch-tenant, else authorization, else address.",
-     {1, 1 << 20}},
-    {"max-answer-bytes",
-     &O::max_answer_bytes,
-     "Bytes of one answer, known before anything is computed. Beyond: RESOURCE_EXHAUSTED. Default: "
-     "at most a sixteenth of the memory that can be had.",
-     {1, kMaxInt}},
-    {"deadline-admission", &O::deadline_admission,
-     "Refuse at once what could not be answered before its deadline, at the speed lately seen: "
-     "RESOURCE_EXHAUSTED with a retry hint. false: it is computed until then."},
-    {"row-budget",
-     &O::row_budget,
-     "Bytes of rows (state between cells) of one model. A request joins when its rows fit; one "
-     "that never can: RESOURCE_EXHAUSTED. Default: at most an eighth of the memory that can be "
-     "had.",
-     {kLeastRowBudget}},
-    {"fold-budget",
-     &O::fold_budget,
-     "Bytes, over all models, of what is computed at load for each word of a vocabulary (embedding "
-     "times matrix, leaves of trees). Spent where it saves most time per byte, over all models "
-     "there at the start; a model that is loaded later gets what is left, one that leaves gives "
-     "its part back. Beyond: computed each time. Default: a quarter of the memory that can be had.",
-     {0}},
-    {"max-tasks-in-flight",
-     &O::max_tasks_in_flight,
-     "Batched tasks submitted to one device and not done (MaxTasksToSubmit). 0: 1 with one CPU "
-     "device, else 2.",
-     {0, 64}},
-    {"max-wait-tasks",
-     &O::max_wait_tasks,
-     "Tasks of its model that a cell type with ready cells may be passed over.",
-     {1, kMaxInt}},
-    {"priority-ageing",
-     &O::priority_ageing,
-     "Of models with priority_levels: a request counts as having arrived so many tasks of its "
-     "model later for each level below the most urgent; nobody who comes later overtakes it.",
-     {1, 1'000'000}},
-    {"task-time-limit",
-     &O::task_time_limit,
-     "A device that runs by itself (a GPU) hangs, and is given up, when a task takes longer than "
-     "this and than --task-time-factor times what such a task took last. 0: never. A CPU is not "
-     "watched.",
-     {0, kMaxInt}},
-    {"task-time-factor", &O::task_time_factor, "See --task-time-limit.", {1, 1 << 20}},
-    {"batch-limit", &O::batch_limit, "Largest batch of any cell type, in cells.", {1, 4096}},
-
-    {"grpc-threads",
-     &O::grpc_threads,
-     "Threads that receive requests. 0: one for every 8 cores.",
-     {0, 64}},
-    {"responder-threads", &O::responder_threads, "Threads that encode and send answers.", {1, 64}},
-    {"grpc-max-connections",
-     &O::grpc_max_connections,
-     "Connections of the gRPC port, of two files each, and at most a quarter of the files that the "
-     "process may open. The next one takes the place of the one over which nothing came for "
-     "longest, without a call under way if there is such a one.",
-     {16, 1 << 20}},
-    {"grpc-max-message-bytes",
-     &O::grpc_max_message_bytes,
-     "Largest message. Beyond: RESOURCE_EXHAUSTED.",
-     {1024, kMaxInt}},
-    {"grpc-max-inflated-bytes",
-     &O::grpc_max_inflated_bytes,
-     "What a compressed message may become, at most --grpc-max-message-bytes. Beyond: "
-     "RESOURCE_EXHAUSTED, before more is made of it.",
-     {1024, kMaxInt}},
-    {"grpc-max-query-bytes",
-     &O::grpc_max_query_bytes,
-     "Largest message of a call that asks for no inference. Beyond: RESOURCE_EXHAUSTED.",
-     {1024, kMaxInt}},
-    {"grpc-max-reflection-streams",
-     &O::grpc_max_reflection_streams,
-     "Streams of gRPC's reflection, open at once. Beyond: RESOURCE_EXHAUSTED.",
-     {0, kMaxInt}},
-    {"grpc-max-health-watches",
-     &O::grpc_max_health_watches,
-     "Watches of gRPC's health, open at once. Beyond: RESOURCE_EXHAUSTED.",
-     {0, kMaxInt}},
-    {"grpc-channelz", &O::grpc_channelz,
-     "gRPC's channelz service, for people on trusted networks: the library reads its messages "
-     "without our bounds, on 64 threads."},
-    {"grpc-max-unknown-fields",
-     &O::grpc_max_unknown_fields,
-     "Most fields of a message that its kind does not have, at all levels; as many are left out. "
-     "Beyond this bound and the four that follow: INVALID_ARGUMENT, before anything is parsed.",
-     {0, kMaxInt}},
-    {"grpc-max-unknown-bytes", &O::grpc_max_unknown_bytes, "Most bytes of them.", {0, kMaxInt}},
-    {"grpc-max-submessages",
-     &O::grpc_max_submessages,
-     "Most messages, and entries of maps, inside one message.",
-     {1, kMaxInt}},
-    {"grpc-max-texts",
-     &O::grpc_max_texts,
-     "Most texts, names and raw tensors inside one message.",
-     {1, kMaxInt}},
-    {"grpc-max-numbers",
-     &O::grpc_max_numbers,
-     "Most numbers inside one message, raw tensors apart.",
-     {1, kMaxInt}},
-    {"grpc-max-metadata-bytes",
-     &O::grpc_max_metadata_bytes,
-     "Most metadata of a call. Beyond: RESOURCE_EXHAUSTED.",
-     {1024, kMaxInt}},
-    {"grpc-stream-buffer",
-     &O::grpc_stream_buffer,
-     "Bytes of one stream that wait for a client who does not read. Beyond: the stream ends, "
-     "RESOURCE_EXHAUSTED.",
-     {1024, kMaxInt}},
-    {"grpc-keepalive-time",
-     &O::grpc_keepalive_time,
-     "Idle time after which a connection is pinged.",
-     {1, kMaxInt}},
-    {"grpc-keepalive-timeout",
-     &O::grpc_keepalive_timeout,
-     "Time to answer a ping; then the connection is closed.",
-     {1, kMaxInt}},
-    {"grpc-min-ping-interval",
-     &O::grpc_min_ping_interval,
-     "Pings of an idle client closer than this are strikes; after two the connection is closed.",
-     {0, kMaxInt}},
-    {"grpc-max-connection-age",
-     &O::grpc_max_connection_age,
-     "Age at which a connection is asked to go, so that clients spread over servers. 0: never.",
-     {0, kMaxInt}},
-    {"grpc-max-connection-age-grace",
-     &O::grpc_max_connection_age_grace,
-     "Time for its calls to finish then.",
-     {0, kMaxInt}},
-
-    {"http-threads",
-     &O::http_threads,
-     "Threads that read requests for inference over HTTP. 0: one for every 8 cores.",
-     {0, 64}},
-    {"http-max-connections",
-     &O::http_max_connections,
-     "Connections of each HTTP port, and at most a quarter of the files that the process may open. "
-     "The next one takes the place of the one that has been idle longest, else of the oldest that "
-     "is slow to send or to read; a sixteenth is kept from requests that wait to be answered.",
-     {16, 1 << 20}},
-    {"http-max-header-bytes",
-     &O::http_max_header_bytes,
-     "Longest head of a request over HTTP. Beyond: 431.",
-     {256, 1 << 20}},
-    {"http-max-body-bytes",
-     &O::http_max_body_bytes,
-     "Longest body of a request over HTTP. Beyond: 413.",
-     {1024, kMaxInt}},
-    {"http-max-held-bytes",
-     &O::http_max_held_bytes,
-     "Bytes of all bodies that are coming in and replies that are being read on an HTTP port. "
-     "Beyond: the oldest that is slow is hung up on. Default: at most a sixteenth of the memory "
-     "that can be had.",
-     {1024}},
-    {"http-header-timeout",
-     &O::http_header_timeout,
-     "Time for a whole head. Beyond: the connection is closed.",
-     {1, kMaxInt}},
-    {"http-body-timeout",
-     &O::http_body_timeout,
-     "Time for a whole body. Beyond: the connection is closed.",
-     {1, kMaxInt}},
-    {"http-reply-timeout",
-     &O::http_reply_timeout,
-     "Time for a client to read a whole reply. Beyond: the connection is closed.",
-     {1, kMaxInt}},
-    {"http-idle-timeout",
-     &O::http_idle_timeout,
-     "Time between two requests of a connection. Beyond: it is closed.",
-     {1, kMaxInt}},
-
-    {"drain-delay",
-     &O::drain_delay,
-     "After SIGTERM: time of serving on while not ready, for load balancers to notice.",
-     {0, kMaxInt}},
-    {"drain-timeout",
-     &O::drain_timeout,
-     "After that: time for accepted requests to finish. Beyond: they get UNAVAILABLE.",
-     {0, kMaxInt}},
-    {"unload-limit",
-     &O::unload_limit,
-     "Time for a model's requests to finish when it is unloaded, or replaced by another version. "
-     "Beyond: they get UNAVAILABLE.",
-     {0, kMaxInt}},
-    {"unfolder-libraries", &O::unfolder_libraries,
-     "Load the shared libraries that models name as their own unfolders. They are trusted code: "
-     "they run in this process. false: such models are refused."},
-    {"strict-readiness", &O::strict_readiness,
-     "A model that cannot be served ends the start. Off: the others are served."},
-    {"nv-metrics", &O::nv_metrics,
-     "Also export the nv_inference_* names that Triton's dashboards query."},
-    {"latency-samples",
-     &O::latency_samples,
-     "Requests whose times are remembered for exact percentiles, per responder; a power of two. "
-     "Beyond: the oldest go.",
-     {16, 1 << 26}},
-    {"log-level", &O::log_level, "debug, info, warn, error or off; logs go to stderr."},
-    {"version", &O::version, "Print the version and exit."},
-    {"help", &O::help, "Print this and exit."},
-};
-
-absl::Status Bad(const Flag& flag, std::string_view value, std::string_view expected) {
+absl::Status Bad(const OptionFlag& flag, std::string_view value, std::string_view expected) {
   return absl::InvalidArgumentError(
       fmt::format("--{}={}: expected {}", flag.name, value, expected));
 }
@@ -313,7 +41,7 @@ absl::StatusOr<int64_t> WithUnit(std::string_view text,
 }
 
 struct Setter {
-  const Flag& flag;
+  const OptionFlag& flag;
   std::string_view value;
   ServerOptions& options;
 
@@ -344,7 +72,7 @@ struct Setter {
   }
 };
 
-std::string Shown(const Flag& flag) {
+std::string Shown(const OptionFlag& flag) {
   static const ServerOptions kDefaults;
   if (const auto* field = std::get_if<std::string ServerOptions::*>(&flag.field))
     return kDefaults.**field;
@@ -447,9 +175,9 @@ absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> argumen
     }
     const size_t equals = argument.find('=');
     const std::string_view name = argument.substr(2, equals == argument.npos ? equals : equals - 2);
-    const auto flag = std::find_if(std::begin(kFlags), std::end(kFlags),
-                                   [&](const Flag& f) { return f.name == name; });
-    if (flag == std::end(kFlags)) {
+    const auto flag = std::find_if(OptionFlags().begin(), OptionFlags().end(),
+                                   [&](const OptionFlag& f) { return f.name == name; });
+    if (flag == OptionFlags().end()) {
       return absl::InvalidArgumentError(fmt::format("unknown flag --{} (see --help)", name));
     }
     std::string_view value = "true";
@@ -471,7 +199,7 @@ absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> argumen
 
 std::vector<Limit> LimitsOf(const ServerOptions& options) {
   std::vector<Limit> limits;
-  for (const Flag& flag : kFlags) {
+  for (const OptionFlag& flag : OptionFlags()) {
     if (const auto* number = std::get_if<int64_t ServerOptions::*>(&flag.field)) {
       limits.push_back({flag.name, static_cast<double>(options.**number)});
     } else if (const auto* time = std::get_if<milliseconds ServerOptions::*>(&flag.field)) {
@@ -488,7 +216,7 @@ std::string OptionsHelp() {
       "Serves recurrent and recursive models over gRPC (KServe v2), batching cells of all "
       "requests.\n"
       "Once every model is warm, one line of JSON on stdout names the addresses in use.\n\n";
-  for (const Flag& flag : kFlags) {
+  for (const OptionFlag& flag : OptionFlags()) {
     const std::string shown = Shown(flag);
     help += fmt::format("  --{}{}\n      {}\n", flag.name,
                         shown.empty() ? std::string() : "=" + shown, flag.help);

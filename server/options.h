@@ -1,4 +1,4 @@
-// Every flag of cellbatch-server: name, unit, default and what happens beyond it, in one table.
+// Every flag of cellbatch-server, with its default; option_flags.h has names, bounds and what happens beyond them.
 // Pure: text in, options or one clear line out.
 #ifndef CELLBATCH_SERVER_OPTIONS_H_
 #define CELLBATCH_SERVER_OPTIONS_H_
