@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
@@ -20,9 +21,12 @@ class ManyCalls {
     std::unique_ptr<grpc::ClientAsyncResponseReader<inference::ModelInferResponse>> reader;
   };
 
-  ManyCalls(GrpcCaller& caller, int calls, const inference::ModelInferRequest& request) {
+  // `tenant`: as who they ask; empty: nobody in particular.
+  ManyCalls(GrpcCaller& caller, int calls, const inference::ModelInferRequest& request,
+            const std::string& tenant = "") {
     for (int i = 0; i < calls; ++i) {
       Call& call = *calls_.emplace_back(std::make_unique<Call>());
+      if (!tenant.empty()) call.context.AddMetadata("x-cellbatch-tenant", tenant);
       call.reader = caller.stub().AsyncModelInfer(&call.context, request, &done_);
       call.reader->Finish(&call.answer, &call.status, &call);
     }
