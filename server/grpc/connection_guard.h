@@ -18,6 +18,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "server/requests/answer_outlet.h"
+
 namespace cellbatch {
 
 // Why a connection was cut by us: the `reason` label of cellbatch_grpc_cut_total.
@@ -33,8 +35,9 @@ struct GrpcCounts {
 
 class ConnectionGuard {
  public:
-  // What calls that came over one connection say of it. Any thread. Outlives the connection as long as a call does.
-  class Account {
+  // What calls that came over one connection say of it, and where their answers leave. Any thread. Outlives the
+  // connection as long as a call does.
+  class Account : public AnswerOutlet {
    public:
     void CallCame() { calls_.fetch_add(1, std::memory_order_relaxed); }
     void CallEnded() { calls_.fetch_sub(1, std::memory_order_relaxed); }
@@ -48,7 +51,8 @@ class ConnectionGuard {
   class Entry {
    public:
     // `peer`: as gRPC spells it ("ipv4:10.0.0.7:43210"), which is how calls find it.
-    explicit Entry(std::string peer) : peer_(std::move(peer)) {}
+    explicit Entry(std::string peer, std::shared_ptr<Account> account = std::make_shared<Account>())
+        : peer_(std::move(peer)), account_(std::move(account)) {}
     virtual ~Entry() = default;
     // Hangs up now. It is out of the table.
     virtual void Cut(GrpcCut reason) = 0;
@@ -57,7 +61,7 @@ class ConnectionGuard {
    private:
     friend class ConnectionGuard;
     const std::string peer_;
-    const std::shared_ptr<Account> account_ = std::make_shared<Account>();
+    const std::shared_ptr<Account> account_;
     std::list<std::shared_ptr<Entry>>::iterator place_;
   };
 

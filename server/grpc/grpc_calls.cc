@@ -59,6 +59,7 @@ class GrpcCall : public ServerCall {
   int shard() const override { return slow_ ? queue_.slow_shard : queue_.index; }
   uint64_t client() const override { return client_; }
   absl::Status transport_status() const override { return transport_status_; }
+  AnswerOutlet* outlet() const override { return connection_.get(); }
 
   // On the queue's thread.
   void OnAccepted(bool ok);

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/grpc/cork.h"
 #include "server/grpc/listening_socket.h"
 #include "server/http/descriptors.h"
 #include "spdlog/spdlog.h"
@@ -40,18 +41,25 @@ constexpr int64_t kDescriptorsEach = 2;  // gRPC's and ours
 class Connection final : public ConnectionGuard::Entry {
  public:
   Connection(std::string peer, Descriptor ours, int events)
-      : Entry(std::move(peer)), ours_(std::move(ours)), events_(events) {
+      : Connection(std::move(peer), std::make_shared<Cork>(ours.get()), std::move(ours), events) {}
+  // Closing alone would not do: the socket lives on as long as gRPC has it, and so would the event.
+  ~Connection() override {
+    epoll_ctl(events_, EPOLL_CTL_DEL, ours_.get(), nullptr);
+    cork_->Remove();
+  }
+  // gRPC sees the end as if the peer had hung up, and lets go of its own descriptor.
+  void Cut(GrpcCut) override { shutdown(ours_.get(), SHUT_RDWR); }
+
+ private:
+  Connection(std::string peer, const std::shared_ptr<Cork>& cork, Descriptor&& ours, int events)
+      : Entry(std::move(peer), cork), cork_(cork), ours_(std::move(ours)), events_(events) {
     epoll_event event = {};
     event.events = EPOLLIN | EPOLLRDHUP | EPOLLET;
     event.data.ptr = this;
     epoll_ctl(events_, EPOLL_CTL_ADD, ours_.get(), &event);
   }
-  // Closing alone would not do: the socket lives on as long as gRPC has it, and so would the event.
-  ~Connection() override { epoll_ctl(events_, EPOLL_CTL_DEL, ours_.get(), nullptr); }
-  // gRPC sees the end as if the peer had hung up, and lets go of its own descriptor.
-  void Cut(GrpcCut) override { shutdown(ours_.get(), SHUT_RDWR); }
 
- private:
+  const std::shared_ptr<Cork> cork_;
   const Descriptor ours_;
   const int events_;
 };

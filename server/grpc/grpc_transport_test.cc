@@ -1,7 +1,13 @@
 #include "server/grpc/grpc_transport.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <cstring>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
@@ -20,6 +26,40 @@ namespace {
 
 using grpc::StatusCode;
 using inference::GRPCInferenceService;
+
+// Keeps calls until the test answers them.
+class KeepingSink final : public CallSink {
+ public:
+  void Start(ServerCall& call) override {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(&call);
+  }
+  void Cancelled(ServerCall&) override {}
+  std::vector<ServerCall*> Wait(size_t calls) {
+    while (true) {
+      std::this_thread::yield();
+      const std::lock_guard lock(mutex_);
+      if (calls_.size() == calls) return calls_;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<ServerCall*> calls_;
+};
+
+// Descriptors of this process whose connections hold back what they are to send.
+int HeldDescriptors() {
+  constexpr int kMost = 1024;
+  int held = 0;
+  for (int descriptor = 0; descriptor < kMost; ++descriptor) {
+    int value = 0;
+    socklen_t size = sizeof(value);
+    const int got = getsockopt(descriptor, IPPROTO_TCP, TCP_CORK, &value, &size);
+    held += got == 0 && value != 0 ? 1 : 0;
+  }
+  return held;
+}
 
 class GrpcTransportTest : public ::testing::Test {
  protected:
@@ -240,6 +280,37 @@ TEST_F(GrpcTransportTest, ShutdownWaitsForAnswersAndEndsThoughClientsKeepCalling
   stop = true;
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(admission_.InFlight().requests, 0);
+}
+
+TEST_F(GrpcTransportTest, AConnectionIsHeldWhileItsAnswersAreGivenAndNoLonger) {
+  constexpr size_t kCalls = 3;
+  KeepingSink sink;
+  sinks_.model_infer = &sink;
+  auto started = GrpcTransport::Start({.address = "127.0.0.1:0"}, sinks_, kserve_, latency_,
+                                      refusals_, clock_);
+  ASSERT_TRUE(started.ok()) << started.status();
+  channel_ = grpc::CreateChannel((*started)->address(), grpc::InsecureChannelCredentials());
+  stub_ = GRPCInferenceService::NewStub(channel_);
+  std::vector<std::thread> clients;
+  for (size_t i = 0; i < kCalls; ++i) {
+    clients.emplace_back([&] {
+      grpc::ClientContext context;
+      inference::ModelInferResponse answer;
+      EXPECT_TRUE(Infer(TokensRequest({1}), answer, context).ok());
+    });
+  }
+  const std::vector<ServerCall*> calls = sink.Wait(kCalls);
+  EXPECT_EQ(HeldDescriptors(), 0);
+  {
+    const HeldOutlet held(calls[0]->outlet());
+    calls[0]->Finish(CallResult());
+    EXPECT_EQ(HeldDescriptors(), 2) << "gRPC's of that connection, and the listener's";
+    calls[1]->Finish(CallResult());
+  }
+  EXPECT_EQ(HeldDescriptors(), 0);
+  calls[2]->Finish(CallResult());
+  EXPECT_EQ(HeldDescriptors(), 0);
+  for (std::thread& client : clients) client.join();
 }
 
 // L3

@@ -460,5 +460,63 @@ TEST_F(InferTest, EveryCallIsAnsweredExactlyOnceWhateverComesAtTheSameTime) {
   EXPECT_EQ(admission_.InFlight().requests, 0);
 }
 
+// Counts how many of some calls were answered while it was held.
+class WatchedOutlet final : public AnswerOutlet {
+ public:
+  explicit WatchedOutlet(std::deque<FakeCall>& calls) : calls_(calls) {}
+  void Hold() override {
+    ++holds;
+    answered_while_held -= Answered();
+  }
+  void Flow() override { answered_while_held += Answered(); }
+  int holds = 0, answered_while_held = 0;
+
+ private:
+  int Answered() const {
+    int answered = 0;
+    for (const FakeCall& call : calls_) answered += call.outlet() == this ? call.answers() : 0;
+    return answered;
+  }
+  std::deque<FakeCall>& calls_;
+};
+
+TEST_F(InferTest, AnswersThatAreTakenAtOnceLeaveAConnectionInOnePieceAndOneAloneWaitsForNobody) {
+  const auto many = std::make_shared<WatchedOutlet>(calls_);
+  const auto one = std::make_shared<WatchedOutlet>(calls_);
+  for (const auto& through : {many, one, many, many}) {
+    Start(TokensRequest({1, 2})).SendThrough(through);
+  }
+  scheduler_.FinishAll();
+  StepResponder();
+  for (FakeCall& call : calls_) EXPECT_EQ(Value(call.Wait()), 3);
+  EXPECT_EQ(many->holds, 1);
+  EXPECT_EQ(many->answered_while_held, 3);
+  EXPECT_EQ(one->holds, 0);
+}
+
+class LongAnswerTest : public InferTest {
+ protected:
+  LongAnswerTest() : InferTest({}, /*max_answer_bytes=*/1 << 20) {
+    const std::shared_ptr<Model> model = TinyModel();
+    model->signature.outputs[0].dims = {-1, 2};
+    model->signature.max_sequence_length = 10000;
+    model->unfolder =
+        std::make_shared<LastStateUnfolder>(testing::FindTable(*model, "token"), /*all=*/true);
+    model_ = model;
+  }
+};
+
+TEST_F(LongAnswerTest, NobodyWaitsForOneThatTakesLong) {
+  const auto outlet = std::make_shared<WatchedOutlet>(calls_);
+  for (const int32_t length : {3, 9999, 3, 9999}) {
+    Start(TokensRequest(std::vector<int32_t>(static_cast<size_t>(length), 1))).SendThrough(outlet);
+  }
+  scheduler_.FinishAll();
+  StepResponder();
+  for (FakeCall& call : calls_) EXPECT_TRUE(call.Wait().status.ok()) << call.Wait().status;
+  EXPECT_EQ(outlet->holds, 1);
+  EXPECT_EQ(outlet->answered_while_held, 2);
+}
+
 }  // namespace
 }  // namespace cellbatch

@@ -26,6 +26,7 @@
 #include "absl/types/span.h"
 #include "scheduler/request.h"
 #include "server/requests/admission.h"
+#include "server/requests/answer_outlet.h"
 
 namespace cellbatch {
 
@@ -91,6 +92,8 @@ class ServerCall {
   // The answer, exactly once, from any thread. The call may be gone when it returns. Of a stream: its
   // end, after all that was written; the body is empty.
   virtual void Finish(CallResult result) = 0;
+  // Where what is written and finished leaves; null: nothing is gained by waiting there. Valid until Finish.
+  virtual AnswerOutlet* outlet() const { return nullptr; }
 
   CancelSlot& cancel_slot() { return cancel_slot_; }
 

@@ -102,6 +102,7 @@ class PlainCall {
     Item(PlainCall& call, int place);
     void OnWords(const Delivery& delivery) override { call_.OnWords(place_, delivery); }
     void OnDone(int responder, std::unique_ptr<Request> done) override;
+    AnswerOutlet* outlet() const override { return call_.call_.outlet(); }
 
    private:
     PlainCall& call_;

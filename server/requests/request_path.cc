@@ -93,10 +93,10 @@ bool RequestPath::Admit(const Demand& demand, Parties of, ModelStats& stats, int
          Refuse(std::move(refusal), stats, shard, refused);
 }
 
-bool RequestPath::Enter(const Model& model, ModelStats& stats, int shard, Ticket& ticket,
-                        CallResult& refused) {
+bool RequestPath::Enter(const Model& model, ModelStats& stats, int shard, int64_t now_ns,
+                        Ticket& ticket, CallResult& refused) {
   Refusal refusal;
-  return admission_.Enter(ticket, *PartiesOf(0, &model).model, clock_.NowNs(), refusal) ||
+  return admission_.Enter(ticket, *PartiesOf(0, &model).model, now_ns, refusal) ||
          Refuse(std::move(refusal), stats, shard, refused);
 }
 

@@ -82,16 +82,18 @@ class RequestPath {
   absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
                                                     std::string_view version);
   ModelStats& StatsOf(const Model& model) { return stats_.Of(model); }
-  // The demand goes into `ticket`, or the refusal (and when to come back) into `refused`: false.
-  bool Admit(const Demand& demand, Parties of, ModelStats& stats, int shard, Ticket& ticket,
-             CallResult& refused);
+  // The demand goes into `ticket`, or the refusal (and when to come back) into `refused`: false. `now_ns`: about now, for
+  // that hint alone; when the call came will do.
+  bool Admit(const Demand& demand, Parties of, ModelStats& stats, int shard, int64_t now_ns,
+             Ticket& ticket, CallResult& refused);
   // The model of what `ticket` holds is known now: its share, too. Likewise.
-  bool Enter(const Model& model, ModelStats& stats, int shard, Ticket& ticket, CallResult& refused);
+  bool Enter(const Model& model, ModelStats& stats, int shard, int64_t now_ns, Ticket& ticket,
+             CallResult& refused);
   Parties PartiesOf(uint64_t client, const Model* model);
   // The same, where a refusal is not yet an answer: nothing is counted.
-  bool TryAdmit(const Demand& demand, Parties of, Ticket& ticket) {
+  bool TryAdmit(const Demand& demand, Parties of, int64_t now_ns, Ticket& ticket) {
     Refusal refusal;
-    return admission_.Admit(demand, clock_.NowNs(), ticket, refusal, of);
+    return admission_.Admit(demand, now_ns, ticket, refusal, of);
   }
   // Decodes `plain` and unfolds it. Nothing of its answer is allocated, and `answer` says what it will take;
   // RESOURCE_EXHAUSTED if that is more than one answer may. `pushback`: set where trying again is of no use.

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -52,6 +53,8 @@ class FakeCall final : public ServerCall {
     const std::lock_guard lock(mutex_);
     result_.ticket.Release();
   }
+  // Where its answer leaves.
+  void SendThrough(std::shared_ptr<AnswerOutlet> outlet) { outlet_ = std::move(outlet); }
   int answers() const {
     const std::lock_guard lock(mutex_);
     return answers_;
@@ -61,6 +64,7 @@ class FakeCall final : public ServerCall {
   int64_t deadline_ns() const override { return deadline_ns_; }
   int64_t received_ns() const override { return received_ns_; }
   int shard() const override { return shard_; }
+  AnswerOutlet* outlet() const override { return outlet_.get(); }
   bool Write(std::string message) override {
     const std::lock_guard lock(mutex_);
     if (messages_.size() >= most_messages_) return false;
@@ -80,6 +84,7 @@ class FakeCall final : public ServerCall {
   const int64_t received_ns_;
   const int64_t deadline_ns_;
   const int shard_;
+  std::shared_ptr<AnswerOutlet> outlet_;
   mutable std::mutex mutex_;
   std::condition_variable finished_;
   CallResult result_;

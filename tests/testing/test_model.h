@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cells/model.h"
@@ -18,7 +19,8 @@ namespace cellbatch {
 // TOKENS [T] -> a chain of T nodes; OUTPUT [2]: the last state.
 class LastStateUnfolder final : public Unfolder {
  public:
-  explicit LastStateUnfolder(TableId tokens) : tokens_(tokens) {}
+  // `all`: OUTPUT [T, 2], every state.
+  explicit LastStateUnfolder(TableId tokens, bool all = false) : tokens_(tokens), all_(all) {}
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
     const InputTensor& tokens = *input.Find("TOKENS");
     const auto length = static_cast<int32_t>(tokens.dims[0]);
@@ -26,13 +28,17 @@ class LastStateUnfolder final : public Unfolder {
     const SubgraphId words = graph.AddInput(tokens_, length, tokens.bytes.data());
     const Link read{.from = words, .input = InputId(0), .first = 0, .stride = 1};
     const SubgraphId chain = graph.Add(CellTypeId(0), length, {read});
-    const int32_t tensor = graph.AddTensor("OUTPUT", WireType::kFp32, {2});
-    graph.Return(chain, ColumnId(0), {length - 1, 1}, {.tensor = tensor});
+    std::vector<int64_t> dims = {2};
+    if (all_) dims.insert(dims.begin(), length);
+    const int32_t tensor = graph.AddTensor("OUTPUT", WireType::kFp32, std::move(dims));
+    const NodeRange nodes = all_ ? NodeRange{0, length} : NodeRange{length - 1, 1};
+    graph.Return(chain, ColumnId(0), nodes, {.tensor = tensor});
     return absl::OkStatus();
   }
 
  private:
   const TableId tokens_;
+  const bool all_;
 };
 
 inline std::shared_ptr<Model> TinyModel(const std::string& name = "tiny", int64_t version = 1,
