@@ -14,6 +14,11 @@ constexpr int32_t kShortestPushbackMs = 5;
 constexpr int32_t kLongestPushbackMs = 10000;
 constexpr int64_t kLookEveryNs = 100'000'000;
 
+// A request is admitted in steps, and each asks for some of it: adding nothing costs as much as adding something.
+void AddTo(std::atomic<int64_t>& sum, int64_t more) {
+  if (more != 0) sum.fetch_add(more, std::memory_order_relaxed);
+}
+
 Refusal Beyond(Rejection reason, const char* what, const char* flag, int64_t in_flight,
                int64_t asked, int64_t limit, int32_t pushback_ms) {
   std::string text =
@@ -97,17 +102,18 @@ Demand Party::InFlight() const {
 }
 
 void Party::Add(const Demand& demand, int64_t sign) {
-  cells_.fetch_add(sign * demand.cells, std::memory_order_relaxed);
-  bytes_.fetch_add(sign * demand.bytes, std::memory_order_relaxed);
-  requests_.fetch_add(sign * demand.requests, std::memory_order_relaxed);
+  AddTo(cells_, sign * demand.cells);
+  AddTo(bytes_, sign * demand.bytes);
+  AddTo(requests_, sign * demand.requests);
 }
 
 void Admission::Add(const Demand& demand, int64_t sign, Parties of) {
   if (of.client != nullptr) of.client->Add(demand, sign);
   if (of.model != nullptr) of.model->Add(demand, sign);
-  cells_.fetch_add(sign * demand.cells, std::memory_order_relaxed);
-  bytes_.fetch_add(sign * demand.bytes, std::memory_order_relaxed);
-  requests_.fetch_add(sign * demand.requests);  // last, and ordered: who sees zero sees all done
+  AddTo(cells_, sign * demand.cells);
+  AddTo(bytes_, sign * demand.bytes);
+  // Last, and ordered: who sees zero sees all done.
+  if (demand.requests != 0) requests_.fetch_add(sign * demand.requests);
 }
 
 bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refusal& refusal,

@@ -32,7 +32,10 @@ absl::Status PlainCall::Prepare() {
   const std::string_view message = call_.request();
   const Demand at_door = {1, 0, BytesToRead(message)};
   const Parties client = path_.PartiesOf(call_.client(), nullptr);
-  if (!path_.Admit(at_door, client, *stats_, call_.shard(), door_, result_)) return result_.status;
+  const int64_t came_ns = call_.received_ns();
+  if (!path_.Admit(at_door, client, *stats_, call_.shard(), came_ns, door_, result_)) {
+    return result_.status;
+  }
   if (absl::Status status = call_.transport_status(); !status.ok()) return status;
   const absl::StatusOr<PlainHead> head = Read(message);
   if (!head.ok()) return head.status();
@@ -43,7 +46,9 @@ absl::Status PlainCall::Prepare() {
   stats_ = &path_.StatsOf(*model_);
   requests_ = head->requests;
   of_ = path_.PartiesOf(call_.client(), model_.get());
-  if (!path_.Enter(*model_, *stats_, call_.shard(), door_, result_)) return result_.status;
+  if (!path_.Enter(*model_, *stats_, call_.shard(), came_ns, door_, result_)) {
+    return result_.status;
+  }
   // Before anything is decoded for it: what cannot be in time is to cost as little as it can.
   if (absl::Status late = path_.CheckInTime(*model_, *stats_, call_.shard(), call_.deadline_ns(),
                                             result_.pushback_ms);
@@ -100,7 +105,7 @@ PlainCall::Step PlainCall::PrepareItem(int i, Item& item, absl::Status& status,
 // more than one request; but all of them or none, and a refusal speaks of all so far.
 bool PlainCall::AdmitMore(const Demand& more, Ticket& ticket) {
   Ticket taken;
-  if (path_.TryAdmit(more, of_, taken)) {
+  if (path_.TryAdmit(more, of_, call_.received_ns(), taken)) {
     ticket.Join(std::move(taken));
     return true;
   }
@@ -109,7 +114,7 @@ bool PlainCall::AdmitMore(const Demand& more, Ticket& ticket) {
   work_.Release();
   const Demand all = {before.requests + more.requests, before.cells + more.cells,
                       before.bytes + more.bytes};
-  return path_.Admit(all, of_, *stats_, call_.shard(), work_, result_);
+  return path_.Admit(all, of_, *stats_, call_.shard(), call_.received_ns(), work_, result_);
 }
 
 // The earlier of the client's deadline and the `timeout` parameter.
@@ -130,7 +135,7 @@ absl::Status PlainCall::CheckTime() {
   for (size_t i = 0; i < num_items_; ++i) {
     deadline = std::min(deadline, item(i).deadline.deadline_ns);
   }
-  if (path_.clock().NowNs() >= deadline) {
+  if (deadline != kNoDeadline && path_.clock().NowNs() >= deadline) {
     return absl::DeadlineExceededError("the deadline had passed when the request arrived");
   }
   if (call_.cancel_slot().cancelled()) return absl::CancelledError("the client cancelled");

@@ -39,6 +39,8 @@ int64_t BytesOfTensors(absl::Span<const ReturnedTensor> tensors) {
   return total;
 }
 
+constexpr int64_t kLongAnswer = 16 << 10;  // some us to encode
+
 int64_t UnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -87,9 +89,9 @@ Parties RequestPath::PartiesOf(uint64_t client, const Model* model) {
 }
 
 bool RequestPath::Admit(const Demand& demand, Parties of, ModelStats& stats, int shard,
-                        Ticket& ticket, CallResult& refused) {
+                        int64_t now_ns, Ticket& ticket, CallResult& refused) {
   Refusal refusal;
-  return admission_.Admit(demand, clock_.NowNs(), ticket, refusal, of) ||
+  return admission_.Admit(demand, now_ns, ticket, refusal, of) ||
          Refuse(std::move(refusal), stats, shard, refused);
 }
 
@@ -256,6 +258,15 @@ void RequestPath::Deliver(int responder, Delivery delivery) {
       served->OnDone(responder, std::move(delivery.done));
       break;
   }
+}
+
+AnswerOutlet* RequestPath::OutletOf(const Delivery& delivery) {
+  if (delivery.kind == Delivery::Kind::kPiece) return nullptr;
+  if (delivery.kind == Delivery::Kind::kDone &&
+      BytesOfTensors(delivery.done->graph.tensors()) > kLongAnswer) {
+    return nullptr;
+  }
+  return reinterpret_cast<const ServedRequest*>(delivery.request->tag)->outlet();
 }
 
 // All of a graph that grows has run: its next piece, or the end.

@@ -57,6 +57,8 @@ class ServedRequest {
   virtual void OnWords(const Delivery&) {}
   // Responder thread, once: the end. `this` may be gone when it returns.
   virtual void OnDone(int responder, std::unique_ptr<Request> done) = 0;
+  // Responder thread, before either: where its answer leaves, if it is worth while to wait there (answer_outlet.h).
+  virtual AnswerOutlet* outlet() const { return nullptr; }
 
   const int64_t received_ns;
   const int shard;  // of the transport thread that may record
@@ -123,6 +125,8 @@ class RequestPath {
                        const absl::Status& status);
   // Responder thread: what Take brought. The request's tag is its ServedRequest.
   void Deliver(int responder, Delivery delivery);
+  // Where what it brings will leave. Null: nowhere, or it takes long, and nobody else is to wait for it.
+  static AnswerOutlet* OutletOf(const Delivery& delivery);
   // Responder thread, before `served` goes: counts and times of a request that ended.
   void RecordEnd(int responder, const ServedRequest& served, const Request& request);
 
