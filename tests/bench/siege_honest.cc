@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "fmt/format.h"
@@ -169,18 +170,19 @@ void Honest::AddModels(const std::string& repository) {
   AddCounterModel(repository, {.largest = kLargestCount, .max_decode_steps = kLargestCount});
 }
 
-Honest::Honest(const ServerProcess& server) {
-  const auto caller = std::make_shared<GrpcCaller>(server.grpc());
+Honest::Honest(const std::string& grpc, const std::string& http) {
+  const auto caller = std::make_shared<GrpcCaller>(grpc);
   const std::shared_ptr<v1::Cellbatch::Stub> typed =
-      v1::Cellbatch::NewStub(GrpcCaller(server.grpc()).channel());
+      v1::Cellbatch::NewStub(GrpcCaller(grpc).channel());
   const std::shared_ptr<v1::Cellbatch::Stub> decode =
-      v1::Cellbatch::NewStub(GrpcCaller(server.grpc()).channel());
+      v1::Cellbatch::NewStub(GrpcCaller(grpc).channel());
   AddWay("ModelInfer", [caller](size_t which) { return AskModelInfer(*caller, which); });
   AddWay("Infer", [typed](size_t which) { return AskTyped(*typed, which); });
   AddWay("Decode", [decode](size_t which) { return AskDecode(*decode, which); });
-  AddWay("HTTP", [http = server.http()](size_t which) { return AskHttp(http, which); });
-  AddWay("probes", [caller = std::make_shared<GrpcCaller>(server.grpc()),
-                    http = server.http()](size_t) { return AskProbes(*caller, http); });
+  AddWay("HTTP", [http](size_t which) { return AskHttp(http, which); });
+  AddWay("probes", [caller = std::make_shared<GrpcCaller>(grpc), http](size_t) {
+    return AskProbes(*caller, http);
+  });
   for (size_t i = 0; i < std::size(kLengths); ++i) {
     const std::string& words = ways_[0]->right[i];
     CheckWords(words, i);
@@ -278,8 +280,7 @@ struct HonestCrowd::Calls {
   std::unique_ptr<ManyCalls> calls;
 };
 
-HonestCrowd::HonestCrowd(const ServerProcess& server)
-    : calls_(std::make_unique<Calls>(server.grpc())) {
+HonestCrowd::HonestCrowd(const std::string& grpc) : calls_(std::make_unique<Calls>(grpc)) {
   inference::ModelInferResponse answer;
   const grpc::Status status = calls_->caller.Infer(calls_->request, answer, Patient);
   if (!status.ok() || answer.raw_output_contents_size() != 1) Die(status.error_message());
@@ -306,6 +307,10 @@ HonestCrowd::End HonestCrowd::Wait() {
     }
   }
   return end;
+}
+
+void ForgetPeak(const ServerProcess& server) {
+  std::ofstream("/proc/" + std::to_string(server.pid()) + "/clear_refs") << "5";
 }
 
 }  // namespace cellbatch

@@ -35,8 +35,8 @@ class Honest {
  public:
   // Adds what it asks for to a repository: before the server is started.
   static void AddModels(const std::string& repository);
-  // Ends the program where the server does not answer, or not rightly.
-  explicit Honest(const ServerProcess& server);
+  // Of a server, or of a proxy before it. Ends the program where it does not answer, or not rightly.
+  Honest(const std::string& grpc, const std::string& http);
   ~Honest() { End(); }
 
   void Begin(std::chrono::milliseconds pause);
@@ -74,7 +74,7 @@ class Honest {
 // Requests that take long, begun together: those that are in flight when the server is told to go.
 class HonestCrowd {
  public:
-  explicit HonestCrowd(const ServerProcess& server);
+  explicit HonestCrowd(const std::string& grpc);
   ~HonestCrowd();
   void Begin(int calls);
   // Once all have ended: how many had the right answer, how many were refused because the server was full, and how many
@@ -89,6 +89,9 @@ class HonestCrowd {
   struct Calls;
   std::unique_ptr<Calls> calls_;
 };
+
+// The most memory that the server has had begins anew from what it has now.
+void ForgetPeak(const ServerProcess& server);
 
 }  // namespace cellbatch
 
