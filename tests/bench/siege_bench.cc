@@ -39,7 +39,6 @@
 #include "absl/strings/str_split.h"
 #include "tests/bench/report.h"
 #include "tests/bench/siege_honest.h"
-#include "tests/deploy/proxy_process.h"
 #include "tests/e2e/server_process.h"
 #include "tests/e2e/small_models.h"
 #include "tests/fault/attacks/attacks.h"
@@ -53,8 +52,6 @@ ABSL_FLAG(int, in_flight, 6, "Requests of about a second in flight when SIGTERM 
 ABSL_FLAG(double, attackers_cpu, 0.5, "Cores that all attackers together may use.");
 ABSL_FLAG(std::string, rates, "", "KIND=BOUTS_A_SECOND,..; 0: none of them.");
 ABSL_FLAG(std::string, only, "", "KIND,..: no other attacks.");
-ABSL_FLAG(bool, proxy, false,
-          "Everybody comes through HAProxy with the configuration of deploy/proxy.");
 ABSL_FLAG(uint64_t, seed, 1, "Of what is drawn.");
 
 namespace cellbatch {
@@ -204,11 +201,8 @@ class Siege {
     Honest::AddModels(repository_);
     server_ = ServerProcess::Serving(repository_, ServerFlags());
     if (server_ == nullptr) Die("the server does not start");
-    if (absl::GetFlag(FLAGS_proxy)) proxy_ = std::make_unique<ProxyProcess>(*server_);
-    grpc_ = proxy_ == nullptr ? server_->grpc() : proxy_->grpc();
-    http_ = proxy_ == nullptr ? server_->http() : proxy_->http();
-    honest_ = std::make_unique<Honest>(grpc_, http_);
-    crowd_ = std::make_unique<HonestCrowd>(grpc_);
+    honest_ = std::make_unique<Honest>(server_->grpc(), server_->http());
+    crowd_ = std::make_unique<HonestCrowd>(server_->grpc());
   }
   ~Siege() { std::filesystem::remove_all(repository_); }
 
@@ -260,7 +254,8 @@ class Siege {
     for (const AttackKind& kind : AttackKinds()) {
       if (rates.at(kind.name) <= 0) continue;
       attackers_.push_back(std::make_unique<Attacker>(
-          kind, rates.at(kind.name), AttackTarget{grpc_, http_, kMostMessage}, budget_));
+          kind, rates.at(kind.name), AttackTarget{server_->grpc(), server_->http(), kMostMessage},
+          budget_));
     }
     const auto start = Clock::now();
     const double seconds = absl::GetFlag(FLAGS_seconds);
@@ -306,8 +301,6 @@ class Siege {
   Report& report_;
   const std::string repository_;
   std::unique_ptr<ServerProcess> server_;
-  std::unique_ptr<ProxyProcess> proxy_;
-  std::string grpc_, http_;  // where everybody goes
   std::unique_ptr<Honest> honest_;
   std::unique_ptr<HonestCrowd> crowd_;
   Budget budget_{absl::GetFlag(FLAGS_attackers_cpu)};
