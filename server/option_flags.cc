@@ -139,6 +139,16 @@ constexpr OptionFlag kFlags[] = {
      &O::grpc_max_health_watches,
      "Watches of gRPC's health, open at once. Beyond: RESOURCE_EXHAUSTED.",
      {0, kMaxInt}},
+    {"grpc-max-slow-calls",
+     &O::grpc_max_slow_calls,
+     "Calls that wait for the one thread that takes messages beyond 256 KiB, compressed ones and "
+     "queries that are no probes. Beyond: RESOURCE_EXHAUSTED with a retry hint.",
+     {1, kMaxInt}},
+    {"grpc-max-slow-bytes",
+     &O::grpc_max_slow_bytes,
+     "Bytes of their messages; one alone may have more. Beyond: RESOURCE_EXHAUSTED with a retry "
+     "hint. Default: at most an eighth of the memory that can be had.",
+     {1024}},
     {"grpc-channelz", &O::grpc_channelz,
      "gRPC's channelz service, for people on trusted networks: the library reads its messages "
      "without our bounds, on 64 threads."},

@@ -146,6 +146,7 @@ ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   bound(options.max_answer_bytes, kShareOfAnAnswer, 1);
   bound(options.row_budget, kShareOfAModel, kLeastRowBudget);
   bound(options.grpc_max_message_bytes, kShareOfAMessage, 1 << 10);
+  bound(options.grpc_max_slow_bytes, kShareOfAMessage, 1 << 10);
   bound(options.http_max_body_bytes, kShareOfAMessage, 1 << 10);
   bound(options.max_queued_requests, 8 * kBytesARequest, 1);
   bound(options.max_queued_cells, 8 * kBytesACell, 1);

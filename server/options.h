@@ -54,6 +54,8 @@ struct ServerOptions {
   int64_t grpc_max_query_bytes = 64 << 10;
   int64_t grpc_max_reflection_streams = 16;
   int64_t grpc_max_health_watches = 4096;
+  int64_t grpc_max_slow_calls = 1024;
+  int64_t grpc_max_slow_bytes = 256 << 20;
   bool grpc_channelz = false;
   int64_t grpc_max_unknown_fields = 1024;
   int64_t grpc_max_unknown_bytes = 64 << 10;

@@ -113,6 +113,7 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
   const ServerOptions smaller = DefaultOptions((256 << 20) - 1);
   EXPECT_EQ(smaller.grpc_max_message_bytes, (32 << 20) - 1);
   EXPECT_EQ(smaller.http_max_body_bytes, (32 << 20) - 1);
+  EXPECT_EQ(smaller.grpc_max_slow_bytes, (32 << 20) - 1);
   EXPECT_EQ(smaller.latency_samples, 1 << 18) << "a power of two";
   const ServerOptions none = DefaultOptions(0);
   EXPECT_EQ(none.max_queued_bytes, 1);

@@ -96,15 +96,13 @@ class GrpcCall : public ServerCall {
   }
   // The call is there; of all but bidirectional ones with its message.
   virtual void Begin() { StartOnMessage(); }
-  void StartOnMessage() {
-    if (!slow_) return StartHere();
-    RunSlowly([this] { StartHere(); });
-  }
+  void StartOnMessage();
   // Another call of this method that waits to come in.
   virtual void AcceptAnother() = 0;
   // Before the answer is gRPC's.
   void Answered(CallResult& result) {
     answer_ = std::move(result.ticket);
+    if (!result.pushback_ms) result.pushback_ms = pushback_ms_;
     if (!result.pushback_ms) return;
     context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(*result.pushback_ms));
   }
@@ -126,6 +124,7 @@ class GrpcCall : public ServerCall {
     bytes_.Clear();
     sink_.Start(*this);
   }
+  void StartRefused(SlowLane::Room room);
   absl::Status TakeMessage();
   absl::Status InflateMessage(Packing packing);
 
@@ -156,6 +155,7 @@ class GrpcCall : public ServerCall {
   int64_t received_ns_ = 0;
   uint64_t client_ = 0;
   absl::Status transport_status_;
+  std::optional<int32_t> pushback_ms_;  // of that
   Ticket answer_;
   bool slow_ = false;
   // gRPC, until it is done with the call; our answer, until it was taken; and what the slow lane is to do for it.
@@ -170,14 +170,47 @@ void GrpcCall::OnAccepted(bool ok) {
   }
   if (!queue_.stopping.load()) AcceptAnother();
   received_ns_ = queue_.clock->NowNs();
-  slow_ = method_.slow || bytes_.Length() > kLongMessage ||
-          EncodingOf(context_.c_call()) != Encoding::kPlain;
+  // What a probe brings is short (--grpc-max-query-bytes), compressed or not.
+  const bool inference = method_.max_bytes == 0;
+  slow_ = method_.slow || (inference && (bytes_.Length() > kLongMessage ||
+                                         EncodingOf(context_.c_call()) != Encoding::kPlain));
   deadline_ns_ = SteadyDeadline(context_.raw_deadline(), received_ns_);
   const std::string peer = context_.peer();
   client_ = ClientOf(Metadata(kTenantHeader), Metadata(kAuthorizationHeader), peer);
   connection_ = queue_.connections->Find(peer);
   if (connection_ != nullptr) connection_->CallCame();
   Begin();
+}
+
+void GrpcCall::StartOnMessage() {
+  if (!slow_) return StartHere();
+  holders_.fetch_add(1, std::memory_order_relaxed);
+  const SlowLane::Room room = queue_.slow->TryRun(static_cast<int64_t>(bytes_.Length()), [this] {
+    StartHere();
+    Ended();
+  });
+  if (room == SlowLane::Room::kYes) return;  // it may be over by now
+  Ended();
+  StartRefused(room);
+}
+
+// Answered here by who answers all calls of the method, and counts them; its message is let go first.
+void GrpcCall::StartRefused(SlowLane::Room room) {
+  const SlowLimits& most = queue_.slow->limits();
+  const bool by_calls = room == SlowLane::Room::kNoCalls;
+  transport_status_ =
+      Refuse(by_calls ? Refused::kSlowCalls : Refused::kSlowBytes,
+             absl::ResourceExhaustedError(fmt::format(
+                 "as many {} as may wait for the thread that takes large messages, compressed ones "
+                 "and queries: {}",
+                 by_calls ? "calls" : "bytes", by_calls ? most.max_calls : most.max_bytes)),
+             by_calls ? "--grpc-max-slow-calls" : "--grpc-max-slow-bytes");
+  pushback_ms_ = queue_.slow->RetryMs();
+  slow_ = false;
+  bytes_.Clear();
+  message_ = grpc::Slice();  // of a stream: the one before
+  inflated_.clear();
+  sink_.Start(*this);
 }
 
 // Of one that is refused nothing is copied.

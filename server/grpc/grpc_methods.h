@@ -3,9 +3,11 @@
 //
 //   on the thread that polls   ModelInfer, Infer, Decode of messages up to 256 KiB; probes (ServerLive, ServerReady,
 //                              ModelReady, health): microseconds each
-//   slow, on the slow lane     larger messages; metadata, configuration, statistics, Latency, reflection
+//   slow, on the slow lane     larger messages and compressed ones, of these three; metadata, configuration, statistics,
+//                              Latency, reflection
 //
-// So neither a message of the largest size nor a sort of all latencies makes a probe wait (slow_lane.h).
+// So neither a message of the largest size nor a sort of all latencies makes a probe wait (slow_lane.h), however the
+// probe is written: its message is bounded by --grpc-max-query-bytes, inflated or not.
 #ifndef CELLBATCH_SERVER_GRPC_GRPC_METHODS_H_
 #define CELLBATCH_SERVER_GRPC_GRPC_METHODS_H_
 
@@ -20,6 +22,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/grpc/health.h"
 #include "server/grpc/raw_service.h"
+#include "server/grpc/slow_lane.h"
 #include "server/kserve/kserve_service.h"
 #include "server/requests/call.h"
 #include "server/typed/latency_service.h"
@@ -41,6 +44,7 @@ struct MessageBounds {
   int64_t max_inflated_bytes = 16 << 20;  // of one that came compressed
   int64_t max_reflection_streams = 16;    // open at once
   int64_t max_health_watches = 4096;
+  SlowLimits slow;
 };
 
 struct GrpcMethod {

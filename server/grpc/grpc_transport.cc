@@ -50,8 +50,9 @@ void SetLimits(const GrpcOptions& options, grpc::ServerBuilder& builder) {
 class GrpcTransport::Impl {
  public:
   Impl(const GrpcOptions& options, const CallSinks& sinks, const KServeService& kserve,
-       const LatencyService& latency, RefusalCounts& refusals)
-      : methods_(sinks, kserve, latency, options.messages, refusals) {}
+       const LatencyService& latency, RefusalCounts& refusals, const Clock& clock)
+      : methods_(sinks, kserve, latency, options.messages, refusals),
+        slow_(options.messages.slow, clock) {}
 
   absl::Status Start(const GrpcOptions& options, const Clock& clock) {
     auto listener = GrpcListener::Open({.address = options.address,
@@ -131,7 +132,7 @@ GrpcTransport::~GrpcTransport() = default;
 absl::StatusOr<std::unique_ptr<GrpcTransport>> GrpcTransport::Start(
     const GrpcOptions& options, const CallSinks& sinks, const KServeService& kserve,
     const LatencyService& latency, RefusalCounts& refusals, const Clock& clock) {
-  auto impl = std::make_unique<Impl>(options, sinks, kserve, latency, refusals);
+  auto impl = std::make_unique<Impl>(options, sinks, kserve, latency, refusals, clock);
   absl::Status status = impl->Start(options, clock);
   if (!status.ok()) return status;
   return std::unique_ptr<GrpcTransport>(new GrpcTransport(std::move(impl)));

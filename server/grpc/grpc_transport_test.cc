@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -65,8 +66,11 @@ class GrpcTransportTest : public ::testing::Test {
  protected:
   void SetUp() override {
     scheduler_.at_once = true;
-    auto transport = GrpcTransport::Start({.address = "127.0.0.1:0", .threads = 2}, sinks_, kserve_,
-                                          latency_, refusals_, clock_);
+    MessageBounds messages;
+    messages.slow.max_calls = 2;
+    auto transport =
+        GrpcTransport::Start({.address = "127.0.0.1:0", .threads = 2, .messages = messages}, sinks_,
+                             kserve_, latency_, refusals_, clock_);
     ASSERT_TRUE(transport.ok()) << transport.status();
     transport_ = *std::move(transport);
     channel_ = grpc::CreateChannel(transport_->address(), grpc::InsecureChannelCredentials());
@@ -118,8 +122,15 @@ class GrpcTransportTest : public ::testing::Test {
   TypedInferService typed_infer_{path_};
   DecodeService decode_{path_};
   CallSinks sinks_{.model_infer = &infer_, .infer = &typed_infer_, .decode = &decode_};
-  KServeService kserve_{find_, [] { return std::vector<IndexEntry>{}; }, scheduler_, stats_,
-                        lifecycle_};
+  std::promise<void> index_may_go_;
+  std::shared_future<void> index_goes_ = index_may_go_.get_future().share();
+  bool index_waits_ = false;
+  KServeService kserve_{find_,
+                        [this] {
+                          if (index_waits_) index_goes_.wait();
+                          return std::vector<IndexEntry>{};
+                        },
+                        scheduler_, stats_, lifecycle_};
   LatencyService latency_{path_, [] { return std::vector<TimedModel>{}; }, clock_};
   RefusalCounts refusals_;
   Responder responder_{scheduler_, path_};
@@ -311,6 +322,58 @@ TEST_F(GrpcTransportTest, AConnectionIsHeldWhileItsAnswersAreGivenAndNoLonger) {
   calls[2]->Finish(CallResult());
   EXPECT_EQ(HeldDescriptors(), 0);
   for (std::thread& client : clients) client.join();
+}
+
+TEST_F(GrpcTransportTest, WhatWaitsForTheSlowLaneIsBoundedAndNoProbeWaitsBehindIt) {
+  constexpr int kCalls = 3;  // one more than may
+  index_waits_ = true;
+  struct Call {
+    grpc::ClientContext context;
+    inference::RepositoryIndexResponse answer;
+    grpc::Status status;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<inference::RepositoryIndexResponse>> reader;
+  };
+  grpc::CompletionQueue done;
+  std::vector<Call> calls(kCalls);
+  for (Call& call : calls) {
+    call.reader = stub_->AsyncRepositoryIndex(&call.context, {}, &done);
+    call.reader->Finish(&call.answer, &call.status, &call);
+  }
+  void* first = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(done.Next(&first, &ok));
+  const Call& refused = *static_cast<Call*>(first);
+  EXPECT_EQ(refused.status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused.status.error_message(),
+            "as many calls as may wait for the thread that takes large messages, compressed ones "
+            "and queries: 2 (--grpc-max-slow-calls)");
+  EXPECT_EQ(refused.context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1u);
+  EXPECT_EQ(refusals_.Of(Refused::kSlowCalls), 1);
+  // The others still wait; a probe is answered, though it comes compressed, and so is inference.
+  grpc::ClientContext probing, checking;
+  for (grpc::ClientContext* context : {&probing, &checking}) {
+    context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  }
+  inference::ModelReadyRequest of_model;
+  of_model.set_name(std::string(1000, 'x'));  // long enough to be compressed
+  inference::ModelReadyResponse ready;
+  EXPECT_EQ(stub_->ModelReady(&probing, of_model, &ready).error_code(),
+            StatusCode::INVALID_ARGUMENT)
+      << "no model has such a name";
+  grpc::health::v1::HealthCheckRequest of_service;
+  of_service.set_service(std::string(1000, 'x'));
+  grpc::health::v1::HealthCheckResponse health;
+  EXPECT_EQ(grpc::health::v1::Health::NewStub(channel_)
+                ->Check(&checking, of_service, &health)
+                .error_code(),
+            StatusCode::NOT_FOUND);
+  ExpectGood();
+  index_may_go_.set_value();
+  for (int i = 1; i < kCalls; ++i) {
+    void* tag = nullptr;
+    ASSERT_TRUE(done.Next(&tag, &ok));
+    EXPECT_TRUE(static_cast<Call*>(tag)->status.ok());
+  }
 }
 
 // L3

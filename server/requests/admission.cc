@@ -10,8 +10,6 @@ namespace cellbatch {
 namespace {
 
 constexpr int32_t kNeverFits = -1;
-constexpr int32_t kShortestPushbackMs = 5;
-constexpr int32_t kLongestPushbackMs = 10000;
 constexpr int64_t kLookEveryNs = 100'000'000;
 
 // A request is admitted in steps, and each asks for some of it: adding nothing costs as much as adding something.
@@ -203,14 +201,6 @@ int32_t Admission::PushbackMs(int64_t now_ns) {
   }
   const int64_t per_second = std::max<int64_t>(1, per_second_.load(std::memory_order_relaxed));
   return Spread(requests_.load(std::memory_order_relaxed) * 100 / per_second);
-}
-
-int32_t Admission::Spread(int64_t wait_ms) {
-  const int64_t wait = std::clamp<int64_t>(wait_ms, kShortestPushbackMs, kLongestPushbackMs);
-  // Steps of the golden section fill [0, 1) evenly, however many there are.
-  const uint64_t step = hints_.fetch_add(1, std::memory_order_relaxed) * 0x9e3779b97f4a7c15u;
-  return static_cast<int32_t>(wait / 2 +
-                              static_cast<int64_t>(step >> 32) * (wait + 1) / (int64_t{1} << 32));
 }
 
 }  // namespace cellbatch

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/requests/retry_hint.h"
 
 namespace cellbatch {
 
@@ -127,9 +128,8 @@ class Admission {
   bool closed() const { return closed_.load(); }
 
   Demand InFlight() const;
-  // A hint of about that many milliseconds: half to one and a half times as long, each time another, so that clients
-  // that were refused together do not come back together.
-  int32_t Spread(int64_t wait_ms);
+  // A hint of about that many milliseconds.
+  int32_t Spread(int64_t wait_ms) { return hint_.Spread(wait_ms); }
   const AdmissionLimits& limits() const { return limits_; }
 
  private:
@@ -150,7 +150,7 @@ class Admission {
   std::atomic<int64_t> looked_at_ns_ = 0;
   std::atomic<int64_t> finished_then_ = 0;
   std::atomic<int64_t> per_second_ = 0;
-  std::atomic<uint64_t> hints_ = 0;
+  RetryHint hint_;
 };
 
 }  // namespace cellbatch

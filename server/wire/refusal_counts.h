@@ -20,14 +20,16 @@ enum class Refused : uint8_t {
   kInflatedBytes,
   kQueryBytes,
   kStreams,
+  kSlowCalls,  // as many wait for the slow lane as may
+  kSlowBytes,
 };
-inline constexpr size_t kNumRefused = 10;
+inline constexpr size_t kNumRefused = 12;
 
 // The `reason` label of cellbatch_messages_refused_total.
 constexpr const char* Name(Refused reason) {
-  constexpr const char* kNames[kNumRefused] = {"malformed",     "fields",         "messages",
-                                               "texts",         "numbers",        "unknown_fields",
-                                               "unknown_bytes", "inflated_bytes", "query_bytes", "streams"};
+  constexpr const char* kNames[kNumRefused] = {
+      "malformed",     "fields",         "messages",    "texts",   "numbers",    "unknown_fields",
+      "unknown_bytes", "inflated_bytes", "query_bytes", "streams", "slow_calls", "slow_bytes"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -209,6 +209,42 @@ TEST_F(ContentsTest, P4WhatAFewBytesInflateToIsBounded) {
   ExpectAllIsWell();
 }
 
+// Each takes the slow lane's one thread some tens of milliseconds, and holds a MB until it is its turn.
+TEST_F(ContentsTest, WhatWaitsForTheSlowLaneIsBoundedByNumberAndByBytes) {
+  constexpr int kAtOnce = 32;
+  const std::string bomb = GzipBomb(1);
+  ASSERT_GT(bomb.size(), size_t{1'000'000});
+  struct Case {
+    const char *flag, *bound, *reason;
+  };
+  for (const Case& by :
+       {Case{"--grpc-max-slow-calls=2", "(--grpc-max-slow-calls)", R"(reason="slow_calls")"},
+        Case{"--grpc-max-slow-bytes=2500000", "(--grpc-max-slow-bytes)", R"(reason="slow_bytes")"}}) {
+    SCOPED_TRACE(by.flag);
+    ASSERT_NO_FATAL_FAILURE(Serve({by.flag}));
+    std::atomic<int> refused = 0, inflated = 0;
+    EXPECT_LT(CostOf([&] {
+                std::vector<std::thread> attackers;
+                for (int i = 0; i < kAtOnce; ++i) {
+                  attackers.emplace_back([&] {
+                    const std::string answer = InferCompressed(*server_, bomb);
+                    if (answer.find(by.bound) != answer.npos) ++refused;
+                    if (answer.find("(--grpc-max-inflated-bytes)") != answer.npos) ++inflated;
+                  });
+                }
+                for (std::thread& attacker : attackers) attacker.join();
+              }),
+              kMayCost);
+    EXPECT_GE(refused, 1);
+    EXPECT_GE(inflated, 1);
+    EXPECT_EQ(refused + inflated, kAtOnce) << "each was answered once";
+    const MetricsPage page(*server_);
+    EXPECT_EQ(page.Sum("cellbatch_messages_refused_total", {by.reason}), refused);
+    EXPECT_EQ(page.Ended("rejected"), kAtOnce);
+    ExpectAllIsWell();
+  }
+}
+
 TEST_F(ContentsTest, ACompressedMessageOfUnknownFieldsIsRefusedAndHonestCompressionIsNot) {
   ASSERT_NO_FATAL_FAILURE(Serve({"--grpc-max-inflated-bytes=64MiB"}));
   for (const grpc_compression_algorithm by : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
