@@ -58,7 +58,13 @@ class GrpcCall : public ServerCall {
   int64_t received_ns() const override { return received_ns_; }
   int shard() const override { return slow_ ? queue_.slow_shard : queue_.index; }
   uint64_t client() const override { return client_; }
-  absl::Status transport_status() const override { return transport_status_; }
+  int64_t most_bytes() const override { return most_bytes_; }
+  absl::Status Open() override {
+    if (std::exchange(opened_, true)) return transport_status_;
+    transport_status_ = TakeMessage();
+    bytes_.Clear();
+    return transport_status_;
+  }
   AnswerOutlet* outlet() const override { return connection_.get(); }
 
   // On the queue's thread.
@@ -120,9 +126,13 @@ class GrpcCall : public ServerCall {
     return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
   }
   void StartHere() {
-    transport_status_ = TakeMessage();
-    bytes_.Clear();
+    opened_ = false;
+    most_bytes_ = static_cast<int64_t>(bytes_.Length());
+    if (EncodingOf(context_.c_call()) != Encoding::kPlain) most_bytes_ += MostInflated();
     sink_.Start(*this);
+  }
+  int64_t MostInflated() const {
+    return method_.max_bytes > 0 ? method_.max_bytes : queue_.methods->bounds().max_inflated_bytes;
   }
   void StartRefused(SlowLane::Room room);
   absl::Status TakeMessage();
@@ -154,6 +164,8 @@ class GrpcCall : public ServerCall {
   int64_t deadline_ns_ = kNoDeadline;
   int64_t received_ns_ = 0;
   uint64_t client_ = 0;
+  bool opened_ = false;
+  int64_t most_bytes_ = 0;
   absl::Status transport_status_;
   std::optional<int32_t> pushback_ms_;  // of that
   Ticket answer_;
@@ -207,6 +219,8 @@ void GrpcCall::StartRefused(SlowLane::Room room) {
              by_calls ? "--grpc-max-slow-calls" : "--grpc-max-slow-bytes");
   pushback_ms_ = queue_.slow->RetryMs();
   slow_ = false;
+  opened_ = true;
+  most_bytes_ = 0;
   bytes_.Clear();
   message_ = grpc::Slice();  // of a stream: the one before
   inflated_.clear();
@@ -247,9 +261,7 @@ absl::Status GrpcCall::InflateMessage(Packing packing) {
   if (!bytes_.Dump(&slices).ok()) return absl::InternalError("gRPC has no message");
   std::vector<std::string_view> pieces;
   for (const grpc::Slice& slice : slices) pieces.push_back(Bytes(slice));
-  const int64_t most =
-      method_.max_bytes > 0 ? method_.max_bytes : queue_.methods->bounds().max_inflated_bytes;
-  absl::Status status = Inflate(pieces, packing, most, inflated_);
+  absl::Status status = Inflate(pieces, packing, MostInflated(), inflated_);
   if (absl::IsResourceExhausted(status)) {
     inflated_ = {};
     status = Refuse(Refused::kInflatedBytes, status, "--grpc-max-inflated-bytes");

@@ -68,6 +68,7 @@ class GrpcTransportTest : public ::testing::Test {
     scheduler_.at_once = true;
     MessageBounds messages;
     messages.slow.max_calls = 2;
+    messages.max_inflated_bytes = 600 << 10;
     auto transport =
         GrpcTransport::Start({.address = "127.0.0.1:0", .threads = 2, .messages = messages}, sinks_,
                              kserve_, latency_, refusals_, clock_);
@@ -322,6 +323,30 @@ TEST_F(GrpcTransportTest, AConnectionIsHeldWhileItsAnswersAreGivenAndNoLonger) {
   calls[2]->Finish(CallResult());
   EXPECT_EQ(HeldDescriptors(), 0);
   for (std::thread& client : clients) client.join();
+}
+
+TEST_F(GrpcTransportTest, ACompressedRequestIsAdmittedForWhatItMayBecomeBeforeItIsInflated) {
+  const inference::ModelInferRequest request = TokensRequest(std::vector<int32_t>(200, 1));
+  const auto ask = [&] {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+    inference::ModelInferResponse answer;
+    return Infer(request, answer, context);
+  };
+  Ticket others;
+  Refusal refusal;
+  ASSERT_TRUE(admission_.Admit({0, 0, 500 << 10}, clock_.NowNs(), others, refusal));
+  const grpc::Status refused = ask();  // there is room for what it is, none for what it might be
+  EXPECT_EQ(refused.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(refused.error_message().find("--max-queued-bytes"), std::string::npos)
+      << refused.error_message();
+  others.Release();
+  scheduler_.at_once = false;
+  std::thread client([&] { EXPECT_TRUE(ask().ok()); });
+  while (scheduler_.submitted() < 1) std::this_thread::yield();
+  EXPECT_LT(admission_.InFlight().bytes, 100 << 10) << "what it did not become is given back";
+  scheduler_.FinishAll();
+  client.join();
 }
 
 TEST_F(GrpcTransportTest, WhatWaitsForTheSlowLaneIsBoundedAndNoProbeWaitsBehindIt) {

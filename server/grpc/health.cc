@@ -58,7 +58,7 @@ void Health::Set(bool serving) {
 void Health::Start(ServerCall& call) {
   HealthCheckRequest request;
   CallResult refused;
-  refused.status = call.transport_status();
+  refused.status = call.Open();
   if (refused.status.ok()) refused.status = scanner_.Parse(call.request(), request);
   if (refused.status.ok()) {
     const std::lock_guard lock(mutex_);

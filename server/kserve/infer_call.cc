@@ -17,8 +17,13 @@ class ModelInferCall final : public PlainCall {
       : PlainCall(call, path), scanner_(scanner) {}
 
  private:
+  absl::Status Look(std::string_view message, int64_t& bytes) override {
+    absl::Status status = scanner_.Scan(message, scanned_);
+    bytes = scanned_.parsing_bytes;
+    return status;
+  }
   absl::StatusOr<PlainHead> Read(std::string_view bytes) override {
-    absl::Status status = message_.Parse(bytes, scanner_);
+    absl::Status status = message_.Parse(bytes, scanner_, scanned_);
     if (!status.ok()) return status;
     const inference::ModelInferRequest& proto = message_.proto();
     return PlainHead{.model_name = proto.model_name(), .model_version = proto.model_version()};
@@ -32,6 +37,7 @@ class ModelInferCall final : public PlainCall {
   std::string Body() override { return std::move(body_); }
 
   const MessageScanner& scanner_;
+  ScannedMessage scanned_;
   InferMessage message_;
   std::string body_;
 };

@@ -73,7 +73,11 @@ class ServerCall {
   ServerCall(const ServerCall&) = delete;
   ServerCall& operator=(const ServerCall&) = delete;
 
-  // The message, contiguous; valid until Finish.
+  // The most that the message takes before it is whole and when it is: of one that came compressed, what it may become.
+  virtual int64_t most_bytes() const { return static_cast<int64_t>(request().size()); }
+  // Makes the message whole. An error is what the transport itself found wrong with it; the service answers it.
+  virtual absl::Status Open() { return absl::OkStatus(); }
+  // After Open: the message, contiguous; valid until Finish.
   virtual std::string_view request() const = 0;
   // Steady-clock nanoseconds, kNoDeadline if the client set none.
   virtual int64_t deadline_ns() const = 0;
@@ -83,8 +87,6 @@ class ServerCall {
   virtual int shard() const = 0;
   // Who asks, as far as the transport can tell: a hash (client_identity.h). Who is not told apart is 0.
   virtual uint64_t client() const { return 0; }
-  // What the transport itself found wrong with the message; the service answers it.
-  virtual absl::Status transport_status() const { return absl::OkStatus(); }
   // Calls that are answered by a stream only: one message of it, before Finish, from one thread at a
   // time. Never waits. False: the client does not read; more than the transport's bound would lie
   // here, the message was not taken, and the call should end.

@@ -29,15 +29,8 @@ void PlainCall::Start(std::unique_ptr<PlainCall> call) {
 }
 
 absl::Status PlainCall::Prepare() {
-  const std::string_view message = call_.request();
-  const Demand at_door = {1, 0, BytesToRead(message)};
-  const Parties client = path_.PartiesOf(call_.client(), nullptr);
-  const int64_t came_ns = call_.received_ns();
-  if (!path_.Admit(at_door, client, *stats_, call_.shard(), came_ns, door_, result_)) {
-    return result_.status;
-  }
-  if (absl::Status status = call_.transport_status(); !status.ok()) return status;
-  const absl::StatusOr<PlainHead> head = Read(message);
+  if (absl::Status status = AdmitMessage(); !status.ok()) return status;
+  const absl::StatusOr<PlainHead> head = Read(call_.request());
   if (!head.ok()) return head.status();
   absl::StatusOr<std::shared_ptr<const Model>> model =
       path_.Find(head->model_name, head->model_version);
@@ -46,7 +39,7 @@ absl::Status PlainCall::Prepare() {
   stats_ = &path_.StatsOf(*model_);
   requests_ = head->requests;
   of_ = path_.PartiesOf(call_.client(), model_.get());
-  if (!path_.Enter(*model_, *stats_, call_.shard(), came_ns, door_, result_)) {
+  if (!path_.Enter(*model_, *stats_, call_.shard(), call_.received_ns(), door_, result_)) {
     return result_.status;
   }
   // Before anything is decoded for it: what cannot be in time is to cost as little as it can.
@@ -56,6 +49,33 @@ absl::Status PlainCall::Prepare() {
     return late;
   }
   return PrepareItems();
+}
+
+// What the message may take before it is made whole, then what it takes and what reading it will.
+absl::Status PlainCall::AdmitMessage() {
+  const Parties client = path_.PartiesOf(call_.client(), nullptr);
+  const int64_t came_ns = call_.received_ns();
+  Demand demand = {1, 0, call_.most_bytes()};
+  if (!path_.Admit(demand, client, *stats_, call_.shard(), came_ns, door_, result_)) {
+    return result_.status;
+  }
+  if (absl::Status status = call_.Open(); !status.ok()) return status;
+  const std::string_view message = call_.request();
+  const auto size = static_cast<int64_t>(message.size());
+  if (size != demand.bytes) door_.Keep({1, 0, size});
+  int64_t reading = 0;
+  if (absl::Status status = Look(message, reading); !status.ok()) return status;
+  if (reading == 0) return absl::OkStatus();
+  Ticket more;
+  if (path_.TryAdmit({0, 0, reading}, client, came_ns, more)) {
+    door_.Join(std::move(more));
+    return absl::OkStatus();
+  }
+  // A refusal speaks of all of it.
+  door_.Release();
+  demand.bytes = size + reading;
+  path_.Admit(demand, client, *stats_, call_.shard(), came_ns, door_, result_);
+  return result_.status;
 }
 
 absl::Status PlainCall::PrepareItems() {

@@ -3,7 +3,8 @@
 // written. Knows no transport.
 //
 //   transport thread                                   responder thread
-//   Start: admit at the door; Read; find the model;
+//   Start: admit the message; open it; Look, and admit
+//          what reading it takes; Read; find the model;
 //          each request: Spell, decode, unfold, admit
 //          its answer, seal, Check, admit its work;
 //          all of them, or none
@@ -65,9 +66,9 @@ class PlainCall {
   // The steps of a format, on the transport's thread, in this order. An error ends the call and is its status;
   // one of Spell, of what follows it, or of Check does so only if AnswersError does not take it.
   //
-  // What the message takes of the server, itself and what reading makes of it: admitted before it is read.
-  virtual int64_t BytesToRead(std::string_view message) const {
-    return static_cast<int64_t>(message.size());
+  // What reading takes beside the message: admitted before it is read, as the message itself was. Allocates nothing.
+  virtual absl::Status Look(std::string_view /*message*/, int64_t& /*bytes*/) {
+    return absl::OkStatus();
   }
   // What the head views stays as long as the call. INVALID_ARGUMENT: malformed, or beyond the format's bounds.
   virtual absl::StatusOr<PlainHead> Read(std::string_view message) = 0;
@@ -110,6 +111,7 @@ class PlainCall {
   };
 
   absl::Status Prepare();
+  absl::Status AdmitMessage();
   absl::Status PrepareItems();
   // How far a request came: it is admitted, or has an error of its own, or there was no room for the call.
   enum class Step : uint8_t { kAdmitted, kWrong, kFull };

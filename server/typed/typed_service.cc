@@ -26,8 +26,13 @@ class TypedInferCall final : public PlainCall {
         proto_(*google::protobuf::Arena::CreateMessage<v1::InferRequest>(&arena_)) {}
 
  private:
+  absl::Status Look(std::string_view message, int64_t& bytes) override {
+    absl::Status status = scanner_.Scan(message, scanned_);
+    bytes = scanned_.parsing_bytes;
+    return status;
+  }
   absl::StatusOr<PlainHead> Read(std::string_view message) override {
-    absl::Status status = scanner_.Parse(message, proto_);
+    absl::Status status = scanner_.ParseScanned(message, scanned_, proto_);
     if (!status.ok()) return status;
     const int inputs = proto_.inputs_size();
     if (inputs == 0 || inputs > max_inputs_) {
@@ -56,6 +61,7 @@ class TypedInferCall final : public PlainCall {
   std::string Body() override { return EncodeTypedResponse(model(), proto_.id(), answers_); }
 
   const MessageScanner& scanner_;
+  ScannedMessage scanned_;
   const int64_t max_inputs_;
   google::protobuf::Arena arena_;
   v1::InferRequest& proto_;
@@ -81,8 +87,13 @@ class DecodeCall final : public PlainCall {
       : PlainCall(call, path), scanner_(scanner) {}
 
  private:
+  absl::Status Look(std::string_view message, int64_t& bytes) override {
+    absl::Status status = scanner_.Scan(message, scanned_);
+    bytes = scanned_.parsing_bytes;
+    return status;
+  }
   absl::StatusOr<PlainHead> Read(std::string_view message) override {
-    absl::Status status = scanner_.Parse(message, proto_);
+    absl::Status status = scanner_.ParseScanned(message, scanned_, proto_);
     if (!status.ok()) return status;
     return PlainHead{.model_name = proto_.model_name(), .model_version = proto_.model_version()};
   }
@@ -100,6 +111,7 @@ class DecodeCall final : public PlainCall {
   void Write(std::string message);
 
   const MessageScanner& scanner_;
+  ScannedMessage scanned_;
   v1::DecodeRequest proto_;
   MadeContents made_;
   int32_t sent_ = 0;

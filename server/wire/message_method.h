@@ -26,7 +26,7 @@ class MessageMethod final : public CallSink {
   void Start(ServerCall& call) override {
     Request request;
     CallResult result;
-    result.status = call.transport_status();
+    result.status = call.Open();
     if (result.status.ok()) result.status = scanner_.Parse(call.request(), request);
     if (result.status.ok()) {
       absl::StatusOr<std::string> answer = function_(request);

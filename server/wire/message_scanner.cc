@@ -16,6 +16,22 @@ using google::protobuf::FieldDescriptor;
 
 constexpr int kMaxDepth = 64;             // of messages in messages
 constexpr int kLargestFieldNumber = 256;  // of a table by number
+// A list that grows by doubling has at most twice the room that it needs, and leaves in the arena all the rooms that it had
+// before: as much again.
+constexpr int64_t kGrowth = 4;
+
+int8_t WidthOf(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT64:
+    case FieldDescriptor::CPPTYPE_UINT64:
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return 8;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return 1;
+    default:
+      return 4;
+  }
+}
 
 }  // namespace
 
@@ -36,6 +52,7 @@ class MessageScanner::Scanning {
       }
       const int64_t values = ValuesOf(field, known);
       if (values < 0 || !Count(known, values)) return false;
+      list_bytes_ += values * known.width;
       int64_t which = 0;
       if (known.cap >= 0) {
         const FieldCap& cap = kind.caps[static_cast<size_t>(known.cap)];
@@ -56,7 +73,10 @@ class MessageScanner::Scanning {
     return !fields.malformed();
   }
 
-  int64_t unknown() const { return unknown_; }
+  ScannedMessage Scanned(std::string_view bytes) const {
+    const int64_t rest = unknown_ > 0 ? static_cast<int64_t>(bytes.size()) : 0;
+    return {.unknown = unknown_, .parsing_bytes = kGrowth * list_bytes_ + rest};
+  }
   // After a false Message.
   absl::Status Refuse() const {
     if (scanner_.counts_ != nullptr) scanner_.counts_->Add(why_);
@@ -123,6 +143,7 @@ class MessageScanner::Scanning {
   const MessageScanner& scanner_;
   const WireLimits& limits_;
   int64_t messages_ = 0, texts_ = 0, numbers_ = 0, unknown_ = 0, unknown_bytes_ = 0;
+  int64_t list_bytes_ = 0;
   Refused why_ = Refused::kMalformed;
   std::string broken_;
 };
@@ -181,6 +202,7 @@ size_t MessageScanner::Learn(const Descriptor& type, std::initializer_list<Field
       out.cap = static_cast<int>(kind.caps.size());
       kind.caps.push_back(cap);
     }
+    if (out.list && out.cap < 0) out.width = WidthOf(field);
   }
   Check(kind.caps.size() <= kMaxCaps, "too many caps of one kind of message");
   kinds_[self] = std::move(kind);
@@ -218,10 +240,10 @@ absl::Status MessageScanner::Malformed() const {
   return absl::InvalidArgumentError("malformed " + name_);
 }
 
-absl::Status MessageScanner::Scan(std::string_view bytes, int64_t& unknown) const {
+absl::Status MessageScanner::Scan(std::string_view bytes, ScannedMessage& scanned) const {
   Scanning scanning(*this);
   const bool fine = scanning.Message(kinds_.front(), bytes, 0, 0);
-  unknown = scanning.unknown();
+  scanned = scanning.Scanned(bytes);
   return fine ? absl::OkStatus() : scanning.Refuse();
 }
 
@@ -251,11 +273,15 @@ void MessageScanner::AppendKnown(const Kind& kind, std::string_view bytes, std::
 
 absl::Status MessageScanner::Parse(std::string_view bytes,
                                    google::protobuf::Message& message) const {
-  int64_t unknown = 0;
-  absl::Status scanned = Scan(bytes, unknown);
-  if (!scanned.ok()) return scanned;
-  const std::string known = unknown > 0 ? Known(bytes) : std::string();
-  const std::string_view rest = unknown > 0 ? known : bytes;
+  ScannedMessage scanned;
+  absl::Status status = Scan(bytes, scanned);
+  return status.ok() ? ParseScanned(bytes, scanned, message) : status;
+}
+
+absl::Status MessageScanner::ParseScanned(std::string_view bytes, const ScannedMessage& scanned,
+                                          google::protobuf::Message& message) const {
+  const std::string known = scanned.unknown > 0 ? Known(bytes) : std::string();
+  const std::string_view rest = scanned.unknown > 0 ? known : bytes;
   if (message.ParseFromArray(rest.data(), static_cast<int>(rest.size()))) return absl::OkStatus();
   if (counts_ != nullptr) counts_->Add(Refused::kMalformed);
   return Malformed();

@@ -32,6 +32,14 @@ struct FieldCap {
   const char* what;  // for people; {}: which of its kind the message is that has it
 };
 
+// What a look at a message found.
+struct ScannedMessage {
+  int64_t unknown = 0;  // fields
+  // The most that parsing takes beside the message: for its lists of numbers, which may stand in a byte each and become
+  // eight, and grow by doubling; and for what is left of it without unknown fields.
+  int64_t parsing_bytes = 0;
+};
+
 class MessageScanner {
  public:
   // `counts`, if any, outlives it: what it refuses is counted there.
@@ -42,8 +50,10 @@ class MessageScanner {
   // bound that is broken, with both values and its flag.
   absl::Status Parse(std::string_view bytes, google::protobuf::Message& message) const;
 
-  // The steps of it. `unknown`: how many fields are unknown.
-  absl::Status Scan(std::string_view bytes, int64_t& unknown) const;
+  // The steps of it.
+  absl::Status Scan(std::string_view bytes, ScannedMessage& scanned) const;
+  absl::Status ParseScanned(std::string_view bytes, const ScannedMessage& scanned,
+                            google::protobuf::Message& message) const;
   // What Scan accepted, without them.
   std::string Known(std::string_view bytes) const;
 
@@ -53,8 +63,9 @@ class MessageScanner {
     enum class Holds : uint8_t { kNothing, kMessage, kText, kVarint, kFixed32, kFixed64 };
     Holds holds = Holds::kNothing;
     bool list = false;
-    size_t kind = 0;  // of kMessage: its place in kinds_
-    int cap = -1;     // its place in the kind's
+    int8_t width = 0;  // of one number of a list that no cap bounds, as protobuf keeps it
+    size_t kind = 0;   // of kMessage: its place in kinds_
+    int cap = -1;      // its place in the kind's
   };
   struct Kind {
     std::vector<Field> fields;  // by number

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "google/protobuf/arena.h"
 #include "gtest/gtest.h"
 #include "proto/grpc_service.pb.h"
 #include "server/wire/wire_codec.h"
@@ -19,15 +20,63 @@ constexpr const char* kUnknown = "\x78\x05";  // field 15, a varint
 constexpr char kStartGroup = 15 << 3 | 3, kEndGroup = 15 << 3 | 4;
 
 int64_t Unknown(const std::string& bytes, const WireLimits& limits = {}) {
-  int64_t unknown = 0;
-  const absl::Status status = InferScanner(limits).Scan(bytes, unknown);
+  ScannedMessage scanned;
+  const absl::Status status = InferScanner(limits).Scan(bytes, scanned);
   EXPECT_TRUE(status.ok()) << status;
-  return unknown;
+  return scanned.unknown;
+}
+int64_t BytesToParse(const std::string& bytes) {
+  ScannedMessage scanned;
+  EXPECT_TRUE(InferScanner({}).Scan(bytes, scanned).ok());
+  return scanned.parsing_bytes;
 }
 std::string ErrorOf(const std::string& bytes, const WireLimits& limits = {},
                     RefusalCounts* counts = nullptr) {
   ModelInferRequest message;
   return std::string(InferScanner(limits, counts).Parse(bytes, message).message());
+}
+
+// An arena's whole size is what parsing took.
+TEST(MessageScannerTest, WhatParsingTakesIsNoMoreThanIsSaidHoweverNumbersAreWritten) {
+  for (const int count : {10, 1000, 8193, 100'000}) {
+    ModelInferRequest request;
+    auto& contents = *request.add_inputs()->mutable_contents();
+    contents.mutable_int64_contents()->Resize(count, 1);
+    contents.mutable_int_contents()->Resize(count, 1);
+    contents.mutable_bool_contents()->Resize(count, true);
+    contents.mutable_fp32_contents()->Resize(count, 1);
+    contents.mutable_fp64_contents()->Resize(count, 1);
+    const std::string packed = request.SerializeAsString();
+    std::string apart;  // each number a field
+    for (int i = 0; i < count; ++i) apart += std::string("\x18\x01", 2);
+    std::string input;
+    wire::AppendVarint(5 << 3 | 2, input);
+    wire::AppendVarint(apart.size(), input);
+    input += apart;
+    std::string unpacked;
+    wire::AppendVarint(5 << 3 | 2, unpacked);
+    wire::AppendVarint(input.size(), unpacked);
+    unpacked += input;
+    for (const std::string& bytes : {packed, unpacked}) {
+      google::protobuf::Arena arena;
+      auto& message = *google::protobuf::Arena::CreateMessage<ModelInferRequest>(&arena);
+      const auto before = static_cast<int64_t>(arena.SpaceUsed());
+      ASSERT_TRUE(InferScanner({}).Parse(bytes, message).ok());
+      constexpr int64_t kOfTheMessage = 1024;  // one input, and what it has beside numbers
+      EXPECT_LE(static_cast<int64_t>(arena.SpaceUsed()) - before,
+                BytesToParse(bytes) + kOfTheMessage)
+          << count;
+    }
+    EXPECT_EQ(BytesToParse(unpacked), 4 * 8 * count);
+  }
+}
+
+TEST(MessageScannerTest, WhatIsRawOrCappedTakesNothingBesideTheMessage) {
+  ModelInferRequest request;
+  request.set_model_name("m");
+  request.add_inputs()->add_shape(1000);
+  request.add_raw_input_contents(std::string(4000, 'x'));
+  EXPECT_EQ(BytesToParse(request.SerializeAsString()), 0);
 }
 
 TEST(MessageScannerTest, UnknownFieldsAreCountedAtEveryLevelAndInGroups) {

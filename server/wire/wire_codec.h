@@ -39,6 +39,11 @@ class InferMessage {
   absl::Status Parse(std::string_view bytes, const MessageScanner& scanner) {
     return scanner.Parse(bytes, *message_);
   }
+  // The same of what it has scanned.
+  absl::Status Parse(std::string_view bytes, const MessageScanner& scanner,
+                     const ScannedMessage& scanned) {
+    return scanner.ParseScanned(bytes, scanned, *message_);
+  }
 
   // After Parse.
   const inference::ModelInferRequest& proto() const { return *message_; }

@@ -209,6 +209,25 @@ TEST_F(ContentsTest, P4WhatAFewBytesInflateToIsBounded) {
   ExpectAllIsWell();
 }
 
+TEST_F(ContentsTest, PackedNumbersAreAdmittedForWhatTheyBecome) {
+  constexpr int kNumbers = 16'000'000;  // a byte each
+  ASSERT_NO_FATAL_FAILURE(Serve({"--max-queued-bytes=128MiB"}));
+  inference::ModelInferRequest request;
+  request.set_model_name(kWords.name);
+  auto* input = request.add_inputs();
+  input->set_name("TOKENS");
+  input->set_datatype("INT64");
+  input->add_shape(kNumbers);
+  input->mutable_contents()->mutable_int64_contents()->Resize(kNumbers, 1);
+  grpc::Status status;
+  EXPECT_LT(
+      CostOf([&] { status = caller_->Raw(kInferMethod, {request.SerializeAsString()}).status; }),
+      kMayCost);
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--max-queued-bytes"));
+  ExpectAllIsWell();
+}
+
 // Each takes the slow lane's one thread some tens of milliseconds, and holds a MB until it is its turn.
 TEST_F(ContentsTest, WhatWaitsForTheSlowLaneIsBoundedByNumberAndByBytes) {
   constexpr int kAtOnce = 32;
@@ -219,7 +238,8 @@ TEST_F(ContentsTest, WhatWaitsForTheSlowLaneIsBoundedByNumberAndByBytes) {
   };
   for (const Case& by :
        {Case{"--grpc-max-slow-calls=2", "(--grpc-max-slow-calls)", R"(reason="slow_calls")"},
-        Case{"--grpc-max-slow-bytes=2500000", "(--grpc-max-slow-bytes)", R"(reason="slow_bytes")"}}) {
+        Case{"--grpc-max-slow-bytes=2500000", "(--grpc-max-slow-bytes)",
+             R"(reason="slow_bytes")"}}) {
     SCOPED_TRACE(by.flag);
     ASSERT_NO_FATAL_FAILURE(Serve({by.flag}));
     std::atomic<int> refused = 0, inflated = 0;

@@ -147,8 +147,8 @@ TEST(MessageScannerFuzzTest, WhatItAcceptsParsesAndWhatItLeavesOutIsWhatIsUnknow
     const std::string bytes = mutator.Mutate(whole->SerializeAsString());
     const auto texts_as_bytes = (&file == kserve ? of_kserve : of_ours).New(type.full_name());
     const bool is_message = texts_as_bytes->ParsePartialFromString(bytes);
-    int64_t unknown = 0;
-    const absl::Status scanned = scanner.Scan(bytes, unknown);
+    ScannedMessage looked;
+    const absl::Status scanned = scanner.Scan(bytes, looked);
     ASSERT_EQ(scanned.ok(), is_message)
         << type.full_name() << " " << scanned << " " << testing::PrintToString(bytes);
     const auto parsed = generated();
@@ -157,7 +157,7 @@ TEST(MessageScannerFuzzTest, WhatItAcceptsParsesAndWhatItLeavesOutIsWhatIsUnknow
     ASSERT_EQ(scanner.Parse(bytes, *ours_parsed).ok(), parses) << testing::PrintToString(bytes);
     if (!parses) continue;
     ++accepted;
-    left_out += unknown > 0 ? 1 : 0;
+    left_out += looked.unknown > 0 ? 1 : 0;
     parsed->DiscardUnknownFields();
     ASSERT_EQ(Bytes(*parsed), Bytes(*ours_parsed)) << testing::PrintToString(bytes);
   }

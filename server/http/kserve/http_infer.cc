@@ -94,9 +94,10 @@ class HttpInferCall final : public PlainCall {
     if (error != std::errc() || end != last) return std::nullopt;
     return bytes;
   }
-  int64_t BytesToRead(std::string_view body) const override {
+  absl::Status Look(std::string_view body, int64_t& bytes) override {
     const std::string_view json = body.substr(0, JsonBytes(body).value_or(0));
-    return InferJson::MostBytes(json) + static_cast<int64_t>(body.size() - json.size());
+    bytes = InferJson::MostBytes(json) - static_cast<int64_t>(json.size());
+    return absl::OkStatus();
   }
   absl::StatusOr<PlainHead> Read(std::string_view body) override {
     const std::optional<size_t> json_bytes = JsonBytes(body);
