@@ -202,7 +202,8 @@ absl::Status Server::OpenHttp() {
   metrics_->Watch(refusals_);
   metrics_->Watch("http", http_counts_);
   metrics_->Watch("metrics", metrics_counts_);
-  http_infer_ = std::make_unique<HttpInferService>(*path_, GrpcShards(options_));
+  http_infer_ = std::make_unique<HttpInferService>(*path_, GrpcShards(options_),
+                                                   OfMessages(options_), &refusals_);
   site_ = std::make_unique<ServerSite>(*status_, *metrics_, *explain_, *kserve_, *http_infer_);
   auto http =
       HttpServer::Start("http-address", options_.http_address,

@@ -275,7 +275,7 @@ void NvNames(const std::vector<Counted>& models, const std::vector<Lane>& lanes,
 
 void Refusals(const RefusalCounts& refusals, MetricsText& text) {
   text.Family("cellbatch_messages_refused_total", "counter",
-              "Messages over gRPC that were refused for what they contain, by the bound.");
+              "Messages that were refused for what they contain, by the bound.");
   for (size_t i = 0; i < kNumRefused; ++i) {
     const auto reason = static_cast<Refused>(i);
     text.Value({{"reason", Name(reason)}}, refusals.Of(reason));

@@ -41,7 +41,8 @@ class HttpInferFaultTest : public FaultTest {
   static void SetUpTestSuite() {
     const std::string repository = FaultRepository();
     AddModel(repository, kSlow);
-    Serve(repository, {"--devices=cpu:0", "--batch-limit=4", "--http-max-body-bytes=1MiB"});
+    Serve(repository, {"--devices=cpu:0", "--batch-limit=4", "--http-max-body-bytes=1MiB",
+                       "--grpc-max-numbers=100000", "--grpc-max-texts=1000"});
   }
   static std::string Ask(const std::string& request) {
     TcpConnection client(server_->http());
@@ -115,6 +116,23 @@ TEST_F(HttpInferFaultTest, WhatGrowsWhenItIsReadMeetsItsBound) {
   ExpectError(Ask(Infer("words", R"({"outputs":[)" + many("{},", kBytes))), 400, "more than");
   ExpectError(Ask(Infer("words", R"({"inputs":[{"name":"TOKENS","shape":[)" + many("1,", kBytes))),
               400, "more than");
+}
+
+// The flags that bound what a message over gRPC contains bound it here, too.
+TEST_F(HttpInferFaultTest, WhatAMessageMayContainIsBoundedAsOverGrpc) {
+  const auto refused = [](const std::string& reason) {
+    return MetricsPage(*server_).Sum("cellbatch_messages_refused_total",
+                                     {"reason=\"" + reason + "\""});
+  };
+  ExpectError(Ask(Infer("words", Tokens(std::vector<int32_t>(100'000, 1)))), 400,
+              "the request has 100001 numbers or more, the most is 100000 (--grpc-max-numbers)");
+  EXPECT_EQ(refused("numbers"), 1);
+  std::string texts;
+  for (int i = 0; i < 1000; ++i) texts += R"(,"")";
+  ExpectError(Ask(Infer("words", R"({"inputs":[{"name":"TOKENS","datatype":"BYTES","data":["")" +
+                                     texts + "]}]}")),
+              400, "the request has 1001 texts or more, the most is 1000 (--grpc-max-texts)");
+  EXPECT_EQ(refused("texts"), 1);
 }
 
 }  // namespace

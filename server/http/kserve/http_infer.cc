@@ -77,12 +77,13 @@ class HttpCall final : public ServerCall {
 class HttpInferCall final : public PlainCall {
  public:
   HttpInferCall(HttpCall& call, RequestPath& path, const KServePath& target,
-                const std::string* header_bytes, const WireLimits& limits)
+                const std::string* header_bytes, const WireLimits& limits, RefusalCounts* counts)
       : PlainCall(call, path),
         call_(call),
         target_(target),
         header_bytes_(header_bytes),
-        limits_(limits) {}
+        limits_(limits),
+        counts_(counts) {}
 
  private:
   // How much of the body is JSON; none: the header that says so is no number.
@@ -105,7 +106,7 @@ class HttpInferCall final : public PlainCall {
       return absl::InvalidArgumentError(
           fmt::format("{} is {}, which is no number", kHeaderBytes, Quoted(*header_bytes_)));
     }
-    absl::Status status = message_.Parse(body, *json_bytes, limits_);
+    absl::Status status = message_.Parse(body, *json_bytes, limits_, counts_);
     if (!status.ok()) return status;
     return PlainHead{.model_name = target_.model, .model_version = target_.version};
   }
@@ -121,6 +122,7 @@ class HttpInferCall final : public PlainCall {
   const KServePath target_;
   const std::string* const header_bytes_;  // the exchange's
   const WireLimits& limits_;
+  RefusalCounts* const counts_;
   InferJson message_;
 };
 
@@ -140,7 +142,7 @@ void HttpInferService::Answer(const std::shared_ptr<HttpExchange>& exchange,
   const auto call = std::make_shared<HttpCall>(exchange, first_shard_ + exchange->thread());
   call->KeepUntilFinished(call);
   PlainCall::Start(std::make_unique<HttpInferCall>(
-      *call, path_, target, exchange->request().Header(kHeaderBytes), limits_));
+      *call, path_, target, exchange->request().Header(kHeaderBytes), limits_, counts_));
   // Only now, as a cancel never comes before Start has returned; the reply may have gone by then.
   exchange->OnHangUp([call, path = &path_] { path->Cancel(*call); });
 }

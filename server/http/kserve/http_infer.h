@@ -13,6 +13,7 @@
 #include "server/http/http_exchange.h"
 #include "server/http/kserve/kserve_path.h"
 #include "server/requests/request_path.h"
+#include "server/wire/refusal_counts.h"
 #include "server/wire/wire_limits.h"
 
 namespace cellbatch {
@@ -20,8 +21,9 @@ namespace cellbatch {
 class HttpInferService {
  public:
   // `path` outlives it. `first_shard`: of `path`'s transport threads the one that the first infer thread is.
-  HttpInferService(RequestPath& path, int first_shard, const WireLimits& limits = {})
-      : path_(path), first_shard_(first_shard), limits_(limits) {}
+  HttpInferService(RequestPath& path, int first_shard, const WireLimits& limits = {},
+                   RefusalCounts* counts = nullptr)
+      : path_(path), first_shard_(first_shard), limits_(limits), counts_(counts) {}
 
   // None: its body will be taken. Else why not: 415 for one that is compressed.
   static std::optional<HttpReply> RefuseHead(const HttpRequest& head);
@@ -33,6 +35,7 @@ class HttpInferService {
   RequestPath& path_;
   const int first_shard_;
   const WireLimits limits_;
+  RefusalCounts* const counts_;
 };
 
 }  // namespace cellbatch

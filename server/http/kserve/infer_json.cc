@@ -22,28 +22,35 @@ absl::Status Invalid(std::string text) { return absl::InvalidArgumentError(std::
 
 }  // namespace
 
-// What nlohmann-json tells of the text, token by token. `again`: a second look, for "data" that stood before its
-// "datatype".
+// What nlohmann-json tells of the text, token by token. `again`: a second look, for "data" that
+// stood before its "datatype".
 class InferReader {
  public:
   InferReader(InferJson& into, const WireLimits& limits, bool again)
       : into_(into), limits_(limits), again_(again) {}
 
   const absl::Status& status() const { return status_; }
+  // The bound that it broke, or that it is no JSON; none: something else is wrong with it.
+  std::optional<Refused> refused() const { return refused_; }
   bool wants_again() const { return wants_again_; }
 
-  bool null() { return Take(std::monostate()); }
-  bool boolean(bool value) { return Take(value); }
-  bool number_integer(int64_t value) { return Take(value); }
+  bool null() { return CountNumber() && Take(std::monostate()); }
+  bool boolean(bool value) { return CountNumber() && Take(value); }
+  bool number_integer(int64_t value) { return CountNumber() && Take(value); }
   bool number_unsigned(uint64_t value) {
+    if (!CountNumber()) return false;
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return Take(value);
     return Take(static_cast<int64_t>(value));
   }
   bool number_float(double value, const std::string& text) {
     number_ = text;
-    return Take(value);
+    return CountNumber() && Take(value);
   }
-  bool string(std::string& value) { return Take(std::move(value)); }
+  bool string(std::string& value) {
+    return Within(texts_, limits_.max_bytes_elements, Refused::kTexts, "texts",
+                  "--grpc-max-texts") &&
+           Take(std::move(value));
+  }
   bool binary(nlohmann::json::binary_t&) { return Fail("binary JSON"); }
   bool key(std::string& value) {
     key_ = std::move(value);
@@ -54,6 +61,7 @@ class InferReader {
   bool end_object() { return Close(); }
   bool end_array() { return Close(); }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) {
+    refused_ = Refused::kMalformed;
     return Fail(fmt::format("malformed JSON at byte {}", position));
   }
 
@@ -77,6 +85,27 @@ class InferReader {
     if (status_.ok()) status_ = Invalid(std::move(text));
     return false;
   }
+  bool TooMany(std::string text) {
+    refused_ = Refused::kField;
+    return Fail(std::move(text));
+  }
+  // One more of these, which the first look counts.
+  bool Within(int64_t& count, int64_t most, Refused why, const char* what, const char* flag) {
+    if (again_ || ++count <= most) return true;
+    refused_ = why;
+    return Fail(
+        fmt::format("the request has {} {} or more, the most is {} ({})", count, what, most, flag));
+  }
+  bool CountNumber() {
+    return Within(numbers_, limits_.max_elements, Refused::kNumbers, "numbers",
+                  "--grpc-max-numbers");
+  }
+  // What nobody reads is passed over, and bounded as fields are that protobuf does not know.
+  bool Unread() {
+    return Within(unread_, limits_.max_unknown_fields, Refused::kUnknownFields, "unknown members",
+                  "--grpc-max-unknown-fields");
+  }
+  bool OpenUnread() { return Unread() && Push(In::kUnread); }
   InferJson::Tensor& tensor() { return into_.inputs_[static_cast<size_t>(input_)]; }
   std::string Where() { return fmt::format("input {}", Quoted(tensor().name)); }
   bool WrongType(std::string_view expected) {
@@ -84,7 +113,13 @@ class InferReader {
   }
 
   bool Open(bool object) {
-    if (in_.size() >= kMaxDepth) return Fail("the JSON is nested too deeply");
+    if (in_.size() >= kMaxDepth) return TooMany("the JSON is nested too deeply");
+    // Rows of "data" are no parts of their own: nothing is kept of them.
+    if ((in_.empty() || in_.back() != In::kData) &&
+        !Within(parts_, limits_.max_messages, Refused::kMessages, "lists and objects",
+                "--grpc-max-submessages")) {
+      return false;
+    }
     if (in_.empty()) {
       in_.push_back(In::kRequest);
       return object || Fail("the request is no JSON object");
@@ -100,7 +135,7 @@ class InferReader {
         return OpenOfInput(object);
       case In::kOutput:
         if (key_ == "parameters" && object) return Push(In::kOutputParameters);
-        return key_ == "name" ? WrongType("a string") : Push(In::kUnread);
+        return key_ == "name" ? WrongType("a string") : OpenUnread();
       case In::kData:
         return object ? Fail(Where() + ": objects in data") : Push(In::kData);
       case In::kShape:
@@ -109,7 +144,7 @@ class InferReader {
         return Fail(fmt::format("parameter {} is neither a number, a text nor true or false",
                                 Quoted(key_)));
       default:
-        return Push(In::kUnread);
+        return OpenUnread();
     }
   }
   bool Push(In part) {
@@ -120,13 +155,13 @@ class InferReader {
     if (key_ == "inputs") return object ? WrongType("a list") : Push(In::kInputs);
     if (key_ == "outputs") return object ? WrongType("a list") : Push(In::kOutputs);
     if (key_ == "parameters") return object ? Push(In::kParameters) : WrongType("an object");
-    return key_ == "id" ? WrongType("a string") : Push(In::kUnread);
+    return key_ == "id" ? WrongType("a string") : OpenUnread();
   }
   bool OpenInput() {
     ++input_;
     if (again_) return Push(In::kInput);
     if (into_.inputs_.size() >= static_cast<size_t>(limits_.max_inputs)) {
-      return Fail(fmt::format("more than {} inputs", limits_.max_inputs));
+      return TooMany(fmt::format("more than {} inputs", limits_.max_inputs));
     }
     into_.inputs_.emplace_back();
     return Push(In::kInput);
@@ -134,7 +169,7 @@ class InferReader {
   bool OpenOutput() {
     if (again_) return Push(In::kOutput);
     if (into_.outputs_.size() >= static_cast<size_t>(limits_.max_outputs)) {
-      return Fail(fmt::format("more than {} outputs", limits_.max_outputs));
+      return TooMany(fmt::format("more than {} outputs", limits_.max_outputs));
     }
     into_.outputs_.emplace_back();
     return Push(In::kOutput);
@@ -143,7 +178,7 @@ class InferReader {
     if (key_ == "shape") return object ? WrongType("a list") : Push(In::kShape);
     if (key_ == "parameters") return object ? Push(In::kInputParameters) : WrongType("an object");
     if (key_ == "data") return object ? WrongType("a list") : OpenData();
-    return key_ == "name" || key_ == "datatype" ? WrongType("a string") : Push(In::kUnread);
+    return key_ == "name" || key_ == "datatype" ? WrongType("a string") : OpenUnread();
   }
   bool OpenData() {
     InferJson::Tensor& to = tensor();
@@ -176,14 +211,14 @@ class InferReader {
         return TakeInputParameter(value);
       case In::kOutput:
         if (key_ == "name") return TakeText(value, into_.outputs_.back().name);
-        return key_ == "parameters" ? WrongType("an object") : true;
+        return key_ == "parameters" ? WrongType("an object") : Unread();
       case In::kOutputParameters:
         return TakeOutputParameter(value);
       case In::kInputs:
       case In::kOutputs:
         return Fail("inputs and outputs: expected objects");
       default:
-        return true;
+        return Unread();
     }
   }
   bool TakeText(Value& value, std::string& to) {
@@ -195,11 +230,11 @@ class InferReader {
   bool TakePart(Value value) {
     if (key_ == "id") return TakeText(value, into_.id_);
     if (key_ == "inputs" || key_ == "outputs") return WrongType("a list");
-    return key_ == "parameters" ? WrongType("an object") : true;
+    return key_ == "parameters" ? WrongType("an object") : Unread();
   }
   bool TakeParameter(Value value) {
     if (into_.parameters_.size() >= static_cast<size_t>(limits_.max_parameters)) {
-      return Fail(fmt::format("more than {} parameters", limits_.max_parameters));
+      return TooMany(fmt::format("more than {} parameters", limits_.max_parameters));
     }
     if (std::ranges::any_of(into_.parameters_, [&](const auto& p) { return p.key == key_; })) {
       return Fail(fmt::format("parameter {} is given twice", Quoted(key_)));
@@ -217,20 +252,20 @@ class InferReader {
       return TakeText(value, tensor().datatype);
     }
     if (key_ == "shape" || key_ == "data") return WrongType("a list");
-    return key_ == "parameters" ? WrongType("an object") : true;
+    return key_ == "parameters" ? WrongType("an object") : Unread();
   }
   bool TakeDim(const Value& value) {
     const auto* dim = std::get_if<int64_t>(&value);
     if (dim == nullptr) return Fail(Where() + ": shape: expected whole numbers");
     if (tensor().shape.size() >= static_cast<size_t>(limits_.max_dims)) {
-      return Fail(fmt::format("{}: more than {} dimensions", Where(), limits_.max_dims));
+      return TooMany(fmt::format("{}: more than {} dimensions", Where(), limits_.max_dims));
     }
     tensor().shape.push_back(*dim);
     return true;
   }
   bool TakeInputParameter(const Value& value) {
     if (key_ == kSharedMemory) tensor().unsupported = kSharedMemory;
-    if (key_ != "binary_data_size") return true;
+    if (key_ != "binary_data_size") return Unread();
     const auto* bytes = std::get_if<int64_t>(&value);
     if (bytes == nullptr || *bytes < 0) return WrongType("a number of bytes");
     tensor().binary_bytes = *bytes;
@@ -240,7 +275,7 @@ class InferReader {
     InferJson::Output& output = into_.outputs_.back();
     if (key_ == kSharedMemory) output.unsupported = kSharedMemory;
     if (key_ == "classification") output.unsupported = "classification";
-    if (key_ != "binary_data") return true;
+    if (key_ != "binary_data") return Unread();
     const bool* binary = std::get_if<bool>(&value);
     if (binary == nullptr) return WrongType("true or false");
     output.binary = *binary;
@@ -250,9 +285,6 @@ class InferReader {
   bool TakeData(Value value) {
     InferJson::Tensor& to = tensor();
     if (to.early != again_) return true;  // it has its own look
-    if (++elements_ > limits_.max_elements) {
-      return Fail(fmt::format("more than {} values in data", limits_.max_elements));
-    }
     ++to.values;
     if (to.datatype == "INT32") return TakeWhole<int32_t>(value, to);
     if (to.datatype == "INT64") return TakeWhole<int64_t>(value, to);
@@ -281,8 +313,9 @@ class InferReader {
     } else if (const auto* large = std::get_if<uint64_t>(&value)) {
       number = static_cast<float>(*large);
     } else if (std::holds_alternative<double>(value)) {
-      // Rounded once, from the text: by way of a double it could be the float beside it. What is too small for a
-      // float is zero, or its least, as it is for everybody; what is too large is none.
+      // Rounded once, from the text: by way of a double it could be the float beside it. What is
+      // too small for a float is zero, or its least, as it is for everybody; what is too large is
+      // none.
       const double wide = std::get<double>(value);
       const auto [end, error] =
           std::from_chars(number_.data(), number_.data() + number_.size(), number);
@@ -297,9 +330,6 @@ class InferReader {
   bool TakeBytes(const Value& value, InferJson::Tensor& to) {
     const auto* text = std::get_if<std::string>(&value);
     if (text == nullptr) return BadValue(to);
-    if (++texts_ > limits_.max_bytes_elements) {
-      return Fail(fmt::format("more than {} texts in data", limits_.max_bytes_elements));
-    }
     wire::AppendFramed(*text, to.data);
     return true;
   }
@@ -309,11 +339,12 @@ class InferReader {
   const bool again_;
   bool wants_again_ = false;
   absl::Status status_;
+  std::optional<Refused> refused_;
   std::vector<In> in_;
   std::string key_;
   std::string number_;  // as it is written
   int input_ = -1;
-  int64_t elements_ = 0, texts_ = 0;
+  int64_t parts_ = 0, numbers_ = 0, texts_ = 0, unread_ = 0;
 };
 
 int64_t InferJson::MostBytes(std::string_view json) {
@@ -324,8 +355,8 @@ int64_t InferJson::MostBytes(std::string_view json) {
   return text + 2 * (values * kWidestValue + text);
 }
 
-absl::Status InferJson::Parse(std::string_view body, size_t header_bytes,
-                              const WireLimits& limits) {
+absl::Status InferJson::Parse(std::string_view body, size_t header_bytes, const WireLimits& limits,
+                              RefusalCounts* counts) {
   if (header_bytes > body.size()) {
     return Invalid(fmt::format("Inference-Header-Content-Length is {}, the body has {} bytes",
                                header_bytes, body.size()));
@@ -334,6 +365,7 @@ absl::Status InferJson::Parse(std::string_view body, size_t header_bytes,
   for (const bool again : {false, true}) {
     InferReader reader(*this, limits, again);
     const bool whole = nlohmann::json::sax_parse(json, &reader);
+    if (counts != nullptr && reader.refused().has_value()) counts->Add(*reader.refused());
     if (!reader.status().ok()) return reader.status();
     if (!whole) return Invalid("malformed JSON");
     if (!reader.wants_again()) break;

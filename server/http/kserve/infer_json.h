@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "server/requests/plain_request.h"
+#include "server/wire/refusal_counts.h"
 #include "server/wire/wire_limits.h"
 
 namespace cellbatch {
@@ -26,7 +27,9 @@ class InferJson {
  public:
   // Once. `body` stays as long as this. INVALID_ARGUMENT: what is wrong, and of which tensor. Numbers keep their value:
   // whole ones up to 64 bits, FP32 rounded once from what is written.
-  absl::Status Parse(std::string_view body, size_t header_bytes, const WireLimits& limits);
+  // Beyond a bound: the bound, both values and its flag; counted in `counts`, if there are any.
+  absl::Status Parse(std::string_view body, size_t header_bytes, const WireLimits& limits,
+                     RefusalCounts* counts = nullptr);
 
   // The most that Parse keeps of so much JSON, and the JSON: values are what stands between commas, and a tensor's bytes
   // grow by doubling. One pass over the bytes.

@@ -200,6 +200,30 @@ TEST(InferJsonTest, WhatIsWrongIsNamed) {
             "\"binary_data_size\": expected a number of bytes");
 }
 
+// Rows in rows are one list of numbers; a second look, for "data" before its "datatype", counts nothing again.
+TEST(InferJsonTest, BoundsThatAreJustKeptAreKept) {
+  const WireLimits limits{.max_elements = 6, .max_bytes_elements = 2, .max_messages = 5};
+  const Parsed parsed(
+      R"({"inputs":[{"data":[[1,2],[3,4],[5]],"shape":[5],"name":"X","datatype":"INT32"}]})",
+      std::nullopt, limits);
+  EXPECT_TRUE(parsed.status.ok()) << parsed.status;
+}
+
+TEST(InferJsonTest, WhatIsRefusedForABoundIsCountedByItAndOtherMistakesAreNot) {
+  RefusalCounts counts;
+  const auto parse = [&counts](std::string_view body) {
+    const WireLimits limits{.max_inputs = 1, .max_elements = 2};
+    EXPECT_FALSE(InferJson().Parse(body, body.size(), limits, &counts).ok()) << body;
+  };
+  parse(R"({"inputs":[{},{}]})");
+  parse(Data("INT32", "[1,2]"));
+  parse("{");
+  parse(R"({"inputs":7})");
+  EXPECT_EQ(counts.Of(Refused::kField), 1);
+  EXPECT_EQ(counts.Of(Refused::kNumbers), 1);
+  EXPECT_EQ(counts.Of(Refused::kMalformed), 1);
+}
+
 TEST(InferJsonTest, EveryCountIsBounded) {
   const WireLimits limits{.max_inputs = 2,
                           .max_outputs = 2,
@@ -212,8 +236,22 @@ TEST(InferJsonTest, EveryCountIsBounded) {
   EXPECT_EQ(ErrorOf(R"({"parameters":{"a":1,"b":2,"c":3}})", limits), "more than 2 parameters");
   EXPECT_EQ(ErrorOf(R"({"inputs":[{"name":"X","shape":[1,1,1]}]})", limits),
             "input \"X\": more than 2 dimensions");
-  EXPECT_EQ(ErrorOf(Data("INT32", "[1,2,3,4,5]"), limits), "more than 4 values in data");
-  EXPECT_EQ(ErrorOf(Data("BYTES", R"(["","",""])"), limits), "more than 2 texts in data");
+  EXPECT_EQ(ErrorOf(Data("INT32", "[1,2,3,4,5]"), limits),
+            "the request has 5 numbers or more, the most is 4 (--grpc-max-numbers)");
+  EXPECT_EQ(ErrorOf(Data("BYTES", R"([""])"), limits),
+            "the request has 3 texts or more, the most is 2 (--grpc-max-texts)")
+      << "a name and a datatype are texts";
+  const WireLimits few{.max_messages = 4, .max_unknown_fields = 2};
+  EXPECT_EQ(ErrorOf(R"({"inputs":[{"shape":[]},{"shape":[]}]})", few),
+            "the request has 5 lists and objects or more, the most is 4 (--grpc-max-submessages)");
+  for (const char* unread : {R"({"x":1,"y":"","z":true})", R"({"x":[1,2]})",
+                             R"({"inputs":[{"x":1,"parameters":{"y":2,"z":3}}]})",
+                             R"({"outputs":[{"x":1,"parameters":{"y":2,"z":3}}]})"}) {
+    EXPECT_EQ(ErrorOf(unread, few),
+              "the request has 3 unknown members or more, the most is 2 "
+              "(--grpc-max-unknown-fields)")
+        << unread;
+  }
   EXPECT_EQ(ErrorOf(Data("INT32", std::string(100'000, '['))), "the JSON is nested too deeply");
   EXPECT_EQ(ErrorOf(R"({"x":)" + std::string(100'000, '[')), "the JSON is nested too deeply");
 }
