@@ -124,6 +124,22 @@ TEST_F(ProtocolTest, P7WhatIsNoHttp2IsHungUpOn) {
   EXPECT_EQ(MetricsPage(*server_).Ended(), before);
 }
 
+// Each ping is answered while a call is under way; without one they are strikes, and the third closes the connection.
+TEST_F(ProtocolTest, P10AFloodOfPingsIsToldToGoAndHungUpOnAndOthersDoNotNotice) {
+  TcpConnection client(server_->grpc());
+  std::string pings;
+  for (int i = 0; i < 100; ++i) pings += http2::Frame(http2::kPing, http2::kNone, 0, "12345678");
+  client.Send(http2::kPreface + http2::Frame(http2::kSettings, http2::kNone, 0, "") + pings);
+  http2::FrameReader frames(client);
+  std::string told;
+  while (const auto frame = frames.Next()) {
+    if (frame->type == http2::kGoAway) told = frame->body;
+    ExpectGood(*caller_);
+  }
+  EXPECT_TRUE(client.closed());
+  EXPECT_NE(told.find("too_many_pings"), told.npos) << told;
+}
+
 // gRPC's own client with TLS: its handshake fails at once, and its call is UNAVAILABLE.
 TEST_F(ProtocolTest, P7AClientThatWantsTlsIsUnavailable) {
   const double before = MetricsPage(*server_).Ended();
