@@ -305,7 +305,6 @@ int Main() {
     with_cells.push_back(unary.us / plain.us);
   }
   std::filesystem::remove_all(repository);
-  std::filesystem::remove(repository + "-words.safetensors");
   Table table({"", "CPU a request, us", "of it cells", "wake-ups a request"});
   table.Add({"server", Number(QuartilesOf(ours.us), 2), Number(QuartilesOf(ours.cells_us), 2),
              Number(QuartilesOf(ours.sleeps), 3)});

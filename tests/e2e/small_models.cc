@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <random>
 
@@ -77,6 +78,8 @@ void AddModel(const std::string& repository, const SmallModel& model) {
   options.repository = repository;
   options.name = model.name;
   Check(ImportTorch(options).ok(), "the test's model cannot be converted");
+  std::filesystem::remove(
+      file);  // it lies beside the repository, which is all that anybody knows of
 }
 
 std::vector<double> LstmReference(const SmallModel& model, const std::vector<int32_t>& tokens) {
