@@ -1,5 +1,5 @@
 // The shipped cell definitions, as text: the files NAME.textproto beside this header, put into the
-// binary, so that a server is one file. Data only; server/cell_codec reads them.
+// binary, so that a server is one file. Data only; server/cells/cell_codec reads them.
 #ifndef CELLBATCH_CELLS_DEFINITIONS_SHIPPED_H_
 #define CELLBATCH_CELLS_DEFINITIONS_SHIPPED_H_
 

@@ -1,6 +1,8 @@
-// Asynchronous calls as raw bytes, behind the transport seam (call.h): every method of grpc_methods.h. One completion queue has one polling thread; a call is made and destroyed there.
+// Asynchronous calls as raw bytes, behind the transport seam (call.h): every method of
+// grpc_methods.h. One completion queue has one polling thread; a call is made there, and ends there
+// or on the slow lane's.
 //
-//   waiting for a call --kAccepted--> CallSink::Start           --kDone--> gone? CallSink::Cancelled
+//   waiting for a call --kAccepted--> CallSink::Start        --kDone--> gone? CallSink::Cancelled
 //   ServerCall::Write  --> buffer --> gRPC, one at a time       --kWritten--> the next, or the end
 //   ServerCall::Finish --> gRPC                                 --kFinished-->
 //

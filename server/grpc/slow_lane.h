@@ -1,9 +1,9 @@
-// What takes long, off the thread that polls a completion queue: large messages, and questions that are no probes. A
-// queue of their own would poll connections with a thread more, and pollers take turns: half a wake-up and 4 us a
-// request (benchmark `rpc`).
+// What takes long, off the thread that polls a completion queue: large messages, and questions that
+// are no probes. A queue of their own would poll connections with a thread more, and pollers take
+// turns: half a wake-up and 4 us a request (benchmark `rpc`).
 //
-// What waits here holds its message and is admitted nowhere yet, so the lane is bounded by itself: by calls, and by the
-// bytes of their messages. Full is an answer, never a wait.
+// What waits here holds its message and is admitted nowhere yet, so the lane is bounded by itself:
+// by calls, and by the bytes of their messages. Full is an answer, never a wait.
 #ifndef CELLBATCH_SERVER_GRPC_SLOW_LANE_H_
 #define CELLBATCH_SERVER_GRPC_SLOW_LANE_H_
 
@@ -34,8 +34,8 @@ class SlowLane {
   SlowLane& operator=(const SlowLane&) = delete;
 
   enum class Room : uint8_t { kYes, kNoCalls, kNoBytes };
-  // Later, on its thread, one after the other in this order; until it is done it counts as a call of so many bytes.
-  // Without room it is not taken. Any thread.
+  // Later, on its thread, one after the other in this order; until it is done it counts as a call
+  // of so many bytes. Without room it is not taken. Any thread.
   Room TryRun(int64_t bytes, std::function<void()> work);
   // The same, whatever else waits: what calls that were taken have left to do. Any thread.
   void Run(std::function<void()> work);

@@ -16,8 +16,8 @@ using google::protobuf::FieldDescriptor;
 
 constexpr int kMaxDepth = 64;             // of messages in messages
 constexpr int kLargestFieldNumber = 256;  // of a table by number
-// A list that grows by doubling has at most twice the room that it needs, and leaves in the arena all the rooms that it had
-// before: as much again.
+// A list that grows by doubling has at most twice the room that it needs, and leaves in the arena
+// all the rooms that it had before: as much again.
 constexpr int64_t kGrowth = 4;
 
 int8_t WidthOf(const FieldDescriptor& field) {
@@ -209,7 +209,8 @@ size_t MessageScanner::Learn(const Descriptor& type, std::initializer_list<Field
   return self;
 }
 
-// What protobuf would take for the field of that number: a field of another kind on the wire is unknown to it.
+// What protobuf would take for the field of that number: a field of another kind on the wire is
+// unknown to it.
 const MessageScanner::Field& MessageScanner::FieldOf(const Kind& kind, uint32_t number,
                                                      uint32_t wire_kind) const {
   static constexpr Field kUnknown;

@@ -1,11 +1,13 @@
-// The one look at the bytes of a message before anything is allocated for them, whatever kind of message it is: is it
-// protobuf at all, and does it keep to the bounds? Two bytes of an empty message or of a field that nobody knows would
-// otherwise grow thirty-fold and more when they are parsed.
+// The one look at the bytes of a message before anything is allocated for them, whatever kind of
+// message it is: is it protobuf at all, and does it keep to the bounds? Two bytes of an empty
+// message or of a field that nobody knows would otherwise grow thirty-fold and more when they are
+// parsed.
 //
 //   bytes --Scan--> INVALID_ARGUMENT, or counts --Known, if anything is unknown--> bytes --protobuf--> message
 //
-// What is not known is left out: it reaches no UnknownFieldSet. A scanner is made of the message's descriptor, once;
-// then any thread, one pass, no allocation but for errors, and for a copy of what is known where something is not.
+// What is not known is left out: it reaches no UnknownFieldSet. A scanner is made of the message's
+// descriptor, once; then any thread, one pass, no allocation but for errors, and for a copy of what
+// is known where something is not.
 #ifndef CELLBATCH_SERVER_WIRE_MESSAGE_SCANNER_H_
 #define CELLBATCH_SERVER_WIRE_MESSAGE_SCANNER_H_
 
@@ -35,8 +37,9 @@ struct FieldCap {
 // What a look at a message found.
 struct ScannedMessage {
   int64_t unknown = 0;  // fields
-  // The most that parsing takes beside the message: for its lists of numbers, which may stand in a byte each and become
-  // eight, and grow by doubling; and for what is left of it without unknown fields.
+  // The most that parsing takes beside the message: for its lists of numbers, which may stand in a
+  // byte each and become eight, and grow by doubling; and for what is left of it without unknown
+  // fields.
   int64_t parsing_bytes = 0;
 };
 
@@ -46,8 +49,8 @@ class MessageScanner {
   MessageScanner(const google::protobuf::Descriptor& type, const WireLimits& limits,
                  std::initializer_list<FieldCap> caps = {}, RefusalCounts* counts = nullptr);
 
-  // Into `message`, of the scanner's type and empty. INVALID_ARGUMENT "malformed ModelInferRequest" (its name), or the
-  // bound that is broken, with both values and its flag.
+  // Into `message`, of the scanner's type and empty. INVALID_ARGUMENT "malformed ModelInferRequest"
+  // (its name), or the bound that is broken, with both values and its flag.
   absl::Status Parse(std::string_view bytes, google::protobuf::Message& message) const;
 
   // The steps of it.

@@ -1,6 +1,6 @@
-// The body of an inference over HTTP (KServe v2's JSON, with the binary tensors that Triton added), and plain values.
-// Pure functions; any thread. nlohmann-json reads the text token by token (no tree is built of it), and every count is
-// bounded while it is read; recursion there is none.
+// The body of an inference over HTTP (KServe v2's JSON, with the binary tensors that Triton added),
+// and plain values. Pure functions; any thread. nlohmann-json reads the text token by token (no
+// tree is built of it), and every count is bounded while it is read; recursion there is none.
 //
 //   {"id": .., "parameters": {..}, "inputs": [{"name", "shape", "datatype", "parameters", "data"}], "outputs": [..]}
 //   and behind it, where Inference-Header-Content-Length says that the JSON ends, the bytes of every input that has
@@ -25,14 +25,14 @@ namespace cellbatch {
 
 class InferJson {
  public:
-  // Once. `body` stays as long as this. INVALID_ARGUMENT: what is wrong, and of which tensor. Numbers keep their value:
-  // whole ones up to 64 bits, FP32 rounded once from what is written.
+  // Once. `body` stays as long as this. INVALID_ARGUMENT: what is wrong, and of which tensor.
+  // Numbers keep their value: whole ones up to 64 bits, FP32 rounded once from what is written.
   // Beyond a bound: the bound, both values and its flag; counted in `counts`, if there are any.
   absl::Status Parse(std::string_view body, size_t header_bytes, const WireLimits& limits,
                      RefusalCounts* counts = nullptr);
 
-  // The most that Parse keeps of so much JSON, and the JSON: values are what stands between commas, and a tensor's bytes
-  // grow by doubling. One pass over the bytes.
+  // The most that Parse keeps of so much JSON, and the JSON: values are what stands between commas,
+  // and a tensor's bytes grow by doubling. One pass over the bytes.
   static int64_t MostBytes(std::string_view json);
 
   // After Parse. Views what lies here and in the body.
