@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -26,7 +27,8 @@ class KeptMemory {
 
  private:
   int64_t resident_then_ = 0;
-  int64_t least_kept_ = 0;
+  // Before it was first asked back nobody knows how much may stay.
+  int64_t least_kept_ = std::numeric_limits<int64_t>::min() / 2;
 };
 
 class MemoryKeeper {

@@ -25,6 +25,14 @@ TEST(KeptMemoryTest, WhatWasFreedAndIsResidentIsAskedBackOnce) {
   EXPECT_TRUE(kept.Due(500 * kMiB, 90 * kMiB));
 }
 
+TEST(KeptMemoryTest, WhatWasFreedBeforeTheFirstLookIsAskedBackThoughMuchIsInUseAndNotResident) {
+  KeptMemory kept;
+  EXPECT_TRUE(kept.MayBeDue(185 * kMiB));
+  EXPECT_TRUE(kept.Due(185 * kMiB, 314 * kMiB));
+  kept.GaveBack(60 * kMiB, 314 * kMiB);
+  EXPECT_FALSE(kept.Due(91 * kMiB, 314 * kMiB));
+}
+
 TEST(KeptMemoryTest, WhatStayedInVainOnceIsAskedAgainWhenItHadBeenUsedMeanwhile) {
   KeptMemory kept;
   kept.GaveBack(400 * kMiB, 90 * kMiB);

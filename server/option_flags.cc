@@ -118,6 +118,34 @@ constexpr OptionFlag kFlags[] = {
      "process may open. The next one takes the place of the one over which nothing came for "
      "longest, without a call under way if there is such a one.",
      {16, 1 << 20}},
+    {"grpc-max-streams",
+     &O::grpc_max_streams,
+     "Streams that a connection may have open; as many it may open before it has acknowledged our "
+     "settings, and as many without a whole message may be open on all connections together. "
+     "Beyond: the connection, or the one with most of them, is hung up on. Default: at most one "
+     "for every 96 KiB of memory that can be had.",
+     {1, kMaxInt}},
+    {"grpc-max-header-block-bytes",
+     &O::grpc_max_header_block_bytes,
+     "Bytes of a call's headers as they come, over all frames, which may be 4 and one for every 16 "
+     "KiB. Beyond: the connection is hung up on.",
+     {1024, kMaxInt}},
+    {"grpc-max-resets-per-second",
+     &O::grpc_max_resets_per_second,
+     "Streams that a connection may open and reset within 100 to 200 ms, so many a second and two "
+     "seconds' worth at once; eight times as many on all connections together. Beyond: the "
+     "connection is hung up on.",
+     {1, 1'000'000}},
+    {"grpc-max-unfinished-bytes",
+     &O::grpc_max_unfinished_bytes,
+     "Bytes that messages half sent keep, over all connections. Beyond: of the connections whose "
+     "message takes more than a second the one that keeps most is hung up on. Default: at most a "
+     "sixth of the memory that can be had.",
+     {1024}},
+    {"grpc-message-timeout",
+     &O::grpc_message_timeout,
+     "Time for a whole message, from its first byte. Beyond: the connection is hung up on.",
+     {1, kMaxInt}},
     {"grpc-max-message-bytes",
      &O::grpc_max_message_bytes,
      "Largest message. Beyond: RESOURCE_EXHAUSTED.",

@@ -133,9 +133,11 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view text) {
 
 ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   constexpr int64_t kShareOfAdmitted = 4, kShareOfAnAnswer = 16, kShareOfAModel = 8,
-                    kShareOfFolds = 4, kShareOfHttp = 16, kShareOfAMessage = 8;
+                    kShareOfFolds = 4, kShareOfHttp = 16, kShareOfAMessage = 8,
+                    kShareOfUnfinished = 6;
   // Of what is not counted in bytes: of each so many that an eighth of the memory holds them all.
-  constexpr int64_t kBytesARequest = 2 << 10, kBytesACell = 128, kBytesASample = 64;
+  constexpr int64_t kBytesARequest = 2 << 10, kBytesACell = 128, kBytesASample = 64,
+                    kBytesAStream = 12 << 10;
   ServerOptions options;
   if (!available_bytes.has_value()) return options;
   const auto bound = [&](int64_t& value, int64_t share, int64_t least) {
@@ -147,6 +149,8 @@ ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   bound(options.row_budget, kShareOfAModel, kLeastRowBudget);
   bound(options.grpc_max_message_bytes, kShareOfAMessage, 1 << 10);
   bound(options.grpc_max_slow_bytes, kShareOfAMessage, 1 << 10);
+  bound(options.grpc_max_unfinished_bytes, kShareOfUnfinished, 1 << 10);
+  bound(options.grpc_max_streams, 8 * kBytesAStream, 100);
   bound(options.http_max_body_bytes, kShareOfAMessage, 1 << 10);
   bound(options.max_queued_requests, 8 * kBytesARequest, 1);
   bound(options.max_queued_cells, 8 * kBytesACell, 1);

@@ -49,6 +49,11 @@ struct ServerOptions {
   int64_t grpc_threads = 0;
   int64_t responder_threads = 1;
   int64_t grpc_max_connections = 4096;
+  int64_t grpc_max_streams = 12288;
+  int64_t grpc_max_header_block_bytes = 128 << 10;
+  int64_t grpc_max_resets_per_second = 500;
+  int64_t grpc_max_unfinished_bytes = 256 << 20;
+  std::chrono::milliseconds grpc_message_timeout{60'000};
   int64_t grpc_max_message_bytes = 64 << 20;
   int64_t grpc_max_inflated_bytes = 16 << 20;
   int64_t grpc_max_query_bytes = 64 << 10;

@@ -6,7 +6,9 @@
 namespace cellbatch {
 
 const char* Name(GrpcCut reason) {
-  constexpr const char* kNames[kNumGrpcCuts] = {"connections", "descriptors"};
+  constexpr const char* kNames[kNumGrpcCuts] = {"connections",    "descriptors", "streams",
+                                                "header_block",   "resets",      "unfinished_bytes",
+                                                "message_timeout"};
   return kNames[static_cast<size_t>(reason)];
 }
 
@@ -38,6 +40,10 @@ void ConnectionGuard::Cut(Entry& entry, GrpcCut reason) {
   ++counts_.cut[static_cast<size_t>(reason)];
   Remove(entry);
   kept->Cut(reason);
+}
+
+void ConnectionGuard::ForEach(const std::function<void(Entry&)>& use) const {
+  for (const std::shared_ptr<Entry>& entry : line_) use(*entry);
 }
 
 bool ConnectionGuard::CutOne(GrpcCut reason, const Entry* spared) {

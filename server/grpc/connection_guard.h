@@ -23,8 +23,16 @@
 namespace cellbatch {
 
 // Why a connection was cut by us: the `reason` label of cellbatch_grpc_cut_total.
-enum class GrpcCut : uint8_t { kConnections, kDescriptors };
-inline constexpr int kNumGrpcCuts = 2;
+enum class GrpcCut : uint8_t {
+  kConnections,      // to make room for another one,
+  kDescriptors,      // or for a file
+  kStreams,          // what came over it was too much: streams,
+  kHeaderBlock,      // a header block,
+  kResets,           // streams opened and reset,
+  kUnfinishedBytes,  // messages half sent, of all connections together,
+  kMessageTimeout    // or one for too long
+};
+inline constexpr int kNumGrpcCuts = 7;
 const char* Name(GrpcCut reason);
 
 // What any thread may read.
@@ -75,6 +83,8 @@ class ConnectionGuard {
   // Cuts the one over which nothing has come for longest, of those without a call under way if there are any; never
   // `spared`. False: there is none.
   bool CutOne(GrpcCut reason, const Entry* spared = nullptr);
+  void Cut(Entry& entry, GrpcCut reason);
+  void ForEach(const std::function<void(Entry&)>& use) const;
 
   int64_t size() const { return counts_.connections.load(std::memory_order_relaxed); }
 
@@ -82,8 +92,6 @@ class ConnectionGuard {
   std::shared_ptr<Account> Find(std::string_view peer) const;
 
  private:
-  void Cut(Entry& entry, GrpcCut reason);
-
   GrpcCounts& counts_;
   std::list<std::shared_ptr<Entry>> line_;  // nothing came for longest: first
   mutable std::mutex mutex_;                // of what follows

@@ -135,6 +135,7 @@ class GrpcCall : public ServerCall {
     return method_.max_bytes > 0 ? method_.max_bytes : queue_.methods->bounds().max_inflated_bytes;
   }
   void StartRefused(SlowLane::Room room);
+  absl::Status CheckMetadata() const;
   absl::Status TakeMessage();
   absl::Status InflateMessage(Packing packing);
 
@@ -227,10 +228,26 @@ void GrpcCall::StartRefused(SlowLane::Room room) {
   sink_.Start(*this);
 }
 
+// gRPC bounds what each frame of a header block brings; the call has what all of them brought.
+absl::Status GrpcCall::CheckMetadata() const {
+  constexpr size_t kEach = 32;  // as gRPC and HTTP/2 count them
+  size_t bytes = 0;
+  for (const auto& [name, value] : context_.client_metadata()) {
+    bytes += name.size() + value.size() + kEach;
+  }
+  const int64_t most = queue_.methods->bounds().max_metadata_bytes;
+  if (static_cast<int64_t>(bytes) <= most) return absl::OkStatus();
+  return Refuse(Refused::kMetadata,
+                absl::ResourceExhaustedError(
+                    fmt::format("the metadata has {} bytes, the most is {}", bytes, most)),
+                "--grpc-max-metadata-bytes");
+}
+
 // Of one that is refused nothing is copied.
 absl::Status GrpcCall::TakeMessage() {
   message_ = grpc::Slice();  // of a stream: the one before
   inflated_.clear();
+  if (absl::Status status = CheckMetadata(); !status.ok()) return status;
   const auto size = static_cast<int64_t>(bytes_.Length());
   if (method_.max_bytes > 0 && size > method_.max_bytes) {
     return Refuse(Refused::kQueryBytes,

@@ -14,12 +14,16 @@
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "server/grpc/cork.h"
 #include "server/grpc/listening_socket.h"
+#include "server/grpc/unwhole_look.h"
+#include "server/grpc/wire_tap.h"
 #include "server/http/descriptors.h"
 #include "spdlog/spdlog.h"
 
@@ -32,6 +36,7 @@ using Clock = std::chrono::steady_clock;
 // Between two looks at connections over which something came: what comes meanwhile is seen late.
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 constexpr int kMostAtOnce = 64;  // accepted before the others are looked at again
+constexpr int kLooksBetweenTimeouts = 10;
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when there was no file for another
 constexpr std::chrono::milliseconds kHandOver{10};
 constexpr std::chrono::minutes kBetweenLogs{1};
@@ -40,25 +45,41 @@ constexpr int64_t kDescriptorsEach = 2;  // gRPC's and ours
 
 class Connection final : public ConnectionGuard::Entry {
  public:
-  Connection(std::string peer, Descriptor ours, int events)
-      : Connection(std::move(peer), std::make_shared<Cork>(ours.get()), std::move(ours), events) {}
+  Connection(std::string peer, Descriptor ours, std::shared_ptr<WireTap> tap, int events)
+      : Connection(std::move(peer), std::make_shared<Cork>(ours.get()), std::move(ours),
+                   std::move(tap), events) {}
   // Closing alone would not do: the socket lives on as long as gRPC has it, and so would the event.
   ~Connection() override {
     epoll_ctl(events_, EPOLL_CTL_DEL, ours_.get(), nullptr);
     cork_->Remove();
   }
-  // gRPC sees the end as if the peer had hung up, and lets go of its own descriptor.
-  void Cut(GrpcCut) override { shutdown(ours_.get(), SHUT_RDWR); }
+  // gRPC sees the end as if the peer had hung up, and lets go of its own descriptor. Who only makes room gets what was
+  // said to it before.
+  void Cut(GrpcCut reason) override {
+    tap_->Cut(reason);
+    if (reason == GrpcCut::kConnections || reason == GrpcCut::kDescriptors) {
+      shutdown(ours_.get(), SHUT_RDWR);
+    } else {
+      HangUpAtOnce(ours_.get());
+    }
+  }
+  const WireTap& tap() const { return *tap_; }
 
  private:
-  Connection(std::string peer, const std::shared_ptr<Cork>& cork, Descriptor&& ours, int events)
-      : Entry(std::move(peer), cork), cork_(cork), ours_(std::move(ours)), events_(events) {
+  Connection(std::string peer, const std::shared_ptr<Cork>& cork, Descriptor&& ours,
+             std::shared_ptr<WireTap>&& tap, int events)
+      : Entry(std::move(peer), cork),
+        tap_(std::move(tap)),
+        cork_(cork),
+        ours_(std::move(ours)),
+        events_(events) {
     epoll_event event = {};
     event.events = EPOLLIN | EPOLLRDHUP | EPOLLET;
     event.data.ptr = this;
     epoll_ctl(events_, EPOLL_CTL_ADD, ours_.get(), &event);
   }
 
+  const std::shared_ptr<WireTap> tap_;
   const std::shared_ptr<Cork> cork_;
   const Descriptor ours_;
   const int events_;
@@ -73,7 +94,8 @@ class GrpcListener::Impl {
         listening_(std::move(listening)),
         address_(fmt::format("{}:{}", options.address.substr(0, options.address.rfind(':')),
                              PortOf(listening_.get()))),
-        guard_(counts) {}
+        guard_(counts),
+        totals_(std::make_shared<WireTotals>(options.frames)) {}
   ~Impl() {
     if (!thread_.joinable()) return;
     ending_.store(true);
@@ -114,10 +136,16 @@ class GrpcListener::Impl {
   void Watch(int accepted);
   void Give(Descriptor connection);
   void Look();
+  void OnGone(Connection& connection);
+  void LookAtUnwhole();
   int64_t MostConnections() const {
     return std::min(options_.max_connections, MostConnectionsOf(kDescriptorsEach));
   }
   void Say(GrpcCut reason);
+  // Of a connection that is cut for what came over it.
+  void SayOf(const Connection& connection, GrpcCut reason, int64_t seen);
+  // At most once in a while for each reason.
+  bool MaySay(GrpcCut reason);
 
   const ListenerOptions options_;
   std::mutex taking_;  // held while connections are taken
@@ -129,6 +157,8 @@ class GrpcListener::Impl {
   const std::string address_;
   Descriptor woken_, events_;
   ConnectionGuard guard_;
+  const std::shared_ptr<WireTotals> totals_;
+  int looks_ = 0;
   SpareDescriptors spare_{kSpareDescriptors};
   std::array<Clock::time_point, kNumGrpcCuts> said_ = {};
   Clock::time_point pause_until_;
@@ -192,7 +222,11 @@ void GrpcListener::Impl::Watch(int accepted) {
   int ours = fcntl(accepted, F_DUPFD_CLOEXEC, 0);
   if (ours < 0 && spare_.Release()) ours = fcntl(accepted, F_DUPFD_CLOEXEC, 0);
   if (ours < 0) return;
-  const auto connection = std::make_shared<Connection>(peer, Descriptor(ours), events_.get());
+  Descriptor watched(ours);
+  std::shared_ptr<WireTap> tap = WireTap::Enrol(accepted, totals_);
+  if (tap == nullptr) return;
+  const auto connection =
+      std::make_shared<Connection>(peer, std::move(watched), std::move(tap), events_.get());
   const int64_t most = MostConnections();
   if (guard_.size() >= most) Say(GrpcCut::kConnections);
   guard_.Add(connection, most);
@@ -241,17 +275,94 @@ void GrpcListener::Impl::Look() {
       auto& connection = *static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr);
       // Both directions are closed: the peer has gone, and gRPC has let go.
       const bool gone = (events[static_cast<size_t>(i)].events & EPOLLHUP) != 0;
-      gone ? guard_.Remove(connection) : guard_.Moved(connection);
+      gone ? OnGone(connection) : guard_.Moved(connection);
     }
   }
+  LookAtUnwhole();
   spare_.Refill();
 }
 
-void GrpcListener::Impl::Say(GrpcCut reason) {
+void GrpcListener::Impl::OnGone(Connection& connection) {
+  const std::optional<GrpcCut> cut = connection.tap().cut();
+  if (!cut) return guard_.Remove(connection);
+  // By the thread that read what was too much.
+  SayOf(connection, *cut, connection.tap().seen());
+  guard_.Cut(connection, *cut);
+}
+
+void GrpcListener::Impl::LookAtUnwhole() {
+  const int64_t bytes = totals_->bytes.load(), streams = totals_->streams.load();
+  const bool beyond =
+      bytes > options_.max_unfinished_bytes || streams > options_.frames.max_streams;
+  if (++looks_ >= kLooksBetweenTimeouts) looks_ = 0;
+  if (!beyond && (looks_ != 0 || streams + bytes == 0)) return;
+  std::vector<Connection*> connections;
+  std::vector<UnwholeSeen> all;
+  guard_.ForEach([&](ConnectionGuard::Entry& entry) {
+    auto& connection = static_cast<Connection&>(entry);
+    const WireTap& tap = connection.tap();
+    const Unwhole unwhole{.streams = tap.unwhole_streams(), .bytes = tap.unwhole_bytes()};
+    if (unwhole == Unwhole()) return;
+    connections.push_back(&connection);
+    all.push_back({unwhole, tap.OldestBegun()});
+  });
+  const UnwholeBounds bounds{
+      .max_streams = options_.frames.max_streams,
+      .max_bytes = options_.max_unfinished_bytes,
+      .message_timeout_ns = std::chrono::nanoseconds(options_.message_timeout).count()};
+  while (const auto goes = WhoIsTooMuch(all, bounds, WireTap::NowNs())) {
+    const auto at = static_cast<ptrdiff_t>(goes->which);
+    SayOf(*connections[goes->which], goes->reason, goes->seen);
+    guard_.Cut(*connections[goes->which], goes->reason);
+    connections.erase(connections.begin() + at);
+    all.erase(all.begin() + at);
+  }
+}
+
+bool GrpcListener::Impl::MaySay(GrpcCut reason) {
   Clock::time_point& said = said_[static_cast<size_t>(reason)];
   const auto now = Clock::now();
-  if (said != Clock::time_point() && now - said < kBetweenLogs) return;
+  if (said != Clock::time_point() && now - said < kBetweenLogs) return false;
   said = now;
+  return true;
+}
+
+void GrpcListener::Impl::SayOf(const Connection& connection, GrpcCut reason, int64_t seen) {
+  if (!MaySay(reason)) return;
+  const auto say = [&](const char* flag, int64_t bound, const std::string& what) {
+    spdlog::warn("--{}={}: {}; {} is hung up on", flag, bound, what, connection.peer());
+  };
+  const FrameBounds& frames = options_.frames;
+  switch (reason) {
+    case GrpcCut::kStreams:
+      say("grpc-max-streams", frames.max_streams,
+          fmt::format("{} streams were opened before our settings were acknowledged, or have "
+                      "brought no message",
+                      seen));
+      return;
+    case GrpcCut::kHeaderBlock:
+      say("grpc-max-header-block-bytes", frames.max_header_block_bytes,
+          fmt::format("a header block has {} bytes, or too many frames for them", seen));
+      return;
+    case GrpcCut::kResets:
+      say("grpc-max-resets-per-second", frames.max_resets_per_second,
+          fmt::format("{} more streams than that were opened and reset", seen));
+      return;
+    case GrpcCut::kUnfinishedBytes:
+      say("grpc-max-unfinished-bytes", options_.max_unfinished_bytes,
+          fmt::format("messages that are not whole keep {} bytes", seen));
+      return;
+    case GrpcCut::kMessageTimeout:
+      say("grpc-message-timeout", options_.message_timeout.count(),
+          fmt::format("a message has not come whole in {} ms", seen / 1'000'000));
+      return;
+    default:
+      return;
+  }
+}
+
+void GrpcListener::Impl::Say(GrpcCut reason) {
+  if (!MaySay(reason)) return;
   if (reason == GrpcCut::kDescriptors) {
     spdlog::error(
         "--grpc-address: all {} files that the process may open are open, {} of them for {} "

@@ -2,6 +2,8 @@
 // number of them (and, once the process has no file left, none for a long time, without a word).
 //
 //   socket --accept--> guard: is there a place? who goes? --> gRPC
+//                        |                                 |
+//                        |            every byte, as gRPC reads it: too much? (wire_tap.h)
 //                        |
 //                        +-- a second descriptor of each, to see its end and to hang up on it safely
 //
@@ -18,12 +20,18 @@
 
 #include "absl/status/statusor.h"
 #include "server/grpc/connection_guard.h"
+#include "server/grpc/frame_watch.h"
 
 namespace cellbatch {
 
 struct ListenerOptions {
   std::string address = "0.0.0.0:8001";  // HOST:PORT, [HOST]:PORT
   int64_t max_connections = 4096;  // and at most a quarter of the files that the process may open
+  FrameBounds frames = {};         // of one
+  // Of all: what messages half sent, and the headers before them, keep in memory.
+  int64_t max_unfinished_bytes = 256 << 20;
+  std::chrono::milliseconds message_timeout{
+      60'000};  // for a message, from its first byte to its last
   // How long what was sent may wait for the peer's kernel to take it.
   std::chrono::milliseconds user_timeout{20'000};
 };

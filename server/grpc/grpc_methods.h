@@ -40,6 +40,7 @@ struct CallSinks {
 
 struct MessageBounds {
   WireLimits contents;
+  int64_t max_metadata_bytes = 8 << 10;   // of a call
   int64_t max_query_bytes = 64 << 10;     // of a message that asks for no inference
   int64_t max_inflated_bytes = 16 << 20;  // of one that came compressed
   int64_t max_reflection_streams = 16;    // open at once

@@ -11,6 +11,7 @@
 #include "server/grpc/grpc_compression.h"
 #include "server/grpc/grpc_listener.h"
 #include "server/grpc/grpc_methods.h"
+#include "server/grpc/wire_tap.h"
 
 namespace cellbatch {
 
@@ -26,6 +27,8 @@ void SetLimits(const GrpcOptions& options, grpc::ServerBuilder& builder) {
   if (SeesEncodings()) builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
                              static_cast<int>(options.max_metadata_bytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(options.frames.max_streams));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              Milliseconds(options.keepalive_timeout));
@@ -55,8 +58,16 @@ class GrpcTransport::Impl {
         slow_(options.messages.slow, clock) {}
 
   absl::Status Start(const GrpcOptions& options, const Clock& clock) {
+    if (!WireTap::InForce()) {
+      return absl::FailedPreconditionError(
+          "libgrpc.so does not call this program's recvmsg, sendmsg and close: how it was linked "
+          "leaves nothing bounded of what connections bring");
+    }
     auto listener = GrpcListener::Open({.address = options.address,
                                         .max_connections = options.max_connections,
+                                        .frames = options.frames,
+                                        .max_unfinished_bytes = options.max_unfinished_bytes,
+                                        .message_timeout = options.message_timeout,
                                         .user_timeout = options.keepalive_timeout},
                                        counts_);
     if (!listener.ok()) return listener.status();

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "scheduler/clock.h"
 #include "server/grpc/connection_guard.h"
+#include "server/grpc/frame_watch.h"
 #include "server/grpc/grpc_calls.h"
 #include "server/kserve/kserve_service.h"
 #include "server/typed/latency_service.h"
@@ -20,6 +21,9 @@ namespace cellbatch {
 struct GrpcOptions {
   std::string address = "0.0.0.0:8001";
   int64_t max_connections = 4096;
+  FrameBounds frames = {};  // of one connection, before calls come of it
+  int64_t max_unfinished_bytes = 256 << 20;
+  std::chrono::milliseconds message_timeout{60'000};
   // That poll, one completion queue each: the shards [0, threads) of what they record. The next one is the slow lane's.
   int threads = 1;
   MessageBounds messages = {};

@@ -84,6 +84,12 @@ Descriptor ListenOn(const std::string& address, std::chrono::milliseconds user_t
   return ListenOnOne(*found, user_timeout);
 }
 
+void HangUpAtOnce(int connection) {
+  sockaddr nobody = {};
+  nobody.sa_family = AF_UNSPEC;
+  connect(connection, &nobody, sizeof(nobody));
+}
+
 int PortOf(int listening) {
   sockaddr_storage own = {};
   socklen_t size = sizeof(own);

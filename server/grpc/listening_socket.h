@@ -27,6 +27,9 @@ class Descriptor {
 // IPv4 and IPv6, where there is IPv6. Connections accepted from it send at once (TCP_NODELAY) and end when what was sent is not
 // taken for `user_timeout`. Non-blocking.
 Descriptor ListenOn(const std::string& address, std::chrono::milliseconds user_timeout);
+// Resets a connection, whoever has it: what is on its way is dropped, nothing more is received, and who polls it is woken. (After a
+// shutdown gRPC would read what a flooding peer has sent for as long as it lasts.)
+void HangUpAtOnce(int connection);
 // 0: it has none.
 int PortOf(int listening);
 // "ipv4:10.0.0.7:43210", "ipv6:%5B2001:db8::7%5D:43210"; empty: it is gone.

@@ -20,16 +20,18 @@ enum class Refused : uint8_t {
   kInflatedBytes,
   kQueryBytes,
   kStreams,
+  kMetadata,
   kSlowCalls,  // as many wait for the slow lane as may
   kSlowBytes,
 };
-inline constexpr size_t kNumRefused = 12;
+inline constexpr size_t kNumRefused = 13;
 
 // The `reason` label of cellbatch_messages_refused_total.
 constexpr const char* Name(Refused reason) {
   constexpr const char* kNames[kNumRefused] = {
-      "malformed",     "fields",         "messages",    "texts",   "numbers",    "unknown_fields",
-      "unknown_bytes", "inflated_bytes", "query_bytes", "streams", "slow_calls", "slow_bytes"};
+      "malformed",      "fields",        "messages",       "texts",       "numbers",
+      "unknown_fields", "unknown_bytes", "inflated_bytes", "query_bytes", "streams",
+      "metadata",       "slow_calls",    "slow_bytes"};
   return kNames[static_cast<size_t>(reason)];
 }
 

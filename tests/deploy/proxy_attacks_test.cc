@@ -20,10 +20,6 @@ namespace {
 constexpr const char* kStranger = "127.0.0.66";
 constexpr int64_t kMostBytes = 64 << 20;  // that the server may have more at any time of an attack
 
-std::string Greeting() {
-  return http2::kPreface + http2::Frame(http2::kSettings, http2::kNone, 0, "");
-}
-
 // Of the whole connection.
 std::string WideWindow() {
   return http2::Frame(http2::kWindowUpdate, http2::kNone, 0, http2::BigEndian(1 << 30, 4));
@@ -70,7 +66,7 @@ class ProxyAttackTest : public FaultTest {
 
 // A head in frames of this body, the last of which ends it, and a message behind it.
 std::string LongHead(const std::string& body, int frames) {
-  std::string sent = Greeting() + http2::InferHeaders(1, {}, http2::kNone);
+  std::string sent = http2::Greeting() + http2::InferHeaders(1, {}, http2::kNone);
   for (int i = 1; i <= frames; ++i) {
     sent += http2::Frame(http2::kContinuation, i == frames ? http2::kEndHeaders : http2::kNone, 1,
                          body);
@@ -94,7 +90,7 @@ TEST_F(ProxyAttackTest, HeadsThatAreTooLongNeverReachTheServer) {
 TEST_F(ProxyAttackTest, EmptyContinuationsWithoutEndCostNoMemory) {
   std::string empty;
   for (int i = 0; i < 1000; ++i) empty += http2::Frame(http2::kContinuation, http2::kNone, 1, "");
-  TcpConnection& stranger = Stranger(Greeting() + http2::InferHeaders(1, {}, http2::kNone));
+  TcpConnection& stranger = Stranger(http2::Greeting() + http2::InferHeaders(1, {}, http2::kNone));
   ExpectGood(*honest_);
   const int64_t before = proxy_->PeakResidentBytes();
   for (int i = 0; i < 1000 && stranger.Send(empty); ++i) {
@@ -106,7 +102,7 @@ TEST_F(ProxyAttackTest, EmptyContinuationsWithoutEndCostNoMemory) {
 
 TEST_F(ProxyAttackTest, OneAddressHasAHundredConnectionsAndOthersStillGetOne) {
   constexpr int kTries = 300, kMost = 100;
-  for (int i = 0; i < kTries; ++i) Stranger(Greeting());
+  for (int i = 0; i < kTries; ++i) Stranger(http2::Greeting());
   int kept = 0;
   for (const auto& stranger : strangers_) kept += stranger->Receive().empty() ? 0 : 1;
   EXPECT_EQ(kept, kMost);
@@ -117,7 +113,7 @@ TEST_F(ProxyAttackTest, OneAddressHasAHundredConnectionsAndOthersStillGetOne) {
 
 TEST_F(ProxyAttackTest, CallsBeyondAHundredOfAConnectionAreRefusedAtOnce) {
   constexpr uint32_t kCalls = 20'000, kMost = 100;
-  std::string calls = Greeting();
+  std::string calls = http2::Greeting();
   for (uint32_t i = 0; i < kCalls; ++i) calls += http2::InferHeaders(2 * i + 1);
   TcpConnection& stranger = Stranger(calls);
   http2::FrameReader frames(stranger);
@@ -140,7 +136,7 @@ TEST_F(ProxyAttackTest, CallsThatAreOpenedAndResetReachTheServerNoFasterThanOneA
   const std::string body = Words({1, 2, 3}).SerializeAsString();
   const auto begin = std::chrono::steady_clock::now();
   for (int c = 0; c < kConnections; ++c) {
-    TcpConnection& stranger = Stranger(Greeting());
+    TcpConnection& stranger = Stranger(http2::Greeting());
     for (uint32_t stream = 1; stream < 2 * kCalls; stream += 2) {
       const std::string call =
           http2::Infer(stream, body) +
@@ -156,7 +152,7 @@ TEST_F(ProxyAttackTest, CallsThatAreOpenedAndResetReachTheServerNoFasterThanOneA
 
 TEST_F(ProxyAttackTest, CallsBeyondTheRateOfAnAddressAreRefusedAndOthersAreServed) {
   constexpr int kAtOnce = 50;
-  TcpConnection& stranger = Stranger(Greeting() + WideWindow());
+  TcpConnection& stranger = Stranger(http2::Greeting() + WideWindow());
   http2::FrameReader frames(stranger);
   const std::string body = Words({1}).SerializeAsString();
   bool refused = false;
@@ -177,7 +173,7 @@ TEST_F(ProxyAttackTest, CallsBeyondTheRateOfAnAddressAreRefusedAndOthersAreServe
 // Such as fit into the proxy's buffer never reach the server; of others it hears that their client is gone.
 TEST_F(ProxyAttackTest, HalfSentMessagesAreEnded) {
   constexpr uint32_t kEach = 40;
-  std::string sent = Greeting();
+  std::string sent = http2::Greeting();
   for (uint32_t i = 0; i < 2 * kEach; ++i) {
     const uint32_t stream = 2 * i + 1;
     sent += http2::InferHeaders(stream);
@@ -203,7 +199,7 @@ TEST_F(ProxyAttackTest, HalfSentMessagesAreEnded) {
 // A connection is there for calls: neither silence nor pings keep one.
 TEST_F(ProxyAttackTest, ConnectionsWithoutACallAreHungUpOn) {
   TcpConnection& silent = Stranger("");
-  TcpConnection& pinging = Stranger(Greeting());
+  TcpConnection& pinging = Stranger(http2::Greeting());
   TcpConnection http(proxy_->http(), kStranger), half(proxy_->http(), kStranger);
   half.Send("GET /v2/health/live HTTP/1.1\r\nHos");
   const std::string ping = http2::Frame(http2::kPing, http2::kNone, 0, "12345678");
@@ -220,7 +216,8 @@ TEST_F(ProxyAttackTest, ProbesAndScrapesAreAnsweredWhenStrangersHaveTakenEveryPl
   ASSERT_TRUE(RaiseOwnFileLimit());
   constexpr int kAddresses = 22,
                 kEach = 100;  // 2,200; 900 have a place, and all that there are is 2,000
-  const std::string watch = Greeting() + http2::CallHeaders(1, "/grpc.health.v1.Health/Watch") +
+  const std::string watch = http2::Greeting() +
+                            http2::CallHeaders(1, "/grpc.health.v1.Health/Watch") +
                             http2::Frame(http2::kData, http2::kEndStream, 1, http2::Message(""));
   for (int a = 1; a <= kAddresses; ++a) {
     for (int i = 0; i < kEach; ++i) Stranger(watch, "127.0.1." + std::to_string(a));
@@ -246,8 +243,8 @@ TEST_F(ProxyAttackTest, AClientThatDoesNotReadItsAnswersHoldsUpNobodyElse) {
   inference::ModelInferRequest large = Words(std::vector<int32_t>(60'000, 1));
   large.add_outputs()->set_name("ALL_HIDDEN");
   const std::string body = large.SerializeAsString();
-  TcpConnection& stranger =
-      Stranger(Greeting() + http2::Setting(http2::kInitialWindowSize, 1 << 30) + WideWindow());
+  TcpConnection& stranger = Stranger(
+      http2::Greeting() + http2::Setting(http2::kInitialWindowSize, 1 << 30) + WideWindow());
   for (uint32_t stream = 1; stream < 8; stream += 2) {
     ASSERT_TRUE(stranger.Send(http2::Infer(stream, body)));
   }

@@ -12,10 +12,6 @@
 namespace cellbatch {
 namespace {
 
-std::string Greeting() {
-  return http2::kPreface + http2::Frame(http2::kSettings, http2::kNone, 0, "");
-}
-
 class HalfOpenTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -43,7 +39,7 @@ class HalfOpenTest : public ::testing::Test {
 
 TEST_F(HalfOpenTest, P12ACallOfAPeerThatIsGoneIsCancelledAndItsConnectionClosed) {
   TcpConnection peer(server_->grpc());
-  ASSERT_TRUE(peer.Send(Greeting() + http2::Infer(1, SlowRequest().SerializeAsString())));
+  ASSERT_TRUE(peer.Send(http2::Greeting() + http2::Infer(1, SlowRequest().SerializeAsString())));
   WaitForPage(*server_, [](const MetricsPage& page) { return page.Steps("slow") > 0; });
   EXPECT_TRUE(peer.ReceiveUntilClosed());
   const MetricsPage page = WaitUntilEmpty(*server_);
@@ -54,7 +50,7 @@ TEST_F(HalfOpenTest, P12ACallOfAPeerThatIsGoneIsCancelledAndItsConnectionClosed)
 
 TEST_F(HalfOpenTest, P12APeerThatIsGoneBetweenCallsIsHungUpOn) {
   TcpConnection peer(server_->grpc());
-  ASSERT_TRUE(peer.Send(Greeting() + http2::Infer(1, Words({1, 2, 3}).SerializeAsString())));
+  ASSERT_TRUE(peer.Send(http2::Greeting() + http2::Infer(1, Words({1, 2, 3}).SerializeAsString())));
   EXPECT_TRUE(peer.ReceiveUntilClosed());
   const MetricsPage page = WaitUntilEmpty(*server_);
   EXPECT_EQ(page.Ended("ok"), 1);
@@ -65,7 +61,7 @@ TEST_F(HalfOpenTest, P12APeerThatIsGoneBetweenCallsIsHungUpOn) {
 TEST_F(HalfOpenTest, P12APeerThatAnsweredManyPingsAndThenIsGoneIsHungUpOn) {
   for (const auto& request : {SlowRequest(), Words({1, 2, 3})}) {
     TcpConnection peer(server_->grpc());
-    ASSERT_TRUE(peer.Send(Greeting() + http2::Infer(1, request.SerializeAsString())));
+    ASSERT_TRUE(peer.Send(http2::Greeting() + http2::Infer(1, request.SerializeAsString())));
     http2::FrameReader frames(peer);
     constexpr int kAnswered = 5;
     for (int pings = 0; pings < kAnswered;) {

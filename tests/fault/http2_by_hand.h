@@ -10,45 +10,9 @@
 
 #include "tests/e2e/tcp_connection.h"
 #include "tests/fault/grpc_caller.h"
+#include "tests/testing/http2_frames.h"
 
 namespace cellbatch::http2 {
-
-inline constexpr const char* kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-enum Type : char {
-  kData = 0,
-  kHeaders = 1,
-  kRstStream = 3,
-  kSettings = 4,
-  kPing = 6,
-  kGoAway = 7,
-  kWindowUpdate = 8,
-  kContinuation = 9
-};
-enum Flags : char { kNone = 0, kAck = 1, kEndStream = 1, kEndHeaders = 4 };
-inline constexpr uint16_t kInitialWindowSize = 4;  // the setting
-
-inline std::string BigEndian(uint32_t value, int bytes) {
-  std::string text;
-  for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8)
-    text += static_cast<char>(value >> shift);
-  return text;
-}
-
-// A header without indexing and without Huffman codes.
-inline std::string Header(const std::string& name, const std::string& value) {
-  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
-         static_cast<char>(value.size()) + value;
-}
-inline std::string Frame(char type, char flags, uint32_t stream, const std::string& body) {
-  return BigEndian(static_cast<uint32_t>(body.size()), 3) + type + flags + BigEndian(stream, 4) +
-         body;
-}
-inline std::string Setting(uint16_t setting, uint32_t value) {
-  return Frame(kSettings, kNone, 0, BigEndian(setting, 2) + BigEndian(value, 4));
-}
-inline std::string Message(const std::string& body, char compressed = 0) {
-  return compressed + BigEndian(static_cast<uint32_t>(body.size()), 4) + body;
-}
 
 // The headers of a call of a method on `stream`, and others beside them; kNone: CONTINUATION frames are to follow.
 inline std::string CallHeaders(uint32_t stream, const std::string& method,

@@ -1,0 +1,240 @@
+#include "server/grpc/wire_tap.h"
+
+#include <dlfcn.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "server/grpc/listening_socket.h"
+
+namespace cellbatch {
+
+namespace {
+
+// The function of that name behind ours: the system's, or a sanitizer's before it. It is looked for once; two threads that do
+// so at once find the same.
+template <typename Function>
+class OfSystem {
+ public:
+  constexpr explicit OfSystem(const char* name) : name_(name) {}
+  Function* Get() {
+    Function* found = found_.load(std::memory_order_relaxed);
+    if (found != nullptr) return found;
+    found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
+    found_.store(found, std::memory_order_relaxed);
+    return found;
+  }
+
+ private:
+  const char* const name_;
+  std::atomic<Function*> found_ = nullptr;
+};
+
+constinit OfSystem<ssize_t(int, msghdr*, int)> receive_of_system("recvmsg");
+constinit OfSystem<ssize_t(int, const msghdr*, int)> send_of_system("sendmsg");
+constinit OfSystem<int(int)> close_of_system("close");
+
+// What a function of the system is told is a number: whose it is can only be a table of the process. Parts of it are made
+// when they are first needed and stay.
+constexpr size_t kPart = 1024, kParts = 1024;
+using Part = std::array<std::atomic<WireTap*>, kPart>;
+constinit std::array<std::atomic<Part*>, kParts> table = {};
+
+std::atomic<WireTap*>* PlaceOf(int descriptor) {
+  const auto number = static_cast<size_t>(descriptor);  // of a negative one: too large
+  if (number >= kPart * kParts) return nullptr;
+  Part* part = table[number / kPart].load(std::memory_order_acquire);
+  return part == nullptr ? nullptr : &(*part)[number % kPart];
+}
+
+std::atomic<WireTap*>* NewPlaceOf(int descriptor) {
+  const auto number = static_cast<size_t>(descriptor);
+  if (number >= kPart * kParts) return nullptr;
+  std::atomic<Part*>& part = table[number / kPart];
+  if (part.load(std::memory_order_acquire) == nullptr) {
+    auto made = std::make_unique<Part>();
+    Part* none = nullptr;
+    if (part.compare_exchange_strong(none, made.get())) made.release();
+  }
+  return PlaceOf(descriptor);
+}
+
+GrpcCut ReasonOf(FrameFault fault) {
+  switch (fault) {
+    case FrameFault::kHeaderBlock:
+      return GrpcCut::kHeaderBlock;
+    case FrameFault::kResets:
+      return GrpcCut::kResets;
+    default:
+      return GrpcCut::kStreams;
+  }
+}
+
+// The bytes of a message's buffers, piece by piece.
+template <typename Use>
+void ForEachPiece(const msghdr& message, size_t bytes, const Use& use) {
+  for (size_t i = 0; i < message.msg_iovlen && bytes > 0; ++i) {
+    const size_t size = std::min(message.msg_iov[i].iov_len, bytes);
+    use(std::string_view(static_cast<const char*>(message.msg_iov[i].iov_base), size));
+    bytes -= size;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<WireTap> WireTap::Enrol(int connection, std::shared_ptr<WireTotals> totals) {
+  std::atomic<WireTap*>* place = NewPlaceOf(connection);
+  if (place == nullptr) return nullptr;
+  Leave(connection);  // of a descriptor of that number that was closed by other ways
+  auto tap = std::make_shared<WireTap>(std::move(totals));
+  tap->self_ = tap;
+  place->store(tap.get(), std::memory_order_release);
+  return tap;
+}
+
+WireTap* WireTap::Of(int descriptor) {
+  const std::atomic<WireTap*>* place = PlaceOf(descriptor);
+  return place == nullptr ? nullptr : place->load(std::memory_order_acquire);
+}
+
+std::shared_ptr<WireTap> WireTap::Leave(int descriptor) {
+  std::atomic<WireTap*>* place = PlaceOf(descriptor);
+  if (place == nullptr || place->load(std::memory_order_relaxed) == nullptr) return nullptr;
+  WireTap* tap = place->exchange(nullptr, std::memory_order_acq_rel);
+  return tap == nullptr ? nullptr : std::move(tap->self_);
+}
+
+bool WireTap::InForce() {
+  // Where the loader looks first for what a library lacks.
+  return dlsym(RTLD_DEFAULT, "recvmsg") == reinterpret_cast<void*>(&recvmsg) &&
+         dlsym(RTLD_DEFAULT, "sendmsg") == reinterpret_cast<void*>(&sendmsg) &&
+         dlsym(RTLD_DEFAULT, "close") == reinterpret_cast<void*>(&close);
+}
+
+int64_t WireTap::NowNs() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+WireTap::WireTap(std::shared_ptr<WireTotals> totals)
+    : totals_(std::move(totals)), watch_(totals_->bounds, totals_->resets) {}
+
+WireTap::~WireTap() {
+  totals_->streams -= streams_.load();
+  totals_->bytes -= bytes_.load();
+}
+
+std::optional<GrpcCut> WireTap::cut() const {
+  const int reason = cut_.load(std::memory_order_acquire);
+  if (reason == kNotCut) return std::nullopt;
+  return static_cast<GrpcCut>(reason);
+}
+
+void WireTap::Cut(GrpcCut reason) {
+  int none = kNotCut;
+  cut_.compare_exchange_strong(none, static_cast<int>(reason));
+}
+
+int64_t WireTap::OldestBegun() const {
+  const std::lock_guard lock(mutex_);
+  return watch_.OldestBegun();
+}
+
+ssize_t WireTap::Receive(int descriptor, msghdr* message, int flags) {
+  if (!cut()) {
+    const ssize_t received = receive_of_system.Get()(descriptor, message, flags);
+    // Bytes are not taken, or are none of the connection's.
+    if (received <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return received;
+    const FrameFault fault = Take(*message, static_cast<size_t>(received));
+    if (fault == FrameFault::kNone) return received;
+    Cut(ReasonOf(fault));
+    HangUpAtOnce(descriptor);
+  }
+  errno = ECONNRESET;
+  return -1;
+}
+
+FrameFault WireTap::Take(const msghdr& message, size_t bytes) {
+  const int64_t now_ns = NowNs();
+  FrameFault fault = FrameFault::kNone;
+  const std::lock_guard lock(mutex_);
+  ForEachPiece(message, bytes, [&](std::string_view piece) {
+    if (fault == FrameFault::kNone) fault = watch_.Take(piece, now_ns);
+  });
+  if (fault != FrameFault::kNone) seen_.store(watch_.seen(), std::memory_order_relaxed);
+  Publish();
+  return fault;
+}
+
+ssize_t WireTap::Send(int descriptor, const msghdr* message, int flags) {
+  if (!greeted_) {
+    greeted_ = true;
+    const std::lock_guard lock(mutex_);
+    watch_.Greeted();
+  }
+  const ssize_t sent = send_of_system.Get()(descriptor, message, flags);
+  if (sent > 0) Sent(*message, static_cast<size_t>(sent));
+  return sent;
+}
+
+void WireTap::Sent(const msghdr& message, size_t bytes) {
+  enum : uint8_t { kData = 0, kHeaders = 1, kRstStream = 3, kEndStream = 1 };
+  ForEachPiece(message, bytes, [&](std::string_view piece) {
+    while (!piece.empty()) {
+      if (sent_.in_payload()) {
+        sent_.TakePayload(piece);
+        continue;
+      }
+      const auto frame = sent_.TakeHeader(piece);
+      if (!frame) break;
+      const bool ends = frame->type == kRstStream ||
+                        (frame->type <= kHeaders && (frame->flags & kEndStream) != 0);
+      if (!ends || open_.load(std::memory_order_relaxed) == 0) continue;
+      const std::lock_guard lock(mutex_);
+      watch_.Ended(frame->stream);
+      Publish();
+    }
+  });
+}
+
+void WireTap::Publish() {
+  const auto set = [](std::atomic<int64_t>& own, std::atomic<int64_t>* of_all, int64_t value) {
+    const int64_t before = own.load(std::memory_order_relaxed);
+    if (value == before) return;
+    own.store(value, std::memory_order_relaxed);
+    if (of_all != nullptr) of_all->fetch_add(value - before, std::memory_order_relaxed);
+  };
+  set(open_, nullptr, watch_.open());
+  set(streams_, &totals_->streams, watch_.unwhole().streams);
+  set(bytes_, &totals_->bytes, watch_.unwhole().bytes);
+}
+
+}  // namespace cellbatch
+
+extern "C" {
+
+// NOLINTBEGIN: the names are the system's.
+ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
+  cellbatch::WireTap* tap = cellbatch::WireTap::Of(descriptor);
+  return tap == nullptr ? cellbatch::receive_of_system.Get()(descriptor, message, flags)
+                        : tap->Receive(descriptor, message, flags);
+}
+
+ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
+  cellbatch::WireTap* tap = cellbatch::WireTap::Of(descriptor);
+  return tap == nullptr ? cellbatch::send_of_system.Get()(descriptor, message, flags)
+                        : tap->Send(descriptor, message, flags);
+}
+
+int close(int descriptor) {
+  // Before its number may be another's.
+  const std::shared_ptr<cellbatch::WireTap> left = cellbatch::WireTap::Leave(descriptor);
+  return cellbatch::close_of_system.Get()(descriptor);
+}
+// NOLINTEND
+}

@@ -1,0 +1,91 @@
+// Sees every byte that gRPC reads from a connection before gRPC does, on the thread that reads it, and without a copy; and ends
+// the connection where it is too much (frame_watch.h). gRPC has no place for that: so this program has a recvmsg, a sendmsg and a
+// close of its own, which are found before the system's whenever libgrpc.so calls them (symbol interposition, as with LD_PRELOAD).
+//
+//   accept --Enrol--> table of descriptors <--- recvmsg(2), sendmsg(2), close(2) of libgrpc.so
+//                                                   |  a descriptor that is not enrolled: the system's, at once
+//                                                   v
+//                                  WireTap: FrameWatch over what came and what was sent
+//
+// One thread at a time reads from a connection and one sends, as gRPC does; anybody may look and cut. A read costs some
+// tens of nanoseconds more. It links in by itself wherever grpc_listener does; InForce says whether libgrpc.so finds it.
+#ifndef CELLBATCH_SERVER_GRPC_WIRE_TAP_H_
+#define CELLBATCH_SERVER_GRPC_WIRE_TAP_H_
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "server/grpc/connection_guard.h"
+#include "server/grpc/frame_watch.h"
+
+namespace cellbatch {
+
+// Of all connections of a port together.
+struct WireTotals {
+  explicit WireTotals(const FrameBounds& frame_bounds)
+      : bounds(frame_bounds), resets(kConnectionsWorth * frame_bounds.max_resets_per_second) {}
+  // All together may reset as much as so many.
+  static constexpr int64_t kConnectionsWorth = 8;
+
+  const FrameBounds bounds;
+  RateBound resets;
+  std::atomic<int64_t> streams = 0, bytes = 0;  // Unwhole
+};
+
+class WireTap {
+ public:
+  // From now on, until it is closed. Null: its number is beyond what the table has.
+  static std::shared_ptr<WireTap> Enrol(int connection, std::shared_ptr<WireTotals> totals);
+  // Whether libgrpc.so calls ours.
+  static bool InForce();
+  // CLOCK_MONOTONIC, to some milliseconds.
+  static int64_t NowNs();
+
+  explicit WireTap(std::shared_ptr<WireTotals> totals);
+  ~WireTap();
+
+  // Why it is cut, if it is; `seen`: what was met, of what the bound counts.
+  std::optional<GrpcCut> cut() const;
+  int64_t seen() const { return seen_.load(std::memory_order_relaxed); }
+  // From now on reads fail.
+  void Cut(GrpcCut reason);
+
+  int64_t unwhole_streams() const { return streams_.load(std::memory_order_relaxed); }
+  int64_t unwhole_bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // When the oldest of its messages that are not whole began (FrameWatch::kNever).
+  int64_t OldestBegun() const;
+
+  // What the functions of the system call. `close` itself is the caller's.
+  static WireTap* Of(int descriptor);
+  static std::shared_ptr<WireTap> Leave(int descriptor);
+  ssize_t Receive(int descriptor, msghdr* message, int flags);
+  ssize_t Send(int descriptor, const msghdr* message, int flags);
+
+ private:
+  static constexpr int kNotCut = -1;
+  FrameFault Take(const msghdr& message, size_t bytes);
+  void Sent(const msghdr& message, size_t bytes);
+  void Publish();
+
+  const std::shared_ptr<WireTotals> totals_;
+  std::shared_ptr<WireTap> self_;  // while it is in the table
+  std::atomic<int> cut_ = kNotCut;
+  std::atomic<int64_t> seen_ = 0;
+  std::atomic<int64_t> open_ = 0, streams_ = 0, bytes_ = 0;  // as last published
+
+  mutable std::mutex mutex_;  // of what came
+  FrameWatch watch_;
+  // Of the thread that sends.
+  bool greeted_ = false;
+  FrameBoundaries sent_;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_GRPC_WIRE_TAP_H_
