@@ -47,14 +47,17 @@ void ConnectionGuard::ForEach(const std::function<void(Entry&)>& use) const {
 }
 
 bool ConnectionGuard::CutOne(GrpcCut reason, const Entry* spared) {
-  const auto first = [&](bool idle) {
-    return std::ranges::find_if(line_, [&](const std::shared_ptr<Entry>& e) {
-      return e.get() != spared &&
-             (!idle || e->account_->calls_.load(std::memory_order_relaxed) == 0);
-    });
+  const auto idle = [](const Entry& e) {
+    return e.account_->calls_.load(std::memory_order_relaxed) == 0;
   };
-  auto victim = first(true);
-  if (victim == line_.end()) victim = first(false);
+  const auto first = [&](const auto& of) {
+    return std::ranges::find_if(
+        line_, [&](const std::shared_ptr<Entry>& e) { return e.get() != spared && of(*e); });
+  };
+  // A crowd that connects at once is younger than a client between two calls, and must not take its place.
+  auto victim = first([&](const Entry& e) { return idle(e) && !e.EverCalled(); });
+  if (victim == line_.end()) victim = first(idle);
+  if (victim == line_.end()) victim = first([](const Entry&) { return true; });
   if (victim == line_.end()) return false;
   Cut(**victim, reason);
   return true;

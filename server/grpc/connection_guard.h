@@ -64,6 +64,8 @@ class ConnectionGuard {
     virtual ~Entry() = default;
     // Hangs up now. It is out of the table.
     virtual void Cut(GrpcCut reason) = 0;
+    // Whether a call ever came over it, even one that has not reached us yet.
+    virtual bool EverCalled() const { return false; }
     const std::string& peer() const { return peer_; }
 
    private:
@@ -80,8 +82,8 @@ class ConnectionGuard {
   void Remove(Entry& entry);
   // Bytes came over it: it is the youngest again.
   void Moved(Entry& entry);
-  // Cuts the one over which nothing has come for longest, of those without a call under way if there are any; never
-  // `spared`. False: there is none.
+  // Cuts the one over which nothing has come for longest: of those that never called if there are any, else of those without a
+  // call under way, else of all; never `spared`. False: there is none.
   bool CutOne(GrpcCut reason, const Entry* spared = nullptr);
   void Cut(Entry& entry, GrpcCut reason);
   void ForEach(const std::function<void(Entry&)>& use) const;

@@ -13,7 +13,9 @@ class Peer final : public ConnectionGuard::Entry {
  public:
   using Entry::Entry;
   void Cut(GrpcCut reason) override { cut = reason; }
+  bool EverCalled() const override { return called; }
   std::optional<GrpcCut> cut;
+  bool called = false;
 };
 
 class ConnectionGuardTest : public ::testing::Test {
@@ -55,6 +57,17 @@ TEST_F(ConnectionGuardTest, AConnectionWithACallUnderWayGoesOnlyWhenAllHaveOne) 
   const auto seventh = Come();
   EXPECT_TRUE(second->cut);
   EXPECT_FALSE(fourth->cut || fifth->cut || sixth->cut);
+}
+
+TEST_F(ConnectionGuardTest, WhoNeverCalledGoesBeforeWhoIsBetweenTwoCalls) {
+  const auto first = Come(), second = Come(), third = Come(), fourth = Come();
+  first->called = second->called = true;
+  const auto fifth = Come(), sixth = Come(), seventh = Come();
+  EXPECT_TRUE(third->cut);
+  EXPECT_TRUE(fourth->cut);
+  EXPECT_TRUE(fifth->cut);
+  EXPECT_FALSE(first->cut);
+  EXPECT_FALSE(second->cut);
 }
 
 TEST_F(ConnectionGuardTest, ABoundThatFallsIsMetByTheNextThatComes) {

@@ -63,6 +63,7 @@ class Connection final : public ConnectionGuard::Entry {
       HangUpAtOnce(ours_.get());
     }
   }
+  bool EverCalled() const override { return tap_->called(); }
   const WireTap& tap() const { return *tap_; }
 
  private:

@@ -147,7 +147,12 @@ int64_t WireTap::OldestBegun() const {
 
 ssize_t WireTap::Receive(int descriptor, msghdr* message, int flags) {
   if (!cut()) {
+    if (EndRound(descriptor)) {
+      errno = EAGAIN;
+      return -1;
+    }
     const ssize_t received = receive_of_system.Get()(descriptor, message, flags);
+    round_bytes_ = received > 0 ? round_bytes_ + received : 0;
     // Bytes are not taken, or are none of the connection's.
     if (received <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return received;
     const FrameFault fault = Take(*message, static_cast<size_t>(received));
@@ -157,6 +162,19 @@ ssize_t WireTap::Receive(int descriptor, msghdr* message, int flags) {
   }
   errno = ECONNRESET;
   return -1;
+}
+
+// The kernel looks again whether there is anything to read when it is told how much is enough, and wakes who waits for that:
+// so the edge that was taken is not the last. False: the round goes on, or the kernel cannot be told.
+bool WireTap::EndRound(int descriptor) {
+  constexpr int kAny = 1;
+  if (round_bytes_ >= kMostARound) {
+    round_bytes_ = 0;
+    ends_ = kEndsARound;
+  }
+  if (ends_ == 0) return false;
+  --ends_;
+  return setsockopt(descriptor, SOL_SOCKET, SO_RCVLOWAT, &kAny, sizeof(kAny)) == 0;
 }
 
 FrameFault WireTap::Take(const msghdr& message, size_t bytes) {
@@ -209,6 +227,7 @@ void WireTap::Publish() {
     own.store(value, std::memory_order_relaxed);
     if (of_all != nullptr) of_all->fetch_add(value - before, std::memory_order_relaxed);
   };
+  if (watch_.opened() > 0) called_.store(true, std::memory_order_relaxed);
   set(open_, nullptr, watch_.open());
   set(streams_, &totals_->streams, watch_.unwhole().streams);
   set(bytes_, &totals_->bytes, watch_.unwhole().bytes);

@@ -7,6 +7,9 @@
 //                                                   v
 //                                  WireTap: FrameWatch over what came and what was sent
 //
+// A round of reading ends after a MiB, though more be there: gRPC 1.51 would read on for as long as bytes keep coming, on a thread
+// that others wait for, makes buffers for as much as it read in the last round, and aborts once that is more than 2 GiB.
+//
 // One thread at a time reads from a connection and one sends, as gRPC does; anybody may look and cut. A read costs some
 // tens of nanoseconds more. It links in by itself wherever grpc_listener does; InForce says whether libgrpc.so finds it.
 #ifndef CELLBATCH_SERVER_GRPC_WIRE_TAP_H_
@@ -56,6 +59,8 @@ class WireTap {
   // From now on reads fail.
   void Cut(GrpcCut reason);
 
+  // Whether a call ever came, or its headers.
+  bool called() const { return called_.load(std::memory_order_relaxed); }
   int64_t unwhole_streams() const { return streams_.load(std::memory_order_relaxed); }
   int64_t unwhole_bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // When the oldest of its messages that are not whole began (FrameWatch::kNever).
@@ -69,6 +74,10 @@ class WireTap {
 
  private:
   static constexpr int kNotCut = -1;
+  static constexpr int64_t kMostARound = 1 << 20;
+  // gRPC takes nothing to read for the end of a round only where it has read nothing just before.
+  static constexpr int kEndsARound = 2;
+  bool EndRound(int descriptor);
   FrameFault Take(const msghdr& message, size_t bytes);
   void Sent(const msghdr& message, size_t bytes);
   void Publish();
@@ -77,10 +86,14 @@ class WireTap {
   std::shared_ptr<WireTap> self_;  // while it is in the table
   std::atomic<int> cut_ = kNotCut;
   std::atomic<int64_t> seen_ = 0;
+  std::atomic<bool> called_ = false;
   std::atomic<int64_t> open_ = 0, streams_ = 0, bytes_ = 0;  // as last published
 
   mutable std::mutex mutex_;  // of what came
   FrameWatch watch_;
+  // Of the thread that reads: in this round.
+  int64_t round_bytes_ = 0;
+  int ends_ = 0;  // to be said of it
   // Of the thread that sends.
   bool greeted_ = false;
   FrameBoundaries sent_;
