@@ -1,7 +1,7 @@
 // What each thing that once hurt a server costs it now: memory, an honest client's wait, and what stays when the stranger has left.
 //
-//   strangers.ROW.mib         memory beyond what it had with honest clients alone and the sum of its bounds in bytes (the
-//                             kernel's VmHWM); bound 256
+//   strangers.ROW.more_mib    the most memory it had (the kernel's VmHWM) beyond what it had with honest clients alone
+//   strangers.ROW.mib         of that, what is beyond the sum of its bounds in bytes; bound 256
 //   strangers.ROW.wait_s      the longest wait of an honest client from its first try to its right answer; bound 0.5
 //   strangers.ROW.kept_mib    memory beyond what it had before, five seconds after the stranger has left
 //   strangers.ROW.lost        honest answers that did not come, or came with other bits; must be 0
@@ -52,8 +52,10 @@ struct Bound {
   const char* flag;
   int64_t mib;
 };
-constexpr Bound kBounds[] = {
-    {"--max-queued-bytes", 64}, {"--row-budget", 64}, {"--http-max-held-bytes", 32}};
+constexpr Bound kBounds[] = {{"--max-queued-bytes", 64},
+                             {"--row-budget", 64},
+                             {"--grpc-max-unfinished-bytes", 64},
+                             {"--http-max-held-bytes", 32}};
 
 [[noreturn]] void Die(const std::string& what) {
   std::fprintf(stderr, "strangers: %s\n", what.c_str());
@@ -61,7 +63,7 @@ constexpr Bound kBounds[] = {
 }
 
 struct Cost {
-  double mib = 0, wait_s = 0, kept_mib = 0;
+  double more_mib = 0, mib = 0, wait_s = 0, kept_mib = 0;
   int64_t lost = 0;
   std::string heard, losses;
 };
@@ -99,8 +101,8 @@ Cost Measure(const std::string& repository, const StrangerAttack& attack) {
     std::this_thread::sleep_for(Seconds(absl::GetFlag(FLAGS_stay_seconds)));
     cost.heard = left.heard;
   }
-  cost.mib =
-      std::max(0.0, (static_cast<double>(server->PeakResidentBytes()) - before) / kMiB - bounds);
+  cost.more_mib = (static_cast<double>(server->PeakResidentBytes()) - before) / kMiB;
+  cost.mib = std::max(0.0, cost.more_mib - bounds);
   std::this_thread::sleep_for(kAfter);
   cost.kept_mib = (static_cast<double>(server->ResidentBytes()) - before) / kMiB;
   honest.End();
@@ -123,15 +125,17 @@ int Main() {
   AddStrangersModel(repository);
   const std::vector<std::string> only =
       absl::StrSplit(absl::GetFlag(FLAGS_only), ',', absl::SkipEmpty());
-  Table table({"sent", "MiB beyond", "longest wait s", "MiB kept", "lost", "and the stranger"});
+  Table table({"sent", "MiB more", "beyond its bounds", "longest wait s", "MiB kept", "lost",
+               "and the stranger"});
   std::string losses;
   for (const StrangerAttack& attack : StrangerAttacks()) {
     if (!only.empty() && std::count(only.begin(), only.end(), attack.name) == 0) continue;
     const Cost cost = Measure(repository, attack);
-    table.Add({attack.what, Number(cost.mib, 0), Number(cost.wait_s, 3), Number(cost.kept_mib, 0),
-               std::to_string(cost.lost), cost.heard});
+    table.Add({attack.what, Number(cost.more_mib, 0), Number(cost.mib, 0), Number(cost.wait_s, 3),
+               Number(cost.kept_mib, 0), std::to_string(cost.lost), cost.heard});
     losses += cost.losses;
     const std::string name = std::string("strangers.") + attack.name;
+    report.Figure(name + ".more_mib", cost.more_mib, "MiB");
     report.Figure(name + ".mib", cost.mib, "MiB");
     report.Figure(name + ".wait_s", cost.wait_s, "s");
     report.Figure(name + ".kept_mib", cost.kept_mib, "MiB");

@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/e2e/tcp_connection.h"
+#include "tests/fault/attacks/half_sender.h"
 #include "tests/fault/http2_by_hand.h"
 #include "tests/fault/own_server_test.h"
 
@@ -72,59 +73,6 @@ void SendMuch(const TcpConnection& peer, const std::string& part, int64_t bytes)
   }
 }
 
-std::string HeadOfMessage(uint32_t bytes) {
-  return std::string(1, '\0') + http2::BigEndian(bytes, 4);
-}
-
-// The head of a message of 64 MiB and all but its last bytes, within the windows that the server opens.
-class HalfSender {
- public:
-  explicit HalfSender(const std::string& address) : peer_(address), frames_(peer_) {
-    peer_.Send(http2::Greeting() + http2::InferHeaders(1) +
-               http2::Frame(http2::kData, http2::kNone, 1, HeadOfMessage(kAnnounced)));
-  }
-  // Until all but a few bytes are sent, or the server hangs up.
-  void Run() {
-    while (left_ > 0) {
-      const int64_t may = std::min({windows_[0], windows_[1], left_, int64_t{1} << 14});
-      if (may > 0) {
-        const std::string body(static_cast<size_t>(may), 'x');
-        if (!peer_.Send(http2::Frame(http2::kData, http2::kNone, 1, body))) return;
-        for (int64_t& window : windows_) window -= may;
-        left_ -= may;
-        continue;
-      }
-      const auto frame = frames_.Next();
-      if (!frame) return;
-      Obey(*frame);
-    }
-  }
-
- private:
-  static constexpr uint32_t kAnnounced = 64 << 20;
-  static constexpr int64_t kFirstWindow = 65535, kHead = 5;
-
-  void Obey(const http2::Received& frame) {
-    if (frame.type == http2::kWindowUpdate && frame.stream <= 1) {
-      windows_[frame.stream] += http2::NumberOf(frame.body);
-    }
-    if (frame.type != http2::kSettings || frame.flags != http2::kNone) return;
-    peer_.Send(http2::Frame(http2::kSettings, http2::kAck, 0, ""));
-    constexpr size_t kName = 2, kSize = 6;
-    for (size_t at = 0; at + kSize <= frame.body.size(); at += kSize) {
-      if (http2::NumberOf(frame.body.substr(at, kName)) != http2::kInitialWindowSize) continue;
-      const int64_t size = http2::NumberOf(frame.body.substr(at + kName, kSize - kName));
-      windows_[1] += size - std::exchange(initial_window_, size);
-    }
-  }
-
-  TcpConnection peer_;
-  http2::FrameReader frames_;
-  int64_t initial_window_ = kFirstWindow;
-  int64_t windows_[2] = {kFirstWindow - kHead, kFirstWindow - kHead};  // of all, of the stream
-  int64_t left_ = kAnnounced - kHead;
-};
-
 TEST_F(StrangersTest, HalfSentMessagesOfManyClientsAreBoundedTogetherAndGoWithThem) {
   ASSERT_NO_FATAL_FAILURE(Serve({"--grpc-max-unfinished-bytes=32MiB"}));
   constexpr int kClients = 24;
@@ -143,8 +91,9 @@ TEST_F(StrangersTest, HalfSentMessagesOfManyClientsAreBoundedTogetherAndGoWithTh
 
 TEST_F(StrangersTest, AMessageThatDoesNotComeWholeInTimeEndsItsConnectionThoughBytesKeepComing) {
   ASSERT_NO_FATAL_FAILURE(Serve({"--grpc-message-timeout=500ms"}));
-  const std::string half = http2::Greeting() + http2::InferHeaders(1) +
-                           http2::Frame(http2::kData, http2::kNone, 1, HeadOfMessage(4 << 20));
+  const std::string half =
+      http2::Greeting() + http2::InferHeaders(1) +
+      http2::Frame(http2::kData, http2::kNone, 1, http2::HeadOfMessage(4 << 20));
   TcpConnection silent(server_->grpc());
   ASSERT_TRUE(silent.Send(half));
   TcpConnection dripping(server_->grpc());

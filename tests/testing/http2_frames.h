@@ -48,6 +48,10 @@ inline std::string Setting(uint16_t setting, uint32_t value) {
 }
 // What a client says first.
 inline std::string Greeting() { return kPreface + Frame(kSettings, kNone, 0, ""); }
+// Of a message of so many bytes: that it is not compressed, and its length.
+inline std::string HeadOfMessage(uint32_t bytes) {
+  return std::string(1, '\0') + BigEndian(bytes, 4);
+}
 inline std::string Message(const std::string& body, char compressed = 0) {
   return compressed + BigEndian(static_cast<uint32_t>(body.size()), 4) + body;
 }

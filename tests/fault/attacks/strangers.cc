@@ -1,6 +1,6 @@
 #include "tests/fault/attacks/strangers.h"
 
-#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "proto/cellbatch.pb.h"
 #include "tests/e2e/tcp_connection.h"
+#include "tests/fault/attacks/half_sender.h"
 #include "tests/fault/grpc_caller.h"
 #include "tests/fault/http2_by_hand.h"
 #include "tests/fault/served_models.h"
@@ -24,9 +25,6 @@ constexpr std::chrono::minutes kPatience{1};
 
 using Connections = std::vector<std::unique_ptr<TcpConnection>>;
 
-std::string Greeting() {
-  return http2::kPreface + http2::Setting(http2::kInitialWindowSize, 65535);
-}
 std::string WideWindow() {
   return http2::Frame(http2::kWindowUpdate, http2::kNone, 0, http2::BigEndian(1 << 30, 4));
 }
@@ -145,7 +143,7 @@ StrangerLeft Heads(const StrangerTarget& target) {
   for (const std::string& block : {headers, empty}) {
     connections->push_back(std::make_unique<TcpConnection>(target.grpc, target.from));
     const TcpConnection& peer = *connections->back();
-    peer.Send(Greeting() + http2::InferHeaders(1, {}, http2::kNone));
+    peer.Send(http2::Greeting() + http2::InferHeaders(1, {}, http2::kNone));
     const int64_t sent =
         SendOver(peer, http2::Frame(http2::kContinuation, http2::kNone, 1, block), kMost);
     heard += fmt::format("hung up on after {} KiB, ", sent >> 10);
@@ -166,7 +164,7 @@ StrangerLeft Heads(const StrangerTarget& target) {
 StrangerLeft OpenStreams(const StrangerTarget& target) {
   constexpr uint32_t kStreams = 200'000, kAtOnce = 500;
   auto peer = std::make_shared<TcpConnection>(target.grpc, target.from);
-  peer->Send(Greeting());
+  peer->Send(http2::Greeting());
   std::string many;
   uint32_t sent = 0;
   for (; sent < kStreams; ++sent) {
@@ -188,7 +186,7 @@ StrangerLeft Resets(const StrangerTarget& target) {
   for (int c = 0; c < kConnections; ++c) {
     connections->push_back(std::make_unique<TcpConnection>(target.grpc, target.from));
     threads.emplace_back([&, &peer = *connections->back()] {
-      peer.Send(Greeting());
+      peer.Send(http2::Greeting());
       std::string many;
       for (uint32_t i = 0; i < kEach; ++i) {
         const uint32_t stream = 2 * i + 1;
@@ -215,7 +213,7 @@ StrangerLeft Flood(const StrangerTarget& target) {
   for (int c = 0; c < kConnections; ++c) {
     threads.emplace_back([&] {
       TcpConnection peer(target.grpc, target.from);
-      peer.Send(Greeting() + WideWindow());
+      peer.Send(http2::Greeting() + WideWindow());
       std::thread sends([&] {
         std::string many;
         for (uint32_t i = 0; i < kEach; ++i) {
@@ -244,9 +242,21 @@ StrangerLeft Flood(const StrangerTarget& target) {
   return {fmt::format("{} calls ended", ended.load()), nullptr};
 }
 
+StrangerLeft HalfSent(const StrangerTarget& target) {
+  constexpr int kClients = 200;
+  auto senders = std::make_shared<std::vector<std::unique_ptr<HalfSender>>>();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    senders->push_back(std::make_unique<HalfSender>(target.grpc, target.from));
+    threads.emplace_back([&sender = *senders->back()] { sender.Run(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return {"all sent but the ends, or hung up on", senders};
+}
+
 StrangerLeft Reflections(const StrangerTarget& target) {
   auto peer = std::make_shared<TcpConnection>(target.grpc, target.from);
-  std::string all = Greeting();
+  std::string all = http2::Greeting();
   for (uint32_t i = 0; i < 64; ++i) {
     all += http2::CallHeaders(1 + 2 * i,
                               "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo");
@@ -260,7 +270,8 @@ StrangerLeft Idle(const StrangerTarget& target) {
   int there = 0;
   for (int i = 0; i < 700; ++i) {
     connections->push_back(std::make_unique<TcpConnection>(target.grpc, target.from));
-    there += connections->back()->connected() && connections->back()->Send(Greeting()) ? 1 : 0;
+    there +=
+        connections->back()->connected() && connections->back()->Send(http2::Greeting()) ? 1 : 0;
   }
   return {fmt::format("{} connected", there), connections};
 }
@@ -299,6 +310,7 @@ const std::vector<StrangerAttack>& StrangerAttacks() {
        Heads},
       {"streams", "200,000 open streams on a connection", {}, 0, OpenStreams},
       {"resets", "100,000 requests opened and reset, 4 connections", {}, 0, Resets},
+      {"half_sent", "200 messages of 64 MiB but for their last bytes", {}, 0, HalfSent},
       {"flood",
        "100,000 requests at once, 4 connections",
        {"--max-queued-requests=1000"},
