@@ -1,5 +1,4 @@
 // What connections to the gRPC port may cost (issue 14): how many there are, and who makes room for whom.
-#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -8,7 +7,6 @@
 #include "gtest/gtest.h"
 #include "tests/e2e/tcp_connection.h"
 #include "tests/fault/background_call.h"
-#include "tests/fault/http2_by_hand.h"
 #include "tests/fault/own_server_test.h"
 
 namespace cellbatch {
@@ -67,31 +65,6 @@ TEST_F(ConnectionsTest, ACallThatCameWhileTheServerStoodStillIsAnsweredThoughMan
     const grpc::Status& status = call.Wait();
     ASSERT_TRUE(status.ok()) << status.error_message();
   }
-  End();
-}
-
-// gRPC would read on for as long as bytes keep coming, with buffers for as much as came, up to an abort at 2 GiB.
-TEST_F(ConnectionsTest, AClientThatNeverStopsSendingHoldsUpNobodyAndTakesNoMemory) {
-  ASSERT_NO_FATAL_FAILURE(Serve({}));
-  ExpectGood(*caller_);
-  const int64_t before = server_->PeakResidentBytes();
-  // Answers to pings that were not sent are read, which takes longer than sending them, and forgotten.
-  std::string part;
-  for (int i = 0; i < 4000; ++i) part += http2::Frame(http2::kPing, http2::kAck, 0, "12345678");
-  std::atomic<bool> stop = false;
-  std::atomic<size_t> sent = 0;
-  std::thread flood([&] {
-    TcpConnection peer(server_->grpc());
-    peer.Send(http2::kPreface + http2::Frame(http2::kSettings, http2::kNone, 0, "") +
-              http2::InferHeaders(3));
-    while (!stop && peer.Send(part)) sent += part.size();
-  });
-  constexpr size_t kUnderWay = 600 << 20;
-  while (sent < kUnderWay) ExpectGood(*caller_);
-  for (int i = 0; i < 8; ++i) ExpectANewClientIsAnswered();
-  stop = true;
-  flood.join();
-  EXPECT_LT(server_->PeakResidentBytes() - before, 64 << 20);
   End();
 }
 

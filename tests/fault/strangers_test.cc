@@ -1,6 +1,8 @@
 // What a stranger may cost on the gRPC port before a call comes of it (issue 14): half-sent messages, header blocks without an end,
 // streams that bring nothing, requests that are given up as soon as they are made. Each beside an honest client, who has all
 // of its answers.
+#include "tests/fault/attacks/strangers.h"
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -228,6 +230,39 @@ TEST_F(StrangersTest, HeadersOfAStreamThatIsNoLongerToComeAreHungUpOn) {
   EXPECT_TRUE(peer.ReceiveUntilClosed());
   WaitUntilCut("resets", 1);
   ExpectBounded(0, "resets");
+}
+
+// A hundred times as many at once as may be admitted.
+TEST_F(StrangersTest, AFloodOfRequestsTakesNoMoreThanItMay) {
+  ASSERT_NO_FATAL_FAILURE(Serve({"--max-queued-bytes=64MiB", "--max-queued-requests=1000"}));
+  const auto& all = StrangerAttacks();
+  const auto flood = std::ranges::find_if(
+      all, [](const StrangerAttack& attack) { return std::string(attack.name) == "flood"; });
+  ASSERT_NE(flood, all.end());
+  flood->make({.grpc = server_->grpc(), .http = server_->http(), .from = ""});
+  const MetricsPage page = WaitUntilEmpty(*server_);
+  EXPECT_GE(page.Ended("ok"), 1000);
+  EXPECT_GT(page.Ended("rejected"), 0);
+  ExpectBounded(64 * kMiB, "streams");
+}
+
+// gRPC would read on for as long as bytes keep coming, with buffers for as much as came, up to an abort at 2 GiB.
+TEST_F(StrangersTest, AClientThatNeverStopsSendingHoldsUpNobodyAndTakesNoMemory) {
+  ASSERT_NO_FATAL_FAILURE(Serve({}));
+  // Answers to pings that were not sent are read, which takes longer than sending them, and forgotten.
+  std::string part;
+  for (int i = 0; i < 4000; ++i) part += http2::Frame(http2::kPing, http2::kAck, 0, "12345678");
+  constexpr int64_t kSent = 600 * kMiB, kMayCost = 64 * kMiB;
+  {
+    TcpConnection peer(server_->grpc());
+    ASSERT_TRUE(peer.Send(http2::Greeting() + http2::InferHeaders(3)));
+    SendMuch(peer, part, kSent);
+    GrpcCaller another(server_->grpc());
+    ExpectGood(another);
+  }
+  EXPECT_LT(server_->PeakResidentBytes() - before_, kMayCost);
+  Attacked();
+  End();
 }
 
 TEST_F(StrangersTest, AnUploadInManyPiecesAndCancelsOfAnHonestClientAreNotHungUpOn) {

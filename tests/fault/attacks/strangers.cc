@@ -217,7 +217,7 @@ StrangerLeft Flood(const StrangerTarget& target) {
       std::thread sends([&] {
         std::string many;
         for (uint32_t i = 0; i < kEach; ++i) {
-          many += http2::Infer(2 * i + 1, request);
+          many += http2::Infer(2 * i + 1, request, {{"x-cellbatch-tenant", "flood"}});
           if ((i + 1) % kAtOnce != 0) continue;
           if (!peer.Send(many)) return;
           many.clear();
