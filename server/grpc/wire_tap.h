@@ -7,7 +7,7 @@
 //                                                   v
 //                                  WireTap: FrameWatch over what came and what was sent
 //
-// A round of reading ends after a MiB, though more be there: gRPC 1.51 would read on for as long as bytes keep coming, on a thread
+// A round of reading ends after 128 KiB, though more be there: gRPC 1.51 would read on for as long as bytes keep coming, on a thread
 // that others wait for, makes buffers for as much as it read in the last round, and aborts once that is more than 2 GiB.
 //
 // One thread at a time reads from a connection and one sends, as gRPC does; anybody may look and cut. A read costs some
@@ -74,7 +74,7 @@ class WireTap {
 
  private:
   static constexpr int kNotCut = -1;
-  static constexpr int64_t kMostARound = 1 << 20;
+  static constexpr int64_t kMostARound = 128 << 10;
   // gRPC takes nothing to read for the end of a round only where it has read nothing just before.
   static constexpr int kEndsARound = 2;
   bool EndRound(int descriptor);

@@ -239,13 +239,15 @@ Counts CountsOf(pid_t pid) {
 // A request's.
 struct Cost {
   double us = 0, cells_us = 0, sleeps = 0;
+  double busy = 0;  // of a core, all the time: how near it is to saturation
 };
 struct Costs {
-  std::vector<double> us, cells_us, sleeps;
+  std::vector<double> us, cells_us, sleeps, busy;
   void Add(const Cost& cost) {
     us.push_back(cost.us);
     cells_us.push_back(cost.cells_us);
     sleeps.push_back(cost.sleeps);
+    busy.push_back(cost.busy);
   }
 };
 
@@ -264,11 +266,13 @@ Cost Measure(pid_t pid, const ServerProcess* server, Load& load) {
   load.Run(0.3);
   const double cells_before = DeviceNs(server);
   const Counts before = CountsOf(pid);
+  const auto start = std::chrono::steady_clock::now();
   const auto answered = static_cast<double>(load.Run(absl::GetFlag(FLAGS_seconds)));
   const Counts after = CountsOf(pid);
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
   return {(after.cpu_ns - before.cpu_ns) / answered * 1e-3,
           (DeviceNs(server) - cells_before) / answered * 1e-3,
-          (after.sleeps - before.sleeps) / answered};
+          (after.sleeps - before.sleeps) / answered, (after.cpu_ns - before.cpu_ns) / took.count()};
 }
 
 std::string AskedMessage() {
@@ -307,10 +311,11 @@ int Main() {
     with_cells.push_back(unary.us / plain.us);
   }
   std::filesystem::remove_all(repository);
-  Table table({"", "CPU a request, us", "of it cells", "wake-ups a request"});
+  Table table({"", "CPU a request, us", "of it cells", "wake-ups a request", "of a core"});
   table.Add({"server", Number(QuartilesOf(ours.us), 2), Number(QuartilesOf(ours.cells_us), 2),
-             Number(QuartilesOf(ours.sleeps), 3)});
-  table.Add({"echo", Number(QuartilesOf(echoed.us), 2), "", Number(QuartilesOf(echoed.sleeps), 3)});
+             Number(QuartilesOf(ours.sleeps), 3), Number(QuartilesOf(ours.busy), 2)});
+  table.Add({"echo", Number(QuartilesOf(echoed.us), 2), "", Number(QuartilesOf(echoed.sleeps), 3),
+             Number(QuartilesOf(echoed.busy), 2)});
   report.Text(table.ToString());
   const Quartiles ratio = QuartilesOf(beside_cells), whole = QuartilesOf(with_cells);
   report.Figure("rpc.unary_vs_echo", ratio.median, "x", &ratio);
