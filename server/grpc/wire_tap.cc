@@ -38,6 +38,12 @@ constinit OfSystem<ssize_t(int, msghdr*, int)> receive_of_system("recvmsg");
 constinit OfSystem<ssize_t(int, const msghdr*, int)> send_of_system("sendmsg");
 constinit OfSystem<int(int)> close_of_system("close");
 
+// All are looked for before the program begins: the loader's lock may be held for long later, by the constructors of a
+// model's own library, and nobody could read a byte meanwhile.
+[[maybe_unused]] const bool all_found = receive_of_system.Get() != nullptr &&
+                                        send_of_system.Get() != nullptr &&
+                                        close_of_system.Get() != nullptr;
+
 // What a function of the system is told is a number: whose it is can only be a table of the process. Parts of it are made
 // when they are first needed and stay.
 constexpr size_t kPart = 1024, kParts = 1024;
