@@ -36,7 +36,7 @@ class ControlGroup {
                         {{"cpu.cfs_period_us", period}, {"cpu.cfs_quota_us", quota}});
     }
     if (made) return group;
-    why_not = "no control group with limits can be made in " + root;
+    why_not = "a control group with limits cannot be made: " + group->why_not_;
     return nullptr;
   }
   // Nobody is in it any more.
@@ -95,15 +95,21 @@ class ControlGroup {
     const Part part = {mount + "/cellbatch-test-" + std::to_string(getpid()),
                        mount + Home(controller)};
     std::error_code error;
-    if (!std::filesystem::create_directory(part.folder, error)) return false;
+    if (!std::filesystem::create_directory(part.folder, error)) {
+      why_not_ = part.folder + ": " + (error ? error.message() : "it is there already");
+      return false;
+    }
     parts_.push_back(part);
     for (const auto& [file, value] : limits) {
-      if (!Write(part.folder + "/" + file, value)) return false;
+      if (Write(part.folder + "/" + file, value)) continue;
+      why_not_ = part.folder + "/" + file + " does not take " + value;
+      return false;
     }
     return true;
   }
 
   std::vector<Part> parts_;  // the one with memory first
+  std::string why_not_;
 };
 
 }  // namespace cellbatch

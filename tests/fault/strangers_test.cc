@@ -165,14 +165,7 @@ TEST_F(StrangersTest, StreamsThatBringNothingAreBoundedThoughSettingsAreNotAckno
   for (const std::string& said : {std::string(), acknowledged}) {
     TcpConnection peer(server_->grpc());
     ASSERT_TRUE(peer.Send(http2::Greeting() + said));
-    constexpr uint32_t kStreams = 200'000, kAtOnce = 500;
-    std::string many;
-    for (uint32_t i = 0; i < kStreams; ++i) {
-      many += http2::InferHeaders(2 * i + 1);
-      if (i % kAtOnce != 0) continue;
-      if (!peer.Send(many)) break;
-      many.clear();
-    }
+    OpenMany(peer, 200'000);
     EXPECT_TRUE(peer.ReceiveUntilClosed());
     WaitUntilBack();
   }
@@ -196,22 +189,12 @@ TEST_F(StrangersTest, StreamsThatBringNothingAreBoundedOverManyConnectionsToo) {
 
 TEST_F(StrangersTest, WhoGivesUpWhatItOpensOverAndOverIsHungUpOn) {
   ASSERT_NO_FATAL_FAILURE(Serve({}));
-  const std::string request = Words({1, 2, 3}).SerializeAsString();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       TcpConnection peer(server_->grpc());
       if (!peer.Send(http2::Greeting())) return;
-      constexpr uint32_t kEach = 25'000, kAtOnce = 50;
-      std::string many;
-      for (uint32_t i = 0; i < kEach; ++i) {
-        const uint32_t stream = 2 * i + 1;
-        many += http2::Infer(stream, request) +
-                http2::Frame(http2::kRstStream, http2::kNone, stream, http2::BigEndian(8, 4));
-        if (i % kAtOnce != 0) continue;
-        if (!peer.Send(many)) break;
-        many.clear();
-      }
+      OpenAndResetMany(peer, 25'000);
       EXPECT_TRUE(peer.ReceiveUntilClosed());
     });
   }

@@ -49,6 +49,21 @@ class Heard {
   std::map<int, int> codes_;
 };
 
+// What `make` makes of 0, 1, 2 .., in pieces of `at_once`.
+template <typename Make>
+uint32_t SendEach(const TcpConnection& peer, uint32_t count, uint32_t at_once, const Make& make) {
+  std::string many;
+  uint32_t sent = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    many += make(i);
+    if ((i + 1) % at_once != 0 && i + 1 != count) continue;
+    if (!peer.Send(many)) break;
+    sent = i + 1;
+    many.clear();
+  }
+  return sent;
+}
+
 // The same call from four clients at once.
 void FourAtOnce(const StrangerTarget& target, const std::string& method, const std::string& message,
                 bool gzip, Heard& heard) {
@@ -162,24 +177,14 @@ StrangerLeft Heads(const StrangerTarget& target) {
 }
 
 StrangerLeft OpenStreams(const StrangerTarget& target) {
-  constexpr uint32_t kStreams = 200'000, kAtOnce = 500;
   auto peer = std::make_shared<TcpConnection>(target.grpc, target.from);
   peer->Send(http2::Greeting());
-  std::string many;
-  uint32_t sent = 0;
-  for (; sent < kStreams; ++sent) {
-    many += http2::InferHeaders(2 * sent + 1);
-    if (sent % kAtOnce != 0) continue;
-    if (!peer->Send(many)) break;
-    many.clear();
-  }
-  return {fmt::format("{} sent", sent), peer};
+  return {fmt::format("{} sent", OpenMany(*peer, 200'000)), peer};
 }
 
 StrangerLeft Resets(const StrangerTarget& target) {
   constexpr int kConnections = 4;
-  constexpr uint32_t kEach = 25'000, kAtOnce = 50;
-  const std::string request = Words({1, 2, 3}).SerializeAsString();
+  constexpr uint32_t kEach = 25'000;
   auto connections = std::make_shared<Connections>();
   std::vector<std::thread> threads;
   std::atomic<uint32_t> all = 0;
@@ -187,16 +192,7 @@ StrangerLeft Resets(const StrangerTarget& target) {
     connections->push_back(std::make_unique<TcpConnection>(target.grpc, target.from));
     threads.emplace_back([&, &peer = *connections->back()] {
       peer.Send(http2::Greeting());
-      std::string many;
-      for (uint32_t i = 0; i < kEach; ++i) {
-        const uint32_t stream = 2 * i + 1;
-        many += http2::Infer(stream, request) +
-                http2::Frame(http2::kRstStream, http2::kNone, stream, http2::BigEndian(8, 4));
-        if (i % kAtOnce != 0) continue;
-        if (!peer.Send(many)) break;
-        all += kAtOnce;
-        many.clear();
-      }
+      all += OpenAndResetMany(peer, kEach);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -215,13 +211,9 @@ StrangerLeft Flood(const StrangerTarget& target) {
       TcpConnection peer(target.grpc, target.from);
       peer.Send(http2::Greeting() + WideWindow());
       std::thread sends([&] {
-        std::string many;
-        for (uint32_t i = 0; i < kEach; ++i) {
-          many += http2::Infer(2 * i + 1, request, {{"x-cellbatch-tenant", "flood"}});
-          if ((i + 1) % kAtOnce != 0) continue;
-          if (!peer.Send(many)) return;
-          many.clear();
-        }
+        SendEach(peer, kEach, kAtOnce, [&request](uint32_t i) {
+          return http2::Infer(2 * i + 1, request, {{"x-cellbatch-tenant", "flood"}});
+        });
       });
       http2::FrameReader frames(peer);
       for (uint32_t seen = 0; seen < kEach;) {
@@ -286,6 +278,20 @@ StrangerLeft SlowHttp(const StrangerTarget& target) {
 }
 
 }  // namespace
+
+uint32_t OpenMany(const TcpConnection& peer, uint32_t streams) {
+  return SendEach(peer, streams, /*at_once=*/500,
+                  [](uint32_t i) { return http2::InferHeaders(2 * i + 1); });
+}
+
+uint32_t OpenAndResetMany(const TcpConnection& peer, uint32_t calls) {
+  const std::string request = Words({1, 2, 3}).SerializeAsString();
+  return SendEach(peer, calls, /*at_once=*/50, [&request](uint32_t i) {
+    const uint32_t stream = 2 * i + 1;
+    return http2::Infer(stream, request) +
+           http2::Frame(http2::kRstStream, http2::kNone, stream, http2::BigEndian(8, 4));
+  });
+}
 
 void AddStrangersModel(const std::string& repository) { AddModel(repository, kWide); }
 

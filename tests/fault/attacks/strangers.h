@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/e2e/tcp_connection.h"
+
 namespace cellbatch {
 
 struct StrangerTarget {
@@ -30,6 +32,10 @@ struct StrangerAttack {
   StrangerLeft (*make)(const StrangerTarget&);
 };
 const std::vector<StrangerAttack>& StrangerAttacks();
+
+// Their parts. Both send on until all is sent or the peer hangs up, and return how many were sent by then.
+uint32_t OpenMany(const TcpConnection& peer, uint32_t streams);
+uint32_t OpenAndResetMany(const TcpConnection& peer, uint32_t calls);
 
 // Adds what they ask for to a repository.
 void AddStrangersModel(const std::string& repository);
