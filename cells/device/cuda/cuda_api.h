@@ -1,6 +1,6 @@
 // The entry points of CUDA's driver and of NVRTC, found when they are needed: nothing of CUDA is linked, no header of it is
-// included, and a program that was built without the toolkit runs on a machine that has a driver. Written down once, here;
-// cuda_api_check.cc compares every line with cuda.h and nvrtc.h where the toolkit is there to build it.
+// included, and a program that was built without the toolkit runs on a machine that has a driver. Their types are written
+// down once, here; cuda_api_check.cc compares each with cuda.h and nvrtc.h where the toolkit is there to build it.
 //
 //   LoadCudaApi("")            libcuda.so.1 and libnvrtc.so.13 (or .12) where the system finds them
 //   LoadCudaApi("/some/dir")   those in that folder: another driver, or the one that tests emulate
@@ -42,74 +42,71 @@ inline constexpr int kMultiprocessors = 16, kComputeMajor = 75, kComputeMinor = 
 // CUfunction_attribute
 inline constexpr int kSharedSize = 1, kLocalSize = 3, kNumRegisters = 4, kMostDynamicShared = 8;
 
-// F(name in this table, name in the library, result, arguments)
-#define CELLBATCH_CUDA_DRIVER(F)                                                                  \
-  F(init, cuInit, (unsigned flags))                                                               \
-  F(driver_version, cuDriverGetVersion, (int* version))                                           \
-  F(device_count, cuDeviceGetCount, (int* count))                                                 \
-  F(device_get, cuDeviceGet, (DeviceNumber * device, int ordinal))                                \
-  F(device_name, cuDeviceGetName, (char* name, int length, DeviceNumber device))                  \
-  F(device_attribute, cuDeviceGetAttribute, (int* value, int attribute, DeviceNumber device))     \
-  F(context_retain, cuDevicePrimaryCtxRetain, (Context * context, DeviceNumber device))           \
-  F(context_release, cuDevicePrimaryCtxRelease_v2, (DeviceNumber device))                         \
-  F(context_set, cuCtxSetCurrent, (Context context))                                              \
-  F(memory_info, cuMemGetInfo_v2, (size_t * free, size_t * total))                                \
-  F(alloc, cuMemAlloc_v2, (DevicePtr * memory, size_t bytes))                                     \
-  F(free, cuMemFree_v2, (DevicePtr memory))                                                       \
-  F(host_alloc, cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                    \
-  F(host_free, cuMemFreeHost, (void* memory))                                                     \
-  F(copy_to_device, cuMemcpyHtoDAsync_v2,                                                         \
-    (DevicePtr to, const void* from, size_t bytes, Stream stream))                                \
-  F(copy_to_host, cuMemcpyDtoHAsync_v2, (void* to, DevicePtr from, size_t bytes, Stream stream))  \
-  F(fill, cuMemsetD8Async, (DevicePtr to, unsigned char value, size_t bytes, Stream stream))      \
-  F(stream_create, cuStreamCreate, (Stream * stream, unsigned flags))                             \
-  F(stream_destroy, cuStreamDestroy_v2, (Stream stream))                                          \
-  F(stream_query, cuStreamQuery, (Stream stream))                                                 \
-  F(stream_synchronize, cuStreamSynchronize, (Stream stream))                                     \
-  F(stream_write, cuStreamWriteValue32_v2,                                                        \
-    (Stream stream, DevicePtr to, uint32_t value, unsigned flags))                                \
-  F(capture_begin, cuStreamBeginCapture_v2, (Stream stream, int mode))                            \
-  F(capture_end, cuStreamEndCapture, (Stream stream, Graph * graph))                              \
-  F(graph_instantiate, cuGraphInstantiateWithFlags,                                               \
-    (GraphExec * exec, Graph graph, unsigned long long flags))                                    \
-  F(graph_launch, cuGraphLaunch, (GraphExec exec, Stream stream))                                 \
-  F(graph_destroy, cuGraphDestroy, (Graph graph))                                                 \
-  F(graph_exec_destroy, cuGraphExecDestroy, (GraphExec exec))                                     \
-  F(module_load, cuModuleLoadData, (Module * module, const void* image))                          \
-  F(module_unload, cuModuleUnload, (Module module))                                               \
-  F(module_function, cuModuleGetFunction, (Function * function, Module module, const char* name)) \
-  F(function_attribute, cuFuncGetAttribute, (int* value, int attribute, Function function))       \
-  F(function_set_attribute, cuFuncSetAttribute, (Function function, int attribute, int value))    \
-  F(launch, cuLaunchKernel,                                                                       \
-    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,      \
-     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** arguments,  \
-     void** extra))                                                                               \
-  F(error_name, cuGetErrorName, (Result result, const char** name))                               \
-  F(error_text, cuGetErrorString, (Result result, const char** text))
-
-#define CELLBATCH_NVRTC(F)                                                                        \
-  F(version, nvrtcVersion, (int* major, int* minor))                                              \
-  F(create, nvrtcCreateProgram,                                                                   \
-    (Program * program, const char* source, const char* name, int num_headers,                    \
-     const char* const* headers, const char* const* include_names))                               \
-  F(compile, nvrtcCompileProgram, (Program program, int num_options, const char* const* options)) \
-  F(cubin_size, nvrtcGetCUBINSize, (Program program, size_t * bytes))                             \
-  F(cubin, nvrtcGetCUBIN, (Program program, char* cubin))                                         \
-  F(log_size, nvrtcGetProgramLogSize, (Program program, size_t * bytes))                          \
-  F(log, nvrtcGetProgramLog, (Program program, char* log))                                        \
-  F(destroy, nvrtcDestroyProgram, (Program * program))
-
-#define CELLBATCH_CUDA_MEMBER(name, symbol, arguments) Result(*name) arguments = nullptr;
-
+// Each member is the function that its comment names.
 struct DriverApi {
-  CELLBATCH_CUDA_DRIVER(CELLBATCH_CUDA_MEMBER)
+  Result (*init)(unsigned flags) = nullptr;                           // cuInit
+  Result (*driver_version)(int* version) = nullptr;                   // cuDriverGetVersion
+  Result (*device_count)(int* count) = nullptr;                       // cuDeviceGetCount
+  Result (*device_get)(DeviceNumber* device, int ordinal) = nullptr;  // cuDeviceGet
+  Result (*device_name)(char* name, int length, DeviceNumber device) = nullptr;  // cuDeviceGetName
+  Result (*device_attribute)(int* value, int attribute,
+                             DeviceNumber device) = nullptr;  // cuDeviceGetAttribute
+  Result (*context_retain)(Context* context,
+                           DeviceNumber device) = nullptr;       // cuDevicePrimaryCtxRetain
+  Result (*context_release)(DeviceNumber device) = nullptr;      // cuDevicePrimaryCtxRelease_v2
+  Result (*context_set)(Context context) = nullptr;              // cuCtxSetCurrent
+  Result (*memory_info)(size_t* free, size_t* total) = nullptr;  // cuMemGetInfo_v2
+  Result (*alloc)(DevicePtr* memory, size_t bytes) = nullptr;    // cuMemAlloc_v2
+  Result (*free)(DevicePtr memory) = nullptr;                    // cuMemFree_v2
+  Result (*host_alloc)(void** memory, size_t bytes, unsigned flags) = nullptr;  // cuMemHostAlloc
+  Result (*host_free)(void* memory) = nullptr;                                  // cuMemFreeHost
+  Result (*copy_to_device)(DevicePtr to, const void* from, size_t bytes,
+                           Stream stream) = nullptr;  // cuMemcpyHtoDAsync_v2
+  Result (*copy_to_host)(void* to, DevicePtr from, size_t bytes,
+                         Stream stream) = nullptr;  // cuMemcpyDtoHAsync_v2
+  Result (*fill)(DevicePtr to, unsigned char value, size_t bytes,
+                 Stream stream) = nullptr;                            // cuMemsetD8Async
+  Result (*stream_create)(Stream* stream, unsigned flags) = nullptr;  // cuStreamCreate
+  Result (*stream_destroy)(Stream stream) = nullptr;                  // cuStreamDestroy_v2
+  Result (*stream_query)(Stream stream) = nullptr;                    // cuStreamQuery
+  Result (*stream_synchronize)(Stream stream) = nullptr;              // cuStreamSynchronize
+  Result (*stream_write)(Stream stream, DevicePtr to, uint32_t value,
+                         unsigned flags) = nullptr;              // cuStreamWriteValue32_v2
+  Result (*capture_begin)(Stream stream, int mode) = nullptr;    // cuStreamBeginCapture_v2
+  Result (*capture_end)(Stream stream, Graph* graph) = nullptr;  // cuStreamEndCapture
+  Result (*graph_instantiate)(GraphExec* exec, Graph graph,
+                              unsigned long long flags) = nullptr;  // cuGraphInstantiateWithFlags
+  Result (*graph_launch)(GraphExec exec, Stream stream) = nullptr;  // cuGraphLaunch
+  Result (*graph_destroy)(Graph graph) = nullptr;                   // cuGraphDestroy
+  Result (*graph_exec_destroy)(GraphExec exec) = nullptr;           // cuGraphExecDestroy
+  Result (*module_load)(Module* module, const void* image) = nullptr;  // cuModuleLoadData
+  Result (*module_unload)(Module module) = nullptr;                    // cuModuleUnload
+  Result (*module_function)(Function* function, Module module,
+                            const char* name) = nullptr;  // cuModuleGetFunction
+  Result (*function_attribute)(int* value, int attribute,
+                               Function function) = nullptr;  // cuFuncGetAttribute
+  Result (*function_set_attribute)(Function function, int attribute,
+                                   int value) = nullptr;  // cuFuncSetAttribute
+  Result (*launch)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                   Stream stream, void** arguments, void** extra) = nullptr;  // cuLaunchKernel
+  Result (*error_name)(Result result, const char** name) = nullptr;           // cuGetErrorName
+  Result (*error_text)(Result result, const char** text) = nullptr;           // cuGetErrorString
 };
 
 struct NvrtcApi {
-  CELLBATCH_NVRTC(CELLBATCH_CUDA_MEMBER)
+  Result (*version)(int* major, int* minor) = nullptr;  // nvrtcVersion
+  Result (*create)(Program* program, const char* source, const char* name, int num_headers,
+                   const char* const* headers,
+                   const char* const* include_names) = nullptr;  // nvrtcCreateProgram
+  Result (*compile)(Program program, int num_options,
+                    const char* const* options) = nullptr;         // nvrtcCompileProgram
+  Result (*cubin_size)(Program program, size_t* bytes) = nullptr;  // nvrtcGetCUBINSize
+  Result (*cubin)(Program program, char* cubin) = nullptr;         // nvrtcGetCUBIN
+  Result (*log_size)(Program program, size_t* bytes) = nullptr;    // nvrtcGetProgramLogSize
+  Result (*log)(Program program, char* log) = nullptr;             // nvrtcGetProgramLog
+  Result (*destroy)(Program* program) = nullptr;                   // nvrtcDestroyProgram
 };
-
-#undef CELLBATCH_CUDA_MEMBER
 
 struct CudaApi {
   DriverApi driver;
