@@ -1,5 +1,6 @@
 #include "cells/kernels/reference/graph_interpreter.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -60,6 +61,13 @@ void GraphRun::Accumulate(const Input& input, TableId table, const RowValues& fr
   }
 }
 
+// Of a chain with a stop: where it fell, or the last node.
+const RowValues& LastOf(const std::vector<RowValues>& rows) {
+  const auto last =
+      std::find_if(rows.rbegin(), rows.rend(), [](const RowValues& row) { return !row.empty(); });
+  return *last;
+}
+
 RowValues GraphRun::Gather(const Subgraph& s, InputId input, int32_t node) const {
   const CellType& type = model_.type(s.type);
   const Input& spec = type.definition->inputs()[static_cast<size_t>(input.value())];
@@ -72,9 +80,10 @@ RowValues GraphRun::Gather(const Subgraph& s, InputId input, int32_t node) const
   for (int32_t l = 0; l < s.num_links; ++l) {
     const Link& link = graph_.links()[static_cast<size_t>(s.first_link + l)];
     if (link.input != input || link.from == kZeroSource) continue;
+    const std::vector<RowValues>& read = rows_[static_cast<size_t>(link.from.value())];
     const int32_t from = link.first + (type.definition->carry() == input ? 0 : node * link.stride);
     Accumulate(spec, table,
-               rows_[static_cast<size_t>(link.from.value())][static_cast<size_t>(from)], row);
+               link.first == kLastNode ? LastOf(read) : read[static_cast<size_t>(from)], row);
   }
   return row;
 }
