@@ -48,7 +48,12 @@ bool Loop::SpinUntilWork() {
 
 void Loop::Run() {
   while (!stop_.load(std::memory_order_acquire)) {
-    if (body_.step() || SpinUntilWork()) continue;
+    if (body_.step()) continue;
+    if (spin_.nap_ns > 0 && body_.idle() == Body::Idle::kBusy) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(spin_.nap_ns));
+      continue;
+    }
+    if (SpinUntilWork()) continue;
     const Body::Idle idle = body_.idle();
     if (idle == Body::Idle::kBusy) {
       Pause();

@@ -26,8 +26,7 @@
 namespace cellbatch {
 namespace {
 
-// Between two looks of a control thread that waits: what lasts long is looked at rarely. Every look wakes a thread
-// where others compute; one each 0.2 ms cost a twentieth of a core.
+// Between two looks of a control thread that waits. Each wakes it: one every 0.2 ms cost a twentieth of a core.
 constexpr std::chrono::microseconds kFirstLook(200), kLaterLooks(1000);
 constexpr int kFirstLooks = 25;
 
@@ -160,7 +159,8 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
 // manager spins only where a core is left over for it.
 void SchedulerImpl::StartLoops() {
   using Idle = Loop::Body::Idle;
-  Loop::Spin spin{absl::ToInt64Nanoseconds(options_.spin), UsableCores() == 1};
+  auto spin =
+      Loop::SpinFor(options_.spin / absl::Nanoseconds(1), workers_.size() + 1, UsableCores());
   if (StepsAlternate()) {
     Worker* const worker = workers_[0].get();
     Loop::Body body;
