@@ -35,11 +35,12 @@ namespace {
 
 // Of all lanes and devices so far.
 struct Totals {
-  int64_t tasks = 0, nodes = 0, busy_ns = 0;
+  int64_t tasks = 0, nodes = 0, busy_ns = 0, manager_ns = 0;
 };
 
-Totals TotalsOf(const SchedulerStats& stats) {
+Totals TotalsOf(const SchedulerStats& stats, int64_t manager_ns) {
   Totals totals;
+  totals.manager_ns = manager_ns;
   for (const LaneStats& lane : stats.Lanes()) {
     for (const CellTypeStats& type : lane.types) {
       totals.tasks += static_cast<int64_t>(type.tasks);
@@ -94,18 +95,12 @@ ServingWorld::~ServingWorld() {
   }
 }
 
-void ServingWorld::MakeDevices() {
+DeviceSet ServingWorld::MadeDevices() {
   DeviceSet set;
-  set.memories.push_back(std::make_unique<SimMemory>(SimMemoryOptions{.fingerprints = false}));
-  auto& memory = static_cast<SimMemory&>(*set.memories.back());
-  SchedulerOptions scheduler;
-  scheduler.batch_limit = 1;
-  for (const WorldLane& lane : lanes_) {
-    for (const TypeCosts& type : lane.costs.types()) {
-      scheduler.batch_limit = std::max(scheduler.batch_limit, type.max_batch);
-    }
-  }
   for (int d = 0; d < options_.devices; ++d) {
+    if (d == 0 || options_.own_memories) {
+      set.memories.push_back(std::make_unique<SimMemory>(SimMemoryOptions{.fingerprints = false}));
+    }
     SimDeviceOptions device;
     device.name = absl::StrCat("sim:", d);
     device.task_memory_bytes = kTaskMemoryBytes;
@@ -114,9 +109,21 @@ void ServingWorld::MakeDevices() {
       if (loaded_ && options_.started) options_.started(d, task);
       return TaskNs(task);
     };
-    auto made = std::make_unique<SimDevice>(std::move(device), memory, clock_.time());
+    auto made = std::make_unique<SimDevice>(
+        std::move(device), static_cast<SimMemory&>(*set.memories.back()), clock_.time());
     devices_.push_back(made.get());
     set.devices.push_back(std::move(made));
+  }
+  return set;
+}
+
+void ServingWorld::MakeDevices() {
+  SchedulerOptions scheduler;
+  scheduler.batch_limit = 1;
+  for (const WorldLane& lane : lanes_) {
+    for (const TypeCosts& type : lane.costs.types()) {
+      scheduler.batch_limit = std::max(scheduler.batch_limit, type.max_batch);
+    }
   }
   scheduler.max_tasks_in_flight = options_.max_tasks_in_flight;
   scheduler.max_requests = options_.max_requests;
@@ -127,7 +134,7 @@ void ServingWorld::MakeDevices() {
   scheduler.task_time_limit = absl::InfiniteDuration();
   scheduler.calibrate = false;
   scheduler.threads = false;
-  auto made = Scheduler::Create(scheduler, std::move(set), clock_);
+  auto made = Scheduler::Create(scheduler, MadeDevices(), clock_);
   Check(made.ok(), made.status().ToString());
   scheduler_ = *std::move(made);
 }
@@ -205,11 +212,21 @@ bool ServingWorld::Submit(int32_t lane, int32_t shape, uint64_t tag, int32_t pri
   return true;
 }
 
+bool ServingWorld::StepManager() {
+  if (!options_.manager_ns || !loaded_) return scheduler_->StepManager();
+  const int64_t before = options_.manager_ns();
+  if (!scheduler_->StepManager()) return false;
+  const int64_t took = options_.manager_ns() - before;
+  manager_ns_ += took;
+  clock_.time().AdvanceTo(now_ns() + took);
+  return true;
+}
+
 bool ServingWorld::Step() {
   const int num_devices = static_cast<int>(devices_.size());
   bool worked = false;
   for (int d = 0; d < num_devices; ++d) worked |= scheduler_->StepWorker(d);
-  if (!scheduler_->StepManager()) return worked;
+  if (!StepManager()) return worked;
   TakeAll();
   for (int d = 0; d < num_devices; ++d) scheduler_->StepWorker(d);
   return true;
@@ -301,9 +318,10 @@ WorldReport ServingWorld::ReportOf(Playing& p, size_t skipped) const {
   report.mean_ns = latencies.empty() ? 0 : sum / static_cast<double>(latencies.size());
   report.p50_ns = QuantileOf(latencies, 0.50);
   report.p99_ns = QuantileOf(std::move(latencies), 0.99);
-  const Totals after = TotalsOf(scheduler_->stats());
+  const Totals after = TotalsOf(scheduler_->stats(), manager_ns_);
   report.tasks = after.tasks - p.before.tasks;
   report.nodes = after.nodes - p.before.nodes;
+  report.manager_ns = after.manager_ns - p.before.manager_ns;
   const auto elapsed = static_cast<double>(now_ns() - p.begin_ns);
   report.device_busy = static_cast<double>(after.busy_ns - p.before.busy_ns) / elapsed /
                        static_cast<double>(devices_.size());
@@ -325,7 +343,7 @@ WorldReport ServingWorld::Run(absl::Span<const Arrival> arrivals, size_t skipped
                      .closed = false,
                      .most = std::numeric_limits<int>::max(),
                      .begin_ns = now_ns(),
-                     .before = TotalsOf(scheduler_->stats())};
+                     .before = TotalsOf(scheduler_->stats(), manager_ns_)};
   Play(playing);
   return ReportOf(playing, skipped);
 }
@@ -335,7 +353,7 @@ WorldReport ServingWorld::RunClosed(absl::Span<const Arrival> arrivals, int in_f
                      .closed = true,
                      .most = in_flight,
                      .begin_ns = now_ns(),
-                     .before = TotalsOf(scheduler_->stats())};
+                     .before = TotalsOf(scheduler_->stats(), manager_ns_)};
   Play(playing);
   return ReportOf(playing, 0);
 }

@@ -7,7 +7,8 @@
 //                             simulated devices, T(b) of TaskCosts
 //
 // What it leaves out: reading requests and writing answers, other threads on the cores, caches, noise. What a scheduler
-// itself takes is in `costs` (TaskCosts::Slower) and in wake_ns.
+// itself takes is in `costs` (TaskCosts::Slower) and in wake_ns; or, of the manager alone, it is measured as it runs
+// (manager_ns): its steps then take in the world what they took here, and devices go on meanwhile.
 //
 // Deterministic: the same lanes, options and arrivals give the same report, and a world that has run gives what a new one
 // would. One thread. A run costs some 100 ns a node and allocates while lists grow. The same steps by hand (Submit, Step,
@@ -56,7 +57,8 @@ struct WorldStall {
 };
 
 struct WorldOptions {
-  int devices = 1;              // alike, in one memory
+  int devices = 1;              // alike,
+  bool own_memories = false;    // each in a memory of its own, as GPUs are; else all in one
   bool runs_by_itself = false;  // as a GPU does; else as a CPU, on its worker's thread
   // As SchedulerOptions.
   int max_tasks_in_flight = 0;
@@ -72,6 +74,9 @@ struct WorldOptions {
   std::vector<std::vector<WorldPace>> pace = {};
   // When all devices stood still, and how long; ascending, from the beginning of a run on.
   std::vector<WorldStall> stalls = {};
+  // Read before and after each step of the manager that did anything: so much later are its tasks enqueued, and so much
+  // later does it look again. With it, a run is no longer deterministic. Null: the manager takes no time.
+  std::function<int64_t()> manager_ns = nullptr;
   // A device starts a task; a request is answered. Null: nobody asks.
   std::function<void(int device, const BatchedTask& task)> started = nullptr;
   std::function<void(uint64_t tag, const Request& request)> answered = nullptr;
@@ -96,6 +101,7 @@ struct WorldReport {
       0;  // from the first arrival to the last answer; of a closed loop, while it was full
   double device_busy = 0;  // of that time, the mean over devices
   int64_t tasks = 0, nodes = 0;
+  int64_t manager_ns = 0;  // that its steps took, by WorldOptions::manager_ns
   double mean_fill() const {
     return tasks == 0 ? 0 : static_cast<double>(nodes) / static_cast<double>(tasks);
   }
@@ -136,6 +142,8 @@ class ServingWorld {
   };
 
   void MakeDevices();
+  DeviceSet MadeDevices();
+  bool StepManager();
   int64_t TaskNs(const BatchedTask& task);
   double PaceOf(size_t type, int64_t at_ns) const;
   int64_t StalledNs(int64_t start_ns, int64_t ns) const;
@@ -156,7 +164,8 @@ class ServingWorld {
   std::vector<uint64_t> free_tickets_;
   int64_t begin_ns_ = 0;  // of the run
   int64_t longest_stall_ns_ = 0;
-  bool loaded_ = false;  // what runs before that warms lanes
+  int64_t manager_ns_ = 0;  // so far
+  bool loaded_ = false;     // what runs before that warms lanes
   int outstanding_ = 0;
   int64_t idle_since_ns_ = 0;
   Playing* playing_ = nullptr;

@@ -149,6 +149,35 @@ TEST(ServingWorldTest, AClosedLoopAnswersFullBatchesAtTheRateTheyTake) {
   EXPECT_NEAR(two->RunClosed(arrivals, 64).requests_per_s, 2 * per_second, 0.02 * per_second);
 }
 
+TEST(ServingWorldTest, DevicesWithMemoriesOfTheirOwnAnswerAsManyTimesAsMuch) {
+  // No step of a chain leaves its memory, so this is what joining divides well, and what an idle device is given.
+  const auto per_second = [](int devices) {
+    const auto world =
+        Made(Sentence, 8, {.devices = devices, .own_memories = true, .runs_by_itself = true});
+    std::vector<Arrival> arrivals = PoissonArrivals(1e6, 20'000, 12, /*seed=*/7);
+    return world->RunClosed(arrivals, 64 * devices).requests_per_s;
+  };
+  const double one = per_second(1);
+  for (const int devices : {2, 4}) EXPECT_GT(per_second(devices), 0.95 * devices * one) << devices;
+}
+
+// A manager whose every step takes longer than a task: devices wait for it, and two are no faster than one.
+TEST(ServingWorldTest, WhatTheManagerTakesPassesInTheWorld) {
+  constexpr int64_t kStepNs = 100'000;
+  const auto run = [](int devices) {
+    int64_t read = 0;
+    WorldOptions options = {.devices = devices, .own_memories = true, .runs_by_itself = true};
+    options.manager_ns = [&read] { return read += kStepNs; };
+    const std::vector<Arrival> arrivals(2'000);
+    return Made(Leaf, 8, options)->RunClosed(arrivals, 64);
+  };
+  const WorldReport one = run(1), two = run(2);
+  EXPECT_GE(one.manager_ns, one.tasks / 2 * kStepNs) << "two tasks a device at a time";
+  EXPECT_LT(one.device_busy, 0.5);
+  EXPECT_LT(two.device_busy, one.device_busy * 1.1);
+  EXPECT_EQ(Made(Leaf, 8)->RunClosed(std::vector<Arrival>(10), 4).manager_ns, 0);
+}
+
 TEST(ServingWorldTest, TheSameArrivalsGiveTheSameInANewWorldAndInOneThatHasRun) {
   constexpr uint64_t kSeed = 11;
   const auto agenda = [] {
