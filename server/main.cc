@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "cells/device/cpu/cpu_device.h"
 #include "cells/device/cpu/process_limits.h"
-#include "cells/device/parse_devices.h"
+#include "cells/device/open_devices.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
 #include "server/explain/explain_served.h"
@@ -72,21 +72,21 @@ int CheckModels(const ServerOptions& options) {
   return check.problems.empty() ? 0 : kFailed;
 }
 
-absl::StatusOr<DeviceSet> MakeDevices(const ServerOptions& options) {
-  const auto choice = ParseDevices(options.devices);
-  if (!choice.ok()) return choice.status();
-  CpuOptions cpu;
-  cpu.fold_budget_bytes = options.fold_budget;
-  cpu.pin_threads = choice->pinned;
-  cpu.tuning = MeasureCpuTuning();
-  return CpuDevices(choice->cpu_sets, cpu);
+absl::StatusOr<OpenedDevices> Open(const ServerOptions& options) {
+  OpenOptions open;
+  open.cpu.fold_budget_bytes = options.fold_budget;
+  open.cpu.tuning = MeasureCpuTuning();
+  open.cuda_libraries = options.cuda_libraries;
+  auto devices = OpenDevices(options.devices, open);
+  if (devices.ok()) spdlog::info("devices: {}", devices->found);
+  return devices;
 }
 
 int Explain(const ServerOptions& options) {
-  auto devices = MakeDevices(options);
+  auto devices = Open(options);
   const auto text = devices.ok() ? ExplainServed(options.model_repository, options.explain,
                                                  {.unfolder_libraries = options.unfolder_libraries},
-                                                 OfScheduler(options), *std::move(devices))
+                                                 OfScheduler(options), std::move(devices->set))
                                  : devices.status();
   if (!text.ok()) {
     std::fprintf(stderr, "%s\n", std::string(text.status().message()).c_str());
@@ -124,7 +124,7 @@ int Serve(const ServerOptions& options) {
     lifecycle.RequestStop();
   };
   const StopSignals signals(stop, look_for_policies);
-  auto devices = MakeDevices(options);
+  auto devices = Open(options);
   if (!devices.ok()) return Fail(devices.status());
   auto server = Server::Start(options, *std::move(devices), lifecycle);
   if (!server.ok()) return Fail(server.status());

@@ -18,7 +18,12 @@ constexpr OptionFlag kFlags[] = {
     {"metrics-address", &O::metrics_address, "HOST:PORT of Prometheus metrics alone."},
     {"devices", &O::devices,
      "What computes: auto (one CPU device over the cores it may use), cpu, cpu:0-1,cpu:2-3 (core "
-     "ranges)."},
+     "ranges), cuda (every GPU), cuda:0,cuda:1 (GPUs), or both kinds, for models that say bits: "
+     "MAY_DIFFER."},
+    {"cuda-libraries", &O::cuda_libraries,
+     "Folder where libcuda.so.1 and libnvrtc.so.13 (or .12) are looked for first. Empty: only "
+     "where "
+     "the system finds libraries."},
     {"record", &O::record,
      "File to write the shapes of all requests to, and what the scheduler saw and did: to learn "
      "from, and for cellbatch-replay. No payload. What the file had before is gone. Empty: none."},

@@ -21,6 +21,7 @@ struct ServerOptions {
   std::string http_address = "0.0.0.0:8000";
   std::string metrics_address = "0.0.0.0:8002";
   std::string devices = "auto";
+  std::string cuda_libraries;
   std::string record;
   int64_t record_limit = 1LL << 30;
   std::chrono::milliseconds policy_poll{0};

@@ -116,14 +116,14 @@ Server::Server(const ServerOptions& options, Lifecycle& lifecycle)
       stats_(TransportThreads(options) + static_cast<int>(options.responder_threads)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
-                                                      DeviceSet devices, Lifecycle& lifecycle) {
+                                                      OpenedDevices devices, Lifecycle& lifecycle) {
   std::unique_ptr<Server> server(new Server(options, lifecycle));
   absl::Status status = server->Open(std::move(devices));
   if (!status.ok()) return status;
   return server;
 }
 
-absl::Status Server::Open(DeviceSet devices) {
+absl::Status Server::Open(OpenedDevices devices) {
   RaiseDescriptorLimit();
   SchedulerOptions of_scheduler = OfScheduler(options_);
   if (!options_.record.empty()) {
@@ -133,12 +133,14 @@ absl::Status Server::Open(DeviceSet devices) {
     of_scheduler.recorder = record_.get();
     spdlog::info("recording to {}, {} bytes at most", options_.record, options_.record_limit);
   }
-  const Memory& memory = *devices.memories.front();  // the scheduler's, as long as it lives
-  auto scheduler = Scheduler::Create(of_scheduler, std::move(devices), clock_);
+  const Memory& memory = *devices.set.memories.front();  // the scheduler's, as long as it lives
+  auto scheduler = Scheduler::Create(of_scheduler, std::move(devices.set), clock_);
   if (!scheduler.ok()) return scheduler.status();
   scheduler_ = *std::move(scheduler);
   repository_ = std::make_unique<ModelRepository>(
-      options_.model_repository, LoaderLimits{.unfolder_libraries = options_.unfolder_libraries},
+      options_.model_repository,
+      LoaderLimits{.unfolder_libraries = options_.unfolder_libraries,
+                   .bits_differ = devices.bits_differ},
       *scheduler_);
   policies_ =
       std::make_unique<PolicyWatch>(options_.policy_poll, [this] { TakeChangedPolicies(); });

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cells/device/device.h"
+#include "cells/device/open_devices.h"
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
 #include "server/explain/explain_page.h"
@@ -46,7 +46,7 @@ class Server {
  public:
   // Listens on every port (not ready, models unavailable). `lifecycle` outlives it.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
-                                                       DeviceSet devices, Lifecycle& lifecycle);
+                                                       OpenedDevices devices, Lifecycle& lifecycle);
   ~Server();
 
   // Loads and warms every model. The error has one line a problem.
@@ -62,7 +62,7 @@ class Server {
 
  private:
   Server(const ServerOptions& options, Lifecycle& lifecycle);
-  absl::Status Open(DeviceSet devices);
+  absl::Status Open(OpenedDevices devices);
   void ShowLimits();
   absl::Status OpenHttp();
   void TakeChangedPolicies() const;

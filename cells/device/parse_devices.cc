@@ -1,9 +1,11 @@
 #include "cells/device/parse_devices.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,7 +16,8 @@
 namespace cellbatch {
 namespace {
 
-constexpr std::string_view kCpu = "cpu:";
+constexpr std::string_view kCpu = "cpu:", kCuda = "cuda:";
+constexpr int kMostGpus = 64;  // of one machine: a bound for what is written, not for what is there
 
 absl::Status CheckCpus(std::string_view part, const std::vector<int>& cpus) {
   const std::vector<int> allowed = AllowedCpus();
@@ -49,6 +52,20 @@ std::vector<std::string> SplitDevices(std::string_view text) {
   }
 }
 
+// "cuda:3" -> 3.
+absl::StatusOr<int> ParseCuda(std::string_view part) {
+  const std::string_view digits = part.substr(kCuda.size());
+  int ordinal = -1;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || ordinal < 0 ||
+      ordinal >= kMostGpus) {
+    return absl::InvalidArgumentError(fmt::format(
+        "devices: \"{}\" is no GPU; write cuda:0, one for each (cuda:0,cuda:1), or cuda for all",
+        part));
+  }
+  return ordinal;
+}
+
 }  // namespace
 
 DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores) {
@@ -67,18 +84,26 @@ DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores) {
 absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text) {
   if (text == "auto" || text == "cpu") return ChooseCpus(AllowedCpus(), UsableCores());
   DeviceChoice choice;
+  if (text == "cuda") {
+    choice.every_cuda = true;
+    return choice;
+  }
   choice.pinned = true;
   for (const std::string& part : SplitDevices(text)) {
-    if (part.starts_with("cuda")) {
-      return absl::UnimplementedError(
-          fmt::format("devices: \"{}\": this build has no CUDA device", part));
+    if (part.starts_with(kCuda)) {
+      const absl::StatusOr<int> ordinal = ParseCuda(part);
+      if (!ordinal.ok()) return ordinal.status();
+      choice.cuda.push_back(*ordinal);
+      continue;
     }
     std::optional<std::vector<int>> cpus;
     if (part.starts_with(kCpu)) cpus = ParseCpuList(std::string_view(part).substr(kCpu.size()));
     if (!cpus.has_value()) {
-      return absl::InvalidArgumentError(fmt::format(
-          "devices: \"{}\" is none; write auto, cpu, or sets of CPUs such as cpu:0-1,cpu:2-3",
-          part));
+      return absl::InvalidArgumentError(
+          fmt::format("devices: \"{}\" is none; write auto, cpu, sets of CPUs such as "
+                      "cpu:0-1,cpu:2-3, cuda, or "
+                      "GPUs such as cuda:0,cuda:1",
+                      part));
     }
     if (absl::Status s = CheckCpus(part, *cpus); !s.ok()) return s;
     choice.cpu_sets.push_back(*std::move(cpus));

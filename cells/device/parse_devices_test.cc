@@ -54,7 +54,40 @@ TEST(ParseDevicesTest, WhatIsNoDeviceIsRefused) {
   for (const char* text : {"", "gpu", "cpu:", "cpu:1-0", "cpu:a", "cpu:0-", "cpu:0,,1", "cpu:-1"}) {
     EXPECT_EQ(ParseDevices(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
-  EXPECT_EQ(ParseDevices("cuda:0").status().code(), absl::StatusCode::kUnimplemented);
+  for (const char* text : {"cuda:", "cuda:x", "cuda:-1", "cuda:64", "cuda:0,1", "cuda:0-1", "cuda0",
+                           "cuda,cuda:0", "auto,cuda:0"}) {
+    EXPECT_EQ(ParseDevices(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_EQ(
+      Error("cuda:0,1"),
+      "devices: \"cuda:0,1\" is no GPU; write cuda:0, one for each (cuda:0,cuda:1), or cuda for "
+      "all");
+}
+
+TEST(ParseDevicesTest, GpusAreNamedByTheirNumbersAndOneMayHaveTwoQueues) {
+  const absl::StatusOr<DeviceChoice> two = ParseDevices("cuda:0,cuda:1");
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(two->cuda, (std::vector<int>{0, 1}));
+  EXPECT_TRUE(two->cpu_sets.empty());
+  EXPECT_TRUE(two->any_cuda());
+  EXPECT_EQ(ParseDevices("cuda:3,cuda:3")->cuda, (std::vector<int>{3, 3}));
+  const absl::StatusOr<DeviceChoice> all = ParseDevices("cuda");
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_TRUE(all->every_cuda);
+  EXPECT_TRUE(all->cuda.empty());
+}
+
+TEST(ParseDevicesTest, BothKindsMayBeNamed) {
+  const int cpu = AllowedCpus()[0];
+  const auto choice = ParseDevices("cpu:" + std::to_string(cpu) + ",cuda:1");
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->cpu_sets, (std::vector<std::vector<int>>{{cpu}}));
+  EXPECT_EQ(choice->cuda, (std::vector<int>{1}));
+}
+
+TEST(ParseDevicesTest, NobodyComputesOnAGpuUnasked) {
+  EXPECT_FALSE(ParseDevices("auto")->any_cuda());
+  EXPECT_FALSE(ParseDevices("cpu")->any_cuda());
 }
 
 TEST(CpuTopologyTest, ListsReadBackAsWritten) {

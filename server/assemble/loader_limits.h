@@ -15,6 +15,7 @@ struct LoaderLimits {
   bool unfolder_libraries = true;        // whether models may bring code of their own
   int64_t max_library_bytes = int64_t{64} << 20;  // of one
   int32_t max_cell_types = 256;                   // of one model
+  bool bits_differ = false;          // this server's devices are of two kinds: models say that they may
   bool policies = true;  // whether a version's policy is read; without, it is Algorithm 1 (for who learns one anew)
 };
 

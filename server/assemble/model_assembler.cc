@@ -31,6 +31,11 @@ void CheckSettings(Assembly& a) {
     a.Problem("precision", fmt::format("precision {} is not offered yet, PRECISION_FP32 is",
                                        disk::Precision_Name(config.precision())));
   }
+  if (a.limits.bits_differ && config.bits() != disk::MAY_DIFFER) {
+    a.Problem("bits",
+              "this server computes on CPU and GPU (--devices), whose answers differ in their last "
+              "bits: say bits: MAY_DIFFER, or give it one kind of device");
+  }
   const int64_t length = config.max_sequence_length();
   if (length < 0 || length > a.limits.max_sequence_length) {
     a.Problem("max_sequence_length",

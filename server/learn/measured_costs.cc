@@ -11,7 +11,7 @@
 
 #include "cells/check.h"
 #include "cells/device/cpu/cpu_device.h"
-#include "cells/device/parse_devices.h"
+#include "cells/device/open_devices.h"
 #include "scheduler/clock.h"
 #include "scheduler/doorbell.h"
 #include "scheduler/scheduler.h"
@@ -152,24 +152,17 @@ int64_t WakeNs() {
   return std::max<int64_t>(QuantileOf(std::move(took), 0.5), 0);
 }
 
-absl::StatusOr<DeviceSet> MakeDevices(const std::string& devices) {
-  const auto choice = ParseDevices(devices);
-  if (!choice.ok()) return choice.status();
-  CpuOptions cpu;
-  cpu.pin_threads = choice->pinned;
-  cpu.tuning = MeasureCpuTuning();
-  return CpuDevices(choice->cpu_sets, cpu);
-}
-
 }  // namespace
 
 absl::StatusOr<MeasuredCosts> MeasureCosts(const std::string& devices,
                                            std::shared_ptr<const Model> model,
                                            const MakeGraph& make, int32_t shapes) {
-  absl::StatusOr<DeviceSet> made = MakeDevices(devices);
+  OpenOptions open;
+  open.cpu.tuning = MeasureCpuTuning();
+  auto made = OpenDevices(devices, open);
   if (!made.ok()) return made.status();
   const SteadyClock clock;
-  auto scheduler = Scheduler::Create(SchedulerOptions(), *std::move(made), clock);
+  auto scheduler = Scheduler::Create(SchedulerOptions(), std::move(made->set), clock);
   if (!scheduler.ok()) return scheduler.status();
   if (absl::Status s = (*scheduler)->AddModel(model, nullptr); !s.ok()) return s;
   MeasuredCosts costs;

@@ -166,6 +166,17 @@ TEST_F(ModelLoaderTest, SettingsReachTheModel) {
   EXPECT_EQ((*loaded)->weight, 2.5);
 }
 
+TEST_F(ModelLoaderTest, OnDevicesOfTwoKindsOnlyWhatMayDifferInItsBitsIsServed) {
+  limits_.bits_differ = true;
+  EXPECT_THAT(Error(), HasSubstr("say bits: MAY_DIFFER"));
+  config_ += "bits: SAME";
+  EXPECT_THAT(Error(), HasSubstr("config.textproto:"));
+  config_.replace(config_.rfind("SAME"), 4, "MAY_DIFFER");
+  EXPECT_TRUE(Load().ok()) << Load().status();
+  limits_.bits_differ = false;
+  EXPECT_TRUE(Load().ok()) << "where there is one kind, it says nothing";
+}
+
 TEST_F(ModelLoaderTest, AModelMayBeTakenApartIntoOperators) {
   const auto whole = Load();
   config_ += "granularity: OPERATOR";

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "cells/device/cpu/cpu_device.h"
-#include "cells/device/parse_devices.h"
+#include "cells/device/open_devices.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch {
@@ -34,12 +34,10 @@ void Require(const absl::Status& status, const std::string& doing) {
 }
 
 DeviceSet MakeDevices(const std::string& spec) {
-  const DeviceChoice choice = Require(ParseDevices(spec), "--devices");
-  CpuOptions options;
-  options.pin_threads = choice.pinned;
+  OpenOptions options;
   static const kernels::Tuning kTuning = MeasureCpuTuning();
-  options.tuning = kTuning;
-  return Require(CpuDevices(choice.cpu_sets, options), "devices");
+  options.cpu.tuning = kTuning;
+  return Require(OpenDevices(spec, options), "devices").set;
 }
 
 double Lengths::mean() const {

@@ -3,7 +3,10 @@
 // down once, here; cuda_api_check.cc compares each with cuda.h and nvrtc.h where the toolkit is there to build it.
 //
 //   LoadCudaApi("")            libcuda.so.1 and libnvrtc.so.13 (or .12) where the system finds them
-//   LoadCudaApi("/some/dir")   those in that folder: another driver, or the one that tests emulate
+//   LoadCudaApi("/some/dir")   each that lies in that folder, the other where the system finds it: another driver, the NVRTC
+//                              of a Python wheel, or those that tests emulate
+//
+// What was opened stays open until the process ends: a driver has threads of its own.
 //
 // The tables are plain functions: any thread, as CUDA says of each. Owned by whoever loaded them, who outlives all use.
 #ifndef CELLBATCH_CELLS_DEVICE_CUDA_CUDA_API_H_
@@ -114,7 +117,7 @@ struct CudaApi {
   std::string from;  // the files they were found in, for logs
 };
 
-// NOT_FOUND: which library or function is missing, and where it was looked for.
+// Any thread; milliseconds. NOT_FOUND: which library or function is missing, and where it was looked for.
 absl::StatusOr<std::unique_ptr<const CudaApi>> LoadCudaApi(const std::string& folder);
 
 }  // namespace cellbatch::cuda
