@@ -1,9 +1,10 @@
 // The zoo, served: a real server process, our client, real data. Every answer is compared with an
-// independent reference in double, and its bits alone with its bits in company.
+// independent reference in double, and its bits alone with its bits in company. On which devices: zoo_server.h.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -14,6 +15,7 @@
 #include "tests/e2e/small_models.h"
 #include "tests/golden/bound.h"
 #include "tests/zoo/workload.h"
+#include "tests/zoo/zoo_server.h"
 
 namespace cellbatch::zoo {
 namespace {
@@ -67,7 +69,7 @@ class Zoo {
   }
 
   bool ready() const { return client_ != nullptr; }
-  const std::string& server_log() const { return log_; }  // where it did not start
+  const std::string& server_log() const { return log_; }  // where it did not start, or was stopped
   const Workload& workload(const std::string& name) const { return workloads_.at(name); }
 
   // What the workload's requests get one after the other, while nobody else asks anything.
@@ -77,6 +79,14 @@ class Zoo {
       results.push_back(client_->Infer(Input(asked, i, model)));
     }
     return results;
+  }
+
+  // The server's exit code, asked to stop. Nobody asks it anything after that.
+  int Stop() {
+    server_->Signal(SIGTERM);
+    const int code = server_->Wait();
+    log_ = server_->Log();
+    return code;
   }
 
   // Cells, and tasks they went in, of the whole server so far.
@@ -93,11 +103,13 @@ class Zoo {
       made.model.Write(repository, name + kExploded, "granularity: OPERATOR\n");
       fmt::print("{:<20} {} requests from {}\n", name, made.requests.size(), made.source);
     }
-    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+    std::vector<std::string> flags = {
         "--model-repository=" + repository, "--grpc-address=127.0.0.1:0",
         "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--drain-delay=0",
         // Two dozen models: a gigabyte of rows each, and their larger batches, would cost a minute.
-        "--row-budget=64MiB", "--batch-limit=64"});
+        "--row-budget=64MiB", "--batch-limit=64"};
+    for (std::string& flag : ServerFlags()) flags.push_back(std::move(flag));
+    server_ = std::make_unique<ServerProcess>(std::move(flags), ServerEnvironment());
     if (!server_->WaitUntilReady()) {
       log_ = server_->Log();
       return;
@@ -208,6 +220,17 @@ TEST(TranslationTest, ADecoderOfRandomWeightsHasMuchToSay) {
   fmt::print("{} different words of {}\n", words.size(), Sizes{}.vocabulary);
   EXPECT_GE(words.size(), 20u);  // seen: 69 with the data, 67 without
 }
+
+// Last of all: what the devices noticed is in how the server ends.
+class LastOfAll : public testing::Environment {
+ public:
+  void TearDown() override {
+    if (!Zoo::Get().ready()) return;
+    EXPECT_EQ(Zoo::Get().Stop(), 0) << Zoo::Get().server_log();
+  }
+};
+
+const testing::Environment* const kLastOfAll = testing::AddGlobalTestEnvironment(new LastOfAll);
 
 INSTANTIATE_TEST_SUITE_P(Workloads, ZooTest, testing::ValuesIn(Served()),
                          [](const auto& info) { return info.param; });
