@@ -1,0 +1,94 @@
+// Runs a launch: blocks one after the other, the threads of a block as fibres, in orders that a seed draws. A thread gives way at
+// __syncthreads, __syncwarp and shuffles, and nowhere else, so that what a missing barrier breaks depends on the seed and is
+// the same for the same seed.
+//
+//   blocks: 3 0 2 1          threads of block 3:  7 0 2 .. | barrier | 4 1 7 .. | barrier | .. done
+//           (drawn)                               (drawn)              (drawn anew)
+//
+// Barriers that not all threads reach are findings: those that wait go on afterwards, as nobody else will come.
+//
+// Denormals are flushed while it runs. One thread at a time; fibres and their stacks are kept from launch to launch. A switch
+// costs some 20 ns.
+#ifndef CELLBATCH_TESTS_CUDA_EMULATOR_GRID_RUNNER_H_
+#define CELLBATCH_TESTS_CUDA_EMULATOR_GRID_RUNNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_emulator/kernel_object.h"
+
+namespace cellbatch::emulator {
+
+inline constexpr int kWarp = 32;
+inline constexpr unsigned kMostThreads = 1024;           // of a block
+inline constexpr unsigned kMostSharedBytes = 227 << 10;  // of a block
+
+struct Grid {
+  unsigned x = 1, y = 1;
+  unsigned threads = 1;  // of a block
+  unsigned shared_bytes = 0;
+};
+
+// Where the kernel stands that runs.
+struct RunningThread {
+  unsigned block_x = 0, block_y = 0, thread = 0;
+  uint64_t epoch = 0;  // block barriers that this block has passed
+};
+
+// Is told of every access; by the thread that runs the grid.
+class AccessObserver {
+ public:
+  virtual ~AccessObserver() = default;
+  virtual void Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) = 0;
+};
+
+class GridRunner {
+ public:
+  explicit GridRunner(uint64_t seed);
+  ~GridRunner();
+  GridRunner(const GridRunner&) = delete;
+  GridRunner& operator=(const GridRunner&) = delete;
+
+  // Null: nobody looks. Outlives the runs.
+  void set_observer(AccessObserver* observer) { observer_ = observer; }
+
+  // `arguments`: as cuLaunchKernel has them. INVALID_ARGUMENT: the grid is none that a GPU runs.
+  absl::Status Run(const KernelObject& object, const KernelFunction& function, const Grid& grid,
+                   void* const* arguments);
+
+  // What was found so far, a line each, the oldest first; at most kMostFindings.
+  const std::vector<std::string>& findings() const { return findings_; }
+  static constexpr size_t kMostFindings = 100;
+
+ private:
+  class Fibre;
+  struct Block;
+  friend struct RunnerHooks;
+
+  void RunBlock(const Grid& grid, unsigned x, unsigned y);
+  bool RunRound(std::vector<unsigned>& order);
+  bool ReleaseBarriers();
+  void ReleaseBlock();
+  bool ReleaseWarp(unsigned warp);
+  void Find(std::string what);
+  void GiveWay();
+
+  std::mt19937_64 random_;
+  AccessObserver* observer_ = nullptr;
+  std::vector<std::unique_ptr<Fibre>> fibres_;  // by thread
+  std::vector<std::string> findings_;
+  // Of the launch and block that run.
+  const KernelObject* object_ = nullptr;
+  const KernelFunction* function_ = nullptr;
+  void* const* arguments_ = nullptr;
+  unsigned threads_ = 0;
+  RunningThread running_;
+  std::vector<unsigned long long> lanes_;  // what threads give to shuffles
+};
+
+}  // namespace cellbatch::emulator
+
+#endif  // CELLBATCH_TESTS_CUDA_EMULATOR_GRID_RUNNER_H_

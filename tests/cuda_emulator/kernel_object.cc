@@ -1,0 +1,192 @@
+#include "tests/cuda_emulator/kernel_object.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "tests/cuda_emulator/kernel_texts.h"
+
+namespace cellbatch::emulator {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostArguments = 64;
+
+// No contraction: a fused multiply-add is one where the source says fmaf, and then the CPU's own.
+std::vector<std::string> CompilerFlags() {
+  std::vector<std::string> flags = {"-std=c++20",          "-O1", "-fPIC",
+                                    "-ffp-contract=off",   "-w",  "-fvisibility=hidden",
+                                    "-fno-strict-aliasing"};
+  if (__builtin_cpu_supports("fma")) flags.insert(flags.end(), {"-mavx2", "-mfma"});
+  return flags;
+}
+
+// Nothing of the caller's environment but where programs are: not what its sanitizers are told.
+absl::Status RunCompiler(std::vector<std::string> arguments, const std::string& log) {
+  arguments.insert(arguments.begin(), "g++");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  std::string path = "PATH=/usr/local/bin:/usr/bin:/bin", language = "LC_ALL=C";
+  std::array<char*, 3> environment = {path.data(), language.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  pid_t child = 0;
+  const int spawned =
+      posix_spawnp(&child, "g++", &actions, nullptr, argv.data(), environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (spawned != 0) return absl::NotFoundError("g++ cannot be started");
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  std::ifstream said(log);
+  return absl::InvalidArgumentError(
+      std::string(std::istreambuf_iterator<char>(said), std::istreambuf_iterator<char>()));
+}
+
+uint64_t Hash(const std::string& text) {  // FNV-1a
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+// The source with what a launch needs to know of each kernel.
+std::string WithLaunches(const std::string& source, const std::vector<std::string>& names) {
+  std::string text = fmt::format("{}\n#line 1 \"kernels\"\n{}\n", kPrelude, source);
+  for (const std::string& name : names) {
+    text += fmt::format(
+        "extern \"C\" __attribute__((visibility(\"default\"))) void {0}__launch(void** arguments) "
+        "{{\n"
+        "  CellbatchLaunch(&{0}, arguments);\n}}\n"
+        "extern \"C\" __attribute__((visibility(\"default\"))) int {0}__sizes(size_t* sizes) {{\n"
+        "  return CellbatchSizes(&{0}, sizes);\n}}\n",
+        name);
+  }
+  return text;
+}
+
+class Workshop {  // a folder that is gone afterwards
+ public:
+  explicit Workshop(const std::string& cache) : folder_(cache + "/making-XXXXXX") {
+    ok_ = mkdtemp(folder_.data()) != nullptr;
+  }
+  ~Workshop() {
+    std::error_code ignored;
+    if (ok_) fs::remove_all(folder_, ignored);
+  }
+  bool ok() const { return ok_; }
+  std::string File(const char* name) const { return folder_ + "/" + name; }
+
+ private:
+  std::string folder_;
+  bool ok_ = false;
+};
+
+absl::Status Make(const std::string& text, const std::vector<std::string>& flags,
+                  const std::string& cache, const std::string& object) {
+  const Workshop at(cache);
+  if (!at.ok()) return absl::NotFoundError(fmt::format("no folder can be made in {}", cache));
+  std::ofstream(at.File("kernel.cc")) << text;
+  std::ofstream(at.File("shim.cc")) << kShim;
+  std::vector<std::string> kernel = flags, shim = flags;
+  // Calls and returns are nobody's business.
+  kernel.insert(kernel.end(), {"-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0",
+                               "-c", at.File("kernel.cc"), "-o", at.File("kernel.o")});
+  shim.insert(shim.end(), {"-c", at.File("shim.cc"), "-o", at.File("shim.o")});
+  const std::vector<std::string> link = {"-shared",           "-Wl,-z,defs", at.File("kernel.o"),
+                                         at.File("shim.o"),   "-lm",         "-o",
+                                         at.File("kernel.so")};
+  for (const auto& step : {kernel, shim, link}) {
+    if (absl::Status s = RunCompiler(step, at.File("log")); !s.ok()) return s;
+  }
+  fs::rename(at.File("kernel.so"), object);  // whole or not at all, whoever else made it meanwhile
+  return absl::OkStatus();
+}
+
+template <typename Function>
+bool FindSymbol(void* handle, const std::string& name, Function*& to) {
+  to = reinterpret_cast<Function*>(dlsym(handle, name.c_str()));
+  return to != nullptr;
+}
+
+}  // namespace
+
+std::vector<std::string> KernelNames(const std::string& source) {
+  static const std::regex kComment(R"(//[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/)");
+  static const std::regex kKernel(
+      R"(__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\()");
+  const std::string text = std::regex_replace(source, kComment, " ");
+  std::vector<std::string> names;
+  for (std::sregex_iterator it(text.begin(), text.end(), kKernel), end; it != end; ++it) {
+    names.push_back((*it)[1]);
+  }
+  return names;
+}
+
+absl::StatusOr<std::shared_ptr<const KernelObject>> KernelObject::Compile(
+    const std::string& source, const std::string& cache_folder) {
+  const std::vector<std::string> names = KernelNames(source), flags = CompilerFlags();
+  const std::string text = WithLaunches(source, names);
+  const std::string key = fmt::format("{}\n{}\n{}", fmt::join(flags, " "), kShim, text);
+  const std::string file = fmt::format("{}/{:016x}.so", cache_folder, Hash(key));
+  std::error_code failed;
+  fs::create_directories(cache_folder, failed);
+  if (!fs::exists(file)) {
+    if (absl::Status s = Make(text, flags, cache_folder, file); !s.ok()) return s;
+  }
+  std::shared_ptr<KernelObject> object(new KernelObject());
+  if (absl::Status s = object->Open(file, names); !s.ok()) return s;
+  return object;
+}
+
+absl::Status KernelObject::Open(const std::string& file, const std::vector<std::string>& names) {
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return absl::InternalError(dlerror());
+  if (!FindSymbol(handle, "cellbatch_index", index_) ||
+      !FindSymbol(handle, "cellbatch_shared_memory", shared_memory_) ||
+      !FindSymbol(handle, "cellbatch_set_hooks", set_hooks_)) {
+    return absl::InternalError(fmt::format("{} is no kernel object", file));
+  }
+  for (const std::string& name : names) {
+    KernelFunction function;
+    function.name = name;
+    int (*sizes)(size_t*) = nullptr;
+    void* kernel = nullptr;
+    if (!FindSymbol(handle, name, kernel)) {
+      return absl::InvalidArgumentError(fmt::format("kernel {} is not extern \"C\"", name));
+    }
+    FindSymbol(handle, name + "__launch", function.launch);
+    FindSymbol(handle, name + "__sizes", sizes);
+    std::array<size_t, kMostArguments> bytes = {};
+    const int count = sizes(bytes.data());
+    if (count > kMostArguments) {
+      return absl::InvalidArgumentError(fmt::format("kernel {} has {} parameters", name, count));
+    }
+    function.argument_bytes.assign(bytes.begin(), bytes.begin() + count);
+    functions_[name] = std::move(function);
+  }
+  return absl::OkStatus();
+}
+
+const KernelFunction* KernelObject::Find(const std::string& name) const {
+  const auto found = functions_.find(name);
+  return found == functions_.end() ? nullptr : &found->second;
+}
+
+}  // namespace cellbatch::emulator

@@ -1,0 +1,69 @@
+// CUDA source compiled for this CPU, as NVRTC compiles it for a GPU: the system's g++ makes a shared object of it, behind a
+// prelude that gives CUDA's words a meaning (prelude.txt), and beside a shim through which everything that a kernel does to
+// memory, and every barrier, calls the emulator (shim.txt).
+//
+//   source --(prelude.txt, -fsanitize=thread)--> kernel.o --+
+//                                   shim.txt ----> shim.o --+--> HASH.so, kept in the cache folder --> dlopen
+//
+// Kernels are what the source declares `extern "C" __global__ void NAME(..)`. Denormals are for who runs them to flush.
+#ifndef CELLBATCH_TESTS_CUDA_EMULATOR_KERNEL_OBJECT_H_
+#define CELLBATCH_TESTS_CUDA_EMULATOR_KERNEL_OBJECT_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace cellbatch::emulator {
+
+// As in shim.txt, by member.
+struct KernelHooks {
+  void (*sync_block)() = nullptr;
+  void (*sync_warp)(unsigned lanes) = nullptr;
+  unsigned long long (*shuffle)(unsigned lanes, unsigned long long value, int from) = nullptr;
+  void (*fence)() = nullptr;
+  void (*access)(const void* at, size_t bytes, int kind) = nullptr;
+};
+struct KernelIndex {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+struct KernelFunction {
+  std::string name;
+  std::vector<size_t> argument_bytes;
+  void (*launch)(void** arguments) = nullptr;  // one thread of it
+};
+
+class KernelObject {
+ public:
+  // Seconds, unless the same source was compiled into the folder before. Several processes may share the folder. Loaded until
+  // the process ends. INVALID_ARGUMENT: the compiler's words; NOT_FOUND: there is no compiler, or no folder.
+  static absl::StatusOr<std::shared_ptr<const KernelObject>> Compile(
+      const std::string& source, const std::string& cache_folder);
+
+  const KernelFunction* Find(const std::string& name) const;  // null: there is none
+
+  // Of the calling thread. 0 threadIdx, 1 blockIdx, 2 blockDim, 3 gridDim.
+  KernelIndex* index(int which) const { return index_(which); }
+  std::byte* shared_memory() const { return static_cast<std::byte*>(shared_memory_()); }
+  void set_hooks(const KernelHooks* hooks) const { set_hooks_(hooks); }
+
+ private:
+  KernelObject() = default;
+  absl::Status Open(const std::string& file, const std::vector<std::string>& names);
+
+  std::map<std::string, KernelFunction> functions_;
+  KernelIndex* (*index_)(int which) = nullptr;
+  void* (*shared_memory_)() = nullptr;
+  void (*set_hooks_)(const KernelHooks* hooks) = nullptr;
+};
+
+// The kernels that a source declares, in its order; what stands in comments is none.
+std::vector<std::string> KernelNames(const std::string& source);
+
+}  // namespace cellbatch::emulator
+
+#endif  // CELLBATCH_TESTS_CUDA_EMULATOR_KERNEL_OBJECT_H_
