@@ -6,8 +6,6 @@
     NVCC           its compiler; "": it has none
 
     @cuda_toolkit//:headers   cuda.h and nvrtc.h, and no library: nothing of ours links CUDA. Empty where they are not.
-    @cuda_toolkit//:nvrtc     libnvrtc.so.N and what it opens: what an image for GPUs takes along (the driver comes from
-                              its host). Empty where they are not.
 
 Nothing of the product depends on it. What does (the check of the table of entry points, compiling the kernels once more with
 nvcc) chooses files by whether these are empty, and says aloud what it left out.
@@ -25,16 +23,6 @@ roots += sorted(glob.glob(os.path.join(cache, "cellbatch*", "*", "lib", "python3
 for root in roots:
     for found in sorted(glob.glob(os.path.join(root, "nvidia", "*", "include", "cuda.h")), reverse=True):
         print(os.path.dirname(os.path.dirname(found)))
-"""
-
-_FIND_NVRTC = """
-import glob, os, re, sys
-for folder in ("lib64", "lib", "targets/x86_64-linux/lib"):
-    files = glob.glob(os.path.join(sys.argv[1], folder, "libnvrtc*.so.*"))
-    names = [f for f in files if re.fullmatch(r"libnvrtc(\\.so\\.\\d+|-builtins\\.so\\.\\d+\\.\\d+)", os.path.basename(f))]
-    if names:
-        print("\\n".join(sorted(names)))
-        break
 """
 
 _HEADERS = ["cuda.h", "nvrtc.h"]
@@ -62,27 +50,13 @@ def _find(repository):
             return folder
     return ""
 
-def _link_nvrtc(repository, folder):
-    if not folder:
-        return []
-    found = repository.execute(["python3", "-c", _FIND_NVRTC, folder])
-    links = []
-    for path in found.stdout.split("\n") if found.return_code == 0 else []:
-        if path:
-            links.append("lib/" + path.split("/")[-1])
-            repository.symlink(path, links[-1])
-    return links
-
-def _labels(files):
-    return ", ".join(['"%s"' % file for file in files])
-
 def _cuda_toolkit_impl(repository):
     folder = _find(repository)
     nvcc = folder + "/bin/nvcc" if folder and repository.path(folder + "/bin/nvcc").exists else ""
     repository.file("defs.bzl", 'CUDA_TOOLKIT = "%s"\nNVCC = "%s"\n' % (folder, nvcc))
-    headers = ["include/" + header for header in _HEADERS] if folder else []
+    headers = _HEADERS if folder else []
     for header in headers:
-        repository.symlink(folder + "/" + header, header)
+        repository.symlink(folder + "/include/" + header, "include/" + header)
     repository.file("BUILD", """
 cc_library(
     name = "headers",
@@ -90,13 +64,7 @@ cc_library(
     includes = ["include"],
     visibility = ["//visibility:public"],
 )
-
-filegroup(
-    name = "nvrtc",
-    srcs = [%s],
-    visibility = ["//visibility:public"],
-)
-""" % (_labels(headers), _labels(_link_nvrtc(repository, folder))))
+""" % ", ".join(['"include/%s"' % header for header in headers]))
 
 cuda_toolkit = repository_rule(
     implementation = _cuda_toolkit_impl,
