@@ -77,9 +77,7 @@ absl::StatusOr<OpenedDevices> Open(const ServerOptions& options) {
   open.cpu.fold_budget_bytes = options.fold_budget;
   open.cpu.tuning = MeasureCpuTuning();
   open.cuda_libraries = options.cuda_libraries;
-  auto devices = OpenDevices(options.devices, open);
-  if (devices.ok()) spdlog::info("devices: {}", devices->found);
-  return devices;
+  return OpenDevices(options.devices, open);
 }
 
 int Explain(const ServerOptions& options) {
@@ -126,10 +124,12 @@ int Serve(const ServerOptions& options) {
   const StopSignals signals(stop, look_for_policies);
   auto devices = Open(options);
   if (!devices.ok()) return Fail(devices.status());
+  const std::string found = devices->found;
   auto server = Server::Start(options, *std::move(devices), lifecycle);
   if (!server.ok()) return Fail(server.status());
   const absl::Status loaded = (*server)->LoadModels();
   if (!loaded.ok()) return Fail(loaded);
+  spdlog::info("devices: {}", found);
   lifecycle.Serve();
   serve(server->get());
   std::printf("%s\n", (*server)->ReadyLine().c_str());
