@@ -131,6 +131,11 @@ void CellTrial::RunReads(int32_t nodes, CoreTeam& team) {
       counts_ = RunBatched(*batched_, rows_.columns(), lists, scratch);
     });
   }
+  if (options_.run) {
+    return rows_.WithLists(*type_.definition, reads_, out, [&](const NodeLists& lists) {
+      options_.run(*packed_, rows_.columns(), lists);
+    });
+  }
   std::vector<kernels::ProductScratch> product_scratch(Index(team.threads()));
   CellScratch scratch({&packed_->program()});
   rows_.Run(*packed_, reads_, out, scratch, {&team, &product_scratch});

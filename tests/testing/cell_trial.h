@@ -39,6 +39,8 @@ struct TrialOptions {
   // Who says what is batched and where it lies, for the batched executor to run; empty: the compiled cell runs.
   std::function<BatchedProgram(const CellDefinition&)> batched = {};
   bool vendor_products = true;  // of the batched executor; else the kernels'
+  // Who runs the nodes of a batch: another device's kernels. Empty: the compiled cell.
+  std::function<void(const PackedCell&, const CellColumns&, const NodeLists&)> run = {};
   ProgramLimits limits =
       kCpuLimits;  // of the device that the program is for; the CPU runs smaller ones, too
 };

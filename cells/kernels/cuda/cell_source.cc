@@ -1,0 +1,122 @@
+#include "cells/kernels/cuda/cell_source.h"
+
+#include <utility>
+#include <variant>
+
+#include "cells/check.h"
+#include "cells/kernels/cuda/kernel_texts.h"
+#include "cells/kernels/cuda/product_tile.h"
+#include "cells/kernels/cuda/step_writer.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+using cuda_kernels::kRowThreads;
+
+// One block a node, which leaves where there is none.
+constexpr char kOneNode[] =
+    "  const int node = blockIdx.y;\n  if (node >= now.num_nodes) return;\n";
+
+struct Writers {
+  StepWriter writer;
+
+  CudaStep operator()(const ProductStep& step) { return WriteProduct(step, std::move(writer)); }
+  CudaStep operator()(const PlainStep& step) { return WritePlain(step, std::move(writer)); }
+  CudaStep operator()(const SumStep& step) {
+    const Place column = {PlaceKind::kInput, step.input.value(), step.column, 0};
+    writer.Row(column, "0");  // gives the column its number: 0
+    const std::string body =
+        fmt::format("{}  SumRows(a.columns[0], now.inputs[{}], node, {}, {});\n", kOneNode,
+                    step.input.value(), step.width, writer.Row(step.to, "node"));
+    return writer.Finish(kRowThreads, 1, 1, 0, body);
+  }
+  CudaStep operator()(const IndexStep& step) {
+    const LookupSpec& lookup = writer.program().lookups[static_cast<size_t>(step.lookup)];
+    const std::string body = fmt::format(
+        "  const int node = blockIdx.y * {} + threadIdx.x;\n  if (node >= now.num_nodes) return;\n"
+        "  a.tokens[{} * a.most_nodes + node] = Clamped({}, {});\n",
+        kRowThreads, step.lookup, writer.Row(lookup.token, "node"), lookup.rows);
+    return writer.Finish(kRowThreads, 1, kRowThreads, 0, body);
+  }
+};
+
+}  // namespace
+
+const ProgramLimits kCudaLimits = {
+    .groups = 5,
+    .segments = 8,
+    .tail_ops = 64,
+    .tail_columns = 16,
+    .arg_max_of_product = false,
+    .scratch_alignment = 4,
+};
+
+CudaStep WritePlain(const PlainStep& step, StepWriter writer) {
+  const std::string to = writer.Row(step.to, "node");
+  std::vector<std::string> args;
+  for (const Place& place : step.args) args.push_back(writer.Row(place, "node"));
+  const auto count = step.shapes.empty() ? 0 : step.shapes[0].size();
+  const auto each = [&](const std::string& value) {
+    return fmt::format(
+        "  const float* const x = {};\n  float* const y = {};\n"
+        "  for (int i = threadIdx.x; i < {}; i += kRowThreads) y[i] = {};\n",
+        args[0], to, step.shape.size(), value);
+  };
+  const auto product = [&](int64_t unit_stride, int64_t depth_stride) {
+    return fmt::format("  MatMul({}, {}LL, {}, {}LL, {}LL, {}, {}, {}, {});\n", args[0],
+                       step.strides[0], args[1], unit_stride, depth_stride, step.shape.rows,
+                       step.shapes[0].cols, step.shape.cols, to);
+  };
+  std::string body;
+  switch (step.kind) {
+    case PlainKind::kCopy:
+      body = each("x[i]");
+      break;
+    case PlainKind::kBroadcast:
+      body = each("x[0]");
+      break;
+    case PlainKind::kMatMulByRows:
+      body = product(step.strides[1], 1);
+      break;
+    case PlainKind::kMatMulByColumns:
+      body = product(1, step.strides[1]);
+      break;
+    case PlainKind::kTranspose:
+      body = each(fmt::format("x[i % {} * {} + i / {}]", step.shape.cols, step.shape.rows,
+                              step.shape.cols));
+      break;
+    case PlainKind::kSlice:
+      body = each(fmt::format("x[i / {} * {} + {} + i % {}]", step.shape.cols, step.shapes[0].cols,
+                              step.begin, step.shape.cols));
+      break;
+    case PlainKind::kSum:
+    case PlainKind::kMean:
+      body = fmt::format("  SumElements({}, {}, {}.0, {});\n", args[0], count,
+                         step.kind == PlainKind::kMean ? count : 1, to);
+      break;
+    case PlainKind::kSoftmax:
+      body = fmt::format("  Softmax({}, {}, {});\n", args[0], count, to);
+      break;
+    case PlainKind::kArgMax:
+      body = fmt::format("  ArgMax({}, {}, {});\n", args[0], count, to);
+      break;
+  }
+  Check(!body.empty(), "every kind of step is written");
+  const int shared = kRowThreads * static_cast<int>(sizeof(double));
+  return writer.Finish(kRowThreads, 1, 1, shared, kOneNode + body);
+}
+
+CudaCell AddCellSource(const std::string& prefix, const CellProgram& program, ParameterData data,
+                       std::string& text) {
+  CudaCell cell;
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    Writers writers{StepWriter(fmt::format("{}_s{}", prefix, s), program, data, text)};
+    cell.steps.push_back(std::visit(writers, program.steps[s]));
+  }
+  return cell;
+}
+
+std::string CellSourcePrelude() { return kKernelTexts; }
+
+}  // namespace cellbatch

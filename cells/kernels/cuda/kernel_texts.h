@@ -1,0 +1,11 @@
+// kernel_abi.h and the templates, as text: what every generated source begins with.
+#ifndef CELLBATCH_CELLS_KERNELS_CUDA_KERNEL_TEXTS_H_
+#define CELLBATCH_CELLS_KERNELS_CUDA_KERNEL_TEXTS_H_
+
+namespace cellbatch {
+
+extern const char* const kKernelTexts;
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_KERNELS_CUDA_KERNEL_TEXTS_H_

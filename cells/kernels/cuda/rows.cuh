@@ -1,0 +1,105 @@
+// Rows of columns, and what is done with a whole row by one block of threads: copies, sums, reductions. Every sum has one
+// order: threads take every kRowThreads-th element, and their parts are added up as a tree.
+#ifndef CELLBATCH_CELLS_KERNELS_CUDA_ROWS_CUH_
+#define CELLBATCH_CELLS_KERNELS_CUDA_ROWS_CUH_
+
+#include "cells/kernels/cuda/kernel_abi.h"
+#include "cells/kernels/cuda/product_tile.h"
+
+extern __shared__ float4 cellbatch_shared[];  // a launch's dynamic shared memory, of every kernel
+
+namespace cellbatch::cuda_kernels {
+
+__device__ __forceinline__ float* RowAt(const cuda_abi::ColumnView& column, int row) {
+  return column.base + row * column.stride;
+}
+
+__device__ __forceinline__ float Sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+// Minus infinity.
+__device__ __forceinline__ float LeastFloat() {
+  return __int_as_float(static_cast<int>(0xff800000u));
+}
+
+// scratch = the rows of one node, added in their order; none: zeros.
+__device__ inline void SumRows(const cuda_abi::ColumnView& column, const cuda_abi::InputList& input,
+                               int node, int width, float* to) {
+  const int begin = input.offsets[node], end = input.offsets[node + 1];
+  for (int u = threadIdx.x; u < width; u += blockDim.x) {
+    float sum = 0.0f;
+    for (int i = begin; i < end; ++i) sum += RowAt(column, input.rows[i])[u];
+    to[u] = sum;
+  }
+}
+
+__device__ __forceinline__ int Clamped(const float* token, int rows) {
+  const int word = __float_as_int(*token);
+  return word < 0 ? 0 : word < rows ? word : rows - 1;
+}
+
+// What all threads of a block have, as one: `combine` of two at a time. All get it.
+template <typename T, typename Combine>
+__device__ T OfBlock(T mine, const Combine& combine) {
+  T* const parts = reinterpret_cast<T*>(cellbatch_shared);
+  __syncthreads();
+  parts[threadIdx.x] = mine;
+  for (int half = kRowThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < half) {
+      parts[threadIdx.x] = combine(parts[threadIdx.x], parts[threadIdx.x + half]);
+    }
+  }
+  __syncthreads();
+  return parts[0];
+}
+
+__device__ inline void SumElements(const float* x, int n, double divisor, float* y) {
+  double mine = 0.0;
+  for (int i = threadIdx.x; i < n; i += kRowThreads) mine += x[i];
+  const double sum = OfBlock(mine, [](double a, double b) { return a + b; });
+  if (threadIdx.x == 0) *y = static_cast<float>(sum / divisor);
+}
+
+__device__ inline void Softmax(const float* x, int n, float* y) {
+  float most = LeastFloat();
+  for (int i = threadIdx.x; i < n; i += kRowThreads) most = fmaxf(most, x[i]);
+  most = OfBlock(most, [](float a, float b) { return fmaxf(a, b); });
+  double mine = 0.0;
+  for (int i = threadIdx.x; i < n; i += kRowThreads) mine += expf(x[i] - most);
+  const double sum = OfBlock(mine, [](double a, double b) { return a + b; });
+  const float scale = static_cast<float>(1.0 / sum);
+  for (int i = threadIdx.x; i < n; i += kRowThreads) y[i] = expf(x[i] - most) * scale;
+}
+
+struct Largest {
+  float value;
+  int at;
+};
+
+// Of equals the lowest; NaN is never larger, and of nothing but NaN it is 0.
+__device__ inline void ArgMax(const float* x, int n, float* y) {
+  const auto larger = [](Largest a, Largest b) {
+    return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
+  };
+  Largest mine = {LeastFloat(), n};
+  for (int i = threadIdx.x; i < n; i += kRowThreads) mine = larger(mine, {x[i], i});
+  const Largest all = OfBlock(mine, larger);
+  if (threadIdx.x == 0) *y = __int_as_float(all.at < n ? all.at : 0);
+}
+
+// y[m][n] = sum over k of x[m * x_stride + k] * w[n * unit_stride + k * depth_stride].
+__device__ inline void MatMul(const float* x, long long x_stride, const float* w,
+                              long long unit_stride, long long depth_stride, int rows, int depth,
+                              int cols, float* y) {
+  for (int i = threadIdx.x; i < rows * cols; i += kRowThreads) {
+    const float* const row = x + i / cols * x_stride;
+    const float* const unit = w + i % cols * unit_stride;
+    float sum = 0.0f;
+    for (int k = 0; k < depth; ++k) sum = fmaf(row[k], unit[k * depth_stride], sum);
+    y[i] = sum;
+  }
+}
+
+}  // namespace cellbatch::cuda_kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CUDA_ROWS_CUH_

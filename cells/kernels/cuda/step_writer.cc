@@ -1,0 +1,80 @@
+#include "cells/kernels/cuda/step_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cells/check.h"
+#include "cells/kernels/cuda/kernel_abi.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+
+StepWriter::StepWriter(std::string name, const CellProgram& program, ParameterData data,
+                       std::string& text)
+    : program_(program), data_(data), text_(text) {
+  step_.name = std::move(name);
+}
+
+int StepWriter::ColumnNumber(const Place& place) {
+  const auto found = std::find(step_.columns.begin(), step_.columns.end(), place);
+  if (found == step_.columns.end()) {
+    step_.columns.push_back(place);
+    Check(step_.columns.size() <= size_t{cuda_abi::kMostColumns}, "columns of a step are numbered");
+    return static_cast<int>(step_.columns.size()) - 1;
+  }
+  return static_cast<int>(found - step_.columns.begin());
+}
+
+int StepWriter::Value(std::vector<float> floats) {
+  step_.values.push_back({{}, std::move(floats)});
+  Check(step_.values.size() <= size_t{cuda_abi::kMostValues}, "values of a step are numbered");
+  return static_cast<int>(step_.values.size()) - 1;
+}
+
+int StepWriter::Value(ParameterId parameter) {
+  const auto found = std::find_if(step_.values.begin(), step_.values.end(),
+                                  [&](const CudaValue& v) { return v.parameter == parameter; });
+  if (found != step_.values.end()) return static_cast<int>(found - step_.values.begin());
+  const int number = Value(std::vector<float>());
+  step_.values.back().parameter = parameter;
+  return number;
+}
+
+std::string StepWriter::Row(const Place& place, const std::string& node) {
+  switch (place.kind) {
+    case PlaceKind::kInput:
+      return fmt::format("RowAt(a.columns[{}], now.inputs[{}].rows[{}])", ColumnNumber(place),
+                         place.index, node);
+    case PlaceKind::kOutput:
+      return fmt::format("RowAt(a.columns[{}], now.output_rows[{}])", ColumnNumber(place), node);
+    case PlaceKind::kScratch:
+      return fmt::format("(a.scratch + {} * a.scratch_stride + {})", node, place.offset);
+    case PlaceKind::kTableRow: {
+      const LookupSpec& lookup = program_.lookups[static_cast<size_t>(place.index)];
+      return fmt::format(
+          "const_cast<float*>(a.values[{}] + {} + a.tokens[{} * a.most_nodes + {}] * {}LL)",
+          Value(lookup.table), lookup.offset + place.offset, place.index, node, lookup.stride);
+    }
+    case PlaceKind::kParameter:
+      return fmt::format("const_cast<float*>(a.values[{}] + {})", Value(ParameterId(place.index)),
+                         place.offset);
+  }
+  NoSuchEnumerator();
+}
+
+CudaStep StepWriter::Finish(int threads, int blocks_x, int nodes_a_block, int shared_bytes,
+                            const std::string& body) {
+  step_.threads = threads;
+  step_.blocks_x = blocks_x;
+  step_.nodes_a_block = nodes_a_block;
+  step_.shared_bytes = shared_bytes;
+  text_ += fmt::format(
+      "\nextern \"C\" __global__ void __launch_bounds__({}) {}("
+      "cellbatch::cuda_abi::StepArgs a) {{\n"
+      "  using namespace cellbatch::cuda_kernels;\n"
+      "  const cellbatch::cuda_abi::TaskNow& now = *a.now;\n{}}}\n",
+      threads, step_.name, body);
+  return std::move(step_);
+}
+
+}  // namespace cellbatch

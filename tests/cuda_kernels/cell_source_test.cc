@@ -1,0 +1,138 @@
+// Programs as CUDA kernels, run thread by thread on the CPU: every shipped cell and cells at random agree with the interpreter,
+// bits do not depend on company or on how wide a launch is, and nothing is touched that is not the task's.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cells/definitions/shipped.h"
+#include "cells/device/cpu/cpu_features.h"
+#include "cells/kernels/cpu/kernel_table.h"
+#include "tests/cuda_kernels/emulated_cell.h"
+#include "tests/testing/builders.h"
+#include "tests/testing/cell_trial.h"
+#include "tests/testing/shipped_cell.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::CellTrial;
+using testing::TrialOptions;
+
+constexpr int32_t kNodes = 50;  // more than three blocks of a product, the last of them not full
+
+// Depths and widths that are no multiple of a piece or a block, and more than one of each.
+const Sizes kSizes = {{"D", 35}, {"H", 41}, {"V", 100}, {"C", 3}, {"F", 2},  {"B", 3},
+                      {"L", 4},  {"M", 6},  {"P", 4},   {"S", 2}, {"BOS", 1}};
+
+TrialOptions On(EmulatedCell& emulated) {
+  TrialOptions options;
+  options.rows = kNodes;
+  options.words = 120;  // beyond the vocabulary: clamped
+  options.limits = kCudaLimits;
+  options.run = emulated.Runner();
+  options.positive = {"before.n"};
+  return options;
+}
+
+const kernels::CpuKernels& Kernels() { return kernels::BestKernels(DetectCpuFeatures()); }
+
+void ExpectAgreement(const CellTrial& trial, int32_t nodes) {
+  for (int32_t node = 0; node < nodes; ++node) {
+    const std::string disagreement = trial.Disagreement(node);
+    ASSERT_EQ(disagreement, "");
+  }
+}
+
+void TryCell(const CellDefinition& cell, uint64_t seed) {
+  SCOPED_TRACE(cell.name());
+  EmulatedCell emulated({.seed = seed});
+  CellTrial trial(cell, seed, Kernels(), On(emulated));
+  for (const int32_t nodes : {1, 17, kNodes}) {
+    trial.Run(nodes);
+    ExpectAgreement(trial, nodes);
+  }
+  EXPECT_EQ(emulated.Findings(), std::vector<std::string>());
+}
+
+class ShippedCudaTest : public ::testing::TestWithParam<ShippedCell> {};
+
+TEST_P(ShippedCudaTest, AgreesWithTheInterpreterAndTouchesNothingElse) {
+  TryCell(testing::ShippedDefinition(GetParam().name, kSizes), 3);
+}
+
+std::vector<ShippedCell> Shipped() {
+  const auto all = ShippedCells();
+  return {all.begin(), all.end()};
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, ShippedCudaTest, ::testing::ValuesIn(Shipped()),
+                         [](const auto& cell) { return std::string(cell.param.name); });
+
+TEST(CellSourceTest, RandomCellsAgreeWithTheInterpreter) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    TryCell(testing::RandomCell(seed), seed);
+    TryCell(testing::RandomCellOfParameters(seed), seed);
+  }
+}
+
+TEST(CellSourceTest, BitsDoNotDependOnCompanyNorOnTheWidthOfALaunch) {
+  for (const char* name : {"lstm", "gru_v1", "treelstm_internal", "treelstm_childsum"}) {
+    SCOPED_TRACE(name);
+    EmulatedCell narrow({.seed = 1}), wide({.seed = 2, .launch_nodes = 200});
+    const CellDefinition cell = testing::ShippedDefinition(name, kSizes);
+    CellTrial alone(cell, 5, Kernels(), On(narrow)), together(cell, 5, Kernels(), On(wide));
+    std::vector<Row> rows(kNodes);
+    for (Row r = 0; r < kNodes; ++r) rows[static_cast<size_t>(r)] = r;
+    CoreTeam team(1, {}, {});
+    together.Run(rows, team);
+    for (const Row row : {0, 1, 15, 16, 31, 49}) {
+      alone.Run({row}, team);
+      EXPECT_EQ(alone.Left(0), together.Left(row)) << row;
+    }
+    EXPECT_EQ(wide.Findings(), std::vector<std::string>());
+  }
+}
+
+// In how many of five runs, each by a seed of its own, it shows: in what the cell leaves or in what is found.
+int Noticed(const char* cell, const std::string& from, const std::string& to) {
+  Sizes sizes = kSizes;
+  sizes["H"] = 150;  // five pieces: more than shared memory holds at once
+  const auto plant = [&](std::string text) {
+    const size_t at = text.find(from);
+    EXPECT_NE(at, text.npos) << from;
+    return at == text.npos ? text : text.replace(at, from.size(), to);
+  };
+  int noticed = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    EmulatedCell emulated({.seed = seed, .rewrite = plant});
+    CellTrial trial(testing::ShippedDefinition(cell, sizes), 7, Kernels(), On(emulated));
+    trial.Run(kNodes);
+    bool wrong = !emulated.Findings().empty();
+    for (int32_t node = 0; node < kNodes; ++node) wrong |= !trial.Disagreement(node).empty();
+    noticed += wrong ? 1 : 0;
+  }
+  return noticed;
+}
+
+TEST(CellSourceTest, PlantedBugsAreNoticed) {
+  EXPECT_EQ(Noticed("lstm", "WaitForAllBut<kStages - 2>();\n    __syncthreads();",
+                    "WaitForAllBut<kStages - 2>();"),
+            5)
+      << "a missing barrier";
+  EXPECT_EQ(Noticed("lstm", "if (k < depth) {", "if (true) {"), 5) << "rows read beyond their end";
+  EXPECT_EQ(Noticed("lstm", "const int next = p + kStages - 1;", "const int next = p + kStages;"),
+            5)
+      << "a piece that is never loaded";
+  EXPECT_EQ(Noticed("lstm", "next % kStages * PieceFloats", "(next + 1) % kStages * PieceFloats"),
+            5)
+      << "a piece loaded where another one is read";
+  EXPECT_EQ(Noticed("linear_softmax",
+                    "    __syncthreads();\n    if (static_cast<int>(threadIdx.x) < half)",
+                    "    if (static_cast<int>(threadIdx.x) < half)"),
+            5)
+      << "a sum of parts that are not there yet";
+}
+
+}  // namespace
+}  // namespace cellbatch

@@ -1,0 +1,67 @@
+// A packed cell computed by the kernels that its program becomes for CUDA, on the CPU: for CellTrial (tests/testing), as what
+// runs its nodes.
+//
+//   EmulatedCell emulated({.seed = 3});
+//   CellTrial trial(definition, 1, kernels, {.limits = kCudaLimits, .run = emulated.Runner()});
+//
+// Everything that kernels may read or write lies in buffers of which this knows bounds: what they touch between two buffers, or
+// beside them all, is a finding. One thread at a time.
+#ifndef CELLBATCH_TESTS_CUDA_KERNELS_EMULATED_CELL_H_
+#define CELLBATCH_TESTS_CUDA_KERNELS_EMULATED_CELL_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cells/device/cpu/cell_run.h"
+#include "cells/device/cpu/packed_cell.h"
+#include "cells/kernels/cuda/cell_source.h"
+#include "cells/kernels/cuda/kernel_abi.h"
+#include "tests/cuda_emulator/grid_runner.h"
+
+namespace cellbatch {
+
+struct EmulatedOptions {
+  uint64_t seed = 1;         // of the order in which threads run
+  int32_t launch_nodes = 0;  // launches are for so many nodes, or as many as there are
+  std::function<std::string(std::string)> rewrite = {};  // the source, before it is compiled
+};
+
+class EmulatedCell {
+ public:
+  explicit EmulatedCell(EmulatedOptions options);
+  ~EmulatedCell();
+
+  // Outlived by this.
+  std::function<void(const PackedCell&, const CellColumns&, const NodeLists&)> Runner();
+  // Of the runner and of the buffers.
+  std::vector<std::string> Findings() const;
+
+ private:
+  class Bounds;
+  struct Compiled;
+
+  void Run(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes);
+  const Compiled& Compile(const PackedCell& cell);
+  cuda_abi::StepArgs Args(const PackedCell& cell, const CudaStep& step,
+                          const CellColumns& columns) const;
+  void Allow(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes);
+  void Allow(const PackedCell& cell, const CudaStep& step, const cuda_abi::StepArgs& args);
+
+  const EmulatedOptions options_;
+  emulator::GridRunner runner_;
+  std::unique_ptr<Bounds> bounds_;
+  std::map<const PackedCell*, std::unique_ptr<Compiled>> compiled_;
+  cuda_abi::TaskNow now_ = {};
+  std::vector<float> scratch_;
+  std::vector<int> tokens_;
+  int64_t scratch_stride_ = 0;
+  int32_t launch_nodes_ = 0;
+};
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_TESTS_CUDA_KERNELS_EMULATED_CELL_H_
