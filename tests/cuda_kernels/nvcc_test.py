@@ -1,4 +1,4 @@
-"""Every shipped cell's kernels, compiled by CUDA's own compiler: they are CUDA C++, and nothing of them spills.
+"""The kernels of every task and of every shipped cell, compiled by CUDA's own compiler: they are CUDA C++, and nothing of them spills.
 
     nvcc_test.py PRINT_SOURCE NVCC      NVCC empty: there is no toolkit, and the test says so
 """
@@ -27,7 +27,7 @@ class NvccTest(unittest.TestCase):
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             self.assertEqual(compiled.returncode, 0, compiled.stdout)
             with open(source, encoding="utf-8") as text:
-                kernels = re.findall(r"void __launch_bounds__\(\d+\) (\w+)\(", text.read())
+                kernels = re.findall(r"__global__ void\s+(?:__launch_bounds__\(\d+\)\s+)?(\w+)\(", text.read())
         reports = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", compiled.stdout)
         self.assertGreater(len(kernels), 50)
         self.assertEqual(len(reports), len(kernels), compiled.stdout)

@@ -1,5 +1,5 @@
-// print_source UNITS [CELL..]: the CUDA source of shipped cells (of all), every size of them so wide, as NVRTC will get it; for
-// nvcc and for people.
+// print_source UNITS [CELL..]: the kernels of every task, and those of shipped cells (of all), every size of them so wide, as
+// NVRTC will get them; for nvcc and for people.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -42,7 +42,7 @@ int Print(const std::vector<std::string>& arguments) {
     std::fputs("print_source UNITS [CELL..]\n", stderr);
     return 2;
   }
-  std::string source = CellSourcePrelude();
+  std::string source = TaskKernelSource();
   for (size_t i = 1; i < arguments.size(); ++i) AddCell(arguments[i], units, source);
   if (arguments.size() == 1) {
     for (const ShippedCell& cell : ShippedCells()) AddCell(std::string(cell.name), units, source);

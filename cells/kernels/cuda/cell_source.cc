@@ -119,4 +119,6 @@ CudaCell AddCellSource(const std::string& prefix, const CellProgram& program, Pa
 
 std::string CellSourcePrelude() { return kKernelTexts; }
 
+std::string TaskKernelSource() { return std::string(kKernelTexts) + kTaskKernels; }
+
 }  // namespace cellbatch

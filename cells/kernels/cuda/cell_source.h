@@ -55,6 +55,8 @@ CudaCell AddCellSource(const std::string& prefix, const CellProgram& program, Pa
 
 // What goes before them, once: kernel_abi.h and the templates.
 std::string CellSourcePrelude();
+// The kernels that begin and end every task, and the one that signals (task_kernels.cuh), with what they build on.
+std::string TaskKernelSource();
 
 }  // namespace cellbatch
 

@@ -26,6 +26,17 @@ __device__ __forceinline__ void WaitForAllBut() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
+// Nanoseconds, of a clock that all kernels of a device share.
+__device__ __forceinline__ long long DeviceClockNs() {
+  long long ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+}
+// Whoever reads `value` there, host or device, sees what was written before.
+__device__ __forceinline__ void StoreForAll(unsigned* to, unsigned value) {
+  asm volatile("st.release.sys.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
 #else
 
 inline void CopyAsync16(float* to, const float* from) {
@@ -35,6 +46,12 @@ inline void CopyAsync4(float* to, const float* from) { *to = *from; }
 inline void CloseGroup() {}
 template <int kGroups>
 void WaitForAllBut() {}
+inline long long DeviceClockNs() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+inline void StoreForAll(unsigned* to, unsigned value) {
+  __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
 
 #endif
 

@@ -1,6 +1,13 @@
-// What the host and the kernels of a step say to each other. Three compilers read this file: the host's, NVRTC at load (as
+// What the host and the kernels of one device's queue say to each other. Three compilers read this file: the host's, NVRTC at load (as
 // text, before the generated kernels) and nvcc (which only checks it). So: no header is included, every type has the same
 // size for all, and nothing is virtual.
+//
+//   host memory that the device reaches           device memory
+//   ring of TaskSlot ---begin kernel---> TaskNow, row lists, rows copied in --steps--> rows --end kernel--> answers, mirrors,
+//                                                                                               stamps, signal (host memory)
+//
+// No parameter of a launch names a task, so that a graph of launches can be made once and replayed: kernels find theirs by
+// QueueState::next, which the end kernel moves on.
 #ifndef CELLBATCH_CELLS_KERNELS_CUDA_KERNEL_ABI_H_
 #define CELLBATCH_CELLS_KERNELS_CUDA_KERNEL_ABI_H_
 
@@ -21,11 +28,66 @@ struct InputList {
   const int* offsets;  // null: rows[node]; else node reads rows[offsets[node] .. offsets[node + 1])
 };
 
-// The task in progress, in memory that the device reads: a launch that is replayed finds another task in it.
+// A column that is copied from or to, whole. `mirror`: where int32 columns are repeated, row r at mirror + r * width, in host
+// memory, for the host to read (LoadedModel::host_column); null: nobody does.
+struct CopiedColumn {
+  float* base;
+  long long stride;
+  int width;
+  int* mirror;
+};
+
+// As cells/device/batched_task.h has them: lists are read where the scheduler wrote them.
+struct CopyInItem {
+  const unsigned char* source;
+  int table;
+  int first;
+  int rows;  // 0: blanked by a cancel
+};
+struct CopyOutItem {
+  unsigned char* dest;  // null: likewise
+  int column;
+  int row;
+};
+
+// One task in the ring, written by the host before the launch that reads it.
+struct TaskSlot {
+  int num_nodes;
+  int num_inputs;
+  int num_copies_in;
+  int num_copies_out;
+  InputList inputs[kMostInputs];
+  const int* output_rows;
+  const CopyInItem* copies_in;
+  const CopyOutItem* copies_out;
+};
+
+// By the device's clock, in host memory: one for each slot of the ring.
+struct TaskStamps {
+  long long start_ns;
+  long long end_ns;
+};
+
+// The task in progress as its steps read it: left by the begin kernel.
 struct TaskNow {
   int num_nodes;
   InputList inputs[kMostInputs];
   const int* output_rows;
+};
+
+// Of one device (a stream), in its memory. The host writes it once, before the first launch.
+struct QueueState {
+  unsigned long long next;   // the task in progress is ring[next % ring_slots]
+  unsigned int signal;       // what the signal shows once it is done; wraps
+  unsigned int blocks_done;  // of the end kernel: its last block leaves 0
+  unsigned int ring_slots;
+  const TaskSlot* ring;
+  TaskStamps* stamps;
+  unsigned int* host_signal;  // what the worker polls
+  int*
+      lists;  // where row lists are copied to, as far as there is room; others are read where they are
+  long long list_ints;
+  TaskNow now;
 };
 
 // One step of a cell over the nodes of the task in progress. `columns` and `values` are numbered by the generator

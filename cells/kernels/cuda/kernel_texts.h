@@ -5,6 +5,7 @@
 namespace cellbatch {
 
 extern const char* const kKernelTexts;
+extern const char* const kTaskKernels;  // task_kernels.cuh
 
 }  // namespace cellbatch
 
