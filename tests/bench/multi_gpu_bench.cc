@@ -25,8 +25,6 @@
 // that are not full where few of a type are ready, and requests bound to the device they joined); a manager of 15 ns a
 // node for chains and 30 for trees (the benchmark `scheduler`, less the worker's half), so 2.7 M, 1.3 M and 0.9 M
 // requests/s; bf16 steps of 512 take 31 ns a node, so it keeps 2 such devices busy, and 9 in 3xtf32.
-#include <time.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -46,6 +44,7 @@
 #include "scheduler/offline/world/serving_world.h"
 #include "tests/bench/derived_costs.h"
 #include "tests/bench/in_process.h"
+#include "tests/bench/probes.h"
 #include "tests/bench/report.h"
 #include "tests/bench/stepped.h"
 #include "tests/zoo/workload.h"
@@ -68,18 +67,12 @@ namespace {
 constexpr int64_t kRowBudgetBytes = int64_t{48} << 30;  // of 141 GB
 constexpr int kShapes = 2'000;                          // different requests of a workload
 
-int64_t ThreadNs() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
-}
-
 // What two readings of the clock tell of each other where nothing lies between.
 int64_t ReadingNs() {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < 10'000; ++i) {
-    const int64_t before = ThreadNs();
-    least = std::min(least, ThreadNs() - before);
+    const int64_t before = ThreadCpuNs();
+    least = std::min(least, ThreadCpuNs() - before);
   }
   return least;
 }
@@ -156,7 +149,7 @@ class Devices {
     if (charge_manager) {
       // Between two readings lies one reading more than what is asked for.
       options.manager_ns = [this, readings = int64_t{0}]() mutable {
-        return ThreadNs() - reading_ns_ * readings++;
+        return ThreadCpuNs() - reading_ns_ * readings++;
       };
     }
     std::vector<WorldLane> lanes;

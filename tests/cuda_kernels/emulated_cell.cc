@@ -1,23 +1,15 @@
 #include "tests/cuda_kernels/emulated_cell.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
 #include "cells/check.h"
 #include "fmt/format.h"
+#include "gtest/gtest.h"
 #include "tests/cuda_emulator/kernel_object.h"
 
 namespace cellbatch {
-namespace {
-
-std::string CacheFolder() {
-  const char* const folder = std::getenv("TEST_TMPDIR");
-  return folder != nullptr ? folder : "/tmp";
-}
-
-}  // namespace
 
 struct EmulatedCell::Compiled {
   CudaCell cell;
@@ -83,7 +75,7 @@ const EmulatedCell::Compiled& EmulatedCell::Compile(const PackedCell& cell) {
   compiled->cell = AddCellSource(
       "t0", cell.program(), [&](ParameterId p) { return cell.Parameter(p); }, text);
   if (options_.rewrite) text = options_.rewrite(std::move(text));
-  auto object = emulator::KernelObject::Compile(text, CacheFolder());
+  auto object = emulator::KernelObject::Compile(text, ::testing::TempDir());
   Check(object.ok(), object.status().ToString());
   compiled->object = *std::move(object);
   return *compiled;

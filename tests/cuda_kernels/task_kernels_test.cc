@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cells/check.h"
+#include "cells/device/batched_task.h"
 #include "cells/kernels/cuda/cell_source.h"
 #include "cells/kernels/cuda/kernel_abi.h"
 #include "tests/cuda_emulator/grid_runner.h"
@@ -25,6 +26,22 @@ using cuda_abi::CopyInItem;
 using cuda_abi::CopyOutItem;
 using cuda_abi::TaskSlot;
 using emulator::KernelObject;
+
+// What kernels read where the scheduler wrote it lies as they take it to lie; rows and ids are 32 bits there, too.
+template <typename Theirs, typename Ours>
+constexpr bool kAlike = sizeof(Theirs) == sizeof(Ours) && alignof(Theirs) == alignof(Ours);
+static_assert(kAlike<CopyInItem, CopyIn> &&
+              offsetof(CopyInItem, source) == offsetof(CopyIn, source) &&
+              offsetof(CopyInItem, table) == offsetof(CopyIn, table) &&
+              offsetof(CopyInItem, first) == offsetof(CopyIn, first) &&
+              offsetof(CopyInItem, rows) == offsetof(CopyIn, rows));
+static_assert(kAlike<CopyOutItem, CopyOut> &&
+              offsetof(CopyOutItem, dest) == offsetof(CopyOut, dest) &&
+              offsetof(CopyOutItem, column) == offsetof(CopyOut, column) &&
+              offsetof(CopyOutItem, row) == offsetof(CopyOut, row));
+static_assert(kAlike<cuda_abi::InputList, InputRows> && kAlike<int, Row> && kAlike<int, TableId> &&
+              offsetof(cuda_abi::InputList, offsets) == offsetof(InputRows, offsets));
+static_assert(cuda_abi::kMostInputs == kMaxInputs);
 
 constexpr int kRows = 40, kWidth = 5, kRing = 4,
               kColumns = 2;  // column 1 is of int32, and mirrored
@@ -57,9 +74,8 @@ class Queue {
  public:
   Queue(uint64_t seed, int lists, const std::function<std::string(std::string)>& rewrite)
       : random_(seed), runner_(seed), lists_(static_cast<size_t>(lists)) {
-    const char* const folder = std::getenv("TEST_TMPDIR");
     const std::string source = rewrite ? rewrite(TaskKernelSource()) : TaskKernelSource();
-    auto object = KernelObject::Compile(source, folder == nullptr ? "/tmp" : folder);
+    auto object = KernelObject::Compile(source, ::testing::TempDir());
     Check(object.ok(), object.status().ToString());
     object_ = *std::move(object);
     for (auto& column : data_) column.assign(kRows * kWidth, 0.0f);

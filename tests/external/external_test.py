@@ -38,7 +38,7 @@ class ExternalTest(unittest.TestCase):
             file.write('raise ImportError("none here")\n')
         path = [modules, os.path.dirname(os.path.abspath(skips.__file__)), *os.environ.get("PYTHONPATH", "").split(":")]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-        return dict(kept, PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull, PATH=self.folder, PYTHONPATH=":".join(path),
+        return dict(kept, CUDA_HOME="none", PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull, PATH=self.folder, PYTHONPATH=":".join(path),
                     XDG_CACHE_HOME=os.path.join(self.folder, "cache"),
                     XML_OUTPUT_FILE=os.path.join(self.folder, "test.xml"))
 
@@ -82,6 +82,12 @@ class ExternalTest(unittest.TestCase):
         reasons = self.expect_skipped(["golden/onnx_live_test.py", "no-check"], [
             "OnnxRuntime.written_graphs", "OnnxRuntime.exported_modules", "PyTorch.exported_modules"])
         self.assertIn("cannot install numpy onnx onnxruntime", reasons[0])
+
+    def test_cudas_headers_and_compiler(self):
+        reasons = self.expect_skipped(["cuda_kernels/toolkit_test.py", "no-print-source"], [
+            "ToolkitTest.test_every_entry_point_has_the_type_of_cudas_headers",
+            "ToolkitTest.test_every_kernel_compiles_without_spills"])
+        self.assertIn("not held against CUDA: cannot install nvidia-cuda-nvcc", reasons[0])
 
     def test_the_schema_of_the_manifest(self):
         case = "KubernetesTest.test_%s"

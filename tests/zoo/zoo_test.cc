@@ -1,5 +1,5 @@
 // The zoo, served: a real server process, our client, real data. Every answer is compared with an
-// independent reference in double, and its bits alone with its bits in company. On which devices: zoo_server.h.
+// independent reference in double, and its bits alone with its bits in company.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,6 @@
 #include "tests/e2e/small_models.h"
 #include "tests/golden/bound.h"
 #include "tests/zoo/workload.h"
-#include "tests/zoo/zoo_server.h"
 
 namespace cellbatch::zoo {
 namespace {
@@ -103,13 +102,11 @@ class Zoo {
       made.model.Write(repository, name + kExploded, "granularity: OPERATOR\n");
       fmt::print("{:<20} {} requests from {}\n", name, made.requests.size(), made.source);
     }
-    std::vector<std::string> flags = {
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         "--model-repository=" + repository, "--grpc-address=127.0.0.1:0",
         "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--drain-delay=0",
         // Two dozen models: a gigabyte of rows each, and their larger batches, would cost a minute.
-        "--row-budget=64MiB", "--batch-limit=64"};
-    for (std::string& flag : ServerFlags()) flags.push_back(std::move(flag));
-    server_ = std::make_unique<ServerProcess>(std::move(flags), ServerEnvironment());
+        "--row-budget=64MiB", "--batch-limit=64"});
     if (!server_->WaitUntilReady()) {
       log_ = server_->Log();
       return;

@@ -1,0 +1,70 @@
+"""What is written of CUDA without CUDA, held against CUDA's own headers and compiler.
+
+    toolkit_test.py PRINT_SOURCE
+
+The toolkit is the machine's, or comes from the package index; where neither can be had both tests are skipped, aloud.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cuda_toolkit
+import skips
+
+CHECK = "cells/device/cuda/cuda_api_check.cc"
+
+
+def run(command, **more):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **more)
+
+
+class ToolkitTest(unittest.TestCase):
+    def setUp(self):
+        try:
+            self.toolkit = cuda_toolkit.folder()
+        except skips.Unavailable as reason:
+            self.skipTest("not held against CUDA: %s" % reason)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def check_entry_points(self, text):
+        """Compiles a text of CHECK."""
+        source = os.path.join(self.folder, "check.cc")
+        with open(source, "w", encoding="utf-8") as out:
+            out.write(text)
+        return run(["g++", "-std=c++20", "-fsyntax-only", "-I.", "-isystem", os.path.join(self.toolkit, "include"), source])
+
+    def test_every_entry_point_has_the_type_of_cudas_headers(self):
+        with open(CHECK, encoding="utf-8") as file:
+            text = file.read()
+        right = self.check_entry_points(text)
+        self.assertEqual(right.returncode, 0, right.stdout)
+        for of, other in (("::cuMemAlloc_v2)", "::cuMemFree_v2)"), ("kCaptureThreadLocal ==", "1 + kCaptureThreadLocal ==")):
+            self.assertIn(of, text)
+            wrong = self.check_entry_points(text.replace(of, other))
+            self.assertNotEqual(wrong.returncode, 0, other)
+            self.assertIn("static assertion failed", wrong.stdout)
+
+    def test_every_kernel_compiles_without_spills(self):
+        source = os.path.join(self.folder, "cells.cu")
+        with open(source, "w", encoding="utf-8") as out:
+            subprocess.run([ToolkitTest.print_source, "64"], stdout=out, check=True)
+        compiled = run([os.path.join(self.toolkit, "bin/nvcc"), "-std=c++17", "-arch=sm_90a", "-ftz=true", "-Xptxas=-v",
+                        "-cubin", "-o", os.path.join(self.folder, "cells.cubin"), source])
+        self.assertEqual(compiled.returncode, 0, compiled.stdout)
+        with open(source, encoding="utf-8") as text:
+            kernels = re.findall(r"__global__ void\s+(?:__launch_bounds__\(\d+\)\s+)?(\w+)\(", text.read())
+        reports = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", compiled.stdout)
+        self.assertGreater(len(kernels), 50)
+        self.assertEqual(len(reports), len(kernels), compiled.stdout)
+        self.assertEqual(set(reports), {("0", "0")}, compiled.stdout)
+
+
+if __name__ == "__main__":
+    ToolkitTest.print_source = os.path.abspath(sys.argv.pop(1))
+    skips.run_unittests()
