@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <boost/context/fiber.hpp>
 #include <boost/context/fixedsize_stack.hpp>
 #include <cstring>
@@ -30,6 +31,27 @@ class DenormalsFlushed {
   const unsigned before_;
 };
 
+struct AsyncCopy {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
+// A fibre's stack, and where it lies.
+struct NotedStack {
+  boost::context::stack_context allocate() {
+    const boost::context::stack_context stack = inner.allocate();
+    *to = reinterpret_cast<uintptr_t>(stack.sp);
+    *from = *to - stack.size;
+    return stack;
+  }
+  void deallocate(boost::context::stack_context& stack) { inner.deallocate(stack); }
+
+  boost::context::fixedsize_stack inner{kStackBytes};
+  uintptr_t* from;
+  uintptr_t* to;
+};
+
 // Kernels know of no runner: the one that runs on this thread.
 thread_local GridRunner* current = nullptr;
 
@@ -39,7 +61,7 @@ thread_local GridRunner* current = nullptr;
 class GridRunner::Fibre {
  public:
   explicit Fibre(GridRunner& runner)
-      : inside_(std::allocator_arg, boost::context::fixedsize_stack(kStackBytes),
+      : inside_(std::allocator_arg, NotedStack{.from = &stack_from, .to = &stack_to},
                 [this, &runner](boost::context::fiber&& outside) {
                   outside_ = std::move(outside);
                   while (!ending_) {
@@ -56,9 +78,20 @@ class GridRunner::Fibre {
   }
   void Resume() { inside_ = std::move(inside_).resume(); }
   void GiveWay() { outside_ = std::move(outside_).resume(); }
+  // Another thread begins on it.
+  void Begin() {
+    state = State::kReady;
+    copies.clear();
+    groups.clear();
+  }
 
+  uintptr_t stack_from = 0, stack_to = 0;
   State state = State::kReady;
-  unsigned lanes = 0;  // that kAtWarpBarrier waits for
+  unsigned lanes = 0;     // that kAtWarpBarrier waits for
+  bool shuffles = false;  // and waits for values, not for memory
+  // Started and not made; how many of them there were when each group was closed.
+  std::vector<AsyncCopy> copies;
+  std::vector<size_t> groups;
 
  private:
   bool ending_ = false;
@@ -70,16 +103,18 @@ struct RunnerHooks {
     Here().state = State::kAtBlockBarrier;
     current->GiveWay();
   }
-  static void SyncWarp(unsigned lanes) {
+  static void SyncWarp(unsigned lanes) { WaitForLanes(lanes, false); }
+  static void WaitForLanes(unsigned lanes, bool shuffles) {
     Here().state = State::kAtWarpBarrier;
     Here().lanes = lanes;
+    Here().shuffles = shuffles;
     current->GiveWay();
   }
   // Everybody gives, waits, takes, and waits until all have taken.
   static unsigned long long Shuffle(unsigned lanes, unsigned long long value, int from) {
     const unsigned thread = current->running_.thread, first = thread / kWarp * kWarp;
     current->lanes_[thread] = value;
-    SyncWarp(lanes);
+    WaitForLanes(lanes, true);
     const unsigned source = first + static_cast<unsigned>(from);
     const bool given = source < current->threads_ && (lanes >> from & 1) != 0;
     if (!given) {
@@ -87,18 +122,44 @@ struct RunnerHooks {
           fmt::format("a shuffle of lanes {:#x} reads lane {}, which gives nothing", lanes, from));
     }
     const unsigned long long taken = given ? current->lanes_[source] : value;
-    SyncWarp(lanes);
+    WaitForLanes(lanes, true);
     return taken;
   }
-  static void Fence() {}
+  static void Fence() {
+    if (current->observer_ != nullptr) current->observer_->Fence(current->running_);
+  }
   static void Access(const void* at, size_t bytes, int kind) {
     if (current->observer_ != nullptr) {
       current->observer_->Accessed(current->running_, at, bytes, kind);
     }
   }
+  static void CopyAsync(void* to, const void* from, size_t bytes) {
+    if (current->observer_ != nullptr) {
+      current->observer_->CopyStarts(current->running_, to, from, bytes);
+    }
+    Here().copies.push_back({to, from, bytes});
+  }
+  static void CloseGroup() { Here().groups.push_back(Here().copies.size()); }
+  static void WaitForGroups(int all_but) {
+    std::vector<size_t>& groups = Here().groups;
+    const auto left = static_cast<size_t>(all_but);
+    if (groups.size() <= left) return;
+    std::vector<AsyncCopy>& copies = Here().copies;
+    const size_t passed = groups.size() - left, made = groups[passed - 1];
+    for (size_t c = 0; c < made; ++c) {
+      std::memcpy(copies[c].to, copies[c].from, copies[c].bytes);
+      if (current->observer_ == nullptr) continue;
+      current->observer_->CopyEnds(current->running_, copies[c].to, copies[c].from,
+                                   copies[c].bytes);
+    }
+    copies.erase(copies.begin(), copies.begin() + static_cast<ptrdiff_t>(made));
+    groups.erase(groups.begin(), groups.begin() + static_cast<ptrdiff_t>(passed));
+    for (size_t& group : groups) group -= made;
+  }
   static GridRunner::Fibre& Here() { return *current->fibres_[current->running_.thread]; }
 
-  static constexpr KernelHooks kHooks = {SyncBlock, SyncWarp, Shuffle, Fence, Access};
+  static constexpr KernelHooks kHooks = {SyncBlock, SyncWarp,  Shuffle,    Fence,
+                                         Access,    CopyAsync, CloseGroup, WaitForGroups};
 };
 
 GridRunner::GridRunner(uint64_t seed) : random_(seed), lanes_(kMostThreads) {}
@@ -130,6 +191,7 @@ absl::Status GridRunner::Run(const KernelObject& object, const KernelFunction& f
   while (fibres_.size() < grid.threads) fibres_.push_back(std::make_unique<Fibre>(*this));
   *object.index(2) = {grid.threads, 1, 1};
   *object.index(3) = {grid.x, grid.y, 1};
+  if (observer_ != nullptr) observer_->LaunchBegins(object, function, grid);
   std::vector<uint64_t> blocks(static_cast<size_t>(grid.x) * grid.y);
   std::iota(blocks.begin(), blocks.end(), 0);
   std::shuffle(blocks.begin(), blocks.end(), random_);
@@ -147,7 +209,8 @@ void GridRunner::RunBlock(const Grid& grid, unsigned x, unsigned y) {
   *object_->index(1) = {x, y, 0};
   // Nobody may count on what a block finds there.
   std::memset(object_->shared_memory(), static_cast<int>(random_() & 0xff), grid.shared_bytes);
-  for (unsigned t = 0; t < threads_; ++t) fibres_[t]->state = State::kReady;
+  for (unsigned t = 0; t < threads_; ++t) fibres_[t]->Begin();
+  if (observer_ != nullptr) observer_->BlockBegins(running_);
   std::vector<unsigned> order(threads_);
   std::iota(order.begin(), order.end(), 0);
   while (RunRound(order) || ReleaseBarriers()) {
@@ -162,6 +225,8 @@ bool GridRunner::RunRound(std::vector<unsigned>& order) {
     if (fibres_[t]->state != State::kReady) continue;
     any = true;
     running_.thread = t;
+    running_.stack_from = fibres_[t]->stack_from;
+    running_.stack_to = fibres_[t]->stack_to;
     *object_->index(0) = {t, 0, 0};
     fibres_[t]->Resume();
   }
@@ -191,6 +256,7 @@ bool GridRunner::ReleaseBarriers() {
 
 void GridRunner::ReleaseBlock() {
   ++running_.epoch;
+  if (observer_ != nullptr) observer_->BlockBarrier();
   for (unsigned t = 0; t < threads_; ++t) {
     if (fibres_[t]->state != State::kDone) fibres_[t]->state = State::kReady;
   }
@@ -204,14 +270,31 @@ bool GridRunner::ReleaseWarp(unsigned warp) {
   for (unsigned lane = 0; lane < count; ++lane) {
     if (fibres_[first + lane]->state == State::kAtWarpBarrier) waiting |= 1u << lane;
   }
-  bool released = false;
+  unsigned released = 0;
   for (unsigned lane = 0; lane < count; ++lane) {
     Fibre& fibre = *fibres_[first + lane];
     if ((waiting >> lane & 1) == 0 || ((fibre.lanes & there) & ~waiting) != 0) continue;
     fibre.state = State::kReady;
-    released = true;
+    released |= 1u << lane;
   }
-  return released;
+  if (observer_ != nullptr && released != 0) TellOfWarp(warp, released);
+  return released != 0;
+}
+
+// Lanes that waited for the same lanes have met at one barrier.
+void GridRunner::TellOfWarp(unsigned warp, unsigned released) {
+  const unsigned first = warp * kWarp;
+  while (released != 0) {
+    const Fibre& one = *fibres_[first + static_cast<unsigned>(std::countr_zero(released))];
+    unsigned met = 0;
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+      if ((released >> lane & 1) == 0) continue;
+      const Fibre& other = *fibres_[first + lane];
+      if (other.lanes == one.lanes && other.shuffles == one.shuffles) met |= 1u << lane;
+    }
+    if (!one.shuffles) observer_->WarpBarrier(first, met);
+    released &= ~met;
+  }
 }
 
 }  // namespace cellbatch::emulator

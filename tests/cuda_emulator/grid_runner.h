@@ -5,6 +5,8 @@
 //   blocks: 3 0 2 1          threads of block 3:  7 0 2 .. | barrier | 4 1 7 .. | barrier | .. done
 //           (drawn)                               (drawn)              (drawn anew)
 //
+// What cp.async starts is copied when its thread waits for its group, never before, so that a missing wait shows.
+//
 // Barriers that not all threads reach are findings: those that wait go on afterwards, as nobody else will come.
 //
 // Denormals are flushed while it runs. One thread at a time; fibres and their stacks are kept from launch to launch. A switch
@@ -35,14 +37,38 @@ struct Grid {
 // Where the kernel stands that runs.
 struct RunningThread {
   unsigned block_x = 0, block_y = 0, thread = 0;
-  uint64_t epoch = 0;  // block barriers that this block has passed
+  uint64_t epoch = 0;                      // block barriers that this block has passed
+  uintptr_t stack_from = 0, stack_to = 0;  // this thread's own
 };
 
-// Is told of every access; by the thread that runs the grid.
+// As shim.txt numbers them.
+enum AccessKind : int {
+  kRead = 0,
+  kWrite = 1,
+  kAtomicUpdate = 2,  // reads and writes
+  kAtomicLoad = 3,
+  kAtomicStore = 4,
+};
+
+// Is told of every access, and of what orders accesses; by the thread that runs the grid.
 class AccessObserver {
  public:
   virtual ~AccessObserver() = default;
   virtual void Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) = 0;
+
+  // The launch is in progress until the next one begins, the block likewise.
+  virtual void LaunchBegins(const KernelObject&, const KernelFunction&, const Grid&) {}
+  virtual void BlockBegins(const RunningThread& /*its first*/) {}
+  // All threads of the block that are not done have come to a barrier, and go on.
+  virtual void BlockBarrier() {}
+  // So have these lanes of the warp of thread `first`, at __syncwarp. Shuffles order nothing in memory.
+  virtual void WarpBarrier(unsigned /*first*/, unsigned /*lanes*/) {}
+  virtual void Fence(const RunningThread&) {}
+  // cp.async, when it is started and when it is made.
+  virtual void CopyStarts(const RunningThread&, const void* /*to*/, const void* /*from*/,
+                          size_t /*bytes*/) {}
+  virtual void CopyEnds(const RunningThread&, const void* /*to*/, const void* /*from*/,
+                        size_t /*bytes*/) {}
 };
 
 class GridRunner {
@@ -73,6 +99,7 @@ class GridRunner {
   bool ReleaseBarriers();
   void ReleaseBlock();
   bool ReleaseWarp(unsigned warp);
+  void TellOfWarp(unsigned warp, unsigned released);
   void Find(std::string what);
   void GiveWay();
 

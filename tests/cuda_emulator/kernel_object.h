@@ -26,6 +26,9 @@ struct KernelHooks {
   unsigned long long (*shuffle)(unsigned lanes, unsigned long long value, int from) = nullptr;
   void (*fence)() = nullptr;
   void (*access)(const void* at, size_t bytes, int kind) = nullptr;
+  void (*copy_async)(void* to, const void* from, size_t bytes) = nullptr;
+  void (*close_group)() = nullptr;
+  void (*wait_for_groups)(int all_but) = nullptr;
 };
 struct KernelIndex {
   unsigned x = 0, y = 0, z = 0;

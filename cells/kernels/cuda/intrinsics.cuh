@@ -39,13 +39,14 @@ __device__ __forceinline__ void StoreForAll(unsigned* to, unsigned value) {
 
 #else
 
-inline void CopyAsync16(float* to, const float* from) {
-  for (int i = 0; i < 4; ++i) to[i] = from[i];
-}
-inline void CopyAsync4(float* to, const float* from) { *to = *from; }
-inline void CloseGroup() {}
+// Made when it is waited for, as a GPU may: the emulator of tests has these (tests/cuda_emulator/prelude.txt).
+inline void CopyAsync16(float* to, const float* from) { cellbatch_copy_async(to, from, 16); }
+inline void CopyAsync4(float* to, const float* from) { cellbatch_copy_async(to, from, 4); }
+inline void CloseGroup() { cellbatch_close_group(); }
 template <int kGroups>
-void WaitForAllBut() {}
+void WaitForAllBut() {
+  cellbatch_wait_for_groups(kGroups);
+}
 inline long long DeviceClockNs() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
