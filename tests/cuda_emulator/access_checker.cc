@@ -1,0 +1,226 @@
+#include "tests/cuda_emulator/access_checker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace cellbatch::emulator {
+namespace {
+
+constexpr unsigned kAllBytes = (1u << kGranuleBytes) - 1;
+
+bool Reads(int kind) { return kind != kWrite && kind != kAtomicStore; }
+bool Writes(int kind) { return kind != kRead && kind != kAtomicLoad; }
+bool Atomic(int kind) { return kind >= kAtomicUpdate; }
+
+std::string_view Verb(int kind) {
+  constexpr std::array<std::string_view, 5> kVerbs = {"reads", "writes", "updates atomically",
+                                                      "reads atomically", "writes atomically"};
+  return kVerbs[static_cast<size_t>(kind)];
+}
+
+// Those of its bytes that an access of [from, from + bytes) touches.
+unsigned BytesOf(uintptr_t granule, uintptr_t from, size_t bytes) {
+  if (from <= granule && from + bytes >= granule + kGranuleBytes) return kAllBytes;
+  const uintptr_t begin = std::max(from, granule) - granule;
+  const uintptr_t end = std::min(from + bytes, granule + kGranuleBytes) - granule;
+  return (1u << end) - (1u << begin);
+}
+
+}  // namespace
+
+void AccessChecker::LaunchBegins(const KernelObject& object, const KernelFunction& function,
+                                 const Grid& grid) {
+  kernel_ = function.name;
+  launch_ = ++serials_;
+  order_.LaunchBegins();
+  atomics_.clear();
+  shared_from_ = reinterpret_cast<uintptr_t>(object.shared_memory());
+  shared_to_ = shared_from_ + grid.shared_bytes;
+  for (int i = 0; i < 4; ++i) {
+    indices_[static_cast<size_t>(i)] = reinterpret_cast<uintptr_t>(object.index(i));
+  }
+}
+
+void AccessChecker::BlockBegins(const RunningThread& thread) {
+  block_ = ++serials_;
+  order_.BlockBegins({thread.block_x, thread.block_y});
+}
+
+// threadIdx and its like.
+bool AccessChecker::Index(uintptr_t at) const {
+  for (const uintptr_t index : indices_) {
+    if (at - index < sizeof(KernelIndex)) return true;
+  }
+  return false;
+}
+
+// Null: it is not for kernels to touch. What it says of other launches, or blocks, is forgotten.
+ShadowGranule* AccessChecker::Granule(uintptr_t address, unsigned bytes) {
+  if (address >= shared_from_ && address < shared_to_) {
+    ShadowGranule& granule = shared_[(address - shared_from_) / kGranuleBytes];
+    if (granule.serial != block_) granule = {.serial = block_, .allowed = kAllBytes};
+    return &granule;
+  }
+  ShadowGranule* const granule = memory_.At(address);
+  if (granule == nullptr || (granule->allowed & bytes) != bytes) return nullptr;
+  if (granule->serial != launch_) {
+    *granule = {.serial = launch_, .allowed = granule->allowed, .written = granule->written};
+  }
+  return granule;
+}
+
+void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) {
+  const auto from = reinterpret_cast<uintptr_t>(at), to = from + bytes;
+  if ((from >= thread.stack_from && to <= thread.stack_to) || Index(from)) return;
+  Access access = {thread, from, bytes, kind};
+  if (!Aligned(access)) return;
+  for (uintptr_t g = from / kGranuleBytes * kGranuleBytes; g < to; g += kGranuleBytes) {
+    const unsigned mask = BytesOf(g, from, bytes);
+    ShadowGranule* const granule = Granule(g, mask);
+    if (granule == nullptr) {
+      const std::string place = Name(std::max(g, from));
+      return Find(access, "out of bounds",
+                  fmt::format("{} {} bytes at {}", Verb(kind), bytes, place));
+    }
+    if (granule->copying) {
+      Find(access, "copy under way",
+           fmt::format("{} {} bytes at {}, to which thread {} has started to copy", Verb(kind),
+                       bytes, Name(g), granule->write.thread()));
+    } else if (Reads(kind) && (granule->written & mask) != mask) {
+      Find(access, "not written", fmt::format("{} {} bytes at {}", Verb(kind), bytes, Name(g)));
+      granule->written |= static_cast<uint8_t>(mask);
+    }
+    if (Atomic(kind)) {
+      TouchAtomically(access, g, *granule, mask);
+    } else {
+      Touch(access, g, *granule, mask);
+    }
+  }
+}
+
+void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranule& granule,
+                          unsigned bytes) {
+  const unsigned thread = access.thread.thread;
+  const bool writes = access.kind == kWrite;
+  const auto unknown = [&](AccessStamp other) {
+    return other.any() && (other.bytes() & bytes) != 0 && !order_.Knows(thread, other);
+  };
+  if (unknown(granule.write)) Race(access, address, granule.write, "wrote");
+  if (granule.atomics) {
+    for (const AccessStamp other : atomics_[address].stamps) {
+      if ((writes || other.wrote()) && unknown(other)) {
+        Race(access, address, other, "accessed atomically");
+      }
+    }
+  }
+  const AccessStamp stamp(order_.now(), thread, bytes, writes);
+  if (!writes) return Remember(granule.reads, stamp, order_.block_start());
+  for (const AccessStamp other : granule.reads) {
+    if (unknown(other)) Race(access, address, other, "read");
+  }
+  granule.write = stamp;
+  granule.written |= static_cast<uint8_t>(bytes);
+  if (bytes == kAllBytes) granule.reads = {};  // whoever knows the write knows them
+}
+
+void AccessChecker::TouchAtomically(Access& access, uintptr_t address, ShadowGranule& granule,
+                                    unsigned bytes) {
+  const unsigned thread = access.thread.thread;
+  const bool writes = Writes(access.kind);
+  AtomicPlace& place = atomics_[address];
+  if (place.serial != granule.serial) place = {.serial = granule.serial};
+  granule.atomics = true;
+  const auto unknown = [&](AccessStamp other) {
+    return other.any() && (other.bytes() & bytes) != 0 && !order_.Knows(thread, other);
+  };
+  if (unknown(granule.write)) Race(access, address, granule.write, "wrote");
+  if (writes) {
+    for (const AccessStamp other : granule.reads) {
+      if (unknown(other)) Race(access, address, other, "read");
+    }
+    granule.written |= static_cast<uint8_t>(bytes);
+  }
+  Remember(place.stamps, AccessStamp(order_.now(), thread, bytes, writes), order_.block_start());
+  if (Reads(access.kind)) order_.Take(thread, place.left);
+  if (writes) order_.Leave(thread, place.left);
+}
+
+void AccessChecker::CopyStarts(const RunningThread& thread, const void* to, const void* from,
+                               size_t bytes) {
+  order_.Tick();  // so that whoever writes later is seen to
+  Access source = {thread, reinterpret_cast<uintptr_t>(from), bytes, kRead};
+  Access access = {thread, reinterpret_cast<uintptr_t>(to), bytes, kWrite};
+  if (!Shared(access.from, bytes)) {
+    return Find(access, "out of bounds",
+                fmt::format("starts to copy {} bytes to {}, beyond the launch's shared memory",
+                            bytes, Name(access.from)));
+  }
+  if (access.from % bytes != 0 || source.from % bytes != 0) {
+    return Find(access, "misaligned",
+                fmt::format("starts to copy {} bytes from {} to {}", bytes, Name(source.from),
+                            Name(access.from)));
+  }
+  Accessed(thread, from, bytes, kRead);
+  Accessed(thread, to, bytes, kWrite);  // as far as others see, it may be made at once
+  for (size_t i = 0; i < bytes; i += kGranuleBytes) {
+    Granule(access.from + i, kAllBytes)->copying = true;
+  }
+}
+
+void AccessChecker::CopyEnds(const RunningThread& thread, const void* to, const void* from,
+                             size_t bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(to), source = reinterpret_cast<uintptr_t>(from);
+  if (!Shared(at, bytes) || at % bytes != 0 || source % bytes != 0) return;  // told
+  Access access = {thread, source, bytes, kRead};
+  for (size_t i = 0; i < bytes; i += kGranuleBytes) {
+    ShadowGranule& granule = *Granule(at + i, kAllBytes);
+    const uint64_t start = granule.write.time();
+    granule.copying = false;
+    const ShadowGranule* const read = Granule(source + i, kAllBytes);
+    if (read == nullptr || !read->write.any() || read->write.time() < start) continue;
+    Find(access, "copy under way",
+         fmt::format("waits for its copy of {}, which thread {} has written since it was started",
+                     Name(source + i), read->write.thread()));
+  }
+  Accessed(thread, from, bytes, kRead);
+  Accessed(thread, to, bytes, kWrite);
+}
+
+// As a GPU wants it, and at most 8: a struct of that alignment may be read 16 bytes at once.
+bool AccessChecker::Aligned(Access& access) {
+  const size_t bytes = access.bytes;
+  if (bytes > 16 || !std::has_single_bit(bytes)) return true;
+  if ((access.from & (std::min<size_t>(bytes, 8) - 1)) == 0) return true;
+  Find(access, "misaligned",
+       fmt::format("{} {} bytes at {}", Verb(access.kind), bytes, Name(access.from)));
+  return false;
+}
+
+void AccessChecker::Race(Access& access, uintptr_t address, AccessStamp other,
+                         std::string_view how) {
+  if (access.told) return;
+  const LaunchOrder::Place place = order_.PlaceOf(other);
+  Find(access, "race",
+       fmt::format("{} {} bytes at {}, which block ({}, {}), thread {} {}: nothing orders them",
+                   Verb(access.kind), access.bytes, Name(address), place.block_x, place.block_y,
+                   other.thread(), how));
+}
+
+void AccessChecker::Find(Access& access, std::string_view kind, std::string_view what) {
+  if (access.told || findings_.size() == kMostFindings) return;
+  access.told = true;
+  const RunningThread& thread = access.thread;
+  findings_.push_back(fmt::format("{}, block ({}, {}), thread {}: {}: {}", kernel_, thread.block_x,
+                                  thread.block_y, thread.thread, kind, what));
+}
+
+std::string AccessChecker::Name(uintptr_t address) const {
+  if (address >= shared_from_ && address < shared_from_ + kMostSharedBytes) {
+    return fmt::format("shared memory + {}", address - shared_from_);
+  }
+  return memory_.Name(address);
+}
+
+}  // namespace cellbatch::emulator

@@ -1,0 +1,103 @@
+// What compute-sanitizer's memcheck, initcheck and racecheck would find, for kernels that run in the emulator.
+//
+//   AccessChecker checker;                 runner.set_observer(&checker)
+//   checker.Allow(rows, bytes, true)       a range that kernels may touch, and that has been written
+//   checker.Allow(scratch, bytes, false)   one that nobody has written yet
+//   runner.Run(..)
+//   checker.findings()                     "t0_s1, block (0, 3), thread 17: race: reads 4 bytes at allocation 2 + 64, which .."
+//
+//   out of bounds     neither in a range, nor in the launch's shared memory, nor on the thread's own stack
+//   misaligned        not on a multiple of what is accessed at once
+//   not written       a range is written by the host (Allow, Wrote) or by kernels, shared memory by its block in this launch
+//   race              two threads of a launch, one of them writing, not both atomic, and nothing orders them (launch_order.h);
+//                     writing the same value is no excuse
+//   copy under way    what cp.async is started to is touched before its thread has waited for it; or what it copies is
+//                     written meanwhile
+//
+// Launches come one after the other, and the host between them. A granule is 4 bytes, for which shadow_memory.h keeps who
+// touched it last: a race with somebody older than that is missed, but only where fences or barriers of some lanes order the
+// others. A finding is one access; reads of a granule that is not written are told once. At most kMostFindings.
+//
+// One thread at a time. Some 10 ns an access.
+#ifndef CELLBATCH_TESTS_CUDA_EMULATOR_ACCESS_CHECKER_H_
+#define CELLBATCH_TESTS_CUDA_EMULATOR_ACCESS_CHECKER_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tests/cuda_emulator/grid_runner.h"
+#include "tests/cuda_emulator/launch_order.h"
+#include "tests/cuda_emulator/shadow_memory.h"
+
+namespace cellbatch::emulator {
+
+class AccessChecker : public AccessObserver {
+ public:
+  // As ShadowMemory has them. REQUIRES: no launch is in progress.
+  void Allow(const void* from, size_t bytes, bool written) { memory_.Allow(from, bytes, written); }
+  void Forget(const void* from) { memory_.Forget(from); }
+  void ForgetAll() { memory_.Clear(); }
+  void Wrote(const void* from, size_t bytes) { memory_.Wrote(from, bytes); }
+
+  // The oldest first.
+  const std::vector<std::string>& findings() const { return findings_; }
+  static constexpr size_t kMostFindings = 100;
+
+  void Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) override;
+  void LaunchBegins(const KernelObject& object, const KernelFunction& function,
+                    const Grid& grid) override;
+  void BlockBegins(const RunningThread& thread) override;
+  void BlockBarrier() override { order_.BlockBarrier(); }
+  void WarpBarrier(unsigned first, unsigned lanes) override { order_.WarpBarrier(first, lanes); }
+  void Fence(const RunningThread& thread) override { order_.Fence(thread.thread); }
+  void CopyStarts(const RunningThread& thread, const void* to, const void* from,
+                  size_t bytes) override;
+  void CopyEnds(const RunningThread& thread, const void* to, const void* from,
+                size_t bytes) override;
+
+ private:
+  struct Access {
+    const RunningThread& thread;
+    uintptr_t from;
+    size_t bytes;
+    int kind;
+    bool told = false;  // a finding is enough
+  };
+  // Where there were atomics, by granule.
+  struct AtomicPlace {
+    uint32_t serial = 0;
+    std::array<AccessStamp, 4> stamps = {};
+    KnownPast left = {};
+  };
+
+  bool Shared(uintptr_t at, size_t bytes) const {
+    return at >= shared_from_ && at + bytes <= shared_to_;
+  }
+  bool Index(uintptr_t at) const;
+  ShadowGranule* Granule(uintptr_t address, unsigned bytes);
+  void Touch(Access& access, uintptr_t address, ShadowGranule& granule, unsigned bytes);
+  void TouchAtomically(Access& access, uintptr_t address, ShadowGranule& granule, unsigned bytes);
+  void Race(Access& access, uintptr_t address, AccessStamp other, std::string_view how);
+  bool Aligned(Access& access);
+  void Find(Access& access, std::string_view kind, std::string_view what);
+  std::string Name(uintptr_t address) const;
+
+  ShadowMemory memory_;
+  LaunchOrder order_;
+  std::vector<ShadowGranule> shared_ = std::vector<ShadowGranule>(kMostSharedBytes / kGranuleBytes);
+  std::unordered_map<uintptr_t, AtomicPlace> atomics_;
+  std::vector<std::string> findings_;
+  // Of the launch and block that run.
+  std::string kernel_;
+  uint32_t serials_ = 0, launch_ = 0, block_ = 0;
+  uintptr_t shared_from_ = 0, shared_to_ = 0;
+  std::array<uintptr_t, 4> indices_ = {};
+};
+
+}  // namespace cellbatch::emulator
+
+#endif  // CELLBATCH_TESTS_CUDA_EMULATOR_ACCESS_CHECKER_H_

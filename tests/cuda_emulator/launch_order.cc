@@ -1,0 +1,130 @@
+#include "tests/cuda_emulator/launch_order.h"
+
+#include <algorithm>
+
+namespace cellbatch::emulator {
+
+bool KnownPast::Knows(size_t block, AccessStamp of) const {
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end()) return false;
+  if (of.time() < found->second.before) return true;
+  const auto thread = found->second.threads.find(of.thread());
+  return thread != found->second.threads.end() && of.time() < thread->second;
+}
+
+void KnownPast::LearnBlock(size_t block, uint64_t before) {
+  uint64_t& known = blocks_[block].before;
+  known = std::max(known, before);
+}
+
+void KnownPast::LearnThread(size_t block, unsigned thread, uint64_t before) {
+  uint64_t& known = blocks_[block].threads[thread];
+  known = std::max(known, before);
+}
+
+void KnownPast::Join(const KnownPast& other) {
+  for (const auto& [block, known] : other.blocks_) {
+    LearnBlock(block, known.before);
+    for (const auto& [thread, before] : known.threads) LearnThread(block, thread, before);
+  }
+}
+
+void LaunchOrder::BlockBegins(Place place) {
+  barrier_ = block_start_ = ++now_;
+  starts_.emplace_back(now_, place);
+  for (const unsigned t : touched_) threads_[t] = {};
+  touched_.clear();
+  published_ = acquired_ = {};
+}
+
+void LaunchOrder::BlockBarrier() {
+  barrier_ = ++now_;
+  std::vector<unsigned> still;
+  for (const unsigned t : touched_) {
+    OfThread& thread = threads_[t];
+    published_.Join(thread.published);
+    acquired_.Join(thread.acquired);
+    thread.published = thread.acquired = {};
+    // What it took by atomics stays its own, and nothing before its fence.
+    thread.touched = !thread.taken.empty();
+    if (thread.touched) still.push_back(t);
+  }
+  touched_ = std::move(still);
+}
+
+void LaunchOrder::WarpBarrier(unsigned first, unsigned lanes) {
+  ++now_;
+  std::array<uint64_t, kWarp> joined = {};
+  KnownPast published, acquired;
+  bool touched = false;
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    if ((lanes >> lane & 1) == 0) continue;
+    const auto& known = lanes_[first + lane];
+    for (unsigned l = 0; l < kWarp; ++l) joined[l] = std::max(joined[l], known[l]);
+    const OfThread& thread = threads_[first + lane];
+    if (!thread.touched) continue;
+    touched = true;
+    published.Join(thread.published);
+    acquired.Join(thread.acquired);
+  }
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    if ((lanes >> lane & 1) != 0) joined[lane] = now_;
+  }
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    if ((lanes >> lane & 1) == 0) continue;
+    lanes_[first + lane] = joined;
+    if (!touched) continue;
+    OfThread& thread = Touch(first + lane);
+    thread.published = published;
+    thread.acquired = acquired;
+  }
+}
+
+void LaunchOrder::Fence(unsigned thread) {
+  OfThread& mine = Touch(thread);
+  mine.acquired.Join(mine.taken);
+  mine.taken = {};
+  ++now_;
+  const size_t block = starts_.size() - 1;
+  mine.published.Join(acquired_);
+  mine.published.Join(mine.acquired);
+  mine.published.LearnBlock(block, barrier_);
+  mine.published.LearnThread(block, thread, now_);
+  const unsigned first = thread / kWarp * kWarp;
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    const uint64_t known = lanes_[thread][lane];
+    if (known > barrier_) mine.published.LearnThread(block, first + lane, known);
+  }
+}
+
+void LaunchOrder::Take(unsigned thread, const KnownPast& left) {
+  if (!left.empty()) Touch(thread).taken.Join(left);
+}
+
+void LaunchOrder::Leave(unsigned thread, KnownPast& left) {
+  left.Join(published_);
+  if (threads_[thread].touched) left.Join(threads_[thread].published);
+}
+
+bool LaunchOrder::KnowsByFence(unsigned thread, AccessStamp of) const {
+  const KnownPast& mine = threads_[thread].acquired;
+  if (acquired_.empty() && mine.empty()) return false;
+  const size_t block = BlockOf(of);
+  return acquired_.Knows(block, of) || mine.Knows(block, of);
+}
+
+size_t LaunchOrder::BlockOf(AccessStamp stamp) const {
+  const auto behind = std::upper_bound(
+      starts_.begin(), starts_.end(), stamp.time(),
+      [](uint64_t time, const std::pair<uint64_t, Place>& start) { return time < start.first; });
+  return static_cast<size_t>(behind - starts_.begin()) - 1;
+}
+
+LaunchOrder::OfThread& LaunchOrder::Touch(unsigned thread) {
+  OfThread& of = threads_[thread];
+  if (!of.touched) touched_.push_back(thread);
+  of.touched = true;
+  return of;
+}
+
+}  // namespace cellbatch::emulator

@@ -1,0 +1,88 @@
+// What is known of memory that kernels may touch, by granules of 4 bytes. For AccessChecker.
+//
+//   Allow(p, 400, true)      a range, with its number: it may be touched, and has been written
+//   At(p + 8)                its granule; null outside of every range
+//
+// Ranges are as large as they like: pages of shadow (4 KiB each, 48 KiB of shadow) are made when somebody first asks for one.
+// One thread at a time. At costs a few ns; the others a map, and the pages that there are.
+#ifndef CELLBATCH_TESTS_CUDA_EMULATOR_SHADOW_MEMORY_H_
+#define CELLBATCH_TESTS_CUDA_EMULATOR_SHADOW_MEMORY_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "tests/cuda_emulator/launch_order.h"
+
+namespace cellbatch::emulator {
+
+inline constexpr uintptr_t kGranuleBytes = 4;
+
+// Bits of `allowed` and `written` are bytes. Stamps are those of `serial`: of a launch, or of a block for shared memory.
+struct ShadowGranule {
+  AccessStamp write = {};                 // the last one
+  std::array<AccessStamp, 4> reads = {};  // since then (Remember)
+  uint32_t serial = 0;
+  uint8_t allowed = 0, written = 0;
+  bool atomics = false;  // there were some
+  bool copying = false;  // cp.async has been started to it
+};
+
+// Adds to some of those who touched a granule, so that whoever does not know them all does not know one of those kept: the
+// latest, another thread of its warp, one of another warp, one of an earlier block.
+void Remember(std::array<AccessStamp, 4>& stamps, AccessStamp latest, uint64_t block_start);
+
+class ShadowMemory {
+ public:
+  // Allows a range, or the same once more, from then on to the longer end. Not written is what was not allowed before.
+  // REQUIRES: it overlaps no other.
+  void Allow(const void* from, size_t bytes, bool written);
+  // The range that begins there, once; nothing if there is none.
+  void Forget(const void* from);
+  void Clear();
+  void Wrote(const void* from, size_t bytes);
+
+  // REQUIRES: a multiple of kGranuleBytes.
+  ShadowGranule* At(uintptr_t address) {
+    const uintptr_t page = address / kPageBytes;
+    Recent& recent = recent_[page % recent_.size()];
+    if (recent.page != page || recent.shadow == nullptr) recent = {page, Find(page)};
+    if (recent.shadow == nullptr) return nullptr;
+    ShadowGranule& granule = (*recent.shadow)[address % kPageBytes / kGranuleBytes];
+    return granule.allowed == 0 ? nullptr : &granule;
+  }
+  // "allocation N + offset".
+  std::string Name(uintptr_t address) const;
+
+ private:
+  static constexpr uintptr_t kPageBytes = 4096;
+  using Page = std::array<ShadowGranule, kPageBytes / kGranuleBytes>;
+  struct Recent {
+    uintptr_t page = 0;
+    Page* shadow = nullptr;
+  };
+  struct Range {
+    uintptr_t to = 0;
+    int number = 0;
+    int times = 0;  // allowed
+  };
+
+  Page* Find(uintptr_t page);
+  template <typename Change>
+  void OnPages(uintptr_t from, uintptr_t to, const Change& change);
+  static void Mark(Page& shadow, uintptr_t page, uintptr_t from, uintptr_t to, bool allowed,
+                   bool written);
+
+  std::map<uintptr_t, Range> ranges_;       // by where they begin
+  std::map<uintptr_t, uintptr_t> written_;  // from, to: by the host; apart from one another
+  std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
+  std::array<Recent, 256> recent_ = {};
+  int numbers_ = 0;
+};
+
+}  // namespace cellbatch::emulator
+
+#endif  // CELLBATCH_TESTS_CUDA_EMULATOR_SHADOW_MEMORY_H_
