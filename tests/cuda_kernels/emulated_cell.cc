@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "cells/check.h"
-#include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "tests/cuda_emulator/kernel_object.h"
 
@@ -16,40 +15,9 @@ struct EmulatedCell::Compiled {
   std::shared_ptr<const emulator::KernelObject> object;
 };
 
-// What kernels may touch, by address: each buffer with the address behind its end.
-class EmulatedCell::Bounds final : public emulator::AccessObserver {
- public:
-  void Clear() { ends_.clear(); }
-  void Allow(const void* from, int64_t bytes) {
-    const auto at = reinterpret_cast<uintptr_t>(from);
-    if (bytes > 0) ends_[at] = std::max(ends_[at], at + static_cast<uintptr_t>(bytes));
-  }
-  void Accessed(const emulator::RunningThread& thread, const void* at, size_t bytes,
-                int kind) override {
-    const auto from = reinterpret_cast<uintptr_t>(at);
-    auto found = ends_.upper_bound(from);
-    if (found != ends_.begin() && from + bytes <= std::prev(found)->second) return;
-    if (OnStack(from) || findings_.size() >= 10) return;
-    findings_.push_back(fmt::format("block {},{} thread {}: {} bytes at {}, kind {}: no buffer",
-                                    thread.block_x, thread.block_y, thread.thread, bytes, at,
-                                    kind));
-  }
-  const std::vector<std::string>& findings() const { return findings_; }
-
- private:
-  // Of the fibre that runs, this call's frame being at its end.
-  static bool OnStack(uintptr_t at) {
-    const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-    return at >= here && at - here < (64 << 10);
-  }
-
-  std::map<uintptr_t, uintptr_t> ends_;
-  std::vector<std::string> findings_;
-};
-
 EmulatedCell::EmulatedCell(EmulatedOptions options)
-    : options_(std::move(options)), runner_(options_.seed), bounds_(std::make_unique<Bounds>()) {
-  runner_.set_observer(bounds_.get());
+    : options_(std::move(options)), runner_(options_.seed) {
+  runner_.set_observer(&checker_);
 }
 
 EmulatedCell::~EmulatedCell() = default;
@@ -63,7 +31,7 @@ EmulatedCell::Runner() {
 
 std::vector<std::string> EmulatedCell::Findings() const {
   std::vector<std::string> all = runner_.findings();
-  all.insert(all.end(), bounds_->findings().begin(), bounds_->findings().end());
+  all.insert(all.end(), checker_.findings().begin(), checker_.findings().end());
   return all;
 }
 
@@ -105,35 +73,36 @@ cuda_abi::StepArgs EmulatedCell::Args(const PackedCell& cell, const CudaStep& st
   return args;
 }
 
-// The rows that the task names, and its lists.
+// What a task's kernels may touch whatever its step: the rows that it names, its lists, what steps leave for one another. Rows
+// of the output, scratch and tokens are not written yet.
 void EmulatedCell::Allow(const PackedCell& cell, const CellColumns& columns,
                          const NodeLists& nodes) {
-  const auto row = [&](const ColumnArray& column, Row r) {
-    bounds_->Allow(column.At(r), int64_t{4} * column.width);
+  const auto ints = [&](const auto* from, int64_t count, bool written) {
+    checker_.Allow(from, static_cast<size_t>(4 * count), written);
   };
   const int64_t n = nodes.num_nodes;
   for (size_t i = 0; i < columns.inputs.size(); ++i) {
     const InputRows& input = nodes.inputs[i];
     const bool sums = cell.type().definition->inputs()[i].arity == Arity::kSum;
     const int64_t count = sums ? input.offsets[n] : n;
-    bounds_->Allow(input.rows, 4 * count);
-    if (sums) bounds_->Allow(input.offsets, 4 * (n + 1));
+    ints(input.rows, count, true);
+    if (sums) ints(input.offsets, n + 1, true);
     for (const ColumnArray& column : columns.inputs[i]) {
-      for (int64_t r = 0; r < count; ++r) row(column, input.rows[r]);
+      for (int64_t r = 0; r < count; ++r) ints(column.At(input.rows[r]), column.width, true);
     }
   }
-  bounds_->Allow(nodes.output_rows, 4 * n);
+  ints(nodes.output_rows, n, true);
   for (const ColumnArray& column : columns.outputs) {
-    for (int64_t r = 0; r < n; ++r) row(column, nodes.output_rows[r]);
+    for (int64_t r = 0; r < n; ++r) ints(column.At(nodes.output_rows[r]), column.width, false);
   }
+  checker_.Allow(&now_, sizeof now_, true);
+  ints(scratch_.data(), n * scratch_stride_, false);
+  ints(tokens_.data(), static_cast<int64_t>(tokens_.size()) - 1, false);
 }
 
-void EmulatedCell::Allow(const PackedCell& cell, const CudaStep& step,
-                         const cuda_abi::StepArgs& args) {
-  const int64_t nodes = now_.num_nodes;
-  bounds_->Allow(&now_, sizeof now_);
-  bounds_->Allow(scratch_.data(), 4 * nodes * scratch_stride_);
-  bounds_->Allow(tokens_.data(), 4 * static_cast<int64_t>(tokens_.size() - 1));
+// One step's own arrays: the next step has no business with them.
+void EmulatedCell::AllowValues(const PackedCell& cell, const CudaStep& step,
+                               const cuda_abi::StepArgs& args) {
   for (size_t v = 0; v < step.values.size(); ++v) {
     const CudaValue& value = step.values[v];
     auto floats = static_cast<int64_t>(value.floats.size());
@@ -143,7 +112,7 @@ void EmulatedCell::Allow(const PackedCell& cell, const CudaStep& step,
       floats = p < weights.size() ? weights[p].shape.size()
                                   : cell.program().prepared[p - weights.size()].width;
     }
-    bounds_->Allow(args.values[v], 4 * floats);
+    checker_.Allow(args.values[v], static_cast<size_t>(4 * floats), true);
   }
 }
 
@@ -161,15 +130,11 @@ void EmulatedCell::Run(const PackedCell& cell, const CellColumns& columns, const
   for (size_t i = 0; i < columns.inputs.size(); ++i) {
     now_.inputs[i] = {nodes.inputs[i].rows, nodes.inputs[i].offsets};
   }
+  checker_.ForgetAll();
+  Allow(cell, columns, nodes);
   for (const CudaStep& step : compiled.cell.steps) {
     cuda_abi::StepArgs args = Args(cell, step, columns);
-    bounds_->Clear();
-    Allow(cell, columns, nodes);
-    Allow(cell, step, args);
-    bounds_->Allow(compiled.object->shared_memory(), step.shared_bytes);
-    for (int i = 0; i < 4; ++i) {  // threadIdx and its like
-      bounds_->Allow(compiled.object->index(i), sizeof(emulator::KernelIndex));
-    }
+    AllowValues(cell, step, args);
     const emulator::KernelFunction* const function = compiled.object->Find(step.name);
     Check(function != nullptr, "every step is a kernel");
     const auto blocks = (launch_nodes_ + step.nodes_a_block - 1) / step.nodes_a_block;
@@ -179,6 +144,7 @@ void EmulatedCell::Run(const PackedCell& cell, const CellColumns& columns, const
     void* arguments[] = {&args};
     const absl::Status ran = runner_.Run(*compiled.object, *function, grid, arguments);
     Check(ran.ok(), ran.ToString());
+    for (size_t v = 0; v < step.values.size(); ++v) checker_.Forget(args.values[v]);
   }
 }
 

@@ -4,8 +4,8 @@
 //   EmulatedCell emulated({.seed = 3});
 //   CellTrial trial(definition, 1, kernels, {.limits = kCudaLimits, .run = emulated.Runner()});
 //
-// Everything that kernels may read or write lies in buffers of which this knows bounds: what they touch between two buffers, or
-// beside them all, is a finding. One thread at a time.
+// Everything that kernels may read or write lies in buffers that an AccessChecker knows: what they touch beside them, what they read
+// before it was written, and races are findings. One thread at a time.
 #ifndef CELLBATCH_TESTS_CUDA_KERNELS_EMULATED_CELL_H_
 #define CELLBATCH_TESTS_CUDA_KERNELS_EMULATED_CELL_H_
 
@@ -20,6 +20,7 @@
 #include "cells/device/cpu/packed_cell.h"
 #include "cells/kernels/cuda/cell_source.h"
 #include "cells/kernels/cuda/kernel_abi.h"
+#include "tests/cuda_emulator/access_checker.h"
 #include "tests/cuda_emulator/grid_runner.h"
 
 namespace cellbatch {
@@ -37,11 +38,10 @@ class EmulatedCell {
 
   // Outlived by this.
   std::function<void(const PackedCell&, const CellColumns&, const NodeLists&)> Runner();
-  // Of the runner and of the buffers.
+  // Of the runner and of the checker.
   std::vector<std::string> Findings() const;
 
  private:
-  class Bounds;
   struct Compiled;
 
   void Run(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes);
@@ -49,11 +49,11 @@ class EmulatedCell {
   cuda_abi::StepArgs Args(const PackedCell& cell, const CudaStep& step,
                           const CellColumns& columns) const;
   void Allow(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes);
-  void Allow(const PackedCell& cell, const CudaStep& step, const cuda_abi::StepArgs& args);
+  void AllowValues(const PackedCell& cell, const CudaStep& step, const cuda_abi::StepArgs& args);
 
   const EmulatedOptions options_;
   emulator::GridRunner runner_;
-  std::unique_ptr<Bounds> bounds_;
+  emulator::AccessChecker checker_;
   std::map<const PackedCell*, std::unique_ptr<Compiled>> compiled_;
   cuda_abi::TaskNow now_ = {};
   std::vector<float> scratch_;
