@@ -109,13 +109,20 @@ void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranule& gran
   };
   if (unknown(granule.write)) Race(access, address, granule.write, "wrote");
   if (granule.atomics) {
-    for (const AccessStamp other : atomics_[address].stamps) {
-      if ((writes || other.wrote()) && unknown(other)) {
+    const auto& stamps = atomics_[address].stamps;
+    uint64_t known = 0;  // the last atomic that has read here and of which the thread knows
+    for (const AccessStamp other : stamps) {
+      if (other.any() && other.read() && order_.Knows(thread, other)) {
+        known = std::max(known, other.time());
+      }
+    }
+    for (const AccessStamp other : stamps) {
+      if ((writes || other.wrote()) && other.time() > known && unknown(other)) {
         Race(access, address, other, "accessed atomically");
       }
     }
   }
-  const AccessStamp stamp(order_.now(), thread, bytes, writes);
+  const AccessStamp stamp(order_.now(), thread, bytes, !writes, writes);
   if (!writes) return Remember(granule.reads, stamp, order_.block_start());
   for (const AccessStamp other : granule.reads) {
     if (unknown(other)) Race(access, address, other, "read");
@@ -142,8 +149,11 @@ void AccessChecker::TouchAtomically(Access& access, uintptr_t address, ShadowGra
     }
     granule.written |= static_cast<uint8_t>(bytes);
   }
-  Remember(place.stamps, AccessStamp(order_.now(), thread, bytes, writes), order_.block_start());
-  if (Reads(access.kind)) order_.Take(thread, place.left);
+  const bool reads = Reads(access.kind);
+  order_.Tick();  // no two atomics at one time
+  Remember(place.stamps, AccessStamp(order_.now(), thread, bytes, reads, writes),
+           order_.block_start());
+  if (reads) order_.Take(thread, place.left);
   if (writes) order_.Leave(thread, place.left);
 }
 

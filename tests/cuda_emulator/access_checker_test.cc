@@ -73,6 +73,13 @@ extern "C" __global__ void Last(int* parts, unsigned* ticket, int* sum, int left
   int total = 0;
   for (unsigned i = 0; i < gridDim.x * blockDim.x; ++i) total += parts[i];
   *sum = total;
+  *ticket = 0;
+}
+// The ticket is taken back by who has not drawn the last, or none.
+extern "C" __global__ void Reset(unsigned* ticket, int draw) {
+  if (blockIdx.x != 0) { atomicAdd(ticket, 1u); return; }
+  if (draw) atomicAdd(ticket, 1u); else __atomic_store_n(ticket, 1u, __ATOMIC_RELAXED);
+  *ticket = 0;
 }
 // One fence, of the thread that draws, behind the barrier: CUDA's grid barriers.
 extern "C" __global__ void LastOfGroup(int* parts, unsigned* ticket, int* sum) {
@@ -288,6 +295,7 @@ TEST_F(AccessCheckerTest, BlocksAreOrderedByFencesAroundATicketOnly) {
       << "a fence before the barrier publishes what its own thread knew";
   EXPECT_THAT(Found("LastOfGroup", blocks, parts, ticket, sum), IsEmpty());
   EXPECT_THAT(Found("TooLate", {.x = 4}, parts, ticket, sum), AllAre("race"));
+  EXPECT_THAT(Found("Reset", {.x = 4}, ticket, 0), AllAre("race"));
 }
 
 TEST_F(AccessCheckerTest, WhatIsTouchedOutsideOfEveryRangeIsFoundToTheByte) {

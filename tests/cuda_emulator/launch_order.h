@@ -15,7 +15,8 @@
 //
 // So "write; fence; (barrier;) atomic" happens before "atomic; fence; read" of whoever drew a later ticket. CUDA's fences are
 // fence.sc, for which the barrier may lie between fence and atomic. Atomics that order by themselves count as fences, too.
-// What blocks do is not ordered otherwise, whatever order they run in.
+// Atomics of one place come one after the other: who knows of one that has read there need not know those before it, as to that
+// place (ticket = 0 by who drew the last). What blocks do is not ordered otherwise, whatever order they run in.
 //
 // One thread at a time. Asking costs a few ns, but for what another block did.
 #ifndef CELLBATCH_TESTS_CUDA_EMULATOR_LAUNCH_ORDER_H_
@@ -35,12 +36,14 @@ class AccessStamp {
  public:
   AccessStamp() = default;
   // `bytes`: a bit each.
-  AccessStamp(uint64_t time, unsigned thread, unsigned bytes, bool wrote)
-      : bits_(time << 15 | (wrote ? 1u << 14 : 0u) | bytes << 10 | thread) {}
+  AccessStamp(uint64_t time, unsigned thread, unsigned bytes, bool read, bool wrote)
+      : bits_(time << 16 | (read ? 1u << 15 : 0u) | (wrote ? 1u << 14 : 0u) | bytes << 10 |
+              thread) {}
   bool any() const { return bits_ != 0; }
-  uint64_t time() const { return bits_ >> 15; }
+  uint64_t time() const { return bits_ >> 16; }
   unsigned thread() const { return static_cast<unsigned>(bits_ & 1023); }
   unsigned bytes() const { return static_cast<unsigned>(bits_ >> 10 & 15); }
+  bool read() const { return (bits_ >> 15 & 1) != 0; }
   bool wrote() const { return (bits_ >> 14 & 1) != 0; }
   void Join(unsigned bytes) { bits_ |= uint64_t{bytes} << 10; }
 

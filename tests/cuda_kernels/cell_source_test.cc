@@ -2,6 +2,9 @@
 // bits do not depend on company or on how wide a launch is, and nothing is touched that is not the task's.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -94,19 +97,28 @@ TEST(CellSourceTest, BitsDoNotDependOnCompanyNorOnTheWidthOfALaunch) {
   }
 }
 
-// In how many of five runs, each by a seed of its own, it shows: in what the cell leaves or in what is found.
-int Noticed(const char* cell, const std::string& from, const std::string& to) {
+// Five pieces: more than shared memory holds at once.
+Sizes LongRows() {
   Sizes sizes = kSizes;
-  sizes["H"] = 150;  // five pieces: more than shared memory holds at once
-  const auto plant = [&](std::string text) {
+  sizes["H"] = 150;
+  return sizes;
+}
+
+// The source with a bug: `to` for `from`.
+std::function<std::string(std::string)> Plant(const std::string& from, const std::string& to) {
+  return [from, to](std::string text) {
     const size_t at = text.find(from);
     EXPECT_NE(at, text.npos) << from;
     return at == text.npos ? text : text.replace(at, from.size(), to);
   };
+}
+
+// In how many of five runs, each by a seed of its own, it shows: in what the cell leaves or in what is found.
+int Noticed(const char* cell, const std::string& from, const std::string& to) {
   int noticed = 0;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
-    EmulatedCell emulated({.seed = seed, .rewrite = plant});
-    CellTrial trial(testing::ShippedDefinition(cell, sizes), 7, Kernels(), On(emulated));
+    EmulatedCell emulated({.seed = seed, .rewrite = Plant(from, to)});
+    CellTrial trial(testing::ShippedDefinition(cell, LongRows()), 7, Kernels(), On(emulated));
     trial.Run(kNodes);
     bool wrong = !emulated.Findings().empty();
     for (int32_t node = 0; node < kNodes; ++node) wrong |= !trial.Disagreement(node).empty();
@@ -132,6 +144,64 @@ TEST(CellSourceTest, PlantedBugsAreNoticed) {
                     "    if (static_cast<int>(threadIdx.x) < half)"),
             5)
       << "a sum of parts that are not there yet";
+}
+
+// The kinds of what the checker finds, whatever the cell leaves, by any of three seeds: the same for all of them.
+std::set<std::string> Found(const char* cell, const std::string& from, const std::string& to) {
+  static const std::regex kKind(": (out of bounds|misaligned|not written|race|copy under way): ");
+  std::set<std::string> all;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    EmulatedCell emulated({.seed = seed, .rewrite = Plant(from, to)});
+    CellTrial trial(testing::ShippedDefinition(cell, LongRows()), 7, Kernels(), On(emulated));
+    trial.Run(kNodes);
+    std::set<std::string> kinds;
+    for (const std::string& finding : emulated.Findings()) {
+      std::smatch kind;
+      EXPECT_TRUE(std::regex_search(finding, kind, kKind)) << finding;
+      kinds.insert(kind[1]);
+    }
+    EXPECT_TRUE(seed == 1 || kinds == all) << from << " by seed " << seed;
+    all.insert(kinds.begin(), kinds.end());
+  }
+  return all;
+}
+
+TEST(CellSourceTest, TheCheckerFindsPlantedBugsWhateverTheyLeave) {
+  using Kinds = std::set<std::string>;
+  EXPECT_EQ(Found("lstm", "inline", "inline"), Kinds()) << "no bug";
+
+  constexpr char kWait[] = "WaitForAllBut<kStages - 2>();\n";
+  EXPECT_EQ(Found("lstm", "  __syncthreads();  // all of piece p", "  // all of piece p"),
+            Kinds({"not written"}))
+      << "a piece of the ring read without a barrier";
+  EXPECT_EQ(Found("lstm", "__syncthreads();  // whoever read", "// whoever read"),
+            Kinds({"copy under way", "race"}))
+      << "a segment loaded where the one before is read";
+  EXPECT_EQ(Found("lstm", kWait, ""), Kinds({"copy under way"})) << "a wait left out";
+  EXPECT_EQ(Found("lstm", kWait, "WaitForAllBut<kStages - 1>();\n"), Kinds({"copy under way"}))
+      << "a wait for one group less";
+  EXPECT_EQ(
+      Found("lstm", "    CloseGroup();\n    const float* const x", "    const float* const x"),
+      Kinds({"copy under way"}))
+      << "groups that are never closed";
+  EXPECT_EQ(Found("lstm", "if (k < depth) {", "if (true) {"), Kinds({"out of bounds"}))
+      << "rows read beyond their end";
+
+  const std::string inner = "    __syncthreads();\n    if (static_cast<int>(threadIdx.x) < half)";
+  EXPECT_EQ(Found("linear_softmax", inner, inner.substr(inner.find("    if"))),
+            Kinds({"not written", "race"}))
+      << "parts added up without a barrier";
+  EXPECT_EQ(Found("linear_softmax", "__syncthreads();\n  parts[threadIdx.x] = mine;",
+                  "parts[threadIdx.x] = mine;"),
+            Kinds({"race"}))
+      << "parts left where the sum before is read";
+  EXPECT_EQ(Found("linear_softmax", "__syncthreads();\n  return parts[0];", "return parts[0];"),
+            Kinds({"race"}))
+      << "a sum read before it is there";
+
+  EXPECT_EQ(Found("treelstm_childsum", "    to[u] = sum;", "    if (u != 1) to[u] = sum;"),
+            Kinds({"not written"}))
+      << "scratch that nobody wrote";
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "cells/device/batched_task.h"
 #include "cells/kernels/cuda/cell_source.h"
 #include "cells/kernels/cuda/kernel_abi.h"
+#include "tests/cuda_emulator/access_checker.h"
 #include "tests/cuda_emulator/grid_runner.h"
 #include "tests/cuda_emulator/kernel_object.h"
 
@@ -47,12 +50,14 @@ constexpr int kRows = 40, kWidth = 5, kRing = 4,
               kColumns = 2;  // column 1 is of int32, and mirrored
 constexpr unsigned kBlocks = 3;
 
-// Knows the moment of the signal.
-class SignalWatch final : public emulator::AccessObserver {
+// Checks every access, and knows the moment of the signal.
+class SignalWatch final : public emulator::AccessChecker {
  public:
   SignalWatch(const void* signal, std::function<void()> at_signal)
       : signal_(signal), at_signal_(std::move(at_signal)) {}
-  void Accessed(const emulator::RunningThread&, const void* at, size_t, int kind) override {
+  void Accessed(const emulator::RunningThread& thread, const void* at, size_t bytes,
+                int kind) override {
+    AccessChecker::Accessed(thread, at, bytes, kind);
     if (at == signal_ && kind != 0) at_signal_();
   }
 
@@ -104,6 +109,7 @@ class Queue {
       if (Mirrored(task) != "") wrong.push_back("the signal shows before the mirror");
     });
     runner_.set_observer(&watch);
+    Allow(task, watch);
     Launch("cellbatch_begin", {&state_pointer_, &columns_pointer_}, kBlocks);
     const std::string read = AsStepsRead(task);
     if (!read.empty()) wrong.push_back(read);
@@ -121,6 +127,7 @@ class Queue {
     stamps_[place] = {};
     const std::vector<std::string>& findings = runner_.findings();
     wrong.insert(wrong.end(), findings.begin(), findings.end());
+    wrong.insert(wrong.end(), watch.findings().begin(), watch.findings().end());
     return wrong;
   }
 
@@ -165,6 +172,30 @@ class Queue {
             task.out.data(),
             task.in.data(),
             task.out_items.data()};
+  }
+
+  // What kernels of this task may touch. Of what kernels alone write nothing is written yet, whatever the task before left.
+  void Allow(const Task& task, emulator::AccessChecker& checker) {
+    const auto allow = [&](const auto& list, bool written) {
+      checker.Allow(std::data(list), std::size(list) * sizeof list[0], written);
+    };
+    for (const auto* list : {&task.rows, &task.offsets, &task.sum_rows, &task.out}) {
+      allow(*list, true);
+    }
+    allow(task.source, true);
+    allow(task.in, true);
+    allow(task.out_items, true);
+    allow(task.dest, false);
+    allow(data_[0], true);
+    allow(data_[1], true);
+    allow(mirror_, false);
+    allow(lists_, false);
+    allow(columns_, true);
+    allow(ring_, true);
+    allow(stamps_, false);
+    checker.Allow(&shown_, sizeof shown_, false);
+    checker.Allow(&state_, sizeof state_, false);
+    checker.Wrote(&state_, offsetof(cuda_abi::QueueState, now));
   }
 
   // What the steps of this task leave in a row.
@@ -268,6 +299,40 @@ std::vector<std::string> Planted(const std::string& from, const std::string& to)
     EXPECT_NE(at, text.npos) << from;
     return at == text.npos ? text : text.replace(at, from.size(), to);
   });
+}
+
+TEST(TaskKernelsTest, TheCheckerFindsPlantedBugsWhateverTheyLeave) {
+  const auto found = [](const std::string& from, const std::string& to) {
+    std::set<std::string> kinds;
+    for (const std::string& wrong : Planted(from, to)) {
+      const size_t kind = wrong.find(": ");
+      if (kind == wrong.npos) continue;  // what it left
+      kinds.insert(wrong.substr(0, wrong.find(',')) +
+                   wrong.substr(kind, wrong.find(": ", kind + 2) - kind));
+    }
+    return kinds;
+  };
+  using Kinds = std::set<std::string>;
+  EXPECT_EQ(found("queue", "queue"), Kinds()) << "no bug";
+  EXPECT_EQ(found("  __threadfence_system();\n  __syncthreads();", "  __syncthreads();"),
+            Kinds({"cellbatch_end: race"}))
+      << "a ticket without the fence before it";
+  EXPECT_EQ(found("  __threadfence_system();  // every block", "  // every block"),
+            Kinds({"cellbatch_end: race"}))
+      << "a ticket without the fence behind it";
+  EXPECT_EQ(found("  __threadfence_system();\n  __syncthreads();", "  __threadfence_system();"),
+            Kinds({"cellbatch_end: race"}))
+      << "a ticket drawn while others of the block copy";
+  EXPECT_EQ(found("if (first) queue->now.inputs", "queue->now.inputs"),
+            Kinds({"cellbatch_begin: race"}))
+      << "the same written by all";
+  EXPECT_EQ(
+      found("i < count; i += ThreadsOfGrid()) to[i]", "i <= count; i += ThreadsOfGrid()) to[i]"),
+      Kinds({"cellbatch_begin: out of bounds", "cellbatch_begin: race"}))
+      << "lists copied beyond their end";
+  EXPECT_EQ(found("queue->now.num_nodes = slot.num_nodes;", ""),
+            Kinds({"cellbatch_end: not written"}))
+      << "what the begin kernel is to leave";
 }
 
 TEST(TaskKernelsTest, PlantedBugsAreNoticed) {
