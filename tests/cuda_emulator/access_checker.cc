@@ -41,6 +41,7 @@ void AccessChecker::LaunchBegins(const KernelObject& object, const KernelFunctio
   for (int i = 0; i < 4; ++i) {
     indices_[static_cast<size_t>(i)] = reinterpret_cast<uintptr_t>(object.index(i));
   }
+  std::sort(indices_.begin(), indices_.end());
 }
 
 void AccessChecker::BlockBegins(const RunningThread& thread) {
@@ -50,6 +51,7 @@ void AccessChecker::BlockBegins(const RunningThread& thread) {
 
 // threadIdx and its like.
 bool AccessChecker::Index(uintptr_t at) const {
+  if (at - indices_[0] >= indices_[3] - indices_[0] + sizeof(KernelIndex)) return false;
   for (const uintptr_t index : indices_) {
     if (at - index < sizeof(KernelIndex)) return true;
   }
@@ -57,7 +59,7 @@ bool AccessChecker::Index(uintptr_t at) const {
 }
 
 // Null: it is not for kernels to touch. What it says of other launches, or blocks, is forgotten.
-ShadowGranule* AccessChecker::Granule(uintptr_t address, unsigned bytes) {
+inline ShadowGranule* AccessChecker::Granule(uintptr_t address, unsigned bytes) {
   if (address >= shared_from_ && address < shared_to_) {
     ShadowGranule& granule = shared_[(address - shared_from_) / kGranuleBytes];
     if (granule.serial != block_) granule = {.serial = block_, .allowed = kAllBytes};
@@ -71,37 +73,8 @@ ShadowGranule* AccessChecker::Granule(uintptr_t address, unsigned bytes) {
   return granule;
 }
 
-void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) {
-  const auto from = reinterpret_cast<uintptr_t>(at), to = from + bytes;
-  if ((from >= thread.stack_from && to <= thread.stack_to) || Index(from)) return;
-  Access access = {thread, from, bytes, kind};
-  if (!Aligned(access)) return;
-  for (uintptr_t g = from / kGranuleBytes * kGranuleBytes; g < to; g += kGranuleBytes) {
-    const unsigned mask = BytesOf(g, from, bytes);
-    ShadowGranule* const granule = Granule(g, mask);
-    if (granule == nullptr) {
-      const std::string place = Name(std::max(g, from));
-      return Find(access, "out of bounds",
-                  fmt::format("{} {} bytes at {}", Verb(kind), bytes, place));
-    }
-    if (granule->copying) {
-      Find(access, "copy under way",
-           fmt::format("{} {} bytes at {}, to which thread {} has started to copy", Verb(kind),
-                       bytes, Name(g), granule->write.thread()));
-    } else if (Reads(kind) && (granule->written & mask) != mask) {
-      Find(access, "not written", fmt::format("{} {} bytes at {}", Verb(kind), bytes, Name(g)));
-      granule->written |= static_cast<uint8_t>(mask);
-    }
-    if (Atomic(kind)) {
-      TouchAtomically(access, g, *granule, mask);
-    } else {
-      Touch(access, g, *granule, mask);
-    }
-  }
-}
-
-void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranule& granule,
-                          unsigned bytes) {
+inline void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranule& granule,
+                                 unsigned bytes) {
   const unsigned thread = access.thread.thread;
   const bool writes = access.kind == kWrite;
   const auto unknown = [&](AccessStamp other) {
@@ -130,6 +103,35 @@ void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranule& gran
   granule.write = stamp;
   granule.written |= static_cast<uint8_t>(bytes);
   if (bytes == kAllBytes) granule.reads = {};  // whoever knows the write knows them
+}
+
+void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) {
+  const auto from = reinterpret_cast<uintptr_t>(at), to = from + bytes;
+  if ((from >= thread.stack_from && to <= thread.stack_to) || Index(from)) return;
+  Access access = {thread, from, bytes, kind};
+  if ((from & (std::min<size_t>(bytes, 8) - 1)) != 0 && !Aligned(access)) return;
+  for (uintptr_t g = from / kGranuleBytes * kGranuleBytes; g < to; g += kGranuleBytes) {
+    const unsigned mask = BytesOf(g, from, bytes);
+    ShadowGranule* const granule = Granule(g, mask);
+    if (granule == nullptr) {
+      const std::string place = Name(std::max(g, from));
+      return Find(access, "out of bounds",
+                  fmt::format("{} {} bytes at {}", Verb(kind), bytes, place));
+    }
+    if (granule->copying) {
+      Find(access, "copy under way",
+           fmt::format("{} {} bytes at {}, to which thread {} has started to copy", Verb(kind),
+                       bytes, Name(g), granule->write.thread()));
+    } else if (Reads(kind) && (granule->written & mask) != mask) {
+      Find(access, "not written", fmt::format("{} {} bytes at {}", Verb(kind), bytes, Name(g)));
+      granule->written |= static_cast<uint8_t>(mask);
+    }
+    if (Atomic(kind)) {
+      TouchAtomically(access, g, *granule, mask);
+    } else {
+      Touch(access, g, *granule, mask);
+    }
+  }
 }
 
 void AccessChecker::TouchAtomically(Access& access, uintptr_t address, ShadowGranule& granule,
@@ -198,11 +200,11 @@ void AccessChecker::CopyEnds(const RunningThread& thread, const void* to, const 
   Accessed(thread, to, bytes, kWrite);
 }
 
-// As a GPU wants it, and at most 8: a struct of that alignment may be read 16 bytes at once.
+// As a GPU wants what is read at once, and to 8 bytes at most: a struct of that alignment may be read 16 at once. REQUIRES: it is
+// not, if it is of 2, 4, 8 or 16 bytes.
 bool AccessChecker::Aligned(Access& access) {
   const size_t bytes = access.bytes;
   if (bytes > 16 || !std::has_single_bit(bytes)) return true;
-  if ((access.from & (std::min<size_t>(bytes, 8) - 1)) == 0) return true;
   Find(access, "misaligned",
        fmt::format("{} {} bytes at {}", Verb(access.kind), bytes, Name(access.from)));
   return false;

@@ -3,25 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "cells/check.h"
 
 namespace cellbatch::emulator {
-
-void Remember(std::array<AccessStamp, 4>& stamps, AccessStamp latest, uint64_t block_start) {
-  const AccessStamp before = std::exchange(stamps[0], latest);
-  if (!before.any()) return;
-  if (before.time() < block_start) {
-    stamps[3] = before;
-  } else if (before.thread() == latest.thread()) {
-    stamps[0].Join(before.bytes());
-  } else if (before.thread() / kWarp == latest.thread() / kWarp) {
-    stamps[1] = before;
-  } else {
-    stamps[2] = before;
-  }
-}
 
 void ShadowMemory::Mark(Page& shadow, uintptr_t page, uintptr_t from, uintptr_t to, bool allowed,
                         bool written) {

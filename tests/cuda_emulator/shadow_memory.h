@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "tests/cuda_emulator/launch_order.h"
 
@@ -33,7 +34,19 @@ struct ShadowGranule {
 
 // Adds to some of those who touched a granule, so that whoever does not know them all does not know one of those kept: the
 // latest, another thread of its warp, one of another warp, one of an earlier block.
-void Remember(std::array<AccessStamp, 4>& stamps, AccessStamp latest, uint64_t block_start);
+inline void Remember(std::array<AccessStamp, 4>& stamps, AccessStamp latest, uint64_t block_start) {
+  const AccessStamp before = std::exchange(stamps[0], latest);
+  if (!before.any()) return;
+  if (before.time() < block_start) {
+    stamps[3] = before;
+  } else if (before.thread() == latest.thread()) {
+    stamps[0].Join(before.bytes());
+  } else if (before.thread() / kWarp == latest.thread() / kWarp) {
+    stamps[1] = before;
+  } else {
+    stamps[2] = before;
+  }
+}
 
 class ShadowMemory {
  public:
