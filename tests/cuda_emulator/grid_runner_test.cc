@@ -40,6 +40,7 @@ extern "C" __global__ void Sum(const float* from, int n, float* sums, unsigned* 
   sums[blockIdx.x] = value;
   __threadfence();
   if (atomicAdd(tickets, 1u) != gridDim.x - 1) return;
+  __threadfence();
   float total = 0.0f;
   for (unsigned b = 0; b < gridDim.x; ++b) total += sums[b];
   *sum = total;
