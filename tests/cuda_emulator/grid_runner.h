@@ -18,6 +18,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda_emulator/kernel_object.h"
@@ -87,6 +88,8 @@ class GridRunner {
 
   // What was found so far, a line each, the oldest first; at most kMostFindings.
   const std::vector<std::string>& findings() const { return findings_; }
+  // Those, and forgets them.
+  std::vector<std::string> TakeFindings() { return std::exchange(findings_, {}); }
   static constexpr size_t kMostFindings = 100;
 
  private:
