@@ -54,9 +54,8 @@ int64_t MemoryRegistry::LiveBytes(int gpu) const {
   const std::shared_lock lock(mutex_);
   int64_t bytes = 0;
   for (const auto& [start, block] : blocks_) {
-    const bool counts =
-        gpu < 0 ? block.kind == MemoryKind::kHost
-                : block.kind == MemoryKind::kDevice && block.gpu == gpu;
+    const bool counts = gpu < 0 ? block.kind == MemoryKind::kHost
+                                : block.kind == MemoryKind::kDevice && block.gpu == gpu;
     if (counts) bytes += static_cast<int64_t>(block.bytes);
   }
   return bytes;

@@ -26,8 +26,9 @@ struct MemoryBlock {
   uintptr_t start = 0;
   size_t bytes = 0;
   MemoryKind kind = MemoryKind::kDevice;
-  int gpu = 0;        // kDevice: whose memory it is; kHost: whose context allocated it
-  int64_t number = 0;  // counted from 1, of all that were ever added: tells blocks at the same address apart
+  int gpu = 0;  // kDevice: whose memory it is; kHost: whose context allocated it
+  int64_t number =
+      0;  // counted from 1, of all that were ever added: tells blocks at the same address apart
 
   bool Holds(uintptr_t at, size_t size) const {
     return at >= start && at - start <= bytes && size <= bytes - (at - start);

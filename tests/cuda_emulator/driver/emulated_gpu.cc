@@ -197,7 +197,8 @@ void EmulatedGpu::Restore() {
 
 bool EmulatedGpu::Ready() const {
   return !hangs_ && !stopping_ && error_ == kSuccess &&
-         std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return !s->queue.empty(); });
+         std::any_of(streams_.begin(), streams_.end(),
+                     [](const auto& s) { return !s->queue.empty(); });
 }
 
 bool EmulatedGpu::Idle() const {

@@ -60,9 +60,9 @@ void EmulatedMemory::FreeAllOf(int gpu, bool leaks) {
   for (const MemoryBlock& block : registry_.Blocks()) {
     if (block.gpu != gpu) continue;
     if (leaks) {
-      findings_.Add(fmt::format("GPU {}: its context goes, and {} bytes of {} memory were not freed",
-                                gpu, block.bytes,
-                                block.kind == MemoryKind::kHost ? "host" : "device"));
+      findings_.Add(
+          fmt::format("GPU {}: its context goes, and {} bytes of {} memory were not freed", gpu,
+                      block.bytes, block.kind == MemoryKind::kHost ? "host" : "device"));
     }
     GiveBack(block);
   }

@@ -29,7 +29,7 @@ HandleTable<SourceProgram>& Programs() {
 }
 
 // With its NUL.
-Result SizeOf(Program handle, std::string SourceProgram::* text, size_t* bytes) {
+Result SizeOf(Program handle, std::string SourceProgram::*text, size_t* bytes) {
   const auto program = Programs().Find(handle);
   if (program == nullptr) return kInvalidProgram;
   if (bytes == nullptr) return kInvalidInput;
@@ -37,7 +37,7 @@ Result SizeOf(Program handle, std::string SourceProgram::* text, size_t* bytes) 
   return cuda::kSuccess;
 }
 
-Result CopyOf(Program handle, std::string SourceProgram::* text, char* to) {
+Result CopyOf(Program handle, std::string SourceProgram::*text, char* to) {
   const auto program = Programs().Find(handle);
   if (program == nullptr) return kInvalidProgram;
   if (to == nullptr) return kInvalidInput;
