@@ -278,7 +278,7 @@ Result EmulatedGpu::Launch(const KernelLaunch& launch) {
     findings_.Add(fmt::format("GPU {}: {}", number_, finding));
   }
   if (!ran.ok()) {
-    findings_.Add(fmt::format("GPU {}: {}", number_, ran.message()));
+    findings_.Add(fmt::format("GPU {}: {}", number_, std::string(ran.message())));
     return kLaunchFailed;
   }
   ++launches_;

@@ -29,8 +29,8 @@ struct MemoryCopy {
   uintptr_t to = 0, from = 0;
   size_t bytes = 0;
   bool to_pageable = false,
-       from_pageable = false;     // memory that CUDA has not allocated: not looked up
-  std::vector<std::byte> staged;  // if any: instead of what `from` holds when the copy runs
+       from_pageable = false;          // memory that CUDA has not allocated: not looked up
+  std::vector<std::byte> staged = {};  // if any: instead of what `from` holds when the copy runs
 };
 
 struct MemoryFill {
