@@ -150,9 +150,7 @@ class OnGpu {
   explicit OnGpu(size_t count) : count_(count) {
     EXPECT_EQ(Cu().alloc(&at_, count * sizeof(T)), kSuccess);
   }
-  ~OnGpu() {
-    if (at_ != 0) EXPECT_EQ(Cu().free(at_), freed_);
-  }
+  ~OnGpu() { EXPECT_EQ(Cu().free(at_), freed_); }
   OnGpu(const OnGpu&) = delete;
   OnGpu& operator=(const OnGpu&) = delete;
 
@@ -180,14 +178,16 @@ class Pinned {
     EXPECT_EQ(Cu().host_alloc(&at, count * sizeof(T), cuda::kHostAllocPortable), kSuccess);
     at_ = static_cast<T*>(at);
   }
-  ~Pinned() { EXPECT_EQ(Cu().host_free(at_), kSuccess); }
+  ~Pinned() { EXPECT_EQ(Cu().host_free(at_), freed_); }
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;
   T* get() const { return at_; }
   T& operator[](size_t i) const { return at_[i]; }
+  void expect_freed(Result result) { freed_ = result; }
 
  private:
   T* at_ = nullptr;
+  Result freed_ = kSuccess;
 };
 
 struct IntSpan {
@@ -403,11 +403,12 @@ TEST_F(DriverTest, AnAllocationOnAThreadThatCapturesIsAFindingAndOnAnotherIsNot)
 TEST_F(DriverTest, AThreadWithoutAContextIsRefused) {
   const OneGpu gpu;
   const Stream stream = gpu.NewStream();
+  const Function function = gpu.Kernel("Divergent");
   size_t free = 0, total = 0;
   std::thread([&] {
     EXPECT_EQ(Cu().memory_info(&free, &total), kNoContext);
     EXPECT_EQ(Cu().stream_query(stream), kNoContext);
-    EXPECT_EQ(gpu.Launch("Divergent", stream, 1, 1, &free), kNoContext);
+    EXPECT_EQ(Cu().launch(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr), kNoContext);
   }).join();
   EXPECT_EQ(Cu().memory_info(&free, &total), kSuccess);
   EXPECT_EQ(Cu().context_set(reinterpret_cast<Context>(&free)), kNoContext);
@@ -636,23 +637,26 @@ TEST_F(DriverTest, ALaunchThatFailsIsTheErrorOfAllThatFollowsAndNothingIsWritten
     const OneGpu gpu;
     const Stream stream = gpu.NewStream(), other = gpu.NewStream();
     OnGpu<int> list(4);
-    Pinned<int>* const out = new Pinned<int>(4);  // gone with its context
+    Pinned<int> out(4);
+    out.expect_freed(kLaunchFailure);
     EXPECT_EQ(Cu().fill(list.at(), 0, 16, stream), kSuccess);
     EXPECT_EQ(Cu().stream_synchronize(stream), kSuccess);
     Control().fail_launch(0, 2);
     Control().hang(0, true);
     for (int i = 1; i <= 3; ++i) {
       EXPECT_EQ(gpu.Launch("Note", stream, 1, 1, list.get(), i), kSuccess);
-      EXPECT_EQ(Cu().copy_to_host(out->get(), list.at(), 16, stream), kSuccess);
+      EXPECT_EQ(Cu().copy_to_host(out.get(), list.at(), 16, stream), kSuccess);
     }
     Control().hang(0, false);
     EXPECT_EQ(Cu().stream_synchronize(stream), kLaunchFailure);
-    EXPECT_THAT(std::vector<int>(out->get(), out->get() + 4), ElementsAre(1, 1, 0, 0));
+    EXPECT_THAT(std::vector<int>(out.get(), out.get() + 4), ElementsAre(1, 1, 0, 0));
     EXPECT_EQ(Cu().stream_query(other), kLaunchFailure);
     ExpectFailed(gpu, stream, list);
-    ::operator delete(out);
-    const OneGpu healthy(1);
-    EXPECT_EQ(Cu().stream_query(healthy.NewStream()), kSuccess);
+    {
+      const OneGpu healthy(1);
+      EXPECT_EQ(Cu().stream_query(healthy.NewStream()), kSuccess);
+    }
+    gpu.MakeCurrent();
   }
   const OneGpu again;
   EXPECT_EQ(Cu().stream_query(again.NewStream()), kSuccess);
