@@ -82,7 +82,7 @@ Result Free(MemoryKind kind, uintptr_t start, const char* call) {
   DriverState& state = DriverState::Get();
   const std::optional<MemoryBlock> block = state.memory.registry().StartingAt(start);
   if (!block.has_value()) return kInvalidValue;
-  if (const Result r = state.gpu(block->gpu)->WaitIdle(); r != kSuccess) return r;
+  if (const Result r = state.gpu(block->gpu)->WaitForQueued(); r != kSuccess) return r;
   return state.memory.Free(kind, start);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using cuda::Result;
 
-constexpr int kMostGpus = 8;
+constexpr uint64_t kMostGpus = 8;
 constexpr size_t kGpuBytes = size_t{2} << 30;
 
 // A test that asks for what there is not would pass for the wrong reason.
@@ -56,11 +56,13 @@ void ApplyFaults(const std::string& faults, DriverState& state) {
 
 DriverState::DriverState()
     : memory(FromEnvironment("CELLBATCH_EMULATED_GPU_BYTES", kGpuBytes), findings) {
-  const auto count = static_cast<int>(
-      std::min<uint64_t>(FromEnvironment("CELLBATCH_EMULATED_GPUS", 1), kMostGpus));
+  const uint64_t count = FromEnvironment("CELLBATCH_EMULATED_GPUS", 1);
+  if (count > kMostGpus) {
+    Misconfigured("CELLBATCH_EMULATED_GPUS", std::getenv("CELLBATCH_EMULATED_GPUS"));
+  }
   const uint64_t seed = FromEnvironment("CELLBATCH_EMULATOR_SEED", 1);
-  for (int i = 0; i < count; ++i) {
-    gpus_.push_back(std::make_unique<EmulatedGpu>(i, seed, memory, findings));
+  for (uint64_t i = 0; i < count; ++i) {
+    gpus_.push_back(std::make_unique<EmulatedGpu>(static_cast<int>(i), seed, memory, findings));
   }
   const char* const faults = std::getenv("CELLBATCH_EMULATOR_FAULTS");
   if (faults != nullptr) ApplyFaults(faults, *this);
@@ -95,7 +97,7 @@ EmulatedGpu* UsableGpu(Result* result) {
 }
 
 void UnsafeWhileCapturing(const EmulatedGpu& gpu, const char* call) {
-  if (Current().captures == 0) return;
+  if (!gpu.CapturesHere()) return;
   DriverState::Get().findings.Add(
       fmt::format("GPU {}: {} on a thread that captures", gpu.number(), call));
 }

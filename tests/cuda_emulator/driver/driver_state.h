@@ -71,7 +71,6 @@ class DriverState {
 struct CurrentContext {
   EmulatedGpu* gpu = nullptr;
   uint64_t context = 0;  // of that GPU, when it was made current
-  int captures = 0;      // that this thread began and has not ended
 };
 CurrentContext& Current();
 

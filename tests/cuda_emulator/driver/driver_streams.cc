@@ -128,9 +128,7 @@ Result cuStreamBeginCapture_v2(Stream handle, int mode) {
   const StreamCall call(handle);
   if (!call.usable()) return call.result;
   if (mode != cuda::kCaptureThreadLocal) return kNotSupported;
-  const Result result = call.gpu->BeginCapture(*call.stream);
-  if (result == kSuccess) ++Current().captures;
-  return result;
+  return call.gpu->BeginCapture(*call.stream);
 }
 
 Result cuStreamEndCapture(Stream handle, Graph* graph) {
@@ -142,7 +140,6 @@ Result cuStreamEndCapture(Stream handle, Graph* graph) {
   captured->gpu = call.gpu->number();
   captured->context = call.gpu->context();
   const Result result = call.gpu->EndCapture(*call.stream, &captured->operations);
-  if (result == kSuccess || result == kCaptureInvalidated) --Current().captures;
   if (result == kSuccess) *graph = DriverState::Get().graphs.Add<Graph>(std::move(captured));
   return result;
 }

@@ -397,6 +397,9 @@ TEST_F(DriverTest, AnAllocationOnAThreadThatCapturesIsAFindingAndOnAnotherIsNot)
   EXPECT_EQ(Cu().capture_end(stream, &graph), kSuccess);
   EXPECT_EQ(Cu().graph_destroy(graph), kSuccess);
   EXPECT_EQ(Cu().free(memory), kSuccess);
+  EXPECT_EQ(Cu().capture_begin(stream, cuda::kCaptureThreadLocal), kSuccess);
+  EXPECT_EQ(Cu().stream_destroy(stream), kSuccess);
+  OnGpu<int>(1);
   ExpectFindings(ElementsAre("GPU 0: cuMemAlloc on a thread that captures"));
 }
 
@@ -483,6 +486,20 @@ TEST_F(DriverTest, MemoryEndsWhereTheGpusMemoryEnds) {
   EXPECT_EQ(Cu().alloc(&more, 101), kOutOfMemory);
   EXPECT_EQ(Cu().free(all), kSuccess);
   EXPECT_EQ(Cu().free(all), kInvalid);
+}
+
+TEST_F(DriverTest, FreeingWaitsForWhatWasQueuedBeforeIt) {
+  const OneGpu gpu;
+  const Stream stream = gpu.NewStream();
+  Pinned<int> out(1);
+  Control().delay_writes(0, 1, 10'000);
+  {
+    OnGpu<int> memory(1);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(Cu().fill(memory.at(), 3, 4, stream), kSuccess);
+    EXPECT_EQ(Cu().copy_to_host(out.get(), memory.at(), 4, stream), kSuccess);
+  }
+  EXPECT_EQ(Cu().stream_query(stream), kSuccess);
+  EXPECT_EQ(out[0], 0x03030303);
 }
 
 TEST_F(DriverTest, WhatReachesBehindAllocationsIsRefusedAndAFinding) {

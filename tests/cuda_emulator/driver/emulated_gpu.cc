@@ -120,6 +120,13 @@ bool EmulatedGpu::Captures(const EmulatedStream& stream) const {
   return stream.captures;
 }
 
+bool EmulatedGpu::CapturesHere() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) {
+    return s->captures && s->capturer == std::this_thread::get_id();
+  });
+}
+
 Result EmulatedGpu::BeginCapture(EmulatedStream& stream) {
   const std::lock_guard lock(mutex_);
   if (const Result r = StateLocked(); r != kSuccess) return r;
@@ -141,9 +148,14 @@ Result EmulatedGpu::EndCapture(EmulatedStream& stream, OperationList* captured) 
   return stream.capture_is_void ? kCaptureInvalidated : kSuccess;
 }
 
-Result EmulatedGpu::WaitIdle() {
+// Not until it is idle: other threads may queue more and more.
+Result EmulatedGpu::WaitForQueued() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !running_ && (error_ != kSuccess || Idle()); });
+  std::vector<std::pair<std::shared_ptr<EmulatedStream>, uint64_t>> last;
+  for (const auto& stream : streams_) last.emplace_back(stream, stream->pushed);
+  for (const auto& [stream, pushed] : last) {
+    changed_.wait(lock, [&, s = stream.get(), p = pushed] { return s->finished >= p; });
+  }
   return StateLocked();
 }
 

@@ -74,10 +74,12 @@ class EmulatedGpu {
   cuda::Result Query(EmulatedStream& stream);
   cuda::Result Synchronize(EmulatedStream& stream);
   bool Captures(const EmulatedStream& stream) const;
+  // Whether the calling thread began a capture here and has not ended it.
+  bool CapturesHere() const;
   cuda::Result BeginCapture(EmulatedStream& stream);
   cuda::Result EndCapture(EmulatedStream& stream, OperationList* captured);
-  // Until nothing is queued or runs, as a call does that frees memory. Returns as `state` does.
-  cuda::Result WaitIdle();
+  // Until all that was queued before the call is done, as a call does that frees memory. Returns as `state` does.
+  cuda::Result WaitForQueued();
 
   // Whether all of [at, at + bytes) is the GPU's own, or host memory that it reaches. A finding if not.
   bool Reaches(const char* who, uintptr_t at, size_t bytes);
