@@ -696,7 +696,14 @@ TEST_F(DriverTest, AGpuThatIsLostDropsWhatIsQueuedAndStaysLost) {
     waits.join();
     Control().hang(0, false);
     ExpectFailed(gpu, stream, list);
-    EXPECT_EQ(*list.get(), -1);
+    Control().restore();
+    EXPECT_EQ(Cu().stream_synchronize(stream), kSuccess);
+    EXPECT_THAT(list.Read(stream), ElementsAre(-1, -1));
+    list.expect_freed(kSuccess);
+  }
+  {
+    const OneGpu gpu;
+    Control().lose(0);
   }
   EXPECT_EQ(Cu().context_retain(&context, 0), kLaunchFailure);
   Control().restore();

@@ -276,12 +276,12 @@ Result EmulatedGpu::Execute(const GpuOperation& operation) {
 }
 
 Result EmulatedGpu::Launch(const KernelLaunch& launch) {
-  // Kernels write into their own parameters: each launch of a graph begins with what was captured.
-  std::vector<ArgumentWord> arguments = launch.arguments;
+  // Each thread of the kernel is called with copies of them.
+  auto* const arguments = const_cast<ArgumentWord*>(launch.arguments.data());
   std::vector<void*> pointers;
   size_t word = 0;
   for (const size_t bytes : launch.function->argument_bytes) {
-    pointers.push_back(arguments.data() + word);
+    pointers.push_back(arguments + word);
     word += (bytes + sizeof(ArgumentWord) - 1) / sizeof(ArgumentWord);
   }
   const absl::Status ran =
