@@ -432,6 +432,7 @@ TEST_F(DriverTest, AContextEndsWithItsLastReleaseAndTakesItsHandlesAlong) {
   EXPECT_EQ(Cu().context_release(1), kSuccess);
   EXPECT_EQ(Cu().stream_query(stream), kNoContext);
   EXPECT_EQ(Cu().context_retain(&context, 1), kSuccess);
+  EXPECT_EQ(Cu().stream_query(stream), kNoContext);
   EXPECT_EQ(Cu().context_set(context), kSuccess);
   EXPECT_EQ(Cu().stream_query(stream), kNoHandle);
   EXPECT_EQ(Cu().context_release(1), kSuccess);
