@@ -19,7 +19,7 @@
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/device/cpu/mapped_memory.h"
-#include "cells/device/cpu/table_rows.h"
+#include "cells/device/table_rows.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "tests/bench/in_process.h"
 #include "tests/bench/report.h"

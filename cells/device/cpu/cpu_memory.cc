@@ -9,12 +9,10 @@
 #include "absl/status/status.h"
 #include "cells/check.h"
 #include "cells/compile/fold.h"
-#include "cells/compile/lower.h"
-#include "cells/compile/plan_tables.h"
-#include "cells/compile/start_from_sums.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/device/cpu/self_test.h"
-#include "cells/device/cpu/table_rows.h"
+#include "cells/device/load_model.h"
+#include "cells/device/table_rows.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -34,56 +32,6 @@ CellColumns ColumnsOf(const CpuLoadedModel& loaded, const CellType& type) {
     columns.outputs.push_back(loaded.column(type.out, ColumnId(static_cast<int64_t>(c))));
   }
   return columns;
-}
-
-absl::Status CheckBudget(const Model& model, const RowBudget& budget) {
-  if (budget.rows.size() != model.tables.size()) {
-    return absl::InvalidArgumentError(fmt::format("model \"{}\": rows for {} tables, it has {}",
-                                                  model.name, budget.rows.size(),
-                                                  model.tables.size()));
-  }
-  for (size_t t = 0; t < budget.rows.size(); ++t) {
-    if (budget.rows[t] >= 2) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("model \"{}\": table \"{}\": {} rows, the least are 2: zeros and one to use",
-                    model.name, model.tables[t].name, budget.rows[t]));
-  }
-  return absl::OkStatus();
-}
-
-// By TableId.
-std::vector<TableRows> LayTables(const Model& model) {
-  const std::vector<std::vector<int32_t>> orders = PlanTables(model);
-  std::vector<TableRows> tables;
-  for (size_t t = 0; t < orders.size(); ++t) {
-    tables.push_back(LayTable(model.tables[t], orders[t]));
-  }
-  return tables;
-}
-
-// Of so many elements a row, the trash row's included.
-int64_t BytesOfRows(int64_t elements, int32_t rows) {
-  return elements * (int64_t{rows} + 1) * int64_t{sizeof(float)};
-}
-
-int64_t RowBytes(const Model& model, const RowBudget& budget) {
-  const std::vector<TableRows> tables = LayTables(model);
-  int64_t bytes = 0;
-  for (size_t t = 0; t < tables.size(); ++t) {
-    bytes += BytesOfRows(tables[t].RowElements(), budget.rows[t]);
-  }
-  return bytes;
-}
-
-absl::StatusOr<std::vector<CellProgram>> LowerCells(const Model& model) {
-  std::vector<CellProgram> programs;
-  for (const CellType& type : model.types) {
-    absl::StatusOr<CellProgram> program = Lower(*type.definition, kCpuLimits);
-    if (!program.ok()) return program.status();
-    StartFromSums(type.hoisted, *program);
-    programs.push_back(*std::move(program));
-  }
-  return programs;
 }
 
 // `types`: whose programs they are.
@@ -134,7 +82,7 @@ std::string CpuLoadedModel::folded() const {
 }
 
 absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
-  absl::StatusOr<std::vector<CellProgram>> programs = LowerCells(model);
+  absl::StatusOr<std::vector<CellProgram>> programs = LowerCells(model, kCpuLimits);
   if (!programs.ok()) return programs.status();
   return PlanCells(model, *std::move(programs));
 }
@@ -158,7 +106,7 @@ void CpuMemory::Expect(absl::Span<const Model* const> models) {
   std::vector<CellType> types;
   FoldBudget::Expected expected;
   for (const Model* const model : by_name) {
-    absl::StatusOr<std::vector<CellProgram>> its = LowerCells(*model);
+    absl::StatusOr<std::vector<CellProgram>> its = LowerCells(*model, kCpuLimits);
     if (!its.ok()) continue;
     programs.insert(programs.end(), its->begin(), its->end());
     compiled_[model] = *std::move(its);

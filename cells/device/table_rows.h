@@ -1,4 +1,4 @@
-// How the rows of a table lie in a CPU's memory: the FP32 columns of a row side by side, in the order that the model's plan
+// How the rows of a table lie in a device's memory: the FP32 columns of a row side by side, in the order that the model's plan
 // says (cells/compile/plan_tables); each INT32 column an array of its own.
 //
 //   row r     | h ........ | c ........ |        columns begin at cache lines; rows are whole lines, never a multiple of
@@ -6,8 +6,8 @@
 //   word      w0 w1 w2 w3 ..                     dense: the host reads them as one span
 //
 // Pure; load time.
-#ifndef CELLBATCH_CELLS_DEVICE_CPU_TABLE_ROWS_H_
-#define CELLBATCH_CELLS_DEVICE_CPU_TABLE_ROWS_H_
+#ifndef CELLBATCH_CELLS_DEVICE_TABLE_ROWS_H_
+#define CELLBATCH_CELLS_DEVICE_TABLE_ROWS_H_
 
 #include <cstdint>
 #include <vector>
@@ -32,4 +32,4 @@ TableRows LayTable(const TableSpec& table, const std::vector<int32_t>& order);
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_CELLS_DEVICE_CPU_TABLE_ROWS_H_
+#endif  // CELLBATCH_CELLS_DEVICE_TABLE_ROWS_H_

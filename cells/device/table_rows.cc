@@ -1,4 +1,4 @@
-#include "cells/device/cpu/table_rows.h"
+#include "cells/device/table_rows.h"
 
 #include <numeric>
 
