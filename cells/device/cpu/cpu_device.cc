@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "cells/check.h"
+#include "cells/device/check_task.h"
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/cpu_topology.h"
 #include "cells/kernels/cpu/tuning.h"
@@ -33,26 +33,6 @@ void ReadRow(const CpuLoadedModel& model, TableId table, const CopyOut& copy) {
   if (copy.dest == nullptr) return;
   const ColumnArray& column = model.column(table, copy.column);
   std::memcpy(copy.dest, column.At(copy.row), static_cast<size_t>(column.width) * 4);
-}
-
-// A row beyond its table, or a result in the row of zeros, is a bug of the scheduler's: better told here than read. The
-// trash row is padding's to write.
-void CheckRows(const Row* rows, int64_t count, int32_t least, int32_t end) {
-  uint32_t worst = 0;
-  const auto base = static_cast<uint32_t>(least);
-  for (int64_t i = 0; i < count; ++i)
-    worst = std::max(worst, static_cast<uint32_t>(rows[i]) - base);
-  Check(worst < static_cast<uint32_t>(end - least), "a task names rows of its tables");
-}
-
-void CheckTask(const CpuLoadedModel& model, const BatchedTask& task) {
-  const CellType& type = model.cell(task.cell).type();
-  for (size_t i = 0; i < type.in.size(); ++i) {
-    const bool sum = type.definition->inputs()[i].arity == Arity::kSum;
-    const int64_t count = sum ? task.inputs[i].offsets[task.num_nodes] : task.num_nodes;
-    CheckRows(task.inputs[i].rows, count, kZeroRow, model.rows(type.in[i]));
-  }
-  CheckRows(task.output_rows, task.num_nodes, kZeroRow + 1, model.trash_row(type.out) + 1);
 }
 
 }  // namespace
