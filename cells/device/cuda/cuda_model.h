@@ -1,0 +1,78 @@
+// A model as it lies on one GPU: weights as its kernels read them, tables of rows, and for each queue and cell type launches that
+// were recorded once, so that a task is one call of the driver.
+//
+//   values     [packed for step s0 | embedding | ..]      once, whoever reads them
+//   tables     rows as on a CPU (cells/device/table_rows.h); int32 columns are repeated in host memory (mirrors)
+//   by queue   scratch, tokens | graph of type 0 for up to 16 nodes, 32, .. 512 | graph of type 1 ..
+//
+// Made by LoadCudaModel; immutable but for its rows.
+#ifndef CELLBATCH_CELLS_DEVICE_CUDA_CUDA_MODEL_H_
+#define CELLBATCH_CELLS_DEVICE_CUDA_CUDA_MODEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cells/device/cuda/cell_launch.h"
+#include "cells/device/cuda/gpu_context.h"
+#include "cells/device/cuda/kernel_module.h"
+#include "cells/device/cuda/launch_queue.h"
+#include "cells/device/cuda/launch_sizes.h"
+#include "cells/device/memory.h"
+#include "cells/model.h"
+
+namespace cellbatch::cuda {
+
+// One column of a table, on the GPU. Row r at base + r * stride (4-byte elements).
+struct ColumnPlace {
+  float* base = nullptr;
+  int64_t stride = 0;
+  int32_t width = 0;
+  int32_t* mirror = nullptr;  // of the host: row r at r * width; null: nobody reads it there
+};
+
+// An array of rows: the FP32 columns of a table together, or one int32 column.
+struct RowArray {
+  DeviceBuffer memory;
+  int64_t stride = 0;  // elements from row to row
+};
+
+// By TableId.
+struct CudaTable {
+  std::vector<RowArray> arrays;
+  std::vector<PinnedBuffer> mirrors;
+  std::vector<ColumnPlace> columns;
+  int32_t rows = 0;  // without the trash row
+};
+
+class CudaModel final : public LoadedModel {
+ public:
+  const Model& model() const override { return *model_; }
+  absl::Span<const int32_t> host_column(TableId table, ColumnId column) const override;
+  Row trash_row(TableId t) const override { return table(t).rows; }
+  int64_t weight_bytes() const override { return weight_bytes_; }
+  int64_t row_bytes() const override { return row_bytes_; }  // with scratch and mirrors
+
+  const CudaTable& table(TableId t) const { return tables_[static_cast<size_t>(t.value())]; }
+  // For the memory's queue of that number: the least launch for so many nodes, 1 to kMostLaunchNodes.
+  const LaunchGraph& graph(int queue, CellTypeId type, int nodes) const;
+
+ private:
+  friend class ModelLoader;
+  // Of one queue, which alone uses it.
+  struct PerQueue {
+    ScratchSpace scratch;
+    std::vector<std::vector<LaunchGraph>> graphs;  // by type, by size
+  };
+  CudaModel() = default;
+
+  const Model* model_ = nullptr;
+  KernelModule module_;
+  DeviceBuffer values_, copied_columns_;
+  std::vector<CudaTable> tables_;
+  std::vector<PerQueue> queues_;
+  int64_t weight_bytes_ = 0, row_bytes_ = 0;
+};
+
+}  // namespace cellbatch::cuda
+
+#endif  // CELLBATCH_CELLS_DEVICE_CUDA_CUDA_MODEL_H_

@@ -1,0 +1,167 @@
+// One stream of a GPU, and the ring through which its kernels learn of their tasks (cells/kernels/cuda/kernel_abi.h).
+//
+//   host                                          GPU
+//   NextSlot() -> ring[n % slots]  (pinned)  <--- begin kernel: which nodes, which rows
+//   Replay(graph) -----------------------------> begin | steps of the cell | end      one launch, no parameter is set
+//   done() <- signal (pinned) <------------------ last of them
+//   stamps(n) (pinned)        <------------------ begin, end
+//
+// A slot is what the kernels run at once: a task, or a part of a task that has more nodes than a launch. Slots are counted from
+// 1 on, here; the counter that the GPU writes has 32 bits and wraps.
+//
+// Threads: everything that names slots by one thread, the worker's (or whoever loads a model, on a queue of its own); Capture by
+// the control thread meanwhile. After Make nothing is allocated, but by Capture.
+#ifndef CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_QUEUE_H_
+#define CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_QUEUE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cells/device/cuda/gpu_context.h"
+#include "cells/device/cuda/kernel_module.h"
+#include "cells/kernels/cuda/kernel_abi.h"
+
+namespace cellbatch::cuda {
+
+// The kernels of cells/kernels/cuda/task_kernels.cuh, for one GPU.
+struct TaskKernels {
+  // `source`: TaskKernelSource().
+  static absl::StatusOr<TaskKernels> Make(std::shared_ptr<const GpuContext> gpu,
+                                          const std::string& source);
+  KernelModule module;
+  Function begin = nullptr, end = nullptr, signal = nullptr;
+};
+
+// Who shows that a slot is done. The paper's is kSignalKernel (BatchMaker section 5); the others save a launch.
+enum class SignalBy : uint8_t {
+  kEndKernel,     // the last block of the kernel that copies answers out
+  kSignalKernel,  // a kernel of its own, behind it
+  kStreamWrite,   // the stream itself (cuStreamWriteValue32), behind the graph
+};
+const char* Name(SignalBy by);
+
+struct QueueOptions {
+  int slots = 64;
+  int64_t list_ints = int64_t{1} << 18;  // row lists of one slot that are brought to the GPU
+  uint32_t first_signal = 0;             // what the signal shows before the first slot
+  SignalBy signal_by = SignalBy::kEndKernel;
+};
+
+// One kernel of a cell's step, as it is launched for any number of nodes.
+struct StepLaunch {
+  Function function = nullptr;
+  int threads = 0, blocks_x = 1, nodes_a_block = 1, shared_bytes = 0;
+  cuda_abi::StepArgs args = {};
+};
+
+// All of a cell type on one queue. `tables`, `outputs`: in the GPU's memory.
+struct CellLaunch {
+  std::vector<StepLaunch> steps;
+  const cuda_abi::CopiedColumn* tables = nullptr;   // by TableId: the column that is copied into
+  const cuda_abi::CopiedColumn* outputs = nullptr;  // by ColumnId, of the table that it writes
+  int num_outputs = 0;
+};
+
+// Launches that were recorded. Belongs to the queue that captured it, which outlives it.
+class LaunchGraph {
+ public:
+  LaunchGraph() = default;
+  LaunchGraph(std::shared_ptr<const GpuContext> gpu, GraphExec exec)
+      : gpu_(std::move(gpu)), exec_(exec) {}
+  ~LaunchGraph();
+  LaunchGraph(LaunchGraph&& other) noexcept { *this = std::move(other); }
+  LaunchGraph& operator=(LaunchGraph&& other) noexcept {
+    std::swap(gpu_, other.gpu_);
+    std::swap(exec_, other.exec_);
+    return *this;
+  }
+  GraphExec exec() const { return exec_; }
+
+ private:
+  std::shared_ptr<const GpuContext> gpu_;
+  GraphExec exec_ = nullptr;
+};
+
+class LaunchQueue {
+ public:
+  // `kernels` outlive it.
+  static absl::StatusOr<std::unique_ptr<LaunchQueue>> Make(std::shared_ptr<const GpuContext> gpu,
+                                                           const TaskKernels& kernels,
+                                                           const QueueOptions& options);
+  ~LaunchQueue();  // REQUIRES: what it runs is done, or the GPU is lost
+  LaunchQueue(const LaunchQueue&) = delete;
+  LaunchQueue& operator=(const LaunchQueue&) = delete;
+
+  // What steps are told: where the task in progress is found.
+  const cuda_abi::TaskNow* now() const;
+  // Begin, steps and end for up to so many nodes, recorded.
+  absl::StatusOr<LaunchGraph> Capture(const CellLaunch& cell, int nodes);
+
+  // Slots that can be filled before one is released.
+  int room() const { return options_.slots - static_cast<int>(launched_ - released_); }
+  // REQUIRES: room() > 0. To be filled before the next launch.
+  cuda_abi::TaskSlot& NextSlot() { return ring_.as<cuda_abi::TaskSlot>()[Place(launched_ + 1)]; }
+  absl::Status Replay(const LaunchGraph& graph);
+  // The same launches, one by one.
+  absl::Status Launch(const CellLaunch& cell, int nodes);
+
+  uint64_t launched() const { return launched_; }
+  // Slots whose signal has shown: all that they wrote for the host is there. Never more than are launched.
+  uint64_t done() const;
+  // REQUIRES: slot n is done, and not released.
+  const cuda_abi::TaskStamps& stamps(uint64_t n) const {
+    return stamps_.as<cuda_abi::TaskStamps>()[Place(n)];
+  }
+  // Nobody asks for slots up to n any more.
+  void Release(uint64_t n) { released_ = n; }
+
+  // OK, also while it runs; or how the GPU failed. A call of the driver: about a microsecond.
+  absl::Status Health() const;
+  // Until all that was launched is done, and released. DEADLINE_EXCEEDED: it does not come.
+  absl::Status WaitForAll();
+  // Until nothing of it runs any more, whether it failed or not. False: it does not end.
+  bool Drain();
+
+  // Copies of load time, behind what was launched; done when they return.
+  absl::Status Bring(DevicePtr to, const void* from, int64_t bytes);
+  absl::Status Fetch(void* to, DevicePtr from, int64_t bytes);
+  absl::Status Zero(DevicePtr at, int64_t bytes);
+
+  // By measurement, how long the signal of an empty task takes each way; the queue signals the fastest way from then on. REQUIRES:
+  // nothing was captured.
+  absl::Status ChooseSignal();
+  const QueueOptions& options() const { return options_; }
+
+ private:
+  LaunchQueue(std::shared_ptr<const GpuContext> gpu, const TaskKernels& kernels,
+              const QueueOptions& options);
+  absl::Status Allocate();
+  absl::Status WriteState();
+  absl::Status Synchronize(const char* function, Result result);
+  absl::StatusOr<int64_t> MeasureSignal(SignalBy by);
+  absl::Status LaunchAll(const CellLaunch& cell, int nodes, Stream stream);
+  absl::Status LaunchOne(Function function, int blocks_x, int blocks_y, int threads,
+                         int shared_bytes, Stream stream, void** arguments);
+  absl::Status Launched();
+  size_t Place(uint64_t n) const {
+    return static_cast<size_t>((n - 1) % static_cast<uint64_t>(options_.slots));
+  }
+
+  const std::shared_ptr<const GpuContext> gpu_;
+  const TaskKernels& kernels_;
+  QueueOptions options_;
+  Stream stream_ = nullptr, capture_ = nullptr;
+  PinnedBuffer ring_, stamps_, signal_;
+  DeviceBuffer state_, lists_;
+  uint64_t launched_ = 0, released_ = 0;
+  mutable uint64_t done_ = 0;
+};
+
+}  // namespace cellbatch::cuda
+
+#endif  // CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_QUEUE_H_

@@ -1,0 +1,27 @@
+// For how many nodes launches are recorded: powers of two, the least of which a block of a product has anyway. Blocks beyond
+// a task's nodes leave at once. Pure.
+#ifndef CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_SIZES_H_
+#define CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_SIZES_H_
+
+#include <bit>
+
+#include "cells/kernels/cuda/product_tile.h"
+
+namespace cellbatch::cuda {
+
+// Of one launch. A task with more nodes is several, one after the other.
+inline constexpr int kMostLaunchNodes = 512;
+
+constexpr int LaunchNodes(int size) { return cuda_kernels::kTileNodes << size; }
+
+// Which of the sizes is the least for so many nodes, 1 or more.
+constexpr int LaunchSize(int nodes) {
+  return std::bit_width(static_cast<unsigned>((nodes - 1) / cuda_kernels::kTileNodes));
+}
+
+inline constexpr int kLaunchSizes = LaunchSize(kMostLaunchNodes) + 1;
+static_assert(LaunchNodes(kLaunchSizes - 1) == kMostLaunchNodes);
+
+}  // namespace cellbatch::cuda
+
+#endif  // CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_SIZES_H_

@@ -1,0 +1,261 @@
+#include "cells/device/cuda/model_loader.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "cells/device/cuda/try_cells.h"
+#include "cells/device/cuda/value_store.h"
+#include "cells/device/load_model.h"
+#include "cells/kernels/cuda/cell_source.h"
+
+namespace cellbatch::cuda {
+namespace {
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+int64_t MirrorBytes(const Model& model, const RowBudget& budget) {
+  int64_t bytes = 0;
+  for (size_t t = 0; t < model.tables.size(); ++t) {
+    for (const Column& column : model.tables[t].columns) {
+      if (column.type == ElementType::kInt32) bytes += BytesOfRows(column.width, budget.rows[t]);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+class ModelLoader {
+ public:
+  ModelLoader(const LoadTools& tools, const std::vector<LaunchQueue*>& queues, const Model& model,
+              const RowBudget& budget)
+      : tools_(tools), queues_(queues), model_(model), budget_(budget), loaded_(new CudaModel) {
+    loaded_->model_ = &model;
+  }
+
+  absl::StatusOr<std::unique_ptr<LoadedModel>> Load();
+
+ private:
+  absl::Status WriteKernels();
+  absl::Status CheckFits() const;
+  absl::Status MakeTables();
+  absl::StatusOr<RowArray> MakeArray(int64_t stride, int32_t rows) const;
+  absl::Status BringColumns();
+  absl::Status RecordLaunches();
+  absl::Status TryThem();
+
+  const float* Data(size_t type, ParameterId parameter) const;
+  int64_t FloatsOf(size_t type, ParameterId parameter) const;
+  const float* DataOf(size_t type, const CudaValue& value) const {
+    return value.parameter.valid() ? Data(type, value.parameter) : value.floats.data();
+  }
+  cuda_abi::ColumnView ColumnOf(const CellType& type, const Place& place) const;
+  absl::StatusOr<CellLaunch> LaunchOf(size_t type, const ScratchSpace& scratch,
+                                      const LaunchQueue& queue) const;
+
+  const LoadTools& tools_;
+  const std::vector<LaunchQueue*>& queues_;
+  const Model& model_;
+  const RowBudget& budget_;
+  std::vector<CellProgram> programs_;     // by type
+  std::vector<PreparedValues> prepared_;  // likewise
+  std::vector<CudaCell> cells_;           // likewise
+  ValueStore values_;
+  std::vector<int64_t>
+      outputs_at_;  // by table: where its columns begin among those that are copied
+  std::unique_ptr<CudaModel> loaded_;
+};
+
+// Of the definition, or prepared.
+const float* ModelLoader::Data(size_t type, ParameterId parameter) const {
+  const auto number = Index(parameter.value()), given = model_.types[type].weights.size();
+  return number < given ? model_.types[type].weights[number].data.get()
+                        : prepared_[type][number - given].data();
+}
+
+int64_t ModelLoader::FloatsOf(size_t type, ParameterId parameter) const {
+  const auto number = Index(parameter.value()), given = model_.types[type].weights.size();
+  return number < given ? model_.types[type].weights[number].shape.size()
+                        : static_cast<int64_t>(prepared_[type][number - given].size());
+}
+
+absl::Status ModelLoader::WriteKernels() {
+  std::string text = CellSourcePrelude();
+  for (size_t t = 0; t < programs_.size(); ++t) {
+    cells_.push_back(AddCellSource(
+        fmt::format("t{}", t), programs_[t], [&](ParameterId p) { return Data(t, p); }, text));
+  }
+  for (size_t t = 0; t < cells_.size(); ++t) {
+    for (const CudaStep& step : cells_[t].steps) {
+      for (const CudaValue& value : step.values) {
+        values_.Add(DataOf(t, value), value.parameter.valid()
+                                          ? FloatsOf(t, value.parameter)
+                                          : static_cast<int64_t>(value.floats.size()));
+      }
+    }
+  }
+  auto module = KernelModule::Make(tools_.gpu, tools_.Text(std::move(text)));
+  if (!module.ok()) return module.status();
+  loaded_->module_ = *std::move(module);
+  return absl::OkStatus();
+}
+
+absl::Status ModelLoader::CheckFits() const {
+  const auto available = tools_.gpu->AvailableBytes();
+  if (!available.ok()) return available.status();
+  const int64_t rows = RowBytes(model_, budget_);
+  const int64_t scratch =
+      static_cast<int64_t>(queues_.size()) * ScratchSpace::BytesFor(programs_, kMostLaunchNodes);
+  const int64_t asked = values_.bytes() + rows + scratch;
+  if (asked <= *available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "model \"{}\": needs {} bytes of {}, {} are available: packed weights {}, rows "
+      "{}, scratch {}",
+      model_.name, asked, tools_.gpu->name(), *available, values_.bytes(), rows, scratch));
+}
+
+absl::StatusOr<RowArray> ModelLoader::MakeArray(int64_t stride, int32_t rows) const {
+  auto memory = DeviceBuffer::Make(tools_.gpu, BytesOfRows(stride, rows));
+  if (!memory.ok()) return memory.status();
+  if (absl::Status s = tools_.trial->Zero(memory->at(), memory->bytes()); !s.ok()) return s;
+  return RowArray{*std::move(memory), stride};
+}
+
+absl::Status ModelLoader::MakeTables() {
+  const std::vector<TableRows> layout = LayTables(model_);
+  for (size_t t = 0; t < layout.size(); ++t) {
+    CudaTable& table = loaded_->tables_.emplace_back();
+    table.rows = budget_.rows[t];
+    for (const int64_t stride : layout[t].strides) {
+      auto array = MakeArray(stride, table.rows);
+      if (!array.ok()) return array.status();
+      table.arrays.push_back(*std::move(array));
+    }
+    for (size_t c = 0; c < layout[t].columns.size(); ++c) {
+      const Column& column = model_.tables[t].columns[c];
+      const TableRows::Place& place = layout[t].columns[c];
+      const RowArray& array = table.arrays[Index(place.array)];
+      ColumnPlace& at = table.columns.emplace_back();
+      at = {array.memory.as<float>() + place.offset, array.stride, column.width, nullptr};
+      if (column.type != ElementType::kInt32) continue;
+      auto mirror = PinnedBuffer::Make(tools_.gpu, BytesOfRows(column.width, table.rows));
+      if (!mirror.ok()) return mirror.status();
+      at.mirror = mirror->as<int32_t>();
+      table.mirrors.push_back(*std::move(mirror));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// All columns, as the kernels that begin and end tasks are told: the first of every table, then those of each table.
+absl::Status ModelLoader::BringColumns() {
+  std::vector<cuda_abi::CopiedColumn> columns;
+  const auto add = [&](const ColumnPlace& c) {
+    columns.push_back({c.base, c.stride, c.width, c.mirror});
+  };
+  for (const CudaTable& table : loaded_->tables_) add(table.columns[0]);
+  for (const CudaTable& table : loaded_->tables_) {
+    outputs_at_.push_back(static_cast<int64_t>(columns.size()));
+    for (const ColumnPlace& column : table.columns) add(column);
+  }
+  const auto bytes = static_cast<int64_t>(columns.size() * sizeof(columns[0]));
+  auto memory = DeviceBuffer::Make(tools_.gpu, bytes);
+  if (!memory.ok()) return memory.status();
+  loaded_->copied_columns_ = *std::move(memory);
+  return tools_.trial->Bring(loaded_->copied_columns_.at(), columns.data(), bytes);
+}
+
+cuda_abi::ColumnView ModelLoader::ColumnOf(const CellType& type, const Place& place) const {
+  TableId table = type.out;
+  ColumnId column(place.index);
+  if (place.kind == PlaceKind::kInput) {
+    const Input& input = type.definition->inputs()[Index(place.index)];
+    table = type.in[Index(place.index)];
+    column = model_.table(table).Find(input.reads[Index(place.column)].name);
+  }
+  const ColumnPlace& at = loaded_->table(table).columns[Index(column.value())];
+  return {at.base + place.offset, at.stride};
+}
+
+absl::StatusOr<CellLaunch> ModelLoader::LaunchOf(size_t t, const ScratchSpace& scratch,
+                                                 const LaunchQueue& queue) const {
+  const CellType& type = model_.types[t];
+  const auto column = [&](const Place& place) { return ColumnOf(type, place); };
+  const auto value = [&](const CudaValue& v) { return values_.At(loaded_->values_, DataOf(t, v)); };
+  auto launch = MakeCellLaunch(cells_[t], programs_[t], loaded_->module_,
+                               {column, value, scratch, queue.now()});
+  if (!launch.ok()) return launch.status();
+  const auto* const columns = loaded_->copied_columns_.as<const cuda_abi::CopiedColumn>();
+  launch->tables = columns;
+  launch->outputs = columns + outputs_at_[Index(type.out.value())];
+  launch->num_outputs = static_cast<int>(loaded_->table(type.out).columns.size());
+  return launch;
+}
+
+absl::Status ModelLoader::RecordLaunches() {
+  for (LaunchQueue* const queue : queues_) {
+    auto scratch = ScratchSpace::Make(tools_.gpu, programs_, kMostLaunchNodes);
+    if (!scratch.ok()) return scratch.status();
+    CudaModel::PerQueue& of_queue = loaded_->queues_.emplace_back();
+    of_queue.scratch = *std::move(scratch);
+    for (size_t t = 0; t < cells_.size(); ++t) {
+      const auto launch = LaunchOf(t, of_queue.scratch, *queue);
+      if (!launch.ok()) return launch.status();
+      std::vector<LaunchGraph>& graphs = of_queue.graphs.emplace_back();
+      for (int size = 0; size < kLaunchSizes; ++size) {
+        auto graph = queue->Capture(*launch, LaunchNodes(size));
+        if (!graph.ok()) return graph.status();
+        graphs.push_back(*std::move(graph));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// With the first queue's scratch: nobody else runs this model yet.
+absl::Status ModelLoader::TryThem() {
+  std::vector<CellLaunch> launches;
+  for (size_t t = 0; t < cells_.size(); ++t) {
+    auto launch = LaunchOf(t, loaded_->queues_[0].scratch, *tools_.trial);
+    if (!launch.ok()) return launch.status();
+    launches.push_back(*std::move(launch));
+  }
+  return TryCells(tools_.gpu, *tools_.trial, *loaded_, launches);
+}
+
+absl::StatusOr<std::unique_ptr<LoadedModel>> ModelLoader::Load() {
+  auto programs = LowerCells(model_, kCudaLimits);
+  if (!programs.ok()) return programs.status();
+  programs_ = *std::move(programs);
+  auto prepared = PrepareValues(tools_, model_.types, programs_);
+  if (!prepared.ok()) return prepared.status();
+  prepared_ = *std::move(prepared);
+  if (absl::Status s = WriteKernels(); !s.ok()) return s;
+  if (absl::Status s = CheckFits(); !s.ok()) return s;
+  auto values = values_.Bring(tools_.gpu, *tools_.trial);
+  if (!values.ok()) return values.status();
+  loaded_->values_ = *std::move(values);
+  if (absl::Status s = MakeTables(); !s.ok()) return s;
+  if (absl::Status s = BringColumns(); !s.ok()) return s;
+  if (absl::Status s = RecordLaunches(); !s.ok()) return s;
+  if (absl::Status s = TryThem(); !s.ok()) return s;
+  loaded_->weight_bytes_ = values_.bytes();
+  loaded_->row_bytes_ =
+      RowBytes(model_, budget_) + MirrorBytes(model_, budget_) +
+      static_cast<int64_t>(queues_.size()) * ScratchSpace::BytesFor(programs_, kMostLaunchNodes);
+  return std::move(loaded_);
+}
+
+absl::StatusOr<std::unique_ptr<LoadedModel>> LoadCudaModel(const LoadTools& tools,
+                                                           const std::vector<LaunchQueue*>& queues,
+                                                           const Model& model,
+                                                           const RowBudget& budget) {
+  if (absl::Status s = model.Validate(); !s.ok()) return s;
+  if (absl::Status s = CheckBudget(model, budget); !s.ok()) return s;
+  return ModelLoader(tools, queues, model, budget).Load();
+}
+
+}  // namespace cellbatch::cuda
