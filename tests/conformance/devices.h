@@ -1,5 +1,5 @@
 // The devices that the conformance suite runs against, each behind one factory: a new kind of device is added here and
-// meets every test.
+// meets every test. Two sets of them: devices.cc, and, for the same tests once more, cuda_devices.cc.
 #ifndef CELLBATCH_TESTS_CONFORMANCE_DEVICES_H_
 #define CELLBATCH_TESTS_CONFORMANCE_DEVICES_H_
 
@@ -29,8 +29,9 @@ struct Kind {
   std::string name;
   bool computes = true;  // rows hold the numbers of the cell (simulated ones hold fingerprints)
   std::function<DeviceSetup()> make;
-  int num_devices = 1;  // that make() makes
-  bool breaks = false;  // make() sets `fail`
+  int num_devices = 1;    // that make() makes
+  bool breaks = false;    // make() sets `fail`
+  int random_cells = 60;  // that are tried on it: fewer where loading one takes seconds
 };
 
 std::vector<Kind> AllKinds();
