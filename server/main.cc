@@ -77,6 +77,7 @@ absl::StatusOr<OpenedDevices> Open(const ServerOptions& options) {
   open.cpu.fold_budget_bytes = options.fold_budget;
   open.cpu.tuning = MeasureCpuTuning();
   open.cuda_libraries = options.cuda_libraries;
+  open.cuda.host_block_bytes = options.cuda_host_bytes;
   return OpenDevices(options.devices, open);
 }
 

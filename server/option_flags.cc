@@ -24,6 +24,11 @@ constexpr OptionFlag kFlags[] = {
      "Folder where libcuda.so.1 and libnvrtc.so.13 (or .12) are looked for first. Empty: only "
      "where "
      "the system finds libraries."},
+    {"cuda-host-bytes",
+     &O::cuda_host_bytes,
+     "Bytes of this machine's memory that are pinned for GPUs at the start: what requests on GPUs "
+     "bring and are answered with lies there. One that finds no room: RESOURCE_EXHAUSTED.",
+     {1 << 20}},
     {"record", &O::record,
      "File to write the shapes of all requests to, and what the scheduler saw and did: to learn "
      "from, and for cellbatch-replay. No payload. What the file had before is gone. Empty: none."},

@@ -22,6 +22,7 @@ struct ServerOptions {
   std::string metrics_address = "0.0.0.0:8002";
   std::string devices = "auto";
   std::string cuda_libraries;
+  int64_t cuda_host_bytes = 1LL << 28;
   std::string record;
   int64_t record_limit = 1LL << 30;
   std::chrono::milliseconds policy_poll{0};

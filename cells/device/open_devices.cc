@@ -16,36 +16,24 @@
 namespace cellbatch {
 namespace {
 
-absl::StatusOr<std::vector<cuda::FoundGpu>> FindGpus(const std::string& libraries) {
-  const auto api = cuda::LoadCudaApi(libraries);
-  if (!api.ok()) return api.status();
-  return cuda::FindGpus(**api);
-}
-
 // Behind the devices that auto chose.
 std::string OtherwiseThere(const std::string& libraries) {
-  const auto gpus = FindGpus(libraries);
+  const auto api = cuda::LoadCudaApi(libraries);
+  const auto gpus = api.ok() ? cuda::FindGpus(**api) : api.status();
   if (!gpus.ok()) return fmt::format("; no GPU: {}", std::string(gpus.status().message()));
   return fmt::format("; not used: {} (--devices=cuda computes on GPUs)", cuda::DescribeGpus(*gpus));
 }
 
-// The ordinals that are asked for, if all are there.
-absl::StatusOr<std::vector<int>> Ordinals(const DeviceChoice& choice, std::string_view devices,
-                                          const std::string& libraries) {
-  const auto gpus = FindGpus(libraries);
-  if (!gpus.ok()) {
-    return absl::Status(gpus.status().code(), fmt::format("devices: \"{}\": {}", devices,
-                                                          std::string(gpus.status().message())));
-  }
+// The GPUs that are asked for, if all are there.
+absl::StatusOr<DeviceSet> OpenGpus(const DeviceChoice& choice, const OpenOptions& options) {
+  auto api = cuda::LoadCudaApi(options.cuda_libraries);
+  if (!api.ok()) return api.status();
+  const auto gpus = cuda::FindGpus(**api);
+  if (!gpus.ok()) return gpus.status();
   const int there = static_cast<int>(gpus->size());
   std::vector<int> ordinals = choice.cuda;
   for (int i = 0; choice.every_cuda && i < there; ++i) ordinals.push_back(i);
-  for (const int ordinal : ordinals) {
-    if (ordinal < there) continue;
-    return absl::InvalidArgumentError(fmt::format("devices: \"cuda:{}\" is not there; there is {}",
-                                                  ordinal, cuda::DescribeGpus(*gpus)));
-  }
-  return ordinals;
+  return cuda::CudaDevices(*std::move(api), ordinals, options.cuda);
 }
 
 void Add(DeviceSet more, DeviceSet& set) {
@@ -68,10 +56,12 @@ absl::StatusOr<OpenedDevices> OpenDevices(std::string_view devices, OpenOptions 
   if (!choice.ok()) return choice.status();
   OpenedDevices opened;
   if (choice->any_cuda()) {
-    const auto ordinals = Ordinals(*choice, devices, options.cuda_libraries);
-    if (!ordinals.ok()) return ordinals.status();
-    return absl::UnimplementedError(
-        fmt::format("devices: \"{}\": this build has no CUDA device", devices));
+    auto gpus = OpenGpus(*choice, options);
+    if (!gpus.ok()) {
+      return absl::Status(gpus.status().code(), fmt::format("devices: \"{}\": {}", devices,
+                                                            std::string(gpus.status().message())));
+    }
+    Add(*std::move(gpus), opened.set);
   }
   if (!choice->cpu_sets.empty()) {
     options.cpu.pin_threads = choice->pinned;

@@ -11,12 +11,14 @@
 
 #include "absl/status/statusor.h"
 #include "cells/device/cpu/cpu_device.h"
+#include "cells/device/cuda/cuda_device.h"
 #include "cells/device/device.h"
 
 namespace cellbatch {
 
 struct OpenOptions {
   CpuOptions cpu;              // whether threads are pinned is --devices' to say
+  cuda::CudaOptions cuda;      // likewise, how many compute on one GPU
   std::string cuda_libraries;  // a folder where CUDA's libraries are looked for first; empty: none
 };
 
@@ -29,7 +31,8 @@ struct OpenedDevices {
   std::string found;
 };
 
-// INVALID_ARGUMENT: what --devices names is not there, or is no device; NOT_FOUND: GPUs are named and CUDA is not there.
+// INVALID_ARGUMENT: what --devices names is not there, or is no device; NOT_FOUND: GPUs are named and CUDA is not there; as
+// CudaDevices fails.
 absl::StatusOr<OpenedDevices> OpenDevices(std::string_view devices, OpenOptions options);
 
 }  // namespace cellbatch

@@ -37,7 +37,10 @@ DOORS = (
          re.compile(r"//deploy/bazel:grpc"), ("proto/", "server/", "client/", "tests/")),
     Door("protobuf", re.compile(r"google/protobuf/|.*\.pb\.h$"),
          re.compile(r"//deploy/bazel:protobuf"), ("server/", "client/", "proto/", "loadgen/", "tests/")),
-    Door("HTTP", re.compile(r"boost/"), re.compile(r"//deploy/bazel:boost"), ("server/http/", "tests/")),
+    Door("a heap in pinned memory", re.compile(r"boost/interprocess/"), re.compile(r"//deploy/bazel:boost_interprocess"),
+         ("cells/device/cuda/",)),
+    Door("HTTP", re.compile(r"boost/(?!interprocess/)"), re.compile(r"//deploy/bazel:boost(?!_interprocess)"),
+         ("server/http/", "tests/")),
 )
 
 MAX_LINES, MAX_TEST_LINES, MAX_FUNCTION_LINES = 500, 800, 70

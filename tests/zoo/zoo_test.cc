@@ -14,6 +14,7 @@
 #include "tests/e2e/server_process.h"
 #include "tests/e2e/small_models.h"
 #include "tests/golden/bound.h"
+#include "tests/zoo/computes.h"
 #include "tests/zoo/workload.h"
 
 namespace cellbatch::zoo {
@@ -102,11 +103,14 @@ class Zoo {
       made.model.Write(repository, name + kExploded, "granularity: OPERATOR\n");
       fmt::print("{:<20} {} requests from {}\n", name, made.requests.size(), made.source);
     }
-    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+    Computes computes = WhatComputes();
+    std::vector<std::string> flags = {
         "--model-repository=" + repository, "--grpc-address=127.0.0.1:0",
         "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--drain-delay=0",
-        // Two dozen models: a gigabyte of rows each, and their larger batches, would cost a minute.
-        "--row-budget=64MiB", "--batch-limit=64"});
+        // Two dozen models: a gigabyte of rows each would cost a minute.
+        "--row-budget=64MiB"};
+    flags.insert(flags.end(), computes.flags.begin(), computes.flags.end());
+    server_ = std::make_unique<ServerProcess>(std::move(flags), std::move(computes.environment));
     if (!server_->WaitUntilReady()) {
       log_ = server_->Log();
       return;
