@@ -1,10 +1,13 @@
 """What is written of CUDA without CUDA, held against CUDA's own headers and compiler.
 
-    toolkit_test.py PRINT_SOURCE
+    toolkit_test.py PRINT_SOURCE COMPILE_SOURCE LIBCUDA
+
+LIBCUDA is the emulated one: NVRTC is the toolkit's own.
 
 The toolkit is the machine's, or comes from the package index; where neither can be had both tests are skipped, aloud.
 """
 
+import glob
 import os
 import re
 import subprocess
@@ -64,7 +67,31 @@ class ToolkitTest(unittest.TestCase):
         self.assertEqual(len(reports), len(kernels), compiled.stdout)
         self.assertEqual(set(reports), {("0", "0")}, compiled.stdout)
 
+    def compile_at_load(self, text, architecture):
+        """By NVRTC, as a device would. None where the toolkit has none."""
+        found = sorted(glob.glob(os.path.join(self.toolkit, "lib*", "libnvrtc.so.1[23]")))
+        if not found:
+            self.skipTest("not compiled by NVRTC: %s has none" % self.toolkit)
+        for library in (ToolkitTest.libcuda, found[0]):
+            os.symlink(library, os.path.join(self.folder, os.path.basename(library)))
+        # NVRTC finds its own parts beside itself.
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(found[0]))
+        return run([ToolkitTest.compile_source, self.folder, architecture], input=text, env=environment)
+
+    def test_every_kernel_compiles_at_load(self):
+        text = subprocess.run([ToolkitTest.print_source, "64"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        compiled = self.compile_at_load(text, "sm_90")
+        self.assertEqual(compiled.returncode, 0, compiled.stdout)
+        self.assertRegex(compiled.stdout, r"\d{6,} bytes of .ELF")
+
+    def test_what_nvrtc_refuses_is_said_in_its_words(self):
+        refused = self.compile_at_load('extern "C" __global__ void t0_s0(int* a) { *a = nobody; }', "sm_90")
+        self.assertEqual(refused.returncode, 1, refused.stdout)
+        self.assertIn('identifier "nobody" is undefined', refused.stdout)
+
 
 if __name__ == "__main__":
     ToolkitTest.print_source = os.path.abspath(sys.argv.pop(1))
+    ToolkitTest.compile_source = os.path.abspath(sys.argv.pop(1))
+    ToolkitTest.libcuda = os.path.abspath(sys.argv.pop(1))
     skips.run_unittests()
