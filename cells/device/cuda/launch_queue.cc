@@ -297,6 +297,7 @@ absl::Status LaunchQueue::ChooseSignal() {
        {SignalBy::kEndKernel, SignalBy::kSignalKernel, SignalBy::kStreamWrite}) {
     const auto took = MeasureSignal(by);
     if (!took.ok()) return took.status();
+    signal_ns_[static_cast<size_t>(by)] = *took;
     if (*took >= least) continue;
     best = by;
     least = *took;

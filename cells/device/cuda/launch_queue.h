@@ -14,6 +14,7 @@
 #ifndef CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_QUEUE_H_
 #define CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_QUEUE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -135,6 +136,8 @@ class LaunchQueue {
   // By measurement, how long the signal of an empty task takes each way; the queue signals the fastest way from then on. REQUIRES:
   // nothing was captured.
   absl::Status ChooseSignal();
+  // What it found, by SignalBy, from launch to signal; zeros: it was not asked.
+  const std::array<int64_t, 3>& signal_ns() const { return signal_ns_; }
   const QueueOptions& options() const { return options_; }
 
  private:
@@ -158,6 +161,7 @@ class LaunchQueue {
   Stream stream_ = nullptr, capture_ = nullptr;
   PinnedBuffer ring_, stamps_, signal_;
   DeviceBuffer state_, lists_;
+  std::array<int64_t, 3> signal_ns_ = {};
   uint64_t launched_ = 0, released_ = 0;
   mutable uint64_t done_ = 0;
 };

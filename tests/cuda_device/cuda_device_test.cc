@@ -1,0 +1,259 @@
+// Opening GPUs, loading models onto them, tasks of more nodes than a launch has, pinned blocks; and what happens where a GPU, a
+// compiler or a kernel fails.
+#include "cells/device/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cells/check.h"
+#include "cells/device/cuda/pinned_blocks.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/task_bench.h"
+#include "tests/cuda_emulator/driver/emulated_gpus.h"
+#include "tests/testing/builders.h"
+
+namespace cellbatch::cuda {
+namespace {
+
+using conformance::DeviceSetup;
+using conformance::TaskBench;
+using conformance::TaskSpec;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int32_t kD = 5, kH = 20, kRows = 4000;
+constexpr int64_t kGpuBytes = int64_t{256} << 20;
+
+std::shared_ptr<const CudaApi> Api() {
+  static const std::shared_ptr<const CudaApi> api = [] {
+    setenv("CELLBATCH_EMULATED_GPUS", "2", 1);
+    setenv("CELLBATCH_EMULATED_GPU_BYTES", std::to_string(kGpuBytes).c_str(), 1);
+    auto loaded = LoadCudaApi(emulator::EmulatedDriverFolder());
+    Check(loaded.ok(), loaded.status().ToString());
+    return std::shared_ptr<const CudaApi>(*std::move(loaded));
+  }();
+  return api;
+}
+
+const emulator::EmulatorControl& Gpus() { return emulator::LoadedEmulator(); }
+
+CudaOptions Small() {
+  CudaOptions options;
+  options.host_block_bytes = int64_t{4} << 20;
+  options.task_memory_bytes = int64_t{4} << 20;
+  return options;
+}
+
+RowBudget Rows(const Model& model, int32_t rows) {
+  RowBudget budget;
+  budget.rows.assign(model.tables.size(), rows);
+  return budget;
+}
+
+class CudaDeviceTest : public ::testing::Test {
+ protected:
+  CudaDeviceTest() {
+    Api();
+    Gpus().restore();
+    Gpus().clear_findings();
+  }
+  // Nothing of a test stays on a GPU, and nobody did what nobody may do.
+  void TearDown() override {
+    for (const int gpu : {-1, 0, 1}) EXPECT_EQ(Gpus().live_bytes(gpu), 0) << gpu;
+    EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
+  }
+
+  static DeviceSet Open(const std::vector<int>& ordinals, const CudaOptions& options = Small()) {
+    auto set = CudaDevices(Api(), ordinals, options);
+    Check(set.ok(), set.status().ToString());
+    return *std::move(set);
+  }
+  static DeviceSetup Setup(DeviceSet opened) {
+    const auto set = std::make_shared<DeviceSet>(std::move(opened));
+    DeviceSetup setup;
+    setup.memory = set->memories[0].get();
+    for (const auto& device : set->devices) setup.devices.push_back(device.get());
+    setup.alive = set;
+    return setup;
+  }
+};
+
+TEST_F(CudaDeviceTest, EachGpuIsOneMemoryAndTheSameGpuTwiceIsTwoDevicesOnIt) {
+  const DeviceSet set = Open({1, 0, 1});
+  ASSERT_EQ(set.devices.size(), 3u);
+  EXPECT_EQ(set.memories.size(), 2u);
+  EXPECT_EQ(set.devices[0]->info().name, "cuda:1");
+  EXPECT_EQ(set.devices[1]->info().name, "cuda:0");
+  EXPECT_EQ(set.devices[2]->info().name, "cuda:1#1");
+  EXPECT_EQ(set.devices[0]->info().memory, set.devices[2]->info().memory);
+  EXPECT_NE(set.devices[0]->info().memory, set.devices[1]->info().memory);
+  EXPECT_EQ(set.memories[0]->host_blocks(), set.memories[1]->host_blocks());
+}
+
+TEST_F(CudaDeviceTest, AGpuThatIsNotThereIsSaidWithThoseThatAre) {
+  const auto set = CudaDevices(Api(), std::vector<int>{0, 2}, Small());
+  EXPECT_EQ(set.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(set.status().message()),
+              AllOf(HasSubstr("cuda:2 is not there"), HasSubstr("cuda:0 (Emulated GPU)")));
+}
+
+TEST_F(CudaDeviceTest, WhatDoesNotFitIsRefusedWithBothNumbersAndLeavesNothing) {
+  const DeviceSet set = Open({0});
+  const auto model = testing::OneCellModel(testing::LstmCell(kD, kH));
+  const long long before = Gpus().live_bytes(0);
+  const auto loaded = set.memories[0]->Load(*model, Rows(*model, 3'000'000));
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(loaded.status().message()),
+              AllOf(HasSubstr("needs "), HasSubstr(" bytes of cuda:0"),
+                    HasSubstr(std::to_string(kGpuBytes - before) + " are available")));
+  EXPECT_EQ(Gpus().live_bytes(0), before);
+}
+
+TEST_F(CudaDeviceTest, AModelThatLeavesGivesItsMemoryBack) {
+  const DeviceSet set = Open({0, 0});
+  const auto model = testing::OneCellModel(testing::DecodeCell(kH, 30));
+  const long long before[] = {Gpus().live_bytes(0), Gpus().live_bytes(-1)};
+  auto loaded = set.memories[0]->Load(*model, Rows(*model, 100));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_GT((*loaded)->weight_bytes(), 30 * kH * 4);
+  EXPECT_GT((*loaded)->row_bytes(), 100 * (kH + 30 + 1) * 4);
+  EXPECT_GE(Gpus().live_bytes(0) - before[0], (*loaded)->weight_bytes());
+  *loaded = nullptr;
+  EXPECT_EQ(Gpus().live_bytes(0), before[0]);
+  EXPECT_EQ(Gpus().live_bytes(-1), before[1]);
+}
+
+// Node i of a task of 1,200 leaves what it leaves in a task of its own; a tree's sums, too.
+TEST_F(CudaDeviceTest, ATaskOfMoreNodesThanALaunchLeavesTheSameBits) {
+  constexpr int32_t kNodes = 1200;
+  testing::ModelBuilder builder;
+  const CellTypeId tree = builder.Add(testing::ChildSumCell(kD, kH), 1);
+  const auto model = builder.Build();
+  const std::vector<float> x = testing::RandomFloats(int64_t{kNodes} * kD, 3);
+  TaskBench bench(*model, Setup(Open({0})), kRows);
+  // First leaves, then parents of one, two or no leaves; answers of the last task's ends and middle.
+  const std::vector<int32_t> asked = {0, 511, 512, 513, 1023, 1024, kNodes - 1};
+  std::vector<std::vector<float>> together(asked.size(), std::vector<float>(kH)), alone = together;
+  TaskSpec leaves = {.cell = tree, .inputs = {{}, {}}, .sums = {{}, {}}, .out = {}};
+  TaskSpec parents = leaves;
+  for (Row r = 1; r <= kNodes; ++r) {
+    leaves.inputs[0].push_back(r);
+    leaves.sums[1].emplace_back();
+    leaves.out.push_back(r);
+    parents.inputs[0].push_back(r);
+    parents.sums[1].push_back(std::vector<Row>{r, 1 + (r * 7) % kNodes});
+    parents.sums[1].back().resize(static_cast<size_t>(r % 3));
+    parents.out.push_back(kNodes + r);
+  }
+  BatchedTask* const first = bench.Task(0, leaves);
+  bench.CopyIn(first, testing::FindTable(*model, "x"), 1, kNodes, x.data());
+  BatchedTask* const second = bench.Task(0, parents);
+  for (size_t i = 0; i < asked.size(); ++i) {
+    bench.CopyOut(second, ColumnId(0), kNodes + 1 + asked[i], together[i].data());
+  }
+  ASSERT_TRUE(bench.Run(0));
+  EXPECT_GT(second->end_ns, second->start_ns);
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const auto n = static_cast<size_t>(asked[i]);
+    BatchedTask* const one = bench.Task(0, {.cell = tree,
+                                            .inputs = {{parents.inputs[0][n]}, {}},
+                                            .sums = {{}, {parents.sums[1][n]}},
+                                            .out = {2 * kNodes + 1}});
+    bench.CopyOut(one, ColumnId(0), 2 * kNodes + 1, alone[i].data());
+    ASSERT_TRUE(bench.Run(0));
+    EXPECT_EQ(std::memcmp(together[i].data(), alone[i].data(), kH * sizeof(float)), 0) << n;
+  }
+}
+
+// Of a kernel in which a node's place in its block matters.
+TEST_F(CudaDeviceTest, AModelWhoseRowsDependOnTheirCompanyIsNotServed) {
+  CudaOptions options = Small();
+  options.memory.rewrite = [](std::string text) {
+    const std::string sum = "fmaf(value, weight[g], sums[j][of[g]])";
+    const size_t at = text.find(sum);
+    return at == text.npos ? text : text.replace(at, sum.size(), sum + " + 1e-5f * j");
+  };
+  const DeviceSet set = Open({0}, options);
+  const auto model = testing::OneCellModel(testing::LstmCell(kD, kH));
+  const auto loaded = set.memories[0]->Load(*model, Rows(*model, 400));
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(loaded.status().message()),
+              AllOf(HasSubstr("element 0 of column \"h\""), HasSubstr("in a batch of 1 and"),
+                    HasSubstr("in one of 7")));
+}
+
+TEST_F(CudaDeviceTest, WhatTheCompilerRefusesIsSaidInItsWords) {
+  CudaOptions options = Small();
+  options.memory.rewrite = [](std::string text) {
+    return text.find("t0_s0") == text.npos ? text : text + "\nnonsense;\n";
+  };
+  const DeviceSet set = Open({0}, options);
+  const auto model = testing::OneCellModel(testing::LstmCell(kD, kH));
+  const auto loaded = set.memories[0]->Load(*model, Rows(*model, 10));
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(loaded.status().message()),
+              AllOf(HasSubstr("nvrtcCompileProgram"), HasSubstr("nonsense")));
+}
+
+TEST_F(CudaDeviceTest, ALaunchThatFailsIsToldByHealthAndTheDriversWords) {
+  const auto model = testing::OneCellModel(testing::LstmCell(kD, kH));
+  const DeviceSetup setup = Setup(Open({0}));
+  {
+    TaskBench bench(*model, setup, 100);
+    Gpus().fail_launch(0, 5);
+    for (Row r = 1; r <= 4; ++r) {
+      bench.Task(0, {.cell = CellTypeId(0), .inputs = {{0}, {kZeroRow}}, .out = {r}});
+    }
+    EXPECT_FALSE(bench.Run(0));
+    EXPECT_THAT(std::string(bench.device(0).Health().message()),
+                AllOf(HasSubstr("cuda:0: "), HasSubstr("CUDA_ERROR_LAUNCH_FAILED")));
+    bench.device(0).Abandon();
+  }
+}
+
+// Every way of signaling is tried by conformance; here, that one of them is chosen where nobody says which.
+TEST_F(CudaDeviceTest, AQueueSignalsTheWayThatWasFastest) {
+  const DeviceSet set = Open({0});
+  const auto& memory = static_cast<const CudaMemory&>(*set.memories[0]);
+  const LaunchQueue& queue = memory.queue(0);
+  EXPECT_EQ(queue.signal_ns().size(), 3u);
+  const auto best = std::min_element(queue.signal_ns().begin(), queue.signal_ns().end());
+  EXPECT_EQ(static_cast<int>(queue.options().signal_by), best - queue.signal_ns().begin());
+  for (const int64_t ns : queue.signal_ns()) EXPECT_GT(ns, 0);
+}
+
+TEST_F(CudaDeviceTest, PinnedBlocksAreAlignedApartAndComeAgain) {
+  const auto gpu = GpuContext::Open(Api(), 0);
+  ASSERT_TRUE(gpu.ok());
+  const auto blocks = PinnedBlocks::Make(*gpu, 1 << 20);
+  ASSERT_TRUE(blocks.ok());
+  const int64_t all = (*blocks)->free_bytes();
+  EXPECT_EQ((*blocks)->Allocate(2 << 20), nullptr) << "more than there is";
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i) {
+        const int64_t bytes = 1 + (i * 37 + t) % 5000;
+        std::byte* const block = (*blocks)->Allocate(bytes);
+        ASSERT_NE(block, nullptr);
+        ASSERT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u);
+        std::memset(block, t, static_cast<size_t>(bytes));
+        for (int64_t b = 0; b < bytes; ++b) ASSERT_EQ(block[b], static_cast<std::byte>(t));
+        (*blocks)->Free(block, bytes);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ((*blocks)->free_bytes(), all);
+}
+
+}  // namespace
+}  // namespace cellbatch::cuda
