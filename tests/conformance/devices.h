@@ -1,5 +1,5 @@
 // The devices that the conformance suite runs against, each behind one factory: a new kind of device is added here and
-// meets every test. Two sets of them: devices.cc, and, for the same tests once more, cuda_devices.cc.
+// meets every test. Three sets of them, for the same tests: devices.cc, cuda_devices.cc and real_gpu_devices.cc.
 #ifndef CELLBATCH_TESTS_CONFORMANCE_DEVICES_H_
 #define CELLBATCH_TESTS_CONFORMANCE_DEVICES_H_
 

@@ -1,0 +1,62 @@
+#include "tests/conformance/cuda_kinds.h"
+
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <utility>
+
+#include "cells/check.h"
+
+namespace cellbatch::conformance {
+namespace {
+
+constexpr uint64_t kBelow64 = uint64_t{0} - 5;
+
+cuda::CudaOptions Small() {
+  cuda::CudaOptions options;
+  options.host_block_bytes = int64_t{16} << 20;
+  return options;
+}
+
+cuda::CudaOptions Narrow(cuda::SignalBy signal_by) {
+  cuda::CudaOptions options = Small();
+  options.first_sequence = kBelow64;
+  options.memory.queue.slots = 4;
+  options.memory.queue.first_signal = 0xfffffffau;
+  options.memory.queue.list_ints = 100;
+  options.memory.queue.signal_by = signal_by;
+  options.memory.choose_signal = false;
+  return options;
+}
+
+}  // namespace
+
+std::vector<CudaKind> CudaKinds() {
+  return {{"cuda", {0}, Small()},
+          {"cuda_two_queues", {0, 0}, Small()},
+          {"cuda_signal_kernel", {0}, Narrow(cuda::SignalBy::kSignalKernel), true},
+          {"cuda_stream_write", {0}, Narrow(cuda::SignalBy::kStreamWrite), true},
+          {"cuda_end_kernel", {0, 0}, Narrow(cuda::SignalBy::kEndKernel), true}};
+}
+
+DeviceSetup CudaSetup(std::shared_ptr<const cuda::CudaApi> api, const CudaKind& kind) {
+  auto made = cuda::CudaDevices(std::move(api), kind.ordinals, kind.options);
+  Check(made.ok(), made.status().ToString());
+  auto set = std::make_shared<DeviceSet>(*std::move(made));
+  DeviceSetup setup;
+  setup.memory = set->memories[0].get();
+  for (const std::unique_ptr<Device>& d : set->devices) setup.devices.push_back(d.get());
+  setup.later = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  setup.alive = std::move(set);
+  return setup;
+}
+
+Kind KindOf(const CudaKind& cuda, std::function<DeviceSetup()> make) {
+  Kind kind;
+  kind.name = cuda.name;
+  kind.num_devices = static_cast<int>(cuda.ordinals.size());
+  kind.make = std::move(make);
+  return kind;
+}
+
+}  // namespace cellbatch::conformance
