@@ -10,7 +10,6 @@
 // Predicted: 0.95 (the rest: copies in and out, the manager between tasks on the worker's thread, and batches below
 // b_max when many chains end at once); what was seen stands in tests/bench/results.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/bench/in_process.h"
 #include "tests/bench/report.h"
+#include "tests/bench/saturated.h"
 
 ABSL_FLAG(std::string, json, "", "Write the figures to this file too.");
 ABSL_FLAG(std::string, models, "lstm_h1024,gru_h1024,lstm_h256",
@@ -34,100 +34,8 @@ ABSL_FLAG(uint64_t, seed, 1, "Of lengths and inputs.");
 namespace cellbatch {
 namespace {
 
-struct Round {
-  double requests_per_s = 0, mean_cells = 0, ideal_per_s = 0, knee_per_s = 0, mean_batch = 0;
-};
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Keeps `in_flight` requests submitted; counts those answered within the measured time.
-class Saturation {
- public:
-  Saturation(std::string device_spec, std::shared_ptr<const Model> model, const Lengths& lengths,
-             uint64_t seed)
-      : device_spec_(std::move(device_spec)),
-        model_(std::move(model)),
-        lengths_(lengths),
-        stream_(lengths_, seed),
-        requests_(model_, *std::max_element(lengths_.values.begin(), lengths_.values.end()), seed) {
-    SchedulerOptions options;
-    scheduler_ =
-        Require(Scheduler::Create(options, MakeDevices(device_spec_), clock_), "scheduler");
-    num_devices_ = static_cast<int>(scheduler_->stats().Devices().size());
-    Require(scheduler_->AddModel(model_, nullptr), "adding " + model_->name);
-    for (const CellTypeCalibration& c : scheduler_->Calibration(model_->id)) b_max_ = c.max_batch;
-  }
-  ~Saturation() { scheduler_->Stop(); }
-
-  int b_max() const { return b_max_; }
-  int in_flight() const { return std::max(4 * b_max_ * num_devices_, 64); }
-  int num_devices() const { return num_devices_; }
-
-  Round Measure(double seconds) {
-    Round round;
-    int submitted = 0;
-    for (; submitted < in_flight(); ++submitted) SubmitOne();
-    Serve(Now() + seconds / 3, round);  // until the mix of starts and ends is steady
-    const std::vector<LaneStats> before = scheduler_->stats().Lanes();
-    round = Round{};
-    const double start = Now();
-    const int64_t done = Serve(start + seconds, round);
-    const double took = Now() - start;
-    const std::vector<LaneStats> after = scheduler_->stats().Lanes();
-    const double tasks = static_cast<double>(after[0].types[0].tasks - before[0].types[0].tasks);
-    round.requests_per_s = static_cast<double>(done) / took;
-    round.mean_cells /= static_cast<double>(done);
-    round.mean_batch =
-        static_cast<double>(after[0].types[0].cells - before[0].types[0].cells) / tasks;
-    Drain(submitted);
-    return round;
-  }
-
- private:
-  void SubmitOne() {
-    std::unique_ptr<Request> request =
-        requests_.Make(stream_.Next(), scheduler_->max_tasks_in_flight());
-    if (!scheduler_->Submit(request)) Require(absl::InternalError("queue full"), "submitting");
-  }
-
-  // Answers and replaces until `end`; the number answered. mean_cells collects their cells.
-  int64_t Serve(double end, Round& round) {
-    int64_t done = 0;
-    std::vector<std::unique_ptr<Request>> finished(64);
-    while (Now() < end) {
-      const int n = scheduler_->Take(OutboxId(0), absl::MakeSpan(finished));
-      if (n == 0) scheduler_->WaitForFinished(OutboxId(0), absl::Milliseconds(20));
-      for (int i = 0; i < n; ++i) {
-        Require(finished[static_cast<size_t>(i)]->status, "a request");
-        round.mean_cells +=
-            static_cast<double>(finished[static_cast<size_t>(i)]->graph.num_nodes());
-        finished[static_cast<size_t>(i)].reset();
-        SubmitOne();
-      }
-      done += n;
-    }
-    return done;
-  }
-
-  void Drain(int left) {
-    std::vector<std::unique_ptr<Request>> finished(64);
-    while (left > 0) {
-      const int n = scheduler_->Take(OutboxId(0), absl::MakeSpan(finished));
-      if (n == 0) scheduler_->WaitForFinished(OutboxId(0), absl::Milliseconds(20));
-      left -= n;
-    }
-  }
-
-  SteadyClock clock_;
-  const std::string device_spec_;
-  const std::shared_ptr<const Model> model_;
-  const Lengths lengths_;
-  LengthStream stream_;
-  ChainRequests requests_;
-  std::unique_ptr<Scheduler> scheduler_;
-  int num_devices_ = 1, b_max_ = 0;
+struct Round : SaturatedRound {
+  double ideal_per_s = 0, knee_per_s = 0;
 };
 
 // Batch sizes tried for the ideal: every power of two, half way between, and the b_max in force.
@@ -168,12 +76,12 @@ void Run(const ChainModelSpec& spec, const std::string& devices, bool second,
          const Lengths& lengths, Report& report, Table& table) {
   const std::string name = "saturation." + spec.name() + (second ? "_2dev" : "");
   const std::shared_ptr<const Model> model = MakeChainModel(spec, 1);
-  Saturation saturation(devices, model, lengths, absl::GetFlag(FLAGS_seed));
+  Saturation saturation(MakeDevices(devices), model, lengths, absl::GetFlag(FLAGS_seed));
   const std::vector<int32_t> batches = Batches(saturation.b_max());
   std::vector<double> of_ideal, of_knee, rates;
   for (int i = 0; i < absl::GetFlag(FLAGS_rounds); ++i) {
     const std::vector<TaskTime> before = MeasureTaskTimes(devices, *model, batches, 5);
-    Round round = saturation.Measure(absl::GetFlag(FLAGS_seconds));
+    Round round = {saturation.Measure(absl::GetFlag(FLAGS_seconds))};
     const std::vector<TaskTime> after = MeasureTaskTimes(devices, *model, batches, 5);
     Ideal(before, after, saturation.num_devices(), saturation.b_max(), round);
     of_ideal.push_back(round.requests_per_s / round.ideal_per_s);
