@@ -1,0 +1,130 @@
+"""tests/gpu/check where there is no GPU: its bundle, on the emulated driver, and without any.
+
+    check_test.py CHECK EMULATED_DRIVER PROGRAM..
+
+What it measures here means nothing; that every row of its table comes, marked as emulated, is what is tested. The bundle runs in
+an empty environment, from another folder: nothing of the checkout is in its reach.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SANITIZER = """#!/bin/sh
+# In compute-sanitizer's place: says what it was asked, runs the program, and sums up.
+tool=$2
+while [ "${1#-}" != "$1" ]; do case $1 in --tool | --error-exitcode | --target-processes) shift ;; esac; shift; done
+"$@"
+echo "========= ERROR SUMMARY: 0 errors"
+[ "$tool" != "%s" ] || exit 9
+"""
+
+
+class CheckTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.bundle = os.path.join(cls.folder.name, "bundle")
+        cls.made = subprocess.run([cls.check, "--bundle=" + cls.bundle, "--programs=" + " ".join(cls.programs)], text=True,
+                                  capture_output=True, check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_check(self, *options, path="/usr/bin:/bin"):
+        # Compiled kernels are kept for the next run; a lock there serves all.
+        environment = {"PATH": path, "OUT": self.out, "CELLBATCH_EMULATOR_CACHE": os.path.join(self.folder.name, "kernels")}
+        return subprocess.run([os.path.join(self.bundle, "check"), *options], text=True, capture_output=True, check=False, cwd="/",
+                              env=environment)
+
+    def setUp(self):
+        self.out = tempfile.mkdtemp(dir=self.folder.name)
+
+    def result(self):
+        names = [name for name in os.listdir(self.out) if name.endswith(".md")]
+        self.assertEqual(len(names), 1, names)
+        self.assertRegex(names[0], r"^\d{4}-\d\d-\d\d-emulated-gpu\.md$")
+        with open(os.path.join(self.out, names[0]), encoding="utf-8") as file:
+            return file.read()
+
+    def fake_sanitizer(self, broken):
+        """A PATH with a compute-sanitizer that finds something with the tool `broken`."""
+        folder = tempfile.mkdtemp(dir=self.folder.name)
+        path = os.path.join(folder, "compute-sanitizer")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SANITIZER % broken)
+        os.chmod(path, 0o755)
+        return folder + ":/usr/bin:/bin"
+
+    def rows(self, text):
+        found = re.findall(r"^\| (\w+) \| (\w+) \| ([\w ]+) \| \d+ \| (.*) \|$", text, re.M)
+        return {(part, what): (verdict, said) for part, what, verdict, said in found}
+
+    def test_the_bundle_is_small_and_whole(self):
+        size = int(re.search(r"^Bundle: .*, (\d+) MB", self.made.stdout, re.M).group(1))
+        self.assertLessEqual(size, 60)
+        for program in self.programs:
+            listed = subprocess.run(["ldd", os.path.join(self.bundle, "bin", os.path.basename(program))], text=True,
+                                    capture_output=True, check=True).stdout
+            libraries = re.findall(r"=> (\S+)", listed)
+            self.assertGreater(len(libraries), 5)
+            for library in libraries:
+                if not library.startswith(self.bundle + "/lib/"):
+                    self.assertRegex(library, r"/lib[cm]\.so\.6$", "of the system's libraries, the C library alone")
+
+    def test_without_a_driver_one_line_says_so(self):
+        broken = tempfile.mkdtemp(dir=self.folder.name)
+        with open(os.path.join(broken, "libcuda.so.1"), "w", encoding="utf-8") as file:
+            file.write("no library")
+        for options in ([], ["--own-libc"]):
+            done = self.run_check("--cuda-libraries=" + broken, *options)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertRegex(done.stderr, r"\Atests/gpu/check: no GPU: cuda: .*libcuda\.so\.1.*\n\Z")
+            self.assertEqual(done.stdout, "")
+        self.assertEqual(os.listdir(self.out), [])
+
+    def test_every_part_has_its_row_and_what_was_emulated_says_so(self):
+        done = self.run_check("--quick", "--cuda-libraries=" + self.driver, path=self.fake_sanitizer("none"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        text = self.result()
+        self.assertIn("# tests/gpu/check on an emulated GPU: not run on a GPU", text)
+        self.assertRegex(text, r"\n\d{4}-\d\d-\d\d, \d\d:\d\d UTC, .* at \S+\. Driver none, emulated; C library [\d.]+\.\n")
+        rows = self.rows(text)
+        self.assertEqual(list(rows), [("conformance", "device_conformance_gpu"), ("conformance", "numbers_gpu"),
+                                      ("conformance", "denormals_gpu"), ("sanitizer", "memcheck"), ("sanitizer", "racecheck"),
+                                      ("sanitizer", "synccheck"), ("bench", "gpu_bench")])
+        for (part, what), (verdict, said) in rows.items():
+            self.assertEqual(verdict, "passed", what)
+            if part != "bench":
+                self.assertRegex(said, r"^\d+ tests? passed", what)
+        self.assertIn("ERROR SUMMARY: 0 errors", rows["sanitizer", "memcheck"][1])
+        figures = re.findall(r"^figure (\S+) = \S+ \S+$", text, re.M)
+        self.assertEqual([f for f in figures if f.startswith("gpu.signal.")],
+                         ["gpu.signal.%s.us" % by for by in ("end_kernel", "signal_kernel", "stream_write")])
+        for cell in ("lstm", "gru", "treelstm_internal"):
+            for batch in (1, 3):
+                self.assertIn("gpu.step.%s_h16_b%d_fp32.of_bound" % (cell, batch), figures)
+        for devices in ("", "_2queues"):
+            self.assertIn("gpu.saturation.lstm_h16_fp32%s.requests_per_s" % devices, figures)
+
+    def test_what_fails_is_named_and_fails_the_command(self):
+        done = self.run_check("--quick", "--parts=sanitizer", "--cuda-libraries=" + self.driver,
+                              path=self.fake_sanitizer("racecheck"))
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        verdicts = {what: verdict for (_, what), (verdict, _) in self.rows(self.result()).items()}
+        self.assertEqual(verdicts, {"memcheck": "passed", "racecheck": "FAILED", "synccheck": "passed"})
+
+    def test_wrong_use(self):
+        for options in (["--part=bench"], ["--parts=all"], ["--bundle=/nowhere"]):
+            self.assertEqual(self.run_check(*options).returncode, 2, options)
+
+
+if __name__ == "__main__":
+    CheckTest.check, CheckTest.driver, *CheckTest.programs = [os.path.abspath(a) for a in sys.argv[1:]]
+    CheckTest.driver = os.path.dirname(CheckTest.driver)
+    del sys.argv[1:]
+    unittest.main(verbosity=2)
