@@ -16,6 +16,8 @@ import venv_cache
 
 DEPLOY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy")
 MANIFEST = os.path.join(DEPLOY, "kubernetes/cellbatch.yaml")
+GPU = os.path.join(DEPLOY, "kubernetes/gpu.yaml")
+KUSTOMIZATION = os.path.join(DEPLOY, "kubernetes/kustomization.yaml")
 PROXY = os.path.join(DEPLOY, "proxy/haproxy.cfg")
 
 VALIDATE = """
@@ -25,6 +27,28 @@ for d in documents:
     kubernetes_validate.validate(d, sys.argv[1], strict=True)
 print(len(documents))
 """
+
+# RFC 6902 as far as gpu.yaml goes: the documents of stdin, with the operations of argv[1] made to the first.
+PATCHED = """
+import sys, yaml
+documents = [d for d in yaml.safe_load_all(sys.stdin) if d]
+for op in yaml.safe_load(open(sys.argv[1])):
+    *way, last = [step.replace("~1", "/").replace("~0", "~") for step in op["path"].split("/")[1:]]
+    at = documents[0]
+    for step in way:
+        at = at[int(step)] if isinstance(at, list) else at[step]
+    if last == "-":
+        at.append(op["value"])
+    else:
+        assert op["op"] == "add" or last in at, op
+        at[last] = op["value"]
+yaml.safe_dump_all(documents, sys.stdout)
+"""
+
+
+def patched(python, text):
+    done = subprocess.run([python, "-c", PATCHED, GPU], input=text, text=True, capture_output=True, check=False)
+    return done.stdout if done.returncode == 0 else done.stderr
 
 
 def run_validator(python, text):
@@ -50,6 +74,21 @@ class KubernetesTest(unittest.TestCase):
         for right, wrong in (("replicas: 2", "replicas: two"), ("httpGet:", "httpGets:"), ("cpu: \"2\"", "cpus: [2]")):
             self.assertIn(right, self.text)
             self.assertNotEqual(run_validator(python, self.text.replace(right, wrong, 1)).returncode, 0, wrong)
+
+    def test_on_gpus_it_is_the_same_pod_with_another_image_a_gpu_and_the_flag_that_uses_it(self):
+        with open(KUSTOMIZATION, encoding="utf-8") as f:
+            kustomization = f.read()
+        self.assertIn("resources:\n  - cellbatch.yaml\npatches:\n  - path: gpu.yaml\n", kustomization)
+        try:
+            python = venv_cache.python_with(["kubernetes-validate==1.37.0"])
+        except skips.Unavailable as reason:
+            self.skipTest("the schema was not checked: %s" % reason)
+        gpus = patched(python, self.text)
+        self.assertEqual(run_validator(python, gpus).returncode, 0, run_validator(python, gpus).stderr)
+        for said in ("image: localhost/cellbatch-cuda:latest", "- --devices=cuda\n", "nvidia.com/gpu: 1\n", "maxSurge: 0"):
+            self.assertIn(said, gpus)
+        for said in ("image: localhost/cellbatch-proxy:latest", "- --grpc-address=127.0.0.1:9001\n", "cpu: '2'"):
+            self.assertIn(said, gpus)
 
     def test_a_pod_is_not_killed_while_it_drains(self):
         grace = int(re.search(r"terminationGracePeriodSeconds: (\d+)", self.text).group(1))

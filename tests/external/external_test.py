@@ -95,7 +95,8 @@ class ExternalTest(unittest.TestCase):
     def test_the_schema_of_the_manifest(self):
         case = "KubernetesTest.test_%s"
         self.expect_skipped(["deploy/kubernetes_test.py"], [
-            case % "every_document_follows_the_schema_and_a_wrong_one_does_not"], [
+            case % "every_document_follows_the_schema_and_a_wrong_one_does_not",
+            case % "on_gpus_it_is_the_same_pod_with_another_image_a_gpu_and_the_flag_that_uses_it"], [
                 case % "a_pod_has_probes_limits_and_no_rights", case % "a_pod_is_not_killed_while_it_drains",
                 case % "the_proxy_has_the_configuration_that_is_tested_and_nobody_passes_it_by"])
 
