@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -62,6 +64,16 @@ class Library {
   void* handle_;
   std::string file_, missing_;
 };
+
+// NVRTC opens a library of its own, by a name without a folder; one that is open already is found. Where it cannot be opened,
+// NVRTC says so when it compiles.
+void OpenBuiltins(const std::string& folder) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (!entry.path().filename().string().starts_with("libnvrtc-builtins.so.")) continue;
+    dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+}
 
 void FindDevicesAndMemory(Library& library, DriverApi& api) {
   library.Find("cuInit", api.init);
@@ -121,6 +133,7 @@ void FindCompiler(Library& library, NvrtcApi& api) {
 absl::StatusOr<std::unique_ptr<const CudaApi>> LoadCudaApi(const std::string& folder) {
   auto driver = Library::Open(folder, kDriverFiles);
   if (!driver.ok()) return driver.status();
+  if (!folder.empty()) OpenBuiltins(folder);
   auto nvrtc = Library::Open(folder, kNvrtcFiles);
   if (!nvrtc.ok()) return nvrtc.status();
   auto api = std::make_unique<CudaApi>();

@@ -1,6 +1,7 @@
 // What the loader says where something is missing. That the table works is for the devices' own tests to show.
 #include "cells/device/cuda/cuda_api.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,6 +54,17 @@ TEST_F(CudaApiTest, AFunctionThatADriverHasNotIsNamed) {
   fs::copy_file(kOneFunction, folder_ / "libnvrtc.so.12");
   EXPECT_EQ(Error(), "cuda: " + (folder_ / "libcuda.so.1").string() +
                          " has no cuDriverGetVersion: it is older than this build needs");
+}
+
+// NVRTC asks for it by its name alone, when it compiles.
+TEST_F(CudaApiTest, WhatNvrtcOpensLaterIsOpenedFromTheSameFolder) {
+  const fs::path builtins = folder_ / "libnvrtc-builtins.so.13.0";
+  for (const char* name : {"libcuda.so.1", "libnvrtc.so.13", "libnvrtc-builtins.so.13.0"}) {
+    fs::copy_file(kOneFunction, folder_ / name);
+  }
+  EXPECT_EQ(dlopen(builtins.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr);
+  EXPECT_FALSE(LoadCudaApi(folder_).ok());
+  EXPECT_NE(dlopen(builtins.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr);
 }
 
 }  // namespace

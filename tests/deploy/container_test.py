@@ -1,0 +1,120 @@
+"""The image for machines with GPUs, where there is none: what `deploy/container stage --cuda` lays out, run without docker or podman.
+
+    container_test.py SERVER CLIENT CONVERT EMULATED_NVRTC
+
+The server runs by the folder's own loader with the folder's own libraries, and nothing of the system's cache of them. NVRTC's
+place is taken by the emulated one, so that this is the same on machines with CUDA and without.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DEPLOY = os.path.abspath("deploy")
+
+
+def run(command, **more):
+    return subprocess.run(command, text=True, capture_output=True, check=False, **more)
+
+
+class ContainerTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        base = cls.folder.name
+        cls.toolkit = os.path.join(base, "toolkit")
+        os.makedirs(os.path.join(cls.toolkit, "lib64"))
+        for name in ("libnvrtc.so.13", "libnvrtc-builtins.so.13.0"):
+            shutil.copy(cls.nvrtc, os.path.join(cls.toolkit, "lib64", name))
+        cls.root = os.path.join(base, "root")
+        cls.stage(cls.root, "--cuda")
+        with open(os.path.join(DEPLOY, "cuda/Containerfile"), encoding="utf-8") as file:
+            cls.containerfile = file.read()
+        cls.models = cls.make_model(base)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def stage(cls, root, *options):
+        subprocess.run([os.path.join(DEPLOY, "container"), "stage", root, cls.server, cls.client, *options], check=True,
+                       env={**os.environ, "CUDA_HOME": cls.toolkit})
+
+    @classmethod
+    def make_model(cls, folder):
+        weights, models = os.path.join(folder, "weights.safetensors"), os.path.join(folder, "models")
+        subprocess.run([os.path.join(DEPLOY, "models/make_model"), "--cell=lstm", "--hidden=16", "--vocab=50", "--seed=1",
+                        "--out=" + weights], check=True)
+        subprocess.run([cls.convert, "--from=" + weights, "--repository=" + models, "--name=words"], check=True)
+        return models
+
+    def entry(self, *options):
+        """The image's command line, in the staged folder. A GPU that this machine has is hidden."""
+        entry = json.loads(re.search(r"^ENTRYPOINT (.*)$", self.containerfile, re.M).group(1))
+        loader = os.path.join(self.root, "lib64/ld-linux-x86-64.so.2")
+        libraries = ":".join(sorted({folder for folder, _, files in os.walk(self.root) for f in files if ".so" in f}))
+        here = [word.replace("=/cuda", "=" + self.root + "/cuda") for word in entry[1:]]
+        return [loader, "--inhibit-cache", "--library-path", libraries, self.root + entry[0], *here,
+                "--model-repository=" + self.models, "--grpc-address=127.0.0.1:0", "--http-address=127.0.0.1:0",
+                "--metrics-address=127.0.0.1:0", "--drain-delay=0", *options]
+
+    ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin:/bin"}
+
+    def test_it_has_the_programs_nvrtc_and_every_library_that_they_name(self):
+        self.assertEqual(sorted(os.listdir(os.path.join(self.root, "cuda"))), ["libnvrtc-builtins.so.13.0", "libnvrtc.so.13"])
+        files = [os.path.join(self.root, "bin", os.path.basename(p)) for p in (self.server, self.client)]
+        for file in [*files, os.path.join(self.root, "cuda/libnvrtc.so.13")]:
+            for library in re.findall(r"=> (/\S+)", run(["ldd", file]).stdout):
+                self.assertTrue(os.path.exists(self.root + library), "%s of %s" % (library, file))
+
+    def test_the_driver_is_the_machines(self):
+        for _, _, files in os.walk(self.root):
+            self.assertEqual([f for f in files if f.startswith("libcuda.so")], [])
+        self.assertIn("NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility", self.containerfile)
+
+    def test_the_image_without_gpus_has_nothing_of_cuda(self):
+        bare = os.path.join(self.folder.name, "bare")
+        self.stage(bare)
+        self.assertFalse(os.path.exists(os.path.join(bare, "cuda")))
+
+    def test_told_to_use_gpus_it_ends_with_one_line(self):
+        done = run(self.entry("--devices=cuda"), env=self.ENVIRONMENT, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r'\A[^\n]*error devices: "cuda": cuda: [^\n]*\n\Z')
+        self.assertEqual(done.stdout, "")
+
+    def test_told_nothing_it_serves_on_the_cpu_and_says_why(self):
+        server = subprocess.Popen(self.entry(), env=self.ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            ready = json.loads(server.stdout.readline() or "{}")
+            self.assertTrue(ready.get("ready"))
+            answered = run([self.client, "infer", "--url=" + ready["grpc"], "--model=words", "--tokens=1,2,3"])
+            self.assertEqual(answered.returncode, 0, answered.stderr)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            _, log = server.communicate(timeout=60)
+        self.assertEqual(server.returncode, 0, log)
+        self.assertEqual(len(re.findall(r"devices: cpu:.*; no GPU: cuda: ", log)), 1, log)
+
+    def test_without_nvrtc_there_is_no_such_image(self):
+        nowhere = os.path.join(self.folder.name, "nowhere")
+        if run([os.path.join(DEPLOY, "find_nvrtc")], env={**os.environ, "CUDA_HOME": nowhere}).returncode == 0:
+            return  # this machine has it anyway
+        done = run([os.path.join(DEPLOY, "container"), "stage", nowhere, self.server, "--cuda"],
+                   env={**os.environ, "CUDA_HOME": nowhere})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no NVRTC here", done.stderr)
+
+
+if __name__ == "__main__":
+    (ContainerTest.server, ContainerTest.client, ContainerTest.convert,
+     ContainerTest.nvrtc) = [os.path.abspath(a) for a in sys.argv[1:]]
+    del sys.argv[1:]
+    unittest.main(verbosity=2)
