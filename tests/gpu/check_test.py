@@ -101,6 +101,7 @@ class CheckTest(unittest.TestCase):
             self.assertEqual(verdict, "passed", what)
             if part != "bench":
                 self.assertRegex(said, r"^\d+ tests? passed", what)
+        self.assertRegex(rows["bench", "gpu_bench"][1], r"^\d+ figures$")
         self.assertIn("ERROR SUMMARY: 0 errors", rows["sanitizer", "memcheck"][1])
         figures = re.findall(r"^figure (\S+) = \S+ \S+$", text, re.M)
         self.assertEqual([f for f in figures if f.startswith("gpu.signal.")],
