@@ -67,10 +67,71 @@ inline ShadowGranule* AccessChecker::Granule(uintptr_t address, unsigned bytes) 
   }
   ShadowGranule* const granule = memory_.At(address);
   if (granule == nullptr || (granule->allowed & bytes) != bytes) return nullptr;
-  if (granule->serial != launch_) {
-    *granule = {.serial = launch_, .allowed = granule->allowed, .written = granule->written};
-  }
+  if (granule->serial != launch_) granule->Renew(launch_);
   return granule;
+}
+
+// Once for each granule, launch, and way of touching it. Atomics are left alone: those of two streams are no race. A finding for
+// each operation is enough.
+void AccessChecker::WatchStreams(Access& access, uintptr_t address, ShadowGranule& granule,
+                                 bool writes) {
+  if (granule.serial != launch_) return;  // shared memory
+  if (writes ? granule.was_written : granule.was_read) return;
+  (writes ? granule.was_written : granule.was_read) = true;
+  std::string_view met;
+  if (streams_.Unordered(granule.writer)) met = "wrote";
+  if (writes && std::any_of(granule.readers.begin(), granule.readers.end(),
+                            [&](uint32_t reader) { return streams_.Unordered(reader); })) {
+    met = "read";
+  }
+  if (const auto* range = streams_.Meets(address, address + kGranuleBytes, writes)) {
+    met = range->writes ? "wrote" : "read";
+  }
+  if (!met.empty() && !told_of_streams_) {
+    told_of_streams_ = true;
+    Find(access, "race of streams",
+         fmt::format("{} {} bytes at {}, which an operation of another stream {}, and neither "
+                     "waited for the other",
+                     Verb(access.kind), access.bytes, Name(address), met));
+  }
+  const uint32_t now = streams_.now();
+  if (writes) {
+    granule.writer = now;
+    granule.readers = {};
+  } else if (granule.readers[0] != now) {
+    if (!streams_.SameStream(granule.readers[0])) granule.readers[1] = granule.readers[0];
+    granule.readers[0] = now;
+  }
+}
+
+void AccessChecker::BeginsOperation(const StreamPlace& place) {
+  streams_.Begins(place);
+  told_of_streams_ = false;
+}
+
+void AccessChecker::Copies(std::string_view what, const void* at, size_t bytes, bool writes) {
+  const auto from = reinterpret_cast<uintptr_t>(at), to = from + bytes;
+  if (!writes && !memory_.IsWritten(at, bytes)) {
+    findings_.push_back(
+        fmt::format("{}: not written: reads {} bytes at {}", what, bytes, Name(from)));
+    memory_.Wrote(at, bytes);  // once
+  }
+  if (streams_.met_others() && !told_of_streams_) {
+    bool met = streams_.Meets(from, to, writes) != nullptr;
+    memory_.Each(from, bytes, [&](uintptr_t, const ShadowGranule& granule) {
+      met |= streams_.Unordered(granule.writer);
+      for (const uint32_t reader : granule.readers) met |= writes && streams_.Unordered(reader);
+    });
+    if (met) {
+      findings_.push_back(
+          fmt::format("{}: race of streams: {} {} bytes at {}, which an operation of another "
+                      "stream touched, and neither waited for the other",
+                      what, Verb(writes ? kWrite : kRead), bytes, Name(from)));
+    }
+    told_of_streams_ = met;
+  }
+  streams_.Touches(from, to, writes);
+  if (writes) memory_.Wrote(at, bytes);
 }
 
 inline void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranule& granule,
@@ -95,11 +156,13 @@ inline void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranul
       }
     }
   }
+  if (streams_.watched()) WatchStreams(access, address, granule, writes);
   const AccessStamp stamp(order_.now(), thread, bytes, !writes, writes);
   if (!writes) return Remember(granule.reads, stamp, order_.block_start());
   for (const AccessStamp other : granule.reads) {
     if (unknown(other)) Race(access, address, other, "read");
   }
+  if (granule.of_host && writes_host_) writes_host_(address);
   granule.write = stamp;
   granule.written |= static_cast<uint8_t>(bytes);
   if (bytes == kAllBytes) granule.reads = {};  // whoever knows the write knows them
@@ -149,6 +212,7 @@ void AccessChecker::TouchAtomically(Access& access, uintptr_t address, ShadowGra
     for (const AccessStamp other : granule.reads) {
       if (unknown(other)) Race(access, address, other, "read");
     }
+    if (granule.of_host && writes_host_) writes_host_(address);
     granule.written |= static_cast<uint8_t>(bytes);
   }
   const bool reads = Reads(access.kind);

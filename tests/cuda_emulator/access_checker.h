@@ -13,8 +13,9 @@
 //                     writing the same value is no excuse
 //   copy under way    what cp.async is started to is touched before its thread has waited for it; or what it copies is
 //                     written meanwhile
+//   race of streams   two operations, one of them writing, that no stream orders (stream_order.h); for who says BeginsOperation
 //
-// Launches come one after the other, and the host between them. A granule is 4 bytes, for which shadow_memory.h keeps who
+// Launches come one after the other, and the host between them, unless BeginsOperation says otherwise. A granule is 4 bytes, for which shadow_memory.h keeps who
 // touched it last: a race with somebody older than that is missed, but only where fences or barriers of some lanes order the
 // others. A finding is one access; reads of a granule that is not written are told once. At most kMostFindings.
 //
@@ -24,27 +25,42 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda_emulator/grid_runner.h"
 #include "tests/cuda_emulator/launch_order.h"
 #include "tests/cuda_emulator/shadow_memory.h"
+#include "tests/cuda_emulator/stream_order.h"
 
 namespace cellbatch::emulator {
 
 class AccessChecker : public AccessObserver {
  public:
   // As ShadowMemory has them. REQUIRES: no launch is in progress.
-  void Allow(const void* from, size_t bytes, bool written) { memory_.Allow(from, bytes, written); }
+  void Allow(const void* from, size_t bytes, bool written, bool of_host = false) {
+    memory_.Allow(from, bytes, written, of_host);
+  }
   void Forget(const void* from) { memory_.Forget(from); }
   void ForgetAll() { memory_.Clear(); }
   void Wrote(const void* from, size_t bytes) { memory_.Wrote(from, bytes); }
 
+  // Before an operation of a stream: a launch, or what `Copies` says.
+  void BeginsOperation(const StreamPlace& place);
+  // The operation reads or writes a range at once, as copies and fills do. `what`: for findings.
+  void Copies(std::string_view what, const void* at, size_t bytes, bool writes);
+  // Called before a kernel writes to memory that is the host's, at least once for each 4 bytes and launch.
+  void set_writes_host(std::function<void(uintptr_t at)> writes) {
+    writes_host_ = std::move(writes);
+  }
+
   // The oldest first.
   const std::vector<std::string>& findings() const { return findings_; }
+  std::vector<std::string> TakeFindings() { return std::exchange(findings_, {}); }
   static constexpr size_t kMostFindings = 100;
 
   void Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) override;
@@ -81,6 +97,7 @@ class AccessChecker : public AccessObserver {
   ShadowGranule* Granule(uintptr_t address, unsigned bytes);
   void Touch(Access& access, uintptr_t address, ShadowGranule& granule, unsigned bytes);
   void TouchAtomically(Access& access, uintptr_t address, ShadowGranule& granule, unsigned bytes);
+  void WatchStreams(Access& access, uintptr_t address, ShadowGranule& granule, bool writes);
   void Race(Access& access, uintptr_t address, AccessStamp other, std::string_view how);
   bool Aligned(Access& access);
   void Find(Access& access, std::string_view kind, std::string_view what);
@@ -88,6 +105,9 @@ class AccessChecker : public AccessObserver {
 
   ShadowMemory memory_;
   LaunchOrder order_;
+  StreamOrder streams_;
+  bool told_of_streams_ = false;  // of the operation that runs
+  std::function<void(uintptr_t)> writes_host_;
   std::vector<ShadowGranule> shared_ = std::vector<ShadowGranule>(kMostSharedBytes / kGranuleBytes);
   std::unordered_map<uintptr_t, AtomicPlace> atomics_;
   std::vector<std::string> findings_;

@@ -24,25 +24,17 @@ void ShadowMemory::Mark(Page& shadow, uintptr_t page, uintptr_t from, uintptr_t 
   }
 }
 
-// On those pages that there are.
-template <typename Change>
-void ShadowMemory::OnPages(uintptr_t from, uintptr_t to, const Change& change) {
-  if (from == to) return;
-  const uintptr_t first = from / kPageBytes, last = (to - 1) / kPageBytes;
-  if (last - first < pages_.size()) {
-    for (uintptr_t page = first; page <= last; ++page) {
-      if (const auto found = pages_.find(page); found != pages_.end()) {
-        change(*found->second, page);
-      }
-    }
-    return;
-  }
-  for (const auto& [page, shadow] : pages_) {
-    if (page >= first && page <= last) change(*shadow, page);
+// What a range is, on one page.
+void ShadowMemory::Allowed(Page& shadow, uintptr_t page, uintptr_t from, const Range& range) const {
+  Mark(shadow, page, from, range.to, true, false);
+  if (!range.of_host) return;
+  const uintptr_t first = page * kPageBytes, end = std::min(range.to, first + kPageBytes);
+  for (uintptr_t at = std::max(from, first); at < end; at += kGranuleBytes) {
+    shadow[(at - first) / kGranuleBytes].of_host = true;
   }
 }
 
-void ShadowMemory::Allow(const void* from, size_t bytes, bool written) {
+void ShadowMemory::Allow(const void* from, size_t bytes, bool written, bool of_host) {
   const auto at = reinterpret_cast<uintptr_t>(from);
   if (bytes == 0) return;
   const auto next = ranges_.upper_bound(at);
@@ -52,8 +44,8 @@ void ShadowMemory::Allow(const void* from, size_t bytes, bool written) {
   Range& range = ranges_[at];
   if (range.times++ == 0) range.number = numbers_++;
   range.to = std::max(range.to, at + bytes);
-  OnPages(at, at + bytes,
-          [&](Page& shadow, uintptr_t page) { Mark(shadow, page, at, at + bytes, true, false); });
+  range.of_host = of_host;
+  OnPages(at, at + bytes, [&](Page& shadow, uintptr_t page) { Allowed(shadow, page, at, range); });
   if (written) Wrote(from, bytes);
 }
 
@@ -69,6 +61,30 @@ void ShadowMemory::Wrote(const void* from, size_t bytes) {
     touching = written_.erase(touching);
   }
   written_[at] = to;
+}
+
+bool ShadowMemory::IsWrittenByHost(uintptr_t from, uintptr_t to) const {
+  const auto next = written_.upper_bound(from);
+  return next != written_.begin() && std::prev(next)->second >= to;
+}
+
+bool ShadowMemory::IsWritten(const void* from, size_t bytes) const {
+  const auto at = reinterpret_cast<uintptr_t>(from), to = at + bytes;
+  if (bytes == 0 || IsWrittenByHost(at, to)) return true;
+  for (uintptr_t page = at / kPageBytes; page <= (to - 1) / kPageBytes; ++page) {
+    const uintptr_t first = page * kPageBytes;
+    const uintptr_t begin = std::max(at, first), end = std::min(to, first + kPageBytes);
+    const auto found = pages_.find(page);
+    if (found == pages_.end()) {
+      if (!IsWrittenByHost(begin, end)) return false;
+      continue;
+    }
+    for (uintptr_t b = begin; b < end; ++b) {
+      const ShadowGranule& granule = (*found->second)[(b - first) / kGranuleBytes];
+      if ((granule.written >> b % kGranuleBytes & 1) == 0) return false;
+    }
+  }
+  return true;
 }
 
 void ShadowMemory::Forget(const void* from) {
@@ -98,6 +114,9 @@ void ShadowMemory::Forget(const void* from) {
       }
       shadow[g].allowed &= static_cast<uint8_t>(~gone);
       shadow[g].written &= static_cast<uint8_t>(~gone);
+      shadow[g].of_host = false;
+      shadow[g].writer = 0;
+      shadow[g].readers = {};
     }
   });
   for (uintptr_t page = at / kPageBytes; page <= last; page += 1) {
@@ -125,7 +144,7 @@ ShadowMemory::Page* ShadowMemory::Find(uintptr_t page) {
   std::unique_ptr<Page>& shadow = pages_[page];
   shadow = std::make_unique<Page>();
   for (; range != ranges_.end() && range->first < end; ++range) {
-    Mark(*shadow, page, range->first, range->second.to, true, false);
+    Allowed(*shadow, page, range->first, range->second);
   }
   auto written = written_.upper_bound(first);
   if (written != written_.begin() && std::prev(written)->second > first) --written;

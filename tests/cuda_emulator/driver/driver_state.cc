@@ -62,8 +62,14 @@ DriverState::DriverState()
   }
   const uint64_t seed = FromEnvironment("CELLBATCH_EMULATOR_SEED", 1);
   for (uint64_t i = 0; i < count; ++i) {
-    gpus_.push_back(std::make_unique<EmulatedGpu>(static_cast<int>(i), seed, memory, findings));
+    gpus_.push_back(
+        std::make_unique<EmulatedGpu>(static_cast<int>(i), seed, memory, host_writes, findings));
   }
+  const uint64_t checks = FromEnvironment("CELLBATCH_EMULATOR_CHECKS", 1);
+  if (checks > 1) {
+    Misconfigured("CELLBATCH_EMULATOR_CHECKS", std::getenv("CELLBATCH_EMULATOR_CHECKS"));
+  }
+  for (const auto& gpu : gpus_) gpu->SetChecks(checks == 1);
   const char* const faults = std::getenv("CELLBATCH_EMULATOR_FAULTS");
   if (faults != nullptr) ApplyFaults(faults, *this);
 }

@@ -17,6 +17,7 @@
 #include "tests/cuda_emulator/driver/finding_list.h"
 #include "tests/cuda_emulator/driver/gpu_operation.h"
 #include "tests/cuda_emulator/driver/handle_table.h"
+#include "tests/cuda_emulator/driver/host_writes.h"
 #include "tests/cuda_emulator/kernel_object.h"
 
 namespace cellbatch::emulator {
@@ -55,6 +56,7 @@ class DriverState {
 
   FindingList findings;
   EmulatedMemory memory;
+  HostWrites host_writes;
   HandleTable<EmulatedStream> streams;
   HandleTable<LoadedImage> modules;
   HandleTable<LoadedFunction> functions;

@@ -12,8 +12,12 @@ namespace cellbatch::emulator {
 using cuda::kSuccess;
 using cuda::Result;
 
-EmulatedGpu::EmulatedGpu(int number, uint64_t seed, EmulatedMemory& memory, FindingList& findings)
-    : number_(number), memory_(memory), findings_(findings) {
+EmulatedGpu::EmulatedGpu(int number, uint64_t seed, EmulatedMemory& memory, HostWrites& host_writes,
+                         FindingList& findings)
+    : number_(number),
+      memory_(memory),
+      findings_(findings),
+      checks_(number, memory.registry(), host_writes, findings) {
   Seed(seed);
 }
 
@@ -65,6 +69,7 @@ std::shared_ptr<EmulatedStream> EmulatedGpu::OpenStream() {
   auto stream = std::make_shared<EmulatedStream>();
   stream->gpu = number_;
   stream->context = context_;
+  stream->number = ++opened_;
   streams_.push_back(stream);
   return stream;
 }
@@ -77,6 +82,11 @@ void EmulatedGpu::CloseStream(EmulatedStream& stream) {
 }
 
 Result EmulatedGpu::Push(EmulatedStream& stream, const OperationList& operations, bool wait) {
+  std::vector<QueuedOperation> queued;
+  for (const auto& operation : operations) {
+    QueuedOperation& added = queued.emplace_back(QueuedOperation{operation, {}, 0});
+    if (checks_on_) added.source = checks_.See(*operation);
+  }
   std::unique_lock lock(mutex_);
   if (const Result r = StateLocked(); r != kSuccess) return r;
   if (stream.closed) return kInvalidHandle;
@@ -84,7 +94,8 @@ Result EmulatedGpu::Push(EmulatedStream& stream, const OperationList& operations
     stream.captured.insert(stream.captured.end(), operations.begin(), operations.end());
     return stream.capture_is_void ? kCaptureInvalidated : kSuccess;
   }
-  stream.queue.insert(stream.queue.end(), operations.begin(), operations.end());
+  for (QueuedOperation& added : queued) added.begun_before = begun_;
+  stream.queue.insert(stream.queue.end(), queued.begin(), queued.end());
   stream.pushed += operations.size();
   changed_.notify_all();
   if (!wait) return kSuccess;
@@ -247,19 +258,30 @@ void EmulatedGpu::Work() {
   }
 }
 
+StreamPlace EmulatedGpu::Place(const EmulatedStream& stream, const QueuedOperation& queued) const {
+  const bool others_wait = std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) {
+    return s.get() != &stream && !s->queue.empty();
+  });
+  return {stream.number, begun_, queued.begun_before, others_wait};
+}
+
 void EmulatedGpu::Step(std::unique_lock<std::mutex>& lock) {
   const std::shared_ptr<EmulatedStream> stream = Draw();
-  const std::shared_ptr<const GpuOperation> operation = std::move(stream->queue.front());
+  const QueuedOperation queued = std::move(stream->queue.front());
   stream->queue.pop_front();
-  const bool launches = std::holds_alternative<KernelLaunch>(*operation);
+  const bool launches = std::holds_alternative<KernelLaunch>(*queued.operation);
   const bool fails = launches && fail_after_ > 0 && --fail_after_ == 0;
   if (runner_seed_.has_value()) runner_ = std::make_unique<GridRunner>(*runner_seed_);
   runner_seed_.reset();
   const int late_us = DrawDelay();
+  ++begun_;
+  const StreamPlace place = Place(*stream, queued);
   running_ = true;
   lock.unlock();
   if (late_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(late_us));
-  const Result result = fails ? kLaunchFailed : Execute(*operation);
+  checks_.Begins(checks_on_, place);
+  const Result result = fails ? kLaunchFailed : Execute(queued);
+  checks_.Ends();
   lock.lock();
   running_ = false;
   ++stream->finished;
@@ -268,9 +290,10 @@ void EmulatedGpu::Step(std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
-Result EmulatedGpu::Execute(const GpuOperation& operation) {
+Result EmulatedGpu::Execute(const QueuedOperation& queued) {
+  const GpuOperation& operation = *queued.operation;
   if (const auto* launch = std::get_if<KernelLaunch>(&operation)) return Launch(*launch);
-  if (const auto* copy = std::get_if<MemoryCopy>(&operation)) return Copy(*copy);
+  if (const auto* copy = std::get_if<MemoryCopy>(&operation)) return Copy(*copy, queued.source);
   if (const auto* fill = std::get_if<MemoryFill>(&operation)) return Fill(*fill);
   return Write(std::get<SignalWrite>(operation));
 }
@@ -284,6 +307,7 @@ Result EmulatedGpu::Launch(const KernelLaunch& launch) {
     pointers.push_back(arguments + word);
     word += (bytes + sizeof(ArgumentWord) - 1) / sizeof(ArgumentWord);
   }
+  runner_->set_observer(checks_.observer());
   const absl::Status ran =
       runner_->Run(*launch.object, *launch.function, launch.grid, pointers.data());
   for (std::string& finding : runner_->TakeFindings()) {
@@ -298,7 +322,7 @@ Result EmulatedGpu::Launch(const KernelLaunch& launch) {
 }
 
 // Looked up again: what was allocated at the call may be free by now.
-Result EmulatedGpu::Copy(const MemoryCopy& copy) {
+Result EmulatedGpu::Copy(const MemoryCopy& copy, const std::optional<SeenSource>& seen) {
   const bool staged = !copy.staged.empty();
   if (!copy.to_pageable && !Reaches("a copy's target, as it runs", copy.to, copy.bytes)) {
     return kLaunchFailed;
@@ -307,6 +331,9 @@ Result EmulatedGpu::Copy(const MemoryCopy& copy) {
       !Reaches("a copy's source, as it runs", copy.from, copy.bytes)) {
     return kLaunchFailed;
   }
+  if (!staged && !copy.from_pageable) checks_.Reads("a copy", copy.from, copy.bytes);
+  if (!copy.to_pageable) checks_.Writes("a copy", copy.to, copy.bytes);
+  checks_.SourceIs(copy, seen);
   std::memmove(reinterpret_cast<void*>(copy.to),
                staged ? copy.staged.data() : reinterpret_cast<const void*>(copy.from), copy.bytes);
   return kSuccess;
@@ -314,12 +341,14 @@ Result EmulatedGpu::Copy(const MemoryCopy& copy) {
 
 Result EmulatedGpu::Fill(const MemoryFill& fill) {
   if (!Reaches("a fill, as it runs", fill.to, fill.bytes)) return kLaunchFailed;
+  checks_.Writes("a fill", fill.to, fill.bytes);
   std::memset(reinterpret_cast<void*>(fill.to), fill.value, fill.bytes);
   return kSuccess;
 }
 
 Result EmulatedGpu::Write(const SignalWrite& write) {
   if (!Reaches("a write, as it runs", write.to, sizeof write.value)) return kLaunchFailed;
+  checks_.Writes("a write of a stream", write.to, sizeof write.value);
   __atomic_store_n(reinterpret_cast<uint32_t*>(write.to), write.value, __ATOMIC_RELEASE);
   return kSuccess;
 }

@@ -1,7 +1,7 @@
 // One emulated GPU: streams of operations, and a thread that executes them one at a time, at the head of a stream that a seed
 // draws. So operations of one stream keep their order, and those of several have any.
 //
-//   stream 1:  fill, launch, copy --\                                    /-> kernels: GridRunner, hence the observer
+//   stream 1:  fill, launch, copy --\                                    /-> kernels: GridRunner, watched by GpuChecks
 //   stream 2:  copy, write ----------+--> (drawn) --> its thread --------+-> copies, fills, writes: looked up in the registry,
 //   stream 3:  -                    /                                     \  then done
 //
@@ -27,6 +27,7 @@
 #include "cells/device/cuda/cuda_api.h"
 #include "tests/cuda_emulator/driver/emulated_memory.h"
 #include "tests/cuda_emulator/driver/finding_list.h"
+#include "tests/cuda_emulator/driver/gpu_checks.h"
 #include "tests/cuda_emulator/driver/gpu_operation.h"
 
 namespace cellbatch::emulator {
@@ -38,11 +39,18 @@ inline constexpr cuda::Result kInvalidValue = 1, kNotInitialized = 3, kNoDevice 
                               kLaunchFailed = 719, kNotSupported = 801, kCaptureUnsupported = 900,
                               kCaptureInvalidated = 901, kCaptureWrongThread = 908;
 
+struct QueuedOperation {
+  std::shared_ptr<const GpuOperation> operation;
+  std::optional<SeenSource> source;
+  uint32_t begun_before = 0;  // operations of the GPU, when it was queued
+};
+
 // Guarded by its GPU's mutex.
 struct EmulatedStream {
   int gpu = 0;
   uint64_t context = 0;  // whose it is, as EmulatedGpu counts them
-  std::deque<std::shared_ptr<const GpuOperation>> queue;
+  uint64_t number = 0;   // of the GPU's streams, from 1
+  std::deque<QueuedOperation> queue;
   uint64_t pushed = 0, finished = 0;  // operations; the latter counts dropped ones
   bool closed = false;                // nobody can push any more
   // While it captures.
@@ -53,7 +61,8 @@ struct EmulatedStream {
 
 class EmulatedGpu {
  public:
-  EmulatedGpu(int number, uint64_t seed, EmulatedMemory& memory, FindingList& findings);
+  EmulatedGpu(int number, uint64_t seed, EmulatedMemory& memory, HostWrites& host_writes,
+              FindingList& findings);
   EmulatedGpu(const EmulatedGpu&) = delete;
   EmulatedGpu& operator=(const EmulatedGpu&) = delete;
 
@@ -91,6 +100,7 @@ class EmulatedGpu {
   void FailLaunch(int64_t after);
   void Delay(int one_in, int most_us);
   void Restore();
+  void SetChecks(bool on) { checks_on_ = on; }
   int64_t launches() const { return launches_.load(); }
 
  private:
@@ -105,9 +115,10 @@ class EmulatedGpu {
   void DropStreams();
   void Work();
   void Step(std::unique_lock<std::mutex>& lock);
-  cuda::Result Execute(const GpuOperation& operation);
+  StreamPlace Place(const EmulatedStream& stream, const QueuedOperation& queued) const;
+  cuda::Result Execute(const QueuedOperation& queued);
   cuda::Result Launch(const KernelLaunch& launch);
-  cuda::Result Copy(const MemoryCopy& copy);
+  cuda::Result Copy(const MemoryCopy& copy, const std::optional<SeenSource>& seen);
   cuda::Result Fill(const MemoryFill& fill);
   cuda::Result Write(const SignalWrite& write);
 
@@ -115,12 +126,16 @@ class EmulatedGpu {
   EmulatedMemory& memory_;
   FindingList& findings_;
   std::atomic<int64_t> launches_ = 0;
+  std::atomic<bool> checks_on_ = true;
+  GpuChecks checks_;                    // of the thread, but for See
   std::unique_ptr<GridRunner> runner_;  // of the thread
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // anything that anybody waits for
   bool started_ = false, running_ = false;
   int retained_ = 0;
+  uint32_t begun_ = 0;   // operations
+  uint64_t opened_ = 0;  // streams
   uint64_t context_ = 0;
   cuda::Result error_ = 0;
   std::vector<std::shared_ptr<EmulatedStream>> streams_;  // in the order of their opening

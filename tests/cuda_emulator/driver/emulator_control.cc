@@ -44,6 +44,7 @@ constexpr EmulatorControl kControl = {
           WithGpu(gpu, [&](EmulatedGpu& g) { g.Delay(one_in, most_us); });
         },
     .restore = [] { WithEachGpu([](EmulatedGpu& gpu) { gpu.Restore(); }); },
+    .set_checks = [](bool on) { WithEachGpu([&](EmulatedGpu& gpu) { gpu.SetChecks(on); }); },
     .num_findings = [] { return DriverState::Get().findings.size(); },
     .finding = Finding,
     .clear_findings = [] { DriverState::Get().findings.Clear(); },

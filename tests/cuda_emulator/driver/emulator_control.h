@@ -28,6 +28,9 @@ struct EmulatorControl {
   // No faults, and no errors that they left, on all GPUs. Seed, memory, findings and counts stay.
   void (*restore)() = nullptr;
 
+  // Whether operations that begin from now on are checked, on all GPUs. What they do unchecked counts as right.
+  void (*set_checks)(bool on) = nullptr;
+
   // What nobody may do, and somebody did; in no order between GPUs.
   size_t (*num_findings)() = nullptr;
   // As snprintf: returns the length of the whole, writes what fits and a NUL. 0: there is none of this number.
