@@ -16,6 +16,7 @@
 
 #include "cells/check.h"
 #include "cells/device/cuda/cuda_api.h"
+#include "tests/cuda_emulator/driver/driver_bench.h"
 #include "tests/cuda_emulator/driver/emulated_gpus.h"
 
 namespace cellbatch::emulator {
@@ -69,125 +70,15 @@ extern "C" __global__ void NotItself(int* to, int by) { by += 1; *to = by; }
 extern "C" __global__ void BehindItsEnd(int* to, int n) { to[n] = 1; }
 )";
 
-const cuda::CudaApi& Api() {
-  static const auto api = cuda::LoadCudaApi(EmulatedDriverFolder());
-  Check(api.ok(), api.status().ToString());
-  return **api;
-}
-const cuda::DriverApi& Cu() { return Api().driver; }
-
-struct Compiled {
-  Result result = kSuccess;
-  std::string cubin, log;
-};
-
-Compiled Compile(const char* source) {
-  const cuda::NvrtcApi& nvrtc = Api().nvrtc;
-  Compiled compiled;
-  Program program = nullptr;
-  EXPECT_EQ(nvrtc.create(&program, source, "test.cu", 0, nullptr, nullptr), kSuccess);
-  const char* const options[] = {"--gpu-architecture=sm_90"};
-  compiled.result = nvrtc.compile(program, 1, options);
-  size_t bytes = 0;
-  EXPECT_EQ(nvrtc.log_size(program, &bytes), kSuccess);
-  compiled.log.resize(bytes);
-  EXPECT_EQ(nvrtc.log(program, compiled.log.data()), kSuccess);
-  EXPECT_EQ(compiled.log.back(), '\0');
-  EXPECT_EQ(nvrtc.cubin_size(program, &bytes), kSuccess);
-  compiled.cubin.resize(bytes);
-  EXPECT_EQ(nvrtc.cubin(program, compiled.cubin.data()), kSuccess);
-  EXPECT_EQ(nvrtc.destroy(&program), kSuccess);
-  EXPECT_NE(nvrtc.compile(program, 0, nullptr), kSuccess);
-  return compiled;
-}
-
 const std::string& Cubin() {
   static const Compiled compiled = Compile(kSource);
   Check(compiled.result == kSuccess, compiled.log);
   return compiled.cubin;
 }
 
-// A context of one GPU with the kernels in it, current on the thread that made it; gone with what was made by it.
-class OneGpu {
+class OneGpu : public GpuInUse {
  public:
-  explicit OneGpu(int number = 0) : number_(number) {
-    EXPECT_EQ(Cu().context_retain(&context, number), kSuccess);
-    MakeCurrent();
-    EXPECT_EQ(Cu().module_load(&module, Cubin().c_str()), kSuccess);
-  }
-  ~OneGpu() { EXPECT_EQ(Cu().context_release(number_), kSuccess); }
-  OneGpu(const OneGpu&) = delete;
-  OneGpu& operator=(const OneGpu&) = delete;
-
-  void MakeCurrent() const { EXPECT_EQ(Cu().context_set(context), kSuccess); }
-  Stream NewStream() const {
-    Stream stream = nullptr;
-    EXPECT_EQ(Cu().stream_create(&stream, cuda::kStreamNonBlocking), kSuccess);
-    return stream;
-  }
-  Function Kernel(const char* name) const {
-    Function function = nullptr;
-    EXPECT_EQ(Cu().module_function(&function, module, name), kSuccess);
-    return function;
-  }
-  template <typename... A>
-  Result Launch(const char* name, Stream stream, unsigned blocks, unsigned threads,
-                A... arguments) const {
-    void* pointers[] = {&arguments...};
-    return Cu().launch(Kernel(name), blocks, 1, 1, threads, 1, 1, 0, stream, pointers, nullptr);
-  }
-
-  Context context = nullptr;
-  Module module = nullptr;
-
- private:
-  const int number_;
-};
-
-template <typename T>
-class OnGpu {
- public:
-  explicit OnGpu(size_t count) : count_(count) {
-    EXPECT_EQ(Cu().alloc(&at_, count * sizeof(T)), kSuccess);
-  }
-  ~OnGpu() { EXPECT_EQ(Cu().free(at_), freed_); }
-  OnGpu(const OnGpu&) = delete;
-  OnGpu& operator=(const OnGpu&) = delete;
-
-  T* get() const { return reinterpret_cast<T*>(at_); }
-  DevicePtr at() const { return at_; }
-  // Once all that is queued on the stream is done.
-  std::vector<T> Read(Stream stream) const {
-    std::vector<T> all(count_);
-    EXPECT_EQ(Cu().copy_to_host(all.data(), at_, count_ * sizeof(T), stream), kSuccess);
-    return all;
-  }
-  void expect_freed(Result result) { freed_ = result; }
-
- private:
-  const size_t count_;
-  DevicePtr at_ = 0;
-  Result freed_ = kSuccess;
-};
-
-template <typename T>
-class Pinned {
- public:
-  explicit Pinned(size_t count) {
-    void* at = nullptr;
-    EXPECT_EQ(Cu().host_alloc(&at, count * sizeof(T), cuda::kHostAllocPortable), kSuccess);
-    at_ = static_cast<T*>(at);
-  }
-  ~Pinned() { EXPECT_EQ(Cu().host_free(at_), freed_); }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-  T* get() const { return at_; }
-  T& operator[](size_t i) const { return at_[i]; }
-  void expect_freed(Result result) { freed_ = result; }
-
- private:
-  T* at_ = nullptr;
-  Result freed_ = kSuccess;
+  explicit OneGpu(int number = 0) : GpuInUse(Cubin(), number) {}
 };
 
 struct IntSpan {
@@ -204,6 +95,7 @@ class DriverTest : public ::testing::Test {
   }
   void TearDown() override {
     Control().restore();
+    Control().set_checks(true);
     EXPECT_THAT(EmulatorFindings(), expected_findings_);
     Control().clear_findings();
     for (const int gpu : {-1, 0, 1}) EXPECT_EQ(Control().live_bytes(gpu), 0) << gpu;
@@ -255,6 +147,7 @@ TEST_F(DriverTest, AKernelIsCompiledLoadedAndRunOnWhatWasCopied) {
 TEST_F(DriverTest, WhatNobodyWroteIsNaN) {
   const OneGpu gpu;
   OnGpu<float> memory(16);
+  Control().set_checks(false);  // which tell of such reads: checks_test.cc
   for (const float f : memory.Read(gpu.NewStream())) EXPECT_TRUE(std::isnan(f));
   Pinned<float> pinned(16);
   EXPECT_TRUE(std::isnan(pinned[15]));
@@ -310,6 +203,7 @@ TEST_F(DriverTest, PinnedMemoryIsReadWhenTheCopyRunsAndPageableMemoryAtTheCall) 
   Control().hang(0, false);
   EXPECT_THAT(pinned_to.Read(stream), ElementsAre(2));
   EXPECT_THAT(pageable_to.Read(stream), ElementsAre(1));
+  ExpectFindings(ElementsAre(HasSubstr("the host changed the source of a copy")));
 }
 
 TEST_F(DriverTest, ASignalShowsAfterAllThatStandsBeforeItInItsStream) {
@@ -627,6 +521,7 @@ std::vector<int> OrderOfTwoStreams(uint64_t seed) {
 }
 
 TEST_F(DriverTest, SeedsGiveOtherOrdersOfStreamsAndTheSameSeedTheSame) {
+  Control().set_checks(false);  // it is a race
   std::set<std::vector<int>> orders;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     orders.insert(OrderOfTwoStreams(seed));
@@ -700,6 +595,8 @@ TEST_F(DriverTest, AGpuThatIsLostDropsWhatIsQueuedAndStaysLost) {
     Control().restore();
     EXPECT_EQ(Cu().stream_synchronize(stream), kSuccess);
     EXPECT_THAT(list.Read(stream), ElementsAre(-1, -1));
+    EXPECT_THAT(EmulatorFindings(), ElementsAre(HasSubstr("not written")));
+    Control().clear_findings();
     list.expect_freed(kSuccess);
   }
   {
