@@ -72,14 +72,15 @@ inline ShadowGranule* AccessChecker::Granule(uintptr_t address, unsigned bytes) 
 }
 
 // Once for each granule, launch, and way of touching it. Atomics are left alone: those of two streams are no race. A finding for
-// each operation is enough.
-void AccessChecker::WatchStreams(Access& access, uintptr_t address, ShadowGranule& granule,
+// each operation is enough. True: two writes race, and nobody was told.
+bool AccessChecker::WatchStreams(Access& access, uintptr_t address, ShadowGranule& granule,
                                  bool writes) {
-  if (granule.serial != launch_) return;  // shared memory
-  if (writes ? granule.was_written : granule.was_read) return;
+  if (granule.serial != launch_) return false;  // shared memory
+  if (writes ? granule.was_written : granule.was_read) return false;
   (writes ? granule.was_written : granule.was_read) = true;
   std::string_view met;
-  if (streams_.Unordered(granule.writer)) met = "wrote";
+  const bool both_wrote = defers_ && writes && streams_.Unordered(granule.writer);
+  if (!both_wrote && streams_.Unordered(granule.writer)) met = "wrote";
   if (writes && std::any_of(granule.readers.begin(), granule.readers.end(),
                             [&](uint32_t reader) { return streams_.Unordered(reader); })) {
     met = "read";
@@ -102,6 +103,7 @@ void AccessChecker::WatchStreams(Access& access, uintptr_t address, ShadowGranul
     if (!streams_.SameStream(granule.readers[0])) granule.readers[1] = granule.readers[0];
     granule.readers[0] = now;
   }
+  return both_wrote;
 }
 
 void AccessChecker::BeginsOperation(const StreamPlace& place) {
@@ -114,6 +116,17 @@ void AccessChecker::Copies(std::string_view what, const void* at, size_t bytes, 
   if (!writes && !memory_.IsWritten(at, bytes)) {
     findings_.push_back(
         fmt::format("{}: not written: reads {} bytes at {}", what, bytes, Name(from)));
+    memory_.Wrote(at, bytes);  // once
+  }
+  bool contested = false;
+  if (defers_ && !writes) {
+    memory_.Each(from, bytes,
+                 [&](uintptr_t, const ShadowGranule& granule) { contested |= granule.contested; });
+  }
+  if (contested) {
+    findings_.push_back(fmt::format(
+        "{}: race: reads {} bytes at {}, of which two wrote the same: nothing orders them", what,
+        bytes, Name(from)));
     memory_.Wrote(at, bytes);  // once
   }
   if (streams_.met_others() && !told_of_streams_) {
@@ -141,7 +154,11 @@ inline void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranul
   const auto unknown = [&](AccessStamp other) {
     return other.any() && (other.bytes() & bytes) != 0 && !order_.Knows(thread, other);
   };
-  if (unknown(granule.write)) Race(access, address, granule.write, "wrote");
+  bool contested = false;
+  if (unknown(granule.write)) {
+    contested = defers_ && writes && granule.serial == launch_;
+    if (!contested) Race(access, address, granule.write, "wrote");
+  }
   if (granule.atomics) {
     const auto& stamps = atomics_[address].stamps;
     uint64_t known = 0;  // the last atomic that has read here and of which the thread knows
@@ -156,13 +173,21 @@ inline void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranul
       }
     }
   }
-  if (streams_.watched()) WatchStreams(access, address, granule, writes);
+  if (streams_.watched()) contested |= WatchStreams(access, address, granule, writes);
   const AccessStamp stamp(order_.now(), thread, bytes, !writes, writes);
-  if (!writes) return Remember(granule.reads, stamp, order_.block_start());
+  if (!writes) {
+    if (granule.contested) TellOfWrites(access, address, granule);
+    return Remember(granule.reads, stamp, order_.block_start());
+  }
   for (const AccessStamp other : granule.reads) {
     if (unknown(other)) Race(access, address, other, "read");
   }
   if (granule.of_host && writes_host_) writes_host_(address);
+  if (contested) {
+    granule.contested = true;
+  } else if (bytes == kAllBytes) {
+    granule.contested = false;
+  }
   granule.write = stamp;
   granule.written |= static_cast<uint8_t>(bytes);
   if (bytes == kAllBytes) granule.reads = {};  // whoever knows the write knows them
@@ -272,6 +297,13 @@ bool AccessChecker::Aligned(Access& access) {
   Find(access, "misaligned",
        fmt::format("{} {} bytes at {}", Verb(access.kind), bytes, Name(access.from)));
   return false;
+}
+
+void AccessChecker::TellOfWrites(Access& access, uintptr_t address, ShadowGranule& granule) {
+  granule.contested = false;  // once
+  Find(access, "race",
+       fmt::format("{} {} bytes at {}, which two wrote: nothing orders them", Verb(access.kind),
+                   access.bytes, Name(address)));
 }
 
 void AccessChecker::Race(Access& access, uintptr_t address, AccessStamp other,

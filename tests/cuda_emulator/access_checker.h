@@ -10,7 +10,7 @@
 //   misaligned        not on a multiple of what is accessed at once
 //   not written       a range is written by the host (Allow, Wrote) or by kernels, shared memory by its block in this launch
 //   race              two threads of a launch, one of them writing, not both atomic, and nothing orders them (launch_order.h);
-//                     writing the same value is no excuse
+//                     writing the same value is no excuse, but see DeferRacesOfWrites
 //   copy under way    what cp.async is started to is touched before its thread has waited for it; or what it copies is
 //                     written meanwhile
 //   race of streams   two operations, one of them writing, that no stream orders (stream_order.h); for who says BeginsOperation
@@ -53,6 +53,9 @@ class AccessChecker : public AccessObserver {
   void BeginsOperation(const StreamPlace& place);
   // The operation reads or writes a range at once, as copies and fills do. `what`: for findings.
   void Copies(std::string_view what, const void* at, size_t bytes, bool writes);
+  // Two kernels or threads that write the same, but to shared memory, are told of when somebody reads that: rows that everybody
+  // writes and nobody reads (LoadedModel::trash_row) are right.
+  void DeferRacesOfWrites() { defers_ = true; }
   // Called before a kernel writes to memory that is the host's, at least once for each 4 bytes and launch.
   void set_writes_host(std::function<void(uintptr_t at)> writes) {
     writes_host_ = std::move(writes);
@@ -97,7 +100,8 @@ class AccessChecker : public AccessObserver {
   ShadowGranule* Granule(uintptr_t address, unsigned bytes);
   void Touch(Access& access, uintptr_t address, ShadowGranule& granule, unsigned bytes);
   void TouchAtomically(Access& access, uintptr_t address, ShadowGranule& granule, unsigned bytes);
-  void WatchStreams(Access& access, uintptr_t address, ShadowGranule& granule, bool writes);
+  bool WatchStreams(Access& access, uintptr_t address, ShadowGranule& granule, bool writes);
+  void TellOfWrites(Access& access, uintptr_t address, ShadowGranule& granule);
   void Race(Access& access, uintptr_t address, AccessStamp other, std::string_view how);
   bool Aligned(Access& access);
   void Find(Access& access, std::string_view kind, std::string_view what);
@@ -106,6 +110,7 @@ class AccessChecker : public AccessObserver {
   ShadowMemory memory_;
   LaunchOrder order_;
   StreamOrder streams_;
+  bool defers_ = false;
   bool told_of_streams_ = false;  // of the operation that runs
   std::function<void(uintptr_t)> writes_host_;
   std::vector<ShadowGranule> shared_ = std::vector<ShadowGranule>(kMostSharedBytes / kGranuleBytes);

@@ -19,7 +19,10 @@ void ShadowMemory::Mark(Page& shadow, uintptr_t page, uintptr_t from, uintptr_t 
     const auto bytes = static_cast<uint8_t>(((1u << (end - from)) - 1) << (from - granule));
     ShadowGranule& of = shadow[(granule - first) / kGranuleBytes];
     if (allowed) of.allowed |= bytes;
-    if (written) of.written |= bytes;
+    if (written) {
+      of.written |= bytes;
+      of.contested = false;
+    }
     from = end;
   }
 }
@@ -114,7 +117,7 @@ void ShadowMemory::Forget(const void* from) {
       }
       shadow[g].allowed &= static_cast<uint8_t>(~gone);
       shadow[g].written &= static_cast<uint8_t>(~gone);
-      shadow[g].of_host = false;
+      shadow[g].of_host = shadow[g].contested = false;
       shadow[g].writer = 0;
       shadow[g].readers = {};
     }

@@ -34,6 +34,7 @@ struct ShadowGranule {
   // What was done with it in this launch, as far as other streams are concerned.
   bool was_read : 1 = false, was_written : 1 = false;
   bool of_host : 1 = false;
+  bool contested : 1 = false;  // the last two that wrote raced, and nobody was told
   // Operations of streams (stream_order.h): the last that wrote, and since then the last that read and one of another stream.
   uint32_t writer = 0;
   std::array<uint32_t, 2> readers = {};

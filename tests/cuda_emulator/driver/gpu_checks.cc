@@ -40,6 +40,7 @@ void GpuChecks::Begins(bool on, const StreamPlace& place) {
   if (!std::exchange(on_, true)) {
     // What it knew is of old.
     checker_ = std::make_unique<AccessChecker>();
+    checker_->DeferRacesOfWrites();
     checker_->set_writes_host([this](uintptr_t at) { WritesHost(at); });
     known_.clear();
     version_ = ~registry_.version();
