@@ -1,0 +1,200 @@
+// Bugs that are planted in the kernels of CUDA devices, and how each of them shows on emulated GPUs: what would find them if they came
+// by themselves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cells/check.h"
+#include "cells/device/cuda/cuda_device.h"
+#include "tests/conformance/devices.h"
+#include "tests/conformance/task_bench.h"
+#include "tests/cuda_emulator/driver/emulated_gpus.h"
+#include "tests/testing/builders.h"
+
+namespace cellbatch::conformance {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int32_t kD = 13, kH = 70;  // a product of several pieces
+// Too few for what a load tries, so that tasks are the first to meet a bug; and so many that it tries them.
+constexpr int32_t kUntried = 4, kTried = 30;
+constexpr ColumnId kHidden{0};
+
+// `what` is `instead`, in whichever text it stands.
+struct Planted {
+  std::string what, instead;
+};
+
+class PlantedTest : public ::testing::Test {
+ protected:
+  static std::shared_ptr<const cuda::CudaApi> Api() {
+    static const auto api = [] {
+      auto loaded = cuda::LoadCudaApi(emulator::EmulatedDriverFolder());
+      Check(loaded.ok(), loaded.status().ToString());
+      return std::shared_ptr<const cuda::CudaApi>(*std::move(loaded));
+    }();
+    return api;
+  }
+
+  PlantedTest() {
+    testing::ModelBuilder builder;
+    lstm_ = builder.Add(testing::LstmCell(kD, kH), 1);
+    model_ = builder.Build();
+    x_ = testing::RandomFloats(int64_t{kTried} * kD, 11);
+  }
+  ~PlantedTest() override {
+    bench_.reset();
+    setup_ = {};
+    if (emulator_ != nullptr) emulator_->clear_findings();
+  }
+
+  // The device, by whose end kernel the signal shows.
+  void Plant(const Planted& planted) {
+    cuda::CudaOptions options;
+    options.host_block_bytes = int64_t{16} << 20;
+    options.memory.choose_signal = false;
+    options.memory.queue.signal_by = cuda::SignalBy::kEndKernel;
+    options.memory.rewrite = [this, planted](std::string text) {
+      for (size_t at = text.find(planted.what); at != std::string::npos;
+           at = text.find(planted.what, at + planted.instead.size())) {
+        text.replace(at, planted.what.size(), planted.instead);
+        ++planted_;
+      }
+      return text;
+    };
+    const auto api = Api();
+    emulator_ = &emulator::LoadedEmulator();
+    emulator_->clear_findings();
+    auto made = cuda::CudaDevices(api, {0}, options);
+    Check(made.ok(), made.status().ToString());
+    auto set = std::make_shared<DeviceSet>(*std::move(made));
+    setup_.memory = set->memories[0].get();
+    setup_.devices = {set->devices[0].get()};
+    setup_.alive = std::move(set);
+  }
+  void Load(int32_t rows) { bench_ = std::make_unique<TaskBench>(*model_, setup_, rows); }
+
+  // Rows 1 to `nodes` of vectors and states, from the same vectors; the last one's answer.
+  void Task(int nodes, std::vector<float>& answer) {
+    TaskSpec spec = {.cell = lstm_, .inputs = {{}, {}}};
+    for (Row r = 1; r <= nodes; ++r) {
+      spec.inputs[0].push_back(r);
+      spec.inputs[1].push_back(kZeroRow);
+      spec.out.push_back(r);
+    }
+    BatchedTask* const task = bench_->Task(0, spec);
+    bench_->CopyIn(task, testing::FindTable(*model_, "x"), 1, nodes, x_.data());
+    answer.assign(kH, std::nanf(""));
+    bench_->CopyOut(task, kHidden, nodes, answer.data());
+  }
+  static auto Finds(const std::string& kernel, const std::string& what) {
+    return Contains(AllOf(HasSubstr(kernel + ", block"), HasSubstr(": " + what + ": ")));
+  }
+
+  CellTypeId lstm_;
+  std::shared_ptr<Model> model_;
+  std::vector<float> x_;
+  const emulator::EmulatorControl* emulator_ = nullptr;
+  int planted_ = 0;
+  DeviceSetup setup_;
+  std::unique_ptr<TaskBench> bench_;
+};
+
+TEST_F(PlantedTest, NothingPlantedNothingFound) {
+  Plant({"queue->next += 1;", "queue->next += 1;"});
+  Load(kTried);
+  std::vector<float> first, second;
+  Task(20, first);
+  Task(20, second);
+  ASSERT_TRUE(bench_->Run(0));
+  EXPECT_FALSE(std::isnan(first[0]));
+  EXPECT_EQ(first, second);
+  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
+  EXPECT_EQ(planted_, 1);
+}
+
+// Pieces of a product are read before all of their threads have loaded them.
+TEST_F(PlantedTest, AMissingBarrierBehindTheLoadOfAPieceIsAReadOfWhatNobodyWrote) {
+  Plant({"__syncthreads();  // all of piece p is there", "  // all of piece p is there"});
+  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
+  RowBudget budget;
+  budget.rows.assign(model_->tables.size(), kTried);
+  const auto loaded = setup_.memory->Load(*model_, budget);  // which may notice itself
+  EXPECT_GT(planted_, 0);
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "not written"));
+}
+
+// The ring of pieces is loaded anew while threads still read it.
+TEST_F(PlantedTest, AMissingBarrierBeforeTheNextSegmentIsARace) {
+  Plant({"__syncthreads();  // whoever read", "  // whoever read"});
+  RowBudget budget;
+  budget.rows.assign(model_->tables.size(), kTried);
+  const auto loaded = setup_.memory->Load(*model_, budget);
+  EXPECT_GT(planted_, 0);
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "race"));
+}
+
+TEST_F(PlantedTest, ASignalBeforeTheAnswersAreCopiedOutIsARace) {
+  Plant({"atomicAdd(&queue->blocks_done, 1u) != gridDim.x - 1",
+         "atomicAdd(&queue->blocks_done, 1u) != 0"});
+  EXPECT_EQ(planted_, 1);
+  Load(kTried);
+  std::vector<float> narrow, wide;
+  Task(7, narrow);
+  ASSERT_TRUE(bench_->Run(0));  // one block: it is the last as well
+  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
+  Task(20, wide);
+  bench_->Run(0);
+  bench_->device(0).Abandon();
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("cellbatch_end", "race"));
+}
+
+TEST_F(PlantedTest, AGraphThatIsReplayedWithOldCountsLeavesTheSecondTaskUndone) {
+  Plant({"queue->next += 1;", ""});
+  EXPECT_EQ(planted_, 1);
+  Load(kUntried);
+  std::vector<float> first, second;
+  Task(1, first);
+  Task(1, second);
+  ASSERT_TRUE(bench_->Run(0));
+  EXPECT_FALSE(std::isnan(first[0]));
+  EXPECT_TRUE(std::isnan(second[0])) << "its answer went where the first one's goes";
+}
+
+TEST_F(PlantedTest, ALostWakeUpLeavesATaskInProgressAndTheGpuIdle) {
+  Plant({"if (signals != 0) StoreForAll(queue->host_signal, queue->signal);", ""});
+  EXPECT_EQ(planted_, 1);
+  Load(kUntried);
+  std::vector<float> answer;
+  Task(1, answer);
+  ASSERT_EQ(bench_->Enqueue(0), 1);
+  const uint64_t before = bench_->device(0).Signal();
+  for (int i = 0; i < 200; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    bench_->Advance(0);
+  }
+  EXPECT_EQ(bench_->device(0).Signal(), before);
+  EXPECT_TRUE(bench_->device(0).Health().ok()) << "the worker's limit is who notices";
+  const long long launches = emulator_->launches(0);
+  bench_->device(0).Abandon();
+  EXPECT_EQ(emulator_->launches(0), launches) << "it was idle";
+  EXPECT_EQ(bench_->device(0).Signal(), before);
+  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace cellbatch::conformance
