@@ -195,6 +195,15 @@ inline void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranul
 
 void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) {
   const auto from = reinterpret_cast<uintptr_t>(at), to = from + bytes;
+  // Most accesses are a whole granule of shared memory, and right.
+  if (bytes == kGranuleBytes && from % kGranuleBytes == 0 && !Atomic(kind) &&
+      from - shared_from_ < shared_to_ - shared_from_) {
+    ShadowGranule& granule = *Granule(from, kAllBytes);
+    if (!granule.copying && (kind == kWrite || granule.written == kAllBytes)) {
+      Access access = {thread, from, bytes, kind};
+      return Touch(access, from, granule, kAllBytes);
+    }
+  }
   if ((from >= thread.stack_from && to <= thread.stack_to) || Index(from)) return;
   Access access = {thread, from, bytes, kind};
   if ((from & (std::min<size_t>(bytes, 8) - 1)) != 0 && !Aligned(access)) return;

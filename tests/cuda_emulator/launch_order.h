@@ -39,6 +39,7 @@ class AccessStamp {
   AccessStamp(uint64_t time, unsigned thread, unsigned bytes, bool read, bool wrote)
       : bits_(time << 16 | (read ? 1u << 15 : 0u) | (wrote ? 1u << 14 : 0u) | bytes << 10 |
               thread) {}
+  bool operator==(const AccessStamp&) const = default;
   bool any() const { return bits_ != 0; }
   uint64_t time() const { return bits_ >> 16; }
   unsigned thread() const { return static_cast<unsigned>(bits_ & 1023); }

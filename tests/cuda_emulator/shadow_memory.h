@@ -51,6 +51,7 @@ struct ShadowGranule {
 // Adds to some of those who touched a granule, so that whoever does not know them all does not know one of those kept: the
 // latest, another thread of its warp, one of another warp, one of an earlier block.
 inline void Remember(std::array<AccessStamp, 4>& stamps, AccessStamp latest, uint64_t block_start) {
+  if (stamps[0] == latest) return;
   const AccessStamp before = std::exchange(stamps[0], latest);
   if (!before.any()) return;
   if (before.time() < block_start) {
