@@ -72,15 +72,16 @@ inline ShadowGranule* AccessChecker::Granule(uintptr_t address, unsigned bytes) 
 }
 
 // Once for each granule, launch, and way of touching it. Atomics are left alone: those of two streams are no race. A finding for
-// each operation is enough. True: two writes race, and nobody was told.
+// each operation is enough. True: what this launch writes races
+// with a write of another stream, and nobody was told.
 bool AccessChecker::WatchStreams(Access& access, uintptr_t address, ShadowGranule& granule,
                                  bool writes) {
   if (granule.serial != launch_) return false;  // shared memory
-  if (writes ? granule.was_written : granule.was_read) return false;
+  if (writes ? granule.was_written : granule.was_read) return granule.races_with_stream;
   (writes ? granule.was_written : granule.was_read) = true;
   std::string_view met;
-  const bool both_wrote = defers_ && writes && streams_.Unordered(granule.writer);
-  if (!both_wrote && streams_.Unordered(granule.writer)) met = "wrote";
+  if (writes) granule.races_with_stream = defers_ && streams_.Unordered(granule.writer);
+  if (!granule.races_with_stream && streams_.Unordered(granule.writer)) met = "wrote";
   if (writes && std::any_of(granule.readers.begin(), granule.readers.end(),
                             [&](uint32_t reader) { return streams_.Unordered(reader); })) {
     met = "read";
@@ -103,7 +104,7 @@ bool AccessChecker::WatchStreams(Access& access, uintptr_t address, ShadowGranul
     if (!streams_.SameStream(granule.readers[0])) granule.readers[1] = granule.readers[0];
     granule.readers[0] = now;
   }
-  return both_wrote;
+  return granule.races_with_stream;
 }
 
 void AccessChecker::BeginsOperation(const StreamPlace& place) {

@@ -33,6 +33,7 @@ struct ShadowGranule {
   bool copying : 1 = false;  // cp.async has been started to it
   // What was done with it in this launch, as far as other streams are concerned.
   bool was_read : 1 = false, was_written : 1 = false;
+  bool races_with_stream : 1 = false;  // what was written, and nobody was told
   bool of_host : 1 = false;
   bool contested : 1 = false;  // the last two that wrote raced, and nobody was told
   // Operations of streams (stream_order.h): the last that wrote, and since then the last that read and one of another stream.
@@ -44,7 +45,7 @@ struct ShadowGranule {
     write = {};
     reads = {};
     serial = launch;
-    atomics = copying = was_read = was_written = false;
+    atomics = copying = was_read = was_written = races_with_stream = false;
   }
 };
 

@@ -31,6 +31,7 @@ using ::testing::StartsWith;
 
 constexpr char kSource[] = R"(
 extern "C" __global__ void Copy(int* to, const int* from) { to[threadIdx.x] = from[threadIdx.x]; }
+extern "C" __global__ void SetTwice(volatile int* to) { *to = 1; *to = 2; }
 extern "C" __global__ void Set(int* to, int value) { *to = value; }
 // Thread 1 reads what thread 0 writes.
 extern "C" __global__ void Behind(int* to) {
@@ -221,8 +222,8 @@ class StreamsTest : public ChecksTest {
 };
 
 TEST_F(StreamsTest, TwoKernelsThatWriteTheSameAreFoundByWhoReadsIt) {
-  Set(first, memory.get());
-  Set(second, memory.get());
+  EXPECT_EQ(gpu.Launch("SetTwice", first, 1, 1, memory.get()), kSuccess);
+  EXPECT_EQ(gpu.Launch("SetTwice", second, 1, 1, memory.get()), kSuccess);
   Run();
   EXPECT_THAT(Found(), IsEmpty());
   Copy(second, other.get(), memory.get());
