@@ -23,7 +23,7 @@ namespace {
 using testing::IsEmpty;
 
 // Of them all.
-constexpr int64_t kRequests = 20'000;
+constexpr int64_t kRequests = 100'000;
 
 const emulator::EmulatorControl& Gpus() { return emulator::LoadedEmulator(); }
 
@@ -51,6 +51,8 @@ struct Trial {
   int gpus;
   uint64_t seed;
   int64_t requests;
+  int plans;
+  bool checked;  // every access of every kernel is looked at: three times as long
 };
 
 class CompanyCudaTest : public testing::TestWithParam<Trial> {
@@ -62,9 +64,10 @@ TEST_P(CompanyCudaTest, AnswersDoNotDependOnTheirCompany) {
   const Trial& trial = GetParam();
   CrowdOptions options;
   options.seed = trial.seed;
-  options.plans = 200;
+  options.plans = trial.plans;
   DeviceSet gpus = EmulatedGpus(trial.gpus);
   Gpus().set_seed(trial.seed);
+  Gpus().set_checks(trial.checked);
   for (int gpu = 0; gpu < trial.gpus; ++gpu) Gpus().delay_writes(gpu, 20, 100);
   Crowd crowd(std::move(gpus), options);
   EXPECT_LT(crowd.AnswerAlone(), 1e-5);
@@ -84,7 +87,8 @@ TEST_P(LostGpuTest, AGpuThatIsLostTakesOnlyWhatItWasComputing) {
   const Trial& trial = GetParam();
   CrowdOptions options;
   options.seed = trial.seed;
-  options.plans = 50;
+  options.plans = trial.plans;
+  Gpus().set_checks(trial.checked);
   Crowd crowd(EmulatedGpus(trial.gpus), options);
   crowd.AnswerAlone();
   std::thread fate([] {
@@ -102,15 +106,18 @@ TEST_P(LostGpuTest, AGpuThatIsLostTakesOnlyWhatItWasComputing) {
 }
 
 std::string Name(const testing::TestParamInfo<Trial>& info) {
-  return "Gpus" + std::to_string(info.param.gpus);
+  return "Gpus" + std::to_string(info.param.gpus) + (info.param.checked ? "Checked" : "");
 }
 INSTANTIATE_TEST_SUITE_P(OnEmulated, CompanyCudaTest,
-                         testing::Values(Trial{1, 1, kRequests / 5}, Trial{2, 2, kRequests * 2 / 5},
-                                         Trial{4, 3, kRequests * 2 / 5}),
+                         testing::Values(Trial{1, 1, kRequests / 5, 200, false},
+                                         Trial{2, 2, kRequests * 2 / 5, 200, false},
+                                         Trial{4, 3, kRequests * 2 / 5, 200, false},
+                                         Trial{2, 6, 1000, 40, true}),
                          Name);
 // Somebody must be left.
 INSTANTIATE_TEST_SUITE_P(OnEmulated, LostGpuTest,
-                         testing::Values(Trial{2, 4, 2000}, Trial{4, 5, 2000}), Name);
+                         testing::Values(Trial{2, 4, 1000, 40, true}, Trial{4, 5, 2000, 40, false}),
+                         Name);
 
 }  // namespace
 }  // namespace cellbatch::company

@@ -79,7 +79,7 @@ class GridRunner {
   GridRunner(const GridRunner&) = delete;
   GridRunner& operator=(const GridRunner&) = delete;
 
-  // Null: nobody looks. Outlives the runs.
+  // Null: nobody looks. Outlives the runs. Runners that share an object at the same time are all looked at, or none.
   void set_observer(AccessObserver* observer) { observer_ = observer; }
 
   // `arguments`: as cuLaunchKernel has them. INVALID_ARGUMENT: the grid is none that a GPU runs.
