@@ -38,6 +38,11 @@ ABSL_FLAG(std::string, only, "", "ROW,..: no other.");
 ABSL_FLAG(bool, proxy, false, "Through HAProxy with the configuration of deploy/proxy.");
 ABSL_FLAG(double, stay_seconds, 2, "That a stranger stays when all is sent.");
 
+ABSL_FLAG(int, stranger_nice, 19,
+          "A stranger computes elsewhere; here it has the server's cores, so it gets what the "
+          "server leaves. 0: as much as the "
+          "server.");
+
 namespace cellbatch {
 namespace {
 
@@ -75,6 +80,17 @@ double LongestWait(const Honest& honest) {
   return static_cast<double>(longest) * 1e-9;
 }
 
+// In a thread of its own, which all that it starts take after.
+StrangerLeft Attack(const StrangerAttack& attack, const StrangerTarget& target) {
+  StrangerLeft left;
+  std::thread stranger([&] {
+    if (setpriority(PRIO_PROCESS, 0, absl::GetFlag(FLAGS_stranger_nice)) != 0) Die("setpriority");
+    left = attack.make(target);
+  });
+  stranger.join();
+  return left;
+}
+
 Cost Measure(const std::string& repository, const StrangerAttack& attack) {
   std::vector<std::string> flags = attack.flags;
   double bounds = 0;
@@ -97,7 +113,7 @@ Cost Measure(const std::string& repository, const StrangerAttack& attack) {
   ForgetPeak(*server);
   Cost cost;
   {
-    const StrangerLeft left = attack.make(target);
+    const StrangerLeft left = Attack(attack, target);
     std::this_thread::sleep_for(Seconds(absl::GetFlag(FLAGS_stay_seconds)));
     cost.heard = left.heard;
   }
