@@ -38,10 +38,9 @@ ABSL_FLAG(std::string, only, "", "ROW,..: no other.");
 ABSL_FLAG(bool, proxy, false, "Through HAProxy with the configuration of deploy/proxy.");
 ABSL_FLAG(double, stay_seconds, 2, "That a stranger stays when all is sent.");
 
-ABSL_FLAG(int, stranger_nice, 19,
-          "A stranger computes elsewhere; here it has the server's cores, so it gets what the "
-          "server leaves. 0: as much as the "
-          "server.");
+ABSL_FLAG(int, stranger_nice, 0,
+          "Niceness of strangers. They compute elsewhere in truth and here on the server's cores: "
+          "19 leaves the server all that it wants of them.");
 
 namespace cellbatch {
 namespace {

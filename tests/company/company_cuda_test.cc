@@ -2,7 +2,6 @@
 // blocks run in an order that a seed draws: whoever shares their batches, requests are answered with the bits that they were
 // answered with alone. And a GPU that is lost takes no answer with it but those that it was computing.
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -28,12 +27,7 @@ constexpr int64_t kRequests = 100'000;
 const emulator::EmulatorControl& Gpus() { return emulator::LoadedEmulator(); }
 
 DeviceSet EmulatedGpus(int count) {
-  static const std::shared_ptr<const cuda::CudaApi> api = [] {
-    setenv("CELLBATCH_EMULATED_GPUS", "4", 1);
-    auto loaded = cuda::LoadCudaApi(emulator::EmulatedDriverFolder());
-    Check(loaded.ok(), loaded.status().ToString());
-    return std::shared_ptr<const cuda::CudaApi>(*std::move(loaded));
-  }();
+  const std::shared_ptr<const cuda::CudaApi> api = emulator::EmulatedApi(4);
   Gpus().restore();
   std::vector<int> ordinals(static_cast<size_t>(count));
   std::iota(ordinals.begin(), ordinals.end(), 0);

@@ -1,9 +1,7 @@
 // The kinds of devices.h as CUDA devices on emulated GPUs (tests/cuda_emulator): in place of those of devices.cc, in test targets
 // of their own, which run under no sanitizer.
-#include <cstdlib>
 #include <utility>
 
-#include "cells/check.h"
 #include "tests/conformance/cuda_kinds.h"
 #include "tests/conformance/devices.h"
 #include "tests/cuda_emulator/driver/emulated_gpus.h"
@@ -14,19 +12,9 @@ namespace {
 // Compiling a cell takes seconds there.
 constexpr int kRandomCells = 8;
 
-std::shared_ptr<const cuda::CudaApi> Api() {
-  static const std::shared_ptr<const cuda::CudaApi> api = [] {
-    setenv("CELLBATCH_EMULATED_GPUS", "2", 1);
-    auto loaded = cuda::LoadCudaApi(emulator::EmulatedDriverFolder());
-    Check(loaded.ok(), loaded.status().ToString());
-    return std::shared_ptr<const cuda::CudaApi>(*std::move(loaded));
-  }();
-  return api;
-}
-
 // What narrow ones write comes late, too.
 DeviceSetup Emulated(const CudaKind& kind) {
-  const std::shared_ptr<const cuda::CudaApi> api = Api();
+  const std::shared_ptr<const cuda::CudaApi> api = emulator::EmulatedApi(2);
   const emulator::EmulatorControl& gpus = emulator::LoadedEmulator();
   gpus.restore();
   gpus.clear_findings();
@@ -52,14 +40,6 @@ std::vector<Kind> Kinds(bool narrow_too) {
 }  // namespace
 
 std::vector<Kind> AllKinds() { return Kinds(true); }
-
-std::vector<Kind> PairKinds() {
-  std::vector<Kind> kinds = AllKinds();
-  std::erase_if(kinds, [](const Kind& kind) { return kind.num_devices < 2; });
-  return kinds;
-}
-
-std::vector<Kind> BreakableKinds() { return AllKinds(); }
 
 std::vector<Kind> ComputingKinds() { return Kinds(false); }
 

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -41,15 +40,6 @@ struct Planted {
 
 class PlantedTest : public ::testing::Test {
  protected:
-  static std::shared_ptr<const cuda::CudaApi> Api() {
-    static const auto api = [] {
-      auto loaded = cuda::LoadCudaApi(emulator::EmulatedDriverFolder());
-      Check(loaded.ok(), loaded.status().ToString());
-      return std::shared_ptr<const cuda::CudaApi>(*std::move(loaded));
-    }();
-    return api;
-  }
-
   PlantedTest() {
     testing::ModelBuilder builder;
     lstm_ = builder.Add(testing::LstmCell(kD, kH), 1);
@@ -76,7 +66,7 @@ class PlantedTest : public ::testing::Test {
       }
       return text;
     };
-    const auto api = Api();
+    const auto api = emulator::EmulatedApi(1);
     emulator_ = &emulator::LoadedEmulator();
     emulator_->clear_findings();
     auto made = cuda::CudaDevices(api, {0}, options);

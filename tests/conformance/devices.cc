@@ -98,18 +98,6 @@ std::vector<Kind> AllKinds() {
   return kinds;
 }
 
-std::vector<Kind> PairKinds() {
-  std::vector<Kind> kinds = AllKinds();
-  std::erase_if(kinds, [](const Kind& kind) { return kind.num_devices < 2; });
-  return kinds;
-}
-
-std::vector<Kind> BreakableKinds() {
-  std::vector<Kind> kinds = AllKinds();
-  std::erase_if(kinds, [](const Kind& kind) { return !kind.breaks; });
-  return kinds;
-}
-
 // CPU numbers are names only (nothing is pinned), so that two cores are tried on a machine with one.
 std::vector<Kind> ComputingKinds() {
   CpuOptions folded, bare, slowest;

@@ -36,8 +36,18 @@ struct Kind {
 
 std::vector<Kind> AllKinds();
 std::vector<Kind> ComputingKinds();  // computes == true
-std::vector<Kind> PairKinds();       // num_devices >= 2
-std::vector<Kind> BreakableKinds();  // breaks == true
+
+inline std::vector<Kind> PairKinds() {
+  std::vector<Kind> kinds = AllKinds();
+  std::erase_if(kinds, [](const Kind& kind) { return kind.num_devices < 2; });
+  return kinds;
+}
+
+inline std::vector<Kind> BreakableKinds() {
+  std::vector<Kind> kinds = AllKinds();
+  std::erase_if(kinds, [](const Kind& kind) { return !kind.breaks; });
+  return kinds;
+}
 
 }  // namespace cellbatch::conformance
 

@@ -59,14 +59,6 @@ std::vector<Kind> Kinds(bool narrow_too) {
 
 std::vector<Kind> AllKinds() { return Kinds(true); }
 
-std::vector<Kind> PairKinds() {
-  std::vector<Kind> kinds = AllKinds();
-  std::erase_if(kinds, [](const Kind& kind) { return kind.num_devices < 2; });
-  return kinds;
-}
-
-std::vector<Kind> BreakableKinds() { return {}; }
-
 std::vector<Kind> ComputingKinds() { return Kinds(false); }
 
 }  // namespace cellbatch::conformance

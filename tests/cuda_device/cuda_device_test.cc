@@ -3,7 +3,6 @@
 #include "cells/device/cuda/cuda_device.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -32,16 +31,7 @@ using ::testing::IsEmpty;
 constexpr int32_t kD = 5, kH = 20, kRows = 4000;
 constexpr int64_t kGpuBytes = int64_t{256} << 20;
 
-std::shared_ptr<const CudaApi> Api() {
-  static const std::shared_ptr<const CudaApi> api = [] {
-    setenv("CELLBATCH_EMULATED_GPUS", "2", 1);
-    setenv("CELLBATCH_EMULATED_GPU_BYTES", std::to_string(kGpuBytes).c_str(), 1);
-    auto loaded = LoadCudaApi(emulator::EmulatedDriverFolder());
-    Check(loaded.ok(), loaded.status().ToString());
-    return std::shared_ptr<const CudaApi>(*std::move(loaded));
-  }();
-  return api;
-}
+std::shared_ptr<const CudaApi> Api() { return emulator::EmulatedApi(2, kGpuBytes); }
 
 const emulator::EmulatorControl& Gpus() { return emulator::LoadedEmulator(); }
 

@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "cells/check.h"
 #include "cells/device/cuda/cuda_api.h"
 #include "tests/cuda_emulator/driver/driver_bench.h"
 #include "tests/cuda_emulator/driver/emulated_gpus.h"
@@ -42,9 +41,8 @@ extern "C" __global__ void Count(unsigned* to) { atomicAdd(to, 1u); }
 )";
 
 const std::string& Cubin() {
-  static const Compiled compiled = Compile(kSource);
-  Check(compiled.result == kSuccess, compiled.log);
-  return compiled.cubin;
+  static const std::string cubin = CubinOf(kSource);
+  return cubin;
 }
 
 class OneGpu : public GpuInUse {

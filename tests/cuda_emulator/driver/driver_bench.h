@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cells/check.h"
@@ -48,6 +49,13 @@ inline Compiled Compile(const char* source) {
   EXPECT_EQ(nvrtc.destroy(&program), cuda::kSuccess);
   EXPECT_NE(nvrtc.compile(program, 0, nullptr), cuda::kSuccess);
   return compiled;
+}
+
+// REQUIRES: it compiles.
+inline std::string CubinOf(const char* source) {
+  Compiled compiled = Compile(source);
+  Check(compiled.result == cuda::kSuccess, compiled.log);
+  return std::move(compiled.cubin);
 }
 
 // A context of one GPU with the kernels in it, current on the thread that made it; gone with what was made by it.

@@ -14,7 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "cells/check.h"
 #include "cells/device/cuda/cuda_api.h"
 #include "tests/cuda_emulator/driver/driver_bench.h"
 #include "tests/cuda_emulator/driver/emulated_gpus.h"
@@ -71,9 +70,8 @@ extern "C" __global__ void BehindItsEnd(int* to, int n) { to[n] = 1; }
 )";
 
 const std::string& Cubin() {
-  static const Compiled compiled = Compile(kSource);
-  Check(compiled.result == kSuccess, compiled.log);
-  return compiled.cubin;
+  static const std::string cubin = CubinOf(kSource);
+  return cubin;
 }
 
 class OneGpu : public GpuInUse {

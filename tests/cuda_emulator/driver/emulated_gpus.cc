@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "cells/check.h"
 
@@ -19,6 +20,19 @@ std::string EmulatedDriverFolder() {
   const char* const workspace = std::getenv("TEST_WORKSPACE");
   if (runfiles == nullptr || workspace == nullptr) return std::filesystem::absolute(kFolder);
   return std::filesystem::absolute(std::filesystem::path(runfiles) / workspace / kFolder);
+}
+
+std::shared_ptr<const cuda::CudaApi> EmulatedApi(int gpus, int64_t bytes_each) {
+  static const std::shared_ptr<const cuda::CudaApi> api = [&] {
+    setenv("CELLBATCH_EMULATED_GPUS", std::to_string(gpus).c_str(), 1);
+    if (bytes_each > 0) {
+      setenv("CELLBATCH_EMULATED_GPU_BYTES", std::to_string(bytes_each).c_str(), 1);
+    }
+    auto loaded = cuda::LoadCudaApi(EmulatedDriverFolder());
+    Check(loaded.ok(), loaded.status().ToString());
+    return std::shared_ptr<const cuda::CudaApi>(*std::move(loaded));
+  }();
+  return api;
 }
 
 const EmulatorControl& LoadedEmulator() {
