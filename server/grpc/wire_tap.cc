@@ -1,6 +1,7 @@
 #include "server/grpc/wire_tap.h"
 
 #include <dlfcn.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -157,7 +158,7 @@ ssize_t WireTap::Receive(int descriptor, msghdr* message, int flags) {
       errno = EAGAIN;
       return -1;
     }
-    const ssize_t received = receive_of_system.Get()(descriptor, message, flags);
+    const ssize_t received = ReceiveSome(descriptor, message, flags);
     round_bytes_ = received > 0 ? round_bytes_ + received : 0;
     // Bytes are not taken, or are none of the connection's.
     if (received <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return received;
@@ -170,8 +171,26 @@ ssize_t WireTap::Receive(int descriptor, msghdr* message, int flags) {
   return -1;
 }
 
+// With room for no more than is left of the round; the message is as it was afterwards.
+ssize_t WireTap::ReceiveSome(int descriptor, msghdr* message, int flags) {
+  const size_t pieces = message->msg_iovlen;
+  size_t room = static_cast<size_t>(std::max<int64_t>(kMostARound - round_bytes_, 1));
+  size_t whole = 0;  // pieces that fit
+  while (whole < pieces && message->msg_iov[whole].iov_len <= room) {
+    room -= message->msg_iov[whole++].iov_len;
+  }
+  if (whole == pieces) return receive_of_system.Get()(descriptor, message, flags);
+  const size_t length = std::exchange(message->msg_iov[whole].iov_len, room);
+  message->msg_iovlen = whole + 1;
+  const ssize_t received = receive_of_system.Get()(descriptor, message, flags);
+  message->msg_iov[whole].iov_len = length;
+  message->msg_iovlen = pieces;
+  return received;
+}
+
 // The kernel looks again whether there is anything to read when it is told how much is enough, and wakes who waits for that:
-// so the edge that was taken is not the last. False: the round goes on, or the kernel cannot be told.
+// so the edge that was taken is not the last. But it looks for bytes: that the peer is gone was said by the edge before, so where
+// nothing is there a round ends by itself, with what recvmsg says. False, too: the kernel cannot be told.
 bool WireTap::EndRound(int descriptor) {
   constexpr int kAny = 1;
   if (round_bytes_ >= kMostARound) {
@@ -179,6 +198,11 @@ bool WireTap::EndRound(int descriptor) {
     ends_ = kEndsARound;
   }
   if (ends_ == 0) return false;
+  int there = 0;
+  if (ioctl(descriptor, FIONREAD, &there) != 0 || there == 0) {
+    ends_ = 0;
+    return false;
+  }
   --ends_;
   return setsockopt(descriptor, SOL_SOCKET, SO_RCVLOWAT, &kAny, sizeof(kAny)) == 0;
 }

@@ -8,7 +8,8 @@
 //                                  WireTap: FrameWatch over what came and what was sent
 //
 // A round of reading ends after 128 KiB, though more be there: gRPC 1.51 would read on for as long as bytes keep coming, on a thread
-// that others wait for, makes buffers for as much as it read in the last round, and aborts once that is more than 2 GiB.
+// that others wait for, makes buffers for as much as it read in the last round, and aborts once that is more than 2 GiB. Nor does
+// one recvmsg take more than the round has left: all calls in what was read are answered before anybody else is looked at.
 //
 // One thread at a time reads from a connection and one sends, as gRPC does; anybody may look and cut. A read costs some
 // tens of nanoseconds more. It links in by itself wherever grpc_listener does; InForce says whether libgrpc.so finds it.
@@ -78,6 +79,7 @@ class WireTap {
   // gRPC takes nothing to read for the end of a round only where it has read nothing just before.
   static constexpr int kEndsARound = 2;
   bool EndRound(int descriptor);
+  ssize_t ReceiveSome(int descriptor, msghdr* message, int flags);
   FrameFault Take(const msghdr& message, size_t bytes);
   void Sent(const msghdr& message, size_t bytes);
   void Publish();

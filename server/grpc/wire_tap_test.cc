@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "server/grpc/listening_socket.h"
@@ -22,6 +25,10 @@ class WireTapTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(WireTap::InForce());
+    Connect();
+  }
+  void Connect() {
+    client_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in to = {};
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -45,29 +52,33 @@ class WireTapTest : public ::testing::Test {
     message.msg_iovlen = 1;
     return recvmsg(server_.get(), &message, 0);
   }
+  // How many it could.
+  size_t SendAll(const std::string& bytes) const {
+    size_t sent = 0;
+    while (sent < bytes.size()) {
+      const ssize_t more = send(client_.get(), &bytes[sent], bytes.size() - sent, MSG_NOSIGNAL);
+      if (more <= 0) break;
+      sent += static_cast<size_t>(more);
+    }
+    return sent;
+  }
   void WaitForAnEdge() const {
     epoll_event event = {};
     ASSERT_EQ(epoll_wait(events_.get(), &event, 1, /*timeout=*/60'000), 1) << "nobody was woken";
   }
 
   Descriptor listening_ = ListenOn("127.0.0.1:0", std::chrono::seconds(20));
-  Descriptor client_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  Descriptor client_;
   Descriptor events_{epoll_create1(EPOLL_CLOEXEC)};
   Descriptor server_;
   std::shared_ptr<WireTap> tap_;
 };
 
 TEST_F(WireTapTest, ARoundOfReadingEndsThoughMoreIsThereAndTheNextIsBegunByAnEdge) {
-  constexpr size_t kBytes = 64 * kMiB, kMostARound = (128 + 64) * 1024;
-  std::thread sender([this] {
-    const std::string part(kMiB, 'x');
-    for (size_t sent = 0; sent < kBytes;) {
-      const ssize_t more = send(client_.get(), part.data(), part.size(), MSG_NOSIGNAL);
-      if (more <= 0) return;
-      sent += static_cast<size_t>(more);
-    }
-  });
-  std::string into(64 * 1024, '\0');
+  constexpr size_t kBytes = 64 * kMiB, kMostARound = 128 * 1024;
+  const std::string all(kBytes, 'x');
+  std::thread sender([&] { EXPECT_EQ(SendAll(all), all.size()); });
+  std::string into(kMiB, '\0');  // as gRPC offers it where much was there before
   size_t received = 0;
   while (received < kBytes) {
     ASSERT_NO_FATAL_FAILURE(WaitForAnEdge());
@@ -80,6 +91,70 @@ TEST_F(WireTapTest, ARoundOfReadingEndsThoughMoreIsThereAndTheNextIsBegunByAnEdg
   }
   sender.join();
   EXPECT_EQ(received, kBytes);
+}
+
+// Of a message's pieces, filled in their order and as long as they were.
+TEST_F(WireTapTest, RoomInPiecesIsCutWhereTheRoundEndsAndGivenBack) {
+  constexpr size_t kMostARound = 128 * 1024, kRoom = 256 * 1024;
+  for (const size_t size : {size_t{50'000}, size_t{8192}, kMostARound, kRoom}) {
+    SCOPED_TRACE(size);
+    std::string sent(kMiB, '\0');
+    for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 31 + i / 251);
+    std::thread sender([&] { EXPECT_EQ(SendAll(sent), sent.size()); });
+    std::vector<std::string> pieces(kRoom / size, std::string(size, '\0'));
+    std::vector<iovec> list;
+    for (std::string& piece : pieces) list.push_back({piece.data(), piece.size()});
+    msghdr message = {};
+    message.msg_iov = list.data();
+    message.msg_iovlen = list.size();
+    std::string received;
+    size_t most = 0;
+    while (received.size() < sent.size()) {
+      ASSERT_NO_FATAL_FAILURE(WaitForAnEdge());
+      size_t round = 0;
+      ssize_t more = 0;
+      while ((more = recvmsg(server_.get(), &message, 0)) > 0) {
+        ASSERT_EQ(message.msg_iovlen, list.size());
+        size_t left = static_cast<size_t>(more);
+        round += left;
+        for (size_t i = 0; i < list.size(); ++i) {
+          ASSERT_EQ(list[i].iov_len, size);
+          received += pieces[i].substr(0, std::min(left, size));
+          left -= std::min(left, size);
+        }
+      }
+      ASSERT_EQ(errno, EAGAIN);
+      most = std::max(most, round);
+    }
+    sender.join();
+    EXPECT_EQ(received, sent);
+    EXPECT_LE(most, kMostARound);
+  }
+}
+
+// The edge of its leaving came with its last bytes: no other will.
+TEST_F(WireTapTest, ARoundThatEndsWithItsPeersLeavingGoesOn) {
+  for (const bool reset : {true, false}) {
+    ASSERT_NO_FATAL_FAILURE(Connect());
+    // All of a round, and nothing is there any more.
+    std::string into(32 * 1024, 'x');
+    for (int part = 0; part < 4; ++part) {
+      ASSERT_EQ(SendAll(into), into.size());
+      for (int there = 0; there != static_cast<int>(into.size());) {
+        ASSERT_EQ(ioctl(server_.get(), FIONREAD, &there), 0);
+      }
+      ASSERT_EQ(Receive(into), static_cast<ssize_t>(into.size()));
+    }
+    if (reset) {
+      const linger at_once = {.l_onoff = 1, .l_linger = 0};
+      ASSERT_EQ(setsockopt(client_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+    }
+    client_.Close();
+    ASSERT_NO_FATAL_FAILURE(WaitForAnEdge());
+    errno = 0;
+    EXPECT_EQ(Receive(into), reset ? -1 : 0);
+    EXPECT_EQ(errno, reset ? ECONNRESET : 0);
+  }
 }
 
 TEST_F(WireTapTest, WhoeverIsCutReadsNoMore) {
