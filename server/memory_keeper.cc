@@ -39,10 +39,7 @@ bool KeptMemory::Due(int64_t resident, int64_t in_use) {
   return kept > least_kept_ + kMuch;
 }
 
-void KeptMemory::GaveBack(int64_t resident, int64_t in_use) {
-  resident_then_ = resident;
-  least_kept_ = resident - in_use;
-}
+void KeptMemory::GaveBack(int64_t resident, int64_t in_use) { least_kept_ = resident - in_use; }
 
 MemoryKeeper::MemoryKeeper() : thread_([this] { Run(); }) {}
 
@@ -60,7 +57,7 @@ void MemoryKeeper::Run() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kBetweenLooks, [&] { return ending_; })) {
     const int64_t before = ResidentBytes();
-    if (!kept.MayBeDue(before) || !kept.Due(before, InUseBytes())) continue;
+    if (!kept.Due(before, InUseBytes())) continue;
     malloc_trim(0);
     const int64_t after = ResidentBytes();
     kept.GaveBack(after, InUseBytes());

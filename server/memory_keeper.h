@@ -1,8 +1,8 @@
 // Gives memory that was freed back to the system: glibc keeps most of it for who comes next (a gibibyte and more after a
 // flood), and a container is killed for what its processes keep.
 //
-// A thread of its own, which looks every two seconds: a file of /proc, and, once the process has grown, a count over malloc's
-// free lists. Giving back holds malloc's locks one after the other, so it is done when much has gathered; threads that allocate
+// A thread of its own, which looks every two seconds: a file of /proc, and a count over malloc's free lists. (Not only where the
+// process has grown since it last gave back: what was in use then may be free now.) Giving back holds malloc's locks one after the other, so it is done when much has gathered; threads that allocate
 // nothing (the scheduler's) do not notice.
 #ifndef CELLBATCH_SERVER_MEMORY_KEEPER_H_
 #define CELLBATCH_SERVER_MEMORY_KEEPER_H_
@@ -19,14 +19,11 @@ namespace cellbatch {
 class KeptMemory {
  public:
   static constexpr int64_t kMuch = 32 << 20;
-  // Whether so much more is resident since GaveBack than then that Due is worth its question.
-  bool MayBeDue(int64_t resident) const { return resident > resident_then_ + kMuch; }
   // Resident and not in use: stacks and the like, which stay, and what was freed.
   bool Due(int64_t resident, int64_t in_use);
   void GaveBack(int64_t resident, int64_t in_use);
 
  private:
-  int64_t resident_then_ = 0;
   // Before it was first asked back nobody knows how much may stay.
   int64_t least_kept_ = std::numeric_limits<int64_t>::min() / 2;
 };
