@@ -91,7 +91,7 @@ SubgraphId CellGraph::Add(CellTypeId type, int32_t length, absl::Span<const Link
   return id;
 }
 
-int32_t CellGraph::AddTensor(std::string_view name, WireType type, std::vector<int64_t> dims,
+int32_t CellGraph::AddTensor(std::string_view name, WireType type, TensorDims dims,
                              const Vocabulary* names) {
   Check(pieces_ == 0, "AddTensor after Seal: tensors are the first piece's");
   Check(names == nullptr || type == WireType::kInt32, "what has names is numbered in INT32");
@@ -143,7 +143,9 @@ void CellGraph::CloseAnswer() {
     say(report.tensors.stopped, length < s.length ? 1 : 0);
   }
   stop_reports_.clear();
-  std::erase_if(tensors_, [](const ReturnedTensor& t) { return t.name.empty(); });
+  tensors_.erase(std::remove_if(tensors_.begin(), tensors_.end(),
+                                [](const ReturnedTensor& t) { return t.name.empty(); }),
+                 tensors_.end());
 }
 
 }  // namespace cellbatch

@@ -37,6 +37,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "cells/ids.h"
@@ -100,7 +101,7 @@ struct GraphBounds {
 struct ReturnedTensor {
   std::string name;  // empty: not sent, there for CloseAnswer and for Unfolder::Extend
   WireType type = WireType::kFp32;
-  std::vector<int64_t> dims;
+  TensorDims dims;
   absl::Span<std::byte> bytes;  // little-endian, row-major; owned by the graph
   // INT32 ids that the client sees as BYTES, by these names; the model's, which the request keeps.
   const Vocabulary* names = nullptr;
@@ -196,7 +197,7 @@ class CellGraph {
   void KeepRows(SubgraphId chain);
   // A tensor of the answer, in piece 0; returns its number. Every element should be covered by Return
   // pieces, or be written by Extend. Without a name it is not sent: for Extend to read.
-  int32_t AddTensor(std::string_view name, WireType type, std::vector<int64_t> dims,
+  int32_t AddTensor(std::string_view name, WireType type, TensorDims dims,
                     const Vocabulary* names = nullptr);
   // `column` of those nodes of `from` is part of the answer.
   void Return(SubgraphId from, ColumnId column, NodeRange nodes, Placement where);
@@ -264,15 +265,17 @@ class CellGraph {
   void FindConsumers();
   absl::Status AllocateAnswer();
 
-  std::vector<Subgraph> subgraphs_;
-  std::vector<Link> links_;
-  std::vector<SubgraphId> consumers_;
-  std::vector<ReturnPiece> returns_;
-  std::vector<SubgraphId> return_owner_;  // until Seal sorts returns_ by subgraph
-  std::vector<ReturnedTensor> tensors_;
+  // Room without an allocation: for one sequence through a layer or two, the smallest of what is asked, of which there
+  // are most.
+  absl::InlinedVector<Subgraph, 6> subgraphs_;
+  absl::InlinedVector<Link, 12> links_;
+  absl::InlinedVector<SubgraphId, 8> consumers_;
+  absl::InlinedVector<ReturnPiece, 6> returns_;
+  absl::InlinedVector<SubgraphId, 6> return_owner_;  // until Seal sorts returns_ by subgraph
+  absl::InlinedVector<ReturnedTensor, 2> tensors_;
   std::vector<StopReport> stop_reports_;
-  std::vector<int32_t> row_counts_;
-  std::vector<int32_t> next_row_;  // by table: rows laid out so far
+  absl::InlinedVector<int32_t, 6> row_counts_;
+  absl::InlinedVector<int32_t, 6> next_row_;  // by table: rows laid out so far
   std::vector<std::byte> result_;
   std::vector<std::unique_ptr<std::byte[]>> kept_;
   int64_t num_nodes_ = 0;

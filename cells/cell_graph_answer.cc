@@ -44,8 +44,7 @@ bool InRange(int64_t a, int64_t b, int64_t size) {
 
 // One zeroed block for all tensors, each from a multiple of 64 bytes within it.
 absl::Status CellGraph::AllocateAnswer() {
-  std::vector<int64_t> offsets;
-  offsets.reserve(tensors_.size());
+  absl::InlinedVector<int64_t, 8> offsets;
   int64_t total = 0;
   for (const ReturnedTensor& t : tensors_) {
     int64_t bytes = SizeOnWire(t.type);
@@ -131,7 +130,7 @@ absl::Status CellGraph::CheckStopReport(const StopReport& report) const {
     if (tensor < 0) return false;
     if (Index(tensor) >= tensors_.size()) return true;
     const ReturnedTensor& t = tensors_[Index(tensor)];
-    return t.type != WireType::kInt32 || t.dims != std::vector<int64_t>{length};
+    return t.type != WireType::kInt32 || t.dims != TensorDims{length};
   };
   const StopTensors& to = report.tensors;
   if (!wrong(to.words, s.length) && !wrong(to.length, 1) && !wrong(to.stopped, 1)) {
@@ -155,7 +154,7 @@ void CellGraph::SortReturns() {
     next += s.num_returns;
     s.num_returns = 0;
   }
-  const std::vector<ReturnPiece> given(returns_.begin() + first_return_, returns_.end());
+  const absl::InlinedVector<ReturnPiece, 8> given(returns_.begin() + first_return_, returns_.end());
   for (size_t i = 0; i < given.size(); ++i) {
     Subgraph& s = subgraphs_[Index(return_owner_[begin + i].value())];
     returns_[Index(s.first_return + s.num_returns++)] = given[i];

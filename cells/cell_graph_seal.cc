@@ -293,7 +293,7 @@ absl::Status CellGraph::CountRows(const Model& model) {
 // Readers are visited in order, so "the last reader I noted" is enough to list each once.
 void CellGraph::FindConsumers() {
   const int32_t n = static_cast<int32_t>(subgraphs_.size());
-  std::vector<int32_t> last_reader(piece().size(), -1);  // by place in the piece
+  absl::InlinedVector<int32_t, 16> last_reader(piece().size(), -1);  // by place in the piece
   const auto for_each_edge = [&](auto visit) {
     std::fill(last_reader.begin(), last_reader.end(), -1);
     for (int32_t i = first_subgraph_; i < n; ++i) {

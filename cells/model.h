@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "cells/cell_type.h"
 #include "cells/ids.h"
@@ -30,6 +31,9 @@ struct TableSpec {
 
 enum class WireType : uint8_t { kInt32, kInt64, kFp32, kBytes };
 const char* Name(WireType type);  // KServe's words: "INT32", "INT64", "FP32", "BYTES"
+
+// Of one tensor of a request or an answer; few have more than four, and those allocate.
+using TensorDims = absl::InlinedVector<int64_t, 4>;
 
 // A named tensor of the request or the answer, as ModelMetadata lists it.
 struct TensorSpec {

@@ -63,12 +63,12 @@ absl::StatusOr<ChainUnfolder::Source> ChainUnfolder::ReadSteps(const RequestInpu
 absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInput& input,
                                                                int64_t steps, int64_t sequences,
                                                                CellGraph& graph) const {
-  const absl::StatusOr<std::vector<bool>> asked = AskedOutputs(input, output_names_);
+  const auto asked = AskedOutputs(input, output_names_);
   if (!asked.ok()) return asked.status();
   const bool many = input.Find(kLengthsInput) != nullptr;
   const Chain& chain = layers_[0].directions[0];
   Asked numbers;
-  const auto add = [&](std::string_view name, bool a_row_a_step, std::vector<int64_t> dims) {
+  const auto add = [&](std::string_view name, bool a_row_a_step, TensorDims dims) {
     if (a_row_a_step) {
       dims.insert(dims.begin(), steps);
     } else if (many) {
@@ -77,10 +77,10 @@ absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInpu
     return name == kLabels ? graph.AddTensor(name, WireType::kInt32, std::move(dims), labels_.get())
                            : graph.AddTensor(name, WireType::kFp32, std::move(dims));
   };
-  // In the order asked for.
-  std::vector<std::string_view> names = input.outputs;
-  if (names.empty()) names.push_back(kOutput);
-  for (const std::string_view name : names) {
+  constexpr std::string_view kUnasked[] = {kOutput};
+  const absl::Span<const std::string_view> names =
+      input.outputs.empty() ? kUnasked : absl::MakeConstSpan(input.outputs);
+  for (const std::string_view name : names) {  // in the order asked for
     if (name == kOutput) numbers.output = add(name, head_at_every_step_, {output_width_});
     if (name == kLabels) numbers.labels = add(name, true, {});
     if (name == kAllHidden) numbers.all_hidden = add(name, true, {top_width_});
@@ -92,7 +92,7 @@ absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInpu
 
 // One allocation each, for as much as there can be; what would be too much is refused before. A message that needs more
 // than 32 bits is, too.
-absl::Status ChainUnfolder::Reserve(const Source& source, int64_t sequences,
+absl::Status ChainUnfolder::Reserve(const Source& source, int64_t sequences, size_t num_asked,
                                     CellGraph& graph) const {
   const int64_t by_number = embedding_.valid() ? source.steps - source.num_spelled : 0;
   const int64_t heads = !head_.valid() ? 0 : head_at_every_step_ ? source.steps : sequences;
@@ -115,7 +115,7 @@ absl::Status ChainUnfolder::Reserve(const Source& source, int64_t sequences,
                  .subgraphs = static_cast<int32_t>(subgraphs),
                  .links = static_cast<int32_t>(3 * subgraphs),
                  .returns = static_cast<int32_t>(returns),
-                 .tensors = 5});
+                 .tensors = static_cast<int32_t>(std::max<size_t>(num_asked, 1))});
   return absl::OkStatus();
 }
 
@@ -254,9 +254,9 @@ void ChainUnfolder::AddTokenHead(const Directions& below, const Sequence& sequen
   }
 }
 
-std::vector<ChainUnfolder::Directions> ChainUnfolder::AddLayers(const Sequence& sequence,
-                                                                CellGraph& graph) const {
-  std::vector<Directions> made(layers_.size());
+absl::InlinedVector<ChainUnfolder::Directions, 2> ChainUnfolder::AddLayers(const Sequence& sequence,
+                                                                           CellGraph& graph) const {
+  absl::InlinedVector<Directions, 2> made(layers_.size());
   for (size_t l = 0; l < layers_.size(); ++l) {
     graph.SetPhase(layer_phase_[l]);
     const Directions* below = l == 0 ? nullptr : &made[l - 1];
@@ -270,7 +270,7 @@ std::vector<ChainUnfolder::Directions> ChainUnfolder::AddLayers(const Sequence& 
 
 void ChainUnfolder::UnfoldSequence(const Sequence& sequence, const Asked& asked,
                                    CellGraph& graph) const {
-  const std::vector<Directions> made = AddLayers(sequence, graph);
+  const absl::InlinedVector<Directions, 2> made = AddLayers(sequence, graph);
   int64_t final_row = sequence.number * num_chains_;
   for (size_t l = 0; l < layers_.size(); ++l) {
     int64_t column_bytes = 0;
@@ -331,11 +331,11 @@ std::vector<ChainUnfolder::Below> ChainUnfolder::AddSequence(const InputTensor& 
 absl::Status ChainUnfolder::Unfold(const RequestInput& input, CellGraph& graph) const {
   absl::StatusOr<Source> source = ReadSteps(input, graph);
   if (!source.ok()) return source.status();
-  const absl::StatusOr<std::vector<Piece>> pieces =
+  const auto pieces =
       SplitByLengths(input.Find(kLengthsInput), source->from, source->steps, max_sequence_length_);
   if (!pieces.ok()) return pieces.status();
   const auto count = static_cast<int64_t>(pieces->size());
-  if (absl::Status s = Reserve(*source, count, graph); !s.ok()) return s;
+  if (absl::Status s = Reserve(*source, count, input.outputs.size(), graph); !s.ok()) return s;
   const absl::StatusOr<Asked> asked = AddTensors(input, source->steps, count, graph);
   if (!asked.ok()) return asked.status();
   AddSources(*source, graph);

@@ -39,6 +39,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cells/model.h"
@@ -145,10 +146,10 @@ class ChainUnfolder : public Unfolder {
   struct Sequence {
     int64_t number = 0;  // in the message
     int32_t offset = 0, length = 0;
-    std::vector<Segment> segments;
+    absl::InlinedVector<Segment, 2> segments;
   };
-  using Segments = std::vector<SubgraphId>;    // of one chain, by time
-  using Directions = std::array<Segments, 2>;  // forward, backward (perhaps none)
+  using Segments = absl::InlinedVector<SubgraphId, 2>;  // of one chain, by time
+  using Directions = std::array<Segments, 2>;           // forward, backward (perhaps none)
   struct Asked;   // the numbers of the tensors that this request returns
   struct Source;  // what the request brought
 
@@ -168,7 +169,8 @@ class ChainUnfolder : public Unfolder {
   absl::StatusOr<Source> ReadSteps(const RequestInput& input, CellGraph& graph) const;
   absl::StatusOr<Asked> AddTensors(const RequestInput& input, int64_t steps, int64_t sequences,
                                    CellGraph& graph) const;
-  absl::Status Reserve(const Source& source, int64_t sequences, CellGraph& graph) const;
+  absl::Status Reserve(const Source& source, int64_t sequences, size_t num_asked,
+                       CellGraph& graph) const;
   void AddSources(Source& source, CellGraph& graph) const;
   void Cut(const Source& source, Sequence& sequence, int32_t& character, CellGraph& graph) const;
   SubgraphId Spell(const Source& source, int32_t first, int32_t length, CellGraph& graph) const;
@@ -180,7 +182,7 @@ class ChainUnfolder : public Unfolder {
                CellGraph& graph) const;
   void AddTokenHead(const Directions& below, const Sequence& sequence, const Asked& asked,
                     CellGraph& graph) const;
-  std::vector<Directions> AddLayers(const Sequence& sequence, CellGraph& graph) const;
+  absl::InlinedVector<Directions, 2> AddLayers(const Sequence& sequence, CellGraph& graph) const;
   void UnfoldSequence(const Sequence& sequence, const Asked& asked, CellGraph& graph) const;
 
   TableId input_;

@@ -231,7 +231,7 @@ Answer Expected(const ModelOfHashes& m, const std::vector<float>& input) {
 }
 
 template <typename T>
-InputTensor Tensor(std::string_view name, WireType type, std::vector<int64_t> dims,
+InputTensor Tensor(std::string_view name, WireType type, TensorDims dims,
                    const std::vector<T>& values) {
   return {name, type, std::move(dims),
           absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),
@@ -366,7 +366,7 @@ void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& len
   EXPECT_EQ(Floats(graph.tensors()[3]), final_h);
   const int64_t directions = std::abs(shape.directions);
   const int64_t chains = shape.layers * directions;
-  using Dims = std::vector<int64_t>;
+  using Dims = TensorDims;
   EXPECT_EQ(graph.tensors()[0].dims, many ? (Dims{count, chains, 1}) : (Dims{chains, 1}));
   EXPECT_EQ(graph.tensors()[2].dims, (Dims{steps, directions}));
   if (shape.head == Head::kEveryStep) {

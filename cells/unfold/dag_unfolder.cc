@@ -263,7 +263,7 @@ absl::Status DagUnfolder::AddTensors(const RequestInput& input, Plan& plan,
   }
   const auto add = [&](std::string_view name) {
     const bool all = name == kNodeOutputs;
-    std::vector<int64_t> dims = {output_width_};
+    TensorDims dims = {output_width_};
     if (all) dims.insert(dims.begin(), count);
     (all ? plan.node_outputs : plan.output) = graph.AddTensor(name, output_wire_, std::move(dims));
   };

@@ -72,7 +72,7 @@ struct Request {
 
   template <typename T>
   static InputTensor Tensor(std::string_view name, const std::vector<T>& values, int64_t width) {
-    std::vector<int64_t> dims = {static_cast<int64_t>(values.size()) / std::max<int64_t>(width, 1)};
+    TensorDims dims = {static_cast<int64_t>(values.size()) / std::max<int64_t>(width, 1)};
     if (width > 0) dims.push_back(width);
     return {name,
             std::is_same_v<T, float> ? WireType::kFp32 : WireType::kInt32,

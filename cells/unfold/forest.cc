@@ -135,7 +135,7 @@ absl::Status ReadParents(const RequestInput& input, const ForestRules& rules, Ce
 // The one element of TREE, out of its frame.
 absl::StatusOr<std::string_view> TextOf(const InputTensor& tree) {
   uint32_t length = 0;
-  if (tree.type != WireType::kBytes || tree.dims != std::vector<int64_t>{1}) {
+  if (tree.type != WireType::kBytes || tree.dims != TensorDims{1}) {
     return WrongInput(kTreeInput, fmt::format("{} of shape [{}], expected BYTES of [1]",
                                               Name(tree.type), fmt::join(tree.dims, ", ")));
   }

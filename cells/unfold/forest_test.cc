@@ -39,7 +39,7 @@ class ForestTest : public testing::Test {
   absl::StatusOr<Forest> Read(Request request, const ForestRules& rules = Rules()) {
     request_ = std::move(request);
     RequestInput input;
-    const auto add = [&](const char* name, const Ints& values, std::vector<int64_t> dims) {
+    const auto add = [&](const char* name, const Ints& values, TensorDims dims) {
       input.tensors.push_back(
           {name, WireType::kInt32, std::move(dims),
            absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),

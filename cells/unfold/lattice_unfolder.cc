@@ -234,7 +234,7 @@ absl::StatusOr<LatticeUnfolder::Answer> LatticeUnfolder::AddTensors(const Reques
   const auto add = [&](std::string_view name) {
     const bool nodes = name == kNodeOutputs || name == kAllHidden;
     const bool y = name == kNodeOutputs || (name == kOutput && spec_.output.valid());
-    std::vector<int64_t> dims = {name == kFinalC ? c_width_ : y ? y_width_ : h_width_};
+    TensorDims dims = {name == kFinalC ? c_width_ : y ? y_width_ : h_width_};
     if (nodes) dims.insert(dims.begin(), characters);
     if (many && !nodes) dims.insert(dims.begin(), lattices);
     int32_t& number = name == kOutput        ? answer.output
@@ -256,7 +256,7 @@ absl::Status LatticeUnfolder::Unfold(const RequestInput& input, CellGraph& graph
   if (characters == nullptr) return WrongInput(kCharsInput, "missing");
   if (s = CheckTensor(*characters, WireType::kInt32, {-1}); !s.ok()) return s;
   const int64_t total = characters->dims[0];
-  const absl::StatusOr<std::vector<Piece>> lattices =
+  const auto lattices =
       SplitByLengths(input.Find(kLengthsInput), kCharsInput, total, spec_.max_characters);
   if (!lattices.ok()) return lattices.status();
   const absl::StatusOr<const std::byte*> ids =

@@ -80,18 +80,18 @@ absl::StatusOr<const std::byte*> KnownIds(const InputTensor& tensor, std::string
   return kept;
 }
 
-absl::StatusOr<std::vector<Piece>> SplitByLengths(const InputTensor* lengths,
-                                                  std::string_view source, int64_t total,
-                                                  int64_t longest) {
+absl::StatusOr<absl::InlinedVector<Piece, 1>> SplitByLengths(const InputTensor* lengths,
+                                                             std::string_view source, int64_t total,
+                                                             int64_t longest) {
   const auto too_long = [&](std::string_view tensor, std::string_view what, int64_t length) {
     return WrongInput(tensor, fmt::format("{}{}, the model takes {}", what, length, longest));
   };
   if (lengths == nullptr) {
     if (total > longest) return too_long(source, "length ", total);
-    return std::vector<Piece>{{0, static_cast<int32_t>(total)}};
+    return absl::InlinedVector<Piece, 1>{{0, static_cast<int32_t>(total)}};
   }
   if (absl::Status s = CheckTensor(*lengths, WireType::kInt32, {-1}); !s.ok()) return s;
-  std::vector<Piece> pieces;
+  absl::InlinedVector<Piece, 1> pieces;
   pieces.reserve(static_cast<size_t>(lengths->dims[0]));
   int64_t offset = 0;
   for (const int32_t length : Int32s(*lengths)) {
@@ -112,9 +112,9 @@ absl::StatusOr<std::vector<Piece>> SplitByLengths(const InputTensor* lengths,
                     fmt::format("the lengths add up to {}, {} has {}", offset, source, total));
 }
 
-absl::StatusOr<std::vector<bool>> AskedOutputs(const RequestInput& input,
-                                               absl::Span<const std::string_view> names) {
-  std::vector<bool> asked(names.size(), false);
+absl::StatusOr<absl::InlinedVector<bool, 8>> AskedOutputs(
+    const RequestInput& input, absl::Span<const std::string_view> names) {
+  absl::InlinedVector<bool, 8> asked(names.size(), false);
   if (input.outputs.empty()) asked[0] = true;
   for (const std::string_view name : input.outputs) {
     const size_t i =

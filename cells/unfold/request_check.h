@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cells/cell_graph.h"
@@ -52,14 +53,14 @@ struct Piece {
 };
 // LENGTHS INT32 [B] of a message whose `source` has `total` steps, each piece at most `longest`;
 // absent (null): one piece.
-absl::StatusOr<std::vector<Piece>> SplitByLengths(const InputTensor* lengths,
-                                                  std::string_view source, int64_t total,
-                                                  int64_t longest);
+absl::StatusOr<absl::InlinedVector<Piece, 1>> SplitByLengths(const InputTensor* lengths,
+                                                             std::string_view source, int64_t total,
+                                                             int64_t longest);
 
 // Asked for by name, each known and at most once; an empty request asks for the first of `names`.
 // By position in `names`.
-absl::StatusOr<std::vector<bool>> AskedOutputs(const RequestInput& input,
-                                               absl::Span<const std::string_view> names);
+absl::StatusOr<absl::InlinedVector<bool, 8>> AskedOutputs(const RequestInput& input,
+                                                          absl::Span<const std::string_view> names);
 
 }  // namespace cellbatch
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "cells/model.h"
 
@@ -17,7 +18,7 @@ namespace cellbatch {
 struct InputTensor {
   std::string_view name;
   WireType type = WireType::kFp32;
-  std::vector<int64_t> dims;
+  TensorDims dims;
   absl::Span<const std::byte>
       bytes;  // little-endian, row-major, 4-byte aligned; size checked against dims
 };
@@ -29,9 +30,9 @@ struct RequestParameter {
 };
 
 struct RequestInput {
-  std::vector<InputTensor> tensors;          // at most one of a name
-  std::vector<std::string_view> outputs;     // asked for by name; empty: OUTPUT alone
-  std::vector<RequestParameter> parameters;  // of Signature::parameters; at most one of a name
+  absl::InlinedVector<InputTensor, 1> tensors;  // at most one of a name
+  std::vector<std::string_view> outputs;        // asked for by name; empty: OUTPUT alone
+  std::vector<RequestParameter> parameters;     // of Signature::parameters; at most one of a name
 
   const InputTensor* Find(std::string_view name) const {
     for (const InputTensor& t : tensors) {

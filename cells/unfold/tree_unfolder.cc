@@ -261,7 +261,7 @@ absl::StatusOr<TreeUnfolder::Asked> TreeUnfolder::AddTensors(const RequestInput&
   for (const std::string_view name : names) {
     const bool rows = name == kNodeOutputs || name == kAllHidden;
     const bool y = name == kNodeOutputs || (name == kOutput && output_.valid());
-    std::vector<int64_t> dims = {y ? y_.width : name == kFinalC ? c_.width : h_.width};
+    TensorDims dims = {y ? y_.width : name == kFinalC ? c_.width : h_.width};
     if (rows) dims.insert(dims.begin(), forest.all.nodes());
     if (!rows && forest.several) {
       dims.insert(dims.begin(), static_cast<int64_t>(forest.trees.size()));

@@ -20,7 +20,7 @@ using testing::TreeModelSpec;
 using testing::TreeRequest;
 
 using Ints = std::vector<int32_t>;
-using Dims = std::vector<int64_t>;
+using Dims = TensorDims;
 
 constexpr TreeKind kKinds[] = {TreeKind::kBinary, TreeKind::kTwoTypes, TreeKind::kNary,
                                TreeKind::kChildSum, TreeKind::kChildSumLeaf};
@@ -276,7 +276,7 @@ TEST(TreeUnfolderTest, TheSignatureListsWhatTheModelTakes) {
               ::testing::ElementsAre("TOKENS", "PARENT", "(INTERNAL_TYPES)", "(LENGTHS)"));
   EXPECT_FALSE(sum.inputs[0].optional);
   EXPECT_GT(TreeModel({.kind = TreeKind::kChildSum}).model()->unfolder->Describe().max_children, 2);
-  EXPECT_EQ(sum.outputs[0].dims, (Dims{4}));
+  EXPECT_EQ(sum.outputs[0].dims, (std::vector<int64_t>{4}));
 }
 
 }  // namespace

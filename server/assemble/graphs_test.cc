@@ -145,8 +145,7 @@ max_nodes: 50
   const auto answer = [&](std::vector<int32_t> tokens) {
     const std::vector<int32_t> types = {0, 0, 1, 2}, edges = {0, 2, 0, 1, 2, 1, 2, 3, 0};
     RequestInput input;
-    const auto tensor = [](const char* name, const std::vector<int32_t>& v,
-                           std::vector<int64_t> dims) {
+    const auto tensor = [](const char* name, const std::vector<int32_t>& v, TensorDims dims) {
       return InputTensor{name,
                          WireType::kInt32,
                          std::move(dims),

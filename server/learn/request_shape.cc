@@ -28,13 +28,13 @@ class ZeroRequest {
 
   // All zeros.
   void AddZeros(const TensorSpec& spec, int64_t rows) {
-    std::vector<int64_t> dims = spec.dims;
+    TensorDims dims(spec.dims.begin(), spec.dims.end());
     dims[0] = rows;
     int64_t elements = 1;
     for (const int64_t dim : dims) elements *= dim;
     Add(spec.name, spec.type, std::move(dims), std::vector<int32_t>(static_cast<size_t>(elements)));
   }
-  void Add(std::string_view name, std::vector<int64_t> dims, const std::vector<int32_t>& values) {
+  void Add(std::string_view name, TensorDims dims, const std::vector<int32_t>& values) {
     Add(name, WireType::kInt32, std::move(dims), values);
   }
   // Numbers as the model has them.
@@ -53,7 +53,7 @@ class ZeroRequest {
 
  private:
   // Zeros of any 4-byte type have the same bits.
-  void Add(std::string_view name, WireType type, std::vector<int64_t> dims,
+  void Add(std::string_view name, WireType type, TensorDims dims,
            const std::vector<int32_t>& values) {
     const size_t bytes = values.size() * sizeof(int32_t);
     std::byte* const kept = graph_.Keep(static_cast<int64_t>(bytes));

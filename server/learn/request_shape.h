@@ -43,7 +43,7 @@ const char* Name(ShapeKind kind);
 // INT32, or FP32 of the same numbers, as the model has it.
 struct ShapeTensor {
   std::string name;
-  std::vector<int64_t> dims;
+  TensorDims dims;
   std::vector<int32_t> numbers;  // empty: zeros
 };
 

@@ -16,13 +16,35 @@ namespace cellbatch {
 
 namespace {
 
-constexpr uint8_t kRawOutputTag = 6 << 3 | 2;  // raw_output_contents, length-delimited
 
 google::protobuf::ArenaOptions StartingIn(char* block, size_t size) {
   google::protobuf::ArenaOptions options;
   options.initial_block = block;
   options.initial_block_size = size;
   return options;
+}
+
+// InferOutputTensor, without its contents: these go raw.
+const char* Datatype(const ReturnedTensor& tensor) {
+  return Name(tensor.names == nullptr ? tensor.type : WireType::kBytes);
+}
+size_t ShapeBytes(const ReturnedTensor& tensor) {
+  size_t bytes = 0;
+  for (const int64_t dim : tensor.dims) bytes += wire::VarintBytes(static_cast<uint64_t>(dim));
+  return bytes;
+}
+size_t OutputBytes(const ReturnedTensor& tensor) {
+  const size_t shape = ShapeBytes(tensor);
+  return wire::TextBytes(tensor.name) + wire::TextBytes(Datatype(tensor)) +
+         (shape == 0 ? 0 : 1 + wire::VarintBytes(shape) + shape);
+}
+void AppendOutput(const ReturnedTensor& tensor, std::string& out) {
+  using Output = inference::ModelInferResponse::InferOutputTensor;
+  wire::AppendText(Output::kNameFieldNumber, tensor.name, out);
+  wire::AppendText(Output::kDatatypeFieldNumber, Datatype(tensor), out);
+  if (tensor.dims.empty()) return;
+  wire::AppendLength(Output::kShapeFieldNumber, ShapeBytes(tensor), out);
+  for (const int64_t dim : tensor.dims) wire::AppendVarint(static_cast<uint64_t>(dim), out);
 }
 
 }  // namespace
@@ -201,32 +223,30 @@ absl::Status InferMessage::SpellTyped(const InputProto& input, const Model& mode
   return absl::OkStatus();
 }
 
+// An answer is written field by field, as protobuf would: of one tensor that takes 1,050 instructions, making a message of
+// it first took 3,850 (callgrind).
 std::string EncodeInferResponse(const Model& model, std::string_view id,
                                 absl::Span<const ReturnedTensor> tensors) {
-  alignas(16) char block[1024];
-  google::protobuf::Arena arena(StartingIn(block, sizeof(block)));
-  auto* head = google::protobuf::Arena::CreateMessage<inference::ModelInferResponse>(&arena);
-  head->set_model_name(model.name);
-  head->set_model_version(std::to_string(model.version));
-  head->set_id(id.data(), id.size());
-  size_t payload = 0;
+  using Response = inference::ModelInferResponse;
+  const std::string version = std::to_string(model.version);
+  size_t bytes = wire::TextBytes(model.name) + wire::TextBytes(version) + wire::TextBytes(id);
   for (const ReturnedTensor& tensor : tensors) {
-    auto* output = head->add_outputs();
-    output->set_name(tensor.name);
-    output->set_datatype(Name(tensor.names == nullptr ? tensor.type : WireType::kBytes));
-    for (const int64_t dim : tensor.dims) output->add_shape(dim);
-    payload += tensor.bytes.size() + 11;
+    constexpr size_t kHeads = 2 * 6;  // of an output and of its contents, at most
+    bytes += kHeads + OutputBytes(tensor) + tensor.bytes.size();
   }
-  // Values go straight from the result into the message: messages may be concatenated field by
-  // field, so the raw entries follow the serialized head.
   std::string out;
-  out.reserve(head->ByteSizeLong() + payload);
-  head->AppendToString(&out);
+  out.reserve(bytes);
+  wire::AppendText(Response::kModelNameFieldNumber, model.name, out);
+  wire::AppendText(Response::kModelVersionFieldNumber, version, out);
+  wire::AppendText(Response::kIdFieldNumber, id, out);
+  for (const ReturnedTensor& tensor : tensors) {
+    wire::AppendLength(Response::kOutputsFieldNumber, OutputBytes(tensor), out);
+    AppendOutput(tensor, out);
+  }
   std::string named;
   for (const ReturnedTensor& tensor : tensors) {
     const std::string_view contents = RawContents(tensor, named);
-    out.push_back(static_cast<char>(kRawOutputTag));
-    wire::AppendVarint(contents.size(), out);
+    wire::AppendLength(Response::kRawOutputContentsFieldNumber, contents.size(), out);
     out.append(contents);
   }
   return out;

@@ -1,8 +1,10 @@
 #include "server/wire/wire_codec.h"
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -88,7 +90,7 @@ std::vector<int32_t> DecodedTokens(const ModelInferRequest& request, const Model
   const InputTensor* tokens = message.input().Find("TOKENS");
   std::vector<int32_t> values(tokens->bytes.size() / 4);
   std::memcpy(values.data(), tokens->bytes.data(), tokens->bytes.size());
-  EXPECT_EQ(tokens->dims, (std::vector<int64_t>{static_cast<int64_t>(values.size())}));
+  EXPECT_EQ(tokens->dims, (TensorDims{static_cast<int64_t>(values.size())}));
   return values;
 }
 
@@ -130,7 +132,7 @@ TEST(WireCodecTest, AnInputThatMayBeEmptyMayHaveNoRows) {
   rows.may_be_empty = true;
   Decoded message;
   EXPECT_TRUE(Decode(request, model, message).ok());
-  EXPECT_EQ(message.input().Find("ROWS")->dims, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(message.input().Find("ROWS")->dims, (TensorDims{0, 2}));
   EXPECT_TRUE(message.input().Find("ROWS")->bytes.empty());
   request.mutable_inputs(1)->set_shape(1, 0);
   EXPECT_EQ(ErrorOf(request, model),
@@ -471,6 +473,44 @@ TEST(WireCodecTest, TheAnswerEchoesTheIdNamesTheVersionAndIsRaw) {
   EXPECT_FALSE(answer.outputs(0).has_contents());
   ASSERT_EQ(answer.raw_output_contents_size(), 2);
   EXPECT_EQ(answer.raw_output_contents(0), Bytes(values));
+}
+
+// Of random answers, byte by byte: lengths around every size of a varint, no text, no dimension, no value.
+TEST(WireCodecTest, AnAnswerIsWrittenAsProtobufWritesIt) {
+  std::mt19937 random(5);
+  const auto up_to = [&](size_t most) { return random() % (most + 1); };
+  const auto text = [&] {
+    const std::array<size_t, 6> lengths = {0, 1, 127, 128, 300, 20000};
+    return std::string(lengths[up_to(5)], static_cast<char>('a' + up_to(25)));
+  };
+  for (int i = 0; i < 300; ++i) {
+    Model model;
+    model.name = text();
+    model.version = static_cast<int64_t>(uint64_t{random()} << up_to(31));
+    const std::string id = text();
+    std::vector<ReturnedTensor> tensors(up_to(3));
+    std::vector<std::vector<float>> values;
+    inference::ModelInferResponse expected;
+    expected.set_model_name(model.name);
+    expected.set_model_version(std::to_string(model.version));
+    expected.set_id(id);
+    for (ReturnedTensor& tensor : tensors) {
+      tensor.name = text();
+      tensor.type = up_to(1) == 0 ? WireType::kFp32 : WireType::kInt32;
+      for (size_t d = up_to(6); d > 0; --d) {
+        tensor.dims.push_back(static_cast<int64_t>(uint64_t{random()} >> up_to(31)));
+      }
+      std::vector<float>& kept = values.emplace_back(up_to(80));
+      for (float& value : kept) value = static_cast<float>(random());
+      tensor.bytes = absl::MakeSpan(reinterpret_cast<std::byte*>(kept.data()), kept.size() * 4);
+      auto* output = expected.add_outputs();
+      output->set_name(tensor.name);
+      output->set_datatype(Name(tensor.type));
+      for (const int64_t dim : tensor.dims) output->add_shape(dim);
+      expected.add_raw_output_contents(Bytes(kept));
+    }
+    ASSERT_EQ(EncodeInferResponse(model, id, tensors), expected.SerializeAsString()) << i;
+  }
 }
 
 TEST(WireCodecTest, NumbersWithNamesTravelAsTheirNames) {

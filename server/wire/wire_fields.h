@@ -3,6 +3,8 @@
 #ifndef CELLBATCH_SERVER_WIRE_WIRE_FIELDS_H_
 #define CELLBATCH_SERVER_WIRE_WIRE_FIELDS_H_
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -133,6 +135,25 @@ inline int64_t VarintsIn(std::string_view packed) {
 inline void AppendVarint(uint64_t value, std::string& out) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
   out.push_back(static_cast<char>(value));
+}
+
+inline size_t VarintBytes(uint64_t value) {
+  return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
+
+// A text, bytes or a message of that number, which is below 16: its tag is one byte.
+inline void AppendLength(int number, size_t length, std::string& out) {
+  out.push_back(static_cast<char>(number << 3 | kLength));
+  AppendVarint(length, out);
+}
+// A text that proto3 leaves out where it is empty; and what it takes.
+inline void AppendText(int number, std::string_view text, std::string& out) {
+  if (text.empty()) return;
+  AppendLength(number, text.size(), out);
+  out.append(text);
+}
+inline size_t TextBytes(std::string_view text) {
+  return text.empty() ? 0 : 1 + VarintBytes(text.size()) + text.size();
 }
 
 // An element of a BYTES tensor: its length in front, 4 bytes.

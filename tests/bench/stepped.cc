@@ -50,7 +50,7 @@ std::unique_ptr<Request> MakeRequest(std::shared_ptr<const Model> model, const z
     input.tensors.push_back(
         {tensor.name,
          TypeOf(tensor),
-         tensor.shape,
+         TensorDims(tensor.shape.begin(), tensor.shape.end()),
          {reinterpret_cast<const std::byte*>(tensor.bytes.data()), tensor.bytes.size()}});
   }
   const std::vector<std::string>& named = outputs.empty() ? asked.outputs : outputs;

@@ -100,8 +100,7 @@ std::shared_ptr<Model> GraphModel() {
   return model;
 }
 
-InputTensor Tensor(std::string_view name, const void* data, std::vector<int64_t> dims,
-                   WireType type) {
+InputTensor Tensor(std::string_view name, const void* data, TensorDims dims, WireType type) {
   int64_t bytes = 4;
   for (const int64_t d : dims) bytes *= d;
   return {name,

@@ -16,8 +16,7 @@
 namespace cellbatch::testing {
 namespace {
 
-InputTensor Tensor(std::string_view name, const std::vector<int32_t>& values,
-                   std::vector<int64_t> dims) {
+InputTensor Tensor(std::string_view name, const std::vector<int32_t>& values, TensorDims dims) {
   return {name,
           WireType::kInt32,
           std::move(dims),

@@ -28,7 +28,7 @@ class LastStateUnfolder final : public Unfolder {
     const SubgraphId words = graph.AddInput(tokens_, length, tokens.bytes.data());
     const Link read{.from = words, .input = InputId(0), .first = 0, .stride = 1};
     const SubgraphId chain = graph.Add(CellTypeId(0), length, {read});
-    std::vector<int64_t> dims = {2};
+    TensorDims dims = {2};
     if (all_) dims.insert(dims.begin(), length);
     const int32_t tensor = graph.AddTensor("OUTPUT", WireType::kFp32, std::move(dims));
     const NodeRange nodes = all_ ? NodeRange{0, length} : NodeRange{length - 1, 1};

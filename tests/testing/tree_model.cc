@@ -123,8 +123,7 @@ CellDefinition OutputCell(const TreeModelSpec& s) {
 
 InputTensor Tensor(std::string_view name, const std::vector<int32_t>& values, bool pairs = false) {
   const int64_t size = static_cast<int64_t>(values.size());
-  return {name, WireType::kInt32,
-          pairs ? std::vector<int64_t>{size / 2, 2} : std::vector<int64_t>{size},
+  return {name, WireType::kInt32, pairs ? TensorDims{size / 2, 2} : TensorDims{size},
           absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),
                               values.size() * sizeof(int32_t))};
 }

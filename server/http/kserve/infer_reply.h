@@ -24,7 +24,7 @@ struct InferReply {
   struct Tensor {
     std::string name;
     WireType type;
-    std::vector<int64_t> dims;
+    TensorDims dims;
     std::string contents;  // names as BYTES, framed
     bool binary;
   };
