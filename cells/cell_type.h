@@ -10,6 +10,7 @@
 #include "cells/cell_definition.h"
 #include "cells/hoisted_sum.h"
 #include "cells/ids.h"
+#include "cells/precision.h"
 
 namespace cellbatch {
 
@@ -31,6 +32,7 @@ struct CellType {
   int32_t min_batch = 1;    // Algorithm 1: after a round's first task, smaller ones are not formed
   int32_t max_batch = 0;    // 0: measured at load (T(b) knee)
   int32_t priority = 0;     // higher first; later stages of a model get more
+  Precision precision = Precision::kFp32;  // of its products
   // What another type computes for all steps at once (hoisted_model.h); empty: nothing.
   std::vector<HoistedSum> hoisted = {};
 };

@@ -321,6 +321,7 @@ class Maker {
     const Column& left = node.definition->columns()[0];
     type.out = TableOf(left.type, left.width);
     type.priority = priority;
+    type.precision = model_->precision;
     model_->types.push_back(std::move(type));
     return at->second;
   }

@@ -226,6 +226,7 @@ EagerPart AddEagerPart(const HoistedCell& hoisted, CellTypeId id, Model& model) 
   eager.name = step.name + " hoisted";
   eager.definition = hoisted.eager;
   eager.weights = step.weights;
+  eager.precision = step.precision;
   for (const InputId input : hoisted.reads) eager.in.push_back(step.in[Index(input.value())]);
   eager.in.push_back(step.out);
   eager.out = TableId(static_cast<int64_t>(model.tables.size()));

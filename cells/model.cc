@@ -156,6 +156,10 @@ absl::Status ModelChecker::CheckType(size_t index) const {
     }
   }
   if (type.definition == nullptr) return Wrong("cell type \"{}\" has no definition", type.name);
+  if (type.precision != model_.precision) {
+    return Wrong("cell type \"{}\" is in {}, the model in {}", type.name, Name(type.precision),
+                 Name(model_.precision));
+  }
   if (absl::Status s = CheckLimits(type); !s.ok()) return s;
   if (absl::Status s = CheckWeights(type); !s.ok()) return s;
   if (absl::Status s = CheckLeaves(type); !s.ok()) return s;

@@ -79,7 +79,8 @@ struct Model {
   std::vector<TableSpec> tables;  // by TableId
   Signature signature;
   std::shared_ptr<const Unfolder> unfolder;
-  double weight = 1.0;  // share of device time against other models
+  Precision precision = Precision::kFp32;  // of all its types
+  double weight = 1.0;                     // share of device time against other models
   // Its requests have levels from 1, the most urgent, to this; those that say none have the default.
   int32_t priority_levels = 1, default_priority_level = 1;
   UnfoldOptions unfold;

@@ -53,6 +53,7 @@ absl::StatusOr<std::vector<CellProgram>> LowerCells(const Model& model,
     absl::StatusOr<CellProgram> program = Lower(*type.definition, limits);
     if (!program.ok()) return program.status();
     StartFromSums(type.hoisted, *program);
+    program->precision = type.precision;
     programs.push_back(*std::move(program));
   }
   return programs;

@@ -23,6 +23,7 @@
 
 #include "cells/cell_definition.h"
 #include "cells/ids.h"
+#include "cells/precision.h"
 #include "cells/program/program_limits.h"
 #include "cells/program/tail_program.h"
 
@@ -162,6 +163,8 @@ struct CellProgram {
   std::vector<PreparedParameter> prepared = {};
   // What makes them: a program of one node, which reads no input and leaves them in its outputs. Null: there are none.
   std::shared_ptr<const CellProgram> at_load = {};
+  Precision precision =
+      Precision::kFp32;  // of its products; what is made at load has one of its own
 };
 
 // For tests and logs: a place; one line a step; the same with those at load before them.

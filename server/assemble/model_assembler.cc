@@ -24,12 +24,24 @@ void CheckPriorityLevels(Assembly& a) {
                 : fmt::format("default_priority_level is {}, allowed are 1 to {}", given, levels));
 }
 
+// AUTO is the faster of FP32 and FP32_SPLIT, and nothing here computes the second.
+Precision PrecisionOf(const disk::ModelDescription& config) {
+  switch (config.precision()) {
+    case disk::PRECISION_BF16:
+      return Precision::kBf16;
+    case disk::PRECISION_W8:
+      return Precision::kW8;
+    default:
+      return Precision::kFp32;
+  }
+}
+
 void CheckSettings(Assembly& a) {
   const disk::ModelDescription& config = a.config;
-  if (config.precision() == disk::PRECISION_BF16 ||
-      config.precision() == disk::PRECISION_FP32_SPLIT) {
-    a.Problem("precision", fmt::format("precision {} is not offered yet, PRECISION_FP32 is",
-                                       disk::Precision_Name(config.precision())));
+  if (config.precision() == disk::PRECISION_FP32_SPLIT) {
+    a.Problem("precision",
+              "precision PRECISION_FP32_SPLIT is not offered yet; PRECISION_FP32, PRECISION_BF16 "
+              "and PRECISION_W8 are");
   }
   if (a.limits.bits_differ && config.bits() != disk::MAY_DIFFER) {
     a.Problem("bits",
@@ -117,6 +129,8 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
   }
   if (!problems.empty()) return problems;
   TakeUnfoldOptions(parts.config, model);
+  model.precision = PrecisionOf(parts.config);
+  for (CellType& type : model.types) type.precision = model.precision;
   if (absl::Status s = model.Validate(); !s.ok()) problems.emplace_back(s.message());
   return problems;
 }

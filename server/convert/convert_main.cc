@@ -55,7 +55,7 @@ std::vector<Flag> Flags(ImportOptions& o, bool& learn) {
       {"name", "NAME", "The model's name: its folder in the repository.", text(o.name)},
       {"version", "N", "Its version; the server serves the highest. [1]",
        [&o](std::string_view v) { return Parse(v, o.version); }},
-      {"precision", "FP32", "Arithmetic of the products. BF16 is not offered yet. [FP32]",
+      {"precision", "FP32|BF16|W8", "Arithmetic of the products; W8 is int8 weights. [FP32]",
        text(o.precision)},
       {"max-sequence-length", "STEPS", "The longest sequence accepted; 0: the server's limit. [0]",
        [&o](std::string_view v) { return Parse(v, o.max_sequence_length); }},

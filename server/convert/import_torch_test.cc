@@ -159,8 +159,8 @@ TEST_F(ImportTorchTest, WhatIsWrongIsSaidAndLeavesNoFolder) {
   AddRnn("", 1, 7, 5, 1, false);
   EXPECT_THAT(Error(), HasSubstr("--nonlinearity tanh or relu"));
   options_.hints.nonlinearity = "relu";
-  options_.precision = "BF16";
-  EXPECT_THAT(Error(), HasSubstr("BF16 is not offered yet"));
+  options_.precision = "INT4";
+  EXPECT_THAT(Error(), HasSubstr("--precision is \"INT4\", FP32, BF16 and W8 are offered"));
   options_.precision = "FP32";
   for (const char* name : {"", "../m", ".m", "a b"}) {
     options_.name = name;

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <string_view>
 
 #include "cells/weights/safetensors.h"
 #include "server/repository/model_loader.h"
@@ -19,6 +21,13 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::Status Wrong(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
+
+std::optional<disk::Precision> PrecisionNamed(std::string_view name) {
+  if (name == "FP32") return disk::PRECISION_FP32;
+  if (name == "BF16") return disk::PRECISION_BF16;
+  if (name == "W8") return disk::PRECISION_W8;
+  return std::nullopt;
+}
 
 // Copies the tensors that the model uses, as fp32. Answers how many numbers they are.
 absl::StatusOr<int64_t> CopyWeights(const TensorSource& tensors,
@@ -120,9 +129,9 @@ absl::Status CheckImportOptions(const ImportOptions& options) {
   if (options.max_sequence_length < 0) {
     return Wrong(fmt::format("--max_sequence_length is {}", options.max_sequence_length));
   }
-  if (options.precision == "FP32") return absl::OkStatus();
-  if (options.precision == "BF16") return Wrong("--precision BF16 is not offered yet; FP32 is");
-  return Wrong(fmt::format("--precision is \"{}\", FP32 is offered", options.precision));
+  if (PrecisionNamed(options.precision).has_value()) return absl::OkStatus();
+  return Wrong(
+      fmt::format("--precision is \"{}\", FP32, BF16 and W8 are offered", options.precision));
 }
 
 absl::StatusOr<Imported> WriteModel(const StackModel& model, const TensorSource& tensors,
@@ -132,6 +141,7 @@ absl::StatusOr<Imported> WriteModel(const StackModel& model, const TensorSource&
                     .notes = {}};
   disk::ModelDescription config = DescribeStack(model, options.name);
   config.set_max_sequence_length(options.max_sequence_length);
+  if (options.precision != "FP32") config.set_precision(*PrecisionNamed(options.precision));
   const std::string version = fmt::format("{}/{}", imported.folder, options.version);
   std::error_code error;
   if (fs::exists(version + "/weights.safetensors", error) && !options.overwrite) {
@@ -162,6 +172,10 @@ std::string Summary(const Imported& imported, const ImportOptions& options) {
   text += m.embedding.empty() ? fmt::format("input    X FP32 [T, {}]\n", m.layers[0].input)
                               : fmt::format("input    TOKENS INT32 [T], 0 to {} (\"{}\")\n",
                                             m.vocabulary - 1, m.embedding);
+  if (options.precision != "FP32") {
+    text +=
+        fmt::format("products in {}, of weights that stay fp32 in the file\n", options.precision);
+  }
   text += OutputText(m) + fmt::format("         on request ALL_HIDDEN [T, {}]", m.top_width());
   int64_t chains = 0;
   bool same_h = true, same_c = m.layers[0].state > 0;

@@ -211,6 +211,7 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   model.policy = "fsm";
   model.policy_about = "learned from <trees>";
   model.join = "whole_graphs of 64";
+  model.precision = "W8";
   model.folded = "all of \"leaf\" (4096 bytes)";
   model.priority_levels = 3;
   model.default_priority_level = 2;

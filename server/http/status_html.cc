@@ -180,7 +180,7 @@ std::string ModelSection(const StatusView::ModelView& model, double window_secon
           Fact("running", std::to_string(model.running), fmt::format("{} waiting", model.waiting)) +
           Fact("rows in use", Count(static_cast<double>(model.rows_used)),
                "of " + Count(static_cast<double>(model.rows_total))) +
-          "</dl>";
+          Fact("precision", Escaped(model.precision)) + "</dl>";
   html += fmt::format("<h3>Latency of the last {:.0f} s, exact</h3>", window_seconds) +
           Phases(model.times);
   html += "<h3>Cells</h3>" + CellTypes(model);

@@ -105,6 +105,7 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
                   .front();
   out.requests_per_second =
       static_cast<double>(out.times.request.count) / std::max(1.0, view.window_seconds);
+  out.precision = Name(model.precision);
   out.priority_levels = model.priority_levels;
   out.default_priority_level = model.default_priority_level;
   const LaneStats* lane = FindLane(lanes, model.id);

@@ -55,6 +55,7 @@ struct StatusView {
     int64_t rows_used = 0, rows_total = 0;
     std::string policy, policy_about;  // what decides which cell type runs next
     std::string join;                  // and which requests run together
+    std::string precision;             // of its products
     std::string folded;                // what was computed at load for each word
     int32_t priority_levels = 1, default_priority_level = 1;  // of its requests
     std::vector<CellTypeView> types;

@@ -215,7 +215,7 @@ absl::StatusOr<inference::ModelConfigResponse> KServeService::ModelConfig(
                signature.out_of_vocabulary == OutOfVocabulary::kReject ? "reject" : "unknown");
   SetParameter(config, "max_sequence_length", std::to_string(signature.max_sequence_length));
   DescribeRequests(model, config);
-  SetParameter(config, "precision", "FP32");
+  SetParameter(config, "precision", Name(model.precision));
   SetParameter(config, "max_tasks_in_flight", std::to_string(scheduler_.max_tasks_in_flight()));
   DescribePolicy(model, scheduler_.stats(), config);
   DescribeCellTypes(model, scheduler_.Calibration(model.id), config);

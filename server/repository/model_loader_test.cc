@@ -164,6 +164,21 @@ TEST_F(ModelLoaderTest, SettingsReachTheModel) {
   EXPECT_EQ(s.unknown_token, 3);
   EXPECT_TRUE(s.outputs[1].listed);
   EXPECT_EQ((*loaded)->weight, 2.5);
+  EXPECT_EQ((*loaded)->precision, Precision::kFp32);
+}
+
+TEST_F(ModelLoaderTest, APrecisionIsThatOfEveryCellType) {
+  const std::string config = config_;
+  const std::pair<const char*, Precision> named[] = {{"PRECISION_W8", Precision::kW8},
+                                                     {"PRECISION_BF16", Precision::kBf16},
+                                                     {"PRECISION_AUTO", Precision::kFp32}};
+  for (const auto& [name, precision] : named) {
+    config_ = config + " precision: " + name;
+    const auto loaded = Load();
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ((*loaded)->precision, precision);
+    for (const CellType& type : (*loaded)->types) EXPECT_EQ(type.precision, precision);
+  }
 }
 
 TEST_F(ModelLoaderTest, OnDevicesOfTwoKindsOnlyWhatMayDifferInItsBitsIsServed) {
@@ -211,7 +226,7 @@ TEST_F(ModelLoaderTest, EveryProblemIsReportedAtOnce) {
   tensors_.erase("hh0");
   tensors_.erase("bi1");
   tensors_["bh0_reverse"].second[2] = std::nanf("");
-  config_ += "max_sequence_length: -1 precision: PRECISION_BF16 name: \"tager\"";
+  config_ += "max_sequence_length: -1 precision: PRECISION_FP32_SPLIT name: \"tager\"";
   const std::string error = Error();
   EXPECT_THAT(error,
               HasSubstr("config.textproto:1: cell type \"f\": parameter \"U\": tensor \"hh0\" "
@@ -220,7 +235,10 @@ TEST_F(ModelLoaderTest, EveryProblemIsReportedAtOnce) {
               HasSubstr("cell type \"top\": parameter \"b\": tensor \"bi1\" is not in the file"));
   EXPECT_THAT(error, HasSubstr("tensor \"bh0_reverse\" holds nan at element 2"));
   EXPECT_THAT(error, HasSubstr("max_sequence_length is -1, this server's limit is 65536"));
-  EXPECT_THAT(error, HasSubstr("PRECISION_BF16 is not offered yet"));
+  EXPECT_THAT(
+      error,
+      HasSubstr("PRECISION_FP32_SPLIT is not offered yet; PRECISION_FP32, PRECISION_BF16 and "
+                "PRECISION_W8 are"));
   EXPECT_THAT(error, HasSubstr("name is \"tager\", the folder is \"tagger\""));
 }
 

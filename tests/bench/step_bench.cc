@@ -48,7 +48,8 @@ namespace {
 using kernels::CpuKernels;
 
 constexpr uint64_t kSeed = 1;
-constexpr double kMostApart = 1e-4;  // of hidden states, after a few steps
+constexpr double kMostApart = 1e-4;        // of hidden states, after a few steps
+constexpr double kMostApartRounded = 0.1;  // of those in less than fp32
 
 struct Options {
   std::vector<int> h, b;  // empty: the defaults of what is measured
@@ -141,23 +142,45 @@ class Bench {
     }
   }
 
+  // The kernel in less than fp32: measured in the same rounds, against the best library's fp32.
+  struct Rounded {
+    std::string suffix;  // of figures
+    std::unique_ptr<Contender> contender;
+  };
+
+  void CheckRounded(Contender& kernel, const std::vector<Rounded>& rounded, int b) {
+    const std::vector<float> expected = FirstSteps(kernel, b);
+    for (const Rounded& r : rounded) {
+      const double apart = Apart(expected, FirstSteps(*r.contender, b));
+      if (apart > 0.0 && apart <= kMostApartRounded) continue;
+      to_.Text("WRONG: " + r.suffix + " is " + Number(apart, 6) +
+               " from fp32 at b = " + std::to_string(b) + "\n");
+      agree_ = false;
+    }
+  }
+
   void RunWidth(int h) {
     const StepSetting setting(h, kSeed, *pass_.kernels, tuning_);
     std::vector<std::unique_ptr<Contender>> all;
-    all.push_back(KernelContender(setting));
+    all.push_back(KernelContender(setting, Precision::kFp32));
+    std::vector<Rounded> rounded;
+    rounded.push_back({"w8", KernelContender(setting, Precision::kW8)});
+    rounded.push_back({"bf16", KernelContender(setting, Precision::kBf16)});
     const int most = *std::max_element(options_.b.begin(), options_.b.end());
     all.push_back(DeviceContender(setting, most, cpu_));
     for (const auto& peer : peers_.products) all.push_back(PeerContender(setting, *peer));
     for (const auto& peer : peers_.lstms) all.push_back(PeerContender(setting, *peer));
     StreamProbe stream(setting.product.weight_bytes(), pass_.kernels->name);
-    std::vector<std::string> head = {"b",         "kernel us", "GF/s",      "of peak",
-                                     "of stream", "device us", "vs kernel", "vs best"};
+    std::vector<std::string> head = {"b",         "kernel us",  "GF/s",      "of peak",
+                                     "of stream", "device us",  "vs kernel", "vs best",
+                                     "w8 us",     "w8 vs best", "bf16 us",   "bf16 vs best"};
     for (size_t i = 2; i < all.size(); ++i) head.push_back("[" + std::to_string(i - 1) + "] us");
     Table table(head);
     double fastest = HUGE_VAL;
     for (int b : options_.b) {
       const std::vector<Contender*> agreeing = Agreeing(all, b);
-      table.Add(Measure(h, b, agreeing, all, &stream, &fastest));
+      CheckRounded(*all[0], rounded, b);
+      table.Add(Measure(h, b, agreeing, rounded, all, &stream, &fastest));
     }
     const double bytes = static_cast<double>(setting.product.weight_bytes());
     Fact("stream ceiling, h = " + std::to_string(h),
@@ -190,11 +213,13 @@ class Bench {
   }
 
   std::vector<std::string> Measure(int h, int b, const std::vector<Contender*>& contenders,
+                                   const std::vector<Rounded>& rounded,
                                    const std::vector<std::unique_ptr<Contender>>& all,
                                    StreamProbe* stream, double* fastest) {
     std::vector<Times> times;
     for (Contender* c : contenders) times.push_back({c, {}});
     std::vector<double> vs_best, of_stream, vs_kernel;
+    std::vector<RoundedTimes> rounded_times(rounded.size());
     for (int round = 0; round < options_.rounds; ++round) {
       double best = HUGE_VAL, device = 0.0;
       for (Times& t : times) {
@@ -202,6 +227,11 @@ class Bench {
         t.us.push_back(us);
         if (t.contender == all[1].get()) device = us;
         if (t.contender != all[0].get() && t.contender != all[1].get()) best = std::min(best, us);
+      }
+      for (size_t i = 0; i < rounded.size(); ++i) {
+        const double us = MedianOfSlice([&] { rounded[i].contender->Step(); }, options_.slice_ms);
+        rounded_times[i].us.push_back(us);
+        rounded_times[i].vs_best.push_back(best / us);
       }
       double pass = HUGE_VAL;
       MedianOfSlice([&] { pass = std::min(pass, 1e6 * stream->Pass()); }, options_.slice_ms / 3);
@@ -211,8 +241,27 @@ class Bench {
       vs_best.push_back(best / kernel);
       if (device > 0.0) vs_kernel.push_back(kernel / device);
     }
+    std::vector<std::string> columns;
+    for (size_t i = 0; i < rounded.size(); ++i) {
+      AddRounded(h, b, rounded[i].suffix, rounded_times[i], columns);
+    }
     return Row(h, b, times, all,
-               {QuartilesOf(vs_best), QuartilesOf(of_stream), QuartilesOf(vs_kernel)});
+               {QuartilesOf(vs_best), QuartilesOf(of_stream), QuartilesOf(vs_kernel)}, columns);
+  }
+
+  struct RoundedTimes {
+    std::vector<double> us, vs_best;
+  };
+
+  void AddRounded(int h, int b, const std::string& suffix, const RoundedTimes& times,
+                  std::vector<std::string>& columns) {
+    const std::string name =
+        "lstm_h" + std::to_string(h) + "_b" + std::to_string(b) + "_" + suffix + ".";
+    const Quartiles us = QuartilesOf(times.us), vs_best = QuartilesOf(times.vs_best);
+    Figure(name + "us", us.median, "us", &us);
+    const bool peer_left = std::isfinite(vs_best.median);
+    if (peer_left) Figure(name + "vs_best", vs_best.median, "x", &vs_best);
+    columns.insert(columns.end(), {Number(us, 0), peer_left ? Number(vs_best, 2) : "-"});
   }
 
   struct Ratios {
@@ -221,7 +270,7 @@ class Bench {
 
   std::vector<std::string> Row(int h, int b, const std::vector<Times>& times,
                                const std::vector<std::unique_ptr<Contender>>& all,
-                               const Ratios& ratios) {
+                               const Ratios& ratios, const std::vector<std::string>& of_rounded) {
     const std::string name = "lstm_h" + std::to_string(h) + "_b" + std::to_string(b) + "_fp32.";
     const double flops = 2.0 * b * 8.0 * h * h;
     const auto of_peak = [&](double us) { return flops / (us * 1e-6) / peak_; };
@@ -250,6 +299,7 @@ class Bench {
     const bool peer_left = std::isfinite(ratios.vs_best.median);
     if (peer_left) Figure(name + "vs_best", ratios.vs_best.median, "x", &ratios.vs_best);
     row.push_back(peer_left ? Number(ratios.vs_best, 2) : "-");
+    row.insert(row.end(), of_rounded.begin(), of_rounded.end());
     for (size_t i = 2; i < all.size(); ++i) {
       const auto* us = find(all[i].get());
       row.push_back(us != nullptr ? Number(QuartilesOf(*us).median, 0) : "-");

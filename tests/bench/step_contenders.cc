@@ -13,6 +13,11 @@ using kernels::ProductScratch;
 using kernels::RowColumn;
 using kernels::RowSource;
 
+kernels::ProductSpec InPrecision(kernels::ProductSpec spec, Precision precision) {
+  spec.precision = precision;
+  return spec;
+}
+
 // Contenders whose states lie in StepRows.
 class OnRows : public Contender {
  public:
@@ -36,25 +41,38 @@ class OnRows : public Contender {
 
 class Kernel final : public OnRows {
  public:
-  explicit Kernel(const StepSetting& setting)
-      : OnRows("kernel"), setting_(setting), scratch_(setting.tuning) {}
+  Kernel(const StepSetting& setting, const PackedProduct& product)
+      : OnRows(product.precision() == Precision::kFp32 ? "kernel" : Name(product.precision())),
+        setting_(setting),
+        product_(product),
+        scratch_(setting.tuning) {}
 
   bool Start(int b, uint64_t seed) override {
     rows_.emplace(setting_.weights.h, b, seed);
+    rounded_ = PackedMemory(int64_t{b} * 2 * setting_.weights.h);
     return true;
   }
   void Step() override {
-    const RowSource inputs[] = {rows_->x(), rows_->hidden()};
+    RowSource inputs[] = {rows_->x(), rows_->hidden()};
     const RowColumn columns[] = {rows_->cell(), rows_->next_cell(), rows_->next_hidden()};
-    const PackedProduct& product = setting_.product;
-    setting_.kernels.run_product(product, {rows_->b(), inputs, nullptr, columns}, 0,
-                                 product.num_panels(), &scratch_);
+    const int h = rows_->h();
+    float* to = rounded_.data();
+    for (RowSource& in : inputs) {
+      if (product_.precision() != Precision::kBf16) break;
+      setting_.kernels.round_to_bf16(in, h, rows_->b(), {to, h});
+      in = {to, h};
+      to += int64_t{rows_->b()} * h;
+    }
+    setting_.kernels.run_product(product_, {rows_->b(), inputs, nullptr, columns}, 0,
+                                 product_.num_panels(), &scratch_);
     rows_->Advance();
   }
 
  private:
   const StepSetting& setting_;
+  const PackedProduct& product_;
   ProductScratch scratch_;
+  PackedMemory rounded_;
 };
 
 class WithProduct final : public OnRows {
@@ -126,11 +144,21 @@ StepSetting::StepSetting(int h, uint64_t seed, const kernels::CpuKernels& of_ker
       weights(h, seed),
       product(weights.Spec(true)),
       gates(weights.Spec(false)),
+      product_w8(InPrecision(weights.Spec(true), Precision::kW8)),
+      product_bf16(InPrecision(weights.Spec(true), Precision::kBf16)),
       for_products(weights.ForProducts()),
       by_input{weights.ByInput(weights.input), weights.ByInput(weights.recurrent)} {}
 
-std::unique_ptr<Contender> KernelContender(const StepSetting& setting) {
-  return std::make_unique<Kernel>(setting);
+std::unique_ptr<Contender> KernelContender(const StepSetting& setting, Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      return std::make_unique<Kernel>(setting, setting.product);
+    case Precision::kBf16:
+      return std::make_unique<Kernel>(setting, setting.product_bf16);
+    case Precision::kW8:
+      return std::make_unique<Kernel>(setting, setting.product_w8);
+  }
+  NoSuchEnumerator();
 }
 std::unique_ptr<Contender> PeerContender(const StepSetting& setting, ProductPeer& peer) {
   return std::make_unique<WithProduct>(setting, peer);

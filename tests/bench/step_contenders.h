@@ -1,6 +1,7 @@
 // Who takes part in the benchmark `step`: ways of doing one LSTM step of b rows, all from the same weights and rows.
 //
 //   kernel          the product with its gates, on rows by number: what the CPU device spends its time in
+//                   (in fp32, W8 or bf16; in bf16 the rows are rounded first)
 //   device          the compiled cell as a server runs it: Memory::Load, then one task a step through Enqueue, Advance
 //   product peers   rows gathered into a matrix, a library's product, our gates on its sums
 //   LSTM peers      rows gathered, oneDNN's own LSTM step, states scattered
@@ -39,12 +40,12 @@ struct StepSetting {
   const kernels::CpuKernels& kernels;
   const kernels::Tuning tuning;
   const StepWeights weights;
-  const kernels::PackedProduct product, gates;
+  const kernels::PackedProduct product, gates, product_w8, product_bf16;
   const kernels::PackedMemory for_products;  // as libraries read them
   const std::vector<float> by_input[2];      // as oneDNN's LSTM reads them: input, recurrent
 };
 
-std::unique_ptr<Contender> KernelContender(const StepSetting& setting);
+std::unique_ptr<Contender> KernelContender(const StepSetting& setting, Precision precision);
 // `most`: the largest b it will be started for; `cpu`: where this thread is pinned. The model is loaded here: seconds.
 std::unique_ptr<Contender> DeviceContender(const StepSetting& setting, int most, int cpu);
 std::unique_ptr<Contender> PeerContender(const StepSetting& setting, ProductPeer& peer);

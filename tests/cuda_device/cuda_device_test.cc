@@ -107,6 +107,18 @@ TEST_F(CudaDeviceTest, WhatDoesNotFitIsRefusedWithBothNumbersAndLeavesNothing) {
   EXPECT_EQ(Gpus().live_bytes(0), before);
 }
 
+TEST_F(CudaDeviceTest, AnotherPrecisionThanFp32IsRefusedByName) {
+  const DeviceSet set = Open({0});
+  Model model = *testing::OneCellModel(testing::LstmCell(kD, kH));
+  model.name = "lstm";
+  model.precision = Precision::kW8;
+  for (CellType& type : model.types) type.precision = Precision::kW8;
+  const auto loaded = set.memories[0]->Load(model, Rows(model, 10));
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(loaded.status().message()),
+              HasSubstr("model \"lstm\": precision is W8, a CUDA device computes FP32"));
+}
+
 TEST_F(CudaDeviceTest, AModelThatLeavesGivesItsMemoryBack) {
   const DeviceSet set = Open({0, 0});
   const auto model = testing::OneCellModel(testing::DecodeCell(kH, 30));

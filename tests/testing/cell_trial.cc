@@ -41,6 +41,28 @@ std::vector<int> FoldableSteps(const CellProgram& program) {
   return steps;
 }
 
+// Each row of a matrix as int8 times its scale. REQUIRES: all matrices are weights of products, a row for each unit.
+Weights DequantisedRows(const CellDefinition& cell, const Weights& weights) {
+  Weights meant = weights;
+  for (size_t p = 0; p < weights.size(); ++p) {
+    const Shape shape = cell.parameters()[p].shape;
+    if (shape.rows == 1) continue;
+    std::shared_ptr<float[]> values(new float[Index(shape.size())]);
+    for (int64_t row = 0; row < shape.rows; ++row) {
+      const float* const from = weights[p].data.get() + row * shape.cols;
+      float largest = 0.0f;
+      for (int k = 0; k < shape.cols; ++k) largest = std::max(largest, std::abs(from[k]));
+      const float scale = largest / 127.0f;
+      for (int k = 0; k < shape.cols; ++k) {
+        // In fp32, whose rounding is far below the bound.
+        values[row * shape.cols + k] = std::nearbyint(from[k] / double{scale}) * scale;
+      }
+    }
+    meant[p].data = std::move(values);
+  }
+  return meant;
+}
+
 }  // namespace
 
 CellTrial::CellTrial(CellDefinition definition, uint64_t seed, const kernels::CpuKernels& kernels,
@@ -54,6 +76,7 @@ CellTrial::CellTrial(CellDefinition definition, uint64_t seed, const kernels::Cp
   CellFolds folds;
   folds.whole = options_.fold_whole;
   if (options_.fold) folds.steps = FoldableSteps(*program);
+  program->precision = type_.precision = options_.precision;
   counted_bytes_ = PackedBytes(*type_.definition, *program, folds);
   packed_ = std::make_unique<PackedCell>(type_, *std::move(program), folds, kernels);
   if (options_.batched) {
@@ -167,6 +190,10 @@ RowValues CellTrial::LeftValues(int32_t node) const {
 }
 
 RowValues CellTrial::Expected(int32_t node) const {
+  if (options_.precision == Precision::kW8) {
+    const Weights meant = DequantisedRows(*type_.definition, type_.weights);
+    return InterpretNode(*type_.definition, meant, Inputs(node));
+  }
   return InterpretNode(*type_.definition, type_.weights, Inputs(node));
 }
 

@@ -32,8 +32,9 @@ struct TrialOptions {
   std::set<std::string> positive = {};  // columns ("before.n") that hold numbers above 0.1
   bool fold = false;                    // every table row that starts a product
   bool fold_whole = false;              // REQUIRES: what it leaves depends on a token alone
-  bool zero_row = false;                // row 0 of every input is zeros, and known to be
-  bool prepare = true;  // what parameters alone make is computed at load, else by each node
+  Precision precision = Precision::kFp32;
+  bool zero_row = false;  // row 0 of every input is zeros, and known to be
+  bool prepare = true;    // what parameters alone make is computed at load, else by each node
   // Who says where everything lies; empty: the compiler.
   std::function<CellPlan(const CellSkeleton&)> plan = {};
   // Who says what is batched and where it lies, for the batched executor to run; empty: the compiled cell runs.
@@ -65,7 +66,7 @@ class CellTrial {
   std::vector<RowValues> Inputs(int32_t node) const;
   std::vector<std::vector<float>> Left(int32_t node) const { return rows_.Left(node); }
   RowValues LeftValues(int32_t node) const;  // the same as numbers
-  RowValues Expected(int32_t node) const;    // the interpreter's
+  RowValues Expected(int32_t node) const;    // the interpreter's, of what W8 makes of the weights
   // Empty if they agree within design.md's bounds (Numbers), else where they do not.
   std::string Disagreement(int32_t node) const;
 

@@ -32,6 +32,25 @@ int64_t ScratchStride(const CellProgram& program) {
   return width == 0 ? 0 : kernels::PaddedStride(width);
 }
 
+// What a product in bf16 reads of one row: its segments, rounded, one behind the other. Widths are even, and rows whole lines.
+int64_t RoundedWidth(const SegmentPlan& segment) { return (int64_t{segment.depth} + 1) / 2 * 2; }
+int64_t RoundedStride(const CellProgram& program) {
+  int64_t most = 0;
+  for (const Step& step : program.steps) {
+    const auto* const product = std::get_if<ProductStep>(&step);
+    if (product == nullptr || program.precision != Precision::kBf16) continue;
+    int64_t width = 0;
+    for (const SegmentPlan& s : product->segments) width += RoundedWidth(s);
+    most = std::max(most, width);
+  }
+  return most == 0 ? 0 : kernels::PaddedStride(most);
+}
+
+// Floats of scratch that a node takes.
+int64_t NodeFloats(const CellProgram& program) {
+  return ScratchStride(program) + RoundedStride(program);
+}
+
 // Nodes of a chunk, by the floats of scratch that each takes.
 int32_t ChunkNodes(int64_t stride) {
   if (stride == 0) return kChunkNodes;
@@ -61,6 +80,7 @@ class ChunkRun {
  private:
   RowSource Source(const Place& place) const;
   RowColumn Column(const Place& place) const;
+  void RoundInputs(const ProductStep& plan, RowSource* inputs, size_t skipped) const;
   bool ReadsZeros(const Place& place) const;
   void StartLargest() const;
   void StoreLargest(const Place& place) const;
@@ -158,20 +178,38 @@ void ChunkRun::operator()(const IndexStep& step) const {
   }
 }
 
+// Rows that a product in bf16 reads: rounded once for all panels and threads.
+void ChunkRun::RoundInputs(const ProductStep& plan, RowSource* inputs, size_t skipped) const {
+  float* to = scratch_.rounded();
+  const int64_t stride = RoundedStride(cell_.program());
+  for (size_t s = skipped; s < plan.segments.size(); ++s) {
+    RowSource& in = inputs[s - skipped];
+    if (in.base == nullptr) continue;  // zeros
+    const int32_t depth = plan.segments[s].depth;
+    const RowColumn out = {to, stride};
+    SplitRows(depth, [&](int32_t begin, int32_t rows) {
+      cell_.kernels().round_to_bf16(RowsFrom(in, begin), depth, rows, RowsFrom(out, begin));
+    });
+    in = {to, stride};
+    to += RoundedWidth(plan.segments[s]);
+  }
+}
+
 void ChunkRun::operator()(const PackedProductStep& step) const {
   const ProductStep& plan = *step.plan;
   const kernels::PackedProduct& product = *step.product;
   RowSource inputs[kernels::kMaxSegments], initial, starts[kernels::kMaxGroups];
   RowColumn columns[kernels::kMaxTailColumns];
   const auto skipped = static_cast<size_t>(step.first_segment);
-  int64_t weight_bytes = product.weight_bytes();
+  int64_t multiply_adds = product.multiply_adds();
   for (size_t s = skipped; s < plan.segments.size(); ++s) {
     if (ReadsZeros(plan.segments[s].source)) {
-      weight_bytes -= product.weight_bytes(static_cast<int>(s - skipped));
+      multiply_adds -= product.multiply_adds(static_cast<int>(s - skipped));
     } else {
       inputs[s - skipped] = Source(plan.segments[s].source);
     }
   }
+  if (product.precision() == Precision::kBf16) RoundInputs(plan, inputs, skipped);
   for (size_t c = 0; c < plan.columns.size(); ++c) columns[c] = Column(plan.columns[c]);
   kernels::ProductArgs args = {count_, inputs, nullptr, columns};
   if (step.folded.has_value()) {
@@ -185,8 +223,9 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
   }
   if (plan.arg_max.has_value()) StartLargest();
   const int panels = product.num_panels();
-  const int64_t work = weight_bytes / 4 * count_ + int64_t{8} * plan.units * count_;
-  const int64_t cost = std::max(work, weight_bytes);
+  const int64_t work = multiply_adds * count_ + int64_t{8} * plan.units * count_;
+  const int64_t bytes = multiply_adds * kernels::PackedProduct::StoredBytes(product.precision());
+  const int64_t cost = std::max(work, bytes);
   const int blocks = Blocks(cost, panels, cores_.team->threads());
   cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int thread) {
     const auto first = static_cast<int>(int64_t{panels} * block / blocks);
@@ -246,15 +285,16 @@ namespace {
 
 // In elements of 4 bytes.
 struct ScratchSize {
-  int64_t values = 0, indices = 0;
+  int64_t values = 0, rounded = 0, indices = 0;
 };
 
 ScratchSize SizeFor(const std::vector<const CellProgram*>& programs) {
   ScratchSize size;
   for (const CellProgram* program : programs) {
-    const int64_t stride = ScratchStride(*program);
+    const int64_t nodes = ChunkNodes(NodeFloats(*program));
     const auto lookups = static_cast<int64_t>(program->lookups.size());
-    size.values = std::max(size.values, stride * ChunkNodes(stride));
+    size.values = std::max(size.values, ScratchStride(*program) * nodes);
+    size.rounded = std::max(size.rounded, RoundedStride(*program) * nodes);
     size.indices = std::max(size.indices, lookups * kChunkNodes);
   }
   return size;
@@ -267,21 +307,23 @@ int64_t ColumnStride(const Column& column) {
 }
 
 CellScratch::CellScratch(const std::vector<const CellProgram*>& programs)
-    : values_(SizeFor(programs).values), indices_(static_cast<size_t>(SizeFor(programs).indices)) {}
+    : values_(SizeFor(programs).values),
+      rounded_(SizeFor(programs).rounded),
+      indices_(static_cast<size_t>(SizeFor(programs).indices)) {}
 
 int64_t CellScratch::BytesFor(const std::vector<const CellProgram*>& programs) {
   const ScratchSize size = SizeFor(programs);
-  return (size.values + size.indices) * 4;
+  return (size.values + size.rounded + size.indices) * 4;
 }
 
 int64_t CellScratch::bytes() const {
-  return (values_.size() + static_cast<int64_t>(indices_.size())) * 4;
+  return (values_.size() + rounded_.size() + static_cast<int64_t>(indices_.size())) * 4;
 }
 
 void RunCell(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes,
              CellScratch& scratch, const Cores& cores) {
   const kernels::FlushDenormals flush;
-  const int32_t most = ChunkNodes(ScratchStride(cell.program()));
+  const int32_t most = ChunkNodes(NodeFloats(cell.program()));
   const int32_t chunks = (nodes.num_nodes + most - 1) / most;
   for (int32_t i = 0; i < chunks; ++i) {
     const auto first = static_cast<int32_t>(int64_t{nodes.num_nodes} * i / chunks);

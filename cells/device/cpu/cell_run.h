@@ -66,11 +66,12 @@ class CellScratch {
   static int64_t BytesFor(const std::vector<const CellProgram*>& programs);
 
   float* values() { return values_.data(); }
+  float* rounded() { return rounded_.data(); }  // what one product reads, rounded to bf16
   int32_t* indices(int32_t lookup) { return indices_.data() + int64_t{lookup} * kChunkNodes; }
   int64_t bytes() const;
 
  private:
-  kernels::PackedMemory values_;
+  kernels::PackedMemory values_, rounded_;
   std::vector<int32_t> indices_;
 };
 

@@ -38,6 +38,7 @@ std::string KernelOf(const TailProgram& tail) {
 }
 
 struct StepAccount {
+  Precision precision;
   bool folded = false;  // its first segment
 
   std::string operator()(const SumStep&) const { return "rows added in the order of their links"; }
@@ -47,7 +48,8 @@ struct StepAccount {
     if (product.groups() == 0) {
       return "element-wise; " + KernelOf(product.tail);
     }
-    std::string from = folded ? "starts from a folded row; " : "";
+    std::string from = precision == Precision::kFp32 ? "" : fmt::format("in {}; ", Name(precision));
+    if (folded) from += "starts from a folded row; ";
     if (!product.starts.empty()) from += "starts from hoisted sums; ";
     if (product.arg_max.has_value()) return from + "keeps the largest, stores no row";
     return from + KernelOf(product.tail);
@@ -95,7 +97,7 @@ CellAccount AccountOf(const CellDefinition& cell, const CellProgram& program,
   for (size_t s = 0; s < program.steps.size(); ++s) {
     const bool fold =
         std::find(folds.steps.begin(), folds.steps.end(), static_cast<int>(s)) != folds.steps.end();
-    const std::string by = std::visit(StepAccount{fold}, program.steps[s]);
+    const std::string by = std::visit(StepAccount{program.precision, fold}, program.steps[s]);
     account.steps.push_back(folds.whole ? "at load, for each token; " + by : by);
   }
   for (const PreparedParameter& prepared : program.prepared) {

@@ -208,6 +208,11 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> CpuMemory::Load(const Model& model,
   loaded->model_ = &model;
   loaded->folds_taken_ = fold_budget_.Take(model, plan->folds);
   PackCells(model, *std::move(plan), *loaded);
+  for (const PackedCell& cell : loaded->cells_) {
+    if (cell.status().ok()) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("model \"{}\": {}", model.name, std::string(cell.status().message())));
+  }
   if (absl::Status s = MapTables(model, budget, *loaded); !s.ok()) return s;
   std::vector<const CellProgram*> programs;
   for (const PackedCell& cell : loaded->cells_) {

@@ -16,12 +16,13 @@ namespace cellbatch {
 namespace {
 
 constexpr int32_t kRows = 23;
+constexpr Precision kPrecisions[] = {Precision::kFp32, Precision::kW8, Precision::kBf16};
 
 // One of the three cells, packed, on rows of its own: of inputs alike, the same rows.
 class Trial {
  public:
   Trial(std::shared_ptr<const CellDefinition> cell, const Weights& weights,
-        std::vector<HoistedSum> hoisted, const kernels::CpuKernels& kernels)
+        std::vector<HoistedSum> hoisted, Precision precision, const kernels::CpuKernels& kernels)
       : rows_(*cell, kRows, kRows) {
     type_.name = cell->name();
     type_.definition = std::move(cell);
@@ -29,6 +30,7 @@ class Trial {
     type_.hoisted = std::move(hoisted);
     CellProgram program = *Lower(*type_.definition, kCpuLimits);
     StartFromSums(type_.hoisted, program);
+    program.precision = type_.precision = precision;
     packed_ = std::make_unique<PackedCell>(type_, std::move(program), CellFolds(), kernels);
   }
 
@@ -90,13 +92,14 @@ std::vector<bool> Brought(const CellDefinition& cell) {
 }
 
 // The bits of every node by either way, alone and in a batch; false: there is nothing to hoist.
-bool AgreesToTheBit(const CellDefinition& cell, uint64_t seed, const kernels::CpuKernels& kernels) {
+bool AgreesToTheBit(const CellDefinition& cell, uint64_t seed, Precision precision,
+                    const kernels::CpuKernels& kernels) {
   const auto hoisted = Hoist(cell, Brought(cell), kCpuLimits);
   if (!hoisted.has_value()) return false;
   const Weights weights = testing::RandomWeights(cell, seed);
-  Trial whole(std::make_shared<const CellDefinition>(cell), weights, {}, kernels);
-  Trial eager(hoisted->eager, weights, {}, kernels);
-  Trial step(hoisted->step, weights, hoisted->sums, kernels);
+  Trial whole(std::make_shared<const CellDefinition>(cell), weights, {}, precision, kernels);
+  Trial eager(hoisted->eager, weights, {}, precision, kernels);
+  Trial step(hoisted->step, weights, hoisted->sums, precision, kernels);
   for (const Input& input : cell.inputs()) {
     whole.Fill(input.name, seed * 31 + input.name.size());
     step.Fill(input.name, seed * 31 + input.name.size());
@@ -122,29 +125,35 @@ TEST(HoistTest, AStepThatStartsFromHoistedSumsHasTheBitsOfTheWhole) {
          {testing::LstmCell(13, 37), testing::LstmCellByGate(5, 18), testing::LstmCellConcat(7, 19),
           testing::TwoInputLstmCell(3, 4, 21), testing::GruCell(13, 37), testing::GruV1Cell(13, 37),
           testing::ElmanCell(13, 70), testing::ElmanCell(1, 1, OpKind::kRelu)}) {
-      EXPECT_TRUE(AgreesToTheBit(cell, 3, *table)) << cell.name();
+      for (const Precision precision : kPrecisions) {
+        EXPECT_TRUE(AgreesToTheBit(cell, 3, precision, *table)) << cell.name() << Name(precision);
+      }
     }
   }
 }
 
 // Of a thousand cells; how many have something to hoist.
-int AgreeToTheBit(CellDefinition (*random_cell)(uint64_t)) {
+int AgreeToTheBit(CellDefinition (*random_cell)(uint64_t), Precision precision) {
   int hoisted = 0;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+    SCOPED_TRACE(std::string(Name(precision)) + ", seed " + std::to_string(seed));
     const kernels::CpuKernels& kernels = kernels::BestKernels(DetectCpuFeatures());
-    hoisted += AgreesToTheBit(random_cell(seed), seed, kernels) ? 1 : 0;
+    hoisted += AgreesToTheBit(random_cell(seed), seed, precision, kernels) ? 1 : 0;
     if (::testing::Test::HasFailure()) break;
   }
   return hoisted;
 }
 
 TEST(HoistTest, AThousandRandomCellsKeepTheirBits) {
-  EXPECT_GT(AgreeToTheBit(testing::RandomCell), 200);
+  for (const Precision precision : kPrecisions) {
+    EXPECT_GT(AgreeToTheBit(testing::RandomCell, precision), 200);
+  }
 }
 
 TEST(HoistTest, AThousandRandomCellsOfParametersKeepTheirBits) {
-  EXPECT_GT(AgreeToTheBit(testing::RandomCellOfParameters), 100);
+  for (const Precision precision : kPrecisions) {
+    EXPECT_GT(AgreeToTheBit(testing::RandomCellOfParameters, precision), 100);
+  }
 }
 
 TEST(HoistTest, WhatIsHoistedIsReadOffTheProgram) {

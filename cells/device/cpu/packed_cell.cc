@@ -1,6 +1,7 @@
 #include "cells/device/cpu/packed_cell.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "cells/device/cpu/cell_run.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/kernels/cpu/flush_denormals.h"
+#include "fmt/format.h"
 
 namespace cellbatch {
 namespace {
@@ -61,7 +63,7 @@ CellProgram ProgramOfFolded(const CellProgram& program) {
 
 int64_t PackedBytes(const CellDefinition& cell, const CellProgram& program,
                     const CellFolds& folds) {
-  int64_t floats = 0;
+  int64_t floats = 0, stored = 0;
   if (folds.whole) {
     const LookupSpec& lookup = program.lookups[static_cast<size_t>(*LookupOfWhole(program))];
     return FoldedRowFloats(cell) * lookup.rows * static_cast<int64_t>(sizeof(float));
@@ -75,10 +77,12 @@ int64_t PackedBytes(const CellDefinition& cell, const CellProgram& program,
     const int64_t blocks = (plan->units + kernels::kLanes - 1) / kernels::kLanes;
     for (size_t i = fold ? 1 : 0; i < plan->segments.size(); ++i) {
       const SegmentPlan& segment = plan->segments[i];
-      floats += int64_t{segment.depth} * GroupsOf(segment) * blocks * kernels::kLanes;
+      stored += kernels::PackedProduct::StoredDepth(program.precision, segment.depth) *
+                GroupsOf(segment) * blocks * kernels::kLanes;
     }
   }
-  return floats * static_cast<int64_t>(sizeof(float));
+  return floats * static_cast<int64_t>(sizeof(float)) +
+         stored * kernels::PackedProduct::StoredBytes(program.precision);
 }
 
 int64_t BytesOf(const PreparedParameter& prepared) {
@@ -202,6 +206,46 @@ kernels::SegmentSpec Segment(const PackedCell& cell, const SegmentPlan& plan) {
   return segment;
 }
 
+// Of each unit the largest magnitude of the line of the parameter that its weights are part of: a scale is a matter of the
+// matrix, and not of which segments a plan has made of it, what was folded and what is hoisted.
+std::vector<float> LargestOfLines(const float* parameter, int64_t elements,
+                                  const ParameterView& view, int32_t units, int32_t depth) {
+  // A matrix has its lines one behind the other, or across; one of a single column may be read either way.
+  const bool by_rows = view.depth_stride == 1;
+  const int64_t columns = by_rows ? view.unit_stride : view.depth_stride;
+  std::vector<float> largest;
+  for (int32_t u = 0; u < units; ++u) {
+    const int64_t at = view.offset + u * view.unit_stride;
+    const int64_t own_end = at + (depth - 1) * view.depth_stride + 1;
+    const int64_t first = by_rows ? at / columns * columns : at % columns;
+    const int64_t end = by_rows ? std::min(first + columns, elements) : elements;
+    float most = 0.0f;
+    for (int64_t i = first; i < std::max(end, own_end); i += view.depth_stride) {
+      most = std::max(most, std::abs(parameter[i]));
+    }
+    largest.push_back(most);
+  }
+  return largest;
+}
+
+// Whether the precision has a number for the weight.
+bool Holds(Precision precision, float weight) {
+  if (precision == Precision::kFp32) return true;
+  return std::isfinite(weight) && (precision != Precision::kBf16 || std::abs(weight) < 0x1.ffp127f);
+}
+
+// The first weight of the view that has no number in the precision: its place in the parameter.
+std::optional<int64_t> FirstNotHeld(const float* parameter, const ParameterView& view,
+                                    int32_t units, int32_t depth, Precision precision) {
+  for (int32_t u = 0; u < units; ++u) {
+    for (int32_t k = 0; k < depth; ++k) {
+      const int64_t at = view.offset + u * view.unit_stride + k * view.depth_stride;
+      if (!Holds(precision, parameter[at])) return at;
+    }
+  }
+  return std::nullopt;
+}
+
 // Several biases are added in double and rounded once.
 std::vector<float> AddUp(const std::vector<std::vector<float>>& terms, int32_t units) {
   std::vector<float> sum(static_cast<size_t>(units));
@@ -215,6 +259,36 @@ std::vector<float> AddUp(const std::vector<std::vector<float>>& terms, int32_t u
 
 }  // namespace
 
+int64_t PackedCell::Elements(ParameterId p) const {
+  const auto number = static_cast<size_t>(p.value()), given = type_->weights.size();
+  return number < given ? type_->weights[number].shape.size() : (*prepared_)[number - given].size();
+}
+
+std::string PackedCell::ParameterText(ParameterId p) const {
+  const auto number = static_cast<size_t>(p.value()), given = type_->weights.size();
+  const auto parameters = type_->definition->parameters();
+  if (number < given) return fmt::format("parameter \"{}\"", parameters[number].name);
+  std::string of;
+  for (const ParameterId made_of : program_->prepared[number - given].of) {
+    of += fmt::format("{}\"{}\"", of.empty() ? "" : ", ",
+                      parameters[static_cast<size_t>(made_of.value())].name);
+  }
+  return fmt::format("what is computed of {} at load", of.empty() ? "constants" : of);
+}
+
+void PackedCell::CheckWeights(const SegmentPlan& segment, int32_t units) {
+  for (const std::optional<ParameterView>& w : segment.weights) {
+    if (!w.has_value() || !status_.ok() || program_->precision == Precision::kFp32) continue;
+    const float* const values = Parameter(w->parameter);
+    const std::optional<int64_t> bad =
+        FirstNotHeld(values, *w, units, segment.depth, program_->precision);
+    if (!bad.has_value()) continue;
+    status_ = absl::InvalidArgumentError(fmt::format(
+        "cell type \"{}\": {}: element {} is {}, for which {} has no number", type_->name,
+        ParameterText(w->parameter), *bad, values[*bad], Name(program_->precision)));
+  }
+}
+
 PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
   const std::string wrong = CheckProduct(plan, kCpuLimits);
   Check(wrong.empty(), wrong);
@@ -222,16 +296,27 @@ PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
   step.plan = &plan;
   step.first_segment = fold ? 1 : 0;
   if (fold) {
+    CheckWeights(plan.segments[0], plan.units);
     step.folded = MakeFoldedTable(plan);
     bytes_ += step.folded->rows.size() * static_cast<int64_t>(sizeof(float));
   }
   SpecAndStorage made;
-  made.storage.reserve(plan.parameters.size() + plan.bias.size());
+  made.storage.reserve(plan.parameters.size() + plan.bias.size() * (1 + plan.segments.size()));
   made.spec.units = plan.units;
   made.spec.groups = plan.groups();
   made.spec.tail = plan.tail;
   for (size_t s = static_cast<size_t>(step.first_segment); s < plan.segments.size(); ++s) {
-    made.spec.segments.push_back(Segment(*this, plan.segments[s]));
+    const SegmentPlan& segment = plan.segments[s];
+    made.spec.precision = program_->precision;
+    made.spec.segments.push_back(Segment(*this, segment));
+    CheckWeights(segment, plan.units);
+    for (size_t g = 0; g < segment.weights.size(); ++g) {
+      const std::optional<ParameterView>& w = segment.weights[g];
+      if (!w.has_value() || program_->precision != Precision::kW8) continue;
+      made.storage.push_back(LargestOfLines(Parameter(w->parameter), Elements(w->parameter), *w,
+                                            plan.units, segment.depth));
+      made.spec.segments.back().largest[g] = made.storage.back().data();
+    }
   }
   for (size_t g = 0; g < plan.bias.size(); ++g) {
     if (plan.bias[g].empty()) continue;
@@ -253,7 +338,9 @@ PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
 FoldedTable PackedCell::MakeFoldedTable(const ProductStep& plan) const {
   ProductStep first = plan;
   first.segments.resize(1);
-  const PackedCell only(*type_, CellProgram{{first}, program_->lookups, 0}, *kernels_, prepared_);
+  CellProgram program{{first}, program_->lookups, 0, program_->prepared};
+  program.precision = program_->precision;
+  const PackedCell only(*type_, std::move(program), *kernels_, prepared_);
   const auto& product = *std::get<PackedProductStep>(only.steps()[0]).product;
   const int32_t lookup = plan.segments[0].source.index;
   const LookupSpec& spec = program_->lookups[static_cast<size_t>(lookup)];
@@ -264,12 +351,22 @@ FoldedTable PackedCell::MakeFoldedTable(const ProductStep& plan) const {
   kernels::RowSource in;
   in.base = Parameter(spec.table) + spec.offset + plan.segments[0].source.offset;
   in.stride = spec.stride;
-  kernels::ProductArgs args;
-  args.num_rows = spec.rows;
-  args.inputs = &in;
+  const bool rounded = program_->precision == Precision::kBf16;
+  const int32_t depth = plan.segments[0].depth, at_once = rounded ? kernels::kChunkRows : spec.rows;
+  kernels::PackedMemory rounded_rows(rounded ? int64_t{at_once} * (depth + 1) : 0);
   kernels::ProductScratch scratch;
-  kernels_->run_accumulators(product, args, 0, product.num_panels(), &scratch, folded.rows.data(),
-                             folded.stride);
+  for (int32_t row = 0; row < spec.rows; row += at_once) {
+    const int32_t rows = std::min(at_once, spec.rows - row);
+    kernels::RowSource from = in;
+    from.base += row * in.stride;
+    if (rounded) {
+      const kernels::RowColumn to = {rounded_rows.data(), depth + 1};
+      kernels_->round_to_bf16(from, depth, rows, to);
+      from = {to.base, to.stride};
+    }
+    kernels_->run_accumulators(product, {rows, &from}, 0, product.num_panels(), &scratch,
+                               folded.rows.data() + row * folded.stride, folded.stride);
+  }
   return folded;
 }
 

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "cells/cell_type.h"
 #include "cells/compile/fold.h"
 #include "cells/kernels/cpu/kernel_table.h"
@@ -74,6 +76,8 @@ class PackedCell {
     return number < given ? type_->weights[number].data.get() : (*prepared_)[number - given].data();
   }
   int64_t bytes() const { return bytes_; }  // packed weights, folded tables, what was prepared
+  // INVALID_ARGUMENT names the first weight for which the program's precision has no number; nothing may run then.
+  const absl::Status& status() const { return status_; }
 
  private:
   using Prepared = std::shared_ptr<const std::vector<kernels::PackedMemory>>;
@@ -84,6 +88,9 @@ class PackedCell {
   void PackSteps(const CellFolds& folds);
   Prepared Prepare(const CellProgram& program) const;
   PackedStep PackProduct(const ProductStep& plan, bool fold);
+  void CheckWeights(const SegmentPlan& segment, int32_t units);
+  int64_t Elements(ParameterId p) const;
+  std::string ParameterText(ParameterId p) const;
   FoldedTable MakeFoldedTable(const ProductStep& plan) const;
   FoldedCell FoldWhole() const;
   std::vector<float> Expand(const UnitValues& values, int32_t units) const;
@@ -94,6 +101,7 @@ class PackedCell {
   Prepared prepared_;  // null: nothing is
   std::vector<PackedStep> steps_;
   int64_t bytes_ = 0;
+  absl::Status status_;
 };
 
 }  // namespace cellbatch

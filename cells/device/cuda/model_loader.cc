@@ -255,6 +255,11 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadCudaModel(const LoadTools& tool
                                                            const RowBudget& budget) {
   if (absl::Status s = model.Validate(); !s.ok()) return s;
   if (absl::Status s = CheckBudget(model, budget); !s.ok()) return s;
+  if (model.precision != Precision::kFp32) {
+    return absl::UnimplementedError(fmt::format(
+        "model \"{}\": precision is {}, a CUDA device computes {}: serve it on a CPU (--devices)",
+        model.name, Name(model.precision), Name(Precision::kFp32)));
+  }
   return ModelLoader(tools, queues, model, budget).Load();
 }
 

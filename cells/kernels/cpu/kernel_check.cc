@@ -1,6 +1,7 @@
 #include "cells/kernels/cpu/kernel_check.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -29,18 +30,6 @@ Tuning Always(StreamWay way) {
   return tuning;
 }
 
-// Stores every accumulator in a column of its own: nothing that a sum gets wrong is hidden by what follows.
-TailProgram StoreAll(int groups) {
-  TailProgram tail{{}, groups, 0};
-  for (int g = 0; g < groups; ++g) {
-    tail.ops.push_back({TailOpKind::kAccumulator, -1, -1, static_cast<int16_t>(g)});
-  }
-  for (int g = 0; g < groups; ++g) {
-    tail.ops.push_back({TailOpKind::kStore, static_cast<int16_t>(g), -1, static_cast<int16_t>(g)});
-  }
-  return tail;
-}
-
 // Which groups have which terms.
 enum class Terms : uint8_t {
   kNearlyAll,  // the last segment leaves one out
@@ -58,11 +47,12 @@ int UnitsOf(int groups, Terms terms) {
 
 class ProductCheck {
  public:
-  ProductCheck(const CpuKernels& kernels, int groups, Terms terms, Random& random)
+  ProductCheck(const CpuKernels& kernels, int groups, Precision precision, Terms terms,
+               Random& random)
       : kernels_(kernels),
         groups_(groups),
         product_(random, UnitsOf(groups, terms), groups, {2 * kernels.block_of_k + 3, 1, 29},
-                 StoreAll(groups)) {
+                 StoreAllTail(groups)) {
     for (int g = 0; g < groups && terms == Terms::kApart; ++g) {
       for (int s = 0; s < 3; ++s) {
         if (g % 3 != s) product_.spec.segments[s].weights[g] = {};
@@ -72,9 +62,10 @@ class ProductCheck {
       product_.spec.segments[2].weights[groups - 1] = {};  // an absent term, and an absent bias
       product_.spec.bias[0] = nullptr;
     }
+    product_.spec.precision = precision;
     packed_ = std::make_unique<PackedProduct>(product_.spec);
     for (const SegmentSpec& s : product_.spec.segments) {
-      inputs_.emplace_back(random, s.depth, kMostRows + 2, kMostRows);
+      inputs_.push_back(RandomInputs(random, precision, s.depth, kMostRows + 2, kMostRows));
     }
     for (int g = 0; g < groups; ++g) {
       blank_.emplace_back(random, product_.spec.units, kMostRows + 2, kMostRows);
@@ -136,17 +127,20 @@ class ProductCheck {
   }
 
   std::string Wrong(int rows, const std::string& what) const {
-    return "product, " + std::to_string(groups_) + " groups, " + std::to_string(rows) +
-           " rows: " + what;
+    return std::string("product in ") + Name(packed_->precision()) + ", " +
+           std::to_string(groups_) + " groups, " + std::to_string(rows) + " rows: " + what;
   }
 
   std::string AgainstDoubles() const {
+    std::vector<std::vector<const float*>> x(kMostRows);
     for (int r = 0; r < kMostRows; ++r) {
-      std::vector<const float*> x;
-      for (const RandomRows& rows : inputs_) x.push_back(rows.Row(r));
-      const std::vector<double> expected = product_.Accumulators(x);
+      for (const RandomRows& rows : inputs_) x[static_cast<size_t>(r)].push_back(rows.Row(r));
+    }
+    const std::vector<std::vector<double>> expected = product_.Accumulators(x);
+    for (int r = 0; r < kMostRows; ++r) {
+      const std::vector<double>& of_row = expected[static_cast<size_t>(r)];
       for (int g = 0; g < groups_; ++g) {
-        const auto from = expected.begin() + int64_t{g} * product_.spec.units;
+        const auto from = of_row.begin() + int64_t{g} * product_.spec.units;
         const std::vector<double> group(from, from + product_.spec.units);
         if (Excess(group, together_[g].Row(r)) <= 1.0) continue;
         return Wrong(kMostRows, "group " + std::to_string(g) + " of row " + std::to_string(r) +
@@ -395,19 +389,50 @@ class LargestCheck {
 
 }  // namespace
 
-std::string CheckProducts(const CpuKernels& kernels, int groups) {
+std::string CheckProducts(const CpuKernels& kernels, Precision precision, int groups) {
   Random random(kCheckSeed + static_cast<uint64_t>(groups));
-  const std::string wrong = ProductCheck(kernels, groups, Terms::kNearlyAll, random).Run();
+  const std::string wrong =
+      ProductCheck(kernels, groups, precision, Terms::kNearlyAll, random).Run();
   if (!wrong.empty() || groups == 1) return wrong;
-  return ProductCheck(kernels, groups, Terms::kApart, random).Run();
+  return ProductCheck(kernels, groups, precision, Terms::kApart, random).Run();
 }
 
-std::string CheckProducts(const CpuKernels& kernels) {
+std::string CheckProducts(const CpuKernels& kernels, Precision precision) {
   std::string wrong;
   for (int groups = 1; groups <= kMaxGroups && wrong.empty(); ++groups) {
-    wrong = CheckProducts(kernels, groups);
+    wrong = CheckProducts(kernels, precision, groups);
   }
   return wrong;
+}
+
+// A few rows: whole vectors, and parts of them; looked up through tokens.
+std::string CheckRounding(const CpuKernels& kernels) {
+  Random random(kCheckSeed);
+  for (const int width : {1, 2, 15, 16, 17, 31, 64, 77}) {
+    RandomRows from(random, width, 9, 5);
+    for (size_t i = 0; i < from.data.size(); ++i) {
+      float& value = from.data[i];
+      const uint32_t halves[] = {0x3f808000u, 0x3f818000u, 0xbf808000u, 0x3f818001u, 0x3f807fffu};
+      if (i % 3 == 0) value = std::bit_cast<float>(halves[i / 3 % 5]);  // ties, and beside them
+      if (i % 17 == 5) value = i % 2 == 0 ? INFINITY : -0.0f;
+      if (i % 17 == 6) value = std::bit_cast<float>(0x7f800001u);  // a NaN with a lower half only
+    }
+    RandomRows to(random, width + width % 2, 9, 5);
+    RowSource in = from.source();
+    std::swap(in.rows, in.tokens);
+    kernels.round_to_bf16(in, width, 5, to.column());
+    for (int r = 0; r < 5; ++r) {
+      for (int k = 0; k < to.width; ++k) {
+        const float given = k < width ? from.Row(r)[k] : 0.0f, got = to.Row(r)[k];
+        const bool right = std::isnan(given) ? std::isnan(got)
+                                             : std::bit_cast<uint32_t>(got) ==
+                                                   uint32_t{RoundedToBf16(given)} << 16;
+        if (!right) return "rounding of " + std::to_string(given) + " to bf16";
+      }
+    }
+    if (!to.OthersUntouched()) return "rounding to bf16: memory beside its rows was written";
+  }
+  return "";
 }
 
 std::string CheckTails(const CpuKernels& kernels) {
@@ -447,11 +472,14 @@ std::string CheckLargest(const CpuKernels& kernels) {
 }
 
 std::string CheckKernels(const CpuKernels& kernels) {
-  std::string wrong = CheckProducts(kernels);
-  if (wrong.empty()) wrong = CheckTails(kernels);
+  std::string wrong = CheckTails(kernels);
   if (wrong.empty()) wrong = CheckLargest(kernels);
   if (wrong.empty()) wrong = CheckRowKernels(kernels);
   if (wrong.empty()) wrong = CheckElementWise(kernels);
+  if (wrong.empty()) wrong = CheckRounding(kernels);
+  for (const Precision precision : kPrecisions) {
+    if (wrong.empty()) wrong = CheckProducts(kernels, precision);
+  }
   return wrong;
 }
 

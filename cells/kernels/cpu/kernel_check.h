@@ -22,9 +22,11 @@ inline constexpr uint64_t kCheckSeed = 20261122;
 std::string CheckKernels(const CpuKernels& kernels);
 
 // Products of one to kMaxGroups groups, deeper than two K blocks, of 1 to 40 rows and of more than a chunk.
-std::string CheckProducts(const CpuKernels& kernels);
+std::string CheckProducts(const CpuKernels& kernels, Precision precision);
 // The same for one number of groups.
-std::string CheckProducts(const CpuKernels& kernels, int groups);
+std::string CheckProducts(const CpuKernels& kernels, Precision precision, int groups);
+// Rows rounded to bf16: ties, what is no number, parts of vectors.
+std::string CheckRounding(const CpuKernels& kernels);
 // Every shape of tail that has a kernel of its own, and the kernel that runs any; rows alone as in company.
 std::string CheckTails(const CpuKernels& kernels);
 // The largest of each row that is kept without storing the row, against the rows as they are stored.

@@ -88,6 +88,10 @@ struct CpuKernels {
   // The functions of tails, alone: the same bits as a tail of that one operation. `out` may be a source, else apart.
   void (*element_wise)(const ElementWiseArgs& args);
 
+  // Row r of out = row r of in rounded to bf16 (to nearest, ties to even; NaN stays NaN), as floats, and one zero more if
+  // `width` is odd: what a product of Precision::kBf16 reads.
+  void (*round_to_bf16)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);
+
   // Row r of out = row r of in: a table lookup when `in` has tokens. Rows do not overlap.
   void (*copy_rows)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);
 };

@@ -35,6 +35,18 @@ void CopyRows(const RowSource& in, int32_t width, int32_t num_rows, const RowCol
   }
 }
 
+template <class V>
+void RoundRowsToBf16(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out) {
+  for (int32_t r = 0; r < num_rows; ++r) {
+    const float* const from = in.Row(r);
+    float* const to = out.Row(r);
+    int32_t i = 0;
+    for (; i + kLanes <= width; i += kLanes) V::RoundToBf16(V::Load(from + i)).Store(to + i);
+    const int32_t rest = width - i;  // zeros behind it stay zeros
+    if (rest > 0) V::RoundToBf16(V::LoadPart(from + i, rest)).StorePart(to + i, rest + rest % 2);
+  }
+}
+
 template <class V, class Tiling>
 constexpr CpuKernels MakeKernels(const char* name) {
   return {.name = name,
@@ -49,6 +61,7 @@ constexpr CpuKernels MakeKernels(const char* name) {
           .mat_mul_by_rows = MatMulByRows<V>,
           .mat_mul_by_columns = MatMulByColumns<V, Tiling>,
           .element_wise = ElementWise<V>,
+          .round_to_bf16 = RoundRowsToBf16<V>,
           .copy_rows = CopyRows<V>};
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include "cells/kernels/cpu/kernel_check.h"
 #include "cells/kernels/cpu/kernel_table.h"
+#include "cells/kernels/cpu/random_product.h"
 
 namespace cellbatch::kernels {
 namespace {
@@ -36,7 +39,7 @@ void SpoiltProduct(const PackedProduct& product, const ProductArgs& args, int fi
   const int unit = fault.unit < 0 ? product.units() + fault.unit : fault.unit;
   const int panel = unit / kLanes / product.blocks_per_panel();
   if (row < 0 || row >= args.num_rows || panel < first || panel >= last) return;
-  if (!fault.hit(product, args, *scratch)) return;
+  if (args.columns == nullptr || !fault.hit(product, args, *scratch)) return;
   for (const TailOp& op : product.tail().ops) {
     if (op.kind != TailOpKind::kStore) continue;
     args.columns[op.index].Row(row)[unit] += 1e-3f;
@@ -56,6 +59,25 @@ bool HasInstruction(const PackedProduct& product, TailInstructionKind kind) {
   const std::vector<TailInstruction>& code = product.tail_code().instructions;
   return std::any_of(code.begin(), code.end(),
                      [kind](const TailInstruction& i) { return i.kind == kind; });
+}
+
+// Of what is not fp32: read once, expanded block by block, in chunks, and begun elsewhere.
+void AddPrecisionFaults(std::vector<ProductFault>& faults) {
+  using P = PackedProduct;
+  using A = ProductArgs;
+  using S = ProductScratch;
+  for (const Precision precision : {Precision::kW8, Precision::kBf16}) {
+    const auto of = [precision](auto more) {
+      return
+          [=](const P& p, const A& a, const S&) { return p.precision() == precision && more(a); };
+    };
+    faults.push_back({"one row, not fp32", of([](const A& a) { return a.num_rows == 1; })});
+    faults.push_back({"rows, not fp32", of([](const A& a) { return a.num_rows == 37; }), -1, -1});
+    faults.push_back(
+        {"chunks, not fp32", of([](const A& a) { return a.num_rows > kChunkRows; }), kChunkRows});
+    faults.push_back(
+        {"from accumulators, not fp32", of([](const A& a) { return a.initial != nullptr; })});
+  }
 }
 
 std::vector<ProductFault> ProductFaults() {
@@ -83,9 +105,12 @@ std::vector<ProductFault> ProductFaults() {
                       }});
   }
   for (int groups = 1; groups <= kMaxGroups; ++groups) {
-    faults.push_back({"a number of groups", [groups](const P& p, const A&, const S&) {
-                        return p.groups() == groups && p.segments().size() == 3;
-                      }});
+    for (const Precision precision : kPrecisions) {
+      faults.push_back({"a number of groups", [=](const P& p, const A&, const S&) {
+                          return p.groups() == groups && p.segments().size() == 3 &&
+                                 p.precision() == precision;
+                        }});
+    }
   }
   for (const TailShape shape :
        {TailShape::kGeneral, TailShape::kIdentity, TailShape::kSigmoid, TailShape::kTanh,
@@ -118,6 +143,7 @@ std::vector<ProductFault> ProductFaults() {
                         return HasOperation(p, static_cast<TailOpKind>(kind));
                       }});
   }
+  AddPrecisionFaults(faults);
   return faults;
 }
 
@@ -142,9 +168,10 @@ void ProductWithoutBlock(const PackedProduct& product, const ProductArgs& args, 
     const float* const row = args.inputs[0].Row(r);
     rows.insert(rows.end(), row, row + depth);
     std::fill(rows.end() - depth + begin, rows.end() - depth + end, 0.0f);
+    rows.push_back(0.0f);  // behind an odd depth
   }
   std::vector<RowSource> inputs(args.inputs, args.inputs + product.segments().size());
-  inputs[0] = {rows.data(), depth};
+  inputs[0] = {rows.data(), depth + 1};
   ProductArgs spoilt = args;
   spoilt.inputs = inputs.data();
   sound->run_product(product, spoilt, first, last, scratch);
@@ -345,6 +372,41 @@ void ElementWiseSubTurnedRound(const ElementWiseArgs& args) {
   sound->element_wise(spoilt);
 }
 
+// Each element by `of`, and what is behind an odd width.
+template <class F>
+void RoundBy(F of, const RowSource& in, int32_t width, int32_t rows, const RowColumn& out) {
+  for (int32_t r = 0; r < rows; ++r) {
+    for (int32_t k = 0; k < width; ++k) out.Row(r)[k] = of(in.Row(r)[k]);
+    if (width % 2 == 1) out.Row(r)[width] = 0.0f;
+  }
+}
+float Upper(uint32_t bits) { return std::bit_cast<float>(bits & 0xffff0000u); }
+void RoundingTowardsZero(const RowSource& in, int32_t width, int32_t rows, const RowColumn& out) {
+  RoundBy([](float v) { return Upper(std::bit_cast<uint32_t>(v) | (v == v ? 0u : 0x400000u)); }, in,
+          width, rows, out);
+}
+void RoundingTiesUp(const RowSource& in, int32_t width, int32_t rows, const RowColumn& out) {
+  RoundBy([](float v) { return v == v ? Upper(std::bit_cast<uint32_t>(v) + 0x8000u) : NAN; }, in,
+          width, rows, out);
+}
+void RoundingThatLosesNan(const RowSource& in, int32_t width, int32_t rows, const RowColumn& out) {
+  RoundBy([](float v) { return std::bit_cast<float>(uint32_t{RoundedToBf16(v)} << 16); }, in, width,
+          rows, out);
+}
+void RoundingWithoutLastElement(const RowSource& in, int32_t width, int32_t rows,
+                                const RowColumn& out) {
+  sound->round_to_bf16(in, width - 1, rows, out);
+}
+void RoundingWithoutTheZeroBehind(const RowSource& in, int32_t width, int32_t rows,
+                                  const RowColumn& out) {
+  sound->round_to_bf16(in, width / 2 * 2, rows, out);
+  if (width % 2 == 0) return;
+  for (int32_t r = 0; r < rows; ++r) {
+    out.Row(r)[width - 1] =
+        std::bit_cast<float>(uint32_t{RoundedToBf16(in.Row(r)[width - 1])} << 16);
+  }
+}
+
 void CopiesIgnoringTokens(const RowSource& in, int32_t width, int32_t rows, const RowColumn& out) {
   RowSource spoilt = in;
   spoilt.tokens = nullptr;
@@ -380,7 +442,10 @@ TEST_P(PlantedFailureTest, AProductDeeperThanOneBlockOfKThatLeavesOneOutIsTold) 
     for (const bool one_step : {false, true}) {
       left_out = {last, one_step};
       for (int groups = 1; groups <= kMaxGroups; ++groups) {
-        EXPECT_NE(CheckProducts(broken, groups), "") << last << one_step << ", groups " << groups;
+        for (const Precision precision : kPrecisions) {
+          EXPECT_NE(CheckProducts(broken, precision, groups), "")
+              << last << one_step << ", groups " << groups << ", " << Name(precision);
+        }
       }
     }
   }
@@ -396,9 +461,20 @@ TEST_P(PlantedFailureTest, OneSpoiltValueOnOnePathOfAProductIsTold) {
 }
 
 TEST_P(PlantedFailureTest, RowsFoundWronglyAndGuardsOverwrittenAreTold) {
-  EXPECT_NE(CheckProducts(With(&CpuKernels::run_product, &ProductIgnoringTokens)), "");
-  EXPECT_NE(CheckProducts(With(&CpuKernels::run_product, &ProductBesideItsRows)), "");
-  EXPECT_NE(CheckProducts(With(&CpuKernels::run_accumulators, &SpoiltAccumulators)), "");
+  for (const Precision precision : kPrecisions) {
+    const auto told = [&](const CpuKernels& broken) { return CheckProducts(broken, precision); };
+    EXPECT_NE(told(With(&CpuKernels::run_product, &ProductIgnoringTokens)), "");
+    EXPECT_NE(told(With(&CpuKernels::run_product, &ProductBesideItsRows)), "");
+    EXPECT_NE(told(With(&CpuKernels::run_accumulators, &SpoiltAccumulators)), "");
+  }
+}
+
+TEST_P(PlantedFailureTest, ARoundingThatIsNotToTheNearestIsTold) {
+  for (const auto by : {&RoundingTowardsZero, &RoundingTiesUp, &RoundingWithoutLastElement,
+                        &RoundingWithoutTheZeroBehind, &RoundingThatLosesNan}) {
+    EXPECT_NE(CheckRounding(With(&CpuKernels::round_to_bf16, by)), "");
+  }
+  EXPECT_NE(CheckKernels(With(&CpuKernels::round_to_bf16, &RoundingTiesUp)), "");
 }
 
 TEST_P(PlantedFailureTest, ALargestThatIsKeptWronglyIsTold) {

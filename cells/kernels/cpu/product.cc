@@ -1,7 +1,10 @@
 #include "cells/kernels/cpu/product.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "cells/check.h"
 
@@ -25,10 +28,88 @@ int BlocksPerPanel(const ProductSpec& spec) {
   return std::max(1, std::min(by_columns, kPanelSums / std::max(1, spec.groups)));
 }
 
+float LargestOf(const WeightView& w, int32_t depth, int64_t unit) {
+  float largest = 0.0f;
+  for (int k = 0; k < depth; ++k) {
+    largest = std::max(largest, std::abs(w.data[unit * w.unit_stride + k * w.depth_stride]));
+  }
+  return largest;
+}
+
+// One of the columns of 16 of a segment's part of a panel.
+struct Columns {
+  int64_t all, this_one;
+};
+
+// Of the k-th weight of unit `lane` of its block.
+template <typename Stored>
+int64_t StoredAt(int64_t k, Columns columns, int64_t lane) {
+  if constexpr (std::is_same_v<Stored, uint16_t>) {
+    return ((k / 2 * columns.all + columns.this_one) * kLanes + lane) * 2 + k % 2;
+  } else {
+    return (k * columns.all + columns.this_one) * kLanes + lane;
+  }
+}
+
+// Of units [first, first + lanes). `scales`: of int8.
+template <typename Stored>
+void PackColumn(const WeightView& w, int32_t depth, int64_t first, int lanes, const float* scales,
+                Columns columns, Stored* to) {
+  for (int lane = 0; lane < lanes; ++lane) {
+    const float* const from = w.data + (first + lane) * w.unit_stride;
+    for (int k = 0; k < depth; ++k) {
+      Stored& stored = to[StoredAt<Stored>(k, columns, lane)];
+      const float weight = from[k * w.depth_stride];
+      if constexpr (std::is_same_v<Stored, int8_t>) stored = Quantised(weight, scales[lane]);
+      if constexpr (std::is_same_v<Stored, uint16_t>) stored = RoundedToBf16(weight);
+      if constexpr (std::is_same_v<Stored, float>) stored = weight;
+    }
+    if (!std::is_same_v<Stored, uint16_t> || depth % 2 == 0) continue;
+    // The other of the last pair: -0, which times the zero that it meets leaves every sum as it is.
+    to[StoredAt<Stored>(depth, columns, lane)] = static_cast<Stored>(RoundedToBf16(-0.0f));
+  }
+}
+
 }  // namespace
 
+float ScaleOfLargest(float largest) {
+  const float scale = largest / 127.0f;
+  return scale >= std::numeric_limits<float>::min() ? scale : 0.0f;
+}
+
+int8_t Quantised(float weight, float scale) {
+  if (scale == 0.0f) return 0;
+  const double steps = std::nearbyint(double{weight} / double{scale});
+  return std::isnan(steps) ? int8_t{0} : static_cast<int8_t>(std::clamp(steps, -127.0, 127.0));
+}
+
+uint16_t RoundedToBf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+int64_t PackedProduct::StoredBytes(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      return sizeof(float);
+    case Precision::kBf16:
+      return sizeof(uint16_t);
+    case Precision::kW8:
+      return sizeof(int8_t);
+  }
+  NoSuchEnumerator();
+}
+
+int64_t PackedProduct::StoredDepth(Precision precision, int32_t depth) {
+  return precision == Precision::kBf16 ? (int64_t{depth} + 1) / 2 * 2 : depth;
+}
+
 PackedProduct::PackedProduct(const ProductSpec& spec)
-    : units_(spec.units), groups_(spec.groups), tail_(spec.tail), match_(ClassifyTail(spec.tail)) {
+    : units_(spec.units),
+      groups_(spec.groups),
+      precision_(spec.precision),
+      tail_(spec.tail),
+      match_(ClassifyTail(spec.tail)) {
   Check(units_ > 0 && groups_ >= 0 && groups_ <= kMaxGroups, "a product of no shape");
   Check(spec.segments.size() <= size_t{kMaxSegments}, "a product with too many segments");
   Check(spec.parameters.size() == static_cast<size_t>(tail_.num_parameters),
@@ -43,21 +124,31 @@ PackedProduct::PackedProduct(const ProductSpec& spec)
   num_panels_ = (num_blocks_ + blocks_per_panel_ - 1) / blocks_per_panel_;
 
   const int last_blocks = BlocksOf(num_panels_ - 1);
-  int64_t last_floats = 0;
+  int64_t last_stored = 0;
   for (const SegmentSpec& s : spec.segments) {
-    Segment segment{s.depth, 0, {}, panel_floats_, last_floats};
+    Segment segment{s.depth, 0, {}, panel_stored_, last_stored};
     for (int g = 0; g < groups_; ++g) {
       if (s.weights[g].data != nullptr) segment.group[segment.groups++] = g;
     }
-    const int64_t block_floats = int64_t{s.depth} * segment.groups * kLanes;
-    panel_floats_ += block_floats * blocks_per_panel_;
-    last_floats += block_floats * last_blocks;
+    const int64_t of_block = StoredDepth(precision_, s.depth) * segment.groups * kLanes;
+    panel_stored_ += of_block * blocks_per_panel_;
+    last_stored += of_block * last_blocks;
     segments_.push_back(segment);
   }
-  weight_floats_ = panel_floats_ * (num_panels_ - 1) + last_floats;
-  weights_ = PackedMemory(weight_floats_);
-  for (int p = 0; p < num_panels_; ++p) PackPanel(spec, p);
-
+  stored_ = panel_stored_ * (num_panels_ - 1) + last_stored;
+  weights_ = PackedMemory((weight_bytes() + 3) / static_cast<int64_t>(sizeof(float)));
+  if (precision_ == Precision::kW8) FindScales(spec);
+  switch (precision_) {
+    case Precision::kFp32:
+      for (int p = 0; p < num_panels_; ++p) PackPanel<float>(spec, p);
+      break;
+    case Precision::kBf16:
+      for (int p = 0; p < num_panels_; ++p) PackPanel<uint16_t>(spec, p);
+      break;
+    case Precision::kW8:
+      for (int p = 0; p < num_panels_; ++p) PackPanel<int8_t>(spec, p);
+      break;
+  }
   FindZeroTerms(spec);
   bias_ = PackedMemory(accumulator_width());
   parameters_ = PackedMemory(int64_t{tail_.num_parameters} * num_blocks_ * kLanes);
@@ -77,39 +168,53 @@ int PackedProduct::BlocksOf(int panel) const {
   return std::min(blocks_per_panel_, num_blocks_ - panel * blocks_per_panel_);
 }
 
-int64_t PackedProduct::weight_bytes(int segment) const {
+int64_t PackedProduct::multiply_adds(int segment) const {
   const Segment& s = segments_[static_cast<size_t>(segment)];
-  return int64_t{s.depth} * s.groups * num_blocks_ * kLanes * static_cast<int64_t>(sizeof(float));
+  return StoredDepth(precision_, s.depth) * s.groups * num_blocks_ * kLanes;
 }
 
-const float* PackedProduct::Weights(int panel, const Segment& s) const {
-  return weights_.data() + panel_floats_ * panel +
-         (panel == num_panels_ - 1 ? s.last_offset : s.offset);
-}
-
-void PackedProduct::PackPanel(const ProductSpec& spec, int panel) {
+void PackedProduct::FindScales(const ProductSpec& spec) {
+  scales_ = PackedMemory(accumulator_width() * static_cast<int64_t>(segments_.size()));
   for (size_t i = 0; i < segments_.size(); ++i) {
-    const Segment& s = segments_[i];
-    const int blocks = BlocksOf(panel);
-    float* const to = weights_.data() + (Weights(panel, s) - weights_.data());
-    const int64_t k_floats = int64_t{blocks} * s.groups * kLanes;
-    for (int block = 0; block < blocks; ++block) {
-      const int first = (panel * blocks_per_panel_ + block) * kLanes;
-      const int lanes = std::min(kLanes, units_ - first);
-      for (int c = 0; c < s.groups; ++c) {
-        const WeightView& w = spec.segments[i].weights[s.group[c]];
-        float* const column = to + (block * s.groups + c) * kLanes;
-        for (int lane = 0; lane < lanes; ++lane) {
-          const float* from = w.data + (first + lane) * w.unit_stride;
-          for (int k = 0; k < s.depth; ++k) column[k * k_floats + lane] = from[k * w.depth_stride];
-        }
+    float* const scales = scales_.data() + accumulator_width() * static_cast<int64_t>(i);
+    for (int c = 0; c < segments_[i].groups; ++c) {
+      const int g = segments_[i].group[c];
+      const SegmentSpec& s = spec.segments[i];
+      for (int64_t u = 0; u < units_; ++u) {
+        const float largest =
+            s.largest[g] != nullptr ? s.largest[g][u] : LargestOf(s.weights[g], s.depth, u);
+        scales[(u / kLanes * groups_ + g) * kLanes + u % kLanes] = ScaleOfLargest(largest);
       }
     }
   }
 }
 
+template <typename Stored>
+void PackedProduct::PackPanel(const ProductSpec& spec, int panel) {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const Segment& s = segments_[i];
+    Stored* const to = const_cast<Stored*>(Weights<Stored>(panel, s));
+    const int blocks = BlocksOf(panel);
+    for (int b = 0; b < blocks; ++b) {
+      const int block = panel * blocks_per_panel_ + b;
+      for (int c = 0; c < s.groups; ++c) {
+        const int g = s.group[c];
+        const float* const scales =
+            precision_ != Precision::kW8
+                ? nullptr
+                : Scales(static_cast<int>(i)) + (int64_t{block} * groups_ + g) * kLanes;
+        const Columns columns = {blocks * s.groups, b * s.groups + c};
+        PackColumn(spec.segments[i].weights[g], s.depth, block * kLanes,
+                   std::min(kLanes, units_ - block * kLanes), scales, columns, to);
+      }
+    }
+  }
+}
+
+// Stored as int8, terms of a row of zeros are summed from +0 and are +0, as is what their scale makes of them.
 void PackedProduct::FindZeroTerms(const ProductSpec& spec) {
   zero_terms_ = PackedMemory(accumulator_width() * static_cast<int64_t>(segments_.size()));
+  if (precision_ == Precision::kW8) return;
   for (size_t i = 0; i < segments_.size(); ++i) {
     float* const terms = zero_terms_.data() + accumulator_width() * static_cast<int64_t>(i);
     for (int c = 0; c < segments_[i].groups; ++c) {
@@ -128,7 +233,7 @@ void PackedProduct::FindZeroTerms(const ProductSpec& spec) {
 
 ProductScratch::ProductScratch(Tuning tuning)
     : tuning_(tuning),
-      memory_(kAccumulatorFloats + kValueFloats + kPanelFloats),
+      memory_(2 * kAccumulatorFloats + kValueFloats + kPanelFloats + kExpandedFloats),
       largest_(kLargestRows),
       rows_((kMaxSegments + 1 + kMaxGroups) * kChunkRows) {}
 

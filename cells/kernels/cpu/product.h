@@ -23,10 +23,17 @@
 // 1; five groups are one block of five columns), so that small batches keep enough independent
 // chains going however few groups a segment has.
 //
+// Weights are stored in the product's precision (cells/precision.h) and expanded to floats on the way into registers:
+//
+//   kFp32  [columns][16] floats a step of k
+//   kBf16  [columns][16][2], a step being two k: the pairs that dot products of bf16 read. Its inputs must have been rounded
+//          (`round_to_bf16` of the table) and be readable, and zero, up to an even depth
+//   kW8    [columns][16] int8 a step of k. A segment's terms are summed from zero as they are stored and then added at once:
+//          sum = fma(sum of x * stored, scale, sum); so what another product begins and leaves is a sum like any other
+//
 // Ownership: PackedProduct owns its memory (64-byte aligned, huge pages asked for, readable beyond
 // the end) and is immutable: any number of threads may run panels of it at once. Pack: load time
-// only, allocates. Running allocates nothing. FP32 only; another precision is another pack function
-// and another entry of the kernel table.
+// only, allocates. Running allocates nothing.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_H_
 
@@ -41,6 +48,7 @@
 #include "cells/kernels/cpu/rows.h"
 #include "cells/kernels/cpu/tail_code.h"
 #include "cells/kernels/cpu/tail_shape.h"
+#include "cells/precision.h"
 #include "cells/program/tail_program.h"
 
 namespace cellbatch::kernels {
@@ -68,12 +76,24 @@ struct WeightView {
 struct SegmentSpec {
   int32_t depth = 0;  // K
   WeightView weights[kMaxGroups];
+  // kW8, by group, [units]: the magnitude that 127 stands for, no less than any of that unit's weights here. Null: the
+  // largest of them.
+  const float* largest[kMaxGroups] = {};
 };
+
+// kW8: what a stored 1 stands for where 127 stands for `largest`. Of what is so little that its scale would be a denormal,
+// which kernels may take for zero, nothing is left.
+float ScaleOfLargest(float largest);
+// The int8 nearest to weight / scale, ties to even; 0 where the scale is, and of NaN.
+int8_t Quantised(float weight, float scale);
+// The upper half of the float nearest to `value` that has no lower half, ties to even. REQUIRES: not NaN.
+uint16_t RoundedToBf16(float value);
 
 // What to pack. Views are read during the call only.
 struct ProductSpec {
   int32_t units = 0;   // U
   int32_t groups = 1;  // 0..kMaxGroups; 0, without segments: an element-wise program and no product
+  Precision precision = Precision::kFp32;
   std::vector<SegmentSpec> segments;
   const float* bias[kMaxGroups] = {};  // [units] each; null: zero
   TailProgram tail;
@@ -86,7 +106,7 @@ class PackedProduct {
     int32_t depth;
     int32_t groups;             // groups that have this term
     int32_t group[kMaxGroups];  // which
-    int64_t offset;             // floats from the start of a full panel
+    int64_t offset;             // stored numbers from the start of a full panel
     int64_t last_offset;        // the same in the last panel, which may have fewer columns
   };
 
@@ -94,17 +114,29 @@ class PackedProduct {
 
   int32_t units() const { return units_; }
   int32_t groups() const { return groups_; }
+  Precision precision() const { return precision_; }
   int num_panels() const { return num_panels_; }
   int num_blocks() const { return num_blocks_; }  // of 16 units
   int blocks_per_panel() const { return blocks_per_panel_; }
   int BlocksOf(int panel) const;
   // Floats of one row of accumulators, [num_blocks][groups][16]: the layout of `initial` rows.
   int64_t accumulator_width() const { return int64_t{num_blocks_} * groups_ * kLanes; }
-  int64_t weight_bytes() const { return weight_floats_ * static_cast<int64_t>(sizeof(float)); }
-  int64_t weight_bytes(int segment) const;  // of that one
+  int64_t weight_bytes() const { return stored_ * StoredBytes(precision_); }
+  int64_t multiply_adds() const { return stored_; }  // of one row
+  int64_t multiply_adds(int segment) const;          // of that one's
+  static int64_t StoredBytes(Precision precision);   // of one weight
+  // Weights stored of one column of a segment: in pairs, if those are stored.
+  static int64_t StoredDepth(Precision precision, int32_t depth);
 
   const std::vector<Segment>& segments() const { return segments_; }
-  const float* Weights(int panel, const Segment& s) const;
+  // Of the type that is stored: float, uint16_t, int8_t.
+  template <typename Stored = float>
+  const Stored* Weights(int panel, const Segment& s) const {
+    return reinterpret_cast<const Stored*>(weights_.data()) + panel_stored_ * panel +
+           (panel == num_panels_ - 1 ? s.last_offset : s.offset);
+  }
+  // kW8: in the layout of accumulators, what a stored 1 of segment `s` stands for.
+  const float* Scales(int s) const { return scales_.data() + accumulator_width() * s; }
   const float* bias() const { return bias_.data(); }  // [num_blocks][groups][16]
   // What segment `s` adds to the accumulators where its row is all +0 and its weights are finite, in the same layout: one
   // zero, with the sign that the chain of its fma(+0, w, sum) leaves a sum of -0. That is -0 if every w is negative, and
@@ -118,17 +150,20 @@ class PackedProduct {
   const TailCode& tail_code() const { return code_; }
 
  private:
+  template <typename Stored>
   void PackPanel(const ProductSpec& spec, int panel);
+  void FindScales(const ProductSpec& spec);
   void FindZeroTerms(const ProductSpec& spec);
 
   int32_t units_, groups_;
+  Precision precision_;
   int num_blocks_, blocks_per_panel_, num_panels_;
-  int64_t panel_floats_ = 0, weight_floats_ = 0;
+  int64_t panel_stored_ = 0, stored_ = 0;  // numbers
   std::vector<Segment> segments_;
   TailProgram tail_;
   TailMatch match_;
   TailCode code_;
-  PackedMemory weights_, bias_, parameters_, zero_terms_;
+  PackedMemory weights_, bias_, parameters_, zero_terms_, scales_;
 };
 
 // The largest element of one row that was seen so far, and its unit: of equals the lowest. NaN is never larger; -1: there
@@ -181,7 +216,10 @@ struct Tuning {
   }
 };
 
-// What one thread needs while it runs a product: about 170 KiB, reused for ever.
+// The most of K that any tiling passes over at once.
+inline constexpr int kMostBlockOfK = 512;
+
+// What one thread needs while it runs a product: about 400 KiB, reused for ever; of fp32 products 170 are touched.
 class ProductScratch {
  public:
   explicit ProductScratch(Tuning tuning = {});
@@ -190,6 +228,10 @@ class ProductScratch {
   float* values() { return memory_.data() + kAccumulatorFloats; }
   // One column of a panel, or of the two of a pair (of few rows): row after row of a chunk.
   float* panel() { return memory_.data() + kAccumulatorFloats + kValueFloats; }
+  // kW8: the terms of one segment, beside the accumulators and laid like them.
+  float* terms() { return panel() + kPanelFloats; }
+  // A block of K of one panel, as floats.
+  float* expanded() { return terms() + kAccumulatorFloats; }
   Largest* largest() { return largest_.data(); }  // [kLargestRows], for whom the caller runs panels
   const float** input_rows(int segment) { return rows_.data() + segment * kChunkRows; }
   const float** initial_rows() { return rows_.data() + kMaxSegments * kChunkRows; }
@@ -201,6 +243,7 @@ class ProductScratch {
   static constexpr int64_t kAccumulatorFloats = kChunkRows * kPanelSums * kLanes;
   static constexpr int64_t kValueFloats = int64_t{kMaxTailOps} * kTailRowsAtOnce * kLanes;
   static constexpr int64_t kPanelFloats = int64_t{kChunkRows} * kPanelUnits;
+  static constexpr int64_t kExpandedFloats = int64_t{kMostBlockOfK} * kMaxColumns * kLanes;
   Tuning tuning_;
   PackedMemory memory_;
   std::vector<Largest> largest_;

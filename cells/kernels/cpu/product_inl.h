@@ -7,179 +7,42 @@
 //         for each row block            ... up to 6 rows pass over them; next block's weights are
 //         prefetched meanwhile
 //       tail on the panel's accumulators
+//
+// Weights that are stored in less than fp32 (stored_inl.h) are expanded in registers where they pass by once; else a block
+// of them is expanded to scratch, once for all row blocks, and the tiles for floats pass over that.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_INL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_PRODUCT_INL_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/reductions_inl.h"
+#include "cells/kernels/cpu/stored_inl.h"
 #include "cells/kernels/cpu/tail_inl.h"
+#include "cells/kernels/cpu/tile_inl.h"
 #include "cells/kernels/cpu/tiling.h"
 
 namespace cellbatch::kernels {
 
-struct TileArgs {
-  const float* const* x;  // one pointer a row
-  int64_t k;              // first element of the row
-  int depth;              // how many
-  const float* w;         // [depth][columns][16]
-  float* sums;            // row r, column n: sums + r * sums_stride + column[n]
-  int64_t sums_stride;
-  const int32_t* column;  // of a pair: the first panel's, then the other's
-  const float* prefetch;  // what is needed next: some cache lines from here a step of k
-  int64_t apart = 0;      // of a pair: floats from the first panel's weights to the other's
-};
-
-// f(0), f(1), ... f(N - 1), each with its number known when compiled: arrays indexed by it are registers from the
-// start. (gcc 12 unrolls plain loops too late for that and leaves a copy of the sums on the stack; and without
-// always_inline on the lambdas too, it may leave calls.)
-template <int N, class F>
-[[gnu::always_inline]] inline void Unrolled(F f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
-    (f(std::integral_constant<int, I>()), ...);
-  }
-  (std::make_integer_sequence<int, N>());
-}
-
-// R rows x C of N columns, from column `first`, of P panels: every accumulator is one chain over k. Meanwhile kAhead
-// cache lines a step are prefetched to L2, from `ahead`; or, if it is kNear, the lines of these columns to L1.
-template <class V, int R, int N, int C, int P, int kAhead>
-[[gnu::always_inline]] inline void TileColumns(const TileArgs& t, int first, const float* ahead) {
-  V sum[R][P * C];
-  const float* x[R];
-  const auto column = [&t, first ](int i) __attribute__((always_inline)) {
-    return t.column[i / C * N + first + i % C];
-  };
-  Unrolled<R>([&](auto r) __attribute__((always_inline)) {
-    x[r] = t.x[r] + t.k;
-    const float* const sums = t.sums + r * t.sums_stride;
-    Unrolled<P * C>([&](auto i)
-                        __attribute__((always_inline)) { sum[r][i] = V::Load(sums + column(i)); });
-  });
-  const float* w = t.w + first * kLanes;
-  const int64_t apart = t.apart;
-  const int depth = t.depth;
-#pragma GCC unroll 4
-  for (int k = 0; k < depth; ++k) {
-    Unrolled<P>([&](auto p) __attribute__((always_inline)) {
-      V weights[C];
-      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
-        weights[c] = V::Load(w + p * apart + c * kLanes);
-      });
-      Unrolled<R>([&](auto r) __attribute__((always_inline)) {
-        const V value = V::Broadcast(x[r][k]);
-        Unrolled<C>([&](auto c) __attribute__((always_inline)) {
-          sum[r][p * C + c] = V::Fma(value, weights[c], sum[r][p * C + c]);
-        });
-      });
+// `steps` steps of so many columns as floats, [steps of k][columns][16]. Meanwhile what follows in memory is prefetched.
+template <class V, class S>
+void ExpandBlock(const typename S::Number* from, int steps, int columns, float* to) {
+  const int64_t step = int64_t{columns} * kLanes;
+  constexpr int kColumnsOfLine = kLineBytes / kColumnStep<S> / static_cast<int>(sizeof(*from));
+  const auto* const next = from + int64_t{steps} * columns * kColumnStep<S>;
+  for (int64_t i = 0; i < int64_t{steps} * columns; ++i) {
+    if (i % kColumnsOfLine == 0) __builtin_prefetch(next + i * kColumnStep<S>, 0, 2);
+    const int64_t k = i / columns * S::kDepth, column = i % columns;
+    Unrolled<S::kDepth>([&](auto d) __attribute__((always_inline)) {
+      S::template Load<V, d>(from + i * kColumnStep<S>)
+          .Store(to + (k + d) * step + column * kLanes);
     });
-    if constexpr (kAhead == kNear) {
-      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
-        __builtin_prefetch(w + kNearFloats + c * kLanes, 0, 3);
-      });
-    } else {
-      Unrolled<kAhead>([&](auto i) __attribute__((always_inline)) {
-        __builtin_prefetch(ahead + i * kLanes, 0, 2);
-      });
-      ahead += kAhead * kLanes;
-    }
-    w += N * kLanes;
   }
-  // Where the sums go is read again, so that the loop above has all general registers for its pointers.
-  const TileArgs* again = &t;
-  __asm__ volatile("" : "+r"(again));
-  Unrolled<R>([&](auto r) __attribute__((always_inline)) {
-    float* const sums = again->sums + r * again->sums_stride;
-    Unrolled<P * C>([&](auto i) __attribute__((always_inline)) {
-      sum[r][i].Store(sums + again->column[i / C * N + first + i % C]);
-    });
-  });
 }
 
-// All N columns, in passes of as many as registers allow, which share the prefetching.
-template <class V, class Tiling, int R, int N, int kAhead>
-void Tile(const TileArgs& t) {
-  constexpr int kPasses = (N + Tiling::Columns(R) - 1) / Tiling::Columns(R);
-  Unrolled<kPasses>([&](auto pass) __attribute__((always_inline)) {
-    constexpr int kFirst = PartStart(N, kPasses, pass), kEnd = PartStart(N, kPasses, pass + 1);
-    if constexpr (kAhead == kNear) {
-      TileColumns<V, R, N, kEnd - kFirst, 1, kNear>(t, kFirst, nullptr);
-    } else {
-      constexpr int kFrom = PartStart(kAhead, kPasses, pass);
-      constexpr int kLines = PartStart(kAhead, kPasses, pass + 1) - kFrom;
-      TileColumns<V, R, N, kEnd - kFirst, 1, kLines>(
-          t, kFirst, t.prefetch + int64_t{t.depth} * kFrom * kLanes);
-    }
-  });
-}
-
-// All N columns of two panels.
-template <class V, int R, int N>
-void PairTile(const TileArgs& t) {
-  TileColumns<V, R, N, N, 2, 0>(t, 0, nullptr);
-}
-
-using TileFunction = void (*)(const TileArgs&);
-
-// Functions by columns and cache lines prefetched a step of k (0..columns, or kNear), for one number of rows; and those
-// of pairs.
-template <class V, class Tiling, int R>
-struct TilesOfRows {
-  template <int N, int kAhead>
-  static constexpr TileFunction One() {
-    if constexpr (kMetTiles<Tiling>.met[R][N][kAhead]) {
-      return Tile<V, Tiling, R, N, kAhead>;
-    } else {
-      return nullptr;
-    }
-  }
-  template <int N>
-  static constexpr TileFunction Pair() {
-    if constexpr (R <= Tiling::PairRows(N)) {
-      return PairTile<V, R, N>;
-    } else {
-      return nullptr;
-    }
-  }
-
-  static TileFunction Find(int columns, int ahead) {
-    static constexpr auto kTiles = []<int... I>(std::integer_sequence<int, I...>) {
-      return std::array<TileFunction, sizeof...(I)>{One<I / kWays + 1, I % kWays>()...};
-    }
-    (std::make_integer_sequence<int, kMaxColumns * kWays>());
-    return kTiles[static_cast<size_t>((columns - 1) * kWays + ahead)];
-  }
-  static TileFunction FindPair(int columns) {
-    static constexpr TileFunction kPairs[kMaxColumns] = {Pair<1>(), Pair<2>(), Pair<3>(), Pair<4>(),
-                                                         Pair<5>()};
-    return kPairs[columns - 1];
-  }
-
- private:
-  static constexpr int kWays = kNear + 1;
-};
-
-template <class V, class Tiling, int R = Tiling::kRows>
-TileFunction FindTile(int rows, int columns, int ahead) {
-  if constexpr (R > 1) {
-    if (rows < R) return FindTile<V, Tiling, R - 1>(rows, columns, ahead);
-  }
-  return TilesOfRows<V, Tiling, R>::Find(columns, ahead);
-}
-template <class V, class Tiling, int R = Tiling::kRows>
-TileFunction FindPairTile(int rows, int columns) {
-  if constexpr (R > 1) {
-    if (rows < R) return FindPairTile<V, Tiling, R - 1>(rows, columns);
-  }
-  return TilesOfRows<V, Tiling, R>::FindPair(columns);
-}
-
-template <class V, class Tiling>
+template <class V, class Tiling, class S>
 class ProductRun {
  public:
   ProductRun(const PackedProduct& product, const ProductArgs& args, ProductScratch* scratch)
@@ -220,10 +83,12 @@ class ProductRun {
       if (segment.groups == 0) continue;
       if (args_.inputs[s].base == nullptr) {
         AddZeros(panel, static_cast<int>(s));
-      } else {
-        const float** const x = scratch_.input_rows(static_cast<int>(s));
-        panels == 2 ? AddToPair(panel, segment, x) : AddSegment(panel, segment, x);
+        continue;
       }
+      if constexpr (S::kSummedApart) ClearTerms();
+      const float** const x = scratch_.input_rows(static_cast<int>(s));
+      panels == 2 ? AddToPair(panel, segment, x) : AddSegment(panel, segment, x);
+      if constexpr (S::kSummedApart) AddTerms(panel, static_cast<int>(s));
     }
   }
 
@@ -255,6 +120,8 @@ class ProductRun {
   }
 
  private:
+  using Number = typename S::Number;
+
   void RunTails(int panel, const RowColumn* columns) {
     for (int b = 0; b < blocks_; ++b) {
       const int block = panel * p_.blocks_per_panel() + b, rest = p_.units() - block * kLanes;
@@ -337,28 +204,58 @@ class ProductRun {
   void AddToPair(int panel, const PackedProduct::Segment& segment, const float** x) {
     int32_t column[2 * kMaxColumns];
     const int columns = FindColumns(segment, column) / 2;
-    const float* const w = p_.Weights(panel, segment);
-    FindPairTile<V, Tiling>(
-        rows_, columns)({x, 0, segment.depth, w, scratch_.accumulators(), stride_, column, nullptr,
-                         p_.Weights(panel + 1, segment) - w});
+    const Number* const w = p_.template Weights<Number>(panel, segment);
+    FindPairTile<V, Tiling, S>(
+        rows_, columns)({x, 0, Steps(segment.depth), w, Into(), stride_, column, nullptr,
+                         p_.template Weights<Number>(panel + 1, segment) - w});
+  }
+
+  static int Steps(int depth) { return (depth + S::kDepth - 1) / S::kDepth; }
+
+  // Where tiles add up.
+  float* Into() { return S::kSummedApart ? scratch_.terms() : scratch_.accumulators(); }
+
+  void ClearTerms() {
+    const V zero = V::Broadcast(0.0f);
+    for (int64_t i = 0; i < rows_ * stride_; i += kLanes) zero.Store(scratch_.terms() + i);
   }
 
   void AddSegment(int panel, const PackedProduct::Segment& segment, const float** x) {
     int32_t column[kMaxColumns];
     const int columns = FindColumns(segment, column);
-    const float* const w = p_.Weights(panel, segment);
+    const Number* const w = p_.template Weights<Number>(panel, segment);
     const int row_blocks = Tiling::Blocks(rows_);
     // Weights that pass by once need no block to stay in a cache.
     const bool once = StreamsOnce<Tiling>(rows_, columns);
-    const int at_once = row_blocks == 1 ? kLoneBlock : Tiling::kBlock;
-    const int k_blocks = once ? 1 : (segment.depth + at_once - 1) / at_once;
+    const int at_once = (row_blocks == 1 ? kLoneBlock : Tiling::kBlock) / S::kDepth;
+    const int steps = Steps(segment.depth);
+    const int k_blocks = once ? 1 : (steps + at_once - 1) / at_once;
     for (int kb = 0; kb < k_blocks; ++kb) {
-      const int k = PartStart(segment.depth, k_blocks, kb);
-      const int depth = PartStart(segment.depth, k_blocks, kb + 1) - k;
-      TileArgs t{
-          x,       k,      depth,  w + int64_t{k} * columns * kLanes, scratch_.accumulators(),
-          stride_, column, nullptr};
-      row_blocks == 1 ? AddAlone(t, columns, once) : AddBlock(t, columns, row_blocks);
+      const int step = PartStart(steps, k_blocks, kb);
+      const int depth = PartStart(steps, k_blocks, kb + 1) - step;
+      const Number* const block = w + int64_t{step} * columns * kColumnStep<S>;
+      TileArgs t{x, step * S::kDepth, depth, block, Into(), stride_, column, nullptr};
+      if (once) {
+        FindTile<V, Tiling, S>(rows_, columns, Ahead(columns))(t);
+        continue;
+      }
+      t.prefetch = AsFloats(t, block, segment.depth, columns);
+      row_blocks == 1 ? FindTile<V, Tiling, Fp32Stored>(rows_, columns, kNear)(t)
+                      : AddBlock(t, columns, row_blocks);
+    }
+  }
+
+  // The weights of `t` as floats; returns what row blocks prefetch: what follows in memory is needed next. What is expanded
+  // is near as it is.
+  const float* AsFloats(TileArgs& t, const Number* block, int depth, int columns) {
+    if constexpr (std::is_same_v<Number, float>) {
+      return block + int64_t{t.depth} * columns * kLanes;
+    } else {
+      ExpandBlock<V, S>(block, t.depth, columns, scratch_.expanded());
+      const auto left = static_cast<int>(depth - t.k);
+      t.depth = t.depth * S::kDepth < left ? t.depth * S::kDepth : left;
+      t.w = scratch_.expanded();
+      return scratch_.expanded();
     }
   }
 
@@ -378,25 +275,37 @@ class ProductRun {
     }
   }
 
-  // One row block: whoever passes over a block of K in parts has time to prefetch, others do as they are tuned.
-  void AddAlone(const TileArgs& t, int columns, bool once) {
-    const bool near = !once || Way(columns) == StreamWay::kPrefetched;
-    FindTile<V, Tiling>(rows_, columns, near ? kNear : 0)(t);
+  // What was summed apart, scaled. Groups that do not read the segment stay as they are.
+  void AddTerms(int panel, int s) {
+    const PackedProduct::Segment& segment = p_.segments()[static_cast<size_t>(s)];
+    const float* const scales = p_.Scales(s) + PanelStart(panel);
+    for (int b = 0; b < blocks_; ++b) {
+      for (int c = 0; c < segment.groups; ++c) {
+        const int64_t at = (int64_t{b} * p_.groups() + segment.group[c]) * kLanes;
+        const V scale = V::Load(scales + at);
+        for (int64_t i = at; i < rows_ * stride_; i += stride_) {
+          float* const sum = scratch_.accumulators() + i;
+          V::Fma(V::Load(scratch_.terms() + i), scale, V::Load(sum)).Store(sum);
+        }
+      }
+    }
   }
 
-  // One K block, every row block. What follows in memory is what is needed next: it is prefetched by all row blocks in
-  // turns, or near by the first.
+  // Of one row block that passes over its weights once: as it is tuned. (Who passes over a block of K in parts has time to
+  // prefetch.)
+  int Ahead(int columns) const { return Way(columns) == StreamWay::kPrefetched ? kNear : 0; }
+
+  // One K block, every row block: `t.prefetch` is prefetched by all row blocks in turns, or what is near by the first.
   void AddBlock(TileArgs t, int columns, int row_blocks) {
     const float* const* x = t.x;
     float* const sums = t.sums;
-    t.prefetch = t.w + int64_t{t.depth} * columns * kLanes;
     for (int rb = 0; rb < row_blocks; ++rb) {
       const int r = PartStart(rows_, row_blocks, rb),
                 rows = PartStart(rows_, row_blocks, rb + 1) - r;
       t.x = x + r;
       t.sums = sums + r * stride_;
       const int ahead = LinesAhead<Tiling>(columns, row_blocks, rb);
-      FindTile<V, Tiling>(rows, columns, ahead)(t);
+      FindTile<V, Tiling, Fp32Stored>(rows, columns, ahead)(t);
       t.prefetch += int64_t{t.depth} * ahead * kLanes;  // of no meaning where they are near
     }
   }
@@ -411,10 +320,10 @@ class ProductRun {
 
 // Calls finish(run, panel) with the accumulators of each panel, or pair of panels, of [first_panel, last_panel) and
 // each chunk of rows.
-template <class V, class Tiling, class Finish>
-void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int first_panel,
-                  int last_panel, ProductScratch* scratch, Finish finish) {
-  ProductRun<V, Tiling> run(product, args, scratch);
+template <class V, class Tiling, class S, class Finish>
+void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int first_panel,
+                    int last_panel, ProductScratch* scratch, Finish finish) {
+  ProductRun<V, Tiling, S> run(product, args, scratch);
   const int chunks = (args.num_rows + kChunkRows - 1) / kChunkRows;
   for (int i = 0; i < chunks; ++i) {
     const int first = PartStart(args.num_rows, chunks, i);
@@ -424,6 +333,22 @@ void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int fir
       run.Accumulate(panel, panels);
       finish(run, panel);
     }
+  }
+}
+
+template <class V, class Tiling, class Finish>
+void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int first_panel,
+                  int last_panel, ProductScratch* scratch, Finish finish) {
+  switch (product.precision()) {
+    case Precision::kFp32:
+      return ForEachPanelOf<V, Tiling, Fp32Stored>(product, args, first_panel, last_panel, scratch,
+                                                   finish);
+    case Precision::kBf16:
+      return ForEachPanelOf<V, Tiling, Bf16Stored>(product, args, first_panel, last_panel, scratch,
+                                                   finish);
+    case Precision::kW8:
+      return ForEachPanelOf<V, Tiling, W8Stored>(product, args, first_panel, last_panel, scratch,
+                                                 finish);
   }
 }
 

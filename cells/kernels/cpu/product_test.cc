@@ -33,7 +33,7 @@ struct Case {
       : product(std::move(p)), pack(std::make_shared<PackedProduct>(product.spec)), packed(*pack) {
     const int table_rows = rows + 3;
     for (const SegmentSpec& s : product.spec.segments) {
-      inputs.emplace_back(random, s.depth, table_rows, rows);
+      inputs.push_back(RandomInputs(random, product.spec.precision, s.depth, table_rows, rows));
     }
     for (int c = 0; c < product.spec.tail.num_columns; ++c) {
       columns.emplace_back(random, product.spec.units, table_rows, rows);
@@ -72,18 +72,19 @@ struct Case {
   std::shared_ptr<ProductScratch> scratch = std::make_shared<ProductScratch>();
 };
 
-Case RandomCase(Random& random, int most_rows) {
+Case RandomCase(Random& random, int most_rows, Precision precision) {
   const int groups = RandomInt(random, 1, kMaxGroups), units = RandomInt(random, 1, 300);
   std::vector<int> depths;
   for (int s = RandomInt(random, 1, 3); s > 0; --s) depths.push_back(RandomInt(random, 1, 300));
   TailProgram tail = RandomTail(random, groups, RandomInt(random, 1, 3), RandomInt(random, 0, 2));
   RandomProduct product(random, units, groups, depths, std::move(tail), 0.8);
+  product.spec.precision = precision;
   return Case(random, std::move(product), RandomInt(random, 1, most_rows));
 }
 
 TEST_P(ProductTest, RandomShapesTermsAndTailsAgreeWithDoubleArithmetic) {
-  for (int trial = 0; trial < 60; ++trial) {
-    Case c = RandomCase(random_, 70);
+  for (int trial = 0; trial < 120; ++trial) {
+    Case c = RandomCase(random_, 70, kPrecisions[trial % 3]);
     SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial));
     c.RunAll(kernels());
     for (int r = 0; r < c.num_rows; r += 1 + c.num_rows / 7) {
@@ -98,8 +99,8 @@ TEST_P(ProductTest, RandomShapesTermsAndTailsAgreeWithDoubleArithmetic) {
 }
 
 TEST_P(ProductTest, BitsOfARowDoNotDependOnItsCompanyItsPlaceOrThePanelSplit) {
-  for (int trial = 0; trial < 20; ++trial) {
-    Case together = RandomCase(random_, 70);
+  for (int trial = 0; trial < 45; ++trial) {
+    Case together = RandomCase(random_, 70, kPrecisions[trial % 3]);
     Case apart = together;
     together.RunAll(kernels());
     for (int first = 0; first < apart.num_rows;) {
@@ -117,18 +118,21 @@ TEST_P(ProductTest, BitsOfARowDoNotDependOnItsCompanyItsPlaceOrThePanelSplit) {
 }
 
 TEST_P(ProductTest, FiveHundredRowsHaveTheBitsOfEachAlone) {
-  RandomProduct product(random_, 48, 4, {96, 48}, GatedCellTail());
-  Case together(random_, std::move(product), 500);
-  Case apart = together;
-  together.RunAll(kernels());
-  for (int r = 0; r < 500; ++r) apart.Run(kernels(), r, 1, 0, apart.packed.num_panels());
-  EXPECT_EQ(apart.columns[1].data, together.columns[1].data);
-  EXPECT_EQ(apart.columns[2].data, together.columns[2].data);
+  for (const Precision precision : kPrecisions) {
+    RandomProduct product(random_, 48, 4, {97, 48}, GatedCellTail());
+    product.spec.precision = precision;
+    Case together(random_, std::move(product), 500);
+    Case apart = together;
+    together.RunAll(kernels());
+    for (int r = 0; r < 500; ++r) apart.Run(kernels(), r, 1, 0, apart.packed.num_panels());
+    EXPECT_EQ(apart.columns[1].data, together.columns[1].data) << Name(precision);
+    EXPECT_EQ(apart.columns[2].data, together.columns[2].data) << Name(precision);
+  }
 }
 
 TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
-  for (int trial = 0; trial < 40; ++trial) {
-    Case plain = RandomCase(random_, kMostBlockRows + 1);
+  for (int trial = 0; trial < 90; ++trial) {
+    Case plain = RandomCase(random_, kMostBlockRows + 1, kPrecisions[trial % 3]);
     Case usual = plain;
     for (int p = 0; p < plain.packed.num_panels(); ++p) {
       plain.Run(kernels(), 0, plain.num_rows, p, p + 1);
@@ -152,9 +156,10 @@ TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
 }
 
 TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlainPath) {
-  for (int groups = 1; groups <= kMaxGroups; ++groups) {
-    const int units = 77, tokens = 9, rows = 31;
+  for (int i = 0; i < kMaxGroups * 3; ++i) {
+    const int groups = i / 3 + 1, units = 77, tokens = 9, rows = 31;
     RandomProduct whole(random_, units, groups, {53, 77}, RandomTail(random_, groups, 2, 1), 0.8);
+    whole.spec.precision = kPrecisions[i % 3];
     ProductSpec input_part = whole.spec, recurrent_part = whole.spec;
     input_part.segments = {whole.spec.segments[0]};
     recurrent_part.segments = {whole.spec.segments[1]};
@@ -162,7 +167,7 @@ TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlain
 
     Case plain(random_, whole, rows);
     const PackedProduct input(input_part);
-    const RandomRows embedding(random_, 53, tokens, tokens);
+    const RandomRows embedding = RandomInputs(random_, whole.spec.precision, 53, tokens, tokens);
     const RowSource vocabulary{embedding.data.data(), embedding.stride};
     PackedMemory fold(input.accumulator_width() * tokens);
     const ProductArgs args{tokens, &vocabulary};
@@ -214,12 +219,15 @@ TEST_P(ProductTest, ASegmentOfZerosThatIsNotMultipliedLeavesTheBitsOfOneThatIs) 
   for (const bool flush : {false, true}) {
     std::optional<FlushDenormals> flushed;
     if (flush) flushed.emplace();
-    for (int groups = 1; groups <= kMaxGroups; ++groups) {
+    for (int i = 0; i < kMaxGroups * 3; ++i) {
+      const int groups = i / 3 + 1;
       RandomProduct product(random_, 77, groups, {9, 21}, RandomTail(random_, groups, 2, 0), 0.8);
+      product.spec.precision = kPrecisions[i % 3];
       MakeSumsDelicate(product);
       const PackedProduct packed(product.spec);
-      const std::vector<float> zeros(21);
-      const RandomRows x(random_, 9, 12, 10), h(random_, 21, 12, 10);
+      const std::vector<float> zeros(22);
+      const RandomRows x = RandomInputs(random_, product.spec.precision, 9, 12, 10),
+                       h = RandomInputs(random_, product.spec.precision, 21, 12, 10);
       for (const bool zero_x : {true, false}) {
         const RowSource zero_row = {zeros.data(), 0};
         const RowSource multiplied[2] = {zero_x ? zero_row : x.source(),
@@ -242,9 +250,10 @@ TEST_P(ProductTest, ASegmentOfZerosThatIsNotMultipliedLeavesTheBitsOfOneThatIs) 
 }
 
 TEST_P(ProductTest, GroupsThatStartFromRowsOfFloatsHaveTheBitsOfOnesThatBeginThere) {
-  for (int groups = 1; groups <= kMaxGroups; ++groups) {
-    const int units = 77, rows = 31;  // the last block is no whole one
+  for (int i = 0; i < kMaxGroups * 3; ++i) {
+    const int groups = i / 3 + 1, units = 77, rows = 31;  // the last block is no whole one
     RandomProduct whole(random_, units, groups, {53, 77}, RandomTail(random_, groups, 2, 1), 0.8);
+    whole.spec.precision = kPrecisions[i % 3];
     Case plain(random_, whole, rows);
     // Sums of x for every second group, as another product leaves them in columns.
     std::vector<RandomRows> columns = plain.columns, begun;
@@ -369,6 +378,77 @@ TEST(PackedProductTest, PanelsAreFourColumnsWideInTheSegmentThatHasMost) {
   EXPECT_EQ(blocks(4, {{0, 1, 2}, {3}}), 1);
   EXPECT_EQ(blocks(5, {{0}, {1}, {2}, {3}, {4}}), 1);  // of eight columns of sums
   EXPECT_EQ(blocks(3, {{0}, {1}, {2}}), 2);
+}
+
+TEST_P(ProductTest, WhatIsNoNumberStaysInItsRowInEveryPrecision) {
+  for (const Precision precision : kPrecisions) {
+    RandomProduct product(random_, 70, 4, {40, 70}, StoreAllTail(4));
+    product.spec.precision = precision;
+    Case sound(random_, std::move(product), 20);
+    Case spoilt = sound;
+    const float strange[] = {INFINITY, -INFINITY, NAN, 1e-40f};
+    for (int r = 0; r < 20; r += 5) {
+      spoilt.inputs[1].data[spoilt.inputs[1].stride * spoilt.inputs[1].rows[r] + r] =
+          strange[r / 5];
+    }
+    sound.RunAll(kernels());
+    spoilt.RunAll(kernels());
+    for (int r = 0; r < 20; ++r) {
+      bool finite = true;
+      for (size_t c = 0; c < 4; ++c) {
+        const float* const row = spoilt.columns[c].Row(r);
+        for (int u = 0; u < 70; ++u) finite &= std::isfinite(row[u]);
+        if (r % 5 == 0) continue;
+        EXPECT_EQ(0, std::memcmp(sound.columns[c].Row(r), row, 70 * sizeof(float)));
+      }
+      EXPECT_EQ(finite, r % 5 != 0 || r == 15) << Name(precision) << ", row " << r;
+    }
+  }
+}
+
+TEST(PackedProductTest, AScaleIsTheLargestMagnitudeOver127AndRoundsToTheNearest) {
+  EXPECT_EQ(ScaleOfLargest(254.0f), 2.0f);
+  EXPECT_EQ(Quantised(254.0f, 2.0f), 127);
+  EXPECT_EQ(Quantised(-254.0f, 2.0f), -127);
+  EXPECT_EQ(Quantised(5.0f, 2.0f), 2);  // 2.5: to even
+  EXPECT_EQ(Quantised(7.0f, 2.0f), 4);
+  EXPECT_EQ(Quantised(-0.9f, 2.0f), 0);
+  EXPECT_EQ(ScaleOfLargest(0.0f), 0.0f);
+  EXPECT_EQ(ScaleOfLargest(1e-37f), 0.0f) << "a scale that may be flushed is none";
+  EXPECT_EQ(Quantised(1e-37f, 0.0f), 0);
+  EXPECT_EQ(RoundedToBf16(1.0f), 0x3f80);
+  EXPECT_EQ(RoundedToBf16(-0.0f), 0x8000);
+  EXPECT_EQ(RoundedToBf16(1.00390625f), 0x3f80);  // between two: to even
+  EXPECT_EQ(RoundedToBf16(1.01171875f), 0x3f82);
+}
+
+TEST(PackedProductTest, SegmentsHaveScalesOfTheirOwnUnlessTheyAreTold) {
+  Random random(kSeed);
+  RandomProduct p(random, 20, 2, {30, 40}, IdentityTail());
+  p.spec.precision = Precision::kW8;
+  const std::vector<float> told(20, 12.7f);
+  p.spec.segments[1].largest[1] = told.data();
+  const PackedProduct packed(p.spec);
+  for (int u = 0; u < 20; ++u) {
+    const int64_t at = u / 16 * 32 + u % 16;
+    float largest = 0.0f;
+    const WeightView& w = p.spec.segments[0].weights[0];
+    for (int k = 0; k < 30; ++k) {
+      largest = std::max(largest, std::abs(w.data[u * w.unit_stride + k * w.depth_stride]));
+    }
+    EXPECT_EQ(packed.Scales(0)[at], largest / 127.0f);
+    EXPECT_EQ(packed.Scales(1)[at + 16], 12.7f / 127.0f);
+  }
+}
+
+TEST(PackedProductTest, StoredWeightsTakeOneByteOrTwo) {
+  Random random(kSeed);
+  RandomProduct p(random, 32, 4, {11, 20}, GatedUpdateTail());
+  EXPECT_EQ(PackedProduct(p.spec).weight_bytes(), 4 * 32 * 4 * 31);
+  p.spec.precision = Precision::kW8;
+  EXPECT_EQ(PackedProduct(p.spec).weight_bytes(), 32 * 4 * 31);
+  p.spec.precision = Precision::kBf16;
+  EXPECT_EQ(PackedProduct(p.spec).weight_bytes(), 2 * 32 * 4 * 32) << "an odd depth is padded";
 }
 
 TEST(PackedProductTest, AbsentTermsTakeNoRoom) {

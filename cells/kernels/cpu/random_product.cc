@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "cells/check.h"
@@ -14,6 +16,15 @@ using Kind = TailOpKind;
 TailOp Op(Kind kind, int a = -1, int b = -1, int index = 0, float constant = 0.0f) {
   return {kind, static_cast<int16_t>(a), static_cast<int16_t>(b), static_cast<int16_t>(index),
           constant};
+}
+
+// The nearest number with eight bits of significand, of two the one whose last is zero.
+double NearestBf16(double value) {
+  if (value == 0.0 || !std::isfinite(value)) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const double ulp = std::ldexp(1.0, exponent - 8);
+  return std::nearbyint(value / ulp) * ulp;
 }
 
 }  // namespace
@@ -51,8 +62,6 @@ double Compute(const TailOp& op, double a, double b, double read) {
   }
   NoSuchEnumerator();
 }
-
-namespace {}  // namespace
 
 int RandomInt(Random& random, int least, int most) {
   return std::uniform_int_distribution<int>(least, most)(random);
@@ -92,18 +101,46 @@ RandomProduct::RandomProduct(Random& random, int units, int groups, std::vector<
   }
 }
 
+double RandomProduct::Meant(float input) const {
+  return spec.precision == Precision::kBf16 ? NearestBf16(input) : input;
+}
+
+std::vector<double> RandomProduct::MeantWeights(size_t segment, int group, int unit) const {
+  const WeightView& w = spec.segments[segment].weights[group];
+  std::vector<double> meant;
+  double largest = 0.0;
+  for (int k = 0; w.data != nullptr && k < spec.segments[segment].depth; ++k) {
+    meant.push_back(w.data[unit * w.unit_stride + k * w.depth_stride]);
+    largest = std::max(largest, std::abs(meant.back()));
+  }
+  const double scale = static_cast<double>(static_cast<float>(largest) / 127.0f);
+  for (double& weight : meant) {
+    if (spec.precision == Precision::kBf16) weight = NearestBf16(weight);
+    if (spec.precision != Precision::kW8) continue;
+    const bool nothing = scale < double{std::numeric_limits<float>::min()};
+    weight = nothing ? 0.0 : std::nearbyint(weight / scale) * scale;
+  }
+  return meant;
+}
+
 std::vector<double> RandomProduct::Accumulators(const std::vector<const float*>& inputs) const {
-  std::vector<double> sums(static_cast<size_t>(spec.groups) * spec.units);
+  return Accumulators(std::vector<std::vector<const float*>>{inputs}).front();
+}
+
+std::vector<std::vector<double>> RandomProduct::Accumulators(
+    const std::vector<std::vector<const float*>>& rows) const {
+  std::vector<std::vector<double>> sums(rows.size());
   for (int g = 0; g < spec.groups; ++g) {
     for (int u = 0; u < spec.units; ++u) {
-      double sum = spec.bias[g] != nullptr ? spec.bias[g][u] : 0.0;
+      const double bias = spec.bias[g] != nullptr ? spec.bias[g][u] : 0.0;
+      for (std::vector<double>& of_row : sums) of_row.push_back(bias);
       for (size_t s = 0; s < spec.segments.size(); ++s) {
-        const WeightView& w = spec.segments[s].weights[g];
-        for (int k = 0; w.data != nullptr && k < spec.segments[s].depth; ++k) {
-          sum += double{inputs[s][k]} * w.data[u * w.unit_stride + k * w.depth_stride];
+        const std::vector<double> weights = MeantWeights(s, g, u);
+        for (size_t r = 0; r < rows.size(); ++r) {
+          double& sum = sums[r].back();
+          for (size_t k = 0; k < weights.size(); ++k) sum += Meant(rows[r][s][k]) * weights[k];
         }
       }
-      sums[static_cast<size_t>(g) * spec.units + u] = sum;
     }
   }
   return sums;
@@ -138,12 +175,33 @@ RandomRows::RandomRows(Random& random, int row_width, int table_rows, int num_ro
   rows.resize(num_rows);
 }
 
+RandomRows RandomInputs(Random& random, Precision precision, int width, int table_rows,
+                        int num_rows) {
+  if (precision != Precision::kBf16) return RandomRows(random, width, table_rows, num_rows);
+  RandomRows rows(random, width + width % 2, table_rows, num_rows);
+  rows.width = width;
+  for (int r = 0; r < table_rows; ++r) {
+    float* const row = rows.data.data() + rows.stride * r;
+    for (int k = 0; k < width; ++k) row[k] = static_cast<float>(NearestBf16(row[k]));
+    if (width % 2 == 1) row[width] = 0.0f;
+  }
+  rows.before = rows.data;
+  return rows;
+}
+
 bool RandomRows::OthersUntouched() const {
   std::vector<float> expected = before;
   for (int32_t row : rows) {
     std::copy_n(data.begin() + stride * row, width, expected.begin() + stride * row);
   }
-  return expected == data;
+  return std::memcmp(expected.data(), data.data(), data.size() * sizeof(float)) == 0;  // NaN, too
+}
+
+TailProgram StoreAllTail(int groups) {
+  TailProgram tail{{}, groups, 0};
+  for (int g = 0; g < groups; ++g) tail.ops.push_back(Op(Kind::kAccumulator, -1, -1, g));
+  for (int g = 0; g < groups; ++g) tail.ops.push_back(Op(Kind::kStore, g, -1, g));
+  return tail;
 }
 
 TailProgram IdentityTail() { return {{Op(Kind::kAccumulator), Op(Kind::kStore, 0)}, 1, 0}; }

@@ -26,6 +26,12 @@ struct RandomProduct {
   std::vector<std::vector<double>> Reference(const std::vector<const float*>& inputs,
                                              const std::vector<const float*>& columns) const;
   std::vector<double> Accumulators(const std::vector<const float*>& inputs) const;
+  // The same of many rows: what the weights mean is computed once.
+  std::vector<std::vector<double>> Accumulators(
+      const std::vector<std::vector<const float*>>& rows) const;
+  // What the spec's precision makes of an input, and of a unit's weights.
+  double Meant(float input) const;
+  std::vector<double> MeantWeights(size_t segment, int group, int unit) const;
 
   ProductSpec spec;
   std::vector<std::vector<float>> memory;  // what spec points into
@@ -47,8 +53,16 @@ struct RandomRows {
   std::vector<int32_t> rows;
 };
 
+// Rows to be read by products of `precision`: those of kBf16 rounded, by the book, and followed by a zero if their width is odd.
+RandomRows RandomInputs(Random& random, Precision precision, int width, int table_rows,
+                        int num_rows);
+
+inline constexpr Precision kPrecisions[] = {Precision::kFp32, Precision::kW8, Precision::kBf16};
+
 // Tails by name of their arithmetic, and a random well-formed one.
 TailProgram IdentityTail();
+// Stores every accumulator in a column of its own: nothing that a sum gets wrong is hidden by what follows.
+TailProgram StoreAllTail(int groups);
 TailProgram UnaryTail(TailOpKind kind);
 TailProgram GatedCellTail();    // columns: c in, c out, h out
 TailProgram GatedUpdateTail();  // columns: h in, h out

@@ -10,6 +10,7 @@
 
 #include "cells/kernels/cpu/kernel_check.h"
 #include "cells/kernels/cpu/kernel_table_inl.h"
+#include "cells/kernels/cpu/random_product.h"
 #include "cells/kernels/cpu/tiling.h"
 #include "cells/kernels/cpu/tuning.h"
 #include "cells/kernels/cpu/vec_portable.h"
@@ -17,10 +18,15 @@
 namespace cellbatch::kernels {
 namespace {
 
-using Shape =
-    std::tuple<int, int, int>;  // rows, columns, lines prefetched a step (or kNear, or kPair)
-constexpr Shape kNone = {0, 0, 0};
+// Rows, columns, lines prefetched a step (or kNear, or kPair), and as what weights are stored.
+using Shape = std::tuple<int, int, int, Precision>;
+constexpr Shape kNone = {};
 constexpr int kPair = kNear + 1;
+
+template <class S>
+constexpr Precision kPrecisionOf = sizeof(typename S::Number) == 4   ? Precision::kFp32
+                                   : sizeof(typename S::Number) == 2 ? Precision::kBf16
+                                                                     : Precision::kW8;
 
 // What the tiles laid here were asked for, and which of them is to be wrong.
 std::set<Shape> laid;
@@ -32,14 +38,14 @@ template <class Tiling>
 struct Watched : Tiling {};
 
 // Leaves out the last step of k.
-template <class V, class Tiling, int R, int N, int kAhead>
+template <class V, class Tiling, class S, int R, int N, int kAhead>
 void BrokenTile(const TileArgs& args) {
   TileArgs spoilt = args;
   --spoilt.depth;
-  Tile<V, Watched<Tiling>, R, N, kAhead>(spoilt);
+  Tile<V, Watched<Tiling>, S, R, N, kAhead>(spoilt);
 }
 
-template <class V, int R, int N>
+template <class V, class S, int R, int N>
 void BrokenPairTile(const TileArgs& args) {
   TileArgs spoilt = args;
   if (one_panel_twice) {
@@ -47,22 +53,22 @@ void BrokenPairTile(const TileArgs& args) {
   } else {
     --spoilt.depth;
   }
-  PairTile<V, R, N>(spoilt);
+  PairTile<V, S, R, N>(spoilt);
 }
 
 }  // namespace
 
-template <class V, class Tiling, int R>
-struct TilesOfRows<V, Watched<Tiling>, R> {
+template <class V, class Tiling, class S, int R>
+struct TilesOfRows<V, Watched<Tiling>, S, R> {
   template <int N>
   static TileFunction Of(int ahead, bool spoil) {
     TileFunction found = nullptr;
     Unrolled<kNear + 1>([&](auto lines) {
       constexpr int kLines = decltype(lines)::value;
-      if constexpr (kMetTiles<Tiling>.met[R][N][kLines]) {
+      if constexpr (IsLaid<Tiling, S>(R, N, kLines)) {
         if (kLines != ahead) return;
-        found =
-            spoil ? BrokenTile<V, Tiling, R, N, kLines> : Tile<V, Watched<Tiling>, R, N, kLines>;
+        found = spoil ? BrokenTile<V, Tiling, S, R, N, kLines>
+                      : Tile<V, Watched<Tiling>, S, R, N, kLines>;
       }
     });
     return found;
@@ -70,13 +76,13 @@ struct TilesOfRows<V, Watched<Tiling>, R> {
   template <int N>
   static TileFunction OfPair(bool spoil) {
     if constexpr (R <= Tiling::PairRows(N)) {
-      return spoil ? BrokenPairTile<V, R, N> : PairTile<V, R, N>;
+      return spoil ? BrokenPairTile<V, S, R, N> : PairTile<V, S, R, N>;
     } else {
       return nullptr;
     }
   }
   static TileFunction Find(int columns, int ahead) {
-    const Shape shape = {R, columns, ahead};
+    const Shape shape = {R, columns, ahead, kPrecisionOf<S>};
     laid.insert(shape);
     TileFunction found = nullptr;
     Unrolled<kMaxColumns>([&](auto n) {
@@ -86,7 +92,7 @@ struct TilesOfRows<V, Watched<Tiling>, R> {
     return found;
   }
   static TileFunction FindPair(int columns) {
-    const Shape shape = {R, columns, kPair};
+    const Shape shape = {R, columns, kPair, kPrecisionOf<S>};
     laid.insert(shape);
     TileFunction found = nullptr;
     Unrolled<kMaxColumns>([&](auto n) {
@@ -113,21 +119,44 @@ class TileTest : public testing::Test {
 
   // What the check says of `broken`. A tile of n columns lies in a panel of n groups, or of fewer and narrower ones: the
   // likeliest are asked first.
-  static std::string Told(int columns) {
-    const std::string told = CheckProducts(kKernels, columns);
-    return told.empty() ? CheckProducts(kKernels) : told;
+  static std::string Told(const Shape& shape) {
+    const Precision precision = std::get<3>(shape);
+    const std::string told = CheckProducts(kKernels, precision, std::get<1>(shape));
+    return told.empty() ? CheckProducts(kKernels, precision) : told;
+  }
+  static std::string Text(const Shape& shape) {
+    return std::string(Name(std::get<3>(shape))) + ", " + std::to_string(std::get<0>(shape)) +
+           " rows, " + std::to_string(std::get<1>(shape)) + " columns, " +
+           std::to_string(std::get<2>(shape)) + " lines ahead";
   }
 
   // What can be laid at all, by the arithmetic of row blocks: the same in product_inl.h, and no reference but a count.
+  // Weights in less than fp32 are met as they are stored by what passes over them once; by others as floats.
   static std::set<Shape> Possible() {
+    std::set<Shape> shapes = PossibleOfFloats();
+    for (int columns = 1; columns <= kMaxColumns; ++columns) {
+      for (int rows = 1; rows <= kMostBlockRows; ++rows) {
+        for (const Precision precision : {Precision::kBf16, Precision::kW8}) {
+          if (rows <= Tiling::PairRows(columns)) shapes.insert({rows, columns, kPair, precision});
+          if (rows > Tiling::kRows || columns > Tiling::Columns(rows)) continue;
+          shapes.insert({rows, columns, kNear, precision});
+          shapes.insert({rows, columns, 0, precision});
+        }
+      }
+    }
+    return shapes;
+  }
+
+  static std::set<Shape> PossibleOfFloats() {
+    constexpr Precision kFloats = Precision::kFp32;
     std::set<Shape> shapes;
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
       for (int rows = 1; rows <= kChunkRows; ++rows) {
         const int blocks = Tiling::Blocks(rows);
         if (blocks == 1) {
-          shapes.insert({rows, columns, kNear});
-          if (StreamsOnce<Tiling>(rows, columns)) shapes.insert({rows, columns, 0});
-          if (rows <= Tiling::PairRows(columns)) shapes.insert({rows, columns, kPair});
+          shapes.insert({rows, columns, kNear, kFloats});
+          if (StreamsOnce<Tiling>(rows, columns)) shapes.insert({rows, columns, 0, kFloats});
+          if (rows <= Tiling::PairRows(columns)) shapes.insert({rows, columns, kPair, kFloats});
           continue;
         }
         const int share = (columns + blocks - 1) / blocks;
@@ -136,7 +165,7 @@ class TileTest : public testing::Test {
           const int lines = Tiling::kBlock > kLoneBlock ? std::min(left, share)
                             : b == 0                    ? kNear
                                                         : 0;
-          shapes.insert({in_block, columns, lines});
+          shapes.insert({in_block, columns, lines, kFloats});
           left -= lines;
         }
       }
@@ -157,16 +186,16 @@ struct TilingNames {
 TYPED_TEST_SUITE(TileTest, Tilings, TilingNames);
 
 TYPED_TEST(TileTest, TheCheckLaysEveryTileThatABatchCanMeet) {
-  EXPECT_EQ(CheckProducts(this->kKernels), "");
+  for (const Precision precision : kPrecisions) {
+    EXPECT_EQ(CheckProducts(this->kKernels, precision), "");
+  }
   EXPECT_EQ(laid, this->Possible());
 }
 
 TYPED_TEST(TileTest, ATileThatLeavesOutOneStepIsTold) {
   for (const Shape& shape : this->Possible()) {
     broken = shape;
-    EXPECT_NE(this->Told(std::get<1>(shape)), "")
-        << std::get<0>(shape) << " rows, " << std::get<1>(shape) << " columns, "
-        << std::get<2>(shape) << " lines ahead";
+    EXPECT_NE(this->Told(shape), "") << this->Text(shape);
   }
 }
 
@@ -175,8 +204,7 @@ TYPED_TEST(TileTest, APairThatReadsOnePanelTwiceIsTold) {
   for (const Shape& shape : this->Possible()) {
     if (std::get<2>(shape) != kPair) continue;
     broken = shape;
-    EXPECT_NE(this->Told(std::get<1>(shape)), "")
-        << std::get<0>(shape) << " rows, " << std::get<1>(shape) << " columns";
+    EXPECT_NE(this->Told(shape), "") << this->Text(shape);
   }
 }
 

@@ -21,7 +21,7 @@ namespace {  // of each file that includes it: nothing built with special flags 
 // would be of 2 and of 1, which loads more than it multiplies; 5 columns are one pass of 5 rows.
 struct Avx512Tiling {
   static constexpr int kRows = 8, kFullRows = 6;
-  static constexpr int kBlock = 512;
+  static constexpr int kBlock = kMostBlockOfK;
   static constexpr int Columns(int rows) {
     return rows < kFullRows ? 5 : rows == kFullRows ? 4 : 3;
   }
@@ -90,7 +90,7 @@ constexpr int MostRowsStreamedOnce(int columns) {
 
 // Instead of a number of lines prefetched a step of k: each line of the same columns, prefetched kNearFloats ahead.
 inline constexpr int kNear = kMaxColumns + 1;
-inline constexpr int kNearFloats = 4096;
+inline constexpr int kNearBytes = 16384, kLineBytes = 64;
 // What a row block that is alone passes over at once in K, if in several passes: it stays in L1 beside what is prefetched.
 inline constexpr int kLoneBlock = 64;
 
@@ -128,6 +128,14 @@ struct MetTiles {
 };
 template <class Tiling>
 constexpr MetTiles<Tiling> kMetTiles = {};
+
+// Whether a tile over weights as they are stored is met: over any but floats only those that pass by once.
+template <class Tiling, class S>
+constexpr bool IsLaid(int rows, int columns, int ahead) {
+  if (!kMetTiles<Tiling>.met[rows][columns][ahead]) return false;
+  const bool once = StreamsOnce<Tiling>(rows, columns) && (ahead == 0 || ahead == kNear);
+  return sizeof(typename S::Number) == sizeof(float) || once;
+}
 
 }  // namespace
 }  // namespace cellbatch::kernels

@@ -21,6 +21,17 @@ struct Vec {
   static Vec LoadPart(const float* p, int lanes) {
     return {_mm256_maskload_ps(p, Mask(lanes)), _mm256_maskload_ps(p + 8, Mask(lanes - 8))};
   }
+  static Vec LoadInt8(const int8_t* p) { return {EightInt8(p), EightInt8(p + 8)}; }
+  static Vec LoadLowHalves(const uint16_t* p) {
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(EightPairs(p), 16)),
+            _mm256_castsi256_ps(_mm256_slli_epi32(EightPairs(p + 16), 16))};
+  }
+  static Vec LoadHighHalves(const uint16_t* p) {
+    const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+    return {_mm256_castsi256_ps(_mm256_and_si256(EightPairs(p), high)),
+            _mm256_castsi256_ps(_mm256_and_si256(EightPairs(p + 16), high))};
+  }
+  static Vec RoundToBf16(Vec a) { return {RoundToBf16(a.l), RoundToBf16(a.h)}; }
   void Store(float* p) const {
     _mm256_storeu_ps(p, l);
     _mm256_storeu_ps(p + 8, h);
@@ -56,6 +67,23 @@ struct Vec {
   static Vec LogOrLimit(Vec x, Vec log) { return {LogOrLimit(x.l, log.l), LogOrLimit(x.h, log.h)}; }
 
  private:
+  static __m256 EightInt8(const int8_t* p) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+  }
+  static __m256i EightPairs(const uint16_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static __m256 RoundToBf16(__m256 a) {
+    const __m256i bits = _mm256_castps_si256(a);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i raised = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
+    const __m256 rounded = _mm256_blendv_ps(_mm256_castsi256_ps(raised), _mm256_castsi256_ps(quiet),
+                                            _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    return _mm256_and_ps(rounded,
+                         _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+  }
   static __m256 SignBit() { return _mm256_set1_ps(-0.0f); }
   static __m256 AndNot(__m256 a) { return _mm256_andnot_ps(SignBit(), a); }
   static __m256 CopySign(__m256 magnitude, __m256 sign) {

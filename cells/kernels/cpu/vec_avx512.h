@@ -22,6 +22,30 @@ struct Vec {
   static Vec Broadcast(float x) { return {_mm512_set1_ps(x)}; }
   // The first `lanes` floats; the others are zero and not touched in memory.
   static Vec LoadPart(const float* p, int lanes) { return {_mm512_maskz_loadu_ps(Mask(lanes), p)}; }
+  static Vec LoadInt8(const int8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm512_maskz_cvtepi32_ps(kAll, _mm512_maskz_cvtepi8_epi32(kAll, bytes))};
+  }
+  // Of 16 pairs of bf16 the first of each, and the second.
+  static Vec LoadLowHalves(const uint16_t* p) {
+    return {_mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, _mm512_loadu_si512(p), 16))};
+  }
+  static Vec LoadHighHalves(const uint16_t* p) {
+    const __m512i high = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+    return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), high))};
+  }
+  // To the nearest of those without a lower half, ties to even; NaN stays NaN.
+  static Vec RoundToBf16(Vec a) {
+    const __m512i bits = _mm512_castps_si512(a.v);
+    const __m512i odd =
+        _mm512_and_si512(_mm512_maskz_srli_epi32(kAll, bits, 16), _mm512_set1_epi32(1));
+    const __m512i raised = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+    const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x00400000));
+    return {
+        _mm512_castsi512_ps(_mm512_and_si512(_mm512_mask_mov_epi32(raised, nan, quiet),
+                                             _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
+  }
   void Store(float* p) const { _mm512_storeu_ps(p, v); }
   void StorePart(float* p, int lanes) const { _mm512_mask_storeu_ps(p, Mask(lanes), v); }
   static __mmask16 Mask(int lanes) { return static_cast<__mmask16>((1u << lanes) - 1u); }

@@ -29,6 +29,22 @@ struct Vec {
   static Vec LoadPart(const float* p, int lanes) {
     return Make([p, lanes](int i) { return i < lanes ? p[i] : 0.0f; });
   }
+  static Vec LoadInt8(const int8_t* p) {
+    return Make([p](int i) { return static_cast<float>(p[i]); });
+  }
+  static Vec LoadLowHalves(const uint16_t* p) {
+    return Make([p](int i) { return std::bit_cast<float>(uint32_t{p[2 * i]} << 16); });
+  }
+  static Vec LoadHighHalves(const uint16_t* p) {
+    return Make([p](int i) { return std::bit_cast<float>(uint32_t{p[2 * i + 1]} << 16); });
+  }
+  static Vec RoundToBf16(Vec a) {
+    return Make([&](int i) {
+      const uint32_t bits = Bits(a.v[i]), raised = bits + 0x7fffu + ((bits >> 16) & 1u);
+      const uint32_t rounded = a.v[i] == a.v[i] ? raised : bits | 0x00400000u;
+      return std::bit_cast<float>(rounded & 0xffff0000u);
+    });
+  }
   void Store(float* p) const {
     for (int i = 0; i < 16; ++i) p[i] = v[i];
   }

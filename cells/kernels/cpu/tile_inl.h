@@ -1,0 +1,177 @@
+// Register tiles for one Vec: rows x columns of 16 sums, over weights as they are stored. Included only by the one file of
+// each instruction set, which says by its Vec what a tile may hold (Tiling).
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_TILE_INL_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_TILE_INL_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "cells/kernels/cpu/stored_inl.h"
+#include "cells/kernels/cpu/tiling.h"
+
+namespace cellbatch::kernels {
+
+struct TileArgs {
+  const float* const* x;  // one pointer a row
+  int64_t k;              // first element of the row
+  int depth;              // how many; of weights stored in pairs, how many pairs
+  const void* w;          // [depth][columns][16], as they are stored
+  float* sums;            // row r, column n: sums + r * sums_stride + column[n]
+  int64_t sums_stride;
+  const int32_t* column;  // of a pair: the first panel's, then the other's
+  const float* prefetch;  // what is needed next: some cache lines from here a step of k
+  int64_t apart = 0;      // of a pair: numbers from the first panel's weights to the other's
+};
+
+// f(0), f(1), ... f(N - 1), each with its number known when compiled: arrays indexed by it are registers from the
+// start. (gcc 12 unrolls plain loops too late for that and leaves a copy of the sums on the stack; and without
+// always_inline on the lambdas too, it may leave calls.)
+template <int N, class F>
+[[gnu::always_inline]] inline void Unrolled(F f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    (f(std::integral_constant<int, I>()), ...);
+  }
+  (std::make_integer_sequence<int, N>());
+}
+
+// R rows x C of N columns, from column `first`, of P panels: every accumulator is one chain over k. Meanwhile kAhead
+// cache lines a step are prefetched to L2, from `ahead`; or, if it is kNear, the lines of these columns to L1.
+template <class V, class S, int R, int N, int C, int P, int kAhead>
+[[gnu::always_inline]] inline void TileColumns(const TileArgs& t, int first, const float* ahead) {
+  using Number = typename S::Number;
+  V sum[R][P * C];
+  const float* x[R];
+  const auto column = [&t, first ](int i) __attribute__((always_inline)) {
+    return t.column[i / C * N + first + i % C];
+  };
+  Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+    x[r] = t.x[r] + t.k;
+    const float* const sums = t.sums + r * t.sums_stride;
+    Unrolled<P * C>([&](auto i)
+                        __attribute__((always_inline)) { sum[r][i] = V::Load(sums + column(i)); });
+  });
+  const Number* w = static_cast<const Number*>(t.w) + first * kColumnStep<S>;
+  const int64_t apart = t.apart;
+  const int depth = t.depth;
+#pragma GCC unroll 4
+  for (int k = 0; k < depth; ++k) {
+    Unrolled<P>([&](auto p) __attribute__((always_inline)) {
+      Unrolled<S::kDepth>([&](auto d) __attribute__((always_inline)) {
+        V weights[C];
+        Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+          weights[c] = S::template Load<V, d>(w + p * apart + c * kColumnStep<S>);
+        });
+        Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+          const V value = V::Broadcast(x[r][k * S::kDepth + d]);
+          Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+            sum[r][p * C + c] = V::Fma(value, weights[c], sum[r][p * C + c]);
+          });
+        });
+      });
+    });
+    if constexpr (kAhead == kNear) {
+      Unrolled<LinesOf<S>(C)>([&](auto i) __attribute__((always_inline)) {
+        __builtin_prefetch(reinterpret_cast<const char*>(w) + kNearBytes + i * kLineBytes, 0, 3);
+      });
+    } else {
+      Unrolled<kAhead>([&](auto i) __attribute__((always_inline)) {
+        __builtin_prefetch(ahead + i * kLanes, 0, 2);
+      });
+      ahead += kAhead * kLanes;
+    }
+    w += N * kColumnStep<S>;
+  }
+  // Where the sums go is read again, so that the loop above has all general registers for its pointers.
+  const TileArgs* again = &t;
+  __asm__ volatile("" : "+r"(again));
+  Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+    float* const sums = again->sums + r * again->sums_stride;
+    Unrolled<P * C>([&](auto i) __attribute__((always_inline)) {
+      sum[r][i].Store(sums + again->column[i / C * N + first + i % C]);
+    });
+  });
+}
+
+// All N columns, in passes of as many as registers allow, which share the prefetching.
+template <class V, class Tiling, class S, int R, int N, int kAhead>
+void Tile(const TileArgs& t) {
+  constexpr int kPasses = (N + Tiling::Columns(R) - 1) / Tiling::Columns(R);
+  Unrolled<kPasses>([&](auto pass) __attribute__((always_inline)) {
+    constexpr int kFirst = PartStart(N, kPasses, pass), kEnd = PartStart(N, kPasses, pass + 1);
+    if constexpr (kAhead == kNear) {
+      TileColumns<V, S, R, N, kEnd - kFirst, 1, kNear>(t, kFirst, nullptr);
+    } else {
+      constexpr int kFrom = PartStart(kAhead, kPasses, pass);
+      constexpr int kLines = PartStart(kAhead, kPasses, pass + 1) - kFrom;
+      TileColumns<V, S, R, N, kEnd - kFirst, 1, kLines>(
+          t, kFirst, t.prefetch + int64_t{t.depth} * kFrom * kLanes);
+    }
+  });
+}
+
+// All N columns of two panels.
+template <class V, class S, int R, int N>
+void PairTile(const TileArgs& t) {
+  TileColumns<V, S, R, N, N, 2, 0>(t, 0, nullptr);
+}
+
+using TileFunction = void (*)(const TileArgs&);
+
+// Functions by columns and cache lines prefetched a step of k (0..columns, or kNear), for one number of rows; and those
+// of pairs.
+template <class V, class Tiling, class S, int R>
+struct TilesOfRows {
+  template <int N, int kAhead>
+  static constexpr TileFunction One() {
+    if constexpr (IsLaid<Tiling, S>(R, N, kAhead)) {
+      return Tile<V, Tiling, S, R, N, kAhead>;
+    } else {
+      return nullptr;
+    }
+  }
+  template <int N>
+  static constexpr TileFunction Pair() {
+    if constexpr (R <= Tiling::PairRows(N)) {
+      return PairTile<V, S, R, N>;
+    } else {
+      return nullptr;
+    }
+  }
+
+  static TileFunction Find(int columns, int ahead) {
+    static constexpr auto kTiles = []<int... I>(std::integer_sequence<int, I...>) {
+      return std::array<TileFunction, sizeof...(I)>{One<I / kWays + 1, I % kWays>()...};
+    }
+    (std::make_integer_sequence<int, kMaxColumns * kWays>());
+    return kTiles[static_cast<size_t>((columns - 1) * kWays + ahead)];
+  }
+  static TileFunction FindPair(int columns) {
+    static constexpr TileFunction kPairs[kMaxColumns] = {Pair<1>(), Pair<2>(), Pair<3>(), Pair<4>(),
+                                                         Pair<5>()};
+    return kPairs[columns - 1];
+  }
+
+ private:
+  static constexpr int kWays = kNear + 1;
+};
+
+template <class V, class Tiling, class S, int R = Tiling::kRows>
+TileFunction FindTile(int rows, int columns, int ahead) {
+  if constexpr (R > 1) {
+    if (rows < R) return FindTile<V, Tiling, S, R - 1>(rows, columns, ahead);
+  }
+  return TilesOfRows<V, Tiling, S, R>::Find(columns, ahead);
+}
+template <class V, class Tiling, class S, int R = Tiling::kRows>
+TileFunction FindPairTile(int rows, int columns) {
+  if constexpr (R > 1) {
+    if (rows < R) return FindPairTile<V, Tiling, S, R - 1>(rows, columns);
+  }
+  return TilesOfRows<V, Tiling, S, R>::FindPair(columns);
+}
+
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_TILE_INL_H_

@@ -1,0 +1,37 @@
+// In which numbers a model's products are computed. State, sums, what is looked up and every other operator are fp32 in
+// each of them; operators on what nodes compute (products of values, reductions) are, too.
+//
+//   kFp32   weights and inputs as they are
+//   kBf16   weights and a product's inputs rounded to bf16 (to nearest, ties to even), products summed in fp32
+//   kW8     weights are int8 times a scale: one scale for each line of a weight matrix that one unit sums over, the
+//           line's largest magnitude / 127; inputs as they are
+//
+// So what a model means is said by its weights alone, and neither by how its cells are compiled nor by who computes them.
+// Products by what parameters alone make are such products; what makes it, at load, is computed in fp32. Plain value.
+#ifndef CELLBATCH_CELLS_PRECISION_H_
+#define CELLBATCH_CELLS_PRECISION_H_
+
+#include <cstdint>
+
+#include "cells/check.h"
+
+namespace cellbatch {
+
+enum class Precision : uint8_t { kFp32, kBf16, kW8 };
+
+// "FP32", "BF16", "W8".
+inline const char* Name(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      return "FP32";
+    case Precision::kBf16:
+      return "BF16";
+    case Precision::kW8:
+      return "W8";
+  }
+  NoSuchEnumerator();
+}
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_PRECISION_H_
