@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "cells/cell_graph.h"
 #include "cells/model.h"
+#include "cells/recycled.h"
 #include "scheduler/run_state.h"
 
 namespace cellbatch {
@@ -42,7 +43,7 @@ struct RequestTimes {
   int64_t last_task_end = 0;     // device finished the last one
 };
 
-struct Request {
+struct Request : Recycled<Request> {
   // The caller's.
   uint64_t tag = 0;  // untouched
   std::shared_ptr<const Model> model;

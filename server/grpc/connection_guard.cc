@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/string_view.h"
+
 namespace cellbatch {
 
 const char* Name(GrpcCut reason) {
@@ -65,7 +67,7 @@ bool ConnectionGuard::CutOne(GrpcCut reason, const Entry* spared) {
 
 std::shared_ptr<ConnectionGuard::Account> ConnectionGuard::Find(std::string_view peer) const {
   const std::lock_guard lock(mutex_);
-  const auto account = accounts_.find(std::string(peer));
+  const auto account = accounts_.find(absl::string_view(peer.data(), peer.size()));
   return account == accounts_.end() ? nullptr : account->second;
 }
 

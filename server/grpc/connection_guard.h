@@ -16,8 +16,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "server/requests/answer_outlet.h"
 
 namespace cellbatch {
@@ -97,7 +97,7 @@ class ConnectionGuard {
   GrpcCounts& counts_;
   std::list<std::shared_ptr<Entry>> line_;  // nothing came for longest: first
   mutable std::mutex mutex_;                // of what follows
-  std::unordered_map<std::string, std::shared_ptr<Account>> accounts_;
+  absl::flat_hash_map<std::string, std::shared_ptr<Account>> accounts_;
 };
 
 }  // namespace cellbatch

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cells/recycled.h"
 #include "fmt/format.h"
 #include "server/grpc/grpc_compression.h"
 #include "server/requests/client_identity.h"
@@ -263,6 +264,7 @@ absl::Status GrpcCall::TakeMessage() {
     case Encoding::kDeflate:
       return InflateMessage(Packing::kDeflate);
     case Encoding::kUnknown:
+      context_.AddInitialMetadata("grpc-accept-encoding", "identity, deflate, gzip");
       return absl::UnimplementedError(
           "the message is compressed by a grpc-encoding that is none of identity, deflate and "
           "gzip");
@@ -286,7 +288,7 @@ absl::Status GrpcCall::InflateMessage(Packing packing) {
   return status;
 }
 
-class UnaryCall final : public GrpcCall {
+class UnaryCall final : public GrpcCall, public Recycled<UnaryCall> {
  public:
   UnaryCall(CallQueue& queue, const GrpcMethod& method)
       : GrpcCall(queue, method), writer_(&context_) {

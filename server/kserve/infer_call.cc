@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "cells/recycled.h"
 #include "server/requests/plain_call.h"
 #include "server/wire/wire_codec.h"
 
@@ -11,7 +12,7 @@ namespace cellbatch {
 
 namespace {
 
-class ModelInferCall final : public PlainCall {
+class ModelInferCall final : public PlainCall, public Recycled<ModelInferCall> {
  public:
   ModelInferCall(ServerCall& call, RequestPath& path, const MessageScanner& scanner)
       : PlainCall(call, path), scanner_(scanner) {}

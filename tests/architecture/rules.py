@@ -39,7 +39,10 @@ DOORS = (
          re.compile(r"//deploy/bazel:protobuf"), ("server/", "client/", "proto/", "loadgen/", "tests/")),
     Door("a heap in pinned memory", re.compile(r"boost/interprocess/"), re.compile(r"//deploy/bazel:boost_interprocess"),
          ("cells/device/cuda/",)),
-    Door("HTTP", re.compile(r"boost/(?!interprocess/)"), re.compile(r"//deploy/bazel:boost(?!_interprocess)"),
+    Door("lists without locks", re.compile(r"boost/lockfree/"), re.compile(r"//deploy/bazel:boost_lockfree"),
+         ("cells/",)),
+    Door("HTTP", re.compile(r"boost/(?!interprocess/|lockfree/)"),
+         re.compile(r"//deploy/bazel:boost(?!_interprocess|_lockfree)"),
          ("server/http/", "tests/")),
 )
 

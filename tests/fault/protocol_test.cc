@@ -85,6 +85,7 @@ TEST_F(ProtocolTest, P5AnUnknownCompressionIsNotImplemented) {
             "\x02"
             "12");
   EXPECT_NE(answer.find("is none of identity, deflate and gzip"), answer.npos) << answer;
+  EXPECT_NE(answer.find("grpc-accept-encoding"), answer.npos) << answer;
 }
 
 TEST_F(ProtocolTest, P6MetadataBeyondTheLimit) {
