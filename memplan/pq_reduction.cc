@@ -194,8 +194,7 @@ void PqReduction::Finish(bool reduced) {
 
 // ---- Editing ------------------------------------------------------------------------------------------------------
 
-PqReduction::Scratch& PqReduction::scratch(NodeId id) {
-  if (node(id).scratch >= 0) return t_.scratch_[node(id).scratch];
+PqReduction::Scratch& PqReduction::NewScratch(NodeId id) {
   if (t_.num_scratch_ == static_cast<int>(t_.scratch_.size())) t_.scratch_.emplace_back();
   node(id).scratch = t_.num_scratch_;
   Scratch& s = t_.scratch_[t_.num_scratch_++];

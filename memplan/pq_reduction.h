@@ -83,7 +83,12 @@ class PqReduction {
   static int FreeLink(const Node& node) { return node.link[0] == kNone ? 0 : 1; }
 
   Node& node(NodeId id) { return t_.nodes_[id]; }
-  Scratch& scratch(NodeId id);
+  // Asked for at every step of every template: a node's that has one is found without a call.
+  Scratch& scratch(NodeId id) {
+    const int32_t at = node(id).scratch;
+    return at >= 0 ? t_.scratch_[static_cast<size_t>(at)] : NewScratch(id);
+  }
+  Scratch& NewScratch(NodeId id);
   Mark mark(NodeId id) { return node(id).scratch < 0 ? Mark::kUnmarked : scratch(id).mark; }
   Label label(NodeId id) { return node(id).scratch < 0 ? Label::kEmpty : scratch(id).label; }
   void SetRoot(NodeId first, NodeId last) { t_.pertinent_root_ = {first, last}; }

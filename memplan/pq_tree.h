@@ -86,8 +86,8 @@ class PqTree {
   enum class Mark : uint8_t { kUnmarked, kQueued, kBlocked, kUnblocked };
   enum class Label : uint8_t { kEmpty, kPartial, kFull };
 
-  // What one Reduce knows of a node it met.
-  struct Scratch {
+  // What one Reduce knows of a node it met. A line each: a deque finds its i-th by shifts, where it would divide.
+  struct alignas(64) Scratch {
     NodeId node = kNone;
     Mark mark = Mark::kUnmarked;
     Label label = Label::kEmpty;
