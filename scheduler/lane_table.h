@@ -9,7 +9,7 @@
 // reader that lets go last frees nothing but host memory.
 //
 // Threads: Free, Put, Open, Close and Remove by one control thread at a time; the rest by any. The mutex is
-// held for 64 pointers, never while anything is read through them.
+// held for kMaxLanes pointers, never while anything is read through them.
 #ifndef CELLBATCH_SCHEDULER_LANE_TABLE_H_
 #define CELLBATCH_SCHEDULER_LANE_TABLE_H_
 
@@ -27,7 +27,7 @@
 
 namespace cellbatch {
 
-inline constexpr int kMaxLanes = 64;
+inline constexpr int kMaxLanes = kMostModels + 1;
 
 class LaneTable {
  public:

@@ -79,11 +79,11 @@ TEST_F(LaneTableTest, AnIndexIsUsedAgainASerialNever) {
 TEST_F(LaneTableTest, AModelMoreThanThereArePlacesIsRefusedByNameAndFitsWhenOneHasLeft) {
   std::vector<std::shared_ptr<Lane>> lanes;
   for (int i = 0; i < kMaxLanes; ++i) lanes.push_back(Put(i));
-  const absl::Status full = table_.FindPlace(*MakeModel(99)).status();
+  const absl::Status full = table_.FindPlace(*MakeModel(999)).status();
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(full.message(), "64 model versions are loaded; \"model99\" finds no lane");
+  EXPECT_EQ(full.message(), "257 model versions are loaded; \"model999\" finds no lane");
   table_.Remove(*lanes[17]);
-  const auto place = table_.FindPlace(*MakeModel(99));
+  const auto place = table_.FindPlace(*MakeModel(999));
   ASSERT_TRUE(place.ok()) << place.status();
   EXPECT_EQ(place->index, 17);
 }

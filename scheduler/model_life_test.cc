@@ -187,18 +187,45 @@ TEST(ModelLifeTest, ModelsComeAndGoMoreOftenThanThereAreLanes) {
   }
 }
 
-TEST(ModelLifeTest, TheSixtyFifthModelIsRefusedAndTheOthersServe) {
+TEST(ModelLifeTest, OneModelMoreThanThereAreLanesIsRefusedAndTheOthersServe) {
   WorldOptions options;
   options.scheduler.max_requests = 64;
   World world(options);
-  for (int id = 0; id < 64; ++id) world.Add(MakeModel(ModelId(id)));
-  const auto one_more = MakeModel(ModelId(64));
+  for (int id = 0; id <= kMostModels; ++id) world.Add(MakeModel(ModelId(id)));
+  const auto one_more = MakeModel(ModelId(kMostModels + 1));
   const absl::Status full = world.TryAdd(one_more);
   EXPECT_EQ(full, absl::ResourceExhaustedError(
-                      "64 model versions are loaded; \"model64\" finds no lane"));
+                      "257 model versions are loaded; \"model257\" finds no lane"));
   ASSERT_TRUE(world.Remove(ModelId(5)).ok());
   world.Add(one_more);
   ExpectServed(world, one_more);
+}
+
+TEST(ModelLifeTest, WhatALaneCountedIsToldOnceWhenItsLastRequestHasLeft) {
+  std::vector<LaneStats> ended;
+  WorldOptions options;
+  options.scheduler.lane_ended = [&](const LaneStats& lane) { ended.push_back(lane); };
+  World world(options);
+  const auto model = MakeModel(ModelId(1)), other = MakeModel(ModelId(2));
+  world.Add(model);
+  world.Add(other);
+  ExpectServed(world, model);
+  uint64_t before = 0;
+  for (const LaneStats& lane : world.scheduler().stats().Lanes()) {
+    for (const CellTypeStats& type : lane.types)
+      before += lane.model == ModelId(1) ? type.cells : 0;
+  }
+  EXPECT_TRUE(ended.empty());
+  world.Submit(world.Sentence(model, 10), 1);  // it leaves while the lane closes
+  ASSERT_TRUE(world.Remove(ModelId(1)).ok());
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].model, ModelId(1));
+  EXPECT_EQ(ended[0].running_requests, 0);
+  uint64_t cells = 0;
+  for (const CellTypeStats& type : ended[0].types) cells += type.cells;
+  EXPECT_GE(cells, before + 10);
+  ASSERT_TRUE(world.Remove(ModelId(2)).ok());
+  EXPECT_EQ(ended.size(), 2u);
 }
 
 // A request that has long to run: 4,000 tasks of a microsecond.

@@ -155,8 +155,7 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
   if (options_.threads) StartLoops();
 }
 
-// One device that computes on its worker's thread: manager and worker take turns on one thread. Else a thread each; the
-// manager spins only where a core is left over for it.
+// One device that computes on its worker's thread: that thread is the manager's, too. Else one each; who spins has a spare core.
 void SchedulerImpl::StartLoops() {
   using Idle = Loop::Body::Idle;
   auto spin =
@@ -300,6 +299,7 @@ absl::Status SchedulerImpl::RemoveModel(ModelId model) {
     close.cut = cut = true;
     return true;
   });
+  if (options_.lane_ended) options_.lane_ended(SchedulerStatsReader::Read(*lane));
   lanes_.Remove(*lane);
   lane->Unload();
   return absl::OkStatus();

@@ -65,6 +65,9 @@ struct SchedulerOptions {
   absl::Duration unload_limit = absl::Seconds(60);
   Stealing stealing = Stealing::kWhenIdle;
   absl::Duration spin = absl::Microseconds(50);  // before a loop parks; 0 on busy cores
+  // What a lane counted, when the last request of a model that is removed has left it, just before Lanes() is without it
+  // (so for a moment both have it). On RemoveModel's thread.
+  std::function<void(const LaneStats&)> lane_ended;
   // Is told of all requests and of what the manager sees and does (record/recorder.h); outlives the scheduler. Null:
   // nobody is, at the cost of a few branches that are never taken.
   Recorder* recorder = nullptr;
@@ -85,6 +88,9 @@ struct CellTypeCalibration {
   int32_t max_batch = 0;  // in force there: configured, or the knee of T(b) (warm/calibration.h)
   std::vector<CalibrationPoint> points;
 };
+
+// Model versions that are served at once; one more while it takes another's place.
+inline constexpr int kMostModels = 256;
 
 enum class News : uint8_t { kCancelled, kExpired };
 

@@ -23,6 +23,7 @@ class SchedulerStatsReader final : public SchedulerStats {
     devices_.push_back({std::move(name), &ring, &worker, &counters});
   }
 
+  static LaneStats Read(const Lane& lane);
   std::vector<LaneStats> Lanes() const override;
   std::vector<DeviceStats> Devices() const override;
 
@@ -33,7 +34,6 @@ class SchedulerStatsReader final : public SchedulerStats {
     const Worker* worker;
     const DeviceCounters* counters;
   };
-  static LaneStats Read(const Lane& lane);
 
   const LaneTable& lanes_;
   std::vector<DeviceParts> devices_;

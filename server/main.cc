@@ -61,7 +61,8 @@ int Fail(const absl::Status& status) {
 
 int CheckModels(const ServerOptions& options) {
   const auto models = CheckRepository(
-      options.model_repository, LoaderLimits{.unfolder_libraries = options.unfolder_libraries});
+      options.model_repository, LoaderLimits{.unfolder_libraries = options.unfolder_libraries},
+      options.max_models);
   if (!models.ok()) {
     std::fprintf(stderr, "%s\n", std::string(models.status().message()).c_str());
     return kFailed;

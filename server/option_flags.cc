@@ -41,6 +41,16 @@ constexpr OptionFlag kFlags[] = {
      "How often to look for a policy.textproto that changed beside a served model, to take it over "
      "while it serves. 0: only at SIGHUP.",
      {0, kMaxInt}},
+    {"max-models",
+     &O::max_models,
+     "Models that are served at once; one that is replaced counts once. The next one is not "
+     "loaded: RESOURCE_EXHAUSTED.",
+     {1, 256}},
+    {"ended-versions",
+     &O::ended_versions,
+     "Model versions that are served no more whose metrics stay. Beyond: what the oldest of them "
+     "counted is summed up under version \"ended\" of no model.",
+     {0, 4096}},
     {"check", &O::check,
      "Read every model, report every problem of all of them, a line each, and exit: 0 if all "
      "could be served. Uses no device."},

@@ -26,6 +26,8 @@ struct ServerOptions {
   std::string record;
   int64_t record_limit = 1LL << 30;
   std::chrono::milliseconds policy_poll{0};
+  int64_t max_models = 64;
+  int64_t ended_versions = 64;
   bool check = false;
   std::string explain;
   bool help = false;

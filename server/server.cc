@@ -113,7 +113,8 @@ Server::Server(const ServerOptions& options, Lifecycle& lifecycle)
                   .client_share_percent = options.client_share_percent,
                   .model_share_percent = options.model_share_percent,
                   .clients = options.clients}),
-      stats_(TransportThreads(options) + static_cast<int>(options.responder_threads)) {}
+      stats_(TransportThreads(options) + static_cast<int>(options.responder_threads),
+             options.ended_versions) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       OpenedDevices devices, Lifecycle& lifecycle) {
@@ -133,6 +134,7 @@ absl::Status Server::Open(OpenedDevices devices) {
     of_scheduler.recorder = record_.get();
     spdlog::info("recording to {}, {} bytes at most", options_.record, options_.record_limit);
   }
+  of_scheduler.lane_ended = [this](const LaneStats& lane) { stats_.LaneEnded(lane); };
   const Memory& memory = *devices.set.memories.front();  // the scheduler's, as long as it lives
   auto scheduler = Scheduler::Create(of_scheduler, std::move(devices.set), clock_);
   if (!scheduler.ok()) return scheduler.status();
@@ -141,7 +143,9 @@ absl::Status Server::Open(OpenedDevices devices) {
       options_.model_repository,
       LoaderLimits{.unfolder_libraries = options_.unfolder_libraries,
                    .bits_differ = devices.bits_differ},
-      *scheduler_);
+      *scheduler_, RepositoryOptions{.max_models = options_.max_models, .gone = [this](ModelId id) {
+                                       stats_.Gone(id);
+                                     }});
   policies_ =
       std::make_unique<PolicyWatch>(options_.policy_poll, [this] { TakeChangedPolicies(); });
   const FindModel find = [this](std::string_view name, std::string_view version) {
@@ -297,8 +301,10 @@ std::string Server::ReadyLine() const {
 std::vector<IndexEntry> Server::Index() const {
   std::vector<IndexEntry> index;
   for (const ModelState& state : repository_->Index()) {
+    // One that answers while its next version is loaded is as ready as before.
+    const bool answers = state.model != nullptr && state.phase == ModelPhase::kLoading;
     index.push_back({state.name, state.version > 0 ? std::to_string(state.version) : std::string(),
-                     Name(state.phase), state.reason});
+                     Name(answers ? ModelPhase::kReady : state.phase), state.reason});
   }
   return index;
 }
@@ -306,9 +312,7 @@ std::vector<IndexEntry> Server::Index() const {
 std::vector<std::shared_ptr<const Model>> Server::Served() const {
   std::vector<std::shared_ptr<const Model>> served;
   for (ModelState& state : repository_->Index()) {
-    if (state.phase == ModelPhase::kReady && state.model != nullptr) {
-      served.push_back(std::move(state.model));
-    }
+    if (state.model != nullptr) served.push_back(std::move(state.model));
   }
   return served;
 }

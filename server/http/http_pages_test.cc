@@ -134,6 +134,60 @@ TEST(MetricsExporterTest, DecisionsAreCountedByModelVersionAndReason) {
             "\\\"top\\\"\"} 12\n");
 }
 
+// Of a version that was loaded again and of one that is gone: a series each, which never falls.
+TEST(MetricsExporterTest, WhatEndedVersionsCountedStaysAndIsOneSeriesWithWhatTheNextOneCounts) {
+  FakeScheduler scheduler;
+  StatsRegistry stats(1, /*most_ended=*/1);
+  Admission admission({});
+  Lifecycle lifecycle;
+  const std::shared_ptr<const Model> first = TinyModel();
+  Model copy = *first;
+  copy.id = ModelId(first->id.value() + 1);
+  const auto again = std::make_shared<const Model>(copy);
+  std::vector<std::shared_ptr<const Model>> served = {first};
+  const MetricsExporter exporter(
+      scheduler, stats, admission, lifecycle, [&] { return served; }, true);
+  LaneStats lane;
+  lane.model = first->id;
+  lane.running_requests = 1;
+  lane.types.emplace_back();
+  lane.types[0].name = "lstm";
+  lane.types[0].cells = 100;
+  scheduler.fake_stats.lanes = {lane};
+  const std::string cells =
+      R"(cellbatch_cells_executed_total{model="tiny",version="1",cell="lstm"} )";
+  EXPECT_TRUE(Has(exporter.Text(), cells + "100\n"));
+  served = {again};
+  lane.model = again->id;
+  lane.types[0].cells = 7;
+  scheduler.fake_stats.lanes.push_back(lane);
+  std::string text = exporter.Text();
+  EXPECT_TRUE(Has(text, cells + "107\n")) << "the first one drains";
+  EXPECT_TRUE(Has(text, R"(cellbatch_running_requests{model="tiny",version="1"} 2)"));
+  stats.LaneEnded(scheduler.fake_stats.lanes[0]);
+  EXPECT_TRUE(Has(exporter.Text(), cells + "107\n")) << "it has ended, and is still to be read";
+  scheduler.fake_stats.lanes.erase(scheduler.fake_stats.lanes.begin());
+  stats.Gone(first->id);
+  text = exporter.Text();
+  EXPECT_TRUE(Has(text, cells + "107\n"));
+  EXPECT_TRUE(Has(text, R"(cellbatch_running_requests{model="tiny",version="1"} 1)"));
+  stats.LaneEnded(lane);
+  scheduler.fake_stats.lanes.clear();
+  stats.Gone(again->id);
+  served.clear();
+  text = exporter.Text();
+  EXPECT_TRUE(Has(text, cells + "107\n"));
+  EXPECT_TRUE(Has(text, R"(cellbatch_running_requests{model="tiny",version="1"} 0)"));
+  Model other = *first;
+  other.name = "other";
+  other.id = ModelId(first->id.value() + 2);
+  stats.Of(other);
+  stats.Gone(other.id);
+  EXPECT_TRUE(Has(exporter.Text(),
+                  R"(cellbatch_cells_executed_total{model="",version="ended",cell="lstm"} 107)"));
+  EXPECT_FALSE(Has(exporter.Text(), R"(model="tiny")"));
+}
+
 TEST(StatusPageTest, ShowsDecisionsByReasonWithTheirShares) {
   StatusView view;
   StatusView::ModelView model;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "server/http/metrics_text.h"
@@ -17,9 +18,9 @@ constexpr int kLargestBatchEdge = 512;
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 struct Counted {
-  const ModelStats* stats;
+  std::string name, version;
   RequestCounts counts;
-  Labels labels() const { return {{"model", stats->name()}, {"version", stats->version()}}; }
+  Labels labels() const { return {{"model", name}, {"version", version}}; }
   Labels With(std::string_view name, std::string value) const {
     Labels all = labels();
     all.emplace_back(name, std::move(value));
@@ -27,12 +28,11 @@ struct Counted {
   }
 };
 
+// Of a version: what its lane counts and what those before it did. Gauges: of the one that is there.
 struct Lane {
-  std::shared_ptr<const Model> model;
+  std::string name, version;
   LaneStats stats;
-  Labels labels() const {
-    return {{"model", model->name}, {"version", std::to_string(model->version)}};
-  }
+  Labels labels() const { return {{"model", name}, {"version", version}}; }
   Labels Of(const CellTypeStats& type) const {
     Labels all = labels();
     all.emplace_back("cell", type.name);
@@ -313,6 +313,37 @@ void Grpc(const GrpcCounts& counts, MetricsText& text) {
   }
 }
 
+// Of two lanes of one version (one drains while the other serves already) the gauges are added, too.
+void AddLane(const LaneStats& lane, LaneStats& sum) {
+  AddCounters(lane, sum);
+  sum.waiting_requests += lane.waiting_requests;
+  sum.waiting_cells += lane.waiting_cells;
+  sum.running_requests += lane.running_requests;
+  sum.rows_used += lane.rows_used;
+  sum.rows_total += lane.rows_total;
+  for (const CellTypeStats& type : lane.types) {
+    for (CellTypeStats& to : sum.types) to.ready += to.name == type.name ? type.ready : 0;
+  }
+}
+
+// `read` before the counts of those that have ended, so that none is counted twice or missed.
+void CountVersions(const std::vector<LaneStats>& read, const StatsRegistry& stats,
+                   std::vector<Counted>& models, std::vector<Lane>& lanes) {
+  std::vector<int> places;
+  const std::vector<VersionCounts> versions = stats.Read(read, &places);
+  for (size_t v = 0; v < versions.size(); ++v) {
+    const VersionCounts& version = versions[v];
+    models.push_back({version.name, version.version, version.requests});
+    std::optional<LaneStats> sum = version.lanes;
+    for (size_t i = 0; i < read.size(); ++i) {
+      if (places[i] != static_cast<int>(v)) continue;
+      if (!sum.has_value()) sum.emplace();
+      AddLane(read[i], *sum);
+    }
+    if (sum.has_value()) lanes.push_back({version.name, version.version, *std::move(sum)});
+  }
+}
+
 }  // namespace
 
 MetricsExporter::MetricsExporter(const Scheduler& scheduler, StatsRegistry& stats,
@@ -329,13 +360,8 @@ std::string MetricsExporter::Text() const {
   const std::vector<std::shared_ptr<const Model>> served = models_();
   for (const auto& model : served) stats_.Of(*model);  // zeroes before the first request
   std::vector<Counted> models;
-  for (const ModelStats* stats : stats_.All()) models.push_back({stats, stats->Read()});
   std::vector<Lane> lanes;
-  for (LaneStats& lane : scheduler_.stats().Lanes()) {
-    const auto model = std::find_if(served.begin(), served.end(),
-                                    [&](const auto& m) { return m->id == lane.model; });
-    if (model != served.end()) lanes.push_back({*model, std::move(lane)});
-  }
+  CountVersions(scheduler_.stats().Lanes(), stats_, models, lanes);
   MetricsText text;
   Whole(lifecycle_, admission_, text);
   text.Family("cellbatch_limit", "gauge",

@@ -246,7 +246,7 @@ void KServeService::AddStatistics(const Model& model,
   Set(*sums.mutable_compute_output(), counts.done, counts.output_ns);
 
   // Executions are batched tasks.
-  uint64_t executions = 0;
+  uint64_t executions = stats_.EndedTasks(model.id);
   for (const LaneStats& lane : scheduler_.stats().Lanes()) {
     if (lane.model != model.id) continue;
     for (const CellTypeStats& type : lane.types) executions += type.tasks;

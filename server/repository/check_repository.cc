@@ -59,17 +59,22 @@ void Summarize(const Model& model, CheckedModel& checked) {
 }  // namespace
 
 absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& root,
-                                                          const LoaderLimits& limits) {
+                                                          const LoaderLimits& limits,
+                                                          int64_t max_models) {
   const absl::StatusOr<std::vector<std::string>> names = ModelFolders(root);
   if (!names.ok()) return names.status();
   std::vector<CheckedModel> models;
+  int64_t good = 0;
   for (const std::string& name : *names) {
     CheckedModel& checked = models.emplace_back();
     checked.name = name;
     const absl::StatusOr<std::vector<int64_t>> versions = ModelVersions(root + "/" + name);
     if (versions.ok() && !versions->empty()) checked.version = versions->back();
     const auto model = ReadModel(root, name, ModelId(0), limits);
-    if (model.ok()) {
+    const absl::Status room = CheckRoom(name, good, max_models);
+    if (model.ok() && !room.ok()) {
+      checked.problems.emplace_back(room.message());
+    } else if (model.ok()) {
       Summarize(*model->model, checked);
       if (model->policy.kind != PolicyKind::kCellular) {
         checked.summary += fmt::format(", policy {}", Name(model->policy.kind));
@@ -77,6 +82,7 @@ absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& roo
       if (model->join.whole_graphs > 0) {
         checked.summary += fmt::format(", join {}", Name(model->join));
       }
+      good += checked.problems.empty() ? 1 : 0;
     } else {
       const absl::string_view text = model.status().message();
       checked.problems = Lines({text.data(), text.size()});

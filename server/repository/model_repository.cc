@@ -8,7 +8,6 @@
 
 #include "scheduler/policy/make_rules.h"
 #include "server/requests/client_text.h"
-#include "server/requests/model_table.h"
 
 namespace cellbatch {
 namespace {
@@ -37,7 +36,7 @@ absl::StatusOr<int64_t> HighestVersion(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root) {
+absl::StatusOr<std::vector<std::string>> ListModels(const std::string& root) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
@@ -50,12 +49,22 @@ absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root) {
     return absl::InvalidArgumentError(
         fmt::format("model repository {}: {}", root, error.message()));
   }
-  if (names.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("model repository {}: there is no model folder in it", root));
-  }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root) {
+  absl::StatusOr<std::vector<std::string>> names = ListModels(root);
+  if (!names.ok() || !names->empty()) return names;
+  return absl::InvalidArgumentError(
+      fmt::format("model repository {}: there is no model folder in it", root));
+}
+
+absl::Status CheckRoom(const std::string& name, int64_t served_beside, int64_t max_models) {
+  if (served_beside < max_models) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      fmt::format("{} models are served, the most is {} (--max-models): there is no room for {}",
+                  served_beside, max_models, Quoted(name)));
 }
 
 absl::StatusOr<ModelVersion> ReadModel(const std::string& root, const std::string& name, ModelId id,
@@ -85,8 +94,13 @@ const char* Name(ModelPhase phase) {
   return "?";
 }
 
-ModelRepository::ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler)
-    : root_(std::move(root)), limits_(limits), scheduler_(scheduler) {}
+ModelRepository::ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler,
+                                 RepositoryOptions options)
+    : root_(std::move(root)),
+      limits_(limits),
+      scheduler_(scheduler),
+      max_models_(options.max_models),
+      ids_(ModelIds::Make(std::move(options.gone))) {}
 
 template <typename Change>
 void ModelRepository::Set(const std::string& name, Change change) {
@@ -102,11 +116,30 @@ std::shared_ptr<const Model> ModelRepository::Serving(const std::string& name) c
   return found == models_.end() ? nullptr : found->second.model;
 }
 
+int64_t ModelRepository::ServedBeside(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  return std::count_if(models_.begin(), models_.end(), [&](const auto& model) {
+    return model.second.model != nullptr && model.first != name;
+  });
+}
+
+// Whoever loads models of many names for years leaves no trace of those whose folders are gone. Under changes_.
+void ModelRepository::ForgetIfGone(const std::string& name) {
+  std::error_code error;
+  if (fs::is_directory(root_ + "/" + name, error)) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = models_.find(name);
+  if (found == models_.end() || found->second.model != nullptr) return;
+  models_.erase(found);
+  policy_stamps_.erase(name);
+}
+
 // The new one is warm before the old one goes; requests hold what they were unfolded for.
 absl::Status ModelRepository::Swap(const std::string& name, ModelVersion version) {
   std::shared_ptr<const Model> model = std::move(version.model);
   absl::StatusOr<LaneRules> rules = MakeRules(version.policy, version.join, model->types.size());
   if (!rules.ok()) return rules.status();
+  if (absl::Status s = CheckRoom(name, ServedBeside(name), max_models_); !s.ok()) return s;
   if (absl::Status s = scheduler_.AddModel(model, *std::move(rules)); !s.ok()) return s;
   const std::shared_ptr<const Model> old = Serving(name);
   Set(name, [&](ModelState& state) {
@@ -123,17 +156,20 @@ absl::StatusOr<ModelVersion> ModelRepository::Read(const std::string& name) {
     state.phase = ModelPhase::kLoading;
     state.reason.clear();
   });
+  if (absl::Status s = CheckModelName(name); !s.ok()) return s;
   // Before it is read: who writes meanwhile is noticed.
   if (const auto version = HighestVersion(root_ + "/" + name); version.ok()) {
     policy_stamps_[name] = PolicyStamp(root_ + "/" + name, *version);
   }
-  auto model = next_id_ < kMaxModelVersions
-                   ? ReadModel(root_, name, ModelId(next_id_), limits_)
-                   : absl::ResourceExhaustedError(fmt::format(
-                         "{} model versions were loaded, as many as one process loads: restart it",
-                         next_id_));
-  if (model.ok()) ++next_id_;
-  return model;
+  const absl::StatusOr<ModelId> id = ids_->Take();
+  if (!id.ok()) return id.status();
+  auto version = ReadModel(root_, name, *id, limits_);
+  if (version.ok()) {
+    version->model = ids_->Hold(std::move(version->model));
+  } else {
+    ids_->GiveBack(*id);
+  }
+  return version;
 }
 
 absl::Status ModelRepository::Serve(const std::string& name, absl::StatusOr<ModelVersion> model) {
@@ -153,16 +189,28 @@ absl::Status ModelRepository::LoadFolder(const std::string& name) {
 
 absl::Status ModelRepository::LoadAll() {
   const absl::StatusOr<std::vector<std::string>> names = ModelFolders(root_);
-  if (!names.ok()) return names.status();
+  return names.ok() ? LoadSome(*names) : names.status();
+}
+
+void ModelRepository::Know(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    Set(name, [](ModelState& state) {
+      const bool untouched = state.phase == ModelPhase::kUnavailable && state.reason.empty();
+      if (untouched) state.reason = "not loaded";
+    });
+  }
+}
+
+absl::Status ModelRepository::LoadSome(const std::vector<std::string>& names) {
   // All are known from the start: a request for one that is not there yet is told so.
-  for (const std::string& name : *names) {
+  for (const std::string& name : names) {
     Set(name, [](ModelState& state) { state.phase = ModelPhase::kLoading; });
   }
   const std::lock_guard lock(changes_);
   std::vector<absl::StatusOr<ModelVersion>> read;
   std::vector<std::shared_ptr<const Model>> alive;  // as long as they are expected
   std::vector<const Model*> expected;
-  for (const std::string& name : *names) {
+  for (const std::string& name : names) {
     read.push_back(Read(name));
     if (!read.back().ok()) continue;
     alive.push_back((*read.back()).model);
@@ -171,7 +219,7 @@ absl::Status ModelRepository::LoadAll() {
   scheduler_.ExpectModels(expected);
   std::vector<std::string> problems;
   for (size_t i = 0; i < read.size(); ++i) {
-    const absl::Status s = Serve((*names)[i], std::move(read[i]));
+    const absl::Status s = Serve(names[i], std::move(read[i]));
     if (!s.ok()) problems.emplace_back(s.message());
   }
   scheduler_.ExpectModels({});
@@ -181,12 +229,13 @@ absl::Status ModelRepository::LoadAll() {
 
 absl::Status ModelRepository::Load(std::string_view name) {
   if (absl::Status s = CheckModelName(name); !s.ok()) return s;
+  const std::lock_guard lock(changes_);
   std::error_code error;
   const std::string folder = fmt::format("{}/{}", root_, name);
   if (!fs::is_directory(folder, error)) {
+    ForgetIfGone(std::string(name));
     return absl::NotFoundError(fmt::format("there is no model folder {}", folder));
   }
-  const std::lock_guard lock(changes_);
   return LoadFolder(std::string(name));
 }
 
@@ -250,6 +299,7 @@ absl::Status ModelRepository::Unload(std::string_view name) {
     state.phase = ModelPhase::kUnavailable;
     state.reason = "unloaded";
   });
+  ForgetIfGone(key);
   return status;
 }
 

@@ -9,7 +9,8 @@
 //        +---- with a reason --+
 //
 // A model that is loaded again answers with its old version until the new one is warm; if the new
-// one fails, the old one stays, and the index says why.
+// one fails, the old one stays, and the index says why. At most --max-models are served at once; one that
+// takes its own old version's place always fits.
 //
 // Threads: Find and Index from any thread (a lock held for a lookup); Load, Unload, LoadAll and
 // Close block for seconds and are made one after the other inside.
@@ -17,6 +18,7 @@
 #define CELLBATCH_SERVER_REPOSITORY_MODEL_REPOSITORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,6 +31,7 @@
 #include "cells/model.h"
 #include "scheduler/scheduler.h"
 #include "server/repository/model_loader.h"
+#include "server/requests/model_ids.h"
 
 namespace cellbatch {
 
@@ -53,20 +56,32 @@ struct ModelState {
   std::shared_ptr<const Model> model;  // that answers: kReady, and kLoading where an old one does
 };
 
+struct RepositoryOptions {
+  int64_t max_models = kMostModels;  // served at once (--max-models)
+  // Hears of every model that nobody holds any more (ModelIds); outlives them.
+  std::function<void(ModelId)> gone;
+};
+
 class ModelRepository {
  public:
   // `scheduler` outlives the repository. Nothing is read before LoadAll.
-  ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler);
+  ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler,
+                  RepositoryOptions options = {});
 
   // Loads every model folder of the root, by name. All are read first, so that what they share (the budget of folds) is
   // divided between them whatever their names; who loads or unloads meanwhile waits. All are tried; the error names each
   // that failed, a line a problem. A root that cannot be read or holds no model is an error, too.
   absl::Status LoadAll();
+  // The same of these, in this order.
+  absl::Status LoadSome(const std::vector<std::string>& names);
+  // Those are known, and UNAVAILABLE because nobody has loaded them, unless they are there already.
+  void Know(const std::vector<std::string>& names);
   // Loads, or loads again, the model from its folder as it is now.
-  // NOT_FOUND: no such folder. INVALID_ARGUMENT: its files are wrong; every problem is listed.
+  // NOT_FOUND: no such folder. INVALID_ARGUMENT: its files are wrong; every problem is listed. RESOURCE_EXHAUSTED: as many
+  // others are served as may be.
   absl::Status Load(std::string_view name);
   // New requests are refused, accepted ones finish; returns when the last one has. NOT_FOUND: it is
-  // not served.
+  // not served. A model whose folder is gone is not known afterwards.
   absl::Status Unload(std::string_view name);
   // Lets every served model whose policy.textproto changed since it was read take over what it says now, while it serves
   // (Scheduler::SetPolicy); where that cannot be, by loading the model again. A file that cannot be used changes nothing:
@@ -96,29 +111,37 @@ class ModelRepository {
   // Changes the state under the lock; makes it where it is not there.
   template <typename Change>
   void Set(const std::string& name, Change change);
+  void ForgetIfGone(const std::string& name);
+  int64_t ServedBeside(const std::string& name) const;
   std::shared_ptr<const Model> Serving(const std::string& name) const;
 
   const std::string root_;
   const LoaderLimits limits_;
   Scheduler& scheduler_;
-  std::mutex changes_;   // one Load or Unload at a time
-  int32_t next_id_ = 0;  // under changes_
+  const int64_t max_models_;
+  const std::shared_ptr<ModelIds> ids_;
+  std::mutex changes_;  // one Load or Unload at a time
   std::map<std::string, std::string>
       policy_stamps_;  // under changes_; by name, of the file that was read
   mutable std::mutex mutex_;
   std::map<std::string, ModelState, std::less<>> models_;  // under mutex_
 };
 
-// The model folders of a root, sorted: all but hidden ones. INVALID_ARGUMENT: unreadable, or there is none.
+// The model folders of a root, sorted: all but hidden ones. INVALID_ARGUMENT: unreadable.
+absl::StatusOr<std::vector<std::string>> ListModels(const std::string& root);
+// The same; INVALID_ARGUMENT where there is none, too.
 absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root);
+// RESOURCE_EXHAUSTED: the model would be one too many.
+absl::Status CheckRoom(const std::string& name, int64_t served_beside, int64_t max_models);
 // The highest version of a model folder, read and checked.
 absl::StatusOr<ModelVersion> ReadModel(const std::string& root, const std::string& name, ModelId id,
                                        const LoaderLimits& limits);
 
 // Reads and compiles every model of every folder, without a device: cellbatch-server --check. Fails where the root
-// cannot be read or holds no model.
+// cannot be read or holds no model. Those beyond `max_models` have that problem, as they have at the start.
 absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& root,
-                                                          const LoaderLimits& limits);
+                                                          const LoaderLimits& limits,
+                                                          int64_t max_models = kMostModels);
 
 // The same for people and their scripts. `problems`: a line each, `model "a": config.textproto:3: what`. `report`: a
 // line for each model that could be served, and a count of both.

@@ -6,11 +6,13 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "cells/weights/safetensors.h"
 #include "server/convert/import_torch.h"
 #include "server/policy/policy_codec.h"
+#include "server/requests/model_table.h"
 
 namespace cellbatch {
 namespace {
@@ -385,6 +387,78 @@ TEST_F(ModelRepositoryTest, ACheckReportsEveryModelWithoutLoadingAny) {
             "3 models: 1 OK, 2 with 3 problems\n");
   EXPECT_TRUE(scheduler_.log.empty());
   EXPECT_FALSE(CheckRepository(root_ + "/nowhere", LoaderLimits()).ok());
+}
+
+class CrowdedTest : public ModelRepositoryTest {
+ protected:
+  std::vector<int32_t> gone_;
+  ModelRepository crowded_{
+      root_, LoaderLimits(), scheduler_, {.max_models = 2, .gone = [this](ModelId id) {
+                                            gone_.push_back(id.value());
+                                          }}};
+  static constexpr const char* kFull =
+      "2 models are served, the most is 2 (--max-models): there is no room for \"c\"";
+};
+
+TEST_F(CrowdedTest, OneModelTooManyIsRefusedAndTheCheckSaysSoInTheSameWords) {
+  MakeModel("a", 1);
+  MakeModel("b", 1);
+  Corrupt("b", 1);
+  MakeModel("bb", 1);
+  MakeModel("c", 1);
+  const auto checked = CheckRepository(root_, LoaderLimits(), 2);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  const absl::Status loaded = crowded_.LoadAll();
+  EXPECT_EQ(DescribeCheck(*checked).problems, std::string(loaded.message()) + "\n");
+  EXPECT_THAT(std::string(loaded.message()), HasSubstr(std::string("model \"c\": ") + kFull));
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "add bb 1")) << "who is broken takes no room";
+  EXPECT_EQ(crowded_.Load("c").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(crowded_.Index()[3].reason, kFull);
+  EXPECT_TRUE(crowded_.Load("a").ok()) << "one that takes its own place fits";
+  ASSERT_TRUE(crowded_.Unload("bb").ok());
+  EXPECT_TRUE(crowded_.Load("c").ok());
+}
+
+TEST_F(CrowdedTest, ThousandsOfLoadsUseAHandfulOfPlacesAndEveryModelIsSaidToBeGone) {
+  MakeModel("a", 1);
+  std::set<int32_t> places;
+  constexpr int kLoads = 500;
+  for (int i = 0; i < kLoads; ++i) {
+    ASSERT_TRUE(crowded_.Load("a").ok());
+    places.insert((*crowded_.Find("a", ""))->id.value() % kModelPlaces);
+  }
+  EXPECT_LE(places.size(), 2u);
+  EXPECT_EQ(gone_.size(), static_cast<size_t>(kLoads - 1)) << "all but the one that serves";
+  Corrupt("a", 2);
+  for (int i = 0; i < kLoads; ++i) ASSERT_FALSE(crowded_.Load("a").ok());
+  fs::remove_all(root_ + "/a/2");
+  ASSERT_TRUE(crowded_.Load("a").ok());
+  EXPECT_LE((*crowded_.Find("a", ""))->id.value() % kModelPlaces, 1) << "failed loads took none";
+}
+
+TEST_F(ModelRepositoryTest, AModelWhoseFolderIsGoneIsNotKnownOnceItIsUnloaded) {
+  MakeModel("a", 1);
+  MakeModel("b", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  fs::remove_all(root_ + "/a");
+  EXPECT_EQ(repository_.Load("a").code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(repository_.Find("a", "").ok()) << "a load that fails leaves all as it was";
+  ASSERT_TRUE(repository_.Unload("a").ok());
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kNotFound), HasSubstr("unknown model"));
+  EXPECT_EQ(repository_.Index().size(), 1u);
+}
+
+TEST_F(ModelRepositoryTest, WhatIsThereAndNobodyLoadedIsUnavailable) {
+  MakeModel("a", 1);
+  MakeModel("b", 1);
+  repository_.Know({"a", "b"});
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("not loaded"));
+  ASSERT_TRUE(repository_.LoadSome({"b"}).ok());
+  repository_.Know({"a", "b"});
+  EXPECT_TRUE(repository_.Find("b", "").ok());
+  EXPECT_EQ(repository_.Index()[1].reason, "");
+  EXPECT_THAT(std::string(repository_.LoadSome({"b", "nobody"}).message()),
+              HasSubstr("model \"nobody\": there is no model folder"));
 }
 
 TEST_F(ModelRepositoryTest, ARootThatIsNoneOrEmptyIsAnError) {

@@ -1,29 +1,36 @@
-// Something kept for every model version, found by ModelId with one load and made by whoever asks
-// first. Entries stay as long as the table, so a reference never goes stale; the table grows by parts. Any thread.
+// Something kept for every model version that is there, found by ModelId with one load and made by whoever asks first.
+//
+//   id = turn * kModelPlaces + place      ModelIds gives them out: a place is had by one version at a time, a turn at it
+//                                         comes once (and again after kModelTurns others)
+//
+// So a table is as large as there are places, however many versions are loaded in its life. What was kept of the version
+// that had a place goes when the next one there is asked for. REQUIRES: whoever asks holds the model of that id, and a
+// place is given away only when nobody does (ModelIds::Hold). Then what is returned stays for as long as the model is held.
+// Any thread.
 #ifndef CELLBATCH_SERVER_REQUESTS_MODEL_TABLE_H_
 #define CELLBATCH_SERVER_REQUESTS_MODEL_TABLE_H_
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "cells/check.h"
 #include "cells/ids.h"
 
 namespace cellbatch {
 
-// Ids beyond are not given out (ModelRepository says RESOURCE_EXHAUSTED).
-inline constexpr int kMaxModelVersions = 1 << 22;  // loaded in one process's life
+// Versions that are there at once: those that serve, and those that somebody still holds. Beyond: RESOURCE_EXHAUSTED.
+inline constexpr int kModelPlaces = 4096;
+inline constexpr int kModelTurns = 1 << 19;
+
+inline size_t PlaceOf(ModelId id) { return static_cast<size_t>(id.value() % kModelPlaces); }
 
 template <typename T>
 class ModelTable {
  public:
   ModelTable() = default;
-  ~ModelTable() {
-    for (auto& part : parts_) delete part.load();
-  }
   ModelTable(const ModelTable&) = delete;
   ModelTable& operator=(const ModelTable&) = delete;
 
@@ -31,50 +38,29 @@ class ModelTable {
   template <typename Make>
   T& Of(ModelId id, Make make) {
     if (T* entry = Find(id)) return *entry;
-    Check(id.valid() && id.value() < kMaxModelVersions, "a model has an id that nobody gave it");
+    Check(id.valid(), "a model has an id that nobody gave it");
     const std::lock_guard lock(making_);
-    std::atomic<Part*>& part = parts_[static_cast<size_t>(id.value() / kPart)];
-    if (part.load(std::memory_order_relaxed) == nullptr) {
-      part.store(std::make_unique<Part>().release(), std::memory_order_release);
+    Slot& slot = slots_[PlaceOf(id)];
+    if (slot.id.load(std::memory_order_relaxed) != id.value()) {
+      slot.entry = make();
+      slot.id.store(id.value(), std::memory_order_release);
     }
-    std::atomic<T*>& slot = part.load(std::memory_order_relaxed)->slots[SlotOf(id)];
-    if (slot.load(std::memory_order_relaxed) == nullptr) {
-      slot.store(make().release(), std::memory_order_release);
-    }
-    return *slot.load(std::memory_order_relaxed);
+    return *slot.entry;
   }
 
   T* Find(ModelId id) const {
-    if (!id.valid() || id.value() >= kMaxModelVersions) return nullptr;
-    const Part* part =
-        parts_[static_cast<size_t>(id.value() / kPart)].load(std::memory_order_acquire);
-    return part == nullptr ? nullptr : part->slots[SlotOf(id)].load(std::memory_order_acquire);
-  }
-
-  std::vector<T*> All() const {
-    std::vector<T*> all;
-    for (const auto& atomic_part : parts_) {
-      const Part* part = atomic_part.load(std::memory_order_acquire);
-      for (int i = 0; part != nullptr && i < kPart; ++i) {
-        if (T* entry = part->slots[static_cast<size_t>(i)].load(std::memory_order_acquire)) {
-          all.push_back(entry);
-        }
-      }
-    }
-    return all;
+    if (!id.valid()) return nullptr;
+    const Slot& slot = slots_[PlaceOf(id)];
+    return slot.id.load(std::memory_order_acquire) == id.value() ? slot.entry.get() : nullptr;
   }
 
  private:
-  static constexpr int kPart = 4096;
-  struct Part {
-    ~Part() {
-      for (auto& slot : slots) delete slot.load();
-    }
-    std::array<std::atomic<T*>, kPart> slots = {};
+  struct Slot {
+    std::atomic<int32_t> id = -1;  // whose the entry is
+    std::unique_ptr<T> entry;      // written while nobody holds a model of that id
   };
-  static size_t SlotOf(ModelId id) { return static_cast<size_t>(id.value() % kPart); }
 
-  std::array<std::atomic<Part*>, kMaxModelVersions / kPart> parts_ = {};
+  std::array<Slot, kModelPlaces> slots_;
   std::mutex making_;
 };
 

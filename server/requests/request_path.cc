@@ -83,9 +83,7 @@ absl::StatusOr<std::shared_ptr<const Model>> RequestPath::Find(std::string_view 
 
 Parties RequestPath::PartiesOf(uint64_t client, const Model* model) {
   return {.client = &admission_.ClientOf(client),
-          .model = model == nullptr ? nullptr : &parties_.Of(model->id, [] {
-            return std::make_unique<Party>();
-          })};
+          .model = model == nullptr ? nullptr : &parties_[PlaceOf(model->id)]};
 }
 
 bool RequestPath::Admit(const Demand& demand, Parties of, ModelStats& stats, int shard,

@@ -153,7 +153,8 @@ class RequestPath {
   const Clock& clock_;
   ModelTable<std::vector<int32_t>> max_rows_;  // of one request, by TableId
   ModelTable<WorkAhead> work_;
-  ModelTable<Party> parties_;
+  // By place, and never gone: a ticket is held until its client has the answer, longer than the model.
+  std::vector<Party> parties_ = std::vector<Party>(kModelPlaces);
   std::vector<std::unique_ptr<LatencyRing>> latencies_;
   DeadlineTimer deadlines_;  // last: its thread ends first
 };

@@ -71,6 +71,35 @@ void TimeHistogram::AddTo(TimeCounts& sum) const {
   sum.sum_ns += sum_ns_.Get();
 }
 
+namespace {
+
+void Add(const TimeCounts& counts, TimeCounts& sum) {
+  for (size_t i = 0; i < sum.buckets.size(); ++i) sum.buckets[i] += counts.buckets[i];
+  sum.count += counts.count;
+  sum.sum_ns += counts.sum_ns;
+}
+
+}  // namespace
+
+RequestCounts& RequestCounts::operator+=(const RequestCounts& other) {
+  for (size_t i = 0; i < outcomes.size(); ++i) outcomes[i] += other.outcomes[i];
+  for (size_t i = 0; i < rejections.size(); ++i) rejections[i] += other.rejections[i];
+  done += other.done;
+  input_ns += other.input_ns;
+  queue_ns += other.queue_ns;
+  compute_ns += other.compute_ns;
+  output_ns += other.output_ns;
+  request_ns += other.request_ns;
+  failed_ns += other.failed_ns;
+  cells += other.cells;
+  units += other.units;
+  last_done_unix_ms = std::max(last_done_unix_ms, other.last_done_unix_ms);
+  Add(other.request, request);
+  Add(other.queue, queue);
+  Add(other.compute, compute);
+  return *this;
+}
+
 // Padded to whole cache lines by its size and alignment, so that two writers never share one.
 struct alignas(64) ModelStats::Shard {
   std::array<Tally, kNumOutcomes> outcomes;
@@ -134,21 +163,6 @@ RequestCounts ModelStats::Read() const {
   }
   sum.done = sum.outcomes[static_cast<size_t>(RequestOutcome::kOk)];
   return sum;
-}
-
-StatsRegistry::StatsRegistry(int shards) : shards_(shards), unknown_("", "", shards) {}
-
-ModelStats& StatsRegistry::Of(const Model& model) {
-  return models_.Of(model.id, [&] {
-    return std::make_unique<ModelStats>(model.name, std::to_string(model.version), shards_);
-  });
-}
-
-std::vector<const ModelStats*> StatsRegistry::All() const {
-  std::vector<const ModelStats*> all;
-  for (const ModelStats* stats : models_.All()) all.push_back(stats);
-  all.push_back(&unknown_);
-  return all;
 }
 
 }  // namespace cellbatch

@@ -7,12 +7,18 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "cells/model.h"
+#include "scheduler/stats.h"
 #include "server/requests/admission.h"
 #include "server/requests/model_table.h"
 
@@ -78,6 +84,7 @@ struct RequestCounts {
   int64_t units = 0;
   int64_t last_done_unix_ms = 0;
   TimeCounts request, queue, compute;
+  RequestCounts& operator+=(const RequestCounts& other);
 };
 
 // One model version's shards.
@@ -99,21 +106,67 @@ class ModelStats {
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
-// All of them. They stay for the process's life, so counts survive an unload.
+// What is counted of one model version: of requests, and of the lanes that it had in the scheduler and has no more.
+struct VersionCounts {
+  std::string name, version;
+  RequestCounts requests;
+  std::optional<LaneStats> lanes;  // counters alone; none: no lane of it has ended
+};
+
+// All of them. A version is its name and number: one that is loaded again counts on from where it was. Of those that have
+// ended, which nobody holds any more, the last `most_ended` are kept; what older ones counted is summed up under the
+// version "ended" of no model, so that sums over all models never fall. Beyond them, one that comes back begins at 0.
+//
+// Any thread. Counting takes no lock; to begin and end a version, and to read, a mutex.
 class StatsRegistry {
  public:
-  explicit StatsRegistry(int shards);
+  explicit StatsRegistry(int shards, int64_t most_ended = 64);
 
-  ModelStats& Of(const Model& model);         // any thread; the first call for a model allocates
+  // REQUIRES, as long as it is used: the model is held. The first call for a model allocates.
+  ModelStats& Of(const Model& model);
   ModelStats& unknown() { return unknown_; }  // requests that named no model of ours
-  const ModelStats* Find(ModelId id) const { return models_.Find(id); }
-  std::vector<const ModelStats*> All() const;  // any thread; `unknown` last
+  const ModelStats* Find(ModelId id) const;   // likewise
+  // Nobody holds the model of that id any more (ModelIds).
+  void Gone(ModelId id);
+  // A lane has ended, and this is what it counted (SchedulerOptions::lane_ended).
+  void LaneEnded(const LaneStats& lane);
+  // Batched tasks of that model's version in lanes that have ended. REQUIRES as above.
+  uint64_t EndedTasks(ModelId id) const;
+
+  // In the order in which they came; then what older ones counted, if there were any; `unknown` last. `lanes`: what the
+  // scheduler has, read before: each is given the place in the list of the version that it counts for, -1 if it is none
+  // that was asked for (it warms), or one whose counts are in `lanes` of its version by now.
+  std::vector<VersionCounts> Read(absl::Span<const LaneStats> lanes,
+                                  std::vector<int>* places) const;
 
  private:
+  struct Version {
+    Version(const std::string& name, const std::string& number, int shards)
+        : stats(name, number, shards) {}
+    ModelStats stats;
+    std::optional<LaneStats> lanes;
+    int held = 0;  // models of it
+  };
+  struct Held {
+    std::shared_ptr<Version> version;
+    bool lane_ended = false;
+  };
+  std::shared_ptr<Version> Begin(const Model& model);
+  void DropOldest();
+
   const int shards_;
-  ModelTable<ModelStats> models_;
+  const int64_t most_ended_;
+  ModelTable<std::shared_ptr<Version>> models_;
   ModelStats unknown_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Version>> versions_;  // under it, like the following
+  std::map<ModelId, Held> held_;
+  std::deque<std::shared_ptr<Version>> ended_;  // the longest ago first
+  std::optional<VersionCounts> dropped_;
 };
+
+// Adds what `lane` counted; its gauges are left out.
+void AddCounters(const LaneStats& lane, LaneStats& sum);
 
 }  // namespace cellbatch
 

@@ -1,0 +1,121 @@
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/requests/model_ids.h"
+#include "server/requests/request_stats.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::ElementsAre;
+
+class StatsRegistryTest : public testing::Test {
+ protected:
+  std::shared_ptr<const Model> Load(const std::string& name, int64_t version) {
+    auto model = std::make_shared<Model>();
+    model->id = *ids_->Take();
+    model->name = name;
+    model->version = version;
+    return ids_->Hold(std::move(model));
+  }
+  void Serve(const Model& model, int requests) {
+    for (int i = 0; i < requests; ++i) {
+      registry_.Of(model).RecordDone(0, {.request = 1000, .cells = 3}, /*unix_ms=*/1);
+    }
+  }
+  static LaneStats Lane(ModelId model, uint64_t cells) {
+    LaneStats lane;
+    lane.model = model;
+    lane.device_ns = static_cast<int64_t>(cells) * 10;
+    lane.running_requests = 1;
+    lane.types.emplace_back();
+    lane.types[0].name = "lstm";
+    lane.types[0].cells = cells;
+    lane.types[0].tasks = cells / 2;
+    lane.types[0].ready = 5;
+    lane.decisions = {{"repeat", cells / 2}};
+    return lane;
+  }
+  // "name/version done cells-of-ended-lanes", in the order of Read.
+  std::vector<std::string> Lines() const {
+    std::vector<std::string> lines;
+    std::vector<int> places;
+    for (const VersionCounts& version : registry_.Read({}, &places)) {
+      std::string line =
+          version.name + "/" + version.version + " " + std::to_string(version.requests.done);
+      if (version.lanes.has_value()) line += " " + std::to_string(version.lanes->types[0].cells);
+      lines.push_back(line);
+    }
+    return lines;
+  }
+
+  StatsRegistry registry_{1, /*most_ended=*/2};
+  const std::shared_ptr<ModelIds> ids_ = ModelIds::Make([this](ModelId id) { registry_.Gone(id); });
+};
+
+TEST_F(StatsRegistryTest, AVersionThatIsLoadedAgainCountsOnAsOneSeries) {
+  auto first = Load("a", 1);
+  Serve(*first, 2);
+  const auto again = Load("a", 1);  // it warms while the first one serves
+  EXPECT_NE(first->id, again->id);
+  Serve(*again, 3);
+  Serve(*first, 1);
+  registry_.LaneEnded(Lane(first->id, 100));
+  first.reset();
+  Serve(*again, 1);
+  EXPECT_THAT(Lines(), ElementsAre("a/1 7 100", "/ 0"));
+  EXPECT_EQ(registry_.EndedTasks(again->id), 50u);
+}
+
+TEST_F(StatsRegistryTest, VersionsThatEndedStayAndBeyondTheBoundTheirSumDoes) {
+  for (int version = 1; version <= 4; ++version) {
+    const auto model = Load("a", version);
+    Serve(*model, version);
+    registry_.LaneEnded(Lane(model->id, 10 * static_cast<uint64_t>(version)));
+  }
+  EXPECT_THAT(Lines(), ElementsAre("a/3 3 30", "a/4 4 40", "/ended 3 30", "/ 0"));
+  const auto back = Load("a", 3);
+  Serve(*back, 5);
+  EXPECT_THAT(Lines(), ElementsAre("a/3 8 30", "a/4 4 40", "/ended 3 30", "/ 0"));
+  Load("b", 1);
+  for (int i = 0; i < 2; ++i) Serve(*Load("c", i), 1);
+  EXPECT_THAT(Lines(), ElementsAre("a/3 8 30", "c/0 1", "c/1 1", "/ended 7 70", "/ 0"))
+      << "who serves is none that ended, and who was never asked for is none at all";
+}
+
+TEST_F(StatsRegistryTest, ALaneIsCountedOnceWheneverItIsRead) {
+  auto serving = Load("a", 1);
+  const auto warming = Load("a", 2);
+  Serve(*serving, 1);
+  const std::vector<LaneStats> lanes = {Lane(serving->id, 10), Lane(warming->id, 20)};
+  std::vector<int> places;
+  registry_.Read(lanes, &places);
+  EXPECT_THAT(places, ElementsAre(0, -1)) << "of the one that warms nobody has asked";
+  registry_.LaneEnded(lanes[0]);
+  places.clear();
+  registry_.Read(lanes, &places);
+  EXPECT_THAT(places, ElementsAre(-1, -1)) << "read before it ended, and counted since";
+  serving.reset();
+  places.clear();
+  registry_.Read(lanes, &places);
+  EXPECT_THAT(places, ElementsAre(-1, -1)) << "and gone";
+  EXPECT_THAT(Lines(), ElementsAre("a/1 1 10", "/ 0"));
+}
+
+TEST_F(StatsRegistryTest, SumsHaveCountersAndNoGauges) {
+  LaneStats sum;
+  AddCounters(Lane(ModelId(0), 10), sum);
+  AddCounters(Lane(ModelId(1), 6), sum);
+  EXPECT_EQ(sum.device_ns, 160);
+  EXPECT_EQ(sum.running_requests, 0);
+  ASSERT_EQ(sum.types.size(), 1u);
+  EXPECT_EQ(sum.types[0].cells, 16u);
+  EXPECT_EQ(sum.types[0].tasks, 8u);
+  EXPECT_EQ(sum.types[0].ready, 0);
+  ASSERT_EQ(sum.decisions.size(), 1u);
+  EXPECT_EQ(sum.decisions[0].tasks, 8u);
+}
+
+}  // namespace
+}  // namespace cellbatch
