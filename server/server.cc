@@ -134,6 +134,7 @@ absl::Status Server::Open(OpenedDevices devices) {
     of_scheduler.recorder = record_.get();
     spdlog::info("recording to {}, {} bytes at most", options_.record, options_.record_limit);
   }
+  of_scheduler.unload_limit = absl::ZeroDuration();  // the repository has waited for its requests
   of_scheduler.lane_ended = [this](const LaneStats& lane) { stats_.LaneEnded(lane); };
   const Memory& memory = *devices.set.memories.front();  // the scheduler's, as long as it lives
   auto scheduler = Scheduler::Create(of_scheduler, std::move(devices.set), clock_);
@@ -143,9 +144,10 @@ absl::Status Server::Open(OpenedDevices devices) {
       options_.model_repository,
       LoaderLimits{.unfolder_libraries = options_.unfolder_libraries,
                    .bits_differ = devices.bits_differ},
-      *scheduler_, RepositoryOptions{.max_models = options_.max_models, .gone = [this](ModelId id) {
-                                       stats_.Gone(id);
-                                     }});
+      *scheduler_,
+      RepositoryOptions{.max_models = options_.max_models,
+                        .unload_limit = options_.unload_limit,
+                        .gone = [this](ModelId id) { stats_.Gone(id); }});
   policies_ =
       std::make_unique<PolicyWatch>(options_.policy_poll, [this] { TakeChangedPolicies(); });
   const FindModel find = [this](std::string_view name, std::string_view version) {

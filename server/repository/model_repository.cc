@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "scheduler/policy/make_rules.h"
+#include "scheduler/warm/background.h"
 #include "server/requests/client_text.h"
 
 namespace cellbatch {
@@ -32,6 +33,17 @@ absl::StatusOr<int64_t> HighestVersion(const std::string& folder) {
   if (!versions->empty()) return versions->back();
   return absl::InvalidArgumentError(
       fmt::format("{}: no version in it, such as 1/weights.safetensors", folder));
+}
+
+// The same model; `let_go` is told when nobody holds this pointer any more.
+std::shared_ptr<const Model> Watched(std::shared_ptr<const Model> model,
+                                     std::promise<void> let_go) {
+  const Model* const bare = model.get();
+  auto told = std::make_shared<std::promise<void>>(std::move(let_go));
+  return {bare, [held = std::move(model), told = std::move(told)](const Model*) mutable {
+            held.reset();
+            told->set_value();
+          }};
 }
 
 }  // namespace
@@ -100,6 +112,7 @@ ModelRepository::ModelRepository(std::string root, LoaderLimits limits, Schedule
       limits_(limits),
       scheduler_(scheduler),
       max_models_(options.max_models),
+      unload_limit_(options.unload_limit),
       ids_(ModelIds::Make(std::move(options.gone))) {}
 
 template <typename Change>
@@ -134,21 +147,31 @@ void ModelRepository::ForgetIfGone(const std::string& name) {
   policy_stamps_.erase(name);
 }
 
+absl::Status ModelRepository::Remove(ModelId model, const std::future<void>& held) {
+  held.wait_for(unload_limit_);
+  return scheduler_.RemoveModel(model);
+}
+
 // The new one is warm before the old one goes; requests hold what they were unfolded for.
 absl::Status ModelRepository::Swap(const std::string& name, ModelVersion version) {
-  std::shared_ptr<const Model> model = std::move(version.model);
+  const std::shared_ptr<const Model> model = std::move(version.model);
   absl::StatusOr<LaneRules> rules = MakeRules(version.policy, version.join, model->types.size());
   if (!rules.ok()) return rules.status();
   if (absl::Status s = CheckRoom(name, ServedBeside(name), max_models_); !s.ok()) return s;
   if (absl::Status s = scheduler_.AddModel(model, *std::move(rules)); !s.ok()) return s;
-  const std::shared_ptr<const Model> old = Serving(name);
+  std::promise<void> let_go;
+  const std::future<void> old_held = std::exchange(held_[name], let_go.get_future());
+  std::shared_ptr<const Model> found = Watched(model, std::move(let_go));
   Set(name, [&](ModelState& state) {
     state.phase = ModelPhase::kReady;
     state.version = model->version;
-    state.model = std::move(model);
+    state.model.swap(found);
     state.reason.clear();
   });
-  return old == nullptr ? absl::OkStatus() : scheduler_.RemoveModel(old->id);
+  if (found == nullptr) return absl::OkStatus();
+  const ModelId old = found->id;
+  found.reset();
+  return Remove(old, old_held);
 }
 
 absl::StatusOr<ModelVersion> ModelRepository::Read(const std::string& name) {
@@ -163,7 +186,8 @@ absl::StatusOr<ModelVersion> ModelRepository::Read(const std::string& name) {
   }
   const absl::StatusOr<ModelId> id = ids_->Take();
   if (!id.ok()) return id.status();
-  auto version = ReadModel(root_, name, *id, limits_);
+  absl::StatusOr<ModelVersion> version;
+  RunInBackground([&] { version = ReadModel(root_, name, *id, limits_); });
   if (version.ok()) {
     version->model = ids_->Hold(std::move(version->model));
   } else {
@@ -196,7 +220,7 @@ void ModelRepository::Know(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     Set(name, [](ModelState& state) {
       const bool untouched = state.phase == ModelPhase::kUnavailable && state.reason.empty();
-      if (untouched) state.reason = "not loaded";
+      if (untouched) state.reason = kNotLoaded;
     });
   }
 }
@@ -234,9 +258,13 @@ absl::Status ModelRepository::Load(std::string_view name) {
   const std::string folder = fmt::format("{}/{}", root_, name);
   if (!fs::is_directory(folder, error)) {
     ForgetIfGone(std::string(name));
-    return absl::NotFoundError(fmt::format("there is no model folder {}", folder));
+    return absl::NotFoundError(fmt::format(
+        "model {}: there is no folder of that name in the model repository", Quoted(name)));
   }
-  return LoadFolder(std::string(name));
+  const std::string key(name);
+  // Before it is read: that takes seconds, and its memory.
+  absl::Status room = CheckRoom(key, ServedBeside(key), max_models_);
+  return room.ok() ? LoadFolder(key) : Serve(key, std::move(room));
 }
 
 absl::Status ModelRepository::TakePolicy(const std::string& name, const Model& model) {
@@ -248,53 +276,64 @@ absl::Status ModelRepository::TakePolicy(const std::string& name, const Model& m
   return scheduler_.SetPolicy(model.id, *std::move(rules));
 }
 
+// No model is held while the change of another is waited for, which may wait for that model.
 std::vector<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicies() {
-  std::vector<PolicyNews> news;
+  std::vector<std::string> names;
   for (const ModelState& state : Index()) {
-    if (state.model == nullptr || state.phase != ModelPhase::kReady) continue;
-    const std::string folder = root_ + "/" + state.name;
-    absl::Status status;
-    bool load_again = false;
-    {
-      const std::lock_guard lock(changes_);
-      if (Serving(state.name) != state.model) continue;
-      std::string stamp = PolicyStamp(folder, state.version);
-      std::string& known = policy_stamps_[state.name];
-      if (stamp == known) continue;
-      known = std::move(stamp);
-      status = TakePolicy(state.name, *state.model);
-      // Not with another version, which nobody asked for.
-      const absl::StatusOr<int64_t> highest = HighestVersion(folder);
-      load_again = absl::IsFailedPrecondition(status) && highest.ok() && *highest == state.version;
-      const std::string reason(status.message());
-      if (!load_again) Set(state.name, [&](ModelState& s) { s.reason = reason; });
-    }
-    if (load_again) {
-      const std::lock_guard lock(changes_);
-      status = LoadFolder(state.name);
-    }
-    news.push_back(
-        {status.ok(),
-         status.ok() ? fmt::format("model \"{}\": its policy.textproto is taken over{}", state.name,
-                                   load_again ? ", the model loaded again for it" : "")
-                     : Indented(state.name, fmt::format("its policy goes on as it was: {}",
-                                                        std::string(status.message())))});
+    if (state.model != nullptr && state.phase == ModelPhase::kReady) names.push_back(state.name);
+  }
+  std::vector<PolicyNews> news;
+  for (const std::string& name : names) {
+    const std::lock_guard lock(changes_);
+    if (std::optional<PolicyNews> one = TakeChangedPolicy(name)) news.push_back(*std::move(one));
   }
   return news;
+}
+
+std::optional<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicy(
+    const std::string& name) {
+  std::shared_ptr<const Model> model = Serving(name);
+  if (model == nullptr) return std::nullopt;
+  const std::string folder = root_ + "/" + name;
+  const int64_t version = model->version;
+  std::string stamp = PolicyStamp(folder, version);
+  std::string& known = policy_stamps_[name];
+  if (stamp == known) return std::nullopt;
+  known = std::move(stamp);
+  absl::Status status = TakePolicy(name, *model);
+  model.reset();
+  // Not with another version, which nobody asked for.
+  const absl::StatusOr<int64_t> highest = HighestVersion(folder);
+  const bool load_again = absl::IsFailedPrecondition(status) && highest.ok() && *highest == version;
+  if (load_again) {
+    status = LoadFolder(name);
+  } else {
+    const std::string reason(status.message());
+    Set(name, [&](ModelState& s) { s.reason = reason; });
+  }
+  if (!status.ok()) {
+    return PolicyNews{false, Indented(name, fmt::format("its policy goes on as it was: {}",
+                                                        std::string(status.message())))};
+  }
+  return PolicyNews{true, fmt::format("model \"{}\": its policy.textproto is taken over{}", name,
+                                      load_again ? ", the model loaded again for it" : "")};
 }
 
 absl::Status ModelRepository::Unload(std::string_view name) {
   const std::lock_guard lock(changes_);
   const std::string key(name);
-  const std::shared_ptr<const Model> model = Serving(key);
+  std::shared_ptr<const Model> model = Serving(key);
   if (model == nullptr) {
+    ForgetIfGone(key);
     return absl::NotFoundError(fmt::format("model {} is not served", Quoted(name)));
   }
+  const ModelId id = model->id;
   Set(key, [](ModelState& state) {
     state.phase = ModelPhase::kUnloading;
     state.model = nullptr;
   });
-  const absl::Status status = scheduler_.RemoveModel(model->id);
+  model.reset();
+  const absl::Status status = Remove(id, held_.extract(key).mapped());
   Set(key, [](ModelState& state) {
     state.phase = ModelPhase::kUnavailable;
     state.reason = "unloaded";
@@ -304,9 +343,11 @@ absl::Status ModelRepository::Unload(std::string_view name) {
 }
 
 void ModelRepository::Close() {
+  std::vector<std::string> names;
   for (const ModelState& state : Index()) {
-    if (state.model != nullptr) Unload(state.name).IgnoreError();
+    if (state.model != nullptr) names.push_back(state.name);
   }
+  for (const std::string& name : names) Unload(name).IgnoreError();
 }
 
 absl::StatusOr<std::shared_ptr<const Model>> ModelRepository::Find(std::string_view name,

@@ -12,16 +12,24 @@
 // one fails, the old one stays, and the index says why. At most --max-models are served at once; one that
 // takes its own old version's place always fits.
 //
+// A version that goes is first found by nobody, then let go of by all who have found it (requests that are decoded, that
+// wait, that run), and then taken from the scheduler: so no request meets a door that was closed behind it. After
+// --unload-limit it is taken from whoever still holds it.
+//
 // Threads: Find and Index from any thread (a lock held for a lookup); Load, Unload, LoadAll and
-// Close block for seconds and are made one after the other inside.
+// Close block for seconds and are made one after the other inside. Files are read in the background (background.h).
+// Whoever calls one of those holds no model that Find or Index gave: they would wait for themselves.
 #ifndef CELLBATCH_SERVER_REPOSITORY_MODEL_REPOSITORY_H_
 #define CELLBATCH_SERVER_REPOSITORY_MODEL_REPOSITORY_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +42,9 @@
 #include "server/requests/model_ids.h"
 
 namespace cellbatch {
+
+// The reason of a model that is there and was never asked for.
+inline constexpr std::string_view kNotLoaded = "not loaded";
 
 enum class ModelPhase : uint8_t { kUnavailable, kLoading, kReady, kUnloading };
 const char* Name(ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING", "READY", ..
@@ -58,6 +69,8 @@ struct ModelState {
 
 struct RepositoryOptions {
   int64_t max_models = kMostModels;  // served at once (--max-models)
+  // For how long requests hold a version that goes (--unload-limit).
+  std::chrono::milliseconds unload_limit{60'000};
   // Hears of every model that nobody holds any more (ModelIds); outlives them.
   std::function<void(ModelId)> gone;
 };
@@ -80,8 +93,8 @@ class ModelRepository {
   // NOT_FOUND: no such folder. INVALID_ARGUMENT: its files are wrong; every problem is listed. RESOURCE_EXHAUSTED: as many
   // others are served as may be.
   absl::Status Load(std::string_view name);
-  // New requests are refused, accepted ones finish; returns when the last one has. NOT_FOUND: it is
-  // not served. A model whose folder is gone is not known afterwards.
+  // New requests are refused, accepted ones finish; returns when the last one has, and its memory is free. NOT_FOUND: it
+  // is not served. A model whose folder is gone is not known afterwards.
   absl::Status Unload(std::string_view name);
   // Lets every served model whose policy.textproto changed since it was read take over what it says now, while it serves
   // (Scheduler::SetPolicy); where that cannot be, by loading the model again. A file that cannot be used changes nothing:
@@ -102,12 +115,15 @@ class ModelRepository {
   std::vector<ModelState> Index() const;  // by name
 
  private:
-  // Under changes_, like the next three.
+  // Under changes_, like the next six.
   absl::StatusOr<ModelVersion> Read(const std::string& name);
   absl::Status Serve(const std::string& name, absl::StatusOr<ModelVersion> version);
   absl::Status LoadFolder(const std::string& name);
   absl::Status Swap(const std::string& name, ModelVersion version);
   absl::Status TakePolicy(const std::string& name, const Model& model);
+  std::optional<PolicyNews> TakeChangedPolicy(const std::string& name);
+  // Nobody finds it any more; `held` is ready when nobody holds it.
+  absl::Status Remove(ModelId model, const std::future<void>& held);
   // Changes the state under the lock; makes it where it is not there.
   template <typename Change>
   void Set(const std::string& name, Change change);
@@ -119,10 +135,13 @@ class ModelRepository {
   const LoaderLimits limits_;
   Scheduler& scheduler_;
   const int64_t max_models_;
+  const std::chrono::milliseconds unload_limit_;
   const std::shared_ptr<ModelIds> ids_;
   std::mutex changes_;  // one Load or Unload at a time
   std::map<std::string, std::string>
       policy_stamps_;  // under changes_; by name, of the file that was read
+  std::map<std::string, std::future<void>>
+      held_;  // likewise; ready when nobody holds the model that serves
   mutable std::mutex mutex_;
   std::map<std::string, ModelState, std::less<>> models_;  // under mutex_
 };

@@ -3,16 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <condition_variable>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <thread>
 
-#include "cells/weights/safetensors.h"
-#include "server/convert/import_torch.h"
 #include "server/policy/policy_codec.h"
 #include "server/requests/model_table.h"
+#include "tests/testing/gru_folder.h"
+#include "tests/testing/loading_scheduler.h"
 
 namespace cellbatch {
 namespace {
@@ -22,93 +22,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// Takes and gives back models; serves nothing. `hold` stops both until the test lets go.
-class LoadingScheduler final : public Scheduler {
- public:
-  void ExpectModels(absl::Span<const Model* const> models) override {
-    expected.emplace_back();
-    for (const Model* const model : models) expected.back() += model->name + " ";
-    expected.back() += "after " + std::to_string(log.size());
-  }
-  absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) override {
-    std::unique_lock lock(mutex_);
-    policy = rules.policy_name;
-    join = rules.join_name;
-    cellular = rules.join == nullptr;
-    ++warming_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return !hold_; });
-    if (!refusal.ok()) return refusal;
-    log.push_back("add " + model->name + " " + std::to_string(model->version));
-    names_[model->id.value()] = log.back().substr(4);
-    return absl::OkStatus();
-  }
-  absl::Status RemoveModel(ModelId id) override {
-    std::unique_lock lock(mutex_);
-    ++removing_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return !hold_; });
-    log.push_back("remove " + names_[id.value()]);
-    return absl::OkStatus();
-  }
-  absl::Status SetPolicy(ModelId id, LaneRules rules) override {
-    const std::lock_guard lock(mutex_);
-    if (!policy_refusal.ok()) return std::exchange(policy_refusal, absl::OkStatus());
-    policy = rules.policy_name;
-    log.push_back("policy of " + names_[id.value()]);
-    return absl::OkStatus();
-  }
-  void Hold(bool hold) {
-    const std::lock_guard lock(mutex_);
-    hold_ = hold;
-    changed_.notify_all();
-  }
-  void WaitUntilRemoving(int count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return removing_ >= count; });
-  }
-  void WaitUntilWarming(int count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return warming_ >= count; });
-  }
-
-  std::vector<std::string> log;
-  std::vector<std::string> expected;     // each time: whom, and after how many lines of the log
-  absl::Status refusal, policy_refusal;  // the latter once
-  std::string policy, join;              // of the last one added
-  bool cellular = false;                 // it brought no rule of joining
-
-  std::vector<CellTypeCalibration> Calibration(ModelId) const override { return {}; }
-  std::vector<int32_t> MaxRowsPerRequest(ModelId) const override { return {}; }
-  int max_tasks_in_flight() const override { return 1; }
-  std::optional<RequestId> Submit(std::unique_ptr<Request>&) override { return std::nullopt; }
-  void Notify(RequestId, News) override {}
-  using Scheduler::Take;
-  int Take(OutboxId, absl::Span<Delivery>) override { return 0; }
-  void Extended(Request&, absl::Status) override {}
-  void WaitForFinished(OutboxId, absl::Duration) override {}
-  void WakeOutbox(OutboxId) override {}
-  void Stop() override {}
-  const SchedulerStats& stats() const override { return stats_; }
-  absl::Status DeviceHealth() const override { return absl::OkStatus(); }
-  bool any_device_left() const override { return true; }
-  bool StepManager() override { return false; }
-  bool StepWorker(int) override { return false; }
-  absl::Status CheckInvariants() const override { return absl::OkStatus(); }
-
- private:
-  class NoStats final : public SchedulerStats {
-    std::vector<LaneStats> Lanes() const override { return {}; }
-    std::vector<DeviceStats> Devices() const override { return {}; }
-  };
-  NoStats stats_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool hold_ = false;
-  int warming_ = 0, removing_ = 0;
-  std::map<int32_t, std::string> names_;
-};
-
 class ModelRepositoryTest : public testing::Test {
  protected:
   ModelRepositoryTest() {
@@ -117,17 +30,7 @@ class ModelRepositoryTest : public testing::Test {
   }
 
   void MakeModel(const std::string& name, int64_t version) {
-    const std::vector<float> w(3 * 4 * 4, 0.5f);
-    const std::string from = testing::TempDir() + "/gru.safetensors";
-    ASSERT_TRUE(
-        WriteSafetensors(from, {{"weight_ih_l0", {12, 4}, w}, {"weight_hh_l0", {12, 4}, w}}).ok());
-    const auto made = ImportTorch({.from = from,
-                                   .repository = root_,
-                                   .name = name,
-                                   .version = version,
-                                   .overwrite = true,
-                                   .hints = {}});
-    ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_NO_FATAL_FAILURE(WriteGruFolder(root_, name, version));
   }
   void Corrupt(const std::string& name, int64_t version) {
     fs::create_directories(root_ + "/" + name + "/" + std::to_string(version));
@@ -268,7 +171,7 @@ TEST_F(ModelRepositoryTest, WhatIsBeingLoadedForTheFirstTimeIsUnavailable) {
   EXPECT_TRUE(repository_.Find("a", "").ok());
 }
 
-// V2, the state that no client can bring about: its last requests still run.
+// V2: its last requests still run.
 TEST_F(ModelRepositoryTest, WhatIsBeingUnloadedIsUnavailableWhileItsLastRequestsRun) {
   MakeModel("a", 1);
   ASSERT_TRUE(repository_.LoadAll().ok());
@@ -280,6 +183,60 @@ TEST_F(ModelRepositoryTest, WhatIsBeingUnloadedIsUnavailableWhileItsLastRequests
   scheduler_.Hold(false);
   unloading.join();
   EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("unloaded"));
+}
+
+// A request that has found the old version and is not submitted yet, or that runs, holds it.
+TEST_F(ModelRepositoryTest, WhatAnybodyHoldsStaysInTheSchedulerThoughNobodyFindsItAnyMore) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  std::shared_ptr<const Model> held = *repository_.Find("a", "");
+  std::atomic<bool> is_held = true;
+  scheduler_.removing = [&] { EXPECT_FALSE(is_held) << "it was taken from who held it"; };
+  MakeModel("a", 2);
+  std::thread loading([&] { EXPECT_TRUE(repository_.Load("a").ok()); });
+  while ((*repository_.Find("a", ""))->version != 2) std::this_thread::yield();
+  EXPECT_EQ(held->version, 1);
+  is_held = false;
+  held.reset();
+  loading.join();
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "add a 2", "remove a 1"));
+  held = *repository_.Find("a", "2");
+  is_held = true;
+  std::thread unloading([&] { EXPECT_TRUE(repository_.Unload("a").ok()); });
+  while (repository_.Find("a", "").ok()) std::this_thread::yield();
+  EXPECT_THAT(FindError("a", "", absl::StatusCode::kUnavailable), HasSubstr("is UNLOADING"));
+  is_held = false;
+  held.reset();
+  unloading.join();
+}
+
+// As a page that looks at all models while one of them is replaced, and then asks for a change itself.
+TEST_F(ModelRepositoryTest, WhoWaitsForAChangeHoldsNoModel) {
+  MakeModel("a", 1);
+  MakeModel("b", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  std::atomic<bool> stop = false;
+  std::thread policies([&] {
+    while (!stop) repository_.TakeChangedPolicies();
+  });
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(repository_.Load("a").ok());
+    ASSERT_TRUE(repository_.Load("b").ok());
+  }
+  stop = true;
+  policies.join();
+}
+
+TEST_F(ModelRepositoryTest, BeyondTheLimitAVersionIsTakenFromWhoHoldsIt) {
+  ModelRepository hasty(root_, LoaderLimits(), scheduler_,
+                        {.unload_limit = std::chrono::milliseconds(1), .gone = {}});
+  MakeModel("a", 1);
+  ASSERT_TRUE(hasty.LoadAll().ok());
+  const std::shared_ptr<const Model> held = *hasty.Find("a", "");
+  ASSERT_TRUE(hasty.Unload("a").ok());
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "remove a 1"));
+  ASSERT_TRUE(hasty.Load("a").ok());
+  EXPECT_NE((*hasty.Find("a", ""))->id, held->id) << "who is held keeps its place";
 }
 
 // What `policy.textproto` of model "a" says, as a learner writes it.
