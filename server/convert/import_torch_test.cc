@@ -186,6 +186,27 @@ TEST_F(ImportTorchTest, AVersionThatIsThereIsKeptUnlessAskedFor) {
   EXPECT_EQ(Error(), "imported");
 }
 
+// Who has opened a file of the model reads it whole, as it was.
+TEST_F(ImportTorchTest, FilesAreReplacedAndNeverWrittenOver) {
+  AddRnn("", 3, 7, 5, 1, false);
+  EXPECT_EQ(Error(), "imported");
+  const std::string folder = repository_ + "/m", old = repository_ + "-old";
+  fs::remove_all(old);
+  fs::create_directories(old);
+  for (const char* file : {"config.textproto", "1/weights.safetensors"}) {
+    fs::create_hard_link(folder + "/" + file, old + "/" + fs::path(file).filename().string());
+  }
+  options_.overwrite = true;
+  EXPECT_EQ(Error(), "imported");
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    EXPECT_EQ(fs::hard_link_count(entry.path()), 1u) << entry.path();
+  }
+  EXPECT_EQ(files, 2) << "nothing is left of writing them";
+}
+
 TEST_F(ImportTorchTest, WeightsThatAreNotFiniteAreRefused) {
   AddRnn("", 3, 7, 5, 1, false);
   tensors_["bias_hh_l0"].second[4] = std::nanf("");

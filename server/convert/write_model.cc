@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -64,16 +65,21 @@ absl::StatusOr<int64_t> CopyWeights(const TensorSource& tensors,
   return count;
 }
 
+// All of it or nothing, as the weights: a server may be looking (--model-control).
 absl::Status WriteConfig(const std::string& path, const disk::ModelDescription& config,
                          const std::string& from) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(config, &text);
-  std::ofstream out(path, std::ios::trunc);
+  const std::string partial = fmt::format("{}.partial.{}", path, getpid());
+  std::ofstream out(partial, std::ios::trunc);
   out << fmt::format(
       "# Made by cellbatch-convert from {}. The fields are explained in proto/model.proto.\n{}",
       fs::path(from).filename().string(), text);
   out.close();
-  if (out) return absl::OkStatus();
+  std::error_code error;
+  if (out) fs::rename(partial, path, error);
+  if (out && !error) return absl::OkStatus();
+  fs::remove(partial, error);
   return absl::InternalError(fmt::format("{}: cannot be written", path));
 }
 
