@@ -41,6 +41,25 @@ constexpr OptionFlag kFlags[] = {
      "How often to look for a policy.textproto that changed beside a served model, to take it over "
      "while it serves. 0: only at SIGHUP.",
      {0, kMaxInt}},
+    {"model-control", &O::model_control,
+     "Who says which models are served. none: all that are in the repository at the start. "
+     "explicit: those of --load-model, then who calls RepositoryModelLoad and "
+     "RepositoryModelUnload. poll: all, then what the repository's folders show every "
+     "--repository-poll."},
+    {"load-model", &O::load_models,
+     "With --model-control=explicit: a model that is loaded at the start; *: all. May be given "
+     "many times."},
+    {"repository-poll",
+     &O::repository_poll,
+     "With --model-control=poll: how often to look at the folders. A folder is loaded, or loaded "
+     "again, when it has changed and looks the same twice; a model whose folder is gone is "
+     "unloaded.",
+     {10, kMaxInt}},
+    {"max-model-changes",
+     &O::max_model_changes,
+     "Loads and unloads by call that wait or are being made, one after the other. Beyond: "
+     "RESOURCE_EXHAUSTED.",
+     {1, 4096}},
     {"max-models",
      &O::max_models,
      "Models that are served at once; one that is replaced counts once. The next one is not "

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "server/options.h"
@@ -23,8 +24,9 @@ struct FlagBounds {
 struct OptionFlag {
   const char* name;
   std::variant<std::string ServerOptions::*, bool ServerOptions::*, int64_t ServerOptions::*,
-               std::chrono::milliseconds ServerOptions::*>
-      field;
+               std::chrono::milliseconds ServerOptions::*,
+               std::vector<std::string> ServerOptions::*>
+      field;  // a list: one more each time that the flag is given
   const char* help;
   FlagBounds bounds = {};
 };

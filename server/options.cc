@@ -60,6 +60,10 @@ struct Setter {
     options.*field = *amount;
     return Within(*amount, "");
   }
+  absl::Status operator()(std::vector<std::string> ServerOptions::*field) const {
+    (options.*field).emplace_back(value);
+    return absl::OkStatus();
+  }
   absl::Status operator()(milliseconds ServerOptions::*field) const {
     const auto duration = ParseDuration(value);
     if (!duration.ok()) return Bad(flag, value, "a time such as 250ms, 5s, 2min or 1h");
@@ -80,9 +84,22 @@ std::string Shown(const OptionFlag& flag) {
     return kDefaults.**field ? "true" : "false";
   if (const auto* field = std::get_if<int64_t ServerOptions::*>(&flag.field))
     return std::to_string(kDefaults.**field);
+  if (std::holds_alternative<std::vector<std::string> ServerOptions::*>(flag.field)) return "";
   const milliseconds time = kDefaults.*std::get<milliseconds ServerOptions::*>(flag.field);
   return time.count() % 1000 == 0 ? fmt::format("{}s", time.count() / 1000)
                                   : fmt::format("{}ms", time.count());
+}
+
+absl::Status CheckModelControl(const ServerOptions& options) {
+  constexpr std::string_view kModes[] = {"none", "explicit", "poll"};
+  if (std::find(std::begin(kModes), std::end(kModes), options.model_control) == std::end(kModes)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--model-control={}: expected none, explicit or poll", options.model_control));
+  }
+  if (options.load_models.empty() || options.model_control == "explicit") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("--load-model={}: expected with --model-control=explicit alone, which is {}",
+                  options.load_models.front(), options.model_control));
 }
 
 absl::Status CheckAll(const ServerOptions& options) {
@@ -94,6 +111,7 @@ absl::Status CheckAll(const ServerOptions& options) {
     return absl::InvalidArgumentError(
         fmt::format("--latency-samples={}: expected a power of two", options.latency_samples));
   }
+  if (absl::Status s = CheckModelControl(options); !s.ok()) return s;
   constexpr std::string_view kLevels[] = {"debug", "info", "warn", "error", "off"};
   if (std::find(std::begin(kLevels), std::end(kLevels), options.log_level) == std::end(kLevels)) {
     return absl::InvalidArgumentError(

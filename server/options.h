@@ -26,6 +26,10 @@ struct ServerOptions {
   std::string record;
   int64_t record_limit = 1LL << 30;
   std::chrono::milliseconds policy_poll{0};
+  std::string model_control = "none";
+  std::vector<std::string> load_models;
+  std::chrono::milliseconds repository_poll{15'000};
+  int64_t max_model_changes = 16;
   int64_t max_models = 64;
   int64_t ended_versions = 64;
   bool check = false;

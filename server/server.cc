@@ -71,6 +71,14 @@ GrpcOptions OfGrpc(const ServerOptions& options) {
           .max_connection_age_grace = options.grpc_max_connection_age_grace};
 }
 
+// A line of the log for each of its lines.
+void LogLines(bool problem, const std::string& text) {
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  for (const std::string& line : lines) {
+    spdlog::log(problem ? spdlog::level::err : spdlog::level::info, "{}", line);
+  }
+}
+
 HttpLimits OfHttp(const ServerOptions& options, int infer_threads) {
   return {.max_connections = options.http_max_connections,
           .max_header_bytes = options.http_max_header_bytes,
@@ -166,6 +174,7 @@ absl::Status Server::Open(OpenedDevices devices) {
   typed_infer_ = std::make_unique<TypedInferService>(*path_, limits, &refusals_);
   decode_ = std::make_unique<DecodeService>(*path_, limits, &refusals_);
   kserve_ = std::make_unique<KServeService>(find, index, *scheduler_, stats_, lifecycle_);
+  OpenControl();
   latency_ = std::make_unique<LatencyService>(
       *path_,
       [this] {
@@ -192,6 +201,20 @@ absl::Status Server::Open(OpenedDevices devices) {
   grpc_ = *std::move(grpc);
   lifecycle_.AddListener([this](bool ready) { grpc_->SetServing(ready); });
   return OpenHttp();
+}
+
+void Server::OpenControl() {
+  static_assert(kMostModels == 256, "as --max-models says");
+  control_ = std::make_unique<ModelControl>(
+      ControlOptions{.mode = *ModelControlNamed(options_.model_control),
+                     .root = options_.model_repository,
+                     .load_models = options_.load_models,
+                     .poll = options_.repository_poll,
+                     .max_changes = options_.max_model_changes},
+      *repository_, LogLines);
+  kserve_->ServeChanges([this](ModelChange what, std::string name, ModelChangeDone done) {
+    control_->Change(what, std::move(name), std::move(done));
+  });
 }
 
 // What was found, then what every flag became of it.
@@ -233,13 +256,15 @@ absl::Status Server::OpenHttp() {
 }
 
 Server::~Server() {
-  // Readers first; then callers, while everything they call still stands.
+  // Who waits for a model first; then readers; then callers, while everything they call still stands.
+  if (control_ != nullptr) control_->GiveUp();
   http_.reset();
   metrics_http_.reset();
   grpc_.reset();
   responder_.reset();
   if (scheduler_ != nullptr) scheduler_->Stop();
   policies_.reset();  // which may wait for the scheduler
+  control_.reset();   // likewise
   decode_.reset();
   typed_infer_.reset();
   infer_.reset();
@@ -249,12 +274,13 @@ Server::~Server() {
 
 absl::Status Server::LoadModels() {
   spdlog::info("loading the models of {}", options_.model_repository);
-  absl::Status status = repository_->LoadAll();
-  const bool goes_on = status.ok() || (!options_.strict_readiness && !Served().empty());
+  absl::Status status = control_->LoadAtStart();
+  const bool enough = control_->may_be_empty() || !Served().empty();
+  const bool goes_on = status.ok() || (!options_.strict_readiness && enough);
   for (const IndexEntry& entry : Index()) {
     if (entry.state == "READY") {
       spdlog::info("model {} version {} is warm", entry.name, entry.version);
-    } else if (goes_on) {  // else whoever ends the start says why
+    } else if (goes_on && entry.reason != kNotLoaded) {  // else whoever ends the start says why
       const std::vector<std::string> problems = absl::StrSplit(entry.reason, '\n');
       for (const std::string& problem : problems) {
         spdlog::warn("model {}: {} {}", entry.name, entry.state, problem);
@@ -266,7 +292,7 @@ absl::Status Server::LoadModels() {
 
 void Server::TakeChangedPolicies() const {
   for (const ModelRepository::PolicyNews& news : repository_->TakeChangedPolicies()) {
-    spdlog::log(news.taken ? spdlog::level::info : spdlog::level::err, "{}", news.text);
+    LogLines(!news.taken, news.text);
   }
 }
 
@@ -278,6 +304,7 @@ bool Server::RunUntilStopped() {
                        {.refuse_new =
                             [this] {
                               admission_.Close();
+                              control_->Refuse();
                               spdlog::info("draining {} requests", admission_.InFlight().requests);
                             },
                         .in_flight = [this] { return admission_.InFlight().requests; },
@@ -287,6 +314,8 @@ bool Server::RunUntilStopped() {
                                            admission_.InFlight().requests);
                               scheduler_->Stop();
                             }});
+  scheduler_->Stop();  // a load that is under way ends, and is answered
+  control_->GiveUp();
   http_->Drain(kCloseGrace);
   grpc_->Shutdown(kCloseGrace);
   responder_->Stop();
@@ -301,6 +330,7 @@ std::string Server::ReadyLine() const {
 }
 
 std::vector<IndexEntry> Server::Index() const {
+  control_->LookForFolders();
   std::vector<IndexEntry> index;
   for (const ModelState& state : repository_->Index()) {
     // One that answers while its next version is loaded is as ready as before.

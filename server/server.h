@@ -16,6 +16,7 @@
 #include "cells/device/open_devices.h"
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
+#include "server/control/model_control.h"
 #include "server/explain/explain_page.h"
 #include "server/grpc/grpc_transport.h"
 #include "server/http/http_server.h"
@@ -49,7 +50,7 @@ class Server {
                                                        OpenedDevices devices, Lifecycle& lifecycle);
   ~Server();
 
-  // Loads and warms every model. The error has one line a problem.
+  // Loads and warms the models that are to be there at the start. The error has one line a problem.
   absl::Status LoadModels();
   // Waits for a stop, then drains and closes everything. True: every accepted request was answered
   // before the drain timeout.
@@ -65,6 +66,7 @@ class Server {
   absl::Status Open(OpenedDevices devices);
   void ShowLimits();
   absl::Status OpenHttp();
+  void OpenControl();
   void TakeChangedPolicies() const;
   std::vector<std::shared_ptr<const Model>> Served() const;
 
@@ -93,6 +95,7 @@ class Server {
   HttpCounts http_counts_, metrics_counts_;
   std::unique_ptr<HttpServer> http_, metrics_http_;
   std::unique_ptr<PolicyWatch> policies_;
+  std::unique_ptr<ModelControl> control_;
   MemoryKeeper memory_keeper_;
 };
 

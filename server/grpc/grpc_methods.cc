@@ -72,6 +72,14 @@ void GrpcMethods::AddKServe(const KServeService& kserve) {
   Answer<inference::RepositoryIndexRequest>("RepositoryIndex", kSlow, [&](const auto& request) {
     return Bytes(kserve.RepositoryIndex(request));
   });
+  Change<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
+      "RepositoryModelLoad", [&](const auto& request, ModelChangeDone done) {
+        kserve.RepositoryModelLoad(request, std::move(done));
+      });
+  Change<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
+      "RepositoryModelUnload", [&](const auto& request, ModelChangeDone done) {
+        kserve.RepositoryModelUnload(request, std::move(done));
+      });
 }
 
 void GrpcMethods::AddLatency(const LatencyService& latency) {
@@ -127,7 +135,28 @@ void GrpcMethods::Answer(const char* name, bool slow,
                          Streams streams) {
   answering_.push_back(
       std::make_unique<MessageMethod<Request>>(bounds_.contents, &refusals_, std::move(function)));
-  Add(*Request::descriptor(), name,
+  AddAnswering(*Request::descriptor(), name, slow, streams);
+}
+
+template <typename Request, typename Response>
+void GrpcMethods::Change(const char* name,
+                         std::function<void(const Request&, ModelChangeDone)> function) {
+  using Done = typename LateMethod<Request>::Done;
+  answering_.push_back(std::make_unique<LateMethod<Request>>(
+      bounds_.contents, &refusals_,
+      [function = std::move(function)](const Request& request, Done done) {
+        function(request, [done = std::move(done)](const absl::Status& status) {
+          if (status.ok()) return done(Response().SerializeAsString());
+          done(Shortened(status));
+        });
+      }));
+  AddAnswering(*Request::descriptor(), name, kSlow, Streams::kNone);
+}
+
+// Answered by the last of `answering_`.
+void GrpcMethods::AddAnswering(const Descriptor& request, const char* name, bool slow,
+                               Streams streams) {
+  Add(request, name,
       {.service = nullptr,
        .number = 0,
        .sink = answering_.back().get(),

@@ -4,7 +4,7 @@
 //   on the thread that polls   ModelInfer, Infer, Decode of messages up to 256 KiB; probes (ServerLive, ServerReady,
 //                              ModelReady, health): microseconds each
 //   slow, on the slow lane     larger messages and compressed ones, of these three; metadata, configuration, statistics,
-//                              Latency, reflection
+//                              Latency, reflection; loads and unloads are only handed on there, and answered from elsewhere
 //
 // So neither a message of the largest size nor a sort of all latencies makes a probe wait (slow_lane.h), however the
 // probe is written: its message is bounded by --grpc-max-query-bytes, inflated or not.
@@ -81,6 +81,11 @@ class GrpcMethods {
   void Answer(const char* name, bool slow,
               std::function<absl::StatusOr<std::string>(const Request&)> function,
               Streams streams = Streams::kNone);
+  // One that answers later (KServeService's changes of models), with an empty message.
+  template <typename Request, typename Response>
+  void Change(const char* name, std::function<void(const Request&, ModelChangeDone)> function);
+  void AddAnswering(const google::protobuf::Descriptor& request, const char* name, bool slow,
+                    Streams streams);
   // Of the service in the request's file.
   void Add(const google::protobuf::Descriptor& request, const char* name, GrpcMethod method);
 

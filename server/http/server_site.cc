@@ -69,6 +69,10 @@ void ServerSite::Answer(const std::shared_ptr<HttpExchange>& exchange) const {
   const std::optional<KServePath> path = ParseKServePath(request.path);
   if (!path) return exchange->Reply(Page(request.path));
   if (path->ask == KServeAsk::kInfer) return infer_.Answer(exchange, *path);
+  if (path->ask == KServeAsk::kLoad || path->ask == KServeAsk::kUnload) {
+    return kserve_.Change(*path, request.body,
+                          [exchange](HttpReply reply) { exchange->Reply(std::move(reply)); });
+  }
   exchange->Reply(kserve_.Answer(*path, request.body));
 }
 

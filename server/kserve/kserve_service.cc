@@ -107,6 +107,17 @@ void DescribeCellTypes(const Model& model, const std::vector<CellTypeCalibration
   }
 }
 
+// Older clients put the model's name where newer ones put the repository's.
+absl::Status ReadModelName(const std::string& repository, std::string& model) {
+  if (model.empty()) {
+    model = repository;
+    return absl::OkStatus();
+  }
+  if (repository.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "repository_name is {}: there is one model repository, leave it empty", Quoted(repository)));
+}
+
 }  // namespace
 
 KServeService::KServeService(FindModel find, std::function<std::vector<IndexEntry>()> index,
@@ -142,7 +153,7 @@ inference::ServerMetadataResponse KServeService::ServerMetadata() const {
   inference::ServerMetadataResponse response;
   response.set_name(std::string(kServerName));
   response.set_version(std::string(kServerVersion));
-  for (const char* extension : {"model_configuration", "statistics"}) {
+  for (const char* extension : {"model_configuration", "model_repository", "statistics"}) {
     response.add_extensions(extension);
   }
   return response;
@@ -269,6 +280,37 @@ absl::StatusOr<inference::ModelStatisticsResponse> KServeService::ModelStatistic
     if (model.ok()) AddStatistics(**model, response);
   }
   return response;
+}
+
+void KServeService::RepositoryModelLoad(const inference::RepositoryModelLoadRequest& request,
+                                        ModelChangeDone done) const {
+  std::string name = request.model_name();
+  absl::Status status = ReadModelName(request.repository_name(), name);
+  for (const auto& [parameter, value] : request.parameters()) {
+    if (!status.ok()) break;
+    status = absl::InvalidArgumentError(
+        fmt::format("parameter {} of a load is not taken: a model is what its folder in the "
+                    "repository says",
+                    Quoted(parameter)));
+  }
+  if (status.ok() && !change_) status = absl::UnimplementedError("models are not loaded by call");
+  if (!status.ok()) return done(status);
+  change_(ModelChange::kLoad, std::move(name), std::move(done));
+}
+
+void KServeService::RepositoryModelUnload(const inference::RepositoryModelUnloadRequest& request,
+                                          ModelChangeDone done) const {
+  std::string name = request.model_name();
+  absl::Status status = ReadModelName(request.repository_name(), name);
+  for (const auto& [parameter, value] : request.parameters()) {
+    if (!status.ok() || parameter == "unload_dependents") continue;
+    status = absl::InvalidArgumentError(fmt::format(
+        "parameter {} of an unload is not taken: unload_dependents is, and no model has any",
+        Quoted(parameter)));
+  }
+  if (status.ok() && !change_) status = absl::UnimplementedError("models are not unloaded by call");
+  if (!status.ok()) return done(status);
+  change_(ModelChange::kUnload, std::move(name), std::move(done));
 }
 
 inference::RepositoryIndexResponse KServeService::RepositoryIndex(

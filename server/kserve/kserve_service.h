@@ -1,12 +1,14 @@
 // Every call of the KServe v2 protocol but ModelInfer, as plain functions from message to message.
-// What is not here (streams, loading by call, tracing, log settings) gRPC answers UNIMPLEMENTED.
+// What is not here (streams, tracing, log settings) gRPC answers UNIMPLEMENTED.
 // Any thread; allocates; meant for people and tools, not for the hot path.
 #ifndef CELLBATCH_SERVER_KSERVE_KSERVE_SERVICE_H_
 #define CELLBATCH_SERVER_KSERVE_KSERVE_SERVICE_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,11 +31,19 @@ struct IndexEntry {
   std::string reason;
 };
 
+// What a client may ask to become of a model, and what is to be called with what became of it, once, from any thread.
+enum class ModelChange : uint8_t { kLoad, kUnload };
+using ModelChangeDone = std::function<void(const absl::Status&)>;
+using ChangeModel = std::function<void(ModelChange what, std::string name, ModelChangeDone done)>;
+
 class KServeService {
  public:
   // What it is given outlives it.
   KServeService(FindModel find, std::function<std::vector<IndexEntry>()> index,
                 const Scheduler& scheduler, const StatsRegistry& stats, const Lifecycle& lifecycle);
+
+  // Before the first call: who makes the changes that clients ask for. Without: UNIMPLEMENTED.
+  void ServeChanges(ChangeModel change) { change_ = std::move(change); }
 
   inference::ServerLiveResponse ServerLive() const;
   inference::ServerReadyResponse ServerReady() const;
@@ -49,6 +59,14 @@ class KServeService {
       const inference::ModelStatisticsRequest& request) const;
   inference::RepositoryIndexResponse RepositoryIndex(
       const inference::RepositoryIndexRequest& request) const;
+  // `done` is called with OK and nothing when the change is made, seconds later, on another thread; or with why not, maybe
+  // at once. INVALID_ARGUMENT: another repository than the one there is, or parameters that are not taken: a load's
+  // (Triton's `config`, `file:...`: models are what their folders say) and an unload's but `unload_dependents`, which has
+  // none here.
+  void RepositoryModelLoad(const inference::RepositoryModelLoadRequest& request,
+                           ModelChangeDone done) const;
+  void RepositoryModelUnload(const inference::RepositoryModelUnloadRequest& request,
+                             ModelChangeDone done) const;
 
  private:
   absl::StatusOr<std::shared_ptr<const Model>> Find(const std::string& name,
@@ -60,6 +78,7 @@ class KServeService {
   const Scheduler& scheduler_;
   const StatsRegistry& stats_;
   const Lifecycle& lifecycle_;
+  ChangeModel change_;
 };
 
 }  // namespace cellbatch

@@ -197,6 +197,69 @@ TEST_F(KServeTest, TheIndexListsEveryModelOrOnlyTheReadyOnes) {
   EXPECT_EQ(kserve_.RepositoryIndex(request).models(0).name(), "tiny");
 }
 
+// What clients ask for, as whoever makes changes hears it; and their answers, which come when the test says so.
+class KServeChangeTest : public KServeTest {
+ protected:
+  absl::Status Load(const inference::RepositoryModelLoadRequest& request) {
+    absl::Status told = absl::UnknownError("nothing yet");
+    kserve_.RepositoryModelLoad(request, [&](const absl::Status& status) { told = status; });
+    return told;
+  }
+  absl::Status Unload(const inference::RepositoryModelUnloadRequest& request) {
+    absl::Status told = absl::UnknownError("nothing yet");
+    kserve_.RepositoryModelUnload(request, [&](const absl::Status& status) { told = status; });
+    return told;
+  }
+  void Serve(const absl::Status& answer) {
+    kserve_.ServeChanges(
+        [this, answer](ModelChange what, const std::string& name, const ModelChangeDone& done) {
+          asked_ += (what == ModelChange::kLoad ? "load " : "unload ") + name + ";";
+          done(answer);
+        });
+  }
+  std::string asked_;
+};
+
+TEST_F(KServeChangeTest, WithoutAnybodyWhoMakesThemChangesAreUnimplemented) {
+  inference::RepositoryModelLoadRequest load;
+  load.set_model_name("tiny");
+  EXPECT_EQ(Load(load).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Unload({}).code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(KServeChangeTest, LoadsAndUnloadsAreHandedOnAndAnswered) {
+  Serve(absl::OkStatus());
+  inference::RepositoryModelLoadRequest load;
+  load.set_model_name("new");
+  EXPECT_TRUE(Load(load).ok());
+  inference::RepositoryModelUnloadRequest unload;
+  unload.set_repository_name("old");  // as the first clients sent it
+  (*unload.mutable_parameters())["unload_dependents"].set_bool_param(true);
+  EXPECT_TRUE(Unload(unload).ok());
+  EXPECT_EQ(asked_, "load new;unload old;");
+  Serve(absl::NotFoundError("none of ours"));
+  EXPECT_EQ(Load(load), absl::NotFoundError("none of ours"));
+}
+
+TEST_F(KServeChangeTest, WhatIsNotTakenIsRefusedByItsName) {
+  Serve(absl::OkStatus());
+  inference::RepositoryModelLoadRequest load;
+  load.set_model_name("new");
+  load.set_repository_name("elsewhere");
+  EXPECT_EQ(Load(load).message(),
+            "repository_name is \"elsewhere\": there is one model repository, leave it empty");
+  load.clear_repository_name();
+  (*load.mutable_parameters())["config"].set_string_param("{}");
+  EXPECT_EQ(Load(load).message(),
+            "parameter \"config\" of a load is not taken: a model is what its folder in the "
+            "repository says");
+  inference::RepositoryModelUnloadRequest unload;
+  unload.set_model_name("new");
+  (*unload.mutable_parameters())["force"].set_bool_param(true);
+  EXPECT_EQ(Unload(unload).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(asked_, "");
+}
+
 TEST_F(KServeTest, StatisticsAreAnnounced) {
   bool statistics = false;
   const inference::ServerMetadataResponse metadata = kserve_.ServerMetadata();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "scheduler/policy/make_rules.h"
@@ -223,6 +224,13 @@ void ModelRepository::Know(const std::vector<std::string>& names) {
       if (untouched) state.reason = kNotLoaded;
     });
   }
+  const std::set<std::string_view> there(names.begin(), names.end());
+  const std::lock_guard lock(mutex_);
+  std::erase_if(models_, [&](const auto& model) {
+    const ModelState& state = model.second;
+    return state.phase == ModelPhase::kUnavailable && state.reason == kNotLoaded &&
+           !there.contains(model.first);
+  });
 }
 
 absl::Status ModelRepository::LoadSome(const std::vector<std::string>& names) {

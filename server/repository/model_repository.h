@@ -87,7 +87,8 @@ class ModelRepository {
   absl::Status LoadAll();
   // The same of these, in this order.
   absl::Status LoadSome(const std::vector<std::string>& names);
-  // Those are known, and UNAVAILABLE because nobody has loaded them, unless they are there already.
+  // Those folders are there: they are known, and UNAVAILABLE because nobody has loaded them, unless they are known already.
+  // Others of which no more was known are forgotten.
   void Know(const std::vector<std::string>& names);
   // Loads, or loads again, the model from its folder as it is now.
   // NOT_FOUND: no such folder. INVALID_ARGUMENT: its files are wrong; every problem is listed. RESOURCE_EXHAUSTED: as many

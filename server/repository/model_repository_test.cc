@@ -414,6 +414,9 @@ TEST_F(ModelRepositoryTest, WhatIsThereAndNobodyLoadedIsUnavailable) {
   repository_.Know({"a", "b"});
   EXPECT_TRUE(repository_.Find("b", "").ok());
   EXPECT_EQ(repository_.Index()[1].reason, "");
+  repository_.Know({"c"});
+  ASSERT_EQ(repository_.Index().size(), 2u) << "a is gone, b serves";
+  EXPECT_EQ(repository_.Index()[1].name, "c");
   EXPECT_THAT(std::string(repository_.LoadSome({"b", "nobody"}).message()),
               HasSubstr("model \"nobody\": there is no model folder"));
 }

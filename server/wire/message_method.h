@@ -1,5 +1,5 @@
-// A method that answers at once, as a sink of raw calls: a plain function from message to message, behind the one
-// scanner. Knows no transport; the function runs on the transport's thread.
+// A method as a sink of raw calls, behind the one scanner: a plain function from message to message that answers at once,
+// or one that answers later. Knows no transport; the function runs on the transport's thread.
 #ifndef CELLBATCH_SERVER_WIRE_MESSAGE_METHOD_H_
 #define CELLBATCH_SERVER_WIRE_MESSAGE_METHOD_H_
 
@@ -38,6 +38,39 @@ class MessageMethod final : public CallSink {
   void Cancelled(ServerCall&) override {}
 
  private:
+  const MessageScanner scanner_;
+  const Function function_;
+};
+
+// A client that goes away is not told of: what it asked for is done.
+template <typename Request>
+class LateMethod final : public CallSink {
+ public:
+  using Done = std::function<void(absl::StatusOr<std::string>)>;  // called once, from any thread
+  using Function = std::function<void(const Request&, Done)>;
+
+  // `counts` outlives it.
+  LateMethod(const WireLimits& limits, RefusalCounts* counts, Function function)
+      : scanner_(*Request::descriptor(), limits, {}, counts), function_(std::move(function)) {}
+
+  void Start(ServerCall& call) override {
+    Request request;
+    absl::Status status = call.Open();
+    if (status.ok()) status = scanner_.Parse(call.request(), request);
+    if (!status.ok()) return Finish(call, std::move(status));
+    function_(request,
+              [&call](absl::StatusOr<std::string> answer) { Finish(call, std::move(answer)); });
+  }
+  void Cancelled(ServerCall&) override {}
+
+ private:
+  static void Finish(ServerCall& call, absl::StatusOr<std::string> answer) {
+    CallResult result;
+    result.status = answer.status();
+    if (answer.ok()) result.body = *std::move(answer);
+    call.Finish(std::move(result));
+  }
+
   const MessageScanner scanner_;
   const Function function_;
 };

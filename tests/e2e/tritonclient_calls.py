@@ -109,6 +109,29 @@ def errors(client):
             assert status in error.status(), error
 
 
+def refused(call, status):
+    try:
+        call()
+        raise AssertionError("no error, %s was expected" % status)
+    except triton.InferenceServerException as error:
+        assert status in error.status(), error
+
+
+def changes(client, weights):
+    """A model goes and comes by call, and answers as before."""
+    client.unload_model("gru")
+    assert not client.is_model_ready("gru") and client.is_model_ready("lstm")
+    index = {model.name: model for model in client.get_model_repository_index().models}
+    assert (index["gru"].state, index["gru"].reason) == ("UNAVAILABLE", "unloaded"), index["gru"]
+    refused(lambda: client.infer("gru", infer_input([1], "INT32")), "UNAVAILABLE")
+    refused(lambda: client.unload_model("gru"), "NOT_FOUND")
+    refused(lambda: client.load_model("nobody"), "NOT_FOUND")
+    refused(lambda: client.load_model("gru", config="{}"), "INVALID_ARGUMENT")
+    client.load_model("gru")
+    assert client.is_model_ready("gru")
+    check(client.infer("gru", infer_input([3, 1, 4], "INT32")), "gru", weights, [3, 1, 4])
+
+
 def main():
     client = triton.InferenceServerClient(sys.argv[1])
     seed = int(sys.argv[2])
@@ -122,6 +145,7 @@ def main():
         assert statistics.success.count == statistics.compute_infer.count == 212, statistics
     tagger(client)
     errors(client)
+    changes(client, small_state_dict.draw("gru", seed))
     print("tritonclient: lstm, gru and tagger are right")
 
 

@@ -90,11 +90,27 @@ def errors(client):
             raise AssertionError("no error for %s %s" % (model, tokens))
         except triton.InferenceServerException as error:
             assert error.status() == status, error
+
+
+def refused(call, status):
     try:
-        client.load_model("lstm")
-        raise AssertionError("loading by call is not served")
+        call()
+        raise AssertionError("no error, %s was expected" % status)
     except triton.InferenceServerException as error:
-        assert error.status() == "501", error
+        assert error.status() == status, error
+
+
+def changes(client):
+    """A model goes and comes by call."""
+    client.unload_model("gru")
+    assert not client.is_model_ready("gru") and client.is_model_ready("lstm")
+    refused(lambda: client.infer("gru", infer_input([1], "INT32", True)), "503")
+    refused(lambda: client.unload_model("gru"), "404")
+    refused(lambda: client.load_model("nobody"), "404")
+    refused(lambda: client.load_model("gru", config="{}"), "400")
+    client.load_model("gru")
+    assert client.is_model_ready("gru")
+    client.infer("gru", infer_input([1], "INT32", True))
 
 
 def main():
@@ -111,6 +127,7 @@ def main():
         assert statistics["success"]["count"] - before == done, (statistics, done)
     tagger(client)
     errors(client)
+    changes(client)
     client.close()
     print("tritonclient over HTTP: lstm, gru and tagger are right")
 

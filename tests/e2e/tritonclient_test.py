@@ -31,8 +31,8 @@ def serve(server, convert, folder):
                        stdout=subprocess.DEVNULL)
     shutil.copytree(os.path.join("deploy", "models", "tagger"), os.path.join(repository, "tagger"))
     return subprocess.Popen([server, "--model-repository", repository, "--drain-delay=0", "--grpc-address=127.0.0.1:0",
-                             "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"], stdout=subprocess.PIPE,
-                            text=True)
+                             "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--model-control=explicit",
+                             "--load-model=*"], stdout=subprocess.PIPE, text=True)
 
 
 def ready_ports(running):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "fmt/format.h"
 #include "proto/grpc_service.pb.h"
@@ -11,7 +12,7 @@ namespace cellbatch {
 
 namespace {
 
-constexpr size_t kMaxIndexBody = 4096;
+constexpr size_t kMaxBody = 4096;  // of what is no inference
 
 int CodeOf(const absl::Status& status) {
   switch (status.code()) {
@@ -57,6 +58,30 @@ HttpReply Unserved(std::string_view what) {
   return ErrorReply(absl::UnimplementedError(fmt::format("{} is not served here", what)));
 }
 
+absl::Status CheckBody(std::string_view body) {
+  if (body.size() <= kMaxBody) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("the body has {} bytes, the most is {}", body.size(), kMaxBody));
+}
+
+// {"parameters": {"NAME": true, ..}}: their names are what is looked at.
+template <typename Request>
+absl::Status ReadParameters(std::string_view body, Request& request) {
+  if (absl::Status status = CheckBody(body); !status.ok()) return status;
+  if (body.empty()) return absl::OkStatus();
+  const auto asked = nlohmann::json::parse(body, nullptr, false);
+  const bool good =
+      asked.is_object() && (!asked.contains("parameters") || asked["parameters"].is_object());
+  if (!good) {
+    return absl::InvalidArgumentError(R"(the body is not {"parameters": {..}}, {} or empty)");
+  }
+  if (!asked.contains("parameters")) return absl::OkStatus();
+  for (const auto& [name, value] : asked["parameters"].items()) {
+    (*request.mutable_parameters())[name].set_string_param(value.dump());
+  }
+  return absl::OkStatus();
+}
+
 HttpReply ReadyReply(bool ready) {
   return {.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
 }
@@ -96,24 +121,41 @@ HttpReply KServePages::Answer(const KServePath& path, std::string_view body) con
       return ReplyOf(kserve_.ModelStatistics(Named<inference::ModelStatisticsRequest>(path)));
     case KServeAsk::kIndex:
       return Index(body);
-    case KServeAsk::kLoad:
-    case KServeAsk::kUnload:
-      return Unserved("loading and unloading of models by call");
     case KServeAsk::kUnserved:
     case KServeAsk::kInfer:
+    case KServeAsk::kLoad:
+    case KServeAsk::kUnload:
       break;
   }
   return Unserved("this part of Triton's protocol");
+}
+
+void KServePages::Change(const KServePath& path, std::string_view body,
+                         std::function<void(HttpReply)> reply) const {
+  ModelChangeDone done = [reply = std::move(reply)](const absl::Status& status) {
+    reply(status.ok() ? JsonReply(nlohmann::ordered_json::object()) : ErrorReply(status));
+  };
+  const auto change = [&](auto request, const auto& make) {
+    request.set_model_name(path.model);
+    const absl::Status status = ReadParameters(body, request);
+    if (!status.ok()) return done(status);
+    make(request, std::move(done));
+  };
+  if (path.ask == KServeAsk::kLoad) {
+    return change(inference::RepositoryModelLoadRequest(), [this](const auto& request, auto then) {
+      kserve_.RepositoryModelLoad(request, std::move(then));
+    });
+  }
+  change(inference::RepositoryModelUnloadRequest(), [this](const auto& request, auto then) {
+    kserve_.RepositoryModelUnload(request, std::move(then));
+  });
 }
 
 // {"ready": true}: of those alone that are.
 HttpReply KServePages::Index(std::string_view body) const {
   inference::RepositoryIndexRequest request;
   if (!body.empty()) {
-    if (body.size() > kMaxIndexBody) {
-      return ErrorReply(absl::InvalidArgumentError(
-          fmt::format("the body has {} bytes, the most is {}", body.size(), kMaxIndexBody)));
-    }
+    if (const absl::Status status = CheckBody(body); !status.ok()) return ErrorReply(status);
     const auto asked = nlohmann::json::parse(body, nullptr, false);
     const bool good =
         asked.is_object() && (!asked.contains("ready") || asked["ready"].is_boolean());

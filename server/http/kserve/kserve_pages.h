@@ -4,6 +4,7 @@
 #define CELLBATCH_SERVER_HTTP_KSERVE_KSERVE_PAGES_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -24,8 +25,11 @@ class KServePages {
   // Outlives it.
   explicit KServePages(const KServeService& kserve) : kserve_(kserve) {}
 
-  // Of any path but inference. `body` is the request's.
+  // Of any path but inference, load and unload. `body` is the request's.
   HttpReply Answer(const KServePath& path, std::string_view body) const;
+  // Of load and unload: `reply` is called once, with what became of it, seconds later on another thread, or at once.
+  void Change(const KServePath& path, std::string_view body,
+              std::function<void(HttpReply)> reply) const;
 
  private:
   HttpReply Index(std::string_view body) const;

@@ -111,10 +111,47 @@ TEST_F(KServePagesTest, WhatGrpcSaysIsSaidInJsonWithNumbersAsNumbers) {
   EXPECT_EQ(Json("/v2/repository/index", R"({"ready":true})").size(), 1u);
 }
 
+TEST_F(KServePagesTest, LoadsAndUnloadsAreAnsweredWhenTheyAreMade) {
+  std::vector<std::pair<std::string, ModelChangeDone>> asked;
+  kserve_.ServeChanges([&](ModelChange what, const std::string& name, ModelChangeDone done) {
+    asked.emplace_back((what == ModelChange::kLoad ? "load " : "unload ") + name, std::move(done));
+  });
+  std::vector<HttpReply> replies;
+  const auto change = [&](const char* path, std::string_view body) {
+    pages_.Change(*ParseKServePath(path), body,
+                  [&](HttpReply reply) { replies.push_back(std::move(reply)); });
+  };
+  change("/v2/repository/models/new/load", "");
+  change("/v2/repository/models/old/unload", R"({"parameters": {"unload_dependents": false}})");
+  change("/v2/repository/models/old/unload", "{}");
+  EXPECT_TRUE(replies.empty());
+  ASSERT_EQ(asked.size(), 3u);
+  EXPECT_EQ(asked[0].first, "load new");
+  EXPECT_EQ(asked[1].first, "unload old");
+  asked[1].second(absl::OkStatus());
+  asked[0].second(absl::UnavailableError("not by call"));
+  ASSERT_EQ(replies.size(), 2u);
+  EXPECT_EQ(replies[0].status, 200);
+  EXPECT_EQ(replies[0].body, "{}");
+  EXPECT_EQ(replies[1].status, 503);
+  EXPECT_EQ(replies[1].body, R"({"error":"not by call"})");
+  for (const char* body :
+       {"[", "7", "[]", R"({"parameters": 7})", "{\"parameters\": {\"\xff\": 1}}",
+        R"({"parameters": {"config": "{}"}})"}) {
+    change("/v2/repository/models/new/load", body);
+    EXPECT_EQ(replies.back().status, 400) << body;
+  }
+  change("/v2/repository/models/new/load", std::string(5000, ' '));
+  EXPECT_EQ(replies.back().status, 400);
+  EXPECT_EQ(replies.size(), 9u);
+  EXPECT_EQ(asked.size(), 3u) << "what cannot be read changes nothing";
+}
+
 TEST_F(KServePagesTest, ErrorsAreJson) {
   const std::pair<const char*, int> cases[] = {
-      {"/v2/models/nobody", 404},          {"/v2/models/cold", 503},
-      {"/v2/models/tiny/versions/x", 400}, {"/v2/repository/models/tiny/load", 501},
+      {"/v2/models/nobody", 404},
+      {"/v2/models/cold", 503},
+      {"/v2/models/tiny/versions/x", 400},
       {"/v2/models/tiny/generate", 501},
   };
   for (const auto& [path, status] : cases) {
