@@ -1,5 +1,6 @@
 #include "cells/device/load_model.h"
 
+#include <map>
 #include <utility>
 
 #include "cells/compile/lower.h"
@@ -49,12 +50,18 @@ int64_t RowBytes(const Model& model, const RowBudget& budget) {
 absl::StatusOr<std::vector<CellProgram>> LowerCells(const Model& model,
                                                     const ProgramLimits& limits) {
   std::vector<CellProgram> programs;
+  // Types may share a definition, and lowering takes milliseconds.
+  std::map<const CellDefinition*, CellProgram> lowered;
   for (const CellType& type : model.types) {
-    absl::StatusOr<CellProgram> program = Lower(*type.definition, limits);
-    if (!program.ok()) return program.status();
-    StartFromSums(type.hoisted, *program);
-    program->precision = type.precision;
-    programs.push_back(*std::move(program));
+    auto known = lowered.find(type.definition.get());
+    if (known == lowered.end()) {
+      absl::StatusOr<CellProgram> program = Lower(*type.definition, limits);
+      if (!program.ok()) return program.status();
+      known = lowered.emplace(type.definition.get(), *std::move(program)).first;
+    }
+    CellProgram& program = programs.emplace_back(known->second);
+    StartFromSums(type.hoisted, program);
+    program.precision = type.precision;
   }
   return programs;
 }

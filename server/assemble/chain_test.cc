@@ -127,6 +127,20 @@ TEST_F(TaggerFolderTest, ATaggerTakesWordsInEveryFormAndAnswersLabels) {
   EXPECT_THAT(output->definition->columns(), Contains(Column{"label", ElementType::kInt32, 1}));
 }
 
+TEST_F(TaggerFolderTest, TypesOfOneTextAndSizeHaveOneDefinition) {
+  const auto model = Load();
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto definition_of = [&](std::string_view name) {
+    const auto& types = (*model)->types;
+    const auto type = std::ranges::find(types, name, &CellType::name);
+    return type == types.end() ? nullptr : type->definition.get();
+  };
+  ASSERT_NE(definition_of("layer"), nullptr);
+  EXPECT_EQ(definition_of("layer"), definition_of("layer_reverse"));
+  EXPECT_EQ(definition_of("spell"), definition_of("spell_reverse"));
+  EXPECT_NE(definition_of("layer"), definition_of("spell"));  // another size
+}
+
 TEST_F(TaggerFolderTest, WithoutListsOfNamesThereIsNoTextAndThereAreNoLabels) {
   for (const char* file : {"vocabulary.txt", "chars.txt", "labels.txt"}) {
     std::filesystem::remove(folder_ + "/1/" + file);

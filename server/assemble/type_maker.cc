@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "server/cells/cell_sizes.h"
 #include "server/names/nearest_name.h"
@@ -35,6 +36,28 @@ std::optional<InputSource> SourceOf(const TypeRole& role, std::string_view input
     if (name == input) return source;
   }
   return role.others;
+}
+
+// Whether two definitions say the same; what a flop or a place is follows from that.
+bool Same(const CellDefinition& a, const CellDefinition& b) {
+  const auto op = [](const Op& x, const Op& y) {
+    return std::tie(x.kind, x.args, x.attr, x.shape, x.type) ==
+           std::tie(y.kind, y.args, y.attr, y.shape, y.type);
+  };
+  const auto input = [](const Input& x, const Input& y) {
+    return std::tie(x.name, x.reads, x.arity) == std::tie(y.name, y.reads, y.arity);
+  };
+  const auto parameter = [](const Parameter& x, const Parameter& y) {
+    return std::tie(x.name, x.shape, x.type) == std::tie(y.name, y.shape, y.type);
+  };
+  const auto output = [](const Output& x, const Output& y) {
+    return std::tie(x.column, x.value) == std::tie(y.column, y.value);
+  };
+  return a.name() == b.name() && a.carry() == b.carry() && a.op_names() == b.op_names() &&
+         std::ranges::equal(a.ops(), b.ops(), op) &&
+         std::ranges::equal(a.inputs(), b.inputs(), input) &&
+         std::ranges::equal(a.parameters(), b.parameters(), parameter) &&
+         std::ranges::equal(a.outputs(), b.outputs(), output);
 }
 
 }  // namespace
@@ -293,6 +316,13 @@ absl::Status TypeMaker::FillTables(const TypeRole& role, CellType& type) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<const CellDefinition> TypeMaker::Shared(CellDefinition cell) const {
+  for (const CellType& type : model_.types) {
+    if (Same(*type.definition, cell)) return type.definition;
+  }
+  return std::make_shared<const CellDefinition>(std::move(cell));
+}
+
 absl::Status TypeMaker::Make(const disk::CellTypeConfig& config, const TypeRole& role,
                              CellType& type) {
   absl::StatusOr<CellText> text = TextOf(config);
@@ -304,7 +334,7 @@ absl::Status TypeMaker::Make(const disk::CellTypeConfig& config, const TypeRole&
       BuildCell(*text, Sizes(config.sizes().begin(), config.sizes().end()), *known);
   if (!cell.ok()) return cell.status();
   type.name = config.name();
-  type.definition = std::make_shared<CellDefinition>(*std::move(cell));
+  type.definition = Shared(*std::move(cell));
   type.min_batch = static_cast<int32_t>(OrOne(config.min_batch()));
   type.max_batch = config.max_batch();
   type.priority = config.priority();

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -109,6 +110,8 @@ class TypeMaker {
                                   const Input& input, const CellType& type);
   absl::Status FillTables(const TypeRole& role, CellType& type);
   absl::Status Make(const disk::CellTypeConfig& config, const TypeRole& role, CellType& type);
+  // An equal one's that was made before: it is lowered and planned once for all its types (device/load_model.h).
+  std::shared_ptr<const CellDefinition> Shared(CellDefinition cell) const;
 
   const disk::ModelDescription& config_;
   const ConfigPlaces& places_;
