@@ -264,7 +264,7 @@ absl::Status GrpcCall::TakeMessage() {
     case Encoding::kDeflate:
       return InflateMessage(Packing::kDeflate);
     case Encoding::kUnknown:
-      context_.AddInitialMetadata("grpc-accept-encoding", "identity, deflate, gzip");
+      context_.AddTrailingMetadata("grpc-accept-encoding", "identity, deflate, gzip");
       return absl::UnimplementedError(
           "the message is compressed by a grpc-encoding that is none of identity, deflate and "
           "gzip");
