@@ -143,11 +143,9 @@ TEST_F(PlantedTest, ASignalBeforeTheAnswersAreCopiedOutIsARace) {
          "atomicAdd(&queue->blocks_done, 1u) != 0"});
   EXPECT_EQ(planted_, 1);
   Load(kTried);
-  std::vector<float> narrow, wide;
-  Task(7, narrow);
-  ASSERT_TRUE(bench_->Run(0));  // one block: it is the last as well
-  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
-  Task(20, wide);
+  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty()) << "a load tries one block: it is the last";
+  std::vector<float> answer;
+  Task(20, answer);
   bench_->Run(0);
   bench_->device(0).Abandon();
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("cellbatch_end", "race"));
