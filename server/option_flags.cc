@@ -62,8 +62,8 @@ constexpr OptionFlag kFlags[] = {
      {1, 4096}},
     {"max-models",
      &O::max_models,
-     "Models that are served at once; one that is replaced counts once. The next one is not "
-     "loaded: RESOURCE_EXHAUSTED.",
+     "Models that are served at once, each of their versions for itself; what takes the place of "
+     "its own model's old versions counts once. The next one is not loaded: RESOURCE_EXHAUSTED.",
      {1, 256}},
     {"ended-versions",
      &O::ended_versions,

@@ -47,9 +47,11 @@ std::string LookOf(const std::string& model_folder) {
   std::vector<std::string> lines;
   int left = kMostWatchedEntries;
   AddFiles(model_folder, /*all=*/false, left, lines);
-  const auto versions = ModelVersions(model_folder);
-  if (versions.ok() && !versions->empty()) {
-    AddFiles(fmt::format("{}/{}", model_folder, versions->back()), /*all=*/true, left, lines);
+  auto versions = VersionsToServe(model_folder, LoaderLimits());
+  if (!versions.ok()) versions = ModelVersions(model_folder);
+  if (!versions.ok()) versions->clear();
+  for (const int64_t version : *versions) {
+    AddFiles(fmt::format("{}/{}", model_folder, version), /*all=*/true, left, lines);
   }
   std::sort(lines.begin(), lines.end());
   return fmt::format("{}", fmt::join(lines, ""));

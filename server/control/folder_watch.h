@@ -1,5 +1,5 @@
 // Which model folders of a repository changed (--model-control poll): looks at names, sizes, times and file numbers, reads
-// nothing.
+// nothing but which versions a model's config.textproto asks for (version_policy).
 //
 //   looks      1        2          3           4          5
 //   folder     as was   half here  whole       whole      whole
@@ -7,8 +7,8 @@
 //
 // So what is being written is left alone until it has been still from one look to the next; what is complete before that
 // is told of one look later. A folder that is gone is told of at the second look without it, as one that is replaced by
-// renaming is not there for a moment. Of a model's versions only the highest is looked at, and no policy.textproto, which
-// has its own way (PolicyWatch).
+// renaming is not there for a moment. Of a model's versions those are looked at that would be served (all, while that
+// cannot be said), and no policy.textproto, which has its own way (PolicyWatch).
 //
 // One thread.
 #ifndef CELLBATCH_SERVER_CONTROL_FOLDER_WATCH_H_

@@ -176,7 +176,10 @@ absl::StatusOr<inference::ModelMetadataResponse> KServeService::ModelMetadata(
   if (!model.ok()) return model.status();
   inference::ModelMetadataResponse response;
   response.set_name((*model)->name);
-  response.add_versions(std::to_string((*model)->version));
+  for (const IndexEntry& entry : index_()) {
+    const bool answers = entry.name == request.name() && entry.state == kReady;
+    if (answers) response.add_versions(entry.version);
+  }
   response.set_platform(kPlatform);
   for (const TensorSpec& spec : (*model)->signature.inputs) {
     if (spec.listed) Describe(spec, *response.add_inputs());
@@ -275,7 +278,7 @@ absl::StatusOr<inference::ModelStatisticsResponse> KServeService::ModelStatistic
     return response;
   }
   for (const IndexEntry& entry : index_()) {
-    if (entry.state != "READY") continue;
+    if (entry.state != kReady) continue;
     const auto model = find_(entry.name, entry.version);
     if (model.ok()) AddStatistics(**model, response);
   }
@@ -317,7 +320,7 @@ inference::RepositoryIndexResponse KServeService::RepositoryIndex(
     const inference::RepositoryIndexRequest& request) const {
   inference::RepositoryIndexResponse response;
   for (const IndexEntry& entry : index_()) {
-    if (request.ready() && entry.state != "READY") continue;
+    if (request.ready() && entry.state != kReady) continue;
     auto& model = *response.add_models();
     model.set_name(entry.name);
     model.set_version(entry.version);

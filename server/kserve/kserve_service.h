@@ -30,6 +30,7 @@ struct IndexEntry {
   std::string state;    // READY, LOADING, UNLOADING, UNAVAILABLE
   std::string reason;
 };
+inline constexpr std::string_view kReady = "READY";  // an entry's state: that version answers
 
 // What a client may ask to become of a model, and what is to be called with what became of it, once, from any thread.
 enum class ModelChange : uint8_t { kLoad, kUnload };

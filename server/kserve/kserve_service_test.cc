@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cells/unfold/unfolder.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/kserve/infer_call.h"
 #include "server/requests/responder.h"
@@ -33,14 +34,10 @@ class KServeTest : public ::testing::Test {
   Lifecycle lifecycle_;
   RequestPath path_{{.latency_samples = 1024}, Finder(), scheduler_, admission_, stats_, clock_};
   InferService infer_{path_};
-  KServeService kserve_{Finder(),
-                        [] {
-                          return std::vector<IndexEntry>{
-                              {"cold", "1", "LOADING", ""},
-                              {"broken", "", "UNAVAILABLE", "no weights"},
-                              {"tiny", "3", "READY", ""}};
-                        },
-                        scheduler_, stats_, lifecycle_};
+  std::vector<IndexEntry> index_ = {{"cold", "1", "LOADING", ""},
+                                    {"broken", "", "UNAVAILABLE", "no weights"},
+                                    {"tiny", "3", "READY", ""}};
+  KServeService kserve_{Finder(), [this] { return index_; }, scheduler_, stats_, lifecycle_};
 };
 
 TEST_F(KServeTest, ReadyIsWhatTheLifecycleSays) {
@@ -64,9 +61,10 @@ TEST_F(KServeTest, ReadyIsWhatTheLifecycleSays) {
 TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension) {
   inference::ModelMetadataRequest request;
   request.set_name("tiny");
+  index_.push_back({"tiny", "4", "READY", ""});
   const auto metadata = kserve_.ModelMetadata(request);
   ASSERT_TRUE(metadata.ok());
-  EXPECT_EQ(metadata->versions(0), "3");
+  EXPECT_THAT(metadata->versions(), ::testing::ElementsAre("3", "4")) << "all that answer";
   ASSERT_EQ(metadata->inputs_size(), 1);
   EXPECT_EQ(metadata->inputs(0).name(), "TOKENS");
   EXPECT_EQ(metadata->inputs(0).datatype(), "INT32");

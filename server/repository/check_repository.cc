@@ -37,13 +37,30 @@ int64_t Parameters(const Model& model) {
   return count;
 }
 
-void Summarize(const Model& model, CheckedModel& checked) {
+absl::StatusOr<std::vector<ModelVersion>> ReadToCheck(const std::string& root,
+                                                      const std::string& name,
+                                                      const LoaderLimits& limits,
+                                                      std::vector<int64_t>& versions) {
+  absl::StatusOr<std::vector<int64_t>> found = FindVersions(root, name, limits);
+  if (!found.ok()) return found.status();
+  versions = *std::move(found);
+  return ReadVersions(root, name, versions, std::vector(versions.size(), ModelId(0)), limits);
+}
+
+void CheckTypes(const Model& model, CheckedModel& checked) {
   for (const CellType& type : model.types) {
     const auto program = Lower(*type.definition, kCpuLimits);
     if (program.ok()) continue;
     checked.problems.push_back(fmt::format("cell type \"{}\" cannot be compiled: {}", type.name,
                                            std::string(program.status().message())));
   }
+}
+
+// What the highest version is: they have their configuration in common.
+void Summarize(const std::vector<ModelVersion>& versions, CheckedModel& checked) {
+  for (const ModelVersion& version : versions) CheckTypes(*version.model, checked);
+  const auto& [highest, policy, join] = versions.back();
+  const Model& model = *highest;
   std::vector<std::string> inputs, outputs;
   for (const TensorSpec& t : model.signature.inputs) {
     if (t.listed) inputs.push_back(ShapeOf(t));
@@ -54,6 +71,10 @@ void Summarize(const Model& model, CheckedModel& checked) {
   checked.summary =
       fmt::format("{} cell types, {} parameters, {} -> {}", model.types.size(), Parameters(model),
                   fmt::join(inputs, ", "), fmt::join(outputs, ", "));
+  if (policy.kind != PolicyKind::kCellular) {
+    checked.summary += fmt::format(", policy {}", Name(policy.kind));
+  }
+  if (join.whole_graphs > 0) checked.summary += fmt::format(", join {}", Name(join));
 }
 
 }  // namespace
@@ -68,25 +89,19 @@ absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& roo
   for (const std::string& name : *names) {
     CheckedModel& checked = models.emplace_back();
     checked.name = name;
-    const absl::StatusOr<std::vector<int64_t>> versions = ModelVersions(root + "/" + name);
-    if (versions.ok() && !versions->empty()) checked.version = versions->back();
-    const auto model = ReadModel(root, name, ModelId(0), limits);
-    const absl::Status room = CheckRoom(name, good, max_models);
-    if (model.ok() && !room.ok()) {
-      checked.problems.emplace_back(room.message());
-    } else if (model.ok()) {
-      Summarize(*model->model, checked);
-      if (model->policy.kind != PolicyKind::kCellular) {
-        checked.summary += fmt::format(", policy {}", Name(model->policy.kind));
-      }
-      if (model->join.whole_graphs > 0) {
-        checked.summary += fmt::format(", join {}", Name(model->join));
-      }
-      good += checked.problems.empty() ? 1 : 0;
-    } else {
-      const absl::string_view text = model.status().message();
+    const auto read = ReadToCheck(root, name, limits, checked.versions);
+    if (!read.ok()) {
+      const absl::string_view text = read.status().message();
       checked.problems = Lines({text.data(), text.size()});
+      continue;
     }
+    const absl::Status room = CheckRoom(name, read->size(), good, max_models);
+    if (room.ok()) {
+      Summarize(*read, checked);
+    } else {
+      checked.problems.emplace_back(room.message());
+    }
+    if (checked.problems.empty()) good += static_cast<int64_t>(read->size());
   }
   return models;
 }
@@ -101,8 +116,9 @@ CheckReport DescribeCheck(const std::vector<CheckedModel>& models) {
     problems += model.problems.size();
     if (!model.problems.empty()) continue;
     ++good;
-    made.report +=
-        fmt::format("model \"{}\" version {}: OK, {}\n", model.name, model.version, model.summary);
+    made.report += fmt::format("model \"{}\" version{} {}: OK, {}\n", model.name,
+                               model.versions.size() == 1 ? "" : "s",
+                               fmt::join(model.versions, ", "), model.summary);
   }
   made.report += fmt::format("{} models: {} OK, {} with {} problems\n", models.size(), good,
                              models.size() - good, problems);

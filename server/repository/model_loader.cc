@@ -98,6 +98,25 @@ absl::StatusOr<WeightStore> OpenWeights(const std::string& folder, int64_t versi
   return WeightStore::Open(folder + "/" + file, static_cast<uint64_t>(max_bytes));
 }
 
+absl::StatusOr<std::vector<int64_t>> Named(const disk::VersionPolicy::Specific& asked,
+                                           const std::vector<int64_t>& there,
+                                           const std::string& place) {
+  if (asked.versions().empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: version_policy names no version (specific {{ versions: 1 }})", place));
+  }
+  std::vector<int64_t> versions(asked.versions().begin(), asked.versions().end());
+  std::sort(versions.begin(), versions.end());
+  versions.erase(std::unique(versions.begin(), versions.end()), versions.end());
+  for (const int64_t version : versions) {
+    if (std::binary_search(there.begin(), there.end(), version)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{}: version_policy names version {}, the folder has {}", place, version,
+                    fmt::join(there, ", ")));
+  }
+  return versions;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_folder) {
@@ -118,6 +137,26 @@ absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_fold
   }
   std::sort(versions.begin(), versions.end());
   return versions;
+}
+
+absl::StatusOr<std::vector<int64_t>> VersionsToServe(const std::string& model_folder,
+                                                     const LoaderLimits& limits) {
+  absl::StatusOr<std::vector<int64_t>> there = ModelVersions(model_folder);
+  if (!there.ok()) return there;
+  if (there->empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: no version in it, such as 1/weights.safetensors", model_folder));
+  }
+  const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
+  disk::VersionPolicy policy;
+  if (config.ok()) policy = config->message.version_policy();
+  if (policy.has_all()) return there;
+  if (policy.has_specific()) {
+    return Named(policy.specific(), *there, config->places.Of("version_policy"));
+  }
+  const size_t most = std::max(policy.latest().num_versions(), 1u);
+  if (there->size() > most) there->erase(there->begin(), there->end() - static_cast<long>(most));
+  return there;
 }
 
 absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const std::string& name,

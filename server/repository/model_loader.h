@@ -21,6 +21,12 @@ namespace cellbatch {
 // The versions in a model folder: its folders named 1, 2, ...; ascending.
 absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_folder);
 
+// Those of them that its config.textproto asks for (version_policy; the highest, where it asks for none); ascending, at
+// least one. INVALID_ARGUMENT: there is none, or not one of those that are named. A config that cannot be read asks for
+// none: LoadVersion says what is wrong with it.
+absl::StatusOr<std::vector<int64_t>> VersionsToServe(const std::string& model_folder,
+                                                     const LoaderLimits& limits);
+
 struct ModelVersion {
   std::shared_ptr<const Model> model;
   PolicySpec policy;  // can be made

@@ -28,12 +28,18 @@ std::string Indented(const std::string& name, std::string_view problems) {
   return text;
 }
 
-absl::StatusOr<int64_t> HighestVersion(const std::string& folder) {
-  const absl::StatusOr<std::vector<int64_t>> versions = ModelVersions(folder);
-  if (!versions.ok()) return versions.status();
-  if (!versions->empty()) return versions->back();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: no version in it, such as 1/weights.safetensors", folder));
+// The lines of several texts, each once, in order.
+std::string Merged(const std::vector<std::string>& texts) {
+  std::vector<std::string_view> lines;
+  for (const std::string& text : texts) {
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string_view line(text.data() + begin, end - begin);
+      if (std::ranges::count(lines, line) == 0) lines.push_back(line);
+      begin = end + 1;
+    }
+  }
+  return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 // The same model; `let_go` is told when nobody holds this pointer any more.
@@ -73,24 +79,45 @@ absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root) {
       fmt::format("model repository {}: there is no model folder in it", root));
 }
 
-absl::Status CheckRoom(const std::string& name, int64_t served_beside, int64_t max_models) {
-  if (served_beside < max_models) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      fmt::format("{} models are served, the most is {} (--max-models): there is no room for {}",
-                  served_beside, max_models, Quoted(name)));
+absl::Status CheckRoom(const std::string& name, size_t versions, int64_t served_beside,
+                       int64_t max_models) {
+  if (served_beside + static_cast<int64_t>(versions) <= max_models) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "{} models are served, the most is {} (--max-models): there is no room for {}{}",
+      served_beside, max_models,
+      versions == 1 ? std::string() : fmt::format("{} versions of ", versions), Quoted(name)));
 }
 
-absl::StatusOr<ModelVersion> ReadModel(const std::string& root, const std::string& name, ModelId id,
-                                       const LoaderLimits& limits) {
+absl::StatusOr<std::vector<int64_t>> FindVersions(const std::string& root, const std::string& name,
+                                                  const LoaderLimits& limits) {
   if (absl::Status s = CheckModelName(name); !s.ok()) return s;
   const std::string folder = root + "/" + name;
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     return absl::NotFoundError(fmt::format("there is no model folder {}", folder));
   }
-  const absl::StatusOr<int64_t> version = HighestVersion(folder);
-  if (!version.ok()) return version.status();
-  return LoadVersion(folder, name, *version, id, limits);
+  return VersionsToServe(folder, limits);
+}
+
+absl::StatusOr<std::vector<ModelVersion>> ReadVersions(const std::string& root,
+                                                       const std::string& name,
+                                                       const std::vector<int64_t>& versions,
+                                                       const std::vector<ModelId>& ids,
+                                                       const LoaderLimits& limits) {
+  std::vector<ModelVersion> read;
+  std::vector<std::string> problems;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  for (size_t i = 0; i < versions.size(); ++i) {
+    auto one = LoadVersion(root + "/" + name, name, versions[i], ids[i], limits);
+    if (one.ok()) {
+      read.push_back(*std::move(one));
+    } else {
+      if (problems.empty()) code = one.status().code();
+      problems.emplace_back(one.status().message());
+    }
+  }
+  if (problems.empty()) return read;
+  return absl::Status(code, Merged(problems));
 }
 
 const char* Name(ModelPhase phase) {
@@ -119,22 +146,23 @@ ModelRepository::ModelRepository(std::string root, LoaderLimits limits, Schedule
 template <typename Change>
 void ModelRepository::Set(const std::string& name, Change change) {
   const std::lock_guard lock(mutex_);
-  ModelState& state = models_[name];
-  state.name = name;
-  change(state);
+  change(models_[name]);
 }
 
-std::shared_ptr<const Model> ModelRepository::Serving(const std::string& name) const {
+std::vector<int64_t> ModelRepository::Serving(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   const auto found = models_.find(name);
-  return found == models_.end() ? nullptr : found->second.model;
+  std::vector<int64_t> versions;
+  if (found == models_.end()) return versions;
+  for (const auto& [version, model] : found->second.models) versions.push_back(version);
+  return versions;
 }
 
 int64_t ModelRepository::ServedBeside(const std::string& name) const {
   const std::lock_guard lock(mutex_);
-  return std::count_if(models_.begin(), models_.end(), [&](const auto& model) {
-    return model.second.model != nullptr && model.first != name;
-  });
+  size_t served = 0;
+  for (const auto& [other, known] : models_) served += other == name ? 0 : known.models.size();
+  return static_cast<int64_t>(served);
 }
 
 // Whoever loads models of many names for years leaves no trace of those whose folders are gone. Under changes_.
@@ -143,67 +171,105 @@ void ModelRepository::ForgetIfGone(const std::string& name) {
   if (fs::is_directory(root_ + "/" + name, error)) return;
   const std::lock_guard lock(mutex_);
   const auto found = models_.find(name);
-  if (found == models_.end() || found->second.model != nullptr) return;
+  if (found == models_.end() || !found->second.models.empty()) return;
   models_.erase(found);
   policy_stamps_.erase(name);
 }
 
-absl::Status ModelRepository::Remove(ModelId model, const std::future<void>& held) {
-  held.wait_for(unload_limit_);
-  return scheduler_.RemoveModel(model);
-}
-
-// The new one is warm before the old one goes; requests hold what they were unfolded for.
-absl::Status ModelRepository::Swap(const std::string& name, ModelVersion version) {
-  const std::shared_ptr<const Model> model = std::move(version.model);
-  absl::StatusOr<LaneRules> rules = MakeRules(version.policy, version.join, model->types.size());
-  if (!rules.ok()) return rules.status();
-  if (absl::Status s = CheckRoom(name, ServedBeside(name), max_models_); !s.ok()) return s;
-  if (absl::Status s = scheduler_.AddModel(model, *std::move(rules)); !s.ok()) return s;
-  std::promise<void> let_go;
-  const std::future<void> old_held = std::exchange(held_[name], let_go.get_future());
-  std::shared_ptr<const Model> found = Watched(model, std::move(let_go));
-  Set(name, [&](ModelState& state) {
-    state.phase = ModelPhase::kReady;
-    state.version = model->version;
-    state.model.swap(found);
-    state.reason.clear();
-  });
-  if (found == nullptr) return absl::OkStatus();
-  const ModelId old = found->id;
-  found.reset();
-  return Remove(old, old_held);
-}
-
-absl::StatusOr<ModelVersion> ModelRepository::Read(const std::string& name) {
-  Set(name, [](ModelState& state) {
-    state.phase = ModelPhase::kLoading;
-    state.reason.clear();
-  });
-  if (absl::Status s = CheckModelName(name); !s.ok()) return s;
-  // Before it is read: who writes meanwhile is noticed.
-  if (const auto version = HighestVersion(root_ + "/" + name); version.ok()) {
-    policy_stamps_[name] = PolicyStamp(root_ + "/" + name, *version);
+absl::Status ModelRepository::Remove(Models models) {
+  std::vector<std::pair<ModelId, std::future<void>>> going;
+  for (const auto& [version, model] : models) {
+    going.emplace_back(model->id, std::move(held_.extract(model->id.value()).mapped()));
   }
-  const absl::StatusOr<ModelId> id = ids_->Take();
-  if (!id.ok()) return id.status();
-  absl::StatusOr<ModelVersion> version;
-  RunInBackground([&] { version = ReadModel(root_, name, *id, limits_); });
-  if (version.ok()) {
-    version->model = ids_->Hold(std::move(version->model));
+  models.clear();
+  const auto limit = std::chrono::steady_clock::now() + unload_limit_;
+  absl::Status status;
+  for (const auto& [id, held] : going) {
+    held.wait_until(limit);
+    status.Update(scheduler_.RemoveModel(id));
+  }
+  return status;
+}
+
+absl::StatusOr<ModelRepository::Models> ModelRepository::Warm(Versions versions) {
+  Models warm;
+  for (ModelVersion& version : versions) {
+    std::shared_ptr<const Model> model = std::move(version.model);
+    auto rules = MakeRules(version.policy, version.join, model->types.size());
+    const absl::Status status =
+        rules.ok() ? scheduler_.AddModel(model, *std::move(rules)) : rules.status();
+    if (!status.ok()) {
+      Remove(std::move(warm)).IgnoreError();
+      return status;
+    }
+    std::promise<void> let_go;
+    held_[model->id.value()] = let_go.get_future();
+    warm.emplace(model->version, Watched(model, std::move(let_go)));
+  }
+  return warm;
+}
+
+// The new ones are warm before the old ones go; requests hold what they were unfolded for.
+absl::Status ModelRepository::Swap(const std::string& name, Versions versions) {
+  absl::Status room = CheckRoom(name, versions.size(), ServedBeside(name), max_models_);
+  if (!room.ok()) return room;
+  absl::StatusOr<Models> models = Warm(std::move(versions));
+  if (!models.ok()) return models.status();
+  Set(name, [&](Known& known) {
+    known.phase = ModelPhase::kReady;
+    known.version = models->rbegin()->first;
+    known.models.swap(*models);
+    known.reason.clear();
+  });
+  return Remove(*std::move(models));
+}
+
+absl::StatusOr<std::vector<ModelId>> ModelRepository::TakeIds(size_t count) {
+  std::vector<ModelId> ids;
+  while (ids.size() < count) {
+    const absl::StatusOr<ModelId> id = ids_->Take();
+    if (!id.ok()) {
+      for (const ModelId taken : ids) ids_->GiveBack(taken);
+      return id.status();
+    }
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+absl::StatusOr<ModelRepository::Versions> ModelRepository::Read(const std::string& name) {
+  Set(name, [](Known& known) {
+    known.phase = ModelPhase::kLoading;
+    known.reason.clear();
+  });
+  const absl::StatusOr<std::vector<int64_t>> versions = FindVersions(root_, name, limits_);
+  if (!versions.ok()) return versions.status();
+  // Before they are read: that takes seconds, and their memory.
+  absl::Status room = CheckRoom(name, versions->size(), ServedBeside(name), max_models_);
+  if (!room.ok()) return room;
+  // Likewise: who writes meanwhile is noticed.
+  std::map<int64_t, std::string>& stamps = policy_stamps_[name];
+  stamps.clear();
+  for (const int64_t v : *versions) stamps[v] = PolicyStamp(root_ + "/" + name, v);
+  const absl::StatusOr<std::vector<ModelId>> ids = TakeIds(versions->size());
+  if (!ids.ok()) return ids.status();
+  absl::StatusOr<Versions> read;
+  RunInBackground([&] { read = ReadVersions(root_, name, *versions, *ids, limits_); });
+  if (read.ok()) {
+    for (ModelVersion& version : *read) version.model = ids_->Hold(std::move(version.model));
   } else {
-    ids_->GiveBack(*id);
+    for (const ModelId id : *ids) ids_->GiveBack(id);
   }
-  return version;
+  return read;
 }
 
-absl::Status ModelRepository::Serve(const std::string& name, absl::StatusOr<ModelVersion> model) {
-  const absl::Status status = model.ok() ? Swap(name, *std::move(model)) : model.status();
+absl::Status ModelRepository::Serve(const std::string& name, absl::StatusOr<Versions> versions) {
+  const absl::Status status = versions.ok() ? Swap(name, *std::move(versions)) : versions.status();
   if (status.ok()) return status;
   const std::string reason(status.message());
-  Set(name, [&](ModelState& state) {
-    state.phase = state.model == nullptr ? ModelPhase::kUnavailable : ModelPhase::kReady;
-    state.reason = reason;
+  Set(name, [&](Known& known) {
+    known.phase = known.models.empty() ? ModelPhase::kUnavailable : ModelPhase::kReady;
+    known.reason = reason;
   });
   return absl::Status(status.code(), Indented(name, reason));
 }
@@ -219,16 +285,16 @@ absl::Status ModelRepository::LoadAll() {
 
 void ModelRepository::Know(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    Set(name, [](ModelState& state) {
-      const bool untouched = state.phase == ModelPhase::kUnavailable && state.reason.empty();
-      if (untouched) state.reason = kNotLoaded;
+    Set(name, [](Known& known) {
+      const bool untouched = known.phase == ModelPhase::kUnavailable && known.reason.empty();
+      if (untouched) known.reason = kNotLoaded;
     });
   }
   const std::set<std::string_view> there(names.begin(), names.end());
   const std::lock_guard lock(mutex_);
   std::erase_if(models_, [&](const auto& model) {
-    const ModelState& state = model.second;
-    return state.phase == ModelPhase::kUnavailable && state.reason == kNotLoaded &&
+    const Known& known = model.second;
+    return known.phase == ModelPhase::kUnavailable && known.reason == kNotLoaded &&
            !there.contains(model.first);
   });
 }
@@ -236,17 +302,19 @@ void ModelRepository::Know(const std::vector<std::string>& names) {
 absl::Status ModelRepository::LoadSome(const std::vector<std::string>& names) {
   // All are known from the start: a request for one that is not there yet is told so.
   for (const std::string& name : names) {
-    Set(name, [](ModelState& state) { state.phase = ModelPhase::kLoading; });
+    Set(name, [](Known& known) { known.phase = ModelPhase::kLoading; });
   }
   const std::lock_guard lock(changes_);
-  std::vector<absl::StatusOr<ModelVersion>> read;
+  std::vector<absl::StatusOr<Versions>> read;
   std::vector<std::shared_ptr<const Model>> alive;  // as long as they are expected
   std::vector<const Model*> expected;
   for (const std::string& name : names) {
     read.push_back(Read(name));
     if (!read.back().ok()) continue;
-    alive.push_back((*read.back()).model);
-    expected.push_back(alive.back().get());
+    for (const ModelVersion& version : *read.back()) {
+      alive.push_back(version.model);
+      expected.push_back(version.model.get());
+    }
   }
   scheduler_.ExpectModels(expected);
   std::vector<std::string> problems;
@@ -269,10 +337,7 @@ absl::Status ModelRepository::Load(std::string_view name) {
     return absl::NotFoundError(fmt::format(
         "model {}: there is no folder of that name in the model repository", Quoted(name)));
   }
-  const std::string key(name);
-  // Before it is read: that takes seconds, and its memory.
-  absl::Status room = CheckRoom(key, ServedBeside(key), max_models_);
-  return room.ok() ? LoadFolder(key) : Serve(key, std::move(room));
+  return LoadFolder(std::string(name));
 }
 
 absl::Status ModelRepository::TakePolicy(const std::string& name, const Model& model) {
@@ -286,38 +351,40 @@ absl::Status ModelRepository::TakePolicy(const std::string& name, const Model& m
 
 // No model is held while the change of another is waited for, which may wait for that model.
 std::vector<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicies() {
-  std::vector<std::string> names;
+  std::vector<std::pair<std::string, int64_t>> served;
   for (const ModelState& state : Index()) {
-    if (state.model != nullptr && state.phase == ModelPhase::kReady) names.push_back(state.name);
+    const bool ready = state.model != nullptr && state.phase == ModelPhase::kReady;
+    if (ready) served.emplace_back(state.name, state.version);
   }
   std::vector<PolicyNews> news;
-  for (const std::string& name : names) {
+  for (const auto& [name, version] : served) {
     const std::lock_guard lock(changes_);
-    if (std::optional<PolicyNews> one = TakeChangedPolicy(name)) news.push_back(*std::move(one));
+    std::optional<PolicyNews> one = TakeChangedPolicy(name, version);
+    if (one.has_value()) news.push_back(*std::move(one));
   }
   return news;
 }
 
 std::optional<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicy(
-    const std::string& name) {
-  std::shared_ptr<const Model> model = Serving(name);
-  if (model == nullptr) return std::nullopt;
+    const std::string& name, int64_t version) {
+  absl::StatusOr<std::shared_ptr<const Model>> model = Find(name, std::to_string(version));
+  if (!model.ok()) return std::nullopt;
   const std::string folder = root_ + "/" + name;
-  const int64_t version = model->version;
   std::string stamp = PolicyStamp(folder, version);
-  std::string& known = policy_stamps_[name];
+  std::string& known = policy_stamps_[name][version];
   if (stamp == known) return std::nullopt;
   known = std::move(stamp);
-  absl::Status status = TakePolicy(name, *model);
-  model.reset();
+  absl::Status status = TakePolicy(name, **model);
+  model->reset();
   // Not with another version, which nobody asked for.
-  const absl::StatusOr<int64_t> highest = HighestVersion(folder);
-  const bool load_again = absl::IsFailedPrecondition(status) && highest.ok() && *highest == version;
+  const absl::StatusOr<std::vector<int64_t>> would = FindVersions(root_, name, limits_);
+  const bool load_again =
+      absl::IsFailedPrecondition(status) && would.ok() && *would == Serving(name);
   if (load_again) {
     status = LoadFolder(name);
   } else {
     const std::string reason(status.message());
-    Set(name, [&](ModelState& s) { s.reason = reason; });
+    Set(name, [&](Known& of_model) { of_model.reason = reason; });
   }
   if (!status.ok()) {
     return PolicyNews{false, Indented(name, fmt::format("its policy goes on as it was: {}",
@@ -330,30 +397,28 @@ std::optional<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicy(
 absl::Status ModelRepository::Unload(std::string_view name) {
   const std::lock_guard lock(changes_);
   const std::string key(name);
-  std::shared_ptr<const Model> model = Serving(key);
-  if (model == nullptr) {
+  if (Serving(key).empty()) {
     ForgetIfGone(key);
     return absl::NotFoundError(fmt::format("model {} is not served", Quoted(name)));
   }
-  const ModelId id = model->id;
-  Set(key, [](ModelState& state) {
-    state.phase = ModelPhase::kUnloading;
-    state.model = nullptr;
+  Models going;
+  Set(key, [&](Known& known) {
+    known.phase = ModelPhase::kUnloading;
+    known.models.swap(going);
   });
-  model.reset();
-  const absl::Status status = Remove(id, held_.extract(key).mapped());
-  Set(key, [](ModelState& state) {
-    state.phase = ModelPhase::kUnavailable;
-    state.reason = "unloaded";
+  const absl::Status status = Remove(std::move(going));
+  Set(key, [](Known& known) {
+    known.phase = ModelPhase::kUnavailable;
+    known.reason = "unloaded";
   });
   ForgetIfGone(key);
   return status;
 }
 
 void ModelRepository::Close() {
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (const ModelState& state : Index()) {
-    if (state.model != nullptr) names.push_back(state.name);
+    if (state.model != nullptr) names.insert(state.name);
   }
   for (const std::string& name : names) Unload(name).IgnoreError();
 }
@@ -367,22 +432,32 @@ absl::StatusOr<std::shared_ptr<const Model>> ModelRepository::Find(std::string_v
   if (found == models_.end()) {
     return absl::NotFoundError(fmt::format("unknown model {}", Quoted(name)));
   }
-  const ModelState& state = found->second;
-  if (state.model == nullptr) {
-    return absl::UnavailableError(fmt::format("model {} is {}{}{}", Quoted(name), Name(state.phase),
-                                              state.reason.empty() ? "" : ": ", state.reason));
+  const Known& known = found->second;
+  if (known.models.empty()) {
+    return absl::UnavailableError(fmt::format("model {} is {}{}{}", Quoted(name), Name(known.phase),
+                                              known.reason.empty() ? "" : ": ", known.reason));
   }
-  if (!version.empty() && version != std::to_string(state.model->version)) {
-    return absl::NotFoundError(fmt::format("model {} has version {} ready, not {}", Quoted(name),
-                                           state.model->version, Quoted(version)));
+  if (version.empty()) return known.models.rbegin()->second;
+  std::vector<std::string> there;
+  for (const auto& [number, model] : known.models) {
+    there.push_back(std::to_string(number));
+    if (there.back() == version) return model;
   }
-  return state.model;
+  return absl::NotFoundError(fmt::format("model {} has version{} {} ready, not {}", Quoted(name),
+                                         there.size() == 1 ? "" : "s", fmt::join(there, ", "),
+                                         Quoted(version)));
 }
 
 std::vector<ModelState> ModelRepository::Index() const {
   const std::lock_guard lock(mutex_);
   std::vector<ModelState> states;
-  for (const auto& [name, state] : models_) states.push_back(state);
+  for (const auto& [name, known] : models_) {
+    const ModelState none = {name, known.version, known.phase, known.reason, nullptr};
+    if (known.models.empty()) states.push_back(none);
+    for (const auto& [version, model] : known.models) {
+      states.push_back({name, version, known.phase, known.reason, model});
+    }
+  }
   return states;
 }
 

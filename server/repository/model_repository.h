@@ -1,16 +1,16 @@
 // The model repository: which models there are, in which version and state, and how they come and go.
 //
 //   <root>/<model>/config.textproto
-//   <root>/<model>/<version>/weights.safetensors        the highest version is served
+//   <root>/<model>/<version>/weights.safetensors        served: the highest version, or those of its version_policy
 //
 //                  Load                 warm
 //   UNAVAILABLE ----------> LOADING ----------> READY ----> UNLOADING ----> UNAVAILABLE
 //        ^                     |                              (Unload, or Close)
 //        +---- with a reason --+
 //
-// A model that is loaded again answers with its old version until the new one is warm; if the new
-// one fails, the old one stays, and the index says why. At most --max-models are served at once; one that
-// takes its own old version's place always fits.
+// A model that is loaded again answers with its old versions until all of the new ones are warm; if one of
+// those fails, the old ones stay, and the index says why. At most --max-models versions are served at once; what
+// takes the place of its own model's old versions does not count twice.
 //
 // A version that goes is first found by nobody, then let go of by all who have found it (requests that are decoded, that
 // wait, that run), and then taken from the scheduler: so no request meets a door that was closed behind it. After
@@ -52,16 +52,16 @@ const char* Name(ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING"
 // What a check found of one model.
 struct CheckedModel {
   std::string name;
-  int64_t version = 0;  // 0: the folder has none
+  std::vector<int64_t> versions;  // that would be served; empty: the folder has none
   std::vector<std::string>
       problems;         // "FILE:LINE: what" as far as they have one; empty: it could be served
   std::string summary;  // then: "3 cell types, 5124 parameters, TOKENS -> OUTPUT [5]"
 };
 
-// One line of the index.
+// One line of the index: a version that answers, or a model of which none does.
 struct ModelState {
   std::string name;
-  int64_t version = 0;  // 0: the folder has none
+  int64_t version = 0;  // of a model of which none answers: the highest that did; 0: none ever has
   ModelPhase phase = ModelPhase::kUnavailable;
   std::string reason;  // of kUnavailable; or why the last Load failed while an old version serves
   std::shared_ptr<const Model> model;  // that answers: kReady, and kLoading where an old one does
@@ -108,29 +108,42 @@ class ModelRepository {
   // Unloads every model (for an orderly end).
   void Close();
 
-  // The model to serve. `version` empty: the one that serves; else a positive decimal number.
+  // The model to serve. `version` empty: the highest that serves; else a positive decimal number.
   // INVALID_ARGUMENT: a name or version that cannot be one. NOT_FOUND: unknown. UNAVAILABLE: known,
   // not ready, with the reason.
   absl::StatusOr<std::shared_ptr<const Model>> Find(std::string_view name,
                                                     std::string_view version) const;
-  std::vector<ModelState> Index() const;  // by name
+  std::vector<ModelState> Index() const;  // by name and version
+  // Those of a model that answer, ascending.
+  std::vector<int64_t> Serving(std::string_view name) const;
 
  private:
-  // Under changes_, like the next six.
-  absl::StatusOr<ModelVersion> Read(const std::string& name);
-  absl::Status Serve(const std::string& name, absl::StatusOr<ModelVersion> version);
+  using Models = std::map<int64_t, std::shared_ptr<const Model>>;  // by version
+  using Versions = std::vector<ModelVersion>;
+  struct Known {
+    ModelPhase phase = ModelPhase::kUnavailable;
+    std::string reason;
+    int64_t version = 0;  // the highest of `models`, or that it was
+    Models models;        // that answer
+  };
+
+  // Under changes_, like the next eight.
+  absl::StatusOr<Versions> Read(const std::string& name);
+  absl::StatusOr<std::vector<ModelId>> TakeIds(size_t count);
+  absl::Status Serve(const std::string& name, absl::StatusOr<Versions> versions);
   absl::Status LoadFolder(const std::string& name);
-  absl::Status Swap(const std::string& name, ModelVersion version);
+  absl::Status Swap(const std::string& name, Versions versions);
+  // All of them are with the scheduler, warm, or none is.
+  absl::StatusOr<Models> Warm(Versions versions);
   absl::Status TakePolicy(const std::string& name, const Model& model);
-  std::optional<PolicyNews> TakeChangedPolicy(const std::string& name);
-  // Nobody finds it any more; `held` is ready when nobody holds it.
-  absl::Status Remove(ModelId model, const std::future<void>& held);
-  // Changes the state under the lock; makes it where it is not there.
+  std::optional<PolicyNews> TakeChangedPolicy(const std::string& name, int64_t version);
+  // From the scheduler; nobody finds them any more.
+  absl::Status Remove(Models models);
+  // Changes what is known under the lock; makes it where it is not there.
   template <typename Change>
   void Set(const std::string& name, Change change);
   void ForgetIfGone(const std::string& name);
   int64_t ServedBeside(const std::string& name) const;
-  std::shared_ptr<const Model> Serving(const std::string& name) const;
 
   const std::string root_;
   const LoaderLimits limits_;
@@ -139,23 +152,30 @@ class ModelRepository {
   const std::chrono::milliseconds unload_limit_;
   const std::shared_ptr<ModelIds> ids_;
   std::mutex changes_;  // one Load or Unload at a time
-  std::map<std::string, std::string>
-      policy_stamps_;  // under changes_; by name, of the file that was read
-  std::map<std::string, std::future<void>>
-      held_;  // likewise; ready when nobody holds the model that serves
+  // Under changes_; by name and version, of the file that was read.
+  std::map<std::string, std::map<int64_t, std::string>> policy_stamps_;
+  // Likewise; by id, ready when nobody holds that model that serves.
+  std::map<int32_t, std::future<void>> held_;
   mutable std::mutex mutex_;
-  std::map<std::string, ModelState, std::less<>> models_;  // under mutex_
+  std::map<std::string, Known, std::less<>> models_;  // under mutex_
 };
 
 // The model folders of a root, sorted: all but hidden ones. INVALID_ARGUMENT: unreadable.
 absl::StatusOr<std::vector<std::string>> ListModels(const std::string& root);
 // The same; INVALID_ARGUMENT where there is none, too.
 absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root);
-// RESOURCE_EXHAUSTED: the model would be one too many.
-absl::Status CheckRoom(const std::string& name, int64_t served_beside, int64_t max_models);
-// The highest version of a model folder, read and checked.
-absl::StatusOr<ModelVersion> ReadModel(const std::string& root, const std::string& name, ModelId id,
-                                       const LoaderLimits& limits);
+// RESOURCE_EXHAUSTED: so many versions of a model would be too many.
+absl::Status CheckRoom(const std::string& name, size_t versions, int64_t served_beside,
+                       int64_t max_models);
+// The versions of a model folder that are to be served (VersionsToServe). NOT_FOUND: there is no such folder.
+absl::StatusOr<std::vector<int64_t>> FindVersions(const std::string& root, const std::string& name,
+                                                  const LoaderLimits& limits);
+// Those, read and checked, all or none; `ids`: one each. A problem that several have is listed once.
+absl::StatusOr<std::vector<ModelVersion>> ReadVersions(const std::string& root,
+                                                       const std::string& name,
+                                                       const std::vector<int64_t>& versions,
+                                                       const std::vector<ModelId>& ids,
+                                                       const LoaderLimits& limits);
 
 // Reads and compiles every model of every folder, without a device: cellbatch-server --check. Fails where the root
 // cannot be read or holds no model. Those beyond `max_models` have that problem, as they have at the start.

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <thread>
 
+#include "fmt/format.h"
 #include "server/policy/policy_codec.h"
 #include "server/requests/model_table.h"
 #include "tests/testing/gru_folder.h"
@@ -324,7 +326,7 @@ TEST_F(ModelRepositoryTest, ACheckReportsEveryModelWithoutLoadingAny) {
   auto checked = CheckRepository(root_, LoaderLimits());
   ASSERT_TRUE(checked.ok()) << checked.status();
   ASSERT_EQ(checked->size(), 1u);
-  EXPECT_EQ((*checked)[0].version, 3);
+  EXPECT_THAT((*checked)[0].versions, ElementsAre(3));
   EXPECT_THAT((*checked)[0].problems, testing::IsEmpty());
   EXPECT_EQ(DescribeCheck(*checked).problems, "");
 
@@ -344,6 +346,148 @@ TEST_F(ModelRepositoryTest, ACheckReportsEveryModelWithoutLoadingAny) {
             "3 models: 1 OK, 2 with 3 problems\n");
   EXPECT_TRUE(scheduler_.log.empty());
   EXPECT_FALSE(CheckRepository(root_ + "/nowhere", LoaderLimits()).ok());
+}
+
+// Which versions serve is what the configuration says, as in Triton.
+class VersionPolicyTest : public ModelRepositoryTest {
+ protected:
+  void SetUp() override {
+    for (const int64_t version : {1, 2, 10}) MakeModel("a", version);
+  }
+  void Choose(const std::string& policy) {
+    std::ofstream file(root_ + "/a/config.textproto", std::ios::trunc);
+    file << config_ << "version_policy { " << policy << " }\n";
+  }
+  std::string Served() const { return fmt::format("{}", fmt::join(repository_.Serving("a"), " ")); }
+
+ private:
+  const std::string config_ = [this] {
+    ModelRepositoryTest::MakeModel("a", 1);
+    std::ostringstream text;
+    text << std::ifstream(root_ + "/a/config.textproto").rdbuf();
+    return text.str();
+  }();
+};
+
+TEST_F(VersionPolicyTest, TheVersionsThatThePolicyNamesAreServedAndNoOthers) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"latest { }", "10"},
+      {"latest { num_versions: 2 }", "2 10"},
+      {"latest { num_versions: 7 }", "1 2 10"},
+      {"all { }", "1 2 10"},
+      {"specific { versions: 2 }", "2"},
+      {"specific { versions: 10 versions: 1 versions: 10 }", "1 10"}};
+  for (const auto& [policy, served] : cases) {
+    Choose(policy);
+    ASSERT_TRUE(repository_.Load("a").ok()) << policy;
+    EXPECT_EQ(Served(), served) << policy;
+    for (const int64_t version : {1, 2, 10}) {
+      const bool should = std::ranges::count(repository_.Serving("a"), version) == 1;
+      const auto found = repository_.Find("a", std::to_string(version));
+      ASSERT_EQ(found.ok(), should) << policy << " " << version << found.status();
+      if (should) {
+        EXPECT_EQ((*found)->version, version);
+      }
+    }
+    const auto checked = CheckRepository(root_, LoaderLimits());
+    EXPECT_EQ(fmt::format("{}", fmt::join((*checked)[0].versions, " ")), served);
+  }
+  EXPECT_EQ((*repository_.Find("a", ""))->version, 10) << "who names none gets the highest";
+  EXPECT_THAT(FindError("a", "2", absl::StatusCode::kNotFound),
+              HasSubstr("model \"a\" has versions 1, 10 ready, not \"2\""));
+  ASSERT_EQ(repository_.Index().size(), 2u) << "a line each";
+  EXPECT_EQ(repository_.Index()[0].version, 1);
+  EXPECT_EQ(repository_.Index()[1].version, 10);
+  ASSERT_TRUE(repository_.Unload("a").ok());
+  EXPECT_EQ(Served(), "");
+  ASSERT_EQ(repository_.Index().size(), 1u);
+  EXPECT_EQ(repository_.Index()[0].version, 10) << "the highest that served";
+}
+
+TEST_F(VersionPolicyTest, AVersionThatIsNotThereAndNamesOfNoneAreRefusedWithTheLine) {
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  const std::pair<const char*, const char*> cases[] = {
+      {"specific { versions: 1 versions: 3 }",
+       "version_policy names version 3, the folder has 1, 2, 10"},
+      {"specific { }", "version_policy names no version (specific { versions: 1 })"}};
+  for (const auto& [policy, text] : cases) {
+    Choose(policy);
+    const absl::Status status = repository_.Load("a");
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                testing::MatchesRegex("model \"a\": config.textproto:[0-9]+: .*"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+    EXPECT_EQ(Served(), "10") << "as it was";
+  }
+}
+
+TEST_F(VersionPolicyTest, AllVersionsAreTakenOrNone) {
+  Choose("latest { num_versions: 2 }");
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  scheduler_.log.clear();
+  Corrupt("a", 11);
+  Corrupt("a", 12);
+  const absl::Status status = repository_.Load("a");
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("11/weights.safetensors"), HasSubstr("12/weights.safetensors")));
+  EXPECT_TRUE(scheduler_.log.empty()) << "nothing that is read in vain is warmed";
+  EXPECT_EQ(Served(), "2 10");
+  for (const ModelState& state : repository_.Index()) {
+    EXPECT_EQ(state.phase, ModelPhase::kReady);
+    EXPECT_THAT(state.reason, HasSubstr("12/weights.safetensors"));
+  }
+  fs::remove_all(root_ + "/a/11");
+  fs::remove_all(root_ + "/a/12");
+  MakeModel("a", 11);
+  Choose("latest { num_versions: 2 }");
+  scheduler_.refused_version = 11;
+  EXPECT_EQ(repository_.Load("a").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 10", "remove a 10"));
+  EXPECT_EQ(Served(), "2 10");
+  scheduler_.refused_version = 0;
+  scheduler_.log.clear();
+  ASSERT_TRUE(repository_.Load("a").ok());
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 10", "add a 11", "remove a 2", "remove a 10"))
+      << "the new ones are warm before the old ones go";
+  EXPECT_EQ(Served(), "10 11");
+  EXPECT_EQ(repository_.Index()[0].reason, "");
+}
+
+TEST_F(VersionPolicyTest, AProblemThatAllVersionsHaveIsSaidOnce) {
+  Choose("all { } } priority_levels: 1000 vocabulary { ");
+  const std::string text(repository_.LoadAll().message());
+  const size_t first = text.find("priority_levels");
+  ASSERT_NE(first, text.npos) << text;
+  EXPECT_EQ(text.find("\nmodel \"a\": config.textproto:", first), text.npos) << text;
+}
+
+TEST_F(VersionPolicyTest, EachVersionTakesAPlace) {
+  Choose("all { }");
+  ModelRepository crowded(root_, LoaderLimits(), scheduler_, {.max_models = 2, .gone = {}});
+  const std::string text =
+      "0 models are served, the most is 2 (--max-models): there is no room "
+      "for 3 versions of \"a\"";
+  EXPECT_THAT(std::string(crowded.LoadAll().message()), HasSubstr(text));
+  EXPECT_TRUE(scheduler_.log.empty());
+  EXPECT_THAT(DescribeCheck(*CheckRepository(root_, LoaderLimits(), 2)).problems, HasSubstr(text));
+  Choose("latest { num_versions: 2 }");
+  EXPECT_TRUE(crowded.Load("a").ok());
+  EXPECT_TRUE(crowded.Load("a").ok()) << "they take their own places";
+  MakeModel("b", 1);
+  EXPECT_EQ(crowded.Load("b").code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(VersionPolicyTest, EachVersionHasItsOwnPolicyFile) {
+  Choose("specific { versions: 1 versions: 2 }");
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  scheduler_.log.clear();
+  PolicySpec spec;
+  spec.kind = PolicyKind::kLbGreedy;
+  const std::shared_ptr<const Model> model = *repository_.Find("a", "1");
+  std::ofstream(root_ + "/a/1/policy.textproto") << PolicyText(ToPolicyFile(spec, *model));
+  ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  EXPECT_THAT(scheduler_.log, ElementsAre("policy of a 1"));
+  EXPECT_TRUE(repository_.TakeChangedPolicies().empty());
 }
 
 class CrowdedTest : public ModelRepositoryTest {

@@ -34,6 +34,7 @@ class LoadingScheduler final : public Scheduler {
     changed_.notify_all();
     changed_.wait(lock, [this] { return !hold_; });
     if (!refusal.ok()) return refusal;
+    if (model->version == refused_version) return absl::ResourceExhaustedError("no memory for it");
     log.push_back("add " + model->name + " " + std::to_string(model->version));
     names_[model->id.value()] = log.back().substr(4);
     return absl::OkStatus();
@@ -71,9 +72,10 @@ class LoadingScheduler final : public Scheduler {
   std::vector<std::string> log;
   std::vector<std::string> expected;     // each time: whom, and after how many lines of the log
   absl::Status refusal, policy_refusal;  // the latter once
-  std::string policy, join;              // of the last one added
-  bool cellular = false;                 // it brought no rule of joining
-  std::function<void()> removing;        // is called when a model is to be removed
+  int64_t refused_version = 0;
+  std::string policy, join;        // of the last one added
+  bool cellular = false;           // it brought no rule of joining
+  std::function<void()> removing;  // is called when a model is to be removed
 
   std::vector<CellTypeCalibration> Calibration(ModelId) const override { return {}; }
   std::vector<int32_t> MaxRowsPerRequest(ModelId) const override { return {}; }
