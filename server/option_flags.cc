@@ -323,7 +323,7 @@ constexpr OptionFlag kFlags[] = {
      {0, kMaxInt}},
     {"unfolder-libraries", &O::unfolder_libraries,
      "Load the shared libraries that models name as their own unfolders. They are trusted code: "
-     "they run in this process. false: such models are refused."},
+     "they run in this process. Off: such models are refused."},
     {"strict-readiness", &O::strict_readiness,
      "A model that cannot be served ends the start. Off: the others are served."},
     {"nv-metrics", &O::nv_metrics,

@@ -97,7 +97,7 @@ struct ServerOptions {
   std::chrono::milliseconds drain_timeout{30000};
   std::chrono::milliseconds unload_limit{60000};
   bool strict_readiness = true;
-  bool unfolder_libraries = true;
+  bool unfolder_libraries = false;
   bool nv_metrics = false;
   int64_t latency_samples = 1 << 20;
   std::string log_level = "info";

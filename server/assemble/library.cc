@@ -14,7 +14,8 @@ void AssembleLibrary(Assembly& a) {
                                                            .rows_of = library.rows_of(),
                                                            .phases = library.phases()});
   if (!a.limits.unfolder_libraries) {
-    a.Problem("library: this server runs no unfolders of users (--unfolder-libraries)");
+    a.Problem(
+        "library: code of a model's own runs only where it is asked for (--unfolder-libraries)");
     return;
   }
   // Its code runs only where everything else is right.

@@ -12,11 +12,12 @@ struct LoaderLimits {
   int64_t max_names_bytes = 256 << 20;           // of one vocabulary.txt, chars.txt or labels.txt
   int64_t max_sequence_length = 65536;   // what a model may set; also what it gets that sets none
   int64_t max_nodes = int64_t{1} << 20;  // cells of one request: likewise
-  bool unfolder_libraries = true;        // whether models may bring code of their own
+  bool unfolder_libraries = false;       // whether models may bring code of their own
   int64_t max_library_bytes = int64_t{64} << 20;  // of one
   int32_t max_cell_types = 256;                   // of one model
-  bool bits_differ = false;          // this server's devices are of two kinds: models say that they may
-  bool policies = true;  // whether a version's policy is read; without, it is Algorithm 1 (for who learns one anew)
+  bool bits_differ = false;  // this server's devices are of two kinds: models say that they may
+  bool policies =
+      true;  // whether a version's policy is read; without, it is Algorithm 1 (for who learns one anew)
 };
 
 }  // namespace cellbatch

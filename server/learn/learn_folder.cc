@@ -40,6 +40,7 @@ absl::StatusOr<LearnFolder> OpenLearnFolder(const LearnOrderOptions& options) {
     version = versions->back();
   }
   LoaderLimits limits;
+  limits.unfolder_libraries = options.unfolder_libraries;
   limits.policies = false;  // what is there may be stale: it is what is learned anew
   auto model = LoadModel(folder, options.model, version, ModelId(0), limits);
   if (!model.ok()) return model.status();

@@ -30,6 +30,8 @@ constexpr char kHelp[] =
     "                             --record wrote.\n"
     "                             [made up, of the statistics of the papers' data]\n"
     "  --outputs NAME,NAME        That requests name. [OUTPUT, and NODE_OUTPUTS if there are any]\n"
+    "  --unfolder-libraries       Run the model's own unfolder, as the server does with this "
+    "flag.\n"
     "  --seed N                   The same seed learns the same. [1]\n"
     "  --curve FILE.svg           Batches over the bound while learning.\n"
     "  --drawing FILE.dot         The machine that was learned, for Graphviz.\n"
@@ -48,6 +50,7 @@ enum Flag {
   kVersion,
   kRequests,
   kOutputs,
+  kLibraries,
   kSeed,
   kCurve,
   kDrawing,
@@ -65,6 +68,7 @@ constexpr option kFlags[] = {{"model-repository", required_argument, nullptr, kR
                              {"version", required_argument, nullptr, kVersion},
                              {"requests", required_argument, nullptr, kRequests},
                              {"outputs", required_argument, nullptr, kOutputs},
+                             {"unfolder-libraries", no_argument, nullptr, kLibraries},
                              {"seed", required_argument, nullptr, kSeed},
                              {"curve", required_argument, nullptr, kCurve},
                              {"drawing", required_argument, nullptr, kDrawing},
@@ -135,6 +139,9 @@ bool Set(int flag, const std::string& value, Asked& asked) {
     case kOutputs:
       options.outputs = absl::StrSplit(value, ',');
       break;
+    case kLibraries:
+      options.unfolder_libraries = true;
+      break;
     case kSeed:
       return Parse(value, options.seed);
     case kCurve:
@@ -158,7 +165,7 @@ int Main(int argc, char** argv) {
       return 0;
     }
     if (flag == '?') return 2;  // getopt has said what
-    if (!Set(flag, optarg, asked)) {
+    if (!Set(flag, optarg == nullptr ? "" : optarg, asked)) {
       fmt::print(stderr, "cellbatch-learn: --{} cannot be \"{}\"; --help says what it can be\n",
                  kFlags[flag - 1].name, optarg);
       return 2;

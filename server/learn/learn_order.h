@@ -27,6 +27,7 @@ struct LearnOrderOptions {
   // That requests name; empty: NODE_OUTPUTS too where the model has it, for then an output hangs on every node.
   std::vector<std::string> outputs;
   uint64_t seed = 1;
+  bool unfolder_libraries = false;            // whether the model may bring code of its own
   std::string curve, drawing;                 // files to write; empty: none
   std::function<void(std::string_view)> say;  // a line of progress; null: nobody asks
 };

@@ -61,8 +61,8 @@ std::string LearnError(const LearnOrderOptions& options) {
 
 // The policy that it wrote loads with the model.
 void ExpectServed(const LearnOrderOptions& options) {
-  const auto version =
-      LoadVersion(options.repository + "/" + options.model, options.model, 1, ModelId(0), {});
+  const auto version = LoadVersion(options.repository + "/" + options.model, options.model, 1,
+                                   ModelId(0), {.unfolder_libraries = options.unfolder_libraries});
   ASSERT_TRUE(version.ok()) << version.status();
   EXPECT_NE(version->policy.kind, PolicyKind::kCellular);
 }
@@ -110,6 +110,8 @@ TEST(LearnGraphsTest, AUsersOwnUnfolderIsLearnedFromItsRequestsTensors) {
   LearnOrderOptions options;
   options.repository = prefix;
   options.model = "model";
+  EXPECT_THAT(LearnError(options), HasSubstr("(--unfolder-libraries)"));
+  options.unfolder_libraries = true;
   EXPECT_THAT(LearnError(options), HasSubstr("are not made up (--requests)"));
   options.requests = prefix + "/requests.jsonl";
   std::ofstream file(options.requests);
