@@ -20,8 +20,20 @@
 // an input reads. Types have the numbers of the config's list `types`, inputs and columns those of the
 // cell's definition. Rows of the request come in by add_input and are read by links like any subgraph.
 //
+// Where a graph's shape depends on what is computed (parsers, readers that stop early), it grows by pieces. unfold gives
+// the first and says how far it may grow; whenever all of it is done, extend reads what came out and adds the next:
+//
+//   unfold   grow, grow_nodes ..; add_unsent: a tensor for extend to read; add_nodes ..; return_rows into it
+//              v   all of it runs; rows for every piece were reserved when the request joined
+//   extend   output_data; add_nodes .., which may read earlier pieces: of a chain its last node, or any (keep_rows)
+//              v   runs
+//   extend   adds nothing, or adds and says close: the request is answered
+//
+// The model's configuration bounds it: library { max_pieces: .. }, and max_nodes for all pieces together.
+//
 // Threads: create and destroy once each; unfold on several threads at once, so it must not change
-// `self` without a lock. Memory: every pointer handed over stays its owner's and may be freed when the
+// `self` without a lock; extend likewise, one call at a time for a request, on threads that answer: others wait for it,
+// so it is short. Memory: every pointer handed over stays its owner's and may be freed when the
 // call returns (for tensors' data: when unfold returns); what is kept is copied, except rows that lie
 // inside a tensor of the request.
 #ifndef CELLBATCH_CELLS_UNFOLD_CELLBATCH_UNFOLDER_H_
@@ -34,7 +46,7 @@
 extern "C" {
 #endif
 
-// Tables grow at their end within a version; another version is another contract.
+// Tables grow at their end within a version (`size` says how far this one goes); another version is another contract.
 enum { CELLBATCH_UNFOLDER_VERSION = 1 };
 
 // Types of tensors.
@@ -50,7 +62,7 @@ enum {
 };
 
 typedef struct CellbatchModel CellbatchModel;      // one version of a model; during create
-typedef struct CellbatchBuilder CellbatchBuilder;  // one request; during unfold
+typedef struct CellbatchBuilder CellbatchBuilder;  // one request; during unfold and extend
 
 // A tensor of the request: little-endian, row-major.
 typedef struct CellbatchTensor {
@@ -91,7 +103,7 @@ typedef struct CellbatchHost {
   // During create: why the model cannot be loaded.
   void (*refuse)(CellbatchModel* model, const char* why);
 
-  // During unfold: the request. Null: an optional tensor that is not there.
+  // During unfold and extend, but add_output: the request. Null: an optional tensor that is not there.
   const CellbatchTensor* (*find_tensor)(CellbatchBuilder* builder, const char* name);
   // Its graph. Each answers the number of what it made, or CELLBATCH_FAILED.
   // Rows for input `input` of `type`, which the request brings: packed, of the input's element type and width.
@@ -99,7 +111,7 @@ typedef struct CellbatchHost {
                        const void* data);
   int32_t (*add_nodes)(CellbatchBuilder* builder, int32_t type, int32_t length,
                        const CellbatchLink* links, int32_t num_links);
-  // A declared output, with its dimensions in this answer. Every one asked for must be added.
+  // A declared output, with its dimensions in this answer. Every one asked for must be added, in unfold.
   int32_t (*add_output)(CellbatchBuilder* builder, const char* name, int32_t rank,
                         const int64_t* dims);
   // `column` of nodes first .. first + count - 1 of a subgraph goes to elements offset, offset + stride, ..
@@ -109,6 +121,28 @@ typedef struct CellbatchHost {
   void (*reject)(CellbatchBuilder* builder, const char* why);
   // The library failed: its sender is told why (INTERNAL).
   void (*fail)(CellbatchBuilder* builder, const char* why);
+
+  // From here on of servers whose graphs grow. 0, or CELLBATCH_FAILED.
+  // During unfold: after this piece there may be so many others, at least 1.
+  int32_t (*grow)(CellbatchBuilder* builder, int32_t pieces);
+  // During unfold: they may have `nodes` more cells of `type`, which keep `rows` rows: each cell its own; of a chain whose
+  // last node alone is read by others two, or one of one cell. Adds to what was said before.
+  int32_t (*grow_nodes)(CellbatchBuilder* builder, int32_t type, int32_t nodes, int32_t rows);
+  // During unfold: and add_input may bring so many more rows for that input.
+  int32_t (*grow_input)(CellbatchBuilder* builder, int32_t type, int32_t input, int32_t rows);
+  // Pieces to come may read every node of that chain, which this piece added.
+  int32_t (*keep_rows)(CellbatchBuilder* builder, int32_t subgraph);
+  // During unfold: an output that is not sent, for return_rows to fill and output_data to read. Its number.
+  int32_t (*add_unsent)(CellbatchBuilder* builder, int32_t type, int32_t rank, const int64_t* dims);
+  // During extend: the elements of an output, zeros where nothing has come yet; extend may write into it. Null: this
+  // request does not ask for it, or there is no such output.
+  void* (*output_data)(CellbatchBuilder* builder, int32_t output);
+  // During unfold, once: what the library remembers of this request. `forget` is called with it when the request ends,
+  // however it does, on any thread, and not after the library is closed, but maybe after destroy.
+  int32_t (*remember)(CellbatchBuilder* builder, void* memory, void (*forget)(void* memory));
+  void* (*remembered)(CellbatchBuilder* builder);  // Null: nothing
+  // No piece follows this one.
+  int32_t (*close)(CellbatchBuilder* builder);
 } CellbatchHost;
 
 // What the library offers.
@@ -120,6 +154,8 @@ typedef struct CellbatchUnfolder {
   // One request. 0: its graph is complete.
   int32_t (*unfold)(const void* self, const CellbatchHost* host, CellbatchBuilder* builder);
   void (*destroy)(void* self);
+  // Null, or a table that ends before it: graphs do not grow. One request whose graph does: its next piece. 0: that is it.
+  int32_t (*extend)(const void* self, const CellbatchHost* host, CellbatchBuilder* builder);
 } CellbatchUnfolder;
 
 __attribute__((visibility("default"))) const CellbatchUnfolder* cellbatch_unfolder(void);
@@ -130,8 +166,11 @@ __attribute__((visibility("default"))) const CellbatchUnfolder* cellbatch_unfold
 #include <cstring>
 #include <exception>
 #include <initializer_list>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 // The same in C++. A class with a constructor T(Model&, const std::string& config) and a member
@@ -139,7 +178,8 @@ __attribute__((visibility("default"))) const CellbatchUnfolder* cellbatch_unfold
 //
 //   const CellbatchUnfolder* cellbatch_unfolder() { return cellbatch_unfolder_cpp::Table<T>(); }
 //
-// What either throws ends the load or the request with its text: BadRequest as the sender's fault,
+// With a member void Extend(Request&) const its graphs may grow.
+// What any of them throws ends the load or the request with its text: BadRequest as the sender's fault,
 // anything else as the library's. Nothing is thrown out of the library.
 namespace cellbatch_unfolder_cpp {
 
@@ -218,7 +258,40 @@ class Request {
     Made(host_->return_rows(builder_, subgraph, column, first, count, output, offset, stride));
   }
 
+  void Grow(int32_t pieces) { Made(Growing()->grow(builder_, pieces)); }
+  void GrowNodes(int32_t type, int32_t nodes, int32_t rows) {
+    Made(Growing()->grow_nodes(builder_, type, nodes, rows));
+  }
+  void GrowInput(int32_t type, int32_t input, int32_t rows) {
+    Made(Growing()->grow_input(builder_, type, input, rows));
+  }
+  void KeepRows(int32_t subgraph) { Made(Growing()->keep_rows(builder_, subgraph)); }
+  int32_t AddUnsent(int32_t type, const Dims& dims) {
+    return Made(
+        Growing()->add_unsent(builder_, type, static_cast<int32_t>(dims.size()), dims.data()));
+  }
+  // Null: not asked for.
+  template <typename T>
+  T* Data(int32_t output) {
+    return static_cast<T*>(Growing()->output_data(builder_, output));
+  }
+  template <typename T>
+  T& Remember(std::unique_ptr<T> memory) {
+    T* const kept = memory.release();
+    Made(Growing()->remember(builder_, kept, [](void* old) { delete static_cast<T*>(old); }));
+    return *kept;
+  }
+  template <typename T>
+  T& Remembered() {
+    return *static_cast<T*>(Growing()->remembered(builder_));
+  }
+  void Close() { Made(Growing()->close(builder_)); }
+
  private:
+  const CellbatchHost* Growing() const {
+    if (host_->size >= sizeof(CellbatchHost)) return host_;
+    throw std::runtime_error("graphs do not grow on this server, which is older than the library");
+  }
   static int32_t Made(int32_t number) {
     if (number < 0) throw CallFailed("a call to the server failed");
     return number;
@@ -246,10 +319,42 @@ bool Guarded(Code code, Bad bad, Broken broken) {
   return false;
 }
 
+// What unfold and extend answer.
+template <typename Code>
+int32_t Answered(const CellbatchHost* host, CellbatchBuilder* builder, Code code) {
+  const bool done = Guarded(
+      [&] {
+        Request wrapped(host, builder);
+        code(wrapped);
+      },
+      [&](const char* why) { host->reject(builder, why); },
+      [&](const char* why) { host->fail(builder, why); });
+  return done ? 0 : CELLBATCH_FAILED;
+}
+
+template <typename T, typename = void>
+struct Extends : std::false_type {};
+template <typename T>
+struct Extends<T, decltype(std::declval<const T&>().Extend(std::declval<Request&>()))>
+    : std::true_type {};
+
+template <typename T>
+constexpr decltype(CellbatchUnfolder::extend) ExtendOf() {
+  if constexpr (Extends<T>::value) {
+    return [](const void* self, const CellbatchHost* host, CellbatchBuilder* builder) {
+      return Answered(host, builder,
+                      [&](Request& request) { static_cast<const T*>(self)->Extend(request); });
+    };
+  } else {
+    return nullptr;
+  }
+}
+
 template <typename T>
 const CellbatchUnfolder* Table() {
   static const CellbatchUnfolder table = {
-      sizeof(CellbatchUnfolder), CELLBATCH_UNFOLDER_VERSION,
+      sizeof(CellbatchUnfolder),
+      CELLBATCH_UNFOLDER_VERSION,
       [](const CellbatchHost* host, CellbatchModel* model, const char* config) -> void* {
         T* made = nullptr;
         const auto refuse = [&](const char* why) { host->refuse(model, why); };
@@ -261,17 +366,12 @@ const CellbatchUnfolder* Table() {
             refuse, refuse);
         return made;
       },
-      [](const void* self, const CellbatchHost* host, CellbatchBuilder* builder) -> int32_t {
-        const bool done = Guarded(
-            [&] {
-              Request wrapped(host, builder);
-              static_cast<const T*>(self)->Unfold(wrapped);
-            },
-            [&](const char* why) { host->reject(builder, why); },
-            [&](const char* why) { host->fail(builder, why); });
-        return done ? 0 : CELLBATCH_FAILED;
+      [](const void* self, const CellbatchHost* host, CellbatchBuilder* builder) {
+        return Answered(host, builder,
+                        [&](Request& request) { static_cast<const T*>(self)->Unfold(request); });
       },
-      [](void* self) { delete static_cast<T*>(self); }};
+      [](void* self) { delete static_cast<T*>(self); },
+      ExtendOf<T>()};
   return &table;
 }
 

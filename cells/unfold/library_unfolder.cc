@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <exception>
 #include <utility>
 
@@ -150,8 +151,45 @@ constexpr CellbatchHost kHost = {
           return b->ReturnRows(subgraph, column, first, count, output, offset, stride);
         },
     .reject = [](CellbatchBuilder* b, const char* why) { b->Reject(why); },
-    .fail = [](CellbatchBuilder* b, const char* why) { b->Fail("unfold", TextOf(why)); },
+    .fail = [](CellbatchBuilder* b, const char* why) { b->Broke(TextOf(why)); },
+    .grow = [](CellbatchBuilder* b, int32_t pieces) { return b->Grow(pieces); },
+    .grow_nodes = [](CellbatchBuilder* b, int32_t type, int32_t nodes,
+                     int32_t rows) { return b->GrowNodes(type, nodes, rows); },
+    .grow_input = [](CellbatchBuilder* b, int32_t type, int32_t input,
+                     int32_t rows) { return b->GrowInput(type, input, rows); },
+    .keep_rows = [](CellbatchBuilder* b, int32_t subgraph) { return b->KeepRows(subgraph); },
+    .add_unsent = [](CellbatchBuilder* b, int32_t type, int32_t rank,
+                     const int64_t* dims) { return b->AddUnsent(type, rank, dims); },
+    .output_data = [](CellbatchBuilder* b, int32_t output) { return b->OutputData(output); },
+    .remember = [](CellbatchBuilder* b, void* memory,
+                   void (*forget)(void*)) { return b->Remember(memory, forget); },
+    .remembered = [](CellbatchBuilder* b) { return b->Remembered(); },
+    .close = [](CellbatchBuilder* b) { return b->Close(); },
 };
+
+// Tables of before graphs could grow end here.
+constexpr size_t kFirstSize = offsetof(CellbatchUnfolder, extend);
+
+// What a request whose graph grows has become. The code that forgets the library's memory stays as long.
+class LibraryProgress final : public Progress {
+ public:
+  LibraryProgress(std::shared_ptr<void> library, LibraryRequest so_far)
+      : library_(std::move(library)), so_far_(std::move(so_far)) {}
+  LibraryRequest& so_far() { return so_far_; }
+
+ private:
+  const std::shared_ptr<void> library_;
+  LibraryRequest so_far_;
+};
+
+Growth GrowthOf(LibraryRequest so_far, std::shared_ptr<void> library) {
+  Growth growth;
+  growth.pieces = so_far.pieces;
+  growth.nodes = so_far.more_nodes;
+  growth.rows.assign(so_far.more_rows.begin(), so_far.more_rows.end());
+  growth.progress = std::make_unique<LibraryProgress>(std::move(library), std::move(so_far));
+  return growth;
+}
 
 // The one place where exceptions are expected: a library in C++ without the header's wrapper.
 template <typename Code, typename Broken>
@@ -172,9 +210,9 @@ absl::Status CheckTable(const CellbatchUnfolder* table) {
     return wrong(fmt::format("its table is of version {}, this server's is {}", table->version,
                              static_cast<int>(CELLBATCH_UNFOLDER_VERSION)));
   }
-  if (table->size < sizeof(CellbatchUnfolder)) {
+  if (table->size < kFirstSize) {
     return wrong(fmt::format("its table has {} bytes, version {} has {}", table->size,
-                             table->version, sizeof(CellbatchUnfolder)));
+                             table->version, kFirstSize));
   }
   if (table->create == nullptr || table->unfold == nullptr || table->destroy == nullptr) {
     return wrong("its table lacks create, unfold or destroy");
@@ -220,6 +258,8 @@ absl::StatusOr<std::unique_ptr<LibraryUnfolder>> LibraryUnfolder::Create(const L
   made->model_ = *std::move(types);
   made->library_ = spec.library;
   made->table_ = spec.table;
+  if (spec.table->size >= sizeof(CellbatchUnfolder)) made->extend_ = spec.table->extend;
+  made->model_.extends = made->extend_ != nullptr;
   CellbatchModel library{made->model_, {}};
   Called([&] { made->self_ = spec.table->create(&kHost, &library, spec.config.c_str()); },
          [&](std::string what) { library.Refuse(fmt::format("create {}", what)); });
@@ -240,11 +280,26 @@ RequestDescription LibraryUnfolder::Describe() const {
 }
 
 absl::Status LibraryUnfolder::Unfold(const RequestInput& input, CellGraph& graph) const {
-  CellbatchBuilder builder(model_, input, graph);
+  LibraryRequest so_far;
+  CellbatchBuilder builder(model_, input, graph, so_far, /*extends=*/false);
   int32_t answered = 0;
   Called([&] { answered = table_->unfold(self_, &kHost, &builder); },
-         [&](const std::string& what) { builder.Fail("unfold", what); });
-  return builder.Finish(answered);
+         [&](const std::string& what) { builder.Broke(what); });
+  absl::Status status = builder.Finish(answered);
+  const bool grows = status.ok() && so_far.pieces > 0 && !so_far.closed;
+  if (grows) graph.Grow(GrowthOf(std::move(so_far), library_));
+  return status;
+}
+
+absl::Status LibraryUnfolder::Extend(const RequestInput& input, CellGraph& graph) const {
+  LibraryRequest& so_far = static_cast<LibraryProgress&>(*graph.progress()).so_far();
+  CellbatchBuilder builder(model_, input, graph, so_far, /*extends=*/true);
+  int32_t answered = 0;
+  Called([&] { answered = extend_(self_, &kHost, &builder); },
+         [&](const std::string& what) { builder.Broke(what); });
+  absl::Status status = builder.Finish(answered);
+  if (status.ok() && so_far.closed) graph.CloseGrowth();
+  return status;
 }
 
 }  // namespace cellbatch

@@ -2,14 +2,15 @@
 // call, against the model and the caps below, and becomes a CellGraph.
 //
 //   LibraryUnfolder::Create --> table->create(host, model, config)     declares inputs and outputs
-//   Unfold(request, graph)  --> table->unfold(self, host, builder)     adds nodes, links, returned rows
+//   Unfold(request, graph)  --> table->unfold(self, host, builder)     adds nodes, links, returned rows; may say grow
+//   Extend(request, graph)  --> table->extend(self, host, builder)     what came so far is the graph's Progress
 //
 // The first error is kept, and every later call of that request fails. Statuses: what the library
 // rejects, and requests that grow beyond a cap, are INVALID_ARGUMENT; what the library gets wrong is
 // INTERNAL, "unfolder library NAME: FUNCTION: what". C++ exceptions that it lets out are caught here,
 // too. The library is trusted all the same: it can crash the process, or not come back.
 //
-// Immutable after Create; any thread (as the library's unfold). Unfold costs what the library does and
+// Immutable after Create; any thread (as the library's unfold). Unfold and Extend cost what the library does and
 // O(links) for the checks.
 #ifndef CELLBATCH_CELLS_UNFOLD_LIBRARY_UNFOLDER_H_
 #define CELLBATCH_CELLS_UNFOLD_LIBRARY_UNFOLDER_H_
@@ -29,7 +30,8 @@ namespace cellbatch {
 
 // What one request may become. Beyond: INVALID_ARGUMENT, and the text names the bound.
 struct LibraryLimits {
-  int64_t max_nodes = 0;                       // the model's
+  int64_t max_nodes = 0;                       // the model's, pieces to come included
+  int32_t max_pieces = 0;                      // that a graph may grow by; the model's
   int64_t max_links_per_node = 16;             // on average: max_nodes times this in all
   int64_t max_returns_per_node = 4;            // likewise
   int64_t max_kept_bytes = int64_t{64} << 20;  // rows that do not lie in the request
@@ -56,6 +58,7 @@ struct LibraryModel {
   Signature signature;
   LibraryLimits limits;
   int32_t phases = 1;
+  bool extends = false;  // the library can
 };
 
 class LibraryUnfolder : public Unfolder {
@@ -68,6 +71,7 @@ class LibraryUnfolder : public Unfolder {
   const Signature& signature() const { return model_.signature; }
 
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override;
+  absl::Status Extend(const RequestInput& input, CellGraph& graph) const override;
   int32_t phases() const override { return model_.phases; }
   RequestDescription Describe() const override;
 
@@ -77,6 +81,7 @@ class LibraryUnfolder : public Unfolder {
   LibraryModel model_;
   std::shared_ptr<void> library_;
   const CellbatchUnfolder* table_ = nullptr;
+  decltype(CellbatchUnfolder::extend) extend_ = nullptr;  // null: graphs do not grow
   void* self_ = nullptr;
 };
 

@@ -1,4 +1,6 @@
 // A user's own unfolder (cells/unfold/library_unfolder.h).
+#include <fmt/format.h>
+
 #include "cells/unfold/library_unfolder.h"
 #include "server/assemble/assembly.h"
 #include "server/assemble/open_types.h"
@@ -18,6 +20,11 @@ void AssembleLibrary(Assembly& a) {
         "library: code of a model's own runs only where it is asked for (--unfolder-libraries)");
     return;
   }
+  if (library.max_pieces() < 0 || library.max_pieces() > kMaxPieces) {
+    a.Problem(fmt::format("library: max_pieces is {}, graphs grow by 0 to {}", library.max_pieces(),
+                          kMaxPieces));
+    return;
+  }
   // Its code runs only where everything else is right.
   if (!types) return;
   const absl::StatusOr<UnfolderLibrary> opened =
@@ -33,7 +40,7 @@ void AssembleLibrary(Assembly& a) {
                    .types = types->types,
                    .inputs = types->inputs,
                    .phases = types->phases,
-                   .limits = {.max_nodes = a.MaxNodes()}};
+                   .limits = {.max_nodes = a.MaxNodes(), .max_pieces = library.max_pieces()}};
   auto unfolder = LibraryUnfolder::Create(spec, a.model);
   if (!unfolder.ok()) {
     a.Problem(std::string(unfolder.status().message()));

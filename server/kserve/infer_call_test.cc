@@ -348,6 +348,37 @@ TEST_F(GrowthTest, AnUnfolderThatDoesNotExtendIsAnErrorOfItsRequests) {
                                 "how (Extend)"));
 }
 
+// It adds more than it said.
+class GreedyUnfolder final : public Unfolder {
+ public:
+  explicit GreedyUnfolder(TableId tokens) : whole_(tokens) {}
+  absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
+    return whole_.Unfold(input, graph);
+  }
+  absl::Status Extend(const RequestInput&, CellGraph& graph) const override {
+    const Link x{.from = SubgraphId(0), .input = InputId(0)};
+    for (int i = 0; i < 5; ++i) graph.Add(CellTypeId(0), 1, {&x, 1});
+    return absl::OkStatus();
+  }
+
+ private:
+  const StepwiseUnfolder whole_;
+};
+
+TEST_F(GrowthTest, AGraphThatGrowsBeyondWhatItSaidIsNotItsSendersFault) {
+  std::shared_ptr<Model> model = TinyModel();
+  model->unfolder = std::make_shared<GreedyUnfolder>(testing::FindTable(*model, "token"));
+  model_ = std::move(model);
+  FakeCall& call = Start(TokensRequest({3}));
+  RunPiece();
+  const absl::Status status = call.Wait().status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_NE(std::string(status.message()).find("the graph grew by 1 pieces of 5 nodes; it said 1"),
+            std::string::npos)
+      << status;
+  EXPECT_EQ(admission_.InFlight().cells, 0);
+}
+
 class SmallAnswerTest : public InferTest {
  protected:
   SmallAnswerTest() : InferTest({}, /*max_answer_bytes=*/7) {}

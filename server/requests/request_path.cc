@@ -271,7 +271,9 @@ AnswerOutlet* RequestPath::OutletOf(const Delivery& delivery) {
 void RequestPath::Extend(const ServedRequest& served, Request& request) {
   absl::Status status = served.model->unfolder->Extend(served.decoded.input(), request.graph);
   if (status.ok() && request.graph.added()) {
-    status = request.graph.Seal(*served.model, scheduler_.max_tasks_in_flight());
+    // Not the sender's fault: the unfolder goes beyond what it said.
+    const absl::Status sealed = request.graph.Seal(*served.model, scheduler_.max_tasks_in_flight());
+    if (!sealed.ok()) status = absl::InternalError(sealed.message());
   }
   scheduler_.Extended(request, std::move(status));
 }

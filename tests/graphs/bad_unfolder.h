@@ -133,8 +133,8 @@ inline constexpr char kBadUnfolder[] = R"cc(
   static void Destroy(void*) {}
 
   const CellbatchUnfolder* cellbatch_unfolder() {
-    static const CellbatchUnfolder kTable = {sizeof(CellbatchUnfolder), CELLBATCH_UNFOLDER_VERSION,
-                                             Create, Unfold, Destroy};
+    static const CellbatchUnfolder kTable = {
+        sizeof(CellbatchUnfolder), CELLBATCH_UNFOLDER_VERSION, Create, Unfold, Destroy, nullptr};
     return &kTable;
   }
 )cc";

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <utility>
 
 #include "cells/check.h"
 #include "cells/weights/safetensors.h"
@@ -47,80 +49,128 @@ void CompileLibrary(const std::string& prefix, const std::string& file, const st
                   path, library));
 }
 
-DilatedModel::DilatedModel(const std::string& prefix, const std::string& folder) {
+OutsideModel::OutsideModel(const std::string& prefix, const std::string& folder,
+                           const std::string& example, const std::string& code,
+                           std::vector<Tensor> tensors)
+    : tensors_(std::move(tensors)) {
   fs::create_directories(folder + "/1");
-  fs::create_directories(prefix + "/example");
-  for (const char* file : {"build", "dilated.cc", "config.textproto"}) {
-    fs::copy_file(fs::canonical(fmt::format("deploy/examples/unfolder/{}", file)),
-                  fmt::format("{}/example/{}", prefix, file), fs::copy_options::overwrite_existing);
+  fs::create_directories(prefix + "/" + example);
+  for (const std::string& file :
+       {std::string("build"), code + ".cc", std::string("config.textproto")}) {
+    fs::copy_file(fs::canonical(fmt::format("deploy/examples/{}/{}", example, file)),
+                  fmt::format("{}/{}/{}", prefix, example, file),
+                  fs::copy_options::overwrite_existing);
   }
-  fs::copy_file(prefix + "/example/config.textproto", folder + "/config.textproto");
-  Run(fmt::format("{0}/example/build {0} {1}/dilated.so", prefix, folder));
+  fs::copy_file(fmt::format("{}/{}/config.textproto", prefix, example),
+                folder + "/config.textproto", fs::copy_options::overwrite_existing);
+  Run(fmt::format("{0}/{1}/build {0} {2}/{3}.so", prefix, example, folder, code));
 
   std::mt19937 random(7);
   std::uniform_real_distribution<float> draw(-0.6f, 0.6f);
-  const auto add = [&](const std::string& name, std::vector<long> dims) {
-    size_t size = 1;
-    for (const long d : dims) size *= static_cast<size_t>(d);
-    Tensor& tensor = tensors_.emplace_back(Tensor{name, std::move(dims), std::vector<float>(size)});
-    for (float& value : tensor.values) value = draw(random);
-  };
-  add("embedding.weight", {kVocabulary, kWidth});
-  for (int l = 0; l < 3; ++l) {
-    add(fmt::format("layer{}.weight_ih", l), {4 * kHidden, l == 0 ? kWidth : kHidden});
-    add(fmt::format("layer{}.weight_hh", l), {4 * kHidden, kHidden});
-    add(fmt::format("layer{}.bias", l), {4 * kHidden});
-  }
-  add("head.weight", {kClasses, kHidden});
-  add("head.bias", {kClasses});
   std::vector<SafetensorsSource> sources;
-  for (const Tensor& t : tensors_) {
-    sources.push_back({t.name, {t.dims.begin(), t.dims.end()}, t.values});
+  for (Tensor& tensor : tensors_) {
+    size_t size = 1;
+    for (const long d : tensor.dims) size *= static_cast<size_t>(d);
+    tensor.values.resize(size);
+    for (float& value : tensor.values) value = draw(random);
+    sources.push_back({tensor.name, {tensor.dims.begin(), tensor.dims.end()}, tensor.values});
   }
   const absl::Status written = WriteSafetensors(folder + "/1/weights.safetensors", sources);
   Check(written.ok(), written.ToString());
 }
 
-const DilatedModel::Tensor& DilatedModel::Find(const std::string& name) const {
+const std::vector<float>& OutsideModel::Find(const std::string& tensor) const {
   for (const Tensor& t : tensors_) {
-    if (t.name == name) return t;
+    if (t.name == tensor) return t.values;
   }
-  Check(false, "no tensor " + name);
-  return tensors_[0];
+  Check(false, "no tensor " + tensor);
+  return tensors_[0].values;
 }
 
-DilatedModel::Answers DilatedModel::Reference(const std::vector<int>& tokens) const {
-  const std::vector<float>& table = Find("embedding.weight").values;
-  std::vector<std::vector<double>> below, h, c;
-  for (const int token : tokens) {
-    const auto row = table.begin() + token * kWidth;
-    below.emplace_back(row, row + kWidth);
+void OutsideModel::Step(const std::string& name, const std::vector<double>& x,
+                        std::vector<double>& h, std::vector<double>& c) const {
+  const std::vector<float>& bias = Find(name + ".bias");
+  std::vector<double> gates(bias.begin(), bias.end());
+  AddProduct(Find(name + ".weight_ih"), x, gates);
+  AddProduct(Find(name + ".weight_hh"), h, gates);
+  const size_t units = h.size();
+  for (size_t u = 0; u < units; ++u) {
+    c[u] = Sigmoid(gates[units + u]) * c[u] + Sigmoid(gates[u]) * std::tanh(gates[2 * units + u]);
+    h[u] = Sigmoid(gates[3 * units + u]) * std::tanh(c[u]);
   }
+}
+
+std::vector<double> OutsideModel::Embedded(int token) const {
+  const auto width = static_cast<size_t>(tensors_[0].dims[1]);
+  const auto row = Find("embedding.weight").begin() + token * static_cast<long>(width);
+  return {row, row + static_cast<long>(width)};
+}
+
+std::vector<double> OutsideModel::Head(const std::vector<double>& x) const {
+  const std::vector<float>& bias = Find("head.bias");
+  std::vector<double> y(bias.begin(), bias.end());
+  AddProduct(Find("head.weight"), x, y);
+  return y;
+}
+
+DilatedModel::DilatedModel(const std::string& prefix, const std::string& folder)
+    : OutsideModel(prefix, folder, "unfolder", "dilated",
+                   {{"embedding.weight", {kVocabulary, kWidth}, {}},
+                    {"layer0.weight_ih", {4 * kHidden, kWidth}, {}},
+                    {"layer0.weight_hh", {4 * kHidden, kHidden}, {}},
+                    {"layer0.bias", {4 * kHidden}, {}},
+                    {"layer1.weight_ih", {4 * kHidden, kHidden}, {}},
+                    {"layer1.weight_hh", {4 * kHidden, kHidden}, {}},
+                    {"layer1.bias", {4 * kHidden}, {}},
+                    {"layer2.weight_ih", {4 * kHidden, kHidden}, {}},
+                    {"layer2.weight_hh", {4 * kHidden, kHidden}, {}},
+                    {"layer2.bias", {4 * kHidden}, {}},
+                    {"head.weight", {kClasses, kHidden}, {}},
+                    {"head.bias", {kClasses}, {}}}) {}
+
+DilatedModel::Answers DilatedModel::Reference(const std::vector<int>& tokens) const {
+  std::vector<std::vector<double>> below;
+  for (const int token : tokens) below.push_back(Embedded(token));
   for (int l = 0; l < 3; ++l) {
     const size_t dilation = size_t{1} << l;
-    h.assign(tokens.size(), std::vector<double>(kHidden));
-    c = h;
+    std::vector<std::vector<double>> h, c;
     for (size_t t = 0; t < tokens.size(); ++t) {
-      const std::vector<float>& bias = Find(fmt::format("layer{}.bias", l)).values;
-      std::vector<double> gates(bias.begin(), bias.end()), before(kHidden);
-      AddProduct(Find(fmt::format("layer{}.weight_ih", l)).values, below[t], gates);
-      if (t >= dilation) {
-        before = c[t - dilation];
-        AddProduct(Find(fmt::format("layer{}.weight_hh", l)).values, h[t - dilation], gates);
-      }
-      for (size_t u = 0; u < kHidden; ++u) {
-        c[t][u] = Sigmoid(gates[kHidden + u]) * before[u] +
-                  Sigmoid(gates[u]) * std::tanh(gates[2 * kHidden + u]);
-        h[t][u] = Sigmoid(gates[3 * kHidden + u]) * std::tanh(c[t][u]);
-      }
+      const std::vector<double> zeros(kHidden);
+      h.push_back(t >= dilation ? h[t - dilation] : zeros);
+      c.push_back(t >= dilation ? c[t - dilation] : zeros);
+      Step(fmt::format("layer{}", l), below[t], h.back(), c.back());
     }
     below = h;
   }
+  Answers answers{.y = Head(below.back()), .h = {}};
+  for (const auto& row : below) answers.h.insert(answers.h.end(), row.begin(), row.end());
+  return answers;
+}
+
+ReaderModel::ReaderModel(const std::string& prefix, const std::string& folder)
+    : OutsideModel(prefix, folder, "growing", "reader",
+                   {{"embedding.weight", {kVocabulary, kWidth}, {}},
+                    {"layer.weight_ih", {4 * kHidden, kWidth}, {}},
+                    {"layer.weight_hh", {4 * kHidden, kHidden}, {}},
+                    {"layer.bias", {4 * kHidden}, {}},
+                    {"head.weight", {kClasses, kHidden}, {}},
+                    {"head.bias", {kClasses}, {}}}) {}
+
+ReaderModel::Answers ReaderModel::Reference(const std::vector<int>& tokens) const {
   Answers answers;
-  const std::vector<float>& bias = Find("head.bias").values;
-  answers.y.assign(bias.begin(), bias.end());
-  AddProduct(Find("head.weight").values, h.back(), answers.y);
-  for (const auto& row : h) answers.h.insert(answers.h.end(), row.begin(), row.end());
+  std::vector<double> h(kHidden), c(kHidden);
+  for (const int token : tokens) {
+    Step("layer", Embedded(token), h, c);
+    ++answers.read;
+    const bool end = answers.read == static_cast<int>(tokens.size());
+    if (answers.read % kPiece != 0 && !end) continue;
+    answers.scores = Head(h);
+    std::vector<double> sorted = answers.scores;
+    std::ranges::sort(sorted);
+    const double margin = sorted[kClasses - 1] - sorted[kClasses - 2];
+    if (!end) answers.closest = std::min(answers.closest, std::abs(margin - kMargin));
+    if (margin >= kMargin) break;
+  }
   return answers;
 }
 

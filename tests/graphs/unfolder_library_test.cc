@@ -176,12 +176,12 @@ TEST_F(UnfolderLibraryTest, TablesThatAreNotOfThisVersionSayWhy) {
         "  static const CellbatchUnfolder kTable = {" +
         fields + "};\n  (void)Create; (void)Unfold; (void)Destroy;\n  return &kTable;\n}\n");
   };
-  EXPECT_THAT(table("sizeof(CellbatchUnfolder), 2, Create, Unfold, Destroy"),
+  EXPECT_THAT(table("sizeof(CellbatchUnfolder), 2, Create, Unfold, Destroy, NULL"),
               HasSubstr("its table is of version 2, this server's is 1"));
-  EXPECT_THAT(table("8, 1, Create, Unfold, Destroy"), HasSubstr("its table has 8 bytes"));
-  EXPECT_THAT(table("sizeof(CellbatchUnfolder), 1, Create, NULL, Destroy"),
+  EXPECT_THAT(table("8, 1, Create, Unfold, Destroy, NULL"), HasSubstr("its table has 8 bytes"));
+  EXPECT_THAT(table("sizeof(CellbatchUnfolder), 1, Create, NULL, Destroy, NULL"),
               HasSubstr("lacks create, unfold or destroy"));
-  EXPECT_THAT(table("sizeof(CellbatchUnfolder), 1, Create, Unfold, Destroy"),
+  EXPECT_THAT(table("sizeof(CellbatchUnfolder), 1, Create, Unfold, Destroy, NULL"),
               HasSubstr("create answers null and does not say why"));
 }
 
