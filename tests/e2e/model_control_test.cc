@@ -135,9 +135,12 @@ class ModelControlTest : public ::testing::Test {
     return "";
   }
   // An answer as "VERSION bits", or the error's code and text.
-  std::string Ask(const std::string& model, const std::vector<int32_t>& tokens) {
+  std::string Ask(const std::string& model, const std::vector<int32_t>& tokens,
+                  const std::string& version = "") {
+    inference::ModelInferRequest request = Words(tokens, model);
+    request.set_model_version(version);
     inference::ModelInferResponse answer;
-    const grpc::Status status = caller_->Infer(Words(tokens, model), answer);
+    const grpc::Status status = caller_->Infer(request, answer);
     if (!status.ok())
       return fmt::format("error {}: {}", static_cast<int>(status.error_code()),
                          status.error_message());
@@ -159,14 +162,16 @@ class ModelControlTest : public ::testing::Test {
   std::unique_ptr<GrpcCaller> caller_;
 };
 
-// Clients that ask "words" for all there is until the test lets them go; and one who reads the metrics.
+// Clients that ask "words" for all there is until the test lets them go, in turn for these versions (empty: whichever
+// serves); and one who reads the metrics.
 class Traffic {
  public:
   // `expected`: by version and tokens.
   using Answers = std::map<int, std::map<std::vector<int32_t>, std::string>>;
 
-  Traffic(const ServerProcess& server, Answers expected, int clients)
-      : server_(server), expected_(std::move(expected)) {
+  Traffic(const ServerProcess& server, Answers expected, int clients,
+          std::vector<std::string> versions = {""})
+      : server_(server), expected_(std::move(expected)), versions_(std::move(versions)) {
     for (int i = 0; i < clients; ++i) threads_.emplace_back([this, i] { Client(i); });
     threads_.emplace_back([this] { Scrape(); });
   }
@@ -191,14 +196,21 @@ class Traffic {
     const auto& any = expected_.begin()->second;
     for (size_t i = static_cast<size_t>(number); !stop_; ++i) {
       const auto& tokens = std::next(any.begin(), static_cast<int64_t>(i % any.size()))->first;
+      inference::ModelInferRequest request = Words(tokens);
+      request.set_model_version(versions_[i % versions_.size()]);
       inference::ModelInferResponse answer;
-      const grpc::Status status = caller.Infer(Words(tokens), answer);
+      const grpc::Status status = caller.Infer(request, answer);
       if (!status.ok()) {
         ++wrong_;
         ADD_FAILURE() << "lost: " << status.error_code() << " " << status.error_message();
         return;
       }
       const int version = std::stoi(answer.model_version());
+      if (!request.model_version().empty() && request.model_version() != answer.model_version()) {
+        ++wrong_;
+        ADD_FAILURE() << request.model_version() << " was asked for, answered by " << version;
+        return;
+      }
       if (expected_.at(version).at(tokens) !=
           answer.model_version() + " " + answer.raw_output_contents(0)) {
         ++wrong_;
@@ -234,6 +246,7 @@ class Traffic {
 
   const ServerProcess& server_;
   const Answers expected_;
+  const std::vector<std::string> versions_;
   std::atomic<bool> stop_ = false;
   std::atomic<int64_t> wrong_ = 0, pages_ = 0;
   std::array<std::atomic<int64_t>, kVersions + 1> of_ = {};
@@ -319,6 +332,44 @@ TEST_F(ReloadTest, AnswersUnderReloadsNameTheirVersionHaveItsBitsAndNoneIsLost) 
               static_cast<double>(traffic.Of(version)))
         << "each was counted where it was answered";
   }
+}
+
+TEST_F(ReloadTest, VersionsAnswerSideBySideEachByItsNumberWhileOthersComeAndGo) {
+  std::ofstream(repository_ + "/words/config.textproto", std::ios::app)
+      << "version_policy { all { } }\n";
+  ASSERT_NO_FATAL_FAILURE(
+      ServeExplicit({"--load-model=like1", "--load-model=like2", "--load-model=like3"}));
+  const auto versions = [&] {
+    grpc::ClientContext context;
+    inference::ModelMetadataRequest request;
+    inference::ModelMetadataResponse answer;
+    request.set_name("words");
+    EXPECT_TRUE(caller_->stub().ModelMetadata(&context, request, &answer).ok());
+    return fmt::format("{}", fmt::join(answer.versions(), " "));
+  };
+  const std::vector<int32_t> tokens = {3, 1, 4};
+  Traffic traffic(*server_, Answers(), /*clients=*/3, {"", "1"});
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(versions(), "1");
+    for (const int version : {2, 3}) {
+      AddVersion(version);
+      const grpc::Status loaded = Load("words");
+      ASSERT_TRUE(loaded.ok()) << loaded.error_message();
+      traffic.WaitFor(version, 50);
+      traffic.WaitFor(1, 50);
+    }
+    EXPECT_EQ(versions(), "1 2 3");
+    EXPECT_EQ(Ask("words", tokens, "2"), Expected(2, tokens));
+    EXPECT_EQ(Ask("words", tokens), Expected(3, tokens)) << "the highest, where none is named";
+    for (const int version : {3, 2}) {
+      RemoveVersion(version);
+      ASSERT_TRUE(Load("words").ok());
+      traffic.WaitFor(version - 1, 50);
+    }
+    EXPECT_EQ(Ask("words", tokens, "3"), "error 5: model \"words\" has version 1 ready, not \"3\"");
+  }
+  traffic.End();
+  EXPECT_EQ(traffic.wrong(), 0);
 }
 
 TEST_F(ReloadTest, ALoadThatFailsLeavesTheOldVersionAnswering) {
