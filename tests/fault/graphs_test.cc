@@ -2,11 +2,13 @@
 // code and text, and the next good one its answer.
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "tests/fault/fault_test.h"
+#include "tests/graphs/bad_growth.h"
 #include "tests/graphs/bad_unfolder.h"
 #include "tests/graphs/outside.h"
 #include "tests/testing/lattice_model.h"
@@ -49,12 +51,29 @@ class GraphsTest : public FaultTest {
     std::string config(std::istreambuf_iterator<char>(in), {});
     config.replace(config.find("dilated.so"), 10, "bad.so");
     std::ofstream(repository + "/bad/config.textproto") << config << "max_nodes: 1000\n";
-    Serve(repository, {"--devices=cpu:0"});
+    reader_ = new ReaderModel(prefix, repository + "/reader");
+    AddGrowing(prefix, repository + "/growing");
+    Serve(repository, {"--devices=cpu:0", "--unfolder-libraries"});
   }
   static void TearDownTestSuite() {
     FaultTest::TearDownTestSuite();
+    delete reader_;
     delete dilated_;
     delete lattices_;
+  }
+  // The reader's model with a library that does wrong as it grows.
+  static void AddGrowing(const std::string& prefix, const std::string& folder) {
+    ReaderModel(prefix, folder);
+    std::string source = kBadGrowth;
+    source.replace(source.find("TABLE_SIZE"), 10, "sizeof(CellbatchUnfolder)");
+    CompileLibrary(prefix, "growth.cc", source, folder + "/growth.so");
+    std::ifstream in(folder + "/config.textproto");
+    std::string config(std::istreambuf_iterator<char>(in), {});
+    for (const auto& [from, to] : std::map<std::string, std::string>{
+             {"reader.so", "growth.so"}, {"4 0.5", ""}, {"max_pieces: 1000", "max_pieces: 10"}}) {
+      config.replace(config.find(from), from.size(), to);
+    }
+    std::ofstream(folder + "/config.textproto") << config << "max_nodes: 1000\n";
   }
 
   static void Add(ModelInferRequest& request, const char* name, const std::vector<int32_t>& values,
@@ -107,9 +126,11 @@ class GraphsTest : public FaultTest {
 
   static LatticeModel* lattices_;
   static DilatedModel* dilated_;
+  static ReaderModel* reader_;
 };
 LatticeModel* GraphsTest::lattices_ = nullptr;
 DilatedModel* GraphsTest::dilated_ = nullptr;
+ReaderModel* GraphsTest::reader_ = nullptr;
 
 TEST_F(GraphsTest, GoodOnesAreAnswered) {
   std::mt19937_64 random(2);
@@ -120,6 +141,9 @@ TEST_F(GraphsTest, GoodOnesAreAnswered) {
   }
   ExpectAnswer(Tokens("dilated", {3, 1, 4, 1, 5, 9, 2, 6}),
                dilated_->Reference({3, 1, 4, 1, 5, 9, 2, 6}).y);
+  for (const std::vector<int32_t>& text : {std::vector<int32_t>{3}, std::vector<int32_t>(30, 7)}) {
+    ExpectAnswer(Tokens("reader", text), reader_->Reference(text).scores);
+  }
   // Without rows is as left out.
   ModelInferRequest wordless = Lattice({{5, 6, 7}, {}, {}});
   SetTensor(wordless, "WORDS", "INT32", {0, 3}, std::vector<int32_t>());
@@ -195,6 +219,23 @@ TEST_F(GraphsTest, UsersUnfoldersThatMisbehave) {
     ASSERT_TRUE(caller_->Infer(Tokens("bad", {kGood}), again).ok());
     EXPECT_EQ(FirstOutput(again), FirstOutput(first));
   }
+}
+
+// While their graphs grow: those requests alone end, and what they had reserved is given back.
+TEST_F(GraphsTest, LibrariesThatDoWrongAsTheirGraphsGrow) {
+  inference::ModelInferResponse first;
+  ASSERT_TRUE(caller_->Infer(Tokens("growing", {kGood}), first).ok());
+  for (const auto& group : {absl::MakeSpan(kBadUnfolds), absl::MakeSpan(kBadExtends)}) {
+    for (const BadGrowth& bad : group) {
+      Expect(bad.its_own_fault ? StatusCode::INTERNAL : StatusCode::INVALID_ARGUMENT, bad.text,
+             Tokens("growing", {bad.mode}));
+      inference::ModelInferResponse again;
+      ASSERT_TRUE(caller_->Infer(Tokens("growing", {kGood}), again).ok());
+      EXPECT_EQ(FirstOutput(again), FirstOutput(first));
+    }
+  }
+  Expect(StatusCode::INTERNAL, "needs 5 rows of table \"layer.token\"; it grows to 4",
+         Tokens("growing", {kEndless}));
 }
 
 }  // namespace

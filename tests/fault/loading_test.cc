@@ -24,7 +24,7 @@ class LoadingTest : public ::testing::Test {
     gate_ = repository + "-gate";
     AddModel(repository, kWords);
     late_ = std::make_unique<DilatedModel>(prefix, repository + "/zlate");
-    std::ifstream example(prefix + "/example/dilated.cc");
+    std::ifstream example(prefix + "/unfolder/dilated.cc");
     const std::string source(std::istreambuf_iterator<char>(example), {});
     ASSERT_FALSE(source.empty());
     CompileLibrary(prefix, "gated.cc",
@@ -39,9 +39,10 @@ class LoadingTest : public ::testing::Test {
         fmt::format("127.{}.{}.{}", 1 + pid / 62500 % 250, 1 + pid / 250 % 250, 1 + pid % 250);
     grpc_ = host + ":18001";
     http_ = host + ":18000";
-    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
-        "--model-repository=" + repository, "--grpc-address=" + grpc_, "--http-address=" + http_,
-        "--metrics-address=" + host + ":18002", "--drain-delay=0", "--devices=cpu:0"});
+    server_ = std::make_unique<ServerProcess>(
+        std::vector<std::string>{"--model-repository=" + repository, "--grpc-address=" + grpc_,
+                                 "--http-address=" + http_, "--metrics-address=" + host + ":18002",
+                                 "--drain-delay=0", "--devices=cpu:0", "--unfolder-libraries"});
     while (!TcpConnection(http_).connected()) std::this_thread::yield();
     caller_ = std::make_unique<GrpcCaller>(grpc_);
     // A server that does not answer would fill the disk with failures.

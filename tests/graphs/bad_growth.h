@@ -13,6 +13,8 @@ struct BadGrowth {
   bool its_own_fault = true;  // the library's
 };
 
+inline constexpr int32_t kEndless = 99;  // never closes, and brings more than it said
+
 // In its first piece.
 inline constexpr BadGrowth kBadUnfolds[] = {
     {1, "grow: 0 pieces, the least is 1"},
@@ -59,7 +61,7 @@ inline constexpr char kBadGrowth[] = R"cc(
 #include <cstdlib>
 #include <stdexcept>
 
-  static int* forgotten;  // where the test counts
+  static int nowhere, *forgotten;  // where the test counts, if it says so
   static void Forget(void* memory) {
     delete static_cast<int32_t*>(memory);
     ++*forgotten;
@@ -67,6 +69,7 @@ inline constexpr char kBadGrowth[] = R"cc(
 
   static void* Create(const CellbatchHost* host, CellbatchModel* model, const char* config) {
     forgotten = reinterpret_cast<int*>(std::strtoull(config, nullptr, 10));
+    if (forgotten == nullptr) forgotten = &nowhere;
     const int64_t any[] = {-1}, eight[] = {8};
     host->declare_input(model, "TOKENS", CELLBATCH_INT32, 1, any, 0);
     host->declare_output(model, "OUTPUT", CELLBATCH_FP32, 1, eight, 1);

@@ -232,7 +232,7 @@ TEST_F(BadGrowthTest, WhatALibraryGetsWrongEndsThatRequestAndWhatItRemembersIsGi
 TEST_F(BadGrowthTest, AGraphGrowsAsFarAsItSaidAndNoFurther) {
   const auto model = LoadBad("sizeof(CellbatchUnfolder)");
   ASSERT_TRUE(model.ok()) << model.status();
-  const Text good = {0}, endless = {99};
+  const Text good = {0}, endless = {kEndless};
   CellGraph graph;
   ASSERT_EQ(Unfolded(**model, good, graph), absl::OkStatus());
   EXPECT_TRUE(graph.grows());
