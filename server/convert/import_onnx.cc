@@ -48,7 +48,9 @@ absl::StatusOr<Imported> ImportOnnx(const ImportOptions& options) {
   const absl::StatusOr<OnnxStack> stack = FindStack(*walked, options.hints.ignored);
   if (!stack.ok()) return At(options.from, stack.status());
   absl::StatusOr<Imported> imported = WriteModel(stack->model, GraphTensors(*stack), options);
-  if (imported.ok()) imported->notes = stack->notes;
+  if (imported.ok()) {
+    imported->notes.insert(imported->notes.begin(), stack->notes.begin(), stack->notes.end());
+  }
   return imported;
 }
 

@@ -186,6 +186,34 @@ TEST_F(ImportTorchTest, AVersionThatIsThereIsKeptUnlessAskedFor) {
   EXPECT_EQ(Error(), "imported");
 }
 
+// Another version does not change which of them are served, nor how the model stands among others.
+TEST_F(ImportTorchTest, HowAModelIsServedStaysWhenAVersionIsAdded) {
+  AddRnn("", 3, 7, 5, 1, false);
+  EXPECT_EQ(Error(), "imported");
+  const std::string file = repository_ + "/m/config.textproto";
+  std::ofstream(file, std::ios::app)
+      << "version_policy { latest { num_versions: 2 } } priority_levels: 3 weight: 2 "
+         "default_priority_level: 2 max_nodes: 77\n";
+  options_.version = 2;
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(imported->notes,
+              testing::Contains("kept of the config.textproto that was there: weight, "
+                                "priority_levels, default_priority_level, version_policy"));
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  for (const char* kept :
+       {"num_versions: 2", "priority_levels: 3", "weight: 2", "default_priority_level: 2"}) {
+    EXPECT_THAT(text.str(), HasSubstr(kept));
+  }
+  EXPECT_EQ(text.str().find("max_nodes"), std::string::npos) << "that is the cells'";
+  EXPECT_EQ(VersionsToServe(repository_ + "/m", {})->size(), 2u);
+  std::ofstream(file) << "no configuration";
+  options_.version = 3;
+  EXPECT_EQ(Error(), "imported");
+  EXPECT_EQ(VersionsToServe(repository_ + "/m", {})->size(), 1u);
+}
+
 // Who has opened a file of the model reads it whole, as it was.
 TEST_F(ImportTorchTest, FilesAreReplacedAndNeverWrittenOver) {
   AddRnn("", 3, 7, 5, 1, false);

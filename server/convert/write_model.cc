@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <filesystem>
@@ -15,6 +16,7 @@
 
 #include "cells/weights/safetensors.h"
 #include "server/repository/model_loader.h"
+#include "server/repository/text_file.h"
 
 namespace cellbatch {
 namespace {
@@ -81,6 +83,28 @@ absl::Status WriteConfig(const std::string& path, const disk::ModelDescription& 
   if (out && !error) return absl::OkStatus();
   fs::remove(partial, error);
   return absl::InternalError(fmt::format("{}: cannot be written", path));
+}
+
+// How a model is served among others and which of its versions are, whatever its cells: what a configuration that is there
+// says of that stays. One that cannot be read says nothing. The names of what stayed.
+std::vector<std::string> KeepServing(const std::string& path, disk::ModelDescription& config) {
+  constexpr std::array<std::string_view, 4> kKept = {"version_policy", "weight", "priority_levels",
+                                                     "default_priority_level"};
+  const absl::StatusOr<std::string> text = ReadTextFile(path, LoaderLimits().max_config_bytes);
+  disk::ModelDescription there;
+  if (!text.ok() || !ParseTextFormat(*text, path, there, nullptr).ok()) return {};
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  there.GetReflection()->ListFields(there, &fields);
+  std::vector<std::string> names;
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (std::ranges::count(kKept, field->name()) == 1) {
+      names.push_back(field->name());
+    } else {
+      there.GetReflection()->ClearField(&there, field);
+    }
+  }
+  config.MergeFrom(there);
+  return names;
 }
 
 // "4 -> 5" units; of a stack whose layers differ "4 -> 5 -> 7".
@@ -159,7 +183,12 @@ absl::StatusOr<Imported> WriteModel(const StackModel& model, const TensorSource&
   const auto count = CopyWeights(tensors, config, version + "/weights.safetensors", options.from);
   if (!count.ok()) return count.status();
   imported.parameters = *count;
-  absl::Status s = WriteConfig(imported.folder + "/config.textproto", config, options.from);
+  const std::string config_file = imported.folder + "/config.textproto";
+  if (const auto kept = KeepServing(config_file, config); !kept.empty()) {
+    imported.notes.push_back(
+        fmt::format("kept of the config.textproto that was there: {}", fmt::join(kept, ", ")));
+  }
+  absl::Status s = WriteConfig(config_file, config, options.from);
   if (!s.ok()) return s;
   // Whoever starts the server later should not be the one to find out.
   const auto loaded =
