@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "scheduler/policy/make_rules.h"
 #include "scheduler/warm/background.h"
 #include "server/requests/client_text.h"
@@ -30,13 +31,10 @@ std::string Indented(const std::string& name, std::string_view problems) {
 
 // The lines of several texts, each once, in order.
 std::string Merged(const std::vector<std::string>& texts) {
-  std::vector<std::string_view> lines;
+  std::vector<std::string> lines;
   for (const std::string& text : texts) {
-    for (size_t begin = 0; begin <= text.size();) {
-      const size_t end = std::min(text.find('\n', begin), text.size());
-      const std::string_view line(text.data() + begin, end - begin);
-      if (std::ranges::count(lines, line) == 0) lines.push_back(line);
-      begin = end + 1;
+    for (std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+      if (std::ranges::count(lines, line) == 0) lines.push_back(std::move(line));
     }
   }
   return fmt::format("{}", fmt::join(lines, "\n"));
