@@ -334,6 +334,9 @@ constexpr OptionFlag kFlags[] = {
      "Beyond: the oldest go.",
      {16, 1 << 26}},
     {"log-level", &O::log_level, "debug, info, warn, error or off; logs go to stderr."},
+    {"log-control", &O::log_control,
+     "Callers of LogSettings (/v2/logging) may change the level while the server runs. Off: they "
+     "may read it."},
     {"version", &O::version, "Print the version and exit."},
     {"help", &O::help, "Print this and exit."},
 };

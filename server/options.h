@@ -101,6 +101,7 @@ struct ServerOptions {
   bool nv_metrics = false;
   int64_t latency_samples = 1 << 20;
   std::string log_level = "info";
+  bool log_control = false;
 };
 
 // The defaults where this much memory could still be taken (cells/device/cpu/process_limits.h): what is bounded in bytes,

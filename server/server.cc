@@ -215,6 +215,8 @@ void Server::OpenControl() {
   kserve_->ServeChanges([this](ModelChange what, std::string name, ModelChangeDone done) {
     control_->Change(what, std::move(name), std::move(done));
   });
+  kserve_->ServeLogSettings(
+      [this](const inference::LogSettingsRequest& request) { return log_.Settings(request); });
 }
 
 // What was found, then what every flag became of it.

@@ -16,6 +16,7 @@
 #include "cells/device/open_devices.h"
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
+#include "server/control/log_control.h"
 #include "server/control/model_control.h"
 #include "server/explain/explain_page.h"
 #include "server/grpc/grpc_transport.h"
@@ -71,6 +72,7 @@ class Server {
   std::vector<std::shared_ptr<const Model>> Served() const;
 
   const ServerOptions options_;
+  LogControl log_{options_.log_control};
   Lifecycle& lifecycle_;
   const SteadyClock clock_;
   Admission admission_;

@@ -72,6 +72,9 @@ void GrpcMethods::AddKServe(const KServeService& kserve) {
   Answer<inference::RepositoryIndexRequest>("RepositoryIndex", kSlow, [&](const auto& request) {
     return Bytes(kserve.RepositoryIndex(request));
   });
+  Answer<inference::LogSettingsRequest>("LogSettings", kSlow, [&](const auto& request) {
+    return Bytes(kserve.LogSettings(request));
+  });
   Change<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
       "RepositoryModelLoad", [&](const auto& request, ModelChangeDone done) {
         kserve.RepositoryModelLoad(request, std::move(done));

@@ -10,8 +10,9 @@ namespace cellbatch {
 
 namespace {
 
-bool Allows(std::string_view method, const std::string& asked) {
-  return asked == method || (method == "GET" && asked == "HEAD");
+bool Allows(std::string_view methods, std::string_view asked) {
+  if (asked == "HEAD") asked = "GET";
+  return asked == methods || (methods == kGetOrPost && (asked == "GET" || asked == "POST"));
 }
 
 HttpRoute ReadOnly(const HttpRequest& head) {
@@ -36,12 +37,12 @@ HttpWhere WhereOf(KServeAsk ask) {
 HttpRoute Route(const HttpRequest& head) {
   const std::optional<KServePath> path = ParseKServePath(head.path);
   if (!path) return ReadOnly(head);
-  const std::string_view method = MethodOf(path->ask);
-  if (path->ask != KServeAsk::kUnserved && !Allows(method, head.method)) {
+  const std::string_view methods = MethodsOf(path->ask);
+  if (path->ask != KServeAsk::kUnserved && !Allows(methods, head.method)) {
     HttpReply reply =
-        ErrorReply(absl::InvalidArgumentError(fmt::format("this path is asked with {}", method)));
+        ErrorReply(absl::InvalidArgumentError(fmt::format("this path is asked with {}", methods)));
     reply.status = 405;
-    reply.headers.emplace_back("Allow", std::string(method));
+    reply.headers.emplace_back("Allow", std::string(methods));
     return {.refused = std::move(reply)};
   }
   HttpRoute route{.where = WhereOf(path->ask), .takes_body = head.method == "POST"};

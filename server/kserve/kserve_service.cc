@@ -285,6 +285,12 @@ absl::StatusOr<inference::ModelStatisticsResponse> KServeService::ModelStatistic
   return response;
 }
 
+absl::StatusOr<inference::LogSettingsResponse> KServeService::LogSettings(
+    const inference::LogSettingsRequest& request) const {
+  if (log_settings_) return log_settings_(request);
+  return absl::UnimplementedError("nobody here knows what is logged");
+}
+
 void KServeService::RepositoryModelLoad(const inference::RepositoryModelLoadRequest& request,
                                         ModelChangeDone done) const {
   std::string name = request.model_name();

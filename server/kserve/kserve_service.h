@@ -36,6 +36,9 @@ inline constexpr std::string_view kReady = "READY";  // an entry's state: that v
 enum class ModelChange : uint8_t { kLoad, kUnload };
 using ModelChangeDone = std::function<void(const absl::Status&)>;
 using ChangeModel = std::function<void(ModelChange what, std::string name, ModelChangeDone done)>;
+// LogControl::Settings.
+using LogSettingsFunction = std::function<absl::StatusOr<inference::LogSettingsResponse>(
+    const inference::LogSettingsRequest&)>;
 
 class KServeService {
  public:
@@ -45,6 +48,8 @@ class KServeService {
 
   // Before the first call: who makes the changes that clients ask for. Without: UNIMPLEMENTED.
   void ServeChanges(ChangeModel change) { change_ = std::move(change); }
+  // Likewise: who knows what is logged.
+  void ServeLogSettings(LogSettingsFunction settings) { log_settings_ = std::move(settings); }
 
   inference::ServerLiveResponse ServerLive() const;
   inference::ServerReadyResponse ServerReady() const;
@@ -60,6 +65,8 @@ class KServeService {
       const inference::ModelStatisticsRequest& request) const;
   inference::RepositoryIndexResponse RepositoryIndex(
       const inference::RepositoryIndexRequest& request) const;
+  absl::StatusOr<inference::LogSettingsResponse> LogSettings(
+      const inference::LogSettingsRequest& request) const;
   // `done` is called with OK and nothing when the change is made, seconds later, on another thread; or with why not, maybe
   // at once. INVALID_ARGUMENT: another repository than the one there is, or parameters that are not taken: a load's
   // (Triton's `config`, `file:...`: models are what their folders say) and an unload's but `unload_dependents`, which has
@@ -80,6 +87,7 @@ class KServeService {
   const StatsRegistry& stats_;
   const Lifecycle& lifecycle_;
   ChangeModel change_;
+  LogSettingsFunction log_settings_;
 };
 
 }  // namespace cellbatch

@@ -132,6 +132,17 @@ def changes(client, weights):
     check(client.infer("gru", infer_input([3, 1, 4], "INT32")), "gru", weights, [3, 1, 4])
 
 
+def log_settings(client):
+    read = client.get_log_settings(as_json=True)["settings"]
+    assert read["log_info"] == {"bool_param": True} and read["log_verbose_level"] == {"uint32_param": 0}, read
+    written = client.update_log_settings({"log_verbose_level": 1}, as_json=True)["settings"]
+    assert written["log_verbose_level"] == {"uint32_param": 1}, written
+    assert client.get_log_settings(as_json=True)["settings"] == written
+    refused(lambda: client.update_log_settings({"log_info": False}), "INVALID_ARGUMENT")
+    refused(lambda: client.update_log_settings({"log_file": "/tmp/log"}), "INVALID_ARGUMENT")
+    assert client.update_log_settings({"log_verbose_level": 0}, as_json=True)["settings"] == read
+
+
 def main():
     client = triton.InferenceServerClient(sys.argv[1])
     seed = int(sys.argv[2])
@@ -146,6 +157,7 @@ def main():
     tagger(client)
     errors(client)
     changes(client, small_state_dict.draw("gru", seed))
+    log_settings(client)
     print("tritonclient: lstm, gru and tagger are right")
 
 

@@ -113,6 +113,15 @@ def changes(client):
     client.infer("gru", infer_input([1], "INT32", True))
 
 
+def log_settings(client):
+    read = client.get_log_settings()
+    assert read == {"log_file": "", "log_info": True, "log_warning": True, "log_error": True, "log_verbose_level": 0,
+                    "log_format": "default"}, read
+    assert client.update_log_settings({"log_verbose_level": 1}) == {**read, "log_verbose_level": 1}
+    refused(lambda: client.update_log_settings({"log_info": False}), "400")
+    assert client.update_log_settings({"log_verbose_level": 0}) == client.get_log_settings() == read
+
+
 def main():
     client = triton.InferenceServerClient(sys.argv[1], concurrency=16)
     over_grpc = tritonclient.grpc.InferenceServerClient(sys.argv[2])
@@ -128,6 +137,7 @@ def main():
     tagger(client)
     errors(client)
     changes(client)
+    log_settings(client)
     client.close()
     print("tritonclient over HTTP: lstm, gru and tagger are right")
 

@@ -1,12 +1,14 @@
 #include "server/http/kserve/kserve_pages.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "fmt/format.h"
 #include "proto/grpc_service.pb.h"
 #include "server/http/kserve/proto_json.h"
+#include "server/requests/client_text.h"
 
 namespace cellbatch {
 
@@ -20,6 +22,8 @@ int CodeOf(const absl::Status& status) {
       return 200;
     case absl::StatusCode::kInvalidArgument:
       return 400;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
     case absl::StatusCode::kNotFound:
       return 404;
     case absl::StatusCode::kResourceExhausted:
@@ -82,6 +86,31 @@ absl::Status ReadParameters(std::string_view body, Request& request) {
   return absl::OkStatus();
 }
 
+absl::Status ReadSettings(std::string_view body, inference::LogSettingsRequest& request) {
+  if (absl::Status status = CheckBody(body); !status.ok()) return status;
+  if (body.empty()) return absl::OkStatus();
+  const auto asked = nlohmann::json::parse(body, nullptr, false);
+  if (!asked.is_object()) {
+    return absl::InvalidArgumentError(R"(the body is not {"log_info": true, ..}, {} or empty)");
+  }
+  for (const auto& [name, value] : asked.items()) {
+    auto& setting = (*request.mutable_settings())[name];
+    if (value.is_boolean()) {
+      setting.set_bool_param(value.get<bool>());
+    } else if (value.is_string()) {
+      setting.set_string_param(value.get<std::string>());
+    } else if (value.is_number_unsigned() &&
+               value.get<uint64_t>() <= std::numeric_limits<uint32_t>::max()) {
+      setting.set_uint32_param(value.get<uint32_t>());
+    } else {
+      return absl::InvalidArgumentError(fmt::format(
+          "setting {} is {}: expected is true, false, a text or a whole number below 2^32",
+          Quoted(name), Quoted(value.dump())));
+    }
+  }
+  return absl::OkStatus();
+}
+
 HttpReply ReadyReply(bool ready) {
   return {.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
 }
@@ -121,6 +150,8 @@ HttpReply KServePages::Answer(const KServePath& path, std::string_view body) con
       return ReplyOf(kserve_.ModelStatistics(Named<inference::ModelStatisticsRequest>(path)));
     case KServeAsk::kIndex:
       return Index(body);
+    case KServeAsk::kLogging:
+      return Logging(body);
     case KServeAsk::kUnserved:
     case KServeAsk::kInfer:
     case KServeAsk::kLoad:
@@ -149,6 +180,29 @@ void KServePages::Change(const KServePath& path, std::string_view body,
   change(inference::RepositoryModelUnloadRequest(), [this](const auto& request, auto then) {
     kserve_.RepositoryModelUnload(request, std::move(then));
   });
+}
+
+// {"log_info": false, "log_verbose_level": 0, ..}; nothing: they are read.
+HttpReply KServePages::Logging(std::string_view body) const {
+  inference::LogSettingsRequest request;
+  if (absl::Status status = ReadSettings(body, request); !status.ok()) return ErrorReply(status);
+  const auto response = kserve_.LogSettings(request);
+  if (!response.ok()) return ErrorReply(response.status());
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const char* name : {"log_file", "log_info", "log_warning", "log_error", "log_verbose_level",
+                           "log_format"}) {  // in Triton's order
+    const auto found = response->settings().find(name);
+    if (found == response->settings().end()) continue;
+    const auto& value = found->second;
+    if (value.has_bool_param()) {
+      json[name] = value.bool_param();
+    } else if (value.has_uint32_param()) {
+      json[name] = value.uint32_param();
+    } else {
+      json[name] = value.string_param();
+    }
+  }
+  return JsonReply(json);
 }
 
 // {"ready": true}: of those alone that are.

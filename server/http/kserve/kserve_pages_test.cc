@@ -32,6 +32,7 @@ TEST(KServePathTest, EveryPathIsReadAsTritonSpellsIt) {
       {"/v2/repository/index", KServeAsk::kIndex, "", ""},
       {"/v2/repository/models/a/load", KServeAsk::kLoad, "a", ""},
       {"/v2/repository/models/a/unload", KServeAsk::kUnload, "a", ""},
+      {"/v2/logging", KServeAsk::kLogging, "", ""},
       {"/v2/systemsharedmemory/status", KServeAsk::kUnserved, "", ""},
   };
   for (const auto& [text, ask, model, version] : cases) {
@@ -41,9 +42,10 @@ TEST(KServePathTest, EveryPathIsReadAsTritonSpellsIt) {
     EXPECT_EQ(path->model, model) << text;
     EXPECT_EQ(path->version, version) << text;
   }
-  for (const char* text : {"", "/", "v2", "/v3", "/v2/models", "/v2/models/", "/v2/models/a/b",
-                           "/v2/models/a/versions/1/b/c", "/v2/health", "/v2/health/a",
-                           "/v2/repository/models/a/b", "/v2/models/a/b/c/d/e/f/g/h/i/j/k"}) {
+  for (const char* text :
+       {"", "/", "v2", "/v3", "/v2/models", "/v2/models/", "/v2/models/a/b",
+        "/v2/models/a/versions/1/b/c", "/v2/health", "/v2/health/a", "/v2/logging/a",
+        "/v2/repository/models/a/b", "/v2/models/a/b/c/d/e/f/g/h/i/j/k"}) {
     EXPECT_FALSE(ParseKServePath(text).has_value()) << text;
   }
 }
@@ -145,6 +147,35 @@ TEST_F(KServePagesTest, LoadsAndUnloadsAreAnsweredWhenTheyAreMade) {
   EXPECT_EQ(replies.back().status, 400);
   EXPECT_EQ(replies.size(), 9u);
   EXPECT_EQ(asked.size(), 3u) << "what cannot be read changes nothing";
+}
+
+TEST_F(KServePagesTest, LogSettingsAreReadAndChangedInOneObject) {
+  EXPECT_EQ(Get("/v2/logging").status, 501) << "nobody knows what is logged";
+  inference::LogSettingsRequest asked;
+  kserve_.ServeLogSettings([&](const inference::LogSettingsRequest& request)
+                               -> absl::StatusOr<inference::LogSettingsResponse> {
+    asked = request;
+    if (request.settings().contains("log_file")) return absl::PermissionDeniedError("no");
+    inference::LogSettingsResponse response;
+    (*response.mutable_settings())["log_verbose_level"].set_uint32_param(1);
+    (*response.mutable_settings())["log_info"].set_bool_param(true);
+    (*response.mutable_settings())["log_file"].set_string_param("");
+    return response;
+  });
+  EXPECT_EQ(Get("/v2/logging").body, R"({"log_file":"","log_info":true,"log_verbose_level":1})");
+  EXPECT_TRUE(asked.settings().empty());
+  EXPECT_EQ(
+      Get("/v2/logging", R"({"log_info":false,"log_verbose_level":7,"log_format":"a"})").status,
+      200);
+  EXPECT_TRUE(asked.settings().at("log_info").has_bool_param());
+  EXPECT_EQ(asked.settings().at("log_verbose_level").uint32_param(), 7u);
+  EXPECT_EQ(asked.settings().at("log_format").string_param(), "a");
+  EXPECT_EQ(Get("/v2/logging", R"({"log_file":"x"})").status, 403);
+  for (const char* body : {"[", "7", "[]", R"({"log_info": null})", R"({"log_info": -1})",
+                           R"({"log_info": 4294967296})", R"({"log_info": {}})"}) {
+    EXPECT_EQ(Get("/v2/logging", body).status, 400) << body;
+  }
+  EXPECT_EQ(Get("/v2/logging", std::string(5000, ' ')).status, 400);
 }
 
 TEST_F(KServePagesTest, ErrorsAreJson) {

@@ -85,7 +85,8 @@ std::optional<KServePath> ParseKServePath(std::string_view path) {
   if (parts.size() == 1) return KServePath{.ask = KServeAsk::kServer};
   if (parts[1] == "models" && parts.size() > 2) return ModelPath(parts);
   if (parts[1] == "repository") return RepositoryPath(parts);
-  constexpr std::array<std::string_view, 4> kUnserved = {"trace", "logging", "systemsharedmemory",
+  if (parts[1] == "logging" && parts.size() == 2) return KServePath{.ask = KServeAsk::kLogging};
+  constexpr std::array<std::string_view, 3> kUnserved = {"trace", "systemsharedmemory",
                                                          "cudasharedmemory"};
   if (std::ranges::find(kUnserved, parts[1]) != kUnserved.end()) {
     return KServePath{.ask = KServeAsk::kUnserved};
@@ -96,13 +97,15 @@ std::optional<KServePath> ParseKServePath(std::string_view path) {
   return std::nullopt;
 }
 
-std::string_view MethodOf(KServeAsk ask) {
+std::string_view MethodsOf(KServeAsk ask) {
   switch (ask) {
     case KServeAsk::kInfer:
     case KServeAsk::kIndex:
     case KServeAsk::kLoad:
     case KServeAsk::kUnload:
       return "POST";
+    case KServeAsk::kLogging:
+      return kGetOrPost;
     default:
       return "GET";
   }

@@ -21,7 +21,8 @@ enum class KServeAsk : uint8_t {
   kIndex,       // /v2/repository/index
   kLoad,        // /v2/repository/models/NAME/load
   kUnload,      // /v2/repository/models/NAME/unload
-  kUnserved,    // what Triton has and we have not: traces, logging, shared memory, generate
+  kLogging,     // /v2/logging
+  kUnserved,    // what Triton has and we have not: traces, shared memory, generate
 };
 
 struct KServePath {
@@ -32,8 +33,9 @@ struct KServePath {
 
 // None: no path of the protocol.
 std::optional<KServePath> ParseKServePath(std::string_view path);
-// The method that it is asked with.
-std::string_view MethodOf(KServeAsk ask);
+// The methods that it is asked with: "GET", "POST" or kGetOrPost.
+inline constexpr std::string_view kGetOrPost = "GET, POST";
+std::string_view MethodsOf(KServeAsk ask);
 
 }  // namespace cellbatch
 
