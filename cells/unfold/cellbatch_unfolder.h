@@ -277,8 +277,9 @@ class Request {
   }
   template <typename T>
   T& Remember(std::unique_ptr<T> memory) {
+    const CellbatchHost* const host = Growing();
     T* const kept = memory.release();
-    Made(Growing()->remember(builder_, kept, [](void* old) { delete static_cast<T*>(old); }));
+    Made(host->remember(builder_, kept, [](void* old) { delete static_cast<T*>(old); }));
     return *kept;
   }
   template <typename T>
