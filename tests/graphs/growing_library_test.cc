@@ -11,6 +11,7 @@
 #include "cells/unfold/unfolder.h"
 #include "server/repository/model_loader.h"
 #include "tests/golden/bound.h"
+#include "tests/golden/growing.h"
 #include "tests/golden/served.h"
 #include "tests/graphs/bad_growth.h"
 #include "tests/graphs/outside.h"
@@ -87,37 +88,13 @@ Answer AnswerOf(Request& request) {
   return answer;
 }
 
-// All of them at once; whoever asks for it is extended.
 std::vector<Answer> Answers(Scheduler& scheduler, const std::shared_ptr<const Model>& model,
                             const std::vector<Text>& texts) {
   std::vector<RequestInput> inputs;
   for (const Text& text : texts) inputs.push_back(Words(text, {"READ", "OUTPUT"}));
-  for (size_t i = 0; i < texts.size(); ++i) {
-    auto request = std::make_unique<Request>();
-    request->tag = i;
-    request->model = model;
-    absl::Status s = model->unfolder->Unfold(inputs[i], request->graph);
-    if (s.ok()) s = request->graph.Seal(*model, scheduler.max_tasks_in_flight());
-    EXPECT_TRUE(s.ok()) << s;
-    EXPECT_TRUE(scheduler.Submit(request).has_value());
-  }
-  std::vector<Answer> answers(texts.size());
-  std::vector<Delivery> some(16);
-  for (size_t left = answers.size(); left > 0;) {
-    const int n = scheduler.Take(OutboxId(0), absl::MakeSpan(some));
-    for (int i = 0; i < n; ++i) {
-      Delivery& d = some[static_cast<size_t>(i)];
-      if (d.kind == Delivery::Kind::kPiece) {
-        CellGraph& graph = d.request->graph;
-        absl::Status s = model->unfolder->Extend(inputs[d.request->tag], graph);
-        if (s.ok() && graph.added()) s = graph.Seal(*model, scheduler.max_tasks_in_flight());
-        scheduler.Extended(*d.request, s);
-      } else {
-        --left;
-        answers[d.done->tag] = AnswerOf(*d.done);
-      }
-    }
-    if (n == 0) scheduler.WaitForFinished(OutboxId(0), absl::Seconds(1));
+  std::vector<Answer> answers;
+  for (const auto& request : golden::AnswerGrowing(scheduler, model, inputs)) {
+    answers.push_back(AnswerOf(*request));
   }
   return answers;
 }

@@ -12,6 +12,7 @@
 #include "server/kserve/infer_call.h"
 #include "server/requests/responder.h"
 #include "tests/golden/bound.h"
+#include "tests/golden/growing.h"
 #include "tests/golden/served.h"
 #include "tests/parser/parser_model.h"
 #include "tests/parser/parser_reference.h"
@@ -53,7 +54,6 @@ std::vector<T> As(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-// Submits all of them, extends whatever asks for it, and waits for all.
 std::vector<Answer> Parse(Scheduler& scheduler, const std::shared_ptr<const Model>& model,
                           const std::vector<Sentence>& sentences) {
   std::vector<RequestInput> inputs(sentences.size());
@@ -63,35 +63,15 @@ std::vector<Answer> Parse(Scheduler& scheduler, const std::shared_ptr<const Mode
                           {static_cast<int64_t>(sentences[i].size())},
                           absl::MakeSpan(reinterpret_cast<const std::byte*>(sentences[i].data()),
                                          4 * sentences[i].size())}};
-    auto request = std::make_unique<Request>();
-    request->tag = i;
-    request->model = model;
-    absl::Status s = model->unfolder->Unfold(inputs[i], request->graph);
-    if (s.ok()) s = request->graph.Seal(*model, scheduler.max_tasks_in_flight());
-    EXPECT_TRUE(s.ok()) << s;
-    EXPECT_TRUE(scheduler.Submit(request).has_value());
   }
-  std::vector<Answer> answers(sentences.size());
-  std::vector<Delivery> some(16);
-  for (size_t left = answers.size(); left > 0;) {
-    const int n = scheduler.Take(OutboxId(0), absl::MakeSpan(some));
-    for (int i = 0; i < n; ++i) {
-      const Delivery& d = some[static_cast<size_t>(i)];
-      if (d.kind == Delivery::Kind::kPiece) {
-        absl::Status s = model->unfolder->Extend(inputs[d.request->tag], d.request->graph);
-        if (s.ok()) s = d.request->graph.Seal(*model, scheduler.max_tasks_in_flight());
-        scheduler.Extended(*d.request, s);
-        continue;
-      }
-      --left;
-      Answer& answer = answers[d.request->tag];
-      answer.status = d.done->status;
-      answer.nodes = d.done->nodes_executed;
-      for (const ReturnedTensor& t : d.done->graph.tensors()) {
-        answer.tensors.emplace_back(t.bytes.begin(), t.bytes.end());
-      }
+  std::vector<Answer> answers;
+  for (const auto& request : golden::AnswerGrowing(scheduler, model, inputs)) {
+    Answer& answer = answers.emplace_back();
+    answer.status = request->status;
+    answer.nodes = request->nodes_executed;
+    for (const ReturnedTensor& t : request->graph.tensors()) {
+      answer.tensors.emplace_back(t.bytes.begin(), t.bytes.end());
     }
-    if (n == 0) scheduler.WaitForFinished(OutboxId(0), absl::Seconds(1));
   }
   return answers;
 }
