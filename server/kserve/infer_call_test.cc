@@ -240,7 +240,7 @@ TEST_F(InferTest, DrainingAnswersUnavailableAndStillAnswersWhatWasAccepted) {
 }
 
 // A cell a piece: the chain over TOKENS, one token at a time. Thirteen pieces are unlucky.
-class StepwiseUnfolder final : public Unfolder {
+class StepwiseUnfolder : public Unfolder {
  public:
   explicit StepwiseUnfolder(TableId tokens) : tokens_(tokens) {}
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
@@ -281,9 +281,11 @@ class StepwiseUnfolder final : public Unfolder {
 
 class GrowthTest : public InferTest {
  protected:
-  GrowthTest() {
+  GrowthTest() { UnfoldBy<StepwiseUnfolder>(); }
+  template <typename T>
+  void UnfoldBy() {
     std::shared_ptr<Model> model = TinyModel();
-    model->unfolder = std::make_shared<StepwiseUnfolder>(testing::FindTable(*model, "token"));
+    model->unfolder = std::make_shared<T>(testing::FindTable(*model, "token"));
     model_ = std::move(model);
   }
   void RunPiece() {
@@ -326,21 +328,16 @@ TEST_F(GrowthTest, ACancelBetweenPiecesIsAnsweredOnce) {
 }
 
 // It says that its graphs grow, and not how.
-class HalfUnfolder final : public Unfolder {
+class HalfUnfolder final : public StepwiseUnfolder {
  public:
-  explicit HalfUnfolder(TableId tokens) : whole_(tokens) {}
-  absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
-    return whole_.Unfold(input, graph);
+  using StepwiseUnfolder::StepwiseUnfolder;
+  absl::Status Extend(const RequestInput& input, CellGraph& graph) const override {
+    return Unfolder::Extend(input, graph);
   }
-
- private:
-  const StepwiseUnfolder whole_;
 };
 
 TEST_F(GrowthTest, AnUnfolderThatDoesNotExtendIsAnErrorOfItsRequests) {
-  std::shared_ptr<Model> model = TinyModel();
-  model->unfolder = std::make_shared<HalfUnfolder>(testing::FindTable(*model, "token"));
-  model_ = std::move(model);
+  UnfoldBy<HalfUnfolder>();
   FakeCall& call = Start(TokensRequest({3}));
   RunPiece();
   EXPECT_EQ(call.Wait().status,
@@ -349,26 +346,18 @@ TEST_F(GrowthTest, AnUnfolderThatDoesNotExtendIsAnErrorOfItsRequests) {
 }
 
 // It adds more than it said.
-class GreedyUnfolder final : public Unfolder {
+class GreedyUnfolder final : public StepwiseUnfolder {
  public:
-  explicit GreedyUnfolder(TableId tokens) : whole_(tokens) {}
-  absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
-    return whole_.Unfold(input, graph);
-  }
+  using StepwiseUnfolder::StepwiseUnfolder;
   absl::Status Extend(const RequestInput&, CellGraph& graph) const override {
     const Link x{.from = SubgraphId(0), .input = InputId(0)};
     for (int i = 0; i < 5; ++i) graph.Add(CellTypeId(0), 1, {&x, 1});
     return absl::OkStatus();
   }
-
- private:
-  const StepwiseUnfolder whole_;
 };
 
 TEST_F(GrowthTest, AGraphThatGrowsBeyondWhatItSaidIsNotItsSendersFault) {
-  std::shared_ptr<Model> model = TinyModel();
-  model->unfolder = std::make_shared<GreedyUnfolder>(testing::FindTable(*model, "token"));
-  model_ = std::move(model);
+  UnfoldBy<GreedyUnfolder>();
   FakeCall& call = Start(TokensRequest({3}));
   RunPiece();
   const absl::Status status = call.Wait().status;

@@ -139,7 +139,10 @@ TEST_F(ContainerTest, OneThatIsTooSmallForAnythingIsToldSoInOneLine) {
   std::string why_not;
   if (!StartInGroup(48 * kMiB, 0.5, why_not)) {
     ASSERT_FALSE(HasFailure());
-    GTEST_SKIP() << "what a server in a group of 48 MiB says was not seen: " << why_not;
+    GTEST_SKIP() << "what a server in a group of 48 MiB says was not seen (what it finds out in "
+                    "one and what it then says "
+                    "are in process_limits_test and options_test): "
+                 << why_not;
   }
   EXPECT_EQ(server_->Wait(), 1);
   EXPECT_THAT(server_->Log(), HasSubstr("MiB of memory can be had here"));

@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "absl/types/span.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "tests/fault/fault_test.h"
@@ -115,6 +116,18 @@ class GraphsTest : public FaultTest {
   static void Wrong(const std::string& text, const ModelInferRequest& request) {
     Expect(StatusCode::INVALID_ARGUMENT, text, request);
   }
+  // Each has its code and text; the next good one the bits of before.
+  static void EachEndsAlone(const std::string& model, absl::Span<const BadRequest> requests) {
+    inference::ModelInferResponse first;
+    ASSERT_TRUE(caller_->Infer(Tokens(model, {kGood}), first).ok());
+    for (const BadRequest& bad : requests) {
+      Expect(bad.its_own_fault ? StatusCode::INTERNAL : StatusCode::INVALID_ARGUMENT, bad.text,
+             Tokens(model, {bad.mode}));
+      inference::ModelInferResponse again;
+      ASSERT_TRUE(caller_->Infer(Tokens(model, {kGood}), again).ok());
+      EXPECT_EQ(FirstOutput(again), FirstOutput(first));
+    }
+  }
   static void ExpectAnswer(const ModelInferRequest& request, const std::vector<double>& expected) {
     inference::ModelInferResponse answer;
     const grpc::Status status = caller_->Infer(request, answer);
@@ -209,31 +222,12 @@ TEST_F(GraphsTest, GraphsOfRequests) {
   Wrong("NODE_TYPES: 101 nodes, the model takes 100", Graph(std::vector<int32_t>(101, 1), {}, {}));
 }
 
-TEST_F(GraphsTest, UsersUnfoldersThatMisbehave) {
-  inference::ModelInferResponse first;
-  ASSERT_TRUE(caller_->Infer(Tokens("bad", {kGood}), first).ok());
-  for (const BadRequest& bad : kBadRequests) {
-    Expect(bad.its_own_fault ? StatusCode::INTERNAL : StatusCode::INVALID_ARGUMENT, bad.text,
-           Tokens("bad", {bad.mode}));
-    inference::ModelInferResponse again;
-    ASSERT_TRUE(caller_->Infer(Tokens("bad", {kGood}), again).ok());
-    EXPECT_EQ(FirstOutput(again), FirstOutput(first));
-  }
-}
+TEST_F(GraphsTest, UsersUnfoldersThatMisbehave) { EachEndsAlone("bad", kBadRequests); }
 
-// While their graphs grow: those requests alone end, and what they had reserved is given back.
+// While their graphs grow: what they had reserved is given back.
 TEST_F(GraphsTest, LibrariesThatDoWrongAsTheirGraphsGrow) {
-  inference::ModelInferResponse first;
-  ASSERT_TRUE(caller_->Infer(Tokens("growing", {kGood}), first).ok());
-  for (const auto& group : {absl::MakeSpan(kBadUnfolds), absl::MakeSpan(kBadExtends)}) {
-    for (const BadGrowth& bad : group) {
-      Expect(bad.its_own_fault ? StatusCode::INTERNAL : StatusCode::INVALID_ARGUMENT, bad.text,
-             Tokens("growing", {bad.mode}));
-      inference::ModelInferResponse again;
-      ASSERT_TRUE(caller_->Infer(Tokens("growing", {kGood}), again).ok());
-      EXPECT_EQ(FirstOutput(again), FirstOutput(first));
-    }
-  }
+  EachEndsAlone("growing", kBadUnfolds);
+  EachEndsAlone("growing", kBadExtends);
   Expect(StatusCode::INTERNAL, "needs 5 rows of table \"layer.token\"; it grows to 4",
          Tokens("growing", {kEndless}));
 }

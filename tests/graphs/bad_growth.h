@@ -5,18 +5,14 @@
 
 #include <cstdint>
 
-namespace cellbatch {
+#include "tests/graphs/bad_unfolder.h"
 
-struct BadGrowth {
-  int32_t mode;
-  const char* text;
-  bool its_own_fault = true;  // the library's
-};
+namespace cellbatch {
 
 inline constexpr int32_t kEndless = 99;  // never closes, and brings more than it said
 
 // In its first piece.
-inline constexpr BadGrowth kBadUnfolds[] = {
+inline constexpr BadRequest kBadUnfolds[] = {
     {1, "grow: 0 pieces, the least is 1"},
     {2, "grow: 11 pieces may follow, the model takes 10 (max_pieces)", false},
     {3, "grow: called a second time"},
@@ -37,7 +33,7 @@ inline constexpr BadGrowth kBadUnfolds[] = {
 };
 
 // In its second.
-inline constexpr BadGrowth kBadExtends[] = {
+inline constexpr BadRequest kBadExtends[] = {
     {51, "extend: answered 7"},
     {52, "extend: threw out of extend"},
     {53, "extend: I broke"},

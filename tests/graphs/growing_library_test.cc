@@ -15,6 +15,7 @@
 #include "tests/golden/served.h"
 #include "tests/graphs/bad_growth.h"
 #include "tests/graphs/outside.h"
+#include "tests/graphs/words_input.h"
 
 namespace cellbatch {
 namespace {
@@ -22,16 +23,6 @@ namespace {
 using ::testing::HasSubstr;
 
 using Text = std::vector<int32_t>;
-
-RequestInput Words(const Text& text, std::vector<std::string_view> outputs = {}) {
-  RequestInput input;
-  input.tensors.push_back({"TOKENS",
-                           WireType::kInt32,
-                           {static_cast<int64_t>(text.size())},
-                           {reinterpret_cast<const std::byte*>(text.data()), text.size() * 4}});
-  input.outputs = std::move(outputs);
-  return input;
-}
 
 class GrowingLibraryTest : public ::testing::Test {
  protected:
@@ -181,7 +172,7 @@ int BadGrowthTest::forgotten_ = 0;
 TEST_F(BadGrowthTest, WhatALibraryGetsWrongEndsThatRequestAndWhatItRemembersIsGivenBackOnce) {
   const auto model = LoadBad("sizeof(CellbatchUnfolder)");
   ASSERT_TRUE(model.ok()) << model.status();
-  for (const BadGrowth& bad : kBadUnfolds) {
+  for (const BadRequest& bad : kBadUnfolds) {
     SCOPED_TRACE(bad.text);
     CellGraph graph;
     const absl::Status status = Unfolded(**model, {bad.mode}, graph);
@@ -189,7 +180,7 @@ TEST_F(BadGrowthTest, WhatALibraryGetsWrongEndsThatRequestAndWhatItRemembersIsGi
               bad.its_own_fault ? absl::StatusCode::kInternal : absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.text));
   }
-  for (const BadGrowth& bad : kBadExtends) {
+  for (const BadRequest& bad : kBadExtends) {
     SCOPED_TRACE(bad.text);
     forgotten_ = 0;
     {

@@ -12,6 +12,7 @@
 #include "server/repository/model_loader.h"
 #include "tests/graphs/bad_unfolder.h"
 #include "tests/graphs/outside.h"
+#include "tests/graphs/words_input.h"
 
 namespace cellbatch {
 namespace {
@@ -61,17 +62,6 @@ class UnfolderLibraryTest : public ::testing::Test {
     CompileLibrary(prefix_, "table.c", "#include <cellbatch_unfolder.h>\n" + code,
                    folder_ + "/table.so");
     return LoadError("table.so");
-  }
-  static RequestInput Words(const std::vector<int32_t>& tokens,
-                            std::vector<std::string_view> outputs = {}) {
-    RequestInput input;
-    input.tensors.push_back(
-        {"TOKENS",
-         WireType::kInt32,
-         {static_cast<int64_t>(tokens.size())},
-         {reinterpret_cast<const std::byte*>(tokens.data()), tokens.size() * 4}});
-    input.outputs = std::move(outputs);
-    return input;
   }
 
   static std::string prefix_, folder_, config_;
