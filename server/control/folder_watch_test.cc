@@ -144,5 +144,10 @@ TEST_F(FolderWatchTest, AnEmptyFolderIsNoNews) {
   EXPECT_EQ(LookOf(root_ + "/a"), "");
 }
 
+// As where it is removed while it is looked at.
+TEST_F(FolderWatchTest, AFolderThatIsNotThereLooksLikeAnEmptyOne) {
+  EXPECT_EQ(LookOf(root_ + "/a"), "");
+}
+
 }  // namespace
 }  // namespace cellbatch

@@ -275,6 +275,19 @@ TEST_F(ModelControlTest, PollingFollowsWhatIsAddedChangedAndRemoved) {
   EXPECT_THAT(told_.lines(), Contains(HasSubstr("--model-control poll, which takes no changes")));
 }
 
+// Looked at and loaded at any moment of it.
+TEST_F(ModelControlTest, PollingOutlivesFoldersThatComeAndGo) {
+  WriteGruFolder(root_, "a");
+  Poll();
+  for (int i = 0; i < 300; ++i) {
+    WriteGruFolder(root_, "b");
+    fs::remove_all(root_ + "/b");
+  }
+  WriteGruFolder(root_, "c");
+  log_.WaitFor("model \"c\" is loaded: its folder changed");
+  EXPECT_EQ(Version("a"), 1);
+}
+
 TEST_F(ModelControlTest, PollingFromNothingIsAllowed) {
   Poll();
   EXPECT_TRUE(start_.ok()) << start_;
