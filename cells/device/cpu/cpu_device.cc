@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "cells/device/check_task.h"
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/cpu_topology.h"
+#include "cells/device/cpu/process_limits.h"
 #include "cells/kernels/cpu/tuning.h"
 #include "fmt/format.h"
 
@@ -86,7 +88,11 @@ bool CpuDevice::Advance() {
 }
 
 kernels::Tuning MeasureCpuTuning() {
-  return kernels::MeasureTuning(kernels::BestKernels(DetectCpuFeatures()));
+  kernels::TuningLimits limits;
+  if (const std::optional<int64_t> available = AvailableMemoryBytes()) {
+    limits.memory_bytes = std::min(limits.memory_bytes, *available / 4);
+  }
+  return kernels::MeasureTuning(kernels::BestKernels(DetectCpuFeatures()), limits);
 }
 
 absl::StatusOr<DeviceSet> CpuDevices(absl::Span<const std::vector<int>> cpu_sets,

@@ -19,14 +19,16 @@ namespace {
 constexpr int kFewRows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
                             14, 15, 16, 17, 18, 19, 20, 24, 25, 30, 31, 36, 37};
 constexpr StreamWay kWays[] = {StreamWay::kUsual, StreamWay::kUndisturbed, StreamWay::kPaired,
-                               StreamWay::kPrefetched};
+                               StreamWay::kPrefetched, StreamWay::kSpread};
+static_assert(std::size(kWays) == kNumWays);
 constexpr int kMostRows = kChunkRows + 11;  // two chunks
 
 // Where it is the usual one: as for weights from memory. (Other tests have the usual one of a small product.)
 Tuning Always(StreamWay way) {
   Tuning tuning;
   tuning.cache_bytes = 1;
-  tuning.way.fill(way);
+  tuning.near.fill(way);
+  tuning.far.fill(way);
   return tuning;
 }
 
@@ -79,7 +81,9 @@ class ProductCheck {
     std::string wrong = AgainstDoubles();
     for (const int rows : kFewRows) {
       for (const StreamWay way : kWays) {
-        if (!wrong.empty() || (way != StreamWay::kUsual && rows > kMostBlockRows)) continue;
+        const bool asked = rows <= kMostBlockRows || way == StreamWay::kUsual ||
+                           (kernels_.ways(rows) >> static_cast<int>(way) & 1) != 0;
+        if (!wrong.empty() || !asked) continue;
         const Columns alone =
             Computed(rows, Always(way), [this](int n, ProductScratch& s, Columns& to) {
               RunPanels(n, s, to, 0, packed_->num_panels());

@@ -51,7 +51,7 @@ struct CpuKernels {
 
   // What its tiles make of a product, for those who tune and test: no result depends on it.
   int32_t block_of_k;          // a segment deeper than this is computed in several passes
-  int32_t rows_streamed_once;  // the most rows that read a panel's weights exactly once
+  uint32_t (*ways)(int rows);  // there are for full panels; bit i: StreamWay i
 
   // Panels [first_panel, last_panel) of a product, tail included. A product without groups and
   // segments is an element-wise program. Cost: about 2 * rows * weights flops, and one pass over

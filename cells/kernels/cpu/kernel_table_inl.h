@@ -50,8 +50,8 @@ void RoundRowsToBf16(const RowSource& in, int32_t width, int32_t num_rows, const
 template <class V, class Tiling>
 constexpr CpuKernels MakeKernels(const char* name) {
   return {.name = name,
-          .block_of_k = Tiling::kBlock,
-          .rows_streamed_once = MostRowsStreamedOnce<Tiling>(kPanelColumns),
+          .block_of_k = Tiling::kSpreads ? Tiling::kSpreadBlock : kShortBlock,
+          .ways = [](int rows) { return WaysOf<Tiling>(rows, kPanelColumns); },
           .run_product = RunProduct<V, Tiling>,
           .run_accumulators = RunAccumulators<V, Tiling>,
           .sum_rows = SumRows<V>,

@@ -99,9 +99,9 @@ std::vector<ProductFault> ProductFaults() {
        }},
   };
   for (const StreamWay way :
-       {StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched}) {
+       {StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched, StreamWay::kSpread}) {
     faults.push_back({"a way of streaming", [way](const P&, const A& a, const S& s) {
-                        return a.num_rows == 2 && s.tuning().way[2] == way;
+                        return a.num_rows == 2 && s.tuning().near[2] == way;
                       }});
   }
   for (int groups = 1; groups <= kMaxGroups; ++groups) {

@@ -195,24 +195,39 @@ struct ProductArgs {
   const RowSource* starts = nullptr;
 };
 
-// How the weights of a panel are read where one row block passes over them once, and nothing but memory's pace counts.
+// How a batch reads the weights of a product. Which ways there are for so many rows is the tiling's (tiling.h).
 enum class StreamWay : uint8_t {
-  kUsual,        // what the instruction set's tiling prefers (tiling.h)
-  kUndisturbed,  // one panel after the other, and nothing prefetched
-  kPaired,  // two panels at a time: two streams; of more rows than registers hold the sums of: undisturbed
-  kPrefetched,  // one panel after the other, prefetched some KiB ahead
+  kUsual,  // what the instruction set's tiling prefers
+  kUndisturbed,  // nothing prefetched: a panel after the other, or row blocks in turns over short blocks of K
+  kPaired,  // a panel is passed over once, two at a time: two streams; of more rows than registers hold sums of: undisturbed
+  kPrefetched,  // one panel after the other, prefetched to L1 some KiB ahead by the first row block
+  kSpread,  // long blocks of K, which several row blocks pass over; each prefetches its part of the next one to L2
 };
+inline constexpr int kNumWays = 5;
 // The most rows of a row block of any tiling.
 inline constexpr int kMostBlockRows = 8;
 
 // What differs between machines and is not worth asking CPUID for; never changes a bit of any result. tuning.h measures.
 struct Tuning {
-  std::array<StreamWay, kMostBlockRows + 1> way = {};  // by number of rows
+  // Batches that are tuned together: each of so few rows that they may be one row block, up to 16 rows, all others.
+  static constexpr int kRowClasses = kMostBlockRows + 3;
+  static constexpr int ClassOf(int rows) {
+    return rows <= kMostBlockRows       ? rows
+           : rows <= 2 * kMostBlockRows ? kMostBlockRows + 1
+                                        : kMostBlockRows + 2;
+  }
+  using Ways = std::array<StreamWay, kRowClasses>;
+
+  Ways near = {},
+       far = {};  // by class, of weights that the cores' shared cache keeps and of others
   // Of the cache that cores share; 0: unknown. Products of about so many bytes of weights and more are read from memory.
   int64_t cache_bytes = 0;
 
   bool IsFar(int64_t weight_bytes) const {
     return cache_bytes > 0 && weight_bytes > cache_bytes - cache_bytes / 8;
+  }
+  StreamWay WayOf(int rows, bool is_far) const {
+    return (is_far ? far : near)[static_cast<size_t>(ClassOf(rows))];
   }
 };
 

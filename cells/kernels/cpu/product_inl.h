@@ -5,7 +5,7 @@
 //     for each panel                    columns of 16 accumulators; of few rows, for each pair
 //       for each segment, K block       its weights stay in L1 or L2 while ...
 //         for each row block            ... up to 6 rows pass over them; next block's weights are
-//         prefetched meanwhile
+//         prefetched meanwhile          (tiling.h: in which of several ways)
 //       tail on the panel's accumulators
 //
 // Weights that are stored in less than fp32 (stored_inl.h) are expanded in registers where they pass by once; else a block
@@ -182,11 +182,15 @@ class ProductRun {
     return most * p_.blocks_per_panel();
   }
 
+  // What is stored in less than fp32 and passes by once is never expanded first, as the spread way would.
   StreamWay Way(int columns) const {
-    if (rows_ > kMostBlockRows) return StreamWay::kUndisturbed;
     const Tuning& tuning = scratch_.tuning();
-    return WayOf<Tiling>(tuning.way[static_cast<size_t>(rows_)], rows_, columns,
-                         tuning.IsFar(p_.weight_bytes()));
+    const bool far = tuning.IsFar(p_.weight_bytes());
+    const StreamWay asked = tuning.WayOf(rows_, far);
+    constexpr bool kFloats = std::is_same_v<Number, float>;
+    const bool by_itself = kFloats || !StreamsOnce<Tiling>(rows_, columns);
+    return WayOf<Tiling>(asked == StreamWay::kSpread && !by_itself ? StreamWay::kUsual : asked,
+                         rows_, columns, far);
   }
 
   // Where the segment's columns lie in a row of accumulators, of both panels of a pair; returns how many.
@@ -224,10 +228,10 @@ class ProductRun {
     int32_t column[kMaxColumns];
     const int columns = FindColumns(segment, column);
     const Number* const w = p_.template Weights<Number>(panel, segment);
-    const int row_blocks = Tiling::Blocks(rows_);
+    const StreamWay way = Way(columns);
     // Weights that pass by once need no block to stay in a cache.
-    const bool once = StreamsOnce<Tiling>(rows_, columns);
-    const int at_once = (row_blocks == 1 ? kLoneBlock : Tiling::kBlock) / S::kDepth;
+    const bool once = way != StreamWay::kSpread && StreamsOnce<Tiling>(rows_, columns);
+    const int at_once = BlockOfK<Tiling>(way, rows_) / S::kDepth;
     const int steps = Steps(segment.depth);
     const int k_blocks = once ? 1 : (steps + at_once - 1) / at_once;
     for (int kb = 0; kb < k_blocks; ++kb) {
@@ -236,12 +240,11 @@ class ProductRun {
       const Number* const block = w + int64_t{step} * columns * kColumnStep<S>;
       TileArgs t{x, step * S::kDepth, depth, block, Into(), stride_, column, nullptr};
       if (once) {
-        FindTile<V, Tiling, S>(rows_, columns, Ahead(columns))(t);
+        FindTile<V, Tiling, S>(rows_, columns, way == StreamWay::kPrefetched ? kNear : 0)(t);
         continue;
       }
       t.prefetch = AsFloats(t, block, segment.depth, columns);
-      row_blocks == 1 ? FindTile<V, Tiling, Fp32Stored>(rows_, columns, kNear)(t)
-                      : AddBlock(t, columns, row_blocks);
+      AddBlock(t, way, columns);
     }
   }
 
@@ -291,12 +294,9 @@ class ProductRun {
     }
   }
 
-  // Of one row block that passes over its weights once: as it is tuned. (Who passes over a block of K in parts has time to
-  // prefetch.)
-  int Ahead(int columns) const { return Way(columns) == StreamWay::kPrefetched ? kNear : 0; }
-
   // One K block, every row block: `t.prefetch` is prefetched by all row blocks in turns, or what is near by the first.
-  void AddBlock(TileArgs t, int columns, int row_blocks) {
+  void AddBlock(TileArgs t, StreamWay way, int columns) {
+    const int row_blocks = RowBlocks<Tiling>(way, rows_);
     const float* const* x = t.x;
     float* const sums = t.sums;
     for (int rb = 0; rb < row_blocks; ++rb) {
@@ -304,7 +304,7 @@ class ProductRun {
                 rows = PartStart(rows_, row_blocks, rb + 1) - r;
       t.x = x + r;
       t.sums = sums + r * stride_;
-      const int ahead = LinesAhead<Tiling>(columns, row_blocks, rb);
+      const int ahead = LinesAhead(way, columns, row_blocks, rb);
       FindTile<V, Tiling, Fp32Stored>(rows, columns, ahead)(t);
       t.prefetch += int64_t{t.depth} * ahead * kLanes;  // of no meaning where they are near
     }

@@ -132,16 +132,16 @@ TEST_P(ProductTest, FiveHundredRowsHaveTheBitsOfEachAlone) {
 
 TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
   for (int trial = 0; trial < 90; ++trial) {
-    Case plain = RandomCase(random_, kMostBlockRows + 1, kPrecisions[trial % 3]);
+    Case plain = RandomCase(random_, 3 * kMostBlockRows, kPrecisions[trial % 3]);
     Case usual = plain;
     for (int p = 0; p < plain.packed.num_panels(); ++p) {
       plain.Run(kernels(), 0, plain.num_rows, p, p + 1);
     }
     usual.RunAll(kernels());
-    for (const StreamWay way :
-         {StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched}) {
+    for (const StreamWay way : {StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched,
+                                StreamWay::kSpread}) {
       Tuning tuning;
-      tuning.way.fill(way);
+      tuning.near.fill(way);
       Case tuned = plain;
       for (RandomRows& rows : tuned.columns) rows.data = rows.before;
       tuned.scratch = std::make_shared<ProductScratch>(tuning);

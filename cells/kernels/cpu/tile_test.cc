@@ -152,25 +152,38 @@ class TileTest : public testing::Test {
     std::set<Shape> shapes;
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
       for (int rows = 1; rows <= kChunkRows; ++rows) {
-        const int blocks = Tiling::Blocks(rows);
-        if (blocks == 1) {
-          shapes.insert({rows, columns, kNear, kFloats});
-          if (StreamsOnce<Tiling>(rows, columns)) shapes.insert({rows, columns, 0, kFloats});
+        if (rows <= Tiling::kRows && columns <= Tiling::Columns(rows)) {
+          shapes.insert({rows, columns, 0, kFloats});
           if (rows <= Tiling::PairRows(columns)) shapes.insert({rows, columns, kPair, kFloats});
-          continue;
         }
-        const int share = (columns + blocks - 1) / blocks;
-        for (int b = 0, left = columns; b < blocks; ++b) {
-          const int in_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
-          const int lines = Tiling::kBlock > kLoneBlock ? std::min(left, share)
-                            : b == 0                    ? kNear
-                                                        : 0;
-          shapes.insert({in_block, columns, lines, kFloats});
-          left -= lines;
-        }
+        if (rows < Tiling::kAlwaysSpread) AddNear(rows, columns, shapes);
+        if (!Tiling::kSpreads || rows == 1) continue;
+        AddSpread(rows, columns, columns, shapes);
+        const bool in_passes = rows <= Tiling::kRows && columns > Tiling::Columns(rows);
+        if (in_passes) AddSpread(rows, columns, 0, shapes);  // undisturbed
       }
     }
     return shapes;
+  }
+
+  // The first row block prefetches, the others find what it brought.
+  static void AddNear(int rows, int columns, std::set<Shape>& shapes) {
+    const int blocks = Tiling::Blocks(rows);
+    for (int b = 0; b < blocks; ++b) {
+      const int in_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
+      shapes.insert({in_block, columns, b == 0 ? kNear : 0, Precision::kFp32});
+    }
+  }
+
+  // Each row block prefetches its share of the lines, until there are no more.
+  static void AddSpread(int rows, int columns, int all_lines, std::set<Shape>& shapes) {
+    const int blocks = Tiling::SpreadBlocks(rows), share = (all_lines + blocks - 1) / blocks;
+    for (int b = 0, left = all_lines; b < blocks; ++b) {
+      const int in_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
+      const int lines = std::min(left, share);
+      shapes.insert({in_block, columns, lines, Precision::kFp32});
+      left -= lines;
+    }
   }
 };
 
@@ -216,7 +229,8 @@ TEST(TilingTest, UsuallyRowsReadPairsWhereTheyFitAndPrefetchWhereThatKeepsUpOrWe
     for (int rows = 1; rows <= 3; ++rows) EXPECT_EQ(usual(rows, 4, far), StreamWay::kPaired);
     EXPECT_EQ(usual(4, 3, far), StreamWay::kPaired);
     for (int rows = 5; rows <= 6; ++rows) EXPECT_EQ(usual(rows, 4, far), StreamWay::kPrefetched);
-    EXPECT_EQ(usual(7, 4, far), StreamWay::kUndisturbed);  // two passes
+    EXPECT_EQ(usual(7, 4, far), StreamWay::kPrefetched);  // two passes
+    EXPECT_EQ(usual(9, 4, far), StreamWay::kSpread);
   }
   EXPECT_EQ(usual(4, 4, false), StreamWay::kUndisturbed);
   EXPECT_EQ(usual(4, 4, true), StreamWay::kPrefetched);
@@ -227,7 +241,15 @@ TEST(TilingTest, WhatTuningAsksForIsDoneWhereItCanBe) {
     EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPrefetched, 1, 4, far), StreamWay::kPrefetched);
     EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kUndisturbed, 6, 4, far), StreamWay::kUndisturbed);
     EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPaired, 4, 4, far), StreamWay::kUndisturbed);
-    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPrefetched, 8, 4, far), StreamWay::kUndisturbed);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kUndisturbed, 8, 4, far), StreamWay::kUndisturbed);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kUndisturbed, 9, 4, far), StreamWay::kSpread);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPaired, 8, 4, far), StreamWay::kPrefetched);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kSpread, 8, 4, far), StreamWay::kSpread);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kSpread, 1, 4, far), StreamWay::kPaired);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPrefetched, 9, 4, far), StreamWay::kSpread);
+    EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kPrefetched, 9, 4, far), StreamWay::kPrefetched);
+    EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kSpread, 9, 4, far), StreamWay::kSpread);
+    EXPECT_EQ(WayOf<PortableTiling>(StreamWay::kSpread, 9, 4, far), StreamWay::kPrefetched);
   }
 }
 
@@ -242,7 +264,7 @@ TEST(TilingTest, WeightsAreFarThatFillNearlyAllOfAKnownCache) {
 
 // What MeasureTuning runs in different ways is run by different tiles, or there is nothing to measure.
 TYPED_TEST(TileTest, TheWaysThatTuningMeasuresAreDifferentTiles) {
-  MeasureTuning(this->kKernels);
+  MeasureTuning(this->kKernels, {.memory_bytes = 0});
   const auto rows_of = [](int ahead) {
     std::set<int> rows;
     for (const Shape& shape : laid) {
@@ -250,10 +272,12 @@ TYPED_TEST(TileTest, TheWaysThatTuningMeasuresAreDifferentTiles) {
     }
     return rows;
   };
-  EXPECT_EQ(rows_of(0).size(), this->kKernels.rows_streamed_once);
-  EXPECT_EQ(rows_of(kNear).size(), this->kKernels.rows_streamed_once);
+  EXPECT_EQ(laid.empty(), !TypeParam::kSpreads);  // the portable ones have no choice
+  if (laid.empty()) return;
+  EXPECT_EQ(rows_of(kNear).size(), TypeParam::kRows);
   EXPECT_EQ(rows_of(kPair).size(), TypeParam::PairRows(kPanelColumns));
-  EXPECT_EQ(laid.empty(), this->kKernels.rows_streamed_once == 0);
+  EXPECT_FALSE(rows_of(kPanelColumns / 2).empty());  // spread over two row blocks
+  EXPECT_FALSE(rows_of(0).empty());
 }
 
 }  // namespace

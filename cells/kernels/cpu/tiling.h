@@ -2,10 +2,12 @@
 // passes over at once. Plain numbers, apart from the kernels, so that tests can lay the same tiles in any arithmetic.
 //
 // A batch is cut into Blocks(rows) equal row blocks of at most kRows; kFullRows make the tile of most sums, which big
-// batches are cut into. A block's columns are computed in passes of Columns(rows of the block); kBlock steps of K are
-// passed over by every row block before the next kBlock (README.md has the sweep). Up to PairRows(columns) rows, their
-// sums in two panels fit beside each other. Usual(rows, columns, far) is how weights that are read once are read until
-// Tuning knows better; far: they are so many that they come from memory.
+// batches are cut into. A block's columns are computed in passes of Columns(rows of the block); some steps of K are passed
+// over by every row block before the next (README.md has the sweeps). Up to PairRows(columns) rows, their sums in two
+// panels fit beside each other. Where weights may be read in the spread way (kSpreads), batches are cut into
+// SpreadBlocks(rows) for it, and at most kSpreadBlock steps of K (SpreadSteps); kAlwaysSpread rows and more know no other.
+// Usual(rows, columns, far) is how weights are read until Tuning knows better; far: they are so many that they come from
+// memory.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_TILING_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_TILING_H_
 
@@ -21,7 +23,8 @@ namespace {  // of each file that includes it: nothing built with special flags 
 // would be of 2 and of 1, which loads more than it multiplies; 5 columns are one pass of 5 rows.
 struct Avx512Tiling {
   static constexpr int kRows = 8, kFullRows = 6;
-  static constexpr int kBlock = kMostBlockOfK;
+  static constexpr bool kSpreads = true;
+  static constexpr int kSpreadBlock = kMostBlockOfK, kAlwaysSpread = kRows + 1;
   static constexpr int Columns(int rows) {
     return rows < kFullRows ? 5 : rows == kFullRows ? 4 : 3;
   }
@@ -29,6 +32,8 @@ struct Avx512Tiling {
     const int at_most = rows <= 2 * kRows ? kRows : kFullRows;
     return (rows + at_most - 1) / at_most;
   }
+  static constexpr int SpreadBlocks(int rows) { return rows <= kRows ? 2 : Blocks(rows); }
+  static constexpr int SpreadSteps(int) { return kSpreadBlock; }
   // 24 sums at most, and few tiles.
   static constexpr int PairRows(int columns) { return columns < 4 ? 4 : columns == 4 ? 3 : 2; }
   // A step of k of 5 rows takes so long that prefetching keeps up with memory. With fewer it brings less than pairs, and
@@ -43,9 +48,15 @@ struct Avx512Tiling {
 // would be one register too many: sums in memory cost more than a pass.)
 struct Avx2Tiling {
   static constexpr int kRows = 6, kFullRows = 6;
-  static constexpr int kBlock = 64;
+  static constexpr bool kSpreads = true;
+  static constexpr int kSpreadBlock = 256, kAlwaysSpread = kChunkRows + 1;
   static constexpr int Columns(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
+  // Two rows read each weight twice and not four times, one after the other.
+  static constexpr int SpreadBlocks(int rows) {
+    return rows <= kRows ? (rows + 1) / 2 : Blocks(rows);
+  }
+  static constexpr int SpreadSteps(int rows) { return rows <= kRows ? 128 : kSpreadBlock; }
   // Of four columns 16 sums, and some of them in memory: still less time than one stream takes.
   static constexpr int PairRows(int columns) { return columns <= 4 ? 1 : 0; }
   static constexpr StreamWay Usual(int rows, int columns, bool) {
@@ -56,49 +67,87 @@ struct Avx2Tiling {
 // On a bare x86-64, four registers to a column: 2 rows x 1 column of sums, 1 weight, 1 input.
 struct PortableTiling {
   static constexpr int kRows = 2, kFullRows = 2;
-  static constexpr int kBlock = 64;
+  static constexpr bool kSpreads = false;
+  static constexpr int kSpreadBlock = 0, kAlwaysSpread = kChunkRows + 1;
   static constexpr int Columns(int rows) { return rows == 1 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
+  static constexpr int SpreadBlocks(int rows) { return Blocks(rows); }
+  static constexpr int SpreadSteps(int) { return kSpreadBlock; }
   static constexpr int PairRows(int) { return 0; }
-  static constexpr StreamWay Usual(int, int, bool) { return StreamWay::kUndisturbed; }
+  static constexpr StreamWay Usual(int rows, int columns, bool) {
+    return rows <= kRows && columns <= Columns(rows) ? StreamWay::kUndisturbed
+                                                     : StreamWay::kPrefetched;
+  }
 };
 
-// Whether so few rows pass over the weights of so many columns exactly once: what Tuning is about.
+// Whether so few rows pass over the weights of so many columns exactly once, unless they are read in the spread way.
 template <class Tiling>
 constexpr bool StreamsOnce(int rows, int columns) {
   return Tiling::Blocks(rows) == 1 && columns <= Tiling::Columns(rows);
 }
 
-// How `rows` rows pass over panels whose segments have up to `columns` columns: kUndisturbed where there is no choice.
+// Whether there is that way of reading panels whose segments have up to so many columns. One at least there is.
 template <class Tiling>
-constexpr StreamWay WayOf(StreamWay asked, int rows, int columns, bool far) {
-  if (!StreamsOnce<Tiling>(rows, columns)) return StreamWay::kUndisturbed;
-  const StreamWay way = asked == StreamWay::kUsual ? Tiling::Usual(rows, columns, far) : asked;
-  const bool fits = rows <= Tiling::PairRows(columns);
-  return way == StreamWay::kPaired && !fits ? StreamWay::kUndisturbed : way;
+constexpr bool HasWay(StreamWay way, int rows, int columns) {
+  const bool once = StreamsOnce<Tiling>(rows, columns);
+  switch (way) {
+    case StreamWay::kUsual:
+      return false;
+    case StreamWay::kUndisturbed:
+      return once || (Tiling::kSpreads && rows > 1 && rows <= Tiling::kRows);
+    case StreamWay::kPaired:
+      return once && rows <= Tiling::PairRows(columns);
+    case StreamWay::kPrefetched:
+      return rows < Tiling::kAlwaysSpread;
+    case StreamWay::kSpread:
+      return Tiling::kSpreads && rows > 1;
+  }
+  return false;
 }
 
-// The most rows that pass over a panel of `columns` columns once; 0: none do.
+// How they are read, asked to be read in a way that there may not be.
 template <class Tiling>
-constexpr int MostRowsStreamedOnce(int columns) {
-  int most = 0;
-  for (int rows = 1; rows <= Tiling::kRows; ++rows) {
-    if (StreamsOnce<Tiling>(rows, columns)) most = rows;
+constexpr StreamWay WayOf(StreamWay asked, int rows, int columns, bool far) {
+  if (rows >= Tiling::kAlwaysSpread) return StreamWay::kSpread;
+  if (HasWay<Tiling>(asked, rows, columns)) return asked;
+  if (asked == StreamWay::kPaired && StreamsOnce<Tiling>(rows, columns)) {
+    return StreamWay::kUndisturbed;
   }
-  return most;
+  return Tiling::Usual(rows, columns, far);
+}
+
+// How many ways there are; bit i: that of number i.
+template <class Tiling>
+constexpr uint32_t WaysOf(int rows, int columns) {
+  uint32_t ways = 0;
+  for (int way = 0; way < kNumWays; ++way) {
+    if (HasWay<Tiling>(static_cast<StreamWay>(way), rows, columns)) ways |= 1u << way;
+  }
+  return ways;
 }
 
 // Instead of a number of lines prefetched a step of k: each line of the same columns, prefetched kNearFloats ahead.
 inline constexpr int kNear = kMaxColumns + 1;
 inline constexpr int kNearBytes = 16384, kLineBytes = 64;
-// What a row block that is alone passes over at once in K, if in several passes: it stays in L1 beside what is prefetched.
-inline constexpr int kLoneBlock = 64;
+// What row blocks pass over at once in K if it is not the spread way: it stays in L1 beside what is prefetched.
+inline constexpr int kShortBlock = 64;
 
-// Cache lines prefetched a step of k, of one row block among several: whole lines, as evenly as they allow. Where blocks
-// of K are so small that L1 holds the next one, the first row block prefetches it there.
+// Of rows that do not pass over the weights once.
 template <class Tiling>
-constexpr int LinesAhead(int columns, int row_blocks, int row_block) {
-  if (Tiling::kBlock <= kLoneBlock) return row_block == 0 ? kNear : 0;
+constexpr int RowBlocks(StreamWay way, int rows) {
+  const bool apart = way == StreamWay::kSpread || way == StreamWay::kUndisturbed;
+  return apart ? Tiling::SpreadBlocks(rows) : Tiling::Blocks(rows);
+}
+template <class Tiling>
+constexpr int BlockOfK(StreamWay way, int rows) {
+  return way == StreamWay::kSpread ? Tiling::SpreadSteps(rows) : kShortBlock;
+}
+
+// Cache lines prefetched a step of k, of one row block of several passes or among several: of the next long block whole
+// lines, as evenly as they allow. Short ones leave room in L1: the first row block prefetches the next one there.
+constexpr int LinesAhead(StreamWay way, int columns, int row_blocks, int row_block) {
+  if (way == StreamWay::kUndisturbed) return 0;
+  if (way == StreamWay::kPrefetched) return row_block == 0 ? kNear : 0;
   const int share = (columns + row_blocks - 1) / row_blocks, left = columns - share * row_block;
   return left < 0 ? 0 : left < share ? left : share;
 }
@@ -115,14 +164,21 @@ struct MetTiles {
   constexpr MetTiles() {
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
       for (int rows = 1; rows <= kChunkRows; ++rows) {
-        const int blocks = Tiling::Blocks(rows);
-        if (blocks == 1) met[rows][columns][kNear] = true;
-        if (StreamsOnce<Tiling>(rows, columns)) met[rows][columns][0] = true;
-        for (int b = 0; b < blocks && blocks > 1; ++b) {
-          const int of_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
-          met[of_block][columns][LinesAhead<Tiling>(columns, blocks, b)] = true;
+        const bool once = StreamsOnce<Tiling>(rows, columns);
+        if (once) met[rows][columns][0] = true;
+        for (const StreamWay way :
+             {StreamWay::kUndisturbed, StreamWay::kPrefetched, StreamWay::kSpread}) {
+          const bool whole = once && way == StreamWay::kUndisturbed;
+          if (!whole && HasWay<Tiling>(way, rows, columns)) Meet(way, rows, columns);
         }
       }
+    }
+  }
+  constexpr void Meet(StreamWay way, int rows, int columns) {
+    const int blocks = RowBlocks<Tiling>(way, rows);
+    for (int b = 0; b < blocks; ++b) {
+      const int of_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
+      met[of_block][columns][LinesAhead(way, columns, blocks, b)] = true;
     }
   }
 };

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,78 +19,144 @@ int64_t ThreadCpuNs() {
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }
 
-constexpr int kUnits = 512, kDepth = 1024;
+constexpr int kDepth = 1024, kGroups = 4;
+constexpr int64_t kPieceBytes = int64_t{8} << 20;
+constexpr int64_t kPanelBytes = int64_t{kDepth} * kGroups * kLanes * sizeof(float);
+constexpr int kPiecePanels = static_cast<int>(kPieceBytes / kPanelBytes);
 constexpr int kMostTurns = 5;
-constexpr int64_t kEnoughNs = 20000000;  // no other turn begins later
-constexpr StreamWay kWays[] = {StreamWay::kUsual, StreamWay::kUndisturbed, StreamWay::kPaired,
-                               StreamWay::kPrefetched};
-constexpr int kNumWays = 4;
+constexpr const char* kNames[kNumWays] = {"as usual", "undisturbed", "paired", "prefetched",
+                                          "spread"};
 
-// The best times of each way, by rows.
-struct Best {
-  int64_t ns[kMostBlockRows + 1][kNumWays];
+// Rows that stand for their class.
+constexpr int RowsOf(int row_class) {
+  return row_class <= kMostBlockRows       ? row_class
+         : row_class == kMostBlockRows + 1 ? 2 * kMostBlockRows
+                                           : 4 * kMostBlockRows;
+}
+constexpr int kMostRows = RowsOf(Tuning::kRowClasses - 1);
+
+// How much faster than the usual way another has to be, and after how long no further turn begins.
+struct Bar {
+  int64_t one_of;
+  int64_t enough_ns;
+};
+constexpr Bar kNearBar = {8, 20'000'000}, kFarBar = {16, 60'000'000};
+
+// The best times of each way of one class.
+using Best = int64_t[kNumWays];
+
+// A product of `pieces` pieces, whose weights are all alike, and rows for it.
+class Trial {
+ public:
+  Trial(const CpuKernels& kernels, int64_t pieces, int64_t cache_bytes)
+      : kernels_(kernels),
+        product_(Spec(static_cast<int32_t>(pieces) * kPiecePanels * kLanes)),
+        y_(static_cast<size_t>(kMostRows) * static_cast<size_t>(product_.units())) {
+    for (int way = 0; way < kNumWays; ++way) {
+      Tuning all;
+      all.near.fill(static_cast<StreamWay>(way));
+      all.far.fill(static_cast<StreamWay>(way));
+      all.cache_bytes = cache_bytes;  // the usual way is that of so many weights
+      scratch_.emplace_back(all);
+    }
+  }
+
+  Tuning::Ways Fastest(const Bar& bar) {
+    Best best[Tuning::kRowClasses];
+    std::fill_n(&best[0][0], sizeof(best) / sizeof(int64_t), INT64_MAX);
+    const int64_t begin = ThreadCpuNs();
+    for (int turn = 0; turn < kMostTurns; ++turn) {
+      if (turn > 1 && ThreadCpuNs() - begin > bar.enough_ns) break;
+      for (int c = 1; c < Tuning::kRowClasses; ++c) {
+        const uint32_t ways = kernels_.ways(RowsOf(c));
+        if (std::popcount(ways) < 2) continue;
+        for (int way = 0; way < kNumWays; ++way) {
+          const bool there = way == 0 || (ways >> way & 1) != 0;
+          if (there) best[c][way] = std::min(best[c][way], NsOfPiece(RowsOf(c), way));
+        }
+      }
+    }
+    Tuning::Ways fastest = {};
+    for (int c = 1; c < Tuning::kRowClasses; ++c) {
+      const int64_t usual = best[c][0], *const least =
+                                            std::min_element(best[c], best[c] + kNumWays);
+      if (*least < usual - usual / bar.one_of) {
+        fastest[static_cast<size_t>(c)] = static_cast<StreamWay>(least - best[c]);
+      }
+    }
+    return fastest;
+  }
+
+ private:
+  static PackedProduct Spec(int32_t units) {
+    const std::vector<float> weights(kDepth, 0.001f);
+    ProductSpec spec;
+    spec.units = units;
+    spec.groups = kGroups;
+    SegmentSpec segment{kDepth, {}};
+    std::fill_n(segment.weights, kGroups, WeightView{weights.data(), 0, 1});
+    spec.segments = {segment};
+    spec.tail = {{{TailOpKind::kAccumulator}, {TailOpKind::kStore, 0}}, 1, 0};
+    return PackedProduct(spec);
+  }
+
+  // The next piece in turn.
+  int64_t NsOfPiece(int rows, int way) {
+    const RowSource in{x_.data(), 0};
+    const RowColumn out{y_.data(), product_.units()};
+    const int first = next_;
+    next_ = (next_ + kPiecePanels) % product_.num_panels();
+    const int64_t start = ThreadCpuNs();
+    kernels_.run_product(product_, {rows, &in, nullptr, &out}, first, first + kPiecePanels,
+                         &scratch_[static_cast<size_t>(way)]);
+    return ThreadCpuNs() - start;
+  }
+
+  const CpuKernels& kernels_;
+  const PackedProduct product_;
+  const std::vector<float> x_ = std::vector<float>(kDepth, 0.5f);
+  std::vector<float> y_;
+  std::vector<ProductScratch> scratch_;
+  int next_ = 0;  // panel
 };
 
-StreamWay Fastest(const int64_t (&ns)[kNumWays]) {
-  const int64_t* const best = std::min_element(ns, ns + kNumWays);
-  return *best < ns[0] - ns[0] / 8 ? kWays[best - ns] : StreamWay::kUsual;
+bool HasChoice(const CpuKernels& kernels) {
+  for (int c = 1; c < Tuning::kRowClasses; ++c) {
+    if (std::popcount(kernels.ways(RowsOf(c))) > 1) return true;
+  }
+  return false;
+}
+
+std::string Describe(const Tuning::Ways& ways) {
+  std::string text;
+  for (int c = 1; c < Tuning::kRowClasses; ++c) {
+    const StreamWay way = ways[static_cast<size_t>(c)];
+    if (way == StreamWay::kUsual) continue;
+    text += c <= kMostBlockRows       ? std::to_string(c)
+            : c == kMostBlockRows + 1 ? std::to_string(c) + "-" + std::to_string(RowsOf(c))
+                                      : std::to_string(RowsOf(c - 1) + 1) + "-";
+    text += std::string(": ") + kNames[static_cast<int>(way)] + ", ";
+  }
+  return text.empty() ? kNames[0] : text + "else " + kNames[0];
 }
 
 }  // namespace
 
-Tuning MeasureTuning(const CpuKernels& kernels) {
-  const int most_rows = kernels.rows_streamed_once;
+Tuning MeasureTuning(const CpuKernels& kernels, const TuningLimits& limits) {
   Tuning tuning;
   tuning.cache_bytes = DetectCpuFeatures().l3_bytes;
-  if (most_rows == 0) return tuning;  // no number of rows meets a choice
-  const std::vector<float> weights(kDepth, 0.001f), x(kDepth, 0.5f);
-  ProductSpec spec;
-  spec.units = kUnits;
-  spec.groups = 4;
-  SegmentSpec segment{kDepth, {}};
-  std::fill_n(segment.weights, 4, WeightView{weights.data(), 0, 1});  // all units' are the same
-  spec.segments = {segment};
-  spec.tail = {{{TailOpKind::kAccumulator}, {TailOpKind::kStore, 0}}, 1, 0};
-  const PackedProduct product(spec);
-  std::vector<float> y(static_cast<size_t>(most_rows) * kUnits);
-  const RowSource in{x.data(), 0};
-  const RowColumn out{y.data(), kUnits};
-
-  std::vector<ProductScratch> scratch;
-  for (const StreamWay way : kWays) {
-    Tuning all;
-    all.way.fill(way);
-    scratch.emplace_back(all);
-  }
-  Best best;
-  std::fill_n(&best.ns[0][0], sizeof(best) / sizeof(int64_t), INT64_MAX);
-  const int64_t begin = ThreadCpuNs();
-  for (int turn = 0; turn < kMostTurns; ++turn) {
-    if (turn > 1 && ThreadCpuNs() - begin > kEnoughNs) break;
-    for (int rows = 1; rows <= most_rows; ++rows) {
-      const ProductArgs args{rows, &in, nullptr, &out};
-      for (int way = 0; way < kNumWays; ++way) {
-        const int64_t start = ThreadCpuNs();
-        kernels.run_product(product, args, 0, product.num_panels(),
-                            &scratch[static_cast<size_t>(way)]);
-        best.ns[rows][way] = std::min(best.ns[rows][way], ThreadCpuNs() - start);
-      }
-    }
-  }
-  for (int rows = 1; rows <= most_rows; ++rows) {
-    tuning.way[static_cast<size_t>(rows)] = Fastest(best.ns[rows]);
-  }
+  if (!HasChoice(kernels)) return tuning;
+  const int64_t cache = tuning.cache_bytes;
+  tuning.near = Trial(kernels, cache / 2 >= 2 * kPieceBytes ? 2 : 1, 0).Fastest(kNearBar);
+  const int64_t pieces = (cache + cache / 2 + kPieceBytes - 1) / kPieceBytes;
+  if (cache <= 0 || pieces * kPieceBytes > limits.memory_bytes) return tuning;
+  tuning.far = Trial(kernels, pieces, cache).Fastest(kFarBar);
   return tuning;
 }
 
 std::string Describe(const Tuning& tuning) {
-  constexpr const char* kNames[] = {"as usual", "undisturbed", "paired", "prefetched"};
-  std::string text;
-  for (size_t rows = 1; rows < tuning.way.size(); ++rows) {
-    if (tuning.way[rows] == StreamWay::kUsual) continue;
-    text += std::to_string(rows) + ": " + kNames[static_cast<int>(tuning.way[rows])] + ", ";
-  }
-  return text.empty() ? kNames[0] : text + "else " + kNames[0];
+  const std::string near = Describe(tuning.near), far = Describe(tuning.far);
+  return near == far ? near : near + "; from memory " + far;
 }
 
 }  // namespace cellbatch::kernels
