@@ -136,8 +136,16 @@ class Lane {
   // What follows from single nodes, where the policy asks for it; else null.
   NodeCounts* nodes() { return nodes_.get(); }
   bool counts_nodes() const { return nodes_ != nullptr; }
-  // What they see. Good until the next call of either.
+  // What they see. Good until the next call of any.
   Frontier LookAt(int worker);
+  // The same without what waits for its batch to fill: to be decided by.
+  Frontier LookToDecide(int worker) {
+    const Frontier all = LookAt(worker);
+    if (!decider().any_may_wait()) [[likely]]
+      return all;
+    decider().Hold(absl::MakeSpan(views_));
+    return views_;
+  }
   absl::Span<const TypeView> LookAtRoots(int worker, absl::Span<const int32_t> root_types);
 
   // Requests, from joining to leaving.

@@ -23,7 +23,7 @@ struct LanePolicy {
              : rules.policy == nullptr  ? "cellular"
                                         : "unnamed"),
         about(std::move(rules.policy_about)),
-        decider(std::move(rules.policy), max_wait_tasks),
+        decider(std::move(rules.policy), max_wait_tasks, rules.may_wait),
         decisions(decider.reasons().size()) {}
 
   // What a lane keeps up for it: one that keeps the same goes on with it.

@@ -74,7 +74,7 @@ int64_t Manager::TaskLimitNs(int64_t expected_ns) const {
 
 // At least one task; then more of the same type while the decider repeats it.
 int Manager::SubmitTasks(Lane& lane, int worker, int room) {
-  const std::optional<Choice> choice = lane.decider().Decide(lane.LookAt(worker));
+  const std::optional<Choice> choice = lane.decider().Decide(lane.LookToDecide(worker));
   Check(choice.has_value(), "a lane with ready nodes has no type to run");
   const int type = choice->type.value();
   WorkerLink& link = workers_[Index(worker)];
@@ -104,7 +104,9 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     if (lane.decider().picks_depth()) [[unlikely]]
       queue.TookOneDepth(choice->depth != Choice::kAnyDepth);
   } while (++submitted < room && queue.ready() > 0 &&
-           lane.decider().Repeats(queue.ready(), queue.shape().min_batch));
+           lane.decider().Repeats(
+               queue.ready(), lane.decider().LeastRepeated(choice->type, queue.shape().min_batch,
+                                                           lane.max_batch(worker, type))));
   return submitted;
 }
 

@@ -7,13 +7,38 @@
 
 namespace cellbatch {
 
-Decider::Decider(std::unique_ptr<const Policy> policy, int64_t max_wait_tasks)
+Decider::Decider(std::unique_ptr<const Policy> policy, int64_t max_wait_tasks,
+                 absl::Span<const CellTypeId> may_wait)
     : policy_(policy != nullptr ? std::move(policy) : std::make_unique<const CellularPolicy>()),
       max_wait_tasks_(max_wait_tasks),
       repeats_(policy_->repeats_type()),
       picks_depth_(policy_->picks_depth()),
       reasons_{"overdue", "full_batch", "repeat"} {
   for (const std::string_view reason : policy_->reasons()) reasons_.push_back(reason);
+  for (const CellTypeId type : may_wait) {
+    const auto t = static_cast<size_t>(type.value());
+    if (t >= may_wait_.size()) may_wait_.resize(t + 1);
+    may_wait_[t] = true;
+  }
+}
+
+bool Decider::Waits(const TypeView& view) const {
+  return view.waited <= max_wait_tasks_ &&
+         view.ready * max_wait_tasks_ < view.max_batch * (max_wait_tasks_ - view.waited);
+}
+
+void Decider::Hold(absl::Span<TypeView> frontier) const {
+  const auto waits = [this](const TypeView& view) { return MayWait(view.type) && Waits(view); };
+  bool another = false;
+  for (const TypeView& view : frontier) another = another || (view.ready > 0 && !waits(view));
+  if (!another) return;
+  for (TypeView& view : frontier) {
+    if (view.ready == 0 || !waits(view)) continue;
+    view.ready = view.given_way = 0;
+    view.waited = 0;
+    view.nodes.ready_depths = view.nodes.at_least_depth = view.nodes.ready_tops = 0;
+    view.nodes.least_depth = -1;
+  }
 }
 
 std::optional<Choice> Decider::Decide(Frontier frontier) const {

@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "cells/ids.h"
 #include "scheduler/policy/join_rule.h"
 #include "scheduler/policy/policy.h"
 #include "scheduler/policy/steal_rule.h"
@@ -33,6 +35,7 @@ struct LaneRules {
   std::unique_ptr<const JoinRule> join;    // null: CellularJoin
   std::string join_name;                   // as policy_name
   std::unique_ptr<const StealRule> steal;  // null: StealHalf
+  std::vector<CellTypeId> may_wait;  // for their batch to fill (decider.h); part of the policy
   // What policy and join were made of, for records (make_rules.h). Null beside one of those: it is code, and a record of
   // this lane is not one that can be replayed.
   std::shared_ptr<const PolicySpec> policy_spec;

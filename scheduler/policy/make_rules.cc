@@ -20,6 +20,13 @@ absl::StatusOr<LaneRules> MakeRules(const PolicySpec& policy, const JoinSpec& jo
   LaneRules rules(*std::move(made), MakeJoinRule(join));
   rules.policy_name = Name(policy.kind);
   rules.policy_about = policy.about;
+  for (const CellTypeId type : policy.may_wait) {
+    if (!type.valid() || static_cast<size_t>(type.value()) >= num_types) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cell type ", type.value(), " may wait, there are ", num_types));
+    }
+  }
+  rules.may_wait = policy.may_wait;
   rules.join_name = Name(join);
   rules.policy_spec = std::make_shared<const PolicySpec>(policy);
   rules.join_spec = std::make_shared<const JoinSpec>(join);

@@ -44,6 +44,7 @@ struct PolicySpec {
   StateEncoding encoding;             // kFsm
   std::vector<FsmTable::Rule> rules;  // kFsm
   std::string about;                  // where it comes from, for people; may be empty
+  std::vector<CellTypeId> may_wait;   // types that wait for their batch to fill (decider.h)
 };
 
 // INVALID_ARGUMENT: an FSM for a model with more types than a state has room for, or with rules that make no table.

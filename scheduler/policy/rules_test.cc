@@ -65,6 +65,43 @@ TEST(DeciderTest, OnlyAlgorithm1RepeatsAndNoBatchSmallerThanTheSmallest) {
   EXPECT_FALSE(last.Repeats(8, 1));
 }
 
+// What is decided of types of which type 2 may wait, 10 tasks at the most.
+std::string DecidedOf(std::vector<TypeView> frontier,
+                      std::unique_ptr<const Policy> policy = std::make_unique<LastType>()) {
+  const CellTypeId may_wait[] = {CellTypeId(2)};
+  const Decider decider(std::move(policy), /*max_wait_tasks=*/10, may_wait);
+  decider.Hold(absl::MakeSpan(frontier));
+  return Decided(decider, frontier);
+}
+
+TEST(DeciderTest, WhatMayWaitDoesWhileItsBatchIsNotFullAndAnythingElseIsReady) {
+  EXPECT_EQ(DecidedOf({View(0, 1), View(1, 0), View(2, 7)}), "0 last");
+  EXPECT_EQ(DecidedOf({View(0, 1), View(1, 0), View(2, 7)}, nullptr), "0 idle_type");
+  EXPECT_EQ(DecidedOf({View(0, 1), View(1, 0), View(2, 8)}), "2 full_batch");
+  EXPECT_EQ(DecidedOf({View(0, 0), View(1, 0), View(2, 1)}), "2 last") << "it is all that is left";
+  EXPECT_EQ(DecidedOf({View(0, 0), View(1, 0), View(2, 0)}), "nothing");
+}
+
+TEST(DeciderTest, TheLongerATypeHasWaitedTheLessOfABatchIsEnough) {
+  for (int64_t waited = 0; waited <= 10; ++waited) {
+    for (int32_t ready = 1; ready <= 8; ++ready) {
+      const bool enough = ready * 10 >= 8 * (10 - waited);
+      EXPECT_EQ(DecidedOf({View(0, 1), View(1, 0), View(2, ready, waited)}) == "0 last", !enough)
+          << ready << " of 8, after " << waited << " tasks of 10";
+    }
+  }
+  EXPECT_EQ(DecidedOf({View(0, 8), View(1, 8), View(2, 1, 11)}), "2 overdue")
+      << "longer nobody waits for company";
+}
+
+TEST(DeciderTest, OfATypeThatMayWaitOnlyFullBatchesFollowAtOnce) {
+  const CellTypeId may_wait[] = {CellTypeId(1)};
+  const Decider decider(nullptr, 20, may_wait);
+  EXPECT_EQ(decider.LeastRepeated(CellTypeId(0), 1, 8), 1);
+  EXPECT_EQ(decider.LeastRepeated(CellTypeId(1), 1, 8), 8);
+  EXPECT_EQ(decider.LeastRepeated(CellTypeId(2), 1, 8), 1);
+}
+
 constexpr std::string_view kShallow[] = {"shallow"};
 
 // The first type with anything ready, at its least depth.

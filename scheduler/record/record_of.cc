@@ -23,7 +23,7 @@ RecordedSetup SetupOf(const SchedulerOptions& options, int max_tasks_in_flight,
 
 RecordedPolicy RecordOf(const LaneRules& rules) {
   RecordedPolicy policy;
-  policy.made = rules.policy == nullptr || rules.policy_spec != nullptr;
+  policy.made = (rules.policy == nullptr && rules.may_wait.empty()) || rules.policy_spec != nullptr;
   if (rules.policy_spec != nullptr) policy.spec = *rules.policy_spec;
   return policy;
 }

@@ -1,5 +1,6 @@
-// A model as it is scheduled: its cells as they are written, operator by operator (`granularity`), or with products taken
-// out of their steps (`hoist`), as its configuration says. Load time; any thread.
+// A model as it is scheduled: its cells as they are written, operator by operator (`granularity`), or with products of what
+// requests bring (`hoist`) and what nothing recurrent reads (`defer`) taken out of their steps, as its configuration says.
+// Load time; any thread.
 #ifndef CELLBATCH_SERVER_ASSEMBLE_REWRITE_MODEL_H_
 #define CELLBATCH_SERVER_ASSEMBLE_REWRITE_MODEL_H_
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cells/explain/explain_cell.h"
+#include "cells/recurrent_columns.h"
 #include "fmt/format.h"
 #include "server/http/html_page.h"
 
@@ -19,7 +20,7 @@ std::string Cut(std::string text) {
   return text + rest;
 }
 
-std::string Interface(const Model& model, const CellType& type) {
+std::string Interface(const Model& model, const CellType& type, bool may_wait) {
   const CellDefinition& cell = *type.definition;
   std::string text;
   for (size_t i = 0; i < cell.inputs().size(); ++i) {
@@ -32,8 +33,10 @@ std::string Interface(const Model& model, const CellType& type) {
   for (const Parameter& p : cell.parameters()) {
     text += fmt::format("weights {} {}\n", p.name, p.shape.ToString());
   }
-  return text + fmt::format("leaves  {} in table {}\n", ColumnsText(cell.columns()),
-                            model.table(type.out).name);
+  text += fmt::format("leaves  {} in table {}\n", ColumnsText(cell.columns()),
+                      model.table(type.out).name);
+  return text +
+         (may_wait ? "nothing recurrent reads it: with `defer: ON` it waits for others\n" : "");
 }
 
 std::string Program(const CellExplanation& cell, const CellAccount& account) {
@@ -111,15 +114,16 @@ const CellTypeCalibration* FindFirst(absl::Span<const CellTypeCalibration> calib
   return found == calibration.end() ? nullptr : &*found;
 }
 
-ExplainedType Parts(const Model& model, const CellType& type, const CellExplanation& cell,
-                    const CellAccount& account, const CellTypeCalibration* measured) {
+ExplainedType Parts(const Model& model, const CellType& type, bool may_wait,
+                    const CellExplanation& cell, const CellAccount& account,
+                    const CellTypeCalibration* measured) {
   ExplainedType made;
   made.title = fmt::format("cell type \"{}\": cell \"{}\", {} operations a node", type.name,
                            type.definition->name(), type.definition->flops());
   const auto add = [&](const char* heading, std::string text) {
     made.parts.push_back({heading, Cut(std::move(text))});
   };
-  add("What it reads and leaves", Interface(model, type));
+  add("What it reads and leaves", Interface(model, type, may_wait));
   add("Equations", cell.equations);
   add("Program, and what computes it", Program(cell, account));
   if (!cell.plan.empty()) {
@@ -165,6 +169,7 @@ absl::StatusOr<ExplainedModel> ExplainModel(const Model& model, const ProgramLim
   made.title = fmt::format("model \"{}\" version {}: {} cell types{}", model.name, model.version,
                            model.types.size(),
                            account.kernels.empty() ? "" : ", kernels " + account.kernels);
+  const std::vector<CellTypeId> may_wait = TypesThatMayWait(model);
   size_t bytes = 0;
   for (size_t t = 0; t < model.types.size(); ++t) {
     if (bytes > kMostExplainedBytes) {
@@ -174,7 +179,8 @@ absl::StatusOr<ExplainedModel> ExplainModel(const Model& model, const ProgramLim
     const CellType& type = model.types[t];
     const absl::StatusOr<CellExplanation> cell = ExplainCell(*type.definition, limits);
     if (!cell.ok()) return cell.status();
-    made.types.push_back(Parts(model, type, *cell,
+    const bool waits = std::find(may_wait.begin(), may_wait.end(), type.id) != may_wait.end();
+    made.types.push_back(Parts(model, type, waits, *cell,
                                t < account.types.size() ? account.types[t] : CellAccount(),
                                FindFirst(calibration, type.id)));
     bytes += BytesOf(made.types.back());

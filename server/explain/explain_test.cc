@@ -57,6 +57,18 @@ TEST(ExplainModelTest, EachCellTypeIsSaidFromItsEquationsToItsTimes) {
   }
 }
 
+TEST(ExplainModelTest, WhatMayWaitIsSaid) {
+  testing::ModelBuilder builder;
+  const CellTypeId chain = builder.Add(testing::ElmanCell(3, 4), 1);
+  builder.Connect(builder.Add(testing::LinearCell(4, 2, "h"), 2), "x", chain);
+  const std::shared_ptr<Model> model = builder.Build();
+  const ExplainedModel explained = Explained(*model, OneCpu(/*fold_budget=*/0));
+  ASSERT_EQ(explained.types.size(), 2u);
+  const char* const may = "nothing recurrent reads it: with `defer: ON` it waits for others\n";
+  EXPECT_FALSE(Has(explained.types[0].parts[0].text, may));
+  EXPECT_TRUE(Has(explained.types[1].parts[0].text, may));
+}
+
 TEST(ExplainModelTest, WhatIsNotPreparedOrMeasuredIsNotClaimed) {
   const std::shared_ptr<Model> model = TinyModel();
   const DeviceSet devices = OneCpu(/*fold_budget=*/0);

@@ -75,6 +75,7 @@ absl::StatusOr<PolicySpec> PolicyOf(const std::string& policy, const RecordedWor
   if (kind && *kind != PolicyKind::kFsm && *kind != PolicyKind::kSufficient) {
     PolicySpec spec;
     spec.kind = *kind;
+    spec.may_wait = recorded.policy.may_wait;
     return spec;
   }
   const absl::StatusOr<std::string> text = ReadTextFile(policy, kMostPolicyBytes);

@@ -111,6 +111,11 @@ class Reader {
     spec.kind = *kind;
     spec.taller_first = file_.taller_first();
     spec.about = About();
+    for (const std::string& name : file_.may_wait()) {
+      const absl::StatusOr<CellTypeId> type = TypeNamed(name, "may_wait");
+      if (!type.ok()) return Wrong(std::string(type.status().message()));
+      spec.may_wait.push_back(*type);
+    }
     if (*kind != PolicyKind::kFsm) {
       if (file_.states_size() == 0) return spec;
       return Wrong(fmt::format("kind is {}, and there are {} states: only an FSM has any",
@@ -311,6 +316,7 @@ disk::PolicyFile ToPolicyFile(const PolicySpec& spec, const Model& model) {
   file.set_kind(OnDisk(spec.kind));
   file.set_taller_first(spec.taller_first);
   for (std::string& name : TypeNames(model)) file.add_cell_types(std::move(name));
+  for (const CellTypeId type : spec.may_wait) file.add_may_wait(model.type(type).name);
   file.set_fingerprint(CellTypesFingerprint(model));
   if (spec.kind != PolicyKind::kFsm) return file;
   file.set_encoding(OnDisk(spec.encoding.kind));

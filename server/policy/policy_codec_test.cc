@@ -108,6 +108,19 @@ TEST(PolicyCodecTest, WhatIsWrittenIsReadBack) {
   }
 }
 
+TEST(PolicyCodecTest, WhatMayWaitIsWrittenAndReadBack) {
+  PolicySpec spec;
+  spec.may_wait = {CellTypeId(0), CellTypeId(2)};
+  const Model trees = Trees();
+  const std::string text = PolicyText(ToPolicyFile(spec, trees));
+  const absl::StatusOr<PolicySpec> read = ParsePolicy(text, "policy.textproto", trees);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->may_wait, spec.may_wait);
+  EXPECT_EQ(Refused(With(text, "may_wait: \"leaf\"", "may_wait: \"leaves\""), trees),
+            "policy.textproto: may_wait is \"leaves\", the model's cell types are leaf, internal, "
+            "output");
+}
+
 TEST(PolicyCodecTest, WhereItComesFromIsSaid) {
   disk::PolicyFile file = ToPolicyFile(Fsm(), Trees());
   file.mutable_learned()->set_requests("sst_train.txt");

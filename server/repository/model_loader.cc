@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "cells/definitions/shipped.h"
+#include "cells/recurrent_columns.h"
 #include "server/assemble/model_assembler.h"
 #include "server/assemble/rewrite_model.h"
 #include "server/names/nearest_name.h"
@@ -117,6 +118,17 @@ absl::StatusOr<std::vector<int64_t>> Named(const disk::VersionPolicy::Specific& 
   return versions;
 }
 
+// What `defer: ON` says of the policy: which types wait, and that they do, for people.
+void LetWait(const disk::ModelDescription& config, const Model& model, PolicySpec& policy) {
+  policy.may_wait.clear();
+  if (config.defer() != disk::ON) return;
+  policy.may_wait = TypesThatMayWait(model);
+  std::vector<std::string> names;
+  for (const CellTypeId type : policy.may_wait) names.push_back(model.type(type).name);
+  policy.about += fmt::format("{}{} wait for their batches to fill",
+                              policy.about.empty() ? "" : "; ", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_folder) {
@@ -201,6 +213,7 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
                  config->places.Of("policy"), model_folder, *made.model, limits.max_config_bytes);
   if (!policy.ok()) return policy.status();
   made.policy = *std::move(policy);
+  LetWait(config->message, *made.model, made.policy);
   absl::Status together = CheckJoin(made.join, made.policy.kind, config->places.Of("join"));
   if (!together.ok()) return together;
   return made;
@@ -212,8 +225,11 @@ absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Mod
   if (!config.ok()) return config.status();
   disk::PolicyChoice choice = config->message.policy();
   choice.set_else_cellular(false);
-  return ReadPolicy(config->message.has_policy() ? &choice : nullptr, config->places.Of("policy"),
-                    model_folder, model, limits.max_config_bytes);
+  absl::StatusOr<PolicySpec> policy =
+      ReadPolicy(config->message.has_policy() ? &choice : nullptr, config->places.Of("policy"),
+                 model_folder, model, limits.max_config_bytes);
+  if (policy.ok()) LetWait(config->message, model, *policy);
+  return policy;
 }
 
 std::string PolicyStamp(const std::string& model_folder, int64_t version) {

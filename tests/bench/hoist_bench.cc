@@ -19,14 +19,12 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
-#include "cells/device/cpu/cpu_device.h"
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/kernels/cpu/kernel_table.h"
-#include "tests/bench/in_process.h"
+#include "tests/bench/one_core.h"
 #include "tests/bench/probes.h"
 #include "tests/bench/report.h"
 #include "tests/bench/stepped.h"
-#include "tests/testing/builders.h"
 
 ABSL_FLAG(std::string, json, "", "Write the figures to this file too.");
 ABSL_FLAG(int, h, 1024, "Units of the LSTM, and width of its vectors.");
@@ -37,61 +35,6 @@ namespace cellbatch {
 namespace {
 
 constexpr size_t kTrees = 64;
-
-// One side of a ratio: a model served on one core.
-class Side {
- public:
-  Side(std::shared_ptr<const Model> model, int64_t fold_budget_bytes)
-      : model_(model), stepped_(SchedulerOptions(), OneCore(fold_budget_bytes), std::move(model)) {}
-
-  struct Wave {
-    double seconds = 0;             // until the last is answered
-    double first_step_seconds = 0;  // until a task of the first cell type is done
-  };
-  Wave Run(absl::Span<const zoo::Asked> asked) {
-    Scheduler& scheduler = stepped_.scheduler();
-    std::vector<std::unique_ptr<Request>> requests;
-    for (const zoo::Asked& a : asked) {
-      requests.push_back(MakeRequest(model_, a, {"OUTPUT"}, scheduler.max_tasks_in_flight()));
-    }
-    const uint64_t steps_before = StepsDone();
-    Wave wave;
-    const int64_t start = stepped_.NowNs();
-    for (std::unique_ptr<Request>& r : requests) {
-      if (!scheduler.Submit(r)) Require(absl::InternalError("queue full"), "submitting");
-    }
-    const auto since = [&] { return static_cast<double>(stepped_.NowNs() - start) * 1e-9; };
-    // Looked at as soon as the manager has seen a task done, before the next one is computed.
-    for (scheduler.StepManager(); StepsDone() == steps_before; scheduler.StepManager()) {
-      scheduler.StepWorker(0);
-    }
-    wave.first_step_seconds = since();
-    stepped_.StepUntilIdle();
-    wave.seconds = since();
-    std::vector<std::unique_ptr<Request>> finished(asked.size());
-    size_t left = asked.size();
-    while (left > 0) {
-      left -= static_cast<size_t>(scheduler.Take(OutboxId(0), absl::MakeSpan(finished)));
-      for (const std::unique_ptr<Request>& r : finished) {
-        if (r != nullptr) Require(r->status, "a request");
-      }
-    }
-    return wave;
-  }
-  std::string folded() { return stepped_.scheduler().stats().Lanes()[0].folded; }
-
- private:
-  static DeviceSet OneCore(int64_t fold_budget_bytes) {
-    CpuOptions options;
-    options.fold_budget_bytes = fold_budget_bytes;
-    options.tuning = MeasureCpuTuning();
-    return Require(CpuDevices({{0}}, options), "a device");
-  }
-  uint64_t StepsDone() { return stepped_.scheduler().stats().Lanes()[0].types[0].tasks; }
-
-  const std::shared_ptr<const Model> model_;
-  Stepped stepped_;
-};
 
 // One LSTM over vectors, its last state.
 zoo::Workload Vectors(int64_t h) {
@@ -107,32 +50,18 @@ zoo::Workload Vectors(int64_t h) {
   return made;
 }
 
-std::vector<zoo::Asked> Sequences(int n, int64_t steps, int64_t width) {
-  std::vector<zoo::Asked> asked;
-  for (int i = 0; i < n; ++i) {
-    const std::vector<float> x = testing::RandomFloats(steps * width, static_cast<uint64_t>(i) + 1);
-    Tensor tensor;
-    tensor.name = "X";
-    tensor.datatype = "FP32";
-    tensor.shape = {steps, width};
-    tensor.bytes.assign(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(float));
-    asked.push_back({{std::move(tensor)}, {"OUTPUT"}, {}});
-  }
-  return asked;
-}
-
 void RunChains(Report& report, Table& table) {
   const int64_t h = absl::GetFlag(FLAGS_h);
   const zoo::Workload workload = Vectors(h);
   const double peak = ProbeFmaPeak(kernels::BestKernels(DetectCpuFeatures()).name);
-  Side whole(LoadWorkload(workload, ModelId(1), "hoist: OFF\n"), 0);
-  Side hoisted(LoadWorkload(workload, ModelId(2), "hoist: ON\n"), 0);
+  OneCore whole(LoadWorkload(workload, ModelId(1), "hoist: OFF\n"), 0);
+  OneCore hoisted(LoadWorkload(workload, ModelId(2), "hoist: ON\n"), 0);
   for (const int b : {1, 2, 4, 64}) {
-    const std::vector<zoo::Asked> asked = Sequences(b, absl::GetFlag(FLAGS_steps), h);
+    const std::vector<zoo::Asked> asked = VectorSequences(b, absl::GetFlag(FLAGS_steps), h);
     const double flops = 2.0 * 4.0 * static_cast<double>(h * h * b * absl::GetFlag(FLAGS_steps));
     std::vector<double> off, on, speedup, first, halved;
     for (int round = -1; round < absl::GetFlag(FLAGS_rounds); ++round) {
-      const Side::Wave plain = whole.Run(asked), fast = hoisted.Run(asked);
+      const OneCore::Wave plain = whole.Run(asked), fast = hoisted.Run(asked);
       if (round < 0) continue;  // warms
       off.push_back(plain.seconds * 1e3);
       on.push_back(fast.seconds * 1e3);
@@ -155,7 +84,7 @@ void RunLeaves(Report& report, Table& table) {
   const zoo::Workload workload =
       zoo::MakeWorkload("treelstm", zoo::Sizes::Benchmark(256), /*items=*/0);
   const std::shared_ptr<const Model> model = LoadWorkload(workload, ModelId(1));
-  Side bare(model, 0), folded(model, int64_t{1} << 30);
+  OneCore bare(model, 0), folded(model, int64_t{1} << 30);
   report.Fact("folded", folded.folded());
   std::vector<double> without, with, ratio;
   const size_t groups = workload.requests.size() / kTrees;
@@ -163,7 +92,7 @@ void RunLeaves(Report& report, Table& table) {
     const absl::Span<const zoo::Asked> trees =
         absl::MakeConstSpan(workload.requests)
             .subspan(static_cast<size_t>(round + 1) % groups * kTrees, kTrees);
-    const Side::Wave plain = bare.Run(trees), fast = folded.Run(trees);
+    const OneCore::Wave plain = bare.Run(trees), fast = folded.Run(trees);
     if (round < 0) continue;
     without.push_back(plain.seconds * 1e3);
     with.push_back(fast.seconds * 1e3);

@@ -9,13 +9,16 @@
 #include <random>
 
 #include "cells/arity_split.h"
+#include "cells/deferred_model.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/exploded_model.h"
 #include "cells/hoisted_model.h"
 #include "cells/kernels/reference/graph_interpreter.h"
+#include "cells/recurrent_columns.h"
 #include "cells/unfold/unfolder.h"
 #include "tests/golden/served.h"
 #include "tests/testing/builders.h"
+#include "tests/testing/headed_cell.h"
 
 namespace cellbatch {
 namespace {
@@ -34,6 +37,8 @@ class RandomUnfolder : public Unfolder {
     int32_t x_width = 0, y_width = 0, h_width = 0;
     bool stop = false;  // the chain of words stops at word 1
     bool cap = false;   // or says that it never does
+    CellTypeId labels;  // reads what chains leave beside their state; invalid: they leave nothing
+    std::vector<Column> more;  // of a chain, returned too
   };
   explicit RandomUnfolder(const Types& types) : types_(types) {}
 
@@ -56,6 +61,7 @@ class RandomUnfolder : public Unfolder {
       }
       chains.emplace_back(graph.Add(types_.chain, rows, links), rows);
       ReturnAll(chains.back().first, rows, types_.h_width, backwards, graph);
+      if (types_.labels.valid()) ReturnMore(chains.back().first, rows, random(), graph);
     }
     const auto [top, length] = chains.back();
     const Link over = {top, InputId(0), length - 1, -1};
@@ -79,6 +85,25 @@ class RandomUnfolder : public Unfolder {
     const int32_t tensor = graph.AddTensor("t", WireType::kFp32, {nodes, width});
     graph.Return(from, ColumnId(0), {0, nodes},
                  {tensor, backwards ? row * (nodes - 1) : 0, backwards ? -row : row});
+  }
+
+  // Some of the other columns, of some of the nodes; and labels, of all of them or of the last.
+  void ReturnMore(SubgraphId chain, int32_t rows, uint64_t seed, CellGraph& graph) const {
+    std::mt19937_64 random(seed);
+    for (size_t c = 0; c < types_.more.size(); ++c) {
+      if (random() % 3 == 0) continue;
+      const auto first = static_cast<int32_t>(random() % static_cast<uint64_t>(rows));
+      const auto count = 1 + static_cast<int32_t>(random() % static_cast<uint64_t>(rows - first));
+      const bool words = types_.more[c].type == ElementType::kInt32;
+      const int32_t tensor = graph.AddTensor("more", words ? WireType::kInt32 : WireType::kFp32,
+                                             {count, types_.more[c].width});
+      graph.Return(chain, ColumnId(static_cast<int64_t>(c) + 1), {first, count},
+                   {tensor, 0, int64_t{types_.more[c].width} * 4});
+    }
+    const bool all = random() % 2 == 0;
+    const Link link = {chain, InputId(0), all ? rows - 1 : kLastNode, all ? -1 : 0};
+    const int32_t length = all ? rows : 1;
+    ReturnAll(graph.Add(types_.labels, length, {&link, 1}), length, 2, false, graph);
   }
 
   void AddSum(const std::vector<std::pair<SubgraphId, int32_t>>& chains, SubgraphId y, int32_t rows,
@@ -119,8 +144,9 @@ CellDefinition WordsCell(int32_t h) {
   return b.Build();
 }
 
-std::shared_ptr<Model> RandomModel(uint64_t seed, bool stop = false, bool cap = false) {
-  const CellDefinition chain = testing::RandomCell(seed);
+// Chains of `chain`, which leaves "h" first. With `headed`, labels over its "y" and "h".
+std::shared_ptr<Model> ModelOf(const CellDefinition& chain, uint64_t seed, bool stop, bool cap,
+                               bool headed = false) {
   const int32_t h = chain.columns()[0].width, y = 1 + static_cast<int32_t>(seed % 9);
   ModelBuilder builder;
   RandomUnfolder::Types types;
@@ -136,11 +162,27 @@ std::shared_ptr<Model> RandomModel(uint64_t seed, bool stop = false, bool cap = 
   builder.Connect(types.set, "x", types.chain);
   types.words = builder.Add(WordsCell(h), seed + 3);
   builder.Connect(types.words, "x", types.chain);
+  if (headed) {
+    const absl::Span<const Column> columns = chain.columns();
+    types.more.assign(columns.begin() + 1, columns.end());
+    const auto y = std::find_if(columns.begin(), columns.end(),
+                                [](const Column& column) { return column.name == "y"; });
+    testing::CellBuilder b("labels");
+    const ValueId from_y = b.MatMul(b.Read("x", "y", y->width), b.Matrix("Y", 2, y->width));
+    const ValueId from_h = b.MatMul(b.Read("x", "h", h), b.Matrix("H", 2, h));
+    b.Leave("scores", b.Add(from_y, from_h));
+    types.labels = builder.Add(b.Build(), seed + 4);
+    builder.Connect(types.labels, "x", types.chain);
+  }
   std::shared_ptr<Model> model = builder.Build();
   types.x = model->type(types.chain).in[0];
   types.y = model->type(types.sum).in[0];
   model->unfolder = std::make_shared<RandomUnfolder>(types);
   return model;
+}
+
+std::shared_ptr<Model> RandomModel(uint64_t seed, bool stop = false, bool cap = false) {
+  return ModelOf(testing::RandomCell(seed), seed, stop, cap);
 }
 
 CellGraph Unfolded(const Model& model, int64_t seed) {
@@ -267,6 +309,47 @@ TEST(GranularityTest, HoistedChainsAnswerWithTheSameBits) {
   }
   EXPECT_GE(hoisted_models, 5);
   EXPECT_GT(cut, 0);
+}
+
+// The same, with columns that no step reads: returned of some nodes, read by labels together with the state, or by nobody.
+TEST(GranularityTest, DeferredColumnsAnswerWithTheSameBits) {
+  const DeferRule rule = {.least_operations = 0, .limits = kCpuLimits, .stops = true};
+  int deferred_models = 0, hoisted_models = 0;
+  int64_t left_out = 0;
+  for (uint64_t seed = 501; seed <= 540 && deferred_models < 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto cells = ModelOf(testing::WithHeads(testing::RandomCell(seed), seed), seed,
+                               seed % 3 == 0, seed % 3 == 1, /*headed=*/true);
+    const std::shared_ptr<Model> deferred = DeferModel(cells, rule);
+    if (deferred == nullptr) continue;
+    ++deferred_models;
+    ASSERT_TRUE(deferred->Validate().ok()) << deferred->Validate();
+    EXPECT_EQ(deferred->types.size(), cells->types.size() + 1);
+    for (int64_t request = 1; request <= 10; ++request) {
+      const CellGraph plain = Unfolded(*cells, request), graph = Unfolded(*deferred, request);
+      EXPECT_EQ(InterpretGraph(*cells, plain), InterpretGraph(*deferred, graph));
+      left_out += 2 * plain.num_nodes() - graph.num_nodes();
+    }
+    cells->id = ModelId(1), deferred->id = ModelId(2);
+    auto served = Served::Start(2);
+    ASSERT_TRUE(served.ok()) << served.status();
+    ASSERT_TRUE((*served)->Add(cells).ok());
+    LaneRules rules;
+    rules.may_wait = TypesThatMayWait(*deferred);
+    EXPECT_GE(rules.may_wait.size(), 3u) << "the deferred part, labels, the set";
+    ASSERT_TRUE((*served)->scheduler().AddModel(deferred, std::move(rules)).ok());
+    const auto expected = Answers(**served, cells, 30);
+    EXPECT_EQ(Answers(**served, deferred, 30), expected);
+    const auto hoisted = HoistModel(deferred, {.least_multiply_adds = 0, .limits = kCpuLimits});
+    if (hoisted == nullptr) continue;
+    ++hoisted_models;
+    hoisted->id = ModelId(3);
+    ASSERT_TRUE((*served)->Add(hoisted).ok());
+    EXPECT_EQ(Answers(**served, hoisted, 30), expected) << "and with products of x hoisted";
+  }
+  EXPECT_GE(deferred_models, 5);
+  EXPECT_GE(hoisted_models, 1);
+  EXPECT_GT(left_out, 0) << "what nobody reads is not computed";
 }
 
 TEST(GranularityTest, AliasedWeightsAndEqualOperatorsAreOneType) {

@@ -48,6 +48,7 @@ struct SimulationOptions {
   int64_t priority_ageing = 1000;
   PolicyKind policy =
       PolicyKind::kCellular;            // all but kSufficient; an FSM's table is drawn by the seed
+  bool may_wait = false;                // whether some types wait for their batches to fill
   JoinSpec join;                        // of every model
   UnfoldOptions unfold;                 // of every model
   int64_t row_budget_bytes = 64 << 10;  // of one model in one memory

@@ -69,13 +69,14 @@ TurnRules RulesOf(const SimulationOptions& o) {
   rules.max_tasks_in_flight = o.max_tasks_in_flight;
   rules.max_wait_tasks = o.max_wait_tasks;
   rules.chain_turn = o.chain_turn;
-  rules.idle_types_first = o.policy == PolicyKind::kCellular;
+  rules.idle_types_first = o.policy == PolicyKind::kCellular && !o.may_wait;
   rules.picks_depth = o.policy == PolicyKind::kDepth;
   rules.busy_steal = o.stealing == Stealing::kAlways;
   rules.padded = o.join.batching.padding != GraphBatching::Padding::kNone;
   rules.by_length = o.join.batching.bucket_width > 0;
   rules.priority_ageing = o.priority_ageing;
   rules.whole_graphs = o.join.whole_graphs > 0;
+  rules.may_wait = o.may_wait;
   const int64_t ns = o.cost.task_ns + o.limits.max_batch * o.cost.node_ns;
   // A signal that was held shows several tasks at once, and so late.
   const int64_t held = o.hold_chance > 0 ? o.max_tasks_in_flight * ns : 0;
@@ -142,6 +143,7 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
   }
   DrawDevices(o);
   DrawLevels(o);
+  o.may_wait = MixBits(seed, 83) % 3 == 0;
   if (other_policy) {
     if (MixBits(seed, 81) % 2 == 0) o.policy_change_chance = 0.002;
     constexpr std::array kOthers = {PolicyKind::kAgenda, PolicyKind::kAgendaOfRemaining,
@@ -185,11 +187,12 @@ std::string Describe(const SimulationOptions& o) {
       " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
       o.grow_chance, ", levels ", o.priority_levels, " (default ", o.default_priority_level,
       "), ageing ", o.priority_ageing, ", chain turn ", o.chain_turn, ", policy ",
-      std::string(Name(o.policy)), ", phases ", o.unfold.phases, ", ghosts ", o.unfold.ghosts,
-      ", rows by level ", o.unfold.level_rows, ", join ", Name(o.join), ", changes ",
-      o.change_chance, ", takes over ", o.policy_change_chance, ", calibrate ", o.calibrate,
-      ", asynchronous ", o.asynchronous, ", late writes ", o.late_writes, ", first task ",
-      o.first_sequence, ", launches of ", o.launch_multiple, ", host blocks ", o.host_blocks);
+      std::string(Name(o.policy)), ", some wait ", o.may_wait, ", phases ", o.unfold.phases,
+      ", ghosts ", o.unfold.ghosts, ", rows by level ", o.unfold.level_rows, ", join ",
+      Name(o.join), ", changes ", o.change_chance, ", takes over ", o.policy_change_chance,
+      ", calibrate ", o.calibrate, ", asynchronous ", o.asynchronous, ", late writes ",
+      o.late_writes, ", first task ", o.first_sequence, ", launches of ", o.launch_multiple,
+      ", host blocks ", o.host_blocks);
 }
 
 }  // namespace cellbatch::sim

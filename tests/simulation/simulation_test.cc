@@ -86,6 +86,21 @@ INSTANTIATE_TEST_SUITE_P(Policies, PolicyTest,
                                            PolicyKind::kFsm, PolicyKind::kRandom),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+// Every third type waits for its batch to fill: nobody starves by it, and no batch runs that should have waited.
+TEST(WaitingTest, WhatMayWaitDoesAndNotForEver) {
+  int64_t compared = 0;
+  for (const PolicyKind policy : {PolicyKind::kCellular, PolicyKind::kLbGreedy, PolicyKind::kFsm,
+                                  PolicyKind::kAgenda, PolicyKind::kDepth}) {
+    for (uint64_t seed = 241; seed <= 246; ++seed) {
+      SimulationOptions o = WithPolicy(policy, seed);
+      o.may_wait = true;
+      o.in_flight = 40;
+      compared += ExpectClean(o).longest.waits_compared;
+    }
+  }
+  EXPECT_GT(compared, 1000);
+}
+
 class WholeGraphsTest : public ::testing::TestWithParam<PolicyKind> {};
 
 // Batches of whole graphs, of 1 to 16 requests, under every policy that they are compared with: every request is

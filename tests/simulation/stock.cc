@@ -46,6 +46,14 @@ PolicySpec DrawPolicy(PolicyKind kind, uint64_t seed, const Model& model) {
   return spec;
 }
 
+std::vector<CellTypeId> WaitingTypes(const Model& model) {
+  std::vector<CellTypeId> waiting;
+  for (const CellType& type : model.types) {
+    if (TypeMayWait(type.id)) waiting.push_back(type.id);
+  }
+  return waiting;
+}
+
 }  // namespace
 
 void Stock::Add() {
@@ -57,11 +65,13 @@ void Stock::Add() {
   changing_ = true;
   checker_.Loading(model.get());
   LaneRules rules;
-  if (options_.policy != PolicyKind::kCellular) {
-    const PolicySpec spec = DrawPolicy(options_.policy, options_.seed, *model);
+  if (options_.policy != PolicyKind::kCellular || options_.may_wait) {
+    PolicySpec spec = DrawPolicy(options_.policy, options_.seed, *model);
+    if (options_.may_wait) spec.may_wait = WaitingTypes(*model);
     absl::StatusOr<std::unique_ptr<const Policy>> policy = MakePolicy(spec, model->types.size());
     Check(policy.ok(), policy.status().ToString());
     rules.policy = *std::move(policy);
+    rules.may_wait = spec.may_wait;
     rules.policy_spec = std::make_shared<const PolicySpec>(spec);
   }
   rules.join = MakeJoinRule(options_.join);
@@ -91,7 +101,8 @@ void Stock::ChangePolicy(size_t at, uint64_t draw) {
                                  PolicyKind::kLbGreedy, PolicyKind::kFsm,
                                  PolicyKind::kAgenda,   PolicyKind::kAgendaOfRemaining};
   const Model& model = *open_[at].model;
-  const PolicySpec spec = DrawPolicy(kKinds[draw % kKinds.size()], draw, model);
+  PolicySpec spec = DrawPolicy(kKinds[draw % kKinds.size()], draw, model);
+  if (options_.may_wait) spec.may_wait = WaitingTypes(model);
   absl::StatusOr<LaneRules> rules = MakeRules(spec, {}, model.types.size());
   Check(rules.ok(), rules.status().ToString());
   changing_ = true;

@@ -218,6 +218,7 @@ void Turns::BeginTask(const Device& device, const BatchedTask& task, ModelId mod
   place_ = &lane_->places[Index(worker.memory)];
   const size_t w = Index(worker_), type = Index(task.cell.value());
   if (!rules_.padded) CheckPriority(*lane_, *place_, worker_, task);
+  if (!rules_.padded && rules_.may_wait) CheckWaited(*lane_, *place_, worker_, task);
   worker.sequence = task.sequence;
   worker.model = model;
   worker.type = task.cell.value();
@@ -396,6 +397,29 @@ int64_t Turns::SurelyReady(const TypeTurn& type, uint64_t sequence, int64_t enou
     if (nodes >= enough) break;
   }
   return nodes;
+}
+
+// Of a type that may wait, less than a full batch, and less than is enough after so many tasks without it, while something
+// else was ready. A task may also be cut short where its requests' rows find no room.
+void Turns::CheckWaited(const Lane& lane, const Place& place, int worker, const BatchedTask& task) {
+  const size_t type = Index(task.cell.value());
+  if (!TypeMayWait(task.cell) || task.num_copies_in > 0 || rules_.picks_depth) return;
+  if (WorkersOf(workers_[Index(worker)].memory) > 1) return;
+  const int64_t waited = place.tasks[Index(worker)] - place.types[type].last[Index(worker)];
+  const int64_t guard =
+      std::max<int64_t>(rules_.max_wait_tasks, 2 * static_cast<int64_t>(lane.types->size()));
+  const int64_t most = place.max_batch[type];
+  if (task.num_nodes >= most) return;
+  ++longest_.waits_compared;
+  if (waited > guard || task.num_nodes * guard >= most * (guard - waited)) return;
+  for (size_t t = 0; t < place.types.size(); ++t) {
+    if (TypeMayWait(CellTypeId(static_cast<int64_t>(t)))) continue;
+    if (SurelyReady(place.types[t], task.sequence, 1) == 0) continue;
+    violated_(absl::StrCat("waiting: task ", task.sequence, " has ", task.num_nodes, " of ", most,
+                           " nodes of type ", type, ", ", waited,
+                           " tasks after the one before it, while type ", t, " is ready"));
+    return;
+  }
 }
 
 // The task was formed when its worker had done no more than it has now, and what is ready now and was then is

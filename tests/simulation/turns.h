@@ -52,13 +52,18 @@ struct TurnRules {
   bool padded = false, by_length = false;
   int64_t priority_ageing = 1000;  // as the scheduler was given it
   bool whole_graphs = false;       // batches of them
+  bool may_wait = false;           // those of TypeMayWait do, for their batches to fill
   int64_t longest_task_ns = 0;
 };
+
+// Which types of a model wait, where any do: whatever they are, what the scheduler says of them holds.
+inline bool TypeMayWait(CellTypeId type) { return type.value() % 3 == 1; }
 
 // What was seen: how near waits came to their bounds.
 struct LongestWaits {
   int64_t type_tasks = 0, subgraph_tasks = 0, model_ns = 0;
   int64_t priorities_compared = 0;
+  int64_t waits_compared = 0;   // of types that may wait, tasks that were not full
   int64_t levels_compared = 0;  // of requests
   double shares_apart = 0;      // of what is allowed
 };
@@ -160,6 +165,7 @@ class Turns {
   void Starts(Runner& runner, int32_t tag);
   void Unstarted(Lane& lane, int32_t tag);
   void CheckPriority(const Lane& lane, const Place& place, int worker, const BatchedTask& task);
+  void CheckWaited(const Lane& lane, const Place& place, int worker, const BatchedTask& task);
   int64_t SurelyReady(const TypeTurn& type, uint64_t sequence, int64_t enough);
   void CheckType(const Lane& lane, Place& place, int memory, size_t type);
   void CheckFront(const Lane& lane, Place& place, int memory, size_t type);

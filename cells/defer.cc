@@ -1,0 +1,275 @@
+#include "cells/defer.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "cells/check.h"
+#include "cells/compile/lower.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+namespace {
+
+// No names that a text can give.
+constexpr char kStepInput[] = "deferred from";
+
+size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+// By value: whether it is the same for every node.
+std::vector<bool> ParameterValues(const CellDefinition& cell) {
+  std::vector<bool> fixed;
+  for (const Op& op : cell.ops()) {
+    bool of_parameters = op.kind != OpKind::kInput;
+    for (const ValueId arg : op.args) {
+      if (arg.valid()) of_parameters = of_parameters && fixed[Index(arg.value())];
+    }
+    fixed.push_back(of_parameters);
+  }
+  return fixed;
+}
+
+class Splitter {
+ public:
+  Splitter(const CellDefinition& cell, const std::vector<ColumnPart>& parts)
+      : cell_(cell),
+        parts_(parts),
+        fixed_(ParameterValues(cell)),
+        of_step_(cell.ops().size()),
+        of_deferred_(cell.ops().size()),
+        passed_(cell.ops().size()) {}
+
+  // False: the deferred part computes nothing, or both parts something of parameters alone. How a compiler adds that up
+  // depends on who else reads it.
+  bool Mark() {
+    for (size_t c = 0; c < parts_.size(); ++c) {
+      const size_t v = Index(cell_.outputs()[c].value.value());
+      if (parts_[c] != ColumnPart::kDeferred) of_step_[v] = true;
+      if (parts_[c] != ColumnPart::kStep) of_deferred_[v] = true;
+    }
+    for (size_t v = of_step_.size(); v-- > 0;) {
+      if (of_step_[v]) MarkArguments(v, of_step_);
+    }
+    bool computes = false;
+    for (size_t v = of_deferred_.size(); v-- > 0;) {
+      if (!of_deferred_[v]) continue;
+      passed_[v] = IsPassed(v);
+      if (passed_[v]) continue;
+      computes = computes || (!fixed_[v] && cell_.ops()[v].kind != OpKind::kLookup);
+      MarkArguments(v, of_deferred_);
+    }
+    return computes && !BothPrepare();
+  }
+
+  std::optional<DeferredCell> Make() const {
+    std::vector<Output> left;
+    for (size_t c = 0; c < parts_.size(); ++c) {
+      if (parts_[c] != ColumnPart::kDeferred) left.push_back(cell_.outputs()[c]);
+    }
+    // By passed value: the column that leaves it.
+    std::vector<int32_t> column_of(passed_.size(), -1);
+    std::vector<bool> of_step = of_step_;
+    for (size_t v = 0; v < passed_.size(); ++v) {
+      if (!passed_[v]) continue;
+      of_step[v] = true;
+      const auto there = std::find_if(left.begin(), left.end(), [v](const Output& output) {
+        return Index(output.value.value()) == v;
+      });
+      column_of[v] = static_cast<int32_t>(there - left.begin());
+      if (there != left.end()) continue;
+      left.push_back({fmt::format("deferred {}", left.size()), ValueId(static_cast<int64_t>(v))});
+    }
+    if (left.size() > Index(kMaxColumns)) return std::nullopt;
+    DeferredCell made;
+    made.step = MakeStep(of_step, left);
+    made.deferred = MakeDeferred(made.step->columns(), column_of);
+    return made;
+  }
+
+ private:
+  bool BothPrepare() const {
+    // Equal operators of equal values are one to a compiler.
+    using Look = std::tuple<OpKind, std::array<size_t, 3>, std::array<int32_t, 2>>;
+    std::map<Look, size_t> first;
+    std::vector<size_t> same(fixed_.size());
+    std::vector<bool> by_step(fixed_.size()), by_deferred(fixed_.size());
+    for (size_t v = 0; v < fixed_.size(); ++v) {
+      const Op& op = cell_.ops()[v];
+      if (!fixed_[v]) continue;
+      std::array<size_t, 3> args = {};
+      for (size_t a = 0; a < args.size(); ++a) {
+        args[a] = op.args[a].valid() ? same[Index(op.args[a].value())] + 1 : 0;
+      }
+      same[v] = first.emplace(Look(op.kind, args, op.attr), v).first->second;
+      if (Family(op.kind) == OpFamily::kLeaf) continue;
+      by_step[same[v]] = by_step[same[v]] || of_step_[v];
+      by_deferred[same[v]] = by_deferred[same[v]] || of_deferred_[v];
+    }
+    for (size_t v = 0; v < fixed_.size(); ++v) {
+      if (by_step[v] && by_deferred[v]) return true;
+    }
+    return false;
+  }
+  void MarkArguments(size_t v, std::vector<bool>& marked) const {
+    for (const ValueId arg : cell_.ops()[v].args) {
+      if (arg.valid()) marked[Index(arg.value())] = true;
+    }
+  }
+
+  // Not computed in the deferred part, but read there. A row of a table stays one, for sums begin with those.
+  bool IsPassed(size_t v) const {
+    const Op& op = cell_.ops()[v];
+    if (fixed_[v]) return false;
+    if (op.kind == OpKind::kLookup && fixed_[Index(op.args[0].value())]) return false;
+    return op.kind == OpKind::kInput || of_step_[v];
+  }
+
+  // Those of the cell's operators, with arguments by their new numbers.
+  struct Copied {
+    std::vector<Op> ops;
+    std::vector<std::string> names;
+    std::vector<ValueId> number;  // by value of the cell
+  };
+  void Copy(size_t v, Op op, Copied& copied) const {
+    for (ValueId& arg : op.args) {
+      if (arg.valid()) arg = copied.number[Index(arg.value())];
+    }
+    copied.number[v] = ValueId(static_cast<int64_t>(copied.ops.size()));
+    copied.ops.push_back(op);
+    if (!cell_.op_names().empty()) copied.names.push_back(cell_.op_names()[v]);
+  }
+  std::shared_ptr<const CellDefinition> Made(std::string name, Copied copied,
+                                             std::vector<Input> inputs, std::vector<Output> outputs,
+                                             std::optional<InputId> carry) const {
+    for (Output& output : outputs) output.value = copied.number[Index(output.value.value())];
+    const absl::Span<const Parameter> parameters = cell_.parameters();
+    auto made = CellDefinition::Create(std::move(name), std::move(copied.ops), std::move(inputs),
+                                       {parameters.begin(), parameters.end()}, std::move(outputs),
+                                       carry, copied.names);
+    Check(made.ok(), made.status().ToString());
+    return std::make_shared<const CellDefinition>(*std::move(made));
+  }
+
+  std::shared_ptr<const CellDefinition> MakeStep(const std::vector<bool>& of_step,
+                                                 std::vector<Output> left) const {
+    Copied copied;
+    copied.number.resize(of_step.size());
+    for (size_t v = 0; v < of_step.size(); ++v) {
+      if (of_step[v]) Copy(v, cell_.ops()[v], copied);
+    }
+    return Made(cell_.name(), std::move(copied), {cell_.inputs().begin(), cell_.inputs().end()},
+                std::move(left), cell_.carry());
+  }
+
+  std::shared_ptr<const CellDefinition> MakeDeferred(absl::Span<const Column> step,
+                                                     const std::vector<int32_t>& column_of) const {
+    Input row = {.name = kStepInput, .reads = {}};
+    Copied copied;
+    copied.number.resize(column_of.size());
+    for (size_t v = 0; v < column_of.size(); ++v) {
+      if (!of_deferred_[v]) continue;
+      Op op = cell_.ops()[v];
+      if (passed_[v]) {
+        op = {.kind = OpKind::kInput,
+              .attr = {0, static_cast<int32_t>(row.reads.size())},
+              .shape = op.shape};
+        row.reads.push_back(step[Index(column_of[v])]);
+      }
+      Copy(v, op, copied);
+    }
+    std::vector<Output> left;
+    for (size_t c = 0; c < parts_.size(); ++c) {
+      if (parts_[c] != ColumnPart::kStep) left.push_back(cell_.outputs()[c]);
+    }
+    return Made(cell_.name() + " deferred", std::move(copied), {std::move(row)}, std::move(left),
+                std::nullopt);
+  }
+
+  const CellDefinition& cell_;
+  const std::vector<ColumnPart>& parts_;
+  const std::vector<bool> fixed_;
+  std::vector<bool> of_step_, of_deferred_;  // by value: computed by that part, or given to it
+  std::vector<bool> passed_;                 // from the one to the other
+};
+
+// What one accumulator adds, in its order; the rows that it reads are known by what they are multiplied by.
+struct Sum {
+  std::vector<UnitValues> bias;
+  std::vector<std::pair<ParameterView, int32_t>> terms;
+  friend bool operator==(const Sum&, const Sum&) = default;
+};
+
+// Numbers of prepared parameters are a program's own: here equal ones have equal numbers in all.
+class SumReader {
+ public:
+  explicit SumReader(const CellDefinition& cell) : cell_(cell) {}
+
+  std::vector<Sum> Read(const CellProgram& program) {
+    std::vector<Sum> sums;
+    for (const Step& step : program.steps) {
+      const auto* const product = std::get_if<ProductStep>(&step);
+      if (product == nullptr) continue;
+      for (size_t g = 0; g < product->bias.size(); ++g) {
+        Sum& sum = sums.emplace_back();
+        for (const UnitValues& bias : product->bias[g]) {
+          const auto* const view = std::get_if<ParameterView>(&bias);
+          sum.bias.push_back(view == nullptr ? bias : UnitValues(Known(*view, program)));
+        }
+        for (const SegmentPlan& s : product->segments) {
+          if (s.weights[g]) sum.terms.emplace_back(Known(*s.weights[g], program), s.depth);
+        }
+      }
+    }
+    return sums;
+  }
+
+ private:
+  ParameterView Known(ParameterView view, const CellProgram& program) {
+    if (!IsPrepared(view, cell_)) return view;
+    const auto own = static_cast<int64_t>(cell_.parameters().size());
+    const PreparedParameter& made = program.prepared[Index(view.parameter.value() - own)];
+    const auto there = std::find_if(known_.begin(), known_.end(), [&](const PreparedParameter& k) {
+      return k.width == made.width && k.type == made.type && k.of == made.of;
+    });
+    view.parameter = ParameterId(own + (there - known_.begin()));
+    if (there == known_.end()) known_.push_back(made);
+    return view;
+  }
+
+  const CellDefinition& cell_;
+  std::vector<PreparedParameter> known_;
+};
+
+// Whether whatever the parts add up, the whole adds up in the same order.
+bool AddsAlike(const CellDefinition& cell, const DeferredCell& parts, const ProgramLimits& limits) {
+  const absl::StatusOr<CellProgram> whole = Lower(cell, limits);
+  const absl::StatusOr<CellProgram> step = Lower(*parts.step, limits);
+  const absl::StatusOr<CellProgram> deferred = Lower(*parts.deferred, limits);
+  if (!whole.ok() || !step.ok() || !deferred.ok()) return false;  // who loads it says why
+  SumReader reader(cell);
+  const std::vector<Sum> all = reader.Read(*whole);
+  const auto among_all = [&](const CellProgram& part) {
+    const std::vector<Sum> sums = reader.Read(part);
+    return std::all_of(sums.begin(), sums.end(), [&](const Sum& sum) {
+      return std::find(all.begin(), all.end(), sum) != all.end();
+    });
+  };
+  return among_all(*step) && among_all(*deferred);
+}
+
+}  // namespace
+
+std::optional<DeferredCell> Defer(const CellDefinition& cell, const std::vector<ColumnPart>& parts,
+                                  const ProgramLimits& limits) {
+  Check(parts.size() == cell.columns().size(), "a part for each column");
+  Splitter splitter(cell, parts);
+  if (!splitter.Mark()) return std::nullopt;
+  std::optional<DeferredCell> made = splitter.Make();
+  if (!made.has_value() || !AddsAlike(cell, *made, limits)) return std::nullopt;
+  return made;
+}
+
+}  // namespace cellbatch
