@@ -114,6 +114,38 @@ TEST_F(TlsTest, P8WhoShowsNoCertificateOfOursIsUnavailableAndWhoDoesIsServed) {
   ASSERT_NO_FATAL_FAILURE(End());
 }
 
+// For shares of the admission: all of them come from one address.
+TEST_F(TlsTest, ClientsAreToldApartByTheirCertificatesOverBothPorts) {
+  const IssuedCertificate flood = root_.Issue({.common_name = "flood", .names = ""});
+  const IssuedCertificate honest = root_.Issue({.common_name = "honest", .names = ""});
+  credentials_ = Credentials(flood);
+  ASSERT_NO_FATAL_FAILURE(
+      ServeTls({"--tls-client-ca=" + folder_ + "/ca.crt", "--max-queued-requests=20",
+                "--max-queued-cells=10000000", "--max-queued-bytes=64GiB", "--row-budget=80MiB"}));
+  std::vector<std::unique_ptr<BackgroundCall>> calls;
+  for (int i = 0; i < 40; ++i) {
+    calls.push_back(std::make_unique<BackgroundCall>(*caller_, SlowRequest()));
+  }
+  WaitForPage(*server_, [](const MetricsPage& page) {
+    return page.Admitted() == 16 && page.Sum("cellbatch_rejected_total") == 24;
+  });
+  inference::ModelInferResponse answer;
+  GrpcCaller same(server_->grpc(), Credentials(flood)), other(server_->grpc(), Credentials(honest));
+  EXPECT_EQ(same.Infer(Words({1, 2}), answer).error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(other.Infer(Words({1, 2}), answer).ok());
+  const std::pair<const IssuedCertificate*, const char*> over_http[] = {{&flood, "HTTP/1.1 429"},
+                                                                        {&honest, "HTTP/1.1 200"}};
+  for (const auto& [own, expected] : over_http) {
+    TlsClient client(server_->http(), Http(*own));
+    client.Send("POST /v2/models/words/infer HTTP/1.1\r\nHost: a\r\nContent-Length: " +
+                std::to_string(std::string(kTokensJson).size()) + "\r\n\r\n" + kTokensJson);
+    EXPECT_EQ(client.Receive(12), expected);
+  }
+  calls.clear();
+  WaitUntilEmpty(*server_);
+  ASSERT_NO_FATAL_FAILURE(End());
+}
+
 TEST_F(TlsTest, P8AServerOfAnotherNameOrRootIsNotSpokenTo) {
   ASSERT_NO_FATAL_FAILURE(ServeTls({}));
   ExpectGood(*caller_);
