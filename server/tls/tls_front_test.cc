@@ -185,6 +185,23 @@ TEST_F(TlsFrontTest, EachEndIsPassedOnAfterAllThatWasSaidBefore) {
   writer.join();
 }
 
+// What comes is the protocol's own: nobody is told of it, what comes behind it is not forgotten, nor an end.
+TEST_F(TlsFrontTest, ManyChangesOfKeysAreSurvivedAndWhatFollowsThemArrives) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  TlsClient client(address_, Honest());
+  const PlainEnd end = server_.Next();
+  for (const int changes : {1, 1000, 3}) {
+    for (int i = 0; i < changes; ++i) ASSERT_TRUE(client.ChangeKeys());
+    EXPECT_TRUE(client.Send("hello"));
+    EXPECT_EQ(ReadPlain(end, 5), "hello");
+    EXPECT_TRUE(WritePlain(end, "you too"));
+    EXPECT_EQ(client.Receive(7), "you too");
+  }
+  ASSERT_TRUE(client.ChangeKeys());
+  client.EndSending();
+  EXPECT_EQ(ReadPlain(end, 1), "");
+}
+
 TEST_F(TlsFrontTest, WhoDoesNotReadHoldsUpItsServerAndNobodyElse) {
   ASSERT_NO_FATAL_FAILURE(Open());
   TlsClientOptions options = Honest();

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <list>
@@ -20,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kPiece = 16 << 10;         // of one read: a record of TLS
+constexpr size_t kLeastOfARecord = 512;     // as what one counts that brings less
 constexpr size_t kMostATurn = 16 * kPiece;  // of one connection, each way, before the others' turn
 constexpr std::chrono::seconds kLinger{2};  // for a peer to leave that has been told all
 constexpr std::chrono::seconds kLast{20};   // for it to take what it is owed after the server's end
@@ -114,7 +116,7 @@ Turn Relayed::CarryIn() {
     size_t got = 0;
     switch (session_->Read(Piece().data(), kPiece, got)) {
       case TlsStep::kDone:
-        carried += got;
+        carried += std::max(got, kLeastOfARecord);
         if (!GivePlain(Piece().data(), got)) return Turn::kWaits;
         break;
       case TlsStep::kWaits:

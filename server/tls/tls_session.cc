@@ -1,5 +1,7 @@
 #include "server/tls/tls_session.h"
 
+#include <sys/socket.h>
+
 #include <cerrno>
 
 #include "openssl/err.h"
@@ -74,6 +76,7 @@ TlsSession::TlsSession(const std::shared_ptr<SSL_CTX>& context, int socket,
   SSL_set_app_data(session_.get(), const_cast<std::string*>(&protocols));
   SSL_set_fd(session_.get(), socket);
   SSL_set_accept_state(session_.get());
+  SSL_clear_mode(session_.get(), SSL_MODE_AUTO_RETRY);  // see Read
 }
 
 // What OpenSSL said of this thread's last call.
@@ -105,7 +108,17 @@ TlsStep TlsSession::Accept() {
 
 TlsStep TlsSession::Read(char* to, size_t room, size_t& got) {
   ERR_clear_error();
-  return StepOf(SSL_read_ex(session_.get(), to, room, &got));
+  const int result = SSL_read_ex(session_.get(), to, room, &got);
+  if (SSL_get_error(session_.get(), result) != SSL_ERROR_WANT_READ) return StepOf(result);
+  got = 0;
+  return MoreIsThere() ? TlsStep::kDone : TlsStep::kWaits;
+}
+
+// Or the end, or an error: whoever is woken by edges alone would not hear of it again.
+bool TlsSession::MoreIsThere() const {
+  char byte = 0;
+  return recv(SSL_get_fd(session_.get()), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+         (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 TlsStep TlsSession::Write(const char* from, size_t size, size_t& taken) {

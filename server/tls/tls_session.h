@@ -25,7 +25,8 @@ class TlsSession {
   TlsSession(const std::shared_ptr<SSL_CTX>& context, int socket, const std::string& protocols);
 
   TlsStep Accept();
-  // kDone: `got` bytes, more than none.
+  // kDone: `got` bytes; none, where what came was the protocol's own (new keys): there may be more, at once. So a peer that
+  // sends nothing else keeps nobody here.
   TlsStep Read(char* to, size_t room, size_t& got);
   // kDone: `taken` of them, more than none. After kWaits the same bytes come again, wherever they lie.
   TlsStep Write(const char* from, size_t size, size_t& taken);
@@ -39,6 +40,7 @@ class TlsSession {
 
  private:
   TlsStep StepOf(int result);
+  bool MoreIsThere() const;
 
   const std::unique_ptr<SSL, decltype(&SSL_free)> session_;  // null: there was no memory
   std::string why_;

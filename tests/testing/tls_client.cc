@@ -109,6 +109,11 @@ void TlsClient::EndSending() {
   shutdown(socket_, SHUT_WR);
 }
 
+bool TlsClient::ChangeKeys() {
+  return SSL_key_update(session_.get(), SSL_KEY_UPDATE_REQUESTED) == 1 &&
+         SSL_do_handshake(session_.get()) == 1;
+}
+
 bool TlsClient::SendRaw(const std::string& bytes) const {
   return send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
          static_cast<ssize_t>(bytes.size());

@@ -39,6 +39,8 @@ class TlsClient {
   // Whether the server has said that no more will come, rather than just gone.
   bool ended_well() const { return ended_well_; }
   void EndSending();
+  // Says that it uses other keys from now on, and wants as much of the server.
+  bool ChangeKeys();
   // Bytes of TCP, beside all TLS.
   bool SendRaw(const std::string& bytes) const;
 
