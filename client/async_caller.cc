@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "client/channel.h"
 #include "client/client.h"
 #include "client/infer_answers.h"
 #include "client/messages.h"
@@ -257,8 +258,7 @@ absl::StatusOr<std::unique_ptr<AsyncCaller>> AsyncCaller::Create(AsyncCallerOpti
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // else all share one connection
   const auto deadline = std::chrono::system_clock::now() + impl->options.connect_timeout;
   for (int i = 0; i < impl->options.connections; ++i) {
-    auto channel =
-        grpc::CreateCustomChannel(impl->options.url, grpc::InsecureChannelCredentials(), arguments);
+    auto channel = OpenChannel(impl->options.url, impl->options.security, arguments);
     if (!channel->WaitForConnected(deadline)) {
       return absl::UnavailableError(fmt::format("no server answers at {} within {} ms",
                                                 impl->options.url,

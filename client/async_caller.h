@@ -52,6 +52,7 @@ struct AsyncCallerOptions {
   int most_in_flight = 65536;                        // beyond: Send refuses
   std::chrono::nanoseconds timeout{10'000'000'000};  // then DEADLINE_EXCEEDED
   std::chrono::milliseconds connect_timeout{5000};
+  Security security = {};
   std::function<void()> on_thread_start = {};  // on each completion thread, first
 };
 

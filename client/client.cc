@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "client/channel.h"
 #include "client/connection.h"
 #include "client/messages.h"
 
@@ -51,8 +52,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   arguments.SetMaxReceiveMessageSize(std::numeric_limits<int32_t>::max());
   arguments.SetMaxSendMessageSize(std::numeric_limits<int32_t>::max());
   auto connection = std::make_unique<Connection>();
-  connection->channel =
-      grpc::CreateCustomChannel(options.url, grpc::InsecureChannelCredentials(), arguments);
+  connection->channel = OpenChannel(options.url, options.security, arguments);
   if (!connection->channel->WaitForConnected(std::chrono::system_clock::now() +
                                              options.connect_timeout)) {
     return absl::UnavailableError(fmt::format("no server answers at {} within {} ms", options.url,

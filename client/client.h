@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/security.h"
 #include "client/tensor.h"
 #include "client/typed.h"
 
@@ -30,6 +31,7 @@ namespace cellbatch {
 struct ClientOptions {
   std::string url = "localhost:8001";               // host:port, or unix:PATH
   std::chrono::milliseconds connect_timeout{5000};  // beyond: Connect says UNAVAILABLE
+  Security security = {};
 };
 
 struct CallOptions {

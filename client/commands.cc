@@ -17,6 +17,7 @@
 #include "client/output.h"
 #include "client/sentence.h"
 #include "client/tag.h"
+#include "client/token_entry.h"
 #include "client/typed_commands.h"
 
 namespace cellbatch {
@@ -37,6 +38,8 @@ struct Settings {
   int64_t values = 8;
   double window = 60;
   TypedFlags typed;
+  SecurityFlags security;
+  std::string name;
 };
 
 constexpr char kPurpose[] =
@@ -54,11 +57,14 @@ constexpr char kPurpose[] =
     "whose\n"
     "              words are cut already (--model, if it is not called tagger)\n"
     "  stats       requests, tasks and mean times since the models were loaded\n"
-    "  latency     exact percentiles over the last seconds";
+    "  latency     exact percentiles over the last seconds\n"
+    "  token       draws a token into a new --token-file, and prints its entry for a server's "
+    "--tokens";
 
 Flags MakeFlags(Settings& settings) {
   Flags flags("cellbatch-client COMMAND", kPurpose);
   flags.Add("url", &settings.url, "HOST:PORT", "The server's gRPC address.");
+  settings.security.AddTo(flags);
   flags.Add("json", &settings.json, "", "Print JSON.");
   flags.Add("model", &settings.model, "NAME",
             "Which model; none = all of them, where that makes sense.");
@@ -77,6 +83,7 @@ Flags MakeFlags(Settings& settings) {
   flags.Add("id", &settings.id, "TEXT", "infer: the request's id, echoed by the server.");
   flags.Add("values", &settings.values, "N", "infer: how many values of each output to print.");
   settings.typed.AddTo(flags);
+  flags.Add("name", &settings.name, "NAME", "token: what the server's metrics are to call it.");
   flags.Add("window", &settings.window, "SECONDS",
             "latency: how far to look back; 0 = all that is remembered.");
   return flags;
@@ -319,7 +326,7 @@ absl::Status RunDecoding(Client& client, const Settings& settings, CallOptions o
 // What is wrong with the words after the program's name; empty where nothing is.
 std::string WrongWords(const std::vector<std::string>& words, const Settings& settings) {
   constexpr const char* kCommands[] = {"health", "metadata", "config", "repository", "infer",
-                                       "decode", "tag",      "stats",  "latency"};
+                                       "decode", "tag",      "stats",  "latency",    "token"};
   if (words.empty()) return "no command; --help lists them";
   const bool tag = words[0] == "tag";
   if (words.size() > 1 && !tag) {
@@ -334,6 +341,9 @@ std::string WrongWords(const std::vector<std::string>& words, const Settings& se
   const bool of_a_model = words[0] == "infer" || words[0] == "decode" || words[0] == "config";
   if (of_a_model && settings.model.empty()) {
     return fmt::format("{} wants --model=NAME", words[0]);
+  }
+  if (words[0] == "token" && (settings.name.empty() || settings.security.token_file.empty())) {
+    return "token wants --name=NAME and --token-file=FILE, which is not there yet";
   }
   return settings.timeout > 0 ? "" : "--timeout wants a positive number of seconds";
 }
@@ -353,9 +363,19 @@ CommandResult RunCommand(const std::vector<std::string>& arguments, const Print&
   if (const std::string wrong = WrongWords(*words, settings); !wrong.empty()) {
     return {2, "", fmt::format("cellbatch-client: {}\n", wrong)};
   }
+  if (words->front() == "token") {
+    const auto entry = DrawToken(settings.name, settings.security.token_file);
+    if (entry.ok()) return {0, *entry, ""};
+    return {1, "", ToText(entry.status())};
+  }
+  const auto security = settings.security.Read();
+  if (!security.ok()) {
+    return {2, "", fmt::format("cellbatch-client: {}\n", std::string(security.status().message()))};
+  }
   const auto client = Client::Connect(
       {.url = settings.url,
-       .connect_timeout = std::chrono::milliseconds(static_cast<int64_t>(settings.timeout * 1e3))});
+       .connect_timeout = std::chrono::milliseconds(static_cast<int64_t>(settings.timeout * 1e3)),
+       .security = *security});
   const auto failed = [&](const absl::Status& status, std::string output) {
     if (settings.json) output += ToJson(status).dump(2) + "\n";
     return CommandResult{1, std::move(output), ToText(status)};

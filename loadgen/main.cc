@@ -79,6 +79,7 @@ class ProgressLine {
 AsyncCallerOptions CallerOptions(const Options& options, double timeout) {
   AsyncCallerOptions caller;
   caller.url = options.url;
+  caller.security = options.security;
   caller.connections = static_cast<int>(options.connections);
   caller.most_in_flight = static_cast<int>(options.most_outstanding);
   caller.timeout = std::chrono::nanoseconds(static_cast<int64_t>(timeout * 1e9));
@@ -86,7 +87,7 @@ AsyncCallerOptions CallerOptions(const Options& options, double timeout) {
 }
 
 absl::StatusOr<std::unique_ptr<Workload>> AskAndMake(const Options& options) {
-  const auto client = Client::Connect({.url = options.url});
+  const auto client = Client::Connect({.url = options.url, .security = options.security});
   if (!client.ok()) {
     return client.status();
   }
@@ -151,7 +152,7 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
 
 // What the server itself says of the same seconds, where it has our latency call.
 std::string ServersView(const Options& options) {
-  const auto client = Client::Connect({.url = options.url});
+  const auto client = Client::Connect({.url = options.url, .security = options.security});
   if (!client.ok()) {
     return "";
   }

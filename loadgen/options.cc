@@ -24,6 +24,7 @@ struct Texts {
   std::string sweep;
   std::string arrivals = "poisson";
   std::string mix;
+  SecurityFlags security;
   // Fields of a mix entry that are flags, too; empty: not said.
   std::string model, version, call, many, data, lengths, outputs, steps, spelled, priority,
       timeout_us;
@@ -59,6 +60,7 @@ void AddLoadFlags(Texts& texts, Flags& flags) {
 Flags MakeFlags(Options& options, Texts& texts) {
   Flags flags("cellbatch-loadgen --model=NAME", kPurpose);
   flags.Add("url", &options.url, "HOST:PORT", "The server's gRPC address.");
+  texts.security.AddTo(flags);
   AddLoadFlags(texts, flags);
   flags.Add("rate", &texts.rate, "RATE",
             "Requests a second; or a share such as 40% of the capacity, which is measured first.");
@@ -217,6 +219,11 @@ absl::StatusOr<std::optional<Options>> ParseOptions(const std::vector<std::strin
   if (absl::Status status = ReadTexts(texts, options); !status.ok()) {
     return status;
   }
+  auto security = texts.security.Read();
+  if (!security.ok()) {
+    return security.status();
+  }
+  options.security = *std::move(security);
   return std::optional<Options>(std::move(options));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/security.h"
 #include "loadgen/arrivals.h"
 #include "loadgen/mix.h"
 #include "loadgen/sweep.h"
@@ -17,6 +18,7 @@ namespace cellbatch {
 
 struct Options {
   std::string url = "localhost:8001";
+  Security security;
   std::vector<MixEntry> entries;  // what is sent: one of --model, or those of --mix
   double duration = 20;
   double warmup = 5;

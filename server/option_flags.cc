@@ -219,6 +219,8 @@ constexpr OptionFlag kFlags[] = {
     {"grpc-channelz", &O::grpc_channelz,
      "gRPC's channelz service, for people on trusted networks: the library reads its messages "
      "without our bounds, on 64 threads."},
+    {"grpc-reflection", &O::grpc_reflection,
+     "gRPC's reflection, which tells tools what is served. false: UNIMPLEMENTED."},
     {"grpc-max-unknown-fields",
      &O::grpc_max_unknown_fields,
      "Most fields of a message that its kind does not have, at all levels; as many are left out. "
@@ -307,6 +309,38 @@ constexpr OptionFlag kFlags[] = {
      &O::http_idle_timeout,
      "Time between two requests of a connection. Beyond: it is closed.",
      {1, kMaxInt}},
+
+    {"tls-certificate", &O::tls_certificate,
+     "File of PEM: the server's certificate, then those that lead to its root. gRPC and HTTP speak "
+     "TLS (1.2 at least) then. Taken again when it changes, with its key. Empty: no TLS."},
+    {"tls-key", &O::tls_key, "File of PEM: its key, without a passphrase."},
+    {"tls-client-ca", &O::tls_client_ca,
+     "File of PEM: roots of clients' certificates, each of which must bring one then; probes, too. "
+     "Taken again when it changes. Empty: none is asked for."},
+    {"tls-metrics", &O::tls_metrics, "The port of metrics speaks TLS, too."},
+    {"tls-handshake-timeout",
+     &O::tls_handshake_timeout,
+     "Time for a handshake. Beyond: hung up on.",
+     {1, kMaxInt}},
+    {"tls-max-handshakes",
+     &O::tls_max_handshakes,
+     "Handshakes under way, at all ports; each takes 160 KiB at most. Beyond: the oldest is hung "
+     "up "
+     "on. Default: at most an eighth of the memory that can be had.",
+     {1, 1 << 20}},
+    {"tls-threads",
+     &O::tls_threads,
+     "Threads that encrypt and decrypt, beside one for handshakes. 0: one for every 8 cores.",
+     {0, 64}},
+    {"tokens", &O::tokens,
+     "File of who may call, and how much (proto/tokens.proto): calls bring \"authorization: Bearer "
+     "TOKEN\"; probes need none. UNAUTHENTICATED, PERMISSION_DENIED, or RESOURCE_EXHAUSTED beyond "
+     "a "
+     "token's own bounds. Taken again when it changes. Empty: whoever reaches the ports may call."},
+    {"reload-poll",
+     &O::reload_poll,
+     "How often to look whether certificates or tokens changed. 0: only at SIGHUP.",
+     {0, kMaxInt}},
 
     {"drain-delay",
      &O::drain_delay,

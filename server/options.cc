@@ -102,6 +102,25 @@ absl::Status CheckModelControl(const ServerOptions& options) {
                   options.load_models.front(), options.model_control));
 }
 
+absl::Status CheckTls(const ServerOptions& options) {
+  if (!options.tokens.empty() && options.grpc_channelz) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--grpc-channelz: expected without --tokens={}, as gRPC's library asks for none",
+        options.tokens));
+  }
+  const std::pair<const char*, bool> needing[] = {{"tls-key", !options.tls_key.empty()},
+                                                  {"tls-client-ca", !options.tls_client_ca.empty()},
+                                                  {"tls-metrics", options.tls_metrics}};
+  for (const auto& [name, given] : needing) {
+    if (!given || !options.tls_certificate.empty()) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("--{}: expected with --tls-certificate, which is missing", name));
+  }
+  if (options.tls_certificate.empty() || !options.tls_key.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "--tls-certificate={}: expected with --tls-key, which is missing", options.tls_certificate));
+}
+
 absl::Status CheckAll(const ServerOptions& options) {
   if (options.help || options.version) return absl::OkStatus();
   if (options.model_repository.empty()) {
@@ -112,6 +131,7 @@ absl::Status CheckAll(const ServerOptions& options) {
         fmt::format("--latency-samples={}: expected a power of two", options.latency_samples));
   }
   if (absl::Status s = CheckModelControl(options); !s.ok()) return s;
+  if (absl::Status s = CheckTls(options); !s.ok()) return s;
   constexpr std::string_view kLevels[] = {"debug", "info", "warn", "error", "off"};
   if (std::find(std::begin(kLevels), std::end(kLevels), options.log_level) == std::end(kLevels)) {
     return absl::InvalidArgumentError(
@@ -155,7 +175,7 @@ ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
                     kShareOfUnfinished = 6;
   // Of what is not counted in bytes: of each so many that an eighth of the memory holds them all.
   constexpr int64_t kBytesARequest = 2 << 10, kBytesACell = 128, kBytesASample = 64,
-                    kBytesAStream = 12 << 10;
+                    kBytesAStream = 12 << 10, kBytesAHandshake = 160 << 10;
   ServerOptions options;
   if (!available_bytes.has_value()) return options;
   const auto bound = [&](int64_t& value, int64_t share, int64_t least) {
@@ -169,6 +189,7 @@ ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   bound(options.grpc_max_slow_bytes, kShareOfAMessage, 1 << 10);
   bound(options.grpc_max_unfinished_bytes, kShareOfUnfinished, 1 << 10);
   bound(options.grpc_max_streams, 8 * kBytesAStream, 100);
+  bound(options.tls_max_handshakes, 8 * kBytesAHandshake, 16);
   bound(options.http_max_body_bytes, kShareOfAMessage, 1 << 10);
   bound(options.max_queued_requests, 8 * kBytesARequest, 1);
   bound(options.max_queued_cells, 8 * kBytesACell, 1);

@@ -70,6 +70,7 @@ struct ServerOptions {
   int64_t grpc_max_slow_calls = 1024;
   int64_t grpc_max_slow_bytes = 256 << 20;
   bool grpc_channelz = false;
+  bool grpc_reflection = true;
   int64_t grpc_max_unknown_fields = 1024;
   int64_t grpc_max_unknown_bytes = 64 << 10;
   int64_t grpc_max_submessages = 1 << 16;
@@ -92,6 +93,16 @@ struct ServerOptions {
   std::chrono::milliseconds http_body_timeout{60'000};
   std::chrono::milliseconds http_reply_timeout{60'000};
   std::chrono::milliseconds http_idle_timeout{75'000};
+
+  std::string tls_certificate;
+  std::string tls_key;
+  std::string tls_client_ca;
+  bool tls_metrics = false;
+  std::chrono::milliseconds tls_handshake_timeout{10'000};
+  int64_t tls_max_handshakes = 1024;
+  int64_t tls_threads = 0;
+  std::string tokens;
+  std::chrono::milliseconds reload_poll{5000};
 
   std::chrono::milliseconds drain_delay{5000};
   std::chrono::milliseconds drain_timeout{30000};

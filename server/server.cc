@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kCoresPerTransportThread = 8;
 constexpr std::chrono::seconds kCloseGrace{2};
+constexpr std::chrono::seconds kRelayGrace{10};  // for slow clients to take what they are owed
 
 int ThreadsOr(int64_t asked) {
   if (asked > 0) return static_cast<int>(asked);
@@ -25,6 +26,7 @@ int GrpcThreads(const ServerOptions& options) { return ThreadsOr(options.grpc_th
 int GrpcShards(const ServerOptions& options) {
   return GrpcThreads(options) + 1;
 }  // and its slow lane
+int TlsThreads(const ServerOptions& options) { return ThreadsOr(options.tls_threads); }
 int HttpThreads(const ServerOptions& options) { return ThreadsOr(options.http_threads); }
 // Who records requests, each in a shard of its own: gRPC's first.
 int TransportThreads(const ServerOptions& options) {
@@ -43,6 +45,7 @@ WireLimits OfMessages(const ServerOptions& options) {
 
 GrpcOptions OfGrpc(const ServerOptions& options) {
   return {.address = options.grpc_address,
+          .accepts = options.tls_certificate.empty(),
           .max_connections = options.grpc_max_connections,
           .frames = {.max_streams = options.grpc_max_streams,
                      .max_header_block_bytes = options.grpc_max_header_block_bytes,
@@ -61,6 +64,7 @@ GrpcOptions OfGrpc(const ServerOptions& options) {
                        .slow = {.max_calls = options.grpc_max_slow_calls,
                                 .max_bytes = options.grpc_max_slow_bytes}},
           .channelz = options.grpc_channelz,
+          .reflection = options.grpc_reflection,
           .max_message_bytes = options.grpc_max_message_bytes,
           .max_metadata_bytes = options.grpc_max_metadata_bytes,
           .stream_buffer_bytes = options.grpc_stream_buffer,
@@ -193,14 +197,72 @@ absl::Status Server::Open(OpenedDevices devices) {
   ShowLimits();
   explain_ = std::make_unique<ExplainPage>(*scheduler_, memory, find);
   responder_ = std::make_unique<Responder>(*scheduler_, *path_);
+  return OpenPorts();
+}
+
+absl::Status Server::OpenPorts() {
+  absl::Status status = OpenTokens();
+  if (status.ok()) status = OpenTls();
+  if (!status.ok()) return status;
+  GrpcOptions of_grpc = OfGrpc(options_);
+  of_grpc.tokens = tokens_.get();
   auto grpc = GrpcTransport::Start(
-      OfGrpc(options_),
-      {.model_infer = infer_.get(), .infer = typed_infer_.get(), .decode = decode_.get()}, *kserve_,
-      *latency_, refusals_, clock_);
+      of_grpc, {.model_infer = infer_.get(), .infer = typed_infer_.get(), .decode = decode_.get()},
+      *kserve_, *latency_, refusals_, clock_);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   lifecycle_.AddListener([this](bool ready) { grpc_->SetServing(ready); });
-  return OpenHttp();
+  status = OpenHttp();
+  if (status.ok() && tls_ != nullptr) tls_->Begin();
+  if (tls_ == nullptr && tokens_ == nullptr) return status;
+  const auto look = [this] {
+    if (tls_ != nullptr) tls_->Look();
+    if (tokens_ != nullptr) tokens_->Look();
+  };
+  reloads_ = std::make_unique<PolicyWatch>(options_.reload_poll, look, "cb-reloads");
+  return status;
+}
+
+absl::Status Server::OpenTokens() {
+  if (options_.tokens.empty()) return absl::OkStatus();
+  auto tokens = TokenTable::Open(options_.tokens);
+  if (!tokens.ok()) return tokens.status();
+  tokens_ = *std::move(tokens);
+  metrics_->Watch(*tokens_);
+  return absl::OkStatus();
+}
+
+// Its ports, before the servers behind them.
+absl::Status Server::OpenTls() {
+  if (options_.tls_certificate.empty()) return absl::OkStatus();
+  auto tls = TlsFront::Open({.files = {.certificate = options_.tls_certificate,
+                                       .key = options_.tls_key,
+                                       .client_ca = options_.tls_client_ca},
+                             .handshake_timeout = options_.tls_handshake_timeout,
+                             .max_handshakes = options_.tls_max_handshakes,
+                             .threads = TlsThreads(options_),
+                             .user_timeout = options_.grpc_keepalive_timeout},
+                            tls_counts_);
+  if (!tls.ok()) return tls.status();
+  tls_ = *std::move(tls);
+  const auto listen = [&](const char* flag, std::string& address, const char* protocol,
+                          TakePlainEnd take) {
+    auto in_use = tls_->Listen(flag, address, protocol, std::move(take));
+    if (in_use.ok()) address = *std::move(in_use);
+    return in_use.status();
+  };
+  absl::Status status = listen("grpc-address", options_.grpc_address, "h2",
+                               [this](PlainEnd end) { grpc_->Take(std::move(end)); });
+  if (status.ok()) {
+    status = listen("http-address", options_.http_address, "http/1.1",
+                    [this](PlainEnd end) { http_->Take(std::move(end)); });
+  }
+  if (status.ok() && options_.tls_metrics) {
+    status = listen("metrics-address", options_.metrics_address, "http/1.1",
+                    [this](PlainEnd end) { metrics_http_->Take(std::move(end)); });
+  }
+  metrics_->Watch(tls_counts_);
+  return status;
 }
 
 void Server::OpenControl() {
@@ -224,6 +286,7 @@ void Server::ShowLimits() {
   ServerOptions in_force = options_;
   in_force.grpc_threads = GrpcThreads(options_);
   in_force.http_threads = HttpThreads(options_);
+  in_force.tls_threads = TlsThreads(options_);
   in_force.max_tasks_in_flight = scheduler_->max_tasks_in_flight();
   const auto allowed = static_cast<int>(AllowedCpus().size());
   const double quota = CpuQuota().value_or(allowed);
@@ -245,19 +308,32 @@ absl::Status Server::OpenHttp() {
   http_infer_ = std::make_unique<HttpInferService>(*path_, GrpcShards(options_),
                                                    OfMessages(options_), &refusals_);
   site_ = std::make_unique<ServerSite>(*status_, *metrics_, *explain_, *kserve_, *http_infer_);
-  auto http =
-      HttpServer::Start("http-address", options_.http_address,
-                        OfHttp(options_, HttpThreads(options_)), site_->All(), http_counts_);
+  if (tokens_ != nullptr) {
+    http_infer_->ServeTokens(*tokens_);
+    site_->ServeTokens(*tokens_);
+  }
+  auto http = StartHttp("http-address", options_.http_address, tls_ != nullptr,
+                        HttpThreads(options_), site_->All(), http_counts_);
   if (!http.ok()) return http.status();
   http_ = *std::move(http);
-  auto metrics = HttpServer::Start("metrics-address", options_.metrics_address, OfHttp(options_, 0),
-                                   site_->MetricsAlone(), metrics_counts_);
+  auto metrics = StartHttp("metrics-address", options_.metrics_address, options_.tls_metrics, 0,
+                           site_->MetricsAlone(), metrics_counts_);
   if (!metrics.ok()) return metrics.status();
   metrics_http_ = *std::move(metrics);
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<HttpServer>> Server::StartHttp(const char* flag,
+                                                              const std::string& address, bool tls,
+                                                              int threads, HttpSite site,
+                                                              HttpCounts& counts) const {
+  const HttpLimits limits = OfHttp(options_, threads);
+  return tls ? HttpServer::StartBehind(flag, address, limits, std::move(site), counts)
+             : HttpServer::Start(flag, address, limits, std::move(site), counts);
+}
+
 Server::~Server() {
+  if (tls_ != nullptr) tls_->StopAccepting();
   // Who waits for a model first; then readers; then callers, while everything they call still stands.
   if (control_ != nullptr) control_->GiveUp();
   http_.reset();
@@ -265,6 +341,7 @@ Server::~Server() {
   grpc_.reset();
   responder_.reset();
   if (scheduler_ != nullptr) scheduler_->Stop();
+  reloads_.reset();
   policies_.reset();  // which may wait for the scheduler
   control_.reset();   // likewise
   decode_.reset();
@@ -299,7 +376,10 @@ void Server::TakeChangedPolicies() const {
 }
 
 bool Server::RunUntilStopped() {
-  lifecycle_.WaitForStop([this] { return scheduler_->any_device_left() && grpc_->accepting(); });
+  lifecycle_.WaitForStop([this] {
+    return scheduler_->any_device_left() && grpc_->accepting() &&
+           (tls_ == nullptr || tls_->accepting());
+  });
   spdlog::info("stopping: not ready, serving on for {} ms", options_.drain_delay.count());
   const bool all =
       lifecycle_.Drain({.delay = options_.drain_delay, .timeout = options_.drain_timeout},
@@ -318,8 +398,12 @@ bool Server::RunUntilStopped() {
                             }});
   scheduler_->Stop();  // a load that is under way ends, and is answered
   control_->GiveUp();
+  if (tls_ != nullptr) tls_->StopAccepting();
   http_->Drain(kCloseGrace);
   grpc_->Shutdown(kCloseGrace);
+  if (tls_ != nullptr && !tls_->Drain(kRelayGrace)) {
+    spdlog::warn("clients have not taken all that they are owed within {} s", kRelayGrace.count());
+  }
   responder_->Stop();
   lifecycle_.Stopped();
   spdlog::info("stopped");

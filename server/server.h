@@ -35,6 +35,8 @@
 #include "server/requests/admission.h"
 #include "server/requests/request_stats.h"
 #include "server/requests/responder.h"
+#include "server/tls/tls_front.h"
+#include "server/tokens/token_table.h"
 #include "server/typed/latency_service.h"
 #include "server/typed/typed_service.h"
 #include "server/wire/refusal_counts.h"
@@ -56,8 +58,11 @@ class Server {
   // Waits for a stop, then drains and closes everything. True: every accepted request was answered
   // before the drain timeout.
   bool RunUntilStopped();
-  // Looks whether policies changed beside served models, soon. Any thread.
-  void LookForPolicies() { policies_->Ask(); }
+  // Looks whether policies changed beside served models, and what --reload-poll is about, soon. Any thread.
+  void LookForPolicies() {
+    policies_->Ask();
+    if (reloads_ != nullptr) reloads_->Ask();
+  }
 
   std::string ReadyLine() const;  // {"ready":true,"grpc":"…","http":"…","metrics":"…"}
   std::vector<IndexEntry> Index() const;
@@ -66,12 +71,19 @@ class Server {
   Server(const ServerOptions& options, Lifecycle& lifecycle);
   absl::Status Open(OpenedDevices devices);
   void ShowLimits();
+  absl::Status OpenPorts();
+  absl::Status OpenTokens();
+  absl::Status OpenTls();
   absl::Status OpenHttp();
+  absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const char* flag,
+                                                        const std::string& address, bool tls,
+                                                        int threads, HttpSite site,
+                                                        HttpCounts& counts) const;
   void OpenControl();
   void TakeChangedPolicies() const;
   std::vector<std::shared_ptr<const Model>> Served() const;
 
-  const ServerOptions options_;
+  ServerOptions options_;  // with addresses in use, where they are ports of TLS
   LogControl log_{options_.log_control};
   Lifecycle& lifecycle_;
   const SteadyClock clock_;
@@ -96,7 +108,11 @@ class Server {
   std::unique_ptr<ServerSite> site_;
   HttpCounts http_counts_, metrics_counts_;
   std::unique_ptr<HttpServer> http_, metrics_http_;
+  std::unique_ptr<TokenTable> tokens_;  // null: none is asked for
+  TlsCounts tls_counts_;
+  std::unique_ptr<TlsFront> tls_;  // null: no port speaks it
   std::unique_ptr<PolicyWatch> policies_;
+  std::unique_ptr<PolicyWatch> reloads_;  // null: nothing is taken again
   std::unique_ptr<ModelControl> control_;
   MemoryKeeper memory_keeper_;
 };

@@ -50,6 +50,10 @@ class ConnectionGuard {
     void CallCame() { calls_.fetch_add(1, std::memory_order_relaxed); }
     void CallEnded() { calls_.fetch_sub(1, std::memory_order_relaxed); }
 
+    // Set before it is added: who is behind a connection that was accepted for us, and what the certificate that it
+    // brought names. Empty: its peer itself, and none.
+    std::string address, certificate;
+
    private:
     friend class ConnectionGuard;
     std::atomic<int64_t> calls_ = 0;  // with us, not ended
@@ -67,6 +71,10 @@ class ConnectionGuard {
     // Whether a call ever came over it, even one that has not reached us yet.
     virtual bool EverCalled() const { return false; }
     const std::string& peer() const { return peer_; }
+    // Who is behind it.
+    const std::string& address() const {
+      return account_->address.empty() ? peer_ : account_->address;
+    }
 
    private:
     friend class ConnectionGuard;

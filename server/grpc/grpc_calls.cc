@@ -10,6 +10,7 @@
 #include "cells/recycled.h"
 #include "fmt/format.h"
 #include "server/grpc/grpc_compression.h"
+#include "server/grpc/grpc_values.h"
 #include "server/requests/client_identity.h"
 #include "server/wire/inflate.h"
 
@@ -29,26 +30,6 @@ struct Tag {
   Kind kind;
 };
 
-grpc::Status ToGrpc(const absl::Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
-}
-
-// A gRPC deadline is a point on some clock; what is left of it is the same on all of them.
-int64_t SteadyDeadline(gpr_timespec deadline, int64_t now_ns) {
-  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return kNoDeadline;
-  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
-  return now_ns + left.tv_sec * 1'000'000'000 + left.tv_nsec;
-}
-
-// The bytes move into the buffer and live as long as it does.
-grpc::ByteBuffer ToBuffer(std::string bytes) {
-  auto* body = new std::string(std::move(bytes));
-  const grpc::Slice slice(
-      body->data(), body->size(), [](void* owner) { delete static_cast<std::string*>(owner); },
-      body);
-  return grpc::ByteBuffer(&slice, 1);
-}
-
 // One call, from waiting for it to its end.
 class GrpcCall : public ServerCall {
  public:
@@ -59,6 +40,7 @@ class GrpcCall : public ServerCall {
   int64_t received_ns() const override { return received_ns_; }
   int shard() const override { return slow_ ? queue_.slow_shard : queue_.index; }
   uint64_t client() const override { return client_; }
+  const Access* access() const override { return access_.get(); }
   int64_t most_bytes() const override { return most_bytes_; }
   absl::Status Open() override {
     if (std::exchange(opened_, true)) return transport_status_;
@@ -104,10 +86,13 @@ class GrpcCall : public ServerCall {
   // The call is there; of all but bidirectional ones with its message.
   virtual void Begin() { StartOnMessage(); }
   void StartOnMessage();
+  // Not let in: answered by who answers all calls of the method, and counts them. Its message is let go.
+  virtual void Reject(absl::Status status);
   // Another call of this method that waits to come in.
   virtual void AcceptAnother() = 0;
   // Before the answer is gRPC's.
   void Answered(CallResult& result) {
+    if (access_ != nullptr) access_->Count(result.status);
     answer_ = std::move(result.ticket);
     if (!result.pushback_ms) result.pushback_ms = pushback_ms_;
     if (!result.pushback_ms) return;
@@ -166,6 +151,7 @@ class GrpcCall : public ServerCall {
   int64_t deadline_ns_ = kNoDeadline;
   int64_t received_ns_ = 0;
   uint64_t client_ = 0;
+  std::shared_ptr<const Access> access_;
   bool opened_ = false;
   int64_t most_bytes_ = 0;
   absl::Status transport_status_;
@@ -190,9 +176,16 @@ void GrpcCall::OnAccepted(bool ok) {
                                          EncodingOf(context_.c_call()) != Encoding::kPlain));
   deadline_ns_ = SteadyDeadline(context_.raw_deadline(), received_ns_);
   const std::string peer = context_.peer();
-  client_ = ClientOf(Metadata(kTenantHeader), Metadata(kAuthorizationHeader), peer);
   connection_ = queue_.connections->Find(peer);
   if (connection_ != nullptr) connection_->CallCame();
+  const bool relayed = connection_ != nullptr && !connection_->address.empty();
+  client_ = ClientOf(Metadata(kTenantHeader), Metadata(kAuthorizationHeader),
+                     relayed ? connection_->certificate : std::string_view(),
+                     relayed ? connection_->address : peer);
+  if (queue_.tokens == nullptr || method_.open) return Begin();
+  auto access = queue_.tokens->Find(Metadata(kAuthorizationHeader));
+  if (!access.ok()) return Reject(access.status());
+  access_ = *std::move(access);
   Begin();
 }
 
@@ -208,18 +201,21 @@ void GrpcCall::StartOnMessage() {
   StartRefused(room);
 }
 
-// Answered here by who answers all calls of the method, and counts them; its message is let go first.
 void GrpcCall::StartRefused(SlowLane::Room room) {
   const SlowLimits& most = queue_.slow->limits();
   const bool by_calls = room == SlowLane::Room::kNoCalls;
-  transport_status_ =
+  pushback_ms_ = queue_.slow->RetryMs();
+  GrpcCall::Reject(
       Refuse(by_calls ? Refused::kSlowCalls : Refused::kSlowBytes,
              absl::ResourceExhaustedError(fmt::format(
                  "as many {} as may wait for the thread that takes large messages, compressed ones "
                  "and queries: {}",
                  by_calls ? "calls" : "bytes", by_calls ? most.max_calls : most.max_bytes)),
-             by_calls ? "--grpc-max-slow-calls" : "--grpc-max-slow-bytes");
-  pushback_ms_ = queue_.slow->RetryMs();
+             by_calls ? "--grpc-max-slow-calls" : "--grpc-max-slow-bytes"));
+}
+
+void GrpcCall::Reject(absl::Status status) {
+  transport_status_ = std::move(status);
   slow_ = false;
   opened_ = true;
   most_bytes_ = 0;
@@ -433,6 +429,7 @@ class BidiCall final : public GrpcCall {
     Read();
   }
   void Read() { stream_.Read(&bytes_, &read_); }
+  void Reject(absl::Status status) override { End(status); }
   void End(const absl::Status& status) { stream_.Finish(ToGrpc(status), &finished_); }
 
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;

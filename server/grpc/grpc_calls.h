@@ -31,9 +31,10 @@ struct CallQueue {
   SlowLane* slow = nullptr;
   const Clock* clock = nullptr;
   const ConnectionGuard* connections = nullptr;
-  int index = 0;                    // the shard that its thread may write
-  int slow_shard = 0;               // and that of the slow lane
-  int64_t stream_buffer_bytes = 0;  // written to one stream and not yet taken by gRPC
+  const AccessTable* tokens = nullptr;  // null: none is asked for
+  int index = 0;                        // the shard that its thread may write
+  int slow_shard = 0;                   // and that of the slow lane
+  int64_t stream_buffer_bytes = 0;      // written to one stream and not yet taken by gRPC
   std::unique_ptr<grpc::ServerCompletionQueue> completions;
   std::atomic<int64_t> streams = 0;  // that clients may go on asking on
   std::atomic<int64_t> open = 0;     // waiting for a call, or in one

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -41,13 +42,16 @@ constexpr std::chrono::milliseconds kAcceptPause{100};  // when there was no fil
 constexpr std::chrono::milliseconds kHandOver{10};
 constexpr std::chrono::minutes kBetweenLogs{1};
 constexpr size_t kSpareDescriptors = 16;
-constexpr int64_t kDescriptorsEach = 2;  // gRPC's and ours
+constexpr int64_t kDescriptorsEach = 2;     // gRPC's and ours,
+constexpr int64_t kDescriptorsOfRelay = 2;  // and those of who accepted it for us
+constexpr size_t kMostToTake = 1024;
 
 class Connection final : public ConnectionGuard::Entry {
  public:
-  Connection(std::string peer, Descriptor ours, std::shared_ptr<WireTap> tap, int events)
-      : Connection(std::move(peer), std::make_shared<Cork>(ours.get()), std::move(ours),
-                   std::move(tap), events) {}
+  Connection(std::string peer, Descriptor ours, std::shared_ptr<WireTap> tap, int events,
+             const PlainEnd& behind)
+      : Connection(std::move(peer), CorkOf(ours.get(), behind), std::move(ours), std::move(tap),
+                   events) {}
   // Closing alone would not do: the socket lives on as long as gRPC has it, and so would the event.
   ~Connection() override {
     epoll_ctl(events_, EPOLL_CTL_DEL, ours_.get(), nullptr);
@@ -67,6 +71,12 @@ class Connection final : public ConnectionGuard::Entry {
   const WireTap& tap() const { return *tap_; }
 
  private:
+  static std::shared_ptr<Cork> CorkOf(int socket, const PlainEnd& behind) {
+    auto cork = std::make_shared<Cork>(socket);
+    cork->address = behind.address;
+    cork->certificate = behind.certificate;
+    return cork;
+  }
   Connection(std::string peer, const std::shared_ptr<Cork>& cork, Descriptor&& ours,
              std::shared_ptr<WireTap>&& tap, int events)
       : Entry(std::move(peer), cork),
@@ -93,8 +103,10 @@ class GrpcListener::Impl {
   Impl(const ListenerOptions& options, Descriptor listening, GrpcCounts& counts)
       : options_(options),
         listening_(std::move(listening)),
-        address_(fmt::format("{}:{}", options.address.substr(0, options.address.rfind(':')),
-                             PortOf(listening_.get()))),
+        address_(options.accepts
+                     ? fmt::format("{}:{}", options.address.substr(0, options.address.rfind(':')),
+                                   PortOf(listening_.get()))
+                     : options.address),
         guard_(counts),
         totals_(std::make_shared<WireTotals>(options.frames)) {}
   ~Impl() {
@@ -109,11 +121,19 @@ class GrpcListener::Impl {
   bool Prepare() {
     woken_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     events_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-    return listening_.get() >= 0 && woken_.get() >= 0 && events_.get() >= 0;
+    return (listening_.get() >= 0 || !options_.accepts) && woken_.get() >= 0 && events_.get() >= 0;
   }
   void Begin(std::function<void(int)> take) {
     take_ = std::move(take);
     thread_ = std::thread([this] { Run(); });
+  }
+  void Take(PlainEnd end) {
+    {
+      const std::lock_guard lock(to_take_mutex_);
+      if (to_take_.size() >= kMostToTake) return;
+      to_take_.push_back(std::move(end));
+    }
+    Wake();
   }
   void StopAccepting() {
     const std::lock_guard lock(taking_);
@@ -131,16 +151,19 @@ class GrpcListener::Impl {
   // Sleeps until somebody connects, Wake, or it is time for a look.
   void Sleep() const;
   void AcceptAll();
+  void TakeAll();
   // False: nobody waits, or there is no file.
   bool AcceptOne();
   void OnNoFile();
-  void Watch(int accepted);
+  void Watch(int accepted, const PlainEnd& behind);
   void Give(Descriptor connection);
   void Look();
   void OnGone(Connection& connection);
   void LookAtUnwhole();
   int64_t MostConnections() const {
-    return std::min(options_.max_connections, MostConnectionsOf(kDescriptorsEach));
+    return std::min(
+        options_.max_connections,
+        MostConnectionsOf(kDescriptorsEach + (options_.accepts ? 0 : kDescriptorsOfRelay)));
   }
   void Say(GrpcCut reason);
   // Of a connection that is cut for what came over it.
@@ -149,8 +172,10 @@ class GrpcListener::Impl {
   bool MaySay(GrpcCut reason);
 
   const ListenerOptions options_;
-  std::mutex taking_;  // held while connections are taken
-  const Descriptor listening_;
+  std::mutex taking_;           // held while connections are taken
+  const Descriptor listening_;  // none: all are taken
+  std::mutex to_take_mutex_;
+  std::deque<PlainEnd> to_take_;  // under it
   std::mutex giving_mutex_;
   std::condition_variable given_;
   int64_t giving_ = 0;  // under it: threads that bring gRPC a connection
@@ -170,7 +195,7 @@ class GrpcListener::Impl {
 void GrpcListener::Impl::Run() {
   while (!ending_.load()) {
     Sleep();
-    AcceptAll();
+    options_.accepts ? AcceptAll() : TakeAll();
     Look();
   }
 }
@@ -194,11 +219,26 @@ void GrpcListener::Impl::AcceptAll() {
   }
 }
 
+void GrpcListener::Impl::TakeAll() {
+  const std::lock_guard lock(taking_);
+  for (int i = 0; i < kMostAtOnce && !closed_.load(); ++i) {
+    PlainEnd end;
+    {
+      const std::lock_guard queue(to_take_mutex_);
+      if (to_take_.empty()) return;
+      end = std::move(to_take_.front());
+      to_take_.pop_front();
+    }
+    Watch(end.descriptor.Release(), end);
+  }
+  Wake();  // some may be left
+}
+
 bool GrpcListener::Impl::AcceptOne() {
   const int accepted = accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (accepted >= 0) {
     accepting_.store(true);
-    Watch(accepted);
+    Watch(accepted, PlainEnd());
     return true;
   }
   if (errno == EMFILE || errno == ENFILE) {
@@ -216,9 +256,9 @@ void GrpcListener::Impl::OnNoFile() {
   pause_until_ = Clock::now() + kAcceptPause;
 }
 
-void GrpcListener::Impl::Watch(int accepted) {
+void GrpcListener::Impl::Watch(int accepted, const PlainEnd& behind) {
   Descriptor gives(accepted);
-  const std::string peer = PeerOf(accepted);
+  const std::string peer = behind.peer.empty() ? PeerOf(accepted) : behind.peer;
   if (peer.empty()) return;
   int ours = fcntl(accepted, F_DUPFD_CLOEXEC, 0);
   if (ours < 0 && spare_.Release()) ours = fcntl(accepted, F_DUPFD_CLOEXEC, 0);
@@ -227,7 +267,7 @@ void GrpcListener::Impl::Watch(int accepted) {
   std::shared_ptr<WireTap> tap = WireTap::Enrol(accepted, totals_);
   if (tap == nullptr) return;
   const auto connection =
-      std::make_shared<Connection>(peer, std::move(watched), std::move(tap), events_.get());
+      std::make_shared<Connection>(peer, std::move(watched), std::move(tap), events_.get(), behind);
   const int64_t most = MostConnections();
   if (guard_.size() >= most) Say(GrpcCut::kConnections);
   guard_.Add(connection, most);
@@ -331,7 +371,7 @@ bool GrpcListener::Impl::MaySay(GrpcCut reason) {
 void GrpcListener::Impl::SayOf(const Connection& connection, GrpcCut reason, int64_t seen) {
   if (!MaySay(reason)) return;
   const auto say = [&](const char* flag, int64_t bound, const std::string& what) {
-    spdlog::warn("--{}={}: {}; {} is hung up on", flag, bound, what, connection.peer());
+    spdlog::warn("--{}={}: {}; {} is hung up on", flag, bound, what, connection.address());
   };
   const FrameBounds& frames = options_.frames;
   switch (reason) {
@@ -382,8 +422,9 @@ GrpcListener::~GrpcListener() = default;
 
 absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Open(const ListenerOptions& options,
                                                                  GrpcCounts& counts) {
-  auto impl =
-      std::make_unique<Impl>(options, ListenOn(options.address, options.user_timeout), counts);
+  auto impl = std::make_unique<Impl>(
+      options, options.accepts ? ListenOn(options.address, options.user_timeout) : Descriptor(),
+      counts);
   if (!impl->Prepare()) {
     return absl::UnavailableError(
         fmt::format("--grpc-address {} cannot be bound: is it in use?", options.address));
@@ -392,6 +433,7 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Open(const ListenerO
 }
 
 void GrpcListener::Begin(std::function<void(int)> take) { impl_->Begin(std::move(take)); }
+void GrpcListener::Take(PlainEnd end) { impl_->Take(std::move(end)); }
 void GrpcListener::StopAccepting() { impl_->StopAccepting(); }
 bool GrpcListener::accepting() const { return impl_->accepting(); }
 const std::string& GrpcListener::address() const { return impl_->address(); }

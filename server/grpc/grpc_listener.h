@@ -1,8 +1,8 @@
 // The gRPC port's own listening socket: connections are accepted here, counted, and handed to gRPC, which would take any
 // number of them (and, once the process has no file left, none for a long time, without a word).
 //
-//   socket --accept--> guard: is there a place? who goes? --> gRPC
-//                        |                                 |
+//   socket --accept--> guard: is there a place? who goes? --> gRPC        (or, with TLS: accepted and relayed elsewhere,
+//                        |                                 |              and taken here: server/tls)
 //                        |            every byte, as gRPC reads it: too much? (wire_tap.h)
 //                        |
 //                        +-- a second descriptor of each, to see its end and to hang up on it safely
@@ -21,11 +21,13 @@
 #include "absl/status/statusor.h"
 #include "server/grpc/connection_guard.h"
 #include "server/grpc/frame_watch.h"
+#include "server/tls/plain_end.h"
 
 namespace cellbatch {
 
 struct ListenerOptions {
   std::string address = "0.0.0.0:8001";  // HOST:PORT, [HOST]:PORT
+  bool accepts = true;  // false: none are accepted here, all come by Take; the address is theirs
   int64_t max_connections = 4096;  // and at most a quarter of the files that the process may open
   FrameBounds frames = {};         // of one
   // Of all: what messages half sent, and the headers before them, keep in memory.
@@ -47,6 +49,8 @@ class GrpcListener {
 
   // Accepts. `take` owns the descriptor that it is given; called on a thread of its own for each, and may take its time.
   void Begin(std::function<void(int connection)> take);
+  // One that was accepted elsewhere. Once it has begun; any thread; never waits: where too many wait to be taken, it is hung up on.
+  void Take(PlainEnd end);
   // Accepts no more; connections that there are stay watched. When it returns, no other is given to `take`.
   void StopAccepting();
 

@@ -34,7 +34,7 @@ absl::StatusOr<std::string> Bytes(const absl::StatusOr<Response>& answer) {
 
 GrpcMethods::GrpcMethods(const CallSinks& sinks, const KServeService& kserve,
                          const LatencyService& latency, const MessageBounds& bounds,
-                         RefusalCounts& refusals)
+                         bool reflection, RefusalCounts& refusals)
     : bounds_(bounds), refusals_(refusals) {
   AddInfer(*inference::ModelInferRequest::descriptor(), "ModelInfer", sinks.model_infer,
            Streams::kNone, kModelInferAccepts);
@@ -43,7 +43,7 @@ GrpcMethods::GrpcMethods(const CallSinks& sinks, const KServeService& kserve,
            kTypedAccepts);
   AddKServe(kserve);
   AddLatency(latency);
-  AddReflection();
+  if (reflection) AddReflection();
   AddHealth();
 }
 
@@ -118,7 +118,8 @@ void GrpcMethods::AddHealth() {
        .streams = Streams::kAnswers,
        .slow = kProbe,
        .accepts = kOtherAccepts,
-       .max_bytes = bounds_.max_query_bytes});
+       .max_bytes = bounds_.max_query_bytes,
+       .open = true});
 }
 
 void GrpcMethods::AddInfer(const Descriptor& request, const char* name, CallSink* sink,
@@ -166,7 +167,8 @@ void GrpcMethods::AddAnswering(const Descriptor& request, const char* name, bool
        .streams = streams,
        .slow = slow,
        .accepts = kOtherAccepts,
-       .max_bytes = bounds_.max_query_bytes});
+       .max_bytes = bounds_.max_query_bytes,
+       .open = slow == kProbe});
 }
 
 void GrpcMethods::Add(const Descriptor& request, const char* name, GrpcMethod method) {

@@ -3,6 +3,7 @@
 //
 //   on the thread that polls   ModelInfer, Infer, Decode of messages up to 256 KiB; probes (ServerLive, ServerReady,
 //                              ModelReady, health): microseconds each
+//                              (probes need no token)
 //   slow, on the slow lane     larger messages and compressed ones, of these three; metadata, configuration, statistics,
 //                              Latency, reflection; loads and unloads are only handed on there, and answered from elsewhere
 //
@@ -56,13 +57,14 @@ struct GrpcMethod {
   bool slow = false;
   int accepts;        // calls that may arrive before the queue's thread has run
   int64_t max_bytes;  // of its message; 0: as many as of any
+  bool open = false;  // to whoever brings no token
 };
 
 class GrpcMethods {
  public:
   // What it is given outlives it.
   GrpcMethods(const CallSinks& sinks, const KServeService& kserve, const LatencyService& latency,
-              const MessageBounds& bounds, RefusalCounts& refusals);
+              const MessageBounds& bounds, bool reflection, RefusalCounts& refusals);
 
   void Register(grpc::ServerBuilder& builder);
   const std::vector<GrpcMethod>& all() const { return methods_; }

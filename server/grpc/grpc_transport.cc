@@ -56,7 +56,7 @@ class GrpcTransport::Impl {
  public:
   Impl(const GrpcOptions& options, const CallSinks& sinks, const KServeService& kserve,
        const LatencyService& latency, RefusalCounts& refusals, const Clock& clock)
-      : methods_(sinks, kserve, latency, options.messages, refusals),
+      : methods_(sinks, kserve, latency, options.messages, options.reflection, refusals),
         slow_(options.messages.slow, clock) {}
 
   absl::Status Start(const GrpcOptions& options, const Clock& clock) {
@@ -66,6 +66,7 @@ class GrpcTransport::Impl {
           "leaves nothing bounded of what connections bring");
     }
     auto listener = GrpcListener::Open({.address = options.address,
+                                        .accepts = options.accepts,
                                         .max_connections = options.max_connections,
                                         .frames = options.frames,
                                         .max_unfinished_bytes = options.max_unfinished_bytes,
@@ -87,6 +88,7 @@ class GrpcTransport::Impl {
       queue.slow = &slow_;
       queue.clock = &clock;
       queue.connections = &listener_->guard();
+      queue.tokens = options.tokens;
       queue.stream_buffer_bytes = options.stream_buffer_bytes;
       queue.index = i;
       queue.slow_shard = options.threads;
@@ -108,6 +110,7 @@ class GrpcTransport::Impl {
 
   ~Impl() { Shutdown(std::chrono::milliseconds(0)); }
 
+  void Take(PlainEnd end) { listener_->Take(std::move(end)); }
   void SetServing(bool serving) { methods_.health().Set(serving); }
 
   void Shutdown(std::chrono::milliseconds grace) {
@@ -154,6 +157,7 @@ absl::StatusOr<std::unique_ptr<GrpcTransport>> GrpcTransport::Start(
 const std::string& GrpcTransport::address() const { return impl_->listener().address(); }
 const GrpcCounts& GrpcTransport::counts() const { return impl_->counts(); }
 bool GrpcTransport::accepting() const { return impl_->listener().accepting(); }
+void GrpcTransport::Take(PlainEnd end) { impl_->Take(std::move(end)); }
 void GrpcTransport::SetServing(bool serving) { impl_->SetServing(serving); }
 void GrpcTransport::Shutdown(std::chrono::milliseconds grace) { impl_->Shutdown(grace); }
 

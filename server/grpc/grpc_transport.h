@@ -14,12 +14,15 @@
 #include "server/grpc/frame_watch.h"
 #include "server/grpc/grpc_calls.h"
 #include "server/kserve/kserve_service.h"
+#include "server/tls/plain_end.h"
 #include "server/typed/latency_service.h"
 
 namespace cellbatch {
 
 struct GrpcOptions {
   std::string address = "0.0.0.0:8001";
+  bool accepts =
+      true;  // false: connections are accepted at that address by others, and come by Take
   int64_t max_connections = 4096;
   FrameBounds frames = {};  // of one connection, before calls come of it
   int64_t max_unfinished_bytes = 256 << 20;
@@ -27,7 +30,9 @@ struct GrpcOptions {
   // That poll, one completion queue each: the shards [0, threads) of what they record. The next one is the slow lane's.
   int threads = 1;
   MessageBounds messages = {};
+  const AccessTable* tokens = nullptr;  // who may call; null: whoever likes. Outlives the transport
   bool channelz = false;
+  bool reflection = true;
   int64_t max_message_bytes = 64 << 20;
   int64_t max_metadata_bytes = 8 << 10;
   int64_t stream_buffer_bytes = 1 << 20;  // of one stream that is not read
@@ -52,6 +57,8 @@ class GrpcTransport {
   const GrpcCounts& counts() const;    // of its connections
   // False: nobody can connect, for want of files. Any thread.
   bool accepting() const;
+  // One that was accepted elsewhere. Any thread; never waits.
+  void Take(PlainEnd end);
   void SetServing(bool serving);  // grpc.health.v1, all services; any thread
   // Refuses new connections and calls, waits for the answers of calls under way (the sink gives
   // every one), ends the threads. Calls still without an answer after `grace` are cancelled.

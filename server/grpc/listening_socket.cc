@@ -87,7 +87,7 @@ Descriptor ListenOn(const std::string& address, std::chrono::milliseconds user_t
 void HangUpAtOnce(int connection) {
   sockaddr nobody = {};
   nobody.sa_family = AF_UNSPEC;
-  connect(connection, &nobody, sizeof(nobody));
+  if (connect(connection, &nobody, sizeof(nobody)) != 0) shutdown(connection, SHUT_RDWR);
 }
 
 int PortOf(int listening) {

@@ -28,7 +28,8 @@ class Descriptor {
 // taken for `user_timeout`. Non-blocking.
 Descriptor ListenOn(const std::string& address, std::chrono::milliseconds user_timeout);
 // Resets a connection, whoever has it: what is on its way is dropped, nothing more is received, and who polls it is woken. (After a
-// shutdown gRPC would read what a flooding peer has sent for as long as it lasts.)
+// shutdown gRPC would read what a flooding peer has sent for as long as it lasts.) One of this process's pairs, which have no
+// such reset, is shut down.
 void HangUpAtOnce(int connection);
 // 0: it has none.
 int PortOf(int listening);

@@ -99,6 +99,10 @@ std::shared_ptr<WireTap> WireTap::Enrol(int connection, std::shared_ptr<WireTota
   Leave(connection);  // of a descriptor of that number that was closed by other ways
   auto tap = std::make_shared<WireTap>(std::move(totals));
   tap->self_ = tap;
+  int domain = 0;
+  socklen_t size = sizeof(domain);
+  tap->pair_ =
+      getsockopt(connection, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
   place->store(tap.get(), std::memory_order_release);
   return tap;
 }
@@ -188,6 +192,20 @@ ssize_t WireTap::ReceiveSome(int descriptor, msghdr* message, int flags) {
   return received;
 }
 
+// Of a pair the kernel does not look again when it is told how much is enough, but whoever waits is woken when there may be more
+// room than before, and is told of what is to be read, too. Too much unsent, and nobody would be woken: the round goes on.
+bool WireTap::WakePair(int descriptor) {
+  int unsent = 0, room = 0;
+  socklen_t size = sizeof(room);
+  if (ioctl(descriptor, TIOCOUTQ, &unsent) != 0 ||
+      getsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &room, &size) != 0 ||
+      int64_t{4} * unsent > room) {
+    return false;
+  }
+  room /= 2;  // the kernel doubles it
+  return setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) == 0;
+}
+
 // The kernel looks again whether there is anything to read when it is told how much is enough, and wakes who waits for that:
 // so the edge that was taken is not the last. But it looks for bytes: that the peer is gone was said by the edge before, so where
 // nothing is there a round ends by itself, with what recvmsg says. False, too: the kernel cannot be told.
@@ -204,6 +222,7 @@ bool WireTap::EndRound(int descriptor) {
     return false;
   }
   --ends_;
+  if (pair_) return WakePair(descriptor);
   return setsockopt(descriptor, SOL_SOCKET, SO_RCVLOWAT, &kAny, sizeof(kAny)) == 0;
 }
 

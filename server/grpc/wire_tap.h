@@ -79,6 +79,7 @@ class WireTap {
   // gRPC takes nothing to read for the end of a round only where it has read nothing just before.
   static constexpr int kEndsARound = 2;
   bool EndRound(int descriptor);
+  static bool WakePair(int descriptor);
   ssize_t ReceiveSome(int descriptor, msghdr* message, int flags);
   FrameFault Take(const msghdr& message, size_t bytes);
   void Sent(const msghdr& message, size_t bytes);
@@ -86,6 +87,7 @@ class WireTap {
 
   const std::shared_ptr<WireTotals> totals_;
   std::shared_ptr<WireTap> self_;  // while it is in the table
+  bool pair_ = false;              // its descriptor's other end is this process's, too
   std::atomic<int> cut_ = kNotCut;
   std::atomic<int64_t> seen_ = 0;
   std::atomic<bool> called_ = false;

@@ -93,6 +93,38 @@ TEST_F(WireTapTest, ARoundOfReadingEndsThoughMoreIsThereAndTheNextIsBegunByAnEdg
   EXPECT_EQ(received, kBytes);
 }
 
+// One end of a pair of this process, as connections are handed over (server/tls): no kernel looks again there by itself.
+TEST_F(WireTapTest, ARoundOfAPairEndsToo) {
+  constexpr size_t kBytes = 16 * kMiB, kMostARound = 128 * 1024;
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  client_ = Descriptor(ends[0]);
+  server_ = Descriptor(ends[1]);
+  ASSERT_EQ(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+  const int room =
+      kBytes;  // so that all may be there at once: nothing that is sent later wakes anybody
+  setsockopt(ends[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
+  tap_ = WireTap::Enrol(ends[1], std::make_shared<WireTotals>(FrameBounds()));
+  epoll_event event = {};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLET;  // as gRPC asks
+  ASSERT_EQ(epoll_ctl(events_.get(), EPOLL_CTL_ADD, ends[1], &event), 0);
+  const std::string all(kBytes, 'x');
+  std::thread sender([&] { EXPECT_EQ(SendAll(all), all.size()); });
+  std::string into(kMiB, '\0');
+  size_t received = 0;
+  while (received < kBytes) {
+    ASSERT_NO_FATAL_FAILURE(WaitForAnEdge());
+    size_t round = 0;
+    ssize_t more = 0;
+    while ((more = Receive(into)) > 0) round += static_cast<size_t>(more);
+    ASSERT_EQ(errno, EAGAIN);
+    EXPECT_LE(round, kMostARound);
+    received += round;
+  }
+  sender.join();
+  EXPECT_EQ(received, kBytes);
+}
+
 // Of a message's pieces, filled in their order and as long as they were.
 TEST_F(WireTapTest, RoomInPiecesIsCutWhereTheRoundEndsAndGivenBack) {
   constexpr size_t kMostARound = 128 * 1024, kRoom = 256 * 1024;

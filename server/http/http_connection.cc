@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/field.hpp>
@@ -92,16 +93,18 @@ class SocketExchange final : public HttpExchange {
   std::function<void()> gone_;
 };
 
-HttpConnection::HttpConnection(std::shared_ptr<HttpHost> host, asio::ip::tcp::socket socket,
-                               int thread)
+HttpConnection::HttpConnection(std::shared_ptr<HttpHost> host, Socket socket, int thread,
+                               const PlainEnd& behind)
     : host_(std::move(host)),
       socket_(std::move(socket)),
       timer_(host_->loop),
       buffer_(static_cast<size_t>(host_->limits.max_header_bytes) + kReadBytes),
-      thread_(thread) {}
+      thread_(thread),
+      address_(behind.address),
+      certificate_(behind.certificate) {}
 
 void HttpConnection::Start() {
-  Error ignored;
+  Error ignored;  // of a pair, which delays nothing
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   Allow(host_->limits.header_timeout, HttpCut::kHead);
   ReadHead();
@@ -183,6 +186,8 @@ void HttpConnection::TakeHead() {
   keep_alive_ = head.keep_alive();
   head_only_ = head.method() == http::verb::head;
   request_.method = Text(head.method_string());
+  request_.address = address_;
+  request_.certificate = certificate_;
   const std::string target = Text(head.target());
   const size_t query = target.find('?');
   request_.path = target.substr(0, query);
@@ -291,7 +296,7 @@ void HttpConnection::OnSent(Error error) {
 // Closing with bytes unread would reset the connection, and the client might never see the reply: read on for a while.
 void HttpConnection::Linger() {
   Error ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  socket_.shutdown(asio::socket_base::shutdown_send, ignored);
   Allow(kLingerTime, std::nullopt);
   buffer_.clear();
   Discard(kLingerBytes);

@@ -8,7 +8,7 @@
 #ifndef CELLBATCH_SERVER_HTTP_HTTP_CONNECTION_H_
 #define CELLBATCH_SERVER_HTTP_HTTP_CONNECTION_H_
 
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
@@ -24,6 +24,7 @@
 #include "server/http/connection_table.h"
 #include "server/http/http_exchange.h"
 #include "server/http/http_limits.h"
+#include "server/tls/plain_end.h"
 
 namespace cellbatch {
 
@@ -45,8 +46,10 @@ struct HttpHost {
 class HttpConnection final : public ConnectionTable::Entry,
                              public std::enable_shared_from_this<HttpConnection> {
  public:
-  // `thread`: the infer thread of its requests.
-  HttpConnection(std::shared_ptr<HttpHost> host, boost::asio::ip::tcp::socket socket, int thread);
+  using Socket = boost::asio::generic::stream_protocol::socket;  // TCP's, or a pair's
+
+  // `thread`: the infer thread of its requests; `behind`: who it was accepted of, if others did.
+  HttpConnection(std::shared_ptr<HttpHost> host, Socket socket, int thread, const PlainEnd& behind);
 
   // Once it is in the table.
   void Start();
@@ -78,11 +81,12 @@ class HttpConnection final : public ConnectionTable::Entry,
   void Allow(std::chrono::milliseconds time, std::optional<HttpCut> otherwise);
 
   const std::shared_ptr<HttpHost> host_;  // before the socket, which needs its loop to go
-  boost::asio::ip::tcp::socket socket_;
+  Socket socket_;
   boost::asio::steady_timer timer_;
   boost::beast::flat_buffer buffer_;
   const int thread_;
-  uint64_t allowance_ = 0;  // which of the timer's waits counts
+  const std::string address_, certificate_;  // HttpRequest's
+  uint64_t allowance_ = 0;                   // which of the timer's waits counts
   std::optional<Parser> parser_;
   HttpRequest request_;
   HttpRoute route_;

@@ -37,6 +37,8 @@ struct HttpRequest {
   std::string query;                                         // without '?'
   std::vector<std::pair<std::string, std::string>> headers;  // in their order; names as sent
   std::string body;
+  // Of a connection that was accepted for us (server/tls): who is behind it, and what its certificate names. Else empty.
+  std::string address = {}, certificate = {};
 
   // The first of that name, whatever its case; null: not there.
   const std::string* Header(std::string_view name) const;

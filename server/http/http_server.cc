@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -32,8 +33,10 @@ constexpr size_t kSpareDescriptors = 16;
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::minutes kBetweenLogs{1};
 
-HttpLimits WithinDescriptors(HttpLimits limits, std::string_view flag) {
-  const int64_t most = MostConnectionsOf(1);
+constexpr int64_t kDescriptorsOfRelay = 2;  // of who accepts for us
+
+HttpLimits WithinDescriptors(HttpLimits limits, std::string_view flag, bool behind) {
+  const int64_t most = MostConnectionsOf(1 + (behind ? kDescriptorsOfRelay : 0));
   if (limits.max_connections > most) {
     spdlog::warn("--{}: {} connections at most, not {}: the process may open {} files", flag, most,
                  limits.max_connections, DescriptorLimit());
@@ -81,6 +84,7 @@ struct HttpServer::Impl {
   void Begin();
   void Accept();
   void OnAccept(const Error& error, tcp::socket socket);
+  void Take(HttpConnection::Socket socket, const PlainEnd& behind);
   void OnAcceptFailed(const Error& error);
   void Run(HttpWhere where, int thread, std::function<void()> work);
   void Ended();
@@ -123,7 +127,7 @@ absl::Status HttpServer::Impl::Listen(const std::string& address) {
 }
 
 void HttpServer::Impl::Begin() {
-  asio::post(loop, [this] { Accept(); });
+  if (acceptor.is_open()) asio::post(loop, [this] { Accept(); });
   thread = std::thread([this] { loop.run(); });
 }
 
@@ -135,12 +139,17 @@ void HttpServer::Impl::Accept() {
 void HttpServer::Impl::OnAccept(const Error& error, tcp::socket socket) {
   if (!acceptor.is_open()) return;
   if (error) return OnAcceptFailed(error);
+  Take(std::move(socket), PlainEnd());
+  Accept();
+}
+
+void HttpServer::Impl::Take(HttpConnection::Socket socket, const PlainEnd& behind) {
   const int infer_thread = static_cast<int>(accepted++ % std::max<size_t>(1, infers.size()));
-  const auto connection = std::make_shared<HttpConnection>(host, std::move(socket), infer_thread);
+  const auto connection =
+      std::make_shared<HttpConnection>(host, std::move(socket), infer_thread, behind);
   if (table.Add(connection)) connection->Start();
   // A spare was used: somebody older makes up for it.
   if (!spare.Refill()) table.CutOne(HttpCut::kDescriptors, connection.get());
-  Accept();
 }
 
 void HttpServer::Impl::OnAcceptFailed(const Error& error) {
@@ -219,13 +228,37 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(std::string_view f
                                                               const HttpLimits& limits,
                                                               HttpSite site, HttpCounts& counts) {
   auto impl =
-      std::make_unique<Impl>(flag, WithinDescriptors(limits, flag), std::move(site), counts);
+      std::make_unique<Impl>(flag, WithinDescriptors(limits, flag, false), std::move(site), counts);
   absl::Status status = impl->Listen(address);
   if (!status.ok()) return status;
   const int port = impl->acceptor.local_endpoint().port();
   impl->Begin();
   return std::unique_ptr<HttpServer>(new HttpServer(
       std::move(impl), fmt::format("{}:{}", address.substr(0, address.rfind(':')), port)));
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::StartBehind(std::string_view flag,
+                                                                    const std::string& address,
+                                                                    const HttpLimits& limits,
+                                                                    HttpSite site,
+                                                                    HttpCounts& counts) {
+  auto impl =
+      std::make_unique<Impl>(flag, WithinDescriptors(limits, flag, true), std::move(site), counts);
+  impl->Begin();
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl), address));
+}
+
+// Before its thread was told of the end, or after: nothing is taken then.
+void HttpServer::Take(PlainEnd end) {
+  asio::post(impl_->loop, [&impl = *impl_, end = std::make_shared<PlainEnd>(std::move(end))] {
+    if (impl.host->draining) return;
+    HttpConnection::Socket socket(impl.loop);
+    Error error;
+    socket.assign(asio::generic::stream_protocol(AF_UNIX, 0), end->descriptor.get(), error);
+    if (error) return;
+    end->descriptor.Release();
+    impl.Take(std::move(socket), *end);
+  });
 }
 
 }  // namespace cellbatch

@@ -20,6 +20,7 @@
 #include "server/http/connection_table.h"
 #include "server/http/http_exchange.h"
 #include "server/http/http_limits.h"
+#include "server/tls/plain_end.h"
 
 namespace cellbatch {
 
@@ -31,6 +32,14 @@ class HttpServer {
                                                            const std::string& address,
                                                            const HttpLimits& limits, HttpSite site,
                                                            HttpCounts& counts);
+  // Likewise, but others accept connections at that address, and give them to Take.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> StartBehind(std::string_view flag,
+                                                                 const std::string& address,
+                                                                 const HttpLimits& limits,
+                                                                 HttpSite site, HttpCounts& counts);
+  // Any thread; never waits.
+  void Take(PlainEnd end);
+
   // Hangs up on everybody and waits for what its threads are at.
   ~HttpServer();
 

@@ -313,6 +313,48 @@ void Grpc(const GrpcCounts& counts, MetricsText& text) {
   }
 }
 
+void Tls(const TlsCounts& counts, MetricsText& text) {
+  text.Family("cellbatch_tls_connections", "gauge",
+              "Connections that speak TLS, shaken hands with.");
+  text.Value({}, counts.connections.load());
+  text.Family("cellbatch_tls_handshakes", "gauge", "Handshakes under way.");
+  text.Value({}, counts.handshakes.load());
+  text.Family("cellbatch_tls_handshakes_total", "counter", "Handshakes, by how they ended.");
+  for (size_t i = 0; i < kNumHandshakeEnds; ++i) {
+    text.Value({{"outcome", Name(static_cast<HandshakeEnd>(i))}}, counts.ended[i].load());
+  }
+  text.Family("cellbatch_tls_certificates_total", "counter",
+              "Certificates that changed while the server ran: taken, or refused.");
+  text.Value({{"outcome", "taken"}}, counts.certificates_taken.load());
+  text.Value({{"outcome", "refused"}}, counts.certificates_refused.load());
+  text.Family("cellbatch_tls_certificate_not_after_seconds", "gauge",
+              "When the certificate in force expires, since 1970.");
+  text.Value({}, counts.not_after.load());
+}
+
+void Tokens(const TokenTable& tokens, MetricsText& text) {
+  text.Family("cellbatch_token_calls_total", "counter", "Calls that ended, by token and outcome.");
+  tokens.ForEach([&](const AccessUse& use) {
+    for (size_t i = 0; i < kNumAccessOutcomes; ++i) {
+      text.Value({{"token", use.name}, {"outcome", Name(static_cast<AccessOutcome>(i))}},
+                 use.ended[i].load());
+    }
+  });
+  text.Family("cellbatch_token_requests", "gauge", "Requests in flight, by token.");
+  tokens.ForEach([&](const AccessUse& use) {
+    text.Value({{"token", use.name}}, use.party.InFlight().requests);
+  });
+  text.Family("cellbatch_unauthenticated_total", "counter", "Calls that were not let in.");
+  for (size_t i = 0; i < kNumUnauthenticated; ++i) {
+    const auto reason = static_cast<Unauthenticated>(i);
+    text.Value({{"reason", Name(reason)}}, tokens.unauthenticated(reason));
+  }
+  text.Family("cellbatch_token_files_total", "counter",
+              "Files of tokens that changed while the server ran: taken, or refused.");
+  text.Value({{"outcome", "taken"}}, tokens.taken());
+  text.Value({{"outcome", "refused"}}, tokens.files_refused());
+}
+
 // Of two lanes of one version (one drains while the other serves already) the gauges are added, too.
 void AddLane(const LaneStats& lane, LaneStats& sum) {
   AddCounters(lane, sum);
@@ -383,6 +425,8 @@ std::string MetricsExporter::Text() const {
   if (grpc_ != nullptr) Grpc(*grpc_, text);
   if (refusals_ != nullptr) Refusals(*refusals_, text);
   Http(ports_, text);
+  if (tls_ != nullptr) Tls(*tls_, text);
+  if (tokens_ != nullptr) Tokens(*tokens_, text);
   Process(text);
   return text.Take();
 }

@@ -16,6 +16,8 @@
 #include "server/lifecycle.h"
 #include "server/requests/admission.h"
 #include "server/requests/request_stats.h"
+#include "server/tls/tls_counts.h"
+#include "server/tokens/token_table.h"
 #include "server/wire/refusal_counts.h"
 
 namespace cellbatch {
@@ -39,6 +41,10 @@ class MetricsExporter {
   }
   // And of the gRPC port.
   void Watch(const GrpcCounts& counts) { grpc_ = &counts; }
+  // Likewise, of ports that speak TLS.
+  void Watch(const TlsCounts& counts) { tls_ = &counts; }
+  // Likewise, calls by token.
+  void Watch(const TokenTable& tokens) { tokens_ = &tokens; }
   // Likewise, messages that it refused for what they contain.
   void Watch(const RefusalCounts& refusals) { refusals_ = &refusals; }
 
@@ -57,6 +63,8 @@ class MetricsExporter {
   std::vector<std::pair<std::string, const HttpCounts*>> ports_;
   const GrpcCounts* grpc_ = nullptr;
   const RefusalCounts* refusals_ = nullptr;
+  const TlsCounts* tls_ = nullptr;
+  const TokenTable* tokens_ = nullptr;
 };
 
 }  // namespace cellbatch

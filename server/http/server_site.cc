@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/requests/client_identity.h"
 
 namespace cellbatch {
 
@@ -34,7 +35,7 @@ HttpWhere WhereOf(KServeAsk ask) {
   }
 }
 
-HttpRoute Route(const HttpRequest& head) {
+HttpRoute RouteOf(const HttpRequest& head) {
   const std::optional<KServePath> path = ParseKServePath(head.path);
   if (!path) return ReadOnly(head);
   const std::string_view methods = MethodsOf(path->ask);
@@ -52,8 +53,36 @@ HttpRoute Route(const HttpRequest& head) {
 
 }  // namespace
 
+// What a stranger sends is not taken: its head says already that it is one.
+HttpRoute ServerSite::Route(const HttpRequest& head) const {
+  HttpRoute route = RouteOf(head);
+  if (tokens_ == nullptr || route.refused || route.where == HttpWhere::kNow) return route;
+  const std::string* const authorization = head.Header(kAuthorizationHeader);
+  const auto access = tokens_->Find(authorization == nullptr ? "" : *authorization);
+  if (!access.ok()) route.refused = ErrorReply(access.status());
+  return route;
+}
+
+// Of all but inference, whose call looks itself.
+absl::Status ServerSite::CheckAccess(const HttpRequest& request, const KServePath& path) const {
+  if (tokens_ == nullptr || WhereOf(path.ask) == HttpWhere::kNow) {
+    return absl::OkStatus();
+  }
+  const std::string* const authorization = request.Header(kAuthorizationHeader);
+  const auto found = tokens_->Find(authorization == nullptr ? "" : *authorization);
+  if (!found.ok()) return found.status();
+  const Access& access = **found;
+  const bool changes = path.ask == KServeAsk::kLoad || path.ask == KServeAsk::kUnload ||
+                       (path.ask == KServeAsk::kLogging && !request.body.empty());
+  absl::Status status = changes ? access.MayControl() : absl::OkStatus();
+  const bool of_models = path.ask == KServeAsk::kMetadata || path.ask == KServeAsk::kConfig ||
+                         path.ask == KServeAsk::kStatistics || path.ask == KServeAsk::kLoad ||
+                         path.ask == KServeAsk::kUnload;
+  return status.ok() && of_models ? access.MayAsk(path.model) : status;
+}
+
 HttpSite ServerSite::All() const {
-  return {.route = Route,
+  return {.route = [this](const HttpRequest& head) { return Route(head); },
           .answer = [this](const std::shared_ptr<HttpExchange>& exchange) { Answer(exchange); }};
 }
 
@@ -70,6 +99,9 @@ void ServerSite::Answer(const std::shared_ptr<HttpExchange>& exchange) const {
   const std::optional<KServePath> path = ParseKServePath(request.path);
   if (!path) return exchange->Reply(Page(request.path));
   if (path->ask == KServeAsk::kInfer) return infer_.Answer(exchange, *path);
+  if (absl::Status status = CheckAccess(request, *path); !status.ok()) {
+    return exchange->Reply(ErrorReply(status));
+  }
   if (path->ask == KServeAsk::kLoad || path->ask == KServeAsk::kUnload) {
     return kserve_.Change(*path, request.body,
                           [exchange](HttpReply reply) { exchange->Reply(std::move(reply)); });

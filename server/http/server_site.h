@@ -13,6 +13,7 @@
 #include "server/http/metrics_exporter.h"
 #include "server/http/status_page.h"
 #include "server/kserve/kserve_service.h"
+#include "server/requests/access.h"
 
 namespace cellbatch {
 
@@ -23,10 +24,15 @@ class ServerSite {
              const KServeService& kserve, HttpInferService& infer)
       : status_(status), metrics_(metrics), explain_(explain), kserve_(kserve), infer_(infer) {}
 
+  // Before All: who may ask; probes need no token. Outlives it.
+  void ServeTokens(const AccessTable& tokens) { tokens_ = &tokens; }
+
   HttpSite All() const;           // of --http-address
   HttpSite MetricsAlone() const;  // of --metrics-address
 
  private:
+  HttpRoute Route(const HttpRequest& head) const;
+  absl::Status CheckAccess(const HttpRequest& request, const KServePath& path) const;
   void Answer(const std::shared_ptr<HttpExchange>& exchange) const;
   HttpReply Page(std::string_view path) const;
 
@@ -35,6 +41,7 @@ class ServerSite {
   const ExplainPage& explain_;
   const KServePages kserve_;
   HttpInferService& infer_;
+  const AccessTable* tokens_ = nullptr;  // null: whoever likes
 };
 
 }  // namespace cellbatch

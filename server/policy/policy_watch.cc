@@ -6,9 +6,10 @@
 
 namespace cellbatch {
 
-PolicyWatch::PolicyWatch(std::chrono::milliseconds poll, std::function<void()> look)
+PolicyWatch::PolicyWatch(std::chrono::milliseconds poll, std::function<void()> look,
+                         const char* name)
     : poll_(poll), look_(std::move(look)), thread_([this] { Run(); }) {
-  pthread_setname_np(thread_.native_handle(), "cb-policies");
+  pthread_setname_np(thread_.native_handle(), name);
 }
 
 PolicyWatch::~PolicyWatch() {

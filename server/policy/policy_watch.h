@@ -13,8 +13,9 @@ namespace cellbatch {
 
 class PolicyWatch {
  public:
-  // `look` outlives it; poll 0: only when asked.
-  PolicyWatch(std::chrono::milliseconds poll, std::function<void()> look);
+  // `look` outlives it; poll 0: only when asked. `name`: of its thread, 15 letters at most.
+  PolicyWatch(std::chrono::milliseconds poll, std::function<void()> look,
+              const char* name = "cb-policies");
   ~PolicyWatch();  // after the look that is under way
   // Looks soon. Any thread.
   void Ask();

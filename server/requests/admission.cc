@@ -53,6 +53,10 @@ const char* Name(Rejection reason) {
       return "client_share";
     case Rejection::kModelShare:
       return "model_share";
+    case Rejection::kTokenLimit:
+      return "token_limit";
+    case Rejection::kTokenRate:
+      return "token_rate";
   }
   return "unknown";
 }
@@ -99,6 +103,13 @@ Demand Party::InFlight() const {
           bytes_.load(std::memory_order_relaxed)};
 }
 
+void Party::SetLimits(const PartyLimits& limits) {
+  most_requests_.store(limits.most.requests, std::memory_order_relaxed);
+  most_cells_.store(limits.most.cells, std::memory_order_relaxed);
+  most_bytes_.store(limits.most.bytes, std::memory_order_relaxed);
+  share_percent_.store(limits.share_percent, std::memory_order_relaxed);
+}
+
 void Party::Add(const Demand& demand, int64_t sign) {
   AddTo(cells_, sign * demand.cells);
   AddTo(bytes_, sign * demand.bytes);
@@ -133,7 +144,8 @@ bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refu
     refusal = Beyond(Rejection::kBytes, "bytes", "--max-queued-bytes", now.bytes - demand.bytes,
                      demand.bytes, limits_.max_bytes, PushbackMs(now_ns));
   } else if ((of.client == nullptr ||
-              WithinShare(*of.client, demand, Rejection::kClientShare, now_ns, refusal)) &&
+              (WithinOwn(*of.client, demand, now_ns, refusal) &&
+               WithinShare(*of.client, demand, Rejection::kClientShare, now_ns, refusal))) &&
              (of.model == nullptr ||
               WithinShare(*of.model, demand, Rejection::kModelShare, now_ns, refusal))) {
     ticket = Ticket(this, demand, of);
@@ -153,12 +165,34 @@ bool Admission::Enter(Ticket& ticket, Party& model, int64_t now_ns, Refusal& ref
   return true;
 }
 
+// `demand` is counted already.
+bool Admission::WithinOwn(const Party& party, const Demand& demand, int64_t now_ns,
+                          Refusal& refusal) {
+  const auto beyond = [&](const char* what, const std::atomic<int64_t>& limit, int64_t has,
+                          int64_t asked) {
+    const int64_t most = limit.load(std::memory_order_relaxed);
+    if (most == 0 || asked <= 0 || has <= most) return false;
+    refusal = {Rejection::kTokenLimit, asked > most ? kNeverFits : PushbackMs(now_ns),
+               absl::ResourceExhaustedError(fmt::format(
+                   "token {} has {} {} in flight, {} asked for, its max_{} is {} (--tokens)",
+                   party.name_, has - asked, what, asked, what, most))};
+    return true;
+  };
+  const Demand has = party.InFlight();
+  return !beyond("requests", party.most_requests_, has.requests, demand.requests) &&
+         !beyond("cells", party.most_cells_, has.cells, demand.cells) &&
+         !beyond("bytes", party.most_bytes_, has.bytes, demand.bytes);
+}
+
 // `demand` is counted already. What the party had before it is held against what was free then: so whoever has nothing
 // is never refused here.
 bool Admission::WithinShare(const Party& party, const Demand& demand, Rejection reason,
                             int64_t now_ns, Refusal& refusal) {
   const bool client = reason == Rejection::kClientShare;
-  const int64_t percent = client ? limits_.client_share_percent : limits_.model_share_percent;
+  const int64_t own = party.share_percent_.load(std::memory_order_relaxed);
+  const int64_t percent = own > 0  ? own
+                          : client ? limits_.client_share_percent
+                                   : limits_.model_share_percent;
   if (percent >= 100) return true;
   const double of_free = static_cast<double>(percent) / static_cast<double>(100 - percent);
   const Demand has = party.InFlight(), all = InFlight();

@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -51,17 +52,30 @@ enum class Rejection : uint8_t {
   kScheduler,
   kDeadline,
   kClientShare,
-  kModelShare
+  kModelShare,
+  kTokenLimit,  // of its own entry of --tokens
+  kTokenRate
 };
-inline constexpr int kNumRejections = 10;
+inline constexpr int kNumRejections = 12;
 const char* Name(Rejection reason);  // the `reason` label of cellbatch_rejected_total
 
 class Admission;
 
+// Bounds of one client's own, whatever others have; 0: none.
+struct PartyLimits {
+  Demand most = {0, 0, 0};
+  int64_t share_percent = 0;  // 0: as of all
+};
+
 // What one client, or one model, has in flight.
 class Party {
  public:
+  Party() = default;
+  // `name`: what refusals call it.
+  explicit Party(std::string name) : name_(std::move(name)) {}
   Demand InFlight() const;
+  // From now on. Any thread.
+  void SetLimits(const PartyLimits& limits);
 
  private:
   friend class Admission;
@@ -69,6 +83,8 @@ class Party {
   std::atomic<int64_t> requests_ = 0;
   std::atomic<int64_t> cells_ = 0;
   std::atomic<int64_t> bytes_ = 0;
+  const std::string name_;
+  std::atomic<int64_t> most_requests_ = 0, most_cells_ = 0, most_bytes_ = 0, share_percent_ = 0;
 };
 // Whose it is; null: nobody's. They outlive what is in flight.
 struct Parties {
@@ -137,6 +153,7 @@ class Admission {
   void Add(const Demand& demand, int64_t sign, Parties of = {});
   bool WithinShare(const Party& party, const Demand& demand, Rejection reason, int64_t now_ns,
                    Refusal& refusal);
+  bool WithinOwn(const Party& party, const Demand& demand, int64_t now_ns, Refusal& refusal);
   int32_t PushbackMs(int64_t now_ns);
 
   const AdmissionLimits limits_;

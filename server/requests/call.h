@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "scheduler/request.h"
+#include "server/requests/access.h"
 #include "server/requests/admission.h"
 #include "server/requests/answer_outlet.h"
 
@@ -87,6 +88,8 @@ class ServerCall {
   virtual int shard() const = 0;
   // Who asks, as far as the transport can tell: a hash (client_identity.h). Who is not told apart is 0.
   virtual uint64_t client() const { return 0; }
+  // What it may do; null: everything. Valid until Finish.
+  virtual const Access* access() const { return nullptr; }
   // Calls that are answered by a stream only: one message of it, before Finish, from one thread at a
   // time. Never waits. False: the client does not read; more than the transport's bound would lie
   // here, the message was not taken, and the call should end.

@@ -2,6 +2,7 @@
 //
 //   x-cellbatch-tenant   metadata or header, set by a client, or by a proxy that knows better
 //   authorization        the credential itself is not kept, only a number made of it
+//   its certificate      what it names (server/tls), where clients bring some
 //   the peer's address   without its port: all connections of a machine, or of a proxy, are one client
 //
 // A client can write any tenant it likes: where that matters a proxy is to set it. Pure.
@@ -19,9 +20,10 @@ inline constexpr std::string_view kAuthorizationHeader = "authorization";
 
 // Empty: not brought. `peer` as gRPC spells it: "ipv4:10.0.0.7:43210", "ipv6:[::1]:43210", "unix:".
 inline uint64_t ClientOf(std::string_view tenant, std::string_view authorization,
-                         std::string_view peer) {
+                         std::string_view certificate, std::string_view peer) {
   if (!tenant.empty()) return std::hash<std::string_view>()(tenant);
   if (!authorization.empty()) return std::hash<std::string_view>()(authorization);
+  if (!certificate.empty()) return std::hash<std::string_view>()(certificate);
   return std::hash<std::string_view>()(peer.substr(0, peer.rfind(':')));
 }
 

@@ -32,13 +32,14 @@ absl::Status PlainCall::Prepare() {
   if (absl::Status status = AdmitMessage(); !status.ok()) return status;
   const absl::StatusOr<PlainHead> head = Read(call_.request());
   if (!head.ok()) return head.status();
+  if (absl::Status status = CheckAccess(*head); !status.ok()) return status;
   absl::StatusOr<std::shared_ptr<const Model>> model =
       path_.Find(head->model_name, head->model_version);
   if (!model.ok()) return model.status();
   model_ = *std::move(model);
   stats_ = &path_.StatsOf(*model_);
   requests_ = head->requests;
-  of_ = path_.PartiesOf(call_.client(), model_.get());
+  of_ = PartiesOf(model_.get());
   if (!path_.Enter(*model_, *stats_, call_.shard(), call_.received_ns(), door_, result_)) {
     return result_.status;
   }
@@ -51,9 +52,26 @@ absl::Status PlainCall::Prepare() {
   return PrepareItems();
 }
 
+// Before the model is looked for: who may not ask of it does not hear whether it is there.
+absl::Status PlainCall::CheckAccess(const PlainHead& head) {
+  const Access* const access = call_.access();
+  if (access == nullptr) return absl::OkStatus();
+  if (absl::Status status = access->MayAsk(head.model_name); !status.ok()) return status;
+  absl::Status status =
+      access->TakeRequests(head.requests, call_.received_ns(), result_.pushback_ms);
+  if (!status.ok()) stats_->RecordRejected(call_.shard(), Rejection::kTokenRate);
+  return status;
+}
+
+Parties PlainCall::PartiesOf(const Model* model) const {
+  Parties of = path_.PartiesOf(call_.client(), model);
+  if (const Access* const access = call_.access()) of.client = &access->party();
+  return of;
+}
+
 // What the message may take before it is made whole, then what it takes and what reading it will.
 absl::Status PlainCall::AdmitMessage() {
-  const Parties client = path_.PartiesOf(call_.client(), nullptr);
+  const Parties client = PartiesOf(nullptr);
   const int64_t came_ns = call_.received_ns();
   Demand demand = {1, 0, call_.most_bytes()};
   if (!path_.Admit(demand, client, *stats_, call_.shard(), came_ns, door_, result_)) {

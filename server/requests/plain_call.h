@@ -112,6 +112,8 @@ class PlainCall {
 
   absl::Status Prepare();
   absl::Status AdmitMessage();
+  absl::Status CheckAccess(const PlainHead& head);
+  Parties PartiesOf(const Model* model) const;
   absl::Status PrepareItems();
   // How far a request came: it is admitted, or has an error of its own, or there was no room for the call.
   enum class Step : uint8_t { kAdmitted, kWrong, kFull };

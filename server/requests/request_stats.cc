@@ -36,6 +36,8 @@ RequestOutcome OutcomeOf(const absl::Status& status) {
       return RequestOutcome::kRejected;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
       return RequestOutcome::kInvalid;
     default:
       return RequestOutcome::kError;

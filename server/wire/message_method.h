@@ -13,6 +13,22 @@
 
 namespace cellbatch {
 
+// Whether its caller may ask that: by the model that the message names, where messages of its kind name one, and by what it
+// would change.
+template <typename Request>
+absl::Status CheckAccess(const Access* access, const Request& request) {
+  if (access == nullptr) return absl::OkStatus();
+  if constexpr (requires { request.settings(); }) {
+    return request.settings().empty() ? absl::OkStatus() : access->MayControl();
+  } else if constexpr (requires { request.model_name(); }) {
+    return access->MayAsk(request.model_name());
+  } else if constexpr (requires { request.name(); }) {
+    return access->MayAsk(request.name());
+  } else {
+    return absl::OkStatus();
+  }
+}
+
 template <typename Request>
 class MessageMethod final : public CallSink {
  public:
@@ -28,6 +44,7 @@ class MessageMethod final : public CallSink {
     CallResult result;
     result.status = call.Open();
     if (result.status.ok()) result.status = scanner_.Parse(call.request(), request);
+    if (result.status.ok()) result.status = CheckAccess(call.access(), request);
     if (result.status.ok()) {
       absl::StatusOr<std::string> answer = function_(request);
       result.status = answer.status();
@@ -42,7 +59,7 @@ class MessageMethod final : public CallSink {
   const Function function_;
 };
 
-// A client that goes away is not told of: what it asked for is done.
+// What changes what is served. A client that goes away is not told of: what it asked for is done.
 template <typename Request>
 class LateMethod final : public CallSink {
  public:
@@ -57,6 +74,8 @@ class LateMethod final : public CallSink {
     Request request;
     absl::Status status = call.Open();
     if (status.ok()) status = scanner_.Parse(call.request(), request);
+    if (status.ok() && call.access() != nullptr) status = call.access()->MayControl();
+    if (status.ok()) status = CheckAccess(call.access(), request);
     if (!status.ok()) return Finish(call, std::move(status));
     function_(request,
               [&call](absl::StatusOr<std::string> answer) { Finish(call, std::move(answer)); });

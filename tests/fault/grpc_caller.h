@@ -23,9 +23,10 @@ struct RawAnswer {
 
 class GrpcCaller {
  public:
-  explicit GrpcCaller(const std::string& address)
-      : channel_(
-            grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), Arguments())),
+  explicit GrpcCaller(const std::string& address,
+                      const std::shared_ptr<grpc::ChannelCredentials>& credentials =
+                          grpc::InsecureChannelCredentials())
+      : channel_(grpc::CreateCustomChannel(address, credentials, Arguments())),
         generic_(channel_),
         stub_(inference::GRPCInferenceService::NewStub(channel_)) {}
 

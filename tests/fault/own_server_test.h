@@ -27,7 +27,7 @@ class OwnServerTest : public ::testing::Test {
     flags.emplace_back("--devices=cpu:0");
     server_ = ServerProcess::Serving(*repository_, std::move(flags));
     ASSERT_NE(server_, nullptr);
-    caller_ = std::make_unique<GrpcCaller>(server_->grpc());
+    caller_ = std::make_unique<GrpcCaller>(server_->grpc(), credentials_);
   }
   // SIGTERM ends the server with 0.
   void End() {
@@ -37,6 +37,8 @@ class OwnServerTest : public ::testing::Test {
   }
 
   static inline std::string* repository_ = nullptr;
+  std::shared_ptr<grpc::ChannelCredentials> credentials_ =
+      grpc::InsecureChannelCredentials();  // of caller_
   std::unique_ptr<ServerProcess> server_;
   std::unique_ptr<GrpcCaller> caller_;
 };

@@ -24,17 +24,23 @@ constexpr size_t kWrittenElsewhere = 64
 // An exchange as a call. Lives until it is finished, and as long as a hang-up may be told of.
 class HttpCall final : public ServerCall {
  public:
-  HttpCall(std::shared_ptr<HttpExchange> exchange, int shard)
-      : exchange_(std::move(exchange)), shard_(shard) {}
+  HttpCall(std::shared_ptr<HttpExchange> exchange, int shard, const AccessTable* tokens)
+      : exchange_(std::move(exchange)), shard_(shard) {
+    if (tokens == nullptr) return;
+    auto access = tokens->Find(HeaderOf(kAuthorizationHeader));
+    let_in_ = access.status();
+    if (access.ok()) access_ = *std::move(access);
+  }
 
+  absl::Status Open() override { return let_in_; }
+  const Access* access() const override { return access_.get(); }
   std::string_view request() const override { return exchange_->request().body; }
   int64_t deadline_ns() const override { return kNoDeadline; }
   int64_t received_ns() const override { return exchange_->received_ns(); }
   int shard() const override { return shard_; }
   uint64_t client() const override {
-    const std::string* const tenant = exchange_->request().Header(kTenantHeader);
-    const std::string* const token = exchange_->request().Header(kAuthorizationHeader);
-    return ClientOf(tenant != nullptr ? *tenant : "", token != nullptr ? *token : "", "");
+    return ClientOf(HeaderOf(kTenantHeader), HeaderOf(kAuthorizationHeader),
+                    exchange_->request().certificate, exchange_->request().address);
   }
 
   void KeepUntilFinished(std::shared_ptr<HttpCall> self) { self_ = std::move(self); }
@@ -43,6 +49,7 @@ class HttpCall final : public ServerCall {
 
   void Finish(CallResult result) override {
     const std::shared_ptr<HttpCall> self = std::move(self_);
+    if (access_ != nullptr) access_->Count(result.status);
     if (!result.status.ok()) {
       return exchange_->Reply(ErrorReply(result.status, result.pushback_ms));
     }
@@ -55,6 +62,10 @@ class HttpCall final : public ServerCall {
   }
 
  private:
+  std::string_view HeaderOf(std::string_view name) const {
+    const std::string* const value = exchange_->request().Header(name);
+    return value == nullptr ? std::string_view() : *value;
+  }
   static void Write(HttpExchange& exchange, const InferReply& reply,
                     std::shared_ptr<const Ticket> ticket) {
     auto encoded = EncodeReply(reply);
@@ -70,6 +81,8 @@ class HttpCall final : public ServerCall {
 
   const std::shared_ptr<HttpExchange> exchange_;
   const int shard_;
+  std::shared_ptr<const Access> access_;
+  absl::Status let_in_;
   InferReply reply_;
   std::shared_ptr<HttpCall> self_;
 };
@@ -139,7 +152,8 @@ std::optional<HttpReply> HttpInferService::RefuseHead(const HttpRequest& head) {
 
 void HttpInferService::Answer(const std::shared_ptr<HttpExchange>& exchange,
                               const KServePath& target) {
-  const auto call = std::make_shared<HttpCall>(exchange, first_shard_ + exchange->thread());
+  const auto call =
+      std::make_shared<HttpCall>(exchange, first_shard_ + exchange->thread(), tokens_);
   call->KeepUntilFinished(call);
   PlainCall::Start(std::make_unique<HttpInferCall>(
       *call, path_, target, exchange->request().Header(kHeaderBytes), limits_, counts_));

@@ -25,6 +25,9 @@ class HttpInferService {
                    RefusalCounts* counts = nullptr)
       : path_(path), first_shard_(first_shard), limits_(limits), counts_(counts) {}
 
+  // Before the first request: who may ask. Outlives it.
+  void ServeTokens(const AccessTable& tokens) { tokens_ = &tokens; }
+
   // None: its body will be taken. Else why not: 415 for one that is compressed.
   static std::optional<HttpReply> RefuseHead(const HttpRequest& head);
 
@@ -36,6 +39,7 @@ class HttpInferService {
   const int first_shard_;
   const WireLimits limits_;
   RefusalCounts* const counts_;
+  const AccessTable* tokens_ = nullptr;  // null: whoever likes
 };
 
 }  // namespace cellbatch

@@ -22,6 +22,8 @@ int CodeOf(const absl::Status& status) {
       return 200;
     case absl::StatusCode::kInvalidArgument:
       return 400;
+    case absl::StatusCode::kUnauthenticated:
+      return 401;
     case absl::StatusCode::kPermissionDenied:
       return 403;
     case absl::StatusCode::kNotFound:
@@ -121,6 +123,7 @@ HttpReply ErrorReply(const absl::Status& status, std::optional<int32_t> pushback
   HttpReply reply{.status = CodeOf(status),
                   .content_type = kJsonType,
                   .body = TextOf({{"error", std::string(status.message())}})};
+  if (absl::IsUnauthenticated(status)) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (pushback_ms.value_or(-1) >= 0) {
     const int32_t seconds = std::max(1, (*pushback_ms + 999) / 1000);
     reply.headers.emplace_back("Retry-After", std::to_string(seconds));

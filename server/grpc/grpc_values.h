@@ -1,0 +1,37 @@
+// Our values as gRPC's, and the other way round. Any thread.
+#ifndef CELLBATCH_SERVER_GRPC_GRPC_VALUES_H_
+#define CELLBATCH_SERVER_GRPC_GRPC_VALUES_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "grpcpp/grpcpp.h"
+#include "server/requests/call.h"
+
+namespace cellbatch {
+
+inline grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+// A gRPC deadline is a point on some clock; what is left of it is the same on all of them.
+inline int64_t SteadyDeadline(gpr_timespec deadline, int64_t now_ns) {
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return kNoDeadline;
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  return now_ns + left.tv_sec * 1'000'000'000 + left.tv_nsec;
+}
+
+// The bytes move into the buffer and live as long as it does.
+inline grpc::ByteBuffer ToBuffer(std::string bytes) {
+  auto* body = new std::string(std::move(bytes));
+  const grpc::Slice slice(
+      body->data(), body->size(), [](void* owner) { delete static_cast<std::string*>(owner); },
+      body);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_SERVER_GRPC_GRPC_VALUES_H_
