@@ -82,6 +82,7 @@ class HttpConnection final : public ConnectionTable::Entry,
   boost::asio::steady_timer timer_;
   boost::beast::flat_buffer buffer_;
   const int thread_;
+  std::string peer_;
   uint64_t allowance_ = 0;  // which of the timer's waits counts
   std::optional<Parser> parser_;
   HttpRequest request_;

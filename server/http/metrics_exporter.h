@@ -13,8 +13,10 @@
 #include "scheduler/scheduler.h"
 #include "server/grpc/connection_guard.h"
 #include "server/http/connection_table.h"
+#include "server/http/otlp/otlp_exporter.h"
 #include "server/lifecycle.h"
 #include "server/requests/admission.h"
+#include "server/requests/failure_log.h"
 #include "server/requests/request_stats.h"
 #include "server/wire/refusal_counts.h"
 
@@ -42,6 +44,11 @@ class MetricsExporter {
   // Likewise, messages that it refused for what they contain.
   void Watch(const RefusalCounts& refusals) { refusals_ = &refusals; }
 
+  // Likewise, lines of requests that failed.
+  void Watch(const FailureLog& failures) { failures_ = &failures; }
+  // Likewise, spans of traces.
+  void Watch(const OtlpExporter& traces) { traces_ = &traces; }
+
   std::string Text() const;  // any thread
 
   static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -57,6 +64,8 @@ class MetricsExporter {
   std::vector<std::pair<std::string, const HttpCounts*>> ports_;
   const GrpcCounts* grpc_ = nullptr;
   const RefusalCounts* refusals_ = nullptr;
+  const FailureLog* failures_ = nullptr;
+  const OtlpExporter* traces_ = nullptr;
 };
 
 }  // namespace cellbatch

@@ -180,7 +180,8 @@ inference::ServerMetadataResponse KServeService::ServerMetadata() const {
   inference::ServerMetadataResponse response;
   response.set_name(std::string(kServerName));
   response.set_version(std::string(kServerVersion));
-  for (const char* extension : {"model_configuration", "model_repository", "statistics"}) {
+  for (const char* extension :
+       {"model_configuration", "model_repository", "statistics", "trace", "logging"}) {
     response.add_extensions(extension);
   }
   return response;
@@ -285,9 +286,9 @@ void KServeService::AddStatistics(const Model& model,
   Set(*sums.mutable_compute_input(), counts.done, counts.input_ns);
   Set(*sums.mutable_compute_infer(), counts.done, counts.compute_ns);
   Set(*sums.mutable_compute_output(), counts.done, counts.output_ns);
-
   Set(*sums.mutable_cache_hit(), 0, 0);  // there is no cache
   Set(*sums.mutable_cache_miss(), 0, 0);
+
   // Executions are batched tasks.
   std::vector<CellTypeStats> types = stats_.EndedTypes(model.id);
   for (LaneStats& lane : scheduler_.stats().Lanes()) {
@@ -319,6 +320,16 @@ absl::StatusOr<inference::LogSettingsResponse> KServeService::LogSettings(
     const inference::LogSettingsRequest& request) const {
   if (log_settings_) return log_settings_(request);
   return absl::UnimplementedError("nobody here knows what is logged");
+}
+
+absl::StatusOr<inference::TraceSettingResponse> KServeService::TraceSetting(
+    const inference::TraceSettingRequest& request) const {
+  if (!request.model_name().empty()) {
+    const auto model = Find(request.model_name(), "");
+    if (!model.ok()) return model.status();
+  }
+  if (trace_settings_) return trace_settings_(request);
+  return absl::UnimplementedError("nobody here knows what is traced");
 }
 
 void KServeService::RepositoryModelLoad(const inference::RepositoryModelLoadRequest& request,

@@ -10,7 +10,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
+
+#include "fmt/format.h"
 
 namespace cellbatch {
 
@@ -23,6 +26,14 @@ inline uint64_t ClientOf(std::string_view tenant, std::string_view authorization
   if (!tenant.empty()) return std::hash<std::string_view>()(tenant);
   if (!authorization.empty()) return std::hash<std::string_view>()(authorization);
   return std::hash<std::string_view>()(peer.substr(0, peer.rfind(':')));
+}
+
+// The same for people: "tenant acme", "credential 5f3a90c1" (of the number, not of the credential), or the peer.
+inline std::string ClientName(std::string_view tenant, std::string_view authorization,
+                              std::string_view peer) {
+  if (!tenant.empty()) return fmt::format("tenant {}", tenant);
+  if (authorization.empty()) return std::string(peer);
+  return fmt::format("credential {:08x}", ClientOf("", authorization, "") & 0xffffffff);
 }
 
 }  // namespace cellbatch

@@ -12,6 +12,7 @@
 #include "server/requests/client_identity.h"
 #include "server/requests/client_text.h"
 #include "server/requests/plain_call.h"
+#include "server/trace/trace_context.h"
 
 namespace cellbatch {
 
@@ -37,6 +38,15 @@ class HttpCall final : public ServerCall {
     return ClientOf(tenant != nullptr ? *tenant : "", token != nullptr ? *token : "", "");
   }
 
+  std::string client_name() const override {
+    const std::string* const tenant = exchange_->request().Header(kTenantHeader);
+    const std::string* const token = exchange_->request().Header(kAuthorizationHeader);
+    return ClientName(tenant != nullptr ? *tenant : "", token != nullptr ? *token : "",
+                      exchange_->peer());
+  }
+  std::string_view given_id() const override { return Header(kRequestIdName); }
+  std::string_view traceparent() const override { return Header(kTraceparent); }
+
   void KeepUntilFinished(std::shared_ptr<HttpCall> self) { self_ = std::move(self); }
   // What Finish is to say; before it.
   void SetReply(InferReply reply) { reply_ = std::move(reply); }
@@ -44,7 +54,11 @@ class HttpCall final : public ServerCall {
   void Finish(CallResult result) override {
     const std::shared_ptr<HttpCall> self = std::move(self_);
     if (!result.status.ok()) {
-      return exchange_->Reply(ErrorReply(result.status, result.pushback_ms));
+      HttpReply reply = ErrorReply(result.status, result.pushback_ms);
+      if (!result.request_id.empty()) {
+        reply.headers.emplace_back(kRequestIdName, std::move(result.request_id));
+      }
+      return exchange_->Reply(std::move(reply));
     }
     result.ticket.Keep({1, 0, static_cast<int64_t>(reply_.bytes())});
     auto ticket = std::make_shared<const Ticket>(std::move(result.ticket));
@@ -55,6 +69,10 @@ class HttpCall final : public ServerCall {
   }
 
  private:
+  std::string_view Header(std::string_view name) const {
+    const std::string* const value = exchange_->request().Header(name);
+    return value != nullptr ? std::string_view(*value) : std::string_view();
+  }
   static void Write(HttpExchange& exchange, const InferReply& reply,
                     std::shared_ptr<const Ticket> ticket) {
     auto encoded = EncodeReply(reply);
@@ -86,6 +104,8 @@ class HttpInferCall final : public PlainCall {
         counts_(counts) {}
 
  private:
+  std::string_view wire() const override { return "http"; }
+  std::string_view id() const override { return message_.id(); }
   // How much of the body is JSON; none: the header that says so is no number.
   std::optional<size_t> JsonBytes(std::string_view body) const {
     size_t bytes = body.size();
