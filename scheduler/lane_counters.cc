@@ -8,6 +8,7 @@ void LaneCounters::TaskDone(int type, int32_t nodes, int64_t ns) {
   AddTo<uint64_t>(c.cells, static_cast<uint64_t>(nodes));
   c.batch_size.Record(nodes);
   c.task_ns.Record(ns);
+  AddTo(c.batch_ns[static_cast<size_t>(BatchBucketOf(nodes))], ns);
   AddTo(device_ns_, ns);
 }
 

@@ -3,6 +3,7 @@
 #ifndef CELLBATCH_SCHEDULER_LANE_COUNTERS_H_
 #define CELLBATCH_SCHEDULER_LANE_COUNTERS_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,7 @@ struct TypeCounters {
                         overrun = 0;
   std::atomic<int32_t> max_batch = 0;  // in force; the least of the memories
   Histogram batch_size, task_ns;
+  std::array<std::atomic<int64_t>, kBatchBuckets> batch_ns = {};
 };
 
 class LaneCounters {

@@ -1,5 +1,7 @@
 #include "scheduler/scheduler_stats.h"
 
+#include <algorithm>
+
 namespace cellbatch {
 namespace {
 
@@ -49,6 +51,7 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
     type.ready = lane.counters().ready(t);
     type.batch_size = c.batch_size.Read();
     type.task_ns = c.task_ns.Read();
+    for (size_t i = 0; i < c.batch_ns.size(); ++i) type.batch_ns[i] = Load(c.batch_ns[i]);
   }
   for (const std::shared_ptr<const LanePolicy>& policy : policies) {
     const std::vector<std::string_view>& reasons = policy->decider.reasons();
@@ -62,6 +65,20 @@ LaneStats SchedulerStatsReader::Read(const Lane& lane) {
 std::vector<LaneStats> SchedulerStatsReader::Lanes() const {
   std::vector<LaneStats> all;
   for (const std::shared_ptr<const Lane>& lane : lanes_.All()) all.push_back(Read(*lane));
+  return all;
+}
+
+std::vector<TypeTasks> SchedulerStatsReader::TasksOf(ModelId model) const {
+  std::vector<TypeTasks> all;
+  for (const std::shared_ptr<const Lane>& lane : lanes_.All()) {
+    if (lane->model().id != model) continue;
+    all.resize(std::max(all.size(), static_cast<size_t>(lane->num_types())));
+    for (int t = 0; t < lane->num_types(); ++t) {
+      const TypeCounters& c = lane->type_counters(t);
+      all[static_cast<size_t>(t)].tasks += Load(c.tasks);
+      all[static_cast<size_t>(t)].ns += c.task_ns.sum();
+    }
+  }
   return all;
 }
 

@@ -26,6 +26,7 @@ class SchedulerStatsReader final : public SchedulerStats {
   static LaneStats Read(const Lane& lane);
   std::vector<LaneStats> Lanes() const override;
   std::vector<DeviceStats> Devices() const override;
+  std::vector<TypeTasks> TasksOf(ModelId model) const override;
 
  private:
   struct DeviceParts {

@@ -6,6 +6,7 @@
 #ifndef CELLBATCH_SCHEDULER_STATS_H_
 #define CELLBATCH_SCHEDULER_STATS_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -37,12 +38,18 @@ class Histogram {
  public:
   void Record(int64_t value);    // its one writer
   HistogramCounts Read() const;  // any thread; counts may be one entry apart from each other
+  int64_t sum() const { return sum_.load(std::memory_order_relaxed); }  // likewise
 
  private:
   std::array<std::atomic<uint64_t>, kHistogramBuckets> buckets_ = {};
   std::atomic<uint64_t> count_ = 0;
   std::atomic<int64_t> sum_ = 0;
 };
+
+// Of batch sizes: those from the last one on share it (twice the largest --batch-limit).
+inline constexpr int kBatchBuckets = 160;
+inline int BatchBucketOf(int64_t size) { return std::min(BucketOf(size), kBatchBuckets - 1); }
+using BatchTimes = std::array<int64_t, kBatchBuckets>;  // ns, by BatchBucketOf
 
 // What the exporter reads, summed over shards.
 struct CellTypeStats {
@@ -56,6 +63,13 @@ struct CellTypeStats {
   int64_t ready = 0;           // gauge: nodes ready and not submitted
   HistogramCounts batch_size;  // nodes per task
   HistogramCounts task_ns;     // device time per task
+  BatchTimes batch_ns = {};    // of it, that of tasks of each size
+};
+
+// Of one cell type: how much a lane has run of it.
+struct TypeTasks {
+  uint64_t tasks = 0;
+  int64_t ns = 0;  // device time
 };
 
 // Tasks that were formed for one reason (policy/decider.h).
@@ -92,6 +106,8 @@ class SchedulerStats {
   virtual ~SchedulerStats() = default;
   virtual std::vector<LaneStats> Lanes() const = 0;      // any thread; allocates
   virtual std::vector<DeviceStats> Devices() const = 0;  // any thread; allocates
+  // By cell type, over the lanes of that model that there are: without their histograms, some hundred ns a lane.
+  virtual std::vector<TypeTasks> TasksOf(ModelId model) const = 0;
 };
 
 }  // namespace cellbatch

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "scheduler/lane_counters.h"
 
 namespace cellbatch {
 namespace {
@@ -58,6 +59,23 @@ TEST(HistogramTest, TwoReadingsSubtractToAWindow) {
 }
 
 TEST(HistogramTest, AnEmptyWindowHasQuantileZero) { EXPECT_EQ(HistogramCounts().Quantile(0.5), 0); }
+
+TEST(LaneCountersTest, TheTimeOfTasksIsKeptByTheirSizeAndTheSumOfItIsTheirs) {
+  LaneCounters counters(2);
+  counters.TaskDone(1, 3, 100);
+  counters.TaskDone(1, 3, 50);
+  counters.TaskDone(1, 64, 900);
+  counters.TaskDone(1, 1 << 20, 7);
+  const auto ns = [&](int64_t size) {
+    return counters.type(1).batch_ns[static_cast<size_t>(BatchBucketOf(size))].load();
+  };
+  EXPECT_EQ(ns(3), 150);
+  EXPECT_EQ(ns(4), 0);
+  EXPECT_EQ(ns(64), 900);
+  EXPECT_EQ(ns(1 << 20), 7) << "in the last one";
+  EXPECT_EQ(counters.type(1).task_ns.sum(), 1057);
+  EXPECT_GT(BucketLow(kBatchBuckets - 1), 4096) << "no --batch-limit reaches the last one";
+}
 
 TEST(HistogramTest, AReaderNeverSeesMoreThanWasWritten) {
   Histogram histogram;

@@ -18,12 +18,12 @@
 #include "cells/device/open_devices.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
+#include "server/control/log_lines.h"
 #include "server/explain/explain_served.h"
 #include "server/options.h"
 #include "server/repository/model_repository.h"
 #include "server/server.h"
 #include "server/signals.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace cellbatch {
@@ -32,12 +32,8 @@ namespace {
 constexpr int kFailed = 1, kBadFlags = 2;
 constexpr int kWatchdogExtraSeconds = 20;  // beyond the drain's own limits
 
-void SetUpLogging(const std::string& level) {
-  auto logger = spdlog::stderr_color_mt("cellbatch");
-  logger->set_level(spdlog::level::from_str(level));
-  logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
-  logger->flush_on(spdlog::level::info);
-  spdlog::set_default_logger(std::move(logger));
+void SetUpLogging(const ServerOptions& options) {
+  SetUpLog(options.log_level, LogFormatNamed(options.log_format));
   // Libraries say on stderr what clients did wrong; that is an answer here, and a line only in debug.
   google::protobuf::SetLogHandler(
       [](google::protobuf::LogLevel, const char*, int, const std::string& text) {
@@ -158,7 +154,7 @@ int Main(const std::vector<std::string>& arguments) {
     std::printf("%s %s\n", std::string(kServerName).c_str(), std::string(kServerVersion).c_str());
     return 0;
   }
-  SetUpLogging(options->log_level);
+  SetUpLogging(*options);
   if (options->check) return CheckModels(*options);
   return options->explain.empty() ? Serve(*options) : Explain(*options);
 }

@@ -202,6 +202,10 @@ constexpr OptionFlag kFlags[] = {
      &O::grpc_max_reflection_streams,
      "Streams of gRPC's reflection, open at once. Beyond: RESOURCE_EXHAUSTED.",
      {0, kMaxInt}},
+    {"grpc-stream-requests",
+     &O::grpc_stream_requests,
+     "Requests under way on one stream of ModelStreamInfer. Beyond: the next one is not read yet.",
+     {1, 1 << 16}},
     {"grpc-max-health-watches",
      &O::grpc_max_health_watches,
      "Watches of gRPC's health, open at once. Beyond: RESOURCE_EXHAUSTED.",
@@ -369,8 +373,30 @@ constexpr OptionFlag kFlags[] = {
      {16, 1 << 26}},
     {"log-level", &O::log_level, "debug, info, warn, error or off; logs go to stderr."},
     {"log-control", &O::log_control,
-     "Callers of LogSettings (/v2/logging) may change the level while the server runs. Off: they "
-     "may read it."},
+     "Callers of LogSettings (/v2/logging) may change the level, the format and "
+     "--log-failed-requests while the server runs. Off: they may read them."},
+    {"log-format", &O::log_format, "text, or json: an object a line."},
+    {"log-failed-requests",
+     &O::log_failed_requests,
+     "Lines a second for requests that did not end OK, a minute's worth of them at once; what is "
+     "left out is counted. 0: none.",
+     {0, 1'000'000}},
+    {"trace-otlp", &O::trace_otlp,
+     "http://HOST[:PORT]/PATH of a collector that takes traces by OTLP over HTTP, in protobuf: "
+     "http://127.0.0.1:4318/v1/traces. Traced are requests that bring a sampled traceparent, some "
+     "of the others, and those that fail. Empty: nothing is traced."},
+    {"trace-rate",
+     &O::trace_rate,
+     "Of requests that bring no traceparent one in so many is traced.",
+     {1, kMaxInt}},
+    {"trace-max-spans",
+     &O::trace_max_spans,
+     "Spans that wait to be sent to the collector, about a KiB each. Beyond: they are dropped, and "
+     "counted.",
+     {1, 1 << 20}},
+    {"trace-control", &O::trace_control,
+     "Callers of TraceSetting (/v2/trace/setting) may change what is traced while the server runs. "
+     "Off: they may read it."},
     {"version", &O::version, "Print the version and exit."},
     {"help", &O::help, "Print this and exit."},
 };

@@ -137,6 +137,10 @@ absl::Status CheckAll(const ServerOptions& options) {
     return absl::InvalidArgumentError(
         fmt::format("--log-level={}: expected debug, info, warn, error or off", options.log_level));
   }
+  if (options.log_format != "text" && options.log_format != "json") {
+    return absl::InvalidArgumentError(
+        fmt::format("--log-format={}: expected text or json", options.log_format));
+  }
   const std::pair<const char*, std::string_view> addresses[] = {
       {"grpc-address", options.grpc_address},
       {"http-address", options.http_address},

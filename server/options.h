@@ -67,6 +67,7 @@ struct ServerOptions {
   int64_t grpc_max_query_bytes = 64 << 10;
   int64_t grpc_max_reflection_streams = 16;
   int64_t grpc_max_health_watches = 4096;
+  int64_t grpc_stream_requests = 128;
   int64_t grpc_max_slow_calls = 1024;
   int64_t grpc_max_slow_bytes = 256 << 20;
   bool grpc_channelz = false;
@@ -113,6 +114,12 @@ struct ServerOptions {
   int64_t latency_samples = 1 << 20;
   std::string log_level = "info";
   bool log_control = false;
+  std::string log_format = "text";
+  int64_t log_failed_requests = 1;
+  std::string trace_otlp;
+  int64_t trace_rate = 1000;
+  int64_t trace_max_spans = 8192;
+  bool trace_control = false;
 };
 
 // The defaults where this much memory could still be taken (cells/device/cpu/process_limits.h): what is bounded in bytes,

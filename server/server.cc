@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "cells/device/cpu/process_limits.h"
 #include "fmt/format.h"
+#include "server/control/log_lines.h"
 #include "server/http/descriptors.h"
 #include "spdlog/spdlog.h"
 
@@ -61,6 +62,7 @@ GrpcOptions OfGrpc(const ServerOptions& options) {
                                                       options.grpc_max_message_bytes),
                        .max_reflection_streams = options.grpc_max_reflection_streams,
                        .max_health_watches = options.grpc_max_health_watches,
+                       .max_stream_requests = options.grpc_stream_requests,
                        .slow = {.max_calls = options.grpc_max_slow_calls,
                                 .max_bytes = options.grpc_max_slow_bytes}},
           .channelz = options.grpc_channelz,
@@ -119,6 +121,10 @@ SchedulerOptions OfScheduler(const ServerOptions& options) {
 Server::Server(const ServerOptions& options, Lifecycle& lifecycle)
     : options_(options),
       lifecycle_(lifecycle),
+      failures_(
+          options.log_failed_requests, LogFormatNamed(options.log_format),
+          [](const std::string& line) { WriteLine(spdlog::level::warn, line); }, clock_),
+      log_(options.log_control, LogFormatNamed(options.log_format), failures_),
       admission_({.max_requests = options.max_queued_requests,
                   .max_cells = options.max_queued_cells,
                   .max_bytes = options.max_queued_bytes,
@@ -138,6 +144,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 
 absl::Status Server::Open(OpenedDevices devices) {
   RaiseDescriptorLimit();
+  if (absl::Status status = OpenTracing(); !status.ok()) return status;
   SchedulerOptions of_scheduler = OfScheduler(options_);
   if (!options_.record.empty()) {
     auto record = RecordWriter::Open(options_.record, options_.record_limit);
@@ -173,10 +180,7 @@ absl::Status Server::Open(OpenedDevices devices) {
                   .max_answer_bytes = options_.max_answer_bytes,
                   .deadline_admission = options_.deadline_admission},
       find, *scheduler_, admission_, stats_, clock_);
-  const WireLimits limits = OfMessages(options_);
-  infer_ = std::make_unique<InferService>(*path_, limits, &refusals_);
-  typed_infer_ = std::make_unique<TypedInferService>(*path_, limits, &refusals_);
-  decode_ = std::make_unique<DecodeService>(*path_, limits, &refusals_);
+  OpenInference();
   kserve_ = std::make_unique<KServeService>(find, index, *scheduler_, stats_, lifecycle_);
   OpenControl();
   latency_ = std::make_unique<LatencyService>(
@@ -206,9 +210,12 @@ absl::Status Server::OpenPorts() {
   if (!status.ok()) return status;
   GrpcOptions of_grpc = OfGrpc(options_);
   of_grpc.tokens = tokens_.get();
-  auto grpc = GrpcTransport::Start(
-      of_grpc, {.model_infer = infer_.get(), .infer = typed_infer_.get(), .decode = decode_.get()},
-      *kserve_, *latency_, refusals_, clock_);
+  auto grpc = GrpcTransport::Start(of_grpc,
+                                   {.model_infer = infer_.get(),
+                                    .infer = typed_infer_.get(),
+                                    .decode = decode_.get(),
+                                    .stream_infer = stream_infer_.get()},
+                                   *kserve_, *latency_, refusals_, clock_);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   lifecycle_.AddListener([this](bool ready) { grpc_->SetServing(ready); });
@@ -265,6 +272,16 @@ absl::Status Server::OpenTls() {
   return status;
 }
 
+void Server::OpenInference() {
+  path_->LogFailures(failures_);
+  if (tracer_ != nullptr) path_->Trace(*tracer_);
+  const WireLimits limits = OfMessages(options_);
+  infer_ = std::make_unique<InferService>(*path_, limits, &refusals_);
+  stream_infer_ = std::make_unique<StreamInferService>(*path_, limits, &refusals_);
+  typed_infer_ = std::make_unique<TypedInferService>(*path_, limits, &refusals_);
+  decode_ = std::make_unique<DecodeService>(*path_, limits, &refusals_);
+}
+
 void Server::OpenControl() {
   static_assert(kMostModels == 256, "as --max-models says");
   control_ = std::make_unique<ModelControl>(
@@ -279,6 +296,25 @@ void Server::OpenControl() {
   });
   kserve_->ServeLogSettings(
       [this](const inference::LogSettingsRequest& request) { return log_.Settings(request); });
+  kserve_->ServeTraceSettings([this](const inference::TraceSettingRequest& request) {
+    return tracing_->Settings(request);
+  });
+}
+
+absl::Status Server::OpenTracing() {
+  if (!options_.trace_otlp.empty()) {
+    auto exporter =
+        OtlpExporter::Open({.url = options_.trace_otlp,
+                            .max_spans = options_.trace_max_spans,
+                            .resource = {{"service.name", std::string(kServerName)},
+                                         {"service.version", std::string(kServerVersion)}}});
+    if (!exporter.ok()) return exporter.status();
+    exporter_ = *std::move(exporter);
+    tracer_ = std::make_unique<Tracer>(TraceRules{.rate = options_.trace_rate}, *exporter_);
+  }
+  tracing_ =
+      std::make_unique<TraceControl>(options_.trace_control, options_.trace_otlp, tracer_.get());
+  return absl::OkStatus();
 }
 
 // What was found, then what every flag became of it.
@@ -303,6 +339,8 @@ void Server::ShowLimits() {
 absl::Status Server::OpenHttp() {
   metrics_->Watch(grpc_->counts());
   metrics_->Watch(refusals_);
+  metrics_->Watch(failures_);
+  if (exporter_ != nullptr) metrics_->Watch(*exporter_);
   metrics_->Watch("http", http_counts_);
   metrics_->Watch("metrics", metrics_counts_);
   http_infer_ = std::make_unique<HttpInferService>(*path_, GrpcShards(options_),
@@ -347,6 +385,7 @@ Server::~Server() {
   decode_.reset();
   typed_infer_.reset();
   infer_.reset();
+  stream_infer_.reset();
   http_infer_.reset();
   path_.reset();
 }

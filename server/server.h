@@ -18,10 +18,12 @@
 #include "scheduler/scheduler.h"
 #include "server/control/log_control.h"
 #include "server/control/model_control.h"
+#include "server/control/trace_control.h"
 #include "server/explain/explain_page.h"
 #include "server/grpc/grpc_transport.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics_exporter.h"
+#include "server/http/otlp/otlp_exporter.h"
 #include "server/http/server_site.h"
 #include "server/http/status_page.h"
 #include "server/kserve/infer_call.h"
@@ -80,13 +82,19 @@ class Server {
                                                         int threads, HttpSite site,
                                                         HttpCounts& counts) const;
   void OpenControl();
+  void OpenInference();
+  absl::Status OpenTracing();
   void TakeChangedPolicies() const;
   std::vector<std::shared_ptr<const Model>> Served() const;
 
   ServerOptions options_;  // with addresses in use, where they are ports of TLS
-  LogControl log_{options_.log_control};
   Lifecycle& lifecycle_;
   const SteadyClock clock_;
+  FailureLog failures_;
+  LogControl log_;
+  std::unique_ptr<OtlpExporter> exporter_;  // null, like the next one: nothing is traced
+  std::unique_ptr<Tracer> tracer_;
+  std::unique_ptr<TraceControl> tracing_;
   Admission admission_;
   StatsRegistry stats_;
   RefusalCounts refusals_;
@@ -95,6 +103,7 @@ class Server {
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<RequestPath> path_;
   std::unique_ptr<InferService> infer_;
+  std::unique_ptr<StreamInferService> stream_infer_;
   std::unique_ptr<TypedInferService> typed_infer_;
   std::unique_ptr<DecodeService> decode_;
   std::unique_ptr<KServeService> kserve_;

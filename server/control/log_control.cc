@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "server/control/log_lines.h"
 #include "server/requests/client_text.h"
 #include "spdlog/spdlog.h"
 
@@ -14,12 +15,20 @@ namespace {
 using Value = inference::LogSettingsRequest::SettingValue;
 
 constexpr std::string_view kVerbose = "log_verbose_level", kFile = "log_file",
-                           kFormat = "log_format", kFormatName = "default";
+                           kFormat = "log_format", kText = "default", kJson = "json",
+                           kFailed = "log_failed_requests";
+constexpr uint32_t kMostFailed = 1'000'000;
 // From the most urgent.
 constexpr std::array<std::string_view, 3> kFlags = {"log_error", "log_warning", "log_info"};
 
-// What is on, from the most urgent: error, warning, info, and debug.
+// Which levels are on, from the most urgent: error, warning, info, and debug.
 using Taken = std::array<bool, 4>;
+
+struct Asked {
+  Taken taken;
+  LogFormat format;
+  int64_t failed_per_second;
+};
 
 Taken TakenNow() {
   const spdlog::level::level_enum least = spdlog::default_logger()->level();
@@ -37,7 +46,25 @@ absl::Status CheckFixed(std::string_view name, const Value& value, std::string_v
   return Wrong(name, fmt::format("expected is \"{}\": {}", is, why));
 }
 
-absl::Status Set(std::string_view name, const Value& value, Taken& taken) {
+absl::Status SetFormat(const Value& value, Asked& asked) {
+  const bool text = value.has_string_param() && value.string_param() == kText;
+  if (!text && !(value.has_string_param() && value.string_param() == kJson)) {
+    return Wrong(kFormat, fmt::format("expected is \"{}\" or \"{}\"", kText, kJson));
+  }
+  asked.format = text ? LogFormat::kText : LogFormat::kJson;
+  return absl::OkStatus();
+}
+
+absl::Status SetFailed(const Value& value, Asked& asked) {
+  if (!value.has_uint32_param() || value.uint32_param() > kMostFailed) {
+    return Wrong(kFailed, fmt::format("expected is a uint32, at most {}", kMostFailed));
+  }
+  asked.failed_per_second = value.uint32_param();
+  return absl::OkStatus();
+}
+
+absl::Status Set(std::string_view name, const Value& value, Asked& asked) {
+  Taken& taken = asked.taken;
   for (size_t i = 0; i < kFlags.size(); ++i) {
     if (name != kFlags[i]) continue;
     if (!value.has_bool_param()) return Wrong(name, "expected is a bool");
@@ -50,9 +77,10 @@ absl::Status Set(std::string_view name, const Value& value, Taken& taken) {
     return absl::OkStatus();
   }
   if (name == kFile) return CheckFixed(name, value, "", "the log goes to stderr");
-  if (name == kFormat) return CheckFixed(name, value, kFormatName, "there is one format");
-  return Wrong(name, fmt::format("there is none of that name; there are {}, {}, {} and {}",
-                                 fmt::join(kFlags, ", "), kVerbose, kFile, kFormat));
+  if (name == kFormat) return SetFormat(value, asked);
+  if (name == kFailed) return SetFailed(value, asked);
+  return Wrong(name, fmt::format("there is none of that name; there are {}, {}, {}, {} and {}",
+                                 fmt::join(kFlags, ", "), kVerbose, kFile, kFormat, kFailed));
 }
 
 absl::Status CheckThreshold(const Taken& taken) {
@@ -84,12 +112,20 @@ absl::StatusOr<inference::LogSettingsResponse> LogControl::Settings(
         "log settings are not changed by call: the server was started without --log-control");
   }
   const std::lock_guard lock(mutex_);
-  Taken taken = TakenNow();
+  Asked asked = {
+      .taken = TakenNow(), .format = format_, .failed_per_second = failures_.per_second()};
   for (const auto& [name, value] : request.settings()) {
-    if (absl::Status status = Set(name, value, taken); !status.ok()) return status;
+    if (absl::Status status = Set(name, value, asked); !status.ok()) return status;
   }
+  const Taken& taken = asked.taken;
   if (absl::Status status = CheckThreshold(taken); !status.ok()) return status;
-  if (!request.settings().empty()) Apply(taken);
+  if (!request.settings().empty()) {
+    Apply(taken);
+    failures_.SetPerSecond(asked.failed_per_second);
+    failures_.SetFormat(asked.format);
+    if (asked.format != format_) SetLogFormat(asked.format);
+    format_ = asked.format;
+  }
   inference::LogSettingsResponse response;
   auto& settings = *response.mutable_settings();
   for (size_t i = 0; i < kFlags.size(); ++i) {
@@ -97,7 +133,9 @@ absl::StatusOr<inference::LogSettingsResponse> LogControl::Settings(
   }
   settings[std::string(kVerbose)].set_uint32_param(taken.back() ? 1 : 0);
   settings[std::string(kFile)].set_string_param("");
-  settings[std::string(kFormat)].set_string_param(std::string(kFormatName));
+  const bool json = format_ == LogFormat::kJson;
+  settings[std::string(kFormat)].set_string_param(std::string(json ? kJson : kText));
+  settings[std::string(kFailed)].set_uint32_param(static_cast<uint32_t>(failures_.per_second()));
   return response;
 }
 

@@ -7,7 +7,10 @@
 //   log_error          true                           error
 //   none of them                                        off
 //
-// log_file ("": stderr) and log_format ("default") are there to be read; they do not change.
+//   log_format         "default" (text) or "json"                  as --log-format
+//   log_failed_requests  lines a second                            as --log-failed-requests; ours, not Triton's
+//
+// log_file ("": stderr) is there to be read; it does not change.
 //
 // Threads: any.
 #ifndef CELLBATCH_SERVER_CONTROL_LOG_CONTROL_H_
@@ -17,13 +20,15 @@
 
 #include "absl/status/statusor.h"
 #include "proto/grpc_service.pb.h"
+#include "server/requests/failure_log.h"
 
 namespace cellbatch {
 
 class LogControl {
  public:
-  // `changes`: whether callers may change anything (--log-control).
-  explicit LogControl(bool changes) : changes_(changes) {}
+  // `changes`: whether callers may change anything (--log-control). `format`: that lines have now. `failures` outlives it.
+  LogControl(bool changes, LogFormat format, FailureLog& failures)
+      : changes_(changes), failures_(failures), format_(format) {}
 
   // All settings as they are then. What `request` says is changed before, all of it or none. PERMISSION_DENIED: it says
   // something, and nothing may be changed. INVALID_ARGUMENT: a setting that there is not, of another type, or that
@@ -33,7 +38,9 @@ class LogControl {
 
  private:
   const bool changes_;
+  FailureLog& failures_;
   std::mutex mutex_;  // one change at a time
+  LogFormat format_;
 };
 
 }  // namespace cellbatch

@@ -36,7 +36,9 @@ class LogControlTest : public testing::Test {
     return std::string(response.status().message());
   }
 
-  LogControl control_{/*changes=*/true};
+  const SteadyClock clock_;
+  FailureLog failures_{1, LogFormat::kText, [](const std::string&) {}, clock_};
+  LogControl control_{/*changes=*/true, LogFormat::kText, failures_};
 };
 
 TEST_F(LogControlTest, EveryLevelIsReadAsItWasWritten) {
@@ -88,17 +90,35 @@ TEST_F(LogControlTest, WhatIsNotSaidStaysAndAnyVerboseLevelIsDebug) {
   EXPECT_EQ(spdlog::default_logger()->level(), spdlog::level::warn);
 }
 
+TEST_F(LogControlTest, TheFormatAndTheRateOfFailedRequestsChangeTogetherOrNotAtAll) {
+  const auto set = control_.Settings(
+      Asking({{"log_format", "string_param: 'json'"}, {"log_failed_requests", "uint32_param: 7"}}));
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->settings().at("log_format").string_param(), "json");
+  EXPECT_EQ(set->settings().at("log_failed_requests").uint32_param(), 7u);
+  EXPECT_EQ(failures_.per_second(), 7);
+  EXPECT_FALSE(control_
+                   .Settings(Asking({{"log_failed_requests", "uint32_param: 3"},
+                                     {"log_format", "string_param: 'xml'"}}))
+                   .ok());
+  EXPECT_EQ(failures_.per_second(), 7);
+  ASSERT_TRUE(control_.Settings(Asking({{"log_format", "string_param: 'default'"}})).ok());
+  EXPECT_EQ(control_.Settings({})->settings().at("log_failed_requests").uint32_param(), 7u);
+}
+
 TEST_F(LogControlTest, WhatIsWrongChangesNothingAndSaysWhatWouldBeRight) {
   const std::pair<std::vector<std::pair<std::string, std::string>>, const char*> cases[] = {
       {{{"log_infos", "bool_param: true"}},
        "setting \"log_infos\": there is none of that name; there are log_error, log_warning, "
-       "log_info, log_verbose_level, log_file and log_format"},
+       "log_info, log_verbose_level, log_file, log_format and log_failed_requests"},
       {{{"log_info", "uint32_param: 1"}}, "setting \"log_info\": expected is a bool"},
       {{{"log_info", ""}}, "setting \"log_info\": expected is a bool"},
       {{{"log_verbose_level", "bool_param: true"}}, "expected is a uint32"},
       {{{"log_file", "string_param: '/etc/passwd'"}},
        "setting \"log_file\": expected is \"\": the log goes to stderr"},
-      {{{"log_format", "string_param: 'ISO8601'"}}, "expected is \"default\""},
+      {{{"log_format", "string_param: 'ISO8601'"}}, "expected is \"default\" or \"json\""},
+      {{{"log_failed_requests", "bool_param: true"}}, "expected is a uint32, at most 1000000"},
+      {{{"log_failed_requests", "uint32_param: 1000001"}}, "expected is a uint32, at most 1000000"},
       {{{"log_error", "bool_param: false"}},
        "setting \"log_error\": it cannot be off while log_warning is on"},
       {{{"log_info", "bool_param: false"}, {"log_verbose_level", "uint32_param: 1"}},
@@ -111,7 +131,7 @@ TEST_F(LogControlTest, WhatIsWrongChangesNothingAndSaysWhatWouldBeRight) {
 }
 
 TEST_F(LogControlTest, WithoutLeaveSettingsAreReadAndNotChanged) {
-  LogControl fixed(/*changes=*/false);
+  LogControl fixed(/*changes=*/false, LogFormat::kText, failures_);
   EXPECT_TRUE(fixed.Settings({}).ok());
   EXPECT_THAT(ErrorOf(fixed.Settings(Asking({{"log_info", "bool_param: false"}})),
                       absl::StatusCode::kPermissionDenied),

@@ -9,159 +9,26 @@
 
 #include "cells/recycled.h"
 #include "fmt/format.h"
-#include "server/grpc/grpc_compression.h"
-#include "server/grpc/grpc_values.h"
-#include "server/requests/client_identity.h"
+#include "server/grpc/grpc_call.h"
+#include "server/grpc/infer_stream.h"
 #include "server/wire/inflate.h"
 
 namespace cellbatch {
 
 namespace {
 
-constexpr size_t kMessageOverhead = 64;     // of a message in a buffer, beside its bytes
-constexpr size_t kLongMessage = 256 << 10;  // some 100 us of looking at it
+absl::Status InflateMessage(const grpc::ByteBuffer& bytes, Packing packing, int64_t most,
+                            std::string& inflated) {
+  std::vector<grpc::Slice> slices;
+  if (!bytes.Dump(&slices).ok()) return absl::InternalError("gRPC has no message");
+  std::vector<std::string_view> pieces;
+  for (const grpc::Slice& slice : slices) {
+    pieces.emplace_back(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return Inflate(pieces, packing, most, inflated);
+}
 
-class GrpcCall;
-
-// What a completion is for.
-struct Tag {
-  enum class Kind : uint8_t { kAccepted, kDone, kRead, kWritten, kFinished };
-  GrpcCall* call;
-  Kind kind;
-};
-
-// One call, from waiting for it to its end.
-class GrpcCall : public ServerCall {
- public:
-  std::string_view request() const override {
-    return inflated_.empty() ? Bytes(message_) : inflated_;
-  }
-  int64_t deadline_ns() const override { return deadline_ns_; }
-  int64_t received_ns() const override { return received_ns_; }
-  int shard() const override { return slow_ ? queue_.slow_shard : queue_.index; }
-  uint64_t client() const override { return client_; }
-  const Access* access() const override { return access_.get(); }
-  int64_t most_bytes() const override { return most_bytes_; }
-  absl::Status Open() override {
-    if (std::exchange(opened_, true)) return transport_status_;
-    transport_status_ = TakeMessage();
-    bytes_.Clear();
-    return transport_status_;
-  }
-  AnswerOutlet* outlet() const override { return connection_.get(); }
-
-  // On the queue's thread.
-  void OnAccepted(bool ok);
-  void OnDone() {
-    const bool cancelled = context_.IsCancelled();
-    if (cancelled && slow_) {
-      RunSlowly([this] { sink_.Cancelled(*this); });  // behind its start
-    } else if (cancelled) {
-      sink_.Cancelled(*this);
-    }
-    Ended();
-  }
-  virtual void OnRead(bool /*ok*/) {}
-  virtual void OnWritten(bool /*ok*/) {}
-  void OnFinished() {
-    answer_.Release();  // gRPC has sent it, or the client is gone
-    Ended();
-  }
-
- protected:
-  GrpcCall(CallQueue& queue, const GrpcMethod& method)
-      : queue_(queue), method_(method), sink_(*method.sink) {
-    queue.open.fetch_add(1);
-    context_.AsyncNotifyWhenDone(&done_);
-  }
-  ~GrpcCall() override {
-    if (connection_ != nullptr) connection_->CallEnded();
-    queue_.open.fetch_sub(1);
-  }
-
-  absl::Status Refuse(Refused why, const absl::Status& status, const char* flag) const {
-    queue_.methods->refusals().Add(why);
-    return {status.code(), fmt::format("{} ({})", std::string(status.message()), flag)};
-  }
-  // The call is there; of all but bidirectional ones with its message.
-  virtual void Begin() { StartOnMessage(); }
-  void StartOnMessage();
-  // Not let in: answered by who answers all calls of the method, and counts them. Its message is let go.
-  virtual void Reject(absl::Status status);
-  // Another call of this method that waits to come in.
-  virtual void AcceptAnother() = 0;
-  // Before the answer is gRPC's.
-  void Answered(CallResult& result) {
-    if (access_ != nullptr) access_->Count(result.status);
-    answer_ = std::move(result.ticket);
-    if (!result.pushback_ms) result.pushback_ms = pushback_ms_;
-    if (!result.pushback_ms) return;
-    context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(*result.pushback_ms));
-  }
-
-  CallQueue& queue_;
-  const GrpcMethod& method_;
-  CallSink& sink_;
-  grpc::ServerContext context_;
-  grpc::ByteBuffer bytes_;
-  Tag accepted_{this, Tag::Kind::kAccepted};
-  Tag finished_{this, Tag::Kind::kFinished};
-
- private:
-  static std::string_view Bytes(const grpc::Slice& slice) {
-    return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
-  }
-  void StartHere() {
-    opened_ = false;
-    most_bytes_ = static_cast<int64_t>(bytes_.Length());
-    if (EncodingOf(context_.c_call()) != Encoding::kPlain) most_bytes_ += MostInflated();
-    sink_.Start(*this);
-  }
-  int64_t MostInflated() const {
-    return method_.max_bytes > 0 ? method_.max_bytes : queue_.methods->bounds().max_inflated_bytes;
-  }
-  void StartRefused(SlowLane::Room room);
-  absl::Status CheckMetadata() const;
-  absl::Status TakeMessage();
-  absl::Status InflateMessage(Packing packing);
-
-  // What the call brings by that name, the first; empty: nothing.
-  std::string_view Metadata(std::string_view name) const {
-    const auto found = context_.client_metadata().find({name.data(), name.size()});
-    if (found == context_.client_metadata().end()) return {};
-    return {found->second.data(), found->second.size()};
-  }
-
-  // The call stays until it was done.
-  template <typename Work>
-  void RunSlowly(Work work) {
-    holders_.fetch_add(1, std::memory_order_relaxed);
-    queue_.slow->Run([this, work] {
-      work();
-      Ended();
-    });
-  }
-  void Ended() {
-    if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-  }
-
-  std::shared_ptr<ConnectionGuard::Account> connection_;  // null: it is gone
-  grpc::Slice message_;
-  std::string inflated_;  // the message, if it came compressed
-  int64_t deadline_ns_ = kNoDeadline;
-  int64_t received_ns_ = 0;
-  uint64_t client_ = 0;
-  std::shared_ptr<const Access> access_;
-  bool opened_ = false;
-  int64_t most_bytes_ = 0;
-  absl::Status transport_status_;
-  std::optional<int32_t> pushback_ms_;  // of that
-  Ticket answer_;
-  bool slow_ = false;
-  // gRPC, until it is done with the call; our answer, until it was taken; and what the slow lane is to do for it.
-  std::atomic<int> holders_ = 2;
-  Tag done_{this, Tag::Kind::kDone};
-};
+}  // namespace
 
 void GrpcCall::OnAccepted(bool ok) {
   if (!ok) {  // shutting down: there was no call
@@ -172,16 +39,13 @@ void GrpcCall::OnAccepted(bool ok) {
   received_ns_ = queue_.clock->NowNs();
   // What a probe brings is short (--grpc-max-query-bytes), compressed or not.
   const bool inference = method_.max_bytes == 0;
-  slow_ = method_.slow || (inference && (bytes_.Length() > kLongMessage ||
-                                         EncodingOf(context_.c_call()) != Encoding::kPlain));
+  slow_ = method_.slow || (inference && IsLong(bytes_, EncodingOf(context_.c_call())));
   deadline_ns_ = SteadyDeadline(context_.raw_deadline(), received_ns_);
   const std::string peer = context_.peer();
   connection_ = queue_.connections->Find(peer);
   if (connection_ != nullptr) connection_->CallCame();
-  const bool relayed = connection_ != nullptr && !connection_->address.empty();
-  client_ = ClientOf(Metadata(kTenantHeader), Metadata(kAuthorizationHeader),
-                     relayed ? connection_->certificate : std::string_view(),
-                     relayed ? connection_->address : peer);
+  client_ = ClientOf(Metadata(kTenantHeader), Metadata(kAuthorizationHeader), Certificate(),
+                     Relayed() ? connection_->address : peer);
   if (queue_.tokens == nullptr || method_.open) return Begin();
   auto access = queue_.tokens->Find(Metadata(kAuthorizationHeader));
   if (!access.ok()) return Reject(access.status());
@@ -201,17 +65,20 @@ void GrpcCall::StartOnMessage() {
   StartRefused(room);
 }
 
-void GrpcCall::StartRefused(SlowLane::Room room) {
+absl::Status GrpcCall::RefuseSlow(SlowLane::Room room) const {
   const SlowLimits& most = queue_.slow->limits();
   const bool by_calls = room == SlowLane::Room::kNoCalls;
+  return Refuse(by_calls ? Refused::kSlowCalls : Refused::kSlowBytes,
+                absl::ResourceExhaustedError(fmt::format(
+                    "as many {} as may wait for the thread that takes large messages, compressed "
+                    "ones and queries: {}",
+                    by_calls ? "calls" : "bytes", by_calls ? most.max_calls : most.max_bytes)),
+                by_calls ? "--grpc-max-slow-calls" : "--grpc-max-slow-bytes");
+}
+
+void GrpcCall::StartRefused(SlowLane::Room room) {
   pushback_ms_ = queue_.slow->RetryMs();
-  GrpcCall::Reject(
-      Refuse(by_calls ? Refused::kSlowCalls : Refused::kSlowBytes,
-             absl::ResourceExhaustedError(fmt::format(
-                 "as many {} as may wait for the thread that takes large messages, compressed ones "
-                 "and queries: {}",
-                 by_calls ? "calls" : "bytes", by_calls ? most.max_calls : most.max_bytes)),
-             by_calls ? "--grpc-max-slow-calls" : "--grpc-max-slow-bytes"));
+  GrpcCall::Reject(RefuseSlow(room));
 }
 
 void GrpcCall::Reject(absl::Status status) {
@@ -241,48 +108,41 @@ absl::Status GrpcCall::CheckMetadata() const {
 }
 
 // Of one that is refused nothing is copied.
-absl::Status GrpcCall::TakeMessage() {
-  message_ = grpc::Slice();  // of a stream: the one before
-  inflated_.clear();
+absl::Status GrpcCall::TakeMessage(grpc::ByteBuffer& bytes, Encoding encoding, grpc::Slice& message,
+                                   std::string& inflated) const {
+  message = grpc::Slice();  // of a stream: the one before
+  inflated.clear();
   if (absl::Status status = CheckMetadata(); !status.ok()) return status;
-  const auto size = static_cast<int64_t>(bytes_.Length());
+  const auto size = static_cast<int64_t>(bytes.Length());
   if (method_.max_bytes > 0 && size > method_.max_bytes) {
     return Refuse(Refused::kQueryBytes,
                   absl::ResourceExhaustedError(fmt::format(
                       "the message has {} bytes, the most is {}", size, method_.max_bytes)),
                   "--grpc-max-query-bytes");
   }
-  switch (EncodingOf(context_.c_call())) {
+  switch (encoding) {
     case Encoding::kPlain:
       break;
     case Encoding::kGzip:
-      return InflateMessage(Packing::kGzip);
-    case Encoding::kDeflate:
-      return InflateMessage(Packing::kDeflate);
+    case Encoding::kDeflate: {
+      const auto packing = encoding == Encoding::kGzip ? Packing::kGzip : Packing::kDeflate;
+      absl::Status status = InflateMessage(bytes, packing, MostInflated(), inflated);
+      if (!absl::IsResourceExhausted(status)) return status;
+      inflated = {};
+      return Refuse(Refused::kInflatedBytes, status, "--grpc-max-inflated-bytes");
+    }
     case Encoding::kUnknown:
-      context_.AddTrailingMetadata("grpc-accept-encoding", "identity, deflate, gzip");
       return absl::UnimplementedError(
           "the message is compressed by a grpc-encoding that is none of identity, deflate and "
           "gzip");
   }
-  if (!bytes_.TrySingleSlice(&message_).ok() && !bytes_.DumpToSingleSlice(&message_).ok()) {
-    message_ = grpc::Slice();
+  if (!bytes.TrySingleSlice(&message).ok() && !bytes.DumpToSingleSlice(&message).ok()) {
+    message = grpc::Slice();
   }
   return absl::OkStatus();
 }
 
-absl::Status GrpcCall::InflateMessage(Packing packing) {
-  std::vector<grpc::Slice> slices;
-  if (!bytes_.Dump(&slices).ok()) return absl::InternalError("gRPC has no message");
-  std::vector<std::string_view> pieces;
-  for (const grpc::Slice& slice : slices) pieces.push_back(Bytes(slice));
-  absl::Status status = Inflate(pieces, packing, MostInflated(), inflated_);
-  if (absl::IsResourceExhausted(status)) {
-    inflated_ = {};
-    status = Refuse(Refused::kInflatedBytes, status, "--grpc-max-inflated-bytes");
-  }
-  return status;
-}
+namespace {
 
 class UnaryCall final : public GrpcCall, public Recycled<UnaryCall> {
  public:
@@ -451,7 +311,11 @@ void AcceptCalls(CallQueue& queue) {
           new StreamCall(queue, method);
           break;
         case Streams::kBoth:
-          new BidiCall(queue, method);
+          if (method.many) {
+            new InferStream(queue, method);
+          } else {
+            new BidiCall(queue, method);
+          }
           break;
       }
     }

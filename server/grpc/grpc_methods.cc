@@ -41,6 +41,16 @@ GrpcMethods::GrpcMethods(const CallSinks& sinks, const KServeService& kserve,
   AddInfer(*v1::InferRequest::descriptor(), "Infer", sinks.infer, Streams::kNone, kTypedAccepts);
   AddInfer(*v1::DecodeRequest::descriptor(), "Decode", sinks.decode, Streams::kAnswers,
            kTypedAccepts);
+  if (sinks.stream_infer != nullptr) {
+    Add(*inference::ModelInferRequest::descriptor(), "ModelStreamInfer",
+        {.service = nullptr,
+         .number = 0,
+         .sink = sinks.stream_infer,
+         .streams = Streams::kBoth,
+         .many = true,
+         .accepts = kTypedAccepts,
+         .max_bytes = 0});
+  }
   AddKServe(kserve);
   AddLatency(latency);
   if (reflection) AddReflection();
@@ -74,6 +84,9 @@ void GrpcMethods::AddKServe(const KServeService& kserve) {
   });
   Answer<inference::LogSettingsRequest>("LogSettings", kSlow, [&](const auto& request) {
     return Bytes(kserve.LogSettings(request));
+  });
+  Answer<inference::TraceSettingRequest>("TraceSetting", kSlow, [&](const auto& request) {
+    return Bytes(kserve.TraceSetting(request));
   });
   Change<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
       "RepositoryModelLoad", [&](const auto& request, ModelChangeDone done) {

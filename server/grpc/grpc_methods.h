@@ -1,7 +1,7 @@
 // The methods that are served over gRPC, in one table: who answers each, on which queue it comes in, and how large its
 // message may be. KServe v2 and cellbatch.v1.
 //
-//   on the thread that polls   ModelInfer, Infer, Decode of messages up to 256 KiB; probes (ServerLive, ServerReady,
+//   on the thread that polls   ModelInfer, ModelStreamInfer, Infer, Decode of messages up to 256 KiB; probes (ServerLive, ServerReady,
 //                              ModelReady, health): microseconds each
 //                              (probes need no token)
 //   slow, on the slow lane     larger messages and compressed ones, of these three; metadata, configuration, statistics,
@@ -37,6 +37,7 @@ struct CallSinks {
   CallSink* model_infer = nullptr;
   CallSink* infer = nullptr;
   CallSink* decode = nullptr;
+  CallSink* stream_infer = nullptr;  // whose every message is a call; null: UNIMPLEMENTED
 };
 
 struct MessageBounds {
@@ -46,6 +47,7 @@ struct MessageBounds {
   int64_t max_inflated_bytes = 16 << 20;  // of one that came compressed
   int64_t max_reflection_streams = 16;    // open at once
   int64_t max_health_watches = 4096;
+  int64_t max_stream_requests = 128;  // under way on one stream of requests
   SlowLimits slow;
 };
 
@@ -54,6 +56,7 @@ struct GrpcMethod {
   int number;  // in the service
   CallSink* sink;
   Streams streams = Streams::kNone;
+  bool many = false;  // of a stream of questions: they are under way at once (infer_stream.h)
   bool slow = false;
   int accepts;        // calls that may arrive before the queue's thread has run
   int64_t max_bytes;  // of its message; 0: as many as of any

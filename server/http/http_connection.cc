@@ -12,6 +12,7 @@
 #include <boost/beast/http/write.hpp>
 #include <cerrno>
 #include <mutex>
+#include <sstream>
 #include <utility>
 
 #include "scheduler/clock.h"
@@ -30,6 +31,15 @@ constexpr std::chrono::milliseconds kLingerTime{2000};
 
 std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
+std::string PeerOf(const asio::ip::tcp::socket& socket) {
+  beast::error_code error;
+  const asio::ip::tcp::endpoint peer = socket.remote_endpoint(error);
+  if (error) return {};
+  std::ostringstream text;
+  text << peer;
+  return (peer.address().is_v4() ? "ipv4:" : "ipv6:") + text.str();
+}
+
 HttpReply Refusal(int status, std::string_view why) {
   return {.status = status, .body = std::string(why) + "\n", .headers = {}};
 }
@@ -40,14 +50,16 @@ HttpReply Refusal(int status, std::string_view why) {
 class SocketExchange final : public HttpExchange {
  public:
   SocketExchange(std::shared_ptr<HttpHost> host, std::weak_ptr<HttpConnection> connection,
-                 HttpRequest request, int thread)
+                 HttpRequest request, std::string peer, int thread)
       : host_(std::move(host)),
         connection_(std::move(connection)),
         request_(std::move(request)),
+        peer_(std::move(peer)),
         received_ns_(SteadyClock().NowNs()),
         thread_(thread) {}
 
   const HttpRequest& request() const override { return request_; }
+  std::string_view peer() const override { return peer_; }
   int64_t received_ns() const override { return received_ns_; }
   int thread() const override { return thread_; }
 
@@ -86,6 +98,7 @@ class SocketExchange final : public HttpExchange {
   const std::shared_ptr<HttpHost> host_;
   const std::weak_ptr<HttpConnection> connection_;
   const HttpRequest request_;
+  const std::string peer_;
   const int64_t received_ns_;
   const int thread_;
   std::mutex mutex_;
@@ -106,6 +119,7 @@ HttpConnection::HttpConnection(std::shared_ptr<HttpHost> host, Socket socket, in
 void HttpConnection::Start() {
   Error ignored;  // of a pair, which delays nothing
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  peer_ = address_.empty() ? PeerOf(socket_) : address_;
   Allow(host_->limits.header_timeout, HttpCut::kHead);
   ReadHead();
 }
@@ -237,8 +251,8 @@ void HttpConnection::Ask() {
   host_->table.Move(*this, HttpStage::kAnswer);
   ++allowance_;  // ours to take the time
   timer_.cancel();
-  exchange_ =
-      std::make_shared<SocketExchange>(host_, weak_from_this(), std::move(request_), thread_);
+  exchange_ = std::make_shared<SocketExchange>(host_, weak_from_this(), std::move(request_), peer_,
+                                               thread_);
   if (route_.where == HttpWhere::kNow) return host_->site.answer(exchange_);
   WatchForHangUp();
   host_->run(route_.where, thread_,

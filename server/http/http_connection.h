@@ -86,7 +86,8 @@ class HttpConnection final : public ConnectionTable::Entry,
   boost::beast::flat_buffer buffer_;
   const int thread_;
   const std::string address_, certificate_;  // HttpRequest's
-  uint64_t allowance_ = 0;                   // which of the timer's waits counts
+  std::string peer_;
+  uint64_t allowance_ = 0;  // which of the timer's waits counts
   std::optional<Parser> parser_;
   HttpRequest request_;
   HttpRoute route_;

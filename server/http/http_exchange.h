@@ -55,6 +55,8 @@ class HttpExchange {
   virtual const HttpRequest& request() const = 0;
   // Steady-clock nanoseconds, when the whole request was there.
   virtual int64_t received_ns() const = 0;
+  // Who asks, as gRPC spells it: "ipv4:10.0.0.7:43210"; empty: not known.
+  virtual std::string_view peer() const { return {}; }
   // Which infer thread it was given to, from 0.
   virtual int thread() const = 0;
   // At most once: what to do when the client hangs up before its reply is there. Called on the server's loop, so it

@@ -282,6 +282,20 @@ void Refusals(const RefusalCounts& refusals, MetricsText& text) {
   }
 }
 
+void Failures(const FailureLog& failures, MetricsText& text) {
+  text.Family("cellbatch_failed_request_lines_total", "counter",
+              "Lines of the log for requests that did not end OK: written, or left out.");
+  text.Value({{"what", "written"}}, failures.written());
+  text.Value({{"what", "left_out"}}, failures.left_out());
+}
+
+void Traces(const OtlpExporter& traces, MetricsText& text) {
+  text.Family("cellbatch_trace_spans_total", "counter",
+              "Spans of traces: sent to the collector, or dropped.");
+  text.Value({{"what", "sent"}}, traces.sent());
+  text.Value({{"what", "dropped"}}, traces.dropped());
+}
+
 void Http(const std::vector<std::pair<std::string, const HttpCounts*>>& ports, MetricsText& text) {
   text.Family("cellbatch_http_connections", "gauge", "Connections of HTTP.");
   for (const auto& [port, counts] : ports) {
@@ -424,6 +438,8 @@ std::string MetricsExporter::Text() const {
   if (nv_names_) NvNames(models, lanes, text);
   if (grpc_ != nullptr) Grpc(*grpc_, text);
   if (refusals_ != nullptr) Refusals(*refusals_, text);
+  if (failures_ != nullptr) Failures(*failures_, text);
+  if (traces_ != nullptr) Traces(*traces_, text);
   Http(ports_, text);
   if (tls_ != nullptr) Tls(*tls_, text);
   if (tokens_ != nullptr) Tokens(*tokens_, text);

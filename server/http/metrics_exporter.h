@@ -13,8 +13,10 @@
 #include "scheduler/scheduler.h"
 #include "server/grpc/connection_guard.h"
 #include "server/http/connection_table.h"
+#include "server/http/otlp/otlp_exporter.h"
 #include "server/lifecycle.h"
 #include "server/requests/admission.h"
+#include "server/requests/failure_log.h"
 #include "server/requests/request_stats.h"
 #include "server/tls/tls_counts.h"
 #include "server/tokens/token_table.h"
@@ -48,6 +50,11 @@ class MetricsExporter {
   // Likewise, messages that it refused for what they contain.
   void Watch(const RefusalCounts& refusals) { refusals_ = &refusals; }
 
+  // Likewise, lines of requests that failed.
+  void Watch(const FailureLog& failures) { failures_ = &failures; }
+  // Likewise, spans of traces.
+  void Watch(const OtlpExporter& traces) { traces_ = &traces; }
+
   std::string Text() const;  // any thread
 
   static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -65,6 +72,8 @@ class MetricsExporter {
   const RefusalCounts* refusals_ = nullptr;
   const TlsCounts* tls_ = nullptr;
   const TokenTable* tokens_ = nullptr;
+  const FailureLog* failures_ = nullptr;
+  const OtlpExporter* traces_ = nullptr;
 };
 
 }  // namespace cellbatch

@@ -1,4 +1,4 @@
-// ModelInfer, as a call of the one way (requests/plain_call.h): raw bytes in, raw bytes out. Knows no gRPC.
+// ModelInfer, and each message of ModelStreamInfer, as a call of the one way (requests/plain_call.h): raw bytes in, raw bytes out. Knows no gRPC.
 #ifndef CELLBATCH_SERVER_KSERVE_INFER_CALL_H_
 #define CELLBATCH_SERVER_KSERVE_INFER_CALL_H_
 
@@ -13,6 +13,21 @@ class InferService final : public CallSink {
   // What it is given outlives it.
   explicit InferService(RequestPath& path, const WireLimits& limits = {},
                         RefusalCounts* counts = nullptr);
+
+  void Start(ServerCall& call) override;
+  void Cancelled(ServerCall& call) override { path_.Cancel(call); }
+
+ private:
+  RequestPath& path_;
+  const MessageScanner scanner_;
+};
+
+// A message of ModelStreamInfer: the same, and what goes wrong with it is said in its answer.
+class StreamInferService final : public CallSink {
+ public:
+  // What it is given outlives it.
+  explicit StreamInferService(RequestPath& path, const WireLimits& limits = {},
+                              RefusalCounts* counts = nullptr);
 
   void Start(ServerCall& call) override;
   void Cancelled(ServerCall& call) override { path_.Cancel(call); }

@@ -1,5 +1,7 @@
 #include "server/kserve/infer_call.h"
 
+#include <gmock/gmock.h>
+
 #include <cstring>
 #include <random>
 #include <thread>
@@ -125,6 +127,63 @@ TEST_F(InferTest, WhatCannotBeInTimeIsRefusedBeforeItIsDecodedOrSubmitted) {
   ExpectGood();
   EXPECT_EQ(Start(request, in_ms(50)).answers(), 0) << "nothing is left before it";
   ExpectGood();
+}
+
+// Whoever fails has a line, written before the client knows, with the id that the client is told.
+TEST_F(InferTest, EveryRequestThatFailsHasALineWithItsIdAndNoneThatIsAnswered) {
+  std::vector<std::string> lines;
+  auto log = std::make_unique<FailureLog>(
+      1'000, LogFormat::kText, [&](const std::string& line) { lines.push_back(line); }, clock_);
+  path_.LogFailures(*log);
+  inference::ModelInferRequest wrong = TokensRequest({100});
+  wrong.set_id("wrong one");
+  EXPECT_EQ(Start(wrong).Wait().request_id, "wrong one");
+  const std::string malformed = StartBytes("\x01garbage").Wait().request_id;
+  EXPECT_EQ(malformed.size(), 16u);
+  EXPECT_FALSE(Start(TokensRequest({1}, "nobody")).Wait().request_id.empty());
+  EXPECT_FALSE(Start(TokensRequest({1}), clock_.now).Wait().request_id.empty());
+  FakeCall& cancelled = Start(TokensRequest({1}));
+  cancelled.CancelOn(service_);
+  StepResponder();
+  EXPECT_FALSE(cancelled.Wait().request_id.empty());
+  FakeCall& broken = Start(TokensRequest({1}));
+  scheduler_.FinishAll(absl::InternalError("device cpu:0 is lost"));
+  StepResponder();
+  EXPECT_FALSE(broken.Wait().request_id.empty());
+  scheduler_.full = true;
+  EXPECT_FALSE(Start(TokensRequest({1})).Wait().request_id.empty());
+  scheduler_.full = false;
+  admission_.Close();
+  EXPECT_FALSE(Start(TokensRequest({1})).Wait().request_id.empty());
+  log.reset();
+  ASSERT_EQ(lines.size(), 8u);
+  const char* const wanted[][4] = {
+      {"id=\"wrong one\"", "outcome=invalid code=INVALID_ARGUMENT", "model=\"tiny\"",
+       "error=\"input TOKENS of model \\\"tiny\\\": token # is #, the vocabulary ends at #\""},
+      {malformed.c_str(), "outcome=invalid", "wire=grpc", "error=\"malformed ModelInferRequest\""},
+      {"model=\"nobody\"", "code=NOT_FOUND", "queue_ms=0.001 compute_ms=0.000 nodes=0", ""},
+      {"outcome=deadline code=DEADLINE_EXCEEDED", "", "", ""},
+      {"outcome=cancelled code=CANCELLED", "", "", ""},
+      {"outcome=error code=INTERNAL", "device cpu:0 is lost", "", ""},
+      {"outcome=rejected code=UNAVAILABLE", "takes no requests now", "", ""},
+      {"outcome=rejected code=UNAVAILABLE", "wire=grpc", "", ""}};
+  for (size_t i = 0; i < lines.size(); ++i) {
+    for (const char* part : wanted[i]) EXPECT_THAT(lines[i], ::testing::HasSubstr(part));
+  }
+}
+
+TEST_F(InferTest, AnAnswerHasNoIdOfAFailureAndNoLine) {
+  int lines = 0;
+  auto log = std::make_unique<FailureLog>(
+      1'000, LogFormat::kText, [&](const std::string&) { ++lines; }, clock_);
+  path_.LogFailures(*log);
+  FakeCall& call = Start(TokensRequest({1, 2, 3}));
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_EQ(Value(call.Wait()), 6);
+  EXPECT_EQ(call.Wait().request_id, "");
+  log.reset();
+  EXPECT_EQ(lines, 0);
 }
 
 // P13

@@ -1,7 +1,9 @@
 #include "server/kserve/kserve_service.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "cells/cell_type.h"
@@ -107,6 +109,31 @@ void DescribeCellTypes(const Model& model, const std::vector<CellTypeCalibration
   }
 }
 
+// A batch is a task: cells of one type. What a task gathers and scatters is part of its time, so that input and output have
+// none of their own.
+void AddBatches(const std::vector<CellTypeStats>& types, inference::ModelStatistics& out) {
+  std::array<int64_t, kBatchBuckets> tasks = {}, ns = {};
+  uint64_t executions = 0;
+  for (const CellTypeStats& type : types) {
+    executions += type.tasks;
+    for (int bucket = 0; bucket < kHistogramBuckets; ++bucket) {
+      const auto to = static_cast<size_t>(std::min(bucket, kBatchBuckets - 1));
+      tasks[to] += static_cast<int64_t>(type.batch_size.buckets[static_cast<size_t>(bucket)]);
+    }
+    for (size_t i = 0; i < ns.size(); ++i) ns[i] += type.batch_ns[i];
+  }
+  out.set_execution_count(executions);
+  for (int bucket = 0; bucket < kBatchBuckets; ++bucket) {
+    const auto at = static_cast<size_t>(bucket);
+    if (tasks[at] == 0) continue;
+    inference::InferBatchStatistics& batch = *out.add_batch_stats();
+    batch.set_batch_size(static_cast<uint64_t>(BucketLow(bucket)));
+    Set(*batch.mutable_compute_input(), tasks[at], 0);
+    Set(*batch.mutable_compute_infer(), tasks[at], ns[at]);
+    Set(*batch.mutable_compute_output(), tasks[at], 0);
+  }
+}
+
 // Older clients put the model's name where newer ones put the repository's.
 absl::Status ReadModelName(const std::string& repository, std::string& model) {
   if (model.empty()) {
@@ -153,7 +180,8 @@ inference::ServerMetadataResponse KServeService::ServerMetadata() const {
   inference::ServerMetadataResponse response;
   response.set_name(std::string(kServerName));
   response.set_version(std::string(kServerVersion));
-  for (const char* extension : {"model_configuration", "model_repository", "statistics"}) {
+  for (const char* extension :
+       {"model_configuration", "model_repository", "statistics", "trace", "logging"}) {
     response.add_extensions(extension);
   }
   return response;
@@ -258,14 +286,17 @@ void KServeService::AddStatistics(const Model& model,
   Set(*sums.mutable_compute_input(), counts.done, counts.input_ns);
   Set(*sums.mutable_compute_infer(), counts.done, counts.compute_ns);
   Set(*sums.mutable_compute_output(), counts.done, counts.output_ns);
+  Set(*sums.mutable_cache_hit(), 0, 0);  // there is no cache
+  Set(*sums.mutable_cache_miss(), 0, 0);
 
   // Executions are batched tasks.
-  uint64_t executions = stats_.EndedTasks(model.id);
-  for (const LaneStats& lane : scheduler_.stats().Lanes()) {
+  std::vector<CellTypeStats> types = stats_.EndedTypes(model.id);
+  for (LaneStats& lane : scheduler_.stats().Lanes()) {
     if (lane.model != model.id) continue;
-    for (const CellTypeStats& type : lane.types) executions += type.tasks;
+    types.insert(types.end(), std::make_move_iterator(lane.types.begin()),
+                 std::make_move_iterator(lane.types.end()));
   }
-  out.set_execution_count(executions);
+  AddBatches(types, out);
 }
 
 absl::StatusOr<inference::ModelStatisticsResponse> KServeService::ModelStatistics(
@@ -289,6 +320,16 @@ absl::StatusOr<inference::LogSettingsResponse> KServeService::LogSettings(
     const inference::LogSettingsRequest& request) const {
   if (log_settings_) return log_settings_(request);
   return absl::UnimplementedError("nobody here knows what is logged");
+}
+
+absl::StatusOr<inference::TraceSettingResponse> KServeService::TraceSetting(
+    const inference::TraceSettingRequest& request) const {
+  if (!request.model_name().empty()) {
+    const auto model = Find(request.model_name(), "");
+    if (!model.ok()) return model.status();
+  }
+  if (trace_settings_) return trace_settings_(request);
+  return absl::UnimplementedError("nobody here knows what is traced");
 }
 
 void KServeService::RepositoryModelLoad(const inference::RepositoryModelLoadRequest& request,

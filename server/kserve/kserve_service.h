@@ -1,5 +1,5 @@
 // Every call of the KServe v2 protocol but ModelInfer, as plain functions from message to message.
-// What is not here (streams, tracing, log settings) gRPC answers UNIMPLEMENTED.
+// What is not here (shared memory) gRPC answers UNIMPLEMENTED.
 // Any thread; allocates; meant for people and tools, not for the hot path.
 #ifndef CELLBATCH_SERVER_KSERVE_KSERVE_SERVICE_H_
 #define CELLBATCH_SERVER_KSERVE_KSERVE_SERVICE_H_
@@ -39,6 +39,9 @@ using ChangeModel = std::function<void(ModelChange what, std::string name, Model
 // LogControl::Settings.
 using LogSettingsFunction = std::function<absl::StatusOr<inference::LogSettingsResponse>(
     const inference::LogSettingsRequest&)>;
+// TraceControl::Settings.
+using TraceSettingsFunction = std::function<absl::StatusOr<inference::TraceSettingResponse>(
+    const inference::TraceSettingRequest&)>;
 
 class KServeService {
  public:
@@ -50,6 +53,9 @@ class KServeService {
   void ServeChanges(ChangeModel change) { change_ = std::move(change); }
   // Likewise: who knows what is logged.
   void ServeLogSettings(LogSettingsFunction settings) { log_settings_ = std::move(settings); }
+
+  // Likewise: who knows what is traced.
+  void ServeTraceSettings(TraceSettingsFunction settings) { trace_settings_ = std::move(settings); }
 
   inference::ServerLiveResponse ServerLive() const;
   inference::ServerReadyResponse ServerReady() const;
@@ -67,6 +73,9 @@ class KServeService {
       const inference::RepositoryIndexRequest& request) const;
   absl::StatusOr<inference::LogSettingsResponse> LogSettings(
       const inference::LogSettingsRequest& request) const;
+  // NOT_FOUND, UNAVAILABLE: of a model that there is not.
+  absl::StatusOr<inference::TraceSettingResponse> TraceSetting(
+      const inference::TraceSettingRequest& request) const;
   // `done` is called with OK and nothing when the change is made, seconds later, on another thread; or with why not, maybe
   // at once. INVALID_ARGUMENT: another repository than the one there is, or parameters that are not taken: a load's
   // (Triton's `config`, `file:...`: models are what their folders say) and an unload's but `unload_dependents`, which has
@@ -88,6 +97,7 @@ class KServeService {
   const Lifecycle& lifecycle_;
   ChangeModel change_;
   LogSettingsFunction log_settings_;
+  TraceSettingsFunction trace_settings_;
 };
 
 }  // namespace cellbatch

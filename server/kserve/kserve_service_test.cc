@@ -184,6 +184,43 @@ TEST_F(KServeTest, StatisticsCountEveryPhaseOfARequestTogether) {
   EXPECT_EQ(sums.compute_output().count(), 2u);
   EXPECT_EQ(sums.compute_infer().ns(), 40u);
   EXPECT_EQ(sums.queue().ns(), 20u);
+  EXPECT_TRUE(sums.has_cache_hit() && sums.has_cache_miss());
+  EXPECT_EQ(sums.cache_hit().count() + sums.cache_miss().count(), 0u);
+}
+
+// Of all cell types, and of lanes that have ended as well as of those that serve.
+TEST_F(KServeTest, StatisticsCountTasksOfEveryBatchSizeAndTheirTimes) {
+  const auto ran = [](CellTypeStats& type, int64_t size, uint64_t tasks, int64_t ns) {
+    type.tasks += tasks;
+    type.batch_size.buckets[static_cast<size_t>(BucketOf(size))] += tasks;
+    type.batch_ns[static_cast<size_t>(BatchBucketOf(size))] += ns;
+  };
+  LaneStats ended, serving;
+  ended.model = serving.model = model_->id;
+  ended.types.resize(1);
+  ended.types[0].name = "lstm";
+  ran(ended.types[0], 1, 5, 50);
+  serving.types.resize(2);
+  ran(serving.types[0], 1, 2, 20);
+  ran(serving.types[0], 64, 1, 900);
+  ran(serving.types[1], 3, 4, 400);
+  stats_.Of(*model_);
+  stats_.LaneEnded(ended);
+  scheduler_.fake_stats.lanes = {serving};
+  const auto answer = kserve_.ModelStatistics({});
+  ASSERT_TRUE(answer.ok());
+  const inference::ModelStatistics& stats = answer->model_stats(0);
+  EXPECT_EQ(stats.execution_count(), 12u);
+  ASSERT_EQ(stats.batch_stats_size(), 3);
+  const uint64_t expected[][3] = {{1, 7, 70}, {3, 4, 400}, {64, 1, 900}};
+  for (int i = 0; i < 3; ++i) {
+    const inference::InferBatchStatistics& batch = stats.batch_stats(i);
+    EXPECT_EQ(batch.batch_size(), expected[i][0]);
+    EXPECT_EQ(batch.compute_infer().count(), expected[i][1]);
+    EXPECT_EQ(batch.compute_infer().ns(), expected[i][2]);
+    EXPECT_EQ(batch.compute_input().count(), expected[i][1]);
+    EXPECT_EQ(batch.compute_output().ns(), 0u);
+  }
 }
 
 TEST_F(KServeTest, TheIndexListsEveryModelOrOnlyTheReadyOnes) {

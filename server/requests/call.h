@@ -28,6 +28,7 @@
 #include "server/requests/access.h"
 #include "server/requests/admission.h"
 #include "server/requests/answer_outlet.h"
+#include "server/requests/client_text.h"
 
 namespace cellbatch {
 
@@ -37,6 +38,7 @@ struct CallResult {
   absl::Status status;
   std::string body;                    // of an OK answer
   std::optional<int32_t> pushback_ms;  // grpc-retry-pushback-ms; negative: do not retry
+  std::string request_id;              // kRequestIdName, for the client; empty: it is not told
   // What the answer takes of the server until the client has it. The transport keeps it until it has let the
   // answer go, or the client is gone: so unread answers are bounded, and a drain waits for them.
   Ticket ticket;
@@ -90,6 +92,12 @@ class ServerCall {
   virtual uint64_t client() const { return 0; }
   // What it may do; null: everything. Valid until Finish.
   virtual const Access* access() const { return nullptr; }
+  // The same for people, no secret in it. Allocates; before Finish.
+  virtual std::string client_name() const { return {}; }
+  // What came as kRequestIdName; empty: nothing. Valid until Finish.
+  virtual std::string_view given_id() const { return {}; }
+  // W3C's traceparent as it came (trace/trace_context.h); empty: it did not. Likewise.
+  virtual std::string_view traceparent() const { return {}; }
   // Calls that are answered by a stream only: one message of it, before Finish, from one thread at a
   // time. Never waits. False: the client does not read; more than the transport's bound would lie
   // here, the message was not taken, and the call should end.

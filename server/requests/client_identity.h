@@ -11,7 +11,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
+
+#include "fmt/format.h"
 
 namespace cellbatch {
 
@@ -25,6 +28,17 @@ inline uint64_t ClientOf(std::string_view tenant, std::string_view authorization
   if (!authorization.empty()) return std::hash<std::string_view>()(authorization);
   if (!certificate.empty()) return std::hash<std::string_view>()(certificate);
   return std::hash<std::string_view>()(peer.substr(0, peer.rfind(':')));
+}
+
+// The same for people: "tenant acme", "credential 5f3a90c1" (of the number, not of the credential), "certificate CN=acme",
+// or the peer.
+inline std::string ClientName(std::string_view tenant, std::string_view authorization,
+                              std::string_view certificate, std::string_view peer) {
+  if (!tenant.empty()) return fmt::format("tenant {}", tenant);
+  if (!authorization.empty()) {
+    return fmt::format("credential {:08x}", ClientOf("", authorization, "", "") & 0xffffffff);
+  }
+  return certificate.empty() ? std::string(peer) : fmt::format("certificate {}", certificate);
 }
 
 }  // namespace cellbatch

@@ -9,6 +9,10 @@
 
 namespace cellbatch {
 
+// Metadata or header: what a client calls its request, where the message does not say it; and what a request that failed is
+// called in the log (failure_log.h), in its answer.
+inline constexpr std::string_view kRequestIdName = "cellbatch-request-id";
+
 // A model name or version as a client may write it: INVALID_ARGUMENT otherwise, before it is used
 // to look for anything. Names: 1 to 256 bytes, no separators, control characters or "..".
 // Versions: empty, or a decimal number without leading zeros.

@@ -1,6 +1,7 @@
 #include "server/requests/plain_call.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -8,6 +9,24 @@
 #include "server/requests/client_text.h"
 
 namespace cellbatch {
+
+namespace {
+
+// Its numbers are those of bounds, times and devices; else they may be a request's own.
+bool SpeaksOfBounds(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInternal:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
 
 PlainCall::PlainCall(ServerCall& call, RequestPath& path)
     : call_(call), path_(path), stats_(&path.unknown_model()) {}
@@ -19,6 +38,11 @@ PlainCall::Item::Item(PlainCall& call, int place)
 }
 
 void PlainCall::Start(std::unique_ptr<PlainCall> call) {
+  if (Tracer* const tracer = call->path_.tracer()) [[unlikely]] {
+    if (const auto place = tracer->Begin(call->call_.traceparent())) {
+      call->trace_ = std::make_unique<RequestTrace>(*place, call->call_.received_ns());
+    }
+  }
   absl::Status status = call->Prepare();
   if (status.ok()) status = call->CheckTime();
   if (!status.ok()) {
@@ -32,6 +56,8 @@ absl::Status PlainCall::Prepare() {
   if (absl::Status status = AdmitMessage(); !status.ok()) return status;
   const absl::StatusOr<PlainHead> head = Read(call_.request());
   if (!head.ok()) return head.status();
+  asked_name_ = head->model_name;
+  asked_version_ = head->model_version;
   if (absl::Status status = CheckAccess(*head); !status.ok()) return status;
   absl::StatusOr<std::shared_ptr<const Model>> model =
       path_.Find(head->model_name, head->model_version);
@@ -113,6 +139,7 @@ absl::Status PlainCall::PrepareItems() {
       result_.pushback_ms = pushback;
       return status;
     }
+    TellFailed(status, i, 1, nullptr);
     path_.Refused(*stats_, call_.shard(), call_.received_ns(), status).IgnoreError();
     ++refused_;
   }
@@ -183,6 +210,7 @@ absl::Status PlainCall::CheckTime() {
 // Every request without an answer of its own ends here, too; a call that never had any counts as one.
 void PlainCall::Refuse(std::unique_ptr<PlainCall> call, const absl::Status& status) {
   const int left = call->model_ == nullptr ? 1 : std::max(call->requests_ - call->refused_, 1);
+  call->TellFailed(status, -1, left, nullptr);
   for (int i = 0; i < left; ++i) {
     call->result_.status =
         call->path_.Refused(*call->stats_, call->call_.shard(), call->call_.received_ns(), status);
@@ -193,6 +221,8 @@ void PlainCall::Refuse(std::unique_ptr<PlainCall> call, const absl::Status& stat
 void PlainCall::SubmitAll() {
   holders_.store(static_cast<int>(num_items_) + 1, std::memory_order_relaxed);
   absl::InlinedVector<RequestId, 4> ids;
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->Submitted(path_.TasksOf(*model_));
   for (size_t i = 0; i < num_items_; ++i) {
     Item& served = item(i);
     // Once it is submitted, the responder may be at it, too.
@@ -204,6 +234,7 @@ void PlainCall::SubmitAll() {
     served.deadline.deadline_ns = kNoDeadline;
     const absl::Status full =
         absl::UnavailableError(fmt::format("model {} takes no requests now", Quoted(model_->name)));
+    TellFailed(full, static_cast<int>(i), 1, nullptr);
     CutOff(path_.Refused(*stats_, served.shard, served.received_ns, full));
     LetGo();
   }
@@ -222,11 +253,98 @@ void PlainCall::Item::OnDone(int responder, std::unique_ptr<Request> done) {
     const absl::Status shown = Shortened(OfModel(*model, status));
     const bool from_outside = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
                               absl::IsUnavailable(status);
+    call_.TellFailed(status, place_, 1, done.get());
     if (from_outside || !call_.AnswersError(place_, shown)) call_.CutOff(shown);
+  }
+  if (call_.path_.tracer() != nullptr) [[unlikely]] {
+    const std::lock_guard lock(call_.mutex_);
+    if (call_.trace_ != nullptr) {
+      call_.trace_->Done(place_, *model, *done, call_.path_.TasksOf(*model),
+                         call_.path_.clock().NowNs());
+    }
   }
   call_.path_.RecordEnd(responder, *this, *done);
   done.reset();
   call_.LetGo();
+}
+
+void PlainCall::TellFailed(const absl::Status& status, int place, int requests,
+                           const Request* done) {
+  FailureLog* const log = path_.failures();
+  if (log == nullptr || log->per_second() == 0) return;
+  const std::string_view given = id().empty() ? call_.given_id() : id();
+  std::string shown;
+  {
+    const std::lock_guard lock(mutex_);
+    std::string& told = result_.request_id;
+    if (told.empty()) told = given.empty() ? log->NewId() : ShownId(given);
+    shown = told;
+  }
+  if (!log->Wants()) return;
+  const RequestTimes times = done == nullptr ? RequestTimes() : done->times;
+  const int64_t total = path_.clock().NowNs() - call_.received_ns();
+  const std::string_view names[] = {asked_name_};
+  const std::string client = call_.client_name();
+  const std::string error = WithoutContents({status.message().data(), status.message().size()},
+                                            names, SpeaksOfBounds(status));
+  const std::string trace = TraceOfFailed(requests);
+  log->Add({.id = shown,
+            .model = asked_name_,
+            .version = asked_version_,
+            .wire = wire(),
+            .client = client,
+            .code = status.code(),
+            .error = error,
+            .outcome = Name(OutcomeOf(status)),
+            .trace = trace,
+            .total_ns = total,
+            .queue_ns =
+                times.first_task_start == 0 ? total : times.first_task_start - call_.received_ns(),
+            .compute_ns = times.first_task_start == 0
+                              ? 0
+                              : std::max<int64_t>(times.last_task_end - times.first_task_start, 0),
+            .nodes = done == nullptr ? 0 : done->nodes_executed,
+            .input = requests_ > 1 ? place : -1,
+            .requests = requests});
+}
+
+std::string PlainCall::TraceOfFailed(int requests) {
+  const std::string_view traceparent = call_.traceparent();
+  {
+    const std::lock_guard lock(mutex_);
+    if (Tracer* const tracer = path_.tracer(); tracer != nullptr && trace_ == nullptr) {
+      if (const auto place = tracer->BeginFailed(traceparent)) {
+        trace_ = std::make_unique<RequestTrace>(*place, call_.received_ns());
+      }
+    }
+    if (trace_ != nullptr) {
+      trace_->Failed(requests);
+      return Digits(trace_->place().trace);
+    }
+  }
+  const auto caller = ParseTraceparent(traceparent);
+  return caller ? Digits(caller->trace) : std::string();
+}
+
+// Before the client has its answer, so that whoever has one and looks for its trace finds it as soon as it can be there.
+void PlainCall::EndTrace() {
+  const absl::Status& status = result_.status;
+  const std::string_view names[] = {asked_name_};
+  const std::string error = WithoutContents({status.message().data(), status.message().size()},
+                                            names, SpeaksOfBounds(status));
+  const std::string_view given = id().empty() ? call_.given_id() : id();
+  const std::string shown = result_.request_id.empty() ? ShownId(given) : result_.request_id;
+  const auto unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  path_.tracer()->End(
+      trace_->End({.wire = wire(),
+                   .id = shown,
+                   .model = asked_name_,
+                   .version = asked_version_,
+                   .outcome = Name(OutcomeOf(status)),
+                   .status = status.ok() ? status : absl::Status(status.code(), error),
+                   .ended_ns = path_.clock().NowNs(),
+                   .unix_ns = unix_ns.count()}));
 }
 
 void PlainCall::CutOff(const absl::Status& status) {
@@ -251,8 +369,16 @@ void PlainCall::LetGo() {
 
 // What the answer does not need is back before the client can know.
 void PlainCall::End(std::unique_ptr<PlainCall> call) {
+  if (call->trace_ != nullptr) [[unlikely]]
+    call->EndTrace();
   ServerCall& to = call->call_;
   CallResult result = std::move(call->result_);
+  if (!result.status.ok()) {
+    if (auto body = call->ErrorBody(result.status, result.request_id)) {
+      result.body = *std::move(body);
+      result.status = absl::OkStatus();
+    }
+  }
   call.reset();
   to.Finish(std::move(result));
 }

@@ -47,6 +47,7 @@
 #include "server/requests/call.h"
 #include "server/requests/plain_request.h"
 #include "server/requests/request_path.h"
+#include "server/trace/request_trace.h"
 
 namespace cellbatch {
 
@@ -63,6 +64,11 @@ class PlainCall {
   static void Start(std::unique_ptr<PlainCall> call);
 
  protected:
+  // What the log calls the way it came: "grpc", "http", ..
+  virtual std::string_view wire() const = 0;
+  // What the client called it, once the message is read; empty: nothing.
+  virtual std::string_view id() const { return {}; }
+
   // The steps of a format, on the transport's thread, in this order. An error ends the call and is its status;
   // one of Spell, of what follows it, or of Check does so only if AnswersError does not take it.
   //
@@ -86,6 +92,11 @@ class PlainCall {
   // On either thread: `i` was refused, or has failed. True: that is its answer, and the others go on. What cuts
   // a submitted request off from outside (CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE) ends the call unasked.
   virtual bool AnswersError(int /*i*/, const absl::Status&) { return false; }
+  // On either thread, once: what Finish is given with OK instead of this error; none: the error. `request_id`: as it is told.
+  virtual std::optional<std::string> ErrorBody(const absl::Status& /*status*/,
+                                               std::string_view /*request_id*/) {
+    return std::nullopt;
+  }
   // On either thread, once, if nothing has ended the call: what Finish is given.
   virtual std::string Body() { return std::string(); }
 
@@ -123,6 +134,13 @@ class PlainCall {
   absl::Status CheckTime();
   void SubmitAll();
   static void Refuse(std::unique_ptr<PlainCall> call, const absl::Status& status);
+  // A line in the log, and the id in the answer, for `requests` of them that end so; `done`: the one that was submitted.
+  // `place`: of the only one; -1: of all that are left. Before it is counted.
+  void TellFailed(const absl::Status& status, int place, int requests, const Request* done);
+  // The id of the trace that it is part of, ours or its caller's; empty: none. Of one that failed and is not traced, from now on
+  // it may be.
+  std::string TraceOfFailed(int requests);
+  void EndTrace();
   // Of the submitter and the requests under way, the last one ends the call, and this.
   void LetGo();
   static void End(std::unique_ptr<PlainCall> call);
@@ -135,16 +153,18 @@ class PlainCall {
   ServerCall& call_;
   RequestPath& path_;
   std::shared_ptr<const Model> model_;
-  ModelStats* stats_;  // of the model, once it is known
-  int requests_ = 0;   // as the head said
-  int refused_ = 0;    // that have their answer already
+  std::string_view asked_name_, asked_version_;  // of the head
+  ModelStats* stats_;                            // of the model, once it is known
+  int requests_ = 0;                             // as the head said
+  int refused_ = 0;                              // that have their answer already
   std::optional<Item> first_;
   std::vector<std::unique_ptr<Item>> more_;
   size_t num_items_ = 0;  // requests that can be served
   int64_t work_ns_ = 0;   // of those (work_ahead.h)
   Parties of_;            // whose it is, once the model is known
   Ticket door_, work_;
-  std::mutex mutex_;  // result_.status, while requests are under way
+  std::mutex mutex_;  // result_.status and .request_id, while requests are under way
+  std::unique_ptr<RequestTrace> trace_;  // likewise; null: it is not traced
   CallResult result_;
   std::atomic<int> holders_ = 1;
 };

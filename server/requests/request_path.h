@@ -25,11 +25,13 @@
 #include "server/requests/call.h"
 #include "server/requests/deadlines.h"
 #include "server/requests/decoded_request.h"
+#include "server/requests/failure_log.h"
 #include "server/requests/latency_window.h"
 #include "server/requests/model_table.h"
 #include "server/requests/plain_request.h"
 #include "server/requests/request_stats.h"
 #include "server/requests/work_ahead.h"
+#include "server/trace/tracer.h"
 
 namespace cellbatch {
 
@@ -76,6 +78,17 @@ class RequestPath {
   // What it is given outlives it. `stats` has transport_threads + responders shards.
   RequestPath(const PathOptions& options, FindModel find, Scheduler& scheduler,
               Admission& admission, StatsRegistry& stats, const Clock& clock);
+
+  // Before the first call: where those that fail get a line. Without: nowhere. Outlives it.
+  void LogFailures(FailureLog& log) { failures_ = &log; }
+  FailureLog* failures() const { return failures_; }
+  // Likewise: who says which are traced. Without: none.
+  void Trace(Tracer& tracer) { tracer_ = &tracer; }
+  Tracer* tracer() const { return tracer_; }
+  // What of each cell type has run (scheduler/stats.h).
+  std::vector<TypeTasks> TasksOf(const Model& model) const {
+    return scheduler_.stats().TasksOf(model.id);
+  }
 
   const Clock& clock() const { return clock_; }
   ModelStats& unknown_model() { return stats_.unknown(); }
@@ -151,6 +164,8 @@ class RequestPath {
   Admission& admission_;
   StatsRegistry& stats_;
   const Clock& clock_;
+  FailureLog* failures_ = nullptr;
+  Tracer* tracer_ = nullptr;
   ModelTable<std::vector<int32_t>> max_rows_;  // of one request, by TableId
   ModelTable<WorkAhead> work_;
   // By place, and never gone: a ticket is held until its client has the answer, longer than the model.

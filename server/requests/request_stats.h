@@ -130,8 +130,8 @@ class StatsRegistry {
   void Gone(ModelId id);
   // A lane has ended, and this is what it counted (SchedulerOptions::lane_ended).
   void LaneEnded(const LaneStats& lane);
-  // Batched tasks of that model's version in lanes that have ended. REQUIRES as above.
-  uint64_t EndedTasks(ModelId id) const;
+  // What cell types of that model's version counted in lanes that have ended. REQUIRES as above.
+  std::vector<CellTypeStats> EndedTypes(ModelId id) const;
 
   // In the order in which they came; then what older ones counted, if there were any; `unknown` last. `lanes`: what the
   // scheduler has, read before: each is given the place in the list of the version that it counts for, -1 if it is none

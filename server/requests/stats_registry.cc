@@ -36,6 +36,7 @@ void AddCounters(const LaneStats& lane, LaneStats& sum) {
     to.overrun += type.overrun;
     to.batch_size += type.batch_size;
     to.task_ns += type.task_ns;
+    for (size_t i = 0; i < to.batch_ns.size(); ++i) to.batch_ns[i] += type.batch_ns[i];
   }
   for (const DecisionStats& decision : lane.decisions) {
     ReasonNamed(decision.reason, sum.decisions).tasks += decision.tasks;
@@ -104,13 +105,11 @@ void StatsRegistry::LaneEnded(const LaneStats& lane) {
   AddCounters(lane, *lanes);
 }
 
-uint64_t StatsRegistry::EndedTasks(ModelId id) const {
+std::vector<CellTypeStats> StatsRegistry::EndedTypes(ModelId id) const {
   const std::lock_guard lock(mutex_);
   const auto held = held_.find(id);
-  uint64_t tasks = 0;
-  if (held == held_.end() || !held->second.version->lanes.has_value()) return tasks;
-  for (const CellTypeStats& type : held->second.version->lanes->types) tasks += type.tasks;
-  return tasks;
+  if (held == held_.end() || !held->second.version->lanes.has_value()) return {};
+  return held->second.version->lanes->types;
 }
 
 std::vector<VersionCounts> StatsRegistry::Read(absl::Span<const LaneStats> lanes,

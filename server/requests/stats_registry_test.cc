@@ -65,7 +65,8 @@ TEST_F(StatsRegistryTest, AVersionThatIsLoadedAgainCountsOnAsOneSeries) {
   first.reset();
   Serve(*again, 1);
   EXPECT_THAT(Lines(), ElementsAre("a/1 7 100", "/ 0"));
-  EXPECT_EQ(registry_.EndedTasks(again->id), 50u);
+  ASSERT_EQ(registry_.EndedTypes(again->id).size(), 1u);
+  EXPECT_EQ(registry_.EndedTypes(again->id)[0].tasks, 50u);
 }
 
 TEST_F(StatsRegistryTest, VersionsThatEndedStayAndBeyondTheBoundTheirSumDoes) {

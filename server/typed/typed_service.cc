@@ -26,6 +26,8 @@ class TypedInferCall final : public PlainCall {
         proto_(*google::protobuf::Arena::CreateMessage<v1::InferRequest>(&arena_)) {}
 
  private:
+  std::string_view wire() const override { return "typed"; }
+  std::string_view id() const override { return proto_.id(); }
   absl::Status Look(std::string_view message, int64_t& bytes) override {
     absl::Status status = scanner_.Scan(message, scanned_);
     bytes = scanned_.parsing_bytes;
@@ -87,6 +89,7 @@ class DecodeCall final : public PlainCall {
       : PlainCall(call, path), scanner_(scanner) {}
 
  private:
+  std::string_view wire() const override { return "decode"; }
   absl::Status Look(std::string_view message, int64_t& bytes) override {
     absl::Status status = scanner_.Scan(message, scanned_);
     bytes = scanned_.parsing_bytes;

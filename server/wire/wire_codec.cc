@@ -9,6 +9,7 @@
 #include "cells/vocabulary.h"
 #include "fmt/format.h"
 #include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/requests/client_text.h"
 #include "server/wire/wire_fields.h"
 
@@ -16,6 +17,7 @@ namespace cellbatch {
 
 namespace {
 
+constexpr const char* kFinalResponse = "triton_final_response";  // a parameter of Triton's
 
 google::protobuf::ArenaOptions StartingIn(char* block, size_t size) {
   google::protobuf::ArenaOptions options;
@@ -250,6 +252,35 @@ std::string EncodeInferResponse(const Model& model, std::string_view id,
     out.append(contents);
   }
   return out;
+}
+
+std::string EncodeStreamed(std::string response) {
+  // What is appended to a message is merged into it.
+  inference::ModelInferResponse last;
+  (*last.mutable_parameters())[kFinalResponse].set_bool_param(true);
+  response += last.SerializeAsString();
+  std::string streamed;
+  google::protobuf::io::StringOutputStream bytes(&streamed);
+  google::protobuf::io::CodedOutputStream out(&bytes);
+  out.WriteTag(inference::ModelStreamInferResponse::kInferResponseFieldNumber << 3 | 2);
+  out.WriteVarint64(response.size());
+  out.WriteString(response);
+  out.Trim();
+  return streamed;
+}
+
+std::string EncodeStreamedError(std::string_view id, const absl::Status& status,
+                                std::string_view request_id) {
+  inference::ModelStreamInferResponse streamed;
+  streamed.set_error_message(std::string(status.message()));
+  inference::ModelInferResponse& response = *streamed.mutable_infer_response();
+  response.set_id(std::string(id));
+  auto& parameters = *response.mutable_parameters();
+  parameters[kFinalResponse].set_bool_param(true);
+  if (!request_id.empty()) {
+    parameters[std::string(kRequestIdName)].set_string_param(std::string(request_id));
+  }
+  return streamed.SerializeAsString();
 }
 
 }  // namespace cellbatch

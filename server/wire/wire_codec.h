@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cells/cell_graph.h"
@@ -68,6 +69,12 @@ std::string_view RawContents(const ReturnedTensor& tensor, std::string& named);
 // A ModelInferResponse: `id` echoed, the version that answered, tensors raw in their order; those with names as BYTES.
 std::string EncodeInferResponse(const Model& model, std::string_view id,
                                 absl::Span<const ReturnedTensor> tensors);
+
+// A ModelStreamInferResponse around a ModelInferResponse: it is the last one of its request (triton_final_response).
+std::string EncodeStreamed(std::string response);
+// One that says what went wrong with the request of that id; `request_id`: what the log calls it, beside it; empty: nothing.
+std::string EncodeStreamedError(std::string_view id, const absl::Status& status,
+                                std::string_view request_id);
 
 }  // namespace cellbatch
 

@@ -58,7 +58,8 @@ def serve(server, convert, folder, flags):
     shutil.copytree(os.path.join("deploy", "models", "tagger"), os.path.join(repository, "tagger"), dirs_exist_ok=True)
     return subprocess.Popen([server, "--model-repository", repository, "--drain-delay=0", "--grpc-address=127.0.0.1:0",
                              "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--model-control=explicit",
-                             "--load-model=*", "--log-control", *flags], stdout=subprocess.PIPE, text=True)
+                             "--load-model=*", "--log-control", "--trace-control",
+                             "--trace-otlp=http://127.0.0.1:1/v1/traces", *flags], stdout=subprocess.PIPE, text=True)
 
 
 def ready_ports(running):

@@ -22,6 +22,16 @@ class FakeStats final : public SchedulerStats {
  public:
   std::vector<LaneStats> Lanes() const override { return lanes; }
   std::vector<DeviceStats> Devices() const override { return devices; }
+  std::vector<TypeTasks> TasksOf(ModelId model) const override {
+    std::vector<TypeTasks> tasks;
+    for (const LaneStats& lane : lanes) {
+      if (lane.model != model) continue;
+      for (const CellTypeStats& type : lane.types) {
+        tasks.push_back({type.tasks, type.task_ns.sum});
+      }
+    }
+    return tasks;
+  }
   std::vector<LaneStats> lanes;
   std::vector<DeviceStats> devices;
 };

@@ -99,6 +99,7 @@ class LoadingScheduler final : public Scheduler {
   class NoStats final : public SchedulerStats {
     std::vector<LaneStats> Lanes() const override { return {}; }
     std::vector<DeviceStats> Devices() const override { return {}; }
+    std::vector<TypeTasks> TasksOf(ModelId) const override { return {}; }
   };
   NoStats stats_;
   std::mutex mutex_;

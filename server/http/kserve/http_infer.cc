@@ -12,6 +12,7 @@
 #include "server/requests/client_identity.h"
 #include "server/requests/client_text.h"
 #include "server/requests/plain_call.h"
+#include "server/trace/trace_context.h"
 
 namespace cellbatch {
 
@@ -27,7 +28,7 @@ class HttpCall final : public ServerCall {
   HttpCall(std::shared_ptr<HttpExchange> exchange, int shard, const AccessTable* tokens)
       : exchange_(std::move(exchange)), shard_(shard) {
     if (tokens == nullptr) return;
-    auto access = tokens->Find(HeaderOf(kAuthorizationHeader));
+    auto access = tokens->Find(Header(kAuthorizationHeader));
     let_in_ = access.status();
     if (access.ok()) access_ = *std::move(access);
   }
@@ -39,9 +40,16 @@ class HttpCall final : public ServerCall {
   int64_t received_ns() const override { return exchange_->received_ns(); }
   int shard() const override { return shard_; }
   uint64_t client() const override {
-    return ClientOf(HeaderOf(kTenantHeader), HeaderOf(kAuthorizationHeader),
+    return ClientOf(Header(kTenantHeader), Header(kAuthorizationHeader),
                     exchange_->request().certificate, exchange_->request().address);
   }
+
+  std::string client_name() const override {
+    return ClientName(Header(kTenantHeader), Header(kAuthorizationHeader),
+                      exchange_->request().certificate, exchange_->peer());
+  }
+  std::string_view given_id() const override { return Header(kRequestIdName); }
+  std::string_view traceparent() const override { return Header(kTraceparent); }
 
   void KeepUntilFinished(std::shared_ptr<HttpCall> self) { self_ = std::move(self); }
   // What Finish is to say; before it.
@@ -51,7 +59,11 @@ class HttpCall final : public ServerCall {
     const std::shared_ptr<HttpCall> self = std::move(self_);
     if (access_ != nullptr) access_->Count(result.status);
     if (!result.status.ok()) {
-      return exchange_->Reply(ErrorReply(result.status, result.pushback_ms));
+      HttpReply reply = ErrorReply(result.status, result.pushback_ms);
+      if (!result.request_id.empty()) {
+        reply.headers.emplace_back(kRequestIdName, std::move(result.request_id));
+      }
+      return exchange_->Reply(std::move(reply));
     }
     result.ticket.Keep({1, 0, static_cast<int64_t>(reply_.bytes())});
     auto ticket = std::make_shared<const Ticket>(std::move(result.ticket));
@@ -62,9 +74,9 @@ class HttpCall final : public ServerCall {
   }
 
  private:
-  std::string_view HeaderOf(std::string_view name) const {
+  std::string_view Header(std::string_view name) const {
     const std::string* const value = exchange_->request().Header(name);
-    return value == nullptr ? std::string_view() : *value;
+    return value != nullptr ? std::string_view(*value) : std::string_view();
   }
   static void Write(HttpExchange& exchange, const InferReply& reply,
                     std::shared_ptr<const Ticket> ticket) {
@@ -99,6 +111,8 @@ class HttpInferCall final : public PlainCall {
         counts_(counts) {}
 
  private:
+  std::string_view wire() const override { return "http"; }
+  std::string_view id() const override { return message_.id(); }
   // How much of the body is JSON; none: the header that says so is no number.
   std::optional<size_t> JsonBytes(std::string_view body) const {
     size_t bytes = body.size();

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "proto/grpc_service.pb.h"
@@ -21,6 +22,7 @@ int CodeOf(const absl::Status& status) {
     case absl::StatusCode::kOk:
       return 200;
     case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
       return 400;
     case absl::StatusCode::kUnauthenticated:
       return 401;
@@ -113,6 +115,30 @@ absl::Status ReadSettings(std::string_view body, inference::LogSettingsRequest& 
   return absl::OkStatus();
 }
 
+std::string TextOfSetting(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// null: no value.
+absl::Status ReadTraceSettings(std::string_view body, inference::TraceSettingRequest& request) {
+  if (absl::Status status = CheckBody(body); !status.ok()) return status;
+  if (body.empty()) return absl::OkStatus();
+  const auto asked = nlohmann::json::parse(body, nullptr, false);
+  if (!asked.is_object()) {
+    return absl::InvalidArgumentError(
+        R"(the body is not {"trace_level": ["TIMESTAMPS"], "trace_rate": "500", ..}, {} or empty)");
+  }
+  for (const auto& [name, value] : asked.items()) {
+    auto& setting = (*request.mutable_settings())[name];
+    if (value.is_array()) {
+      for (const auto& one : value) setting.add_value(TextOfSetting(one));
+    } else if (!value.is_null()) {
+      setting.add_value(TextOfSetting(value));
+    }
+  }
+  return absl::OkStatus();
+}
+
 HttpReply ReadyReply(bool ready) {
   return {.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
 }
@@ -155,6 +181,8 @@ HttpReply KServePages::Answer(const KServePath& path, std::string_view body) con
       return Index(body);
     case KServeAsk::kLogging:
       return Logging(body);
+    case KServeAsk::kTrace:
+      return Tracing(path.model, body);
     case KServeAsk::kUnserved:
     case KServeAsk::kInfer:
     case KServeAsk::kLoad:
@@ -193,7 +221,7 @@ HttpReply KServePages::Logging(std::string_view body) const {
   if (!response.ok()) return ErrorReply(response.status());
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const char* name : {"log_file", "log_info", "log_warning", "log_error", "log_verbose_level",
-                           "log_format"}) {  // in Triton's order
+                           "log_format", "log_failed_requests"}) {  // in Triton's order, then ours
     const auto found = response->settings().find(name);
     if (found == response->settings().end()) continue;
     const auto& value = found->second;
@@ -203,6 +231,27 @@ HttpReply KServePages::Logging(std::string_view body) const {
       json[name] = value.uint32_param();
     } else {
       json[name] = value.string_param();
+    }
+  }
+  return JsonReply(json);
+}
+
+HttpReply KServePages::Tracing(const std::string& model, std::string_view body) const {
+  inference::TraceSettingRequest request;
+  request.set_model_name(model);
+  if (absl::Status s = ReadTraceSettings(body, request); !s.ok()) return ErrorReply(s);
+  const auto response = kserve_.TraceSetting(request);
+  if (!response.ok()) return ErrorReply(response.status());
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const char* name : {"trace_level", "trace_rate", "trace_count", "log_frequency",
+                           "trace_file", "trace_mode", "url"}) {
+    const auto found = response->settings().find(name);
+    if (found == response->settings().end()) continue;
+    const auto& values = found->second.value();
+    if (std::string_view(name) == "trace_level") {
+      json[name] = std::vector<std::string>(values.begin(), values.end());
+    } else {
+      json[name] = values.empty() ? std::string() : values[0];
     }
   }
   return JsonReply(json);

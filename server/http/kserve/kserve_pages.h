@@ -34,6 +34,7 @@ class KServePages {
  private:
   HttpReply Index(std::string_view body) const;
   HttpReply Logging(std::string_view body) const;
+  HttpReply Tracing(const std::string& model, std::string_view body) const;
 
   const KServeService& kserve_;
 };

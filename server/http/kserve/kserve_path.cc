@@ -42,10 +42,13 @@ std::vector<std::string> Parts(std::string_view path) {
 
 std::optional<KServeAsk> OfModel(std::string_view what) {
   constexpr std::pair<std::string_view, KServeAsk> kAll[] = {
-      {"", KServeAsk::kMetadata},      {"ready", KServeAsk::kModelReady},
-      {"config", KServeAsk::kConfig},  {"stats", KServeAsk::kStatistics},
-      {"infer", KServeAsk::kInfer},    {"generate", KServeAsk::kUnserved},
-      {"trace", KServeAsk::kUnserved}, {"generate_stream", KServeAsk::kUnserved}};
+      {"", KServeAsk::kMetadata},
+      {"ready", KServeAsk::kModelReady},
+      {"config", KServeAsk::kConfig},
+      {"stats", KServeAsk::kStatistics},
+      {"infer", KServeAsk::kInfer},
+      {"generate", KServeAsk::kUnserved},
+      {"generate_stream", KServeAsk::kUnserved}};
   for (const auto& [name, ask] : kAll) {
     if (name == what) return ask;
   }
@@ -60,6 +63,10 @@ std::optional<KServePath> ModelPath(const std::vector<std::string>& parts) {
   if (parts.size() > 4 && parts[3] == "versions") {
     path.version = parts[4];
     next = 5;
+  }
+  if (parts.size() == next + 2 && parts[next] == "trace" && parts[next + 1] == "setting") {
+    path.ask = KServeAsk::kTrace;
+    return path;
   }
   if (parts.size() > next + 1) return std::nullopt;
   const auto ask = OfModel(parts.size() > next ? parts[next] : "");
@@ -86,8 +93,10 @@ std::optional<KServePath> ParseKServePath(std::string_view path) {
   if (parts[1] == "models" && parts.size() > 2) return ModelPath(parts);
   if (parts[1] == "repository") return RepositoryPath(parts);
   if (parts[1] == "logging" && parts.size() == 2) return KServePath{.ask = KServeAsk::kLogging};
-  constexpr std::array<std::string_view, 3> kUnserved = {"trace", "systemsharedmemory",
-                                                         "cudasharedmemory"};
+  if (parts[1] == "trace" && parts.size() == 3 && parts[2] == "setting") {
+    return KServePath{.ask = KServeAsk::kTrace};
+  }
+  constexpr std::array<std::string_view, 2> kUnserved = {"systemsharedmemory", "cudasharedmemory"};
   if (std::ranges::find(kUnserved, parts[1]) != kUnserved.end()) {
     return KServePath{.ask = KServeAsk::kUnserved};
   }
@@ -105,6 +114,7 @@ std::string_view MethodsOf(KServeAsk ask) {
     case KServeAsk::kUnload:
       return "POST";
     case KServeAsk::kLogging:
+    case KServeAsk::kTrace:
       return kGetOrPost;
     default:
       return "GET";

@@ -22,7 +22,8 @@ enum class KServeAsk : uint8_t {
   kLoad,        // /v2/repository/models/NAME/load
   kUnload,      // /v2/repository/models/NAME/unload
   kLogging,     // /v2/logging
-  kUnserved,    // what Triton has and we have not: traces, shared memory, generate
+  kTrace,       // /v2/trace/setting, /v2/models/NAME/trace/setting
+  kUnserved,    // what Triton has and we have not: shared memory, generate
 };
 
 struct KServePath {

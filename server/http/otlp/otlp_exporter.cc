@@ -1,0 +1,256 @@
+#include "server/http/otlp/otlp_exporter.h"
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "fmt/format.h"
+#include "server/http/otlp/otlp_codec.h"
+#include "server/requests/client_text.h"
+#include "spdlog/spdlog.h"
+
+namespace cellbatch {
+
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using Error = beast::error_code;
+using std::chrono::milliseconds;
+
+constexpr size_t kAtOnce = 512;
+constexpr milliseconds kLinger{500};     // for others to come
+constexpr milliseconds kPatience{2000};  // with each step of a POST
+constexpr milliseconds kFirstPause{500}, kLongestPause{30'000};
+constexpr std::chrono::minutes kBetweenLines{1};
+constexpr uint64_t kMostReply = 64 << 10;
+
+struct Endpoint {
+  std::string host, port, path;
+};
+
+absl::StatusOr<Endpoint> ParseUrl(std::string_view url) {
+  constexpr std::string_view kScheme = "http://";
+  const auto wrong = [&] {
+    return absl::InvalidArgumentError(
+        fmt::format("--trace-otlp={}: expected http://HOST[:PORT]/PATH, such as "
+                    "http://127.0.0.1:4318/v1/traces",
+                    std::string(url)));
+  };
+  if (!url.starts_with(kScheme)) return wrong();
+  const std::string_view rest = url.substr(kScheme.size());
+  const size_t slash = rest.find('/');
+  std::string_view authority = rest.substr(0, slash);
+  Endpoint endpoint{.host = {}, .port = "4318", .path = "/v1/traces"};
+  if (slash != rest.npos) endpoint.path = std::string(rest.substr(slash));
+  const size_t colon = authority.rfind(':');
+  const bool in_brackets = authority.ends_with(']');
+  if (colon != authority.npos && !in_brackets) {
+    endpoint.port = std::string(authority.substr(colon + 1));
+    authority = authority.substr(0, colon);
+    int number = 0;
+    const char* const last = endpoint.port.data() + endpoint.port.size();
+    const auto [end, error] = std::from_chars(endpoint.port.data(), last, number);
+    if (error != std::errc() || end != last || number < 1 || number > 65535) return wrong();
+  }
+  if (authority.starts_with('[') && authority.ends_with(']')) {
+    authority = authority.substr(1, authority.size() - 2);
+  }
+  const auto bad = [](char c) { return c <= ' ' || c == '@' || c == '?' || c >= 0x7f; };
+  if (authority.empty() || std::any_of(authority.begin(), authority.end(), bad) ||
+      std::any_of(endpoint.path.begin(), endpoint.path.end(),
+                  [](char c) { return c <= ' ' || c >= 0x7f; })) {
+    return wrong();
+  }
+  endpoint.host = std::string(authority);
+  return endpoint;
+}
+
+// Of one POST. kAgain: the collector is not there, or asks for patience.
+enum class Posted : uint8_t { kYes, kAgain, kRefused };
+
+// A connection that is kept from one POST to the next. One thread.
+class Collector {
+ public:
+  explicit Collector(Endpoint endpoint) : endpoint_(std::move(endpoint)) {}
+
+  // `why`: of what is not kYes.
+  Posted Post(const std::string& body, std::string& why) {
+    const bool kept = stream_.has_value();
+    Posted posted = Try(body, why);
+    // The collector may have hung up on a connection that was idle.
+    if (posted == Posted::kAgain && kept && !stream_.has_value()) posted = Try(body, why);
+    return posted;
+  }
+
+ private:
+  template <typename Start>
+  Error Await(Start start) {
+    Error result = asio::error::operation_aborted;
+    stream_->expires_after(kPatience);
+    start([&result](Error error, auto...) { result = error; });
+    loop_.restart();
+    loop_.run();
+    return result;
+  }
+  Error Connect() {
+    Error error;
+    asio::ip::tcp::resolver resolver(loop_);
+    const auto found = resolver.resolve(endpoint_.host, endpoint_.port, error);
+    if (error) return error;
+    stream_.emplace(loop_);
+    return Await([&](auto done) { stream_->async_connect(found, done); });
+  }
+  Posted Try(const std::string& body, std::string& why) {
+    Error error = stream_.has_value() ? Error() : Connect();
+    http::response_parser<http::string_body> reply;
+    if (!error) {
+      http::request<http::string_body> request(http::verb::post, endpoint_.path, 11, body);
+      request.set(http::field::host, endpoint_.host + ":" + endpoint_.port);
+      request.set(http::field::user_agent, "cellbatch");
+      request.set(http::field::content_type, "application/x-protobuf");
+      request.prepare_payload();
+      error = Await([&](auto done) { http::async_write(*stream_, request, done); });
+    }
+    if (!error) {
+      reply.body_limit(kMostReply);
+      beast::flat_buffer buffer;
+      error = Await([&](auto done) { http::async_read(*stream_, buffer, reply, done); });
+    }
+    if (error) {
+      why = error.message();
+      stream_.reset();
+      return Posted::kAgain;
+    }
+    if (!reply.keep_alive()) stream_.reset();
+    const unsigned status = reply.get().result_int();
+    if (status / 100 == 2) return Posted::kYes;
+    why = fmt::format("status {}: {}", status, Quoted(reply.get().body()));
+    const bool patience = status == 429 || (status >= 502 && status <= 504);
+    return patience ? Posted::kAgain : Posted::kRefused;
+  }
+
+  const Endpoint endpoint_;
+  asio::io_context loop_;
+  std::optional<beast::tcp_stream> stream_;
+};
+
+}  // namespace
+
+class OtlpExporter::Impl {
+ public:
+  Impl(OtlpOptions options, Endpoint endpoint)
+      : options_(std::move(options)),
+        collector_(std::move(endpoint)),
+        thread_([this] { Loop(); }) {}
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
+  void Take(std::vector<Span> spans) {
+    const auto count = static_cast<int64_t>(spans.size());
+    {
+      const std::lock_guard lock(mutex_);
+      if (static_cast<int64_t>(waiting_.size()) + count <= options_.max_spans) {
+        const bool wake = waiting_.empty() || waiting_.size() + spans.size() >= kAtOnce;
+        std::move(spans.begin(), spans.end(), std::back_inserter(waiting_));
+        if (wake) changed_.notify_one();
+        return;
+      }
+    }
+    dropped_.fetch_add(count, std::memory_order_relaxed);
+  }
+
+  int64_t sent() const { return sent_.load(std::memory_order_relaxed); }
+  int64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+  const std::string& url() const { return options_.url; }
+
+ private:
+  void Loop() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
+      changed_.wait_for(lock, kLinger, [this] { return stop_ || waiting_.size() >= kAtOnce; });
+      if (waiting_.empty()) return;  // and it is to stop
+      const size_t count = std::min(kAtOnce, waiting_.size());
+      const auto end = waiting_.begin() + static_cast<ptrdiff_t>(count);
+      std::vector<Span> batch(std::make_move_iterator(waiting_.begin()),
+                              std::make_move_iterator(end));
+      waiting_.erase(waiting_.begin(), end);
+      lock.unlock();
+      Send(EncodeOtlp(batch, options_.resource), static_cast<int64_t>(count));
+      lock.lock();
+    }
+  }
+
+  void Send(const std::string& body, int64_t count) {
+    std::string why;
+    for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      const Posted posted = collector_.Post(body, why);
+      if (posted == Posted::kYes) {
+        sent_.fetch_add(count, std::memory_order_relaxed);
+        return;
+      }
+      Complain(why);
+      std::unique_lock lock(mutex_);
+      const bool over = changed_.wait_for(lock, posted == Posted::kAgain ? pause : milliseconds(0),
+                                          [this] { return stop_; });
+      if (over || posted == Posted::kRefused) break;
+    }
+    dropped_.fetch_add(count, std::memory_order_relaxed);
+  }
+
+  void Complain(const std::string& why) {
+    const auto now = std::chrono::steady_clock::now();
+    if (last_line_ && now - *last_line_ < kBetweenLines) return;
+    last_line_ = now;
+    spdlog::warn("traces do not reach {}: {}; {} spans were dropped so far", options_.url, why,
+                 dropped());
+  }
+
+  const OtlpOptions options_;
+  Collector collector_;  // the thread's
+  std::optional<std::chrono::steady_clock::time_point> last_line_;
+  std::atomic<int64_t> sent_ = 0, dropped_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Span> waiting_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+absl::StatusOr<std::unique_ptr<OtlpExporter>> OtlpExporter::Open(OtlpOptions options) {
+  auto endpoint = ParseUrl(options.url);
+  if (!endpoint.ok()) return endpoint.status();
+  return std::unique_ptr<OtlpExporter>(
+      new OtlpExporter(std::make_unique<Impl>(std::move(options), *std::move(endpoint))));
+}
+
+OtlpExporter::OtlpExporter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OtlpExporter::~OtlpExporter() = default;
+void OtlpExporter::Take(std::vector<Span> spans) { impl_->Take(std::move(spans)); }
+int64_t OtlpExporter::sent() const { return impl_->sent(); }
+int64_t OtlpExporter::dropped() const { return impl_->dropped(); }
+const std::string& OtlpExporter::url() const { return impl_->url(); }
+
+}  // namespace cellbatch
