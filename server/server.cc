@@ -167,7 +167,8 @@ absl::Status Server::Open(OpenedDevices devices) {
                   .responders = static_cast<int>(options_.responder_threads),
                   .latency_samples = options_.latency_samples,
                   .max_answer_bytes = options_.max_answer_bytes,
-                  .deadline_admission = options_.deadline_admission},
+                  .deadline_admission = options_.deadline_admission,
+                  .last_errors = &last_errors_},
       find, *scheduler_, admission_, stats_, clock_);
   const WireLimits limits = OfMessages(options_);
   infer_ = std::make_unique<InferService>(*path_, limits, &refusals_);
@@ -185,12 +186,7 @@ absl::Status Server::Open(OpenedDevices devices) {
         return models;
       },
       clock_);
-  metrics_ = std::make_unique<MetricsExporter>(
-      *scheduler_, stats_, admission_, lifecycle_, [this] { return Served(); },
-      options_.nv_metrics);
-  status_ = std::make_unique<StatusPage>(*scheduler_, *path_, stats_, admission_, lifecycle_, index,
-                                         find, clock_);
-  ShowLimits();
+  OpenPages(find);
   explain_ = std::make_unique<ExplainPage>(*scheduler_, memory, find);
   responder_ = std::make_unique<Responder>(*scheduler_, *path_);
   auto grpc = GrpcTransport::Start(
@@ -201,6 +197,21 @@ absl::Status Server::Open(OpenedDevices devices) {
   grpc_ = *std::move(grpc);
   lifecycle_.AddListener([this](bool ready) { grpc_->SetServing(ready); });
   return OpenHttp();
+}
+
+// What people and scrapers look at.
+void Server::OpenPages(const FindModel& find) {
+  metrics_ = std::make_unique<MetricsExporter>(
+      *scheduler_, stats_, admission_, lifecycle_, [this] { return Served(); },
+      options_.nv_metrics);
+  status_ = std::make_unique<StatusPage>(
+      *scheduler_, *path_, stats_, admission_, lifecycle_, [this] { return Index(); }, find,
+      clock_);
+  sampler_ = std::make_unique<StatusSampler>(
+      *scheduler_, *path_, stats_, admission_, [this] { return Served(); }, clock_);
+  status_->Watch(sampler_->history(), last_errors_);
+  sampler_->Start();
+  ShowLimits();
 }
 
 void Server::OpenControl() {
@@ -263,6 +274,7 @@ Server::~Server() {
   http_.reset();
   metrics_http_.reset();
   grpc_.reset();
+  sampler_.reset();
   responder_.reset();
   if (scheduler_ != nullptr) scheduler_->Stop();
   policies_.reset();  // which may wait for the scheduler
