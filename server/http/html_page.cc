@@ -30,7 +30,7 @@ table { border-collapse:collapse; width:100% } th { font-weight:500; color:var(-
 summary { cursor:pointer } td .lines { margin-top:0 } p { margin-top:.5rem }
 svg { display:block } .curve { fill:none; stroke:var(--mark); stroke-width:1.6 } .dot { fill:var(--mark) } .rule { stroke:var(--line) } svg text { fill:var(--faint); font:10px system-ui,sans-serif }
 pre { font:13px/1.45 ui-monospace,monospace; overflow-x:auto }
-@media (max-width: 40rem) { body { padding:1rem .7rem } section { padding:.8rem .8rem } dl { gap:.5rem 1.3rem } .lines { grid-template-columns:repeat(2,1fr); gap:.7rem 1rem } table { font-size:.8rem } td, th { padding-right:.55rem } td.num, th.num { font-size:.78rem } }
+@media (max-width: 40rem) { body { padding:1rem .7rem } section { padding:.8rem .8rem } dl { gap:.5rem 1.3rem } .lines { grid-template-columns:repeat(2,1fr); gap:.7rem 1rem } table { font-size:.8rem } td, th { padding-right:.4rem } td.num, th.num { font-size:.72rem } .phases :is(td,th):nth-child(2) { display:none } }
 footer { color:var(--faint); font-size:.85rem } a { color:inherit }
 </style></head><body><main id="page">
 )";

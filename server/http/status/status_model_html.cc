@@ -62,7 +62,7 @@ std::string Phases(const ModelPercentiles& times) {
     }
     rows += "</tr>";
   }
-  return "<table><tr><th></th><th class=\"num\">mean</th><th class=\"num\">p50</th><th "
+  return "<table class=\"phases\"><tr><th></th><th class=\"num\">mean</th><th class=\"num\">p50</th><th "
          "class=\"num\">p90</th>"
          "<th class=\"num\">p99</th><th class=\"num\">p99.9</th><th class=\"num\">max</th></tr>" +
          rows + "</table>";
@@ -79,7 +79,7 @@ std::string CellTypes(const StatusView::ModelView& model) {
     };
     cards += fmt::format(
         "<div class=\"cell\"><h4>{} <span class=\"faint\">{}</span></h4><dl class=\"lines\">{}{}"
-        "<div class=\"line\"><dt>T(b), log–log; dashed: b_max {}</dt><dd><small>{} .. {}</small>{}"
+        "<div class=\"line\"><dt>T(b); dashed: b_max {}</dt><dd><small>{} .. {}</small>{}"
         "</dd></div></dl><p class=\"faint\">{} cells in {} tasks, {:.3g} in one; {} "
         "ready</p></div>",
         Escaped(cell.name), Escaped(cell.definition),
