@@ -62,7 +62,8 @@ std::string Phases(const ModelPercentiles& times) {
     }
     rows += "</tr>";
   }
-  return "<table class=\"phases\"><tr><th></th><th class=\"num\">mean</th><th class=\"num\">p50</th><th "
+  return "<table class=\"phases\"><tr><th></th><th class=\"num\">mean</th><th "
+         "class=\"num\">p50</th><th "
          "class=\"num\">p90</th>"
          "<th class=\"num\">p99</th><th class=\"num\">p99.9</th><th class=\"num\">max</th></tr>" +
          rows + "</table>";
