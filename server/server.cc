@@ -178,7 +178,8 @@ absl::Status Server::Open(OpenedDevices devices) {
                   .responders = static_cast<int>(options_.responder_threads),
                   .latency_samples = options_.latency_samples,
                   .max_answer_bytes = options_.max_answer_bytes,
-                  .deadline_admission = options_.deadline_admission},
+                  .deadline_admission = options_.deadline_admission,
+                  .last_errors = &last_errors_},
       find, *scheduler_, admission_, stats_, clock_);
   OpenInference();
   kserve_ = std::make_unique<KServeService>(find, index, *scheduler_, stats_, lifecycle_);
@@ -193,12 +194,7 @@ absl::Status Server::Open(OpenedDevices devices) {
         return models;
       },
       clock_);
-  metrics_ = std::make_unique<MetricsExporter>(
-      *scheduler_, stats_, admission_, lifecycle_, [this] { return Served(); },
-      options_.nv_metrics);
-  status_ = std::make_unique<StatusPage>(*scheduler_, *path_, stats_, admission_, lifecycle_, index,
-                                         find, clock_);
-  ShowLimits();
+  OpenPages(find);
   explain_ = std::make_unique<ExplainPage>(*scheduler_, memory, find);
   responder_ = std::make_unique<Responder>(*scheduler_, *path_);
   return OpenPorts();
@@ -280,6 +276,21 @@ void Server::OpenInference() {
   stream_infer_ = std::make_unique<StreamInferService>(*path_, limits, &refusals_);
   typed_infer_ = std::make_unique<TypedInferService>(*path_, limits, &refusals_);
   decode_ = std::make_unique<DecodeService>(*path_, limits, &refusals_);
+}
+
+// What people and scrapers look at.
+void Server::OpenPages(const FindModel& find) {
+  metrics_ = std::make_unique<MetricsExporter>(
+      *scheduler_, stats_, admission_, lifecycle_, [this] { return Served(); },
+      options_.nv_metrics);
+  status_ = std::make_unique<StatusPage>(
+      *scheduler_, *path_, stats_, admission_, lifecycle_, [this] { return Index(); }, find,
+      clock_);
+  sampler_ = std::make_unique<StatusSampler>(
+      *scheduler_, *path_, stats_, admission_, [this] { return Served(); }, clock_);
+  status_->Watch(sampler_->history(), last_errors_);
+  sampler_->Start();
+  ShowLimits();
 }
 
 void Server::OpenControl() {
@@ -377,6 +388,7 @@ Server::~Server() {
   http_.reset();
   metrics_http_.reset();
   grpc_.reset();
+  sampler_.reset();
   responder_.reset();
   if (scheduler_ != nullptr) scheduler_->Stop();
   reloads_.reset();

@@ -25,7 +25,8 @@
 #include "server/http/metrics_exporter.h"
 #include "server/http/otlp/otlp_exporter.h"
 #include "server/http/server_site.h"
-#include "server/http/status_page.h"
+#include "server/http/status/status_page.h"
+#include "server/http/status/status_sampler.h"
 #include "server/kserve/infer_call.h"
 #include "server/kserve/kserve_service.h"
 #include "server/lifecycle.h"
@@ -35,6 +36,7 @@
 #include "server/record/record_writer.h"
 #include "server/repository/model_repository.h"
 #include "server/requests/admission.h"
+#include "server/requests/last_errors.h"
 #include "server/requests/request_stats.h"
 #include "server/requests/responder.h"
 #include "server/tls/tls_front.h"
@@ -72,6 +74,7 @@ class Server {
  private:
   Server(const ServerOptions& options, Lifecycle& lifecycle);
   absl::Status Open(OpenedDevices devices);
+  void OpenPages(const FindModel& find);
   void ShowLimits();
   absl::Status OpenPorts();
   absl::Status OpenTokens();
@@ -98,6 +101,7 @@ class Server {
   Admission admission_;
   StatsRegistry stats_;
   RefusalCounts refusals_;
+  LastErrors last_errors_;
   std::unique_ptr<RecordWriter> record_;  // null: nothing is recorded
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ModelRepository> repository_;
@@ -109,6 +113,7 @@ class Server {
   std::unique_ptr<KServeService> kserve_;
   std::unique_ptr<LatencyService> latency_;
   std::unique_ptr<MetricsExporter> metrics_;
+  std::unique_ptr<StatusSampler> sampler_;
   std::unique_ptr<StatusPage> status_;
   std::unique_ptr<ExplainPage> explain_;
   std::unique_ptr<Responder> responder_;

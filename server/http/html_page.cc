@@ -7,7 +7,7 @@ namespace {
 constexpr const char* kBeforeTitle = R"(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>)";
 
-constexpr const char* kBehindTitle = R"(</title>
+constexpr const char* kStyle = R"(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <style>
@@ -25,16 +25,27 @@ section { background:var(--card); border:1px solid var(--line); border-radius:10
 dl { display:flex; flex-wrap:wrap; gap:.6rem 2.2rem; margin-top:.8rem } dt { color:var(--faint); font-size:.8rem } dd { font-size:1.25rem; font-variant-numeric:tabular-nums; line-height:1.25 } dd small { font-size:.8rem; color:var(--faint) }
 table { border-collapse:collapse; width:100% } th { font-weight:500; color:var(--faint); font-size:.8rem; text-align:left; padding:.15rem 1.1rem .25rem 0 } td { padding:.3rem 1.1rem .3rem 0; border-top:1px solid var(--line) } th.num { text-align:right } tr>:last-child { padding-right:0 }
 .bar { display:inline-block; width:7rem; height:.5rem; border-radius:4px; background:var(--soft); overflow:hidden; vertical-align:middle; margin-right:.6rem } .bar i { display:block; height:100%; background:var(--mark) }
+.lines { display:grid; grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr)); gap:.8rem 1.4rem } .line svg { width:100%; height:2.2rem; margin-top:.2rem } .line svg.tb { width:150px; height:44px } .line dd { font-size:1.05rem } .line .curve { vector-effect:non-scaling-stroke; stroke-linecap:round; stroke-linejoin:round }
+.cells { display:grid; grid-template-columns:repeat(auto-fill,minmax(min(30rem,100%),1fr)); gap:.9rem 2rem } .cell { border-top:1px solid var(--line); padding-top:.5rem } h4 { font-size:.95rem } h4 .faint { font-weight:400 } .cell p { font-size:.85rem; margin-top:.3rem } .text { overflow-wrap:anywhere; min-width:14rem }
+summary { cursor:pointer } td .lines { margin-top:0 } p { margin-top:.5rem }
 svg { display:block } .curve { fill:none; stroke:var(--mark); stroke-width:1.6 } .dot { fill:var(--mark) } .rule { stroke:var(--line) } svg text { fill:var(--faint); font:10px system-ui,sans-serif }
 pre { font:13px/1.45 ui-monospace,monospace; overflow-x:auto }
+@media (max-width: 40rem) { body { padding:1rem .7rem } section { padding:.8rem .8rem } dl { gap:.5rem 1.3rem } .lines { grid-template-columns:repeat(2,1fr); gap:.7rem 1rem } table { font-size:.8rem } td, th { padding-right:.4rem } td.num, th.num { font-size:.72rem } .phases :is(td,th):nth-child(2) { display:none } }
 footer { color:var(--faint); font-size:.85rem } a { color:inherit }
 </style></head><body><main id="page">
 )";
 
+std::string Refresh(PageRefresh refresh) {
+  if (refresh.script.empty()) return "";
+  return "<script src=\"" + Escaped(refresh.script) +
+         "\" defer></script><noscript><meta http-equiv=\"refresh\" content=\"" +
+         std::to_string(refresh.seconds) + "\"></noscript>";
+}
+
 }  // namespace
 
-std::string PageHead(std::string_view title) {
-  return kBeforeTitle + Escaped(title) + kBehindTitle;
+std::string PageHead(std::string_view title, PageRefresh refresh) {
+  return kBeforeTitle + Escaped(title) + "</title>" + Refresh(refresh) + kStyle;
 }
 
 std::string Escaped(std::string_view text) {
@@ -53,8 +64,13 @@ std::string Escaped(std::string_view text) {
       case '"':
         out += "&quot;";
         break;
-      default:
+      case '\n':
+      case '\t':
         out += c;
+        break;
+      default:
+        // A control character is none of HTML's.
+        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
     }
   }
   return out;

@@ -8,8 +8,19 @@
 
 namespace cellbatch {
 
+// A page that looks again by itself: by a script of this server, or, where none runs, every so many seconds.
+struct PageRefresh {
+  std::string_view script;  // its path; empty: the page stays as it is
+  int seconds = 0;
+};
+
 // Up to and with <main id="page">.
-std::string PageHead(std::string_view title);
+std::string PageHead(std::string_view title, PageRefresh refresh = {});
+
+// Content-Security-Policy of every page: nothing from elsewhere, no script but this server's files, no frame around it.
+inline constexpr const char* kPagePolicy =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // As text or as an attribute in double quotes: no tag, entity or quote is left.
 std::string Escaped(std::string_view text);

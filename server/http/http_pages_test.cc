@@ -3,7 +3,6 @@
 #include "gtest/gtest.h"
 #include "server/http/metrics_exporter.h"
 #include "server/http/metrics_text.h"
-#include "server/http/status_page.h"
 #include "tests/testing/fake_scheduler.h"
 #include "tests/testing/test_model.h"
 
@@ -186,105 +185,6 @@ TEST(MetricsExporterTest, WhatEndedVersionsCountedStaysAndIsOneSeriesWithWhatThe
   EXPECT_TRUE(Has(exporter.Text(),
                   R"(cellbatch_cells_executed_total{model="",version="ended",cell="lstm"} 107)"));
   EXPECT_FALSE(Has(exporter.Text(), R"(model="tiny")"));
-}
-
-TEST(StatusPageTest, ShowsDecisionsByReasonWithTheirShares) {
-  StatusView view;
-  StatusView::ModelView model;
-  model.name = "tiny";
-  model.state = "READY";
-  view.models.push_back(model);
-  EXPECT_FALSE(Has(RenderStatus(view), "why their cell type was chosen"));
-  view.models[0].decisions = {{"full_batch", 1500, 0.75}, {"<b>", 500, 0.25}};
-  const std::string html = RenderStatus(view);
-  EXPECT_TRUE(Has(html, "why their cell type was chosen"));
-  EXPECT_TRUE(Has(html, "<dt>full_batch</dt><dd>1.5 k <small>75 %</small></dd>"));
-  EXPECT_TRUE(Has(html, "<dt>&lt;b&gt;</dt><dd>500 <small>25 %</small></dd>"));
-}
-
-// What it looks up itself: the shares, of a model that the scheduler knows.
-TEST(StatusPageTest, TakesDecisionsOfEachModelFromItsLane) {
-  FakeScheduler scheduler;
-  StatsRegistry stats(1);
-  Admission admission({});
-  Lifecycle lifecycle;
-  const std::shared_ptr<const Model> model = TinyModel();
-  LaneStats stranger;
-  stranger.model = ModelId(model->id.value() + 1);
-  stranger.decisions = {{"overdue", 99}};
-  LaneStats lane;
-  lane.model = model->id;
-  lane.decisions = {{"overdue", 1}, {"full_batch", 3}};
-  scheduler.fake_stats.lanes = {stranger, lane};
-  const FindModel find = [&](std::string_view, std::string_view) {
-    return absl::StatusOr<std::shared_ptr<const Model>>(model);
-  };
-  const SteadyClock clock;
-  RequestPath path({}, find, scheduler, admission, stats, clock);
-  const auto index = [] { return std::vector<IndexEntry>{{"tiny", "1", "READY", ""}}; };
-  const StatusPage page(scheduler, path, stats, admission, lifecycle, index, find, clock);
-  const StatusView view = page.Look();
-  ASSERT_EQ(view.models.size(), 1u);
-  const std::vector<StatusView::DecisionView>& decisions = view.models[0].decisions;
-  ASSERT_EQ(decisions.size(), 2u);
-  EXPECT_EQ(decisions[0].reason, "overdue");
-  EXPECT_EQ(decisions[0].share, 0.25);
-  EXPECT_EQ(decisions[1].tasks, 3u);
-  EXPECT_EQ(decisions[1].share, 0.75);
-}
-
-TEST(StatusPageTest, ShowsLimitsInForce) {
-  StatusView view;
-  EXPECT_FALSE(Has(RenderStatus(view), "Limits in force"));
-  view.limits_in_force = {{"cpu_quota", 0.5}, {"max-queued-bytes", 4294967297.0}};
-  const std::string html = RenderStatus(view);
-  EXPECT_TRUE(Has(html, "<td>cpu_quota</td><td class=\"num\">0.5</td>"));
-  EXPECT_TRUE(Has(html, "<td>max-queued-bytes</td><td class=\"num\">4294967297</td>"));
-}
-
-TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
-  StatusView view;
-  view.ready = true;
-  view.window_seconds = 30;
-  StatusView::ModelView model;
-  model.name = "<script>alert(1)</script>";
-  model.version = "3";
-  model.state = "READY";
-  model.times.request = {.count = 5,
-                         .mean = 1'500'000,
-                         .p50 = 1'000'000,
-                         .p90 = 2,
-                         .p99 = 3,
-                         .p999 = 4,
-                         .max = 2'000'000'000};
-  StatusView::CellTypeView cell;
-  cell.name = "lstm_l0";
-  cell.max_batch = 64;
-  cell.points = {{1, 100'000}, {64, 200'000}, {512, 1'500'000}};
-  model.types.push_back(cell);
-  model.policy = "fsm";
-  model.policy_about = "learned from <trees>";
-  model.join = "whole_graphs of 64";
-  model.precision = "W8";
-  model.folded = "all of \"leaf\" (4096 bytes)";
-  model.priority_levels = 3;
-  model.default_priority_level = 2;
-  view.models.push_back(model);
-  model.name = "cold";
-  model.state = "UNAVAILABLE";
-  model.reason = "weights & words disagree";
-  view.models.push_back(model);
-  const std::string html = RenderStatus(view);
-  EXPECT_FALSE(Has(html, "<script>alert"));
-  EXPECT_TRUE(Has(html, "&lt;script&gt;alert(1)"));
-  EXPECT_TRUE(Has(html, "weights &amp; words disagree"));
-  EXPECT_TRUE(Has(html, "1.5 ms"));
-  EXPECT_TRUE(Has(html, "T(512) 1.5 ms"));
-  EXPECT_TRUE(Has(html, "<polyline"));
-  EXPECT_TRUE(Has(html, "Policy fsm: learned from &lt;trees&gt;"));
-  EXPECT_TRUE(Has(html, "Requests join: whole_graphs of 64"));
-  EXPECT_TRUE(Has(html, "Computed at load for each word: all of &quot;leaf&quot; (4096 bytes)"));
-  EXPECT_TRUE(Has(html, "Priority levels of requests: 1 (the most urgent) to 3, default 2"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/http/html_page.h"
 #include "server/requests/client_identity.h"
 
 namespace cellbatch {
@@ -14,6 +15,16 @@ namespace {
 bool Allows(std::string_view methods, std::string_view asked) {
   if (asked == "HEAD") asked = "GET";
   return asked == methods || (methods == kGetOrPost && (asked == "GET" || asked == "POST"));
+}
+
+// A page for people: what their browser may do with it.
+HttpReply ForPeople(HttpReply reply) {
+  if (!reply.content_type.starts_with("text/html")) return reply;
+  reply.headers.emplace_back("Content-Security-Policy", kPagePolicy);
+  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  reply.headers.emplace_back("Referrer-Policy", "no-referrer");
+  reply.headers.emplace_back("Cache-Control", "no-store");
+  return reply;
 }
 
 HttpRoute ReadOnly(const HttpRequest& head) {
@@ -110,10 +121,11 @@ void ServerSite::Answer(const std::shared_ptr<HttpExchange>& exchange) const {
 }
 
 HttpReply ServerSite::Page(std::string_view path) const {
-  if (path == "/") return {200, "text/html; charset=utf-8", status_.Html()};
+  if (path == "/") return ForPeople({200, "text/html; charset=utf-8", status_.Html()});
+  if (path == "/status.js") return {200, "text/javascript; charset=utf-8", kStatusScript};
   if (path == "/metrics") return {200, MetricsExporter::kContentType, metrics_.Text()};
   constexpr std::string_view kExplain = "/explain/";
-  if (path.starts_with(kExplain)) return explain_.Answer(path.substr(kExplain.size()));
+  if (path.starts_with(kExplain)) return ForPeople(explain_.Answer(path.substr(kExplain.size())));
   return {.status = 404, .body = "nothing is here; the status page is at /\n"};
 }
 

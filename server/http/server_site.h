@@ -11,7 +11,7 @@
 #include "server/http/kserve/http_infer.h"
 #include "server/http/kserve/kserve_pages.h"
 #include "server/http/metrics_exporter.h"
-#include "server/http/status_page.h"
+#include "server/http/status/status_page.h"
 #include "server/kserve/kserve_service.h"
 #include "server/requests/access.h"
 

@@ -239,8 +239,15 @@ void RequestPath::Cancel(ServerCall& call) {
 
 absl::Status RequestPath::Refused(ModelStats& stats, int shard, int64_t received_ns,
                                   const absl::Status& status) {
-  stats.RecordOther(shard, OutcomeOf(status), clock_.NowNs() - received_ns);
+  const int64_t now_ns = clock_.NowNs();
+  stats.RecordOther(shard, OutcomeOf(status), now_ns - received_ns);
+  Note(stats, status, now_ns);
   return Shortened(status);
+}
+
+void RequestPath::Note(const ModelStats& stats, const absl::Status& status, int64_t now_ns) const {
+  if (options_.last_errors == nullptr) return;
+  options_.last_errors->Note(stats.name(), stats.version(), status, now_ns);
 }
 
 void RequestPath::Deliver(int responder, Delivery delivery) {
@@ -303,6 +310,7 @@ void RequestPath::RecordEnd(int responder, const ServedRequest& served, const Re
     sample.compute_ns = durations.compute;
   } else {
     served.stats->RecordOther(shard, OutcomeOf(request.status), total);
+    Note(*served.stats, request.status, now_ns);
     sample.request_ns = total;
   }
   latencies_[static_cast<size_t>(responder)]->Record(sample);

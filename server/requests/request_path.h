@@ -26,6 +26,7 @@
 #include "server/requests/deadlines.h"
 #include "server/requests/decoded_request.h"
 #include "server/requests/failure_log.h"
+#include "server/requests/last_errors.h"
 #include "server/requests/latency_window.h"
 #include "server/requests/model_table.h"
 #include "server/requests/plain_request.h"
@@ -44,7 +45,8 @@ struct PathOptions {
   int responders = 1;                 // the next ones the responders'; one outbox and one ring each
   int64_t latency_samples = 1 << 20;  // remembered by each responder; a power of two
   int64_t max_answer_bytes = 64 << 20;
-  bool deadline_admission = true;  // false: nobody is refused for a deadline that has not passed
+  bool deadline_admission = true;     // false: nobody is refused for a deadline that has not passed
+  LastErrors* last_errors = nullptr;  // told of requests that fail; outlives it
 };
 
 // One request under way.
@@ -150,6 +152,7 @@ class RequestPath {
 
  private:
   void Extend(const ServedRequest& served, Request& request);
+  void Note(const ModelStats& stats, const absl::Status& status, int64_t now_ns) const;
   absl::Status CheckAnswer(const ServedRequest& served, int64_t bytes,
                            std::optional<int32_t>& pushback) const;
   WorkAhead& WorkOf(const Model& model);

@@ -74,6 +74,44 @@ class ContainerTest(unittest.TestCase):
             for library in re.findall(r"=> (/\S+)", run(["ldd", file]).stdout):
                 self.assertTrue(os.path.exists(self.root + library), "%s of %s" % (library, file))
 
+    def test_scanners_are_told_of_every_package_that_a_file_of_the_image_is_of(self):
+        status = os.path.join(self.root, "var/lib/dpkg/status.d")
+        told = {}
+        for name in os.listdir(status):
+            with open(os.path.join(status, name), encoding="utf-8") as file:
+                text = file.read()
+            told[name] = re.search(r"^Version: (.+)$", text, re.M).group(1)
+            self.assertIn("Package: %s\n" % name, text)
+        self.assertLessEqual({"libc6", "libstdc++6", "libgrpc29", "libprotobuf32", "libssl3"}, set(told))
+        libraries = [os.path.join(folder, f)[len(self.root):] for folder, _, files in os.walk(self.root) for f in files if ".so" in f]
+        self.assertGreater(len(libraries), 20)
+        for library in libraries:
+            if library.startswith("/cuda/"):
+                continue
+            known = [run(["dpkg-query", "--search", path]).stdout
+                     for path in (library, "/usr" + library, library.removeprefix("/usr"))]
+            package = re.split("[:,]", next(k for k in known if k))[0]
+            self.assertIn(package, told, library)
+            self.assertEqual(told[package], run(["dpkg-query", "--show", "-f", "${Version}", package]).stdout)
+        with open(os.path.join(self.root, "etc/os-release"), encoding="utf-8") as file:
+            self.assertRegex(file.read(), "VERSION_CODENAME=")
+
+    def test_an_image_says_what_it_is_who_runs_it_and_how_it_ends(self):
+        for name in ("Containerfile", "cuda/Containerfile"):
+            with open(os.path.join(DEPLOY, name), encoding="utf-8") as file:
+                text = file.read()
+            for label in ("title", "description", "version", "revision", "created", "licenses"):
+                self.assertIn("org.opencontainers.image.%s=" % label, text)
+            for line in ("USER 65532:65532", "STOPSIGNAL SIGTERM", "HEALTHCHECK "):
+                self.assertIn("\n" + line, text)
+            # `docker stop` waits for ten seconds; behind the drain both ports take two at most to close.
+            flags = json.loads(re.search(r"^CMD (\[.*\])$", text.replace("\\\n", ""), re.M).group(1))
+            drain = [int(re.fullmatch(r"--drain-(?:delay|timeout)=(\d+)s", flag).group(1)) for flag in flags if "--drain-" in flag]
+            self.assertEqual(len(drain), 2)
+            self.assertLess(sum(drain) + 2 + 2, 10)
+            checked = run([self.server, *flags, "--model-repository=" + self.models, "--check"])
+            self.assertEqual(checked.returncode, 0, checked.stderr)
+
     def test_the_driver_is_the_machines(self):
         for _, _, files in os.walk(self.root):
             self.assertEqual([f for f in files if f.startswith("libcuda.so")], [])

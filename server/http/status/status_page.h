@@ -1,8 +1,10 @@
-// The page a person opens at http://host:8000/: what is served, on what, how fast, right now. One
-// HTML document without scripts from elsewhere, light or dark as the browser asks; it refreshes
-// itself. Costs a few milliseconds a look.
-#ifndef CELLBATCH_SERVER_HTTP_STATUS_PAGE_H_
-#define CELLBATCH_SERVER_HTTP_STATUS_PAGE_H_
+// The page a person opens at http://host:8000/ and keeps open: what is served, on what, how fast, right now and over the last
+// ten minutes; what was refused, and why. One HTML document that loads nothing but itself again, light or dark as the browser
+// asks, on a phone as well; without scripts it is the same, a little less smooth. Costs a few milliseconds a look.
+//
+// Its size is bounded: kMostSections models have a section of their own, with kMostTypes cell types at most; further ones a row.
+#ifndef CELLBATCH_SERVER_HTTP_STATUS_STATUS_PAGE_H_
+#define CELLBATCH_SERVER_HTTP_STATUS_STATUS_PAGE_H_
 
 #include <chrono>
 #include <cstdint>
@@ -15,17 +17,20 @@
 
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
+#include "server/http/status/history.h"
 #include "server/kserve/kserve_service.h"
 #include "server/lifecycle.h"
 #include "server/requests/admission.h"
+#include "server/requests/last_errors.h"
 #include "server/requests/request_path.h"
 #include "server/requests/request_stats.h"
 #include "server/typed/latency_service.h"
 
 namespace cellbatch {
 
-// Everything the page shows, as plain values.
+// Everything the page shows, as plain values. Lines: a point a second, the oldest first (history.h).
 struct StatusView {
+  using Line = std::vector<float>;
   struct CellTypeView {
     std::string name;
     std::string definition;
@@ -36,6 +41,7 @@ struct StatusView {
     double cells_per_second = 0;  // since the last look
     double mean_batch = 0;        // since the start
     int64_t ready = 0;
+    Line batch_line, cells_line;
   };
   // Why tasks were formed of the type they are of.
   struct DecisionView {
@@ -59,11 +65,24 @@ struct StatusView {
     std::string folded;                // what was computed at load for each word
     int32_t priority_levels = 1, default_priority_level = 1;  // of its requests
     std::vector<CellTypeView> types;
+    size_t types_beyond = 0;  // kMostTypes
     std::vector<DecisionView> decisions;
+    Line requests_line, failed_line, p50_line, p99_line, queue_line;
   };
   struct DeviceView {
     DeviceStats stats;
     double busy_share = 0;  // since the last look
+    Line busy_line;
+  };
+  // Requests turned away by one bound.
+  struct RejectedView {
+    Rejection reason;
+    int64_t count = 0;  // since the start, over all models
+    Line line;
+  };
+  struct ErrorView {
+    LastError error;
+    int64_t age_seconds = 0;
   };
   std::string phase;
   bool ready = false;
@@ -72,12 +91,22 @@ struct StatusView {
   Demand in_flight;
   AdmissionLimits limits;
   std::vector<std::pair<std::string, double>> limits_in_force;
-  std::vector<ModelView> models;
+  std::vector<ModelView> models;  // the first kMostSections in full
   std::vector<DeviceView> devices;
+  std::vector<RejectedView> rejected;  // those that ever did
+  std::vector<ErrorView> errors;       // the last one first
+  int64_t history_seconds = 0;
+  Line requests_line, rejected_line, in_flight_line;
 };
+
+inline constexpr size_t kMostSections = 32;
+inline constexpr size_t kMostTypes = 16;
 
 // Pure.
 std::string RenderStatus(const StatusView& view);
+std::string ModelSectionHtml(const StatusView::ModelView& model, double window_seconds);
+// What makes an open page look again, as a file of its own: the policy of the page (kPagePolicy) lets no other script run.
+extern const char* const kStatusScript;
 
 class StatusPage {
  public:
@@ -85,7 +114,12 @@ class StatusPage {
   StatusPage(const Scheduler& scheduler, const RequestPath& path, StatsRegistry& stats,
              const Admission& admission, const Lifecycle& lifecycle,
              std::function<std::vector<IndexEntry>()> index, FindModel find, const Clock& clock);
-  // Before the first look: limits that do not change while it runs, by name.
+  // Before the first look: where its lines and the last errors are from. Without: none.
+  void Watch(const History& history, const LastErrors& errors) {
+    history_ = &history;
+    errors_ = &errors;
+  }
+  // Likewise, limits that do not change while it runs, by name.
   void ShowLimits(std::vector<std::pair<std::string, double>> limits) {
     limits_ = std::move(limits);
   }
@@ -101,6 +135,12 @@ class StatusPage {
   };
   void AddModel(const IndexEntry& entry, const std::vector<LaneStats>& lanes,
                 const Earlier& earlier, int64_t now_ns, StatusView& view) const;
+  void AddTypes(const Model& model, const LaneStats* lane, const LaneStats* before, double seconds,
+                StatusView::ModelView& out) const;
+  void AddRejected(const std::vector<LaneStats>& lanes, StatusView& view) const;
+  void AddDevices(const std::vector<DeviceStats>& devices, const Earlier& earlier, int64_t now_ns,
+                  StatusView& view) const;
+  StatusView::Line Line(const std::string& name) const;
   std::shared_ptr<const Earlier> Remember(int64_t now_ns, const std::vector<LaneStats>& lanes,
                                           const std::vector<DeviceStats>& devices) const;
 
@@ -113,6 +153,8 @@ class StatusPage {
   const FindModel find_;
   const Clock& clock_;
   const int64_t started_ns_;
+  const History* history_ = nullptr;
+  const LastErrors* errors_ = nullptr;
   std::vector<std::pair<std::string, double>> limits_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Earlier> earlier_, latest_;
@@ -120,4 +162,4 @@ class StatusPage {
 
 }  // namespace cellbatch
 
-#endif  // CELLBATCH_SERVER_HTTP_STATUS_PAGE_H_
+#endif  // CELLBATCH_SERVER_HTTP_STATUS_STATUS_PAGE_H_

@@ -1,7 +1,9 @@
-#include "server/http/status_page.h"
+#include "server/http/status/status_page.h"
 
 #include <algorithm>
 #include <utility>
+
+#include "server/http/status/status_sampler.h"
 
 namespace cellbatch {
 
@@ -78,20 +80,57 @@ StatusView StatusPage::Look() const {
   view.in_flight = admission_.InFlight();
   view.limits = admission_.limits();
   view.limits_in_force = limits_;
-  for (const IndexEntry& entry : index_()) AddModel(entry, lanes, *earlier, now, view);
-  const int64_t since = std::max(earlier->at_ns, started_ns_);
-  for (size_t i = 0; i < devices.size(); ++i) {
-    const int64_t before = i < earlier->devices.size() ? earlier->devices[i].busy_ns : 0;
-    const double share = PerSecond(static_cast<uint64_t>(devices[i].busy_ns),
-                                   static_cast<uint64_t>(before), now - since) *
-                         1e-9;
-    view.devices.push_back({devices[i], std::min(1.0, share)});
+  std::vector<IndexEntry> index = index_();
+  std::stable_partition(index.begin(), index.end(),
+                        [](const IndexEntry& entry) { return entry.state == "READY"; });
+  for (const IndexEntry& entry : index) AddModel(entry, lanes, *earlier, now, view);
+  AddDevices(devices, *earlier, now, view);
+  AddRejected(lanes, view);
+  if (errors_ != nullptr) {
+    for (LastError& error : errors_->Newest()) {
+      const int64_t age = (now - error.at_ns) / 1'000'000'000;
+      view.errors.push_back({std::move(error), std::max<int64_t>(0, age)});
+    }
   }
+  view.history_seconds = history_ == nullptr ? 0 : history_->seconds();
+  view.requests_line = Line(WholeLine("requests"));
+  view.rejected_line = Line(WholeLine("rejected"));
+  view.in_flight_line = Line(WholeLine("in_flight"));
   return view;
+}
+
+StatusView::Line StatusPage::Line(const std::string& name) const {
+  return history_ == nullptr ? StatusView::Line() : history_->Of(name);
+}
+
+void StatusPage::AddDevices(const std::vector<DeviceStats>& devices, const Earlier& earlier,
+                            int64_t now_ns, StatusView& view) const {
+  const int64_t since = std::max(earlier.at_ns, started_ns_);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const int64_t before = i < earlier.devices.size() ? earlier.devices[i].busy_ns : 0;
+    const double share = PerSecond(static_cast<uint64_t>(devices[i].busy_ns),
+                                   static_cast<uint64_t>(before), now_ns - since) *
+                         1e-9;
+    view.devices.push_back({devices[i], std::min(1.0, share), Line(DeviceLine(devices[i].name))});
+  }
+}
+
+void StatusPage::AddRejected(const std::vector<LaneStats>& lanes, StatusView& view) const {
+  std::array<int64_t, kNumRejections> counts = {};
+  std::vector<int> places;
+  for (const VersionCounts& version : stats_.Read(lanes, &places)) {
+    for (size_t i = 0; i < counts.size(); ++i) counts[i] += version.requests.rejections[i];
+  }
+  for (int i = 0; i < kNumRejections; ++i) {
+    const int64_t count = counts[static_cast<size_t>(i)];
+    const auto reason = static_cast<Rejection>(i);
+    if (count > 0) view.rejected.push_back({reason, count, Line(RejectedLine(reason))});
+  }
 }
 
 void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>& lanes,
                           const Earlier& earlier, int64_t now_ns, StatusView& view) const {
+  const bool in_full = view.models.size() < kMostSections;
   StatusView::ModelView& out = view.models.emplace_back();
   out.name = entry.name;
   out.version = entry.version;
@@ -101,15 +140,10 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
   if (!found.ok()) return;
   const Model& model = **found;
   out.counts = stats_.Of(model).Read();
-  out.times = PercentilesOfWindow(path_, {{model.id, model.name, entry.version}}, now_ns, kWindowNs)
-                  .front();
-  out.requests_per_second =
-      static_cast<double>(out.times.request.count) / std::max(1.0, view.window_seconds);
   out.precision = Name(model.precision);
   out.priority_levels = model.priority_levels;
   out.default_priority_level = model.default_priority_level;
   const LaneStats* lane = FindLane(lanes, model.id);
-  const LaneStats* before = FindLane(earlier.lanes, model.id);
   if (lane != nullptr) {
     out.waiting = lane->waiting_requests;
     out.running = lane->running_requests;
@@ -121,9 +155,30 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
     out.folded = lane->folded;
     out.decisions = ViewOf(lane->decisions);
   }
+  if (!in_full) return;
+  out.times = PercentilesOfWindow(path_, {{model.id, model.name, entry.version}}, now_ns, kWindowNs)
+                  .front();
+  out.requests_per_second =
+      static_cast<double>(out.times.request.count) / std::max(1.0, view.window_seconds);
+  const auto line = [&](const char* what) { return Line(ModelLine(out.name, out.version, what)); };
+  out.requests_line = line("requests");
+  out.failed_line = line("failed");
+  out.p50_line = line("p50");
+  out.p99_line = line("p99");
+  out.queue_line = line("queue");
+  const int64_t span_ns = now_ns - std::max(earlier.at_ns, started_ns_);
+  AddTypes(model, lane, FindLane(earlier.lanes, model.id), static_cast<double>(span_ns) * 1e-9,
+           out);
+}
+
+void StatusPage::AddTypes(const Model& model, const LaneStats* lane, const LaneStats* before,
+                          double seconds, StatusView::ModelView& out) const {
   const std::vector<CellTypeCalibration> calibration = scheduler_.Calibration(model.id);
-  const int64_t span = now_ns - std::max(earlier.at_ns, started_ns_);
   for (const CellType& type : model.types) {
+    if (out.types.size() == kMostTypes) {
+      out.types_beyond = model.types.size() - kMostTypes;
+      return;
+    }
     StatusView::CellTypeView& cell = out.types.emplace_back();
     cell.name = type.name;
     cell.definition = type.definition->name();
@@ -144,7 +199,10 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
     cell.ready = stats.ready;
     cell.mean_batch =
         stats.tasks == 0 ? 0 : static_cast<double>(stats.cells) / static_cast<double>(stats.tasks);
-    cell.cells_per_second = PerSecond(stats.cells, cells_before, span);
+    cell.cells_per_second =
+        PerSecond(stats.cells, cells_before, static_cast<int64_t>(seconds * 1e9));
+    cell.batch_line = Line(CellLine(out.name, out.version, stats.name, "batch"));
+    cell.cells_line = Line(CellLine(out.name, out.version, stats.name, "cells"));
   }
 }
 
