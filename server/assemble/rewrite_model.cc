@@ -17,9 +17,6 @@ namespace {
 // What a step must save for it to be done unasked: 16 MiB of weights, which caches do not keep from step to step beside the
 // others. With less the first step comes later than without, and full batches pay more (cells/README.md has the figures).
 constexpr int64_t kWorthHoisting = int64_t{1} << 22;
-// Operations of a deferred part: likewise weights that caches do not keep from step to step.
-constexpr int64_t kWorthDeferring = int64_t{1} << 22;
-
 // Of a setting that is ON where it cannot be.
 absl::Status Refused(const ConfigPlaces& places, const char* field, const char* text) {
   return absl::InvalidArgumentError(fmt::format("{}: {} is ON: {}", places.Of(field), field, text));
@@ -28,21 +25,16 @@ absl::Status Refused(const ConfigPlaces& places, const char* field, const char* 
 absl::StatusOr<std::shared_ptr<const Model>> Deferred(std::shared_ptr<const Model> model,
                                                       const disk::ModelDescription& config,
                                                       const ConfigPlaces& places) {
-  const bool on = config.defer() == disk::ON;
-  const bool grows = config.library().max_pieces() > 0;
-  // What was learned, was for the types that there are.
-  const bool learned =
-      config.policy().kind() == disk::FSM || config.policy().kind() == disk::LEARNED;
-  if (on && grows) {
+  if (config.defer() != disk::ON) return model;
+  if (config.library().max_pieces() > 0) {
     return Refused(places, "defer", "that is for graphs that do not grow (max_pieces)");
   }
-  if (config.defer() == disk::OFF || grows || (learned && !on)) return model;
-  const DeferRule rule = {.least_operations = on ? 0 : kWorthDeferring,
+  const DeferRule rule = {.least_operations = 0,
                           .limits = kCpuLimits,
                           .stops = config.has_encoder_decoder() || config.has_library()};
   std::shared_ptr<const Model> deferred = DeferModel(model, rule);
   if (deferred == nullptr) deferred = std::move(model);
-  if (on && TypesThatMayWait(*deferred).empty()) {
+  if (TypesThatMayWait(*deferred).empty()) {
     return Refused(places, "defer", "each cell type feeds something recurrent, or none does");
   }
   return deferred;

@@ -40,7 +40,8 @@ carry: "before"
 // Its layer in both directions over vectors, and a cell over every step.
 class DeferTest : public testing::Test {
  protected:
-  explicit DeferTest(int64_t h = 5, int64_t n = 7) {
+  DeferTest() {
+    constexpr int64_t h = 5, n = 7;
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_ + "/1");
     std::ofstream(folder_ + "/projected.textproto") << kCell;
@@ -142,11 +143,6 @@ class DeferTest : public testing::Test {
   uint64_t state_ = 1;
 };
 
-class WideDeferTest : public DeferTest {
- protected:
-  WideDeferTest() : DeferTest(512, 4096) {}
-};
-
 TEST_F(DeferTest, OnIsColumnsThatNoStepReadsAndHeadsThatWaitAndEveryBitOfTheAnswersIsAsWithout) {
   const auto on = Load("defer: ON", 1), off = Load("defer: OFF", 2),
              both = Load("defer: ON hoist: ON", 3);
@@ -162,17 +158,11 @@ TEST_F(DeferTest, OnIsColumnsThatNoStepReadsAndHeadsThatWaitAndEveryBitOfTheAnsw
   EXPECT_EQ(Answers(**served, *both), without) << "beside what is hoisted";
 }
 
-TEST_F(DeferTest, UnsaidSmallPartsStayWhereTheyAreAndNobodyWaits) {
-  EXPECT_THAT(Types(""), ElementsAre("forward", "backward", "label"));
-  EXPECT_THAT(MayWait(""), ElementsAre());
-  EXPECT_THAT(MayWait("defer: OFF"), ElementsAre());
-}
-
-TEST_F(WideDeferTest, UnsaidLargePartsLeaveTheirCellsUnlessRequestsRunTogether) {
-  EXPECT_EQ(Types("").size(), 5u);
-  EXPECT_THAT(MayWait(""), ElementsAre());
-  EXPECT_EQ(Types("defer: OFF").size(), 3u);
-  EXPECT_EQ(Types("join { whole_graphs { most: 4 } }").size(), 3u);
+TEST_F(DeferTest, UnsaidCellsStayWholeAndNobodyWaits) {
+  for (const char* more : {"", "defer: OFF"}) {
+    EXPECT_THAT(Types(more), ElementsAre("forward", "backward", "label"));
+    EXPECT_THAT(MayWait(more), ElementsAre());
+  }
 }
 
 TEST_F(DeferTest, OnWhereItCannotBeIsRefusedWithTheReason) {
