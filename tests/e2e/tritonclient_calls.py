@@ -4,6 +4,7 @@ of an LSTM and a GRU with NumPy in double; the tagger that is shipped reads text
     tritonclient_calls.py HOST:PORT SEED
 """
 
+import queue
 import sys
 import threading
 
@@ -143,6 +144,51 @@ def log_settings(client):
     assert client.update_log_settings({"log_verbose_level": 0}, as_json=True)["settings"] == read
 
 
+def streams(client, cell, weights, rng):
+    """Many at once on one stream, answered in their order; what is wrong with one is its own answer, and the stream goes on."""
+    results = queue.Queue()
+    client.start_stream(callback=lambda result, error: results.put((result, error)))
+    requests = [[int(t) for t in rng.integers(0, 50, int(rng.integers(1, 60)))] for _ in range(300)]
+    requests[100] = [50]  # not in the vocabulary
+    for number, tokens in enumerate(requests):
+        client.async_stream_infer(cell, infer_input(tokens, "INT32"), request_id="s%d" % number)
+    for number, tokens in enumerate(requests):
+        result, error = results.get(timeout=120)
+        if number == 100:
+            assert error is not None and "vocabulary" in error.message(), error
+            continue
+        assert error is None, error
+        response = result.get_response()
+        assert response.id == "s%d" % number, (response.id, number)
+        assert response.parameters["triton_final_response"].bool_param, response.parameters
+        check(result, cell, weights, tokens)
+    client.stop_stream()
+    assert results.empty()
+
+
+def batches(statistics, cells):
+    """Every task is in one batch size, and all their cells were computed."""
+    sizes = statistics.batch_stats
+    assert sum(size.compute_infer.count for size in sizes) == statistics.execution_count, statistics
+    assert all(size.batch_size >= 1 and size.compute_infer.ns > 0 for size in sizes), statistics
+    assert all(size.compute_input.count == size.compute_output.count == size.compute_infer.count for size in sizes)
+    assert sum(size.batch_size * size.compute_infer.count for size in sizes) >= cells * 0.9, statistics
+
+
+def trace_settings(client):
+    read = client.get_trace_settings(as_json=True)["settings"]
+    assert read["trace_level"] == {"value": ["TIMESTAMPS"]} and read["trace_rate"] == {"value": ["1000"]}, read
+    assert read["trace_mode"] == {"value": ["opentelemetry"]}, read
+    assert client.get_trace_settings(model_name="lstm", as_json=True)["settings"] == read
+    written = client.update_trace_settings(settings={"trace_level": ["OFF"], "trace_rate": "7"}, as_json=True)["settings"]
+    assert written["trace_level"] == {"value": ["OFF"]} and written["trace_rate"] == {"value": ["7"]}, written
+    refused(lambda: client.update_trace_settings(settings={"trace_level": ["TENSORS"]}), "INVALID_ARGUMENT")
+    refused(lambda: client.update_trace_settings(model_name="lstm", settings={"trace_rate": "1"}), "INVALID_ARGUMENT")
+    refused(lambda: client.get_trace_settings(model_name="nobody"), "NOT_FOUND")
+    back = client.update_trace_settings(settings={"trace_level": None, "trace_rate": None}, as_json=True)["settings"]
+    assert back == read, back
+
+
 def main():
     client = triton.InferenceServerClient(sys.argv[1])
     seed = int(sys.argv[2])
@@ -152,12 +198,16 @@ def main():
         metadata(client, cell)
         calls(client, cell, weights, rng)
         asynchronous(client, cell, weights, rng)
-        statistics = client.get_inference_statistics(cell).model_stats[0].inference_stats
+        model_stats = client.get_inference_statistics(cell).model_stats[0]
+        statistics = model_stats.inference_stats
         assert statistics.success.count == statistics.compute_infer.count == 212, statistics
+        batches(model_stats, 212)
+        streams(client, cell, weights, rng)
     tagger(client)
     errors(client)
     changes(client, small_state_dict.draw("gru", seed))
     log_settings(client)
+    trace_settings(client)
     print("tritonclient: lstm, gru and tagger are right")
 
 

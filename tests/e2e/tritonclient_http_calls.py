@@ -122,6 +122,17 @@ def log_settings(client):
     assert client.update_log_settings({"log_verbose_level": 0}) == client.get_log_settings() == read
 
 
+def trace_settings(client):
+    read = client.get_trace_settings()
+    assert read["trace_level"] == ["TIMESTAMPS"] and read["trace_rate"] == "1000" and read["trace_count"] == "-1", read
+    assert client.get_trace_settings("lstm") == read
+    written = client.update_trace_settings(settings={"trace_level": ["OFF"], "trace_rate": "7"})
+    assert written == {**read, "trace_level": ["OFF"], "trace_rate": "7"}, written
+    refused(lambda: client.update_trace_settings(settings={"trace_file": "/tmp/trace"}), "400")
+    refused(lambda: client.get_trace_settings("nobody"), "404")
+    assert client.update_trace_settings(settings={"trace_level": None, "trace_rate": None}) == read
+
+
 def main():
     client = triton.InferenceServerClient(sys.argv[1], concurrency=16)
     over_grpc = tritonclient.grpc.InferenceServerClient(sys.argv[2])
@@ -132,12 +143,16 @@ def main():
         metadata(client, cell)
         before = client.get_inference_statistics(cell)["model_stats"][0]["inference_stats"]["success"]["count"]
         done = calls(client, over_grpc, cell, weights, rng) + asynchronous(client, cell, weights, rng)
-        statistics = client.get_inference_statistics(cell)["model_stats"][0]["inference_stats"]
+        model_stats = client.get_inference_statistics(cell)["model_stats"][0]
+        statistics = model_stats["inference_stats"]
+        tasks = sum(int(size["compute_infer"]["count"]) for size in model_stats["batch_stats"])
+        assert tasks == int(model_stats["execution_count"]) > 0, model_stats
         assert statistics["success"]["count"] - before == done, (statistics, done)
     tagger(client)
     errors(client)
     changes(client)
     log_settings(client)
+    trace_settings(client)
     client.close()
     print("tritonclient over HTTP: lstm, gru and tagger are right")
 

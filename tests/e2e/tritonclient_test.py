@@ -32,7 +32,8 @@ def serve(server, convert, folder):
     shutil.copytree(os.path.join("deploy", "models", "tagger"), os.path.join(repository, "tagger"))
     return subprocess.Popen([server, "--model-repository", repository, "--drain-delay=0", "--grpc-address=127.0.0.1:0",
                              "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0", "--model-control=explicit",
-                             "--load-model=*", "--log-control"], stdout=subprocess.PIPE, text=True)
+                             "--load-model=*", "--log-control", "--trace-control",
+                             "--trace-otlp=http://127.0.0.1:1/v1/traces"], stdout=subprocess.PIPE, text=True)
 
 
 def ready_ports(running):
