@@ -35,9 +35,16 @@ TEST_F(ProtocolTest, P1UnknownServicesAndMethodsAreUnimplemented) {
   EXPECT_EQ(caller_->Raw("/inference.GRPCInferenceService/SystemSharedMemoryStatus", {""})
                 .status.error_code(),
             StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(
-      caller_->Raw("/inference.GRPCInferenceService/ModelStreamInfer", {""}).status.error_code(),
-      StatusCode::UNIMPLEMENTED);
+}
+
+// An answer like any other, not the end of the stream.
+TEST_F(ProtocolTest, P1AMalformedMessageOfAStreamOfRequestsIsAnsweredByOne) {
+  const RawAnswer answer =
+      caller_->Raw("/inference.GRPCInferenceService/ModelStreamInfer", {"\x07garbage"});
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+  inference::ModelStreamInferResponse first;
+  ASSERT_TRUE(first.ParseFromString(answer.body));
+  EXPECT_EQ(first.error_message(), "malformed ModelInferRequest");
 }
 
 TEST_F(ProtocolTest, P2WhatIsNoMessageIsMalformed) {
