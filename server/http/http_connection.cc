@@ -11,6 +11,7 @@
 #include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/http/write.hpp>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <sstream>
 #include <utility>
@@ -31,10 +32,15 @@ constexpr std::chrono::milliseconds kLingerTime{2000};
 
 std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-std::string PeerOf(const asio::ip::tcp::socket& socket) {
+// Empty: it is no peer of TCP's, or gone.
+std::string PeerOf(const asio::generic::stream_protocol::socket& socket) {
   beast::error_code error;
-  const asio::ip::tcp::endpoint peer = socket.remote_endpoint(error);
-  if (error) return {};
+  const asio::generic::stream_protocol::endpoint any = socket.remote_endpoint(error);
+  const int family = error ? AF_UNSPEC : any.protocol().family();
+  asio::ip::tcp::endpoint peer;
+  if ((family != AF_INET && family != AF_INET6) || any.size() > peer.capacity()) return {};
+  std::memcpy(peer.data(), any.data(), any.size());
+  peer.resize(any.size());
   std::ostringstream text;
   text << peer;
   return (peer.address().is_v4() ? "ipv4:" : "ipv6:") + text.str();
