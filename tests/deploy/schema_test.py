@@ -134,9 +134,12 @@ class SchemaTest(unittest.TestCase):
 
     def test_the_real_kustomize_renders_the_same(self):
         program = self.get("the real kustomize was not asked", kubectl)
+        # It reads no links, which is what Bazel makes of files.
+        folders = self.enterContext(tempfile.TemporaryDirectory())
+        shutil.copytree(KUBERNETES, folders, dirs_exist_ok=True)
         for folder in FOLDERS:
             with self.subTest(folder):
-                done = run([program, "kustomize", os.path.join(KUBERNETES, folder)])
+                done = run([program, "kustomize", os.path.join(folders, folder)])
                 self.assertEqual(done.returncode, 0, done.stderr)
 
                 def key(document):

@@ -302,6 +302,9 @@ TEST_F(HttpServerTest, ProbesAreAnsweredThoughAllFilesAreTaken) {
     idle.push_back(std::make_unique<TcpConnection>(server_->address()));
     WaitForConnections(i + 1);
   }
+  // Who was answered knows that the server is done with accepting: trying to takes a file for a moment, too.
+  EXPECT_TRUE(Live());
+  WaitForConnections(4);
   const int next = dup(0);  // the lowest that is free
   close(next);
   // One for the client of each probe; what the server accepts comes out of its own.
