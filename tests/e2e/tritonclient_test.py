@@ -47,7 +47,7 @@ def secure(folder):
         ("tls-certificate", "tls.crt"), ("tls-key", "tls.key"), ("tls-client-ca", "ca.crt"), ("tokens", "tokens"))]
 
 
-def serve(server, convert, folder, flags):
+def serve(server, convert, folder, flags=()):
     repository = os.path.join(folder, "models")
     for cell in ("lstm", "gru"):
         path = os.path.join(folder, cell + ".safetensors")
