@@ -44,6 +44,17 @@ bool IsName(std::string_view text) {
   });
 }
 
+// Names stand in logs and in answers to operators, hashes nowhere.
+bool MayHoldHash(std::string_view name) {
+  constexpr int kLongestHexName = 31;
+  int run = 0;
+  for (const char c : name) {
+    run = absl::ascii_isxdigit(static_cast<unsigned char>(c)) ? run + 1 : 0;
+    if (run > kLongestHexName) return true;
+  }
+  return false;
+}
+
 // What the parser says of a text, without what might be a hash of it, or a token that somebody wrote there.
 absl::Status WithoutSecrets(const absl::Status& status, const std::string& file) {
   constexpr size_t kShortestSecret = 16;
@@ -83,6 +94,12 @@ absl::Status CheckNumbers(const disk::Token& token) {
 }
 
 absl::StatusOr<TokenEntry> ReadEntry(const disk::Token& token) {
+  if (MayHoldHash(token.name())) {
+    return absl::InvalidArgumentError(
+        fmt::format("a name of {} characters holds 32 hexadecimal digits in a row: a hash belongs "
+                    "in sha256, names are shown in logs; it is not repeated here",
+                    token.name().size()));
+  }
   if (!IsName(token.name())) {
     return absl::InvalidArgumentError(
         fmt::format("name {} is not 1 to {} letters, digits, '.', '_' or '-'", Quoted(token.name()),

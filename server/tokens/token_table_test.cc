@@ -54,6 +54,10 @@ TEST(TokenFileTest, WhatIsWrongIsNamedWithItsLineAndNoHashIsTold) {
   EXPECT_EQ(WhyNot(good + Entry("b", "1")), "tokens:2: token b has a sha256 that a has already");
   EXPECT_EQ(WhyNot("token { name: \"a b\" }"),
             "tokens:1: name \"a b\" is not 1 to 64 letters, digits, '.', '_' or '-'");
+  EXPECT_EQ(
+      WhyNot("token { name: \"" + HexOf("a") + "\" sha256: \"?\" }"),
+      "tokens:1: a name of 64 characters holds 32 hexadecimal digits in a row: a hash belongs "
+      "in sha256, names are shown in logs; it is not repeated here");
   EXPECT_EQ(WhyNot("token { name: \"a\" }"), "tokens:1: token a has 0 of sha256, expected 1 to 8");
   EXPECT_EQ(WhyNot("\ntoken { name: \"a\" sha256: \"5ecret\" }"),
             "tokens:2: token a: a sha256 of 6 characters is not 64 hexadecimal digits");

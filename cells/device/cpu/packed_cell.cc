@@ -132,9 +132,9 @@ void PackedCell::PackSteps(const CellFolds& folds) {
     if (const auto* product = std::get_if<ProductStep>(&step)) {
       steps_.push_back(PackProduct(*product, IsIn(folds.steps, s)));
     } else if (const auto* sum = std::get_if<SumStep>(&step)) {
-      steps_.push_back(*sum);
+      steps_.emplace_back(*sum);
     } else if (const auto* index = std::get_if<IndexStep>(&step)) {
-      steps_.push_back(*index);
+      steps_.emplace_back(*index);
     } else {
       steps_.push_back(std::get<PlainStep>(step));
     }

@@ -3,12 +3,13 @@
 // past its last weight.
 //
 // Movable, owns its memory. Allocated at load time only. Small ones (below a huge page) are
-// ordinary memory.
+// ordinary memory; others are mapped from the system and go back to it at once: malloc would keep
+// an unloaded model's weights, and lay the next ones on the small pages that it kept.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_PACKED_MEMORY_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_PACKED_MEMORY_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 namespace cellbatch::kernels {
@@ -26,7 +27,10 @@ class PackedMemory {
 
  private:
   struct Free {
-    void operator()(float* p) const { std::free(p); }
+    Free() : mapped(0) {}
+    explicit Free(size_t bytes) : mapped(bytes) {}
+    void operator()(float* p) const;
+    size_t mapped;  // bytes; 0: malloc's
   };
   std::unique_ptr<float[], Free> data_;
   int64_t size_ = 0;
