@@ -138,6 +138,7 @@ WireTap::WireTap(std::shared_ptr<WireTotals> totals)
 WireTap::~WireTap() {
   totals_->streams -= streams_.load();
   totals_->bytes -= bytes_.load();
+  if (bytes_.load() > 0) --totals_->amid;
 }
 
 std::optional<GrpcCut> WireTap::cut() const {
@@ -158,11 +159,13 @@ int64_t WireTap::OldestBegun() const {
 
 ssize_t WireTap::Receive(int descriptor, msghdr* message, int flags) {
   if (!cut()) {
-    if (EndRound(descriptor)) {
+    const int64_t round = Round();
+    if (EndRound(descriptor, round)) {
       errno = EAGAIN;
       return -1;
     }
-    const ssize_t received = ReceiveSome(descriptor, message, flags);
+    const ssize_t received =
+        ReceiveSome(descriptor, message, flags, static_cast<size_t>(round - round_bytes_));
     round_bytes_ = received > 0 ? round_bytes_ + received : 0;
     // Bytes are not taken, or are none of the connection's.
     if (received <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return received;
@@ -175,10 +178,13 @@ ssize_t WireTap::Receive(int descriptor, msghdr* message, int flags) {
   return -1;
 }
 
-// With room for no more than is left of the round; the message is as it was afterwards.
-ssize_t WireTap::ReceiveSome(int descriptor, msghdr* message, int flags) {
+int64_t WireTap::Round() const {
+  const int64_t amid = std::max<int64_t>(totals_->amid.load(std::memory_order_relaxed), 1);
+  return std::clamp(kOfAll / amid, kLeastARound, kMostARound);
+}
+
+ssize_t WireTap::ReceiveSome(int descriptor, msghdr* message, int flags, size_t room) {
   const size_t pieces = message->msg_iovlen;
-  size_t room = static_cast<size_t>(std::max<int64_t>(kMostARound - round_bytes_, 1));
   size_t whole = 0;  // pieces that fit
   while (whole < pieces && message->msg_iov[whole].iov_len <= room) {
     room -= message->msg_iov[whole++].iov_len;
@@ -209,9 +215,9 @@ bool WireTap::WakePair(int descriptor) {
 // The kernel looks again whether there is anything to read when it is told how much is enough, and wakes who waits for that:
 // so the edge that was taken is not the last. But it looks for bytes: that the peer is gone was said by the edge before, so where
 // nothing is there a round ends by itself, with what recvmsg says. False, too: the kernel cannot be told.
-bool WireTap::EndRound(int descriptor) {
+bool WireTap::EndRound(int descriptor, int64_t round) {
   constexpr int kAny = 1;
-  if (round_bytes_ >= kMostARound) {
+  if (round_bytes_ >= round) {
     round_bytes_ = 0;
     ends_ = kEndsARound;
   }
@@ -279,7 +285,10 @@ void WireTap::Publish() {
   if (watch_.opened() > 0) called_.store(true, std::memory_order_relaxed);
   set(open_, nullptr, watch_.open());
   set(streams_, &totals_->streams, watch_.unwhole().streams);
+  const bool was_amid = bytes_.load(std::memory_order_relaxed) > 0;
   set(bytes_, &totals_->bytes, watch_.unwhole().bytes);
+  const bool is_amid = watch_.unwhole().bytes > 0;
+  if (is_amid != was_amid) totals_->amid.fetch_add(is_amid ? 1 : -1, std::memory_order_relaxed);
 }
 
 }  // namespace cellbatch

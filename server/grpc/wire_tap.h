@@ -9,7 +9,9 @@
 //
 // A round of reading ends after 128 KiB, though more be there: gRPC 1.51 would read on for as long as bytes keep coming, on a thread
 // that others wait for, makes buffers for as much as it read in the last round, and aborts once that is more than 2 GiB. Nor does
-// one recvmsg take more than the round has left: all calls in what was read are answered before anybody else is looked at.
+// one recvmsg take more than the round has left: all calls in what was read are answered before anybody else is looked at. Where
+// many connections are amid a message, all of them together take 2 MiB in turn, each at least 16 KiB: beside 200 of them who waits
+// behind all the others would wait for 25 MiB else, and for the pages that they are put on, which a machine may have to find first.
 //
 // One thread at a time reads from a connection and one sends, as gRPC does; anybody may look and cut. A read costs some
 // tens of nanoseconds more. It links in by itself wherever grpc_listener does; InForce says whether libgrpc.so finds it.
@@ -40,6 +42,7 @@ struct WireTotals {
   const FrameBounds bounds;
   RateBound resets;
   std::atomic<int64_t> streams = 0, bytes = 0;  // Unwhole
+  std::atomic<int64_t> amid = 0;                // connections with bytes of such a message
 };
 
 class WireTap {
@@ -75,12 +78,15 @@ class WireTap {
 
  private:
   static constexpr int kNotCut = -1;
-  static constexpr int64_t kMostARound = 128 << 10;
+  static constexpr int64_t kLeastARound = 16 << 10, kMostARound = 128 << 10, kOfAll = 2 << 20;
   // gRPC takes nothing to read for the end of a round only where it has read nothing just before.
   static constexpr int kEndsARound = 2;
-  bool EndRound(int descriptor);
+  // Bytes that a round may bring now.
+  int64_t Round() const;
+  bool EndRound(int descriptor, int64_t round);
   static bool WakePair(int descriptor);
-  ssize_t ReceiveSome(int descriptor, msghdr* message, int flags);
+  // With room for so much; the message is as it was afterwards.
+  static ssize_t ReceiveSome(int descriptor, msghdr* message, int flags, size_t room);
   FrameFault Take(const msghdr& message, size_t bytes);
   void Sent(const msghdr& message, size_t bytes);
   void Publish();

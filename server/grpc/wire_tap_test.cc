@@ -14,6 +14,7 @@
 
 #include "gtest/gtest.h"
 #include "server/grpc/listening_socket.h"
+#include "tests/testing/http2_frames.h"
 
 namespace cellbatch {
 namespace {
@@ -39,7 +40,7 @@ class WireTapTest : public ::testing::Test {
       accepted = accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     }
     server_ = Descriptor(accepted);
-    tap_ = WireTap::Enrol(accepted, std::make_shared<WireTotals>(FrameBounds()));
+    tap_ = WireTap::Enrol(accepted, totals_);
     epoll_event event = {};
     event.events = EPOLLIN | EPOLLET;
     ASSERT_EQ(epoll_ctl(events_.get(), EPOLL_CTL_ADD, accepted, &event), 0);
@@ -71,6 +72,7 @@ class WireTapTest : public ::testing::Test {
   Descriptor client_;
   Descriptor events_{epoll_create1(EPOLL_CLOEXEC)};
   Descriptor server_;
+  const std::shared_ptr<WireTotals> totals_ = std::make_shared<WireTotals>(FrameBounds());
   std::shared_ptr<WireTap> tap_;
 };
 
@@ -91,6 +93,50 @@ TEST_F(WireTapTest, ARoundOfReadingEndsThoughMoreIsThereAndTheNextIsBegunByAnEdg
   }
   sender.join();
   EXPECT_EQ(received, kBytes);
+}
+
+// All that are amid a message share what one turn of reading brings: nobody waits behind 200 times 128 KiB.
+TEST_F(WireTapTest, ManyAmidAMessageHaveShorterRoundsEach) {
+  constexpr uint32_t kAnnounced = 2 * kMiB;  // never whole
+  const std::string begun =
+      std::string(http2::kPreface) + http2::Frame(http2::kHeaders, http2::kEndHeaders, 1, "h") +
+      http2::Frame(http2::kData, http2::kNone, 1, http2::HeadOfMessage(kAnnounced));
+  std::string message;
+  while (message.size() < kMiB) {
+    message += http2::Frame(http2::kData, http2::kNone, 1, std::string(1000, 'x'));
+  }
+  for (const auto& [others, most] : std::vector<std::pair<int64_t, size_t>>{
+           {15, 128 << 10}, {63, 32 << 10}, {10'000, 16 << 10}}) {
+    SCOPED_TRACE(others);
+    ASSERT_NO_FATAL_FAILURE(Connect());
+    std::string into(kMiB, '\0');
+    ASSERT_EQ(SendAll(begun), begun.size());
+    for (size_t received = 0; received < begun.size();) {
+      ASSERT_NO_FATAL_FAILURE(WaitForAnEdge());
+      const ssize_t more = Receive(into);
+      ASSERT_GT(more, 0);
+      received += static_cast<size_t>(more);
+    }
+    EXPECT_EQ(totals_->amid, 1);
+    totals_->amid += others;
+    std::thread sender([&] { EXPECT_EQ(SendAll(message), message.size()); });
+    size_t received = 0, longest = 0;
+    while (received < message.size()) {
+      ASSERT_NO_FATAL_FAILURE(WaitForAnEdge());
+      size_t round = 0;
+      ssize_t more = 0;
+      while ((more = Receive(into)) > 0) round += static_cast<size_t>(more);
+      ASSERT_EQ(errno, EAGAIN);
+      longest = std::max(longest, round);
+      received += round;
+    }
+    sender.join();
+    EXPECT_LE(longest, most);
+    totals_->amid -= others;
+    tap_.reset();
+    server_.Close();
+    EXPECT_EQ(totals_->amid, 0) << "it has left";
+  }
 }
 
 // One end of a pair of this process, as connections are handed over (server/tls): no kernel looks again there by itself.
