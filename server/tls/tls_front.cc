@@ -156,18 +156,17 @@ void TlsFront::Impl::Run() {
     const bool timed = !handshakes_.empty() || !accepting_.load();
     const int n = epoll_wait(events_.get(), events.data(), kMost,
                              timed ? static_cast<int>(kBetweenLooks.count()) : -1);
-    // Handshakes first: whoever is accepted may end one.
-    for (const auto kind : {Watched::Kind::kHandshake, Watched::Kind::kPort}) {
-      for (int i = 0; i < n; ++i) {
-        auto& watched = *static_cast<Watched*>(events[static_cast<size_t>(i)].data.ptr);
-        if (watched.kind != kind) continue;
-        if (kind == Watched::Kind::kPort) {
-          AcceptAt(static_cast<Port&>(watched));
-        } else {
-          Go(static_cast<Handshake&>(watched));
-        }
+    // Handshakes first: whoever is accepted may end one. And one that has ended is not looked at again.
+    std::vector<Port*> ports;
+    for (int i = 0; i < n; ++i) {
+      auto& watched = *static_cast<Watched*>(events[static_cast<size_t>(i)].data.ptr);
+      if (watched.kind == Watched::Kind::kHandshake) {
+        Go(static_cast<Handshake&>(watched));
+      } else if (watched.kind == Watched::Kind::kPort) {
+        ports.push_back(&static_cast<Port&>(watched));
       }
     }
+    for (Port* const port : ports) AcceptAt(*port);
     LookAtSlow();
   }
 }
