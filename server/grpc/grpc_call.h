@@ -46,7 +46,8 @@ class GrpcCall : public ServerCall {
   uint64_t client() const override { return client_; }
   const Access* access() const override { return access_.get(); }
   std::string client_name() const override {
-    return ClientName(Metadata(kTenantHeader), Metadata(kAuthorizationHeader), Certificate(),
+    return ClientName(access_ == nullptr ? "" : access_->name(), Metadata(kTenantHeader),
+                      Metadata(kAuthorizationHeader), Certificate(),
                       Relayed() ? connection_->address : context_.peer());
   }
   std::string_view given_id() const override { return Metadata(kRequestIdName); }

@@ -31,9 +31,14 @@ inline uint64_t ClientOf(std::string_view tenant, std::string_view authorization
 }
 
 // The same for people: "tenant acme", "credential 5f3a90c1" (of the number, not of the credential), "certificate CN=acme",
-// or the peer.
-inline std::string ClientName(std::string_view tenant, std::string_view authorization,
-                              std::string_view certificate, std::string_view peer) {
+// or the peer. Before all of these the name of the token that let it in, which nobody else can write: "token search", "token
+// search, tenant acme"; empty: none did.
+inline std::string ClientName(std::string_view token, std::string_view tenant,
+                              std::string_view authorization, std::string_view certificate,
+                              std::string_view peer) {
+  if (!token.empty()) {
+    return fmt::format("token {}{}{}", token, tenant.empty() ? "" : ", tenant ", tenant);
+  }
   if (!tenant.empty()) return fmt::format("tenant {}", tenant);
   if (!authorization.empty()) {
     return fmt::format("credential {:08x}", ClientOf("", authorization, "", "") & 0xffffffff);

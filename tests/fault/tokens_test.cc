@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -266,6 +267,36 @@ TEST_F(TokensTest, TokensAreReplacedUnderTrafficAndNoCallIsLost) {
                                     std::string("wr0ng-one"), HashInHex("s3arch")}) {
     EXPECT_THAT(told, Not(HasSubstr(secret)));
   }
+  ASSERT_NO_FATAL_FAILURE(End());
+}
+
+// Who reads the log knows tokens by their names, not by a number made of a credential.
+TEST_F(TokensTest, TheLineOfAFailedRequestNamesItsToken) {
+  ASSERT_NO_FATAL_FAILURE(
+      ServeTokens(Entry("search", "s3arch"), {"--log-format=json", "--log-failed-requests=1000"}));
+  const auto client_of = [&](const std::string& wire, const std::string& code) {
+    const std::string of = fmt::format(R"("wire":"{}",)", wire);
+    while (true) {  // a thread of its own writes it
+      std::istringstream log(server_->Log());
+      for (std::string line; std::getline(log, line);) {
+        if (line.find(of) == line.npos || line.find(code) == line.npos) continue;
+        const size_t begin = line.find(R"("client":")") + 10;
+        return line.substr(begin, line.find('"', begin) - begin);
+      }
+      std::this_thread::yield();
+    }
+  };
+  inference::ModelInferResponse answer;
+  EXPECT_EQ(caller_->Infer(Words({100}), answer, By("s3arch")).error_code(),
+            StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(client_of("grpc", "INVALID_ARGUMENT"), "token search");
+  EXPECT_EQ(Http("POST /v2/models/words/infer HTTP/1.1\r\nx-cellbatch-tenant: acme\r\nx:", "s3arch",
+                 R"({"inputs":[{"name":"TOKENS","shape":[1],"datatype":"INT32","data":[100]}]})")
+                .first,
+            "400");
+  EXPECT_EQ(client_of("http", "INVALID_ARGUMENT"), "token search, tenant acme");
+  EXPECT_EQ(Infer("wrong").error_code(), StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(client_of("grpc", "UNAUTHENTICATED"), testing::StartsWith("credential "));
   ASSERT_NO_FATAL_FAILURE(End());
 }
 

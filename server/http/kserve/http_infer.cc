@@ -45,8 +45,9 @@ class HttpCall final : public ServerCall {
   }
 
   std::string client_name() const override {
-    return ClientName(Header(kTenantHeader), Header(kAuthorizationHeader),
-                      exchange_->request().certificate, exchange_->peer());
+    return ClientName(access_ == nullptr ? "" : access_->name(), Header(kTenantHeader),
+                      Header(kAuthorizationHeader), exchange_->request().certificate,
+                      exchange_->peer());
   }
   std::string_view given_id() const override { return Header(kRequestIdName); }
   std::string_view traceparent() const override { return Header(kTraceparent); }
