@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,8 @@ TlsClient::TlsClient(const std::string& address, const TlsClientOptions& options
     : context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free),
       socket_(ConnectTo(address, options.receive_buffer)) {
   if (socket_ < 0 || !shake_hands) return;
+  const timeval silence = {.tv_sec = options.silence_seconds, .tv_usec = 0};
+  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
   SSL_CTX_set_max_proto_version(context_.get(), options.newest);
   SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
   const Certificate root(PEM_read_bio_X509(Memory(options.root).get(), nullptr, nullptr, nullptr),

@@ -17,6 +17,7 @@ struct TlsClientOptions {
   std::string protocol = "h2";  // offered; empty: none
   int newest = TLS1_3_VERSION;  // spoken
   int receive_buffer = 0;       // of the kernel; 0: as it is
+  int silence_seconds = 0;      // after which the server counts as gone; 0: it is waited for
 };
 
 class TlsClient {
