@@ -79,9 +79,10 @@ void GrpcMethods::AddKServe(const KServeService& kserve) {
   Answer<inference::ModelStatisticsRequest>("ModelStatistics", kSlow, [&](const auto& request) {
     return Bytes(kserve.ModelStatistics(request));
   });
-  Answer<inference::RepositoryIndexRequest>("RepositoryIndex", kSlow, [&](const auto& request) {
-    return Bytes(kserve.RepositoryIndex(request));
-  });
+  AnswerWhom<inference::RepositoryIndexRequest>("RepositoryIndex", kSlow,
+                                                [&](const auto& request, const Access* by) {
+                                                  return Bytes(kserve.RepositoryIndex(request, by));
+                                                });
   Answer<inference::LogSettingsRequest>("LogSettings", kSlow, [&](const auto& request) {
     return Bytes(kserve.LogSettings(request));
   });
@@ -150,6 +151,19 @@ template <typename Request>
 void GrpcMethods::Answer(const char* name, bool slow,
                          std::function<absl::StatusOr<std::string>(const Request&)> function,
                          Streams streams) {
+  AnswerWhom<Request>(
+      name, slow,
+      [function = std::move(function)](const Request& request, const Access*) {
+        return function(request);
+      },
+      streams);
+}
+
+template <typename Request>
+void GrpcMethods::AnswerWhom(
+    const char* name, bool slow,
+    std::function<absl::StatusOr<std::string>(const Request&, const Access*)> function,
+    Streams streams) {
   answering_.push_back(
       std::make_unique<MessageMethod<Request>>(bounds_.contents, &refusals_, std::move(function)));
   AddAnswering(*Request::descriptor(), name, slow, streams);

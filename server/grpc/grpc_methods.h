@@ -86,6 +86,12 @@ class GrpcMethods {
   void Answer(const char* name, bool slow,
               std::function<absl::StatusOr<std::string>(const Request&)> function,
               Streams streams = Streams::kNone);
+  // One whose answer depends on who asks.
+  template <typename Request>
+  void AnswerWhom(
+      const char* name, bool slow,
+      std::function<absl::StatusOr<std::string>(const Request&, const Access*)> function,
+      Streams streams = Streams::kNone);
   // One that answers later (KServeService's changes of models), with an empty message.
   template <typename Request, typename Response>
   void Change(const char* name, std::function<void(const Request&, ModelChangeDone)> function);

@@ -12,6 +12,8 @@ namespace cellbatch {
 
 namespace {
 
+constexpr std::string_view kExplain = "/explain/";
+
 bool Allows(std::string_view methods, std::string_view asked) {
   if (asked == "HEAD") asked = "GET";
   return asked == methods || (methods == kGetOrPost && (asked == "GET" || asked == "POST"));
@@ -62,34 +64,45 @@ HttpRoute RouteOf(const HttpRequest& head) {
   return route;
 }
 
+// Of a page for people: all that shows every model asks of all of them.
+absl::Status MayLookAt(std::string_view path, const Access& by) {
+  if (path.starts_with(kExplain)) return by.MayAsk(path.substr(kExplain.size()));
+  return path == "/" || path == "/metrics" ? by.MayAsk("") : absl::OkStatus();
+}
+
+// Whether it may, of all but inference, whose call looks itself. `path`: none, a page for people; `by`: null, whoever likes.
+absl::Status MayAskFor(const HttpRequest& request, const std::optional<KServePath>& path,
+                       const Access* by) {
+  if (by == nullptr) return absl::OkStatus();
+  if (!path) return MayLookAt(request.path, *by);
+  const bool settings = path->ask == KServeAsk::kLogging || path->ask == KServeAsk::kTrace;
+  const bool changes = path->ask == KServeAsk::kLoad || path->ask == KServeAsk::kUnload ||
+                       (settings && !request.body.empty());
+  absl::Status status = changes ? by->MayControl() : absl::OkStatus();
+  const bool of_models = path->ask == KServeAsk::kMetadata || path->ask == KServeAsk::kConfig ||
+                         path->ask == KServeAsk::kStatistics || path->ask == KServeAsk::kLoad ||
+                         path->ask == KServeAsk::kUnload || (settings && !path->model.empty());
+  return status.ok() && of_models ? by->MayAsk(path->model) : status;
+}
+
 }  // namespace
+
+// Who asks. Null: nobody is asked.
+absl::StatusOr<std::shared_ptr<const Access>> ServerSite::Caller(const HttpRequest& request) const {
+  if (tokens_ == nullptr) return nullptr;
+  const std::string* const brought = request.Header(kAuthorizationHeader);
+  const std::string_view authorization = brought == nullptr ? "" : std::string_view(*brought);
+  return tokens_->Find(authorization);
+}
 
 // What a stranger sends is not taken: its head says already that it is one.
 HttpRoute ServerSite::Route(const HttpRequest& head) const {
   HttpRoute route = RouteOf(head);
-  if (tokens_ == nullptr || route.refused || route.where == HttpWhere::kNow) return route;
-  const std::string* const authorization = head.Header(kAuthorizationHeader);
-  const auto access = tokens_->Find(authorization == nullptr ? "" : *authorization);
-  if (!access.ok()) route.refused = ErrorReply(access.status());
+  if (route.refused || route.where == HttpWhere::kNow) return route;
+  const auto caller = Caller(head);
+  if (caller.ok()) return route;
+  route.refused = ErrorReply(caller.status());
   return route;
-}
-
-// Of all but inference, whose call looks itself.
-absl::Status ServerSite::CheckAccess(const HttpRequest& request, const KServePath& path) const {
-  if (tokens_ == nullptr || WhereOf(path.ask) == HttpWhere::kNow) {
-    return absl::OkStatus();
-  }
-  const std::string* const authorization = request.Header(kAuthorizationHeader);
-  const auto found = tokens_->Find(authorization == nullptr ? "" : *authorization);
-  if (!found.ok()) return found.status();
-  const Access& access = **found;
-  const bool changes = path.ask == KServeAsk::kLoad || path.ask == KServeAsk::kUnload ||
-                       (path.ask == KServeAsk::kLogging && !request.body.empty());
-  absl::Status status = changes ? access.MayControl() : absl::OkStatus();
-  const bool of_models = path.ask == KServeAsk::kMetadata || path.ask == KServeAsk::kConfig ||
-                         path.ask == KServeAsk::kStatistics || path.ask == KServeAsk::kLoad ||
-                         path.ask == KServeAsk::kUnload;
-  return status.ok() && of_models ? access.MayAsk(path.model) : status;
 }
 
 HttpSite ServerSite::All() const {
@@ -108,23 +121,28 @@ HttpSite ServerSite::MetricsAlone() const {
 void ServerSite::Answer(const std::shared_ptr<HttpExchange>& exchange) const {
   const HttpRequest& request = exchange->request();
   const std::optional<KServePath> path = ParseKServePath(request.path);
-  if (!path) return exchange->Reply(Page(request.path));
-  if (path->ask == KServeAsk::kInfer) return infer_.Answer(exchange, *path);
-  if (absl::Status status = CheckAccess(request, *path); !status.ok()) {
+  if (path && path->ask == KServeAsk::kInfer) return infer_.Answer(exchange, *path);
+  std::shared_ptr<const Access> by;
+  if (!path || WhereOf(path->ask) != HttpWhere::kNow) {
+    auto caller = Caller(request);
+    if (!caller.ok()) return exchange->Reply(ErrorReply(caller.status()));
+    by = *std::move(caller);
+  }
+  if (absl::Status status = MayAskFor(request, path, by.get()); !status.ok()) {
     return exchange->Reply(ErrorReply(status));
   }
+  if (!path) return exchange->Reply(Page(request.path));
   if (path->ask == KServeAsk::kLoad || path->ask == KServeAsk::kUnload) {
     return kserve_.Change(*path, request.body,
                           [exchange](HttpReply reply) { exchange->Reply(std::move(reply)); });
   }
-  exchange->Reply(kserve_.Answer(*path, request.body));
+  exchange->Reply(kserve_.Answer(*path, request.body, by.get()));
 }
 
 HttpReply ServerSite::Page(std::string_view path) const {
   if (path == "/") return ForPeople({200, "text/html; charset=utf-8", status_.Html()});
   if (path == "/status.js") return {200, "text/javascript; charset=utf-8", kStatusScript};
   if (path == "/metrics") return {200, MetricsExporter::kContentType, metrics_.Text()};
-  constexpr std::string_view kExplain = "/explain/";
   if (path.starts_with(kExplain)) return ForPeople(explain_.Answer(path.substr(kExplain.size())));
   return {.status = 404, .body = "nothing is here; the status page is at /\n"};
 }

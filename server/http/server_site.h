@@ -1,11 +1,15 @@
 // What this server answers over HTTP, by path: probes on the loop, pages on the threads of pages, what is to be computed
 // on those of inference.
+//
+// Where tokens are asked for (ServeTokens), all but probes need one. What is refused costs a hash on the loop, and its body is not
+// taken.
 #ifndef CELLBATCH_SERVER_HTTP_SERVER_SITE_H_
 #define CELLBATCH_SERVER_HTTP_SERVER_SITE_H_
 
 #include <memory>
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "server/explain/explain_page.h"
 #include "server/http/http_exchange.h"
 #include "server/http/kserve/http_infer.h"
@@ -32,7 +36,7 @@ class ServerSite {
 
  private:
   HttpRoute Route(const HttpRequest& head) const;
-  absl::Status CheckAccess(const HttpRequest& request, const KServePath& path) const;
+  absl::StatusOr<std::shared_ptr<const Access>> Caller(const HttpRequest& request) const;
   void Answer(const std::shared_ptr<HttpExchange>& exchange) const;
   HttpReply Page(std::string_view path) const;
 

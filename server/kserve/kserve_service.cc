@@ -364,10 +364,11 @@ void KServeService::RepositoryModelUnload(const inference::RepositoryModelUnload
 }
 
 inference::RepositoryIndexResponse KServeService::RepositoryIndex(
-    const inference::RepositoryIndexRequest& request) const {
+    const inference::RepositoryIndexRequest& request, const Access* by) const {
   inference::RepositoryIndexResponse response;
   for (const IndexEntry& entry : index_()) {
     if (request.ready() && entry.state != kReady) continue;
+    if (by != nullptr && !by->Covers(entry.name)) continue;
     auto& model = *response.add_models();
     model.set_name(entry.name);
     model.set_version(entry.version);

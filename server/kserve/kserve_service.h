@@ -15,6 +15,7 @@
 #include "proto/grpc_service.pb.h"
 #include "scheduler/scheduler.h"
 #include "server/lifecycle.h"
+#include "server/requests/access.h"
 #include "server/requests/request_path.h"
 #include "server/requests/request_stats.h"
 
@@ -69,8 +70,9 @@ class KServeService {
       const inference::ModelConfigRequest& request) const;
   absl::StatusOr<inference::ModelStatisticsResponse> ModelStatistics(
       const inference::ModelStatisticsRequest& request) const;
+  // Of the models that who asks may ask of; null: of all.
   inference::RepositoryIndexResponse RepositoryIndex(
-      const inference::RepositoryIndexRequest& request) const;
+      const inference::RepositoryIndexRequest& request, const Access* by = nullptr) const;
   absl::StatusOr<inference::LogSettingsResponse> LogSettings(
       const inference::LogSettingsRequest& request) const;
   // NOT_FOUND, UNAVAILABLE: of a model that there is not.

@@ -232,6 +232,16 @@ TEST_F(KServeTest, TheIndexListsEveryModelOrOnlyTheReadyOnes) {
   EXPECT_EQ(kserve_.RepositoryIndex(request).models(0).name(), "tiny");
 }
 
+TEST_F(KServeTest, TheIndexForATokenHasTheModelsOfItsEntryAlone) {
+  AccessUse use("search");
+  const Access some({.models = {"tiny"}}, use), other({.models = {"nobody"}}, use), every({}, use);
+  const auto index = kserve_.RepositoryIndex({}, &some);
+  ASSERT_EQ(index.models_size(), 1);
+  EXPECT_EQ(index.models(0).name(), "tiny");
+  EXPECT_EQ(kserve_.RepositoryIndex({}, &other).models_size(), 0);
+  EXPECT_EQ(kserve_.RepositoryIndex({}, &every).models_size(), 3);
+}
+
 // What clients ask for, as whoever makes changes hears it; and their answers, which come when the test says so.
 class KServeChangeTest : public KServeTest {
  protected:

@@ -31,10 +31,12 @@ const char* Name(AccessOutcome outcome) {
   return kNames[static_cast<size_t>(outcome)];
 }
 
+bool Access::Covers(std::string_view model) const {
+  return rights_.models.empty() || std::ranges::find(rights_.models, model) != rights_.models.end();
+}
+
 absl::Status Access::MayAsk(std::string_view model) const {
-  if (rights_.models.empty() || std::ranges::find(rights_.models, model) != rights_.models.end()) {
-    return absl::OkStatus();
-  }
+  if (Covers(model)) return absl::OkStatus();
   return absl::PermissionDeniedError(
       model.empty()
           ? fmt::format("token {} may not ask of all models, only of those that --tokens names",

@@ -48,6 +48,8 @@ class Access {
   // What it has in flight, with bounds of its own.
   Party& party() const { return use_.party; }
 
+  // Whether its entry names that model, or none. What is listed for it is what it covers.
+  bool Covers(std::string_view model) const;
   // PERMISSION_DENIED: it may not ask of that model; of an empty name, not of all of them.
   absl::Status MayAsk(std::string_view model) const;
   // PERMISSION_DENIED: it may not change what is served or logged.

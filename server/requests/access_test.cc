@@ -13,12 +13,15 @@ TEST(AccessTest, ATokenAsksOfItsModelsAloneAndOfAllWhereNoneIsNamed) {
   AccessUse use("search");
   const Access some({.models = {"tagger", "parser"}}, use);
   EXPECT_TRUE(some.MayAsk("parser").ok());
+  EXPECT_TRUE(some.Covers("parser"));
+  EXPECT_FALSE(some.Covers("words"));
   EXPECT_EQ(some.MayAsk("words").ToString(),
             "PERMISSION_DENIED: token search may not ask of model \"words\" (models of --tokens)");
   EXPECT_TRUE(absl::IsPermissionDenied(some.MayAsk("")));
   const Access every({}, use);
   EXPECT_TRUE(every.MayAsk("words").ok());
   EXPECT_TRUE(every.MayAsk("").ok());
+  EXPECT_TRUE(every.Covers("words"));
 }
 
 TEST(AccessTest, OnlyWhoMayControlDoes) {

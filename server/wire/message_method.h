@@ -19,7 +19,13 @@ template <typename Request>
 absl::Status CheckAccess(const Access* access, const Request& request) {
   if (access == nullptr) return absl::OkStatus();
   if constexpr (requires { request.settings(); }) {
-    return request.settings().empty() ? absl::OkStatus() : access->MayControl();
+    absl::Status status = request.settings().empty() ? absl::OkStatus() : access->MayControl();
+    if constexpr (requires { request.model_name(); }) {
+      // Of a model that it may not ask of, no answer tells whether it is there.
+      const bool of_one = !request.model_name().empty();
+      if (status.ok() && of_one) status = access->MayAsk(request.model_name());
+    }
+    return status;
   } else if constexpr (requires { request.model_name(); }) {
     return access->MayAsk(request.model_name());
   } else if constexpr (requires { request.name(); }) {
@@ -32,8 +38,8 @@ absl::Status CheckAccess(const Access* access, const Request& request) {
 template <typename Request>
 class MessageMethod final : public CallSink {
  public:
-  using Function =
-      std::function<absl::StatusOr<std::string>(const Request&)>;  // the answer's bytes
+  // The answer's bytes; `by`: who asks, null where nobody is asked who he is.
+  using Function = std::function<absl::StatusOr<std::string>(const Request&, const Access* by)>;
 
   // `counts` outlives it.
   MessageMethod(const WireLimits& limits, RefusalCounts* counts, Function function)
@@ -46,7 +52,7 @@ class MessageMethod final : public CallSink {
     if (result.status.ok()) result.status = scanner_.Parse(call.request(), request);
     if (result.status.ok()) result.status = CheckAccess(call.access(), request);
     if (result.status.ok()) {
-      absl::StatusOr<std::string> answer = function_(request);
+      absl::StatusOr<std::string> answer = function_(request, call.access());
       result.status = answer.status();
       if (answer.ok()) result.body = *std::move(answer);
     }

@@ -153,10 +153,11 @@ TEST_F(TokensTest, ProbesNeedNoToken) {
   ASSERT_NO_FATAL_FAILURE(End());
 }
 
-TEST_F(TokensTest, OnlyWhoMayControlChangesWhatIsServedOrLogged) {
+TEST_F(TokensTest, OnlyWhoMayControlChangesWhatIsServedLoggedOrTraced) {
   ASSERT_NO_FATAL_FAILURE(
       ServeTokens(Entry("search", "s3arch") + Entry("operator", "0perator", "may_control: true"),
-                  {"--model-control=explicit", "--load-model=*", "--log-control"}));
+                  {"--model-control=explicit", "--load-model=*", "--log-control", "--trace-control",
+                   "--trace-otlp=http://127.0.0.1:1/v1/traces"}));
   const auto unload = [&](const std::string& token) {
     grpc::ClientContext context;
     By(token)(context);
@@ -177,10 +178,52 @@ TEST_F(TokensTest, OnlyWhoMayControlChangesWhatIsServedOrLogged) {
   EXPECT_EQ(Http("POST /v2/repository/models/slow/unload", "s3arch").first, "403");
   EXPECT_EQ(log("s3arch", true), StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(Http("POST /v2/logging", "s3arch", R"({"log_info":true})").first, "403");
+  EXPECT_EQ(Http("POST /v2/trace/setting", "s3arch", R"({"trace_rate":"7"})").first, "403");
   EXPECT_EQ(log("s3arch", false), StatusCode::OK) << "reading is no change";
   EXPECT_EQ(log("0perator", true), StatusCode::OK);
+  EXPECT_EQ(Http("POST /v2/trace/setting", "0perator", R"({"trace_rate":"7"})").first, "200");
   EXPECT_EQ(unload("0perator"), StatusCode::OK);
   EXPECT_EQ(Http("POST /v2/repository/models/slow/load", "0perator").first, "200");
+  ASSERT_NO_FATAL_FAILURE(End());
+}
+
+TEST_F(TokensTest, WhoMayAskOfSomeModelsSeesTheseAlone) {
+  ASSERT_NO_FATAL_FAILURE(
+      ServeTokens(Entry("search", "s3arch", "models: \"words\"") + Entry("all", "4ll")));
+  const auto index = [&](const std::string& token) {
+    grpc::ClientContext context;
+    By(token)(context);
+    inference::RepositoryIndexResponse answer;
+    EXPECT_TRUE(caller_->stub().RepositoryIndex(&context, {}, &answer).ok());
+    std::vector<std::string> names;
+    for (const auto& model : answer.models()) names.push_back(model.name());
+    return names;
+  };
+  EXPECT_THAT(index("s3arch"), testing::ElementsAre("words"));
+  EXPECT_THAT(index("4ll"), testing::IsSupersetOf({"words", "slow"}));
+  const auto [listed, list] = Http("POST /v2/repository/index", "s3arch");
+  EXPECT_EQ(listed, "200");
+  EXPECT_THAT(list, HasSubstr("\"words\""));
+  EXPECT_THAT(list, Not(HasSubstr("\"slow\"")));
+  EXPECT_THAT(Http("POST /v2/repository/index", "4ll").second, HasSubstr("\"slow\""));
+  // What shows every model is not for who may not ask of every one; what there is not is not told either.
+  for (const char* of_others : {"GET /", "GET /metrics", "GET /explain/slow",
+                                "GET /explain/nowhere", "GET /v2/models/slow/trace/setting"}) {
+    EXPECT_EQ(Http(of_others, "s3arch").first, "403") << of_others;
+  }
+  EXPECT_EQ(Http("GET /explain/words", "s3arch").first, "200");
+  EXPECT_EQ(Http("GET /v2", "s3arch").first, "200");
+  EXPECT_EQ(Http("GET /", "4ll").first, "200");
+  const auto traced = [&](const std::string& model) {
+    grpc::ClientContext context;
+    By("s3arch")(context);
+    inference::TraceSettingRequest request;
+    request.set_model_name(model);
+    inference::TraceSettingResponse answer;
+    return caller_->stub().TraceSetting(&context, request, &answer).error_code();
+  };
+  EXPECT_EQ(traced("nowhere"), StatusCode::PERMISSION_DENIED);
+  EXPECT_NE(traced("words"), StatusCode::PERMISSION_DENIED);
   ASSERT_NO_FATAL_FAILURE(End());
 }
 

@@ -157,7 +157,8 @@ HttpReply ErrorReply(const absl::Status& status, std::optional<int32_t> pushback
   return reply;
 }
 
-HttpReply KServePages::Answer(const KServePath& path, std::string_view body) const {
+HttpReply KServePages::Answer(const KServePath& path, std::string_view body,
+                              const Access* by) const {
   switch (path.ask) {
     case KServeAsk::kServer:
       return JsonReply(JsonOf(kserve_.ServerMetadata()));
@@ -178,7 +179,7 @@ HttpReply KServePages::Answer(const KServePath& path, std::string_view body) con
     case KServeAsk::kStatistics:
       return ReplyOf(kserve_.ModelStatistics(Named<inference::ModelStatisticsRequest>(path)));
     case KServeAsk::kIndex:
-      return Index(body);
+      return Index(body, by);
     case KServeAsk::kLogging:
       return Logging(body);
     case KServeAsk::kTrace:
@@ -258,7 +259,7 @@ HttpReply KServePages::Tracing(const std::string& model, std::string_view body) 
 }
 
 // {"ready": true}: of those alone that are.
-HttpReply KServePages::Index(std::string_view body) const {
+HttpReply KServePages::Index(std::string_view body, const Access* by) const {
   inference::RepositoryIndexRequest request;
   if (!body.empty()) {
     if (const absl::Status status = CheckBody(body); !status.ok()) return ErrorReply(status);
@@ -271,7 +272,7 @@ HttpReply KServePages::Index(std::string_view body) const {
     }
     request.set_ready(asked.value("ready", false));
   }
-  return JsonReply(JsonOf(kserve_.RepositoryIndex(request))["models"]);
+  return JsonReply(JsonOf(kserve_.RepositoryIndex(request, by))["models"]);
 }
 
 }  // namespace cellbatch

@@ -12,6 +12,7 @@
 #include "server/http/http_exchange.h"
 #include "server/http/kserve/kserve_path.h"
 #include "server/kserve/kserve_service.h"
+#include "server/requests/access.h"
 
 namespace cellbatch {
 
@@ -25,14 +26,14 @@ class KServePages {
   // Outlives it.
   explicit KServePages(const KServeService& kserve) : kserve_(kserve) {}
 
-  // Of any path but inference, load and unload. `body` is the request's.
-  HttpReply Answer(const KServePath& path, std::string_view body) const;
+  // Of any path but inference, load and unload. `body` is the request's; `by`: who asks (null: anybody), who may.
+  HttpReply Answer(const KServePath& path, std::string_view body, const Access* by = nullptr) const;
   // Of load and unload: `reply` is called once, with what became of it, seconds later on another thread, or at once.
   void Change(const KServePath& path, std::string_view body,
               std::function<void(HttpReply)> reply) const;
 
  private:
-  HttpReply Index(std::string_view body) const;
+  HttpReply Index(std::string_view body, const Access* by) const;
   HttpReply Logging(std::string_view body) const;
   HttpReply Tracing(const std::string& model, std::string_view body) const;
 
