@@ -291,7 +291,9 @@ void HttpConnection::Send(HttpReply reply, bool last) {
   response_.set(http::field::content_type, reply.content_type);
   response_.set(http::field::cache_control, "no-store");
   response_.set("X-Content-Type-Options", "nosniff");
-  for (const auto& [name, value] : reply.headers) response_.set(name, value);
+  // Its own take the place of those above; two of one name (ways to say who one is) both stand.
+  for (const auto& [name, value] : reply.headers) response_.erase(name);
+  for (const auto& [name, value] : reply.headers) response_.insert(name, value);
   response_.content_length(reply.body.size());
   if (!head_only_) response_.body() = std::move(reply.body);
   held_ = std::move(reply.held);

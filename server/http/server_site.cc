@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/http/basic_credential.h"
 #include "server/http/html_page.h"
 #include "server/requests/client_identity.h"
 
@@ -64,6 +65,8 @@ HttpRoute RouteOf(const HttpRequest& head) {
   return route;
 }
 
+bool ChangesNothing(const HttpRequest& head) { return Allows("GET", head.method); }
+
 // Of a page for people: all that shows every model asks of all of them.
 absl::Status MayLookAt(std::string_view path, const Access& by) {
   if (path.starts_with(kExplain)) return by.MayAsk(path.substr(kExplain.size()));
@@ -92,7 +95,12 @@ absl::StatusOr<std::shared_ptr<const Access>> ServerSite::Caller(const HttpReque
   if (tokens_ == nullptr) return nullptr;
   const std::string* const brought = request.Header(kAuthorizationHeader);
   const std::string_view authorization = brought == nullptr ? "" : std::string_view(*brought);
-  return tokens_->Find(authorization);
+  if (!ChangesNothing(request) || !IsBasic(authorization)) return tokens_->Find(authorization);
+  const std::string bearer = BearerOfBasic(authorization);
+  auto found = tokens_->Find(bearer.empty() ? authorization : bearer);
+  if (!bearer.empty()) return found;
+  return absl::UnauthenticatedError(
+      "its Basic credential is not base64 of NAME:TOKEN, of any name (--tokens)");
 }
 
 // What a stranger sends is not taken: its head says already that it is one.
@@ -102,6 +110,11 @@ HttpRoute ServerSite::Route(const HttpRequest& head) const {
   const auto caller = Caller(head);
   if (caller.ok()) return route;
   route.refused = ErrorReply(caller.status());
+  if (ChangesNothing(head)) {
+    // First: browsers take the first that they know.
+    route.refused->headers.emplace(route.refused->headers.begin(), "WWW-Authenticate",
+                                   kBasicChallenge);
+  }
   return route;
 }
 

@@ -1,8 +1,8 @@
 // What this server answers over HTTP, by path: probes on the loop, pages on the threads of pages, what is to be computed
 // on those of inference.
 //
-// Where tokens are asked for (ServeTokens), all but probes need one. What is refused costs a hash on the loop, and its body is not
-// taken.
+// Where tokens are asked for (ServeTokens), all but probes need one: `Authorization: Bearer TOKEN`, or, of GET and HEAD, what a
+// browser asks people for (basic_credential.h). What is refused costs a hash on the loop, and its body is not taken.
 #ifndef CELLBATCH_SERVER_HTTP_SERVER_SITE_H_
 #define CELLBATCH_SERVER_HTTP_SERVER_SITE_H_
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "client/token_entry.h"
 #include "proto/health.grpc.pb.h"
 #include "tests/e2e/tcp_connection.h"
@@ -70,11 +71,17 @@ class TokensTest : public OwnServerTest {
   // "200", and the whole reply.
   std::pair<std::string, std::string> Http(const std::string& head, const std::string& token,
                                            const std::string& body = "") const {
+    return HttpBy(token.empty() ? "" : "Bearer " + token, head, body);
+  }
+  std::pair<std::string, std::string> HttpBy(const std::string& authorization,
+                                             const std::string& head,
+                                             const std::string& body = "") const {
     TcpConnection connection(server_->http());
-    const std::string bearer = token.empty() ? "" : "Authorization: Bearer " + token + "\r\n";
+    const std::string brought =
+        authorization.empty() ? "" : "Authorization: " + authorization + "\r\n";
     connection.Send(
         fmt::format("{} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{}Content-Length: {}\r\n\r\n{}",
-                    head, bearer, body.size(), body));
+                    head, brought, body.size(), body));
     const std::string reply = connection.ReceiveUntil("");
     return {reply.size() < 12 ? "" : reply.substr(9, 3), reply};
   }
@@ -184,6 +191,48 @@ TEST_F(TokensTest, OnlyWhoMayControlChangesWhatIsServedLoggedOrTraced) {
   EXPECT_EQ(Http("POST /v2/trace/setting", "0perator", R"({"trace_rate":"7"})").first, "200");
   EXPECT_EQ(unload("0perator"), StatusCode::OK);
   EXPECT_EQ(Http("POST /v2/repository/models/slow/load", "0perator").first, "200");
+  ASSERT_NO_FATAL_FAILURE(End());
+}
+
+TEST_F(TokensTest, ABrowserOpensThePagesByANameAndATokenAsPassword) {
+  ASSERT_NO_FATAL_FAILURE(
+      ServeTokens(Entry("search", "s3arch") + Entry("operator", "0perator", "may_control: true"),
+                  {"--model-control=explicit", "--load-model=*"}));
+  const auto basic = [](const std::string& name_and_token) {
+    return "Basic " + absl::Base64Escape(name_and_token);
+  };
+  const auto [asked, challenge] = HttpBy("", "GET /");
+  EXPECT_EQ(asked, "401");
+  const size_t basic_at = challenge.find("\r\nWWW-Authenticate: Basic realm=\"");
+  const size_t bearer_at = challenge.find("\r\nWWW-Authenticate: Bearer\r\n");
+  EXPECT_NE(bearer_at, challenge.npos) << challenge;
+  EXPECT_LT(basic_at, bearer_at) << challenge;
+  for (const char* page : {"GET /", "HEAD /", "GET /status.js", "GET /metrics",
+                           "GET /explain/words", "GET /v2/models/words"}) {
+    EXPECT_EQ(HttpBy(basic("someone:s3arch"), page).first, "200") << page;
+  }
+  const auto [unknown, why] = HttpBy(basic("someone:wrong"), "GET /");
+  EXPECT_EQ(unknown, "401");
+  EXPECT_THAT(why, HasSubstr("its token is not known"));
+  EXPECT_THAT(why, HasSubstr("WWW-Authenticate: Basic")) << "so that the browser asks again";
+  const auto [malformed, how] = HttpBy("Basic s3arch", "GET /");
+  EXPECT_EQ(malformed, "401");
+  EXPECT_THAT(how, HasSubstr("its Basic credential is not base64 of NAME:TOKEN"));
+  // A browser that knows a password sends it with whatever a page of somebody else's makes it send.
+  for (const char* change : {"POST /v2/repository/models/slow/unload", "POST /v2/logging",
+                             "POST /v2/models/words/infer"}) {
+    const auto [refused, reply] = HttpBy(basic("someone:0perator"), change, kTokensJson);
+    EXPECT_EQ(refused, "401") << change;
+    EXPECT_THAT(reply, Not(HasSubstr("WWW-Authenticate: Basic"))) << change;
+  }
+  EXPECT_EQ(Http("GET /v2/models/slow/ready", "").first, "200") << "it is still served";
+  const MetricsPage page(*server_);
+  const auto refused = [&](const std::string& reason) {
+    return page.Sum("cellbatch_unauthenticated_total", {"reason=\"" + reason + "\""});
+  };
+  EXPECT_EQ(refused("missing"), 1);
+  EXPECT_EQ(refused("unknown"), 1);
+  EXPECT_EQ(refused("malformed"), 1 + 3);
   ASSERT_NO_FATAL_FAILURE(End());
 }
 

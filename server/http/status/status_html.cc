@@ -119,10 +119,11 @@ std::string Limits(const std::vector<std::pair<std::string, double>>& limits) {
 
 }  // namespace
 
-// Its own document again, without a flicker, and what was unfolded stays so.
+// Its own document again, without a flicker, and what was unfolded stays so. Not location.href: browsers fetch no address
+// that has a name and a password in it, as that of a page may.
 const char* const kStatusScript = R"(async function look() {
   try {
-    const text = await (await fetch(location.href, {cache: "no-store"})).text();
+    const text = await (await fetch(location.origin + location.pathname, {cache: "no-store"})).text();
     const open = [...document.querySelectorAll("details[open]")].map(d => d.id);
     const page = new DOMParser().parseFromString(text, "text/html").getElementById("page");
     for (const id of open) page.querySelector("#" + id)?.setAttribute("open", "");
