@@ -65,6 +65,10 @@ HttpRoute RouteOf(const HttpRequest& head) {
   return route;
 }
 
+bool IsHealth(const std::optional<KServePath>& path) {
+  return path && (path->ask == KServeAsk::kLive || path->ask == KServeAsk::kReady);
+}
+
 bool ChangesNothing(const HttpRequest& head) { return Allows("GET", head.method); }
 
 // Of a page for people: all that shows every model asks of all of them.
@@ -124,10 +128,20 @@ HttpSite ServerSite::All() const {
 }
 
 HttpSite ServerSite::MetricsAlone() const {
-  return {.route = ReadOnly, .answer = [this](const std::shared_ptr<HttpExchange>& exchange) {
+  return {
+      .route =
+          [](const HttpRequest& head) {
+            HttpRoute route = ReadOnly(head);
+            if (IsHealth(ParseKServePath(head.path))) route.where = HttpWhere::kNow;
+            return route;
+          },
+      .answer =
+          [this](const std::shared_ptr<HttpExchange>& exchange) {
             const std::string& path = exchange->request().path;
             if (path == "/metrics" || path == "/") return exchange->Reply(Page("/metrics"));
-            exchange->Reply({.status = 404, .body = "only /metrics is here\n"});
+            const std::optional<KServePath> health = ParseKServePath(path);
+            if (IsHealth(health)) return exchange->Reply(kserve_.Answer(*health, ""));
+            exchange->Reply({.status = 404, .body = "only /metrics and /v2/health/.. are here\n"});
           }};
 }
 

@@ -31,8 +31,9 @@ class ServerSite {
   // Before All: who may ask; probes need no token. Outlives it.
   void ServeTokens(const AccessTable& tokens) { tokens_ = &tokens; }
 
-  HttpSite All() const;           // of --http-address
-  HttpSite MetricsAlone() const;  // of --metrics-address
+  HttpSite All() const;  // of --http-address
+  // Of --metrics-address; and the server's own probes, for who has no certificate where the other port asks for one.
+  HttpSite MetricsAlone() const;
 
  private:
   HttpRoute Route(const HttpRequest& head) const;

@@ -148,7 +148,10 @@ TEST_F(TokensTest, ProbesNeedNoToken) {
   for (const char* path : {"/v2/health/live", "/v2/health/ready", "/v2/models/words/ready"}) {
     EXPECT_EQ(Http(std::string("GET ") + path, "").first, "200") << path;
   }
-  EXPECT_NE(HttpGet(server_->metrics(), "/metrics"), "") << "its own port";
+  EXPECT_THAT(HttpGet(server_->metrics(), "/metrics"), testing::StartsWith("200 "));
+  EXPECT_EQ(HttpGet(server_->metrics(), "/v2/health/ready"), "200 ready\n") << "its own port";
+  EXPECT_EQ(HttpGet(server_->metrics(), "/v2/health/live"), "200 live\n");
+  EXPECT_THAT(HttpGet(server_->metrics(), "/v2/models/words"), testing::StartsWith("404 "));
   // Everything else does, reflection too.
   grpc::ClientContext metadata;
   inference::ServerMetadataResponse said;
