@@ -144,10 +144,10 @@ def log_settings(client):
     assert client.update_log_settings({"log_verbose_level": 0}, as_json=True)["settings"] == read
 
 
-def streams(client, cell, weights, rng):
+def streams(client, cell, weights, rng, headers=None):
     """Many at once on one stream, answered in their order; what is wrong with one is its own answer, and the stream goes on."""
     results = queue.Queue()
-    client.start_stream(callback=lambda result, error: results.put((result, error)))
+    client.start_stream(callback=lambda result, error: results.put((result, error)), headers=headers)
     requests = [[int(t) for t in rng.integers(0, 50, int(rng.integers(1, 60)))] for _ in range(300)]
     requests[100] = [50]  # not in the vocabulary
     for number, tokens in enumerate(requests):
