@@ -28,7 +28,8 @@ std::string InFlight(const StatusView& view) {
          LineHtml("answered/s", LineUnit::kCount, view.requests_line) +
          LineHtml("rejected/s", LineUnit::kCount, view.rejected_line) + "</dl>" +
          fmt::format(
-             "<p class=\"faint\">Lines: the last {}, a point a second, from 0 to the highest.</p>",
+             "<p class=\"faint\">Lines: the last {}, a point a second, from 0 to the highest. "
+             "T(b): time of a task of b cells, both logarithmic; dashed: b_max.</p>",
              UptimeText(view.history_seconds)) +
          "</section>";
 }

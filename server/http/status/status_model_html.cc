@@ -76,11 +76,11 @@ std::string CellTypes(const StatusView::ModelView& model) {
     const auto time_of = [&](bool first) {
       if (cell.points.empty()) return std::string("–");
       const CalibrationPoint& p = first ? cell.points.front() : cell.points.back();
-      return fmt::format("T({}) {}", p.batch, TimeText(p.task_ns));
+      return TimeText(p.task_ns);
     };
     cards += fmt::format(
         "<div class=\"cell\"><h4>{} <span class=\"faint\">{}</span></h4><dl class=\"lines\">{}{}"
-        "<div class=\"line\"><dt>T(b); dashed: b_max {}</dt><dd><small>{} .. {}</small>{}"
+        "<div class=\"line\"><dt>T(b); b_max {}</dt><dd><small>{} .. {}</small>{}"
         "</dd></div></dl><p class=\"faint\">{} cells in {} tasks, {:.3g} in one; {} "
         "ready</p></div>",
         Escaped(cell.name), Escaped(cell.definition),

@@ -327,7 +327,7 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   EXPECT_TRUE(Has(html, "&lt;script&gt;alert(1)"));
   EXPECT_TRUE(Has(html, "weights &amp; words disagree"));
   EXPECT_TRUE(Has(html, "1.5 ms"));
-  EXPECT_TRUE(Has(html, "T(512) 1.5 ms"));
+  EXPECT_TRUE(Has(html, ".. 1.5 ms</small>"));
   EXPECT_TRUE(Has(html, "<polyline"));
   EXPECT_TRUE(Has(html, "Policy fsm: learned from &lt;trees&gt;"));
   EXPECT_TRUE(Has(html, "Requests join: whole_graphs of 64"));
