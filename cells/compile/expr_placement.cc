@@ -6,9 +6,10 @@
 
 namespace cellbatch {
 
-ExprPlacement::ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut)
+ExprPlacement::ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut, bool scalars)
     : graph_(graph),
       cut_(cut),
+      scalars_(scalars),
       level_(graph.exprs().size(), -1),
       destinations_(graph.exprs().size()),
       visited_(graph.exprs().size(), false) {
@@ -51,7 +52,7 @@ int ExprPlacement::ComputeLevel(ExprId e) const {
 int ExprPlacement::OperandLevel(ExprId e) const {
   const Expr& expr = graph_.at(e);
   const bool at_once = IsTrivial(expr) || (IsFoldable(expr) && !cut_[static_cast<size_t>(e)]);
-  return at_once ? Level(e) : Level(e) + 1;
+  return at_once || NumberOf(e) != kNoExpr ? Level(e) : Level(e) + 1;
 }
 
 int ExprPlacement::SourceLevel(ExprId e) const {
@@ -60,7 +61,22 @@ int ExprPlacement::SourceLevel(ExprId e) const {
 }
 
 bool ExprPlacement::IsInline(ExprId reader, ExprId e) const {
-  return IsFoldable(graph_.at(e)) && !cut_[static_cast<size_t>(e)] && Level(e) == Level(reader);
+  if (NumberOf(e) != kNoExpr) return true;
+  if (!IsFoldable(graph_.at(e)) || cut_[static_cast<size_t>(e)]) return false;
+  return Level(e) == Level(reader) || IsLessANumber(e);
+}
+
+ExprId ExprPlacement::NumberOf(ExprId e) const {
+  const auto* const plain = graph_.at(e).As<PlainExpr>();
+  if (!scalars_ || plain == nullptr || plain->kind != PlainKind::kBroadcast) return kNoExpr;
+  return cut_[static_cast<size_t>(e)] ? kNoExpr : plain->args[0];
+}
+
+// What is above a mean, say: of two operands that lie somewhere when it can be computed, one operation.
+bool ExprPlacement::IsLessANumber(ExprId e) const {
+  const auto* const op = graph_.at(e).As<OpExpr>();
+  if (op == nullptr || op->op != TailOpKind::kSub || NumberOf(op->args[1]) == kNoExpr) return false;
+  return IsTrivial(graph_.at(op->args[0])) || !IsInline(e, op->args[0]);
 }
 
 Place ExprPlacement::NewScratch(int32_t width) {

@@ -4,6 +4,9 @@
 //   trivial (input, table row, parameter, constant, part)   lies somewhere: no step makes it
 //   inline                                                  recomputed on the fly by the tail that needs it
 //   root                                                    stored by a step: has a home and maybe more destinations
+//
+// Where tails may read one number for all units (ProgramLimits), a broadcast that they read is no row: they read the number,
+// in whichever step. So is what is stored less such a number: made again where it is needed, not stored a second time.
 #ifndef CELLBATCH_CELLS_COMPILE_EXPR_PLACEMENT_H_
 #define CELLBATCH_CELLS_COMPILE_EXPR_PLACEMENT_H_
 
@@ -18,12 +21,14 @@ namespace cellbatch {
 class ExprPlacement {
  public:
   // Expressions with cut[e] are stored even where they could be inlined.
-  ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut);
+  ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cut, bool scalars);
 
   // The step level that computes `e`; a trivial one can be read from this level on.
   int Level(ExprId e) const;
   // Whether the tail of `reader` recomputes its operand `e` instead of loading it.
   bool IsInline(ExprId reader, ExprId e) const;
+  // The one number that `e` is in every lane, if tails read it as that; else kNoExpr.
+  ExprId NumberOf(ExprId e) const;
   bool IsRoot(ExprId e) const { return !destinations_[static_cast<size_t>(e)].empty(); }
   // All places `e` is stored to, its home first.
   const std::vector<Place>& Destinations(ExprId e) const {
@@ -41,6 +46,7 @@ class ExprPlacement {
   int ComputeLevel(ExprId e) const;
   int OperandLevel(ExprId e) const;
   int SourceLevel(ExprId e) const;
+  bool IsLessANumber(ExprId e) const;
   void StoreAt(ExprId e, Place place);
   void Need(ExprId e);        // its value must lie somewhere
   void NeedSource(ExprId e);  // likewise, constants too
@@ -54,6 +60,7 @@ class ExprPlacement {
 
   const LaneGraph& graph_;
   const std::vector<bool>& cut_;
+  const bool scalars_;
   mutable std::vector<int> level_;
   std::vector<std::vector<Place>> destinations_;
   std::vector<bool> visited_;

@@ -18,7 +18,7 @@ constexpr int kRankTable = 0, kRankInput = 1, kRankComputed = 2, kRankCarry = 3;
 void LaneGraph::ViewOutputs() {
   for (const Op& op : cell_->ops()) {
     if (Family(op.kind) != OpFamily::kReduction) continue;
-    const ValueId reduced = op.args[0];
+    const ValueId squared = SquaresOf(op).first, reduced = squared.valid() ? squared : op.args[0];
     if (cell_->op(reduced).args[0].valid()) stored_[static_cast<size_t>(reduced.value())] = true;
   }
   for (const Output& output : cell_->outputs()) outputs_.push_back(Whole(output.value));
@@ -31,8 +31,10 @@ absl::StatusOr<LaneGraph> LaneGraph::BuildAsWritten(const CellDefinition& cell) 
   return graph;
 }
 
-absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell, int max_segments) {
-  LaneGraph graph(cell, max_segments);
+absl::StatusOr<LaneGraph> LaneGraph::Build(const CellDefinition& cell,
+                                           const ProgramLimits& limits) {
+  LaneGraph graph(cell, limits.segments);
+  graph.sums_squares_ = limits.scalars;
   graph.preparing_ = true;
   graph.FindParameterValues();
   graph.ViewOutputs();
@@ -91,9 +93,9 @@ ExprId LaneGraph::MakeView(ValueId v, int32_t begin, int32_t width) {
       }
       return View(op.args[0], begin, width);
     case OpKind::kSum:
-      return ViewPlain(v, PlainKind::kSum, begin, width);
+      return ViewSum(v, PlainKind::kSum, PlainKind::kSumSquares, begin, width);
     case OpKind::kMean:
-      return ViewPlain(v, PlainKind::kMean, begin, width);
+      return ViewSum(v, PlainKind::kMean, PlainKind::kMeanSquares, begin, width);
     case OpKind::kSoftmax:
       return ViewPlain(v, PlainKind::kSoftmax, begin, width);
     case OpKind::kArgMax:
@@ -306,6 +308,32 @@ ExprId LaneGraph::ViewPlain(ValueId v, PlainKind kind, int32_t begin, int32_t wi
     plain.arg_shapes.push_back(cell_->op(arg).shape);
   }
   return ViewPlain(std::move(plain), op.type, begin, width);
+}
+
+// What `reduction` sums the squares of: the first, or the first less the second, one number; invalid: of nothing.
+std::pair<ValueId, ValueId> LaneGraph::SquaresOf(const Op& reduction) const {
+  const bool sum = reduction.kind == OpKind::kSum || reduction.kind == OpKind::kMean;
+  const Op& of = cell_->op(reduction.args[0]);
+  if (!sum || !sums_squares_ || of.kind != OpKind::kMul || of.args[0] != of.args[1]) return {};
+  const Op& squared = cell_->op(of.args[0]);
+  const bool above = squared.kind == OpKind::kSub &&
+                     cell_->op(squared.args[0]).shape.size() == of.shape.size() &&
+                     cell_->op(squared.args[1]).shape.size() == 1;
+  return above ? std::pair(squared.args[0], squared.args[1]) : std::pair(of.args[0], ValueId());
+}
+
+// Squares are no row of their own to the sum of them, nor is what is squared if it is a value less one number.
+ExprId LaneGraph::ViewSum(ValueId v, PlainKind kind, PlainKind of_squares, int32_t begin,
+                          int32_t width) {
+  const auto [of, less] = SquaresOf(cell_->op(v));
+  if (!of.valid()) return ViewPlain(v, kind, begin, width);
+  PlainExpr sum = {.kind = of_squares, .shape = cell_->op(v).shape};
+  for (const ValueId arg : {of, less}) {
+    if (!arg.valid()) break;
+    sum.args.push_back(Whole(arg));
+    sum.arg_shapes.push_back(cell_->op(arg).shape);
+  }
+  return ViewPlain(std::move(sum), ElementType::kFp32, begin, width);
 }
 
 ExprId LaneGraph::ViewPlain(PlainExpr plain, ElementType type, int32_t begin, int32_t width) {

@@ -24,6 +24,7 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,8 +36,9 @@ namespace cellbatch {
 
 class LaneGraph {
  public:
-  // UNIMPLEMENTED, naming the op, for what no step can express. `max_segments`: the most terms one sum may have.
-  static absl::StatusOr<LaneGraph> Build(const CellDefinition& cell, int max_segments);
+  // UNIMPLEMENTED, naming the op, for what no step can express. Of what the device that will run it can do, it matters how
+  // many terms one sum may have, and whether it sums squares.
+  static absl::StatusOr<LaneGraph> Build(const CellDefinition& cell, const ProgramLimits& limits);
   // The same with sums left as they are written: each product is an accumulator by itself.
   static absl::StatusOr<LaneGraph> BuildAsWritten(const CellDefinition& cell);
 
@@ -77,6 +79,8 @@ class LaneGraph {
   ExprId ViewConcat(const Op& op, int32_t begin, int32_t width);
   ExprId ViewMatMul(ValueId v, int32_t begin, int32_t width);
   ExprId ViewPlain(ValueId v, PlainKind kind, int32_t begin, int32_t width);
+  std::pair<ValueId, ValueId> SquaresOf(const Op& reduction) const;
+  ExprId ViewSum(ValueId v, PlainKind kind, PlainKind of_squares, int32_t begin, int32_t width);
   ExprId ViewPlain(PlainExpr whole, ElementType type, int32_t begin, int32_t width);
   ExprId PartOf(ExprId whole, int32_t begin, int32_t width);
   ExprId ViewComputedMatMul(ValueId v, int32_t begin, int32_t width);
@@ -114,6 +118,7 @@ class LaneGraph {
   std::vector<ExprId> tokens_;
   std::map<std::tuple<int32_t, int32_t, int32_t>, ExprId> views_;  // by value, begin, width
   std::map<int32_t, int32_t> lookup_of_;                           // by value
+  bool sums_squares_ = false;
   bool preparing_ = false;           // what is constant becomes a parameter where it is read
   std::vector<bool> of_parameters_;  // by value: nothing that a node brings is in it
   std::vector<bool> constant_;       // by expression: likewise

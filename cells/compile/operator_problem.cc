@@ -38,6 +38,7 @@ std::string_view Name(TailOpKind kind) {
       return "log";
     case TailOpKind::kAccumulator:
     case TailOpKind::kColumn:
+    case TailOpKind::kScalar:
     case TailOpKind::kParameter:
     case TailOpKind::kConstant:
     case TailOpKind::kStore:

@@ -21,7 +21,7 @@ namespace {
 class Attempt {
  public:
   Attempt(const LaneGraph& graph, const std::vector<bool>& cut, const ProgramLimits& limits)
-      : graph_(graph), cut_(cut), limits_(limits), placement_(graph, cut) {}
+      : graph_(graph), cut_(cut), limits_(limits), placement_(graph, cut, limits.scalars) {}
 
   // True: skeleton() is done. False: to_cut() names what must be stored by itself; none: it cannot be done.
   bool Run();
@@ -262,7 +262,7 @@ bool ContinuesBehind(const SegmentPlan& a, const SegmentPlan& b) {
 }
 
 absl::StatusOr<CellSkeleton> MakeSkeleton(const CellDefinition& cell, const ProgramLimits& limits) {
-  const absl::StatusOr<LaneGraph> graph = LaneGraph::Build(cell, limits.segments);
+  const absl::StatusOr<LaneGraph> graph = LaneGraph::Build(cell, limits);
   if (!graph.ok()) return graph.status();
   absl::StatusOr<CellSkeleton> skeleton = SkeletonOf(*graph, limits);
   if (!skeleton.ok() || graph->prepared().empty()) return skeleton;

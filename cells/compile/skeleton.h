@@ -10,7 +10,9 @@
 //   4. What a later level needs, or a product or reduction reads, is stored: to an output column if it is one, else
 //      to scratch. What does not fit one step of the device that will run it (`limits`) is cut in two.
 //   5. What parameters alone make has steps of its own, which run once, at load.
-//   6. An argmax over what nobody else reads becomes the end of its product (fuse_arg_max.h).
+//   6. Numbers that a node has one of are read by tails as they are, and sums of squares square what they read, where the
+//      device can.
+//   7. An argmax over what nobody else reads becomes the end of its product (fuse_arg_max.h).
 //
 // Pure, any thread; load time (milliseconds).
 #ifndef CELLBATCH_CELLS_COMPILE_SKELETON_H_

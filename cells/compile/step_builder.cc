@@ -67,7 +67,12 @@ int16_t StepBuilder::Compute(ExprId e) {
                  [&](const SummedInputExpr& n) { return not_by_a_tail(n); },
                  [&](const TableRowExpr& n) { return not_by_a_tail(n); },
                  [&](const ConcatExpr& n) { return not_by_a_tail(n); },
-                 [&](const PlainExpr& n) { return not_by_a_tail(n); },
+                 [&](const PlainExpr& n) {
+                   const ExprId number = placement_.NumberOf(e);
+                   if (number == kNoExpr) return not_by_a_tail(n);
+                   return TailOp{.kind = TailOpKind::kScalar,
+                                 .index = ColumnIndex(placement_.PlaceOf(number))};
+                 },
                  [&](const PartExpr& n) { return not_by_a_tail(n); }},
       graph_.at(e).node);
   return made_[e] = Append(op);

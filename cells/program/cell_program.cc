@@ -27,6 +27,10 @@ std::string_view Name(PlainKind kind) {
       return "sum";
     case PlainKind::kMean:
       return "mean";
+    case PlainKind::kSumSquares:
+      return "sum_squares";
+    case PlainKind::kMeanSquares:
+      return "mean_squares";
     case PlainKind::kSoftmax:
       return "softmax";
     case PlainKind::kArgMax:
@@ -99,6 +103,9 @@ std::string CheckProduct(const ProductStep& step, const ProgramLimits& limits) {
     if (step.starts[g].has_value() && !step.bias[g].empty()) return "a start and a bias";
   }
   if (step.arg_max.has_value() && !limits.arg_max_of_product) return "an argmax at its end";
+  const bool scalar = std::any_of(step.tail.ops.begin(), step.tail.ops.end(),
+                                  [](const TailOp& op) { return op.kind == TailOpKind::kScalar; });
+  if (scalar && !limits.scalars) return "one number for all units";
   const size_t kept = step.arg_max.has_value() ? 1 : 0;  // of the tail's columns, and not stored
   if (step.columns.size() + kept != static_cast<size_t>(step.tail.num_columns) ||
       step.parameters.size() != static_cast<size_t>(step.tail.num_parameters)) {

@@ -131,6 +131,8 @@ enum class PlainKind : uint8_t {
   kSlice,  // columns begin .. of a matrix
   kSum,
   kMean,
+  kSumSquares,   // of one value; of two: of what the first is above the second, which is one number
+  kMeanSquares,  // likewise
   kSoftmax,
   kArgMax,
 };

@@ -11,7 +11,8 @@ struct ProgramLimits {
   int tail_ops = 0;                 // operations of one tail, stores included
   int tail_columns = 0;             // what one tail loads and stores
   bool arg_max_of_product = false;  // a product may end in the argmax of its only column
-  int scratch_alignment = 1;        // values in scratch begin at multiples of so many elements
+  bool scalars = false;       // tails may read one number for all units; squares may be summed
+  int scratch_alignment = 1;  // values in scratch begin at multiples of so many elements
 };
 
 }  // namespace cellbatch

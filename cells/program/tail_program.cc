@@ -13,6 +13,7 @@ std::string CheckIndex(const TailOp& op, const TailProgram& tail, int groups) {
       end = groups, what = "accumulator";
       break;
     case TailOpKind::kColumn:
+    case TailOpKind::kScalar:
     case TailOpKind::kStore:
       end = tail.num_columns, what = "column";
       break;
@@ -43,6 +44,7 @@ int NumOperands(TailOpKind kind) {
   switch (kind) {
     case TailOpKind::kAccumulator:
     case TailOpKind::kColumn:
+    case TailOpKind::kScalar:
     case TailOpKind::kParameter:
     case TailOpKind::kConstant:
       return 0;
@@ -65,7 +67,7 @@ int NumOperands(TailOpKind kind) {
 
 std::string CheckTail(const TailProgram& tail, int groups) {
   bool storing = false;
-  std::vector<bool> stored(tail.num_columns, false);
+  std::vector<bool> stored(tail.num_columns, false), scalar(tail.num_columns, false);
   for (size_t i = 0; i < tail.ops.size(); ++i) {
     const TailOp& op = tail.ops[i];
     const std::string where = "operation " + std::to_string(i) + " of the tail ";
@@ -81,7 +83,10 @@ std::string CheckTail(const TailProgram& tail, int groups) {
     }
     if (storing && !store) return where + "comes after a store and is none";
     if (store && stored[op.index]) return where + "stores a column twice";
+    // Units are stored one after the other: the later ones would read what the first left.
+    if (store && scalar[op.index]) return where + "stores where one number is read";
     if (store) stored[op.index] = true;
+    if (op.kind == TailOpKind::kScalar) scalar[op.index] = true;
     storing = storing || store;
   }
   return storing ? "" : "a tail that stores nothing";

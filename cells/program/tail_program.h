@@ -24,6 +24,7 @@ namespace cellbatch {
 enum class TailOpKind : uint8_t {
   kAccumulator,  // value = accumulator of group `index`
   kColumn,       // value = column `index` at this row
+  kScalar,       // value = the one number of column `index` at this row, the same for every unit
   kParameter,    // value = parameter vector `index`, the same for every row
   kConstant,     // value = `constant`
   kAdd,          // a + b; likewise the next four

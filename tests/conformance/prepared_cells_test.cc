@@ -164,7 +164,8 @@ TEST(PreparedCellsTest, NoOperatorOfParametersAloneIsLeftInRandomPrograms) {
       }
       std::vector<bool> of_node;
       for (const TailOp& op : product->tail.ops) {
-        of_node.push_back(op.kind == TailOpKind::kAccumulator || op.kind == TailOpKind::kColumn);
+        of_node.push_back(op.kind == TailOpKind::kAccumulator || op.kind == TailOpKind::kColumn ||
+                          op.kind == TailOpKind::kScalar);
         if (NumOperands(op.kind) > 0 && of_node[static_cast<size_t>(op.a)]) of_node.back() = true;
         if (NumOperands(op.kind) > 1 && of_node[static_cast<size_t>(op.b)]) of_node.back() = true;
         EXPECT_TRUE(of_node.back() || !Computes(op)) << seed << "\n" << Describe(program);

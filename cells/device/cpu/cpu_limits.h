@@ -13,6 +13,7 @@ inline constexpr ProgramLimits kCpuLimits = {
     .tail_ops = kernels::kMaxTailOps,
     .tail_columns = kernels::kMaxTailColumns,
     .arg_max_of_product = true,
+    .scalars = true,
     .scratch_alignment = kernels::kLanes,  // a cache line
 };
 

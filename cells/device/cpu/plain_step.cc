@@ -74,6 +74,13 @@ void RunPlainStep(const PlainStep& step, const kernels::CpuKernels& kernels,
       const double divisor = step.kind == PlainKind::kMean ? n : 1;
       return kernels.sum_elements(args[0], n, divisor, num_rows, out);
     }
+    case PlainKind::kSumSquares:
+    case PlainKind::kMeanSquares: {
+      const auto n = static_cast<int32_t>(step.shapes[0].size());
+      const double divisor = step.kind == PlainKind::kMeanSquares ? n : 1;
+      const kernels::RowSource less = step.args.size() > 1 ? args[1] : kernels::RowSource();
+      return kernels.sum_squares(args[0], less, n, divisor, num_rows, out);
+    }
     case PlainKind::kSoftmax:
       return EachRow(Softmax, step, args, num_rows, out);
     case PlainKind::kArgMax: {
@@ -99,6 +106,8 @@ int64_t PlainStepCost(const PlainStep& step) {
     case PlainKind::kSlice:
     case PlainKind::kSum:
     case PlainKind::kMean:
+    case PlainKind::kSumSquares:
+    case PlainKind::kMeanSquares:
     case PlainKind::kArgMax:
       return 4 * elements;
   }

@@ -65,6 +65,7 @@ void ElementWise(const ElementWiseArgs& args) {
       return EachElement<V>(args, [](auto a, auto) { return Log(a()); });
     case TailOpKind::kAccumulator:
     case TailOpKind::kColumn:
+    case TailOpKind::kScalar:
     case TailOpKind::kParameter:
     case TailOpKind::kConstant:
     case TailOpKind::kStore:

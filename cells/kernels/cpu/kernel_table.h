@@ -74,6 +74,11 @@ struct CpuKernels {
   void (*sum_elements)(const RowSource& in, int32_t width, double divisor, int32_t num_rows,
                        const RowColumn& out);
 
+  // The same of the squares of what is above the first element of `less`'s row r (base null: above zero): (x - less)^2,
+  // both operations rounded to float, bit by bit what two steps of their own and sum_elements would leave.
+  void (*sum_squares)(const RowSource& in, const RowSource& less, int32_t width, double divisor,
+                      int32_t num_rows, const RowColumn& out);
+
   // Row r of out = the first element of in's row r, `width` times.
   void (*broadcast)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);
 

@@ -56,6 +56,7 @@ constexpr CpuKernels MakeKernels(const char* name) {
           .run_accumulators = RunAccumulators<V, Tiling>,
           .sum_rows = SumRows<V>,
           .sum_elements = SumElements<V>,
+          .sum_squares = SumSquares<V>,
           .broadcast = BroadcastRows<V>,
           .arg_max = ArgMax<V>,
           .mat_mul_by_rows = MatMulByRows<V>,

@@ -124,7 +124,7 @@ std::vector<ProductFault> ProductFaults() {
     faults.push_back({"a shape of tail, whole blocks", whole});
     faults.push_back({"a shape of tail, part of a block", part, 0, -1});
   }
-  for (int kind = 0; kind <= static_cast<int>(TailInstructionKind::kSigmoidTanh); ++kind) {
+  for (int kind = 0; kind < kTailInstructionKinds; ++kind) {
     faults.push_back({"an instruction of any tail", [kind](const P& p, const A&, const S&) {
                         return OfShape(p, TailShape::kGeneral) &&
                                HasInstruction(p, static_cast<TailInstructionKind>(kind));
@@ -298,6 +298,27 @@ void ElementSumsInOneChain(const RowSource& in, int32_t width, double divisor, i
     for (int32_t u = 0; u < width; ++u) sum += in.Row(r)[u];
     *out.Row(r) = static_cast<float>(double{sum} / divisor);
   }
+}
+void SquaresWithoutLastElement(const RowSource& in, const RowSource& less, int32_t width,
+                               double divisor, int32_t rows, const RowColumn& out) {
+  sound->sum_squares(in, less, width - 1, divisor, rows, out);
+}
+void SquaresUndivided(const RowSource& in, const RowSource& less, int32_t width, double,
+                      int32_t rows, const RowColumn& out) {
+  sound->sum_squares(in, less, width, 1.0, rows, out);
+}
+void SquaresOfFourRows(const RowSource& in, const RowSource& less, int32_t width, double divisor,
+                       int32_t rows, const RowColumn& out) {
+  sound->sum_squares(in, less, width, divisor, std::min(rows, 4), out);
+}
+void SquaresAboveZero(const RowSource& in, const RowSource&, int32_t width, double divisor,
+                      int32_t rows, const RowColumn& out) {
+  sound->sum_squares(in, RowSource(), width, divisor, rows, out);
+}
+void SquaresAboveTheFirstRows(const RowSource& in, const RowSource& less, int32_t width,
+                              double divisor, int32_t rows, const RowColumn& out) {
+  const RowSource first = {less.base == nullptr ? nullptr : less.Row(0), 0};
+  sound->sum_squares(in, first, width, divisor, rows, out);
 }
 void BroadcastsWithoutTheLast(const RowSource& in, int32_t width, int32_t rows,
                               const RowColumn& out) {
@@ -493,6 +514,10 @@ TEST_P(PlantedFailureTest, ABrokenRowKernelIsTold) {
   for (const auto by : {&ElementSumsWithoutTheLast, &ElementSumsUndivided, &ElementSumsOfFourRows,
                         &ElementSumsInOneChain}) {
     EXPECT_NE(CheckRowKernels(With(&CpuKernels::sum_elements, by)), "");
+  }
+  for (const auto by : {SquaresWithoutLastElement, SquaresUndivided, SquaresOfFourRows,
+                        SquaresAboveZero, SquaresAboveTheFirstRows}) {
+    EXPECT_NE(CheckRowKernels(With(&CpuKernels::sum_squares, by)), "");
   }
   for (const auto by : {&BroadcastsWithoutTheLast, &BroadcastsOfTheFirstRow}) {
     EXPECT_NE(CheckRowKernels(With(&CpuKernels::broadcast, by)), "");

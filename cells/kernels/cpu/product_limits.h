@@ -8,7 +8,7 @@ namespace cellbatch::kernels {
 inline constexpr int kLanes = 16;     // units of one block, floats of one cache line
 inline constexpr int kMaxGroups = 5;  // a binary TreeLSTM has i, o, u and two forget gates
 inline constexpr int kMaxSegments = 8;
-inline constexpr int kMaxTailOps = 64;
+inline constexpr int kMaxTailOps = 96;
 inline constexpr int kMaxTailColumns = 16;
 
 }  // namespace cellbatch::kernels

@@ -33,6 +33,7 @@ double Compute(const TailOp& op, double a, double b, double read) {
   switch (op.kind) {
     case Kind::kAccumulator:
     case Kind::kColumn:
+    case Kind::kScalar:
     case Kind::kParameter:
       return read;
     case Kind::kConstant:
@@ -157,6 +158,7 @@ std::vector<std::vector<double>> RandomProduct::Reference(
       double read = 0.0;
       if (op.kind == Kind::kAccumulator) read = sums[size_t(op.index) * spec.units + u];
       if (op.kind == Kind::kColumn) read = columns[op.index][u];
+      if (op.kind == Kind::kScalar) read = columns[op.index][0];
       if (op.kind == Kind::kParameter) read = spec.parameters[op.index][u];
       value[i] = Compute(op, op.a >= 0 ? value[op.a] : 0.0, op.b >= 0 ? value[op.b] : 0.0, read);
       if (op.kind == Kind::kStore) stored[op.index].push_back(value[i]);

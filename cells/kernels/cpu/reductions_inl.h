@@ -50,6 +50,16 @@ template <class V>
   return static_cast<float>(sum / divisor);
 }
 
+// The same of squares of what is `less` below, each operation rounded to a float.
+template <class V>
+[[gnu::always_inline]] inline void AddEightSquares(const float* x, float less, EightDoubles& sums) {
+  EightFloats floats;
+  __builtin_memcpy(&floats, x, sizeof floats);
+  floats -= less;
+  floats *= floats;
+  sums += __builtin_convertvector(floats, EightDoubles);
+}
+
 // Four rows at once, because each has one chain of additions a lane to wait for.
 template <class V>
 void SumElements(const RowSource& in, int32_t width, double divisor, int32_t num_rows,
@@ -77,6 +87,42 @@ void SumElements(const RowSource& in, int32_t width, double divisor, int32_t num
     const float* const x = in.Row(r);
     EightDoubles sums = {};
     for (int32_t i = 0; i < whole; i += 8) AddEight<V>(x + i, sums);
+    finish(sums, r);
+  }
+}
+
+template <class V>
+void SumSquares(const RowSource& in, const RowSource& less, int32_t width, double divisor,
+                int32_t num_rows, const RowColumn& out) {
+  const int32_t whole = width / 8 * 8, rest = width - whole;
+  const auto less_of = [&](int32_t r) { return less.base == nullptr ? 0.0f : *less.Row(r); };
+  const auto finish = [&](const EightDoubles& sums, int32_t r) {
+    const float* const x = in.Row(r) + whole;
+    const float l = less_of(r);
+    float squares[8];
+    for (int32_t i = 0; i < rest; ++i) squares[i] = (x[i] - l) * (x[i] - l);
+    *out.Row(r) = FinishSum<V>(sums, squares, rest, divisor);
+  };
+  int32_t r = 0;
+  for (; r + 4 <= num_rows; r += 4) {
+    const float *x0 = in.Row(r), *x1 = in.Row(r + 1), *x2 = in.Row(r + 2), *x3 = in.Row(r + 3);
+    const float l0 = less_of(r), l1 = less_of(r + 1), l2 = less_of(r + 2), l3 = less_of(r + 3);
+    EightDoubles s0 = {}, s1 = {}, s2 = {}, s3 = {};
+    for (int32_t i = 0; i < whole; i += 8) {
+      AddEightSquares<V>(x0 + i, l0, s0);
+      AddEightSquares<V>(x1 + i, l1, s1);
+      AddEightSquares<V>(x2 + i, l2, s2);
+      AddEightSquares<V>(x3 + i, l3, s3);
+    }
+    finish(s0, r);
+    finish(s1, r + 1);
+    finish(s2, r + 2);
+    finish(s3, r + 3);
+  }
+  for (; r < num_rows; ++r) {
+    const float* const x = in.Row(r);
+    EightDoubles sums = {};
+    for (int32_t i = 0; i < whole; i += 8) AddEightSquares<V>(x + i, less_of(r), sums);
     finish(sums, r);
   }
 }

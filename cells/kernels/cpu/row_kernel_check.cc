@@ -52,6 +52,30 @@ std::string CheckElementSums(const CpuKernels& kernels, Random& random) {
   return "";
 }
 
+// Likewise, each operation a float's.
+std::string CheckSquareSums(const CpuKernels& kernels, Random& random) {
+  for (const int width : {1, 7, 8, 15, 16, 64, 131}) {
+    for (const bool above_zero : {true, false}) {
+      const RandomRows in(random, width, 12, 7), less(random, 1, 9, 7);
+      RandomRows out(random, 1, 9, 7);
+      kernels.sum_squares(in.source(), above_zero ? RowSource() : less.source(), width, width, 7,
+                          out.column());
+      if (!out.OthersUntouched()) return "sums of squares wrote beside their rows";
+      for (int r = 0; r < 7; ++r) {
+        double s[8] = {};
+        for (int u = 0; u < width; ++u) {
+          const float above = in.Row(r)[u] - (above_zero ? 0.0f : *less.Row(r));
+          s[u % 8] += double{above * above};
+        }
+        const double sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+        if (*out.Row(r) == static_cast<float>(sum / width)) continue;
+        return "sum of " + std::to_string(width) + " squares of row " + std::to_string(r);
+      }
+    }
+  }
+  return "";
+}
+
 std::string CheckBroadcasts(const CpuKernels& kernels, Random& random) {
   for (const int width : {1, 15, 16, 37, 64}) {
     const RandomRows in(random, 1, 9, 5);
@@ -152,6 +176,7 @@ std::string CheckRowKernels(const CpuKernels& kernels) {
   Random random(kCheckSeed);
   std::string wrong = CheckSums(kernels, random);
   if (wrong.empty()) wrong = CheckElementSums(kernels, random);
+  if (wrong.empty()) wrong = CheckSquareSums(kernels, random);
   if (wrong.empty()) wrong = CheckBroadcasts(kernels, random);
   if (wrong.empty()) wrong = CheckArgMax(kernels, random);
   if (wrong.empty()) wrong = CheckMatMuls(kernels, random);

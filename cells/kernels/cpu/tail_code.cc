@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "cells/check.h"
@@ -17,6 +18,8 @@ TailInstructionKind KindOf(TailOpKind kind) {
   switch (kind) {
     case TailOpKind::kColumn:
       return To::kLoad;
+    case TailOpKind::kScalar:
+      return To::kLoadOne;
     case TailOpKind::kStore:
       return To::kStore;
     case TailOpKind::kAdd:
@@ -57,7 +60,7 @@ class Coder {
     for (int i = 0; i < size(); ++i) {
       Part& part = parts_[Index(i)];
       if (!part.needed()) continue;
-      for (const int value : {part.a, part.b}) {
+      for (const int value : {part.a, part.b, part.c}) {
         if (value >= 0) parts_[Index(value)].last_reader = i;
       }
     }
@@ -73,10 +76,10 @@ class Coder {
  private:
   // What becomes of an operation.
   struct Part {
-    int a = -1, b = -1;   // values read
-    int readers = 0;      // a store has one: the world
-    bool joined = false;  // a part of a later instruction
-    bool sigmoid_tanh = false;
+    int a = -1, b = -1, c = -1;  // values read
+    int readers = 0;             // a store has one: the world
+    bool joined = false;         // a part of a later instruction
+    std::optional<TailInstructionKind> made_of_two = {};
     int last_reader = -1;
     TailOperand where = {};
     bool needed() const { return readers > 0 && !joined; }
@@ -99,22 +102,54 @@ class Coder {
     }
   }
 
-  // A product of a sigmoid and a tanh that nothing else reads, in either order.
+  // What the value of number `value` is, if nothing else reads it and no other instruction has become of it.
+  bool IsAlone(int value, TailOpKind kind) const {
+    const Part& part = parts_[Index(value)];
+    return tail_.ops[Index(value)].kind == kind && part.readers == 1 && !part.made_of_two;
+  }
+
   void Join(int i) {
-    Part& part = parts_[Index(i)];
-    if (tail_.ops[Index(i)].kind != TailOpKind::kMul) return;
-    for (const auto& [s, t] : {std::pair(part.a, part.b), std::pair(part.b, part.a)}) {
-      Part &sigmoid = parts_[Index(s)], &tanh = parts_[Index(t)];
-      if (tail_.ops[Index(s)].kind != TailOpKind::kSigmoid ||
-          tail_.ops[Index(t)].kind != TailOpKind::kTanh) {
-        continue;
+    const Part& part = parts_[Index(i)];
+    const TailOpKind kind = tail_.ops[Index(i)].kind;
+    if (kind != TailOpKind::kMul && kind != TailOpKind::kAdd) return;
+    // Either operand may be the other: products and sums of two have the same bits in both orders.
+    for (const auto& [first, second] : {std::pair(part.a, part.b), std::pair(part.b, part.a)}) {
+      if (first == second) return;
+      if (kind == TailOpKind::kMul ? JoinProduct(i, first, second) : JoinSum(i, first, second)) {
+        return;
       }
-      if (sigmoid.readers != 1 || tanh.readers != 1) continue;
-      sigmoid.joined = tanh.joined = part.sigmoid_tanh = true;
-      part.a = sigmoid.a;
-      part.b = tanh.a;
-      return;
     }
+  }
+
+  bool JoinProduct(int i, int first, int second) {
+    if (IsAlone(first, TailOpKind::kSigmoid) && IsAlone(second, TailOpKind::kTanh)) {
+      parts_[Index(first)].joined = parts_[Index(second)].joined = true;
+      Become(i, TailInstructionKind::kSigmoidTanh, parts_[Index(first)].a, parts_[Index(second)].a);
+      return true;
+    }
+    if (!IsAlone(first, TailOpKind::kSub)) return false;
+    Take(i, TailInstructionKind::kSubMul, first, second);
+    return true;
+  }
+
+  bool JoinSum(int i, int first, int second) {
+    if (!IsAlone(first, TailOpKind::kMul)) return false;
+    Take(i, TailInstructionKind::kMulAdd, first, second);
+    return true;
+  }
+
+  // Operation `i` does that of `first`, too, before its own with `second`.
+  void Take(int i, TailInstructionKind kind, int first, int second) {
+    parts_[Index(first)].joined = true;
+    Become(i, kind, parts_[Index(first)].a, parts_[Index(first)].b, second);
+  }
+
+  void Become(int i, TailInstructionKind kind, int a, int b, int c = -1) {
+    Part& part = parts_[Index(i)];
+    part.made_of_two = kind;
+    part.a = a;
+    part.b = b;
+    part.c = c;
   }
 
   void Add(int i) {
@@ -132,13 +167,15 @@ class Coder {
       return;
     }
     TailInstruction instruction;
-    instruction.kind = part.sigmoid_tanh ? TailInstructionKind::kSigmoidTanh : KindOf(op.kind);
+    instruction.kind = part.made_of_two.has_value() ? *part.made_of_two : KindOf(op.kind);
     instruction.column = op.index;
     if (part.a >= 0) instruction.a = parts_[Index(part.a)].where;
     if (part.b >= 0) instruction.b = parts_[Index(part.b)].where;
+    if (part.c >= 0) instruction.c = parts_[Index(part.c)].where;
     // A row's operands are read before its result is written, so the result may take their place.
     Release(part.a, i);
     if (part.b != part.a) Release(part.b, i);
+    if (part.c != part.a && part.c != part.b) Release(part.c, i);
     if (op.kind != TailOpKind::kStore) {
       part.where = {TailOperand::kSlot, TakeSlot()};
       instruction.to = part.where.index;

@@ -7,7 +7,8 @@
 // cheap is decided here:
 //   - operands are read where they lie: accumulators, parameters and constants are not copied first
 //   - values share slots, as few as are alive at once: they stay in L1
-//   - sigmoid(x) tanh(y) is one instruction with one division, if nothing else reads either
+//   - sigmoid(x) tanh(y) is one instruction with one division, if nothing else reads either; so are a * b + c and
+//     (a - b) * c, with the roundings of both operations
 //   - what no store needs is left out
 //
 // Plain values; any thread. Making one is O(operations) and allocates.
@@ -22,9 +23,10 @@
 namespace cellbatch::kernels {
 
 enum class TailInstructionKind : uint8_t {
-  kLoad,   // slot `to` = column `column`
-  kStore,  // column `column` = a
-  kAdd,    // slot `to` = a + b; likewise the next
+  kLoad,     // slot `to` = column `column`
+  kLoadOne,  // slot `to` = the one number of column `column`, in every lane
+  kStore,    // column `column` = a
+  kAdd,      // slot `to` = a + b; likewise the next
   kSub,
   kMul,
   kDiv,
@@ -35,7 +37,10 @@ enum class TailInstructionKind : uint8_t {
   kExp,
   kLog,
   kSigmoidTanh,  // sigmoid(a) * tanh(b)
+  kMulAdd,       // a * b + c, each rounded
+  kSubMul,       // (a - b) * c, likewise
 };
+inline constexpr int kTailInstructionKinds = static_cast<int>(TailInstructionKind::kSubMul) + 1;
 
 // Where an operand lies.
 struct TailOperand {
@@ -47,7 +52,7 @@ inline constexpr int kTailOperandKinds = 4;
 
 struct TailInstruction {
   TailInstructionKind kind = TailInstructionKind::kLoad;
-  TailOperand a = {}, b = {};
+  TailOperand a = {}, b = {}, c = {};
   int16_t to = 0;
   int16_t column = 0;
 };

@@ -32,7 +32,10 @@ double Accumulator(int i) { return 0.3 + 0.11 * i; }
 double Parameter(int i) { return -0.7 + 0.13 * i; }
 double ColumnValue(int i) { return 0.9 - 0.17 * i; }
 
-double Compute(To kind, double a, double b) {
+// What is one in a row for all units.
+double ScalarValue(int i) { return 0.21 + 0.19 * i; }
+
+double Compute(To kind, double a, double b, double c) {
   switch (kind) {
     case To::kAdd:
       return a + b;
@@ -56,7 +59,12 @@ double Compute(To kind, double a, double b) {
       return std::log(a);
     case To::kSigmoidTanh:
       return Sigma(a) * std::tanh(b);
+    case To::kMulAdd:
+      return a * b + c;
+    case To::kSubMul:
+      return (a - b) * c;
     case To::kLoad:
+    case To::kLoadOne:
     case To::kStore:
       break;
   }
@@ -86,9 +94,13 @@ std::map<int, double> Stored(const TailCode& code) {
       stored[i.column] = value(i.a);
     } else if (i.kind == To::kLoad) {
       slots.at(static_cast<size_t>(i.to)) = ColumnValue(i.column);
+    } else if (i.kind == To::kLoadOne) {
+      slots.at(static_cast<size_t>(i.to)) = ScalarValue(i.column);
     } else {
-      const bool two = i.kind <= To::kMax || i.kind == To::kSigmoidTanh;
-      slots.at(static_cast<size_t>(i.to)) = Compute(i.kind, value(i.a), two ? value(i.b) : 0.0);
+      const bool three = i.kind == To::kMulAdd || i.kind == To::kSubMul;
+      const bool two = i.kind <= To::kMax || i.kind == To::kSigmoidTanh || three;
+      slots.at(static_cast<size_t>(i.to)) =
+          Compute(i.kind, value(i.a), two ? value(i.b) : 0.0, three ? value(i.c) : 0.0);
     }
   }
   return stored;
@@ -105,6 +117,8 @@ std::map<int, double> Meaning(const TailProgram& tail) {
       v = Accumulator(op.index);
     } else if (op.kind == Kind::kColumn) {
       v = ColumnValue(op.index);
+    } else if (op.kind == Kind::kScalar) {
+      v = ScalarValue(op.index);
     } else if (op.kind == Kind::kParameter) {
       v = Parameter(op.index);
     } else if (op.kind == Kind::kConstant) {
@@ -113,7 +127,7 @@ std::map<int, double> Meaning(const TailProgram& tail) {
       stored[op.index] = at(op.a);
     } else {
       const int kind = static_cast<int>(op.kind) - static_cast<int>(Kind::kAdd);
-      v = Compute(static_cast<To>(static_cast<int>(To::kAdd) + kind), at(op.a), at(op.b));
+      v = Compute(static_cast<To>(static_cast<int>(To::kAdd) + kind), at(op.a), at(op.b), 0.0);
     }
     values.push_back(v);
   }
@@ -144,11 +158,12 @@ TEST(TailCodeTest, StoresWhatTheTailMeansWhateverSlotsItShares) {
 
 TEST(TailCodeTest, WhatLiesSomewhereAlreadyIsNotCopied) {
   const TailCode code = MakeTailCode(GatedCellTail());
-  EXPECT_EQ(code.instructions.size(), 8u);  // of 16 operations
+  EXPECT_EQ(code.instructions.size(), 7u);  // of 16 operations
   EXPECT_EQ(Count(code, To::kLoad), 1);
   EXPECT_EQ(Count(code, To::kStore), 2);
   EXPECT_EQ(Count(code, To::kSigmoid), 1);
   EXPECT_EQ(Count(code, To::kSigmoidTanh), 2);
+  EXPECT_EQ(Count(code, To::kMulAdd), 1);
   EXPECT_LE(code.slots, 3);
 }
 
@@ -185,6 +200,42 @@ TEST(TailCodeTest, ASigmoidTimesATanhIsOneInstructionUnlessEitherIsReadElsewhere
       EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
     }
   }
+}
+
+// Of two values and a third: value 3 is `inner`, value 4 reads it, in either order.
+TailProgram OfThree(Kind inner, Kind outer, bool turned, std::vector<TailOp> more) {
+  TailProgram tail = {{Op(Kind::kAccumulator), Op(Kind::kScalar), Op(Kind::kParameter),
+                       Op(inner, 0, 1), turned ? Op(outer, 2, 3) : Op(outer, 3, 2)},
+                      3,
+                      1};
+  tail.ops.insert(tail.ops.end(), more.begin(), more.end());
+  return tail;
+}
+
+TEST(TailCodeTest, AProductAndASumOfItAreOneInstructionUnlessTheProductIsReadElsewhere) {
+  const TailOp store = Op(Kind::kStore, 4, -1, 1), other = Op(Kind::kStore, 3, -1, 2);
+  const std::pair<std::pair<Kind, Kind>, To> joined[] = {{{Kind::kMul, Kind::kAdd}, To::kMulAdd},
+                                                         {{Kind::kSub, Kind::kMul}, To::kSubMul}};
+  for (const auto& [kinds, to] : joined) {
+    for (const bool turned : {false, true}) {
+      const TailProgram alone = OfThree(kinds.first, kinds.second, turned, {store});
+      EXPECT_EQ(MakeTailCode(alone).instructions.size(), 3u);  // the scalar, this, a store
+      EXPECT_EQ(Count(MakeTailCode(alone), to), 1);
+      EXPECT_EQ(Stored(MakeTailCode(alone)), Meaning(alone));
+      const TailProgram both = OfThree(kinds.first, kinds.second, turned, {store, other});
+      EXPECT_EQ(Count(MakeTailCode(both), to), 0);
+      EXPECT_EQ(Stored(MakeTailCode(both)), Meaning(both));
+    }
+  }
+}
+
+TEST(TailCodeTest, AValueTwiceInOneSumIsNotJoined) {
+  const TailProgram tail = {{Op(Kind::kAccumulator), Op(Kind::kParameter), Op(Kind::kMul, 0, 1),
+                             Op(Kind::kAdd, 2, 2), Op(Kind::kStore, 3)},
+                            1,
+                            1};
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kMulAdd), 0);
+  EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
 }
 
 // The sigmoid's operand is read where the product stands: its slot is not given away before.

@@ -52,8 +52,8 @@ template <class V>
 // Rows of one instruction's operands, and where its values go.
 struct TailRows {
   float* to;  // every kLanes
-  const float *a, *b;
-  int64_t a_stride, b_stride;
+  const float *a, *b, *c;
+  int64_t a_stride, b_stride, c_stride;
   int rows;
 };
 
@@ -73,6 +73,17 @@ template <class V, class F>
     f(V::Load(t.a), V::Load(t.b)).Store(t.to);
     t.a += t.a_stride;
     t.b += t.b_stride;
+    t.to += kLanes;
+  }
+}
+
+template <class V, class F>
+[[gnu::always_inline]] inline void EachThree(TailRows t, F f) {
+  for (int r = 0; r < t.rows; ++r) {
+    f(V::Load(t.a), V::Load(t.b), V::Load(t.c)).Store(t.to);
+    t.a += t.a_stride;
+    t.b += t.b_stride;
+    t.c += t.c_stride;
     t.to += kLanes;
   }
 }
@@ -97,12 +108,16 @@ class TailPass {
     const TailRows t = {site_.values + i.to * int64_t{kTailRowsAtOnce * kLanes},
                         At(i.a),
                         At(i.b),
+                        At(i.c),
                         places_[i.a.from].stride,
                         places_[i.b.from].stride,
+                        places_[i.c.from].stride,
                         rows_};
     switch (i.kind) {
       case Kind::kLoad:
         return Load(i.column, t.to);
+      case Kind::kLoadOne:
+        return LoadOne(i.column, t.to);
       case Kind::kStore:
         return Store(i.column, t);
       case Kind::kAdd:
@@ -127,6 +142,10 @@ class TailPass {
         return EachRow<V>(t, [](V a) { return Log(a); });
       case Kind::kSigmoidTanh:
         return EachTwo<V>(t, [](V a, V b) { return SigmoidTimesTanh(a, b); });
+      case Kind::kMulAdd:
+        return EachThree<V>(t, [](V a, V b, V c) { return a * b + c; });
+      case Kind::kSubMul:
+        return EachThree<V>(t, [](V a, V b, V c) { return (a - b) * c; });
     }
   }
 
@@ -147,6 +166,11 @@ class TailPass {
     for (int r = 0; r < rows_; ++r) {
       Edge<V, kFull>::Load(from.Row(first + r) + unit, lanes).Store(to + r * kLanes);
     }
+  }
+  void LoadOne(int column, float* to) const {
+    const RowColumn from = site_.columns[column];
+    const int first = site_.first + row_;
+    for (int r = 0; r < rows_; ++r) V::Broadcast(*from.Row(first + r)).Store(to + r * kLanes);
   }
   void Store(int column, const TailRows& t) const {
     const RowColumn to = site_.columns[column];

@@ -49,6 +49,7 @@ const ProgramLimits kCudaLimits = {
     .tail_ops = 64,
     .tail_columns = 16,
     .arg_max_of_product = false,
+    .scalars = false,
     .scratch_alignment = 4,
 };
 
@@ -95,6 +96,9 @@ CudaStep WritePlain(const PlainStep& step, StepWriter writer) {
       body = fmt::format("  SumElements({}, {}, {}.0, {});\n", args[0], count,
                          step.kind == PlainKind::kMean ? count : 1, to);
       break;
+    case PlainKind::kSumSquares:
+    case PlainKind::kMeanSquares:
+      break;  // kCudaLimits has none
     case PlainKind::kSoftmax:
       body = fmt::format("  Softmax({}, {}, {});\n", args[0], count, to);
       break;

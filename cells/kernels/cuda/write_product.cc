@@ -110,6 +110,8 @@ std::string Operand(const TailOp& op, const ProductStep& step, int arrays) {
       return fmt::format("logf(v{})", op.a);
     case TailOpKind::kStore:
       return fmt::format("v{}", op.a);
+    case TailOpKind::kScalar:
+      break;  // kCudaLimits has none
   }
   NoSuchEnumerator();
 }
