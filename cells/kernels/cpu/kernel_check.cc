@@ -232,23 +232,6 @@ TailProgram OperationTail(TailOpKind kind) {
           1};
 }
 
-// What normalises: (a - mean) * scale * gain + bias, mean and scale one number a row.
-TailProgram NormalisingTail() {
-  using K = TailOpKind;
-  return {{{K::kAccumulator, -1, -1, 0},
-           {K::kScalar, -1, -1, 0},
-           {K::kSub, 0, 1},
-           {K::kScalar, -1, -1, 1},
-           {K::kMul, 2, 3},
-           {K::kParameter, -1, -1, 0},
-           {K::kMul, 5, 4},
-           {K::kParameter, -1, -1, 1},
-           {K::kAdd, 7, 6},
-           {K::kStore, 8, -1, 2}},
-          3,
-          2};
-}
-
 // One tail on rows of its own: against double arithmetic, and row by row alone. More rows than are taken at a time.
 class TailCheck {
  public:

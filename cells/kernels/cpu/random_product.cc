@@ -235,6 +235,15 @@ TailProgram GatedUpdateTail() {
       0};
 }
 
+TailProgram NormalisingTail() {
+  return {{Op(Kind::kAccumulator, -1, -1, 0), Op(Kind::kScalar, -1, -1, 0), Op(Kind::kSub, 0, 1),
+           Op(Kind::kScalar, -1, -1, 1), Op(Kind::kMul, 2, 3), Op(Kind::kParameter, -1, -1, 0),
+           Op(Kind::kMul, 5, 4), Op(Kind::kParameter, -1, -1, 1), Op(Kind::kAdd, 7, 6),
+           Op(Kind::kStore, 8, -1, 2)},
+          3,
+          2};
+}
+
 TailProgram WithAnotherStore(const TailProgram& tail) {
   TailProgram other{{Op(Kind::kConstant, -1, -1, 0, 5.0f)}, tail.num_columns + 1, 0};
   for (TailOp op : tail.ops) {
