@@ -1,17 +1,16 @@
 // A server in a small container of a large machine: the kernel kills what takes more memory than its control group has.
 // Requests whose answers are many times that memory are answered or refused, honest ones beside them are answered, and
-// nobody is killed. Where this process may make no control group, the server is told by flags what it would have found
-// out in one, and its memory is measured instead; only what the server finds out by itself is not seen there then, and is
-// skipped, aloud.
+// nobody is killed. Where this process may make no control group, the server reads of one that is not there
+// (group_files.cc), says so aloud, and its memory is measured instead.
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/options.h"
 #include "tests/fault/attacks/many_calls.h"
 #include "tests/fault/control_group.h"
 #include "tests/fault/metrics_page.h"
@@ -35,19 +34,6 @@ inference::ModelInferRequest AllHidden() {
   return request;
 }
 
-// What a server with so much memory sets by itself.
-std::vector<std::string> FlagsFor(int64_t bytes) {
-  std::vector<std::string> flags;
-  const std::vector<Limit> usual = LimitsOf(ServerOptions()),
-                           small = LimitsOf(DefaultOptions(bytes));
-  for (size_t i = 0; i < small.size(); ++i) {
-    if (small[i].value == usual[i].value) continue;
-    flags.push_back("--" + small[i].name + "=" +
-                    std::to_string(static_cast<int64_t>(small[i].value)));
-  }
-  return flags;
-}
-
 struct Container {
   const char* name;
   int64_t bytes;
@@ -63,20 +49,28 @@ class ContainerTest : public ::testing::Test {
   }
   static void TearDownTestSuite() { delete repository_; }
 
-  void Start(const std::vector<std::string>& limits = {}) {
-    std::vector<std::string> flags = {"--model-repository=" + *repository_,
-                                      "--grpc-address=127.0.0.1:0", "--http-address=127.0.0.1:0",
-                                      "--metrics-address=127.0.0.1:0", "--drain-delay=0"};
-    flags.insert(flags.end(), limits.begin(), limits.end());
-    server_ = std::make_unique<ServerProcess>(std::move(flags));
-  }
-  // A server in a group of its own, with no limit of ours given. False, and why: there can be none.
-  bool StartInGroup(int64_t bytes, double cpus, std::string& why_not) {
+  // A server that has so much, with no limit of ours given: enforced by a group of its own, or only said to be.
+  void StartWithin(int64_t bytes, double cpus) {
+    std::string why_not;
     group_ = ControlGroup::Make(bytes, cpus, why_not);
-    if (group_ == nullptr) return false;
-    EXPECT_TRUE(group_->StartInside([this] { Start(); })) << "it is there and cannot be entered";
-    return server_ != nullptr;
+    if (group_ != nullptr) {
+      EXPECT_TRUE(group_->StartInside([this] { Start({}); }))
+          << "it is there and cannot be entered";
+    } else {
+      std::fprintf(stderr, "measured, for it cannot be enforced here: %s\n", why_not.c_str());
+      Start({"LD_PRELOAD=tests/fault/libgroup_files.so",
+             "GROUP_FILES=" + WriteGroupFiles(*repository_ + "-group", bytes, cpus)});
+    }
+    ASSERT_NE(server_, nullptr);
   }
+  void Start(std::vector<std::string> environment) {
+    server_ = std::make_unique<ServerProcess>(
+        std::vector<std::string>{"--model-repository=" + *repository_, "--grpc-address=127.0.0.1:0",
+                                 "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
+                                 "--drain-delay=0"},
+        std::move(environment));
+  }
+  int64_t Killed() const { return group_ == nullptr ? 0 : group_->Killed(); }
 
   static inline std::string* repository_ = nullptr;
   std::unique_ptr<ControlGroup> group_;  // outlives who is in it
@@ -87,12 +81,7 @@ class ContainerLimitsTest : public ContainerTest,
                             public ::testing::WithParamInterface<Container> {};
 
 TEST_P(ContainerLimitsTest, AnswersManyTimesItsMemoryAreGivenOrRefusedAndNobodyIsKilled) {
-  std::string why_not;
-  if (!StartInGroup(GetParam().bytes, GetParam().cpus, why_not)) {
-    ASSERT_FALSE(HasFailure());
-    std::fprintf(stderr, "measured, for it cannot be enforced here: %s\n", why_not.c_str());
-    Start(FlagsFor(GetParam().bytes));
-  }
+  ASSERT_NO_FATAL_FAILURE(StartWithin(GetParam().bytes, GetParam().cpus));
   ASSERT_TRUE(server_->WaitUntilReady()) << server_->Log();
   // A quarter of the memory is what may be admitted.
   const double admits = Metric(*server_, "cellbatch_limit{name=\"max-queued-bytes\"}");
@@ -107,7 +96,7 @@ TEST_P(ContainerLimitsTest, AnswersManyTimesItsMemoryAreGivenOrRefusedAndNobodyI
     ManyCalls crowd(caller, kCalls, AllHidden(), "crowd");
     for (int i = 0; i < 10; ++i) ExpectGood(honest);
     crowd.Ended();
-    ASSERT_EQ(group_ == nullptr ? 0 : group_->Killed(), 0) << "in wave " << wave;
+    ASSERT_EQ(Killed(), 0) << "in wave " << wave;
     ASSERT_LE(server_->PeakResidentBytes(), GetParam().bytes) << "in wave " << wave;
     for (const auto& call : crowd.Ended()) {
       if (!call->status.ok()) {
@@ -136,17 +125,10 @@ INSTANTIATE_TEST_SUITE_P(Sizes, ContainerLimitsTest,
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(ContainerTest, OneThatIsTooSmallForAnythingIsToldSoInOneLine) {
-  std::string why_not;
-  if (!StartInGroup(48 * kMiB, 0.5, why_not)) {
-    ASSERT_FALSE(HasFailure());
-    GTEST_SKIP() << "what a server in a group of 48 MiB says was not seen (what it finds out in "
-                    "one and what it then says "
-                    "are in process_limits_test and options_test): "
-                 << why_not;
-  }
+  ASSERT_NO_FATAL_FAILURE(StartWithin(48 * kMiB, 0.5));
   EXPECT_EQ(server_->Wait(), 1);
   EXPECT_THAT(server_->Log(), HasSubstr("MiB of memory can be had here"));
-  EXPECT_EQ(group_->Killed(), 0);
+  EXPECT_EQ(Killed(), 0);
 }
 
 }  // namespace
