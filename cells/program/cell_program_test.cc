@@ -47,6 +47,17 @@ TEST(CheckProductTest, SaysWhatDoesNotFitTogether) {
   EXPECT_EQ(CheckProduct(step, kLimits), "operation 0 of the tail names accumulator 1 of 1");
 }
 
+TEST(CheckProductTest, OneNumberForAllUnitsIsForDevicesWhoseTailsReadIt) {
+  ProductStep step = Plain();
+  step.tail = {{{TailOpKind::kScalar}, {.kind = TailOpKind::kStore, .a = 0, .index = 1}}, 2, 0};
+  step.columns = {{PlaceKind::kScratch}, {PlaceKind::kOutput}};
+  ProgramLimits limits = kLimits;
+  limits.tail_columns = 2;
+  EXPECT_EQ(CheckProduct(step, limits), "one number for all units");
+  limits.scalars = true;
+  EXPECT_EQ(CheckProduct(step, limits), "");
+}
+
 TEST(ConstantTest, BitsTellConstantsApart) {
   EXPECT_NE(Constant{0}, Constant{0x80000000u});
   EXPECT_EQ(Constant{0x7fc00000u}, Constant{0x7fc00000u});

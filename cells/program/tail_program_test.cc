@@ -34,6 +34,10 @@ TEST(CheckTailTest, SaysWhichOperationIsWrongAndHow) {
             "operation 2 of the tail comes after a store and is none");
   EXPECT_EQ(CheckTail({{load, store, store}, 1, 0}, 1),
             "operation 2 of the tail stores a column twice");
+  EXPECT_EQ(CheckTail({{Op(Kind::kScalar), store}, 1, 0}, 1),
+            "operation 1 of the tail stores where one number is read");
+  EXPECT_EQ(CheckTail({{Op(Kind::kScalar, -1, -1, 2), store}, 2, 0}, 1),
+            "operation 0 of the tail names column 2 of 2");
 }
 
 }  // namespace

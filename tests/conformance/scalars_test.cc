@@ -68,7 +68,7 @@ CellDefinition RootMeanSquareCell(int32_t n) {
   return b.Build();
 }
 
-// What is above the mean is an output and the input of a product; so is the broadcast number.
+// What is above the mean is an output and the input of a product, and so is a row made of the mean; so are the squares an output.
 CellDefinition ReadElsewhereCell(int32_t n) {
   CellBuilder b("read_elsewhere");
   const ValueId y = b.Tanh(b.MatMul(b.Read("x", "x", n), b.Matrix("W", n, n)));

@@ -66,8 +66,8 @@ TailProgram StoreAllTail(int groups);
 TailProgram UnaryTail(TailOpKind kind);
 TailProgram GatedCellTail();    // columns: c in, c out, h out
 TailProgram GatedUpdateTail();  // columns: h in, h out
-TailProgram
-NormalisingTail();  // (a - mean) scale gain + bias; columns: mean and scale, one number a row, out
+// (a - mean) scale gain + bias; columns: mean and scale, one number a row, and out.
+TailProgram NormalisingTail();
 // The same and one more store, of a constant: no shape that is known.
 TailProgram WithAnotherStore(const TailProgram& tail);
 TailProgram RandomTail(Random& random, int groups, int columns, int parameters);

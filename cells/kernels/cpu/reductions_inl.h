@@ -31,52 +31,66 @@ void SumRows(const RowSource& in, const int32_t* offsets, int32_t width, int32_t
 using EightFloats [[gnu::vector_size(32)]] = float;
 using EightDoubles [[gnu::vector_size(64), gnu::aligned(8)]] = double;
 
+// What an element, or eight, becomes before it is added up: itself, or the square of what it is above `less`, each operation
+// rounded. (Of a V like all that is here, so that each instruction set has its own.)
 template <class V>
-[[gnu::always_inline]] inline void AddEight(const float* x, EightDoubles& sums) {
+struct AsItIs {
+  template <class T>
+  [[gnu::always_inline]] void operator()(T&) const {}
+};
+template <class V>
+struct SquareAbove {
+  float less;
+  template <class T>
+  [[gnu::always_inline]] void operator()(T& x) const {
+    x -= less;
+    x *= x;
+  }
+};
+
+template <class V, class Of>
+[[gnu::always_inline]] inline void AddEight(const float* x, Of of, EightDoubles& sums) {
   EightFloats floats;
   __builtin_memcpy(&floats, x, sizeof floats);
+  of(floats);
   sums += __builtin_convertvector(floats, EightDoubles);
 }
 
 // The chains of whole eights, what is left of the row, and the sum of them all.
-template <class V>
+template <class V, class Of>
 [[gnu::always_inline]] inline float FinishSum(EightDoubles chains, const float* rest, int32_t count,
-                                              double divisor) {
+                                              Of of, double divisor) {
   const auto chain = [&](int32_t i) {
-    return i < count ? chains[i] + static_cast<double>(rest[i]) : chains[i];
+    if (i >= count) return chains[i];
+    float x = rest[i];
+    of(x);
+    return chains[i] + static_cast<double>(x);
   };
   const double sum = ((chain(0) + chain(1)) + (chain(2) + chain(3))) +
                      ((chain(4) + chain(5)) + (chain(6) + chain(7)));
   return static_cast<float>(sum / divisor);
 }
 
-// The same of squares of what is `less` below, each operation rounded to a float.
-template <class V>
-[[gnu::always_inline]] inline void AddEightSquares(const float* x, float less, EightDoubles& sums) {
-  EightFloats floats;
-  __builtin_memcpy(&floats, x, sizeof floats);
-  floats -= less;
-  floats *= floats;
-  sums += __builtin_convertvector(floats, EightDoubles);
-}
-
-// Four rows at once, because each has one chain of additions a lane to wait for.
-template <class V>
-void SumElements(const RowSource& in, int32_t width, double divisor, int32_t num_rows,
-                 const RowColumn& out) {
+// `of_row(r)`: what is added up of row r's elements. Four rows at once, because each has one chain of additions a lane to
+// wait for.
+template <class V, class OfRow>
+[[gnu::always_inline]] inline void SumOfRows(const RowSource& in, OfRow of_row, int32_t width,
+                                             double divisor, int32_t num_rows,
+                                             const RowColumn& out) {
   const int32_t whole = width / 8 * 8, rest = width - whole;
   const auto finish = [&](const EightDoubles& sums, int32_t r) {
-    *out.Row(r) = FinishSum<V>(sums, in.Row(r) + whole, rest, divisor);
+    *out.Row(r) = FinishSum<V>(sums, in.Row(r) + whole, rest, of_row(r), divisor);
   };
   int32_t r = 0;
   for (; r + 4 <= num_rows; r += 4) {
     const float *x0 = in.Row(r), *x1 = in.Row(r + 1), *x2 = in.Row(r + 2), *x3 = in.Row(r + 3);
+    const auto of0 = of_row(r), of1 = of_row(r + 1), of2 = of_row(r + 2), of3 = of_row(r + 3);
     EightDoubles s0 = {}, s1 = {}, s2 = {}, s3 = {};
     for (int32_t i = 0; i < whole; i += 8) {
-      AddEight<V>(x0 + i, s0);
-      AddEight<V>(x1 + i, s1);
-      AddEight<V>(x2 + i, s2);
-      AddEight<V>(x3 + i, s3);
+      AddEight<V>(x0 + i, of0, s0);
+      AddEight<V>(x1 + i, of1, s1);
+      AddEight<V>(x2 + i, of2, s2);
+      AddEight<V>(x3 + i, of3, s3);
     }
     finish(s0, r);
     finish(s1, r + 1);
@@ -85,46 +99,27 @@ void SumElements(const RowSource& in, int32_t width, double divisor, int32_t num
   }
   for (; r < num_rows; ++r) {
     const float* const x = in.Row(r);
+    const auto of = of_row(r);
     EightDoubles sums = {};
-    for (int32_t i = 0; i < whole; i += 8) AddEight<V>(x + i, sums);
+    for (int32_t i = 0; i < whole; i += 8) AddEight<V>(x + i, of, sums);
     finish(sums, r);
   }
+}
+
+template <class V>
+void SumElements(const RowSource& in, int32_t width, double divisor, int32_t num_rows,
+                 const RowColumn& out) {
+  SumOfRows<V>(
+      in, [](int32_t) { return AsItIs<V>(); }, width, divisor, num_rows, out);
 }
 
 template <class V>
 void SumSquares(const RowSource& in, const RowSource& less, int32_t width, double divisor,
                 int32_t num_rows, const RowColumn& out) {
-  const int32_t whole = width / 8 * 8, rest = width - whole;
-  const auto less_of = [&](int32_t r) { return less.base == nullptr ? 0.0f : *less.Row(r); };
-  const auto finish = [&](const EightDoubles& sums, int32_t r) {
-    const float* const x = in.Row(r) + whole;
-    const float l = less_of(r);
-    float squares[8];
-    for (int32_t i = 0; i < rest; ++i) squares[i] = (x[i] - l) * (x[i] - l);
-    *out.Row(r) = FinishSum<V>(sums, squares, rest, divisor);
+  const auto above = [&](int32_t r) {
+    return SquareAbove<V>{less.base == nullptr ? 0.0f : *less.Row(r)};
   };
-  int32_t r = 0;
-  for (; r + 4 <= num_rows; r += 4) {
-    const float *x0 = in.Row(r), *x1 = in.Row(r + 1), *x2 = in.Row(r + 2), *x3 = in.Row(r + 3);
-    const float l0 = less_of(r), l1 = less_of(r + 1), l2 = less_of(r + 2), l3 = less_of(r + 3);
-    EightDoubles s0 = {}, s1 = {}, s2 = {}, s3 = {};
-    for (int32_t i = 0; i < whole; i += 8) {
-      AddEightSquares<V>(x0 + i, l0, s0);
-      AddEightSquares<V>(x1 + i, l1, s1);
-      AddEightSquares<V>(x2 + i, l2, s2);
-      AddEightSquares<V>(x3 + i, l3, s3);
-    }
-    finish(s0, r);
-    finish(s1, r + 1);
-    finish(s2, r + 2);
-    finish(s3, r + 3);
-  }
-  for (; r < num_rows; ++r) {
-    const float* const x = in.Row(r);
-    EightDoubles sums = {};
-    for (int32_t i = 0; i < whole; i += 8) AddEightSquares<V>(x + i, less_of(r), sums);
-    finish(sums, r);
-  }
+  SumOfRows<V>(in, above, width, divisor, num_rows, out);
 }
 
 template <class V>

@@ -102,7 +102,7 @@ class Coder {
     }
   }
 
-  // What the value of number `value` is, if nothing else reads it and no other instruction has become of it.
+  // Whether such an operation makes value `value`, by an instruction of its own, for one reader.
   bool IsAlone(int value, TailOpKind kind) const {
     const Part& part = parts_[Index(value)];
     return tail_.ops[Index(value)].kind == kind && part.readers == 1 && !part.made_of_two;
