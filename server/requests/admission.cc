@@ -127,23 +127,18 @@ void Admission::Add(const Demand& demand, int64_t sign, Parties of) {
 
 bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refusal& refusal,
                       Parties of) {
+  // What can never fit is not counted, not even while it is refused: others would find the server full of it.
+  if (!closed() && !WithinLimits({0, 0, 0}, demand, now_ns, refusal)) return false;
   // Counted first, closed looked at second; Close and its waiter do it the other way round: either
   // this request sees the door closed, or the waiter sees this request.
   Add(demand, 1, of);
   const Demand now = InFlight();
+  const Demand before = {now.requests - demand.requests, now.cells - demand.cells,
+                         now.bytes - demand.bytes};
   if (closed()) {
     refusal = {Rejection::kDraining, 0, absl::UnavailableError("the server is shutting down")};
-  } else if (now.requests > limits_.max_requests) {
-    refusal = Beyond(Rejection::kRequests, "requests", "--max-queued-requests",
-                     now.requests - demand.requests, demand.requests, limits_.max_requests,
-                     PushbackMs(now_ns));
-  } else if (now.cells > limits_.max_cells) {
-    refusal = Beyond(Rejection::kCells, "cells", "--max-queued-cells", now.cells - demand.cells,
-                     demand.cells, limits_.max_cells, PushbackMs(now_ns));
-  } else if (now.bytes > limits_.max_bytes) {
-    refusal = Beyond(Rejection::kBytes, "bytes", "--max-queued-bytes", now.bytes - demand.bytes,
-                     demand.bytes, limits_.max_bytes, PushbackMs(now_ns));
-  } else if ((of.client == nullptr ||
+  } else if (WithinLimits(before, demand, now_ns, refusal) &&
+             (of.client == nullptr ||
               (WithinOwn(*of.client, demand, now_ns, refusal) &&
                WithinShare(*of.client, demand, Rejection::kClientShare, now_ns, refusal))) &&
              (of.model == nullptr ||
@@ -153,6 +148,23 @@ bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refu
   }
   Add(demand, -1, of);
   return false;
+}
+
+// Whether so much more fits beside what is there.
+bool Admission::WithinLimits(const Demand& before, const Demand& demand, int64_t now_ns,
+                             Refusal& refusal) {
+  const auto beyond = [&](Rejection reason, const char* what, const char* flag, int64_t has,
+                          int64_t asked, int64_t limit) {
+    if (has + asked <= limit) return false;
+    refusal = Beyond(reason, what, flag, has, asked, limit, PushbackMs(now_ns));
+    return true;
+  };
+  return !beyond(Rejection::kRequests, "requests", "--max-queued-requests", before.requests,
+                 demand.requests, limits_.max_requests) &&
+         !beyond(Rejection::kCells, "cells", "--max-queued-cells", before.cells, demand.cells,
+                 limits_.max_cells) &&
+         !beyond(Rejection::kBytes, "bytes", "--max-queued-bytes", before.bytes, demand.bytes,
+                 limits_.max_bytes);
 }
 
 bool Admission::Enter(Ticket& ticket, Party& model, int64_t now_ns, Refusal& refusal) {

@@ -132,6 +132,8 @@ class Admission {
 
   // True and a ticket, or false and the refusal. UNAVAILABLE once closed; RESOURCE_EXHAUSTED beyond
   // a limit or a share of it, naming it, what is in flight and what was asked. `now_ns`: steady clock.
+  // What no limit would let in even alone is never counted. What might have fitted is, while it is refused: whoever asks
+  // in that moment may be refused where the server is nearly full.
   bool Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refusal& refusal,
              Parties of = {});
   // What a ticket holds is that model's, too, now that it is known. False: its share is used up.
@@ -151,6 +153,7 @@ class Admission {
  private:
   friend class Ticket;
   void Add(const Demand& demand, int64_t sign, Parties of = {});
+  bool WithinLimits(const Demand& before, const Demand& demand, int64_t now_ns, Refusal& refusal);
   bool WithinShare(const Party& party, const Demand& demand, Rejection reason, int64_t now_ns,
                    Refusal& refusal);
   bool WithinOwn(const Party& party, const Demand& demand, int64_t now_ns, Refusal& refusal);

@@ -87,6 +87,30 @@ TEST(AdmissionTest, WhatCanNeverFitIsToldNotToRetry) {
       "the request needs 101 cells, and --max-queued-cells limits all requests together to 100");
 }
 
+// While such a one is refused, a thread beside it must not find the server full of what was never taken.
+TEST(AdmissionTest, WhatCanNeverFitTakesNothingFromOthersWhileItIsRefused) {
+  constexpr int kAsks = 200'000;
+  Admission admission({.max_requests = 10, .max_cells = 100, .max_bytes = 1000});
+  std::atomic<bool> stop = false;
+  std::thread large([&] {
+    const Demand never[] = {{11, 0, 0}, {1, 101, 0}, {1, 0, 1001}};
+    for (size_t i = 0; !stop; ++i) {
+      Ticket ticket;
+      Refusal refusal;
+      EXPECT_FALSE(admission.Admit(never[i % 3], kSecond, ticket, refusal));
+    }
+  });
+  int refused = 0;
+  for (int i = 0; i < kAsks; ++i) {
+    Ticket ticket;
+    Refusal refusal;
+    refused += admission.Admit({1, 1, 1}, kSecond, ticket, refusal) ? 0 : 1;
+  }
+  stop = true;
+  large.join();
+  EXPECT_EQ(refused, 0) << "of " << kAsks;
+}
+
 TEST(AdmissionTest, ClosedRefusesAndTheLastTicketEmptiesIt) {
   Admission admission({});
   Ticket held, none;
