@@ -49,11 +49,9 @@ HistogramCounts HistogramCounts::operator-(const HistogramCounts& earlier) const
 }
 
 int64_t HistogramCounts::Quantile(double quantile) const {
-  uint64_t total = 0;  // not `count`: a copy may be one entry apart
-  for (uint64_t n : buckets) total += n;
-  if (total == 0) return 0;
+  if (count == 0) return 0;
   const auto wanted = static_cast<uint64_t>(
-      std::max(1.0, std::ceil(std::clamp(quantile, 0.0, 1.0) * static_cast<double>(total))));
+      std::max(1.0, std::ceil(std::clamp(quantile, 0.0, 1.0) * static_cast<double>(count))));
   uint64_t seen = 0;
   for (int i = 0; i < kHistogramBuckets; ++i) {
     seen += buckets[static_cast<size_t>(i)];
@@ -64,7 +62,6 @@ int64_t HistogramCounts::Quantile(double quantile) const {
 
 void Histogram::Record(int64_t value) {
   AddTo<uint64_t>(buckets_[static_cast<size_t>(BucketOf(value))], 1);
-  AddTo<uint64_t>(count_, 1);
   AddTo(sum_, value);
 }
 
@@ -72,8 +69,8 @@ HistogramCounts Histogram::Read() const {
   HistogramCounts counts;
   for (size_t i = 0; i < counts.buckets.size(); ++i) {
     counts.buckets[i] = buckets_[i].load(std::memory_order_relaxed);
+    counts.count += counts.buckets[i];
   }
-  counts.count = count_.load(std::memory_order_relaxed);
   counts.sum = sum_.load(std::memory_order_relaxed);
   return counts;
 }

@@ -26,7 +26,7 @@ int64_t BucketLow(int bucket);
 
 struct HistogramCounts {
   std::array<uint64_t, kHistogramBuckets> buckets = {};
-  uint64_t count = 0;
+  uint64_t count = 0;  // of all buckets together, also where somebody wrote while they were read
   int64_t sum = 0;
   HistogramCounts& operator+=(const HistogramCounts& other);
   HistogramCounts operator-(const HistogramCounts& earlier) const;
@@ -37,12 +37,11 @@ struct HistogramCounts {
 class Histogram {
  public:
   void Record(int64_t value);    // its one writer
-  HistogramCounts Read() const;  // any thread; counts may be one entry apart from each other
+  HistogramCounts Read() const;  // any thread; its sum may be some entries apart from its buckets
   int64_t sum() const { return sum_.load(std::memory_order_relaxed); }  // likewise
 
  private:
   std::array<std::atomic<uint64_t>, kHistogramBuckets> buckets_ = {};
-  std::atomic<uint64_t> count_ = 0;
   std::atomic<int64_t> sum_ = 0;
 };
 
