@@ -26,13 +26,8 @@ void SumRows(const RowSource& in, const int32_t* offsets, int32_t width, int32_t
   }
 }
 
-// Eight chains: element i belongs to chain i % 8. Those in memory need no alignment: under AddressSanitizer GCC 12 gives
-// objects on the stack less than they ask for (its bug 110027).
-using EightFloats [[gnu::vector_size(32)]] = float;
-using EightDoubles [[gnu::vector_size(64), gnu::aligned(8)]] = double;
-
-// What an element, or eight, becomes before it is added up: itself, or the square of what it is above `less`, each operation
-// rounded. (Of a V like all that is here, so that each instruction set has its own.)
+// What an element, or a register of them, becomes before it is added up: itself, or the square of what it is above `less`,
+// each operation rounded. (Of a V like all that is here, so that each instruction set has its own.)
 template <class V>
 struct AsItIs {
   template <class T>
@@ -48,28 +43,39 @@ struct SquareAbove {
   }
 };
 
-template <class V, class Of>
-[[gnu::always_inline]] inline void AddEight(const float* x, Of of, EightDoubles& sums) {
-  EightFloats floats;
-  __builtin_memcpy(&floats, x, sizeof floats);
-  of(floats);
-  sums += __builtin_convertvector(floats, EightDoubles);
-}
+// Eight chains of additions: element i belongs to chain i % 8. They lie in whole registers of the instruction set; of vectors
+// wider than those, GCC 12 keeps every addition's operands and sums in memory.
+template <class V>
+class Chains {
+ public:
+  template <class Of>
+  [[gnu::always_inline]] void AddEight(const float* x, Of of) {
+    for (int k = 0; k < 8 / kHeld; ++k) {
+      typename V::HalfFloats floats;
+      __builtin_memcpy(&floats, x + k * kHeld, sizeof floats);
+      of(floats);
+      sums_[k] += V::Widened(floats);
+    }
+  }
+  // The sum of them all, and of the `count` elements that are no whole eight.
+  template <class Of>
+  [[gnu::always_inline]] double SumWith(const float* rest, int32_t count, Of of) const {
+    const auto chain = [&](int32_t i) {
+      const double sum = sums_[i / kHeld][i % kHeld];
+      if (i >= count) return sum;
+      float x = rest[i];
+      of(x);
+      return sum + static_cast<double>(x);
+    };
+    return ((chain(0) + chain(1)) + (chain(2) + chain(3))) +
+           ((chain(4) + chain(5)) + (chain(6) + chain(7)));
+  }
 
-// The chains of whole eights, what is left of the row, and the sum of them all.
-template <class V, class Of>
-[[gnu::always_inline]] inline float FinishSum(EightDoubles chains, const float* rest, int32_t count,
-                                              Of of, double divisor) {
-  const auto chain = [&](int32_t i) {
-    if (i >= count) return chains[i];
-    float x = rest[i];
-    of(x);
-    return chains[i] + static_cast<double>(x);
-  };
-  const double sum = ((chain(0) + chain(1)) + (chain(2) + chain(3))) +
-                     ((chain(4) + chain(5)) + (chain(6) + chain(7)));
-  return static_cast<float>(sum / divisor);
-}
+ private:
+  static constexpr int kHeld = sizeof(typename V::Doubles) / sizeof(double);
+
+  typename V::Doubles sums_[8 / kHeld] = {};
+};
 
 // `of_row(r)`: what is added up of row r's elements. Four rows at once, because each has one chain of additions a lane to
 // wait for.
@@ -78,19 +84,20 @@ template <class V, class OfRow>
                                              double divisor, int32_t num_rows,
                                              const RowColumn& out) {
   const int32_t whole = width / 8 * 8, rest = width - whole;
-  const auto finish = [&](const EightDoubles& sums, int32_t r) {
-    *out.Row(r) = FinishSum<V>(sums, in.Row(r) + whole, rest, of_row(r), divisor);
+  const auto finish = [&](const Chains<V>& sums, int32_t r) {
+    const double sum = sums.SumWith(in.Row(r) + whole, rest, of_row(r));
+    *out.Row(r) = static_cast<float>(sum / divisor);
   };
   int32_t r = 0;
   for (; r + 4 <= num_rows; r += 4) {
     const float *x0 = in.Row(r), *x1 = in.Row(r + 1), *x2 = in.Row(r + 2), *x3 = in.Row(r + 3);
     const auto of0 = of_row(r), of1 = of_row(r + 1), of2 = of_row(r + 2), of3 = of_row(r + 3);
-    EightDoubles s0 = {}, s1 = {}, s2 = {}, s3 = {};
+    Chains<V> s0, s1, s2, s3;
     for (int32_t i = 0; i < whole; i += 8) {
-      AddEight<V>(x0 + i, of0, s0);
-      AddEight<V>(x1 + i, of1, s1);
-      AddEight<V>(x2 + i, of2, s2);
-      AddEight<V>(x3 + i, of3, s3);
+      s0.AddEight(x0 + i, of0);
+      s1.AddEight(x1 + i, of1);
+      s2.AddEight(x2 + i, of2);
+      s3.AddEight(x3 + i, of3);
     }
     finish(s0, r);
     finish(s1, r + 1);
@@ -100,8 +107,8 @@ template <class V, class OfRow>
   for (; r < num_rows; ++r) {
     const float* const x = in.Row(r);
     const auto of = of_row(r);
-    EightDoubles sums = {};
-    for (int32_t i = 0; i < whole; i += 8) AddEight<V>(x + i, of, sums);
+    Chains<V> sums;
+    for (int32_t i = 0; i < whole; i += 8) sums.AddEight(x + i, of);
     finish(sums, r);
   }
 }

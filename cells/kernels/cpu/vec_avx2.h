@@ -12,6 +12,11 @@ namespace {
 struct Vec {
   __m256 l, h;
 
+  using Doubles [[gnu::vector_size(32), gnu::aligned(8)]] = double;
+  using HalfFloats [[gnu::vector_size(16), gnu::aligned(4)]] = float;
+  // (GCC 12 makes two conversions of halves of __builtin_convertvector.)
+  static Doubles Widened(HalfFloats a) { return _mm256_cvtps_pd(a); }
+
   static Vec Load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
   static Vec Broadcast(float x) {
     const __m256 v = _mm256_set1_ps(x);

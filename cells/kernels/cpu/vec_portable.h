@@ -13,6 +13,10 @@ namespace {
 struct Vec {
   float v[16];
 
+  using Doubles [[gnu::vector_size(16), gnu::aligned(8)]] = double;
+  using HalfFloats [[gnu::vector_size(8), gnu::aligned(4)]] = float;
+  static Doubles Widened(HalfFloats a) { return __builtin_convertvector(a, Doubles); }
+
   template <class F>
   static Vec Make(F f) {
     Vec r;
