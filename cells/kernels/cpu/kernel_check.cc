@@ -232,7 +232,8 @@ TailProgram OperationTail(TailOpKind kind) {
           1};
 }
 
-// One tail on rows of its own: against double arithmetic, and row by row alone. More rows than are taken at a time.
+// One tail on rows of its own: against double arithmetic, row by row alone, and where rows follow each other. More rows than are
+// taken at a time.
 class TailCheck {
  public:
   TailCheck(const CpuKernels& kernels, Random& random, const TailProgram& tail, int units)
@@ -264,11 +265,42 @@ class TailCheck {
       if (std::memcmp(together[c].data.data(), alone[c].data.data(), bytes) == 0) continue;
       return "column " + std::to_string(c) + " of rows alone has other bits than together";
     }
-    return "";
+    return RunsInOrder(together);
   }
 
  private:
   static constexpr int kRows = kTailRowsAtOnce + 3;
+
+  // Rows of columns follow each other, so that a tail may read them where they lie.
+  std::string RunsInOrder(const std::vector<RandomRows>& expected) const {
+    const int units = packed_.units(),
+              stride = units + 5;  // what is beside a row is not a tail's either
+    std::vector<std::vector<float>> columns;
+    std::vector<RowColumn> bound;
+    for (const RandomRows& c : blank_) {
+      std::vector<float>& rows = columns.emplace_back(static_cast<size_t>(kRows * stride), 7.0f);
+      for (int r = 0; r < kRows; ++r) std::copy_n(c.Row(r), units, rows.data() + r * stride);
+    }
+    for (std::vector<float>& rows : columns) bound.push_back({rows.data(), stride});
+    const RowSource in = input_.source();
+    ProductScratch scratch;
+    kernels_.run_product(packed_, {kRows, &in, nullptr, bound.data()}, 0, packed_.num_panels(),
+                         &scratch);
+    for (size_t c = 0; c < columns.size(); ++c) {
+      for (int r = 0; r < kRows; ++r) {
+        const float* const row = columns[c].data() + r * stride;
+        const bool same =
+            std::memcmp(row, expected[c].Row(r), sizeof(float) * static_cast<size_t>(units)) == 0;
+        const bool beside =
+            std::any_of(row + units, row + stride, [](float x) { return x != 7.0f; });
+        if (beside) return "memory beside rows that follow each other was written";
+        if (!same) {
+          return "column " + std::to_string(c) + " has other bits where rows follow each other";
+        }
+      }
+    }
+    return "";
+  }
 
   void RunRows(std::vector<RandomRows>& columns, int first, int rows) const {
     RowSource in = input_.source();
@@ -449,7 +481,8 @@ std::string CheckTails(const CpuKernels& kernels) {
       {GatedCellTail(), "gated cell"},
       {GatedUpdateTail(), "gated update"},
       {WithAnotherStore(GatedCellTail()), "gated cell and another store"},
-      {NormalisingTail(), "normalised"}};
+      {NormalisingTail(), "normalised"},
+      {ScaledDifferenceTail(), "scaled difference"}};
   std::string wrong;
   for (const auto& [tail, name] : tails) {
     if (wrong.empty()) wrong = CheckTail(kernels, random, tail, name);

@@ -244,6 +244,14 @@ TailProgram NormalisingTail() {
           2};
 }
 
+TailProgram ScaledDifferenceTail() {
+  return {{Op(Kind::kAccumulator, -1, -1, 0), Op(Kind::kScalar, -1, -1, 0), Op(Kind::kSub, 0, 1),
+           Op(Kind::kColumn, -1, -1, 1), Op(Kind::kMul, 2, 3), Op(Kind::kStore, 4, -1, 2),
+           Op(Kind::kStore, 3, -1, 3)},
+          4,
+          0};
+}
+
 TailProgram WithAnotherStore(const TailProgram& tail) {
   TailProgram other{{Op(Kind::kConstant, -1, -1, 0, 5.0f)}, tail.num_columns + 1, 0};
   for (TailOp op : tail.ops) {

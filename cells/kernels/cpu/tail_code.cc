@@ -1,6 +1,7 @@
 #include "cells/kernels/cpu/tail_code.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -60,7 +61,7 @@ class Coder {
     for (int i = 0; i < size(); ++i) {
       Part& part = parts_[Index(i)];
       if (!part.needed()) continue;
-      for (const int value : {part.a, part.b, part.c}) {
+      for (const int value : part.reads) {
         if (value >= 0) parts_[Index(value)].last_reader = i;
       }
     }
@@ -76,12 +77,13 @@ class Coder {
  private:
   // What becomes of an operation.
   struct Part {
-    int a = -1, b = -1, c = -1;  // values read
-    int readers = 0;             // a store has one: the world
-    bool joined = false;         // a part of a later instruction
-    std::optional<TailInstructionKind> made_of_two = {};
+    std::array<int, 5> reads = {-1, -1, -1, -1, -1};  // values: a, b, c, d and e of its instruction
+    int readers = 0;                                  // a store has one: the world
+    bool joined = false;                              // a part of a later instruction
+    std::optional<TailInstructionKind> joint = {};    // made of several operations
     int last_reader = -1;
     TailOperand where = {};
+    int16_t slot = -1;  // that it holds
     bool needed() const { return readers > 0 && !joined; }
   };
 
@@ -94,9 +96,9 @@ class Coder {
       if (op.kind == TailOpKind::kStore) part.readers = 1;
       if (part.readers == 0) continue;
       const int operands = NumOperands(op.kind);
-      if (operands > 0) part.a = op.a;
-      if (operands > 1) part.b = op.b;
-      for (const int value : {part.a, part.b}) {
+      if (operands > 0) part.reads[0] = op.a;
+      if (operands > 1) part.reads[1] = op.b;
+      for (const int value : part.reads) {
         if (value >= 0) ++parts_[Index(value)].readers;
       }
     }
@@ -105,7 +107,7 @@ class Coder {
   // Whether such an operation makes value `value`, by an instruction of its own, for one reader.
   bool IsAlone(int value, TailOpKind kind) const {
     const Part& part = parts_[Index(value)];
-    return tail_.ops[Index(value)].kind == kind && part.readers == 1 && !part.made_of_two;
+    return tail_.ops[Index(value)].kind == kind && part.readers == 1 && !part.joint;
   }
 
   void Join(int i) {
@@ -113,7 +115,8 @@ class Coder {
     const TailOpKind kind = tail_.ops[Index(i)].kind;
     if (kind != TailOpKind::kMul && kind != TailOpKind::kAdd) return;
     // Either operand may be the other: products and sums of two have the same bits in both orders.
-    for (const auto& [first, second] : {std::pair(part.a, part.b), std::pair(part.b, part.a)}) {
+    const int a = part.reads[0], b = part.reads[1];
+    for (const auto& [first, second] : {std::pair(a, b), std::pair(b, a)}) {
       if (first == second) return;
       if (kind == TailOpKind::kMul ? JoinProduct(i, first, second) : JoinSum(i, first, second)) {
         return;
@@ -124,7 +127,8 @@ class Coder {
   bool JoinProduct(int i, int first, int second) {
     if (IsAlone(first, TailOpKind::kSigmoid) && IsAlone(second, TailOpKind::kTanh)) {
       parts_[Index(first)].joined = parts_[Index(second)].joined = true;
-      Become(i, TailInstructionKind::kSigmoidTanh, parts_[Index(first)].a, parts_[Index(second)].a);
+      Become(i, TailInstructionKind::kSigmoidTanh,
+             {parts_[Index(first)].reads[0], parts_[Index(second)].reads[0], -1, -1, -1});
       return true;
     }
     if (!IsAlone(first, TailOpKind::kSub)) return false;
@@ -134,22 +138,40 @@ class Coder {
 
   bool JoinSum(int i, int first, int second) {
     if (!IsAlone(first, TailOpKind::kMul)) return false;
-    Take(i, TailInstructionKind::kMulAdd, first, second);
+    if (!JoinNormalise(i, first, second)) Take(i, TailInstructionKind::kMulAdd, first, second);
     return true;
+  }
+
+  // `first` times something that every row has the same of, and it (a - b) * c: with `second` likewise, all five at once.
+  bool JoinNormalise(int i, int first, int second) {
+    const int x = parts_[Index(first)].reads[0], y = parts_[Index(first)].reads[1];
+    for (const auto& [scaled, gain] : {std::pair(x, y), std::pair(y, x)}) {
+      const Part& part = parts_[Index(scaled)];
+      if (part.joint != TailInstructionKind::kSubMul || part.readers != 1) continue;
+      if (!IsOfAllRows(gain) || !IsOfAllRows(second)) continue;
+      parts_[Index(first)].joined = parts_[Index(scaled)].joined = true;
+      const auto& [a, b, c, d, e] = part.reads;
+      Become(i, TailInstructionKind::kNormalise, {a, b, c, gain, second});
+      return true;
+    }
+    return false;
+  }
+
+  bool IsOfAllRows(int value) const {
+    const TailOpKind kind = tail_.ops[Index(value)].kind;
+    return kind == TailOpKind::kParameter || kind == TailOpKind::kConstant;
   }
 
   // Operation `i` does that of `first`, too, before its own with `second`.
   void Take(int i, TailInstructionKind kind, int first, int second) {
     parts_[Index(first)].joined = true;
-    Become(i, kind, parts_[Index(first)].a, parts_[Index(first)].b, second);
+    const auto& reads = parts_[Index(first)].reads;
+    Become(i, kind, {reads[0], reads[1], second, -1, -1});
   }
 
-  void Become(int i, TailInstructionKind kind, int a, int b, int c = -1) {
-    Part& part = parts_[Index(i)];
-    part.made_of_two = kind;
-    part.a = a;
-    part.b = b;
-    part.c = c;
+  void Become(int i, TailInstructionKind kind, const std::array<int, 5>& reads) {
+    parts_[Index(i)].joint = kind;
+    parts_[Index(i)].reads = reads;
   }
 
   void Add(int i) {
@@ -167,28 +189,41 @@ class Coder {
       return;
     }
     TailInstruction instruction;
-    instruction.kind = part.made_of_two.has_value() ? *part.made_of_two : KindOf(op.kind);
+    instruction.kind = part.joint.has_value() ? *part.joint : KindOf(op.kind);
     instruction.column = op.index;
-    if (part.a >= 0) instruction.a = parts_[Index(part.a)].where;
-    if (part.b >= 0) instruction.b = parts_[Index(part.b)].where;
-    if (part.c >= 0) instruction.c = parts_[Index(part.c)].where;
+    TailOperand* const operands[] = {&instruction.a, &instruction.b, &instruction.c, &instruction.d,
+                                     &instruction.e};
+    for (size_t o = 0; o < part.reads.size(); ++o) {
+      if (part.reads[o] >= 0) *operands[o] = parts_[Index(part.reads[o])].where;
+    }
     // A row's operands are read before its result is written, so the result may take their place.
-    Release(part.a, i);
-    if (part.b != part.a) Release(part.b, i);
-    if (part.c != part.a && part.c != part.b) Release(part.c, i);
+    for (const int value : part.reads) Release(value, i);
     if (op.kind != TailOpKind::kStore) {
-      part.where = {TailOperand::kSlot, TakeSlot()};
-      instruction.to = part.where.index;
+      part.slot = TakeSlot();
+      part.where = {TailOperand::kSlot, part.slot};
+      instruction.to = part.slot;
+    }
+    if (op.kind == TailOpKind::kColumn && looks_ < kMaxTailColumns && !StoresWhileRead(i)) {
+      instruction.kind = TailInstructionKind::kLook;
+      instruction.look = looks_++;
+      part.where = {TailOperand::kColumn, instruction.look};
     }
     code_.instructions.push_back(instruction);
   }
 
+  // Whether anything is stored, wherever that may lie, between operation `i` and the last one that reads its value.
+  bool StoresWhileRead(int i) const {
+    const auto begin = tail_.ops.begin() + i,
+               end = tail_.ops.begin() + parts_[Index(i)].last_reader;
+    return std::any_of(begin, end, [](const TailOp& op) { return op.kind == TailOpKind::kStore; });
+  }
+
   void Release(int value, int reader) {
     if (value < 0) return;
-    const Part& part = parts_[Index(value)];
-    if (part.last_reader == reader && part.where.from == TailOperand::kSlot) {
-      free_.push_back(part.where.index);
-    }
+    Part& part = parts_[Index(value)];
+    if (part.last_reader != reader || part.slot < 0) return;
+    free_.push_back(part.slot);
+    part.slot = -1;
   }
 
   int16_t TakeSlot() {
@@ -201,6 +236,7 @@ class Coder {
   const TailProgram& tail_;
   std::vector<Part> parts_;
   std::vector<int16_t> free_;
+  int16_t looks_ = 0;
   TailCode code_;
 };
 

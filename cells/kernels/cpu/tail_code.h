@@ -5,10 +5,11 @@
 //
 // One instruction is done for several rows before the next (kTailRowsAtOnce), so values go through memory; what keeps that
 // cheap is decided here:
-//   - operands are read where they lie: accumulators, parameters and constants are not copied first
+//   - operands are read where they lie: accumulators, parameters and constants are not copied first, nor are columns whose
+//     rows follow each other and that nothing is stored to before they are read for the last time
 //   - values share slots, as few as are alive at once: they stay in L1
-//   - sigmoid(x) tanh(y) is one instruction with one division, if nothing else reads either; so are a * b + c and
-//     (a - b) * c, with the roundings of both operations
+//   - sigmoid(x) tanh(y) is one instruction with one division, if nothing else reads either; so are a * b + c, (a - b) * c and
+//     what a normalisation does with an element, with the roundings of all their operations
 //   - what no store needs is left out
 //
 // Plain values; any thread. Making one is O(operations) and allocates.
@@ -24,6 +25,7 @@ namespace cellbatch::kernels {
 
 enum class TailInstructionKind : uint8_t {
   kLoad,     // slot `to` = column `column`
+  kLook,     // the same, of a column that may be read where it lies: as operand kColumn `look`
   kLoadOne,  // slot `to` = the one number of column `column`, in every lane
   kStore,    // column `column` = a
   kAdd,      // slot `to` = a + b; likewise the next
@@ -39,22 +41,24 @@ enum class TailInstructionKind : uint8_t {
   kSigmoidTanh,  // sigmoid(a) * tanh(b)
   kMulAdd,       // a * b + c, each rounded
   kSubMul,       // (a - b) * c, likewise
+  kNormalise,    // (a - b) * c * d + e, likewise; d and e are parameters or constants
 };
-inline constexpr int kTailInstructionKinds = static_cast<int>(TailInstructionKind::kSubMul) + 1;
+inline constexpr int kTailInstructionKinds = static_cast<int>(TailInstructionKind::kNormalise) + 1;
 
 // Where an operand lies.
 struct TailOperand {
-  enum From : uint8_t { kSlot, kAccumulator, kParameter, kConstant };
+  enum From : uint8_t { kSlot, kAccumulator, kParameter, kConstant, kColumn };
   From from = kSlot;
   int16_t index = 0;
 };
-inline constexpr int kTailOperandKinds = 4;
+inline constexpr int kTailOperandKinds = 5;
 
 struct TailInstruction {
   TailInstructionKind kind = TailInstructionKind::kLoad;
-  TailOperand a = {}, b = {}, c = {};
+  TailOperand a = {}, b = {}, c = {}, d = {}, e = {};
   int16_t to = 0;
   int16_t column = 0;
+  int16_t look = 0;  // below kMaxTailColumns
 };
 
 struct TailCode {

@@ -63,7 +63,9 @@ double Compute(To kind, double a, double b, double c) {
       return a * b + c;
     case To::kSubMul:
       return (a - b) * c;
+    case To::kNormalise:  // of five
     case To::kLoad:
+    case To::kLook:
     case To::kLoadOne:
     case To::kStore:
       break;
@@ -72,9 +74,13 @@ double Compute(To kind, double a, double b, double c) {
   return 0.0;
 }
 
-// By column, what the code stores. A slot that nothing wrote yet is NaN.
-std::map<int, double> Stored(const TailCode& code) {
+// By column, what the code stores. A slot that nothing wrote yet is NaN. `lie`: rows of columns follow each other, so that who
+// looks at one sees what is stored to it meanwhile.
+std::map<int, double> Stored(const TailCode& code, bool lie) {
   std::vector<double> slots(static_cast<size_t>(code.slots), std::nan(""));
+  std::map<int, double> stored;
+  std::vector<TailInstruction> looks(kMaxTailColumns);
+  const auto column = [&](int c) { return stored.count(c) > 0 ? stored.at(c) : ColumnValue(c); };
   const auto value = [&](const TailOperand& o) {
     switch (o.from) {
       case TailOperand::kSlot:
@@ -85,17 +91,24 @@ std::map<int, double> Stored(const TailCode& code) {
         return Parameter(o.index);
       case TailOperand::kConstant:
         return double{code.constants.at(static_cast<size_t>(o.index) * kLanes)};
+      case TailOperand::kColumn: {
+        const TailInstruction& look = looks.at(static_cast<size_t>(o.index));
+        return lie ? column(look.column) : slots.at(static_cast<size_t>(look.to));
+      }
     }
     return std::nan("");
   };
-  std::map<int, double> stored;
   for (const TailInstruction& i : code.instructions) {
     if (i.kind == To::kStore) {
       stored[i.column] = value(i.a);
-    } else if (i.kind == To::kLoad) {
-      slots.at(static_cast<size_t>(i.to)) = ColumnValue(i.column);
+    } else if (i.kind == To::kLoad || i.kind == To::kLook) {
+      if (i.kind == To::kLook) looks.at(static_cast<size_t>(i.look)) = i;
+      if (i.kind == To::kLoad || !lie) slots.at(static_cast<size_t>(i.to)) = column(i.column);
     } else if (i.kind == To::kLoadOne) {
       slots.at(static_cast<size_t>(i.to)) = ScalarValue(i.column);
+    } else if (i.kind == To::kNormalise) {
+      slots.at(static_cast<size_t>(i.to)) =
+          (value(i.a) - value(i.b)) * value(i.c) * value(i.d) + value(i.e);
     } else {
       const bool three = i.kind == To::kMulAdd || i.kind == To::kSubMul;
       const bool two = i.kind <= To::kMax || i.kind == To::kSigmoidTanh || three;
@@ -103,6 +116,13 @@ std::map<int, double> Stored(const TailCode& code) {
           Compute(i.kind, value(i.a), two ? value(i.b) : 0.0, three ? value(i.c) : 0.0);
     }
   }
+  return stored;
+}
+
+// Either way.
+std::map<int, double> Stored(const TailCode& code) {
+  const std::map<int, double> stored = Stored(code, true);
+  EXPECT_EQ(Stored(code, false), stored);
   return stored;
 }
 
@@ -159,7 +179,7 @@ TEST(TailCodeTest, StoresWhatTheTailMeansWhateverSlotsItShares) {
 TEST(TailCodeTest, WhatLiesSomewhereAlreadyIsNotCopied) {
   const TailCode code = MakeTailCode(GatedCellTail());
   EXPECT_EQ(code.instructions.size(), 7u);  // of 16 operations
-  EXPECT_EQ(Count(code, To::kLoad), 1);
+  EXPECT_EQ(Count(code, To::kLook), 1);
   EXPECT_EQ(Count(code, To::kStore), 2);
   EXPECT_EQ(Count(code, To::kSigmoid), 1);
   EXPECT_EQ(Count(code, To::kSigmoidTanh), 2);
@@ -227,6 +247,74 @@ TEST(TailCodeTest, AProductAndASumOfItAreOneInstructionUnlessTheProductIsReadEls
       EXPECT_EQ(Stored(MakeTailCode(both)), Meaning(both));
     }
   }
+}
+
+// (x - mean) * scale * gain + bias, each product and the sum turned or not; `gain` and `bias` are operations.
+TailProgram Normal(int turned, TailOp gain, TailOp bias, std::vector<TailOp> more) {
+  const auto pair = [turned](int bit, Kind kind, int a, int b) {
+    return (turned >> bit & 1) == 0 ? Op(kind, a, b) : Op(kind, b, a);
+  };
+  TailProgram tail = {
+      {Op(Kind::kAccumulator), Op(Kind::kScalar), Op(Kind::kScalar, -1, -1, 1), gain, bias,
+       Op(Kind::kSub, 0, 1), pair(0, Kind::kMul, 5, 2), pair(1, Kind::kMul, 6, 3),
+       pair(2, Kind::kAdd, 7, 4), Op(Kind::kStore, 8, -1, 2)},
+      4,
+      2};
+  tail.ops.insert(tail.ops.end(), more.begin(), more.end());
+  return tail;
+}
+
+TEST(TailCodeTest, WhatANormalisationDoesWithAnElementIsOneInstruction) {
+  const TailOp gain = Op(Kind::kParameter), bias = Op(Kind::kParameter, -1, -1, 1);
+  const TailOp constant = {Kind::kConstant, -1, -1, 0, 0.75f}, column = Op(Kind::kColumn);
+  for (int turned = 0; turned < 8; ++turned) {
+    for (const auto& [g, b] : {std::pair(gain, bias), std::pair(gain, constant)}) {
+      const TailProgram tail = Normal(turned, g, b, {});
+      EXPECT_EQ(MakeTailCode(tail).instructions.size(), 4u);  // two numbers, this, a store
+      EXPECT_EQ(Count(MakeTailCode(tail), To::kNormalise), 1);
+      EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+    }
+    for (const auto& [g, b] : {std::pair(column, bias), std::pair(gain, column)}) {
+      const TailProgram tail = Normal(turned, g, b, {});
+      EXPECT_EQ(Count(MakeTailCode(tail), To::kNormalise), 0) << "each row has its own";
+      EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+    }
+    for (const int read : {5, 6, 7}) {
+      const TailProgram tail = Normal(turned, gain, bias, {Op(Kind::kStore, read, -1, 3)});
+      EXPECT_EQ(Count(MakeTailCode(tail), To::kNormalise), 0)
+          << "something else reads a part of it";
+      EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+    }
+  }
+}
+
+TEST(TailCodeTest, AColumnIsReadWhereItLiesUnlessSomethingIsStoredBeforeItsLastReader) {
+  TailProgram tail = {{Op(Kind::kColumn), Op(Kind::kTanh, 0), Op(Kind::kMul, 0, 1),
+                       Op(Kind::kStore, 2, -1, 1), Op(Kind::kStore, 1, -1, 2)},
+                      3,
+                      0};
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kLook), 1);
+  EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+  // Where column 1 may lie in the same rows.
+  tail.ops.push_back(Op(Kind::kStore, 0, -1, 0));
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kLook), 0);
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kLoad), 1);
+  EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+}
+
+TEST(TailCodeTest, MoreColumnsThanAreLookedAtAreCopied) {
+  TailProgram tail = {{}, kMaxTailColumns, 0};
+  for (int c = 0; c < kMaxTailColumns + 3; ++c) {
+    tail.ops.push_back(Op(Kind::kColumn, -1, -1, c % kMaxTailColumns));
+  }
+  for (int c = 1, sum = 0; c < kMaxTailColumns + 3; ++c) {
+    tail.ops.push_back(Op(Kind::kAdd, sum, c));
+    sum = static_cast<int>(tail.ops.size()) - 1;
+  }
+  tail.ops.push_back(Op(Kind::kStore, static_cast<int>(tail.ops.size()) - 1));
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kLook), kMaxTailColumns);
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kLoad), 3);
+  EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
 }
 
 TEST(TailCodeTest, AValueTwiceInOneSumIsNotJoined) {

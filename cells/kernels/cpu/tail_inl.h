@@ -88,6 +88,12 @@ template <class V, class F>
   }
 }
 
+// `gain` and `bias`: of a unit, the same for all rows.
+template <class V>
+[[gnu::always_inline]] inline void Normalise(TailRows t, V gain, V bias) {
+  EachThree<V>(t, [gain, bias](V x, V mean, V scale) { return (x - mean) * scale * gain + bias; });
+}
+
 // Runs any tail for rows [row, row + rows) of its site; rows <= kTailRowsAtOnce. Slots lie as [slot][row][16].
 template <class V, bool kFull>
 class TailPass {
@@ -103,61 +109,78 @@ class TailPass {
     places_[TailOperand::kConstant] = {product.tail_code().constants.data(), kLanes, 0};
   }
 
-  void Run(const TailInstruction& i) const {
+  void Run(const TailInstruction& i) {
     using Kind = TailInstructionKind;
-    const TailRows t = {site_.values + i.to * int64_t{kTailRowsAtOnce * kLanes},
-                        At(i.a),
-                        At(i.b),
-                        At(i.c),
-                        places_[i.a.from].stride,
-                        places_[i.b.from].stride,
-                        places_[i.c.from].stride,
-                        rows_};
+    const Place a = At(i.a), b = At(i.b), c = At(i.c);
+    const TailRows t = {Slot(i.to), a.base, b.base, c.base, a.stride, b.stride, c.stride, rows_};
     switch (i.kind) {
       case Kind::kLoad:
         return Load(i.column, t.to);
+      case Kind::kLook:
+        return Look(i);
       case Kind::kLoadOne:
         return LoadOne(i.column, t.to);
       case Kind::kStore:
         return Store(i.column, t);
       case Kind::kAdd:
-        return EachTwo<V>(t, [](V a, V b) { return a + b; });
+        return EachTwo<V>(t, [](V x, V y) { return x + y; });
       case Kind::kSub:
-        return EachTwo<V>(t, [](V a, V b) { return a - b; });
+        return EachTwo<V>(t, [](V x, V y) { return x - y; });
       case Kind::kMul:
-        return EachTwo<V>(t, [](V a, V b) { return a * b; });
+        return EachTwo<V>(t, [](V x, V y) { return x * y; });
       case Kind::kDiv:
-        return EachTwo<V>(t, [](V a, V b) { return a / b; });
+        return EachTwo<V>(t, [](V x, V y) { return x / y; });
       case Kind::kMax:
-        return EachTwo<V>(t, [](V a, V b) { return V::Max(a, b); });
+        return EachTwo<V>(t, [](V x, V y) { return V::Max(x, y); });
       case Kind::kSigmoid:
-        return EachRow<V>(t, [](V a) { return Sigmoid(a); });
+        return EachRow<V>(t, [](V x) { return Sigmoid(x); });
       case Kind::kTanh:
-        return EachRow<V>(t, [](V a) { return Tanh(a); });
+        return EachRow<V>(t, [](V x) { return Tanh(x); });
       case Kind::kRelu:
-        return EachRow<V>(t, [](V a) { return V::Max(V::Broadcast(0.0f), a); });
+        return EachRow<V>(t, [](V x) { return V::Max(V::Broadcast(0.0f), x); });
       case Kind::kExp:
-        return EachRow<V>(t, [](V a) { return Exp(a); });
+        return EachRow<V>(t, [](V x) { return Exp(x); });
       case Kind::kLog:
-        return EachRow<V>(t, [](V a) { return Log(a); });
+        return EachRow<V>(t, [](V x) { return Log(x); });
       case Kind::kSigmoidTanh:
-        return EachTwo<V>(t, [](V a, V b) { return SigmoidTimesTanh(a, b); });
+        return EachTwo<V>(t, [](V x, V y) { return SigmoidTimesTanh(x, y); });
       case Kind::kMulAdd:
-        return EachThree<V>(t, [](V a, V b, V c) { return a * b + c; });
+        return EachThree<V>(t, [](V x, V y, V z) { return x * y + z; });
       case Kind::kSubMul:
-        return EachThree<V>(t, [](V a, V b, V c) { return (a - b) * c; });
+        return EachThree<V>(t, [](V x, V y, V z) { return (x - y) * z; });
+      case Kind::kNormalise:
+        return Normalise<V>(t, V::Load(At(i.d).base), V::Load(At(i.e).base));
     }
   }
 
  private:
-  // Operand n of a kind at base + n * apart; its next row `stride` further on.
+  // Its next row is `stride` further on.
   struct Place {
+    const float* base;
+    int64_t stride;
+  };
+  // Operand n of a kind at base + n * apart.
+  struct Places {
     const float* base;
     int64_t apart, stride;
   };
 
-  const float* At(const TailOperand& o) const {
-    return places_[o.from].base + o.index * places_[o.from].apart;
+  float* Slot(int slot) const { return site_.values + slot * int64_t{kTailRowsAtOnce * kLanes}; }
+  Place At(const TailOperand& o) const {
+    if (o.from == TailOperand::kColumn) return looks_[o.index];
+    const Places& all = places_[o.from];
+    return {all.base + o.index * all.apart, all.stride};
+  }
+  // Rows that follow each other are read where they lie, if whole blocks of them are there.
+  void Look(const TailInstruction& i) {
+    const RowColumn from = site_.columns[i.column];
+    float* const slot = Slot(i.to);
+    if (kFull && from.rows == nullptr) {
+      looks_[i.look] = {site_.Column(i.column, row_), from.stride};
+    } else {
+      Load(i.column, slot);
+      looks_[i.look] = {slot, kLanes};
+    }
   }
   void Load(int column, float* to) const {
     const RowColumn from = site_.columns[column];
@@ -183,7 +206,8 @@ class TailPass {
 
   const TailSite& site_;
   const int row_, rows_;
-  Place places_[kTailOperandKinds];
+  Places places_[kTailOperandKinds - 1];  // all but columns
+  Place looks_[kMaxTailColumns];
 };
 
 template <class V, bool kFull>
@@ -192,7 +216,7 @@ void RunAnyTail(const TailSite& site) {
   const TailInstruction* const end = code.instructions.data() + code.instructions.size();
   for (int row = 0; row < site.rows; row += kTailRowsAtOnce) {
     const int rest = site.rows - row;
-    const TailPass<V, kFull> pass(site, row, rest < kTailRowsAtOnce ? rest : kTailRowsAtOnce);
+    TailPass<V, kFull> pass(site, row, rest < kTailRowsAtOnce ? rest : kTailRowsAtOnce);
     for (const TailInstruction* i = code.instructions.data(); i != end; ++i) pass.Run(*i);
   }
 }
