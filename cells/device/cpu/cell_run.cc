@@ -19,6 +19,8 @@ constexpr int64_t kWorthWaking = 3'000'000;
 // weights that were prefetched for somebody else.
 constexpr int64_t kWorthABlock = 250'000;
 constexpr int kBlocksPerThread = 16;
+// Rows that go through several steps together: as many as a tail takes at a time.
+constexpr int32_t kRowsTogether = kernels::kTailRowsAtOnce;
 
 // Into how many of at most `most` blocks to split work of this cost.
 int Blocks(int64_t cost, int most, int threads) {
@@ -57,6 +59,13 @@ int32_t ChunkNodes(int64_t stride) {
   return static_cast<int32_t>(std::clamp<int64_t>(kChunkFloats / stride, 1, kChunkNodes));
 }
 
+// Whether a step computes each row from that row alone and reads no weights: a product of nothing is only its tail.
+bool IsByRow(const PackedStep& step) {
+  const auto* const product = std::get_if<PackedProductStep>(&step);
+  if (product == nullptr) return std::holds_alternative<PlainStep>(step);
+  return product->product->groups() == 0 && !product->plan->arg_max.has_value();
+}
+
 // One chunk of one task.
 class ChunkRun {
  public:
@@ -76,6 +85,8 @@ class ChunkRun {
   void operator()(const PackedProductStep& step) const;
   void operator()(const PlainStep& step) const;
   void operator()(const FoldedCell& folded) const;
+  // Steps that are IsByRow.
+  void RunByRow(const PackedStep* begin, const PackedStep* end) const;
 
  private:
   RowSource Source(const Place& place) const;
@@ -84,6 +95,8 @@ class ChunkRun {
   bool ReadsZeros(const Place& place) const;
   void StartLargest() const;
   void StoreLargest(const Place& place) const;
+  void RunRows(const PlainStep& step, int32_t first, int32_t rows) const;
+  void RunRows(const PackedProductStep& step, int32_t first, int32_t rows, int thread) const;
   template <typename Work>
   void SplitRows(int64_t cost_a_row, const Work& work) const;
 
@@ -149,10 +162,10 @@ template <typename Work>
 void ChunkRun::SplitRows(int64_t cost_a_row, const Work& work) const {
   const int64_t cost = cost_a_row * count_;
   const int blocks = Blocks(cost, count_, cores_.team->threads());
-  cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int) {
+  cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int thread) {
     const auto begin = static_cast<int32_t>(int64_t{count_} * block / blocks);
     const auto end = static_cast<int32_t>(int64_t{count_} * (block + 1) / blocks);
-    work(begin, end - begin);
+    work(begin, end - begin, thread);
   });
 }
 
@@ -163,7 +176,7 @@ void ChunkRun::operator()(const SumStep& step) const {
   const RowSource in = {c.base, c.stride, nodes_.inputs[input].rows, nullptr, 1};
   const RowColumn out = Column(step.to);
   const int64_t links = int64_t{offsets[count_]} - offsets[0];
-  SplitRows(4 * step.width * (1 + links / count_), [&](int32_t begin, int32_t rows) {
+  SplitRows(4 * step.width * (1 + links / count_), [&](int32_t begin, int32_t rows, int) {
     cell_.kernels().sum_rows(in, offsets + begin, step.width, rows, RowsFrom(out, begin));
   });
 }
@@ -187,7 +200,7 @@ void ChunkRun::RoundInputs(const ProductStep& plan, RowSource* inputs, size_t sk
     if (in.base == nullptr) continue;  // zeros
     const int32_t depth = plan.segments[s].depth;
     const RowColumn out = {to, stride};
-    SplitRows(depth, [&](int32_t begin, int32_t rows) {
+    SplitRows(depth, [&](int32_t begin, int32_t rows, int) {
       cell_.kernels().round_to_bf16(RowsFrom(in, begin), depth, rows, RowsFrom(out, begin));
     });
     in = {to, stride};
@@ -256,13 +269,44 @@ void ChunkRun::StoreLargest(const Place& place) const {
 }
 
 void ChunkRun::operator()(const PlainStep& step) const {
+  SplitRows(PlainStepCost(step),
+            [&](int32_t begin, int32_t rows, int) { RunRows(step, begin, rows); });
+}
+
+void ChunkRun::RunRows(const PlainStep& step, int32_t first, int32_t rows) const {
   RowSource args[3];
-  for (size_t a = 0; a < step.args.size(); ++a) args[a] = Source(step.args[a]);
-  const RowColumn out = Column(step.to);
-  SplitRows(PlainStepCost(step), [&](int32_t begin, int32_t rows) {
-    RowSource from[3];
-    for (size_t a = 0; a < step.args.size(); ++a) from[a] = RowsFrom(args[a], begin);
-    RunPlainStep(step, cell_.kernels(), from, rows, RowsFrom(out, begin));
+  for (size_t a = 0; a < step.args.size(); ++a) args[a] = RowsFrom(Source(step.args[a]), first);
+  RunPlainStep(step, cell_.kernels(), args, rows, RowsFrom(Column(step.to), first));
+}
+
+void ChunkRun::RunRows(const PackedProductStep& step, int32_t first, int32_t rows,
+                       int thread) const {
+  const std::vector<Place>& places = step.plan->columns;
+  RowColumn columns[kernels::kMaxTailColumns];
+  for (size_t c = 0; c < places.size(); ++c) columns[c] = RowsFrom(Column(places[c]), first);
+  cell_.kernels().run_product(*step.product, {rows, nullptr, nullptr, columns}, 0,
+                              step.product->num_panels(),
+                              &(*cores_.scratch)[static_cast<size_t>(thread)]);
+}
+
+void ChunkRun::RunByRow(const PackedStep* begin, const PackedStep* end) const {
+  int64_t cost = 0;
+  for (const PackedStep* step = begin; step != end; ++step) {
+    const auto* const plain = std::get_if<PlainStep>(step);
+    cost += plain != nullptr ? PlainStepCost(*plain)
+                             : int64_t{8} * std::get<PackedProductStep>(*step).plan->units;
+  }
+  SplitRows(cost, [&](int32_t first, int32_t rows, int thread) {
+    for (int32_t r = 0; r < rows; r += kRowsTogether) {
+      const int32_t some = std::min(kRowsTogether, rows - r);
+      for (const PackedStep* step = begin; step != end; ++step) {
+        if (const auto* const plain = std::get_if<PlainStep>(step)) {
+          RunRows(*plain, first + r, some);
+        } else {
+          RunRows(std::get<PackedProductStep>(*step), first + r, some, thread);
+        }
+      }
+    }
   });
 }
 
@@ -273,7 +317,7 @@ void ChunkRun::operator()(const FoldedCell& folded) const {
     // A table of this column alone, whatever beside it lies in the rows that are left.
     const int64_t stride = ColumnStride(cell_.type().definition->columns()[c]);
     const RowSource in = {folded.columns[c].data(), stride, scratch_.indices(folded.lookup)};
-    SplitRows(int64_t{4} * to.width, [&](int32_t begin, int32_t rows) {
+    SplitRows(int64_t{4} * to.width, [&](int32_t begin, int32_t rows, int) {
       cell_.kernels().copy_rows(RowsFrom(in, begin), to.width, rows, RowsFrom(out, begin));
     });
   }
@@ -329,7 +373,16 @@ void RunCell(const PackedCell& cell, const CellColumns& columns, const NodeLists
     const auto first = static_cast<int32_t>(int64_t{nodes.num_nodes} * i / chunks);
     const auto end = static_cast<int32_t>(int64_t{nodes.num_nodes} * (i + 1) / chunks);
     const ChunkRun run(cell, columns, nodes, scratch, cores, first, end - first);
-    for (const PackedStep& step : cell.steps()) std::visit(run, step);
+    const PackedStep* const last = cell.steps().data() + cell.steps().size();
+    for (const PackedStep* step = cell.steps().data(); step != last;) {
+      const PackedStep* const other = std::find_if_not(step, last, IsByRow);
+      if (other - step > 1) {
+        run.RunByRow(step, other);
+        step = other;
+      } else {
+        std::visit(run, *step++);
+      }
+    }
   }
 }
 

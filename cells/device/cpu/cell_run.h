@@ -4,6 +4,9 @@
 //     for each step                                    a product: blocks of panels; the rest: blocks of rows
 //       team.Run(blocks, ...)
 //
+// Steps without weights that follow each other (a normalisation: sums, and tails that read them) are one to the team: each 16
+// rows go through all of them before the next 16, so that what one leaves is still near when the next reads it.
+//
 // Where all nodes of a chunk read row 0, zeros, no weight is read for it: the first step of chains from a zero state costs
 // its input half only. Bits do not depend on that, nor on chunks, blocks or cores. Denormals are flushed meanwhile, on the caller's thread as on the team's;
 // the caller's mode comes back. Allocates nothing; scratch is made once, at load.
