@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cells/device/cpu/plain_step.h"
+#include "cells/device/cpu/step_split.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 
 namespace cellbatch {
@@ -11,23 +12,8 @@ namespace {
 using kernels::RowColumn;
 using kernels::RowSource;
 
-// Below this a step is done before a helper has heard of it; below the other it is not worth waking a parked one.
-// In multiply-adds or bytes moved, whichever is more: some 50 of either a nanosecond.
-constexpr int64_t kWorthSplitting = 150'000;
-constexpr int64_t kWorthWaking = 3'000'000;
-// A block is some 5 us: the last one to finish is waited for. But no more of them than this a thread: each starts with
-// weights that were prefetched for somebody else.
-constexpr int64_t kWorthABlock = 250'000;
-constexpr int kBlocksPerThread = 16;
 // Rows that go through several steps together: as many as a tail takes at a time.
 constexpr int32_t kRowsTogether = kernels::kTailRowsAtOnce;
-
-// Into how many of at most `most` blocks to split work of this cost.
-int Blocks(int64_t cost, int most, int threads) {
-  if (threads == 1 || cost < kWorthSplitting) return 1;
-  const auto wanted = std::max<int64_t>(cost / kWorthABlock, 2 * threads);
-  return static_cast<int>(std::min({wanted, int64_t{most}, int64_t{threads} * kBlocksPerThread}));
-}
 
 int64_t ScratchStride(const CellProgram& program) {
   const int64_t width = program.scratch_width;
@@ -93,6 +79,8 @@ class ChunkRun {
   RowColumn Column(const Place& place) const;
   void RoundInputs(const ProductStep& plan, RowSource* inputs, size_t skipped) const;
   bool ReadsZeros(const Place& place) const;
+  void RunPanels(const kernels::PackedProduct& product, const kernels::ProductArgs& args,
+                 int64_t cost, bool largest) const;
   void StartLargest() const;
   void StoreLargest(const Place& place) const;
   void RunRows(const PlainStep& step, int32_t first, int32_t rows) const;
@@ -161,11 +149,10 @@ bool ChunkRun::ReadsZeros(const Place& place) const {
 template <typename Work>
 void ChunkRun::SplitRows(int64_t cost_a_row, const Work& work) const {
   const int64_t cost = cost_a_row * count_;
-  const int blocks = Blocks(cost, count_, cores_.team->threads());
-  cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int thread) {
-    const auto begin = static_cast<int32_t>(int64_t{count_} * block / blocks);
-    const auto end = static_cast<int32_t>(int64_t{count_} * (block + 1) / blocks);
-    work(begin, end - begin, thread);
+  const StepSplit split = SplitByRows(cost, count_, cores_.team->threads());
+  cores_.team->Run(split.blocks(), IsWorthWaking(cost), [&](int block, int thread) {
+    const Part rows = split.RowsOf(block, count_);
+    work(rows.begin, rows.size(), thread);
   });
 }
 
@@ -235,20 +222,58 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
     args.starts = starts;
   }
   if (plan.arg_max.has_value()) StartLargest();
-  const int panels = product.num_panels();
   const int64_t work = multiply_adds * count_ + int64_t{8} * plan.units * count_;
   const int64_t bytes = multiply_adds * kernels::PackedProduct::StoredBytes(product.precision());
-  const int64_t cost = std::max(work, bytes);
-  const int blocks = Blocks(cost, panels, cores_.team->threads());
-  cores_.team->Run(blocks, cost >= kWorthWaking, [&](int block, int thread) {
-    const auto first = static_cast<int>(int64_t{panels} * block / blocks);
-    const auto last = static_cast<int>(int64_t{panels} * (block + 1) / blocks);
-    kernels::ProductScratch* const scratch = &(*cores_.scratch)[static_cast<size_t>(thread)];
-    kernels::ProductArgs mine = args;
-    if (plan.arg_max.has_value()) mine.largest = scratch->largest();
-    cell_.kernels().run_product(product, mine, first, last, scratch);
-  });
+  RunPanels(product, args, std::max(work, bytes), plan.arg_max.has_value());
   if (plan.arg_max.has_value()) StoreLargest(*plan.arg_max);
+}
+
+// What a product reads and writes, from row `first` on.
+class ArgsFrom {
+ public:
+  ArgsFrom(const kernels::PackedProduct& product, const kernels::ProductArgs& args, Part rows)
+      : args_(args) {
+    args_.num_rows = rows.size();
+    if (rows.begin == 0) return;
+    const auto from = [&rows](auto source) { return RowsFrom(source, rows.begin); };
+    if (args.inputs != nullptr) {
+      std::transform(args.inputs, args.inputs + product.segments().size(), inputs_, [&](auto in) {
+        return in.base != nullptr ? from(in) : in;  // zeros
+      });
+      args_.inputs = inputs_;
+    }
+    if (args.initial != nullptr) {
+      initial_ = from(*args.initial);
+      args_.initial = &initial_;
+    }
+    if (args.starts != nullptr) {
+      std::transform(args.starts, args.starts + product.groups(), starts_,
+                     [&](auto in) { return in.base != nullptr ? from(in) : in; });
+      args_.starts = starts_;
+    }
+    std::transform(args.columns, args.columns + product.tail().num_columns, columns_, from);
+    args_.columns = columns_;
+  }
+
+  kernels::ProductArgs& args() { return args_; }
+
+ private:
+  kernels::ProductArgs args_;
+  RowSource inputs_[kernels::kMaxSegments], initial_, starts_[kernels::kMaxGroups];
+  RowColumn columns_[kernels::kMaxTailColumns];
+};
+
+void ChunkRun::RunPanels(const kernels::PackedProduct& product, const kernels::ProductArgs& args,
+                         int64_t cost, bool largest) const {
+  const int panels = product.num_panels();
+  const StepSplit split = SplitProduct(cost, panels, count_, cores_.team->threads());
+  cores_.team->Run(split.blocks(), IsWorthWaking(cost), [&](int block, int thread) {
+    const Part columns = split.PanelsOf(block, panels), rows = split.RowsOf(block, count_);
+    kernels::ProductScratch* const scratch = &(*cores_.scratch)[static_cast<size_t>(thread)];
+    ArgsFrom mine(product, args, rows);
+    if (largest) mine.args().largest = scratch->largest() + rows.begin;
+    cell_.kernels().run_product(product, mine.args(), columns.begin, columns.end, scratch);
+  });
 }
 
 // Each thread keeps the largest of the panels that it took. Which those were does not matter: of equals the lowest unit

@@ -1,8 +1,8 @@
-// Runs a packed cell over the nodes of a batched task, step after step, columns split over the cores of a team.
+// Runs a packed cell over the nodes of a batched task, step after step, each split over the cores of a team.
 //
 //   for each chunk of at most kChunkNodes nodes        scratch is bounded, whatever the batch and the cell
-//     for each step                                    a product: blocks of panels; the rest: blocks of rows
-//       team.Run(blocks, ...)
+//     for each step                                    a product: blocks of panels, and of rows where those are too few
+//       team.Run(blocks, ...)                          (step_split.h); the rest: blocks of rows
 //
 // Steps without weights that follow each other (a normalisation: sums, and tails that read them) are one to the team: each 16
 // rows go through all of them before the next 16, so that what one leaves is still near when the next reads it.

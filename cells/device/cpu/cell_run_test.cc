@@ -271,6 +271,33 @@ TEST(CellRunTest, AnArgMaxWithoutARowOfLogitsChoosesWhatOneWithItDoes) {
   }
 }
 
+// A few panels and sixteen threads: rows are split, too; those of an argmax likewise.
+TEST(CellRunTest, FewPanelsAreSplitByRowsAndNoBitDependsOnIt) {
+  testing::CellBuilder b("few_panels");
+  const ValueId x = b.Read("x", "x", 300);
+  const ValueId gate = b.Sigmoid(b.MatMul(x, b.Matrix("W_gate", 100, 300)));
+  const ValueId sum = b.Add(b.Vector("b", 100), b.MatMul(x, b.Matrix("W", 100, 300)));
+  b.Leave("out", b.Mul(gate, sum));
+  b.Leave("word", b.Op1(OpKind::kArgMax, b.MatMul(x, b.Matrix("W_word", 100, 300))));
+  const CellDefinition cell = b.Build();
+  constexpr int32_t kNodes = 530;  // two chunks
+  const std::vector<Row> rows = Shuffled(kNodes, 700);
+  CoreTeam one(1, {}, {}), sixteen(16, {}, std::chrono::microseconds(500));
+  for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {
+    CellTrial alone(cell, 3, *table, {.rows = 700}), split(cell, 3, *table, {.rows = 700});
+    alone.Run(rows, one);
+    split.Run(rows, sixteen);
+    for (const Row r : {0, 33, 529}) EXPECT_EQ(split.Disagreement(r), "") << table->name;
+    for (Row r = 0; r < kNodes; ++r) {
+      const std::vector<std::vector<float>> left = alone.Left(r), there = split.Left(r);
+      for (size_t c = 0; c < left.size(); ++c) {
+        ASSERT_EQ(std::memcmp(left[c].data(), there[c].data(), left[c].size() * 4), 0)
+            << table->name << " column " << c << " of row " << r;
+      }
+    }
+  }
+}
+
 // Around the smallest normal number, on both sides of it.
 CellDefinition NearlyNothingCell() {
   testing::CellBuilder b("nearly_nothing");

@@ -1,0 +1,48 @@
+// Into how many blocks a step is split, which the cores of a team pull: by columns first (panels of a product), for each
+// weight is then read by one core; by rows as well where there are too few panels for the cores (an LSTM of 256 units has
+// 16 panels, enough for 8 cores).
+//
+//              panel 0  panel 1  panel 2
+//   rows  0-31 [  0  ]  [  2  ]  [  4  ]        blocks of the same weights one behind the other
+//   rows 32-63 [  1  ]  [  3  ]  [  5  ]
+//
+// Plain values; any thread. No bit of any result depends on it.
+#ifndef CELLBATCH_CELLS_DEVICE_CPU_STEP_SPLIT_H_
+#define CELLBATCH_CELLS_DEVICE_CPU_STEP_SPLIT_H_
+
+#include <cstdint>
+
+namespace cellbatch {
+
+struct Part {
+  int32_t begin = 0, end = 0;
+  int32_t size() const { return end - begin; }
+};
+
+// Number `part` of `parts` nearly equal ones of [0, all).
+inline Part PartOf(int32_t all, int parts, int part) {
+  return {static_cast<int32_t>(int64_t{all} * part / parts),
+          static_cast<int32_t>(int64_t{all} * (part + 1) / parts)};
+}
+
+struct StepSplit {
+  int panels = 1, rows = 1;  // parts of each
+  int blocks() const { return panels * rows; }
+  Part PanelsOf(int block, int32_t all) const { return PartOf(all, panels, block / rows); }
+  Part RowsOf(int block, int32_t all) const { return PartOf(all, rows, block % rows); }
+};
+
+// A part of a product's rows has at least so many: with fewer, a core reads weights for little work.
+inline constexpr int32_t kLeastRowsOfAPart = 16;
+
+// `cost`: multiply-adds or bytes moved, whichever is more. REQUIRES: panels, rows and threads >= 1.
+StepSplit SplitProduct(int64_t cost, int panels, int32_t rows, int threads);
+// Of a step that computes each row from that row alone.
+StepSplit SplitByRows(int64_t cost, int32_t rows, int threads);
+
+// Whether helpers that sleep are woken for it.
+bool IsWorthWaking(int64_t cost);
+
+}  // namespace cellbatch
+
+#endif  // CELLBATCH_CELLS_DEVICE_CPU_STEP_SPLIT_H_
