@@ -15,8 +15,15 @@ int64_t ThreadCpuNs();
 int64_t ProcessCpuNs();
 
 // Fused multiply-adds in registers, in flops (two each) a second, with the widest registers that `instruction_set`
-// ("avx512", "avx2", "portable") may use.
-double ProbeFmaPeak(const std::string& instruction_set);
+// ("avx512", "avx2", "portable") may use. The best of so many runs of about a millisecond.
+double ProbeFmaPeak(const std::string& instruction_set, int runs = 20);
+
+// Likewise of a tile as kernels have them, six rows by as many registers of weights as there is room for, all of whose
+// operands lie in L1.
+double ProbeFedPeak(const std::string& instruction_set, int runs = 20);
+
+// CPU that the process uses while it sleeps, in cores: what threads of libraries burn for nothing.
+double IdleCores();
 
 // Reading `bytes` of memory over and over, huge pages asked for. No way of reading is the fastest on every machine and
 // at every size (a hardware prefetcher left alone, one that is helped, one stream or several, whole registers or a

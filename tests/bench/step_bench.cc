@@ -11,15 +11,15 @@
 // contender whose hidden states are not ours is told, and no peer. Contenders take turns in rounds; a round's figure is
 // the median step of its slice of CPU time (of the whole process: some libraries compute on a thread of their own),
 // first 40 % dropped. vs_best is the best peer's time over the kernel's, round by round; of_peak compares with
-// multiply-adds in registers, of_stream with the best of many readers of as many bytes as the weights have, all probed
-// in the same run; device_vs_kernel is the kernel's time over the device's.
+// multiply-adds in registers and of_fed with those of a tile in L1, both probed before and after the round
+// (round_ceilings.h), of_stream with the best of many readers of as many bytes as the weights have, probed in it;
+// device_vs_kernel is the kernel's time over the device's.
 //
 // Two passes, each in a process of its own: the best kernels of this machine, and AVX2's, against libraries that are
 // told to use no more (figures "step.avx2..."; where AVX2 is the best, the figures of the one pass have both names).
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,6 @@
 #include <memory>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cells/device/cpu/cpu_features.h"
@@ -39,6 +38,7 @@
 #include "tests/bench/peers.h"
 #include "tests/bench/probes.h"
 #include "tests/bench/report.h"
+#include "tests/bench/round_ceilings.h"
 #include "tests/bench/step_cells.h"
 #include "tests/bench/step_contenders.h"
 
@@ -68,15 +68,6 @@ struct Pass {
   std::vector<std::string> prefixes;  // "step.", "step.avx2."
 };
 
-// CPU that the process uses while it sleeps, in cores: what threads of libraries burn for nothing.
-double IdleCores() {
-  const int64_t start = ProcessCpuNs();
-  constexpr std::chrono::milliseconds kNap(40);
-  std::this_thread::sleep_for(kNap);
-  return static_cast<double>(ProcessCpuNs() - start) /
-         static_cast<double>(std::chrono::nanoseconds(kNap).count());
-}
-
 // The first steps' hidden states of a contender; empty: it cannot.
 std::vector<float> FirstSteps(Contender& contender, int b) {
   if (!contender.Start(b, kSeed)) return {};
@@ -102,7 +93,7 @@ class Bench {
         to_(to),
         tuning_(kernels::MeasureTuning(*pass.kernels)),
         peers_(FindPeers(options.peers)),
-        peak_(ProbeFmaPeak(pass.kernels->name)) {
+        ceilings_(pass.kernels->name) {
     int number = 0;  // what tables call them
     const auto told = [&](const auto& peer) {
       ++number;
@@ -115,11 +106,15 @@ class Bench {
       Fact("CANNOT BE USED " + std::to_string(i + 1), peers_.missing[i]);
     }
     Fact("ways of streaming weights, by rows", kernels::Describe(tuning_));
-    Fact("multiply-add peak", Number(peak_ * 1e-9, 1) + " GF/s, one core");
+    const CpuFeatures machine = DetectCpuFeatures();
+    StreamFact("L2", machine.l2_bytes);
+    StreamFact("L3", machine.l3_bytes);
   }
 
   bool Run() {
     for (int h : options_.h) RunWidth(h);
+    Fact("multiply-adds of one core, by round (quartiles)",
+         ceilings_.Peaks() + " in registers, " + ceilings_.Feds() + " of a tile in L1");
     const double idle = IdleCores();
     Fact("CPU burnt while nothing was asked for",
          Number(100 * idle, 1) + " %" + (idle > 0.02 ? " OF A CORE: DISTRUST" : ""));
@@ -140,6 +135,16 @@ class Bench {
     for (const std::string& prefix : pass_.prefixes) {
       to_.Figure(prefix + name, value, unit, quartiles);
     }
+  }
+
+  // What one core reads of a cache, half of which its memory fills.
+  void StreamFact(const std::string& cache, int64_t bytes) {
+    if (bytes <= 0) return;
+    StreamProbe probe(bytes / 2, pass_.kernels->name);
+    double pass = HUGE_VAL;
+    MedianOfSlice([&] { pass = std::min(pass, probe.Pass()); }, options_.slice_ms);
+    Fact("stream from " + cache,
+         Number(static_cast<double>(probe.bytes()) / pass * 1e-9, 1) + " GB/s: " + probe.best());
   }
 
   // The kernel in less than fp32: measured in the same rounds, against the best library's fp32.
@@ -171,9 +176,9 @@ class Bench {
     for (const auto& peer : peers_.products) all.push_back(PeerContender(setting, *peer));
     for (const auto& peer : peers_.lstms) all.push_back(PeerContender(setting, *peer));
     StreamProbe stream(setting.product.weight_bytes(), pass_.kernels->name);
-    std::vector<std::string> head = {"b",         "kernel us",  "GF/s",      "of peak",
-                                     "of stream", "device us",  "vs kernel", "vs best",
-                                     "w8 us",     "w8 vs best", "bf16 us",   "bf16 vs best"};
+    std::vector<std::string> head = {"b",          "kernel us", "GF/s",        "of peak", "of fed",
+                                     "of stream",  "device us", "vs kernel",   "vs best", "w8 us",
+                                     "w8 vs best", "bf16 us",   "bf16 vs best"};
     for (size_t i = 2; i < all.size(); ++i) head.push_back("[" + std::to_string(i - 1) + "] us");
     Table table(head);
     double fastest = HUGE_VAL;
@@ -218,9 +223,10 @@ class Bench {
                                    StreamProbe* stream, double* fastest) {
     std::vector<Times> times;
     for (Contender* c : contenders) times.push_back({c, {}});
-    std::vector<double> vs_best, of_stream, vs_kernel;
+    std::vector<double> vs_best, of_stream, vs_kernel, peak, fed;
     std::vector<RoundedTimes> rounded_times(rounded.size());
     for (int round = 0; round < options_.rounds; ++round) {
+      ceilings_.Begin();
       double best = HUGE_VAL, device = 0.0;
       for (Times& t : times) {
         const double us = MedianOfSlice([&] { t.contender->Step(); }, options_.slice_ms);
@@ -240,13 +246,17 @@ class Bench {
       of_stream.push_back(pass / kernel);
       vs_best.push_back(best / kernel);
       if (device > 0.0) vs_kernel.push_back(kernel / device);
+      ceilings_.End();
+      peak.push_back(ceilings_.peak());
+      fed.push_back(ceilings_.fed());
     }
     std::vector<std::string> columns;
     for (size_t i = 0; i < rounded.size(); ++i) {
       AddRounded(h, b, rounded[i].suffix, rounded_times[i], columns);
     }
     return Row(h, b, times, all,
-               {QuartilesOf(vs_best), QuartilesOf(of_stream), QuartilesOf(vs_kernel)}, columns);
+               {QuartilesOf(vs_best), QuartilesOf(of_stream), QuartilesOf(vs_kernel), peak, fed},
+               columns);
   }
 
   struct RoundedTimes {
@@ -266,6 +276,7 @@ class Bench {
 
   struct Ratios {
     Quartiles vs_best, of_stream, vs_kernel;
+    std::vector<double> peak, fed;  // flops a second, by round
   };
 
   std::vector<std::string> Row(int h, int b, const std::vector<Times>& times,
@@ -273,7 +284,11 @@ class Bench {
                                const Ratios& ratios, const std::vector<std::string>& of_rounded) {
     const std::string name = "lstm_h" + std::to_string(h) + "_b" + std::to_string(b) + "_fp32.";
     const double flops = 2.0 * b * 8.0 * h * h;
-    const auto of_peak = [&](double us) { return flops / (us * 1e-6) / peak_; };
+    const auto share = [&](const std::vector<double>& us, const std::vector<double>& ceilings) {
+      std::vector<double> shares;
+      for (size_t i = 0; i < us.size(); ++i) shares.push_back(flops / (us[i] * 1e-6) / ceilings[i]);
+      return QuartilesOf(shares);
+    };
     const auto find = [&](const Contender* c) -> const std::vector<double>* {
       for (const Times& t : times) {
         if (t.contender == c) return &t.us;
@@ -282,15 +297,22 @@ class Bench {
     };
     const Quartiles kernel = QuartilesOf(times[0].us);
     Figure(name + "us", kernel.median, "us", &kernel);
-    Figure(name + "of_peak", of_peak(kernel.median), "x");
+    const Quartiles of_peak = share(times[0].us, ratios.peak);
+    const Quartiles of_fed = share(times[0].us, ratios.fed);
+    Figure(name + "of_peak", of_peak.median, "x", &of_peak);
+    Figure(name + "of_fed", of_fed.median, "x", &of_fed);
     Figure(name + "of_stream", ratios.of_stream.median, "x", &ratios.of_stream);
-    std::vector<std::string> row = {
-        std::to_string(b), Number(kernel, 0), Number(flops / kernel.median * 1e-3, 1),
-        Number(of_peak(kernel.median), 2), Number(ratios.of_stream.median, 2)};
+    std::vector<std::string> row = {std::to_string(b),
+                                    Number(kernel, 0),
+                                    Number(flops / kernel.median * 1e-3, 1),
+                                    Number(of_peak.median, 2),
+                                    Number(of_fed.median, 2),
+                                    Number(ratios.of_stream.median, 2)};
     if (const auto* us = find(all[1].get())) {
       const Quartiles device = QuartilesOf(*us);
       Figure(name + "device_us", device.median, "us", &device);
-      Figure(name + "device_of_peak", of_peak(device.median), "x");
+      const Quartiles device_of_peak = share(*us, ratios.peak);
+      Figure(name + "device_of_peak", device_of_peak.median, "x", &device_of_peak);
       Figure(name + "device_vs_kernel", ratios.vs_kernel.median, "x", &ratios.vs_kernel);
       row.insert(row.end(), {Number(device, 0), Number(ratios.vs_kernel, 2)});
     } else {
@@ -313,7 +335,7 @@ class Bench {
   Findings& to_;
   const kernels::Tuning tuning_;
   const Peers peers_;
-  const double peak_;
+  RoundCeilings ceilings_;
   bool agree_ = true;
 };
 

@@ -13,8 +13,8 @@
 #include "cells/device/cpu/cell_run.h"
 #include "cells/device/cpu/core_team.h"
 #include "tests/bench/cpu_slices.h"
-#include "tests/bench/probes.h"
 #include "tests/bench/report.h"
+#include "tests/bench/round_ceilings.h"
 #include "tests/testing/cell_trial.h"
 #include "tests/testing/shipped_cell.h"
 
@@ -115,10 +115,7 @@ class CellsBench {
         tuning_(tuning),
         prefixes_(prefixes),
         to_(to),
-        peak_(ProbeFmaPeak(kernels.name)) {
-    to_.Fact(std::string(kernels.name) + ": multiply-add peak",
-             Number(peak_ * 1e-9, 1) + " GF/s, one core");
-  }
+        ceilings_(kernels.name) {}
 
   bool Run() {
     for (const int h : asked_.h) {
@@ -134,6 +131,8 @@ class CellsBench {
                "; us, and share of peak over lstm's (quartiles); median of rounds\n" +
                table.ToString() + "\n");
     }
+    to_.Fact(std::string(kernels_.name) + ": multiply-adds of one core, by round (quartiles)",
+             ceilings_.Peaks() + " in registers, " + ceilings_.Feds() + " of a tile in L1");
     return agree_;
   }
 
@@ -178,9 +177,10 @@ class CellsBench {
 
   void Measure(int h, int b, const std::vector<std::unique_ptr<CellStep>>& cells,
                std::vector<std::vector<std::string>>& lines) {
-    std::vector<std::vector<double>> us(cells.size()), of_lstm(cells.size());
+    std::vector<std::vector<double>> us(cells.size()), of_lstm(cells.size()), of_peak(cells.size());
     for (const auto& cell : cells) cell->Start(b);
     for (int round = 0; round < asked_.rounds; ++round) {
+      ceilings_.Begin();
       double lstm = 0.0;  // flops a microsecond
       for (size_t i = 0; i < cells.size(); ++i) {
         us[i].push_back(MedianOfSlice([&] { cells[i]->Step(); }, asked_.slice_ms));
@@ -188,19 +188,23 @@ class CellsBench {
         if (i == 0) lstm = rate;
         of_lstm[i].push_back(rate / lstm);
       }
+      ceilings_.End();
+      for (size_t i = 0; i < cells.size(); ++i) {
+        of_peak[i].push_back(b * cells[i]->flops() / (us[i].back() * 1e-6) / ceilings_.peak());
+      }
     }
     for (size_t i = 0; i < cells.size(); ++i) {
       const Quartiles time = QuartilesOf(us[i]), ratio = QuartilesOf(of_lstm[i]);
-      const double of_peak = b * cells[i]->flops() / (time.median * 1e-6) / peak_;
+      const Quartiles share = QuartilesOf(of_peak[i]);
       const std::string name =
           cells[i]->name() + ".h" + std::to_string(h) + "_b" + std::to_string(b) + ".";
       for (const std::string& prefix : prefixes_) {
         to_.Figure(prefix + name + "us", time.median, "us", &time);
-        to_.Figure(prefix + name + "of_peak", of_peak, "x");
+        to_.Figure(prefix + name + "of_peak", share.median, "x", &share);
         to_.Figure(prefix + name + "of_lstm", ratio.median, "x", &ratio);
       }
       lines[i].insert(lines[i].end(),
-                      {Number(time.median, 1), Number(of_peak, 2), Number(ratio, 2)});
+                      {Number(time.median, 1), Number(share.median, 2), Number(ratio, 2)});
     }
   }
 
@@ -209,7 +213,7 @@ class CellsBench {
   const kernels::Tuning tuning_;
   const std::vector<std::string>& prefixes_;
   Findings& to_;
-  const double peak_;
+  RoundCeilings ceilings_;
   bool agree_ = true;
 };
 
