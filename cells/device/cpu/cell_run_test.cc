@@ -278,7 +278,7 @@ TEST(CellRunTest, FewPanelsAreSplitByRowsAndNoBitDependsOnIt) {
   const ValueId gate = b.Sigmoid(b.MatMul(x, b.Matrix("W_gate", 100, 300)));
   const ValueId sum = b.Add(b.Vector("b", 100), b.MatMul(x, b.Matrix("W", 100, 300)));
   b.Leave("out", b.Mul(gate, sum));
-  b.Leave("word", b.Op1(OpKind::kArgMax, b.MatMul(x, b.Matrix("W_word", 100, 300))));
+  b.Leave("word", b.Op1(OpKind::kArgMax, b.MatMul(x, b.Matrix("W_word", 90, 300))));
   const CellDefinition cell = b.Build();
   constexpr int32_t kNodes = 530;  // two chunks
   const std::vector<Row> rows = Shuffled(kNodes, 700);
