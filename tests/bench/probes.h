@@ -15,11 +15,11 @@ int64_t ThreadCpuNs();
 int64_t ProcessCpuNs();
 
 // Fused multiply-adds in registers, in flops (two each) a second, with the widest registers that `instruction_set`
-// ("avx512", "avx2", "portable") may use. The best of so many runs of about a millisecond.
+// ("avx512", "avx2", "portable") may use. The best of so many runs, a millisecond each at most.
 double ProbeFmaPeak(const std::string& instruction_set, int runs = 20);
 
-// Likewise of a tile as kernels have them, six rows by as many registers of weights as there is room for, all of whose
-// operands lie in L1.
+// Likewise of a tile as kernels have them, rows by registers of weights (6 x 4, 6 x 2 or 2 x 4), all of whose operands lie
+// in L1.
 double ProbeFedPeak(const std::string& instruction_set, int runs = 20);
 
 // CPU that the process uses while it sleeps, in cores: what threads of libraries burn for nothing.

@@ -228,13 +228,12 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
   if (plan.arg_max.has_value()) StoreLargest(*plan.arg_max);
 }
 
-// What a product reads and writes, from row `first` on.
+// What a product reads and writes of some of its rows. Its args() point into it.
 class ArgsFrom {
  public:
   ArgsFrom(const kernels::PackedProduct& product, const kernels::ProductArgs& args, Part rows)
       : args_(args) {
     args_.num_rows = rows.size();
-    if (rows.begin == 0) return;
     const auto from = [&rows](auto source) { return RowsFrom(source, rows.begin); };
     if (args.inputs != nullptr) {
       std::transform(args.inputs, args.inputs + product.segments().size(), inputs_, [&](auto in) {
@@ -255,7 +254,7 @@ class ArgsFrom {
     args_.columns = columns_;
   }
 
-  kernels::ProductArgs& args() { return args_; }
+  const kernels::ProductArgs& args() const { return args_; }
 
  private:
   kernels::ProductArgs args_;
@@ -270,9 +269,15 @@ void ChunkRun::RunPanels(const kernels::PackedProduct& product, const kernels::P
   cores_.team->Run(split.blocks(), IsWorthWaking(cost), [&](int block, int thread) {
     const Part columns = split.PanelsOf(block, panels), rows = split.RowsOf(block, count_);
     kernels::ProductScratch* const scratch = &(*cores_.scratch)[static_cast<size_t>(thread)];
-    ArgsFrom mine(product, args, rows);
-    if (largest) mine.args().largest = scratch->largest() + rows.begin;
-    cell_.kernels().run_product(product, mine.args(), columns.begin, columns.end, scratch);
+    const auto run = [&](kernels::ProductArgs mine) {
+      if (largest) mine.largest = scratch->largest() + rows.begin;
+      cell_.kernels().run_product(product, mine, columns.begin, columns.end, scratch);
+    };
+    if (split.rows == 1) {
+      run(args);
+    } else {
+      run(ArgsFrom(product, args, rows).args());
+    }
   });
 }
 

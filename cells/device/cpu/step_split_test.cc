@@ -1,7 +1,9 @@
 #include "cells/device/cpu/step_split.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
