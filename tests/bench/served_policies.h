@@ -56,9 +56,13 @@ class ServedPolicies {
   std::unique_ptr<Workload> Load(const std::string& rival, int32_t length = 0) const;
   // Answers/s in a closed loop.
   double PerSecond(const Workload& load, int in_flight, double seconds) const;
-  // Which of them answers most there; 0, unmeasured, of one.
+  // Which of them answers most there, by the medians of kSweeps closed loops each, in turns; 0, unmeasured, of one.
+  static constexpr int kSweeps = 3;
   size_t BestOf(const std::vector<Rival>& rivals, int in_flight, double seconds,
                 Report& report) const;
+  // Nodes/s of the best batches without a gap, of a model of one cell type: 1 / min T(b)/b, as `cellbatch-server --explain`
+  // measures T(b) on these devices; the median of three. What `saturation` calls the ideal.
+  double IdealNodesPerSecond(const std::string& rival) const;
   // Poisson arrivals, after a quarter of the time to warm up; each call has that long from when it is sent.
   RunResult RunAt(const Workload& load, double rate, double seconds,
                   std::chrono::nanoseconds timeout = std::chrono::minutes(1)) const;
@@ -69,6 +73,7 @@ class ServedPolicies {
   void Learn(const Rival& rival, Report& report) const;
 
   const zoo::Workload model_;
+  const std::string devices_;
   const uint64_t seed_;
   std::string folder_;
   std::unique_ptr<ServerProcess> server_;
