@@ -142,10 +142,10 @@ StepSetting::StepSetting(int h, uint64_t seed, const kernels::CpuKernels& of_ker
     : kernels(of_kernels),
       tuning(of_tuning),
       weights(h, seed),
-      product(weights.Spec(true)),
+      product(weights.Spec(true), kernels.weight_order),
       gates(weights.Spec(false)),
-      product_w8(InPrecision(weights.Spec(true), Precision::kW8)),
-      product_bf16(InPrecision(weights.Spec(true), Precision::kBf16)),
+      product_w8(InPrecision(weights.Spec(true), Precision::kW8), kernels.weight_order),
+      product_bf16(InPrecision(weights.Spec(true), Precision::kBf16), kernels.weight_order),
       for_products(weights.ForProducts()),
       by_input{weights.ByInput(weights.input), weights.ByInput(weights.recurrent)} {}
 

@@ -329,7 +329,7 @@ PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
     made.storage.push_back(Expand(view, plan.units));
     made.spec.parameters.push_back(made.storage.back().data());
   }
-  step.product = std::make_unique<const kernels::PackedProduct>(made.spec);
+  step.product = std::make_unique<const kernels::PackedProduct>(made.spec, kernels_->weight_order);
   bytes_ += step.product->weight_bytes();
   return step;
 }

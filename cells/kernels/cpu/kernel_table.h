@@ -49,6 +49,9 @@ struct ElementWiseArgs {
 struct CpuKernels {
   const char* name;  // "avx512", "avx2", "portable"
 
+  WeightOrder
+      weight_order;  // of the products that it runs: a PackedProduct of another one ends the process
+
   // What its tiles make of a product, for those who tune and test: no result depends on it.
   int32_t block_of_k;          // a segment deeper than this is computed in several passes
   uint32_t (*ways)(int rows);  // there are for full panels; bit i: StreamWay i

@@ -50,6 +50,7 @@ void RoundRowsToBf16(const RowSource& in, int32_t width, int32_t num_rows, const
 template <class V, class Tiling>
 constexpr CpuKernels MakeKernels(const char* name) {
   return {.name = name,
+          .weight_order = Tiling::kOrder,
           .block_of_k = Tiling::kSpreads ? Tiling::kSpreadBlock : kShortBlock,
           .ways = [](int rows) { return WaysOf<Tiling>(rows, kPanelColumns); },
           .run_product = RunProduct<V, Tiling>,

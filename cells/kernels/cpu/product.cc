@@ -36,18 +36,23 @@ float LargestOf(const WeightView& w, int32_t depth, int64_t unit) {
   return largest;
 }
 
-// One of the columns of 16 of a segment's part of a panel.
+// One of the columns of 16 of a segment's part of a panel, each of so many steps.
 struct Columns {
-  int64_t all, this_one;
+  WeightOrder order;
+  int64_t all, this_one, steps;
+
+  int64_t At(int64_t step) const {
+    return order == WeightOrder::kStepByStep ? step * all + this_one : this_one * steps + step;
+  }
 };
 
 // Of the k-th weight of unit `lane` of its block.
 template <typename Stored>
 int64_t StoredAt(int64_t k, Columns columns, int64_t lane) {
   if constexpr (std::is_same_v<Stored, uint16_t>) {
-    return ((k / 2 * columns.all + columns.this_one) * kLanes + lane) * 2 + k % 2;
+    return (columns.At(k / 2) * kLanes + lane) * 2 + k % 2;
   } else {
-    return (k * columns.all + columns.this_one) * kLanes + lane;
+    return columns.At(k) * kLanes + lane;
   }
 }
 
@@ -104,10 +109,11 @@ int64_t PackedProduct::StoredDepth(Precision precision, int32_t depth) {
   return precision == Precision::kBf16 ? (int64_t{depth} + 1) / 2 * 2 : depth;
 }
 
-PackedProduct::PackedProduct(const ProductSpec& spec)
+PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
     : units_(spec.units),
       groups_(spec.groups),
       precision_(spec.precision),
+      order_(order),
       tail_(spec.tail),
       match_(ClassifyTail(spec.tail)) {
   Check(units_ > 0 && groups_ >= 0 && groups_ <= kMaxGroups, "a product of no shape");
@@ -203,7 +209,8 @@ void PackedProduct::PackPanel(const ProductSpec& spec, int panel) {
             precision_ != Precision::kW8
                 ? nullptr
                 : Scales(static_cast<int>(i)) + (int64_t{block} * groups_ + g) * kLanes;
-        const Columns columns = {blocks * s.groups, b * s.groups + c};
+        const int64_t steps = precision_ == Precision::kBf16 ? (s.depth + 1) / 2 : s.depth;
+        const Columns columns = {order_, blocks * s.groups, b * s.groups + c, steps};
         PackColumn(spec.segments[i].weights[g], s.depth, block * kLanes,
                    std::min(kLanes, units_ - block * kLanes), scales, columns, to);
       }

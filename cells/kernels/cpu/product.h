@@ -13,10 +13,12 @@
 // on the batch, on the position in it or on who computes which panel. For the same reason a segment
 // whose rows are all zeros need not be multiplied: see ZeroTerms.
 //
-// Weights are packed once, at load, in the order they are read (README.md draws it):
+// Weights are packed once, at load, in the order in which the kernels of an instruction set read them (WeightOrder; README.md
+// draws both):
 //
 //   panel 0                                              panel 1 ...
-//   | segment 0: K0 x [columns][16] | segment 1: K1 x .. | ...
+//   | segment 0: K0 x [columns][16] | segment 1: K1 x .. | ...        kStepByStep
+//   | segment 0: columns x [K0][16] | segment 1: ..      | ...        kColumnByColumn
 //
 // A panel is the unit of work: as many blocks of 16 units as make up to four columns of 16
 // accumulators in each segment (one block where a segment has 3 or 4 groups, two with 2, four with
@@ -25,10 +27,10 @@
 //
 // Weights are stored in the product's precision (cells/precision.h) and expanded to floats on the way into registers:
 //
-//   kFp32  [columns][16] floats a step of k
-//   kBf16  [columns][16][2], a step being two k: the pairs that dot products of bf16 read. Its inputs must have been rounded
+//   kFp32  16 floats a column and step of k
+//   kBf16  [16][2], a step being two k: the pairs that dot products of bf16 read. Its inputs must have been rounded
 //          (`round_to_bf16` of the table) and be readable, and zero, up to an even depth
-//   kW8    [columns][16] int8 a step of k. A segment's terms are summed from zero as they are stored and then added at once:
+//   kW8    16 int8. A segment's terms are summed from zero as they are stored and then added at once:
 //          sum = fma(sum of x * stored, scale, sum); so what another product begins and leaves is a sum like any other
 //
 // Ownership: PackedProduct owns its memory (64-byte aligned, huge pages asked for, readable beyond
@@ -89,6 +91,10 @@ int8_t Quantised(float weight, float scale);
 // The upper half of the float nearest to `value` that has no lower half, ties to even. REQUIRES: not NaN.
 uint16_t RoundedToBf16(float value);
 
+// How the columns of a segment lie in a panel. What reads several columns at once wants a step of k of all of them side by
+// side; what has registers for one wants that one's steps without gaps.
+enum class WeightOrder : uint8_t { kStepByStep, kColumnByColumn };
+
 // What to pack. Views are read during the call only.
 struct ProductSpec {
   int32_t units = 0;   // U
@@ -110,11 +116,13 @@ class PackedProduct {
     int64_t last_offset;        // the same in the last panel, which may have fewer columns
   };
 
-  explicit PackedProduct(const ProductSpec& spec);
+  // `order`: of the kernels that are to run it (CpuKernels::weight_order); of no meaning without segments.
+  explicit PackedProduct(const ProductSpec& spec, WeightOrder order = WeightOrder::kStepByStep);
 
   int32_t units() const { return units_; }
   int32_t groups() const { return groups_; }
   Precision precision() const { return precision_; }
+  WeightOrder order() const { return order_; }
   int num_panels() const { return num_panels_; }
   int num_blocks() const { return num_blocks_; }  // of 16 units
   int blocks_per_panel() const { return blocks_per_panel_; }
@@ -157,6 +165,7 @@ class PackedProduct {
 
   int32_t units_, groups_;
   Precision precision_;
+  WeightOrder order_;
   int num_blocks_, blocks_per_panel_, num_panels_;
   int64_t panel_stored_ = 0, stored_ = 0;  // numbers
   std::vector<Segment> segments_;
@@ -197,11 +206,11 @@ struct ProductArgs {
 
 // How a batch reads the weights of a product. Which ways there are for so many rows is the tiling's (tiling.h).
 enum class StreamWay : uint8_t {
-  kUsual,  // what the instruction set's tiling prefers
-  kUndisturbed,  // nothing prefetched: a panel after the other, or row blocks in turns over short blocks of K
+  kUsual,        // what the instruction set's tiling prefers
+  kUndisturbed,  // nothing prefetched: a panel after the other, its columns side by side, or row blocks in turns over short blocks of K
   kPaired,  // a panel is passed over once, two at a time: two streams; of more rows than registers hold sums of: undisturbed
-  kPrefetched,  // one panel after the other, prefetched to L1 some KiB ahead by the first row block
-  kSpread,  // long blocks of K, which several row blocks pass over; each prefetches its part of the next one to L2
+  kPrefetched,  // one panel after the other, short blocks of K, prefetched to L1 before they are needed
+  kSpread,  // long blocks of K, which several row blocks pass over; each prefetches its part of the next one
 };
 inline constexpr int kNumWays = 5;
 // The most rows of a row block of any tiling.

@@ -6,6 +6,7 @@
 //       for each segment, K block       its weights stay in L1 or L2 while ...
 //         for each row block            ... up to 6 rows pass over them; next block's weights are
 //         prefetched meanwhile          (tiling.h: in which of several ways)
+//       (columns apart: a block is of one column, blocks of all columns one after the other)
 //       tail on the panel's accumulators
 //
 // Weights that are stored in less than fp32 (stored_inl.h) are expanded in registers where they pass by once; else a block
@@ -26,14 +27,17 @@
 
 namespace cellbatch::kernels {
 
-// `steps` steps of so many columns as floats, [steps of k][columns][16]. Meanwhile what follows in memory is prefetched.
-template <class V, class S>
+// `steps` steps of so many columns as floats, [steps of k][columns][16]. Meanwhile what follows in memory is prefetched, if
+// nobody else will.
+template <class V, class S, bool kPrefetches>
 void ExpandBlock(const typename S::Number* from, int steps, int columns, float* to) {
   const int64_t step = int64_t{columns} * kLanes;
   constexpr int kColumnsOfLine = kLineBytes / kColumnStep<S> / static_cast<int>(sizeof(*from));
   const auto* const next = from + int64_t{steps} * columns * kColumnStep<S>;
   for (int64_t i = 0; i < int64_t{steps} * columns; ++i) {
-    if (i % kColumnsOfLine == 0) __builtin_prefetch(next + i * kColumnStep<S>, 0, 2);
+    if (kPrefetches && i % kColumnsOfLine == 0) {
+      __builtin_prefetch(next + i * kColumnStep<S>, 0, 2);
+    }
     const int64_t k = i / columns * S::kDepth, column = i % columns;
     Unrolled<S::kDepth>([&](auto d) __attribute__((always_inline)) {
       S::template Load<V, d>(from + i * kColumnStep<S>)
@@ -87,7 +91,11 @@ class ProductRun {
       }
       if constexpr (S::kSummedApart) ClearTerms();
       const float** const x = scratch_.input_rows(static_cast<int>(s));
-      panels == 2 ? AddToPair(panel, segment, x) : AddSegment(panel, segment, x);
+      if constexpr (kApart<Tiling>) {
+        AddColumns(panel, segment, x);
+      } else {
+        panels == 2 ? AddToPair(panel, segment, x) : AddSegment(panel, segment, x);
+      }
       if constexpr (S::kSummedApart) AddTerms(panel, static_cast<int>(s));
     }
   }
@@ -187,8 +195,8 @@ class ProductRun {
     const Tuning& tuning = scratch_.tuning();
     const bool far = tuning.IsFar(p_.weight_bytes());
     const StreamWay asked = tuning.WayOf(rows_, far);
-    constexpr bool kFloats = std::is_same_v<Number, float>;
-    const bool by_itself = kFloats || !StreamsOnce<Tiling>(rows_, columns);
+    constexpr bool kNeverExpands = std::is_same_v<Number, float> || kApart<Tiling>;
+    const bool by_itself = kNeverExpands || !StreamsOnce<Tiling>(rows_, columns);
     return WayOf<Tiling>(asked == StreamWay::kSpread && !by_itself ? StreamWay::kUsual : asked,
                          rows_, columns, far);
   }
@@ -248,13 +256,69 @@ class ProductRun {
     }
   }
 
+  // Columns that lie apart: as many at once as registers hold, to their ends; or block by block, of one column and the next.
+  void AddColumns(int panel, const PackedProduct::Segment& segment, const float** x) {
+    int32_t column[kMaxColumns];
+    const int columns = FindColumns(segment, column);
+    const Number* const w = p_.template Weights<Number>(panel, segment);
+    const StreamWay way = Way(columns);
+    const int steps = Steps(segment.depth);
+    const int64_t apart = int64_t{steps} * kColumnStep<S>;
+    if (way == StreamWay::kUndisturbed) {
+      const int passes = (columns + Tiling::Columns(rows_) - 1) / Tiling::Columns(rows_);
+      for (int pass = 0; pass < passes; ++pass) {
+        const int c = PartStart(columns, passes, pass);
+        FindApartTile<V, Tiling, S>(rows_, PartStart(columns, passes, pass + 1) - c)(
+            {x, 0, steps, w + c * apart, Into(), stride_, column + c, nullptr, apart});
+      }
+      return;
+    }
+    const int at_once = BlockOfK<Tiling>(way, rows_) / S::kDepth;
+    const int k_blocks = (steps + at_once - 1) / at_once;
+    for (int kb = 0; kb < k_blocks; ++kb) {
+      const int step = PartStart(steps, k_blocks, kb), end = PartStart(steps, k_blocks, kb + 1);
+      for (int c = 0; c < columns; ++c) {
+        const Number* const block = w + c * apart + int64_t{step} * kColumnStep<S>;
+        // What is read next: the same steps of the next column, the next ones of the first, or what follows in memory.
+        const Number* const next = c + 1 < columns ? block + apart
+                                   : end < steps   ? w + int64_t{end} * kColumnStep<S>
+                                                   : w + columns * apart;
+        AddColumnBlock(
+            {x, step * S::kDepth, end - step, block, Into(), stride_, column + c, nullptr},
+            segment.depth, reinterpret_cast<const float*>(next));
+      }
+    }
+  }
+
+  // A block of one column, every row block; each prefetches its part of `next`. Only what several pass over is expanded first.
+  void AddColumnBlock(TileArgs t, int depth, const float* next) {
+    constexpr int kStepBytes = kColumnStep<S> * static_cast<int>(sizeof(Number));
+    const int row_blocks = Tiling::Blocks(rows_);
+    const int lines = (t.depth * kStepBytes + kLineBytes - 1) / kLineBytes;
+    const bool expanded = !std::is_same_v<Number, float> && row_blocks > 1;
+    if (expanded) AsFloats(t, static_cast<const Number*>(t.w), depth, 1);
+    const float* const* const x = t.x;
+    float* const sums = t.sums;
+    for (int rb = 0; rb < row_blocks; ++rb) {
+      const int r = PartStart(rows_, row_blocks, rb),
+                rows = PartStart(rows_, row_blocks, rb + 1) - r;
+      const int line = PartStart(lines, row_blocks, rb);
+      t.x = x + r;
+      t.sums = sums + r * stride_;
+      t.prefetch = next + line * kLanes;
+      t.ahead = PartStart(lines, row_blocks, rb + 1) - line;
+      (expanded ? FindApartTile<V, Tiling, Fp32Stored>(rows, 1)
+                : FindApartTile<V, Tiling, S>(rows, 1))(t);
+    }
+  }
+
   // The weights of `t` as floats; returns what row blocks prefetch: what follows in memory is needed next. What is expanded
   // is near as it is.
   const float* AsFloats(TileArgs& t, const Number* block, int depth, int columns) {
     if constexpr (std::is_same_v<Number, float>) {
       return block + int64_t{t.depth} * columns * kLanes;
     } else {
-      ExpandBlock<V, S>(block, t.depth, columns, scratch_.expanded());
+      ExpandBlock<V, S, !kApart<Tiling>>(block, t.depth, columns, scratch_.expanded());
       const auto left = static_cast<int>(depth - t.k);
       t.depth = t.depth * S::kDepth < left ? t.depth * S::kDepth : left;
       t.w = scratch_.expanded();
@@ -323,6 +387,7 @@ class ProductRun {
 template <class V, class Tiling, class S, class Finish>
 void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int first_panel,
                     int last_panel, ProductScratch* scratch, Finish finish) {
+  if (product.order() != Tiling::kOrder && product.weight_bytes() > 0) __builtin_trap();
   ProductRun<V, Tiling, S> run(product, args, scratch);
   const int chunks = (args.num_rows + kChunkRows - 1) / kChunkRows;
   for (int i = 0; i < chunks; ++i) {

@@ -29,8 +29,10 @@ INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, ProductTest,
 
 // A product with rows to run it on.
 struct Case {
-  Case(Random& random, RandomProduct p, int rows)
-      : product(std::move(p)), pack(std::make_shared<PackedProduct>(product.spec)), packed(*pack) {
+  Case(Random& random, const CpuKernels& kernels, RandomProduct p, int rows)
+      : product(std::move(p)),
+        pack(std::make_shared<PackedProduct>(product.spec, kernels.weight_order)),
+        packed(*pack) {
     const int table_rows = rows + 3;
     for (const SegmentSpec& s : product.spec.segments) {
       inputs.push_back(RandomInputs(random, product.spec.precision, s.depth, table_rows, rows));
@@ -72,19 +74,19 @@ struct Case {
   std::shared_ptr<ProductScratch> scratch = std::make_shared<ProductScratch>();
 };
 
-Case RandomCase(Random& random, int most_rows, Precision precision) {
+Case RandomCase(Random& random, const CpuKernels& kernels, int most_rows, Precision precision) {
   const int groups = RandomInt(random, 1, kMaxGroups), units = RandomInt(random, 1, 300);
   std::vector<int> depths;
   for (int s = RandomInt(random, 1, 3); s > 0; --s) depths.push_back(RandomInt(random, 1, 300));
   TailProgram tail = RandomTail(random, groups, RandomInt(random, 1, 3), RandomInt(random, 0, 2));
   RandomProduct product(random, units, groups, depths, std::move(tail), 0.8);
   product.spec.precision = precision;
-  return Case(random, std::move(product), RandomInt(random, 1, most_rows));
+  return Case(random, kernels, std::move(product), RandomInt(random, 1, most_rows));
 }
 
 TEST_P(ProductTest, RandomShapesTermsAndTailsAgreeWithDoubleArithmetic) {
   for (int trial = 0; trial < 120; ++trial) {
-    Case c = RandomCase(random_, 70, kPrecisions[trial % 3]);
+    Case c = RandomCase(random_, kernels(), 70, kPrecisions[trial % 3]);
     SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial));
     c.RunAll(kernels());
     for (int r = 0; r < c.num_rows; r += 1 + c.num_rows / 7) {
@@ -100,7 +102,7 @@ TEST_P(ProductTest, RandomShapesTermsAndTailsAgreeWithDoubleArithmetic) {
 
 TEST_P(ProductTest, BitsOfARowDoNotDependOnItsCompanyItsPlaceOrThePanelSplit) {
   for (int trial = 0; trial < 45; ++trial) {
-    Case together = RandomCase(random_, 70, kPrecisions[trial % 3]);
+    Case together = RandomCase(random_, kernels(), 70, kPrecisions[trial % 3]);
     Case apart = together;
     together.RunAll(kernels());
     for (int first = 0; first < apart.num_rows;) {
@@ -121,7 +123,7 @@ TEST_P(ProductTest, FiveHundredRowsHaveTheBitsOfEachAlone) {
   for (const Precision precision : kPrecisions) {
     RandomProduct product(random_, 48, 4, {97, 48}, GatedCellTail());
     product.spec.precision = precision;
-    Case together(random_, std::move(product), 500);
+    Case together(random_, kernels(), std::move(product), 500);
     Case apart = together;
     together.RunAll(kernels());
     for (int r = 0; r < 500; ++r) apart.Run(kernels(), r, 1, 0, apart.packed.num_panels());
@@ -132,7 +134,7 @@ TEST_P(ProductTest, FiveHundredRowsHaveTheBitsOfEachAlone) {
 
 TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
   for (int trial = 0; trial < 90; ++trial) {
-    Case plain = RandomCase(random_, 3 * kMostBlockRows, kPrecisions[trial % 3]);
+    Case plain = RandomCase(random_, kernels(), 3 * kMostBlockRows, kPrecisions[trial % 3]);
     Case usual = plain;
     for (int p = 0; p < plain.packed.num_panels(); ++p) {
       plain.Run(kernels(), 0, plain.num_rows, p, p + 1);
@@ -165,8 +167,8 @@ TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlain
     recurrent_part.segments = {whole.spec.segments[1]};
     std::fill_n(recurrent_part.bias, kMaxGroups, nullptr);
 
-    Case plain(random_, whole, rows);
-    const PackedProduct input(input_part);
+    Case plain(random_, kernels(), whole, rows);
+    const PackedProduct input(input_part, kernels().weight_order);
     const RandomRows embedding = RandomInputs(random_, whole.spec.precision, 53, tokens, tokens);
     const RowSource vocabulary{embedding.data.data(), embedding.stride};
     PackedMemory fold(input.accumulator_width() * tokens);
@@ -179,7 +181,7 @@ TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlain
     const RowSource looked_up{embedding.data.data(), embedding.stride, token_rows.data(),
                               token.data()};
     const RowSource folded{fold.data(), input.accumulator_width(), token_rows.data(), token.data()};
-    const PackedProduct recurrent(recurrent_part);
+    const PackedProduct recurrent(recurrent_part, kernels().weight_order);
     std::vector<RandomRows> plain_out = plain.columns, folded_out = plain.columns;
     const RowSource x[2] = {looked_up, plain.inputs[1].source()};
     const RowColumn to_plain[2] = {plain_out[0].column(), plain_out[1].column()};
@@ -224,7 +226,7 @@ TEST_P(ProductTest, ASegmentOfZerosThatIsNotMultipliedLeavesTheBitsOfOneThatIs) 
       RandomProduct product(random_, 77, groups, {9, 21}, RandomTail(random_, groups, 2, 0), 0.8);
       product.spec.precision = kPrecisions[i % 3];
       MakeSumsDelicate(product);
-      const PackedProduct packed(product.spec);
+      const PackedProduct packed(product.spec, kernels().weight_order);
       const std::vector<float> zeros(22);
       const RandomRows x = RandomInputs(random_, product.spec.precision, 9, 12, 10),
                        h = RandomInputs(random_, product.spec.precision, 21, 12, 10);
@@ -254,7 +256,7 @@ TEST_P(ProductTest, GroupsThatStartFromRowsOfFloatsHaveTheBitsOfOnesThatBeginThe
     const int groups = i / 3 + 1, units = 77, rows = 31;  // the last block is no whole one
     RandomProduct whole(random_, units, groups, {53, 77}, RandomTail(random_, groups, 2, 1), 0.8);
     whole.spec.precision = kPrecisions[i % 3];
-    Case plain(random_, whole, rows);
+    Case plain(random_, kernels(), whole, rows);
     // Sums of x for every second group, as another product leaves them in columns.
     std::vector<RandomRows> columns = plain.columns, begun;
     std::vector<RowSource> starts(kMaxGroups);
@@ -268,7 +270,7 @@ TEST_P(ProductTest, GroupsThatStartFromRowsOfFloatsHaveTheBitsOfOnesThatBeginThe
       one.bias[0] = whole.spec.bias[g];
       one.tail = IdentityTail();
       one.parameters.clear();
-      const PackedProduct sum(one);
+      const PackedProduct sum(one, kernels().weight_order);
       const RowSource x = plain.inputs[0].source();
       begun.emplace_back(random_, units, rows, rows);
       const RowColumn out = begun.back().column();
@@ -278,7 +280,7 @@ TEST_P(ProductTest, GroupsThatStartFromRowsOfFloatsHaveTheBitsOfOnesThatBeginThe
       rest.segments[0].weights[g] = {};
       rest.bias[g] = nullptr;
     }
-    const PackedProduct step(rest);
+    const PackedProduct step(rest, kernels().weight_order);
     const RowSource inputs[2] = {plain.inputs[0].source(), plain.inputs[1].source()};
     const RowColumn to[2] = {columns[0].column(), columns[1].column()};
     ProductArgs args{rows, inputs, nullptr, to};
@@ -292,7 +294,7 @@ TEST_P(ProductTest, GroupsThatStartFromRowsOfFloatsHaveTheBitsOfOnesThatBeginThe
 
 TEST_P(ProductTest, StateMayBeUpdatedInPlace) {
   RandomProduct product(random_, 37, 4, {20, 37}, GatedCellTail());
-  Case apart(random_, std::move(product), 13);
+  Case apart(random_, kernels(), std::move(product), 13);
   Case in_place = apart;
   apart.RunAll(kernels());
   const RowSource x[2] = {in_place.inputs[0].source(), in_place.inputs[1].source()};
@@ -310,7 +312,7 @@ TEST_P(ProductTest, WithoutGroupsItIsAnElementWiseProgram) {
   for (int trial = 0; trial < 20; ++trial) {
     TailProgram tail = RandomTail(random_, 0, 3, 1);
     RandomProduct product(random_, RandomInt(random_, 1, 300), 0, {}, std::move(tail));
-    Case c(random_, std::move(product), 11);
+    Case c(random_, kernels(), std::move(product), 11);
     c.RunAll(kernels());
     for (int r = 0; r < 11; ++r) {
       EXPECT_LE(Excess(c.Reference(r)[0], c.columns[0].Row(r)), 1.0) << "trial " << trial;
@@ -321,7 +323,7 @@ TEST_P(ProductTest, WithoutGroupsItIsAnElementWiseProgram) {
 TEST_P(ProductTest, ThreeHundredStepsOfAGatedCellStayWithinTheBoundOfTheReference) {
   const int units = 45, steps = 330;
   RandomProduct product(random_, units, 4, {units}, GatedCellTail());
-  const PackedProduct packed(product.spec);
+  const PackedProduct packed(product.spec, kernels().weight_order);
   ProductScratch scratch;
   std::vector<float> h(units, 0.0f), c(units, 0.0f), next(units);
   std::vector<double> h64(units, 0.0), c64(units, 0.0);
@@ -384,7 +386,7 @@ TEST_P(ProductTest, WhatIsNoNumberStaysInItsRowInEveryPrecision) {
   for (const Precision precision : kPrecisions) {
     RandomProduct product(random_, 70, 4, {40, 70}, StoreAllTail(4));
     product.spec.precision = precision;
-    Case sound(random_, std::move(product), 20);
+    Case sound(random_, kernels(), std::move(product), 20);
     Case spoilt = sound;
     const float strange[] = {INFINITY, -INFINITY, NAN, 1e-40f};
     for (int r = 0; r < 20; r += 5) {
@@ -459,21 +461,50 @@ TEST(PackedProductTest, AbsentTermsTakeNoRoom) {
   EXPECT_EQ(PackedProduct(p.spec).weight_bytes(), 4 * 32 * (3 * 10 + 3 * 20));
 }
 
+// (k, group) of a step and column, in the order in which they lie.
+std::vector<std::pair<int, int>> OrderOf(WeightOrder order, int depth, int groups) {
+  std::vector<std::pair<int, int>> all;
+  for (int i = 0; i < depth * groups; ++i) {
+    all.emplace_back(order == WeightOrder::kStepByStep ? std::pair(i / groups, i % groups)
+                                                       : std::pair(i % depth, i / depth));
+  }
+  return all;
+}
+
 TEST(PackedProductTest, WeightsLieInTheOrderTheyAreReadAndPadWithZeros) {
   Random random(kSeed);
   const RandomProduct p(random, 17, 3, {2, 3}, IdentityTail());
-  const PackedProduct packed(p.spec);
-  const float* at = packed.Weights(0, packed.segments()[0]);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 64, 0u);
-  for (int panel = 0; panel < 2; ++panel) {
-    for (const SegmentSpec& s : p.spec.segments) {
-      for (int k = 0; k < s.depth; ++k) {
-        for (int g = 0; g < 3; ++g) {
+  for (const WeightOrder order : {WeightOrder::kStepByStep, WeightOrder::kColumnByColumn}) {
+    const PackedProduct packed(p.spec, order);
+    const float* at = packed.Weights(0, packed.segments()[0]);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 64, 0u);
+    for (int panel = 0; panel < 2; ++panel) {
+      for (const SegmentSpec& s : p.spec.segments) {
+        for (const auto& [k, g] : OrderOf(order, s.depth, 3)) {
           for (int lane = 0; lane < 16; ++lane, ++at) {
             const int u = panel * 16 + lane;
             const WeightView& w = s.weights[g];
             EXPECT_EQ(*at, u < 17 ? w.data[u * w.unit_stride + k * w.depth_stride] : 0.0f);
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(PackedProductTest, PairsOfBf16LieInTheOrderTheyAreReadAndAnOddDepthEndsInMinusZero) {
+  Random random(kSeed);
+  RandomProduct p(random, 16, 3, {3}, IdentityTail());
+  p.spec.precision = Precision::kBf16;
+  for (const WeightOrder order : {WeightOrder::kStepByStep, WeightOrder::kColumnByColumn}) {
+    const PackedProduct packed(p.spec, order);
+    const uint16_t* at = packed.Weights<uint16_t>(0, packed.segments()[0]);
+    for (const auto& [pair, g] : OrderOf(order, 2, 3)) {
+      const WeightView& w = p.spec.segments[0].weights[g];
+      for (int lane = 0; lane < 16; ++lane) {
+        for (int k = 2 * pair; k < 2 * pair + 2; ++k, ++at) {
+          const float weight = k < 3 ? w.data[lane * w.unit_stride + k * w.depth_stride] : -0.0f;
+          EXPECT_EQ(*at, RoundedToBf16(weight)) << "group " << g << ", k " << k;
         }
       }
     }

@@ -37,7 +37,7 @@ class TailCheck {
   TailCheck(const CpuKernels& kernels, Random& random, const TailProgram& tail, int units)
       : kernels_(kernels),
         product_(random, units, 4, {33}, tail),
-        packed_(product_.spec),
+        packed_(product_.spec, kernels.weight_order),
         input_(random, 33, kRows + 2, kRows) {
     for (int c = 0; c < tail.num_columns; ++c) {
       blank_.emplace_back(random, units, kRows + 2, kRows);

@@ -22,7 +22,9 @@ struct TileArgs {
   int64_t sums_stride;
   const int32_t* column;  // of a pair: the first panel's, then the other's
   const float* prefetch;  // what is needed next: some cache lines from here a step of k
-  int64_t apart = 0;      // of a pair: numbers from the first panel's weights to the other's
+  int64_t apart =
+      0;  // numbers from the first panel's weights to the other's of a pair; or from a column's to the next one's
+  int ahead = 0;  // of columns apart: steps, from the first, in which a line is prefetched to L1
 };
 
 // f(0), f(1), ... f(N - 1), each with its number known when compiled: arrays indexed by it are registers from the
@@ -117,6 +119,50 @@ void PairTile(const TileArgs& t) {
   TileColumns<V, S, R, N, N, 2, 0>(t, 0, nullptr);
 }
 
+// R rows x C columns whose weights lie apart (WeightOrder::kColumnByColumn), as many streams.
+template <class V, class S, int R, int C>
+void ApartTile(const TileArgs& t) {
+  using Number = typename S::Number;
+  V sum[R][C];
+  const float* x[R];
+  Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+    x[r] = t.x[r] + t.k;
+    const float* const sums = t.sums + r * t.sums_stride;
+    Unrolled<C>([&](auto c)
+                    __attribute__((always_inline)) { sum[r][c] = V::Load(sums + t.column[c]); });
+  });
+  const Number* w = static_cast<const Number*>(t.w);
+  const int64_t apart = t.apart;
+  const auto add = [&](int k) __attribute__((always_inline)) {
+    Unrolled<S::kDepth>([&](auto d) __attribute__((always_inline)) {
+      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+        const V weights = S::template Load<V, d>(w + c * apart);
+        Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+          sum[r][c] = V::Fma(V::Broadcast(x[r][k * S::kDepth + d]), weights, sum[r][c]);
+        });
+      });
+    });
+    w += kColumnStep<S>;
+  };
+  const int depth = t.depth, ahead = t.ahead < depth ? t.ahead : depth;
+  const float* line = t.prefetch;
+  int k = 0;
+#pragma GCC unroll 4
+  for (; k < ahead; ++k, line += kLanes) {
+    add(k);
+    __builtin_prefetch(line, 0, 3);
+  }
+#pragma GCC unroll 4
+  for (; k < depth; ++k) add(k);
+  const TileArgs* again = &t;  // as in TileColumns
+  __asm__ volatile("" : "+r"(again));
+  Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+    float* const sums = again->sums + r * again->sums_stride;
+    Unrolled<C>([&](auto c)
+                    __attribute__((always_inline)) { sum[r][c].Store(sums + again->column[c]); });
+  });
+}
+
 using TileFunction = void (*)(const TileArgs&);
 
 // Functions by columns and cache lines prefetched a step of k (0..columns, or kNear), for one number of rows; and those
@@ -152,6 +198,14 @@ struct TilesOfRows {
                                                          Pair<5>()};
     return kPairs[columns - 1];
   }
+  // Of at most Columns(R) columns that lie apart.
+  static TileFunction FindApart(int columns) {
+    static constexpr auto kTiles = []<int... I>(std::integer_sequence<int, I...>) {
+      return std::array<TileFunction, sizeof...(I)>{ApartTile<V, S, R, I + 1>...};
+    }
+    (std::make_integer_sequence<int, Tiling::Columns(R)>());
+    return kTiles[static_cast<size_t>(columns - 1)];
+  }
 
  private:
   static constexpr int kWays = kNear + 1;
@@ -170,6 +224,13 @@ TileFunction FindPairTile(int rows, int columns) {
     if (rows < R) return FindPairTile<V, Tiling, S, R - 1>(rows, columns);
   }
   return TilesOfRows<V, Tiling, S, R>::FindPair(columns);
+}
+template <class V, class Tiling, class S, int R = Tiling::kRows>
+TileFunction FindApartTile(int rows, int columns) {
+  if constexpr (R > 1) {
+    if (rows < R) return FindApartTile<V, Tiling, S, R - 1>(rows, columns);
+  }
+  return TilesOfRows<V, Tiling, S, R>::FindApart(columns);
 }
 
 }  // namespace cellbatch::kernels

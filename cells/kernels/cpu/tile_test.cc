@@ -1,4 +1,4 @@
-// Every tile of every instruction set's tiling (rows x columns x lines prefetched, and pairs), seen and broken one at a time. The
+// Every tile of every instruction set's tiling (rows x columns x lines prefetched; pairs; columns apart), seen and broken one at a time. The
 // tiles are laid here in plain arithmetic, so that all tilings are tried on any machine: which rows and columns meet in
 // which tile depends on the tiling alone, and the check feeds every table the same shapes.
 #include <gtest/gtest.h>
@@ -18,10 +18,10 @@
 namespace cellbatch::kernels {
 namespace {
 
-// Rows, columns, lines prefetched a step (or kNear, or kPair), and as what weights are stored.
+// Rows, columns, lines prefetched a step (or kNear, kPair, kColumnsApart), and as what weights are stored.
 using Shape = std::tuple<int, int, int, Precision>;
 constexpr Shape kNone = {};
-constexpr int kPair = kNear + 1;
+constexpr int kPair = kNear + 1, kColumnsApart = kNear + 2;
 
 template <class S>
 constexpr Precision kPrecisionOf = sizeof(typename S::Number) == 4   ? Precision::kFp32
@@ -32,6 +32,8 @@ constexpr Precision kPrecisionOf = sizeof(typename S::Number) == 4   ? Precision
 std::set<Shape> laid;
 Shape broken = kNone;
 bool one_panel_twice = false;  // how a pair is wrong: the second panel's sums are the first's
+// How columns apart are wrong: the last step in which something is prefetched is left out; the second column is the first.
+bool without_a_prefetching_step = false, one_column_twice = false;
 
 // The same tiling under another name, for which tiles are found below.
 template <class Tiling>
@@ -54,6 +56,24 @@ void BrokenPairTile(const TileArgs& args) {
     --spoilt.depth;
   }
   PairTile<V, S, R, N>(spoilt);
+}
+
+template <class V, class S, int R, int C>
+void BrokenApartTile(const TileArgs& args) {
+  TileArgs spoilt = args;
+  if (one_column_twice) {
+    spoilt.apart = 0;
+  } else if (!without_a_prefetching_step) {
+    --spoilt.depth;
+  } else if (args.ahead > 0) {
+    spoilt.depth = spoilt.ahead = args.ahead - 1;
+    ApartTile<V, S, R, C>(spoilt);
+    spoilt.k += int64_t{args.ahead} * S::kDepth;
+    spoilt.w = static_cast<const typename S::Number*>(args.w) + args.ahead * kColumnStep<S>;
+    spoilt.depth = args.depth - args.ahead;
+    spoilt.ahead = 0;
+  }
+  ApartTile<V, S, R, C>(spoilt);
 }
 
 }  // namespace
@@ -101,6 +121,17 @@ struct TilesOfRows<V, Watched<Tiling>, S, R> {
     });
     return found;
   }
+  static TileFunction FindApart(int columns) {
+    const Shape shape = {R, columns, kColumnsApart, kPrecisionOf<S>};
+    laid.insert(shape);
+    TileFunction found = nullptr;
+    Unrolled<Tiling::Columns(R)>([&](auto n) {
+      constexpr int kColumns = decltype(n)::value + 1;
+      if (kColumns != columns) return;
+      found = shape == broken ? BrokenApartTile<V, S, R, kColumns> : ApartTile<V, S, R, kColumns>;
+    });
+    return found;
+  }
 };
 
 namespace {
@@ -111,7 +142,7 @@ class TileTest : public testing::Test {
   void SetUp() override {
     laid.clear();
     broken = kNone;
-    one_panel_twice = false;
+    one_panel_twice = without_a_prefetching_step = one_column_twice = false;
   }
   void TearDown() override { SetUp(); }
 
@@ -133,6 +164,7 @@ class TileTest : public testing::Test {
   // What can be laid at all, by the arithmetic of row blocks: the same in product_inl.h, and no reference but a count.
   // Weights in less than fp32 are met as they are stored by what passes over them once; by others as floats.
   static std::set<Shape> Possible() {
+    if (kApart<Tiling>) return PossibleApart();
     std::set<Shape> shapes = PossibleOfFloats();
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
       for (int rows = 1; rows <= kMostBlockRows; ++rows) {
@@ -141,6 +173,19 @@ class TileTest : public testing::Test {
           if (rows > Tiling::kRows || columns > Tiling::Columns(rows)) continue;
           shapes.insert({rows, columns, kNear, precision});
           shapes.insert({rows, columns, 0, precision});
+        }
+      }
+    }
+    return shapes;
+  }
+
+  // A pass reads as many columns as fit, or blocks are of one column; several row blocks meet what is stored as floats only.
+  static std::set<Shape> PossibleApart() {
+    std::set<Shape> shapes;
+    for (const Precision precision : kPrecisions) {
+      for (int rows = 1; rows <= Tiling::kRows; ++rows) {
+        for (int columns = 1; columns <= Tiling::Columns(rows); ++columns) {
+          shapes.insert({rows, columns, kColumnsApart, precision});
         }
       }
     }
@@ -212,6 +257,24 @@ TYPED_TEST(TileTest, ATileThatLeavesOutOneStepIsTold) {
   }
 }
 
+TYPED_TEST(TileTest, AColumnThatLeavesOutAStepInWhichItPrefetchesIsTold) {
+  without_a_prefetching_step = true;
+  for (const Shape& shape : this->Possible()) {
+    if (std::get<2>(shape) != kColumnsApart || std::get<1>(shape) > 1) continue;
+    broken = shape;
+    EXPECT_NE(this->Told(shape), "") << this->Text(shape);
+  }
+}
+
+TYPED_TEST(TileTest, OneColumnReadForAllThatLieApartIsTold) {
+  one_column_twice = true;
+  for (const Shape& shape : this->Possible()) {
+    if (std::get<2>(shape) != kColumnsApart || std::get<1>(shape) == 1) continue;
+    broken = shape;
+    EXPECT_NE(this->Told(shape), "") << this->Text(shape);
+  }
+}
+
 TYPED_TEST(TileTest, APairThatReadsOnePanelTwiceIsTold) {
   one_panel_twice = true;
   for (const Shape& shape : this->Possible()) {
@@ -249,6 +312,10 @@ TEST(TilingTest, WhatTuningAsksForIsDoneWhereItCanBe) {
     EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPrefetched, 9, 4, far), StreamWay::kSpread);
     EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kPrefetched, 9, 4, far), StreamWay::kPrefetched);
     EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kSpread, 9, 4, far), StreamWay::kSpread);
+    EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kUndisturbed, 6, 5, far), StreamWay::kUndisturbed);
+    EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kUndisturbed, 7, 4, far), StreamWay::kPrefetched);
+    EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kPaired, 1, 4, far), StreamWay::kUndisturbed);
+    EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kUsual, 17, 4, far), StreamWay::kSpread);
     EXPECT_EQ(WayOf<PortableTiling>(StreamWay::kSpread, 9, 4, far), StreamWay::kPrefetched);
   }
 }
@@ -274,6 +341,10 @@ TYPED_TEST(TileTest, TheWaysThatTuningMeasuresAreDifferentTiles) {
   };
   EXPECT_EQ(laid.empty(), !TypeParam::kSpreads);  // the portable ones have no choice
   if (laid.empty()) return;
+  if (kApart<TypeParam>) {
+    EXPECT_EQ(rows_of(kColumnsApart).size(), TypeParam::kRows);
+    return;
+  }
   EXPECT_EQ(rows_of(kNear).size(), TypeParam::kRows);
   EXPECT_EQ(rows_of(kPair).size(), TypeParam::PairRows(kPanelColumns));
   EXPECT_FALSE(rows_of(kPanelColumns / 2).empty());  // spread over two row blocks

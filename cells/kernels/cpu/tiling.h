@@ -3,7 +3,7 @@
 //
 // A batch is cut into Blocks(rows) equal row blocks of at most kRows; kFullRows make the tile of most sums, which big
 // batches are cut into. A block's columns are computed in passes of Columns(rows of the block); some steps of K are passed
-// over by every row block before the next (README.md has the sweeps). Up to PairRows(columns) rows, their sums in two
+// over by every row block before the next (README.md has the sweeps). kOrder: how columns lie. Up to PairRows(columns) rows, their sums in two
 // panels fit beside each other. Where weights may be read in the spread way (kSpreads), batches are cut into
 // SpreadBlocks(rows) for it, and at most kSpreadBlock steps of K (SpreadSteps); kAlwaysSpread rows and more know no other.
 // Usual(rows, columns, far) is how weights are read until Tuning knows better; far: they are so many that they come from
@@ -22,6 +22,7 @@ namespace {  // of each file that includes it: nothing built with special flags 
 // read their weights, most of which come from L2, twice and not three times. 3 columns are one pass of 8 rows, where two
 // would be of 2 and of 1, which loads more than it multiplies; 5 columns are one pass of 5 rows.
 struct Avx512Tiling {
+  static constexpr WeightOrder kOrder = WeightOrder::kStepByStep;
   static constexpr int kRows = 8, kFullRows = 6;
   static constexpr bool kSpreads = true;
   static constexpr int kSpreadBlock = kMostBlockOfK, kAlwaysSpread = kRows + 1;
@@ -44,28 +45,29 @@ struct Avx512Tiling {
   }
 };
 
-// 16 registers, two to a column: 6 rows x 1 column of sums, 1 weight, 1 input; fewer rows leave room for columns. (3 x 2
-// would be one register too many: sums in memory cost more than a pass.)
+// 16 registers, two to a column: 6 rows x 1 column of sums, 1 weight, 1 input; fewer rows leave room for columns. So a pass
+// reads one column of a panel, and columns lie one behind the other.
 struct Avx2Tiling {
+  static constexpr WeightOrder kOrder = WeightOrder::kColumnByColumn;
   static constexpr int kRows = 6, kFullRows = 6;
   static constexpr bool kSpreads = true;
   static constexpr int kSpreadBlock = 256, kAlwaysSpread = kChunkRows + 1;
   static constexpr int Columns(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
-  // Two rows read each weight twice and not four times, one after the other.
-  static constexpr int SpreadBlocks(int rows) {
-    return rows <= kRows ? (rows + 1) / 2 : Blocks(rows);
-  }
-  static constexpr int SpreadSteps(int rows) { return rows <= kRows ? 128 : kSpreadBlock; }
-  // Of four columns 16 sums, and some of them in memory: still less time than one stream takes.
-  static constexpr int PairRows(int columns) { return columns <= 4 ? 1 : 0; }
-  static constexpr StreamWay Usual(int rows, int columns, bool) {
-    return rows <= PairRows(columns) ? StreamWay::kPaired : StreamWay::kPrefetched;
+  static constexpr int SpreadBlocks(int rows) { return Blocks(rows); }
+  static constexpr int SpreadSteps(int) { return kSpreadBlock; }
+  static constexpr int PairRows(int) { return 0; }
+  // One row reads as many streams as there are columns. Short blocks of many rows are loaded and stored too often.
+  static constexpr StreamWay Usual(int rows, int, bool) {
+    return rows == 1    ? StreamWay::kUndisturbed
+           : rows <= 16 ? StreamWay::kPrefetched
+                        : StreamWay::kSpread;
   }
 };
 
 // On a bare x86-64, four registers to a column: 2 rows x 1 column of sums, 1 weight, 1 input.
 struct PortableTiling {
+  static constexpr WeightOrder kOrder = WeightOrder::kStepByStep;
   static constexpr int kRows = 2, kFullRows = 2;
   static constexpr bool kSpreads = false;
   static constexpr int kSpreadBlock = 0, kAlwaysSpread = kChunkRows + 1;
@@ -80,10 +82,14 @@ struct PortableTiling {
   }
 };
 
-// Whether so few rows pass over the weights of so many columns exactly once, unless they are read in the spread way.
+template <class Tiling>
+inline constexpr bool kApart = Tiling::kOrder == WeightOrder::kColumnByColumn;
+
+// Whether so few rows pass over the weights of so many columns exactly once, unless they are read in the spread way. (Where
+// columns lie apart, what is one row block does, however many passes it is.)
 template <class Tiling>
 constexpr bool StreamsOnce(int rows, int columns) {
-  return Tiling::Blocks(rows) == 1 && columns <= Tiling::Columns(rows);
+  return Tiling::Blocks(rows) == 1 && (kApart<Tiling> || columns <= Tiling::Columns(rows));
 }
 
 // Whether there is that way of reading panels whose segments have up to so many columns. One at least there is.
@@ -156,7 +162,7 @@ constexpr int PartStart(int total, int n, int i) {
   return static_cast<int>(int64_t{total} * i / n);
 }
 
-// Which tiles some batch meets: by rows, columns, and lines ahead or kNear. No others are compiled.
+// Which tiles over weights step by step some batch meets: by rows, columns, and lines ahead or kNear. No others are compiled.
 template <class Tiling>
 struct MetTiles {
   bool met[kMostBlockRows + 1][kMaxColumns + 1][kNear + 1] = {};
@@ -164,6 +170,7 @@ struct MetTiles {
   constexpr MetTiles() {
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
       for (int rows = 1; rows <= kChunkRows; ++rows) {
+        if (kApart<Tiling>) continue;  // one tile by rows and columns (ApartTile)
         const bool once = StreamsOnce<Tiling>(rows, columns);
         if (once) met[rows][columns][0] = true;
         for (const StreamWay way :

@@ -50,7 +50,7 @@ class Trial {
  public:
   Trial(const CpuKernels& kernels, int64_t pieces, int64_t cache_bytes)
       : kernels_(kernels),
-        product_(Spec(static_cast<int32_t>(pieces) * kPiecePanels * kLanes)),
+        product_(Pack(static_cast<int32_t>(pieces) * kPiecePanels * kLanes, kernels.weight_order)),
         y_(static_cast<size_t>(kMostRows) * static_cast<size_t>(product_.units())) {
     for (int way = 0; way < kNumWays; ++way) {
       Tuning all;
@@ -88,7 +88,7 @@ class Trial {
   }
 
  private:
-  static PackedProduct Spec(int32_t units) {
+  static PackedProduct Pack(int32_t units, WeightOrder order) {
     const std::vector<float> weights(kDepth, 0.001f);
     ProductSpec spec;
     spec.units = units;
@@ -97,7 +97,7 @@ class Trial {
     std::fill_n(segment.weights, kGroups, WeightView{weights.data(), 0, 1});
     spec.segments = {segment};
     spec.tail = {{{TailOpKind::kAccumulator}, {TailOpKind::kStore, 0}}, 1, 0};
-    return PackedProduct(spec);
+    return PackedProduct(spec, order);
   }
 
   // The next piece in turn.
