@@ -6,7 +6,7 @@
 //       for each segment, K block       its weights stay in L1 or L2 while ...
 //         for each row block            ... up to 6 rows pass over them; next block's weights are
 //         prefetched meanwhile          (tiling.h: in which of several ways)
-//       (columns apart: a block is of one column, blocks of all columns one after the other)
+//       (columns apart: a block is of one column or a few, blocks of all columns one after the other)
 //       tail on the panel's accumulators
 //
 // Weights that are stored in less than fp32 (stored_inl.h) are expanded in registers where they pass by once; else a block
@@ -57,6 +57,10 @@ class ProductRun {
     first_ = first;
     rows_ = rows;
     pairs_ = Way(MostColumns()) == StreamWay::kPaired;
+    if constexpr (kApart<Tiling>) {
+      row_blocks_ = Tiling::Blocks(rows);
+      for (int rb = 0; rb <= row_blocks_; ++rb) row_start_[rb] = PartStart(rows, row_blocks_, rb);
+    }
     for (size_t s = 0; s < p_.segments().size(); ++s) {
       if (args_.inputs[s].base == nullptr) continue;
       const float** to = scratch_.input_rows(static_cast<int>(s));
@@ -129,6 +133,7 @@ class ProductRun {
 
  private:
   using Number = typename S::Number;
+  static constexpr int kStepBytes = kColumnStep<S> * static_cast<int>(sizeof(Number));
 
   void RunTails(int panel, const RowColumn* columns) {
     for (int b = 0; b < blocks_; ++b) {
@@ -256,60 +261,64 @@ class ProductRun {
     }
   }
 
-  // Columns that lie apart: as many at once as registers hold, to their ends; or block by block, of one column and the next.
+  // Columns that lie apart, block by block of K: as many of them at once as registers hold, then the next ones.
   void AddColumns(int panel, const PackedProduct::Segment& segment, const float** x) {
     int32_t column[kMaxColumns];
     const int columns = FindColumns(segment, column);
     const Number* const w = p_.template Weights<Number>(panel, segment);
     const StreamWay way = Way(columns);
+    const bool undisturbed = way == StreamWay::kUndisturbed;
     const int steps = Steps(segment.depth);
     const int64_t apart = int64_t{steps} * kColumnStep<S>;
-    if (way == StreamWay::kUndisturbed) {
-      const int passes = (columns + Tiling::Columns(rows_) - 1) / Tiling::Columns(rows_);
-      for (int pass = 0; pass < passes; ++pass) {
-        const int c = PartStart(columns, passes, pass);
-        FindApartTile<V, Tiling, S>(rows_, PartStart(columns, passes, pass + 1) - c)(
-            {x, 0, steps, w + c * apart, Into(), stride_, column + c, nullptr, apart});
-      }
-      return;
-    }
-    const int at_once = BlockOfK<Tiling>(way, rows_) / S::kDepth;
-    const int k_blocks = (steps + at_once - 1) / at_once;
+    const int most = undisturbed ? steps : BlockOfK<Tiling>(way, rows_) / S::kDepth;
+    const int k_blocks = (steps + most - 1) / most;
+    const int at_once = row_blocks_ == 1 ? Tiling::Columns(rows_) : 1;
+    const int passes = (columns + at_once - 1) / at_once, width = (columns + passes - 1) / passes;
     for (int kb = 0; kb < k_blocks; ++kb) {
       const int step = PartStart(steps, k_blocks, kb), end = PartStart(steps, k_blocks, kb + 1);
-      for (int c = 0; c < columns; ++c) {
+      TileArgs t{x, step * S::kDepth, end - step, nullptr, Into(), stride_, column, nullptr, apart};
+      const int lines = undisturbed ? 0 : (t.depth * kStepBytes + kLineBytes - 1) / kLineBytes;
+      const int share = (lines + row_blocks_ - 1) / row_blocks_;
+      for (int c = 0; c < columns; c += width) {
+        const int end_c = c + width < columns ? c + width : columns;
         const Number* const block = w + c * apart + int64_t{step} * kColumnStep<S>;
-        // What is read next: the same steps of the next column, the next ones of the first, or what follows in memory.
-        const Number* const next = c + 1 < columns ? block + apart
+        // What is read next: the same steps of other columns, the next ones of the first, or what follows in memory.
+        const Number* const next = end_c < columns ? block + (end_c - c) * apart
                                    : end < steps   ? w + int64_t{end} * kColumnStep<S>
                                                    : w + columns * apart;
-        AddColumnBlock(
-            {x, step * S::kDepth, end - step, block, Into(), stride_, column + c, nullptr},
-            segment.depth, reinterpret_cast<const float*>(next));
+        t.depth = end - step;
+        t.w = block;
+        t.column = column + c;
+        t.prefetch = reinterpret_cast<const float*>(next);
+        AddColumnBlock(t, x, end_c - c, segment.depth, lines, share);
       }
     }
   }
 
-  // A block of one column, every row block; each prefetches its part of `next`. Only what several pass over is expanded first.
-  void AddColumnBlock(TileArgs t, int depth, const float* next) {
-    constexpr int kStepBytes = kColumnStep<S> * static_cast<int>(sizeof(Number));
-    const int row_blocks = Tiling::Blocks(rows_);
-    const int lines = (t.depth * kStepBytes + kLineBytes - 1) / kLineBytes;
-    const bool expanded = !std::is_same_v<Number, float> && row_blocks > 1;
+  // A block of so many columns, every row block: each prefetches its share of the lines of each column. Only what several
+  // pass over is expanded first. (`t` is written in pieces: a copy of it would wait for them.)
+  void AddColumnBlock(TileArgs& t, const float* const* x, int columns, int depth, int lines,
+                      int share) {
+    const bool expanded = !std::is_same_v<Number, float> && row_blocks_ > 1;
     if (expanded) AsFloats(t, static_cast<const Number*>(t.w), depth, 1);
-    const float* const* const x = t.x;
-    float* const sums = t.sums;
-    for (int rb = 0; rb < row_blocks; ++rb) {
-      const int r = PartStart(rows_, row_blocks, rb),
-                rows = PartStart(rows_, row_blocks, rb + 1) - r;
-      const int line = PartStart(lines, row_blocks, rb);
+    float* const sums = Into();
+    for (int rb = 0; rb < row_blocks_; ++rb, lines -= share) {
+      const int r = row_start_[rb], rows = row_start_[rb + 1] - r;
       t.x = x + r;
       t.sums = sums + r * stride_;
-      t.prefetch = next + line * kLanes;
-      t.ahead = PartStart(lines, row_blocks, rb + 1) - line;
-      (expanded ? FindApartTile<V, Tiling, Fp32Stored>(rows, 1)
-                : FindApartTile<V, Tiling, S>(rows, 1))(t);
+      t.ahead = lines < share ? (lines < 0 ? 0 : lines) : share;
+      ApartTileOf(rows, columns, expanded)(t);
+      t.prefetch += share * kLanes;
     }
+  }
+
+  TileFunction ApartTileOf(int rows, int columns, bool expanded) {
+    TileFunction& tile = tiles_[expanded][rows][columns];
+    if (tile == nullptr) {
+      tile = expanded ? FindApartTile<V, Tiling, Fp32Stored>(rows, columns)
+                      : FindApartTile<V, Tiling, S>(rows, columns);
+    }
+    return tile;
   }
 
   // The weights of `t` as floats; returns what row blocks prefetch: what follows in memory is needed next. What is expanded
@@ -380,6 +389,9 @@ class ProductRun {
   bool pairs_ = false;
   int first_ = 0, rows_ = 0, blocks_ = 0;
   int64_t stride_ = 0;
+  // Of columns apart: how a chunk's rows are cut, and the tiles met so far, by rows and columns, of floats in [1].
+  int row_blocks_ = 0, row_start_[kApart<Tiling> ? Tiling::Blocks(kChunkRows) + 1 : 1] = {};
+  TileFunction tiles_[2][kApart<Tiling> ? Tiling::kRows + 1 : 1][kMaxColumns + 1] = {};
 };
 
 // Calls finish(run, panel) with the accumulators of each panel, or pair of panels, of [first_panel, last_panel) and

@@ -24,7 +24,8 @@ struct TileArgs {
   const float* prefetch;  // what is needed next: some cache lines from here a step of k
   int64_t apart =
       0;  // numbers from the first panel's weights to the other's of a pair; or from a column's to the next one's
-  int ahead = 0;  // of columns apart: steps, from the first, in which a line is prefetched to L1
+  int ahead =
+      0;  // of columns apart: steps, from the first, in which a line is prefetched to L1, and those as far apart
 };
 
 // f(0), f(1), ... f(N - 1), each with its number known when compiled: arrays indexed by it are registers from the
@@ -139,6 +140,8 @@ void ApartTile(const TileArgs& t) {
         const V weights = S::template Load<V, d>(w + c * apart);
         Unrolled<R>([&](auto r) __attribute__((always_inline)) {
           sum[r][c] = V::Fma(V::Broadcast(x[r][k * S::kDepth + d]), weights, sum[r][c]);
+          // Six sums leave registers for one broadcast at a time: gcc is not to keep all for the next column.
+          if constexpr (C > 1 && R * C == 6) __asm__("" : "+r"(x[r]));
         });
       });
     });
@@ -150,7 +153,9 @@ void ApartTile(const TileArgs& t) {
 #pragma GCC unroll 4
   for (; k < ahead; ++k, line += kLanes) {
     add(k);
-    __builtin_prefetch(line, 0, 3);
+    Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+      __builtin_prefetch(reinterpret_cast<const Number*>(line) + c * apart, 0, 3);
+    });
   }
 #pragma GCC unroll 4
   for (; k < depth; ++k) add(k);

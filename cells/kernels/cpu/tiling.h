@@ -52,16 +52,17 @@ struct Avx2Tiling {
   static constexpr int kRows = 6, kFullRows = 6;
   static constexpr bool kSpreads = true;
   static constexpr int kSpreadBlock = 256, kAlwaysSpread = kChunkRows + 1;
-  static constexpr int Columns(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
+  static constexpr int Columns(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
   static constexpr int SpreadBlocks(int rows) { return Blocks(rows); }
-  static constexpr int SpreadSteps(int) { return kSpreadBlock; }
+  static constexpr int SpreadSteps(int rows) { return rows <= 48 ? 128 : kSpreadBlock; }
   static constexpr int PairRows(int) { return 0; }
-  // One row reads as many streams as there are columns. Short blocks of many rows are loaded and stored too often.
-  static constexpr StreamWay Usual(int rows, int, bool) {
-    return rows == 1    ? StreamWay::kUndisturbed
-           : rows <= 16 ? StreamWay::kPrefetched
-                        : StreamWay::kSpread;
+  // One row reads as many streams as there are columns. Short blocks are loaded and stored more often: only where memory is
+  // what is waited for.
+  static constexpr StreamWay Usual(int rows, int, bool far) {
+    return rows == 1           ? StreamWay::kUndisturbed
+           : far && rows <= 16 ? StreamWay::kPrefetched
+                               : StreamWay::kSpread;
   }
 };
 
