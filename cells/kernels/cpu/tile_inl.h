@@ -144,6 +144,8 @@ void ApartTile(const TileArgs& t) {
           if constexpr (C > 1 && R * C == 6) __asm__("" : "+r"(x[r]));
         });
       });
+      // Nor has it room for pairs until the other one's turn: they are loaded once more.
+      if constexpr (S::kDepth > 1) __asm__("" : "+r"(w));
     });
     w += kColumnStep<S>;
   };
