@@ -155,6 +155,15 @@ class TileTest : public testing::Test {
     const std::string told = CheckProducts(kKernels, precision, std::get<1>(shape));
     return told.empty() ? CheckProducts(kKernels, precision) : told;
   }
+  // Each that is of that kind, broken in the way that is set.
+  template <class Kind>
+  static void ExpectEachIsTold(Kind is_of_kind) {
+    for (const Shape& shape : Possible()) {
+      if (!is_of_kind(shape)) continue;
+      broken = shape;
+      EXPECT_NE(Told(shape), "") << Text(shape);
+    }
+  }
   static std::string Text(const Shape& shape) {
     return std::string(Name(std::get<3>(shape))) + ", " + std::to_string(std::get<0>(shape)) +
            " rows, " + std::to_string(std::get<1>(shape)) + " columns, " +
@@ -251,37 +260,23 @@ TYPED_TEST(TileTest, TheCheckLaysEveryTileThatABatchCanMeet) {
 }
 
 TYPED_TEST(TileTest, ATileThatLeavesOutOneStepIsTold) {
-  for (const Shape& shape : this->Possible()) {
-    broken = shape;
-    EXPECT_NE(this->Told(shape), "") << this->Text(shape);
-  }
+  this->ExpectEachIsTold([](const Shape&) { return true; });
 }
 
 TYPED_TEST(TileTest, AColumnThatLeavesOutAStepInWhichItPrefetchesIsTold) {
   without_a_prefetching_step = true;
-  for (const Shape& shape : this->Possible()) {
-    if (std::get<2>(shape) != kColumnsApart) continue;
-    broken = shape;
-    EXPECT_NE(this->Told(shape), "") << this->Text(shape);
-  }
+  this->ExpectEachIsTold([](const Shape& s) { return std::get<2>(s) == kColumnsApart; });
 }
 
 TYPED_TEST(TileTest, OneColumnReadForAllThatLieApartIsTold) {
   one_column_twice = true;
-  for (const Shape& shape : this->Possible()) {
-    if (std::get<2>(shape) != kColumnsApart || std::get<1>(shape) == 1) continue;
-    broken = shape;
-    EXPECT_NE(this->Told(shape), "") << this->Text(shape);
-  }
+  this->ExpectEachIsTold(
+      [](const Shape& s) { return std::get<2>(s) == kColumnsApart && std::get<1>(s) > 1; });
 }
 
 TYPED_TEST(TileTest, APairThatReadsOnePanelTwiceIsTold) {
   one_panel_twice = true;
-  for (const Shape& shape : this->Possible()) {
-    if (std::get<2>(shape) != kPair) continue;
-    broken = shape;
-    EXPECT_NE(this->Told(shape), "") << this->Text(shape);
-  }
+  this->ExpectEachIsTold([](const Shape& s) { return std::get<2>(s) == kPair; });
 }
 
 TEST(TilingTest, UsuallyRowsReadPairsWhereTheyFitAndPrefetchWhereThatKeepsUpOrWeightsAreFar) {
