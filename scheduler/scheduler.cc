@@ -135,7 +135,7 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
                                                 device.Signal()));
     workers_.push_back(std::make_unique<Worker>(device, *rings_.back(), clock));
     worker_bells_.push_back(std::make_unique<Doorbell>());
-    stats_.AddDevice(device.info().name, *rings_.back(), *workers_.back(), device_counters_[d]);
+    stats_.AddDevice(device.info(), *rings_.back(), *workers_.back(), device_counters_[d]);
   }
   ManagerParts parts;
   parts.workers = workers_;

@@ -87,6 +87,7 @@ std::vector<DeviceStats> SchedulerStatsReader::Devices() const {
   for (const DeviceParts& device : devices_) {
     DeviceStats& stats = all.emplace_back();
     stats.name = device.name;
+    stats.details = device.details;
     stats.tasks = Load(device.counters->tasks);
     stats.busy_ns = Load(device.counters->busy_ns);
     stats.tasks_in_flight = device.ring->in_flight_gauge();

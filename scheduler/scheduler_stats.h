@@ -18,9 +18,9 @@ class SchedulerStatsReader final : public SchedulerStats {
   explicit SchedulerStatsReader(const LaneTable& lanes) : lanes_(lanes) {}
 
   // While the scheduler is made.
-  void AddDevice(std::string name, const TaskRing& ring, const Worker& worker,
+  void AddDevice(const DeviceInfo& info, const TaskRing& ring, const Worker& worker,
                  const DeviceCounters& counters) {
-    devices_.push_back({std::move(name), &ring, &worker, &counters});
+    devices_.push_back({info.name, info.details, &ring, &worker, &counters});
   }
 
   static LaneStats Read(const Lane& lane);
@@ -30,7 +30,7 @@ class SchedulerStatsReader final : public SchedulerStats {
 
  private:
   struct DeviceParts {
-    std::string name;
+    std::string name, details;
     const TaskRing* ring;
     const Worker* worker;
     const DeviceCounters* counters;

@@ -93,7 +93,7 @@ struct LaneStats {
 };
 
 struct DeviceStats {
-  std::string name;
+  std::string name, details;  // of its DeviceInfo
   uint64_t tasks = 0;
   int64_t busy_ns = 0;
   int64_t tasks_in_flight = 0;  // gauge

@@ -72,7 +72,7 @@ int CheckModels(const ServerOptions& options) {
 absl::StatusOr<OpenedDevices> Open(const ServerOptions& options) {
   OpenOptions open;
   open.cpu.fold_budget_bytes = options.fold_budget;
-  open.cpu.tuning = MeasureCpuTuning();
+  MeasureCpu(open.cpu);
   open.cuda_libraries = options.cuda_libraries;
   open.cuda.host_block_bytes = options.cuda_host_bytes;
   return OpenDevices(options.devices, open);
@@ -123,11 +123,17 @@ int Serve(const ServerOptions& options) {
   auto devices = Open(options);
   if (!devices.ok()) return Fail(devices.status());
   const std::string found = devices->found;
+  std::vector<std::string> details;
+  for (const auto& device : devices->set.devices) {
+    const DeviceInfo& info = device->info();
+    if (!info.details.empty()) details.push_back(info.name + ": " + info.details);
+  }
   auto server = Server::Start(options, *std::move(devices), lifecycle);
   if (!server.ok()) return Fail(server.status());
   const absl::Status loaded = (*server)->LoadModels();
   if (!loaded.ok()) return Fail(loaded);
   spdlog::info("devices: {}", found);
+  for (const std::string& device : details) spdlog::info("{}", device);
   lifecycle.Serve();
   serve(server->get());
   std::printf("%s\n", (*server)->ReadyLine().c_str());

@@ -48,6 +48,7 @@ struct DeviceInfo {
   // Advance() does the work on the caller's thread (CPU). Such a device is not watched for tasks that take too
   // long: nobody is left to notice.
   bool computes_in_advance = false;
+  std::string details = {};  // for people, one line: what it chose for this machine, and what it measured
 };
 
 class Device {

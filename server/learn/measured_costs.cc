@@ -158,7 +158,7 @@ absl::StatusOr<MeasuredCosts> MeasureCosts(const std::string& devices,
                                            std::shared_ptr<const Model> model,
                                            const MakeGraph& make, int32_t shapes) {
   OpenOptions open;
-  open.cpu.tuning = MeasureCpuTuning();
+  MeasureCpu(open.cpu);
   auto made = OpenDevices(devices, open);
   if (!made.ok()) return made.status();
   const SteadyClock clock;

@@ -12,7 +12,7 @@ namespace {
 DeviceSet FirstCore(int64_t fold_budget_bytes) {
   CpuOptions options;
   options.fold_budget_bytes = fold_budget_bytes;
-  options.tuning = MeasureCpuTuning();
+  MeasureCpu(options);
   return Require(CpuDevices({{0}}, options), "a device");
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "cells/device/cpu/plain_step.h"
-#include "cells/device/cpu/step_split.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 
 namespace cellbatch {
@@ -149,8 +148,8 @@ bool ChunkRun::ReadsZeros(const Place& place) const {
 template <typename Work>
 void ChunkRun::SplitRows(int64_t cost_a_row, const Work& work) const {
   const int64_t cost = cost_a_row * count_;
-  const StepSplit split = SplitByRows(cost, count_, cores_.team->threads());
-  cores_.team->Run(split.blocks(), IsWorthWaking(cost), [&](int block, int thread) {
+  const StepSplit split = SplitByRows(cost, count_, cores_.team->threads(), cores_.costs);
+  cores_.team->Run(split.blocks(), IsWorthWaking(cost, cores_.costs), [&](int block, int thread) {
     const Part rows = split.RowsOf(block, count_);
     work(rows.begin, rows.size(), thread);
   });
@@ -265,8 +264,8 @@ class ArgsFrom {
 void ChunkRun::RunPanels(const kernels::PackedProduct& product, const kernels::ProductArgs& args,
                          int64_t cost, bool largest) const {
   const int panels = product.num_panels();
-  const StepSplit split = SplitProduct(cost, panels, count_, cores_.team->threads());
-  cores_.team->Run(split.blocks(), IsWorthWaking(cost), [&](int block, int thread) {
+  const StepSplit split = SplitProduct(cost, panels, count_, cores_.team->threads(), cores_.costs);
+  cores_.team->Run(split.blocks(), IsWorthWaking(cost, cores_.costs), [&](int block, int thread) {
     const Part columns = split.PanelsOf(block, panels), rows = split.RowsOf(block, count_);
     kernels::ProductScratch* const scratch = &(*cores_.scratch)[static_cast<size_t>(thread)];
     const auto run = [&](kernels::ProductArgs mine) {

@@ -19,6 +19,7 @@
 #include "cells/device/batched_task.h"
 #include "cells/device/cpu/core_team.h"
 #include "cells/device/cpu/packed_cell.h"
+#include "cells/device/cpu/step_split.h"
 #include "cells/kernels/cpu/packed_memory.h"
 #include "cells/kernels/cpu/product.h"
 #include "cells/shape.h"
@@ -82,6 +83,7 @@ class CellScratch {
 struct Cores {
   CoreTeam* team = nullptr;
   std::vector<kernels::ProductScratch>* scratch = nullptr;  // by thread
+  SplitCosts costs = {};
 };
 
 void RunCell(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes,

@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "cells/check.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 
 namespace cellbatch {
@@ -23,9 +22,12 @@ constexpr int kPausesPerLook = 64;  // at the clock
 
 }  // namespace
 
-CoreTeam::CoreTeam(int threads, std::vector<int> cpus, std::chrono::nanoseconds spin)
-    : cpus_(std::move(cpus)), spin_(spin) {
-  Check(threads >= 1, "a team has at least the caller's thread");
+CoreTeam::CoreTeam(int threads, std::vector<int> cpus, std::chrono::nanoseconds spin,
+                   uint32_t steps_before)
+    : ranges_(threads, steps_before),
+      steps_before_(steps_before),
+      cpus_(std::move(cpus)),
+      spin_(spin) {
   for (int t = 1; t < threads; ++t) helpers_.emplace_back([this, t] { Help(t); });
 }
 
@@ -44,19 +46,20 @@ bool CoreTeam::PinThisThread(int cpu) {
   return pthread_setaffinity_np(pthread_self(), sizeof(set), &set) == 0;
 }
 
-bool CoreTeam::HasWork() const {
-  const uint64_t word = word_.load();
-  return static_cast<uint32_t>(word) < static_cast<uint32_t>(word >> 32);
-}
-
 // Takes blocks until none is left. A block taken keeps its step alive: the caller waits for done_.
-void CoreTeam::Pull(int thread) {
-  while (HasWork()) {
-    const uint64_t word = word_.fetch_add(1);
-    const auto block = static_cast<uint32_t>(word);
-    if (block >= static_cast<uint32_t>(word >> 32)) return;
-    block_(work_, static_cast<int>(block), thread);
-    done_.fetch_add(1, std::memory_order_release);
+void CoreTeam::RunBlocks(const HomeRanges::Step& step, int thread) {
+  uint32_t own = 0;
+  for (int block; (block = ranges_.TakeFirst(step, thread)) >= 0; ++own) {
+    block_(work_, block, thread);
+  }
+  if (own > 0) done_.fetch_add(own, std::memory_order_release);
+  for (int i = 1; i < threads(); ++i) {
+    if (done_.load(std::memory_order_relaxed) == static_cast<uint32_t>(step.blocks)) return;
+    const int other = (thread + i) % threads();
+    for (int block; (block = ranges_.TakeLast(step, other)) >= 0;) {
+      block_(work_, block, thread);
+      done_.fetch_add(1, std::memory_order_release);
+    }
   }
 }
 
@@ -68,12 +71,12 @@ void CoreTeam::RunErased(int blocks, bool wake, Block block, const void* work) {
   block_ = block;
   work_ = work;
   done_.store(0, std::memory_order_relaxed);
-  word_.store(static_cast<uint64_t>(blocks) << 32);
+  ranges_.Open(blocks);
   if (wake && parked_.load() > 0) {
     epoch_.fetch_add(1);
     epoch_.notify_all();
   }
-  Pull(0);
+  RunBlocks(ranges_.Opened(), 0);
   for (int pauses = 1; done_.load(std::memory_order_acquire) != static_cast<uint32_t>(blocks);
        ++pauses) {
     Pause();
@@ -87,10 +90,13 @@ void CoreTeam::Help(int thread) {
   if (static_cast<size_t>(thread) < cpus_.size()) {
     PinThisThread(cpus_[static_cast<size_t>(thread)]);
   }
+  uint32_t last_step = steps_before_;
   auto idle_since = std::chrono::steady_clock::now();
   for (int pauses = 1; !stop_.load(std::memory_order_relaxed); ++pauses) {
-    if (HasWork()) {
-      Pull(thread);
+    const HomeRanges::Step step = ranges_.Opened();
+    if (step.number != last_step) {
+      RunBlocks(step, thread);
+      last_step = step.number;
       idle_since = std::chrono::steady_clock::now();
     }
     Pause();
@@ -99,16 +105,16 @@ void CoreTeam::Help(int thread) {
     const auto idle = std::chrono::steady_clock::now() - idle_since;
     if (idle >= spin_ / 2) std::this_thread::yield();
     if (idle < spin_) continue;
-    Park();
+    Park(last_step);
     idle_since = std::chrono::steady_clock::now();
   }
 }
 
-// Either this sees the work, or Run sees a parked helper: both sides store, then load, in one total order.
-void CoreTeam::Park() {
+// Either this sees a new step, or Run sees a parked helper: both sides store, then load, in one total order.
+void CoreTeam::Park(uint32_t last_step) {
   const uint32_t epoch = epoch_.load();
   parked_.fetch_add(1);
-  if (!HasWork() && !stop_.load()) epoch_.wait(epoch);
+  if (ranges_.Opened().number == last_step && !stop_.load()) epoch_.wait(epoch);
   parked_.fetch_sub(1);
 }
 

@@ -53,6 +53,20 @@ TEST(CoreTeamTest, MoreThreadsThanCoresStillFinish) {
   RunManySteps(team, 300, true);
 }
 
+TEST(CoreTeamTest, StepsAreRunWhereTheirNumbersWrap) {
+  for (const uint32_t before : {0xffff'ff00u, 0x7fff'ff00u, (1u << 20) - 200}) {
+    CoreTeam team(3, {}, microseconds(100), before);
+    RunManySteps(team, 500, true);
+  }
+}
+
+// A step of fewer blocks than threads leaves some without; the next step has one for each again.
+TEST(CoreTeamTest, AThreadThatHadNoBlockForLongHasItsNextOne) {
+  CoreTeam team(8, {}, microseconds(0), (1u << 20) - 700);
+  for (int s = 0; s < 1000; ++s) team.Run(2, false, [](int, int) {});
+  RunManySteps(team, 97, true);
+}
+
 TEST(CoreTeamTest, ATeamThatNeverRanEnds) {
   for (int i = 0; i < 20; ++i) CoreTeam team(3, {}, microseconds(i % 2 == 0 ? 0 : 1000));
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/cpu_topology.h"
 #include "cells/device/cpu/process_limits.h"
+#include "cells/device/cpu/split_costs.h"
 #include "cells/kernels/cpu/tuning.h"
 #include "fmt/format.h"
 
@@ -21,6 +23,15 @@ int64_t SteadyNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+const kernels::CpuKernels& KernelsOf(const CpuOptions& options) {
+  return options.kernels != nullptr ? *options.kernels : kernels::BestKernels(DetectCpuFeatures());
+}
+
+std::string Details(const CpuOptions& options, const SplitCosts& costs) {
+  return fmt::format("{}: {:.0f} GF/s a core; weights are read {}; {}", KernelsOf(options).name,
+                     2 * costs.per_ns, kernels::Describe(options.tuning), Describe(costs));
 }
 
 void WriteRows(const CpuLoadedModel& model, const CopyIn& copy) {
@@ -47,10 +58,18 @@ CpuDevice::CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, st
       pin_to_(options.pin_threads ? cpus[0] : -1),
       team_(static_cast<int>(cpus.size()), options.pin_threads ? cpus : std::vector<int>(),
             options.spin),
+      costs_{options.tuning.multiply_adds_per_ns},
       queue_(static_cast<size_t>(options.queue_capacity)),
       signal_(options.first_sequence - 1) {
   product_scratch_.reserve(cpus.size());
   for (size_t i = 0; i < cpus.size(); ++i) product_scratch_.emplace_back(options.tuning);
+  if (options.measure_split) {
+    std::thread([this] {
+      if (pin_to_ >= 0) CoreTeam::PinThisThread(pin_to_);
+      costs_ = MeasureSplitCosts(team_, costs_.per_ns);
+    }).join();
+  }
+  info_.details = Details(options, costs_);
 }
 
 int CpuDevice::Enqueue(absl::Span<BatchedTask* const> tasks) {
@@ -66,7 +85,7 @@ void CpuDevice::Compute(const BatchedTask& task) {
   for (int32_t i = 0; i < task.num_copies_in; ++i) WriteRows(model, task.copies_in[i]);
   const NodeLists nodes = {task.num_nodes, task.inputs, task.output_rows, task.measured};
   RunCell(model.cell(task.cell), model.columns(task.cell), nodes, model.scratch(number_),
-          {&team_, &product_scratch_});
+          {&team_, &product_scratch_, costs_});
   const TableId out = model.cell(task.cell).type().out;
   for (int32_t i = 0; i < task.num_copies_out; ++i) ReadRow(model, out, task.copies_out[i]);
 }
@@ -87,12 +106,13 @@ bool CpuDevice::Advance() {
   return true;
 }
 
-kernels::Tuning MeasureCpuTuning() {
+void MeasureCpu(CpuOptions& options) {
   kernels::TuningLimits limits;
   if (const std::optional<int64_t> available = AvailableMemoryBytes()) {
     limits.memory_bytes = std::min(limits.memory_bytes, *available / 4);
   }
-  return kernels::MeasureTuning(kernels::BestKernels(DetectCpuFeatures()), limits);
+  options.tuning = kernels::MeasureTuning(KernelsOf(options), limits);
+  options.measure_split = true;
 }
 
 absl::StatusOr<DeviceSet> CpuDevices(absl::Span<const std::vector<int>> cpu_sets,
@@ -103,8 +123,7 @@ absl::StatusOr<DeviceSet> CpuDevices(absl::Span<const std::vector<int>> cpu_sets
     if (cpus.empty()) return absl::InvalidArgumentError("a CPU device without a CPU");
     ++devices_of_node[NumaNodeOf(cpus[0])];
   }
-  const kernels::CpuKernels& kernels =
-      options.kernels != nullptr ? *options.kernels : kernels::BestKernels(DetectCpuFeatures());
+  const kernels::CpuKernels& kernels = KernelsOf(options);
   DeviceSet set;
   std::map<int, std::pair<CpuMemory*, int>> memory_of_node;  // and the devices it has so far
   for (const auto& [node, count] : devices_of_node) {

@@ -24,6 +24,7 @@
 #include "cells/device/cpu/core_team.h"
 #include "cells/device/cpu/cpu_memory.h"
 #include "cells/device/cpu/mapped_memory.h"
+#include "cells/device/cpu/step_split.h"
 #include "cells/device/device.h"
 #include "cells/kernels/cpu/product.h"
 
@@ -39,12 +40,15 @@ struct CpuOptions {
   // Kernels to use; null: the fastest this CPU can run.
   const kernels::CpuKernels* kernels = nullptr;
   uint64_t first_sequence = 1;  // of its first task: tests start just below where counters wrap
-  kernels::Tuning tuning = {};  // what MeasureTuning found; results do not depend on it
+  // What MeasureCpu finds, and whether each device measures what splitting a step over its cores costs, some 6 ms; results
+  // do not depend on either.
+  kernels::Tuning tuning = {};
+  bool measure_split = false;
 };
 
-// Measured on the calling thread, about 0.1 s; takes no more than a quarter of the memory there is. Programs do, tests
-// need not.
-kernels::Tuning MeasureCpuTuning();
+// What is of this machine in `options`, measured on the calling thread, about 0.2 s; takes no more than a quarter of the
+// memory there is. Programs do, tests need not.
+void MeasureCpu(CpuOptions& options);
 
 class CpuDevice final : public Device {
  public:
@@ -71,6 +75,7 @@ class CpuDevice final : public Device {
   const int pin_to_;  // -1: nothing, or done
   bool pinned_ = false;
   CoreTeam team_;
+  SplitCosts costs_;
   std::vector<kernels::ProductScratch> product_scratch_;  // by thread
   std::vector<BatchedTask*> queue_;                       // ring
   uint64_t head_ = 0, tail_ = 0;                          // computed, enqueued

@@ -12,6 +12,7 @@ namespace cellbatch {
 namespace {
 
 constexpr int kMostThreads = 128;
+constexpr SplitCosts kCosts;
 
 struct Step {
   int64_t cost;
@@ -39,7 +40,7 @@ TEST(StepSplitTest, EveryRowOfEveryPanelIsInOneBlock) {
   for (int i = 0; i < 400; ++i) {
     const Step step = RandomStep(random);
     SCOPED_TRACE(Text(step));
-    const StepSplit split = SplitProduct(step.cost, step.panels, step.rows, step.threads);
+    const StepSplit split = SplitProduct(step.cost, step.panels, step.rows, step.threads, kCosts);
     std::vector<int> met(static_cast<size_t>(step.panels * step.rows));
     for (int block = 0; block < split.blocks(); ++block) {
       const Part panels = split.PanelsOf(block, step.panels), rows = split.RowsOf(block, step.rows);
@@ -60,7 +61,7 @@ TEST(StepSplitTest, RowsAreSplitOnlyWherePanelsAreTooFewAndNeverIntoCrumbs) {
   for (int i = 0; i < 20000; ++i) {
     const Step step = RandomStep(random);
     SCOPED_TRACE(Text(step));
-    const StepSplit split = SplitProduct(step.cost, step.panels, step.rows, step.threads);
+    const StepSplit split = SplitProduct(step.cost, step.panels, step.rows, step.threads, kCosts);
     EXPECT_LE(split.blocks(), 16 * step.threads);
     if (split.rows == 1) continue;
     ++by_rows;
@@ -77,7 +78,7 @@ TEST(StepSplitTest, CoresHaveTwoBlocksEachAsLongAsThereAreRows) {
   for (int threads = 2; threads <= kMostThreads; ++threads) {
     for (const int32_t rows : {16, 32, 64, 128, 512}) {
       const int64_t cost = int64_t{kPanels} * 512 * 64 * rows;
-      const StepSplit split = SplitProduct(cost, kPanels, rows, threads);
+      const StepSplit split = SplitProduct(cost, kPanels, rows, threads, kCosts);
       const int most = kPanels * (rows / kLeastRowsOfAPart);
       EXPECT_GE(split.blocks(), std::min(2 * threads, most)) << threads << " threads, " << rows;
     }
@@ -85,11 +86,33 @@ TEST(StepSplitTest, CoresHaveTwoBlocksEachAsLongAsThereAreRows) {
 }
 
 TEST(StepSplitTest, OneThreadAndStepsThatAreSoonDoneHaveOneBlock) {
-  EXPECT_EQ(SplitProduct(1'000'000'000, 64, 512, 1).blocks(), 1);
-  EXPECT_EQ(SplitProduct(149'999, 64, 512, 8).blocks(), 1);
-  EXPECT_EQ(SplitByRows(149'999, 512, 8).blocks(), 1);
-  EXPECT_EQ(SplitByRows(1'000'000'000, 512, 1).blocks(), 1);
-  EXPECT_EQ(SplitByRows(1'000'000'000, 3, 8).rows, 3);
+  EXPECT_EQ(SplitProduct(1'000'000'000, 64, 512, 1, kCosts).blocks(), 1);
+  EXPECT_EQ(SplitProduct(149'999, 64, 512, 8, kCosts).blocks(), 1);
+  EXPECT_EQ(SplitByRows(149'999, 512, 8, kCosts).blocks(), 1);
+  EXPECT_EQ(SplitByRows(1'000'000'000, 512, 1, kCosts).blocks(), 1);
+  EXPECT_EQ(SplitByRows(1'000'000'000, 3, 8, kCosts).rows, 3);
+}
+
+TEST(StepSplitTest, WhatIsSlowToForkOrFastToComputeIsSplitLater) {
+  constexpr int64_t kCost = 1'000'000;  // 20 us of the usual core
+  EXPECT_EQ(SplitProduct(kCost, 64, 512, 2, kCosts).blocks(), 4);
+  SplitCosts slow_to_fork = kCosts, fast = kCosts, slow = kCosts;
+  slow_to_fork.fork_ns = 10e3;
+  EXPECT_EQ(SplitProduct(kCost, 64, 512, 2, slow_to_fork).blocks(), 1);
+  fast.per_ns = 1000;
+  EXPECT_EQ(SplitProduct(kCost, 64, 512, 2, fast).blocks(), 1);
+  slow.per_ns = 5;
+  EXPECT_EQ(SplitProduct(kCost, 64, 512, 2, slow).blocks(), 32) << "blocks as long as elsewhere";
+}
+
+TEST(StepSplitTest, OnlyAStepOfTwiceTheTimeIsWorthWakingFor) {
+  SplitCosts costs = kCosts;
+  EXPECT_FALSE(IsWorthWaking(2'999'999, costs));
+  EXPECT_TRUE(IsWorthWaking(3'000'000, costs));
+  costs.wake_ns *= 2;
+  EXPECT_FALSE(IsWorthWaking(3'000'000, costs));
+  costs.per_ns /= 2;
+  EXPECT_TRUE(IsWorthWaking(3'000'000, costs));
 }
 
 }  // namespace

@@ -45,6 +45,19 @@ constexpr Bar kNearBar = {8, 20'000'000}, kFarBar = {16, 60'000'000};
 // The best times of each way of one class.
 using Best = int64_t[kNumWays];
 
+// All weights alike, kDepth of them for each group of a unit.
+PackedProduct Pack(int32_t units, WeightOrder order) {
+  const std::vector<float> weights(kDepth, 0.001f);
+  ProductSpec spec;
+  spec.units = units;
+  spec.groups = kGroups;
+  SegmentSpec segment{kDepth, {}};
+  std::fill_n(segment.weights, kGroups, WeightView{weights.data(), 0, 1});
+  spec.segments = {segment};
+  spec.tail = {{{TailOpKind::kAccumulator}, {TailOpKind::kStore, 0}}, 1, 0};
+  return PackedProduct(spec, order);
+}
+
 // A product of `pieces` pieces, whose weights are all alike, and rows for it.
 class Trial {
  public:
@@ -88,18 +101,6 @@ class Trial {
   }
 
  private:
-  static PackedProduct Pack(int32_t units, WeightOrder order) {
-    const std::vector<float> weights(kDepth, 0.001f);
-    ProductSpec spec;
-    spec.units = units;
-    spec.groups = kGroups;
-    SegmentSpec segment{kDepth, {}};
-    std::fill_n(segment.weights, kGroups, WeightView{weights.data(), 0, 1});
-    spec.segments = {segment};
-    spec.tail = {{{TailOpKind::kAccumulator}, {TailOpKind::kStore, 0}}, 1, 0};
-    return PackedProduct(spec, order);
-  }
-
   // The next piece in turn.
   int64_t NsOfPiece(int rows, int way) {
     const RowSource in{x_.data(), 0};
@@ -119,6 +120,25 @@ class Trial {
   std::vector<ProductScratch> scratch_;
   int next_ = 0;  // panel
 };
+
+// The best of some runs of one panel, which lies in L2 then; about 1 ms.
+double MultiplyAddsPerNs(const CpuKernels& kernels) {
+  constexpr int kRuns = 20;
+  const PackedProduct product = Pack(kLanes, kernels.weight_order);
+  const std::vector<float> x(kDepth, 0.5f);
+  std::vector<float> y(size_t{kMostRows} * kLanes);
+  const RowSource in{x.data(), 0};
+  const RowColumn out{y.data(), kLanes};
+  ProductScratch scratch;
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < kRuns; ++i) {
+    const int64_t start = ThreadCpuNs();
+    kernels.run_product(product, {kMostRows, &in, nullptr, &out}, 0, 1, &scratch);
+    least = std::min(least, ThreadCpuNs() - start);
+  }
+  const auto multiply_adds = static_cast<double>(product.multiply_adds() * kMostRows);
+  return multiply_adds / static_cast<double>(std::max<int64_t>(least, 1));
+}
 
 bool HasChoice(const CpuKernels& kernels) {
   for (int c = 1; c < Tuning::kRowClasses; ++c) {
@@ -145,6 +165,7 @@ std::string Describe(const Tuning::Ways& ways) {
 Tuning MeasureTuning(const CpuKernels& kernels, const TuningLimits& limits) {
   Tuning tuning;
   tuning.cache_bytes = DetectCpuFeatures().l3_bytes;
+  tuning.multiply_adds_per_ns = MultiplyAddsPerNs(kernels);
   if (!HasChoice(kernels)) return tuning;
   const int64_t cache = tuning.cache_bytes;
   tuning.near = Trial(kernels, cache / 2 >= 2 * kPieceBytes ? 2 : 1, 0).Fastest(kNearBar);

@@ -94,10 +94,11 @@ std::string Devices(const std::vector<StatusView::DeviceView>& devices) {
   std::string rows;
   for (const StatusView::DeviceView& device : devices) {
     rows += fmt::format(
-        "<tr><td>{}<br><span class=\"state {}\">{}</span></td><td><dl class=\"lines\">{}</dl></td>"
+        "<tr><td>{}<br><span class=\"state {}\">{}</span><br><span "
+        "class=\"faint\">{}</span></td><td><dl class=\"lines\">{}</dl></td>"
         "<td class=\"num\">{}</td><td class=\"num\">{}</td></tr>",
         Escaped(device.stats.name), device.stats.healthy ? "good" : "bad",
-        device.stats.healthy ? "healthy" : "failed",
+        device.stats.healthy ? "healthy" : "failed", Escaped(device.stats.details),
         LineHtml(fmt::format("busy now {:.0f} %", device.busy_share * 100), LineUnit::kShare,
                  device.busy_line),
         device.stats.tasks_in_flight, CountText(static_cast<double>(device.stats.tasks)));
