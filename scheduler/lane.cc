@@ -42,7 +42,7 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
       counters_(static_cast<int>(model_->types.size())),
       tasks_(memory_of.size(), 0),
       memory_of_(memory_of.begin(), memory_of.end()),
-      max_batch_(memory_of.size() * model_->types.size(), 0) {
+      limits_(memory_of.size() * model_->types.size()) {
   const int num_workers = static_cast<int>(memory_of.size());
   for (const CellType& type : model_->types) {
     shapes_.emplace_back(type);
@@ -80,7 +80,8 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
   for (const CellType& type : model_->types) {
     const int32_t most =
         type.max_batch > 0 ? std::min(type.max_batch, options.batch_limit) : options.batch_limit;
-    for (int m = 0; m < memories_.size(); ++m) set_max_batch(m, type.id.value(), most);
+    const int32_t peak = std::max(most, std::min(type.peak_batch, options.batch_limit));
+    for (int m = 0; m < memories_.size(); ++m) SetMaxBatch(m, type.id.value(), most, peak);
   }
 }
 
@@ -94,12 +95,12 @@ std::vector<std::shared_ptr<const LanePolicy>> Lane::Policies() const {
   return {policies_.begin(), policies_.end()};
 }
 
-void Lane::set_max_batch(int memory, int type, int32_t max_batch) {
-  int32_t least = max_batch;
+void Lane::SetMaxBatch(int memory, int type, int32_t knee, int32_t peak) {
+  int32_t least = knee;
   for (int w = 0; w < static_cast<int>(memory_of_.size()); ++w) {
-    int32_t& here = max_batch_[static_cast<size_t>(w * num_types() + type)];
-    if (memory_of_[static_cast<size_t>(w)] == memory) here = max_batch;
-    if (here > 0) least = std::min(least, here);
+    BatchLimit& here = limits_[static_cast<size_t>(w * num_types() + type)];
+    if (memory_of_[static_cast<size_t>(w)] == memory) here.Set(knee, peak);
+    if (here.knee() > 0) least = std::min(least, here.knee());
   }
   type_counters(type).max_batch.store(least, std::memory_order_relaxed);
 }

@@ -22,6 +22,7 @@
 
 #include "absl/types/span.h"
 #include "cells/model.h"
+#include "scheduler/batch_limit.h"
 #include "scheduler/device_share.h"
 #include "scheduler/graph_batch/graph_batch.h"
 #include "scheduler/lane_counters.h"
@@ -100,9 +101,15 @@ class Lane {
   bool HasReady(int worker) const;
   // In force on that worker: b_max belongs to the memory it computes on.
   int32_t max_batch(int worker, int type) const {
-    return max_batch_[static_cast<size_t>(worker * num_types() + type)];
+    return limits_[static_cast<size_t>(worker * num_types() + type)].now();
   }
-  void set_max_batch(int memory, int type, int32_t max_batch);
+  // That of the task that is about to be formed there.
+  int32_t MaxBatchOfNext(int worker, int type) {
+    BatchLimit& limit = limits_[static_cast<size_t>(worker * num_types() + type)];
+    limit.Forming(queue(worker, type).ready());
+    return limit.now();
+  }
+  void SetMaxBatch(int memory, int type, int32_t knee, int32_t peak);
 
   LaneMemories& memories() { return memories_; }
   const LaneMemories& memories() const { return memories_; }
@@ -198,7 +205,7 @@ class Lane {
   std::vector<uint64_t> tasks_;                      // by worker
   std::vector<std::unique_ptr<ReadyQueue>> queues_;  // by worker, type
   std::vector<int> memory_of_;                       // by worker
-  std::vector<int32_t> max_batch_;                   // by worker, type
+  std::vector<BatchLimit> limits_;                   // by worker, type
   std::vector<int32_t> warm_rows_;                   // by type
   std::unique_ptr<NodeCounts> nodes_;
   std::vector<TypeView> views_, root_views_;

@@ -187,7 +187,7 @@ void Manager::WarmUpDone(Lane& lane, int worker, int64_t ns) {
 void Manager::FinishWarmUp(Lane& lane) {
   if (!lane.calibration().done()) return;
   for (const CellTypeCalibration& c : lane.calibration().Results()) {
-    lane.set_max_batch(c.memory, c.type.value(), c.max_batch);
+    lane.SetMaxBatch(c.memory, c.type.value(), c.max_batch, c.peak_batch);
   }
   if (lane.calibration().any_worker_left()) {
     lane.Open();

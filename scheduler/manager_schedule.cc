@@ -82,7 +82,7 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
   const LoadedModel& model = *lane.loaded(link.memory).model;
   int submitted = 0;
   do {
-    const int32_t most = lane.max_batch(worker, type);
+    const int32_t most = lane.MaxBatchOfNext(worker, type);
     const int32_t nodes =
         lane.decider().picks_depth()
             ? former_.FormAtDepth(queue, model, worker, most, choice->depth, *link.ring)

@@ -457,7 +457,9 @@ TEST(ManagerTest, ALaneMeasuresItsTypesThroughTheRingBeforeItOpens) {
   const auto results = world.scheduler().Calibration(ModelId(1));
   ASSERT_EQ(results.size(), 5u);
   EXPECT_EQ(results[0].max_batch, 256);
+  EXPECT_EQ(results[0].peak_batch, 384) << "of 512: 0.987 of its rate; 256: 0.964";
   EXPECT_EQ(results[1].max_batch, 4) << "configured";
+  EXPECT_EQ(results[1].peak_batch, 4) << "and never more";
   for (const CellTypeCalibration& type : results) {
     ASSERT_FALSE(type.points.empty());
     for (const CalibrationPoint& p : type.points) EXPECT_EQ(p.task_ns, 20'000 + 1000 * p.batch);

@@ -86,6 +86,7 @@ struct CellTypeCalibration {
   int memory = 0;  // index into DeviceSet::memories
   CellTypeId type;
   int32_t max_batch = 0;  // in force there: configured, or the knee of T(b) (warm/calibration.h)
+  int32_t peak_batch = 0;  // in force while its queue stays longer than that (batch_limit.h)
   std::vector<CalibrationPoint> points;
 };
 

@@ -16,17 +16,36 @@ std::vector<int32_t> CalibrationSizes(int32_t limit) {
   return sizes;
 }
 
-int32_t Knee(absl::Span<const CalibrationPoint> points) {
+namespace {
+
+double Rate(const CalibrationPoint& p) {
+  return static_cast<double>(p.batch) / static_cast<double>(std::max<int64_t>(p.task_ns, 1));
+}
+
+double BestRate(absl::Span<const CalibrationPoint> points) {
   double best = 0;
-  const auto rate = [](const CalibrationPoint& p) {
-    return static_cast<double>(p.batch) / static_cast<double>(std::max<int64_t>(p.task_ns, 1));
-  };
-  for (const CalibrationPoint& p : points) best = std::max(best, rate(p));
+  for (const CalibrationPoint& p : points) best = std::max(best, Rate(p));
+  return best;
+}
+
+}  // namespace
+
+int32_t Knee(absl::Span<const CalibrationPoint> points) {
+  const double best = BestRate(points);
   int32_t knee = 1;
   for (const CalibrationPoint& p : points) {
-    if (rate(p) < kKneeShare * best) continue;
+    if (Rate(p) < kKneeShare * best) continue;
     knee = p.batch;
     if (p.task_ns >= kLeastFullTaskNs) break;
+  }
+  return knee;
+}
+
+int32_t Peak(absl::Span<const CalibrationPoint> points) {
+  const int32_t knee = Knee(points);
+  const double best = BestRate(points);
+  for (const CalibrationPoint& p : points) {
+    if (p.batch >= knee && Rate(p) >= kPeakShare * best) return p.batch;
   }
   return knee;
 }
@@ -165,8 +184,10 @@ std::vector<CellTypeCalibration> Calibration::Results() const {
       if (measure_) c.points = memories_[m].points[t];
       if (configured > 0) {
         c.max_batch = std::min(configured, batch_limit_);
+        c.peak_batch = std::max(c.max_batch, std::min(model_.types[t].peak_batch, batch_limit_));
       } else {
         c.max_batch = measure_ ? Knee(c.points) : batch_limit_;
+        c.peak_batch = measure_ ? Peak(c.points) : batch_limit_;
       }
     }
   }

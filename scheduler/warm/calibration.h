@@ -36,6 +36,7 @@ inline constexpr int64_t kLongTaskNs = 60'000'000, kLongBesideOthersNs = 4'000'0
 // good, and the next size (8 rows instead of 6 for an LSTM of 1024 units) costs a quarter of a step.
 inline constexpr double kKneeShare = 0.95;
 inline constexpr int64_t kLeastFullTaskNs = 100'000;
+inline constexpr double kPeakShare = 0.98;
 
 // Batch sizes 1, 2, 3, 4, 6, 8, 12, ... up to and with `limit`.
 std::vector<int32_t> CalibrationSizes(int32_t limit);
@@ -43,6 +44,10 @@ std::vector<int32_t> CalibrationSizes(int32_t limit);
 // The smallest measured b with b/T(b) >= 0.95 of the best and T(b) >= kLeastFullTaskNs. None takes that
 // long: the largest that is as good as the best, so. 1 if there are no points.
 int32_t Knee(absl::Span<const CalibrationPoint> points);
+
+// What is worth while in backlog (batch_limit.h): the smallest measured b, not below the knee, with b/T(b) >= 0.98 of the
+// best.
+int32_t Peak(absl::Span<const CalibrationPoint> points);
 
 class Calibration {
  public:

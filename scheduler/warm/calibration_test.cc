@@ -37,6 +37,28 @@ TEST(CalibrationTest, TheKneeIsTheSmallestBatchWithinATwentiethOfTheBestRate) {
   for (const CalibrationPoint& p : c.points) EXPECT_EQ(p.task_ns, Streaming(p.batch)) << p.batch;
 }
 
+// T(b) = 20 + b: b/T(b) reaches 0.95 of the best, 512 / 532, at 214, and 0.98 at 332.
+TEST(CalibrationTest, ThePeakIsTheSmallestBatchWithinAFiftiethOfTheBestRate) {
+  const auto model = SmallModel();
+  CellTypeCalibration c =
+      Calibrate(*model, 512, [](int, int32_t batch) { return (20 + batch) * kMicro; });
+  EXPECT_EQ(c.max_batch, 256);
+  EXPECT_EQ(c.peak_batch, 384);
+  c = Calibrate(*model, 512, [](int, int32_t batch) { return Streaming(batch); });
+  EXPECT_EQ(c.peak_batch, 24);
+  EXPECT_EQ(Peak({}), 1);
+}
+
+// Of a cheap type the knee is where a task is long enough, and the peak is not below it.
+TEST(CalibrationTest, ThePeakIsNeverBelowTheKnee) {
+  const auto model = SmallModel();
+  for (const int64_t row_ns : {20'000, 2'000, 20}) {
+    const CellTypeCalibration c =
+        Calibrate(*model, 512, [=](int, int32_t b) { return std::max(6, b) * row_ns; });
+    EXPECT_EQ(c.peak_batch, c.max_batch) << row_ns;
+  }
+}
+
 // What a task costs beside its nodes is shared by enough of them.
 TEST(CalibrationTest, OfACheapTypeAFullBatchTakesATenthOfAMillisecond) {
   const auto model = SmallModel();

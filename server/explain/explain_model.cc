@@ -104,7 +104,11 @@ std::string Times(const CellTypeCalibration& measured) {
     const double us = static_cast<double>(point.task_ns) / 1e3;
     text += fmt::format("{:>6} {:>12.2f} {:>14.3f}\n", point.batch, us, us / point.batch);
   }
-  return text + fmt::format("a task has at most b_max = {} nodes\n", measured.max_batch);
+  text += fmt::format("a task has at most b_max = {} nodes", measured.max_batch);
+  if (measured.peak_batch > measured.max_batch) {
+    text += fmt::format(", {} while more than b_max wait", measured.peak_batch);
+  }
+  return text + "\n";
 }
 
 const CellTypeCalibration* FindFirst(absl::Span<const CellTypeCalibration> calibration,

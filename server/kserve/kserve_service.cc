@@ -95,14 +95,17 @@ void DescribeCellTypes(const Model& model, const std::vector<CellTypeCalibration
                        inference::ModelConfig& config) {
   for (const CellType& type : model.types) {
     const std::string prefix = "cell." + type.name + ".";
-    int32_t max_batch = 0;  // the least of the memories
+    int32_t max_batch = 0, peak_batch = 0;  // the least of the memories
     for (const CellTypeCalibration& measured : calibration) {
       if (measured.type != type.id) continue;
       max_batch = max_batch == 0 ? measured.max_batch : std::min(max_batch, measured.max_batch);
+      peak_batch =
+          peak_batch == 0 ? measured.peak_batch : std::min(peak_batch, measured.peak_batch);
     }
     if (max_batch == 0) max_batch = type.max_batch;
     SetParameter(config, prefix + "definition", type.definition->name());
     SetParameter(config, prefix + "b_max", std::to_string(max_batch));
+    SetParameter(config, prefix + "b_peak", std::to_string(std::max(max_batch, peak_batch)));
     SetParameter(config, prefix + "min_batch", std::to_string(type.min_batch));
     SetParameter(config, prefix + "priority", std::to_string(type.priority));
     SetParameter(config, prefix + "flops", std::to_string(type.definition->flops()));

@@ -37,6 +37,7 @@ std::string CostsText(const MeasuredCosts& costs, const Model& model) {
     disk::TypeCosts type;
     type.set_name(model.types[t].name);
     type.set_max_batch(costs.alone.types()[t].max_batch);
+    type.set_peak_batch(costs.alone.types()[t].peak_batch);
     type.set_served(costs.served[t]);
     for (const CalibrationPoint& point : costs.alone.types()[t].points) {
       disk::TaskCostPoint& to = *type.add_points();
@@ -86,6 +87,7 @@ absl::StatusOr<MeasuredCosts> ParseCosts(std::string_view text, const std::strin
     costs.served.push_back(served);
     TypeCosts& to = types.emplace_back();
     to.max_batch = type.max_batch();
+    to.peak_batch = type.peak_batch();
     for (const disk::TaskCostPoint& point : type.points()) {
       if (point.ns() > kMostNs) {
         return Wrong(name, fmt::format("\"{}\": a task of {} ns, allowed are 1 to {}", own,

@@ -79,6 +79,7 @@ absl::StatusOr<TypeCosts> Calibrated(const std::vector<RecordedTask>& tasks, con
     costs.points[i - 1].task_ns = std::min(costs.points[i - 1].task_ns, costs.points[i].task_ns);
   }
   costs.max_batch = type.max_batch > 0 ? type.max_batch : Knee(costs.points);
+  costs.peak_batch = type.max_batch > 0 ? type.max_batch : Peak(costs.points);
   return costs;
 }
 

@@ -122,7 +122,7 @@ void ServingWorld::MakeDevices() {
   scheduler.batch_limit = 1;
   for (const WorldLane& lane : lanes_) {
     for (const TypeCosts& type : lane.costs.types()) {
-      scheduler.batch_limit = std::max(scheduler.batch_limit, type.max_batch);
+      scheduler.batch_limit = std::max({scheduler.batch_limit, type.max_batch, type.peak_batch});
     }
   }
   scheduler.max_tasks_in_flight = options_.max_tasks_in_flight;

@@ -23,6 +23,11 @@ absl::Status Wrong(size_t type, const TypeCosts& costs) {
   if (costs.max_batch < 1 || costs.max_batch > kMostNodes) {
     return wrong(fmt::format("max_batch is {}, allowed are 1 to {}", costs.max_batch, kMostNodes));
   }
+  if (costs.peak_batch != 0 &&
+      (costs.peak_batch < costs.max_batch || costs.peak_batch > kMostNodes)) {
+    return wrong(fmt::format("peak_batch is {}, allowed are 0 and max_batch, {}, to {}",
+                             costs.peak_batch, costs.max_batch, kMostNodes));
+  }
   int32_t before = 0;
   for (const CalibrationPoint& point : costs.points) {
     if (point.batch <= before || point.batch > kMostNodes) {
@@ -66,7 +71,7 @@ absl::StatusOr<TaskCosts> TaskCosts::Of(absl::Span<const CellTypeCalibration> me
   std::vector<TypeCosts> types(model.types.size());
   for (const CellTypeCalibration& type : measured) {
     if (type.memory != memory) continue;
-    types[Index(type.type.value())] = {type.max_batch, type.points};
+    types[Index(type.type.value())] = {type.max_batch, type.points, type.peak_batch};
   }
   return Of(std::move(types));
 }
@@ -97,6 +102,7 @@ std::shared_ptr<const Model> WithBatchesOf(const TaskCosts& costs, const Model& 
   auto with = std::make_shared<Model>(model);
   for (size_t t = 0; t < with->types.size(); ++t) {
     with->types[t].max_batch = costs.types()[t].max_batch;
+    with->types[t].peak_batch = costs.types()[t].peak_batch;
     with->types[t].min_batch = std::min(with->types[t].min_batch, with->types[t].max_batch);
   }
   return with;

@@ -20,6 +20,7 @@ namespace cellbatch {
 struct TypeCosts {
   int32_t max_batch = 0;  // in force
   std::vector<CalibrationPoint> points;
+  int32_t peak_batch = 0;  // while the queue stays longer than max_batch; 0: max_batch
 };
 
 class TaskCosts {

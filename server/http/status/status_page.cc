@@ -182,10 +182,11 @@ void StatusPage::AddTypes(const Model& model, const LaneStats* lane, const LaneS
     StatusView::CellTypeView& cell = out.types.emplace_back();
     cell.name = type.name;
     cell.definition = type.definition->name();
-    cell.max_batch = type.max_batch;
+    cell.max_batch = cell.peak_batch = type.max_batch;
     for (const CellTypeCalibration& measured : calibration) {
       if (measured.type != type.id) continue;
       cell.max_batch = measured.max_batch;
+      cell.peak_batch = measured.peak_batch;
       cell.points = measured.points;
       break;  // of the first memory
     }

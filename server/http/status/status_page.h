@@ -34,7 +34,7 @@ struct StatusView {
   struct CellTypeView {
     std::string name;
     std::string definition;
-    int32_t max_batch = 0;
+    int32_t max_batch = 0, peak_batch = 0;  // the second while more nodes than the first wait
     std::vector<CalibrationPoint> points;  // T(b)
     uint64_t tasks = 0;
     uint64_t cells = 0;
