@@ -1,7 +1,6 @@
 #include "tests/bench/in_process.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 
 #include "cells/device/cpu/cpu_device.h"
 #include "cells/device/open_devices.h"
+#include "tests/bench/chain_task.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch {
@@ -35,8 +35,12 @@ void Require(const absl::Status& status, const std::string& doing) {
 
 DeviceSet MakeDevices(const std::string& spec) {
   OpenOptions options;
-  static const kernels::Tuning kTuning = MeasureCpuTuning();
-  options.cpu.tuning = kTuning;
+  static const CpuOptions kMeasured = [] {
+    CpuOptions measured;
+    MeasureCpu(measured);
+    return measured;
+  }();
+  options.cpu = kMeasured;
   return Require(OpenDevices(spec, options), "devices").set;
 }
 
@@ -132,52 +136,17 @@ std::unique_ptr<Request> ChainRequests::Make(int32_t length, int max_tasks_in_fl
 
 namespace {
 
-// A task of `batch` chain nodes over scattered rows: what the batch former would write.
-class OneTask {
- public:
-  OneTask(const Model& model, const LoadedModel& loaded, int32_t batch, int32_t rows,
-          uint64_t seed) {
-    std::vector<Row> order(Index(rows - 1));
-    for (int32_t i = 0; i < rows - 1; ++i) order[Index(i)] = i + 1;
-    std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
-    x_.assign(order.begin(), order.begin() + batch);
-    before_.assign(order.begin() + batch, order.begin() + 2 * batch);
-    after_.assign(order.begin() + 2 * batch, order.begin() + 3 * batch);
-    task_.model = &loaded;
-    task_.cell = model.types[0].id;
-    task_.num_nodes = batch;
-    task_.inputs[0].rows = x_.data();
-    task_.inputs[1].rows = before_.data();
-    task_.output_rows = after_.data();
-  }
-  BatchedTask* Next(uint64_t sequence) {
-    task_.sequence = sequence;
-    std::swap(before_, after_);
-    task_.inputs[1].rows = before_.data();
-    task_.output_rows = after_.data();
-    return &task_;
-  }
-
- private:
-  std::vector<Row> x_, before_, after_;
-  BatchedTask task_;
-};
-
 // The medians of one device. `sequence` goes on from call to call.
 void TimeDevice(Device& device, const Model& model, const LoadedModel& loaded,
                 const std::vector<int32_t>& batches, int repeats, int32_t rows, uint64_t seed,
                 std::vector<double>& seconds) {
   uint64_t sequence = 0;
   for (int32_t batch : batches) {
-    OneTask one(model, loaded, batch, rows, seed);
+    ChainTask task(model, loaded, batch, rows, seed);
     std::vector<double> times;
     for (int i = 0; i <= repeats; ++i) {
-      BatchedTask* task = one.Next(++sequence);
-      const auto start = std::chrono::steady_clock::now();
-      device.Enqueue({&task, 1});
-      while (static_cast<int64_t>(device.Signal() - sequence) < 0) device.Advance();
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      if (i > 0) times.push_back(took.count());  // the first one warms
+      const double took = task.Run(device, ++sequence);
+      if (i > 0) times.push_back(took);  // the first one warms
     }
     std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
     seconds.push_back(times[Index(repeats / 2)]);

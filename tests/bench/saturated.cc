@@ -24,12 +24,15 @@ Saturation::Saturation(DeviceSet devices, std::shared_ptr<const Model> model,
       Require(Scheduler::Create(SchedulerOptions(), std::move(devices), clock_), "scheduler");
   num_devices_ = static_cast<int>(scheduler_->stats().Devices().size());
   Require(scheduler_->AddModel(model_, nullptr), "adding " + model_->name);
-  for (const CellTypeCalibration& c : scheduler_->Calibration(model_->id)) b_max_ = c.max_batch;
+  for (const CellTypeCalibration& c : scheduler_->Calibration(model_->id)) {
+    b_max_ = c.max_batch;
+    b_peak_ = c.peak_batch;
+  }
 }
 
 Saturation::~Saturation() { scheduler_->Stop(); }
 
-int Saturation::in_flight() const { return std::max(4 * b_max_ * num_devices_, 64); }
+int Saturation::in_flight() const { return std::max(4 * b_peak_ * num_devices_, 64); }
 
 SaturatedRound Saturation::Measure(double seconds) {
   SaturatedRound round;

@@ -18,7 +18,7 @@ struct SaturatedRound {
   double requests_per_s = 0, mean_cells = 0, mean_batch = 0;
 };
 
-// A chain model on a set of devices, at least 4 * b_max requests in flight on each.
+// A chain model on a set of devices, at least 4 * b_peak requests in flight on each: its queue is a backlog (scheduler/batch_limit.h).
 class Saturation {
  public:
   Saturation(DeviceSet devices, std::shared_ptr<const Model> model, const Lengths& lengths,
@@ -26,6 +26,7 @@ class Saturation {
   ~Saturation();
 
   int b_max() const { return b_max_; }
+  int b_peak() const { return b_peak_; }
   int in_flight() const;
   int num_devices() const { return num_devices_; }
 
@@ -43,7 +44,7 @@ class Saturation {
   LengthStream stream_;
   ChainRequests requests_;
   std::unique_ptr<Scheduler> scheduler_;
-  int num_devices_ = 1, b_max_ = 0;
+  int num_devices_ = 1, b_max_ = 0, b_peak_ = 0;
 };
 
 }  // namespace cellbatch

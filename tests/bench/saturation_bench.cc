@@ -1,9 +1,9 @@
 // How close a saturated server comes to what its devices could do if every task had the best batch size.
 //
 //   saturation.MODEL.of_ideal = requests/s / sum over devices of 1 / (mean cells * min over b <= 512 of T(b)/b)
-//   saturation.MODEL.of_knee  = the same with T(b)/b at the b_max in force
+//   saturation.MODEL.of_knee  = the same with T(b)/b at the b_max in force when it is not saturated
 //
-// The scheduler with real CPU devices, in process: at least 4 * b_max requests in flight on every device, lengths as
+// The scheduler with real CPU devices, in process: at least 4 * b_peak requests in flight on every device, lengths as
 // Europarl's, warm-up and drain excluded. T(b) is measured in the same run, before and after each round, gather
 // included, all devices busy at once. MODEL_2dev: the same cores as two devices.
 //
@@ -88,10 +88,10 @@ void Run(const ChainModelSpec& spec, const std::string& devices, bool second,
     of_knee.push_back(round.requests_per_s / round.knee_per_s);
     rates.push_back(round.requests_per_s);
     table.Add({spec.name(), devices, std::to_string(saturation.in_flight()),
-               std::to_string(saturation.b_max()), Number(round.mean_batch, 1),
-               Number(round.mean_cells, 1), Number(round.requests_per_s, 1),
-               Number(round.ideal_per_s, 1), Number(of_ideal.back(), 3),
-               Number(of_knee.back(), 3)});
+               std::to_string(saturation.b_max()) + ", " + std::to_string(saturation.b_peak()),
+               Number(round.mean_batch, 1), Number(round.mean_cells, 1),
+               Number(round.requests_per_s, 1), Number(round.ideal_per_s, 1),
+               Number(of_ideal.back(), 3), Number(of_knee.back(), 3)});
   }
   const Quartiles ideal = QuartilesOf(of_ideal), knee = QuartilesOf(of_knee),
                   rate = QuartilesOf(rates);
@@ -104,8 +104,8 @@ int Main() {
   Report report("saturation");
   const Lengths lengths = Lengths::Europarl();
   report.Fact("lengths", lengths.source + ", mean " + Number(lengths.mean(), 1));
-  Table table({"model", "devices", "in flight", "b_max", "mean batch", "mean cells", "requests/s",
-               "ideal", "of ideal", "of knee"});
+  Table table({"model", "devices", "in flight", "b_max, b_peak", "mean batch", "mean cells",
+               "requests/s", "ideal", "of ideal", "of knee"});
   const std::vector<std::string> models = absl::StrSplit(absl::GetFlag(FLAGS_models), ',');
   const std::vector<std::string> sets = absl::StrSplit(absl::GetFlag(FLAGS_devices), ';');
   for (const std::string& model : models) {
