@@ -68,9 +68,10 @@ absl::StatusOr<int> ParseCuda(std::string_view part) {
 
 }  // namespace
 
-DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores) {
+DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores,
+                        absl::FunctionRef<int(int cpu)> node_of) {
   std::map<int, std::vector<int>> by_node;
-  for (const int cpu : cpus) by_node[NumaNodeOf(cpu)].push_back(cpu);
+  for (const int cpu : cpus) by_node[node_of(cpu)].push_back(cpu);
   DeviceChoice choice;
   for (auto& [node, of_node] : by_node) {
     if (cores <= 0) break;
@@ -82,7 +83,7 @@ DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores) {
 }
 
 absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text) {
-  if (text == "auto" || text == "cpu") return ChooseCpus(AllowedCpus(), UsableCores());
+  if (text == "auto" || text == "cpu") return ChooseCpus(AllowedCpus(), UsableCores(), NumaNodeOf);
   DeviceChoice choice;
   if (text == "cuda") {
     choice.every_cuda = true;

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
@@ -31,7 +32,8 @@ struct DeviceChoice {
 };
 
 // The first `cores` of `cpus`, node after node, so that few of them share one memory; nothing pinned.
-DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores);
+DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores,
+                        absl::FunctionRef<int(int cpu)> node_of);
 
 // INVALID_ARGUMENT names the part that is wrong and what is there.
 absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text);

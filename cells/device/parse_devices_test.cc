@@ -27,9 +27,10 @@ TEST(ParseDevicesTest, AutoIsEveryCpuThereIsTimeForAndNothingIsPinned) {
 
 TEST(ParseDevicesTest, NoMoreCpusAreChosenThanThereIsTimeFor) {
   const std::vector<int> cpus = {60001, 60002, 60003};  // of no node that is told: all of one
-  EXPECT_EQ(ChooseCpus(cpus, 2).cpu_sets, (std::vector<std::vector<int>>{{60001, 60002}}));
-  EXPECT_EQ(ChooseCpus(cpus, 3).cpu_sets, (std::vector<std::vector<int>>{cpus}));
-  EXPECT_EQ(ChooseCpus(cpus, 8).cpu_sets, (std::vector<std::vector<int>>{cpus}));
+  EXPECT_EQ(ChooseCpus(cpus, 2, NumaNodeOf).cpu_sets,
+            (std::vector<std::vector<int>>{{60001, 60002}}));
+  EXPECT_EQ(ChooseCpus(cpus, 3, NumaNodeOf).cpu_sets, (std::vector<std::vector<int>>{cpus}));
+  EXPECT_EQ(ChooseCpus(cpus, 8, NumaNodeOf).cpu_sets, (std::vector<std::vector<int>>{cpus}));
 }
 
 TEST(ParseDevicesTest, EachKindNamedIsADevice) {

@@ -1,10 +1,8 @@
 #include "cells/device/cpu/core_team.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <utility>
 
+#include "cells/device/cpu/stay_on.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 
 namespace cellbatch {
@@ -36,14 +34,6 @@ CoreTeam::~CoreTeam() {
   epoch_.fetch_add(1);
   epoch_.notify_all();
   for (std::thread& t : helpers_) t.join();
-}
-
-bool CoreTeam::PinThisThread(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
-  CPU_SET(cpu, &set);
-  return pthread_setaffinity_np(pthread_self(), sizeof(set), &set) == 0;
 }
 
 // Takes blocks until none is left. A block taken keeps its step alive: the caller waits for done_.
@@ -88,7 +78,7 @@ void CoreTeam::RunErased(int blocks, bool wake, Block block, const void* work) {
 void CoreTeam::Help(int thread) {
   const kernels::FlushDenormals flush;
   if (static_cast<size_t>(thread) < cpus_.size()) {
-    PinThisThread(cpus_[static_cast<size_t>(thread)]);
+    StayOn({&cpus_[static_cast<size_t>(thread)], 1});
   }
   uint32_t last_step = steps_before_;
   auto idle_since = std::chrono::steady_clock::now();

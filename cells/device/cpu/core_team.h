@@ -27,7 +27,7 @@ namespace cellbatch {
 
 class CoreTeam {
  public:
-  // `threads` counts the caller. Helper i is pinned to cpus[i] where that is given and permitted (0: the caller's).
+  // `threads` counts the caller. Helper i stays on cpus[i] where that is given and permitted (0: the caller's), else where who made it does.
   // `steps_before`: the number before its first step's; tests start just below where it wraps.
   CoreTeam(int threads, std::vector<int> cpus, std::chrono::nanoseconds spin,
            uint32_t steps_before = 0);
@@ -47,9 +47,6 @@ class CoreTeam {
         [](const void* w, int block, int thread) { (*static_cast<const Work*>(w))(block, thread); },
         &work);
   }
-
-  // Pins the calling thread to `cpu`; false where that is not permitted.
-  static bool PinThisThread(int cpu);
 
  private:
   using Block = void (*)(const void* work, int block, int thread);

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -13,6 +12,7 @@
 #include "cells/device/cpu/cpu_topology.h"
 #include "cells/device/cpu/process_limits.h"
 #include "cells/device/cpu/split_costs.h"
+#include "cells/device/cpu/stay_on.h"
 #include "cells/kernels/cpu/tuning.h"
 #include "fmt/format.h"
 
@@ -51,11 +51,13 @@ void ReadRow(const CpuLoadedModel& model, TableId table, const CopyOut& copy) {
 }  // namespace
 
 CpuDevice::CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, std::vector<int> cpus,
-                     const CpuOptions& options)
+                     const CpuOptions& options, bool stay)
     : info_{"cpu:" + CpuListText(cpus), memory, static_cast<int>(cpus.size()), true},
       number_(number),
       task_memory_(std::move(task_memory)),
-      pin_to_(options.pin_threads ? cpus[0] : -1),
+      stays_on_(options.pin_threads ? std::vector<int>{cpus[0]}
+                : stay              ? cpus
+                                    : std::vector<int>()),
       team_(static_cast<int>(cpus.size()), options.pin_threads ? cpus : std::vector<int>(),
             options.spin),
       costs_{options.tuning.multiply_adds_per_ns},
@@ -64,10 +66,7 @@ CpuDevice::CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, st
   product_scratch_.reserve(cpus.size());
   for (size_t i = 0; i < cpus.size(); ++i) product_scratch_.emplace_back(options.tuning);
   if (options.measure_split) {
-    std::thread([this] {
-      if (pin_to_ >= 0) CoreTeam::PinThisThread(pin_to_);
-      costs_ = MeasureSplitCosts(team_, costs_.per_ns);
-    }).join();
+    RunOn(stays_on_, [this] { costs_ = MeasureSplitCosts(team_, costs_.per_ns); });
   }
   info_.details = Details(options, costs_);
 }
@@ -92,9 +91,9 @@ void CpuDevice::Compute(const BatchedTask& task) {
 
 bool CpuDevice::Advance() {
   if (head_ == tail_) return false;
-  if (pin_to_ >= 0 && !pinned_) {
-    CoreTeam::PinThisThread(pin_to_);  // refused: it runs where it may
-    pinned_ = true;
+  if (!stays_) {
+    StayOn(stays_on_);  // refused: it runs where it may
+    stays_ = true;
   }
   BatchedTask& task = *queue_[head_ % queue_.size()];
   const uint64_t sequence = task.sequence;
@@ -112,33 +111,54 @@ void MeasureCpu(CpuOptions& options) {
     limits.memory_bytes = std::min(limits.memory_bytes, *available / 4);
   }
   options.tuning = kernels::MeasureTuning(KernelsOf(options), limits);
+  options.tuning.multiply_adds_per_ns = kernels::MeasureMultiplyAddsPerNs(KernelsOf(options));
   options.measure_split = true;
 }
+
+namespace {
+
+// What devices of one node share.
+struct CpuNode {
+  std::vector<int> cpus;
+  int devices = 0, made = 0;
+  CpuMemory* memory = nullptr;
+};
+
+}  // namespace
 
 absl::StatusOr<DeviceSet> CpuDevices(absl::Span<const std::vector<int>> cpu_sets,
                                      const CpuOptions& options) {
   if (cpu_sets.empty()) return absl::InvalidArgumentError("no CPU devices");
-  std::map<int, int> devices_of_node;
+  std::map<int, CpuNode> nodes;
   for (const std::vector<int>& cpus : cpu_sets) {
     if (cpus.empty()) return absl::InvalidArgumentError("a CPU device without a CPU");
-    ++devices_of_node[NumaNodeOf(cpus[0])];
+    CpuNode& node = nodes[options.node_of(cpus[0])];
+    node.cpus.insert(node.cpus.end(), cpus.begin(), cpus.end());
+    ++node.devices;
   }
-  const kernels::CpuKernels& kernels = KernelsOf(options);
+  const bool several = nodes.size() > 1;
   DeviceSet set;
-  std::map<int, std::pair<CpuMemory*, int>> memory_of_node;  // and the devices it has so far
-  for (const auto& [node, count] : devices_of_node) {
+  for (auto& [_, node] : nodes) {
+    if (!several) node.cpus.clear();  // anywhere
     // Each memory has every model, and so the same share.
-    const auto memories = static_cast<int64_t>(devices_of_node.size());
-    auto memory = std::make_unique<CpuMemory>(kernels, count, options.fold_budget_bytes / memories);
-    memory_of_node[node] = {memory.get(), 0};
+    auto memory = std::make_unique<CpuMemory>(
+        KernelsOf(options), node.devices,
+        options.fold_budget_bytes / static_cast<int64_t>(nodes.size()),
+        [] { return AvailableMemoryBytes(); }, node.cpus);
+    node.memory = memory.get();
     set.memories.push_back(std::move(memory));
   }
   for (const std::vector<int>& cpus : cpu_sets) {
-    absl::StatusOr<MappedMemory> task_memory = MappedMemory::Map(options.task_memory_bytes);
-    if (!task_memory.ok()) return task_memory.status();
-    auto& [memory, number] = memory_of_node[NumaNodeOf(cpus[0])];
-    set.devices.push_back(
-        std::make_unique<CpuDevice>(memory, number++, *std::move(task_memory), cpus, options));
+    absl::Status made;
+    RunOn(several ? cpus : std::vector<int>(), [&] {
+      absl::StatusOr<MappedMemory> task_memory = MappedMemory::Map(options.task_memory_bytes);
+      made = task_memory.status();
+      if (!made.ok()) return;
+      CpuNode& node = nodes[options.node_of(cpus[0])];
+      set.devices.push_back(std::make_unique<CpuDevice>(
+          node.memory, node.made++, *std::move(task_memory), cpus, options, several));
+    });
+    if (!made.ok()) return made;
   }
   return set;
 }

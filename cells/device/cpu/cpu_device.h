@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "absl/types/span.h"
 #include "cells/device/cpu/core_team.h"
 #include "cells/device/cpu/cpu_memory.h"
+#include "cells/device/cpu/cpu_topology.h"
 #include "cells/device/cpu/mapped_memory.h"
 #include "cells/device/cpu/step_split.h"
 #include "cells/device/device.h"
@@ -36,7 +38,9 @@ struct CpuOptions {
   int64_t task_memory_bytes = int64_t{32} << 20;  // where the task ring lives
   // How long a helper without work spins before it parks (a parked one takes some 25 us to wake).
   std::chrono::nanoseconds spin = std::chrono::microseconds(100);
-  bool pin_threads = false;  // helpers and, at its first Advance, the worker's thread
+  // Helpers and, at its first Advance, the worker's thread, each to a CPU. Where CPUs are of several nodes they stay among
+  // those of their device in any case.
+  bool pin_threads = false;
   // Kernels to use; null: the fastest this CPU can run.
   const kernels::CpuKernels* kernels = nullptr;
   uint64_t first_sequence = 1;  // of its first task: tests start just below where counters wrap
@@ -44,6 +48,7 @@ struct CpuOptions {
   // do not depend on either.
   kernels::Tuning tuning = {};
   bool measure_split = false;
+  std::function<int(int cpu)> node_of = NumaNodeOf;  // tests have nodes that are none
 };
 
 // What is of this machine in `options`, measured on the calling thread, about 0.2 s; takes no more than a quarter of the
@@ -52,9 +57,10 @@ void MeasureCpu(CpuOptions& options);
 
 class CpuDevice final : public Device {
  public:
-  // `number`: which of its memory's devices this is. `cpus`: one a core; REQUIRES: not empty.
+  // `number`: which of its memory's devices this is. `cpus`: one a core; REQUIRES: not empty. `stay`: where threads are not
+  // pinned, those that compute stay among `cpus`; its helpers do if its maker does.
   CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, std::vector<int> cpus,
-            const CpuOptions& options);
+            const CpuOptions& options, bool stay);
 
   const DeviceInfo& info() const override { return info_; }
   absl::Span<std::byte> task_memory() override {
@@ -72,8 +78,8 @@ class CpuDevice final : public Device {
   DeviceInfo info_;
   const int number_;
   MappedMemory task_memory_;
-  const int pin_to_;  // -1: nothing, or done
-  bool pinned_ = false;
+  const std::vector<int> stays_on_;  // the worker's thread; none: anywhere
+  bool stays_ = false;               // since its first Advance
   CoreTeam team_;
   SplitCosts costs_;
   std::vector<kernels::ProductScratch> product_scratch_;  // by thread
@@ -84,7 +90,7 @@ class CpuDevice final : public Device {
 };
 
 // One device for each set of CPUs (sets may overlap: then they share those cores), one memory for the devices of each
-// NUMA node. INVALID_ARGUMENT: no sets, or an empty one.
+// NUMA node (of the first CPU of each set), made, loaded and computed on there. INVALID_ARGUMENT: no sets, or an empty one.
 absl::StatusOr<DeviceSet> CpuDevices(absl::Span<const std::vector<int>> cpu_sets,
                                      const CpuOptions& options);
 

@@ -11,6 +11,7 @@
 #include "cells/compile/fold.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "cells/device/cpu/self_test.h"
+#include "cells/device/cpu/stay_on.h"
 #include "cells/device/load_model.h"
 #include "cells/device/table_rows.h"
 #include "fmt/format.h"
@@ -197,6 +198,13 @@ absl::Status CpuMemory::MapTables(const Model& model, const RowBudget& budget,
 
 absl::StatusOr<std::unique_ptr<LoadedModel>> CpuMemory::Load(const Model& model,
                                                              const RowBudget& budget) {
+  absl::StatusOr<std::unique_ptr<LoadedModel>> loaded;
+  RunOn(cpus_, [&] { loaded = LoadHere(model, budget); });
+  return loaded;
+}
+
+absl::StatusOr<std::unique_ptr<LoadedModel>> CpuMemory::LoadHere(const Model& model,
+                                                                 const RowBudget& budget) {
   if (absl::Status s = model.Validate(); !s.ok()) return s;
   if (absl::Status s = CheckBudget(model, budget); !s.ok()) return s;
   auto compiled = compiled_.extract(&model);

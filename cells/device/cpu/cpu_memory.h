@@ -77,14 +77,16 @@ class CpuMemory final : public Memory {
   // What could still be taken; nullopt: unknown.
   using Available = std::function<std::optional<int64_t>()>;
 
-  // `fold_budget_bytes`: folded tables of all its models together. `num_devices` compute on this memory.
+  // `fold_budget_bytes`: folded tables of all its models together. `num_devices` compute on this memory, on `cpus`: models are
+  // loaded there, so that what they read lies there (NUMA). No CPUs: wherever the caller is.
   CpuMemory(
       const kernels::CpuKernels& kernels, int num_devices, int64_t fold_budget_bytes,
-      Available available = [] { return AvailableMemoryBytes(); })
+      Available available = [] { return AvailableMemoryBytes(); }, std::vector<int> cpus = {})
       : kernels_(kernels),
         num_devices_(num_devices),
         fold_budget_(fold_budget_bytes),
-        available_(std::move(available)) {}
+        available_(std::move(available)),
+        cpus_(std::move(cpus)) {}
 
   absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
                                                     const RowBudget& budget) override;
@@ -102,6 +104,8 @@ class CpuMemory final : public Memory {
     std::vector<CellProgram> ProgramsThatRun() const;
   };
 
+  absl::StatusOr<std::unique_ptr<LoadedModel>> LoadHere(const Model& model,
+                                                        const RowBudget& budget);
   absl::StatusOr<Plan> PlanCells(const Model& model) const;
   Plan PlanCells(const Model& model, std::vector<CellProgram> programs) const;
   absl::Status CheckFits(const Model& model, const RowBudget& budget, const Plan& plan) const;
@@ -114,6 +118,7 @@ class CpuMemory final : public Memory {
   // Of models that are expected, so that cells are compiled once. Theirs who load: they take turns.
   std::map<const Model*, std::vector<CellProgram>> compiled_;
   const Available available_;
+  const std::vector<int> cpus_;
 };
 
 }  // namespace cellbatch

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "cells/device/cpu/stay_on.h"
 #include "gtest/gtest.h"
 
 namespace cellbatch {
@@ -41,7 +42,7 @@ TEST(SplitCostsTest, OfHelpersThatDoNotComeNothingIsBelieved) {
   int cpu = 0;
   while (!CPU_ISSET(cpu, &allowed)) ++cpu;
   std::thread([cpu] {
-    CoreTeam::PinThisThread(cpu);
+    StayOn({&cpu, 1});
     CoreTeam team(2, {cpu, cpu}, microseconds(50));
     const SplitCosts costs = MeasureSplitCosts(team, 50.0), usual;
     EXPECT_LE(costs.fork_ns, 20e3);

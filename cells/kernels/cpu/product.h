@@ -231,7 +231,8 @@ struct Tuning {
        far = {};  // by class, of weights that the cores' shared cache keeps and of others
   // Of the cache that cores share; 0: unknown. Products of about so many bytes of weights and more are read from memory.
   int64_t cache_bytes = 0;
-  // What one core does of them, with weights at hand: how long a step will take is guessed from it.
+  // What one core does of them, with weights at hand (MeasureMultiplyAddsPerNs): how long a step will take is guessed from
+  // it.
   double multiply_adds_per_ns = 50;
 
   bool IsFar(int64_t weight_bytes) const {

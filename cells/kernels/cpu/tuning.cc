@@ -121,25 +121,6 @@ class Trial {
   int next_ = 0;  // panel
 };
 
-// The best of some runs of one panel, which lies in L2 then; about 1 ms.
-double MultiplyAddsPerNs(const CpuKernels& kernels) {
-  constexpr int kRuns = 20;
-  const PackedProduct product = Pack(kLanes, kernels.weight_order);
-  const std::vector<float> x(kDepth, 0.5f);
-  std::vector<float> y(size_t{kMostRows} * kLanes);
-  const RowSource in{x.data(), 0};
-  const RowColumn out{y.data(), kLanes};
-  ProductScratch scratch;
-  int64_t least = INT64_MAX;
-  for (int i = 0; i < kRuns; ++i) {
-    const int64_t start = ThreadCpuNs();
-    kernels.run_product(product, {kMostRows, &in, nullptr, &out}, 0, 1, &scratch);
-    least = std::min(least, ThreadCpuNs() - start);
-  }
-  const auto multiply_adds = static_cast<double>(product.multiply_adds() * kMostRows);
-  return multiply_adds / static_cast<double>(std::max<int64_t>(least, 1));
-}
-
 bool HasChoice(const CpuKernels& kernels) {
   for (int c = 1; c < Tuning::kRowClasses; ++c) {
     if (std::popcount(kernels.ways(RowsOf(c))) > 1) return true;
@@ -165,7 +146,6 @@ std::string Describe(const Tuning::Ways& ways) {
 Tuning MeasureTuning(const CpuKernels& kernels, const TuningLimits& limits) {
   Tuning tuning;
   tuning.cache_bytes = DetectCpuFeatures().l3_bytes;
-  tuning.multiply_adds_per_ns = MultiplyAddsPerNs(kernels);
   if (!HasChoice(kernels)) return tuning;
   const int64_t cache = tuning.cache_bytes;
   tuning.near = Trial(kernels, cache / 2 >= 2 * kPieceBytes ? 2 : 1, 0).Fastest(kNearBar);
@@ -173,6 +153,24 @@ Tuning MeasureTuning(const CpuKernels& kernels, const TuningLimits& limits) {
   if (cache <= 0 || pieces * kPieceBytes > limits.memory_bytes) return tuning;
   tuning.far = Trial(kernels, pieces, cache).Fastest(kFarBar);
   return tuning;
+}
+
+double MeasureMultiplyAddsPerNs(const CpuKernels& kernels) {
+  constexpr int kRuns = 20;
+  const PackedProduct product = Pack(kLanes, kernels.weight_order);
+  const std::vector<float> x(kDepth, 0.5f);
+  std::vector<float> y(size_t{kMostRows} * kLanes);
+  const RowSource in{x.data(), 0};
+  const RowColumn out{y.data(), kLanes};
+  ProductScratch scratch;
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < kRuns; ++i) {
+    const int64_t start = ThreadCpuNs();
+    kernels.run_product(product, {kMostRows, &in, nullptr, &out}, 0, 1, &scratch);
+    least = std::min(least, ThreadCpuNs() - start);
+  }
+  const auto multiply_adds = static_cast<double>(product.multiply_adds() * kMostRows);
+  return multiply_adds / static_cast<double>(std::max<int64_t>(least, 1));
 }
 
 std::string Describe(const Tuning& tuning) {

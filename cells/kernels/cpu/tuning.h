@@ -28,6 +28,9 @@ struct TuningLimits {
 // only their speed.
 Tuning MeasureTuning(const CpuKernels& kernels, const TuningLimits& limits = {});
 
+// What Tuning::multiply_adds_per_ns is: the best of some runs of one panel, which lies in L2 then; about 1 ms.
+double MeasureMultiplyAddsPerNs(const CpuKernels& kernels);
+
 // For people: "as usual", or "1: prefetched, 9-16: spread, else as usual; from memory 4: undisturbed, else as usual".
 std::string Describe(const Tuning& tuning);
 

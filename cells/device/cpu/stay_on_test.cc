@@ -1,0 +1,56 @@
+#include "cells/device/cpu/stay_on.h"
+
+#include <sched.h>
+
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace cellbatch {
+namespace {
+
+std::vector<int> MyCpus() {
+  cpu_set_t set;
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<size_t>(cpu), &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+TEST(StayOnTest, WorkStaysThereAndItsCallerWhereItWas) {
+  const std::vector<int> mine = MyCpus();
+  const std::vector<int> last = {mine.back()};
+  std::vector<int> works, child;
+  const std::thread::id caller = std::this_thread::get_id();
+  RunOn(last, [&] {
+    works = MyCpus();
+    EXPECT_NE(std::this_thread::get_id(), caller);
+    std::thread([&] { child = MyCpus(); }).join();
+  });
+  EXPECT_EQ(works, last);
+  EXPECT_EQ(child, last) << "what it starts stays there, too";
+  EXPECT_EQ(MyCpus(), mine);
+}
+
+TEST(StayOnTest, WithoutCpusTheCallerDoesItItself) {
+  const std::thread::id caller = std::this_thread::get_id();
+  bool ran = false;
+  RunOn({}, [&] { ran = std::this_thread::get_id() == caller; });
+  EXPECT_TRUE(ran);
+}
+
+TEST(StayOnTest, WhereItIsNotPermittedWorkIsDoneAnyway) {
+  for (const int cpu : {-1, CPU_SETSIZE - 1, 1 << 20}) {
+    bool ran = false;
+    RunOn(std::vector<int>{cpu}, [&] { ran = true; });
+    EXPECT_TRUE(ran) << cpu;
+    std::thread([cpu] { EXPECT_FALSE(StayOn(std::vector<int>{cpu})) << cpu; }).join();
+  }
+  std::thread([] { EXPECT_FALSE(StayOn({})); }).join();
+}
+
+}  // namespace
+}  // namespace cellbatch
