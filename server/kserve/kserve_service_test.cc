@@ -93,6 +93,8 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   EXPECT_EQ(config.parameters().at("vocabulary_size").string_value(), "100");
   EXPECT_EQ(config.parameters().at("cell." + model_->types[0].name + ".b_max").string_value(),
             "64");
+  EXPECT_EQ(config.parameters().at("cell." + model_->types[0].name + ".b_peak").string_value(),
+            "64");
   EXPECT_EQ(config.parameters().at("policy").string_value(), "fsm");
   EXPECT_EQ(config.parameters().at("policy.about").string_value(), "learned from trees");
   EXPECT_EQ(config.parameters().at("join").string_value(), "whole_graphs of 64");

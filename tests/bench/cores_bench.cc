@@ -6,10 +6,10 @@
 //   cores.lstm_h1024_b32.beside_N.beyond    share of tasks beside it that took longer than three such medians and a slice
 //   cores.lstm_h1024_b32.beside_N.median    the median task beside it / alone
 //
-// N is "first" or "last": where --devices says cores, that of the worker's own thread and a helper's. Times of tasks are the lower quartile of a
-// slice of wall time (performance.md: what is above it is somebody else's), medians over rounds; beside a neighbour they are
-// what they are. The time slice, for which a thread that a neighbour has replaced is not there, is probed in the
-// same run. Figures are of the first --cpus; speedup_4 and so on where there are more than two.
+// N is "first" or "last": where --devices says cores, that of the worker's own thread and a helper's. speedup_4 and so on
+// where this process has more CPUs than two. Times of tasks are the lower quartile of a slice of wall time (performance.md:
+// what is above it is somebody else's), medians over rounds; beside a neighbour they are what they are. The time slice,
+// for which a thread that a neighbour has replaced is not there, is probed in the same run.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,6 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "cells/device/cpu/cpu_topology.h"
 #include "cells/device/cpu/process_limits.h"
 #include "tests/bench/chain_task.h"

@@ -1,27 +1,20 @@
 #include "tests/bench/neighbour.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
+
+#include "cells/device/cpu/stay_on.h"
 
 namespace cellbatch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void StayOn(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(cpu), &set);
-  sched_setaffinity(0, sizeof(set), &set);
-}
-
 }  // namespace
 
 Neighbour::Neighbour(int cpu)
     : thread_([this, cpu] {
-        StayOn(cpu);
+        StayOn({&cpu, 1});
         while (!stop_.load(std::memory_order_relaxed)) {
         }
       }) {}
@@ -35,7 +28,7 @@ double LongestSliceSeconds(int cpu) {
   const Neighbour neighbour(cpu);
   double longest = 0;
   std::thread([&] {
-    StayOn(cpu);
+    StayOn({&cpu, 1});
     const auto begin = Clock::now();
     auto last = begin;
     while (last - begin < std::chrono::seconds(1)) {

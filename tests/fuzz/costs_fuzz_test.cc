@@ -33,7 +33,7 @@ Model TwoTypes() {
 MeasuredCosts Good() {
   MeasuredCosts costs;
   costs.alone = *TaskCosts::Of({{64, {{1, 50'000}, {2, 51'000}, {64, 400'000}}},
-                                {16, {{1, 20'000}, {8, 31'000}, {16, 60'000}}}});
+                                {16, {{1, 20'000}, {8, 31'000}, {16, 60'000}}, 24}});
   costs.served = {1.25, 3.5};
   costs.task_overhead_ns = 2'600;
   costs.wake_ns = 22'000;
@@ -52,6 +52,8 @@ TEST(CostsFuzzTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(read->answer_ns, 60'000);
   EXPECT_EQ(read->origin, "measured on cpu:0-1");
   EXPECT_EQ(read->alone.types()[1].max_batch, 16);
+  EXPECT_EQ(read->alone.types()[0].peak_batch, 0);
+  EXPECT_EQ(read->alone.types()[1].peak_batch, 24);
   for (const int32_t nodes : {1, 2, 7, 40, 100}) {
     for (const int type : {0, 1}) {
       EXPECT_EQ(read->alone.Ns(CellTypeId(type), nodes), Good().alone.Ns(CellTypeId(type), nodes));

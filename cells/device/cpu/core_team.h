@@ -27,7 +27,8 @@ namespace cellbatch {
 
 class CoreTeam {
  public:
-  // `threads` counts the caller. Helper i stays on cpus[i] where that is given and permitted (0: the caller's), else where who made it does.
+  // `threads` counts the caller. Helper i stays on cpus[i] where that is given and permitted (0: the caller's), else where
+  // who made it does.
   // `steps_before`: the number before its first step's; tests start just below where it wraps.
   CoreTeam(int threads, std::vector<int> cpus, std::chrono::nanoseconds spin,
            uint32_t steps_before = 0);

@@ -1,11 +1,10 @@
 // Machines of several NUMA nodes, as CpuDevices is told of them: this one need not be such a machine.
-#include <sched.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,16 +19,6 @@
 
 namespace cellbatch {
 namespace {
-
-std::vector<int> MyCpus() {
-  cpu_set_t set;
-  std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(static_cast<size_t>(cpu), &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
 
 RowBudget Rows(const Model& model) {
   return RowBudget{std::vector<int32_t>(model.tables.size(), 8)};
@@ -61,19 +50,19 @@ TEST(CpuNodesTest, EachNodeIsADevice) {
 // Each is asked how much memory there is while it loads.
 TEST(CpuNodesTest, AModelIsLoadedOnTheCpusOfItsNode) {
   const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(3, 16));
-  const std::vector<int> mine = MyCpus(), last = {mine.back()};
+  const std::vector<int> mine = AllowedCpus(), last = {mine.back()};
   for (const bool anywhere : {false, true}) {
     std::vector<int> seen;
     CpuMemory memory(
         kernels::BestKernels(DetectCpuFeatures()), 1, 0,
         [&]() -> std::optional<int64_t> {
-          seen = MyCpus();
+          seen = AllowedCpus();
           return std::nullopt;
         },
         anywhere ? std::vector<int>() : last);
     ASSERT_TRUE(memory.Load(*model, Rows(*model)).ok());
     EXPECT_EQ(seen, anywhere ? mine : last);
-    EXPECT_EQ(MyCpus(), mine);
+    EXPECT_EQ(AllowedCpus(), mine);
   }
 }
 
@@ -101,14 +90,14 @@ Computed Compute(Device& device, const Model& model, const LoadedModel& loaded) 
     BatchedTask* const pointer = &task;
     EXPECT_EQ(device.Enqueue({&pointer, 1}), 1);
     while (!SignalPassed(device.Signal(), task.sequence)) device.Advance();
-    computed.cpus = MyCpus();
+    computed.cpus = AllowedCpus();
   }).join();
   return computed;
 }
 
 TEST(CpuNodesTest, DevicesOfSeveralNodesHaveAMemoryEachAndStayThere) {
   const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(3, 16));
-  const std::vector<int> mine = MyCpus();
+  const std::vector<int> mine = AllowedCpus();
   // A CPU that is not there is a name: who is to stay on it stays where it is.
   const int other = mine.size() > 1 ? mine[1] : mine[0] + 1;
   const std::vector<std::vector<int>> sets = {{mine[0]}, {other}};
@@ -136,7 +125,7 @@ TEST(CpuNodesTest, DevicesOfSeveralNodesHaveAMemoryEachAndStayThere) {
       if (d == 0) first = computed.h;
       EXPECT_EQ(std::memcmp(first.data(), computed.h.data(), first.size() * sizeof(float)), 0);
     }
-    EXPECT_EQ(MyCpus(), mine);
+    EXPECT_EQ(AllowedCpus(), mine);
   }
 }
 

@@ -5,34 +5,25 @@
 #include <thread>
 #include <vector>
 
+#include "cells/device/cpu/process_limits.h"
 #include "gtest/gtest.h"
 
 namespace cellbatch {
 namespace {
 
-std::vector<int> MyCpus() {
-  cpu_set_t set;
-  std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(static_cast<size_t>(cpu), &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
 TEST(StayOnTest, WorkStaysThereAndItsCallerWhereItWas) {
-  const std::vector<int> mine = MyCpus();
+  const std::vector<int> mine = AllowedCpus();
   const std::vector<int> last = {mine.back()};
   std::vector<int> works, child;
   const std::thread::id caller = std::this_thread::get_id();
   RunOn(last, [&] {
-    works = MyCpus();
+    works = AllowedCpus();
     EXPECT_NE(std::this_thread::get_id(), caller);
-    std::thread([&] { child = MyCpus(); }).join();
+    std::thread([&] { child = AllowedCpus(); }).join();
   });
   EXPECT_EQ(works, last);
   EXPECT_EQ(child, last) << "what it starts stays there, too";
-  EXPECT_EQ(MyCpus(), mine);
+  EXPECT_EQ(AllowedCpus(), mine);
 }
 
 TEST(StayOnTest, WithoutCpusTheCallerDoesItItself) {

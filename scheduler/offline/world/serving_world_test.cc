@@ -262,6 +262,9 @@ TEST(TaskCostsTest, WhatCannotBeCostsIsRefused) {
   EXPECT_FALSE(TaskCosts::Of({{8, {{2, 50}, {2, 60}}}}).ok());
   EXPECT_FALSE(TaskCosts::Of({{8, {{1, 0}}}}).ok());
   EXPECT_FALSE(TaskCosts::Of({{8, {{1 << 20, 5}}}}).ok());
+  EXPECT_TRUE(TaskCosts::Of({{8, {{1, 50}}, 8}}).ok());
+  EXPECT_FALSE(TaskCosts::Of({{8, {{1, 50}}, 7}}).ok()) << "a peak below max_batch";
+  EXPECT_FALSE(TaskCosts::Of({{8, {{1, 50}}, 1 << 20}}).ok());
   const auto model = MakeModel(ModelId(1));
   EXPECT_FALSE(TaskCosts::Of(absl::Span<const CellTypeCalibration>(), 0, *model).ok());
 }
