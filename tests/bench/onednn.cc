@@ -3,7 +3,7 @@
 namespace cellbatch::onednn {
 namespace {
 
-constexpr int kCpu = 1, kF32 = 3, kAnyTag = 1, kWeightsDescriptor = 131, kInOrder = 1;
+constexpr int kCpu = 1, kAnyTag = 1, kWeightsDescriptor = 131, kInOrder = 1;
 
 }  // namespace
 
@@ -32,22 +32,23 @@ std::string Library::name() const {
          std::to_string(v->patch);
 }
 
-bool Library::Describe(int num_dims, const Dims& dims, const int64_t* strides,
-                       Descriptor* to) const {
+bool Library::Describe(int num_dims, const Dims& dims, const int64_t* strides, Descriptor* to,
+                       Numbers numbers) const {
+  const int type = static_cast<int>(numbers);
   if (major_ >= 3) {
     using WithTag = Status(void**, int, const int64_t*, int, int);
     using WithStrides = Status(void**, int, const int64_t*, int, const int64_t*);
     return strides == nullptr ? Find<WithTag>("dnnl_memory_desc_create_with_tag")(
-                                    &to->pointer, num_dims, dims, kF32, kAnyTag) == 0
+                                    &to->pointer, num_dims, dims, type, kAnyTag) == 0
                               : Find<WithStrides>("dnnl_memory_desc_create_with_strides")(
-                                    &to->pointer, num_dims, dims, kF32, strides) == 0;
+                                    &to->pointer, num_dims, dims, type, strides) == 0;
   }
   using WithTag = Status(void*, int, const int64_t*, int, int);
   using WithStrides = Status(void*, int, const int64_t*, int, const int64_t*);
   return strides == nullptr ? Find<WithTag>("dnnl_memory_desc_init_by_tag")(
-                                  to->bytes.data(), num_dims, dims, kF32, kAnyTag) == 0
+                                  to->bytes.data(), num_dims, dims, type, kAnyTag) == 0
                             : Find<WithStrides>("dnnl_memory_desc_init_by_strides")(
-                                  to->bytes.data(), num_dims, dims, kF32, strides) == 0;
+                                  to->bytes.data(), num_dims, dims, type, strides) == 0;
 }
 
 void* Library::Chosen(const void* operation) const {
@@ -68,19 +69,22 @@ void* Library::MemoryAt(const void* descriptor, const void* data) const {
   return memory;
 }
 
+void* Library::Conversion(const void* from, const void* to) const {
+  using Reorder = Status(void**, const void*, void*, const void*, void*, const void*);
+  void* chosen = nullptr;
+  Find<Reorder>("dnnl_reorder_primitive_desc_create")(&chosen, from, engine_, to, engine_, nullptr);
+  return Primitive(chosen);
+}
+
 void* Library::Packed(void* chosen, int which, const Descriptor& plain, const float* data,
                       kernels::PackedMemory* room) const {
   using Query = const void*(const void*, int, int);
   using Size = size_t(const void*);
-  using Reorder = Status(void**, const void*, void*, const void*, void*, const void*);
   const void* const wanted =
       Find<Query>("dnnl_primitive_desc_query_md")(chosen, kWeightsDescriptor, which);
   const size_t bytes = Find<Size>("dnnl_memory_desc_get_size")(wanted);
   *room = kernels::PackedMemory(static_cast<int64_t>(bytes / sizeof(float) + 1));
-  void* reorder_chosen = nullptr;
-  Find<Reorder>("dnnl_reorder_primitive_desc_create")(&reorder_chosen, plain.Get(major_), engine_,
-                                                      wanted, engine_, nullptr);
-  void* reorder = Primitive(reorder_chosen);
+  void* reorder = Conversion(plain.Get(major_), wanted);
   if (reorder == nullptr) return nullptr;
   void* from = MemoryAt(plain.Get(major_), data);
   void* to = MemoryAt(wanted, room->data());

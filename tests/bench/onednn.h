@@ -23,6 +23,8 @@ struct Argument {
   int index;
   void* memory;
 };
+// What numbers are, by the library's own numbers.
+enum class Numbers : int { kBf16 = 2, kFp32 = 3 };
 struct VersionInfo {
   int major, minor, patch;
 };
@@ -54,11 +56,14 @@ class Library {
   }
 
   // `strides` null: as the library likes.
-  bool Describe(int num_dims, const Dims& dims, const int64_t* strides, Descriptor* to) const;
+  bool Describe(int num_dims, const Dims& dims, const int64_t* strides, Descriptor* to,
+                Numbers numbers = Numbers::kFp32) const;
   // The function that version 2 calls between describing an operation and asking for a primitive of it.
   void* Chosen(const void* operation) const;
   void* Primitive(void* chosen) const { return Make(primitive_create_, chosen); }
   void* MemoryAt(const void* descriptor, const void* data) const;
+  // A primitive that converts (kSource to kDestination); null: it cannot.
+  void* Conversion(const void* from, const void* to) const;
 
   // `data`, which `plain` describes, in the layout that the chosen primitive wants for its weights number `which`, on
   // huge pages of `room`: they are worth up to half the time of a small batch, and are no merit of a kernel. Null: it

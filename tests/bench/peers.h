@@ -3,7 +3,7 @@
 //   ProductPeer   multiplies [b][K] by fixed weights [K][N] into [b][N]; our gates follow
 //   LstmPeer      one step of an LSTM, gates and all: a primitive of oneDNN's own
 //
-// Floats, rows packed, one thread. Libraries are loaded with dlopen: the system's (libopenblas.so.0, libdnnl.so.3,
+// Rows of floats, packed, one thread; a peer in bf16 converts them, and computes with weights and states in bf16. Libraries are loaded with dlopen: the system's (libopenblas.so.0, libdnnl.so.3,
 // libdnnl.so.2), and files that the caller names (a newer oneDNN out of a Python wheel: newest_onednn.py; dependencies
 // are looked for beside it). Nothing found is no error: the list is shorter. Weights are packed once, in Prepare, in
 // whatever way the library likes, on huge pages like our own. One thread.
@@ -57,6 +57,8 @@ class LstmPeer {
 struct Peers {
   std::vector<std::unique_ptr<ProductPeer>> products;
   std::vector<std::unique_ptr<LstmPeer>> lstms;
+  std::vector<std::unique_ptr<ProductPeer>> bf16_products;
+  std::vector<std::unique_ptr<LstmPeer>> bf16_lstms;
   std::vector<std::string> missing;  // files that were named and could not be used, each with why
 };
 

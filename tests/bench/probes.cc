@@ -158,7 +158,7 @@ double FedFlopsPortable(const TileOperands& o) {
 
 double FedFlops(const std::string& instruction_set, const TileOperands& operands) {
 #if defined(__x86_64__)
-  if (instruction_set == "avx512") return FedFlopsAvx512(operands);
+  if (instruction_set.rfind("avx512", 0) == 0) return FedFlopsAvx512(operands);
   if (instruction_set == "avx2") return FedFlopsAvx2(operands);
 #endif
   return FedFlopsPortable(operands);
@@ -178,7 +178,7 @@ double BestOf(int runs, const Run& run) {
 
 double Flops(const std::string& instruction_set) {
 #if defined(__x86_64__)
-  if (instruction_set == "avx512") return FlopsAvx512();
+  if (instruction_set.rfind("avx512", 0) == 0) return FlopsAvx512();
   if (instruction_set == "avx2") return FlopsAvx2();
 #endif
   return FlopsPortable();

@@ -15,7 +15,7 @@ int64_t ThreadCpuNs();
 int64_t ProcessCpuNs();
 
 // Fused multiply-adds in registers, in flops (two each) a second, with the widest registers that `instruction_set`
-// ("avx512", "avx2", "portable") may use. The best of so many runs, a millisecond each at most.
+// ("avx512" or "avx512_bf16", "avx2", "portable") may use. The best of so many runs, a millisecond each at most.
 double ProbeFmaPeak(const std::string& instruction_set, int runs = 20);
 
 // Likewise of a tile as kernels have them, rows by registers of weights (6 x 4, 6 x 2 or 2 x 4), all of whose operands lie

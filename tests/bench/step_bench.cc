@@ -1,7 +1,7 @@
 // One step of an LSTM cell, gather and gates included: the bare kernel and the compiled cell through the device, against
 // the best libraries found on this machine.
 //
-//   step [--h=256,512,1024] [--b=1,2,4,...] [--rounds=7] [--slice-ms=60] [--quick] [--kernels=avx512|avx2|portable]
+//   step [--h=256,512,1024] [--b=1,2,4,...] [--rounds=7] [--slice-ms=60] [--quick] [--kernels=avx512_bf16|avx512|avx2|portable]
 //        [--peers=FILE,FILE] [--json=FILE]
 //
 //   step --cells[=NAME,...] [--definition=FILE,...] [--h=256,512] [--b=1,4,6,16,64] ...    any cell: step_cells.h
@@ -13,7 +13,8 @@
 // first 40 % dropped. vs_best is the best peer's time over the kernel's, round by round; of_peak compares with
 // multiply-adds in registers and of_fed with those of a tile in L1, both probed before and after the round
 // (round_ceilings.h), of_stream with the best of many readers of as many bytes as the weights have, probed in it;
-// device_vs_kernel is the kernel's time over the device's.
+// device_vs_kernel is the kernel's time over the device's. In less than fp32, vs_best is against the best library's fp32,
+// and vs_best_bf16 against the best library's own bf16.
 //
 // Two passes, each in a process of its own: the best kernels of this machine, and AVX2's, against libraries that are
 // told to use no more (figures "step.avx2..."; where AVX2 is the best, the figures of the one pass have both names).
@@ -24,6 +25,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -101,6 +103,8 @@ class Bench {
     };
     std::for_each(peers_.products.begin(), peers_.products.end(), told);
     std::for_each(peers_.lstms.begin(), peers_.lstms.end(), told);
+    std::for_each(peers_.bf16_products.begin(), peers_.bf16_products.end(), told);
+    std::for_each(peers_.bf16_lstms.begin(), peers_.bf16_lstms.end(), told);
     if (number == 0) Fact("peers", "NONE FOUND: NO vs_best");
     for (size_t i = 0; i < peers_.missing.size(); ++i) {
       Fact("CANNOT BE USED " + std::to_string(i + 1), peers_.missing[i]);
@@ -147,20 +151,35 @@ class Bench {
          Number(static_cast<double>(probe.bytes()) / pass * 1e-9, 1) + " GB/s: " + probe.best());
   }
 
-  // The kernel in less than fp32: measured in the same rounds, against the best library's fp32.
+  // The kernel in less than fp32: measured in the same rounds, against the best library's fp32, and against libraries that
+  // compute in as little.
   struct Rounded {
     std::string suffix;  // of figures
     std::unique_ptr<Contender> contender;
+    std::vector<std::unique_ptr<Contender>> peers;
+    std::vector<Contender*> able;  // of the peers, for the b that is measured
   };
 
-  void CheckRounded(Contender& kernel, const std::vector<Rounded>& rounded, int b) {
+  void CheckRounded(Contender& kernel, std::vector<Rounded>& rounded, int b) {
     const std::vector<float> expected = FirstSteps(kernel, b);
-    for (const Rounded& r : rounded) {
-      const double apart = Apart(expected, FirstSteps(*r.contender, b));
-      if (apart > 0.0 && apart <= kMostApartRounded) continue;
-      to_.Text("WRONG: " + r.suffix + " is " + Number(apart, 6) +
+    const auto agrees = [&](Contender& contender, const std::string& name) {
+      const double apart = Apart(expected, FirstSteps(contender, b));
+      if (apart > 0.0 && apart <= kMostApartRounded) return true;
+      to_.Text("WRONG: " + name + " is " + Number(apart, 6) +
                " from fp32 at b = " + std::to_string(b) + "\n");
       agree_ = false;
+      return false;
+    };
+    for (Rounded& r : rounded) {
+      agrees(*r.contender, r.suffix);
+      r.able.clear();
+      for (const auto& peer : r.peers) {
+        if (FirstSteps(*peer, b).empty()) {
+          to_.Text("CANNOT: " + peer->name() + " at b = " + std::to_string(b) + "\n");
+        } else if (agrees(*peer, peer->name())) {
+          r.able.push_back(peer.get());
+        }
+      }
     }
   }
 
@@ -169,16 +188,19 @@ class Bench {
     std::vector<std::unique_ptr<Contender>> all;
     all.push_back(KernelContender(setting, Precision::kFp32));
     std::vector<Rounded> rounded;
-    rounded.push_back({"w8", KernelContender(setting, Precision::kW8)});
-    rounded.push_back({"bf16", KernelContender(setting, Precision::kBf16)});
+    rounded.push_back({"w8", KernelContender(setting, Precision::kW8), {}, {}});
+    rounded.push_back({"bf16", KernelContender(setting, Precision::kBf16), {}, {}});
+    auto& bf16 = rounded.back().peers;
+    for (const auto& peer : peers_.bf16_products) bf16.push_back(PeerContender(setting, *peer));
+    for (const auto& peer : peers_.bf16_lstms) bf16.push_back(PeerContender(setting, *peer));
     const int most = *std::max_element(options_.b.begin(), options_.b.end());
     all.push_back(DeviceContender(setting, most, cpu_));
     for (const auto& peer : peers_.products) all.push_back(PeerContender(setting, *peer));
     for (const auto& peer : peers_.lstms) all.push_back(PeerContender(setting, *peer));
     StreamProbe stream(setting.product.weight_bytes(), pass_.kernels->name);
-    std::vector<std::string> head = {"b",          "kernel us", "GF/s",        "of peak", "of fed",
-                                     "of stream",  "device us", "vs kernel",   "vs best", "w8 us",
-                                     "w8 vs best", "bf16 us",   "bf16 vs best"};
+    std::vector<std::string> head = {
+        "b",         "kernel us", "GF/s",  "of peak",    "of fed",  "of stream",    "device us",
+        "vs kernel", "vs best",   "w8 us", "w8 vs best", "bf16 us", "bf16 vs best", "vs bf16 best"};
     for (size_t i = 2; i < all.size(); ++i) head.push_back("[" + std::to_string(i - 1) + "] us");
     Table table(head);
     double fastest = HUGE_VAL;
@@ -238,6 +260,13 @@ class Bench {
         const double us = MedianOfSlice([&] { rounded[i].contender->Step(); }, options_.slice_ms);
         rounded_times[i].us.push_back(us);
         rounded_times[i].vs_best.push_back(best / us);
+        double theirs = HUGE_VAL;
+        for (Contender* peer : rounded[i].able) {
+          const double peer_us = MedianOfSlice([&] { peer->Step(); }, options_.slice_ms);
+          rounded_times[i].peer_us[peer->name()].push_back(peer_us);
+          theirs = std::min(theirs, peer_us);
+        }
+        rounded_times[i].vs_theirs.push_back(theirs / us);
       }
       double pass = HUGE_VAL;
       MedianOfSlice([&] { pass = std::min(pass, 1e6 * stream->Pass()); }, options_.slice_ms / 3);
@@ -252,7 +281,7 @@ class Bench {
     }
     std::vector<std::string> columns;
     for (size_t i = 0; i < rounded.size(); ++i) {
-      AddRounded(h, b, rounded[i].suffix, rounded_times[i], columns);
+      AddRounded(h, b, rounded[i], rounded_times[i], columns);
     }
     return Row(h, b, times, all,
                {QuartilesOf(vs_best), QuartilesOf(of_stream), QuartilesOf(vs_kernel), peak, fed},
@@ -260,18 +289,29 @@ class Bench {
   }
 
   struct RoundedTimes {
-    std::vector<double> us, vs_best;
+    std::vector<double> us, vs_best, vs_theirs;
+    std::map<std::string, std::vector<double>> peer_us;
   };
 
-  void AddRounded(int h, int b, const std::string& suffix, const RoundedTimes& times,
+  void AddRounded(int h, int b, const Rounded& rounded, const RoundedTimes& times,
                   std::vector<std::string>& columns) {
-    const std::string name =
-        "lstm_h" + std::to_string(h) + "_b" + std::to_string(b) + "_" + suffix + ".";
+    const std::string of = "lstm_h" + std::to_string(h) + "_b" + std::to_string(b) + "_";
+    const std::string name = of + rounded.suffix + ".";
     const Quartiles us = QuartilesOf(times.us), vs_best = QuartilesOf(times.vs_best);
     Figure(name + "us", us.median, "us", &us);
     const bool peer_left = std::isfinite(vs_best.median);
     if (peer_left) Figure(name + "vs_best", vs_best.median, "x", &vs_best);
     columns.insert(columns.end(), {Number(us, 0), peer_left ? Number(vs_best, 2) : "-"});
+    if (rounded.peers.empty()) return;
+    const Quartiles vs_theirs = QuartilesOf(times.vs_theirs);
+    const bool theirs_left = std::isfinite(vs_theirs.median);
+    if (theirs_left) {
+      Figure(name + "vs_best_" + rounded.suffix, vs_theirs.median, "x", &vs_theirs);
+    }
+    columns.push_back(theirs_left ? Number(vs_theirs, 2) : "-");
+    for (const auto& [peer, peer_us] : times.peer_us) {
+      Fact(of + peer, Number(QuartilesOf(peer_us), 0) + " us");
+    }
   }
 
   struct Ratios {
@@ -359,7 +399,8 @@ constexpr char kHelp[] =
     "  --rounds=7         rounds in which contenders take turns\n"
     "  --slice-ms=60      CPU time of a contender in a round\n"
     "  --quick            h 256 and 1024, b 1, 8 and 64, 3 short rounds\n"
-    "  --kernels=NAME     one pass, with avx512, avx2 or portable; default: the best here, and "
+    "  --kernels=NAME     one pass, with avx512_bf16, avx512, avx2 or portable; default: the best "
+    "here, and "
     "AVX2's\n"
     "  --peers=FILE,FILE  more libraries: a libdnnl.so.3 unpacked somewhere\n"
     "  --cells=NAME,...   shipped cells' share of the peak beside lstm's; of no name: the papers'\n"

@@ -130,8 +130,9 @@ std::vector<Reader> Readers([[maybe_unused]] const std::string& instruction_set)
   std::vector<Reader> readers;
   AddReaders<TouchingLines>("8 bytes of each line", &readers);
 #if defined(__x86_64__)
-  if (instruction_set == "avx512") AddReaders<Loading64Bytes>("loads of 64 bytes", &readers);
-  if (instruction_set == "avx512" || instruction_set == "avx2") {
+  const bool avx512 = instruction_set.rfind("avx512", 0) == 0;
+  if (avx512) AddReaders<Loading64Bytes>("loads of 64 bytes", &readers);
+  if (avx512 || instruction_set == "avx2") {
     AddReaders<Loading32Bytes>("loads of 32 bytes", &readers);
   }
 #endif
