@@ -67,7 +67,8 @@ class ProductCheck {
     product_.spec.precision = precision;
     packed_ = std::make_unique<PackedProduct>(product_.spec, kernels_.weight_order);
     for (const SegmentSpec& s : product_.spec.segments) {
-      inputs_.push_back(RandomInputs(random, precision, s.depth, kMostRows + 2, kMostRows));
+      inputs_.push_back(
+          RandomInputs(random, kernels, precision, s.depth, kMostRows + 2, kMostRows));
     }
     for (int g = 0; g < groups; ++g) {
       blank_.emplace_back(random, product_.spec.units, kMostRows + 2, kMostRows);
@@ -323,6 +324,12 @@ std::string CheckProducts(const CpuKernels& kernels, Precision precision) {
   return wrong;
 }
 
+float RoundedElement(const CpuKernels& kernels, const float* row, int k) {
+  if (!kernels.bf16_in_pairs) return row[k];
+  const auto pair = std::bit_cast<uint32_t>(row[k / 2]);
+  return std::bit_cast<float>(k % 2 == 0 ? pair & 0xffff0000u : pair << 16);
+}
+
 // A few rows: whole vectors, and parts of them; looked up through tokens.
 std::string CheckRounding(const CpuKernels& kernels) {
   Random random(kCheckSeed);
@@ -335,13 +342,15 @@ std::string CheckRounding(const CpuKernels& kernels) {
       if (i % 17 == 5) value = i % 2 == 0 ? INFINITY : -0.0f;
       if (i % 17 == 6) value = std::bit_cast<float>(0x7f800001u);  // a NaN with a lower half only
     }
-    RandomRows to(random, width + width % 2, 9, 5);
+    const int written = width + width % 2;
+    RandomRows to(random, kernels.bf16_in_pairs ? written / 2 : written, 9, 5);
     RowSource in = from.source();
     std::swap(in.rows, in.tokens);
     kernels.round_to_bf16(in, width, 5, to.column());
     for (int r = 0; r < 5; ++r) {
-      for (int k = 0; k < to.width; ++k) {
-        const float given = k < width ? from.Row(r)[k] : 0.0f, got = to.Row(r)[k];
+      for (int k = 0; k < written; ++k) {
+        const float given = k < width ? from.Row(r)[k] : 0.0f;
+        const float got = RoundedElement(kernels, to.Row(r), k);
         const bool right = std::isnan(given) ? std::isnan(got)
                                              : std::bit_cast<uint32_t>(got) ==
                                                    uint32_t{RoundedToBf16(given)} << 16;

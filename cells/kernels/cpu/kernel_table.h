@@ -47,7 +47,7 @@ struct ElementWiseArgs {
 };
 
 struct CpuKernels {
-  const char* name;  // "avx512", "avx2", "portable"
+  const char* name;  // "avx512_bf16", "avx512", "avx2", "portable"
 
   WeightOrder
       weight_order;  // of the products that it runs: a PackedProduct of another one ends the process
@@ -55,6 +55,9 @@ struct CpuKernels {
   // What its tiles make of a product, for those who tune and test: no result depends on it.
   int32_t block_of_k;          // a segment deeper than this is computed in several passes
   uint32_t (*ways)(int rows);  // there are for full panels; bit i: StreamWay i
+
+  // How rows lie that round_to_bf16 leaves and products of Precision::kBf16 read. Either way they have the same bits.
+  bool bf16_in_pairs;
 
   // Panels [first_panel, last_panel) of a product, tail included. A product without groups and
   // segments is an element-wise program. Cost: about 2 * rows * weights flops, and one pass over
@@ -96,8 +99,8 @@ struct CpuKernels {
   // The functions of tails, alone: the same bits as a tail of that one operation. `out` may be a source, else apart.
   void (*element_wise)(const ElementWiseArgs& args);
 
-  // Row r of out = row r of in rounded to bf16 (to nearest, ties to even; NaN stays NaN), as floats, and one zero more if
-  // `width` is odd: what a product of Precision::kBf16 reads.
+  // Row r of out = row r of in rounded to bf16 (to nearest, ties to even; NaN stays NaN), and one zero more if `width` is
+  // odd: what a product of Precision::kBf16 reads. As floats, or in half the room, two in a word, the first above.
   void (*round_to_bf16)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);
 
   // Row r of out = row r of in: a table lookup when `in` has tokens. Rows do not overlap.

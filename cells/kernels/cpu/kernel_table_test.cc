@@ -28,6 +28,13 @@ TEST(KernelTableTest, TheChoiceFollowsTheFeaturesAndNeverExceedsThem) {
   cpu.avx512 = true;
   EXPECT_STREQ(BestKernels(cpu).name, "avx512");
   EXPECT_EQ(RunnableKernels(cpu).size(), 3u);
+  cpu.avx512_bf16 = true;
+  const CpuKernels& best = BestKernels(cpu);
+  EXPECT_STREQ(best.name, "avx512_bf16");
+  EXPECT_EQ(RunnableKernels(cpu).size(), 4u);
+  const CpuKernels& without = *RunnableKernels(cpu)[1];
+  EXPECT_NE(best.run_product, without.run_product);
+  EXPECT_EQ(best.element_wise, without.element_wise);
 }
 
 TEST_P(RowKernelTest, SumsAddRowsInLinkOrderAndNothingIsZero) {

@@ -7,6 +7,7 @@
 
 namespace cellbatch::kernels {
 
+extern const CpuKernels kAvx512Bf16Kernels;  // of its own: bf16 alone (MakePairKernels)
 extern const CpuKernels kAvx512Kernels;
 extern const CpuKernels kAvx2Kernels;
 extern const CpuKernels kPortableKernels;

@@ -160,18 +160,20 @@ void ProductWithoutBlock(const PackedProduct& product, const ProductArgs& args, 
   if (depth <= sound->block_of_k) {
     return sound->run_product(product, args, first, last, scratch);
   }
-  const int32_t blocks = (depth + sound->block_of_k - 1) / sound->block_of_k;
-  const int32_t block = left_out.last ? blocks - 1 : 1, begin = depth * block / blocks;
-  const int32_t end = left_out.one_step ? begin + 1 : depth * (block + 1) / blocks;
+  const bool pairs = sound->bf16_in_pairs && product.precision() == Precision::kBf16;
+  const int32_t numbers = pairs ? (depth + 1) / 2 : depth;  // of a row
+  const int32_t blocks = (numbers + sound->block_of_k - 1) / sound->block_of_k;
+  const int32_t block = left_out.last ? blocks - 1 : 1, begin = numbers * block / blocks;
+  const int32_t end = left_out.one_step ? begin + 1 : numbers * (block + 1) / blocks;
   std::vector<float> rows;
   for (int r = 0; r < args.num_rows; ++r) {
     const float* const row = args.inputs[0].Row(r);
-    rows.insert(rows.end(), row, row + depth);
-    std::fill(rows.end() - depth + begin, rows.end() - depth + end, 0.0f);
+    rows.insert(rows.end(), row, row + numbers);
+    std::fill(rows.end() - numbers + begin, rows.end() - numbers + end, 0.0f);
     rows.push_back(0.0f);  // behind an odd depth
   }
   std::vector<RowSource> inputs(args.inputs, args.inputs + product.segments().size());
-  inputs[0] = {rows.data(), depth + 1};
+  inputs[0] = {rows.data(), numbers + 1};
   ProductArgs spoilt = args;
   spoilt.inputs = inputs.data();
   sound->run_product(product, spoilt, first, last, scratch);
@@ -393,12 +395,26 @@ void ElementWiseSubTurnedRound(const ElementWiseArgs& args) {
   sound->element_wise(spoilt);
 }
 
+// As the sound table's products read it.
+void StoreRounded(const std::vector<float>& row, float* to) {
+  if (!sound->bf16_in_pairs) {
+    std::copy(row.begin(), row.end(), to);
+    return;
+  }
+  for (size_t k = 0; k < row.size(); k += 2) {
+    const auto first = std::bit_cast<uint32_t>(row[k]),
+               second = std::bit_cast<uint32_t>(row[k + 1]);
+    to[k / 2] = std::bit_cast<float>((first & 0xffff0000u) | second >> 16);
+  }
+}
+
 // Each element by `of`, and what is behind an odd width.
 template <class F>
 void RoundBy(F of, const RowSource& in, int32_t width, int32_t rows, const RowColumn& out) {
   for (int32_t r = 0; r < rows; ++r) {
-    for (int32_t k = 0; k < width; ++k) out.Row(r)[k] = of(in.Row(r)[k]);
-    if (width % 2 == 1) out.Row(r)[width] = 0.0f;
+    std::vector<float> row(static_cast<size_t>(width + width % 2));
+    for (int32_t k = 0; k < width; ++k) row[static_cast<size_t>(k)] = of(in.Row(r)[k]);
+    StoreRounded(row, out.Row(r));
   }
 }
 float Upper(uint32_t bits) { return std::bit_cast<float>(bits & 0xffff0000u); }
@@ -423,8 +439,10 @@ void RoundingWithoutTheZeroBehind(const RowSource& in, int32_t width, int32_t ro
   sound->round_to_bf16(in, width / 2 * 2, rows, out);
   if (width % 2 == 0) return;
   for (int32_t r = 0; r < rows; ++r) {
-    out.Row(r)[width - 1] =
-        std::bit_cast<float>(uint32_t{RoundedToBf16(in.Row(r)[width - 1])} << 16);
+    const uint32_t last = uint32_t{RoundedToBf16(in.Row(r)[width - 1])} << 16;
+    float& to = out.Row(r)[sound->bf16_in_pairs ? width / 2 : width - 1];
+    const uint32_t behind = sound->bf16_in_pairs ? std::bit_cast<uint32_t>(to) & 0xffffu : 0u;
+    to = std::bit_cast<float>(last | behind);
   }
 }
 

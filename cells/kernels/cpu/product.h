@@ -28,8 +28,9 @@
 // Weights are stored in the product's precision (cells/precision.h) and expanded to floats on the way into registers:
 //
 //   kFp32  16 floats a column and step of k
-//   kBf16  [16][2], a step being two k: the pairs that dot products of bf16 read. Its inputs must have been rounded
-//          (`round_to_bf16` of the table) and be readable, and zero, up to an even depth
+//   kBf16  16 words, a step being two k, the first in the upper half: the pairs that dot products of bf16 read, which begin
+//          with that one. Its inputs must have been rounded (`round_to_bf16` of the table) and be readable, and zero, up to
+//          an even depth
 //   kW8    16 int8. A segment's terms are summed from zero as they are stored and then added at once:
 //          sum = fma(sum of x * stored, scale, sum); so what another product begins and leaves is a sum like any other
 //

@@ -31,18 +31,20 @@ namespace cellbatch::kernels {
 // nobody else will.
 template <class V, class S, bool kPrefetches>
 void ExpandBlock(const typename S::Number* from, int steps, int columns, float* to) {
-  const int64_t step = int64_t{columns} * kLanes;
   constexpr int kColumnsOfLine = kLineBytes / kColumnStep<S> / static_cast<int>(sizeof(*from));
   const auto* const next = from + int64_t{steps} * columns * kColumnStep<S>;
-  for (int64_t i = 0; i < int64_t{steps} * columns; ++i) {
-    if (kPrefetches && i % kColumnsOfLine == 0) {
-      __builtin_prefetch(next + i * kColumnStep<S>, 0, 2);
+  // Where a step is of one k, the order is that of the floats: one long loop.
+  const int passes = S::kDepth == 1 ? 1 : steps, width = S::kDepth == 1 ? steps * columns : columns;
+  for (int64_t pass = 0, i = 0; pass < passes; ++pass) {
+    for (int column = 0; column < width; ++column, ++i) {
+      if (kPrefetches && i % kColumnsOfLine == 0) {
+        __builtin_prefetch(next + i * kColumnStep<S>, 0, 2);
+      }
+      Unrolled<S::kDepth>([&](auto d) __attribute__((always_inline)) {
+        S::template Load<V, d>(from + i * kColumnStep<S>)
+            .Store(to + ((pass * S::kDepth + d) * width + column) * kLanes);
+      });
     }
-    const int64_t k = i / columns * S::kDepth, column = i % columns;
-    Unrolled<S::kDepth>([&](auto d) __attribute__((always_inline)) {
-      S::template Load<V, d>(from + i * kColumnStep<S>)
-          .Store(to + (k + d) * step + column * kLanes);
-    });
   }
 }
 
@@ -221,13 +223,22 @@ class ProductRun {
   void AddToPair(int panel, const PackedProduct::Segment& segment, const float** x) {
     int32_t column[2 * kMaxColumns];
     const int columns = FindColumns(segment, column) / 2;
-    const Number* const w = p_.template Weights<Number>(panel, segment);
-    FindPairTile<V, Tiling, S>(
-        rows_, columns)({x, 0, Steps(segment.depth), w, Into(), stride_, column, nullptr,
-                         p_.template Weights<Number>(panel + 1, segment) - w});
+    const Number* const w = Weights(panel, segment);
+    FindPairTile<V, Tiling, S>(rows_, columns)({x, 0, Steps(segment.depth), w, Into(), stride_,
+                                                column, nullptr, Weights(panel + 1, segment) - w});
   }
 
-  static int Steps(int depth) { return (depth + S::kDepth - 1) / S::kDepth; }
+  static int Steps(int depth) {
+    constexpr int kOfStep = S::kDepth * S::kPacked;
+    return (depth + kOfStep - 1) / kOfStep;
+  }
+
+  const Number* Weights(int panel, const PackedProduct::Segment& segment) const {
+    return reinterpret_cast<const Number*>(p_.template Weights<typename S::Stored>(panel, segment));
+  }
+
+  // Tiles over blocks that were expanded, if that is what is done with weights stored in less.
+  using InBlocks = std::conditional_t<std::is_same_v<Number, float>, S, Fp32Stored>;
 
   // Where tiles add up.
   float* Into() { return S::kSummedApart ? scratch_.terms() : scratch_.accumulators(); }
@@ -240,7 +251,7 @@ class ProductRun {
   void AddSegment(int panel, const PackedProduct::Segment& segment, const float** x) {
     int32_t column[kMaxColumns];
     const int columns = FindColumns(segment, column);
-    const Number* const w = p_.template Weights<Number>(panel, segment);
+    const Number* const w = Weights(panel, segment);
     const StreamWay way = Way(columns);
     // Weights that pass by once need no block to stay in a cache.
     const bool once = way != StreamWay::kSpread && StreamsOnce<Tiling>(rows_, columns);
@@ -265,7 +276,7 @@ class ProductRun {
   void AddColumns(int panel, const PackedProduct::Segment& segment, const float** x) {
     int32_t column[kMaxColumns];
     const int columns = FindColumns(segment, column);
-    const Number* const w = p_.template Weights<Number>(panel, segment);
+    const Number* const w = Weights(panel, segment);
     const StreamWay way = Way(columns);
     const bool undisturbed = way == StreamWay::kUndisturbed;
     const int steps = Steps(segment.depth);
@@ -378,7 +389,7 @@ class ProductRun {
       t.x = x + r;
       t.sums = sums + r * stride_;
       const int ahead = LinesAhead(way, columns, row_blocks, rb);
-      FindTile<V, Tiling, Fp32Stored>(rows, columns, ahead)(t);
+      FindTile<V, Tiling, InBlocks>(rows, columns, ahead)(t);
       t.prefetch += int64_t{t.depth} * ahead * kLanes;  // of no meaning where they are near
     }
   }

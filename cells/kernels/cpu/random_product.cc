@@ -1,6 +1,7 @@
 #include "cells/kernels/cpu/random_product.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -177,8 +178,19 @@ RandomRows::RandomRows(Random& random, int row_width, int table_rows, int num_ro
   rows.resize(num_rows);
 }
 
-RandomRows RandomInputs(Random& random, Precision precision, int width, int table_rows,
-                        int num_rows) {
+void RandomRows::MakePairs() {
+  pairs.assign(data.size(), 77.0f);  // what lies behind them is no row's
+  for (size_t from = 0; from < data.size(); from += static_cast<size_t>(stride)) {
+    for (size_t k = 0; k < static_cast<size_t>(width); k += 2) {
+      const auto first = std::bit_cast<uint32_t>(data[from + k]);
+      const auto second = std::bit_cast<uint32_t>(data[from + k + 1]);
+      pairs[from + k / 2] = std::bit_cast<float>((first & 0xffff0000u) | second >> 16);
+    }
+  }
+}
+
+RandomRows RandomInputs(Random& random, const CpuKernels& kernels, Precision precision, int width,
+                        int table_rows, int num_rows) {
   if (precision != Precision::kBf16) return RandomRows(random, width, table_rows, num_rows);
   RandomRows rows(random, width + width % 2, table_rows, num_rows);
   rows.width = width;
@@ -188,6 +200,7 @@ RandomRows RandomInputs(Random& random, Precision precision, int width, int tabl
     if (width % 2 == 1) row[width] = 0.0f;
   }
   rows.before = rows.data;
+  if (kernels.bf16_in_pairs) rows.MakePairs();
   return rows;
 }
 

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/product.h"
 
 namespace cellbatch::kernels {
@@ -41,21 +42,26 @@ struct RandomProduct {
 struct RandomRows {
   RandomRows(Random& random, int width, int table_rows, int num_rows);
 
-  RowSource source() const { return {data.data(), stride, rows.data()}; }
+  // What kernels read of it: the rows as they are, or as pairs.
+  RowSource source() const { return {base(), stride, rows.data()}; }
+  const float* base() const { return pairs.empty() ? data.data() : pairs.data(); }
   RowColumn column() { return {data.data(), stride, rows.data()}; }
   const float* Row(int r) const { return data.data() + stride * rows[r]; }
+  // From now on source() is of every row's pairs of bf16, of the upper halves of `data` as it is now.
+  void MakePairs();
   // Whether everything but the listed rows' first `width` floats is as it was made.
   bool OthersUntouched() const;
 
   int width;
   int64_t stride;
-  std::vector<float> data, before;
+  std::vector<float> data, before, pairs;
   std::vector<int32_t> rows;
 };
 
-// Rows to be read by products of `precision`: those of kBf16 rounded, by the book, and followed by a zero if their width is odd.
-RandomRows RandomInputs(Random& random, Precision precision, int width, int table_rows,
-                        int num_rows);
+// Rows to be read by products of `precision`: those of kBf16 rounded, by the book, followed by a zero if their width is odd,
+// and read as pairs by kernels that multiply those.
+RandomRows RandomInputs(Random& random, const CpuKernels& kernels, Precision precision, int width,
+                        int table_rows, int num_rows);
 
 inline constexpr Precision kPrecisions[] = {Precision::kFp32, Precision::kW8, Precision::kBf16};
 

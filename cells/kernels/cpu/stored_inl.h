@@ -1,9 +1,14 @@
 // How a product's weights are stored (product.h) and become floats in registers: what the tiles know of a precision.
 // Included only by the one file of each instruction set.
 //
-// kDepth: steps of k that are stored together. Load<d>: 16 weights of the d-th of them. kSummedApart: terms of a segment
-// are summed as they are stored, and scaled at its end. kNearest: cache lines of `columns` columns that are prefetched a
-// step. Another way to multiply the same stored weights (dot products of pairs) is another tile over the same layout.
+// Stored: what lies in memory; Number: what of it tiles count and load. kDepth: steps of k in one step of a tile, each of
+// which meets a number of the row. Load<d>: 16 weights of the d-th of them. kPacked: elements of k in one number of the row.
+// kSummedApart: terms of a segment are summed as they are stored, and scaled at its end. MultiplyAdd: what a step adds.
+//
+// Bf16Stored and Bf16Pairs are two ways to multiply the same stored weights: element by element, and two at a time where
+// the CPU can (Vec::MultiplyAddPairs: first the pair's first element, then its second, each as Fma would: the same bits).
+// To the latter's tiles a pair is one number, so they are the tiles of floats, of half the depth, and block and prefetch as
+// those do.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_STORED_INL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_STORED_INL_H_
 
@@ -15,9 +20,14 @@ namespace cellbatch::kernels {
 namespace {  // of each file that includes it
 
 struct Fp32Stored {
+  using Stored = float;
   using Number = float;
-  static constexpr int kDepth = 1;
+  static constexpr int kDepth = 1, kPacked = 1;
   static constexpr bool kSummedApart = false;
+  template <class V>
+  static V MultiplyAdd(V x, V weights, V sum) {
+    return V::Fma(x, weights, sum);
+  }
   template <class V, int kStep>
   static V Load(const Number* p) {
     return V::Load(p);
@@ -25,19 +35,44 @@ struct Fp32Stored {
 };
 
 struct Bf16Stored {
+  using Stored = uint16_t;
   using Number = uint16_t;
-  static constexpr int kDepth = 2;
+  static constexpr int kDepth = 2, kPacked = 1;
   static constexpr bool kSummedApart = false;
+  template <class V>
+  static V MultiplyAdd(V x, V weights, V sum) {
+    return V::Fma(x, weights, sum);
+  }
   template <class V, int kStep>
   static V Load(const Number* p) {
-    return kStep == 0 ? V::LoadLowHalves(p) : V::LoadHighHalves(p);
+    return kStep == 0 ? V::LoadHighHalves(p) : V::LoadLowHalves(p);
+  }
+};
+
+struct Bf16Pairs {
+  using Stored = uint16_t;
+  using Number = float;  // a word of two, which nobody computes with as a float
+  static constexpr int kDepth = 1, kPacked = 2;
+  static constexpr bool kSummedApart = false;
+  template <class V>
+  static V MultiplyAdd(V x, V weights, V sum) {
+    return V::MultiplyAddPairs(x, weights, sum);
+  }
+  template <class V, int kStep>
+  static V Load(const Number* p) {
+    return V::Load(p);
   }
 };
 
 struct W8Stored {
+  using Stored = int8_t;
   using Number = int8_t;
-  static constexpr int kDepth = 1;
+  static constexpr int kDepth = 1, kPacked = 1;
   static constexpr bool kSummedApart = true;
+  template <class V>
+  static V MultiplyAdd(V x, V weights, V sum) {
+    return V::Fma(x, weights, sum);
+  }
   template <class V, int kStep>
   static V Load(const Number* p) {
     return V::LoadInt8(p);

@@ -15,7 +15,7 @@ namespace cellbatch::kernels {
 
 struct TileArgs {
   const float* const* x;  // one pointer a row
-  int64_t k;              // first element of the row
+  int64_t k;              // first number of the row
   int depth;              // how many; of weights stored in pairs, how many pairs
   const void* w;          // [depth][columns][16], as they are stored
   float* sums;            // row r, column n: sums + r * sums_stride + column[n]
@@ -69,7 +69,7 @@ template <class V, class S, int R, int N, int C, int P, int kAhead>
         Unrolled<R>([&](auto r) __attribute__((always_inline)) {
           const V value = V::Broadcast(x[r][k * S::kDepth + d]);
           Unrolled<C>([&](auto c) __attribute__((always_inline)) {
-            sum[r][p * C + c] = V::Fma(value, weights[c], sum[r][p * C + c]);
+            sum[r][p * C + c] = S::MultiplyAdd(value, weights[c], sum[r][p * C + c]);
           });
         });
       });
@@ -139,7 +139,7 @@ void ApartTile(const TileArgs& t) {
       Unrolled<C>([&](auto c) __attribute__((always_inline)) {
         const V weights = S::template Load<V, d>(w + c * apart);
         Unrolled<R>([&](auto r) __attribute__((always_inline)) {
-          sum[r][c] = V::Fma(V::Broadcast(x[r][k * S::kDepth + d]), weights, sum[r][c]);
+          sum[r][c] = S::MultiplyAdd(V::Broadcast(x[r][k * S::kDepth + d]), weights, sum[r][c]);
           // Six sums leave registers for one broadcast at a time: gcc is not to keep all for the next column.
           if constexpr (C > 1 && R * C == 6) __asm__("" : "+r"(x[r]));
         });

@@ -52,6 +52,18 @@ struct Vec {
         _mm512_castsi512_ps(_mm512_and_si512(_mm512_mask_mov_epi32(raised, nan, quiet),
                                              _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
   }
+  // Of what was rounded, pairs: element 2 i above, 2 i + 1 below in word i.
+  void StorePairs(float* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), Pairs()); }
+  void StorePairs(float* p, int words) const {
+    _mm256_mask_storeu_epi32(p, static_cast<__mmask8>((1u << words) - 1u), Pairs());
+  }
+#ifdef __AVX512BF16__
+  // sum = fma(second elements, fma(first elements, sum)): the instruction begins with what lies above.
+  static Vec MultiplyAddPairs(Vec x, Vec weights, Vec sum) {
+    return {_mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(weights.v),
+                             reinterpret_cast<__m512bh>(x.v))};
+  }
+#endif
   void Store(float* p) const { _mm512_storeu_ps(p, v); }
   void StorePart(float* p, int lanes) const { _mm512_mask_storeu_ps(p, Mask(lanes), v); }
   static __mmask16 Mask(int lanes) { return static_cast<__mmask16>((1u << lanes) - 1u); }
@@ -97,6 +109,14 @@ struct Vec {
     __m512 y = _mm512_mask_mov_ps(log.v, most, infinity);
     y = _mm512_mask_mov_ps(y, least, _mm512_set1_ps(-__builtin_inff()));
     return {_mm512_mask_mov_ps(y, none, _mm512_set1_ps(__builtin_nanf("")))};
+  }
+
+ private:
+  __m256i Pairs() const {
+    const __m512i two = _mm512_castps_si512(v), upper = _mm512_set1_epi64(0xffff0000);
+    const __m512i pairs =
+        _mm512_or_si512(_mm512_and_si512(two, upper), _mm512_maskz_srli_epi64(0xff, two, 48));
+    return _mm512_maskz_cvtepi64_epi32(0xff, pairs);
   }
 };
 

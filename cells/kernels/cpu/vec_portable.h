@@ -49,6 +49,21 @@ struct Vec {
       return std::bit_cast<float>(rounded & 0xffff0000u);
     });
   }
+  // As the kernels of CPUs that multiply pairs have them: these tables do not, but tests lay their tiles with them.
+  void StorePairs(float* p, int words = 8) const {
+    for (int i = 0; i < words; ++i) {
+      p[i] = std::bit_cast<float>((Bits(v[2 * i]) & 0xffff0000u) | Bits(v[2 * i + 1]) >> 16);
+    }
+  }
+  static Vec MultiplyAddPairs(Vec x, Vec weights, Vec sum) {
+    const auto first = [](Vec a) {
+      return Make([&](int i) { return std::bit_cast<float>(Bits(a.v[i]) & 0xffff0000u); });
+    };
+    const auto second = [](Vec a) {
+      return Make([&](int i) { return std::bit_cast<float>(Bits(a.v[i]) << 16); });
+    };
+    return Fma(second(x), second(weights), Fma(first(x), first(weights), sum));
+  }
   void Store(float* p) const {
     for (int i = 0; i < 16; ++i) p[i] = v[i];
   }
