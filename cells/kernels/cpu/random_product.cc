@@ -257,6 +257,14 @@ TailProgram NormalisingTail() {
           2};
 }
 
+TailProgram NormalisedSumTail() {
+  TailProgram tail = NormalisingTail();
+  tail.ops.back() = Op(Kind::kAccumulator, -1, -1, 1);
+  tail.ops.push_back(Op(Kind::kAdd, 8, 9));
+  tail.ops.push_back(Op(Kind::kStore, 10, -1, 2));
+  return tail;
+}
+
 TailProgram ScaledDifferenceTail() {
   return {{Op(Kind::kAccumulator, -1, -1, 0), Op(Kind::kScalar, -1, -1, 0), Op(Kind::kSub, 0, 1),
            Op(Kind::kColumn, -1, -1, 1), Op(Kind::kMul, 2, 3), Op(Kind::kStore, 4, -1, 2),

@@ -74,6 +74,7 @@ TailProgram GatedCellTail();    // columns: c in, c out, h out
 TailProgram GatedUpdateTail();  // columns: h in, h out
 // (a - mean) scale gain + bias; columns: mean and scale, one number a row, and out.
 TailProgram NormalisingTail();
+TailProgram NormalisedSumTail();  // the same, and the second accumulator added
 // (a - mean) c; columns: mean, one number a row, c, out, and one that c is copied to.
 TailProgram ScaledDifferenceTail();
 // The same and one more store, of a constant: no shape that is known.

@@ -60,8 +60,10 @@ class Chains {
   // The sum of them all, and of the `count` elements that are no whole eight.
   template <class Of>
   [[gnu::always_inline]] double SumWith(const float* rest, int32_t count, Of of) const {
+    double sums[8];
+    __builtin_memcpy(sums, sums_, sizeof sums);
     const auto chain = [&](int32_t i) {
-      const double sum = sums_[i / kHeld][i % kHeld];
+      const double sum = sums[i];
       if (i >= count) return sum;
       float x = rest[i];
       of(x);

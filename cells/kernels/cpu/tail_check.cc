@@ -142,6 +142,7 @@ std::string CheckTails(const CpuKernels& kernels) {
       {GatedUpdateTail(), "gated update"},
       {WithAnotherStore(GatedCellTail()), "gated cell and another store"},
       {NormalisingTail(), "normalised"},
+      {NormalisedSumTail(), "normalised and added to"},
       {ScaledDifferenceTail(), "scaled difference"}};
   std::string wrong;
   for (const auto& [tail, name] : tails) {

@@ -75,12 +75,13 @@ class Coder {
   }
 
  private:
+  using Values = std::array<int, 6>;
   // What becomes of an operation.
   struct Part {
-    std::array<int, 5> reads = {-1, -1, -1, -1, -1};  // values: a, b, c, d and e of its instruction
-    int readers = 0;                                  // a store has one: the world
-    bool joined = false;                              // a part of a later instruction
-    std::optional<TailInstructionKind> joint = {};    // made of several operations
+    Values reads = {-1, -1, -1, -1, -1, -1};        // a to f of its instruction
+    int readers = 0;                                // a store has one: the world
+    bool joined = false;                            // a part of a later instruction
+    std::optional<TailInstructionKind> joint = {};  // made of several operations
     int last_reader = -1;
     TailOperand where = {};
     int16_t slot = -1;  // that it holds
@@ -128,7 +129,7 @@ class Coder {
     if (IsAlone(first, TailOpKind::kSigmoid) && IsAlone(second, TailOpKind::kTanh)) {
       parts_[Index(first)].joined = parts_[Index(second)].joined = true;
       Become(i, TailInstructionKind::kSigmoidTanh,
-             {parts_[Index(first)].reads[0], parts_[Index(second)].reads[0], -1, -1, -1});
+             {parts_[Index(first)].reads[0], parts_[Index(second)].reads[0], -1, -1, -1, -1});
       return true;
     }
     if (!IsAlone(first, TailOpKind::kSub)) return false;
@@ -137,6 +138,14 @@ class Coder {
   }
 
   bool JoinSum(int i, int first, int second) {
+    Part& part = parts_[Index(first)];
+    if (part.joint == TailInstructionKind::kNormalise && part.readers == 1) {
+      part.joined = true;
+      Values reads = part.reads;
+      reads.back() = second;
+      Become(i, TailInstructionKind::kNormaliseAdd, reads);
+      return true;
+    }
     if (!IsAlone(first, TailOpKind::kMul)) return false;
     if (!JoinNormalise(i, first, second)) Take(i, TailInstructionKind::kMulAdd, first, second);
     return true;
@@ -150,8 +159,8 @@ class Coder {
       if (part.joint != TailInstructionKind::kSubMul || part.readers != 1) continue;
       if (!IsOfAllRows(gain) || !IsOfAllRows(second)) continue;
       parts_[Index(first)].joined = parts_[Index(scaled)].joined = true;
-      const auto& [a, b, c, d, e] = part.reads;
-      Become(i, TailInstructionKind::kNormalise, {a, b, c, gain, second});
+      const Values& of = part.reads;
+      Become(i, TailInstructionKind::kNormalise, {of[0], of[1], of[2], gain, second, -1});
       return true;
     }
     return false;
@@ -166,10 +175,10 @@ class Coder {
   void Take(int i, TailInstructionKind kind, int first, int second) {
     parts_[Index(first)].joined = true;
     const auto& reads = parts_[Index(first)].reads;
-    Become(i, kind, {reads[0], reads[1], second, -1, -1});
+    Become(i, kind, {reads[0], reads[1], second, -1, -1, -1});
   }
 
-  void Become(int i, TailInstructionKind kind, const std::array<int, 5>& reads) {
+  void Become(int i, TailInstructionKind kind, const Values& reads) {
     parts_[Index(i)].joint = kind;
     parts_[Index(i)].reads = reads;
   }
@@ -191,8 +200,8 @@ class Coder {
     TailInstruction instruction;
     instruction.kind = part.joint.has_value() ? *part.joint : KindOf(op.kind);
     instruction.column = op.index;
-    TailOperand* const operands[] = {&instruction.a, &instruction.b, &instruction.c, &instruction.d,
-                                     &instruction.e};
+    TailOperand* const operands[] = {&instruction.a, &instruction.b, &instruction.c,
+                                     &instruction.d, &instruction.e, &instruction.f};
     for (size_t o = 0; o < part.reads.size(); ++o) {
       if (part.reads[o] >= 0) *operands[o] = parts_[Index(part.reads[o])].where;
     }

@@ -9,7 +9,7 @@
 //     rows follow each other and that nothing is stored to before they are read for the last time
 //   - values share slots, as few as are alive at once: they stay in L1
 //   - sigmoid(x) tanh(y) is one instruction with one division, if nothing else reads either; so are a * b + c, (a - b) * c and
-//     what a normalisation does with an element, with the roundings of all their operations
+//     what a normalisation does with an element (and one more sum), with the roundings of all their operations
 //   - what no store needs is left out
 //
 // Plain values; any thread. Making one is O(operations) and allocates.
@@ -38,12 +38,14 @@ enum class TailInstructionKind : uint8_t {
   kRelu,
   kExp,
   kLog,
-  kSigmoidTanh,  // sigmoid(a) * tanh(b)
-  kMulAdd,       // a * b + c, each rounded
-  kSubMul,       // (a - b) * c, likewise
-  kNormalise,    // (a - b) * c * d + e, likewise; d and e are parameters or constants
+  kSigmoidTanh,   // sigmoid(a) * tanh(b)
+  kMulAdd,        // a * b + c, each rounded
+  kSubMul,        // (a - b) * c, likewise
+  kNormalise,     // (a - b) * c * d + e, likewise; d and e are parameters or constants
+  kNormaliseAdd,  // that + f
 };
-inline constexpr int kTailInstructionKinds = static_cast<int>(TailInstructionKind::kNormalise) + 1;
+inline constexpr int kTailInstructionKinds =
+    static_cast<int>(TailInstructionKind::kNormaliseAdd) + 1;
 
 // Where an operand lies.
 struct TailOperand {
@@ -55,7 +57,7 @@ inline constexpr int kTailOperandKinds = 5;
 
 struct TailInstruction {
   TailInstructionKind kind = TailInstructionKind::kLoad;
-  TailOperand a = {}, b = {}, c = {}, d = {}, e = {};
+  TailOperand a = {}, b = {}, c = {}, d = {}, e = {}, f = {};
   int16_t to = 0;
   int16_t column = 0;
   int16_t look = 0;  // below kMaxTailColumns

@@ -63,7 +63,8 @@ double Compute(To kind, double a, double b, double c) {
       return a * b + c;
     case To::kSubMul:
       return (a - b) * c;
-    case To::kNormalise:  // of five
+    case To::kNormalise:     // of five
+    case To::kNormaliseAdd:  // of six
     case To::kLoad:
     case To::kLook:
     case To::kLoadOne:
@@ -106,9 +107,9 @@ std::map<int, double> Stored(const TailCode& code, bool lie) {
       if (i.kind == To::kLoad || !lie) slots.at(static_cast<size_t>(i.to)) = column(i.column);
     } else if (i.kind == To::kLoadOne) {
       slots.at(static_cast<size_t>(i.to)) = ScalarValue(i.column);
-    } else if (i.kind == To::kNormalise) {
-      slots.at(static_cast<size_t>(i.to)) =
-          (value(i.a) - value(i.b)) * value(i.c) * value(i.d) + value(i.e);
+    } else if (i.kind == To::kNormalise || i.kind == To::kNormaliseAdd) {
+      const double normal = (value(i.a) - value(i.b)) * value(i.c) * value(i.d) + value(i.e);
+      slots.at(static_cast<size_t>(i.to)) = i.kind == To::kNormalise ? normal : normal + value(i.f);
     } else {
       const bool three = i.kind == To::kMulAdd || i.kind == To::kSubMul;
       const bool two = i.kind <= To::kMax || i.kind == To::kSigmoidTanh || three;
@@ -286,6 +287,30 @@ TEST(TailCodeTest, WhatANormalisationDoesWithAnElementIsOneInstruction) {
       EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
     }
   }
+}
+
+TEST(TailCodeTest, WhatIsNormalisedAndASumOfItAreOneInstructionUnlessItIsReadElsewhere) {
+  const TailOp gain = Op(Kind::kParameter), bias = Op(Kind::kParameter, -1, -1, 1);
+  const TailOp another = Op(Kind::kAccumulator, -1, -1, 1);  // value 10: 9 is a store
+  for (const bool turned : {false, true}) {
+    const TailOp sum = turned ? Op(Kind::kAdd, 10, 8) : Op(Kind::kAdd, 8, 10);
+    TailProgram tail = Normal(0, gain, bias, {another, sum, Op(Kind::kStore, 11, -1, 3)});
+    EXPECT_EQ(Count(MakeTailCode(tail), To::kNormaliseAdd), 0) << "the first store reads it";
+    EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+    tail.ops[9] = Op(Kind::kStore, 0, -1, 2);
+    EXPECT_EQ(Count(MakeTailCode(tail), To::kNormaliseAdd), 1);
+    EXPECT_EQ(Count(MakeTailCode(tail), To::kNormalise), 0);
+    EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+  }
+  // Of two that are normalised one is the other's f.
+  TailProgram two =
+      Normal(0, gain, bias,
+             {another, Op(Kind::kSub, 10, 1), Op(Kind::kMul, 11, 2), Op(Kind::kMul, 12, 3),
+              Op(Kind::kAdd, 13, 4), Op(Kind::kAdd, 8, 14), Op(Kind::kStore, 15, -1, 3)});
+  two.ops[9] = Op(Kind::kStore, 0, -1, 2);
+  EXPECT_EQ(Count(MakeTailCode(two), To::kNormaliseAdd), 1);
+  EXPECT_EQ(Count(MakeTailCode(two), To::kNormalise), 1);
+  EXPECT_EQ(Stored(MakeTailCode(two)), Meaning(two));
 }
 
 TEST(TailCodeTest, AColumnIsReadWhereItLiesUnlessSomethingIsStoredBeforeItsLastReader) {

@@ -55,6 +55,8 @@ struct TailRows {
   const float *a, *b, *c;
   int64_t a_stride, b_stride, c_stride;
   int rows;
+  const float* d = nullptr;
+  int64_t d_stride = 0;
 };
 
 // (What does not change is copied first: a store of a register may change anything, as far as a compiler knows.)
@@ -88,10 +90,28 @@ template <class V, class F>
   }
 }
 
+template <class V, class F>
+[[gnu::always_inline]] inline void EachFour(TailRows t, F f) {
+  for (int r = 0; r < t.rows; ++r) {
+    f(V::Load(t.a), V::Load(t.b), V::Load(t.c), V::Load(t.d)).Store(t.to);
+    t.a += t.a_stride;
+    t.b += t.b_stride;
+    t.c += t.c_stride;
+    t.d += t.d_stride;
+    t.to += kLanes;
+  }
+}
+
 // `gain` and `bias`: of a unit, the same for all rows.
 template <class V>
 [[gnu::always_inline]] inline void Normalise(TailRows t, V gain, V bias) {
   EachThree<V>(t, [gain, bias](V x, V mean, V scale) { return (x - mean) * scale * gain + bias; });
+}
+template <class V>
+[[gnu::always_inline]] inline void NormaliseAdd(TailRows t, V gain, V bias) {
+  EachFour<V>(t, [gain, bias](V x, V mean, V scale, V more) {
+    return (x - mean) * scale * gain + bias + more;
+  });
 }
 
 // Runs any tail for rows [row, row + rows) of its site; rows <= kTailRowsAtOnce. Slots lie as [slot][row][16].
@@ -150,6 +170,12 @@ class TailPass {
         return EachThree<V>(t, [](V x, V y, V z) { return (x - y) * z; });
       case Kind::kNormalise:
         return Normalise<V>(t, V::Load(At(i.d).base), V::Load(At(i.e).base));
+      case Kind::kNormaliseAdd: {
+        const Place more = At(i.f);
+        TailRows four = t;
+        four.d = more.base, four.d_stride = more.stride;
+        return NormaliseAdd<V>(four, V::Load(At(i.d).base), V::Load(At(i.e).base));
+      }
     }
   }
 
