@@ -48,7 +48,11 @@ struct DeviceInfo {
   // Advance() does the work on the caller's thread (CPU). Such a device is not watched for tasks that take too
   // long: nobody is left to notice.
   bool computes_in_advance = false;
-  std::string details = {};  // for people, one line: what it chose for this machine, and what it measured
+  // What it is, as far as the time of a task depends on it: the same text on the same sort of machine at every start, which
+  // names neither addresses nor what was measured. Empty: it cannot say.
+  std::string kind = {};
+  std::string details =
+      {};  // for people, one line: what it chose for this machine, and what it measured
 };
 
 class Device {

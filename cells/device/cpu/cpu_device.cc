@@ -68,6 +68,8 @@ CpuDevice::CpuDevice(CpuMemory* memory, int number, MappedMemory task_memory, st
   if (options.measure_split) {
     RunOn(stays_on_, [this] { costs_ = MeasureSplitCosts(team_, costs_.per_ns); });
   }
+  info_.kind = fmt::format("{}; {}; {} cores", DetectCpuFeatures().ToString(),
+                           KernelsOf(options).name, cpus.size());
   info_.details = Details(options, costs_);
 }
 

@@ -62,6 +62,7 @@ CudaDevice::CudaDevice(CudaMemory* memory, int number, PinnedBuffer task_memory,
       task_memory_(std::move(task_memory)),
       taken_(static_cast<size_t>(queue_.options().slots)),
       signal_(first_sequence - 1) {
+  info_.kind = memory->gpu()->gpu_name() + ", " + memory->gpu()->architecture();
   if (number > 0) info_.name += "#" + std::to_string(number);
 }
 
