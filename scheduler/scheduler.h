@@ -35,6 +35,7 @@
 
 namespace cellbatch {
 
+class CalibrationShelf;
 class Recorder;
 
 // When a worker takes ready subgraphs from another's queue (one memory only). kAlways steals even
@@ -68,6 +69,10 @@ struct SchedulerOptions {
   // What a lane counted, when the last request of a model that is removed has left it, just before Lanes() is without it
   // (so for a moment both have it). On RemoveModel's thread.
   std::function<void(const LaneStats&)> lane_ended;
+  // Has T(b) of earlier starts, which is confirmed then instead of measured (warm/calibration_shelf.h); outlives the
+  // scheduler. Null: none has it. Who records measures in any case: the record says what T(b) was by the tasks that
+  // measured it, and is replayed without a shelf. What it measured is kept all the same.
+  CalibrationShelf* calibration_shelf = nullptr;
   // Is told of all requests and of what the manager sees and does (record/recorder.h); outlives the scheduler. Null:
   // nobody is, at the cost of a few branches that are never taken.
   Recorder* recorder = nullptr;
@@ -85,9 +90,10 @@ struct CalibrationPoint {
 struct CellTypeCalibration {
   int memory = 0;  // index into DeviceSet::memories
   CellTypeId type;
-  int32_t max_batch = 0;  // in force there: configured, or the knee of T(b) (warm/calibration.h)
+  int32_t max_batch = 0;   // in force there: configured, or the knee of T(b) (warm/calibration.h)
   int32_t peak_batch = 0;  // in force while its queue stays longer than that (batch_limit.h)
   std::vector<CalibrationPoint> points;
+  bool kept = false;  // they are of an earlier start, and were confirmed
 };
 
 // Model versions that are served at once; one more while it takes another's place.

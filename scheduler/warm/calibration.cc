@@ -1,6 +1,7 @@
 #include "scheduler/warm/calibration.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cells/check.h"
 
@@ -26,6 +27,46 @@ double BestRate(absl::Span<const CalibrationPoint> points) {
   double best = 0;
   for (const CalibrationPoint& p : points) best = std::max(best, Rate(p));
   return best;
+}
+
+size_t KneeAt(absl::Span<const CalibrationPoint> points) {
+  const int32_t knee = Knee(points);
+  const auto at = std::find_if(points.begin(), points.end(),
+                               [=](const CalibrationPoint& p) { return p.batch == knee; });
+  return static_cast<size_t>(at - points.begin());
+}
+
+// Sizes of known times that say where the knee is: a smaller one will not do, this one does, and the best is no better.
+std::vector<size_t> SizesToConfirm(absl::Span<const CalibrationPoint> known) {
+  const auto slower = [](const CalibrationPoint& a, const CalibrationPoint& b) {
+    return Rate(a) < Rate(b);
+  };
+  const auto best = std::max_element(known.begin(), known.end(), slower);
+  const size_t knee = KneeAt(known);
+  std::vector<size_t> sizes = {0, knee == 0 ? 0 : knee - 1, knee,
+                               static_cast<size_t>(best - known.begin()), known.size() - 1};
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+// Whether the knee is clearly elsewhere now that the least of known and seen times is looked at.
+bool KneeMoved(absl::Span<const CalibrationPoint> known, absl::Span<const CalibrationPoint> least) {
+  const double best = BestRate(least);
+  const size_t knee = KneeAt(known);
+  if (Rate(least[knee]) < (kKneeShare - kKneeMargin) * best) return true;
+  if (knee == 0 || least[knee - 1].task_ns < kLeastFullTaskNs) return false;
+  return Rate(least[knee - 1]) >= (kKneeShare + kKneeMargin) * best;
+}
+
+// Whether times for these sizes may be what a calibration left.
+bool CanBe(absl::Span<const CalibrationPoint> points, absl::Span<const int32_t> sizes) {
+  if (points.empty() || points.size() > sizes.size()) return false;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (points[i].batch != sizes[i] || points[i].task_ns <= 0) return false;
+    if (i > 0 && points[i].task_ns < points[i - 1].task_ns) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -68,12 +109,28 @@ Calibration::Calibration(const Model& model, std::vector<int32_t> most_rows, int
     workers_[w].memory = memory_of[w];
     StartType(workers_[w], 0);
   }
+  for (MemoryProgress& m : memories_) {
+    m.known.resize(sizes_.size());
+    m.beaten.resize(sizes_.size());
+  }
+}
+
+void Calibration::Know(int memory, CellTypeId type, std::vector<CalibrationPoint> points) {
+  if (!measure_ || !CanBe(points, sizes(type))) return;
+  memories_[static_cast<size_t>(memory)].known[static_cast<size_t>(type.value())] =
+      std::move(points);
 }
 
 bool Calibration::Measures(const Progress& p) const {
   const MemoryProgress& m = memories_[static_cast<size_t>(p.memory)];
   return measure_ && &workers_[static_cast<size_t>(m.measurer)] == &p &&
          static_cast<size_t>(p.type) == m.points.size();
+}
+
+const Calibration::Points* Calibration::Known(const Progress& p) const {
+  if (!Measures(p)) return nullptr;
+  const Points& known = memories_[static_cast<size_t>(p.memory)].known[static_cast<size_t>(p.type)];
+  return known.empty() ? nullptr : &known;
 }
 
 void Calibration::StartType(Progress& p, int type) {
@@ -83,12 +140,13 @@ void Calibration::StartType(Progress& p, int type) {
   p.first = p.size = 0;
   p.end = p.done ? 0 : sizes_[static_cast<size_t>(type)].size();
   p.points.clear();
+  p.confirmed.clear();
 }
 
 std::optional<Calibration::Step> Calibration::Next(int worker) const {
   const Progress& p = workers_[static_cast<size_t>(worker)];
   if (p.failed || p.done || p.out) return std::nullopt;
-  return Step{p.type, sizes_[static_cast<size_t>(p.type)][p.size]};
+  return Step{p.type, sizes_[static_cast<size_t>(p.type)][SizeOf(p)]};
 }
 
 void Calibration::Finished(int worker, int64_t task_ns) {
@@ -108,7 +166,8 @@ void Calibration::Finished(int worker, int64_t task_ns) {
 void Calibration::Record(Progress& p, int64_t task_ns) {
   if (p.round == 0) {
     p.points.push_back({sizes_[static_cast<size_t>(p.type)][p.size], task_ns});
-    if (MayEndAt(p)) p.end = p.size + 1;
+    const Points* const known = Known(p);
+    if (known != nullptr ? p.points.size() >= known->size() : MayEndAt(p)) p.end = p.size + 1;
   } else if (p.round == 1 || task_ns < p.points[p.size].task_ns) {
     p.points[p.size].task_ns = task_ns;
   }
@@ -127,7 +186,12 @@ bool Calibration::MayEndAt(const Progress& p) const {
 
 void Calibration::EndRound(Progress& p) {
   p.size = p.first;
-  if (++p.round <= (Measures(p) ? kCalibrationRounds : 0)) return;
+  const Points* const known = p.round == 0 ? Known(p) : nullptr;
+  if (++p.round <= (Measures(p) ? kCalibrationRounds : 0)) {
+    if (known != nullptr) BeginToConfirm(p, *known);
+    return;
+  }
+  if (!p.confirmed.empty()) return EndConfirming(p);
   for (size_t i = p.points.size() - 1; i > 0; --i) {
     p.points[i - 1].task_ns = std::min(p.points[i - 1].task_ns, p.points[i].task_ns);
   }
@@ -141,8 +205,45 @@ void Calibration::EndRound(Progress& p) {
   EndType(p);
 }
 
+void Calibration::BeginToConfirm(Progress& p, const Points& known) {
+  p.confirmed = SizesToConfirm(known);
+  p.end = p.confirmed.size();
+  p.points.resize(p.end);
+}
+
+void Calibration::EndConfirming(Progress& p) {
+  MemoryProgress& m = memories_[static_cast<size_t>(p.memory)];
+  Points& known = m.known[static_cast<size_t>(p.type)];
+  Points least = known;
+  bool slower = false, faster = false;
+  for (size_t i = 0; i < p.confirmed.size(); ++i) {
+    const int64_t seen_ns = p.points[i].task_ns;
+    int64_t& least_ns = least[p.confirmed[i]].task_ns;
+    const auto kept = static_cast<double>(least_ns);
+    slower |= static_cast<double>(seen_ns - kKeptSlackNs) > kMostOfKept * kept;
+    faster |= static_cast<double>(seen_ns + kKeptSlackNs) < kLeastOfKept * kept;
+    least_ns = std::min(least_ns, seen_ns);
+  }
+  faster |= KneeMoved(known, least);
+  if (!slower && !faster) {
+    p.points = known;
+    return EndType(p);
+  }
+  if (!slower) m.beaten[static_cast<size_t>(p.type)] = std::move(known);
+  known.clear();
+  StartType(p, p.type);
+}
+
 void Calibration::EndType(Progress& p) {
-  if (Measures(p)) memories_[static_cast<size_t>(p.memory)].points.push_back(p.points);
+  if (Measures(p)) {
+    MemoryProgress& m = memories_[static_cast<size_t>(p.memory)];
+    const Points& beaten = m.beaten[static_cast<size_t>(p.type)];
+    for (size_t i = 0; i < std::min(beaten.size(), p.points.size()); ++i) {
+      p.points[i].task_ns = std::min(p.points[i].task_ns, beaten[i].task_ns);
+    }
+    m.kept.push_back(!p.confirmed.empty());
+    m.points.push_back(p.points);
+  }
   StartType(p, p.type + 1);
 }
 
@@ -181,7 +282,10 @@ std::vector<CellTypeCalibration> Calibration::Results() const {
       c.memory = static_cast<int>(m);
       c.type = model_.types[t].id;
       const int32_t configured = model_.types[t].max_batch;
-      if (measure_) c.points = memories_[m].points[t];
+      if (measure_) {
+        c.points = memories_[m].points[t];
+        c.kept = memories_[m].kept[t];
+      }
       if (configured > 0) {
         c.max_batch = std::min(configured, batch_limit_);
         c.peak_batch = std::max(c.max_batch, std::min(model_.types[t].peak_batch, batch_limit_));

@@ -12,6 +12,19 @@
 // only until the knee is known (twice its batch brings nothing). What the rounds then measured is asked again: were it noise that
 // ended the growth, it goes on.
 //
+// What T(b) was at an earlier start may be known (calibration_shelf.h). It is warmed as far as it goes, and then confirmed
+// instead of measured, by the same rounds over a few sizes: those that say where the knee is.
+//
+//   kept     1 2 3 4 6 8 12 16 24 32 48 64       knee 16, best 48
+//   warm     1 2 3 4 6 8 12 16 24 32 48 64
+//   rounds   1           12 16       48 64       each 7/8 to 3/2 of what was kept, the knee still there: that is T(b), as it was kept
+//
+// Neighbours make tasks slower and never faster: so a time that cannot be reached is another machine's, and a time that is
+// beaten, clearly or so that the knee moves, was a neighbour's. Either way the type is measured in full; of times that were
+// beaten the least of both counts, so that T(b) gets better from start to start and b_max stands still. What is confirmed is
+// taken as it is: were the few sizes that were looked at corrected alone, they would look better than their neighbours, and
+// move the peak.
+//
 // T(b) belongs to a memory: one of its workers measures, the others only warm, and when that one fails
 // another one goes on with what it had. A worker that fails is waited for no more.
 //
@@ -37,6 +50,12 @@ inline constexpr int64_t kLongTaskNs = 60'000'000, kLongBesideOthersNs = 4'000'0
 inline constexpr double kKneeShare = 0.95;
 inline constexpr int64_t kLeastFullTaskNs = 100'000;
 inline constexpr double kPeakShare = 0.98;
+// Of a time that is known already: what is measured lies between so many times it, or it is not believed.
+inline constexpr double kLeastOfKept = 0.875, kMostOfKept = 1.5;
+// What is measured then may move the knee by so much of the best rate; beyond it is not believed.
+inline constexpr double kKneeMargin = 0.03;
+// Give or take so much: of tasks of microseconds it is what a clock and a wake-up cost.
+inline constexpr int64_t kKeptSlackNs = 5'000;
 
 // Batch sizes 1, 2, 3, 4, 6, 8, 12, ... up to and with `limit`.
 std::vector<int32_t> CalibrationSizes(int32_t limit);
@@ -59,6 +78,17 @@ class Calibration {
   // type once.
   Calibration(const Model& model, std::vector<int32_t> most_rows, int32_t batch_limit,
               absl::Span<const int> memory_of, bool measure);
+
+  // What T(b) of a type in a memory was before; what no calibration of these sizes can have been is not looked at. Before
+  // the first task.
+  void Know(int memory, CellTypeId type, std::vector<CalibrationPoint> points);
+  // All that may be measured of a type, ascending; at least one.
+  absl::Span<const int32_t> sizes(CellTypeId type) const {
+    return sizes_[static_cast<size_t>(type.value())];
+  }
+  int num_memories() const { return static_cast<int>(memories_.size()); }
+  // Which worker measures there; -1: none is left.
+  int measurer(int memory) const { return memories_[static_cast<size_t>(memory)].measurer; }
 
   // The next task of that worker; none while one is out, or when that worker is warm.
   std::optional<Step> Next(int worker) const;
@@ -87,16 +117,28 @@ class Calibration {
     size_t end = 0;
     size_t size = 0;
     Points points;  // of `type`
+    // Not empty: kept times are being confirmed, and [first, end) count these, sizes of `type`.
+    std::vector<size_t> confirmed;
   };
   struct MemoryProgress {
     int measurer = -1;           // the worker that measures; -1: none is left
     std::vector<Points> points;  // by type, as far as measured; the least times
+    std::vector<Points> known;   // by type, from before; empty: nothing, or it is not believed
+    std::vector<Points> beaten;  // by type: known, and not believed because some of it was beaten
+    std::vector<bool> kept;      // by type, as far as measured: known, and confirmed
   };
 
   bool Measures(const Progress& p) const;
+  // Null: it measures what it finds.
+  const Points* Known(const Progress& p) const;
   void StartType(Progress& p, int type);
+  size_t SizeOf(const Progress& p) const {
+    return p.confirmed.empty() ? p.size : p.confirmed[p.size];
+  }
   void Record(Progress& p, int64_t task_ns);
   bool MayEndAt(const Progress& p) const;
+  void BeginToConfirm(Progress& p, const Points& known);
+  void EndConfirming(Progress& p);
   void EndRound(Progress& p);
   void EndType(Progress& p);
 

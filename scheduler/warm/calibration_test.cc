@@ -1,6 +1,7 @@
 #include "scheduler/warm/calibration.h"
 
 #include <functional>
+#include <map>
 
 #include "gtest/gtest.h"
 #include "tests/testing/builders.h"
@@ -237,6 +238,204 @@ TEST_F(WorkersTest, WhoIsDeadBeforeItBeganIsNotWaitedFor) {
   calibration.WorkerFailed(1);
   EXPECT_FALSE(calibration.any_worker_left());
   EXPECT_TRUE(calibration.Results().empty());
+}
+
+// T(b) of an earlier start is known.
+class KnownTimesTest : public WorkersTest {
+ protected:
+  static constexpr int kWarmed = 18;  // sizes up to 512
+  static constexpr int kConfirmed = 5 * kCalibrationRounds;
+  static constexpr int kMeasured = kWarmed * kCalibrationRounds;
+
+  static std::vector<CalibrationPoint> Times(const std::function<int64_t(int32_t)>& time,
+                                             int32_t limit = 512) {
+    std::vector<CalibrationPoint> points;
+    for (const int32_t b : CalibrationSizes(limit)) points.push_back({b, time(b)});
+    return points;
+  }
+  // One worker; what it ran, by size.
+  std::map<int32_t, int> RunCounted(Calibration& calibration,
+                                    const std::function<int64_t(int, int32_t)>& time) {
+    std::map<int32_t, int> ran;
+    int n = 0;
+    Run(calibration, 1, [&](int, int32_t batch) {
+      ++ran[batch];
+      return time(n++, batch);
+    });
+    EXPECT_TRUE(calibration.done());
+    return ran;
+  }
+  static int Sum(const std::map<int32_t, int>& ran) {
+    int sum = 0;
+    for (const auto& [_, count] : ran) sum += count;
+    return sum;
+  }
+};
+
+TEST_F(KnownTimesTest, WhatIsConfirmedIsNotMeasuredAgain) {
+  Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+  calibration.Know(0, CellTypeId(0), Times(Streaming));
+  const auto ran = RunCounted(calibration, [](int, int32_t b) { return Streaming(b); });
+  EXPECT_EQ(ran.size(), static_cast<size_t>(kWarmed)) << "every size is warmed";
+  for (const auto& [batch, count] : ran) {
+    const bool looked_at = batch == 1 || batch == 12 || batch == 16 || batch == 24 || batch == 512;
+    EXPECT_EQ(count, looked_at ? 1 + kCalibrationRounds : 1) << batch;
+  }
+  EXPECT_EQ(Sum(ran), kWarmed + kConfirmed);
+  const CellTypeCalibration c = calibration.Results().front();
+  EXPECT_TRUE(c.kept);
+  EXPECT_EQ(c.max_batch, 16);
+  EXPECT_EQ(c.peak_batch, 24);
+}
+
+// Within what is believed, whatever is seen: T(b), and so b_max, are those of the start before.
+TEST_F(KnownTimesTest, WhatIsConfirmedStandsStill) {
+  for (const double pace : {0.9, 1.4}) {
+    Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+    calibration.Know(0, CellTypeId(0), Times(Streaming));
+    RunCounted(calibration, [&](int n, int32_t b) {
+      return static_cast<int64_t>(pace * static_cast<double>(Streaming(b))) + n % 7;
+    });
+    const CellTypeCalibration c = calibration.Results().front();
+    EXPECT_TRUE(c.kept) << pace;
+    EXPECT_EQ(c.max_batch, 16) << pace;
+    EXPECT_EQ(c.peak_batch, 24) << pace;
+    for (const CalibrationPoint& p : c.points) EXPECT_EQ(p.task_ns, Streaming(p.batch)) << pace;
+  }
+}
+
+// One round in which it is not there is enough.
+TEST_F(KnownTimesTest, ANeighbourForThreeRoundsDoesNotMakeItMeasure) {
+  Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+  calibration.Know(0, CellTypeId(0), Times(Streaming));
+  const auto ran = RunCounted(calibration, [](int n, int32_t b) {
+    return n < kWarmed + 3 * 5 ? 9 * Streaming(b) : Streaming(b);
+  });
+  EXPECT_EQ(Sum(ran), kWarmed + kConfirmed);
+  EXPECT_TRUE(calibration.Results().front().kept);
+}
+
+// Twice as slow as then: another machine under the same name, or a neighbour who stays. What is measured now counts.
+TEST_F(KnownTimesTest, WhatCannotBeReachedIsMeasuredInFull) {
+  Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+  calibration.Know(0, CellTypeId(0), Times([](int32_t b) { return Streaming(b) / 2; }));
+  const auto ran = RunCounted(calibration, [](int, int32_t b) { return Streaming(b); });
+  EXPECT_EQ(Sum(ran), kWarmed + kConfirmed + kWarmed + kMeasured);
+  const CellTypeCalibration c = calibration.Results().front();
+  EXPECT_FALSE(c.kept);
+  EXPECT_EQ(c.max_batch, 16);
+  for (const CalibrationPoint& p : c.points) EXPECT_EQ(p.task_ns, Streaming(p.batch)) << p.batch;
+}
+
+// Then a neighbour spoiled four rounds of 16 to 48 rows, by as little as moved the knee. The size below it says so; and
+// where a neighbour spoils something now, what was known of it is not lost.
+TEST_F(KnownTimesTest, WhatIsBeatenIsMeasuredInFullAndTheLeastOfBothCounts) {
+  const auto spoiled = [](int32_t b) { return b >= 16 && b <= 48 ? 320 * kMicro : Streaming(b); };
+  ASSERT_EQ(Knee(Times(spoiled)), 64);
+  Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+  calibration.Know(0, CellTypeId(0), Times(spoiled));
+  auto ran = RunCounted(calibration,
+                        [](int, int32_t b) { return b == 256 ? Streaming(384) : Streaming(b); });
+  EXPECT_EQ(ran[48], 2 + 2 * kCalibrationRounds) << "looked at, and measured with all others";
+  EXPECT_EQ(ran[32], 2 + kCalibrationRounds);
+  const CellTypeCalibration c = calibration.Results().front();
+  EXPECT_FALSE(c.kept) << "it is to be kept anew";
+  EXPECT_EQ(c.max_batch, 16);
+  for (const CalibrationPoint& p : c.points) EXPECT_EQ(p.task_ns, Streaming(p.batch)) << p.batch;
+}
+
+// The other way round: large batches seemed worse than they are, so that the knee seemed to be enough.
+TEST_F(KnownTimesTest, AKneeThatIsNoLongerGoodEnoughIsMeasuredInFull) {
+  const auto spoiled = [](int32_t b) { return b < 64 ? Streaming(b) : Streaming(b) * 21 / 20; };
+  const auto now = [](int32_t b) { return b < 64 ? Streaming(b) : Streaming(b) * 47 / 50; };
+  ASSERT_EQ(Knee(Times(spoiled)), 16);
+  for (const bool better : {false, true}) {
+    Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+    calibration.Know(0, CellTypeId(0), Times(spoiled));
+    RunCounted(calibration, [&](int, int32_t b) { return better ? now(b) : Streaming(b); });
+    EXPECT_EQ(calibration.Results().front().kept, !better);
+    EXPECT_EQ(calibration.Results().front().max_batch, better ? 64 : 16);
+  }
+}
+
+TEST_F(KnownTimesTest, WhatNoCalibrationOfTheseSizesLeftIsNotLookedAt) {
+  const auto good = Times(Streaming);
+  auto other_sizes = good, falls = good, zero = good, too_many = good;
+  other_sizes[3].batch = 5;
+  falls[4].task_ns = 1;
+  zero[0].task_ns = 0;
+  too_many.push_back({1024, good.back().task_ns});
+  for (const auto& known : {other_sizes, falls, zero, too_many, {}}) {
+    Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+    calibration.Know(0, CellTypeId(0), known);
+    const auto ran = RunCounted(calibration, [](int, int32_t b) { return Streaming(b); });
+    EXPECT_EQ(Sum(ran), kWarmed + kMeasured);
+    EXPECT_FALSE(calibration.Results().front().kept);
+  }
+}
+
+// What ended the growth then ends it now: no size is tried that nobody will use.
+TEST_F(KnownTimesTest, LongTasksAreWarmedAsFarAsTheyAreKnown) {
+  const auto slow = [](int32_t b) { return std::max(8, b) * 500 * kMicro; };
+  Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+  calibration.Know(0, CellTypeId(0), Times(slow, 24));
+  const auto ran = RunCounted(calibration, [&](int, int32_t b) { return slow(b); });
+  EXPECT_EQ(ran.rbegin()->first, 24);
+  EXPECT_EQ(calibration.Results().front().max_batch, 8);
+  EXPECT_TRUE(calibration.Results().front().kept);
+}
+
+TEST_F(KnownTimesTest, TypesThatAreKnownStandBesideThoseThatAreNot) {
+  model_->types.resize(3, model_->types[0]);
+  for (int t = 0; t < 3; ++t) model_->types[static_cast<size_t>(t)].id = CellTypeId(t);
+  Calibration calibration(*model_, {1 << 20, 1 << 20, 1 << 20}, 512, {0}, true);
+  calibration.Know(0, CellTypeId(1), Times(Streaming));
+  const auto ran = RunCounted(calibration, [](int, int32_t b) { return Streaming(b); });
+  EXPECT_EQ(Sum(ran), 3 * kWarmed + 2 * kMeasured + kConfirmed);
+  const auto results = calibration.Results();
+  ASSERT_EQ(results.size(), 3u);
+  for (int t = 0; t < 3; ++t) {
+    EXPECT_EQ(results[static_cast<size_t>(t)].kept, t == 1);
+    EXPECT_EQ(results[static_cast<size_t>(t)].max_batch, 16);
+  }
+}
+
+// Whenever it dies, while it warms, confirms or measures what it does not believe.
+TEST_F(KnownTimesTest, WhoeverIsLeftConfirms) {
+  model_->types.push_back(model_->types[0]);
+  model_->types[1].id = CellTypeId(1);
+  for (const int64_t pace : {1, 2}) {
+    for (int tasks = 0; tasks < 300; ++tasks) {
+      for (const bool out : {false, true}) {
+        Calibration calibration(*model_, {1 << 20, 1 << 20}, 512, {0, 0, 1}, true);
+        calibration.Know(0, CellTypeId(0), Times(Streaming));
+        calibration.Know(0, CellTypeId(1), Times(Streaming));
+        const auto time = [&](int, int32_t b) { return pace * Streaming(b); };
+        Run(calibration, 3, time, tasks);
+        const bool heir_out = out && calibration.Next(1).has_value();
+        if (heir_out) calibration.Started(1);
+        calibration.WorkerFailed(0);
+        if (heir_out) calibration.Finished(1, pace * 5);
+        Run(calibration, 3, time);
+        ASSERT_TRUE(calibration.done()) << tasks;
+        const auto results = calibration.Results();
+        ASSERT_EQ(results.size(), 4u) << tasks;
+        for (const CellTypeCalibration& c : results) {
+          EXPECT_EQ(c.kept, c.memory == 0 && pace == 1) << tasks;
+          EXPECT_EQ(c.max_batch, 16) << tasks;
+          EXPECT_EQ(c.points.back().batch, pace == 1 ? 512 : 384) << tasks;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(KnownTimesTest, WhereNothingIsMeasuredNothingIsConfirmed) {
+  Calibration calibration(*model_, {1 << 20}, 512, {0}, false);
+  calibration.Know(0, CellTypeId(0), Times(Streaming));
+  EXPECT_EQ(Sum(RunCounted(calibration, [](int, int32_t b) { return Streaming(b); })), 1);
+  EXPECT_FALSE(calibration.Results().front().kept);
+  EXPECT_TRUE(calibration.Results().front().points.empty());
 }
 
 }  // namespace
