@@ -30,4 +30,11 @@ absl::StatusOr<std::vector<int>> MemoriesOf(const DeviceSet& devices, int depth,
   return memory_of;
 }
 
+HostBlocks* HostBlocksOf(const DeviceSet& devices) {
+  for (const std::unique_ptr<Memory>& memory : devices.memories) {
+    if (HostBlocks* const blocks = memory->host_blocks(); blocks != nullptr) return blocks;
+  }
+  return nullptr;
+}
+
 }  // namespace cellbatch

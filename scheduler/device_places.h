@@ -1,4 +1,4 @@
-// Which memory each device of a set computes on, and whether its task memory holds a ring.
+// Which memory each device of a set computes on, whether its task memory holds a ring, and who makes memory that all reach.
 #ifndef CELLBATCH_SCHEDULER_DEVICE_PLACES_H_
 #define CELLBATCH_SCHEDULER_DEVICE_PLACES_H_
 
@@ -12,6 +12,9 @@ namespace cellbatch {
 // By device: the index of its memory in `devices`. INVALID_ARGUMENT: it is not there. RESOURCE_EXHAUSTED: `depth` tasks of
 // `batch_limit` nodes do not fit its task memory.
 absl::StatusOr<std::vector<int>> MemoriesOf(const DeviceSet& devices, int depth, int batch_limit);
+
+// What one memory makes, all reach. Null: every device reaches all host memory.
+HostBlocks* HostBlocksOf(const DeviceSet& devices);
 
 }  // namespace cellbatch
 

@@ -1,6 +1,7 @@
 #include "scheduler/lane_memories.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,16 @@ bool LaneMemories::Fit(absl::Span<const int32_t> counts) const {
     if (fits) return true;
   }
   return false;
+}
+
+std::vector<int32_t> LaneMemories::MaxRuns(size_t num_tables) const {
+  std::vector<int32_t> most(num_tables, std::numeric_limits<int32_t>::max());
+  for (const LoadedInMemory& loaded : loaded_) {
+    for (size_t t = 0; t < num_tables; ++t) {
+      most[t] = std::min(most[t], loaded.arena->pool(TableId(static_cast<int64_t>(t))).MaxRun());
+    }
+  }
+  return most;
 }
 
 int64_t LaneMemories::rows_used() const {

@@ -34,6 +34,8 @@ class LaneMemories {
   }
   // Whether some memory has that many rows of each table, were it empty.
   bool Fit(absl::Span<const int32_t> counts) const;
+  // By table: the longest run of rows that every memory has, were it empty.
+  std::vector<int32_t> MaxRuns(size_t num_tables) const;
   int64_t rows_used() const;
   int64_t rows_total() const;
   // LoadedModel::folded of the first memory that has the model; stays.

@@ -21,6 +21,7 @@
 #include "scheduler/record/recorder.h"
 #include "scheduler/scheduler_stats.h"
 #include "scheduler/warm/background.h"
+#include "scheduler/warm/kept_times.h"
 #include "scheduler/warm/warm_up_pace.h"
 
 namespace cellbatch {
@@ -31,14 +32,6 @@ constexpr std::chrono::microseconds kFirstLook(200), kLaterLooks(1000);
 constexpr int kFirstLooks = 25;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
-
-// What one memory makes, all reach.
-HostBlocks* HostBlocksOf(const DeviceSet& devices) {
-  for (const std::unique_ptr<Memory>& memory : devices.memories) {
-    if (HostBlocks* const blocks = memory->host_blocks(); blocks != nullptr) return blocks;
-  }
-  return nullptr;
-}
 
 class SchedulerImpl final : public Scheduler {
  public:
@@ -246,6 +239,11 @@ absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model, LaneRul
   const auto lane =
       std::make_shared<Lane>(place->index, place->serial, std::move(model), std::move(rules),
                              *std::move(loaded), memory_of_, options_);
+  KeptTimes kept(options_.calibration_shelf, lane->model());
+  if (options_.calibration_shelf != nullptr) {
+    RunInBackground([&] { kept.FindKeys(devices_, lane->calibration()); });
+  }
+  if (options_.recorder == nullptr) kept.Tell(lane->calibration());
   lanes_.Put(lane);
   if (absl::Status warm = Warm(*lane, pace); !warm.ok()) {
     lanes_.Remove(*lane);
@@ -253,6 +251,7 @@ absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model, LaneRul
     return warm;
   }
   lanes_.Open(*lane);
+  kept.Keep(lane->calibration());
   return absl::OkStatus();
 }
 
@@ -334,16 +333,8 @@ std::vector<CellTypeCalibration> SchedulerImpl::Calibration(ModelId model) const
 
 std::vector<int32_t> SchedulerImpl::MaxRowsPerRequest(ModelId model) const {
   const std::shared_ptr<const Lane> lane = lanes_.Find(model);
-  std::vector<int32_t> most;
-  if (lane == nullptr) return most;
-  for (size_t t = 0; t < lane->model().tables.size(); ++t) {
-    int32_t rows = lane->loaded(0).arena->pool(TableId(static_cast<int64_t>(t))).MaxRun();
-    for (int m = 1; m < lane->num_memories(); ++m) {
-      rows = std::min(rows, lane->loaded(m).arena->pool(TableId(static_cast<int64_t>(t))).MaxRun());
-    }
-    most.push_back(rows);
-  }
-  return most;
+  return lane == nullptr ? std::vector<int32_t>()
+                         : lane->memories().MaxRuns(lane->model().tables.size());
 }
 
 absl::Status SchedulerImpl::Build(Request& request, bool node_facts, std::byte* slab,
