@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "server/names/fingerprint.h"
 #include "server/repository/model_files.h"
 #include "server/repository/text_file.h"
 
@@ -72,21 +73,6 @@ disk::StateEncodingKind OnDisk(StateEncoding::Kind kind) {
   }
   return disk::STATE_ENCODING_UNSPECIFIED;
 }
-
-// FNV-1a.
-class Fingerprint {
- public:
-  void Add(std::string_view text) {
-    for (const char c : text) Mix(static_cast<unsigned char>(c));
-    Mix(0);  // "ab" "c" is not "a" "bc"
-  }
-  void Add(int64_t n) { Add(fmt::format("{}", n)); }
-  std::string Hex() const { return fmt::format("{:016x}", hash_); }
-
- private:
-  void Mix(uint64_t byte) { hash_ = (hash_ ^ byte) * 0x100000001b3; }
-  uint64_t hash_ = 0xcbf29ce484222325;
-};
 
 std::vector<std::string> TypeNames(const Model& model) {
   std::vector<std::string> names;
