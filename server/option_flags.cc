@@ -29,6 +29,10 @@ constexpr OptionFlag kFlags[] = {
      "Bytes of this machine's memory that are pinned for GPUs at the start: what requests on GPUs "
      "bring and are answered with lies there. One that finds no room: RESOURCE_EXHAUSTED.",
      {1 << 20}},
+    {"calibration-cache", &O::calibration_cache,
+     "Folder to keep what cell types take (T(b)) in, from one start to the next: then a few tasks "
+     "confirm it, instead of many that measure it. Made where it is not there. Empty: measured at "
+     "every start."},
     {"record", &O::record,
      "File to write the shapes of all requests to, and what the scheduler saw and did: to learn "
      "from, and for cellbatch-replay. No payload. What the file had before is gone. Empty: none."},

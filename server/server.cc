@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "cells/device/cpu/process_limits.h"
 #include "fmt/format.h"
+#include "server/calibration/calibration_text.h"
 #include "server/control/log_lines.h"
 #include "server/http/descriptors.h"
 #include "spdlog/spdlog.h"
@@ -146,6 +147,12 @@ absl::Status Server::Open(OpenedDevices devices) {
   RaiseDescriptorLimit();
   if (absl::Status status = OpenTracing(); !status.ok()) return status;
   SchedulerOptions of_scheduler = OfScheduler(options_);
+  if (!options_.calibration_cache.empty()) {
+    auto folder = CalibrationFolder::Open(options_.calibration_cache, ProgramStamp());
+    if (!folder.ok()) return folder.status();
+    calibration_ = *std::move(folder);
+    of_scheduler.calibration_shelf = calibration_.get();
+  }
   if (!options_.record.empty()) {
     auto record = RecordWriter::Open(options_.record, options_.record_limit);
     if (!record.ok()) return record.status();
@@ -409,7 +416,9 @@ absl::Status Server::LoadModels() {
   const bool goes_on = status.ok() || (!options_.strict_readiness && enough);
   for (const IndexEntry& entry : Index()) {
     if (entry.state == "READY") {
-      spdlog::info("model {} version {} is warm", entry.name, entry.version);
+      const auto model = repository_->Find(entry.name, entry.version);
+      spdlog::info("model {} version {} is warm{}", entry.name, entry.version,
+                   model.ok() ? WhereTimesComeFrom(scheduler_->Calibration((*model)->id)) : "");
     } else if (goes_on && entry.reason != kNotLoaded) {  // else whoever ends the start says why
       const std::vector<std::string> problems = absl::StrSplit(entry.reason, '\n');
       for (const std::string& problem : problems) {

@@ -16,6 +16,7 @@
 #include "cells/device/open_devices.h"
 #include "scheduler/clock.h"
 #include "scheduler/scheduler.h"
+#include "server/calibration/calibration_folder.h"
 #include "server/control/log_control.h"
 #include "server/control/model_control.h"
 #include "server/control/trace_control.h"
@@ -102,6 +103,7 @@ class Server {
   StatsRegistry stats_;
   RefusalCounts refusals_;
   LastErrors last_errors_;
+  std::unique_ptr<CalibrationFolder> calibration_;  // null: nothing is kept
   std::unique_ptr<RecordWriter> record_;  // null: nothing is recorded
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ModelRepository> repository_;

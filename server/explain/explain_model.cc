@@ -138,7 +138,9 @@ ExplainedType Parts(const Model& model, const CellType& type, bool may_wait,
   if (!cell.copies.empty()) add("Copies inside a task", Copies(cell));
   add("Prepared at load", Prepared(cell, account));
   if (measured != nullptr && !measured->points.empty()) {
-    add("Time of a task, measured at load", Times(*measured));
+    add(measured->kept ? "Time of a task, measured at an earlier start and confirmed at load"
+                       : "Time of a task, measured at load",
+        Times(*measured));
   }
   return made;
 }

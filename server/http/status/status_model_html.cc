@@ -80,12 +80,13 @@ std::string CellTypes(const StatusView::ModelView& model) {
     };
     cards += fmt::format(
         "<div class=\"cell\"><h4>{} <span class=\"faint\">{}</span></h4><dl class=\"lines\">{}{}"
-        "<div class=\"line\"><dt>T(b); b_max {}{}</dt><dd><small>{} .. {}</small>{}"
+        "<div class=\"line\"><dt>T(b){}; b_max {}{}</dt><dd><small>{} .. {}</small>{}"
         "</dd></div></dl><p class=\"faint\">{} cells in {} tasks, {:.3g} in one; {} "
         "ready</p></div>",
         Escaped(cell.name), Escaped(cell.definition),
         LineHtml("batch size", LineUnit::kCount, cell.batch_line),
-        LineHtml("cells/s", LineUnit::kCount, cell.cells_line), cell.max_batch,
+        LineHtml("cells/s", LineUnit::kCount, cell.cells_line), cell.kept ? ", kept" : "",
+        cell.max_batch,
         cell.peak_batch > cell.max_batch ? fmt::format(", {} in backlog", cell.peak_batch) : "",
         time_of(true), time_of(false), Curve(cell), CountText(static_cast<double>(cell.cells)),
         CountText(static_cast<double>(cell.tasks)), cell.mean_batch, cell.ready);

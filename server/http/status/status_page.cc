@@ -188,6 +188,7 @@ void StatusPage::AddTypes(const Model& model, const LaneStats* lane, const LaneS
       cell.max_batch = measured.max_batch;
       cell.peak_batch = measured.peak_batch;
       cell.points = measured.points;
+      cell.kept = measured.kept;
       break;  // of the first memory
     }
     const auto index = static_cast<size_t>(type.id.value());

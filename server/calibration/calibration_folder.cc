@@ -1,0 +1,106 @@
+#include "server/calibration/calibration_folder.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "server/calibration/kept_calibration.h"
+#include "server/names/fingerprint.h"
+#include "server/repository/text_file.h"
+#include "spdlog/spdlog.h"
+
+namespace cellbatch {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+std::string ProgramStamp() {
+  std::error_code error;
+  const auto size = fs::file_size("/proc/self/exe", error);
+  if (error) return "";
+  const auto written = fs::last_write_time("/proc/self/exe", error);
+  if (error) return "";
+  return fmt::format("{} bytes of {}", size, written.time_since_epoch().count());
+}
+
+absl::StatusOr<std::unique_ptr<CalibrationFolder>> CalibrationFolder::Open(
+    const std::string& folder, std::string program) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error && !fs::is_directory(folder, error)) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  }
+  if (error) {
+    return absl::FailedPreconditionError(fmt::format(
+        "--calibration-cache={}: no folder can be made there: {}", folder, error.message()));
+  }
+  std::unique_ptr<CalibrationFolder> made(new CalibrationFolder(folder, std::move(program)));
+  const std::string probe = fmt::format("{}/.probe.{}", folder, getpid());
+  if (absl::Status s = made->Write(probe, ""); !s.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("--calibration-cache={}: {}", folder, std::string(s.message())));
+  }
+  fs::remove(probe, error);
+  return made;
+}
+
+std::string CalibrationFolder::FingerprintOf(const CalibrationKey& key) const {
+  Fingerprint print;
+  print.Add(program_);
+  print.Add(key.depends_on);
+  return print.Hex();
+}
+
+std::string CalibrationFolder::PathOf(const CalibrationKey& key) const {
+  return fmt::format("{}/{}.textproto", folder_, FingerprintOf(key));
+}
+
+std::vector<CalibrationPoint> CalibrationFolder::Find(const CalibrationKey& key) {
+  const std::string path = PathOf(key);
+  const absl::StatusOr<std::string> text = ReadTextFile(path, kMostKeptBytes);
+  if (absl::IsNotFound(text.status())) return {};
+  const auto points =
+      text.ok() ? ParseKeptCalibration(*text, path, FingerprintOf(key)) : text.status();
+  if (points.ok()) return *points;
+  spdlog::warn("{}; T(b) of cell type \"{}\" is measured", std::string(points.status().message()),
+               key.type);
+  return {};
+}
+
+void CalibrationFolder::Keep(const CalibrationKey& key, absl::Span<const CalibrationPoint> points) {
+  const absl::Status written =
+      Write(PathOf(key), KeptCalibrationText(key, FingerprintOf(key), points));
+  if (written.ok()) return;
+  spdlog::warn("{}; T(b) of cell type \"{}\" is not kept", std::string(written.message()),
+               key.type);
+}
+
+absl::Status CalibrationFolder::Write(const std::string& path, const std::string& text) const {
+  // Process ids are no names here: servers in containers share folders, and each is number 1.
+  std::string partial = folder_ + "/.partial.XXXXXX";
+  const int file = mkstemp(partial.data());
+  if (file < 0) {
+    return absl::InternalError(
+        fmt::format("{}: cannot be written: {}", partial, std::strerror(errno)));
+  }
+  errno = 0;
+  bool all = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  all = fchmod(file, 0644) == 0 && all;
+  all = close(file) == 0 && all;
+  if (all && std::rename(partial.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  const int reason = errno;
+  unlink(partial.c_str());
+  return absl::InternalError(
+      fmt::format("{}: cannot be written: {}", path, std::strerror(reason == 0 ? EIO : reason)));
+}
+
+}  // namespace cellbatch
