@@ -59,6 +59,13 @@ bool KneeMoved(absl::Span<const CalibrationPoint> known, absl::Span<const Calibr
   return Rate(least[knee - 1]) >= (kKneeShare + kKneeMargin) * best;
 }
 
+// Of the sizes that both have.
+void TakeLeast(absl::Span<const CalibrationPoint> from, std::vector<CalibrationPoint>& points) {
+  for (size_t i = 0; i < std::min(from.size(), points.size()); ++i) {
+    points[i].task_ns = std::min(points[i].task_ns, from[i].task_ns);
+  }
+}
+
 // Whether times for these sizes may be what a calibration left.
 bool CanBe(absl::Span<const CalibrationPoint> points, absl::Span<const int32_t> sizes) {
   if (points.empty() || points.size() > sizes.size()) return false;
@@ -112,6 +119,7 @@ Calibration::Calibration(const Model& model, std::vector<int32_t> most_rows, int
   for (MemoryProgress& m : memories_) {
     m.known.resize(sizes_.size());
     m.beaten.resize(sizes_.size());
+    m.unreached.resize(sizes_.size());
   }
 }
 
@@ -191,7 +199,10 @@ void Calibration::EndRound(Progress& p) {
     if (known != nullptr) BeginToConfirm(p, *known);
     return;
   }
-  if (!p.confirmed.empty()) return EndConfirming(p);
+  if (!p.confirmed.empty()) {
+    if (p.round <= kMostConfirmingRounds && !AllReached(p)) return;
+    return EndConfirming(p);
+  }
   for (size_t i = p.points.size() - 1; i > 0; --i) {
     p.points[i - 1].task_ns = std::min(p.points[i - 1].task_ns, p.points[i].task_ns);
   }
@@ -211,16 +222,26 @@ void Calibration::BeginToConfirm(Progress& p, const Points& known) {
   p.points.resize(p.end);
 }
 
+bool Calibration::AllReached(const Progress& p) const {
+  const Points& known = *Known(p);
+  for (size_t i = 0; i < p.confirmed.size(); ++i) {
+    const auto most = kMostOfKept * static_cast<double>(known[p.confirmed[i]].task_ns);
+    if (static_cast<double>(p.points[i].task_ns - kKeptSlackNs) > most) return false;
+  }
+  return true;
+}
+
 void Calibration::EndConfirming(Progress& p) {
   MemoryProgress& m = memories_[static_cast<size_t>(p.memory)];
-  Points& known = m.known[static_cast<size_t>(p.type)];
+  const auto type = static_cast<size_t>(p.type);
+  Points& known = m.known[type];
   Points least = known;
-  bool slower = false, faster = false;
+  const bool slower = !AllReached(p);
+  bool faster = false;
   for (size_t i = 0; i < p.confirmed.size(); ++i) {
     const int64_t seen_ns = p.points[i].task_ns;
     int64_t& least_ns = least[p.confirmed[i]].task_ns;
     const auto kept = static_cast<double>(least_ns);
-    slower |= static_cast<double>(seen_ns - kKeptSlackNs) > kMostOfKept * kept;
     faster |= static_cast<double>(seen_ns + kKeptSlackNs) < kLeastOfKept * kept;
     least_ns = std::min(least_ns, seen_ns);
   }
@@ -229,7 +250,7 @@ void Calibration::EndConfirming(Progress& p) {
     p.points = known;
     return EndType(p);
   }
-  if (!slower) m.beaten[static_cast<size_t>(p.type)] = std::move(known);
+  (slower ? m.unreached : m.beaten)[type] = std::move(known);
   known.clear();
   StartType(p, p.type);
 }
@@ -237,10 +258,7 @@ void Calibration::EndConfirming(Progress& p) {
 void Calibration::EndType(Progress& p) {
   if (Measures(p)) {
     MemoryProgress& m = memories_[static_cast<size_t>(p.memory)];
-    const Points& beaten = m.beaten[static_cast<size_t>(p.type)];
-    for (size_t i = 0; i < std::min(beaten.size(), p.points.size()); ++i) {
-      p.points[i].task_ns = std::min(p.points[i].task_ns, beaten[i].task_ns);
-    }
+    TakeLeast(m.beaten[static_cast<size_t>(p.type)], p.points);
     m.kept.push_back(!p.confirmed.empty());
     m.points.push_back(p.points);
   }
@@ -271,6 +289,17 @@ bool Calibration::done() const {
 
 bool Calibration::any_worker_left() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const Progress& p) { return !p.failed; });
+}
+
+std::vector<CalibrationPoint> Calibration::LeastKnown(int memory, CellTypeId type) const {
+  const MemoryProgress& m = memories_[static_cast<size_t>(memory)];
+  const Points& measured = m.points[static_cast<size_t>(type.value())];
+  Points least = m.unreached[static_cast<size_t>(type.value())];
+  if (least.empty()) return measured;
+  TakeLeast(
+      measured,
+      least);  // no further than it went: what was not reached would be beside what was disturbed
+  return least;
 }
 
 std::vector<CellTypeCalibration> Calibration::Results() const {

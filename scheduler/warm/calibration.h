@@ -23,7 +23,8 @@
 // beaten, clearly or so that the knee moves, was a neighbour's. Either way the type is measured in full; of times that were
 // beaten the least of both counts, so that T(b) gets better from start to start and b_max stands still. What is confirmed is
 // taken as it is: were the few sizes that were looked at corrected alone, they would look better than their neighbours, and
-// move the peak.
+// move the peak. What is kept for the next start is never slower than what was (LeastKnown): a start that was disturbed does
+// not unseat a quiet one's, and a machine that has become slower for good is measured at every start.
 //
 // T(b) belongs to a memory: one of its workers measures, the others only warm, and when that one fails
 // another one goes on with what it had. A worker that fails is waited for no more.
@@ -54,6 +55,8 @@ inline constexpr double kPeakShare = 0.98;
 inline constexpr double kLeastOfKept = 0.875, kMostOfKept = 1.5;
 // What is measured then may move the knee by so much of the best rate; beyond it is not believed.
 inline constexpr double kKneeMargin = 0.03;
+// Rounds in which it may be reached: what is disturbed for so long would be measured no better.
+inline constexpr int kMostConfirmingRounds = 16;
 // Give or take so much: of tasks of microseconds it is what a clock and a wake-up cost.
 inline constexpr int64_t kKeptSlackNs = 5'000;
 
@@ -100,6 +103,9 @@ class Calibration {
   bool done() const;
   bool any_worker_left() const;
 
+  // After done(): what to keep of T(b) there. What was measured, or where what was known could not be reached the least of both.
+  std::vector<CalibrationPoint> LeastKnown(int memory, CellTypeId type) const;
+
   // After done(): of the memories that have a worker left, all types of one after the other.
   std::vector<CellTypeCalibration> Results() const;
 
@@ -125,7 +131,8 @@ class Calibration {
     std::vector<Points> points;  // by type, as far as measured; the least times
     std::vector<Points> known;   // by type, from before; empty: nothing, or it is not believed
     std::vector<Points> beaten;  // by type: known, and not believed because some of it was beaten
-    std::vector<bool> kept;      // by type, as far as measured: known, and confirmed
+    std::vector<Points> unreached;  // by type: likewise because some of it could not be reached
+    std::vector<bool> kept;         // by type, as far as measured: known, and confirmed
   };
 
   bool Measures(const Progress& p) const;
@@ -138,6 +145,7 @@ class Calibration {
   void Record(Progress& p, int64_t task_ns);
   bool MayEndAt(const Progress& p) const;
   void BeginToConfirm(Progress& p, const Points& known);
+  bool AllReached(const Progress& p) const;
   void EndConfirming(Progress& p);
   void EndRound(Progress& p);
   void EndType(Progress& p);

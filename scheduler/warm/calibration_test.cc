@@ -320,11 +320,25 @@ TEST_F(KnownTimesTest, WhatCannotBeReachedIsMeasuredInFull) {
   Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
   calibration.Know(0, CellTypeId(0), Times([](int32_t b) { return Streaming(b) / 2; }));
   const auto ran = RunCounted(calibration, [](int, int32_t b) { return Streaming(b); });
-  EXPECT_EQ(Sum(ran), kWarmed + kConfirmed + kWarmed + kMeasured);
+  EXPECT_EQ(Sum(ran), kWarmed + 5 * kMostConfirmingRounds + kWarmed + kMeasured);
   const CellTypeCalibration c = calibration.Results().front();
   EXPECT_FALSE(c.kept);
   EXPECT_EQ(c.max_batch, 16);
   for (const CalibrationPoint& p : c.points) EXPECT_EQ(p.task_ns, Streaming(p.batch)) << p.batch;
+  for (const CalibrationPoint& p : calibration.LeastKnown(0, CellTypeId(0))) {
+    EXPECT_EQ(p.task_ns, Streaming(p.batch) / 2) << "for the next start";
+  }
+}
+
+// Longer than it would have measured: whoever comes back to it finds it as it was.
+TEST_F(KnownTimesTest, ItIsGivenAsManyRoundsAsItTakesToReachIt) {
+  Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+  calibration.Know(0, CellTypeId(0), Times(Streaming));
+  const auto ran = RunCounted(calibration, [](int n, int32_t b) {
+    return n < kWarmed + 5 * 10 ? 9 * Streaming(b) : Streaming(b);
+  });
+  EXPECT_EQ(Sum(ran), kWarmed + 5 * 11);
+  EXPECT_TRUE(calibration.Results().front().kept);
 }
 
 // Then a neighbour spoiled four rounds of 16 to 48 rows, by as little as moved the knee. The size below it says so; and

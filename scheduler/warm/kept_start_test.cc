@@ -63,16 +63,22 @@ TEST_F(KeptStartTest, TheSecondStartRunsAFractionOfTheTasksAndHasTheSameLimits) 
   EXPECT_EQ(shelf.told, told) << "what is confirmed is not written again";
 }
 
-TEST_F(KeptStartTest, OnASlowerDeviceItIsMeasuredAgainAndKeptInItsPlace) {
+// Whoever was disturbed for a start does not make the next one forget.
+TEST_F(KeptStartTest, OnASlowerDeviceItIsMeasuredAndWhatWasKeptStays) {
   MapShelf shelf;
-  Start(&shelf);
+  const Started first = Start(&shelf);
   const size_t entries = shelf.kept.size();
   const Started slower = Start(&shelf, nullptr, 2'000'000),
                 again = Start(&shelf, nullptr, 2'000'000);
   EXPECT_EQ(slower.kept(), 0);
   EXPECT_EQ(slower.calibration[0].points[0].task_ns, 2'010'000);
-  EXPECT_EQ(again.kept(), static_cast<int>(model_->types.size()));
+  EXPECT_EQ(again.kept(), 0);
+  EXPECT_EQ(again.tasks, slower.tasks);
   EXPECT_EQ(shelf.kept.size(), entries);
+  const Started as_before = Start(&shelf);
+  EXPECT_EQ(as_before.kept(), static_cast<int>(model_->types.size()));
+  EXPECT_EQ(as_before.calibration[0].max_batch, first.calibration[0].max_batch);
+  EXPECT_EQ(as_before.calibration[0].points[0].task_ns, 210'000);
 }
 
 // A record holds what its T(b) was made of, and is taken again by who has no shelf.

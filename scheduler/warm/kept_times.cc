@@ -130,7 +130,8 @@ void KeptTimes::Keep(const Calibration& calibration) const {
     // The one whose keys these are failed meanwhile: another measured, which may be of another sort.
     if (memory.keys.empty() || memory.measurer != calibration.measurer(c.memory)) continue;
     if (c.kept || c.points.empty()) continue;
-    shelf_->Keep(memory.keys[static_cast<size_t>(c.type.value())], c.points);
+    shelf_->Keep(memory.keys[static_cast<size_t>(c.type.value())],
+                 calibration.LeastKnown(c.memory, c.type));
   }
 }
 

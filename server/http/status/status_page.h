@@ -35,8 +35,8 @@ struct StatusView {
     std::string name;
     std::string definition;
     int32_t max_batch = 0, peak_batch = 0;  // the second while more nodes than the first wait
-    std::vector<CalibrationPoint> points;  // T(b)
-    bool kept = false;                     // of an earlier start, confirmed
+    std::vector<CalibrationPoint> points;   // T(b)
+    bool kept = false;                      // of an earlier start, confirmed
     uint64_t tasks = 0;
     uint64_t cells = 0;
     double cells_per_second = 0;  // since the last look
