@@ -51,8 +51,8 @@ struct DeviceInfo {
   // What it is, as far as the time of a task depends on it: the same text on the same sort of machine at every start, which
   // names neither addresses nor what was measured. Empty: it cannot say.
   std::string kind = {};
-  std::string details =
-      {};  // for people, one line: what it chose for this machine, and what it measured
+  // For people, one line: what it chose for this machine, and what it measured.
+  std::string details = {};
 };
 
 class Device {

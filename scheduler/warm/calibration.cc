@@ -296,9 +296,8 @@ std::vector<CalibrationPoint> Calibration::LeastKnown(int memory, CellTypeId typ
   const Points& measured = m.points[static_cast<size_t>(type.value())];
   Points least = m.unreached[static_cast<size_t>(type.value())];
   if (least.empty()) return measured;
-  TakeLeast(
-      measured,
-      least);  // no further than it went: what was not reached would be beside what was disturbed
+  // No further than it went: what was not reached would be beside what was disturbed.
+  TakeLeast(measured, least);
   return least;
 }
 
