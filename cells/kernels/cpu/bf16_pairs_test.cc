@@ -1,5 +1,5 @@
-// Products of bf16 in pairs against the same ones element by element: the same sums, bit by bit, whatever the numbers. In
-// plain arithmetic for the tilings of all instruction sets, on any machine; and as the CPU does it, where it can.
+// Products of bf16 against one multiply-add after the other: the same sums, bit by bit, whatever the numbers, also where two
+// are multiplied at a time. In plain arithmetic for the tilings of all instruction sets; and by every table of this CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,49 +38,112 @@ float Delicate(Random& random) {
          std::ldexp(static_cast<float>(RandomInt(random, 128, 255)), RandomInt(random, -12, 2));
 }
 
-struct Sums {
-  std::vector<float> with_tails, accumulators;
+// What a product is asked: rows for each segment, not rounded yet.
+struct Question {
+  RandomProduct product;
+  std::vector<std::vector<float>> x;
+  int rows;
 };
 
-// The sums of `x` by one table: its own rounding first.
-Sums SumsBy(const CpuKernels& kernels, const ProductSpec& spec,
-            const std::vector<std::vector<float>>& x, int rows, StreamWay way) {
+Question RandomQuestion(Random& random, int trial) {
+  const int groups = 1 + trial % kMaxGroups, rows = RandomInt(random, 1, trial % 4 == 0 ? 40 : 9);
+  Question q = {
+      RandomProduct(random, RandomInt(random, 1, 90), groups,
+                    {RandomInt(random, 1, 2 * kMostBlockOfK + 90), RandomInt(random, 1, 30)},
+                    StoreAllTail(groups), 0.9),
+      {},
+      rows};
+  q.product.spec.precision = Precision::kBf16;
+  for (std::vector<float>& numbers : q.product.memory) {
+    for (float& n : numbers) n = Delicate(random);
+  }
+  for (const SegmentSpec& s : q.product.spec.segments) {
+    q.x.emplace_back(static_cast<size_t>(s.depth * rows));
+    for (float& n : q.x.back()) n = Delicate(random);
+  }
+  if (trial % 5 == 1) q.x[1][0] = INFINITY;
+  if (trial % 5 == 2) q.x[1][0] = NAN;
+  return q;
+}
+
+float Rounded(float value) {
+  return std::isnan(value) ? value : std::bit_cast<float>(uint32_t{RoundedToBf16(value)} << 16);
+}
+
+// [group][row][unit].
+using Sums = std::vector<float>;
+
+// One multiply-add after the other: what every table's sums are. `fused`: rounded once, as by all but the portable one.
+Sums Chains(const Question& q, bool fused) {
+  const ProductSpec& spec = q.product.spec;
+  Sums sums;
+  for (int g = 0; g < spec.groups; ++g) {
+    for (int r = 0; r < q.rows; ++r) {
+      for (int u = 0; u < spec.units; ++u) {
+        float sum = spec.bias[g] != nullptr ? spec.bias[g][u] : 0.0f;
+        for (size_t s = 0; s < q.x.size(); ++s) {
+          const SegmentSpec& segment = spec.segments[s];
+          const WeightView& w = segment.weights[g];
+          for (int k = 0; w.data != nullptr && k < segment.depth; ++k) {
+            const float x = Rounded(q.x[s][static_cast<size_t>(r * segment.depth + k)]);
+            const float weight = Rounded(w.data[u * w.unit_stride + k * w.depth_stride]);
+            sum = fused ? std::fma(x, weight, sum) : x * weight + sum;
+          }
+        }
+        sums.push_back(sum);
+      }
+    }
+  }
+  return sums;
+}
+
+struct Answer {
+  Sums stored, accumulators;
+};
+
+// By a table: its own rounding first.
+Answer Ask(const CpuKernels& kernels, const Question& q, StreamWay way) {
+  const ProductSpec& spec = q.product.spec;
   const PackedProduct product(spec, kernels.weight_order);
   std::vector<PackedMemory> rounded;
   std::vector<RowSource> inputs;
-  for (size_t s = 0; s < x.size(); ++s) {
+  for (size_t s = 0; s < q.x.size(); ++s) {
     const int32_t width = spec.segments[s].depth;
-    rounded.emplace_back(int64_t{rows} * (width + 1));
+    rounded.emplace_back(int64_t{q.rows} * (width + 1));
     const RowColumn to = {rounded.back().data(), width + 1};
-    kernels.round_to_bf16({x[s].data(), width}, width, rows, to);
+    kernels.round_to_bf16({q.x[s].data(), width}, width, q.rows, to);
     inputs.push_back({to.base, to.stride});
   }
   Tuning tuning;
   tuning.near.fill(way);
   ProductScratch scratch(tuning);
-  std::vector<RandomRows> stored;
+  Answer answer;
+  const int64_t of_group = int64_t{q.rows} * spec.units;
+  answer.stored.resize(static_cast<size_t>(of_group * spec.groups));
   std::vector<RowColumn> columns;
-  Random random(1);
-  stored.reserve(static_cast<size_t>(spec.groups));
   for (int g = 0; g < spec.groups; ++g) {
-    stored.emplace_back(random, spec.units, rows, rows);
-    columns.push_back(stored.back().column());
+    columns.push_back({answer.stored.data() + g * of_group, spec.units});
   }
-  PackedMemory sums(product.accumulator_width() * rows);
-  kernels.run_product(product, {rows, inputs.data(), nullptr, columns.data()}, 0,
+  kernels.run_product(product, {q.rows, inputs.data(), nullptr, columns.data()}, 0,
                       product.num_panels(), &scratch);
-  kernels.run_accumulators(product, {rows, inputs.data()}, 0, product.num_panels(), &scratch,
-                           sums.data(), product.accumulator_width());
-  Sums all;
-  for (const RandomRows& r : stored) {
-    all.with_tails.insert(all.with_tails.end(), r.data.begin(), r.data.end());
+  const int64_t width = product.accumulator_width();
+  PackedMemory sums(width * q.rows);
+  kernels.run_accumulators(product, {q.rows, inputs.data()}, 0, product.num_panels(), &scratch,
+                           sums.data(), width);
+  for (int g = 0; g < spec.groups; ++g) {
+    for (int r = 0; r < q.rows; ++r) {
+      for (int u = 0; u < spec.units; ++u) {
+        const int64_t at = (int64_t{u} / kLanes * spec.groups + g) * kLanes + u % kLanes;
+        answer.accumulators.push_back(sums.data()[r * width + at]);
+      }
+    }
   }
-  all.accumulators.assign(sums.data(), sums.data() + sums.size());
-  return all;
+  return answer;
 }
 
 // Which number differs, NaN being NaN; nothing if none does.
-std::string Difference(const std::vector<float>& one, const std::vector<float>& other) {
+std::string Difference(const Sums& one, const Sums& other) {
+  if (one.size() != other.size()) return "other sums";
   for (size_t i = 0; i < one.size(); ++i) {
     if (std::isnan(one[i]) && std::isnan(other[i])) continue;
     if (std::bit_cast<uint32_t>(one[i]) == std::bit_cast<uint32_t>(other[i])) continue;
@@ -90,38 +153,24 @@ std::string Difference(const std::vector<float>& one, const std::vector<float>& 
   return "";
 }
 
-void ExpectSameBits(const CpuKernels& one_by_one, const CpuKernels& pairs) {
+void ExpectChains(const CpuKernels& kernels, bool fused) {
   const FlushDenormals flushed;
   Random random(20261126);
   for (int trial = 0; trial < 40; ++trial) {
-    const int groups = 1 + trial % kMaxGroups, rows = RandomInt(random, 1, trial % 4 == 0 ? 40 : 9);
-    RandomProduct product(random, RandomInt(random, 1, 90), groups,
-                          {RandomInt(random, 1, 2 * kMostBlockOfK + 90), RandomInt(random, 1, 30)},
-                          StoreAllTail(groups), 0.9);
-    product.spec.precision = Precision::kBf16;
-    for (std::vector<float>& numbers : product.memory) {
-      for (float& n : numbers) n = Delicate(random);
-    }
-    std::vector<std::vector<float>> x;
-    for (const SegmentSpec& s : product.spec.segments) {
-      x.emplace_back(static_cast<size_t>(s.depth * rows));
-      for (float& n : x.back()) n = Delicate(random);
-    }
-    if (trial % 5 == 1) x[1][0] = INFINITY;
-    if (trial % 5 == 2) x[1][0] = NAN;
-    const auto way = static_cast<StreamWay>(trial % kNumWays);
-    const Sums expected = SumsBy(one_by_one, product.spec, x, rows, way);
-    const Sums got = SumsBy(pairs, product.spec, x, rows, way);
-    EXPECT_EQ(Difference(expected.accumulators, got.accumulators), "") << "trial " << trial;
-    EXPECT_EQ(Difference(expected.with_tails, got.with_tails), "") << "trial " << trial;
+    const Question q = RandomQuestion(random, trial);
+    const Sums expected = Chains(q, fused);
+    const Answer answer = Ask(kernels, q, static_cast<StreamWay>(trial % kNumWays));
+    EXPECT_EQ(Difference(expected, answer.accumulators), "") << "trial " << trial;
+    EXPECT_EQ(Difference(expected, answer.stored), "") << "trial " << trial;
   }
 }
 
 template <class Tiling>
 class PairsTest : public testing::Test {
  protected:
-  static constexpr CpuKernels kOneByOne = MakeKernels<Vec, Tiling>("one by one");
-  static CpuKernels Pairs() { return Over(kOneByOne, MakePairKernels<Vec, Tiling>("pairs")); }
+  static CpuKernels Pairs() {
+    return Over(MakeKernels<Vec, Tiling>("one by one"), MakePairKernels<Vec, Tiling>("pairs"));
+  }
 };
 using Tilings = testing::Types<Avx512Tiling, Avx2Tiling, PortableTiling>;
 TYPED_TEST_SUITE(PairsTest, Tilings);
@@ -131,20 +180,19 @@ TYPED_TEST(PairsTest, TheCheckOfKernelsFindsNothingWrong) {
   EXPECT_EQ(CheckProducts(this->Pairs(), Precision::kBf16), "");
 }
 
-TYPED_TEST(PairsTest, SumsHaveTheBitsOfThoseElementByElement) {
-  ExpectSameBits(this->kOneByOne, this->Pairs());
+TYPED_TEST(PairsTest, SumsHaveTheBitsOfOneMultiplyAddAfterTheOther) {
+  ExpectChains(this->Pairs(), false);
 }
 
-TEST(DotProductTest, TheInstructionOfThisCpuLeavesTheBitsOfTwoMultiplyAdds) {
-  const std::vector<const CpuKernels*> tables = RunnableKernels(DetectCpuFeatures());
-  const auto of = [&](const std::string& name) {
-    const auto found = std::find_if(tables.begin(), tables.end(),
-                                    [&](const CpuKernels* k) { return k->name == name; });
-    return found == tables.end() ? nullptr : *found;
-  };
-  if (of("avx512_bf16") == nullptr) GTEST_SKIP() << "this CPU has no dot products of bf16";
-  ExpectSameBits(*of("avx512"), *of("avx512_bf16"));
-  ExpectSameBits(*of("avx2"), *of("avx512_bf16"));
+// Those of this CPU, the one with dot products among them where it has them: so all of them agree.
+class Bf16Test : public testing::TestWithParam<const CpuKernels*> {};
+
+INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, Bf16Test,
+                         testing::ValuesIn(RunnableKernels(DetectCpuFeatures())),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+TEST_P(Bf16Test, SumsHaveTheBitsOfOneMultiplyAddAfterTheOther) {
+  ExpectChains(*GetParam(), GetParam() != RunnableKernels(CpuFeatures()).front());
 }
 
 }  // namespace

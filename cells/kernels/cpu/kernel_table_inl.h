@@ -11,29 +11,21 @@
 
 namespace cellbatch::kernels {
 
-// What is done with a panel's sums.
-template <class V>
-auto TailsOf(const ProductArgs& args) {
-  return [&args](auto& run, int panel) {
-    args.largest == nullptr ? run.Tail(panel) : run.TailLargest(panel);
-  };
-}
-template <class V>
-auto CopiesTo(float* out, int64_t out_stride) {
-  return [out, out_stride](auto& run, int panel) { run.CopyOut(panel, out, out_stride); };
-}
-
-template <class V, class Tiling>
+// S: how products are multiplied (product_inl.h).
+template <class V, class Tiling, class S = OneByOne>
 void RunProduct(const PackedProduct& product, const ProductArgs& args, int first_panel,
                 int last_panel, ProductScratch* scratch) {
-  ForEachPanel<V, Tiling>(product, args, first_panel, last_panel, scratch, TailsOf<V>(args));
+  ForEachPanel<V, Tiling, S>(product, args, first_panel, last_panel, scratch,
+                             [&](auto& run, int panel) {
+                               args.largest == nullptr ? run.Tail(panel) : run.TailLargest(panel);
+                             });
 }
 
-template <class V, class Tiling>
+template <class V, class Tiling, class S = OneByOne>
 void RunAccumulators(const PackedProduct& product, const ProductArgs& args, int first_panel,
                      int last_panel, ProductScratch* scratch, float* out, int64_t out_stride) {
-  ForEachPanel<V, Tiling>(product, args, first_panel, last_panel, scratch,
-                          CopiesTo<V>(out, out_stride));
+  ForEachPanel<V, Tiling, S>(product, args, first_panel, last_panel, scratch,
+                             [&](auto& run, int panel) { run.CopyOut(panel, out, out_stride); });
 }
 
 template <class V>
@@ -43,45 +35,31 @@ void CopyRows(const RowSource& in, int32_t width, int32_t num_rows, const RowCol
   }
 }
 
-template <class V>
+// As floats, or two in a word.
+template <class V, bool kPairs>
 void RoundRowsToBf16(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out) {
-  for (int32_t r = 0; r < num_rows; ++r) {
-    const float* const from = in.Row(r);
-    float* const to = out.Row(r);
-    int32_t i = 0;
-    for (; i + kLanes <= width; i += kLanes) V::RoundToBf16(V::Load(from + i)).Store(to + i);
-    const int32_t rest = width - i;  // zeros behind it stay zeros
-    if (rest > 0) V::RoundToBf16(V::LoadPart(from + i, rest)).StorePart(to + i, rest + rest % 2);
-  }
-}
-
-template <class V>
-void RoundRowsToPairs(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out) {
+  constexpr int kPacked = kPairs ? 2 : 1;
   for (int32_t r = 0; r < num_rows; ++r) {
     const float* const from = in.Row(r);
     float* const to = out.Row(r);
     int32_t i = 0;
     for (; i + kLanes <= width; i += kLanes) {
-      V::RoundToBf16(V::Load(from + i)).StorePairs(to + i / 2);
+      const V rounded = V::RoundToBf16(V::Load(from + i));
+      if constexpr (kPairs) {
+        rounded.StorePairs(to + i / kPacked);
+      } else {
+        rounded.Store(to + i);
+      }
     }
-    const int32_t rest = width - i;
+    const int32_t rest = width - i, written = (rest + rest % 2) / kPacked;
     if (rest == 0) continue;
-    V::RoundToBf16(V::LoadPart(from + i, rest)).StorePairs(to + i / 2, (rest + 1) / 2);
+    const V rounded = V::RoundToBf16(V::LoadPart(from + i, rest));  // zeros behind it stay zeros
+    if constexpr (kPairs) {
+      rounded.StorePairs(to + i / kPacked, written);
+    } else {
+      rounded.StorePart(to + i, written);
+    }
   }
-}
-
-template <class V, class Tiling>
-void RunPairs(const PackedProduct& product, const ProductArgs& args, int first_panel,
-              int last_panel, ProductScratch* scratch) {
-  ForEachPanelOf<V, Tiling, Bf16Pairs>(product, args, first_panel, last_panel, scratch,
-                                       TailsOf<V>(args));
-}
-
-template <class V, class Tiling>
-void RunPairAccumulators(const PackedProduct& product, const ProductArgs& args, int first_panel,
-                         int last_panel, ProductScratch* scratch, float* out, int64_t out_stride) {
-  ForEachPanelOf<V, Tiling, Bf16Pairs>(product, args, first_panel, last_panel, scratch,
-                                       CopiesTo<V>(out, out_stride));
 }
 
 // Only what a table has of its own that multiplies bf16 in pairs: its functions run products of Precision::kBf16 and no
@@ -92,9 +70,9 @@ constexpr CpuKernels MakePairKernels(const char* name) {
   pairs.name = name;
   pairs.weight_order = Tiling::kOrder;
   pairs.bf16_in_pairs = true;
-  pairs.run_product = RunPairs<V, Tiling>;
-  pairs.run_accumulators = RunPairAccumulators<V, Tiling>;
-  pairs.round_to_bf16 = RoundRowsToPairs<V>;
+  pairs.run_product = RunProduct<V, Tiling, Bf16Pairs>;
+  pairs.run_accumulators = RunAccumulators<V, Tiling, Bf16Pairs>;
+  pairs.round_to_bf16 = RoundRowsToBf16<V, true>;
   return pairs;
 }
 
@@ -115,7 +93,7 @@ constexpr CpuKernels MakeKernels(const char* name) {
           .mat_mul_by_rows = MatMulByRows<V>,
           .mat_mul_by_columns = MatMulByColumns<V, Tiling>,
           .element_wise = ElementWise<V>,
-          .round_to_bf16 = RoundRowsToBf16<V>,
+          .round_to_bf16 = RoundRowsToBf16<V, false>,
           .copy_rows = CopyRows<V>};
 }
 

@@ -401,11 +401,7 @@ void StoreRounded(const std::vector<float>& row, float* to) {
     std::copy(row.begin(), row.end(), to);
     return;
   }
-  for (size_t k = 0; k < row.size(); k += 2) {
-    const auto first = std::bit_cast<uint32_t>(row[k]),
-               second = std::bit_cast<uint32_t>(row[k + 1]);
-    to[k / 2] = std::bit_cast<float>((first & 0xffff0000u) | second >> 16);
-  }
+  for (size_t k = 0; k < row.size(); k += 2) to[k / 2] = PairOfBf16(row[k], row[k + 1]);
 }
 
 // Each element by `of`, and what is behind an odd width.

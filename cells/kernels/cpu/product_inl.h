@@ -424,19 +424,24 @@ void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int f
   }
 }
 
-template <class V, class Tiling, class Finish>
+// The same of a product in any precision; where S says how it is multiplied, of one in that alone.
+template <class V, class Tiling, class S, class Finish>
 void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int first_panel,
                   int last_panel, ProductScratch* scratch, Finish finish) {
-  switch (product.precision()) {
-    case Precision::kFp32:
-      return ForEachPanelOf<V, Tiling, Fp32Stored>(product, args, first_panel, last_panel, scratch,
-                                                   finish);
-    case Precision::kBf16:
-      return ForEachPanelOf<V, Tiling, Bf16Stored>(product, args, first_panel, last_panel, scratch,
-                                                   finish);
-    case Precision::kW8:
-      return ForEachPanelOf<V, Tiling, W8Stored>(product, args, first_panel, last_panel, scratch,
-                                                 finish);
+  const auto run = [&]<class Multiplied>(Multiplied) {
+    ForEachPanelOf<V, Tiling, Multiplied>(product, args, first_panel, last_panel, scratch, finish);
+  };
+  if constexpr (!std::is_same_v<S, OneByOne>) {
+    run(S());
+  } else {
+    switch (product.precision()) {
+      case Precision::kFp32:
+        return run(Fp32Stored());
+      case Precision::kBf16:
+        return run(Bf16Stored());
+      case Precision::kW8:
+        return run(W8Stored());
+    }
   }
 }
 

@@ -178,13 +178,16 @@ RandomRows::RandomRows(Random& random, int row_width, int table_rows, int num_ro
   rows.resize(num_rows);
 }
 
+float PairOfBf16(float first, float second) {
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(first) & 0xffff0000u) |
+                              std::bit_cast<uint32_t>(second) >> 16);
+}
+
 void RandomRows::MakePairs() {
   pairs.assign(data.size(), 77.0f);  // what lies behind them is no row's
   for (size_t from = 0; from < data.size(); from += static_cast<size_t>(stride)) {
     for (size_t k = 0; k < static_cast<size_t>(width); k += 2) {
-      const auto first = std::bit_cast<uint32_t>(data[from + k]);
-      const auto second = std::bit_cast<uint32_t>(data[from + k + 1]);
-      pairs[from + k / 2] = std::bit_cast<float>((first & 0xffff0000u) | second >> 16);
+      pairs[from + k / 2] = PairOfBf16(data[from + k], data[from + k + 1]);
     }
   }
 }

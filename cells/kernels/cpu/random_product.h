@@ -58,6 +58,9 @@ struct RandomRows {
   std::vector<int32_t> rows;
 };
 
+// Two numbers that have no lower halves in one word, as kernels read them that multiply pairs.
+float PairOfBf16(float first, float second);
+
 // Rows to be read by products of `precision`: those of kBf16 rounded, by the book, followed by a zero if their width is odd,
 // and read as pairs by kernels that multiply those.
 RandomRows RandomInputs(Random& random, const CpuKernels& kernels, Precision precision, int width,

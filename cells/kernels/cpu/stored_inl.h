@@ -19,30 +19,31 @@
 namespace cellbatch::kernels {
 namespace {  // of each file that includes it
 
-struct Fp32Stored {
-  using Stored = float;
-  using Number = float;
-  static constexpr int kDepth = 1, kPacked = 1;
-  static constexpr bool kSummedApart = false;
+// However they are stored, element by element.
+struct OneByOne {
+  static constexpr int kPacked = 1;
   template <class V>
   static V MultiplyAdd(V x, V weights, V sum) {
     return V::Fma(x, weights, sum);
   }
+};
+
+struct Fp32Stored : OneByOne {
+  using Stored = float;
+  using Number = float;
+  static constexpr int kDepth = 1;
+  static constexpr bool kSummedApart = false;
   template <class V, int kStep>
   static V Load(const Number* p) {
     return V::Load(p);
   }
 };
 
-struct Bf16Stored {
+struct Bf16Stored : OneByOne {
   using Stored = uint16_t;
   using Number = uint16_t;
-  static constexpr int kDepth = 2, kPacked = 1;
+  static constexpr int kDepth = 2;
   static constexpr bool kSummedApart = false;
-  template <class V>
-  static V MultiplyAdd(V x, V weights, V sum) {
-    return V::Fma(x, weights, sum);
-  }
   template <class V, int kStep>
   static V Load(const Number* p) {
     return kStep == 0 ? V::LoadHighHalves(p) : V::LoadLowHalves(p);
@@ -64,15 +65,11 @@ struct Bf16Pairs {
   }
 };
 
-struct W8Stored {
+struct W8Stored : OneByOne {
   using Stored = int8_t;
   using Number = int8_t;
-  static constexpr int kDepth = 1, kPacked = 1;
+  static constexpr int kDepth = 1;
   static constexpr bool kSummedApart = true;
-  template <class V>
-  static V MultiplyAdd(V x, V weights, V sum) {
-    return V::Fma(x, weights, sum);
-  }
   template <class V, int kStep>
   static V Load(const Number* p) {
     return V::LoadInt8(p);
