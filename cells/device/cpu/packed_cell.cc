@@ -8,6 +8,7 @@
 #include "cells/check.h"
 #include "cells/device/cpu/cell_run.h"
 #include "cells/device/cpu/cpu_limits.h"
+#include "cells/device/held_weights.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 #include "fmt/format.h"
 
@@ -228,24 +229,6 @@ std::vector<float> LargestOfLines(const float* parameter, int64_t elements,
   return largest;
 }
 
-// Whether the precision has a number for the weight.
-bool Holds(Precision precision, float weight) {
-  if (precision == Precision::kFp32) return true;
-  return std::isfinite(weight) && (precision != Precision::kBf16 || std::abs(weight) < 0x1.ffp127f);
-}
-
-// The first weight of the view that has no number in the precision: its place in the parameter.
-std::optional<int64_t> FirstNotHeld(const float* parameter, const ParameterView& view,
-                                    int32_t units, int32_t depth, Precision precision) {
-  for (int32_t u = 0; u < units; ++u) {
-    for (int32_t k = 0; k < depth; ++k) {
-      const int64_t at = view.offset + u * view.unit_stride + k * view.depth_stride;
-      if (!Holds(precision, parameter[at])) return at;
-    }
-  }
-  return std::nullopt;
-}
-
 // Several biases are added in double and rounded once.
 std::vector<float> AddUp(const std::vector<std::vector<float>>& terms, int32_t units) {
   std::vector<float> sum(static_cast<size_t>(units));
@@ -264,29 +247,10 @@ int64_t PackedCell::Elements(ParameterId p) const {
   return number < given ? type_->weights[number].shape.size() : (*prepared_)[number - given].size();
 }
 
-std::string PackedCell::ParameterText(ParameterId p) const {
-  const auto number = static_cast<size_t>(p.value()), given = type_->weights.size();
-  const auto parameters = type_->definition->parameters();
-  if (number < given) return fmt::format("parameter \"{}\"", parameters[number].name);
-  std::string of;
-  for (const ParameterId made_of : program_->prepared[number - given].of) {
-    of += fmt::format("{}\"{}\"", of.empty() ? "" : ", ",
-                      parameters[static_cast<size_t>(made_of.value())].name);
-  }
-  return fmt::format("what is computed of {} at load", of.empty() ? "constants" : of);
-}
-
 void PackedCell::CheckWeights(const SegmentPlan& segment, int32_t units) {
-  for (const std::optional<ParameterView>& w : segment.weights) {
-    if (!w.has_value() || !status_.ok() || program_->precision == Precision::kFp32) continue;
-    const float* const values = Parameter(w->parameter);
-    const std::optional<int64_t> bad =
-        FirstNotHeld(values, *w, units, segment.depth, program_->precision);
-    if (!bad.has_value()) continue;
-    status_ = absl::InvalidArgumentError(fmt::format(
-        "cell type \"{}\": {}: element {} is {}, for which {} has no number", type_->name,
-        ParameterText(w->parameter), *bad, values[*bad], Name(program_->precision)));
-  }
+  if (!status_.ok()) return;
+  status_ =
+      CheckHeld(segment, units, *type_, *program_, [&](ParameterId p) { return Parameter(p); });
 }
 
 PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {

@@ -90,7 +90,6 @@ class PackedCell {
   PackedStep PackProduct(const ProductStep& plan, bool fold);
   void CheckWeights(const SegmentPlan& segment, int32_t units);
   int64_t Elements(ParameterId p) const;
-  std::string ParameterText(ParameterId p) const;
   FoldedTable MakeFoldedTable(const ProductStep& plan) const;
   FoldedCell FoldWhole() const;
   std::vector<float> Expand(const UnitValues& values, int32_t units) const;

@@ -88,11 +88,6 @@ int8_t Quantised(float weight, float scale) {
   return std::isnan(steps) ? int8_t{0} : static_cast<int8_t>(std::clamp(steps, -127.0, 127.0));
 }
 
-uint16_t RoundedToBf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
 int64_t PackedProduct::StoredBytes(Precision precision) {
   switch (precision) {
     case Precision::kFp32:

@@ -51,6 +51,7 @@
 #include "cells/kernels/cpu/rows.h"
 #include "cells/kernels/cpu/tail_code.h"
 #include "cells/kernels/cpu/tail_shape.h"
+#include "cells/bf16.h"
 #include "cells/precision.h"
 #include "cells/program/tail_program.h"
 
@@ -89,8 +90,6 @@ struct SegmentSpec {
 float ScaleOfLargest(float largest);
 // The int8 nearest to weight / scale, ties to even; 0 where the scale is, and of NaN.
 int8_t Quantised(float weight, float scale);
-// The upper half of the float nearest to `value` that has no lower half, ties to even. REQUIRES: not NaN.
-uint16_t RoundedToBf16(float value);
 
 // How the columns of a segment lie in a panel. What reads several columns at once wants a step of k of all of them side by
 // side; what has registers for one wants that one's steps without gaps.
