@@ -27,6 +27,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr int32_t kD = 13, kH = 70;  // a product of several pieces
 // Too few for what a load tries, so that tasks are the first to meet a bug; and so many that it tries them.
@@ -105,7 +106,7 @@ class PlantedTest : public ::testing::Test {
 };
 
 TEST_F(PlantedTest, NothingPlantedNothingFound) {
-  Plant({"queue->next += 1;", "queue->next += 1;"});
+  Plant({"queue->next = place + 1", "queue->next = place + 1"});
   Load(kTried);
   std::vector<float> first, second;
   Task(20, first);
@@ -138,21 +139,33 @@ TEST_F(PlantedTest, AMissingBarrierBeforeTheNextSegmentIsARace) {
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "race"));
 }
 
+// Steps and end are launched while the kernel before them runs.
+TEST_F(PlantedTest, AKernelThatDoesNotWaitForTheOneBeforeItTouchesMemoryTooEarly) {
+  Plant({"  GridDependencyWait();", ""});
+  RowBudget budget;
+  budget.rows.assign(model_->tables.size(), kTried);
+  const auto loaded = setup_.memory->Load(*model_, budget);
+  EXPECT_GT(planted_, 1);
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "too early"));
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("cellbatch_end", "too early"));
+  EXPECT_THAT(emulator::EmulatorFindings(), Not(Contains(HasSubstr("cellbatch_begin"))));
+}
+
 TEST_F(PlantedTest, ASignalBeforeTheAnswersAreCopiedOutIsARace) {
   Plant({"atomicAdd(&queue->blocks_done, 1u) != gridDim.x - 1",
          "atomicAdd(&queue->blocks_done, 1u) != 0"});
   EXPECT_EQ(planted_, 1);
-  Load(kTried);
-  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty()) << "a load tries one block: it is the last";
+  Load(kUntried);
+  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
   std::vector<float> answer;
-  Task(20, answer);
+  Task(kUntried - 1, answer);
   bench_->Run(0);
   bench_->device(0).Abandon();
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("cellbatch_end", "race"));
 }
 
 TEST_F(PlantedTest, AGraphThatIsReplayedWithOldCountsLeavesTheSecondTaskUndone) {
-  Plant({"queue->next += 1;", ""});
+  Plant({"queue->next = place + 1 < slots ? place + 1 : 0;", ""});
   EXPECT_EQ(planted_, 1);
   Load(kUntried);
   std::vector<float> first, second;
@@ -164,7 +177,7 @@ TEST_F(PlantedTest, AGraphThatIsReplayedWithOldCountsLeavesTheSecondTaskUndone) 
 }
 
 TEST_F(PlantedTest, ALostWakeUpLeavesATaskInProgressAndTheGpuIdle) {
-  Plant({"if (signals != 0) StoreForAll(queue->host_signal, queue->signal);", ""});
+  Plant({"if (signals != 0) StoreForAll(host_signal, signal);", ""});
   EXPECT_EQ(planted_, 1);
   Load(kUntried);
   std::vector<float> answer;

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "cells/kernels/reference/interpreter.h"
@@ -33,8 +35,9 @@ void ExpectAgrees(const std::vector<double>& got, const std::vector<double>& exp
 // Chains of one cell with one request input (vectors or tokens) on one device, all of the same length.
 class Chains {
  public:
-  Chains(const CellDefinition& cell, const DeviceSetup& setup, int32_t chains, int32_t length)
-      : model_(testing::OneCellModel(cell, 42)),
+  Chains(const CellDefinition& cell, const DeviceSetup& setup, int32_t chains, int32_t length,
+         Precision precision = Precision::kFp32)
+      : model_(In(precision, testing::OneCellModel(cell, 42))),
         type_(model_->types[0]),
         bench_(*model_, setup, 1 + chains * std::max(length, 2)),
         chains_(chains),
@@ -45,8 +48,8 @@ class Chains {
     for (size_t i : request_inputs_) data_.push_back(Data(i));
   }
 
-  // Runs the chains in `order`, one node of each a step, and keeps what the last nodes left.
-  void Run(const std::vector<int32_t>& order) {
+  // Runs the chains in `order`, one node of each a step, and keeps what the last nodes left: of `only`, or of all.
+  void Run(const std::vector<int32_t>& order, std::optional<int32_t> only = {}) {
     const size_t columns = type_.definition->columns().size();
     for (int32_t t = 0; t < length_; ++t) {
       TaskSpec spec = {.cell = type_.id, .inputs = std::vector<std::vector<Row>>(type_.in.size())};
@@ -67,6 +70,7 @@ class Chains {
       if (t != length_ - 1) continue;
       left_.assign(static_cast<size_t>(chains_), {});
       for (const int32_t chain : order) {
+        if (only.has_value() && chain != *only) continue;
         for (size_t c = 0; c < columns; ++c) {
           const int32_t width = type_.definition->columns()[c].width;
           left_[static_cast<size_t>(chain)].emplace_back(static_cast<size_t>(width));
@@ -82,7 +86,10 @@ class Chains {
     return left_[static_cast<size_t>(chain)];
   }
 
-  void ExpectAgrees(int32_t chain) const {
+  void ExpectAgrees(int32_t chain) const { Compare(chain, conformance::ExpectAgrees); }
+  // check(got, expected) of every column.
+  template <typename Check>
+  void Compare(int32_t chain, const Check& check) const {
     RowValues row;
     for (int32_t t = 0; t < length_; ++t) row = Interpreted(chain, t, row);
     for (size_t c = 0; c < row.size(); ++c) {
@@ -94,11 +101,16 @@ class Chains {
         got.push_back(is_int ? bits : static_cast<double>(f));
       }
       SCOPED_TRACE(type_.definition->columns()[c].name);
-      conformance::ExpectAgrees(got, row[c]);
+      check(got, row[c]);
     }
   }
 
  private:
+  static std::shared_ptr<Model> In(Precision precision, std::shared_ptr<Model> model) {
+    model->precision = precision;
+    for (CellType& type : model->types) type.precision = precision;
+    return model;
+  }
   Row StateRow(int32_t chain, int32_t t) const { return 1 + chain * 2 + t % 2; }
 
   std::vector<float> Data(size_t input) const {
@@ -206,6 +218,58 @@ TEST_P(NumbersTest, ARequestHasTheSameBitsAloneAndAmongOthers) {
     const std::vector<std::vector<float>> alone = chains.Left(17);
     chains.Run(all);
     EXPECT_EQ(chains.Left(17), alone);
+  }
+}
+
+// bf16 ------------------------------------------------------------------------------------------
+
+std::vector<CellDefinition> Bf16Cells() {
+  std::vector<CellDefinition> cells;
+  for (const char* name : {"lstm_layernorm", "minlstm", "gru_v1", "nmt_encoder_lstm"}) {
+    cells.push_back(testing::ShippedDefinition(name, kSizes));
+  }
+  cells.push_back(testing::LstmCell(29, 75));
+  cells.push_back(testing::LstmCellConcat(1, 47));
+  cells.push_back(testing::TokenLstmCell(60, 31, 53));
+  cells.push_back(testing::GruCell(128, 64));
+  cells.push_back(testing::LinearCell(41, 3));
+  return cells;
+}
+
+// Products of numbers rounded by 2^-9: after a few steps 2 % of the largest, and not fp32.
+TEST_P(NumbersTest, Bf16IsNearTheInterpreterAndIsNotFp32) {
+  const DeviceSetup setup = GetParam().make();
+  for (const CellDefinition& cell : Bf16Cells()) {
+    SCOPED_TRACE(cell.name());
+    Chains chains(cell, setup, 3, 4, Precision::kBf16), exact(cell, setup, 3, 4);
+    chains.Run({2, 0, 1});
+    exact.Run({2, 0, 1});
+    for (const int32_t chain : {0, 2}) {
+      EXPECT_NE(chains.Left(chain), exact.Left(chain));
+      chains.Compare(chain, [](const auto& got, const auto& expected) {
+        for (size_t i = 0; i < got.size(); ++i) {
+          ASSERT_NEAR(got[i], expected[i], 0.02 * std::max(1.0, std::abs(expected[i]))) << i;
+        }
+      });
+    }
+  }
+}
+
+TEST_P(NumbersTest, InBf16ARequestHasTheSameBitsAloneAndAmongOthers) {
+  const DeviceSetup setup = GetParam().make();
+  for (const CellDefinition& cell : Bf16Cells()) {
+    SCOPED_TRACE(cell.name());
+    Chains chains(cell, setup, 200, 3, Precision::kBf16);
+    std::vector<int32_t> all(200);
+    for (int32_t i = 0; i < 200; ++i) all[static_cast<size_t>(i)] = (i * 11 + 5) % 200;
+    chains.Run({17}, 17);
+    const std::vector<std::vector<float>> alone = chains.Left(17);
+    for (const size_t company : {size_t{12}, size_t{40}, size_t{90}, size_t{200}}) {
+      std::vector<int32_t> some(all.begin(), all.begin() + static_cast<ptrdiff_t>(company));
+      if (std::find(some.begin(), some.end(), 17) == some.end()) some.back() = 17;
+      chains.Run(some, 17);
+      EXPECT_EQ(chains.Left(17), alone) << company;
+    }
   }
 }
 

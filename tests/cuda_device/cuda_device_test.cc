@@ -107,7 +107,7 @@ TEST_F(CudaDeviceTest, WhatDoesNotFitIsRefusedWithBothNumbersAndLeavesNothing) {
   EXPECT_EQ(Gpus().live_bytes(0), before);
 }
 
-TEST_F(CudaDeviceTest, AnotherPrecisionThanFp32IsRefusedByName) {
+TEST_F(CudaDeviceTest, APrecisionThatIsNotOfferedIsRefusedByName) {
   const DeviceSet set = Open({0});
   Model model = *testing::OneCellModel(testing::LstmCell(kD, kH));
   model.name = "lstm";
@@ -117,6 +117,22 @@ TEST_F(CudaDeviceTest, AnotherPrecisionThanFp32IsRefusedByName) {
   EXPECT_EQ(loaded.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(loaded.status().message()),
               HasSubstr("model \"lstm\": precision is W8, a CUDA device computes FP32"));
+}
+
+TEST_F(CudaDeviceTest, AWeightForWhichBf16HasNoNumberIsNamed) {
+  auto devices = CudaDevices(Api(), {0}, Small());
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::LinearCell(8, 32));
+  model->precision = model->types[0].precision = Precision::kBf16;
+  const auto parameters = model->types[0].definition->parameters();
+  size_t matrix = 0;
+  while (parameters[matrix].shape.rows == 1) ++matrix;
+  const_cast<float*>(model->types[0].weights[matrix].data.get())[5] = 3.4e38f;
+  const auto loaded = devices->memories[0]->Load(*model, Rows(*model, 20));
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(loaded.status().message()),
+              HasSubstr("parameter \"" + parameters[matrix].name +
+                        "\": element 5 is 3.4e+38, for which BF16 has no number"));
 }
 
 TEST_F(CudaDeviceTest, AModelThatLeavesGivesItsMemoryBack) {

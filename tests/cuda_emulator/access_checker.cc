@@ -190,8 +190,18 @@ inline void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranul
     granule.contested = false;
   }
   granule.write = stamp;
+  granule.of_kernels = true;
   granule.written |= static_cast<uint8_t>(bytes);
   if (bytes == kAllBytes) granule.reads = {};  // whoever knows the write knows them
+}
+
+// What the launch before cannot be writing either, as far as one can know: weights.
+bool AccessChecker::NoKernelWrote(uintptr_t from, uintptr_t to) {
+  for (uintptr_t g = from / kGranuleBytes * kGranuleBytes; g < to; g += kGranuleBytes) {
+    const ShadowGranule* const granule = Granule(g, BytesOf(g, from, to - from));
+    if (granule != nullptr && granule->of_kernels) return false;
+  }
+  return true;
 }
 
 void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) {
@@ -207,6 +217,11 @@ void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t
   }
   if ((from >= thread.stack_from && to <= thread.stack_to) || Index(from)) return;
   Access access = {thread, from, bytes, kind};
+  if (thread.early && !Shared(from, bytes) && !(kind == kRead && NoKernelWrote(from, to))) {
+    return Find(access, "too early",
+                fmt::format("{} {} bytes at {}, and has not waited for the launch before",
+                            Verb(kind), bytes, Name(from)));
+  }
   if ((from & (std::min<size_t>(bytes, 8) - 1)) != 0 && !Aligned(access)) return;
   for (uintptr_t g = from / kGranuleBytes * kGranuleBytes; g < to; g += kGranuleBytes) {
     const unsigned mask = BytesOf(g, from, bytes);
@@ -258,45 +273,57 @@ void AccessChecker::TouchAtomically(Access& access, uintptr_t address, ShadowGra
   if (writes) order_.Leave(thread, place.left);
 }
 
-void AccessChecker::CopyStarts(const RunningThread& thread, const void* to, const void* from,
-                               size_t bytes) {
+void AccessChecker::CopyStarts(const RunningThread& thread, const void* to, size_t room,
+                               const void* from, size_t bytes) {
   order_.Tick();  // so that whoever writes later is seen to
   Access source = {thread, reinterpret_cast<uintptr_t>(from), bytes, kRead};
-  Access access = {thread, reinterpret_cast<uintptr_t>(to), bytes, kWrite};
-  if (!Shared(access.from, bytes)) {
+  Access access = {thread, reinterpret_cast<uintptr_t>(to), room, kWrite};
+  if (!Shared(access.from, room)) {
     return Find(access, "out of bounds",
                 fmt::format("starts to copy {} bytes to {}, beyond the launch's shared memory",
                             bytes, Name(access.from)));
   }
-  if (access.from % bytes != 0 || source.from % bytes != 0) {
+  if (access.from % room != 0 || source.from % room != 0) {
     return Find(access, "misaligned",
                 fmt::format("starts to copy {} bytes from {} to {}", bytes, Name(source.from),
                             Name(access.from)));
   }
-  Accessed(thread, from, bytes, kRead);
-  Accessed(thread, to, bytes, kWrite);  // as far as others see, it may be made at once
-  for (size_t i = 0; i < bytes; i += kGranuleBytes) {
+  if (bytes > 0) AccessedInPieces(thread, from, bytes);
+  Accessed(thread, to, room, kWrite);  // as far as others see, it may be made at once
+  for (size_t i = 0; i < room; i += kGranuleBytes) {
     Granule(access.from + i, kAllBytes)->copying = true;
   }
 }
 
-void AccessChecker::CopyEnds(const RunningThread& thread, const void* to, const void* from,
-                             size_t bytes) {
+void AccessChecker::CopyEnds(const RunningThread& thread, const void* to, size_t room,
+                             const void* from, size_t bytes) {
   const auto at = reinterpret_cast<uintptr_t>(to), source = reinterpret_cast<uintptr_t>(from);
-  if (!Shared(at, bytes) || at % bytes != 0 || source % bytes != 0) return;  // told
+  if (!Shared(at, room) || at % room != 0 || source % room != 0) return;  // told
   Access access = {thread, source, bytes, kRead};
-  for (size_t i = 0; i < bytes; i += kGranuleBytes) {
+  for (size_t i = 0; i < room; i += kGranuleBytes) {
     ShadowGranule& granule = *Granule(at + i, kAllBytes);
     const uint64_t start = granule.write.time();
     granule.copying = false;
+    if (i >= bytes) continue;
     const ShadowGranule* const read = Granule(source + i, kAllBytes);
     if (read == nullptr || !read->write.any() || read->write.time() < start) continue;
     Find(access, "copy under way",
          fmt::format("waits for its copy of {}, which thread {} has written since it was started",
                      Name(source + i), read->write.thread()));
   }
-  Accessed(thread, from, bytes, kRead);
-  Accessed(thread, to, bytes, kWrite);
+  if (bytes > 0) AccessedInPieces(thread, from, bytes);
+  Accessed(thread, to, room, kWrite);
+}
+
+// By powers of two: what a copy reads need not be one.
+void AccessChecker::AccessedInPieces(const RunningThread& thread, const void* from, size_t bytes) {
+  const char* at = static_cast<const char*>(from);
+  for (size_t left = bytes; left > 0;) {
+    const size_t piece = std::bit_floor(left);
+    Accessed(thread, at, piece, kRead);
+    at += piece;
+    left -= piece;
+  }
 }
 
 // As a GPU wants what is read at once, and to 8 bytes at most: a struct of that alignment may be read 16 at once. REQUIRES: it is

@@ -13,6 +13,8 @@
 //                     writing the same value is no excuse, but see DeferRacesOfWrites
 //   copy under way    what cp.async is started to is touched before its thread has waited for it; or what it copies is
 //                     written meanwhile
+//   too early         what is not the block's own is touched by a launch that may begin before the one before it has ended
+//                     (Grid::early), by a thread that has not waited for that; but for reads of what no kernel ever wrote
 //   race of streams   two operations, one of them writing, that no stream orders (stream_order.h); for who says BeginsOperation
 //
 // Launches come one after the other, and the host between them, unless BeginsOperation says otherwise. A granule is 4 bytes, for which shadow_memory.h keeps who
@@ -73,12 +75,14 @@ class AccessChecker : public AccessObserver {
   void BlockBarrier() override { order_.BlockBarrier(); }
   void WarpBarrier(unsigned first, unsigned lanes) override { order_.WarpBarrier(first, lanes); }
   void Fence(const RunningThread& thread) override { order_.Fence(thread.thread); }
-  void CopyStarts(const RunningThread& thread, const void* to, const void* from,
+  void CopyStarts(const RunningThread& thread, const void* to, size_t room, const void* from,
                   size_t bytes) override;
-  void CopyEnds(const RunningThread& thread, const void* to, const void* from,
+  void CopyEnds(const RunningThread& thread, const void* to, size_t room, const void* from,
                 size_t bytes) override;
 
  private:
+  bool NoKernelWrote(uintptr_t from, uintptr_t to);
+  void AccessedInPieces(const RunningThread& thread, const void* from, size_t bytes);
   struct Access {
     const RunningThread& thread;
     uintptr_t from;

@@ -102,6 +102,15 @@ extern "C" __global__ void TooLate(int* parts, unsigned* ticket, int* sum) {
   }
 }
 
+// Waits for the launch before it never, when it has read, or first of all.
+extern "C" __global__ void Early(const int* from, int* to, int waits) {
+  Shared()[threadIdx.x] = 7;
+  if (waits == 2) cellbatch_wait_for_grids();
+  const int read = from[threadIdx.x];
+  if (waits == 1) cellbatch_wait_for_grids();
+  to[threadIdx.x] = read + Shared()[threadIdx.x];
+}
+
 extern "C" __global__ void Copy(const int* from, int* to, int n, int offset) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = from[i + offset];
 }
@@ -130,7 +139,7 @@ extern "C" __global__ void WriteByFirstBlock(int* to) {
 extern "C" __global__ void Ahead(const int* from, int* to, int all_but, int use, int where, int by) {
   const int t = threadIdx.x, n = blockDim.x;
   for (int p = 0; p < 3; ++p) {
-    cellbatch_copy_async(Shared() + p * n + t, from + p * n + t, 4);
+    cellbatch_copy_async(Shared() + p * n + t, 4, from + p * n + t, 4);
     cellbatch_close_group();
   }
   if (all_but >= 0) cellbatch_wait_for_groups(all_but);
@@ -144,7 +153,7 @@ extern "C" __global__ void Over(const int* from, int* to, int where) {
   __syncthreads();
   to[t] = Shared()[(t + 1) % n];
   Meet(where);
-  cellbatch_copy_async(Shared() + t, from + t, 4);
+  cellbatch_copy_async(Shared() + t, 4, from + t, 4);
   cellbatch_close_group();
   cellbatch_wait_for_groups(0);
 }
@@ -152,7 +161,7 @@ extern "C" __global__ void Over(const int* from, int* to, int where) {
 extern "C" __global__ void Under(int* from, int* to, int write) {
   const int t = threadIdx.x;
   if (write == 0) from[t] = 5;
-  cellbatch_copy_async(Shared() + t, from + t, 4);
+  cellbatch_copy_async(Shared() + t, 4, from + t, 4);
   cellbatch_close_group();
   if (write == 1) from[t] = 6;
   cellbatch_wait_for_groups(0);
@@ -160,7 +169,7 @@ extern "C" __global__ void Under(int* from, int* to, int write) {
   to[t] = Shared()[t];
 }
 extern "C" __global__ void WideCopy(const char* from, int* to) {
-  cellbatch_copy_async(Shared(), from, 16);
+  cellbatch_copy_async(Shared(), 16, from, 16);
   cellbatch_close_group();
   cellbatch_wait_for_groups(0);
   to[0] = Shared()[3];
@@ -296,6 +305,19 @@ TEST_F(AccessCheckerTest, BlocksAreOrderedByFencesAroundATicketOnly) {
   EXPECT_THAT(Found("LastOfGroup", blocks, parts, ticket, sum), IsEmpty());
   EXPECT_THAT(Found("TooLate", {.x = 4}, parts, ticket, sum), AllAre("race"));
   EXPECT_THAT(Found("Reset", {.x = 4}, ticket, 0), AllAre("race"));
+}
+
+TEST_F(AccessCheckerTest, AnEarlyLaunchTouchesWhatIsNotItsBlocksWhenItHasWaited) {
+  Grid grid = {.x = 2, .threads = 4, .shared_bytes = 64};
+  EXPECT_THAT(Found("Early", grid, Ints(4), Ints(4), 1), AllAre("race"));
+  grid.x = 1;
+  EXPECT_THAT(Found("Early", grid, Ints(4), Ints(4), 0), IsEmpty());
+  int* const written = Ints(64);
+  EXPECT_THAT(Found("Copy", kTwoWarps, Ints(64), written, 64, 0), IsEmpty());
+  grid.early = true;
+  EXPECT_THAT(Found("Early", grid, written, Ints(4), 1), AllAre("too early: reads 4 bytes"));
+  EXPECT_THAT(Found("Early", grid, Ints(4), Ints(4), 1), IsEmpty()) << "what no kernel writes";
+  EXPECT_THAT(Found("Early", grid, written, Ints(4), 2), IsEmpty());
 }
 
 TEST_F(AccessCheckerTest, WhatIsTouchedOutsideOfEveryRangeIsFoundToTheByte) {

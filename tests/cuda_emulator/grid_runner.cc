@@ -33,6 +33,7 @@ class DenormalsFlushed {
 
 struct AsyncCopy {
   void* to;
+  size_t room;
   const void* from;
   size_t bytes;
 };
@@ -81,12 +82,14 @@ class GridRunner::Fibre {
   // Another thread begins on it.
   void Begin() {
     state = State::kReady;
+    waited = false;
     copies.clear();
     groups.clear();
   }
 
   uintptr_t stack_from = 0, stack_to = 0;
   State state = State::kReady;
+  bool waited = false;    // for the launch before
   unsigned lanes = 0;     // that kAtWarpBarrier waits for
   bool shuffles = false;  // and waits for values, not for memory
   // Started and not made; how many of them there were when each group was closed.
@@ -125,19 +128,42 @@ struct RunnerHooks {
     WaitForLanes(lanes, true);
     return taken;
   }
+  // Likewise of the whole warp: who has left gives nothing, and is found.
+  static void Gather(const void* mine, void* all, size_t bytes) {
+    const unsigned thread = current->running_.thread, first = thread / kWarp * kWarp;
+    current->lanes_[thread] = reinterpret_cast<uintptr_t>(mine);
+    WaitForLanes(kAllLanes, true);
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+      const unsigned source = first + lane;
+      const bool given =
+          source < current->threads_ && current->fibres_[source]->state != State::kDone;
+      if (!given) {
+        current->Find(fmt::format("a warp's instruction lacks lane {}", lane));
+        std::memset(static_cast<char*>(all) + lane * bytes, 0xff, bytes);
+        continue;
+      }
+      std::memcpy(static_cast<char*>(all) + lane * bytes,
+                  reinterpret_cast<const void*>(current->lanes_[source]), bytes);
+    }
+    WaitForLanes(kAllLanes, true);
+  }
   static void Fence() {
     if (current->observer_ != nullptr) current->observer_->Fence(current->running_);
+  }
+  static void WaitForGrids() {
+    Here().waited = true;
+    current->running_.early = false;
   }
   static void Access(const void* at, size_t bytes, int kind) {
     if (current->observer_ != nullptr) {
       current->observer_->Accessed(current->running_, at, bytes, kind);
     }
   }
-  static void CopyAsync(void* to, const void* from, size_t bytes) {
+  static void CopyAsync(void* to, size_t room, const void* from, size_t bytes) {
     if (current->observer_ != nullptr) {
-      current->observer_->CopyStarts(current->running_, to, from, bytes);
+      current->observer_->CopyStarts(current->running_, to, room, from, bytes);
     }
-    Here().copies.push_back({to, from, bytes});
+    Here().copies.push_back({to, room, from, bytes});
   }
   static void CloseGroup() { Here().groups.push_back(Here().copies.size()); }
   static void WaitForGroups(int all_but) {
@@ -147,10 +173,11 @@ struct RunnerHooks {
     std::vector<AsyncCopy>& copies = Here().copies;
     const size_t passed = groups.size() - left, made = groups[passed - 1];
     for (size_t c = 0; c < made; ++c) {
-      std::memcpy(copies[c].to, copies[c].from, copies[c].bytes);
+      const auto& [to, room, from, bytes] = copies[c];
+      std::memcpy(to, from, bytes);
+      std::memset(static_cast<char*>(to) + bytes, 0, room - bytes);
       if (current->observer_ == nullptr) continue;
-      current->observer_->CopyEnds(current->running_, copies[c].to, copies[c].from,
-                                   copies[c].bytes);
+      current->observer_->CopyEnds(current->running_, to, room, from, bytes);
     }
     copies.erase(copies.begin(), copies.begin() + static_cast<ptrdiff_t>(made));
     groups.erase(groups.begin(), groups.begin() + static_cast<ptrdiff_t>(passed));
@@ -158,11 +185,13 @@ struct RunnerHooks {
   }
   static GridRunner::Fibre& Here() { return *current->fibres_[current->running_.thread]; }
 
-  static constexpr KernelHooks kHooks = {SyncBlock, SyncWarp,  Shuffle,    Fence,
-                                         Access,    CopyAsync, CloseGroup, WaitForGroups};
+  static constexpr KernelHooks kHooks = {SyncBlock, SyncWarp,    Shuffle,    Fence,
+                                         Access,    CopyAsync,   CloseGroup, WaitForGroups,
+                                         Gather,    WaitForGrids};
   // Where nobody looks: half of a kernel's time is telling of its accesses.
-  static constexpr KernelHooks kUnwatched = {SyncBlock, SyncWarp,  Shuffle,    Fence,
-                                             nullptr,   CopyAsync, CloseGroup, WaitForGroups};
+  static constexpr KernelHooks kUnwatched = {SyncBlock, SyncWarp,    Shuffle,    Fence,
+                                             nullptr,   CopyAsync,   CloseGroup, WaitForGroups,
+                                             Gather,    WaitForGrids};
 };
 
 GridRunner::GridRunner(uint64_t seed) : random_(seed), lanes_(kMostThreads) {}
@@ -191,6 +220,7 @@ absl::Status GridRunner::Run(const KernelObject& object, const KernelFunction& f
   function_ = &function;
   arguments_ = arguments;
   threads_ = grid.threads;
+  early_ = grid.early;
   while (fibres_.size() < grid.threads) fibres_.push_back(std::make_unique<Fibre>(*this));
   *object.index(2) = {grid.threads, 1, 1};
   *object.index(3) = {grid.x, grid.y, 1};
@@ -218,6 +248,10 @@ void GridRunner::RunBlock(const Grid& grid, unsigned x, unsigned y) {
   std::iota(order.begin(), order.end(), 0);
   while (RunRound(order) || ReleaseBarriers()) {
   }
+  const auto waited = [&](unsigned t) { return fibres_[t]->waited; };
+  if (early_ && std::none_of(order.begin(), order.end(), waited)) {
+    Find("never waits: it may begin before the launch before it has ended");
+  }
 }
 
 // Everybody who can run, until they wait. False: nobody could.
@@ -230,6 +264,7 @@ bool GridRunner::RunRound(std::vector<unsigned>& order) {
     running_.thread = t;
     running_.stack_from = fibres_[t]->stack_from;
     running_.stack_to = fibres_[t]->stack_to;
+    running_.early = early_ && !fibres_[t]->waited;
     *object_->index(0) = {t, 0, 0};
     fibres_[t]->Resume();
   }

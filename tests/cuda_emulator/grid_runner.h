@@ -7,6 +7,8 @@
 //
 // What cp.async starts is copied when its thread waits for its group, never before, so that a missing wait shows.
 //
+// Everything runs after the launch before it; a launch that would not (Grid::early) has findings where a block never waits.
+//
 // Barriers that not all threads reach are findings: those that wait go on afterwards, as nobody else will come.
 //
 // Denormals are flushed while it runs. One thread at a time; fibres and their stacks are kept from launch to launch. A switch
@@ -33,6 +35,8 @@ struct Grid {
   unsigned x = 1, y = 1;
   unsigned threads = 1;  // of a block
   unsigned shared_bytes = 0;
+  // It may begin before the launch before it has ended, for which each thread waits itself (griddepcontrol.wait).
+  bool early = false;
 };
 
 // Where the kernel stands that runs.
@@ -40,6 +44,7 @@ struct RunningThread {
   unsigned block_x = 0, block_y = 0, thread = 0;
   uint64_t epoch = 0;                      // block barriers that this block has passed
   uintptr_t stack_from = 0, stack_to = 0;  // this thread's own
+  bool early = false;                      // Grid::early, and it has not waited
 };
 
 // As shim.txt numbers them.
@@ -65,11 +70,11 @@ class AccessObserver {
   // So have these lanes of the warp of thread `first`, at __syncwarp. Shuffles order nothing in memory.
   virtual void WarpBarrier(unsigned /*first*/, unsigned /*lanes*/) {}
   virtual void Fence(const RunningThread&) {}
-  // cp.async, when it is started and when it is made.
-  virtual void CopyStarts(const RunningThread&, const void* /*to*/, const void* /*from*/,
-                          size_t /*bytes*/) {}
-  virtual void CopyEnds(const RunningThread&, const void* /*to*/, const void* /*from*/,
-                        size_t /*bytes*/) {}
+  // cp.async, when it is started and when it is made: `room` bytes are written, the first `bytes` of them from there.
+  virtual void CopyStarts(const RunningThread&, const void* /*to*/, size_t /*room*/,
+                          const void* /*from*/, size_t /*bytes*/) {}
+  virtual void CopyEnds(const RunningThread&, const void* /*to*/, size_t /*room*/,
+                        const void* /*from*/, size_t /*bytes*/) {}
 };
 
 class GridRunner {
@@ -115,6 +120,7 @@ class GridRunner {
   const KernelFunction* function_ = nullptr;
   void* const* arguments_ = nullptr;
   unsigned threads_ = 0;
+  bool early_ = false;
   RunningThread running_;
   std::vector<unsigned long long> lanes_;  // what threads give to shuffles
 };

@@ -26,9 +26,11 @@ struct KernelHooks {
   unsigned long long (*shuffle)(unsigned lanes, unsigned long long value, int from) = nullptr;
   void (*fence)() = nullptr;
   void (*access)(const void* at, size_t bytes, int kind) = nullptr;
-  void (*copy_async)(void* to, const void* from, size_t bytes) = nullptr;
+  void (*copy_async)(void* to, size_t room, const void* from, size_t bytes) = nullptr;
   void (*close_group)() = nullptr;
   void (*wait_for_groups)(int all_but) = nullptr;
+  void (*gather)(const void* mine, void* all, size_t bytes) = nullptr;
+  void (*wait_for_grids)() = nullptr;
 };
 struct KernelIndex {
   unsigned x = 0, y = 0, z = 0;

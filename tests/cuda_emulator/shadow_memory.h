@@ -29,8 +29,9 @@ struct ShadowGranule {
   std::array<AccessStamp, 4> reads = {};  // since then (Remember)
   uint32_t serial = 0;
   uint8_t allowed = 0, written = 0;
-  bool atomics : 1 = false;  // there were some
-  bool copying : 1 = false;  // cp.async has been started to it
+  bool of_kernels : 1 = false;  // some kernel wrote it, whenever
+  bool atomics : 1 = false;     // there were some
+  bool copying : 1 = false;     // cp.async has been started to it
   // What was done with it in this launch, as far as other streams are concerned.
   bool was_read : 1 = false, was_written : 1 = false;
   bool races_with_stream : 1 = false;  // what was written, and nobody was told

@@ -2,10 +2,12 @@
 // bits do not depend on company or on how wide a launch is, and nothing is touched that is not the task's.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <regex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cells/definitions/shipped.h"
@@ -94,6 +96,82 @@ TEST(CellSourceTest, BitsDoNotDependOnCompanyNorOnTheWidthOfALaunch) {
       EXPECT_EQ(alone.Left(0), together.Left(row)) << row;
     }
     EXPECT_EQ(wide.Findings(), std::vector<std::string>());
+  }
+}
+
+// bf16, by tensor cores ---------------------------------------------------------------------------
+
+TrialOptions InBf16(EmulatedCell& emulated) {
+  TrialOptions options = On(emulated);
+  options.precision = Precision::kBf16;
+  return options;
+}
+
+constexpr size_t kShapes = 5;  // of blocks, for few nodes and many
+
+// Of Hopper and of others.
+constexpr CudaTarget kTargets[] = {{.wgmma = false}, {.wgmma = true}};
+
+class Bf16CudaTest : public ::testing::TestWithParam<std::tuple<ShippedCell, CudaTarget>> {};
+
+// As tests/conformance/precision_test says of CPUs: two roundings of relative 2^-9 for each product. And the CPU's own products of
+// the same rounded numbers differ by nothing but the order of sums.
+TEST_P(Bf16CudaTest, IsNearTheInterpreterAndTheCpuAndTouchesNothingElse) {
+  const auto& [shipped, target] = GetParam();
+  const CellDefinition cell = testing::ShippedDefinition(shipped.name, kSizes);
+  EmulatedCell emulated({.seed = 3, .target = target, .shape = 1});
+  CellTrial trial(cell, 3, Kernels(), InBf16(emulated));
+  TrialOptions on_cpu = InBf16(emulated);
+  on_cpu.run = nullptr;
+  CellTrial cpu(cell, 3, Kernels(), on_cpu);
+  for (const int32_t nodes : {1, 17, kNodes}) {
+    trial.Run(nodes);
+    cpu.Run(nodes);
+    for (int32_t node = 0; node < nodes; ++node) {
+      const RowValues expected = cpu.LeftValues(node), got = trial.LeftValues(node);
+      for (size_t c = 0; c < got.size(); ++c) {
+        for (size_t u = 0; u < got[c].size(); ++u) {
+          const double most = std::max(1.0, std::abs(expected[c][u]));
+          ASSERT_NEAR(got[c][u], expected[c][u], 1e-3 * most)
+              << "node " << node << ", column " << c;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(emulated.Findings(), std::vector<std::string>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, Bf16CudaTest,
+                         ::testing::Combine(::testing::ValuesIn(Shipped()),
+                                            ::testing::ValuesIn(kTargets)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  (std::get<1>(info.param).wgmma ? "_hopper" : "");
+                         });
+
+void ExpectTheSameBitsOfEveryShape(const CellDefinition& cell, const CudaTarget& target) {
+  EmulatedCell first({.seed = 1, .target = target, .shape = 0});
+  CellTrial expected(cell, 5, Kernels(), InBf16(first));
+  expected.Run(kNodes);
+  for (size_t shape = 1; shape < kShapes; ++shape) {
+    EmulatedCell emulated({.seed = 2, .target = target, .launch_nodes = 200, .shape = shape});
+    CellTrial trial(cell, 5, Kernels(), InBf16(emulated));
+    for (const int32_t nodes : {3, kNodes}) {
+      trial.Run(nodes);
+      for (int32_t node = 0; node < nodes; ++node) {
+        EXPECT_EQ(trial.Left(node), expected.Left(node)) << node << " in shape " << shape;
+      }
+    }
+    EXPECT_EQ(emulated.Findings(), std::vector<std::string>());
+  }
+}
+
+TEST(MmaSourceTest, EveryShapeOfABlockLeavesTheSameBits) {
+  for (const char* name : {"lstm", "gru", "gru_v1", "treelstm_internal", "linear_softmax"}) {
+    for (const CudaTarget& target : kTargets) {
+      SCOPED_TRACE(name + std::string(target.wgmma ? " on Hopper" : ""));
+      ExpectTheSameBitsOfEveryShape(testing::ShippedDefinition(name, kSizes), target);
+    }
   }
 }
 

@@ -27,7 +27,9 @@ namespace cellbatch {
 
 struct EmulatedOptions {
   uint64_t seed = 1;         // of the order in which threads run
+  CudaTarget target = {};
   int32_t launch_nodes = 0;  // launches are for so many nodes, or as many as there are
+  size_t shape = 0;          // of steps that have several (CudaStep), or the last of fewer
   std::function<std::string(std::string)> rewrite = {};  // the source, before it is compiled
 };
 
@@ -38,7 +40,7 @@ class EmulatedCell {
 
   // Outlived by this.
   std::function<void(const PackedCell&, const CellColumns&, const NodeLists&)> Runner();
-  // Of the runner and of the checker.
+  // Of the runner and of the checker, and of what is kept as bf16 and is not what was rounded.
   std::vector<std::string> Findings() const;
 
  private:
@@ -49,6 +51,8 @@ class EmulatedCell {
   cuda_abi::StepArgs Args(const PackedCell& cell, const CudaStep& step,
                           const CellColumns& columns) const;
   void Allow(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes);
+  void AllowRounded(const CellColumns& columns, const NodeLists& nodes);
+  void CheckRounded(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes);
   void AllowValues(const PackedCell& cell, const CudaStep& step, const cuda_abi::StepArgs& args);
 
   const EmulatedOptions options_;
@@ -57,6 +61,10 @@ class EmulatedCell {
   std::map<const PackedCell*, std::unique_ptr<Compiled>> compiled_;
   cuda_abi::TaskNow now_ = {};
   std::vector<float> scratch_;
+  std::vector<uint16_t> rounded_scratch_;
+  // Columns as bf16, by where they begin; none where the program is in fp32.
+  std::map<const float*, std::vector<uint16_t>> rounded_;
+  std::vector<std::string> wrong_;
   std::vector<int> tokens_;
   int64_t scratch_stride_ = 0;
   int32_t launch_nodes_ = 0;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "cells/bf16.h"
 #include "cells/check.h"
 #include "cells/device/batched_task.h"
 #include "cells/kernels/cuda/cell_source.h"
@@ -46,9 +48,15 @@ static_assert(kAlike<cuda_abi::InputList, InputRows> && kAlike<int, Row> && kAli
               offsetof(cuda_abi::InputList, offsets) == offsetof(InputRows, offsets));
 static_assert(cuda_abi::kMostInputs == kMaxInputs);
 
-constexpr int kRows = 40, kWidth = 5, kRing = 4,
-              kColumns = 2;  // column 1 is of int32, and mirrored
+// Column 0 is wide, and repeated as bf16; column 1 is of int32, and mirrored. Rows up to kFirstIn are computed, those from there on
+// copied in: column 0 as one long copy, column 1 as many short ones.
+constexpr int kRing = 4, kColumns = 2, kFirstIn = 36, kLongCopy = 20, kMostCopies = 250;
+constexpr int kRows = kFirstIn + kMostCopies + 1;
+constexpr int kWidths[kColumns] = {132, 5}, kStrides[kColumns] = {136, 5};
+constexpr int kDest = kWidths[0] + 1;  // so that some are on a multiple of 16 bytes
 constexpr unsigned kBlocks = 3;
+
+int BitsOf(float f) { return std::bit_cast<int>(f); }
 
 // Checks every access, and knows the moment of the signal.
 class SignalWatch final : public emulator::AccessChecker {
@@ -69,7 +77,7 @@ class SignalWatch final : public emulator::AccessChecker {
 // One random task, and what must come of it.
 struct Task {
   std::vector<int> rows, offsets, sum_rows, out;
-  std::vector<float> source, dest, expected;
+  std::vector<float> sources[kColumns], dest, expected;
   std::vector<CopyInItem> in;
   std::vector<CopyOutItem> out_items;
 };
@@ -83,10 +91,11 @@ class Queue {
     auto object = KernelObject::Compile(source, ::testing::TempDir());
     Check(object.ok(), object.status().ToString());
     object_ = *std::move(object);
-    for (auto& column : data_) column.assign(kRows * kWidth, 0.0f);
-    mirror_.assign(kRows * kWidth, 0);
-    columns_[0] = {data_[0].data(), kWidth, kWidth, nullptr};
-    columns_[1] = {data_[1].data(), kWidth, kWidth, mirror_.data()};
+    for (int c = 0; c < kColumns; ++c) data_[c].assign(kRows * Stride(c), 0.0f);
+    rounded_.assign(data_[0].size(), 0);
+    mirror_.assign(data_[1].size(), 0);
+    columns_[0] = {data_[0].data(), kStrides[0], kWidths[0], nullptr, rounded_.data()};
+    columns_[1] = {data_[1].data(), kStrides[1], kWidths[1], mirror_.data(), nullptr};
     state_.ring_slots = kRing;
     state_.ring = ring_;
     state_.stamps = stamps_;
@@ -115,7 +124,8 @@ class Queue {
     if (!read.empty()) wrong.push_back(read);
     Compute(task);
     int columns = kColumns, signals = end_signals ? 1 : 0;
-    Launch("cellbatch_end", {&state_pointer_, &columns_pointer_, &columns, &signals}, kBlocks);
+    Launch("cellbatch_end", {&state_pointer_, &columns_pointer_, &columns, &signals}, kBlocks,
+           true);
     if (!end_signals && shown_ != before) wrong.push_back("a signal that nobody was to show");
     if (!end_signals) Launch("cellbatch_signal", {&state_pointer_}, 1);
     if (shown_ != before + 1) wrong.push_back("the signal is not the next number");
@@ -133,10 +143,11 @@ class Queue {
 
  private:
   int Pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  static size_t Stride(int column) { return static_cast<size_t>(kStrides[column]); }
 
   Task MakeTask() {
     Task task;
-    const int nodes = Pick(1, 12);
+    const int nodes = Pick(3, 12);
     for (int n = 0; n < nodes; ++n) {
       task.rows.push_back(Pick(0, kRows - 1));
       task.out.push_back(n * 3 + 1);
@@ -144,31 +155,47 @@ class Queue {
       for (int k = Pick(0, 3); k > 0; --k) task.sum_rows.push_back(Pick(0, kRows - 1));
     }
     task.offsets.push_back(static_cast<int>(task.sum_rows.size()));
-    task.source.resize(4 * kWidth);
-    for (float& f : task.source) f = static_cast<float>(Pick(1, 1000));
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(task.source.data());
-    task.in = {{bytes, 1, 36, 4}, {bytes, -1, -7, 0}};  // the second is blanked
-    task.dest.assign(static_cast<size_t>(nodes) * kWidth, -1.0f);
+    task.dest.assign(static_cast<size_t>(nodes) * kDest, -1.0f);
+    AddCopiesIn(task);
     return task;
+  }
+
+  // Packed, or behind an element that nobody wants.
+  void AddCopiesIn(Task& task) {
+    const int before = Pick(0, 1);
+    const int counts[kColumns] = {Pick(1, kLongCopy), Pick(0, 3) == 0 ? kMostCopies : Pick(0, 5)};
+    for (int c = 0; c < kColumns; ++c) {
+      task.sources[c].resize(static_cast<size_t>(before + counts[c] * kWidths[c]));
+      for (float& f : task.sources[c]) f = static_cast<float>(Pick(1, 1000));
+    }
+    const auto bytes = [&](int c, int row) {
+      return reinterpret_cast<const unsigned char*>(task.sources[c].data() + before +
+                                                    row * kWidths[c]);
+    };
+    task.in = {{nullptr, -1, -7, 0}};  // blanked
+    for (int r = 0; r < counts[1]; ++r) task.in.push_back({bytes(1, r), 1, kFirstIn + r, 1});
+    task.in.insert(task.in.begin() + Pick(0, static_cast<int>(task.in.size())),
+                   {bytes(0, 0), 0, kFirstIn, counts[0]});
   }
 
   void Slot(Task& task, TaskSlot& slot) {
     const int nodes = static_cast<int>(task.rows.size());
     for (int n = 0; n < nodes; ++n) {
-      auto* const to = reinterpret_cast<unsigned char*>(task.dest.data() + n * kWidth);
+      auto* const to = reinterpret_cast<unsigned char*>(task.dest.data() + n * kDest);
       const bool blanked = n == 1;
-      task.out_items.push_back(
-          {blanked ? nullptr : to, n % kColumns, task.out[static_cast<size_t>(n)]});
-      for (int i = 0; i < kWidth; ++i) {
-        task.expected.push_back(blanked ? -1.0f
-                                        : Value(n % kColumns, task.out[static_cast<size_t>(n)], i));
+      const int column = n % 3 == 0 ? 1 : 0, row = task.out[static_cast<size_t>(n)];
+      task.out_items.push_back({blanked ? nullptr : to, column, row});
+      for (int i = 0; i < kDest; ++i) {
+        const bool copied = !blanked && i < kWidths[column];
+        task.expected.push_back(copied ? Value(column, row, i) : -1.0f);
       }
     }
     slot = {nodes,
             2,
-            2,
+            static_cast<int>(task.in.size()),
             nodes,
             {{task.rows.data(), nullptr}, {task.sum_rows.data(), task.offsets.data()}},
+            {nodes, static_cast<int>(task.sum_rows.size())},
             task.out.data(),
             task.in.data(),
             task.out_items.data()};
@@ -182,12 +209,13 @@ class Queue {
     for (const auto* list : {&task.rows, &task.offsets, &task.sum_rows, &task.out}) {
       allow(*list, true);
     }
-    allow(task.source, true);
+    for (const auto& source : task.sources) allow(source, true);
     allow(task.in, true);
     allow(task.out_items, true);
     allow(task.dest, false);
     allow(data_[0], true);
     allow(data_[1], true);
+    allow(rounded_, false);
     allow(mirror_, false);
     allow(lists_, false);
     allow(columns_, true);
@@ -206,8 +234,8 @@ class Queue {
   void Compute(const Task& task) {
     for (const int row : task.out) {
       for (int c = 0; c < kColumns; ++c) {
-        for (int i = 0; i < kWidth; ++i) {
-          data_[c][static_cast<size_t>(row * kWidth + i)] = Value(c, row, i);
+        for (int i = 0; i < kWidths[c]; ++i) {
+          data_[c][static_cast<size_t>(row * kStrides[c] + i)] = Value(c, row, i);
         }
       }
     }
@@ -223,33 +251,38 @@ class Queue {
         !same(now.inputs[1].offsets, task.offsets) || !same(now.output_rows, task.out)) {
       return "lists of another task";
     }
-    for (size_t i = 0; i < task.source.size(); ++i) {
-      if (data_[1][36 * kWidth + i] != task.source[i]) return "copied in";
-      if (mirror_[36 * kWidth + i] != BitsOf(task.source[i]))
-        return "the mirror of what is copied in";
+    for (const CopyInItem& copy : task.in) {
+      const auto* const source = reinterpret_cast<const float*>(copy.source);
+      for (int i = 0; copy.rows > 0 && i < copy.rows * kWidths[copy.table]; ++i) {
+        const int row = copy.first + i / kWidths[copy.table], at = i % kWidths[copy.table];
+        const size_t to = static_cast<size_t>(row) * Stride(copy.table) + static_cast<size_t>(at);
+        if (data_[copy.table][to] != source[i]) return "copied in";
+        if (copy.table == 0 && rounded_[to] != RoundedToBf16(source[i])) {
+          return "what is copied in, as bf16";
+        }
+        if (copy.table == 1 && mirror_[to] != BitsOf(source[i])) {
+          return "the mirror of what is copied in";
+        }
+      }
     }
     return "";
   }
   std::string Mirrored(const Task& task) const {
     for (const int row : task.out) {
-      for (int i = 0; i < kWidth; ++i) {
-        if (mirror_[static_cast<size_t>(row * kWidth + i)] != BitsOf(Value(1, row, i)))
+      for (int i = 0; i < kWidths[1]; ++i) {
+        if (mirror_[static_cast<size_t>(row * kWidths[1] + i)] != BitsOf(Value(1, row, i)))
           return "the mirror";
       }
     }
     return "";
   }
-  static int BitsOf(float f) {
-    int bits;
-    std::copy_n(reinterpret_cast<const char*>(&f), sizeof bits, reinterpret_cast<char*>(&bits));
-    return bits;
-  }
 
-  void Launch(const char* name, std::vector<void*> arguments, unsigned blocks) {
+  void Launch(const char* name, std::vector<void*> arguments, unsigned blocks, bool early = false) {
     const emulator::KernelFunction* const function = object_->Find(name);
     Check(function != nullptr, name);
-    const absl::Status ran =
-        runner_.Run(*object_, *function, {blocks, 1, 128, 0}, arguments.data());
+    const absl::Status ran = runner_.Run(
+        *object_, *function,
+        {blocks, 1, cuda_abi::kTaskThreads, cuda_abi::kBeginSharedBytes, early}, arguments.data());
     Check(ran.ok(), ran.ToString());
   }
 
@@ -259,6 +292,7 @@ class Queue {
   emulator::GridRunner runner_;
   std::shared_ptr<const KernelObject> object_;
   std::vector<float> data_[kColumns];
+  std::vector<uint16_t> rounded_;
   std::vector<int> mirror_, lists_;
   CopiedColumn columns_[kColumns];
   TaskSlot ring_[kRing] = {};
@@ -272,7 +306,7 @@ class Queue {
 std::vector<std::string> Wrong(int lists,
                                const std::function<std::string(std::string)>& rewrite = {}) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
-    for (const bool end_signals : {false, true}) {
+    for (const bool end_signals : {true, false}) {
       Queue queue(seed, lists, rewrite);
       for (int task = 0; task < 20; ++task) {
         std::vector<std::string> wrong = queue.Run(end_signals);
@@ -290,6 +324,7 @@ TEST(TaskKernelsTest, TasksAreReadCopiedAndSignalledInOrder) {
 TEST(TaskKernelsTest, ListsForWhichThereIsNoRoomAreReadWhereTheyAre) {
   EXPECT_EQ(Wrong(0), std::vector<std::string>());
   EXPECT_EQ(Wrong(20), std::vector<std::string>());
+  EXPECT_EQ(Wrong(60), std::vector<std::string>());
 }
 
 // What is wrong once `from` is `to`.
@@ -323,13 +358,14 @@ TEST(TaskKernelsTest, TheCheckerFindsPlantedBugsWhateverTheyLeave) {
   EXPECT_EQ(found("  __threadfence_system();\n  __syncthreads();", "  __threadfence_system();"),
             Kinds({"cellbatch_end: race"}))
       << "a ticket drawn while others of the block copy";
-  EXPECT_EQ(found("if (first) queue->now.inputs", "queue->now.inputs"),
-            Kinds({"cellbatch_begin: race"}))
+  EXPECT_EQ(found("if (first) LeaveList", "LeaveList"), Kinds({"cellbatch_begin: race"}))
       << "the same written by all";
-  EXPECT_EQ(
-      found("i < count; i += ThreadsOfGrid()) to[i]", "i <= count; i += ThreadsOfGrid()) to[i]"),
-      Kinds({"cellbatch_begin: out of bounds", "cellbatch_begin: race"}))
+  EXPECT_EQ(found("slot.input_rows[l / 2 - 1];", "slot.input_rows[l / 2 - 1] + 1;"),
+            Kinds({"cellbatch_begin: out of bounds"}))
       << "lists copied beyond their end";
+  EXPECT_EQ(found("  GridDependencyWait();", ""),
+            Kinds({"cellbatch_end: never waits", "cellbatch_end: too early"}))
+      << "launched while the step before it runs, and does not wait";
   EXPECT_EQ(found("queue->now.num_nodes = slot.num_nodes;", ""),
             Kinds({"cellbatch_end: not written"}))
       << "what the begin kernel is to leave";
@@ -342,10 +378,13 @@ TEST(TaskKernelsTest, PlantedBugsAreNoticed) {
   EXPECT_EQ(first(Planted("atomicAdd(&queue->blocks_done, 1u) != gridDim.x - 1",
                           "atomicAdd(&queue->blocks_done, 1u) != 0")),
             "the signal shows before what is copied out");
-  EXPECT_EQ(first(Planted("queue->next += 1;", "")), "nodes of another task")
+  EXPECT_EQ(first(Planted("queue->next = place + 1 < slots ? place + 1 : 0;", "")),
+            "nodes of another task")
       << "a graph that is replayed on the task before";
   EXPECT_EQ(first(Planted("queue->blocks_done = 0;", "")), "the signal is not the next number");
-  EXPECT_EQ(first(Planted("used += count;", "")), "lists of another task");
+  EXPECT_EQ(first(Planted("end += lists.ints[k];", "end = lists.ints[k];")),
+            "lists of another task");
+  EXPECT_EQ(first(Planted("if (in_row < quads_a_row) continue;", "continue;")), "copied in");
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ class ToolkitTest(unittest.TestCase):
 
     def test_every_kernel_compiles_at_load(self):
         text = subprocess.run([ToolkitTest.print_source, "64"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        compiled = self.compile_at_load(text, "sm_90")
+        compiled = self.compile_at_load(text, "sm_90a")
         self.assertEqual(compiled.returncode, 0, compiled.stdout)
         self.assertRegex(compiled.stdout, r"\d{6,} bytes of .ELF")
 

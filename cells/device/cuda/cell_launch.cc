@@ -7,20 +7,22 @@ namespace cellbatch::cuda {
 namespace {
 
 constexpr int64_t kAligned =
-    4;  // floats: rows of scratch begin where 16 bytes can be loaded at once
+    8;  // rows of scratch begin where 16 bytes can be loaded at once, of bf16
 
 int64_t ScratchStride(const CellProgram& program) {
   return (program.scratch_width + kAligned - 1) / kAligned * kAligned;
 }
 
 struct Most {
-  int64_t floats = 0, tokens = 0;
+  int64_t floats = 0, rounded = 0, tokens = 0;
 };
 
 Most MostOf(const std::vector<CellProgram>& programs, int nodes) {
   Most most;
   for (const CellProgram& program : programs) {
-    most.floats = std::max(most.floats, ScratchStride(program) * nodes);
+    const int64_t floats = ScratchStride(program) * nodes;
+    most.floats = std::max(most.floats, floats);
+    if (program.precision == Precision::kBf16) most.rounded = std::max(most.rounded, floats);
     most.tokens = std::max(most.tokens, static_cast<int64_t>(program.lookups.size()) * nodes);
   }
   return most;
@@ -31,6 +33,7 @@ Most MostOf(const std::vector<CellProgram>& programs, int nodes) {
 int64_t ScratchSpace::BytesFor(const std::vector<CellProgram>& programs, int nodes) {
   const Most most = MostOf(programs, nodes);
   return most.floats * static_cast<int64_t>(sizeof(float)) +
+         most.rounded * static_cast<int64_t>(sizeof(unsigned short)) +
          most.tokens * static_cast<int64_t>(sizeof(int));
 }
 
@@ -40,25 +43,28 @@ absl::StatusOr<ScratchSpace> ScratchSpace::Make(std::shared_ptr<const GpuContext
   const Most most = MostOf(programs, nodes);
   auto floats = DeviceBuffer::Make(gpu, most.floats * static_cast<int64_t>(sizeof(float)));
   if (!floats.ok()) return floats.status();
+  auto rounded =
+      DeviceBuffer::Make(gpu, most.rounded * static_cast<int64_t>(sizeof(unsigned short)));
+  if (!rounded.ok()) return rounded.status();
   auto tokens = DeviceBuffer::Make(std::move(gpu), most.tokens * static_cast<int64_t>(sizeof(int)));
   if (!tokens.ok()) return tokens.status();
-  return ScratchSpace{*std::move(floats), *std::move(tokens), nodes};
+  return ScratchSpace{*std::move(floats), *std::move(rounded), *std::move(tokens), nodes};
 }
 
 absl::StatusOr<CellLaunch> MakeCellLaunch(const CudaCell& cell, const CellProgram& program,
                                           const KernelModule& module, const CellPlaces& places) {
   CellLaunch launch;
   for (const CudaStep& step : cell.steps) {
-    const auto function = module.Find(step.name, step.shared_bytes);
-    if (!function.ok()) return function.status();
     StepLaunch& out = launch.steps.emplace_back();
-    out.function = *function;
-    out.threads = step.threads;
-    out.blocks_x = step.blocks_x;
-    out.nodes_a_block = step.nodes_a_block;
-    out.shared_bytes = step.shared_bytes;
+    for (const CudaShape& shape : step.shapes) {
+      const auto function = module.Find(shape.name, shape.shared_bytes);
+      if (!function.ok()) return function.status();
+      out.shapes.push_back({*function, shape.threads, shape.blocks_x, shape.nodes_a_block,
+                            shape.shared_bytes, shape.most_nodes});
+    }
     out.args.now = places.now;
     out.args.scratch = places.scratch.floats.as<float>();
+    out.args.rounded = places.scratch.rounded.as<unsigned short>();
     out.args.scratch_stride = ScratchStride(program);
     out.args.tokens = places.scratch.tokens.as<int>();
     out.args.most_nodes = places.scratch.nodes;

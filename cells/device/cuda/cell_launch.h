@@ -20,7 +20,7 @@ struct ScratchSpace {
   static absl::StatusOr<ScratchSpace> Make(std::shared_ptr<const GpuContext> gpu,
                                            const std::vector<CellProgram>& programs, int nodes);
   static int64_t BytesFor(const std::vector<CellProgram>& programs, int nodes);
-  DeviceBuffer floats, tokens;
+  DeviceBuffer floats, rounded, tokens;  // `rounded`: floats as bf16, of programs in bf16
   int nodes = 0;
 };
 

@@ -45,6 +45,20 @@ inline constexpr int kMultiprocessors = 16, kComputeMajor = 75, kComputeMinor = 
 // CUfunction_attribute
 inline constexpr int kSharedSize = 1, kLocalSize = 3, kNumRegisters = 4, kMostDynamicShared = 8;
 
+// CUlaunchAttribute, CUlaunchConfig
+inline constexpr int kProgrammaticSerialization = 6;  // value: 1
+struct LaunchAttribute {
+  int id;
+  alignas(8) int value;
+  char rest_of_value[60];
+};
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned num_attributes;
+};
+
 // Each member is the function that its comment names.
 struct DriverApi {
   Result (*init)(unsigned flags) = nullptr;                           // cuInit
@@ -93,8 +107,10 @@ struct DriverApi {
   Result (*launch)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                    Stream stream, void** arguments, void** extra) = nullptr;  // cuLaunchKernel
-  Result (*error_name)(Result result, const char** name) = nullptr;           // cuGetErrorName
-  Result (*error_text)(Result result, const char** text) = nullptr;           // cuGetErrorString
+  Result (*launch_with)(const LaunchConfig* config, Function function, void** arguments,
+                        void** extra) = nullptr;                     // cuLaunchKernelEx
+  Result (*error_name)(Result result, const char** name) = nullptr;  // cuGetErrorName
+  Result (*error_text)(Result result, const char** text) = nullptr;  // cuGetErrorString
 };
 
 struct NvrtcApi {

@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <nvrtc.h>
 
+#include <cstddef>
 #include <type_traits>
 
 #include "cells/device/cuda/cuda_api.h"
@@ -72,6 +73,7 @@ static_assert(kSame<decltype(::cuModuleGetFunction), decltype(DriverApi::module_
 static_assert(kSame<decltype(::cuFuncGetAttribute), decltype(DriverApi::function_attribute)>);
 static_assert(kSame<decltype(::cuFuncSetAttribute), decltype(DriverApi::function_set_attribute)>);
 static_assert(kSame<decltype(::cuLaunchKernel), decltype(DriverApi::launch)>);
+static_assert(kSame<decltype(::cuLaunchKernelEx), decltype(DriverApi::launch_with)>);
 static_assert(kSame<decltype(::cuGetErrorName), decltype(DriverApi::error_name)>);
 static_assert(kSame<decltype(::cuGetErrorString), decltype(DriverApi::error_text)>);
 
@@ -100,6 +102,23 @@ static_assert(kLocalSize == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
 static_assert(kNumRegisters == CU_FUNC_ATTRIBUTE_NUM_REGS);
 static_assert(kMostDynamicShared == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 static_assert(kSuccess == NVRTC_SUCCESS);
+
+static_assert(kProgrammaticSerialization == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute));
+static_assert(offsetof(LaunchAttribute, id) == offsetof(CUlaunchAttribute, id));
+static_assert(offsetof(LaunchAttribute, value) ==
+              offsetof(CUlaunchAttribute, value.programmaticStreamSerializationAllowed));
+static_assert(sizeof(LaunchConfig) == sizeof(CUlaunchConfig));
+static_assert(offsetof(LaunchConfig, grid_x) == offsetof(CUlaunchConfig, gridDimX));
+static_assert(offsetof(LaunchConfig, grid_y) == offsetof(CUlaunchConfig, gridDimY));
+static_assert(offsetof(LaunchConfig, grid_z) == offsetof(CUlaunchConfig, gridDimZ));
+static_assert(offsetof(LaunchConfig, block_x) == offsetof(CUlaunchConfig, blockDimX));
+static_assert(offsetof(LaunchConfig, block_y) == offsetof(CUlaunchConfig, blockDimY));
+static_assert(offsetof(LaunchConfig, block_z) == offsetof(CUlaunchConfig, blockDimZ));
+static_assert(offsetof(LaunchConfig, shared_bytes) == offsetof(CUlaunchConfig, sharedMemBytes));
+static_assert(offsetof(LaunchConfig, stream) == offsetof(CUlaunchConfig, hStream));
+static_assert(offsetof(LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
+static_assert(offsetof(LaunchConfig, num_attributes) == offsetof(CUlaunchConfig, numAttrs));
 
 }  // namespace
 }  // namespace cellbatch::cuda

@@ -37,8 +37,10 @@ void Fill(const BatchedTask& task, int num_inputs, int first, cuda_abi::TaskSlot
     const InputRows& input = task.inputs[i];
     if (input.offsets == nullptr) {
       slot.inputs[i] = {rows_at(input.rows, first), nullptr};
+      slot.input_rows[i] = slot.num_nodes;
     } else {
       slot.inputs[i] = {rows_at(input.rows, 0), input.offsets + first};
+      slot.input_rows[i] = slot.inputs[i].offsets[slot.num_nodes];
     }
   }
   slot.output_rows = rows_at(task.output_rows, first);

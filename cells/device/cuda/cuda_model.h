@@ -28,6 +28,8 @@ struct ColumnPlace {
   int64_t stride = 0;
   int32_t width = 0;
   int32_t* mirror = nullptr;  // of the host: row r at r * width; null: nobody reads it there
+  unsigned short* rounded =
+      nullptr;  // as bf16, r * stride elements behind; null: no product reads it
 };
 
 // An array of rows: the FP32 columns of a table together, or one int32 column.
@@ -39,6 +41,7 @@ struct RowArray {
 // By TableId.
 struct CudaTable {
   std::vector<RowArray> arrays;
+  DeviceBuffer rounded;  // the first array as bf16, where products of a BF16 model read any of it
   std::vector<PinnedBuffer> mirrors;
   std::vector<ColumnPlace> columns;
   int32_t rows = 0;  // without the trash row

@@ -11,6 +11,7 @@ namespace cellbatch::cuda {
 namespace {
 
 constexpr int kLeastMajor = 8;  // copies to shared memory that run beside the arithmetic (cp.async)
+constexpr int kEarlyLaunchMajor = 9, kEarlyLaunchDriver = 12'030;  // of which graphs take them over
 
 // Which one this thread used last, by a number that no other ever gets: a driver's handles come again.
 std::atomic<uint64_t> opened = 0;
@@ -38,8 +39,16 @@ absl::StatusOr<std::shared_ptr<const GpuContext>> GpuContext::Open(
                     found.name, found.compute_major, found.compute_minor, kLeastMajor));
   }
   std::shared_ptr<GpuContext> gpu(new GpuContext(std::move(api), ordinal));
-  gpu->architecture_ = fmt::format("sm_{}{}", found.compute_major, found.compute_minor);
+  // Hopper's matrix instructions are that architecture's alone.
+  gpu->has_wgmma_ = found.compute_major == 9 && found.compute_minor == 0;
+  gpu->architecture_ = fmt::format("sm_{}{}{}", found.compute_major, found.compute_minor,
+                                   gpu->has_wgmma_ ? "a" : "");
   gpu->gpu_name_ = found.name;
+  int driver_version = 0;
+  const Result told = gpu->driver().driver_version(&driver_version);
+  if (absl::Status s = gpu->Called("cuDriverGetVersion", told); !s.ok()) return s;
+  gpu->has_early_launches_ =
+      found.compute_major >= kEarlyLaunchMajor && driver_version >= kEarlyLaunchDriver;
   if (absl::Status s = gpu->Start(ordinal); !s.ok()) return s;
   return gpu;
 }

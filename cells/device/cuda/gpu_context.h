@@ -39,7 +39,10 @@ class GpuContext {
   const DriverApi& driver() const { return api_->driver; }
   const std::string& name() const { return name_; }  // "cuda:0"
   // "sm_90", and how it is called by people: "NVIDIA H200".
-  const std::string& architecture() const { return architecture_; }
+  const std::string& architecture() const { return architecture_; }  // as NVRTC is told
+  bool has_wgmma() const { return has_wgmma_; }
+  // A kernel can be launched before the one before it has ended, also as part of a graph.
+  bool has_early_launches() const { return has_early_launches_; }
   const std::string& gpu_name() const { return gpu_name_; }
   absl::StatusOr<int64_t> AvailableBytes() const;
 
@@ -51,6 +54,7 @@ class GpuContext {
   const uint64_t number_;
   const std::string name_;
   std::string architecture_, gpu_name_;
+  bool has_wgmma_ = false, has_early_launches_ = false;
   DeviceNumber device_ = 0;
   Context context_ = nullptr;
 };

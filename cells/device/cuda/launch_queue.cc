@@ -15,12 +15,15 @@ namespace cellbatch::cuda {
 namespace {
 
 using cuda_abi::CopiedColumn;
+using cuda_abi::kBeginSharedBytes;
+using cuda_abi::kTaskThreads;
 using cuda_abi::QueueState;
 using cuda_abi::TaskSlot;
 using cuda_abi::TaskStamps;
 
-constexpr int kTaskThreads = 128;                  // of the kernels that begin and end
-constexpr int kNodesABlock = 8, kMostBlocks = 64;  // likewise: copies are spread over so many
+// Of the kernels that begin and end. A block of begin has 16 KiB of rows under way, so that 4 keep the way to host memory busy (some
+// 50 GB/s, a microsecond long); 16 ask for all lists of 512 nodes at once. More would only draw more tickets.
+constexpr int kNodesABlock = 8, kFewestBlocks = 4, kMostBlocks = 16;
 constexpr int64_t kMostLoadWaitNs =
     120'000'000'000;                  // a cell tried at load, on the slowest machine
 constexpr int kMeasuredSignals = 20;  // of each way; the median counts
@@ -81,7 +84,10 @@ LaunchGraph::~LaunchGraph() {
 
 LaunchQueue::LaunchQueue(std::shared_ptr<const GpuContext> gpu, const TaskKernels& kernels,
                          const QueueOptions& options)
-    : gpu_(std::move(gpu)), kernels_(kernels), options_(options) {}
+    : gpu_(std::move(gpu)),
+      kernels_(kernels),
+      options_(options),
+      early_launches_(options.early_launches && gpu_->has_early_launches()) {}
 
 absl::StatusOr<std::unique_ptr<LaunchQueue>> LaunchQueue::Make(
     std::shared_ptr<const GpuContext> gpu, const TaskKernels& kernels,
@@ -165,36 +171,55 @@ const cuda_abi::TaskNow* LaunchQueue::now() const {
 
 // Launching -------------------------------------------------------------------------------------
 
-absl::Status LaunchQueue::LaunchOne(Function function, int blocks_x, int blocks_y, int threads,
-                                    int shared_bytes, Stream stream, void** arguments) {
+absl::Status LaunchQueue::LaunchOne(Function function, const KernelGrid& grid, bool early,
+                                    Stream stream, void** arguments) {
   const auto u = [](int i) { return static_cast<unsigned>(i); };
-  return gpu_->Called("cuLaunchKernel",
-                      gpu_->driver().launch(function, u(blocks_x), u(blocks_y), 1, u(threads), 1, 1,
-                                            u(shared_bytes), stream, arguments, nullptr));
+  LaunchAttribute serialization = {kProgrammaticSerialization, 1, {}};
+  const LaunchConfig config = {.grid_x = u(grid.blocks_x),
+                               .grid_y = u(grid.blocks_y),
+                               .grid_z = 1,
+                               .block_x = u(grid.threads),
+                               .block_y = 1,
+                               .block_z = 1,
+                               .shared_bytes = u(grid.shared_bytes),
+                               .stream = stream,
+                               .attributes = &serialization,
+                               .num_attributes = early && early_launches_ ? 1u : 0u};
+  return gpu_->Called("cuLaunchKernelEx",
+                      gpu_->driver().launch_with(&config, function, arguments, nullptr));
+}
+
+const ShapeLaunch& StepLaunch::ShapeFor(int nodes) const {
+  const auto found = std::find_if(shapes.begin(), shapes.end(), [&](const ShapeLaunch& shape) {
+    return shape.most_nodes >= nodes;
+  });
+  return found == shapes.end() ? shapes.back() : *found;
 }
 
 absl::Status LaunchQueue::LaunchAll(const CellLaunch& cell, int nodes, Stream stream) {
-  const int blocks = std::clamp(nodes / kNodesABlock, 1, kMostBlocks);
+  const int blocks = std::clamp(nodes / kNodesABlock, kFewestBlocks, kMostBlocks);
   auto* state = state_.as<QueueState>();
   const CopiedColumn* tables = cell.tables;
   const CopiedColumn* outputs = cell.outputs;
   int num_outputs = cell.num_outputs;
   int signals = options_.signal_by == SignalBy::kEndKernel ? 1 : 0;
   void* of_begin[] = {&state, &tables};
-  absl::Status s = LaunchOne(kernels_.begin, blocks, 1, kTaskThreads, 0, stream, of_begin);
+  absl::Status s = LaunchOne(kernels_.begin, {blocks, 1, kTaskThreads, kBeginSharedBytes}, false,
+                             stream, of_begin);
   for (const StepLaunch& step : cell.steps) {
     if (!s.ok()) return s;
-    const int blocks_y = (nodes + step.nodes_a_block - 1) / step.nodes_a_block;
+    const ShapeLaunch& shape = step.ShapeFor(nodes);
+    const int blocks_y = (nodes + shape.nodes_a_block - 1) / shape.nodes_a_block;
     void* of_step[] = {const_cast<cuda_abi::StepArgs*>(&step.args)};
-    s = LaunchOne(step.function, step.blocks_x, blocks_y, step.threads, step.shared_bytes, stream,
-                  of_step);
+    s = LaunchOne(shape.function, {shape.blocks_x, blocks_y, shape.threads, shape.shared_bytes},
+                  true, stream, of_step);
   }
   if (!s.ok()) return s;
   void* of_end[] = {&state, &outputs, &num_outputs, &signals};
-  s = LaunchOne(kernels_.end, blocks, 1, kTaskThreads, 0, stream, of_end);
+  s = LaunchOne(kernels_.end, {blocks, 1, kTaskThreads, 0}, true, stream, of_end);
   if (!s.ok() || options_.signal_by != SignalBy::kSignalKernel) return s;
   void* of_signal[] = {&state};
-  return LaunchOne(kernels_.signal, 1, 1, 1, 0, stream, of_signal);
+  return LaunchOne(kernels_.signal, {1, 1, 1, 0}, false, stream, of_signal);
 }
 
 absl::StatusOr<LaunchGraph> LaunchQueue::Capture(const CellLaunch& cell, int nodes) {

@@ -48,16 +48,26 @@ const char* Name(SignalBy by);
 
 struct QueueOptions {
   int slots = 64;
-  int64_t list_ints = int64_t{1} << 18;  // row lists of one slot that are brought to the GPU
+  int64_t list_ints = int64_t{1} << 18;  // of one slot's lists: what is brought to the GPU
   uint32_t first_signal = 0;             // what the signal shows before the first slot
   SignalBy signal_by = SignalBy::kEndKernel;
+  // Steps and end are launched while the kernel before them still runs, and wait for it, where the GPU can do so.
+  bool early_launches = true;
 };
 
-// One kernel of a cell's step, as it is launched for any number of nodes.
-struct StepLaunch {
+// A kernel of a cell's step, as it is launched for any number of nodes.
+struct ShapeLaunch {
   Function function = nullptr;
   int threads = 0, blocks_x = 1, nodes_a_block = 1, shared_bytes = 0;
+  int most_nodes = 0;
+};
+
+// One step of a cell: kernels that leave the same, and what they are told.
+struct StepLaunch {
+  std::vector<ShapeLaunch> shapes;  // as CudaStep has them
   cuda_abi::StepArgs args = {};
+  // The one for a launch of so many nodes.
+  const ShapeLaunch& ShapeFor(int nodes) const;
 };
 
 // All of a cell type on one queue. `tables`, `outputs`: in the GPU's memory.
@@ -147,9 +157,13 @@ class LaunchQueue {
   absl::Status WriteState();
   absl::Status Synchronize(const char* function, Result result);
   absl::StatusOr<int64_t> MeasureSignal(SignalBy by);
+  struct KernelGrid {
+    int blocks_x, blocks_y, threads, shared_bytes;
+  };
   absl::Status LaunchAll(const CellLaunch& cell, int nodes, Stream stream);
-  absl::Status LaunchOne(Function function, int blocks_x, int blocks_y, int threads,
-                         int shared_bytes, Stream stream, void** arguments);
+  // `early`: it may begin while the launch before it runs, for whose end it waits itself.
+  absl::Status LaunchOne(Function function, const KernelGrid& grid, bool early, Stream stream,
+                         void** arguments);
   absl::Status Launched();
   size_t Place(uint64_t n) const {
     return static_cast<size_t>((n - 1) % static_cast<uint64_t>(options_.slots));
@@ -158,6 +172,7 @@ class LaunchQueue {
   const std::shared_ptr<const GpuContext> gpu_;
   const TaskKernels& kernels_;
   QueueOptions options_;
+  bool early_launches_ = false;
   Stream stream_ = nullptr, capture_ = nullptr;
   PinnedBuffer ring_, stamps_, signal_;
   DeviceBuffer state_, lists_;

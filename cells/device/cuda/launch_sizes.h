@@ -5,18 +5,18 @@
 
 #include <bit>
 
-#include "cells/kernels/cuda/product_tile.h"
-
 namespace cellbatch::cuda {
 
+// What the smallest launch is for: as many as the smallest block of a product in bf16 has.
+inline constexpr int kLeastLaunchNodes = 8;
 // Of one launch. A task with more nodes is several, one after the other.
 inline constexpr int kMostLaunchNodes = 512;
 
-constexpr int LaunchNodes(int size) { return cuda_kernels::kTileNodes << size; }
+constexpr int LaunchNodes(int size) { return kLeastLaunchNodes << size; }
 
 // Which of the sizes is the least for so many nodes, 1 or more.
 constexpr int LaunchSize(int nodes) {
-  return std::bit_width(static_cast<unsigned>((nodes - 1) / cuda_kernels::kTileNodes));
+  return std::bit_width(static_cast<unsigned>((nodes - 1) / kLeastLaunchNodes));
 }
 
 inline constexpr int kLaunchSizes = LaunchSize(kMostLaunchNodes) + 1;

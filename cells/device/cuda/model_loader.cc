@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "cells/device/cuda/try_cells.h"
 #include "cells/device/cuda/value_store.h"
+#include "cells/device/held_weights.h"
 #include "cells/device/load_model.h"
 #include "cells/kernels/cuda/cell_source.h"
 
@@ -39,6 +42,8 @@ class ModelLoader {
   absl::StatusOr<std::unique_ptr<LoadedModel>> Load();
 
  private:
+  absl::Status CheckWeights() const;
+  void FindRounded();
   absl::Status WriteKernels();
   absl::Status CheckFits() const;
   absl::Status MakeTables();
@@ -52,6 +57,18 @@ class ModelLoader {
   const float* DataOf(size_t type, const CudaValue& value) const {
     return value.parameter.valid() ? Data(type, value.parameter) : value.floats.data();
   }
+  // Of a kInput or kOutput place.
+  using ColumnOfTable = std::pair<TableId, ColumnId>;
+  ColumnOfTable ColumnNamed(const CellType& type, const Place& place) const;
+  bool IsRounded(const ColumnOfTable& column) const {
+    return std::find(rounded_.begin(), rounded_.end(), column) != rounded_.end();
+  }
+  bool HasRounded(size_t table) const {
+    return std::any_of(rounded_.begin(), rounded_.end(), [&](const ColumnOfTable& column) {
+      return Index(column.first.value()) == table;
+    });
+  }
+  int64_t RoundedBytes() const;
   cuda_abi::ColumnView ColumnOf(const CellType& type, const Place& place) const;
   absl::StatusOr<CellLaunch> LaunchOf(size_t type, const ScratchSpace& scratch,
                                       const LaunchQueue& queue) const;
@@ -63,6 +80,7 @@ class ModelLoader {
   std::vector<CellProgram> programs_;     // by type
   std::vector<PreparedValues> prepared_;  // likewise
   std::vector<CudaCell> cells_;           // likewise
+  std::vector<ColumnOfTable> rounded_;    // that products read as bf16
   ValueStore values_;
   std::vector<int64_t>
       outputs_at_;  // by table: where its columns begin among those that are copied
@@ -82,11 +100,65 @@ int64_t ModelLoader::FloatsOf(size_t type, ParameterId parameter) const {
                         : static_cast<int64_t>(prepared_[type][number - given].size());
 }
 
+ModelLoader::ColumnOfTable ModelLoader::ColumnNamed(const CellType& type,
+                                                    const Place& place) const {
+  if (place.kind == PlaceKind::kOutput) return {type.out, ColumnId(place.index)};
+  const Input& input = type.definition->inputs()[Index(place.index)];
+  const TableId table = type.in[Index(place.index)];
+  return {table, model_.table(table).Find(input.reads[Index(place.column)].name)};
+}
+
+absl::Status ModelLoader::CheckWeights() const {
+  for (size_t t = 0; t < programs_.size(); ++t) {
+    const auto data = [&](ParameterId p) { return Data(t, p); };
+    for (const Step& step : programs_[t].steps) {
+      const auto* const product = std::get_if<ProductStep>(&step);
+      if (product == nullptr) continue;
+      for (const SegmentPlan& segment : product->segments) {
+        absl::Status s = CheckHeld(segment, product->units, model_.types[t], programs_[t], data);
+        if (s.ok()) continue;
+        return absl::Status(s.code(),
+                            fmt::format("model \"{}\": {}", model_.name, std::string(s.message())));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ModelLoader::FindRounded() {
+  for (size_t t = 0; t < programs_.size(); ++t) {
+    if (programs_[t].precision != Precision::kBf16) continue;
+    for (const Step& step : programs_[t].steps) {
+      const auto* const product = std::get_if<ProductStep>(&step);
+      if (product == nullptr) continue;
+      for (const SegmentPlan& segment : product->segments) {
+        const PlaceKind kind = segment.source.kind;
+        if (kind != PlaceKind::kInput && kind != PlaceKind::kOutput) continue;
+        rounded_.push_back(ColumnNamed(model_.types[t], segment.source));
+      }
+    }
+  }
+}
+
+// Beside the tables' first arrays.
+int64_t ModelLoader::RoundedBytes() const {
+  const std::vector<TableRows> layout = LayTables(model_);
+  int64_t bytes = 0;
+  for (size_t t = 0; t < layout.size(); ++t) {
+    if (HasRounded(t)) bytes += BytesOfRows(layout[t].strides[0], budget_.rows[t]) / 2;
+  }
+  return bytes;
+}
+
 absl::Status ModelLoader::WriteKernels() {
   std::string text = CellSourcePrelude();
   for (size_t t = 0; t < programs_.size(); ++t) {
-    cells_.push_back(AddCellSource(
-        fmt::format("t{}", t), programs_[t], [&](ParameterId p) { return Data(t, p); }, text));
+    const auto data = [&](ParameterId p) { return Data(t, p); };
+    const auto is_rounded = [&](const Place& output) {
+      return IsRounded(ColumnNamed(model_.types[t], output));
+    };
+    cells_.push_back(AddCellSource(fmt::format("t{}", t), programs_[t], data, is_rounded,
+                                   {.wgmma = tools_.gpu->has_wgmma()}, text));
   }
   for (size_t t = 0; t < cells_.size(); ++t) {
     for (const CudaStep& step : cells_[t].steps) {
@@ -106,7 +178,7 @@ absl::Status ModelLoader::WriteKernels() {
 absl::Status ModelLoader::CheckFits() const {
   const auto available = tools_.gpu->AvailableBytes();
   if (!available.ok()) return available.status();
-  const int64_t rows = RowBytes(model_, budget_);
+  const int64_t rows = RowBytes(model_, budget_) + RoundedBytes();
   const int64_t scratch =
       static_cast<int64_t>(queues_.size()) * ScratchSpace::BytesFor(programs_, kMostLaunchNodes);
   const int64_t asked = values_.bytes() + rows + scratch;
@@ -134,12 +206,22 @@ absl::Status ModelLoader::MakeTables() {
       if (!array.ok()) return array.status();
       table.arrays.push_back(*std::move(array));
     }
+    if (HasRounded(t)) {
+      auto rounded = DeviceBuffer::Make(tools_.gpu, table.arrays[0].memory.bytes() / 2);
+      if (!rounded.ok()) return rounded.status();
+      table.rounded = *std::move(rounded);
+      absl::Status s = tools_.trial->Zero(table.rounded.at(), table.rounded.bytes());
+      if (!s.ok()) return s;
+    }
     for (size_t c = 0; c < layout[t].columns.size(); ++c) {
       const Column& column = model_.tables[t].columns[c];
       const TableRows::Place& place = layout[t].columns[c];
       const RowArray& array = table.arrays[Index(place.array)];
       ColumnPlace& at = table.columns.emplace_back();
-      at = {array.memory.as<float>() + place.offset, array.stride, column.width, nullptr};
+      at = {array.memory.as<float>() + place.offset, array.stride, column.width, nullptr, nullptr};
+      if (IsRounded({TableId(static_cast<int64_t>(t)), ColumnId(static_cast<int64_t>(c))})) {
+        at.rounded = table.rounded.as<unsigned short>() + place.offset;
+      }
       if (column.type != ElementType::kInt32) continue;
       auto mirror = PinnedBuffer::Make(tools_.gpu, BytesOfRows(column.width, table.rows));
       if (!mirror.ok()) return mirror.status();
@@ -154,7 +236,7 @@ absl::Status ModelLoader::MakeTables() {
 absl::Status ModelLoader::BringColumns() {
   std::vector<cuda_abi::CopiedColumn> columns;
   const auto add = [&](const ColumnPlace& c) {
-    columns.push_back({c.base, c.stride, c.width, c.mirror});
+    columns.push_back({c.base, c.stride, c.width, c.mirror, c.rounded});
   };
   for (const CudaTable& table : loaded_->tables_) add(table.columns[0]);
   for (const CudaTable& table : loaded_->tables_) {
@@ -169,15 +251,10 @@ absl::Status ModelLoader::BringColumns() {
 }
 
 cuda_abi::ColumnView ModelLoader::ColumnOf(const CellType& type, const Place& place) const {
-  TableId table = type.out;
-  ColumnId column(place.index);
-  if (place.kind == PlaceKind::kInput) {
-    const Input& input = type.definition->inputs()[Index(place.index)];
-    table = type.in[Index(place.index)];
-    column = model_.table(table).Find(input.reads[Index(place.column)].name);
-  }
+  const auto [table, column] = ColumnNamed(type, place);
   const ColumnPlace& at = loaded_->table(table).columns[Index(column.value())];
-  return {at.base + place.offset, at.stride};
+  return {at.base + place.offset, at.stride,
+          at.rounded == nullptr ? nullptr : at.rounded + place.offset};
 }
 
 absl::StatusOr<CellLaunch> ModelLoader::LaunchOf(size_t t, const ScratchSpace& scratch,
@@ -233,6 +310,8 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> ModelLoader::Load() {
   auto prepared = PrepareValues(tools_, model_.types, programs_);
   if (!prepared.ok()) return prepared.status();
   prepared_ = *std::move(prepared);
+  if (absl::Status s = CheckWeights(); !s.ok()) return s;
+  FindRounded();
   if (absl::Status s = WriteKernels(); !s.ok()) return s;
   if (absl::Status s = CheckFits(); !s.ok()) return s;
   auto values = values_.Bring(tools_.gpu, *tools_.trial);
@@ -244,7 +323,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> ModelLoader::Load() {
   if (absl::Status s = TryThem(); !s.ok()) return s;
   loaded_->weight_bytes_ = values_.bytes();
   loaded_->row_bytes_ =
-      RowBytes(model_, budget_) + MirrorBytes(model_, budget_) +
+      RowBytes(model_, budget_) + RoundedBytes() + MirrorBytes(model_, budget_) +
       static_cast<int64_t>(queues_.size()) * ScratchSpace::BytesFor(programs_, kMostLaunchNodes);
   return std::move(loaded_);
 }
@@ -255,10 +334,11 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadCudaModel(const LoadTools& tool
                                                            const RowBudget& budget) {
   if (absl::Status s = model.Validate(); !s.ok()) return s;
   if (absl::Status s = CheckBudget(model, budget); !s.ok()) return s;
-  if (model.precision != Precision::kFp32) {
+  if (model.precision != Precision::kFp32 && model.precision != Precision::kBf16) {
     return absl::UnimplementedError(fmt::format(
-        "model \"{}\": precision is {}, a CUDA device computes {}: serve it on a CPU (--devices)",
-        model.name, Name(model.precision), Name(Precision::kFp32)));
+        "model \"{}\": precision is {}, a CUDA device computes {} and {}: serve it on a CPU "
+        "(--devices)",
+        model.name, Name(model.precision), Name(Precision::kFp32), Name(Precision::kBf16)));
   }
   return ModelLoader(tools, queues, model, budget).Load();
 }

@@ -22,7 +22,8 @@ class Preparing {
 
   void Write(const std::string& prefix, std::string& text) {
     const auto data = [&](ParameterId p) { return Weight(p).data.get(); };
-    cell_ = AddCellSource(prefix, *program_.at_load, data, text);
+    const auto rounded = [](const cellbatch::Place&) { return false; };  // fp32, all of it
+    cell_ = AddCellSource(prefix, *program_.at_load, data, rounded, CudaTarget(), text);
   }
 
   absl::StatusOr<PreparedValues> Run(const KernelModule& module) {
@@ -31,7 +32,7 @@ class Preparing {
     if (!scratch.ok()) return scratch.status();
     const auto column = [&](const cellbatch::Place& place) {
       const DeviceBuffer& buffer = columns_[static_cast<size_t>(place.index)];
-      return cuda_abi::ColumnView{buffer.as<float>() + place.offset, 0};
+      return cuda_abi::ColumnView{buffer.as<float>() + place.offset, 0, nullptr};
     };
     const auto value = [&](const CudaValue& v) { return values_.At(brought_, DataOf(v)); };
     const auto launch = MakeCellLaunch(cell_, *program_.at_load, module,

@@ -8,16 +8,30 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 #include <utility>
+
+#include "cells/bf16.h"
 
 namespace cellbatch::cuda {
 namespace {
 
-constexpr int kMiddle = 7;
-constexpr int kMost = 150;  // several blocks of every kernel
+constexpr int kFew = 7, kMany = 150;  // several blocks of every kernel
+constexpr int kBeyond = 9;            // nodes more than the shape before is for
 constexpr int64_t kElement = 4;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+// Few and many nodes, and some for each shape of a step that has several.
+std::set<int> BatchesFor(const CellLaunch& launch, int most) {
+  std::set<int> batches = {std::min(kFew, most), std::min(kMany, most)};
+  for (const StepLaunch& step : launch.steps) {
+    for (size_t s = 0; s + 1 < step.shapes.size(); ++s) {
+      batches.insert(std::min(step.shapes[s].most_nodes + kBeyond, most));
+    }
+  }
+  return batches;
+}
 
 // Row 0 is zeros; rows 1 to `most` are read; a node that reads row r leaves row most + r.
 class Trial {
@@ -43,9 +57,19 @@ class Trial {
         absl::Status s = queue_.Bring(array.memory.at(), rows.data(),
                                       static_cast<int64_t>(rows.size()) * kElement);
         if (!s.ok()) return s;
+        if (table.rounded.bytes() == 0 || &array != table.arrays.data()) continue;
+        if (s = BringRounded(table, rows); !s.ok()) return s;
       }
     }
     return absl::OkStatus();
+  }
+
+  absl::Status BringRounded(const CudaTable& table, const std::vector<uint32_t>& rows) {
+    std::vector<uint16_t> rounded(rows.size());
+    std::transform(rows.begin(), rows.end(), rounded.begin(),
+                   [](uint32_t bits) { return RoundedToBf16(std::bit_cast<float>(bits)); });
+    return queue_.Bring(table.rounded.at(), rounded.data(),
+                        static_cast<int64_t>(rounded.size() * sizeof(uint16_t)));
   }
 
   absl::Status ZeroRows() {
@@ -54,6 +78,10 @@ class Trial {
       for (const RowArray& array : table.arrays) {
         const int64_t bytes = array.stride * (2 * int64_t{most_} + 1) * kElement;
         if (absl::Status s = queue_.Zero(array.memory.at(), bytes); !s.ok()) return s;
+      }
+      if (table.rounded.bytes() > 0) {
+        const int64_t bytes = table.arrays[0].stride * (2 * int64_t{most_} + 1) * kElement / 2;
+        if (absl::Status s = queue_.Zero(table.rounded.at(), bytes); !s.ok()) return s;
       }
       for (const PinnedBuffer& mirror : table.mirrors) {
         std::memset(mirror.data(), 0, static_cast<size_t>(mirror.bytes()));
@@ -66,7 +94,7 @@ class Trial {
     const CellType& type = model_.model().types[t];
     std::vector<std::vector<uint32_t>> alone, together;
     if (absl::Status s = Run(type, launch, 1, false, alone); !s.ok()) return s;
-    for (const int batch : {std::min(kMiddle, most_), most_}) {
+    for (const int batch : BatchesFor(launch, most_)) {
       for (const bool backwards : {false, true}) {
         if (absl::Status s = Run(type, launch, batch, backwards, together); !s.ok()) return s;
         if (absl::Status s = Compare(type, alone, together, batch); !s.ok()) return s;
@@ -102,6 +130,7 @@ class Trial {
     for (size_t i = 0; i < type.in.size(); ++i) {
       const bool sum = type.definition->inputs()[i].arity == Arity::kSum;
       slot.inputs[i] = {rows, sum ? offsets : nullptr};
+      slot.input_rows[i] = batch;
     }
     slot.output_rows = outputs;
     if (absl::Status s = queue_.Launch(launch, batch); !s.ok()) return s;
@@ -145,7 +174,11 @@ absl::Status TryCells(std::shared_ptr<const GpuContext> gpu, LaunchQueue& queue,
   for (size_t t = 0; t < model.model().tables.size(); ++t) {
     rows = std::min(rows, model.table(TableId(static_cast<int64_t>(t))).rows);
   }
-  const int most = std::min(kMost, (rows - 1) / 2);
+  int asked = 0;
+  for (const CellLaunch& launch : launches) {
+    asked = std::max(asked, *BatchesFor(launch, kMostLaunchNodes).rbegin());
+  }
+  const int most = std::min(asked, (rows - 1) / 2);
   if (most < 2) return absl::OkStatus();  // tables in which nobody has company
   auto lists = PinnedBuffer::Make(std::move(gpu), Trial::ListBytes(most));
   if (!lists.ok()) return lists.status();

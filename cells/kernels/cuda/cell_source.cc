@@ -1,5 +1,6 @@
 #include "cells/kernels/cuda/cell_source.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -7,6 +8,7 @@
 #include "cells/kernels/cuda/kernel_texts.h"
 #include "cells/kernels/cuda/product_tile.h"
 #include "cells/kernels/cuda/step_writer.h"
+#include "cells/kernels/cuda/write_tail.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -18,18 +20,39 @@ using cuda_kernels::kRowThreads;
 constexpr char kOneNode[] =
     "  const int node = blockIdx.y;\n  if (node >= now.num_nodes) return;\n";
 
+CudaStep OneKernel(CudaShape shape, const std::string& body, StepWriter writer) {
+  writer.AddShape("", std::move(shape), body);
+  return writer.Finish();
+}
+
+// Behind what a block left of one node.
+std::string Rounded(const Place& to, int64_t width, StepWriter& writer) {
+  if (!writer.IsRounded(to, width)) return "";
+  return fmt::format("  RoundRow({}, {}, {});\n", writer.Row(to, "node"), width,
+                     writer.RoundedRow(to, "node"));
+}
+
 struct Writers {
   StepWriter writer;
 
-  CudaStep operator()(const ProductStep& step) { return WriteProduct(step, std::move(writer)); }
+  CudaStep operator()(const ProductStep& step) {
+    Check(!step.arg_max.has_value(), "CUDA programs have their argmax as a step");
+    const bool multiplies = std::any_of(
+        step.segments.begin(), step.segments.end(),
+        [](const SegmentPlan& segment) { return segment.depth > 0 && !GroupsOf(segment).empty(); });
+    return multiplies && writer.program().precision == Precision::kBf16
+               ? WriteMmaProduct(step, std::move(writer))
+               : WriteProduct(step, std::move(writer));
+  }
   CudaStep operator()(const PlainStep& step) { return WritePlain(step, std::move(writer)); }
   CudaStep operator()(const SumStep& step) {
     const Place column = {PlaceKind::kInput, step.input.value(), step.column, 0};
     writer.Row(column, "0");  // gives the column its number: 0
-    const std::string body =
+    std::string body =
         fmt::format("{}  SumRows(a.columns[0], now.inputs[{}], node, {}, {});\n", kOneNode,
                     step.input.value(), step.width, writer.Row(step.to, "node"));
-    return writer.Finish(kRowThreads, 1, 1, 0, body);
+    body += Rounded(step.to, step.width, writer);
+    return OneKernel({"", kRowThreads, 1, 1, 0}, body, std::move(writer));
   }
   CudaStep operator()(const IndexStep& step) {
     const LookupSpec& lookup = writer.program().lookups[static_cast<size_t>(step.lookup)];
@@ -37,7 +60,7 @@ struct Writers {
         "  const int node = blockIdx.y * {} + threadIdx.x;\n  if (node >= now.num_nodes) return;\n"
         "  a.tokens[{} * a.most_nodes + node] = Clamped({}, {});\n",
         kRowThreads, step.lookup, writer.Row(lookup.token, "node"), lookup.rows);
-    return writer.Finish(kRowThreads, 1, kRowThreads, 0, body);
+    return OneKernel({"", kRowThreads, 1, kRowThreads, 0}, body, std::move(writer));
   }
 };
 
@@ -50,7 +73,7 @@ const ProgramLimits kCudaLimits = {
     .tail_columns = 16,
     .arg_max_of_product = false,
     .scalars = false,
-    .scratch_alignment = 4,
+    .scratch_alignment = 8,  // 16 bytes of bf16
 };
 
 CudaStep WritePlain(const PlainStep& step, StepWriter writer) {
@@ -108,14 +131,16 @@ CudaStep WritePlain(const PlainStep& step, StepWriter writer) {
   }
   Check(!body.empty(), "every kind of step is written");
   const int shared = kRowThreads * static_cast<int>(sizeof(double));
-  return writer.Finish(kRowThreads, 1, 1, shared, kOneNode + body);
+  body += step.type == ElementType::kFp32 ? Rounded(step.to, step.shape.size(), writer) : "";
+  return OneKernel({"", kRowThreads, 1, 1, shared}, kOneNode + body, std::move(writer));
 }
 
 CudaCell AddCellSource(const std::string& prefix, const CellProgram& program, ParameterData data,
-                       std::string& text) {
+                       IsRounded is_rounded, const CudaTarget& target, std::string& text) {
   CudaCell cell;
   for (size_t s = 0; s < program.steps.size(); ++s) {
-    Writers writers{StepWriter(fmt::format("{}_s{}", prefix, s), program, data, text)};
+    Writers writers{
+        StepWriter(fmt::format("{}_s{}", prefix, s), program, data, is_rounded, target, text)};
     cell.steps.push_back(std::visit(writers, program.steps[s]));
   }
   return cell;

@@ -31,12 +31,19 @@ struct CudaValue {
   std::vector<float> floats;
 };
 
-struct CudaStep {
+// One of the kernels that a step can be run by: any of them leaves the same bits.
+struct CudaShape {
   std::string name;  // of the __global__ function
   int threads = 0;   // of a block
   int blocks_x = 1;  // grid.x; grid.y = ceil(nodes of the launch / nodes_a_block)
   int nodes_a_block = 1;
   int shared_bytes = 0;  // dynamic
+  int most_nodes = 0;    // of launches that it is the best for
+};
+
+struct CudaStep {
+  std::vector<CudaShape>
+      shapes;  // by most_nodes, ascending; at least one; the last is for larger launches too
   std::vector<Place>
       columns;  // kInput and kOutput: StepArgs::columns by number, whose base is behind `offset`
   std::vector<CudaValue> values;
@@ -49,9 +56,17 @@ struct CudaCell {
 // The values of a parameter of the definition, or prepared (IsPrepared): what packing reads, on the host.
 using ParameterData = absl::FunctionRef<const float*(ParameterId)>;
 
+// What the GPU has, beyond what all have that kernels in bf16 run on (sm_80).
+struct CudaTarget {
+  bool wgmma = false;  // sm_90a: Hopper's matrix instructions
+};
+
+// Whether a column that the program writes (kOutput) is kept as bf16 too, for products that read it: ColumnView::rounded.
+using IsRounded = absl::FunctionRef<bool(const Place& output)>;
+
 // Appends the kernels of one program, named prefix_s0, prefix_s1, .., to `text`.
 CudaCell AddCellSource(const std::string& prefix, const CellProgram& program, ParameterData data,
-                       std::string& text);
+                       IsRounded is_rounded, const CudaTarget& target, std::string& text);
 
 // What goes before them, once: kernel_abi.h and the templates.
 std::string CellSourcePrelude();

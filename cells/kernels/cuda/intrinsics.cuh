@@ -8,13 +8,19 @@ namespace cellbatch::cuda_kernels {
 #ifdef __CUDACC__
 
 // Starts copying 16 or 4 bytes to shared memory; both sides are aligned to as many.
-__device__ __forceinline__ void CopyAsync16(float* to, const float* from) {
+__device__ __forceinline__ void CopyAsync16(void* to, const void* from) {
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
 }
 __device__ __forceinline__ void CopyAsync4(float* to, const float* from) {
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from) : "memory");
+}
+// 16 bytes, of which the first `bytes` are copied and the others become zeros.
+__device__ __forceinline__ void CopyAsync16Of(void* to, const void* from, int bytes) {
+  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes)
+               : "memory");
 }
 // What was started since the last one is one group.
 __device__ __forceinline__ void CloseGroup() {
@@ -24,6 +30,43 @@ __device__ __forceinline__ void CloseGroup() {
 template <int kGroups>
 __device__ __forceinline__ void WaitForAllBut() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
+// Of a whole warp, sums += a . b, 16 units by 16 k by 8 nodes, two bf16 a word. Lane 4 g + t has in a.x, a.z unit g's and in a.y,
+// a.w unit g + 8's: x, y k 2 t and 2 t + 1, z, w those 8 further; in b0, b1 node g's, likewise; sums of unit g, nodes 2 t and
+// 2 t + 1, then of unit g + 8.
+__device__ __forceinline__ void MmaBf16(float (&sums)[4], const uint4& a, unsigned b0,
+                                        unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// As near as the machine does at once: two units in the last place.
+__device__ __forceinline__ float NearPowerOf2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float NearReciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Of a kernel that may begin while the one before it runs (a programmatic dependent launch): until that has ended and what it
+// wrote is there. Nothing that another kernel writes is touched before. Nothing to wait for in any other launch.
+__device__ __forceinline__ void GridDependencyWait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The kernel behind this one may begin once all blocks have come here, or ended.
+__device__ __forceinline__ void GridDependentsMayBegin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 // Nanoseconds, of a clock that all kernels of a device share.
@@ -40,13 +83,24 @@ __device__ __forceinline__ void StoreForAll(unsigned* to, unsigned value) {
 #else
 
 // Made when it is waited for, as a GPU may: the emulator of tests has these (tests/cuda_emulator/prelude.txt).
-inline void CopyAsync16(float* to, const float* from) { cellbatch_copy_async(to, from, 16); }
-inline void CopyAsync4(float* to, const float* from) { cellbatch_copy_async(to, from, 4); }
+inline void CopyAsync16(void* to, const void* from) { cellbatch_copy_async(to, 16, from, 16); }
+inline void CopyAsync16Of(void* to, const void* from, int bytes) {
+  cellbatch_copy_async(to, 16, from, static_cast<size_t>(bytes));
+}
+inline void CopyAsync4(float* to, const float* from) { cellbatch_copy_async(to, 4, from, 4); }
 inline void CloseGroup() { cellbatch_close_group(); }
 template <int kGroups>
 void WaitForAllBut() {
   cellbatch_wait_for_groups(kGroups);
 }
+inline void MmaBf16(float (&sums)[4], const uint4& a, unsigned b0, unsigned b1) {
+  const unsigned given[6] = {a.x, a.y, a.z, a.w, b0, b1};
+  CellbatchMmaBf16(sums, given);
+}
+inline float NearPowerOf2(float x) { return exp2f(x); }
+inline float NearReciprocal(float x) { return 1.0f / x; }
+inline void GridDependencyWait() { cellbatch_wait_for_grids(); }
+inline void GridDependentsMayBegin() {}
 inline long long DeviceClockNs() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }

@@ -17,10 +17,16 @@ inline constexpr int kMostInputs = 8;    // of a cell: kMaxInputs
 inline constexpr int kMostColumns = 32;  // that one step reads and writes
 inline constexpr int kMostValues = 64;   // arrays that are the same for all nodes, of one step
 
-// Row r at base + r * stride (4-byte elements; those of int32 by their bits).
+// How the kernels that begin and end tasks are launched: threads of a block, and shared memory of one that begins.
+inline constexpr int kTaskThreads = 128;
+inline constexpr int kBeginSharedBytes = 8 << 10;
+
+// Row r at base + r * stride (4-byte elements; those of int32 by their bits). `rounded`: its rows as bf16, as far apart in
+// elements of two bytes; null: no product reads them.
 struct ColumnView {
   float* base;
   long long stride;
+  unsigned short* rounded;
 };
 
 struct InputList {
@@ -35,6 +41,7 @@ struct CopiedColumn {
   long long stride;
   int width;
   int* mirror;
+  unsigned short* rounded;  // as in ColumnView
 };
 
 // As cells/device/batched_task.h has them: lists are read where the scheduler wrote them.
@@ -57,6 +64,7 @@ struct TaskSlot {
   int num_copies_in;
   int num_copies_out;
   InputList inputs[kMostInputs];
+  int input_rows[kMostInputs];  // how many InputList::rows has, so that no offset is waited for
   const int* output_rows;
   const CopyInItem* copies_in;
   const CopyOutItem* copies_out;
@@ -68,24 +76,26 @@ struct TaskStamps {
   long long end_ns;
 };
 
-// The task in progress as its steps read it: left by the begin kernel.
+// The task in progress as its steps and its end read it: left by the begin kernel.
 struct TaskNow {
   int num_nodes;
+  int num_copies_out;
   InputList inputs[kMostInputs];
   const int* output_rows;
+  const CopyOutItem* copies_out;
 };
 
 // Of one device (a stream), in its memory. The host writes it once, before the first launch.
 struct QueueState {
-  unsigned long long next;   // the task in progress is ring[next % ring_slots]
+  unsigned int next;         // the task in progress is ring[next]
   unsigned int signal;       // what the signal shows once it is done; wraps
   unsigned int blocks_done;  // of the end kernel: its last block leaves 0
   unsigned int ring_slots;
   const TaskSlot* ring;
   TaskStamps* stamps;
   unsigned int* host_signal;  // what the worker polls
-  int*
-      lists;  // where row lists are copied to, as far as there is room; others are read where they are
+  // Where row lists and copies out are brought to, as far as there is room; others are read where they are. On a multiple of 8.
+  int* lists;
   long long list_ints;
   TaskNow now;
 };
@@ -95,7 +105,8 @@ struct QueueState {
 // `output_rows`, scratch and tokens by node.
 struct StepArgs {
   const TaskNow* now;
-  float* scratch;  // node n: scratch + n * scratch_stride
+  float* scratch;           // node n: scratch + n * scratch_stride
+  unsigned short* rounded;  // as bf16, what products read of it: likewise
   long long scratch_stride;
   int* tokens;  // lookup l of node n: tokens[l * most_nodes + n]
   int most_nodes;

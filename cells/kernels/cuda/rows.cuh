@@ -14,7 +14,33 @@ __device__ __forceinline__ float* RowAt(const cuda_abi::ColumnView& column, int 
   return column.base + row * column.stride;
 }
 
+// Likewise, as bf16.
+__device__ __forceinline__ unsigned short* RoundedRowAt(const cuda_abi::ColumnView& column, int row) {
+  return column.rounded + row * column.stride;
+}
+
+// To nearest, ties to even; of NaN a quiet one.
+__device__ __forceinline__ unsigned short RoundedToBf16(float value) {
+  const unsigned bits = static_cast<unsigned>(__float_as_int(value));
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<unsigned short>(bits >> 16 | 0x40u);
+  return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+// Behind what a block left in a row, by all its threads: the same as bf16.
+__device__ inline void RoundRow(const float* row, int width, unsigned short* to) {
+  __syncthreads();
+  for (int i = threadIdx.x; i < width; i += blockDim.x) to[i] = RoundedToBf16(row[i]);
+}
+
 __device__ __forceinline__ float Sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+// Within some 1e-6 of 1, which is nothing beside products in bf16, and in a quarter of the instructions.
+__device__ __forceinline__ float NearSigmoid(float x) {
+  return NearReciprocal(1.0f + NearPowerOf2(-1.4426950408889634f * x));
+}
+__device__ __forceinline__ float NearTanh(float x) {
+  return fmaf(2.0f, NearSigmoid(2.0f * x), -1.0f);
+}
 
 // Minus infinity.
 __device__ __forceinline__ float LeastFloat() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "cells/check.h"
 #include "cells/kernels/cuda/kernel_abi.h"
@@ -10,10 +11,13 @@
 namespace cellbatch {
 
 StepWriter::StepWriter(std::string name, const CellProgram& program, ParameterData data,
-                       std::string& text)
-    : program_(program), data_(data), text_(text) {
-  step_.name = std::move(name);
-}
+                       cellbatch::IsRounded is_rounded, const CudaTarget& target, std::string& text)
+    : program_(program),
+      data_(data),
+      is_rounded_(is_rounded),
+      target_(target),
+      name_(std::move(name)),
+      text_(text) {}
 
 int StepWriter::ColumnNumber(const Place& place) {
   const auto found = std::find(step_.columns.begin(), step_.columns.end(), place);
@@ -62,19 +66,57 @@ std::string StepWriter::Row(const Place& place, const std::string& node) {
   NoSuchEnumerator();
 }
 
-CudaStep StepWriter::Finish(int threads, int blocks_x, int nodes_a_block, int shared_bytes,
-                            const std::string& body) {
-  step_.threads = threads;
-  step_.blocks_x = blocks_x;
-  step_.nodes_a_block = nodes_a_block;
-  step_.shared_bytes = shared_bytes;
+std::string StepWriter::RoundedRow(const Place& place, const std::string& node) {
+  switch (place.kind) {
+    case PlaceKind::kInput:
+      return fmt::format("RoundedRowAt(a.columns[{}], now.inputs[{}].rows[{}])",
+                         ColumnNumber(place), place.index, node);
+    case PlaceKind::kOutput:
+      return fmt::format("RoundedRowAt(a.columns[{}], now.output_rows[{}])", ColumnNumber(place),
+                         node);
+    case PlaceKind::kScratch:
+      return fmt::format("(a.rounded + {} * a.scratch_stride + {})", node, place.offset);
+    case PlaceKind::kTableRow:
+    case PlaceKind::kParameter:
+      break;  // never written: WriteMmaProduct packs them
+  }
+  NoSuchEnumerator();
+}
+
+namespace {
+
+bool ReadsScratch(const ProductStep& step, int64_t from, int64_t to) {
+  return std::any_of(step.segments.begin(), step.segments.end(), [&](const SegmentPlan& segment) {
+    const Place& source = segment.source;
+    return source.kind == PlaceKind::kScratch && source.offset < to &&
+           from < source.offset + segment.depth;
+  });
+}
+
+}  // namespace
+
+bool StepWriter::IsRounded(const Place& place, int64_t width) const {
+  if (program_.precision != Precision::kBf16) return false;
+  if (place.kind == PlaceKind::kOutput) return is_rounded_(place);
+  return place.kind == PlaceKind::kScratch &&
+         std::any_of(program_.steps.begin(), program_.steps.end(), [&](const Step& step) {
+           const auto* const product = std::get_if<ProductStep>(&step);
+           return product != nullptr && ReadsScratch(*product, place.offset, place.offset + width);
+         });
+}
+
+void StepWriter::AddShape(const std::string& suffix, CudaShape shape, const std::string& body,
+                          const std::string& before) {
+  shape.name = name_ + suffix;
   text_ += fmt::format(
       "\nextern \"C\" __global__ void __launch_bounds__({}) {}("
       "cellbatch::cuda_abi::StepArgs a) {{\n"
       "  using namespace cellbatch::cuda_kernels;\n"
+      "{}"
+      "  GridDependencyWait();\n  GridDependentsMayBegin();\n"
       "  const cellbatch::cuda_abi::TaskNow& now = *a.now;\n{}}}\n",
-      threads, step_.name, body);
-  return std::move(step_);
+      shape.threads, shape.name, before, body);
+  step_.shapes.push_back(std::move(shape));
 }
 
 }  // namespace cellbatch

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cells/kernels/cuda/cell_source.h"
@@ -13,31 +14,45 @@ namespace cellbatch {
 
 class StepWriter {
  public:
-  // `program`, `text` outlive this.
-  StepWriter(std::string name, const CellProgram& program, ParameterData data, std::string& text);
+  // `program`, what `is_rounded` names and `text` outlive this.
+  StepWriter(std::string name, const CellProgram& program, ParameterData data,
+             cellbatch::IsRounded is_rounded, const CudaTarget& target, std::string& text);
 
   // "float*" expressions: the row of `place` of the node whose number the expression `node` is.
   std::string Row(const Place& place, const std::string& node);
+  // "unsigned short*" expressions: likewise as bf16, of inputs, outputs and scratch. REQUIRES: such products read it.
+  std::string RoundedRow(const Place& place, const std::string& node);
+  // Whether the `width` elements that a step leaves at `place` are kept as bf16 too.
+  bool IsRounded(const Place& place, int64_t width) const;
   // An array of the step's own, or a parameter.
   int Value(std::vector<float> floats);
   int Value(ParameterId parameter);
   const float* Data(ParameterId parameter) const { return data_(parameter); }
   const CellProgram& program() const { return program_; }
+  const CudaTarget& target() const { return target_; }
 
-  // The kernel: its body may use `a` (StepArgs) and `now` (TaskNow).
-  CudaStep Finish(int threads, int blocks_x, int nodes_a_block, int shared_bytes,
-                  const std::string& body);
+  // A kernel: its body may use `a` (StepArgs) and `now` (TaskNow). `before`: what depends on no task, done while the kernel before
+  // may still run. `suffix`: of its name, other than the step's other shapes'.
+  void AddShape(const std::string& suffix, CudaShape shape, const std::string& body,
+                const std::string& before = "");
+  // Done: the step, of the shapes that were added.
+  CudaStep Finish() { return std::move(step_); }
 
  private:
   int ColumnNumber(const Place& place);
 
   const CellProgram& program_;
   const ParameterData data_;
+  const cellbatch::IsRounded is_rounded_;
+  const CudaTarget target_;
+  const std::string name_;
   std::string& text_;
   CudaStep step_;
 };
 
+// In fp32, by product.cuh; in bf16, by mma_product.cuh or wgmma_product.cuh.
 CudaStep WriteProduct(const ProductStep& step, StepWriter writer);
+CudaStep WriteMmaProduct(const ProductStep& step, StepWriter writer);
 CudaStep WritePlain(const PlainStep& step, StepWriter writer);
 
 }  // namespace cellbatch

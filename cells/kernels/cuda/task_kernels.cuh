@@ -1,45 +1,389 @@
 // How every task begins and ends on a device, whatever its cell: the kernels before and behind its steps.
 //
-//   begin   start stamp | row lists into device memory | rows copied in          any number of blocks
-//   end     copies out, mirrors | last block: end stamp, next + 1, signal + 1     likewise
+//   begin   start stamp | slot -> shared memory | lists -> device memory, copies in -> shared memory | rows copied in
+//   end     copies out, mirrors | last block: end stamp, next + 1, signal + 1
 //   signal  shows the signal: for queues whose end kernel does not (the paper's signaling kernel, BatchMaker section 5)
+//
+// Begin and end have any number of blocks. What lies in host memory takes a microsecond or more to come, so begin goes there once
+// for each `|` however much there is, everything asked for before anything is used, and end reads device memory alone.
+//
+// Where the GPU can (QueueOptions::early_launches), steps and end are launched while the kernel before them runs, and wait for
+// its end first of all. Begin is not, so it never meets the task before.
 #ifndef CELLBATCH_CELLS_KERNELS_CUDA_TASK_KERNELS_CUH_
 #define CELLBATCH_CELLS_KERNELS_CUDA_TASK_KERNELS_CUH_
 
 #include "cells/kernels/cuda/intrinsics.cuh"
 #include "cells/kernels/cuda/kernel_abi.h"
+#include "cells/kernels/cuda/rows.cuh"
 
 namespace cellbatch::cuda_kernels {
 
 using namespace cuda_abi;
 
-__device__ __forceinline__ int ThreadOfGrid() { return blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ __forceinline__ int ThreadsOfGrid() { return gridDim.x * blockDim.x; }
+inline constexpr int kSlotWords = sizeof(TaskSlot) / sizeof(int);
+inline constexpr int kCopyOutWords = sizeof(CopyOutItem) / sizeof(int);
+inline constexpr int kCopyInWords = sizeof(CopyInItem) / sizeof(int);
+inline constexpr int kMostLists = 2 + 2 * kMostInputs;
+inline constexpr int kCopiesAtOnce = 64;  // copies in that a block looks at
+inline constexpr int kCopyWordsAThread = kCopiesAtOnce * kCopyInWords / kTaskThreads;
+static_assert(kCopiesAtOnce * kCopyInWords % kTaskThreads == 0);
+static_assert(kSlotWords <= kTaskThreads && kCopiesAtOnce <= kTaskThreads);
+inline constexpr int kWarpLanes = 32;
+// What a thread asks for before it uses any of it: ints of lists; quads (4 elements) of rows copied in, where they are whole and
+// on a multiple of 16 bytes, and where not; likewise out.
+inline constexpr int kWordsAtOnce = 4, kWholeAtOnce = 8, kPartsAtOnce = 4, kQuadsOutAtOnce = 4;
 
-// Copies a list to device memory if there is room for it, all threads of the grid together. Answers where it lies then.
-__device__ inline const int* Bring(const int* from, int count, const QueueState& queue,
-                                   long long& used) {
-  if (from == nullptr || used + count > queue.list_ints) return from;
-  int* const to = queue.lists + used;
-  used += count;
-  for (int i = ThreadOfGrid(); i < count; i += ThreadsOfGrid()) to[i] = from[i];
-  return to;
+// What device memory is to have of a task's lists: copies out, output rows, each input's rows and offsets, one behind the other.
+struct TaskLists {
+  int count;
+  int ints[kMostLists];
+  int ends[kMostLists];  // of it and those before it
+  const int* from[kMostLists];
+  int* to[kMostLists];  // null: there is no room, or nothing
+};
+
+// One of the copies in.
+struct CopyPlan {
+  CopiedColumn column;
+  const float* source;
+  int first, quads_a_row, quads, pieces;
+  int pieces_end;         // of it and those before it
+  int rows_on, quads_on;  // from a quad to the one that lies a warp's lanes further
+  bool whole;             // every quad is, and on a multiple of its size wherever it goes
+};
+
+// A block's, of the begin kernel.
+struct BeginShared {
+  TaskSlot slot;
+  TaskLists lists;
+  CopyInItem copies[kCopiesAtOnce];
+  CopyPlan plans[kCopiesAtOnce];
+};
+static_assert(sizeof(BeginShared) <= kBeginSharedBytes);
+
+// Warps of all blocks in turn, so that little work is shared out, too.
+__device__ __forceinline__ int ThreadOfGrid() {
+  const int warp = threadIdx.x / kWarpLanes * gridDim.x + blockIdx.x;
+  return warp * kWarpLanes + threadIdx.x % kWarpLanes;
+}
+__device__ __forceinline__ int ThreadsOfGrid() { return gridDim.x * blockDim.x; }
+__device__ __forceinline__ bool IsMultiple(const void* at, int bytes) {
+  return reinterpret_cast<unsigned long long>(at) % bytes == 0;
+}
+__device__ __forceinline__ int Least(int a, int b) { return a < b ? a : b; }
+
+// Lists --------------------------------------------------------------------------------------------
+
+// The block's copy of the slot.
+__device__ inline void ReadSlot(const TaskSlot& slot, BeginShared& shared) {
+  const int word = threadIdx.x;
+  if (word >= kSlotWords) return;
+  reinterpret_cast<int*>(&shared.slot)[word] = reinterpret_cast<const int*>(&slot)[word];
 }
 
-// One row of a column, by the threads of a block.
-__device__ __forceinline__ void CopyRowIn(const CopiedColumn& column, int row, const float* from) {
-  float* const to = column.base + row * column.stride;
-  for (int i = threadIdx.x; i < column.width; i += blockDim.x) {
-    to[i] = from[i];
-    if (column.mirror != nullptr) {
-      column.mirror[static_cast<long long>(row) * column.width + i] = __float_as_int(from[i]);
+// List `l`, by its thread.
+__device__ inline void FindList(const TaskSlot& slot, int l, TaskLists& lists) {
+  if (l == 0) {  // the first, as its items are on a multiple of 8
+    lists.from[l] = reinterpret_cast<const int*>(slot.copies_out);
+    lists.ints[l] = slot.num_copies_out * kCopyOutWords;
+  } else if (l == 1) {
+    lists.from[l] = slot.output_rows;
+    lists.ints[l] = slot.num_nodes;
+  } else if (l % 2 == 0) {
+    lists.from[l] = slot.inputs[l / 2 - 1].rows;
+    lists.ints[l] = slot.input_rows[l / 2 - 1];
+  } else {
+    lists.from[l] = slot.inputs[l / 2 - 1].offsets;
+    lists.ints[l] = lists.from[l] != nullptr ? slot.num_nodes + 1 : 0;
+  }
+}
+
+// Likewise: where in `room` it is brought to. Returns where it is read then.
+__device__ inline const int* PlaceList(int* room, long long room_ints, int l, TaskLists& lists) {
+  int end = 0;
+#pragma unroll 4
+  for (int k = 0; k <= l; ++k) end += lists.ints[k];
+  const bool fits = lists.ints[l] > 0 && end <= room_ints;
+  lists.ends[l] = end;
+  lists.to[l] = fits ? room + (end - lists.ints[l]) : nullptr;
+  return fits ? lists.to[l] : lists.from[l];
+}
+
+__device__ inline void LeaveList(const int* at, int l, TaskNow& now) {
+  if (l == 0) {
+    now.copies_out = reinterpret_cast<const CopyOutItem*>(at);
+  } else if (l == 1) {
+    now.output_rows = at;
+  } else if (l % 2 == 0) {
+    now.inputs[l / 2 - 1].rows = at;
+  } else {
+    now.inputs[l / 2 - 1].offsets = at;
+  }
+}
+
+// All lists as one row of ints, by all threads of the grid.
+__device__ inline void BringLists(const TaskLists& lists) {
+  const int total = lists.ends[lists.count - 1], step = ThreadsOfGrid();
+  for (int first = ThreadOfGrid(); first < total; first += kWordsAtOnce * step) {
+    int of[kWordsAtOnce] = {}, words[kWordsAtOnce];
+    int* to[kWordsAtOnce];
+#pragma unroll 2
+    for (int l = 0; l < lists.count - 1; ++l) {
+      const int end = lists.ends[l];
+#pragma unroll
+      for (int w = 0; w < kWordsAtOnce; ++w) of[w] += first + w * step >= end ? 1 : 0;
+    }
+#pragma unroll
+    for (int w = 0; w < kWordsAtOnce; ++w) {
+      const int i = first + w * step, l = of[w];
+      to[w] = i < total ? lists.to[l] : nullptr;
+      if (to[w] == nullptr) continue;
+      const int at = i - (lists.ends[l] - lists.ints[l]);
+      to[w] += at;
+      words[w] = lists.from[l][at];
+    }
+#pragma unroll
+    for (int w = 0; w < kWordsAtOnce; ++w) {
+      if (to[w] != nullptr) *to[w] = words[w];
     }
   }
 }
 
-__device__ inline void Mirror(const CopiedColumn& column, const TaskNow& now) {
-  for (int i = ThreadOfGrid(); i < now.num_nodes * column.width; i += ThreadsOfGrid()) {
-    const long long row = now.output_rows[i / column.width];
+// Copies in ----------------------------------------------------------------------------------------
+//
+//   copies    [ 0 .. 63 ][ 64 .. 127 ][ 128 ..]        a group of blocks for each 64, as far as there are blocks
+//   pieces    | a a a | b | c c c c c | d | ..         of the 64: some quads of one copy each, what a warp asks for at once
+//   warps       0 1 2   3   0 1 2 3 0   1              of the group's blocks: long copies have all of them, as short ones do
+
+// Which of the copies in a block looks at, and as which of those that do.
+struct CopyShare {
+  int first, step, member, members;
+};
+__device__ __forceinline__ CopyShare ShareOf(int num_copies) {
+  const int blocks = gridDim.x, block = blockIdx.x;
+  if (num_copies <= kCopiesAtOnce) return {0, kCopiesAtOnce, block, blocks};
+  const int groups = Least((num_copies + kCopiesAtOnce - 1) / kCopiesAtOnce, blocks);
+  const int group = block % groups;
+  return {group * kCopiesAtOnce, groups * kCopiesAtOnce, block / groups,
+          (blocks - group + groups - 1) / groups};
+}
+
+// Words of the items from `first` on, as many as a block looks at: asked for, and kept once they are there.
+__device__ __forceinline__ void AskForCopies(const TaskSlot& slot, int first,
+                                             int (&words)[kCopyWordsAThread]) {
+  const int* const from = reinterpret_cast<const int*>(slot.copies_in + first);
+  const int count = (slot.num_copies_in - first) * kCopyInWords;
+#pragma unroll
+  for (int w = 0; w < kCopyWordsAThread; ++w) {
+    const int i = w * kTaskThreads + threadIdx.x;
+    words[w] = i < count ? from[i] : 0;
+  }
+}
+__device__ __forceinline__ void KeepCopies(const int (&words)[kCopyWordsAThread],
+                                           CopyInItem* copies) {
+#pragma unroll
+  for (int w = 0; w < kCopyWordsAThread; ++w) {
+    reinterpret_cast<int*>(copies)[w * kTaskThreads + threadIdx.x] = words[w];
+  }
+}
+
+// One copy, by its thread.
+__device__ inline void PlanCopy(const CopyInItem& copy, const CopiedColumn* columns,
+                                CopyPlan& plan) {
+  plan.pieces = 0;
+  if (copy.rows <= 0) return;  // blanked: its table is none
+  const CopiedColumn column = columns[copy.table];
+  plan.column = column;
+  plan.source = reinterpret_cast<const float*>(copy.source);
+  plan.first = copy.first;
+  plan.quads_a_row = (column.width + 3) / 4;
+  plan.quads = copy.rows * plan.quads_a_row;
+  plan.rows_on = kWarpLanes / plan.quads_a_row;
+  plan.quads_on = kWarpLanes % plan.quads_a_row;
+  plan.whole = column.width % 4 == 0 && column.stride % 4 == 0 && IsMultiple(copy.source, 16) &&
+               IsMultiple(column.base, 16) && IsMultiple(column.rounded, 8) &&
+               IsMultiple(column.mirror, 16);
+  const int piece = (plan.whole ? kWholeAtOnce : kPartsAtOnce) * kWarpLanes;
+  plan.pieces = (plan.quads + piece - 1) / piece;
+}
+__device__ inline int PiecesUpTo(const CopyPlan* plans, int copy) {
+  int end = 0;
+#pragma unroll 4
+  for (int c = 0; c <= copy; ++c) end += plans[c].pieces;
+  return end;
+}
+
+// Elements of a row that lie together, `count` of them, 1 to 4; kWhole: 4, on a multiple of 16 bytes.
+template <bool kWhole>
+__device__ __forceinline__ float4 LoadQuad(const float* from, int count) {
+  if (kWhole) return *reinterpret_cast<const float4*>(from);
+  float4 quad = make_float4(from[0], 0.0f, 0.0f, 0.0f);
+  if (count > 1) quad.y = from[1];
+  if (count > 2) quad.z = from[2];
+  if (count > 3) quad.w = from[3];
+  return quad;
+}
+template <bool kWhole>
+__device__ __forceinline__ void StoreQuad(const float4& quad, int count, float* to) {
+  if (kWhole) {
+    *reinterpret_cast<float4*>(to) = quad;
+    return;
+  }
+  to[0] = quad.x;
+  if (count > 1) to[1] = quad.y;
+  if (count > 2) to[2] = quad.z;
+  if (count > 3) to[3] = quad.w;
+}
+template <bool kWhole>
+__device__ __forceinline__ void StoreRounded(const float4& quad, int count, unsigned short* to) {
+  if (kWhole) {
+    const auto two = [](float low, float high) {
+      return RoundedToBf16(low) | static_cast<unsigned>(RoundedToBf16(high)) << 16;
+    };
+    *reinterpret_cast<uint2*>(to) = uint2{two(quad.x, quad.y), two(quad.z, quad.w)};
+    return;
+  }
+  to[0] = RoundedToBf16(quad.x);
+  if (count > 1) to[1] = RoundedToBf16(quad.y);
+  if (count > 2) to[2] = RoundedToBf16(quad.z);
+  if (count > 3) to[3] = RoundedToBf16(quad.w);
+}
+
+// visit(part, row, element in it) for each quad that a thread has of a piece. No lambda of its own: NVRTC takes no generic ones.
+template <int kQuads, typename Visit>
+__device__ __forceinline__ void ForEachPart(const CopyPlan& plan, int first, float4 (&parts)[kQuads],
+                                            const Visit& visit) {
+  const int quads_a_row = plan.quads_a_row;
+  const int left = (plan.quads - first + kWarpLanes - 1) / kWarpLanes;  // this thread's
+  int row = first / quads_a_row, in_row = first % quads_a_row;
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    if (q < left) visit(parts[q], static_cast<long long>(row), in_row * 4);
+    row += plan.rows_on;
+    in_row += plan.quads_on;
+    if (in_row < quads_a_row) continue;
+    in_row -= quads_a_row;
+    ++row;
+  }
+}
+
+// One piece of a copy, by a warp.
+template <bool kWhole, int kQuads>
+__device__ inline void CopyPiece(const CopyPlan& plan, int piece) {
+  float* const base = plan.column.base;
+  int* const mirror = plan.column.mirror;
+  unsigned short* const rounded = plan.column.rounded;
+  const long long stride = plan.column.stride;
+  const int width = plan.column.width;
+  const float* const source = plan.source;
+  const long long first_row = plan.first;
+  const int first = piece * kQuads * kWarpLanes + threadIdx.x % kWarpLanes;
+  float4 parts[kQuads];
+  ForEachPart(plan, first, parts, [&](float4& part, long long r, int at) {
+    part = LoadQuad<kWhole>(source + r * width + at, width - at);
+  });
+  ForEachPart(plan, first, parts, [&](const float4& part, long long r, int at) {
+    const long long to = (first_row + r) * stride + at;
+    StoreQuad<kWhole>(part, width - at, base + to);
+    if (rounded != nullptr) StoreRounded<kWhole>(part, width - at, rounded + to);
+    if (mirror == nullptr) return;
+    float* const row_there = reinterpret_cast<float*>(mirror) + (first_row + r) * width;
+    StoreQuad<kWhole>(part, width - at, row_there + at);
+  });
+}
+
+// The pieces of the first `count` copies, by the warps of those blocks that look at them.
+__device__ inline void CopyPieces(const CopyPlan* plans, int count, const CopyShare& share) {
+  const int warps = blockDim.x / kWarpLanes, total = plans[count - 1].pieces_end;
+  const int warp = threadIdx.x / kWarpLanes * share.members + share.member;
+  for (int p = warp; p < total; p += share.members * warps) {
+    int c = 0;
+#pragma unroll 4
+    for (int k = 0; k < count; ++k) c += p >= plans[k].pieces_end ? 1 : 0;
+    const int piece = p - (plans[c].pieces_end - plans[c].pieces);
+    if (plans[c].whole) {
+      CopyPiece<true, kWholeAtOnce>(plans[c], piece);
+    } else {
+      CopyPiece<false, kPartsAtOnce>(plans[c], piece);
+    }
+  }
+}
+
+// Copies out ---------------------------------------------------------------------------------------
+
+// All items, as if the widest column were everybody's, by all threads of the grid.
+__device__ inline void CopyOut(const CopyOutItem* items, int num_items, const CopiedColumn* columns,
+                               int quads_a_row) {
+  if (num_items == 0) return;
+  const int items_on = ThreadsOfGrid() / quads_a_row, quads_on = ThreadsOfGrid() % quads_a_row;
+  int item = ThreadOfGrid() / quads_a_row, quad = ThreadOfGrid() % quads_a_row;
+  while (item < num_items) {
+    CopyOutItem of[kQuadsOutAtOnce];
+    int at[kQuadsOutAtOnce],
+        counts[kQuadsOutAtOnce];  // count: 0 or less where nothing is to be copied
+    const float* from[kQuadsOutAtOnce];
+    bool whole[kQuadsOutAtOnce];
+    float4 parts[kQuadsOutAtOnce];
+#pragma unroll
+    for (int q = 0; q < kQuadsOutAtOnce; ++q) {
+      of[q] = items[Least(item, num_items - 1)];
+      if (item >= num_items) of[q].dest = nullptr;
+      at[q] = quad * 4;
+      item += items_on;
+      quad += quads_on;
+      if (quad < quads_a_row) continue;
+      quad -= quads_a_row;
+      ++item;
+    }
+#pragma unroll
+    for (int q = 0; q < kQuadsOutAtOnce; ++q) {
+      const bool wanted = of[q].dest != nullptr;
+      const CopiedColumn& column = columns[wanted ? of[q].column : 0];
+      counts[q] = wanted ? column.width - at[q] : 0;
+      from[q] = column.base + of[q].row * column.stride + at[q];
+      of[q].dest += at[q] * sizeof(float);
+      whole[q] = counts[q] >= 4 && IsMultiple(from[q], 16) && IsMultiple(of[q].dest, 16);
+    }
+#pragma unroll
+    for (int q = 0; q < kQuadsOutAtOnce; ++q) {
+      if (counts[q] <= 0) continue;
+      parts[q] = whole[q] ? LoadQuad<true>(from[q], 4) : LoadQuad<false>(from[q], counts[q]);
+    }
+#pragma unroll
+    for (int q = 0; q < kQuadsOutAtOnce; ++q) {
+      if (counts[q] <= 0) continue;
+      float* const to = reinterpret_cast<float*>(of[q].dest);
+      if (whole[q]) {
+        StoreQuad<true>(parts[q], 4, to);
+      } else {
+        StoreQuad<false>(parts[q], counts[q], to);
+      }
+    }
+  }
+}
+
+// The widest of the columns, and whether there are mirrors.
+struct ColumnFacts {
+  int most_width;
+  bool mirrored;
+};
+__device__ inline ColumnFacts FactsOf(const CopiedColumn* columns, int num_columns) {
+  ColumnFacts facts = {};
+#pragma unroll 1
+  for (int first = 0; first < num_columns; first += 4) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {  // the last one again, rather than one after the other
+      const CopiedColumn& column = columns[Least(first + k, num_columns - 1)];
+      facts.most_width = column.width > facts.most_width ? column.width : facts.most_width;
+      facts.mirrored |= column.mirror != nullptr;
+    }
+  }
+  return facts;
+}
+
+__device__ inline void Mirror(const CopiedColumn& column, const int* rows, int num_rows) {
+  for (int i = ThreadOfGrid(); i < num_rows * column.width; i += ThreadsOfGrid()) {
+    const long long row = rows[i / column.width];
     const int at = i % column.width;
     column.mirror[row * column.width + at] = __float_as_int(column.base[row * column.stride + at]);
   }
@@ -52,31 +396,47 @@ extern "C" __global__ void __launch_bounds__(128)
     cellbatch_begin(cellbatch::cuda_abi::QueueState* queue,
                     const cellbatch::cuda_abi::CopiedColumn* first_columns) {
   using namespace cellbatch::cuda_kernels;
-  const unsigned place = static_cast<unsigned>(queue->next % queue->ring_slots);
-  const TaskSlot& slot = queue->ring[place];
-  const bool first = ThreadOfGrid() == 0;
-  if (first) queue->stamps[place].start_ns = DeviceClockNs();
-  long long used = 0;
-  for (int i = 0; i < slot.num_inputs; ++i) {
-    const InputList& input = slot.inputs[i];
-    const bool sums = input.offsets != nullptr;
-    const int rows = sums ? input.offsets[slot.num_nodes] : slot.num_nodes;
-    const int* const to_rows = Bring(input.rows, rows, *queue, used);
-    const int* const to_offsets = Bring(input.offsets, slot.num_nodes + 1, *queue, used);
-    if (first) queue->now.inputs[i] = {to_rows, to_offsets};
+  GridDependentsMayBegin();
+  BeginShared& shared = *reinterpret_cast<BeginShared*>(cellbatch_shared);
+  const TaskSlot& slot = shared.slot;
+  TaskLists& lists = shared.lists;
+  const unsigned place = queue->next;
+  const TaskSlot* const ring = queue->ring;
+  TaskStamps* const stamps = queue->stamps;
+  int* const room = queue->lists;
+  const long long room_ints = queue->list_ints;
+  const int thread = threadIdx.x;
+  const bool first = blockIdx.x == 0;
+  ReadSlot(ring[place], shared);
+  if (first && thread == 0) stamps[place].start_ns = DeviceClockNs();
+  __syncthreads();  // the slot is there
+  const CopyShare share = ShareOf(slot.num_copies_in);
+  int words[kCopyWordsAThread];
+  AskForCopies(slot, share.first, words);
+  const int num_lists = 2 + 2 * slot.num_inputs;
+  if (thread == 0) lists.count = num_lists;
+  if (thread < num_lists) FindList(slot, thread, lists);
+  __syncthreads();  // every list's length is there
+  if (thread < num_lists) {
+    const int* const at = PlaceList(room, room_ints, thread, lists);
+    if (first) LeaveList(at, thread, queue->now);
   }
-  const int* const output_rows = Bring(slot.output_rows, slot.num_nodes, *queue, used);
-  if (first) {
-    queue->now.output_rows = output_rows;
+  if (first && thread == 0) {
     queue->now.num_nodes = slot.num_nodes;
+    queue->now.num_copies_out = slot.num_copies_out;
   }
-  for (int c = 0; c < slot.num_copies_in; ++c) {
-    const CopyInItem& copy = slot.copies_in[c];
-    const CopiedColumn& column = first_columns[copy.rows > 0 ? copy.table : 0];
-    const float* const source = reinterpret_cast<const float*>(copy.source);
-    for (int r = blockIdx.x; r < copy.rows; r += gridDim.x) {
-      CopyRowIn(column, copy.first + r, source + static_cast<long long>(r) * column.width);
-    }
+  __syncthreads();  // every list has its place
+  BringLists(lists);
+  for (int c = share.first; c < slot.num_copies_in; c += share.step) {
+    if (c != share.first) AskForCopies(slot, c, words);
+    KeepCopies(words, shared.copies);
+    const int count = Least(kCopiesAtOnce, slot.num_copies_in - c);
+    __syncthreads();  // the copies are there, and nobody reads the plans before
+    if (thread < count) PlanCopy(shared.copies[thread], first_columns, shared.plans[thread]);
+    __syncthreads();  // every copy's pieces are counted
+    if (thread < count) shared.plans[thread].pieces_end = PiecesUpTo(shared.plans, thread);
+    __syncthreads();  // the plans are there
+    CopyPieces(shared.plans, count, share);
   }
 }
 
@@ -85,28 +445,29 @@ extern "C" __global__ void __launch_bounds__(128)
     cellbatch_end(cellbatch::cuda_abi::QueueState* queue,
                   const cellbatch::cuda_abi::CopiedColumn* outputs, int num_columns, int signals) {
   using namespace cellbatch::cuda_kernels;
-  const unsigned place = static_cast<unsigned>(queue->next % queue->ring_slots);
-  const TaskSlot& slot = queue->ring[place];
-  for (int c = blockIdx.x; c < slot.num_copies_out; c += gridDim.x) {
-    const CopyOutItem& copy = slot.copies_out[c];
-    if (copy.dest == nullptr) continue;
-    const CopiedColumn& column = outputs[copy.column];
-    float* const dest = reinterpret_cast<float*>(copy.dest);
-    const float* const from = column.base + copy.row * column.stride;
-    for (int i = threadIdx.x; i < column.width; i += blockDim.x) dest[i] = from[i];
-  }
-  for (int c = 0; c < num_columns; ++c) {
-    if (outputs[c].mirror != nullptr) Mirror(outputs[c], queue->now);
+  GridDependencyWait();
+  // Asked for before anything is waited for; the last block alone changes any of it, when all have read it.
+  const unsigned place = queue->next, slots = queue->ring_slots, signal = queue->signal + 1;
+  TaskStamps* const stamps = queue->stamps;
+  unsigned* const host_signal = queue->host_signal;
+  const TaskNow& now = queue->now;
+  const int num_nodes = now.num_nodes, num_copies = now.num_copies_out;
+  const CopyOutItem* const copies = now.copies_out;
+  const int* const rows = now.output_rows;
+  const ColumnFacts facts = FactsOf(outputs, num_columns);
+  CopyOut(copies, num_copies, outputs, (facts.most_width + 3) / 4);
+  for (int c = 0; facts.mirrored && c < num_columns; ++c) {
+    if (outputs[c].mirror != nullptr) Mirror(outputs[c], rows, num_nodes);
   }
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x != 0 || atomicAdd(&queue->blocks_done, 1u) != gridDim.x - 1) return;
   __threadfence_system();  // every block's copies are there: all of them drew their tickets
   queue->blocks_done = 0;
-  queue->stamps[place].end_ns = DeviceClockNs();
-  queue->next += 1;
-  queue->signal += 1;
-  if (signals != 0) StoreForAll(queue->host_signal, queue->signal);
+  stamps[place].end_ns = DeviceClockNs();
+  queue->next = place + 1 < slots ? place + 1 : 0;
+  queue->signal = signal;
+  if (signals != 0) StoreForAll(host_signal, signal);
 }
 
 extern "C" __global__ void cellbatch_signal(cellbatch::cuda_abi::QueueState* queue) {

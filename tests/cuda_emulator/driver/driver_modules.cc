@@ -16,6 +16,7 @@ namespace {
 using cuda::DriverApi;
 using cuda::Function;
 using cuda::kSuccess;
+using cuda::LaunchConfig;
 using cuda::Module;
 using cuda::Result;
 using cuda::Stream;
@@ -132,9 +133,16 @@ Result cuFuncSetAttribute(Function handle, int attribute, int value) {
   return kSuccess;
 }
 
-Result cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                      Stream stream_handle, void** arguments, void** extra) {
+Result cuLaunchKernelEx(const LaunchConfig* config, Function handle, void** arguments,
+                        void** extra) {
+  if (config == nullptr) return kInvalidValue;
+  const auto [grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream_handle,
+              attributes, num_attributes] = *config;
+  bool early = false;
+  for (unsigned a = 0; a < num_attributes; ++a) {
+    if (attributes[a].id != cuda::kProgrammaticSerialization) return kNotSupported;
+    early = attributes[a].value != 0;
+  }
   Result result = kSuccess;
   EmulatedGpu* const gpu = UsableGpu(&result);
   if (gpu == nullptr) return result;
@@ -150,10 +158,18 @@ Result cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigne
   }
   KernelLaunch launch{.object = function->object,
                       .function = function->function,
-                      .grid = {grid_x, grid_y, block_x, shared_bytes},
+                      .grid = {grid_x, grid_y, block_x, shared_bytes, early},
                       .arguments = {}};
   if (!CopyArguments(*function->function, arguments, &launch.arguments)) return kInvalidValue;
   return gpu->Push(*stream, {std::make_shared<const GpuOperation>(std::move(launch))});
+}
+
+Result cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                      Stream stream, void** arguments, void** extra) {
+  const LaunchConfig config = {grid_x,  grid_y,       grid_z, block_x, block_y,
+                               block_z, shared_bytes, stream, nullptr, 0};
+  return cuLaunchKernelEx(&config, handle, arguments, extra);
 }
 
 }  // extern "C"
@@ -166,5 +182,6 @@ static_assert(
 static_assert(
     std::is_same_v<decltype(&cuFuncSetAttribute), decltype(DriverApi::function_set_attribute)>);
 static_assert(std::is_same_v<decltype(&cuLaunchKernel), decltype(DriverApi::launch)>);
+static_assert(std::is_same_v<decltype(&cuLaunchKernelEx), decltype(DriverApi::launch_with)>);
 
 }  // namespace cellbatch::emulator

@@ -450,6 +450,30 @@ TEST_F(DriverTest, LaunchesThatNoGpuRunsAreRefused) {
   EXPECT_EQ(launch(1, 1, 1, 0), kInvalid);
 }
 
+TEST_F(DriverTest, AnEarlyLaunchThatNeverWaitsIsFoundThoughNothingIsChecked) {
+  const OneGpu gpu;
+  const Stream stream = gpu.NewStream();
+  OnGpu<int> to(1);
+  int* at = to.get();
+  int by = 7;
+  void* arguments[] = {&at, &by};
+  cuda::LaunchAttribute attribute = {cuda::kProgrammaticSerialization, 0, {}};
+  const cuda::LaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, &attribute, 1};
+  const auto launch = [&] {
+    return Cu().launch_with(&config, gpu.Kernel("NotItself"), arguments, nullptr);
+  };
+  Control().set_checks(false);
+  EXPECT_EQ(launch(), kSuccess);
+  EXPECT_THAT(to.Read(stream), ElementsAre(8));
+  EXPECT_THAT(EmulatorFindings(), IsEmpty());
+  attribute.value = 1;
+  EXPECT_EQ(launch(), kSuccess);
+  EXPECT_THAT(to.Read(stream), ElementsAre(8)) << "after what stands before it, here";
+  ExpectFindings(ElementsAre(HasSubstr("NotItself, block (0, 0), thread 0: never waits")));
+  attribute.id = 2;
+  EXPECT_NE(launch(), kSuccess);
+}
+
 TEST_F(DriverTest, WhatDoesNotCompileIsToldInTheLog) {
   const Compiled compiled = Compile("\n__device__ int Wrong() { return missing; }\n");
   EXPECT_EQ(compiled.result, 6);

@@ -1,0 +1,276 @@
+// A product of packed weights with gathered rows, both bf16, summed in fp32 by tensor cores: what product.cuh is for fp32. A
+// block takes kUnits units of every group by kNodes nodes, a warp a part of the units, the groups and the nodes:
+//
+//                        nodes: 8 an instruction
+//   weights, packed      +---------------+         lane 4 g + t: of the weights units g and g + 8, of the rows node g; of both
+//   as lanes read them:  | 0 0 0 0 0 ..  |         k from 8 t to 8 t + 7 of a chunk of 32. An instruction takes four of these
+//   16 units an          | sums          |         of every t: which k it calls which does not matter, as both sides agree.
+//   instruction          +---------------+
+//
+//   shared memory:  lists | given | stage 0 | stage 1 | ..     rows' numbers; what the tail reads; a ring of pieces of 64 k:
+//                                                              [chunk][node] 64 bytes, [tile][chunk][group][step][lane] 16
+//                   lists | given | sums                       when all is summed up
+//
+// A unit of a node has one order of sums whatever the block's shape: what it begins with, then instruction by instruction,
+// segments as the program has them, k ascending. Bits depend on the node's inputs only.
+#ifndef CELLBATCH_CELLS_KERNELS_CUDA_MMA_PRODUCT_CUH_
+#define CELLBATCH_CELLS_KERNELS_CUDA_MMA_PRODUCT_CUH_
+
+#include "cells/kernels/cuda/intrinsics.cuh"
+#include "cells/kernels/cuda/kernel_abi.h"
+#include "cells/kernels/cuda/mma_tile.h"
+#include "cells/kernels/cuda/rows.cuh"
+
+namespace cellbatch::cuda_kernels {
+
+// Of a warp: tiles of 16 units, groups, tiles of 8 nodes. Of a block: warps along each; pieces in shared memory.
+template <int kUnitTilesOf, int kGroupsOf, int kNodeTilesOf, int kUnitWarpsOf, int kGroupWarpsOf,
+          int kNodeWarpsOf, int kStagesOf>
+struct MmaShape {
+  static constexpr int kUnitTiles = kUnitTilesOf, kGroups = kGroupsOf, kNodeTiles = kNodeTilesOf;
+  static constexpr int kUnitWarps = kUnitWarpsOf, kGroupWarps = kGroupWarpsOf;
+  static constexpr int kNodeWarps = kNodeWarpsOf;
+  static constexpr int kStages = kStagesOf;
+  static constexpr int kThreads = 32 * kUnitWarps * kGroupWarps * kNodeWarps;
+  static constexpr int kTiles = kUnitTiles * kUnitWarps;  // of units
+  static constexpr int kUnits = kMmaUnits * kTiles;
+  static constexpr int kNodes = kMmaNodes * kNodeTiles * kNodeWarps;
+  static constexpr int kRowBytes = kMmaPieceChunks * kNodes * kMmaChunkBytes;  // of a stage
+  using Sums = float[kUnitTiles][kGroups][kNodeTiles][4];
+};
+
+// A warp's place in its block.
+template <typename Shape>
+struct MmaWarp {
+  int lane, tile, group, node;  // its first of each
+
+  __device__ __forceinline__ MmaWarp() {
+    const int warp = threadIdx.x / 32;
+    lane = threadIdx.x % 32;
+    node = warp % Shape::kNodeWarps * Shape::kNodeTiles * kMmaNodes;
+    group = warp / Shape::kNodeWarps % Shape::kGroupWarps * Shape::kGroups;
+    tile = warp / (Shape::kNodeWarps * Shape::kGroupWarps) * Shape::kUnitTiles;
+  }
+};
+
+// The task as far as this block has to do with it: lists in shared memory, which reach to the block's last node. Named as in
+// cuda_abi::TaskNow, so that places are written alike.
+struct MmaNow {
+  struct List {
+    const int* rows;
+  };
+  List inputs[cuda_abi::kMostInputs];
+  const int* output_rows;
+};
+
+// Starts copying the first `count` of 8 elements; the others become zeros. Those that are not aligned to 16 bytes are there at once.
+template <bool kAligned>
+__device__ __forceinline__ void CopyElements(char* to, const unsigned short* from, int count) {
+  if (kAligned) return CopyAsync16Of(to, from, count * 2);
+  auto* const words = reinterpret_cast<unsigned*>(to);
+  for (int i = 0; i < 8; i += 2) {
+    const unsigned low = i < count ? from[i] : 0u, high = i + 1 < count ? from[i + 1] : 0u;
+    words[i / 2] = low | high << 16;
+  }
+}
+
+// Loads the rows' part of pieces of one segment after the other: every thread the same part of each, from where its pointers stand.
+template <typename Shape>
+struct MmaRows {
+  static constexpr int kParts = kMmaChunkBytes / 16;  // of a row's chunk; a thread has one of them
+  static constexpr int kRowsAtOnce = Shape::kThreads / kParts;
+  static constexpr int kRowsEach = (Shape::kNodes + kRowsAtOnce - 1) / kRowsAtOnce;
+
+  const unsigned short* rows[kRowsEach];  // this thread's parts of the next piece
+  int left;                               // elements of the segment
+
+  __device__ __forceinline__ static int RowOf(int j) {
+    return threadIdx.x / kParts + j * kRowsAtOnce;
+  }
+
+  // row(n): of node n of the block.
+  template <typename RowOfNode>
+  __device__ __forceinline__ void Begin(const RowOfNode& row, int depth) {
+    left = depth;
+#pragma unroll
+    for (int j = 0; j < kRowsEach; ++j) {
+      if (RowOf(j) < Shape::kNodes) rows[j] = row(RowOf(j)) + threadIdx.x % kParts * 8;
+    }
+  }
+
+  // Starts loading the next piece, of the block's first `nodes`; the others are zeros. kWhole: the segment has whole pieces.
+  // kAligned: its rows begin at multiples of 16 bytes.
+  template <bool kWhole, bool kAligned>
+  __device__ __forceinline__ void Load(char* to, int nodes) {
+    const int part = threadIdx.x % kParts;
+#pragma unroll
+    for (int j = 0; j < kRowsEach; ++j) {
+      if (RowOf(j) >= Shape::kNodes) continue;
+#pragma unroll
+      for (int c = 0; c < kMmaPieceChunks; ++c) {
+        char* const at = to + (c * Shape::kNodes + RowOf(j)) * kMmaChunkBytes + part * 16;
+        const int there = kWhole ? 8 : max(0, min(8, left - c * kMmaChunk - part * 8));
+        CopyElements<kAligned>(at, rows[j] + c * kMmaChunk, RowOf(j) < nodes ? there : 0);
+      }
+      rows[j] += kMmaPieceDepth;
+    }
+    left -= kMmaPieceDepth;
+  }
+};
+
+// Likewise the weights' part, behind the rows': of kTiles tiles, or packs of them, of which a piece has kBytes each. They depend
+// on nothing that a task brings.
+template <typename Shape, int kTiles, int kBytes>
+struct MmaWeights {
+  const char* weights;  // this thread's part of the next piece, of the block's first tile
+  int tile_bytes;       // from tile to tile
+
+  // `packed`: of all tiles, `bytes` each.
+  __device__ __forceinline__ void Begin(const float* packed, int bytes) {
+    tile_bytes = bytes;
+    weights = reinterpret_cast<const char*>(packed) +
+              static_cast<long long>(blockIdx.x * kTiles) * bytes + threadIdx.x * 16;
+  }
+
+  // `tiles`: of all units; beyond the last one another's weights, for sums that nobody takes.
+  __device__ __forceinline__ void Load(char* to, int tiles) {
+    constexpr int kAtOnce = Shape::kThreads * 16;
+    const int last = tiles - 1 - static_cast<int>(blockIdx.x) * kTiles;
+#pragma unroll
+    for (int at = 0; at < kTiles * kBytes; at += kAtOnce) {
+      const int byte = at + (kBytes % kAtOnce == 0 ? 0 : static_cast<int>(threadIdx.x) * 16);
+      if (byte >= kTiles * kBytes) continue;
+      const int tile = byte / kBytes;
+      CopyAsync16(to + Shape::kRowBytes + at + threadIdx.x * 16,
+                  weights + (at - tile * kBytes) + min(tile, last) * static_cast<long long>(tile_bytes));
+    }
+    weights += kBytes;
+  }
+};
+
+// Which of the groups kOf `group` is. Where they are all there are (kAll) of any number one: what is beyond them has sums that
+// nobody takes. Else -1: none.
+template <bool kAll, int... kOf>
+__device__ __forceinline__ int MmaReadOf(int group) {
+  constexpr int kReads = sizeof...(kOf);
+  if (kAll) return min(group, kReads - 1);
+  constexpr int of[] = {kOf...};
+  int read = -1;
+#pragma unroll
+  for (int r = 0; r < kReads; ++r) read = of[r] == group ? r : read;
+  return read;
+}
+
+// sums += weights . rows of the piece at `stage`, for this warp's groups among those that read it.
+template <typename Shape, bool kAll, int... kOf>
+__device__ __forceinline__ void MultiplyMmaPiece(typename Shape::Sums& sums, const char* stage) {
+  constexpr int kReads = sizeof...(kOf);
+  const MmaWarp<Shape> warp;
+  const char* const x = stage + warp.node * kMmaChunkBytes + warp.lane * 16;
+  const char* const w = stage + Shape::kRowBytes + warp.lane * 16;
+#pragma unroll
+  for (int c = 0; c < kMmaPieceChunks; ++c) {
+    uint4 row[Shape::kNodeTiles];
+#pragma unroll
+    for (int n = 0; n < Shape::kNodeTiles; ++n) {
+      const int at = (c * Shape::kNodes + n * kMmaNodes) * kMmaChunkBytes;
+      row[n] = *reinterpret_cast<const uint4*>(x + at);
+    }
+#pragma unroll
+    for (int u = 0; u < Shape::kUnitTiles; ++u) {
+#pragma unroll
+      for (int g = 0; g < Shape::kGroups; ++g) {
+        const int read = MmaReadOf<kAll, kOf...>(warp.group + g);
+        if (read < 0) continue;
+        const int chunk = (warp.tile + u) * kMmaPieceChunks + c;
+        const char* const at = w + (chunk * kReads + read) * kMmaTileBytes;
+        const uint4 first = *reinterpret_cast<const uint4*>(at);
+        const uint4 second = *reinterpret_cast<const uint4*>(at + kMmaTileBytes / 2);
+#pragma unroll
+        for (int n = 0; n < Shape::kNodeTiles; ++n) {
+          MmaBf16(sums[u][g][n], first, row[n].x, row[n].y);
+        }
+#pragma unroll
+        for (int n = 0; n < Shape::kNodeTiles; ++n) {
+          MmaBf16(sums[u][g][n], second, row[n].z, row[n].w);
+        }
+      }
+    }
+  }
+}
+
+// visit(group, node, unit, sum) for each sum of this lane; node and unit of the block. Of groups that are none: not.
+template <typename Shape, int kAllGroups, typename Visit>
+__device__ __forceinline__ void ForEachMmaSum(typename Shape::Sums& sums, const Visit& visit) {
+  const MmaWarp<Shape> warp;
+  const int node = warp.node + warp.lane % 4 * 2, unit = warp.tile * kMmaUnits + warp.lane / 4;
+#pragma unroll
+  for (int u = 0; u < Shape::kUnitTiles; ++u) {
+#pragma unroll
+    for (int g = 0; g < Shape::kGroups; ++g) {
+      if (warp.group + g >= kAllGroups) continue;
+#pragma unroll
+      for (int n = 0; n < Shape::kNodeTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          visit(warp.group + g, node + n * kMmaNodes + i % 2, unit + u * kMmaUnits + i / 2 * 8,
+                sums[u][g][n][i]);
+        }
+      }
+    }
+  }
+}
+
+// The ring of pieces in shared memory, `total` of them, one segment behind the other: rows(piece, to) and weights(piece, to) start
+// loading one. Those of weights are kAhead pieces ahead before rows are known.
+template <typename Shape, int kStageBytes, typename Rows, typename Weights>
+struct MmaRing {
+  static constexpr int kAhead = Shape::kStages - 1;
+
+  char* const stages;
+  const int total;
+  Rows& rows;
+  Weights& weights;
+  int at = 0;            // the piece that is next
+  int slot = 0;          // where it lies
+  int filling = kAhead;  // where the next one goes that is loaded
+
+  __device__ __forceinline__ void Fill() {
+#pragma unroll 1
+    for (int p = 0; p < kAhead; ++p) {
+      if (p < total) rows(p, stages + p * kStageBytes);
+      CloseGroup();
+    }
+  }
+  // The next `pieces` of them, which the groups kOf read, all of them or not. Every thread of the block comes here.
+  template <bool kAll, int... kOf>
+  __device__ __forceinline__ void Add(typename Shape::Sums& sums, int pieces) {
+#pragma unroll 1
+    for (const int end = at + pieces; at < end; ++at) {
+      WaitForAllBut<kAhead - 1>();
+      __syncthreads();  // all of this piece is there, and nobody reads the place of the one before any more
+      LoadNext();
+      MultiplyMmaPiece<Shape, kAll, kOf...>(sums, stages + slot * kStageBytes);
+      slot = slot + 1 == Shape::kStages ? 0 : slot + 1;
+    }
+  }
+  __device__ __forceinline__ void LoadNext() {
+    if (at + kAhead < total) {
+      weights(at + kAhead, stages + filling * kStageBytes);
+      rows(at + kAhead, stages + filling * kStageBytes);
+    }
+    CloseGroup();
+    filling = filling + 1 == Shape::kStages ? 0 : filling + 1;
+  }
+};
+
+// Before it.
+template <int kAhead, int kStageBytes, typename Weights>
+__device__ __forceinline__ void FillWithWeights(char* stages, int total, Weights& weights) {
+#pragma unroll 1
+  for (int p = 0; p < min(kAhead, total); ++p) weights(p, stages + p * kStageBytes);
+}
+
+}  // namespace cellbatch::cuda_kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CUDA_MMA_PRODUCT_CUH_
