@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "absl/strings/ascii.h"
 #include "cells/device/cpu/cpu_device.h"
 #include "cells/device/open_devices.h"
 #include "tests/bench/chain_task.h"
@@ -82,7 +83,8 @@ int32_t LengthStream::Next() {
 }
 
 std::string ChainModelSpec::name() const {
-  return cell + "_h" + std::to_string(hidden) + "_fp32" + (tokens ? "_tokens" : "");
+  return cell + "_h" + std::to_string(hidden) + "_" + absl::AsciiStrToLower(Name(precision)) +
+         (tokens ? "_tokens" : "");
 }
 
 std::shared_ptr<const Model> MakeChainModel(const ChainModelSpec& spec, int32_t model_id) {
@@ -96,6 +98,8 @@ std::shared_ptr<const Model> MakeChainModel(const ChainModelSpec& spec, int32_t 
   std::shared_ptr<Model> model = testing::OneCellModel(std::move(cell));
   model->id = ModelId(model_id);
   model->name = spec.name();
+  model->precision = spec.precision;
+  for (CellType& type : model->types) type.precision = spec.precision;
   return model;
 }
 

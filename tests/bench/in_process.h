@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "cells/device/device.h"
 #include "cells/model.h"
+#include "cells/precision.h"
 #include "scheduler/scheduler.h"
 
 namespace cellbatch {
@@ -59,7 +60,8 @@ struct ChainModelSpec {
   int32_t hidden = 1024;
   bool tokens = false;
   int32_t vocabulary = 20000;
-  std::string name() const;  // "lstm_h1024_fp32", "gru_h1024_fp32_tokens"
+  Precision precision = Precision::kFp32;
+  std::string name() const;  // "lstm_h1024_fp32", "lstm_h1024_bf16_tokens"
 };
 std::shared_ptr<const Model> MakeChainModel(const ChainModelSpec& spec, int32_t model_id);
 

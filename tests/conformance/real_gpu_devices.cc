@@ -1,40 +1,21 @@
 // The kinds of devices.h as CUDA devices on this machine's GPUs, for programs that tests/gpu/check brings there; no test of
-// tests/run. CUDA is looked for in the folder that CELLBATCH_CUDA_LIBRARIES names, then where the system finds libraries. Nothing
-// breaks on purpose: a GPU that is lost is lost for whoever else uses it.
+// tests/run. Nothing breaks on purpose: a GPU that is lost is lost for whoever else uses it.
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "cells/check.h"
-#include "cells/device/cuda/cuda_inventory.h"
 #include "tests/conformance/cuda_kinds.h"
 #include "tests/conformance/devices.h"
+#include "tests/conformance/real_cuda.h"
 
 namespace cellbatch::conformance {
 namespace {
 
 constexpr int kRandomCells = 20;  // NVRTC takes up to a second each
 
-const absl::StatusOr<std::shared_ptr<const cuda::CudaApi>>& Loaded() {
-  static const absl::StatusOr<std::shared_ptr<const cuda::CudaApi>> api =
-      []() -> absl::StatusOr<std::shared_ptr<const cuda::CudaApi>> {
-    const char* const folder = std::getenv("CELLBATCH_CUDA_LIBRARIES");
-    auto loaded = cuda::LoadCudaApi(folder == nullptr ? "" : folder);
-    if (!loaded.ok()) return loaded.status();
-    return std::shared_ptr<const cuda::CudaApi>(*std::move(loaded));
-  }();
-  return api;
-}
-
 DeviceSetup OfThisMachine(const CudaKind& kind) {
-  Check(Loaded().ok(), Loaded().status().ToString());
-  return CudaSetup(*Loaded(), kind);
-}
-
-size_t NumGpus() {
-  if (!Loaded().ok()) return 0;
-  const auto gpus = cuda::FindGpus(**Loaded());
-  return gpus.ok() ? gpus->size() : 0;
+  Check(LoadedCuda().ok(), LoadedCuda().status().ToString());
+  return CudaSetup(*LoadedCuda(), kind);
 }
 
 // On the first GPU all; where there is a second one, "second_gpu_cuda" and so on, too.

@@ -22,6 +22,13 @@ echo "========= ERROR SUMMARY: 0 errors"
 [ "$tool" != "%s" ] || exit 9
 """
 
+# In python3's place, where there is PyTorch.
+PEER = """#!/bin/sh
+echo "by $1"
+echo "figure peer.lstm.us = 7 us"
+%s
+"""
+
 
 class CheckTest(unittest.TestCase):
     @classmethod
@@ -37,7 +44,9 @@ class CheckTest(unittest.TestCase):
 
     def run_check(self, *options, path="/usr/bin:/bin"):
         # Compiled kernels are kept for the next run; a lock there serves all.
-        environment = {"PATH": path, "OUT": self.out, "CELLBATCH_EMULATOR_CACHE": os.path.join(self.folder.name, "kernels")}
+        # A real GPU that is here after all is none for PyTorch.
+        environment = {"PATH": path, "OUT": self.out, "CELLBATCH_EMULATOR_CACHE": os.path.join(self.folder.name, "kernels"),
+                       "CUDA_VISIBLE_DEVICES": ""}
         return subprocess.run([os.path.join(self.bundle, "check"), *options], text=True, capture_output=True, check=False, cwd="/",
                               env=environment)
 
@@ -51,14 +60,18 @@ class CheckTest(unittest.TestCase):
         with open(os.path.join(self.out, names[0]), encoding="utf-8") as file:
             return file.read()
 
-    def fake_sanitizer(self, broken):
-        """A PATH with a compute-sanitizer that finds something with the tool `broken`."""
+    def path_with(self, name, text):
+        """A PATH whose program `name` is the script `text`."""
         folder = tempfile.mkdtemp(dir=self.folder.name)
-        path = os.path.join(folder, "compute-sanitizer")
+        path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(SANITIZER % broken)
+            file.write(text)
         os.chmod(path, 0o755)
         return folder + ":/usr/bin:/bin"
+
+    def fake_sanitizer(self, broken):
+        """A PATH with a compute-sanitizer that finds something with the tool `broken`."""
+        return self.path_with("compute-sanitizer", SANITIZER % broken)
 
     def rows(self, text):
         found = re.findall(r"^\| (\w+) \| (\w+) \| ([\w ]+) \| \d+ \| (.*) \|$", text, re.M)
@@ -95,8 +108,12 @@ class CheckTest(unittest.TestCase):
         self.assertRegex(text, r"\n\d{4}-\d\d-\d\d, \d\d:\d\d UTC, .* at \S+\. Driver none, emulated; C library [\d.]+\.\n")
         rows = self.rows(text)
         self.assertEqual(list(rows), [("conformance", "device_conformance_gpu"), ("conformance", "numbers_gpu"),
-                                      ("conformance", "denormals_gpu"), ("sanitizer", "memcheck"), ("sanitizer", "racecheck"),
-                                      ("sanitizer", "synccheck"), ("bench", "gpu_bench")])
+                                      ("conformance", "denormals_gpu"), ("conformance", "company_gpu"), ("sanitizer", "memcheck"),
+                                      ("sanitizer", "racecheck"), ("sanitizer", "synccheck"), ("bench", "gpu_bench"),
+                                      ("peer", "cudnn_peer")])
+        verdict, said = rows.pop(("peer", "cudnn_peer"))
+        self.assertEqual(verdict, "not run")
+        self.assertNotEqual(said, "")
         for (part, what), (verdict, said) in rows.items():
             self.assertEqual(verdict, "passed", what)
             if part != "bench":
@@ -113,14 +130,37 @@ class CheckTest(unittest.TestCase):
             self.assertIn("gpu.saturation.lstm_h16_fp32%s.requests_per_s" % devices, figures)
 
     def test_what_fails_is_named_and_fails_the_command(self):
-        done = self.run_check("--quick", "--parts=sanitizer", "--cuda-libraries=" + self.driver,
+        done = self.run_check("--quick", "--parts=sanitizer", "--tools=synccheck,racecheck", "--cuda-libraries=" + self.driver,
                               path=self.fake_sanitizer("racecheck"))
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         verdicts = {what: verdict for (_, what), (verdict, _) in self.rows(self.result()).items()}
-        self.assertEqual(verdicts, {"memcheck": "passed", "racecheck": "FAILED", "synccheck": "passed"})
+        self.assertEqual(verdicts, {"synccheck": "passed", "racecheck": "FAILED"})
+
+    def peer(self, end, *options):
+        """What the table says, and all of it, where cudnn_peer.py prints a figure and ends so."""
+        self.setUp()
+        done = self.run_check("--parts=peer", "--cuda-libraries=" + self.driver, *options, path=self.path_with("python3", PEER % end))
+        text = self.result()
+        (name, (verdict, said)), = self.rows(text).items()
+        self.assertEqual(name, ("peer", "cudnn_peer"))
+        self.assertEqual(done.returncode, 1 if verdict == "FAILED" else 0, done.stdout + done.stderr)
+        return verdict, said, text
+
+    def test_the_peers_figures_are_in_the_table(self):
+        verdict, said, text = self.peer("exit 0")
+        self.assertEqual((verdict, said), ("passed", "1 figures"))
+        self.assertIn("```\nfigure peer.lstm.us = 7 us\n```\n", text)
+        self.assertEqual(self.peer("echo 'no PyTorch here'; exit 3")[:2], ("not run", "no PyTorch here"))
+        self.assertEqual(self.peer("echo 'wrong numbers'; exit 1")[:2], ("FAILED", "1 figures; exit code 1: wrong numbers"))
+
+    def test_who_takes_longer_than_the_limit_is_stopped(self):
+        verdict, said, _ = self.peer("exec sleep 300", "--limit=1")
+        self.assertEqual(verdict, "FAILED")
+        self.assertRegex(said, "^not done after 1 s; ")
 
     def test_wrong_use(self):
-        for options in (["--part=bench"], ["--parts=all"], ["--bundle=/nowhere"]):
+        for options in (["--part=bench"], ["--parts=all"], ["--tools=leakcheck"], ["--limit=soon"], ["--limit=0"],
+                        ["--bundle=/nowhere"]):
             self.assertEqual(self.run_check(*options).returncode, 2, options)
 
 

@@ -1,55 +1,121 @@
 // What tests/gpu/check measures on GPUs: signals, steps against what they should take on paper, and requests in process.
 //
 //   gpu.signal.{end_kernel,signal_kernel,stream_write}.us   from the launch of an empty task until the host sees it done
-//   gpu.step.CELL_hH_bB_fp32.us                             a step of B nodes, of many in a row
-//   gpu.step.CELL_hH_bB_fp32.of_bound                       x: that ÷ the derived bound of an H200 (tests/bench/derived_costs.h)
-//   gpu.saturation.lstm_hH_fp32[_2queues|_2gpus].requests_per_s, .of_ideal    chains as Europarl's; ideal as `saturation` says,
-//                                                           over the steps measured here: T(b)/b at the best b of --batches
+//   gpu.step.CELL_hH_bB_PRECISION.us                        a step of B nodes, of many in a row
+//   gpu.step.CELL_hH_bB_PRECISION.of_bound                  x: that ÷ the derived bound of an H200 (tests/bench/derived_costs.h)
+//   gpu.launch.us                                           CPU time of Device::Enqueue, by task, of all those steps
+//   gpu.saturation.NAME.requests_per_s, .mean_batch         chains as Europarl's, and a backlog of them
+//   gpu.saturation.NAME.of_ideal                            x: as `saturation` says, over the steps measured here: T(b)/b at the
+//                                                           best b of --batches, of the same precision and inputs
+//   gpu.saturation.NAME.idle                                x: of that time, no task of a GPU's one queue ran (gpu_requests.h)
+//   gpu.saturation.NAME_2queues.queue_idle                  x: the same, mean of the two queues of one GPU
+//   gpu.latency.NAME.p50_us, .p99_us                        chains that come as a Poisson process, from when they come
+//
+// NAME: lstm_hH_PRECISION[_tokens][_2queues|_2gpus], latency of one queue alone. Without _tokens a cell's input is a vector, 4 KiB
+// over PCIe where H is 1,024; with it a word of 20,000, whose vectors are on the GPU: CELL lstm_tokens. A precision that the
+// device does not compute is "not offered" in the tables, and has no figures.
 //
 //   gpu_bench --list            the GPUs, a line each, and what CUDA is there; or one line why there is none, exit code 3
 //
-// Predicted before any GPU was seen (cells/kernels/cuda/README.md): lstm of 1,024 units 39 us for b = 1, 8, 64 and 300 us for
-// 512. Not run on a GPU; where it ran on emulated ones its times mean nothing.
+// Predicted before any GPU was seen (cells/kernels/cuda/README.md): lstm of 1,024 units in fp32 39 us for b = 1, 8, 64 and 300 us
+// for 512. Not run on a GPU; where it ran on emulated ones its times mean nothing.
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "cells/device/cpu/process_limits.h"
 #include "cells/device/cuda/cuda_device.h"
 #include "cells/device/cuda/cuda_inventory.h"
 #include "tests/bench/derived_costs.h"
 #include "tests/bench/in_process.h"
 #include "tests/bench/report.h"
-#include "tests/bench/saturated.h"
 #include "tests/gpu/gpu_steps.h"
+#include "tests/gpu/request_figures.h"
 #include "tests/testing/builders.h"
 #include "tests/testing/shipped_cell.h"
 
 ABSL_FLAG(std::string, json, "", "Write the figures to this file too.");
 ABSL_FLAG(std::string, cuda_libraries, "", "A folder where CUDA's libraries are looked for first.");
 ABSL_FLAG(bool, list, false, "Name the GPUs, and end.");
-ABSL_FLAG(std::string, cells, "lstm,gru,treelstm_internal", "Whose steps; commas between.");
+ABSL_FLAG(std::vector<std::string>, parts,
+          std::vector<std::string>({"signals", "steps", "saturation", "latency"}),
+          "What is measured; commas between.");
+ABSL_FLAG(std::vector<std::string>, precisions, std::vector<std::string>({"fp32", "bf16"}),
+          "What cells compute in; commas between.");
+ABSL_FLAG(std::string, cells, "lstm,lstm_tokens,gru,treelstm_internal",
+          "Whose steps; commas between.");
 ABSL_FLAG(int, h, 1024, "Units of every cell.");
-ABSL_FLAG(std::vector<std::string>, batches, std::vector<std::string>({"1", "8", "64", "512"}),
+ABSL_FLAG(std::vector<std::string>, batches,
+          std::vector<std::string>({"1", "8", "64", "128", "256", "512"}),
           "Of steps; commas between.");
 ABSL_FLAG(int, repeats, 200, "Of signals and steps; figures are medians over them.");
-ABSL_FLAG(double, seconds, 5, "Of requests, for each set of devices.");
+ABSL_FLAG(double, seconds, 5, "Of requests, for each measurement of them.");
+ABSL_FLAG(double, rate, 0, "Requests/s of the latency; 0: as --load says.");
+ABSL_FLAG(double, load, 0.3, "Of what was answered at saturation.");
+ABSL_FLAG(int, drivers, 0, "Threads that send and take requests; 0: half of the cores.");
 ABSL_FLAG(int, most_length, 330, "Longer requests are made so long.");
 ABSL_FLAG(uint64_t, seed, 1, "Of lengths and inputs.");
 
 namespace cellbatch {
 namespace {
 
-constexpr int kNoGpu = 3;  // exit code
+constexpr int kNoGpu = 3;               // exit code
+constexpr double kMostInFlight = 4096;  // requests: four times a batch of 512, two queues
+constexpr const char* kParts[] = {"signals", "steps", "saturation", "latency"};
+
+// What cells compute in. The name is that of tests/bench/derived_costs.h, too.
+struct Numbers {
+  std::string name;
+  Precision precision;
+};
+const Numbers kNumbers[] = {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}};
+
+bool Part(std::string_view name) { return absl::c_linear_search(absl::GetFlag(FLAGS_parts), name); }
+
+std::vector<Numbers> Asked() {
+  std::vector<Numbers> asked;
+  for (const std::string& name : absl::GetFlag(FLAGS_precisions)) {
+    const auto known = absl::c_find_if(kNumbers, [&](const Numbers& n) { return n.name == name; });
+    const bool right = known != std::end(kNumbers);
+    Require(right ? absl::OkStatus() : absl::InvalidArgumentError(name), "--precisions");
+    asked.push_back(*known);
+  }
+  return asked;
+}
+
+std::vector<int32_t> Batches() {
+  std::set<int32_t> batches;
+  for (const std::string& text : absl::GetFlag(FLAGS_batches)) {
+    int32_t batch = 0;
+    const bool right = absl::SimpleAtoi(text, &batch) && batch > 0;
+    Require(right ? absl::OkStatus() : absl::InvalidArgumentError(text), "--batches");
+    batches.insert(batch);
+  }
+  return {batches.begin(), batches.end()};
+}
+
+void CheckFlags() {
+  for (const std::string& part : absl::GetFlag(FLAGS_parts)) {
+    const bool known = absl::c_linear_search(kParts, part);
+    Require(known ? absl::OkStatus() : absl::InvalidArgumentError(part), "--parts");
+  }
+  Asked();
+  Batches();
+}
 
 struct Found {
   std::shared_ptr<const cuda::CudaApi> api;
@@ -84,8 +150,12 @@ void List(const Found& found) {
               found.api->from.c_str());
 }
 
-DeviceSet Devices(const Found& found, const std::vector<int>& ordinals) {
-  return Require(cuda::CudaDevices(found.api, ordinals, cuda::CudaOptions()), "devices");
+// With pinned memory for requests of so many cells on average, half as much more.
+DeviceSet Devices(const Found& found, const std::vector<int>& ordinals, double mean_cells = 0) {
+  cuda::CudaOptions options;
+  const double bytes = 1.5 * kMostInFlight * mean_cells * absl::GetFlag(FLAGS_h) * sizeof(float);
+  options.host_block_bytes = std::max(options.host_block_bytes, static_cast<int64_t>(bytes));
+  return Require(cuda::CudaDevices(found.api, ordinals, options), "devices");
 }
 
 void Signals(const Found& found, Report& report) {
@@ -102,94 +172,124 @@ void Signals(const Found& found, Report& report) {
   report.Text(table.ToString());
 }
 
-std::vector<int32_t> Batches() {
-  std::set<int32_t> batches;
-  for (const std::string& text : absl::GetFlag(FLAGS_batches)) {
-    int32_t batch = 0;
-    const bool right = absl::SimpleAtoi(text, &batch) && batch > 0;
-    Require(right ? absl::OkStatus() : absl::InvalidArgumentError(text), "--batches");
-    batches.insert(batch);
-  }
-  return {batches.begin(), batches.end()};
+std::shared_ptr<const Model> Chains(Precision precision, bool tokens) {
+  ChainModelSpec spec;
+  spec.hidden = absl::GetFlag(FLAGS_h);
+  spec.tokens = tokens;
+  spec.precision = precision;
+  return MakeChainModel(spec, 1);
 }
 
 // Children are nodes of the cell's own.
-std::shared_ptr<const Model> ModelOf(const std::string& name, int h) {
-  if (name == "lstm") return testing::OneCellModel(testing::LstmCell(h, h));
-  if (name == "gru") return testing::OneCellModel(testing::GruCell(h, h));
-  const CellDefinition cell = testing::ShippedDefinition(name, {{"H", h}, {"D", h}});
+std::shared_ptr<const Model> ModelOf(const std::string& name, Precision precision) {
+  const int h = absl::GetFlag(FLAGS_h);
+  if (name == "lstm" || name == "lstm_tokens") return Chains(precision, name == "lstm_tokens");
   testing::ModelBuilder builder;
-  const CellTypeId type = builder.Add(cell, 1);
-  for (const Input& input : cell.inputs()) {
-    if (input.name.starts_with("child")) builder.Connect(type, input.name, type);
+  if (name == "gru") {
+    builder.Add(testing::GruCell(h, h), 1);
+  } else {
+    const CellDefinition cell = testing::ShippedDefinition(name, {{"H", h}, {"D", h}});
+    const CellTypeId type = builder.Add(cell, 1);
+    for (const Input& input : cell.inputs()) {
+      if (input.name.starts_with("child")) builder.Connect(type, input.name, type);
+    }
   }
-  return builder.Build();
+  const std::shared_ptr<Model> model = builder.Build();
+  model->precision = precision;
+  for (CellType& type : model->types) type.precision = precision;
+  return model;
 }
 
-double BoundUs(const char* arithmetic, const Model& model, int32_t batch) {
+double BoundUs(std::string_view arithmetic, const Model& model, int32_t batch) {
   const H200Arithmetic how = *H200ArithmeticOf(arithmetic);
   return static_cast<double>(H200TaskNs(how, model.types[0].definition->flops(), batch)) / 1e3;
 }
 
-// Microseconds a node at the best batch of `lstm`, for what follows.
-double Steps(const Found& found, Report& report) {
-  Table table({"cell", "b", "alone us", "on it us", "in a row us", "bound fp32", "bound 3xtf32",
-               "of bound"});
-  double best_us = std::numeric_limits<double>::max();
-  const std::string h = std::to_string(absl::GetFlag(FLAGS_h));
+// Microseconds a node at the best batch, by the cell's name and the precision's.
+using Ideals = std::map<std::pair<std::string, std::string>, double>;
+
+void StepsOf(const Found& found, const std::string& cell, const Numbers& numbers, Table& table,
+             std::vector<double>& launches, Ideals& ideals, Report& report) {
+  const auto model = ModelOf(cell, numbers.precision);
+  DeviceSet set = Devices(found, {0});
+  auto tried = StepTimes(set, *model, Batches(), absl::GetFlag(FLAGS_repeats));
+  if (absl::IsUnimplemented(tried.status())) {
+    table.Add({cell, numbers.name, "", "not offered", "", "", "", "", "", ""});
+    return;
+  }
+  double& best_us = ideals[{cell, numbers.name}];
+  best_us = std::numeric_limits<double>::max();
+  for (const StepTime& time : Require(std::move(tried), "steps")) {
+    const double bound = BoundUs(numbers.name, *model, time.batch);
+    const double of_bound = time.row_us.median / bound;
+    best_us = std::min(best_us, time.row_us.median / time.batch);
+    launches.push_back(time.launch_us.median);
+    const std::string as_exact = numbers.precision == Precision::kFp32
+                                     ? Number(BoundUs("3xtf32", *model, time.batch), 1)
+                                     : std::string("-");
+    table.Add({cell, numbers.name, std::to_string(time.batch), Number(time.alone_us, 1),
+               Number(time.device_us, 1), Number(time.row_us, 1), Number(time.launch_us.median, 1),
+               Number(bound, 1), as_exact, Number(of_bound, 2)});
+    const std::string name = "gpu.step." + cell + "_h" + std::to_string(absl::GetFlag(FLAGS_h)) +
+                             "_b" + std::to_string(time.batch) + "_" + numbers.name;
+    report.Figure(name + ".us", time.row_us.median, "us", &time.row_us);
+    report.Figure(name + ".of_bound", of_bound, "x");
+  }
+}
+
+Ideals Steps(const Found& found, Report& report) {
+  Table table({"cell", "numbers", "b", "alone us", "on it us", "in a row us", "launch us", "bound",
+               "bound 3xtf32", "of bound"});
+  Ideals ideals;
+  std::vector<double> launches;
   const std::vector<std::string> cells = absl::StrSplit(absl::GetFlag(FLAGS_cells), ',');
   for (const std::string& cell : cells) {
-    const auto model = ModelOf(cell, absl::GetFlag(FLAGS_h));
-    DeviceSet set = Devices(found, {0});
-    for (const StepTime& time : StepTimes(set, *model, Batches(), absl::GetFlag(FLAGS_repeats))) {
-      const double bound = BoundUs("fp32", *model, time.batch);
-      const double of_bound = time.row_us.median / bound;
-      if (cell == "lstm") best_us = std::min(best_us, time.row_us.median / time.batch);
-      table.Add({cell, std::to_string(time.batch), Number(time.alone_us, 1),
-                 Number(time.device_us, 1), Number(time.row_us, 1), Number(bound, 1),
-                 Number(BoundUs("3xtf32", *model, time.batch), 1), Number(of_bound, 2)});
-      const std::string name =
-          "gpu.step." + cell + "_h" + h + "_b" + std::to_string(time.batch) + "_fp32";
-      report.Figure(name + ".us", time.row_us.median, "us", &time.row_us);
-      report.Figure(name + ".of_bound", of_bound, "x");
+    for (const Numbers& numbers : Asked()) {
+      StepsOf(found, cell, numbers, table, launches, ideals, report);
     }
   }
   report.Text("steps; the bounds are an H200's, derived on paper\n" + table.ToString());
-  return best_us;
+  if (!launches.empty()) {
+    const Quartiles launch = QuartilesOf(launches);
+    report.Figure("gpu.launch.us", launch.median, "us", &launch);
+  }
+  return ideals;
 }
 
-void Requests(const Found& found, double best_us, Report& report) {
-  Lengths lengths = Lengths::Europarl();
-  for (int32_t& v : lengths.values) v = std::min(v, absl::GetFlag(FLAGS_most_length));
-  report.Fact("lengths", lengths.source + ", mean " + Number(lengths.mean(), 1));
-  Table table({"model", "devices", "in flight", "b_max", "mean batch", "mean cells", "requests/s",
-               "of ideal"});
-  ChainModelSpec spec;
-  spec.hidden = absl::GetFlag(FLAGS_h);
-  struct Set {
-    std::string shown, suffix;
-    std::vector<int> ordinals;
-    int gpus;
+// False: something failed, which was printed.
+bool Requests(const Found& found, const Ideals& ideals, Report& report) {
+  RequestPlan plan;
+  plan.saturation = Part("saturation");
+  plan.latency = Part("latency");
+  if (!plan.saturation && !plan.latency) return true;
+  plan.num_gpus = static_cast<int>(found.gpus.size());
+  plan.lengths = Lengths::Europarl();
+  for (int32_t& v : plan.lengths.values) v = std::min(v, absl::GetFlag(FLAGS_most_length));
+  report.Fact("lengths", plan.lengths.source + ", mean " + Number(plan.lengths.mean(), 1));
+  plan.seconds = absl::GetFlag(FLAGS_seconds);
+  plan.per_s = absl::GetFlag(FLAGS_rate);
+  plan.load = absl::GetFlag(FLAGS_load);
+  plan.num_drivers = absl::GetFlag(FLAGS_drivers);
+  if (plan.num_drivers <= 0) plan.num_drivers = std::max(1, UsableCores() / 2);
+  plan.seed = absl::GetFlag(FLAGS_seed);
+  const auto devices = [&, cells = plan.lengths.mean()](const std::vector<int>& ordinals) {
+    return Devices(found, ordinals, cells);
   };
-  std::vector<Set> sets = {{"cuda:0", "", {0}, 1}, {"cuda:0,cuda:0", "_2queues", {0, 0}, 1}};
-  if (found.gpus.size() > 1) sets.push_back({"cuda:0,cuda:1", "_2gpus", {0, 1}, 2});
-  for (const Set& set : sets) {
-    const std::shared_ptr<const Model> model = MakeChainModel(spec, 1);
-    Saturation full(Devices(found, set.ordinals), model, lengths, absl::GetFlag(FLAGS_seed));
-    const SaturatedRound round = full.Measure(absl::GetFlag(FLAGS_seconds));
-    const double ideal = set.gpus * 1e6 / (round.mean_cells * best_us);
-    table.Add({spec.name(), set.shown, std::to_string(full.in_flight()),
-               std::to_string(full.b_max()), Number(round.mean_batch, 1),
-               Number(round.mean_cells, 1), Number(round.requests_per_s, 1),
-               Number(round.requests_per_s / ideal, 3)});
-    const std::string name = "gpu.saturation." + spec.name() + set.suffix;
-    report.Figure(name + ".requests_per_s", round.requests_per_s, "1/s");
-    report.Figure(name + ".of_ideal", round.requests_per_s / ideal, "x");
+  RequestFigures figures(std::move(plan), devices, report);
+  for (const Numbers& numbers : Asked()) {
+    for (const std::string cell : {"lstm", "lstm_tokens"}) {
+      const auto ideal = ideals.find({cell, numbers.name});
+      const auto best_us = ideal == ideals.end() ? std::nullopt : std::optional(ideal->second);
+      if (!figures.Add(ModelOf(cell, numbers.precision), best_us)) break;
+    }
+    figures.Tell();
   }
-  report.Text(table.ToString());
+  return !figures.failed();
 }
 
 int Main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was said is seen where time ran out
+  CheckFlags();
   const absl::StatusOr<Found> found = Find();
   if (!found.ok()) {
     std::fprintf(stderr, "no GPU: %s\n", std::string(found.status().message()).c_str());
@@ -199,10 +299,10 @@ int Main() {
   Report report("gpu");
   report.Fact("gpus", cuda::DescribeGpus(found->gpus));
   report.Fact("driver", Versions(*found->api) + ", from " + found->api->from);
-  Signals(*found, report);
-  const double best_us = Steps(*found, report);
-  Requests(*found, best_us, report);
-  return report.Finish(absl::GetFlag(FLAGS_json)) ? 0 : 1;
+  if (Part("signals")) Signals(*found, report);
+  const Ideals ideals = Part("steps") ? Steps(*found, report) : Ideals();
+  const bool well = Requests(*found, ideals, report);
+  return report.Finish(absl::GetFlag(FLAGS_json)) && well ? 0 : 1;
 }
 
 }  // namespace

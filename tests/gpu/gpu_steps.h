@@ -4,7 +4,9 @@
 //   on it           |--- begin, steps, end ---|               the GPU's own stamps of the same tasks
 //   in a row |launch|--- 1 ---|--- 2 ---|--- 3 ---| ..        the host's clock, of many enqueued at once, by task
 //
-// One thread. Ends the process with a message where anything fails.
+// Launching is what Enqueue costs its thread, by task: CPU time of the tasks in a row.
+//
+// One thread. Ends the process with a message where anything fails, but where a device does not offer what a model asks for.
 #ifndef CELLBATCH_TESTS_GPU_GPU_STEPS_H_
 #define CELLBATCH_TESTS_GPU_GPU_STEPS_H_
 
@@ -12,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "cells/device/cuda/cuda_api.h"
 #include "cells/device/cuda/launch_queue.h"
 #include "cells/device/device.h"
@@ -26,12 +29,13 @@ Quartiles SignalLatency(std::shared_ptr<const cuda::CudaApi> api, int ordinal, c
 
 struct StepTime {
   int32_t batch = 0;
-  Quartiles alone_us, device_us, row_us;
+  Quartiles alone_us, device_us, row_us, launch_us;
 };
 
-// Of a model with one type, whose inputs each name one row a node, on the set's first device; rows are scattered.
-std::vector<StepTime> StepTimes(DeviceSet& set, const Model& model,
-                                const std::vector<int32_t>& batches, int repeats);
+// Of a model with one type, whose inputs each name one row a node, on the set's first device; rows are scattered. Words are
+// any of the vocabulary. UNIMPLEMENTED: as Memory::Load says.
+absl::StatusOr<std::vector<StepTime>> StepTimes(DeviceSet& set, const Model& model,
+                                                const std::vector<int32_t>& batches, int repeats);
 
 }  // namespace cellbatch
 
