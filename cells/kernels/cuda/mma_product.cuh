@@ -74,10 +74,10 @@ __device__ __forceinline__ void CopyElements(char* to, const unsigned short* fro
   }
 }
 
-// Loads the rows' part of pieces of one segment after the other: every thread the same part of each, from where its pointers stand.
-template <typename Shape>
-struct MmaRows {
-  static constexpr int kParts = kMmaChunkBytes / 16;  // of a row's chunk; a thread has one of them
+// Where a thread stands in the rows that it loads, of one segment after the other: kParts threads share a row, 16 bytes each.
+template <typename Shape, int kPartsOf>
+struct MmaRowParts {
+  static constexpr int kParts = kPartsOf;
   static constexpr int kRowsAtOnce = Shape::kThreads / kParts;
   static constexpr int kRowsEach = (Shape::kNodes + kRowsAtOnce - 1) / kRowsAtOnce;
 
@@ -97,6 +97,13 @@ struct MmaRows {
       if (RowOf(j) < Shape::kNodes) rows[j] = row(RowOf(j)) + threadIdx.x % kParts * 8;
     }
   }
+};
+
+// Loads the rows' part of pieces: every thread the same part of each chunk.
+template <typename Shape>
+struct MmaRows : MmaRowParts<Shape, kMmaChunkBytes / 16> {
+  using Base = MmaRowParts<Shape, kMmaChunkBytes / 16>;
+  using Base::kParts, Base::kRowsEach, Base::left, Base::RowOf, Base::rows;
 
   // Starts loading the next piece, of the block's first `nodes`; the others are zeros. kWhole: the segment has whole pieces.
   // kAligned: its rows begin at multiples of 16 bytes.
@@ -222,11 +229,10 @@ __device__ __forceinline__ void ForEachMmaSum(typename Shape::Sums& sums, const 
 }
 
 // The ring of pieces in shared memory, `total` of them, one segment behind the other: rows(piece, to) and weights(piece, to) start
-// loading one. Those of weights are kAhead pieces ahead before rows are known.
-template <typename Shape, int kStageBytes, typename Rows, typename Weights>
-struct MmaRing {
-  static constexpr int kAhead = Shape::kStages - 1;
-
+// loading one, kAhead pieces before it is multiplied. The first ones of weights are on their way (FillWithWeights) before rows
+// are known.
+template <int kStages, int kAhead, int kStageBytes, typename Rows, typename Weights>
+struct MmaPieces {
   char* const stages;
   const int total;
   Rows& rows;
@@ -242,25 +248,35 @@ struct MmaRing {
       CloseGroup();
     }
   }
-  // The next `pieces` of them, which the groups kOf read, all of them or not. Every thread of the block comes here.
-  template <bool kAll, int... kOf>
-  __device__ __forceinline__ void Add(typename Shape::Sums& sums, int pieces) {
-#pragma unroll 1
-    for (const int end = at + pieces; at < end; ++at) {
-      WaitForAllBut<kAhead - 1>();
-      __syncthreads();  // all of this piece is there, and nobody reads the place of the one before any more
-      LoadNext();
-      MultiplyMmaPiece<Shape, kAll, kOf...>(sums, stages + slot * kStageBytes);
-      slot = slot + 1 == Shape::kStages ? 0 : slot + 1;
-    }
-  }
+  // REQUIRES: nobody reads the place that is filled next.
   __device__ __forceinline__ void LoadNext() {
     if (at + kAhead < total) {
       weights(at + kAhead, stages + filling * kStageBytes);
       rows(at + kAhead, stages + filling * kStageBytes);
     }
     CloseGroup();
-    filling = filling + 1 == Shape::kStages ? 0 : filling + 1;
+    filling = filling + 1 == kStages ? 0 : filling + 1;
+  }
+  // Where the piece `at` lies; on to the next one.
+  __device__ __forceinline__ const char* Stage() const { return stages + slot * kStageBytes; }
+  __device__ __forceinline__ void Pass() { slot = slot + 1 == kStages ? 0 : slot + 1; }
+};
+
+template <typename Shape, int kStageBytes, typename Rows, typename Weights>
+struct MmaRing : MmaPieces<Shape::kStages, Shape::kStages - 1, kStageBytes, Rows, Weights> {
+  static constexpr int kAhead = Shape::kStages - 1;
+
+  // The next `pieces` of them, which the groups kOf read, all of them or not. Every thread of the block comes here.
+  template <bool kAll, int... kOf>
+  __device__ __forceinline__ void Add(typename Shape::Sums& sums, int pieces) {
+#pragma unroll 1
+    for (const int end = this->at + pieces; this->at < end; ++this->at) {
+      WaitForAllBut<kAhead - 1>();
+      __syncthreads();  // all of this piece is there, and nobody reads the place of the one before any more
+      this->LoadNext();
+      MultiplyMmaPiece<Shape, kAll, kOf...>(sums, this->Stage());
+      this->Pass();
+    }
   }
 };
 

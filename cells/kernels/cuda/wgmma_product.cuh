@@ -31,28 +31,11 @@ struct WgmmaShape {
   static_assert(kPacks * kPackTiles == 4 * kWarpgroups, "whole packs");
 };
 
-// As MmaRows: every thread 16 bytes of a row at a time, 8 threads a whole row.
+// As MmaRows: 8 threads have a whole row.
 template <typename Shape>
-struct WgmmaRows {
-  static constexpr int kParts = 8;
-  static constexpr int kRowsAtOnce = Shape::kThreads / kParts;
-  static constexpr int kRowsEach = (Shape::kNodes + kRowsAtOnce - 1) / kRowsAtOnce;
-
-  const unsigned short* rows[kRowsEach];
-  int left;
-
-  __device__ __forceinline__ static int RowOf(int j) {
-    return threadIdx.x / kParts + j * kRowsAtOnce;
-  }
-
-  template <typename RowOfNode>
-  __device__ __forceinline__ void Begin(const RowOfNode& row, int depth) {
-    left = depth;
-#pragma unroll
-    for (int j = 0; j < kRowsEach; ++j) {
-      if (RowOf(j) < Shape::kNodes) rows[j] = row(RowOf(j)) + threadIdx.x % kParts * 8;
-    }
-  }
+struct WgmmaRows : MmaRowParts<Shape, 8> {
+  using Base = MmaRowParts<Shape, 8>;
+  using Base::kParts, Base::kRowsEach, Base::left, Base::RowOf, Base::rows;
 
   template <bool kWhole, bool kAligned>
   __device__ __forceinline__ void Load(char* to, int nodes) {
@@ -89,24 +72,8 @@ __device__ __forceinline__ void ForEachWgmmaSum(typename Shape::Sums& sums, cons
 
 // As MmaRing.
 template <typename Shape, int kStageBytes, typename Rows, typename Weights>
-struct WgmmaRing {
+struct WgmmaRing : MmaPieces<Shape::kStages, Shape::kStages - 2, kStageBytes, Rows, Weights> {
   static constexpr int kAhead = Shape::kStages - 2;
-
-  char* const stages;
-  const int total;
-  Rows& rows;
-  Weights& weights;
-  int at = 0;            // the piece that is next
-  int slot = 0;          // where it lies
-  int filling = kAhead;  // where the next one goes that is loaded
-
-  __device__ __forceinline__ void Fill() {
-#pragma unroll 1
-    for (int p = 0; p < kAhead; ++p) {
-      if (p < total) rows(p, stages + p * kStageBytes);
-      CloseGroup();
-    }
-  }
 
   // The next `pieces` of them, which the groups kOf read, all of them or not: the weights of the others are zeros, of which what
   // is no number would make more. Every thread of the block comes here. Sums are there after End.
@@ -128,12 +95,12 @@ struct WgmmaRing {
   __device__ __forceinline__ void Multiply(typename Shape::Sums& sums, int pieces) {
     const int of_warpgroup = Shape::kRowBytes + threadIdx.x / 128 * (64 * kMmaPieceDepth * 2);
 #pragma unroll 1
-    for (const int end = at + pieces; at < end; ++at) {
+    for (const int end = this->at + pieces; this->at < end; ++this->at) {
       WaitForAllBut<kAhead - 1>();
       ShowToWgmma();
       __syncthreads();  // all of this piece is there, and what was multiplied two pieces ago is done with
-      LoadNext();
-      const char* const stage = stages + slot * kStageBytes;
+      this->LoadNext();
+      const char* const stage = this->Stage();
       WgmmaBegin();
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
@@ -141,16 +108,8 @@ struct WgmmaRing {
       }
       WgmmaClose();
       WgmmaWaitForAllBut<1>();
-      slot = slot + 1 == Shape::kStages ? 0 : slot + 1;
+      this->Pass();
     }
-  }
-  __device__ __forceinline__ void LoadNext() {
-    if (at + kAhead < total) {
-      weights(at + kAhead, stages + filling * kStageBytes);
-      rows(at + kAhead, stages + filling * kStageBytes);
-    }
-    CloseGroup();
-    filling = filling + 1 == Shape::kStages ? 0 : filling + 1;
   }
 };
 

@@ -256,8 +256,9 @@ class MmaWriter {
         "    const int node = min(first_node + n, num_nodes - 1), unit = first_unit + u;\n" +
             Starts());
     std::string text = fmt::format(
-        "  {}<Shape, {}, decltype(load_rows), decltype(load_weights)> ring{{stages, {}, load_rows, "
-        "load_weights}};\n"
+        "  {}<Shape, {}, decltype(load_rows), decltype(load_weights)> ring{{{{stages, {}, "
+        "load_rows, "
+        "load_weights}}}};\n"
         "  ring.Fill();\n  Shape::Sums sums = {{}};\n{}",
         wgmma_ ? "WgmmaRing" : "MmaRing", stage, total_, starts);
     for (size_t s = 0; s < segments_.size();) {
