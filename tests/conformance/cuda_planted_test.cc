@@ -77,6 +77,12 @@ class PlantedTest : public ::testing::Test {
     setup_.devices = {set->devices[0].get()};
     setup_.alive = std::move(set);
   }
+  // Loading tries cells, and may notice itself what is planted.
+  void TryToLoad() const {
+    RowBudget budget;
+    budget.rows.assign(model_->tables.size(), kTried);
+    const auto loaded = setup_.memory->Load(*model_, budget);
+  }
   void Load(int32_t rows) { bench_ = std::make_unique<TaskBench>(*model_, setup_, rows); }
 
   // Rows 1 to `nodes` of vectors and states, from the same vectors; the last one's answer.
@@ -122,9 +128,7 @@ TEST_F(PlantedTest, NothingPlantedNothingFound) {
 TEST_F(PlantedTest, AMissingBarrierBehindTheLoadOfAPieceIsAReadOfWhatNobodyWrote) {
   Plant({"__syncthreads();  // all of piece p is there", "  // all of piece p is there"});
   EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
-  RowBudget budget;
-  budget.rows.assign(model_->tables.size(), kTried);
-  const auto loaded = setup_.memory->Load(*model_, budget);  // which may notice itself
+  TryToLoad();
   EXPECT_GT(planted_, 0);
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "not written"));
 }
@@ -132,9 +136,7 @@ TEST_F(PlantedTest, AMissingBarrierBehindTheLoadOfAPieceIsAReadOfWhatNobodyWrote
 // The ring of pieces is loaded anew while threads still read it.
 TEST_F(PlantedTest, AMissingBarrierBeforeTheNextSegmentIsARace) {
   Plant({"__syncthreads();  // whoever read", "  // whoever read"});
-  RowBudget budget;
-  budget.rows.assign(model_->tables.size(), kTried);
-  const auto loaded = setup_.memory->Load(*model_, budget);
+  TryToLoad();
   EXPECT_GT(planted_, 0);
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "race"));
 }
@@ -142,9 +144,7 @@ TEST_F(PlantedTest, AMissingBarrierBeforeTheNextSegmentIsARace) {
 // Steps and end are launched while the kernel before them runs.
 TEST_F(PlantedTest, AKernelThatDoesNotWaitForTheOneBeforeItTouchesMemoryTooEarly) {
   Plant({"  GridDependencyWait();", ""});
-  RowBudget budget;
-  budget.rows.assign(model_->tables.size(), kTried);
-  const auto loaded = setup_.memory->Load(*model_, budget);
+  TryToLoad();
   EXPECT_GT(planted_, 1);
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "too early"));
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("cellbatch_end", "too early"));

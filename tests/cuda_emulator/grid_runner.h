@@ -87,7 +87,7 @@ class GridRunner {
   // Null: nobody looks. Outlives the runs. Runners that share an object at the same time are all looked at, or none.
   void set_observer(AccessObserver* observer) { observer_ = observer; }
 
-  // `arguments`: as cuLaunchKernel has them. INVALID_ARGUMENT: the grid is none that a GPU runs.
+  // `arguments`: as cuLaunchKernelEx has them. INVALID_ARGUMENT: the grid is none that a GPU runs.
   absl::Status Run(const KernelObject& object, const KernelFunction& function, const Grid& grid,
                    void* const* arguments);
 

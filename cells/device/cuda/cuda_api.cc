@@ -112,8 +112,7 @@ void FindStreamsAndKernels(Library& library, DriverApi& api) {
   library.Find("cuModuleGetFunction", api.module_function);
   library.Find("cuFuncGetAttribute", api.function_attribute);
   library.Find("cuFuncSetAttribute", api.function_set_attribute);
-  library.Find("cuLaunchKernel", api.launch);
-  library.Find("cuLaunchKernelEx", api.launch_with);
+  library.Find("cuLaunchKernelEx", api.launch);
   library.Find("cuGetErrorName", api.error_name);
   library.Find("cuGetErrorString", api.error_text);
 }

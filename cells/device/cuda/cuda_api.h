@@ -104,11 +104,8 @@ struct DriverApi {
                                Function function) = nullptr;  // cuFuncGetAttribute
   Result (*function_set_attribute)(Function function, int attribute,
                                    int value) = nullptr;  // cuFuncSetAttribute
-  Result (*launch)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                   Stream stream, void** arguments, void** extra) = nullptr;  // cuLaunchKernel
-  Result (*launch_with)(const LaunchConfig* config, Function function, void** arguments,
-                        void** extra) = nullptr;                     // cuLaunchKernelEx
+  Result (*launch)(const LaunchConfig* config, Function function, void** arguments,
+                   void** extra) = nullptr;                          // cuLaunchKernelEx
   Result (*error_name)(Result result, const char** name) = nullptr;  // cuGetErrorName
   Result (*error_text)(Result result, const char** text) = nullptr;  // cuGetErrorString
 };

@@ -72,8 +72,7 @@ static_assert(kSame<decltype(::cuModuleUnload), decltype(DriverApi::module_unloa
 static_assert(kSame<decltype(::cuModuleGetFunction), decltype(DriverApi::module_function)>);
 static_assert(kSame<decltype(::cuFuncGetAttribute), decltype(DriverApi::function_attribute)>);
 static_assert(kSame<decltype(::cuFuncSetAttribute), decltype(DriverApi::function_set_attribute)>);
-static_assert(kSame<decltype(::cuLaunchKernel), decltype(DriverApi::launch)>);
-static_assert(kSame<decltype(::cuLaunchKernelEx), decltype(DriverApi::launch_with)>);
+static_assert(kSame<decltype(::cuLaunchKernelEx), decltype(DriverApi::launch)>);
 static_assert(kSame<decltype(::cuGetErrorName), decltype(DriverApi::error_name)>);
 static_assert(kSame<decltype(::cuGetErrorString), decltype(DriverApi::error_text)>);
 

@@ -186,7 +186,7 @@ absl::Status LaunchQueue::LaunchOne(Function function, const KernelGrid& grid, b
                                .attributes = &serialization,
                                .num_attributes = early && early_launches_ ? 1u : 0u};
   return gpu_->Called("cuLaunchKernelEx",
-                      gpu_->driver().launch_with(&config, function, arguments, nullptr));
+                      gpu_->driver().launch(&config, function, arguments, nullptr));
 }
 
 const ShapeLaunch& StepLaunch::ShapeFor(int nodes) const {

@@ -58,6 +58,13 @@ inline std::string CubinOf(const char* source) {
   return std::move(compiled.cubin);
 }
 
+// x by y blocks of so many threads, behind what the stream has.
+inline cuda::Result LaunchGrid(cuda::Function function, unsigned x, unsigned y, unsigned threads,
+                               unsigned shared_bytes, cuda::Stream stream, void** arguments) {
+  const cuda::LaunchConfig config = {x, y, 1, threads, 1, 1, shared_bytes, stream, nullptr, 0};
+  return Cu().launch(&config, function, arguments, nullptr);
+}
+
 // A context of one GPU with the kernels in it, current on the thread that made it; gone with what was made by it.
 class GpuInUse {
  public:
@@ -85,7 +92,7 @@ class GpuInUse {
   cuda::Result Launch(const char* name, cuda::Stream stream, unsigned blocks, unsigned threads,
                       A... arguments) const {
     void* pointers[] = {&arguments...};
-    return Cu().launch(Kernel(name), blocks, 1, 1, threads, 1, 1, 0, stream, pointers, nullptr);
+    return LaunchGrid(Kernel(name), blocks, 1, threads, 0, stream, pointers);
   }
 
   cuda::Context context = nullptr;

@@ -164,14 +164,6 @@ Result cuLaunchKernelEx(const LaunchConfig* config, Function handle, void** argu
   return gpu->Push(*stream, {std::make_shared<const GpuOperation>(std::move(launch))});
 }
 
-Result cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                      Stream stream, void** arguments, void** extra) {
-  const LaunchConfig config = {grid_x,  grid_y,       grid_z, block_x, block_y,
-                               block_z, shared_bytes, stream, nullptr, 0};
-  return cuLaunchKernelEx(&config, handle, arguments, extra);
-}
-
 }  // extern "C"
 
 static_assert(std::is_same_v<decltype(&cuModuleLoadData), decltype(DriverApi::module_load)>);
@@ -181,7 +173,6 @@ static_assert(
     std::is_same_v<decltype(&cuFuncGetAttribute), decltype(DriverApi::function_attribute)>);
 static_assert(
     std::is_same_v<decltype(&cuFuncSetAttribute), decltype(DriverApi::function_set_attribute)>);
-static_assert(std::is_same_v<decltype(&cuLaunchKernel), decltype(DriverApi::launch)>);
-static_assert(std::is_same_v<decltype(&cuLaunchKernelEx), decltype(DriverApi::launch_with)>);
+static_assert(std::is_same_v<decltype(&cuLaunchKernelEx), decltype(DriverApi::launch)>);
 
 }  // namespace cellbatch::emulator

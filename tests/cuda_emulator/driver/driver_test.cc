@@ -303,7 +303,7 @@ TEST_F(DriverTest, AThreadWithoutAContextIsRefused) {
   std::thread([&] {
     EXPECT_EQ(Cu().memory_info(&free, &total), kNoContext);
     EXPECT_EQ(Cu().stream_query(stream), kNoContext);
-    EXPECT_EQ(Cu().launch(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr), kNoContext);
+    EXPECT_EQ(LaunchGrid(function, 1, 1, 1, 0, stream, nullptr), kNoContext);
   }).join();
   EXPECT_EQ(Cu().memory_info(&free, &total), kSuccess);
   EXPECT_EQ(Cu().context_set(reinterpret_cast<Context>(&free)), kNoContext);
@@ -342,9 +342,7 @@ TEST_F(DriverTest, MadeUpHandlesAndThoseOfOtherGpusAreRefused) {
   EXPECT_EQ(Cu().function_attribute(&value, cuda::kNumRegisters, nullptr), kNoHandle);
   EXPECT_EQ(Cu().module_unload(reinterpret_cast<Module>(&x)), kNoHandle);
   EXPECT_EQ(Cu().graph_exec_destroy(reinterpret_cast<GraphExec>(&x)), kNoHandle);
-  EXPECT_EQ(
-      Cu().launch(reinterpret_cast<Function>(&x), 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr),
-      kNoHandle);
+  EXPECT_EQ(LaunchGrid(reinterpret_cast<Function>(&x), 1, 1, 1, 0, stream, nullptr), kNoHandle);
   Function missing = nullptr;
   EXPECT_EQ(Cu().module_function(&missing, gpu.module, "Missing"), kNoSymbol);
   Module module = nullptr;
@@ -433,7 +431,7 @@ TEST_F(DriverTest, LaunchesThatNoGpuRunsAreRefused) {
   int bytes = 100 << 10;
   void* arguments[] = {&at, &bytes};
   const auto launch = [&](unsigned x, unsigned y, unsigned threads, unsigned shared) {
-    return Cu().launch(function, x, y, 1, threads, 1, 1, shared, stream, arguments, nullptr);
+    return LaunchGrid(function, x, y, threads, shared, stream, arguments);
   };
   EXPECT_EQ(launch(0, 1, 1, 0), kInvalid);
   EXPECT_EQ(launch(1, 65'536, 1, 0), kInvalid);
@@ -460,7 +458,7 @@ TEST_F(DriverTest, AnEarlyLaunchThatNeverWaitsIsFoundThoughNothingIsChecked) {
   cuda::LaunchAttribute attribute = {cuda::kProgrammaticSerialization, 0, {}};
   const cuda::LaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, &attribute, 1};
   const auto launch = [&] {
-    return Cu().launch_with(&config, gpu.Kernel("NotItself"), arguments, nullptr);
+    return Cu().launch(&config, gpu.Kernel("NotItself"), arguments, nullptr);
   };
   Control().set_checks(false);
   EXPECT_EQ(launch(), kSuccess);
@@ -562,7 +560,7 @@ void ExpectFailed(const OneGpu& gpu, Stream stream, OnGpu<int>& memory) {
   EXPECT_EQ(Cu().alloc(&more, 4), kLaunchFailure);
   EXPECT_EQ(Cu().fill(memory.at(), 0, 4, stream), kLaunchFailure);
   void* arguments[] = {nullptr, nullptr};
-  EXPECT_EQ(Cu().launch(nullptr, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr), kLaunchFailure);
+  EXPECT_EQ(LaunchGrid(nullptr, 1, 1, 1, 0, stream, arguments), kLaunchFailure);
   EXPECT_EQ(Cu().context_set(gpu.context), kSuccess);
   memory.expect_freed(kLaunchFailure);
 }
