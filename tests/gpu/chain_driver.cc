@@ -54,7 +54,7 @@ absl::Status ChainDriver::KeepFull(int in_flight, const std::atomic<bool>& stop)
   return failure_;
 }
 
-absl::Status ChainDriver::Arrive(const PoissonArrivals& arrivals, ArrivalTimes& times) {
+absl::Status ChainDriver::Arrive(const OpenLoop& arrivals, ArrivalTimes& times) {
   failure_ = absl::OkStatus();
   std::exponential_distribution<double> gap_ns(arrivals.per_s * 1e-9);
   double next = static_cast<double>(arrivals.first_ns) + gap_ns(random_);

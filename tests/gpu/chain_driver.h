@@ -35,7 +35,7 @@ struct DriverWork {
 };
 
 // When chains come: times are the clock's.
-struct PoissonArrivals {
+struct OpenLoop {
   double per_s = 0;
   int64_t first_ns = 0, end_ns = 0;
   int64_t measured_ns = 0;  // those that come from then on are measured
@@ -56,7 +56,7 @@ class ChainDriver {
   // Both return when all that they sent is back; not OK: the first that was not taken or not answered well, after which they
   // send none.
   absl::Status KeepFull(int in_flight, const std::atomic<bool>& stop);
-  absl::Status Arrive(const PoissonArrivals& arrivals, ArrivalTimes& times);
+  absl::Status Arrive(const OpenLoop& arrivals, ArrivalTimes& times);
 
   DriverWork work() const;  // any thread
 

@@ -147,7 +147,7 @@ void GpuServing::Watch(double seconds, FullGpu& full) const {
 
 absl::StatusOr<OpenGpu> GpuServing::Open(double per_s, double seconds) {
   const auto ns = [](double s) { return static_cast<int64_t>(s * 1e9); };
-  PoissonArrivals arrivals;
+  OpenLoop arrivals;
   arrivals.per_s = per_s / num_drivers();
   arrivals.first_ns = clock_.NowNs() + ns(0.001);
   arrivals.measured_ns = arrivals.first_ns + ns(seconds / 5);
