@@ -26,6 +26,16 @@ class Doorbell {
   // Sleeps until rung, or `at_most_ns` are over (< 0: for ever). Returns awake.
   void Wait(int64_t at_most_ns);
 
+  // Somebody who knows better what the sleeper may be woken for. Any thread, one at a time. True: it may be woken for more
+  // than before, so that work may lie there that nobody rang for; the caller looks.
+  bool Change(Sleep to) {
+    const Sleep other = to == Sleep::kForUrgent ? Sleep::kForAnything : Sleep::kForUrgent;
+    if (word_.load(std::memory_order_relaxed) != static_cast<uint32_t>(other)) return false;
+    auto from = static_cast<uint32_t>(other);
+    return word_.compare_exchange_strong(from, static_cast<uint32_t>(to)) &&
+           to == Sleep::kForAnything;
+  }
+
   // Any thread, after its work is published.
   void Ring(bool urgent = true) {
     const uint32_t seen = word_.fetch_or(0);

@@ -51,5 +51,49 @@ TEST(DoorbellTest, WhatCanWaitDoesNotWakeASleeperForUrgentThings) {
   bell.Wait(-1);  // rung before: returns at once
 }
 
+TEST(DoorbellTest, WhatASleeperIsWokenForCanBeChangedWhileItSleeps) {
+  const auto owned = std::make_unique<Doorbell>();
+  Doorbell& bell = *owned;
+  EXPECT_FALSE(bell.Change(Doorbell::Sleep::kForAnything));  // nobody sleeps
+  bell.Prepare(Doorbell::Sleep::kForUrgent);
+  EXPECT_FALSE(bell.Change(Doorbell::Sleep::kForUrgent));
+  EXPECT_TRUE(bell.Change(Doorbell::Sleep::kForAnything));  // may have missed something
+  EXPECT_FALSE(bell.Change(Doorbell::Sleep::kForUrgent));
+  bell.Ring(/*urgent=*/false);
+  bell.Wait(1);  // still asleep
+  bell.Prepare(Doorbell::Sleep::kForUrgent);
+  EXPECT_TRUE(bell.Change(Doorbell::Sleep::kForAnything));
+  bell.Ring(/*urgent=*/false);
+  bell.Wait(-1);  // rung
+}
+
+// One who sleeps for urgent things only, as often as it can, and is told otherwise by whoever has something else for it.
+TEST(DoorbellTest, NoWakeIsLostWhileTheSleepersMindIsChanged) {
+  const auto owned = std::make_unique<Doorbell>();
+  Doorbell& bell = *owned;
+  constexpr int kRounds = 20000;
+  std::atomic<int> given = 0, taken = 0;
+  std::thread sleeper([&] {
+    for (int have = 0; have < kRounds;) {
+      bell.Prepare(Doorbell::Sleep::kForUrgent);
+      if (given.load(std::memory_order_acquire) == have) {
+        bell.Wait(-1);
+      } else {
+        bell.Cancel();
+      }
+      have = given.load(std::memory_order_acquire);
+      taken.store(have, std::memory_order_release);
+    }
+  });
+  for (int i = 1; i <= kRounds; ++i) {
+    given.store(i, std::memory_order_release);
+    while (taken.load(std::memory_order_acquire) != i) {
+      bell.Change(i % 2 == 0 ? Doorbell::Sleep::kForUrgent : Doorbell::Sleep::kForAnything);
+      bell.Ring(/*urgent=*/i % 2 == 0);
+    }
+  }
+  sleeper.join();
+}
+
 }  // namespace
 }  // namespace cellbatch

@@ -11,14 +11,13 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "cells/check.h"
-#include "cells/device/cpu/process_limits.h"
 #include "scheduler/answer_box.h"
 #include "scheduler/device_places.h"
 #include "scheduler/lane_table.h"
-#include "scheduler/loop.h"
 #include "scheduler/manager.h"
 #include "scheduler/record/record_of.h"
 #include "scheduler/record/recorder.h"
+#include "scheduler/scheduler_loops.h"
 #include "scheduler/scheduler_stats.h"
 #include "scheduler/warm/background.h"
 #include "scheduler/warm/kept_times.h"
@@ -77,11 +76,6 @@ class SchedulerImpl final : public Scheduler {
   WarmUpPace::Seen Neighbours(const Lane* without) const;
   absl::Status NoDeviceLeft(const Model& model) const;
   bool AnyDeviceLeftOn(size_t memory) const;
-  // Manager and worker take turns on one thread.
-  bool StepsAlternate() const {
-    return workers_.size() == 1 && devices_.devices[0]->info().computes_in_advance;
-  }
-  void StartLoops();
 
   const SchedulerOptions options_;
   const int depth_;
@@ -104,7 +98,8 @@ class SchedulerImpl final : public Scheduler {
   LaneTable lanes_;
   std::atomic<bool> stopping_ = false, stopped_ = false;
   SchedulerStatsReader stats_;
-  std::vector<std::unique_ptr<Loop>> loops_;  // last: their threads use everything above
+  // Last: their threads use everything above. Null: there are none.
+  std::unique_ptr<SchedulerLoops> loops_;
 };
 
 SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceSet devices,
@@ -145,44 +140,10 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
     parts.tape = &options_.recorder->tape();
   }
   manager_ = std::make_unique<Manager>(options_, depth_, parts);
-  if (options_.threads) StartLoops();
-}
-
-// One device that computes on its worker's thread: that thread is the manager's, too. Else one each; who spins has a spare core.
-void SchedulerImpl::StartLoops() {
-  using Idle = Loop::Body::Idle;
-  auto spin =
-      Loop::SpinFor(options_.spin / absl::Nanoseconds(1), workers_.size() + 1, UsableCores());
-  if (StepsAlternate()) {
-    Worker* const worker = workers_[0].get();
-    Loop::Body body;
-    body.step = [this, worker] {
-      const bool managed = manager_->Step();
-      return worker->Step() || managed;
-    };
-    body.idle = [] { return Idle::kForAnything; };
-    loops_.push_back(std::make_unique<Loop>("cb-manager", body, manager_bell_, spin));
-    return;
-  }
-  int cores = 0;
-  for (size_t d = 0; d < workers_.size(); ++d) {
-    cores += std::max(1, devices_.devices[d]->info().cores);
-    Worker* const worker = workers_[d].get();
-    Loop::Body body;
-    body.step = [this, worker] {
-      if (!worker->Step()) return false;
-      manager_bell_.Ring();
-      return true;
-    };
-    body.idle = [worker] { return worker->busy() ? Idle::kBusy : Idle::kForAnything; };
-    loops_.push_back(
-        std::make_unique<Loop>(absl::StrCat("cb-worker-", d), body, *worker_bells_[d], spin));
-  }
-  if (cores >= UsableCores()) spin.ns = 0;
-  Loop::Body body;
-  body.step = [this] { return manager_->Step(); };
-  body.idle = [this] { return manager_->AllDevicesFull() ? Idle::kForUrgent : Idle::kForAnything; };
-  loops_.push_back(std::make_unique<Loop>("cb-manager", body, manager_bell_, spin));
+  if (!options_.threads) return;
+  const SchedulerLoops::Parts of_loops{*manager_, manager_bell_, devices_.devices, workers_,
+                                       worker_bells_};
+  loops_ = std::make_unique<SchedulerLoops>(of_loops, options_.spin / absl::Nanoseconds(1));
 }
 
 void SchedulerImpl::Send(ControlMessage& message, absl::FunctionRef<bool(bool)> look) {
@@ -412,7 +373,7 @@ void SchedulerImpl::Stop() {
   lanes_.CloseAll();
   ControlMessage stop{ControlMessage::Kind::kStop};
   Send(stop, [](bool) { return false; });
-  for (std::unique_ptr<Loop>& loop : loops_) loop->Stop();
+  if (loops_ != nullptr) loops_->Stop();
   while (manager_->Step()) {
   }
   stopped_.store(true, std::memory_order_release);
@@ -468,8 +429,8 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Create(SchedulerOptions op
     return absl::InvalidArgumentError(
         absl::StrCat(num_devices, " devices; 1 to ", kMaxWorkers, " can be scheduled"));
   }
-  const bool alone = num_devices == 1 && devices.devices[0]->info().computes_in_advance;
-  const int depth = options.max_tasks_in_flight > 0 ? options.max_tasks_in_flight : (alone ? 1 : 2);
+  const int enough = StepsAlternate(devices.devices) ? 1 : 2;
+  const int depth = options.max_tasks_in_flight > 0 ? options.max_tasks_in_flight : enough;
   if (depth > 64 || options.batch_limit < 1 || options.batch_limit > 4096 ||
       options.max_requests < 1 || options.num_outboxes < 1) {
     return absl::InvalidArgumentError(
