@@ -59,7 +59,7 @@ class HostBlocks {
   virtual ~HostBlocks() = default;
   // Whole cache lines; null: there is no more.
   virtual std::byte* Allocate(int64_t bytes) = 0;
-  // REQUIRES: no task that names it is enqueued, or its device was abandoned.
+  // REQUIRES: `bytes` are those it was allocated with; no task that names it is enqueued, or its device was abandoned.
   virtual void Free(std::byte* block, int64_t bytes) = 0;
 };
 

@@ -67,6 +67,12 @@ TEST_F(CalibrationFolderTest, WhatIsKeptIsFoundByTheNextServer) {
   EXPECT_THAT(Files(), ElementsAre(Open()->PathOf(key_)));
 }
 
+TEST_F(CalibrationFolderTest, WhatNoClockCouldTellApartIsNotKept) {
+  Open()->Keep(key_, Points{{1, 0}, {2, 1000}});
+  Open()->Keep(key_, Points());
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
 TEST_F(CalibrationFolderTest, ByWhatItDependsOnAndTheProgramAndNothingElse) {
   Open()->Keep(key_, points_);
   EXPECT_EQ(Open()->Find({"another name", "renamed", key_.depends_on}), points_);
