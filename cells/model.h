@@ -13,6 +13,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "cells/cell_type.h"
+#include "cells/device_kind.h"
 #include "cells/ids.h"
 #include "cells/shape.h"
 
@@ -80,6 +81,7 @@ struct Model {
   Signature signature;
   std::shared_ptr<const Unfolder> unfolder;
   Precision precision = Precision::kFp32;  // of all its types
+  DeviceKinds devices;                     // it lives on devices of these kinds, and no others
   double weight = 1.0;                     // share of device time against other models
   // Its requests have levels from 1, the most urgent, to this; those that say none have the default.
   int32_t priority_levels = 1, default_priority_level = 1;

@@ -19,7 +19,7 @@ int64_t NapNs(const Outbox<RequestBlock*>& box) {
 }  // namespace
 
 AnswerBox::AnswerBox(int num_outboxes, RequestSlots& slots, const Clock& clock,
-                     std::function<absl::Status()> device_health, Recorder* recorder)
+                     std::function<absl::Status(const Request&)> device_health, Recorder* recorder)
     : slots_(slots),
       clock_(clock),
       device_health_(std::move(device_health)),
@@ -83,7 +83,7 @@ bool AnswerBox::DeliverMail(RequestBlock& block, uint8_t mail, Delivery& deliver
 void AnswerBox::Deliver(RequestBlock& block, Delivery& delivery) {
   Request& request = *block.request;
   if (block.outcome != Outcome::kBadGraph) {
-    request.status = StatusOf(block.outcome, device_health_);
+    request.status = StatusOf(block.outcome, [&] { return device_health_(request); });
   }
   if (HostCopies& copies = request.run.host_copies(); copies.any()) {
     // Words that were written before it was cancelled, or its device was lost, are told of, too.

@@ -35,7 +35,8 @@ class AnswerBox {
   // `slots` and `clock` outlive it. `device_health`: the text for a request whose device failed; any thread.
   // `recorder` is told of all who are answered; null: nobody is.
   AnswerBox(int num_outboxes, RequestSlots& slots, const Clock& clock,
-            std::function<absl::Status()> device_health, Recorder* recorder = nullptr);
+            std::function<absl::Status(const Request&)> device_health,
+            Recorder* recorder = nullptr);
 
   int size() const { return static_cast<int>(outboxes_.size()); }
 
@@ -55,7 +56,7 @@ class AnswerBox {
 
   RequestSlots& slots_;
   const Clock& clock_;
-  const std::function<absl::Status()> device_health_;
+  const std::function<absl::Status(const Request&)> device_health_;
   Recorder* const recorder_;
   std::vector<std::unique_ptr<Outbox<RequestBlock*>>> outboxes_;
   std::vector<std::unique_ptr<Doorbell>> bells_;

@@ -17,8 +17,9 @@ class AnswerBoxTest : public ::testing::Test {
  protected:
   static constexpr int kRequests = 4;
   AnswerBoxTest()
-      : slots_(kRequests),
-        box_(1, slots_, clock_, [] { return absl::InternalError("device sim:0: smoke"); }) {}
+      : slots_(kRequests), box_(1, slots_, clock_, [](const Request&) {
+          return absl::InternalError("device sim:0: smoke");
+        }) {}
 
   RequestBlock& Make() {
     auto request = std::make_unique<Request>();

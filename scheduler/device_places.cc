@@ -4,11 +4,16 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/lane_memories.h"
 #include "scheduler/task_ring.h"
 
 namespace cellbatch {
 
 absl::StatusOr<std::vector<int>> MemoriesOf(const DeviceSet& devices, int depth, int batch_limit) {
+  if (devices.memories.size() > kMostMemories) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(devices.memories.size(), " memories; ", kMostMemories, " can be scheduled"));
+  }
   std::vector<int> memory_of;
   for (const std::unique_ptr<Device>& device : devices.devices) {
     const DeviceInfo& info = device->info();
@@ -30,8 +35,9 @@ absl::StatusOr<std::vector<int>> MemoriesOf(const DeviceSet& devices, int depth,
   return memory_of;
 }
 
-HostBlocks* HostBlocksOf(const DeviceSet& devices) {
+HostBlocks* HostBlocksFor(const DeviceSet& devices, DeviceKinds kinds) {
   for (const std::unique_ptr<Memory>& memory : devices.memories) {
+    if (!kinds.Has(memory->kind())) continue;
     if (HostBlocks* const blocks = memory->host_blocks(); blocks != nullptr) return blocks;
   }
   return nullptr;

@@ -9,12 +9,13 @@
 
 namespace cellbatch {
 
-// By device: the index of its memory in `devices`. INVALID_ARGUMENT: it is not there. RESOURCE_EXHAUSTED: `depth` tasks of
+// By device: the index of its memory in `devices`. INVALID_ARGUMENT: it is not there, or there are more than kMostMemories.
+// RESOURCE_EXHAUSTED: `depth` tasks of
 // `batch_limit` nodes do not fit its task memory.
 absl::StatusOr<std::vector<int>> MemoriesOf(const DeviceSet& devices, int depth, int batch_limit);
 
-// What one memory makes, all reach. Null: every device reaches all host memory.
-HostBlocks* HostBlocksOf(const DeviceSet& devices);
+// What one memory makes, all reach. Null: every device of these kinds reaches all host memory.
+HostBlocks* HostBlocksFor(const DeviceSet& devices, DeviceKinds kinds);
 
 }  // namespace cellbatch
 

@@ -64,24 +64,35 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
         NodeCounts::Kept{.depths = decider().needs() >= FrontierNeeds::kNodes,
                          .by_depth = decider().picks_depth()});
   }
-  for (size_t w = 0; w < memory_of.size(); ++w) {
-    for (const TypeShape& shape : shapes_) {
-      // Each ready subgraph owns a row of its table, so there are never more of them.
-      const int32_t capacity = memories_[memory_of[w]].arena->pool(shape.out).num_rows();
-      const uint64_t* const clock = model_->priority_levels > 1 ? &tasks_submitted_ : nullptr;
-      int64_t* const words =
-          counts_nodes() ? nodes_->words(static_cast<int>(w), shape.type.value()) : nullptr;
-      queues_.push_back(std::make_unique<ReadyQueue>(shape, options.batch_limit, capacity,
-                                                     &tasks_[w], clock, counts_nodes(), words));
-    }
-  }
+  MakeQueues(options.batch_limit);
   calibration_ = std::make_unique<Calibration>(*model_, warm_rows_, options.batch_limit, memory_of,
                                                options.calibrate);
+  for (int w = 0; w < num_workers; ++w) {
+    if (!LivesOn(w)) calibration_->WorkerFailed(w);  // it is waited for as little
+  }
   for (const CellType& type : model_->types) {
     const int32_t most =
         type.max_batch > 0 ? std::min(type.max_batch, options.batch_limit) : options.batch_limit;
     const int32_t peak = std::max(most, std::min(type.peak_batch, options.batch_limit));
-    for (int m = 0; m < memories_.size(); ++m) SetMaxBatch(m, type.id.value(), most, peak);
+    for (int m = 0; m < memories_.size(); ++m) {
+      if (InSet(memories_.lives_in(), m)) SetMaxBatch(m, type.id.value(), most, peak);
+    }
+  }
+}
+
+void Lane::MakeQueues(int batch_limit) {
+  const uint64_t* const clock = model_->priority_levels > 1 ? &tasks_submitted_ : nullptr;
+  for (size_t w = 0; w < memory_of_.size(); ++w) {
+    const bool lives_there = LivesOn(static_cast<int>(w));
+    for (const TypeShape& shape : shapes_) {
+      // Each ready subgraph owns a row of its table, so there are never more of them.
+      const int32_t capacity =
+          lives_there ? memories_[memory_of_[w]].arena->pool(shape.out).num_rows() : 0;
+      int64_t* const words =
+          counts_nodes() ? nodes_->words(static_cast<int>(w), shape.type.value()) : nullptr;
+      queues_.push_back(std::make_unique<ReadyQueue>(shape, batch_limit, capacity, &tasks_[w],
+                                                     clock, counts_nodes(), words));
+    }
   }
 }
 

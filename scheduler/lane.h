@@ -43,7 +43,7 @@ class Lane {
  public:
   using Loaded = LoadedInMemory;
 
-  // memory_of: by worker, the index into `loaded`.
+  // memory_of: by worker, the index into `loaded`. It lives where `loaded` has rows for it.
   Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneRules rules,
        std::vector<Loaded> loaded, absl::Span<const int> memory_of,
        const SchedulerOptions& options);
@@ -113,6 +113,10 @@ class Lane {
 
   LaneMemories& memories() { return memories_; }
   const LaneMemories& memories() const { return memories_; }
+  // Nothing of it ever runs on another worker; the queues of those stay empty.
+  bool LivesOn(int worker) const {
+    return InSet(memories_.lives_in(), memory_of_[static_cast<size_t>(worker)]);
+  }
   Loaded& loaded(int memory) { return memories_[memory]; }
   const Loaded& loaded(int memory) const { return memories_[memory]; }
   int num_memories() const { return memories_.size(); }
@@ -178,6 +182,7 @@ class Lane {
   void PublishGauges(int num_workers);
 
  private:
+  void MakeQueues(int batch_limit);
   void LookAtNodes(int worker);
   void PadChains();
 

@@ -1,6 +1,7 @@
 #include "scheduler/lane_memories.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -15,47 +16,52 @@ constexpr int32_t kMaxRowsOfTable = 1 << 22;
 }  // namespace
 
 LaneMemories::LaneMemories(std::vector<LoadedInMemory> loaded) : loaded_(std::move(loaded)) {
+  for (int m = 0; m < size(); ++m) {
+    if (loaded_[static_cast<size_t>(m)].arena != nullptr) lives_in_ |= MemorySet{1} << m;
+  }
+  Check(lives_in_ != 0, "a lane lives in no memory");
+  first_ = std::countr_zero(lives_in_);
   const auto there = std::find_if(loaded_.begin(), loaded_.end(),
                                   [](const LoadedInMemory& l) { return l.model != nullptr; });
   if (there != loaded_.end()) folded_ = there->model->folded();
 }
 
 bool LaneMemories::Fit(absl::Span<const int32_t> counts) const {
-  for (const LoadedInMemory& loaded : loaded_) {
-    bool fits = true;
-    for (size_t t = 0; t < counts.size(); ++t) {
-      fits = fits && counts[t] <= loaded.arena->pool(TableId(static_cast<int64_t>(t))).MaxRun();
+  return std::any_of(loaded_.begin(), loaded_.end(), [&](const LoadedInMemory& loaded) {
+    bool fits = loaded.arena != nullptr;
+    for (size_t t = 0; t < counts.size() && fits; ++t) {
+      fits = counts[t] <= loaded.arena->pool(TableId(static_cast<int64_t>(t))).MaxRun();
     }
-    if (fits) return true;
-  }
-  return false;
+    return fits;
+  });
 }
 
 std::vector<int32_t> LaneMemories::MaxRuns(size_t num_tables) const {
   std::vector<int32_t> most(num_tables, std::numeric_limits<int32_t>::max());
-  for (const LoadedInMemory& loaded : loaded_) {
+  ForEachArena([&](const StateArena& arena) {
     for (size_t t = 0; t < num_tables; ++t) {
-      most[t] = std::min(most[t], loaded.arena->pool(TableId(static_cast<int64_t>(t))).MaxRun());
+      most[t] = std::min(most[t], arena.pool(TableId(static_cast<int64_t>(t))).MaxRun());
     }
-  }
+  });
   return most;
 }
 
 int64_t LaneMemories::rows_used() const {
   int64_t rows = 0;
-  for (const LoadedInMemory& loaded : loaded_) rows += loaded.arena->rows_used();
+  ForEachArena([&](const StateArena& arena) { rows += arena.rows_used(); });
   return rows;
 }
 
 int64_t LaneMemories::rows_total() const {
   int64_t rows = 0;
-  for (const LoadedInMemory& loaded : loaded_) rows += loaded.arena->rows_total();
+  ForEachArena([&](const StateArena& arena) { rows += arena.rows_total(); });
   return rows;
 }
 
 int32_t LaneMemories::WarmRows(TableId out, int num_workers, int32_t batch_limit) const {
   int32_t rows = kMaxRowsOfTable;
-  for (const LoadedInMemory& l : loaded_) rows = std::min(rows, l.arena->pool(out).num_rows() - 1);
+  ForEachArena(
+      [&](const StateArena& arena) { rows = std::min(rows, arena.pool(out).num_rows() - 1); });
   const int32_t share = rows / num_workers;
   Check(share >= 1, "a table has fewer rows than there are workers");
   return std::min(share, batch_limit);

@@ -18,13 +18,20 @@
 
 namespace cellbatch {
 
+// Where the model does not live, both are null; where its memory went while it was loaded, the model.
 struct LoadedInMemory {
   std::unique_ptr<LoadedModel> model;
   std::unique_ptr<StateArena> arena;
 };
 
+// Memories by index, as bits.
+using MemorySet = uint32_t;
+inline constexpr int kMostMemories = 32;
+inline bool InSet(MemorySet set, int memory) { return (set >> memory & 1) != 0; }
+
 class LaneMemories {
  public:
+  // REQUIRES: it lives in one of them.
   explicit LaneMemories(std::vector<LoadedInMemory> loaded);
 
   int size() const { return static_cast<int>(loaded_.size()); }
@@ -32,6 +39,10 @@ class LaneMemories {
   const LoadedInMemory& operator[](int memory) const {
     return loaded_[static_cast<size_t>(memory)];
   }
+  // Those that it lives in: nothing of it is, or runs, in any other. What follows is of these.
+  MemorySet lives_in() const { return lives_in_; }
+  // The first of them.
+  const LoadedInMemory& first() const { return loaded_[static_cast<size_t>(first_)]; }
   // Whether some memory has that many rows of each table, were it empty.
   bool Fit(absl::Span<const int32_t> counts) const;
   // By table: the longest run of rows that every memory has, were it empty.
@@ -46,7 +57,16 @@ class LaneMemories {
   void Unload();
 
  private:
+  template <typename Visit>
+  void ForEachArena(Visit visit) const {
+    for (const LoadedInMemory& loaded : loaded_) {
+      if (loaded.arena != nullptr) visit(*loaded.arena);
+    }
+  }
+
   std::vector<LoadedInMemory> loaded_;
+  MemorySet lives_in_ = 0;
+  int first_ = 0;
   std::string folded_;
 };
 

@@ -45,6 +45,8 @@ Manager::Manager(const SchedulerOptions& options, int depth, const ManagerParts&
   early_news_.reserve(1024);
   to_ring_.resize(parts.outboxes.size(), 0);
   warm_turns_.resize(workers_.size(), 0);
+  alive_ = AliveMemories();
+  virtual_now_ns_.resize(kMostMemories, 0);
   scratch_.reserve(Index(options.max_requests));
 }
 
@@ -62,6 +64,14 @@ bool Manager::Step() {
   if (parts_.tape != nullptr) [[unlikely]]
     parts_.tape->StepEnds(worked);
   return worked;
+}
+
+MemorySet Manager::AliveMemories() const {
+  MemorySet alive = 0;
+  for (const WorkerLink& w : workers_) {
+    if (w.alive) alive |= MemorySet{1} << w.memory;
+  }
+  return alive;
 }
 
 bool Manager::AllDevicesFull() const {
@@ -126,6 +136,7 @@ void Manager::Retire(const TaskSlot& slot, int worker) {
 void Manager::FenceWorker(int worker) {
   WorkerLink& link = workers_[Index(worker)];
   link.alive = false;
+  alive_ = AliveMemories();
   if (parts_.tape != nullptr) parts_.tape->Failed(worker);
   const uint64_t done = link.ring->retired();
   scratch_.clear();
@@ -153,11 +164,12 @@ void Manager::FenceWorker(int worker) {
   FailIfNoDevice();
 }
 
+// Whose lane lives on no device that is left is answered.
 void Manager::FailIfNoDevice() {
-  for (const WorkerLink& w : workers_) {
-    if (w.alive) return;
-  }
-  ForEachPresent([&](RequestBlock& block) { processor_.Cancel(block, Outcome::kNoDevice); });
+  ForEachPresent([&](RequestBlock& block) {
+    if (block.lane < 0 || AnyAlive(*lanes_[Index(block.lane)])) return;
+    processor_.Cancel(block, Outcome::kNoDevice);
+  });
 }
 
 // Messages -------------------------------------------------------------------------------------
@@ -222,10 +234,10 @@ void Manager::Arrive(RequestBlock& block) {
     return;
   }
   Lane* const lane = lanes_[Index(block.lane)];
-  const bool any_alive =
-      std::any_of(workers_.begin(), workers_.end(), [](const WorkerLink& w) { return w.alive; });
-  if (block.outcome != Outcome::kOk || stopping_ || !any_alive || lane == nullptr ||
-      lane->serial() != block.lane_serial || lane->state() != LaneState::kOpen) [[unlikely]] {
+  const bool there =
+      lane != nullptr && lane->serial() == block.lane_serial && lane->state() == LaneState::kOpen;
+  const bool any_alive = there ? AnyAlive(*lane) : alive_ != 0;
+  if (block.outcome != Outcome::kOk || stopping_ || !any_alive || !there) [[unlikely]] {
     processor_.Refuse(block, block.outcome != Outcome::kOk ? block.outcome
                              : stopping_                   ? Outcome::kStopping
                              : !any_alive                  ? Outcome::kNoDevice
@@ -234,7 +246,7 @@ void Manager::Arrive(RequestBlock& block) {
   }
   lane->Wait(block);
   PrefetchBody(&block);
-  lane->loaded(0).arena->PrefetchStacks({block.counts(), Index(block.num_tables)});
+  lane->memories().first().arena->PrefetchStacks({block.counts(), Index(block.num_tables)});
 }
 
 void Manager::Hear(uint32_t slot) {
@@ -285,12 +297,12 @@ bool Manager::Join() {
 
 // Of the workers that it may join, the one with the least of its root types to do. Once for every request: inlined.
 inline int Manager::BestWorker(Lane& lane, const RequestBlock& block, int64_t joined_now,
-                               uint32_t excluded_memories) const {
+                               MemorySet excluded) const {
   int best = -1;
   int64_t least = 0;
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     const WorkerLink& link = workers_[Index(w)];
-    if (!link.alive || (excluded_memories >> link.memory & 1) != 0) continue;
+    if (!link.alive || InSet(excluded, link.memory)) continue;
     JoinView view;
     view.roots = lane.LookAtRoots(w, block.list(block.root_types));
     view.running = lane.running_requests();
@@ -305,9 +317,9 @@ inline int Manager::BestWorker(Lane& lane, const RequestBlock& block, int64_t jo
 }
 
 bool Manager::JoinHead(Lane& lane, RequestBlock& block, int64_t joined_now) {
-  uint32_t full_memories = 0;
+  MemorySet excluded = ~lane.memories().lives_in();
   for (;;) {
-    const int worker = BestWorker(lane, block, joined_now, full_memories);
+    const int worker = BestWorker(lane, block, joined_now, excluded);
     if (worker < 0) return false;
     lane.loaded(workers_[Index(worker)].memory)
         .arena->PrefetchTops({block.counts(), Index(block.num_tables)});
@@ -316,7 +328,7 @@ bool Manager::JoinHead(Lane& lane, RequestBlock& block, int64_t joined_now) {
         parts_.tape->Joined(WordOf(block), worker, {block.bases(), Index(block.num_tables)});
       return true;
     }
-    full_memories |= 1u << workers_[Index(worker)].memory;
+    excluded |= MemorySet{1} << workers_[Index(worker)].memory;  // full
   }
 }
 

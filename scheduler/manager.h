@@ -102,6 +102,8 @@ class Manager {
   void Retire(const TaskSlot& slot, int worker);
   void FenceWorker(int worker);
   void FailIfNoDevice();
+  MemorySet AliveMemories() const;
+  bool AnyAlive(const Lane& lane) const { return (lane.memories().lives_in() & alive_) != 0; }
   void PrefetchArrivals() const;
   bool Receive();
   void ReceiveAll();
@@ -112,9 +114,10 @@ class Manager {
   bool JoinHead(Lane& lane, RequestBlock& block, int64_t joined_now);
   bool NeverFits(const Lane& lane, const RequestBlock& block) const;
   int BestWorker(Lane& lane, const RequestBlock& block, int64_t joined_now,
-                 uint32_t excluded_memories) const;
+                 MemorySet excluded) const;
   bool HasWork(const Lane& lane, int worker) const;
   bool HasWorkAnywhere(const Lane& lane) const;
+  double VirtualNowNs(const Lane& lane) const;
   Lane* NextLane(int worker);
   bool Schedule(int worker);
   int SubmitTasks(Lane& lane, int worker, int room);
@@ -164,8 +167,10 @@ class Manager {
   bool received_all_ = false;         // in this step: what comes meanwhile is the next one's
   std::vector<uint32_t> warm_turns_;  // by worker: of its last warm-up task
   bool stopping_ = false;
-  int num_lanes_ = 0;          // lanes_ beyond are null
-  double virtual_now_ns_ = 0;  // how far the lane had come that was served last; never back
+  int num_lanes_ = 0;    // lanes_ beyond are null
+  MemorySet alive_ = 0;  // memories that a living device computes on
+  // By memory: how far the lane had come that was served there last; never back.
+  std::vector<double> virtual_now_ns_;
 
   struct EarlyNews {
     uint32_t slot;

@@ -208,6 +208,10 @@ absl::Status Manager::CheckQueues(const Lane& lane) const {
         }
       });
       if (!status.ok()) return status;
+      if (nodes > 0 && !lane.LivesOn(w)) {
+        return absl::InternalError(absl::StrCat("worker ", w, ", type ", t, ": ", nodes,
+                                                " nodes of a model that does not live there"));
+      }
       if (nodes != queue.ready()) {
         return absl::InternalError(absl::StrCat("worker ", w, ", type ", t, ": ", nodes,
                                                 " nodes ready, counted ", queue.ready()));

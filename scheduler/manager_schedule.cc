@@ -1,5 +1,6 @@
 // Manager, second half: which lane and type each worker runs next, and who steals from whom.
 #include <algorithm>
+#include <bit>
 
 #include "cells/check.h"
 #include "scheduler/manager.h"
@@ -22,6 +23,16 @@ bool Manager::HasWorkAnywhere(const Lane& lane) const {
   return false;
 }
 
+// Where the lane was that was served last, in any memory that this one lives in: who begins further back in one of them
+// would have that one to itself.
+double Manager::VirtualNowNs(const Lane& lane) const {
+  double now_ns = 0;
+  for (MemorySet left = lane.memories().lives_in(); left != 0; left &= left - 1) {
+    now_ns = std::max(now_ns, virtual_now_ns_[Index(std::countr_zero(left))]);
+  }
+  return now_ns;
+}
+
 // The lane with work for this worker that has had the least device time for its weight. Who has none while others
 // are served sleeps, and begins where they are when it has some again.
 Lane* Manager::NextLane(int worker) {
@@ -33,10 +44,13 @@ Lane* Manager::NextLane(int worker) {
       if (lane->share().awake() && !HasWorkAnywhere(*lane)) lane->share().Sleep();
       continue;
     }
-    lane->share().Wake(virtual_now_ns_);
+    if (!lane->share().awake()) lane->share().Wake(VirtualNowNs(*lane));
     if (next == nullptr || lane->share().virtual_ns() < next->share().virtual_ns()) next = lane;
   }
-  if (next != nullptr) virtual_now_ns_ = std::max(virtual_now_ns_, next->share().virtual_ns());
+  if (next != nullptr) {
+    double& now_ns = virtual_now_ns_[Index(workers_[Index(worker)].memory)];
+    now_ns = std::max(now_ns, next->share().virtual_ns());
+  }
   return next;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "scheduler/answer_box.h"
 #include "scheduler/device_places.h"
 #include "scheduler/lane_table.h"
+#include "scheduler/living_devices.h"
 #include "scheduler/manager.h"
 #include "scheduler/record/record_of.h"
 #include "scheduler/record/recorder.h"
@@ -40,7 +42,12 @@ class SchedulerImpl final : public Scheduler {
 
   void ExpectModels(absl::Span<const Model* const> models) override {
     std::lock_guard<std::mutex> control(control_mutex_);
-    for (const auto& memory : devices_.memories) memory->Expect(models);
+    for (const auto& memory : devices_.memories) {
+      std::vector<const Model*> there;
+      std::copy_if(models.begin(), models.end(), std::back_inserter(there),
+                   [&](const Model* model) { return model->devices.Has(memory->kind()); });
+      memory->Expect(there);
+    }
   }
   absl::Status AddModel(std::shared_ptr<const Model> model, LaneRules rules) override;
   absl::Status RemoveModel(ModelId model) override;
@@ -59,8 +66,8 @@ class SchedulerImpl final : public Scheduler {
   void WakeOutbox(OutboxId outbox) override { answers_.Wake(outbox); }
   void Stop() override;
   const SchedulerStats& stats() const override { return stats_; }
-  absl::Status DeviceHealth() const override;
-  bool any_device_left() const override;
+  absl::Status DeviceHealth() const override { return living_.Health(); }
+  bool any_device_left() const override { return living_.NumLeft(~MemorySet{0}) > 0; }
   bool StepManager() override { return manager_->Step(); }
   bool StepWorker(int device) override { return workers_[Index(device)]->Step(); }
   absl::Status CheckInvariants() const override { return manager_->CheckInvariants(); }
@@ -73,21 +80,20 @@ class SchedulerImpl final : public Scheduler {
   // `look` is called now and then, with whether nothing moves; true: it wrote to the message.
   void Send(ControlMessage& message, absl::FunctionRef<bool(bool)> look);
   absl::Status Warm(Lane& lane, WarmUpPace pace);
-  WarmUpPace::Seen Neighbours(const Lane* without) const;
-  absl::Status NoDeviceLeft(const Model& model) const;
-  bool AnyDeviceLeftOn(size_t memory) const;
+  // What lanes do that live in one of those memories.
+  WarmUpPace::Seen Neighbours(MemorySet memories, const Lane* without) const;
 
   const SchedulerOptions options_;
   const int depth_;
   const Clock& clock_;
   DeviceSet devices_;
   const std::vector<int> memory_of_;  // by device: index into devices_.memories
-  HostBlocks* const host_blocks_;     // null: every device reaches all host memory
   RequestSlots slots_;
   BlockSlab slab_;
   MpscRing messages_;
   std::vector<std::unique_ptr<TaskRing>> rings_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  const LivingDevices living_{devices_, memory_of_, workers_};
   AnswerBox answers_;
   std::vector<std::unique_ptr<Doorbell>> worker_bells_;
   Doorbell manager_bell_;
@@ -109,12 +115,15 @@ SchedulerImpl::SchedulerImpl(const SchedulerOptions& options, int depth, DeviceS
       clock_(clock),
       devices_(std::move(devices)),
       memory_of_(std::move(memory_of)),
-      host_blocks_(HostBlocksOf(devices_)),
       slots_(options.max_requests),
       slab_(options.max_requests),
       messages_(2 * Index(options.max_requests)),
       answers_(
-          options.num_outboxes, slots_, clock, [this] { return DeviceHealth(); }, options.recorder),
+          options.num_outboxes, slots_, clock,
+          [this](const Request& request) {
+            return living_.Health(living_.MemoriesOf(request.model->devices));
+          },
+          options.recorder),
       device_counters_(devices_.devices.size()),
       stats_(lanes_) {
   for (size_t d = 0; d < devices_.devices.size(); ++d) {
@@ -171,12 +180,18 @@ absl::StatusOr<std::vector<Lane::Loaded>> SchedulerImpl::Load(const Model& model
   const auto least = 1 + static_cast<int32_t>(workers_.size());
   absl::Status enough = CheckRows(model, budget, options_.row_budget_bytes, least);
   if (!enough.ok()) return enough;
+  const MemorySet lives_in = living_.MemoriesOf(model.devices);
   std::vector<Lane::Loaded> loaded;
-  for (size_t m = 0; m < devices_.memories.size(); ++m) {
+  for (int m = 0; m < static_cast<int>(devices_.memories.size()); ++m) {
+    const MemorySet here = MemorySet{1} << m;
+    if ((lives_in & here) == 0) {
+      loaded.emplace_back();
+      continue;
+    }
     absl::StatusOr<std::unique_ptr<LoadedModel>> model_there = nullptr;
-    if (AnyDeviceLeftOn(m)) model_there = devices_.memories[m]->Load(model, budget);
+    if (living_.NumLeft(here) > 0) model_there = devices_.memories[Index(m)]->Load(model, budget);
     // A memory may go with its last device: then nobody misses the model there.
-    if (!model_there.ok() && AnyDeviceLeftOn(m)) return model_there.status();
+    if (!model_there.ok() && living_.NumLeft(here) > 0) return model_there.status();
     loaded.push_back({model_there.ok() ? *std::move(model_there) : nullptr,
                       std::make_unique<StateArena>(budget.rows)});
   }
@@ -188,13 +203,14 @@ absl::Status SchedulerImpl::AddModel(std::shared_ptr<const Model> model, LaneRul
   if (stopping_) return absl::UnavailableError("the scheduler is stopping");
   const absl::StatusOr<LaneTable::Place> place = lanes_.FindPlace(*model);
   if (!place.ok()) return place.status();
-  if (!any_device_left()) return NoDeviceLeft(*model);
-  const WarmUpPace pace(static_cast<int>(workers_.size()), Neighbours(nullptr));
+  if (absl::Status any = living_.CheckAnyFor(*model); !any.ok()) return any;
+  const MemorySet lives_in = living_.MemoriesOf(model->devices);
+  const WarmUpPace pace(living_.NumLeft(lives_in), Neighbours(lives_in, nullptr));
   absl::StatusOr<std::vector<Lane::Loaded>> loaded;
   RunInBackground([&] { loaded = Load(*model); });
   if (!loaded.ok()) return loaded.status();
   if (options_.recorder != nullptr) {
-    options_.recorder->LaneMade(RecordOf(place->index, place->serial, model, rules,
+    options_.recorder->LaneMade(RecordOf(place->index, place->serial, model, rules, lives_in,
                                          DivideRows(*model, options_.row_budget_bytes).rows));
   }
   const auto lane =
@@ -223,7 +239,7 @@ absl::Status SchedulerImpl::Warm(Lane& lane, WarmUpPace pace) {
       open.cut = true;
       return true;
     }
-    WarmUpPace::Seen seen = Neighbours(&lane);
+    WarmUpPace::Seen seen = Neighbours(lane.memories().lives_in(), &lane);
     seen.warm_up_ns = open.warm_up_ns.load(std::memory_order_relaxed);
     seen.stuck = idle;
     const WarmUpPace::Leave leave = pace.Look(seen);
@@ -232,13 +248,13 @@ absl::Status SchedulerImpl::Warm(Lane& lane, WarmUpPace pace) {
   });
   if (open.opened) return absl::OkStatus();
   if (stopping_) return absl::UnavailableError("the scheduler is stopping");
-  return NoDeviceLeft(lane.model());
+  return living_.CheckAnyFor(lane.model());
 }
 
-WarmUpPace::Seen SchedulerImpl::Neighbours(const Lane* without) const {
+WarmUpPace::Seen SchedulerImpl::Neighbours(MemorySet memories, const Lane* without) const {
   WarmUpPace::Seen seen = {clock_.NowNs(), false, 0, 0};
   for (const std::shared_ptr<const Lane>& lane : lanes_.All()) {
-    if (lane.get() == without) continue;
+    if (lane.get() == without || (lane->memories().lives_in() & memories) == 0) continue;
     const LaneCounters::Gauges gauges = lane->counters().gauges();
     seen.others_awake |= gauges.running_requests > 0 || gauges.waiting_requests > 0;
     seen.others_ns += lane->counters().device_ns();
@@ -301,8 +317,9 @@ std::vector<int32_t> SchedulerImpl::MaxRowsPerRequest(ModelId model) const {
 absl::Status SchedulerImpl::Build(Request& request, bool node_facts, std::byte* slab,
                                   RequestBlock** built) {
   absl::Status status = BuildBlock(request, depth_, node_facts, slab, built);
-  if (host_blocks_ == nullptr || !status.ok()) return status;
-  return request.run.host_copies().Stage(request, **built, *host_blocks_);
+  HostBlocks* const blocks = HostBlocksFor(devices_, request.model->devices);
+  if (blocks == nullptr || !status.ok()) return status;
+  return request.run.host_copies().Stage(request, **built, *blocks);
 }
 
 std::optional<RequestId> SchedulerImpl::Submit(std::unique_ptr<Request>& request) {
@@ -390,33 +407,6 @@ SchedulerImpl::~SchedulerImpl() {
       }
     }
   }
-}
-
-absl::Status SchedulerImpl::DeviceHealth() const {
-  for (size_t d = 0; d < workers_.size(); ++d) {
-    if (!workers_[d]->failed()) continue;
-    return absl::Status(workers_[d]->failure().code(),
-                        absl::StrCat("device ", devices_.devices[d]->info().name, ": ",
-                                     workers_[d]->failure().message()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SchedulerImpl::NoDeviceLeft(const Model& model) const {
-  return absl::UnavailableError(absl::StrCat("model \"", model.name, "\" is not served: no device ",
-                                             "is left: ", DeviceHealth().message()));
-}
-
-bool SchedulerImpl::AnyDeviceLeftOn(size_t memory) const {
-  for (size_t d = 0; d < workers_.size(); ++d) {
-    if (Index(memory_of_[d]) == memory && !workers_[d]->failed()) return true;
-  }
-  return false;
-}
-
-bool SchedulerImpl::any_device_left() const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [](const std::unique_ptr<Worker>& w) { return !w->failed(); });
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ std::vector<DeviceStats> SchedulerStatsReader::Devices() const {
     DeviceStats& stats = all.emplace_back();
     stats.name = device.name;
     stats.details = device.details;
+    stats.kind = device.kind;
     stats.tasks = Load(device.counters->tasks);
     stats.busy_ns = Load(device.counters->busy_ns);
     stats.tasks_in_flight = device.ring->in_flight_gauge();

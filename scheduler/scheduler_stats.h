@@ -20,7 +20,7 @@ class SchedulerStatsReader final : public SchedulerStats {
   // While the scheduler is made.
   void AddDevice(const DeviceInfo& info, const TaskRing& ring, const Worker& worker,
                  const DeviceCounters& counters) {
-    devices_.push_back({info.name, info.details, &ring, &worker, &counters});
+    devices_.push_back({info.name, info.details, info.memory->kind(), &ring, &worker, &counters});
   }
 
   static LaneStats Read(const Lane& lane);
@@ -31,6 +31,7 @@ class SchedulerStatsReader final : public SchedulerStats {
  private:
   struct DeviceParts {
     std::string name, details;
+    DeviceKind kind;
     const TaskRing* ring;
     const Worker* worker;
     const DeviceCounters* counters;

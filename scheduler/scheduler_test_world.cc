@@ -37,20 +37,25 @@ std::shared_ptr<Model> MakeModel(ModelId id, std::vector<int32_t> max_batch) {
 
 World::World(WorldOptions options) {
   DeviceSet set;
-  auto memory = std::make_unique<SimMemory>(
-      SimMemoryOptions{.fingerprints = options.fingerprints, .host_blocks = options.host_blocks});
-  memory_ = memory.get();
+  for (const DeviceKind kind : options.kinds) {
+    const bool blocks = kind == options.kinds.back();
+    set.memories.push_back(std::make_unique<SimMemory>(
+        SimMemoryOptions{.kind = kind,
+                         .fingerprints = options.fingerprints,
+                         .host_blocks = blocks ? options.host_blocks : nullptr}));
+    memories_.push_back(static_cast<SimMemory*>(set.memories.back().get()));
+  }
   for (int d = 0; d < options.devices; ++d) {
     SimDeviceOptions device;
     device.name = "sim:" + std::to_string(d);
     device.cost = options.cost;
     device.zero_cost = options.zero_cost;
     if (options.device) options.device(device);
-    set.devices.push_back(std::make_unique<SimDevice>(device, *memory_, time_));
+    SimMemory& memory = *memories_[static_cast<size_t>(d) % memories_.size()];
+    set.devices.push_back(std::make_unique<SimDevice>(device, memory, time_));
     devices_.push_back(static_cast<SimDevice*>(set.devices.back().get()));
     devices_.back()->set_moves_time(options.threads);
   }
-  set.memories.push_back(std::move(memory));
   options.scheduler.threads = threads_ = options.threads;
   options.scheduler.calibrate = options.calibrate;
   options.scheduler.max_requests = std::min(options.scheduler.max_requests, 1 << 12);
@@ -208,8 +213,10 @@ int64_t World::RowsUsed() {
 }
 
 void World::ExpectClean() {
-  EXPECT_EQ(memory_->violations().count(), 0);
-  for (const std::string& what : memory_->violations().first()) ADD_FAILURE() << what;
+  for (SimMemory* memory : memories_) {
+    EXPECT_EQ(memory->violations().count(), 0);
+    for (const std::string& what : memory->violations().first()) ADD_FAILURE() << what;
+  }
   EXPECT_EQ(RowsUsed(), 0);
   const absl::Status invariants = scheduler_->CheckInvariants();
   EXPECT_TRUE(invariants.ok()) << invariants;

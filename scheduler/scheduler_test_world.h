@@ -33,8 +33,9 @@ struct WorldOptions {
   bool fingerprints = true;
   bool calibrate = false;
   bool threads = false;  // the scheduler's own; nobody steps, and devices move time
+  std::vector<DeviceKind> kinds = {DeviceKind::kCpu};       // of memories; devices take turns
   std::function<void(SimDeviceOptions&)> device = nullptr;  // anything else of each device
-  std::shared_ptr<SimHostBlocks> host_blocks = nullptr;     // of the memory
+  std::shared_ptr<SimHostBlocks> host_blocks = nullptr;     // of memories of the last kind
   SchedulerOptions scheduler = {};
 };
 
@@ -54,7 +55,7 @@ class World {
 
   Scheduler& scheduler() { return *scheduler_; }
   SimDevice& device(int d) { return *devices_[static_cast<size_t>(d)]; }
-  SimMemory& memory() { return *memory_; }
+  SimMemory& memory(size_t m = 0) { return *memories_[m]; }
   SimTime& time() { return time_; }
   void Add(std::shared_ptr<const Model> model, LaneRules rules = nullptr);
   absl::Status TryAdd(std::shared_ptr<const Model> model, LaneRules rules = nullptr);
@@ -88,7 +89,7 @@ class World {
   bool threads_ = false;
   SimTime time_;
   VirtualClock clock_{time_};
-  SimMemory* memory_;
+  std::vector<SimMemory*> memories_;
   std::vector<SimDevice*> devices_;
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<std::unique_ptr<int32_t[]>> tokens_;

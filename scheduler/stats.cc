@@ -60,6 +60,17 @@ int64_t HistogramCounts::Quantile(double quantile) const {
   return BucketLow(kHistogramBuckets) - 1;
 }
 
+std::vector<DeviceStats> DevicesOf(DeviceKinds kinds, std::vector<DeviceStats> devices) {
+  std::erase_if(devices, [=](const DeviceStats& device) { return !kinds.Has(device.kind); });
+  return devices;
+}
+
+std::string NamesOf(const std::vector<DeviceStats>& devices) {
+  std::string names;
+  for (const DeviceStats& device : devices) names += (names.empty() ? "" : ", ") + device.name;
+  return names;
+}
+
 void Histogram::Record(int64_t value) {
   AddTo<uint64_t>(buckets_[static_cast<size_t>(BucketOf(value))], 1);
   AddTo(sum_, value);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "cells/device_kind.h"
 #include "cells/ids.h"
 
 namespace cellbatch {
@@ -94,11 +95,18 @@ struct LaneStats {
 
 struct DeviceStats {
   std::string name, details;  // of its DeviceInfo
+  DeviceKind kind = DeviceKind::kCpu;
   uint64_t tasks = 0;
   int64_t busy_ns = 0;
   int64_t tasks_in_flight = 0;  // gauge
   bool healthy = true;
 };
+
+// Of `devices`, those that a model of these kinds (Model::devices) lives on.
+std::vector<DeviceStats> DevicesOf(DeviceKinds kinds, std::vector<DeviceStats> devices);
+
+// "cuda:0, cpu:0-1".
+std::string NamesOf(const std::vector<DeviceStats>& devices);
 
 class SchedulerStats {
  public:

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cells/device/account.h"
+#include "cells/device_kind.h"
 #include "cells/ids.h"
 #include "cells/model.h"
 
@@ -66,6 +67,8 @@ class HostBlocks {
 class Memory {
  public:
   virtual ~Memory() = default;
+  // Of the devices that compute here: all of one.
+  virtual DeviceKind kind() const { return DeviceKind::kCpu; }
   // Null: its devices reach all of this process's memory (a CPU), so tasks copy where requests have their
   // tensors. Else CopyIn::source and CopyOut::dest lie in blocks of these.
   virtual HostBlocks* host_blocks() { return nullptr; }

@@ -29,11 +29,12 @@ RecordedPolicy RecordOf(const LaneRules& rules) {
 }
 
 RecordedLane RecordOf(int index, uint32_t serial, std::shared_ptr<const Model> model,
-                      const LaneRules& rules, std::vector<int32_t> rows) {
+                      const LaneRules& rules, uint32_t lives_in, std::vector<int32_t> rows) {
   RecordedLane lane;
   lane.index = index;
   lane.serial = serial;
   lane.model = std::move(model);
+  lane.lives_in = lives_in;
   lane.rows = std::move(rows);
   lane.policy = RecordOf(rules);
   lane.join_made = (rules.join == nullptr || rules.join_spec != nullptr) && rules.steal == nullptr;

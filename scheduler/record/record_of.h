@@ -18,7 +18,7 @@ RecordedSetup SetupOf(const SchedulerOptions& options, int max_tasks_in_flight,
                       const std::vector<int>& memory_of);
 // rows: by table, in each memory.
 RecordedLane RecordOf(int index, uint32_t serial, std::shared_ptr<const Model> model,
-                      const LaneRules& rules, std::vector<int32_t> rows);
+                      const LaneRules& rules, uint32_t lives_in, std::vector<int32_t> rows);
 RecordedPolicy RecordOf(const LaneRules& rules);
 // All that is known when it is submitted.
 RecordedRequest RecordOf(RequestId id, int lane, uint32_t serial, const Request& request);

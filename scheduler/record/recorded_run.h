@@ -43,11 +43,15 @@ struct RecordedLane {
   uint32_t serial = 0;
   std::shared_ptr<const Model>
       model;                  // read from a record: without weights, and cells that compute nothing
-  std::vector<int32_t> rows;  // by table, in each memory
+  uint32_t lives_in = ~0u;    // memories, as bits
+  std::vector<int32_t> rows;  // by table, in each of them
   RecordedPolicy policy;
   std::map<uint32_t, RecordedPolicy> taken;  // over while it served, by number from 1 on
   bool join_made = true;                     // false: as RecordedPolicy::made
   JoinSpec join;
+  bool LivesIn(int memory) const {
+    return memory >= 0 && memory < 32 && (lives_in >> memory & 1) != 0;
+  }
 };
 
 struct RecordedEnd {

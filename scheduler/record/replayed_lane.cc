@@ -77,9 +77,17 @@ absl::StatusOr<std::unique_ptr<Lane>> ReplayedLane(const RecordedLane& recorded,
   if (!rules.ok()) return rules.status();
   std::vector<Lane::Loaded> loaded;
   const int memories = 1 + *std::max_element(setup.memory_of.begin(), setup.memory_of.end());
+  bool lives = false;
   for (int m = 0; m < memories; ++m) {
-    loaded.push_back({std::make_unique<ReplayedModel>(*recorded.model, recorded.rows),
-                      std::make_unique<StateArena>(recorded.rows)});
+    Lane::Loaded& here = loaded.emplace_back();
+    if (!recorded.LivesIn(m)) continue;
+    here = {std::make_unique<ReplayedModel>(*recorded.model, recorded.rows),
+            std::make_unique<StateArena>(recorded.rows)};
+    lives = true;
+  }
+  if (!lives) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the record's lane ", recorded.serial, " lives in none of its ", memories, " memories"));
   }
   return std::make_unique<Lane>(recorded.index, recorded.serial, recorded.model, *std::move(rules),
                                 std::move(loaded), setup.memory_of, options);

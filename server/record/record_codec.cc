@@ -198,6 +198,7 @@ absl::Status Parser::AddLane(const disk::RecordedLane& lane) {
   auto model = ModelOf(lane, ModelId(static_cast<int64_t>(run_.lanes.size())));
   if (!model.ok()) return Wrong(std::string(model.status().message()));
   made.model = *std::move(model);
+  if (lane.lives_in() != 0) made.lives_in = lane.lives_in();
   made.rows.assign(lane.rows().begin(), lane.rows().end());
   absl::Status policy = ReadPolicy(lane.policy(), lane.policy_seed(), *made.model, made.policy);
   if (!policy.ok()) return policy;
@@ -325,6 +326,7 @@ disk::RecordEntry EntryOf(const RecordedLane& lane) {
   to.set_index(lane.index);
   to.set_serial(lane.serial);
   DescribeModel(*lane.model, to);
+  to.set_lives_in(lane.lives_in);
   for (const int32_t rows : lane.rows) to.add_rows(rows);
   if (lane.policy.made) to.set_policy(PolicyText(ToPolicyFile(lane.policy.spec, *lane.model)));
   to.set_policy_seed(lane.policy.spec.seed);

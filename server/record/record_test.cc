@@ -31,18 +31,21 @@ std::string Bytes(const std::string& path) {
 
 class RecordFileTest : public ::testing::Test {
  protected:
-  // Sentences and trees on two devices, measured as they load, some of them cancelled.
-  void Record(int64_t limit) {
+  // Sentences and trees on two devices, measured as they load, some of them cancelled. Two more, of the kind that the model
+  // does not live on, may stand beside.
+  void Record(int64_t limit, bool two_kinds = false) {
     auto writer = RecordWriter::Open(path_, limit);
     ASSERT_TRUE(writer.ok()) << writer.status();
     WorldOptions options;
-    options.devices = 2;
+    options.devices = two_kinds ? 4 : 2;
+    if (two_kinds) options.kinds = {DeviceKind::kCpu, DeviceKind::kGpu};
     options.calibrate = true;
     options.scheduler.recorder = writer->get();
     options.scheduler.batch_limit = 16;
     {
       World world(options);
       const auto model = MakeModel(ModelId(7), {0, 4, 4, 4, 4});
+      if (two_kinds) model->devices.cpu = false;
       PolicySpec policy;
       policy.kind = PolicyKind::kLbGreedy;
       policy.taller_first = true;
@@ -105,6 +108,23 @@ TEST_F(RecordFileTest, WhatWasWrittenIsReadAndTakenAgainToTheSameHash) {
   EXPECT_EQ(report.recorded_hash, report.replayed_hash);
   EXPECT_EQ(report.answers.size(), shapes_.size());
   EXPECT_GT(report.tasks, kRequests / 4);
+}
+
+TEST_F(RecordFileTest, WhereAModelLivedIsReadAndItsScheduleTakenAgainThere) {
+  Record(1 << 20, /*two_kinds=*/true);
+  auto run = ReadRecord(path_, 1 << 20);
+  ASSERT_TRUE(run.ok()) << run.status();
+  RecordedLane& lane = run->lanes.begin()->second;
+  EXPECT_FALSE(lane.LivesIn(0));
+  EXPECT_TRUE(lane.LivesIn(1));
+  const ScheduleReport report = Replay(*run);
+  EXPECT_EQ(report.difference, "");
+  EXPECT_EQ(report.recorded_hash, report.replayed_hash);
+  EXPECT_EQ(report.answers.size(), shapes_.size());
+  const SteadyClock clock;
+  lane.lives_in = 4;
+  EXPECT_EQ(ReplaySchedule(*run, {}, clock).status().message(),
+            "the record's lane 1 lives in none of its 2 memories");
 }
 
 TEST_F(RecordFileTest, NoByteOfAPayloadIsInIt) {

@@ -110,6 +110,10 @@ Checker::Watched& Checker::At(const BatchedTask& task) {
 
 void Checker::Started(const Device& device, const BatchedTask& task) {
   started_[&device] = time_.now_ns();
+  if (const Model& model = task.model->model(); !model.devices.Has(device.info().memory->kind())) {
+    Violated(absl::StrCat("a task of model ", model.id.value(), " runs on ", device.info().name,
+                          ", where it does not live"));
+  }
   if (IsWarmUp(task)) return;
   Watched& where = At(task);
   const CellType& type = where.rows->model().type(task.cell);

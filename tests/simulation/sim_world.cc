@@ -63,7 +63,7 @@ int32_t PhaseOf(CellTypeId type) {
 
 std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits, Priorities priorities,
                                        double weight, bool measured, RequestLevels levels,
-                                       UnfoldOptions unfold) {
+                                       UnfoldOptions unfold, DeviceKinds devices) {
   const int32_t sign = priorities == Priorities::kLaterFirst     ? 1
                        : priorities == Priorities::kEarlierFirst ? -1
                                                                  : 0;
@@ -73,6 +73,7 @@ std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits, Priorities pri
   model->priority_levels = levels.levels;
   model->default_priority_level = levels.default_level;
   model->unfold = unfold;
+  model->devices = devices;
   model->name = absl::StrCat("world", id.value());
   model->tables = {{"tokens", {token}},
                    {"state", {h, c}},

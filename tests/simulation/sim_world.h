@@ -53,7 +53,8 @@ struct RequestLevels {
 std::shared_ptr<const Model> MakeModel(ModelId id, Limits limits,
                                        Priorities priorities = Priorities::kLaterFirst,
                                        double weight = 1, bool measured = false,
-                                       RequestLevels levels = {}, UnfoldOptions unfold = {});
+                                       RequestLevels levels = {}, UnfoldOptions unfold = {},
+                                       DeviceKinds devices = {});
 // The stage of a request's program that plans give such nodes: words, then what translates, then heads.
 int32_t PhaseOf(CellTypeId type);
 inline constexpr int32_t kNumPhases = 3;

@@ -78,6 +78,7 @@ class Simulation {
     SimMemoryOptions reach;
     if (options_.host_blocks) reach.host_blocks = std::make_shared<SimHostBlocks>();
     for (int m = 0; m < options_.memories; ++m) {
+      reach.kind = KindOfMemory(options_, m);
       auto memory = std::make_unique<SimMemory>(reach);
       memories_.push_back(memory.get());
       set.memories.push_back(std::move(memory));
@@ -128,6 +129,14 @@ class Simulation {
     return static_cast<int>(stock_->open().size()) == options_.models;
   }
   bool AllLost() const { return failed_ == static_cast<int>(devices_.size()); }
+  // Of the devices that it lives on.
+  int NumLeftFor(const Model& model) const {
+    return static_cast<int>(
+        std::count_if(devices_.begin(), devices_.end(), [&](const SimDevice* device) {
+          return model.devices.Has(device->info().memory->kind()) && !device->failed() &&
+                 !device->abandoned() && !hanging_.contains(device);
+        }));
+  }
 
   bool Step() {
     if (Moves()) return true;
@@ -301,8 +310,7 @@ class Simulation {
       gone_[Index(Pick(0, static_cast<int>(gone_.size()) - 1))] = expected->id;
       out_.erase(std::find(out_.begin(), out_.end(), tag));
     }
-    checker_.Finished(*request, words, clock_.NowNs(), failed_,
-                      static_cast<int>(devices_.size()) - failed_);
+    checker_.Finished(*request, words, clock_.NowNs(), failed_, NumLeftFor(*request->model));
     if (known) {
       answered_[Index(tag) % answered_.size()] = std::move(request);
     } else {

@@ -31,6 +31,8 @@ struct SimulationOptions {
   int64_t requests = 1000;
   int workers = 2;
   int memories = 1;  // workers take turns
+  // Memories are of two kinds, in turn; so are models, of the first, the second or both.
+  bool two_kinds = false;
   int models = 1;
   double change_chance = 0;  // of driver steps, to load another model or to unload one
   int most_models = 4;       // at a time
@@ -87,6 +89,9 @@ SimulationOptions WithUnfolding(SimulationOptions options);
 // heap must not grow with the requests it has had.
 SimulationOptions LongLivedOptions(int64_t requests);
 std::string Describe(const SimulationOptions& options);
+// Of memories and models, by number.
+DeviceKind KindOfMemory(const SimulationOptions& options, int memory);
+DeviceKinds KindsOfModel(const SimulationOptions& options, int model);
 // What everybody is promised in such a run.
 TurnRules RulesOf(const SimulationOptions& options);
 // A task that is longer in progress is a device that hangs.

@@ -144,6 +144,7 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
   DrawDevices(o);
   DrawLevels(o);
   o.may_wait = MixBits(seed, 83) % 3 == 0;
+  o.two_kinds = o.memories == 2 && MixBits(seed, 84) % 2 == 0;
   if (other_policy) {
     if (MixBits(seed, 81) % 2 == 0) o.policy_change_chance = 0.002;
     constexpr std::array kOthers = {PolicyKind::kAgenda, PolicyKind::kAgendaOfRemaining,
@@ -154,6 +155,15 @@ SimulationOptions RandomOptions(uint64_t seed, int64_t requests) {
     o.join = DrawJoin(MixBits(seed, 82));
   }
   return o;
+}
+
+DeviceKind KindOfMemory(const SimulationOptions& o, int memory) {
+  return o.two_kinds && memory % 2 == 1 ? DeviceKind::kGpu : DeviceKind::kCpu;
+}
+
+DeviceKinds KindsOfModel(const SimulationOptions& o, int model) {
+  if (!o.two_kinds) return {};
+  return {.cpu = model % 3 != 1, .gpu = model % 3 != 0};
 }
 
 SimulationOptions WithUnfolding(SimulationOptions o) {
@@ -178,11 +188,12 @@ SimulationOptions LongLivedOptions(int64_t requests) {
 std::string Describe(const SimulationOptions& o) {
   return absl::StrCat(
       "seed ", o.seed, ": ", o.requests, " requests, ", o.workers, " workers on ", o.memories,
-      " memories, ", o.models, " models, ", o.max_tasks_in_flight, " tasks in flight, stealing ",
-      static_cast<int>(o.stealing), ", batches ", o.limits.min_batch, "-", o.limits.max_batch, ", ",
-      o.row_budget_bytes, " B of rows, ", o.in_flight, " in flight, cancels ", o.cancel_permille,
-      "/1000, fails ", o.fail_chance, ", hangs ", o.hang_chance, ", limit ", o.task_time_limit_ns,
-      " ns or x", o.task_time_factor, ", lock step ", o.lock_step, ", priorities ",
+      " memories", o.two_kinds ? " of two kinds, " : ", ", o.models, " models, ",
+      o.max_tasks_in_flight, " tasks in flight, stealing ", static_cast<int>(o.stealing),
+      ", batches ", o.limits.min_batch, "-", o.limits.max_batch, ", ", o.row_budget_bytes,
+      " B of rows, ", o.in_flight, " in flight, cancels ", o.cancel_permille, "/1000, fails ",
+      o.fail_chance, ", hangs ", o.hang_chance, ", limit ", o.task_time_limit_ns, " ns or x",
+      o.task_time_factor, ", lock step ", o.lock_step, ", priorities ",
       static_cast<int>(o.priorities), ", weights x", o.weight_ratio, ", T(b) = ", o.cost.task_ns,
       " + ", o.cost.node_ns, " b ns, late ", o.delay_chance, ", held ", o.hold_chance, ", grow ",
       o.grow_chance, ", levels ", o.priority_levels, " (default ", o.default_priority_level,

@@ -255,6 +255,41 @@ TEST(SimulationTest, ADeviceThatHangsIsGivenUpAndTheOthersGoOn) {
   EXPECT_GT(ok, 1000);
 }
 
+// What of a model's own devices is lost is told, by a load, too; what of the other kind is, is nothing to it.
+TEST(SimulationTest, ModelsOfTwoKindsRunWhereTheyLiveAndOneKindMayBeLost) {
+  SimulationReport all;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SimulationOptions o;
+    o.seed = seed;
+    o.requests = 250;
+    o.workers = 2 + static_cast<int>(seed % 3);
+    o.memories = 2;
+    o.two_kinds = true;
+    o.models = 3;
+    o.most_models = 5;
+    o.stealing = static_cast<Stealing>(seed % 3);
+    o.row_budget_bytes = 16 << 10;
+    o.host_blocks = seed % 2 == 0;
+    o.change_chance = 0.003;
+    o.grow_chance = 0.2;
+    o.cancel_permille = 5;
+    o.asynchronous = seed % 4 < 2;
+    o.fail_chance = o.asynchronous ? 0 : 0.001;
+    o.hang_chance = o.asynchronous ? 0.001 : 0;
+    o.task_time_limit_ns = 100 * (o.cost.task_ns + o.limits.max_batch * o.cost.node_ns);
+    const SimulationReport report = ExpectClean(o);
+    all.tally.ok += report.tally.ok;
+    all.tally.failed += report.tally.failed;
+    all.failed_loads += report.failed_loads;
+    all.unloads += report.unloads;
+    EXPECT_FALSE(report.all_lost);
+  }
+  EXPECT_GT(all.tally.ok, 2000);
+  EXPECT_GT(all.tally.failed, 100);
+  EXPECT_GT(all.failed_loads, 0) << "no model was loaded for a kind that was lost";
+  EXPECT_GT(all.unloads, 0);
+}
+
 SimulationOptions ModelsComeAndGoTillNoDeviceIsLeft(uint64_t seed) {
   SimulationOptions o;
   o.seed = seed;

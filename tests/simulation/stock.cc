@@ -59,9 +59,10 @@ std::vector<CellTypeId> WaitingTypes(const Model& model) {
 void Stock::Add() {
   const int number = next_++;
   const double weight = std::pow(options_.weight_ratio, number % 3);
-  const std::shared_ptr<const Model> model = MakeModel(
-      ModelId(number + 1), options_.limits, options_.priorities, weight, options_.calibrate,
-      {options_.priority_levels, options_.default_priority_level}, options_.unfold);
+  const std::shared_ptr<const Model> model =
+      MakeModel(ModelId(number + 1), options_.limits, options_.priorities, weight,
+                options_.calibrate, {options_.priority_levels, options_.default_priority_level},
+                options_.unfold, KindsOfModel(options_, number));
   changing_ = true;
   checker_.Loading(model.get());
   LaneRules rules;
@@ -81,7 +82,9 @@ void Stock::Add() {
   changing_ = false;
   if (!added.ok()) {
     ++failed_loads_;
-    if (scheduler_.any_device_left()) {
+    const auto devices = DevicesOf(model->devices, scheduler_.stats().Devices());
+    if (std::any_of(devices.begin(), devices.end(),
+                    [](const DeviceStats& device) { return device.healthy; })) {
       checker_.Violated(absl::StrCat("a model could not be loaded: ", added.ToString()));
     }
     return;

@@ -35,6 +35,7 @@ class CudaMemory final : public Memory {
                                                           std::shared_ptr<PinnedBlocks> blocks,
                                                           const CudaMemoryOptions& options);
 
+  DeviceKind kind() const override { return DeviceKind::kGpu; }
   HostBlocks* host_blocks() override { return blocks_.get(); }
   absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
                                                     const RowBudget& budget) override;

@@ -36,6 +36,7 @@ constexpr int32_t WordBelow16(uint32_t bits) { return static_cast<int32_t>(bits 
 class SimHostBlocks;
 
 struct SimMemoryOptions {
+  DeviceKind kind = DeviceKind::kCpu;
   bool fingerprints = true;  // false: rows cost nothing and hold nothing (benchmarks)
   WordRule word_rule = WordBelow16;
   // All of host memory that its devices reach; memories may share them. Null: they reach all.
@@ -122,6 +123,7 @@ class SimMemory final : public Memory {
 
   absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model& model,
                                                     const RowBudget& budget) override;
+  DeviceKind kind() const override { return options_.kind; }
   HostBlocks* host_blocks() override { return options_.host_blocks.get(); }
 
   // Whether its devices may copy from and to these.

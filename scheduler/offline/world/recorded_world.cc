@@ -420,7 +420,14 @@ absl::StatusOr<RecordedWorld> WorldOfRecord(const RecordedRun& run, const Record
       served.push_back(task);
     }
   }
-  world.options.devices = static_cast<int>(run.setup.memory_of.size());
+  world.options.devices =
+      static_cast<int>(std::count_if(run.setup.memory_of.begin(), run.setup.memory_of.end(),
+                                     [&](int memory) { return (*lane)->LivesIn(memory); }));
+  if (world.options.devices == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the record's lane ", (*lane)->serial,
+                                                   " lives on none of its ",
+                                                   run.setup.memory_of.size(), " devices"));
+  }
   const bool alone_there = world.options.devices == 1 && run.setup.max_tasks_in_flight == 1;
   world.options.runs_by_itself = world.options.devices > 1 || !alone_there;
   world.options.max_tasks_in_flight = run.setup.max_tasks_in_flight;

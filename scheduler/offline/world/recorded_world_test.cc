@@ -26,10 +26,16 @@ constexpr uint64_t kSeed = 8;
 // A server of trees and sentences in virtual time, and its record.
 class Served {
  public:
-  explicit Served(PolicyKind policy, int32_t priority_levels = 1) : recorder_(size_t{1} << 22) {
+  explicit Served(PolicyKind policy, int32_t priority_levels = 1, bool beside_a_gpu = false)
+      : recorder_(size_t{1} << 22) {
     model_->priority_levels = priority_levels;
+    model_->devices.gpu = !beside_a_gpu;
     scheduler_testing::WorldOptions options;
     options.cost = kCost;
+    if (beside_a_gpu) {
+      options.devices = 2;
+      options.kinds = {DeviceKind::kCpu, DeviceKind::kGpu};
+    }
     options.calibrate = true;
     options.fingerprints = false;
     options.scheduler.recorder = &recorder_;
@@ -96,6 +102,14 @@ RecordedWorld WorldOf(Served& served) {
   absl::StatusOr<RecordedWorld> world = WorldOfRecord(served.run(), {});
   EXPECT_TRUE(world.ok()) << world.status();
   return *std::move(world);
+}
+
+TEST(RecordedWorldTest, DevicesThatTheModelDoesNotLiveOnAreNotThere) {
+  Served served(PolicyKind::kCellular, 1, /*beside_a_gpu=*/true);
+  served.Serve(Comers(4'000));
+  const RecordedWorld world = WorldOf(served);
+  EXPECT_EQ(world.options.devices, 1);
+  EXPECT_EQ(WhatIf(world, world.policy, 1, world.options.devices).answers.size(), 800u);
 }
 
 TEST(RecordedWorldTest, AnUndisturbedServersLatenciesArePredictedToTheNanosecond) {
