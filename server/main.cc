@@ -16,6 +16,7 @@
 #include "cells/device/cpu/cpu_device.h"
 #include "cells/device/cpu/process_limits.h"
 #include "cells/device/open_devices.h"
+#include "cells/device/parse_devices.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
 #include "server/control/log_lines.h"
@@ -56,9 +57,13 @@ int Fail(const absl::Status& status) {
 }
 
 int CheckModels(const ServerOptions& options) {
-  const auto models = CheckRepository(
-      options.model_repository, LoaderLimits{.unfolder_libraries = options.unfolder_libraries},
-      options.max_models);
+  const auto devices = KindsNamed(options.devices);
+  const auto models =
+      devices.ok() ? CheckRepository(options.model_repository,
+                                     LoaderLimits{.unfolder_libraries = options.unfolder_libraries,
+                                                  .devices = *devices},
+                                     options.max_models)
+                   : devices.status();
   if (!models.ok()) {
     std::fprintf(stderr, "%s\n", std::string(models.status().message()).c_str());
     return kFailed;
@@ -78,12 +83,17 @@ absl::StatusOr<OpenedDevices> Open(const ServerOptions& options) {
   return OpenDevices(options.devices, open);
 }
 
-int Explain(const ServerOptions& options) {
+absl::StatusOr<std::string> ExplainModelOf(const ServerOptions& options) {
   auto devices = Open(options);
-  const auto text = devices.ok() ? ExplainServed(options.model_repository, options.explain,
-                                                 {.unfolder_libraries = options.unfolder_libraries},
-                                                 OfScheduler(options), std::move(devices->set))
-                                 : devices.status();
+  if (!devices.ok()) return devices.status();
+  const LoaderLimits limits{.unfolder_libraries = options.unfolder_libraries,
+                            .devices = devices->kinds()};
+  return ExplainServed(options.model_repository, options.explain, limits, OfScheduler(options),
+                       std::move(devices->set));
+}
+
+int Explain(const ServerOptions& options) {
+  const absl::StatusOr<std::string> text = ExplainModelOf(options);
   if (!text.ok()) {
     std::fprintf(stderr, "%s\n", std::string(text.status().message()).c_str());
     return kFailed;

@@ -18,8 +18,10 @@ constexpr OptionFlag kFlags[] = {
     {"metrics-address", &O::metrics_address, "HOST:PORT of Prometheus metrics alone."},
     {"devices", &O::devices,
      "What computes: auto (one CPU device over the cores it may use), cpu, cpu:0-1,cpu:2-3 (core "
-     "ranges), cuda (every GPU), cuda:0,cuda:1 (GPUs), or both kinds, for models that say bits: "
-     "MAY_DIFFER."},
+     "ranges), cuda (every GPU), cuda:0,cuda:1 (GPUs), or both kinds: then a model lives on GPUs, "
+     "or on the "
+     "kind that its configuration names (devices: CPU), or on both (bits: MAY_DIFFER); one of "
+     "PRECISION_W8 on CPUs."},
     {"cuda-libraries", &O::cuda_libraries,
      "Folder where libcuda.so.1 and libnvrtc.so.13 (or .12) are looked for first. Empty: only "
      "where "

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "server/calibration/calibration_text.h"
 #include "server/control/log_lines.h"
+#include "server/explain/explain_model.h"
 #include "server/http/descriptors.h"
 #include "spdlog/spdlog.h"
 
@@ -162,15 +163,14 @@ absl::Status Server::Open(OpenedDevices devices) {
   }
   of_scheduler.unload_limit = absl::ZeroDuration();  // the repository has waited for its requests
   of_scheduler.lane_ended = [this](const LaneStats& lane) { stats_.LaneEnded(lane); };
-  const Memory& memory = *devices.set.memories.front();  // the scheduler's, as long as it lives
+  const LoaderLimits limits{.unfolder_libraries = options_.unfolder_libraries,
+                            .devices = devices.kinds()};
+  const std::vector<const Memory*> memories = MemoriesIn(devices.set);  // the scheduler's
   auto scheduler = Scheduler::Create(of_scheduler, std::move(devices.set), clock_);
   if (!scheduler.ok()) return scheduler.status();
   scheduler_ = *std::move(scheduler);
   repository_ = std::make_unique<ModelRepository>(
-      options_.model_repository,
-      LoaderLimits{.unfolder_libraries = options_.unfolder_libraries,
-                   .bits_differ = devices.bits_differ},
-      *scheduler_,
+      options_.model_repository, limits, *scheduler_,
       RepositoryOptions{.max_models = options_.max_models,
                         .unload_limit = options_.unload_limit,
                         .gone = [this](ModelId id) { stats_.Gone(id); }});
@@ -202,7 +202,7 @@ absl::Status Server::Open(OpenedDevices devices) {
       },
       clock_);
   OpenPages(find);
-  explain_ = std::make_unique<ExplainPage>(*scheduler_, memory, find);
+  explain_ = std::make_unique<ExplainPage>(*scheduler_, memories, find);
   responder_ = std::make_unique<Responder>(*scheduler_, *path_);
   return OpenPorts();
 }
@@ -417,8 +417,10 @@ absl::Status Server::LoadModels() {
   for (const IndexEntry& entry : Index()) {
     if (entry.state == "READY") {
       const auto model = repository_->Find(entry.name, entry.version);
-      spdlog::info("model {} version {} is warm{}", entry.name, entry.version,
-                   model.ok() ? WhereTimesComeFrom(scheduler_->Calibration((*model)->id)) : "");
+      if (!model.ok()) continue;  // unloaded meanwhile
+      spdlog::info("model {} version {} is warm on {}{}", entry.name, entry.version,
+                   NamesOf(DevicesOf((*model)->devices, scheduler_->stats().Devices())),
+                   WhereTimesComeFrom(scheduler_->Calibration((*model)->id)));
     } else if (goes_on && entry.reason != kNotLoaded) {  // else whoever ends the start says why
       const std::vector<std::string> problems = absl::StrSplit(entry.reason, '\n');
       for (const std::string& problem : problems) {

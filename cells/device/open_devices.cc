@@ -51,6 +51,14 @@ std::string Names(const DeviceSet& set) {
 
 }  // namespace
 
+DeviceKinds OpenedDevices::kinds() const {
+  DeviceKinds kinds{.cpu = false, .gpu = false};
+  for (const auto& memory : set.memories) {
+    (memory->kind() == DeviceKind::kCpu ? kinds.cpu : kinds.gpu) = true;
+  }
+  return kinds;
+}
+
 absl::StatusOr<OpenedDevices> OpenDevices(std::string_view devices, OpenOptions options) {
   const auto choice = ParseDevices(devices);
   if (!choice.ok()) return choice.status();
@@ -69,7 +77,6 @@ absl::StatusOr<OpenedDevices> OpenDevices(std::string_view devices, OpenOptions 
     if (!cpus.ok()) return cpus.status();
     Add(*std::move(cpus), opened.set);
   }
-  opened.bits_differ = choice->any_cuda() && !choice->cpu_sets.empty();
   opened.found = Names(opened.set);
   if (devices == "auto") opened.found += OtherwiseThere(options.cuda_libraries);
   return opened;

@@ -13,6 +13,7 @@
 #include "cells/device/cpu/cpu_device.h"
 #include "cells/device/cuda/cuda_device.h"
 #include "cells/device/device.h"
+#include "cells/device_kind.h"
 
 namespace cellbatch {
 
@@ -24,11 +25,11 @@ struct OpenOptions {
 
 struct OpenedDevices {
   DeviceSet set;
-  // Of two kinds, whose answers differ in their last bits.
-  bool bits_differ = false;
   // For the log, one line: "cpu:0-1; no GPU: cuda: libcuda.so.1 is not there (..)". Of --devices=auto it tells of GPUs that
   // are not used, too.
   std::string found;
+
+  DeviceKinds kinds() const;  // of `set`
 };
 
 // INVALID_ARGUMENT: what --devices names is not there, or is no device; NOT_FOUND: GPUs are named and CUDA is not there; as

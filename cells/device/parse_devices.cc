@@ -66,6 +66,18 @@ absl::StatusOr<int> ParseCuda(std::string_view part) {
   return ordinal;
 }
 
+// "cpu:0-1" -> 0, 1.
+absl::StatusOr<std::vector<int>> ParseCpus(std::string_view part) {
+  std::optional<std::vector<int>> cpus;
+  if (part.starts_with(kCpu)) cpus = ParseCpuList(part.substr(kCpu.size()));
+  if (cpus.has_value()) return *std::move(cpus);
+  return absl::InvalidArgumentError(
+      fmt::format("devices: \"{}\" is none; write auto, cpu, sets of CPUs such as "
+                  "cpu:0-1,cpu:2-3, cuda, or "
+                  "GPUs such as cuda:0,cuda:1",
+                  part));
+}
+
 }  // namespace
 
 DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores,
@@ -97,19 +109,25 @@ absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text) {
       choice.cuda.push_back(*ordinal);
       continue;
     }
-    std::optional<std::vector<int>> cpus;
-    if (part.starts_with(kCpu)) cpus = ParseCpuList(std::string_view(part).substr(kCpu.size()));
-    if (!cpus.has_value()) {
-      return absl::InvalidArgumentError(
-          fmt::format("devices: \"{}\" is none; write auto, cpu, sets of CPUs such as "
-                      "cpu:0-1,cpu:2-3, cuda, or "
-                      "GPUs such as cuda:0,cuda:1",
-                      part));
-    }
+    absl::StatusOr<std::vector<int>> cpus = ParseCpus(part);
+    if (!cpus.ok()) return cpus.status();
     if (absl::Status s = CheckCpus(part, *cpus); !s.ok()) return s;
     choice.cpu_sets.push_back(*std::move(cpus));
   }
   return choice;
+}
+
+absl::StatusOr<DeviceKinds> KindsNamed(std::string_view text) {
+  if (text == "auto" || text == "cpu") return DeviceKinds{.cpu = true, .gpu = false};
+  if (text == "cuda") return DeviceKinds{.cpu = false, .gpu = true};
+  DeviceKinds kinds{.cpu = false, .gpu = false};
+  for (const std::string& part : SplitDevices(text)) {
+    const bool gpu = part.starts_with(kCuda);
+    const absl::Status parsed = gpu ? ParseCuda(part).status() : ParseCpus(part).status();
+    if (!parsed.ok()) return parsed;
+    (gpu ? kinds.gpu : kinds.cpu) = true;
+  }
+  return kinds;
 }
 
 }  // namespace cellbatch

@@ -20,6 +20,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "cells/device_kind.h"
 
 namespace cellbatch {
 
@@ -37,6 +38,9 @@ DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores,
 
 // INVALID_ARGUMENT names the part that is wrong and what is there.
 absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text);
+
+// The kinds that it names, whether or not these CPUs are this process's.
+absl::StatusOr<DeviceKinds> KindsNamed(std::string_view text);
 
 }  // namespace cellbatch
 

@@ -86,6 +86,19 @@ TEST(ParseDevicesTest, BothKindsMayBeNamed) {
   EXPECT_EQ(choice->cuda, (std::vector<int>{1}));
 }
 
+TEST(ParseDevicesTest, TheKindsThatAreNamedNeedNotBeThere) {
+  EXPECT_STREQ(Name(*KindsNamed("auto")), "CPU");
+  EXPECT_STREQ(Name(*KindsNamed("cpu")), "CPU");
+  EXPECT_STREQ(Name(*KindsNamed("cpu:1000,1001,cpu:1002")), "CPU");
+  EXPECT_STREQ(Name(*KindsNamed("cuda")), "GPU");
+  EXPECT_STREQ(Name(*KindsNamed("cuda:3,cuda:4")), "GPU");
+  EXPECT_STREQ(Name(*KindsNamed("cpu:1000,cuda:0")), "CPU and GPU");
+  for (const char* none : {"tpu:0", "cpu:", "cuda:0,1", ""}) {
+    EXPECT_EQ(KindsNamed(none).status(), ParseDevices(none).status()) << none;
+    EXPECT_FALSE(KindsNamed(none).ok()) << none;
+  }
+}
+
 TEST(ParseDevicesTest, NobodyComputesOnAGpuUnasked) {
   EXPECT_FALSE(ParseDevices("auto")->any_cuda());
   EXPECT_FALSE(ParseDevices("cpu")->any_cuda());

@@ -3,6 +3,9 @@
 #define CELLBATCH_SERVER_ASSEMBLE_LOADER_LIMITS_H_
 
 #include <cstdint>
+#include <optional>
+
+#include "cells/device_kind.h"
 
 namespace cellbatch {
 
@@ -15,7 +18,8 @@ struct LoaderLimits {
   bool unfolder_libraries = false;       // whether models may bring code of their own
   int64_t max_library_bytes = int64_t{64} << 20;  // of one
   int32_t max_cell_types = 256;                   // of one model
-  bool bits_differ = false;  // this server's devices are of two kinds: models say that they may
+  // Kinds that this server computes on. None: not known, as for a tool that computes nothing.
+  std::optional<DeviceKinds> devices;
   bool policies =
       true;  // whether a version's policy is read; without, it is Algorithm 1 (for who learns one anew)
 };

@@ -4,6 +4,7 @@
 
 #include "cells/unfold/unfolder.h"
 #include "server/assemble/assembly.h"
+#include "server/assemble/place_model.h"
 
 namespace cellbatch {
 namespace {
@@ -43,11 +44,7 @@ void CheckSettings(Assembly& a) {
               "precision PRECISION_FP32_SPLIT is not offered yet; PRECISION_FP32, PRECISION_BF16 "
               "and PRECISION_W8 are");
   }
-  if (a.limits.bits_differ && config.bits() != disk::MAY_DIFFER) {
-    a.Problem("bits",
-              "this server computes on CPU and GPU (--devices), whose answers differ in their last "
-              "bits: say bits: MAY_DIFFER, or give it one kind of device");
-  }
+  a.model.devices = PlaceModel(a);
   const int64_t length = config.max_sequence_length();
   if (length < 0 || length > a.limits.max_sequence_length) {
     a.Problem("max_sequence_length",

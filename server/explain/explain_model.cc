@@ -1,8 +1,10 @@
 #include "server/explain/explain_model.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "cells/check.h"
 #include "cells/explain/explain_cell.h"
 #include "cells/recurrent_columns.h"
 #include "fmt/format.h"
@@ -167,6 +169,21 @@ std::string Indented(const std::string& text) {
 }
 
 }  // namespace
+
+std::vector<const Memory*> MemoriesIn(const DeviceSet& devices) {
+  std::vector<const Memory*> memories;
+  for (const std::unique_ptr<Memory>& memory : devices.memories) memories.push_back(memory.get());
+  return memories;
+}
+
+absl::StatusOr<ModelAccount> AccountOf(const Model& model,
+                                       absl::Span<const Memory* const> memories) {
+  const auto there = std::find_if(memories.begin(), memories.end(), [&](const Memory* memory) {
+    return model.devices.Has(memory->kind());
+  });
+  Check(there != memories.end(), "a model is explained that lives in no memory");
+  return (*there)->Account(model);
+}
 
 absl::StatusOr<ExplainedModel> ExplainModel(const Model& model, const ProgramLimits& limits,
                                             const ModelAccount& account,

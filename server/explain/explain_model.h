@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cells/device/account.h"
+#include "cells/device/device.h"
 #include "cells/model.h"
 #include "cells/program/program_limits.h"
 #include "scheduler/scheduler.h"
@@ -37,6 +38,12 @@ struct ExplainedModel {
   std::vector<ExplainedType> types;
   int left_out = 0;  // types beyond kMostExplainedBytes
 };
+
+// The memories of a set, which owns them.
+std::vector<const Memory*> MemoriesIn(const DeviceSet& devices);
+// What the first of them that the model lives in makes of it (Memory::Account). REQUIRES: there is one.
+absl::StatusOr<ModelAccount> AccountOf(const Model& model,
+                                       absl::Span<const Memory* const> memories);
 
 // `limits`: of the device that `account` is of. `calibration`: T(b) of the first memory that has one is shown; empty: none
 // was measured. As ExplainCell fails.

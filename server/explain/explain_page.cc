@@ -32,7 +32,7 @@ HttpReply ExplainPage::Answer(std::string_view name) const {
 }
 
 HttpReply ExplainPage::Make(const Model& model) const {
-  const absl::StatusOr<ModelAccount> account = memory_.Account(model);
+  const absl::StatusOr<ModelAccount> account = AccountOf(model, memories_);
   if (!account.ok()) return {.status = 500, .body = std::string(account.status().message()) + "\n"};
   const absl::StatusOr<ExplainedModel> explained =
       ExplainModel(model, kCpuLimits, *account, scheduler_.Calibration(model.id));

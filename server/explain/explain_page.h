@@ -13,6 +13,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cells/device/memory.h"
 #include "cells/ids.h"
@@ -26,9 +28,9 @@ inline constexpr size_t kKeptPages = 8;
 
 class ExplainPage {
  public:
-  // What it is given outlives it. `memory`: where models are loaded.
-  ExplainPage(const Scheduler& scheduler, const Memory& memory, FindModel find)
-      : scheduler_(scheduler), memory_(memory), find_(std::move(find)) {}
+  // What it is given outlives it. `memories`: where models are loaded.
+  ExplainPage(const Scheduler& scheduler, std::vector<const Memory*> memories, FindModel find)
+      : scheduler_(scheduler), memories_(std::move(memories)), find_(std::move(find)) {}
 
   // 404: no such model is served, with the reason. 503: another page is being made. Any thread.
   HttpReply Answer(std::string_view model) const;
@@ -41,7 +43,7 @@ class ExplainPage {
   HttpReply Make(const Model& model) const;
 
   const Scheduler& scheduler_;
-  const Memory& memory_;
+  const std::vector<const Memory*> memories_;
   const FindModel find_;
   mutable std::mutex making_;  // held while a page is made
   mutable std::mutex mutex_;

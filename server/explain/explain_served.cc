@@ -14,14 +14,15 @@ absl::StatusOr<std::string> ExplainServed(const std::string& repository, const s
                                           const LoaderLimits& limits,
                                           const SchedulerOptions& options, DeviceSet devices) {
   const SteadyClock clock;
-  const Memory& memory = *devices.memories.front();  // the scheduler's, as long as it lives
+  const std::vector<const Memory*> memories =
+      MemoriesIn(devices);  // the scheduler's, as long as it lives
   auto scheduler = Scheduler::Create(options, std::move(devices), clock);
   if (!scheduler.ok()) return scheduler.status();
   ModelRepository models(repository, limits, **scheduler);
   if (absl::Status s = models.Load(name); !s.ok()) return s;
   const auto model = models.Find(name, "");
   if (!model.ok()) return model.status();
-  const absl::StatusOr<ModelAccount> account = memory.Account(**model);
+  const absl::StatusOr<ModelAccount> account = AccountOf(**model, memories);
   if (!account.ok()) return account.status();
   const absl::StatusOr<ExplainedModel> explained =
       ExplainModel(**model, kCpuLimits, *account, (*scheduler)->Calibration((*model)->id));

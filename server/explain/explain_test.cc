@@ -161,7 +161,7 @@ TEST(ExplainPageTest, APageIsMadeOnceForAVersionAndNeverForAModelThatIsNotServed
   std::shared_ptr<const Model> served = TinyModel();
   scheduler.calibration = Measured(*served);
   const ExplainPage page(
-      scheduler, *devices.memories[0],
+      scheduler, MemoriesIn(devices),
       [&](std::string_view name, std::string_view) -> absl::StatusOr<std::shared_ptr<const Model>> {
         if (name != "tiny") return absl::NotFoundError("there is no model <b>");
         return served;
@@ -190,7 +190,7 @@ TEST(ExplainPageTest, APageOfAVeryDeepCellIsMadeForAThreadWithASmallStack) {
   FakeScheduler scheduler;
   const DeviceSet devices = OneCpu(0);
   const ExplainPage page(
-      scheduler, *devices.memories[0],
+      scheduler, MemoriesIn(devices),
       [&](std::string_view, std::string_view) -> absl::StatusOr<std::shared_ptr<const Model>> {
         return model;
       });

@@ -94,6 +94,31 @@ TEST(MetricsExporterTest, LimitsInForceAreShownByNameWithAllTheirDigits) {
   EXPECT_TRUE(Has(text, "cellbatch_limit{name=\"max-queued-bytes\"} 4294967297\n"));
 }
 
+TEST(MetricsExporterTest, AModelHasASampleForEachDeviceThatItLivesOn) {
+  FakeScheduler scheduler;
+  StatsRegistry stats(1);
+  Admission admission({});
+  Lifecycle lifecycle;
+  const std::shared_ptr<Model> gpu = TinyModel("gpu", 1, 1), both = TinyModel("both", 2, 2);
+  gpu->devices.cpu = false;
+  scheduler.fake_stats.devices = {
+      {.name = "cuda:0", .details = {}, .kind = DeviceKind::kGpu, .healthy = false},
+      {.name = "cpu:0", .details = {}, .kind = DeviceKind::kCpu}};
+  const MetricsExporter exporter(
+      scheduler, stats, admission, lifecycle,
+      [&] {
+        return std::vector<std::shared_ptr<const Model>>{gpu, both};
+      },
+      false);
+  const std::string text = exporter.Text();
+  const size_t begin = text.find("cellbatch_model_device{");
+  ASSERT_NE(begin, std::string::npos);
+  EXPECT_EQ(text.substr(begin, text.find("# HELP", begin) - begin),
+            "cellbatch_model_device{model=\"gpu\",version=\"1\",device=\"cuda:0\"} 0\n"
+            "cellbatch_model_device{model=\"both\",version=\"2\",device=\"cuda:0\"} 0\n"
+            "cellbatch_model_device{model=\"both\",version=\"2\",device=\"cpu:0\"} 1\n");
+}
+
 TEST(MetricsExporterTest, DecisionsAreCountedByModelVersionAndReason) {
   FakeScheduler scheduler;
   StatsRegistry stats(1);

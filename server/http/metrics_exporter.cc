@@ -196,6 +196,20 @@ void Devices(const std::vector<DeviceStats>& devices, MetricsText& text) {
        [](const DeviceStats& d) { return int64_t{d.healthy}; });
 }
 
+void Places(const std::vector<std::shared_ptr<const Model>>& models,
+            const std::vector<DeviceStats>& devices, MetricsText& text) {
+  text.Family("cellbatch_model_device", "gauge",
+              "1: the model lives on that device; 0: on one that has failed.");
+  for (const auto& model : models) {
+    for (const DeviceStats& device : DevicesOf(model->devices, devices)) {
+      text.Value({{"model", model->name},
+                  {"version", std::to_string(model->version)},
+                  {"device", device.name}},
+                 int64_t{device.healthy});
+    }
+  }
+}
+
 void Whole(const Lifecycle& lifecycle, const Admission& admission, MetricsText& text) {
   text.Family("cellbatch_build_info", "gauge", "Always 1.");
   text.Value({{"version", std::string(kServerVersion)}}, int64_t{1});
@@ -434,7 +448,9 @@ std::string MetricsExporter::Text() const {
   Lanes(lanes, text);
   Decisions(lanes, text);
   Cells(lanes, text);
-  Devices(scheduler_.stats().Devices(), text);
+  const std::vector<DeviceStats> devices = scheduler_.stats().Devices();
+  Devices(devices, text);
+  Places(served, devices, text);
   if (nv_names_) NvNames(models, lanes, text);
   if (grpc_ != nullptr) Grpc(*grpc_, text);
   if (refusals_ != nullptr) Refusals(*refusals_, text);

@@ -129,6 +129,21 @@ TEST_F(InferTest, WhatCannotBeInTimeIsRefusedBeforeItIsDecodedOrSubmitted) {
   ExpectGood();
 }
 
+TEST_F(InferTest, OnlyTheDevicesOfAModelsOwnKindHelpItToBeInTime) {
+  const auto model = std::make_shared<Model>(*model_);
+  model->devices.gpu = false;
+  model_ = model;
+  scheduler_.fake_stats.devices = {{.name = "cpu:0", .details = {}},
+                                   {.name = "cuda:0", .details = {}, .kind = DeviceKind::kGpu}};
+  scheduler_.calibration = {
+      {.memory = 1, .type = CellTypeId(0), .max_batch = 1, .points = {{1, 1'000'000}}}};
+  const inference::ModelInferRequest request = TokensRequest(std::vector<int32_t>(40, 1));
+  for (int i = 0; i < 10; ++i) Start(request);
+  const CallResult& late = Start(request, clock_.now + 577 * 1'000'000).Wait();
+  EXPECT_THAT(std::string(late.status.message()), ::testing::HasSubstr("about 420 ms"));
+  ExpectGood();
+}
+
 // Whoever fails has a line, written before the client knows, with the id that the client is told.
 TEST_F(InferTest, EveryRequestThatFailsHasALineWithItsIdAndNoneThatIsAnswered) {
   std::vector<std::string> lines;

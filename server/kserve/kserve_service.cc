@@ -197,8 +197,15 @@ absl::StatusOr<inference::ModelReadyResponse> KServeService::ModelReady(
     return model.status();
   }
   inference::ModelReadyResponse response;
-  response.set_ready(model.ok() && lifecycle_.ready());
+  response.set_ready(model.ok() && lifecycle_.ready() && AnyDeviceLeft(**model));
   return response;
+}
+
+// Of those that it lives on: the other kind's do nothing for it.
+bool KServeService::AnyDeviceLeft(const Model& model) const {
+  const std::vector<DeviceStats> devices = DevicesOf(model.devices, scheduler_.stats().Devices());
+  return devices.empty() || std::any_of(devices.begin(), devices.end(),
+                                        [](const DeviceStats& device) { return device.healthy; });
 }
 
 absl::StatusOr<inference::ModelMetadataResponse> KServeService::ModelMetadata(

@@ -88,6 +88,7 @@ class KServeService {
                              ModelChangeDone done) const;
 
  private:
+  bool AnyDeviceLeft(const Model& model) const;
   absl::StatusOr<std::shared_ptr<const Model>> Find(const std::string& name,
                                                     const std::string& version) const;
   void AddStatistics(const Model& model, inference::ModelStatisticsResponse& response) const;

@@ -58,6 +58,23 @@ TEST_F(KServeTest, ReadyIsWhatTheLifecycleSays) {
   EXPECT_EQ(kserve_.ModelReady(request).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(KServeTest, AModelIsReadyWhileADeviceThatItLivesOnIsLeft) {
+  lifecycle_.Serve();
+  std::shared_ptr<Model> model = TinyModel("tiny", 3);
+  model->devices.cpu = false;
+  model_ = model;
+  inference::ModelReadyRequest request;
+  request.set_name("tiny");
+  scheduler_.fake_stats.devices = {{.name = "cuda:0", .details = {}, .kind = DeviceKind::kGpu},
+                                   {.name = "cuda:1", .details = {}, .kind = DeviceKind::kGpu},
+                                   {.name = "cpu:0", .details = {}, .kind = DeviceKind::kCpu}};
+  EXPECT_TRUE(kserve_.ModelReady(request)->ready());
+  scheduler_.fake_stats.devices[0].healthy = false;
+  EXPECT_TRUE(kserve_.ModelReady(request)->ready());
+  scheduler_.fake_stats.devices[1].healthy = false;
+  EXPECT_FALSE(kserve_.ModelReady(request)->ready());
+}
+
 TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension) {
   inference::ModelMetadataRequest request;
   request.set_name("tiny");

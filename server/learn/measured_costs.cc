@@ -166,7 +166,8 @@ absl::StatusOr<MeasuredCosts> MeasureCosts(const std::string& devices,
   if (!scheduler.ok()) return scheduler.status();
   if (absl::Status s = (*scheduler)->AddModel(model, nullptr); !s.ok()) return s;
   MeasuredCosts costs;
-  auto alone = TaskCosts::Of((*scheduler)->Calibration(model->id), /*memory=*/0, *model);
+  const std::vector<CellTypeCalibration> measured = (*scheduler)->Calibration(model->id);
+  auto alone = TaskCosts::Of(measured, measured.empty() ? 0 : measured.front().memory, *model);
   if (!alone.ok()) return alone.status();
   costs.alone = *std::move(alone);
   std::string names;

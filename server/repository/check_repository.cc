@@ -57,7 +57,8 @@ void CheckTypes(const Model& model, CheckedModel& checked) {
 }
 
 // What the highest version is: they have their configuration in common.
-void Summarize(const std::vector<ModelVersion>& versions, CheckedModel& checked) {
+void Summarize(const std::vector<ModelVersion>& versions, const LoaderLimits& limits,
+               CheckedModel& checked) {
   for (const ModelVersion& version : versions) CheckTypes(*version.model, checked);
   const auto& [highest, policy, join] = versions.back();
   const Model& model = *highest;
@@ -75,6 +76,9 @@ void Summarize(const std::vector<ModelVersion>& versions, CheckedModel& checked)
     checked.summary += fmt::format(", policy {}", Name(policy.kind));
   }
   if (join.whole_graphs > 0) checked.summary += fmt::format(", join {}", Name(join));
+  if (limits.devices.has_value() && limits.devices->both()) {
+    checked.summary += fmt::format(", lives on {}", Name(model.devices));
+  }
 }
 
 }  // namespace
@@ -97,7 +101,7 @@ absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& roo
     }
     const absl::Status room = CheckRoom(name, read->size(), good, max_models);
     if (room.ok()) {
-      Summarize(*read, checked);
+      Summarize(*read, limits, checked);
     } else {
       checked.problems.emplace_back(room.message());
     }

@@ -181,15 +181,68 @@ TEST_F(ModelLoaderTest, APrecisionIsThatOfEveryCellType) {
   }
 }
 
-TEST_F(ModelLoaderTest, OnDevicesOfTwoKindsOnlyWhatMayDifferInItsBitsIsServed) {
-  limits_.bits_differ = true;
-  EXPECT_THAT(Error(), HasSubstr("say bits: MAY_DIFFER"));
-  config_ += "bits: SAME";
-  EXPECT_THAT(Error(), HasSubstr("config.textproto:"));
-  config_.replace(config_.rfind("SAME"), 4, "MAY_DIFFER");
-  EXPECT_TRUE(Load().ok()) << Load().status();
-  limits_.bits_differ = false;
-  EXPECT_TRUE(Load().ok()) << "where there is one kind, it says nothing";
+constexpr DeviceKinds kCpu{.cpu = true, .gpu = false}, kGpu{.cpu = false, .gpu = true}, kBoth;
+
+TEST_F(ModelLoaderTest, AModelLivesWhereItsConfigSaysOnTheDevicesThatThereAre) {
+  struct Case {
+    const char* says;
+    std::optional<DeviceKinds> server;
+    DeviceKinds lives_on;
+  };
+  const std::string config = config_;
+  for (const Case& c : std::vector<Case>{
+           {"", kCpu, kCpu},
+           {"", kGpu, kGpu},
+           {"", kBoth, kGpu},
+           {"bits: SAME", kBoth, kGpu},
+           {"bits: MAY_DIFFER", kBoth, kBoth},
+           {"bits: MAY_DIFFER", kCpu, kCpu},
+           {"devices: CPU", kBoth, kCpu},
+           {"devices: CPU", kCpu, kCpu},
+           {"devices: GPU", kBoth, kGpu},
+           {"devices: GPU", kGpu, kGpu},
+           {"devices: CPU bits: MAY_DIFFER", kBoth, kCpu},
+           {"devices: GPU bits: MAY_DIFFER", kBoth, kGpu},
+           {"precision: PRECISION_W8", kBoth, kCpu},
+           {"precision: PRECISION_W8 bits: MAY_DIFFER", kBoth, kCpu},
+           {"precision: PRECISION_W8 devices: CPU", kBoth, kCpu},
+           {"precision: PRECISION_BF16", kBoth, kGpu},
+           {"", std::nullopt, kBoth},
+           {"devices: GPU", std::nullopt, kGpu},
+           {"granularity: OPERATOR devices: CPU", kBoth, kCpu},
+       }) {
+    SCOPED_TRACE(c.says);
+    config_ = config + c.says;
+    limits_.devices = c.server;
+    const auto loaded = Load();
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_STREQ(Name((*loaded)->devices), Name(c.lives_on));
+  }
+}
+
+TEST_F(ModelLoaderTest, WhereAModelCannotLiveIsSaidWithWhatThereIs) {
+  struct Case {
+    const char* says;
+    DeviceKinds server;
+    const char* error;
+  };
+  const std::string config = config_;
+  for (const Case& c : std::vector<Case>{
+           {"devices: GPU", kCpu, "devices is GPU, this server computes on CPU (--devices)"},
+           {"devices: CPU", kGpu, "devices is CPU, this server computes on GPU (--devices)"},
+           {"devices: GPU precision: PRECISION_W8", kBoth,
+            "devices is GPU and precision PRECISION_W8: GPUs compute PRECISION_FP32 and "
+            "PRECISION_BF16"},
+           {"precision: PRECISION_W8", kGpu,
+            "precision is PRECISION_W8, this server computes on GPU (--devices), and GPUs compute "
+            "PRECISION_FP32 and PRECISION_BF16"},
+           {"devices: 7", kBoth, "devices is 7, CPU and GPU are offered"},
+           {"devices: TPU", kBoth, "Unknown enumeration value of \"TPU\" for field \"devices\""},
+       }) {
+    config_ = config + c.says;
+    limits_.devices = c.server;
+    EXPECT_THAT(Error(), AllOf(HasSubstr("config.textproto:"), HasSubstr(c.error)));
+  }
 }
 
 TEST_F(ModelLoaderTest, AModelMayBeTakenApartIntoOperators) {

@@ -169,7 +169,8 @@ absl::Status RequestPath::CheckRows(const ServedRequest& served, std::optional<i
 
 WorkAhead& RequestPath::WorkOf(const Model& model) {
   return work_.Of(model.id, [&] {
-    const auto devices = static_cast<int>(scheduler_.stats().Devices().size());
+    const auto devices =
+        static_cast<int>(DevicesOf(model.devices, scheduler_.stats().Devices()).size());
     return std::make_unique<WorkAhead>(model, scheduler_.Calibration(model.id), devices);
   });
 }

@@ -45,7 +45,7 @@ struct RequestWork {
 
 class WorkAhead {
  public:
-  // T(b) of the model's types in its first memory; `devices` that compute it.
+  // T(b) of the model's types in the first memory that it lives in; `devices` that compute it.
   WorkAhead(const Model& model, absl::Span<const CellTypeCalibration> calibration, int devices);
 
   // Of a sealed graph, what may follow it included; `priority` as in Request. O(subgraphs). No work

@@ -16,6 +16,7 @@ namespace cellbatch {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -66,6 +67,45 @@ TEST(CheckTest, GoodModelsAreListedAndBadOnesFailTheCheckWithEveryProblem) {
             HasSubstr("model \"typing\": config.textproto:2:"), Not(HasSubstr("\"words\""))));
   EXPECT_THAT(checked.printed, AllOf(HasSubstr("model \"words\" version 1: OK, "),
                                      HasSubstr("\n4 models: 2 OK, 2 with 3 problems\n")));
+}
+
+// As the start would, by what --devices says: no device is opened, and none need be there.
+TEST(CheckTest, WhereModelsLiveIsCheckedWithoutTheDevices) {
+  const std::string repository = testing::TempDir() + "/placed";
+  std::filesystem::remove_all(repository);
+  const auto add = [&](const std::string& name, const std::string& says) {
+    AddModel(repository, {.name = name, .vocabulary = 10});
+    std::ofstream(repository + "/" + name + "/config.textproto", std::ios::app) << says << "\n";
+  };
+  add("cpu", "devices: CPU");
+  add("gpu", "devices: GPU");
+  add("any", "");
+  add("both", "bits: MAY_DIFFER");
+  add("w8", "precision: PRECISION_W8");
+  const Ran both = RunServer("--check --devices=cpu:0,cuda:7", repository);
+  EXPECT_EQ(both.exit_code, 0) << both.complained;
+  EXPECT_THAT(both.printed, AllOf(ContainsRegex("model \"cpu\" .*, lives on CPU\n"),
+                                  ContainsRegex("model \"gpu\" .*, lives on GPU\n"),
+                                  ContainsRegex("model \"any\" .*, lives on GPU\n"),
+                                  ContainsRegex("model \"both\" .*, lives on CPU and GPU\n"),
+                                  ContainsRegex("model \"w8\" .*, lives on CPU\n")));
+  const Ran cpu = Check(repository);
+  EXPECT_EQ(cpu.exit_code, 1);
+  EXPECT_THAT(cpu.complained,
+              AllOf(ContainsRegex("^model \"gpu\": config.textproto:[0-9]+: devices is GPU, this "
+                                  "server computes on CPU .--devices.\n$")));
+  EXPECT_THAT(cpu.printed, Not(HasSubstr("lives on")));
+  const Ran gpu = RunServer("--check --devices=cuda", repository);
+  EXPECT_EQ(gpu.exit_code, 1);
+  EXPECT_THAT(
+      gpu.complained,
+      AllOf(
+          ContainsRegex("model \"cpu\": .*: devices is CPU, this server computes on GPU "),
+          ContainsRegex("model \"w8\": .*: precision is PRECISION_W8, this server computes on GPU "
+                        ".--devices., and GPUs compute PRECISION_FP32 and PRECISION_BF16\n")));
+  const Ran none = RunServer("--check --devices=tpu:0", repository);
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.complained, HasSubstr("devices: \"tpu:0\" is none; write auto, cpu, "));
 }
 
 TEST(CheckTest, ARepositoryThatIsNoneFails) {

@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -43,6 +44,10 @@ class DevicesTest : public testing::Test {
       if (line.find(what) != std::string::npos) lines.push_back(line);
     }
     return lines;
+  }
+  // Beside what its configuration says.
+  void Say(const std::string& more) const {
+    std::ofstream(repository_ + "/words/config.textproto", std::ios::app) << more << "\n";
   }
   // The lines of the log of a server that does not start.
   std::vector<std::string> Refusal(const std::string& devices) const {
@@ -77,6 +82,21 @@ TEST_F(DevicesTest, AGpuThatIsAskedForWithoutCudaEndsTheStartWithOneLine) {
                 ElementsAre(AllOf(HasSubstr(std::string("devices: \"") + devices + "\": cuda: "),
                                   HasSubstr((libraries_ / "libcuda.so.1").string()))));
   }
+}
+
+TEST_F(DevicesTest, AModelOfAKindThatTheServerDoesNotHaveEndsTheStartAndBothAreNamed) {
+  Say("devices: GPU");
+  EXPECT_THAT(
+      Refusal("cpu:0"),
+      Contains(AllOf(HasSubstr("model \"words\": config.textproto:"),
+                     HasSubstr("devices is GPU, this server computes on CPU (--devices)"))));
+}
+
+TEST_F(DevicesTest, ALineSaysWhereAModelLives) {
+  Say("devices: CPU");
+  const auto server = Start("cpu:0");
+  ASSERT_TRUE(server->WaitUntilReady()) << server->Log();
+  EXPECT_THAT(server->Log(), HasSubstr("model words version 1 is warm on cpu:0;"));
 }
 
 TEST_F(DevicesTest, WhatIsNoGpuIsSaid) {

@@ -143,7 +143,8 @@ std::string Facts(const StatusView::ModelView& model) {
                   fmt::format("{} waiting", model.waiting)) +
          FactHtml("rows in use", CountText(static_cast<double>(model.rows_used)),
                   "of " + CountText(static_cast<double>(model.rows_total))) +
-         FactHtml("precision", Escaped(model.precision)) + "</dl>";
+         FactHtml("precision", Escaped(model.precision)) +
+         FactHtml("lives on", Escaped(model.devices)) + "</dl>";
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ StatusView StatusPage::Look() const {
   std::vector<IndexEntry> index = index_();
   std::stable_partition(index.begin(), index.end(),
                         [](const IndexEntry& entry) { return entry.state == "READY"; });
-  for (const IndexEntry& entry : index) AddModel(entry, lanes, *earlier, now, view);
+  for (const IndexEntry& entry : index) AddModel(entry, lanes, devices, *earlier, now, view);
   AddDevices(devices, *earlier, now, view);
   AddRejected(lanes, view);
   if (errors_ != nullptr) {
@@ -129,7 +129,8 @@ void StatusPage::AddRejected(const std::vector<LaneStats>& lanes, StatusView& vi
 }
 
 void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>& lanes,
-                          const Earlier& earlier, int64_t now_ns, StatusView& view) const {
+                          const std::vector<DeviceStats>& devices, const Earlier& earlier,
+                          int64_t now_ns, StatusView& view) const {
   const bool in_full = view.models.size() < kMostSections;
   StatusView::ModelView& out = view.models.emplace_back();
   out.name = entry.name;
@@ -141,6 +142,7 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
   const Model& model = **found;
   out.counts = stats_.Of(model).Read();
   out.precision = Name(model.precision);
+  out.devices = NamesOf(DevicesOf(model.devices, devices));
   out.priority_levels = model.priority_levels;
   out.default_priority_level = model.default_priority_level;
   const LaneStats* lane = FindLane(lanes, model.id);

@@ -63,6 +63,7 @@ struct StatusView {
     std::string policy, policy_about;  // what decides which cell type runs next
     std::string join;                  // and which requests run together
     std::string precision;             // of its products
+    std::string devices;               // that it lives on
     std::string folded;                // what was computed at load for each word
     int32_t priority_levels = 1, default_priority_level = 1;  // of its requests
     std::vector<CellTypeView> types;
@@ -135,7 +136,8 @@ class StatusPage {
     std::vector<DeviceStats> devices;
   };
   void AddModel(const IndexEntry& entry, const std::vector<LaneStats>& lanes,
-                const Earlier& earlier, int64_t now_ns, StatusView& view) const;
+                const std::vector<DeviceStats>& devices, const Earlier& earlier, int64_t now_ns,
+                StatusView& view) const;
   void AddTypes(const Model& model, const LaneStats* lane, const LaneStats* before, double seconds,
                 StatusView::ModelView& out) const;
   void AddRejected(const std::vector<LaneStats>& lanes, StatusView& view) const;

@@ -314,6 +314,7 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   model.policy_about = "learned from <trees>";
   model.join = "whole_graphs of 64";
   model.precision = "W8";
+  model.devices = "cuda:0, <cpu:0>";
   model.folded = "all of \"leaf\" (4096 bytes)";
   model.priority_levels = 3;
   model.default_priority_level = 2;
@@ -329,6 +330,8 @@ TEST(StatusPageTest, ShowsWhatIsThereAndEscapesWhatOthersNamed) {
   EXPECT_TRUE(Has(html, "1.5 ms"));
   EXPECT_TRUE(Has(html, ".. 1.5 ms</small>"));
   EXPECT_TRUE(Has(html, "<polyline"));
+  EXPECT_TRUE(Has(html, "lives on"));
+  EXPECT_TRUE(Has(html, "cuda:0, &lt;cpu:0&gt;"));
   EXPECT_TRUE(Has(html, "Policy fsm: learned from &lt;trees&gt;"));
   EXPECT_TRUE(Has(html, "Requests join: whole_graphs of 64"));
   EXPECT_TRUE(Has(html, "Computed at load for each word: all of &quot;leaf&quot; (4096 bytes)"));
