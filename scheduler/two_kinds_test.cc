@@ -150,6 +150,9 @@ TEST(TwoKindsLossTest, WhenOneKindIsLostItsModelsSaySoAndTheOthersGoOn) {
   world.Submit(world.Sentence(cpu, 3), 0);
   world.Run();
   EXPECT_EQ(world.TheOne()->status, absl::InternalError("a device failed: device sim:0: ash"));
+  world.Submit(world.Sentence(gpu, 3), 1);
+  world.Run();
+  EXPECT_EQ(world.TheOne()->status, absl::InternalError(lost)) << "its own kind's loss is told";
   EXPECT_FALSE(world.scheduler().any_device_left());
   EXPECT_TRUE(world.Remove(ModelId(1)).ok());
   EXPECT_TRUE(world.Remove(ModelId(2)).ok());
