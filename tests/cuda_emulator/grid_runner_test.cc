@@ -83,6 +83,18 @@ extern "C" __global__ void Unordered(int* to) {
   mine[threadIdx.x] = threadIdx.x;
   to[threadIdx.x] = mine[(threadIdx.x + 1) % blockDim.x];
 }
+// One instruction: units by k, nodes by k, to units by nodes.
+extern "C" __global__ void Tf32(const unsigned* units, const unsigned* nodes, float* to) {
+  const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+  const unsigned given[6] = {units[8 * g + t],     units[8 * (g + 8) + t], units[8 * g + t + 4],
+                             units[8 * (g + 8) + t + 4], nodes[8 * g + t],  nodes[8 * g + t + 4]};
+  float* const at[4] = {to + 8 * g + 2 * t, to + 8 * g + 2 * t + 1, to + 8 * (g + 8) + 2 * t,
+                        to + 8 * (g + 8) + 2 * t + 1};
+  float sums[4] = {*at[0], *at[1], *at[2], *at[3]};
+  CellbatchMmaTf32(sums, given);
+  for (int i = 0; i < 4; ++i) *at[i] = sums[i];
+}
+
 extern "C" __global__ void Divergent(int* to) {
   if (threadIdx.x == 5) return;
   __syncthreads();
@@ -179,6 +191,44 @@ TEST_F(GridRunnerTest, DenormalsAreFlushedAndTheCallersModeComesBack) {
   EXPECT_EQ(to, 0);
   volatile float half = smallest;
   EXPECT_GT(half * 0.5f, 0.0f);
+}
+
+// sums += a . b of tf32: the lowest 13 bits of what is given are nothing, and what is added loses what lies 24 bits below the
+// largest term, towards zero.
+TEST_F(GridRunnerTest, TensorCoresIgnoreBitsAndCut) {
+  std::vector<float> units(16 * 8), nodes(8 * 8), to(16 * 8, 0.0f);
+  for (size_t i = 0; i < units.size(); ++i) units[i] = static_cast<float>(i % 19) - 9.0f;
+  for (size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<float>(i % 7) * 0.25f;
+  const auto run = [&] {
+    ASSERT_TRUE(Run("Tf32", {.threads = 32}, reinterpret_cast<const unsigned*>(units.data()),
+                    reinterpret_cast<const unsigned*>(nodes.data()), to.data())
+                    .ok());
+  };
+  run();
+  for (size_t u = 0; u < 16; ++u) {
+    for (size_t n = 0; n < 8; ++n) {
+      float sum = 0;
+      for (size_t k = 0; k < 8; ++k) sum += units[8 * u + k] * nodes[8 * n + k];
+      ASSERT_EQ(to[8 * u + n], sum) << u << " " << n;
+    }
+  }
+  // 1 + 2^-10 is a tf32, and 2^-11 beside it is nothing.
+  std::fill(units.begin(), units.end(), 1.0f + 0x1p-10f + 0x1p-11f);
+  std::fill(nodes.begin(), nodes.end(), 0.0f);
+  nodes[0] = 1.0f;
+  std::fill(to.begin(), to.end(), 0.0f);
+  run();
+  EXPECT_EQ(to[0], 1.0f + 0x1p-10f);
+  // Eight terms just below the last place of 1: exactly added up nearly eight of them, here none.
+  std::fill(units.begin(), units.end(), -0x1p-24f);
+  std::fill(nodes.begin(), nodes.end(), 1.9990234375f);
+  std::fill(to.begin(), to.end(), 1.0f);
+  run();
+  EXPECT_EQ(to[5], 1.0f);
+  std::fill(nodes.begin(), nodes.end(), std::nanf(""));
+  run();
+  EXPECT_TRUE(std::isnan(to[5]));
+  EXPECT_THAT(runner_.findings(), IsEmpty());
 }
 
 TEST_F(GridRunnerTest, WhatAMissingBarrierBreaksDependsOnTheSeedAndIsTheSameForTheSame) {
