@@ -18,8 +18,15 @@ cuda::CudaOptions Small() {
   return options;
 }
 
-cuda::CudaOptions Narrow(cuda::SignalBy signal_by) {
+cuda::CudaOptions ByFma() {
   cuda::CudaOptions options = Small();
+  options.memory.fp32 = Fp32By::kFma;
+  return options;
+}
+
+// Of the contract alone, which does not depend on how they multiply: as emulated GPUs do it sooner.
+cuda::CudaOptions Narrow(cuda::SignalBy signal_by) {
+  cuda::CudaOptions options = ByFma();
   options.first_sequence = kBelow64;
   options.memory.queue.slots = 4;
   options.memory.queue.first_signal = 0xfffffffau;
@@ -34,6 +41,7 @@ cuda::CudaOptions Narrow(cuda::SignalBy signal_by) {
 std::vector<CudaKind> CudaKinds() {
   return {{"cuda", {0}, Small()},
           {"cuda_two_queues", {0, 0}, Small()},
+          {"cuda_fma", {0}, ByFma()},
           {"cuda_signal_kernel", {0}, Narrow(cuda::SignalBy::kSignalKernel), true},
           {"cuda_stream_write", {0}, Narrow(cuda::SignalBy::kStreamWrite), true},
           {"cuda_end_kernel", {0, 0}, Narrow(cuda::SignalBy::kEndKernel), true}};

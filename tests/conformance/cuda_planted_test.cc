@@ -37,6 +37,7 @@ constexpr ColumnId kHidden{0};
 // `what` is `instead`, in whichever text it stands.
 struct Planted {
   std::string what, instead;
+  Fp32By fp32 = Fp32By::kFma;  // for whose kernels it is
 };
 
 class PlantedTest : public ::testing::Test {
@@ -58,6 +59,7 @@ class PlantedTest : public ::testing::Test {
     cuda::CudaOptions options;
     options.host_block_bytes = int64_t{16} << 20;
     options.memory.choose_signal = false;
+    options.memory.fp32 = planted.fp32;
     options.memory.queue.signal_by = cuda::SignalBy::kEndKernel;
     options.memory.rewrite = [this, planted](std::string text) {
       for (size_t at = text.find(planted.what); at != std::string::npos;
@@ -141,6 +143,14 @@ TEST_F(PlantedTest, AMissingBarrierBeforeTheNextSegmentIsARace) {
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "race"));
 }
 
+TEST_F(PlantedTest, TheSameOnTensorCores) {
+  Plant({"__syncthreads();  // all of this piece is there", "// all of this piece is there",
+         Fp32By::kTensorCores});
+  TryToLoad();
+  EXPECT_GT(planted_, 0);
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0_n8x16", "not written"));
+}
+
 // Steps and end are launched while the kernel before them runs.
 TEST_F(PlantedTest, AKernelThatDoesNotWaitForTheOneBeforeItTouchesMemoryTooEarly) {
   Plant({"  GridDependencyWait();", ""});
@@ -149,6 +159,14 @@ TEST_F(PlantedTest, AKernelThatDoesNotWaitForTheOneBeforeItTouchesMemoryTooEarly
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "too early"));
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("cellbatch_end", "too early"));
   EXPECT_THAT(emulator::EmulatorFindings(), Not(Contains(HasSubstr("cellbatch_begin"))));
+}
+
+// On tensor cores weights are loaded before the wait, and nothing else.
+TEST_F(PlantedTest, SoDoesOneOnTensorCores) {
+  Plant({"  GridDependencyWait();", "", Fp32By::kTensorCores});
+  TryToLoad();
+  EXPECT_GT(planted_, 1);
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0_n8x16", "too early"));
 }
 
 TEST_F(PlantedTest, ASignalBeforeTheAnswersAreCopiedOutIsARace) {

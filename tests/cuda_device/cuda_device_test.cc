@@ -191,21 +191,29 @@ TEST_F(CudaDeviceTest, ATaskOfMoreNodesThanALaunchLeavesTheSameBits) {
   }
 }
 
-// Of a kernel in which a node's place in its block matters.
+// Of kernels in which a node's place in its block matters.
 TEST_F(CudaDeviceTest, AModelWhoseRowsDependOnTheirCompanyIsNotServed) {
-  CudaOptions options = Small();
-  options.memory.rewrite = [](std::string text) {
-    const std::string sum = "fmaf(value, weight[g], sums[j][of[g]])";
-    const size_t at = text.find(sum);
-    return at == text.npos ? text : text.replace(at, sum.size(), sum + " + 1e-5f * j");
+  struct Bug {
+    Fp32By fp32;
+    std::string sum, more;
   };
-  const DeviceSet set = Open({0}, options);
-  const auto model = testing::OneCellModel(testing::LstmCell(kD, kH));
-  const auto loaded = set.memories[0]->Load(*model, Rows(*model, 400));
-  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(loaded.status().message()),
-              AllOf(HasSubstr("element 0 of column \"h\""), HasSubstr("in a batch of 1 and"),
-                    HasSubstr("in one of 7")));
+  for (const Bug& bug :
+       {Bug{Fp32By::kFma, "fmaf(value, weight[g], sums[j][of[g]])", " + 1e-5f * j"},
+        Bug{Fp32By::kTensorCores, "sums[i] += all", " + 1e-5f * (threadIdx.x % 4)"}}) {
+    CudaOptions options = Small();
+    options.memory.fp32 = bug.fp32;
+    options.memory.rewrite = [&](std::string text) {
+      const size_t at = text.find(bug.sum);
+      return at == text.npos ? text : text.replace(at, bug.sum.size(), bug.sum + bug.more);
+    };
+    const DeviceSet set = Open({0}, options);
+    const auto model = testing::OneCellModel(testing::LstmCell(kD, kH));
+    const auto loaded = set.memories[0]->Load(*model, Rows(*model, 400));
+    EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInternal) << bug.sum;
+    EXPECT_THAT(std::string(loaded.status().message()),
+                AllOf(HasSubstr("element 0 of column \"h\""), HasSubstr("in a batch of 1 and"),
+                      HasSubstr("in one of 7")));
+  }
 }
 
 TEST_F(CudaDeviceTest, WhatTheCompilerRefusesIsSaidInItsWords) {

@@ -49,9 +49,9 @@ void ExpectAgreement(const CellTrial& trial, int32_t nodes) {
   }
 }
 
-void TryCell(const CellDefinition& cell, uint64_t seed) {
+void TryCell(const CellDefinition& cell, uint64_t seed, const CudaTarget& target) {
   SCOPED_TRACE(cell.name());
-  EmulatedCell emulated({.seed = seed});
+  EmulatedCell emulated({.seed = seed, .target = target, .shape = 1});
   CellTrial trial(cell, seed, Kernels(), On(emulated));
   for (const int32_t nodes : {1, 17, kNodes}) {
     trial.Run(nodes);
@@ -60,10 +60,14 @@ void TryCell(const CellDefinition& cell, uint64_t seed) {
   EXPECT_EQ(emulated.Findings(), std::vector<std::string>());
 }
 
-class ShippedCudaTest : public ::testing::TestWithParam<ShippedCell> {};
+// How fp32 is multiplied.
+constexpr CudaTarget kFp32[] = {{.fp32 = Fp32By::kTensorCores}, {.fp32 = Fp32By::kFma}};
+
+class ShippedCudaTest : public ::testing::TestWithParam<std::tuple<ShippedCell, CudaTarget>> {};
 
 TEST_P(ShippedCudaTest, AgreesWithTheInterpreterAndTouchesNothingElse) {
-  TryCell(testing::ShippedDefinition(GetParam().name, kSizes), 3);
+  const auto& [shipped, target] = GetParam();
+  TryCell(testing::ShippedDefinition(shipped.name, kSizes), 3, target);
 }
 
 std::vector<ShippedCell> Shipped() {
@@ -71,20 +75,29 @@ std::vector<ShippedCell> Shipped() {
   return {all.begin(), all.end()};
 }
 
-INSTANTIATE_TEST_SUITE_P(Cells, ShippedCudaTest, ::testing::ValuesIn(Shipped()),
-                         [](const auto& cell) { return std::string(cell.param.name); });
+INSTANTIATE_TEST_SUITE_P(Cells, ShippedCudaTest,
+                         ::testing::Combine(::testing::ValuesIn(Shipped()),
+                                            ::testing::ValuesIn(kFp32)),
+                         [](const auto& info) {
+                           const bool fma = std::get<1>(info.param).fp32 == Fp32By::kFma;
+                           return std::string(std::get<0>(info.param).name) + (fma ? "_fma" : "");
+                         });
 
 TEST(CellSourceTest, RandomCellsAgreeWithTheInterpreter) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    TryCell(testing::RandomCell(seed), seed);
-    TryCell(testing::RandomCellOfParameters(seed), seed);
+    for (const CudaTarget& target : kFp32) {
+      TryCell(testing::RandomCell(seed), seed, target);
+      TryCell(testing::RandomCellOfParameters(seed), seed, target);
+    }
   }
 }
 
 TEST(CellSourceTest, BitsDoNotDependOnCompanyNorOnTheWidthOfALaunch) {
   for (const char* name : {"lstm", "gru_v1", "treelstm_internal", "treelstm_childsum"}) {
     SCOPED_TRACE(name);
-    EmulatedCell narrow({.seed = 1}), wide({.seed = 2, .launch_nodes = 200});
+    const CudaTarget fma = {.fp32 = Fp32By::kFma};
+    EmulatedCell narrow({.seed = 1, .target = fma});
+    EmulatedCell wide({.seed = 2, .target = fma, .launch_nodes = 200});
     const CellDefinition cell = testing::ShippedDefinition(name, kSizes);
     CellTrial alone(cell, 5, Kernels(), On(narrow)), together(cell, 5, Kernels(), On(wide));
     std::vector<Row> rows(kNodes);
@@ -149,13 +162,17 @@ INSTANTIATE_TEST_SUITE_P(Cells, Bf16CudaTest,
                                   (std::get<1>(info.param).wgmma ? "_hopper" : "");
                          });
 
-void ExpectTheSameBitsOfEveryShape(const CellDefinition& cell, const CudaTarget& target) {
+void ExpectTheSameBitsOfEveryShape(const CellDefinition& cell, const CudaTarget& target,
+                                   Precision precision) {
   EmulatedCell first({.seed = 1, .target = target, .shape = 0});
-  CellTrial expected(cell, 5, Kernels(), InBf16(first));
+  TrialOptions options = On(first);
+  options.precision = precision;
+  CellTrial expected(cell, 5, Kernels(), options);
   expected.Run(kNodes);
   for (size_t shape = 1; shape < kShapes; ++shape) {
     EmulatedCell emulated({.seed = 2, .target = target, .launch_nodes = 200, .shape = shape});
-    CellTrial trial(cell, 5, Kernels(), InBf16(emulated));
+    options.run = emulated.Runner();
+    CellTrial trial(cell, 5, Kernels(), options);
     for (const int32_t nodes : {3, kNodes}) {
       trial.Run(nodes);
       for (int32_t node = 0; node < nodes; ++node) {
@@ -170,7 +187,9 @@ TEST(MmaSourceTest, EveryShapeOfABlockLeavesTheSameBits) {
   for (const char* name : {"lstm", "gru", "gru_v1", "treelstm_internal", "linear_softmax"}) {
     for (const CudaTarget& target : kTargets) {
       SCOPED_TRACE(name + std::string(target.wgmma ? " on Hopper" : ""));
-      ExpectTheSameBitsOfEveryShape(testing::ShippedDefinition(name, kSizes), target);
+      const CellDefinition cell = testing::ShippedDefinition(name, kSizes);
+      ExpectTheSameBitsOfEveryShape(cell, target, Precision::kBf16);
+      if (!target.wgmma) ExpectTheSameBitsOfEveryShape(cell, target, Precision::kFp32);
     }
   }
 }
@@ -195,7 +214,8 @@ std::function<std::string(std::string)> Plant(const std::string& from, const std
 int Noticed(const char* cell, const std::string& from, const std::string& to) {
   int noticed = 0;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
-    EmulatedCell emulated({.seed = seed, .rewrite = Plant(from, to)});
+    EmulatedCell emulated(
+        {.seed = seed, .target = {.fp32 = Fp32By::kFma}, .rewrite = Plant(from, to)});
     CellTrial trial(testing::ShippedDefinition(cell, LongRows()), 7, Kernels(), On(emulated));
     trial.Run(kNodes);
     bool wrong = !emulated.Findings().empty();
@@ -229,7 +249,8 @@ std::set<std::string> Found(const char* cell, const std::string& from, const std
   static const std::regex kKind(": (out of bounds|misaligned|not written|race|copy under way): ");
   std::set<std::string> all;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
-    EmulatedCell emulated({.seed = seed, .rewrite = Plant(from, to)});
+    EmulatedCell emulated(
+        {.seed = seed, .target = {.fp32 = Fp32By::kFma}, .rewrite = Plant(from, to)});
     CellTrial trial(testing::ShippedDefinition(cell, LongRows()), 7, Kernels(), On(emulated));
     trial.Run(kNodes);
     std::set<std::string> kinds;

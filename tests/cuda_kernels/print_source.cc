@@ -1,5 +1,6 @@
-// print_source UNITS [CELL|CELL:bf16..]: the kernels of every task, and those of shipped cells (of all, in each precision), every
-// size of them so wide, as NVRTC will get them; for nvcc and for people.
+// print_source UNITS [CELL|CELL:bf16|CELL:fma..]: the kernels of every task, and those of shipped cells (of all, in each precision and
+// way: "lstm", "lstm_bf16", "lstm_fma"), every size of them so wide, as NVRTC will get them; for nvcc and for people.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -15,7 +16,16 @@
 namespace cellbatch {
 namespace {
 
-void AddCell(const std::string& name, int64_t units, Precision precision, std::string& source) {
+struct Way {
+  std::string name;
+  Precision precision;
+  Fp32By fp32;
+};
+const Way kWays[] = {{"", Precision::kFp32, Fp32By::kTensorCores},
+                     {"bf16", Precision::kBf16, Fp32By::kTensorCores},
+                     {"fma", Precision::kFp32, Fp32By::kFma}};
+
+void AddCell(const std::string& name, int64_t units, const Way& way, std::string& source) {
   const std::string_view text = testing::ShippedText(name);
   Check(!text.empty(), "no shipped cell has the name " + name);
   const auto cell = testing::DefinitionOfWidth(text, name, units);
@@ -23,7 +33,7 @@ void AddCell(const std::string& name, int64_t units, Precision precision, std::s
   const Weights weights = testing::RandomWeights(*cell, 1);
   auto program = Lower(*cell, kCudaLimits);
   Check(program.ok(), program.status().ToString());
-  program->precision = precision;
+  program->precision = way.precision;
   // What is prepared at load is not made here: values are no part of the text.
   std::vector<std::vector<float>> prepared;
   for (const PreparedParameter& p : program->prepared) {
@@ -35,28 +45,27 @@ void AddCell(const std::string& name, int64_t units, Precision precision, std::s
                                    : prepared[number - weights.size()].data();
   };
   const auto is_rounded = [](const Place&) { return true; };
-  AddCellSource(precision == Precision::kBf16 ? name + "_bf16" : name, *program, data, is_rounded,
-                {.wgmma = true}, source);
+  AddCellSource(way.name.empty() ? name : name + "_" + way.name, *program, data, is_rounded,
+                {.wgmma = true, .fp32 = way.fp32}, source);
 }
 
 int Print(const std::vector<std::string>& arguments) {
   const int64_t units = arguments.empty() ? 0 : std::atoll(arguments[0].c_str());
   if (units < 1) {
-    std::fputs("print_source UNITS [CELL|CELL:bf16..]\n", stderr);
+    std::fputs("print_source UNITS [CELL|CELL:bf16|CELL:fma..]\n", stderr);
     return 2;
   }
   std::string source = TaskKernelSource();
   for (size_t i = 1; i < arguments.size(); ++i) {
-    const size_t colon = arguments[i].find(':');
-    const bool bf16 = colon != std::string::npos && arguments[i].substr(colon) == ":bf16";
-    AddCell(arguments[i].substr(0, colon), units, bf16 ? Precision::kBf16 : Precision::kFp32,
-            source);
+    const size_t colon = std::min(arguments[i].find(':'), arguments[i].size());
+    for (const Way& way : kWays) {
+      const bool meant = arguments[i].substr(colon) == (way.name.empty() ? "" : ":" + way.name);
+      if (meant) AddCell(arguments[i].substr(0, colon), units, way, source);
+    }
   }
   for (const ShippedCell& cell : ShippedCells()) {
     if (arguments.size() > 1) break;
-    for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
-      AddCell(std::string(cell.name), units, precision, source);
-    }
+    for (const Way& way : kWays) AddCell(std::string(cell.name), units, way, source);
   }
   std::fputs(source.c_str(), stdout);
   return 0;

@@ -61,7 +61,7 @@ class ToolkitTest(unittest.TestCase):
                         "-cubin", "-o", os.path.join(self.folder, "cells.cubin"), source])
         self.assertEqual(compiled.returncode, 0, compiled.stdout)
         with open(source, encoding="utf-8") as text:
-            kernels = re.findall(r"__global__ void\s+(?:__launch_bounds__\(\d+\)\s+)?(\w+)\(", text.read())
+            kernels = re.findall(r"__global__ void\s+(?:__launch_bounds__\([\d, ]+\)\s+)?(\w+)\(", text.read())
         reports = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", compiled.stdout)
         self.assertGreater(len(kernels), 50)
         self.assertEqual(len(reports), len(kernels), compiled.stdout)

@@ -24,6 +24,7 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Make(std::shared_ptr<con
 absl::Status CudaMemory::Start(const CudaMemoryOptions& options) {
   tools_.gpu = gpu_;
   tools_.rewrite = options.rewrite;
+  tools_.fp32 = options.fp32;
   auto kernels = TaskKernels::Make(gpu_, tools_.Text(TaskKernelSource()));
   if (!kernels.ok()) return kernels.status();
   kernels_ = *std::move(kernels);

@@ -12,6 +12,7 @@
 #include "cells/cell_type.h"
 #include "cells/device/cuda/gpu_context.h"
 #include "cells/device/cuda/launch_queue.h"
+#include "cells/kernels/cuda/cell_source.h"
 #include "cells/program/cell_program.h"
 
 namespace cellbatch::cuda {
@@ -21,6 +22,7 @@ struct LoadTools {
   std::shared_ptr<const GpuContext> gpu;
   LaunchQueue* trial = nullptr;  // on which nothing else runs
   std::function<std::string(std::string)> rewrite;
+  Fp32By fp32 = Fp32By::kTensorCores;
 
   std::string Text(std::string source) const {
     return rewrite ? rewrite(std::move(source)) : source;

@@ -40,9 +40,10 @@ struct Writers {
     const bool multiplies = std::any_of(
         step.segments.begin(), step.segments.end(),
         [](const SegmentPlan& segment) { return segment.depth > 0 && !GroupsOf(segment).empty(); });
-    return multiplies && writer.program().precision == Precision::kBf16
-               ? WriteMmaProduct(step, std::move(writer))
-               : WriteProduct(step, std::move(writer));
+    const bool by_tensor_cores = writer.program().precision == Precision::kBf16 ||
+                                 writer.target().fp32 == Fp32By::kTensorCores;
+    return multiplies && by_tensor_cores ? WriteMmaProduct(step, std::move(writer))
+                                         : WriteProduct(step, std::move(writer));
   }
   CudaStep operator()(const PlainStep& step) { return WritePlain(step, std::move(writer)); }
   CudaStep operator()(const SumStep& step) {

@@ -11,6 +11,7 @@
 #ifndef CELLBATCH_CELLS_KERNELS_CUDA_CELL_SOURCE_H_
 #define CELLBATCH_CELLS_KERNELS_CUDA_CELL_SOURCE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct CudaShape {
   int nodes_a_block = 1;
   int shared_bytes = 0;  // dynamic
   int most_nodes = 0;    // of launches that it is the best for
+  // The compiler may give its threads all registers of an SM, as shared memory lets few blocks in. Else it spills some to let more in.
+  bool all_registers = false;
 };
 
 struct CudaStep {
@@ -56,9 +59,16 @@ struct CudaCell {
 // The values of a parameter of the definition, or prepared (IsPrepared): what packing reads, on the host.
 using ParameterData = absl::FunctionRef<const float*(ParameterId)>;
 
-// What the GPU has, beyond what all have that kernels in bf16 run on (sm_80).
+// Who multiplies fp32. Either within design.md's bound; their bits differ, so a model has one way for all its sizes.
+enum class Fp32By : uint8_t {
+  kTensorCores,  // three products of tf32 for one (mma_product.cuh)
+  kFma,          // one multiply-add for each weight (product.cuh)
+};
+
+// What the GPU has, beyond what all have that our kernels run on (sm_80), and what is asked of it.
 struct CudaTarget {
   bool wgmma = false;  // sm_90a: Hopper's matrix instructions
+  Fp32By fp32 = Fp32By::kTensorCores;
 };
 
 // Whether a column that the program writes (kOutput) is kept as bf16 too, for products that read it: ColumnView::rounded.

@@ -42,6 +42,21 @@ __device__ __forceinline__ void MmaBf16(float (&sums)[4], const uint4& a, unsign
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
+// Likewise of 8 k, one tf32 a word: an fp32 whose lowest 13 bits are ignored. x, y, b0: k t; z, w, b1: k t + 4.
+__device__ __forceinline__ void MmaTf32(float (&sums)[4], const uint4& a, unsigned b0,
+                                        unsigned b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// An fp32 by its bits: of a denormal zero, of NaN one that stays NaN without its lowest bits.
+__device__ __forceinline__ unsigned Flushed(unsigned bits) {
+  float y;
+  asm("add.ftz.f32 %0, %1, 0f80000000;" : "=f"(y) : "f"(__uint_as_float(bits)));
+  return __float_as_uint(y);
+}
 
 // As near as the machine does at once: two units in the last place.
 __device__ __forceinline__ float NearPowerOf2(float x) {
@@ -97,6 +112,11 @@ inline void MmaBf16(float (&sums)[4], const uint4& a, unsigned b0, unsigned b1) 
   const unsigned given[6] = {a.x, a.y, a.z, a.w, b0, b1};
   CellbatchMmaBf16(sums, given);
 }
+inline void MmaTf32(float (&sums)[4], const uint4& a, unsigned b0, unsigned b1) {
+  const unsigned given[6] = {a.x, a.y, a.z, a.w, b0, b1};
+  CellbatchMmaTf32(sums, given);
+}
+inline unsigned Flushed(unsigned bits) { return CellbatchFlushed(bits); }
 inline float NearPowerOf2(float x) { return exp2f(x); }
 inline float NearReciprocal(float x) { return 1.0f / x; }
 inline void GridDependencyWait() { cellbatch_wait_for_grids(); }

@@ -1,13 +1,13 @@
-// A product of packed weights with gathered rows, both bf16, summed in fp32 by tensor cores: what product.cuh is for fp32. A
-// block takes kUnits units of every group by kNodes nodes, a warp a part of the units, the groups and the nodes:
+// A product of packed weights with gathered rows, both bf16 or both fp32 (in parts, below), summed in fp32 by tensor cores. A block
+// takes kUnits units of every group by kNodes nodes, a warp a part of the units, the groups and the nodes:
 //
 //                        nodes: 8 an instruction
 //   weights, packed      +---------------+         lane 4 g + t: of the weights units g and g + 8, of the rows node g; of both
-//   as lanes read them:  | 0 0 0 0 0 ..  |         k from 8 t to 8 t + 7 of a chunk of 32. An instruction takes four of these
+//   as lanes read them:  | 0 0 0 0 0 ..  |         16 bytes of a chunk of 64: from 16 t on. An instruction takes half of these
 //   16 units an          | sums          |         of every t: which k it calls which does not matter, as both sides agree.
 //   instruction          +---------------+
 //
-//   shared memory:  lists | given | stage 0 | stage 1 | ..     rows' numbers; what the tail reads; a ring of pieces of 64 k:
+//   shared memory:  lists | given | stage 0 | stage 1 | ..     rows' numbers; what the tail reads; a ring of pieces of 128 bytes:
 //                                                              [chunk][node] 64 bytes, [tile][chunk][group][step][lane] 16
 //                   lists | given | sums                       when all is summed up
 //
@@ -23,10 +23,22 @@
 
 namespace cellbatch::cuda_kernels {
 
+template <MmaNumbers kNumbers>
+struct MmaElementOf {
+  using Type = float;
+};
+template <>
+struct MmaElementOf<MmaNumbers::kBf16> {
+  using Type = unsigned short;
+};
+
 // Of a warp: tiles of 16 units, groups, tiles of 8 nodes. Of a block: warps along each; pieces in shared memory.
-template <int kUnitTilesOf, int kGroupsOf, int kNodeTilesOf, int kUnitWarpsOf, int kGroupWarpsOf,
-          int kNodeWarpsOf, int kStagesOf>
+template <MmaNumbers kNumbersOf, int kUnitTilesOf, int kGroupsOf, int kNodeTilesOf,
+          int kUnitWarpsOf, int kGroupWarpsOf, int kNodeWarpsOf, int kStagesOf>
 struct MmaShape {
+  static constexpr MmaNumbers kNumbers = kNumbersOf;
+  using Element = typename MmaElementOf<kNumbers>::Type;
+  static constexpr int kOf16 = 16 / MmaElementBytes(kNumbers);  // elements of 16 bytes
   static constexpr int kUnitTiles = kUnitTilesOf, kGroups = kGroupsOf, kNodeTiles = kNodeTilesOf;
   static constexpr int kUnitWarps = kUnitWarpsOf, kGroupWarps = kGroupWarpsOf;
   static constexpr int kNodeWarps = kNodeWarpsOf;
@@ -63,7 +75,8 @@ struct MmaNow {
   const int* output_rows;
 };
 
-// Starts copying the first `count` of 8 elements; the others become zeros. Those that are not aligned to 16 bytes are there at once.
+// Starts copying the first `count` elements of 16 bytes; the others become zeros. bf16 that are not aligned to 16 bytes are there
+// at once.
 template <bool kAligned>
 __device__ __forceinline__ void CopyElements(char* to, const unsigned short* from, int count) {
   if (kAligned) return CopyAsync16Of(to, from, count * 2);
@@ -71,6 +84,18 @@ __device__ __forceinline__ void CopyElements(char* to, const unsigned short* fro
   for (int i = 0; i < 8; i += 2) {
     const unsigned low = i < count ? from[i] : 0u, high = i + 1 < count ? from[i + 1] : 0u;
     words[i / 2] = low | high << 16;
+  }
+}
+template <bool kAligned>
+__device__ __forceinline__ void CopyElements(char* to, const float* from, int count) {
+  if (kAligned) return CopyAsync16Of(to, from, count * 4);
+  auto* const words = reinterpret_cast<float*>(to);
+  for (int i = 0; i < 4; ++i) {
+    if (i < count) {
+      CopyAsync4(words + i, from + i);
+    } else {
+      words[i] = 0.0f;
+    }
   }
 }
 
@@ -81,8 +106,8 @@ struct MmaRowParts {
   static constexpr int kRowsAtOnce = Shape::kThreads / kParts;
   static constexpr int kRowsEach = (Shape::kNodes + kRowsAtOnce - 1) / kRowsAtOnce;
 
-  const unsigned short* rows[kRowsEach];  // this thread's parts of the next piece
-  int left;                               // elements of the segment
+  const typename Shape::Element* rows[kRowsEach];  // this thread's parts of the next piece
+  int left;                                        // elements of the segment
 
   __device__ __forceinline__ static int RowOf(int j) {
     return threadIdx.x / kParts + j * kRowsAtOnce;
@@ -94,7 +119,7 @@ struct MmaRowParts {
     left = depth;
 #pragma unroll
     for (int j = 0; j < kRowsEach; ++j) {
-      if (RowOf(j) < Shape::kNodes) rows[j] = row(RowOf(j)) + threadIdx.x % kParts * 8;
+      if (RowOf(j) < Shape::kNodes) rows[j] = row(RowOf(j)) + threadIdx.x % kParts * Shape::kOf16;
     }
   }
 };
@@ -109,6 +134,7 @@ struct MmaRows : MmaRowParts<Shape, kMmaChunkBytes / 16> {
   // kAligned: its rows begin at multiples of 16 bytes.
   template <bool kWhole, bool kAligned>
   __device__ __forceinline__ void Load(char* to, int nodes) {
+    constexpr int kOf16 = Shape::kOf16, kChunk = kParts * kOf16;
     const int part = threadIdx.x % kParts;
 #pragma unroll
     for (int j = 0; j < kRowsEach; ++j) {
@@ -116,12 +142,12 @@ struct MmaRows : MmaRowParts<Shape, kMmaChunkBytes / 16> {
 #pragma unroll
       for (int c = 0; c < kMmaPieceChunks; ++c) {
         char* const at = to + (c * Shape::kNodes + RowOf(j)) * kMmaChunkBytes + part * 16;
-        const int there = kWhole ? 8 : max(0, min(8, left - c * kMmaChunk - part * 8));
-        CopyElements<kAligned>(at, rows[j] + c * kMmaChunk, RowOf(j) < nodes ? there : 0);
+        const int there = kWhole ? kOf16 : max(0, min(kOf16, left - c * kChunk - part * kOf16));
+        CopyElements<kAligned>(at, rows[j] + c * kChunk, RowOf(j) < nodes ? there : 0);
       }
-      rows[j] += kMmaPieceDepth;
+      rows[j] += kMmaPieceChunks * kChunk;
     }
-    left -= kMmaPieceDepth;
+    left -= kMmaPieceChunks * kChunk;
   }
 };
 
@@ -206,6 +232,88 @@ __device__ __forceinline__ void MultiplyMmaPiece(typename Shape::Sums& sums, con
   }
 }
 
+// An fp32 in two parts of 11 bits, as tf32 has them: cut, not rounded, so that `big` never overflows, and the 13 bits that are
+// left over, of which instructions ignore the lowest two at most. Of what is no finite number `rest` is NaN.
+struct MmaParts {
+  uint4 big, rest;
+};
+__device__ __forceinline__ unsigned BigPartOf(unsigned x) { return x & 0xffffe000u; }
+__device__ __forceinline__ unsigned RestOf(unsigned x) {
+  return __float_as_uint(__uint_as_float(x) - __uint_as_float(BigPartOf(x)));
+}
+__device__ __forceinline__ MmaParts PartsOf(const uint4& x) {
+  return {{BigPartOf(x.x), BigPartOf(x.y), BigPartOf(x.z), BigPartOf(x.w)},
+          {RestOf(x.x), RestOf(x.y), RestOf(x.z), RestOf(x.w)}};
+}
+// Of a row, which may hold denormals. Packed weights hold none.
+__device__ __forceinline__ MmaParts PartsOfRow(const uint4& x) {
+  return PartsOf({Flushed(x.x), Flushed(x.y), Flushed(x.z), Flushed(x.w)});
+}
+
+// What tensor cores summed up of one piece: the products of big parts, and both kinds of mixed ones, which are less by 2^-10. These
+// mean nothing where a big part is no finite number: it has said all there is to say.
+struct MmaSplitSum {
+  float big[4] = {}, weights_rest[4] = {}, rows_rest[4] = {};
+
+  __device__ __forceinline__ void Add(const MmaParts& weights, const MmaParts& row, int step) {
+    const unsigned b0 = step == 0 ? row.big.x : row.big.z, b1 = step == 0 ? row.big.y : row.big.w;
+    MmaTf32(weights_rest, weights.rest, b0, b1);
+    MmaTf32(rows_rest, weights.big, step == 0 ? row.rest.x : row.rest.z,
+            step == 0 ? row.rest.y : row.rest.w);
+    MmaTf32(big, weights.big, b0, b1);
+  }
+  __device__ __forceinline__ void AddTo(float (&sums)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float all = big[i];
+      if (fabsf(all) < __uint_as_float(0x7f800000u)) all += weights_rest[i] + rows_rest[i];
+      sums[i] += all;
+    }
+  }
+};
+
+// As MultiplyMmaPiece, of fp32: three instructions for one, x . w = big . big + big . rest + rest . big (rest . rest is below 2^-20
+// of it). Tensor cores truncate when they add, always towards zero; so each piece of 32 k is summed up from zero, and added to the
+// others by an addition that rounds. Weights stay whole until here: they are read from far away, and parts are twice the bytes.
+template <typename Shape, bool kAll, int... kOf>
+__device__ __forceinline__ void MultiplySplitPiece(typename Shape::Sums& sums, const char* stage) {
+  constexpr int kReads = sizeof...(kOf);
+  const MmaWarp<Shape> warp;
+  const char* const x = stage + warp.node * kMmaChunkBytes + warp.lane * 16;
+  const char* const w = stage + Shape::kRowBytes + warp.lane * 16;
+  MmaParts rows[kMmaPieceChunks][Shape::kNodeTiles];
+#pragma unroll
+  for (int c = 0; c < kMmaPieceChunks; ++c) {
+#pragma unroll
+    for (int n = 0; n < Shape::kNodeTiles; ++n) {
+      const int at = (c * Shape::kNodes + n * kMmaNodes) * kMmaChunkBytes;
+      rows[c][n] = PartsOfRow(*reinterpret_cast<const uint4*>(x + at));
+    }
+  }
+#pragma unroll
+  for (int u = 0; u < Shape::kUnitTiles; ++u) {
+#pragma unroll
+    for (int g = 0; g < Shape::kGroups; ++g) {
+      const int read = MmaReadOf<kAll, kOf...>(warp.group + g);
+      if (read < 0) continue;
+      MmaSplitSum split[Shape::kNodeTiles];
+#pragma unroll
+      for (int c = 0; c < kMmaPieceChunks; ++c) {
+        const int chunk = (warp.tile + u) * kMmaPieceChunks + c;
+#pragma unroll
+        for (int step = 0; step < 2; ++step) {
+          const char* const at = w + (chunk * kReads + read) * kMmaTileBytes + step * kMmaTileBytes / 2;
+          const MmaParts weights = PartsOf(*reinterpret_cast<const uint4*>(at));
+#pragma unroll
+          for (int n = 0; n < Shape::kNodeTiles; ++n) split[n].Add(weights, rows[c][n], step);
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < Shape::kNodeTiles; ++n) split[n].AddTo(sums[u][g][n]);
+    }
+  }
+}
+
 // visit(group, node, unit, sum) for each sum of this lane; node and unit of the block. Of groups that are none: not.
 template <typename Shape, int kAllGroups, typename Visit>
 __device__ __forceinline__ void ForEachMmaSum(typename Shape::Sums& sums, const Visit& visit) {
@@ -274,7 +382,11 @@ struct MmaRing : MmaPieces<Shape::kStages, Shape::kStages - 1, kStageBytes, Rows
       WaitForAllBut<kAhead - 1>();
       __syncthreads();  // all of this piece is there, and nobody reads the place of the one before any more
       this->LoadNext();
-      MultiplyMmaPiece<Shape, kAll, kOf...>(sums, this->Stage());
+      if constexpr (Shape::kNumbers == MmaNumbers::kFp32) {
+        MultiplySplitPiece<Shape, kAll, kOf...>(sums, this->Stage());
+      } else {
+        MultiplyMmaPiece<Shape, kAll, kOf...>(sums, this->Stage());
+      }
       this->Pass();
     }
   }

@@ -1,16 +1,29 @@
-// What packs bf16 weights for tensor cores and what reads them agree on this. Read by three compilers (kernel_abi.h): no header
-// is included.
+// What packs weights for tensor cores and what reads them agree on this. Read by three compilers (kernel_abi.h): no header is
+// included.
 #ifndef CELLBATCH_CELLS_KERNELS_CUDA_MMA_TILE_H_
 #define CELLBATCH_CELLS_KERNELS_CUDA_MMA_TILE_H_
 
 namespace cellbatch::cuda_kernels {
 
-inline constexpr int kMmaUnits = 16;  // of one instruction
-inline constexpr int kMmaNodes = 8;   // likewise
-inline constexpr int kMmaChunk = 32;  // of a row: what a lane takes 16 bytes of; two instructions
-inline constexpr int kMmaPieceDepth = 64;  // of a row: what is loaded at once
-inline constexpr int kMmaPieceChunks = kMmaPieceDepth / kMmaChunk;
-inline constexpr int kMmaChunkBytes = kMmaChunk * 2;  // of one node, or of one unit
+// What is multiplied. Either lies in memory as elements of so many bytes, rows as well as weights.
+enum class MmaNumbers : unsigned char {
+  kBf16,  // of two bytes
+  kFp32,  // of four, each in two parts of tf32
+};
+#ifdef __CUDACC__
+__device__
+#endif
+    constexpr int
+    MmaElementBytes(MmaNumbers numbers) {
+  return numbers == MmaNumbers::kBf16 ? 2 : 4;
+}
+
+inline constexpr int kMmaUnits = 16;       // of one instruction
+inline constexpr int kMmaNodes = 8;        // likewise
+inline constexpr int kMmaChunkBytes = 64;  // of a row, or of one unit's weights: what a lane takes
+                                           // 16 of; two instructions
+inline constexpr int kMmaPieceChunks = 2;
+inline constexpr int kMmaPieceBytes = kMmaPieceChunks * kMmaChunkBytes;  // what is loaded at once
 inline constexpr int kMmaTileBytes =
     kMmaUnits * kMmaChunkBytes;  // weights of a chunk of one tile and group
 

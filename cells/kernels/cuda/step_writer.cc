@@ -109,13 +109,13 @@ void StepWriter::AddShape(const std::string& suffix, CudaShape shape, const std:
                           const std::string& before) {
   shape.name = name_ + suffix;
   text_ += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({}) {}("
+      "\nextern \"C\" __global__ void __launch_bounds__({}{}) {}("
       "cellbatch::cuda_abi::StepArgs a) {{\n"
       "  using namespace cellbatch::cuda_kernels;\n"
       "{}"
       "  GridDependencyWait();\n  GridDependentsMayBegin();\n"
       "  const cellbatch::cuda_abi::TaskNow& now = *a.now;\n{}}}\n",
-      shape.threads, shape.name, before, body);
+      shape.threads, shape.all_registers ? ", 1" : "", shape.name, before, body);
   step_.shapes.push_back(std::move(shape));
 }
 

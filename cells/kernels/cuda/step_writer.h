@@ -50,7 +50,7 @@ class StepWriter {
   CudaStep step_;
 };
 
-// In fp32, by product.cuh; in bf16, by mma_product.cuh or wgmma_product.cuh.
+// In fp32, by product.cuh; on tensor cores, in fp32 or bf16, by mma_product.cuh or wgmma_product.cuh.
 CudaStep WriteProduct(const ProductStep& step, StepWriter writer);
 CudaStep WriteMmaProduct(const ProductStep& step, StepWriter writer);
 CudaStep WritePlain(const PlainStep& step, StepWriter writer);

@@ -9,6 +9,7 @@
 namespace cellbatch::cuda_kernels {
 
 inline constexpr int kWgmmaAligned = 1024;
+inline constexpr int kWgmmaDepth = 64;  // k of a tile
 
 // Where in a tile the 16 bytes `part` of row `row` lie.
 __device__ __forceinline__ int WgmmaPartAt(int row, int part) {

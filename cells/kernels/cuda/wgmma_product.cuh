@@ -25,8 +25,10 @@ struct WgmmaShape {
   static constexpr int kPackTiles = (kUnitTiles * kGroups + 3) / 4 * 4;  // of 16 rows
   static constexpr int kPacks = 4 * kWarpgroups / kPackTiles;
   static constexpr int kUnits = kMmaUnits * kUnitTiles * kPacks;
-  static constexpr int kRowBytes = kNodes * kMmaPieceDepth * 2;                   // of a stage
-  static constexpr int kPackBytes = kPackTiles * kMmaUnits * kMmaPieceDepth * 2;  // likewise
+  static constexpr int kRowBytes = kNodes * kMmaPieceBytes;                   // of a stage
+  static constexpr int kPackBytes = kPackTiles * kMmaUnits * kMmaPieceBytes;  // likewise
+  using Element = unsigned short;
+  static constexpr int kOf16 = 8;  // elements of 16 bytes
   using Sums = float[kNodes / 2];
   static_assert(kPacks * kPackTiles == 4 * kWarpgroups, "whole packs");
 };
@@ -46,9 +48,9 @@ struct WgmmaRows : MmaRowParts<Shape, 8> {
       if (RowOf(j) >= Shape::kNodes) continue;
       CopyElements<kAligned>(to + WgmmaPartAt(RowOf(j), part), rows[j],
                              RowOf(j) < nodes ? there : 0);
-      rows[j] += kMmaPieceDepth;
+      rows[j] += kWgmmaDepth;
     }
-    left -= kMmaPieceDepth;
+    left -= kWgmmaDepth;
   }
 };
 
@@ -93,7 +95,7 @@ struct WgmmaRing : MmaPieces<Shape::kStages, Shape::kStages - 2, kStageBytes, Ro
 
  private:
   __device__ __forceinline__ void Multiply(typename Shape::Sums& sums, int pieces) {
-    const int of_warpgroup = Shape::kRowBytes + threadIdx.x / 128 * (64 * kMmaPieceDepth * 2);
+    const int of_warpgroup = Shape::kRowBytes + threadIdx.x / 128 * (64 * kMmaPieceBytes);
 #pragma unroll 1
     for (const int end = this->at + pieces; this->at < end; ++this->at) {
       WaitForAllBut<kAhead - 1>();

@@ -1,4 +1,5 @@
-// Products in bf16 as source: calls of mma_product.cuh or, for Hopper GPUs, of wgmma_product.cuh, by blocks of several shapes.
+// Products on tensor cores as source, in fp32 or bf16: calls of mma_product.cuh or, of bf16 for Hopper GPUs, of wgmma_product.cuh, by
+// blocks of several shapes.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -15,8 +16,8 @@ namespace cellbatch {
 namespace {
 
 using cuda_kernels::kMmaPieceChunks;
-using cuda_kernels::kMmaPieceDepth;
 using cuda_kernels::kMmaTileBytes;
+using cuda_kernels::MmaNumbers;
 using cuda_kernels::MmaSumsStride;
 
 constexpr int kWgmmaAligned = 1024;     // bytes: where the ring begins
@@ -48,21 +49,23 @@ class MmaWriter {
         writer_(writer),
         arrays_(writer.Value(UnitArrays(step, writer))),
         reads_(TailReads(step)),
-        wgmma_(writer.target().wgmma) {
+        numbers_(MmaNumbersOf(writer.program().precision)),
+        wgmma_(writer.target().wgmma && numbers_ == MmaNumbers::kBf16) {
     for (const SegmentPlan& plan : step.segments) {
       std::vector<int> groups = GroupsOf(plan);
       if (groups.empty() || plan.depth == 0) continue;
       most_reads_ = std::max(most_reads_, static_cast<int>(groups.size()));
       const int weights =
-          writer.Value(PackMmaWeights(plan, groups, step.units, step.groups(), writer));
+          writer.Value(PackMmaWeights(plan, groups, step.units, step.groups(), wgmma_, writer));
       segments_.push_back({MmaSourceOf(plan, writer), std::move(groups), weights, plan.depth});
-      total_ += MmaPieces(plan.depth);
+      total_ += MmaPieces(plan.depth, numbers_);
     }
     FindInputs();
   }
 
   void AddShapes() {
-    for (const MmaBlock& block : MmaBlocks(step_.groups(), most_reads_, wgmma_)) Add(block);
+    for (const MmaBlock& block : MmaBlocks(numbers_, step_.groups(), most_reads_, wgmma_))
+      Add(block);
   }
 
  private:
@@ -88,9 +91,10 @@ class MmaWriter {
     body += Tail(lists + given);
     body += "  }\n";
     const int blocks_x = (step_.units + block.units - 1) / block.units;
-    writer_.AddShape(fmt::format("_n{}", block.nodes),
-                     {"", block.threads, blocks_x, block.nodes, shared, block.most_nodes}, body,
-                     before);
+    writer_.AddShape(fmt::format("_n{}x{}", block.nodes, block.units),
+                     {"", block.threads, blocks_x, block.nodes, shared, block.most_nodes,
+                      numbers_ == MmaNumbers::kFp32},
+                     body, before);
   }
 
   // Inputs whose lists are read.
@@ -149,7 +153,7 @@ class MmaWriter {
 
   // Of all pieces of a segment, from one tile or pack to the next.
   int64_t BytesOf(const Segment& segment) const {
-    const int64_t pieces = MmaPieces(segment.depth);
+    const int64_t pieces = MmaPieces(segment.depth, numbers_);
     const auto reads = static_cast<int64_t>(segment.groups.size());
     return wgmma_ ? pieces * WgmmaPacks::For(step_.groups()).bytes()
                   : pieces * kMmaPieceChunks * reads * kMmaTileBytes;
@@ -163,7 +167,7 @@ class MmaWriter {
     int64_t first = 0;
     for (size_t s = 0; s < segments_.size(); ++s) {
       text += fmt::format("    if (p == {}) {{\n      {}\n    }}\n", first, begin(segments_[s]));
-      first += MmaPieces(segments_[s].depth);
+      first += MmaPieces(segments_[s].depth, numbers_);
       if (s + 1 == segments_.size()) {
         text += fmt::format("    {};\n", call(segments_[s]));
       } else if (call(segments_[s]) != call(segments_[s + 1])) {
@@ -224,7 +228,8 @@ class MmaWriter {
                },
                [&](const Segment& segment) {
                  return fmt::format("loader.Load<{}, {}>(to, num_nodes - first_node)",
-                                    segment.depth % kMmaPieceDepth == 0, segment.source.aligned);
+                                    segment.depth % MmaPieceDepth(numbers_) == 0,
+                                    segment.source.aligned);
                });
   }
 
@@ -265,7 +270,7 @@ class MmaWriter {
       const std::vector<int>& groups = segments_[s].groups;
       int64_t pieces = 0;
       for (; s < segments_.size() && segments_[s].groups == groups; ++s) {
-        pieces += MmaPieces(segments_[s].depth);
+        pieces += MmaPieces(segments_[s].depth, numbers_);
       }
       text += fmt::format("  ring.Add<{}, {}>(sums, {});\n",
                           static_cast<int>(groups.size()) == step_.groups(),
@@ -295,7 +300,8 @@ class MmaWriter {
         "    if (node >= num_nodes || unit >= {2}) continue;\n"
         "    const float* const sum = left + i / Shape::kUnits * kStride + i % Shape::kUnits;\n"
         "{3}  }}\n",
-        sums_at, step_.groups(), step_.units, TailText(step_, arrays_, {sum, read, true}, writer_),
+        sums_at, step_.groups(), step_.units,
+        TailText(step_, arrays_, {sum, read, numbers_ == MmaNumbers::kBf16}, writer_),
         ForEach("float sum", "    left[n * kStride + g * Shape::kUnits + u] = sum;\n"));
   }
 
@@ -305,6 +311,7 @@ class MmaWriter {
   const std::vector<int> reads_;  // columns of the tail
   std::vector<Segment> segments_;
   std::vector<int> inputs_;
+  const MmaNumbers numbers_;
   const bool wgmma_;
   int most_reads_ = 0;
   int64_t total_ = 0;  // pieces
