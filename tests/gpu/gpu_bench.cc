@@ -11,13 +11,16 @@
 //   gpu.saturation.NAME_2queues.queue_idle                  x: the same, mean of the two queues of one GPU
 //   gpu.latency.NAME.p50_us, .p99_us                        chains that come as a Poisson process, from when they come
 //
+// PRECISION: fp32 (three products of tf32 on tensor cores; bound: 3xtf32), fp32_fma (a multiply-add for each weight; bound: fp32;
+// steps alone), bf16.
+//
 // NAME: lstm_hH_PRECISION[_tokens][_2queues|_2gpus], latency of one queue alone. Without _tokens a cell's input is a vector, 4 KiB
 // over PCIe where H is 1,024; with it a word of 20,000, whose vectors are on the GPU: CELL lstm_tokens. A precision that the
 // device does not compute is "not offered" in the tables, and has no figures.
 //
 //   gpu_bench --list            the GPUs, a line each, and what CUDA is there; or one line why there is none, exit code 3
 //
-// Predicted before any GPU was seen (cells/kernels/cuda/README.md): lstm of 1,024 units in fp32 39 us for b = 1, 8, 64 and 300 us
+// Predicted before any GPU was seen (cells/kernels/cuda/README.md): lstm of 1,024 units in fp32_fma 39 us for b = 1, 8, 64 and 300 us
 // for 512. Seen on an H200: 64, 64, 97 and 304 (tests/bench/results). Where it ran on emulated GPUs its times mean nothing.
 #include <algorithm>
 #include <cstdio>
@@ -54,7 +57,8 @@ ABSL_FLAG(bool, list, false, "Name the GPUs, and end.");
 ABSL_FLAG(std::vector<std::string>, parts,
           std::vector<std::string>({"signals", "steps", "saturation", "latency"}),
           "What is measured; commas between.");
-ABSL_FLAG(std::vector<std::string>, precisions, std::vector<std::string>({"fp32", "bf16"}),
+ABSL_FLAG(std::vector<std::string>, precisions,
+          std::vector<std::string>({"fp32", "fp32_fma", "bf16"}),
           "What cells compute in; commas between.");
 ABSL_FLAG(std::string, cells, "lstm,lstm_tokens,gru,treelstm_internal",
           "Whose steps; commas between.");
@@ -77,12 +81,16 @@ constexpr int kNoGpu = 3;               // exit code
 constexpr double kMostInFlight = 4096;  // requests: four times a batch of 512, two queues
 constexpr const char* kParts[] = {"signals", "steps", "saturation", "latency"};
 
-// What cells compute in. The name is that of tests/bench/derived_costs.h, too.
+// What cells compute in, and how that is called in tests/bench/derived_costs.h.
 struct Numbers {
   std::string name;
   Precision precision;
+  std::string arithmetic;
+  Fp32By fp32 = Fp32By::kTensorCores;
 };
-const Numbers kNumbers[] = {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}};
+const Numbers kNumbers[] = {{"fp32", Precision::kFp32, "3xtf32"},
+                            {"fp32_fma", Precision::kFp32, "fp32", Fp32By::kFma},
+                            {"bf16", Precision::kBf16, "bf16"}};
 
 bool Part(std::string_view name) { return absl::c_linear_search(absl::GetFlag(FLAGS_parts), name); }
 
@@ -151,8 +159,10 @@ void List(const Found& found) {
 }
 
 // With pinned memory for requests of so many cells on average, half as much more.
-DeviceSet Devices(const Found& found, const std::vector<int>& ordinals, double mean_cells = 0) {
+DeviceSet Devices(const Found& found, const std::vector<int>& ordinals, Fp32By fp32,
+                  double mean_cells = 0) {
   cuda::CudaOptions options;
+  options.memory.fp32 = fp32;
   const double bytes = 1.5 * kMostInFlight * mean_cells * absl::GetFlag(FLAGS_h) * sizeof(float);
   options.host_block_bytes = std::max(options.host_block_bytes, static_cast<int64_t>(bytes));
   return Require(cuda::CudaDevices(found.api, ordinals, options), "devices");
@@ -211,25 +221,22 @@ using Ideals = std::map<std::pair<std::string, std::string>, double>;
 void StepsOf(const Found& found, const std::string& cell, const Numbers& numbers, Table& table,
              std::vector<double>& launches, Ideals& ideals, Report& report) {
   const auto model = ModelOf(cell, numbers.precision);
-  DeviceSet set = Devices(found, {0});
+  DeviceSet set = Devices(found, {0}, numbers.fp32);
   auto tried = StepTimes(set, *model, Batches(), absl::GetFlag(FLAGS_repeats));
   if (absl::IsUnimplemented(tried.status())) {
-    table.Add({cell, numbers.name, "", "not offered", "", "", "", "", "", ""});
+    table.Add({cell, numbers.name, "", "not offered", "", "", "", "", ""});
     return;
   }
   double& best_us = ideals[{cell, numbers.name}];
   best_us = std::numeric_limits<double>::max();
   for (const StepTime& time : Require(std::move(tried), "steps")) {
-    const double bound = BoundUs(numbers.name, *model, time.batch);
+    const double bound = BoundUs(numbers.arithmetic, *model, time.batch);
     const double of_bound = time.row_us.median / bound;
     best_us = std::min(best_us, time.row_us.median / time.batch);
     launches.push_back(time.launch_us.median);
-    const std::string as_exact = numbers.precision == Precision::kFp32
-                                     ? Number(BoundUs("3xtf32", *model, time.batch), 1)
-                                     : std::string("-");
     table.Add({cell, numbers.name, std::to_string(time.batch), Number(time.alone_us, 1),
                Number(time.device_us, 1), Number(time.row_us, 1), Number(time.launch_us.median, 1),
-               Number(bound, 1), as_exact, Number(of_bound, 2)});
+               Number(bound, 1), Number(of_bound, 2)});
     const std::string name = "gpu.step." + cell + "_h" + std::to_string(absl::GetFlag(FLAGS_h)) +
                              "_b" + std::to_string(time.batch) + "_" + numbers.name;
     report.Figure(name + ".us", time.row_us.median, "us", &time.row_us);
@@ -239,7 +246,7 @@ void StepsOf(const Found& found, const std::string& cell, const Numbers& numbers
 
 Ideals Steps(const Found& found, Report& report) {
   Table table({"cell", "numbers", "b", "alone us", "on it us", "in a row us", "launch us", "bound",
-               "bound 3xtf32", "of bound"});
+               "of bound"});
   Ideals ideals;
   std::vector<double> launches;
   const std::vector<std::string> cells = absl::StrSplit(absl::GetFlag(FLAGS_cells), ',');
@@ -273,10 +280,11 @@ bool Requests(const Found& found, const Ideals& ideals, Report& report) {
   if (plan.num_drivers <= 0) plan.num_drivers = std::max(1, UsableCores() / 2);
   plan.seed = absl::GetFlag(FLAGS_seed);
   const auto devices = [&, cells = plan.lengths.mean()](const std::vector<int>& ordinals) {
-    return Devices(found, ordinals, cells);
+    return Devices(found, ordinals, Fp32By::kTensorCores, cells);
   };
   RequestFigures figures(std::move(plan), devices, report);
   for (const Numbers& numbers : Asked()) {
+    if (numbers.fp32 == Fp32By::kFma) continue;  // what its steps take says it
     for (const std::string cell : {"lstm", "lstm_tokens"}) {
       const auto ideal = ideals.find({cell, numbers.name});
       const auto best_us = ideal == ideals.end() ? std::nullopt : std::optional(ideal->second);
