@@ -80,6 +80,7 @@ absl::StatusOr<OpenedDevices> Open(const ServerOptions& options) {
   MeasureCpu(open.cpu);
   open.cuda_libraries = options.cuda_libraries;
   open.cuda.host_block_bytes = options.cuda_host_bytes;
+  open.cuda.memory.fp32 = options.cuda_fp32 == "3xtf32" ? Fp32By::kTensorCores : Fp32By::kFma;
   return OpenDevices(options.devices, open);
 }
 

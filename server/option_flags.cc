@@ -31,6 +31,9 @@ constexpr OptionFlag kFlags[] = {
      "Bytes of this machine's memory that are pinned for GPUs at the start: what requests on GPUs "
      "bring and are answered with lies there. One that finds no room: RESOURCE_EXHAUSTED.",
      {1 << 20}},
+    {"cuda-fp32", &O::cuda_fp32,
+     "How GPUs multiply in PRECISION_FP32: fma (a multiply-add for each weight) or 3xtf32 (three "
+     "products of TF32 on tensor cores, within the same bound but of other last bits)."},
     {"calibration-cache", &O::calibration_cache,
      "Folder to keep what cell types take (T(b)) in, from one start to the next: then a few tasks "
      "confirm it, instead of many that measure it. Made where it is not there. Empty: measured at "

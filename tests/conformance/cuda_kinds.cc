@@ -18,15 +18,14 @@ cuda::CudaOptions Small() {
   return options;
 }
 
-cuda::CudaOptions ByFma() {
+cuda::CudaOptions OnTensorCores() {
   cuda::CudaOptions options = Small();
-  options.memory.fp32 = Fp32By::kFma;
+  options.memory.fp32 = Fp32By::kTensorCores;
   return options;
 }
 
-// Of the contract alone, which does not depend on how they multiply: as emulated GPUs do it sooner.
 cuda::CudaOptions Narrow(cuda::SignalBy signal_by) {
-  cuda::CudaOptions options = ByFma();
+  cuda::CudaOptions options = Small();
   options.first_sequence = kBelow64;
   options.memory.queue.slots = 4;
   options.memory.queue.first_signal = 0xfffffffau;
@@ -41,7 +40,7 @@ cuda::CudaOptions Narrow(cuda::SignalBy signal_by) {
 std::vector<CudaKind> CudaKinds() {
   return {{"cuda", {0}, Small()},
           {"cuda_two_queues", {0, 0}, Small()},
-          {"cuda_fma", {0}, ByFma()},
+          {"cuda_tensor_cores", {0}, OnTensorCores()},
           {"cuda_signal_kernel", {0}, Narrow(cuda::SignalBy::kSignalKernel), true},
           {"cuda_stream_write", {0}, Narrow(cuda::SignalBy::kStreamWrite), true},
           {"cuda_end_kernel", {0, 0}, Narrow(cuda::SignalBy::kEndKernel), true}};

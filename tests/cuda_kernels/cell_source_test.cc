@@ -79,8 +79,9 @@ INSTANTIATE_TEST_SUITE_P(Cells, ShippedCudaTest,
                          ::testing::Combine(::testing::ValuesIn(Shipped()),
                                             ::testing::ValuesIn(kFp32)),
                          [](const auto& info) {
-                           const bool fma = std::get<1>(info.param).fp32 == Fp32By::kFma;
-                           return std::string(std::get<0>(info.param).name) + (fma ? "_fma" : "");
+                           const bool tf32 = std::get<1>(info.param).fp32 == Fp32By::kTensorCores;
+                           return std::string(std::get<0>(info.param).name) +
+                                  (tf32 ? "_3xtf32" : "");
                          });
 
 TEST(CellSourceTest, RandomCellsAgreeWithTheInterpreter) {

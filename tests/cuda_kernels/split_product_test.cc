@@ -27,10 +27,12 @@ constexpr int32_t kNodes = 9, kUnits = 20;  // more than an instruction of eithe
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
+constexpr CudaTarget kTensorCores = {.fp32 = Fp32By::kTensorCores};
+
 // y = W x + b.
 class Linear {
  public:
-  explicit Linear(int32_t depth, EmulatedOptions options = {})
+  explicit Linear(int32_t depth, EmulatedOptions options = {.target = kTensorCores})
       : emulated_(std::move(options)),
         trial_(testing::LinearCell(depth, kUnits), 5, kernels::BestKernels(DetectCpuFeatures()),
                Options()),
@@ -126,7 +128,7 @@ TEST(SplitProductTest, DeepProductsAgreeWithTheInterpreterAtTheirHardest) {
 TEST(SplitProductTest, APartThatIsMissingIsNoticed) {
   const char* const parts[] = {"MmaTf32(weights_rest, ", "MmaTf32(rows_rest, ", "MmaTf32(big, "};
   for (const std::string part : parts) {
-    Linear linear(100, {.rewrite = Plant(part, "if (false) " + part)});
+    Linear linear(100, {.target = kTensorCores, .rewrite = Plant(part, "if (false) " + part)});
     std::mt19937 random(3);
     std::uniform_real_distribution<float> any(-1.0f, 1.0f);
     const auto value = [&] { return any(random); };
@@ -137,7 +139,8 @@ TEST(SplitProductTest, APartThatIsMissingIsNoticed) {
 
 // What sums of pieces are for: tensor cores cut.
 TEST(SplitProductTest, SumsThatTensorCoresKeepThroughoutAreNoticed) {
-  Linear linear(kDeep, {.rewrite = Plant("split[n].Add(weights, rows[c][n], step);", R"({
+  Linear linear(kDeep, {.target = kTensorCores,
+                        .rewrite = Plant("split[n].Add(weights, rows[c][n], step);", R"({
               MmaSplitSum all;
               for (int i = 0; i < 4; ++i) all.big[i] = sums[u][g][n][i], sums[u][g][n][i] = 0.0f;
               all.Add(weights, rows[c][n], step);

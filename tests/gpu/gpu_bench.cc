@@ -11,8 +11,7 @@
 //   gpu.saturation.NAME_2queues.queue_idle                  x: the same, mean of the two queues of one GPU
 //   gpu.latency.NAME.p50_us, .p99_us                        chains that come as a Poisson process, from when they come
 //
-// PRECISION: fp32 (three products of tf32 on tensor cores; bound: 3xtf32), fp32_fma (a multiply-add for each weight; bound: fp32;
-// steps alone), bf16.
+// PRECISION: fp32 (a multiply-add for each weight), fp32_3xtf32 (three products of tf32 on tensor cores; steps alone), bf16.
 //
 // NAME: lstm_hH_PRECISION[_tokens][_2queues|_2gpus], latency of one queue alone. Without _tokens a cell's input is a vector, 4 KiB
 // over PCIe where H is 1,024; with it a word of 20,000, whose vectors are on the GPU: CELL lstm_tokens. A precision that the
@@ -20,7 +19,7 @@
 //
 //   gpu_bench --list            the GPUs, a line each, and what CUDA is there; or one line why there is none, exit code 3
 //
-// Predicted before any GPU was seen (cells/kernels/cuda/README.md): lstm of 1,024 units in fp32_fma 39 us for b = 1, 8, 64 and 300 us
+// Predicted before any GPU was seen (cells/kernels/cuda/README.md): lstm of 1,024 units in fp32 39 us for b = 1, 8, 64 and 300 us
 // for 512. Seen on an H200: 64, 64, 97 and 304 (tests/bench/results). Where it ran on emulated GPUs its times mean nothing.
 #include <algorithm>
 #include <cstdio>
@@ -58,7 +57,7 @@ ABSL_FLAG(std::vector<std::string>, parts,
           std::vector<std::string>({"signals", "steps", "saturation", "latency"}),
           "What is measured; commas between.");
 ABSL_FLAG(std::vector<std::string>, precisions,
-          std::vector<std::string>({"fp32", "fp32_fma", "bf16"}),
+          std::vector<std::string>({"fp32", "fp32_3xtf32", "bf16"}),
           "What cells compute in; commas between.");
 ABSL_FLAG(std::string, cells, "lstm,lstm_tokens,gru,treelstm_internal",
           "Whose steps; commas between.");
@@ -86,10 +85,10 @@ struct Numbers {
   std::string name;
   Precision precision;
   std::string arithmetic;
-  Fp32By fp32 = Fp32By::kTensorCores;
+  Fp32By fp32 = Fp32By::kFma;
 };
-const Numbers kNumbers[] = {{"fp32", Precision::kFp32, "3xtf32"},
-                            {"fp32_fma", Precision::kFp32, "fp32", Fp32By::kFma},
+const Numbers kNumbers[] = {{"fp32", Precision::kFp32, "fp32"},
+                            {"fp32_3xtf32", Precision::kFp32, "3xtf32", Fp32By::kTensorCores},
                             {"bf16", Precision::kBf16, "bf16"}};
 
 bool Part(std::string_view name) { return absl::c_linear_search(absl::GetFlag(FLAGS_parts), name); }
@@ -280,11 +279,11 @@ bool Requests(const Found& found, const Ideals& ideals, Report& report) {
   if (plan.num_drivers <= 0) plan.num_drivers = std::max(1, UsableCores() / 2);
   plan.seed = absl::GetFlag(FLAGS_seed);
   const auto devices = [&, cells = plan.lengths.mean()](const std::vector<int>& ordinals) {
-    return Devices(found, ordinals, Fp32By::kTensorCores, cells);
+    return Devices(found, ordinals, Fp32By::kFma, cells);
   };
   RequestFigures figures(std::move(plan), devices, report);
   for (const Numbers& numbers : Asked()) {
-    if (numbers.fp32 == Fp32By::kFma) continue;  // what its steps take says it
+    if (numbers.fp32 == Fp32By::kTensorCores) continue;  // what its steps take says it
     for (const std::string cell : {"lstm", "lstm_tokens"}) {
       const auto ideal = ideals.find({cell, numbers.name});
       const auto best_us = ideal == ideals.end() ? std::nullopt : std::optional(ideal->second);

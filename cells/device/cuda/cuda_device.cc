@@ -65,6 +65,7 @@ CudaDevice::CudaDevice(CudaMemory* memory, int number, PinnedBuffer task_memory,
       taken_(static_cast<size_t>(queue_.options().slots)),
       signal_(first_sequence - 1) {
   info_.kind = memory->gpu()->gpu_name() + ", " + memory->gpu()->architecture();
+  if (memory->fp32() == Fp32By::kTensorCores) info_.kind += ", fp32 by 3xtf32";
   if (number > 0) info_.name += "#" + std::to_string(number);
 }
 

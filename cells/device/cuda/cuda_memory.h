@@ -22,10 +22,10 @@
 namespace cellbatch::cuda {
 
 struct CudaMemoryOptions {
-  int num_queues = 1;                  // devices that compute here
-  QueueOptions queue;                  // of each
-  bool choose_signal = true;           // by measurement; else the queue's options say
-  Fp32By fp32 = Fp32By::kTensorCores;  // of every model that is loaded
+  int num_queues = 1;          // devices that compute here
+  QueueOptions queue;          // of each
+  bool choose_signal = true;   // by measurement; else the queue's options say
+  Fp32By fp32 = Fp32By::kFma;  // of every model that is loaded
   // Of a kernel's text, before it is compiled: tests plant bugs there. Empty: as it is.
   std::function<std::string(std::string)> rewrite;
 };
@@ -45,6 +45,7 @@ class CudaMemory final : public Memory {
   // Of its device with that number, which alone uses it.
   LaunchQueue& queue(int number) const { return *queues_[static_cast<size_t>(number)]; }
   const std::shared_ptr<const GpuContext>& gpu() const { return gpu_; }
+  Fp32By fp32() const { return tools_.fp32; }
 
  private:
   CudaMemory(std::shared_ptr<const GpuContext> gpu, std::shared_ptr<PinnedBlocks> blocks);

@@ -61,14 +61,14 @@ using ParameterData = absl::FunctionRef<const float*(ParameterId)>;
 
 // Who multiplies fp32. Either within design.md's bound; their bits differ, so a model has one way for all its sizes.
 enum class Fp32By : uint8_t {
-  kTensorCores,  // three products of tf32 for one (mma_product.cuh)
   kFma,          // one multiply-add for each weight (product.cuh)
+  kTensorCores,  // three products of tf32 for one (mma_product.cuh); not run on a GPU, so nobody has it who does not ask
 };
 
 // What the GPU has, beyond what all have that our kernels run on (sm_80), and what is asked of it.
 struct CudaTarget {
   bool wgmma = false;  // sm_90a: Hopper's matrix instructions
-  Fp32By fp32 = Fp32By::kTensorCores;
+  Fp32By fp32 = Fp32By::kFma;
 };
 
 // Whether a column that the program writes (kOutput) is kept as bf16 too, for products that read it: ColumnView::rounded.
