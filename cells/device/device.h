@@ -1,7 +1,8 @@
 // One FIFO queue of batched tasks on a Memory. The contract every way of computing keeps (CPU,
 // CUDA, simulated), defined by tests/conformance.
 //
-// 1. Tasks run in the order they were enqueued; each: copies in, cell, copies out, stamps, signal.
+// 1. Tasks run in the order they were enqueued; each: copies in, cell, copies out, stamps, signal. A device may run several as
+//    one launch where that leaves the same: whatever rows they name, it is as if they had run one by one. They are done together.
 // 2. A task may read what any earlier task of the same queue wrote.
 // 3. int64(Signal() - n) >= 0 means task n is done: its copies out, host columns, rows and stamps are
 //    readable on the host (acquire). The first task's number is Signal() + 1 of a new device, wherever
@@ -22,7 +23,9 @@
 //    so does what the host reads of rows (LoadedModel::host_column).
 // 10. BatchedTask::start_ns and end_ns are the device's own: when its first copy in began and when its
 //     last copy out was made, for each task, on a clock that runs forward at the pace of the host's
-//     (to 1 in 10^3), wherever it starts. No task begins before the one before it ended.
+//     (to 1 in 10^3), wherever it starts. No task begins before the one before it ended. Of tasks in one
+//     launch the first has all copies in, the last all copies out, and between them one ends and the next
+//     begins when its cell does; a task that is measured is in a launch of its own.
 // 11. Abandon ends what 7 leaves open: when it returns, no row and no byte of host memory is read or
 //     written any more. Until then rows, answers and task memory are held as for a running task.
 #ifndef CELLBATCH_CELLS_DEVICE_DEVICE_H_
@@ -48,6 +51,9 @@ struct DeviceInfo {
   // Advance() does the work on the caller's thread (CPU). Such a device is not watched for tasks that take too
   // long: nobody is left to notice.
   bool computes_in_advance = false;
+  // Tasks that it wants to have, done or not seen to be: with so many it is never idle while there is work. What joins waits for
+  // those before it.
+  int tasks_in_flight = 2;
   // What it is, as far as the time of a task depends on it: the same text on the same sort of machine at every start, which
   // names neither addresses nor what was measured. Empty: it cannot say.
   std::string kind = {};
@@ -63,8 +69,8 @@ class Device {
   virtual absl::Span<std::byte> task_memory() = 0;
   // Returns how many of `tasks` it took, from the front.
   virtual int Enqueue(absl::Span<BatchedTask* const> tasks) = 0;
-  // CPU: computes the next enqueued task here, on the worker's thread. CUDA: nothing to do.
-  // Simulated: moves virtual time. True if it did work.
+  // Right after Enqueue, and again and again. CPU: computes the next enqueued task here, on the worker's thread. CUDA: launches
+  // what was enqueued, several tasks at once where that is more. Simulated: moves virtual time. True if it did work.
   virtual bool Advance() = 0;
   virtual uint64_t Signal() const = 0;
   virtual absl::Status Health() const = 0;

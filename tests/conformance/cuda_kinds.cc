@@ -24,10 +24,12 @@ cuda::CudaOptions OnTensorCores() {
   return options;
 }
 
-cuda::CudaOptions Narrow(cuda::SignalBy signal_by) {
+// A ring of 7 slots comes round within a launch of several tasks.
+cuda::CudaOptions Narrow(cuda::SignalBy signal_by, int tasks_a_launch) {
   cuda::CudaOptions options = Small();
   options.first_sequence = kBelow64;
-  options.memory.queue.slots = 4;
+  options.memory.queue.slots = tasks_a_launch == 1 ? 4 : 7;
+  options.memory.queue.tasks_a_launch = tasks_a_launch;
   options.memory.queue.first_signal = 0xfffffffau;
   options.memory.queue.list_ints = 100;
   options.memory.queue.signal_by = signal_by;
@@ -41,9 +43,11 @@ std::vector<CudaKind> CudaKinds() {
   return {{"cuda", {0}, Small()},
           {"cuda_two_queues", {0, 0}, Small()},
           {"cuda_tensor_cores", {0}, OnTensorCores()},
-          {"cuda_signal_kernel", {0}, Narrow(cuda::SignalBy::kSignalKernel), true},
-          {"cuda_stream_write", {0}, Narrow(cuda::SignalBy::kStreamWrite), true},
-          {"cuda_end_kernel", {0, 0}, Narrow(cuda::SignalBy::kEndKernel), true}};
+          {"cuda_signal_kernel", {0}, Narrow(cuda::SignalBy::kSignalKernel, 4), true},
+          {"cuda_stream_write", {0}, Narrow(cuda::SignalBy::kStreamWrite, 4), true},
+          {"cuda_end_kernel", {0, 0}, Narrow(cuda::SignalBy::kEndKernel, 4), true},
+          {"cuda_two_a_launch", {0}, Narrow(cuda::SignalBy::kEndKernel, 2), true},
+          {"cuda_one_a_launch", {0, 0}, Narrow(cuda::SignalBy::kEndKernel, 1), true}};
 }
 
 DeviceSetup CudaSetup(std::shared_ptr<const cuda::CudaApi> api, const CudaKind& kind) {

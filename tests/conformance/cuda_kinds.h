@@ -20,7 +20,8 @@ struct CudaKind {
   std::string name;
   std::vector<int> ordinals;
   cuda::CudaOptions options;
-  // A ring of few slots, counters that wrap at once, row lists that are read where they are, a given signal.
+  // A ring of few slots, counters that wrap at once, row lists that are read where they are, a given signal, and given numbers of
+  // tasks a launch.
   bool narrow = false;
 };
 

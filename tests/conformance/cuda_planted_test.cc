@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -15,6 +17,8 @@
 
 #include "cells/check.h"
 #include "cells/device/cuda/cuda_device.h"
+#include "cells/device/cuda/cuda_model.h"
+#include "cells/device/cuda/task_slots.h"
 #include "tests/conformance/devices.h"
 #include "tests/conformance/task_bench.h"
 #include "tests/cuda_emulator/driver/emulated_gpus.h"
@@ -100,6 +104,43 @@ class PlantedTest : public ::testing::Test {
     answer.assign(kH, std::nanf(""));
     bench_->CopyOut(task, kHidden, nodes, answer.data());
   }
+  // Vector `which` of x, brought to row `x_row`, into row `out`.
+  BatchedTask* TaskFrom(int which, Row x_row, Row out, std::vector<float>& answer) {
+    BatchedTask* const task =
+        bench_->Task(0, {.cell = lstm_, .inputs = {{x_row}, {kZeroRow}}, .out = {out}});
+    bench_->CopyIn(task, testing::FindTable(*model_, "x"), x_row, 1, x_.data() + which * kD);
+    answer.assign(kH, std::nanf(""));
+    bench_->CopyOut(task, kHidden, out, answer.data());
+    return task;
+  }
+  // Which shares no row with that of another row, so they go together.
+  void TaskOfRow(Row row, std::vector<float>& answer) { TaskFrom(row, row, row, answer); }
+  // Tasks of vectors 0 and 1: one by one; together, by hand, on the queue that the device has for itself; as the device gives them.
+  struct Pair {
+    std::vector<float> apart[2], by_hand[2], given[2];
+  };
+  Pair RunPair(std::array<Row, 2> x_rows, std::array<Row, 2> out) {
+    Pair pair;
+    for (size_t k = 0; k < 2; ++k) {
+      TaskFrom(static_cast<int>(k), x_rows[k], out[k], pair.apart[k]);
+      Check(bench_->Run(0), "a task of a pair");
+    }
+    cuda::LaunchQueue& queue = static_cast<const cuda::CudaMemory&>(*setup_.memory).queue(0);
+    for (size_t k = 0; k < 2; ++k) {
+      const BatchedTask* const task =
+          TaskFrom(static_cast<int>(k), x_rows[k], out[k], pair.given[k]);
+      cuda::FillSlot(*task, 0, queue.NextSlot(static_cast<int>(k)));
+    }
+    const auto& loaded = static_cast<const cuda::CudaModel&>(bench_->loaded());
+    Check(queue.Replay(loaded.graph(0, lstm_, 1, 2)).ok() && queue.WaitForAll().ok(), "a pair");
+    const std::vector<std::byte> left = bench_->CopiedOut();
+    for (size_t k = 0; k < 2; ++k) {
+      pair.by_hand[k].resize(kH);
+      std::memcpy(pair.by_hand[k].data(), left.data() + k * kH * sizeof(float), kH * sizeof(float));
+    }
+    Check(bench_->Run(0), "the pair as the device runs it");
+    return pair;
+  }
   static auto Finds(const std::string& kernel, const std::string& what) {
     return Contains(AllOf(HasSubstr(kernel + ", block"), HasSubstr(": " + what + ": ")));
   }
@@ -114,7 +155,7 @@ class PlantedTest : public ::testing::Test {
 };
 
 TEST_F(PlantedTest, NothingPlantedNothingFound) {
-  Plant({"queue->next = place + 1", "queue->next = place + 1"});
+  Plant({"queue->next = RingPlace", "queue->next = RingPlace"});
   Load(kTried);
   std::vector<float> first, second;
   Task(20, first);
@@ -170,7 +211,7 @@ TEST_F(PlantedTest, SoDoesOneOnTensorCores) {
 }
 
 TEST_F(PlantedTest, ASignalBeforeTheAnswersAreCopiedOutIsARace) {
-  Plant({"atomicAdd(&queue->blocks_done, 1u) != gridDim.x - 1",
+  Plant({"atomicAdd(&queue->blocks_done, 1u) != gridDim.x * tasks - 1",
          "atomicAdd(&queue->blocks_done, 1u) != 0"});
   EXPECT_EQ(planted_, 1);
   Load(kUntried);
@@ -183,15 +224,68 @@ TEST_F(PlantedTest, ASignalBeforeTheAnswersAreCopiedOutIsARace) {
 }
 
 TEST_F(PlantedTest, AGraphThatIsReplayedWithOldCountsLeavesTheSecondTaskUndone) {
-  Plant({"queue->next = place + 1 < slots ? place + 1 : 0;", ""});
+  Plant({"queue->next = RingPlace(place, tasks, slots);", ""});
   EXPECT_EQ(planted_, 1);
   Load(kUntried);
   std::vector<float> first, second;
   Task(1, first);
+  ASSERT_TRUE(bench_->Run(0));
   Task(1, second);
   ASSERT_TRUE(bench_->Run(0));
   EXPECT_FALSE(std::isnan(first[0]));
   EXPECT_TRUE(std::isnan(second[0])) << "its answer went where the first one's goes";
+}
+
+// Of two launches of two tasks each, the second one finds the second task of the first.
+TEST_F(PlantedTest, AGraphThatMovesOnByOneOfItsTasksLeavesALaterOneUndone) {
+  Plant({"RingPlace(place, tasks, slots);", "RingPlace(place, 1, slots);"});
+  EXPECT_EQ(planted_, 1);
+  Load(kTried);
+  std::vector<float> answers[4];
+  for (int pair = 0; pair < 2; ++pair) {
+    for (int k = 0; k < 2; ++k) TaskOfRow(1 + k, answers[2 * pair + k]);
+    ASSERT_TRUE(bench_->Run(0));
+  }
+  EXPECT_FALSE(std::isnan(answers[0][0]) || std::isnan(answers[1][0]));
+  EXPECT_FALSE(std::isnan(answers[2][0])) << "done as the second of its launch";
+  EXPECT_TRUE(std::isnan(answers[3][0]));
+}
+
+TEST_F(PlantedTest, ASignalBeforeTheLastTaskOfALaunchIsCopiedOutIsARace) {
+  Plant({"gridDim.x * tasks - 1", "gridDim.x - 1"});
+  EXPECT_EQ(planted_, 1);
+  Load(kUntried);
+  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
+  std::vector<float> first, second;
+  TaskOfRow(1, first);
+  TaskOfRow(2, second);
+  bench_->Run(0);
+  bench_->device(0).Abandon();
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("cellbatch_end", "race"));
+}
+
+// What a device would leave that did not look at rows. Task 1 leaves its state in the row that task 0 answers from.
+TEST_F(PlantedTest, AnAnswerFromARowThatALaterTaskOfItsLaunchWritesIsWrongAndNotGiven) {
+  Plant({"queue->next", "queue->next"});
+  Load(kTried);
+  const Pair well = RunPair({1, 2}, {3, 4});
+  EXPECT_NE(well.apart[0], well.apart[1]) << "of different vectors";
+  for (size_t k = 0; k < 2; ++k) EXPECT_EQ(well.by_hand[k], well.apart[k]);
+  const Pair meeting = RunPair({1, 2}, {3, 3});
+  EXPECT_EQ(meeting.by_hand[0], meeting.apart[1]);
+  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
+  for (const Pair* pair : {&well, &meeting}) {
+    for (size_t k = 0; k < 2; ++k) EXPECT_EQ(pair->given[k], well.apart[k]);
+  }
+}
+
+// Task 1 brings its vector to the row that task 0 reads, and brings one to itself.
+TEST_F(PlantedTest, ARowThatTwoTasksOfALaunchBringIsARaceAndNotBrought) {
+  Plant({"queue->next", "queue->next"});
+  Load(kTried);
+  const Pair meeting = RunPair({1, 1}, {3, 4});
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "race")) << "who reads what two wrote";
+  for (size_t k = 0; k < 2; ++k) EXPECT_EQ(meeting.given[k], meeting.apart[k]);
 }
 
 TEST_F(PlantedTest, ALostWakeUpLeavesATaskInProgressAndTheGpuIdle) {

@@ -3,8 +3,10 @@
 #include "cells/device/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -254,6 +256,175 @@ TEST_F(CudaDeviceTest, AQueueSignalsTheWayThatWasFastest) {
   const auto best = std::min_element(queue.signal_ns().begin(), queue.signal_ns().end());
   EXPECT_EQ(static_cast<int>(queue.options().signal_by), best - queue.signal_ns().begin());
   for (const int64_t ns : queue.signal_ns()) EXPECT_GT(ns, 0);
+}
+
+// Tasks of one node each, as launches of kernels: begin, a step for each task, and end.
+class TogetherTest : public CudaDeviceTest {
+ protected:
+  void Open(int tasks_a_launch, int32_t rows = kRows) {
+    CudaOptions options = Small();
+    options.memory.choose_signal = false;
+    options.memory.queue.signal_by = SignalBy::kEndKernel;
+    options.memory.queue.tasks_a_launch = tasks_a_launch;
+    testing::ModelBuilder builder;
+    lstm_ = builder.Add(testing::LstmCell(kD, kH), 1);
+    head_ = builder.Add(testing::LinearCell(kH, 3, "h"), 2);
+    builder.Connect(head_, "x", lstm_);
+    model_ = builder.Build();
+    bench_ = std::make_unique<TaskBench>(*model_, Setup(CudaDeviceTest::Open({0}, options)), rows);
+    const long long before = Gpus().launches(0);
+    Alone();
+    ASSERT_TRUE(bench_->Run(0));
+    kernels_ = KernelsRun(before + KernelsOf({1}));
+  }
+  void TearDown() override {
+    bench_ = nullptr;
+    CudaDeviceTest::TearDown();
+  }
+
+  // Each leaves a row of its own, which nobody else names.
+  BatchedTask* Alone(CellTypeId cell, int32_t nodes = 1) {
+    TaskSpec spec = {.cell = cell, .inputs = {{}}};
+    if (cell == lstm_) spec.inputs.emplace_back();
+    for (int32_t n = 0; n < nodes; ++n) {
+      for (auto& input : spec.inputs) input.push_back(kZeroRow);
+      spec.out.push_back(next_row_++);
+    }
+    return bench_->Task(0, spec);
+  }
+  BatchedTask* Alone() { return Alone(lstm_); }
+
+  // What runs everything that was made, in launches of so many tasks: a kernel for each step, and two for each launch.
+  void ExpectLaunches(const std::vector<int>& tasks) {
+    const int64_t launches = device().launches();
+    ASSERT_TRUE(bench_->Run(0));
+    EXPECT_EQ(device().launches() - launches, std::ssize(tasks));
+    kernels_ += KernelsOf(tasks);
+    EXPECT_EQ(KernelsRun(kernels_), kernels_);
+  }
+  // So many, once the last of them, which shows its signal before it is counted, is.
+  static long long KernelsRun(long long expected) {
+    for (int i = 0; i < 5000 && Gpus().launches(0) < expected; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return Gpus().launches(0);
+  }
+  const CudaDevice& device() const { return static_cast<const CudaDevice&>(bench_->device(0)); }
+  static long long KernelsOf(const std::vector<int>& tasks) {
+    return 2 * std::ssize(tasks) + std::accumulate(tasks.begin(), tasks.end(), 0);
+  }
+  void MakeAndEnqueue(int tasks) {
+    for (int i = 0; i < tasks; ++i) Alone();
+    ASSERT_EQ(bench_->Enqueue(0), tasks);
+  }
+
+  CellTypeId lstm_, head_;
+  std::shared_ptr<Model> model_;
+  std::unique_ptr<TaskBench> bench_;
+  Row next_row_ = 1;
+  long long kernels_ = 0;  // that the GPU has run
+};
+
+TEST_F(TogetherTest, TasksThatComeTogetherGoTogether) {
+  Open(4);
+  for (int i = 0; i < 8; ++i) Alone();
+  ExpectLaunches({4, 4});
+  for (int i = 0; i < 7; ++i) Alone();
+  ExpectLaunches({4, 2, 1});
+  Alone();
+  ExpectLaunches({1});
+}
+
+TEST_F(TogetherTest, NoMoreGoTogetherThanTheOptionSays) {
+  Open(2);
+  for (int i = 0; i < 5; ++i) Alone();
+  ExpectLaunches({2, 2, 1});
+  Open(1);
+  for (int i = 0; i < 3; ++i) Alone();
+  ExpectLaunches({1, 1, 1});
+  CudaOptions three = Small();
+  three.memory.queue.tasks_a_launch = 3;
+  const auto set = CudaDevices(Api(), {0}, three);
+  EXPECT_EQ(std::string(set.status().message()), "tasks_a_launch is 3, allowed are 1, 2 and 4");
+}
+
+// Nobody waits for company, so the first two go alone; the others while these two are in progress.
+TEST_F(TogetherTest, TasksAreLaunchedAtOnceUntilTwoLaunchesAreInProgressAndThenKept) {
+  Open(4);
+  Gpus().hang(0, true);
+  for (int i = 0; i < 7; ++i) {
+    MakeAndEnqueue(1);
+    bench_->Advance(0);
+  }
+  EXPECT_EQ(Gpus().launches(0), kernels_);
+  Gpus().hang(0, false);
+  ASSERT_TRUE(bench_->Run(0));
+  kernels_ += KernelsOf({1, 1, 4, 1});
+  EXPECT_EQ(KernelsRun(kernels_), kernels_);
+}
+
+TEST_F(TogetherTest, OnlyTasksOfOneCellTypeThatAreNeitherMeasuredNorLargeGoTogether) {
+  Open(4);
+  for (const CellTypeId cell : {lstm_, lstm_, head_, head_, lstm_}) Alone(cell);
+  ExpectLaunches({2, 2, 1});
+  for (int i = 0; i < 4; ++i) Alone()->measured = i == 2;
+  ExpectLaunches({2, 1, 1});
+  Alone();
+  Alone(lstm_, 600);  // two launches
+  for (const int32_t nodes : {512, 1, 7, 40}) Alone(lstm_, nodes);
+  ExpectLaunches({1, 1, 1, 4});
+}
+
+// Each of these reads or answers from rows that the one behind it brings or writes.
+TEST_F(TogetherTest, TasksWhoseRowsMeetGoOneByOne) {
+  Open(4, 100);
+  const std::vector<float> x = testing::RandomFloats(kD, 1);
+  for (int i = 0; i < 3; ++i) {
+    BatchedTask* const task =
+        bench_->Task(0, {.cell = lstm_, .inputs = {{9}, {kZeroRow}}, .out = {20 + i}});
+    bench_->CopyIn(task, testing::FindTable(*model_, "x"), 9, 1, x.data());
+  }
+  ExpectLaunches({1, 1, 1});
+  std::vector<float> answers[3];
+  for (std::vector<float>& answer : answers) {
+    answer.resize(kH);
+    BatchedTask* const task =
+        bench_->Task(0, {.cell = lstm_, .inputs = {{9}, {kZeroRow}}, .out = {30}});
+    bench_->CopyOut(task, ColumnId(0), 30, answer.data());
+  }
+  ExpectLaunches({1, 1, 1});
+  // A chain that nobody asks for anything does.
+  for (Row r = 40; r < 44; ++r)
+    bench_->Task(0, {.cell = lstm_, .inputs = {{9}, {r}}, .out = {r + 1}});
+  ExpectLaunches({4});
+}
+
+TEST_F(TogetherTest, AGpuThatFailsWithinALaunchOfSeveralIsToldAndWhatWasKeptIsNotLaunched) {
+  Open(4);
+  const uint64_t before = bench_->device(0).Signal();
+  Gpus().fail_launch(0, 4);  // of the first launch's kernels, the third step
+  MakeAndEnqueue(12);
+  EXPECT_FALSE(bench_->Run(0));
+  EXPECT_THAT(std::string(bench_->device(0).Health().message()),
+              HasSubstr("CUDA_ERROR_LAUNCH_FAILED"));
+  bench_->device(0).Abandon();
+  EXPECT_EQ(bench_->device(0).Signal(), before) << "nothing of that launch counts as done";
+  EXPECT_EQ(bench_->Enqueue(0), 0);
+}
+
+TEST_F(TogetherTest, ALaunchOfSeveralThatHangsShowsNoSignalAndIsDoneOnceItGoesOn) {
+  Open(4);
+  const uint64_t before = bench_->device(0).Signal();
+  Gpus().hang(0, true);
+  MakeAndEnqueue(9);
+  for (int i = 0; i < 20; ++i) bench_->Advance(0);
+  EXPECT_EQ(bench_->device(0).Signal(), before);
+  EXPECT_TRUE(bench_->device(0).Health().ok()) << "the worker's limit is who notices";
+  Gpus().hang(0, false);
+  bench_->device(0).Abandon();  // what is launched ends, what is kept is never begun
+  kernels_ += KernelsOf({4, 4});
+  EXPECT_EQ(KernelsRun(kernels_), kernels_);
+  EXPECT_EQ(bench_->device(0).Signal(), before + 8);
 }
 
 TEST_F(CudaDeviceTest, PinnedBlocksAreAlignedApartAndComeAgain) {

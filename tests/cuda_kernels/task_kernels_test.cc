@@ -1,8 +1,10 @@
-// The kernels that begin and end every task, on random tasks: what is copied, when the signal shows, and what wraps.
+// The kernels that begin and end every task, on random tasks, one or several a launch: what is copied, when the signal shows, and
+// what wraps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -50,8 +52,10 @@ static_assert(cuda_abi::kMostInputs == kMaxInputs);
 
 // Column 0 is wide, and repeated as bf16; column 1 is of int32, and mirrored. Rows up to kFirstIn are computed, those from there on
 // copied in: column 0 as one long copy, column 1 as many short ones.
-constexpr int kRing = 4, kColumns = 2, kFirstIn = 36, kLongCopy = 20, kMostCopies = 250;
-constexpr int kRows = kFirstIn + kMostCopies + 1;
+// Each task of a launch has rows of its own.
+constexpr int kRing = 7, kColumns = 2, kFirstIn = 36, kLongCopy = 20, kMostCopies = 250;
+constexpr int kTaskRows = kFirstIn + kMostCopies + 1, kMostTasks = cuda_abi::kMostTasks;
+constexpr int kRows = kTaskRows * kMostTasks;
 constexpr int kWidths[kColumns] = {132, 5}, kStrides[kColumns] = {136, 5};
 constexpr int kDest = kWidths[0] + 1;  // so that some are on a multiple of 16 bytes
 constexpr unsigned kBlocks = 3;
@@ -76,6 +80,7 @@ class SignalWatch final : public emulator::AccessChecker {
 
 // One random task, and what must come of it.
 struct Task {
+  int number = 0, first_row = 0;
   std::vector<int> rows, offsets, sum_rows, out;
   std::vector<float> sources[kColumns], dest, expected;
   std::vector<CopyInItem> in;
@@ -105,36 +110,50 @@ class Queue {
     state_.signal = shown_ = 0xfffffffeu;  // wraps at once
   }
 
-  // Three launches, as a graph would make them again and again. Returns what was wrong.
-  std::vector<std::string> Run(bool end_signals) {
-    ++task_;
-    Task& task = tasks_.emplace_back(MakeTask());
-    const int place = (task_ - 1) % kRing;
-    Slot(task, ring_[place]);
+  // Begin, what steps do, and end, of so many tasks, as a graph would make them again and again. Returns what was wrong.
+  std::vector<std::string> Run(int tasks, bool end_signals) {
+    std::vector<const Task*> now;
+    for (int k = 0; k < tasks; ++k) {
+      Task& task = tasks_.emplace_back(MakeTask(k));
+      Slot(task, ring_[PlaceOf(task)]);
+      now.push_back(&task);
+    }
     const unsigned before = shown_;
     std::vector<std::string> wrong;
     SignalWatch watch(&shown_, [&] {
-      if (task.dest != task.expected) wrong.push_back("the signal shows before what is copied out");
-      if (Mirrored(task) != "") wrong.push_back("the signal shows before the mirror");
+      for (const Task* task : now) {
+        if (task->dest != task->expected) {
+          wrong.push_back("the signal shows before what is copied out");
+        }
+        if (Mirrored(*task) != "") wrong.push_back("the signal shows before the mirror");
+      }
     });
     runner_.set_observer(&watch);
-    Allow(task, watch);
-    Launch("cellbatch_begin", {&state_pointer_, &columns_pointer_}, kBlocks);
-    const std::string read = AsStepsRead(task);
-    if (!read.empty()) wrong.push_back(read);
-    Compute(task);
+    AllowQueue(watch);
+    for (const Task* task : now) Allow(*task, watch);
+    Launch("cellbatch_begin", {&state_pointer_, &columns_pointer_}, kBlocks, tasks);
+    for (int k = 0; k < tasks; ++k) {
+      const std::string read = AsStepsRead(*now[static_cast<size_t>(k)], state_.now[k]);
+      if (!read.empty()) wrong.push_back(read);
+    }
+    for (int k = 0; k < tasks; ++k) Compute(*now[static_cast<size_t>(k)], k, watch);
     int columns = kColumns, signals = end_signals ? 1 : 0;
     Launch("cellbatch_end", {&state_pointer_, &columns_pointer_, &columns, &signals}, kBlocks,
-           true);
+           tasks, true);
     if (!end_signals && shown_ != before) wrong.push_back("a signal that nobody was to show");
-    if (!end_signals) Launch("cellbatch_signal", {&state_pointer_}, 1);
-    if (shown_ != before + 1) wrong.push_back("the signal is not the next number");
-    if (task.dest != task.expected) wrong.push_back("copied out");
-    if (Mirrored(task) != "") wrong.push_back(Mirrored(task));
-    if (stamps_[place].start_ns == 0 || stamps_[place].end_ns < stamps_[place].start_ns) {
-      wrong.push_back("stamps");
+    if (!end_signals) Launch("cellbatch_signal", {&state_pointer_}, 1, 1);
+    if (shown_ != before + static_cast<unsigned>(tasks)) {
+      wrong.push_back("the signal is not the next number");
     }
-    stamps_[place] = {};
+    long long ended = 1;
+    for (const Task* task : now) {
+      if (task->dest != task->expected) wrong.push_back("copied out");
+      if (Mirrored(*task) != "") wrong.push_back(Mirrored(*task));
+      cuda_abi::TaskStamps& stamps = stamps_[PlaceOf(*task)];
+      if (stamps.start_ns < ended || stamps.end_ns < stamps.start_ns) wrong.push_back("stamps");
+      ended = stamps.end_ns;
+      stamps = {};
+    }
     const std::vector<std::string>& findings = runner_.findings();
     wrong.insert(wrong.end(), findings.begin(), findings.end());
     wrong.insert(wrong.end(), watch.findings().begin(), watch.findings().end());
@@ -145,12 +164,16 @@ class Queue {
   int Pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   static size_t Stride(int column) { return static_cast<size_t>(kStrides[column]); }
 
-  Task MakeTask() {
+  static int PlaceOf(const Task& task) { return (task.number - 1) % kRing; }
+
+  Task MakeTask(int in_launch) {
     Task task;
+    task.number = static_cast<int>(tasks_.size()) + 1;
+    task.first_row = in_launch * kTaskRows;
     const int nodes = Pick(3, 12);
     for (int n = 0; n < nodes; ++n) {
       task.rows.push_back(Pick(0, kRows - 1));
-      task.out.push_back(n * 3 + 1);
+      task.out.push_back(task.first_row + n * 3 + 1);
       task.offsets.push_back(static_cast<int>(task.sum_rows.size()));
       for (int k = Pick(0, 3); k > 0; --k) task.sum_rows.push_back(Pick(0, kRows - 1));
     }
@@ -173,9 +196,10 @@ class Queue {
                                                     row * kWidths[c]);
     };
     task.in = {{nullptr, -1, -7, 0}};  // blanked
-    for (int r = 0; r < counts[1]; ++r) task.in.push_back({bytes(1, r), 1, kFirstIn + r, 1});
+    const int first = task.first_row + kFirstIn;
+    for (int r = 0; r < counts[1]; ++r) task.in.push_back({bytes(1, r), 1, first + r, 1});
     task.in.insert(task.in.begin() + Pick(0, static_cast<int>(task.in.size())),
-                   {bytes(0, 0), 0, kFirstIn, counts[0]});
+                   {bytes(0, 0), 0, first, counts[0]});
   }
 
   void Slot(Task& task, TaskSlot& slot) {
@@ -187,7 +211,7 @@ class Queue {
       task.out_items.push_back({blanked ? nullptr : to, column, row});
       for (int i = 0; i < kDest; ++i) {
         const bool copied = !blanked && i < kWidths[column];
-        task.expected.push_back(copied ? Value(column, row, i) : -1.0f);
+        task.expected.push_back(copied ? Value(task, column, row, i) : -1.0f);
       }
     }
     slot = {nodes,
@@ -213,6 +237,11 @@ class Queue {
     allow(task.in, true);
     allow(task.out_items, true);
     allow(task.dest, false);
+  }
+  void AllowQueue(emulator::AccessChecker& checker) {
+    const auto allow = [&](const auto& list, bool written) {
+      checker.Allow(std::data(list), std::size(list) * sizeof list[0], written);
+    };
     allow(data_[0], true);
     allow(data_[1], true);
     allow(rounded_, false);
@@ -227,24 +256,27 @@ class Queue {
   }
 
   // What the steps of this task leave in a row.
-  float Value(int column, int row, int i) const {
-    return static_cast<float>(1 + column * 10'000 + row * 100 + i) +
-           static_cast<float>(task_) * 100'000.0f;
+  static float Value(const Task& task, int column, int row, int i) {
+    return static_cast<float>(1 + column * 10'000 + (row - task.first_row) * 100 + i) +
+           static_cast<float>(task.number) * 100'000.0f;
   }
-  void Compute(const Task& task) {
+  void Compute(const Task& task, int in_launch, emulator::AccessChecker& checker) {
+    if (in_launch > 0) {
+      state_.steps_ns[in_launch] = std::chrono::steady_clock::now().time_since_epoch().count();
+      checker.Wrote(&state_.steps_ns[in_launch], sizeof state_.steps_ns[0]);
+    }
     for (const int row : task.out) {
       for (int c = 0; c < kColumns; ++c) {
         for (int i = 0; i < kWidths[c]; ++i) {
-          data_[c][static_cast<size_t>(row * kStrides[c] + i)] = Value(c, row, i);
+          data_[c][static_cast<size_t>(row * kStrides[c] + i)] = Value(task, c, row, i);
         }
       }
     }
   }
 
-  std::string AsStepsRead(const Task& task) const {
-    const cuda_abi::TaskNow& now = state_.now;
+  std::string AsStepsRead(const Task& task, const cuda_abi::TaskNow& now) const {
     const auto same = [](const int* at, const std::vector<int>& list) {
-      return std::equal(list.begin(), list.end(), at);
+      return list.empty() || (at != nullptr && std::equal(list.begin(), list.end(), at));
     };
     if (now.num_nodes != static_cast<int>(task.rows.size())) return "nodes of another task";
     if (!same(now.inputs[0].rows, task.rows) || !same(now.inputs[1].rows, task.sum_rows) ||
@@ -270,23 +302,25 @@ class Queue {
   std::string Mirrored(const Task& task) const {
     for (const int row : task.out) {
       for (int i = 0; i < kWidths[1]; ++i) {
-        if (mirror_[static_cast<size_t>(row * kWidths[1] + i)] != BitsOf(Value(1, row, i)))
+        if (mirror_[static_cast<size_t>(row * kWidths[1] + i)] != BitsOf(Value(task, 1, row, i)))
           return "the mirror";
       }
     }
     return "";
   }
 
-  void Launch(const char* name, std::vector<void*> arguments, unsigned blocks, bool early = false) {
+  void Launch(const char* name, std::vector<void*> arguments, unsigned blocks, int tasks,
+              bool early = false) {
     const emulator::KernelFunction* const function = object_->Find(name);
     Check(function != nullptr, name);
-    const absl::Status ran = runner_.Run(
-        *object_, *function,
-        {blocks, 1, cuda_abi::kTaskThreads, cuda_abi::kBeginSharedBytes, early}, arguments.data());
+    const absl::Status ran =
+        runner_.Run(*object_, *function,
+                    {blocks, static_cast<unsigned>(tasks), cuda_abi::kTaskThreads,
+                     cuda_abi::kBeginSharedBytes, early},
+                    arguments.data());
     Check(ran.ok(), ran.ToString());
   }
 
-  int task_ = 0;            // which one, counted by the host
   std::deque<Task> tasks_;  // kept, for kernels that read those of another
   std::mt19937_64 random_;
   emulator::GridRunner runner_;
@@ -308,8 +342,9 @@ std::vector<std::string> Wrong(int lists,
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     for (const bool end_signals : {true, false}) {
       Queue queue(seed, lists, rewrite);
-      for (int task = 0; task < 20; ++task) {
-        std::vector<std::string> wrong = queue.Run(end_signals);
+      for (int launch = 0; launch < 20; ++launch) {
+        const int tasks = launch < 4 ? 1 : 1 + launch % kMostTasks;
+        std::vector<std::string> wrong = queue.Run(tasks, end_signals);
         if (!wrong.empty()) return wrong;
       }
     }
@@ -319,6 +354,7 @@ std::vector<std::string> Wrong(int lists,
 
 TEST(TaskKernelsTest, TasksAreReadCopiedAndSignalledInOrder) {
   EXPECT_EQ(Wrong(200), std::vector<std::string>());
+  EXPECT_EQ(Wrong(800), std::vector<std::string>());
 }
 
 TEST(TaskKernelsTest, ListsForWhichThereIsNoRoomAreReadWhereTheyAre) {
@@ -329,7 +365,7 @@ TEST(TaskKernelsTest, ListsForWhichThereIsNoRoomAreReadWhereTheyAre) {
 
 // What is wrong once `from` is `to`.
 std::vector<std::string> Planted(const std::string& from, const std::string& to) {
-  return Wrong(200, [&](std::string text) {
+  return Wrong(800, [&](std::string text) {
     const size_t at = text.find(from);
     EXPECT_NE(at, text.npos) << from;
     return at == text.npos ? text : text.replace(at, from.size(), to);
@@ -366,8 +402,7 @@ TEST(TaskKernelsTest, TheCheckerFindsPlantedBugsWhateverTheyLeave) {
   EXPECT_EQ(found("  GridDependencyWait();", ""),
             Kinds({"cellbatch_end: never waits", "cellbatch_end: too early"}))
       << "launched while the step before it runs, and does not wait";
-  EXPECT_EQ(found("queue->now.num_nodes = slot.num_nodes;", ""),
-            Kinds({"cellbatch_end: not written"}))
+  EXPECT_EQ(found("now.num_nodes = slot.num_nodes;", ""), Kinds({"cellbatch_end: not written"}))
       << "what the begin kernel is to leave";
 }
 
@@ -375,12 +410,24 @@ TEST(TaskKernelsTest, PlantedBugsAreNoticed) {
   const auto first = [](const std::vector<std::string>& wrong) {
     return wrong.empty() ? std::string() : wrong[0];
   };
-  EXPECT_EQ(first(Planted("atomicAdd(&queue->blocks_done, 1u) != gridDim.x - 1",
+  EXPECT_EQ(first(Planted("atomicAdd(&queue->blocks_done, 1u) != gridDim.x * tasks - 1",
                           "atomicAdd(&queue->blocks_done, 1u) != 0")),
             "the signal shows before what is copied out");
-  EXPECT_EQ(first(Planted("queue->next = place + 1 < slots ? place + 1 : 0;", "")),
+  EXPECT_EQ(first(Planted("gridDim.x * tasks - 1", "gridDim.x - 1")),
+            "the signal shows before what is copied out")
+      << "of one of the tasks of a launch";
+  EXPECT_EQ(first(Planted("queue->next = RingPlace(place, tasks, slots);", "")),
             "nodes of another task")
       << "a graph that is replayed on the task before";
+  EXPECT_EQ(first(Planted("RingPlace(place, tasks, slots);", "RingPlace(place, 1, slots);")),
+            "nodes of another task")
+      << "one that is replayed on all but the first of the tasks before";
+  EXPECT_EQ(first(Planted("queue->signal + tasks;", "queue->signal + 1;")),
+            "the signal is not the next number");
+  EXPECT_EQ(first(Planted("first + n - slots;", "0;")), "nodes of another task")
+      << "a launch that comes round the ring";
+  EXPECT_EQ(first(Planted("queue->lists + blockIdx.y * room_ints;", "queue->lists;")),
+            "lists of another task");
   EXPECT_EQ(first(Planted("queue->blocks_done = 0;", "")), "the signal is not the next number");
   EXPECT_EQ(first(Planted("end += lists.ints[k];", "end = lists.ints[k];")),
             "lists of another task");

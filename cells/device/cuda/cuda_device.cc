@@ -8,6 +8,7 @@
 #include "cells/check.h"
 #include "cells/device/check_task.h"
 #include "cells/device/cuda/cuda_model.h"
+#include "cells/device/cuda/task_slots.h"
 #include "cells/device/signal.h"
 
 namespace cellbatch::cuda {
@@ -21,39 +22,6 @@ int64_t SteadyNs() {
       .count();
 }
 
-int SlotsFor(const BatchedTask& task) {
-  return std::max(1, (task.num_nodes + kMostLaunchNodes - 1) / kMostLaunchNodes);
-}
-
-// The nodes from `first` on, as many as a launch takes. Rows come in with the first of them, answers leave with the last.
-void Fill(const BatchedTask& task, int num_inputs, int first, cuda_abi::TaskSlot& slot) {
-  slot = {};
-  slot.num_nodes = std::min(task.num_nodes - first, kMostLaunchNodes);
-  slot.num_inputs = num_inputs;
-  const auto rows_at = [](const Row* rows, int at) {
-    return reinterpret_cast<const int*>(rows + at);
-  };
-  for (int i = 0; i < num_inputs; ++i) {
-    const InputRows& input = task.inputs[i];
-    if (input.offsets == nullptr) {
-      slot.inputs[i] = {rows_at(input.rows, first), nullptr};
-      slot.input_rows[i] = slot.num_nodes;
-    } else {
-      slot.inputs[i] = {rows_at(input.rows, 0), input.offsets + first};
-      slot.input_rows[i] = slot.inputs[i].offsets[slot.num_nodes];
-    }
-  }
-  slot.output_rows = rows_at(task.output_rows, first);
-  if (first == 0) {
-    slot.num_copies_in = task.num_copies_in;
-    slot.copies_in = reinterpret_cast<const cuda_abi::CopyInItem*>(task.copies_in);
-  }
-  if (first + slot.num_nodes == task.num_nodes) {
-    slot.num_copies_out = task.num_copies_out;
-    slot.copies_out = reinterpret_cast<const cuda_abi::CopyOutItem*>(task.copies_out);
-  }
-}
-
 }  // namespace
 
 CudaDevice::CudaDevice(CudaMemory* memory, int number, PinnedBuffer task_memory,
@@ -64,6 +32,7 @@ CudaDevice::CudaDevice(CudaMemory* memory, int number, PinnedBuffer task_memory,
       task_memory_(std::move(task_memory)),
       taken_(static_cast<size_t>(queue_.options().slots)),
       signal_(first_sequence - 1) {
+  info_.tasks_in_flight = 2 * queue_.options().tasks_a_launch;  // two launches
   info_.kind = memory->gpu()->gpu_name() + ", " + memory->gpu()->architecture();
   if (memory->fp32() == Fp32By::kTensorCores) info_.kind += ", fp32 by 3xtf32";
   if (number > 0) info_.name += "#" + std::to_string(number);
@@ -73,56 +42,116 @@ CudaDevice::~CudaDevice() {
   if (!abandoned_) Abandon();
 }
 
-absl::Status CudaDevice::Launch(const BatchedTask& task) {
+// Of a task with more nodes than a launch.
+absl::Status CudaDevice::LaunchLarge() {
+  Taken& taken = InProgress(launched_++);
+  const BatchedTask& task = *taken.task;
   const auto& model = static_cast<const CudaModel&>(*task.model);
-  CheckTask(model, task);
-  const auto inputs = static_cast<int>(model.model().type(task.cell).in.size());
-  int first = 0;
-  do {
+  taken.first_slot = queue_.launched() + 1;
+  taken.last_slot = queue_.launched() + static_cast<uint64_t>(SlotsFor(task));
+  for (int first = 0; first < task.num_nodes; first += kMostLaunchNodes) {
     cuda_abi::TaskSlot& slot = queue_.NextSlot();
-    Fill(task, inputs, first, slot);
-    absl::Status s = queue_.Replay(model.graph(number_, task.cell, slot.num_nodes));
+    FillSlot(task, first, slot);
+    launches_.fetch_add(1, std::memory_order_relaxed);
+    absl::Status s = queue_.Replay(model.graph(number_, task.cell, slot.num_nodes, 1));
     if (!s.ok()) return s;
-    first += kMostLaunchNodes;
-  } while (first < task.num_nodes);
+  }
   return absl::OkStatus();
+}
+
+// So many that may go together, from the first that is kept.
+absl::Status CudaDevice::Launch(int tasks) {
+  const BatchedTask& front = *InProgress(launched_).task;
+  const auto& model = static_cast<const CudaModel&>(*front.model);
+  int nodes = 0;
+  for (int k = 0; k < tasks; ++k) {
+    Taken& taken = InProgress(launched_++);
+    taken.first_slot = taken.last_slot = queue_.launched() + 1 + static_cast<uint64_t>(k);
+    FillSlot(*taken.task, 0, queue_.NextSlot(k));
+    nodes = std::max(nodes, taken.task->num_nodes);
+  }
+  launches_.fetch_add(1, std::memory_order_relaxed);
+  return queue_.Replay(model.graph(number_, front.cell, nodes, tasks));
+}
+
+// How many of those that are kept are the next launch.
+int CudaDevice::Together() const {
+  const BatchedTask& front = *InProgress(launched_).task;
+  const auto kept = static_cast<int>(tail_ - launched_);
+  const int most = std::min({queue_.options().tasks_a_launch, kept, queue_.room()});
+  const auto is_like_it = [&](const BatchedTask& task) {
+    return task.model == front.model && task.cell == front.cell && SlotsFor(task) == 1 &&
+           !task.measured;
+  };
+  if (most < 2 || front.measured || !is_like_it(*InProgress(launched_ + 1).task)) return 1;
+  GroupRows& rows = static_cast<const CudaModel&>(*front.model).group_rows(number_);
+  rows.Begin(front);
+  int tasks = 1;
+  while (tasks < most) {
+    const BatchedTask& next = *InProgress(launched_ + static_cast<uint64_t>(tasks)).task;
+    if (!is_like_it(next) || !rows.Take(next)) break;
+    ++tasks;
+  }
+  return LaunchTasks(tasks);
+}
+
+// Where no tasks go together, nothing is gained by keeping them.
+bool CudaDevice::MayLaunch() const {
+  if (queue_.room() < SlotsFor(*InProgress(launched_).task)) return false;
+  return queue_.options().tasks_a_launch == 1 || SignalPassed(queue_.done(), end_before_);
+}
+
+void CudaDevice::LaunchKept() {
+  while (health_.ok() && launched_ != tail_ && MayLaunch()) {
+    end_before_ = last_end_;
+    health_ = SlotsFor(*InProgress(launched_).task) > 1 ? LaunchLarge() : Launch(Together());
+    last_end_ = queue_.launched();
+  }
 }
 
 int CudaDevice::Enqueue(absl::Span<BatchedTask* const> tasks) {
   int taken = 0;
   if (!health_.ok()) return taken;
   for (BatchedTask* const task : tasks) {
-    const int slots = SlotsFor(*task);
-    Check(slots <= queue_.options().slots, "a task fits into the ring");
-    if (slots > queue_.room()) break;
+    if (tail_ - head_ == taken_.size()) break;
+    Check(SlotsFor(*task) <= queue_.options().slots, "a task fits into the ring");
+    CheckTask(*task->model, *task);
     if (tail_ == head_) asked_ns_ = SteadyNs();
-    InProgress(tail_++) = {task, queue_.launched() + 1, queue_.launched() + slots};
+    InProgress(tail_++) = {task, 0, 0};
     ++taken;
-    health_ = Launch(*task);
-    if (!health_.ok()) break;
   }
   return taken;
 }
 
 bool CudaDevice::Advance() {
   if (tail_ == head_ || !health_.ok()) return false;
+  const uint64_t before = launched_;
+  if (launched_ != tail_) {
+    TakeOverStamps();  // slots are free again
+    LaunchKept();
+  }
   const int64_t now = SteadyNs();
-  if (now - asked_ns_ < kHealthNs) return false;
-  asked_ns_ = now;
-  health_ = queue_.Health();
-  return false;
+  if (health_.ok() && now - asked_ns_ >= kHealthNs) {
+    asked_ns_ = now;
+    health_ = queue_.Health();
+  }
+  return launched_ != before;
 }
 
-// What is done since the last call: stamps are taken over before anybody hears of it.
-uint64_t CudaDevice::Signal() const {
+// Of what is done since the last call, before anybody hears of it.
+void CudaDevice::TakeOverStamps() const {
   const uint64_t done = queue_.done();
-  while (head_ != tail_ && SignalPassed(done, InProgress(head_).last_slot)) {
+  while (head_ != launched_ && SignalPassed(done, InProgress(head_).last_slot)) {
     const Taken& taken = InProgress(head_++);
     taken.task->start_ns = queue_.stamps(taken.first_slot).start_ns;
     taken.task->end_ns = queue_.stamps(taken.last_slot).end_ns;
     queue_.Release(taken.last_slot);
     ++signal_;
   }
+}
+
+uint64_t CudaDevice::Signal() const {
+  TakeOverStamps();
   return signal_;
 }
 

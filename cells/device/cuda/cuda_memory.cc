@@ -22,6 +22,11 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Make(std::shared_ptr<con
 }
 
 absl::Status CudaMemory::Start(const CudaMemoryOptions& options) {
+  const int tasks = options.queue.tasks_a_launch;
+  if (tasks != 1 && tasks != 2 && tasks != cuda_abi::kMostTasks) {
+    return absl::InvalidArgumentError(
+        fmt::format("tasks_a_launch is {}, allowed are 1, 2 and {}", tasks, cuda_abi::kMostTasks));
+  }
   tools_.gpu = gpu_;
   tools_.rewrite = options.rewrite;
   tools_.fp32 = options.fp32;

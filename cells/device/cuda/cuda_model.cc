@@ -10,9 +10,10 @@ absl::Span<const int32_t> CudaModel::host_column(TableId t, ColumnId column) con
   return {place.mirror, static_cast<size_t>(table(t).rows) * static_cast<size_t>(place.width)};
 }
 
-const LaunchGraph& CudaModel::graph(int queue, CellTypeId type, int nodes) const {
+const LaunchGraph& CudaModel::graph(int queue, CellTypeId type, int nodes, int tasks) const {
   const auto& graphs = queues_[static_cast<size_t>(queue)].graphs;
-  return graphs[static_cast<size_t>(type.value())][static_cast<size_t>(LaunchSize(nodes))];
+  return graphs[static_cast<size_t>(type.value())][static_cast<size_t>(LaunchTasksNumber(tasks))]
+               [static_cast<size_t>(LaunchSize(nodes))];
 }
 
 }  // namespace cellbatch::cuda

@@ -1,19 +1,21 @@
 // A model as it lies on one GPU: weights as its kernels read them, tables of rows, and for each queue and cell type launches that
-// were recorded once, so that a task is one call of the driver.
+// were recorded once, so that a task, or several, are one call of the driver.
 //
 //   values     [packed for step s0 | embedding | ..]      once, whoever reads them
 //   tables     rows as on a CPU (cells/device/table_rows.h); int32 columns are repeated in host memory (mirrors)
-//   by queue   scratch, tokens | graph of type 0 for up to 16 nodes, 32, .. 512 | graph of type 1 ..
+//   by queue   scratch, tokens | graphs of type 0: of one task for up to 8 nodes, 16, .. 512; of two tasks; of four | type 1 ..
 //
 // Made by LoadCudaModel; immutable but for its rows.
 #ifndef CELLBATCH_CELLS_DEVICE_CUDA_CUDA_MODEL_H_
 #define CELLBATCH_CELLS_DEVICE_CUDA_CUDA_MODEL_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "cells/device/cuda/cell_launch.h"
 #include "cells/device/cuda/gpu_context.h"
+#include "cells/device/cuda/group_rows.h"
 #include "cells/device/cuda/kernel_module.h"
 #include "cells/device/cuda/launch_queue.h"
 #include "cells/device/cuda/launch_sizes.h"
@@ -56,15 +58,18 @@ class CudaModel final : public LoadedModel {
   int64_t row_bytes() const override { return row_bytes_; }  // with scratch and mirrors
 
   const CudaTable& table(TableId t) const { return tables_[static_cast<size_t>(t.value())]; }
-  // For the memory's queue of that number: the least launch for so many nodes, 1 to kMostLaunchNodes.
-  const LaunchGraph& graph(int queue, CellTypeId type, int nodes) const;
+  // For the memory's queue of that number: the least launch for so many nodes, 1 to kMostLaunchNodes, of each of so many tasks.
+  const LaunchGraph& graph(int queue, CellTypeId type, int nodes, int tasks) const;
+  // What that queue alone asks; it changes with every launch.
+  GroupRows& group_rows(int queue) const { return *queues_[static_cast<size_t>(queue)].rows; }
 
  private:
   friend class ModelLoader;
   // Of one queue, which alone uses it.
   struct PerQueue {
     ScratchSpace scratch;
-    std::vector<std::vector<LaunchGraph>> graphs;  // by type, by size
+    std::vector<std::vector<std::vector<LaunchGraph>>> graphs;  // by type, number of tasks, size
+    std::unique_ptr<GroupRows> rows;
   };
   CudaModel() = default;
 

@@ -165,9 +165,7 @@ absl::Status LaunchQueue::Zero(DevicePtr at, int64_t bytes) {
                      gpu_->driver().fill(at, 0, static_cast<size_t>(bytes), stream_));
 }
 
-const cuda_abi::TaskNow* LaunchQueue::now() const {
-  return reinterpret_cast<const cuda_abi::TaskNow*>(state_.at() + offsetof(QueueState, now));
-}
+const cuda_abi::TaskNow* LaunchQueue::now() const { return state_.as<QueueState>()->now; }
 
 // Launching -------------------------------------------------------------------------------------
 
@@ -196,7 +194,25 @@ const ShapeLaunch& StepLaunch::ShapeFor(int nodes) const {
   return found == shapes.end() ? shapes.back() : *found;
 }
 
-absl::Status LaunchQueue::LaunchAll(const CellLaunch& cell, int nodes, Stream stream) {
+// Of a launch's task of that number.
+absl::Status LaunchQueue::LaunchSteps(const CellLaunch& cell, int nodes, int task, Stream stream) {
+  for (size_t s = 0; s < cell.steps.size(); ++s) {
+    const StepLaunch& step = cell.steps[s];
+    const ShapeLaunch& shape = step.ShapeFor(nodes);
+    const int blocks_y = (nodes + shape.nodes_a_block - 1) / shape.nodes_a_block;
+    cuda_abi::StepArgs args = step.args;
+    args.now += task;
+    if (s == 0 && task > 0) args.begins_ns = state_.as<QueueState>()->steps_ns + task;
+    void* of_step[] = {&args};
+    absl::Status launched =
+        LaunchOne(shape.function, {shape.blocks_x, blocks_y, shape.threads, shape.shared_bytes},
+                  true, stream, of_step);
+    if (!launched.ok()) return launched;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LaunchQueue::LaunchAll(const CellLaunch& cell, int nodes, int tasks, Stream stream) {
   const int blocks = std::clamp(nodes / kNodesABlock, kFewestBlocks, kMostBlocks);
   auto* state = state_.as<QueueState>();
   const CopiedColumn* tables = cell.tables;
@@ -204,30 +220,23 @@ absl::Status LaunchQueue::LaunchAll(const CellLaunch& cell, int nodes, Stream st
   int num_outputs = cell.num_outputs;
   int signals = options_.signal_by == SignalBy::kEndKernel ? 1 : 0;
   void* of_begin[] = {&state, &tables};
-  absl::Status s = LaunchOne(kernels_.begin, {blocks, 1, kTaskThreads, kBeginSharedBytes}, false,
-                             stream, of_begin);
-  for (const StepLaunch& step : cell.steps) {
-    if (!s.ok()) return s;
-    const ShapeLaunch& shape = step.ShapeFor(nodes);
-    const int blocks_y = (nodes + shape.nodes_a_block - 1) / shape.nodes_a_block;
-    void* of_step[] = {const_cast<cuda_abi::StepArgs*>(&step.args)};
-    s = LaunchOne(shape.function, {shape.blocks_x, blocks_y, shape.threads, shape.shared_bytes},
-                  true, stream, of_step);
-  }
+  absl::Status s = LaunchOne(kernels_.begin, {blocks, tasks, kTaskThreads, kBeginSharedBytes},
+                             false, stream, of_begin);
+  for (int task = 0; s.ok() && task < tasks; ++task) s = LaunchSteps(cell, nodes, task, stream);
   if (!s.ok()) return s;
   void* of_end[] = {&state, &outputs, &num_outputs, &signals};
-  s = LaunchOne(kernels_.end, {blocks, 1, kTaskThreads, 0}, true, stream, of_end);
+  s = LaunchOne(kernels_.end, {blocks, tasks, kTaskThreads, 0}, true, stream, of_end);
   if (!s.ok() || options_.signal_by != SignalBy::kSignalKernel) return s;
   void* of_signal[] = {&state};
   return LaunchOne(kernels_.signal, {1, 1, 1, 0}, false, stream, of_signal);
 }
 
-absl::StatusOr<LaunchGraph> LaunchQueue::Capture(const CellLaunch& cell, int nodes) {
+absl::StatusOr<LaunchGraph> LaunchQueue::Capture(const CellLaunch& cell, int nodes, int tasks) {
   if (absl::Status s = gpu_->Use(); !s.ok()) return s;
   const DriverApi& driver = gpu_->driver();
   const Result began = driver.capture_begin(capture_, kCaptureThreadLocal);
   if (absl::Status s = gpu_->Called("cuStreamBeginCapture", began); !s.ok()) return s;
-  const absl::Status launched = LaunchAll(cell, nodes, capture_);
+  const absl::Status launched = LaunchAll(cell, nodes, tasks, capture_);
   Graph graph = nullptr;
   const Result ended = driver.capture_end(capture_, &graph);
   if (!launched.ok()) return launched;
@@ -236,12 +245,12 @@ absl::StatusOr<LaunchGraph> LaunchQueue::Capture(const CellLaunch& cell, int nod
   const Result made = driver.graph_instantiate(&exec, graph, 0);
   driver.graph_destroy(graph);
   if (absl::Status s = gpu_->Called("cuGraphInstantiate", made); !s.ok()) return s;
-  return LaunchGraph(gpu_, exec);
+  return LaunchGraph(gpu_, exec, tasks);
 }
 
-// What follows every launch of a slot.
-absl::Status LaunchQueue::Launched() {
-  ++launched_;
+// What follows every launch.
+absl::Status LaunchQueue::Launched(int tasks) {
+  launched_ += static_cast<uint64_t>(tasks);
   if (options_.signal_by != SignalBy::kStreamWrite) return absl::OkStatus();
   const auto shown = static_cast<uint32_t>(options_.first_signal + launched_);
   const auto at = reinterpret_cast<DevicePtr>(signal_.data());
@@ -252,13 +261,13 @@ absl::Status LaunchQueue::Replay(const LaunchGraph& graph) {
   if (absl::Status s = gpu_->Use(); !s.ok()) return s;
   const Result launched = gpu_->driver().graph_launch(graph.exec(), stream_);
   if (absl::Status s = gpu_->Called("cuGraphLaunch", launched); !s.ok()) return s;
-  return Launched();
+  return Launched(graph.tasks());
 }
 
 absl::Status LaunchQueue::Launch(const CellLaunch& cell, int nodes) {
   if (absl::Status s = gpu_->Use(); !s.ok()) return s;
-  if (absl::Status s = LaunchAll(cell, nodes, stream_); !s.ok()) return s;
-  return Launched();
+  if (absl::Status s = LaunchAll(cell, nodes, 1, stream_); !s.ok()) return s;
+  return Launched(1);
 }
 
 // Signals ---------------------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 //   host                                          GPU
 //   NextSlot() -> ring[n % slots]  (pinned)  <--- begin kernel: which nodes, which rows
 //   Replay(graph) -----------------------------> begin | steps of the cell | end      one launch, no parameter is set
+//                                                begin | steps | steps | end          the same of two slots
 //   done() <- signal (pinned) <------------------ last of them
 //   stamps(n) (pinned)        <------------------ begin, end
 //
-// A slot is what the kernels run at once: a task, or a part of a task that has more nodes than a launch. Slots are counted from
-// 1 on, here; the counter that the GPU writes has 32 bits and wraps.
+// A slot is a task, or a part of a task that has more nodes than a launch. Those of one launch show their signal together. Slots
+// are counted from 1 on, here; the counter that the GPU writes has 32 bits and wraps.
 //
 // Threads: everything that names slots by one thread, the worker's (or whoever loads a model, on a queue of its own); Capture by
 // the control thread meanwhile. After Make nothing is allocated, but by Capture.
@@ -53,6 +54,8 @@ struct QueueOptions {
   SignalBy signal_by = SignalBy::kEndKernel;
   // Steps and end are launched while the kernel before them still runs, and wait for it, where the GPU can do so.
   bool early_launches = true;
+  // Of one launch, at most: 1, 2 or 4 (cuda_abi::kMostTasks). Its users' to heed (cuda_device.h).
+  int tasks_a_launch = cuda_abi::kMostTasks;
 };
 
 // A kernel of a cell's step, as it is launched for any number of nodes.
@@ -82,20 +85,23 @@ struct CellLaunch {
 class LaunchGraph {
  public:
   LaunchGraph() = default;
-  LaunchGraph(std::shared_ptr<const GpuContext> gpu, GraphExec exec)
-      : gpu_(std::move(gpu)), exec_(exec) {}
+  LaunchGraph(std::shared_ptr<const GpuContext> gpu, GraphExec exec, int tasks)
+      : gpu_(std::move(gpu)), exec_(exec), tasks_(tasks) {}
   ~LaunchGraph();
   LaunchGraph(LaunchGraph&& other) noexcept { *this = std::move(other); }
   LaunchGraph& operator=(LaunchGraph&& other) noexcept {
     std::swap(gpu_, other.gpu_);
     std::swap(exec_, other.exec_);
+    std::swap(tasks_, other.tasks_);
     return *this;
   }
   GraphExec exec() const { return exec_; }
+  int tasks() const { return tasks_; }
 
  private:
   std::shared_ptr<const GpuContext> gpu_;
   GraphExec exec_ = nullptr;
+  int tasks_ = 0;
 };
 
 class LaunchQueue {
@@ -108,20 +114,24 @@ class LaunchQueue {
   LaunchQueue(const LaunchQueue&) = delete;
   LaunchQueue& operator=(const LaunchQueue&) = delete;
 
-  // What steps are told: where the task in progress is found.
+  // What steps are told: where the task in progress is found, the first one of a launch.
   const cuda_abi::TaskNow* now() const;
-  // Begin, steps and end for up to so many nodes, recorded.
-  absl::StatusOr<LaunchGraph> Capture(const CellLaunch& cell, int nodes);
+  // Begin, steps and end of so many tasks (1 to cuda_abi::kMostTasks) for up to so many nodes each, recorded. The steps of `cell`
+  // are told now().
+  absl::StatusOr<LaunchGraph> Capture(const CellLaunch& cell, int nodes, int tasks);
 
   // Slots that can be filled before one is released.
   int room() const { return options_.slots - static_cast<int>(launched_ - released_); }
-  // REQUIRES: room() > 0. To be filled before the next launch.
-  cuda_abi::TaskSlot& NextSlot() { return ring_.as<cuda_abi::TaskSlot>()[Place(launched_ + 1)]; }
+  // REQUIRES: room() > `ahead`. To be filled before the next launch, for its task of that number, from 0 on.
+  cuda_abi::TaskSlot& NextSlot(int ahead = 0) {
+    return ring_.as<cuda_abi::TaskSlot>()[Place(launched_ + 1 + static_cast<uint64_t>(ahead))];
+  }
+  // As many slots as the graph has tasks.
   absl::Status Replay(const LaunchGraph& graph);
-  // The same launches, one by one.
+  // The same launches, one by one, of one task.
   absl::Status Launch(const CellLaunch& cell, int nodes);
 
-  uint64_t launched() const { return launched_; }
+  uint64_t launched() const { return launched_; }  // slots
   // Slots whose signal has shown: all that they wrote for the host is there. Never more than are launched.
   uint64_t done() const;
   // REQUIRES: slot n is done, and not released.
@@ -160,11 +170,12 @@ class LaunchQueue {
   struct KernelGrid {
     int blocks_x, blocks_y, threads, shared_bytes;
   };
-  absl::Status LaunchAll(const CellLaunch& cell, int nodes, Stream stream);
+  absl::Status LaunchAll(const CellLaunch& cell, int nodes, int tasks, Stream stream);
+  absl::Status LaunchSteps(const CellLaunch& cell, int nodes, int task, Stream stream);
   // `early`: it may begin while the launch before it runs, for whose end it waits itself.
   absl::Status LaunchOne(Function function, const KernelGrid& grid, bool early, Stream stream,
                          void** arguments);
-  absl::Status Launched();
+  absl::Status Launched(int tasks);
   size_t Place(uint64_t n) const {
     return static_cast<size_t>((n - 1) % static_cast<uint64_t>(options_.slots));
   }

@@ -1,9 +1,11 @@
-// For how many nodes launches are recorded: powers of two, the least of which a block of a product has anyway. Blocks beyond
-// a task's nodes leave at once. Pure.
+// For how many nodes and tasks launches are recorded: powers of two, the least of which a block of a product has anyway. Blocks
+// beyond a task's nodes leave at once. Pure.
 #ifndef CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_SIZES_H_
 #define CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_SIZES_H_
 
 #include <bit>
+
+#include "cells/kernels/cuda/kernel_abi.h"
 
 namespace cellbatch::cuda {
 
@@ -21,6 +23,15 @@ constexpr int LaunchSize(int nodes) {
 
 inline constexpr int kLaunchSizes = LaunchSize(kMostLaunchNodes) + 1;
 static_assert(LaunchNodes(kLaunchSizes - 1) == kMostLaunchNodes);
+
+// As many tasks as go of so many that may, 1 or more; and which of the numbers it is.
+constexpr int LaunchTasks(int tasks) {
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(tasks)));
+}
+constexpr int LaunchTasksNumber(int tasks) {
+  return std::bit_width(static_cast<unsigned>(tasks)) - 1;
+}
+static_assert(LaunchTasks(cuda_abi::kMostTasks) == cuda_abi::kMostTasks);
 
 }  // namespace cellbatch::cuda
 

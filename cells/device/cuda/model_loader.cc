@@ -278,14 +278,18 @@ absl::Status ModelLoader::RecordLaunches() {
     if (!scratch.ok()) return scratch.status();
     CudaModel::PerQueue& of_queue = loaded_->queues_.emplace_back();
     of_queue.scratch = *std::move(scratch);
+    of_queue.rows = std::make_unique<GroupRows>(model_, budget_);
     for (size_t t = 0; t < cells_.size(); ++t) {
       const auto launch = LaunchOf(t, of_queue.scratch, *queue);
       if (!launch.ok()) return launch.status();
-      std::vector<LaunchGraph>& graphs = of_queue.graphs.emplace_back();
-      for (int size = 0; size < kLaunchSizes; ++size) {
-        auto graph = queue->Capture(*launch, LaunchNodes(size));
-        if (!graph.ok()) return graph.status();
-        graphs.push_back(*std::move(graph));
+      auto& by_tasks = of_queue.graphs.emplace_back();
+      for (int tasks = 1; tasks <= queue->options().tasks_a_launch; tasks *= 2) {
+        std::vector<LaunchGraph>& graphs = by_tasks.emplace_back();
+        for (int size = 0; size < kLaunchSizes; ++size) {
+          auto graph = queue->Capture(*launch, LaunchNodes(size), tasks);
+          if (!graph.ok()) return graph.status();
+          graphs.push_back(*std::move(graph));
+        }
       }
     }
   }

@@ -7,7 +7,8 @@
 //                                                                                               stamps, signal (host memory)
 //
 // No parameter of a launch names a task, so that a graph of launches can be made once and replayed: kernels find theirs by
-// QueueState::next, which the end kernel moves on.
+// QueueState::next, which the end kernel moves on. A launch has one task or several that lie in the ring one behind the other:
+// begin and end have a row of blocks for each (blockIdx.y), and every task its own steps in between.
 #ifndef CELLBATCH_CELLS_KERNELS_CUDA_KERNEL_ABI_H_
 #define CELLBATCH_CELLS_KERNELS_CUDA_KERNEL_ABI_H_
 
@@ -16,6 +17,7 @@ namespace cellbatch::cuda_abi {
 inline constexpr int kMostInputs = 8;    // of a cell: kMaxInputs
 inline constexpr int kMostColumns = 32;  // that one step reads and writes
 inline constexpr int kMostValues = 64;   // arrays that are the same for all nodes, of one step
+inline constexpr int kMostTasks = 4;     // that one launch begins and ends
 
 // How the kernels that begin and end tasks are launched: threads of a block, and shared memory of one that begins.
 inline constexpr int kTaskThreads = 128;
@@ -76,7 +78,7 @@ struct TaskStamps {
   long long end_ns;
 };
 
-// The task in progress as its steps and its end read it: left by the begin kernel.
+// A task in progress as its steps and its end read it: left by the begin kernel.
 struct TaskNow {
   int num_nodes;
   int num_copies_out;
@@ -87,8 +89,9 @@ struct TaskNow {
 
 // Of one device (a stream), in its memory. The host writes it once, before the first launch.
 struct QueueState {
-  unsigned int next;         // the task in progress is ring[next]
-  unsigned int signal;       // what the signal shows once it is done; wraps
+  unsigned int
+      next;  // the tasks in progress are ring[next], and as many behind it as the launch has
+  unsigned int signal;       // what the signal shows once those before them are done; wraps
   unsigned int blocks_done;  // of the end kernel: its last block leaves 0
   unsigned int ring_slots;
   const TaskSlot* ring;
@@ -96,8 +99,10 @@ struct QueueState {
   unsigned int* host_signal;  // what the worker polls
   // Where row lists and copies out are brought to, as far as there is room; others are read where they are. On a multiple of 8.
   int* lists;
-  long long list_ints;
-  TaskNow now;
+  long long list_ints;  // shared out evenly among the tasks of a launch
+  TaskNow now[kMostTasks];
+  // When the steps of a launch's second task and those behind it began, and so those before them ended.
+  long long steps_ns[kMostTasks];
 };
 
 // One step of a cell over the nodes of the task in progress. `columns` and `values` are numbered by the generator
@@ -105,6 +110,7 @@ struct QueueState {
 // `output_rows`, scratch and tokens by node.
 struct StepArgs {
   const TaskNow* now;
+  long long* begins_ns;     // written as it begins; null: nobody asks
   float* scratch;           // node n: scratch + n * scratch_stride
   unsigned short* rounded;  // as bf16, what products read of it: likewise
   long long scratch_stride;

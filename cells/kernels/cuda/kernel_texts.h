@@ -5,7 +5,7 @@
 namespace cellbatch {
 
 extern const char* const kKernelTexts;
-extern const char* const kTaskKernels;  // task_kernels.cuh
+extern const char* const kTaskKernels;  // task_copies.cuh, task_kernels.cuh
 
 }  // namespace cellbatch
 

@@ -19,6 +19,12 @@ __device__ __forceinline__ unsigned short* RoundedRowAt(const cuda_abi::ColumnVi
   return column.rounded + row * column.stride;
 }
 
+// Of the first step of a launch's second task, or one behind it.
+__device__ __forceinline__ void StampBegin(const cuda_abi::StepArgs& a) {
+  if (a.begins_ns == nullptr || blockIdx.x + blockIdx.y + threadIdx.x != 0) return;
+  *a.begins_ns = DeviceClockNs();
+}
+
 // To nearest, ties to even; of NaN a quiet one.
 __device__ __forceinline__ unsigned short RoundedToBf16(float value) {
   const unsigned bits = static_cast<unsigned>(__float_as_int(value));

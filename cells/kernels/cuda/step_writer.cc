@@ -113,7 +113,7 @@ void StepWriter::AddShape(const std::string& suffix, CudaShape shape, const std:
       "cellbatch::cuda_abi::StepArgs a) {{\n"
       "  using namespace cellbatch::cuda_kernels;\n"
       "{}"
-      "  GridDependencyWait();\n  GridDependentsMayBegin();\n"
+      "  GridDependencyWait();\n  GridDependentsMayBegin();\n  StampBegin(a);\n"
       "  const cellbatch::cuda_abi::TaskNow& now = *a.now;\n{}}}\n",
       shape.threads, shape.all_registers ? ", 1" : "", shape.name, before, body);
   step_.shapes.push_back(std::move(shape));

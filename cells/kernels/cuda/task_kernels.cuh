@@ -4,8 +4,15 @@
 //   end     copies out, mirrors | last block: end stamp, next + 1, signal + 1
 //   signal  shows the signal: for queues whose end kernel does not (the paper's signaling kernel, BatchMaker section 5)
 //
-// Begin and end have any number of blocks. What lies in host memory takes a microsecond or more to come, so begin goes there once
-// for each `|` however much there is, everything asked for before anything is used, and end reads device memory alone.
+// A launch of several tasks has one begin and one end, and the steps of one task after those of the other in between:
+//
+//   begin  row of blocks k: slot next + k ..    | steps of task 0 | steps of task 1 | ..    end  row of blocks k: task k
+//
+// so all copies in come before the first step, all copies out behind the last; the host launches together only what that leaves
+// as it is (cells/device/cuda/group_rows.h). The waits of begin are those of one task: its rows of blocks wait side by side.
+//
+// Begin and end have any number of blocks a task. What lies in host memory takes a microsecond or more to come, so begin goes
+// there once for each `|` however much there is, everything asked for before anything is used, and end reads device memory alone.
 //
 // Where the GPU can (QueueOptions::early_launches), steps and end are launched while the kernel before them runs, and wait for
 // its end first of all. Begin is not, so it never meets the task before.
@@ -14,7 +21,7 @@
 
 #include "cells/kernels/cuda/intrinsics.cuh"
 #include "cells/kernels/cuda/kernel_abi.h"
-#include "cells/kernels/cuda/rows.cuh"
+#include "cells/kernels/cuda/task_copies.cuh"
 
 namespace cellbatch::cuda_kernels {
 
@@ -22,16 +29,9 @@ using namespace cuda_abi;
 
 inline constexpr int kSlotWords = sizeof(TaskSlot) / sizeof(int);
 inline constexpr int kCopyOutWords = sizeof(CopyOutItem) / sizeof(int);
-inline constexpr int kCopyInWords = sizeof(CopyInItem) / sizeof(int);
 inline constexpr int kMostLists = 2 + 2 * kMostInputs;
-inline constexpr int kCopiesAtOnce = 64;  // copies in that a block looks at
-inline constexpr int kCopyWordsAThread = kCopiesAtOnce * kCopyInWords / kTaskThreads;
-static_assert(kCopiesAtOnce * kCopyInWords % kTaskThreads == 0);
-static_assert(kSlotWords <= kTaskThreads && kCopiesAtOnce <= kTaskThreads);
-inline constexpr int kWarpLanes = 32;
-// What a thread asks for before it uses any of it: ints of lists; quads (4 elements) of rows copied in, where they are whole and
-// on a multiple of 16 bytes, and where not; likewise out.
-inline constexpr int kWordsAtOnce = 4, kWholeAtOnce = 8, kPartsAtOnce = 4, kQuadsOutAtOnce = 4;
+static_assert(kSlotWords <= kTaskThreads);
+inline constexpr int kWordsAtOnce = 4;  // of lists: what a thread asks for before it uses any of it
 
 // What device memory is to have of a task's lists: copies out, output rows, each input's rows and offsets, one behind the other.
 struct TaskLists {
@@ -42,16 +42,6 @@ struct TaskLists {
   int* to[kMostLists];  // null: there is no room, or nothing
 };
 
-// One of the copies in.
-struct CopyPlan {
-  CopiedColumn column;
-  const float* source;
-  int first, quads_a_row, quads, pieces;
-  int pieces_end;         // of it and those before it
-  int rows_on, quads_on;  // from a quad to the one that lies a warp's lanes further
-  bool whole;             // every quad is, and on a multiple of its size wherever it goes
-};
-
 // A block's, of the begin kernel.
 struct BeginShared {
   TaskSlot slot;
@@ -60,17 +50,6 @@ struct BeginShared {
   CopyPlan plans[kCopiesAtOnce];
 };
 static_assert(sizeof(BeginShared) <= kBeginSharedBytes);
-
-// Warps of all blocks in turn, so that little work is shared out, too.
-__device__ __forceinline__ int ThreadOfGrid() {
-  const int warp = threadIdx.x / kWarpLanes * gridDim.x + blockIdx.x;
-  return warp * kWarpLanes + threadIdx.x % kWarpLanes;
-}
-__device__ __forceinline__ int ThreadsOfGrid() { return gridDim.x * blockDim.x; }
-__device__ __forceinline__ bool IsMultiple(const void* at, int bytes) {
-  return reinterpret_cast<unsigned long long>(at) % bytes == 0;
-}
-__device__ __forceinline__ int Least(int a, int b) { return a < b ? a : b; }
 
 // Lists --------------------------------------------------------------------------------------------
 
@@ -149,244 +128,20 @@ __device__ inline void BringLists(const TaskLists& lists) {
   }
 }
 
-// Copies in ----------------------------------------------------------------------------------------
-//
-//   copies    [ 0 .. 63 ][ 64 .. 127 ][ 128 ..]        a group of blocks for each 64, as far as there are blocks
-//   pieces    | a a a | b | c c c c c | d | ..         of the 64: some quads of one copy each, what a warp asks for at once
-//   warps       0 1 2   3   0 1 2 3 0   1              of the group's blocks: long copies have all of them, as short ones do
-
-// Which of the copies in a block looks at, and as which of those that do.
-struct CopyShare {
-  int first, step, member, members;
-};
-__device__ __forceinline__ CopyShare ShareOf(int num_copies) {
-  const int blocks = gridDim.x, block = blockIdx.x;
-  if (num_copies <= kCopiesAtOnce) return {0, kCopiesAtOnce, block, blocks};
-  const int groups = Least((num_copies + kCopiesAtOnce - 1) / kCopiesAtOnce, blocks);
-  const int group = block % groups;
-  return {group * kCopiesAtOnce, groups * kCopiesAtOnce, block / groups,
-          (blocks - group + groups - 1) / groups};
+// Place n behind the first one of a launch, in a ring.
+__device__ __forceinline__ unsigned RingPlace(unsigned first, unsigned n, unsigned slots) {
+  return first + n < slots ? first + n : first + n - slots;
 }
 
-// Words of the items from `first` on, as many as a block looks at: asked for, and kept once they are there.
-__device__ __forceinline__ void AskForCopies(const TaskSlot& slot, int first,
-                                             int (&words)[kCopyWordsAThread]) {
-  const int* const from = reinterpret_cast<const int*>(slot.copies_in + first);
-  const int count = (slot.num_copies_in - first) * kCopyInWords;
-#pragma unroll
-  for (int w = 0; w < kCopyWordsAThread; ++w) {
-    const int i = w * kTaskThreads + threadIdx.x;
-    words[w] = i < count ? from[i] : 0;
+// The first task's start is there. Those between them end where the steps of the next one began.
+__device__ inline void LeaveStamps(const QueueState& queue, unsigned place, unsigned tasks,
+                                   TaskStamps* stamps) {
+  for (unsigned k = 1; k < tasks; ++k) {
+    const long long ns = queue.steps_ns[k];
+    stamps[RingPlace(place, k - 1, queue.ring_slots)].end_ns = ns;
+    stamps[RingPlace(place, k, queue.ring_slots)].start_ns = ns;
   }
-}
-__device__ __forceinline__ void KeepCopies(const int (&words)[kCopyWordsAThread],
-                                           CopyInItem* copies) {
-#pragma unroll
-  for (int w = 0; w < kCopyWordsAThread; ++w) {
-    reinterpret_cast<int*>(copies)[w * kTaskThreads + threadIdx.x] = words[w];
-  }
-}
-
-// One copy, by its thread.
-__device__ inline void PlanCopy(const CopyInItem& copy, const CopiedColumn* columns,
-                                CopyPlan& plan) {
-  plan.pieces = 0;
-  if (copy.rows <= 0) return;  // blanked: its table is none
-  const CopiedColumn column = columns[copy.table];
-  plan.column = column;
-  plan.source = reinterpret_cast<const float*>(copy.source);
-  plan.first = copy.first;
-  plan.quads_a_row = (column.width + 3) / 4;
-  plan.quads = copy.rows * plan.quads_a_row;
-  plan.rows_on = kWarpLanes / plan.quads_a_row;
-  plan.quads_on = kWarpLanes % plan.quads_a_row;
-  plan.whole = column.width % 4 == 0 && column.stride % 4 == 0 && IsMultiple(copy.source, 16) &&
-               IsMultiple(column.base, 16) && IsMultiple(column.rounded, 8) &&
-               IsMultiple(column.mirror, 16);
-  const int piece = (plan.whole ? kWholeAtOnce : kPartsAtOnce) * kWarpLanes;
-  plan.pieces = (plan.quads + piece - 1) / piece;
-}
-__device__ inline int PiecesUpTo(const CopyPlan* plans, int copy) {
-  int end = 0;
-#pragma unroll 4
-  for (int c = 0; c <= copy; ++c) end += plans[c].pieces;
-  return end;
-}
-
-// Elements of a row that lie together, `count` of them, 1 to 4; kWhole: 4, on a multiple of 16 bytes.
-template <bool kWhole>
-__device__ __forceinline__ float4 LoadQuad(const float* from, int count) {
-  if (kWhole) return *reinterpret_cast<const float4*>(from);
-  float4 quad = make_float4(from[0], 0.0f, 0.0f, 0.0f);
-  if (count > 1) quad.y = from[1];
-  if (count > 2) quad.z = from[2];
-  if (count > 3) quad.w = from[3];
-  return quad;
-}
-template <bool kWhole>
-__device__ __forceinline__ void StoreQuad(const float4& quad, int count, float* to) {
-  if (kWhole) {
-    *reinterpret_cast<float4*>(to) = quad;
-    return;
-  }
-  to[0] = quad.x;
-  if (count > 1) to[1] = quad.y;
-  if (count > 2) to[2] = quad.z;
-  if (count > 3) to[3] = quad.w;
-}
-template <bool kWhole>
-__device__ __forceinline__ void StoreRounded(const float4& quad, int count, unsigned short* to) {
-  if (kWhole) {
-    const auto two = [](float low, float high) {
-      return RoundedToBf16(low) | static_cast<unsigned>(RoundedToBf16(high)) << 16;
-    };
-    *reinterpret_cast<uint2*>(to) = uint2{two(quad.x, quad.y), two(quad.z, quad.w)};
-    return;
-  }
-  to[0] = RoundedToBf16(quad.x);
-  if (count > 1) to[1] = RoundedToBf16(quad.y);
-  if (count > 2) to[2] = RoundedToBf16(quad.z);
-  if (count > 3) to[3] = RoundedToBf16(quad.w);
-}
-
-// visit(part, row, element in it) for each quad that a thread has of a piece. No lambda of its own: NVRTC takes no generic ones.
-template <int kQuads, typename Visit>
-__device__ __forceinline__ void ForEachPart(const CopyPlan& plan, int first, float4 (&parts)[kQuads],
-                                            const Visit& visit) {
-  const int quads_a_row = plan.quads_a_row;
-  const int left = (plan.quads - first + kWarpLanes - 1) / kWarpLanes;  // this thread's
-  int row = first / quads_a_row, in_row = first % quads_a_row;
-#pragma unroll
-  for (int q = 0; q < kQuads; ++q) {
-    if (q < left) visit(parts[q], static_cast<long long>(row), in_row * 4);
-    row += plan.rows_on;
-    in_row += plan.quads_on;
-    if (in_row < quads_a_row) continue;
-    in_row -= quads_a_row;
-    ++row;
-  }
-}
-
-// One piece of a copy, by a warp.
-template <bool kWhole, int kQuads>
-__device__ inline void CopyPiece(const CopyPlan& plan, int piece) {
-  float* const base = plan.column.base;
-  int* const mirror = plan.column.mirror;
-  unsigned short* const rounded = plan.column.rounded;
-  const long long stride = plan.column.stride;
-  const int width = plan.column.width;
-  const float* const source = plan.source;
-  const long long first_row = plan.first;
-  const int first = piece * kQuads * kWarpLanes + threadIdx.x % kWarpLanes;
-  float4 parts[kQuads];
-  ForEachPart(plan, first, parts, [&](float4& part, long long r, int at) {
-    part = LoadQuad<kWhole>(source + r * width + at, width - at);
-  });
-  ForEachPart(plan, first, parts, [&](const float4& part, long long r, int at) {
-    const long long to = (first_row + r) * stride + at;
-    StoreQuad<kWhole>(part, width - at, base + to);
-    if (rounded != nullptr) StoreRounded<kWhole>(part, width - at, rounded + to);
-    if (mirror == nullptr) return;
-    float* const row_there = reinterpret_cast<float*>(mirror) + (first_row + r) * width;
-    StoreQuad<kWhole>(part, width - at, row_there + at);
-  });
-}
-
-// The pieces of the first `count` copies, by the warps of those blocks that look at them.
-__device__ inline void CopyPieces(const CopyPlan* plans, int count, const CopyShare& share) {
-  const int warps = blockDim.x / kWarpLanes, total = plans[count - 1].pieces_end;
-  const int warp = threadIdx.x / kWarpLanes * share.members + share.member;
-  for (int p = warp; p < total; p += share.members * warps) {
-    int c = 0;
-#pragma unroll 4
-    for (int k = 0; k < count; ++k) c += p >= plans[k].pieces_end ? 1 : 0;
-    const int piece = p - (plans[c].pieces_end - plans[c].pieces);
-    if (plans[c].whole) {
-      CopyPiece<true, kWholeAtOnce>(plans[c], piece);
-    } else {
-      CopyPiece<false, kPartsAtOnce>(plans[c], piece);
-    }
-  }
-}
-
-// Copies out ---------------------------------------------------------------------------------------
-
-// All items, as if the widest column were everybody's, by all threads of the grid.
-__device__ inline void CopyOut(const CopyOutItem* items, int num_items, const CopiedColumn* columns,
-                               int quads_a_row) {
-  if (num_items == 0) return;
-  const int items_on = ThreadsOfGrid() / quads_a_row, quads_on = ThreadsOfGrid() % quads_a_row;
-  int item = ThreadOfGrid() / quads_a_row, quad = ThreadOfGrid() % quads_a_row;
-  while (item < num_items) {
-    CopyOutItem of[kQuadsOutAtOnce];
-    int at[kQuadsOutAtOnce],
-        counts[kQuadsOutAtOnce];  // count: 0 or less where nothing is to be copied
-    const float* from[kQuadsOutAtOnce];
-    bool whole[kQuadsOutAtOnce];
-    float4 parts[kQuadsOutAtOnce];
-#pragma unroll
-    for (int q = 0; q < kQuadsOutAtOnce; ++q) {
-      of[q] = items[Least(item, num_items - 1)];
-      if (item >= num_items) of[q].dest = nullptr;
-      at[q] = quad * 4;
-      item += items_on;
-      quad += quads_on;
-      if (quad < quads_a_row) continue;
-      quad -= quads_a_row;
-      ++item;
-    }
-#pragma unroll
-    for (int q = 0; q < kQuadsOutAtOnce; ++q) {
-      const bool wanted = of[q].dest != nullptr;
-      const CopiedColumn& column = columns[wanted ? of[q].column : 0];
-      counts[q] = wanted ? column.width - at[q] : 0;
-      from[q] = column.base + of[q].row * column.stride + at[q];
-      of[q].dest += at[q] * sizeof(float);
-      whole[q] = counts[q] >= 4 && IsMultiple(from[q], 16) && IsMultiple(of[q].dest, 16);
-    }
-#pragma unroll
-    for (int q = 0; q < kQuadsOutAtOnce; ++q) {
-      if (counts[q] <= 0) continue;
-      parts[q] = whole[q] ? LoadQuad<true>(from[q], 4) : LoadQuad<false>(from[q], counts[q]);
-    }
-#pragma unroll
-    for (int q = 0; q < kQuadsOutAtOnce; ++q) {
-      if (counts[q] <= 0) continue;
-      float* const to = reinterpret_cast<float*>(of[q].dest);
-      if (whole[q]) {
-        StoreQuad<true>(parts[q], 4, to);
-      } else {
-        StoreQuad<false>(parts[q], counts[q], to);
-      }
-    }
-  }
-}
-
-// The widest of the columns, and whether there are mirrors.
-struct ColumnFacts {
-  int most_width;
-  bool mirrored;
-};
-__device__ inline ColumnFacts FactsOf(const CopiedColumn* columns, int num_columns) {
-  ColumnFacts facts = {};
-#pragma unroll 1
-  for (int first = 0; first < num_columns; first += 4) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {  // the last one again, rather than one after the other
-      const CopiedColumn& column = columns[Least(first + k, num_columns - 1)];
-      facts.most_width = column.width > facts.most_width ? column.width : facts.most_width;
-      facts.mirrored |= column.mirror != nullptr;
-    }
-  }
-  return facts;
-}
-
-__device__ inline void Mirror(const CopiedColumn& column, const int* rows, int num_rows) {
-  for (int i = ThreadOfGrid(); i < num_rows * column.width; i += ThreadsOfGrid()) {
-    const long long row = rows[i / column.width];
-    const int at = i % column.width;
-    column.mirror[row * column.width + at] = __float_as_int(column.base[row * column.stride + at]);
-  }
+  stamps[RingPlace(place, tasks - 1, queue.ring_slots)].end_ns = DeviceClockNs();
 }
 
 }  // namespace cellbatch::cuda_kernels
@@ -400,15 +155,16 @@ extern "C" __global__ void __launch_bounds__(128)
   BeginShared& shared = *reinterpret_cast<BeginShared*>(cellbatch_shared);
   const TaskSlot& slot = shared.slot;
   TaskLists& lists = shared.lists;
-  const unsigned place = queue->next;
+  const unsigned place = RingPlace(queue->next, blockIdx.y, queue->ring_slots);
   const TaskSlot* const ring = queue->ring;
   TaskStamps* const stamps = queue->stamps;
-  int* const room = queue->lists;
-  const long long room_ints = queue->list_ints;
+  TaskNow& now = queue->now[blockIdx.y];
+  const long long room_ints = queue->list_ints / gridDim.y / 2 * 2;
+  int* const room = queue->lists + blockIdx.y * room_ints;
   const int thread = threadIdx.x;
   const bool first = blockIdx.x == 0;
   ReadSlot(ring[place], shared);
-  if (first && thread == 0) stamps[place].start_ns = DeviceClockNs();
+  if (first && blockIdx.y == 0 && thread == 0) stamps[place].start_ns = DeviceClockNs();
   __syncthreads();  // the slot is there
   const CopyShare share = ShareOf(slot.num_copies_in);
   int words[kCopyWordsAThread];
@@ -419,11 +175,11 @@ extern "C" __global__ void __launch_bounds__(128)
   __syncthreads();  // every list's length is there
   if (thread < num_lists) {
     const int* const at = PlaceList(room, room_ints, thread, lists);
-    if (first) LeaveList(at, thread, queue->now);
+    if (first) LeaveList(at, thread, now);
   }
   if (first && thread == 0) {
-    queue->now.num_nodes = slot.num_nodes;
-    queue->now.num_copies_out = slot.num_copies_out;
+    now.num_nodes = slot.num_nodes;
+    now.num_copies_out = slot.num_copies_out;
   }
   __syncthreads();  // every list has its place
   BringLists(lists);
@@ -440,17 +196,18 @@ extern "C" __global__ void __launch_bounds__(128)
   }
 }
 
-// `outputs`: the columns of the task's output table.
+// `outputs`: the columns of the tasks' output table.
 extern "C" __global__ void __launch_bounds__(128)
     cellbatch_end(cellbatch::cuda_abi::QueueState* queue,
                   const cellbatch::cuda_abi::CopiedColumn* outputs, int num_columns, int signals) {
   using namespace cellbatch::cuda_kernels;
   GridDependencyWait();
   // Asked for before anything is waited for; the last block alone changes any of it, when all have read it.
-  const unsigned place = queue->next, slots = queue->ring_slots, signal = queue->signal + 1;
+  const unsigned place = queue->next, slots = queue->ring_slots, tasks = gridDim.y;
+  const unsigned signal = queue->signal + tasks;
   TaskStamps* const stamps = queue->stamps;
   unsigned* const host_signal = queue->host_signal;
-  const TaskNow& now = queue->now;
+  const TaskNow& now = queue->now[blockIdx.y];
   const int num_nodes = now.num_nodes, num_copies = now.num_copies_out;
   const CopyOutItem* const copies = now.copies_out;
   const int* const rows = now.output_rows;
@@ -461,11 +218,11 @@ extern "C" __global__ void __launch_bounds__(128)
   }
   __threadfence_system();
   __syncthreads();
-  if (threadIdx.x != 0 || atomicAdd(&queue->blocks_done, 1u) != gridDim.x - 1) return;
+  if (threadIdx.x != 0 || atomicAdd(&queue->blocks_done, 1u) != gridDim.x * tasks - 1) return;
   __threadfence_system();  // every block's copies are there: all of them drew their tickets
   queue->blocks_done = 0;
-  stamps[place].end_ns = DeviceClockNs();
-  queue->next = place + 1 < slots ? place + 1 : 0;
+  LeaveStamps(*queue, place, tasks, stamps);
+  queue->next = RingPlace(place, tasks, slots);
   queue->signal = signal;
   if (signals != 0) StoreForAll(host_signal, signal);
 }
