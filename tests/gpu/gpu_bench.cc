@@ -3,8 +3,9 @@
 //   gpu.signal.{end_kernel,signal_kernel,stream_write}.us   from the launch of an empty task until the host sees it done
 //   gpu.step.CELL_hH_bB_PRECISION.us                        a step of B nodes, of many in a row
 //   gpu.step.CELL_hH_bB_PRECISION.of_bound                  x: that ÷ the derived bound of an H200 (tests/bench/derived_costs.h)
-//   gpu.launch.us                                           CPU time of Device::Enqueue, by task, of all those steps
+//   gpu.launch.us                                           CPU time of launching, by task, of all those steps
 //   gpu.saturation.NAME.requests_per_s, .mean_batch         chains as Europarl's, and a backlog of them
+//   gpu.saturation.NAME.tasks_a_launch                      mean
 //   gpu.saturation.NAME.of_ideal                            x: as `saturation` says, over the steps measured here: T(b)/b at the
 //                                                           best b of --batches, of the same precision and inputs
 //   gpu.saturation.NAME.idle                                x: of that time, no task of a GPU's one queue ran (gpu_requests.h)
@@ -15,7 +16,8 @@
 //
 // NAME: lstm_hH_PRECISION[_tokens][_2queues|_2gpus], latency of one queue alone. Without _tokens a cell's input is a vector, 4 KiB
 // over PCIe where H is 1,024; with it a word of 20,000, whose vectors are on the GPU: CELL lstm_tokens. A precision that the
-// device does not compute is "not offered" in the tables, and has no figures.
+// device does not compute is "not offered" in the tables, and has no figures. All but signals once for each of --tasks_a_launch:
+// names of other numbers than the first one end in _tasksN (gpu.step.lstm_h1024_b64_bf16_tasks1.us, gpu.launch_tasks1.us).
 //
 //   gpu_bench --list            the GPUs, a line each, and what CUDA is there; or one line why there is none, exit code 3
 //
@@ -72,6 +74,8 @@ ABSL_FLAG(double, load, 0.3, "Of what was answered at saturation.");
 ABSL_FLAG(int, drivers, 0, "Threads that send and take requests; 0: half of the cores.");
 ABSL_FLAG(int, most_length, 330, "Longer requests are made so long.");
 ABSL_FLAG(uint64_t, seed, 1, "Of lengths and inputs.");
+ABSL_FLAG(std::vector<std::string>, tasks_a_launch, std::vector<std::string>({"4", "1"}),
+          "Tasks that go as one launch, at most: 1, 2, 4; commas between.");
 
 namespace cellbatch {
 namespace {
@@ -104,15 +108,33 @@ std::vector<Numbers> Asked() {
   return asked;
 }
 
-std::vector<int32_t> Batches() {
-  std::set<int32_t> batches;
-  for (const std::string& text : absl::GetFlag(FLAGS_batches)) {
-    int32_t batch = 0;
-    const bool right = absl::SimpleAtoi(text, &batch) && batch > 0;
-    Require(right ? absl::OkStatus() : absl::InvalidArgumentError(text), "--batches");
-    batches.insert(batch);
+std::vector<int32_t> Counts(const std::vector<std::string>& texts, const std::string& flag) {
+  std::vector<int32_t> counts;
+  for (const std::string& text : texts) {
+    int32_t& count = counts.emplace_back();
+    const bool right = absl::SimpleAtoi(text, &count) && count > 0;
+    Require(right ? absl::OkStatus() : absl::InvalidArgumentError(text), flag);
   }
+  return counts;
+}
+
+std::vector<int32_t> Batches() {
+  const std::vector<int32_t> given = Counts(absl::GetFlag(FLAGS_batches), "--batches");
+  const std::set<int32_t> batches(given.begin(), given.end());
   return {batches.begin(), batches.end()};
+}
+
+// Tasks of a launch, and what names of figures end in.
+struct Launches {
+  int tasks;
+  std::string suffix;
+};
+std::vector<Launches> AskedLaunches() {
+  std::vector<Launches> asked;
+  for (const int32_t tasks : Counts(absl::GetFlag(FLAGS_tasks_a_launch), "--tasks_a_launch")) {
+    asked.push_back({tasks, asked.empty() ? "" : "_tasks" + std::to_string(tasks)});
+  }
+  return asked;
 }
 
 void CheckFlags() {
@@ -122,6 +144,7 @@ void CheckFlags() {
   }
   Asked();
   Batches();
+  AskedLaunches();
 }
 
 struct Found {
@@ -159,9 +182,10 @@ void List(const Found& found) {
 
 // With pinned memory for requests of so many cells on average, half as much more.
 DeviceSet Devices(const Found& found, const std::vector<int>& ordinals, Fp32By fp32,
-                  double mean_cells = 0) {
+                  int tasks_a_launch, double mean_cells = 0) {
   cuda::CudaOptions options;
   options.memory.fp32 = fp32;
+  options.memory.queue.tasks_a_launch = tasks_a_launch;
   const double bytes = 1.5 * kMostInFlight * mean_cells * absl::GetFlag(FLAGS_h) * sizeof(float);
   options.host_block_bytes = std::max(options.host_block_bytes, static_cast<int64_t>(bytes));
   return Require(cuda::CudaDevices(found.api, ordinals, options), "devices");
@@ -217,10 +241,11 @@ double BoundUs(std::string_view arithmetic, const Model& model, int32_t batch) {
 // Microseconds a node at the best batch, by the cell's name and the precision's.
 using Ideals = std::map<std::pair<std::string, std::string>, double>;
 
-void StepsOf(const Found& found, const std::string& cell, const Numbers& numbers, Table& table,
-             std::vector<double>& launches, Ideals& ideals, Report& report) {
+void StepsOf(const Found& found, const Launches& how, const std::string& cell,
+             const Numbers& numbers, Table& table, std::vector<double>& launches, Ideals& ideals,
+             Report& report) {
   const auto model = ModelOf(cell, numbers.precision);
-  DeviceSet set = Devices(found, {0}, numbers.fp32);
+  DeviceSet set = Devices(found, {0}, numbers.fp32, how.tasks);
   auto tried = StepTimes(set, *model, Batches(), absl::GetFlag(FLAGS_repeats));
   if (absl::IsUnimplemented(tried.status())) {
     table.Add({cell, numbers.name, "", "not offered", "", "", "", "", ""});
@@ -237,13 +262,13 @@ void StepsOf(const Found& found, const std::string& cell, const Numbers& numbers
                Number(time.device_us, 1), Number(time.row_us, 1), Number(time.launch_us.median, 1),
                Number(bound, 1), Number(of_bound, 2)});
     const std::string name = "gpu.step." + cell + "_h" + std::to_string(absl::GetFlag(FLAGS_h)) +
-                             "_b" + std::to_string(time.batch) + "_" + numbers.name;
+                             "_b" + std::to_string(time.batch) + "_" + numbers.name + how.suffix;
     report.Figure(name + ".us", time.row_us.median, "us", &time.row_us);
     report.Figure(name + ".of_bound", of_bound, "x");
   }
 }
 
-Ideals Steps(const Found& found, Report& report) {
+Ideals Steps(const Found& found, const Launches& how, Report& report) {
   Table table({"cell", "numbers", "b", "alone us", "on it us", "in a row us", "launch us", "bound",
                "of bound"});
   Ideals ideals;
@@ -251,19 +276,20 @@ Ideals Steps(const Found& found, Report& report) {
   const std::vector<std::string> cells = absl::StrSplit(absl::GetFlag(FLAGS_cells), ',');
   for (const std::string& cell : cells) {
     for (const Numbers& numbers : Asked()) {
-      StepsOf(found, cell, numbers, table, launches, ideals, report);
+      StepsOf(found, how, cell, numbers, table, launches, ideals, report);
     }
   }
-  report.Text("steps; the bounds are an H200's, derived on paper\n" + table.ToString());
+  report.Text("steps, up to " + std::to_string(how.tasks) +
+              " a launch; the bounds are an H200's, derived on paper\n" + table.ToString());
   if (!launches.empty()) {
     const Quartiles launch = QuartilesOf(launches);
-    report.Figure("gpu.launch.us", launch.median, "us", &launch);
+    report.Figure("gpu.launch" + how.suffix + ".us", launch.median, "us", &launch);
   }
   return ideals;
 }
 
 // False: something failed, which was printed.
-bool Requests(const Found& found, const Ideals& ideals, Report& report) {
+bool Requests(const Found& found, const Launches& how, const Ideals& ideals, Report& report) {
   RequestPlan plan;
   plan.saturation = Part("saturation");
   plan.latency = Part("latency");
@@ -271,15 +297,17 @@ bool Requests(const Found& found, const Ideals& ideals, Report& report) {
   plan.num_gpus = static_cast<int>(found.gpus.size());
   plan.lengths = Lengths::Europarl();
   for (int32_t& v : plan.lengths.values) v = std::min(v, absl::GetFlag(FLAGS_most_length));
-  report.Fact("lengths", plan.lengths.source + ", mean " + Number(plan.lengths.mean(), 1));
+  if (how.suffix.empty())
+    report.Fact("lengths", plan.lengths.source + ", mean " + Number(plan.lengths.mean(), 1));
   plan.seconds = absl::GetFlag(FLAGS_seconds);
   plan.per_s = absl::GetFlag(FLAGS_rate);
   plan.load = absl::GetFlag(FLAGS_load);
   plan.num_drivers = absl::GetFlag(FLAGS_drivers);
   if (plan.num_drivers <= 0) plan.num_drivers = std::max(1, UsableCores() / 2);
   plan.seed = absl::GetFlag(FLAGS_seed);
+  plan.suffix = how.suffix;
   const auto devices = [&, cells = plan.lengths.mean()](const std::vector<int>& ordinals) {
-    return Devices(found, ordinals, Fp32By::kFma, cells);
+    return Devices(found, ordinals, Fp32By::kFma, how.tasks, cells);
   };
   RequestFigures figures(std::move(plan), devices, report);
   for (const Numbers& numbers : Asked()) {
@@ -307,8 +335,11 @@ int Main() {
   report.Fact("gpus", cuda::DescribeGpus(found->gpus));
   report.Fact("driver", Versions(*found->api) + ", from " + found->api->from);
   if (Part("signals")) Signals(*found, report);
-  const Ideals ideals = Part("steps") ? Steps(*found, report) : Ideals();
-  const bool well = Requests(*found, ideals, report);
+  bool well = true;
+  for (const Launches& how : AskedLaunches()) {
+    const Ideals ideals = Part("steps") ? Steps(*found, how, report) : Ideals();
+    well &= Requests(*found, how, ideals, report);
+  }
   return report.Finish(absl::GetFlag(FLAGS_json)) && well ? 0 : 1;
 }
 

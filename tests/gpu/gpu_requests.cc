@@ -35,7 +35,7 @@ void Append(std::vector<int64_t>& to, const std::vector<int64_t>& from) {
 // Counts at one moment.
 struct GpuServing::Seen {
   int64_t at_ns = 0, busy_ns = 0;
-  double tasks = 0, cells = 0;
+  double tasks = 0, cells = 0, launches = 0;
   DriverWork work;
   std::optional<int64_t> manager_ns, workers_ns;
 
@@ -47,7 +47,11 @@ struct GpuServing::Seen {
   }
 };
 
-GpuServing::GpuServing(DeviceSet devices) : devices_(std::move(devices)) {}
+GpuServing::GpuServing(DeviceSet devices) : devices_(std::move(devices)) {
+  for (const auto& device : devices_.devices) {
+    gpus_.push_back(static_cast<const cuda::CudaDevice*>(device.get()));
+  }
+}
 
 GpuServing::~GpuServing() {
   if (scheduler_ != nullptr) scheduler_->Stop();
@@ -92,6 +96,7 @@ GpuServing::Seen GpuServing::See() const {
   const std::vector<LaneStats> lanes = scheduler_->stats().Lanes();
   seen.tasks = static_cast<double>(lanes[0].types[0].tasks);
   seen.cells = static_cast<double>(lanes[0].types[0].cells);
+  for (const cuda::CudaDevice* gpu : gpus_) seen.launches += static_cast<double>(gpu->launches());
   for (const auto& driver : drivers_) seen.work += driver->work();
   seen.manager_ns = ThreadCpuNs("cb-manager");
   seen.workers_ns = ThreadCpuNs("cb-worker-");
@@ -131,6 +136,8 @@ void GpuServing::Watch(double seconds, FullGpu& full) const {
   full.requests_per_s = static_cast<double>(full.work.requests) / took;
   full.mean_cells = static_cast<double>(full.work.cells) / done;
   full.mean_batch = after.mean_batch_since(before);
+  full.tasks_a_launch =
+      (after.tasks - before.tasks) / std::max(1.0, after.launches - before.launches);
   full.idle = 1 - static_cast<double>(after.busy_ns - before.busy_ns) * 1e-9 / took / num_devices_;
   full.drivers_busy = static_cast<double>(full.work.busy_ns()) * 1e-9 / took / num_drivers();
   full.at_drivers = 1 - scheduled / looks / in_flight();

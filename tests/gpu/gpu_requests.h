@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cells/device/cuda/cuda_device.h"
 #include "cells/device/device.h"
 #include "cells/model.h"
 #include "tests/bench/in_process.h"
@@ -28,6 +29,7 @@ namespace cellbatch {
 
 struct FullGpu {
   double requests_per_s = 0, mean_cells = 0, mean_batch = 0;
+  double tasks_a_launch = 0;  // mean
   // Of the time, mean over queues: that in which no task of the queue was between its first copy in and its last copy out, by
   // the GPU's own stamps. While it waits for another queue's blocks a task counts as running.
   double idle = 0;
@@ -50,7 +52,7 @@ struct OpenGpu {
 
 class GpuServing {
  public:
-  // Ends the process where a scheduler cannot be made; not OK: the model cannot be served.
+  // `devices` are CUDA's. Ends the process where a scheduler cannot be made; not OK: the model cannot be served.
   static absl::StatusOr<std::unique_ptr<GpuServing>> Make(DeviceSet devices,
                                                           std::shared_ptr<const Model> model,
                                                           const Lengths& lengths, int num_drivers,
@@ -80,7 +82,8 @@ class GpuServing {
                      const std::function<void()>& meanwhile);
 
   SteadyClock clock_;
-  DeviceSet devices_;  // until there is a scheduler
+  DeviceSet devices_;                          // until there is a scheduler
+  std::vector<const cuda::CudaDevice*> gpus_;  // they are
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<std::unique_ptr<ChainDriver>> drivers_;
   int num_devices_ = 1, b_max_ = 0, b_peak_ = 0;

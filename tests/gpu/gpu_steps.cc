@@ -47,7 +47,6 @@ class StepTasks {
       task.model = &loaded;
       task.cell = type.id;
       task.num_nodes = batch;
-      task.measured = true;
       task.output_rows = i % 2 == 0 ? after : before;
       int states = 0;  // of a node's inputs, each a row of its own
       for (size_t in = 0; in < type.in.size(); ++in) {
@@ -68,10 +67,14 @@ class StepTasks {
       const double since = ThreadMilliseconds();
       taken += device_.Enqueue(absl::MakeSpan(tasks_).subspan(static_cast<size_t>(taken),
                                                               static_cast<size_t>(count - taken)));
+      device_.Advance();
       launch_us_ += (ThreadMilliseconds() - since) * 1e3;
-      Look();
+      Require(device_.Health(), "the device");
     }
-    while (!SignalPassed(device_.Signal(), sequence_)) Look();
+    while (!SignalPassed(device_.Signal(), sequence_)) {
+      device_.Advance();
+      Require(device_.Health(), "the device");
+    }
   }
   double device_us(int task) const {
     const BatchedTask& t = *tasks_[static_cast<size_t>(task)];
@@ -99,10 +102,6 @@ class StepTasks {
     std::vector<Row> rows(order.begin() + first, order.begin() + first + batch);
     for (size_t i = 0; i < kMaxInputs; ++i) rows.push_back(rows[i]);
     return Place(rows.data(), std::ssize(rows));
-  }
-  void Look() {
-    device_.Advance();
-    Require(device_.Health(), "the device");
   }
 
   Device& device_;
@@ -176,7 +175,7 @@ Quartiles SignalLatency(std::shared_ptr<const cuda::CudaApi> api, int ordinal, c
   cuda::QueueOptions options;
   options.signal_by = by;
   const auto queue = Require(cuda::LaunchQueue::Make(gpu, kernels, options), "a queue");
-  const cuda::LaunchGraph graph = Require(queue->Capture({}, 0), "recording");
+  const cuda::LaunchGraph graph = Require(queue->Capture({}, 0, 1), "recording");
   std::vector<double> took;
   for (int i = 0; i < repeats + kWarmTasks; ++i) {
     queue->NextSlot() = {};

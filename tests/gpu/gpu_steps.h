@@ -2,9 +2,11 @@
 //
 //   alone    |launch|--- begin, steps, end ---|signal|        the host's clock, one task, from Enqueue to Signal
 //   on it           |--- begin, steps, end ---|               the GPU's own stamps of the same tasks
-//   in a row |launch|--- 1 ---|--- 2 ---|--- 3 ---| ..        the host's clock, of many enqueued at once, by task
+//   in a row |launch|--- 1 ---|--- 2 ---|--- 3 ---| ..        the host's clock, of many enqueued at once, by task: in launches of as
+//                                                             many tasks as the device likes (QueueOptions::tasks_a_launch)
 //
-// Launching is what Enqueue costs its thread, by task: CPU time of the tasks in a row.
+// Launching is what it costs its thread, by task: CPU time of the tasks in a row, but for those that are launched only once others
+// are done.
 //
 // One thread. Ends the process with a message where anything fails, but where a device does not offer what a model asks for.
 #ifndef CELLBATCH_TESTS_GPU_GPU_STEPS_H_

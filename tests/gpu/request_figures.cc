@@ -13,8 +13,8 @@ std::string Shown(std::optional<double> value, int digits) {
 }
 
 Table FullTable() {
-  return Table({"model", "devices", "in flight", "b_max", "mean batch", "mean cells", "requests/s",
-                "of ideal", "idle"});
+  return Table({"model", "devices", "in flight", "b_max", "mean batch", "a launch", "mean cells",
+                "requests/s", "of ideal", "idle"});
 }
 
 Table LimitsTable() {
@@ -50,8 +50,9 @@ bool RequestFigures::Add(const std::shared_ptr<const Model>& model, std::optiona
       report_.Text(absl::StrCat("requests, ", model->name, ": not offered by ", place.shown, "\n"));
       return false;
     }
-    const absl::Status status =
-        serving.ok() ? Measure(*model, place, **serving, best_us) : serving.status();
+    const absl::Status status = serving.ok()
+                                    ? Measure(model->name + plan_.suffix, place, **serving, best_us)
+                                    : serving.status();
     if (!status.ok()) {  // figures of others are still worth having
       report_.Text(absl::StrCat("FAILED: ", model->name, " on ", place.shown, ": ",
                                 status.ToString(), "\n"));
@@ -61,19 +62,19 @@ bool RequestFigures::Add(const std::shared_ptr<const Model>& model, std::optiona
   return true;
 }
 
-absl::Status RequestFigures::Measure(const Model& model, const Place& place, GpuServing& serving,
-                                     std::optional<double> best_us) {
+absl::Status RequestFigures::Measure(const std::string& name, const Place& place,
+                                     GpuServing& serving, std::optional<double> best_us) {
   const bool open = plan_.latency && place.ordinals.size() == 1;
   double per_s = plan_.per_s;
   if (plan_.saturation || (open && per_s == 0)) {
     const absl::StatusOr<FullGpu> full = serving.Full(plan_.seconds);
     if (!full.ok()) return full.status();
-    if (plan_.saturation) AddFull(model.name, place, serving, *full, best_us);
+    if (plan_.saturation) AddFull(name, place, serving, *full, best_us);
     if (per_s == 0) per_s = plan_.load * full->requests_per_s;
   }
   if (!open) return absl::OkStatus();
   const absl::StatusOr<OpenGpu> latency = serving.Open(per_s, plan_.seconds);
-  if (latency.ok()) AddOpen(model.name, *latency);
+  if (latency.ok()) AddOpen(name, *latency);
   return latency.status();
 }
 
@@ -84,8 +85,8 @@ void RequestFigures::AddFull(const std::string& name, const Place& place, const 
   if (best_us) of_ideal = full.requests_per_s * full.mean_cells * *best_us / 1e6 / place.num_gpus;
   full_.Add({name, place.shown, std::to_string(serving.in_flight()),
              std::to_string(serving.b_max()), Number(full.mean_batch, 1),
-             Number(full.mean_cells, 1), Number(full.requests_per_s, 1), Shown(of_ideal, 3),
-             Number(full.idle, 3)});
+             Number(full.tasks_a_launch, 2), Number(full.mean_cells, 1),
+             Number(full.requests_per_s, 1), Shown(of_ideal, 3), Number(full.idle, 3)});
   const auto us = [&](int64_t ns) {
     const auto requests = static_cast<double>(std::max<int64_t>(1, full.work.requests));
     return Number(static_cast<double>(ns) / 1e3 / requests, 2);
@@ -100,6 +101,7 @@ void RequestFigures::AddFull(const std::string& name, const Place& place, const 
   if (of_ideal) report_.Figure(figure + "of_ideal", *of_ideal, "x");
   report_.Figure(figure + (shared ? "queue_idle" : "idle"), full.idle, "x");
   report_.Figure(figure + "mean_batch", full.mean_batch, "cells");
+  report_.Figure(figure + "tasks_a_launch", full.tasks_a_launch, "tasks");
 }
 
 void RequestFigures::AddOpen(const std::string& name, const OpenGpu& open) {

@@ -25,6 +25,7 @@ struct RequestPlan {
   double per_s = 0;    // of open loops; 0: as `load` says
   double load = 0.3;   // of what was answered at saturation
   int num_drivers = 1;
+  std::string suffix;  // of models' names
   uint64_t seed = 1;
 };
 
@@ -50,7 +51,7 @@ class RequestFigures {
     std::vector<int> ordinals;
     int num_gpus;
   };
-  absl::Status Measure(const Model& model, const Place& place, GpuServing& serving,
+  absl::Status Measure(const std::string& name, const Place& place, GpuServing& serving,
                        std::optional<double> best_us);
   void AddFull(const std::string& name, const Place& place, const GpuServing& serving,
                const FullGpu& full, std::optional<double> best_us);
