@@ -81,6 +81,7 @@ absl::StatusOr<OpenedDevices> Open(const ServerOptions& options) {
   open.cuda_libraries = options.cuda_libraries;
   open.cuda.host_block_bytes = options.cuda_host_bytes;
   open.cuda.memory.fp32 = options.cuda_fp32 == "3xtf32" ? Fp32By::kTensorCores : Fp32By::kFma;
+  open.cuda.memory.queue.tasks_a_launch = static_cast<int>(options.cuda_tasks_a_launch);
   return OpenDevices(options.devices, open);
 }
 

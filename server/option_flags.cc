@@ -34,6 +34,12 @@ constexpr OptionFlag kFlags[] = {
     {"cuda-fp32", &O::cuda_fp32,
      "How GPUs multiply in PRECISION_FP32: fma (a multiply-add for each weight) or 3xtf32 (three "
      "products of TF32 on tensor cores, within the same bound but of other last bits)."},
+    {"cuda-tasks-a-launch",
+     &O::cuda_tasks_a_launch,
+     "Batched tasks that a GPU runs as one launch, at most: 1, 2 or 4. Tasks go together while "
+     "they "
+     "queue, so it costs nothing where there are few.",
+     {1, 4}},
     {"calibration-cache", &O::calibration_cache,
      "Folder to keep what cell types take (T(b)) in, from one start to the next: then a few tasks "
      "confirm it, instead of many that measure it. Made where it is not there. Empty: measured at "
@@ -135,7 +141,9 @@ constexpr OptionFlag kFlags[] = {
     {"max-tasks-in-flight",
      &O::max_tasks_in_flight,
      "Batched tasks submitted to one device and not done (MaxTasksToSubmit). 0: 1 with one CPU "
-     "device, else 2.",
+     "device, else 2; on GPUs 2 launches' (--cuda-tasks-a-launch) of chains that do not stop "
+     "early, "
+     "while one model runs.",
      {0, 64}},
     {"max-wait-tasks",
      &O::max_wait_tasks,

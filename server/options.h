@@ -24,6 +24,7 @@ struct ServerOptions {
   std::string cuda_libraries;
   int64_t cuda_host_bytes = 1LL << 28;
   std::string cuda_fp32 = "fma";
+  int64_t cuda_tasks_a_launch = 4;
   std::string calibration_cache;
   std::string record;
   int64_t record_limit = 1LL << 30;
