@@ -35,6 +35,25 @@ absl::StatusOr<std::vector<int>> MemoriesOf(const DeviceSet& devices, int depth,
   return memory_of;
 }
 
+bool StepsAlternate(absl::Span<const std::unique_ptr<Device>> devices) {
+  return devices.size() == 1 && devices[0]->info().computes_in_advance;
+}
+
+TasksInFlight TasksInFlightOf(const DeviceSet& devices, int most_said, int few_said) {
+  constexpr int kFew = 2;
+  TasksInFlight tasks = {most_said, few_said};
+  if (most_said <= 0) {
+    // Of a CPU beside a GPU what the CPU asks for: as many of its tasks as a GPU likes to have are many milliseconds.
+    tasks.most = devices.devices[0]->info().tasks_in_flight;
+    for (const std::unique_ptr<Device>& device : devices.devices) {
+      tasks.most = std::min(tasks.most, device->info().tasks_in_flight);
+    }
+    if (StepsAlternate(devices.devices)) tasks.most = 1;
+  }
+  if (few_said <= 0) tasks.few = most_said > 0 ? tasks.most : std::min(tasks.most, kFew);
+  return tasks;
+}
+
 HostBlocks* HostBlocksFor(const DeviceSet& devices, DeviceKinds kinds) {
   for (const std::unique_ptr<Memory>& memory : devices.memories) {
     if (!kinds.Has(memory->kind())) continue;

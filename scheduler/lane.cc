@@ -64,7 +64,7 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
         NodeCounts::Kept{.depths = decider().needs() >= FrontierNeeds::kNodes,
                          .by_depth = decider().picks_depth()});
   }
-  MakeQueues(options.batch_limit);
+  MakeQueues(options);
   calibration_ = std::make_unique<Calibration>(*model_, warm_rows_, options.batch_limit, memory_of,
                                                options.calibrate);
   for (int w = 0; w < num_workers; ++w) {
@@ -80,7 +80,7 @@ Lane::Lane(int index, uint32_t serial, std::shared_ptr<const Model> model, LaneR
   }
 }
 
-void Lane::MakeQueues(int batch_limit) {
+void Lane::MakeQueues(const SchedulerOptions& options) {
   const uint64_t* const clock = model_->priority_levels > 1 ? &tasks_submitted_ : nullptr;
   for (size_t w = 0; w < memory_of_.size(); ++w) {
     const bool lives_there = LivesOn(static_cast<int>(w));
@@ -90,8 +90,9 @@ void Lane::MakeQueues(int batch_limit) {
           lives_there ? memories_[memory_of_[w]].arena->pool(shape.out).num_rows() : 0;
       int64_t* const words =
           counts_nodes() ? nodes_->words(static_cast<int>(w), shape.type.value()) : nullptr;
-      queues_.push_back(std::make_unique<ReadyQueue>(shape, batch_limit, capacity, &tasks_[w],
-                                                     clock, counts_nodes(), words));
+      queues_.push_back(std::make_unique<ReadyQueue>(shape, options.batch_limit, capacity,
+                                                     options.few_tasks_in_flight, &tasks_[w], clock,
+                                                     counts_nodes(), words));
     }
   }
 }
@@ -142,7 +143,7 @@ void Lane::PadChains() {
 
 bool Lane::HasReady(int worker) const {
   for (int t = 0; t < num_types(); ++t) {
-    if (queue(worker, t).ready() > 0) return true;
+    if (queue(worker, t).ready() > 0 && queue(worker, t).MayRun()) return true;
   }
   return false;
 }
@@ -158,6 +159,17 @@ Frontier Lane::LookAt(int worker) {
     view.waited = q.waited();
   }
   if (nodes_ != nullptr) LookAtNodes(worker);
+  return views_;
+}
+
+Frontier Lane::LookToDecide(int worker) {
+  LookAt(worker);
+  for (int t = 0; t < num_types(); ++t) {
+    if (!queue(worker, t).MayRun()) [[unlikely]]
+      views_[static_cast<size_t>(t)].Hide();
+  }
+  if (decider().any_may_wait()) [[unlikely]]
+    decider().Hold(absl::MakeSpan(views_));
   return views_;
 }
 

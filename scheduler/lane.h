@@ -98,7 +98,7 @@ class Lane {
   const ReadyQueue& queue(int worker, int type) const {
     return *queues_[static_cast<size_t>(worker * num_types() + type)];
   }
-  bool HasReady(int worker) const;
+  bool HasReady(int worker) const;  // and may run it
   // In force on that worker: b_max belongs to the memory it computes on.
   int32_t max_batch(int worker, int type) const {
     return limits_[static_cast<size_t>(worker * num_types() + type)].now();
@@ -149,14 +149,8 @@ class Lane {
   bool counts_nodes() const { return nodes_ != nullptr; }
   // What they see. Good until the next call of any.
   Frontier LookAt(int worker);
-  // The same without what waits for its batch to fill: to be decided by.
-  Frontier LookToDecide(int worker) {
-    const Frontier all = LookAt(worker);
-    if (!decider().any_may_wait()) [[likely]]
-      return all;
-    decider().Hold(absl::MakeSpan(views_));
-    return views_;
-  }
+  // The same without what may not run yet, or waits for its batch to fill: to be decided by.
+  Frontier LookToDecide(int worker);
   absl::Span<const TypeView> LookAtRoots(int worker, absl::Span<const int32_t> root_types);
 
   // Requests, from joining to leaving.
@@ -182,7 +176,7 @@ class Lane {
   void PublishGauges(int num_workers);
 
  private:
-  void MakeQueues(int batch_limit);
+  void MakeQueues(const SchedulerOptions& options);
   void LookAtNodes(int worker);
   void PadChains();
 

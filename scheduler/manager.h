@@ -119,6 +119,7 @@ class Manager {
   bool HasWorkAnywhere(const Lane& lane) const;
   double VirtualNowNs(const Lane& lane) const;
   Lane* NextLane(int worker);
+  int DepthNow() const;
   bool Schedule(int worker);
   int SubmitTasks(Lane& lane, int worker, int room);
   void Cut(const ControlMessage& message);

@@ -54,14 +54,31 @@ Lane* Manager::NextLane(int worker) {
   return next;
 }
 
+// Lanes that take turns wait for what the others submitted before; and where a policy picks depths, a chain waits for its turn
+// each time. So far ahead as its devices like it goes a lane that has them to itself.
+int Manager::DepthNow() const {
+  const int few = options_.few_tasks_in_flight;
+  if (depth_ <= few) return depth_;
+  const Lane* only = nullptr;
+  for (int i = 0; i < num_lanes_; ++i) {
+    const Lane* const lane = lanes_[Index(i)];
+    if (lane == nullptr || !lane->awake()) continue;
+    if (only != nullptr) return few;
+    only = lane;
+  }
+  const bool ahead = only == nullptr || (!only->warming() && !only->decider().picks_depth());
+  return ahead ? depth_ : few;
+}
+
 // Fills the worker up to its depth. One decision, then as many tasks of that type as the policy
 // repeats.
 bool Manager::Schedule(int worker) {
   WorkerLink& link = workers_[Index(worker)];
-  if (!link.alive || link.ring->in_flight() >= depth_) return false;
+  const int depth = DepthNow();
+  if (!link.alive || link.ring->in_flight() >= depth) return false;
   bool submitted = false;
   if (options_.stealing == Stealing::kAlways) Steal(worker, /*even_if_busy=*/true);
-  while (link.ring->in_flight() < depth_) {
+  while (link.ring->in_flight() < depth) {
     Lane* const lane = NextLane(worker);
     if (lane == nullptr) {
       if (options_.stealing == Stealing::kNever || !Steal(worker, /*even_if_busy=*/false)) break;
@@ -70,11 +87,14 @@ bool Manager::Schedule(int worker) {
     if (lane->warming()) {
       SubmitWarmUp(*lane, worker);
     } else {
-      SubmitTasks(*lane, worker, depth_ - link.ring->in_flight());
+      SubmitTasks(*lane, worker, depth - link.ring->in_flight());
     }
     submitted = true;
   }
-  if (submitted) parts_.worker_bells[Index(worker)]->Ring();
+  if (submitted) {
+    link.ring->Publish();
+    parts_.worker_bells[Index(worker)]->Ring();
+  }
   return submitted;
 }
 
@@ -108,7 +128,8 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     notes.charged_ns = lane.share().Charge(link.memory, type, nodes);
     link.ring->Next().task->limit_ns = TaskLimitNs(notes.charged_ns);
     const uint32_t sequence = static_cast<uint32_t>(link.ring->next_sequence());
-    link.ring->Submit();
+    link.ring->Add();
+    if (link.ring->in_flight() == 1) link.ring->Publish();  // it has nothing else to do
     lane.TaskSubmitted(worker);
     if (parts_.tape != nullptr) [[unlikely]]
       parts_.tape->Submitted(worker, lane.index(), *link.ring->slot(sequence).task);
@@ -117,7 +138,7 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
     processor_.Submitted(lane, former_.facts(), worker, sequence);
     if (lane.decider().picks_depth()) [[unlikely]]
       queue.TookOneDepth(choice->depth != Choice::kAnyDepth);
-  } while (++submitted < room && queue.ready() > 0 &&
+  } while (++submitted < room && queue.ready() > 0 && queue.MayRun() &&
            lane.decider().Repeats(
                queue.ready(), lane.decider().LeastRepeated(choice->type, queue.shape().min_batch,
                                                            lane.max_batch(worker, type))));
@@ -128,17 +149,19 @@ int Manager::SubmitTasks(Lane& lane, int worker, int room) {
 // says.
 bool Manager::Steal(int thief, bool even_if_busy) {
   int32_t taken = 0;
+  const int depth = DepthNow();
   for (int i = 0; i < num_lanes_ && (taken == 0 || even_if_busy); ++i) {
     Lane* const lane = lanes_[Index(i)];
     if (lane == nullptr || lane->warming()) continue;
     for (int type = 0; type < lane->num_types(); ++type) {
+      if (!lane->queue(thief, type).MayRun()) continue;  // it could do nothing with them
       int victim = -1;
       int32_t most = 0;
       for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
         const WorkerLink& link = workers_[Index(w)];
         const int32_t nodes = lane->queue(w, type).fifo().nodes();
         if (w == thief || !link.alive || link.memory != workers_[Index(thief)].memory ||
-            nodes <= most || (!even_if_busy && link.ring->in_flight() < depth_)) {
+            nodes <= most || (!even_if_busy && link.ring->in_flight() < depth)) {
           continue;
         }
         victim = w;

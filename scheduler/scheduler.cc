@@ -419,8 +419,10 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Create(SchedulerOptions op
     return absl::InvalidArgumentError(
         absl::StrCat(num_devices, " devices; 1 to ", kMaxWorkers, " can be scheduled"));
   }
-  const int enough = StepsAlternate(devices.devices) ? 1 : 2;
-  const int depth = options.max_tasks_in_flight > 0 ? options.max_tasks_in_flight : enough;
+  const TasksInFlight tasks =
+      TasksInFlightOf(devices, options.max_tasks_in_flight, options.few_tasks_in_flight);
+  const int depth = tasks.most;
+  options.few_tasks_in_flight = tasks.few;
   if (depth > 64 || options.batch_limit < 1 || options.batch_limit > 4096 ||
       options.max_requests < 1 || options.num_outboxes < 1) {
     return absl::InvalidArgumentError(

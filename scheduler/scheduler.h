@@ -45,9 +45,13 @@ enum class Stealing : uint8_t { kWhenIdle, kAlways, kNever };
 inline constexpr int64_t kMostPriorityAgeing = 1'000'000;
 
 struct SchedulerOptions {
-  int max_tasks_in_flight = 0;  // per worker (MaxTasksToSubmit); 0: 1 on one CPU device, else 2
-  int max_requests = 1 << 17;   // submitted and not taken back; beyond: Submit answers none
-  int max_wait_tasks = 20;      // tasks of its lane a ready type may be passed over
+  // Per worker (MaxTasksToSubmit); 0: 1 on one CPU device, else what the least of the devices asks for (DeviceInfo).
+  int max_tasks_in_flight = 0;
+  // Of them, so many where more would do harm: of a type whose tasks do not run ahead (ReadyQueue::MayRun), and of all where
+  // several models take turns. 0: all of them, or, where devices said how many, 2.
+  int few_tasks_in_flight = 0;
+  int max_requests = 1 << 17;  // submitted and not taken back; beyond: Submit answers none
+  int max_wait_tasks = 20;     // tasks of its lane a ready type may be passed over
   // Tasks after which a running chain gives its place to a ready subgraph that waits for one. So who is number k in
   // the queue of its type runs within (k / max_batch + 1) times as many tasks of that type, whatever runs before it.
   int chain_turn = 64;

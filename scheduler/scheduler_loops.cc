@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cells/device/cpu/process_limits.h"
+#include "scheduler/device_places.h"
 
 namespace cellbatch {
 namespace {
@@ -21,10 +22,6 @@ bool SpareCore(absl::Span<const std::unique_ptr<Device>> devices) {
 }
 
 }  // namespace
-
-bool StepsAlternate(absl::Span<const std::unique_ptr<Device>> devices) {
-  return devices.size() == 1 && devices[0]->info().computes_in_advance;
-}
 
 SchedulerLoops::SchedulerLoops(const Parts& parts, int64_t spin_ns)
     : parts_(parts), managing_([this] { return Manage(); }) {

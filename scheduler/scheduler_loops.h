@@ -24,9 +24,6 @@
 
 namespace cellbatch {
 
-// Manager and worker take turns on one thread.
-bool StepsAlternate(absl::Span<const std::unique_ptr<Device>> devices);
-
 class SchedulerLoops {
  public:
   // All outlive it; workers and their bells by device.

@@ -116,10 +116,15 @@ class TaskRing {
     return slots_[(submitted_here_ + 1) & mask_];
   }
   void Submit() {
+    Add();
+    Publish();
+  }
+  // The same in two steps: the worker sees what was added from Publish on. So it sees tasks together that are formed together.
+  void Add() {
     ++submitted_here_;
     slots_[submitted_here_ & mask_].task->sequence = submitted_here_;
-    submitted_.store(submitted_here_, std::memory_order_release);
   }
+  void Publish() { submitted_.store(submitted_here_, std::memory_order_release); }
   uint64_t done() const { return done_.load(std::memory_order_acquire); }
   const TaskSlot& slot(uint64_t sequence) const { return slots_[sequence & mask_]; }
   // In order, one by one: the slot is free from here on.

@@ -34,14 +34,19 @@ bool Worker::Step() {
 }
 
 bool Worker::Enqueue() {
-  const auto queued = ring_.Queued();
-  if (queued.empty()) return false;
+  if (!ring_.HasQueued()) return false;
   const int64_t now = clock_.NowNs();
-  for (BatchedTask* task : queued) task->enqueued_ns = now;
   if (ring_.enqueued() == done_) oldest_since_ns_ = now;
-  const int taken = device_.Enqueue(queued);
-  ring_.Enqueued(taken);
-  return taken > 0;
+  bool any = false;
+  // All of them before the device begins, though the ring's end may lie between.
+  for (auto queued = ring_.Queued(); !queued.empty(); queued = ring_.Queued()) {
+    for (BatchedTask* task : queued) task->enqueued_ns = now;
+    const int taken = device_.Enqueue(queued);
+    ring_.Enqueued(taken);
+    any |= taken > 0;
+    if (taken < static_cast<int>(queued.size())) break;
+  }
+  return any;
 }
 
 bool Worker::Reap() {

@@ -34,10 +34,7 @@ void Decider::Hold(absl::Span<TypeView> frontier) const {
   if (!another) return;
   for (TypeView& view : frontier) {
     if (view.ready == 0 || !waits(view)) continue;
-    view.ready = view.given_way = 0;
-    view.waited = 0;
-    view.nodes.ready_depths = view.nodes.at_least_depth = view.nodes.ready_tops = 0;
-    view.nodes.least_depth = -1;
+    view.Hide();
   }
 }
 

@@ -55,6 +55,14 @@ struct TypeView {
   // Tasks of the type on this worker in a row that left ready nodes behind for their depth (Policy::picks_depth).
   int64_t narrow_tasks = 0;
   TypeNodes nodes;  // as far as FrontierNeeds says
+
+  // As if none of it were ready here.
+  void Hide() {
+    ready = given_way = 0;
+    waited = 0;
+    nodes.ready_depths = nodes.at_least_depth = nodes.ready_tops = 0;
+    nodes.least_depth = -1;
+  }
 };
 
 // By type: the one of type t is [t].

@@ -2,6 +2,10 @@
 // entered from the FIFO's head while fewer than max_batch ran and are in every task from then on. Where requests have
 // priority levels, ready subgraphs wait in the order of these and come into the FIFO task by task (urgent_first.h).
 //
+// Chains may be many tasks ahead of what is done: they are in each of them, whoever joins. More than a few tasks of anything else
+// would be smaller ones, for what becomes ready meanwhile would find no task to go into; and of chains that may stop, more would
+// be for nothing.
+//
 // The manager's alone. An entry is taken out in O(1), wherever it is.
 #ifndef CELLBATCH_SCHEDULER_READY_READY_QUEUE_H_
 #define CELLBATCH_SCHEDULER_READY_READY_QUEUE_H_
@@ -20,17 +24,20 @@ namespace cellbatch {
 
 class alignas(64) ReadyQueue {
  public:
-  // `lane_tasks` counts the tasks of this queue's lane on this queue's worker. `priority_clock` those on all workers;
+  // few_tasks: that are in flight at most where they do not run ahead. `lane_tasks` counts the tasks of this queue's lane on
+  // this queue's worker. `priority_clock` those on all workers;
   // null: its requests have one level. `counted`: the lane counts its nodes, and is told of each push; but for
   // lanes of one level that count in `words` alone (height_words.h), whose queues do so themselves.
-  ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity, const uint64_t* lane_tasks,
-             const uint64_t* priority_clock, bool counted, int64_t* words)
+  ReadyQueue(const TypeShape& shape, int batch_limit, int32_t capacity, int few_tasks,
+             const uint64_t* lane_tasks, const uint64_t* priority_clock, bool counted,
+             int64_t* words)
       : plain_(priority_clock == nullptr && !counted),
         words_(priority_clock == nullptr ? words : nullptr),
         lane_tasks_(lane_tasks),
         fifo_(shape, capacity),
         shape_(shape),
         chains_(shape, batch_limit),
+        few_tasks_(few_tasks),
         urgent_first_(
             priority_clock == nullptr
                 ? nullptr
@@ -88,6 +95,10 @@ class alignas(64) ReadyQueue {
   }
   void TaskRetired() { --tasks_in_flight_; }
   int32_t tasks_in_flight() const { return tasks_in_flight_; }
+  // Whether one more of its tasks may be submitted, as far as it goes.
+  bool MayRun() const {
+    return tasks_in_flight_ < few_tasks_ || (shape_.is_chain() && chains_.num_stops() == 0);
+  }
   uint32_t last_sequence() const { return last_sequence_; }
   // Of lanes whose policy picks depths: tasks in a row that left ready nodes behind for their depth.
   void TookOneDepth(bool one) { narrow_tasks_ = one && ready() > 0 ? narrow_tasks_ + 1 : 0; }
@@ -119,6 +130,7 @@ class alignas(64) ReadyQueue {
   ReadyFifo fifo_;
   const TypeShape shape_;
   RunningChains chains_;
+  const int32_t few_tasks_;
   int32_t tasks_in_flight_ = 0;
   uint32_t last_sequence_ = 0;
   int64_t narrow_tasks_ = 0;

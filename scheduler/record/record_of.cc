@@ -10,6 +10,7 @@ RecordedSetup SetupOf(const SchedulerOptions& options, int max_tasks_in_flight,
                       const std::vector<int>& memory_of) {
   RecordedSetup setup;
   setup.max_tasks_in_flight = max_tasks_in_flight;
+  setup.few_tasks_in_flight = options.few_tasks_in_flight;
   setup.max_requests = options.max_requests;
   setup.max_wait_tasks = options.max_wait_tasks;
   setup.chain_turn = options.chain_turn;

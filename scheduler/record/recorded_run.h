@@ -22,6 +22,7 @@ namespace cellbatch {
 // Of a scheduler, whatever of it decides.
 struct RecordedSetup {
   int max_tasks_in_flight = 0;  // in force
+  int few_tasks_in_flight = 0;  // likewise; 0, of records without it: as many
   int max_requests = 0;
   int max_wait_tasks = 0;
   int chain_turn = 0;

@@ -14,6 +14,8 @@ namespace cellbatch {
 
 SchedulerOptions ReplayedOptions(const RecordedSetup& setup) {
   SchedulerOptions options;
+  options.few_tasks_in_flight =
+      setup.few_tasks_in_flight > 0 ? setup.few_tasks_in_flight : setup.max_tasks_in_flight;
   options.max_requests = setup.max_requests;
   options.max_wait_tasks = setup.max_wait_tasks;
   options.chain_turn = setup.chain_turn;
@@ -29,7 +31,8 @@ SchedulerOptions ReplayedOptions(const RecordedSetup& setup) {
 absl::Status CheckRecorded(const RecordedSetup& setup) {
   const auto devices = static_cast<int>(setup.memory_of.size());
   bool sane = devices >= 1 && devices <= kMaxWorkers && setup.max_tasks_in_flight >= 1 &&
-              setup.max_tasks_in_flight <= 64 && setup.max_requests >= 1 &&
+              setup.max_tasks_in_flight <= 64 && setup.few_tasks_in_flight >= 0 &&
+              setup.few_tasks_in_flight <= 64 && setup.max_requests >= 1 &&
               setup.max_requests <= 1 << 24 && setup.batch_limit >= 1 &&
               setup.batch_limit <= 4096 && setup.chain_turn >= 1 && setup.max_wait_tasks >= 0 &&
               setup.priority_ageing >= 1 && setup.priority_ageing <= kMostPriorityAgeing &&

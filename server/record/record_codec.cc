@@ -180,6 +180,7 @@ absl::Status Parser::AddHeader(const disk::RecordHeader& header) {
   begun_ = true;
   RecordedSetup& setup = run_.setup;
   setup.max_tasks_in_flight = header.max_tasks_in_flight();
+  setup.few_tasks_in_flight = header.few_tasks_in_flight();
   setup.max_requests = header.max_requests();
   setup.max_wait_tasks = header.max_wait_tasks();
   setup.chain_turn = header.chain_turn();
@@ -309,6 +310,7 @@ disk::RecordEntry EntryOf(const RecordedSetup& setup) {
   header.set_magic(kMagic);
   header.set_version(kRecordVersion);
   header.set_max_tasks_in_flight(setup.max_tasks_in_flight);
+  header.set_few_tasks_in_flight(setup.few_tasks_in_flight);
   header.set_max_requests(setup.max_requests);
   header.set_max_wait_tasks(setup.max_wait_tasks);
   header.set_chain_turn(setup.chain_turn);

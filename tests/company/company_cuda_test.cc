@@ -1,5 +1,9 @@
 // 10^5 random requests on GPUs, emulated or this machine's (gpu_trials.h): whoever shares their batches, requests are answered
 // with the bits that they were answered with alone.
+#include <cstdio>
+#include <utility>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/company/crowd.h"
@@ -20,7 +24,12 @@ TEST_P(CompanyCudaTest, AnswersDoNotDependOnTheirCompany) {
   CrowdOptions options;
   options.seed = trial.seed;
   options.plans = trial.plans;
-  Crowd crowd(GpusOf(trial), options);
+  DeviceSet gpus = GpusOf(trial);
+  std::vector<const cuda::CudaDevice*> devices;
+  for (const auto& gpu : gpus.devices) {
+    devices.push_back(static_cast<const cuda::CudaDevice*>(gpu.get()));
+  }
+  Crowd crowd(std::move(gpus), options);
   EXPECT_LT(crowd.AnswerAlone(), 1e-5);
   EXPECT_EQ(crowd.words_as_interpreted(), options.plans);
   const Tally tally = crowd.AnswerTogether(trial.requests);
@@ -30,6 +39,13 @@ TEST_P(CompanyCudaTest, AnswersDoNotDependOnTheirCompany) {
   EXPECT_EQ(tally.ok + tally.cancelled, trial.requests);
   EXPECT_GT(tally.cancelled, trial.requests / 100);
   EXPECT_GT(tally.pieces, trial.requests / 10);
+  int64_t launches = 0;
+  uint64_t tasks = 0;
+  for (const cuda::CudaDevice* device : devices) launches += device->launches();
+  for (const DeviceStats& device : crowd.scheduler().stats().Devices()) tasks += device.tasks;
+  std::printf("%llu tasks in %lld launches\n", static_cast<unsigned long long>(tasks),
+              static_cast<long long>(launches));
+  EXPECT_LT(launches, static_cast<int64_t>(tasks) * 95 / 100) << "hardly any went together";
 }
 
 INSTANTIATE_TEST_SUITE_P(OnGpus, CompanyCudaTest, testing::ValuesIn(Trials()),

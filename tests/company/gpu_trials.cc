@@ -10,7 +10,7 @@ DeviceSet MakeDevices(std::shared_ptr<const cuda::CudaApi> api, const Trial& tri
   cuda::CudaOptions options;
   options.host_block_bytes = int64_t{32} << 20;
   if (trial.narrow) {
-    options.memory.queue.slots = 4;
+    options.memory.queue.slots = 7;  // comes round within a launch of several tasks
     options.memory.queue.first_signal = 0xffffff00u;
   }
   auto devices = cuda::CudaDevices(std::move(api), trial.ordinals, options);

@@ -93,6 +93,14 @@ std::vector<Kind> AllKinds() {
                    [] { return Sim(1, ByItself(SimRuns::kInTime, kBelow32), true); }, 1, true});
   kinds.push_back({"sim_two_by_themselves", false,
                    [] { return Sim(2, ByItself(SimRuns::kInTime, kBelow64), true); }, 2, true});
+  kinds.push_back({"sim_four_a_launch", false,
+                   [] {
+                     SimDeviceOptions options = ByItself(SimRuns::kInTime, kBelow32);
+                     options.tasks_a_launch = 4;
+                     options.launch_ns = 500;
+                     return Sim(1, options, true);
+                   },
+                   1, true});
   kinds.push_back({"sim_on_a_thread", false,
                    [] { return Sim(1, ByItself(SimRuns::kOnThread, 1), true); }, 1, true});
   return kinds;

@@ -1,6 +1,7 @@
 #include "cells/device/sim/sim_device.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +41,9 @@ SimDevice::SimDevice(SimDeviceOptions options, SimMemory& memory, SimTime& time)
         "tasks without cost are done in Advance");
   Check(!options_.late_writes || options_.runs != SimRuns::kInAdvance,
         "what runs in Advance writes nothing when it is not called");
+  Check(options_.tasks_a_launch == 1 || options_.runs == SimRuns::kInTime,
+        "launches of several tasks are made in time");
+  info_.tasks_in_flight = 2 * options_.tasks_a_launch;
   ShowSignal();
   if (options_.runs == SimRuns::kInTime) time_.Attach(this);
   if (options_.runs == SimRuns::kOnThread) thread_ = std::thread([this] { RunThread(); });
@@ -83,6 +87,7 @@ int SimDevice::Enqueue(absl::Span<BatchedTask* const> tasks) {
 
 bool SimDevice::Advance() {
   if (options_.runs == SimRuns::kInAdvance) return AdvanceHere();
+  if (options_.tasks_a_launch > 1) LaunchKept(time_.now_ns());
   if (options_.runs == SimRuns::kOnThread || !moves_time_) return false;
   bool moved = false;
   do {
@@ -146,6 +151,25 @@ void SimDevice::Stop(bool give_up) {
 
 // The device's side ----------------------------------------------------------------------------
 
+// While fewer than two launches are in progress: the next tasks, as many of one type as stand one behind the other.
+void SimDevice::LaunchKept(int64_t now) {
+  const uint64_t taken = taken_.load(std::memory_order_relaxed);
+  while (launched_ != taken && next_launch_end_ == 0) {
+    const BatchedTask& front = *queue_[launched_ % queue_.size()].task;
+    uint64_t tasks = 1;
+    const auto most = static_cast<uint64_t>(options_.tasks_a_launch);
+    while (!front.measured && tasks < most && launched_ + tasks != taken) {
+      const BatchedTask& next = *queue_[(launched_ + tasks) % queue_.size()].task;
+      if (next.model != front.model || next.cell != front.cell || next.measured) break;
+      ++tasks;
+    }
+    for (tasks = std::bit_floor(tasks); tasks > 0; --tasks) {
+      queue_[launched_++ % queue_.size()].at_ns = now;
+    }
+    (launch_end_ == 0 ? launch_end_ : next_launch_end_) = launched_;
+  }
+}
+
 void SimDevice::StartTask(int64_t now) {
   BatchedTask& task = Running();
   if (tasks_done() == options_.fails_after_tasks && !failed()) {
@@ -159,7 +183,8 @@ void SimDevice::StartTask(int64_t now) {
   writes_.fetch_add(1, std::memory_order_release);
   task.start_ns = now + options_.clock_ns;
   const int64_t longer = std::exchange(longer_ns_, 0);
-  end_ns_ = longer == kNever ? kNever : now + Duration(task) + longer;
+  const int64_t launch_ns = std::exchange(begins_launch_, false) ? options_.launch_ns : 0;
+  end_ns_ = longer == kNever ? kNever : now + launch_ns + Duration(task) + longer;
   running_ = true;
 }
 
@@ -172,7 +197,12 @@ void SimDevice::EndTask() {
   writes_.fetch_add(1, std::memory_order_release);
   task.end_ns = end_ns_ + options_.clock_ns;
   running_ = false;
-  counter_.fetch_add(1, std::memory_order_release);
+  const uint64_t done = counter_.fetch_add(1, std::memory_order_release) + 1;
+  if (options_.tasks_a_launch > 1 && done != launch_end_) return;
+  begins_launch_ = true;
+  shows_ = done;
+  launch_end_ = std::exchange(next_launch_end_, 0);
+  if (options_.tasks_a_launch > 1) LaunchKept(end_ns_);
   ShowSignal();
 }
 
@@ -232,7 +262,8 @@ int64_t SimDevice::Duration(const BatchedTask& task) {
 void SimDevice::ShowSignal() {
   if (held_ || failed()) return;
   const uint64_t mask = ~uint64_t{0} >> (64 - options_.signal_bits);
-  shown_.store((options_.first_sequence - 1 + counter_.load()) & mask, std::memory_order_release);
+  const uint64_t done = options_.tasks_a_launch > 1 ? shows_ : counter_.load();
+  shown_.store((options_.first_sequence - 1 + done) & mask, std::memory_order_release);
 }
 
 // Faults ---------------------------------------------------------------------------------------

@@ -56,6 +56,10 @@ struct SimDeviceOptions {
   std::vector<SimCost> costs = {};  // but of these (by CellTypeId)
   // Asked as a task starts, if it is given, and then none of those: what tasks took where they were measured.
   std::function<int64_t(const BatchedTask&)> task_ns = nullptr;
+  // kInTime: launches of several tasks, as CUDA devices make them (cuda_device.h). They show their signal together, and each of
+  // them takes launch_ns beside what its tasks take. 1: tasks are begun one by one.
+  int tasks_a_launch = 1;
+  int64_t launch_ns = 0;
   int launch_multiple = 1;  // launches are as wide as a multiple of this; then padding runs
   int64_t clock_ns = 0;     // what its own clock, of time stamps, is ahead of SimTime
   bool zero_cost =
@@ -120,7 +124,12 @@ class SimDevice final : public Device, private SimEvents {
   void RunEvent() override;
   void RunThread();
   // The device's own side; mutex_ is held by those that run by themselves.
-  bool Idle() const { return counter_.load() == taken_.load(std::memory_order_acquire); }
+  // Tasks that were begun or may be, ever.
+  uint64_t Launched() const {
+    return options_.tasks_a_launch > 1 ? launched_ : taken_.load(std::memory_order_acquire);
+  }
+  bool Idle() const { return counter_.load() == Launched(); }
+  void LaunchKept(int64_t now);
   bool StandsStill() const { return abandoned() || (failed() && !options_.late_writes); }
   BatchedTask& Running() { return *queue_[counter_.load() % queue_.size()].task; }
   void StartTask(int64_t now);
@@ -159,6 +168,9 @@ class SimDevice final : public Device, private SimEvents {
   bool held_ = false;
   bool running_ = false;  // the task at counter_ has started
   int64_t end_ns_ = 0;
+  // Of launches, in tasks: those made, those done; where the one in progress ends, and the one behind it (0: there is none).
+  uint64_t launched_ = 0, shows_ = 0, launch_end_ = 0, next_launch_end_ = 0;
+  bool begins_launch_ = true;
   int64_t longer_ns_ = 0;  // of Hang, for the task to come
   std::thread thread_;
 };

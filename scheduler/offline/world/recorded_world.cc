@@ -431,6 +431,7 @@ absl::StatusOr<RecordedWorld> WorldOfRecord(const RecordedRun& run, const Record
   const bool alone_there = world.options.devices == 1 && run.setup.max_tasks_in_flight == 1;
   world.options.runs_by_itself = world.options.devices > 1 || !alone_there;
   world.options.max_tasks_in_flight = run.setup.max_tasks_in_flight;
+  world.options.few_tasks_in_flight = run.setup.few_tasks_in_flight;
   world.options.max_wait_tasks = run.setup.max_wait_tasks;
   world.options.chain_turn = run.setup.chain_turn;
   world.options.priority_ageing = run.setup.priority_ageing;
@@ -451,7 +452,7 @@ WorldReport WhatIf(const RecordedWorld& recorded, const PolicySpec& policy, doub
   WorldOptions options = recorded.options;
   if (devices != options.devices) {
     options.devices = devices;
-    options.max_tasks_in_flight = 0;  // as the server chooses it
+    options.max_tasks_in_flight = options.few_tasks_in_flight = 0;  // as the server chooses it
     options.runs_by_itself = devices > 1;
   }
   std::vector<WorldLane> lanes;

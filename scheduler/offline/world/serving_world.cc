@@ -105,6 +105,8 @@ DeviceSet ServingWorld::MadeDevices() {
     device.name = absl::StrCat("sim:", d);
     device.task_memory_bytes = kTaskMemoryBytes;
     device.runs = options_.runs_by_itself ? SimRuns::kInTime : SimRuns::kInAdvance;
+    device.tasks_a_launch = options_.tasks_a_launch;
+    device.launch_ns = options_.launch_ns;
     device.task_ns = [this, d](const BatchedTask& task) {
       if (loaded_ && options_.started) options_.started(d, task);
       return TaskNs(task);
@@ -126,6 +128,7 @@ void ServingWorld::MakeDevices() {
     }
   }
   scheduler.max_tasks_in_flight = options_.max_tasks_in_flight;
+  scheduler.few_tasks_in_flight = options_.few_tasks_in_flight;
   scheduler.max_requests = options_.max_requests;
   scheduler.max_wait_tasks = options_.max_wait_tasks;
   scheduler.chain_turn = options_.chain_turn;

@@ -60,8 +60,12 @@ struct WorldOptions {
   int devices = 1;              // alike,
   bool own_memories = false;    // each in a memory of its own, as GPUs are; else all in one
   bool runs_by_itself = false;  // as a GPU does; else as a CPU, on its worker's thread
+  // As SimDeviceOptions, of each device that runs by itself.
+  int tasks_a_launch = 1;
+  int64_t launch_ns = 0;
   // As SchedulerOptions.
   int max_tasks_in_flight = 0;
+  int few_tasks_in_flight = 0;
   int max_requests = 1 << 14;  // beyond, arrivals wait outside
   int max_wait_tasks = SchedulerOptions().max_wait_tasks;
   int chain_turn = SchedulerOptions().chain_turn;
