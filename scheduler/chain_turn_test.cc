@@ -76,18 +76,7 @@ TEST(ChainTurnTest, AChainThatGaveWayGoesOnWhereItWas) {
         world.Submit(world.Sentence(model, length), i);
         continue;
       }
-      world.Submit(world.Make(model,
-                              [&](CellGraph& g) {
-                                const SubgraphId tokens = world.Tokens(g, 1);
-                                const SubgraphId leaf =
-                                    g.Add(kLeaf, 1, {{.from = tokens, .input = kIn0}});
-                                const SubgraphId words = g.Add(
-                                    kDecoder, 50, {{.from = leaf, .input = kIn0}}, Stop{kWord, 3});
-                                g.Return(words, kWord, {0, 50},
-                                         {.tensor = g.AddTensor("WORDS", WireType::kInt32, {50}),
-                                          .stride_bytes = 4});
-                              }),
-                   i);
+      world.Submit(world.Decoding(model, 50, 3), i);
     }
     for (uint32_t n = 0; world.Step(); ++n) {
       if (n % 50 == 0) {

@@ -1,21 +1,8 @@
 #include "scheduler/living_devices.h"
 
-#include <string>
-
 #include "absl/strings/str_cat.h"
 
 namespace cellbatch {
-namespace {
-
-std::string NamesOf(const DeviceSet& set) {
-  std::string names;
-  for (const std::unique_ptr<Device>& device : set.devices) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", device->info().name);
-  }
-  return names;
-}
-
-}  // namespace
 
 MemorySet LivingDevices::MemoriesOf(DeviceKinds kinds) const {
   MemorySet memories = 0;

@@ -88,18 +88,7 @@ TEST(ManagerTest, AStoppingChainEndsAtItsWordAndWhatRanOnIsCountedAndLeavesNoTra
     world.Add(model);
     constexpr int32_t kCap = 40;
     for (uint64_t i = 0; i < 20; ++i) {
-      world.Submit(
-          world.Make(model,
-                     [&](CellGraph& g) {
-                       const SubgraphId tokens = world.Tokens(g, 1);
-                       const SubgraphId leaf = g.Add(kLeaf, 1, {{.from = tokens, .input = kIn0}});
-                       const SubgraphId words =
-                           g.Add(kDecoder, kCap, {{.from = leaf, .input = kIn0}}, Stop{kWord, 3});
-                       g.Return(words, kWord, {0, kCap},
-                                {.tensor = g.AddTensor("WORDS", WireType::kInt32, {kCap}),
-                                 .stride_bytes = 4});
-                     }),
-          i);
+      world.Submit(world.Decoding(model, kCap, 3), i);
     }
     world.Run();
     const auto all = world.Finished();
@@ -335,12 +324,7 @@ void ExpectNoAllocationsOnceWarm(const JoinSpec& join, int32_t levels = 1) {
   model->priority_levels = levels;
   world.Add(model, LaneRules(nullptr, MakeJoinRule(join)));
   const auto decoding = [&] {
-    auto request = world.Make(model, [&](CellGraph& g) {
-      const SubgraphId leaf = g.Add(kLeaf, 1, {{.from = world.Tokens(g, 1), .input = kIn0}});
-      const SubgraphId words = g.Add(kDecoder, 9, {{.from = leaf, .input = kIn0}}, Stop{kWord, 99});
-      const int32_t tensor = g.AddTensor("WORDS", WireType::kInt32, {9});
-      g.Return(words, kWord, {0, 9}, {.tensor = tensor, .stride_bytes = 4});
-    });
+    auto request = world.Decoding(model, 9, 99);
     request->stream = true;
     return request;
   };

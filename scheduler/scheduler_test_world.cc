@@ -131,6 +131,18 @@ std::unique_ptr<Request> World::Sentence(std::shared_ptr<const Model> model, int
   });
 }
 
+std::unique_ptr<Request> World::Decoding(std::shared_ptr<const Model> model, int32_t cap,
+                                         int32_t end) {
+  return Make(std::move(model), [&](CellGraph& g) {
+    const SubgraphId tokens = Tokens(g, 1);
+    const SubgraphId leaf = g.Add(kLeaf, 1, {{.from = tokens, .input = kIn0}});
+    const SubgraphId words =
+        g.Add(kDecoder, cap, {{.from = leaf, .input = kIn0}}, Stop{kWord, end});
+    const int32_t tensor = g.AddTensor("WORDS", WireType::kInt32, {cap});
+    g.Return(words, kWord, {0, cap}, {.tensor = tensor, .stride_bytes = 4});
+  });
+}
+
 std::unique_ptr<Request> World::Tree(std::shared_ptr<const Model> model, int32_t leaves) {
   return Make(std::move(model), [&](CellGraph& g) {
     const SubgraphId tokens = Tokens(g, leaves);

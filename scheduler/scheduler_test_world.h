@@ -70,6 +70,8 @@ class World {
   std::unique_ptr<Request> Sentence(std::shared_ptr<const Model> model, int32_t length);
   // A full binary tree: one set of leaves, single inner nodes, answered by `head` of the root.
   std::unique_ptr<Request> Tree(std::shared_ptr<const Model> model, int32_t leaves);
+  // Words decoded from one token, up to the word `end`, at most `cap` of them.
+  std::unique_ptr<Request> Decoding(std::shared_ptr<const Model> model, int32_t cap, int32_t end);
 
   // One step of the manager, then of each worker; moves time to the next event if none did work.
   // False: nothing is left to do.

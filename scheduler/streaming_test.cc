@@ -19,14 +19,7 @@ constexpr int kDecoderType = 4;
 // A decoder over one token, stopping at kEnd, and a head over where it did.
 std::unique_ptr<Request> Decoding(World& world, const std::shared_ptr<const Model>& model,
                                   bool stream, int32_t end = kEnd) {
-  auto request = world.Make(model, [&](CellGraph& g) {
-    const SubgraphId tokens = world.Tokens(g, 1);
-    const SubgraphId leaf = g.Add(kLeaf, 1, {{.from = tokens, .input = kIn0}});
-    const SubgraphId words =
-        g.Add(kDecoder, kCap, {{.from = leaf, .input = kIn0}}, Stop{kWord, end});
-    const int32_t tensor = g.AddTensor("WORDS", WireType::kInt32, {kCap});
-    g.Return(words, kWord, {0, kCap}, {.tensor = tensor, .stride_bytes = 4});
-  });
+  auto request = world.Decoding(model, kCap, end);
   request->stream = stream;
   return request;
 }

@@ -64,18 +64,7 @@ TEST(TasksAheadTest, AChainThatMayStopIsInTwoTasksAtMost) {
   world.Add(model);
   constexpr int32_t kCap = 40;
   for (uint64_t i = 0; i < 10; ++i) {
-    world.Submit(world.Make(model,
-                            [&](CellGraph& g) {
-                              const SubgraphId tokens = world.Tokens(g, 1);
-                              const SubgraphId leaf =
-                                  g.Add(kLeaf, 1, {{.from = tokens, .input = kIn0}});
-                              const SubgraphId words = g.Add(
-                                  kDecoder, kCap, {{.from = leaf, .input = kIn0}}, Stop{kWord, 3});
-                              g.Return(words, kWord, {0, kCap},
-                                       {.tensor = g.AddTensor("WORDS", WireType::kInt32, {kCap}),
-                                        .stride_bytes = 4});
-                            }),
-                 i);
+    world.Submit(world.Decoding(model, kCap, 3), i);
   }
   EXPECT_LE(MostInFlight(world), 4) << "two of each of the two types";
   for (const auto& r : world.Finished()) {
@@ -87,24 +76,25 @@ TEST(TasksAheadTest, AChainThatMayStopIsInTwoTasksAtMost) {
   world.ExpectClean();
 }
 
-TEST(TasksAheadTest, SingleNodesAreInTwoTasksAtMostSoThatTheseStayLarge) {
-  World world(Eight());
+// Tasks in flight while 50 single nodes run, one a task.
+int64_t OfSingleNodes(WorldOptions options) {
+  World world(std::move(options));
   const auto model = MakeModel(ModelId(1), {1, 1});
   world.Add(model);
   for (uint64_t i = 0; i < 50; ++i) world.Submit(Leaf(world, model), i);
-  EXPECT_EQ(MostInFlight(world), 2);
+  const int64_t most = MostInFlight(world);
   ExpectAnswered(world, 50);
+  return most;
+}
+
+TEST(TasksAheadTest, SingleNodesAreInTwoTasksAtMostSoThatTheseStayLarge) {
+  EXPECT_EQ(OfSingleNodes(Eight()), 2);
 }
 
 TEST(TasksAheadTest, WhoSaysHowManyTasksMayBeInFlightMeansAllOfThem) {
   WorldOptions options = Eight();
   options.scheduler.max_tasks_in_flight = 5;
-  World world(options);
-  const auto model = MakeModel(ModelId(1), {1, 1});
-  world.Add(model);
-  for (uint64_t i = 0; i < 50; ++i) world.Submit(Leaf(world, model), i);
-  EXPECT_EQ(MostInFlight(world), 5);
-  ExpectAnswered(world, 50);
+  EXPECT_EQ(OfSingleNodes(std::move(options)), 5);
 }
 
 TEST(TasksAheadTest, ModelsThatTakeTurnsDoNotWaitForWhatIsFarAhead) {

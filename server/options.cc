@@ -102,10 +102,15 @@ absl::Status CheckModelControl(const ServerOptions& options) {
                   options.load_models.front(), options.model_control));
 }
 
-absl::Status CheckCudaFp32(const ServerOptions& options) {
-  if (options.cuda_fp32 == "fma" || options.cuda_fp32 == "3xtf32") return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("--cuda-fp32={}: expected fma or 3xtf32", options.cuda_fp32));
+absl::Status CheckCuda(const ServerOptions& options) {
+  if (options.cuda_fp32 != "fma" && options.cuda_fp32 != "3xtf32") {
+    return absl::InvalidArgumentError(
+        fmt::format("--cuda-fp32={}: expected fma or 3xtf32", options.cuda_fp32));
+  }
+  if (options.cuda_tasks_a_launch == 3) {  // of 1 to 4
+    return absl::InvalidArgumentError("--cuda-tasks-a-launch=3: expected 1, 2 or 4");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckTls(const ServerOptions& options) {
@@ -137,7 +142,7 @@ absl::Status CheckAll(const ServerOptions& options) {
         fmt::format("--latency-samples={}: expected a power of two", options.latency_samples));
   }
   if (absl::Status s = CheckModelControl(options); !s.ok()) return s;
-  if (absl::Status s = CheckCudaFp32(options); !s.ok()) return s;
+  if (absl::Status s = CheckCuda(options); !s.ok()) return s;
   if (absl::Status s = CheckTls(options); !s.ok()) return s;
   constexpr std::string_view kLevels[] = {"debug", "info", "warn", "error", "off"};
   if (std::find(std::begin(kLevels), std::end(kLevels), options.log_level) == std::end(kLevels)) {

@@ -68,6 +68,8 @@ TEST(OptionsTest, WhatIsWrongIsSaidInOneLineWithTheFlagTheValueAndWhatWasExpecte
   EXPECT_EQ(ErrorOf({repository, "--latency-samples=1000"}),
             "--latency-samples=1000: expected a power of two");
   EXPECT_EQ(ErrorOf({repository, "--cuda-fp32=bf16"}), "--cuda-fp32=bf16: expected fma or 3xtf32");
+  EXPECT_EQ(ErrorOf({repository, "--cuda-tasks-a-launch=3"}),
+            "--cuda-tasks-a-launch=3: expected 1, 2 or 4");
   EXPECT_EQ(ErrorOf({repository, "--log-level=loud"}),
             "--log-level=loud: expected debug, info, warn, error or off");
   for (const char* address : {"8001", ":8001", "localhost:", "localhost:http", "localhost:70000"}) {

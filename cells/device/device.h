@@ -89,6 +89,15 @@ struct DeviceSet {
   std::vector<std::unique_ptr<Device>> devices;
 };
 
+// "cuda:0, cpu:0-1".
+inline std::string NamesOf(const DeviceSet& set) {
+  std::string names;
+  for (const std::unique_ptr<Device>& device : set.devices) {
+    names += (names.empty() ? "" : ", ") + device->info().name;
+  }
+  return names;
+}
+
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_CELLS_DEVICE_DEVICE_H_

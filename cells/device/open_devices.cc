@@ -41,14 +41,6 @@ void Add(DeviceSet more, DeviceSet& set) {
   std::move(more.devices.begin(), more.devices.end(), std::back_inserter(set.devices));
 }
 
-std::string Names(const DeviceSet& set) {
-  std::string names;
-  for (const auto& device : set.devices) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", device->info().name);
-  }
-  return names;
-}
-
 }  // namespace
 
 DeviceKinds OpenedDevices::kinds() const {
@@ -77,7 +69,7 @@ absl::StatusOr<OpenedDevices> OpenDevices(std::string_view devices, OpenOptions 
     if (!cpus.ok()) return cpus.status();
     Add(*std::move(cpus), opened.set);
   }
-  opened.found = Names(opened.set);
+  opened.found = NamesOf(opened.set);
   if (devices == "auto") opened.found += OtherwiseThere(options.cuda_libraries);
   return opened;
 }

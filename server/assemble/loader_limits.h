@@ -19,7 +19,7 @@ struct LoaderLimits {
   int64_t max_library_bytes = int64_t{64} << 20;  // of one
   int32_t max_cell_types = 256;                   // of one model
   // Kinds that this server computes on. None: not known, as for a tool that computes nothing.
-  std::optional<DeviceKinds> devices;
+  std::optional<DeviceKinds> devices = {};
   bool policies =
       true;  // whether a version's policy is read; without, it is Algorithm 1 (for who learns one anew)
 };

@@ -37,7 +37,7 @@ class GrowingLibraryTest : public ::testing::Test {
 
   static absl::StatusOr<std::shared_ptr<const Model>> Load(std::string config, int id = 1) {
     std::ofstream(folder_ + "/config.textproto") << config;
-    return LoadModel(folder_, "model", 1, ModelId(id), {.unfolder_libraries = true, .devices = {}});
+    return LoadModel(folder_, "model", 1, ModelId(id), {.unfolder_libraries = true});
   }
   // The example's, with others of these words of it.
   static std::string ConfigWith(

@@ -61,9 +61,8 @@ std::string LearnError(const LearnOrderOptions& options) {
 
 // The policy that it wrote loads with the model.
 void ExpectServed(const LearnOrderOptions& options) {
-  const auto version =
-      LoadVersion(options.repository + "/" + options.model, options.model, 1, ModelId(0),
-                  {.unfolder_libraries = options.unfolder_libraries, .devices = {}});
+  const auto version = LoadVersion(options.repository + "/" + options.model, options.model, 1,
+                                   ModelId(0), {.unfolder_libraries = options.unfolder_libraries});
   ASSERT_TRUE(version.ok()) << version.status();
   EXPECT_NE(version->policy.kind, PolicyKind::kCellular);
 }

@@ -38,8 +38,7 @@ class UnfolderLibraryTest : public ::testing::Test {
   static void TearDownTestSuite() { delete dilated_; }
 
   static absl::StatusOr<std::shared_ptr<const Model>> Load(LoaderLimits limits = {
-                                                               .unfolder_libraries = true,
-                                                               .devices = {}}) {
+                                                               .unfolder_libraries = true}) {
     return LoadModel(folder_, "model", 1, ModelId(0), limits);
   }
   // The example's model with another library.
@@ -125,7 +124,7 @@ TEST_F(UnfolderLibraryTest, WhatCannotBeLoadedSaysWhy) {
   EXPECT_THAT(LoadError("config.textproto"), HasSubstr("\"config.textproto\": "));
   std::ofstream(folder_ + "/empty.so") << "";
   EXPECT_THAT(LoadError("empty.so"), HasSubstr("\"empty.so\": empty.so: file too short"));
-  LoaderLimits limits = {.unfolder_libraries = true, .devices = {}};
+  LoaderLimits limits = {.unfolder_libraries = true};
   limits.max_library_bytes = 1000;
   EXPECT_THAT(std::string(Load(limits).status().message()), HasSubstr("bytes, the limit is 1000"));
   EXPECT_THAT(std::string(Load(LoaderLimits()).status().message()),

@@ -194,31 +194,43 @@ __device__ __forceinline__ int MmaReadOf(int group) {
   return read;
 }
 
+// What a lane multiplies of a piece that kReads groups read: 16 bytes at a time.
+template <typename Shape, int kReads>
+struct MmaOperands {
+  const char *rows, *weights;
+
+  __device__ __forceinline__ MmaOperands(const MmaWarp<Shape>& warp, const char* stage)
+      : rows(stage + warp.node * kMmaChunkBytes + warp.lane * 16),
+        weights(stage + Shape::kRowBytes + warp.lane * 16) {}
+  __device__ __forceinline__ uint4 Row(int chunk, int node_tile) const {
+    const int at = (chunk * Shape::kNodes + node_tile * kMmaNodes) * kMmaChunkBytes;
+    return *reinterpret_cast<const uint4*>(rows + at);
+  }
+  __device__ __forceinline__ uint4 Weights(int unit_tile, int chunk, int read, int half) const {
+    const int tile = (unit_tile * kMmaPieceChunks + chunk) * kReads + read;
+    return *reinterpret_cast<const uint4*>(weights + tile * kMmaTileBytes +
+                                           half * (kMmaTileBytes / 2));
+  }
+};
+
 // sums += weights . rows of the piece at `stage`, for this warp's groups among those that read it.
 template <typename Shape, bool kAll, int... kOf>
 __device__ __forceinline__ void MultiplyMmaPiece(typename Shape::Sums& sums, const char* stage) {
-  constexpr int kReads = sizeof...(kOf);
   const MmaWarp<Shape> warp;
-  const char* const x = stage + warp.node * kMmaChunkBytes + warp.lane * 16;
-  const char* const w = stage + Shape::kRowBytes + warp.lane * 16;
+  const MmaOperands<Shape, sizeof...(kOf)> operands(warp, stage);
 #pragma unroll
   for (int c = 0; c < kMmaPieceChunks; ++c) {
     uint4 row[Shape::kNodeTiles];
 #pragma unroll
-    for (int n = 0; n < Shape::kNodeTiles; ++n) {
-      const int at = (c * Shape::kNodes + n * kMmaNodes) * kMmaChunkBytes;
-      row[n] = *reinterpret_cast<const uint4*>(x + at);
-    }
+    for (int n = 0; n < Shape::kNodeTiles; ++n) row[n] = operands.Row(c, n);
 #pragma unroll
     for (int u = 0; u < Shape::kUnitTiles; ++u) {
 #pragma unroll
       for (int g = 0; g < Shape::kGroups; ++g) {
         const int read = MmaReadOf<kAll, kOf...>(warp.group + g);
         if (read < 0) continue;
-        const int chunk = (warp.tile + u) * kMmaPieceChunks + c;
-        const char* const at = w + (chunk * kReads + read) * kMmaTileBytes;
-        const uint4 first = *reinterpret_cast<const uint4*>(at);
-        const uint4 second = *reinterpret_cast<const uint4*>(at + kMmaTileBytes / 2);
+        const uint4 first = operands.Weights(warp.tile + u, c, read, 0);
+        const uint4 second = operands.Weights(warp.tile + u, c, read, 1);
 #pragma unroll
         for (int n = 0; n < Shape::kNodeTiles; ++n) {
           MmaBf16(sums[u][g][n], first, row[n].x, row[n].y);
@@ -277,18 +289,13 @@ struct MmaSplitSum {
 // others by an addition that rounds. Weights stay whole until here: they are read from far away, and parts are twice the bytes.
 template <typename Shape, bool kAll, int... kOf>
 __device__ __forceinline__ void MultiplySplitPiece(typename Shape::Sums& sums, const char* stage) {
-  constexpr int kReads = sizeof...(kOf);
   const MmaWarp<Shape> warp;
-  const char* const x = stage + warp.node * kMmaChunkBytes + warp.lane * 16;
-  const char* const w = stage + Shape::kRowBytes + warp.lane * 16;
+  const MmaOperands<Shape, sizeof...(kOf)> operands(warp, stage);
   MmaParts rows[kMmaPieceChunks][Shape::kNodeTiles];
 #pragma unroll
   for (int c = 0; c < kMmaPieceChunks; ++c) {
 #pragma unroll
-    for (int n = 0; n < Shape::kNodeTiles; ++n) {
-      const int at = (c * Shape::kNodes + n * kMmaNodes) * kMmaChunkBytes;
-      rows[c][n] = PartsOfRow(*reinterpret_cast<const uint4*>(x + at));
-    }
+    for (int n = 0; n < Shape::kNodeTiles; ++n) rows[c][n] = PartsOfRow(operands.Row(c, n));
   }
 #pragma unroll
   for (int u = 0; u < Shape::kUnitTiles; ++u) {
@@ -299,11 +306,9 @@ __device__ __forceinline__ void MultiplySplitPiece(typename Shape::Sums& sums, c
       MmaSplitSum split[Shape::kNodeTiles];
 #pragma unroll
       for (int c = 0; c < kMmaPieceChunks; ++c) {
-        const int chunk = (warp.tile + u) * kMmaPieceChunks + c;
 #pragma unroll
         for (int step = 0; step < 2; ++step) {
-          const char* const at = w + (chunk * kReads + read) * kMmaTileBytes + step * kMmaTileBytes / 2;
-          const MmaParts weights = PartsOf(*reinterpret_cast<const uint4*>(at));
+          const MmaParts weights = PartsOf(operands.Weights(warp.tile + u, c, read, step));
 #pragma unroll
           for (int n = 0; n < Shape::kNodeTiles; ++n) split[n].Add(weights, rows[c][n], step);
         }
