@@ -34,6 +34,7 @@ void AccessChecker::LaunchBegins(const KernelObject& object, const KernelFunctio
                                  const Grid& grid) {
   kernel_ = function.name;
   launch_ = ++serials_;
+  launch_before_ = std::exchange(last_launch_[streams_.stream()], ++launches_);
   order_.LaunchBegins();
   atomics_.clear();
   shared_from_ = reinterpret_cast<uintptr_t>(object.shared_memory());
@@ -190,16 +191,19 @@ inline void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranul
     granule.contested = false;
   }
   granule.write = stamp;
-  granule.of_kernels = true;
+  granule.kernel = launches_;
   granule.written |= static_cast<uint8_t>(bytes);
   if (bytes == kAllBytes) granule.reads = {};  // whoever knows the write knows them
 }
 
-// What the launch before cannot be writing either, as far as one can know: weights.
-bool AccessChecker::NoKernelWrote(uintptr_t from, uintptr_t to) {
+// What the launch before does not write, as far as one can know: by then those before that one have ended, as it has waited for them
+// before this one could begin.
+bool AccessChecker::NotOfTheLaunchBefore(uintptr_t from, uintptr_t to) {
   for (uintptr_t g = from / kGranuleBytes * kGranuleBytes; g < to; g += kGranuleBytes) {
     const ShadowGranule* const granule = Granule(g, BytesOf(g, from, to - from));
-    if (granule != nullptr && granule->of_kernels) return false;
+    if (granule != nullptr && granule->kernel == launch_before_ && launch_before_ != 0) {
+      return false;
+    }
   }
   return true;
 }
@@ -217,7 +221,7 @@ void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t
   }
   if ((from >= thread.stack_from && to <= thread.stack_to) || Index(from)) return;
   Access access = {thread, from, bytes, kind};
-  if (thread.early && !Shared(from, bytes) && !(kind == kRead && NoKernelWrote(from, to))) {
+  if (thread.early && !Shared(from, bytes) && !(kind == kRead && NotOfTheLaunchBefore(from, to))) {
     return Find(access, "too early",
                 fmt::format("{} {} bytes at {}, and has not waited for the launch before",
                             Verb(kind), bytes, Name(from)));
@@ -264,6 +268,7 @@ void AccessChecker::TouchAtomically(Access& access, uintptr_t address, ShadowGra
     }
     if (granule.of_host && writes_host_) writes_host_(address);
     granule.written |= static_cast<uint8_t>(bytes);
+    granule.kernel = launches_;
   }
   const bool reads = Reads(access.kind);
   order_.Tick();  // no two atomics at one time

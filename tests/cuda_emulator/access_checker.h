@@ -14,7 +14,7 @@
 //   copy under way    what cp.async is started to is touched before its thread has waited for it; or what it copies is
 //                     written meanwhile
 //   too early         what is not the block's own is touched by a launch that may begin before the one before it has ended
-//                     (Grid::early), by a thread that has not waited for that; but for reads of what no kernel ever wrote
+//                     (Grid::early), by a thread that has not waited for that; but for reads of what that launch does not write
 //   race of streams   two operations, one of them writing, that no stream orders (stream_order.h); for who says BeginsOperation
 //
 // Launches come one after the other, and the host between them, unless BeginsOperation says otherwise. A granule is 4 bytes, for which shadow_memory.h keeps who
@@ -81,7 +81,7 @@ class AccessChecker : public AccessObserver {
                 size_t bytes) override;
 
  private:
-  bool NoKernelWrote(uintptr_t from, uintptr_t to);
+  bool NotOfTheLaunchBefore(uintptr_t from, uintptr_t to);
   void AccessedInPieces(const RunningThread& thread, const void* from, size_t bytes);
   struct Access {
     const RunningThread& thread;
@@ -123,6 +123,8 @@ class AccessChecker : public AccessObserver {
   // Of the launch and block that run.
   std::string kernel_;
   uint32_t serials_ = 0, launch_ = 0, block_ = 0;
+  uint32_t launches_ = 0, launch_before_ = 0;           // their number; of the same stream
+  std::unordered_map<uint64_t, uint32_t> last_launch_;  // by stream
   uintptr_t shared_from_ = 0, shared_to_ = 0;
   std::array<uintptr_t, 4> indices_ = {};
 };

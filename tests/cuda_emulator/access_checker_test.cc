@@ -168,6 +168,25 @@ extern "C" __global__ void Under(int* from, int* to, int write) {
   if (write == 2) from[t] = 7;
   to[t] = Shared()[t];
 }
+// Each thread but the first writes and arrives, and some also copy; the first one waits, unless it does not, and reads.
+extern "C" __global__ void Arrivals(const int* from, int* to, int waits) {
+  const int t = threadIdx.x, n = blockDim.x;
+  unsigned long long* const barrier = reinterpret_cast<unsigned long long*>(Shared() + n);
+  if (t == 0) cellbatch_init_barrier(barrier, n - 1);
+  __syncthreads();
+  if (t > 0) {
+    if (t % 2 == 0) {
+      cellbatch_copy_async(Shared() + t, 4, from + t, 4);
+      cellbatch_arrive_when_copied(barrier);
+    } else {
+      Shared()[t] = from[t];
+      cellbatch_arrive(barrier);
+    }
+    return;
+  }
+  if (waits != 0) cellbatch_wait_for_arrivals(barrier, 0);
+  for (int i = 1; i < n; ++i) to[i] = Shared()[i];
+}
 extern "C" __global__ void WideCopy(const char* from, int* to) {
   cellbatch_copy_async(Shared(), 16, from, 16);
   cellbatch_close_group();
@@ -218,8 +237,9 @@ class AccessCheckerTest : public ::testing::Test {
     }
     return all;
   }
-  // The same of a launch that reads what the launch before it wrote.
-  std::vector<std::string> FoundBehindACopy(const char* name, const Grid& grid, int argument) {
+  // The same of a launch that reads what the launch before it wrote, or one `between` which and it others ran.
+  std::vector<std::string> FoundBehindACopy(const char* name, const Grid& grid, int argument,
+                                            int between = 0) {
     std::vector<int> from(64, 1), copied(64), to(64);
     AccessChecker checker;
     for (const auto* ints : {&from, &copied, &to}) checker.Allow(ints->data(), 256, true);
@@ -228,7 +248,11 @@ class AccessCheckerTest : public ::testing::Test {
     int *source = from.data(), *middle = copied.data(), *end = to.data(), all = 64, none = 0;
     void* of_copy[] = {&source, &middle, &all, &none};
     void* of_launch[] = {&middle, &end, &argument};
+    void* of_other[] = {&source, &end, &all, &none};
     EXPECT_TRUE(runner.Run(Kernels(), *Kernels().Find("Copy"), {.threads = 64}, of_copy).ok());
+    for (int i = 0; i < between; ++i) {
+      EXPECT_TRUE(runner.Run(Kernels(), *Kernels().Find("Copy"), {.threads = 64}, of_other).ok());
+    }
     EXPECT_TRUE(runner.Run(Kernels(), *Kernels().Find(name), grid, of_launch).ok());
     return checker.findings();
   }
@@ -326,11 +350,14 @@ TEST_F(AccessCheckerTest, AnEarlyLaunchTouchesWhatIsNotItsBlocksWhenItHasWaited)
   EXPECT_THAT(Found("Early", grid, Ints(4), Ints(4), 1), AllAre("race"));
   grid.x = 1;
   EXPECT_THAT(Found("Early", grid, Ints(4), Ints(4), 0), IsEmpty());
-  const auto behind_a_copy = [&](int waits) { return FoundBehindACopy("Early", grid, waits); };
+  const auto behind_a_copy = [&](int waits, int between = 0) {
+    return FoundBehindACopy("Early", grid, waits, between);
+  };
   EXPECT_THAT(behind_a_copy(1), IsEmpty()) << "it begins when the copy has ended";
   grid.early = true;
   EXPECT_THAT(behind_a_copy(1), AllAre("too early: reads 4 bytes"));
   EXPECT_THAT(behind_a_copy(2), IsEmpty());
+  EXPECT_THAT(behind_a_copy(1, 1), IsEmpty()) << "the launch between waited for the copy";
   EXPECT_THAT(Found("Early", grid, Ints(4), Ints(4), 1), IsEmpty()) << "what no kernel writes";
 }
 
@@ -446,6 +473,10 @@ TEST_F(AccessCheckerTest, AsynchronousCopiesAreMadeWhenTheyAreWaitedFor) {
   }
 }
 
+TEST_F(AccessCheckerTest, WhoWaitsForArrivalsKnowsWhatCameBeforeThem) {
+  EXPECT_THAT(Found("Arrivals", kTwoWarps, Ints(64), Ints(64), 1), IsEmpty());
+  EXPECT_THAT(Found("Arrivals", kTwoWarps, Ints(64), Ints(64), 0), Not(IsEmpty()));
+}
 TEST_F(AccessCheckerTest, AsynchronousCopiesGoWhereNobodyReadsAnyMore) {
   const int* const from = Ints(64);
   EXPECT_THAT(Found("Over", kTwoWarps, from, Ints(64), int{kBlock}), IsEmpty());

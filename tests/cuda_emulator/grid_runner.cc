@@ -8,6 +8,7 @@
 #include <boost/context/fiber.hpp>
 #include <boost/context/fixedsize_stack.hpp>
 #include <cstring>
+#include <deque>
 #include <numeric>
 #include <utility>
 
@@ -20,7 +21,7 @@ constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr unsigned kFlushDenormals = 0x8040;  // FTZ and DAZ of MXCSR
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-enum class State : uint8_t { kReady, kAtBlockBarrier, kAtWarpBarrier, kDone };
+enum class State : uint8_t { kReady, kAtBlockBarrier, kAtWarpBarrier, kAtArrivals, kDone };
 
 class DenormalsFlushed {
  public:
@@ -30,6 +31,14 @@ class DenormalsFlushed {
  private:
   const unsigned before_;
 };
+
+// A barrier in shared memory: the parity of what is waited for, arrivals in all, those that are missing.
+using BarrierWord = unsigned long long;
+constexpr BarrierWord kArrivals = 0xffff;
+unsigned ParityOf(BarrierWord word) { return static_cast<unsigned>(word >> 63); }
+BarrierWord Barrier(BarrierWord parity, BarrierWord arrivals, BarrierWord missing) {
+  return parity << 63 | arrivals << 32 | missing;
+}
 
 struct AsyncCopy {
   void* to;
@@ -85,6 +94,7 @@ class GridRunner::Fibre {
     waited = false;
     copies.clear();
     groups.clear();
+    arrivals.clear();
   }
 
   uintptr_t stack_from = 0, stack_to = 0;
@@ -92,9 +102,15 @@ class GridRunner::Fibre {
   bool waited = false;    // for the launch before
   unsigned lanes = 0;     // that kAtWarpBarrier waits for
   bool shuffles = false;  // and waits for values, not for memory
+  // What kAtArrivals waits for.
+  bool Arrived() const { return ParityOf(*barrier) != parity; }
+  BarrierWord* barrier = nullptr;
+  unsigned parity = 0;
   // Started and not made; how many of them there were when each group was closed.
   std::vector<AsyncCopy> copies;
   std::vector<size_t> groups;
+  // Of how many of them it arrives where, when they are made.
+  std::deque<std::pair<size_t, BarrierWord*>> arrivals;
 
  private:
   bool ending_ = false;
@@ -170,28 +186,69 @@ struct RunnerHooks {
     std::vector<size_t>& groups = Here().groups;
     const auto left = static_cast<size_t>(all_but);
     if (groups.size() <= left) return;
-    std::vector<AsyncCopy>& copies = Here().copies;
     const size_t passed = groups.size() - left, made = groups[passed - 1];
-    for (size_t c = 0; c < made; ++c) {
+    groups.erase(groups.begin(), groups.begin() + static_cast<ptrdiff_t>(passed));
+    MakeCopies(made);
+  }
+  // The first ones of the thread that runs.
+  static void MakeCopies(size_t count) {
+    std::vector<AsyncCopy>& copies = Here().copies;
+    for (size_t c = 0; c < count; ++c) {
       const auto& [to, room, from, bytes] = copies[c];
       std::memcpy(to, from, bytes);
       std::memset(static_cast<char*>(to) + bytes, 0, room - bytes);
       if (current->observer_ == nullptr) continue;
       current->observer_->CopyEnds(current->running_, to, room, from, bytes);
     }
-    copies.erase(copies.begin(), copies.begin() + static_cast<ptrdiff_t>(made));
-    groups.erase(groups.begin(), groups.begin() + static_cast<ptrdiff_t>(passed));
-    for (size_t& group : groups) group -= made;
+    copies.erase(copies.begin(), copies.begin() + static_cast<ptrdiff_t>(count));
+    for (size_t& group : Here().groups) group -= std::min(group, count);
+    for (auto& arrival : Here().arrivals) arrival.first -= std::min(arrival.first, count);
+  }
+
+  static void InitBarrier(BarrierWord* barrier, int arrivals) {
+    Access(barrier, sizeof *barrier, kWrite);
+    const auto all = static_cast<BarrierWord>(arrivals);
+    *barrier = Barrier(0, all, all);
+  }
+  // A barrier orders what came before arrivals before what comes after waiting.
+  static void Arrive(BarrierWord* barrier) {
+    Fence();
+    Access(barrier, sizeof *barrier, kAtomicUpdate);
+    const BarrierWord all = *barrier >> 32 & kArrivals, missing = *barrier & kArrivals;
+    const BarrierWord parity = ParityOf(*barrier);
+    *barrier = missing > 1 ? Barrier(parity, all, missing - 1) : Barrier(parity ^ 1, all, all);
+  }
+  static void ArriveWhenCopied(BarrierWord* barrier) {
+    Here().arrivals.emplace_back(Here().copies.size(), barrier);
+  }
+  // The first of those, of the thread that runs.
+  static void ArriveWithCopies() {
+    const auto [copies, barrier] = Here().arrivals.front();
+    Here().arrivals.pop_front();
+    MakeCopies(copies);
+    Arrive(barrier);
+  }
+  static void WaitForArrivals(BarrierWord* barrier, unsigned parity) {
+    Here().barrier = barrier;
+    Here().parity = parity;
+    if (!Here().Arrived()) {
+      Here().state = State::kAtArrivals;
+      current->GiveWay();
+    }
+    Access(barrier, sizeof *barrier, kAtomicLoad);
+    Fence();
   }
   static GridRunner::Fibre& Here() { return *current->fibres_[current->running_.thread]; }
 
-  static constexpr KernelHooks kHooks = {SyncBlock, SyncWarp,    Shuffle,    Fence,
-                                         Access,    CopyAsync,   CloseGroup, WaitForGroups,
-                                         Gather,    WaitForGrids};
+  static constexpr KernelHooks kHooks = {
+      SyncBlock,   SyncWarp,   Shuffle,          Fence,          Access,
+      CopyAsync,   CloseGroup, WaitForGroups,    Gather,         WaitForGrids,
+      InitBarrier, Arrive,     ArriveWhenCopied, WaitForArrivals};
   // Where nobody looks: half of a kernel's time is telling of its accesses.
-  static constexpr KernelHooks kUnwatched = {SyncBlock, SyncWarp,    Shuffle,    Fence,
-                                             nullptr,   CopyAsync,   CloseGroup, WaitForGroups,
-                                             Gather,    WaitForGrids};
+  static constexpr KernelHooks kUnwatched = {
+      SyncBlock,   SyncWarp,   Shuffle,          Fence,          nullptr,
+      CopyAsync,   CloseGroup, WaitForGroups,    Gather,         WaitForGrids,
+      InitBarrier, Arrive,     ArriveWhenCopied, WaitForArrivals};
 };
 
 GridRunner::GridRunner(uint64_t seed) : random_(seed), lanes_(kMostThreads) {}
@@ -259,36 +316,56 @@ bool GridRunner::RunRound(std::vector<unsigned>& order) {
   std::shuffle(order.begin(), order.end(), random_);
   bool any = false;
   for (const unsigned t : order) {
+    if (fibres_[t]->state == State::kAtArrivals && fibres_[t]->Arrived()) {
+      fibres_[t]->state = State::kReady;
+    }
     if (fibres_[t]->state != State::kReady) continue;
     any = true;
-    running_.thread = t;
-    running_.stack_from = fibres_[t]->stack_from;
-    running_.stack_to = fibres_[t]->stack_to;
-    running_.early = early_ && !fibres_[t]->waited;
-    *object_->index(0) = {t, 0, 0};
+    Enter(t);
     fibres_[t]->Resume();
   }
   return any;
+}
+
+void GridRunner::Enter(unsigned thread) {
+  running_.thread = thread;
+  running_.stack_from = fibres_[thread]->stack_from;
+  running_.stack_to = fibres_[thread]->stack_to;
+  running_.early = early_ && !fibres_[thread]->waited;
+  *object_->index(0) = {thread, 0, 0};
 }
 
 // Nobody can run: whose barrier is complete? False: all are done.
 bool GridRunner::ReleaseBarriers() {
   bool released = false;
   for (unsigned warp = 0; warp * kWarp < threads_; ++warp) released |= ReleaseWarp(warp);
-  if (released) return true;
-  unsigned waiting = 0, done = 0;
+  if (released || ArriveWithCopies()) return true;
+  unsigned waiting = 0, done = 0, for_arrivals = 0;
   for (unsigned t = 0; t < threads_; ++t) {
     waiting += fibres_[t]->state == State::kAtBlockBarrier ? 1 : 0;
+    for_arrivals += fibres_[t]->state == State::kAtArrivals ? 1 : 0;
     done += fibres_[t]->state == State::kDone ? 1 : 0;
   }
   if (done == threads_) return false;
   if (waiting < threads_) {
     Find(
-        fmt::format("of {} threads {} wait at a barrier of the block and {} have left; the others "
-                    "wait for their warps",
-                    threads_, waiting, done));
+        fmt::format("of {} threads {} wait at a barrier of the block and {} have left; {} wait for "
+                    "arrivals that never come, the others for their warps",
+                    threads_, waiting, done, for_arrivals));
   }
   ReleaseBlock();
+  return true;
+}
+
+// Nobody can run: what somebody has started to copy comes at last. False: nothing is on its way.
+bool GridRunner::ArriveWithCopies() {
+  std::vector<unsigned> have;
+  for (unsigned t = 0; t < threads_; ++t) {
+    if (!fibres_[t]->arrivals.empty()) have.push_back(t);
+  }
+  if (have.empty()) return false;
+  Enter(have[random_() % have.size()]);
+  RunnerHooks::ArriveWithCopies();
   return true;
 }
 

@@ -5,7 +5,8 @@
 //   blocks: 3 0 2 1          threads of block 3:  7 0 2 .. | barrier | 4 1 7 .. | barrier | .. done
 //           (drawn)                               (drawn)              (drawn anew)
 //
-// What cp.async starts is copied when its thread waits for its group, never before, so that a missing wait shows.
+// What cp.async starts is copied when its thread waits for its group, never before, so that a missing wait shows; or, where it arrives
+// at a barrier by itself, when nobody else can run.
 //
 // Everything runs after the launch before it; a launch that would not (Grid::early) has findings where a block never waits.
 //
@@ -104,7 +105,9 @@ class GridRunner {
 
   void RunBlock(const Grid& grid, unsigned x, unsigned y);
   bool RunRound(std::vector<unsigned>& order);
+  void Enter(unsigned thread);
   bool ReleaseBarriers();
+  bool ArriveWithCopies();
   void ReleaseBlock();
   bool ReleaseWarp(unsigned warp);
   void TellOfWarp(unsigned warp, unsigned released);

@@ -16,6 +16,7 @@
 namespace cellbatch::emulator {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -73,6 +74,27 @@ extern "C" __global__ void Lanes(int* up, int* across, int* one) {
 
 struct Two { int* to; int by; };
 extern "C" __global__ void Add(Two two, long long more) { atomicAdd(two.to, two.by + (int)more); }
+
+// The second warp copies what the first one takes, round after round through one place: barrier 0 says that it is there, barrier 1 that
+// it was taken. `mistake` 1: it is said before it is there; 2: nobody is told that it was taken.
+extern "C" __global__ void Rounds(const int* from, int* to, int rounds, int mistake) {
+  int* const place = reinterpret_cast<int*>(cellbatch_shared);
+  unsigned long long* const barriers = reinterpret_cast<unsigned long long*>(place + 32);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 2) cellbatch_init_barrier(barriers + threadIdx.x, 32);
+  __syncthreads();
+  for (int r = 0; r < rounds; ++r) {
+    if (threadIdx.x >= 32) {
+      cellbatch_wait_for_arrivals(barriers + 1, (r + 1) % 2);
+      cellbatch_copy_async(place + lane, 4, from + r * 32 + lane, 4);
+      if (mistake == 1) cellbatch_arrive(barriers); else cellbatch_arrive_when_copied(barriers);
+    } else {
+      cellbatch_wait_for_arrivals(barriers, r % 2);
+      to[r * 32 + lane] = place[31 - lane];
+      if (mistake != 2) cellbatch_arrive(barriers + 1);
+    }
+  }
+}
 
 // __global__ void Commented(int) is none.
 extern "C" __global__ void Tiny(const float* from, float* to) { *to = *from * 0.5f; }
@@ -258,6 +280,23 @@ TEST_F(GridRunnerTest, ABarrierThatNotAllReachIsAFindingAndTheOthersGoOn) {
   EXPECT_THAT(
       runner_.findings(),
       ElementsAre(HasSubstr("of 64 threads 63 wait at a barrier of the block and 1 have left")));
+}
+
+TEST_F(GridRunnerTest, BarriersSayWhatHasComeAndWhatWasTaken) {
+  constexpr int kRounds = 5;
+  std::vector<int> from(32 * kRounds), to(32 * kRounds), expected(32 * kRounds);
+  std::iota(from.begin(), from.end(), 1);
+  for (size_t i = 0; i < to.size(); ++i) expected[i] = from[i / 32 * 32 + 31 - i % 32];
+  const Grid grid = {.threads = 64, .shared_bytes = 256};
+  const int* const source = from.data();
+  ASSERT_TRUE(Run("Rounds", grid, source, to.data(), kRounds, 0).ok());
+  EXPECT_EQ(to, expected);
+  EXPECT_THAT(runner_.findings(), IsEmpty());
+  ASSERT_TRUE(Run("Rounds", grid, source, to.data(), kRounds, 1).ok());
+  EXPECT_NE(to, expected) << "a copy comes as late as it may";
+  EXPECT_THAT(runner_.findings(), IsEmpty());
+  ASSERT_TRUE(Run("Rounds", grid, source, to.data(), kRounds, 2).ok());
+  EXPECT_THAT(runner_.findings(), Contains(HasSubstr("32 wait for arrivals that never come")));
 }
 
 TEST_F(GridRunnerTest, AnObserverSeesEveryAccessWithTheThreadThatMadeIt) {

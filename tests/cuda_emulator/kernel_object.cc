@@ -130,7 +130,7 @@ bool FindSymbol(void* handle, const std::string& name, Function*& to) {
 std::vector<std::string> KernelNames(const std::string& source) {
   static const std::regex kComment(R"(//[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/)");
   static const std::regex kKernel(
-      R"(__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\()");
+      R"(__global__\s+(?:__\w+__\s*\([^)]*\)\s*)*void\s+(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\()");
   const std::string text = std::regex_replace(source, kComment, " ");
   std::vector<std::string> names;
   for (std::sregex_iterator it(text.begin(), text.end(), kKernel), end; it != end; ++it) {

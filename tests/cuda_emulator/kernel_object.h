@@ -31,6 +31,10 @@ struct KernelHooks {
   void (*wait_for_groups)(int all_but) = nullptr;
   void (*gather)(const void* mine, void* all, size_t bytes) = nullptr;
   void (*wait_for_grids)() = nullptr;
+  void (*init_barrier)(unsigned long long* barrier, int arrivals) = nullptr;
+  void (*arrive)(unsigned long long* barrier) = nullptr;
+  void (*arrive_when_copied)(unsigned long long* barrier) = nullptr;
+  void (*wait_for_arrivals)(unsigned long long* barrier, unsigned parity) = nullptr;
 };
 struct KernelIndex {
   unsigned x = 0, y = 0, z = 0;

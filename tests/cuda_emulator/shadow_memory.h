@@ -29,9 +29,8 @@ struct ShadowGranule {
   std::array<AccessStamp, 4> reads = {};  // since then (Remember)
   uint32_t serial = 0;
   uint8_t allowed = 0, written = 0;
-  bool of_kernels : 1 = false;  // some kernel wrote it, whenever
-  bool atomics : 1 = false;     // there were some
-  bool copying : 1 = false;     // cp.async has been started to it
+  bool atomics : 1 = false;  // there were some
+  bool copying : 1 = false;  // cp.async has been started to it
   // What was done with it in this launch, as far as other streams are concerned.
   bool was_read : 1 = false, was_written : 1 = false;
   bool races_with_stream : 1 = false;  // what was written, and nobody was told
@@ -40,6 +39,7 @@ struct ShadowGranule {
   // Operations of streams (stream_order.h): the last that wrote, and since then the last that read and one of another stream.
   uint32_t writer = 0;
   std::array<uint32_t, 2> readers = {};
+  uint32_t kernel = 0;  // the last launch that wrote it, counted from 1
 
   // As another launch finds it.
   void Renew(uint32_t launch) {

@@ -39,6 +39,7 @@ class StreamOrder {
 
   void Begins(const StreamPlace& place);
   uint32_t now() const { return place_.operation; }
+  uint64_t stream() const { return place_.stream; }
 
   // Whether anything that it touches can concern, or be of concern to, another stream. Mostly not.
   bool watched() const { return place_.others_wait || met_; }
