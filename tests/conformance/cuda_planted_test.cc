@@ -66,8 +66,8 @@ class PlantedTest : public ::testing::Test {
     options.memory.fp32 = planted.fp32;
     options.memory.queue.signal_by = cuda::SignalBy::kEndKernel;
     options.memory.rewrite = [this, planted](std::string text) {
-      for (size_t at = text.find(planted.what); at != std::string::npos;
-           at = text.find(planted.what, at + planted.instead.size())) {
+      for (size_t at = planted.what.empty() ? text.npos : text.find(planted.what);
+           at != std::string::npos; at = text.find(planted.what, at + planted.instead.size())) {
         text.replace(at, planted.what.size(), planted.instead);
         ++planted_;
       }
@@ -200,6 +200,18 @@ TEST_F(PlantedTest, AKernelThatDoesNotWaitForTheOneBeforeItTouchesMemoryTooEarly
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0", "too early"));
   EXPECT_THAT(emulator::EmulatorFindings(), Finds("cellbatch_end", "too early"));
   EXPECT_THAT(emulator::EmulatorFindings(), Not(Contains(HasSubstr("cellbatch_begin"))));
+}
+
+// On Hopper lists are read before the wait, too, but not right behind the kernel that leaves them.
+TEST_F(PlantedTest, SoDoesOneOnHopperRightBehindBegin) {
+  model_->precision = Precision::kBf16;
+  Plant({"", ""});
+  TryToLoad();
+  EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
+  Plant({"a.lists_are_there == 0", "false"});
+  TryToLoad();
+  EXPECT_GT(planted_, 0);
+  EXPECT_THAT(emulator::EmulatorFindings(), Finds("t0_s0_n8x16", "too early"));
 }
 
 // On tensor cores weights are loaded before the wait, and nothing else.

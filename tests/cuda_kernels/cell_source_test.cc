@@ -121,7 +121,7 @@ TrialOptions InBf16(EmulatedCell& emulated) {
   return options;
 }
 
-constexpr size_t kShapes = 5;  // of blocks, for few nodes and many
+constexpr size_t kShapes = 7;  // of blocks, for few nodes and many: on Hopper; others have fewer
 
 // Of Hopper and of others.
 constexpr CudaTarget kTargets[] = {{.wgmma = false}, {.wgmma = true}};
@@ -302,6 +302,47 @@ TEST(CellSourceTest, TheCheckerFindsPlantedBugsWhateverTheyLeave) {
   EXPECT_EQ(Found("treelstm_childsum", "    to[u] = sum;", "    if (u != 1) to[u] = sum;"),
             Kinds({"not written"}))
       << "scratch that nobody wrote";
+}
+
+// Of the kernels that have warps of their own to load, and barriers instead of the block's: by a shape of which two blocks share
+// weights, with room for three pieces of five.
+TEST(CellSourceTest, PlantedBugsOnHopperAreNoticed) {
+  constexpr char kShape[] = "WgmmaShape<32, 1, 1, 4, 12, 2, 128, 2>";
+  Sizes sizes = kSizes;
+  sizes["H"] = 200;
+  const auto left = [&](uint64_t seed, const std::string& from, const std::string& to) {
+    const auto rewrite = [&](std::string text) {
+      return Plant(from, to)(Plant(kShape, "WgmmaShape<32, 1, 1, 4, 3, 2, 128, 1>")(text));
+    };
+    EmulatedCell emulated({.seed = seed,
+                           .target = {.wgmma = true},
+                           .launch_nodes = 64,
+                           .shape = 3,
+                           .rewrite = rewrite});
+    CellTrial trial(testing::ShippedDefinition("lstm", sizes), 7, Kernels(), InBf16(emulated));
+    trial.Run(kNodes);
+    std::vector<RowValues> rows;
+    for (int32_t node = 0; node < kNodes; ++node) rows.push_back(trial.LeftValues(node));
+    return std::pair(rows, emulated.Findings().empty());
+  };
+  const auto right = left(1, "inline", "inline");
+  EXPECT_TRUE(right.second);
+  const auto noticed = [&](const std::string& from, const std::string& to) {
+    int noticed = 0;
+    for (uint64_t seed = 1; seed <= 2; ++seed) noticed += left(seed, from, to) == right ? 0 : 1;
+    return noticed;
+  };
+  EXPECT_EQ(noticed("inline", "inline"), 0) << "no bug";
+  EXPECT_EQ(noticed("    places.WaitUntilFree();\n", ""), 2) << "a place filled while it is read";
+  EXPECT_EQ(noticed("      places.WaitUntilFull();\n", ""), 2) << "a piece that is not there yet";
+  EXPECT_EQ(noticed("    ArriveWhenCopied(places.full", "    Arrive(places.full"), 2)
+      << "rows that are on their way, told as there";
+  EXPECT_EQ(noticed("    Release(at);\n", ""), 2) << "places that are never free again";
+  EXPECT_EQ(noticed("    Release(at);\n", "    Release(at + kCount + 1);\n"), 2)
+      << "places told free before they are read";
+  EXPECT_EQ(noticed("    BulkCopied(full);\n", ""), 2) << "weights of which nobody is told";
+  EXPECT_EQ(noticed("p >= Shape::kStages && Shape::Loader() == 0", "Shape::Loader() == 0"), 2)
+      << "weights loaded twice";
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ absl::StatusOr<CellLaunch> MakeCellLaunch(const CudaCell& cell, const CellProgra
       const auto function = module.Find(shape.name, shape.shared_bytes);
       if (!function.ok()) return function.status();
       out.shapes.push_back({*function, shape.threads, shape.blocks_x, shape.nodes_a_block,
-                            shape.shared_bytes, shape.most_nodes});
+                            shape.shared_bytes, shape.most_nodes, shape.cluster});
     }
     out.args.now = places.now;
     out.args.scratch = places.scratch.floats.as<float>();

@@ -199,9 +199,12 @@ absl::Status LaunchQueue::LaunchSteps(const CellLaunch& cell, int nodes, int tas
   for (size_t s = 0; s < cell.steps.size(); ++s) {
     const StepLaunch& step = cell.steps[s];
     const ShapeLaunch& shape = step.ShapeFor(nodes);
-    const int blocks_y = (nodes + shape.nodes_a_block - 1) / shape.nodes_a_block;
+    const int of_cluster = shape.nodes_a_block * shape.cluster;
+    const int blocks_y = (nodes + of_cluster - 1) / of_cluster * shape.cluster;
     cuda_abi::StepArgs args = step.args;
     args.now += task;
+    // Of a kernel right behind begin they may come while it already runs.
+    args.lists_are_there = s > 0 || task > 0 ? 1 : 0;
     if (s == 0 && task > 0) args.begins_ns = state_.as<QueueState>()->steps_ns + task;
     void* of_step[] = {&args};
     absl::Status launched =

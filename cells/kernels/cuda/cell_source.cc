@@ -21,7 +21,7 @@ constexpr char kOneNode[] =
     "  const int node = blockIdx.y;\n  if (node >= now.num_nodes) return;\n";
 
 CudaStep OneKernel(CudaShape shape, const std::string& body, StepWriter writer) {
-  writer.AddShape("", std::move(shape), body);
+  writer.AddShape("", std::move(shape), StepWriter::kBegin + body);
   return writer.Finish();
 }
 

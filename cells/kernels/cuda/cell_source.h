@@ -42,6 +42,7 @@ struct CudaShape {
   int most_nodes = 0;    // of launches that it is the best for
   // The compiler may give its threads all registers of an SM, as shared memory lets few blocks in. Else it spills some to let more in.
   bool all_registers = false;
+  int cluster = 1;  // blocks along nodes that need one another: a launch has a multiple of them
 };
 
 struct CudaStep {

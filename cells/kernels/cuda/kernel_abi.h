@@ -116,6 +116,7 @@ struct StepArgs {
   long long scratch_stride;
   int* tokens;  // lookup l of node n: tokens[l * most_nodes + n]
   int most_nodes;
+  int lists_are_there;  // 1: `now` was left before the kernel in front of this one began
   ColumnView columns[kMostColumns];
   const float* values[kMostValues];
 };

@@ -23,13 +23,8 @@ const char* Name(MmaNumbers numbers) {
   return numbers == MmaNumbers::kBf16 ? "MmaNumbers::kBf16" : "MmaNumbers::kFp32";
 }
 
-struct OfProduct {
-  MmaNumbers numbers;
-  int groups, reads;
-};
-
 // Tiles of units and nodes of a warp; warps along units and groups (groups first), and along nodes.
-MmaBlock OfWarps(const OfProduct& product, int most_nodes, int unit_tiles, int node_tiles,
+MmaBlock OfWarps(const MmaProduct& product, int most_nodes, int unit_tiles, int node_tiles,
                  int warps, int node_warps) {
   const int groups = product.groups;
   const int group_warps =
@@ -48,28 +43,38 @@ MmaBlock OfWarps(const OfProduct& product, int most_nodes, int unit_tiles, int n
           bytes};
 }
 
-MmaBlock OfWarpgroups(int most_nodes, int groups, int nodes, int packs) {
-  const WgmmaPacks of = WgmmaPacks::For(groups);
-  const int warpgroups = packs * of.tiles / 4;
+// With as many stages as there is room for, up to twelve: for few nodes that is more than half of an SM's shared memory, so that
+// blocks of one launch never double up on an SM while others have none.
+MmaBlock OfWarpgroups(const MmaProduct& product, int most_nodes, int nodes, int packs,
+                      int cluster) {
+  const WgmmaPacks of = WgmmaPacks::For(product.groups);
+  const int warpgroups = packs * of.tiles / 4, units = packs * of.unit_tiles * kMmaUnits;
   const int bytes = nodes * kMmaPieceBytes + packs * static_cast<int>(of.bytes());
+  const int room = kMostMmaShared - product.ListBytes(nodes) - product.GivenBytes(nodes, units) -
+                   kWgmmaRingAligned;
+  const int stages = std::min(12, room / (bytes + kWgmmaPlaceBytes));
+  // Two threads a row, but where sums of groups that do not read all are kept twice: then registers go to those who multiply.
+  const int loaders = nodes >= 128 && product.whole ? 256 : 128;
+  const int at_once = nodes <= 16 && stages == 12 ? 4 : stages >= 7 ? 2 : 1;
   return {most_nodes,
-          fmt::format("WgmmaShape<{}, {}, {}, {}, {}>", nodes, warpgroups, of.unit_tiles, groups,
-                      StagesOf(bytes)),
-          128 * warpgroups,
+          fmt::format("WgmmaShape<{}, {}, {}, {}, {}, {}, {}, {}>", nodes, warpgroups,
+                      of.unit_tiles, product.groups, stages, cluster, loaders, at_once),
+          128 * warpgroups + loaders,
           nodes,
-          packs * of.unit_tiles * kMmaUnits,
-          StagesOf(bytes),
-          bytes};
+          units,
+          stages,
+          bytes,
+          cluster};
 }
 
 }  // namespace
 
-// Few nodes want many blocks, as the weights are all that is loaded; many want large ones, as what is loaded is used for more.
-// Of bf16, for which launches each is the best was measured on an H200 (README.md); of fp32 it is derived: there are three times
-// the instructions, so 64 nodes already want a block on every SM.
-std::vector<MmaBlock> MmaBlocks(MmaNumbers numbers, int groups, int reads, bool wgmma) {
-  const OfProduct product = {numbers, groups, reads};
-  if (numbers == MmaNumbers::kFp32) {
+// Few nodes want many blocks, as the weights are all that is loaded; many want large ones, as what is loaded is used for more. Of bf16,
+// for which launches each is the best was measured on an H200 (README.md), as was that clusters of four do not all fit at once; of
+// fp32 it is derived: there are three times the instructions, so 64 nodes already want a block on every SM.
+std::vector<MmaBlock> MmaBlocks(const MmaProduct& product, bool wgmma) {
+  const int groups = product.groups;
+  if (product.numbers == MmaNumbers::kFp32) {
     std::vector<MmaBlock> blocks = {
         OfWarps(product, 8, 1, 1, 4, 1), OfWarps(product, 16, 1, 2, 4, 1),
         OfWarps(product, 64, 1, 2, 4, 2), OfWarps(product, 128, 1, 2, 4, 4)};
@@ -84,11 +89,14 @@ std::vector<MmaBlock> MmaBlocks(MmaNumbers numbers, int groups, int reads, bool 
             OfWarps(product, 32, 1, 2, 2, 2), OfWarps(product, 128, 1, 2, 2, 4),
             OfWarps(product, 512, 2, 4, 2, 4)};
   }
-  const int packs =
-      WgmmaPacks::For(groups).tiles == 4 ? 2 : 1;  // of large blocks: threads have registers
-  return {OfWarpgroups(8, groups, 8, 1), OfWarpgroups(16, groups, 16, 1),
-          OfWarpgroups(128, groups, 32, 1), OfWarpgroups(256, groups, 64, packs),
-          OfWarpgroups(512, groups, 128, packs)};
+  std::vector<MmaBlock> blocks = {
+      OfWarpgroups(product, 8, 8, 1, 1), OfWarpgroups(product, 16, 16, 1, 1),
+      OfWarpgroups(product, 32, 32, 1, 1), OfWarpgroups(product, 64, 32, 1, 2)};
+  const bool small = WgmmaPacks::For(groups).tiles == 4;  // packs: threads have registers for two
+  if (small) blocks.push_back(OfWarpgroups(product, 128, 64, 1, 2));
+  blocks.push_back(OfWarpgroups(product, 256, 64, small ? 2 : 1, 2));
+  blocks.push_back(OfWarpgroups(product, 512, 128, small ? 2 : 1, 2));
+  return blocks;
 }
 
 }  // namespace cellbatch

@@ -14,11 +14,29 @@ struct MmaBlock {
   int most_nodes;    // of launches that it is the best for
   std::string type;  // MmaShape<..> or WgmmaShape<..>
   int threads, nodes, units, stages, stage_bytes;
+  int cluster = 1;  // blocks, along nodes, that share weights
 };
 
-// Of a product of so many groups, `reads` of which read a segment at most. `wgmma`: by Hopper's instructions, of bf16.
-std::vector<MmaBlock> MmaBlocks(cuda_kernels::MmaNumbers numbers, int groups, int reads,
-                                bool wgmma);
+// What has to do with that of a product.
+struct MmaProduct {
+  cuda_kernels::MmaNumbers numbers;
+  int groups;   // of sums
+  int reads;    // of which read a segment at most
+  bool whole;   // all read every segment
+  int lists;    // of rows: inputs, and the output
+  int columns;  // that the tail reads
+
+  // Beside the ring.
+  int ListBytes(int nodes) const { return lists * nodes * 4; }
+  int GivenBytes(int nodes, int units) const { return columns * nodes * units * 4; }
+};
+
+inline constexpr int kMostMmaShared = 227 << 10;  // of a block
+inline constexpr int kWgmmaRingAligned = 1024;    // bytes: where the ring begins
+inline constexpr int kWgmmaPlaceBytes = 16;       // two barriers
+
+// `wgmma`: by Hopper's instructions, of bf16.
+std::vector<MmaBlock> MmaBlocks(const MmaProduct& product, bool wgmma);
 
 }  // namespace cellbatch
 

@@ -44,6 +44,8 @@ struct MmaShape {
   static constexpr int kNodeWarps = kNodeWarpsOf;
   static constexpr int kStages = kStagesOf;
   static constexpr int kThreads = 32 * kUnitWarps * kGroupWarps * kNodeWarps;
+  static constexpr int kLoaders = kThreads;
+  __device__ __forceinline__ static unsigned Loader() { return threadIdx.x; }
   static constexpr int kTiles = kUnitTiles * kUnitWarps;  // of units
   static constexpr int kUnits = kMmaUnits * kTiles;
   static constexpr int kNodes = kMmaNodes * kNodeTiles * kNodeWarps;
@@ -103,14 +105,18 @@ __device__ __forceinline__ void CopyElements(char* to, const float* from, int co
 template <typename Shape, int kPartsOf>
 struct MmaRowParts {
   static constexpr int kParts = kPartsOf;
-  static constexpr int kRowsAtOnce = Shape::kThreads / kParts;
+  static constexpr int kRowsAtOnce = Shape::kLoaders / kParts;
   static constexpr int kRowsEach = (Shape::kNodes + kRowsAtOnce - 1) / kRowsAtOnce;
 
   const typename Shape::Element* rows[kRowsEach];  // this thread's parts of the next piece
   int left;                                        // elements of the segment
 
   __device__ __forceinline__ static int RowOf(int j) {
-    return threadIdx.x / kParts + j * kRowsAtOnce;
+    return Shape::Loader() / kParts + j * kRowsAtOnce;
+  }
+
+  __device__ __forceinline__ static bool IsRow(int j) {
+    return Shape::kNodes % kRowsAtOnce == 0 || RowOf(j) < Shape::kNodes;
   }
 
   // row(n): of node n of the block.
@@ -119,7 +125,7 @@ struct MmaRowParts {
     left = depth;
 #pragma unroll
     for (int j = 0; j < kRowsEach; ++j) {
-      if (RowOf(j) < Shape::kNodes) rows[j] = row(RowOf(j)) + threadIdx.x % kParts * Shape::kOf16;
+      if (IsRow(j)) rows[j] = row(RowOf(j)) + Shape::Loader() % kParts * Shape::kOf16;
     }
   }
 };
@@ -138,7 +144,7 @@ struct MmaRows : MmaRowParts<Shape, kMmaChunkBytes / 16> {
     const int part = threadIdx.x % kParts;
 #pragma unroll
     for (int j = 0; j < kRowsEach; ++j) {
-      if (RowOf(j) >= Shape::kNodes) continue;
+      if (!Base::IsRow(j)) continue;
 #pragma unroll
       for (int c = 0; c < kMmaPieceChunks; ++c) {
         char* const at = to + (c * Shape::kNodes + RowOf(j)) * kMmaChunkBytes + part * 16;

@@ -105,17 +105,19 @@ bool StepWriter::IsRounded(const Place& place, int64_t width) const {
          });
 }
 
-void StepWriter::AddShape(const std::string& suffix, CudaShape shape, const std::string& body,
-                          const std::string& before) {
+const char* const StepWriter::kBegin =
+    "  GridDependencyWait();\n  GridDependentsMayBegin();\n  StampBegin(a);\n"
+    "  const cellbatch::cuda_abi::TaskNow& now = *a.now;\n";
+
+void StepWriter::AddShape(const std::string& suffix, CudaShape shape, const std::string& body) {
   shape.name = name_ + suffix;
   text_ += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({}{}) {}("
+      "\nextern \"C\" __global__ void {}__launch_bounds__({}{}) {}("
       "cellbatch::cuda_abi::StepArgs a) {{\n"
       "  using namespace cellbatch::cuda_kernels;\n"
-      "{}"
-      "  GridDependencyWait();\n  GridDependentsMayBegin();\n  StampBegin(a);\n"
-      "  const cellbatch::cuda_abi::TaskNow& now = *a.now;\n{}}}\n",
-      shape.threads, shape.all_registers ? ", 1" : "", shape.name, before, body);
+      "{}}}\n",
+      shape.cluster == 1 ? "" : fmt::format("__cluster_dims__(1, {}, 1) ", shape.cluster),
+      shape.threads, shape.all_registers ? ", 1" : "", shape.name, body);
   step_.shapes.push_back(std::move(shape));
 }
 

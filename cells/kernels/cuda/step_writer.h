@@ -31,10 +31,11 @@ class StepWriter {
   const CellProgram& program() const { return program_; }
   const CudaTarget& target() const { return target_; }
 
-  // A kernel: its body may use `a` (StepArgs) and `now` (TaskNow). `before`: what depends on no task, done while the kernel before
-  // may still run. `suffix`: of its name, other than the step's other shapes'.
-  void AddShape(const std::string& suffix, CudaShape shape, const std::string& body,
-                const std::string& before = "");
+  // What a kernel begins with: it waits for the kernel before it. Then there is `now` (TaskNow).
+  static const char* const kBegin;
+  // A kernel: its body may use `a` (StepArgs), and begins with kBegin or what does as much. `suffix`: of its name, other than the
+  // step's other shapes'.
+  void AddShape(const std::string& suffix, CudaShape shape, const std::string& body);
   // Done: the step, of the shapes that were added.
   CudaStep Finish() { return std::move(step_); }
 

@@ -117,7 +117,7 @@ __device__ __forceinline__ void WgmmaStep(float (&d)[kColumns / 2], const char* 
                                           int step) {
   WgmmaBf16<kColumns>(d, WgmmaTile(a) + 2 * step, WgmmaTile(b) + 2 * step);
 }
-// What this thread wrote to shared memory is there for instructions that are issued behind the next barrier.
+// What is known to be in shared memory, whoever wrote it, is there for the instructions behind this. Waits for all copies of this thread.
 __device__ __forceinline__ void ShowToWgmma() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -172,8 +172,11 @@ void WgmmaStep(float (&d)[kColumns / 2], const char* a, const char* b, int step)
 inline void ShowToWgmma() {}
 inline void WgmmaBegin() {}
 inline void WgmmaClose() {}
+// Made by all lanes together, and waited for likewise.
 template <int kGroups>
-void WgmmaWaitForAllBut() {}
+void WgmmaWaitForAllBut() {
+  __syncwarp();
+}
 
 #endif
 

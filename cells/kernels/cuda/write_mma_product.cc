@@ -20,9 +20,8 @@ using cuda_kernels::kMmaTileBytes;
 using cuda_kernels::MmaNumbers;
 using cuda_kernels::MmaSumsStride;
 
-constexpr int kWgmmaAligned = 1024;     // bytes: where the ring begins
-constexpr int kMostShared = 227 << 10;  // of a block; shapes that want more are left out
-constexpr int kFewestStages = 3;
+constexpr int kFewestStages =
+    3;  // shapes that have room for less are left out, or that want more shared memory than there is
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
@@ -51,50 +50,63 @@ class MmaWriter {
         reads_(TailReads(step)),
         numbers_(MmaNumbersOf(writer.program().precision)),
         wgmma_(writer.target().wgmma && numbers_ == MmaNumbers::kBf16) {
+    int most_reads = 0;
+    bool whole = true;
     for (const SegmentPlan& plan : step.segments) {
       std::vector<int> groups = GroupsOf(plan);
       if (groups.empty() || plan.depth == 0) continue;
-      most_reads_ = std::max(most_reads_, static_cast<int>(groups.size()));
+      const auto reads = static_cast<int>(groups.size());
+      most_reads = std::max(most_reads, reads);
+      whole = whole && reads == step.groups();
       const int weights =
           writer.Value(PackMmaWeights(plan, groups, step.units, step.groups(), wgmma_, writer));
       segments_.push_back({MmaSourceOf(plan, writer), std::move(groups), weights, plan.depth});
       total_ += MmaPieces(plan.depth, numbers_);
     }
     FindInputs();
+    product_ = {numbers_,
+                step_.groups(),
+                most_reads,
+                whole,
+                1 + static_cast<int>(inputs_.size()),
+                static_cast<int>(reads_.size())};
   }
 
   void AddShapes() {
-    for (const MmaBlock& block : MmaBlocks(numbers_, step_.groups(), most_reads_, wgmma_))
-      Add(block);
+    for (const MmaBlock& block : MmaBlocks(product_, wgmma_)) Add(block);
   }
 
  private:
   void Add(const MmaBlock& block) {
-    const int lists = (1 + static_cast<int>(inputs_.size())) * block.nodes * 4;
-    const int given = static_cast<int>(reads_.size()) * block.nodes * block.units * 4;
+    const int lists = product_.ListBytes(block.nodes);
+    const int given = product_.GivenBytes(block.nodes, block.units);
     const int sums = block.nodes * MmaSumsStride(block.units, step_.groups()) * 4;
-    const int aligned = wgmma_ ? kWgmmaAligned : 0;  // room to align the ring
-    const int shared = lists + given + std::max(block.stages * block.stage_bytes + aligned, sums);
-    if (block.stages < kFewestStages || shared > kMostShared) return;
-    std::string before = fmt::format(
+    const int barriers = wgmma_ ? kWgmmaPlaceBytes * block.stages : 0;
+    const int aligned = wgmma_ ? kWgmmaRingAligned : 0;  // room to align the ring
+    const int stages_at = lists + given + barriers;
+    const int shared = stages_at + std::max(block.stages * block.stage_bytes + aligned, sums);
+    if (block.stages < kFewestStages || shared > kMostMmaShared) return;
+    std::string body = fmt::format(
         "  using Shape = {};\n"
         "  const int first_node = blockIdx.y * Shape::kNodes;\n"
         "  const int first_unit = blockIdx.x * Shape::kUnits;\n"
         "  char* const shared = reinterpret_cast<char*>(cellbatch_shared);\n",
         block.type);
-    before += Weights(block, lists + given);
-    std::string body = Lists();
+    if (wgmma_) body += fmt::format("  WgmmaPlaces<Shape> places(shared + {});\n", lists + given);
+    body += Weights(block, stages_at);
+    body += Lists(block);
     body += "  {\n  const auto& now = near;\n";
     body += Given(lists);
     body += Rows();
-    body += Sums(block.stage_bytes);
-    body += Tail(lists + given);
+    body += Sums();
+    body += Tail(stages_at);
     body += "  }\n";
     const int blocks_x = (step_.units + block.units - 1) / block.units;
-    writer_.AddShape(fmt::format("_n{}x{}", block.nodes, block.units),
+    const std::string cluster = block.cluster == 1 ? "" : fmt::format("c{}", block.cluster);
+    writer_.AddShape(fmt::format("_n{}x{}{}", block.nodes, block.units, cluster),
                      {"", block.threads, blocks_x, block.nodes, shared, block.most_nodes,
-                      numbers_ == MmaNumbers::kFp32},
-                     body, before);
+                      numbers_ == MmaNumbers::kFp32, block.cluster},
+                     body);
   }
 
   // Inputs whose lists are read.
@@ -111,26 +123,43 @@ class MmaWriter {
     inputs_.assign(inputs.begin(), inputs.end());
   }
 
-  // The block's rows by number; beyond the last node that one's.
-  std::string Lists() const {
+  // A block without nodes leaves when what is on its way to it has come. Where others want what it brings, it goes all the way, with
+  // rows of zeros.
+  std::string Leave(const MmaBlock& block) const {
+    if (block.cluster > 1) return "";
+    return "  if (first_node >= num_nodes) {\n" +
+           (wgmma_ ? fmt::format("    GridDependencyWait();\n"
+                                 "    return WaitForWgmmaWeights(places, {});\n",
+                                 total_)
+                   : std::string("    CloseGroup();\n    return WaitForAllBut<0>();\n")) +
+           "  }\n";
+  }
+
+  // The block's rows by number; beyond the last node that one's. On Hopper they are read while the kernel in front still runs, where
+  // begin has left them long before; others wait for it first.
+  std::string Lists(const MmaBlock& block) const {
     std::string text =
-        "  const int num_nodes = now.num_nodes;\n"
-        "  if (first_node >= num_nodes) {\n"  // what is on its way must arrive
-        "    CloseGroup();\n"
-        "    return WaitForAllBut<0>();\n"
-        "  }\n"
+        (wgmma_ ? std::string("  if (a.lists_are_there == 0) GridDependencyWait();\n"
+                              "  const cellbatch::cuda_abi::TaskNow& now = *a.now;\n")
+                : std::string(StepWriter::kBegin)) +
+        "  const int num_nodes = now.num_nodes;\n" + Leave(block) +
         "  int* const lists = reinterpret_cast<int*>(shared);\n"
         "  for (int i = threadIdx.x; i < Shape::kNodes; i += Shape::kThreads) {\n"
         "    const int node = min(first_node + i, num_nodes - 1);\n"
         "    lists[i] = now.output_rows[node];\n";
-    std::string near = "  MmaNow near = {};\n  near.output_rows = lists - first_node;\n";
+    std::string near = fmt::format(
+        "  const int lists_from = {};\n"
+        "  MmaNow near = {{}};\n  near.output_rows = lists - lists_from;\n",
+        wgmma_ ? "min(first_node, num_nodes - 1)" : "first_node");
     for (size_t i = 0; i < inputs_.size(); ++i) {
       text += fmt::format("    lists[{} * Shape::kNodes + i] = now.inputs[{}].rows[node];\n", i + 1,
                           inputs_[i]);
-      near += fmt::format("  near.inputs[{}].rows = lists + {} * Shape::kNodes - first_node;\n",
+      near += fmt::format("  near.inputs[{}].rows = lists + {} * Shape::kNodes - lists_from;\n",
                           inputs_[i], i + 1);
     }
-    return text + "  }\n  __syncthreads();\n" + near;
+    text += "  }\n";
+    if (wgmma_) text += "  GridDependencyWait();\n  GridDependentsMayBegin();\n  StampBegin(a);\n";
+    return text + "  __syncthreads();\n" + near;
   }
 
   // What the tail reads starts on its way: each thread its own nodes' and units'.
@@ -148,7 +177,7 @@ class MmaWriter {
           "    CopyAsync4(given + {} * Shape::kNodes * Shape::kUnits + i, {} + unit);\n", r,
           writer_.Row(step_.columns[Index(reads_[r])], "node"));
     }
-    return text + "  }\n";
+    return text + (wgmma_ ? "  }\n  CloseGroup();\n" : "  }\n");
   }
 
   // Of all pieces of a segment, from one tile or pack to the next.
@@ -159,11 +188,12 @@ class MmaWriter {
                   : pieces * kMmaPieceChunks * reads * kMmaTileBytes;
   }
 
-  // load(p, to) for piece p of all segments, one behind the other, called for each in order: begin(s) where segment s begins,
+  // load(p, to, ..) for piece p of all segments, one behind the other, called for each in order: begin(s) where segment s begins,
   // then call(s), written once where they are alike.
   template <typename Begin, typename Call>
-  std::string Pieced(const std::string& name, const Begin& begin, const Call& call) const {
-    std::string text = fmt::format("  const auto {} = [&](int p, char* to) {{\n", name);
+  std::string Pieced(const std::string& name, const std::string& more, const Begin& begin,
+                     const Call& call) const {
+    std::string text = fmt::format("  const auto {} = [&](int p, char* to{}) {{\n", name, more);
     int64_t first = 0;
     for (size_t s = 0; s < segments_.size(); ++s) {
       text += fmt::format("    if (p == {}) {{\n      {}\n    }}\n", first, begin(segments_[s]));
@@ -180,8 +210,7 @@ class MmaWriter {
   // The type of what loads a segment's weights: one loader for segments that are alike.
   std::string WeightsType(const Segment& segment) const {
     const auto reads = static_cast<int>(segment.groups.size());
-    return wgmma_ ? fmt::format("MmaWeights<Shape, Shape::kPacks, {}>",
-                                WgmmaPacks::For(step_.groups()).bytes())
+    return wgmma_ ? fmt::format("WgmmaWeights<Shape, {}>", WgmmaPacks::For(step_.groups()).bytes())
                   : fmt::format("MmaWeights<Shape, Shape::kTiles, {}>",
                                 kMmaPieceChunks * reads * kMmaTileBytes);
   }
@@ -199,25 +228,28 @@ class MmaWriter {
     const int64_t tiles =
         wgmma_ ? WgmmaPacks::For(step_.groups()).Count(step_.units) : MmaTiles(step_.units);
     text += Pieced(
-        "load_weights",
+        "load_weights", wgmma_ ? ", Barrier* full" : "",
         [&](const Segment& segment) {
           return fmt::format("{}.Begin(a.values[{}], {});", loader(WeightsType(segment)),
                              segment.weights, BytesOf(segment));
         },
         [&](const Segment& segment) {
-          return fmt::format("{}.Load(to, {})", loader(WeightsType(segment)), tiles);
+          return fmt::format("{}.Load(to, {}{})", loader(WeightsType(segment)), tiles,
+                             wgmma_ ? ", full" : "");
         });
-    return text +
-           fmt::format(
-               "  constexpr int kStageBytes = {};\n"
-               "  FillWithWeights<Shape::kStages - {}, kStageBytes>(stages, {}, load_weights);\n",
-               block.stage_bytes, wgmma_ ? 2 : 1, total_);
+    text += fmt::format("  constexpr int kStageBytes = {};\n", block.stage_bytes);
+    return text + (wgmma_ ? fmt::format("  FillWithWgmmaWeights<Shape, kStageBytes>(places, "
+                                        "stages, {}, load_weights);\n",
+                                        total_)
+                          : fmt::format("  FillWithWeights<Shape::kStages - 1, "
+                                        "kStageBytes>(stages, {}, load_weights);\n",
+                                        total_));
   }
 
   std::string Rows() const {
     return fmt::format("  {}<Shape> loader;\n", wgmma_ ? "WgmmaRows" : "MmaRows") +
            Pieced(
-               "load_rows",
+               "load_rows", "",
                [&](const Segment& segment) {
                  return fmt::format(
                      "loader.Begin([&](int n) {{\n"
@@ -255,17 +287,27 @@ class MmaWriter {
                        body);
   }
 
-  std::string Sums(int stage) {
+  std::string Sums() {
     const std::string starts = ForEach(
         "float& sum",
         "    const int node = min(first_node + n, num_nodes - 1), unit = first_unit + u;\n" +
             Starts());
-    std::string text = fmt::format(
-        "  {}<Shape, {}, decltype(load_rows), decltype(load_weights)> ring{{{{stages, {}, "
-        "load_rows, "
-        "load_weights}}}};\n"
-        "  ring.Fill();\n  Shape::Sums sums = {{}};\n{}",
-        wgmma_ ? "WgmmaRing" : "MmaRing", stage, total_, starts);
+    std::string text = "  Shape::Sums sums = {};\n";
+    if (wgmma_) {
+      text += fmt::format(
+          "  if (Shape::Loader() >= 0) {{\n"
+          "    LoadWgmmaPieces<Shape, kStageBytes>(places, stages, {0}, load_rows, load_weights);\n"
+          "  }} else {{\n"
+          "{1}"
+          "  WgmmaRing<Shape, kStageBytes> ring{{stages, {0}, places}};\n",
+          total_, starts);
+    } else {
+      text += fmt::format(
+          "  MmaRing<Shape, kStageBytes, decltype(load_rows), decltype(load_weights)> "
+          "ring{{{{stages, {}, load_rows, load_weights}}}};\n"
+          "  ring.Fill();\n{}",
+          total_, starts);
+    }
     for (size_t s = 0; s < segments_.size();) {
       const std::vector<int>& groups = segments_[s].groups;
       int64_t pieces = 0;
@@ -276,7 +318,7 @@ class MmaWriter {
                           static_cast<int>(groups.size()) == step_.groups(),
                           fmt::join(groups, ", "), pieces);
     }
-    if (wgmma_) text += "  ring.End();\n";
+    if (wgmma_) text += "  ring.End();\n  }\n";
     return text;
   }
 
@@ -313,7 +355,7 @@ class MmaWriter {
   std::vector<int> inputs_;
   const MmaNumbers numbers_;
   const bool wgmma_;
-  int most_reads_ = 0;
+  MmaProduct product_ = {};
   int64_t total_ = 0;  // pieces
 };
 

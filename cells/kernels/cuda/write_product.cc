@@ -97,7 +97,8 @@ CudaStep WriteProduct(const ProductStep& step, StepWriter writer) {
                 [](int c) { return fmt::format("column{}[unit]", c); }},
                writer));
   const int blocks_x = (step.units + kTileUnits - 1) / kTileUnits;
-  writer.AddShape("", {"", kProductThreads, blocks_x, kTileNodes, SharedBytes(step)}, body);
+  writer.AddShape("", {"", kProductThreads, blocks_x, kTileNodes, SharedBytes(step)},
+                  StepWriter::kBegin + body);
   return writer.Finish();
 }
 
