@@ -32,8 +32,8 @@ constexpr OptionFlag kFlags[] = {
      "bring and are answered with lies there. One that finds no room: RESOURCE_EXHAUSTED.",
      {1 << 20}},
     {"cuda-fp32", &O::cuda_fp32,
-     "How GPUs multiply in PRECISION_FP32: fma (a multiply-add for each weight) or 3xtf32 (three "
-     "products of TF32 on tensor cores, within the same bound but of other last bits)."},
+     "How GPUs multiply in PRECISION_FP32: 3xtf32 (three products of TF32 on tensor cores) or fma "
+     "(one multiply-add for each weight: slower, within the same bound but of other last bits)."},
     {"cuda-tasks-a-launch",
      &O::cuda_tasks_a_launch,
      "Batched tasks that a GPU runs as one launch, at most: 1, 2 or 4. Tasks go together while "

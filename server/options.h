@@ -23,7 +23,7 @@ struct ServerOptions {
   std::string devices = "auto";
   std::string cuda_libraries;
   int64_t cuda_host_bytes = 1LL << 28;
-  std::string cuda_fp32 = "fma";
+  std::string cuda_fp32 = "3xtf32";
   int64_t cuda_tasks_a_launch = 4;
   std::string calibration_cache;
   std::string record;

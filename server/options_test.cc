@@ -86,9 +86,9 @@ TEST(OptionsTest, HelpNeedsNothingElseAndNamesEveryFlagWithItsDefault) {
   const std::string help = OptionsHelp();
   for (const char* part :
        {"--model-repository\n", "--grpc-address=0.0.0.0:8001", "--http-address=0.0.0.0:8000",
-        "--metrics-address=0.0.0.0:8002", "--devices=auto", "--cuda-libraries\n", "--check=false",
-        "--max-queued-cells=1000000", "--drain-delay=5s", "--task-time-limit=10s",
-        "--task-time-factor=100"}) {
+        "--metrics-address=0.0.0.0:8002", "--devices=auto", "--cuda-libraries\n",
+        "--cuda-fp32=3xtf32", "--check=false", "--max-queued-cells=1000000", "--drain-delay=5s",
+        "--task-time-limit=10s", "--task-time-factor=100"}) {
     EXPECT_NE(help.find(part), std::string::npos) << part;
   }
 }

@@ -34,7 +34,7 @@ DeviceSet GpusOf(const Trial& trial) {
   gpus.restore();
   gpus.set_seed(trial.seed);
   gpus.set_checks(trial.checked);
-  DeviceSet devices = MakeDevices(api, trial);
+  DeviceSet devices = MakeDevices(api, trial, Fp32By::kFma);  // emulated, the faster one
   for (const int gpu : trial.ordinals) gpus.delay_writes(gpu, 20, 100);
   return devices;
 }

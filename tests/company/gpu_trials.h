@@ -38,7 +38,7 @@ DeviceSet GpusOf(const Trial& trial);
 std::vector<std::string> Findings();
 
 // For the two above: devices as the trial asks for.
-DeviceSet MakeDevices(std::shared_ptr<const cuda::CudaApi> api, const Trial& trial);
+DeviceSet MakeDevices(std::shared_ptr<const cuda::CudaApi> api, const Trial& trial, Fp32By fp32);
 
 }  // namespace cellbatch::company
 

@@ -33,7 +33,7 @@ std::vector<Trial> Trials() {
 DeviceSet GpusOf(const Trial& trial) {
   const auto& api = conformance::LoadedCuda();
   Check(api.ok(), api.status().ToString());
-  return MakeDevices(*api, trial);
+  return MakeDevices(*api, trial, cuda::CudaMemoryOptions().fp32);
 }
 
 std::vector<std::string> Findings() { return {}; }

@@ -18,15 +18,16 @@ cuda::CudaOptions Small() {
   return options;
 }
 
-cuda::CudaOptions OnTensorCores() {
+// Emulated, these are the faster ones: for what is about queues, launches and signals rather than numbers.
+cuda::CudaOptions ByFma() {
   cuda::CudaOptions options = Small();
-  options.memory.fp32 = Fp32By::kTensorCores;
+  options.memory.fp32 = Fp32By::kFma;
   return options;
 }
 
 // A ring of 7 slots comes round within a launch of several tasks.
 cuda::CudaOptions Narrow(cuda::SignalBy signal_by, int tasks_a_launch) {
-  cuda::CudaOptions options = Small();
+  cuda::CudaOptions options = ByFma();
   options.first_sequence = kBelow64;
   options.memory.queue.slots = tasks_a_launch == 1 ? 4 : 7;
   options.memory.queue.tasks_a_launch = tasks_a_launch;
@@ -41,8 +42,8 @@ cuda::CudaOptions Narrow(cuda::SignalBy signal_by, int tasks_a_launch) {
 
 std::vector<CudaKind> CudaKinds() {
   return {{"cuda", {0}, Small()},
-          {"cuda_two_queues", {0, 0}, Small()},
-          {"cuda_tensor_cores", {0}, OnTensorCores()},
+          {"cuda_two_queues", {0, 0}, ByFma()},
+          {"cuda_fma", {0}, ByFma()},
           {"cuda_signal_kernel", {0}, Narrow(cuda::SignalBy::kSignalKernel, 4), true},
           {"cuda_stream_write", {0}, Narrow(cuda::SignalBy::kStreamWrite, 4), true},
           {"cuda_end_kernel", {0, 0}, Narrow(cuda::SignalBy::kEndKernel, 4), true},

@@ -22,10 +22,10 @@
 namespace cellbatch::cuda {
 
 struct CudaMemoryOptions {
-  int num_queues = 1;          // devices that compute here
-  QueueOptions queue;          // of each
-  bool choose_signal = true;   // by measurement; else the queue's options say
-  Fp32By fp32 = Fp32By::kFma;  // of every model that is loaded
+  int num_queues = 1;                  // devices that compute here
+  QueueOptions queue;                  // of each
+  bool choose_signal = true;           // by measurement; else the queue's options say
+  Fp32By fp32 = Fp32By::kTensorCores;  // of every model that is loaded
   // Of a kernel's text, before it is compiled: tests plant bugs there. Empty: as it is.
   std::function<std::string(std::string)> rewrite;
 };

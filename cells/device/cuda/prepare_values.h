@@ -22,7 +22,7 @@ struct LoadTools {
   std::shared_ptr<const GpuContext> gpu;
   LaunchQueue* trial = nullptr;  // on which nothing else runs
   std::function<std::string(std::string)> rewrite;
-  Fp32By fp32 = Fp32By::kFma;
+  Fp32By fp32 = Fp32By::kTensorCores;
 
   std::string Text(std::string source) const {
     return rewrite ? rewrite(std::move(source)) : source;

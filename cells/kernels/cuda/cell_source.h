@@ -62,14 +62,14 @@ using ParameterData = absl::FunctionRef<const float*(ParameterId)>;
 
 // Who multiplies fp32. Either within design.md's bound; their bits differ, so a model has one way for all its sizes.
 enum class Fp32By : uint8_t {
-  kFma,          // one multiply-add for each weight (product.cuh)
-  kTensorCores,  // three products of tf32 for one (mma_product.cuh); not run on a GPU, so nobody has it who does not ask
+  kFma,          // one multiply-add for each weight (product.cuh); emulated, the faster one
+  kTensorCores,  // three products of tf32 for one (mma_product.cuh); on a GPU, the faster one
 };
 
 // What the GPU has, beyond what all have that our kernels run on (sm_80), and what is asked of it.
 struct CudaTarget {
   bool wgmma = false;  // sm_90a: Hopper's matrix instructions
-  Fp32By fp32 = Fp32By::kFma;
+  Fp32By fp32 = Fp32By::kTensorCores;
 };
 
 // Whether a column that the program writes (kOutput) is kept as bf16 too, for products that read it: ColumnView::rounded.
