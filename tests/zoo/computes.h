@@ -1,4 +1,4 @@
-// What the zoo's server computes on: link one of zoo_on_cpus, zoo_on_emulated_gpus.
+// What the zoo's server computes on: link one of on_cpus, on_emulated_gpus, on_gpus.
 #ifndef CELLBATCH_TESTS_ZOO_COMPUTES_H_
 #define CELLBATCH_TESTS_ZOO_COMPUTES_H_
 
