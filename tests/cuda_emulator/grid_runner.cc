@@ -265,10 +265,11 @@ void GridRunner::GiveWay() { fibres_[running_.thread]->GiveWay(); }
 absl::Status GridRunner::Run(const KernelObject& object, const KernelFunction& function,
                              const Grid& grid, void* const* arguments) {
   if (grid.x < 1 || grid.y < 1 || grid.y > 65535 || grid.threads < 1 ||
-      grid.threads > kMostThreads || grid.shared_bytes > kMostSharedBytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: a grid of {} x {} blocks of {} threads and {} bytes", function.name,
-                    grid.x, grid.y, grid.threads, grid.shared_bytes));
+      grid.threads > kMostThreads || grid.shared_bytes > kMostSharedBytes ||
+      grid.y % function.cluster_y != 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: a grid of {} x {} blocks of {} threads and {} bytes, in clusters of {}", function.name,
+        grid.x, grid.y, grid.threads, grid.shared_bytes, function.cluster_y));
   }
   const DenormalsFlushed flushed;
   GridRunner* const before = std::exchange(current, this);

@@ -96,6 +96,8 @@ extern "C" __global__ void Rounds(const int* from, int* to, int rounds, int mist
   }
 }
 
+extern "C" __global__ void __cluster_dims__(1, 2, 1) __launch_bounds__(32) Pairs(unsigned* blocks) { atomicAdd(blocks, 1u); }
+
 // __global__ void Commented(int) is none.
 extern "C" __global__ void Tiny(const float* from, float* to) { *to = *from * 0.5f; }
 
@@ -297,6 +299,13 @@ TEST_F(GridRunnerTest, BarriersSayWhatHasComeAndWhatWasTaken) {
   EXPECT_THAT(runner_.findings(), IsEmpty());
   ASSERT_TRUE(Run("Rounds", grid, source, to.data(), kRounds, 2).ok());
   EXPECT_THAT(runner_.findings(), Contains(HasSubstr("32 wait for arrivals that never come")));
+}
+
+TEST_F(GridRunnerTest, AGridHasWholeClusters) {
+  unsigned blocks = 0;
+  EXPECT_TRUE(Run("Pairs", {.x = 3, .y = 4}, &blocks).ok());
+  EXPECT_EQ(blocks, 12u);
+  EXPECT_EQ(Run("Pairs", {.x = 4, .y = 3}, &blocks).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(GridRunnerTest, AnObserverSeesEveryAccessWithTheThreadThatMadeIt) {

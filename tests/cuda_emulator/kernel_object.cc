@@ -152,6 +152,11 @@ absl::StatusOr<std::shared_ptr<const KernelObject>> KernelObject::Compile(
   }
   std::shared_ptr<KernelObject> object(new KernelObject());
   if (absl::Status s = object->Open(file, names); !s.ok()) return s;
+  static const std::regex kCluster(
+      R"(__cluster_dims__\s*\(1, (\d+), 1\)\s*(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\()");
+  for (std::sregex_iterator it(source.begin(), source.end(), kCluster), end; it != end; ++it) {
+    object->functions_[(*it)[2]].cluster_y = static_cast<unsigned>(std::stoi((*it)[1]));
+  }
   return object;
 }
 

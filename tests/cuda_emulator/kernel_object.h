@@ -44,6 +44,7 @@ struct KernelFunction {
   std::string name;
   std::vector<size_t> argument_bytes;
   void (*launch)(void** arguments) = nullptr;  // one thread of it
+  unsigned cluster_y = 1;                      // blocks of a cluster: __cluster_dims__(1, 2, 1)
 };
 
 class KernelObject {

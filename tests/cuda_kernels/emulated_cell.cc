@@ -201,7 +201,8 @@ void EmulatedCell::Run(const PackedCell& cell, const CellColumns& columns, const
     const CudaShape& shape = step.shapes[std::min(options_.shape, step.shapes.size() - 1)];
     const emulator::KernelFunction* const function = compiled.object->Find(shape.name);
     Check(function != nullptr, "every step is a kernel");
-    const auto blocks = (launch_nodes_ + shape.nodes_a_block - 1) / shape.nodes_a_block;
+    const int of_cluster = shape.nodes_a_block * shape.cluster;
+    const int blocks = (launch_nodes_ + of_cluster - 1) / of_cluster * shape.cluster;
     const emulator::Grid grid = {
         static_cast<unsigned>(shape.blocks_x), static_cast<unsigned>(blocks),
         static_cast<unsigned>(shape.threads), static_cast<unsigned>(shape.shared_bytes), true};

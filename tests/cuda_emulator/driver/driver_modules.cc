@@ -153,7 +153,8 @@ Result cuLaunchKernelEx(const LaunchConfig* config, Function handle, void** argu
   if (grid_z > 1 || block_y > 1 || block_z > 1 || extra != nullptr) return kNotSupported;
   if (grid_x < 1 || grid_x > kMostBlocksX || grid_y < 1 || grid_y > kMostBlocksY || grid_z < 1 ||
       block_x < 1 || block_x > kMostThreads || block_y < 1 || block_z < 1 ||
-      shared_bytes > static_cast<unsigned>(function->most_shared)) {
+      shared_bytes > static_cast<unsigned>(function->most_shared) ||
+      grid_y % function->function->cluster_y != 0) {
     return kInvalidValue;
   }
   KernelLaunch launch{.object = function->object,
