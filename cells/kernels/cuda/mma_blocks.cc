@@ -43,7 +43,7 @@ MmaBlock OfWarps(const MmaProduct& product, int most_nodes, int unit_tiles, int 
           bytes};
 }
 
-// With as many stages as there is room for, up to twelve: for few nodes that is more than half of an SM's shared memory, so that
+// With as many stages as there is room for, up to twelve: from 32 nodes on that is more than half of an SM's shared memory, so that
 // blocks of one launch never double up on an SM while others have none.
 MmaBlock OfWarpgroups(const MmaProduct& product, int most_nodes, int nodes, int packs,
                       int cluster) {

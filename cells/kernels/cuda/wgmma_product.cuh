@@ -5,14 +5,14 @@
 //                                     (kUnitTiles times kGroups tiles a pack, rounded up to whole warpgroups with zeros)
 //   lists | given | barriers | stage 0 | ..      as there; a stage: rows of nodes, then weights, both as instructions read them
 //
-// Warpgroups multiply; two more warps load, and know nothing of sums: barriers of each place say when it is full, and when it is free
-// again. A piece is multiplied while the next one is waited for, so its place is free when the next one has begun.
+// Warpgroups multiply; more warps load, and know nothing of sums. Barriers of each place of the ring say when it is full, and when it
+// is free again. Pieces are multiplied while the next ones are waited for, so their places are free when those have begun.
 //
 // kCluster blocks, of the same units and nodes one behind the other, share the weights: of a piece each brings a part to all of them,
 // so what comes from L2 comes once.
 //
-//   block 0   rows 0 .. 127     weights, 1st quarter --+--> shared memory of blocks 0, 1, 2, 3
-//   block 1   rows 128 .. 255            2nd quarter --+    ..
+//   block 0   rows 0 .. 127      weights, 1st half --+--> shared memory of blocks 0 and 1
+//   block 1   rows 128 .. 255             2nd half --+
 #ifndef CELLBATCH_CELLS_KERNELS_CUDA_WGMMA_PRODUCT_CUH_
 #define CELLBATCH_CELLS_KERNELS_CUDA_WGMMA_PRODUCT_CUH_
 
@@ -24,14 +24,15 @@
 
 namespace cellbatch::cuda_kernels {
 
-// Of a block: nodes, tiles of 64 rows; of a pack: tiles of 16 units, of how many groups; pieces in shared memory; blocks of a cluster.
+// Of a block: nodes, tiles of 64 rows; of a pack: tiles of 16 units, of how many groups; pieces in shared memory; blocks of a cluster;
+// threads that load; pieces that are multiplied at once.
 template <int kNodesOf, int kWarpgroupsOf, int kUnitTilesOf, int kGroupsOf, int kStagesOf,
           int kClusterOf, int kLoadersOf, int kAtOnceOf>
 struct WgmmaShape {
   static constexpr int kNodes = kNodesOf, kWarpgroups = kWarpgroupsOf, kStages = kStagesOf;
   static constexpr int kCluster = kClusterOf;
   static constexpr int kConsumers = 128 * kWarpgroups, kLoaders = kLoadersOf;
-  static constexpr int kAtOnce = kAtOnceOf;  // pieces that are multiplied at once
+  static constexpr int kAtOnce = kAtOnceOf;
   static constexpr int kThreads = kConsumers + kLoaders;
   // Of those who load; negative: one who multiplies.
   __device__ __forceinline__ static int Loader() {
@@ -169,7 +170,7 @@ __device__ __forceinline__ void WaitForWgmmaWeights(const WgmmaPlaces<Shape>& pl
   }
 }
 
-// What two warps do meanwhile: rows, and after the first round weights, into places that are free. Nothing is waited for but that: a
+// What the others do meanwhile: rows, and after the first round weights, into places that are free. Nothing is waited for but that: a
 // fence here would wait for all that is on its way.
 template <typename Shape, int kStageBytes, typename Rows, typename Weights>
 __device__ __forceinline__ void LoadWgmmaPieces(WgmmaPlaces<Shape> places, char* stages, int total,
@@ -195,8 +196,9 @@ struct WgmmaRing {
   const char* const stages;
   const int total;
   WgmmaPlaces<Shape> places;
-  int at = 0, released = 0;  // the piece that is next; which were told to be free
-  WgmmaPlaces<Shape> multiplied = places;  // of the first that was not told to be free
+  int at = 0;        // the piece that is next
+  int released = 0;  // the first whose place was not told to be free, and where it lies
+  WgmmaPlaces<Shape> multiplied = places;
 
   // The next `pieces` of them, which the groups kOf read, all of them or not: the weights of the others are zeros, of which what
   // is no number would make more. Sums are there after End.
