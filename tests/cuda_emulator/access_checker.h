@@ -75,6 +75,12 @@ class AccessChecker : public AccessObserver {
   void BlockBarrier() override { order_.BlockBarrier(); }
   void WarpBarrier(unsigned first, unsigned lanes) override { order_.WarpBarrier(first, lanes); }
   void Fence(const RunningThread& thread) override { order_.Fence(thread.thread); }
+  void Arrives(const RunningThread& thread, const void* barrier, bool last) override {
+    order_.Arrives(thread.thread, barrier, last);
+  }
+  void Waited(const RunningThread& thread, const void* barrier) override {
+    order_.Waited(thread.thread, barrier);
+  }
   void CopyStarts(const RunningThread& thread, const void* to, size_t room, const void* from,
                   size_t bytes) override;
   void CopyEnds(const RunningThread& thread, const void* to, size_t room, const void* from,

@@ -210,13 +210,14 @@ struct RunnerHooks {
     const auto all = static_cast<BarrierWord>(arrivals);
     *barrier = Barrier(0, all, all);
   }
-  // A barrier orders what came before arrivals before what comes after waiting.
   static void Arrive(BarrierWord* barrier) {
-    Fence();
     Access(barrier, sizeof *barrier, kAtomicUpdate);
     const BarrierWord all = *barrier >> 32 & kArrivals, missing = *barrier & kArrivals;
     const BarrierWord parity = ParityOf(*barrier);
     *barrier = missing > 1 ? Barrier(parity, all, missing - 1) : Barrier(parity ^ 1, all, all);
+    if (current->observer_ != nullptr) {
+      current->observer_->Arrives(current->running_, barrier, missing <= 1);
+    }
   }
   static void ArriveWhenCopied(BarrierWord* barrier) {
     Here().arrivals.emplace_back(Here().copies.size(), barrier);
@@ -236,7 +237,7 @@ struct RunnerHooks {
       current->GiveWay();
     }
     Access(barrier, sizeof *barrier, kAtomicLoad);
-    Fence();
+    if (current->observer_ != nullptr) current->observer_->Waited(current->running_, barrier);
   }
   static GridRunner::Fibre& Here() { return *current->fibres_[current->running_.thread]; }
 

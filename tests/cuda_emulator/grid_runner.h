@@ -71,6 +71,9 @@ class AccessObserver {
   // So have these lanes of the warp of thread `first`, at __syncwarp. Shuffles order nothing in memory.
   virtual void WarpBarrier(unsigned /*first*/, unsigned /*lanes*/) {}
   virtual void Fence(const RunningThread&) {}
+  // At a barrier in shared memory. `last`: of those that are waited for.
+  virtual void Arrives(const RunningThread&, const void* /*barrier*/, bool /*last*/) {}
+  virtual void Waited(const RunningThread&, const void* /*barrier*/) {}
   // cp.async, when it is started and when it is made: `room` bytes are written, the first `bytes` of them from there.
   virtual void CopyStarts(const RunningThread&, const void* /*to*/, size_t /*room*/,
                           const void* /*from*/, size_t /*bytes*/) {}

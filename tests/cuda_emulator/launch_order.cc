@@ -1,6 +1,7 @@
 #include "tests/cuda_emulator/launch_order.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace cellbatch::emulator {
 
@@ -35,6 +36,9 @@ void LaunchOrder::BlockBegins(Place place) {
   for (const unsigned t : touched_) threads_[t] = {};
   touched_.clear();
   published_ = acquired_ = {};
+  if (arrivals_.empty()) return;
+  arrivals_.clear();
+  for (Times& seen : seen_) seen.clear();
 }
 
 void LaunchOrder::BlockBarrier() {
@@ -78,6 +82,17 @@ void LaunchOrder::WarpBarrier(unsigned first, unsigned lanes) {
     thread.published = published;
     thread.acquired = acquired;
   }
+  if (!arrivals_.empty()) JoinSeen(first, lanes);
+}
+
+void LaunchOrder::JoinSeen(unsigned first, unsigned lanes) {
+  Times all;
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    if ((lanes >> lane & 1) != 0) Join(all, seen_[first + lane]);
+  }
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    if ((lanes >> lane & 1) != 0) seen_[first + lane] = all;
+  }
 }
 
 void LaunchOrder::Fence(unsigned thread) {
@@ -95,6 +110,29 @@ void LaunchOrder::Fence(unsigned thread) {
     const uint64_t known = lanes_[thread][lane];
     if (known > barrier_) mine.published.LearnThread(block, first + lane, known);
   }
+}
+
+void LaunchOrder::Join(Times& times, const Times& other) {
+  if (times.size() < other.size()) times.resize(other.size());
+  for (size_t t = 0; t < other.size(); ++t) times[t] = std::max(times[t], other[t]);
+}
+
+void LaunchOrder::Arrives(unsigned thread, const void* barrier, bool last) {
+  ++now_;
+  OfArrivals& of = arrivals_[barrier];
+  Join(of.arriving, seen_[thread]);
+  const unsigned first = thread / kWarp * kWarp;
+  if (of.arriving.size() < first + kWarp) of.arriving.resize(first + kWarp);
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    uint64_t& known = of.arriving[first + lane];
+    known = std::max(known, lanes_[thread][lane]);
+  }
+  of.arriving[thread] = now_;
+  if (last) of.done = std::exchange(of.arriving, {});
+}
+
+void LaunchOrder::Waited(unsigned thread, const void* barrier) {
+  Join(seen_[thread], arrivals_[barrier].done);
 }
 
 void LaunchOrder::Take(unsigned thread, const KnownPast& left) {

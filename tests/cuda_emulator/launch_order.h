@@ -12,6 +12,7 @@
 //   warp barrier     so do the lanes that met
 //   fence            what the thread knows is published; what it has read by atomics, it knows from now on
 //   atomic           leaves there what its thread, or a barrier before, published; takes what others left
+//   arrivals         at a barrier in shared memory: who waits for it knows what those who arrived did or knew before
 //
 // So "write; fence; (barrier;) atomic" happens before "atomic; fence; read" of whoever drew a later ticket. CUDA's fences are
 // fence.sc, for which the barrier may lie between fence and atomic. Atomics that order by themselves count as fences, too.
@@ -25,6 +26,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "tests/cuda_emulator/grid_runner.h"
@@ -80,6 +82,9 @@ class LaunchOrder {
   void BlockBarrier();
   void WarpBarrier(unsigned first, unsigned lanes);
   void Fence(unsigned thread);
+  // At a barrier in shared memory. `last`: of those that are waited for.
+  void Arrives(unsigned thread, const void* barrier, bool last);
+  void Waited(unsigned thread, const void* barrier);
   // An atomic of `thread`, where others left what `left` is.
   void Take(unsigned thread, const KnownPast& left);
   void Leave(unsigned thread, KnownPast& left);
@@ -98,6 +103,8 @@ class LaunchOrder {
       if (of.thread() / kWarp == thread / kWarp && time < lanes_[thread][of.thread() % kWarp]) {
         return true;
       }
+      const Times& seen = seen_[thread];
+      if (of.thread() < seen.size() && time < seen[of.thread()]) return true;
     }
     return KnowsByFence(thread, of);
   }
@@ -107,6 +114,14 @@ class LaunchOrder {
     KnownPast published, acquired, taken;  // taken: acquired at the next fence
     bool touched = false;
   };
+
+  using Times =
+      std::vector<uint64_t>;  // by thread of the block: all before; beyond its end: nothing
+  struct OfArrivals {
+    Times arriving, done;  // of those who have arrived; of those before, for whom one may wait
+  };
+  static void Join(Times& times, const Times& other);
+  void JoinSeen(unsigned first, unsigned lanes);
 
   bool KnowsByFence(unsigned thread, AccessStamp of) const;
   size_t BlockOf(AccessStamp stamp) const;
@@ -118,8 +133,10 @@ class LaunchOrder {
   // Of a thread, by lane of its warp: what it knows of that lane. Older than the last block barrier: nothing more.
   std::array<std::array<uint64_t, kWarp>, kMostThreads> lanes_ = {};
   std::array<OfThread, kMostThreads> threads_;
-  std::vector<unsigned> touched_;   // who has anything in threads_
-  KnownPast published_, acquired_;  // of the whole block, by its barriers
+  std::vector<unsigned> touched_;                         // who has anything in threads_
+  std::array<Times, kMostThreads> seen_;                  // by arrivals
+  std::unordered_map<const void*, OfArrivals> arrivals_;  // of the block
+  KnownPast published_, acquired_;                        // of the whole block, by its barriers
 };
 
 }  // namespace cellbatch::emulator
