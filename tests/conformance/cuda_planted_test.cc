@@ -205,6 +205,7 @@ TEST_F(PlantedTest, AKernelThatDoesNotWaitForTheOneBeforeItTouchesMemoryTooEarly
 // On Hopper lists are read before the wait, too, but not right behind the kernel that leaves them.
 TEST_F(PlantedTest, SoDoesOneOnHopperRightBehindBegin) {
   model_->precision = Precision::kBf16;
+  for (CellType& type : model_->types) type.precision = Precision::kBf16;
   Plant({"", ""});
   TryToLoad();
   EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());

@@ -1,6 +1,6 @@
 // Runs a launch: blocks one after the other, the threads of a block as fibres, in orders that a seed draws. A thread gives way at
-// __syncthreads, __syncwarp and shuffles, and nowhere else, so that what a missing barrier breaks depends on the seed and is
-// the same for the same seed.
+// __syncthreads, __syncwarp, shuffles, and where it waits for arrivals that are missing, and nowhere else, so that what a missing
+// barrier breaks depends on the seed and is the same for the same seed.
 //
 //   blocks: 3 0 2 1          threads of block 3:  7 0 2 .. | barrier | 4 1 7 .. | barrier | .. done
 //           (drawn)                               (drawn)              (drawn anew)

@@ -63,7 +63,7 @@ struct ShapeLaunch {
   Function function = nullptr;
   int threads = 0, blocks_x = 1, nodes_a_block = 1, shared_bytes = 0;
   int most_nodes = 0;
-  int cluster = 1;
+  int cluster = 1;  // a launch has a multiple of so many blocks along nodes
 };
 
 // One step of a cell: kernels that leave the same, and what they are told.
