@@ -66,8 +66,8 @@ class PlantedTest : public ::testing::Test {
     options.memory.fp32 = planted.fp32;
     options.memory.queue.signal_by = cuda::SignalBy::kEndKernel;
     options.memory.rewrite = [this, planted](std::string text) {
-      for (size_t at = planted.what.empty() ? text.npos : text.find(planted.what);
-           at != std::string::npos; at = text.find(planted.what, at + planted.instead.size())) {
+      for (size_t at = text.find(planted.what); at != std::string::npos;
+           at = text.find(planted.what, at + planted.instead.size())) {
         text.replace(at, planted.what.size(), planted.instead);
         ++planted_;
       }
@@ -206,7 +206,7 @@ TEST_F(PlantedTest, AKernelThatDoesNotWaitForTheOneBeforeItTouchesMemoryTooEarly
 TEST_F(PlantedTest, SoDoesOneOnHopperRightBehindBegin) {
   model_->precision = Precision::kBf16;
   for (CellType& type : model_->types) type.precision = Precision::kBf16;
-  Plant({"", ""});
+  Plant({"a.lists_are_there == 0", "a.lists_are_there == 0"});
   TryToLoad();
   EXPECT_THAT(emulator::EmulatorFindings(), IsEmpty());
   Plant({"a.lists_are_there == 0", "false"});

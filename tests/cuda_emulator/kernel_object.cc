@@ -155,7 +155,9 @@ absl::StatusOr<std::shared_ptr<const KernelObject>> KernelObject::Compile(
   static const std::regex kCluster(
       R"(__cluster_dims__\s*\(1, (\d+), 1\)\s*(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\()");
   for (std::sregex_iterator it(source.begin(), source.end(), kCluster), end; it != end; ++it) {
-    object->functions_[(*it)[2]].cluster_y = static_cast<unsigned>(std::stoi((*it)[1]));
+    const auto function = object->functions_.find((*it)[2]);
+    if (function == object->functions_.end()) continue;
+    function->second.cluster_y = static_cast<unsigned>(std::stoi((*it)[1]));
   }
   return object;
 }

@@ -1,5 +1,5 @@
 // For how many nodes and tasks launches are recorded: powers of two, the least of which a block of a product has anyway. Blocks
-// beyond a task's nodes leave at once. Pure.
+// beyond a task's nodes leave at once, or have rows of zeros (wgmma_product.cuh). Pure.
 #ifndef CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_SIZES_H_
 #define CELLBATCH_CELLS_DEVICE_CUDA_LAUNCH_SIZES_H_
 

@@ -5,7 +5,7 @@
 //                                  CudaStep: how to launch it, and what its numbered columns and values are
 //
 //   __global__ void t3_s0(StepArgs a)      type 3, its step 0. Grid: x over units, y over nodes; blocks beyond the task's
-//                                          nodes leave at once, so a launch may be wider than its task.
+//                                          nodes leave at once, or have zeros, so a launch may be wider.
 //
 // Pure; load time; any thread. A node's bits depend on its inputs only: every sum has one order, whatever the grid.
 #ifndef CELLBATCH_CELLS_KERNELS_CUDA_CELL_SOURCE_H_

@@ -157,10 +157,12 @@ struct MmaRows : MmaRowParts<Shape, kMmaChunkBytes / 16> {
   }
 };
 
-// Likewise the weights' part, behind the rows': of kTiles tiles, or packs of them, of which a piece has kBytes each. They depend
+// Likewise the weights' part, behind the rows': of its tiles, of which a piece has kBytes each. They depend
 // on nothing that a task brings.
-template <typename Shape, int kTiles, int kBytes>
+template <typename Shape, int kBytes>
 struct MmaWeights {
+  static constexpr int kTiles = Shape::kTiles;
+
   const char* weights;  // this thread's part of the next piece, of the block's first tile
   int tile_bytes;       // from tile to tile
 
@@ -350,8 +352,10 @@ __device__ __forceinline__ void ForEachMmaSum(typename Shape::Sums& sums, const 
 // The ring of pieces in shared memory, `total` of them, one segment behind the other: rows(piece, to) and weights(piece, to) start
 // loading one, kAhead pieces before it is multiplied. The first ones of weights are on their way (FillWithWeights) before rows
 // are known.
-template <int kStages, int kAhead, int kStageBytes, typename Rows, typename Weights>
-struct MmaPieces {
+template <typename Shape, int kStageBytes, typename Rows, typename Weights>
+struct MmaRing {
+  static constexpr int kStages = Shape::kStages, kAhead = kStages - 1;
+
   char* const stages;
   const int total;
   Rows& rows;
@@ -367,6 +371,25 @@ struct MmaPieces {
       CloseGroup();
     }
   }
+  // The next `pieces` of them, which the groups kOf read, all of them or not. Every thread of the block comes here.
+  template <bool kAll, int... kOf>
+  __device__ __forceinline__ void Add(typename Shape::Sums& sums, int pieces) {
+#pragma unroll 1
+    for (const int end = at + pieces; at < end; ++at) {
+      WaitForAllBut<kAhead - 1>();
+      __syncthreads();  // all of this piece is there, and nobody reads the place of the one before any more
+      LoadNext();
+      const char* const stage = stages + slot * kStageBytes;
+      if constexpr (Shape::kNumbers == MmaNumbers::kFp32) {
+        MultiplySplitPiece<Shape, kAll, kOf...>(sums, stage);
+      } else {
+        MultiplyMmaPiece<Shape, kAll, kOf...>(sums, stage);
+      }
+      slot = slot + 1 == kStages ? 0 : slot + 1;
+    }
+  }
+
+ private:
   // REQUIRES: nobody reads the place that is filled next.
   __device__ __forceinline__ void LoadNext() {
     if (at + kAhead < total) {
@@ -375,31 +398,6 @@ struct MmaPieces {
     }
     CloseGroup();
     filling = filling + 1 == kStages ? 0 : filling + 1;
-  }
-  // Where the piece `at` lies; on to the next one.
-  __device__ __forceinline__ const char* Stage() const { return stages + slot * kStageBytes; }
-  __device__ __forceinline__ void Pass() { slot = slot + 1 == kStages ? 0 : slot + 1; }
-};
-
-template <typename Shape, int kStageBytes, typename Rows, typename Weights>
-struct MmaRing : MmaPieces<Shape::kStages, Shape::kStages - 1, kStageBytes, Rows, Weights> {
-  static constexpr int kAhead = Shape::kStages - 1;
-
-  // The next `pieces` of them, which the groups kOf read, all of them or not. Every thread of the block comes here.
-  template <bool kAll, int... kOf>
-  __device__ __forceinline__ void Add(typename Shape::Sums& sums, int pieces) {
-#pragma unroll 1
-    for (const int end = this->at + pieces; this->at < end; ++this->at) {
-      WaitForAllBut<kAhead - 1>();
-      __syncthreads();  // all of this piece is there, and nobody reads the place of the one before any more
-      this->LoadNext();
-      if constexpr (Shape::kNumbers == MmaNumbers::kFp32) {
-        MultiplySplitPiece<Shape, kAll, kOf...>(sums, this->Stage());
-      } else {
-        MultiplyMmaPiece<Shape, kAll, kOf...>(sums, this->Stage());
-      }
-      this->Pass();
-    }
   }
 };
 

@@ -120,9 +120,10 @@ struct WgmmaPlaces {
   }
 };
 
-// The weights of a segment's pieces, of the block's packs, kBytes each: this block's part of them. One thread's.
-template <typename Shape, int kBytes>
+// The weights of a segment's pieces, of the block's packs: this block's part of them. One thread's.
+template <typename Shape>
 struct WgmmaWeights {
+  static constexpr int kBytes = Shape::kPackBytes;
   static constexpr int kPart = Shape::kPacks * kBytes / kClusterParts<Shape::kCluster>;
   static constexpr int kOfPack = kPart < kBytes ? kPart : kBytes;  // one copy
   static_assert(kPart % kOfPack == 0 && kBytes % kOfPack == 0, "copies have one pack each");
@@ -206,13 +207,13 @@ struct WgmmaRing {
   __device__ __forceinline__ void Add(typename Shape::Sums& sums, int pieces) {
     if (kAll) return Multiply(sums, pieces);
     const int group = threadIdx.x / 32 % Shape::kPackTiles % Shape::kGroups;
-    typename Shape::Sums before_them;
+    typename Shape::Sums before;
     End();
-    for (int i = 0; i < Shape::kNodes / 2; ++i) before_them[i] = sums[i];
+    for (int i = 0; i < Shape::kNodes / 2; ++i) before[i] = sums[i];
     Multiply(sums, pieces);
     End();
     if (MmaReadOf<false, kOf...>(group) >= 0) return;
-    for (int i = 0; i < Shape::kNodes / 2; ++i) sums[i] = before_them[i];
+    for (int i = 0; i < Shape::kNodes / 2; ++i) sums[i] = before[i];
   }
   __device__ __forceinline__ void End() { WgmmaWaitForAllBut<0>(); }
 

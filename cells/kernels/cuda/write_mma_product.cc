@@ -20,8 +20,8 @@ using cuda_kernels::kMmaTileBytes;
 using cuda_kernels::MmaNumbers;
 using cuda_kernels::MmaSumsStride;
 
-constexpr int kFewestStages =
-    3;  // shapes that have room for less are left out, or that want more shared memory than there is
+// Shapes that have room for less are left out, or that want more shared memory than there is.
+constexpr int kFewestStages = 3;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
@@ -210,9 +210,8 @@ class MmaWriter {
   // The type of what loads a segment's weights: one loader for segments that are alike.
   std::string WeightsType(const Segment& segment) const {
     const auto reads = static_cast<int>(segment.groups.size());
-    return wgmma_ ? fmt::format("WgmmaWeights<Shape, {}>", WgmmaPacks::For(step_.groups()).bytes())
-                  : fmt::format("MmaWeights<Shape, Shape::kTiles, {}>",
-                                kMmaPieceChunks * reads * kMmaTileBytes);
+    return wgmma_ ? "WgmmaWeights<Shape>"
+                  : fmt::format("MmaWeights<Shape, {}>", kMmaPieceChunks * reads * kMmaTileBytes);
   }
 
   // What depends on no task is started before anything is known of it.
@@ -304,7 +303,7 @@ class MmaWriter {
     } else {
       text += fmt::format(
           "  MmaRing<Shape, kStageBytes, decltype(load_rows), decltype(load_weights)> "
-          "ring{{{{stages, {}, load_rows, load_weights}}}};\n"
+          "ring{{stages, {}, load_rows, load_weights}};\n"
           "  ring.Fill();\n{}",
           total_, starts);
     }
