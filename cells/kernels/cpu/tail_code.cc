@@ -64,6 +64,8 @@ class Coder {
       for (const int value : part.reads) {
         if (value >= 0) parts_[Index(value)].last_reader = i;
       }
+      if (!IsNormalisation(part)) continue;
+      for (const int o : {1, 2}) ++parts_[Index(part.reads[o])].readers_of_one;
     }
   }
 
@@ -80,6 +82,7 @@ class Coder {
   struct Part {
     Values reads = {-1, -1, -1, -1, -1, -1};        // a to f of its instruction
     int readers = 0;                                // a store has one: the world
+    int readers_of_one = 0;                         // of which so many look at one lane
     bool joined = false;                            // a part of a later instruction
     std::optional<TailInstructionKind> joint = {};  // made of several operations
     int last_reader = -1;
@@ -151,13 +154,20 @@ class Coder {
     return true;
   }
 
-  // `first` times something that every row has the same of, and it (a - b) * c: with `second` likewise, all five at once.
+  static bool IsNormalisation(const Part& part) {
+    return part.joint == TailInstructionKind::kNormalise ||
+           part.joint == TailInstructionKind::kNormaliseAdd;
+  }
+
+  // `first` times something that every row has the same of, and it (a - b) * c, where b and c are numbers of the row: with
+  // `second` likewise, all five at once.
   bool JoinNormalise(int i, int first, int second) {
     const int x = parts_[Index(first)].reads[0], y = parts_[Index(first)].reads[1];
     for (const auto& [scaled, gain] : {std::pair(x, y), std::pair(y, x)}) {
       const Part& part = parts_[Index(scaled)];
       if (part.joint != TailInstructionKind::kSubMul || part.readers != 1) continue;
       if (!IsOfAllRows(gain) || !IsOfAllRows(second)) continue;
+      if (!IsOfAllUnits(part.reads[1]) || !IsOfAllUnits(part.reads[2])) continue;
       parts_[Index(first)].joined = parts_[Index(scaled)].joined = true;
       const Values& of = part.reads;
       Become(i, TailInstructionKind::kNormalise, {of[0], of[1], of[2], gain, second, -1});
@@ -170,6 +180,8 @@ class Coder {
     const TailOpKind kind = tail_.ops[Index(value)].kind;
     return kind == TailOpKind::kParameter || kind == TailOpKind::kConstant;
   }
+
+  bool IsOfAllUnits(int value) const { return tail_.ops[Index(value)].kind == TailOpKind::kScalar; }
 
   // Operation `i` does that of `first`, too, before its own with `second`.
   void Take(int i, TailInstructionKind kind, int first, int second) {
@@ -212,8 +224,10 @@ class Coder {
       part.where = {TailOperand::kSlot, part.slot};
       instruction.to = part.slot;
     }
-    if (op.kind == TailOpKind::kColumn && looks_ < kMaxTailColumns && !StoresWhileRead(i)) {
-      instruction.kind = TailInstructionKind::kLook;
+    const bool of_one = op.kind == TailOpKind::kScalar && part.readers_of_one == part.readers;
+    if ((op.kind == TailOpKind::kColumn || of_one) && looks_ < kMaxTailColumns &&
+        !StoresWhileRead(i)) {
+      instruction.kind = of_one ? TailInstructionKind::kLookOne : TailInstructionKind::kLook;
       instruction.look = looks_++;
       part.where = {TailOperand::kColumn, instruction.look};
     }

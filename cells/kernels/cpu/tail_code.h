@@ -7,6 +7,7 @@
 // cheap is decided here:
 //   - operands are read where they lie: accumulators, parameters and constants are not copied first, nor are columns whose
 //     rows follow each other and that nothing is stored to before they are read for the last time
+//   - numbers that a row has one of, and that only normalisations read, are read where they lie, too
 //   - values share slots, as few as are alive at once: they stay in L1
 //   - sigmoid(x) tanh(y) is one instruction with one division, if nothing else reads either; so are a * b + c, (a - b) * c and
 //     what a normalisation does with an element (and one more sum), with the roundings of all their operations
@@ -27,6 +28,7 @@ enum class TailInstructionKind : uint8_t {
   kLoad,     // slot `to` = column `column`
   kLook,     // the same, of a column that may be read where it lies: as operand kColumn `look`
   kLoadOne,  // slot `to` = the one number of column `column`, in every lane
+  kLookOne,  // the same, for who reads no other lane than the first: as operand kColumn `look`
   kStore,    // column `column` = a
   kAdd,      // slot `to` = a + b; likewise the next
   kSub,
@@ -38,10 +40,10 @@ enum class TailInstructionKind : uint8_t {
   kRelu,
   kExp,
   kLog,
-  kSigmoidTanh,   // sigmoid(a) * tanh(b)
-  kMulAdd,        // a * b + c, each rounded
-  kSubMul,        // (a - b) * c, likewise
-  kNormalise,     // (a - b) * c * d + e, likewise; d and e are parameters or constants
+  kSigmoidTanh,  // sigmoid(a) * tanh(b)
+  kMulAdd,       // a * b + c, each rounded
+  kSubMul,       // (a - b) * c, likewise
+  kNormalise,  // (a - b) * c * d + e, likewise; of b and c one lane; d and e are parameters or constants
   kNormaliseAdd,  // that + f
 };
 inline constexpr int kTailInstructionKinds =

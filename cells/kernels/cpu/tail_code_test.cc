@@ -68,6 +68,7 @@ double Compute(To kind, double a, double b, double c) {
     case To::kLoad:
     case To::kLook:
     case To::kLoadOne:
+    case To::kLookOne:
     case To::kStore:
       break;
   }
@@ -82,6 +83,7 @@ std::map<int, double> Stored(const TailCode& code, bool lie) {
   std::map<int, double> stored;
   std::vector<TailInstruction> looks(kMaxTailColumns);
   const auto column = [&](int c) { return stored.count(c) > 0 ? stored.at(c) : ColumnValue(c); };
+  const auto one = [&](int c) { return stored.count(c) > 0 ? stored.at(c) : ScalarValue(c); };
   const auto value = [&](const TailOperand& o) {
     switch (o.from) {
       case TailOperand::kSlot:
@@ -94,7 +96,8 @@ std::map<int, double> Stored(const TailCode& code, bool lie) {
         return double{code.constants.at(static_cast<size_t>(o.index) * kLanes)};
       case TailOperand::kColumn: {
         const TailInstruction& look = looks.at(static_cast<size_t>(o.index));
-        return lie ? column(look.column) : slots.at(static_cast<size_t>(look.to));
+        if (!lie) return slots.at(static_cast<size_t>(look.to));
+        return look.kind == To::kLook ? column(look.column) : one(look.column);
       }
     }
     return std::nan("");
@@ -105,8 +108,9 @@ std::map<int, double> Stored(const TailCode& code, bool lie) {
     } else if (i.kind == To::kLoad || i.kind == To::kLook) {
       if (i.kind == To::kLook) looks.at(static_cast<size_t>(i.look)) = i;
       if (i.kind == To::kLoad || !lie) slots.at(static_cast<size_t>(i.to)) = column(i.column);
-    } else if (i.kind == To::kLoadOne) {
-      slots.at(static_cast<size_t>(i.to)) = ScalarValue(i.column);
+    } else if (i.kind == To::kLoadOne || i.kind == To::kLookOne) {
+      if (i.kind == To::kLookOne) looks.at(static_cast<size_t>(i.look)) = i;
+      if (i.kind == To::kLoadOne || !lie) slots.at(static_cast<size_t>(i.to)) = one(i.column);
     } else if (i.kind == To::kNormalise || i.kind == To::kNormaliseAdd) {
       const double normal = (value(i.a) - value(i.b)) * value(i.c) * value(i.d) + value(i.e);
       slots.at(static_cast<size_t>(i.to)) = i.kind == To::kNormalise ? normal : normal + value(i.f);
@@ -273,6 +277,7 @@ TEST(TailCodeTest, WhatANormalisationDoesWithAnElementIsOneInstruction) {
       const TailProgram tail = Normal(turned, g, b, {});
       EXPECT_EQ(MakeTailCode(tail).instructions.size(), 4u);  // two numbers, this, a store
       EXPECT_EQ(Count(MakeTailCode(tail), To::kNormalise), 1);
+      EXPECT_EQ(Count(MakeTailCode(tail), To::kLookOne), 2);
       EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
     }
     for (const auto& [g, b] : {std::pair(column, bias), std::pair(gain, column)}) {
@@ -286,6 +291,36 @@ TEST(TailCodeTest, WhatANormalisationDoesWithAnElementIsOneInstruction) {
           << "something else reads a part of it";
       EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
     }
+  }
+}
+
+// One lane of it would not be enough for another reader, nor where it lies once something is stored there.
+TEST(TailCodeTest, ANumberOfARowIsReadWhereItLiesIfOnlyNormalisationsReadIt) {
+  const TailOp gain = Op(Kind::kParameter), bias = Op(Kind::kParameter, -1, -1, 1);
+  TailProgram tail = Normal(0, gain, bias, {Op(Kind::kStore, 1, -1, 3)});
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kLookOne), 1);  // the scale
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kLoadOne), 1);
+  EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+  tail = Normal(0, gain, bias, {});
+  tail.ops.insert(tail.ops.begin() + 3,
+                  Op(Kind::kStore, 0));  // values behind it are one further on
+  for (size_t i = 4; i < tail.ops.size(); ++i) {
+    for (int16_t* const operand : {&tail.ops[i].a, &tail.ops[i].b}) {
+      if (*operand >= 3) ++*operand;
+    }
+  }
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kNormalise), 1);
+  EXPECT_EQ(Count(MakeTailCode(tail), To::kLookOne), 0);
+  EXPECT_EQ(Stored(MakeTailCode(tail)), Meaning(tail));
+}
+
+TEST(TailCodeTest, WhatIsNormalisedByVectorsIsNoNormalisation) {
+  TailProgram tail = Normal(0, Op(Kind::kParameter), Op(Kind::kParameter, -1, -1, 1), {});
+  for (const size_t number : {1, 2}) {
+    TailProgram other = tail;
+    other.ops[number] = Op(Kind::kColumn, -1, -1, other.ops[number].index);
+    EXPECT_EQ(Count(MakeTailCode(other), To::kNormalise), 0);
+    EXPECT_EQ(Stored(MakeTailCode(other)), Meaning(other));
   }
 }
 

@@ -90,28 +90,23 @@ template <class V, class F>
   }
 }
 
-template <class V, class F>
-[[gnu::always_inline]] inline void EachFour(TailRows t, F f) {
+// `b` and `c` (a mean, a scale): one number of each row, the same for all units. `gain` and `bias`: of a unit, the same for all
+// rows. `kMore`: and `d` is added.
+template <class V, bool kMore>
+[[gnu::always_inline]] inline void Normalise(TailRows t, V gain, V bias) {
   for (int r = 0; r < t.rows; ++r) {
-    f(V::Load(t.a), V::Load(t.b), V::Load(t.c), V::Load(t.d)).Store(t.to);
+    const V normal = (V::Load(t.a) - V::Broadcast(*t.b)) * V::Broadcast(*t.c) * gain + bias;
+    if constexpr (kMore) {
+      (normal + V::Load(t.d)).Store(t.to);
+    } else {
+      normal.Store(t.to);
+    }
     t.a += t.a_stride;
     t.b += t.b_stride;
     t.c += t.c_stride;
     t.d += t.d_stride;
     t.to += kLanes;
   }
-}
-
-// `gain` and `bias`: of a unit, the same for all rows.
-template <class V>
-[[gnu::always_inline]] inline void Normalise(TailRows t, V gain, V bias) {
-  EachThree<V>(t, [gain, bias](V x, V mean, V scale) { return (x - mean) * scale * gain + bias; });
-}
-template <class V>
-[[gnu::always_inline]] inline void NormaliseAdd(TailRows t, V gain, V bias) {
-  EachFour<V>(t, [gain, bias](V x, V mean, V scale, V more) {
-    return (x - mean) * scale * gain + bias + more;
-  });
 }
 
 // Runs any tail for rows [row, row + rows) of its site; rows <= kTailRowsAtOnce. Slots lie as [slot][row][16].
@@ -140,6 +135,8 @@ class TailPass {
         return Look(i);
       case Kind::kLoadOne:
         return LoadOne(i.column, t.to);
+      case Kind::kLookOne:
+        return LookOne(i);
       case Kind::kStore:
         return Store(i.column, t);
       case Kind::kAdd:
@@ -169,12 +166,12 @@ class TailPass {
       case Kind::kSubMul:
         return EachThree<V>(t, [](V x, V y, V z) { return (x - y) * z; });
       case Kind::kNormalise:
-        return Normalise<V>(t, V::Load(At(i.d).base), V::Load(At(i.e).base));
+        return Normalise<V, false>(t, V::Load(At(i.d).base), V::Load(At(i.e).base));
       case Kind::kNormaliseAdd: {
         const Place more = At(i.f);
         TailRows four = t;
         four.d = more.base, four.d_stride = more.stride;
-        return NormaliseAdd<V>(four, V::Load(At(i.d).base), V::Load(At(i.e).base));
+        return Normalise<V, true>(four, V::Load(At(i.d).base), V::Load(At(i.e).base));
       }
     }
   }
@@ -206,6 +203,15 @@ class TailPass {
     } else {
       Load(i.column, slot);
       looks_[i.look] = {slot, kLanes};
+    }
+  }
+  void LookOne(const TailInstruction& i) {
+    const RowColumn from = site_.columns[i.column];
+    if (from.rows == nullptr) {
+      looks_[i.look] = {from.Row(site_.first + row_), from.stride};
+    } else {
+      LoadOne(i.column, Slot(i.to));
+      looks_[i.look] = {Slot(i.to), kLanes};
     }
   }
   void Load(int column, float* to) const {
