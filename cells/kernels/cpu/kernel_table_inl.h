@@ -15,16 +15,16 @@ namespace cellbatch::kernels {
 template <class V, class Tiling, class S = OneByOne>
 void RunProduct(const PackedProduct& product, const ProductArgs& args, int first_panel,
                 int last_panel, ProductScratch* scratch) {
-  ForEachPanel<V, Tiling, S>(product, args, first_panel, last_panel, scratch,
-                             [&](auto& run, int panel) {
-                               args.largest == nullptr ? run.Tail(panel) : run.TailLargest(panel);
-                             });
+  const bool stores = args.largest == nullptr;
+  ForEachPanel<V, Tiling, S>(
+      product, args, first_panel, last_panel, scratch, stores,
+      [stores](auto& run, int panel) { stores ? run.Tail(panel) : run.TailLargest(panel); });
 }
 
 template <class V, class Tiling, class S = OneByOne>
 void RunAccumulators(const PackedProduct& product, const ProductArgs& args, int first_panel,
                      int last_panel, ProductScratch* scratch, float* out, int64_t out_stride) {
-  ForEachPanel<V, Tiling, S>(product, args, first_panel, last_panel, scratch,
+  ForEachPanel<V, Tiling, S>(product, args, first_panel, last_panel, scratch, false,
                              [&](auto& run, int panel) { run.CopyOut(panel, out, out_stride); });
 }
 

@@ -7,7 +7,7 @@
 //         for each row block            ... up to 6 rows pass over them; next block's weights are
 //         prefetched meanwhile          (tiling.h: in which of several ways)
 //       (columns apart: a block is of one column or a few, blocks of all columns one after the other)
-//       tail on the panel's accumulators
+//       tail on the panel's accumulators; where it would only store them, they are summed up where it would
 //
 // Weights that are stored in less than fp32 (stored_inl.h) are expanded in registers where they pass by once; else a block
 // of them is expanded to scratch, once for all row blocks, and the tiles for floats pass over that.
@@ -51,8 +51,10 @@ void ExpandBlock(const typename S::Number* from, int steps, int columns, float* 
 template <class V, class Tiling, class S>
 class ProductRun {
  public:
-  ProductRun(const PackedProduct& product, const ProductArgs& args, ProductScratch* scratch)
-      : p_(product), args_(args), scratch_(*scratch) {}
+  // `stores`: Tail() is called of every panel, and nothing else.
+  ProductRun(const PackedProduct& product, const ProductArgs& args, ProductScratch* scratch,
+             bool stores)
+      : p_(product), args_(args), scratch_(*scratch), in_place_(stores && MayStandInPlace()) {}
 
   // Points at the rows of chunk [first, first + rows).
   void StartChunk(int first, int rows) {
@@ -85,7 +87,7 @@ class ProductRun {
 
   void Accumulate(int panel, int panels) {
     blocks_ = p_.BlocksOf(panel) * panels;
-    stride_ = int64_t{blocks_} * p_.groups() * kLanes;
+    PlaceSums(panel);
     Initialise(panel);
     if (args_.starts != nullptr) StartSums(panel);
     for (size_t s = 0; s < p_.segments().size(); ++s) {
@@ -106,7 +108,9 @@ class ProductRun {
     }
   }
 
-  void Tail(int panel) { RunTails(panel, args_.columns); }
+  void Tail(int panel) {
+    if (!StandsInPlace(panel)) RunTails(panel, args_.columns);
+  }
 
   // The tail's only column goes to the thread's own panel, and no further than its largest.
   void TailLargest(int panel) {
@@ -129,7 +133,9 @@ class ProductRun {
   void CopyOut(int panel, float* out, int64_t out_stride) {
     const int64_t at = PanelStart(panel);
     for (int r = 0; r < rows_; ++r) {
-      Copy(Sums(0) + r * stride_, out + (first_ + r) * out_stride + at);
+      const float* const row = Row(r);
+      float* const to = out + (first_ + r) * out_stride + at;
+      for (int64_t i = 0; i < stride_; i += kLanes) V::Load(row + i).Store(to + i);
     }
   }
 
@@ -140,22 +146,64 @@ class ProductRun {
   void RunTails(int panel, const RowColumn* columns) {
     for (int b = 0; b < blocks_; ++b) {
       const int block = panel * p_.blocks_per_panel() + b, rest = p_.units() - block * kLanes;
-      const TailSite site{
-          &p_,   columns,          block, rest < kLanes ? rest : kLanes, Sums(b), stride_, first_,
-          rows_, scratch_.values()};
+      const TailSite site{&p_,
+                          columns,
+                          block,
+                          rest < kLanes ? rest : kLanes,
+                          sums_ + At(b, 0),
+                          stride_,
+                          first_,
+                          rows_,
+                          scratch_.values()};
       RunTail<V>(site, p_.tail_match());
     }
   }
 
-  float* Sums(int block) { return scratch_.accumulators() + block * p_.groups() * kLanes; }
+  // Where sums are added up is where the tail stores them: rows that follow each other, as far apart for every group.
+  bool MayStandInPlace() const {
+    const TailMatch& match = p_.tail_match();
+    if (S::kSummedApart || match.shape != TailShape::kIdentity) return false;
+    for (int g = 0; g < p_.groups(); ++g) {
+      if (match.stored[g] < 0) return false;
+      const RowColumn &first = Stored(0), &column = Stored(g);
+      const int64_t between = column.base - first.base;
+      if (column.rows != nullptr || column.stride != first.stride) return false;
+      if (between != static_cast<int32_t>(between)) return false;
+    }
+    return p_.groups() > 0;
+  }
+  const RowColumn& Stored(int group) const { return args_.columns[p_.tail_match().stored[group]]; }
+  // (A block that is no whole one would reach beyond its rows.)
+  bool StandsInPlace(int panel) const {
+    const int end = (panel * p_.blocks_per_panel() + blocks_) * kLanes;
+    return in_place_ && end <= p_.units();
+  }
+
+  // Finds where the sums of a panel are added up.
+  void PlaceSums(int panel) {
+    const bool in_place = StandsInPlace(panel);
+    stride_ = in_place ? Stored(0).stride : int64_t{blocks_} * p_.groups() * kLanes;
+    sums_ = in_place ? Stored(0).Row(first_) + PanelUnit(panel) : scratch_.accumulators();
+    for (int b = 0; b < blocks_; ++b) {
+      for (int g = 0; g < p_.groups(); ++g) {
+        at_[b * p_.groups() + g] =
+            in_place ? static_cast<int32_t>(Stored(g).base - Stored(0).base) + b * kLanes
+                     : (b * p_.groups() + g) * kLanes;
+      }
+    }
+  }
+  int32_t At(int block, int group) const { return at_[block * p_.groups() + group]; }
+  float* Row(int r) const { return sums_ + r * stride_; }
+  int64_t PanelUnit(int panel) const { return int64_t{panel} * p_.blocks_per_panel() * kLanes; }
 
   // Where a panel's part of a row of accumulators starts.
   int64_t PanelStart(int panel) const {
     return int64_t{panel} * p_.blocks_per_panel() * p_.groups() * kLanes;
   }
 
-  void Copy(const float* from, float* to) {
-    for (int64_t i = 0; i < stride_; i += kLanes) V::Load(from + i).Store(to + i);
+  // A row of sums starts as `from` lies.
+  void Start(const float* from, float* row) {
+    for (int i = 0; i < blocks_ * p_.groups(); ++i) V::Load(from + i * kLanes).Store(row + at_[i]);
   }
 
   void Initialise(int panel) {
@@ -163,14 +211,15 @@ class ProductRun {
     const float** initial = scratch_.initial_rows();
     for (int r = 0; r < rows_; ++r) {
       if (args_.initial == nullptr) {
-        Copy(p_.bias() + at, Sums(0) + r * stride_);
+        Start(p_.bias() + at, Row(r));
         continue;
       }
       // Rows of a big table are far away and in no order: fetch each one's part of the next panel meanwhile. (Harmless
       // beyond the last: a prefetch never faults.)
       const float* const from = initial[r] + at;
-      for (int64_t i = 0; i < stride_; i += kLanes) __builtin_prefetch(from + stride_ + i, 0, 2);
-      Copy(from, Sums(0) + r * stride_);
+      const int64_t width = int64_t{blocks_} * p_.groups() * kLanes;
+      for (int64_t i = 0; i < width; i += kLanes) __builtin_prefetch(from + width + i, 0, 2);
+      Start(from, Row(r));
     }
   }
 
@@ -181,7 +230,7 @@ class ProductRun {
       const float** from = scratch_.start_rows(g);
       for (int b = 0; b < blocks_; ++b) {
         const int unit = (panel * p_.blocks_per_panel() + b) * kLanes, rest = p_.units() - unit;
-        float* const to = Sums(b) + g * kLanes;
+        float* const to = sums_ + At(b, g);
         for (int r = 0; r < rows_; ++r) {
           const float* const sum = from[r] + unit;
           (rest >= kLanes ? V::Load(sum) : V::LoadPart(sum, rest)).Store(to + r * stride_);
@@ -213,7 +262,7 @@ class ProductRun {
     int columns = 0;
     for (int b = 0; b < blocks_; ++b) {
       for (int g = 0; g < segment.groups; ++g) {
-        column[columns++] = (b * p_.groups() + segment.group[g]) * kLanes;
+        column[columns++] = At(b, segment.group[g]);
       }
     }
     return columns;
@@ -241,7 +290,7 @@ class ProductRun {
   using InBlocks = std::conditional_t<std::is_same_v<Number, float>, S, Fp32Stored>;
 
   // Where tiles add up.
-  float* Into() { return S::kSummedApart ? scratch_.terms() : scratch_.accumulators(); }
+  float* Into() { return S::kSummedApart ? scratch_.terms() : sums_; }
 
   void ClearTerms() {
     const V zero = V::Broadcast(0.0f);
@@ -355,7 +404,7 @@ class ProductRun {
         const int64_t at = (int64_t{b} * p_.groups() + segment.group[c]) * kLanes;
         const V zero = V::Load(terms + at);
         for (int r = 0; r < rows_; ++r) {
-          float* const sum = scratch_.accumulators() + r * stride_ + at;
+          float* const sum = Row(r) + At(b, segment.group[c]);
           (V::Load(sum) + zero).Store(sum);
         }
       }
@@ -397,21 +446,25 @@ class ProductRun {
   const PackedProduct& p_;
   const ProductArgs& args_;
   ProductScratch& scratch_;
+  const bool in_place_;
   bool pairs_ = false;
   int first_ = 0, rows_ = 0, blocks_ = 0;
+  // Of the panel: the sums of block b, group g of row r stand at sums_ + r * stride_ + At(b, g).
+  float* sums_ = nullptr;
   int64_t stride_ = 0;
+  int32_t at_[2 * kPanelSums] = {};
   // Of columns apart: how a chunk's rows are cut, and the tiles met so far, by rows and columns, of floats in [1].
   int row_blocks_ = 0, row_start_[kApart<Tiling> ? Tiling::Blocks(kChunkRows) + 1 : 1] = {};
   TileFunction tiles_[2][kApart<Tiling> ? Tiling::kRows + 1 : 1][kMaxColumns + 1] = {};
 };
 
-// Calls finish(run, panel) with the accumulators of each panel, or pair of panels, of [first_panel, last_panel) and
+// Calls finish(run, panel), `stores` if that is run.Tail(panel), with the accumulators of each panel, or pair of panels, of [first_panel, last_panel) and
 // each chunk of rows.
 template <class V, class Tiling, class S, class Finish>
 void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int first_panel,
-                    int last_panel, ProductScratch* scratch, Finish finish) {
+                    int last_panel, ProductScratch* scratch, bool stores, Finish finish) {
   if (product.order() != Tiling::kOrder && product.weight_bytes() > 0) __builtin_trap();
-  ProductRun<V, Tiling, S> run(product, args, scratch);
+  ProductRun<V, Tiling, S> run(product, args, scratch, stores);
   const int chunks = (args.num_rows + kChunkRows - 1) / kChunkRows;
   for (int i = 0; i < chunks; ++i) {
     const int first = PartStart(args.num_rows, chunks, i);
@@ -427,9 +480,10 @@ void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int f
 // The same of a product in any precision; where S says how it is multiplied, of one in that alone.
 template <class V, class Tiling, class S, class Finish>
 void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int first_panel,
-                  int last_panel, ProductScratch* scratch, Finish finish) {
+                  int last_panel, ProductScratch* scratch, bool stores, Finish finish) {
   const auto run = [&]<class Multiplied>(Multiplied) {
-    ForEachPanelOf<V, Tiling, Multiplied>(product, args, first_panel, last_panel, scratch, finish);
+    ForEachPanelOf<V, Tiling, Multiplied>(product, args, first_panel, last_panel, scratch, stores,
+                                          finish);
   };
   if constexpr (!std::is_same_v<S, OneByOne>) {
     run(S());

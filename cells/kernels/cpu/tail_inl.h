@@ -263,6 +263,17 @@ void OneStore(const TailSite& site, const TailMatch& m, F f) {
 }
 
 template <class V, bool kFull>
+void StoreSums(const TailSite& site, const TailMatch& m) {
+  for (int g = 0; g < kMaxGroups; ++g) {
+    if (m.stored[g] < 0) continue;
+    for (int r = 0; r < site.rows; ++r) {
+      Edge<V, kFull>::Store(V::Load(site.Accumulator(r, g)), site.Column(m.stored[g], r),
+                            site.lanes);
+    }
+  }
+}
+
+template <class V, bool kFull>
 void GatedCell(const TailSite& site, const TailMatch& m) {
   using E = Edge<V, kFull>;
   for (int r = 0; r < site.rows; ++r) {
@@ -296,7 +307,7 @@ void TailOfShape(const TailSite& site, const TailMatch& m) {
     case TailShape::kGeneral:
       return RunAnyTail<V, kFull>(site);
     case TailShape::kIdentity:
-      return OneStore<V, kFull>(site, m, [](V a) { return a; });
+      return StoreSums<V, kFull>(site, m);
     case TailShape::kSigmoid:
       return OneStore<V, kFull>(site, m, [](V a) { return Sigmoid(a); });
     case TailShape::kTanh:

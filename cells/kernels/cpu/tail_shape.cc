@@ -92,7 +92,6 @@ TailMatch ClassifyOneStore(const TailProgram& tail, const TailOp& store) {
   const TailOp& value = tail.ops[store.a];
   Bindings b;
   const Matcher matcher(tail);
-  if (matcher.Match(store.a, "A", &b)) return Matched(TailShape::kIdentity, b, store.index);
   if (matcher.Match(store.a, "sA", &b)) return Matched(TailShape::kSigmoid, b, store.index);
   if (matcher.Match(store.a, "tA", &b)) return Matched(TailShape::kTanh, b, store.index);
   if (value.kind == TailOpKind::kRelu && matcher.Match(value.a, "A", &b)) {
@@ -118,6 +117,18 @@ TailMatch ClassifyTwoStores(const TailProgram& tail, const TailOp& one, const Ta
   return TailMatch();
 }
 
+// Every store is of a group, and of another one.
+TailMatch ClassifySums(const TailProgram& tail, const std::vector<const TailOp*>& stores) {
+  TailMatch m;
+  for (const TailOp* const store : stores) {
+    const TailOp& value = tail.ops[store->a];
+    if (value.kind != TailOpKind::kAccumulator || m.stored[value.index] >= 0) return TailMatch();
+    m.stored[value.index] = store->index;
+  }
+  m.shape = TailShape::kIdentity;
+  return m;
+}
+
 }  // namespace
 
 TailMatch ClassifyTail(const TailProgram& tail) {
@@ -125,6 +136,8 @@ TailMatch ClassifyTail(const TailProgram& tail) {
   for (const TailOp& op : tail.ops) {
     if (op.kind == TailOpKind::kStore) stores.push_back(&op);
   }
+  const TailMatch sums = ClassifySums(tail, stores);
+  if (sums.shape != TailShape::kGeneral) return sums;
   if (stores.size() == 1) return ClassifyOneStore(tail, *stores[0]);
   if (stores.size() == 2) return ClassifyTwoStores(tail, *stores[0], *stores[1]);
   return TailMatch();

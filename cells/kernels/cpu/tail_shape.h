@@ -15,7 +15,7 @@ namespace cellbatch::kernels {
 // What a tail computes, if it is one that has a kernel of its own.
 enum class TailShape : uint8_t {
   kGeneral,   // instruction by instruction
-  kIdentity,  // out = a
+  kIdentity,  // each group's sums as they are, to a column of its own
   kSigmoid,   // out = f(a), one store
   kTanh,
   kRelu,
@@ -28,9 +28,10 @@ struct TailMatch {
   TailShape shape = TailShape::kGeneral;
   // Gated cell: i f g o; gated update: r z m s; one-liners: a.
   int group[kMaxGroups] = {-1, -1, -1, -1, -1};
-  int in = -1;    // column read: c, or h
-  int out = -1;   // column stored: h'
-  int out2 = -1;  // gated cell: c'
+  int in = -1;                                    // column read: c, or h
+  int out = -1;                                   // column stored: h', or of a one-liner
+  int out2 = -1;                                  // gated cell: c'
+  int stored[kMaxGroups] = {-1, -1, -1, -1, -1};  // identity: the column of each group
 };
 
 // Recognises a program by its structure: order of operations, operand order of + and *, and group
