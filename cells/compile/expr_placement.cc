@@ -11,13 +11,24 @@ ExprPlacement::ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cu
       cut_(cut),
       scalars_(scalars),
       level_(graph.exprs().size(), -1),
+      readers_(graph.exprs().size(), 0),
+      may_wait_(graph.exprs().size(), Wait::kUnknown),
       destinations_(graph.exprs().size()),
       visited_(graph.exprs().size(), false) {
+  CountReaders();
   // Columns first: what is an output is kept there and needs no scratch.
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     StoreAt(graph.outputs()[i], {PlaceKind::kOutput, static_cast<int32_t>(i), 0, 0});
   }
   for (const ExprId e : graph.outputs()) Visit(e);
+}
+
+void ExprPlacement::CountReaders() {
+  for (const Expr& expr : graph_.exprs()) {
+    ExprNode node = expr.node;
+    ForEachOperand(node, [this](ExprId& a) { ++readers_[static_cast<size_t>(a)]; });
+  }
+  for (const ExprId e : graph_.outputs()) ++readers_[static_cast<size_t>(e)];
 }
 
 int ExprPlacement::Level(ExprId e) const {
@@ -63,7 +74,24 @@ int ExprPlacement::SourceLevel(ExprId e) const {
 bool ExprPlacement::IsInline(ExprId reader, ExprId e) const {
   if (NumberOf(e) != kNoExpr) return true;
   if (!IsFoldable(graph_.at(e)) || cut_[static_cast<size_t>(e)]) return false;
-  return Level(e) == Level(reader) || IsLessANumber(e);
+  return Level(e) == Level(reader) || IsLessANumber(e) || MayWait(e);
+}
+
+bool ExprPlacement::MayWait(ExprId e) const {
+  Wait& known = may_wait_[static_cast<size_t>(e)];
+  if (known == Wait::kUnknown) known = ComputeMayWait(e) ? Wait::kMay : Wait::kMayNot;
+  return known == Wait::kMay;
+}
+
+bool ExprPlacement::ComputeMayWait(ExprId e) const {
+  const auto* const op = graph_.at(e).As<OpExpr>();
+  if (op == nullptr || cut_[static_cast<size_t>(e)] || readers_[static_cast<size_t>(e)] != 1) {
+    return false;
+  }
+  return std::all_of(op->args.begin(), op->args.end(), [&](ExprId a) {
+    const bool lies = IsTrivial(graph_.at(a)) || NumberOf(a) != kNoExpr || !IsInline(e, a);
+    return lies || IsLessANumber(a) || MayWait(a);
+  });
 }
 
 ExprId ExprPlacement::NumberOf(ExprId e) const {

@@ -7,6 +7,7 @@
 //
 // Where tails may read one number for all units (ProgramLimits), a broadcast that they read is no row: they read the number,
 // in whichever step. So is what is stored less such a number: made again where it is needed, not stored a second time.
+// What is made of stored values alone, and read once, by a tail of a later level, is made there: nobody stores it.
 #ifndef CELLBATCH_CELLS_COMPILE_EXPR_PLACEMENT_H_
 #define CELLBATCH_CELLS_COMPILE_EXPR_PLACEMENT_H_
 
@@ -47,6 +48,9 @@ class ExprPlacement {
   int OperandLevel(ExprId e) const;
   int SourceLevel(ExprId e) const;
   bool IsLessANumber(ExprId e) const;
+  bool MayWait(ExprId e) const;
+  bool ComputeMayWait(ExprId e) const;
+  void CountReaders();
   void StoreAt(ExprId e, Place place);
   void Need(ExprId e);        // its value must lie somewhere
   void NeedSource(ExprId e);  // likewise, constants too
@@ -62,6 +66,9 @@ class ExprPlacement {
   const std::vector<bool>& cut_;
   const bool scalars_;
   mutable std::vector<int> level_;
+  std::vector<int> readers_;  // expressions that read it, and outputs that are it
+  enum class Wait : uint8_t { kUnknown, kMayNot, kMay };
+  mutable std::vector<Wait> may_wait_;
   std::vector<std::vector<Place>> destinations_;
   std::vector<bool> visited_;
   std::vector<ExprId> roots_;

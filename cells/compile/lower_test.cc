@@ -47,6 +47,35 @@ TEST(LowerTest, ResetBeforeTheProductTakesTwo) {
             "product 1x5 in0.0[3] scratch[5] tail 7 -> out0\n");
 }
 
+// y = v tanh(V sigmoid(W x)), where v is made of inputs alone: by whoever reads it, unless that would be two.
+TEST(LowerTest, WhatReadsOnlyWhatLiesSomewhereIsMadeWhereItIsRead) {
+  for (const bool read_twice : {false, true}) {
+    CellBuilder b("late");
+    const ValueId x = b.Read("x", "x", 5), gate = b.Read("gate", "gate", 5);
+    const ValueId v = b.Op1(OpKind::kSigmoid, b.Mul(gate, x));
+    const ValueId inner = b.Op1(OpKind::kSigmoid, b.MatMul(x, b.Matrix("W", 5, 5)));
+    b.Leave("y", b.Mul(v, b.Tanh(b.MatMul(inner, b.Matrix("V", 5, 5)))));
+    if (read_twice) b.Leave("z", b.Tanh(v));
+    EXPECT_EQ(Lowered(b.Build()),
+              read_twice ? "product 1x5 in0.0[5] tail 10 -> out1 -> scratch -> scratch+16\n"
+                           "product 1x5 scratch+16[5] tail 5 -> out0\n"
+                         : "product 1x5 in0.0[5] tail 3 -> scratch\n"
+                           "product 1x5 scratch[5] tail 8 -> out0\n");
+  }
+}
+
+// Behind a product nothing waits: its sums are nobody else's.
+TEST(LowerTest, WhatReadsAProductIsStoredForLaterReaders) {
+  CellBuilder b("product");
+  const ValueId x = b.Read("x", "x", 5);
+  const ValueId v = b.Op1(OpKind::kSigmoid, b.MatMul(x, b.Matrix("U", 5, 5)));
+  const ValueId inner = b.Op1(OpKind::kSigmoid, b.MatMul(x, b.Matrix("W", 5, 5)));
+  b.Leave("y", b.Mul(v, b.Tanh(b.MatMul(inner, b.Matrix("V", 5, 5)))));
+  EXPECT_EQ(Lowered(b.Build()),
+            "product 2x5 in0.0[5] tail 6 -> scratch -> scratch+16\n"
+            "product 1x5 scratch+16[5] tail 5 -> out0\n");
+}
+
 TEST(LowerTest, AnElmanCellIsOneGroup) {
   const CellProgram program = *Lower(testing::ElmanCell(3, 5, OpKind::kRelu), kCpuLimits);
   EXPECT_EQ(Describe(program), "product 1x5 in0.0[3] in1.0[5] tail 3 -> out0\n");

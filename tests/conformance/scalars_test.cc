@@ -169,6 +169,12 @@ TEST(ScalarsTest, ALayerNormalisationWritesNothingButItsFewNumbers) {
   EXPECT_EQ(CountOf(cell, PlainKind::kMeanSquares), 3);
   const CellProgram program = *Lower(cell, kCpuLimits), plain = *Lower(cell, WithoutScalars());
   EXPECT_EQ(program.steps.size(), 11u) << Describe(program);
+  // The output gate reads sums that lie there, and waits for who reads it.
+  const auto& state = std::get<ProductStep>(program.steps[6]);
+  EXPECT_EQ(std::count_if(state.tail.ops.begin(), state.tail.ops.end(),
+                          [](const TailOp& op) { return op.kind == TailOpKind::kStore; }),
+            1)
+      << Describe(program);
   EXPECT_GE(CountOf(plain, PlainKind::kBroadcast), 6);
   EXPECT_LT(2 * program.scratch_width, plain.scratch_width);
 }

@@ -124,6 +124,13 @@ std::vector<ProductFault> ProductFaults() {
     faults.push_back({"a shape of tail, whole blocks", whole});
     faults.push_back({"a shape of tail, part of a block", part, 0, -1});
   }
+  // Where rows follow each other, sums stand where they are stored.
+  faults.push_back({"sums as they are, in place",
+                    [](const P& p, const A& a, const S&) {
+                      return OfShape(p, TailShape::kIdentity) && p.groups() > 1 &&
+                             a.columns[0].rows == nullptr && p.units() % kLanes == 0;
+                    },
+                    -1, -1});
   for (int kind = 0; kind < kTailInstructionKinds; ++kind) {
     faults.push_back({"an instruction of any tail", [kind](const P& p, const A&, const S&) {
                         return OfShape(p, TailShape::kGeneral) &&

@@ -296,6 +296,43 @@ TEST_P(ProductTest, GroupsThatStartFromRowsOfFloatsHaveTheBitsOfOnesThatBeginThe
   }
 }
 
+// Where rows of their columns follow each other: sums begun elsewhere or not, inputs of zeros, several chunks of rows, a last
+// block that is no whole one.
+TEST_P(ProductTest, SumsThatATailOnlyStoresHaveTheSameBitsWhereverTheyAreAddedUp) {
+  for (int i = 0; i < kMaxGroups * 3 * 4; ++i) {
+    const int groups = i / 12 + 1, units = i % 2 == 0 ? 128 : 77, rows = i % 5 == 0 ? 203 : 7;
+    const bool started = i % 4 == 1, zeros = i % 4 == 2;
+    RandomProduct product(random_, units, groups, {53, 77}, StoreAllTail(groups), 0.8);
+    product.spec.precision = kPrecisions[i % 3];
+    Case c(random_, kernels(), std::move(product), rows);
+    const RandomRows begun(random_, units, rows, rows);
+    std::vector<RowSource> starts(static_cast<size_t>(groups));
+    starts[0] = begun.source();
+    const RowSource inputs[2] = {zeros ? RowSource() : c.inputs[0].source(), c.inputs[1].source()};
+    // One row behind the other, all groups of a row side by side.
+    const int64_t stride = groups * units + 5;
+    std::vector<float> in_order(static_cast<size_t>(rows * stride), 7.0f);
+    std::vector<RowColumn> apart, together;
+    for (int g = 0; g < groups; ++g) {
+      apart.push_back(c.columns[static_cast<size_t>(g)].column());
+      together.push_back({in_order.data() + (groups - 1 - g) * units, stride});
+    }
+    for (const std::vector<RowColumn>* columns : {&apart, &together}) {
+      ProductArgs args{rows, inputs, nullptr, columns->data()};
+      if (started) args.starts = starts.data();
+      kernels().run_product(c.packed, args, 0, c.packed.num_panels(), c.scratch.get());
+    }
+    SCOPED_TRACE(std::to_string(i) + ": " + std::to_string(groups) + " groups");
+    for (int r = 0; r < rows; ++r) {
+      for (int g = 0; g < groups; ++g) {
+        ASSERT_EQ(0, std::memcmp(together[g].Row(r), apart[g].Row(r), sizeof(float) * units));
+      }
+      const float* const beside = in_order.data() + r * stride + groups * units;
+      ASSERT_TRUE(std::all_of(beside, beside + 5, [](float x) { return x == 7.0f; }));
+    }
+  }
+}
+
 TEST_P(ProductTest, StateMayBeUpdatedInPlace) {
   RandomProduct product(random_, 37, 4, {20, 37}, GatedCellTail());
   Case apart(random_, kernels(), std::move(product), 13);

@@ -135,6 +135,7 @@ std::string CheckTails(const CpuKernels& kernels) {
   Random random(kCheckSeed);
   const std::pair<TailProgram, const char*> tails[] = {
       {IdentityTail(), "identity"},
+      {StoreAllTail(4), "sums as they are"},
       {UnaryTail(TailOpKind::kSigmoid), "sigmoid"},
       {UnaryTail(TailOpKind::kTanh), "tanh"},
       {UnaryTail(TailOpKind::kRelu), "relu"},

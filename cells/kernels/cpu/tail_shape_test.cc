@@ -34,6 +34,22 @@ TEST(ClassifyTailTest, KnowsTheOneLiners) {
   EXPECT_EQ(ClassifyTail(UnaryTail(Kind::kExp)).shape, TailShape::kGeneral);
 }
 
+TEST(ClassifyTailTest, SumsOfSeveralGroupsAreStoredAsTheyAreIfEachGoesToOneColumn) {
+  TailProgram tail = {{Op(Kind::kAccumulator, -1, -1, 2), Op(Kind::kAccumulator, -1, -1, 0),
+                       Op(Kind::kStore, 0, -1, 1), Op(Kind::kStore, 1, -1, 0)},
+                      3,
+                      0};
+  const TailMatch m = ClassifyTail(tail);
+  ASSERT_EQ(m.shape, TailShape::kIdentity);
+  EXPECT_EQ(std::vector<int>(m.stored, m.stored + 4), (std::vector<int>{0, -1, 1, -1}));
+  tail.ops.push_back(Op(Kind::kStore, 0, -1, 2));  // twice
+  EXPECT_EQ(ClassifyTail(tail).shape, TailShape::kGeneral);
+  tail.ops.back() = Op(Kind::kTanh, 0);
+  EXPECT_EQ(ClassifyTail(tail).shape, TailShape::kIdentity) << "nobody reads it";
+  tail.ops.push_back(Op(Kind::kStore, 4, -1, 2));
+  EXPECT_EQ(ClassifyTail(tail).shape, TailShape::kGeneral);
+}
+
 TEST(ClassifyTailTest, FindsWhoPlaysWhichPart) {
   TailProgram cell = GatedCellTail();
   for (TailOp& op : cell.ops) {
@@ -104,8 +120,8 @@ TEST_P(TailShapeTest, SpecialisedKernelsAgreeWithTheOneThatRunsAnyTail) {
     other_update.ops.push_back(op);
   }
   for (const TailProgram& tail :
-       {IdentityTail(), UnaryTail(Kind::kSigmoid), UnaryTail(Kind::kTanh), UnaryTail(Kind::kRelu),
-        GatedCellTail(), GatedUpdateTail(), other_update}) {
+       {IdentityTail(), StoreAllTail(4), UnaryTail(Kind::kSigmoid), UnaryTail(Kind::kTanh),
+        UnaryTail(Kind::kRelu), GatedCellTail(), GatedUpdateTail(), other_update}) {
     ASSERT_NE(ClassifyTail(tail).shape, TailShape::kGeneral);
     for (int units : {1, 15, 16, 17, 61}) {
       const RandomProduct fast(random, units, 4, {33}, tail);
