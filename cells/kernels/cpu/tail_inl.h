@@ -124,19 +124,30 @@ class TailPass {
     places_[TailOperand::kConstant] = {product.tail_code().constants.data(), kLanes, 0};
   }
 
-  void Run(const TailInstruction& i) {
+  void Run(const TailInstruction& i) { i.kind <= kLastThatReads ? Read(i) : Compute(i); }
+
+ private:
+  // They have no operands: finding out where those lie is what an instruction costs beside its work.
+  static constexpr TailInstructionKind kLastThatReads = TailInstructionKind::kLookOne;
+
+  void Read(const TailInstruction& i) {
+    switch (i.kind) {
+      case TailInstructionKind::kLook:
+        return Look(i);
+      case TailInstructionKind::kLookOne:
+        return LookOne(i);
+      case TailInstructionKind::kLoadOne:
+        return LoadOne(i.column, Slot(i.to));
+      default:
+        return Load(i.column, Slot(i.to));
+    }
+  }
+
+  void Compute(const TailInstruction& i) {
     using Kind = TailInstructionKind;
     const Place a = At(i.a), b = At(i.b), c = At(i.c);
     const TailRows t = {Slot(i.to), a.base, b.base, c.base, a.stride, b.stride, c.stride, rows_};
     switch (i.kind) {
-      case Kind::kLoad:
-        return Load(i.column, t.to);
-      case Kind::kLook:
-        return Look(i);
-      case Kind::kLoadOne:
-        return LoadOne(i.column, t.to);
-      case Kind::kLookOne:
-        return LookOne(i);
       case Kind::kStore:
         return Store(i.column, t);
       case Kind::kAdd:
@@ -173,10 +184,14 @@ class TailPass {
         four.d = more.base, four.d_stride = more.stride;
         return Normalise<V, true>(four, V::Load(At(i.d).base), V::Load(At(i.e).base));
       }
+      case Kind::kLoad:
+      case Kind::kLook:
+      case Kind::kLoadOne:
+      case Kind::kLookOne:
+        return;  // Read
     }
   }
 
- private:
   // Its next row is `stride` further on.
   struct Place {
     const float* base;
