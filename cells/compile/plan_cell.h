@@ -29,7 +29,7 @@ namespace cellbatch {
 // some matrices less at load. Bounds in work: plans
 // do not depend on the machine.
 inline constexpr int kMaxPlanChecks = 12;
-inline constexpr int64_t kMaxPlanWork = 2400;
+inline constexpr int64_t kMaxPlanWork = 2000;
 
 // Where a variable of the problem comes from.
 struct PlannedVariable {

@@ -458,8 +458,8 @@ class ProductRun {
   TileFunction tiles_[2][kApart<Tiling> ? Tiling::kRows + 1 : 1][kMaxColumns + 1] = {};
 };
 
-// Calls finish(run, panel), `stores` if that is run.Tail(panel), with the accumulators of each panel, or pair of panels, of [first_panel, last_panel) and
-// each chunk of rows.
+// Calls finish(run, panel) with the accumulators of each panel, or pair of panels, of [first_panel, last_panel) and
+// each chunk of rows. `stores`: it calls run.Tail(panel).
 template <class V, class Tiling, class S, class Finish>
 void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int first_panel,
                     int last_panel, ProductScratch* scratch, bool stores, Finish finish) {

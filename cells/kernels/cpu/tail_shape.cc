@@ -120,6 +120,7 @@ TailMatch ClassifyTwoStores(const TailProgram& tail, const TailOp& one, const Ta
 // Every store is of a group, and of another one.
 TailMatch ClassifySums(const TailProgram& tail, const std::vector<const TailOp*>& stores) {
   TailMatch m;
+  if (stores.empty()) return m;
   for (const TailOp* const store : stores) {
     const TailOp& value = tail.ops[store->a];
     if (value.kind != TailOpKind::kAccumulator || m.stored[value.index] >= 0) return TailMatch();
