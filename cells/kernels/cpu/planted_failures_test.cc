@@ -80,6 +80,38 @@ void AddPrecisionFaults(std::vector<ProductFault>& faults) {
   }
 }
 
+// Each kernel of a tail, and each instruction of the one that runs any.
+void AddTailFaults(std::vector<ProductFault>& faults) {
+  using P = PackedProduct;
+  using A = ProductArgs;
+  using S = ProductScratch;
+  for (const TailShape shape :
+       {TailShape::kGeneral, TailShape::kIdentity, TailShape::kSigmoid, TailShape::kTanh,
+        TailShape::kRelu, TailShape::kGatedCell, TailShape::kGatedUpdate}) {
+    const auto whole = [shape](const P& p, const A&, const S&) {
+      return OfShape(p, shape) && p.units() % kLanes == 0;
+    };
+    const auto part = [shape](const P& p, const A&, const S&) {
+      return OfShape(p, shape) && p.units() % kLanes != 0;
+    };
+    faults.push_back({"a shape of tail, whole blocks", whole});
+    faults.push_back({"a shape of tail, part of a block", part, 0, -1});
+  }
+  // Where rows follow each other, sums stand where they are stored.
+  faults.push_back({"sums as they are, in place",
+                    [](const P& p, const A& a, const S&) {
+                      return OfShape(p, TailShape::kIdentity) && p.groups() > 1 &&
+                             a.columns[0].rows == nullptr && p.units() % kLanes == 0;
+                    },
+                    -1, -1});
+  for (int kind = 0; kind < kTailInstructionKinds; ++kind) {
+    faults.push_back({"an instruction of any tail", [kind](const P& p, const A&, const S&) {
+                        return OfShape(p, TailShape::kGeneral) &&
+                               HasInstruction(p, static_cast<TailInstructionKind>(kind));
+                      }});
+  }
+}
+
 std::vector<ProductFault> ProductFaults() {
   using P = PackedProduct;
   using A = ProductArgs;
@@ -112,31 +144,7 @@ std::vector<ProductFault> ProductFaults() {
                         }});
     }
   }
-  for (const TailShape shape :
-       {TailShape::kGeneral, TailShape::kIdentity, TailShape::kSigmoid, TailShape::kTanh,
-        TailShape::kRelu, TailShape::kGatedCell, TailShape::kGatedUpdate}) {
-    const auto whole = [shape](const P& p, const A&, const S&) {
-      return OfShape(p, shape) && p.units() % kLanes == 0;
-    };
-    const auto part = [shape](const P& p, const A&, const S&) {
-      return OfShape(p, shape) && p.units() % kLanes != 0;
-    };
-    faults.push_back({"a shape of tail, whole blocks", whole});
-    faults.push_back({"a shape of tail, part of a block", part, 0, -1});
-  }
-  // Where rows follow each other, sums stand where they are stored.
-  faults.push_back({"sums as they are, in place",
-                    [](const P& p, const A& a, const S&) {
-                      return OfShape(p, TailShape::kIdentity) && p.groups() > 1 &&
-                             a.columns[0].rows == nullptr && p.units() % kLanes == 0;
-                    },
-                    -1, -1});
-  for (int kind = 0; kind < kTailInstructionKinds; ++kind) {
-    faults.push_back({"an instruction of any tail", [kind](const P& p, const A&, const S&) {
-                        return OfShape(p, TailShape::kGeneral) &&
-                               HasInstruction(p, static_cast<TailInstructionKind>(kind));
-                      }});
-  }
+  AddTailFaults(faults);
   faults.push_back({"a row among more than are taken at a time",
                     [](const P& p, const A& a, const S&) {
                       return p.segments().size() == 1 && a.num_rows > kTailRowsAtOnce;

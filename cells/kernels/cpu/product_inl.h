@@ -146,16 +146,10 @@ class ProductRun {
   void RunTails(int panel, const RowColumn* columns) {
     for (int b = 0; b < blocks_; ++b) {
       const int block = panel * p_.blocks_per_panel() + b, rest = p_.units() - block * kLanes;
-      const TailSite site{&p_,
-                          columns,
-                          block,
-                          rest < kLanes ? rest : kLanes,
-                          sums_ + At(b, 0),
-                          stride_,
-                          first_,
-                          rows_,
-                          scratch_.values()};
-      RunTail<V>(site, p_.tail_match());
+      const int lanes = rest < kLanes ? rest : kLanes;
+      RunTail<V>(
+          {&p_, columns, block, lanes, sums_ + At(b, 0), stride_, first_, rows_, scratch_.values()},
+          p_.tail_match());
     }
   }
 

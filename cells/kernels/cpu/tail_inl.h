@@ -131,16 +131,10 @@ class TailPass {
   static constexpr TailInstructionKind kLastThatReads = TailInstructionKind::kLookOne;
 
   void Read(const TailInstruction& i) {
-    switch (i.kind) {
-      case TailInstructionKind::kLook:
-        return Look(i);
-      case TailInstructionKind::kLookOne:
-        return LookOne(i);
-      case TailInstructionKind::kLoadOne:
-        return LoadOne(i.column, Slot(i.to));
-      default:
-        return Load(i.column, Slot(i.to));
-    }
+    if (i.kind == TailInstructionKind::kLook) return Look(i);
+    if (i.kind == TailInstructionKind::kLookOne) return LookOne(i);
+    if (i.kind == TailInstructionKind::kLoadOne) return LoadOne(i.column, Slot(i.to));
+    Load(i.column, Slot(i.to));
   }
 
   void Compute(const TailInstruction& i) {
