@@ -12,10 +12,6 @@ namespace {
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
-int64_t NapNs(const Outbox<RequestBlock*>& box) {
-  return std::clamp(box.mean_ran_ns() / kRanPerNap, kLeastAnswerNapNs, kMostAnswerNapNs);
-}
-
 }  // namespace
 
 AnswerBox::AnswerBox(int num_outboxes, RequestSlots& slots, const Clock& clock,
@@ -48,9 +44,11 @@ int AnswerBox::Take(OutboxId outbox, absl::Span<Delivery> out) {
     if ((mail & RequestBlock::kAnswered) == 0) {
       if (!DeliverMail(block, mail, delivery)) continue;
       pieces |= delivery.kind == Delivery::Kind::kPiece;
-      box.Ran(0);  // the next word comes soon
+      box.Took(0);  // the next word comes soon
     } else {
-      if (block.first_start_ns != 0) box.Ran(now - block.first_start_ns);
+      // How long a stream was open says nothing of how long its next word may wait.
+      const int64_t took = block.mails ? 0 : now - block.request->times.submitted;
+      if (block.first_start_ns != 0) box.Took(std::min(took, kTookPerNap * kMostAnswerNapNs));
       Deliver(block, delivery);
     }
     ++n;
@@ -113,12 +111,17 @@ void AnswerBox::Record(const RequestBlock& block, Request& request) const {
   recorder_->Answered({block.slot, block.generation}, request);
 }
 
+int64_t AnswerBox::NapNs(OutboxId outbox) const {
+  const int64_t took = outboxes_[Index(outbox.value())]->mean_took_ns();
+  return std::clamp(took / kTookPerNap, kLeastAnswerNapNs, kMostAnswerNapNs);
+}
+
 void AnswerBox::WaitForFinished(OutboxId outbox, absl::Duration at_most) {
   const size_t o = Index(outbox.value());
   const auto there = [&] { return outboxes_[o]->ready() > 0 || woken_[o].exchange(false); };
   if (there()) return;
   while (outboxes_[o]->TakeNap()) {
-    absl::SleepFor(std::min(absl::Nanoseconds(NapNs(*outboxes_[o])), at_most));
+    absl::SleepFor(std::min(absl::Nanoseconds(NapNs(outbox)), at_most));
     if (there()) return;
   }
   bells_[o]->Prepare(Doorbell::Sleep::kForAnything);

@@ -44,6 +44,8 @@ class AnswerBox {
   int Take(OutboxId outbox, absl::Span<Delivery> out);
   void WaitForFinished(OutboxId outbox, absl::Duration at_most);
   void Wake(OutboxId outbox);
+  // The taker's: how long it would nap now.
+  int64_t NapNs(OutboxId outbox) const;
 
   // The manager's side.
   absl::Span<const std::unique_ptr<Outbox<RequestBlock*>>> outboxes() const { return outboxes_; }

@@ -1,15 +1,18 @@
 #include "scheduler/answer_box.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "scheduler/scheduler.h"
 
 namespace cellbatch {
 namespace {
 
-class FixedClock final : public Clock {
+class SetClock final : public Clock {
  public:
-  int64_t NowNs() const override { return 5000; }
+  int64_t NowNs() const override { return now_ns; }
+  int64_t now_ns = 5000;
 };
 
 // Requests whose manager is the test: their blocks hold nothing but a head.
@@ -37,7 +40,7 @@ class AnswerBoxTest : public ::testing::Test {
   }
   int Take() { return box_.Take(OutboxId(0), absl::MakeSpan(out_)); }
 
-  FixedClock clock_;
+  SetClock clock_;
   RequestSlots slots_;
   RequestBlock blocks_[kRequests] = {};
   Delivery out_[kRequests];
@@ -97,6 +100,33 @@ TEST_F(AnswerBoxTest, WordsAreToldOnceEachAndTheAnswerIsTheLast) {
 TEST_F(AnswerBoxTest, WhoIsWokenBeforeItWaitsDoesNotWait) {
   box_.Wake(OutboxId(0));
   box_.WaitForFinished(OutboxId(0), absl::InfiniteDuration());
+}
+
+// Of requests submitted at 0, as many as it takes for the mean to settle.
+TEST_F(AnswerBoxTest, ANapIsA32ndOfWhatAnswersTookWithinItsBounds) {
+  for (const int64_t took_ns : {100'000, 8'000'000, 400'000'000, 3'200'000}) {
+    clock_.now_ns = took_ns;
+    for (int i = 0; i < 60; ++i) {
+      RequestBlock& block = Make();
+      block.first_start_ns = took_ns - 1000;  // waiting in line counts, too
+      Tell(block);
+      ASSERT_EQ(Take(), 1);
+    }
+    const auto nap =
+        static_cast<double>(std::clamp(took_ns / kTookPerNap, kLeastAnswerNapNs, kMostAnswerNapNs));
+    EXPECT_NEAR(static_cast<double>(box_.NapNs(OutboxId(0))), nap, nap / 100) << took_ns;
+  }
+}
+
+TEST_F(AnswerBoxTest, AnOldStreamsEndDoesNotKeepOthersWaiting) {
+  clock_.now_ns = int64_t{3600} * 1'000'000'000;
+  RequestBlock& block = Make();
+  block.mails = true;
+  block.first_start_ns = 1000;
+  block.mail.store(RequestBlock::kInOutbox | RequestBlock::kAnswered);
+  Tell(block);
+  ASSERT_EQ(Take(), 1);
+  EXPECT_EQ(box_.NapNs(OutboxId(0)), kLeastAnswerNapNs);
 }
 
 // Times out where a ring is lost.

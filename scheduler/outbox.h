@@ -33,10 +33,10 @@ class Outbox {
   size_t ready() const { return published_.load(std::memory_order_acquire) - taken_; }
   T entry(size_t i) const { return entries_[(taken_ + i) & mask_]; }
   void Drop(size_t n) { taken_ += n; }
-  // For its own use: how long what it took had run, a mean of the last dozen; and how often it sleeps
+  // For its own use: how long what it took was here, a mean of the last dozen; and how often it sleeps
   // without being woken before it parks.
-  void Ran(int64_t ns) { mean_ran_ns_ += (ns - mean_ran_ns_) / 8; }
-  int64_t mean_ran_ns() const { return mean_ran_ns_; }
+  void Took(int64_t ns) { mean_took_ns_ += (ns - mean_took_ns_) / 8; }
+  int64_t mean_took_ns() const { return mean_took_ns_; }
   void SetNaps(int naps) { naps_ = naps; }
   bool TakeNap() { return naps_ > 0 && naps_-- > 0; }
 
@@ -47,7 +47,7 @@ class Outbox {
   alignas(64) std::atomic<uint64_t> published_ = 0;  // manager writes
   alignas(64) uint64_t taken_ = 0;                   // responder's
   int naps_ = 0;                                     // responder's
-  int64_t mean_ran_ns_ = 0;                          // responder's
+  int64_t mean_took_ns_ = 0;                         // responder's
 };
 
 }  // namespace cellbatch

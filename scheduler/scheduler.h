@@ -105,11 +105,12 @@ inline constexpr int kMostModels = 256;
 
 enum class News : uint8_t { kCancelled, kExpired };
 
-// A taker of answers naps a few times, without being woken, before it parks: a 32nd of the time that what
-// it took had run, within these bounds (and the system's timer slack, 50 us); the least where words stream.
+// A taker of answers naps a few times, without being woken, before it parks: a 32nd of the time that passed from
+// Submit until what it took was answered (so the longer they waited in line, the fewer wake-ups take cores from
+// those that run), within these bounds (and the system's timer slack, 50 us); the least where words stream.
 inline constexpr int kAnswerNaps = 16;
-inline constexpr int64_t kRanPerNap = 32;
-inline constexpr int64_t kLeastAnswerNapNs = 50'000, kMostAnswerNapNs = 200'000;
+inline constexpr int64_t kTookPerNap = 32;
+inline constexpr int64_t kLeastAnswerNapNs = 50'000, kMostAnswerNapNs = 1'000'000;
 
 class Scheduler {
  public:
