@@ -90,10 +90,14 @@ int32_t Knee(absl::Span<const CalibrationPoint> points) {
 }
 
 int32_t Peak(absl::Span<const CalibrationPoint> points) {
+  const auto rate = [](const CalibrationPoint& p) {
+    return static_cast<double>(p.batch) / static_cast<double>(p.task_ns + kBesideTaskNs);
+  };
   const int32_t knee = Knee(points);
-  const double best = BestRate(points);
+  double best = 0;
+  for (const CalibrationPoint& p : points) best = std::max(best, rate(p));
   for (const CalibrationPoint& p : points) {
-    if (p.batch >= knee && Rate(p) >= kPeakShare * best) return p.batch;
+    if (p.batch >= knee && rate(p) >= kPeakShare * best) return p.batch;
   }
   return knee;
 }

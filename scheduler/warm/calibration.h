@@ -51,6 +51,8 @@ inline constexpr int64_t kLongTaskNs = 60'000'000, kLongBesideOthersNs = 4'000'0
 inline constexpr double kKneeShare = 0.95;
 inline constexpr int64_t kLeastFullTaskNs = 100'000;
 inline constexpr double kPeakShare = 0.98;
+// What a task costs beside T(b): rows copied in and out, the manager's step, helpers that come late (scheduler/README.md).
+inline constexpr int64_t kBesideTaskNs = 5'000;
 // Of a time that is known already: what is measured lies between so many times it, or it is not believed.
 inline constexpr double kLeastOfKept = 0.875, kMostOfKept = 1.5;
 // What is measured then may move the knee by so much of the best rate; beyond it is not believed.
@@ -67,8 +69,8 @@ std::vector<int32_t> CalibrationSizes(int32_t limit);
 // long: the largest that is as good as the best, so. 1 if there are no points.
 int32_t Knee(absl::Span<const CalibrationPoint> points);
 
-// What is worth while in backlog (batch_limit.h): the smallest measured b, not below the knee, with b/T(b) >= 0.98 of the
-// best.
+// What is worth while in backlog (batch_limit.h): the smallest measured b, not below the knee, with b/(T(b) + kBesideTaskNs)
+// >= 0.98 of the best.
 int32_t Peak(absl::Span<const CalibrationPoint> points);
 
 class Calibration {

@@ -38,15 +38,16 @@ TEST(CalibrationTest, TheKneeIsTheSmallestBatchWithinATwentiethOfTheBestRate) {
   for (const CalibrationPoint& p : c.points) EXPECT_EQ(p.task_ns, Streaming(p.batch)) << p.batch;
 }
 
-// T(b) = 20 + b: b/T(b) reaches 0.95 of the best, 512 / 532, at 214, and 0.98 at 332.
+// T(b) = 20 + b: b/T(b) reaches 0.95 of the best, 512 / 532, at 214, and b/(T(b) + 5) 0.98 of 512 / 537 at 359.
 TEST(CalibrationTest, ThePeakIsTheSmallestBatchWithinAFiftiethOfTheBestRate) {
   const auto model = SmallModel();
   CellTypeCalibration c =
       Calibrate(*model, 512, [](int, int32_t batch) { return (20 + batch) * kMicro; });
   EXPECT_EQ(c.max_batch, 256);
   EXPECT_EQ(c.peak_batch, 384);
+  // 6 us a row, and 5 beside each task: b/T(b) alone would say 24.
   c = Calibrate(*model, 512, [](int, int32_t batch) { return Streaming(batch); });
-  EXPECT_EQ(c.peak_batch, 24);
+  EXPECT_EQ(c.peak_batch, 48);
   EXPECT_EQ(Peak({}), 1);
 }
 
@@ -56,7 +57,7 @@ TEST(CalibrationTest, ThePeakIsNeverBelowTheKnee) {
   for (const int64_t row_ns : {20'000, 2'000, 20}) {
     const CellTypeCalibration c =
         Calibrate(*model, 512, [=](int, int32_t b) { return std::max(6, b) * row_ns; });
-    EXPECT_EQ(c.peak_batch, c.max_batch) << row_ns;
+    EXPECT_GE(c.peak_batch, c.max_batch) << row_ns;
   }
 }
 
@@ -285,7 +286,7 @@ TEST_F(KnownTimesTest, WhatIsConfirmedIsNotMeasuredAgain) {
   const CellTypeCalibration c = calibration.Results().front();
   EXPECT_TRUE(c.kept);
   EXPECT_EQ(c.max_batch, 16);
-  EXPECT_EQ(c.peak_batch, 24);
+  EXPECT_EQ(c.peak_batch, 48);
 }
 
 // Within what is believed, whatever is seen: T(b), and so b_max, are those of the start before.
@@ -299,7 +300,7 @@ TEST_F(KnownTimesTest, WhatIsConfirmedStandsStill) {
     const CellTypeCalibration c = calibration.Results().front();
     EXPECT_TRUE(c.kept) << pace;
     EXPECT_EQ(c.max_batch, 16) << pace;
-    EXPECT_EQ(c.peak_batch, 24) << pace;
+    EXPECT_EQ(c.peak_batch, 48) << pace;
     for (const CalibrationPoint& p : c.points) EXPECT_EQ(p.task_ns, Streaming(p.batch)) << pace;
   }
 }
