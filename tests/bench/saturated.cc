@@ -50,6 +50,9 @@ SaturatedRound Saturation::Measure(double seconds) {
   round.mean_cells /= static_cast<double>(done);
   round.mean_batch =
       static_cast<double>(after[0].types[0].cells - before[0].types[0].cells) / tasks;
+  const double device_s = static_cast<double>(after[0].device_ns - before[0].device_ns) / 1e9;
+  round.busy = device_s / took / num_devices_;
+  round.task_time = device_s / tasks;
   Drain(submitted);
   return round;
 }
@@ -57,6 +60,7 @@ SaturatedRound Saturation::Measure(double seconds) {
 void Saturation::SubmitOne() {
   std::unique_ptr<Request> request =
       requests_.Make(stream_.Next(), scheduler_->max_tasks_in_flight());
+  request->times.submitted = clock_.NowNs();
   if (!scheduler_->Submit(request)) Require(absl::InternalError("queue full"), "submitting");
 }
 

@@ -16,6 +16,8 @@ namespace cellbatch {
 
 struct SaturatedRound {
   double requests_per_s = 0, mean_cells = 0, mean_batch = 0;
+  double busy = 0;       // share of the time that devices computed
+  double task_time = 0;  // seconds a task, the mean
 };
 
 // A chain model on a set of devices, at least 4 * b_peak requests in flight on each: its queue is a backlog (scheduler/batch_limit.h).

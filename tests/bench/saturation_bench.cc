@@ -3,6 +3,9 @@
 //   saturation.MODEL.of_ideal = requests/s / sum over devices of 1 / (mean cells * min over b <= 512 of T(b)/b)
 //   saturation.MODEL.of_knee  = the same with T(b)/b at the b_max in force when it is not saturated
 //
+// What is lost, the table says: devices that wait ("busy"), or tasks that take longer than T of as many nodes ("task by
+// T(b)": whoever else runs on those cores, rows from farther away).
+//
 // The scheduler with real CPU devices, in process: at least 4 * b_peak requests in flight on every device, lengths as
 // Europarl's, warm-up and drain excluded. T(b) is measured in the same run, before and after each round, gather
 // included, all devices busy at once. MODEL_2dev: the same cores as two devices.
@@ -36,6 +39,7 @@ namespace {
 
 struct Round : SaturatedRound {
   double ideal_per_s = 0, knee_per_s = 0;
+  double slower = 0;  // a task of the mean batch, by T of the same
 };
 
 // Batch sizes tried for the ideal: every power of two, half way between, and the b_max in force.
@@ -50,12 +54,14 @@ std::vector<int32_t> Batches(int b_max) {
 // The mean of the two measurements, per cell, at its best b and at b_max.
 void Ideal(const std::vector<TaskTime>& before, const std::vector<TaskTime>& after, int devices,
            int b_max, Round& round) {
-  double best = 1e9, knee = 1e9;
+  double best = 1e9, knee = 1e9, mean = 0;
   for (size_t i = 0; i < before.size(); ++i) {
     const double per_cell = (before[i].seconds + after[i].seconds) / 2 / before[i].batch;
     best = std::min(best, per_cell);
     if (before[i].batch == b_max) knee = per_cell;
+    if (before[i].batch <= round.mean_batch + 0.5) mean = per_cell;
   }
+  round.slower = round.task_time / (mean * round.mean_batch);
   round.ideal_per_s = devices / (round.mean_cells * best);
   round.knee_per_s = devices / (round.mean_cells * knee);
 }
@@ -91,7 +97,8 @@ void Run(const ChainModelSpec& spec, const std::string& devices, bool second,
                std::to_string(saturation.b_max()) + ", " + std::to_string(saturation.b_peak()),
                Number(round.mean_batch, 1), Number(round.mean_cells, 1),
                Number(round.requests_per_s, 1), Number(round.ideal_per_s, 1),
-               Number(of_ideal.back(), 3), Number(of_knee.back(), 3)});
+               Number(of_ideal.back(), 3), Number(of_knee.back(), 3), Number(round.busy, 3),
+               Number(round.slower, 3)});
   }
   const Quartiles ideal = QuartilesOf(of_ideal), knee = QuartilesOf(of_knee),
                   rate = QuartilesOf(rates);
@@ -105,7 +112,7 @@ int Main() {
   const Lengths lengths = Lengths::Europarl();
   report.Fact("lengths", lengths.source + ", mean " + Number(lengths.mean(), 1));
   Table table({"model", "devices", "in flight", "b_max, b_peak", "mean batch", "mean cells",
-               "requests/s", "ideal", "of ideal", "of knee"});
+               "requests/s", "ideal", "of ideal", "of knee", "busy", "task by T(b)"});
   const std::vector<std::string> models = absl::StrSplit(absl::GetFlag(FLAGS_models), ',');
   const std::vector<std::string> sets = absl::StrSplit(absl::GetFlag(FLAGS_devices), ';');
   for (const std::string& model : models) {
