@@ -41,14 +41,6 @@ struct Edge {
   }
 };
 
-// sigmoid(x) * tanh(y) with one division.
-template <class V>
-[[gnu::always_inline]] inline V SigmoidTimesTanh(V x, V y) {
-  const Quotient<V> t = TanhQuotient(y);
-  const V one = V::Broadcast(1.0f);
-  return t.numerator / ((one + Exp(V::Broadcast(0.0f) - x)) * t.denominator);
-}
-
 // Rows of one instruction's operands, and where its values go.
 struct TailRows {
   float* to;  // every kLanes

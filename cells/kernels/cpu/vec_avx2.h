@@ -62,6 +62,12 @@ struct Vec {
   static Vec RoundToInt(Vec a) { return {Round(a.l), Round(a.h)}; }
   // a * 2^n for whole n, with gradual underflow and overflow to infinity.
   static Vec Scale(Vec a, Vec n) { return {Scale(a.l, n.l), Scale(a.h, n.h)}; }
+  // As in vec_avx512.h.
+  static Vec PowerOf2(Vec n) { return {PowerOf2<127>(n.l), PowerOf2<127>(n.h)}; }
+  static Vec HalfPower(Vec p, Vec n) {
+    const Vec whole = Broadcast(1.0f) + p;
+    return {_mm256_mul_ps(whole.l, PowerOf2<126>(n.l)), _mm256_mul_ps(whole.h, PowerOf2<126>(n.h))};
+  }
   static Vec Abs(Vec a) { return {AndNot(a.l), AndNot(a.h)}; }
   static Vec CopySign(Vec magnitude, Vec sign) {
     return {CopySign(magnitude.l, sign.l), CopySign(magnitude.h, sign.h)};
@@ -120,6 +126,12 @@ struct Vec {
     y = _mm256_blendv_ps(y, _mm256_set1_ps(-__builtin_inff()), _mm256_cmp_ps(x, zero, _CMP_EQ_OQ));
     return _mm256_blendv_ps(y, _mm256_set1_ps(__builtin_nanf("")),
                             _mm256_cmp_ps(x, zero, _CMP_NGE_UQ));  // negative, or NaN
+  }
+  // 2^(n + kBias - 127): added to 2^23, a whole number lies in the lowest bits.
+  template <int kBias>
+  static __m256 PowerOf2(__m256 n) {
+    const __m256 biased = _mm256_add_ps(n, _mm256_set1_ps(0x1p23f + kBias));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased), 23));
   }
   static __m256 Power(__m256i n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));

@@ -84,6 +84,10 @@ struct Vec {
   }
   // a * 2^n for whole n, with gradual underflow and overflow to infinity.
   static Vec Scale(Vec a, Vec n) { return {_mm512_maskz_scalef_ps(kAll, a.v, n.v)}; }
+  // 2^n for whole n in [-126, 127].
+  static Vec PowerOf2(Vec n) { return Scale(Broadcast(1.0f), n); }
+  // (1 + p) 2^(n - 1) for p in [-1/3, 1/2] and whole n in [-126, 129]; of the least it may be 0.
+  static Vec HalfPower(Vec p, Vec n) { return Scale(Fma(p, Broadcast(0.5f), Broadcast(0.5f)), n); }
   static Vec Abs(Vec a) { return {_mm512_abs_ps(a.v)}; }
   static Vec CopySign(Vec magnitude, Vec sign) {
     const __m512i bit = _mm512_set1_epi32(static_cast<int>(0x80000000u));

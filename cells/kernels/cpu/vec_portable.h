@@ -105,6 +105,9 @@ struct Vec {
       return a.v[i] * Power(half) * Power(whole - half);
     });
   }
+  // As in vec_avx512.h. NaN stays NaN.
+  static Vec PowerOf2(Vec n) { return Scale(Broadcast(1.0f), n); }
+  static Vec HalfPower(Vec p, Vec n) { return Scale(Fma(p, Broadcast(0.5f), Broadcast(0.5f)), n); }
   static Vec Abs(Vec a) {
     return Make([&](int i) { return std::bit_cast<float>(Bits(a.v[i]) & 0x7fffffffu); });
   }

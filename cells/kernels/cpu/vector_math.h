@@ -39,33 +39,50 @@ template <class V>
   return V::Scale(V::Broadcast(1.0f) + s.p, s.n);
 }
 
+// exp(x) / 2, at least to be added to a half: below -87 it may be 0. Halved, its power of 2 is a float as far as exp's answer
+// is, and infinity beyond: one step instead of the two that a gradual underflow takes.
 template <class V>
-[[gnu::always_inline]] inline V Sigmoid(V x) {
-  const V one = V::Broadcast(1.0f);
-  return one / (one + Exp(V::Broadcast(0.0f) - x));
+[[gnu::always_inline]] inline V HalfExp(V x) {
+  x = V::Min(V::Broadcast(89.6f), V::Max(V::Broadcast(-87.0f), x));
+  const SplitExp<V> s = ReduceExp(x);
+  return V::HalfPower(s.p, s.n);
 }
 
-// tanh(x) = numerator / denominator, both positive, for |x|: expm1(2|x|) and that plus 2. Apart, so
-// that a product with another quotient needs one division.
 template <class V>
-struct Quotient {
-  V numerator, denominator;
+[[gnu::always_inline]] inline V Sigmoid(V x) {
+  const V half = V::Broadcast(0.5f);
+  return half / (half + HalfExp(V::Broadcast(0.0f) - x));
+}
+
+// tanh(x) = numerator / (expm1 + 2), numerator and expm1 those of 2|x|, the first with x's sign. Apart, so that a product
+// with another quotient needs one division.
+template <class V>
+struct TanhParts {
+  V numerator, expm1;
 };
 
 template <class V>
-[[gnu::always_inline]] inline Quotient<V> TanhQuotient(V x) {
+[[gnu::always_inline]] inline TanhParts<V> SplitTanh(V x) {
   const V y =
       V::Min(V::Broadcast(20.0f), V::Abs(x) + V::Abs(x));  // tanh is 1 in float from 9.02 on
   const SplitExp<V> s = ReduceExp(y);
-  const V power = V::Scale(V::Broadcast(1.0f), s.n);
+  const V power = V::PowerOf2(s.n);
   const V expm1 = V::Fma(power, s.p, power - V::Broadcast(1.0f));
-  return {V::CopySign(expm1, x), expm1 + V::Broadcast(2.0f)};
+  return {V::CopySign(expm1, x), expm1};
 }
 
 template <class V>
 [[gnu::always_inline]] inline V Tanh(V x) {
-  const Quotient<V> q = TanhQuotient(x);
-  return q.numerator / q.denominator;
+  const TanhParts<V> t = SplitTanh(x);
+  return t.numerator / (t.expm1 + V::Broadcast(2.0f));
+}
+
+// sigmoid(x) * tanh(y) with one division, of twice the product of their denominators' halves.
+template <class V>
+[[gnu::always_inline]] inline V SigmoidTimesTanh(V x, V y) {
+  const TanhParts<V> t = SplitTanh(y);
+  const V twice = V::Fma(t.expm1, V::Broadcast(2.0f), V::Broadcast(4.0f));
+  return t.numerator / ((V::Broadcast(0.5f) + HalfExp(V::Broadcast(0.0f) - x)) * twice);
 }
 
 template <class V>
