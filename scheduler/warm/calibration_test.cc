@@ -54,10 +54,13 @@ TEST(CalibrationTest, ThePeakIsTheSmallestBatchWithinAFiftiethOfTheBestRate) {
 // Of a cheap type the knee is where a task is long enough, and the peak is not below it.
 TEST(CalibrationTest, ThePeakIsNeverBelowTheKnee) {
   const auto model = SmallModel();
-  for (const int64_t row_ns : {20'000, 2'000, 20}) {
+  const std::vector<std::tuple<int64_t, int, int>> cases = {
+      {20'000, 6, 12}, {2'000, 64, 128}, {20, 512, 512}};
+  for (const auto& [row_ns, knee, peak] : cases) {
     const CellTypeCalibration c =
-        Calibrate(*model, 512, [=](int, int32_t b) { return std::max(6, b) * row_ns; });
-    EXPECT_GE(c.peak_batch, c.max_batch) << row_ns;
+        Calibrate(*model, 512, [row = row_ns](int, int32_t b) { return std::max(6, b) * row; });
+    EXPECT_EQ(c.max_batch, knee) << row_ns;
+    EXPECT_EQ(c.peak_batch, peak) << row_ns;
   }
 }
 

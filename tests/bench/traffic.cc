@@ -90,6 +90,7 @@ void BenchServer::Submit(int m, int64_t intended_ns) {
       t.requests.Make(t.lengths.Next(), scheduler_->max_tasks_in_flight());
   request->tag = static_cast<uint64_t>(m);
   request->times.received = intended_ns;
+  request->times.submitted = NowNs();
   if (!scheduler_->Submit(request)) Require(absl::InternalError("queue full"), "submitting");
   ++t.outstanding;
 }

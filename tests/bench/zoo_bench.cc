@@ -24,6 +24,7 @@
 #include "absl/strings/str_split.h"
 #include "cells/device/cpu/cpu_topology.h"
 #include "cells/device/cpu/process_limits.h"
+#include "scheduler/clock.h"
 #include "tests/bench/in_process.h"
 #include "tests/bench/report.h"
 #include "tests/bench/stepped.h"
@@ -103,6 +104,7 @@ class Clients {
     }
     std::unique_ptr<Request> request = MakeRequest(model_, workload_.requests[order_[next_++]],
                                                    outputs_, scheduler_.max_tasks_in_flight());
+    request->times.submitted = SteadyClock().NowNs();
     if (!scheduler_.Submit(request)) Require(absl::InternalError("queue full"), "submitting");
   }
 

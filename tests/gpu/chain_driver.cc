@@ -105,6 +105,7 @@ void ChainDriver::Send(int n, uint64_t tag) {
   }
   const int64_t made = clock_.NowNs();
   for (int i = 0; i < n; ++i) {
+    made_[static_cast<size_t>(i)]->times.submitted = made;
     if (scheduler_.Submit(made_[static_cast<size_t>(i)])) {
       ++out_;
     } else {
