@@ -80,13 +80,14 @@ void OrderGroups(const std::vector<int32_t>& order, ProductStep& step) {
 }
 
 // Segments whose rows and weights follow on each other become one. Sums run as before: all of the first, then the second.
-void MergeSegments(ProductStep& step) {
+void MergeSegments(int joined_depth, ProductStep& step) {
   std::vector<SegmentPlan> merged;
   for (SegmentPlan& segment : step.segments) {
     if (!merged.empty()) {
       Place behind = merged.back().source;
       behind.offset += merged.back().depth;
-      if (segment.source == behind && ContinuesBehind(merged.back(), segment)) {
+      if (merged.back().depth % joined_depth == 0 && segment.source == behind &&
+          ContinuesBehind(merged.back(), segment)) {
         merged.back().depth += segment.depth;
         continue;
       }
@@ -115,7 +116,7 @@ CellProgram ApplyPlan(const CellSkeleton& skeleton, const CellPlan& plan,
     auto* const product = std::get_if<ProductStep>(&program.steps[s]);
     if (product == nullptr) continue;
     OrderGroups(GroupOrder(plan, static_cast<int32_t>(s)), *product);
-    MergeSegments(*product);
+    MergeSegments(limits.joined_depth, *product);
   }
   return program;
 }

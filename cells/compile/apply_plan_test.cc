@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cells/compile/lower.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "memplan/memory_layout.h"
 #include "tests/testing/builders.h"
@@ -56,6 +57,17 @@ TEST(ApplyPlanTest, PiecesOfALongRowBecomeOneSegmentWhereNothingLiesBetween) {
   EXPECT_NE(Planned(SkeletonOf(Joined(32))).find("[64]"), std::string::npos)
       << Planned(SkeletonOf(Joined(32)));
   EXPECT_EQ(Planned(SkeletonOf(Joined(20))).find("[40]"), std::string::npos);  // 12 floats between
+}
+
+// Where sums depend on where K is cut (tile registers, 32 deep), what becomes one segment is cut where the two were.
+TEST(ApplyPlanTest, InBf16PiecesBecomeOneSegmentOnlyWhereTheFirstIsWholeTilesDeep) {
+  const auto in_bf16 = [](int32_t width) {
+    const ProgramLimits limits = kCpuLimits.In(Precision::kBf16);
+    return Describe(*Lower(Joined(width), limits));
+  };
+  EXPECT_NE(in_bf16(32).find("[64]"), std::string::npos) << in_bf16(32);
+  EXPECT_NE(Planned(SkeletonOf(Joined(48))).find("[96]"), std::string::npos);
+  EXPECT_EQ(in_bf16(48).find("[96]"), std::string::npos) << in_bf16(48);
 }
 
 // tanh(W tanh(W ... x)), each layer of its own width.

@@ -51,13 +51,14 @@ absl::StatusOr<std::vector<CellProgram>> LowerCells(const Model& model,
                                                     const ProgramLimits& limits) {
   std::vector<CellProgram> programs;
   // Types may share a definition, and lowering takes milliseconds.
-  std::map<const CellDefinition*, CellProgram> lowered;
+  std::map<std::pair<const CellDefinition*, Precision>, CellProgram> lowered;
   for (const CellType& type : model.types) {
-    auto known = lowered.find(type.definition.get());
+    const std::pair key = {type.definition.get(), type.precision};
+    auto known = lowered.find(key);
     if (known == lowered.end()) {
-      absl::StatusOr<CellProgram> program = Lower(*type.definition, limits);
+      absl::StatusOr<CellProgram> program = Lower(*type.definition, limits.In(type.precision));
       if (!program.ok()) return program.status();
-      known = lowered.emplace(type.definition.get(), *std::move(program)).first;
+      known = lowered.emplace(key, *std::move(program)).first;
     }
     CellProgram& program = programs.emplace_back(known->second);
     StartFromSums(type.hoisted, program);

@@ -3,6 +3,8 @@
 #ifndef CELLBATCH_CELLS_PROGRAM_PROGRAM_LIMITS_H_
 #define CELLBATCH_CELLS_PROGRAM_PROGRAM_LIMITS_H_
 
+#include "cells/precision.h"
+
 namespace cellbatch {
 
 struct ProgramLimits {
@@ -13,6 +15,16 @@ struct ProgramLimits {
   bool arg_max_of_product = false;  // a product may end in the argmax of its only column
   bool scalars = false;       // tails may read one number for all units; squares may be summed
   int scratch_alignment = 1;  // values in scratch begin at multiples of so many elements
+  // Segments that follow each other become one only where the first is as deep as a multiple of this; and in bf16. Above 1
+  // where sums depend on where K is cut: then bits depend on no plan.
+  int joined_depth = 1;
+  int bf16_joined_depth = 1;
+
+  ProgramLimits In(Precision precision) const {
+    ProgramLimits limits = *this;
+    if (precision == Precision::kBf16) limits.joined_depth = bf16_joined_depth;
+    return limits;
+  }
 };
 
 }  // namespace cellbatch

@@ -23,12 +23,13 @@ double Number(const ColumnArray& column, float f) {
 }
 
 absl::StatusOr<CellProgram> Compile(const CellDefinition& cell, const TrialOptions& options) {
-  if (!options.plan && options.prepare) return Lower(cell, options.limits);
-  absl::StatusOr<CellSkeleton> skeleton = MakeSkeleton(cell, options.limits);
+  const ProgramLimits limits = options.limits.In(options.precision);
+  if (!options.plan && options.prepare) return Lower(cell, limits);
+  absl::StatusOr<CellSkeleton> skeleton = MakeSkeleton(cell, limits);
   if (!skeleton.ok()) return skeleton.status();
   if (!options.prepare) skeleton = ComputedAtEachNode(cell, *std::move(skeleton));
   const CellPlan plan = options.plan ? options.plan(*skeleton) : PlanCell(*skeleton);
-  return ApplyPlan(*skeleton, plan, options.limits);
+  return ApplyPlan(*skeleton, plan, limits);
 }
 
 std::vector<int> FoldableSteps(const CellProgram& program) {

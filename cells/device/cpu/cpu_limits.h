@@ -15,6 +15,7 @@ inline constexpr ProgramLimits kCpuLimits = {
     .arg_max_of_product = true,
     .scalars = true,
     .scratch_alignment = kernels::kLanes,  // a cache line
+    .bf16_joined_depth = 32,               // a tile register's (cells/kernels/cpu/tiled_inl.h)
 };
 
 }  // namespace cellbatch
