@@ -1,7 +1,7 @@
 // One step of an LSTM cell, gather and gates included: the bare kernel and the compiled cell through the device, against
 // the best libraries found on this machine.
 //
-//   step [--h=256,512,1024] [--b=1,2,4,...] [--rounds=7] [--slice-ms=60] [--quick] [--kernels=avx512_bf16|avx512|avx2|portable]
+//   step [--h=256,512,1024] [--b=1,2,4,...] [--rounds=7] [--slice-ms=60] [--quick] [--kernels=NAME]
 //        [--peers=FILE,FILE] [--json=FILE]
 //
 //   step --cells[=NAME,...] [--definition=FILE,...] [--h=256,512] [--b=1,4,6,16,64] ...    any cell: step_cells.h
@@ -399,7 +399,8 @@ constexpr char kHelp[] =
     "  --rounds=7         rounds in which contenders take turns\n"
     "  --slice-ms=60      CPU time of a contender in a round\n"
     "  --quick            h 256 and 1024, b 1, 8 and 64, 3 short rounds\n"
-    "  --kernels=NAME     one pass, with avx512_bf16, avx512, avx2 or portable; default: the best "
+    "  --kernels=NAME     one pass, with avx512_amx, avx512_bf16, avx512, avx2 or portable; "
+    "default: the best "
     "here, and "
     "AVX2's\n"
     "  --peers=FILE,FILE  more libraries: a libdnnl.so.3 unpacked somewhere\n"

@@ -1,4 +1,4 @@
-// Products in less than fp32, cell by cell, on every instruction set of this machine: what W8 says is what the interpreter
+// Products in less than fp32, cell by cell, on every instruction set of this machine and by tile registers as they are emulated: what W8 says is what the interpreter
 // says in double of the weights as they were rounded, within the bound that fp32 has; BF16, whose inputs are rounded at
 // each product, is near the interpreter on the weights as they are. And bits depend on nothing more than in fp32: folded,
 // in any company, on one core or two.
@@ -12,6 +12,7 @@
 
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/cpu_memory.h"
+#include "cells/kernels/cpu/emulated_tiles.h"
 #include "tests/testing/builders.h"
 #include "tests/testing/cell_trial.h"
 #include "tests/testing/shipped_cell.h"
@@ -37,7 +38,7 @@ std::vector<CellDefinition> ZooCells() {
 class PrecisionTest : public ::testing::TestWithParam<const kernels::CpuKernels*> {};
 
 INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, PrecisionTest,
-                         ::testing::ValuesIn(kernels::RunnableKernels(DetectCpuFeatures())),
+                         ::testing::ValuesIn(kernels::RunnableAndEmulated()),
                          [](const auto& info) { return std::string(info.param->name); });
 
 // Of a column of a node: how far it is from `expected`, as a share of its norm.

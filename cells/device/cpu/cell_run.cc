@@ -221,7 +221,9 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
     args.starts = starts;
   }
   if (plan.arg_max.has_value()) StartLargest();
-  const int64_t work = multiply_adds * count_ + int64_t{8} * plan.units * count_;
+  const int64_t rate =
+      product.precision() == Precision::kBf16 ? cell_.kernels().bf16_rate : int64_t{1};
+  const int64_t work = multiply_adds * count_ / rate + int64_t{8} * plan.units * count_;
   const int64_t bytes = multiply_adds * kernels::PackedProduct::StoredBytes(product.precision());
   RunPanels(product, args, std::max(work, bytes), plan.arg_max.has_value());
   if (plan.arg_max.has_value()) StoreLargest(*plan.arg_max);

@@ -10,6 +10,7 @@
 #include "cells/device/cpu/cell_rows.h"
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/cpu_limits.h"
+#include "cells/kernels/cpu/emulated_tiles.h"
 #include "tests/testing/builders.h"
 #include "tests/testing/headed_cell.h"
 
@@ -28,7 +29,7 @@ class Trial {
     type_.name = cell->name();
     type_.definition = std::move(cell);
     type_.weights = weights;
-    CellProgram program = *Lower(*type_.definition, kCpuLimits);
+    CellProgram program = *Lower(*type_.definition, kCpuLimits.In(precision));
     program.precision = type_.precision = precision;
     packed_ = std::make_unique<PackedCell>(type_, std::move(program), CellFolds(), kernels);
   }
@@ -135,14 +136,14 @@ bool AgreesToTheBit(const CellDefinition& cell, const std::vector<ColumnPart>& p
 
 using Random = std::function<CellDefinition(uint64_t)>;
 
-int AgreeToTheBit(const Random& random_cell, Precision precision, bool both = false) {
+int AgreeToTheBit(const Random& random_cell, Precision precision, bool both = false,
+                  const kernels::CpuKernels& kernels = kernels::BestKernels(DetectCpuFeatures())) {
   int deferred = 0;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(std::string(Name(precision)) + ", seed " + std::to_string(seed));
     const CellDefinition cell = testing::WithHeads(random_cell(seed), seed);
     std::vector<ColumnPart> parts = PartsOf(cell);
     if (both) std::replace(parts.begin(), parts.end(), ColumnPart::kStep, ColumnPart::kBoth);
-    const kernels::CpuKernels& kernels = kernels::BestKernels(DetectCpuFeatures());
     deferred += AgreesToTheBit(cell, parts, seed, precision, kernels) ? 1 : 0;
     if (::testing::Test::HasFailure()) break;
   }
@@ -153,6 +154,11 @@ TEST(DeferTest, AThousandRandomCellsWithHeadsKeepTheirBits) {
   for (const Precision precision : kPrecisions) {
     EXPECT_GT(AgreeToTheBit(testing::RandomCell, precision), 700);
   }
+}
+
+TEST(DeferTest, TheyKeepThemByTileRegisters) {
+  EXPECT_GT(AgreeToTheBit(testing::RandomCell, Precision::kBf16, false, kernels::EmulatedTiles()),
+            700);
 }
 
 TEST(DeferTest, AThousandRandomCellsOfParametersWithHeadsKeepTheirBits) {

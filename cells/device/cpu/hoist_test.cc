@@ -10,6 +10,7 @@
 #include "cells/device/cpu/cell_rows.h"
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/cpu_limits.h"
+#include "cells/kernels/cpu/emulated_tiles.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch {
@@ -28,7 +29,7 @@ class Trial {
     type_.definition = std::move(cell);
     type_.weights = weights;
     type_.hoisted = std::move(hoisted);
-    CellProgram program = *Lower(*type_.definition, kCpuLimits);
+    CellProgram program = *Lower(*type_.definition, kCpuLimits.In(precision));
     StartFromSums(type_.hoisted, program);
     program.precision = type_.precision = precision;
     packed_ = std::make_unique<PackedCell>(type_, std::move(program), CellFolds(), kernels);
@@ -120,7 +121,7 @@ bool AgreesToTheBit(const CellDefinition& cell, uint64_t seed, Precision precisi
 }
 
 TEST(HoistTest, AStepThatStartsFromHoistedSumsHasTheBitsOfTheWhole) {
-  for (const kernels::CpuKernels* table : kernels::RunnableKernels(DetectCpuFeatures())) {
+  for (const kernels::CpuKernels* table : kernels::RunnableAndEmulated()) {
     for (const CellDefinition& cell :
          {testing::LstmCell(13, 37), testing::LstmCellByGate(5, 18), testing::LstmCellConcat(7, 19),
           testing::TwoInputLstmCell(3, 4, 21), testing::GruCell(13, 37), testing::GruV1Cell(13, 37),
@@ -133,11 +134,11 @@ TEST(HoistTest, AStepThatStartsFromHoistedSumsHasTheBitsOfTheWhole) {
 }
 
 // Of a thousand cells; how many have something to hoist.
-int AgreeToTheBit(CellDefinition (*random_cell)(uint64_t), Precision precision) {
+int AgreeToTheBit(CellDefinition (*random_cell)(uint64_t), Precision precision,
+                  const kernels::CpuKernels& kernels = kernels::BestKernels(DetectCpuFeatures())) {
   int hoisted = 0;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(std::string(Name(precision)) + ", seed " + std::to_string(seed));
-    const kernels::CpuKernels& kernels = kernels::BestKernels(DetectCpuFeatures());
     hoisted += AgreesToTheBit(random_cell(seed), seed, precision, kernels) ? 1 : 0;
     if (::testing::Test::HasFailure()) break;
   }
@@ -148,6 +149,10 @@ TEST(HoistTest, AThousandRandomCellsKeepTheirBits) {
   for (const Precision precision : kPrecisions) {
     EXPECT_GT(AgreeToTheBit(testing::RandomCell, precision), 200);
   }
+}
+
+TEST(HoistTest, TheyKeepThemByTileRegisters) {
+  EXPECT_GT(AgreeToTheBit(testing::RandomCell, Precision::kBf16, kernels::EmulatedTiles()), 200);
 }
 
 TEST(HoistTest, AThousandRandomCellsOfParametersKeepTheirBits) {

@@ -1,5 +1,6 @@
 // Products of bf16 against one multiply-add after the other: the same sums, bit by bit, whatever the numbers, also where two
 // are multiplied at a time. In plain arithmetic for the tilings of all instruction sets; and by every table of this CPU.
+// And those of tile registers, emulated or this CPU's, against what the manual says of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,10 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "cells/kernels/cpu/emulated_tiles.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 #include "cells/kernels/cpu/kernel_check.h"
 #include "cells/kernels/cpu/kernel_table_inl.h"
+#include "cells/kernels/cpu/plain_tiles.h"
 #include "cells/kernels/cpu/random_product.h"
+#include "cells/kernels/cpu/tile_trial.h"
 #include "cells/kernels/cpu/tiling.h"
 #include "cells/kernels/cpu/vec_portable.h"
 
@@ -73,8 +77,31 @@ float Rounded(float value) {
 // [group][row][unit].
 using Sums = std::vector<float>;
 
-// One multiply-add after the other: what every table's sums are. `fused`: rounded once, as by all but the portable one.
-Sums Chains(const Question& q, bool fused) {
+// How a segment is added to a sum.
+enum class Order : uint8_t {
+  kChain,       // one multiply and one addition after the other: the portable table
+  kFusedChain,  // the two rounded once: all others that have no tiles
+  kTiles,       // 32 at a time, those of even and of odd k apart, from 0
+};
+
+// Of the product of row `x` and the weights of unit `u`.
+float Added(float sum, const float* x, const WeightView& w, int unit, int depth, Order order) {
+  float even = 0.0f, odd = 0.0f;
+  for (int k = 0; k < depth; ++k) {
+    const float a = Rounded(x[k]), b = Rounded(w.data[unit * w.unit_stride + k * w.depth_stride]);
+    if (order == Order::kChain) sum = a * b + sum;
+    if (order == Order::kFusedChain) sum = std::fma(a, b, sum);
+    if (order != Order::kTiles) continue;
+    float& half = k % 2 == 0 ? even : odd;
+    half = std::fma(a, b, half);
+    if (k % 32 != 31 && k != depth - 1) continue;
+    sum += even + odd;
+    even = odd = 0.0f;
+  }
+  return sum;
+}
+
+Sums ExpectedSums(const Question& q, Order order) {
   const ProductSpec& spec = q.product.spec;
   Sums sums;
   for (int g = 0; g < spec.groups; ++g) {
@@ -83,12 +110,9 @@ Sums Chains(const Question& q, bool fused) {
         float sum = spec.bias[g] != nullptr ? spec.bias[g][u] : 0.0f;
         for (size_t s = 0; s < q.x.size(); ++s) {
           const SegmentSpec& segment = spec.segments[s];
-          const WeightView& w = segment.weights[g];
-          for (int k = 0; w.data != nullptr && k < segment.depth; ++k) {
-            const float x = Rounded(q.x[s][static_cast<size_t>(r * segment.depth + k)]);
-            const float weight = Rounded(w.data[u * w.unit_stride + k * w.depth_stride]);
-            sum = fused ? std::fma(x, weight, sum) : x * weight + sum;
-          }
+          if (segment.weights[g].data == nullptr) continue;
+          sum = Added(sum, q.x[s].data() + r * segment.depth, segment.weights[g], u, segment.depth,
+                      order);
         }
         sums.push_back(sum);
       }
@@ -153,12 +177,12 @@ std::string Difference(const Sums& one, const Sums& other) {
   return "";
 }
 
-void ExpectChains(const CpuKernels& kernels, bool fused) {
+void ExpectSums(const CpuKernels& kernels, Order order) {
   const FlushDenormals flushed;
   Random random(20261126);
   for (int trial = 0; trial < 40; ++trial) {
     const Question q = RandomQuestion(random, trial);
-    const Sums expected = Chains(q, fused);
+    const Sums expected = ExpectedSums(q, order);
     const Answer answer = Ask(kernels, q, static_cast<StreamWay>(trial % kNumWays));
     EXPECT_EQ(Difference(expected, answer.accumulators), "") << "trial " << trial;
     EXPECT_EQ(Difference(expected, answer.stored), "") << "trial " << trial;
@@ -181,18 +205,52 @@ TYPED_TEST(PairsTest, TheCheckOfKernelsFindsNothingWrong) {
 }
 
 TYPED_TEST(PairsTest, SumsHaveTheBitsOfOneMultiplyAddAfterTheOther) {
-  ExpectChains(this->Pairs(), false);
+  ExpectSums(this->Pairs(), Order::kChain);
 }
 
 // Those of this CPU, the one with dot products among them where it has them: so all of them agree.
 class Bf16Test : public testing::TestWithParam<const CpuKernels*> {};
 
-INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, Bf16Test,
-                         testing::ValuesIn(RunnableKernels(DetectCpuFeatures())),
+INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, Bf16Test, testing::ValuesIn(RunnableAndEmulated()),
                          [](const auto& info) { return std::string(info.param->name); });
 
-TEST_P(Bf16Test, SumsHaveTheBitsOfOneMultiplyAddAfterTheOther) {
-  ExpectChains(*GetParam(), GetParam() != RunnableKernels(CpuFeatures()).front());
+TEST_P(Bf16Test, SumsHaveTheBitsOfOneMultiplyAddAfterTheOtherOrOfTiles) {
+  const bool portable = GetParam() == RunnableKernels(CpuFeatures()).front();
+  ExpectSums(*GetParam(), GetParam()->bf16_in_tiles ? Order::kTiles
+                          : portable                ? Order::kChain
+                                                    : Order::kFusedChain);
+}
+
+TEST(EmulatedTilesTest, TheCheckOfKernelsFindsNothingWrong) {
+  EXPECT_EQ(CheckRounding(EmulatedTiles()), "");
+  EXPECT_EQ(CheckProducts(EmulatedTiles(), Precision::kBf16), "");
+}
+
+// Of each register of sums the first multiplication, the last and some between.
+TEST(EmulatedTilesTest, TheCheckOfKernelsFindsOneMultiplicationLeftOut) {
+  Random random(20261127);
+  for (const int groups : {1, 2, 5}) {
+    for (int sums = 0; sums < kRowTile; ++sums) {
+      const CpuKernels& kernels = TilesThatSkip(sums, -1);
+      ASSERT_EQ(CheckProducts(kernels, Precision::kBf16, groups), "");
+      const int64_t met = TilesMet();
+      ASSERT_GT(met, 0) << "register " << sums;
+      for (const int64_t at : {int64_t{0}, met / 2 + RandomInt(random, 0, 99), met - 1}) {
+        TilesThatSkip(sums, at);
+        EXPECT_NE(CheckProducts(kernels, Precision::kBf16, groups), "")
+            << "register " << sums << ", multiplication " << at << " of " << met;
+      }
+    }
+  }
+}
+
+// What a CPU's registers are asked before they are used.
+struct SkipsSecondRows {
+  static bool Skips(int sums) { return sums >= 2; }
+};
+TEST(EmulatedTilesTest, TheirTrialTellsRightFromWrong) {
+  EXPECT_TRUE(TileTrial<PlainTiles<>>().IsRight());
+  EXPECT_FALSE(TileTrial<PlainTiles<SkipsSecondRows>>().IsRight());
 }
 
 }  // namespace

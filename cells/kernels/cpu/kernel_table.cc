@@ -1,39 +1,31 @@
 #include "cells/kernels/cpu/kernel_table.h"
 
+#include "cells/device/cpu/tile_permission.h"
 #include "cells/kernels/cpu/kernel_variants.h"
 
 namespace cellbatch::kernels {
 namespace {
 
-const CpuKernels& OfAvx512(Precision precision) {
-  return precision == Precision::kBf16 ? kAvx512Bf16Kernels : kAvx512Kernels;
-}
-
 // AVX-512's, but for products of bf16.
 const CpuKernels& WithDotProducts() {
-  static const CpuKernels table = [] {
-    CpuKernels both = kAvx512Kernels;
-    both.name = kAvx512Bf16Kernels.name;
-    both.bf16_in_pairs = true;
-    both.round_to_bf16 = kAvx512Bf16Kernels.round_to_bf16;
-    both.run_product = [](const PackedProduct& product, const ProductArgs& args, int first,
-                          int last, ProductScratch* scratch) {
-      OfAvx512(product.precision()).run_product(product, args, first, last, scratch);
-    };
-    both.run_accumulators = [](const PackedProduct& product, const ProductArgs& args, int first,
-                               int last, ProductScratch* scratch, float* out, int64_t out_stride) {
-      const CpuKernels& kernels = OfAvx512(product.precision());
-      kernels.run_accumulators(product, args, first, last, scratch, out, out_stride);
-    };
-    return both;
-  }();
+  static const CpuKernels table = WithBf16Of<kAvx512Kernels, kAvx512Bf16Kernels>();
   return table;
+}
+const CpuKernels& WithTiles() {
+  static const CpuKernels table = WithBf16Of<kAvx512Kernels, kAmxKernels>();
+  return table;
+}
+
+bool TilesWork() {
+  static const bool work = MayUseTiles() && kTilesMultiplyRight();
+  return work;
 }
 
 }  // namespace
 
 std::vector<const CpuKernels*> RunnableKernels(const CpuFeatures& cpu) {
   std::vector<const CpuKernels*> tables;
+  if (cpu.amx_bf16 && TilesWork()) tables.push_back(&WithTiles());
   if (cpu.avx512_bf16) tables.push_back(&WithDotProducts());
   if (cpu.avx512) tables.push_back(&kAvx512Kernels);
   if (cpu.avx2_fma) tables.push_back(&kAvx2Kernels);

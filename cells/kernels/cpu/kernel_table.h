@@ -47,7 +47,7 @@ struct ElementWiseArgs {
 };
 
 struct CpuKernels {
-  const char* name;  // "avx512_bf16", "avx512", "avx2", "portable"
+  const char* name;  // "avx512_amx", "avx512_bf16", "avx512", "avx2", "portable"
 
   WeightOrder
       weight_order;  // of the products that it runs: a PackedProduct of another one ends the process
@@ -56,8 +56,12 @@ struct CpuKernels {
   int32_t block_of_k;          // a segment deeper than this is computed in several passes
   uint32_t (*ways)(int rows);  // there are for full panels; bit i: StreamWay i
 
-  // How rows lie that round_to_bf16 leaves and products of Precision::kBf16 read. Either way they have the same bits.
+  // How rows lie that round_to_bf16 leaves and products of Precision::kBf16 read. Either way they have the same bits, but
+  // those of tiles (bf16_in_tiles), which read pairs and add up 32 of K before they add that to a sum (tiled_inl.h).
   bool bf16_in_pairs;
+  bool bf16_in_tiles;
+  // Multiply-adds of bf16 in the time of one of fp32 where weights are near, about: whether a step is worth splitting.
+  int32_t bf16_rate;
 
   // Panels [first_panel, last_panel) of a product, tail included. A product without groups and
   // segments is an element-wise program. Cost: about 2 * rows * weights flops, and one pass over

@@ -3,6 +3,8 @@
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
 
+#include <type_traits>
+
 #include "cells/kernels/cpu/element_wise_inl.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/mat_mul_inl.h"
@@ -62,16 +64,18 @@ void RoundRowsToBf16(const RowSource& in, int32_t width, int32_t num_rows, const
   }
 }
 
-// Only what a table has of its own that multiplies bf16 in pairs: its functions run products of Precision::kBf16 and no
-// others, and what is absent here is another table's.
-template <class V, class Tiling>
+// Only what a table has of its own that multiplies bf16 in pairs, by dot products or by tiles (S): its functions run
+// products of Precision::kBf16 and no others, and what is absent here is another table's.
+template <class V, class Tiling, class S = Bf16Pairs>
 constexpr CpuKernels MakePairKernels(const char* name) {
   CpuKernels pairs = {};
   pairs.name = name;
   pairs.weight_order = Tiling::kOrder;
   pairs.bf16_in_pairs = true;
-  pairs.run_product = RunProduct<V, Tiling, Bf16Pairs>;
-  pairs.run_accumulators = RunAccumulators<V, Tiling, Bf16Pairs>;
+  pairs.bf16_in_tiles = !std::is_same_v<typename S::Tiled, NotTiled>;
+  pairs.bf16_rate = pairs.bf16_in_tiles ? 8 : 1;
+  pairs.run_product = RunProduct<V, Tiling, S>;
+  pairs.run_accumulators = RunAccumulators<V, Tiling, S>;
   pairs.round_to_bf16 = RoundRowsToBf16<V, true>;
   return pairs;
 }
@@ -83,6 +87,8 @@ constexpr CpuKernels MakeKernels(const char* name) {
           .block_of_k = Tiling::kSpreads ? Tiling::kSpreadBlock : kShortBlock,
           .ways = [](int rows) { return WaysOf<Tiling>(rows, kPanelColumns); },
           .bf16_in_pairs = false,
+          .bf16_in_tiles = false,
+          .bf16_rate = 1,
           .run_product = RunProduct<V, Tiling>,
           .run_accumulators = RunAccumulators<V, Tiling>,
           .sum_rows = SumRows<V>,

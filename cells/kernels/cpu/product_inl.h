@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cells/kernels/cpu/expand_inl.h"
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/reductions_inl.h"
 #include "cells/kernels/cpu/stored_inl.h"
@@ -26,27 +27,6 @@
 #include "cells/kernels/cpu/tiling.h"
 
 namespace cellbatch::kernels {
-
-// `steps` steps of so many columns as floats, [steps of k][columns][16]. Meanwhile what follows in memory is prefetched, if
-// nobody else will.
-template <class V, class S, bool kPrefetches>
-void ExpandBlock(const typename S::Number* from, int steps, int columns, float* to) {
-  constexpr int kColumnsOfLine = kLineBytes / kColumnStep<S> / static_cast<int>(sizeof(*from));
-  const auto* const next = from + int64_t{steps} * columns * kColumnStep<S>;
-  // Where a step is of one k, the order is that of the floats: one long loop.
-  const int passes = S::kDepth == 1 ? 1 : steps, width = S::kDepth == 1 ? steps * columns : columns;
-  for (int64_t pass = 0, i = 0; pass < passes; ++pass) {
-    for (int column = 0; column < width; ++column, ++i) {
-      if (kPrefetches && i % kColumnsOfLine == 0) {
-        __builtin_prefetch(next + i * kColumnStep<S>, 0, 2);
-      }
-      Unrolled<S::kDepth>([&](auto d) __attribute__((always_inline)) {
-        S::template Load<V, d>(from + i * kColumnStep<S>)
-            .Store(to + ((pass * S::kDepth + d) * width + column) * kLanes);
-      });
-    }
-  }
-}
 
 template <class V, class Tiling, class S>
 class ProductRun {
@@ -60,7 +40,7 @@ class ProductRun {
   void StartChunk(int first, int rows) {
     first_ = first;
     rows_ = rows;
-    pairs_ = Way(MostColumns()) == StreamWay::kPaired;
+    pairs_ = !kTiled && Way(MostColumns()) == StreamWay::kPaired;
     if constexpr (kApart<Tiling>) {
       row_blocks_ = Tiling::Blocks(rows);
       for (int rb = 0; rb <= row_blocks_; ++rb) row_start_[rb] = PartStart(rows, row_blocks_, rb);
@@ -99,7 +79,9 @@ class ProductRun {
       }
       if constexpr (S::kSummedApart) ClearTerms();
       const float** const x = scratch_.input_rows(static_cast<int>(s));
-      if constexpr (kApart<Tiling>) {
+      if constexpr (kTiled) {
+        AddTiles(panel, segment, x, args_.inputs[s]);
+      } else if constexpr (kApart<Tiling>) {
         AddColumns(panel, segment, x);
       } else {
         panels == 2 ? AddToPair(panel, segment, x) : AddSegment(panel, segment, x);
@@ -141,6 +123,7 @@ class ProductRun {
 
  private:
   using Number = typename S::Number;
+  static constexpr bool kTiled = !std::is_same_v<typename S::Tiled, NotTiled>;
   static constexpr int kStepBytes = kColumnStep<S> * static_cast<int>(sizeof(Number));
 
   void RunTails(int panel, const RowColumn* columns) {
@@ -260,6 +243,15 @@ class ProductRun {
       }
     }
     return columns;
+  }
+
+  void AddTiles(int panel, const PackedProduct::Segment& segment, const float** x,
+                const RowSource& in) {
+    int32_t column[kMaxColumns];
+    const int columns = FindColumns(segment, column);
+    const int64_t x_stride = in.rows == nullptr && in.tokens == nullptr ? in.stride : 0;
+    tiled_.Add({x, x_stride, rows_, Steps(segment.depth), Weights(panel, segment), columns, Into(),
+                stride_, column});
   }
 
   // Two panels, which stream in side by side.
@@ -396,7 +388,7 @@ class ProductRun {
     for (int b = 0; b < blocks_; ++b) {
       for (int c = 0; c < segment.groups; ++c) {
         const int64_t at = (int64_t{b} * p_.groups() + segment.group[c]) * kLanes;
-        const V zero = V::Load(terms + at);
+        const V zero = kTiled ? V::Broadcast(0.0f) : V::Load(terms + at);
         for (int r = 0; r < rows_; ++r) {
           float* const sum = Row(r) + At(b, segment.group[c]);
           (V::Load(sum) + zero).Store(sum);
@@ -440,6 +432,7 @@ class ProductRun {
   const PackedProduct& p_;
   const ProductArgs& args_;
   ProductScratch& scratch_;
+  typename S::Tiled tiled_;
   const bool in_place_;
   bool pairs_ = false;
   int first_ = 0, rows_ = 0, blocks_ = 0;

@@ -4,6 +4,7 @@
 // Stored: what lies in memory; Number: what of it tiles count and load. kDepth: steps of k in one step of a tile, each of
 // which meets a number of the row. Load<d>: 16 weights of the d-th of them. kPacked: elements of k in one number of the row.
 // kSummedApart: terms of a segment are summed as they are stored, and scaled at its end. MultiplyAdd: what a step adds.
+// Tiled: what adds up a segment by tile registers (tiled_inl.h), if that is how it is done.
 //
 // Bf16Stored and Bf16Pairs are two ways to multiply the same stored weights: element by element, and two at a time where
 // the CPU can (Vec::MultiplyAddPairs: first the pair's first element, then its second, each as Fma would: the same bits).
@@ -19,8 +20,11 @@
 namespace cellbatch::kernels {
 namespace {  // of each file that includes it
 
+struct NotTiled {};
+
 // However they are stored, element by element.
 struct OneByOne {
+  using Tiled = NotTiled;
   static constexpr int kPacked = 1;
   template <class V>
   static V MultiplyAdd(V x, V weights, V sum) {
@@ -51,6 +55,7 @@ struct Bf16Stored : OneByOne {
 };
 
 struct Bf16Pairs {
+  using Tiled = NotTiled;
   using Stored = uint16_t;
   using Number = float;  // a word of two, which nobody computes with as a float
   static constexpr int kDepth = 1, kPacked = 2;

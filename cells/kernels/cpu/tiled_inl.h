@@ -1,0 +1,179 @@
+// Products of bf16 by tile registers of 16 rows x 16 words (AMX), over the pairs that dot products read. Included only by
+// files that have such registers: Tiles is the CPU's own (amx_tiles.h), or a test's in plain arithmetic.
+//
+//   rows of pairs            weights, step by step               sums, where they lie
+//   A [rows][16 pairs]   x   B [16 pairs][16 units of 2]    +=   C [rows][16 units]
+//   (rows follow each        (a column's lines, `columns`        (rows stride apart)
+//    other, or a copy)        of them apart)
+//
+// A multiplication of tiles takes 32 of K: for every sum it adds up the first of each pair and the second of each, from 0,
+// and then both to the sum (TDPBF16PS). So a sum depends on where K is cut, which is every 32 from a segment's start and
+// nowhere else: bits are the same for any batch, block and split of rows, and differ from those of instructions that add
+// pair after pair. What adds zeros adds one +0.
+//
+// Batches are cut in equal row blocks of at most 16. Two of them meet two columns at a time, one alone four:
+//
+//   one row block: C0 C1 C2 C3 += A4 x B6, B7, B6, B7       two: C0 C1 += A4 x B6, B7    C2 C3 += A5 x B6, B7
+//
+// Blocks of 256 of K are passed over by all row blocks while they lie in L1; meanwhile the next one is prefetched to L2.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_TILED_INL_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_TILED_INL_H_
+
+#include <cstdint>
+
+#include "cells/kernels/cpu/product.h"
+#include "cells/kernels/cpu/tile_inl.h"
+#include "cells/kernels/cpu/tile_shapes.h"
+
+namespace cellbatch::kernels {
+
+inline constexpr int kTilesOfBlock = 8;  // in K
+
+// One segment of a panel, of all rows of a chunk.
+struct TiledArgs {
+  const float* const* x;  // one pointer a row: its pairs, a word each
+  int64_t x_stride;       // words from one row to the next; 0: they lie anywhere
+  int rows;
+  int pairs;       // of a row
+  const float* w;  // [pairs][columns][16 words]
+  int columns;
+  float* sums;  // row r, column c: sums + r * sums_stride + column[c]
+  int64_t sums_stride;
+  const int32_t* column;
+};
+
+template <class Tiles>
+class TiledRun {
+ public:
+  void Add(const TiledArgs& args) {
+    t_ = &args;
+    row_blocks_ = (args.rows + kTileRows - 1) / kTileRows;
+    at_once_ = row_blocks_ == 1 ? 4 : 2;
+    passes_ = (args.columns + at_once_ - 1) / at_once_;
+    const int meetings = (row_blocks_ + 1) / 2 * passes_;
+    lines_ahead_ = (kTileWords * args.columns + meetings - 1) / meetings;
+    const int whole = args.pairs / kTileWords, rest = args.pairs % kTileWords;
+    const int most = row_blocks_ == 1 && passes_ == 1 ? whole : kTilesOfBlock;
+    for (int tile = 0; tile < whole; tile += most) {
+      AddBlock(tile * kTileWords, kTileWords, whole - tile < most ? whole - tile : most);
+    }
+    if (rest > 0) AddBlock(whole * kTileWords, rest, 1);
+  }
+
+ private:
+  // `tiles` of so many pairs, from that pair of the segment.
+  void AddBlock(int first_pair, int pairs, int tiles) {
+    first_pair_ = first_pair;
+    pairs_ = pairs;
+    tiles_of_block_ = tiles;
+    ahead_ = Line(first_pair + kTilesOfBlock * kTileWords, 0);
+    for (int block = 0; block < row_blocks_; block += 2) {
+      const int r0 = PartStart(t_->rows, row_blocks_, block);
+      const int r1 = PartStart(t_->rows, row_blocks_, block + 1);
+      const bool two = block + 1 < row_blocks_;
+      const int end = two ? PartStart(t_->rows, row_blocks_, block + 2) : r1;
+      tiles_.Shape({r1 - r0, two ? end - r1 : r1 - r0, pairs});
+      for (int pass = 0; pass < passes_; ++pass) {
+        const int first = PartStart(t_->columns, passes_, pass);
+        Meet(two, r0, r1, first, PartStart(t_->columns, passes_, pass + 1) - first);
+      }
+    }
+  }
+
+  void Meet(bool two, int r0, int r1, int first, int columns) {
+    if (two)
+      return columns == 2 ? MeetBlocks<2, 2>(r0, r1, first) : MeetBlocks<2, 1>(r0, r1, first);
+    switch (columns) {
+      case 1:
+        return MeetBlocks<1, 1>(r0, r1, first);
+      case 2:
+        return MeetBlocks<1, 2>(r0, r1, first);
+      case 3:
+        return MeetBlocks<1, 3>(r0, r1, first);
+      default:
+        return MeetBlocks<1, 4>(r0, r1, first);
+    }
+  }
+
+  // R row blocks, which start at rows r0 and r1, and C columns from `first` on.
+  template <int R, int C>
+  void MeetBlocks(int r0, int r1, int first) {
+    const TiledArgs t = *t_;  // the loop's own: tiles may have written any memory
+    const int64_t sums_bytes = t.sums_stride * kWord, line_bytes = int64_t{t.columns} * kLineBytes;
+    const int64_t x_bytes = t.x_stride * kWord;
+    const int tiles = tiles_of_block_, lines_ahead = lines_ahead_;
+    const float* ahead = ahead_;
+    const float* w = Line(first_pair_, first);
+    Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+        tiles_.template Load<r * 2 + c>(Sums(r == 0 ? r0 : r1, first + c), sums_bytes);
+      });
+    });
+    for (int tile = 0; tile < tiles; ++tile, w += t.columns * kTileWords * kTileWords) {
+      const int pair = first_pair_ + tile * kTileWords;
+      Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+        const int row = r == 0 ? r0 : r1;
+        if (x_bytes > 0) {
+          tiles_.template Load<kRowTile + r>(t.x[row] + pair, x_bytes);
+        } else {
+          LoadCopy<kRowTile + r>(row, pair);
+        }
+      });
+      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+        tiles_.template Load<kWeightTile + c % 2>(w + c * kTileWords, line_bytes);
+        Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+          tiles_.template MultiplyAdd<r * 2 + c, kRowTile + r, kWeightTile + c % 2>();
+        });
+      });
+      for (int line = 0; line < lines_ahead; ++line) {
+        __builtin_prefetch(ahead + line * kTileWords, 0, 2);
+      }
+      ahead += lines_ahead * kTileWords;
+    }
+    ahead_ = ahead;
+    Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+        tiles_.template Store<r * 2 + c>(Sums(r == 0 ? r0 : r1, first + c), sums_bytes);
+      });
+    });
+  }
+
+  // A block's rows that do not follow each other, from `row` on, from that pair on.
+  template <int kTile>
+  void LoadCopy(int row, int pair) {
+    float copy[kTileRows * kTileWords];
+    for (int r = 0; r < tiles_.Rows(kTile); ++r) {
+      __builtin_memcpy(copy + r * kTileWords, t_->x[row + r] + pair,
+                       static_cast<size_t>(kWord * pairs_));
+    }
+    tiles_.template Load<kTile>(copy, kTileWords * kWord);
+  }
+
+  float* Sums(int row, int column) const {
+    return t_->sums + row * t_->sums_stride + t_->column[column];
+  }
+  const float* Line(int pair, int column) const {
+    return t_->w + (int64_t{pair} * t_->columns + column) * kTileWords;
+  }
+
+  static constexpr int64_t kWord = sizeof(float);
+
+  Tiles tiles_;
+  const TiledArgs* t_ = nullptr;
+  int row_blocks_ = 0, at_once_ = 0, passes_ = 0, lines_ahead_ = 0;
+  int first_pair_ = 0, pairs_ = 0, tiles_of_block_ = 0;
+  const float* ahead_ = nullptr;
+};
+
+namespace {  // of each file that includes it
+
+// Bf16Pairs by tiles: what is stored and how rows lie is the same.
+template <class Tiles>
+struct Bf16Tiles : Bf16Pairs {
+  using Tiled = TiledRun<Tiles>;
+};
+
+}  // namespace
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_TILED_INL_H_
