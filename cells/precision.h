@@ -1,10 +1,13 @@
 // In which numbers a model's products are computed. State, sums, what is looked up and every other operator are fp32 in
 // each of them; operators on what nodes compute (products of values, reductions) are, too.
 //
-//   kFp32   weights and inputs as they are
-//   kBf16   weights and a product's inputs rounded to bf16 (to nearest, ties to even), products summed in fp32
-//   kW8     weights are int8 times a scale: one scale for each line of a weight matrix that one unit sums over, the
-//           line's largest magnitude / 127; inputs as they are
+//   kFp32       weights and inputs as they are
+//   kFp32Split  as kFp32, with sums within 2e-5 of the largest where kFp32's are within 1e-5. Where a device multiplies bf16
+//               so fast that three products are faster than one in fp32 (tile registers), each number is the sum of two
+//               of bf16, and the product of their smaller parts is left out. Elsewhere it is kFp32 (ProgramLimits::Computed)
+//   kBf16       weights and a product's inputs rounded to bf16 (to nearest, ties to even), products summed in fp32
+//   kW8         weights are int8 times a scale: one scale for each line of a weight matrix that one unit sums over, the
+//               line's largest magnitude / 127; inputs as they are
 //
 // So what a model means is said by its weights alone, and neither by how its cells are compiled nor by who computes them.
 // Products by what parameters alone make are such products; what makes it, at load, is computed in fp32. Plain value.
@@ -17,9 +20,9 @@
 
 namespace cellbatch {
 
-enum class Precision : uint8_t { kFp32, kBf16, kW8 };
+enum class Precision : uint8_t { kFp32, kBf16, kW8, kFp32Split };
 
-// "FP32", "BF16", "W8".
+// "FP32", "BF16", "W8", "FP32_SPLIT".
 inline const char* Name(Precision precision) {
   switch (precision) {
     case Precision::kFp32:
@@ -28,6 +31,8 @@ inline const char* Name(Precision precision) {
       return "BF16";
     case Precision::kW8:
       return "W8";
+    case Precision::kFp32Split:
+      return "FP32_SPLIT";
   }
   NoSuchEnumerator();
 }

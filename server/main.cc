@@ -89,7 +89,8 @@ absl::StatusOr<std::string> ExplainModelOf(const ServerOptions& options) {
   auto devices = Open(options);
   if (!devices.ok()) return devices.status();
   const LoaderLimits limits{.unfolder_libraries = options.unfolder_libraries,
-                            .devices = devices->kinds()};
+                            .devices = devices->kinds(),
+                            .splits_fp32 = devices->splits_fp32};
   return ExplainServed(options.model_repository, options.explain, limits, OfScheduler(options),
                        std::move(devices->set));
 }

@@ -164,7 +164,8 @@ absl::Status Server::Open(OpenedDevices devices) {
   of_scheduler.unload_limit = absl::ZeroDuration();  // the repository has waited for its requests
   of_scheduler.lane_ended = [this](const LaneStats& lane) { stats_.LaneEnded(lane); };
   const LoaderLimits limits{.unfolder_libraries = options_.unfolder_libraries,
-                            .devices = devices.kinds()};
+                            .devices = devices.kinds(),
+                            .splits_fp32 = devices.splits_fp32};
   const std::vector<const Memory*> memories = MemoriesIn(devices.set);  // the scheduler's
   auto scheduler = Scheduler::Create(of_scheduler, std::move(devices.set), clock_);
   if (!scheduler.ok()) return scheduler.status();

@@ -53,16 +53,17 @@ absl::StatusOr<std::vector<CellProgram>> LowerCells(const Model& model,
   // Types may share a definition, and lowering takes milliseconds.
   std::map<std::pair<const CellDefinition*, Precision>, CellProgram> lowered;
   for (const CellType& type : model.types) {
-    const std::pair key = {type.definition.get(), type.precision};
+    const Precision computed = limits.Computed(type.precision);
+    const std::pair key = {type.definition.get(), computed};
     auto known = lowered.find(key);
     if (known == lowered.end()) {
-      absl::StatusOr<CellProgram> program = Lower(*type.definition, limits.In(type.precision));
+      absl::StatusOr<CellProgram> program = Lower(*type.definition, limits.In(computed));
       if (!program.ok()) return program.status();
       known = lowered.emplace(key, *std::move(program)).first;
     }
     CellProgram& program = programs.emplace_back(known->second);
     StartFromSums(type.hoisted, program);
-    program.precision = type.precision;
+    program.precision = computed;
   }
   return programs;
 }

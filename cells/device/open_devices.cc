@@ -68,6 +68,7 @@ absl::StatusOr<OpenedDevices> OpenDevices(std::string_view devices, OpenOptions 
     auto cpus = CpuDevices(choice->cpu_sets, options.cpu);
     if (!cpus.ok()) return cpus.status();
     Add(*std::move(cpus), opened.set);
+    opened.splits_fp32 = SplitsFp32(options.cpu);
   }
   opened.found = NamesOf(opened.set);
   if (devices == "auto") opened.found += OtherwiseThere(options.cuda_libraries);

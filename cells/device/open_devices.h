@@ -30,6 +30,7 @@ struct OpenedDevices {
   std::string found;
 
   DeviceKinds kinds() const;  // of `set`
+  bool splits_fp32 = false;   // whether CPUs of it compute Precision::kFp32Split as such
 };
 
 // INVALID_ARGUMENT: what --devices names is not there, or is no device; NOT_FOUND: GPUs are named and CUDA is not there; as

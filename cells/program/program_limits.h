@@ -19,10 +19,17 @@ struct ProgramLimits {
   // where sums depend on where K is cut: then bits depend on no plan.
   int joined_depth = 1;
   int bf16_joined_depth = 1;
+  bool splits = false;  // products of kFp32Split are made of three in bf16
 
-  ProgramLimits In(Precision precision) const {
+  // What products of a model in that precision are computed in.
+  Precision Computed(Precision precision) const {
+    return precision == Precision::kFp32Split && !splits ? Precision::kFp32 : precision;
+  }
+  // Of one computed in that precision.
+  ProgramLimits In(Precision computed) const {
     ProgramLimits limits = *this;
-    if (precision == Precision::kBf16) limits.joined_depth = bf16_joined_depth;
+    const bool of_bf16 = computed == Precision::kBf16 || computed == Precision::kFp32Split;
+    if (of_bf16) limits.joined_depth = bf16_joined_depth;
     return limits;
   }
 };

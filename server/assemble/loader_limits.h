@@ -20,6 +20,7 @@ struct LoaderLimits {
   int32_t max_cell_types = 256;                   // of one model
   // Kinds that this server computes on. None: not known, as for a tool that computes nothing.
   std::optional<DeviceKinds> devices = {};
+  bool splits_fp32 = false;  // whether its CPUs compute FP32_SPLIT faster than FP32 (OpenedDevices)
   bool policies =
       true;  // whether a version's policy is read; without, it is Algorithm 1 (for who learns one anew)
 };

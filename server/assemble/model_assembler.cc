@@ -25,9 +25,13 @@ void CheckPriorityLevels(Assembly& a) {
                 : fmt::format("default_priority_level is {}, allowed are 1 to {}", given, levels));
 }
 
-// AUTO is the faster of FP32 and FP32_SPLIT, and nothing here computes the second.
-Precision PrecisionOf(const disk::ModelDescription& config) {
-  switch (config.precision()) {
+// AUTO is the faster of FP32 and FP32_SPLIT where batches are large: the second wherever CPUs have what it is for. Where they
+// have not, and on GPUs, whose FP32 is such a sum already, both are FP32.
+Precision PrecisionOf(const Assembly& a) {
+  switch (a.config.precision()) {
+    case disk::PRECISION_FP32_SPLIT:
+    case disk::PRECISION_AUTO:
+      return a.limits.splits_fp32 && a.model.devices.cpu ? Precision::kFp32Split : Precision::kFp32;
     case disk::PRECISION_BF16:
       return Precision::kBf16;
     case disk::PRECISION_W8:
@@ -39,11 +43,6 @@ Precision PrecisionOf(const disk::ModelDescription& config) {
 
 void CheckSettings(Assembly& a) {
   const disk::ModelDescription& config = a.config;
-  if (config.precision() == disk::PRECISION_FP32_SPLIT) {
-    a.Problem("precision",
-              "precision PRECISION_FP32_SPLIT is not offered yet; PRECISION_FP32, PRECISION_BF16 "
-              "and PRECISION_W8 are");
-  }
   a.model.devices = PlaceModel(a);
   const int64_t length = config.max_sequence_length();
   if (length < 0 || length > a.limits.max_sequence_length) {
@@ -126,7 +125,7 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
   }
   if (!problems.empty()) return problems;
   TakeUnfoldOptions(parts.config, model);
-  model.precision = PrecisionOf(parts.config);
+  model.precision = PrecisionOf(assembly);
   for (CellType& type : model.types) type.precision = model.precision;
   if (absl::Status s = model.Validate(); !s.ok()) problems.emplace_back(s.message());
   return problems;

@@ -160,7 +160,9 @@ TEST_F(ImportTorchTest, WhatIsWrongIsSaidAndLeavesNoFolder) {
   EXPECT_THAT(Error(), HasSubstr("--nonlinearity tanh or relu"));
   options_.hints.nonlinearity = "relu";
   options_.precision = "INT4";
-  EXPECT_THAT(Error(), HasSubstr("--precision is \"INT4\", FP32, BF16 and W8 are offered"));
+  EXPECT_THAT(
+      Error(),
+      HasSubstr("--precision is \"INT4\", FP32, FP32_SPLIT, AUTO, BF16 and W8 are offered"));
   options_.precision = "FP32";
   for (const char* name : {"", "../m", ".m", "a b"}) {
     options_.name = name;

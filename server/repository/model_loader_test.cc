@@ -171,6 +171,7 @@ TEST_F(ModelLoaderTest, APrecisionIsThatOfEveryCellType) {
   const std::string config = config_;
   const std::pair<const char*, Precision> named[] = {{"PRECISION_W8", Precision::kW8},
                                                      {"PRECISION_BF16", Precision::kBf16},
+                                                     {"PRECISION_FP32_SPLIT", Precision::kFp32},
                                                      {"PRECISION_AUTO", Precision::kFp32}};
   for (const auto& [name, precision] : named) {
     config_ = config + " precision: " + name;
@@ -178,6 +179,24 @@ TEST_F(ModelLoaderTest, APrecisionIsThatOfEveryCellType) {
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ((*loaded)->precision, precision);
     for (const CellType& type : (*loaded)->types) EXPECT_EQ(type.precision, precision);
+  }
+}
+
+// What is computed is what ModelConfig says.
+TEST_F(ModelLoaderTest, Fp32IsSplitWhereCpusDoThatFasterAndTheModelIsOnThem) {
+  const std::string config = config_;
+  for (const char* name : {"PRECISION_FP32_SPLIT", "PRECISION_AUTO"}) {
+    config_ = config + " precision: " + name;
+    for (const bool gpu : {false, true}) {
+      for (const bool splits : {false, true}) {
+        limits_.devices = DeviceKinds{.cpu = true, .gpu = gpu};
+        limits_.splits_fp32 = splits;
+        const auto loaded = Load();
+        ASSERT_TRUE(loaded.ok()) << loaded.status();
+        EXPECT_EQ((*loaded)->precision, splits && !gpu ? Precision::kFp32Split : Precision::kFp32)
+            << name << (gpu ? " beside GPUs" : "");
+      }
+    }
   }
 }
 
@@ -279,7 +298,7 @@ TEST_F(ModelLoaderTest, EveryProblemIsReportedAtOnce) {
   tensors_.erase("hh0");
   tensors_.erase("bi1");
   tensors_["bh0_reverse"].second[2] = std::nanf("");
-  config_ += "max_sequence_length: -1 precision: PRECISION_FP32_SPLIT name: \"tager\"";
+  config_ += "max_sequence_length: -1 precision: PRECISION_W8 devices: GPU name: \"tager\"";
   const std::string error = Error();
   EXPECT_THAT(error,
               HasSubstr("config.textproto:1: cell type \"f\": parameter \"U\": tensor \"hh0\" "
@@ -289,9 +308,8 @@ TEST_F(ModelLoaderTest, EveryProblemIsReportedAtOnce) {
   EXPECT_THAT(error, HasSubstr("tensor \"bh0_reverse\" holds nan at element 2"));
   EXPECT_THAT(error, HasSubstr("max_sequence_length is -1, this server's limit is 65536"));
   EXPECT_THAT(
-      error,
-      HasSubstr("PRECISION_FP32_SPLIT is not offered yet; PRECISION_FP32, PRECISION_BF16 and "
-                "PRECISION_W8 are"));
+      error, HasSubstr("devices is GPU and precision PRECISION_W8: GPUs compute PRECISION_FP32 and "
+                       "PRECISION_BF16"));
   EXPECT_THAT(error, HasSubstr("name is \"tager\", the folder is \"tagger\""));
 }
 

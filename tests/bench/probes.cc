@@ -49,6 +49,27 @@ __attribute__((target("avx2,fma"))) double FlopsAvx2() {
   return 2.0 * 8 * kChains * kSteps;
 }
 
+// Registers 0 to 3 are sums, 4 and 5 rows, 6 and 7 weights.
+double FlopsOfTiles() {
+  struct {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } const shapes;
+  __asm__ volatile("ldtilecfg %0" ::"m"(shapes) : "memory");
+  for (int i = 0; i < kSteps; ++i) {
+    __asm__ volatile(
+        "tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\t"
+        "tdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps %tmm7, %tmm5, %tmm3");
+  }
+  __asm__ volatile("tilerelease");
+  return 4.0 * 2 * 16 * 16 * 32 * kSteps;
+}
+
+#else
+
+double FlopsOfTiles() { return 0.0; }
+
 #endif
 
 double FlopsPortable() {
@@ -191,6 +212,8 @@ int64_t ThreadCpuNs() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }
+
+double ProbeTilePeak(int runs) { return BestOf(runs, FlopsOfTiles); }
 
 int64_t ProcessCpuNs() {
   timespec t;

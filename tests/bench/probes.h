@@ -22,6 +22,10 @@ double ProbeFmaPeak(const std::string& instruction_set, int runs = 20);
 // in L1.
 double ProbeFedPeak(const std::string& instruction_set, int runs = 20);
 
+// Multiply-adds of bf16 in tile registers (AMX), in flops a second: whole registers, four chains, nothing loaded. REQUIRES:
+// this process may use them (a table of kernels that does, runs).
+double ProbeTilePeak(int runs = 20);
+
 // CPU that the process uses while it sleeps, in cores: what threads of libraries burn for nothing.
 double IdleCores();
 

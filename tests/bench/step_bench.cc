@@ -113,6 +113,8 @@ class Bench {
     const CpuFeatures machine = DetectCpuFeatures();
     StreamFact("L2", machine.l2_bytes);
     StreamFact("L3", machine.l3_bytes);
+    if (!pass.kernels->bf16_in_tiles) return;
+    Fact("bf16 in tile registers", Number(ProbeTilePeak() * 1e-9, 0) + " GF/s");
   }
 
   bool Run() {
@@ -193,6 +195,9 @@ class Bench {
     auto& bf16 = rounded.back().peers;
     for (const auto& peer : peers_.bf16_products) bf16.push_back(PeerContender(setting, *peer));
     for (const auto& peer : peers_.bf16_lstms) bf16.push_back(PeerContender(setting, *peer));
+    if (setting.product_split.has_value()) {
+      rounded.push_back({"split", KernelContender(setting, Precision::kFp32Split), {}, {}});
+    }
     const int most = *std::max_element(options_.b.begin(), options_.b.end());
     all.push_back(DeviceContender(setting, most, cpu_));
     for (const auto& peer : peers_.products) all.push_back(PeerContender(setting, *peer));
@@ -201,6 +206,9 @@ class Bench {
     std::vector<std::string> head = {
         "b",         "kernel us", "GF/s",  "of peak",    "of fed",  "of stream",    "device us",
         "vs kernel", "vs best",   "w8 us", "w8 vs best", "bf16 us", "bf16 vs best", "vs bf16 best"};
+    if (setting.product_split.has_value()) {
+      head.insert(head.end(), {"split us", "split vs best"});
+    }
     for (size_t i = 2; i < all.size(); ++i) head.push_back("[" + std::to_string(i - 1) + "] us");
     Table table(head);
     double fastest = HUGE_VAL;

@@ -58,8 +58,10 @@ class Kernel final : public OnRows {
     const int h = rows_->h();
     float* to = rounded_.data();
     for (RowSource& in : inputs) {
-      if (product_.precision() != Precision::kBf16) break;
-      setting_.kernels.round_to_bf16(in, h, rows_->b(), {to, h});
+      const bool split = product_.precision() == Precision::kFp32Split;
+      if (!split && product_.precision() != Precision::kBf16) break;
+      const auto round = split ? setting_.kernels.split_to_bf16 : setting_.kernels.round_to_bf16;
+      round(in, h, rows_->b(), {to, h});
       in = {to, h};
       to += int64_t{rows_->b()} * h;
     }
@@ -135,6 +137,13 @@ class WithLstm final : public OnRows {
   PackedMemory x_, h_, c_, next_h_, next_c_;
 };
 
+std::optional<PackedProduct> SplitProduct(const StepWeights& weights,
+                                          const kernels::CpuKernels& kernels) {
+  if (kernels.split_to_bf16 == nullptr) return std::nullopt;
+  return std::optional<PackedProduct>(
+      std::in_place, InPrecision(weights.Spec(true), Precision::kFp32Split), kernels.weight_order);
+}
+
 }  // namespace
 
 StepSetting::StepSetting(int h, uint64_t seed, const kernels::CpuKernels& of_kernels,
@@ -146,6 +155,7 @@ StepSetting::StepSetting(int h, uint64_t seed, const kernels::CpuKernels& of_ker
       gates(weights.Spec(false)),
       product_w8(InPrecision(weights.Spec(true), Precision::kW8), kernels.weight_order),
       product_bf16(InPrecision(weights.Spec(true), Precision::kBf16), kernels.weight_order),
+      product_split(SplitProduct(weights, kernels)),
       for_products(weights.ForProducts()),
       by_input{weights.ByInput(weights.input), weights.ByInput(weights.recurrent)} {}
 
@@ -157,6 +167,8 @@ std::unique_ptr<Contender> KernelContender(const StepSetting& setting, Precision
       return std::make_unique<Kernel>(setting, setting.product_bf16);
     case Precision::kW8:
       return std::make_unique<Kernel>(setting, setting.product_w8);
+    case Precision::kFp32Split:
+      return std::make_unique<Kernel>(setting, setting.product_split.value());
   }
   NoSuchEnumerator();
 }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,12 @@ struct StepSetting {
   const kernels::Tuning tuning;
   const StepWeights weights;
   const kernels::PackedProduct product, gates, product_w8, product_bf16;
-  const kernels::PackedMemory for_products;  // as libraries read them
-  const std::vector<float> by_input[2];      // as oneDNN's LSTM reads them: input, recurrent
+  const std::optional<kernels::PackedProduct> product_split;  // where the kernels split fp32
+  const kernels::PackedMemory for_products;                   // as libraries read them
+  const std::vector<float> by_input[2];  // as oneDNN's LSTM reads them: input, recurrent
 };
 
+// REQUIRES: the kernels split fp32, if that is asked for.
 std::unique_ptr<Contender> KernelContender(const StepSetting& setting, Precision precision);
 // `most`: the largest b it will be started for; `cpu`: where this thread is pinned. The model is loaded here: seconds.
 std::unique_ptr<Contender> DeviceContender(const StepSetting& setting, int most, int cpu);

@@ -62,6 +62,22 @@ TEST_P(PrecisionTest, W8IsWhatTheInterpreterSaysOfTheRoundedWeights) {
   }
 }
 
+// Where there are no tile registers, it is fp32.
+TEST_P(PrecisionTest, SplitFp32IsWithinTheBoundOfFp32) {
+  for (const CellDefinition& cell : ZooCells()) {
+    CellTrial trial(cell, 5, *GetParam(), {.precision = Precision::kFp32Split});
+    CellTrial floats(cell, 5, *GetParam());
+    trial.Run(kNodes);
+    floats.Run(kNodes);
+    for (int32_t node = 0; node < kNodes; ++node) {
+      EXPECT_EQ(trial.Disagreement(node), "") << cell.name() << ", node " << node;
+      const bool same = trial.Left(node) == floats.Left(node);
+      EXPECT_EQ(same, GetParam()->split_to_bf16 == nullptr) << cell.name() << ", node " << node;
+    }
+    EXPECT_EQ(trial.counted_bytes(), trial.packed().bytes()) << cell.name();
+  }
+}
+
 // Two roundings of relative 2^-9 for each product, of random signs, through gates whose slope is at most 1: below 1 %.
 TEST_P(PrecisionTest, Bf16IsNearTheInterpreterAndIsNotFp32) {
   for (const CellDefinition& cell : ZooCells()) {
@@ -82,7 +98,7 @@ TEST_P(PrecisionTest, Bf16IsNearTheInterpreterAndIsNotFp32) {
 
 TEST_P(PrecisionTest, BitsDependNeitherOnCompanyNorOnCoresNorOnWhatIsKnownToBeZero) {
   CoreTeam one(1, {}, {}), two(2, {}, {});
-  for (const Precision precision : {Precision::kW8, Precision::kBf16}) {
+  for (const Precision precision : {Precision::kW8, Precision::kBf16, Precision::kFp32Split}) {
     for (const CellDefinition& cell : ZooCells()) {
       TrialOptions options = {.precision = precision, .zero_row = true};
       CellTrial alone(cell, 5, *GetParam(), options), together(cell, 5, *GetParam(), options);
@@ -99,7 +115,7 @@ TEST_P(PrecisionTest, BitsDependNeitherOnCompanyNorOnCoresNorOnWhatIsKnownToBeZe
 }
 
 TEST_P(PrecisionTest, AFoldedTableHasTheBitsOfThePlainPath) {
-  for (const Precision precision : {Precision::kW8, Precision::kBf16}) {
+  for (const Precision precision : {Precision::kW8, Precision::kBf16, Precision::kFp32Split}) {
     const CellDefinition lstm = testing::TokenLstmCell(200, 31, 37);
     CellTrial plain(lstm, 5, *GetParam(), {.words = 200, .precision = precision});
     CellTrial folded(lstm, 5, *GetParam(), {.words = 200, .fold = true, .precision = precision});

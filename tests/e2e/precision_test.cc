@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ class PrecisionTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     const std::string models = NewRepository();
-    for (const char* precision : kPrecisions) {
+    std::vector<std::string> of_models(std::begin(kPrecisions), std::end(kPrecisions));
+    of_models.insert(of_models.end(), {"FP32_SPLIT", "AUTO"});
+    for (const std::string& precision : of_models) {
       const std::string to = models + "/tagger_" + precision;
       std::filesystem::copy("deploy/models/tagger", to, std::filesystem::copy_options::recursive);
       std::ifstream from("deploy/models/tagger/config.textproto");
@@ -78,6 +81,22 @@ TEST_F(PrecisionTest, TheConfigurationSaysWhich) {
     const auto config = client_->Config(std::string("tagger_") + precision);
     ASSERT_TRUE(config.ok()) << config.status();
     EXPECT_EQ(config->parameters.at("precision"), precision);
+  }
+}
+
+// Either is FP32 where the CPU has no tile registers; ModelConfig says which it is.
+TEST_F(PrecisionTest, SplitFp32AndAutoAnswerAsFp32Does) {
+  const std::vector<float> floats = Logits("FP32", kWords);
+  for (const char* asked : {"FP32_SPLIT", "AUTO"}) {
+    const auto config = client_->Config(std::string("tagger_") + asked);
+    ASSERT_TRUE(config.ok()) << config.status();
+    const std::string computed = config->parameters.at("precision");
+    EXPECT_THAT(computed, testing::AnyOf("FP32", "FP32_SPLIT"));
+    const std::vector<float> logits = Logits(asked, kWords);
+    ASSERT_EQ(logits.size(), floats.size());
+    for (size_t i = 0; i < floats.size(); ++i) {
+      EXPECT_NEAR(logits[i], floats[i], computed == "FP32" ? 0.0 : 2e-4) << asked;
+    }
   }
 }
 

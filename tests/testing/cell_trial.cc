@@ -23,7 +23,7 @@ double Number(const ColumnArray& column, float f) {
 }
 
 absl::StatusOr<CellProgram> Compile(const CellDefinition& cell, const TrialOptions& options) {
-  const ProgramLimits limits = options.limits.In(options.precision);
+  const ProgramLimits limits = options.limits.In(options.limits.Computed(options.precision));
   if (!options.plan && options.prepare) return Lower(cell, limits);
   absl::StatusOr<CellSkeleton> skeleton = MakeSkeleton(cell, limits);
   if (!skeleton.ok()) return skeleton.status();
@@ -72,12 +72,14 @@ CellTrial::CellTrial(CellDefinition definition, uint64_t seed, const kernels::Cp
   type_.name = definition.name();
   type_.weights = RandomWeights(definition, seed);
   type_.definition = std::make_shared<const CellDefinition>(std::move(definition));
+  options_.limits.splits = kernels.split_to_bf16 != nullptr;
   absl::StatusOr<CellProgram> program = Compile(*type_.definition, options_);
   Check(program.ok(), program.status().ToString());
   CellFolds folds;
   folds.whole = options_.fold_whole;
   if (options_.fold) folds.steps = FoldableSteps(*program);
-  program->precision = type_.precision = options_.precision;
+  type_.precision = options_.precision;
+  program->precision = options_.limits.Computed(options_.precision);
   counted_bytes_ = PackedBytes(*type_.definition, *program, folds);
   packed_ = std::make_unique<PackedCell>(type_, *std::move(program), folds, kernels);
   if (options_.batched) {

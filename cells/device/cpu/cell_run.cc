@@ -19,13 +19,23 @@ int64_t ScratchStride(const CellProgram& program) {
   return width == 0 ? 0 : kernels::PaddedStride(width);
 }
 
+bool RoundsInputs(Precision precision) {
+  return precision == Precision::kBf16 || precision == Precision::kFp32Split;
+}
+
+// Multiply-adds in the time of one of fp32, about. (Where split fp32 is computed at all, it takes three of bf16.)
+int64_t RateOf(Precision precision, const kernels::CpuKernels& kernels) {
+  if (precision == Precision::kBf16) return kernels.bf16_rate;
+  return precision == Precision::kFp32Split ? std::max(1, kernels.bf16_rate / 3) : 1;
+}
+
 // What a product in bf16 reads of one row: its segments, rounded, one behind the other. Widths are even, and rows whole lines.
 int64_t RoundedWidth(const SegmentPlan& segment) { return (int64_t{segment.depth} + 1) / 2 * 2; }
 int64_t RoundedStride(const CellProgram& program) {
   int64_t most = 0;
   for (const Step& step : program.steps) {
     const auto* const product = std::get_if<ProductStep>(&step);
-    if (product == nullptr || program.precision != Precision::kBf16) continue;
+    if (product == nullptr || !RoundsInputs(program.precision)) continue;
     int64_t width = 0;
     for (const SegmentPlan& s : product->segments) width += RoundedWidth(s);
     most = std::max(most, width);
@@ -177,17 +187,19 @@ void ChunkRun::operator()(const IndexStep& step) const {
   }
 }
 
-// Rows that a product in bf16 reads: rounded once for all panels and threads.
+// Rows that a product in bf16, or in split fp32, reads: rounded once for all panels and threads.
 void ChunkRun::RoundInputs(const ProductStep& plan, RowSource* inputs, size_t skipped) const {
   float* to = scratch_.rounded();
   const int64_t stride = RoundedStride(cell_.program());
+  const auto round = cell_.program().precision == Precision::kBf16 ? cell_.kernels().round_to_bf16
+                                                                   : cell_.kernels().split_to_bf16;
   for (size_t s = skipped; s < plan.segments.size(); ++s) {
     RowSource& in = inputs[s - skipped];
     if (in.base == nullptr) continue;  // zeros
     const int32_t depth = plan.segments[s].depth;
     const RowColumn out = {to, stride};
     SplitRows(depth, [&](int32_t begin, int32_t rows, int) {
-      cell_.kernels().round_to_bf16(RowsFrom(in, begin), depth, rows, RowsFrom(out, begin));
+      round(RowsFrom(in, begin), depth, rows, RowsFrom(out, begin));
     });
     in = {to, stride};
     to += RoundedWidth(plan.segments[s]);
@@ -208,7 +220,7 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
       inputs[s - skipped] = Source(plan.segments[s].source);
     }
   }
-  if (product.precision() == Precision::kBf16) RoundInputs(plan, inputs, skipped);
+  if (RoundsInputs(product.precision())) RoundInputs(plan, inputs, skipped);
   for (size_t c = 0; c < plan.columns.size(); ++c) columns[c] = Column(plan.columns[c]);
   kernels::ProductArgs args = {count_, inputs, nullptr, columns};
   if (step.folded.has_value()) {
@@ -221,8 +233,7 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
     args.starts = starts;
   }
   if (plan.arg_max.has_value()) StartLargest();
-  const int64_t rate =
-      product.precision() == Precision::kBf16 ? cell_.kernels().bf16_rate : int64_t{1};
+  const int64_t rate = RateOf(product.precision(), cell_.kernels());
   const int64_t work = multiply_adds * count_ / rate + int64_t{8} * plan.units * count_;
   const int64_t bytes = multiply_adds * kernels::PackedProduct::StoredBytes(product.precision());
   RunPanels(product, args, std::max(work, bytes), plan.arg_max.has_value());

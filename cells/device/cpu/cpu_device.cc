@@ -117,6 +117,8 @@ void MeasureCpu(CpuOptions& options) {
   options.measure_split = true;
 }
 
+bool SplitsFp32(const CpuOptions& options) { return KernelsOf(options).split_to_bf16 != nullptr; }
+
 namespace {
 
 // What devices of one node share.

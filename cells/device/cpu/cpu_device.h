@@ -55,6 +55,9 @@ struct CpuOptions {
 // memory there is. Programs do, tests need not.
 void MeasureCpu(CpuOptions& options);
 
+// Whether devices made with them compute Precision::kFp32Split as such: where the CPU has tile registers.
+bool SplitsFp32(const CpuOptions& options);
+
 class CpuDevice final : public Device {
  public:
   // `number`: which of its memory's devices this is. `cpus`: one a core; REQUIRES: not empty. `stay`: where threads are not

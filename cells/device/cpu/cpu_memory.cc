@@ -83,7 +83,7 @@ std::string CpuLoadedModel::folded() const {
 }
 
 absl::StatusOr<CpuMemory::Plan> CpuMemory::PlanCells(const Model& model) const {
-  absl::StatusOr<std::vector<CellProgram>> programs = LowerCells(model, kCpuLimits);
+  absl::StatusOr<std::vector<CellProgram>> programs = LowerCells(model, limits());
   if (!programs.ok()) return programs.status();
   return PlanCells(model, *std::move(programs));
 }
@@ -94,6 +94,12 @@ CpuMemory::Plan CpuMemory::PlanCells(const Model& model, std::vector<CellProgram
   plan.folds = folds.has_value() ? *std::move(folds)
                                  : PlanFoldsOf(plan.programs, model.types, fold_budget_.left());
   return plan;
+}
+
+ProgramLimits CpuMemory::limits() const {
+  ProgramLimits limits = kCpuLimits;
+  limits.splits = kernels_.split_to_bf16 != nullptr;
+  return limits;
 }
 
 void CpuMemory::Expect(absl::Span<const Model* const> models) {
@@ -107,7 +113,7 @@ void CpuMemory::Expect(absl::Span<const Model* const> models) {
   std::vector<CellType> types;
   FoldBudget::Expected expected;
   for (const Model* const model : by_name) {
-    absl::StatusOr<std::vector<CellProgram>> its = LowerCells(*model, kCpuLimits);
+    absl::StatusOr<std::vector<CellProgram>> its = LowerCells(*model, limits());
     if (!its.ok()) continue;
     programs.insert(programs.end(), its->begin(), its->end());
     compiled_[model] = *std::move(its);

@@ -30,6 +30,7 @@
 #include "cells/device/cpu/process_limits.h"
 #include "cells/device/memory.h"
 #include "cells/kernels/cpu/kernel_table.h"
+#include "cells/program/program_limits.h"
 
 namespace cellbatch {
 
@@ -95,6 +96,8 @@ class CpuMemory final : public Memory {
   void Expect(absl::Span<const Model* const> models) override;
   absl::StatusOr<ModelAccount> Account(const Model& model) const override;
   const kernels::CpuKernels& kernels() const { return kernels_; }
+  // What a step can hold here, and what is computed how.
+  ProgramLimits limits() const;
 
  private:
   // How the cells of a model will be computed: nothing is allocated for it yet.

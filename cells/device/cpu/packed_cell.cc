@@ -315,7 +315,8 @@ FoldedTable PackedCell::MakeFoldedTable(const ProductStep& plan) const {
   kernels::RowSource in;
   in.base = Parameter(spec.table) + spec.offset + plan.segments[0].source.offset;
   in.stride = spec.stride;
-  const bool rounded = program_->precision == Precision::kBf16;
+  const bool split = program_->precision == Precision::kFp32Split;
+  const bool rounded = split || program_->precision == Precision::kBf16;
   const int32_t depth = plan.segments[0].depth, at_once = rounded ? kernels::kChunkRows : spec.rows;
   kernels::PackedMemory rounded_rows(rounded ? int64_t{at_once} * (depth + 1) : 0);
   kernels::ProductScratch scratch;
@@ -325,7 +326,7 @@ FoldedTable PackedCell::MakeFoldedTable(const ProductStep& plan) const {
     from.base += row * in.stride;
     if (rounded) {
       const kernels::RowColumn to = {rounded_rows.data(), depth + 1};
-      kernels_->round_to_bf16(from, depth, rows, to);
+      (split ? kernels_->split_to_bf16 : kernels_->round_to_bf16)(from, depth, rows, to);
       from = {to.base, to.stride};
     }
     kernels_->run_accumulators(product, {rows, &from}, 0, product.num_panels(), &scratch,

@@ -338,7 +338,8 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadCudaModel(const LoadTools& tool
                                                            const RowBudget& budget) {
   if (absl::Status s = model.Validate(); !s.ok()) return s;
   if (absl::Status s = CheckBudget(model, budget); !s.ok()) return s;
-  if (model.precision != Precision::kFp32 && model.precision != Precision::kBf16) {
+  const Precision computed = kCudaLimits.Computed(model.precision);
+  if (computed != Precision::kFp32 && computed != Precision::kBf16) {
     return absl::UnimplementedError(fmt::format(
         "model \"{}\": precision is {}, a CUDA device computes {} and {}: serve it on a CPU "
         "(--devices)",

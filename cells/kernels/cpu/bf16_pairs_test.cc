@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cells/kernels/cpu/emulated_tiles.h"
@@ -49,7 +50,7 @@ struct Question {
   int rows;
 };
 
-Question RandomQuestion(Random& random, int trial) {
+Question RandomQuestion(Random& random, int trial, Precision precision) {
   const int groups = 1 + trial % kMaxGroups, rows = RandomInt(random, 1, trial % 4 == 0 ? 40 : 9);
   Question q = {
       RandomProduct(random, RandomInt(random, 1, 90), groups,
@@ -57,7 +58,7 @@ Question RandomQuestion(Random& random, int trial) {
                     StoreAllTail(groups), 0.9),
       {},
       rows};
-  q.product.spec.precision = Precision::kBf16;
+  q.product.spec.precision = precision;
   for (std::vector<float>& numbers : q.product.memory) {
     for (float& n : numbers) n = Delicate(random);
   }
@@ -82,21 +83,43 @@ enum class Order : uint8_t {
   kChain,       // one multiply and one addition after the other: the portable table
   kFusedChain,  // the two rounded once: all others that have no tiles
   kTiles,       // 32 at a time, those of even and of odd k apart, from 0
+  kSplitTiles,  // the same of upper parts, of upper ones and the weights' lower ones, and of lower ones
 };
 
-// Of the product of row `x` and the weights of unit `u`.
-float Added(float sum, const float* x, const WeightView& w, int unit, int depth, Order order) {
+// By one multiplication of tiles.
+float AddedTile(float sum, const std::vector<float>& x, const std::vector<float>& w) {
   float even = 0.0f, odd = 0.0f;
-  for (int k = 0; k < depth; ++k) {
-    const float a = Rounded(x[k]), b = Rounded(w.data[unit * w.unit_stride + k * w.depth_stride]);
-    if (order == Order::kChain) sum = a * b + sum;
-    if (order == Order::kFusedChain) sum = std::fma(a, b, sum);
-    if (order != Order::kTiles) continue;
+  for (size_t k = 0; k < x.size(); ++k) {
     float& half = k % 2 == 0 ? even : odd;
-    half = std::fma(a, b, half);
-    if (k % 32 != 31 && k != depth - 1) continue;
-    sum += even + odd;
-    even = odd = 0.0f;
+    half = std::fma(x[k], w[k], half);
+  }
+  return sum + (even + odd);
+}
+
+float Upper(float value) { return std::isnan(value) ? value : FromBf16(SplitBf16(value).upper); }
+float Lower(float value) { return std::isnan(value) ? value : FromBf16(SplitBf16(value).lower); }
+
+// The sum and the product of a row of `depth` and a unit's weights.
+float Added(float sum, const float* x, const WeightView& w, int unit, int depth, Order order) {
+  const auto weight = [&](int k) { return w.data[unit * w.unit_stride + k * w.depth_stride]; };
+  const auto tile = [&](int from, float (*of_x)(float), float (*of_w)(float)) {
+    std::vector<float> xs, ws;
+    for (int k = from; k < std::min(depth, from + 32); ++k) {
+      xs.push_back(of_x(x[k]));
+      ws.push_back(of_w(weight(k)));
+    }
+    sum = AddedTile(sum, xs, ws);
+  };
+  for (int k = 0; order == Order::kTiles && k < depth; k += 32) tile(k, Rounded, Rounded);
+  for (int k = 0; order == Order::kSplitTiles && k < depth; k += 32) {
+    tile(k, Upper, Upper);
+    tile(k, Upper, Lower);
+    tile(k, Lower, Upper);
+  }
+  if (order == Order::kTiles || order == Order::kSplitTiles) return sum;
+  for (int k = 0; k < depth; ++k) {
+    const float a = Rounded(x[k]), b = Rounded(weight(k));
+    sum = order == Order::kFusedChain ? std::fma(a, b, sum) : a * b + sum;
   }
   return sum;
 }
@@ -135,7 +158,9 @@ Answer Ask(const CpuKernels& kernels, const Question& q, StreamWay way) {
     const int32_t width = spec.segments[s].depth;
     rounded.emplace_back(int64_t{q.rows} * (width + 1));
     const RowColumn to = {rounded.back().data(), width + 1};
-    kernels.round_to_bf16({q.x[s].data(), width}, width, q.rows, to);
+    const auto prepare =
+        spec.precision == Precision::kFp32Split ? kernels.split_to_bf16 : kernels.round_to_bf16;
+    prepare({q.x[s].data(), width}, width, q.rows, to);
     inputs.push_back({to.base, to.stride});
   }
   Tuning tuning;
@@ -181,7 +206,9 @@ void ExpectSums(const CpuKernels& kernels, Order order) {
   const FlushDenormals flushed;
   Random random(20261126);
   for (int trial = 0; trial < 40; ++trial) {
-    const Question q = RandomQuestion(random, trial);
+    const bool split = order == Order::kSplitTiles;
+    const Question q =
+        RandomQuestion(random, trial, split ? Precision::kFp32Split : Precision::kBf16);
     const Sums expected = ExpectedSums(q, order);
     const Answer answer = Ask(kernels, q, static_cast<StreamWay>(trial % kNumWays));
     EXPECT_EQ(Difference(expected, answer.accumulators), "") << "trial " << trial;
@@ -219,26 +246,33 @@ TEST_P(Bf16Test, SumsHaveTheBitsOfOneMultiplyAddAfterTheOtherOrOfTiles) {
   ExpectSums(*GetParam(), GetParam()->bf16_in_tiles ? Order::kTiles
                           : portable                ? Order::kChain
                                                     : Order::kFusedChain);
+  if (GetParam()->split_to_bf16 != nullptr) ExpectSums(*GetParam(), Order::kSplitTiles);
 }
 
 TEST(EmulatedTilesTest, TheCheckOfKernelsFindsNothingWrong) {
   EXPECT_EQ(CheckRounding(EmulatedTiles()), "");
   EXPECT_EQ(CheckProducts(EmulatedTiles(), Precision::kBf16), "");
+  EXPECT_EQ(CheckProducts(EmulatedTiles(), Precision::kFp32Split), "");
 }
 
 // Of each register of sums the first multiplication, the last and some between.
 TEST(EmulatedTilesTest, TheCheckOfKernelsFindsOneMultiplicationLeftOut) {
   Random random(20261127);
-  for (const int groups : {1, 2, 5}) {
+  const std::pair<Precision, int> kinds[] = {{Precision::kBf16, 1},
+                                             {Precision::kBf16, 2},
+                                             {Precision::kBf16, 5},
+                                             {Precision::kFp32Split, 4}};
+  for (const auto& [precision, groups] : kinds) {
     for (int sums = 0; sums < kRowTile; ++sums) {
       const CpuKernels& kernels = TilesThatSkip(sums, -1);
-      ASSERT_EQ(CheckProducts(kernels, Precision::kBf16, groups), "");
+      ASSERT_EQ(CheckProducts(kernels, precision, groups), "");
       const int64_t met = TilesMet();
       ASSERT_GT(met, 0) << "register " << sums;
       for (const int64_t at : {int64_t{0}, met / 2 + RandomInt(random, 0, 99), met - 1}) {
         TilesThatSkip(sums, at);
-        EXPECT_NE(CheckProducts(kernels, Precision::kBf16, groups), "")
-            << "register " << sums << ", multiplication " << at << " of " << met;
+        EXPECT_NE(CheckProducts(kernels, precision, groups), "")
+            << Name(precision) << ", register " << sums << ", multiplication " << at << " of "
+            << met;
       }
     }
   }

@@ -18,7 +18,7 @@ struct SkipsOne {
 
 template <class Broken>
 constexpr CpuKernels Table(const char* name) {
-  return MakePairKernels<Vec, PortableTiling, Bf16Tiles<PlainTiles<Broken>>>(name);
+  return MakeTileKernels<Vec, PortableTiling, PlainTiles<Broken>>(name);
 }
 constexpr CpuKernels kEmulated = Table<NotBroken>("emulated_tiles");
 constexpr CpuKernels kSkipping = Table<SkipsOne>("skipping_tiles");

@@ -147,7 +147,8 @@ class ProductCheck {
       for (int g = 0; g < groups_; ++g) {
         const auto from = of_row.begin() + int64_t{g} * product_.spec.units;
         const std::vector<double> group(from, from + product_.spec.units);
-        if (Excess(group, together_[g].Row(r)) <= 1.0) continue;
+        const double allowed = packed_->precision() == Precision::kFp32Split ? 2.0 : 1.0;
+        if (Excess(group, together_[g].Row(r)) <= allowed) continue;
         return Wrong(kMostRows, "group " + std::to_string(g) + " of row " + std::to_string(r) +
                                     " is not what double arithmetic says");
       }

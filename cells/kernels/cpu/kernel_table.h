@@ -107,6 +107,10 @@ struct CpuKernels {
   // odd: what a product of Precision::kBf16 reads. As floats, or in half the room, two in a word, the first above.
   void (*round_to_bf16)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);
 
+  // Row r of out = row r of in as the sum of two of bf16, pairs of the larger parts and then pairs of what is left: what a
+  // product of Precision::kFp32Split reads. Null: this table runs none.
+  void (*split_to_bf16)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);
+
   // Row r of out = row r of in: a table lookup when `in` has tokens. Rows do not overlap.
   void (*copy_rows)(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out);
 };

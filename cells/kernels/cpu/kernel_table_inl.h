@@ -3,13 +3,12 @@
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
 
-#include <type_traits>
-
 #include "cells/kernels/cpu/element_wise_inl.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/mat_mul_inl.h"
 #include "cells/kernels/cpu/product_inl.h"
 #include "cells/kernels/cpu/reductions_inl.h"
+#include "cells/kernels/cpu/tiled_inl.h"
 
 namespace cellbatch::kernels {
 
@@ -64,20 +63,47 @@ void RoundRowsToBf16(const RowSource& in, int32_t width, int32_t num_rows, const
   }
 }
 
-// Only what a table has of its own that multiplies bf16 in pairs, by dot products or by tiles (S): its functions run
-// products of Precision::kBf16 and no others, and what is absent here is another table's.
+// Row r of `in` as the sum of two of bf16: pairs of what it is rounded to, then pairs of what is left.
+template <class V>
+void SplitRowsToBf16(const RowSource& in, int32_t width, int32_t num_rows, const RowColumn& out) {
+  const int32_t pairs = (width + 1) / 2;
+  const V most = V::Broadcast(kLargestBf16), least = V::Broadcast(-kLargestBf16);
+  for (int32_t r = 0; r < num_rows; ++r) {
+    const float* const from = in.Row(r);
+    float *const upper = out.Row(r), *const lower = upper + pairs;
+    for (int32_t i = 0; i < width; i += kLanes) {
+      const int32_t rest = width - i, written = rest < kLanes ? (rest + 1) / 2 : kLanes / 2;
+      const V x = rest < kLanes ? V::LoadPart(from + i, rest) : V::Load(from + i);
+      const V first = V::Max(least, V::Min(most, V::RoundToBf16(x)));  // NaN stays
+      first.StorePairs(upper + i / 2, written);
+      V::RoundToBf16(x - first).StorePairs(lower + i / 2, written);
+    }
+  }
+}
+
+// Only what a table has of its own that multiplies bf16 in pairs, by dot products: its functions run products of
+// Precision::kBf16 and no others, and what is absent here is another table's.
 template <class V, class Tiling, class S = Bf16Pairs>
 constexpr CpuKernels MakePairKernels(const char* name) {
   CpuKernels pairs = {};
   pairs.name = name;
   pairs.weight_order = Tiling::kOrder;
   pairs.bf16_in_pairs = true;
-  pairs.bf16_in_tiles = !std::is_same_v<typename S::Tiled, NotTiled>;
-  pairs.bf16_rate = pairs.bf16_in_tiles ? 8 : 1;
+  pairs.bf16_rate = 1;
   pairs.run_product = RunProduct<V, Tiling, S>;
   pairs.run_accumulators = RunAccumulators<V, Tiling, S>;
   pairs.round_to_bf16 = RoundRowsToBf16<V, true>;
   return pairs;
+}
+
+// The same by tile registers, of kFp32Split, too.
+template <class V, class Tiling, class Tiles>
+constexpr CpuKernels MakeTileKernels(const char* name) {
+  CpuKernels tiles = MakePairKernels<V, Tiling, ByTiles<Tiles>>(name);
+  tiles.bf16_in_tiles = true;
+  tiles.bf16_rate = 8;
+  tiles.split_to_bf16 = SplitRowsToBf16<V>;
+  return tiles;
 }
 
 template <class V, class Tiling>
@@ -100,6 +126,7 @@ constexpr CpuKernels MakeKernels(const char* name) {
           .mat_mul_by_columns = MatMulByColumns<V, Tiling>,
           .element_wise = ElementWise<V>,
           .round_to_bf16 = RoundRowsToBf16<V, false>,
+          .split_to_bf16 = nullptr,
           .copy_rows = CopyRows<V>};
 }
 

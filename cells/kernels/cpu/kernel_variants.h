@@ -17,7 +17,11 @@ extern const CpuKernels kPortableKernels;
 // machine that built this has had them. Where the CPU and the system allow them only.
 extern bool (*const kTilesMultiplyRight)();
 
-// kRest, but for products of bf16, which are kBf16's, as the name is.
+inline bool IsOfBf16(const PackedProduct& product) {
+  return product.precision() == Precision::kBf16 || product.precision() == Precision::kFp32Split;
+}
+
+// kRest, but for products of bf16, split fp32 among them, which are kBf16's, as the name is.
 template <const CpuKernels& kRest, const CpuKernels& kBf16>
 CpuKernels WithBf16Of() {
   CpuKernels both = kRest;
@@ -26,14 +30,15 @@ CpuKernels WithBf16Of() {
   both.bf16_in_tiles = kBf16.bf16_in_tiles;
   both.bf16_rate = kBf16.bf16_rate;
   both.round_to_bf16 = kBf16.round_to_bf16;
+  both.split_to_bf16 = kBf16.split_to_bf16;
   both.run_product = [](const PackedProduct& product, const ProductArgs& args, int first, int last,
                         ProductScratch* scratch) {
-    const CpuKernels& kernels = product.precision() == Precision::kBf16 ? kBf16 : kRest;
+    const CpuKernels& kernels = IsOfBf16(product) ? kBf16 : kRest;
     kernels.run_product(product, args, first, last, scratch);
   };
   both.run_accumulators = [](const PackedProduct& product, const ProductArgs& args, int first,
                              int last, ProductScratch* scratch, float* out, int64_t out_stride) {
-    const CpuKernels& kernels = product.precision() == Precision::kBf16 ? kBf16 : kRest;
+    const CpuKernels& kernels = IsOfBf16(product) ? kBf16 : kRest;
     kernels.run_accumulators(product, args, first, last, scratch, out, out_stride);
   };
   return both;

@@ -15,8 +15,7 @@ bool TilesAreRight() { return TileTrial<AmxTiles>().IsRight(); }
 
 }  // namespace
 
-const CpuKernels kAmxKernels =
-    MakePairKernels<Vec, Avx512Tiling, Bf16Tiles<AmxTiles>>("avx512_amx");
+const CpuKernels kAmxKernels = MakeTileKernels<Vec, Avx512Tiling, AmxTiles>("avx512_amx");
 
 bool (*const kTilesMultiplyRight)() = TilesAreRight;
 

@@ -50,23 +50,31 @@ struct Columns {
 template <typename Stored>
 int64_t StoredAt(int64_t k, Columns columns, int64_t lane) {
   if constexpr (std::is_same_v<Stored, uint16_t>) {
-    return (columns.At(k / 2) * kLanes + lane) * 2 + (1 - k % 2);  // in memory what is above is behind
+    return (columns.At(k / 2) * kLanes + lane) * 2 +
+           (1 - k % 2);  // in memory what is above is behind
   } else {
     return columns.At(k) * kLanes + lane;
   }
 }
 
-// Of units [first, first + lanes). `scales`: of int8.
+enum class Part : uint8_t { kWhole, kUpper, kLower };
+
+uint16_t Bf16Of(float weight, Part part) {
+  if (part == Part::kWhole) return RoundedToBf16(weight);
+  return part == Part::kUpper ? SplitBf16(weight).upper : SplitBf16(weight).lower;
+}
+
+// Of units [first, first + lanes). `scales`: of int8. `part`: of bf16.
 template <typename Stored>
 void PackColumn(const WeightView& w, int32_t depth, int64_t first, int lanes, const float* scales,
-                Columns columns, Stored* to) {
+                Columns columns, Stored* to, Part part = Part::kWhole) {
   for (int lane = 0; lane < lanes; ++lane) {
     const float* const from = w.data + (first + lane) * w.unit_stride;
     for (int k = 0; k < depth; ++k) {
       Stored& stored = to[StoredAt<Stored>(k, columns, lane)];
       const float weight = from[k * w.depth_stride];
       if constexpr (std::is_same_v<Stored, int8_t>) stored = Quantised(weight, scales[lane]);
-      if constexpr (std::is_same_v<Stored, uint16_t>) stored = RoundedToBf16(weight);
+      if constexpr (std::is_same_v<Stored, uint16_t>) stored = Bf16Of(weight, part);
       if constexpr (std::is_same_v<Stored, float>) stored = weight;
     }
     if (!std::is_same_v<Stored, uint16_t> || depth % 2 == 0) continue;
@@ -91,6 +99,7 @@ int8_t Quantised(float weight, float scale) {
 int64_t PackedProduct::StoredBytes(Precision precision) {
   switch (precision) {
     case Precision::kFp32:
+    case Precision::kFp32Split:
       return sizeof(float);
     case Precision::kBf16:
       return sizeof(uint16_t);
@@ -101,7 +110,8 @@ int64_t PackedProduct::StoredBytes(Precision precision) {
 }
 
 int64_t PackedProduct::StoredDepth(Precision precision, int32_t depth) {
-  return precision == Precision::kBf16 ? (int64_t{depth} + 1) / 2 * 2 : depth;
+  const bool pairs = precision == Precision::kBf16 || precision == Precision::kFp32Split;
+  return pairs ? (int64_t{depth} + 1) / 2 * 2 : depth;
 }
 
 PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
@@ -142,6 +152,10 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
   switch (precision_) {
     case Precision::kFp32:
       for (int p = 0; p < num_panels_; ++p) PackPanel<float>(spec, p);
+      break;
+    case Precision::kFp32Split:
+      Check(order_ == WeightOrder::kStepByStep, "split weights lie step by step");
+      for (int p = 0; p < num_panels_; ++p) PackSplitPanel(spec, p);
       break;
     case Precision::kBf16:
       for (int p = 0; p < num_panels_; ++p) PackPanel<uint16_t>(spec, p);
@@ -209,6 +223,23 @@ void PackedProduct::PackPanel(const ProductSpec& spec, int panel) {
         PackColumn(spec.segments[i].weights[g], s.depth, block * kLanes,
                    std::min(kLanes, units_ - block * kLanes), scales, columns, to);
       }
+    }
+  }
+}
+
+void PackedProduct::PackSplitPanel(const ProductSpec& spec, int panel) {
+  const int blocks = BlocksOf(panel);
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const Segment& s = segments_[i];
+    auto* const to = reinterpret_cast<uint16_t*>(const_cast<float*>(Weights(panel, s)));
+    const int64_t columns = int64_t{blocks} * s.groups, steps = (int64_t{s.depth} + 1) / 2;
+    for (int64_t column = 0; column < 2 * columns; ++column) {
+      const int64_t of_part = column % columns;
+      const int block = panel * blocks_per_panel_ + static_cast<int>(of_part / s.groups);
+      PackColumn(spec.segments[i].weights[s.group[of_part % s.groups]], s.depth, block * kLanes,
+                 std::min(kLanes, units_ - block * kLanes), nullptr,
+                 {order_, 2 * columns, column, steps}, to,
+                 column < columns ? Part::kUpper : Part::kLower);
     }
   }
 }

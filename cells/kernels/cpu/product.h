@@ -31,6 +31,8 @@
 //   kBf16  16 words, a step being two k, the first in the upper half: the pairs that dot products of bf16 read, which begin
 //          with that one. Its inputs must have been rounded (`round_to_bf16` of the table) and be readable, and zero, up to
 //          an even depth
+//   kFp32Split  the same twice for each pair: of all columns what is rounded to bf16, then of all what is left, rounded, too.
+//          Its inputs must have been split (`split_to_bf16` of the table)
 //   kW8    16 int8. A segment's terms are summed from zero as they are stored and then added at once:
 //          sum = fma(sum of x * stored, scale, sum); so what another product begins and leaves is a sum like any other
 //
@@ -46,12 +48,12 @@
 #include <limits>
 #include <vector>
 
+#include "cells/bf16.h"
 #include "cells/kernels/cpu/packed_memory.h"
 #include "cells/kernels/cpu/product_limits.h"
 #include "cells/kernels/cpu/rows.h"
 #include "cells/kernels/cpu/tail_code.h"
 #include "cells/kernels/cpu/tail_shape.h"
-#include "cells/bf16.h"
 #include "cells/precision.h"
 #include "cells/program/tail_program.h"
 
@@ -160,6 +162,7 @@ class PackedProduct {
  private:
   template <typename Stored>
   void PackPanel(const ProductSpec& spec, int panel);
+  void PackSplitPanel(const ProductSpec& spec, int panel);
   void FindScales(const ProductSpec& spec);
   void FindZeroTerms(const ProductSpec& spec);
 

@@ -464,7 +464,7 @@ void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int f
   }
 }
 
-// The same of a product in any precision; where S says how it is multiplied, of one in that alone.
+// The same of a product in any precision; where S says how some are multiplied, of one in those alone.
 template <class V, class Tiling, class S, class Finish>
 void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int first_panel,
                   int last_panel, ProductScratch* scratch, bool stores, Finish finish) {
@@ -472,7 +472,10 @@ void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int fir
     ForEachPanelOf<V, Tiling, Multiplied>(product, args, first_panel, last_panel, scratch, stores,
                                           finish);
   };
-  if constexpr (!std::is_same_v<S, OneByOne>) {
+  if constexpr (requires { typename S::Split; }) {
+    if (product.precision() == Precision::kFp32Split) return run(typename S::Split());
+    run(typename S::Bf16());
+  } else if constexpr (!std::is_same_v<S, OneByOne>) {
     run(S());
   } else {
     switch (product.precision()) {
@@ -482,6 +485,8 @@ void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int fir
         return run(Bf16Stored());
       case Precision::kW8:
         return run(W8Stored());
+      case Precision::kFp32Split:
+        __builtin_trap();  // only by tiles
     }
   }
 }

@@ -192,11 +192,31 @@ void RandomRows::MakePairs() {
   }
 }
 
+void RandomRows::MakeSplit() {
+  pairs.assign(data.size(), 77.0f);
+  const auto words = static_cast<size_t>((width + 1) / 2);
+  for (size_t from = 0; from < data.size(); from += static_cast<size_t>(stride)) {
+    for (size_t i = 0; i < words; ++i) {
+      const SplitBf16 first(data[from + 2 * i]);
+      const SplitBf16 second(2 * i + 1 < static_cast<size_t>(width) ? data[from + 2 * i + 1]
+                                                                    : 0.0f);
+      pairs[from + i] = PairOfBf16(FromBf16(first.upper), FromBf16(second.upper));
+      pairs[from + words + i] = PairOfBf16(FromBf16(first.lower), FromBf16(second.lower));
+    }
+  }
+}
+
 RandomRows RandomInputs(Random& random, const CpuKernels& kernels, Precision precision, int width,
                         int table_rows, int num_rows) {
-  if (precision != Precision::kBf16) return RandomRows(random, width, table_rows, num_rows);
+  if (precision != Precision::kBf16 && precision != Precision::kFp32Split) {
+    return RandomRows(random, width, table_rows, num_rows);
+  }
   RandomRows rows(random, width + width % 2, table_rows, num_rows);
   rows.width = width;
+  if (precision == Precision::kFp32Split) {
+    rows.MakeSplit();
+    return rows;
+  }
   for (int r = 0; r < table_rows; ++r) {
     float* const row = rows.data.data() + rows.stride * r;
     for (int k = 0; k < width; ++k) row[k] = static_cast<float>(NearestBf16(row[k]));

@@ -49,6 +49,8 @@ struct RandomRows {
   const float* Row(int r) const { return data.data() + stride * rows[r]; }
   // From now on source() is of every row's pairs of bf16, of the upper halves of `data` as it is now.
   void MakePairs();
+  // The same of every number as the sum of two of bf16: pairs of all upper parts, then of all lower ones.
+  void MakeSplit();
   // Whether everything but the listed rows' first `width` floats is as it was made.
   bool OthersUntouched() const;
 
@@ -62,7 +64,7 @@ struct RandomRows {
 float PairOfBf16(float first, float second);
 
 // Rows to be read by products of `precision`: those of kBf16 rounded, by the book, followed by a zero if their width is odd,
-// and read as pairs by kernels that multiply those.
+// and read as pairs by kernels that multiply those; those of kFp32Split read as two parts.
 RandomRows RandomInputs(Random& random, const CpuKernels& kernels, Precision precision, int width,
                         int table_rows, int num_rows);
 

@@ -20,6 +20,7 @@
 #define CELLBATCH_CELLS_KERNELS_CPU_TILED_INL_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/tile_inl.h"
@@ -27,22 +28,25 @@
 
 namespace cellbatch::kernels {
 
-inline constexpr int kTilesOfBlock = 8;  // in K
+inline constexpr int kBlockTiles = 8;  // in K, of what takes two bytes a weight
 
 // One segment of a panel, of all rows of a chunk.
 struct TiledArgs {
-  const float* const* x;  // one pointer a row: its pairs, a word each
-  int64_t x_stride;       // words from one row to the next; 0: they lie anywhere
+  const float* const*
+      x;  // one pointer a row: its pairs, a word each; of split rows all upper parts, then all lower ones
+  int64_t x_stride;  // words from one row to the next; 0: they lie anywhere
   int rows;
   int pairs;       // of a row
-  const float* w;  // [pairs][columns][16 words]
+  const float* w;  // [pairs][columns][16 words]; of split weights [pairs][2][columns][16]
   int columns;
   float* sums;  // row r, column c: sums + r * sums_stride + column[c]
   int64_t sums_stride;
   const int32_t* column;
 };
 
-template <class Tiles>
+// kParts: 1, or 2 where every number is the sum of two of bf16 and all but the product of the smaller ones is added up: upper
+// parts with upper ones, upper inputs with lower weights, lower inputs with upper weights.
+template <class Tiles, int kParts>
 class TiledRun {
  public:
   void Add(const TiledArgs& args) {
@@ -51,7 +55,7 @@ class TiledRun {
     at_once_ = row_blocks_ == 1 ? 4 : 2;
     passes_ = (args.columns + at_once_ - 1) / at_once_;
     const int meetings = (row_blocks_ + 1) / 2 * passes_;
-    lines_ahead_ = (kTileWords * args.columns + meetings - 1) / meetings;
+    lines_ahead_ = (kTileWords * kParts * args.columns + meetings - 1) / meetings;
     const int whole = args.pairs / kTileWords, rest = args.pairs % kTileWords;
     const int most = row_blocks_ == 1 && passes_ == 1 ? whole : kTilesOfBlock;
     for (int tile = 0; tile < whole; tile += most) {
@@ -99,7 +103,8 @@ class TiledRun {
   template <int R, int C>
   void MeetBlocks(int r0, int r1, int first) {
     const TiledArgs t = *t_;  // the loop's own: tiles may have written any memory
-    const int64_t sums_bytes = t.sums_stride * kWord, line_bytes = int64_t{t.columns} * kLineBytes;
+    const int64_t sums_bytes = t.sums_stride * kWord;
+    const int64_t line_bytes = int64_t{kParts} * t.columns * kLineBytes;
     const int64_t x_bytes = t.x_stride * kWord;
     const int tiles = tiles_of_block_, lines_ahead = lines_ahead_;
     const float* ahead = ahead_;
@@ -109,8 +114,7 @@ class TiledRun {
         tiles_.template Load<r * 2 + c>(Sums(r == 0 ? r0 : r1, first + c), sums_bytes);
       });
     });
-    for (int tile = 0; tile < tiles; ++tile, w += t.columns * kTileWords * kTileWords) {
-      const int pair = first_pair_ + tile * kTileWords;
+    const auto load_rows = [&](int pair) __attribute__((always_inline)) {
       Unrolled<R>([&](auto r) __attribute__((always_inline)) {
         const int row = r == 0 ? r0 : r1;
         if (x_bytes > 0) {
@@ -119,12 +123,30 @@ class TiledRun {
           LoadCopy<kRowTile + r>(row, pair);
         }
       });
-      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
-        tiles_.template Load<kWeightTile + c % 2>(w + c * kTileWords, line_bytes);
-        Unrolled<R>([&](auto r) __attribute__((always_inline)) {
-          tiles_.template MultiplyAdd<r * 2 + c, kRowTile + r, kWeightTile + c % 2>();
-        });
+    };
+    const auto meet = [&](auto c, auto weights, const float* from) __attribute__((always_inline)) {
+      tiles_.template Load<weights>(from, line_bytes);
+      Unrolled<R>([&](auto r) __attribute__((always_inline)) {
+        tiles_.template MultiplyAdd<r * 2 + c, kRowTile + r, weights>();
       });
+    };
+    for (int tile = 0; tile < tiles; ++tile, w += kParts * t.columns * kTileWords * kTileWords) {
+      const int pair = first_pair_ + tile * kTileWords;
+      load_rows(pair);
+      Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+        if constexpr (kParts == 1) {
+          meet(c, std::integral_constant<int, kWeightTile + c % 2>(), w + c * kTileWords);
+        } else {
+          meet(c, std::integral_constant<int, kWeightTile>(), w + c * kTileWords);
+          meet(c, std::integral_constant<int, kWeightTile + 1>(), w + (t.columns + c) * kTileWords);
+        }
+      });
+      if constexpr (kParts == 2) {
+        load_rows(t.pairs + pair);
+        Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+          meet(c, std::integral_constant<int, kWeightTile + c % 2>(), w + c * kTileWords);
+        });
+      }
       for (int line = 0; line < lines_ahead; ++line) {
         __builtin_prefetch(ahead + line * kTileWords, 0, 2);
       }
@@ -153,13 +175,14 @@ class TiledRun {
     return t_->sums + row * t_->sums_stride + t_->column[column];
   }
   const float* Line(int pair, int column) const {
-    return t_->w + (int64_t{pair} * t_->columns + column) * kTileWords;
+    return t_->w + (int64_t{pair} * kParts * t_->columns + column) * kTileWords;
   }
 
   static constexpr int64_t kWord = sizeof(float);
 
   Tiles tiles_;
   const TiledArgs* t_ = nullptr;
+  static constexpr int kTilesOfBlock = kBlockTiles / kParts;
   int row_blocks_ = 0, at_once_ = 0, passes_ = 0, lines_ahead_ = 0;
   int first_pair_ = 0, pairs_ = 0, tiles_of_block_ = 0;
   const float* ahead_ = nullptr;
@@ -170,7 +193,21 @@ namespace {  // of each file that includes it
 // Bf16Pairs by tiles: what is stored and how rows lie is the same.
 template <class Tiles>
 struct Bf16Tiles : Bf16Pairs {
-  using Tiled = TiledRun<Tiles>;
+  using Tiled = TiledRun<Tiles, 1>;
+};
+
+// Of fp32, split. (A weight takes as many bytes as a float.)
+template <class Tiles>
+struct SplitTiles : Bf16Pairs {
+  using Stored = float;
+  using Tiled = TiledRun<Tiles, 2>;
+};
+
+// What a table of tiles multiplies.
+template <class Tiles>
+struct ByTiles {
+  using Bf16 = Bf16Tiles<Tiles>;
+  using Split = SplitTiles<Tiles>;
 };
 
 }  // namespace
