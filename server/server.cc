@@ -157,8 +157,7 @@ absl::Status Server::Open(OpenedDevices devices) {
   if (!options_.record.empty()) {
     auto record = RecordWriter::Open(options_.record, options_.record_limit);
     if (!record.ok()) return record.status();
-    record_ = *std::move(record);
-    of_scheduler.recorder = record_.get();
+    of_scheduler.recorder = (record_ = *std::move(record)).get();
     spdlog::info("recording to {}, {} bytes at most", options_.record, options_.record_limit);
   }
   of_scheduler.unload_limit = absl::ZeroDuration();  // the repository has waited for its requests

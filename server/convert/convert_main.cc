@@ -12,6 +12,7 @@
 
 #include "server/convert/import_onnx.h"
 #include "server/convert/import_torch.h"
+#include "server/convert/precision_cost.h"
 #include "server/learn/learn_order.h"
 
 namespace cellbatch {
@@ -41,7 +42,13 @@ bool Parse(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-std::vector<Flag> Flags(ImportOptions& o, bool& learn) {
+// What is done beside converting.
+struct More {
+  bool learn = false;
+  std::string inputs;
+};
+
+std::vector<Flag> Flags(ImportOptions& o, More& more) {
   const auto text = [](std::string& to) {
     return [&to](std::string_view value) {
       to = value;
@@ -55,13 +62,20 @@ std::vector<Flag> Flags(ImportOptions& o, bool& learn) {
       {"name", "NAME", "The model's name: its folder in the repository.", text(o.name)},
       {"version", "N", "Its version; the server serves the highest. [1]",
        [&o](std::string_view v) { return Parse(v, o.version); }},
-      {"precision", "FP32|FP32_SPLIT|AUTO|BF16|W8",
-       "Arithmetic of the products; W8 is int8 weights. [FP32]", text(o.precision)},
+      {"precision", "NAME",
+       "FP32, FP32_SPLIT, AUTO, BF16 or W8 (int8 weights): arithmetic of the products. What it "
+       "costs is "
+       "measured and told. [FP32]",
+       text(o.precision)},
+      {"inputs", "FILE",
+       "Sequences to measure that on: a .safetensors, each tensor one, [T, D] or [T] of words' "
+       "numbers as floats. [made up]",
+       text(more.inputs)},
       {"max-sequence-length", "STEPS", "The longest sequence accepted; 0: the server's limit. [0]",
        [&o](std::string_view v) { return Parse(v, o.max_sequence_length); }},
       {"learn-order", nullptr,
        "Learn in which order its cells run, from made-up requests (see cellbatch-learn).",
-       [&learn](std::string_view) { return learn = true; }},
+       [&more](std::string_view) { return more.learn = true; }},
       {"overwrite", nullptr, "Replace the version if it is there.",
        [&o](std::string_view) { return o.overwrite = true; }},
       {"rnn", "PREFIX",
@@ -134,10 +148,24 @@ bool LearnItsOrder(const ImportOptions& options) {
   return one_type;
 }
 
+// Likewise.
+bool TellWhatItCosts(const ImportOptions& options, const Imported& imported,
+                     const std::string& inputs) {
+  const absl::StatusOr<PrecisionCost> cost =
+      MeasurePrecisionCost(imported.folder, options.name, options.version, inputs);
+  if (!cost.ok()) {
+    fmt::print(stderr, "cellbatch-convert: the model is written; what {} costs: {}\n",
+               options.precision, std::string(cost.status().message()));
+    return false;
+  }
+  fmt::print("{}", Describe(*cost));
+  return true;
+}
+
 int Main(int argc, char** argv) {
   ImportOptions options;
-  bool learn = false;
-  const std::vector<Flag> flags = Flags(options, learn);
+  More more;
+  const std::vector<Flag> flags = Flags(options, more);
   if (argc == 1) {
     PrintHelp(flags);
     return 2;
@@ -150,7 +178,8 @@ int Main(int argc, char** argv) {
     return 1;
   }
   fmt::print("{}", Summary(*imported, options));
-  return learn && !LearnItsOrder(options) ? 1 : 0;
+  if (options.precision != "FP32" && !TellWhatItCosts(options, *imported, more.inputs)) return 1;
+  return more.learn && !LearnItsOrder(options) ? 1 : 0;
 }
 
 }  // namespace
