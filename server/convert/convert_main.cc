@@ -64,8 +64,7 @@ std::vector<Flag> Flags(ImportOptions& o, More& more) {
        [&o](std::string_view v) { return Parse(v, o.version); }},
       {"precision", "NAME",
        "FP32, FP32_SPLIT, AUTO, BF16 or W8 (int8 weights): arithmetic of the products. What it "
-       "costs is "
-       "measured and told. [FP32]",
+       "costs is measured and told. [FP32]",
        text(o.precision)},
       {"inputs", "FILE",
        "Sequences to measure that on: a .safetensors, each tensor one, [T, D] or [T] of words' "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "cells/device/cpu/tile_permission.h"
 #include "cells/kernels/cpu/random_product.h"
 
 namespace cellbatch::kernels {
@@ -35,6 +36,13 @@ TEST(KernelTableTest, TheChoiceFollowsTheFeaturesAndNeverExceedsThem) {
   const CpuKernels& without = *RunnableKernels(cpu)[1];
   EXPECT_NE(best.run_product, without.run_product);
   EXPECT_EQ(best.element_wise, without.element_wise);
+}
+
+// Else they would be slower and nobody would be told why.
+TEST(KernelTableTest, TileRegistersAreUsedWhereTheCpuHasThemAndTheSystemAllowsThem) {
+  const CpuFeatures cpu = DetectCpuFeatures();
+  if (!cpu.amx_bf16 || !MayUseTiles()) GTEST_SKIP() << "no tile registers here";
+  EXPECT_STREQ(BestKernels(cpu).name, "avx512_amx") << "they did not pass their trial";
 }
 
 TEST_P(RowKernelTest, SumsAddRowsInLinkOrderAndNothingIsZero) {

@@ -7,8 +7,9 @@
 
 namespace cellbatch::kernels {
 
-extern const CpuKernels kAmxKernels,
-    kAvx512Bf16Kernels;  // of their own: bf16 alone (MakePairKernels)
+// Only what they have of their own: bf16 and split fp32 by tiles (MakeTileKernels), bf16 by dot products (MakePairKernels).
+extern const CpuKernels kAmxKernels;
+extern const CpuKernels kAvx512Bf16Kernels;
 extern const CpuKernels kAvx512Kernels;
 extern const CpuKernels kAvx2Kernels;
 extern const CpuKernels kPortableKernels;

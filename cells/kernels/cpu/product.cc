@@ -50,8 +50,8 @@ struct Columns {
 template <typename Stored>
 int64_t StoredAt(int64_t k, Columns columns, int64_t lane) {
   if constexpr (std::is_same_v<Stored, uint16_t>) {
-    return (columns.At(k / 2) * kLanes + lane) * 2 +
-           (1 - k % 2);  // in memory what is above is behind
+    // In memory what is above is behind.
+    return (columns.At(k / 2) * kLanes + lane) * 2 + (1 - k % 2);
   } else {
     return columns.At(k) * kLanes + lane;
   }

@@ -32,8 +32,8 @@ inline constexpr int kBlockTiles = 8;  // in K, of what takes two bytes a weight
 
 // One segment of a panel, of all rows of a chunk.
 struct TiledArgs {
-  const float* const*
-      x;  // one pointer a row: its pairs, a word each; of split rows all upper parts, then all lower ones
+  // One pointer a row: its pairs, a word each; of split rows all upper parts, then all lower ones.
+  const float* const* x;
   int64_t x_stride;  // words from one row to the next; 0: they lie anywhere
   int rows;
   int pairs;       // of a row
@@ -85,8 +85,8 @@ class TiledRun {
   }
 
   void Meet(bool two, int r0, int r1, int first, int columns) {
-    if (two)
-      return columns == 2 ? MeetBlocks<2, 2>(r0, r1, first) : MeetBlocks<2, 1>(r0, r1, first);
+    if (two && columns == 2) return MeetBlocks<2, 2>(r0, r1, first);
+    if (two) return MeetBlocks<2, 1>(r0, r1, first);
     switch (columns) {
       case 1:
         return MeetBlocks<1, 1>(r0, r1, first);
