@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "cells/bf16.h"
 #include "cells/check.h"
 #include "cells/weights/safetensors.h"
 
@@ -49,8 +49,6 @@ absl::Status WriteExactly(int descriptor, const void* bytes, size_t size) {
 absl::Status At(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
 }
-
-float FromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
 float FromF16(uint16_t bits) {
   const bool negative = (bits & 0x8000u) != 0;

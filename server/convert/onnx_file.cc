@@ -4,7 +4,6 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -12,6 +11,8 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+
+#include "cells/bf16.h"
 
 namespace cellbatch {
 namespace {
@@ -107,7 +108,7 @@ OnnxDim Whole(int64_t value) { return {.value = value}; }
 // The numbers of a tensor, from raw bytes or from the field of its type.
 void ReadFloats(const onnx::Tensor& t, std::string_view raw, std::vector<float>& to) {
   const auto half = [](uint16_t v) { return FromHalf(v); };
-  const auto brain = [](uint16_t v) { return std::bit_cast<float>(uint32_t{v} << 16); };
+  const auto brain = [](uint16_t v) { return FromBf16(v); };
   if (t.data_type() == kFloat) {
     to.assign(t.float_data().begin(), t.float_data().end());
     FromRaw<float>(raw, to, [](float v) { return v; });

@@ -71,9 +71,7 @@ Question RandomQuestion(Random& random, int trial, Precision precision) {
   return q;
 }
 
-float Rounded(float value) {
-  return std::isnan(value) ? value : std::bit_cast<float>(uint32_t{RoundedToBf16(value)} << 16);
-}
+float Rounded(float value) { return std::isnan(value) ? value : FromBf16(RoundedToBf16(value)); }
 
 // [group][row][unit].
 using Sums = std::vector<float>;

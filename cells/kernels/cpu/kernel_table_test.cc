@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "cells/device/cpu/tile_permission.h"
 #include "cells/kernels/cpu/random_product.h"
@@ -38,11 +39,14 @@ TEST(KernelTableTest, TheChoiceFollowsTheFeaturesAndNeverExceedsThem) {
   EXPECT_EQ(best.element_wise, without.element_wise);
 }
 
-// Else they would be slower and nobody would be told why.
+// There and nowhere else. (Where they are and did not pass their trial, answers would be slower and nobody would be told why.)
 TEST(KernelTableTest, TileRegistersAreUsedWhereTheCpuHasThemAndTheSystemAllowsThem) {
   const CpuFeatures cpu = DetectCpuFeatures();
-  if (!cpu.amx_bf16 || !MayUseTiles()) GTEST_SKIP() << "no tile registers here";
-  EXPECT_STREQ(BestKernels(cpu).name, "avx512_amx") << "they did not pass their trial";
+  const bool tiles = cpu.amx_bf16 && MayUseTiles();
+  const CpuKernels& best = BestKernels(cpu);
+  EXPECT_EQ(best.bf16_in_tiles, tiles) << best.name;
+  EXPECT_EQ(best.split_to_bf16 != nullptr, tiles) << best.name;
+  EXPECT_EQ(std::string(best.name) == "avx512_amx", tiles) << best.name;
 }
 
 TEST_P(RowKernelTest, SumsAddRowsInLinkOrderAndNothingIsZero) {
