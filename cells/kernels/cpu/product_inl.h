@@ -425,7 +425,7 @@ class ProductRun {
       t.sums = sums + r * stride_;
       const int ahead = LinesAhead(way, columns, row_blocks, rb);
       FindTile<V, Tiling, InBlocks>(rows, columns, ahead)(t);
-      t.prefetch += int64_t{t.depth} * ahead * kLanes;  // of no meaning where they are near
+      t.prefetch += LinesIn(t.depth, ahead) * kLanes;  // of no meaning where they are near
     }
   }
 

@@ -40,7 +40,8 @@ template <int N, class F>
 }
 
 // R rows x C of N columns, from column `first`, of P panels: every accumulator is one chain over k. Meanwhile kAhead
-// cache lines a step are prefetched to L2, from `ahead`; or, if it is kNear, the lines of these columns to L1.
+// cache lines a step are prefetched to L2, from `ahead`, or one in several steps; or, if it is kNear, the lines of these
+// columns to L1.
 template <class V, class S, int R, int N, int C, int P, int kAhead>
 [[gnu::always_inline]] inline void TileColumns(const TileArgs& t, int first, const float* ahead) {
   using Number = typename S::Number;
@@ -58,8 +59,7 @@ template <class V, class S, int R, int N, int C, int P, int kAhead>
   const Number* w = static_cast<const Number*>(t.w) + first * kColumnStep<S>;
   const int64_t apart = t.apart;
   const int depth = t.depth;
-#pragma GCC unroll 4
-  for (int k = 0; k < depth; ++k) {
+  const auto add = [&](int k) __attribute__((always_inline)) {
     Unrolled<P>([&](auto p) __attribute__((always_inline)) {
       Unrolled<S::kDepth>([&](auto d) __attribute__((always_inline)) {
         V weights[C];
@@ -74,11 +74,27 @@ template <class V, class S, int R, int N, int C, int P, int kAhead>
         });
       });
     });
+  };
+  constexpr int kSteps = StepsALine(kAhead);
+  int k = 0;
+  for (; kSteps > 1 && k + 4 <= depth; k += 4) {
+    Unrolled<4>([&](auto i) __attribute__((always_inline)) {
+      add(k + i);
+      if constexpr (i % kSteps == 0) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += kLanes;
+      }
+      w += N * kColumnStep<S>;
+    });
+  }
+#pragma GCC unroll 4
+  for (; k < depth; ++k) {
+    add(k);
     if constexpr (kAhead == kNear) {
       Unrolled<LinesOf<S>(C)>([&](auto i) __attribute__((always_inline)) {
         __builtin_prefetch(reinterpret_cast<const char*>(w) + kNearBytes + i * kLineBytes, 0, 3);
       });
-    } else {
+    } else if constexpr (kSteps == 1) {
       Unrolled<kAhead>([&](auto i) __attribute__((always_inline)) {
         __builtin_prefetch(ahead + i * kLanes, 0, 2);
       });
@@ -105,6 +121,8 @@ void Tile(const TileArgs& t) {
     constexpr int kFirst = PartStart(N, kPasses, pass), kEnd = PartStart(N, kPasses, pass + 1);
     if constexpr (kAhead == kNear) {
       TileColumns<V, S, R, N, kEnd - kFirst, 1, kNear>(t, kFirst, nullptr);
+    } else if constexpr (StepsALine(kAhead) > 1) {  // the first pass alone
+      TileColumns<V, S, R, N, kEnd - kFirst, 1, kFirst == 0 ? kAhead : 0>(t, kFirst, t.prefetch);
     } else {
       constexpr int kFrom = PartStart(kAhead, kPasses, pass);
       constexpr int kLines = PartStart(kAhead, kPasses, pass + 1) - kFrom;
@@ -172,8 +190,8 @@ void ApartTile(const TileArgs& t) {
 
 using TileFunction = void (*)(const TileArgs&);
 
-// Functions by columns and cache lines prefetched a step of k (0..columns, or kNear), for one number of rows; and those
-// of pairs.
+// Functions by columns and what is prefetched (0..columns lines a step of k, or as tiling.h says), for one number of rows;
+// and those of pairs.
 template <class V, class Tiling, class S, int R>
 struct TilesOfRows {
   template <int N, int kAhead>
@@ -215,7 +233,7 @@ struct TilesOfRows {
   }
 
  private:
-  static constexpr int kWays = kNear + 1;
+  static constexpr int kWays = kWaysAhead;
 };
 
 template <class V, class Tiling, class S, int R = Tiling::kRows>

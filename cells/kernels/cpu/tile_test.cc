@@ -18,10 +18,10 @@
 namespace cellbatch::kernels {
 namespace {
 
-// Rows, columns, lines prefetched a step (or kNear, kPair, kColumnsApart), and as what weights are stored.
+// Rows, columns, what is prefetched (or kPair, kColumnsApart), and as what weights are stored.
 using Shape = std::tuple<int, int, int, Precision>;
 constexpr Shape kNone = {};
-constexpr int kPair = kNear + 1, kColumnsApart = kNear + 2;
+constexpr int kPair = kWaysAhead, kColumnsApart = kWaysAhead + 1;
 
 template <class S>
 constexpr Precision kPrecisionOf = sizeof(typename S::Number) == 4   ? Precision::kFp32
@@ -83,7 +83,7 @@ struct TilesOfRows<V, Watched<Tiling>, S, R> {
   template <int N>
   static TileFunction Of(int ahead, bool spoil) {
     TileFunction found = nullptr;
-    Unrolled<kNear + 1>([&](auto lines) {
+    Unrolled<kWaysAhead>([&](auto lines) {
       constexpr int kLines = decltype(lines)::value;
       if constexpr (IsLaid<Tiling, S>(R, N, kLines)) {
         if (kLines != ahead) return;
@@ -229,13 +229,18 @@ class TileTest : public testing::Test {
     }
   }
 
-  // Each row block prefetches its share of the lines, until there are no more.
+  // Each row block prefetches its share of the lines of one step of k, of two or of four, until there are no more.
   static void AddSpread(int rows, int columns, int all_lines, std::set<Shape>& shapes) {
     const int blocks = Tiling::SpreadBlocks(rows), share = (all_lines + blocks - 1) / blocks;
     for (int b = 0, left = all_lines; b < blocks; ++b) {
       const int in_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
       const int lines = std::min(left, share);
-      shapes.insert({in_block, columns, lines, Precision::kFp32});
+      const bool fourth = all_lines > 0 && blocks >= 4 * all_lines;
+      const bool second = all_lines > 0 && blocks >= 2 * all_lines;
+      const int ahead = fourth   ? (b < 4 * all_lines ? kEveryFourth : 0)
+                        : second ? (b < 2 * all_lines ? kEverySecond : 0)
+                                 : lines;
+      shapes.insert({in_block, columns, ahead, Precision::kFp32});
       left -= lines;
     }
   }

@@ -136,6 +136,9 @@ constexpr uint32_t WaysOf(int rows, int columns) {
 // Instead of a number of lines prefetched a step of k: each line of the same columns, prefetched kNearFloats ahead.
 inline constexpr int kNear = kMaxColumns + 1;
 inline constexpr int kNearBytes = 16384, kLineBytes = 64;
+// Or one line every second or fourth step: a prefetch from a slow L3 holds one of the core's few line buffers all the while,
+// which the weights that come from L2 want too.
+inline constexpr int kEverySecond = kNear + 1, kEveryFourth = kNear + 2, kWaysAhead = kNear + 3;
 // What row blocks pass over at once in K if it is not the spread way: it stays in L1 beside what is prefetched.
 inline constexpr int kShortBlock = 64;
 
@@ -150,11 +153,25 @@ constexpr int BlockOfK(StreamWay way, int rows) {
   return way == StreamWay::kSpread ? Tiling::SpreadSteps(rows) : kShortBlock;
 }
 
-// Cache lines prefetched a step of k, of one row block of several passes or among several: of the next long block whole
-// lines, as evenly as they allow. Short ones leave room in L1: the first row block prefetches the next one there.
+// After how many steps of k a tile prefetches one line; 1: a number of lines after each.
+constexpr int StepsALine(int ahead) {
+  return ahead == kEverySecond ? 2 : ahead == kEveryFourth ? 4 : 1;
+}
+// How many lines it prefetches in so many steps, if they are not near.
+constexpr int64_t LinesIn(int depth, int ahead) {
+  return StepsALine(ahead) > 1 ? depth / 4 * (4 / StepsALine(ahead)) : int64_t{depth} * ahead;
+}
+
+// Cache lines prefetched a step of k, of one row block of several passes or among several: of the next long block
+// as evenly as whole lines in one, two or four steps allow. Short ones leave room in L1: the first row block prefetches the
+// next one there.
 constexpr int LinesAhead(StreamWay way, int columns, int row_blocks, int row_block) {
   if (way == StreamWay::kUndisturbed) return 0;
   if (way == StreamWay::kPrefetched) return row_block == 0 ? kNear : 0;
+  for (const int ahead : {kEveryFourth, kEverySecond}) {
+    const int blocks = columns * StepsALine(ahead);
+    if (row_blocks >= blocks) return row_block < blocks ? ahead : 0;
+  }
   const int share = (columns + row_blocks - 1) / row_blocks, left = columns - share * row_block;
   return left < 0 ? 0 : left < share ? left : share;
 }
@@ -163,10 +180,10 @@ constexpr int PartStart(int total, int n, int i) {
   return static_cast<int>(int64_t{total} * i / n);
 }
 
-// Which tiles over weights step by step some batch meets: by rows, columns, and lines ahead or kNear. No others are compiled.
+// Which tiles over weights step by step some batch meets: by rows, columns, and what is prefetched. No others are compiled.
 template <class Tiling>
 struct MetTiles {
-  bool met[kMostBlockRows + 1][kMaxColumns + 1][kNear + 1] = {};
+  bool met[kMostBlockRows + 1][kMaxColumns + 1][kWaysAhead] = {};
 
   constexpr MetTiles() {
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
