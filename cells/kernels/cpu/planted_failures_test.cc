@@ -130,8 +130,8 @@ std::vector<ProductFault> ProductFaults() {
          return p.segments().size() == 3 && p.segments()[2].groups < p.groups();
        }},
   };
-  for (const StreamWay way :
-       {StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched, StreamWay::kSpread}) {
+  for (const StreamWay way : {StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched,
+                              StreamWay::kSpread, StreamWay::kShort}) {
     faults.push_back({"a way of streaming", [way](const P&, const A& a, const S& s) {
                         return a.num_rows == 2 && s.tuning().near[2] == way;
                       }});

@@ -214,19 +214,25 @@ enum class StreamWay : uint8_t {
   kPaired,  // a panel is passed over once, two at a time: two streams; of more rows than registers hold sums of: undisturbed
   kPrefetched,  // one panel after the other, short blocks of K, prefetched to L1 before they are needed
   kSpread,  // long blocks of K, which several row blocks pass over; each prefetches its part of the next one
+  // The same of short blocks, which stay in L1: every second line is prefetched, which brings the one beside it on many CPUs.
+  kShort,
 };
-inline constexpr int kNumWays = 5;
+inline constexpr int kNumWays = 6;
 // The most rows of a row block of any tiling.
 inline constexpr int kMostBlockRows = 8;
 
 // What differs between machines and is not worth asking CPUID for; never changes a bit of any result. tuning.h measures.
 struct Tuning {
-  // Batches that are tuned together: each of so few rows that they may be one row block, up to 16 rows, all others.
-  static constexpr int kRowClasses = kMostBlockRows + 3;
+  // Batches that are tuned together: each of so few rows that they may be one row block, up to 12 rows, 16, 48, all others.
+  static constexpr int kRowClasses = kMostBlockRows + 5;
   static constexpr int ClassOf(int rows) {
-    return rows <= kMostBlockRows       ? rows
-           : rows <= 2 * kMostBlockRows ? kMostBlockRows + 1
-                                        : kMostBlockRows + 2;
+    int row_class = rows < kMostBlockRows ? rows : kMostBlockRows;
+    while (rows > MostRowsOf(row_class)) ++row_class;
+    return row_class;
+  }
+  static constexpr int MostRowsOf(int row_class) {
+    constexpr int kOfMore[] = {12, 16, 48, INT32_MAX};
+    return row_class <= kMostBlockRows ? row_class : kOfMore[row_class - kMostBlockRows - 1];
   }
   using Ways = std::array<StreamWay, kRowClasses>;
 

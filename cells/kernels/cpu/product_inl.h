@@ -40,6 +40,7 @@ class ProductRun {
   void StartChunk(int first, int rows) {
     first_ = first;
     rows_ = rows;
+    cut_columns_ = 0;
     pairs_ = !kTiled && Way(MostColumns()) == StreamWay::kPaired;
     if constexpr (kApart<Tiling>) {
       row_blocks_ = Tiling::Blocks(rows);
@@ -230,8 +231,11 @@ class ProductRun {
     const StreamWay asked = tuning.WayOf(rows_, far);
     constexpr bool kNeverExpands = std::is_same_v<Number, float> || kApart<Tiling>;
     const bool by_itself = kNeverExpands || !StreamsOnce<Tiling>(rows_, columns);
-    return WayOf<Tiling>(asked == StreamWay::kSpread && !by_itself ? StreamWay::kUsual : asked,
-                         rows_, columns, far);
+    // Short blocks were measured of floats alone.
+    const bool refused = asked == StreamWay::kSpread  ? !by_itself
+                         : asked == StreamWay::kShort ? !std::is_same_v<S, Fp32Stored>
+                                                      : false;
+    return WayOf<Tiling>(refused ? StreamWay::kUsual : asked, rows_, columns, far);
   }
 
   // Where the segment's columns lie in a row of accumulators, of both panels of a pair; returns how many.
@@ -259,8 +263,9 @@ class ProductRun {
     int32_t column[2 * kMaxColumns];
     const int columns = FindColumns(segment, column) / 2;
     const Number* const w = Weights(panel, segment);
-    FindPairTile<V, Tiling, S>(rows_, columns)({x, 0, Steps(segment.depth), w, Into(), stride_,
-                                                column, nullptr, Weights(panel + 1, segment) - w});
+    FindPairTile<V, Tiling, S>(
+        rows_, columns)({x, 0, Steps(segment.depth), w, Into(), stride_, column, nullptr, kLanes,
+                         Weights(panel + 1, segment) - w});
   }
 
   static int Steps(int depth) {
@@ -293,9 +298,10 @@ class ProductRun {
     const int at_once = BlockOfK<Tiling>(way, rows_) / S::kDepth;
     const int steps = Steps(segment.depth);
     const int k_blocks = once ? 1 : (steps + at_once - 1) / at_once;
-    for (int kb = 0; kb < k_blocks; ++kb) {
-      const int step = PartStart(steps, k_blocks, kb);
-      const int depth = PartStart(steps, k_blocks, kb + 1) - step;
+    if (!once) CutRows(way, columns);
+    Parts parts(steps, k_blocks);
+    for (int kb = 0, step = 0, depth = 0; kb < k_blocks; ++kb, step += depth) {
+      depth = parts.Next();
       const Number* const block = w + int64_t{step} * columns * kColumnStep<S>;
       TileArgs t{x, step * S::kDepth, depth, block, Into(), stride_, column, nullptr};
       if (once) {
@@ -303,7 +309,8 @@ class ProductRun {
         continue;
       }
       t.prefetch = AsFloats(t, block, segment.depth, columns);
-      AddBlock(t, way, columns);
+      t.line_step = LineStep(way);
+      AddBlock(t);
     }
   }
 
@@ -322,7 +329,8 @@ class ProductRun {
     const int passes = (columns + at_once - 1) / at_once, width = (columns + passes - 1) / passes;
     for (int kb = 0; kb < k_blocks; ++kb) {
       const int step = PartStart(steps, k_blocks, kb), end = PartStart(steps, k_blocks, kb + 1);
-      TileArgs t{x, step * S::kDepth, end - step, nullptr, Into(), stride_, column, nullptr, apart};
+      TileArgs t{x, step * S::kDepth, end - step, nullptr, Into(), stride_, column, nullptr};
+      t.apart = apart;
       const int lines = undisturbed ? 0 : (t.depth * kStepBytes + kLineBytes - 1) / kLineBytes;
       const int share = (lines + row_blocks_ - 1) / row_blocks_;
       for (int c = 0; c < columns; c += width) {
@@ -413,19 +421,32 @@ class ProductRun {
     }
   }
 
+  // How the chunk's rows are cut for tiles of so many columns, and which tiles those are: the same for every block of K, and
+  // for all panels and segments that have so many columns.
+  void CutRows(StreamWay way, int columns) {
+    if (way == cut_way_ && columns == cut_columns_) return;
+    cut_way_ = way;
+    cut_columns_ = columns;
+    row_blocks_ = RowBlocks<Tiling>(way, rows_);
+    for (int rb = 0; rb < row_blocks_; ++rb) {
+      const int row = PartStart(rows_, row_blocks_, rb);
+      const int rows = PartStart(rows_, row_blocks_, rb + 1) - row;
+      const int ahead = LinesAhead(way, columns, row_blocks_, rb);
+      cut_[rb] = {FindTile<V, Tiling, InBlocks>(rows, columns, ahead), row, ahead};
+    }
+  }
+
   // One K block, every row block: `t.prefetch` is prefetched by all row blocks in turns, or what is near by the first.
-  void AddBlock(TileArgs t, StreamWay way, int columns) {
-    const int row_blocks = RowBlocks<Tiling>(way, rows_);
+  // (`t` is written in pieces: a copy of it would wait for them.)
+  void AddBlock(TileArgs& t) {
     const float* const* x = t.x;
     float* const sums = t.sums;
-    for (int rb = 0; rb < row_blocks; ++rb) {
-      const int r = PartStart(rows_, row_blocks, rb),
-                rows = PartStart(rows_, row_blocks, rb + 1) - r;
-      t.x = x + r;
-      t.sums = sums + r * stride_;
-      const int ahead = LinesAhead(way, columns, row_blocks, rb);
-      FindTile<V, Tiling, InBlocks>(rows, columns, ahead)(t);
-      t.prefetch += LinesIn(t.depth, ahead) * kLanes;  // of no meaning where they are near
+    for (int rb = 0; rb < row_blocks_; ++rb) {
+      const RowBlock& block = cut_[rb];
+      t.x = x + block.row;
+      t.sums = sums + block.row * stride_;
+      block.tile(t);
+      t.prefetch += LinesIn(t.depth, block.ahead) * t.line_step;  // of no meaning where near
     }
   }
 
@@ -440,8 +461,16 @@ class ProductRun {
   float* sums_ = nullptr;
   int64_t stride_ = 0;
   int32_t at_[2 * kPanelSums] = {};
-  // Of columns apart: how a chunk's rows are cut, and the tiles met so far, by rows and columns, of floats in [1].
-  int row_blocks_ = 0, row_start_[kApart<Tiling> ? Tiling::Blocks(kChunkRows) + 1 : 1] = {};
+  // How the chunk's rows are cut. Of columns side by side: for tiles of cut_columns_ columns, which are read that way.
+  struct RowBlock {
+    TileFunction tile;
+    int row, ahead;
+  };
+  int row_blocks_ = 0, cut_columns_ = 0;
+  StreamWay cut_way_ = StreamWay::kUsual;
+  RowBlock cut_[kApart<Tiling> ? 1 : Tiling::Blocks(kChunkRows)];
+  // Of columns apart; and the tiles met so far, by rows and columns, of floats in [1].
+  int row_start_[kApart<Tiling> ? Tiling::Blocks(kChunkRows) + 1 : 1] = {};
   TileFunction tiles_[2][kApart<Tiling> ? Tiling::kRows + 1 : 1][kMaxColumns + 1] = {};
 };
 

@@ -135,14 +135,14 @@ TEST_P(ProductTest, FiveHundredRowsHaveTheBitsOfEachAlone) {
 
 TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
   for (int trial = 0; trial < 90; ++trial) {
-    Case plain = RandomCase(random_, kernels(), 3 * kMostBlockRows, kPrecisions[trial % 3]);
+    Case plain = RandomCase(random_, kernels(), 6 * kMostBlockRows, kPrecisions[trial % 3]);
     Case usual = plain;
     for (int p = 0; p < plain.packed.num_panels(); ++p) {
       plain.Run(kernels(), 0, plain.num_rows, p, p + 1);
     }
     usual.RunAll(kernels());
     for (const StreamWay way : {StreamWay::kUndisturbed, StreamWay::kPaired, StreamWay::kPrefetched,
-                                StreamWay::kSpread}) {
+                                StreamWay::kSpread, StreamWay::kShort}) {
       Tuning tuning;
       tuning.near.fill(way);
       Case tuned = plain;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "cells/kernels/cpu/abreast.h"
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/vector_math.h"
 
@@ -59,6 +60,40 @@ template <class V, class F>
     t.a += t.a_stride;
     t.to += kLanes;
   }
+}
+
+// The same of a long function: several rows side by side.
+template <class V, class F>
+[[gnu::always_inline]] inline void EachRowAtLength(TailRows t, F f) {
+  EachRowAbreast<V>(
+      t.rows, [&](int, auto rows) __attribute__((always_inline)) {
+        using Rows = decltype(rows);
+        const auto a = Rows::Make([&](int i) __attribute__((always_inline)) {
+          return V::Load(t.a + i * t.a_stride);
+        });
+        f(a).Each([&](int i, V y) __attribute__((always_inline)) { y.Store(t.to + i * kLanes); });
+        t.a += Rows::kRows * t.a_stride;
+        t.to += Rows::kRows * kLanes;
+      });
+}
+
+template <class V, class F>
+[[gnu::always_inline]] inline void EachTwoAtLength(TailRows t, F f) {
+  EachRowAbreast<V>(
+      t.rows, [&](int, auto rows) __attribute__((always_inline)) {
+        using Rows = decltype(rows);
+        const auto a = Rows::Make([&](int i) __attribute__((always_inline)) {
+          return V::Load(t.a + i * t.a_stride);
+        });
+        const auto b = Rows::Make([&](int i) __attribute__((always_inline)) {
+          return V::Load(t.b + i * t.b_stride);
+        });
+        f(a, b).Each([&](int i, V y)
+                         __attribute__((always_inline)) { y.Store(t.to + i * kLanes); });
+        t.a += Rows::kRows * t.a_stride;
+        t.b += Rows::kRows * t.b_stride;
+        t.to += Rows::kRows * kLanes;
+      });
 }
 
 template <class V, class F>
@@ -147,9 +182,9 @@ class TailPass {
       case Kind::kMax:
         return EachTwo<V>(t, [](V x, V y) { return V::Max(x, y); });
       case Kind::kSigmoid:
-        return EachRow<V>(t, [](V x) { return Sigmoid(x); });
+        return EachRowAtLength<V>(t, [](auto x) { return Sigmoid(x); });
       case Kind::kTanh:
-        return EachRow<V>(t, [](V x) { return Tanh(x); });
+        return EachRowAtLength<V>(t, [](auto x) { return Tanh(x); });
       case Kind::kRelu:
         return EachRow<V>(t, [](V x) { return V::Max(V::Broadcast(0.0f), x); });
       case Kind::kExp:
@@ -157,7 +192,7 @@ class TailPass {
       case Kind::kLog:
         return EachRow<V>(t, [](V x) { return Log(x); });
       case Kind::kSigmoidTanh:
-        return EachTwo<V>(t, [](V x, V y) { return SigmoidTimesTanh(x, y); });
+        return EachTwoAtLength<V>(t, [](auto x, auto y) { return SigmoidTimesTanh(x, y); });
       case Kind::kMulAdd:
         return EachThree<V>(t, [](V x, V y, V z) { return x * y + z; });
       case Kind::kSubMul:
@@ -254,13 +289,30 @@ void RunAnyTail(const TailSite& site) {
   }
 }
 
+// Rows [r, r + how many) of an accumulator, and of a column, side by side.
+template <class V, class Rows>
+[[gnu::always_inline]] inline Rows LoadSums(const TailSite& site, int r, int group) {
+  return Rows::Make([&](int i) { return V::Load(site.Accumulator(r + i, group)); });
+}
+template <class V, bool kFull, class Rows>
+[[gnu::always_inline]] inline Rows LoadColumn(const TailSite& site, int r, int column) {
+  return Rows::Make(
+      [&](int i) { return Edge<V, kFull>::Load(site.Column(column, r + i), site.lanes); });
+}
+template <class V, bool kFull, class Rows>
+[[gnu::always_inline]] inline void StoreColumn(const TailSite& site, int r, int column,
+                                               const Rows& rows) {
+  rows.Each([&](int i, V y) { Edge<V, kFull>::Store(y, site.Column(column, r + i), site.lanes); });
+}
+
 // One accumulator, one function, one column.
 template <class V, bool kFull, class F>
 void OneStore(const TailSite& site, const TailMatch& m, F f) {
-  for (int r = 0; r < site.rows; ++r) {
-    Edge<V, kFull>::Store(f(V::Load(site.Accumulator(r, m.group[0]))), site.Column(m.out, r),
-                          site.lanes);
-  }
+  EachRowAbreast<V>(
+      site.rows, [&](int r, auto rows) __attribute__((always_inline)) {
+        using Rows = decltype(rows);
+        StoreColumn<V, kFull>(site, r, m.out, f(LoadSums<V, Rows>(site, r, m.group[0])));
+      });
 }
 
 template <class V, bool kFull>
@@ -276,30 +328,34 @@ void StoreSums(const TailSite& site, const TailMatch& m) {
 
 template <class V, bool kFull>
 void GatedCell(const TailSite& site, const TailMatch& m) {
-  using E = Edge<V, kFull>;
-  for (int r = 0; r < site.rows; ++r) {
-    const V c = E::Load(site.Column(m.in, r), site.lanes);
-    const V kept = Sigmoid(V::Load(site.Accumulator(r, m.group[1]))) * c;
-    const V added = SigmoidTimesTanh(V::Load(site.Accumulator(r, m.group[0])),
-                                     V::Load(site.Accumulator(r, m.group[2])));
-    const V cell = kept + added;
-    E::Store(cell, site.Column(m.out2, r), site.lanes);
-    E::Store(SigmoidTimesTanh(V::Load(site.Accumulator(r, m.group[3])), cell),
-             site.Column(m.out, r), site.lanes);
-  }
+  EachRowAbreast<V>(
+      site.rows, [&](int r, auto rows) __attribute__((always_inline)) {
+        using Rows = decltype(rows);
+        const auto sums = [&](int gate) __attribute__((always_inline)) {
+          return LoadSums<V, Rows>(site, r, m.group[gate]);
+        };
+        const auto c = LoadColumn<V, kFull, Rows>(site, r, m.in);
+        const auto kept = Sigmoid(sums(1)) * c;
+        const auto cell = kept + SigmoidTimesTanh(sums(0), sums(2));
+        StoreColumn<V, kFull>(site, r, m.out2, cell);
+        StoreColumn<V, kFull>(site, r, m.out, SigmoidTimesTanh(sums(3), cell));
+      });
 }
 
 template <class V, bool kFull>
 void GatedUpdate(const TailSite& site, const TailMatch& m) {
-  using E = Edge<V, kFull>;
-  for (int r = 0; r < site.rows; ++r) {
-    const V h = E::Load(site.Column(m.in, r), site.lanes);
-    const V reset = Sigmoid(V::Load(site.Accumulator(r, m.group[0])));
-    const V update = Sigmoid(V::Load(site.Accumulator(r, m.group[1])));
-    const V n = Tanh(V::Fma(reset, V::Load(site.Accumulator(r, m.group[3])),
-                            V::Load(site.Accumulator(r, m.group[2]))));
-    E::Store(V::Fma(update, h - n, n), site.Column(m.out, r), site.lanes);
-  }
+  EachRowAbreast<V>(
+      site.rows, [&](int r, auto rows) __attribute__((always_inline)) {
+        using Rows = decltype(rows);
+        const auto sums = [&](int gate) __attribute__((always_inline)) {
+          return LoadSums<V, Rows>(site, r, m.group[gate]);
+        };
+        const auto h = LoadColumn<V, kFull, Rows>(site, r, m.in);
+        const auto reset = Sigmoid(sums(0));
+        const auto update = Sigmoid(sums(1));
+        const auto n = Tanh(Rows::Fma(reset, sums(3), sums(2)));
+        StoreColumn<V, kFull>(site, r, m.out, Rows::Fma(update, h - n, n));
+      });
 }
 
 template <class V, bool kFull>
@@ -310,11 +366,12 @@ void TailOfShape(const TailSite& site, const TailMatch& m) {
     case TailShape::kIdentity:
       return StoreSums<V, kFull>(site, m);
     case TailShape::kSigmoid:
-      return OneStore<V, kFull>(site, m, [](V a) { return Sigmoid(a); });
+      return OneStore<V, kFull>(site, m, [](auto a) { return Sigmoid(a); });
     case TailShape::kTanh:
-      return OneStore<V, kFull>(site, m, [](V a) { return Tanh(a); });
+      return OneStore<V, kFull>(site, m, [](auto a) { return Tanh(a); });
     case TailShape::kRelu:
-      return OneStore<V, kFull>(site, m, [](V a) { return V::Max(V::Broadcast(0.0f), a); });
+      return OneStore<V, kFull>(
+          site, m, [](auto a) { return decltype(a)::Max(decltype(a)::Broadcast(0.0f), a); });
     case TailShape::kGatedCell:
       return GatedCell<V, kFull>(site, m);
     case TailShape::kGatedUpdate:

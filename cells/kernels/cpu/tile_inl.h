@@ -20,8 +20,9 @@ struct TileArgs {
   const void* w;          // [depth][columns][16], as they are stored
   float* sums;            // row r, column n: sums + r * sums_stride + column[n]
   int64_t sums_stride;
-  const int32_t* column;  // of a pair: the first panel's, then the other's
-  const float* prefetch;  // what is needed next: some cache lines from here a step of k
+  const int32_t* column;       // of a pair: the first panel's, then the other's
+  const float* prefetch;       // what is needed next: some cache lines from here a step of k
+  int64_t line_step = kLanes;  // of columns side by side: floats from one of them to the next
   int64_t apart =
       0;  // numbers from the first panel's weights to the other's of a pair; or from a column's to the next one's
   int ahead =
@@ -57,7 +58,7 @@ template <class V, class S, int R, int N, int C, int P, int kAhead>
                         __attribute__((always_inline)) { sum[r][i] = V::Load(sums + column(i)); });
   });
   const Number* w = static_cast<const Number*>(t.w) + first * kColumnStep<S>;
-  const int64_t apart = t.apart;
+  const int64_t apart = t.apart, line_step = t.line_step;
   const int depth = t.depth;
   const auto add = [&](int k) __attribute__((always_inline)) {
     Unrolled<P>([&](auto p) __attribute__((always_inline)) {
@@ -82,7 +83,7 @@ template <class V, class S, int R, int N, int C, int P, int kAhead>
       add(k + i);
       if constexpr (i % kSteps == 0) {
         __builtin_prefetch(ahead, 0, 2);
-        ahead += kLanes;
+        ahead += line_step;
       }
       w += N * kColumnStep<S>;
     });
@@ -95,10 +96,10 @@ template <class V, class S, int R, int N, int C, int P, int kAhead>
         __builtin_prefetch(reinterpret_cast<const char*>(w) + kNearBytes + i * kLineBytes, 0, 3);
       });
     } else if constexpr (kSteps == 1) {
-      Unrolled<kAhead>([&](auto i) __attribute__((always_inline)) {
-        __builtin_prefetch(ahead + i * kLanes, 0, 2);
+      Unrolled<kAhead>([&](auto) __attribute__((always_inline)) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += line_step;
       });
-      ahead += kAhead * kLanes;
     }
     w += N * kColumnStep<S>;
   }
@@ -121,13 +122,16 @@ void Tile(const TileArgs& t) {
     constexpr int kFirst = PartStart(N, kPasses, pass), kEnd = PartStart(N, kPasses, pass + 1);
     if constexpr (kAhead == kNear) {
       TileColumns<V, S, R, N, kEnd - kFirst, 1, kNear>(t, kFirst, nullptr);
+    } else if constexpr (kAhead == 1 && kPasses == 2) {  // each every second step
+      TileColumns<V, S, R, N, kEnd - kFirst, 1, kEverySecond>(
+          t, kFirst, t.prefetch + pass * LinesIn(t.depth, kEverySecond) * t.line_step);
     } else if constexpr (StepsALine(kAhead) > 1) {  // the first pass alone
       TileColumns<V, S, R, N, kEnd - kFirst, 1, kFirst == 0 ? kAhead : 0>(t, kFirst, t.prefetch);
     } else {
       constexpr int kFrom = PartStart(kAhead, kPasses, pass);
       constexpr int kLines = PartStart(kAhead, kPasses, pass + 1) - kFrom;
       TileColumns<V, S, R, N, kEnd - kFirst, 1, kLines>(
-          t, kFirst, t.prefetch + int64_t{t.depth} * kFrom * kLanes);
+          t, kFirst, t.prefetch + int64_t{t.depth} * kFrom * t.line_step);
     }
   });
 }

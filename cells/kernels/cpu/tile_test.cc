@@ -215,6 +215,8 @@ class TileTest : public testing::Test {
         AddSpread(rows, columns, columns, shapes);
         const bool in_passes = rows <= Tiling::kRows && columns > Tiling::Columns(rows);
         if (in_passes) AddSpread(rows, columns, 0, shapes);  // undisturbed
+        const bool is_short = rows >= Tiling::kAlwaysSpread && rows <= Tiling::kMostShortRows;
+        if (is_short) AddSpread(rows, columns, (columns + 1) / 2, shapes);  // every second line
       }
     }
     return shapes;
@@ -310,6 +312,11 @@ TEST(TilingTest, WhatTuningAsksForIsDoneWhereItCanBe) {
     EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kSpread, 8, 4, far), StreamWay::kSpread);
     EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kSpread, 1, 4, far), StreamWay::kPaired);
     EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kPrefetched, 9, 4, far), StreamWay::kSpread);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kShort, 8, 4, far), StreamWay::kPrefetched);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kShort, 9, 4, far), StreamWay::kShort);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kShort, 48, 4, far), StreamWay::kShort);
+    EXPECT_EQ(WayOf<Avx512Tiling>(StreamWay::kShort, 49, 4, far), StreamWay::kSpread);
+    EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kShort, 17, 4, far), StreamWay::kSpread);
     EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kPrefetched, 9, 4, far), StreamWay::kPrefetched);
     EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kSpread, 9, 4, far), StreamWay::kSpread);
     EXPECT_EQ(WayOf<Avx2Tiling>(StreamWay::kUndisturbed, 6, 5, far), StreamWay::kUndisturbed);

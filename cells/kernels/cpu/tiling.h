@@ -5,7 +5,8 @@
 // batches are cut into. A block's columns are computed in passes of Columns(rows of the block); some steps of K are passed
 // over by every row block before the next (README.md has the sweeps). kOrder: how columns lie. Up to PairRows(columns) rows, their sums in two
 // panels fit beside each other. Where weights may be read in the spread way (kSpreads), batches are cut into
-// SpreadBlocks(rows) for it, and at most kSpreadBlock steps of K (SpreadSteps); kAlwaysSpread rows and more know no other.
+// SpreadBlocks(rows) for it, and at most kSpreadBlock steps of K (SpreadSteps); kAlwaysSpread rows and more know no other, but
+// for that of short blocks, up to kMostShortRows.
 // Usual(rows, columns, far) is how weights are read until Tuning knows better; far: they are so many that they come from
 // memory.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_TILING_H_
@@ -26,6 +27,7 @@ struct Avx512Tiling {
   static constexpr int kRows = 8, kFullRows = 6;
   static constexpr bool kSpreads = true;
   static constexpr int kSpreadBlock = kMostBlockOfK, kAlwaysSpread = kRows + 1;
+  static constexpr int kMostShortRows = 48;
   static constexpr int Columns(int rows) {
     return rows < kFullRows ? 5 : rows == kFullRows ? 4 : 3;
   }
@@ -52,6 +54,7 @@ struct Avx2Tiling {
   static constexpr int kRows = 6, kFullRows = 6;
   static constexpr bool kSpreads = true;
   static constexpr int kSpreadBlock = 256, kAlwaysSpread = kChunkRows + 1;
+  static constexpr int kMostShortRows = 0;  // its blocks are short as it is
   static constexpr int Columns(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
   static constexpr int SpreadBlocks(int rows) { return Blocks(rows); }
@@ -72,6 +75,7 @@ struct PortableTiling {
   static constexpr int kRows = 2, kFullRows = 2;
   static constexpr bool kSpreads = false;
   static constexpr int kSpreadBlock = 0, kAlwaysSpread = kChunkRows + 1;
+  static constexpr int kMostShortRows = 0;
   static constexpr int Columns(int rows) { return rows == 1 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
   static constexpr int SpreadBlocks(int rows) { return Blocks(rows); }
@@ -108,6 +112,8 @@ constexpr bool HasWay(StreamWay way, int rows, int columns) {
       return rows < Tiling::kAlwaysSpread;
     case StreamWay::kSpread:
       return Tiling::kSpreads && rows > 1;
+    case StreamWay::kShort:
+      return rows >= Tiling::kAlwaysSpread && rows <= Tiling::kMostShortRows;
   }
   return false;
 }
@@ -115,8 +121,8 @@ constexpr bool HasWay(StreamWay way, int rows, int columns) {
 // How they are read, asked to be read in a way that there may not be.
 template <class Tiling>
 constexpr StreamWay WayOf(StreamWay asked, int rows, int columns, bool far) {
-  if (rows >= Tiling::kAlwaysSpread) return StreamWay::kSpread;
   if (HasWay<Tiling>(asked, rows, columns)) return asked;
+  if (rows >= Tiling::kAlwaysSpread) return StreamWay::kSpread;
   if (asked == StreamWay::kPaired && StreamsOnce<Tiling>(rows, columns)) {
     return StreamWay::kUndisturbed;
   }
@@ -139,8 +145,9 @@ inline constexpr int kNearBytes = 16384, kLineBytes = 64;
 // Or one line every second or fourth step: a prefetch from a slow L3 holds one of the core's few line buffers all the while,
 // which the weights that come from L2 want too.
 inline constexpr int kEverySecond = kNear + 1, kEveryFourth = kNear + 2, kWaysAhead = kNear + 3;
-// What row blocks pass over at once in K if it is not the spread way: it stays in L1 beside what is prefetched.
-inline constexpr int kShortBlock = 64;
+// What row blocks pass over at once in K if it is not the spread way: it stays in L1 beside what is prefetched there; or more,
+// where the next block is prefetched to L2.
+inline constexpr int kShortBlock = 64, kShortSpreadBlock = 96;
 
 // Of rows that do not pass over the weights once.
 template <class Tiling>
@@ -150,7 +157,9 @@ constexpr int RowBlocks(StreamWay way, int rows) {
 }
 template <class Tiling>
 constexpr int BlockOfK(StreamWay way, int rows) {
-  return way == StreamWay::kSpread ? Tiling::SpreadSteps(rows) : kShortBlock;
+  return way == StreamWay::kSpread  ? Tiling::SpreadSteps(rows)
+         : way == StreamWay::kShort ? kShortSpreadBlock
+                                    : kShortBlock;
 }
 
 // After how many steps of k a tile prefetches one line; 1: a number of lines after each.
@@ -164,21 +173,42 @@ constexpr int64_t LinesIn(int depth, int ahead) {
 
 // Cache lines prefetched a step of k, of one row block of several passes or among several: of the next long block
 // as evenly as whole lines in one, two or four steps allow. Short ones leave room in L1: the first row block prefetches the
-// next one there.
+// next one there, or all prefetch every second line of it.
 constexpr int LinesAhead(StreamWay way, int columns, int row_blocks, int row_block) {
   if (way == StreamWay::kUndisturbed) return 0;
   if (way == StreamWay::kPrefetched) return row_block == 0 ? kNear : 0;
+  const int lines = way == StreamWay::kShort ? (columns + 1) / 2 : columns;
   for (const int ahead : {kEveryFourth, kEverySecond}) {
-    const int blocks = columns * StepsALine(ahead);
+    const int blocks = lines * StepsALine(ahead);
     if (row_blocks >= blocks) return row_block < blocks ? ahead : 0;
   }
-  const int share = (columns + row_blocks - 1) / row_blocks, left = columns - share * row_block;
+  const int share = (lines + row_blocks - 1) / row_blocks, left = lines - share * row_block;
   return left < 0 ? 0 : left < share ? left : share;
+}
+// How many floats a prefetched line is from the one before.
+constexpr int64_t LineStep(StreamWay way) {
+  return way == StreamWay::kShort ? 2 * kLanes : int64_t{kLanes};
 }
 // Part i of n equal parts (to within one) of `total`: where it starts.
 constexpr int PartStart(int total, int n, int i) {
   return static_cast<int>(int64_t{total} * i / n);
 }
+
+// One after the other, the parts of `total` that PartStart tells: without a division for each.
+class Parts {
+ public:
+  Parts(int total, int n) : n_(n), least_(total / n), over_(total % n) {}
+  // Of the next part, how many.
+  int Next() {
+    owed_ += over_;
+    const bool more = owed_ >= n_;
+    if (more) owed_ -= n_;
+    return least_ + (more ? 1 : 0);
+  }
+
+ private:
+  int n_, least_, over_, owed_ = 0;
+};
 
 // Which tiles over weights step by step some batch meets: by rows, columns, and what is prefetched. No others are compiled.
 template <class Tiling>
@@ -191,8 +221,8 @@ struct MetTiles {
         if (kApart<Tiling>) continue;  // one tile by rows and columns (ApartTile)
         const bool once = StreamsOnce<Tiling>(rows, columns);
         if (once) met[rows][columns][0] = true;
-        for (const StreamWay way :
-             {StreamWay::kUndisturbed, StreamWay::kPrefetched, StreamWay::kSpread}) {
+        for (const StreamWay way : {StreamWay::kUndisturbed, StreamWay::kPrefetched,
+                                    StreamWay::kSpread, StreamWay::kShort}) {
           const bool whole = once && way == StreamWay::kUndisturbed;
           if (!whole && HasWay<Tiling>(way, rows, columns)) Meet(way, rows, columns);
         }

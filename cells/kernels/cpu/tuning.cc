@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,14 @@ constexpr int64_t kPieceBytes = int64_t{8} << 20;
 constexpr int64_t kPanelBytes = int64_t{kDepth} * kGroups * kLanes * sizeof(float);
 constexpr int kPiecePanels = static_cast<int>(kPieceBytes / kPanelBytes);
 constexpr int kMostTurns = 5;
-constexpr const char* kNames[kNumWays] = {"as usual", "undisturbed", "paired", "prefetched",
-                                          "spread"};
+constexpr const char* kNames[kNumWays] = {"as usual",   "undisturbed", "paired",
+                                          "prefetched", "spread",      "short"};
 
 // Rows that stand for their class.
 constexpr int RowsOf(int row_class) {
-  return row_class <= kMostBlockRows       ? row_class
-         : row_class == kMostBlockRows + 1 ? 2 * kMostBlockRows
-                                           : 4 * kMostBlockRows;
+  constexpr int kOfMore[] = {12, 16, 32, 64};
+  static_assert(std::size(kOfMore) == Tuning::kRowClasses - kMostBlockRows - 1);
+  return row_class <= kMostBlockRows ? row_class : kOfMore[row_class - kMostBlockRows - 1];
 }
 constexpr int kMostRows = RowsOf(Tuning::kRowClasses - 1);
 
@@ -40,7 +41,7 @@ struct Bar {
   int64_t one_of;
   int64_t enough_ns;
 };
-constexpr Bar kNearBar = {8, 20'000'000}, kFarBar = {16, 60'000'000};
+constexpr Bar kNearBar = {10, 50'000'000}, kFarBar = {16, 60'000'000};
 
 // The best times of each way of one class.
 using Best = int64_t[kNumWays];
@@ -133,9 +134,10 @@ std::string Describe(const Tuning::Ways& ways) {
   for (int c = 1; c < Tuning::kRowClasses; ++c) {
     const StreamWay way = ways[static_cast<size_t>(c)];
     if (way == StreamWay::kUsual) continue;
-    text += c <= kMostBlockRows       ? std::to_string(c)
-            : c == kMostBlockRows + 1 ? std::to_string(c) + "-" + std::to_string(RowsOf(c))
-                                      : std::to_string(RowsOf(c - 1) + 1) + "-";
+    const int least = Tuning::MostRowsOf(c - 1) + 1, most = Tuning::MostRowsOf(c);
+    text += std::to_string(least);
+    if (most > least) text += "-";
+    if (most > least && c + 1 < Tuning::kRowClasses) text += std::to_string(most);
     text += std::string(": ") + kNames[static_cast<int>(way)] + ", ";
   }
   return text.empty() ? kNames[0] : text + "else " + kNames[0];

@@ -11,8 +11,9 @@
 namespace cellbatch::kernels {
 namespace {
 
-constexpr StreamWay kAllWays[] = {StreamWay::kUsual, StreamWay::kUndisturbed, StreamWay::kPaired,
-                                  StreamWay::kPrefetched, StreamWay::kSpread};
+constexpr StreamWay kAllWays[] = {StreamWay::kUsual,  StreamWay::kUndisturbed,
+                                  StreamWay::kPaired, StreamWay::kPrefetched,
+                                  StreamWay::kSpread, StreamWay::kShort};
 constexpr int64_t kMiB = int64_t{1} << 20;
 
 int64_t calls[Tuning::kRowClasses][kNumWays] = {};
@@ -71,14 +72,21 @@ TEST(TuningTest, WeightsFromMemoryAreMeasuredByThemselvesWhereThereIsRoomForThem
 TEST(TuningTest, EveryNumberOfRowsHasTheWayOfItsClass) {
   Tuning tuning;
   tuning.near[8] = StreamWay::kPaired;
-  tuning.near[9] = StreamWay::kSpread;
-  tuning.far[10] = StreamWay::kPrefetched;
+  tuning.near[9] = StreamWay::kShort;
+  tuning.near[10] = StreamWay::kSpread;
+  tuning.far[11] = StreamWay::kPrefetched;
+  tuning.far[12] = StreamWay::kSpread;
+  EXPECT_EQ(tuning.WayOf(7, false), StreamWay::kUsual);
   EXPECT_EQ(tuning.WayOf(8, false), StreamWay::kPaired);
-  EXPECT_EQ(tuning.WayOf(9, false), StreamWay::kSpread);
+  EXPECT_EQ(tuning.WayOf(9, false), StreamWay::kShort);
+  EXPECT_EQ(tuning.WayOf(12, false), StreamWay::kShort);
+  EXPECT_EQ(tuning.WayOf(13, false), StreamWay::kSpread);
   EXPECT_EQ(tuning.WayOf(16, false), StreamWay::kSpread);
   EXPECT_EQ(tuning.WayOf(17, false), StreamWay::kUsual);
   EXPECT_EQ(tuning.WayOf(17, true), StreamWay::kPrefetched);
-  EXPECT_EQ(tuning.WayOf(kChunkRows, true), StreamWay::kPrefetched);
+  EXPECT_EQ(tuning.WayOf(48, true), StreamWay::kPrefetched);
+  EXPECT_EQ(tuning.WayOf(49, true), StreamWay::kSpread);
+  EXPECT_EQ(tuning.WayOf(kChunkRows, true), StreamWay::kSpread);
 }
 
 TEST(TuningTest, WhatItFoundIsToldByRows) {
@@ -86,13 +94,15 @@ TEST(TuningTest, WhatItFoundIsToldByRows) {
   EXPECT_EQ(Describe(tuning), "as usual");
   tuning.near[1] = StreamWay::kPrefetched;
   tuning.near[4] = StreamWay::kUndisturbed;
-  tuning.near[9] = tuning.near[10] = StreamWay::kSpread;
+  tuning.near[9] = StreamWay::kShort;
+  tuning.near[10] = tuning.near[11] = tuning.near[12] = StreamWay::kSpread;
   EXPECT_EQ(Describe(tuning),
-            "1: prefetched, 4: undisturbed, 9-16: spread, 17-: spread, else as usual; from memory "
-            "as usual");
+            "1: prefetched, 4: undisturbed, 9-12: short, 13-16: spread, 17-48: spread, 49-: "
+            "spread, else as usual; from memory as usual");
   tuning.far = tuning.near;
   EXPECT_EQ(Describe(tuning),
-            "1: prefetched, 4: undisturbed, 9-16: spread, 17-: spread, else as usual");
+            "1: prefetched, 4: undisturbed, 9-12: short, 13-16: spread, 17-48: spread, 49-: "
+            "spread, else as usual");
 }
 
 // tile_test shows that those rows do meet other tiles one way than the other.
@@ -103,7 +113,9 @@ TEST(TuningTest, ItRunsRowsForWhichThereIsAChoiceAndNothingWhereThereIsNone) {
     Forget();
     MeasureTuning(kernels, {.memory_bytes = 0});
     for (int c = 1; c < Tuning::kRowClasses; ++c) {
-      const uint32_t ways = table->ways(c <= kMostBlockRows ? c : 1 << (c - 5));
+      constexpr int kRowsOfMore[] = {12, 16, 32, 64};
+      const uint32_t ways =
+          table->ways(c <= kMostBlockRows ? c : kRowsOfMore[c - kMostBlockRows - 1]);
       const bool choice = std::popcount(ways) > 1;
       EXPECT_EQ(calls[c][0] > 0, choice) << table->name << ", class " << c;
       for (int way = 1; way < kNumWays; ++way) {

@@ -12,6 +12,8 @@ namespace {
 struct Vec {
   __m256 l, h;
 
+  static constexpr int kAbreast = 3;
+
   using Doubles [[gnu::vector_size(32), gnu::aligned(8)]] = double;
   using HalfFloats [[gnu::vector_size(16), gnu::aligned(4)]] = float;
   // (GCC 12 makes two conversions of halves of __builtin_convertvector.)

@@ -14,6 +14,9 @@ namespace {
 struct Vec {
   __m512 v;
 
+  // Rows whose functions are computed side by side (abreast.h): as many as registers hold.
+  static constexpr int kAbreast = 4;
+
   // A register of doubles, and as many floats. (Aligned as those are: under AddressSanitizer GCC 12 gives objects on the stack
   // less than they ask for, its bug 110027.)
   using Doubles [[gnu::vector_size(64), gnu::aligned(8)]] = double;

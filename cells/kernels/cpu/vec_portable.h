@@ -13,6 +13,8 @@ namespace {
 struct Vec {
   float v[16];
 
+  static constexpr int kAbreast = 1;
+
   using Doubles [[gnu::vector_size(16), gnu::aligned(8)]] = double;
   using HalfFloats [[gnu::vector_size(8), gnu::aligned(4)]] = float;
   static Doubles Widened(HalfFloats a) { return __builtin_convertvector(a, Doubles); }
