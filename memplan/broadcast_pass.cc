@@ -7,7 +7,21 @@ namespace cellbatch {
 namespace {
 
 using NodeId = PqTree::NodeId;
-using Positions = std::vector<int32_t>;  // in a pair
+
+// The positions of an operand in the order of their leaves, and which of them stand together: each set is a run of them,
+// since a node's leaves, and those of neighbours, follow each other.
+struct Parsed {
+  struct Run {
+    size_t begin, end;
+  };
+  std::vector<int32_t> positions;
+  std::vector<Run> sets;
+
+  void Clear() {
+    positions.clear();
+    sets.clear();
+  }
+};
 
 class BroadcastPass {
  public:
@@ -21,9 +35,8 @@ class BroadcastPass {
       const int32_t pair = queue_[head];
       queued_[pair] = false;
       // Parsed before anything is carried over, so that the pair is registered and looks at itself again when it changes.
-      std::vector<Positions> left, right;
-      if (!Parse(pair, pairs_[pair].left, left) || !Parse(pair, pairs_[pair].right, right) ||
-          !Apply(left, pairs_[pair].right) || !Apply(right, pairs_[pair].left)) {
+      if (!Parse(pair, pairs_[pair].left, left_) || !Parse(pair, pairs_[pair].right, right_) ||
+          !Apply(left_, pairs_[pair].right) || !Apply(right_, pairs_[pair].left)) {
         return false;
       }
     }
@@ -32,47 +45,48 @@ class BroadcastPass {
 
  private:
   // ParseConstraint: the sets of positions that stand together below the operand's root.
-  bool Parse(int32_t pair, const std::vector<NodeId>& operand, std::vector<Positions>& sets) {
+  bool Parse(int32_t pair, const std::vector<NodeId>& operand, Parsed& parsed) {
     if (!Reduce(operand)) return false;
     for (size_t i = 0; i < operand.size(); ++i) position_[operand[i]] = static_cast<int32_t>(i);
+    parsed.Clear();
     const PqTree::Root root = tree_.pertinent_root();
     if (root.is_node()) {
-      Collect(pair, root.first, true, sets);
+      Collect(pair, root.first, true, parsed);
     } else {
-      CollectNeighbours(pair, tree_.Run(root), true, sets);
+      CollectNeighbours(pair, tree_.Run(root), true, parsed);
     }
     return true;
   }
 
   // GetSubtreeCons: every node's leaves, and of a Q-node those of every two neighbours.
-  Positions Collect(int32_t pair, NodeId node, bool is_root, std::vector<Positions>& sets) {
-    if (tree_.kind(node) == PqTree::Kind::kLeaf) return {position_[node]};
+  void Collect(int32_t pair, NodeId node, bool is_root, Parsed& parsed) {
+    if (tree_.kind(node) == PqTree::Kind::kLeaf) {
+      parsed.positions.push_back(position_[node]);
+      return;
+    }
     Register(pair, node);
     const bool ordered = tree_.kind(node) == PqTree::Kind::kQ;
-    Positions all = CollectNeighbours(pair, tree_.Children(node), ordered, sets);
-    if (!is_root) sets.push_back(all);
-    return all;
+    const size_t begin = parsed.positions.size();
+    CollectNeighbours(pair, tree_.Children(node), ordered, parsed);
+    if (!is_root) parsed.sets.push_back({begin, parsed.positions.size()});
   }
 
-  Positions CollectNeighbours(int32_t pair, const std::vector<NodeId>& children, bool ordered,
-                              std::vector<Positions>& sets) {
-    Positions all;
+  void CollectNeighbours(int32_t pair, const std::vector<NodeId>& children, bool ordered,
+                         Parsed& parsed) {
     size_t before = 0;  // where the child before begins
     for (size_t i = 0; i < children.size(); ++i) {
-      const Positions below = Collect(pair, children[i], false, sets);
-      const size_t begin = all.size();
-      all.insert(all.end(), below.begin(), below.end());
-      if (ordered && i > 0) sets.emplace_back(all.begin() + before, all.end());
+      const size_t begin = parsed.positions.size();
+      Collect(pair, children[i], false, parsed);
+      if (ordered && i > 0) parsed.sets.push_back({before, parsed.positions.size()});
       before = begin;
     }
-    return all;
   }
 
   // ApplyConstraints: the other side must stand together likewise.
-  bool Apply(const std::vector<Positions>& sets, const std::vector<NodeId>& operand) {
-    for (const Positions& set : sets) {
+  bool Apply(const Parsed& parsed, const std::vector<NodeId>& operand) {
+    for (const Parsed::Run& set : parsed.sets) {
       leaves_.clear();
-      for (int32_t position : set) leaves_.push_back(operand[position]);
+      for (size_t i = set.begin; i < set.end; ++i) leaves_.push_back(operand[parsed.positions[i]]);
       if (!Reduce(leaves_)) return false;
     }
     return true;
@@ -105,7 +119,8 @@ class BroadcastPass {
   std::vector<bool> queued_;
   std::vector<int32_t> position_;  // per leaf, in the operand at hand
   std::vector<std::vector<int32_t>>
-      pairs_of_;  // per node, the pairs that have it below an operand's root
+      pairs_of_;         // per node, the pairs that have it below an operand's root
+  Parsed left_, right_;  // of the pair at hand
   std::vector<NodeId> leaves_;
 };
 

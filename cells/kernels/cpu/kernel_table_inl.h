@@ -3,16 +3,16 @@
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_KERNEL_TABLE_INL_H_
 
+#include "cells/kernels/cpu/each_panel_inl.h"
 #include "cells/kernels/cpu/element_wise_inl.h"
 #include "cells/kernels/cpu/kernel_table.h"
 #include "cells/kernels/cpu/mat_mul_inl.h"
-#include "cells/kernels/cpu/product_inl.h"
 #include "cells/kernels/cpu/reductions_inl.h"
 #include "cells/kernels/cpu/tiled_inl.h"
 
 namespace cellbatch::kernels {
 
-// S: how products are multiplied (product_inl.h).
+// S: how products are multiplied (each_panel_inl.h).
 template <class V, class Tiling, class S = OneByOne>
 void RunProduct(const PackedProduct& product, const ProductArgs& args, int first_panel,
                 int last_panel, ProductScratch* scratch) {

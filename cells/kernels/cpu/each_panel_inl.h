@@ -1,0 +1,60 @@
+// A product chunk after chunk and panel after panel, in the precision that it has. Included only by the one file of each
+// instruction set.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_EACH_PANEL_INL_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_EACH_PANEL_INL_H_
+
+#include <type_traits>
+
+#include "cells/kernels/cpu/product_inl.h"
+
+namespace cellbatch::kernels {
+
+// Calls finish(run, panel) with the accumulators of each panel, or pair of panels, of [first_panel, last_panel) and
+// each chunk of rows. `stores`: it calls run.Tail(panel).
+template <class V, class Tiling, class S, class Finish>
+void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int first_panel,
+                    int last_panel, ProductScratch* scratch, bool stores, Finish finish) {
+  if (product.order() != Tiling::kOrder && product.weight_bytes() > 0) __builtin_trap();
+  ProductRun<V, Tiling, S> run(product, args, scratch, stores);
+  const int chunks = (args.num_rows + kChunkRows - 1) / kChunkRows;
+  for (int i = 0; i < chunks; ++i) {
+    const int first = PartStart(args.num_rows, chunks, i);
+    run.StartChunk(first, PartStart(args.num_rows, chunks, i + 1) - first);
+    for (int panel = first_panel, panels = 0; panel < last_panel; panel += panels) {
+      panels = run.PanelsAtOnce(panel, last_panel);
+      run.Accumulate(panel, panels);
+      finish(run, panel);
+    }
+  }
+}
+
+// The same of a product in any precision; where S says how some are multiplied, of one in those alone.
+template <class V, class Tiling, class S, class Finish>
+void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int first_panel,
+                  int last_panel, ProductScratch* scratch, bool stores, Finish finish) {
+  const auto run = [&]<class Multiplied>(Multiplied) {
+    ForEachPanelOf<V, Tiling, Multiplied>(product, args, first_panel, last_panel, scratch, stores,
+                                          finish);
+  };
+  if constexpr (requires { typename S::Split; }) {
+    if (product.precision() == Precision::kFp32Split) return run(typename S::Split());
+    run(typename S::Bf16());
+  } else if constexpr (!std::is_same_v<S, OneByOne>) {
+    run(S());
+  } else {
+    switch (product.precision()) {
+      case Precision::kFp32:
+        return run(Fp32Stored());
+      case Precision::kBf16:
+        return run(Bf16Stored());
+      case Precision::kW8:
+        return run(W8Stored());
+      case Precision::kFp32Split:
+        __builtin_trap();  // only by tiles
+    }
+  }
+}
+
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_EACH_PANEL_INL_H_
