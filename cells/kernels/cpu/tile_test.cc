@@ -356,6 +356,8 @@ TYPED_TEST(TileTest, TheWaysThatTuningMeasuresAreDifferentTiles) {
   EXPECT_EQ(rows_of(kNear).size(), TypeParam::kRows);
   EXPECT_EQ(rows_of(kPair).size(), TypeParam::PairRows(kPanelColumns));
   EXPECT_FALSE(rows_of(kPanelColumns / 2).empty());  // spread over two row blocks
+  EXPECT_FALSE(
+      rows_of(kEverySecond).empty());  // short, over six: half of the lines that they would spread
   EXPECT_FALSE(rows_of(0).empty());
 }
 
