@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "cells/device/cpu/cell_run.h"
 #include "cells/device/cpu/core_team.h"
+#include "cells/kernels/cpu/tuning.h"
 #include "tests/bench/cpu_slices.h"
 #include "tests/bench/report.h"
 #include "tests/bench/round_ceilings.h"
@@ -118,6 +119,8 @@ class CellsBench {
         ceilings_(kernels.name) {}
 
   bool Run() {
+    to_.Fact(std::string(kernels_.name) + ": ways of streaming weights, by rows",
+             kernels::Describe(tuning_));
     for (const int h : asked_.h) {
       const std::vector<std::unique_ptr<CellStep>> cells = Cells(h);
       if (cells.empty()) return false;

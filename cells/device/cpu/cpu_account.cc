@@ -19,7 +19,7 @@ using kernels::TailShape;
 std::string KernelOf(const TailProgram& tail) {
   switch (kernels::ClassifyTail(tail).shape) {
     case TailShape::kGeneral:
-      return fmt::format("kernel of any tail, {} instructions",
+      return fmt::format("{} instructions, compiled where the CPU has AVX-512",
                          kernels::MakeTailCode(tail).instructions.size());
     case TailShape::kIdentity:
       return "kernel of its own: sums alone";

@@ -97,6 +97,14 @@ void AddTailFaults(std::vector<ProductFault>& faults) {
     faults.push_back({"a shape of tail, whole blocks", whole});
     faults.push_back({"a shape of tail, part of a block", part, 0, -1});
   }
+  faults.push_back({"any tail, as it is", [](const P& p, const A&, const S&) {
+                      return OfShape(p, TailShape::kGeneral) && p.compiled_tail() == nullptr;
+                    }});
+  if (CompiledTail::IsUseful()) {
+    faults.push_back({"a tail that was compiled", [](const P& p, const A&, const S&) {
+                        return p.compiled_tail() != nullptr;
+                      }});
+  }
   // Where rows follow each other, sums stand where they are stored.
   faults.push_back({"sums as they are, in place",
                     [](const P& p, const A& a, const S&) {

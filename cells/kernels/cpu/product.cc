@@ -133,6 +133,10 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
   num_blocks_ = (units_ + kLanes - 1) / kLanes;
   blocks_per_panel_ = BlocksPerPanel(spec);
   num_panels_ = (num_blocks_ + blocks_per_panel_ - 1) / blocks_per_panel_;
+  if (spec.compile_tail && match_.shape == TailShape::kGeneral && CompiledTail::IsUseful()) {
+    const int64_t bytes = int64_t{num_blocks_} * kLanes * static_cast<int64_t>(sizeof(float));
+    compiled_ = CompiledTail::Make(code_, {bytes, kChunkRows});
+  }
 
   const int last_blocks = BlocksOf(num_panels_ - 1);
   int64_t last_stored = 0;
@@ -268,6 +272,6 @@ ProductScratch::ProductScratch(Tuning tuning)
     : tuning_(tuning),
       memory_(2 * kAccumulatorFloats + kValueFloats + kPanelFloats + kExpandedFloats),
       largest_(kLargestRows),
-      rows_((kMaxSegments + 1 + kMaxGroups) * kChunkRows) {}
+      rows_((kMaxSegments + 1 + kMaxGroups + kMaxTailColumns) * kChunkRows) {}
 
 }  // namespace cellbatch::kernels

@@ -46,9 +46,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "cells/bf16.h"
+#include "cells/kernels/cpu/compiled_tail.h"
 #include "cells/kernels/cpu/packed_memory.h"
 #include "cells/kernels/cpu/product_limits.h"
 #include "cells/kernels/cpu/rows.h"
@@ -105,6 +107,7 @@ struct ProductSpec {
   std::vector<SegmentSpec> segments;
   const float* bias[kMaxGroups] = {};  // [units] each; null: zero
   TailProgram tail;
+  bool compile_tail = true;              // where that is useful; no bit of a result depends on it
   std::vector<const float*> parameters;  // [units] each, as many as the tail names
 };
 
@@ -158,6 +161,8 @@ class PackedProduct {
   const TailProgram& tail() const { return tail_; }
   const TailMatch& tail_match() const { return match_; }
   const TailCode& tail_code() const { return code_; }
+  // Null: none, or the tail has a shape of its own.
+  const CompiledTail* compiled_tail() const { return compiled_.get(); }
 
  private:
   template <typename Stored>
@@ -175,6 +180,7 @@ class PackedProduct {
   TailProgram tail_;
   TailMatch match_;
   TailCode code_;
+  std::unique_ptr<CompiledTail> compiled_;
   PackedMemory weights_, bias_, parameters_, zero_terms_, scales_;
 };
 
@@ -270,6 +276,10 @@ class ProductScratch {
   float* expanded() { return terms() + kAccumulatorFloats; }
   Largest* largest() { return largest_.data(); }  // [kLargestRows], for whom the caller runs panels
   const float** input_rows(int segment) { return rows_.data() + segment * kChunkRows; }
+  // [kMaxTailColumns][kChunkRows]
+  const float** column_rows() {
+    return rows_.data() + (kMaxSegments + 1 + kMaxGroups) * kChunkRows;
+  }
   const float** initial_rows() { return rows_.data() + kMaxSegments * kChunkRows; }
   const float** start_rows(int group) {
     return rows_.data() + (kMaxSegments + 1 + group) * kChunkRows;

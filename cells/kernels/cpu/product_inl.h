@@ -56,6 +56,9 @@ class ProductRun {
       const float** to = scratch_.start_rows(g);
       for (int r = 0; r < rows; ++r) to[r] = args_.starts[g].Row(first + r);
     }
+    if constexpr (V::kRunsCompiledTails) {
+      if (p_.compiled_tail() != nullptr) FindColumnRows(args_.columns);
+    }
     if (args_.initial == nullptr) return;
     const float** to = scratch_.initial_rows();
     for (int r = 0; r < rows; ++r) to[r] = args_.initial->Row(first + r);
@@ -105,6 +108,9 @@ class ProductRun {
     column.base = reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(scratch_.panel()) -
                                            static_cast<uintptr_t>(skipped) * sizeof(float));
     column.stride = width;
+    if constexpr (V::kRunsCompiledTails) {
+      if (p_.compiled_tail() != nullptr) FindColumnRows(&column);
+    }
     RunTails(panel, &column);
     for (int r = 0; r < rows_; ++r) {
       TakeLargest<V>(scratch_.panel() + int64_t{r} * width, first_unit, rest < width ? rest : width,
@@ -131,10 +137,32 @@ class ProductRun {
     for (int b = 0; b < blocks_; ++b) {
       const int block = panel * p_.blocks_per_panel() + b, rest = p_.units() - block * kLanes;
       const int lanes = rest < kLanes ? rest : kLanes;
+      if constexpr (V::kRunsCompiledTails) {
+        if (lanes == kLanes && p_.compiled_tail() != nullptr) {
+          RunCompiledTail(block, sums_ + At(b, 0));
+          continue;
+        }
+      }
       RunTail<V>(
           {&p_, columns, block, lanes, sums_ + At(b, 0), stride_, first_, rows_, scratch_.values()},
           p_.tail_match());
     }
+  }
+
+  // Where every column's rows start.
+  void FindColumnRows(const RowColumn* columns) {
+    if (columns == nullptr) return;
+    for (int c = 0; c < p_.tail().num_columns; ++c) {
+      const float** to = scratch_.column_rows() + c * kChunkRows;
+      for (int r = 0; r < rows_; ++r) to[r] = columns[c].Row(first_ + r);
+    }
+  }
+
+  void RunCompiledTail(int block, const float* sums) {
+    constexpr int64_t kBytes = sizeof(float);
+    const int64_t unit = int64_t{block} * kLanes;
+    p_.compiled_tail()->Run({sums, stride_ * kBytes, p_.Parameter(0) + unit,
+                             scratch_.column_rows(), unit * kBytes, rows_});
   }
 
   // Where sums are added up is where the tail stores them: rows that follow each other, as far apart for every group.

@@ -34,9 +34,10 @@ TailProgram OperationTail(TailOpKind kind) {
 // taken at a time.
 class TailCheck {
  public:
-  TailCheck(const CpuKernels& kernels, Random& random, const TailProgram& tail, int units)
+  TailCheck(const CpuKernels& kernels, Random& random, const TailProgram& tail, int units,
+            bool compiled)
       : kernels_(kernels),
-        product_(random, units, 4, {33}, tail),
+        product_(Product(random, units, tail, compiled)),
         packed_(product_.spec, kernels.weight_order),
         input_(random, 33, kRows + 2, kRows) {
     for (int c = 0; c < tail.num_columns; ++c) {
@@ -68,6 +69,12 @@ class TailCheck {
 
  private:
   static constexpr int kRows = kTailRowsAtOnce + 3;
+
+  static RandomProduct Product(Random& random, int units, const TailProgram& tail, bool compiled) {
+    RandomProduct product(random, units, 4, {33}, tail);
+    product.spec.compile_tail = compiled;
+    return product;
+  }
 
   // Rows of columns follow each other, so that a tail may read them where they lie.
   std::string RunsInOrder(const std::vector<RandomRows>& expected) const {
@@ -123,8 +130,10 @@ class TailCheck {
 std::string CheckTail(const CpuKernels& kernels, Random& random, const TailProgram& tail,
                       const std::string& name) {
   for (const int units : {13, 16, 61}) {
-    const std::string wrong = TailCheck(kernels, random, tail, units).Run();
-    if (!wrong.empty()) return "tail " + name + ", " + std::to_string(units) + " units: " + wrong;
+    for (const bool compiled : {true, false}) {
+      const std::string wrong = TailCheck(kernels, random, tail, units, compiled).Run();
+      if (!wrong.empty()) return "tail " + name + ", " + std::to_string(units) + " units: " + wrong;
+    }
   }
   return "";
 }

@@ -13,6 +13,7 @@ struct Vec {
   __m256 l, h;
 
   static constexpr int kAbreast = 3;
+  static constexpr bool kRunsCompiledTails = false;
 
   using Doubles [[gnu::vector_size(32), gnu::aligned(8)]] = double;
   using HalfFloats [[gnu::vector_size(16), gnu::aligned(4)]] = float;

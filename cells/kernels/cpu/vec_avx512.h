@@ -16,6 +16,8 @@ struct Vec {
 
   // Rows whose functions are computed side by side (abreast.h): as many as registers hold.
   static constexpr int kAbreast = 4;
+  // Whether tails that were compiled (compiled_tail.h) are run: they are for these registers.
+  static constexpr bool kRunsCompiledTails = true;
 
   // A register of doubles, and as many floats. (Aligned as those are: under AddressSanitizer GCC 12 gives objects on the stack
   // less than they ask for, its bug 110027.)

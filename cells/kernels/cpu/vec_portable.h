@@ -14,6 +14,7 @@ struct Vec {
   float v[16];
 
   static constexpr int kAbreast = 1;
+  static constexpr bool kRunsCompiledTails = false;
 
   using Doubles [[gnu::vector_size(16), gnu::aligned(8)]] = double;
   using HalfFloats [[gnu::vector_size(8), gnu::aligned(4)]] = float;

@@ -1,0 +1,64 @@
+// A tail compiled to machine code when its product is packed: values stay in registers from operation to operation, where the
+// kernel that runs any tail (tail_inl.h) takes every value through memory and finds out every operation anew. For cells that
+// no one wrote a kernel for: a text file that the server has never seen.
+//
+//   tail code                               for four rows at once (abreast.h says why), then for each that is left
+//   slot 0 = sigmoid  accumulator 1         zmm4..7   = accumulator 1 of each;   ... 16 instructions, four times each
+//   slot 1 = mul      slot 0, column 0      zmm4..7   = zmm4..7 * [column 0 of each row]
+//   store    column 1, slot 1               [column 1 of each row] = zmm4..7
+//
+// Operations, their order and so all bits (but a NaN's) are those of the kernel that runs any tail with AVX-512, which still
+// runs blocks that are no whole one, every tail where there is no AVX-512 or no memory may be executed (a system that forbids
+// it), and all of them under sanitizers, which cannot see into this.
+//
+// Memory is written, then made executable, and never both. Immutable: any thread may run it. Making one takes some 50 us.
+#ifndef CELLBATCH_CELLS_KERNELS_CPU_COMPILED_TAIL_H_
+#define CELLBATCH_CELLS_KERNELS_CPU_COMPILED_TAIL_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "cells/kernels/cpu/tail_code.h"
+
+namespace cellbatch::kernels {
+
+class CompiledTail {
+ public:
+  // One block of 16 units of rows that follow each other in the lists.
+  struct Call {
+    const float* accumulators;   // of the first row: [groups][16]
+    int64_t accumulator_stride;  // bytes from row to row
+    const float* parameters;     // those units of parameter 0
+    // [kMaxTailColumns][column_rows]: where a column's row starts, from the first row on.
+    const float* const* rows;
+    int64_t unit_bytes;  // from there to those units
+    int64_t num_rows;
+  };
+  struct Layout {
+    int64_t parameter_bytes;  // from one parameter to the next
+    int column_rows;          // of Call::rows
+  };
+
+  // Whether tails of this process are compiled: the CPU has AVX-512, and no sanitizer is at work.
+  static bool IsUseful();
+
+  // REQUIRES: the CPU has AVX-512. Null: the system gives no memory to execute.
+  static std::unique_ptr<CompiledTail> Make(const TailCode& code, const Layout& layout);
+  ~CompiledTail();
+  CompiledTail(const CompiledTail&) = delete;
+  CompiledTail& operator=(const CompiledTail&) = delete;
+
+  void Run(const Call& call) const { run_(&call); }
+  int64_t bytes() const;
+
+ private:
+  class Code;
+  explicit CompiledTail(std::unique_ptr<Code> code);
+
+  std::unique_ptr<Code> code_;
+  void (*run_)(const Call* call);
+};
+
+}  // namespace cellbatch::kernels
+
+#endif  // CELLBATCH_CELLS_KERNELS_CPU_COMPILED_TAIL_H_
