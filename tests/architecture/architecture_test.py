@@ -81,7 +81,7 @@ class TreeTest(unittest.TestCase):
                                ("scheduler/a.cc", "grpcpp/grpcpp.h"), ("loadgen/a.cc", "grpc/grpc.h"),
                                ("cells/a.cc", "google/protobuf/message.h"), ("memplan/a.cc", "google/protobuf/a.h"),
                                ("client/a.cc", "boost/asio.hpp"), ("server/grpc/a.cc", "boost/beast.hpp"),
-                               ("scheduler/a.cc", "boost/lockfree/stack.hpp")):
+                               ("scheduler/a.cc", "boost/lockfree/stack.hpp"), ("cells/compile/a.cc", "xbyak/xbyak.h")):
             with self.subTest(path=path, included=included):
                 self.expect_only(path, "door", "#include <%s>\n" % included)
 
@@ -236,7 +236,7 @@ class BuildTest(unittest.TestCase):
 
     def test_a_library_behind_a_door_is_found(self):
         for room, library in (("scheduler", "grpc"), ("cells", "protobuf"), ("client", "boost_beast"),
-                              ("loadgen", "grpc_channelz"), ("scheduler", "boost_lockfree")):
+                              ("loadgen", "grpc_channelz"), ("scheduler", "boost_lockfree"), ("memplan", "xbyak")):
             with self.subTest(room=room):
                 text = 'cc_library(name = "a", deps = ["//deploy/bazel:%s"])\n' % library
                 self.assertEqual(self.found(room + "/BUILD", text), [(room + "/BUILD", "door")])

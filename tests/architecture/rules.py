@@ -41,6 +41,7 @@ DOORS = (
          ("cells/device/cuda/",)),
     Door("lists without locks", re.compile(r"boost/lockfree/"), re.compile(r"//deploy/bazel:boost_lockfree"),
          ("cells/",)),
+    Door("an assembler", re.compile(r"xbyak/"), re.compile(r"//deploy/bazel:xbyak"), ("cells/kernels/cpu/",)),
     Door("TLS", re.compile(r"openssl/"), re.compile(r"//deploy/bazel:openssl"), ("server/tls/", "server/tokens/", "client/", "tests/")),
     Door("HTTP", re.compile(r"boost/(?!interprocess/|lockfree/)"),
          re.compile(r"//deploy/bazel:boost(?!_interprocess|_lockfree)"),

@@ -110,8 +110,7 @@ class CompiledTail::Code : public TailAssembler {
         return InSteps<2>(i, {{{&Code::Sub, i.b}, {&Code::Mul, i.c}}});
       case Kind::kNormalise:
         return InSteps<4>(
-            i,
-            {{{&Code::Sub, i.b}, {&Code::Mul, i.c}, {&Code::Mul, i.d}, {&Code::Add, i.e}}});
+            i, {{{&Code::Sub, i.b}, {&Code::Mul, i.c}, {&Code::Mul, i.d}, {&Code::Add, i.e}}});
       case Kind::kNormaliseAdd:
         return InSteps<5>(i, {{{&Code::Sub, i.b},
                                {&Code::Mul, i.c},
@@ -140,17 +139,15 @@ class CompiledTail::Code : public TailAssembler {
     TailOperand last;
   };
 
-  void OfTwo(const TailInstruction& i, Operation operation) {
-    InSteps<1>(i, {{{operation, i.b}}});
-  }
+  void OfTwo(const TailInstruction& i, Operation operation) { InSteps<1>(i, {{{operation, i.b}}}); }
 
   // a, and to what that leaves one operand after the other.
   template <size_t N>
   void InSteps(const TailInstruction& i, const std::array<Step, N>& steps) {
     bool alone = true;
     for (const Step& step : steps) alone = alone && !AreSame(step.last, i.a);
-    int from = i.a.from == TailOperand::kSlot && !alone ? registers_->GroupOf(i.a.index)
-                                                         : Own(i.a, alone);
+    int from =
+        i.a.from == TailOperand::kSlot && !alone ? registers_->GroupOf(i.a.index) : Own(i.a, alone);
     const int to = alone ? from : registers_->Spare();
     for (const Step& step : steps) {
       EachRowOf(step.last, [&](int r, const Operand& last) {
@@ -185,8 +182,8 @@ class CompiledTail::Code : public TailAssembler {
   }
 
   void Store(const TailInstruction& i) {
-    const int from = i.a.from == TailOperand::kSlot ? registers_->GroupOf(i.a.index)
-                                                     : Own(i.a, false);
+    const int from =
+        i.a.from == TailOperand::kSlot ? registers_->GroupOf(i.a.index) : Own(i.a, false);
     for (int r = 0; r < rows(); ++r) {
       mov(at_, RowOf(i.column, r));
       vmovups(ptr[at_ + unit_], Register(from, r));
@@ -288,8 +285,7 @@ bool CompiledTail::IsUseful() {
 
 std::unique_ptr<CompiledTail> CompiledTail::Make(const TailCode& code, const Layout& layout) {
   try {
-    return std::unique_ptr<CompiledTail>(
-        new CompiledTail(std::make_unique<Code>(code, layout)));
+    return std::unique_ptr<CompiledTail>(new CompiledTail(std::make_unique<Code>(code, layout)));
   } catch (const Xbyak::Error&) {
     return nullptr;
   }
@@ -299,7 +295,5 @@ CompiledTail::CompiledTail(std::unique_ptr<Code> code)
     : code_(std::move(code)), run_(code_->getCode<void (*)(const Call*)>()) {}
 
 CompiledTail::~CompiledTail() = default;
-
-int64_t CompiledTail::bytes() const { return static_cast<int64_t>(code_->getSize()); }
 
 }  // namespace cellbatch::kernels

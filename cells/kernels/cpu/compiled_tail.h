@@ -11,7 +11,7 @@
 // runs blocks that are no whole one, every tail where there is no AVX-512 or no memory may be executed (a system that forbids
 // it), and all of them under sanitizers, which cannot see into this.
 //
-// Memory is written, then made executable, and never both. Immutable: any thread may run it. Making one takes some 50 us.
+// Memory is written, then made executable, and never both. Immutable: any thread may run it. Making one: load time.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_COMPILED_TAIL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_COMPILED_TAIL_H_
 
@@ -49,7 +49,6 @@ class CompiledTail {
   CompiledTail& operator=(const CompiledTail&) = delete;
 
   void Run(const Call& call) const { run_(&call); }
-  int64_t bytes() const;
 
  private:
   class Code;

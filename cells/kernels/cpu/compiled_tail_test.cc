@@ -37,7 +37,8 @@ TailOp Op(K kind, int a = -1, int b = -1, int index = 0) {
 
 // Whether both are the same bits, or no numbers at all.
 bool AreAlike(float a, float b) {
-  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (std::isnan(a) && std::isnan(b));
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
 }
 
 // One product with a tail, run as machine code and not, on the same rows.
@@ -141,9 +142,9 @@ TEST_P(CompiledTailTest, EveryOperationHasTheSameBits) {
 TEST_P(CompiledTailTest, AlsoOfWhatIsNoNumberOrHardlyOne) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> values = {
-      0.0f,     -0.0f,    infinity, -infinity, std::nanf(""), 1e-40f,  -1e-40f,  1e-30f, -1e-30f,
-      88.7f,    -88.7f,   89.7f,    -87.3f,    104.0f,        -104.0f, 106.0f,   9.01f,  -9.03f,
-      3.4e38f,  -3.4e38f, 1.0f,     -1.0f,     0.5f,          0x1p-126f, 0x1p-127f};
+      0.0f,    -0.0f,    infinity, -infinity, std::nanf(""), 1e-40f,    -1e-40f,  1e-30f, -1e-30f,
+      88.7f,   -88.7f,   89.7f,    -87.3f,    104.0f,        -104.0f,   106.0f,   9.01f,  -9.03f,
+      3.4e38f, -3.4e38f, 1.0f,     -1.0f,     0.5f,          0x1p-126f, 0x1p-127f};
   for (int kind = static_cast<int>(K::kAdd); kind <= static_cast<int>(K::kLog); ++kind) {
     ExpectTheSame(OperationTail(static_cast<K>(kind)), 1, "operation " + std::to_string(kind),
                   values);

@@ -26,7 +26,7 @@ template <class V, class Tiling, class S = OneByOne>
 void RunAccumulators(const PackedProduct& product, const ProductArgs& args, int first_panel,
                      int last_panel, ProductScratch* scratch, float* out, int64_t out_stride) {
   ForEachPanel<V, Tiling, S>(product, args, first_panel, last_panel, scratch, false,
-                             [&](auto& run, int panel) { run.CopyOut(panel, out, out_stride); });
+                             [&](auto& run, int) { run.CopyOut(out, out_stride); });
 }
 
 template <class V>

@@ -101,9 +101,8 @@ void AddTailFaults(std::vector<ProductFault>& faults) {
                       return OfShape(p, TailShape::kGeneral) && p.compiled_tail() == nullptr;
                     }});
   if (CompiledTail::IsUseful()) {
-    faults.push_back({"a tail that was compiled", [](const P& p, const A&, const S&) {
-                        return p.compiled_tail() != nullptr;
-                      }});
+    faults.push_back({"a tail that was compiled",
+                      [](const P& p, const A&, const S&) { return p.compiled_tail() != nullptr; }});
   }
   // Where rows follow each other, sums stand where they are stored.
   faults.push_back({"sums as they are, in place",

@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "cells/kernels/cpu/expand_inl.h"
+#include "cells/kernels/cpu/panel_sums_inl.h"
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/reductions_inl.h"
 #include "cells/kernels/cpu/stored_inl.h"
@@ -34,7 +35,10 @@ class ProductRun {
   // `stores`: Tail() is called of every panel, and nothing else.
   ProductRun(const PackedProduct& product, const ProductArgs& args, ProductScratch* scratch,
              bool stores)
-      : p_(product), args_(args), scratch_(*scratch), in_place_(stores && MayStandInPlace()) {}
+      : p_(product),
+        args_(args),
+        scratch_(*scratch),
+        sums_(product, args, scratch, {stores && !S::kSummedApart, !kTiled && !S::kSummedApart}) {}
 
   // Points at the rows of chunk [first, first + rows).
   void StartChunk(int first, int rows) {
@@ -51,6 +55,7 @@ class ProductRun {
       const float** to = scratch_.input_rows(static_cast<int>(s));
       for (int r = 0; r < rows; ++r) to[r] = args_.inputs[s].Row(first + r);
     }
+    sums_.StartChunk(first, rows);
     for (int g = 0; args_.starts != nullptr && g < p_.groups(); ++g) {
       if (args_.starts[g].base == nullptr) continue;
       const float** to = scratch_.start_rows(g);
@@ -71,14 +76,13 @@ class ProductRun {
 
   void Accumulate(int panel, int panels) {
     blocks_ = p_.BlocksOf(panel) * panels;
-    PlaceSums(panel);
-    Initialise(panel);
-    if (args_.starts != nullptr) StartSums(panel);
+    sums_.Place(panel, blocks_);
+    sums_.Initialise();
     for (size_t s = 0; s < p_.segments().size(); ++s) {
       const PackedProduct::Segment& segment = p_.segments()[s];
       if (segment.groups == 0) continue;
       if (args_.inputs[s].base == nullptr) {
-        AddZeros(panel, static_cast<int>(s));
+        sums_.AddZeros(static_cast<int>(s), !kTiled);
         continue;
       }
       if constexpr (S::kSummedApart) ClearTerms();
@@ -86,16 +90,18 @@ class ProductRun {
       if constexpr (kTiled) {
         AddTiles(panel, segment, x, args_.inputs[s]);
       } else if constexpr (kApart<Tiling>) {
-        AddColumns(panel, segment, x);
+        AddColumns(panel, segment, x, sums_.StartOf(s));
+      } else if (panels == 2) {
+        AddToPair(panel, segment, x, sums_.StartOf(s));
       } else {
-        panels == 2 ? AddToPair(panel, segment, x) : AddSegment(panel, segment, x);
+        AddSegment(panel, segment, x, sums_.StartOf(s));
       }
-      if constexpr (S::kSummedApart) AddTerms(panel, static_cast<int>(s));
+      if constexpr (S::kSummedApart) AddTerms(static_cast<int>(s));
     }
   }
 
   void Tail(int panel) {
-    if (!StandsInPlace(panel)) RunTails(panel, args_.columns);
+    if (!sums_.StandInPlace()) RunTails(panel, args_.columns);
   }
 
   // The tail's only column goes to the thread's own panel, and no further than its largest.
@@ -119,14 +125,7 @@ class ProductRun {
   }
 
   // The panel's accumulators as they are, to rows of accumulator_width() floats.
-  void CopyOut(int panel, float* out, int64_t out_stride) {
-    const int64_t at = PanelStart(panel);
-    for (int r = 0; r < rows_; ++r) {
-      const float* const row = Row(r);
-      float* const to = out + (first_ + r) * out_stride + at;
-      for (int64_t i = 0; i < stride_; i += kLanes) V::Load(row + i).Store(to + i);
-    }
-  }
+  void CopyOut(float* out, int64_t out_stride) { sums_.CopyOut(out, out_stride); }
 
  private:
   using Number = typename S::Number;
@@ -139,13 +138,13 @@ class ProductRun {
       const int lanes = rest < kLanes ? rest : kLanes;
       if constexpr (V::kRunsCompiledTails) {
         if (lanes == kLanes && p_.compiled_tail() != nullptr) {
-          RunCompiledTail(block, sums_ + At(b, 0));
+          RunCompiledTail(block, sums_.Row(0) + sums_.At(b, 0));
           continue;
         }
       }
-      RunTail<V>(
-          {&p_, columns, block, lanes, sums_ + At(b, 0), stride_, first_, rows_, scratch_.values()},
-          p_.tail_match());
+      RunTail<V>({&p_, columns, block, lanes, sums_.Row(0) + sums_.At(b, 0), sums_.stride(), first_,
+                  rows_, scratch_.values()},
+                 p_.tail_match());
     }
   }
 
@@ -161,88 +160,8 @@ class ProductRun {
   void RunCompiledTail(int block, const float* sums) {
     constexpr int64_t kBytes = sizeof(float);
     const int64_t unit = int64_t{block} * kLanes;
-    p_.compiled_tail()->Run({sums, stride_ * kBytes, p_.Parameter(0) + unit,
+    p_.compiled_tail()->Run({sums, sums_.stride() * kBytes, p_.Parameter(0) + unit,
                              scratch_.column_rows(), unit * kBytes, rows_});
-  }
-
-  // Where sums are added up is where the tail stores them: rows that follow each other, as far apart for every group.
-  bool MayStandInPlace() const {
-    const TailMatch& match = p_.tail_match();
-    if (S::kSummedApart || match.shape != TailShape::kIdentity) return false;
-    for (int g = 0; g < p_.groups(); ++g) {
-      if (match.stored[g] < 0) return false;
-      const RowColumn &first = Stored(0), &column = Stored(g);
-      const int64_t between = column.base - first.base;
-      if (column.rows != nullptr || column.stride != first.stride) return false;
-      if (between != static_cast<int32_t>(between)) return false;
-    }
-    return p_.groups() > 0;
-  }
-  const RowColumn& Stored(int group) const { return args_.columns[p_.tail_match().stored[group]]; }
-  // (A block that is no whole one would reach beyond its rows.)
-  bool StandsInPlace(int panel) const {
-    const int end = (panel * p_.blocks_per_panel() + blocks_) * kLanes;
-    return in_place_ && end <= p_.units();
-  }
-
-  // Finds where the sums of a panel are added up.
-  void PlaceSums(int panel) {
-    const bool in_place = StandsInPlace(panel);
-    stride_ = in_place ? Stored(0).stride : int64_t{blocks_} * p_.groups() * kLanes;
-    sums_ = in_place ? Stored(0).Row(first_) + PanelUnit(panel) : scratch_.accumulators();
-    for (int b = 0; b < blocks_; ++b) {
-      for (int g = 0; g < p_.groups(); ++g) {
-        at_[b * p_.groups() + g] =
-            in_place ? static_cast<int32_t>(Stored(g).base - Stored(0).base) + b * kLanes
-                     : (b * p_.groups() + g) * kLanes;
-      }
-    }
-  }
-  int32_t At(int block, int group) const { return at_[block * p_.groups() + group]; }
-  float* Row(int r) const { return sums_ + r * stride_; }
-  int64_t PanelUnit(int panel) const { return int64_t{panel} * p_.blocks_per_panel() * kLanes; }
-
-  // Where a panel's part of a row of accumulators starts.
-  int64_t PanelStart(int panel) const {
-    return int64_t{panel} * p_.blocks_per_panel() * p_.groups() * kLanes;
-  }
-
-  // A row of sums starts as `from` lies.
-  void Start(const float* from, float* row) {
-    for (int i = 0; i < blocks_ * p_.groups(); ++i) V::Load(from + i * kLanes).Store(row + at_[i]);
-  }
-
-  void Initialise(int panel) {
-    const int64_t at = PanelStart(panel);
-    const float** initial = scratch_.initial_rows();
-    for (int r = 0; r < rows_; ++r) {
-      if (args_.initial == nullptr) {
-        Start(p_.bias() + at, Row(r));
-        continue;
-      }
-      // Rows of a big table are far away and in no order: fetch each one's part of the next panel meanwhile. (Harmless
-      // beyond the last: a prefetch never faults.)
-      const float* const from = initial[r] + at;
-      const int64_t width = int64_t{blocks_} * p_.groups() * kLanes;
-      for (int64_t i = 0; i < width; i += kLanes) __builtin_prefetch(from + width + i, 0, 2);
-      Start(from, Row(r));
-    }
-  }
-
-  // Groups whose sums were begun elsewhere go on from there.
-  void StartSums(int panel) {
-    for (int g = 0; g < p_.groups(); ++g) {
-      if (args_.starts[g].base == nullptr) continue;
-      const float** from = scratch_.start_rows(g);
-      for (int b = 0; b < blocks_; ++b) {
-        const int unit = (panel * p_.blocks_per_panel() + b) * kLanes, rest = p_.units() - unit;
-        float* const to = sums_ + At(b, g);
-        for (int r = 0; r < rows_; ++r) {
-          const float* const sum = from[r] + unit;
-          (rest >= kLanes ? V::Load(sum) : V::LoadPart(sum, rest)).Store(to + r * stride_);
-        }
-      }
-    }
   }
 
   // What a full panel has in the segment that has most.
@@ -266,34 +185,33 @@ class ProductRun {
     return WayOf<Tiling>(refused ? StreamWay::kUsual : asked, rows_, columns, far);
   }
 
-  // Where the segment's columns lie in a row of accumulators, of both panels of a pair; returns how many.
-  int FindColumns(const PackedProduct::Segment& segment, int32_t* column) const {
-    int columns = 0;
-    for (int b = 0; b < blocks_; ++b) {
-      for (int g = 0; g < segment.groups; ++g) {
-        column[columns++] = At(b, segment.group[g]);
-      }
-    }
-    return columns;
+  // What the first row's tiles add to: its sums, or what those of all rows start from.
+  void SetFrom(TileArgs& t, const float* start, const int32_t* start_column) {
+    t.from = start != nullptr ? start : Into();
+    t.from_stride = start != nullptr ? 0 : sums_.stride();
+    t.from_column = start != nullptr ? start_column : t.column;
   }
 
   void AddTiles(int panel, const PackedProduct::Segment& segment, const float** x,
                 const RowSource& in) {
     int32_t column[kMaxColumns];
-    const int columns = FindColumns(segment, column);
+    const int columns = sums_.FindColumns(segment, column);
     const int64_t x_stride = in.rows == nullptr && in.tokens == nullptr ? in.stride : 0;
     tiled_.Add({x, x_stride, rows_, Steps(segment.depth), Weights(panel, segment), columns, Into(),
-                stride_, column});
+                sums_.stride(), column});
   }
 
   // Two panels, which stream in side by side.
-  void AddToPair(int panel, const PackedProduct::Segment& segment, const float** x) {
-    int32_t column[2 * kMaxColumns];
-    const int columns = FindColumns(segment, column) / 2;
+  void AddToPair(int panel, const PackedProduct::Segment& segment, const float** x,
+                 const float* start) {
+    int32_t column[2 * kMaxColumns], start_column[2 * kMaxColumns];
+    const int columns = sums_.FindColumns(segment, column) / 2;
+    if (start != nullptr) sums_.FindStartColumns(segment, start_column);
     const Number* const w = Weights(panel, segment);
-    FindPairTile<V, Tiling, S>(
-        rows_, columns)({x, 0, Steps(segment.depth), w, Into(), stride_, column, nullptr, kLanes,
-                         Weights(panel + 1, segment) - w});
+    TileArgs t{x,       0,      Steps(segment.depth),           w, Into(), sums_.stride(), column,
+               nullptr, kLanes, Weights(panel + 1, segment) - w};
+    SetFrom(t, start, start_column);
+    FindPairTile<V, Tiling, S>(rows_, columns)(t);
   }
 
   static int Steps(int depth) {
@@ -309,16 +227,18 @@ class ProductRun {
   using InBlocks = std::conditional_t<std::is_same_v<Number, float>, S, Fp32Stored>;
 
   // Where tiles add up.
-  float* Into() { return S::kSummedApart ? scratch_.terms() : sums_; }
+  float* Into() { return S::kSummedApart ? scratch_.terms() : sums_.Row(0); }
 
   void ClearTerms() {
     const V zero = V::Broadcast(0.0f);
-    for (int64_t i = 0; i < rows_ * stride_; i += kLanes) zero.Store(scratch_.terms() + i);
+    for (int64_t i = 0; i < rows_ * sums_.stride(); i += kLanes) zero.Store(scratch_.terms() + i);
   }
 
-  void AddSegment(int panel, const PackedProduct::Segment& segment, const float** x) {
-    int32_t column[kMaxColumns];
-    const int columns = FindColumns(segment, column);
+  void AddSegment(int panel, const PackedProduct::Segment& segment, const float** x,
+                  const float* start) {
+    int32_t column[kMaxColumns], start_column[kMaxColumns];
+    const int columns = sums_.FindColumns(segment, column);
+    if (start != nullptr) sums_.FindStartColumns(segment, start_column);
     const Number* const w = Weights(panel, segment);
     const StreamWay way = Way(columns);
     // Weights that pass by once need no block to stay in a cache.
@@ -331,7 +251,8 @@ class ProductRun {
     for (int kb = 0, step = 0, depth = 0; kb < k_blocks; ++kb, step += depth) {
       depth = parts.Next();
       const Number* const block = w + int64_t{step} * columns * kColumnStep<S>;
-      TileArgs t{x, step * S::kDepth, depth, block, Into(), stride_, column, nullptr};
+      TileArgs t{x, step * S::kDepth, depth, block, Into(), sums_.stride(), column, nullptr};
+      SetFrom(t, kb == 0 ? start : nullptr, start_column);
       if (once) {
         FindTile<V, Tiling, S>(rows_, columns, way == StreamWay::kPrefetched ? kNear : 0)(t);
         continue;
@@ -343,9 +264,11 @@ class ProductRun {
   }
 
   // Columns that lie apart, block by block of K: as many of them at once as registers hold, then the next ones.
-  void AddColumns(int panel, const PackedProduct::Segment& segment, const float** x) {
-    int32_t column[kMaxColumns];
-    const int columns = FindColumns(segment, column);
+  void AddColumns(int panel, const PackedProduct::Segment& segment, const float** x,
+                  const float* start) {
+    int32_t column[kMaxColumns], start_column[kMaxColumns];
+    const int columns = sums_.FindColumns(segment, column);
+    if (start != nullptr) sums_.FindStartColumns(segment, start_column);
     const Number* const w = Weights(panel, segment);
     const StreamWay way = Way(columns);
     const bool undisturbed = way == StreamWay::kUndisturbed;
@@ -357,7 +280,7 @@ class ProductRun {
     const int passes = (columns + at_once - 1) / at_once, width = (columns + passes - 1) / passes;
     for (int kb = 0; kb < k_blocks; ++kb) {
       const int step = PartStart(steps, k_blocks, kb), end = PartStart(steps, k_blocks, kb + 1);
-      TileArgs t{x, step * S::kDepth, end - step, nullptr, Into(), stride_, column, nullptr};
+      TileArgs t{x, step * S::kDepth, end - step, nullptr, Into(), sums_.stride(), column, nullptr};
       t.apart = apart;
       const int lines = undisturbed ? 0 : (t.depth * kStepBytes + kLineBytes - 1) / kLineBytes;
       const int share = (lines + row_blocks_ - 1) / row_blocks_;
@@ -371,6 +294,7 @@ class ProductRun {
         t.depth = end - step;
         t.w = block;
         t.column = column + c;
+        SetFrom(t, kb == 0 ? start : nullptr, start_column + c);
         t.prefetch = reinterpret_cast<const float*>(next);
         AddColumnBlock(t, x, end_c - c, segment.depth, lines, share);
       }
@@ -384,10 +308,12 @@ class ProductRun {
     const bool expanded = !std::is_same_v<Number, float> && row_blocks_ > 1;
     if (expanded) AsFloats(t, static_cast<const Number*>(t.w), depth, 1);
     float* const sums = Into();
+    const float* const from = t.from;
     for (int rb = 0; rb < row_blocks_; ++rb, lines -= share) {
       const int r = row_start_[rb], rows = row_start_[rb + 1] - r;
       t.x = x + r;
-      t.sums = sums + r * stride_;
+      t.sums = sums + r * sums_.stride();
+      t.from = from + r * t.from_stride;
       t.ahead = lines < share ? (lines < 0 ? 0 : lines) : share;
       ApartTileOf(rows, columns, expanded)(t);
       t.prefetch += share * kLanes;
@@ -417,31 +343,15 @@ class ProductRun {
     }
   }
 
-  // Groups that do not read the segment stay as they are, to the bit.
-  void AddZeros(int panel, int s) {
-    const PackedProduct::Segment& segment = p_.segments()[static_cast<size_t>(s)];
-    const float* const terms = p_.ZeroTerms(s) + PanelStart(panel);
-    for (int b = 0; b < blocks_; ++b) {
-      for (int c = 0; c < segment.groups; ++c) {
-        const int64_t at = (int64_t{b} * p_.groups() + segment.group[c]) * kLanes;
-        const V zero = kTiled ? V::Broadcast(0.0f) : V::Load(terms + at);
-        for (int r = 0; r < rows_; ++r) {
-          float* const sum = Row(r) + At(b, segment.group[c]);
-          (V::Load(sum) + zero).Store(sum);
-        }
-      }
-    }
-  }
-
   // What was summed apart, scaled. Groups that do not read the segment stay as they are.
-  void AddTerms(int panel, int s) {
+  void AddTerms(int s) {
     const PackedProduct::Segment& segment = p_.segments()[static_cast<size_t>(s)];
-    const float* const scales = p_.Scales(s) + PanelStart(panel);
+    const float* const scales = p_.Scales(s) + sums_.PanelStart();
     for (int b = 0; b < blocks_; ++b) {
       for (int c = 0; c < segment.groups; ++c) {
         const int64_t at = (int64_t{b} * p_.groups() + segment.group[c]) * kLanes;
         const V scale = V::Load(scales + at);
-        for (int64_t i = at; i < rows_ * stride_; i += stride_) {
+        for (int64_t i = at; i < rows_ * sums_.stride(); i += sums_.stride()) {
           float* const sum = scratch_.accumulators() + i;
           V::Fma(V::Load(scratch_.terms() + i), scale, V::Load(sum)).Store(sum);
         }
@@ -469,10 +379,12 @@ class ProductRun {
   void AddBlock(TileArgs& t) {
     const float* const* x = t.x;
     float* const sums = t.sums;
+    const float* const from = t.from;
     for (int rb = 0; rb < row_blocks_; ++rb) {
       const RowBlock& block = cut_[rb];
       t.x = x + block.row;
-      t.sums = sums + block.row * stride_;
+      t.sums = sums + block.row * sums_.stride();
+      t.from = from + block.row * t.from_stride;
       block.tile(t);
       t.prefetch += LinesIn(t.depth, block.ahead) * t.line_step;  // of no meaning where near
     }
@@ -482,13 +394,9 @@ class ProductRun {
   const ProductArgs& args_;
   ProductScratch& scratch_;
   typename S::Tiled tiled_;
-  const bool in_place_;
+  PanelSums<V> sums_;
   bool pairs_ = false;
   int first_ = 0, rows_ = 0, blocks_ = 0;
-  // Of the panel: the sums of block b, group g of row r stand at sums_ + r * stride_ + At(b, g).
-  float* sums_ = nullptr;
-  int64_t stride_ = 0;
-  int32_t at_[2 * kPanelSums] = {};
   // How the chunk's rows are cut. Of columns side by side: for tiles of cut_columns_ columns, which are read that way.
   struct RowBlock {
     TileFunction tile;

@@ -10,7 +10,8 @@ namespace {
 enum Comparison : uint8_t { kEqual = 0x00, kLess = 0x11, kNotGreaterOrEqual = 0x19 };
 
 constexpr int kRoundToNearestQuietly = 8;  // _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC
-constexpr int kSelect = 0xca;              // vpternlog: bits of the second where the first is 1, else of the third
+constexpr int kSelect =
+    0xca;  // vpternlog: bits of the second where the first is 1, else of the third
 
 constexpr uint32_t kSign = 0x80000000, kAllButSign = 0x7fffffff, kNan = 0x7fc00000;
 
@@ -109,8 +110,7 @@ void TailAssembler::SigmoidTimesTanh(int x, int y, Spare spare) {
   HalfExpOfMinus(x, y, spare.q);
   const Xbyak::Zmm half = Hold(2, 0.5f);
   EachRow([&](int r) { vaddps(Register(spare.q, r), half, Register(spare.q, r)); });
-  EachRow(
-      [&](int r) { vmulps(Register(spare.q, r), Register(spare.q, r), Register(spare.n, r)); });
+  EachRow([&](int r) { vmulps(Register(spare.q, r), Register(spare.q, r), Register(spare.n, r)); });
   EachRow([&](int r) { vdivps(Register(x, r), Register(spare.z, r), Register(spare.q, r)); });
 }
 

@@ -9,11 +9,11 @@
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_TAIL_ASSEMBLER_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_TAIL_ASSEMBLER_H_
 
+#include <xbyak/xbyak.h>
+
 #include <bit>
 #include <cstdint>
 #include <map>
-
-#include <xbyak/xbyak.h>
 
 namespace cellbatch::kernels {
 

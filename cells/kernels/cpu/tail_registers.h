@@ -46,7 +46,9 @@ class TailRegisters {
     bool stacked = false;  // too, in its slot's place
   };
 
-  Value& ValueIn(int slot) { return values_[static_cast<size_t>(value_of_slot_[static_cast<size_t>(slot)])]; }
+  Value& ValueIn(int slot) {
+    return values_[static_cast<size_t>(value_of_slot_[static_cast<size_t>(slot)])];
+  }
   // From this instruction on; -1: none.
   int NextReader(const Value& value) const;
   int Take(int group);
@@ -55,10 +57,10 @@ class TailRegisters {
 
   TailAssembler& to_;
   std::vector<Value> values_;
-  std::vector<int> made_;               // by instruction: the value that it makes, or -1
-  std::vector<int> value_of_slot_;      // before this instruction's own
-  std::vector<bool> touched_;           // by group: by this instruction
-  std::vector<int> holder_;             // by group: value, or -1
+  std::vector<int> made_;           // by instruction: the value that it makes, or -1
+  std::vector<int> value_of_slot_;  // before this instruction's own
+  std::vector<bool> touched_;       // by group: by this instruction
+  std::vector<int> holder_;         // by group: value, or -1
   int instruction_ = -1;
 };
 

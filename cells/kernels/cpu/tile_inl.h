@@ -27,6 +27,11 @@ struct TileArgs {
       0;  // numbers from the first panel's weights to the other's of a pair; or from a column's to the next one's
   int ahead =
       0;  // of columns apart: steps, from the first, in which a line is prefetched to L1, and those as far apart
+  // What is added to: row r, column n: from + r * from_stride + from_column[n]. The sums as they are, or what those of all rows
+  // start from.
+  const float* from = nullptr;
+  int64_t from_stride = 0;
+  const int32_t* from_column = nullptr;
 };
 
 // f(0), f(1), ... f(N - 1), each with its number known when compiled: arrays indexed by it are registers from the
@@ -48,14 +53,12 @@ template <class V, class S, int R, int N, int C, int P, int kAhead>
   using Number = typename S::Number;
   V sum[R][P * C];
   const float* x[R];
-  const auto column = [&t, first ](int i) __attribute__((always_inline)) {
-    return t.column[i / C * N + first + i % C];
-  };
   Unrolled<R>([&](auto r) __attribute__((always_inline)) {
     x[r] = t.x[r] + t.k;
-    const float* const sums = t.sums + r * t.sums_stride;
-    Unrolled<P * C>([&](auto i)
-                        __attribute__((always_inline)) { sum[r][i] = V::Load(sums + column(i)); });
+    const float* const from = t.from + r * t.from_stride;
+    Unrolled<P * C>([&](auto i) __attribute__((always_inline)) {
+      sum[r][i] = V::Load(from + t.from_column[i / C * N + first + i % C]);
+    });
   });
   const Number* w = static_cast<const Number*>(t.w) + first * kColumnStep<S>;
   const int64_t apart = t.apart, line_step = t.line_step;
@@ -150,9 +153,10 @@ void ApartTile(const TileArgs& t) {
   const float* x[R];
   Unrolled<R>([&](auto r) __attribute__((always_inline)) {
     x[r] = t.x[r] + t.k;
-    const float* const sums = t.sums + r * t.sums_stride;
-    Unrolled<C>([&](auto c)
-                    __attribute__((always_inline)) { sum[r][c] = V::Load(sums + t.column[c]); });
+    const float* const from = t.from + r * t.from_stride;
+    Unrolled<C>([&](auto c) __attribute__((always_inline)) {
+      sum[r][c] = V::Load(from + t.from_column[c]);
+    });
   });
   const Number* w = static_cast<const Number*>(t.w);
   const int64_t apart = t.apart;

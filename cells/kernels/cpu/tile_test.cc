@@ -72,6 +72,9 @@ void BrokenApartTile(const TileArgs& args) {
     spoilt.w = static_cast<const typename S::Number*>(args.w) + args.ahead * kColumnStep<S>;
     spoilt.depth = args.depth - args.ahead;
     spoilt.ahead = 0;
+    spoilt.from = args.sums;
+    spoilt.from_stride = args.sums_stride;
+    spoilt.from_column = args.column;
   }
   ApartTile<V, S, R, C>(spoilt);
 }
