@@ -133,7 +133,9 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
   num_blocks_ = (units_ + kLanes - 1) / kLanes;
   blocks_per_panel_ = BlocksPerPanel(spec);
   num_panels_ = (num_blocks_ + blocks_per_panel_ - 1) / blocks_per_panel_;
-  if (spec.compile_tail && match_.shape == TailShape::kGeneral && CompiledTail::IsUseful()) {
+  const bool has_whole_blocks = units_ >= kLanes;  // which alone are run compiled
+  if (spec.compile_tail && has_whole_blocks && match_.shape == TailShape::kGeneral &&
+      CompiledTail::IsUseful()) {
     const int64_t bytes = int64_t{num_blocks_} * kLanes * static_cast<int64_t>(sizeof(float));
     compiled_ = CompiledTail::Make(code_, {bytes, kChunkRows});
   }

@@ -161,7 +161,7 @@ class PackedProduct {
   const TailProgram& tail() const { return tail_; }
   const TailMatch& tail_match() const { return match_; }
   const TailCode& tail_code() const { return code_; }
-  // Null: none, or the tail has a shape of its own.
+  // Null: none, the tail has a shape of its own, or there is no whole block of units to run it on.
   const CompiledTail* compiled_tail() const { return compiled_.get(); }
 
  private:
