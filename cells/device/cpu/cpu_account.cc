@@ -6,6 +6,7 @@
 
 #include "cells/check.h"
 #include "cells/device/cpu/cpu_memory.h"
+#include "cells/kernels/cpu/product_limits.h"
 #include "cells/kernels/cpu/tail_code.h"
 #include "cells/kernels/cpu/tail_shape.h"
 #include "fmt/format.h"
@@ -16,11 +17,13 @@ namespace {
 using kernels::TailShape;
 
 // A few structures have a kernel of their own.
-std::string KernelOf(const TailProgram& tail) {
-  switch (kernels::ClassifyTail(tail).shape) {
+std::string KernelOf(const ProductStep& product) {
+  switch (kernels::ClassifyTail(product.tail).shape) {
     case TailShape::kGeneral:
-      return fmt::format("{} instructions, compiled where the CPU has AVX-512",
-                         kernels::MakeTailCode(tail).instructions.size());
+      return fmt::format(
+          "kernel of any tail, {} instructions{}",
+          kernels::MakeTailCode(product.tail).instructions.size(),
+          product.units < kernels::kLanes ? "" : ", compiled where the CPU has AVX-512");
     case TailShape::kIdentity:
       return "kernel of its own: sums alone";
     case TailShape::kSigmoid:
@@ -46,13 +49,13 @@ struct StepAccount {
   std::string operator()(const PlainStep&) const { return "row by row"; }
   std::string operator()(const ProductStep& product) const {
     if (product.groups() == 0) {
-      return "element-wise; " + KernelOf(product.tail);
+      return "element-wise; " + KernelOf(product);
     }
     std::string from = precision == Precision::kFp32 ? "" : fmt::format("in {}; ", Name(precision));
     if (folded) from += "starts from a folded row; ";
     if (!product.starts.empty()) from += "starts from hoisted sums; ";
     if (product.arg_max.has_value()) return from + "keeps the largest, stores no row";
-    return from + KernelOf(product.tail);
+    return from + KernelOf(product);
   }
 };
 

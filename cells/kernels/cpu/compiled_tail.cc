@@ -19,7 +19,6 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-constexpr int kRegisterBytes = kLanes * static_cast<int>(sizeof(float));
 constexpr int kPointerBytes = static_cast<int>(sizeof(void*));
 
 using Kind = TailInstructionKind;

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cmath>
@@ -157,6 +158,23 @@ TEST_P(CompiledTailTest, EveryInstructionOfSeveralOperationsHasTheSameBits) {
   ExpectTheSame(ScaledDifferenceTail(), 4, "scaled difference");
   ExpectTheSame(WithAnotherStore(GatedCellTail()), 4, "gated cell");
   ExpectTheSame(WithAnotherStore(GatedUpdateTail()), 4, "gated update");
+}
+
+// Both are read by the one instruction that sigmoid(x) tanh(x) is; and once more after it.
+TEST_P(CompiledTailTest, AnInstructionMayReadOneValueTwice) {
+  TailProgram tail = {
+      {Op(K::kColumn, -1, -1, 0), Op(K::kAccumulator, -1, -1, 0), Op(K::kAdd, 0, 1),
+       Op(K::kSigmoid, 2), Op(K::kTanh, 2), Op(K::kMul, 3, 4), Op(K::kStore, 5, -1, 1)},
+      2,
+      0};
+  const TailCode code = MakeTailCode(tail);
+  ASSERT_TRUE(std::any_of(code.instructions.begin(), code.instructions.end(), [](const auto& i) {
+    return i.kind == TailInstructionKind::kSigmoidTanh && i.a.index == i.b.index;
+  }));
+  ExpectTheSame(tail, 1, "for the last time");
+  tail.ops.back() = Op(K::kMul, 5, 2);
+  tail.ops.push_back(Op(K::kStore, 6, -1, 1));
+  ExpectTheSame(tail, 1, "and once more");
 }
 
 TEST_P(CompiledTailTest, TailsAtRandomHaveTheSameBits) {

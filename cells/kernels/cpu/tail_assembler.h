@@ -20,6 +20,7 @@ namespace cellbatch::kernels {
 class TailAssembler : public Xbyak::CodeGenerator {
  public:
   static constexpr int kGroupRegisters = 28;
+  static constexpr int kRegisterBytes = 64;
   static constexpr int kMostRows = 4;
   static constexpr int kMostGroups = 8;  // of one row, too: no tail needs more to be fast
 

@@ -3,12 +3,9 @@
 #include <algorithm>
 
 #include "cells/check.h"
-#include "cells/kernels/cpu/product_limits.h"
 
 namespace cellbatch::kernels {
 namespace {
-
-constexpr int kRegisterBytes = kLanes * static_cast<int>(sizeof(float));
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
@@ -75,7 +72,7 @@ TailRegisters::TailRegisters(const TailCode& code, TailAssembler& to)
 }
 
 int TailRegisters::StackBytes(const TailCode& code) {
-  return code.slots * TailAssembler::kMostRows * kRegisterBytes;
+  return code.slots * TailAssembler::kMostRows * TailAssembler::kRegisterBytes;
 }
 
 void TailRegisters::Begin(int instruction) {
@@ -149,7 +146,7 @@ void TailRegisters::Define(int group) {
 // (A value has the place of its slot: no two of one slot are alive at once.)
 Xbyak::Address TailRegisters::StackOf(const Value& value, int row) const {
   const int place = value.slot * TailAssembler::kMostRows + row;
-  return to_.ptr[to_.rsp + place * kRegisterBytes];
+  return to_.ptr[to_.rsp + place * TailAssembler::kRegisterBytes];
 }
 
 }  // namespace cellbatch::kernels
