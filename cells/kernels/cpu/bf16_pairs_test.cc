@@ -23,8 +23,12 @@
 namespace cellbatch::kernels {
 namespace {
 
-// A table with what it has of its own in pairs, for products of bf16 only.
+// A table with what another has of its own in pairs, for products of bf16 only, which are cut as that one cuts them.
+template <class Tiling>
 CpuKernels Over(CpuKernels rest, const CpuKernels& pairs) {
+  rest.weight_order = Tiling::kOrder;
+  rest.block_of_k = Tiling::kSpreads ? Tiling::kSpreadBlock : kShortBlock;
+  rest.ways = [](int rows) { return WaysOf<Tiling>(rows, kPanelColumns); };
   rest.bf16_in_pairs = true;
   rest.run_product = pairs.run_product;
   rest.run_accumulators = pairs.run_accumulators;
@@ -218,7 +222,8 @@ template <class Tiling>
 class PairsTest : public testing::Test {
  protected:
   static CpuKernels Pairs() {
-    return Over(MakeKernels<Vec, Tiling>("one by one"), MakePairKernels<Vec, Tiling>("pairs"));
+    const CpuKernels& portable = *RunnableKernels(CpuFeatures()).front();
+    return Over<Tiling>(portable, MakePairKernels<Vec, Tiling>("pairs"));
   }
 };
 using Tilings = testing::Types<Avx512Tiling, Avx2Tiling, PortableTiling>;

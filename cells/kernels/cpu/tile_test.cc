@@ -83,15 +83,21 @@ void BrokenApartTile(const TileArgs& args) {
 
 template <class V, class Tiling, class S, int R>
 struct TilesOfRows<V, Watched<Tiling>, S, R> {
+  // Which tile sums as one does that prefetches so: what is prefetched changes no sums, and half as many tiles compile sooner.
+  // Loops over several steps of k at once are others, and so is one line a step where two passes share it.
+  static constexpr int SummedAs(int columns, int ahead) {
+    const bool two_passes = (columns + Tiling::Columns(R) - 1) / Tiling::Columns(R) == 2;
+    return StepsALine(ahead) > 1 || (ahead == 1 && two_passes) ? ahead : 0;
+  }
   template <int N>
   static TileFunction Of(int ahead, bool spoil) {
     TileFunction found = nullptr;
     Unrolled<kWaysAhead>([&](auto lines) {
-      constexpr int kLines = decltype(lines)::value;
+      constexpr int kLines = decltype(lines)::value, kSummedAs = SummedAs(N, kLines);
       if constexpr (IsLaid<Tiling, S>(R, N, kLines)) {
         if (kLines != ahead) return;
-        found = spoil ? BrokenTile<V, Tiling, S, R, N, kLines>
-                      : Tile<V, Watched<Tiling>, S, R, N, kLines>;
+        found = spoil ? BrokenTile<V, Tiling, S, R, N, kSummedAs>
+                      : Tile<V, Watched<Tiling>, S, R, N, kSummedAs>;
       }
     });
     return found;

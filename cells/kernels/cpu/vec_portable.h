@@ -11,7 +11,12 @@ namespace cellbatch::kernels {
 namespace {
 
 struct Vec {
-  float v[16];
+  // Four at a time, which compilers turn into the instructions that every x86-64 has. (Said of sixteen elements one by one
+  // they take three times as long for it.)
+  using Four [[gnu::vector_size(16)]] = float;
+  using FourBits [[gnu::vector_size(16)]] = uint32_t;
+  using FourWhole [[gnu::vector_size(16)]] = int32_t;
+  Four v[4];
 
   static constexpr int kAbreast = 1;
   static constexpr bool kRunsCompiledTails = false;
@@ -20,58 +25,56 @@ struct Vec {
   using HalfFloats [[gnu::vector_size(8), gnu::aligned(4)]] = float;
   static Doubles Widened(HalfFloats a) { return __builtin_convertvector(a, Doubles); }
 
-  template <class F>
-  static Vec Make(F f) {
-    Vec r;
-    for (int i = 0; i < 16; ++i) r.v[i] = f(i);
-    return r;
-  }
   static Vec Load(const float* p) {
-    return Make([p](int i) { return p[i]; });
+    return Make([p](int i) { return Read<Four>(p + 4 * i); });
   }
   static Vec Broadcast(float x) {
-    return Make([x](int) { return x; });
+    return Make([x](int) { return All(x); });
   }
   // The first `lanes` floats; the others are zero and not touched in memory.
   static Vec LoadPart(const float* p, int lanes) {
-    return Make([p, lanes](int i) { return i < lanes ? p[i] : 0.0f; });
+    float all[16] = {};
+    for (int i = 0; i < lanes && i < 16; ++i) all[i] = p[i];
+    return Load(all);
   }
   static Vec LoadInt8(const int8_t* p) {
-    return Make([p](int i) { return static_cast<float>(p[i]); });
+    using FourBytes [[gnu::vector_size(4)]] = int8_t;
+    return Make([p](int i) { return __builtin_convertvector(Read<FourBytes>(p + 4 * i), Four); });
   }
   static Vec LoadLowHalves(const uint16_t* p) {
-    return Make([p](int i) { return std::bit_cast<float>(uint32_t{p[2 * i]} << 16); });
+    return Make([p](int i) { return Floats(Read<FourBits>(p + 8 * i) << 16); });
   }
   static Vec LoadHighHalves(const uint16_t* p) {
-    return Make([p](int i) { return std::bit_cast<float>(uint32_t{p[2 * i + 1]} << 16); });
+    return Make([p](int i) { return Floats(Read<FourBits>(p + 8 * i) & kUpper); });
   }
   static Vec RoundToBf16(Vec a) {
     return Make([&](int i) {
-      const uint32_t bits = Bits(a.v[i]), raised = bits + 0x7fffu + ((bits >> 16) & 1u);
-      const uint32_t rounded = a.v[i] == a.v[i] ? raised : bits | 0x00400000u;
-      return std::bit_cast<float>(rounded & 0xffff0000u);
+      const FourBits bits = Bits(a.v[i]), raised = bits + 0x7fffu + ((bits >> 16) & 1u);
+      const FourBits rounded = a.v[i] == a.v[i] ? raised : bits | 0x00400000u;
+      return Floats(rounded & kUpper);
     });
   }
   // As the kernels of CPUs that multiply pairs have them: these tables do not, but tests lay their tiles with them.
   void StorePairs(float* p, int words = 8) const {
+    float all[16];
+    Store(all);
     for (int i = 0; i < words; ++i) {
-      p[i] = std::bit_cast<float>((Bits(v[2 * i]) & 0xffff0000u) | Bits(v[2 * i + 1]) >> 16);
+      p[i] = std::bit_cast<float>((std::bit_cast<uint32_t>(all[2 * i]) & kUpper) |
+                                  std::bit_cast<uint32_t>(all[2 * i + 1]) >> 16);
     }
   }
   static Vec MultiplyAddPairs(Vec x, Vec weights, Vec sum) {
-    const auto first = [](Vec a) {
-      return Make([&](int i) { return std::bit_cast<float>(Bits(a.v[i]) & 0xffff0000u); });
-    };
-    const auto second = [](Vec a) {
-      return Make([&](int i) { return std::bit_cast<float>(Bits(a.v[i]) << 16); });
-    };
-    return Fma(second(x), second(weights), Fma(first(x), first(weights), sum));
+    return Make([&](int i) {
+      const FourBits a = Bits(x.v[i]), b = Bits(weights.v[i]);
+      const Four first = Floats(a & kUpper) * Floats(b & kUpper) + sum.v[i];
+      return Floats(a << 16) * Floats(b << 16) + first;
+    });
   }
-  void Store(float* p) const {
-    for (int i = 0; i < 16; ++i) p[i] = v[i];
-  }
+  void Store(float* p) const { __builtin_memcpy(p, v, sizeof(v)); }
   void StorePart(float* p, int lanes) const {
-    for (int i = 0; i < lanes; ++i) p[i] = v[i];
+    float all[16];
+    Store(all);
+    for (int i = 0; i < lanes && i < 16; ++i) p[i] = all[i];
   }
 
   friend Vec operator+(Vec a, Vec b) {
@@ -103,8 +106,9 @@ struct Vec {
   // a * 2^n for whole |n| <= 252, with gradual underflow and overflow to infinity. NaN stays NaN.
   static Vec Scale(Vec a, Vec n) {
     return Make([&](int i) {
-      const float whole_or_zero = n.v[i] == n.v[i] ? n.v[i] : 0.0f;
-      const int32_t whole = static_cast<int32_t>(whole_or_zero), half = whole >> 1;
+      const Four whole_or_zero = n.v[i] == n.v[i] ? n.v[i] : Four{};
+      const FourWhole whole = __builtin_convertvector(whole_or_zero, FourWhole);
+      const FourWhole half = whole >> 1;
       return a.v[i] * Power(half) * Power(whole - half);
     });
   }
@@ -112,39 +116,52 @@ struct Vec {
   static Vec PowerOf2(Vec n) { return Scale(Broadcast(1.0f), n); }
   static Vec HalfPower(Vec p, Vec n) { return Scale(Fma(p, Broadcast(0.5f), Broadcast(0.5f)), n); }
   static Vec Abs(Vec a) {
-    return Make([&](int i) { return std::bit_cast<float>(Bits(a.v[i]) & 0x7fffffffu); });
+    return Make([&](int i) { return Floats(Bits(a.v[i]) & 0x7fffffffu); });
   }
   static Vec CopySign(Vec magnitude, Vec sign) {
     return Make([&](int i) {
-      return std::bit_cast<float>((Bits(magnitude.v[i]) & 0x7fffffffu) |
-                                  (Bits(sign.v[i]) & 0x80000000u));
+      return Floats((Bits(magnitude.v[i]) & 0x7fffffffu) | (Bits(sign.v[i]) & 0x80000000u));
     });
   }
   // Finite x > 0 is m * 2^n: m in [sqrt(1/2), sqrt(2)), n whole.
   static Vec SplitLog(Vec x, Vec& n) {
-    Vec mantissa;
-    for (int i = 0; i < 16; ++i) {
-      const bool subnormal = x.v[i] < 0x1p-126f;
-      const uint32_t root = 0x3f3504f3u;  // of 1/2
-      const uint32_t shifted = Bits(subnormal ? x.v[i] * 0x1p23f : x.v[i]) - root;
-      n.v[i] = static_cast<float>((static_cast<int32_t>(shifted) >> 23) - (subnormal ? 23 : 0));
-      mantissa.v[i] = std::bit_cast<float>((shifted & 0x007fffffu) + root);
-    }
-    return mantissa;
+    return Make([&](int i) {
+      const FourWhole subnormal = x.v[i] < All(0x1p-126f);  // -1 or 0
+      const FourBits root = FourBits{} + 0x3f3504f3u;       // of 1/2
+      const FourBits shifted = Bits(subnormal ? x.v[i] * 0x1p23f : x.v[i]) - root;
+      n.v[i] = __builtin_convertvector((FourWhole(shifted) >> 23) + (subnormal & -23), Four);
+      return Floats((shifted & 0x007fffffu) + root);
+    });
   }
   // `log`, but minus infinity of zero, NaN of what is below, infinity of infinity.
   static Vec LogOrLimit(Vec x, Vec log) {
-    const float infinity = std::bit_cast<float>(0x7f800000u);
+    const Four infinity = All(std::bit_cast<float>(0x7f800000u));
+    const Four none = All(std::bit_cast<float>(0x7fc00000u));
     return Make([&](int i) {
-      if (x.v[i] == 0.0f) return -infinity;
-      if (!(x.v[i] > 0.0f)) return std::bit_cast<float>(0x7fc00000u);
-      return x.v[i] == infinity ? infinity : log.v[i];
+      const Four of_positive = x.v[i] == infinity ? infinity : log.v[i];
+      const Four of_others = x.v[i] == Four{} ? -infinity : none;
+      return x.v[i] > Four{} ? of_positive : of_others;
     });
   }
 
  private:
-  static uint32_t Bits(float x) { return std::bit_cast<uint32_t>(x); }
-  static float Power(int32_t n) { return std::bit_cast<float>((n + 127) << 23); }
+  static constexpr uint32_t kUpper = 0xffff0000u;
+
+  // f(0), f(1), f(2), f(3): four floats each.
+  template <class F>
+  [[gnu::always_inline]] static inline Vec Make(F f) {
+    return {{f(0), f(1), f(2), f(3)}};
+  }
+  template <class T>
+  [[gnu::always_inline]] static inline T Read(const void* p) {
+    T value;
+    __builtin_memcpy(&value, p, sizeof(value));
+    return value;
+  }
+  static Four All(float x) { return Four{x, x, x, x}; }
+  static FourBits Bits(Four x) { return std::bit_cast<FourBits>(x); }
+  static Four Floats(FourBits x) { return std::bit_cast<Four>(x); }
+  static Four Power(FourWhole n) { return std::bit_cast<Four>((n + 127) << 23); }
 };
 
 }  // namespace
