@@ -69,6 +69,8 @@ class SafetensorsFile {
   // Reads the tensor as fp32 into `out`, of num_elements() elements. F64 is rounded to nearest;
   // what fp32 cannot hold becomes infinite. Fails for types that are no floats.
   absl::Status ReadTensor(const SafetensorsEntry& entry, absl::Span<float> out) const;
+  // The same of integers. Fails for types that are none, and for U64.
+  absl::Status ReadIntegers(const SafetensorsEntry& entry, absl::Span<int64_t> out) const;
 
  private:
   SafetensorsFile() = default;

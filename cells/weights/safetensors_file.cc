@@ -75,9 +75,8 @@ float FromF64(double value) {
 }
 
 // Reads `out.size()` elements of type Stored in chunks that stay small beside a tensor.
-template <typename Stored, typename Convert>
-absl::Status ReadConverted(int descriptor, uint64_t offset, absl::Span<float> out,
-                           Convert convert) {
+template <typename Stored, typename Out, typename Convert>
+absl::Status ReadConverted(int descriptor, uint64_t offset, absl::Span<Out> out, Convert convert) {
   std::vector<Stored> chunk(std::min<size_t>(out.size(), 1 << 16));
   for (size_t done = 0; done < out.size(); done += chunk.size()) {
     const size_t n = std::min(chunk.size(), out.size() - done);
@@ -88,6 +87,12 @@ absl::Status ReadConverted(int descriptor, uint64_t offset, absl::Span<float> ou
                    convert);
   }
   return absl::OkStatus();
+}
+
+template <typename Stored>
+absl::Status ReadWide(int descriptor, uint64_t offset, absl::Span<int64_t> out) {
+  return ReadConverted<Stored>(descriptor, offset, out,
+                               [](Stored n) { return static_cast<int64_t>(n); });
 }
 
 // Refuses what the format's readers (ours included) would refuse.
@@ -208,6 +213,25 @@ absl::Status SafetensorsFile::ReadTensor(const SafetensorsEntry& entry,
                                                 ", which is none of F32, F64, F16, BF16"));
   }
   return s.ok() ? s : At(path_, s);
+}
+
+absl::Status SafetensorsFile::ReadIntegers(const SafetensorsEntry& entry,
+                                           absl::Span<int64_t> out) const {
+  Check(static_cast<int64_t>(out.size()) == entry.num_elements(), "ReadIntegers: room of its size");
+  using Reader = absl::Status (*)(int, uint64_t, absl::Span<int64_t>);
+  static constexpr std::pair<std::string_view, Reader> kReaders[] = {
+      {"I64", ReadWide<int64_t>},  {"I32", ReadWide<int32_t>}, {"I16", ReadWide<int16_t>},
+      {"I8", ReadWide<int8_t>},    {"U8", ReadWide<uint8_t>},  {"U16", ReadWide<uint16_t>},
+      {"U32", ReadWide<uint32_t>},
+  };
+  for (const auto& [dtype, read] : kReaders) {
+    if (entry.dtype != dtype) continue;
+    const absl::Status s = read(descriptor_, header_.data_begin + entry.begin, out);
+    return s.ok() ? s : At(path_, s);
+  }
+  return At(path_, absl::InvalidArgumentError(
+                       absl::StrCat("tensor \"", entry.name, "\" is ", entry.dtype,
+                                    ", which is none of I64, I32, I16, I8, U32, U16, U8")));
 }
 
 absl::Status WriteSafetensors(const std::string& path, absl::Span<const SafetensorsSource> tensors,

@@ -133,6 +133,42 @@ TEST(SafetensorsTest, ATensorThatHoldsNoFloatsIsListedButNotRead) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("tensor \"n\" is I64"));
 }
 
+TEST(SafetensorsTest, IntegersOfEveryWidthAreReadAsTheyAre) {
+  const std::string path = TempPath("integers.safetensors");
+  const auto read = [&path](const std::string& dtype, const std::string& data,
+                            size_t n) -> std::vector<int64_t> {
+    WriteBytes(path, FileBytes(R"({"t":{"dtype":")" + dtype + R"(","shape":[)" + std::to_string(n) +
+                                   R"(],"data_offsets":[0,)" + std::to_string(data.size()) + "]}}",
+                               data));
+    auto file = SafetensorsFile::Open(path, 1 << 20);
+    EXPECT_TRUE(file.ok()) << file.status();
+    std::vector<int64_t> values(n);
+    const absl::Status s = file->ReadIntegers(*file->Find("t"), absl::MakeSpan(values));
+    EXPECT_TRUE(s.ok()) << s;
+    return values;
+  };
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(read("I64", Packed<int64_t>({kMost, -kMost - 1}), 2),
+            (std::vector<int64_t>{kMost, -kMost - 1}));
+  EXPECT_EQ(read("I32", Packed<int32_t>({1 << 30, -1}), 2), (std::vector<int64_t>{1 << 30, -1}));
+  EXPECT_EQ(read("I16", Packed<int16_t>({0x7fff, -2}), 2), (std::vector<int64_t>{0x7fff, -2}));
+  EXPECT_EQ(read("I8", Packed<int8_t>({127, -3}), 2), (std::vector<int64_t>{127, -3}));
+  EXPECT_EQ(read("U8", Packed<uint8_t>({255, 0}), 2), (std::vector<int64_t>{255, 0}));
+  EXPECT_EQ(read("U16", Packed<uint16_t>({0xffff}), 1), (std::vector<int64_t>{0xffff}));
+  EXPECT_EQ(read("U32", Packed<uint32_t>({0xffffffffu}), 1), (std::vector<int64_t>{0xffffffff}));
+}
+
+TEST(SafetensorsTest, WhatHoldsNoIntegersIsNotReadAsSome) {
+  const std::string path = TempPath("float.safetensors");
+  const std::vector<float> one = {1.0f};
+  ASSERT_TRUE(WriteSafetensors(path, {{"t", {1}, one}}).ok());
+  auto file = SafetensorsFile::Open(path, 1 << 20);
+  ASSERT_TRUE(file.ok()) << file.status();
+  int64_t value = 0;
+  const absl::Status s = file->ReadIntegers(*file->Find("t"), absl::MakeSpan(&value, 1));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("float.safetensors: tensor \"t\" is F32, which"));
+}
+
 TEST(SafetensorsTest, OffsetsMustMatchTheShapeAndCoverTheDataOnce) {
   const std::string four(4, '\0'), eight(8, '\0');
   EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", four),

@@ -67,8 +67,8 @@ std::vector<Flag> Flags(ImportOptions& o, More& more) {
        "costs is measured and told. [FP32]",
        text(o.precision)},
       {"inputs", "FILE",
-       "Sequences to measure that on: a .safetensors, each tensor one, [T, D] or [T] of words' "
-       "numbers as floats. [made up]",
+       "Sequences to measure that on: a .safetensors, each tensor one, [T, D] of floats or [T] of "
+       "words' numbers. Not for FP32, which costs nothing. [made up]",
        text(more.inputs)},
       {"max-sequence-length", "STEPS", "The longest sequence accepted; 0: the server's limit. [0]",
        [&o](std::string_view v) { return Parse(v, o.max_sequence_length); }},
@@ -170,6 +170,13 @@ int Main(int argc, char** argv) {
     return 2;
   }
   if (const int status = ReadFlags(argc, argv, flags); status >= 0) return status;
+  if (!more.inputs.empty() && options.precision == "FP32") {
+    fmt::print(stderr,
+               "cellbatch-convert: --inputs {} with --precision FP32: they measure what another "
+               "precision costs; say which, or leave --inputs out\n",
+               more.inputs);
+    return 2;
+  }
   const absl::StatusOr<Imported> imported =
       options.from.ends_with(".onnx") ? ImportOnnx(options) : ImportTorch(options);
   if (!imported.ok()) {

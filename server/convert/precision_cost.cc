@@ -65,16 +65,34 @@ std::vector<Sequence> MadeUp(const TensorSpec& input, const Signature& signature
   return sequences;
 }
 
-// What is wrong with a given sequence of words, or nothing; makes words of its numbers.
-std::string TakeWords(int64_t vocabulary, Sequence& s) {
-  for (float& value : s.values) {
-    const float number = value;
-    if (!(number >= 0 && number < static_cast<float>(vocabulary)) || number != std::floor(number)) {
-      return fmt::format("holds {}, words are numbered 0 to {}", number, vocabulary - 1);
+// Makes words of a given sequence's numbers; tells what is wrong with them, if anything is.
+template <class Number>
+std::string TakeWords(const std::vector<Number>& numbers, int64_t vocabulary,
+                      std::vector<float>& words) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto number = static_cast<double>(numbers[i]);
+    if (!(number >= 0 && number < static_cast<double>(vocabulary)) ||
+        number != std::floor(number)) {
+      return fmt::format("holds {}, words are numbered 0 to {}", numbers[i], vocabulary - 1);
     }
-    value = AsWord(static_cast<int64_t>(number));
+    words[i] = AsWord(static_cast<int64_t>(number));
   }
   return "";
+}
+
+// The steps of a tensor that has the right shape. `bad`: what is wrong with what it holds.
+absl::Status ReadSteps(const SafetensorsFile& file, const SafetensorsEntry& tensor, bool words,
+                       int64_t vocabulary, std::vector<float>& values, std::string& bad) {
+  values.resize(static_cast<size_t>(tensor.num_elements()));
+  if (words && !tensor.is_float()) {
+    std::vector<int64_t> numbers(values.size());
+    if (absl::Status s = file.ReadIntegers(tensor, absl::MakeSpan(numbers)); !s.ok()) return s;
+    bad = TakeWords(numbers, vocabulary, values);
+    return absl::OkStatus();
+  }
+  if (absl::Status s = file.ReadTensor(tensor, absl::MakeSpan(values)); !s.ok()) return s;
+  if (words) bad = TakeWords(std::vector<float>(values), vocabulary, values);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Sequence>> Given(const std::string& file, const TensorSpec& input,
@@ -98,11 +116,13 @@ absl::StatusOr<std::vector<Sequence>> Given(const std::string& file, const Tenso
     if (tensor.shape[0] < 1 || tensor.shape[0] > longest) {
       return wrong(fmt::format("has {} steps, a sequence has 1 to {}", tensor.shape[0], longest));
     }
-    Sequence s{std::vector<float>(static_cast<size_t>(tensor.num_elements())), tensor.shape[0]};
-    if (absl::Status read = opened->ReadTensor(tensor, absl::MakeSpan(s.values)); !read.ok()) {
+    Sequence s{{}, tensor.shape[0]};
+    std::string bad;
+    if (absl::Status read =
+            ReadSteps(*opened, tensor, OfWords(input), signature.vocabulary_size, s.values, bad);
+        !read.ok()) {
       return read;
     }
-    const std::string bad = OfWords(input) ? TakeWords(signature.vocabulary_size, s) : "";
     if (!bad.empty()) return wrong(bad);
     sequences.push_back(std::move(s));
   }

@@ -25,7 +25,7 @@ struct PrecisionCost {
 };
 
 // Of version `version` in the model's folder. `inputs`: a .safetensors file, each of its tensors a sequence, [T, D] of what X
-// takes or [T] of words' numbers; empty: 64 made up, of 1 to 32 steps, from a fixed seed. INVALID_ARGUMENT: a file or
+// takes or [T] of words' numbers (integers, or floats that are whole); empty: 64 made up, of 1 to 32 steps, from a fixed seed. INVALID_ARGUMENT: a file or
 // tensor that cannot be, by name. UNIMPLEMENTED: a model that reads neither X nor TOKENS alone.
 absl::StatusOr<PrecisionCost> MeasurePrecisionCost(const std::string& folder,
                                                    const std::string& name, int64_t version,

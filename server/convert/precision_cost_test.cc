@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
 #include <string>
@@ -30,6 +31,21 @@ class PrecisionCostTest : public ::testing::Test {
     std::vector<SafetensorsSource> sources;
     for (const auto& [tensor, of] : tensors) sources.push_back({tensor, of.first, of.second});
     EXPECT_TRUE(WriteSafetensors(file, sources).ok());
+    return file;
+  }
+
+  // One tensor, which WriteSafetensors, knowing floats only, does not write.
+  static std::string WriteIntegers(const std::string& name, const std::vector<int64_t>& numbers) {
+    const std::string file = ::testing::TempDir() + "/" + name;
+    const std::string json =
+        fmt::format(R"({{"words":{{"dtype":"I64","shape":[{}],"data_offsets":[0,{}]}}}})",
+                    numbers.size(), numbers.size() * sizeof(int64_t));
+    const uint64_t size = json.size();
+    std::ofstream out(file, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&size), sizeof(size));
+    out << json;
+    out.write(reinterpret_cast<const char*>(numbers.data()),
+              static_cast<std::streamsize>(numbers.size() * sizeof(int64_t)));
     return file;
   }
 
@@ -123,6 +139,26 @@ TEST_F(PrecisionCostTest, SequencesMayBeGiven) {
   EXPECT_THAT(Describe(*cost), HasSubstr("the 2 sequences of " + file + ", 3 steps"));
   Import("BF16", true);
   EXPECT_EQ(Error({{"words", {{3}, {0, 29, 7}}}}), "measured");
+}
+
+TEST_F(PrecisionCostTest, WordsMayBeIntegers) {
+  Import("BF16", true);
+  const std::string floats = Write("floats.safetensors", {{"words", {{3}, {0, 29, 7}}}});
+  const std::string integers = WriteIntegers("integers.safetensors", {0, 29, 7});
+  const auto by_floats = Measure(floats), by_integers = Measure(integers);
+  ASSERT_TRUE(by_floats.ok()) << by_floats.status();
+  ASSERT_TRUE(by_integers.ok()) << by_integers.status();
+  EXPECT_EQ(by_integers->steps, 3);
+  EXPECT_EQ(by_integers->most, by_floats->most) << "the same words";
+  // One more than 2^53, which as a float would be another one.
+  for (const int64_t word : {int64_t{30}, int64_t{-1}, int64_t{9007199254740993}}) {
+    const auto wrong = Measure(WriteIntegers("wrong.safetensors", {word}));
+    EXPECT_THAT(std::string(wrong.status().message()),
+                HasSubstr("holds " + std::to_string(word) + ", words are numbered 0 to 29"));
+  }
+  Import("BF16", false);
+  EXPECT_THAT(std::string(Measure(integers).status().message()),
+              HasSubstr("is [3], a sequence is [T, 6]"));
 }
 
 TEST_F(PrecisionCostTest, WhatIsNoSequenceIsNamed) {
