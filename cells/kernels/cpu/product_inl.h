@@ -61,9 +61,7 @@ class ProductRun {
       const float** to = scratch_.start_rows(g);
       for (int r = 0; r < rows; ++r) to[r] = args_.starts[g].Row(first + r);
     }
-    if constexpr (V::kRunsCompiledTails) {
-      if (p_.compiled_tail() != nullptr) FindColumnRows(args_.columns);
-    }
+    if (Compiled() != nullptr) FindColumnRows(args_.columns);
     if (args_.initial == nullptr) return;
     const float** to = scratch_.initial_rows();
     for (int r = 0; r < rows; ++r) to[r] = args_.initial->Row(first + r);
@@ -114,9 +112,7 @@ class ProductRun {
     column.base = reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(scratch_.panel()) -
                                            static_cast<uintptr_t>(skipped) * sizeof(float));
     column.stride = width;
-    if constexpr (V::kRunsCompiledTails) {
-      if (p_.compiled_tail() != nullptr) FindColumnRows(&column);
-    }
+    if (Compiled() != nullptr) FindColumnRows(&column);
     RunTails(panel, &column);
     for (int r = 0; r < rows_; ++r) {
       TakeLargest<V>(scratch_.panel() + int64_t{r} * width, first_unit, rest < width ? rest : width,
@@ -136,16 +132,19 @@ class ProductRun {
     for (int b = 0; b < blocks_; ++b) {
       const int block = panel * p_.blocks_per_panel() + b, rest = p_.units() - block * kLanes;
       const int lanes = rest < kLanes ? rest : kLanes;
-      if constexpr (V::kRunsCompiledTails) {
-        if (lanes == kLanes && p_.compiled_tail() != nullptr) {
-          RunCompiledTail(block, sums_.Row(0) + sums_.At(b, 0));
-          continue;
-        }
+      if (lanes == kLanes && Compiled() != nullptr) {
+        RunCompiledTail(block, sums_.Row(0) + sums_.At(b, 0));
+        continue;
       }
       RunTail<V>({&p_, columns, block, lanes, sums_.Row(0) + sums_.At(b, 0), sums_.stride(), first_,
                   rows_, scratch_.values()},
                  p_.tail_match());
     }
+  }
+
+  // The tail as machine code, where there is one and these registers run it.
+  const CompiledTail* Compiled() const {
+    return V::kRunsCompiledTails ? p_.compiled_tail() : nullptr;
   }
 
   // Where every column's rows start.
@@ -160,8 +159,8 @@ class ProductRun {
   void RunCompiledTail(int block, const float* sums) {
     constexpr int64_t kBytes = sizeof(float);
     const int64_t unit = int64_t{block} * kLanes;
-    p_.compiled_tail()->Run({sums, sums_.stride() * kBytes, p_.Parameter(0) + unit,
-                             scratch_.column_rows(), unit * kBytes, rows_});
+    Compiled()->Run({sums, sums_.stride() * kBytes, p_.Parameter(0) + unit, scratch_.column_rows(),
+                     unit * kBytes, rows_});
   }
 
   // What a full panel has in the segment that has most.

@@ -11,8 +11,8 @@ namespace cellbatch::kernels {
 namespace {
 
 struct Vec {
-  // Four at a time, which compilers turn into the instructions that every x86-64 has. (Said of sixteen elements one by one
-  // they take three times as long for it.)
+  // Four at a time, which compilers turn into the instructions that every x86-64 has. (They make worse ones, and take longer,
+  // where an operation is said of sixteen elements one by one.)
   using Four [[gnu::vector_size(16)]] = float;
   using FourBits [[gnu::vector_size(16)]] = uint32_t;
   using FourWhole [[gnu::vector_size(16)]] = int32_t;
