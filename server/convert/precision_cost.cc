@@ -80,19 +80,37 @@ std::string TakeWords(const std::vector<Number>& numbers, int64_t vocabulary,
   return "";
 }
 
-// The steps of a tensor that has the right shape. `bad`: what is wrong with what it holds.
-absl::Status ReadSteps(const SafetensorsFile& file, const SafetensorsEntry& tensor, bool words,
-                       int64_t vocabulary, std::vector<float>& values, std::string& bad) {
-  values.resize(static_cast<size_t>(tensor.num_elements()));
-  if (words && !tensor.is_float()) {
-    std::vector<int64_t> numbers(values.size());
-    if (absl::Status s = file.ReadIntegers(tensor, absl::MakeSpan(numbers)); !s.ok()) return s;
-    bad = TakeWords(numbers, vocabulary, values);
-    return absl::OkStatus();
+absl::StatusOr<Sequence> ReadSequence(const std::string& file, const SafetensorsFile& opened,
+                                      const SafetensorsEntry& tensor, const TensorSpec& input,
+                                      const Signature& signature) {
+  const auto wrong = [&](const std::string& what) {
+    return absl::InvalidArgumentError(fmt::format("{}: tensor \"{}\" {}", file, tensor.name, what));
+  };
+  const bool words = OfWords(input);
+  const bool fits = words ? tensor.shape.size() == 1
+                          : tensor.shape.size() == 2 && tensor.shape[1] == WidthOf(input);
+  if (!fits) {
+    return wrong(fmt::format("is {}, a sequence is {}", ShapeText(tensor.shape),
+                             words ? "[T]" : fmt::format("[T, {}]", WidthOf(input))));
   }
-  if (absl::Status s = file.ReadTensor(tensor, absl::MakeSpan(values)); !s.ok()) return s;
-  if (words) bad = TakeWords(std::vector<float>(values), vocabulary, values);
-  return absl::OkStatus();
+  const int64_t longest = signature.max_sequence_length;
+  if (tensor.shape[0] < 1 || tensor.shape[0] > longest) {
+    return wrong(fmt::format("has {} steps, a sequence has 1 to {}", tensor.shape[0], longest));
+  }
+  Sequence s{std::vector<float>(static_cast<size_t>(tensor.num_elements())), tensor.shape[0]};
+  std::string bad;
+  if (words && !tensor.is_float()) {
+    std::vector<int64_t> numbers(s.values.size());
+    absl::Status read = opened.ReadIntegers(tensor, absl::MakeSpan(numbers));
+    if (!read.ok()) return read;
+    bad = TakeWords(numbers, signature.vocabulary_size, s.values);
+  } else {
+    absl::Status read = opened.ReadTensor(tensor, absl::MakeSpan(s.values));
+    if (!read.ok()) return read;
+    if (words) bad = TakeWords(std::vector<float>(s.values), signature.vocabulary_size, s.values);
+  }
+  if (!bad.empty()) return wrong(bad);
+  return s;
 }
 
 absl::StatusOr<std::vector<Sequence>> Given(const std::string& file, const TensorSpec& input,
@@ -101,30 +119,9 @@ absl::StatusOr<std::vector<Sequence>> Given(const std::string& file, const Tenso
   if (!opened.ok()) return opened.status();
   std::vector<Sequence> sequences;
   for (const SafetensorsEntry& tensor : opened->header().tensors) {
-    const auto wrong = [&](const std::string& what) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: tensor \"{}\" {}", file, tensor.name, what));
-    };
-    const bool fits = OfWords(input)
-                          ? tensor.shape.size() == 1
-                          : tensor.shape.size() == 2 && tensor.shape[1] == WidthOf(input);
-    if (!fits) {
-      return wrong(fmt::format("is {}, a sequence is {}", ShapeText(tensor.shape),
-                               OfWords(input) ? "[T]" : fmt::format("[T, {}]", WidthOf(input))));
-    }
-    const int64_t longest = signature.max_sequence_length;
-    if (tensor.shape[0] < 1 || tensor.shape[0] > longest) {
-      return wrong(fmt::format("has {} steps, a sequence has 1 to {}", tensor.shape[0], longest));
-    }
-    Sequence s{{}, tensor.shape[0]};
-    std::string bad;
-    if (absl::Status read =
-            ReadSteps(*opened, tensor, OfWords(input), signature.vocabulary_size, s.values, bad);
-        !read.ok()) {
-      return read;
-    }
-    if (!bad.empty()) return wrong(bad);
-    sequences.push_back(std::move(s));
+    absl::StatusOr<Sequence> s = ReadSequence(file, *opened, tensor, input, signature);
+    if (!s.ok()) return s.status();
+    sequences.push_back(*std::move(s));
   }
   if (sequences.empty()) return absl::InvalidArgumentError(file + ": no tensor, no sequence");
   return sequences;
