@@ -65,14 +65,16 @@ class Kernel final : public OnRows {
       in = {to, h};
       to += int64_t{rows_->b()} * h;
     }
-    setting_.kernels.run_product(product_, {rows_->b(), inputs, nullptr, columns}, 0,
-                                 product_.num_panels(), &scratch_);
+    kernels::ProductArgs args = {rows_->b(), inputs, nullptr, columns};
+    args.from_last = walk_.FromLast(kernels::PassesOf(rows_->b()));  // as devices do
+    setting_.kernels.run_product(product_, args, 0, product_.num_panels(), &scratch_);
     rows_->Advance();
   }
 
  private:
   const StepSetting& setting_;
   const PackedProduct& product_;
+  kernels::PanelWalk walk_;
   ProductScratch scratch_;
   PackedMemory rounded_;
 };

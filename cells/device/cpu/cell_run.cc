@@ -278,11 +278,15 @@ void ChunkRun::RunPanels(const kernels::PackedProduct& product, const kernels::P
                          int64_t cost, bool largest) const {
   const int panels = product.num_panels();
   const StepSplit split = SplitProduct(cost, panels, count_, cores_.team->threads(), cores_.costs);
-  cores_.team->Run(split.blocks(), IsWorthWaking(cost, cores_.costs), [&](int block, int thread) {
+  // (Blocks of panels are run one after the other, each by all rows.)
+  const int passes = split.panels > 1 ? 1 : kernels::PassesOf(count_);
+  const bool from_last = scratch_.WalkOf(product).FromLast(passes);
+  const auto run_block = [&](int block, int thread) {
     const Part columns = split.PanelsOf(block, panels), rows = split.RowsOf(block, count_);
     kernels::ProductScratch* const scratch = &(*cores_.scratch)[static_cast<size_t>(thread)];
     const auto run = [&](kernels::ProductArgs mine) {
       if (largest) mine.largest = scratch->largest() + rows.begin;
+      mine.from_last = from_last;
       cell_.kernels().run_product(product, mine, columns.begin, columns.end, scratch);
     };
     if (split.rows == 1) {
@@ -290,7 +294,9 @@ void ChunkRun::RunPanels(const kernels::PackedProduct& product, const kernels::P
     } else {
       run(ArgsFrom(product, args, rows).args());
     }
-  });
+  };
+  cores_.team->Run(split.blocks(), IsWorthWaking(cost, cores_.costs), run_block,
+                   from_last ? CoreTeam::From::kLast : CoreTeam::From::kFirst);
 }
 
 // Each thread keeps the largest of the panels that it took. Which those were does not matter: of equals the lowest unit
@@ -404,6 +410,15 @@ int64_t CellScratch::BytesFor(const std::vector<const CellProgram*>& programs) {
 
 int64_t CellScratch::bytes() const {
   return (values_.size() + rounded_.size() + static_cast<int64_t>(indices_.size())) * 4;
+}
+
+kernels::PanelWalk& CellScratch::WalkOf(const kernels::PackedProduct& product) {
+  for (Walk& w : walks_) {
+    if (w.of == &product) return w.walk;
+  }
+  Walk& w = walks_[oldest_walk_++ % kWalks];
+  w = {&product, {}};
+  return w.walk;
 }
 
 void RunCell(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes,

@@ -8,11 +8,14 @@
 // rows go through all of them before the next 16, so that what one leaves is still near when the next reads it.
 //
 // Where all nodes of a chunk read row 0, zeros, no weight is read for it: the first step of chains from a zero state costs
-// its input half only. Bits do not depend on that, nor on chunks, blocks or cores. Denormals are flushed meanwhile, on the caller's thread as on the team's;
-// the caller's mode comes back. Allocates nothing; scratch is made once, at load.
+// its input half only. A product starts at the end of its panels where it ended the time before, every core in its
+// home range: there caches still hold weights (PanelWalk). Bits do not depend on either, nor on chunks, blocks or cores.
+// Denormals are flushed meanwhile, on the caller's thread as on the team's; the caller's mode comes back. Allocates nothing; scratch is made once, at load.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_CELL_RUN_H_
 #define CELLBATCH_CELLS_DEVICE_CPU_CELL_RUN_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -73,10 +76,20 @@ class CellScratch {
   float* rounded() { return rounded_.data(); }  // what one product reads, rounded to bf16
   int32_t* indices(int32_t lookup) { return indices_.data() + int64_t{lookup} * kChunkNodes; }
   int64_t bytes() const;
+  // Where the product's next run starts. Of no more than kWalks products that is remembered; others start anew.
+  kernels::PanelWalk& WalkOf(const kernels::PackedProduct& product);
 
  private:
+  static constexpr size_t kWalks = 64;
+  struct Walk {
+    const kernels::PackedProduct* of = nullptr;
+    kernels::PanelWalk walk;
+  };
+
   kernels::PackedMemory values_, rounded_;
   std::vector<int32_t> indices_;
+  std::array<Walk, kWalks> walks_;
+  size_t oldest_walk_ = 0;
 };
 
 // The cores of one device and what each of them needs.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/cpu_limits.h"
@@ -424,6 +425,47 @@ TEST(CellRunTest, AMeasuredTaskIsSparedNothingThatRowsOfZerosCouldSpare) {
   EXPECT_NE(spared, measured);
   columns.zero_row = false;
   EXPECT_EQ(measured, left(false));
+}
+
+// What run_product was asked, by call. (A table's functions carry nothing.)
+std::vector<bool> asked_from_last;
+void AskedProduct(const kernels::PackedProduct& product, const kernels::ProductArgs& args,
+                  int first, int last, kernels::ProductScratch* scratch) {
+  asked_from_last.push_back(args.from_last);
+  Best().run_product(product, args, first, last, scratch);
+}
+
+TEST(CellRunTest, AProductStartsWhereItEndedTheTimeBeforeWhateverRanBetween) {
+  kernels::CpuKernels kernels = Best();
+  kernels.run_product = AskedProduct;
+  const CellTrial lstm(testing::LstmCell(16, 64), 3, kernels, {.rows = 300});
+  const CellTrial gru(testing::GruCell(16, 64), 3, kernels, {.rows = 300});
+  CoreTeam team(1, {}, {});
+  std::vector<kernels::ProductScratch> product_scratch(1);
+  CellScratch scratch({&lstm.packed().program(), &gru.packed().program()});
+  CellScratch of_another_device({&lstm.packed().program()});
+  std::vector<Row> rows(300);
+  std::iota(rows.begin(), rows.end(), 0);
+  InputRows inputs[kMaxInputs];
+  for (InputRows& input : inputs) input.rows = rows.data();
+  const auto asked = [&](const CellTrial& cell, int32_t nodes, CellScratch& of_device) {
+    asked_from_last.clear();
+    RunCell(cell.packed(), cell.columns(), {nodes, inputs, rows.data()}, of_device,
+            {&team, &product_scratch});
+    return asked_from_last;
+  };
+  const std::vector<bool> first(asked(gru, 5, scratch).size(), false), last(first.size(), true);
+  EXPECT_GE(first.size(), 1u);
+  EXPECT_EQ(asked(lstm, 5, scratch), std::vector<bool>{false});
+  EXPECT_EQ(asked(lstm, 5, scratch), std::vector<bool>{true});
+  EXPECT_EQ(asked(gru, 5, scratch), last);
+  EXPECT_EQ(asked(lstm, 5, scratch), std::vector<bool>{false});
+  EXPECT_EQ(asked(lstm, 5, of_another_device), std::vector<bool>{false});
+  // To the first panel and back: the next run starts at the last again.
+  EXPECT_EQ(asked(lstm, kernels::kChunkRows + 1, scratch), std::vector<bool>{true});
+  EXPECT_EQ(asked(lstm, 5, scratch), std::vector<bool>{true});
+  EXPECT_EQ(asked(lstm, 5, scratch), std::vector<bool>{false});
+  EXPECT_EQ(asked(gru, 5, scratch), first);
 }
 
 TEST(CellRunTest, WhatPackingAndScratchTakeIsKnownBefore) {

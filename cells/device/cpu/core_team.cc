@@ -39,29 +39,29 @@ CoreTeam::~CoreTeam() {
 // Takes blocks until none is left. A block taken keeps its step alive: the caller waits for done_.
 void CoreTeam::RunBlocks(const HomeRanges::Step& step, int thread) {
   uint32_t own = 0;
-  for (int block; (block = ranges_.TakeFirst(step, thread)) >= 0; ++own) {
+  for (int block; (block = ranges_.TakeNext(step, thread)) >= 0; ++own) {
     block_(work_, block, thread);
   }
   if (own > 0) done_.fetch_add(own, std::memory_order_release);
   for (int i = 1; i < threads(); ++i) {
     if (done_.load(std::memory_order_relaxed) == static_cast<uint32_t>(step.blocks)) return;
     const int other = (thread + i) % threads();
-    for (int block; (block = ranges_.TakeLast(step, other)) >= 0;) {
+    for (int block; (block = ranges_.TakeFarthest(step, other)) >= 0;) {
       block_(work_, block, thread);
       done_.fetch_add(1, std::memory_order_release);
     }
   }
 }
 
-void CoreTeam::RunErased(int blocks, bool wake, Block block, const void* work) {
+void CoreTeam::RunErased(int blocks, bool wake, Block block, const void* work, From from) {
   if (helpers_.empty() || blocks == 1) {
-    for (int b = 0; b < blocks; ++b) block(work, b, 0);
+    for (int b = 0; b < blocks; ++b) block(work, from == From::kLast ? blocks - 1 - b : b, 0);
     return;
   }
   block_ = block;
   work_ = work;
   done_.store(0, std::memory_order_relaxed);
-  ranges_.Open(blocks);
+  ranges_.Open(blocks, from == From::kLast);
   if (wake && parked_.load() > 0) {
     epoch_.fetch_add(1);
     epoch_.notify_all();

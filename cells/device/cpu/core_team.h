@@ -39,20 +39,23 @@ class CoreTeam {
   int threads() const { return ranges_.threads(); }
   std::chrono::nanoseconds spin() const { return spin_; }
 
+  // From which end each thread runs its blocks.
+  enum class From : uint8_t { kFirst, kLast };
+
   // Calls work(block, thread) once for each block in [0, blocks), thread in [0, threads()); returns when all are done.
   // REQUIRES: blocks <= HomeRanges::kMostBlocks.
   template <typename Work>
-  void Run(int blocks, bool wake, const Work& work) {
+  void Run(int blocks, bool wake, const Work& work, From from = From::kFirst) {
     RunErased(
         blocks, wake,
         [](const void* w, int block, int thread) { (*static_cast<const Work*>(w))(block, thread); },
-        &work);
+        &work, from);
   }
 
  private:
   using Block = void (*)(const void* work, int block, int thread);
 
-  void RunErased(int blocks, bool wake, Block block, const void* work);
+  void RunErased(int blocks, bool wake, Block block, const void* work, From from);
   void RunBlocks(const HomeRanges::Step& step, int thread);
   void Help(int thread);
   void Park(uint32_t last_step);

@@ -6,6 +6,9 @@
 #include <chrono>
 #include <numeric>
 #include <thread>
+#include <vector>
+
+#include "cells/device/cpu/step_split.h"
 
 namespace cellbatch {
 namespace {
@@ -17,10 +20,11 @@ void RunManySteps(CoreTeam& team, int steps, bool wake) {
   std::vector<int> counts(97, 0);  // plain ints: a race is a finding of the thread sanitizer
   for (int s = 0; s < steps; ++s) {
     const int blocks = 1 + s % 97;
-    team.Run(blocks, wake, [&](int block, int thread) {
+    const auto count = [&](int block, int thread) {
       ASSERT_LT(thread, team.threads());
       ++counts[static_cast<size_t>(block)];
-    });
+    };
+    team.Run(blocks, wake, count, s % 3 == 0 ? CoreTeam::From::kLast : CoreTeam::From::kFirst);
   }
   int expected = 0;
   for (int s = 0; s < steps; ++s) expected += 1 + s % 97;
@@ -31,6 +35,36 @@ TEST(CoreTeamTest, OneThreadRunsEveryBlockItself) {
   CoreTeam team(1, {}, microseconds(50));
   EXPECT_EQ(team.threads(), 1);
   RunManySteps(team, 500, true);
+}
+
+// Of what a thread runs of its own range. (Of others' it takes what they would come to last.)
+TEST(CoreTeamTest, BlocksAreRunFromTheEndThatIsAsked) {
+  for (const int threads : {1, 3}) {
+    CoreTeam team(threads, {}, microseconds(100));
+    for (const CoreTeam::From from : {CoreTeam::From::kFirst, CoreTeam::From::kLast}) {
+      for (int step = 0; step < 50; ++step) {
+        constexpr int kBlocks = 30;
+        std::vector<std::vector<int>> ran(static_cast<size_t>(threads));  // by thread, of its own
+        const auto note = [&](int block, int thread) {
+          const Part home = PartOf(kBlocks, threads, thread);
+          if (block < home.begin || block >= home.end) return;
+          ran[static_cast<size_t>(thread)].push_back(block);
+        };
+        team.Run(kBlocks, true, note, from);
+        if (threads == 1) {
+          EXPECT_EQ(ran[0].size(), size_t{kBlocks});
+        }
+        for (int t = 0; t < threads; ++t) {
+          const std::vector<int>& own = ran[static_cast<size_t>(t)];
+          const Part home = PartOf(kBlocks, threads, t);
+          for (int i = 0; i < static_cast<int>(own.size()); ++i) {
+            const int next = from == CoreTeam::From::kFirst ? home.begin + i : home.end - 1 - i;
+            ASSERT_EQ(own[static_cast<size_t>(i)], next) << "thread " << t << " of " << threads;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(CoreTeamTest, SpinningHelpersRunEveryBlockOnce) {

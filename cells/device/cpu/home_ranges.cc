@@ -25,6 +25,9 @@ Left Unpacked(uint64_t word) {
 // to date.
 constexpr uint32_t kUpkeep = uint32_t{1} << 20;
 
+// In the word of what was opened, beside the number of blocks.
+constexpr uint64_t kFromLast = uint64_t{1} << 31;
+
 }  // namespace
 
 HomeRanges::HomeRanges(int threads, uint32_t before)
@@ -34,18 +37,20 @@ HomeRanges::HomeRanges(int threads, uint32_t before)
   for (int t = 0; t < threads; ++t) words_[static_cast<size_t>(t)].value = Packed({before, {}});
 }
 
-void HomeRanges::Open(int blocks) {
+void HomeRanges::Open(int blocks, bool from_last) {
   Check(blocks >= 0 && blocks <= kMostBlocks, "a step has at most 65535 blocks");
   const uint32_t before = Opened().number, number = before + 1;
   if (number % kUpkeep == 0) {
     for (int t = 0; t < threads_; ++t) words_[static_cast<size_t>(t)].value = Packed({before, {}});
   }
-  opened_.store(uint64_t{number} << 32 | static_cast<uint32_t>(blocks));
+  opened_.store(uint64_t{number} << 32 | (from_last ? kFromLast : 0) |
+                static_cast<uint32_t>(blocks));
 }
 
 HomeRanges::Step HomeRanges::Opened() const {
   const uint64_t word = opened_.load();
-  return {static_cast<uint32_t>(word >> 32), static_cast<int32_t>(word & 0xffffffff)};
+  return {static_cast<uint32_t>(word >> 32), static_cast<int32_t>(word & kMostBlocks),
+          (word & kFromLast) != 0};
 }
 
 // A step that is over has no range left to take from: each one that had blocks carries its number or a later one, and is

@@ -2,7 +2,7 @@
 // after step, so that the weights it read last time are still in its own cache; then, where a thread has fallen behind, the
 // blocks that it would come to last.
 //
-//   opened   [ step 7 | 16 blocks ]                              the caller opens a step with one store
+//   opened   [ step 7 | from the first | 16 blocks ]             the caller opens a step with one store
 //   words    [ step 7 | 2..8 ]      [ step 7 | 9..12 ]  ...      what is left of each thread's range
 //                     ^ its own thread          ^ others
 //
@@ -30,6 +30,7 @@ class HomeRanges {
   struct Step {
     uint32_t number = 0;
     int32_t blocks = 0;
+    bool from_last = false;  // each thread starts with the last block of its range
   };
 
   // `before`: the number before the first step's.
@@ -38,14 +39,14 @@ class HomeRanges {
   int threads() const { return threads_; }
 
   // The next step. REQUIRES: 0 <= blocks <= kMostBlocks.
-  void Open(int blocks);
+  void Open(int blocks, bool from_last = false);
   // The last one opened.
   Step Opened() const;
 
-  // A block of `thread`'s range in `step`: the first left, for that thread, or the last, for others. -1: none is left
-  // (also of a step that is over).
-  int TakeFirst(const Step& step, int thread) { return Take(step, thread, false); }
-  int TakeLast(const Step& step, int thread) { return Take(step, thread, true); }
+  // A block of `thread`'s range in `step`: the one it comes to next, for that thread, or the one it would come to last, for
+  // others. -1: none is left (also of a step that is over).
+  int TakeNext(const Step& step, int thread) { return Take(step, thread, step.from_last); }
+  int TakeFarthest(const Step& step, int thread) { return Take(step, thread, !step.from_last); }
 
  private:
   // Each on a cache line of its own, by distance rather than alignment.

@@ -26,10 +26,12 @@ TEST(HomeRangesTest, AsListsOfBlocks) {
     HomeRanges::Step late = ranges.Opened();
     for (int s = 0; s < 300; ++s) {
       const int blocks = static_cast<int>(random() % 40);
-      ranges.Open(blocks);
+      const bool from_last = random() % 2 == 0;
+      ranges.Open(blocks, from_last);
       const HomeRanges::Step step = ranges.Opened();
       ASSERT_EQ(step.number, before + static_cast<uint32_t>(s) + 1);
       ASSERT_EQ(step.blocks, blocks);
+      ASSERT_EQ(step.from_last, from_last);
       std::vector<std::deque<int>> left(static_cast<size_t>(threads));
       for (int t = 0; t < threads; ++t) {
         const Part home = PartOf(blocks, threads, t);
@@ -38,15 +40,15 @@ TEST(HomeRangesTest, AsListsOfBlocks) {
       for (int taken = 0; taken < blocks;) {
         const int t = static_cast<int>(random() % static_cast<unsigned>(threads));
         std::deque<int>& list = left[static_cast<size_t>(t)];
-        ASSERT_EQ(ranges.TakeFirst(late, t), -1);
-        const bool last = random() % 2 == 0;
-        const int block = last ? ranges.TakeLast(step, t) : ranges.TakeFirst(step, t);
+        ASSERT_EQ(ranges.TakeNext(late, t), -1);
+        const bool own = random() % 2 == 0, last = own == from_last;
+        const int block = own ? ranges.TakeNext(step, t) : ranges.TakeFarthest(step, t);
         ASSERT_EQ(block, list.empty() ? -1 : last ? list.back() : list.front());
         if (block < 0) continue;
         ++taken;
         last ? list.pop_back() : list.pop_front();
       }
-      for (int t = 0; t < threads; ++t) ASSERT_EQ(ranges.TakeLast(step, t), -1);
+      for (int t = 0; t < threads; ++t) ASSERT_EQ(ranges.TakeFarthest(step, t), -1);
       late = step;
     }
   }
@@ -67,9 +69,10 @@ Outcome Simulate(HomeRanges& ranges, int blocks, const std::vector<double>& bloc
   const HomeRanges::Step step = ranges.Opened();
   std::vector<double> free_at(static_cast<size_t>(threads), 0.0);
   const auto take = [&](int thread) {
-    if (const int own = ranges.TakeFirst(step, thread); own >= 0) return own;
+    if (const int own = ranges.TakeNext(step, thread); own >= 0) return own;
     for (int i = 1; i < threads; ++i) {
-      if (const int other = ranges.TakeLast(step, (thread + i) % threads); other >= 0) return other;
+      const int other = ranges.TakeFarthest(step, (thread + i) % threads);
+      if (other >= 0) return other;
     }
     return -1;
   };

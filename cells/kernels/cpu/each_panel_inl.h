@@ -10,20 +10,23 @@
 namespace cellbatch::kernels {
 
 // Calls finish(run, panel) with the accumulators of each panel, or pair of panels, of [first_panel, last_panel) and
-// each chunk of rows. `stores`: it calls run.Tail(panel).
+// each chunk of rows, from the first panel to the last or the other way. `stores`: it calls run.Tail(panel).
 template <class V, class Tiling, class S, class Finish>
 void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int first_panel,
                     int last_panel, ProductScratch* scratch, bool stores, Finish finish) {
   if (product.order() != Tiling::kOrder && product.weight_bytes() > 0) __builtin_trap();
   ProductRun<V, Tiling, S> run(product, args, scratch, stores);
-  const int chunks = (args.num_rows + kChunkRows - 1) / kChunkRows;
+  const int chunks = PassesOf(args.num_rows);
   for (int i = 0; i < chunks; ++i) {
     const int first = PartStart(args.num_rows, chunks, i);
-    run.StartChunk(first, PartStart(args.num_rows, chunks, i + 1) - first);
-    for (int panel = first_panel, panels = 0; panel < last_panel; panel += panels) {
-      panels = run.PanelsAtOnce(panel, last_panel);
+    const bool backwards = args.from_last != (i % 2 == 1);
+    run.StartChunk(first, PartStart(args.num_rows, chunks, i + 1) - first, backwards);
+    for (int begin = first_panel, end = last_panel; begin < end;) {
+      const int panels = run.PanelsAtOnce(begin, end);
+      const int panel = backwards ? end - panels : begin;
       run.Accumulate(panel, panels);
       finish(run, panel);
+      (backwards ? end : begin) += backwards ? -panels : panels;
     }
   }
 }

@@ -86,11 +86,15 @@ class ProductCheck {
         const bool asked = rows <= kMostBlockRows || way == StreamWay::kUsual ||
                            (there && rows < kChunkRows);  // so many take long
         if (!wrong.empty() || !asked) continue;
+        // Each way in both directions, among all numbers of rows.
+        const bool from_last = rows % 2 == static_cast<int>(way) % 2;
         const Columns alone =
-            Computed(rows, Always(way), [this](int n, ProductScratch& s, Columns& to) {
-              RunPanels(n, s, to, 0, packed_->num_panels());
+            Computed(rows, Always(way), [&](int n, ProductScratch& s, Columns& to) {
+              RunPanels(n, s, to, 0, packed_->num_panels(), from_last);
             });
-        wrong = Same(alone, rows, "streamed in way " + std::to_string(static_cast<int>(way)));
+        wrong = Same(alone, rows,
+                     "streamed in way " + std::to_string(static_cast<int>(way)) +
+                         (from_last ? ", from the last panel" : ""));
       }
     }
     for (const int rows : {kMostRows, 5}) {
@@ -125,11 +129,13 @@ class ProductCheck {
     return bound;
   }
 
-  void RunPanels(int rows, ProductScratch& scratch, Columns& to, int first, int last) const {
+  void RunPanels(int rows, ProductScratch& scratch, Columns& to, int first, int last,
+                 bool from_last = false) const {
     const std::vector<RowSource> sources = Sources();
     const std::vector<RowColumn> bound = Bound(to);
-    kernels_.run_product(*packed_, {rows, sources.data(), nullptr, bound.data()}, first, last,
-                         &scratch);
+    ProductArgs args = {rows, sources.data(), nullptr, bound.data()};
+    args.from_last = from_last;
+    kernels_.run_product(*packed_, args, first, last, &scratch);
   }
 
   std::string Wrong(int rows, const std::string& what) const {

@@ -142,6 +142,11 @@ std::vector<ProductFault> ProductFaults() {
     faults.push_back({"a way of streaming", [way](const P&, const A& a, const S& s) {
                         return a.num_rows == 2 && s.tuning().near[2] == way;
                       }});
+    faults.push_back(
+        {"a way of streaming, from the last panel", [way](const P&, const A& a, const S& s) {
+           const bool asked = s.tuning().near[Tuning::ClassOf(a.num_rows)] == way;
+           return a.from_last && asked;
+         }});
   }
   for (int groups = 1; groups <= kMaxGroups; ++groups) {
     for (const Precision precision : kPrecisions) {

@@ -211,6 +211,31 @@ struct ProductArgs {
   // By group, not beside `initial`: rows of units() floats, which that group's sums start from instead of the bias; one
   // without a base: the bias. Null: all of them.
   const RowSource* starts = nullptr;
+  // The first chunk of rows passes over the panels from the last to the first, and each one the other way than the one before
+  // it: no bit depends on that, but weights are read first that were read last (PanelWalk).
+  bool from_last = false;
+};
+
+// How often so many rows of one call pass over its panels: once a chunk.
+constexpr int PassesOf(int rows) { return (rows + kChunkRows - 1) / kChunkRows; }
+
+// From which end of its panels a product is run. Caches hold what was read last, and of more than they hold lose the rest: whoever
+// always starts at the first panel finds it gone, and evicts the next one by reading it. So a run starts where the one before
+// ended, and finds there what caches hold.
+//
+//   L2 of 1 MiB, weights of 2         run 1   |================>    run 2   <================|
+//                                              read  <--- held                held --->  read
+class PanelWalk {
+ public:
+  // For ProductArgs::from_last of a run that passes over the panels so often.
+  bool FromLast(int passes) {
+    const bool from_last = at_last_;
+    if (passes % 2 == 1) at_last_ = !at_last_;
+    return from_last;
+  }
+
+ private:
+  bool at_last_ = false;  // where the run before ended
 };
 
 // How a batch reads the weights of a product. Which ways there are for so many rows is the tiling's (tiling.h).

@@ -40,10 +40,11 @@ class ProductRun {
         scratch_(*scratch),
         sums_(product, args, scratch, {stores && !S::kSummedApart, !kTiled && !S::kSummedApart}) {}
 
-  // Points at the rows of chunk [first, first + rows).
-  void StartChunk(int first, int rows) {
+  // Points at the rows of chunk [first, first + rows), which pass over the panels in that direction.
+  void StartChunk(int first, int rows, bool backwards) {
     first_ = first;
     rows_ = rows;
+    backwards_ = backwards;
     cut_columns_ = 0;
     pairs_ = !kTiled && Way(MostColumns()) == StreamWay::kPaired;
     if constexpr (kApart<Tiling>) {
@@ -67,9 +68,12 @@ class ProductRun {
     for (int r = 0; r < rows; ++r) to[r] = args_.initial->Row(first + r);
   }
 
-  // How many panels from this one on are computed together: two have the same columns if both are full.
-  int PanelsAtOnce(int panel, int last_panel) const {
-    return pairs_ && panel + 1 < last_panel && p_.BlocksOf(panel) == p_.BlocksOf(panel + 1) ? 2 : 1;
+  // How many of panels [begin, end) are computed together, the first of them or the last: two have the same columns if both
+  // are full.
+  int PanelsAtOnce(int begin, int end) const {
+    if (!pairs_ || end - begin < 2) return 1;
+    const int panel = backwards_ ? end - 2 : begin;
+    return p_.BlocksOf(panel) == p_.BlocksOf(panel + 1) ? 2 : 1;
   }
 
   void Accumulate(int panel, int panels) {
@@ -196,8 +200,8 @@ class ProductRun {
     int32_t column[kMaxColumns];
     const int columns = sums_.FindColumns(segment, column);
     const int64_t x_stride = in.rows == nullptr && in.tokens == nullptr ? in.stride : 0;
-    tiled_.Add({x, x_stride, rows_, Steps(segment.depth), Weights(panel, segment), columns, Into(),
-                sums_.stride(), column});
+    tiled_.Add({x, x_stride, rows_, Steps(segment.depth), Weights(panel, segment),
+                After(panel, segment, nullptr), columns, Into(), sums_.stride(), column});
   }
 
   // Two panels, which stream in side by side.
@@ -220,6 +224,13 @@ class ProductRun {
 
   const Number* Weights(int panel, const PackedProduct::Segment& segment) const {
     return reinterpret_cast<const Number*>(p_.template Weights<typename S::Stored>(panel, segment));
+  }
+
+  // What is read after the segment's weights, which end there: those of the next segment lie behind them, and of the next panel,
+  // too, but if that is the one before. (After the last panel of a pass comes that one again, of the next rows.)
+  const Number* After(int panel, const PackedProduct::Segment& segment, const Number* end) const {
+    if (!backwards_ || &segment != &p_.segments().back()) return end;
+    return Weights(panel > 0 ? panel - 1 : 0, p_.segments().front());
   }
 
   // Tiles over blocks that were expanded, if that is what is done with weights stored in less.
@@ -256,7 +267,9 @@ class ProductRun {
         FindTile<V, Tiling, S>(rows_, columns, way == StreamWay::kPrefetched ? kNear : 0)(t);
         continue;
       }
-      t.prefetch = AsFloats(t, block, segment.depth, columns);
+      const Number* const end = block + int64_t{depth} * columns * kColumnStep<S>;
+      const Number* const next = kb + 1 < k_blocks ? end : After(panel, segment, end);
+      t.prefetch = AsFloats(t, block, next, segment.depth, columns);
       t.line_step = LineStep(way);
       AddBlock(t);
     }
@@ -286,10 +299,10 @@ class ProductRun {
       for (int c = 0; c < columns; c += width) {
         const int end_c = c + width < columns ? c + width : columns;
         const Number* const block = w + c * apart + int64_t{step} * kColumnStep<S>;
-        // What is read next: the same steps of other columns, the next ones of the first, or what follows in memory.
+        // What is read next: the same steps of other columns, the next ones of the first, or another segment.
         const Number* const next = end_c < columns ? block + (end_c - c) * apart
                                    : end < steps   ? w + int64_t{end} * kColumnStep<S>
-                                                   : w + columns * apart;
+                                                   : After(panel, segment, w + columns * apart);
         t.depth = end - step;
         t.w = block;
         t.column = column + c;
@@ -305,7 +318,7 @@ class ProductRun {
   void AddColumnBlock(TileArgs& t, const float* const* x, int columns, int depth, int lines,
                       int share) {
     const bool expanded = !std::is_same_v<Number, float> && row_blocks_ > 1;
-    if (expanded) AsFloats(t, static_cast<const Number*>(t.w), depth, 1);
+    if (expanded) AsFloats(t, static_cast<const Number*>(t.w), nullptr, depth, 1);
     float* const sums = Into();
     const float* const from = t.from;
     for (int rb = 0; rb < row_blocks_; ++rb, lines -= share) {
@@ -328,11 +341,11 @@ class ProductRun {
     return tile;
   }
 
-  // The weights of `t` as floats; returns what row blocks prefetch: what follows in memory is needed next. What is expanded
-  // is near as it is.
-  const float* AsFloats(TileArgs& t, const Number* block, int depth, int columns) {
+  // The weights of `t` as floats; returns what row blocks prefetch: what is needed next. What is expanded is near as it is.
+  const float* AsFloats(TileArgs& t, const Number* block, const Number* next, int depth,
+                        int columns) {
     if constexpr (std::is_same_v<Number, float>) {
-      return block + int64_t{t.depth} * columns * kLanes;
+      return next;
     } else {
       ExpandBlock<V, S, !kApart<Tiling>>(block, t.depth, columns, scratch_.expanded());
       const auto left = static_cast<int>(depth - t.k);
@@ -394,7 +407,7 @@ class ProductRun {
   ProductScratch& scratch_;
   typename S::Tiled tiled_;
   PanelSums<V> sums_;
-  bool pairs_ = false;
+  bool pairs_ = false, backwards_ = false;
   int first_ = 0, rows_ = 0, blocks_ = 0;
   // How the chunk's rows are cut. Of columns side by side: for tiles of cut_columns_ columns, which are read that way.
   struct RowBlock {

@@ -158,6 +158,57 @@ TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
   }
 }
 
+// Row r's panel p lies where row 0's panel r + p does: so what is left there says which was last. Chunks of rows go by turns
+// from the first panel to the last and back.
+TEST_P(ProductTest, PanelsAreRunFromTheEndThatIsAskedAndChunksByTurns) {
+  constexpr int kPanels = 5;
+  const int units = kPanels * kPanelUnits;
+  RandomProduct product(random_, units, 1, {40}, StoreAllTail(1));
+  const PackedProduct packed(product.spec, kernels().weight_order);
+  ASSERT_EQ(packed.num_panels(), kPanels);
+  for (const bool from_last : {false, true}) {
+    for (const int rows : {12, 2 * kChunkRows}) {
+      const RandomRows in(random_, 40, rows, rows);
+      const RowSource x = in.source();
+      ProductScratch scratch;
+      const auto run = [&](std::vector<float>& to, int64_t stride) {
+        const RowColumn column{to.data(), stride};
+        ProductArgs args{rows, &x, nullptr, &column};
+        args.from_last = from_last;
+        kernels().run_product(packed, args, 0, kPanels, &scratch);
+      };
+      std::vector<float> apart(static_cast<size_t>(rows) * units);
+      std::vector<float> over(static_cast<size_t>(rows + kPanels) * kPanelUnits);
+      run(apart, units);
+      run(over, kPanelUnits);
+      for (int place = 0; place < rows + kPanels - 1; ++place) {
+        // The last chunk that has rows here left what is here: its first row with its last panel, or the other way round.
+        const int chunks = PassesOf(rows), of_chunk = rows / chunks;
+        const int chunk = std::min(place / of_chunk, chunks - 1), first = chunk * of_chunk;
+        const bool backwards = from_last != (chunk % 2 == 1);
+        const int row = backwards ? std::min(place, first + of_chunk - 1)
+                                  : std::max(place - (kPanels - 1), first);
+        const float* const expected = apart.data() + row * units + (place - row) * kPanelUnits;
+        ASSERT_EQ(0, std::memcmp(over.data() + place * kPanelUnits, expected,
+                                 sizeof(float) * kPanelUnits))
+            << rows << " rows, place " << place << (from_last ? ", from the last" : "");
+      }
+    }
+  }
+}
+
+TEST(PanelWalkTest, ARunStartsWhereTheOneBeforeEnded) {
+  Random random{kSeed};
+  PanelWalk walk;
+  bool at_last = false;
+  for (int run = 0; run < 200; ++run) {
+    const int passes = RandomInt(random, 1, 5);
+    bool backwards = walk.FromLast(passes);
+    EXPECT_EQ(backwards, at_last) << "run " << run;
+    for (int pass = 0; pass < passes; ++pass, backwards = !backwards) at_last = !backwards;
+  }
+}
+
 TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlainPath) {
   for (int i = 0; i < kMaxGroups * 3; ++i) {
     const int groups = i / 3 + 1, units = 77, tokens = 9, rows = 31;

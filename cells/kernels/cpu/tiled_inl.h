@@ -36,8 +36,9 @@ struct TiledArgs {
   const float* const* x;
   int64_t x_stride;  // words from one row to the next; 0: they lie anywhere
   int rows;
-  int pairs;       // of a row
-  const float* w;  // [pairs][columns][16 words]; of split weights [pairs][2][columns][16]
+  int pairs;          // of a row
+  const float* w;     // [pairs][columns][16 words]; of split weights [pairs][2][columns][16]
+  const float* next;  // what is read after them; null: what lies behind them
   int columns;
   float* sums;  // row r, column c: sums + r * sums_stride + column[c]
   int64_t sums_stride;
@@ -70,7 +71,9 @@ class TiledRun {
     first_pair_ = first_pair;
     pairs_ = pairs;
     tiles_of_block_ = tiles;
-    ahead_ = Line(first_pair + kTilesOfBlock * kTileWords, 0);
+    const int next_pair = first_pair + kTilesOfBlock * kTileWords;
+    const bool beyond = t_->next != nullptr && next_pair >= t_->pairs;
+    ahead_ = beyond ? t_->next : Line(next_pair, 0);
     for (int block = 0; block < row_blocks_; block += 2) {
       const int r0 = PartStart(t_->rows, row_blocks_, block);
       const int r1 = PartStart(t_->rows, row_blocks_, block + 1);
