@@ -66,7 +66,7 @@ class PanelSums {
 
   // What the sums of a segment start from. Null: what they are.
   const float* StartOf(size_t segment) const {
-    return static_cast<int>(segment) == begins_ ? p_.bias() + PanelStart() : nullptr;
+    return (begins_ >> segment & 1) != 0 ? p_.bias() + PanelStart() : nullptr;
   }
 
   // Where the segment's columns lie in a row of accumulators, of both panels of a pair; returns how many.
@@ -151,20 +151,22 @@ class PanelSums {
   }
   const RowColumn& Stored(int group) const { return args_.columns[p_.tail_match().stored[group]]; }
 
-  // Which segment begins its groups' sums: its tiles start from the bias itself, and nobody has to write that to all rows
-  // first. None where something else was begun, or is added, before.
+  // Which segments begin their groups' sums: their tiles start from the bias itself, and nobody has to write that to all rows
+  // first. Those of which no group has had anything added before, be it zeros.
   void FindBeginning() {
-    begins_ = -1;
-    begun_ = 0;
+    begins_ = begun_ = 0;
     if (!may_begin_ || args_.initial != nullptr || args_.starts != nullptr) return;
-    int s = 0;
-    const int segments = static_cast<int>(p_.segments().size());
-    while (s < segments && p_.segments()[static_cast<size_t>(s)].groups == 0) ++s;
-    if (s == segments || args_.inputs[s].base == nullptr) return;
-    const PackedProduct::Segment& segment = p_.segments()[static_cast<size_t>(s)];
-    if (segment.depth == 0) return;
-    begins_ = s;
-    for (int g = 0; g < segment.groups; ++g) begun_ |= 1u << segment.group[g];
+    uint32_t added = 0;
+    for (size_t s = 0; s < p_.segments().size(); ++s) {
+      const PackedProduct::Segment& segment = p_.segments()[s];
+      uint32_t groups = 0;
+      for (int g = 0; g < segment.groups; ++g) groups |= 1u << segment.group[g];
+      const bool begins =
+          (added & groups) == 0 && segment.depth > 0 && args_.inputs[s].base != nullptr;
+      if (begins) begun_ |= groups;
+      if (begins) begins_ |= 1u << s;
+      added |= groups;
+    }
   }
 
   // A row of sums starts as `from` lies, but for those that are begun elsewhere.
@@ -198,8 +200,8 @@ class PanelSums {
   ProductScratch& scratch_;
   const bool in_place_, may_begin_;
   int first_ = 0, rows_ = 0;  // of the chunk
-  int begins_ = -1;           // segment, of the chunk
-  uint32_t begun_ = 0;        // bit g: that has group g
+  uint32_t begins_ = 0;       // bit s: segment s does, in the chunk
+  uint32_t begun_ = 0;        // bit g: one of them has group g
   int panel_ = 0, blocks_ = 0;
   bool stand_ = false;  // of the panel: in place
   float* sums_ = nullptr;
