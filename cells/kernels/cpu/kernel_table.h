@@ -79,8 +79,9 @@ struct CpuKernels {
   void (*sum_rows)(const RowSource& in, const int32_t* offsets, int32_t width, int32_t num_rows,
                    const RowColumn& out);
 
-  // The first element of out's row r = the sum of in's row r / `divisor`, in double, rounded once: eight chains, each of
-  // every eighth element, so that the order depends on the width alone.
+  // The first element of out's row r = the sum of in's row r / `divisor`: sixteen chains in double, each of every sixteenth
+  // element, of whole 256 that follow each other sixteen at once, of whole 64 four, which are added up as floats, two and two.
+  // So the order depends on the width alone. Sixteen that together are no float are infinite.
   void (*sum_elements)(const RowSource& in, int32_t width, double divisor, int32_t num_rows,
                        const RowColumn& out);
 

@@ -31,87 +31,79 @@ void SumRows(const RowSource& in, const int32_t* offsets, int32_t width, int32_t
 template <class V>
 struct AsItIs {
   template <class T>
-  [[gnu::always_inline]] void operator()(T&) const {}
+  [[gnu::always_inline]] T operator()(T x) const {
+    return x;
+  }
 };
 template <class V>
 struct SquareAbove {
-  float less;
-  template <class T>
-  [[gnu::always_inline]] void operator()(T& x) const {
-    x -= less;
-    x *= x;
+  explicit SquareAbove(float below) : less(below), each(V::Broadcast(below)) {}
+  [[gnu::always_inline]] V operator()(V x) const {
+    const V above = x - each;
+    return above * above;
   }
+  [[gnu::always_inline]] float operator()(float x) const {
+    const float above = x - less;
+    return above * above;
+  }
+  float less;
+  V each;
 };
 
-// Eight chains of additions: element i belongs to chain i % 8. They lie in whole registers of the instruction set; of vectors
-// wider than those, GCC 12 keeps every addition's operands and sums in memory.
+// Sixteen chains of additions, of doubles: element i belongs to chain i % 16. Of 256 elements that follow each other the
+// sixteen of a chain are added up as floats first, two and two, and of 64 that are left the four: converting is what such a
+// sum waits for.
 template <class V>
 class Chains {
  public:
+  [[gnu::always_inline]] void Add(V x) { V::AddWidened(x, sums_); }
+  // The sum of them all, and of the `count` < 16 elements that are no whole register.
   template <class Of>
-  [[gnu::always_inline]] void AddEight(const float* x, Of of) {
-    for (int k = 0; k < 8 / kHeld; ++k) {
-      typename V::HalfFloats floats;
-      __builtin_memcpy(&floats, x + k * kHeld, sizeof floats);
-      of(floats);
-      sums_[k] += V::Widened(floats);
+  [[gnu::always_inline]] double SumWith(const float* rest, int32_t count, Of of) {
+    if (count > 0) AddRest(rest, count, of);
+    double s[8];
+    for (int k = 0; k < kHalf; ++k) {
+      const typename V::Doubles two = sums_[k] + sums_[k + kHalf];
+      __builtin_memcpy(s + 8 / kHalf * k, &two, sizeof two);
     }
-  }
-  // The sum of them all, and of the `count` elements that are no whole eight.
-  template <class Of>
-  [[gnu::always_inline]] double SumWith(const float* rest, int32_t count, Of of) const {
-    double sums[8];
-    __builtin_memcpy(sums, sums_, sizeof sums);
-    const auto chain = [&](int32_t i) {
-      const double sum = sums[i];
-      if (i >= count) return sum;
-      float x = rest[i];
-      of(x);
-      return sum + static_cast<double>(x);
-    };
-    return ((chain(0) + chain(1)) + (chain(2) + chain(3))) +
-           ((chain(4) + chain(5)) + (chain(6) + chain(7)));
+    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
   }
 
  private:
-  static constexpr int kHeld = sizeof(typename V::Doubles) / sizeof(double);
+  static constexpr int kHalf =
+      8 * sizeof(double) / sizeof(typename V::Doubles);  // of the registers
 
-  typename V::Doubles sums_[8 / kHeld] = {};
+  template <class Of>
+  void AddRest(const float* rest, int32_t count, Of of) {
+    double sums[16];
+    __builtin_memcpy(sums, sums_, sizeof sums);
+    for (int32_t i = 0; i < count; ++i) sums[i] += static_cast<double>(of(rest[i]));
+    __builtin_memcpy(sums_, sums, sizeof sums);
+  }
+
+  typename V::Doubles sums_[2 * kHalf] = {};
 };
 
-// `of_row(r)`: what is added up of row r's elements. Four rows at once, because each has one chain of additions a lane to
-// wait for.
+// `of_row(r)`: what is added up of row r's elements.
 template <class V, class OfRow>
 [[gnu::always_inline]] inline void SumOfRows(const RowSource& in, OfRow of_row, int32_t width,
                                              double divisor, int32_t num_rows,
                                              const RowColumn& out) {
-  const int32_t whole = width / 8 * 8, rest = width - whole;
-  const auto finish = [&](const Chains<V>& sums, int32_t r) {
-    const double sum = sums.SumWith(in.Row(r) + whole, rest, of_row(r));
-    *out.Row(r) = static_cast<float>(sum / divisor);
-  };
-  int32_t r = 0;
-  for (; r + 4 <= num_rows; r += 4) {
-    const float *x0 = in.Row(r), *x1 = in.Row(r + 1), *x2 = in.Row(r + 2), *x3 = in.Row(r + 3);
-    const auto of0 = of_row(r), of1 = of_row(r + 1), of2 = of_row(r + 2), of3 = of_row(r + 3);
-    Chains<V> s0, s1, s2, s3;
-    for (int32_t i = 0; i < whole; i += 8) {
-      s0.AddEight(x0 + i, of0);
-      s1.AddEight(x1 + i, of1);
-      s2.AddEight(x2 + i, of2);
-      s3.AddEight(x3 + i, of3);
-    }
-    finish(s0, r);
-    finish(s1, r + 1);
-    finish(s2, r + 2);
-    finish(s3, r + 3);
-  }
-  for (; r < num_rows; ++r) {
+  for (int32_t r = 0; r < num_rows; ++r) {
     const float* const x = in.Row(r);
     const auto of = of_row(r);
+    const auto one = [&](int32_t i) __attribute__((always_inline)) { return of(V::Load(x + i)); };
+    const auto four = [&](int32_t i) __attribute__((always_inline)) {
+      return (one(i) + one(i + 16)) + (one(i + 32) + one(i + 48));
+    };
     Chains<V> sums;
-    for (int32_t i = 0; i < whole; i += 8) sums.AddEight(x + i, of);
-    finish(sums, r);
+    int32_t i = 0;
+    for (; i + 256 <= width; i += 256) {
+      sums.Add((four(i) + four(i + 64)) + (four(i + 128) + four(i + 192)));
+    }
+    for (; i + 64 <= width; i += 64) sums.Add(four(i));
+    for (; i + 16 <= width; i += 16) sums.Add(one(i));
+    *out.Row(r) = static_cast<float>(sums.SumWith(x + i, width - i, of) / divisor);
   }
 }
 
@@ -126,7 +118,7 @@ template <class V>
 void SumSquares(const RowSource& in, const RowSource& less, int32_t width, double divisor,
                 int32_t num_rows, const RowColumn& out) {
   const auto above = [&](int32_t r) {
-    return SquareAbove<V>{less.base == nullptr ? 0.0f : *less.Row(r)};
+    return SquareAbove<V>(less.base == nullptr ? 0.0f : *less.Row(r));
   };
   SumOfRows<V>(in, above, width, divisor, num_rows, out);
 }

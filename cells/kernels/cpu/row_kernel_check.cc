@@ -32,18 +32,36 @@ std::string CheckSums(const CpuKernels& kernels, Random& random) {
   return "";
 }
 
-// Widths with and without a rest of eight, rows four at once and alone; the sums by the book, bit by bit.
+// Sixteen chains of doubles; of 256 elements the sixteen of each are added as floats, two and two, of 64 the four.
+double SumByTheBook(const std::vector<float>& x) {
+  double s[16] = {};
+  size_t i = 0;
+  for (const size_t block : {256, 64, 16}) {
+    for (; i + block <= x.size(); i += block) {
+      std::vector<float> sums(x.begin() + i, x.begin() + i + block);
+      for (size_t apart = 16; apart < block; apart *= 2) {
+        for (size_t k = 0; k < block; ++k) {
+          if (k / apart % 2 == 0) sums[k] += sums[k + apart];
+        }
+      }
+      for (size_t l = 0; l < 16; ++l) s[l] += double{sums[l]};
+    }
+  }
+  for (size_t l = 0; i < x.size(); ++i, ++l) s[l] += double{x[i]};
+  for (size_t l = 0; l < 8; ++l) s[l] += s[l + 8];
+  return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+// Widths with and without whole 256, 64, 16, and a rest; the sums by the book, bit by bit.
 std::string CheckElementSums(const CpuKernels& kernels, Random& random) {
-  for (const int width : {1, 7, 8, 15, 16, 64, 131}) {
+  for (const int width : {1, 7, 8, 15, 16, 48, 64, 131, 256, 859}) {
     for (const double divisor : {1.0, static_cast<double>(width)}) {
       const RandomRows in(random, width, 12, 7);
       RandomRows out(random, 1, 9, 7);
       kernels.sum_elements(in.source(), width, divisor, 7, out.column());
       if (!out.OthersUntouched()) return "sums of elements wrote beside their rows";
       for (int r = 0; r < 7; ++r) {
-        double s[8] = {};
-        for (int u = 0; u < width; ++u) s[u % 8] += double{in.Row(r)[u]};
-        const double sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+        const double sum = SumByTheBook({in.Row(r), in.Row(r) + width});
         if (*out.Row(r) == static_cast<float>(sum / divisor)) continue;
         return "sum of the " + std::to_string(width) + " elements of row " + std::to_string(r);
       }
@@ -54,7 +72,7 @@ std::string CheckElementSums(const CpuKernels& kernels, Random& random) {
 
 // Likewise, each operation a float's.
 std::string CheckSquareSums(const CpuKernels& kernels, Random& random) {
-  for (const int width : {1, 7, 8, 15, 16, 64, 131}) {
+  for (const int width : {1, 7, 8, 15, 16, 48, 64, 131, 256, 859}) {
     for (const bool above_zero : {true, false}) {
       const RandomRows in(random, width, 12, 7), less(random, 1, 9, 7);
       RandomRows out(random, 1, 9, 7);
@@ -62,12 +80,10 @@ std::string CheckSquareSums(const CpuKernels& kernels, Random& random) {
                           out.column());
       if (!out.OthersUntouched()) return "sums of squares wrote beside their rows";
       for (int r = 0; r < 7; ++r) {
-        double s[8] = {};
-        for (int u = 0; u < width; ++u) {
-          const float above = in.Row(r)[u] - (above_zero ? 0.0f : *less.Row(r));
-          s[u % 8] += double{above * above};
-        }
-        const double sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+        std::vector<float> squares(in.Row(r), in.Row(r) + width);
+        for (float& x : squares) x -= above_zero ? 0.0f : *less.Row(r);
+        for (float& x : squares) x *= x;
+        const double sum = SumByTheBook(squares);
         if (*out.Row(r) == static_cast<float>(sum / width)) continue;
         return "sum of " + std::to_string(width) + " squares of row " + std::to_string(r);
       }

@@ -16,9 +16,13 @@ struct Vec {
   static constexpr bool kRunsCompiledTails = false;
 
   using Doubles [[gnu::vector_size(32), gnu::aligned(8)]] = double;
-  using HalfFloats [[gnu::vector_size(16), gnu::aligned(4)]] = float;
-  // (GCC 12 makes two conversions of halves of __builtin_convertvector.)
-  static Doubles Widened(HalfFloats a) { return _mm256_cvtps_pd(a); }
+  // Adds what its lanes hold to so many sums of doubles.
+  static void AddWidened(Vec a, Doubles* sums) {
+    sums[0] += _mm256_cvtps_pd(_mm256_castps256_ps128(a.l));
+    sums[1] += _mm256_cvtps_pd(_mm256_extractf128_ps(a.l, 1));
+    sums[2] += _mm256_cvtps_pd(_mm256_castps256_ps128(a.h));
+    sums[3] += _mm256_cvtps_pd(_mm256_extractf128_ps(a.h, 1));
+  }
 
   static Vec Load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
   static Vec Broadcast(float x) {

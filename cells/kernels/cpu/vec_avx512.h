@@ -19,18 +19,19 @@ struct Vec {
   // Whether tails that were compiled (compiled_tail.h) are run: they are for these registers.
   static constexpr bool kRunsCompiledTails = true;
 
-  // A register of doubles, and as many floats. (Aligned as those are: under AddressSanitizer GCC 12 gives objects on the stack
-  // less than they ask for, its bug 110027.)
+  // A register of doubles. (Aligned as one is: under AddressSanitizer GCC 12 gives objects on the stack less than they ask
+  // for, its bug 110027.)
   using Doubles [[gnu::vector_size(64), gnu::aligned(8)]] = double;
-  using HalfFloats [[gnu::vector_size(32), gnu::aligned(4)]] = float;
-  // (Of __builtin_convertvector gcc 12 makes two conversions and puts their halves together.)
-  static Doubles Widened(HalfFloats a) {
-    return _mm512_maskz_cvtps_pd(0xff, reinterpret_cast<__m256>(a));
-  }
 
   // Some intrinsics go by their masked form with every lane on, which compiles to the same
   // instruction: gcc 12 warns of an uninitialised variable inside its own header for the plain one.
   static constexpr __mmask16 kAll = 0xffff;
+
+  // Adds what its lanes hold to so many sums of doubles.
+  static void AddWidened(Vec a, Doubles* sums) {
+    sums[0] += _mm512_maskz_cvtps_pd(0xff, _mm512_maskz_extractf32x8_ps(0xff, a.v, 0));
+    sums[1] += _mm512_maskz_cvtps_pd(0xff, _mm512_maskz_extractf32x8_ps(0xff, a.v, 1));
+  }
 
   static Vec Load(const float* p) { return {_mm512_loadu_ps(p)}; }
   static Vec Broadcast(float x) { return {_mm512_set1_ps(x)}; }
