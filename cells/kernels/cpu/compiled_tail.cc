@@ -48,21 +48,43 @@ class CompiledTail::Code : public TailAssembler {
     mov(rbp, rsp);
     if (TailRegisters::StackBytes(code_) > 0) sub(rsp, TailRegisters::StackBytes(code_));
     and_(rsp, -kRegisterBytes);
-    mov(sums_, ptr[rdi + offsetof(Call, accumulators)]);
-    mov(stride_, ptr[rdi + offsetof(Call, accumulator_stride)]);
-    mov(parameters_, ptr[rdi + offsetof(Call, parameters)]);
-    mov(columns_, ptr[rdi + offsetof(Call, rows)]);
-    mov(unit_, ptr[rdi + offsetof(Call, unit_bytes)]);
-    mov(left_, ptr[rdi + offsetof(Call, num_rows)]);
-    lea(three_strides_, ptr[stride_ + stride_ * 2]);
-    WriteLoop(kMostRows);
-    WriteLoop(1);
+    mov(parameters_, ptr[call_ + offsetof(Call, parameters)]);
+    mov(columns_, ptr[call_ + offsetof(Call, rows)]);
+    mov(unit_, ptr[call_ + offsetof(Call, unit_bytes)]);
+    if (by_blocks()) {
+      WriteRowsOfBlocks();
+    } else {
+      mov(sums_, ptr[call_ + offsetof(Call, accumulators)]);
+      mov(stride_, ptr[call_ + offsetof(Call, accumulator_stride)]);
+      lea(three_strides_, ptr[stride_ + stride_ * 2]);
+      mov(left_, ptr[call_ + offsetof(Call, num_rows)]);
+      WriteLoop(kMostRows);
+      WriteLoop(1);
+    }
     vzeroupper();
     leave();
     ret();
   }
 
-  // While there are so many rows.
+  // Row after row, its blocks abreast. (There is one of each at least.)
+  void WriteRowsOfBlocks() {
+    Xbyak::Label next;
+    mov(rows_left_, ptr[call_ + offsetof(Call, num_rows)]);
+    mov(blocks_, ptr[call_ + offsetof(Call, num_blocks)]);
+    L(next);
+    mov(left_, blocks_);
+    WriteLoop(kMostRows);
+    WriteLoop(1);
+    // Back to the first block, of the next row.
+    imul(left_, blocks_, kRegisterBytes);
+    sub(unit_, left_);
+    sub(parameters_, left_);
+    add(columns_, kPointerBytes);
+    dec(rows_left_);
+    jnz(next, T_NEAR);
+  }
+
+  // While there are so many rows, or blocks of one.
   void WriteLoop(int rows) {
     Xbyak::Label next, end;
     L(next);
@@ -75,8 +97,13 @@ class CompiledTail::Code : public TailAssembler {
       registers.Begin(static_cast<int>(i));
       Write(code_.instructions[i]);
     }
-    for (int r = 0; r < rows; ++r) add(sums_, stride_);
-    add(columns_, rows * kPointerBytes);
+    if (by_blocks()) {
+      add(unit_, rows * kRegisterBytes);
+      add(parameters_, rows * kRegisterBytes);
+    } else {
+      for (int r = 0; r < rows; ++r) add(sums_, stride_);
+      add(columns_, rows * kPointerBytes);
+    }
     sub(left_, rows);
     jmp(next, T_NEAR);
     L(end);
@@ -148,9 +175,9 @@ class CompiledTail::Code : public TailAssembler {
     int from =
         i.a.from == TailOperand::kSlot && !alone ? registers_->GroupOf(i.a.index) : Own(i.a, alone);
     const int to = alone ? from : registers_->Spare();
-    for (const Step& step : steps) {
-      EachRowOf(step.last, [&](int r, const Operand& last) {
-        (this->*step.operation)(Register(to, r), Register(from, r), last);
+    for (size_t i = 0; i < N; ++i) {
+      EachRowOf(steps[i].last, static_cast<int>(i), [&](int r, const Operand& last) {
+        (this->*steps[i].operation)(Register(to, r), Register(from, r), last);
       });
       from = to;
     }
@@ -184,8 +211,8 @@ class CompiledTail::Code : public TailAssembler {
     const int from =
         i.a.from == TailOperand::kSlot ? registers_->GroupOf(i.a.index) : Own(i.a, false);
     for (int r = 0; r < rows(); ++r) {
-      mov(at_, RowOf(i.column, r));
-      vmovups(ptr[at_ + unit_], Register(from, r));
+      FindRow(i.column, r);
+      vmovups(Units(r), Register(from, r));
     }
   }
 
@@ -201,9 +228,9 @@ class CompiledTail::Code : public TailAssembler {
       if (slot) {
         vmovaps(Register(to, r), Register(from, r));
       } else if (o.from == TailOperand::kColumn) {
-        LoadRow(Register(to, r), looks_[static_cast<size_t>(o.index)], r);
+        LoadRow(Register(to, r), LookOf(o), r);
       } else if (o.from == TailOperand::kConstant) {
-        vbroadcastss(Register(to, r), One(Constant(o)));
+        vbroadcastss(Register(to, r), One(NumberOf(o)));
       } else {
         vmovups(Register(to, r), InMemory(o, r));
       }
@@ -212,12 +239,16 @@ class CompiledTail::Code : public TailAssembler {
     return to;
   }
 
-  // f(r, the operand in row r, as an instruction's last).
+  // f(r, the operand in row r, as an instruction's last): where all have the same, out of one register, `step`'s own.
   template <class F>
-  void EachRowOf(const TailOperand& o, F f) {
+  void EachRowOf(const TailOperand& o, int step, F f) {
     const int group = o.from == TailOperand::kSlot ? registers_->GroupOf(o.index) : -1;
+    const bool held = rows() > 1 && IsOfAll(o);
+    if (held) LoadOfAll(Constant(step % kConstants), o);
     for (int r = 0; r < rows(); ++r) {
-      if (group >= 0) {
+      if (held) {
+        f(r, Constant(step % kConstants));
+      } else if (group >= 0) {
         f(r, Register(group, r));
       } else {
         f(r, InMemory(o, r));
@@ -225,18 +256,28 @@ class CompiledTail::Code : public TailAssembler {
     }
   }
 
+  // Whether what lies abreast has one value of it: rows one of a parameter, blocks one of a row's single number.
+  bool IsOfAll(const TailOperand& o) const {
+    if (o.from == TailOperand::kColumn) return by_blocks() && LookOf(o).one;
+    return o.from == TailOperand::kConstant || (o.from == TailOperand::kParameter && !by_blocks());
+  }
+  void LoadOfAll(const Zmm& to, const TailOperand& o) {
+    if (o.from == TailOperand::kColumn) return LoadRow(to, LookOf(o), 0);
+    if (o.from == TailOperand::kConstant) return vbroadcastss(to, One(NumberOf(o)));
+    vmovups(to, InMemory(o, 0));
+  }
+
   Address InMemory(const TailOperand& o, int r) {
     switch (o.from) {
       case TailOperand::kAccumulator:
         return ptr[Sums(r) + o.index * kRegisterBytes];
       case TailOperand::kParameter:
-        return ptr[parameters_ + o.index * layout_.parameter_bytes];
+        return ptr[parameters_ + o.index * layout_.parameter_bytes + BlocksOn(r)];
       case TailOperand::kConstant:
-        return Each(Constant(o));
+        return Each(NumberOf(o));
       case TailOperand::kColumn: {
-        const Look& look = looks_[static_cast<size_t>(o.index)];
-        mov(at_, RowOf(look.column, r));
-        return look.one ? ptr_b[at_] : ptr[at_ + unit_];
+        FindRow(LookOf(o).column, r);
+        return LookOf(o).one ? ptr_b[at_] : Units(r);
       }
       case TailOperand::kSlot:
         break;
@@ -249,12 +290,13 @@ class CompiledTail::Code : public TailAssembler {
     int column = 0;
     bool one = false;
   };
+  const Look& LookOf(const TailOperand& o) const { return looks_[static_cast<size_t>(o.index)]; }
   void LoadRow(const Zmm& to, const Look& look, int r) {
-    mov(at_, RowOf(look.column, r));
+    FindRow(look.column, r);
     if (look.one) {
       vbroadcastss(to, ptr[at_]);
     } else {
-      vmovups(to, ptr[at_ + unit_]);
+      vmovups(to, Units(r));
     }
   }
 
@@ -262,15 +304,22 @@ class CompiledTail::Code : public TailAssembler {
     if (r == 0) return sums_;
     return r == 3 ? sums_ + three_strides_ : sums_ + stride_ * r;
   }
-  Address RowOf(int column, int r) const {
-    return ptr[columns_ + (column * layout_.column_rows + r) * kPointerBytes];
+  // at_ = where a column's row starts, for its r-th abreast: blocks are all of one row, found by the first.
+  void FindRow(int column, int r) {
+    if (by_blocks() && r > 0) return;
+    const int row = by_blocks() ? 0 : r;
+    mov(at_, ptr[columns_ + (column * layout_.column_rows + row) * kPointerBytes]);
   }
-  float Constant(const TailOperand& o) const {
+  Address Units(int r) const { return ptr[at_ + unit_ + BlocksOn(r)]; }
+  int BlocksOn(int r) const { return by_blocks() ? r * kRegisterBytes : 0; }
+  bool by_blocks() const { return layout_.by_blocks; }
+  float NumberOf(const TailOperand& o) const {
     return code_.constants[static_cast<size_t>(o.index) * kLanes];
   }
 
-  const Reg64 left_ = rdi, parameters_ = rsi, unit_ = rdx, three_strides_ = rcx, sums_ = r8,
-              stride_ = r9, columns_ = r10, at_ = rax;
+  const Reg64 call_ = rdi, parameters_ = rsi, unit_ = rdx, columns_ = r10, at_ = rax, left_ = r11;
+  const Reg64 three_strides_ = rcx, sums_ = r8, stride_ = r9;  // of rows abreast
+  const Reg64 rows_left_ = rcx, blocks_ = r8;                  // of blocks
   const TailCode& code_;
   const Layout layout_;
   TailRegisters* registers_ = nullptr;
@@ -284,14 +333,17 @@ bool CompiledTail::IsUseful() {
 
 std::unique_ptr<CompiledTail> CompiledTail::Make(const TailCode& code, const Layout& layout) {
   try {
-    return std::unique_ptr<CompiledTail>(new CompiledTail(std::make_unique<Code>(code, layout)));
+    return std::unique_ptr<CompiledTail>(
+        new CompiledTail(std::make_unique<Code>(code, layout), layout.by_blocks));
   } catch (const Xbyak::Error&) {
     return nullptr;
   }
 }
 
-CompiledTail::CompiledTail(std::unique_ptr<Code> code)
-    : code_(std::move(code)), run_(code_->getCode<void (*)(const Call*)>()) {}
+CompiledTail::CompiledTail(std::unique_ptr<Code> code, bool by_blocks)
+    : code_(std::move(code)),
+      by_blocks_(by_blocks),
+      run_(code_->getCode<void (*)(const Call*)>()) {}
 
 CompiledTail::~CompiledTail() = default;
 

@@ -24,19 +24,22 @@ namespace cellbatch::kernels {
 
 class CompiledTail {
  public:
-  // One block of 16 units of rows that follow each other in the lists.
+  // Blocks of 16 units, of rows that follow each other in the lists.
   struct Call {
-    const float* accumulators;   // of the first row: [groups][16]
+    const float* accumulators;   // of the first row: [groups][16]; by rows only
     int64_t accumulator_stride;  // bytes from row to row
     const float* parameters;     // those units of parameter 0
     // [kMaxTailColumns][column_rows]: where a column's row starts, from the first row on.
     const float* const* rows;
     int64_t unit_bytes;  // from there to those units
-    int64_t num_rows;
+    int64_t num_rows;    // at least 1
+    int64_t num_blocks;  // likewise; 1 by rows
   };
   struct Layout {
     int64_t parameter_bytes;  // from one parameter to the next
     int column_rows;          // of Call::rows
+    bool
+        by_blocks;  // of a tail without accumulators: a row's blocks lie abreast, not rows of one block
   };
 
   // Whether tails of this process are compiled: the CPU has AVX-512, and no sanitizer is at work.
@@ -49,12 +52,14 @@ class CompiledTail {
   CompiledTail& operator=(const CompiledTail&) = delete;
 
   void Run(const Call& call) const { run_(&call); }
+  bool by_blocks() const { return by_blocks_; }
 
  private:
   class Code;
-  explicit CompiledTail(std::unique_ptr<Code> code);
+  CompiledTail(std::unique_ptr<Code> code, bool by_blocks);
 
   std::unique_ptr<Code> code_;
+  bool by_blocks_;
   void (*run_)(const Call* call);
 };
 

@@ -46,7 +46,9 @@ bool AreAlike(float a, float b) {
 class TwoWays {
  public:
   TwoWays(const CpuKernels& kernels, Random& random, const TailProgram& tail, int units, int groups)
-      : kernels_(kernels), random_(random), product_(random, units, groups, {kDepth}, tail) {}
+      : kernels_(kernels),
+        random_(random),
+        product_(random, units, groups, std::vector<int>(groups > 0 ? 1 : 0, kDepth), tail) {}
 
   // What a column holds before, of rows that a list names or that follow each other; by default small numbers.
   std::vector<float> values;
@@ -100,11 +102,18 @@ class TwoWays {
 
 class CompiledTailTest : public testing::TestWithParam<const CpuKernels*> {
  protected:
-  // Every number of rows that is four at once and some left, in every way to lie.
+  // Of a product, whose rows lie abreast, and of none: a row's blocks do.
   void ExpectTheSame(const TailProgram& tail, int groups, const std::string& name,
                      const std::vector<float>& values = {}) {
+    ExpectOne(tail, groups, name, values);
+    ExpectOne(SumsAsColumns(tail, groups), 0, name + ", of no product", values);
+  }
+
+  // Every number of rows, and of blocks, that is four at once and some left, in every way to lie.
+  void ExpectOne(const TailProgram& tail, int groups, const std::string& name,
+                 const std::vector<float>& values) {
     ASSERT_EQ(ClassifyTail(tail).shape, TailShape::kGeneral) << name;
-    for (const int units : {16, 48, 61}) {
+    for (const int units : {16, 48, 61, 117}) {
       TwoWays ways(*GetParam(), random_, tail, units, groups);
       ways.values = values;
       for (const int rows : {1, 3, 4, 7, 19, kChunkRows + 2}) {
@@ -234,11 +243,11 @@ void ForbidToExecute() {
 TEST(CompiledTailDeathTest, WhereMemoryMayNotBeExecutedTailsRunAsTheyAre) {
   Random random(kSeed);
   const TailCode code = MakeTailCode(OperationTail(K::kTanh));
-  EXPECT_NE(CompiledTail::Make(code, {64, kChunkRows}), nullptr);
+  EXPECT_NE(CompiledTail::Make(code, {64, kChunkRows, false}), nullptr);
   EXPECT_EXIT(
       {
         ForbidToExecute();
-        if (CompiledTail::Make(code, {64, kChunkRows}) != nullptr) std::exit(1);
+        if (CompiledTail::Make(code, {64, kChunkRows, false}) != nullptr) std::exit(1);
         const RandomProduct product(random, 16, 1, {kDepth}, OperationTail(K::kTanh));
         const CpuKernels& kernels = BestKernels(DetectCpuFeatures());
         const PackedProduct packed(product.spec, kernels.weight_order);

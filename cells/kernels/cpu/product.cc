@@ -28,6 +28,14 @@ int BlocksPerPanel(const ProductSpec& spec) {
   return std::max(1, std::min(by_columns, kPanelSums / std::max(1, spec.groups)));
 }
 
+// Of one unit, what it has of a column is what all have.
+TailProgram ReadAsColumns(TailProgram tail) {
+  for (TailOp& op : tail.ops) {
+    if (op.kind == TailOpKind::kScalar) op.kind = TailOpKind::kColumn;
+  }
+  return tail;
+}
+
 float LargestOf(const WeightView& w, int32_t depth, int64_t unit) {
   float largest = 0.0f;
   for (int k = 0; k < depth; ++k) {
@@ -129,7 +137,7 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
         "a tail with too many operations or columns");
   const std::string wrong = CheckTail(tail_, groups_);
   Check(wrong.empty(), wrong);
-  code_ = MakeTailCode(tail_);
+  code_ = MakeTailCode(IsOfNumbers() ? ReadAsColumns(tail_) : tail_);
   num_blocks_ = (units_ + kLanes - 1) / kLanes;
   blocks_per_panel_ = BlocksPerPanel(spec);
   num_panels_ = (num_blocks_ + blocks_per_panel_ - 1) / blocks_per_panel_;
@@ -137,7 +145,7 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
   if (spec.compile_tail && has_whole_blocks && match_.shape == TailShape::kGeneral &&
       CompiledTail::IsUseful()) {
     const int64_t bytes = int64_t{num_blocks_} * kLanes * static_cast<int64_t>(sizeof(float));
-    compiled_ = CompiledTail::Make(code_, {bytes, kChunkRows});
+    compiled_ = CompiledTail::Make(code_, {bytes, kChunkRows, groups_ == 0});
   }
 
   const int last_blocks = BlocksOf(num_panels_ - 1);
@@ -173,6 +181,9 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
   FindZeroTerms(spec);
   bias_ = PackedMemory(accumulator_width());
   parameters_ = PackedMemory(int64_t{tail_.num_parameters} * num_blocks_ * kLanes);
+  for (int i = 0; IsOfNumbers() && i < tail_.num_parameters; ++i) {
+    std::fill_n(parameters_.data() + int64_t{i} * kLanes, kLanes, spec.parameters[i][0]);
+  }
   for (int u = 0; u < units_; ++u) {
     const int64_t block = u / kLanes, lane = u % kLanes;
     for (int g = 0; g < groups_; ++g) {

@@ -161,6 +161,9 @@ class PackedProduct {
   const TailProgram& tail() const { return tail_; }
   const TailMatch& tail_match() const { return match_; }
   const TailCode& tail_code() const { return code_; }
+  // Whether it only makes a few numbers of each row. Then rows are the lanes that its tail is run on, its code reads every
+  // number as a column, and parameters are in all lanes.
+  bool IsOfNumbers() const { return units_ == 1 && groups_ == 0; }
   // Null: none, the tail has a shape of its own, or there is no whole block of units to run it on.
   const CompiledTail* compiled_tail() const { return compiled_.get(); }
 

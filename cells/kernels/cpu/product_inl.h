@@ -133,13 +133,17 @@ class ProductRun {
   static constexpr int kStepBytes = kColumnStep<S> * static_cast<int>(sizeof(Number));
 
   void RunTails(int panel, const RowColumn* columns) {
-    for (int b = 0; b < blocks_; ++b) {
-      const int block = panel * p_.blocks_per_panel() + b, rest = p_.units() - block * kLanes;
+    if (p_.IsOfNumbers()) return RunTailOfNumbers<V>(p_, columns, first_, rows_, scratch_.values());
+    const int first = panel * p_.blocks_per_panel(), whole = p_.units() / kLanes - first;
+    int b = 0;
+    if (Compiled() != nullptr && whole > 0) {
+      const int compiled = whole < blocks_ ? whole : blocks_;
+      const int at_once = Compiled()->by_blocks() ? compiled : 1;
+      for (; b < compiled; b += at_once) RunCompiledTail(first + b, b, at_once);
+    }
+    for (; b < blocks_; ++b) {
+      const int block = first + b, rest = p_.units() - block * kLanes;
       const int lanes = rest < kLanes ? rest : kLanes;
-      if (lanes == kLanes && Compiled() != nullptr) {
-        RunCompiledTail(block, sums_.Row(0) + sums_.At(b, 0));
-        continue;
-      }
       RunTail<V>({&p_, columns, block, lanes, sums_.Row(0) + sums_.At(b, 0), sums_.stride(), first_,
                   rows_, scratch_.values()},
                  p_.tail_match());
@@ -160,11 +164,12 @@ class ProductRun {
     }
   }
 
-  void RunCompiledTail(int block, const float* sums) {
+  // Of blocks from `block` on, the panel's b-th.
+  void RunCompiledTail(int block, int b, int blocks) {
     constexpr int64_t kBytes = sizeof(float);
     const int64_t unit = int64_t{block} * kLanes;
-    Compiled()->Run({sums, sums_.stride() * kBytes, p_.Parameter(0) + unit, scratch_.column_rows(),
-                     unit * kBytes, rows_});
+    Compiled()->Run({sums_.Row(0) + sums_.At(b, 0), sums_.stride() * kBytes, p_.Parameter(0) + unit,
+                     scratch_.column_rows(), unit * kBytes, rows_, blocks});
   }
 
   // What a full panel has in the segment that has most.

@@ -343,6 +343,16 @@ TailProgram RandomTail(Random& random, int groups, int columns, int parameters) 
   return tail;
 }
 
+TailProgram SumsAsColumns(TailProgram tail, int groups) {
+  for (TailOp& op : tail.ops) {
+    if (op.kind != Kind::kAccumulator) continue;
+    op.kind = Kind::kColumn;
+    op.index = static_cast<int16_t>(tail.num_columns + op.index);
+  }
+  tail.num_columns += groups;
+  return tail;
+}
+
 double Excess(const std::vector<double>& expected, const float* got) {
   double most = 1.0, error = 0.0;
   for (size_t i = 0; i < expected.size(); ++i) {

@@ -85,6 +85,8 @@ TailProgram ScaledDifferenceTail();
 // The same and one more store, of a constant: no shape that is known.
 TailProgram WithAnotherStore(const TailProgram& tail);
 TailProgram RandomTail(Random& random, int groups, int columns, int parameters);
+// The same tail of no product: what were accumulators are columns behind its own.
+TailProgram SumsAsColumns(TailProgram tail, int groups);
 
 // What an operation makes of its operands and, if it reads one, the number `read`.
 double Compute(const TailOp& op, double a, double b, double read = 0.0);

@@ -19,7 +19,7 @@ namespace cellbatch::kernels {
 
 class TailAssembler : public Xbyak::CodeGenerator {
  public:
-  static constexpr int kGroupRegisters = 28;
+  static constexpr int kGroupRegisters = 28, kConstants = 4;
   static constexpr int kRegisterBytes = 64;
   static constexpr int kMostRows = 4;
   static constexpr int kMostGroups = 8;  // of one row, too: no tail needs more to be fast
@@ -34,6 +34,8 @@ class TailAssembler : public Xbyak::CodeGenerator {
     return groups < kMostGroups ? groups : kMostGroups;
   }
   Xbyak::Zmm Register(int group, int row) const { return Xbyak::Zmm(group * rows_ + row); }
+  // Registers that hold what all rows have the same of. Functions write them.
+  Xbyak::Zmm Constant(int i) const { return Xbyak::Zmm(kGroupRegisters + i); }
 
   // A number that stands behind the code, once; `Each`: in every lane.
   Xbyak::Address One(float number) { return OneOf(std::bit_cast<uint32_t>(number)); }
@@ -60,7 +62,6 @@ class TailAssembler : public Xbyak::CodeGenerator {
   }
   Xbyak::Address OneOf(uint32_t bits) { return ptr[rip + numbers_[bits]]; }
   Xbyak::Address EachOf(uint32_t bits) { return ptr_b[rip + numbers_[bits]]; }
-  Xbyak::Zmm Constant(int i) const { return Xbyak::Zmm(kGroupRegisters + i); }
   // Constant register i = number.
   Xbyak::Zmm Hold(int i, float number);
 

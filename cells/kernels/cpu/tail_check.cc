@@ -34,10 +34,10 @@ TailProgram OperationTail(TailOpKind kind) {
 // taken at a time.
 class TailCheck {
  public:
-  TailCheck(const CpuKernels& kernels, Random& random, const TailProgram& tail, int units,
-            bool compiled)
+  TailCheck(const CpuKernels& kernels, Random& random, const TailProgram& tail, int groups,
+            int units, bool compiled)
       : kernels_(kernels),
-        product_(Product(random, units, tail, compiled)),
+        product_(Product(random, units, groups, tail, compiled)),
         packed_(product_.spec, kernels.weight_order),
         input_(random, 33, kRows + 2, kRows) {
     for (int c = 0; c < tail.num_columns; ++c) {
@@ -70,8 +70,10 @@ class TailCheck {
  private:
   static constexpr int kRows = kTailRowsAtOnce + 3;
 
-  static RandomProduct Product(Random& random, int units, const TailProgram& tail, bool compiled) {
-    RandomProduct product(random, units, 4, {33}, tail);
+  static RandomProduct Product(Random& random, int units, int groups, const TailProgram& tail,
+                               bool compiled) {
+    const std::vector<int> depths(groups > 0 ? 1 : 0, 33);
+    RandomProduct product(random, units, groups, depths, tail);
     product.spec.compile_tail = compiled;
     return product;
   }
@@ -127,11 +129,15 @@ class TailCheck {
   std::vector<RandomRows> blank_;
 };
 
+// Of a product, and of none: then of several panels, of whole blocks and a rest, and of single numbers.
 std::string CheckTail(const CpuKernels& kernels, Random& random, const TailProgram& tail,
                       const std::string& name) {
-  for (const int units : {13, 16, 61}) {
+  constexpr int kGroups = 4;
+  for (const int units : {1, 13, 16, 61, 117}) {
     for (const bool compiled : {true, false}) {
-      const std::string wrong = TailCheck(kernels, random, tail, units, compiled).Run();
+      const TailProgram of_none = SumsAsColumns(tail, kGroups);
+      std::string wrong = TailCheck(kernels, random, tail, kGroups, units, compiled).Run();
+      if (wrong.empty()) wrong = TailCheck(kernels, random, of_none, 0, units, compiled).Run();
       if (!wrong.empty()) return "tail " + name + ", " + std::to_string(units) + " units: " + wrong;
     }
   }

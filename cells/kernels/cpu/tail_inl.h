@@ -289,6 +289,34 @@ void RunAnyTail(const TailSite& site) {
   }
 }
 
+// A tail that makes a few numbers of each row (PackedProduct::IsOfNumbers): sixteen rows are its lanes. Of rows that are fewer,
+// the first again and again.
+template <class V>
+void RunTailOfNumbers(const PackedProduct& product, const RowColumn* columns, int first, int rows,
+                      float* values) {
+  float numbers[kMaxTailColumns][kLanes];
+  RowColumn lanes_of[kMaxTailColumns];
+  for (int c = 0; c < product.tail().num_columns; ++c) lanes_of[c] = {numbers[c], 0};
+  const TailSite site = {&product, lanes_of, 0, kLanes, nullptr, 0, 0, 1, values};
+  const TailCode& code = product.tail_code();
+  const TailInstruction* const end = code.instructions.data() + code.instructions.size();
+  for (int row = first; row < first + rows; row += kLanes) {
+    const int rest = first + rows - row, lanes = rest < kLanes ? rest : kLanes;
+    TailPass<V, true> pass(site, 0, 1);
+    for (const TailInstruction* i = code.instructions.data(); i != end; ++i) {
+      using Kind = TailInstructionKind;
+      float* const of_column = numbers[i->column];
+      for (int l = 0; (i->kind == Kind::kLoad || i->kind == Kind::kLook) && l < kLanes; ++l) {
+        of_column[l] = *columns[i->column].Row(row + (l < lanes ? l : 0));
+      }
+      pass.Run(*i);
+      for (int l = 0; i->kind == Kind::kStore && l < lanes; ++l) {
+        *columns[i->column].Row(row + l) = of_column[l];
+      }
+    }
+  }
+}
+
 // Rows [r, r + how many) of an accumulator, and of a column, side by side.
 template <class V, class Rows>
 [[gnu::always_inline]] inline Rows LoadSums(const TailSite& site, int r, int group) {
