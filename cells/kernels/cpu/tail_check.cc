@@ -133,15 +133,23 @@ class TailCheck {
 std::string CheckTail(const CpuKernels& kernels, Random& random, const TailProgram& tail,
                       const std::string& name) {
   constexpr int kGroups = 4;
-  for (const int units : {1, 13, 16, 61, 117}) {
+  const auto check = [&](const TailProgram& checked, int groups, int units) -> std::string {
     for (const bool compiled : {true, false}) {
-      const TailProgram of_none = SumsAsColumns(tail, kGroups);
-      std::string wrong = TailCheck(kernels, random, tail, kGroups, units, compiled).Run();
-      if (wrong.empty()) wrong = TailCheck(kernels, random, of_none, 0, units, compiled).Run();
-      if (!wrong.empty()) return "tail " + name + ", " + std::to_string(units) + " units: " + wrong;
+      const std::string wrong = TailCheck(kernels, random, checked, groups, units, compiled).Run();
+      if (wrong.empty()) continue;
+      return "tail " + name + ", " + std::to_string(groups) + " groups of " +
+             std::to_string(units) + " units: " + wrong;
     }
+    return "";
+  };
+  std::string wrong;
+  for (const int units : {13, 16, 61}) {
+    if (wrong.empty()) wrong = check(tail, kGroups, units);
   }
-  return "";
+  for (const int units : {1, 61, 117}) {
+    if (wrong.empty()) wrong = check(SumsAsColumns(tail, kGroups), 0, units);
+  }
+  return wrong;
 }
 
 }  // namespace
