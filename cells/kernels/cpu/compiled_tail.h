@@ -2,7 +2,8 @@
 // kernel that runs any tail (tail_inl.h) takes every value through memory and finds out every operation anew. For cells that
 // no one wrote a kernel for: a text file that the server has never seen.
 //
-//   tail code                               for four rows at once (abreast.h says why), then for each that is left
+//   tail code                               for four rows at once (abreast.h says why), then for each that is left;
+//                                           of no product: for four blocks of one row, which share what it has one of
 //   slot 0 = sigmoid  accumulator 1         zmm4..7   = accumulator 1 of each;   ... 16 instructions, four times each
 //   slot 1 = mul      slot 0, column 0      zmm4..7   = zmm4..7 * [column 0 of each row]
 //   store    column 1, slot 1               [column 1 of each row] = zmm4..7

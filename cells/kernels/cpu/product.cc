@@ -179,6 +179,19 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
       break;
   }
   FindZeroTerms(spec);
+  PackUnitValues(spec);
+}
+
+int PackedProduct::BlocksOf(int panel) const {
+  return std::min(blocks_per_panel_, num_blocks_ - panel * blocks_per_panel_);
+}
+
+int64_t PackedProduct::multiply_adds(int segment) const {
+  const Segment& s = segments_[static_cast<size_t>(segment)];
+  return StoredDepth(precision_, s.depth) * s.groups * num_blocks_ * kLanes;
+}
+
+void PackedProduct::PackUnitValues(const ProductSpec& spec) {
   bias_ = PackedMemory(accumulator_width());
   parameters_ = PackedMemory(int64_t{tail_.num_parameters} * num_blocks_ * kLanes);
   for (int i = 0; IsOfNumbers() && i < tail_.num_parameters; ++i) {
@@ -194,15 +207,6 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
       parameters_.data()[int64_t{i} * num_blocks_ * kLanes + u] = spec.parameters[i][u];
     }
   }
-}
-
-int PackedProduct::BlocksOf(int panel) const {
-  return std::min(blocks_per_panel_, num_blocks_ - panel * blocks_per_panel_);
-}
-
-int64_t PackedProduct::multiply_adds(int segment) const {
-  const Segment& s = segments_[static_cast<size_t>(segment)];
-  return StoredDepth(precision_, s.depth) * s.groups * num_blocks_ * kLanes;
 }
 
 void PackedProduct::FindScales(const ProductSpec& spec) {

@@ -171,6 +171,7 @@ class PackedProduct {
   template <typename Stored>
   void PackPanel(const ProductSpec& spec, int panel);
   void PackSplitPanel(const ProductSpec& spec, int panel);
+  void PackUnitValues(const ProductSpec& spec);
   void FindScales(const ProductSpec& spec);
   void FindZeroTerms(const ProductSpec& spec);
 
