@@ -25,8 +25,8 @@ struct Vec {
   // Adds what its lanes hold to so many sums of doubles.
   static void AddWidened(Vec a, Doubles* sums) {
     for (int i = 0; i < 16; i += 2) {
-      const float* const two = reinterpret_cast<const float*>(&a.v[i / 4]) + i % 4;
-      sums[i / 2] += Doubles{two[0], two[1]};
+      const Four four = a.v[i / 4];
+      sums[i / 2] += Doubles{four[i % 4], four[i % 4 + 1]};
     }
   }
 
