@@ -39,7 +39,7 @@ class CompiledTail {
   struct Layout {
     int64_t parameter_bytes;  // from one parameter to the next
     int column_rows;          // of Call::rows
-    bool by_blocks;           // a row's blocks lie abreast, not a block's rows: without accumulators
+    bool by_blocks;           // a row's blocks lie abreast, not a block's rows
   };
 
   // Whether tails of this process are compiled: the CPU has AVX-512, and no sanitizer is at work.
