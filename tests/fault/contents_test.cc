@@ -116,26 +116,22 @@ std::string InferCompressed(const ServerProcess& server, const std::string& pack
   }
 }
 
-// A client that asks right things, one after the other, for as long as it lives.
+// A client that asks right things, one after the other, for as long as it lives; once where it does not get to run before.
 class HonestClient {
  public:
   explicit HonestClient(const ServerProcess& server)
       : caller_(server.grpc()), thread_([this] {
-          while (!stop_) {
-            ExpectGood(caller_);
-            ++answers_;
-          }
+          do ExpectGood(caller_);
+          while (!stop_);
         }) {}
   ~HonestClient() {
     stop_ = true;
     thread_.join();
-    EXPECT_GE(answers_, 1);
   }
 
  private:
   GrpcCaller caller_;
   std::atomic<bool> stop_ = false;
-  std::atomic<int> answers_ = 0;
   std::thread thread_;
 };
 

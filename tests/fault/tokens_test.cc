@@ -426,12 +426,14 @@ TEST_F(TokensTest, TheClientDrawsATokenThatTheServerTakesAndBothProgramsCallByIt
   const auto [unknown, refused] = Shell(infer + with);
   EXPECT_EQ(refused, 1);
   EXPECT_THAT(unknown, HasSubstr("the call brings no token"));
+  // Whether its figures are VALID depends on the machine (a core that stalls makes it send late); who is answered does not.
   const auto [load, loaded] = Shell(
       "loadgen/cellbatch-loadgen --model=words --rate=200 --duration=1 --warmup=0 "
-      "--min-answers=10" +
+      "--arrivals=constant --timeout=120 --min-answers=200" +
       with + " --token-file=" + token_file);
-  EXPECT_EQ(loaded, 0) << load;
-  EXPECT_GT(Calls("drawn", "ok"), 100);
+  EXPECT_LE(loaded, 1) << load;
+  EXPECT_THAT(load, testing::ContainsRegex("\ncompleted +200 ")) << "every one is answered";
+  EXPECT_GT(Calls("drawn", "ok"), 200);
   ASSERT_NO_FATAL_FAILURE(End());
 }
 
