@@ -61,7 +61,7 @@ void CoreTeam::RunErased(int blocks, bool wake, Block block, const void* work, F
   block_ = block;
   work_ = work;
   done_.store(0, std::memory_order_relaxed);
-  ranges_.Open(blocks, from == From::kLast);
+  ranges_.Open(blocks, from);
   if (wake && parked_.load() > 0) {
     epoch_.fetch_add(1);
     epoch_.notify_all();

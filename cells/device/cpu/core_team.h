@@ -39,8 +39,7 @@ class CoreTeam {
   int threads() const { return ranges_.threads(); }
   std::chrono::nanoseconds spin() const { return spin_; }
 
-  // From which end each thread runs its blocks.
-  enum class From : uint8_t { kFirst, kLast };
+  using From = HomeRanges::From;
 
   // Calls work(block, thread) once for each block in [0, blocks), thread in [0, threads()); returns when all are done.
   // REQUIRES: blocks <= HomeRanges::kMostBlocks.

@@ -37,20 +37,20 @@ HomeRanges::HomeRanges(int threads, uint32_t before)
   for (int t = 0; t < threads; ++t) words_[static_cast<size_t>(t)].value = Packed({before, {}});
 }
 
-void HomeRanges::Open(int blocks, bool from_last) {
+void HomeRanges::Open(int blocks, From from) {
   Check(blocks >= 0 && blocks <= kMostBlocks, "a step has at most 65535 blocks");
   const uint32_t before = Opened().number, number = before + 1;
   if (number % kUpkeep == 0) {
     for (int t = 0; t < threads_; ++t) words_[static_cast<size_t>(t)].value = Packed({before, {}});
   }
-  opened_.store(uint64_t{number} << 32 | (from_last ? kFromLast : 0) |
+  opened_.store(uint64_t{number} << 32 | (from == From::kLast ? kFromLast : 0) |
                 static_cast<uint32_t>(blocks));
 }
 
 HomeRanges::Step HomeRanges::Opened() const {
   const uint64_t word = opened_.load();
   return {static_cast<uint32_t>(word >> 32), static_cast<int32_t>(word & kMostBlocks),
-          (word & kFromLast) != 0};
+          (word & kFromLast) != 0 ? From::kLast : From::kFirst};
 }
 
 // A step that is over has no range left to take from: each one that had blocks carries its number or a later one, and is

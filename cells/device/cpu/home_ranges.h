@@ -26,11 +26,14 @@ class HomeRanges {
  public:
   static constexpr int kMostBlocks = 65535;  // of a step
 
+  // With which block of its range each thread starts.
+  enum class From : uint8_t { kFirst, kLast };
+
   // Numbers wrap.
   struct Step {
     uint32_t number = 0;
     int32_t blocks = 0;
-    bool from_last = false;  // each thread starts with the last block of its range
+    From from = From::kFirst;
   };
 
   // `before`: the number before the first step's.
@@ -39,14 +42,18 @@ class HomeRanges {
   int threads() const { return threads_; }
 
   // The next step. REQUIRES: 0 <= blocks <= kMostBlocks.
-  void Open(int blocks, bool from_last = false);
+  void Open(int blocks, From from = From::kFirst);
   // The last one opened.
   Step Opened() const;
 
   // A block of `thread`'s range in `step`: the one it comes to next, for that thread, or the one it would come to last, for
   // others. -1: none is left (also of a step that is over).
-  int TakeNext(const Step& step, int thread) { return Take(step, thread, step.from_last); }
-  int TakeFarthest(const Step& step, int thread) { return Take(step, thread, !step.from_last); }
+  int TakeNext(const Step& step, int thread) {
+    return Take(step, thread, step.from == From::kLast);
+  }
+  int TakeFarthest(const Step& step, int thread) {
+    return Take(step, thread, step.from == From::kFirst);
+  }
 
  private:
   // Each on a cache line of its own, by distance rather than alignment.

@@ -27,11 +27,11 @@ TEST(HomeRangesTest, AsListsOfBlocks) {
     for (int s = 0; s < 300; ++s) {
       const int blocks = static_cast<int>(random() % 40);
       const bool from_last = random() % 2 == 0;
-      ranges.Open(blocks, from_last);
+      ranges.Open(blocks, from_last ? HomeRanges::From::kLast : HomeRanges::From::kFirst);
       const HomeRanges::Step step = ranges.Opened();
       ASSERT_EQ(step.number, before + static_cast<uint32_t>(s) + 1);
       ASSERT_EQ(step.blocks, blocks);
-      ASSERT_EQ(step.from_last, from_last);
+      ASSERT_EQ(step.from == HomeRanges::From::kLast, from_last);
       std::vector<std::deque<int>> left(static_cast<size_t>(threads));
       for (int t = 0; t < threads; ++t) {
         const Part home = PartOf(blocks, threads, t);

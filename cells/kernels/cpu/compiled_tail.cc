@@ -227,12 +227,8 @@ class CompiledTail::Code : public TailAssembler {
     for (int r = 0; r < rows(); ++r) {
       if (slot) {
         vmovaps(Register(to, r), Register(from, r));
-      } else if (o.from == TailOperand::kColumn) {
-        LoadRow(Register(to, r), LookOf(o), r);
-      } else if (o.from == TailOperand::kConstant) {
-        vbroadcastss(Register(to, r), One(NumberOf(o)));
       } else {
-        vmovups(Register(to, r), InMemory(o, r));
+        LoadOperand(Register(to, r), o, r);
       }
     }
     if (slot && alone) registers_->Leave(from);
@@ -244,7 +240,7 @@ class CompiledTail::Code : public TailAssembler {
   void EachRowOf(const TailOperand& o, int step, F f) {
     const int group = o.from == TailOperand::kSlot ? registers_->GroupOf(o.index) : -1;
     const bool held = rows() > 1 && IsOfAll(o);
-    if (held) LoadOfAll(Constant(step % kConstants), o);
+    if (held) LoadOperand(Constant(step % kConstants), o, 0);
     for (int r = 0; r < rows(); ++r) {
       if (held) {
         f(r, Constant(step % kConstants));
@@ -261,10 +257,11 @@ class CompiledTail::Code : public TailAssembler {
     if (o.from == TailOperand::kColumn) return by_blocks() && LookOf(o).one;
     return o.from == TailOperand::kConstant || (o.from == TailOperand::kParameter && !by_blocks());
   }
-  void LoadOfAll(const Zmm& to, const TailOperand& o) {
-    if (o.from == TailOperand::kColumn) return LoadRow(to, LookOf(o), 0);
+  // What is no slot.
+  void LoadOperand(const Zmm& to, const TailOperand& o, int r) {
+    if (o.from == TailOperand::kColumn) return LoadRow(to, LookOf(o), r);
     if (o.from == TailOperand::kConstant) return vbroadcastss(to, One(NumberOf(o)));
-    vmovups(to, InMemory(o, 0));
+    vmovups(to, InMemory(o, r));
   }
 
   Address InMemory(const TailOperand& o, int r) {
