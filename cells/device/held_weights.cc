@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 
 namespace cellbatch {
 namespace {
 
+// What is nearest to it is no number from there on: the largest one of so many bits, and half of what its lowest one stands for.
+float LeastNotHeld(Precision precision) {
+  if (precision == Precision::kBf16) return 0x1.ffp127f;
+  return precision == Precision::kTf32 ? 0x1.ffep127f : std::numeric_limits<float>::infinity();
+}
 bool Holds(Precision precision, float weight) {
-  return std::isfinite(weight) && (precision != Precision::kBf16 || std::abs(weight) < 0x1.ffp127f);
+  return std::abs(weight) < LeastNotHeld(precision);  // NaN is not
 }
 
 // The first weight of the view that has no number in the precision: its place in the parameter.

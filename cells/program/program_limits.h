@@ -20,10 +20,13 @@ struct ProgramLimits {
   int joined_depth = 1;
   int bf16_joined_depth = 1;
   bool splits = false;  // products of kFp32Split are made of three in bf16
+  bool tf32 = false;    // products of kTf32 are made in tf32
 
   // What products of a model in that precision are computed in.
   Precision Computed(Precision precision) const {
-    return precision == Precision::kFp32Split && !splits ? Precision::kFp32 : precision;
+    const bool as_fp32 =
+        (precision == Precision::kFp32Split && !splits) || (precision == Precision::kTf32 && !tf32);
+    return as_fp32 ? Precision::kFp32 : precision;
   }
   // Of one computed in that precision.
   ProgramLimits In(Precision computed) const {

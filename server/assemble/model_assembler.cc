@@ -26,12 +26,14 @@ void CheckPriorityLevels(Assembly& a) {
 }
 
 // AUTO is the faster of FP32 and FP32_SPLIT where batches are large: the second wherever CPUs have what it is for. Where they
-// have not, and on GPUs, whose FP32 is such a sum already, both are FP32.
+// have not, and on GPUs, whose FP32 is such a sum already, both are FP32. TF32 is what GPUs have, and FP32 elsewhere.
 Precision PrecisionOf(const Assembly& a) {
   switch (a.config.precision()) {
     case disk::PRECISION_FP32_SPLIT:
     case disk::PRECISION_AUTO:
       return a.limits.splits_fp32 && a.model.devices.cpu ? Precision::kFp32Split : Precision::kFp32;
+    case disk::PRECISION_TF32:
+      return a.model.devices.gpu ? Precision::kTf32 : Precision::kFp32;
     case disk::PRECISION_BF16:
       return Precision::kBf16;
     case disk::PRECISION_W8:

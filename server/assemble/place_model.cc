@@ -7,7 +7,7 @@ namespace {
 
 // As cells/device/cuda refuses a model that is loaded.
 bool OnGpus(disk::Precision precision) { return precision != disk::PRECISION_W8; }
-constexpr const char* kOnGpus = "PRECISION_FP32 and PRECISION_BF16";
+constexpr const char* kOnGpus = "PRECISION_FP32, PRECISION_TF32 and PRECISION_BF16";
 
 // What `devices` names, if this server has it.
 DeviceKinds Named(Assembly& a, DeviceKinds there) {

@@ -63,8 +63,8 @@ std::vector<Flag> Flags(ImportOptions& o, More& more) {
       {"version", "N", "Its version; the server serves the highest. [1]",
        [&o](std::string_view v) { return Parse(v, o.version); }},
       {"precision", "NAME",
-       "FP32, FP32_SPLIT, AUTO, BF16 or W8 (int8 weights): arithmetic of the products. What it "
-       "costs is measured and told. [FP32]",
+       "FP32, FP32_SPLIT, AUTO, TF32 (on GPUs), BF16 or W8 (int8 weights): arithmetic of the "
+       "products. What it costs on a CPU is measured and told. [FP32]",
        text(o.precision)},
       {"inputs", "FILE",
        "Sequences to measure that on: a .safetensors, each tensor one, [T, D] of floats or [T] of "

@@ -162,7 +162,7 @@ TEST_F(ImportTorchTest, WhatIsWrongIsSaidAndLeavesNoFolder) {
   options_.precision = "INT4";
   EXPECT_THAT(
       Error(),
-      HasSubstr("--precision is \"INT4\", FP32, FP32_SPLIT, AUTO, BF16 and W8 are offered"));
+      HasSubstr("--precision is \"INT4\", FP32, FP32_SPLIT, AUTO, TF32, BF16 and W8 are offered"));
   options_.precision = "FP32";
   for (const char* name : {"", "../m", ".m", "a b"}) {
     options_.name = name;

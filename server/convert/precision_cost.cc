@@ -248,7 +248,7 @@ absl::StatusOr<PrecisionCost> MeasurePrecisionCost(const std::string& folder,
 
 std::string Describe(const PrecisionCost& cost) {
   if (cost.computed == Precision::kFp32) {
-    return "error    none on this machine, whose CPU has no tile registers: products are in FP32\n";
+    return "error    none on this machine, whose CPU has nothing faster for it than FP32\n";
   }
   return fmt::format(
       "error    {} against FP32, {}, {} steps: {:.2g} % of OUTPUT's norm, at most {:.2g};\n"

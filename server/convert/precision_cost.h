@@ -14,13 +14,13 @@
 namespace cellbatch {
 
 struct PrecisionCost {
-  Precision computed =
-      Precision::kFp32;   // here, which is FP32 for FP32_SPLIT where the CPU has no tile registers
-  std::string sequences;  // which: "64 random sequences"
-  int64_t steps = 0;      // of all of them
-  double of_norm = 0.0;   // of the differences of all of OUTPUT, by that of FP32's
-  double most = 0.0;      // the largest of them
-  int64_t rows = 0;       // of OUTPUT
+  // Here, on a CPU: FP32 for TF32, and for FP32_SPLIT where it has no tile registers.
+  Precision computed = Precision::kFp32;
+  std::string sequences;      // which: "64 random sequences"
+  int64_t steps = 0;          // of all of them
+  double of_norm = 0.0;       // of the differences of all of OUTPUT, by that of FP32's
+  double most = 0.0;          // the largest of them
+  int64_t rows = 0;           // of OUTPUT
   int64_t other_largest = 0;  // of those: another element is the largest
 };
 

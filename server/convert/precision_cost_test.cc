@@ -126,6 +126,14 @@ TEST_F(PrecisionCostTest, SplitFp32CostsNothingWhereItIsFp32AndLittleElsewhere) 
               HasSubstr(split ? "FP32_SPLIT against FP32" : "none on this machine"));
 }
 
+TEST_F(PrecisionCostTest, Tf32CostsNothingOnACpu) {
+  Import("TF32", false);
+  const auto cost = Measure();
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  EXPECT_EQ(cost->computed, Precision::kFp32);
+  EXPECT_THAT(Describe(*cost), HasSubstr("none on this machine"));
+}
+
 TEST_F(PrecisionCostTest, SequencesMayBeGiven) {
   Import("BF16", false);
   const std::string file =

@@ -27,6 +27,7 @@ absl::Status Wrong(std::string text) { return absl::InvalidArgumentError(std::mo
 
 std::optional<disk::Precision> PrecisionNamed(std::string_view name) {
   if (name == "FP32") return disk::PRECISION_FP32;
+  if (name == "TF32") return disk::PRECISION_TF32;
   if (name == "BF16") return disk::PRECISION_BF16;
   if (name == "W8") return disk::PRECISION_W8;
   if (name == "FP32_SPLIT") return disk::PRECISION_FP32_SPLIT;
@@ -162,8 +163,9 @@ absl::Status CheckImportOptions(const ImportOptions& options) {
     return Wrong(fmt::format("--max_sequence_length is {}", options.max_sequence_length));
   }
   if (PrecisionNamed(options.precision).has_value()) return absl::OkStatus();
-  return Wrong(fmt::format("--precision is \"{}\", FP32, FP32_SPLIT, AUTO, BF16 and W8 are offered",
-                           options.precision));
+  return Wrong(
+      fmt::format("--precision is \"{}\", FP32, FP32_SPLIT, AUTO, TF32, BF16 and W8 are offered",
+                  options.precision));
 }
 
 absl::StatusOr<Imported> WriteModel(const StackModel& model, const TensorSource& tensors,

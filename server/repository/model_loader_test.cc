@@ -171,6 +171,7 @@ TEST_F(ModelLoaderTest, APrecisionIsThatOfEveryCellType) {
   const std::string config = config_;
   const std::pair<const char*, Precision> named[] = {{"PRECISION_W8", Precision::kW8},
                                                      {"PRECISION_BF16", Precision::kBf16},
+                                                     {"PRECISION_TF32", Precision::kTf32},
                                                      {"PRECISION_FP32_SPLIT", Precision::kFp32},
                                                      {"PRECISION_AUTO", Precision::kFp32}};
   for (const auto& [name, precision] : named) {
@@ -201,6 +202,27 @@ TEST_F(ModelLoaderTest, Fp32IsSplitWhereCpusDoThatFasterAndTheModelIsOnThem) {
 }
 
 constexpr DeviceKinds kCpu{.cpu = true, .gpu = false}, kGpu{.cpu = false, .gpu = true}, kBoth;
+
+TEST_F(ModelLoaderTest, Tf32IsWhatGpusHaveAndFp32OnCpusAlone) {
+  struct Case {
+    const char* says;
+    DeviceKinds server;
+    Precision computed;
+  };
+  const std::string config = config_ + " precision: PRECISION_TF32 ";
+  for (const Case& c : std::vector<Case>{{"", kCpu, Precision::kFp32},
+                                         {"", kGpu, Precision::kTf32},
+                                         {"", kBoth, Precision::kTf32},
+                                         {"devices: CPU", kBoth, Precision::kFp32},
+                                         {"bits: MAY_DIFFER", kBoth, Precision::kTf32}}) {
+    SCOPED_TRACE(c.says + std::string(" on ") + Name(c.server));
+    config_ = config + c.says;
+    limits_.devices = c.server;
+    const auto loaded = Load();
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ((*loaded)->precision, c.computed);
+  }
+}
 
 TEST_F(ModelLoaderTest, AModelLivesWhereItsConfigSaysOnTheDevicesThatThereAre) {
   struct Case {
@@ -250,11 +272,12 @@ TEST_F(ModelLoaderTest, WhereAModelCannotLiveIsSaidWithWhatThereIs) {
            {"devices: GPU", kCpu, "devices is GPU, this server computes on CPU (--devices)"},
            {"devices: CPU", kGpu, "devices is CPU, this server computes on GPU (--devices)"},
            {"devices: GPU precision: PRECISION_W8", kBoth,
-            "devices is GPU and precision PRECISION_W8: GPUs compute PRECISION_FP32 and "
-            "PRECISION_BF16"},
+            "devices is GPU and precision PRECISION_W8: GPUs compute PRECISION_FP32, "
+            "PRECISION_TF32 "
+            "and PRECISION_BF16"},
            {"precision: PRECISION_W8", kGpu,
             "precision is PRECISION_W8, this server computes on GPU (--devices), and GPUs compute "
-            "PRECISION_FP32 and PRECISION_BF16"},
+            "PRECISION_FP32, PRECISION_TF32 and PRECISION_BF16"},
            {"devices: 7", kBoth, "devices is 7, CPU and GPU are offered"},
            {"devices: TPU", kBoth, "Unknown enumeration value of \"TPU\" for field \"devices\""},
        }) {
@@ -307,9 +330,9 @@ TEST_F(ModelLoaderTest, EveryProblemIsReportedAtOnce) {
               HasSubstr("cell type \"top\": parameter \"b\": tensor \"bi1\" is not in the file"));
   EXPECT_THAT(error, HasSubstr("tensor \"bh0_reverse\" holds nan at element 2"));
   EXPECT_THAT(error, HasSubstr("max_sequence_length is -1, this server's limit is 65536"));
-  EXPECT_THAT(
-      error, HasSubstr("devices is GPU and precision PRECISION_W8: GPUs compute PRECISION_FP32 and "
-                       "PRECISION_BF16"));
+  EXPECT_THAT(error,
+              HasSubstr("devices is GPU and precision PRECISION_W8: GPUs compute PRECISION_FP32, "
+                        "PRECISION_TF32 and PRECISION_BF16"));
   EXPECT_THAT(error, HasSubstr("name is \"tager\", the folder is \"tagger\""));
 }
 

@@ -164,6 +164,7 @@ StepSetting::StepSetting(int h, uint64_t seed, const kernels::CpuKernels& of_ker
 std::unique_ptr<Contender> KernelContender(const StepSetting& setting, Precision precision) {
   switch (precision) {
     case Precision::kFp32:
+    case Precision::kTf32:  // which CPUs compute so
       return std::make_unique<Kernel>(setting, setting.product);
     case Precision::kBf16:
       return std::make_unique<Kernel>(setting, setting.product_bf16);

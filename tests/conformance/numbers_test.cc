@@ -255,6 +255,37 @@ TEST_P(NumbersTest, Bf16IsNearTheInterpreterAndIsNotFp32) {
   }
 }
 
+// An eighth of that; and on CPUs it is fp32.
+TEST_P(NumbersTest, Tf32IsNearTheInterpreter) {
+  const DeviceSetup setup = GetParam().make();
+  for (const CellDefinition& cell : Bf16Cells()) {
+    SCOPED_TRACE(cell.name());
+    Chains chains(cell, setup, 3, 4, Precision::kTf32);
+    chains.Run({2, 0, 1});
+    for (const int32_t chain : {0, 2}) {
+      chains.Compare(chain, [](const auto& got, const auto& expected) {
+        for (size_t i = 0; i < got.size(); ++i) {
+          ASSERT_NEAR(got[i], expected[i], 0.0025 * std::max(1.0, std::abs(expected[i]))) << i;
+        }
+      });
+    }
+  }
+}
+
+TEST_P(NumbersTest, InTf32ARequestHasTheSameBitsAloneAndAmongOthers) {
+  const DeviceSetup setup = GetParam().make();
+  for (const CellDefinition& cell : {testing::LstmCell(29, 75), testing::GruCell(128, 64)}) {
+    SCOPED_TRACE(cell.name());
+    Chains chains(cell, setup, 200, 3, Precision::kTf32);
+    std::vector<int32_t> all(200);
+    for (int32_t i = 0; i < 200; ++i) all[static_cast<size_t>(i)] = (i * 11 + 5) % 200;
+    chains.Run({17}, 17);
+    const std::vector<std::vector<float>> alone = chains.Left(17);
+    chains.Run(all, 17);
+    EXPECT_EQ(chains.Left(17), alone);
+  }
+}
+
 TEST_P(NumbersTest, InBf16ARequestHasTheSameBitsAloneAndAmongOthers) {
   const DeviceSetup setup = GetParam().make();
   for (const CellDefinition& cell : Bf16Cells()) {

@@ -78,6 +78,19 @@ TEST_P(PrecisionTest, SplitFp32IsWithinTheBoundOfFp32) {
   }
 }
 
+TEST_P(PrecisionTest, Tf32IsFp32OnCpus) {
+  for (const CellDefinition& cell : ZooCells()) {
+    CellTrial trial(cell, 5, *GetParam(), {.precision = Precision::kTf32});
+    CellTrial floats(cell, 5, *GetParam());
+    EXPECT_EQ(trial.packed().program().precision, Precision::kFp32);
+    trial.Run(kNodes);
+    floats.Run(kNodes);
+    for (int32_t node = 0; node < kNodes; ++node) {
+      EXPECT_EQ(trial.Left(node), floats.Left(node)) << cell.name() << ", node " << node;
+    }
+  }
+}
+
 // Two roundings of relative 2^-9 for each product, of random signs, through gates whose slope is at most 1: below 1 %.
 TEST_P(PrecisionTest, Bf16IsNearTheInterpreterAndIsNotFp32) {
   for (const CellDefinition& cell : ZooCells()) {

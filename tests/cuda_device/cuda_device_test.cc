@@ -14,6 +14,7 @@
 
 #include "cells/check.h"
 #include "cells/device/cuda/pinned_blocks.h"
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/task_bench.h"
@@ -123,20 +124,32 @@ TEST_F(CudaDeviceTest, APrecisionThatIsNotOfferedIsRefusedByName) {
               HasSubstr("model \"lstm\": precision is W8, a CUDA device computes FP32"));
 }
 
-TEST_F(CudaDeviceTest, AWeightForWhichBf16HasNoNumberIsNamed) {
+TEST_F(CudaDeviceTest, AWeightForWhichThePrecisionHasNoNumberIsNamed) {
   auto devices = CudaDevices(Api(), {0}, Small());
   ASSERT_TRUE(devices.ok()) << devices.status();
   const std::shared_ptr<Model> model = testing::OneCellModel(testing::LinearCell(8, 32));
-  model->precision = model->types[0].precision = Precision::kBf16;
   const auto parameters = model->types[0].definition->parameters();
   size_t matrix = 0;
   while (parameters[matrix].shape.rows == 1) ++matrix;
-  const_cast<float*>(model->types[0].weights[matrix].data.get())[5] = 3.4e38f;
-  const auto loaded = devices->memories[0]->Load(*model, Rows(*model, 20));
-  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(loaded.status().message()),
-              HasSubstr("parameter \"" + parameters[matrix].name +
-                        "\": element 5 is 3.4e+38, for which BF16 has no number"));
+  float& weight = const_cast<float*>(model->types[0].weights[matrix].data.get())[5];
+  struct Case {
+    Precision precision;
+    float held, beyond;
+  };
+  for (const Case& c : {Case{Precision::kBf16, 0x1.fefffep127f, 0x1.ffp127f},
+                        Case{Precision::kTf32, 0x1.ffdffep127f, 0x1.ffep127f}}) {
+    SCOPED_TRACE(Name(c.precision));
+    model->precision = model->types[0].precision = c.precision;
+    weight = c.held;
+    EXPECT_TRUE(devices->memories[0]->Load(*model, Rows(*model, 20)).ok());
+    weight = c.beyond;
+    const auto loaded = devices->memories[0]->Load(*model, Rows(*model, 20));
+    EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(
+        std::string(loaded.status().message()),
+        HasSubstr(fmt::format("parameter \"{}\": element 5 is {}, for which {} has no number",
+                              parameters[matrix].name, c.beyond, Name(c.precision))));
+  }
 }
 
 TEST_F(CudaDeviceTest, AModelThatLeavesGivesItsMemoryBack) {

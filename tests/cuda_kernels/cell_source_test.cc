@@ -164,6 +164,36 @@ INSTANTIATE_TEST_SUITE_P(Cells, Bf16CudaTest,
                                   (std::get<1>(info.param).wgmma ? "_hopper" : "");
                          });
 
+// tf32, by tensor cores ---------------------------------------------------------------------------
+
+class Tf32CudaTest : public ::testing::TestWithParam<ShippedCell> {};
+
+// Numbers of three bits more than bf16's: an eighth of what those leave (tests/conformance/precision_test).
+TEST_P(Tf32CudaTest, IsNearTheInterpreterAndTouchesNothingElse) {
+  const CellDefinition cell = testing::ShippedDefinition(GetParam().name, kSizes);
+  EmulatedCell emulated({.seed = 3, .shape = 1});
+  TrialOptions options = On(emulated);
+  options.precision = Precision::kTf32;
+  CellTrial trial(cell, 3, Kernels(), options);
+  for (const int32_t nodes : {1, kNodes}) {
+    trial.Run(nodes);
+    for (int32_t node = 0; node < nodes; ++node) {
+      const RowValues expected = trial.Expected(node), got = trial.LeftValues(node);
+      for (size_t c = 0; c < got.size(); ++c) {
+        for (size_t u = 0; u < got[c].size(); ++u) {
+          const double most = std::max(1.0, std::abs(expected[c][u]));
+          ASSERT_NEAR(got[c][u], expected[c][u], 1.25e-3 * most)
+              << "node " << node << ", column " << c;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(emulated.Findings(), std::vector<std::string>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, Tf32CudaTest, ::testing::ValuesIn(Shipped()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 void ExpectTheSameBitsOfEveryShape(const CellDefinition& cell, const CudaTarget& target,
                                    Precision precision) {
   EmulatedCell first({.seed = 1, .target = target, .shape = 0});
@@ -193,6 +223,14 @@ TEST(MmaSourceTest, EveryShapeOfABlockLeavesTheSameBits) {
       ExpectTheSameBitsOfEveryShape(cell, target, Precision::kBf16);
       if (!target.wgmma) ExpectTheSameBitsOfEveryShape(cell, target, Precision::kFp32);
     }
+  }
+}
+
+TEST(MmaSourceTest, InTf32EveryShapeOfABlockLeavesTheSameBits) {
+  for (const char* name : {"lstm", "gru_v1"}) {
+    SCOPED_TRACE(name);
+    const CellDefinition cell = testing::ShippedDefinition(name, kSizes);
+    ExpectTheSameBitsOfEveryShape(cell, kTargets[0], Precision::kTf32);
   }
 }
 

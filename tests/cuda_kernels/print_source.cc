@@ -1,5 +1,6 @@
-// print_source UNITS [CELL|CELL:bf16|CELL:3xtf32..]: the kernels of every task, and those of shipped cells (of all, in each precision and
-// way: "lstm", "lstm_bf16", "lstm_3xtf32"), every size of them so wide, as NVRTC will get them; for nvcc and for people.
+// print_source UNITS [CELL|CELL:bf16|CELL:3xtf32|CELL:tf32..]: the kernels of every task, and those of shipped cells (of all, in each
+// precision and way: "lstm", "lstm_bf16", "lstm_3xtf32", "lstm_tf32"), every size of them so wide, as NVRTC will get them; for nvcc and
+// for people.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +24,8 @@ struct Way {
 };
 const Way kWays[] = {{"", Precision::kFp32, Fp32By::kFma},
                      {"bf16", Precision::kBf16, Fp32By::kFma},
-                     {"3xtf32", Precision::kFp32, Fp32By::kTensorCores}};
+                     {"3xtf32", Precision::kFp32, Fp32By::kTensorCores},
+                     {"tf32", Precision::kTf32, Fp32By::kTensorCores}};
 
 void AddCell(const std::string& name, int64_t units, const Way& way, std::string& source) {
   const std::string_view text = testing::ShippedText(name);
@@ -52,7 +54,7 @@ void AddCell(const std::string& name, int64_t units, const Way& way, std::string
 int Print(const std::vector<std::string>& arguments) {
   const int64_t units = arguments.empty() ? 0 : std::atoll(arguments[0].c_str());
   if (units < 1) {
-    std::fputs("print_source UNITS [CELL|CELL:bf16|CELL:3xtf32..]\n", stderr);
+    std::fputs("print_source UNITS [CELL|CELL:bf16|CELL:3xtf32|CELL:tf32..]\n", stderr);
     return 2;
   }
   std::string source = TaskKernelSource();

@@ -5,84 +5,22 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "cells/device/cpu/cpu_features.h"
-#include "cells/kernels/cpu/kernel_table.h"
-#include "tests/cuda_kernels/emulated_cell.h"
-#include "tests/testing/builders.h"
-#include "tests/testing/cell_trial.h"
+#include "tests/cuda_kernels/linear_trial.h"
 
 namespace cellbatch {
 namespace {
 
-using testing::CellTrial;
-using testing::TrialOptions;
-
-constexpr int32_t kNodes = 9, kUnits = 20;  // more than an instruction of either
+constexpr int32_t kNodes = LinearTrial::kNodes, kUnits = LinearTrial::kUnits;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
 constexpr CudaTarget kTensorCores = {.fp32 = Fp32By::kTensorCores};
-
-// y = W x + b.
-class Linear {
- public:
-  explicit Linear(int32_t depth, EmulatedOptions options = {.target = kTensorCores})
-      : emulated_(std::move(options)),
-        trial_(testing::LinearCell(depth, kUnits), 5, kernels::BestKernels(DetectCpuFeatures()),
-               Options()),
-        depth_(depth) {
-    std::fill_n(Parameter("b"), kUnits, 0.0f);
-  }
-
-  float* x(int32_t node) { return trial_.columns().inputs[0][0].At(node * 7 % kNodes); }
-  // Written before the first run.
-  float& w(int32_t unit, int32_t k) { return Parameter("W")[int64_t{unit} * depth_ + k]; }
-  // Of all weights and all rows, in turn.
-  void Fill(const std::function<float()>& weight, const std::function<float()>& value) {
-    for (int32_t u = 0; u < kUnits; ++u) {
-      for (int32_t k = 0; k < depth_; ++k) w(u, k) = weight();
-    }
-    for (int32_t n = 0; n < kNodes; ++n) {
-      for (int32_t k = 0; k < depth_; ++k) x(n)[k] = value();
-    }
-  }
-
-  std::vector<float> Left(int32_t node) { return trial_.Left(node)[0]; }
-  void Run() { trial_.Run(kNodes); }
-  // Of all nodes; empty: they agree.
-  std::string RunAndCompare() {
-    Run();
-    std::string all;
-    for (int32_t n = 0; n < kNodes; ++n) all += trial_.Disagreement(n);
-    return all;
-  }
-  std::vector<std::string> Findings() const { return emulated_.Findings(); }
-
- private:
-  float* Parameter(const std::string& name) {
-    const auto parameters = trial_.type().definition->parameters();
-    size_t p = 0;
-    while (parameters[p].name != name) ++p;
-    return const_cast<float*>(trial_.type().weights[p].data.get());
-  }
-  TrialOptions Options() {
-    TrialOptions options;
-    options.rows = kNodes;
-    options.limits = kCudaLimits;
-    options.run = emulated_.Runner();
-    return options;
-  }
-
-  EmulatedCell emulated_;
-  CellTrial trial_;
-  const int32_t depth_;
-};
+using Linear = LinearTrial;
 
 // All of one sign: each cut takes the same way.
 void FillWithOneSign(Linear& linear) {
@@ -92,14 +30,6 @@ void FillWithOneSign(Linear& linear) {
   linear.Fill(value, value);
 }
 constexpr int32_t kDeep = 4100;
-
-std::function<std::string(std::string)> Plant(const std::string& from, const std::string& to) {
-  return [from, to](std::string text) {
-    const size_t at = text.find(from);
-    EXPECT_NE(at, text.npos) << from;
-    return at == text.npos ? text : text.replace(at, from.size(), to);
-  };
-}
 
 TEST(SplitProductTest, DeepProductsAgreeWithTheInterpreterAtTheirHardest) {
   // Every bit is set: parts lose the most that they can, and there is little else to lose.

@@ -25,7 +25,7 @@ class PrecisionTest : public testing::Test {
   static void SetUpTestSuite() {
     const std::string models = NewRepository();
     std::vector<std::string> of_models(std::begin(kPrecisions), std::end(kPrecisions));
-    of_models.insert(of_models.end(), {"FP32_SPLIT", "AUTO"});
+    of_models.insert(of_models.end(), {"FP32_SPLIT", "AUTO", "TF32"});
     for (const std::string& precision : of_models) {
       const std::string to = models + "/tagger_" + precision;
       std::filesystem::copy("deploy/models/tagger", to, std::filesystem::copy_options::recursive);
@@ -84,14 +84,14 @@ TEST_F(PrecisionTest, TheConfigurationSaysWhich) {
   }
 }
 
-// Either is FP32 where the CPU has no tile registers; ModelConfig says which it is.
-TEST_F(PrecisionTest, SplitFp32AndAutoAnswerAsFp32Does) {
+// Each is FP32, but where the CPU has tile registers for the first two; ModelConfig says which it is.
+TEST_F(PrecisionTest, SplitFp32AutoAndTf32AnswerAsFp32Does) {
   const std::vector<float> floats = Logits("FP32", kWords);
-  for (const char* asked : {"FP32_SPLIT", "AUTO"}) {
-    const auto config = client_->Config(std::string("tagger_") + asked);
+  for (const std::string asked : {"FP32_SPLIT", "AUTO", "TF32"}) {
+    const auto config = client_->Config("tagger_" + asked);
     ASSERT_TRUE(config.ok()) << config.status();
     const std::string computed = config->parameters.at("precision");
-    EXPECT_THAT(computed, testing::AnyOf("FP32", "FP32_SPLIT"));
+    EXPECT_THAT(computed, testing::AnyOf("FP32", asked == "TF32" ? "FP32" : "FP32_SPLIT"));
     const std::vector<float> logits = Logits(asked, kWords);
     ASSERT_EQ(logits.size(), floats.size());
     for (size_t i = 0; i < floats.size(); ++i) {

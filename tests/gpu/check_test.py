@@ -128,7 +128,7 @@ class CheckTest(unittest.TestCase):
                          ["gpu.signal.%s.us" % by for by in ("end_kernel", "signal_kernel", "stream_write")])
         for cell in ("lstm", "gru", "treelstm_internal"):
             for batch in (1, 3):
-                for numbers in ("fp32", "fp32_3xtf32"):
+                for numbers in ("fp32", "fp32_3xtf32", "tf32"):
                     self.assertIn("gpu.step.%s_h16_b%d_%s.of_bound" % (cell, batch, numbers), figures)
         for devices in ("", "_2queues"):
             self.assertIn("gpu.saturation.lstm_h16_fp32%s.requests_per_s" % devices, figures)

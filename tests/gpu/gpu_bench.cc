@@ -12,7 +12,7 @@
 //   gpu.saturation.NAME_2queues.queue_idle                  x: the same, mean of the two queues of one GPU
 //   gpu.latency.NAME.p50_us, .p99_us                        chains that come as a Poisson process, from when they come
 //
-// PRECISION: fp32 (a multiply-add for each weight), fp32_3xtf32 (three products of tf32 on tensor cores; steps alone), bf16.
+// PRECISION: fp32 (a multiply-add for each weight), fp32_3xtf32 (three products of tf32 on tensor cores) and tf32 (steps alone), bf16.
 //
 // NAME: lstm_hH_PRECISION[_tokens][_2queues|_2gpus], latency of one queue alone. Without _tokens a cell's input is a vector, 4 KiB
 // over PCIe where H is 1,024; with it a word of 20,000, whose vectors are on the GPU: CELL lstm_tokens. A precision that the
@@ -59,7 +59,7 @@ ABSL_FLAG(std::vector<std::string>, parts,
           std::vector<std::string>({"signals", "steps", "saturation", "latency"}),
           "What is measured; commas between.");
 ABSL_FLAG(std::vector<std::string>, precisions,
-          std::vector<std::string>({"fp32", "fp32_3xtf32", "bf16"}),
+          std::vector<std::string>({"fp32", "fp32_3xtf32", "tf32", "bf16"}),
           "What cells compute in; commas between.");
 ABSL_FLAG(std::string, cells, "lstm,lstm_tokens,gru,treelstm_internal",
           "Whose steps; commas between.");
@@ -93,6 +93,7 @@ struct Numbers {
 };
 const Numbers kNumbers[] = {{"fp32", Precision::kFp32, "fp32"},
                             {"fp32_3xtf32", Precision::kFp32, "3xtf32", Fp32By::kTensorCores},
+                            {"tf32", Precision::kTf32, "tf32", Fp32By::kTensorCores},
                             {"bf16", Precision::kBf16, "bf16"}};
 
 bool Part(std::string_view name) { return absl::c_linear_search(absl::GetFlag(FLAGS_parts), name); }
@@ -311,7 +312,7 @@ bool Requests(const Found& found, const Launches& how, const Ideals& ideals, Rep
   };
   RequestFigures figures(std::move(plan), devices, report);
   for (const Numbers& numbers : Asked()) {
-    if (numbers.fp32 == Fp32By::kTensorCores) continue;  // what its steps take says it
+    if (numbers.fp32 == Fp32By::kTensorCores) continue;  // what steps take says it
     for (const std::string cell : {"lstm", "lstm_tokens"}) {
       const auto ideal = ideals.find({cell, numbers.name});
       const auto best_us = ideal == ideals.end() ? std::nullopt : std::optional(ideal->second);

@@ -271,7 +271,9 @@ PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
   made.spec.tail = plan.tail;
   for (size_t s = static_cast<size_t>(step.first_segment); s < plan.segments.size(); ++s) {
     const SegmentPlan& segment = plan.segments[s];
-    made.spec.precision = program_->precision;
+    // (Programs in tf32 are for GPUs; tests pack them, too.)
+    made.spec.precision =
+        program_->precision == Precision::kTf32 ? Precision::kFp32 : program_->precision;
     made.spec.segments.push_back(Segment(*this, segment));
     CheckWeights(segment, plan.units);
     for (size_t g = 0; g < segment.weights.size(); ++g) {

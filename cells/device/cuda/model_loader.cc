@@ -339,11 +339,12 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadCudaModel(const LoadTools& tool
   if (absl::Status s = model.Validate(); !s.ok()) return s;
   if (absl::Status s = CheckBudget(model, budget); !s.ok()) return s;
   const Precision computed = kCudaLimits.Computed(model.precision);
-  if (computed != Precision::kFp32 && computed != Precision::kBf16) {
-    return absl::UnimplementedError(fmt::format(
-        "model \"{}\": precision is {}, a CUDA device computes {} and {}: serve it on a CPU "
-        "(--devices)",
-        model.name, Name(model.precision), Name(Precision::kFp32), Name(Precision::kBf16)));
+  if (computed == Precision::kW8) {
+    return absl::UnimplementedError(
+        fmt::format("model \"{}\": precision is {}, a CUDA device computes {}, {} and {}: serve it "
+                    "on a CPU (--devices)",
+                    model.name, Name(model.precision), Name(Precision::kFp32),
+                    Name(Precision::kTf32), Name(Precision::kBf16)));
   }
   return ModelLoader(tools, queues, model, budget).Load();
 }

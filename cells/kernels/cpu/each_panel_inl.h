@@ -52,8 +52,9 @@ void ForEachPanel(const PackedProduct& product, const ProductArgs& args, int fir
         return run(Bf16Stored());
       case Precision::kW8:
         return run(W8Stored());
-      case Precision::kFp32Split:
-        __builtin_trap();  // only by tiles
+      case Precision::kFp32Split:  // only by tiles
+      case Precision::kTf32:       // not by CPUs
+        __builtin_trap();
     }
   }
 }

@@ -108,6 +108,7 @@ int64_t PackedProduct::StoredBytes(Precision precision) {
   switch (precision) {
     case Precision::kFp32:
     case Precision::kFp32Split:
+    case Precision::kTf32:
       return sizeof(float);
     case Precision::kBf16:
       return sizeof(uint16_t);
@@ -170,6 +171,9 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
     case Precision::kFp32Split:
       Check(order_ == WeightOrder::kStepByStep, "split weights lie step by step");
       for (int p = 0; p < num_panels_; ++p) PackSplitPanel(spec, p);
+      break;
+    case Precision::kTf32:
+      Check(false, "CPUs compute TF32 as FP32");
       break;
     case Precision::kBf16:
       for (int p = 0; p < num_panels_; ++p) PackPanel<uint16_t>(spec, p);

@@ -40,7 +40,7 @@ struct Writers {
     const bool multiplies = std::any_of(
         step.segments.begin(), step.segments.end(),
         [](const SegmentPlan& segment) { return segment.depth > 0 && !GroupsOf(segment).empty(); });
-    const bool by_tensor_cores = writer.program().precision == Precision::kBf16 ||
+    const bool by_tensor_cores = writer.program().precision != Precision::kFp32 ||
                                  writer.target().fp32 == Fp32By::kTensorCores;
     return multiplies && by_tensor_cores ? WriteMmaProduct(step, std::move(writer))
                                          : WriteProduct(step, std::move(writer));
@@ -75,6 +75,7 @@ const ProgramLimits kCudaLimits = {
     .arg_max_of_product = false,
     .scalars = false,
     .scratch_alignment = 8,  // 16 bytes of bf16
+    .tf32 = true,
 };
 
 CudaStep WritePlain(const PlainStep& step, StepWriter writer) {

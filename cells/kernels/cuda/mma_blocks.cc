@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "cells/check.h"
 #include "cells/kernels/cuda/mma_values.h"
 #include "fmt/format.h"
 
@@ -20,7 +21,15 @@ constexpr int kRingBytes = 180 << 10;  // of shared memory, at most
 int StagesOf(int stage_bytes) { return std::min(8, kRingBytes / stage_bytes); }
 
 const char* Name(MmaNumbers numbers) {
-  return numbers == MmaNumbers::kBf16 ? "MmaNumbers::kBf16" : "MmaNumbers::kFp32";
+  switch (numbers) {
+    case MmaNumbers::kBf16:
+      return "MmaNumbers::kBf16";
+    case MmaNumbers::kFp32:
+      return "MmaNumbers::kFp32";
+    case MmaNumbers::kTf32:
+      return "MmaNumbers::kTf32";
+  }
+  NoSuchEnumerator();
 }
 
 // Tiles of units and nodes of a warp; warps along units and groups (groups first), and along nodes.
@@ -71,10 +80,11 @@ MmaBlock OfWarpgroups(const MmaProduct& product, int most_nodes, int nodes, int 
 
 // Few nodes want many blocks, as the weights are all that is loaded; many want large ones, as what is loaded is used for more. Of bf16,
 // for which launches each is the best was measured on an H200 (README.md), as was that clusters of four do not all fit at once; of
-// fp32 it is derived: there are three times the instructions, so 64 nodes already want a block on every SM.
+// fp32 it is derived: there are three times the instructions, so 64 nodes already want a block on every SM. Tf32 takes those of fp32,
+// whose rows are as long; which are the best for it nobody has measured.
 std::vector<MmaBlock> MmaBlocks(const MmaProduct& product, bool wgmma) {
   const int groups = product.groups;
-  if (product.numbers == MmaNumbers::kFp32) {
+  if (product.numbers != MmaNumbers::kBf16) {
     std::vector<MmaBlock> blocks = {
         OfWarps(product, 8, 1, 1, 4, 1), OfWarps(product, 16, 1, 2, 4, 1),
         OfWarps(product, 64, 1, 2, 4, 2), OfWarps(product, 128, 1, 2, 4, 4)};

@@ -1,4 +1,4 @@
-// A product of packed weights with gathered rows, both bf16 or both fp32 (in parts, below), summed in fp32 by tensor cores. A block
+// A product of packed weights with gathered rows, both bf16, tf32 or fp32 (in parts, below), summed in fp32 by tensor cores. A block
 // takes kUnits units of every group by kNodes nodes, a warp a part of the units, the groups and the nodes:
 //
 //                        nodes: 8 an instruction
@@ -221,6 +221,32 @@ struct MmaOperands {
   }
 };
 
+// Of an fp32 of a row the tf32 nearest to it, ties away from zero; of a denormal zero, and of NaN NaN. (As
+// `cvt.rna` rounds.)
+__device__ __forceinline__ unsigned Tf32Of(unsigned x) {
+  const unsigned flushed = Flushed(x), nearest = (flushed + 0x1000u) & 0xffffe000u;
+  return (flushed & 0x7fffffffu) > 0x7f800000u ? flushed : nearest;
+}
+
+// As what is multiplied has it, 16 bytes of a row; and one instruction on half of them.
+template <MmaNumbers kNumbers>
+__device__ __forceinline__ uint4 MmaRowOf(const uint4& x) {
+  if constexpr (kNumbers == MmaNumbers::kTf32) {
+    return {Tf32Of(x.x), Tf32Of(x.y), Tf32Of(x.z), Tf32Of(x.w)};
+  } else {
+    return x;
+  }
+}
+template <MmaNumbers kNumbers>
+__device__ __forceinline__ void Mma(float (&sums)[4], const uint4& weights, unsigned b0,
+                                    unsigned b1) {
+  if constexpr (kNumbers == MmaNumbers::kTf32) {
+    MmaTf32(sums, weights, b0, b1);
+  } else {
+    MmaBf16(sums, weights, b0, b1);
+  }
+}
+
 // sums += weights . rows of the piece at `stage`, for this warp's groups among those that read it.
 template <typename Shape, bool kAll, int... kOf>
 __device__ __forceinline__ void MultiplyMmaPiece(typename Shape::Sums& sums, const char* stage) {
@@ -230,7 +256,9 @@ __device__ __forceinline__ void MultiplyMmaPiece(typename Shape::Sums& sums, con
   for (int c = 0; c < kMmaPieceChunks; ++c) {
     uint4 row[Shape::kNodeTiles];
 #pragma unroll
-    for (int n = 0; n < Shape::kNodeTiles; ++n) row[n] = operands.Row(c, n);
+    for (int n = 0; n < Shape::kNodeTiles; ++n) {
+      row[n] = MmaRowOf<Shape::kNumbers>(operands.Row(c, n));
+    }
 #pragma unroll
     for (int u = 0; u < Shape::kUnitTiles; ++u) {
 #pragma unroll
@@ -241,11 +269,11 @@ __device__ __forceinline__ void MultiplyMmaPiece(typename Shape::Sums& sums, con
         const uint4 second = operands.Weights(warp.tile + u, c, read, 1);
 #pragma unroll
         for (int n = 0; n < Shape::kNodeTiles; ++n) {
-          MmaBf16(sums[u][g][n], first, row[n].x, row[n].y);
+          Mma<Shape::kNumbers>(sums[u][g][n], first, row[n].x, row[n].y);
         }
 #pragma unroll
         for (int n = 0; n < Shape::kNodeTiles; ++n) {
-          MmaBf16(sums[u][g][n], second, row[n].z, row[n].w);
+          Mma<Shape::kNumbers>(sums[u][g][n], second, row[n].z, row[n].w);
         }
       }
     }

@@ -9,6 +9,7 @@ namespace cellbatch::cuda_kernels {
 enum class MmaNumbers : unsigned char {
   kBf16,  // of two bytes
   kFp32,  // of four, each in two parts of tf32
+  kTf32,  // of four, rounded to tf32: weights where they lie, rows when they are multiplied
 };
 #ifdef __CUDACC__
 __device__

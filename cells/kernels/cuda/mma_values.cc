@@ -31,16 +31,28 @@ uint32_t Fp32Bits(float value) {
   return std::bit_cast<uint32_t>(value);
 }
 
-// Elements as they lie in memory, where floats are: bf16, two in the room of one, or fp32.
+// To the nearest, ties away from zero.
+uint32_t Tf32Bits(float value) {
+  const uint32_t bits = Fp32Bits(value);
+  return std::isnan(value) ? bits : (bits + 0x1000u) & 0xffffe000u;
+}
+
+// Elements as they lie in memory, where floats are: bf16, two in the room of one, or fp32 or tf32.
 class Packed {
  public:
   Packed(int64_t count, MmaNumbers numbers)
       : numbers_(numbers), words_(Index((count * MmaElementBytes(numbers) + 3) / 4)) {}
   void Set(int64_t at, float value) {
-    if (numbers_ == MmaNumbers::kFp32) {
-      words_[Index(at)] = Fp32Bits(value);
-    } else {
-      words_[Index(at / 2)] |= uint32_t{RoundedToBf16(value)} << at % 2 * 16;
+    switch (numbers_) {
+      case MmaNumbers::kFp32:
+        words_[Index(at)] = Fp32Bits(value);
+        return;
+      case MmaNumbers::kTf32:
+        words_[Index(at)] = Tf32Bits(value);
+        return;
+      case MmaNumbers::kBf16:
+        words_[Index(at / 2)] |= uint32_t{RoundedToBf16(value)} << at % 2 * 16;
+        return;
     }
   }
   std::vector<float> Take() const {
@@ -77,7 +89,7 @@ int64_t WgmmaPackedAt(int64_t unit, int64_t k, int64_t group, int groups, int64_
   return (piece * packs.tiles * kMmaUnits + row) * kWgmmaDepth + part * 8 + k % 8;
 }
 
-// Fp32 are read where they lie.
+// Fp32 are read where they lie, also to be rounded to tf32.
 MmaSource WholeSource(const SegmentPlan& segment, StepWriter& writer) {
   const Place& source = segment.source;
   bool aligned = source.offset % kAlignedFloats == 0;
@@ -109,9 +121,19 @@ MmaSource TableSource(const SegmentPlan& segment, StepWriter& writer) {
 }  // namespace
 
 MmaNumbers MmaNumbersOf(Precision precision) {
-  Check(precision == Precision::kFp32 || precision == Precision::kBf16,
-        "tensor cores multiply fp32 or bf16");
-  return precision == Precision::kFp32 ? MmaNumbers::kFp32 : MmaNumbers::kBf16;
+  switch (precision) {
+    case Precision::kFp32:
+      return MmaNumbers::kFp32;
+    case Precision::kTf32:
+      return MmaNumbers::kTf32;
+    case Precision::kBf16:
+      return MmaNumbers::kBf16;
+    case Precision::kW8:
+    case Precision::kFp32Split:
+      break;
+  }
+  Check(false, "tensor cores multiply fp32, tf32 or bf16");
+  NoSuchEnumerator();
 }
 
 std::vector<float> PackMmaWeights(const SegmentPlan& segment, const std::vector<int>& groups,
@@ -142,7 +164,7 @@ std::vector<float> PackMmaWeights(const SegmentPlan& segment, const std::vector<
 }
 
 MmaSource MmaSourceOf(const SegmentPlan& segment, StepWriter& writer) {
-  if (writer.program().precision == Precision::kFp32) return WholeSource(segment, writer);
+  if (writer.program().precision != Precision::kBf16) return WholeSource(segment, writer);
   if (segment.source.kind == PlaceKind::kTableRow) return TableSource(segment, writer);
   if (segment.source.kind == PlaceKind::kParameter) {
     const float* const data =

@@ -12,7 +12,7 @@
 
 namespace cellbatch {
 
-// REQUIRES: kFp32 or kBf16.
+// REQUIRES: kFp32, kTf32 or kBf16.
 cuda_kernels::MmaNumbers MmaNumbersOf(Precision precision);
 inline int MmaPieceDepth(cuda_kernels::MmaNumbers numbers) {
   return cuda_kernels::kMmaPieceBytes / cuda_kernels::MmaElementBytes(numbers);

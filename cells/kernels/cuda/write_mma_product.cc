@@ -1,4 +1,4 @@
-// Products on tensor cores as source, in fp32 or bf16: calls of mma_product.cuh or, of bf16 for Hopper GPUs, of wgmma_product.cuh, by
+// Products on tensor cores as source, in fp32, tf32 or bf16: calls of mma_product.cuh or, of bf16 for Hopper GPUs, of wgmma_product.cuh, by
 // blocks of several shapes.
 #include <algorithm>
 #include <optional>
@@ -105,7 +105,7 @@ class MmaWriter {
     const std::string cluster = block.cluster == 1 ? "" : fmt::format("c{}", block.cluster);
     writer_.AddShape(fmt::format("_n{}x{}{}", block.nodes, block.units, cluster),
                      {"", block.threads, blocks_x, block.nodes, shared, block.most_nodes,
-                      numbers_ == MmaNumbers::kFp32, block.cluster},
+                      numbers_ != MmaNumbers::kBf16, block.cluster},
                      body);
   }
 
