@@ -102,7 +102,8 @@ TEST(CheckTest, WhereModelsLiveIsCheckedWithoutTheDevices) {
       AllOf(
           ContainsRegex("model \"cpu\": .*: devices is CPU, this server computes on GPU "),
           ContainsRegex("model \"w8\": .*: precision is PRECISION_W8, this server computes on GPU "
-                        ".--devices., and GPUs compute PRECISION_FP32 and PRECISION_BF16\n")));
+                        ".--devices., and GPUs compute PRECISION_FP32, PRECISION_TF32 and "
+                        "PRECISION_BF16\n")));
   const Ran none = RunServer("--check --devices=tpu:0", repository);
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.complained, HasSubstr("devices: \"tpu:0\" is none; write auto, cpu, "));
