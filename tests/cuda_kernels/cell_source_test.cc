@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <regex>
 #include <set>
 #include <string>
@@ -239,15 +238,6 @@ Sizes LongRows() {
   Sizes sizes = kSizes;
   sizes["H"] = 150;
   return sizes;
-}
-
-// The source with a bug: `to` for `from`.
-std::function<std::string(std::string)> Plant(const std::string& from, const std::string& to) {
-  return [from, to](std::string text) {
-    const size_t at = text.find(from);
-    EXPECT_NE(at, text.npos) << from;
-    return at == text.npos ? text : text.replace(at, from.size(), to);
-  };
 }
 
 // In how many of five runs, each by a seed of its own, it shows: in what the cell leaves or in what is found.

@@ -18,6 +18,14 @@ struct EmulatedCell::Compiled {
   std::shared_ptr<const emulator::KernelObject> object;
 };
 
+std::function<std::string(std::string)> Plant(const std::string& from, const std::string& to) {
+  return [from, to](std::string text) {
+    const size_t at = text.find(from);
+    EXPECT_NE(at, text.npos) << from;
+    return at == text.npos ? text : text.replace(at, from.size(), to);
+  };
+}
+
 EmulatedCell::EmulatedCell(EmulatedOptions options)
     : options_(std::move(options)), runner_(options_.seed) {
   runner_.set_observer(&checker_);

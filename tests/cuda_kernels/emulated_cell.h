@@ -33,6 +33,9 @@ struct EmulatedOptions {
   std::function<std::string(std::string)> rewrite = {};  // the source, before it is compiled
 };
 
+// For `rewrite`: a bug, `to` for the first `from`, which must be there.
+std::function<std::string(std::string)> Plant(const std::string& from, const std::string& to);
+
 class EmulatedCell {
  public:
   explicit EmulatedCell(EmulatedOptions options);

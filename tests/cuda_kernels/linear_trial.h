@@ -1,4 +1,4 @@
-// y = W x + b on tensor cores, emulated: W, b and the rows are the test's.
+// y = W x + b by the kernels of GPUs, emulated: W and the rows are the test's, b is zero.
 #ifndef CELLBATCH_TESTS_CUDA_KERNELS_LINEAR_TRIAL_H_
 #define CELLBATCH_TESTS_CUDA_KERNELS_LINEAR_TRIAL_H_
 
@@ -77,16 +77,6 @@ class LinearTrial {
   testing::CellTrial trial_;
   const int32_t depth_;
 };
-
-// Writes source with a bug: `to` for the first `from`.
-inline std::function<std::string(std::string)> Plant(const std::string& from,
-                                                     const std::string& to) {
-  return [from, to](std::string text) {
-    const size_t at = text.find(from);
-    EXPECT_NE(at, text.npos) << from;
-    return at == text.npos ? text : text.replace(at, from.size(), to);
-  };
-}
 
 }  // namespace cellbatch
 
