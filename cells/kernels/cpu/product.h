@@ -275,10 +275,13 @@ struct Tuning {
        far = {};  // by class, of weights that the cores' shared cache keeps and of others
   // Of the cache that cores share; 0: unknown. Products of about so many bytes of weights and more are read from memory.
   int64_t cache_bytes = 0;
+  // Of the cache that each core has to itself; 0: unknown. Products of half as many bytes are taken to stay there.
+  int64_t core_cache_bytes = 0;
   // What one core does of them, with weights at hand (MeasureMultiplyAddsPerNs): how long a step will take is guessed from
   // it.
   double multiply_adds_per_ns = 50;
 
+  bool IsNear(int64_t weight_bytes) const { return weight_bytes <= core_cache_bytes / 2; }
   bool IsFar(int64_t weight_bytes) const {
     return cache_bytes > 0 && weight_bytes > cache_bytes - cache_bytes / 8;
   }

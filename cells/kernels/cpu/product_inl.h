@@ -38,7 +38,7 @@ class ProductRun {
       : p_(product),
         args_(args),
         scratch_(*scratch),
-        sums_(product, args, scratch, {stores && !S::kSummedApart, !kTiled && !S::kSummedApart}) {}
+        sums_(product, args, scratch, {stores && !S::kSummedApart, !S::kSummedApart}) {}
 
   // Points at the rows of chunk [first, first + rows), which pass over the panels in that direction.
   void StartChunk(int first, int rows, bool backwards) {
@@ -90,7 +90,7 @@ class ProductRun {
       if constexpr (S::kSummedApart) ClearTerms();
       const float** const x = scratch_.input_rows(static_cast<int>(s));
       if constexpr (kTiled) {
-        AddTiles(panel, segment, x, args_.inputs[s]);
+        AddTiles(panel, segment, x, args_.inputs[s], sums_.StartOf(s));
       } else if constexpr (kApart<Tiling>) {
         AddColumns(panel, segment, x, sums_.StartOf(s));
       } else if (panels == 2) {
@@ -201,12 +201,14 @@ class ProductRun {
   }
 
   void AddTiles(int panel, const PackedProduct::Segment& segment, const float** x,
-                const RowSource& in) {
-    int32_t column[kMaxColumns];
+                const RowSource& in, const float* start) {
+    int32_t column[kMaxColumns], start_column[kMaxColumns];
     const int columns = sums_.FindColumns(segment, column);
+    if (start != nullptr) sums_.FindStartColumns(segment, start_column);
     const int64_t x_stride = in.rows == nullptr && in.tokens == nullptr ? in.stride : 0;
     tiled_.Add({x, x_stride, rows_, Steps(segment.depth), Weights(panel, segment),
-                After(panel, segment, nullptr), columns, Into(), sums_.stride(), column});
+                After(panel, segment, nullptr), columns, Into(), sums_.stride(), column, start,
+                start_column, scratch_.tuning().IsNear(p_.weight_bytes())});
   }
 
   // Two panels, which stream in side by side.

@@ -11,11 +11,14 @@
 // nowhere else: bits are the same for any batch, block and split of rows, and differ from those of instructions that add
 // pair after pair. What adds zeros adds one +0.
 //
-// Batches are cut in equal row blocks of at most 16. Two of them meet two columns at a time, one alone four:
+// Batches are cut in equal row blocks of at most 16. One of them meets up to four columns at a time; where a pass has but one or
+// two, two row blocks do:
 //
-//   one row block: C0 C1 C2 C3 += A4 x B6, B7, B6, B7       two: C0 C1 += A4 x B6, B7    C2 C3 += A5 x B6, B7
+//   C0 C1 C2 C3 += A4 x B6, B7, B6, B7       C0 C1 += A4 x B6, B7    C2 C3 += A5 x B6, B7
 //
-// Blocks of 256 of K are passed over by all row blocks while they lie in L1; meanwhile the next one is prefetched to L2.
+// Blocks of 256 of K are passed over by all row blocks while they lie in L1. Meanwhile every second line of the next one is
+// prefetched to L2, which brings the one beside it, unless the weights are so few that they stay there. What tiles wait for is
+// lines that come from L2 to L1: a row block's inputs, which four columns at once read once, and its sums (README.md).
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_TILED_INL_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_TILED_INL_H_
 
@@ -43,6 +46,10 @@ struct TiledArgs {
   float* sums;  // row r, column c: sums + r * sums_stride + column[c]
   int64_t sums_stride;
   const int32_t* column;
+  // What every row's sums start from, column c at start_column[c]; null: from what they are.
+  const float* start;
+  const int32_t* start_column;
+  bool near;  // the weights lie in L2
 };
 
 // kParts: 1, or 2 where every number is the sum of two of bf16 and all but the product of the smaller ones is added up: upper
@@ -53,10 +60,8 @@ class TiledRun {
   void Add(const TiledArgs& args) {
     t_ = &args;
     row_blocks_ = (args.rows + kTileRows - 1) / kTileRows;
-    at_once_ = row_blocks_ == 1 ? 4 : 2;
-    passes_ = (args.columns + at_once_ - 1) / at_once_;
-    const int meetings = (row_blocks_ + 1) / 2 * passes_;
-    lines_ahead_ = (kTileWords * kParts * args.columns + meetings - 1) / meetings;
+    passes_ = (args.columns + kAtOnce - 1) / kAtOnce;
+    lines_ahead_ = args.near ? 0 : LinesAhead();
     const int whole = args.pairs / kTileWords, rest = args.pairs % kTileWords;
     const int most = row_blocks_ == 1 && passes_ == 1 ? whole : kTilesOfBlock;
     for (int tile = 0; tile < whole; tile += most) {
@@ -66,6 +71,24 @@ class TiledRun {
   }
 
  private:
+  // Columns of a pass. (Split rows are loaded twice for the same weights: measured, two are faster than four.)
+  static constexpr int kAtOnce = kParts == 1 ? 4 : 2;
+
+  int PassStart(int pass) const { return PartStart(t_->columns, passes_, pass); }
+  int RowStart(int block) const { return PartStart(t_->rows, row_blocks_, block); }
+  // How many row blocks meet so many columns.
+  int BlocksAtOnce(int columns) const { return columns <= 2 && row_blocks_ > 1 ? 2 : 1; }
+
+  // In every step of K of every meeting, so that all of them together prefetch a block.
+  int LinesAhead() const {
+    int meetings = 0;
+    for (int pass = 0; pass < passes_; ++pass) {
+      const int blocks = BlocksAtOnce(PassStart(pass + 1) - PassStart(pass));
+      meetings += (row_blocks_ + blocks - 1) / blocks;
+    }
+    return (kTileWords * kParts * t_->columns + meetings - 1) / meetings;
+  }
+
   // `tiles` of so many pairs, from that pair of the segment.
   void AddBlock(int first_pair, int pairs, int tiles) {
     first_pair_ = first_pair;
@@ -74,15 +97,15 @@ class TiledRun {
     const int next_pair = first_pair + kTilesOfBlock * kTileWords;
     const bool beyond = t_->next != nullptr && next_pair >= t_->pairs;
     ahead_ = beyond ? t_->next : Line(next_pair, 0);
-    for (int block = 0; block < row_blocks_; block += 2) {
-      const int r0 = PartStart(t_->rows, row_blocks_, block);
-      const int r1 = PartStart(t_->rows, row_blocks_, block + 1);
-      const bool two = block + 1 < row_blocks_;
-      const int end = two ? PartStart(t_->rows, row_blocks_, block + 2) : r1;
-      tiles_.Shape({r1 - r0, two ? end - r1 : r1 - r0, pairs});
-      for (int pass = 0; pass < passes_; ++pass) {
-        const int first = PartStart(t_->columns, passes_, pass);
-        Meet(two, r0, r1, first, PartStart(t_->columns, passes_, pass + 1) - first);
+    for (int pass = 0; pass < passes_; ++pass) {
+      const int first = PassStart(pass), columns = PassStart(pass + 1) - first;
+      const int at_once = BlocksAtOnce(columns);
+      for (int block = 0; block < row_blocks_; block += at_once) {
+        const int r0 = RowStart(block), r1 = RowStart(block + 1);
+        const bool two = at_once == 2 && block + 1 < row_blocks_;
+        const int end = two ? RowStart(block + 2) : r1;
+        tiles_.Shape({r1 - r0, two ? end - r1 : r1 - r0, pairs});
+        Meet(two, r0, r1, first, columns);
       }
     }
   }
@@ -112,9 +135,14 @@ class TiledRun {
     const int tiles = tiles_of_block_, lines_ahead = lines_ahead_;
     const float* ahead = ahead_;
     const float* w = Line(first_pair_, first);
+    const bool starts = t.start != nullptr && first_pair_ == 0;
     Unrolled<R>([&](auto r) __attribute__((always_inline)) {
       Unrolled<C>([&](auto c) __attribute__((always_inline)) {
-        tiles_.template Load<r * 2 + c>(Sums(r == 0 ? r0 : r1, first + c), sums_bytes);
+        if (starts) {
+          tiles_.template Load<r * 2 + c>(t.start + t.start_column[first + c], 0);
+        } else {
+          tiles_.template Load<r * 2 + c>(Sums(r == 0 ? r0 : r1, first + c), sums_bytes);
+        }
       });
     });
     const auto load_rows = [&](int pair) __attribute__((always_inline)) {
@@ -150,7 +178,7 @@ class TiledRun {
           meet(c, std::integral_constant<int, kWeightTile + c % 2>(), w + c * kTileWords);
         });
       }
-      for (int line = 0; line < lines_ahead; ++line) {
+      for (int line = 0; line < lines_ahead; line += 2) {
         __builtin_prefetch(ahead + line * kTileWords, 0, 2);
       }
       ahead += lines_ahead * kTileWords;
@@ -186,7 +214,7 @@ class TiledRun {
   Tiles tiles_;
   const TiledArgs* t_ = nullptr;
   static constexpr int kTilesOfBlock = kBlockTiles / kParts;
-  int row_blocks_ = 0, at_once_ = 0, passes_ = 0, lines_ahead_ = 0;
+  int row_blocks_ = 0, passes_ = 0, lines_ahead_ = 0;
   int first_pair_ = 0, pairs_ = 0, tiles_of_block_ = 0;
   const float* ahead_ = nullptr;
 };

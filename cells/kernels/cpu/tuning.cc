@@ -148,6 +148,7 @@ std::string Describe(const Tuning::Ways& ways) {
 Tuning MeasureTuning(const CpuKernels& kernels, const TuningLimits& limits) {
   Tuning tuning;
   tuning.cache_bytes = DetectCpuFeatures().l3_bytes;
+  tuning.core_cache_bytes = DetectCpuFeatures().l2_bytes;
   if (!HasChoice(kernels)) return tuning;
   const int64_t cache = tuning.cache_bytes;
   tuning.near = Trial(kernels, cache / 2 >= 2 * kPieceBytes ? 2 : 1, 0).Fastest(kNearBar);
