@@ -345,8 +345,10 @@ std::string CheckRounding(const CpuKernels& kernels) {
     RandomRows from(random, width, 9, 5);
     for (size_t i = 0; i < from.data.size(); ++i) {
       float& value = from.data[i];
-      const uint32_t halves[] = {0x3f808000u, 0x3f818000u, 0xbf808000u, 0x3f818001u, 0x3f807fffu};
-      if (i % 3 == 0) value = std::bit_cast<float>(halves[i / 3 % 5]);  // ties, and beside them
+      // Ties, and beside them; the largest denormal numbers, which become normal ones, and one that is a tie.
+      const uint32_t halves[] = {0x3f808000u, 0x3f818000u, 0xbf808000u, 0x3f818001u,
+                                 0x3f807fffu, 0x007fffffu, 0x807f8000u, 0x00018000u};
+      if (i % 3 == 0) value = std::bit_cast<float>(halves[i / 3 % 8]);
       if (i % 17 == 5) value = i % 2 == 0 ? INFINITY : -0.0f;
       if (i % 17 == 6) value = std::bit_cast<float>(0x7f800001u);  // a NaN with a lower half only
     }

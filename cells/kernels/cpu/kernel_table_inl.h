@@ -44,6 +44,11 @@ void RoundRowsToBf16(const RowSource& in, int32_t width, int32_t num_rows, const
     const float* const from = in.Row(r);
     float* const to = out.Row(r);
     int32_t i = 0;
+    if constexpr (kPairs && requires { V::StoreTwoAsPairs; }) {
+      for (; i + 2 * kLanes <= width; i += 2 * kLanes) {
+        V::StoreTwoAsPairs(V::Load(from + i), V::Load(from + i + kLanes), to + i / kPacked);
+      }
+    }
     for (; i + kLanes <= width; i += kLanes) {
       const V rounded = V::RoundToBf16(V::Load(from + i));
       if constexpr (kPairs) {

@@ -453,6 +453,16 @@ void RoundingThatLosesNan(const RowSource& in, int32_t width, int32_t rows, cons
   RoundBy([](float v) { return std::bit_cast<float>(uint32_t{RoundedToBf16(v)} << 16); }, in, width,
           rows, out);
 }
+// As the instruction does, which some CPUs have for it.
+void RoundingDenormalsToZero(const RowSource& in, int32_t width, int32_t rows,
+                             const RowColumn& out) {
+  const auto round = [](float v) {
+    const uint32_t bits = std::bit_cast<uint32_t>(v);
+    if ((bits & 0x7f800000u) == 0) return std::bit_cast<float>(bits & 0x80000000u);
+    return v == v ? std::bit_cast<float>(uint32_t{RoundedToBf16(v)} << 16) : NAN;
+  };
+  RoundBy(round, in, width, rows, out);
+}
 void RoundingWithoutLastElement(const RowSource& in, int32_t width, int32_t rows,
                                 const RowColumn& out) {
   sound->round_to_bf16(in, width - 1, rows, out);
@@ -532,8 +542,9 @@ TEST_P(PlantedFailureTest, RowsFoundWronglyAndGuardsOverwrittenAreTold) {
 }
 
 TEST_P(PlantedFailureTest, ARoundingThatIsNotToTheNearestIsTold) {
-  for (const auto by : {&RoundingTowardsZero, &RoundingTiesUp, &RoundingWithoutLastElement,
-                        &RoundingWithoutTheZeroBehind, &RoundingThatLosesNan}) {
+  for (const auto by :
+       {&RoundingTowardsZero, &RoundingTiesUp, &RoundingWithoutLastElement,
+        &RoundingWithoutTheZeroBehind, &RoundingThatLosesNan, &RoundingDenormalsToZero}) {
     EXPECT_NE(CheckRounding(With(&CpuKernels::round_to_bf16, by)), "");
   }
   EXPECT_NE(CheckKernels(With(&CpuKernels::round_to_bf16, &RoundingTiesUp)), "");

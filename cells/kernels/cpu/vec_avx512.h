@@ -51,15 +51,17 @@ struct Vec {
   }
   // To the nearest of those without a lower half, ties to even; NaN stays NaN.
   static Vec RoundToBf16(Vec a) {
-    const __m512i bits = _mm512_castps_si512(a.v);
-    const __m512i odd =
-        _mm512_and_si512(_mm512_maskz_srli_epi32(kAll, bits, 16), _mm512_set1_epi32(1));
-    const __m512i raised = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
-    const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x00400000));
-    return {
-        _mm512_castsi512_ps(_mm512_and_si512(_mm512_mask_mov_epi32(raised, nan, quiet),
-                                             _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+    return {_mm512_castsi512_ps(_mm512_and_si512(Rounded(a), upper))};
+  }
+  // 32 numbers, rounded, as pairs: of the first 16, then of the others. (Not by the CPU's instruction, to which the largest
+  // denormal number is zero: rounded, it is a normal one.)
+  static void StoreTwoAsPairs(Vec a, Vec b, float* p) {
+    alignas(64) static constexpr uint16_t kUpperHalves[32] = {
+        3,  1,  7,  5,  11, 9,  15, 13, 19, 17, 23, 21, 27, 25, 31, 29,
+        35, 33, 39, 37, 43, 41, 47, 45, 51, 49, 55, 53, 59, 57, 63, 61};
+    const __m512i halves = _mm512_load_si512(kUpperHalves);
+    _mm512_storeu_si512(p, _mm512_permutex2var_epi16(Rounded(a), halves, Rounded(b)));
   }
   // Of what was rounded, pairs: element 2 i above, 2 i + 1 below in word i.
   void StorePairs(float* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), Pairs()); }
@@ -125,6 +127,15 @@ struct Vec {
   }
 
  private:
+  // What RoundToBf16 says in the upper halves, and anything in the lower ones.
+  static __m512i Rounded(Vec a) {
+    const __m512i bits = _mm512_castps_si512(a.v);
+    const __m512i odd =
+        _mm512_and_si512(_mm512_maskz_srli_epi32(kAll, bits, 16), _mm512_set1_epi32(1));
+    const __m512i raised = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+    return _mm512_mask_or_epi32(raised, nan, bits, _mm512_set1_epi32(0x00400000));
+  }
   __m256i Pairs() const {
     const __m512i two = _mm512_castps_si512(v), upper = _mm512_set1_epi64(0xffff0000);
     const __m512i pairs =
