@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cells/unfold/unfolder.h"
 #include "server/assemble/assembly.h"
 #include "server/assemble/place_model.h"
@@ -25,13 +27,25 @@ void CheckPriorityLevels(Assembly& a) {
                 : fmt::format("default_priority_level is {}, allowed are 1 to {}", given, levels));
 }
 
-// AUTO is the faster of FP32 and FP32_SPLIT where batches are large: the second wherever CPUs have what it is for. Where they
-// have not, and on GPUs, whose FP32 is such a sum already, both are FP32. TF32 is what GPUs have, and FP32 elsewhere.
+// Tasks of no more nodes are no faster split (cells/kernels/README.md, "Tile registers", has the times).
+constexpr int32_t kMostNodesNotSplit = 6;
+
+bool HasSmallTasksAlone(const disk::ModelDescription& config) {
+  return std::all_of(config.cell_types().begin(), config.cell_types().end(), [](const auto& type) {
+    return type.max_batch() > 0 && type.max_batch() <= kMostNodesNotSplit;
+  });
+}
+
+// AUTO is the faster of FP32 and FP32_SPLIT in the largest tasks that there may be: the second wherever CPUs have what it is
+// for, unless no type's are large. Where they have not, and on GPUs, whose FP32 is such a sum already, both are FP32. TF32 is
+// what GPUs have, and FP32 elsewhere.
 Precision PrecisionOf(const Assembly& a) {
+  const bool splits = a.limits.splits_fp32 && a.model.devices.cpu;
   switch (a.config.precision()) {
     case disk::PRECISION_FP32_SPLIT:
+      return splits ? Precision::kFp32Split : Precision::kFp32;
     case disk::PRECISION_AUTO:
-      return a.limits.splits_fp32 && a.model.devices.cpu ? Precision::kFp32Split : Precision::kFp32;
+      return splits && !HasSmallTasksAlone(a.config) ? Precision::kFp32Split : Precision::kFp32;
     case disk::PRECISION_TF32:
       return a.model.devices.gpu ? Precision::kTf32 : Precision::kFp32;
     case disk::PRECISION_BF16:

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <string>
 
 #include "cells/weights/safetensors.h"
 #include "server/policy/policy_codec.h"
@@ -199,6 +201,24 @@ TEST_F(ModelLoaderTest, Fp32IsSplitWhereCpusDoThatFasterAndTheModelIsOnThem) {
       }
     }
   }
+}
+
+TEST_F(ModelLoaderTest, AutoIsNotSplitWhereNoTaskIsLarge) {
+  limits_.splits_fp32 = true;
+  const std::string config = config_;
+  const auto precision_of = [&](std::string all_but_top, std::string top) {
+    config_ = std::regex_replace(config, std::regex("max_batch: 64"), top);
+    for (const char* cell : {"cell: \"gru\"", "cell: \"linear\""}) {
+      config_ = std::regex_replace(config_, std::regex(cell), "$& " + all_but_top);
+    }
+    config_ += " precision: PRECISION_AUTO";
+    const auto loaded = Load();
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return loaded.ok() ? (*loaded)->precision : Precision::kW8;
+  };
+  EXPECT_EQ(precision_of("max_batch: 6", "max_batch: 6"), Precision::kFp32);
+  EXPECT_EQ(precision_of("max_batch: 6", "max_batch: 7"), Precision::kFp32Split);
+  EXPECT_EQ(precision_of("", "max_batch: 6"), Precision::kFp32Split) << "as large as is best";
 }
 
 constexpr DeviceKinds kCpu{.cpu = true, .gpu = false}, kGpu{.cpu = false, .gpu = true}, kBoth;
