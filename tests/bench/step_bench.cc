@@ -66,7 +66,7 @@ struct Options {
 // One pass: which kernels, what libraries may use, and what the figures are called.
 struct Pass {
   const CpuKernels* kernels;
-  bool only_avx2;                     // libraries, too
+  bool limits_libraries;              // to the instructions that these kernels have
   std::vector<std::string> prefixes;  // "step.", "step.avx2."
 };
 
@@ -496,12 +496,19 @@ int PinToOneCore() {
   return cpu;
 }
 
+// Read by the libraries when they are loaded. (Beside portable kernels they have AVX2: none of them has less to offer.)
+void LimitLibraries(const std::string& kernels) {
+  const bool has_512 = kernels.rfind("avx512", 0) == 0;
+  const char* const instructions = kernels == "avx512_bf16" ? "AVX512_CORE_BF16"
+                                   : has_512                ? "AVX512_CORE"
+                                                            : "AVX2";
+  setenv("ONEDNN_MAX_CPU_ISA", instructions, 1);
+  setenv("DNNL_MAX_CPU_ISA", instructions, 1);
+  setenv("OPENBLAS_CORETYPE", has_512 ? "SkylakeX" : "Haswell", 1);
+}
+
 bool RunPass(const Options& options, const Pass& pass, Findings& to) {
-  if (pass.only_avx2) {  // read by the libraries when they are loaded
-    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
-    setenv("DNNL_MAX_CPU_ISA", "AVX2", 1);
-    setenv("OPENBLAS_CORETYPE", "Haswell", 1);
-  }
+  if (pass.limits_libraries) LimitLibraries(pass.kernels->name);
   const std::string of = std::string(pass.kernels->name) + ": ";
   to.Fact(of + "figures",
           pass.prefixes[0] + (pass.prefixes.size() > 1 ? ", " + pass.prefixes[1] : ""));
