@@ -496,7 +496,7 @@ int PinToOneCore() {
   return cpu;
 }
 
-// Read by the libraries when they are loaded. (Beside portable kernels they have AVX2: none of them has less to offer.)
+// Read by the libraries when they are loaded. (Beside portable kernels they have AVX2, too.)
 void LimitLibraries(const std::string& kernels) {
   const bool has_512 = kernels.rfind("avx512", 0) == 0;
   const char* const instructions = kernels == "avx512_bf16" ? "AVX512_CORE_BF16"
