@@ -31,8 +31,10 @@ struct CellType {
   TableId out;              // the table this type's nodes write
   int32_t min_batch = 1;    // Algorithm 1: after a round's first task, smaller ones are not formed
   int32_t max_batch = 0;    // 0: measured at load (T(b) knee)
-  int32_t peak_batch = 0;   // beside a max_batch: the most while its queue stays longer than that; 0: max_batch
-  int32_t priority = 0;     // higher first; later stages of a model get more
+  int32_t least_max_batch = 0;  // of a max_batch that is measured
+  // Beside a max_batch: the most while its queue stays longer than that; 0: max_batch.
+  int32_t peak_batch = 0;
+  int32_t priority = 0;                    // higher first; later stages of a model get more
   Precision precision = Precision::kFp32;  // of its products
   // What another type computes for all steps at once (hoisted_model.h); empty: nothing.
   std::vector<HoistedSum> hoisted = {};

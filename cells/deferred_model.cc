@@ -317,7 +317,7 @@ class ModelSplitter {
     deferred.priority = step.priority;
     // As an eager part's: in smaller tasks every one of them reads its weights from afar again, for the steps between have
     // sent them out of the caches.
-    deferred.max_batch = kDeferredNodes;
+    deferred.least_max_batch = kDeferredNodes;
     deferred.precision = step.precision;
     split_.deferred[Index(id.value())] = deferred.id;
     made_.types.push_back(std::move(deferred));

@@ -230,9 +230,10 @@ EagerPart AddEagerPart(const HoistedCell& hoisted, CellTypeId id, Model& model) 
   for (const InputId input : hoisted.reads) eager.in.push_back(step.in[Index(input.value())]);
   eager.in.push_back(step.out);
   eager.out = TableId(static_cast<int64_t>(model.tables.size()));
-  // A piece of one chain is one task, which reads the weights once: more, nobody would be computed sooner; less, and every
-  // task but the first reads them from afar again, for the steps between have sent them out of the caches.
-  eager.max_batch = kHoistedSteps;
+  // A piece of one chain is one task, which reads the weights once: in smaller ones every task but the first reads them from
+  // afar again, for the steps between have sent them out of the caches. More, where more are as fast: where multiplying is so
+  // fast that 48 nodes wait for weights all the same.
+  eager.least_max_batch = kHoistedSteps;
   eager.priority = step.priority + 1;  // first, so that whoever waits for it steps with the others
   const absl::Span<const Column> sums = hoisted.eager->columns();
   model.tables.push_back({.name = eager.name, .columns = {sums.begin(), sums.end()}});

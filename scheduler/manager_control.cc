@@ -140,7 +140,7 @@ bool Manager::IsIdle(int worker) const {
   });
 }
 
-// A task of `batch` nodes that read zeros (and are computed as if they were none) and write rows that nobody owns yet.
+// A task of `batch` nodes that read row 0 (and are computed as if that were no zeros) and write rows that nobody owns yet.
 void Manager::SubmitWarmUp(Lane& lane, int worker) {
   WorkerLink& link = workers_[Index(worker)];
   const Calibration::Step step = *lane.calibration().Next(worker);

@@ -58,7 +58,8 @@ struct BatchedTask {
   // Longer than this in progress, and its device counts as hung; 0: for ever.
   int64_t limit_ns = 0;
   // What it takes says what a task of so many nodes takes: all of it is computed, also what the device could spare itself
-  // because every node reads row 0 (as a warm-up does), and no other task is in its launch.
+  // because every node reads row 0 (as a warm-up does), and no other task is in its launch. The device may read other numbers
+  // instead, if zeros are multiplied faster. What it leaves, nobody reads.
   bool measured = false;
   // When the worker gave it to the device (the worker's clock).
   int64_t enqueued_ns = 0;

@@ -102,6 +102,18 @@ int32_t Peak(absl::Span<const CalibrationPoint> points) {
   return knee;
 }
 
+BatchSizes SizesInForce(const CellType& type, absl::Span<const CalibrationPoint> points,
+                        int32_t batch_limit) {
+  if (type.max_batch > 0) {
+    const int32_t max_batch = std::min(type.max_batch, batch_limit);
+    return {max_batch, std::max(max_batch, std::min(type.peak_batch, batch_limit))};
+  }
+  if (points.empty()) return {batch_limit, batch_limit};
+  const int32_t least = std::min(type.least_max_batch, batch_limit);
+  const int32_t max_batch = std::max(least, Knee(points));
+  return {max_batch, std::max(max_batch, Peak(points))};
+}
+
 Calibration::Calibration(const Model& model, std::vector<int32_t> most_rows, int32_t batch_limit,
                          absl::Span<const int> memory_of, bool measure)
     : model_(model), batch_limit_(batch_limit), measure_(measure), workers_(memory_of.size()) {
@@ -192,8 +204,9 @@ bool Calibration::MayEndAt(const Progress& p) const {
   if (last.task_ns < kLongBesideOthersNs) return false;
   const bool too_long = points.size() > 1 && last.task_ns >= kLongTaskNs &&
                         points[points.size() - 2].task_ns >= kLongTaskNs;
-  const bool configured = model_.types[static_cast<size_t>(p.type)].max_batch > 0;
-  return too_long || (!configured && last.batch >= 2 * Knee(points));
+  const CellType& type = model_.types[static_cast<size_t>(p.type)];
+  const int32_t most = std::max(2 * Knee(points), type.least_max_batch);
+  return too_long || (type.max_batch == 0 && last.batch >= most);
 }
 
 void Calibration::EndRound(Progress& p) {
@@ -313,18 +326,13 @@ std::vector<CellTypeCalibration> Calibration::Results() const {
       CellTypeCalibration& c = results.emplace_back();
       c.memory = static_cast<int>(m);
       c.type = model_.types[t].id;
-      const int32_t configured = model_.types[t].max_batch;
       if (measure_) {
         c.points = memories_[m].points[t];
         c.kept = memories_[m].kept[t];
       }
-      if (configured > 0) {
-        c.max_batch = std::min(configured, batch_limit_);
-        c.peak_batch = std::max(c.max_batch, std::min(model_.types[t].peak_batch, batch_limit_));
-      } else {
-        c.max_batch = measure_ ? Knee(c.points) : batch_limit_;
-        c.peak_batch = measure_ ? Peak(c.points) : batch_limit_;
-      }
+      const BatchSizes sizes = SizesInForce(model_.types[t], c.points, batch_limit_);
+      c.max_batch = sizes.max_batch;
+      c.peak_batch = sizes.peak_batch;
     }
   }
   return results;

@@ -1,5 +1,5 @@
 // How a lane warms: every cell type runs at every batch size to be calibrated, as ordinary tasks
-// through every worker's ring (rows that read zeros; no device spares itself their products: BatchedTask::measured), so that nothing is touched for the first time
+// through every worker's ring (of row 0; no device spares itself anything for its zeros: BatchedTask::measured), so that nothing is touched for the first time
 // by a request, and T(b) is what the worker stamps. From T(b) the knee: max_batch in force is what
 // the model configures, else the smallest b whose nodes per second are >= 0.95 of the best seen, and
 // whose tasks take 0.1 ms: each task costs its manager 2 to 3 us beside what its nodes cost.
@@ -72,6 +72,14 @@ int32_t Knee(absl::Span<const CalibrationPoint> points);
 // What is worth while in backlog (batch_limit.h): the smallest measured b, not below the knee, with b/(T(b) + kBesideTaskNs)
 // >= 0.98 of the best.
 int32_t Peak(absl::Span<const CalibrationPoint> points);
+
+// What is in force of a type: what its model configures, else what T(b) says, and no less than the model wants then. No points:
+// batch_limit.
+struct BatchSizes {
+  int32_t max_batch, peak_batch;
+};
+BatchSizes SizesInForce(const CellType& type, absl::Span<const CalibrationPoint> points,
+                        int32_t batch_limit);
 
 class Calibration {
  public:

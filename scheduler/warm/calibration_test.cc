@@ -155,6 +155,28 @@ TEST(CalibrationTest, AConfiguredLimitIsMeasuredHoweverLongItTakes) {
   EXPECT_EQ(Calibrate(*model, 512, slow).points.back().batch, 40);
 }
 
+// T(b)'s knee is 16 and its peak 48.
+TEST(CalibrationTest, AMeasuredLimitIsNoLessThanItsModelWants) {
+  const auto model = SmallModel();
+  const std::vector<std::tuple<int, int, int>> cases = {
+      {0, 16, 48}, {8, 16, 48}, {32, 32, 48}, {100, 100, 100}, {1000, 512, 512}};
+  for (const auto& [least, max_batch, peak] : cases) {
+    model->types[0].least_max_batch = least;
+    const CellTypeCalibration c =
+        Calibrate(*model, 512, [](int, int32_t batch) { return Streaming(batch); });
+    EXPECT_EQ(c.max_batch, max_batch) << least;
+    EXPECT_EQ(c.peak_batch, peak) << least;
+  }
+}
+
+TEST(CalibrationTest, WhatIsToBeInForceIsMeasuredHoweverEarlyTheKneeIsKnown) {
+  const auto model = SmallModel();
+  const auto slow = [](int, int32_t batch) { return batch * kMicro * 1000; };
+  EXPECT_EQ(Calibrate(*model, 512, slow).points.back().batch, 4);
+  model->types[0].least_max_batch = 40;
+  EXPECT_EQ(Calibrate(*model, 512, slow).points.back().batch, 48);
+}
+
 // Several workers take turns, as far as they have something to do; task times by worker and batch.
 class WorkersTest : public ::testing::Test {
  protected:

@@ -17,7 +17,7 @@
 namespace cellbatch {
 
 // Raised when what calibration measures, or how it chooses sizes, changes: what was kept before is not asked for any more.
-inline constexpr int kCalibrationFormat = 1;
+inline constexpr int kCalibrationFormat = 2;
 
 // `account`: what the device's memory made of the model (Memory::Account); of a memory that says nothing the definition
 // has to do. `limit`: the largest size that is measured.

@@ -88,6 +88,7 @@ absl::Status ReadType(const disk::RecordedLane& lane, const disk::RecordedType& 
   made.out = TableId(type.table());
   made.min_batch = std::max(type.min_batch(), 1);
   made.max_batch = std::max(type.max_batch(), 0);
+  made.least_max_batch = std::max(type.least_max_batch(), 0);
   made.priority = type.priority();
   model.types.push_back(std::move(made));
   return absl::OkStatus();
@@ -135,6 +136,7 @@ void DescribeModel(const Model& model, disk::RecordedLane& lane) {
     to.set_carry(type.definition->carry() ? type.definition->carry()->value() + 1 : 0);
     to.set_min_batch(type.min_batch);
     to.set_max_batch(type.max_batch);
+    to.set_least_max_batch(type.least_max_batch);
     to.set_priority(type.priority);
   }
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "cells/device/cpu/cpu_device.h"
 #include "cells/unfold/unfolder.h"
 #include "server/repository/model_loader.h"
 #include "tests/bench/in_process.h"
@@ -39,7 +40,10 @@ WorkloadFolder::~WorkloadFolder() { std::filesystem::remove_all(repository_); }
 std::shared_ptr<const Model> LoadWorkload(const zoo::Workload& workload, ModelId id,
                                           const std::string& more) {
   const WorkloadFolder folder(workload, more);
-  return Require(LoadModel(folder.model(), workload.name, 1, id, {}), "loading " + workload.name);
+  LoaderLimits limits;
+  limits.splits_fp32 = SplitsFp32(CpuOptions());
+  return Require(LoadModel(folder.model(), workload.name, 1, id, limits),
+                 "loading " + workload.name);
 }
 
 std::unique_ptr<Request> MakeRequest(std::shared_ptr<const Model> model, const zoo::Asked& asked,

@@ -150,7 +150,7 @@ RowColumn ChunkRun::Column(const Place& place) const {
 
 // Whether all nodes read row 0 there. One look, unless the first of them does.
 bool ChunkRun::ReadsZeros(const Place& place) const {
-  if (!columns_.zero_row || nodes_.measured || place.kind != PlaceKind::kInput) return false;
+  if (!columns_.zero_row || place.kind != PlaceKind::kInput) return false;
   const Row* const rows = nodes_.inputs[place.index].rows + first_;
   return std::all_of(rows, rows + count_, [](Row row) { return row == kZeroRow; });
 }

@@ -61,7 +61,6 @@ struct NodeLists {
   int32_t num_nodes = 0;
   const InputRows* inputs = nullptr;
   const Row* output_rows = nullptr;
-  bool measured = false;  // nothing is spared because rows are row 0
 };
 
 // What running needs beside rows and weights. One per device: its steps run one after the other.

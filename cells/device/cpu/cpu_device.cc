@@ -84,8 +84,10 @@ void CpuDevice::Compute(const BatchedTask& task) {
   const auto& model = static_cast<const CpuLoadedModel&>(*task.model);
   CheckTask(model, task);
   for (int32_t i = 0; i < task.num_copies_in; ++i) WriteRows(model, task.copies_in[i]);
-  const NodeLists nodes = {task.num_nodes, task.inputs, task.output_rows, task.measured};
-  RunCell(model.cell(task.cell), model.columns(task.cell), nodes, model.scratch(number_),
+  const NodeLists nodes = {task.num_nodes, task.inputs, task.output_rows};
+  const CellColumns& columns =
+      task.measured ? model.measured_columns(task.cell) : model.columns(task.cell);
+  RunCell(model.cell(task.cell), columns, nodes, model.scratch(number_),
           {&team_, &product_scratch_, costs_});
   const TableId out = model.cell(task.cell).type().out;
   for (int32_t i = 0; i < task.num_copies_out; ++i) ReadRow(model, out, task.copies_out[i]);

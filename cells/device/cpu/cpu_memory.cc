@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -33,6 +34,31 @@ CellColumns ColumnsOf(const CpuLoadedModel& loaded, const CellType& type) {
     columns.outputs.push_back(loaded.column(type.out, ColumnId(static_cast<int64_t>(c))));
   }
   return columns;
+}
+
+CellColumns MeasuredColumnsOf(const CpuLoadedModel& loaded, const CellType& type) {
+  CellColumns columns = ColumnsOf(loaded, type);
+  columns.zero_row = false;
+  for (size_t i = 0; i < type.in.size(); ++i) {
+    for (ColumnArray& column : columns.inputs[i]) {
+      column.base = column.At(loaded.trash_row(type.in[i]));
+      column.stride = 0;
+    }
+  }
+  return columns;
+}
+
+// Numbers from -1 to 1 for whoever measures; of int32 the zeros that are there already.
+void FillTrashRow(const CpuLoadedModel& loaded, TableId table) {
+  std::minstd_rand random;
+  std::uniform_real_distribution<float> number(-1.0f, 1.0f);
+  const std::vector<Column>& columns = loaded.model().table(table).columns;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].type == ElementType::kInt32) continue;
+    float* const row =
+        loaded.column(table, ColumnId(static_cast<int64_t>(c))).At(loaded.trash_row(table));
+    std::generate_n(row, columns[c].width, [&] { return number(random); });
+  }
 }
 
 // `types`: whose programs they are.
@@ -198,6 +224,7 @@ absl::Status CpuMemory::MapTables(const Model& model, const RowBudget& budget,
       arrays.push_back(
           {bases[array] + place.offset, tables[t].strides[array], column.width, column.type});
     }
+    FillTrashRow(loaded, TableId(static_cast<int64_t>(t)));
   }
   return absl::OkStatus();
 }
@@ -231,6 +258,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> CpuMemory::LoadHere(const Model& mo
   std::vector<const CellProgram*> programs;
   for (const PackedCell& cell : loaded->cells_) {
     loaded->cell_columns_.push_back(ColumnsOf(*loaded, cell.type()));
+    loaded->measured_columns_.push_back(MeasuredColumnsOf(*loaded, cell.type()));
     programs.push_back(&cell.program());
   }
   for (int d = 0; d < num_devices_; ++d) {

@@ -10,6 +10,8 @@
 
 #include "cells/device/cpu/cpu_device.h"
 #include "cells/device/cpu/cpu_features.h"
+#include "cells/device/cpu/process_limits.h"
+#include "cells/device/signal.h"
 #include "fmt/format.h"
 #include "tests/testing/builders.h"
 
@@ -331,6 +333,45 @@ TEST(CpuMemoryTest, ACellThatCannotBeCompiledIsRefusedByName) {
   const absl::Status status = memory.Load(*model, Rows(*model, 8)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_NE(status.message().find("cell \"narrow\""), std::string::npos) << status;
+}
+
+// So its time is that of a task whose rows hold something.
+TEST(CpuDeviceTest, AMeasuredTaskReadsNumbersWhereItNamesZerosAndIsSparedNothing) {
+  const std::shared_ptr<Model> model = testing::OneCellModel(testing::LstmCell(3, 16));
+  auto set = CpuDevices({{AllowedCpus().front()}}, CpuOptions());
+  ASSERT_TRUE(set.ok()) << set.status();
+  auto loaded = set->memories[0]->Load(*model, Rows(*model, 8));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto& cpu = static_cast<const CpuLoadedModel&>(**loaded);
+  const CellType& type = model->types[0];
+  Device& device = *set->devices[0];
+  constexpr Row kWritten = 3, kLeft = 4;
+  const auto left = [&](Row read, bool measured) {
+    std::vector<float> h(16);
+    CopyOut copy = {reinterpret_cast<std::byte*>(h.data()), ColumnId(0), kLeft};
+    BatchedTask task;
+    task.model = loaded->get();
+    task.cell = type.id;
+    task.num_nodes = 1;
+    task.inputs[0].rows = task.inputs[1].rows = &read;
+    task.output_rows = &kLeft;
+    task.copies_out = &copy;
+    task.num_copies_out = 1;
+    task.measured = measured;
+    task.sequence = device.Signal() + 1;
+    BatchedTask* const pointer = &task;
+    EXPECT_EQ(device.Enqueue({&pointer, 1}), 1);
+    while (!SignalPassed(device.Signal(), task.sequence)) device.Advance();
+    return h;
+  };
+  for (const TableId table : type.in) {
+    for (const Column& c : model->table(table).columns) {
+      const ColumnArray& column = cpu.column(table, model->table(table).Find(c.name));
+      std::copy_n(column.At(cpu.trash_row(table)), c.width, column.At(kWritten));
+    }
+  }
+  EXPECT_NE(left(kZeroRow, true), left(kZeroRow, false));
+  EXPECT_EQ(left(kZeroRow, true), left(kWritten, false));
 }
 
 TEST(CpuDeviceTest, DevicesOfOneNodeShareAMemoryAndSayWhereTheyAre) {

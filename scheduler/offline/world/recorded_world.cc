@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -78,8 +79,9 @@ absl::StatusOr<TypeCosts> Calibrated(const std::vector<RecordedTask>& tasks, con
   for (size_t i = costs.points.size() - 1; i > 0; --i) {
     costs.points[i - 1].task_ns = std::min(costs.points[i - 1].task_ns, costs.points[i].task_ns);
   }
-  costs.max_batch = type.max_batch > 0 ? type.max_batch : Knee(costs.points);
-  costs.peak_batch = type.max_batch > 0 ? type.max_batch : Peak(costs.points);
+  const BatchSizes sizes = SizesInForce(type, costs.points, std::numeric_limits<int32_t>::max());
+  costs.max_batch = sizes.max_batch;
+  costs.peak_batch = sizes.peak_batch;
   return costs;
 }
 
