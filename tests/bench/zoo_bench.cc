@@ -4,6 +4,8 @@
 //   zoo.WORKLOAD.mean_batch        cells of all types ÷ tasks
 //   zoo.WORKLOAD.scheduler_share   1 - device time ÷ time of the thread that schedules and computes (stepped.h)
 //
+// In precisions other than FP32 (--precisions) WORKLOAD has the precision behind it: zoo.nmt_bf16.requests_per_s.
+//
 // Models and requests are those of tests/zoo (real data, in an order from the seed): embeddings as wide as the hidden
 // state, words folded to 256 as in ED-Batch, outputs at every node, position or word as there; nmt decodes as many
 // words as the data's target has. Unfolding, submitting and taking answers happen on a thread of their own, on another
@@ -21,6 +23,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
 #include "cells/device/cpu/cpu_topology.h"
 #include "cells/device/cpu/process_limits.h"
@@ -41,6 +44,10 @@ ABSL_FLAG(double, seconds, 5, "Length of one measured round.");
 ABSL_FLAG(int, rounds, 3, "Rounds; figures are medians over them.");
 ABSL_FLAG(int, in_flight, 0,
           "Requests in flight; 0: eight times b_max of the type with the largest cells.");
+ABSL_FLAG(std::string, precisions, "FP32",
+          "Of all products, as a configuration says it; several, one after the other, with commas "
+          "between: "
+          "FP32, FP32_SPLIT, BF16, W8, AUTO.");
 ABSL_FLAG(bool, root_only, false, "Ask for OUTPUT alone: the root's, the last position's.");
 ABSL_FLAG(uint64_t, seed, 1, "Of the requests' order.");
 ABSL_FLAG(std::string, unfold, "", "What models say in unfold { .. }: \"level_rows: ON\".");
@@ -198,12 +205,15 @@ std::string Batches(Scheduler& scheduler, ModelId model) {
   return text;
 }
 
-void Run(const std::string& name, Report& report, Table& table) {
-  const zoo::Workload workload =
-      zoo::MakeWorkload(name, zoo::Sizes::Benchmark(absl::GetFlag(FLAGS_h)), 0);
-  report.Fact(name, std::to_string(workload.requests.size()) + " items of " + workload.source);
-  const std::shared_ptr<const Model> model =
-      LoadWorkload(workload, ModelId(1), "unfold { " + absl::GetFlag(FLAGS_unfold) + " }\n");
+void Run(const zoo::Workload& workload, const std::string& precision, Report& report,
+         Table& table) {
+  const std::string name =
+      workload.name + (precision == "FP32" ? "" : "_" + absl::AsciiStrToLower(precision));
+  const std::shared_ptr<const Model> model = LoadWorkload(
+      workload, ModelId(1),
+      "unfold { " + absl::GetFlag(FLAGS_unfold) + " }\nprecision: PRECISION_" + precision + "\n");
+  report.Fact(name, std::to_string(workload.requests.size()) + " items of " + workload.source +
+                        ", in " + Name(model->precision));
   Stepped stepped(SchedulerOptions(), Devices(), model);
   const int in_flight = InFlight(stepped.scheduler().Calibration(model->id));
   Clients clients(workload, model, stepped, in_flight);
@@ -237,7 +247,13 @@ int Main() {
   std::vector<std::string> names =
       absl::StrSplit(absl::GetFlag(FLAGS_workloads), ',', absl::SkipEmpty());
   if (names.empty()) names.assign(zoo::WorkloadNames().begin(), zoo::WorkloadNames().end());
-  for (const std::string& name : names) Run(name, report, table);
+  const std::vector<std::string> precisions =
+      absl::StrSplit(absl::GetFlag(FLAGS_precisions), ',', absl::SkipEmpty());
+  for (const std::string& name : names) {
+    const zoo::Workload workload =
+        zoo::MakeWorkload(name, zoo::Sizes::Benchmark(absl::GetFlag(FLAGS_h)), 0);
+    for (const std::string& precision : precisions) Run(workload, precision, report, table);
+  }
   report.Text(table.ToString());
   return report.Finish(absl::GetFlag(FLAGS_json)) ? 0 : 1;
 }

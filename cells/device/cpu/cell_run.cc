@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cells/device/cpu/plain_step.h"
+#include "cells/device/cpu/step_costs.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 
 namespace cellbatch {
@@ -172,9 +173,10 @@ void ChunkRun::operator()(const SumStep& step) const {
   const RowSource in = {c.base, c.stride, nodes_.inputs[input].rows, nullptr, 1};
   const RowColumn out = Column(step.to);
   const int64_t links = int64_t{offsets[count_]} - offsets[0];
-  SplitRows(4 * step.width * (1 + links / count_), [&](int32_t begin, int32_t rows, int) {
-    cell_.kernels().sum_rows(in, offsets + begin, step.width, rows, RowsFrom(out, begin));
-  });
+  SplitRows(step.width * (kCopyCost + kAddCost * (links / count_)),
+            [&](int32_t begin, int32_t rows, int) {
+              cell_.kernels().sum_rows(in, offsets + begin, step.width, rows, RowsFrom(out, begin));
+            });
 }
 
 void ChunkRun::operator()(const IndexStep& step) const {
@@ -189,21 +191,26 @@ void ChunkRun::operator()(const IndexStep& step) const {
 
 // Rows that a product in bf16, or in split fp32, reads: rounded once for all panels and threads.
 void ChunkRun::RoundInputs(const ProductStep& plan, RowSource* inputs, size_t skipped) const {
-  float* to = scratch_.rounded();
-  const int64_t stride = RoundedStride(cell_.program());
-  const auto round = cell_.program().precision == Precision::kBf16 ? cell_.kernels().round_to_bf16
-                                                                   : cell_.kernels().split_to_bf16;
+  const Precision precision = cell_.program().precision;
+  const auto round =
+      precision == Precision::kBf16 ? cell_.kernels().round_to_bf16 : cell_.kernels().split_to_bf16;
+  RowSource rounded[kernels::kMaxSegments];
+  int64_t numbers = 0;  // of a row
   for (size_t s = skipped; s < plan.segments.size(); ++s) {
-    RowSource& in = inputs[s - skipped];
-    if (in.base == nullptr) continue;  // zeros
-    const int32_t depth = plan.segments[s].depth;
-    const RowColumn out = {to, stride};
-    SplitRows(depth, [&](int32_t begin, int32_t rows, int) {
-      round(RowsFrom(in, begin), depth, rows, RowsFrom(out, begin));
-    });
-    in = {to, stride};
-    to += RoundedWidth(plan.segments[s]);
+    if (inputs[s - skipped].base == nullptr) continue;  // zeros
+    rounded[s - skipped] = {scratch_.rounded() + numbers, RoundedStride(cell_.program())};
+    numbers += RoundedWidth(plan.segments[s]);
   }
+  SplitRows(RoundingCost(precision) * numbers, [&](int32_t begin, int32_t rows, int) {
+    for (size_t s = skipped; s < plan.segments.size(); ++s) {
+      const RowSource& in = inputs[s - skipped];
+      if (in.base == nullptr) continue;
+      const RowSource& to = rounded[s - skipped];
+      const RowColumn out = {const_cast<float*>(to.base), to.stride};
+      round(RowsFrom(in, begin), plan.segments[s].depth, rows, RowsFrom(out, begin));
+    }
+  });
+  std::copy_n(rounded, plan.segments.size() - skipped, inputs);
 }
 
 void ChunkRun::operator()(const PackedProductStep& step) const {
@@ -234,7 +241,7 @@ void ChunkRun::operator()(const PackedProductStep& step) const {
   }
   if (plan.arg_max.has_value()) StartLargest();
   const int64_t rate = RateOf(product.precision(), cell_.kernels());
-  const int64_t work = multiply_adds * count_ / rate + int64_t{8} * plan.units * count_;
+  const int64_t work = (multiply_adds / rate + TailCost(plan.tail) * plan.units) * count_;
   const int64_t bytes = multiply_adds * kernels::PackedProduct::StoredBytes(product.precision());
   RunPanels(product, args, std::max(work, bytes), plan.arg_max.has_value());
   if (plan.arg_max.has_value()) StoreLargest(*plan.arg_max);
@@ -341,8 +348,12 @@ void ChunkRun::RunByRow(const PackedStep* begin, const PackedStep* end) const {
   int64_t cost = 0;
   for (const PackedStep* step = begin; step != end; ++step) {
     const auto* const plain = std::get_if<PlainStep>(step);
-    cost += plain != nullptr ? PlainStepCost(*plain)
-                             : int64_t{8} * std::get<PackedProductStep>(*step).plan->units;
+    if (plain != nullptr) {
+      cost += PlainStepCost(*plain);
+    } else {
+      const ProductStep& plan = *std::get<PackedProductStep>(*step).plan;
+      cost += TailCost(plan.tail) * plan.units;
+    }
   }
   SplitRows(cost, [&](int32_t first, int32_t rows, int thread) {
     for (int32_t r = 0; r < rows; r += kRowsTogether) {
@@ -365,7 +376,7 @@ void ChunkRun::operator()(const FoldedCell& folded) const {
     // A table of this column alone, whatever beside it lies in the rows that are left.
     const int64_t stride = ColumnStride(cell_.type().definition->columns()[c]);
     const RowSource in = {folded.columns[c].data(), stride, scratch_.indices(folded.lookup)};
-    SplitRows(int64_t{4} * to.width, [&](int32_t begin, int32_t rows, int) {
+    SplitRows(kCopyCost * to.width, [&](int32_t begin, int32_t rows, int) {
       cell_.kernels().copy_rows(RowsFrom(in, begin), to.width, rows, RowsFrom(out, begin));
     });
   }

@@ -91,27 +91,4 @@ void RunPlainStep(const PlainStep& step, const kernels::CpuKernels& kernels,
   NoSuchEnumerator();
 }
 
-int64_t PlainStepCost(const PlainStep& step) {
-  int64_t elements = step.shape.size();
-  for (const Shape& s : step.shapes) elements += s.size();
-  switch (step.kind) {
-    case PlainKind::kMatMulByRows:
-    case PlainKind::kMatMulByColumns:  // some 50 multiply-adds a nanosecond
-      return step.shape.size() * step.shapes[0].cols;
-    case PlainKind::kSoftmax:
-      return 50 * elements;
-    case PlainKind::kCopy:
-    case PlainKind::kBroadcast:
-    case PlainKind::kTranspose:
-    case PlainKind::kSlice:
-    case PlainKind::kSum:
-    case PlainKind::kMean:
-    case PlainKind::kSumSquares:
-    case PlainKind::kMeanSquares:
-    case PlainKind::kArgMax:
-      return 4 * elements;
-  }
-  NoSuchEnumerator();
-}
-
 }  // namespace cellbatch

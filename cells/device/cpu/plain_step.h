@@ -26,9 +26,6 @@ Rows RowsFrom(Rows rows, int32_t first) {
 void RunPlainStep(const PlainStep& step, const kernels::CpuKernels& kernels,
                   const kernels::RowSource* args, int32_t num_rows, const kernels::RowColumn& out);
 
-// Elements touched or multiply-adds for one row, roughly.
-int64_t PlainStepCost(const PlainStep& step);
-
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_CELLS_DEVICE_CPU_PLAIN_STEP_H_
