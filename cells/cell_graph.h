@@ -139,7 +139,7 @@ struct Subgraph {
   int32_t first_consumer = 0,
           num_consumers = 0;  // into consumers(): later ones that read it, once each
   int32_t first_return = 0, num_returns = 0;  // into returns()
-  const std::byte* data = nullptr;            // request inputs: the rows, packed, row-major
+  const std::byte* data = nullptr;  // request inputs: the rows, packed, column after column
   Stop stop;
   int32_t stopped_at = -1;  // the node where it stopped, once its piece is done
 };
@@ -165,8 +165,9 @@ class CellGraph {
   // So that filling allocates once. Bounds may be exceeded; that only costs time.
   void Reserve(const GraphBounds& most);
 
-  // Rows the request brings: `rows` rows of `table` (one column), packed at `data`, which stays
-  // valid and unchanged until the request is answered.
+  // Rows the request brings: `rows` rows of `table`, packed at `data`, which stays valid and unchanged
+  // until the request is answered. Of a table of several columns (a state to begin from, which else a cell
+  // leaves) all rows of its first column lie first, then those of the next.
   SubgraphId AddInput(TableId table, int32_t rows, const std::byte* data);
   // Memory that lives as long as the graph (it moves along), for rows that an unfolder makes instead
   // of finding them packed in the request. Uninitialised, aligned for any element.

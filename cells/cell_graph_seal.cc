@@ -107,11 +107,6 @@ absl::Status CellGraph::CheckSubgraph(const Model& model, int32_t index) {
       return fail("(request input) is of table ", s.table.value(), "; the model has ",
                   model.tables.size());
     }
-    const TableSpec& table = model.table(s.table);
-    if (table.columns.size() != 1) {
-      return fail("(request input) fills table \"", table.name, "\" of ", table.columns.size(),
-                  " columns; inputs have 1");
-    }
     if (s.data == nullptr) return fail("(request input) has no data");
     return absl::OkStatus();
   }

@@ -164,10 +164,6 @@ TEST_F(CellGraphTest, RefusesAnInputOfAnUnknownTable) {
   graph.AddInput(TableId(4), 1, data);
   EXPECT_EQ(Error(), "subgraph 0 (request input) is of table 4; the model has 4");
 }
-TEST_F(CellGraphTest, RefusesAnInputOfATableOfSeveralColumns) {
-  graph.AddInput(kState, 1, data);
-  EXPECT_THAT(Error(), HasSubstr("\"state\" of 2 columns; inputs have 1"));
-}
 TEST_F(CellGraphTest, RefusesAnInputWithoutData) {
   graph.AddInput(kTokens, 1, nullptr);
   EXPECT_THAT(Error(), HasSubstr("has no data"));

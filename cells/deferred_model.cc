@@ -1,6 +1,7 @@
 #include "cells/deferred_model.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ size_t Index(int64_t i) { return static_cast<size_t>(i); }
 struct SplitTable {
   std::vector<ColumnPart> parts;
   std::vector<ColumnId> step, deferred;  // by column; invalid: not there
+  std::vector<int64_t> bytes;            // by column: of one row
 
   bool IsDeferred(ColumnId column) const {
     return parts[Index(column.value())] == ColumnPart::kDeferred;
@@ -103,7 +105,7 @@ class Rewriter {
 
   void Add(const Subgraph& s, Made& made) {
     if (!s.type.valid()) {
-      made.step = graph_.AddInput(s.table, s.length, s.data);
+      made.step = graph_.AddInput(s.table, s.length, Brought(s));
       return;
     }
     graph_.SetPhase(s.phase);
@@ -123,6 +125,25 @@ class Rewriter {
     const Link row = {made.step, InputId(0), last_only ? kLastNode : made.first,
                       length > 1 ? 1 : 0};
     made.deferred = graph_.Add(split_.deferred[Index(s.type.value())], length, {&row, 1});
+  }
+
+  // A state to begin from: the step's columns, in the order that they have now. Nobody reads the others of a row that no
+  // step left.
+  const std::byte* Brought(const Subgraph& s) const {
+    const std::optional<SplitTable>& table = split_.tables[Index(s.table.value())];
+    if (!table.has_value()) return s.data;
+    std::vector<int64_t> bytes(table->step.size(), 0);  // by column as they are now
+    for (size_t c = 0; c < table->step.size(); ++c) {
+      if (table->step[c].valid()) bytes[Index(table->step[c].value())] = table->bytes[c] * s.length;
+    }
+    std::byte* const kept = graph_.Keep(std::accumulate(bytes.begin(), bytes.end(), int64_t{0}));
+    const std::byte* from = s.data;
+    for (size_t c = 0; c < table->step.size(); from += table->bytes[c++] * s.length) {
+      if (!table->step[c].valid()) continue;
+      const auto to = bytes.begin() + table->step[c].value();
+      std::copy_n(from, *to, kept + std::accumulate(bytes.begin(), to, int64_t{0}));
+    }
+    return kept;
   }
 
   Link Now(const Subgraph& s, Link link) const {
@@ -293,6 +314,7 @@ class ModelSplitter {
     for (const Column& column : whole.columns) {
       split.step.push_back(made_.table(table).Find(column.name));
       split.deferred.push_back(made_.table(later).Find(column.name));
+      split.bytes.push_back(SizeInBytes(column.type) * column.width);
     }
     for (const CellType& type : cells_.types) {
       for (size_t i = 0; i < type.in.size(); ++i) {

@@ -33,8 +33,9 @@ struct CellPlan {
 
 struct ExplodedPlan {
   std::shared_ptr<const Model> cells;
-  std::vector<CellPlan> plans;      // by cell type
-  std::vector<TableId> row_tables;  // by table of `cells`: where request inputs of one column go
+  std::vector<CellPlan> plans;  // by cell type
+  // By table of `cells` and column: where what a request brings goes.
+  std::vector<std::vector<TableId>> row_tables;
   // To answer with a number that no cell computes: its row, and what leaves it.
   TableId number_table;
   CellTypeId copy_number;
@@ -66,15 +67,15 @@ class Rewriter {
   void ReturnStop(const StopReport& report);
   int64_t ValuesOf(const Subgraph& s) const {
     return s.type.valid() ? int64_t{s.length} * plan_.plans[Index(s.type.value())].outputs.size()
-                          : 1;
+                          : std::ssize(plan_.row_tables[Index(s.table.value())]);
   }
 
   const ExplodedPlan& plan_;
   const Model& model_;
   CellGraph& cells_;
   CellGraph& graph_;
-  // By subgraph: where its values start. A request input has one, the subgraph that stands for it; others one for each
-  // node and column.
+  // By subgraph: where its values start. A request input has one for each column, the subgraph that stands for it; others
+  // one for each node and column.
   std::vector<int64_t> first_value_;
   std::vector<SubgraphId> values_;
   std::vector<SubgraphId> made_;  // by operator of the node being written
@@ -126,7 +127,7 @@ Source Rewriter::Resolve(const Link& link, int32_t node, int32_t column) const {
   const int32_t first = link.first == kLastNode ? from.length - 1 : link.first;
   const int32_t at = first + node * link.stride;
   const int64_t base = first_value_[Index(link.from.value())];
-  if (!from.type.valid()) return {values_[Index(base)], at};
+  if (!from.type.valid()) return {values_[Index(base + column)], at};
   const int64_t columns = ValuesOf(from) / from.length;
   return {values_[Index(base + at * columns + column)], 0};
 }
@@ -164,8 +165,13 @@ void Rewriter::AddNode(const Subgraph& s, const CellPlan& plan, int32_t node) {
 
 void Rewriter::AddNodes(const Subgraph& s) {
   if (!s.type.valid()) {
-    values_[Index(first_value_[at_])] =
-        graph_.AddInput(plan_.row_tables[Index(s.table.value())], s.length, s.data);
+    const std::byte* data = s.data;
+    for (size_t c = 0; c < model_.table(s.table).columns.size(); ++c) {
+      const Column& column = model_.table(s.table).columns[c];
+      values_[Index(first_value_[at_]) + c] =
+          graph_.AddInput(plan_.row_tables[Index(s.table.value())][c], s.length, data);
+      data += s.length * SizeInBytes(column.type) * column.width;
+    }
     return;
   }
   graph_.SetPhase(s.phase);
@@ -252,9 +258,10 @@ class Maker {
     plan.cells = cells_;
     for (const CellType& type : cells_->types) plan.plans.push_back(PlanOf(type));
     for (const TableSpec& table : cells_->tables) {
-      const Column& column = table.columns[0];
-      plan.row_tables.push_back(table.columns.size() == 1 ? TableOf(column.type, column.width)
-                                                          : TableId());
+      std::vector<TableId>& columns = plan.row_tables.emplace_back();
+      for (const Column& column : table.columns) {
+        columns.push_back(TableOf(column.type, column.width));
+      }
     }
     plan.number_table = TableOf(ElementType::kInt32, 1);
     plan.copy_number = TypeOf(CopyOperator(ElementType::kInt32, 1, {}), nullptr, {});

@@ -65,7 +65,8 @@ absl::Status HostCopies::Stage(const Request& request, RequestBlock& block, Host
 absl::Status HostCopies::StageInputs(const Request& request, RequestBlock& block) {
   FreeInputs();
   const auto bytes_of = [&](const CopyIn& copy) {
-    return copy.rows * request.model->table(copy.table).row_bytes();
+    const Column& column = request.model->table(copy.table).columns[Index(copy.column.value())];
+    return copy.rows * SizeInBytes(column.type) * column.width;
   };
   const absl::Span<CopyIn> copies(block.copies, Index(block.num_copies));
   int64_t bytes = 0;

@@ -66,7 +66,7 @@ class BlockBuilder {
       if (s.type.valid()) {
         FillRecord(s, block_->records[record_of_[i]]);
       } else {
-        copies_[block_->num_copies++] = {s.data, s.table, s.first_row, s.length};
+        FillCopies(s);
       }
     }
     FillRoots();
@@ -77,6 +77,7 @@ class BlockBuilder {
   void Count();
   absl::Status Check() const;
   void Allocate();
+  void FillCopies(const Subgraph& s);
   void FillRecord(const Subgraph& s, NodeRecord& r);
   void FillWide(const Subgraph& s, NodeRecord& r);
   void FillNarrow(const Subgraph& s, NodeRecord& r);
@@ -117,7 +118,7 @@ class BlockBuilder {
   std::optional<BlockHeightsBuilder> heights_;
   std::vector<int32_t> record_of_;  // by subgraph of the piece; -1: a request input
   int32_t num_records_ = 0;
-  int32_t num_inputs_ = 0;
+  int32_t num_inputs_ = 0;  // columns of them
   int32_t num_roots_ = 0;
   int64_t pool_ints_ = 0;  // its length; the records in front of it are whole lines
   int32_t pool_used_ = 0;  // to this offset, from the records' begin
@@ -144,7 +145,7 @@ void BlockBuilder::Count() {
   for (const Subgraph& s : graph_.piece()) {
     record_of_.push_back(s.type.valid() ? num_records_++ : -1);
     if (!s.type.valid()) {
-      ++num_inputs_;
+      num_inputs_ += static_cast<int32_t>(model_.table(s.table).columns.size());
       continue;
     }
     if (s.num_predecessors == 0) ++num_roots_;
@@ -237,6 +238,17 @@ void BlockBuilder::Allocate() {
   block_->streams = request_.stream;
   block_->grows = graph_.grows();
   block_->mails = block_->streams || block_->grows;
+}
+
+// A request input, column by column.
+void BlockBuilder::FillCopies(const Subgraph& s) {
+  const std::vector<Column>& columns = model_.table(s.table).columns;
+  const std::byte* at = s.data;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    copies_[block_->num_copies++] = {at, s.table, s.first_row, s.length,
+                                     ColumnId(static_cast<int64_t>(c))};
+    at += s.length * SizeInBytes(columns[c].type) * columns[c].width;
+  }
 }
 
 void BlockBuilder::FillRecord(const Subgraph& s, NodeRecord& r) {

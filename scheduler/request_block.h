@@ -42,7 +42,7 @@ namespace cellbatch {
 
 inline constexpr int kMaxWorkers = 8;          // devices of one scheduler
 inline constexpr int kMaxReturnsPerNode = 16;  // returned pieces that cover one node
-inline constexpr int kMaxInputPieces = 2048;   // request inputs of one graph
+inline constexpr int kMaxInputPieces = 2048;   // columns of request inputs of one graph
 
 // Encodings of NodeRecord::input_row and of rows in the pool.
 inline constexpr int32_t kReadsZero = -1;

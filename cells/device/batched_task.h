@@ -17,14 +17,15 @@ namespace cellbatch {
 
 class LoadedModel;
 
-// Rows of a joining request, before the task computes: `rows` rows from `first` of a table with one
-// column, packed at `source` (host memory that the device reaches, see memory.h, and that outlives the
-// task). rows == 0: blanked by a cancel.
+// Rows of a joining request, before the task computes: one column of `rows` rows from `first` of a table,
+// packed at `source` (host memory that the device reaches, see memory.h, and that outlives the
+// task). A table of several columns takes a copy each. rows == 0: blanked by a cancel.
 struct CopyIn {
   const std::byte* source;
   TableId table;
   Row first;
   int32_t rows;
+  ColumnId column = ColumnId(0);
 };
 
 // After the task computed: one column of one of its output rows, to host memory that the device reaches.

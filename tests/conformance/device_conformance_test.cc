@@ -399,6 +399,29 @@ TEST_P(DeviceTest, TheHostSeesIntegersOfWhatTheSignalPassed) {
   for (size_t r = 1; r <= 8; ++r) EXPECT_EQ(column[r], words[r - 1]);
 }
 
+// A state that a request brings: each column is a copy of its own, into rows that else a task leaves.
+TEST_P(DeviceTest, AStateThatIsBroughtIsTheStateThatWasLeft) {
+  std::vector<float> h(kH), c(kH), went_on(kH), began(kH), from_zeros(kH);
+  BatchedTask* const before = Step(1, kZeroRow, 1);
+  BringVectors(before, 1, 2);
+  bench->CopyOut(before, kHidden, 1, h.data());
+  bench->CopyOut(before, kState, 1, c.data());
+  BatchedTask* const after = Step(2, 1, 2);
+  bench->CopyOut(after, kHidden, 2, went_on.data());
+  ASSERT_TRUE(bench->Run(0));
+  BatchedTask* const task = Step(2, 9, 3);
+  bench->CopyIn(task, model->type(lstm).out, 9, 1, h.data(), kHidden);
+  bench->CopyIn(task, model->type(lstm).out, 9, 1, c.data(), kState);
+  bench->CopyOut(task, kHidden, 3, began.data());
+  BatchedTask* const zeros = Step(2, kZeroRow, 4);
+  bench->CopyOut(zeros, kHidden, 4, from_zeros.data());
+  ASSERT_TRUE(bench->Run(0));
+  if (GetParam().computes) {
+    EXPECT_EQ(Bits(went_on), Bits(began));
+  }
+  EXPECT_NE(Bits(began), Bits(from_zeros));
+}
+
 TEST_P(DeviceTest, TokensComeAsRowsToo) {
   const int32_t tokens[] = {7, 3, 7};
   std::vector<float> a(kH), b(kH), c(kH);

@@ -77,13 +77,14 @@ std::byte* TaskBench::Stage(const void* values, int64_t bytes) {
 }
 
 void TaskBench::CopyIn(BatchedTask* task, TableId table, Row first, int32_t rows,
-                       const void* source) {
+                       const void* source, ColumnId column) {
   if (setup_.memory->host_blocks() != nullptr && rows > 0) {
-    source = Stage(source, rows * model_.table(table).row_bytes());
+    const Column& of = model_.table(table).columns[static_cast<size_t>(column.value())];
+    source = Stage(source, rows * SizeInBytes(of.type) * of.width);
   }
   Check(task->num_copies_in < kMaxCopies, "room for one more copy");
   const_cast<cellbatch::CopyIn*>(task->copies_in)[task->num_copies_in++] = {
-      static_cast<const std::byte*>(source), table, first, rows};
+      static_cast<const std::byte*>(source), table, first, rows, column};
 }
 
 void TaskBench::CopyOut(BatchedTask* task, ColumnId column, Row row, void* dest) {

@@ -42,7 +42,8 @@ class TaskBench {
 
   BatchedTask* Task(int device, const TaskSpec& spec);
   // At most kMaxCopies of each a task. `source` and `dest` outlive the run; dest is current after Run or Collect.
-  void CopyIn(BatchedTask* task, TableId table, Row first, int32_t rows, const void* source);
+  void CopyIn(BatchedTask* task, TableId table, Row first, int32_t rows, const void* source,
+              ColumnId column = ColumnId(0));
   void CopyOut(BatchedTask* task, ColumnId column, Row row, void* dest);
 
   // Offers what the device has not taken yet; how many it took.

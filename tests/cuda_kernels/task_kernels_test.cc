@@ -41,19 +41,21 @@ static_assert(kAlike<CopyInItem, CopyIn> &&
               offsetof(CopyInItem, source) == offsetof(CopyIn, source) &&
               offsetof(CopyInItem, table) == offsetof(CopyIn, table) &&
               offsetof(CopyInItem, first) == offsetof(CopyIn, first) &&
-              offsetof(CopyInItem, rows) == offsetof(CopyIn, rows));
+              offsetof(CopyInItem, rows) == offsetof(CopyIn, rows) &&
+              offsetof(CopyInItem, column) == offsetof(CopyIn, column));
 static_assert(kAlike<CopyOutItem, CopyOut> &&
               offsetof(CopyOutItem, dest) == offsetof(CopyOut, dest) &&
               offsetof(CopyOutItem, column) == offsetof(CopyOut, column) &&
               offsetof(CopyOutItem, row) == offsetof(CopyOut, row));
 static_assert(kAlike<cuda_abi::InputList, InputRows> && kAlike<int, Row> && kAlike<int, TableId> &&
               offsetof(cuda_abi::InputList, offsets) == offsetof(InputRows, offsets));
-static_assert(cuda_abi::kMostInputs == kMaxInputs);
+static_assert(cuda_abi::kMostInputs == kMaxInputs && cuda_abi::kMostTableColumns == kMaxColumns);
 
 // Column 0 is wide, and repeated as bf16; column 1 is of int32, and mirrored. Rows up to kFirstIn are computed, those from there on
 // copied in: column 0 as one long copy, column 1 as many short ones.
 // Each task of a launch has rows of its own.
-constexpr int kRing = 7, kColumns = 2, kFirstIn = 36, kLongCopy = 20, kMostCopies = 250;
+// The table is the second; there is nothing of the first.
+constexpr int kTable = 1, kRing = 7, kColumns = 2, kFirstIn = 36, kLongCopy = 20, kMostCopies = 250;
 constexpr int kTaskRows = kFirstIn + kMostCopies + 1, kMostTasks = cuda_abi::kMostTasks;
 constexpr int kRows = kTaskRows * kMostTasks;
 constexpr int kWidths[kColumns] = {132, 5}, kStrides[kColumns] = {136, 5};
@@ -100,8 +102,8 @@ class Queue {
     for (int c = 0; c < kColumns; ++c) data_[c].assign(kRows * Stride(c), 0.0f);
     rounded_.assign(data_[0].size(), 0);
     mirror_.assign(data_[1].size(), 0);
-    columns_[0] = {data_[0].data(), kStrides[0], kWidths[0], nullptr, rounded_.data()};
-    columns_[1] = {data_[1].data(), kStrides[1], kWidths[1], mirror_.data(), nullptr};
+    of_table_[0] = {data_[0].data(), kStrides[0], kWidths[0], nullptr, rounded_.data()};
+    of_table_[1] = {data_[1].data(), kStrides[1], kWidths[1], mirror_.data(), nullptr};
     state_.ring_slots = kRing;
     state_.ring = ring_;
     state_.stamps = stamps_;
@@ -132,7 +134,7 @@ class Queue {
     runner_.set_observer(&watch);
     AllowQueue(watch);
     for (const Task* task : now) Allow(*task, watch);
-    Launch("cellbatch_begin", {&state_pointer_, &columns_pointer_}, kBlocks, tasks);
+    Launch("cellbatch_begin", {&state_pointer_, &tables_pointer_}, kBlocks, tasks);
     for (int k = 0; k < tasks; ++k) {
       const std::string read = AsStepsRead(*now[static_cast<size_t>(k)], state_.now[k]);
       if (!read.empty()) wrong.push_back(read);
@@ -141,8 +143,8 @@ class Queue {
     if (std::find(wrong.begin(), wrong.end(), kOtherLists) != wrong.end()) return wrong;
     for (int k = 0; k < tasks; ++k) Compute(*now[static_cast<size_t>(k)], k, watch);
     int columns = kColumns, signals = end_signals ? 1 : 0;
-    Launch("cellbatch_end", {&state_pointer_, &columns_pointer_, &columns, &signals}, kBlocks,
-           tasks, true);
+    Launch("cellbatch_end", {&state_pointer_, &of_table_, &columns, &signals}, kBlocks, tasks,
+           true);
     if (!end_signals && shown_ != before) wrong.push_back("a signal that nobody was to show");
     if (!end_signals) Launch("cellbatch_signal", {&state_pointer_}, 1, 1);
     if (shown_ != before + static_cast<unsigned>(tasks)) {
@@ -198,11 +200,13 @@ class Queue {
       return reinterpret_cast<const unsigned char*>(task.sources[c].data() + before +
                                                     row * kWidths[c]);
     };
-    task.in = {{nullptr, -1, -7, 0}};  // blanked
+    task.in = {{nullptr, -1, -7, 0, -1}};  // blanked
     const int first = task.first_row + kFirstIn;
-    for (int r = 0; r < counts[1]; ++r) task.in.push_back({bytes(1, r), 1, first + r, 1});
+    for (int r = 0; r < counts[1]; ++r) {
+      task.in.push_back({bytes(1, r), kTable, first + r, 1, 1});
+    }
     task.in.insert(task.in.begin() + Pick(0, static_cast<int>(task.in.size())),
-                   {bytes(0, 0), 0, first, counts[0]});
+                   {bytes(0, 0), kTable, first, counts[0], 0});
   }
 
   void Slot(Task& task, TaskSlot& slot) {
@@ -250,7 +254,7 @@ class Queue {
     allow(rounded_, false);
     allow(mirror_, false);
     allow(lists_, false);
-    allow(columns_, true);
+    allow(tables_, true);
     allow(ring_, true);
     allow(stamps_, false);
     checker.Allow(&shown_, sizeof shown_, false);
@@ -288,14 +292,14 @@ class Queue {
     }
     for (const CopyInItem& copy : task.in) {
       const auto* const source = reinterpret_cast<const float*>(copy.source);
-      for (int i = 0; copy.rows > 0 && i < copy.rows * kWidths[copy.table]; ++i) {
-        const int row = copy.first + i / kWidths[copy.table], at = i % kWidths[copy.table];
-        const size_t to = static_cast<size_t>(row) * Stride(copy.table) + static_cast<size_t>(at);
-        if (data_[copy.table][to] != source[i]) return "copied in";
-        if (copy.table == 0 && rounded_[to] != RoundedToBf16(source[i])) {
+      for (int i = 0; copy.rows > 0 && i < copy.rows * kWidths[copy.column]; ++i) {
+        const int row = copy.first + i / kWidths[copy.column], at = i % kWidths[copy.column];
+        const size_t to = static_cast<size_t>(row) * Stride(copy.column) + static_cast<size_t>(at);
+        if (data_[copy.column][to] != source[i]) return "copied in";
+        if (copy.column == 0 && rounded_[to] != RoundedToBf16(source[i])) {
           return "what is copied in, as bf16";
         }
-        if (copy.table == 1 && mirror_[to] != BitsOf(source[i])) {
+        if (copy.column == 1 && mirror_[to] != BitsOf(source[i])) {
           return "the mirror of what is copied in";
         }
       }
@@ -331,13 +335,14 @@ class Queue {
   std::vector<float> data_[kColumns];
   std::vector<uint16_t> rounded_;
   std::vector<int> mirror_, lists_;
-  CopiedColumn columns_[kColumns];
+  CopiedColumn tables_[(kTable + 1) * cuda_abi::kMostTableColumns] = {};
   TaskSlot ring_[kRing] = {};
   cuda_abi::TaskStamps stamps_[kRing] = {};
   unsigned shown_ = 0;
   cuda_abi::QueueState state_ = {};
   cuda_abi::QueueState* state_pointer_ = &state_;
-  CopiedColumn* columns_pointer_ = columns_;
+  CopiedColumn *tables_pointer_ = tables_,
+               *of_table_ = tables_ + kTable * cuda_abi::kMostTableColumns;
 };
 
 std::vector<std::string> Wrong(int lists,

@@ -35,7 +35,7 @@ std::string Details(const CpuOptions& options, const SplitCosts& costs) {
 }
 
 void WriteRows(const CpuLoadedModel& model, const CopyIn& copy) {
-  const ColumnArray& column = model.column(copy.table, ColumnId(0));
+  const ColumnArray& column = model.column(copy.table, copy.column);
   const auto bytes = static_cast<size_t>(column.width) * 4;
   for (int32_t i = 0; i < copy.rows; ++i) {
     std::memcpy(column.At(copy.first + i), copy.source + static_cast<size_t>(i) * bytes, bytes);

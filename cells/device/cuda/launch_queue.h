@@ -77,7 +77,7 @@ struct StepLaunch {
 // All of a cell type on one queue. `tables`, `outputs`: in the GPU's memory.
 struct CellLaunch {
   std::vector<StepLaunch> steps;
-  const cuda_abi::CopiedColumn* tables = nullptr;   // by TableId: the column that is copied into
+  const cuda_abi::CopiedColumn* tables = nullptr;   // by TableId, kMostTableColumns apart
   const cuda_abi::CopiedColumn* outputs = nullptr;  // by ColumnId, of the table that it writes
   int num_outputs = 0;
 };

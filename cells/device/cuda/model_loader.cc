@@ -82,8 +82,6 @@ class ModelLoader {
   std::vector<CudaCell> cells_;           // likewise
   std::vector<ColumnOfTable> rounded_;    // that products read as bf16
   ValueStore values_;
-  std::vector<int64_t>
-      outputs_at_;  // by table: where its columns begin among those that are copied
   std::unique_ptr<CudaModel> loaded_;
 };
 
@@ -232,16 +230,15 @@ absl::Status ModelLoader::MakeTables() {
   return absl::OkStatus();
 }
 
-// All columns, as the kernels that begin and end tasks are told: the first of every table, then those of each table.
+// All columns, as the kernels that begin and end tasks are told: those of each table, at places of their own.
 absl::Status ModelLoader::BringColumns() {
   std::vector<cuda_abi::CopiedColumn> columns;
-  const auto add = [&](const ColumnPlace& c) {
-    columns.push_back({c.base, c.stride, c.width, c.mirror, c.rounded});
-  };
-  for (const CudaTable& table : loaded_->tables_) add(table.columns[0]);
   for (const CudaTable& table : loaded_->tables_) {
-    outputs_at_.push_back(static_cast<int64_t>(columns.size()));
-    for (const ColumnPlace& column : table.columns) add(column);
+    const size_t begin = columns.size();
+    for (const ColumnPlace& c : table.columns) {
+      columns.push_back({c.base, c.stride, c.width, c.mirror, c.rounded});
+    }
+    columns.resize(begin + cuda_abi::kMostTableColumns);
   }
   const auto bytes = static_cast<int64_t>(columns.size() * sizeof(columns[0]));
   auto memory = DeviceBuffer::Make(tools_.gpu, bytes);
@@ -267,7 +264,7 @@ absl::StatusOr<CellLaunch> ModelLoader::LaunchOf(size_t t, const ScratchSpace& s
   if (!launch.ok()) return launch.status();
   const auto* const columns = loaded_->copied_columns_.as<const cuda_abi::CopiedColumn>();
   launch->tables = columns;
-  launch->outputs = columns + outputs_at_[Index(type.out.value())];
+  launch->outputs = columns + type.out.value() * cuda_abi::kMostTableColumns;
   launch->num_outputs = static_cast<int>(loaded_->table(type.out).columns.size());
   return launch;
 }

@@ -106,11 +106,15 @@ void SimTask::CopyRowsIn(const BatchedTask& task) {
                                   " of table ", copy.table.value()));
       continue;
     }
-    const size_t bytes = Index(loaded.model().table(copy.table).row_bytes());
+    const Column& column = loaded.model().table(copy.table).columns[Index(copy.column.value())];
+    const size_t bytes = Index(SizeInBytes(column.type) * column.width);
     if (!Reaches(task, copy.source, bytes * Index(copy.rows), "copies in")) continue;
     for (int32_t r = 0; r < copy.rows; ++r) {
-      const Fingerprint value = FingerprintOfInput({copy.source + Index(r) * bytes, bytes});
-      loaded.Write(copy.table, copy.first + r, value, RowState::kValue);
+      const Row row = copy.first + r;
+      // Columns come in their order; a later one is added to what those before it made.
+      Fingerprint value = FingerprintOfInput({copy.source + Index(r) * bytes, bytes});
+      if (copy.column.value() > 0) value = MixBits(loaded.row(copy.table, row).fingerprint, value);
+      loaded.Write(copy.table, row, value, RowState::kValue);
     }
   }
 }

@@ -14,10 +14,11 @@
 
 namespace cellbatch::cuda_abi {
 
-inline constexpr int kMostInputs = 8;    // of a cell: kMaxInputs
-inline constexpr int kMostColumns = 32;  // that one step reads and writes
-inline constexpr int kMostValues = 64;   // arrays that are the same for all nodes, of one step
-inline constexpr int kMostTasks = 4;     // that one launch begins and ends
+inline constexpr int kMostInputs = 8;         // of a cell: kMaxInputs
+inline constexpr int kMostColumns = 32;       // that one step reads and writes
+inline constexpr int kMostTableColumns = 16;  // of one table
+inline constexpr int kMostValues = 64;        // arrays that are the same for all nodes, of one step
+inline constexpr int kMostTasks = 4;          // that one launch begins and ends
 
 // How the kernels that begin and end tasks are launched: threads of a block, and shared memory of one that begins.
 inline constexpr int kTaskThreads = 128;
@@ -52,6 +53,7 @@ struct CopyInItem {
   int table;
   int first;
   int rows;  // 0: blanked by a cancel
+  int column;
 };
 struct CopyOutItem {
   unsigned char* dest;  // null: likewise

@@ -85,7 +85,7 @@ __device__ inline void PlanCopy(const CopyInItem& copy, const CopiedColumn* colu
                                 CopyPlan& plan) {
   plan.pieces = 0;
   if (copy.rows <= 0) return;  // blanked: its table is none
-  const CopiedColumn column = columns[copy.table];
+  const CopiedColumn column = columns[copy.table * kMostTableColumns + copy.column];
   plan.column = column;
   plan.source = reinterpret_cast<const float*>(copy.source);
   plan.first = copy.first;

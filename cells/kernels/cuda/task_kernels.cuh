@@ -146,10 +146,10 @@ __device__ inline void LeaveStamps(const QueueState& queue, unsigned place, unsi
 
 }  // namespace cellbatch::cuda_kernels
 
-// `first_columns`: by table, the one that is copied into.
+// `columns`: those of each table, kMostTableColumns apart.
 extern "C" __global__ void __launch_bounds__(128)
     cellbatch_begin(cellbatch::cuda_abi::QueueState* queue,
-                    const cellbatch::cuda_abi::CopiedColumn* first_columns) {
+                    const cellbatch::cuda_abi::CopiedColumn* columns) {
   using namespace cellbatch::cuda_kernels;
   GridDependentsMayBegin();
   BeginShared& shared = *reinterpret_cast<BeginShared*>(cellbatch_shared);
@@ -188,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(128)
     KeepCopies(words, shared.copies);
     const int count = Least(kCopiesAtOnce, slot.num_copies_in - c);
     __syncthreads();  // the copies are there, and nobody reads the plans before
-    if (thread < count) PlanCopy(shared.copies[thread], first_columns, shared.plans[thread]);
+    if (thread < count) PlanCopy(shared.copies[thread], columns, shared.plans[thread]);
     __syncthreads();  // every copy's pieces are counted
     if (thread < count) shared.plans[thread].pieces_end = PiecesUpTo(shared.plans, thread);
     __syncthreads();  // the plans are there

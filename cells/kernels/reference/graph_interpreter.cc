@@ -35,18 +35,19 @@ class GraphRun {
 };
 
 void GraphRun::ReadInput(const Subgraph& s) {
-  const Column& column = model_.table(s.table).columns[0];
+  rows_.back().resize(static_cast<size_t>(s.length));
   const std::byte* at = s.data;
-  for (int32_t node = 0; node < s.length; ++node) {
-    ColumnValues values;
-    for (int32_t i = 0; i < column.width; ++i, at += 4) {
-      float f;
-      int32_t n;
-      std::memcpy(&f, at, 4);
-      std::memcpy(&n, at, 4);
-      values.push_back(column.type == ElementType::kInt32 ? n : static_cast<double>(f));
+  for (const Column& column : model_.table(s.table).columns) {
+    for (RowValues& row : rows_.back()) {
+      ColumnValues& values = row.emplace_back();
+      for (int32_t i = 0; i < column.width; ++i, at += 4) {
+        float f;
+        int32_t n;
+        std::memcpy(&f, at, 4);
+        std::memcpy(&n, at, 4);
+        values.push_back(column.type == ElementType::kInt32 ? n : static_cast<double>(f));
+      }
     }
-    rows_.back().push_back({std::move(values)});
   }
 }
 
