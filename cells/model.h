@@ -46,6 +46,8 @@ struct TensorSpec {
   bool listed = true;         // ModelMetadata shows it: tools send and ask for all they see there
   bool words = false;         // an INT32 input of words: each must lie in the vocabulary
   bool may_be_empty = false;  // of an input the first dimension may be 0: as if absent
+  bool one_a_sequence =
+      false;  // of an input: beside LENGTHS [B] it has B of them, a dimension more in front
 };
 
 enum class OutOfVocabulary : uint8_t { kReject, kUnknown };

@@ -21,7 +21,8 @@ constexpr int64_t kFloat = sizeof(float);
 
 // -1: not asked for.
 struct ChainUnfolder::Asked {
-  int32_t output = -1, labels = -1, all_hidden = -1, final_h = -1, final_c = -1;
+  int32_t output = -1, labels = -1, all_hidden = -1;
+  absl::InlinedVector<int32_t, 2> finals;  // by part of the states
 };
 
 // The message, before it is cut into sequences.
@@ -33,6 +34,7 @@ struct ChainUnfolder::Source {
   int32_t num_spelled = 0;
   SubgraphId rows;  // `data`; read by every step, or by the embedding of those that are not spelled
   SubgraphId characters;  // invalid: no word is spelled
+  bool states = false;    // to begin from
 };
 
 absl::StatusOr<ChainUnfolder::Source> ChainUnfolder::ReadSteps(const RequestInput& input,
@@ -66,8 +68,8 @@ absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInpu
   const auto asked = AskedOutputs(input, output_names_);
   if (!asked.ok()) return asked.status();
   const bool many = input.Find(kLengthsInput) != nullptr;
-  const Chain& chain = layers_[0].directions[0];
   Asked numbers;
+  numbers.finals.assign(states_.parts().size(), -1);
   const auto add = [&](std::string_view name, bool a_row_a_step, TensorDims dims) {
     if (a_row_a_step) {
       dims.insert(dims.begin(), steps);
@@ -84,8 +86,10 @@ absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInpu
     if (name == kOutput) numbers.output = add(name, head_at_every_step_, {output_width_});
     if (name == kLabels) numbers.labels = add(name, true, {});
     if (name == kAllHidden) numbers.all_hidden = add(name, true, {top_width_});
-    if (name == kFinalH) numbers.final_h = add(name, false, {num_chains_, chain.width});
-    if (name == kFinalC) numbers.final_c = add(name, false, {num_chains_, chain.c_width});
+    for (size_t p = 0; p < numbers.finals.size(); ++p) {
+      const ChainStates::Part& part = states_.parts()[p];
+      if (name == part.final) numbers.finals[p] = add(name, false, {num_chains_, part.width});
+    }
   }
   return numbers;
 }
@@ -105,13 +109,13 @@ absl::Status ChainUnfolder::Reserve(const Source& source, int64_t sequences, siz
   }
   const int64_t segments = 2 * int64_t{source.num_spelled} + sequences;
   const int64_t subgraphs = segments * (num_chains_ + 2) + 3 * int64_t{source.num_spelled};
-  const int64_t returns = 4 * segments + sequences * 2 * num_chains_;
+  const int64_t returns = 4 * segments + sequences * static_cast<int64_t>(num_asked) * num_chains_;
   if (3 * subgraphs + returns > std::numeric_limits<int32_t>::max()) {
     return WrongInput(
         source.from, fmt::format("{} sequences with {} words to spell are too many for one message",
                                  sequences, source.num_spelled));
   }
-  graph.Reserve({.inputs = 2,
+  graph.Reserve({.inputs = 2 + (source.states ? static_cast<int32_t>(num_chains_) : 0),
                  .subgraphs = static_cast<int32_t>(subgraphs),
                  .links = static_cast<int32_t>(3 * subgraphs),
                  .returns = static_cast<int32_t>(returns),
@@ -174,12 +178,13 @@ void ChainUnfolder::Cut(const Source& source, Sequence& sequence, int32_t& chara
 }
 
 // One direction of one layer. Above the lowest, `below` holds step t of a segment at node t of its forward chain and at
-// node last - t of its backward chain.
-ChainUnfolder::Segments ChainUnfolder::AddChain(const Chain& chain, bool backward,
+// node last - t of its backward chain. `begin`: what its first step carries; null: zeros.
+ChainUnfolder::Segments ChainUnfolder::AddChain(const Chain& chain, const Link* begin,
                                                 const Directions* below,
                                                 absl::Span<const Segment> segments,
                                                 CellGraph& graph) {
   Segments made(segments.size());
+  const bool backward = chain.backward;
   for (size_t i = 0; i < segments.size(); ++i) {
     const size_t k = backward ? segments.size() - 1 - i : i;
     const Segment& s = segments[k];
@@ -196,6 +201,8 @@ ChainUnfolder::Segments ChainUnfolder::AddChain(const Chain& chain, bool backwar
     if (i > 0) {
       const size_t before = backward ? k + 1 : k - 1;
       links.push_back({made[before], chain.carry, segments[before].length - 1, 0});
+    } else if (begin != nullptr) {
+      links.push_back(*begin);
     }
     made[k] = graph.Add(chain.type, s.length, links);
   }
@@ -257,12 +264,15 @@ void ChainUnfolder::AddTokenHead(const Directions& below, const Sequence& sequen
 absl::InlinedVector<ChainUnfolder::Directions, 2> ChainUnfolder::AddLayers(const Sequence& sequence,
                                                                            CellGraph& graph) const {
   absl::InlinedVector<Directions, 2> made(layers_.size());
+  size_t number = 0;
   for (size_t l = 0; l < layers_.size(); ++l) {
     graph.SetPhase(layer_phase_[l]);
     const Directions* below = l == 0 ? nullptr : &made[l - 1];
     for (const Chain& chain : layers_[l].directions) {
-      made[l][chain.backward ? 1 : 0] =
-          AddChain(chain, chain.backward, below, sequence.segments, graph);
+      Link begin = {.input = chain.carry, .first = static_cast<int32_t>(sequence.number)};
+      if (!sequence.begins.empty()) begin.from = sequence.begins[number++];
+      made[l][chain.backward ? 1 : 0] = AddChain(chain, sequence.begins.empty() ? nullptr : &begin,
+                                                 below, sequence.segments, graph);
     }
   }
   return made;
@@ -271,7 +281,7 @@ absl::InlinedVector<ChainUnfolder::Directions, 2> ChainUnfolder::AddLayers(const
 void ChainUnfolder::UnfoldSequence(const Sequence& sequence, const Asked& asked,
                                    CellGraph& graph) const {
   const absl::InlinedVector<Directions, 2> made = AddLayers(sequence, graph);
-  int64_t final_row = sequence.number * num_chains_;
+  int64_t number = 0;  // of the chain
   for (size_t l = 0; l < layers_.size(); ++l) {
     int64_t column_bytes = 0;
     for (const Chain& chain : layers_[l].directions) {
@@ -279,10 +289,14 @@ void ChainUnfolder::UnfoldSequence(const Sequence& sequence, const Asked& asked,
       const size_t end = chain.backward ? 0 : sequence.segments.size() - 1;
       const SubgraphId from = segments[end];
       const NodeRange last = {sequence.segments[end].length - 1, 1};
-      const int64_t h = final_row * chain.width * kFloat, c = final_row * chain.c_width * kFloat;
-      if (asked.final_h >= 0) graph.Return(from, chain.h, last, {asked.final_h, h, 0});
-      if (asked.final_c >= 0) graph.Return(from, chain.c, last, {asked.final_c, c, 0});
-      ++final_row;
+      for (size_t p = 0; p < asked.finals.size(); ++p) {
+        if (asked.finals[p] < 0) continue;
+        const ChainStates::Part& part = states_.parts()[p];
+        const int64_t row = sequence.number * num_chains_ + number;
+        graph.Return(from, part.columns[static_cast<size_t>(number)], last,
+                     {asked.finals[p], row * part.width * kFloat, 0});
+      }
+      ++number;
       if (l + 1 < layers_.size()) continue;
       ReturnTop(segments, chain, chain.backward, sequence, column_bytes, asked, graph);
       column_bytes += chain.width * kFloat;
@@ -331,6 +345,7 @@ std::vector<ChainUnfolder::Below> ChainUnfolder::AddSequence(const InputTensor& 
 absl::Status ChainUnfolder::Unfold(const RequestInput& input, CellGraph& graph) const {
   absl::StatusOr<Source> source = ReadSteps(input, graph);
   if (!source.ok()) return source.status();
+  source->states = states_.Brings(input);
   const auto pieces =
       SplitByLengths(input.Find(kLengthsInput), source->from, source->steps, max_sequence_length_);
   if (!pieces.ok()) return pieces.status();
@@ -338,8 +353,12 @@ absl::Status ChainUnfolder::Unfold(const RequestInput& input, CellGraph& graph) 
   if (absl::Status s = Reserve(*source, count, input.outputs.size(), graph); !s.ok()) return s;
   const absl::StatusOr<Asked> asked = AddTensors(input, source->steps, count, graph);
   if (!asked.ok()) return asked.status();
+  const bool many = input.Find(kLengthsInput) != nullptr;
+  const auto begins = states_.Read(input, many ? std::optional(count) : std::nullopt, graph);
+  if (!begins.ok()) return begins.status();
   AddSources(*source, graph);
   Sequence sequence;
+  sequence.begins = *begins;
   int32_t character = 0;
   for (const Piece& piece : *pieces) {
     sequence.offset = piece.offset;

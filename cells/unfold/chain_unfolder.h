@@ -25,7 +25,8 @@
 //                         head's y [T, C]
 //   LABELS      [T]       of a token head with labels: the name of y's largest element
 //   ALL_HIDDEN  [T, D*H]  top layer's h at every step
-//   FINAL_H, FINAL_C  [layers*D, H]  last h and c of every layer and direction, in PyTorch's order
+//   FINAL_H, FINAL_C  [layers*D, H]  last h and c of every layer and direction, in PyTorch's order; INITIAL_H, INITIAL_C,
+//                         in a request: what they begin from (chain_states.h)
 //   with LENGTHS: OUTPUT [B, ..], FINAL_* [B, layers*D, H]; what has a row a step lies end to end like the input
 //
 // Which cells these are it does not know: only what their inputs and columns are called (below).
@@ -43,6 +44,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cells/model.h"
+#include "cells/unfold/chain_states.h"
 #include "cells/unfold/request_check.h"
 #include "cells/unfold/unfolder.h"
 #include "cells/unfold/word_input.h"
@@ -129,8 +131,8 @@ class ChainUnfolder : public Unfolder {
         from_forward;  // the layer below, or the request's rows; invalid: below it is a backward direction alone
     InputId from_backward;  // invalid: there is no such direction below
     InputId carry;
-    ColumnId h, c;                   // c invalid: it has none
-    int32_t width = 0, c_width = 0;  // of h and c, which projections make differ
+    ColumnId h;
+    int32_t width = 0;  // of h
   };
   struct Layer {
     std::vector<Chain> directions;  // forward first
@@ -147,6 +149,8 @@ class ChainUnfolder : public Unfolder {
     int64_t number = 0;  // in the message
     int32_t offset = 0, length = 0;
     absl::InlinedVector<Segment, 2> segments;
+    absl::Span<const SubgraphId>
+        begins;  // by chain: row `number` is what it begins from; none: zeros
   };
   using Segments = absl::InlinedVector<SubgraphId, 2>;  // of one chain, by time
   using Directions = std::array<Segments, 2>;           // forward, backward (perhaps none)
@@ -161,7 +165,7 @@ class ChainUnfolder : public Unfolder {
                                   absl::Span<const TableId> below, bool lowest) const;
   absl::Status MakeHead(const Model& model, CellTypeId id, absl::Span<const TableId> below);
   absl::Status MakeLabels(const ChainSpec& spec, const Model& model);
-  void CountOutputs();
+  void CountOutputs(const Model& model);
   void CountPhases();
   bool TopIsBackward() const;  // of the layers made so far: it has no forward direction
   void NameTensors();
@@ -174,7 +178,7 @@ class ChainUnfolder : public Unfolder {
   void AddSources(Source& source, CellGraph& graph) const;
   void Cut(const Source& source, Sequence& sequence, int32_t& character, CellGraph& graph) const;
   SubgraphId Spell(const Source& source, int32_t first, int32_t length, CellGraph& graph) const;
-  static Segments AddChain(const Chain& chain, bool backward, const Directions* below,
+  static Segments AddChain(const Chain& chain, const Link* begin, const Directions* below,
                            absl::Span<const Segment> segments, CellGraph& graph);
   void ReturnTop(const Segments& from, const Chain& chain, bool backward, const Sequence& sequence,
                  int64_t column_bytes, const Asked& asked, CellGraph& graph) const;
@@ -207,7 +211,7 @@ class ChainUnfolder : public Unfolder {
   std::shared_ptr<const Vocabulary> labels_;
   int64_t output_width_ = 0;                                  // of OUTPUT
   int64_t top_width_ = 0;                                     // of one row of ALL_HIDDEN
-  bool final_h_ = false, final_c_ = false;                    // every chain has h (c) of one width
+  ChainStates states_;                                        // of the layers' chains
   std::vector<std::string_view> input_names_, output_names_;  // OUTPUT first
 };
 

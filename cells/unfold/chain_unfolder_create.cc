@@ -147,13 +147,11 @@ absl::StatusOr<ChainUnfolder::Chain> ChainUnfolder::MakeChain(const Model& model
               .from_forward = reads->forward,
               .from_backward = reads->backward,
               .carry = *type.definition->carry(),
-              .h = FindColumn(type, "h"),
-              .c = FindColumn(type, "c")};
+              .h = FindColumn(type, "h")};
   if (!chain.h.valid())
     return Wrong(fmt::format("cell type \"{}\" leaves no FP32 column \"h\", but {}", type.name,
                              ColumnsText(type.definition->columns())));
   chain.width = Width(type, chain.h);
-  if (chain.c.valid()) chain.c_width = Width(type, chain.c);
   return chain;
 }
 
@@ -251,18 +249,17 @@ bool ChainUnfolder::TopIsBackward() const {
   return !layers_.empty() && layers_.back().directions[0].backward;
 }
 
-void ChainUnfolder::CountOutputs() {
-  const Chain& first = layers_[0].directions[0];
-  final_h_ = final_c_ = true;
+void ChainUnfolder::CountOutputs(const Model& model) {
+  std::vector<CellTypeId> chains;
   for (const Layer& layer : layers_) {
     top_width_ = 0;
     for (const Chain& chain : layer.directions) {
       top_width_ += chain.width;
-      final_h_ = final_h_ && chain.width == first.width;
-      final_c_ = final_c_ && chain.c.valid() && chain.c_width == first.c_width;
-      ++num_chains_;
+      chains.push_back(chain.type);
     }
   }
+  num_chains_ = std::ssize(chains);
+  states_ = ChainStates(model, chains);
   if (!head_.valid()) output_width_ = top_width_;
 }
 
@@ -311,7 +308,7 @@ absl::StatusOr<std::unique_ptr<ChainUnfolder>> ChainUnfolder::Create(const Chain
   if (s.ok() && head.valid()) s = made->MakeHead(model, head, below);
   if (s.ok()) s = made->MakeLabels(spec, model);
   if (!s.ok()) return s;
-  made->CountOutputs();
+  made->CountOutputs(model);
   made->CountPhases();
   made->NameTensors();
   return made;
@@ -326,8 +323,10 @@ void ChainUnfolder::NameTensors() {
   }
   output_names_ = {kOutput, kAllHidden};
   if (labels_ != nullptr) output_names_.push_back(kLabels);
-  if (final_h_) output_names_.push_back(kFinalH);
-  if (final_c_) output_names_.push_back(kFinalC);
+  for (const ChainStates::Part& part : states_.parts()) {
+    output_names_.push_back(part.final);
+    if (part.carried && states_.may_be_brought()) input_names_.push_back(part.initial);
+  }
 }
 
 Signature ChainUnfolder::MakeSignature() const {
@@ -352,18 +351,25 @@ Signature ChainUnfolder::MakeSignature() const {
     take(kCharIdsInput, WireType::kInt32, /*may_be_empty=*/true);
     take(kCharLengthsInput, WireType::kInt32);
   }
-  const auto offer = [&](const char* name, std::vector<int64_t> dims,
+  const auto offer = [&](std::string name, std::vector<int64_t> dims,
                          WireType type = WireType::kFp32) {
-    signature.outputs.push_back({name, type, std::move(dims), /*optional=*/false,
+    signature.outputs.push_back({std::move(name), type, std::move(dims), /*optional=*/false,
                                  /*on_request=*/true, /*listed=*/false});
   };
   signature.outputs.push_back({kOutput, WireType::kFp32, {output_width_}});
   if (head_at_every_step_) signature.outputs.back().dims = {-1, output_width_};
   if (labels_ != nullptr) offer(kLabels, {-1}, WireType::kBytes);
-  const Chain& chain = layers_[0].directions[0];
   offer(kAllHidden, {-1, top_width_});
-  if (final_h_) offer(kFinalH, {num_chains_, chain.width});
-  if (final_c_) offer(kFinalC, {num_chains_, chain.c_width});
+  for (const ChainStates::Part& part : states_.parts()) {
+    offer(part.final, {num_chains_, part.width});
+    if (!part.carried || !states_.may_be_brought()) continue;
+    signature.inputs.push_back({.name = part.initial,
+                                .type = WireType::kFp32,
+                                .dims = {num_chains_, part.width},
+                                .optional = true,
+                                .listed = false,
+                                .one_a_sequence = true});
+  }
   signature.vocabulary_size = reading_.vocabulary_size;
   signature.max_sequence_length = max_sequence_length_;
   return signature;

@@ -55,6 +55,20 @@ class ModelOfHashes {
     (head == Head::kEnd ? spec_.head : spec_.token_head) =
         Type("head", Inputs(below), out, {"y"}, false);
   }
+  // One direction of vectors; what each layer leaves, and carries.
+  explicit ModelOfHashes(const std::vector<std::vector<Column>>& layers) {
+    TableId below = Table({{"in", ElementType::kFp32, 1}});
+    spec_.input = below;
+    spec_.max_sequence_length = kMaxLength;
+    for (const std::vector<Column>& columns : layers) {
+      const TableId out = Table(columns);
+      std::vector<std::string> names;
+      for (const Column& column : columns) names.push_back(column.name);
+      const std::string name = fmt::format("l{}", spec_.layers.size());
+      spec_.layers.push_back({Type(name, {{"x", below}}, out, names, true), CellTypeId()});
+      below = out;
+    }
+  }
 
   const Model& model() const { return model_; }
   const ChainSpec& spec() const { return spec_; }
@@ -139,9 +153,12 @@ class Walk {
  private:
   std::vector<float> Node(const Subgraph& s, int32_t t) const {
     if (!s.type.valid()) {
-      float value = 0;
-      std::memcpy(&value, s.data + t * 4, sizeof(value));
-      return {value};
+      std::vector<float> row(model_.table(s.table).columns.size());
+      const auto length = static_cast<size_t>(s.length);
+      for (size_t c = 0; c < row.size(); ++c) {
+        std::memcpy(&row[c], s.data + (c * length + static_cast<size_t>(t)) * 4, sizeof(float));
+      }
+      return row;
     }
     const CellType& type = model_.type(s.type);
     std::vector<float> read;
@@ -184,11 +201,12 @@ class Walk {
   std::vector<std::vector<std::vector<float>>> values_;  // [subgraph][node][column]
 };
 
-// The definition, said directly. Values by time step.
+// The definition, said directly. Values by time step. `begin_h`, `begin_c`: by chain.
 struct Answer {
   std::vector<float> output, all_hidden, final_h, final_c;
 };
-Answer Expected(const ModelOfHashes& m, const std::vector<float>& input) {
+Answer Expected(const ModelOfHashes& m, const std::vector<float>& input, const float* begin_h,
+                const float* begin_c) {
   const int32_t steps = static_cast<int32_t>(input.size());
   std::vector<std::vector<float>> below;  // [time][direction]
   for (const float x : input) below.push_back({x});
@@ -201,7 +219,7 @@ Answer Expected(const ModelOfHashes& m, const std::vector<float>& input) {
     ends.clear();
     for (const CellTypeId type : {layer.forward, layer.backward}) {
       if (!type.valid()) continue;
-      std::vector<float> state = {0, 0};
+      std::vector<float> state = {*begin_h++, *begin_c++};
       for (int32_t i = 0; i < steps; ++i) {
         const size_t t = static_cast<size_t>(type == layer.backward ? steps - 1 - i : i);
         std::vector<float> read = state;
@@ -342,6 +360,16 @@ void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& len
   RequestInput input = words.Input(shape);
   const int64_t count = static_cast<int64_t>(lengths.size());
   if (many) input.tensors.push_back(Tensor("LENGTHS", WireType::kInt32, {count}, lengths));
+  const int64_t directions = std::abs(shape.directions);
+  const int64_t chains = shape.layers * directions;
+  std::vector<float> begin_h(static_cast<size_t>(count * chains)), begin_c(begin_h.size());
+  const TensorDims state_dims = many ? TensorDims{count, chains, 1} : TensorDims{chains, 1};
+  if (random() % 2 == 0) {
+    for (float& f : begin_h) f = static_cast<float>(1 + random() % 1000);
+    for (float& f : begin_c) f = static_cast<float>(1 + random() % 1000);
+    input.tensors.push_back(Tensor("INITIAL_C", WireType::kFp32, state_dims, begin_c));
+    input.tensors.push_back(Tensor("INITIAL_H", WireType::kFp32, state_dims, begin_h));
+  }
   input.outputs = {"FINAL_C", "OUTPUT", "ALL_HIDDEN", "FINAL_H"};
   CellGraph graph;
   const absl::Status unfolded = (*unfolder)->Unfold(input, graph);
@@ -352,9 +380,11 @@ void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& len
 
   std::vector<float> output, hidden, final_h, final_c;
   auto row = rows.begin();
+  size_t chain = 0;
   for (const int32_t length : lengths) {
-    const Answer a = Expected(m, {row, row + length});
+    const Answer a = Expected(m, {row, row + length}, &begin_h[chain], &begin_c[chain]);
     row += length;
+    chain += static_cast<size_t>(chains);
     output.insert(output.end(), a.output.begin(), a.output.end());
     hidden.insert(hidden.end(), a.all_hidden.begin(), a.all_hidden.end());
     final_h.insert(final_h.end(), a.final_h.begin(), a.final_h.end());
@@ -364,10 +394,8 @@ void CheckAgainstDefinition(const Shape4& shape, const std::vector<int32_t>& len
   EXPECT_EQ(Floats(graph.tensors()[1]), output);
   EXPECT_EQ(Floats(graph.tensors()[2]), hidden);
   EXPECT_EQ(Floats(graph.tensors()[3]), final_h);
-  const int64_t directions = std::abs(shape.directions);
-  const int64_t chains = shape.layers * directions;
   using Dims = TensorDims;
-  EXPECT_EQ(graph.tensors()[0].dims, many ? (Dims{count, chains, 1}) : (Dims{chains, 1}));
+  EXPECT_EQ(graph.tensors()[0].dims, state_dims);
   EXPECT_EQ(graph.tensors()[2].dims, (Dims{steps, directions}));
   if (shape.head == Head::kEveryStep) {
     EXPECT_EQ(graph.tensors()[1].dims, (Dims{steps, 1}));
@@ -567,6 +595,66 @@ TEST_F(BadRequestTest, TensorsMustHaveTheFormTheModelTakes) {
   EXPECT_EQ(ErrorOf(input), "output LOGITS: the model has no such output");
   input.outputs = {"OUTPUT", "OUTPUT"};
   EXPECT_EQ(ErrorOf(input), "output OUTPUT: asked for twice");
+}
+
+TEST_F(BadRequestTest, StatesComeWholeAndHaveARowForEveryChain) {
+  const std::vector<float> x(12, 0.5f);
+  const auto error = [&](std::vector<InputTensor> more) {
+    RequestInput input;
+    input.tensors = {Tensor("X", WireType::kFp32, {12, 1}, x)};
+    input.tensors.insert(input.tensors.end(), more.begin(), more.end());
+    return ErrorOf(input, false);
+  };
+  const auto part = [&](std::string_view name, TensorDims dims) {
+    const std::vector<float>& values = x;
+    InputTensor tensor = Tensor(name, WireType::kFp32, std::move(dims), values);
+    int64_t bytes = sizeof(float);
+    for (const int64_t dim : tensor.dims) bytes *= dim;
+    tensor.bytes = tensor.bytes.first(static_cast<size_t>(bytes));
+    return tensor;
+  };
+  EXPECT_EQ(error({part("INITIAL_H", {1, 1}), part("INITIAL_C", {1, 1})}), "accepted");
+  EXPECT_EQ(error({part("INITIAL_H", {1, 1})}),
+            "input INITIAL_C: missing: a state is brought whole");
+  EXPECT_EQ(error({part("INITIAL_C", {1, 1})}),
+            "input INITIAL_H: missing: a state is brought whole");
+  EXPECT_EQ(error({part("INITIAL_H", {1, 1}), part("INITIAL_C", {2, 1})}),
+            "input INITIAL_C: shape [2, 1], expected [1, 1]");
+  EXPECT_EQ(error({part("INITIAL_H", {1, 1, 1}), part("INITIAL_C", {1, 1})}),
+            "input INITIAL_H: 3 dimensions, expected 2");
+  const std::vector<int32_t> lengths = {8, 4};
+  const InputTensor two = Tensor("LENGTHS", WireType::kInt32, {2}, lengths);
+  EXPECT_EQ(error({two, part("INITIAL_H", {2, 1, 1}), part("INITIAL_C", {2, 1, 1})}), "accepted");
+  EXPECT_EQ(error({two, part("INITIAL_H", {1, 1, 1}), part("INITIAL_C", {2, 1, 1})}),
+            "input INITIAL_H: shape [1, 1, 1], expected [2, 1, 1]");
+  EXPECT_THAT(error({part("INITIAL_X", {1, 1})}),
+              HasSubstr("it takes X, LENGTHS, INITIAL_H, INITIAL_C"));
+}
+
+// What a step carries beside h and c is a part of the state, too; where a part has no tensor, none can be brought.
+TEST(ChainUnfolderTest, EveryColumnThatAStepCarriesIsAPartOfTheState) {
+  const auto names = [](const std::vector<std::vector<Column>>& layers) {
+    const ModelOfHashes m(layers);
+    const auto unfolder = ChainUnfolder::Create(m.spec(), m.model());
+    EXPECT_TRUE(unfolder.ok()) << unfolder.status();
+    const Signature signature = (*unfolder)->MakeSignature();
+    std::vector<std::string> found;
+    for (const TensorSpec& input : signature.inputs) {
+      if (input.one_a_sequence) found.push_back(input.name);
+    }
+    for (const TensorSpec& output : signature.outputs) {
+      if (output.name.starts_with("FINAL_")) found.push_back(output.name);
+    }
+    return found;
+  };
+  const Column h = {"h", ElementType::kFp32, 1}, c = {"c", ElementType::kFp32, 1};
+  const Column m = {"m", ElementType::kFp32, 1}, big = {"M", ElementType::kFp32, 1};
+  using ::testing::ElementsAre;
+  EXPECT_THAT(names({{h}}), ElementsAre("INITIAL_H", "FINAL_H"));
+  EXPECT_THAT(names({{c, m, h}, {m, h, c}}),
+              ElementsAre("INITIAL_H", "INITIAL_C", "INITIAL_M", "FINAL_H", "FINAL_C", "FINAL_M"));
+  EXPECT_THAT(names({{h, c}, {h}}), ElementsAre("FINAL_H")) << "layers of two kinds";
+  EXPECT_THAT(names({{h, m, big}}), ElementsAre("FINAL_H", "FINAL_M")) << "two of one name";
 }
 
 TEST(ChainUnfolderTest, CellsThatDoNotFitTheChainAreNamed) {

@@ -227,13 +227,14 @@ class RequestDecoder {
   }
 
   absl::Status Dims(const PlainTensor& input, const TensorSpec& spec, int64_t& elements) const {
-    if (input.shape.size() != spec.dims.size()) {
+    const size_t in_front = spec.one_a_sequence && Brings(kLengths) ? 1 : 0;
+    if (input.shape.size() != in_front + spec.dims.size()) {
       return Invalid(fmt::format("{}: shape has {} dimensions, expected {}", Where(spec.name),
-                                 input.shape.size(), spec.dims.size()));
+                                 input.shape.size(), in_front + spec.dims.size()));
     }
     elements = 1;
     for (size_t d = 0; d < input.shape.size(); ++d) {
-      const int64_t dim = input.shape[d], expected = spec.dims[d];
+      const int64_t dim = input.shape[d], expected = d < in_front ? -1 : spec.dims[d - in_front];
       if (dim < 1 && !(dim == 0 && d == 0 && spec.may_be_empty)) {
         return Invalid(
             fmt::format("{}: dimension {} is {}, the least is 1", Where(spec.name), d, dim));

@@ -115,6 +115,46 @@ TEST(WireCodecTest, RawAndTypedInt32AndInt64TokensAreTheSameTokens) {
   EXPECT_EQ(DecodedTokens(wide, Tagger()), expected);
 }
 
+// Of sequences end to end each has its own, in front of which their number stands.
+TEST(WireCodecTest, AnInputThatIsOneASequenceHasADimensionMoreBesideLengths) {
+  Model model = Tagger();
+  model.signature.inputs.push_back(
+      {.name = "LENGTHS", .type = WireType::kInt32, .dims = {-1}, .optional = true});
+  model.signature.inputs.push_back({.name = "STATE",
+                                    .type = WireType::kFp32,
+                                    .dims = {1, 2},
+                                    .optional = true,
+                                    .one_a_sequence = true});
+  const auto error = [&](bool lengths, std::vector<int64_t> shape) {
+    ModelInferRequest request = Tokens({1, 2, 3});
+    auto* state = request.add_inputs();
+    state->set_name("STATE");
+    state->set_datatype("FP32");
+    size_t elements = 1;
+    for (const int64_t dim : shape) {
+      state->add_shape(dim);
+      elements *= static_cast<size_t>(dim);
+    }
+    request.add_raw_input_contents(Bytes(std::vector<float>(elements)));
+    if (lengths) {
+      auto* input = request.add_inputs();
+      input->set_name("LENGTHS");
+      input->set_datatype("INT32");
+      input->add_shape(3);
+      request.add_raw_input_contents(Bytes(std::vector<int32_t>{1, 1, 1}));
+    }
+    return ErrorOf(request, model);
+  };
+  EXPECT_EQ(error(false, {1, 2}), "");
+  EXPECT_EQ(error(true, {3, 1, 2}), "");
+  EXPECT_EQ(error(true, {1, 2}),
+            "input STATE of model \"tagger\": shape has 2 dimensions, expected 3");
+  EXPECT_EQ(error(false, {3, 1, 2}),
+            "input STATE of model \"tagger\": shape has 3 dimensions, expected 2");
+  EXPECT_EQ(error(true, {3, 2, 2}),
+            "input STATE of model \"tagger\": dimension 1 is 2, expected 1");
+}
+
 // P2
 TEST(WireCodecTest, AnInputThatMayBeEmptyMayHaveNoRows) {
   Model model = Tagger();

@@ -69,6 +69,28 @@ def calls(client, cell, weights, rng):
             check(answer, cell, weights, tokens)
 
 
+def in_pieces(client, cell, rng):
+    """A sequence that comes in pieces, each of which begins from what the one before it left: the bits of the whole."""
+    tokens = [int(t) for t in rng.integers(0, 50, 60)]
+    parts = ["H", "C"] if cell == "lstm" else ["H"]
+    whole = client.infer(cell, infer_input(tokens, "INT32")).as_numpy("OUTPUT")
+    asked = [triton.InferRequestedOutput(name) for name in ["OUTPUT"] + ["FINAL_" + part for part in parts]]
+    left, done = {}, 0
+    while done < len(tokens):
+        piece = tokens[done:done + int(rng.integers(1, 9))]
+        inputs = infer_input(piece, "INT32")
+        for part, state in left.items():
+            inputs.append(triton.InferInput("INITIAL_" + part, state.shape, "FP32"))
+            inputs[-1].set_data_from_numpy(state)
+        answer = client.infer(cell, inputs, outputs=asked)
+        left = {part: answer.as_numpy("FINAL_" + part) for part in parts}
+        done += len(piece)
+    assert np.array_equal(answer.as_numpy("OUTPUT"), whole)
+    refused(lambda: client.infer(cell, inputs[:1] + [triton.InferInput("INITIAL_H", [2, 10], "FP32")
+                                                     .set_data_from_numpy(np.zeros((2, 10), np.float32))]),
+            "INVALID_ARGUMENT")
+
+
 def asynchronous(client, cell, weights, rng):
     """Many at once, of many lengths, so that they share batches."""
     done, failures, all_done = [], [], threading.Event()
@@ -203,6 +225,7 @@ def main():
         assert statistics.success.count == statistics.compute_infer.count == 212, statistics
         batches(model_stats, 212)
         streams(client, cell, weights, rng)
+        in_pieces(client, cell, rng)
     tagger(client)
     errors(client)
     changes(client, small_state_dict.draw("gru", seed))
