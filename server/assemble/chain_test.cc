@@ -116,7 +116,8 @@ TEST_F(TaggerFolderTest, ATaggerTakesWordsInEveryFormAndAnswersLabels) {
   ASSERT_TRUE(model.ok()) << model.status();
   const Signature& signature = (*model)->signature;
   EXPECT_THAT(Names(signature.inputs),
-              testing::ElementsAre("TOKENS", "LENGTHS", "WORDS_TEXT", "CHAR_IDS", "CHAR_LENGTHS"));
+              testing::ElementsAre("TOKENS", "LENGTHS", "WORDS_TEXT", "CHAR_IDS", "CHAR_LENGTHS",
+                                   "INITIAL_H", "INITIAL_C"));
   EXPECT_EQ(signature.vocabulary_size, kV);
   ASSERT_EQ(signature.outputs[0].name, "OUTPUT");
   EXPECT_EQ(signature.outputs[0].dims, (std::vector<int64_t>{-1, kC}));
@@ -148,7 +149,8 @@ TEST_F(TaggerFolderTest, WithoutListsOfNamesThereIsNoTextAndThereAreNoLabels) {
   const auto model = Load();
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT(Names((*model)->signature.inputs),
-              testing::ElementsAre("TOKENS", "LENGTHS", "CHAR_IDS", "CHAR_LENGTHS"));
+              testing::ElementsAre("TOKENS", "LENGTHS", "CHAR_IDS", "CHAR_LENGTHS", "INITIAL_H",
+                                   "INITIAL_C"));
   EXPECT_THAT(Names((*model)->signature.outputs), testing::Not(Contains("LABELS")));
 }
 

@@ -96,7 +96,8 @@ TEST_F(ImportTorchTest, AClassifierBecomesAFolderThatLoads) {
   EXPECT_THAT(summary, HasSubstr("LSTM, 2 layers, both directions, 6 -> 5 units"));
   EXPECT_THAT(summary, HasSubstr("TOKENS INT32 [T], 0 to 29 (\"embedding.weight\")"));
   EXPECT_THAT(summary, HasSubstr("OUTPUT FP32 [3], the logits of \"fc.weight\""));
-  EXPECT_THAT(summary, HasSubstr("FINAL_H, FINAL_C [4, 5]"));
+  EXPECT_THAT(summary, HasSubstr("FINAL_H, FINAL_C [4, 5]\n         begins from zeros, or from "
+                                 "INITIAL_H, INITIAL_C as FINAL_H, FINAL_C leaves it"));
 }
 
 TEST_F(ImportTorchTest, EveryKindOfModuleIsWrittenWithItsCell) {

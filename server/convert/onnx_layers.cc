@@ -176,8 +176,8 @@ absl::Status CheckOthers(OnnxScope& scope, const OnnxNode& node, const Sizes& si
     if (state->is_rows() && state->rows.stage == RowsStage::kInput) {
       const std::string& name = scope.inputs[static_cast<size_t>(state->rows.source)].name;
       return OnnxWrong(
-          fmt::format("{} is the graph input \"{}\"; sequences start from zeros (--zeros {}, "
-                      "if that is what callers send)",
+          fmt::format("{} is the graph input \"{}\"; sequences start from zeros (--zeros {}), or "
+                      "from INITIAL_H and INITIAL_C of a request",
                       what, name, name));
     }
     return OnnxWrong(fmt::format("{} is not zeros: sequences start from zeros", what));

@@ -229,6 +229,11 @@ std::string Summary(const Imported& imported, const ImportOptions& options) {
     if (same_h) text += fmt::format(", FINAL_H [{}, {}]", chains, m.layers[0].width);
     if (same_c) text += fmt::format(", FINAL_C [{}, {}]", chains, m.layers[0].state);
   }
+  const bool cells = m.layers[0].state > 0;
+  if (same_h && same_c == cells) {
+    text += fmt::format("\n         begins from zeros, or from INITIAL_H{} as FINAL_H{} leaves it",
+                        cells ? ", INITIAL_C" : "", cells ? ", FINAL_C" : "");
+  }
   text += "\n";
   for (const std::string& note : imported.notes) text += "note     " + note + "\n";
   return text;

@@ -64,12 +64,22 @@ const PlainValue* FindParameter(const PlainRequest& request, std::string_view ke
   return nullptr;
 }
 
-absl::Status CheckSequence(const PlainRequest& request) {
+// What a model that keeps nothing takes instead, of those that begin from a state.
+std::string BringsInstead(const Signature& signature) {
+  std::vector<std::string_view> names;
+  for (const TensorSpec& input : signature.inputs) {
+    if (input.one_a_sequence) names.push_back(input.name);
+  }
+  return names.empty() ? "" : fmt::format("; bring it as {}", fmt::join(names, ", "));
+}
+
+absl::Status CheckSequence(const PlainRequest& request, const Signature& signature) {
   if (const PlainValue* id = FindParameter(request, "sequence_id")) {
     const auto* number = std::get_if<int64_t>(id);
     const auto* text = std::get_if<std::string_view>(id);
     if ((number != nullptr && *number != 0) || (text != nullptr && !text->empty())) {
-      return Invalid("parameter sequence_id: this model keeps no state between requests");
+      return Invalid("parameter sequence_id: this model keeps no state between requests" +
+                     BringsInstead(signature));
     }
   }
   for (const char* key : {"sequence_start", "sequence_end"}) {
@@ -123,7 +133,7 @@ class RequestDecoder {
       }
       if (timeout > 0) decoded_.timeout_us_ = timeout;
     }
-    return CheckSequence(plain_);
+    return CheckSequence(plain_, signature_);
   }
 
   absl::Status Priority() {

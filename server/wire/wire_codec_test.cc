@@ -153,6 +153,10 @@ TEST(WireCodecTest, AnInputThatIsOneASequenceHasADimensionMoreBesideLengths) {
             "input STATE of model \"tagger\": shape has 3 dimensions, expected 2");
   EXPECT_EQ(error(true, {3, 2, 2}),
             "input STATE of model \"tagger\": dimension 1 is 2, expected 1");
+  ModelInferRequest request = Tokens({1});
+  (*request.mutable_parameters())["sequence_id"].set_int64_param(5);
+  EXPECT_EQ(ErrorOf(request, model),
+            "parameter sequence_id: this model keeps no state between requests; bring it as STATE");
 }
 
 // P2
