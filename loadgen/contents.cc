@@ -51,7 +51,8 @@ bool IsSequence(RequestForm form) {
 struct Sentence {
   Words words;  // empty: only the length is known
   int32_t length = 0;
-  int32_t target = 0;  // words of its translation; 0: not known
+  int32_t target = 0;    // words of its translation; 0: not known
+  bool goes_on = false;  // from a state that an earlier piece left
 };
 
 Sentence SentenceOf(const corpus::Lengths& lengths, bool) {
@@ -145,7 +146,9 @@ class ContentsMaker {
   void AddSource(const Sentence& sentence);
   void FillWords(std::vector<Sentence>& sentences);
   Tensor TokenTensor(const char* name, const Sentence& sentence);
-  Tensor Vectors(int32_t length);
+  std::vector<float> RandomFloats(int64_t count);
+  std::vector<Sentence> InPieces(const Sentence& whole) const;
+  void AddState(std::vector<Tensor>& inputs);
 
   const ModelNeeds& needs_;
   const MixEntry& entry_;
@@ -162,13 +165,42 @@ void ContentsMaker::AddSentences(std::vector<Sentence> sentences) {
     FillWords(sentences);
     spelled = RarestWords(sentences, entry_.spelled.value_or(kSpelledShare));
   }
-  for (Sentence& sentence : sentences) {
-    if (needs_.most_steps > 0 && sentence.length > needs_.most_steps) {
-      sentence.length = static_cast<int32_t>(needs_.most_steps);
-      sentence.words.resize(std::min<size_t>(sentence.words.size(), sentence.length));
-      ++cut_;
+  for (const Sentence& whole : sentences) {
+    for (Sentence& sentence : InPieces(whole)) {
+      if (needs_.most_steps > 0 && sentence.length > needs_.most_steps) {
+        sentence.length = static_cast<int32_t>(needs_.most_steps);
+        sentence.words.resize(std::min<size_t>(sentence.words.size(), sentence.length));
+        ++cut_;
+      }
+      AddSentence(sentence, spelled);
     }
-    AddSentence(sentence, spelled);
+  }
+}
+
+std::vector<Sentence> ContentsMaker::InPieces(const Sentence& whole) const {
+  if (entry_.piece == 0) {
+    return {whole};
+  }
+  std::vector<Sentence> pieces;
+  for (int64_t at = 0; at < whole.length; at += entry_.piece) {
+    Sentence& piece = pieces.emplace_back();
+    piece.length = static_cast<int32_t>(std::min(entry_.piece, whole.length - at));
+    piece.goes_on = at > 0;
+    const auto words = std::ssize(whole.words);
+    piece.words.assign(whole.words.begin() + std::min(at, words),
+                       whole.words.begin() + std::min(at + piece.length, words));
+  }
+  return pieces;
+}
+
+// Of numbers as a recurrent cell leaves them; which they are costs the server nothing.
+void ContentsMaker::AddState(std::vector<Tensor>& inputs) {
+  for (const StatePart& part : needs_.states) {
+    int64_t elements = 1;
+    for (const int64_t dim : part.dims) {
+      elements *= dim;
+    }
+    inputs.push_back(FloatTensor(part.initial, part.dims, RandomFloats(elements)));
   }
 }
 
@@ -189,8 +221,15 @@ void ContentsMaker::FillWords(std::vector<Sentence>& sentences) {
 void ContentsMaker::AddSentence(const Sentence& sentence, const std::set<std::string>& spelled) {
   const auto length = static_cast<size_t>(sentence.length);
   switch (needs_.form) {
-    case RequestForm::kVectors:
-      return Add({Vectors(sentence.length)}, length);
+    case RequestForm::kVectors: {
+      std::vector<Tensor> inputs = {
+          FloatTensor("X", {sentence.length, needs_.width},
+                      RandomFloats(int64_t{sentence.length} * needs_.width))};
+      if (sentence.goes_on) {
+        AddState(inputs);
+      }
+      return Add(std::move(inputs), length);
+    }
     case RequestForm::kSource:
       return AddSource(sentence);
     case RequestForm::kGraph: {
@@ -211,6 +250,9 @@ void ContentsMaker::AddSentence(const Sentence& sentence, const std::set<std::st
   }
   std::vector<Tensor> inputs = corpus::CharacterTensors(characters);
   inputs.insert(inputs.begin(), TokenTensor("TOKENS", sentence));
+  if (sentence.goes_on) {
+    AddState(inputs);
+  }
   Add(std::move(inputs), length);
 }
 
@@ -243,11 +285,11 @@ Tensor ContentsMaker::TokenTensor(const char* name, const Sentence& sentence) {
   return wide;
 }
 
-Tensor ContentsMaker::Vectors(int32_t length) {
-  std::vector<float> values(static_cast<size_t>(length * needs_.width));
+std::vector<float> ContentsMaker::RandomFloats(int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
   std::generate(values.begin(), values.end(),
                 [&] { return static_cast<float>(2 * UniformFrom(random_) - 1); });
-  return FloatTensor("X", {length, needs_.width}, values);
+  return values;
 }
 
 bool ContentsMaker::Make(const std::vector<corpus::BinaryTree>& items) {
@@ -306,6 +348,10 @@ bool ContentsMaker::Make(const std::vector<corpus::Lattice>& items) {
 
 // Requests say by themselves what they are: any model.
 bool ContentsMaker::Make(const std::vector<corpus::JsonRequest>& items) {
+  if (entry_.piece > 0) {
+    wrong_ = absl::FailedPreconditionError(fmt::format(
+        "piece={}: requests in JSON are sent as data={} has them", entry_.piece, entry_.data));
+  }
   for (size_t i = 0; i < items.size() && wrong_.ok(); ++i) {
     auto input = RequestFromJson(items[i].text);
     if (!input.ok()) {
@@ -339,6 +385,11 @@ absl::StatusOr<ContentsList> ContentsMaker::Finish(const corpus::Corpus& corpus)
         needs_.model, needs_.most_nodes, needs_.most_steps, corpus.size()));
   }
   made_.source = fmt::format("{} {} ({})", made_.requests.size(), corpus.kind(), corpus.source);
+  if (entry_.piece > 0) {
+    made_.source =
+        fmt::format("{} pieces of {} steps or fewer of {} {} ({})", made_.requests.size(),
+                    entry_.piece, corpus.size(), corpus.kind(), corpus.source);
+  }
   if (cut_ > 0) {
     made_.source += fmt::format("; {} cut to the model's limit of {}", cut_, needs_.most_steps);
   }

@@ -200,6 +200,33 @@ TEST(ContentsTest, TheRarestWordsAreSpelledUpToTheirShare) {
   EXPECT_EQ(Ints(list.requests[3], "CHAR_LENGTHS"), std::vector<int32_t>{5});
 }
 
+// As live streams send them: all but the first bring a state.
+TEST(ContentsTest, SequencesComeInPiecesThatBringAState) {
+  const Model model = Model({{"TOKENS", "-1", 97},
+                             {"INITIAL_H", "2,5", 0, false, "FP32"},
+                             {"INITIAL_C", "2,5", 0, false, "FP32"}});
+  MixEntry entry;
+  entry.piece = 3;
+  const corpus::Corpus corpus{
+      "", std::vector<corpus::Words>{{"a", "b", "c", "d", "e", "f", "g"}, {"a", "b"}}};
+  const ContentsList list = Make(model.Needs(), corpus, entry);
+  ASSERT_EQ(list.requests.size(), 4u);
+  const int32_t sizes[] = {3, 3, 1, 2};
+  for (size_t r = 0; r < 4; ++r) {
+    EXPECT_EQ(list.requests[r].size, sizes[r]);
+    EXPECT_EQ(Ints(list.requests[r], "TOKENS").size(), static_cast<size_t>(sizes[r]));
+    const Tensor* const state = Find(list.requests[r], "INITIAL_C");
+    ASSERT_EQ(state != nullptr, r == 1 || r == 2) << "the first of a sequence begins from zeros";
+    EXPECT_EQ(Find(list.requests[r], "INITIAL_H") != nullptr, state != nullptr);
+    if (state == nullptr) continue;
+    EXPECT_EQ(state->shape, (std::vector<int64_t>{2, 5}));
+    EXPECT_EQ(state->bytes.size(), 40u);
+  }
+  EXPECT_EQ(Ints(list.requests[1], "TOKENS"),
+            (std::vector<int32_t>{corpus::WordId("d", 97), corpus::WordId("e", 97),
+                                  corpus::WordId("f", 97)}));
+}
+
 TEST(ContentsTest, ADecoderGoesOnAsLongAsTheTarget) {
   const corpus::Corpus pairs{
       "", std::vector<corpus::Translation>{{{"ein", "Satz"}, {"a", "sentence", "."}},

@@ -54,6 +54,10 @@ absl::Status SetNumber(std::string_view field, const std::string& value, MixEntr
     if (!absl::SimpleAtoi(value, &entry.many) || entry.many < 1 || entry.many > kMostInputs) {
       return Wrong(field, value, "1 to 4096 inputs a message");
     }
+  } else if (field == "piece") {
+    if (!absl::SimpleAtoi(value, &entry.piece) || entry.piece < 1) {
+      return Wrong(field, value, "steps of a piece, 1 or more");
+    }
   } else if (field == "spelled") {
     if (!absl::SimpleAtod(value, &share) || !(share >= 0 && share <= 1)) {
       return Wrong(field, value, "a share from 0 to 1");
@@ -101,12 +105,12 @@ absl::Status SetField(std::string_view field, const std::string& value, MixEntry
     }
     entry.free_decode = value == "model";
   } else if (field == "weight" || field == "many" || field == "spelled" || field == "priority" ||
-             field == "timeout-us") {
+             field == "piece" || field == "timeout-us") {
     return SetNumber(field, value, entry);
   } else {
     return absl::InvalidArgumentError(
         fmt::format("{}: no such field; there are version, weight, call, many, data, lengths, "
-                    "outputs, steps, spelled, priority, timeout-us",
+                    "outputs, steps, piece, spelled, priority, timeout-us",
                     field));
   }
   return absl::OkStatus();
@@ -130,6 +134,9 @@ absl::Status CheckEntry(const MixEntry& entry) {
   }
   if (entry.timeout_us > 0) {
     return wrong(fmt::format("timeout-us={}: call=decode has no such parameter", entry.timeout_us));
+  }
+  if (entry.piece > 0) {
+    return wrong(fmt::format("piece={}: call=decode reads its source whole", entry.piece));
   }
   return absl::OkStatus();
 }

@@ -39,6 +39,9 @@ struct MixEntry {
   std::optional<double> spelled;    // share of running words spelled out, the rarest first
   std::optional<int64_t> priority;  // KServe's parameter
   int64_t timeout_us = 0;           // KServe's parameter; 0: none
+  // Sequences come in pieces of so many steps, as live streams do: a request each, which asks for the state that it leaves
+  // and, but for the first of a sequence, brings one. 0: whole.
+  int64_t piece = 0;
 };
 
 // Sets one field from its text. INVALID_ARGUMENT names field and text; an unknown field, too.

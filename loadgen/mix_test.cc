@@ -52,6 +52,9 @@ TEST(MixTest, WhatIsWrongIsNamedByEntryAndField) {
       Error("a,steps=some"),
       "--mix: entry 1 (a): steps=some: wants data (as many words as the data's target) or model");
   EXPECT_EQ(Error("a,spelled=2"), "--mix: entry 1 (a): spelled=2: wants a share from 0 to 1");
+  EXPECT_EQ(Error("a,piece=0"), "--mix: entry 1 (a): piece=0: wants steps of a piece, 1 or more");
+  EXPECT_EQ(Error("a,call=decode,piece=2"),
+            "--mix: entry 1 (a): piece=2: call=decode reads its source whole");
   EXPECT_EQ(Error("a,priority=-1"),
             "--mix: entry 1 (a): priority=-1: wants a whole number, not negative");
   EXPECT_EQ(Error("a,timeout-us=x"),

@@ -151,6 +151,18 @@ absl::StatusOr<GraphNodeType::Port> PortFrom(const std::string& text, const Inpu
   return port;
 }
 
+std::vector<StatePart> StatesOf(const Inputs& inputs) {
+  constexpr std::string_view kInitial = "INITIAL_";
+  std::vector<StatePart> states;
+  for (const auto& [name, facts] : inputs) {
+    if (name.rfind(kInitial, 0) != 0 || facts.datatype != "FP32") {
+      continue;
+    }
+    states.push_back({name, "FINAL_" + name.substr(kInitial.size()), facts.dims});
+  }
+  return states;
+}
+
 absl::Status ReadGraph(const ModelConfiguration& config, const Inputs& inputs, ModelNeeds& needs) {
   needs.output_type = static_cast<int32_t>(NumberIn(config, "graph.output_type", -1));
   for (int t = 0; config.parameters.count(fmt::format("graph.{}", t)) > 0; ++t) {
@@ -210,6 +222,7 @@ absl::StatusOr<ModelNeeds> NeedsOf(const ModelMetadata& metadata, const ModelCon
   if (needs.form == RequestForm::kVectors) {
     needs.width = inputs["X"].dims[1];
   }
+  needs.states = StatesOf(inputs);
   if (needs.form == RequestForm::kGraph) {
     if (absl::Status status = ReadGraph(config, inputs, needs); !status.ok()) {
       return status;

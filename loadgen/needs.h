@@ -40,6 +40,12 @@ struct GraphNodeType {
   std::vector<Port> inputs;
 };
 
+// A tensor of what a sequence begins from: "INITIAL_H" [2, 512], as "FINAL_H" is left.
+struct StatePart {
+  std::string initial, final;
+  std::vector<int64_t> dims;
+};
+
 struct ModelNeeds {
   std::string model;
   std::string version;  // as the caller wants it; empty: the one that is served
@@ -59,6 +65,7 @@ struct ModelNeeds {
   int64_t most_decode_steps = 0;         // of a decoder
   std::vector<GraphNodeType> node_types;
   int32_t output_type = -1;
+  std::vector<StatePart> states;  // that a request may bring; empty: sequences begin from zeros
 };
 
 // FAILED_PRECONDITION where what the server says of an input is not enough to fill it.

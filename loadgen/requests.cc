@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -101,6 +102,23 @@ absl::StatusOr<std::string> AsDecode(const ModelNeeds& needs, const MixEntry& en
   return PreparedMessage(input);
 }
 
+bool IsPlainSequence(RequestForm form) {
+  return form == RequestForm::kTokens || form == RequestForm::kVectors;
+}
+
+// Who sends the next piece wants the state that this one leaves.
+MixEntry AskForStates(MixEntry entry, const ModelNeeds& needs) {
+  if (entry.outputs.empty()) {
+    entry.outputs.push_back("OUTPUT");
+  }
+  for (const StatePart& part : needs.states) {
+    if (std::find(entry.outputs.begin(), entry.outputs.end(), part.final) == entry.outputs.end()) {
+      entry.outputs.push_back(part.final);
+    }
+  }
+  return entry;
+}
+
 absl::Status CheckFits(const ModelNeeds& needs, const MixEntry& entry) {
   const auto wrong = [&](const std::string& field, const char* wants) {
     return Cannot(fmt::format("{}: model \"{}\" reads {}; {}", field, needs.model,
@@ -112,6 +130,10 @@ absl::Status CheckFits(const ModelNeeds& needs, const MixEntry& entry) {
   }
   if (entry.free_decode && !decoder) {
     return wrong("steps=model", "only a decoder has steps of its own");
+  }
+  const bool streams = IsPlainSequence(needs.form) || needs.form == RequestForm::kSpelledTokens;
+  if (entry.piece > 0 && (needs.states.empty() || !streams)) {
+    return wrong(fmt::format("piece={}", entry.piece), "it begins from no state of a request's");
   }
   if (entry.spelled.has_value() && needs.form != RequestForm::kSpelledTokens) {
     return wrong(fmt::format("spelled={}", *entry.spelled), "it reads no characters");
@@ -185,9 +207,8 @@ absl::StatusOr<std::unique_ptr<RequestSet>> MakeRequests(const ModelMetadata& me
     return corpus.status();
   }
   const auto* lengths = std::get_if<std::vector<corpus::Lengths>>(&corpus->items);
-  const bool sequences =
-      needs->form == RequestForm::kTokens || needs->form == RequestForm::kVectors;
-  if (sequences && lengths != nullptr && entry.call == LoadCall::kInfer) {
+  if (IsPlainSequence(needs->form) && lengths != nullptr && entry.call == LoadCall::kInfer &&
+      entry.piece == 0) {
     std::vector<int32_t> steps;
     for (const corpus::Lengths& length : *lengths) {
       steps.push_back(length.source);
@@ -198,7 +219,8 @@ absl::StatusOr<std::unique_ptr<RequestSet>> MakeRequests(const ModelMetadata& me
   if (!contents.ok()) {
     return contents.status();
   }
-  return MessageRequests::Create(*needs, entry, *contents, seed);
+  return MessageRequests::Create(*needs, entry.piece > 0 ? AskForStates(entry, *needs) : entry,
+                                 *contents, seed);
 }
 
 }  // namespace cellbatch

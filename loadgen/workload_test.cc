@@ -103,6 +103,31 @@ TEST(MakeRequestsTest, AModelThatReadsSomethingElseIsRefused) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(MakeRequestsTest, PiecesAskForTheStateThatTheyLeave) {
+  MixEntry entry;
+  entry.piece = 4;
+  const auto requests = MakeRequests(TokenModel("INT32"),
+                                     Settings({{"vocabulary_size", "9"},
+                                               {"input.INITIAL_H.datatype", "FP32"},
+                                               {"input.INITIAL_H.dims", "1,3"}}),
+                                     entry, 5);
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  int brought = 0;
+  for (uint32_t r = 0; r < (*requests)->size(); ++r) {
+    inference::ModelInferRequest message;
+    ASSERT_TRUE(message.ParseFromString(Whole((*requests)->Request(r, 0))));
+    ASSERT_EQ(message.outputs_size(), 2);
+    EXPECT_EQ(message.outputs(0).name(), "OUTPUT");
+    EXPECT_EQ(message.outputs(1).name(), "FINAL_H");
+    EXPECT_LE((*requests)->length(r), 4);
+    brought += message.inputs_size() == 2 ? 1 : 0;
+  }
+  EXPECT_GT(brought, 0);
+  EXPECT_NE((*requests)->description().find("pieces of 4 steps or fewer of 1000"),
+            std::string::npos)
+      << (*requests)->description();
+}
+
 TEST(MakeRequestsTest, FieldsThatTheModelCannotUseAreNamed) {
   const auto error = [](const MixEntry& entry) {
     return std::string(
@@ -121,6 +146,10 @@ TEST(MakeRequestsTest, FieldsThatTheModelCannotUseAreNamed) {
   spelled.spelled = 0.5;
   EXPECT_EQ(error(spelled),
             "spelled=0.5: model \"m\" reads TOKENS, sentences; it reads no characters");
+  MixEntry pieces;
+  pieces.piece = 7;
+  EXPECT_EQ(error(pieces),
+            "piece=7: model \"m\" reads TOKENS, sentences; it begins from no state of a request's");
 }
 
 ContentsList Sources(std::vector<int64_t> steps) {
