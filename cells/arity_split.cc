@@ -59,7 +59,7 @@ class ArityUnfolder : public Unfolder {
 
   void Add(const Subgraph& s, const CellGraph& cells, CellGraph& graph) const {
     if (!s.type.valid()) {
-      graph.AddInput(s.table, s.length, s.data);
+      graph.AddInput(s.table, s.length, s.data, s.brought);
       return;
     }
     const absl::Span<const Link> links =

@@ -54,7 +54,8 @@ void CellGraph::SetPhase(int32_t phase) {
   phase_ = phase;
 }
 
-SubgraphId CellGraph::AddInput(TableId table, int32_t rows, const std::byte* data) {
+SubgraphId CellGraph::AddInput(TableId table, int32_t rows, const std::byte* data,
+                               ColumnSet brought) {
   Open();
   const SubgraphId id(Count(subgraphs_.size()));
   Subgraph& s = subgraphs_.emplace_back();
@@ -62,6 +63,7 @@ SubgraphId CellGraph::AddInput(TableId table, int32_t rows, const std::byte* dat
   s.length = rows;
   s.first_link = Count(links_.size());
   s.data = data;
+  s.brought = brought;
   return id;
 }
 

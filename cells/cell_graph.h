@@ -30,6 +30,7 @@
 #ifndef CELLBATCH_CELLS_CELL_GRAPH_H_
 #define CELLBATCH_CELLS_CELL_GRAPH_H_
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -52,6 +53,10 @@ inline constexpr int32_t kLastNode = -1;        // Link::first: the last node, w
 inline constexpr int32_t kMaxSumLinks = 4096;   // links of one kSum input
 inline constexpr int32_t kMaxPieces = 1 << 16;  // of a graph that grows
 inline constexpr int32_t kMostPhases = 16;      // of one request's program
+
+// Of a table's columns some, by ColumnId.
+using ColumnSet = std::bitset<kMaxColumns>;
+inline constexpr ColumnSet kEveryColumn = (1u << kMaxColumns) - 1;
 
 // Input `input` of node t reads node first + t * stride of `from`. For the carry input of a chain
 // this says what node 0 reads (stride is ignored); without it node 0 reads zeros. Inputs of
@@ -139,7 +144,8 @@ struct Subgraph {
   int32_t first_consumer = 0,
           num_consumers = 0;  // into consumers(): later ones that read it, once each
   int32_t first_return = 0, num_returns = 0;  // into returns()
-  const std::byte* data = nullptr;  // request inputs: the rows, packed, column after column
+  const std::byte* data = nullptr;   // request inputs: the rows, packed, column after column
+  ColumnSet brought = kEveryColumn;  // request inputs: what `data` holds of the table's columns
   Stop stop;
   int32_t stopped_at = -1;  // the node where it stopped, once its piece is done
 };
@@ -167,8 +173,10 @@ class CellGraph {
 
   // Rows the request brings: `rows` rows of `table`, packed at `data`, which stays valid and unchanged
   // until the request is answered. Of a table of several columns (a state to begin from, which else a cell
-  // leaves) all rows of its first column lie first, then those of the next.
-  SubgraphId AddInput(TableId table, int32_t rows, const std::byte* data);
+  // leaves) all rows of its first column lie first, then those of the next; columns that are not `brought`
+  // are left out, and who reads them reads anything.
+  SubgraphId AddInput(TableId table, int32_t rows, const std::byte* data,
+                      ColumnSet brought = kEveryColumn);
   // Memory that lives as long as the graph (it moves along), for rows that an unfolder makes instead
   // of finding them packed in the request. Uninitialised, aligned for any element.
   std::byte* Keep(int64_t bytes);

@@ -105,7 +105,7 @@ class Rewriter {
 
   void Add(const Subgraph& s, Made& made) {
     if (!s.type.valid()) {
-      made.step = graph_.AddInput(s.table, s.length, Brought(s));
+      made.step = AddInput(s);
       return;
     }
     graph_.SetPhase(s.phase);
@@ -127,23 +127,29 @@ class Rewriter {
     made.deferred = graph_.Add(split_.deferred[Index(s.type.value())], length, {&row, 1});
   }
 
-  // A state to begin from: the step's columns, in the order that they have now. Nobody reads the others of a row that no
+  // Of a state to begin from the step's columns, in the order that they have now. Nobody reads the others of a row that no
   // step left.
-  const std::byte* Brought(const Subgraph& s) const {
+  SubgraphId AddInput(const Subgraph& s) {
     const std::optional<SplitTable>& table = split_.tables[Index(s.table.value())];
-    if (!table.has_value()) return s.data;
+    if (!table.has_value()) return graph_.AddInput(s.table, s.length, s.data, s.brought);
+    ColumnSet brought = 0;
     std::vector<int64_t> bytes(table->step.size(), 0);  // by column as they are now
     for (size_t c = 0; c < table->step.size(); ++c) {
-      if (table->step[c].valid()) bytes[Index(table->step[c].value())] = table->bytes[c] * s.length;
+      if (!s.brought[c] || !table->step[c].valid()) continue;
+      bytes[Index(table->step[c].value())] = table->bytes[c] * s.length;
+      brought.set(Index(table->step[c].value()));
     }
     std::byte* const kept = graph_.Keep(std::accumulate(bytes.begin(), bytes.end(), int64_t{0}));
     const std::byte* from = s.data;
-    for (size_t c = 0; c < table->step.size(); from += table->bytes[c++] * s.length) {
-      if (!table->step[c].valid()) continue;
-      const auto to = bytes.begin() + table->step[c].value();
-      std::copy_n(from, *to, kept + std::accumulate(bytes.begin(), to, int64_t{0}));
+    for (size_t c = 0; c < table->step.size(); ++c) {
+      if (!s.brought[c]) continue;
+      if (table->step[c].valid()) {
+        const auto to = bytes.begin() + table->step[c].value();
+        std::copy_n(from, *to, kept + std::accumulate(bytes.begin(), to, int64_t{0}));
+      }
+      from += table->bytes[c] * s.length;
     }
-    return kept;
+    return graph_.AddInput(s.table, s.length, kept, brought);
   }
 
   Link Now(const Subgraph& s, Link link) const {

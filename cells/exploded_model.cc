@@ -167,6 +167,7 @@ void Rewriter::AddNodes(const Subgraph& s) {
   if (!s.type.valid()) {
     const std::byte* data = s.data;
     for (size_t c = 0; c < model_.table(s.table).columns.size(); ++c) {
+      if (!s.brought[c]) continue;  // whoever reads it may read zeros
       const Column& column = model_.table(s.table).columns[c];
       values_[Index(first_value_[at_]) + c] =
           graph_.AddInput(plan_.row_tables[Index(s.table.value())][c], s.length, data);

@@ -138,7 +138,7 @@ class Rewriter {
     std::vector<Piece>& pieces = pieces_.back();
     Piece& piece = pieces[number];
     if (!s.type.valid()) {
-      piece.made = graph_.AddInput(s.table, s.length, s.data);
+      piece.made = graph_.AddInput(s.table, s.length, s.data, s.brought);
       return;
     }
     graph_.SetPhase(s.phase);

@@ -145,7 +145,9 @@ void BlockBuilder::Count() {
   for (const Subgraph& s : graph_.piece()) {
     record_of_.push_back(s.type.valid() ? num_records_++ : -1);
     if (!s.type.valid()) {
-      num_inputs_ += static_cast<int32_t>(model_.table(s.table).columns.size());
+      for (size_t c = 0; c < model_.table(s.table).columns.size(); ++c) {
+        num_inputs_ += s.brought[c] ? 1 : 0;
+      }
       continue;
     }
     if (s.num_predecessors == 0) ++num_roots_;
@@ -245,6 +247,7 @@ void BlockBuilder::FillCopies(const Subgraph& s) {
   const std::vector<Column>& columns = model_.table(s.table).columns;
   const std::byte* at = s.data;
   for (size_t c = 0; c < columns.size(); ++c) {
+    if (!s.brought[c]) continue;
     copies_[block_->num_copies++] = {at, s.table, s.first_row, s.length,
                                      ColumnId(static_cast<int64_t>(c))};
     at += s.length * SizeInBytes(columns[c].type) * columns[c].width;

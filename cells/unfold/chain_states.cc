@@ -12,6 +12,8 @@
 namespace cellbatch {
 namespace {
 
+constexpr int64_t kFloat = sizeof(float);
+
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
 const std::vector<Column>& Carried(const CellType& type) {
@@ -74,10 +76,15 @@ ChainStates::ChainStates(const Model& model, absl::Span<const CellTypeId> chains
     const CellType& type = model.type(chains[k]);
     Row& row = rows_.emplace_back();
     row.table = type.out;
-    for (const Column& column : model.table(type.out).columns) {
-      const int part = PartOf(k, FindFloats(type, column.name));
-      row.pieces.push_back({part, SizeInBytes(column.type) * column.width});
-      if (part < 0 && Carries(type, column.name)) may_be_brought_ = false;
+    const std::vector<Column>& columns = model.table(type.out).columns;
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const int part = PartOf(k, FindFloats(type, columns[c].name));
+      if (part < 0) {
+        may_be_brought_ = may_be_brought_ && !Carries(type, columns[c].name);
+        continue;
+      }
+      row.columns.set(c);
+      row.parts.push_back(part);
     }
   }
 }
@@ -106,19 +113,17 @@ absl::StatusOr<ChainStates::Begins> ChainStates::Read(const RequestInput& input,
   }
   const int64_t count = sequences.value_or(1);
   for (size_t k = 0; k < rows_.size(); ++k) {
+    const Row& row = rows_[k];
+    const auto bytes_of = [&](int part) { return int64_t{parts_[Index(part)].width} * kFloat; };
     int64_t bytes = 0;
-    for (const Row::Piece& piece : rows_[k].pieces) bytes += count * piece.bytes;
+    for (const int part : row.parts) bytes += count * bytes_of(part);
     std::byte* at = graph.Keep(bytes);
-    begins.push_back(graph.AddInput(rows_[k].table, static_cast<int32_t>(count), at));
-    for (const Row::Piece& piece : rows_[k].pieces) {
-      for (int64_t b = 0; b < count; ++b, at += piece.bytes) {
-        if (piece.part < 0) {
-          std::memset(at, 0, Index(piece.bytes));
-          continue;
-        }
-        const int64_t row = b * num_chains() + static_cast<int64_t>(k);
-        std::memcpy(at, brought[Index(piece.part)]->bytes.data() + row * piece.bytes,
-                    Index(piece.bytes));
+    begins.push_back(graph.AddInput(row.table, static_cast<int32_t>(count), at, row.columns));
+    for (const int part : row.parts) {
+      for (int64_t b = 0; b < count; ++b, at += bytes_of(part)) {
+        const int64_t chain = b * num_chains() + static_cast<int64_t>(k);
+        std::memcpy(at, brought[Index(part)]->bytes.data() + chain * bytes_of(part),
+                    Index(bytes_of(part)));
       }
     }
   }

@@ -53,14 +53,11 @@ class ChainStates {
                               CellGraph& graph) const;
 
  private:
-  // A chain's row, as it is brought: its table's columns one after the other.
+  // A chain's row, as it is brought: of its table's columns those that are parts, one after the other.
   struct Row {
-    struct Piece {
-      int part = -1;  // zeros
-      int64_t bytes = 0;
-    };
     TableId table;
-    std::vector<Piece> pieces;
+    ColumnSet columns;
+    std::vector<int> parts;
   };
   void AddPart(const Model& model, absl::Span<const CellTypeId> chains, std::string_view name);
   int PartOf(size_t chain, ColumnId column) const;

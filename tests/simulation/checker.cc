@@ -123,7 +123,10 @@ void Checker::Started(const Device& device, const BatchedTask& task) {
   }
   for (int32_t c = 0; c < task.num_copies_in; ++c) {
     const CopyIn& copy = task.copies_in[c];
-    if (copy.column.value() > 0) continue;  // of rows that were looked at with their first
+    const CopyIn* const before = c > 0 ? &task.copies_in[c - 1] : nullptr;
+    if (before != nullptr && before->table == copy.table && before->first == copy.first) {
+      continue;  // another column of rows that were looked at
+    }
     for (int32_t r = 0; r < copy.rows; ++r) {
       const Row row = copy.first + r;
       Ran(where, task, where.rows->row(copy.table, row).fingerprint, copy.table, row, false);

@@ -111,9 +111,12 @@ void SimTask::CopyRowsIn(const BatchedTask& task) {
     if (!Reaches(task, copy.source, bytes * Index(copy.rows), "copies in")) continue;
     for (int32_t r = 0; r < copy.rows; ++r) {
       const Row row = copy.first + r;
-      // Columns come in their order; a later one is added to what those before it made.
+      // Columns of a row come one after the other; a later one is added to what those before it made.
+      const CopyIn* const before = c > 0 ? &task.copies_in[c - 1] : nullptr;
       Fingerprint value = FingerprintOfInput({copy.source + Index(r) * bytes, bytes});
-      if (copy.column.value() > 0) value = MixBits(loaded.row(copy.table, row).fingerprint, value);
+      if (before != nullptr && before->table == copy.table && before->first == copy.first) {
+        value = MixBits(loaded.row(copy.table, row).fingerprint, value);
+      }
       loaded.Write(copy.table, row, value, RowState::kValue);
     }
   }

@@ -37,9 +37,15 @@ class GraphRun {
 void GraphRun::ReadInput(const Subgraph& s) {
   rows_.back().resize(static_cast<size_t>(s.length));
   const std::byte* at = s.data;
-  for (const Column& column : model_.table(s.table).columns) {
+  const std::vector<Column>& columns = model_.table(s.table).columns;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    const Column& column = columns[c];
     for (RowValues& row : rows_.back()) {
       ColumnValues& values = row.emplace_back();
+      if (!s.brought[c]) {  // nobody reads it
+        values.resize(static_cast<size_t>(column.width), 0.0);
+        continue;
+      }
       for (int32_t i = 0; i < column.width; ++i, at += 4) {
         float f;
         int32_t n;
