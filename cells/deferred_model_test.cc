@@ -75,18 +75,19 @@ Tree MakeTree() {
   builder.Connect(made.node, "right", made.leaf);
   made.model = builder.Build();
   const TableId x = made.model->type(made.leaf).in[0];
-  made.model->unfolder = std::make_shared<By>([made, x](CellGraph& graph) {
-    const SubgraphId rows = graph.AddInput(x, 3, reinterpret_cast<const std::byte*>(kRows));
-    const Link each = {rows, InputId(0), 0, 1};
-    const SubgraphId leaves = graph.Add(made.leaf, 3, {&each, 1});
-    const Link low[] = {{leaves, InputId(0), 0, 0}, {leaves, InputId(1), 1, 0}};
-    const SubgraphId below = graph.Add(made.node, 1, low);
-    const Link high[] = {{below, InputId(0), 0, 0}, {leaves, InputId(1), 2, 0}};
-    const SubgraphId root = graph.Add(made.node, 1, high);
-    graph.Return(root, ColumnId(1), {0, 1}, {graph.AddTensor("OUTPUT", WireType::kFp32, {3})});
-    graph.Return(leaves, ColumnId(1), {1, 1}, {graph.AddTensor("LEAF", WireType::kFp32, {3})});
-    graph.Return(below, ColumnId(0), {0, 1}, {graph.AddTensor("H", WireType::kFp32, {2})});
-  });
+  made.model->unfolder =
+      std::make_shared<By>([leaf_type = made.leaf, node_type = made.node, x](CellGraph& graph) {
+        const SubgraphId rows = graph.AddInput(x, 3, reinterpret_cast<const std::byte*>(kRows));
+        const Link each = {rows, InputId(0), 0, 1};
+        const SubgraphId leaves = graph.Add(leaf_type, 3, {&each, 1});
+        const Link low[] = {{leaves, InputId(0), 0, 0}, {leaves, InputId(1), 1, 0}};
+        const SubgraphId below = graph.Add(node_type, 1, low);
+        const Link high[] = {{below, InputId(0), 0, 0}, {leaves, InputId(1), 2, 0}};
+        const SubgraphId root = graph.Add(node_type, 1, high);
+        graph.Return(root, ColumnId(1), {0, 1}, {graph.AddTensor("OUTPUT", WireType::kFp32, {3})});
+        graph.Return(leaves, ColumnId(1), {1, 1}, {graph.AddTensor("LEAF", WireType::kFp32, {3})});
+        graph.Return(below, ColumnId(0), {0, 1}, {graph.AddTensor("H", WireType::kFp32, {2})});
+      });
   return made;
 }
 
