@@ -12,6 +12,7 @@
 #include "scheduler/policy/make_rules.h"
 #include "server/repository/model_loader.h"
 #include "tests/golden/served.h"
+#include "tests/testing/projected_cell.h"
 
 namespace cellbatch {
 namespace {
@@ -19,32 +20,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// An Elman cell whose h, which layers above and answers read, is a projection of what it carries.
-constexpr char kCell[] = R"(name: "projected"
-inputs { name: "x" columns { name: "x" type: FP32 dims: "D" } }
-inputs { name: "before" columns { name: "m" type: FP32 dims: "H" } }
-parameters { name: "W" dims: "H" dims: "D" }
-parameters { name: "U" dims: "H" dims: "H" }
-parameters { name: "P" dims: "N" dims: "H" }
-ops { name: "from_x" kind: MATMUL args: "x.x" args: "W" }
-ops { name: "from_m" kind: MATMUL args: "before.m" args: "U" }
-ops { name: "sum" kind: ADD args: "from_x" args: "from_m" }
-ops { name: "m" kind: TANH args: "sum" }
-ops { name: "projected" kind: MATMUL args: "m" args: "P" }
-ops { name: "h" kind: SOFTMAX args: "projected" }
-outputs { column: "h" value: "h" }
-outputs { column: "m" value: "m" }
-carry: "before"
-)";
-
-// Its layer in both directions over vectors, and a cell over every step.
+// A layer of the projected cell in both directions over vectors, and a cell over every step.
 class DeferTest : public testing::Test {
  protected:
   DeferTest() {
     constexpr int64_t h = 5, n = 7;
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_ + "/1");
-    std::ofstream(folder_ + "/projected.textproto") << kCell;
+    std::ofstream(folder_ + "/projected.textproto") << kProjectedCell;
     for (const char* name : {"forward", "backward"}) {
       AddTensor(fmt::format("{}.W", name), h, kWidth);
       AddTensor(fmt::format("{}.U", name), h, h);

@@ -19,30 +19,13 @@
 #include "scheduler/policy/make_rules.h"
 #include "server/repository/model_loader.h"
 #include "tests/golden/served.h"
+#include "tests/testing/projected_cell.h"
 
 namespace cellbatch {
 namespace {
 
 constexpr int64_t kWidth = 6, kUnits = 5, kVocabulary = 30;
 constexpr size_t kStreams = 12;
-
-// An Elman cell that carries "m"; its h, a projection, is no part of the state, and may be computed later (`defer`).
-constexpr char kProjected[] = R"(name: "projected"
-inputs { name: "x" columns { name: "x" type: FP32 dims: "D" } }
-inputs { name: "before" columns { name: "m" type: FP32 dims: "H" } }
-parameters { name: "W" dims: "H" dims: "D" }
-parameters { name: "U" dims: "H" dims: "H" }
-parameters { name: "P" dims: "5" dims: "H" }
-ops { name: "from_x" kind: MATMUL args: "x.x" args: "W" }
-ops { name: "from_m" kind: MATMUL args: "before.m" args: "U" }
-ops { name: "sum" kind: ADD args: "from_x" args: "from_m" }
-ops { name: "m" kind: TANH args: "sum" }
-ops { name: "projected" kind: MATMUL args: "m" args: "P" }
-ops { name: "h" kind: SOFTMAX args: "projected" }
-outputs { column: "h" value: "h" }
-outputs { column: "m" value: "m" }
-carry: "before"
-)";
 
 struct Case {
   std::string name, cell;
@@ -89,7 +72,7 @@ class StreamsTest : public testing::TestWithParam<Case> {
   StreamsTest() {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_ + "/1");
-    std::ofstream(folder_ + "/projected.textproto") << kProjected;
+    std::ofstream(folder_ + "/projected.textproto") << kProjectedCell;
     const Case& c = GetParam();
     const int64_t left = c.cell == "lstmp" ? 3 : kUnits;
     for (int layer = 0; layer < c.layers; ++layer) {
