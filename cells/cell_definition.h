@@ -44,7 +44,8 @@ struct Op {
 struct Column {
   std::string name;
   ElementType type = ElementType::kFp32;
-  int32_t width = 1;  // elements
+  int32_t width = 1;                                                    // elements
+  int64_t bytes() const { return int64_t{width} * SizeInBytes(type); }  // of a row
   friend bool operator==(const Column&, const Column&) = default;
 };
 

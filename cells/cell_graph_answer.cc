@@ -111,7 +111,7 @@ absl::Status CellGraph::CheckReturn(const Model& model, const ReturnPiece& piece
   // Bounded by the tensor's size on both sides, so that nothing below overflows.
   const int64_t size = static_cast<int64_t>(tensor.bytes.size());
   const Placement at = piece.where;
-  const int64_t width = SizeInBytes(column.type) * column.width;
+  const int64_t width = column.bytes();
   const int64_t steps = nodes.count - 1;
   const bool sane = at.offset_bytes >= 0 && at.offset_bytes <= size && at.stride_bytes >= -size &&
                     at.stride_bytes <= size && at.offset_bytes % 4 == 0 && at.stride_bytes % 4 == 0;

@@ -278,9 +278,7 @@ absl::Status CellGraph::CountRows(const Model& model) {
     row_counts_[t] = static_cast<int32_t>(rows);
   }
   for (size_t t = 0; t < row_counts_.size(); ++t) {
-    int64_t bytes = 0;
-    for (const Column& c : model.tables[t].columns) bytes += SizeInBytes(c.type) * c.width;
-    device_bytes_ += bytes * row_counts_[t];
+    device_bytes_ += model.tables[t].row_bytes() * row_counts_[t];
   }
   return absl::OkStatus();
 }

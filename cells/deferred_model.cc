@@ -320,7 +320,7 @@ class ModelSplitter {
     for (const Column& column : whole.columns) {
       split.step.push_back(made_.table(table).Find(column.name));
       split.deferred.push_back(made_.table(later).Find(column.name));
-      split.bytes.push_back(SizeInBytes(column.type) * column.width);
+      split.bytes.push_back(column.bytes());
     }
     for (const CellType& type : cells_.types) {
       for (size_t i = 0; i < type.in.size(); ++i) {

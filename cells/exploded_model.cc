@@ -171,7 +171,7 @@ void Rewriter::AddNodes(const Subgraph& s) {
       const Column& column = model_.table(s.table).columns[c];
       values_[Index(first_value_[at_]) + c] =
           graph_.AddInput(plan_.row_tables[Index(s.table.value())][c], s.length, data);
-      data += s.length * SizeInBytes(column.type) * column.width;
+      data += s.length * column.bytes();
     }
     return;
   }

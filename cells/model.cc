@@ -192,7 +192,7 @@ const char* Name(WireType type) {
 
 int64_t TableSpec::row_bytes() const {
   int64_t bytes = 0;
-  for (const Column& c : columns) bytes += SizeInBytes(c.type) * c.width;
+  for (const Column& c : columns) bytes += c.bytes();
   return bytes;
 }
 

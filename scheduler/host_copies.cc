@@ -66,7 +66,7 @@ absl::Status HostCopies::StageInputs(const Request& request, RequestBlock& block
   FreeInputs();
   const auto bytes_of = [&](const CopyIn& copy) {
     const Column& column = request.model->table(copy.table).columns[Index(copy.column.value())];
-    return copy.rows * SizeInBytes(column.type) * column.width;
+    return copy.rows * column.bytes();
   };
   const absl::Span<CopyIn> copies(block.copies, Index(block.num_copies));
   int64_t bytes = 0;

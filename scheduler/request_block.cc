@@ -250,7 +250,7 @@ void BlockBuilder::FillCopies(const Subgraph& s) {
     if (!s.brought[c]) continue;
     copies_[block_->num_copies++] = {at, s.table, s.first_row, s.length,
                                      ColumnId(static_cast<int64_t>(c))};
-    at += s.length * SizeInBytes(columns[c].type) * columns[c].width;
+    at += s.length * columns[c].bytes();
   }
 }
 

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "absl/strings/ascii.h"
-#include "cells/check.h"
 #include "cells/unfold/request_check.h"
 
 namespace cellbatch {
@@ -26,7 +25,8 @@ bool Carries(const CellType& type, std::string_view column) {
                      [&](const Column& read) { return read.name == column; });
 }
 
-// By its type; invalid: it leaves no such column of FP32.
+}  // namespace
+
 ColumnId FindFloats(const CellType& type, std::string_view name) {
   const absl::Span<const Column> columns = type.definition->columns();
   for (size_t c = 0; c < columns.size(); ++c) {
@@ -35,8 +35,6 @@ ColumnId FindFloats(const CellType& type, std::string_view name) {
   }
   return ColumnId();
 }
-
-}  // namespace
 
 // Nothing, if the chains do not leave it alike.
 void ChainStates::AddPart(const Model& model, absl::Span<const CellTypeId> chains,

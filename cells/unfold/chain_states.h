@@ -26,6 +26,9 @@
 
 namespace cellbatch {
 
+// The FP32 column of that name that cells of that type leave; invalid: none.
+ColumnId FindFloats(const CellType& type, std::string_view name);
+
 class ChainStates {
  public:
   // One column, of all chains.

@@ -27,16 +27,6 @@ InputId FindInput(const CellType& type, std::string_view name) {
   return InputId();
 }
 
-ColumnId FindColumn(const CellType& type, std::string_view name) {
-  const absl::Span<const Column> columns = type.definition->columns();
-  for (size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i].name == name && columns[i].type == ElementType::kFp32) {
-      return ColumnId(static_cast<int64_t>(i));
-    }
-  }
-  return ColumnId();
-}
-
 int32_t Width(const CellType& type, ColumnId column) {
   return type.definition->columns()[static_cast<size_t>(column.value())].width;
 }
@@ -147,7 +137,7 @@ absl::StatusOr<ChainUnfolder::Chain> ChainUnfolder::MakeChain(const Model& model
               .from_forward = reads->forward,
               .from_backward = reads->backward,
               .carry = *type.definition->carry(),
-              .h = FindColumn(type, "h")};
+              .h = FindFloats(type, "h")};
   if (!chain.h.valid())
     return Wrong(fmt::format("cell type \"{}\" leaves no FP32 column \"h\", but {}", type.name,
                              ColumnsText(type.definition->columns())));
@@ -169,7 +159,7 @@ absl::Status ChainUnfolder::MakeHead(const Model& model, CellTypeId id,
   head_forward_ = reads->forward;
   head_backward_ = reads->backward;
   if (TopIsBackward()) std::swap(head_forward_, head_backward_);
-  head_y_ = FindColumn(type, "y");
+  head_y_ = FindFloats(type, "y");
   if (!head_y_.valid())
     return Wrong(fmt::format("head \"{}\" leaves no FP32 column \"y\", but {}", type.name,
                              ColumnsText(type.definition->columns())));

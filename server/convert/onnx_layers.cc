@@ -177,8 +177,8 @@ absl::Status CheckOthers(OnnxScope& scope, const OnnxNode& node, const Sizes& si
       const std::string& name = scope.inputs[static_cast<size_t>(state->rows.source)].name;
       return OnnxWrong(
           fmt::format("{} is the graph input \"{}\"; sequences start from zeros (--zeros {}), or "
-                      "from INITIAL_H and INITIAL_C of a request",
-                      what, name, name));
+                      "from {} of a request",
+                      what, name, name, i == 5 ? "INITIAL_H" : "INITIAL_C"));
     }
     return OnnxWrong(fmt::format("{} is not zeros: sequences start from zeros", what));
   }

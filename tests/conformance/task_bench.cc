@@ -80,7 +80,7 @@ void TaskBench::CopyIn(BatchedTask* task, TableId table, Row first, int32_t rows
                        const void* source, ColumnId column) {
   if (setup_.memory->host_blocks() != nullptr && rows > 0) {
     const Column& of = model_.table(table).columns[static_cast<size_t>(column.value())];
-    source = Stage(source, rows * SizeInBytes(of.type) * of.width);
+    source = Stage(source, rows * of.bytes());
   }
   Check(task->num_copies_in < kMaxCopies, "room for one more copy");
   const_cast<cellbatch::CopyIn*>(task->copies_in)[task->num_copies_in++] = {

@@ -107,7 +107,7 @@ void SimTask::CopyRowsIn(const BatchedTask& task) {
       continue;
     }
     const Column& column = loaded.model().table(copy.table).columns[Index(copy.column.value())];
-    const size_t bytes = Index(SizeInBytes(column.type) * column.width);
+    const size_t bytes = Index(column.bytes());
     if (!Reaches(task, copy.source, bytes * Index(copy.rows), "copies in")) continue;
     for (int32_t r = 0; r < copy.rows; ++r) {
       const Row row = copy.first + r;
