@@ -50,11 +50,19 @@ struct TensorSpec {
       false;  // of an input: beside LENGTHS [B] it has B of them, a dimension more in front
 };
 
+// A part of the state that a sequence carries from step to step, FP32: what a request may bring to begin from, and what it
+// leaves, in one shape. Both are names of TensorSpecs.
+struct StateTensor {
+  std::string initial, left;
+  std::vector<int64_t> dims;
+};
+
 enum class OutOfVocabulary : uint8_t { kReject, kUnknown };
 
 struct Signature {
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;      // OUTPUT first
+  std::vector<StateTensor> state;       // all of it; none: no request brings any
   std::vector<std::string> parameters;  // int64 parameters of a request that the unfolder reads
   int64_t vocabulary_size = 0;          // 0: no token input
   OutOfVocabulary out_of_vocabulary = OutOfVocabulary::kReject;
@@ -87,6 +95,8 @@ struct Model {
   double weight = 1.0;                     // share of device time against other models
   // Its requests have levels from 1, the most urgent, to this; those that say none have the default.
   int32_t priority_levels = 1, default_priority_level = 1;
+  // Tools that ask are told that its requests are pieces of sequences whose state the server keeps.
+  bool asks_for_sequences = false;
   UnfoldOptions unfold;
 
   const CellType& type(CellTypeId id) const { return types[static_cast<size_t>(id.value())]; }

@@ -125,6 +125,21 @@ constexpr OptionFlag kFlags[] = {
     {"deadline-admission", &O::deadline_admission,
      "Refuse at once what could not be answered before its deadline, at the speed lately seen: "
      "RESOURCE_EXHAUSTED with a retry hint. false: it is computed until then."},
+    {"max-sequences",
+     &O::max_sequences,
+     "Sequences (sequence_id) whose state the server keeps between their pieces, over all models. "
+     "The next one to start: RESOURCE_EXHAUSTED with a retry hint. 0: none is kept.",
+     {0, 1 << 24}},
+    {"max-sequence-bytes",
+     &O::max_sequence_bytes,
+     "Bytes of their states. Likewise. Default: at most a thirty-second of the memory that can be "
+     "had.",
+     {1}},
+    {"sequence-idle",
+     &O::sequence_idle,
+     "How long the state of a sequence is kept of which no piece comes or is under way. Then its "
+     "next piece must start it anew: INVALID_ARGUMENT.",
+     {1, kMaxInt}},
     {"row-budget",
      &O::row_budget,
      "Bytes of rows (state between cells) of one model. A request joins when its rows fit; one "

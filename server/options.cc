@@ -188,7 +188,7 @@ absl::StatusOr<int64_t> ParseAmount(std::string_view text) {
 ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   constexpr int64_t kShareOfAdmitted = 4, kShareOfAnAnswer = 16, kShareOfAModel = 8,
                     kShareOfFolds = 4, kShareOfHttp = 16, kShareOfAMessage = 8,
-                    kShareOfUnfinished = 6;
+                    kShareOfUnfinished = 6, kShareOfSequences = 32;
   // Of what is not counted in bytes: of each so many that an eighth of the memory holds them all.
   constexpr int64_t kBytesARequest = 2 << 10, kBytesACell = 128, kBytesASample = 64,
                     kBytesAStream = 12 << 10, kBytesAHandshake = 160 << 10;
@@ -200,6 +200,7 @@ ServerOptions DefaultOptions(std::optional<int64_t> available_bytes) {
   bound(options.max_queued_bytes, kShareOfAdmitted, 1);
   bound(options.http_max_held_bytes, kShareOfHttp, 1 << 20);
   bound(options.max_answer_bytes, kShareOfAnAnswer, 1);
+  bound(options.max_sequence_bytes, kShareOfSequences, 1);
   bound(options.row_budget, kShareOfAModel, kLeastRowBudget);
   bound(options.grpc_max_message_bytes, kShareOfAMessage, 1 << 10);
   bound(options.grpc_max_slow_bytes, kShareOfAMessage, 1 << 10);

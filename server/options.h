@@ -48,6 +48,9 @@ struct ServerOptions {
   int64_t clients = 1024;
   int64_t max_answer_bytes = 64 << 20;
   bool deadline_admission = true;
+  int64_t max_sequences = 16384;
+  int64_t max_sequence_bytes = 256 << 20;
+  std::chrono::milliseconds sequence_idle{60'000};
   int64_t row_budget = 1LL << 30;
   int64_t fold_budget = 1LL << 30;
   int64_t max_tasks_in_flight = 0;

@@ -99,6 +99,7 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
     EXPECT_EQ(options.max_queued_bytes, 4LL << 30);
     EXPECT_EQ(options.max_answer_bytes, 64 << 20);
     EXPECT_EQ(options.row_budget, 1LL << 30);
+    EXPECT_EQ(options.max_sequence_bytes, 256 << 20);
     EXPECT_EQ(options.max_queued_requests, 100000);
     EXPECT_EQ(options.max_queued_cells, 1000000);
     EXPECT_EQ(options.latency_samples, 1 << 20);
@@ -109,6 +110,7 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
   EXPECT_EQ(small.max_queued_bytes, 128 << 20);
   EXPECT_EQ(small.max_answer_bytes, 32 << 20);
   EXPECT_EQ(small.row_budget, 64 << 20);
+  EXPECT_EQ(small.max_sequence_bytes, 16 << 20);
   EXPECT_EQ(small.fold_budget, 128 << 20);
   EXPECT_EQ(small.grpc_max_message_bytes, 64 << 20);
   EXPECT_EQ(small.max_queued_requests, 32768);
@@ -122,6 +124,7 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
   const ServerOptions none = DefaultOptions(0);
   EXPECT_EQ(none.max_queued_bytes, 1);
   EXPECT_EQ(none.max_answer_bytes, 1);
+  EXPECT_EQ(none.max_sequence_bytes, 1);
   EXPECT_EQ(none.row_budget, 1 << 16);  // the least that the flag takes
   EXPECT_EQ(none.fold_budget, 0);
 }

@@ -134,7 +134,10 @@ Server::Server(const ServerOptions& options, Lifecycle& lifecycle)
                   .model_share_percent = options.model_share_percent,
                   .clients = options.clients}),
       stats_(TransportThreads(options) + static_cast<int>(options.responder_threads),
-             options.ended_versions) {}
+             options.ended_versions),
+      sequences_({.sequences = options.max_sequences,
+                  .bytes = options.max_sequence_bytes,
+                  .idle_ns = std::chrono::nanoseconds(options.sequence_idle).count()}) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       OpenedDevices devices, Lifecycle& lifecycle) {
@@ -169,11 +172,14 @@ absl::Status Server::Open(OpenedDevices devices) {
   auto scheduler = Scheduler::Create(of_scheduler, std::move(devices.set), clock_);
   if (!scheduler.ok()) return scheduler.status();
   scheduler_ = *std::move(scheduler);
-  repository_ = std::make_unique<ModelRepository>(
-      options_.model_repository, limits, *scheduler_,
-      RepositoryOptions{.max_models = options_.max_models,
-                        .unload_limit = options_.unload_limit,
-                        .gone = [this](ModelId id) { stats_.Gone(id); }});
+  repository_ =
+      std::make_unique<ModelRepository>(options_.model_repository, limits, *scheduler_,
+                                        RepositoryOptions{.max_models = options_.max_models,
+                                                          .unload_limit = options_.unload_limit,
+                                                          .gone = [this](ModelId id) {
+                                                            sequences_.Gone(id);
+                                                            stats_.Gone(id);
+                                                          }});
   policies_ =
       std::make_unique<PolicyWatch>(options_.policy_poll, [this] { TakeChangedPolicies(); });
   const FindModel find = [this](std::string_view name, std::string_view version) {
@@ -186,10 +192,12 @@ absl::Status Server::Open(OpenedDevices devices) {
                   .latency_samples = options_.latency_samples,
                   .max_answer_bytes = options_.max_answer_bytes,
                   .deadline_admission = options_.deadline_admission,
-                  .last_errors = &last_errors_},
+                  .last_errors = &last_errors_,
+                  .sequences = options_.max_sequences > 0 ? &sequences_ : nullptr},
       find, *scheduler_, admission_, stats_, clock_);
   OpenInference();
   kserve_ = std::make_unique<KServeService>(find, index, *scheduler_, stats_, lifecycle_);
+  if (path_->sequences() != nullptr) kserve_->KeepSequences(options_.sequence_idle);
   OpenControl();
   latency_ = std::make_unique<LatencyService>(
       *path_,
@@ -358,6 +366,7 @@ absl::Status Server::OpenHttp() {
   metrics_->Watch(grpc_->counts());
   metrics_->Watch(refusals_);
   metrics_->Watch(failures_);
+  metrics_->Watch(sequences_);
   if (exporter_ != nullptr) metrics_->Watch(*exporter_);
   metrics_->Watch("http", http_counts_);
   metrics_->Watch("metrics", metrics_counts_);

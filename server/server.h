@@ -40,6 +40,7 @@
 #include "server/requests/last_errors.h"
 #include "server/requests/request_stats.h"
 #include "server/requests/responder.h"
+#include "server/requests/sequences.h"
 #include "server/tls/tls_front.h"
 #include "server/tokens/token_table.h"
 #include "server/typed/latency_service.h"
@@ -101,10 +102,11 @@ class Server {
   std::unique_ptr<TraceControl> tracing_;
   Admission admission_;
   StatsRegistry stats_;
+  SequenceTable sequences_;
   RefusalCounts refusals_;
   LastErrors last_errors_;
   std::unique_ptr<CalibrationFolder> calibration_;  // null: nothing is kept
-  std::unique_ptr<RecordWriter> record_;  // null: nothing is recorded
+  std::unique_ptr<RecordWriter> record_;            // null: nothing is recorded
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<RequestPath> path_;

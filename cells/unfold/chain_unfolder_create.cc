@@ -353,6 +353,7 @@ Signature ChainUnfolder::MakeSignature() const {
   for (const ChainStates::Part& part : states_.parts()) {
     offer(part.final, {num_chains_, part.width});
     if (!part.carried || !states_.may_be_brought()) continue;
+    signature.state.push_back({part.initial, part.final, {num_chains_, part.width}});
     signature.inputs.push_back({.name = part.initial,
                                 .type = WireType::kFp32,
                                 .dims = {num_chains_, part.width},

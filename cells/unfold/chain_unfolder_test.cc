@@ -645,14 +645,16 @@ TEST(ChainUnfolderTest, EveryColumnThatAStepCarriesIsAPartOfTheState) {
     for (const TensorSpec& output : signature.outputs) {
       if (output.name.starts_with("FINAL_")) found.push_back(output.name);
     }
+    for (const StateTensor& part : signature.state) found.push_back(part.initial + "=" + part.left);
     return found;
   };
   const Column h = {"h", ElementType::kFp32, 1}, c = {"c", ElementType::kFp32, 1};
   const Column m = {"m", ElementType::kFp32, 1}, big = {"M", ElementType::kFp32, 1};
   using ::testing::ElementsAre;
-  EXPECT_THAT(names({{h}}), ElementsAre("INITIAL_H", "FINAL_H"));
+  EXPECT_THAT(names({{h}}), ElementsAre("INITIAL_H", "FINAL_H", "INITIAL_H=FINAL_H"));
   EXPECT_THAT(names({{c, m, h}, {m, h, c}}),
-              ElementsAre("INITIAL_H", "INITIAL_C", "INITIAL_M", "FINAL_H", "FINAL_C", "FINAL_M"));
+              ElementsAre("INITIAL_H", "INITIAL_C", "INITIAL_M", "FINAL_H", "FINAL_C", "FINAL_M",
+                          "INITIAL_H=FINAL_H", "INITIAL_C=FINAL_C", "INITIAL_M=FINAL_M"));
   EXPECT_THAT(names({{h, c}, {h}}), ElementsAre("FINAL_H")) << "layers of two kinds";
   EXPECT_THAT(names({{h, m, big}}), ElementsAre("FINAL_H", "FINAL_M")) << "two of one name";
 }

@@ -141,6 +141,12 @@ std::vector<std::string> AssembleModel(const ModelParts& parts, const LoaderLimi
   }
   if (!problems.empty()) return problems;
   TakeUnfoldOptions(parts.config, model);
+  model.asks_for_sequences = parts.config.sequences() == disk::ON;
+  if (model.asks_for_sequences && model.signature.state.empty()) {
+    assembly.Problem(
+        "sequences",
+        "sequences is ON, and the model has no state that a request could bring (INITIAL_H)");
+  }
   model.precision = PrecisionOf(assembly);
   for (CellType& type : model.types) type.precision = model.precision;
   if (absl::Status s = model.Validate(); !s.ok()) problems.emplace_back(s.message());

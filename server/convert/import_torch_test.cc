@@ -97,7 +97,7 @@ TEST_F(ImportTorchTest, AClassifierBecomesAFolderThatLoads) {
   EXPECT_THAT(summary, HasSubstr("TOKENS INT32 [T], 0 to 29 (\"embedding.weight\")"));
   EXPECT_THAT(summary, HasSubstr("OUTPUT FP32 [3], the logits of \"fc.weight\""));
   EXPECT_THAT(summary, HasSubstr("FINAL_H, FINAL_C [4, 5]\n         begins from zeros, or from "
-                                 "INITIAL_H, INITIAL_C as FINAL_H, FINAL_C leaves it"));
+                                 "INITIAL_H, INITIAL_C as FINAL_H, FINAL_C leave it"));
 }
 
 TEST_F(ImportTorchTest, EveryKindOfModuleIsWrittenWithItsCell) {
@@ -196,17 +196,18 @@ TEST_F(ImportTorchTest, HowAModelIsServedStaysWhenAVersionIsAdded) {
   const std::string file = repository_ + "/m/config.textproto";
   std::ofstream(file, std::ios::app)
       << "version_policy { latest { num_versions: 2 } } priority_levels: 3 weight: 2 "
-         "default_priority_level: 2 max_nodes: 77\n";
+         "default_priority_level: 2 sequences: ON max_nodes: 77\n";
   options_.version = 2;
   const auto imported = Import();
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_THAT(imported->notes,
               testing::Contains("kept of the config.textproto that was there: weight, "
-                                "priority_levels, default_priority_level, version_policy"));
+                                "priority_levels, default_priority_level, version_policy, "
+                                "sequences"));
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
-  for (const char* kept :
-       {"num_versions: 2", "priority_levels: 3", "weight: 2", "default_priority_level: 2"}) {
+  for (const char* kept : {"num_versions: 2", "priority_levels: 3", "weight: 2",
+                           "default_priority_level: 2", "sequences: ON"}) {
     EXPECT_THAT(text.str(), HasSubstr(kept));
   }
   EXPECT_EQ(text.str().find("max_nodes"), std::string::npos) << "that is the cells'";

@@ -91,8 +91,8 @@ absl::Status WriteConfig(const std::string& path, const disk::ModelDescription& 
 // How a model is served among others and which of its versions are, whatever its cells: what a configuration that is there
 // says of that stays. One that cannot be read says nothing. The names of what stayed.
 std::vector<std::string> KeepServing(const std::string& path, disk::ModelDescription& config) {
-  constexpr std::array<std::string_view, 4> kKept = {"version_policy", "weight", "priority_levels",
-                                                     "default_priority_level"};
+  constexpr std::array<std::string_view, 5> kKept = {"version_policy", "weight", "priority_levels",
+                                                     "default_priority_level", "sequences"};
   const absl::StatusOr<std::string> text = ReadTextFile(path, LoaderLimits().max_config_bytes);
   disk::ModelDescription there;
   if (!text.ok() || !ParseTextFormat(*text, path, there, nullptr).ok()) return {};
@@ -231,8 +231,8 @@ std::string Summary(const Imported& imported, const ImportOptions& options) {
   }
   const bool cells = m.layers[0].state > 0;
   if (same_h && same_c == cells) {
-    text += fmt::format("\n         begins from zeros, or from INITIAL_H{} as FINAL_H{} leaves it",
-                        cells ? ", INITIAL_C" : "", cells ? ", FINAL_C" : "");
+    text += fmt::format("\n         begins from zeros, or from INITIAL_H{} as FINAL_H{}",
+                        cells ? ", INITIAL_C" : "", cells ? ", FINAL_C leave it" : " leaves it");
   }
   text += "\n";
   for (const std::string& note : imported.notes) text += "note     " + note + "\n";

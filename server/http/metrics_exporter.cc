@@ -303,6 +303,19 @@ void Failures(const FailureLog& failures, MetricsText& text) {
   text.Value({{"what", "left_out"}}, failures.left_out());
 }
 
+void Sequences(const SequenceTable& sequences, MetricsText& text) {
+  const SequenceTable::Counts counts = sequences.counts();
+  text.Family("cellbatch_sequences", "gauge", "Sequences whose state is kept.");
+  text.Value({}, counts.live);
+  text.Family("cellbatch_sequence_state_bytes", "gauge", "Bytes of those states.");
+  text.Value({}, counts.bytes);
+  text.Family("cellbatch_sequence_changes_total", "counter",
+              "Sequences that were started, were ended by their client, or timed out.");
+  text.Value({{"what", "started"}}, counts.started);
+  text.Value({{"what", "ended"}}, counts.ended);
+  text.Value({{"what", "timed_out"}}, counts.timed_out);
+}
+
 void Traces(const OtlpExporter& traces, MetricsText& text) {
   text.Family("cellbatch_trace_spans_total", "counter",
               "Spans of traces: sent to the collector, or dropped.");
@@ -455,6 +468,7 @@ std::string MetricsExporter::Text() const {
   if (grpc_ != nullptr) Grpc(*grpc_, text);
   if (refusals_ != nullptr) Refusals(*refusals_, text);
   if (failures_ != nullptr) Failures(*failures_, text);
+  if (sequences_ != nullptr) Sequences(*sequences_, text);
   if (traces_ != nullptr) Traces(*traces_, text);
   Http(ports_, text);
   if (tls_ != nullptr) Tls(*tls_, text);

@@ -18,6 +18,7 @@
 #include "server/requests/admission.h"
 #include "server/requests/failure_log.h"
 #include "server/requests/request_stats.h"
+#include "server/requests/sequences.h"
 #include "server/tls/tls_counts.h"
 #include "server/tokens/token_table.h"
 #include "server/wire/refusal_counts.h"
@@ -52,6 +53,8 @@ class MetricsExporter {
 
   // Likewise, lines of requests that failed.
   void Watch(const FailureLog& failures) { failures_ = &failures; }
+  // Likewise, states that it keeps between requests.
+  void Watch(const SequenceTable& sequences) { sequences_ = &sequences; }
   // Likewise, spans of traces.
   void Watch(const OtlpExporter& traces) { traces_ = &traces; }
 
@@ -73,6 +76,7 @@ class MetricsExporter {
   const TlsCounts* tls_ = nullptr;
   const TokenTable* tokens_ = nullptr;
   const FailureLog* failures_ = nullptr;
+  const SequenceTable* sequences_ = nullptr;
   const OtlpExporter* traces_ = nullptr;
 };
 

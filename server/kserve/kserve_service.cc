@@ -81,6 +81,22 @@ void DescribeRequests(const Model& model, inference::ModelConfig& config) {
   }
 }
 
+// One of the two: sequences, where tools are to send them, or requests by themselves.
+void DescribeBatching(const Model& model, std::optional<std::chrono::nanoseconds> sequence_idle,
+                      inference::ModelConfig& config) {
+  if (model.asks_for_sequences && sequence_idle.has_value()) {
+    const auto idle = std::chrono::duration_cast<std::chrono::microseconds>(*sequence_idle);
+    config.mutable_sequence_batching()->set_max_sequence_idle_microseconds(
+        static_cast<uint64_t>(idle.count()));
+    return;
+  }
+  inference::ModelDynamicBatching& batching = *config.mutable_dynamic_batching();
+  if (model.priority_levels > 1) {
+    batching.set_priority_levels(static_cast<uint64_t>(model.priority_levels));
+    batching.set_default_priority_level(static_cast<uint64_t>(model.default_priority_level));
+  }
+}
+
 void DescribePolicy(const Model& model, const SchedulerStats& stats,
                     inference::ModelConfig& config) {
   for (const LaneStats& lane : stats.Lanes()) {
@@ -187,6 +203,11 @@ inference::ServerMetadataResponse KServeService::ServerMetadata() const {
        {"model_configuration", "model_repository", "statistics", "trace", "logging"}) {
     response.add_extensions(extension);
   }
+  if (sequence_idle_.has_value()) {
+    for (const char* extension : {"sequence", "sequence(string_id)"}) {
+      response.add_extensions(extension);
+    }
+  }
   return response;
 }
 
@@ -239,11 +260,7 @@ absl::StatusOr<inference::ModelConfigResponse> KServeService::ModelConfig(
   config.set_platform(kPlatform);
   config.set_backend(kPlatform);
   config.set_max_batch_size(0);  // a request is one sequence; batching is the server's
-  inference::ModelDynamicBatching& batching = *config.mutable_dynamic_batching();
-  if (model.priority_levels > 1) {
-    batching.set_priority_levels(static_cast<uint64_t>(model.priority_levels));
-    batching.set_default_priority_level(static_cast<uint64_t>(model.default_priority_level));
-  }
+  DescribeBatching(model, sequence_idle_, config);
   config.mutable_model_transaction_policy()->set_decoupled(false);
   // As the metadata: perf_analyzer refuses a configuration that names other tensors.
   for (const TensorSpec& spec : model.signature.inputs) {

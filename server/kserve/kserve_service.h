@@ -4,8 +4,10 @@
 #ifndef CELLBATCH_SERVER_KSERVE_KSERVE_SERVICE_H_
 #define CELLBATCH_SERVER_KSERVE_KSERVE_SERVICE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +59,8 @@ class KServeService {
 
   // Likewise: who knows what is traced.
   void ServeTraceSettings(TraceSettingsFunction settings) { trace_settings_ = std::move(settings); }
+  // Likewise: states are kept between requests, for so long. Without: no tool is told of any.
+  void KeepSequences(std::chrono::nanoseconds idle) { sequence_idle_ = idle; }
 
   inference::ServerLiveResponse ServerLive() const;
   inference::ServerReadyResponse ServerReady() const;
@@ -101,6 +105,7 @@ class KServeService {
   ChangeModel change_;
   LogSettingsFunction log_settings_;
   TraceSettingsFunction trace_settings_;
+  std::optional<std::chrono::nanoseconds> sequence_idle_;
 };
 
 }  // namespace cellbatch

@@ -130,6 +130,24 @@ TEST_F(KServeTest, TheConfigurationNamesPriorityLevelsWhereThereAreAny) {
   EXPECT_EQ(answer->config().dynamic_batching().default_priority_level(), 2u);
 }
 
+TEST_F(KServeTest, ToolsHearOfSequencesWhereStatesAreKeptAndTheModelAsksForThem) {
+  auto model = std::make_shared<Model>(*model_);
+  inference::ModelConfigRequest request;
+  request.set_name("tiny");
+  const auto config = [&] { return kserve_.ModelConfig(request)->config(); };
+  const auto extensions = [&] { return kserve_.ServerMetadata().extensions(); };
+  model->asks_for_sequences = true;
+  model_ = model;
+  EXPECT_FALSE(config().has_sequence_batching()) << "this server keeps none";
+  EXPECT_THAT(extensions(), ::testing::Not(::testing::Contains("sequence")));
+  kserve_.KeepSequences(std::chrono::seconds(2));
+  EXPECT_EQ(config().sequence_batching().max_sequence_idle_microseconds(), 2'000'000u);
+  EXPECT_FALSE(config().has_dynamic_batching()) << "one of the two";
+  EXPECT_THAT(extensions(), ::testing::IsSupersetOf({"sequence", "sequence(string_id)"}));
+  model->asks_for_sequences = false;
+  EXPECT_FALSE(config().has_sequence_batching());
+}
+
 // Says what no shipped unfolder says at once.
 class DescribingUnfolder final : public Unfolder {
  public:

@@ -466,6 +466,17 @@ TEST_F(ModelLoaderTest, SequencesArePaddedWhereTheConfigurationSaysSoAndAlgorith
   EXPECT_THAT(Error(), HasSubstr("join.whole_graphs.padding: the model's policy is agenda"));
 }
 
+TEST_F(ModelLoaderTest, ToolsAreToSendSequencesWhereTheConfigurationSaysSo) {
+  const std::string config = config_;
+  auto model = Load();
+  ASSERT_TRUE(model.ok());
+  EXPECT_FALSE((*model)->asks_for_sequences);
+  EXPECT_TRUE((*model)->signature.state.empty()) << "a GRU below an LSTM";
+  config_ = config + "sequences: ON";
+  EXPECT_THAT(Error(), HasSubstr("config.textproto:37: sequences is ON, and the model has no state "
+                                 "that a request could bring (INITIAL_H)"));
+}
+
 TEST_F(ModelLoaderTest, PriorityLevelsAreOneUnlessTheConfigurationSaysMore) {
   const std::string config = config_;
   auto model = Load();

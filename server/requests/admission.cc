@@ -57,6 +57,8 @@ const char* Name(Rejection reason) {
       return "token_limit";
     case Rejection::kTokenRate:
       return "token_rate";
+    case Rejection::kSequences:
+      return "sequences";
   }
   return "unknown";
 }

@@ -54,9 +54,10 @@ enum class Rejection : uint8_t {
   kClientShare,
   kModelShare,
   kTokenLimit,  // of its own entry of --tokens
-  kTokenRate
+  kTokenRate,
+  kSequences
 };
-inline constexpr int kNumRejections = 12;
+inline constexpr int kNumRejections = 13;
 const char* Name(Rejection reason);  // the `reason` label of cellbatch_rejected_total
 
 class Admission;

@@ -16,6 +16,8 @@ namespace {
 constexpr std::string_view kTokens = "TOKENS", kLengths = "LENGTHS", kParent = "PARENT";
 constexpr std::string_view kMaxDecodeSteps = "max_decode_steps", kDecodeSteps = "decode_steps";
 constexpr std::string_view kCharIds = "CHAR_IDS";
+constexpr std::string_view kSequenceId = "sequence_id", kSequenceStart = "sequence_start",
+                           kSequenceEnd = "sequence_end";
 constexpr std::array<std::string_view, 14> kDatatypes = {
     "BOOL",  "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16",
     "INT32", "INT64", "FP16",   "BF16",   "FP32",   "FP64", "BYTES"};
@@ -32,9 +34,9 @@ struct Reserved {
 };
 
 constexpr std::array<Reserved, 7> kReserved = {{
-    {"sequence_id", {kInt64, kText}, "int64_param or string_param"},
-    {"sequence_start", {kBool, kBool}, "bool_param"},
-    {"sequence_end", {kBool, kBool}, "bool_param"},
+    {kSequenceId, {kInt64, kText}, "int64_param or string_param"},
+    {kSequenceStart, {kBool, kBool}, "bool_param"},
+    {kSequenceEnd, {kBool, kBool}, "bool_param"},
     {"priority", {kUint64, kInt64}, "uint64_param"},
     {"timeout", {kInt64, kInt64}, "int64_param"},
     {"triton_enable_empty_final_response", {kBool, kBool}, "bool_param"},
@@ -64,31 +66,9 @@ const PlainValue* FindParameter(const PlainRequest& request, std::string_view ke
   return nullptr;
 }
 
-// What a model that keeps nothing takes instead, of those that begin from a state.
-std::string BringsInstead(const Signature& signature) {
-  std::vector<std::string_view> names;
-  for (const TensorSpec& input : signature.inputs) {
-    if (input.one_a_sequence) names.push_back(input.name);
-  }
-  return names.empty() ? "" : fmt::format("; bring it as {}", fmt::join(names, ", "));
-}
-
-absl::Status CheckSequence(const PlainRequest& request, const Signature& signature) {
-  if (const PlainValue* id = FindParameter(request, "sequence_id")) {
-    const auto* number = std::get_if<int64_t>(id);
-    const auto* text = std::get_if<std::string_view>(id);
-    if ((number != nullptr && *number != 0) || (text != nullptr && !text->empty())) {
-      return Invalid("parameter sequence_id: this model keeps no state between requests" +
-                     BringsInstead(signature));
-    }
-  }
-  for (const char* key : {"sequence_start", "sequence_end"}) {
-    const PlainValue* set = FindParameter(request, key);
-    if (set != nullptr && std::get<bool>(*set)) {
-      return Invalid(fmt::format("parameter {} is set without a sequence_id", key));
-    }
-  }
-  return absl::OkStatus();
+bool Flag(const PlainRequest& request, std::string_view key) {
+  const PlainValue* const set = FindParameter(request, key);
+  return set != nullptr && std::get<bool>(*set);
 }
 
 int64_t ElementBytes(std::string_view datatype) {
@@ -110,6 +90,7 @@ class RequestDecoder {
     for (size_t i = 0; status.ok() && i < plain_.inputs.size(); ++i)
       status = Input(plain_.inputs[i]);
     if (status.ok()) status = NoneMissing();
+    if (status.ok()) status = Sequence();
     return status;
   }
 
@@ -133,7 +114,53 @@ class RequestDecoder {
       }
       if (timeout > 0) decoded_.timeout_us_ = timeout;
     }
-    return CheckSequence(plain_, signature_);
+    return SequenceId();
+  }
+
+  // Which sequence it is a piece of. 0 and the empty text: of none.
+  absl::Status SequenceId() {
+    const bool start = Flag(plain_, kSequenceStart), end = Flag(plain_, kSequenceEnd);
+    SequencePiece piece = {.id = {}, .shown = {}, .start = start, .end = end};
+    if (const PlainValue* id = FindParameter(plain_, kSequenceId)) {
+      if (const auto* number = std::get_if<int64_t>(id)) {
+        if (*number != 0) piece.id = fmt::format("#{}", *number);
+        piece.shown = std::to_string(*number);
+      } else if (const auto text = std::get<std::string_view>(*id); !text.empty()) {
+        if (text.size() > kMaxSequenceIdBytes) {
+          return Invalid(fmt::format("parameter {} has {} bytes, the most are {}", kSequenceId,
+                                     text.size(), kMaxSequenceIdBytes));
+        }
+        piece.id = fmt::format("={}", text);
+        piece.shown = Quoted(text);
+      }
+    }
+    if (piece.id.empty()) {
+      if (!start && !end) return absl::OkStatus();
+      return Invalid(fmt::format("parameter {} is set without a sequence_id",
+                                 start ? kSequenceStart : kSequenceEnd));
+    }
+    if (signature_.state.empty()) {
+      return Invalid("parameter sequence_id: this model keeps no state between requests");
+    }
+    decoded_.sequence_ = std::move(piece);
+    return absl::OkStatus();
+  }
+
+  // What goes with it: one sequence, whose state is here unless it begins.
+  absl::Status Sequence() const {
+    if (!decoded_.sequence_.has_value()) return absl::OkStatus();
+    if (Brings(kLengths)) {
+      return Invalid(fmt::format("{}: with parameter sequence_id a message has one sequence",
+                                 Where(kLengths)));
+    }
+    for (const StateTensor& part : signature_.state) {
+      if (!Brings(part.initial) || decoded_.sequence_->start) continue;
+      return Invalid(
+          fmt::format("{}: the state of sequence {} is here already; a client brings one "
+                      "with sequence_start alone",
+                      Where(part.initial), decoded_.sequence_->shown));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Priority() {

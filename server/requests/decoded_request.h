@@ -14,8 +14,11 @@
 #include "cells/model.h"
 #include "cells/unfold/request_input.h"
 #include "server/requests/plain_request.h"
+#include "server/requests/sequences.h"
 
 namespace cellbatch {
+
+inline constexpr size_t kMaxSequenceIdBytes = 128;  // Triton's bound
 
 class DecodedRequest {
  public:
@@ -28,6 +31,12 @@ class DecodedRequest {
   const RequestInput& input() const { return input_; }
   std::optional<int64_t> timeout_us() const { return timeout_us_; }
   int32_t priority() const { return priority_; }  // 1 to the model's levels; 0: its default
+  // Which sequence it is a piece of, of those whose state the server keeps.
+  const std::optional<SequencePiece>& sequence() const { return sequence_; }
+  // Once the turn of that piece has come: input() begins from `state` (sequence_state.h), and asks for what it leaves.
+  void BeginFrom(const SequenceState* state, const Model& model) {
+    AddState(model.signature, state, input_);
+  }
 
  private:
   friend class RequestDecoder;
@@ -35,6 +44,7 @@ class DecodedRequest {
   RequestInput input_;
   std::optional<int64_t> timeout_us_;
   int32_t priority_ = 0;
+  std::optional<SequencePiece> sequence_;
 };
 
 }  // namespace cellbatch

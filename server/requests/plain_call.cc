@@ -29,10 +29,10 @@ bool SpeaksOfBounds(const absl::Status& status) {
 }  // namespace
 
 PlainCall::PlainCall(ServerCall& call, RequestPath& path)
-    : call_(call), path_(path), stats_(&path.unknown_model()) {}
+    : call_(call), path_(path), shard_(call.shard()), stats_(&path.unknown_model()) {}
 
 PlainCall::Item::Item(PlainCall& call, int place)
-    : ServedRequest(call.call_.received_ns(), call.call_.shard()), call_(call), place_(place) {
+    : ServedRequest(call.call_.received_ns(), call.shard_), call_(call), place_(place) {
   model = call.model_;
   stats = call.stats_;
 }
@@ -44,12 +44,15 @@ void PlainCall::Start(std::unique_ptr<PlainCall> call) {
     }
   }
   absl::Status status = call->Prepare();
-  if (status.ok()) status = call->CheckTime();
+  if (status.ok()) status = call->CheckTime("the request arrived");
+  const int shard = call->shard_;
   if (!status.ok()) {
-    Refuse(std::move(call), status);
-    return;
+    RunAll(Refuse(std::move(call), status), shard);
+  } else if (call->piece_ != nullptr) {
+    TakeTurn(std::move(call));
+  } else {
+    RunAll(call.release()->SubmitAll(), shard);
   }
-  call.release()->SubmitAll();
 }
 
 absl::Status PlainCall::Prepare() {
@@ -66,12 +69,12 @@ absl::Status PlainCall::Prepare() {
   stats_ = &path_.StatsOf(*model_);
   requests_ = head->requests;
   of_ = PartiesOf(model_.get());
-  if (!path_.Enter(*model_, *stats_, call_.shard(), call_.received_ns(), door_, result_)) {
+  if (!path_.Enter(*model_, *stats_, shard_, call_.received_ns(), door_, result_)) {
     return result_.status;
   }
   // Before anything is decoded for it: what cannot be in time is to cost as little as it can.
-  if (absl::Status late = path_.CheckInTime(*model_, *stats_, call_.shard(), call_.deadline_ns(),
-                                            result_.pushback_ms);
+  if (absl::Status late =
+          path_.CheckInTime(*model_, *stats_, shard_, call_.deadline_ns(), result_.pushback_ms);
       !late.ok()) {
     return late;
   }
@@ -85,7 +88,7 @@ absl::Status PlainCall::CheckAccess(const PlainHead& head) {
   if (absl::Status status = access->MayAsk(head.model_name); !status.ok()) return status;
   absl::Status status =
       access->TakeRequests(head.requests, call_.received_ns(), result_.pushback_ms);
-  if (!status.ok()) stats_->RecordRejected(call_.shard(), Rejection::kTokenRate);
+  if (!status.ok()) stats_->RecordRejected(shard_, Rejection::kTokenRate);
   return status;
 }
 
@@ -100,7 +103,7 @@ absl::Status PlainCall::AdmitMessage() {
   const Parties client = PartiesOf(nullptr);
   const int64_t came_ns = call_.received_ns();
   Demand demand = {1, 0, call_.most_bytes()};
-  if (!path_.Admit(demand, client, *stats_, call_.shard(), came_ns, door_, result_)) {
+  if (!path_.Admit(demand, client, *stats_, shard_, came_ns, door_, result_)) {
     return result_.status;
   }
   if (absl::Status status = call_.Open(); !status.ok()) return status;
@@ -118,7 +121,7 @@ absl::Status PlainCall::AdmitMessage() {
   // A refusal speaks of all of it.
   door_.Release();
   demand.bytes = size + reading;
-  path_.Admit(demand, client, *stats_, call_.shard(), came_ns, door_, result_);
+  path_.Admit(demand, client, *stats_, shard_, came_ns, door_, result_);
   return result_.status;
 }
 
@@ -128,6 +131,7 @@ absl::Status PlainCall::PrepareItems() {
     absl::Status status;
     std::optional<int32_t> pushback;
     const Step step = PrepareItem(i, item, status, pushback);
+    if (piece_ != nullptr) return absl::OkStatus();
     if (step == Step::kAdmitted) {
       item.deadline.deadline_ns = DeadlineOf(item);
       ++num_items_;
@@ -140,7 +144,7 @@ absl::Status PlainCall::PrepareItems() {
       return status;
     }
     TellFailed(status, i, 1, nullptr);
-    path_.Refused(*stats_, call_.shard(), call_.received_ns(), status).IgnoreError();
+    path_.Refused(*stats_, shard_, call_.received_ns(), status).IgnoreError();
     ++refused_;
   }
   return absl::OkStatus();
@@ -149,10 +153,18 @@ absl::Status PlainCall::PrepareItems() {
 PlainCall::Step PlainCall::PrepareItem(int i, Item& item, absl::Status& status,
                                        std::optional<int32_t>& pushback) {
   PlainRequest plain;
+  status = Spell(i, plain);
+  if (status.ok()) status = path_.Decode(item, plain);
+  if (status.ok() && item.decoded.sequence().has_value()) status = BecomePiece(item);
+  if (!status.ok()) return Step::kWrong;
+  return piece_ == nullptr ? AdmitItem(i, item, status, pushback) : Step::kAdmitted;
+}
+
+PlainCall::Step PlainCall::AdmitItem(int i, Item& item, absl::Status& status,
+                                     std::optional<int32_t>& pushback) {
   Demand answer, work;
   Ticket ticket;
-  status = Spell(i, plain);
-  if (status.ok()) status = path_.Unfold(item, plain, answer, pushback);
+  status = path_.Unfold(item, answer, pushback);
   if (!status.ok()) return Step::kWrong;
   answer.requests = num_items_ == 0 ? 0 : 1;  // the door counted the first
   if (!AdmitMore(answer, ticket)) return Step::kFull;
@@ -179,7 +191,7 @@ bool PlainCall::AdmitMore(const Demand& more, Ticket& ticket) {
   work_.Release();
   const Demand all = {before.requests + more.requests, before.cells + more.cells,
                       before.bytes + more.bytes};
-  return path_.Admit(all, of_, *stats_, call_.shard(), call_.received_ns(), work_, result_);
+  return path_.Admit(all, of_, *stats_, shard_, call_.received_ns(), work_, result_);
 }
 
 // The earlier of the client's deadline and the `timeout` parameter.
@@ -195,30 +207,30 @@ int64_t PlainCall::DeadlineOf(const Item& item) const {
   return deadline;
 }
 
-absl::Status PlainCall::CheckTime() {
+absl::Status PlainCall::CheckTime(std::string_view when) {
   int64_t deadline = call_.deadline_ns();
   for (size_t i = 0; i < num_items_; ++i) {
     deadline = std::min(deadline, item(i).deadline.deadline_ns);
   }
   if (deadline != kNoDeadline && path_.clock().NowNs() >= deadline) {
-    return absl::DeadlineExceededError("the deadline had passed when the request arrived");
+    return absl::DeadlineExceededError(fmt::format("the deadline had passed when {}", when));
   }
   if (call_.cancel_slot().cancelled()) return absl::CancelledError("the client cancelled");
   return absl::OkStatus();
 }
 
 // Every request without an answer of its own ends here, too; a call that never had any counts as one.
-void PlainCall::Refuse(std::unique_ptr<PlainCall> call, const absl::Status& status) {
+PlainCall::Next PlainCall::Refuse(std::unique_ptr<PlainCall> call, const absl::Status& status) {
   const int left = call->model_ == nullptr ? 1 : std::max(call->requests_ - call->refused_, 1);
   call->TellFailed(status, -1, left, nullptr);
   for (int i = 0; i < left; ++i) {
     call->result_.status =
-        call->path_.Refused(*call->stats_, call->call_.shard(), call->call_.received_ns(), status);
+        call->path_.Refused(*call->stats_, call->shard_, call->call_.received_ns(), status);
   }
-  End(std::move(call));
+  return End(std::move(call));
 }
 
-void PlainCall::SubmitAll() {
+PlainCall::Next PlainCall::SubmitAll() {
   holders_.store(static_cast<int>(num_items_) + 1, std::memory_order_relaxed);
   absl::InlinedVector<RequestId, 4> ids;
   if (trace_ != nullptr) [[unlikely]]
@@ -236,19 +248,25 @@ void PlainCall::SubmitAll() {
         absl::UnavailableError(fmt::format("model {} takes no requests now", Quoted(model_->name)));
     TellFailed(full, static_cast<int>(i), 1, nullptr);
     CutOff(path_.Refused(*stats_, served.shard, served.received_ns, full));
-    LetGo();
+    static_cast<void>(LetGo());  // not the last one: this holds it, too
   }
   if (!call_.cancel_slot().Publish(ids)) {
     for (const RequestId id : ids) path_.Notify(id, News::kCancelled);
   }
-  LetGo();
+  return LetGo();
 }
 
 void PlainCall::Item::OnDone(int responder, std::unique_ptr<Request> done) {
   const absl::Status& status = done->status;
+  const int shard_of_responder = call_.path_.ShardOf(responder);
   if (status.ok()) {
     done->graph.CloseAnswer();
-    call_.Answer(place_, done->graph.tensors());
+    absl::Span<const ReturnedTensor> tensors = done->graph.tensors();
+    if (Piece* const piece = call_.piece_.get()) {
+      piece->left = TakeState(model->signature, tensors);
+      tensors = tensors.first(piece->asked);
+    }
+    call_.Answer(place_, tensors);
   } else {
     const absl::Status shown = Shortened(OfModel(*model, status));
     const bool from_outside = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
@@ -265,7 +283,7 @@ void PlainCall::Item::OnDone(int responder, std::unique_ptr<Request> done) {
   }
   call_.path_.RecordEnd(responder, *this, *done);
   done.reset();
-  call_.LetGo();
+  RunAll(call_.LetGo(), shard_of_responder);
 }
 
 void PlainCall::TellFailed(const absl::Status& status, int place, int requests,
@@ -356,23 +374,28 @@ void PlainCall::Abandon() {
   for (const RequestId id : call_.cancel_slot().Cancel()) path_.Notify(id, News::kCancelled);
 }
 
-void PlainCall::LetGo() {
-  if (holders_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+PlainCall::Next PlainCall::LetGo() {
+  if (holders_.fetch_sub(1, std::memory_order_acq_rel) != 1) return nullptr;
   for (size_t i = 0; i < num_items_; ++i) path_.DisarmDeadline(item(i));
   if (result_.status.ok()) {
     result_.body = Body();
     result_.ticket = std::move(door_);
     result_.ticket.Keep({1, 0, static_cast<int64_t>(result_.body.size())});
   }
-  End(std::unique_ptr<PlainCall>(this));
+  return End(std::unique_ptr<PlainCall>(this));
 }
 
-// What the answer does not need is back before the client can know.
-void PlainCall::End(std::unique_ptr<PlainCall> call) {
+// What the answer does not need is back before the client can know; what it leaves of its sequence is there.
+PlainCall::Next PlainCall::End(std::unique_ptr<PlainCall> call) {
   if (call->trace_ != nullptr) [[unlikely]]
     call->EndTrace();
   ServerCall& to = call->call_;
   CallResult result = std::move(call->result_);
+  Next next = nullptr;
+  if (Piece* const piece = call->piece_.get(); piece != nullptr && piece->entered()) {
+    next = call->path_.sequences()->Leave(*piece, result.status.ok() ? piece->left : nullptr,
+                                          call->path_.clock().NowNs());
+  }
   if (!result.status.ok()) {
     if (auto body = call->ErrorBody(result.status, result.request_id)) {
       result.body = *std::move(body);
@@ -381,6 +404,7 @@ void PlainCall::End(std::unique_ptr<PlainCall> call) {
   }
   call.reset();
   to.Finish(std::move(result));
+  return next;
 }
 
 PlainCall::Item& PlainCall::NextItem(int place) {

@@ -15,8 +15,13 @@
 //                 whoever lets go last disarms, gives the work's ticket back, finishes the call with Body;
 //                 the answer's ticket goes with it
 //
-// So the answer leaves as soon as all are through, and nobody touches what another has freed. A service is
-// then little more than
+// So the answer leaves as soon as all are through, and nobody touches what another has freed.
+//
+// A piece of a sequence whose state the server keeps (sequences.h) waits after it is decoded until its turn comes. Whoever ends
+// the call whose turn it was takes the next one on from there, on its own thread, once that answer is on its way; a client
+// that sends a piece after the answer to the one before never waits.
+//
+// A service is then little more than
 //
 //   void HttpInfer::Start(ServerCall& call) {
 //     PlainCall::Start(std::make_unique<HttpInferCall>(call, path_));
@@ -47,6 +52,7 @@
 #include "server/requests/call.h"
 #include "server/requests/plain_request.h"
 #include "server/requests/request_path.h"
+#include "server/requests/sequences.h"
 #include "server/trace/request_trace.h"
 
 namespace cellbatch {
@@ -121,6 +127,17 @@ class PlainCall {
     const int place_;  // among the call's requests
   };
 
+  // A call as a piece of a sequence, the only request of its message.
+  struct Piece final : SequenceTable::Place {
+    Piece(PlainCall& of, const SequencePiece& piece, size_t outputs)
+        : Place(piece), call(of), asked(outputs) {}
+    PlainCall& call;
+    const size_t asked;  // tensors that its client wants; the state comes behind them
+    std::shared_ptr<const SequenceState> left;  // null: it has not succeeded
+  };
+  // Whose turn it is once a call has ended: a piece that waited behind it. Null: nobody's.
+  using Next = SequenceTable::Place*;
+
   absl::Status Prepare();
   absl::Status AdmitMessage();
   absl::Status CheckAccess(const PlainHead& head);
@@ -129,11 +146,18 @@ class PlainCall {
   // How far a request came: it is admitted, or has an error of its own, or there was no room for the call.
   enum class Step : uint8_t { kAdmitted, kWrong, kFull };
   Step PrepareItem(int i, Item& item, absl::Status& status, std::optional<int32_t>& pushback);
+  Step AdmitItem(int i, Item& item, absl::Status& status, std::optional<int32_t>& pushback);
+  absl::Status BecomePiece(const Item& item);
+  static void TakeTurn(std::unique_ptr<PlainCall> call);
+  // The turn of `piece` has come, on the thread of that shard: submits it, or ends it.
+  static Next Run(Piece& piece, int shard);
+  static void RunAll(Next next, int shard);
+  absl::Status AdmitPiece(Item& item);
   bool AdmitMore(const Demand& more, Ticket& ticket);
   int64_t DeadlineOf(const Item& item) const;
-  absl::Status CheckTime();
-  void SubmitAll();
-  static void Refuse(std::unique_ptr<PlainCall> call, const absl::Status& status);
+  absl::Status CheckTime(std::string_view when);
+  [[nodiscard]] Next SubmitAll();
+  [[nodiscard]] static Next Refuse(std::unique_ptr<PlainCall> call, const absl::Status& status);
   // A line in the log, and the id in the answer, for `requests` of them that end so; `done`: the one that was submitted.
   // `place`: of the only one; -1: of all that are left. Before it is counted.
   void TellFailed(const absl::Status& status, int place, int requests, const Request* done);
@@ -142,8 +166,8 @@ class PlainCall {
   std::string TraceOfFailed(int requests);
   void EndTrace();
   // Of the submitter and the requests under way, the last one ends the call, and this.
-  void LetGo();
-  static void End(std::unique_ptr<PlainCall> call);
+  [[nodiscard]] Next LetGo();
+  [[nodiscard]] static Next End(std::unique_ptr<PlainCall> call);
 
   // Most calls have one request: it lies here, others where they must.
   Item& NextItem(int place);
@@ -152,6 +176,7 @@ class PlainCall {
 
   ServerCall& call_;
   RequestPath& path_;
+  int shard_;  // of the thread that prepares it
   std::shared_ptr<const Model> model_;
   std::string_view asked_name_, asked_version_;  // of the head
   ModelStats* stats_;                            // of the model, once it is known
@@ -163,7 +188,8 @@ class PlainCall {
   int64_t work_ns_ = 0;   // of those (work_ahead.h)
   Parties of_;            // whose it is, once the model is known
   Ticket door_, work_;
-  std::mutex mutex_;  // result_.status and .request_id, while requests are under way
+  std::unique_ptr<Piece> piece_;  // null: of no sequence
+  std::mutex mutex_;              // result_.status and .request_id, while requests are under way
   std::unique_ptr<RequestTrace> trace_;  // likewise; null: it is not traced
   CallResult result_;
   std::atomic<int> holders_ = 1;

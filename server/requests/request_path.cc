@@ -107,18 +107,16 @@ bool RequestPath::Refuse(Refusal refusal, ModelStats& stats, int shard, CallResu
   return false;
 }
 
-absl::Status RequestPath::Unfold(ServedRequest& served, const PlainRequest& plain, Demand& answer,
+absl::Status RequestPath::Unfold(ServedRequest& served, Demand& answer,
                                  std::optional<int32_t>& pushback) {
   const Model& model = *served.model;
-  absl::Status status = served.decoded.Decode(plain, model);
-  if (!status.ok()) return status;
   const RequestInput& input = served.decoded.input();
   served.length = input.tensors.empty() || input.tensors.front().dims.empty()
                       ? 0
                       : input.tensors.front().dims.front();
   served.request = std::make_unique<Request>();
   CellGraph& graph = served.request->graph;
-  status = model.unfolder->Unfold(input, graph);
+  const absl::Status status = model.unfolder->Unfold(input, graph);
   if (!status.ok()) return OfModel(model, status);
   answer = {0, 0, BytesOfTensors(graph.tensors())};
   return CheckAnswer(served, answer.bytes, pushback);
@@ -292,7 +290,7 @@ void RequestPath::RecordEnd(int responder, const ServedRequest& served, const Re
   const auto most = static_cast<double>(std::max<int64_t>(1, request.graph.most_nodes()));
   const double done = request.status.ok() ? 1 : static_cast<double>(request.nodes_executed) / most;
   WorkOf(*served.model).Remove(served.work, done, now_ns);
-  const int shard = options_.transport_threads + responder;
+  const int shard = ShardOf(responder);
   const int64_t total = now_ns - served.received_ns;
   LatencySample sample{.end_ns = now_ns, .model = served.model->id, .ok = request.status.ok()};
   if (request.status.ok()) {

@@ -2,7 +2,7 @@
 // deadline; then whatever the responders take is handed to who served it. plain_call.h puts them in their order.
 //
 //   transport thread                                      responder thread
-//   Find, Prepare, Admit, Submit(served) --> scheduler --> Deliver: served.OnWords ..., served.OnDone
+//   Find, Decode, .., Submit(served) ------> scheduler --> Deliver: served.OnWords ..., served.OnDone
 //             ArmDeadline                                           RecordEnd
 //
 // A graph that grows (Unfolder::Extend) gets its next piece in Deliver, and is submitted once. A served request
@@ -31,6 +31,7 @@
 #include "server/requests/model_table.h"
 #include "server/requests/plain_request.h"
 #include "server/requests/request_stats.h"
+#include "server/requests/sequences.h"
 #include "server/requests/work_ahead.h"
 #include "server/trace/tracer.h"
 
@@ -47,6 +48,7 @@ struct PathOptions {
   int64_t max_answer_bytes = 64 << 20;
   bool deadline_admission = true;     // false: nobody is refused for a deadline that has not passed
   LastErrors* last_errors = nullptr;  // told of requests that fail; outlives it
+  SequenceTable* sequences = nullptr;  // null: no state is kept between requests; outlives it
 };
 
 // One request under way.
@@ -65,7 +67,7 @@ class ServedRequest {
   virtual AnswerOutlet* outlet() const { return nullptr; }
 
   const int64_t received_ns;
-  const int shard;  // of the transport thread that may record
+  int shard;  // of the thread that takes it to the scheduler
   DecodedRequest decoded;
   std::shared_ptr<const Model> model;
   ModelStats* stats = nullptr;       // of the model, once it is known
@@ -87,6 +89,9 @@ class RequestPath {
   // Likewise: who says which are traced. Without: none.
   void Trace(Tracer& tracer) { tracer_ = &tracer; }
   Tracer* tracer() const { return tracer_; }
+  SequenceTable* sequences() const { return options_.sequences; }
+  // Of that responder's thread.
+  int ShardOf(int responder) const { return options_.transport_threads + responder; }
   // What of each cell type has run (scheduler/stats.h).
   std::vector<TypeTasks> TasksOf(const Model& model) const {
     return scheduler_.stats().TasksOf(model.id);
@@ -112,10 +117,12 @@ class RequestPath {
     Refusal refusal;
     return admission_.Admit(demand, now_ns, ticket, refusal, of);
   }
-  // Decodes `plain` and unfolds it. Nothing of its answer is allocated, and `answer` says what it will take;
-  // RESOURCE_EXHAUSTED if that is more than one answer may. `pushback`: set where trying again is of no use.
-  absl::Status Unfold(ServedRequest& served, const PlainRequest& plain, Demand& answer,
-                      std::optional<int32_t>& pushback);
+  absl::Status Decode(ServedRequest& served, const PlainRequest& plain) {
+    return served.decoded.Decode(plain, *served.model);
+  }
+  // What is decoded. Nothing of its answer is allocated, and `answer` says what it will take; RESOURCE_EXHAUSTED if that is
+  // more than one answer may. `pushback`: set where trying again is of no use.
+  absl::Status Unfold(ServedRequest& served, Demand& answer, std::optional<int32_t>& pushback);
   // Then, with `answer` admitted: seals it. served.request is ready, and `work` what it takes beyond that.
   absl::Status Seal(ServedRequest& served, Demand& work, std::optional<int32_t>& pushback);
   // RESOURCE_EXHAUSTED if what is in flight of its model would keep a request from its end until its deadline, with some

@@ -156,7 +156,60 @@ TEST(WireCodecTest, AnInputThatIsOneASequenceHasADimensionMoreBesideLengths) {
   ModelInferRequest request = Tokens({1});
   (*request.mutable_parameters())["sequence_id"].set_int64_param(5);
   EXPECT_EQ(ErrorOf(request, model),
-            "parameter sequence_id: this model keeps no state between requests; bring it as STATE");
+            "parameter sequence_id: this model keeps no state between requests");
+}
+
+TEST(WireCodecTest, APieceOfASequenceHasItsStateHere) {
+  Model model = Tagger();
+  model.signature.inputs.push_back({.name = "INITIAL_H",
+                                    .type = WireType::kFp32,
+                                    .dims = {1, 2},
+                                    .optional = true,
+                                    .one_a_sequence = true});
+  model.signature.inputs.push_back(
+      {.name = "LENGTHS", .type = WireType::kInt32, .dims = {-1}, .optional = true});
+  model.signature.state = {{"INITIAL_H", "FINAL_H", {1, 2}}};
+  const auto error = [&](const std::function<void(ModelInferRequest&)>& change) {
+    ModelInferRequest request = Tokens({1});
+    (*request.mutable_parameters())["sequence_id"].set_string_param("call 7");
+    change(request);
+    return ErrorOf(request, model);
+  };
+  const auto bring = [](ModelInferRequest& request) {
+    auto* state = request.add_inputs();
+    state->set_name("INITIAL_H");
+    state->set_datatype("FP32");
+    for (const int64_t dim : {1, 2}) state->add_shape(dim);
+    request.add_raw_input_contents(Bytes(std::vector<float>{1, 2}));
+  };
+  const auto start = [](ModelInferRequest& request) {
+    (*request.mutable_parameters())["sequence_start"].set_bool_param(true);
+  };
+  EXPECT_EQ(error([](auto&) {}), "");
+  EXPECT_EQ(error(start), "");
+  EXPECT_EQ(error([&](auto& request) {
+              bring(request);
+              start(request);
+            }),
+            "");
+  EXPECT_EQ(
+      error(bring),
+      "input INITIAL_H of model \"tagger\": the state of sequence \"call 7\" is here already; a "
+      "client brings one with sequence_start alone");
+  EXPECT_EQ(
+      error([](auto& request) {
+        auto* lengths = request.add_inputs();
+        lengths->set_name("LENGTHS");
+        lengths->set_datatype("INT32");
+        lengths->add_shape(1);
+        request.add_raw_input_contents(Bytes(std::vector<int32_t>{1}));
+      }),
+      "input LENGTHS of model \"tagger\": with parameter sequence_id a message has one sequence");
+  EXPECT_EQ(
+      error([](auto& request) {
+        (*request.mutable_parameters())["sequence_id"].set_string_param(std::string(129, 'a'));
+      }),
+      "parameter sequence_id has 129 bytes, the most are 128");
 }
 
 // P2

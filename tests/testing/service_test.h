@@ -33,7 +33,8 @@ class ServiceTest : public ::testing::Test {
             {.transport_threads = 2,
              .responders = 1,
              .latency_samples = 1024,
-             .max_answer_bytes = max_answer_bytes},
+             .max_answer_bytes = max_answer_bytes,
+             .sequences = &sequences_},
             [this](std::string_view name, std::string_view version) { return Find(name, version); },
             scheduler_, admission_, stats_, clock_) {}
 
@@ -71,6 +72,7 @@ class ServiceTest : public ::testing::Test {
   FakeScheduler scheduler_;
   Admission admission_;
   StatsRegistry stats_;
+  SequenceTable sequences_{{.sequences = 3, .bytes = 1 << 20, .idle_ns = 1'000'000'000}};
   RequestPath path_;
   std::deque<FakeCall> calls_;
 };

@@ -1,0 +1,169 @@
+#include "server/requests/sequences.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cells/check.h"
+#include "fmt/format.h"
+
+namespace cellbatch {
+
+namespace {
+
+constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int kDropsAtOnce =
+    2;  // more than can be new, so that what is idle too long never heaps up
+
+std::string Times(double ns) {
+  return ns < 1e9 ? fmt::format("{:g} ms", ns / 1e6) : fmt::format("{:g} s", ns / 1e9);
+}
+
+absl::Status AfterOneThatFailed(const SequencePiece& piece) {
+  return absl::AbortedError(
+      fmt::format("sequence {}: a piece before this one failed, so its state is the one from "
+                  "before that piece; send "
+                  "them again in their order",
+                  piece.shown));
+}
+
+}  // namespace
+
+absl::StatusOr<SequenceTable::Turn> SequenceTable::Enter(const SequenceOwner& owner, Place& place,
+                                                         int64_t now_ns,
+                                                         std::optional<int32_t>& pushback_ms) {
+  Key key(owner.model.value(), fmt::format("{}\n{}", owner.caller, place.piece().id));
+  const std::lock_guard lock(mutex_);
+  DropTimedOut(now_ns);
+  auto found = table_.find(key);
+  if (found != table_.end() && TimedOut(*found->second, now_ns)) {
+    ++counts_.timed_out;
+    Drop(*found->second);
+    found = table_.end();
+  }
+  if (found == table_.end()) {
+    if (!place.piece().start) return NotThere(place.piece());
+    if (absl::Status full = CheckRoom(owner.state_bytes, now_ns, pushback_ms); !full.ok()) {
+      return full;
+    }
+    auto made = std::make_unique<Sequence>();
+    made->key = key;
+    made->bytes = owner.state_bytes;
+    made->idle = idle_.end();
+    ++counts_.live;
+    ++counts_.started;
+    counts_.bytes += made->bytes;
+    found = table_.emplace(std::move(key), std::move(made)).first;
+  }
+  Sequence& sequence = *found->second;
+  place.sequence_ = &sequence;
+  if (sequence.running != nullptr) {
+    sequence.last->behind_ = &place;
+    sequence.last = &place;
+    return Turn::kLater;
+  }
+  if (sequence.idle != idle_.end()) idle_.erase(std::exchange(sequence.idle, idle_.end()));
+  sequence.last = &place;
+  Run(sequence, place);
+  return Turn::kNow;
+}
+
+void SequenceTable::Run(Sequence& sequence, Place& place) {
+  sequence.running = &place;
+  if (place.piece().start) sequence.state.reset();
+  place.state_ = sequence.state;
+}
+
+SequenceTable::Place* SequenceTable::Leave(Place& place, std::shared_ptr<const SequenceState> left,
+                                           int64_t now_ns) {
+  const std::lock_guard lock(mutex_);
+  Sequence& sequence = *place.sequence_;
+  Check(sequence.running == &place, "a piece leaves whose turn it is not");
+  const bool failed = left == nullptr;
+  if (!failed) {
+    const bool end = place.piece().end;
+    sequence.state = end ? nullptr : std::move(left);
+    counts_.ended += end ? 1 : 0;
+  }
+  Place* const next = place.behind_;
+  if (next != nullptr) {
+    if (next->piece().start) {
+      next->may_run_ = absl::OkStatus();
+    } else if (failed) {
+      next->may_run_ = place.may_run_.ok() ? AfterOneThatFailed(next->piece()) : place.may_run_;
+    } else if (sequence.state == nullptr) {
+      next->may_run_ = NotThere(next->piece());
+    }
+    Run(sequence, *next);
+    return next;
+  }
+  sequence.running = sequence.last = nullptr;
+  if (sequence.state == nullptr) {
+    Drop(sequence);
+  } else {
+    sequence.idle_since_ns = now_ns;
+    sequence.idle = idle_.insert(idle_.end(), &sequence);
+  }
+  return nullptr;
+}
+
+void SequenceTable::Gone(ModelId model) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Sequence*> of_it;
+  for (const auto& [key, sequence] : table_) {
+    if (key.first == model.value()) of_it.push_back(sequence.get());
+  }
+  for (Sequence* const sequence : of_it) {
+    Check(sequence->running == nullptr, "a model is gone while a piece of its sequences runs");
+    Drop(*sequence);
+  }
+}
+
+SequenceTable::Counts SequenceTable::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+bool SequenceTable::TimedOut(const Sequence& sequence, int64_t now_ns) const {
+  return sequence.running == nullptr && now_ns - sequence.idle_since_ns > limits_.idle_ns;
+}
+
+void SequenceTable::DropTimedOut(int64_t now_ns) {
+  for (int i = 0; i < kDropsAtOnce && !idle_.empty() && TimedOut(*idle_.front(), now_ns); ++i) {
+    ++counts_.timed_out;
+    Drop(*idle_.front());
+  }
+}
+
+void SequenceTable::Drop(Sequence& sequence) {
+  if (sequence.idle != idle_.end()) idle_.erase(sequence.idle);
+  --counts_.live;
+  counts_.bytes -= sequence.bytes;
+  table_.erase(table_.find(sequence.key));
+}
+
+absl::Status SequenceTable::CheckRoom(int64_t bytes, int64_t now_ns,
+                                      std::optional<int32_t>& pushback_ms) {
+  const bool too_many = counts_.live + 1 > limits_.sequences;
+  if (!too_many && counts_.bytes + bytes <= limits_.bytes) return absl::OkStatus();
+  // Nobody can say when a sequence ends; the one that is idle longest may time out.
+  const int64_t out_ns =
+      idle_.empty() ? limits_.idle_ns : idle_.front()->idle_since_ns + limits_.idle_ns - now_ns;
+  pushback_ms = bytes > limits_.bytes ? -1 : hint_.Spread(out_ns / kNsPerMs);
+  return absl::ResourceExhaustedError(
+      too_many ? fmt::format("{} sequences are live, the most are {} (--max-sequences)",
+                             counts_.live, limits_.sequences)
+               : fmt::format(
+                     "states of sequences have {} bytes, this one would have {}, the most are {} "
+                     "(--max-sequence-bytes)",
+                     counts_.bytes, bytes, limits_.bytes));
+}
+
+absl::Status SequenceTable::NotThere(const SequencePiece& piece) const {
+  return absl::InvalidArgumentError(fmt::format(
+      "sequence {} has no state here: it was not started, has ended, was idle for more than {} "
+      "(--sequence-idle), or its model was loaded anew; start it with sequence_start",
+      piece.shown, Times(static_cast<double>(limits_.idle_ns))));
+}
+
+}  // namespace cellbatch
