@@ -91,6 +91,39 @@ def in_pieces(client, cell, rng):
             "INVALID_ARGUMENT")
 
 
+def kept(client, cell, rng):
+    """The same by sequence_id, of either kind: the server keeps the state. Twenty sequences beside each other, on one stream, no
+    piece of which waits for an answer."""
+    extensions = client.get_server_metadata().extensions
+    assert {"sequence", "sequence(string_id)"} <= set(extensions), extensions
+    tokens = {number: [int(t) for t in rng.integers(0, 50, 30)] for number in range(1, 21)}
+    wholes = {number: client.infer(cell, infer_input(of_it, "INT32")).as_numpy("OUTPUT") for number, of_it in tokens.items()}
+    answers, last, failures, all_done = [], {}, [], threading.Event()
+
+    def arrived(result, error):
+        if error is not None:
+            failures.append(error)
+        else:
+            number, at = result.get_response().id.split(".")
+            if int(at) == 27:
+                last[int(number)] = result.as_numpy("OUTPUT")
+        answers.append(1)
+        if len(answers) == 200:
+            all_done.set()
+
+    client.start_stream(arrived)
+    for at in range(0, 30, 3):
+        for number, of_it in tokens.items():
+            client.async_stream_infer(cell, infer_input(of_it[at:at + 3], "INT32"), request_id="%d.%d" % (number, at),
+                                      sequence_id=number if number % 2 else "call %d" % number, sequence_start=at == 0,
+                                      sequence_end=at == 27)
+    assert all_done.wait(120), "%d of 200 answers" % len(answers)
+    client.stop_stream()
+    assert not failures, failures[0]
+    assert all(np.array_equal(last[number], whole) for number, whole in wholes.items())
+    refused(lambda: client.infer(cell, infer_input([1], "INT32"), sequence_id=1), "INVALID_ARGUMENT")
+
+
 def asynchronous(client, cell, weights, rng):
     """Many at once, of many lengths, so that they share batches."""
     done, failures, all_done = [], [], threading.Event()
@@ -226,6 +259,7 @@ def main():
         batches(model_stats, 212)
         streams(client, cell, weights, rng)
         in_pieces(client, cell, rng)
+        kept(client, cell, rng)
     tagger(client)
     errors(client)
     changes(client, small_state_dict.draw("gru", seed))
