@@ -9,11 +9,12 @@ namespace cellbatch {
 // One message of a stream, and its answer. Keeps the stream.
 class InferStream::Message final : public ServerCall, public std::enable_shared_from_this<Message> {
  public:
-  Message(InferStream& stream, grpc::ByteBuffer bytes, Encoding encoding, int64_t received_ns)
+  Message(InferStream& stream, grpc::ByteBuffer bytes, Encoding encoding, bool slow,
+          int64_t received_ns)
       : stream_(stream),
         bytes_(std::move(bytes)),
         encoding_(encoding),
-        slow_(IsLong(bytes_, encoding)),
+        slow_(slow),
         received_ns_(received_ns),
         most_bytes_(static_cast<int64_t>(bytes_.Length()) +
                     (encoding == Encoding::kPlain ? 0 : stream.MostInflated())) {
@@ -91,8 +92,11 @@ void InferStream::OnRead(bool ok) {
   std::vector<std::shared_ptr<Message>> gone;
   std::shared_ptr<Message> message;
   if (ok) {
-    message = std::make_shared<Message>(*this, std::move(bytes_), EncodingOf(context_.c_call()),
-                                        queue_.clock->NowNs());
+    const Encoding encoding = EncodingOf(context_.c_call());
+    // What comes behind a long one that has not begun waits there, too: pieces of a sequence run in the order of their messages.
+    const bool slow = IsLong(bytes_, encoding) || on_slow_lane_.load(std::memory_order_acquire) > 0;
+    message =
+        std::make_shared<Message>(*this, std::move(bytes_), encoding, slow, queue_.clock->NowNs());
     bytes_.Clear();
   }
   {
@@ -111,9 +115,14 @@ void InferStream::OnRead(bool ok) {
 
 void InferStream::StartMessage(const std::shared_ptr<Message>& message) {
   if (!message->slow()) return sink_.Start(*message);
-  const SlowLane::Room room = queue_.slow->TryRun(static_cast<int64_t>(message->bytes()),
-                                                  [this, message] { sink_.Start(*message); });
+  on_slow_lane_.fetch_add(1, std::memory_order_relaxed);
+  const SlowLane::Room room =
+      queue_.slow->TryRun(static_cast<int64_t>(message->bytes()), [this, message] {
+        sink_.Start(*message);
+        on_slow_lane_.fetch_sub(1, std::memory_order_release);
+      });
   if (room == SlowLane::Room::kYes) return;
+  on_slow_lane_.fetch_sub(1, std::memory_order_relaxed);
   message->Refuse(RefuseSlow(room));
   sink_.Start(*message);
 }

@@ -11,11 +11,13 @@
 // --grpc-stream-buffer of answers that nobody reads: then the next message is not read, and HTTP/2 lets the client wait. When
 // the client is gone all that is under way is cancelled.
 //
-// Threads: messages start on the queue's thread, or, where they are long or compressed, on the slow lane's; answers come from
-// any. A mutex a stream, held for as long as a list is looked at and gRPC is handed something.
+// Threads: messages start, one after the other as they came, on the queue's thread, or, where they are long or compressed or
+// behind such a one that has not started, on the slow lane's; answers come from any. A mutex a stream, held for as long as a
+// list is looked at and gRPC is handed something.
 #ifndef CELLBATCH_SERVER_GRPC_INFER_STREAM_H_
 #define CELLBATCH_SERVER_GRPC_INFER_STREAM_H_
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -52,6 +54,8 @@ class InferStream final : public GrpcCall {
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_;
   Tag read_{this, Tag::Kind::kRead};
   Tag written_{this, Tag::Kind::kWritten};
+  // Messages that have not started there. The queue's thread alone adds.
+  std::atomic<int> on_slow_lane_ = 0;
   std::mutex mutex_;
   std::deque<std::shared_ptr<Message>>
       under_way_;             // as they came; the first one's answer is the next to be written

@@ -130,14 +130,15 @@ void Admission::Add(const Demand& demand, int64_t sign, Parties of) {
 bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refusal& refusal,
                       Parties of) {
   // What can never fit is not counted, not even while it is refused: others would find the server full of it.
-  if (!closed() && !WithinLimits({0, 0, 0}, demand, now_ns, refusal)) return false;
+  const bool comes_in = demand.requests > 0;  // else it is more of one that is in
+  if (!(comes_in && closed()) && !WithinLimits({0, 0, 0}, demand, now_ns, refusal)) return false;
   // Counted first, closed looked at second; Close and its waiter do it the other way round: either
   // this request sees the door closed, or the waiter sees this request.
   Add(demand, 1, of);
   const Demand now = InFlight();
   const Demand before = {now.requests - demand.requests, now.cells - demand.cells,
                          now.bytes - demand.bytes};
-  if (closed()) {
+  if (comes_in && closed()) {
     refusal = {Rejection::kDraining, 0, absl::UnavailableError("the server is shutting down")};
   } else if (WithinLimits(before, demand, now_ns, refusal) &&
              (of.client == nullptr ||

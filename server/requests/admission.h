@@ -142,7 +142,8 @@ class Admission {
   // Of who asks, by a hash of what names it.
   Party& ClientOf(uint64_t client) { return clients_[client % clients_.size()]; }
 
-  // After Close nothing is admitted, and InFlight only falls: at zero requests, all are answered.
+  // After Close no request is admitted, but what one that is in still needs is (a Demand of no requests): a piece of a sequence
+  // may have waited. InFlight's requests only fall: at zero, all are answered.
   void Close() { closed_.store(true); }
   bool closed() const { return closed_.load(); }
 

@@ -88,6 +88,7 @@ SequenceTable::Place* SequenceTable::Leave(Place& place, std::shared_ptr<const S
   Place* const next = place.behind_;
   if (next != nullptr) {
     if (next->piece().start) {
+      if (sequence.state == nullptr) ++counts_.started;  // as it would be, had it come a moment later
       next->may_run_ = absl::OkStatus();
     } else if (failed) {
       next->may_run_ = place.may_run_.ok() ? AfterOneThatFailed(next->piece()) : place.may_run_;
