@@ -1,0 +1,206 @@
+// Pieces of sequences that are none, or not the server's or the caller's to go on with, against the real server (serving.md 4.4, S):
+// what is refused changes no state; a new model, another token and a stop.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "cells/weights/safetensors.h"
+#include "client/token_entry.h"
+#include "tests/fault/background_call.h"
+#include "tests/fault/sequences_test.h"
+
+namespace cellbatch {
+namespace {
+
+using grpc::StatusCode;
+using inference::ModelInferRequest;
+using testing::HasSubstr;
+
+class SequencePiecesTest : public SequencesTest {};
+
+// One that begins from nothing: a tree of leaves, of all zeros.
+void AddTrees(const std::string& repository) {
+  const std::string folder = repository + "/trees";
+  std::filesystem::create_directories(folder + "/1");
+  std::ofstream(folder + "/config.textproto") << R"(
+cell_types { name: "leaf" cell: "treelstm_leaf" reads { input: "x" through: "embed" }
+  parameters { name: "embed/table" tensors: "words" } parameters { name: "W" tensors: "W" } }
+cell_types { name: "node" cell: "treelstm_internal" parameters { name: "U" tensors: "U" }
+  parameters { name: "U_f0" tensors: "F" } parameters { name: "U_f1" tensors: "F" } }
+tree { leaf: "leaf" internal: "node" }
+)";
+  const std::map<std::string, std::vector<int64_t>> shapes = {
+      {"words", {10, 4}}, {"W", {18, 4}}, {"U", {18, 12}}, {"F", {6, 6}}};
+  const std::vector<float> zeros(18 * 12);
+  std::vector<SafetensorsSource> sources;
+  for (const auto& [name, shape] : shapes) {
+    const auto size = static_cast<size_t>(shape[0] * shape[1]);
+    sources.push_back({name, shape, absl::MakeSpan(zeros).first(size)});
+  }
+  ASSERT_TRUE(WriteSafetensors(folder + "/1/weights.safetensors", sources).ok());
+}
+
+TEST_F(SequencePiecesTest, APieceThatIsRefusedCostsNothingAndTheRightOneAfterItGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(Serve({}));
+  Ask(Piece(7, {1, 2}, Mark::kStart));
+  const Counts before = Count();
+  for (const Mark mark : {Mark::kNone, Mark::kEnd}) {
+    ExpectRefused(Piece(7, {3, 100, 4}, mark), StatusCode::INVALID_ARGUMENT, "TOKENS");
+    ExpectRefused(Piece(7, Tokens(70000, 3), mark), StatusCode::INVALID_ARGUMENT, "longest");
+  }
+  EXPECT_EQ(WaitUntilEmpty(*server_).Steps("words"), 2);
+  EXPECT_EQ(Count(), before);
+  EXPECT_EQ(Ask(Piece(7, {3, 99, 4})), Whole({1, 2, 3, 99, 4}));
+  ExpectRefused(Piece(8, {100}, Mark::kStart), StatusCode::INVALID_ARGUMENT, "TOKENS");
+  ExpectNotThere(8, "8");
+  EXPECT_EQ(Count().live, 1);
+  EXPECT_EQ(MetricsPage(*server_).Ended("invalid"), 9);
+}
+
+TEST_F(SequencePiecesTest, WhatIsNoPieceIsInvalidAndChangesNothing) {
+  ASSERT_NO_FATAL_FAILURE(Serve({}));
+  Ask(Piece(7, {1}, Mark::kStart));
+  const auto refused = [this](const ModelInferRequest& request, const std::string& text) {
+    ExpectRefused(request, StatusCode::INVALID_ARGUMENT, text);
+  };
+  ModelInferRequest lengths = Piece(7, {1, 2, 3});
+  SetTensor<int32_t>(lengths, "LENGTHS", "INT32", {2}, {1, 2});
+  refused(lengths, "with parameter sequence_id a message has one sequence");
+  ModelInferRequest state = Piece(7, {1});
+  for (const char* name : {"INITIAL_H", "INITIAL_C"}) {
+    SetTensor(state, name, "FP32", {1, 24}, std::vector<float>(24, 0.5F));
+  }
+  refused(state, "the state of sequence 7 is here already");
+  EXPECT_EQ(Ask(Piece(std::string(128, 'i'), {1}, Mark::kBoth)), Whole({1}));
+  refused(Piece(std::string(129, 'i'), {1}, Mark::kStart), "has 129 bytes, the most are 128");
+  ModelInferRequest number = Words({1}), flag = Piece(7, {1});
+  (*number.mutable_parameters())["sequence_id"].set_double_param(7);
+  refused(number, "parameter sequence_id has the wrong type");
+  (*flag.mutable_parameters())["sequence_end"].set_int64_param(1);
+  refused(flag, "parameter sequence_end has the wrong type");
+  EXPECT_EQ(Ask(Piece(7, {2}, Mark::kEnd)), Whole({1, 2}));
+  TearDown();
+  ASSERT_NO_FATAL_FAILURE(Serve({"--max-sequences=0"}));
+  refused(Piece(7, {1}, Mark::kStart), "this server keeps no states (--max-sequences=0)");
+}
+
+TEST_F(SequencePiecesTest, AStartMayBringTheStateAndEveryPieceMayAskForIt) {
+  ASSERT_NO_FATAL_FAILURE(Serve({}));
+  const auto ask_for = [](ModelInferRequest request, const std::vector<std::string>& outputs) {
+    for (const std::string& output : outputs) request.add_outputs()->set_name(output);
+    return request;
+  };
+  ModelInferRequest on = Piece(7, {4}, Mark::kStart);
+  for (const std::string part : {"H", "C"}) {
+    const auto left = Ask(ask_for(Words({1, 2, 3}), {"FINAL_" + part}));
+    SetTensor(on, "INITIAL_" + part, "FP32", {1, 24}, left);
+  }
+  EXPECT_EQ(Ask(on), Whole({1, 2, 3, 4}));
+  EXPECT_EQ(Ask(ask_for(Piece(7, {5}), {"FINAL_C"})),
+            Ask(ask_for(Words({1, 2, 3, 4, 5}), {"FINAL_C"})));
+  inference::ModelInferResponse answer;
+  EXPECT_TRUE(caller_->Infer(Piece(7, {6}), answer).ok());
+  EXPECT_EQ(answer.outputs_size(), 1) << "what is kept is not sent";
+  EXPECT_EQ(FirstOutput(answer), Whole({1, 2, 3, 4, 5, 6}));
+}
+
+TEST_F(SequencePiecesTest, AnotherTokensSequenceOfThatIdIsAnotherOne) {
+  const std::string file = *repository_ + "-tokens.textproto";
+  std::ofstream tokens(file);
+  for (const std::string name : {"a", "b"}) {
+    tokens << "token { name: \"" << name << "\" sha256: \"" << HashInHex(name) << "\" }\n";
+  }
+  tokens.close();
+  ASSERT_NO_FATAL_FAILURE(Serve({"--tokens=" + file}));
+  const auto ask = [this](const std::string& token, const ModelInferRequest& request) {
+    inference::ModelInferResponse answer;
+    const grpc::Status status = caller_->Infer(request, answer, [&](grpc::ClientContext& context) {
+      context.AddMetadata("authorization", "Bearer " + token);
+    });
+    return std::make_pair(status.error_code(), FirstOutput(answer));
+  };
+  EXPECT_EQ(ask("a", Piece(7, {1}, Mark::kStart)).first, StatusCode::OK);
+  EXPECT_EQ(ask("b", Piece(7, {2})).first, StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ask("b", Piece(7, {2}, Mark::kEnd)).first, StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ask("b", Piece(7, {3}, Mark::kStart)).first, StatusCode::OK);
+  EXPECT_EQ(Count(), (Counts{.live = 2, .bytes = 2 * kWordsState, .started = 2}));
+  EXPECT_EQ(ask("a", Piece(7, {4})), ask("a", Words({1, 4})));
+  EXPECT_EQ(ask("b", Piece(7, {4}, Mark::kEnd)), ask("b", Words({3, 4})));
+  EXPECT_EQ(ask("a", Piece(7, {5})), ask("b", Words({1, 4, 5})));
+  WaitUntilEmpty(*server_);
+  End();
+  server_.reset();
+}
+
+TEST_F(SequencePiecesTest, AModelThatIsLoadedAnewKnowsNoneAndItsLoadWaitsForPiecesThatWait) {
+  ASSERT_NO_FATAL_FAILURE(Serve({"--model-control=explicit", "--load-model=*"}));
+  Ask(Piece(7, {1}, Mark::kStart));
+  BackgroundCall held(
+      *caller_, Piece(8, Words(Several(kHeldSteps, 0, kSlow.vocabulary), "slow"), Mark::kStart));
+  WaitForPage(*server_, [](const MetricsPage& p) { return p.Running() == 1; });
+  BackgroundCall behind(*caller_, Piece(8, Words({2}, "slow")));
+  WaitForAdmitted(2);
+  for (const char* model : {"words", "slow"}) {
+    grpc::ClientContext context;
+    inference::RepositoryModelLoadRequest load;
+    load.set_model_name(model);
+    inference::RepositoryModelLoadResponse loaded;
+    const grpc::Status status = caller_->stub().RepositoryModelLoad(&context, load, &loaded);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+  EXPECT_TRUE(held.Wait().ok()) << held.Wait().error_message();
+  EXPECT_TRUE(behind.Wait().ok()) << behind.Wait().error_message();
+  ExpectNotThere(7, "7");
+  ExpectRefused(Piece(8, Words({2}, "slow")), StatusCode::INVALID_ARGUMENT, "sequence 8 has no");
+  while (Count().live != 0) std::this_thread::yield();  // the last who holds the old ones lets go
+  EXPECT_EQ(Count(), (Counts{.started = 2}));
+  EXPECT_EQ(Ask(Piece(7, {3}, Mark::kStart)), Whole({3}));
+}
+
+TEST_F(SequencePiecesTest, AStopWhilePiecesWaitAnswersAllThatWasAcceptedAndEndsWithZero) {
+  ASSERT_NO_FATAL_FAILURE(Serve({"--drain-timeout=1h"}));
+  {
+    BackgroundCall held(*caller_, Piece(7, Words(Tokens(kHeldSteps, 1), "slow"), Mark::kStart));
+    WaitForPage(*server_, [](const MetricsPage& p) { return p.Running() == 1; });
+    std::vector<std::unique_ptr<BackgroundCall>> behind;
+    for (int i = 0; i < 3; ++i) {
+      behind.push_back(std::make_unique<BackgroundCall>(*caller_, Piece(7, Words({2}, "slow"))));
+      WaitForAdmitted(2 + i);
+    }
+    server_->Signal(SIGTERM);
+    EXPECT_TRUE(held.Wait().ok()) << held.Wait().error_message();
+    for (const auto& call : behind) {
+      const grpc::Status& status = call->Wait();
+      EXPECT_TRUE(status.ok()) << status.error_code() << ": " << status.error_message();
+    }
+  }
+  caller_.reset();
+  EXPECT_EQ(server_->Wait(), 0) << server_->Log();
+  server_.reset();
+}
+
+TEST_F(SequencePiecesTest, AModelWithoutAStateHasNoSequences) {
+  const std::string with_trees = NewRepository();
+  ASSERT_NO_FATAL_FAILURE(AddTrees(with_trees));
+  AddModel(with_trees, kWords);
+  const std::string others = std::exchange(*repository_, with_trees);
+  Serve({});
+  *repository_ = others;
+  ASSERT_NE(server_, nullptr);
+  ModelInferRequest tree = Words({1}, "trees");
+  SetTensor<int32_t>(tree, "CHILDREN", "INT32", {0, 2}, {});
+  Ask(tree);
+  ExpectRefused(Piece(7, tree, Mark::kStart), StatusCode::INVALID_ARGUMENT,
+                "this model keeps no state between requests");
+  EXPECT_EQ(Count(), Counts{});
+}
+
+}  // namespace
+}  // namespace cellbatch
