@@ -22,6 +22,7 @@
 #include "server/control/log_lines.h"
 #include "server/explain/explain_served.h"
 #include "server/options.h"
+#include "server/part_options.h"
 #include "server/repository/model_repository.h"
 #include "server/server.h"
 #include "server/signals.h"

@@ -49,9 +49,6 @@
 
 namespace cellbatch {
 
-// What the flags say to the scheduler.
-SchedulerOptions OfScheduler(const ServerOptions& options);
-
 class Server {
  public:
   // Listens on every port (not ready, models unavailable). `lifecycle` outlives it.

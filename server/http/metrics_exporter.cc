@@ -310,10 +310,12 @@ void Sequences(const SequenceTable& sequences, MetricsText& text) {
   text.Family("cellbatch_sequence_state_bytes", "gauge", "Bytes of those states.");
   text.Value({}, counts.bytes);
   text.Family("cellbatch_sequence_changes_total", "counter",
-              "Sequences that were started, were ended by their client, or timed out.");
+              "Sequences that were started, were ended by their client, timed out, or were dropped "
+              "with their model or for a start that failed.");
   text.Value({{"what", "started"}}, counts.started);
   text.Value({{"what", "ended"}}, counts.ended);
   text.Value({{"what", "timed_out"}}, counts.timed_out);
+  text.Value({{"what", "dropped"}}, counts.dropped);
 }
 
 void Traces(const OtlpExporter& traces, MetricsText& text) {

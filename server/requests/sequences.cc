@@ -37,8 +37,7 @@ absl::StatusOr<SequenceTable::Turn> SequenceTable::Enter(const SequenceOwner& ow
   DropTimedOut(now_ns);
   auto found = table_.find(key);
   if (found != table_.end() && TimedOut(*found->second, now_ns)) {
-    ++counts_.timed_out;
-    Drop(*found->second);
+    Drop(*found->second, counts_.timed_out);
     found = table_.end();
   }
   if (found == table_.end()) {
@@ -50,8 +49,6 @@ absl::StatusOr<SequenceTable::Turn> SequenceTable::Enter(const SequenceOwner& ow
     made->key = key;
     made->bytes = owner.state_bytes;
     made->idle = idle_.end();
-    ++counts_.live;
-    ++counts_.started;
     counts_.bytes += made->bytes;
     found = table_.emplace(std::move(key), std::move(made)).first;
   }
@@ -70,7 +67,13 @@ absl::StatusOr<SequenceTable::Turn> SequenceTable::Enter(const SequenceOwner& ow
 
 void SequenceTable::Run(Sequence& sequence, Place& place) {
   sequence.running = &place;
-  if (place.piece().start) sequence.state.reset();
+  if (place.piece().start) {
+    sequence.state.reset();
+    if (!std::exchange(sequence.live, true)) {
+      ++counts_.live;
+      ++counts_.started;
+    }
+  }
   place.state_ = sequence.state;
 }
 
@@ -83,12 +86,11 @@ SequenceTable::Place* SequenceTable::Leave(Place& place, std::shared_ptr<const S
   if (!failed) {
     const bool end = place.piece().end;
     sequence.state = end ? nullptr : std::move(left);
-    counts_.ended += end ? 1 : 0;
+    if (end) Cease(sequence, counts_.ended);
   }
   Place* const next = place.behind_;
   if (next != nullptr) {
     if (next->piece().start) {
-      if (sequence.state == nullptr) ++counts_.started;  // as it would be, had it come a moment later
       next->may_run_ = absl::OkStatus();
     } else if (failed) {
       next->may_run_ = place.may_run_.ok() ? AfterOneThatFailed(next->piece()) : place.may_run_;
@@ -100,7 +102,7 @@ SequenceTable::Place* SequenceTable::Leave(Place& place, std::shared_ptr<const S
   }
   sequence.running = sequence.last = nullptr;
   if (sequence.state == nullptr) {
-    Drop(sequence);
+    Drop(sequence, counts_.dropped);
   } else {
     sequence.idle_since_ns = now_ns;
     sequence.idle = idle_.insert(idle_.end(), &sequence);
@@ -116,7 +118,7 @@ void SequenceTable::Gone(ModelId model) {
   }
   for (Sequence* const sequence : of_it) {
     Check(sequence->running == nullptr, "a model is gone while a piece of its sequences runs");
-    Drop(*sequence);
+    Drop(*sequence, counts_.dropped);
   }
 }
 
@@ -131,14 +133,19 @@ bool SequenceTable::TimedOut(const Sequence& sequence, int64_t now_ns) const {
 
 void SequenceTable::DropTimedOut(int64_t now_ns) {
   for (int i = 0; i < kDropsAtOnce && !idle_.empty() && TimedOut(*idle_.front(), now_ns); ++i) {
-    ++counts_.timed_out;
-    Drop(*idle_.front());
+    Drop(*idle_.front(), counts_.timed_out);
   }
 }
 
-void SequenceTable::Drop(Sequence& sequence) {
-  if (sequence.idle != idle_.end()) idle_.erase(sequence.idle);
+void SequenceTable::Cease(Sequence& sequence, int64_t& counted_as) {
+  if (!std::exchange(sequence.live, false)) return;
   --counts_.live;
+  ++counted_as;
+}
+
+void SequenceTable::Drop(Sequence& sequence, int64_t& counted_as) {
+  Cease(sequence, counted_as);
+  if (sequence.idle != idle_.end()) idle_.erase(sequence.idle);
   counts_.bytes -= sequence.bytes;
   table_.erase(table_.find(sequence.key));
 }

@@ -98,8 +98,10 @@ class SequenceTable {
   void Gone(ModelId model);
 
   struct Counts {
-    int64_t live = 0, bytes = 0;                    // now
-    int64_t started = 0, ended = 0, timed_out = 0;  // so far; a start on a live one is not counted
+    int64_t live = 0, bytes = 0;  // now
+    // So far. A start on a live one is not counted; what is live was started, and is none of the others.
+    int64_t started = 0, ended = 0, timed_out = 0;
+    int64_t dropped = 0;  // its start failed, or its model is gone
   };
   Counts counts() const;
   const SequenceLimits& limits() const { return limits_; }
@@ -110,6 +112,7 @@ class SequenceTable {
   struct Sequence {
     Key key;
     int64_t bytes = 0;  // reserved for its state
+    bool live = false;  // it was started and has not ended; else pieces wait here to be refused
     std::shared_ptr<const SequenceState> state;
     Place* running = nullptr;
     Place* last = nullptr;  // of those that wait behind it; or itself
@@ -120,7 +123,8 @@ class SequenceTable {
 
   bool TimedOut(const Sequence& sequence, int64_t now_ns) const;
   void DropTimedOut(int64_t now_ns);
-  void Drop(Sequence& sequence);
+  void Cease(Sequence& sequence, int64_t& counted_as);
+  void Drop(Sequence& sequence, int64_t& counted_as);
   absl::Status CheckRoom(int64_t bytes, int64_t now_ns, std::optional<int32_t>& pushback_ms);
   absl::Status NotThere(const SequencePiece& piece) const;
   void Run(Sequence& sequence, Place& place);

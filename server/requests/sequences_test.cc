@@ -143,6 +143,7 @@ TEST_F(SequencesTest, AStartThatFailsLeavesNothing) {
   EXPECT_THAT(Error(1), HasSubstr("has no state here")) << "what it was is not gone on with";
   EXPECT_EQ(table_.counts().live, 0);
   EXPECT_EQ(table_.counts().bytes, 0);
+  EXPECT_EQ(table_.counts().dropped, 2);
 }
 
 TEST_F(SequencesTest, WhatIsIdleTooLongIsGoneAndNobodySweeps) {
@@ -278,9 +279,16 @@ TEST(SequencesRandomTest, PiecesBeginAsTheDefinitionSays) {
       ASSERT_EQ(first.place->may_run().ok(), first.runs) << "seed " << seed << ", event " << i;
     }
     int64_t live = 0;
-    for (const auto& [id, line] : lines) live += line.there || !line.waiting.empty() ? 1 : 0;
-    ASSERT_EQ(table.counts().live, live);
-    ASSERT_EQ(table.counts().bytes, 4 * live);
+    for (auto& [id, line] : lines) {
+      for (; !line.waiting.empty(); line.Leave(std::nullopt)) {
+        table.Leave(*line.waiting.front().place, nullptr, 400);
+      }
+      live += line.there ? 1 : 0;
+    }
+    const SequenceTable::Counts counts = table.counts();
+    ASSERT_EQ(counts.live, live);
+    ASSERT_EQ(counts.bytes, 4 * live);
+    ASSERT_EQ(counts.started - counts.ended - counts.timed_out - counts.dropped, live);
   }
 }
 
