@@ -4,7 +4,8 @@
 //   struct Request : Recycled<Request> { ... };        new and delete as ever
 //
 // Of each type kMost freed ones wait to be made again; more go back to the heap, so that nothing is kept of what a
-// flood needed. Any thread; lock-free. Under the address sanitizer all of them come from the heap, and go back there.
+// flood needed. Any thread; lock-free. Under sanitizers all of them come from the heap, and go back there: one watches what is
+// freed, another takes it for a race that Boost's stack looks at a node while it is taken (and then does not use what it saw).
 #ifndef CELLBATCH_CELLS_RECYCLED_H_
 #define CELLBATCH_CELLS_RECYCLED_H_
 
@@ -16,7 +17,7 @@
 
 namespace cellbatch {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kRecycles = false;
 #else
 inline constexpr bool kRecycles = true;

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
 
 #include "server/kserve/infer_call.h"
 #include "tests/testing/service_test.h"
@@ -23,7 +27,10 @@ class KeepingUnfolder final : public Unfolder {
     const InputTensor* const state = input.Find("INITIAL_H");
     float begins = 0;
     if (state != nullptr) std::memcpy(&begins, state->bytes.data(), sizeof(begins));
-    begins_.push_back(begins);
+    {
+      const std::lock_guard lock(mutex_);
+      begins_.push_back(begins);
+    }
     for (size_t i = 1; i < input.outputs.size(); ++i) {
       const int32_t left = graph.AddTensor(input.outputs[i], WireType::kFp32, {2});
       graph.Return(SubgraphId(1), ColumnId(0), {0, 1}, {.tensor = left});
@@ -34,6 +41,7 @@ class KeepingUnfolder final : public Unfolder {
 
  private:
   const LastStateUnfolder chain_;
+  mutable std::mutex mutex_;
   mutable std::vector<float> begins_;
 };
 
@@ -238,6 +246,57 @@ TEST_F(NarrowSequenceCallTest, OneThatFindsNoRoomWhenItsTurnComesIsRefusedAndGoe
   EXPECT_EQ(Outputs(third), 1);
   EXPECT_EQ(sequences_.counts().live, 1) << "the one that was refused has not started";
   ExpectNothingInFlight();
+}
+
+// Submitters, cancels, deadlines, failures and answers at once: for the thread sanitizer.
+TEST_F(SequenceCallTest, EveryPieceIsAnsweredExactlyOnceWhateverComesAtTheSameTime) {
+  const absl::Status fails = absl::InternalError("a device");
+  Responder responder(scheduler_, path_);
+  std::atomic<bool> stop = false;
+  std::thread device([&] {
+    for (int i = 0; !stop; ++i) scheduler_.FinishAll(i % 7 == 0 ? fails : absl::OkStatus());
+  });
+  constexpr int kThreads = 2, kCalls = 500;
+  std::vector<std::deque<FakeCall>> calls(kThreads);
+  std::vector<std::thread> clients;
+  for (int t = 0; t < kThreads; ++t) {
+    clients.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < kCalls; ++i) {
+        inference::ModelInferRequest request = TokensRequest({1, 2});
+        auto& parameters = *request.mutable_parameters();
+        parameters["sequence_id"].set_int64_param(1 + static_cast<int64_t>(random() % 4));
+        parameters[kStart].set_bool_param(random() % 3 == 0);
+        parameters[kEnd].set_bool_param(random() % 5 == 0);
+        const int64_t deadline = random() % 4 == 0 ? clock_.now + 1'000'000 : kNoDeadline;
+        FakeCall& call = calls[static_cast<size_t>(t)].emplace_back(request.SerializeAsString(),
+                                                                    clock_.now, deadline, t);
+        call.StartOn(service_);
+        if (random() % 4 == 0) call.CancelOn(service_);
+        clock_.now += 1000;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  std::map<absl::StatusCode, int> ends;
+  for (auto& of_thread : calls) {
+    for (FakeCall& call : of_thread) ++ends[Code(call)];
+  }
+  stop = true;
+  device.join();
+  responder.Stop();
+  for (auto& of_thread : calls) {
+    for (FakeCall& call : of_thread) EXPECT_EQ(call.answers(), 1);
+  }
+  EXPECT_GT(ends[absl::StatusCode::kOk], 0);
+  int64_t total = 0;
+  for (const int64_t count : stats_.Of(*model_).Read().outcomes) total += count;
+  EXPECT_EQ(total, kThreads * kCalls);
+  ExpectNothingInFlight();
+  clock_.now += 2'000'000'000;
+  Send(1, 4, kEnd);  // whoever asks drops two that are idle
+  Send(1, 4, kEnd);
+  EXPECT_EQ(sequences_.counts().live, 0);
 }
 
 TEST_F(SequenceCallTest, AServerThatKeepsNoneSaysHowElse) {
