@@ -1,5 +1,6 @@
 // Pieces of sequences that are none, or not the server's or the caller's to go on with, against the real server (serving.md 4.4, S):
 // what is refused changes no state; a new model, another token and a stop.
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -142,13 +143,17 @@ TEST_F(SequencePiecesTest, AnotherTokensSequenceOfThatIdIsAnotherOne) {
 TEST_F(SequencePiecesTest, AModelThatIsLoadedAnewKnowsNoneAndItsLoadWaitsForPiecesThatWait) {
   ASSERT_NO_FATAL_FAILURE(Serve({"--model-control=explicit", "--load-model=*"}));
   Ask(Piece(7, {1}, Mark::kStart));
+  // So that whoever waits for ever says where.
+  const auto late = std::chrono::system_clock::now() + std::chrono::minutes(2);
   BackgroundCall held(
-      *caller_, Piece(8, Words(Several(kHeldSteps, 0, kSlow.vocabulary), "slow"), Mark::kStart));
-  WaitForPage(*server_, [](const MetricsPage& p) { return p.Running() == 1; });
-  BackgroundCall behind(*caller_, Piece(8, Words({2}, "slow")));
-  WaitForAdmitted(2);
+      *caller_, Piece(8, Words(Several(kHeldSteps, 0, kSlow.vocabulary), "slow"), Mark::kStart),
+      late);
+  WaitForHeld(1);
+  BackgroundCall behind(*caller_, Piece(8, Words({2}, "slow")), late);
+  WaitForHeld(2);
   for (const char* model : {"words", "slow"}) {
     grpc::ClientContext context;
+    context.set_deadline(late);
     inference::RepositoryModelLoadRequest load;
     load.set_model_name(model);
     inference::RepositoryModelLoadResponse loaded;
@@ -159,7 +164,8 @@ TEST_F(SequencePiecesTest, AModelThatIsLoadedAnewKnowsNoneAndItsLoadWaitsForPiec
   EXPECT_TRUE(behind.Wait().ok()) << behind.Wait().error_message();
   ExpectNotThere(7, "7");
   ExpectRefused(Piece(8, Words({2}, "slow")), StatusCode::INVALID_ARGUMENT, "sequence 8 has no");
-  while (Count().live != 0) std::this_thread::yield();  // the last who holds the old ones lets go
+  // The last who holds the old ones lets go.
+  while (Count().live != 0 && std::chrono::system_clock::now() < late) std::this_thread::yield();
   EXPECT_EQ(Count(), (Counts{.started = 2}));
   EXPECT_EQ(Ask(Piece(7, {3}, Mark::kStart)), Whole({3}));
 }
@@ -168,11 +174,11 @@ TEST_F(SequencePiecesTest, AStopWhilePiecesWaitAnswersAllThatWasAcceptedAndEndsW
   ASSERT_NO_FATAL_FAILURE(Serve({"--drain-timeout=1h"}));
   {
     BackgroundCall held(*caller_, Piece(7, Words(Tokens(kHeldSteps, 1), "slow"), Mark::kStart));
-    WaitForPage(*server_, [](const MetricsPage& p) { return p.Running() == 1; });
+    WaitForHeld(1);
     std::vector<std::unique_ptr<BackgroundCall>> behind;
     for (int i = 0; i < 3; ++i) {
       behind.push_back(std::make_unique<BackgroundCall>(*caller_, Piece(7, Words({2}, "slow"))));
-      WaitForAdmitted(2 + i);
+      WaitForHeld(2 + i);
     }
     server_->Signal(SIGTERM);
     EXPECT_TRUE(held.Wait().ok()) << held.Wait().error_message();

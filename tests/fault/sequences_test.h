@@ -20,7 +20,7 @@ using Tokens = std::vector<int32_t>;
 inline constexpr int kWordsState = 2 * 24 * 4;  // bytes of h and c
 inline constexpr int kSlowState = 2 * 768 * 4;  // likewise
 // Of "slow": enough for things to happen meanwhile, and few enough to be waited for.
-inline constexpr int kHeldSteps = 4000;
+inline constexpr int kHeldSteps = 12000;
 
 inline Tokens Several(int steps, int from = 0, int vocabulary = kWords.vocabulary) {
   Tokens tokens;
@@ -104,6 +104,12 @@ class SequencesTest : public OwnServerTest {
   }
   void WaitForAdmitted(int requests) const {
     WaitForPage(*server_, [&](const MetricsPage& p) { return p.Admitted() == requests; });
+  }
+  // The same of pieces that are held up by one of kHeldSteps of "slow", or it is through already.
+  void WaitForHeld(int requests) const {
+    WaitForPage(*server_, [&](const MetricsPage& p) {
+      return (p.Admitted() == requests && p.Running() == 1) || p.Steps("slow") >= kHeldSteps;
+    });
   }
 };
 
