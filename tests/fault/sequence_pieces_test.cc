@@ -143,6 +143,7 @@ TEST_F(SequencePiecesTest, AnotherTokensSequenceOfThatIdIsAnotherOne) {
 TEST_F(SequencePiecesTest, AModelThatIsLoadedAnewKnowsNoneAndItsLoadWaitsForPiecesThatWait) {
   ASSERT_NO_FATAL_FAILURE(Serve({"--model-control=explicit", "--load-model=*"}));
   Ask(Piece(7, {1}, Mark::kStart));
+  WaitUntilEmpty(*server_);  // so that what runs below is what is held up
   // So that whoever waits for ever says where.
   const auto late = std::chrono::system_clock::now() + std::chrono::minutes(2);
   BackgroundCall held(

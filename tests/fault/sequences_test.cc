@@ -189,6 +189,7 @@ TEST_F(SequencesTest, S6ACancelLeavesTheStateAsItWasAndFailsThoseThatWaitBehindI
   constexpr int kLong = 60000;
   ASSERT_NO_FATAL_FAILURE(Serve({}));
   Ask(Piece(7, Words({1}, "slow"), Mark::kStart));
+  WaitUntilEmpty(*server_);  // so that what runs below is what is held up
   BackgroundCall held(*caller_, Piece(7, Words(Tokens(kLong, 1), "slow")));
   WaitForPage(*server_, [](const MetricsPage& p) { return p.Running() == 1; });
   std::vector<std::unique_ptr<BackgroundCall>> behind;
@@ -220,6 +221,7 @@ TEST_F(SequencesTest, S6ACancelLeavesTheStateAsItWasAndFailsThoseThatWaitBehindI
 TEST_F(SequencesTest, S6AStartBehindACancelledPieceRunsAndACancelledStartLeavesNothing) {
   ASSERT_NO_FATAL_FAILURE(Serve({}));
   for (const bool start_behind : {true, false}) {
+    WaitUntilEmpty(*server_);
     BackgroundCall held(*caller_, Piece(7, Words(Tokens(60000, 1), "slow"), Mark::kStart));
     WaitForPage(*server_, [](const MetricsPage& p) { return p.Running() == 1; });
     BackgroundCall failing(*caller_, Piece(7, Words({2}, "slow")));
@@ -274,6 +276,7 @@ TEST_F(SequencesTest, S6CancelsAtAnyMomentLeaveWhatSomeOfThePiecesFromTheFirstOn
 TEST_F(SequencesTest, S6AfterACancelAndATimeoutTwoNewSequencesHaveNothingInCommon) {
   ASSERT_NO_FATAL_FAILURE(Serve({"--sequence-idle=1s", "--max-sequences=2"}));
   Ask(Piece("old", Words({1}, "slow"), Mark::kStart));
+  WaitUntilEmpty(*server_);
   {
     BackgroundCall held(*caller_, Piece("old", Words(Tokens(60000, 1), "slow")));
     WaitForPage(*server_, [](const MetricsPage& p) { return p.Running() == 1; });
