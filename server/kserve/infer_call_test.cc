@@ -520,25 +520,16 @@ TEST_F(InferTest, EveryCallIsAnsweredExactlyOnceWhateverComesAtTheSameTime) {
   std::thread device([&] {
     while (!stop) scheduler_.FinishAll();
   });
-  constexpr int kThreads = 2, kCalls = 500;
-  std::vector<std::deque<FakeCall>> calls(kThreads);
-  std::vector<std::thread> clients;
-  for (int t = 0; t < kThreads; ++t) {
-    clients.emplace_back([&, t] {
-      std::mt19937 random(static_cast<unsigned>(t));
-      for (int i = 0; i < kCalls; ++i) {
-        const auto length = static_cast<size_t>(1 + random() % 12);
-        const int64_t deadline = random() % 3 == 0 ? clock_.now + 1'000'000 : kNoDeadline;
-        FakeCall& call = calls[static_cast<size_t>(t)].emplace_back(
-            TokensRequest(std::vector<int32_t>(length, 1)).SerializeAsString(), clock_.now,
-            deadline, t);
-        call.StartOn(service_);
-        if (random() % 3 == 0) call.CancelOn(service_);
-        clock_.now += 1000;
-      }
-    });
-  }
-  for (std::thread& client : clients) client.join();
+  constexpr int kCalls = 500;
+  auto calls = CallFromThreads(kCalls, [&](std::mt19937& random, int t, ThreadsCalls& of_thread) {
+    const auto length = static_cast<size_t>(1 + random() % 12);
+    const int64_t deadline = random() % 3 == 0 ? clock_.now + 1'000'000 : kNoDeadline;
+    FakeCall& call =
+        of_thread.emplace_back(TokensRequest(std::vector<int32_t>(length, 1)).SerializeAsString(),
+                               clock_.now, deadline, t);
+    call.StartOn(service_);
+    if (random() % 3 == 0) call.CancelOn(service_);
+  });
   for (auto& of_thread : calls) {
     for (FakeCall& call : of_thread) call.Wait();
   }
@@ -547,7 +538,7 @@ TEST_F(InferTest, EveryCallIsAnsweredExactlyOnceWhateverComesAtTheSameTime) {
   responder.Stop();
   int64_t total = 0;
   for (const int64_t count : stats_.Of(*model_).Read().outcomes) total += count;
-  EXPECT_EQ(total, kThreads * kCalls);
+  EXPECT_EQ(total, 2 * kCalls);
   for (auto& of_thread : calls) {
     for (FakeCall& call : of_thread) EXPECT_EQ(call.answers(), 1);
   }

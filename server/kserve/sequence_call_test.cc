@@ -256,28 +256,18 @@ TEST_F(SequenceCallTest, EveryPieceIsAnsweredExactlyOnceWhateverComesAtTheSameTi
   std::thread device([&] {
     for (int i = 0; !stop; ++i) scheduler_.FinishAll(i % 7 == 0 ? fails : absl::OkStatus());
   });
-  constexpr int kThreads = 2, kCalls = 500;
-  std::vector<std::deque<FakeCall>> calls(kThreads);
-  std::vector<std::thread> clients;
-  for (int t = 0; t < kThreads; ++t) {
-    clients.emplace_back([&, t] {
-      std::mt19937 random(static_cast<unsigned>(t));
-      for (int i = 0; i < kCalls; ++i) {
-        inference::ModelInferRequest request = TokensRequest({1, 2});
-        auto& parameters = *request.mutable_parameters();
-        parameters["sequence_id"].set_int64_param(1 + static_cast<int64_t>(random() % 4));
-        parameters[kStart].set_bool_param(random() % 3 == 0);
-        parameters[kEnd].set_bool_param(random() % 5 == 0);
-        const int64_t deadline = random() % 4 == 0 ? clock_.now + 1'000'000 : kNoDeadline;
-        FakeCall& call = calls[static_cast<size_t>(t)].emplace_back(request.SerializeAsString(),
-                                                                    clock_.now, deadline, t);
-        call.StartOn(service_);
-        if (random() % 4 == 0) call.CancelOn(service_);
-        clock_.now += 1000;
-      }
-    });
-  }
-  for (std::thread& client : clients) client.join();
+  constexpr int kCalls = 500;
+  auto calls = CallFromThreads(kCalls, [&](std::mt19937& random, int t, ThreadsCalls& of_thread) {
+    inference::ModelInferRequest request = TokensRequest({1, 2});
+    auto& parameters = *request.mutable_parameters();
+    parameters["sequence_id"].set_int64_param(1 + static_cast<int64_t>(random() % 4));
+    parameters[kStart].set_bool_param(random() % 3 == 0);
+    parameters[kEnd].set_bool_param(random() % 5 == 0);
+    const int64_t deadline = random() % 4 == 0 ? clock_.now + 1'000'000 : kNoDeadline;
+    FakeCall& call = of_thread.emplace_back(request.SerializeAsString(), clock_.now, deadline, t);
+    call.StartOn(service_);
+    if (random() % 4 == 0) call.CancelOn(service_);
+  });
   std::map<absl::StatusCode, int> ends;
   for (auto& of_thread : calls) {
     for (FakeCall& call : of_thread) ++ends[Code(call)];
@@ -291,7 +281,7 @@ TEST_F(SequenceCallTest, EveryPieceIsAnsweredExactlyOnceWhateverComesAtTheSameTi
   EXPECT_GT(ends[absl::StatusCode::kOk], 0);
   int64_t total = 0;
   for (const int64_t count : stats_.Of(*model_).Read().outcomes) total += count;
-  EXPECT_EQ(total, kThreads * kCalls);
+  EXPECT_EQ(total, 2 * kCalls);
   ExpectNothingInFlight();
   clock_.now += 2'000'000'000;
   Send(1, 4, kEnd);  // whoever asks drops two that are idle

@@ -104,7 +104,6 @@ class SequenceTable {
     int64_t dropped = 0;  // its start failed, or its model is gone
   };
   Counts counts() const;
-  const SequenceLimits& limits() const { return limits_; }
 
  private:
   using Key = std::pair<int32_t, std::string>;  // the model, and whose id it is

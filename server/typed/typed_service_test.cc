@@ -328,28 +328,18 @@ TEST_F(TypedServiceTest, EveryCallEndsOnceWhateverComesAtTheSameTime) {
     }
     scheduler_.FinishAll();
   });
-  constexpr int kThreads = 2, kCalls = 300;
-  std::vector<std::deque<FakeCall>> calls(kThreads);
-  std::vector<std::thread> clients;
-  for (int t = 0; t < kThreads; ++t) {
-    clients.emplace_back([&, t] {
-      std::mt19937 random(static_cast<unsigned>(t));
-      for (int i = 0; i < kCalls; ++i) {
-        const bool stream = random() % 2 == 0;
-        CallSink& sink = stream ? static_cast<CallSink&>(decode_) : infer_;
-        const std::vector<std::vector<int32_t>> sequences(1 + random() % 5, {1, 2});
-        const int64_t deadline = random() % 3 == 0 ? clock_.now + 1'000'000 : kNoDeadline;
-        FakeCall& call = calls[static_cast<size_t>(t)].emplace_back(
-            stream ? Source({4}).SerializeAsString() : Message(sequences).SerializeAsString(),
-            clock_.now, deadline, t);
-        if (random() % 4 == 0) call.StopReadingAfter(random() % 6);
-        call.StartOn(sink);
-        if (random() % 3 == 0) call.CancelOn(sink);
-        clock_.now += 1000;
-      }
-    });
-  }
-  for (std::thread& client : clients) client.join();
+  auto calls = CallFromThreads(300, [&](std::mt19937& random, int t, ThreadsCalls& of_thread) {
+    const bool stream = random() % 2 == 0;
+    CallSink& sink = stream ? static_cast<CallSink&>(decode_) : infer_;
+    const std::vector<std::vector<int32_t>> sequences(1 + random() % 5, {1, 2});
+    const int64_t deadline = random() % 3 == 0 ? clock_.now + 1'000'000 : kNoDeadline;
+    FakeCall& call = of_thread.emplace_back(
+        stream ? Source({4}).SerializeAsString() : Message(sequences).SerializeAsString(),
+        clock_.now, deadline, t);
+    if (random() % 4 == 0) call.StopReadingAfter(random() % 6);
+    call.StartOn(sink);
+    if (random() % 3 == 0) call.CancelOn(sink);
+  });
   for (auto& of_thread : calls) {
     for (FakeCall& call : of_thread) {
       const CallResult& result = call.Wait();

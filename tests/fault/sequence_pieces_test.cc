@@ -2,17 +2,13 @@
 // what is refused changes no state; a new model, another token and a stop.
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
-#include "cells/weights/safetensors.h"
 #include "client/token_entry.h"
 #include "tests/fault/background_call.h"
 #include "tests/fault/sequences_test.h"
@@ -25,28 +21,6 @@ using inference::ModelInferRequest;
 using testing::HasSubstr;
 
 class SequencePiecesTest : public SequencesTest {};
-
-// One that begins from nothing: a tree of leaves, of all zeros.
-void AddTrees(const std::string& repository) {
-  const std::string folder = repository + "/trees";
-  std::filesystem::create_directories(folder + "/1");
-  std::ofstream(folder + "/config.textproto") << R"(
-cell_types { name: "leaf" cell: "treelstm_leaf" reads { input: "x" through: "embed" }
-  parameters { name: "embed/table" tensors: "words" } parameters { name: "W" tensors: "W" } }
-cell_types { name: "node" cell: "treelstm_internal" parameters { name: "U" tensors: "U" }
-  parameters { name: "U_f0" tensors: "F" } parameters { name: "U_f1" tensors: "F" } }
-tree { leaf: "leaf" internal: "node" }
-)";
-  const std::map<std::string, std::vector<int64_t>> shapes = {
-      {"words", {10, 4}}, {"W", {18, 4}}, {"U", {18, 12}}, {"F", {6, 6}}};
-  const std::vector<float> zeros(18 * 12);
-  std::vector<SafetensorsSource> sources;
-  for (const auto& [name, shape] : shapes) {
-    const auto size = static_cast<size_t>(shape[0] * shape[1]);
-    sources.push_back({name, shape, absl::MakeSpan(zeros).first(size)});
-  }
-  ASSERT_TRUE(WriteSafetensors(folder + "/1/weights.safetensors", sources).ok());
-}
 
 TEST_F(SequencePiecesTest, APieceThatIsRefusedCostsNothingAndTheRightOneAfterItGoesOn) {
   ASSERT_NO_FATAL_FAILURE(Serve({}));
@@ -191,22 +165,6 @@ TEST_F(SequencePiecesTest, AStopWhilePiecesWaitAnswersAllThatWasAcceptedAndEndsW
   caller_.reset();
   EXPECT_EQ(server_->Wait(), 0) << server_->Log();
   server_.reset();
-}
-
-TEST_F(SequencePiecesTest, AModelWithoutAStateHasNoSequences) {
-  const std::string with_trees = NewRepository();
-  ASSERT_NO_FATAL_FAILURE(AddTrees(with_trees));
-  AddModel(with_trees, kWords);
-  const std::string others = std::exchange(*repository_, with_trees);
-  Serve({});
-  *repository_ = others;
-  ASSERT_NE(server_, nullptr);
-  ModelInferRequest tree = Words({1}, "trees");
-  SetTensor<int32_t>(tree, "CHILDREN", "INT32", {0, 2}, {});
-  Ask(tree);
-  ExpectRefused(Piece(7, tree, Mark::kStart), StatusCode::INVALID_ARGUMENT,
-                "this model keeps no state between requests");
-  EXPECT_EQ(Count(), Counts{});
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/fault/fault_test.h"
 #include "tests/fault/metrics_page.h"
+#include "tests/fault/sequence_pieces.h"
 
 namespace cellbatch {
 namespace {
@@ -255,6 +256,15 @@ TEST_F(TreeFaultTest, AllFormsOfATreeHaveOneAnswer) {
   ASSERT_EQ(both.size(), 2 * good_.size());
   both.erase(both.begin(), both.begin() + kHidden);
   EXPECT_EQ(both, good_);
+}
+
+TEST_F(TreeFaultTest, S4AModelWithoutAStateHasNoSequences) {
+  ModelInferRequest piece = Piece(7, Binary({5, 29, 0}, {1, 2, 0, 3}));
+  Invalid(piece, "this model keeps no state between requests");
+  Invalid(Piece(7, piece, Mark::kStart), "this model keeps no state between requests");
+  const MetricsPage page(*server_);
+  EXPECT_EQ(page.Sum("cellbatch_sequences"), 0);
+  EXPECT_EQ(page.Sum("cellbatch_sequence_changes_total"), 0);
 }
 
 TEST_F(TreeFaultTest, V9FramesOfBytes) {

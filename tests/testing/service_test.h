@@ -6,9 +6,12 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "server/requests/responder.h"
@@ -49,6 +52,26 @@ class ServiceTest : public ::testing::Test {
     FakeCall& call = calls_.emplace_back(std::move(bytes), clock_.now - 1000, deadline_ns);
     call.StartOn(sink);
     return call;
+  }
+  // Calls of one of the transport's threads.
+  using ThreadsCalls = std::deque<FakeCall>;
+  // So many calls from each of two threads at once, for the thread sanitizer. `one(random, thread, calls)` adds one to the
+  // thread's own, starts it, and may cancel it.
+  template <typename One>
+  std::vector<ThreadsCalls> CallFromThreads(int calls_each, const One& one) {
+    std::vector<ThreadsCalls> calls(2);
+    std::vector<std::thread> clients;
+    for (int t = 0; t < 2; ++t) {
+      clients.emplace_back([&, t] {
+        std::mt19937 random(static_cast<unsigned>(t));
+        for (int i = 0; i < calls_each; ++i) {
+          one(random, t, calls[static_cast<size_t>(t)]);
+          clock_.now += 1000;
+        }
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    return calls;
   }
   void StepResponder() {
     while (Responder::Step(scheduler_, path_, 0) > 0) {
