@@ -44,7 +44,8 @@ Server::Server(const ServerOptions& options, Lifecycle& lifecycle)
                   .client_share_percent = options.client_share_percent,
                   .model_share_percent = options.model_share_percent,
                   .clients = options.clients}),
-      stats_(TransportThreads(options) + static_cast<int>(options.responder_threads),
+      stats_(RequestPath::Shards(TransportThreads(options),
+                                 static_cast<int>(options.responder_threads)),
              options.ended_versions),
       sequences_(OfSequences(options)) {}
 

@@ -111,7 +111,7 @@ class GrpcTransportTest : public ::testing::Test {
   };
   FakeScheduler scheduler_;
   Admission admission_{{.max_requests = 1000, .max_cells = 300, .max_bytes = 1 << 20}};
-  StatsRegistry stats_{3};
+  StatsRegistry stats_{RequestPath::Shards(2, 1)};
   Lifecycle lifecycle_;
   RequestPath path_{{.transport_threads = 2, .latency_samples = 1024},
                     find_,

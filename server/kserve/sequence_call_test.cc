@@ -152,31 +152,45 @@ TEST_F(SequenceCallTest, APieceThatFailsFailsThoseBehindItAndCanBeSentAgain) {
   EXPECT_THAT(unfolder_->begins(), ElementsAre(0, 5, 5));
 }
 
-TEST_F(SequenceCallTest, WhoIsGoneOrTooLateWhenItsTurnComesIsNotComputed) {
-  Send(5, 1, kStart);
+TEST_F(SequenceCallTest, WhoIsGoneOrTooLateIsAnsweredWhileItWaitsAndTheStateIsAsBefore) {
+  FakeCall& first = Send(5, 1, kStart);
   FakeCall& cancelled = Send(6, 1);
-  cancelled.CancelOn(service_);
   FakeCall& behind = Send(7, 1);
-  FakeCall& late = Send(8, 2, kStart);
-  FakeCall& too_late = Send(9, 2, "", clock_.now + 1000);
-  EXPECT_EQ(Send(9, 2, "", clock_.now).Wait().status,
-            absl::DeadlineExceededError("the deadline had passed when the request arrived"))
-      << "it is not waited for";
-  clock_.now += 1000;
-  FinishOnes();
+  cancelled.CancelOn(service_);
   EXPECT_EQ(Code(cancelled), absl::StatusCode::kCancelled);
-  EXPECT_EQ(Code(behind), absl::StatusCode::kAborted);
-  EXPECT_EQ(Outputs(late), 1);
+  FakeCall& too_late = Send(8, 1, "", clock_.now + 1000);
+  FakeCall& in_time = Send(9, 1, "", clock_.now + 1001);
+  EXPECT_EQ(Send(9, 1, "", clock_.now).Wait().status,
+            absl::DeadlineExceededError("the deadline had passed when the request arrived"));
+  clock_.now += 1000;
   EXPECT_EQ(
       too_late.Wait().status,
-      absl::DeadlineExceededError("the deadline had passed when its turn in its sequence came"));
-  EXPECT_EQ(scheduler_.submitted(), 2);
+      absl::DeadlineExceededError("the deadline had passed before its turn in its sequence came"));
+  EXPECT_EQ(admission_.InFlight().requests, 3) << "they have given back what they had";
+  for (FakeCall* const waits : {&first, &behind, &in_time}) EXPECT_EQ(waits->answers(), 0);
+  FinishOnes();
+  EXPECT_EQ(Outputs(first), 1);
+  EXPECT_EQ(Code(behind), absl::StatusCode::kAborted);
+  EXPECT_EQ(Code(in_time), absl::StatusCode::kAborted);
+  EXPECT_EQ(scheduler_.submitted(), 1);
   EXPECT_EQ(Count(RequestOutcome::kCancelled), 1);
   EXPECT_EQ(Count(RequestOutcome::kDeadline), 2);
   ExpectNothingInFlight();
   Send(6, 1);
   FinishOnes();
-  EXPECT_THAT(unfolder_->begins(), ElementsAre(0, 0, 5));
+  EXPECT_THAT(unfolder_->begins(), ElementsAre(0, 5));
+}
+
+TEST_F(SequenceCallTest, TheTimeoutOfTheMessageCountsWhileItWaitsToo) {
+  Send(5, 1, kStart);
+  inference::ModelInferRequest request = TokensRequest({6});
+  (*request.mutable_parameters())["sequence_id"].set_int64_param(1);
+  (*request.mutable_parameters())["timeout"].set_int64_param(1);
+  FakeCall& waits = Start(service_, request.SerializeAsString());
+  clock_.now += 1000;
+  EXPECT_EQ(Code(waits), absl::StatusCode::kDeadlineExceeded);
+  FinishOnes();
+  ExpectNothingInFlight();
 }
 
 TEST_F(SequenceCallTest, OneWhoseTurnHasComeIsCancelledAsAnyRequest) {

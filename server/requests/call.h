@@ -29,6 +29,7 @@
 #include "server/requests/admission.h"
 #include "server/requests/answer_outlet.h"
 #include "server/requests/client_text.h"
+#include "server/requests/wait_id.h"
 
 namespace cellbatch {
 
@@ -47,26 +48,44 @@ struct CallResult {
 // Where a cancel and the submission of what it cancels meet, in either order. One store each.
 class CancelSlot {
  public:
+  // What there is to cancel.
+  struct Found {
+    absl::Span<const RequestId> ids;
+    WaitId wait;
+  };
+  // Who submits later, once: until it publishes, a cancel finds what it waits as.
+  void Wait(WaitId id) {
+    wait_ = id;
+    State expected = State::kNothing;
+    state_.compare_exchange_strong(expected, State::kWaits, std::memory_order_acq_rel);
+  }
   // Submitter, once: from now on a cancel finds `ids`, all that the call has submitted. False: the
   // cancel came first, and the submitter delivers it.
   bool Publish(absl::Span<const RequestId> ids) {
     ids_.assign(ids.begin(), ids.end());
-    State expected = State::kNothing;
-    return state_.compare_exchange_strong(expected, State::kPublished, std::memory_order_acq_rel);
+    State before = state_.load(std::memory_order_relaxed);
+    while (before != State::kCancelled) {
+      if (state_.compare_exchange_weak(before, State::kPublished, std::memory_order_acq_rel)) {
+        return true;
+      }
+    }
+    return false;
   }
   bool Publish(RequestId id) { return Publish(absl::MakeConstSpan(&id, 1)); }
   // Transport, or who gives the client up: what there is to cancel, if it is known already and was
   // not cancelled before.
-  absl::Span<const RequestId> Cancel() {
+  Found Cancel() {
     const State before = state_.exchange(State::kCancelled, std::memory_order_acq_rel);
-    return before == State::kPublished ? absl::MakeConstSpan(ids_) : absl::Span<const RequestId>();
+    if (before == State::kPublished) return {ids_, {}};
+    return {{}, before == State::kWaits ? wait_ : WaitId()};
   }
   bool cancelled() const { return state_.load(std::memory_order_acquire) == State::kCancelled; }
 
  private:
-  enum class State : uint8_t { kNothing, kPublished, kCancelled };
+  enum class State : uint8_t { kNothing, kWaits, kPublished, kCancelled };
   std::atomic<State> state_ = State::kNothing;
   absl::InlinedVector<RequestId, 1> ids_;  // the submitter's until published
+  WaitId wait_;                            // likewise, until it waits
 };
 
 class ServerCall {

@@ -54,7 +54,7 @@ void DeadlineHeap::Remove(DeadlineEntry& entry) {
   SiftDown(static_cast<size_t>(last->place));
 }
 
-DeadlineTimer::DeadlineTimer(const Clock& clock, std::function<void(RequestId)> expired)
+DeadlineTimer::DeadlineTimer(const Clock& clock, std::function<void(TimedId)> expired)
     : clock_(clock), expired_(std::move(expired)), thread_([this] { Loop(); }) {}
 
 DeadlineTimer::~DeadlineTimer() {
@@ -84,15 +84,15 @@ void DeadlineTimer::Remove(DeadlineEntry& entry) {
 int DeadlineTimer::ExpireUntil(int64_t now_ns) {
   int count = 0;
   while (true) {
-    RequestId id;
+    TimedId whose;
     {
       const std::lock_guard lock(mutex_);
       DeadlineEntry* entry = heap_.earliest();
       if (entry == nullptr || entry->deadline_ns > now_ns) return count;
-      id = entry->request;
+      whose = entry->whose;
       heap_.Remove(*entry);
     }
-    expired_(id);  // late news of a request that is gone is harmless
+    expired_(whose);  // late news of one that is gone is harmless
     ++count;
   }
 }

@@ -1,5 +1,5 @@
-// Deadlines of submitted requests, and the thread that says when one has passed. The scheduler
-// reads no clock: a deadline is news from here.
+// Deadlines of requests that were submitted and of pieces that wait for their turn, and the thread that says when one has
+// passed. The scheduler reads no clock: a deadline is news from here.
 //
 //   DeadlineHeap    the earliest first; pure
 //   DeadlineTimer   a heap, a mutex and a thread that sleeps until the earliest
@@ -14,16 +14,20 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "scheduler/clock.h"
 #include "scheduler/request.h"
+#include "server/requests/wait_id.h"
 
 namespace cellbatch {
 
+using TimedId = std::variant<RequestId, WaitId>;
+
 struct DeadlineEntry {
   int64_t deadline_ns = 0;
-  RequestId request;
+  TimedId whose;
   int32_t place = -1;  // in the heap; -1: not in it
 };
 
@@ -44,7 +48,7 @@ class DeadlineHeap {
 class DeadlineTimer {
  public:
   // `expired` is called on the timer's thread, without its mutex.
-  DeadlineTimer(const Clock& clock, std::function<void(RequestId)> expired);
+  DeadlineTimer(const Clock& clock, std::function<void(TimedId)> expired);
   ~DeadlineTimer();
   DeadlineTimer(const DeadlineTimer&) = delete;
   DeadlineTimer& operator=(const DeadlineTimer&) = delete;
@@ -59,7 +63,7 @@ class DeadlineTimer {
   void Loop();
 
   const Clock& clock_;
-  const std::function<void(RequestId)> expired_;
+  const std::function<void(TimedId)> expired_;
   std::mutex mutex_;
   std::condition_variable wake_;
   DeadlineHeap heap_;

@@ -43,9 +43,11 @@ TEST(DeadlineHeapTest, AgreesWithASortedSetUnderRandomAddsAndRemoves) {
 TEST(DeadlineTimerTest, TellsOfExactlyThoseThatHavePassedEarliestFirst) {
   StandingClock clock;
   std::vector<uint32_t> told;
-  DeadlineTimer timer(clock, [&](RequestId id) { told.push_back(id.slot); });
-  DeadlineEntry a{.deadline_ns = 30, .request = {1, 1}}, b{.deadline_ns = 10, .request = {2, 1}},
-      c{.deadline_ns = 20, .request = {3, 1}}, d{.deadline_ns = 40, .request = {4, 1}};
+  DeadlineTimer timer(clock, [&](TimedId id) { told.push_back(std::get<RequestId>(id).slot); });
+  DeadlineEntry a{.deadline_ns = 30, .whose = RequestId{1, 1}},
+      b{.deadline_ns = 10, .whose = RequestId{2, 1}},
+      c{.deadline_ns = 20, .whose = RequestId{3, 1}},
+      d{.deadline_ns = 40, .whose = RequestId{4, 1}};
   for (DeadlineEntry* entry : {&a, &b, &c, &d}) timer.Add(*entry);
   timer.Remove(c);
   EXPECT_EQ(timer.ExpireUntil(35), 2);
@@ -58,9 +60,9 @@ TEST(DeadlineTimerTest, TellsOfExactlyThoseThatHavePassedEarliestFirst) {
 TEST(DeadlineTimerTest, ItsThreadWakesForADeadlineSoonerThanTheOneItSleepsFor) {
   SteadyClock clock;
   std::promise<uint32_t> told;
-  DeadlineTimer timer(clock, [&](RequestId id) { told.set_value(id.slot); });
-  DeadlineEntry late{.deadline_ns = clock.NowNs() + 3'600'000'000'000, .request = {1, 1}};
-  DeadlineEntry soon{.deadline_ns = clock.NowNs() + 1'000'000, .request = {2, 1}};
+  DeadlineTimer timer(clock, [&](TimedId id) { told.set_value(std::get<RequestId>(id).slot); });
+  DeadlineEntry late{.deadline_ns = clock.NowNs() + 3'600'000'000'000, .whose = RequestId{1, 1}};
+  DeadlineEntry soon{.deadline_ns = clock.NowNs() + 1'000'000, .whose = RequestId{2, 1}};
   timer.Add(late);
   timer.Add(soon);
   EXPECT_EQ(told.get_future().get(), 2u);

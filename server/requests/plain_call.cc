@@ -44,7 +44,7 @@ void PlainCall::Start(std::unique_ptr<PlainCall> call) {
     }
   }
   absl::Status status = call->Prepare();
-  if (status.ok()) status = call->CheckTime("the request arrived");
+  if (status.ok()) status = call->CheckTime("when the request arrived");
   const int shard = call->shard_;
   if (!status.ok()) {
     RunAll(Refuse(std::move(call), status), shard);
@@ -131,10 +131,9 @@ absl::Status PlainCall::PrepareItems() {
     absl::Status status;
     std::optional<int32_t> pushback;
     const Step step = PrepareItem(i, item, status, pushback);
-    if (piece_ != nullptr) return absl::OkStatus();
     if (step == Step::kAdmitted) {
       item.deadline.deadline_ns = DeadlineOf(item);
-      ++num_items_;
+      if (piece_ == nullptr) ++num_items_;
       continue;
     }
     DropItem();
@@ -212,8 +211,9 @@ absl::Status PlainCall::CheckTime(std::string_view when) {
   for (size_t i = 0; i < num_items_; ++i) {
     deadline = std::min(deadline, item(i).deadline.deadline_ns);
   }
+  if (piece_ != nullptr) deadline = std::min(deadline, first_->deadline.deadline_ns);
   if (deadline != kNoDeadline && path_.clock().NowNs() >= deadline) {
-    return absl::DeadlineExceededError(fmt::format("the deadline had passed when {}", when));
+    return absl::DeadlineExceededError(fmt::format("the deadline had passed {}", when));
   }
   if (call_.cancel_slot().cancelled()) return absl::CancelledError("the client cancelled");
   return absl::OkStatus();
@@ -371,7 +371,7 @@ void PlainCall::CutOff(const absl::Status& status) {
 }
 
 void PlainCall::Abandon() {
-  for (const RequestId id : call_.cancel_slot().Cancel()) path_.Notify(id, News::kCancelled);
+  for (const RequestId id : call_.cancel_slot().Cancel().ids) path_.Notify(id, News::kCancelled);
 }
 
 PlainCall::Next PlainCall::LetGo() {

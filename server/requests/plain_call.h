@@ -19,7 +19,8 @@
 //
 // A piece of a sequence whose state the server keeps (sequences.h) waits after it is decoded until its turn comes. Whoever ends
 // the call whose turn it was takes the next one on from there, on its own thread, once that answer is on its way; a client
-// that sends a piece after the answer to the one before never waits.
+// that sends a piece after the answer to the one before never waits. Who cancels one that waits ends it there and then, as the
+// deadline timer does.
 //
 // A service is then little more than
 //
@@ -131,6 +132,8 @@ class PlainCall {
   struct Piece final : SequenceTable::Place {
     Piece(PlainCall& of, const SequencePiece& piece, size_t outputs)
         : Place(piece), call(of), asked(outputs) {}
+    void OnWaits(WaitId id) override;
+    void OnWithdrawn(int shard) override;
     PlainCall& call;
     const size_t asked;  // tensors that its client wants; the state comes behind them
     std::shared_ptr<const SequenceState> left;  // null: it has not succeeded
@@ -151,6 +154,8 @@ class PlainCall {
   static void TakeTurn(std::unique_ptr<PlainCall> call);
   // The turn of `piece` has come, on the thread of that shard: submits it, or ends it.
   static Next Run(Piece& piece, int shard);
+  // It does not wait any more, and is that thread's.
+  void EndWait(int shard);
   static void RunAll(Next next, int shard);
   absl::Status AdmitPiece(Item& item);
   bool AdmitMore(const Demand& more, Ticket& ticket);

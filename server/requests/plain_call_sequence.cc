@@ -9,6 +9,12 @@
 
 namespace cellbatch {
 
+namespace {
+
+constexpr std::string_view kBeforeItsTurn = "before its turn in its sequence came";
+
+}  // namespace
+
 absl::Status PlainCall::BecomePiece(const Item& item) {
   if (path_.sequences() == nullptr) {
     return absl::InvalidArgumentError(
@@ -58,14 +64,29 @@ void PlainCall::RunAll(Next next, int shard) {
 PlainCall::Next PlainCall::Run(Piece& piece, int shard) {
   PlainCall& call = piece.call;
   Item& item = *call.first_;
-  call.shard_ = item.shard = shard;
-  constexpr std::string_view kWhen = "its turn in its sequence came";
-  absl::Status status = call.CheckTime(kWhen);
+  call.EndWait(shard);
+  absl::Status status = call.CheckTime(kBeforeItsTurn);
   if (status.ok() && !piece.may_run().ok()) status = OfModel(*call.model_, piece.may_run());
   if (status.ok()) status = call.AdmitPiece(item);
-  if (status.ok()) status = call.CheckTime(kWhen);
   if (!status.ok()) return Refuse(std::unique_ptr<PlainCall>(&call), status);
   return call.SubmitAll();
+}
+
+void PlainCall::Piece::OnWaits(WaitId id) {
+  call.call_.cancel_slot().Wait(id);
+  call.path_.ArmDeadline(*call.first_, id);
+}
+
+void PlainCall::Piece::OnWithdrawn(int shard) {
+  PlainCall& of = call;
+  of.EndWait(shard);
+  // It is in no sequence any more, so nobody's turn comes by it.
+  static_cast<void>(Refuse(std::unique_ptr<PlainCall>(&of), of.CheckTime(kBeforeItsTurn)));
+}
+
+void PlainCall::EndWait(int shard) {
+  shard_ = first_->shard = shard;
+  path_.DisarmDeadline(*first_);
 }
 
 absl::Status PlainCall::AdmitPiece(Item& item) {
@@ -74,7 +95,6 @@ absl::Status PlainCall::AdmitPiece(Item& item) {
   std::optional<int32_t> pushback;
   switch (AdmitItem(0, item, status, pushback)) {
     case Step::kAdmitted:
-      item.deadline.deadline_ns = DeadlineOf(item);
       ++num_items_;
       return absl::OkStatus();
     case Step::kWrong:

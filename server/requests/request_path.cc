@@ -67,7 +67,7 @@ RequestPath::RequestPath(const PathOptions& options, FindModel find, Scheduler& 
       admission_(admission),
       stats_(stats),
       clock_(clock),
-      deadlines_(clock, [this](RequestId id) { scheduler_.Notify(id, News::kExpired); }) {
+      deadlines_(clock, [this](TimedId whose) { Expired(whose); }) {
   for (int i = 0; i < options.responders; ++i) {
     latencies_.push_back(std::make_unique<LatencyRing>(options.latency_samples));
   }
@@ -220,9 +220,9 @@ std::optional<RequestId> RequestPath::Submit(ServedRequest& served) {
   return std::nullopt;
 }
 
-void RequestPath::ArmDeadline(ServedRequest& served, RequestId id) {
+void RequestPath::ArmDeadline(ServedRequest& served, TimedId id) {
   if (served.deadline.deadline_ns == kNoDeadline) return;
-  served.deadline.request = id;
+  served.deadline.whose = id;
   deadlines_.Add(served.deadline);
 }
 
@@ -230,10 +230,25 @@ void RequestPath::DisarmDeadline(ServedRequest& served) {
   if (served.deadline.deadline_ns != kNoDeadline) deadlines_.Remove(served.deadline);
 }
 
+void RequestPath::Expired(TimedId whose) {
+  if (const auto* const wait = std::get_if<WaitId>(&whose)) {
+    Withdraw(*wait, Shards(options_.transport_threads, options_.responders) - 1);
+  } else {
+    scheduler_.Notify(std::get<RequestId>(whose), News::kExpired);
+  }
+}
+
 void RequestPath::Cancel(ServerCall& call) {
-  const absl::Span<const RequestId> ids = call.cancel_slot().Cancel();
+  const CancelSlot::Found found = call.cancel_slot().Cancel();
   const bool late = clock_.NowNs() >= call.deadline_ns();
-  for (const RequestId id : ids) scheduler_.Notify(id, late ? News::kExpired : News::kCancelled);
+  for (const RequestId id : found.ids) {
+    scheduler_.Notify(id, late ? News::kExpired : News::kCancelled);
+  }
+  if (found.wait != WaitId()) Withdraw(found.wait, call.shard());
+}
+
+void RequestPath::Withdraw(WaitId id, int shard) {
+  if (SequenceTable::Place* const place = sequences()->Withdraw(id)) place->OnWithdrawn(shard);
 }
 
 absl::Status RequestPath::Refused(ModelStats& stats, int shard, int64_t received_ns,

@@ -42,8 +42,9 @@ using FindModel = std::function<absl::StatusOr<std::shared_ptr<const Model>>(
     std::string_view name, std::string_view version)>;
 
 struct PathOptions {
-  int transport_threads = 1;          // shards [0, transport_threads) are theirs,
-  int responders = 1;                 // the next ones the responders'; one outbox and one ring each
+  int transport_threads = 1;  // shards [0, transport_threads) are theirs,
+  int responders = 1;         // the next ones the responders'; one outbox and one ring each;
+                              // and the last one the deadline timer's
   int64_t latency_samples = 1 << 20;  // remembered by each responder; a power of two
   int64_t max_answer_bytes = 64 << 20;
   bool deadline_admission = true;     // false: nobody is refused for a deadline that has not passed
@@ -74,12 +75,15 @@ class ServedRequest {
   std::unique_ptr<Request> request;  // from Prepare until Submit
   int64_t length = 0;                // of its first tensor
   RequestWork work;                  // from Seal on
-  DeadlineEntry deadline{.deadline_ns = kNoDeadline, .request = {}};
+  DeadlineEntry deadline{.deadline_ns = kNoDeadline, .whose = {}};
 };
 
 class RequestPath {
  public:
-  // What it is given outlives it. `stats` has transport_threads + responders shards.
+  static int Shards(int transport_threads, int responders) {
+    return transport_threads + responders + 1;
+  }
+  // What it is given outlives it. `stats` has so many shards.
   RequestPath(const PathOptions& options, FindModel find, Scheduler& scheduler,
               Admission& admission, StatsRegistry& stats, const Clock& clock);
 
@@ -135,10 +139,11 @@ class RequestPath {
   // None: the scheduler is full, and the request is still there. Else the responder may be at it
   // before this returns.
   std::optional<RequestId> Submit(ServedRequest& served);
-  // Later than Submit, while the caller still holds `served`; and before it goes.
-  void ArmDeadline(ServedRequest& served, RequestId id);
+  // While it waits for its turn, or later than Submit, while the caller still holds `served`; and before it goes.
+  void ArmDeadline(ServedRequest& served, TimedId id);
   void DisarmDeadline(ServedRequest& served);
-  // The client is gone, or its deadline has passed: news for whatever the call has submitted.
+  // The client is gone, or its deadline has passed: news for whatever the call has submitted. One that waits for its turn ends
+  // here.
   void Cancel(ServerCall& call);
   void Notify(RequestId id, News news) { scheduler_.Notify(id, news); }
 
@@ -163,6 +168,8 @@ class RequestPath {
   absl::Status CheckAnswer(const ServedRequest& served, int64_t bytes,
                            std::optional<int32_t>& pushback) const;
   WorkAhead& WorkOf(const Model& model);
+  void Expired(TimedId whose);
+  void Withdraw(WaitId id, int shard);
   static bool Refuse(Refusal refusal, ModelStats& stats, int shard, CallResult& refused);
   absl::Status CheckInTime(const Model& model, const RequestWork& work, int64_t deadline_ns,
                            int64_t also_ns, std::optional<int32_t>& pushback);

@@ -1,6 +1,7 @@
 #include "server/requests/sequences.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace cellbatch {
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
-constexpr int kDropsAtOnce =
-    2;  // more than can be new, so that what is idle too long never heaps up
+// More than can be new, so that what is idle too long never heaps up.
+constexpr int kDropsAtOnce = 2;
 
 std::string Times(double ns) {
   return ns < 1e9 ? fmt::format("{:g} ms", ns / 1e6) : fmt::format("{:g} s", ns / 1e9);
@@ -55,25 +56,31 @@ absl::StatusOr<SequenceTable::Turn> SequenceTable::Enter(const SequenceOwner& ow
   Sequence& sequence = *found->second;
   place.sequence_ = &sequence;
   if (sequence.running != nullptr) {
-    sequence.last->behind_ = &place;
-    sequence.last = &place;
+    Wait(sequence, place);
     return Turn::kLater;
   }
   if (sequence.idle != idle_.end()) idle_.erase(std::exchange(sequence.idle, idle_.end()));
-  sequence.last = &place;
+  if (place.piece().start) Start(sequence);
   Run(sequence, place);
   return Turn::kNow;
 }
 
+void SequenceTable::Wait(Sequence& sequence, Place& place) {
+  const auto turn = sequence.line.insert(sequence.line.end(), {&place, place.piece().start});
+  place.wait_ = WaitId{++last_wait_.value};
+  waiting_.emplace(place.wait_.value, turn);
+  place.OnWaits(place.wait_);
+}
+
+void SequenceTable::Start(Sequence& sequence) {
+  sequence.state.reset();
+  if (std::exchange(sequence.live, true)) return;
+  ++counts_.live;
+  ++counts_.started;
+}
+
 void SequenceTable::Run(Sequence& sequence, Place& place) {
   sequence.running = &place;
-  if (place.piece().start) {
-    sequence.state.reset();
-    if (!std::exchange(sequence.live, true)) {
-      ++counts_.live;
-      ++counts_.started;
-    }
-  }
   place.state_ = sequence.state;
 }
 
@@ -82,25 +89,16 @@ SequenceTable::Place* SequenceTable::Leave(Place& place, std::shared_ptr<const S
   const std::lock_guard lock(mutex_);
   Sequence& sequence = *place.sequence_;
   Check(sequence.running == &place, "a piece leaves whose turn it is not");
-  const bool failed = left == nullptr;
-  if (!failed) {
+  absl::Status failed;
+  if (left == nullptr) {
+    failed = place.may_run_.ok() ? AfterOneThatFailed(place.piece()) : place.may_run_;
+  } else {
     const bool end = place.piece().end;
     sequence.state = end ? nullptr : std::move(left);
     if (end) Cease(sequence, counts_.ended);
   }
-  Place* const next = place.behind_;
-  if (next != nullptr) {
-    if (next->piece().start) {
-      next->may_run_ = absl::OkStatus();
-    } else if (failed) {
-      next->may_run_ = place.may_run_.ok() ? AfterOneThatFailed(next->piece()) : place.may_run_;
-    } else if (sequence.state == nullptr) {
-      next->may_run_ = NotThere(next->piece());
-    }
-    Run(sequence, *next);
-    return next;
-  }
-  sequence.running = sequence.last = nullptr;
+  if (Place* const next = Next(sequence, std::move(failed))) return next;
+  sequence.running = nullptr;
   if (sequence.state == nullptr) {
     Drop(sequence, counts_.dropped);
   } else {
@@ -108,6 +106,50 @@ SequenceTable::Place* SequenceTable::Leave(Place& place, std::shared_ptr<const S
     sequence.idle = idle_.insert(idle_.end(), &sequence);
   }
   return nullptr;
+}
+
+// Whose turn it is behind one that has left. `failed`: what it leaves those to be told that wait; OK: it has not failed.
+SequenceTable::Place* SequenceTable::Next(Sequence& sequence, absl::Status failed) {
+  const SequencePiece& left = sequence.running->piece();
+  while (!sequence.line.empty()) {
+    const auto [place, start] = sequence.line.front();
+    sequence.line.pop_front();
+    if (start) {
+      failed = absl::OkStatus();
+      Start(sequence);
+    } else if (failed.ok() && sequence.state == nullptr) {
+      failed = NotThere(left);
+    }
+    if (place != nullptr) {
+      waiting_.erase(place->wait_.value);
+      place->may_run_ = std::move(failed);
+      Run(sequence, *place);
+      return place;
+    }
+    if (failed.ok()) failed = AfterOneThatFailed(left);
+  }
+  return nullptr;
+}
+
+SequenceTable::Place* SequenceTable::Withdraw(WaitId id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(id.value);
+  if (found == waiting_.end()) return nullptr;
+  const Line::iterator turn = found->second;
+  waiting_.erase(found);
+  Place* const place = turn->place;
+  turn->place = nullptr;
+  // Several that stand together fail as one, so that the line is never much longer than those who wait in it.
+  Line& line = std::exchange(place->sequence_, nullptr)->line;
+  if (const auto behind = std::next(turn); behind != line.end() && behind->place == nullptr) {
+    turn->start |= behind->start;
+    line.erase(behind);
+  }
+  if (turn != line.begin() && std::prev(turn)->place == nullptr) {
+    std::prev(turn)->start |= turn->start;
+    line.erase(turn);
+  }
+  return place;
 }
 
 void SequenceTable::Gone(ModelId model) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <random>
@@ -34,9 +35,16 @@ SequencePiece Piece(int id, bool start = false, bool end = false) {
   return {.id = "#" + text, .shown = text, .start = start, .end = end};
 }
 
+// One that knows the name that it waits by.
+struct Named final : Place {
+  using Place::Place;
+  void OnWaits(WaitId id) override { waits = id; }
+  WaitId waits;
+};
+
 class SequencesTest : public testing::Test {
  protected:
-  Place& New(int id, bool start = false, bool end = false) {
+  Named& New(int id, bool start = false, bool end = false) {
     return places_.emplace_back(Piece(id, start, end));
   }
   absl::StatusOr<Turn> Enter(Place& place) { return EnterOf(place, owner_); }
@@ -65,7 +73,7 @@ class SequencesTest : public testing::Test {
 
   SequenceTable table_{{.sequences = 3, .bytes = 40, .idle_ns = kIdle}};
   SequenceOwner owner_ = {.model = ModelId(1), .caller = "", .state_bytes = 4};
-  std::deque<Place> places_;
+  std::deque<Named> places_;
   int64_t now_ = 5000;
   std::optional<int32_t> pushback_;
 };
@@ -125,6 +133,41 @@ TEST_F(SequencesTest, APieceThatFailsLeavesTheStateAndFailsThoseThatWaitBehindIt
   EXPECT_EQ(ValueOf(e.state()), 20);
   EXPECT_EQ(table_.Leave(e, nullptr, now_), nullptr);
   EXPECT_EQ(GoesOn(1), 20) << "as it was before the piece that failed";
+}
+
+TEST_F(SequencesTest, OneThatIsWithdrawnHasFailedWhenItsTurnWouldHaveCome) {
+  Starts(1);
+  Named &a = New(1), &b = New(1), &c = New(1), &d = New(1), &e = New(1, true), &f = New(1);
+  EXPECT_EQ(*Enter(a), Turn::kNow);
+  for (Place* const place : {&b, &c, &d, &e, &f}) EXPECT_EQ(*Enter(*place), Turn::kLater);
+  EXPECT_EQ(table_.Withdraw(c.waits), &c);
+  EXPECT_FALSE(c.entered()) << "it has nothing to leave";
+  EXPECT_EQ(table_.Withdraw(c.waits), nullptr) << "once";
+  EXPECT_EQ(table_.Leave(a, State(10), now_), &b);
+  EXPECT_TRUE(b.may_run().ok()) << "it stands before the one that is gone";
+  EXPECT_EQ(table_.Withdraw(b.waits), nullptr) << "its turn has come";
+  EXPECT_EQ(table_.Leave(b, State(11), now_), &d);
+  EXPECT_EQ(d.may_run().code(), absl::StatusCode::kAborted) << "it stands behind it";
+  EXPECT_EQ(table_.Withdraw(e.waits), &e);
+  EXPECT_EQ(table_.Leave(d, nullptr, now_), &f);
+  EXPECT_EQ(f.may_run().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(f.state(), nullptr);
+  EXPECT_EQ(table_.Leave(f, nullptr, now_), nullptr);
+  EXPECT_THAT(Error(1), HasSubstr("has no state here")) << "a start that failed leaves nothing";
+  EXPECT_EQ(table_.counts().live, 0);
+  EXPECT_EQ(table_.counts().bytes, 0);
+}
+
+TEST_F(SequencesTest, WhoIsWithdrawnBehindAllOthersStandsInNobodysWay) {
+  Starts(1);
+  Named &a = New(1), &b = New(1), &c = New(1);
+  EXPECT_EQ(*Enter(a), Turn::kNow);
+  for (Named* const place : {&b, &c}) {
+    EXPECT_EQ(*Enter(*place), Turn::kLater);
+    EXPECT_EQ(table_.Withdraw(place->waits), place);
+  }
+  EXPECT_EQ(table_.Leave(a, State(10), now_), nullptr);
+  EXPECT_EQ(GoesOn(1), 10);
 }
 
 TEST_F(SequencesTest, AStartThatFailsLeavesNothing) {
@@ -215,15 +258,16 @@ TEST_F(SequencesTest, ModelsAndCallersHaveSequencesOfTheirOwn) {
 // The definition, of one sequence: all that ever entered, in order, and what became of each.
 struct Line {
   struct Entry {
-    Place* place;
+    Named* place;
     float begins = -1;
     bool runs = true;  // may run
+    bool gone = false;
   };
   std::vector<Entry> waiting;  // the first one has its turn
   bool there = false;
   float state = -1;
 
-  void Enter(Place& place) {
+  void Enter(Named& place) {
     waiting.push_back({&place});
     if (waiting.size() == 1) Turn(true);
   }
@@ -233,6 +277,7 @@ struct Line {
     if (start) there = false;
     first.runs = start || may_run;
     first.begins = there ? state : -1;
+    if (first.gone) Leave(std::nullopt);
   }
   void Leave(std::optional<float> left) {
     const bool end = waiting.front().place->piece().end;
@@ -251,13 +296,13 @@ TEST(SequencesRandomTest, PiecesBeginAsTheDefinitionSays) {
     };
     SequenceTable table({.sequences = 100, .bytes = 1000, .idle_ns = 1 << 30});
     std::map<int, Line> lines;
-    std::deque<Place> places;
+    std::deque<Named> places;
     float next = 0;
     for (int i = 0; i < 400; ++i) {
       const int id = draw(4);
       Line& line = lines[id];
       if (draw(2) == 0) {
-        Place& place = places.emplace_back(Piece(id, draw(4) == 0, draw(6) == 0));
+        Named& place = places.emplace_back(Piece(id, draw(4) == 0, draw(6) == 0));
         std::optional<int32_t> pushback;
         const auto turn = table.Enter({ModelId(1), "", 4}, place, i, pushback);
         const bool known = !line.waiting.empty() || line.there || place.piece().start;
@@ -265,6 +310,11 @@ TEST(SequencesRandomTest, PiecesBeginAsTheDefinitionSays) {
         if (!known) continue;
         line.Enter(place);
         ASSERT_EQ(*turn == Turn::kNow, line.waiting.size() == 1);
+      } else if (draw(4) == 0 && line.waiting.size() > 1) {
+        const int behind = 1 + draw(static_cast<int>(line.waiting.size()) - 1);
+        Line::Entry& entry = line.waiting[static_cast<size_t>(behind)];
+        ASSERT_EQ(table.Withdraw(entry.place->waits), entry.gone ? nullptr : entry.place);
+        entry.gone = true;
       } else if (!line.waiting.empty()) {
         const bool fails = draw(4) == 0 || !line.waiting.front().runs;
         const float left = ++next;
@@ -297,12 +347,18 @@ TEST(SequencesRandomTest, ManyThreadsRunPiecesOfOneSequenceOneAfterTheOther) {
   constexpr int kThreads = 4, kPieces = 2000, kIds = 3;
   SequenceTable table({.sequences = kIds, .bytes = 1000, .idle_ns = 1 << 30});
   std::vector<int64_t> ran(kIds);
+  std::atomic<int64_t> failed = 0, withdrawn = 0;
   const auto run = [&](Place* place, int id) {
-    for (; place != nullptr;
-         place = table.Leave(*place, State(static_cast<float>(ran[static_cast<size_t>(id)])), 0)) {
-      EXPECT_TRUE(place->may_run().ok());
-      const int64_t before = ran[static_cast<size_t>(id)]++;
-      EXPECT_EQ(ValueOf(place->state()), static_cast<float>(before));
+    int64_t& runs = ran[static_cast<size_t>(id)];
+    while (place != nullptr) {
+      const bool may_run = place->may_run().ok();  // if not, it stood behind one that was withdrawn
+      EXPECT_EQ(ValueOf(place->state()), static_cast<float>(runs));
+      if (may_run) {
+        place = table.Leave(*place, State(static_cast<float>(++runs)), 0);
+      } else {
+        ++failed;
+        place = table.Leave(*place, nullptr, 0);
+      }
     }
   };
   for (int id = 0; id < kIds; ++id) {
@@ -312,23 +368,27 @@ TEST(SequencesRandomTest, ManyThreadsRunPiecesOfOneSequenceOneAfterTheOther) {
     ran[static_cast<size_t>(id)] = 1;
     ASSERT_EQ(table.Leave(first, State(1), 0), nullptr);
   }
-  std::vector<std::deque<Place>> places(kThreads);
+  std::vector<std::deque<Named>> places(kThreads);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(static_cast<uint32_t>(t));
       for (int i = 0; i < kPieces; ++i) {
         const int id = static_cast<int>(random() % kIds);
-        Place& place = places[static_cast<size_t>(t)].emplace_back(Piece(id));
+        Named& place = places[static_cast<size_t>(t)].emplace_back(Piece(id));
         std::optional<int32_t> pushback;
         const auto turn = table.Enter({ModelId(1), "", 4}, place, 0, pushback);
         ASSERT_TRUE(turn.ok()) << turn.status();
-        if (*turn == Turn::kNow) run(&place, id);
+        if (*turn == Turn::kNow) {
+          run(&place, id);
+        } else if (random() % 4 == 0) {
+          withdrawn += table.Withdraw(place.waits) == nullptr ? 0 : 1;
+        }
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  int64_t total = 0;
+  int64_t total = failed + withdrawn;
   for (const int64_t of_one : ran) total += of_one;
   EXPECT_EQ(total, kThreads * kPieces + kIds);
 }

@@ -67,7 +67,8 @@ double Arrivals::bytes_per_request() const {
 
 // The timer's thread inherits this one's cores.
 void Arrivals::Begin(const std::shared_ptr<const Model>& model, MakeRequest make) {
-  timer_.emplace(clock_, [this](RequestId id) { scheduler_.Notify(id, News::kExpired); });
+  timer_.emplace(
+      clock_, [this](TimedId id) { scheduler_.Notify(std::get<RequestId>(id), News::kExpired); });
   for (size_t i = 0; i < entries_.size(); ++i) {
     std::unique_ptr<Request> request = make(model, random_);
     request->tag = i;
@@ -107,7 +108,7 @@ void Arrivals::Submit(std::unique_ptr<Request> request) {
   const int64_t left = random_() % kExpiring == 0 ? random_() % kShortNs : kLongNs;
   const std::optional<RequestId> id = scheduler_.Submit(request);
   Check(id.has_value(), "the scheduler is full");
-  entry = {.deadline_ns = clock_.NowNs() + left, .request = *id};
+  entry = {.deadline_ns = clock_.NowNs() + left, .whose = *id};
   timer_->Add(entry);
 }
 

@@ -201,6 +201,10 @@ TEST_F(SequencesTest, S6ACancelLeavesTheStateAsItWasAndFailsThoseThatWaitBehindI
   }
   behind[1]->Cancel();
   EXPECT_EQ(behind[1]->Wait().error_code(), StatusCode::CANCELLED);
+  WaitForAdmitted(4);  // what it waited with is back
+  ModelInferRequest late = Piece(7, Words({2}, "slow"));
+  (*late.mutable_parameters())["timeout"].set_int64_param(1000);
+  ExpectRefused(late, StatusCode::DEADLINE_EXCEEDED, "before its turn in its sequence came");
   EXPECT_FALSE(behind[0]->done() || held.done());
   held.Cancel();
   EXPECT_EQ(held.Wait().error_code(), StatusCode::CANCELLED);
@@ -212,7 +216,8 @@ TEST_F(SequencesTest, S6ACancelLeavesTheStateAsItWasAndFailsThoseThatWaitBehindI
   EXPECT_LT(page.Steps("slow"), kLong);
   EXPECT_EQ(page.Ended("cancelled"), 2);
   EXPECT_EQ(page.Ended("error"), 3);
-  EXPECT_EQ(page.Ended(), 6) << "each once";
+  EXPECT_EQ(page.Ended("deadline"), 1);
+  EXPECT_EQ(page.Ended(), 7) << "each once";
   EXPECT_EQ(Count(), (Counts{.live = 1, .bytes = kSlowState, .started = 1}));
   EXPECT_EQ(Ask(Piece(7, Words({2}, "slow"), Mark::kEnd)), Whole({1, 2}, "slow"));
   EXPECT_EQ(Count(), (Counts{.started = 1, .ended = 1}));

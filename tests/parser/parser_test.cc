@@ -139,7 +139,7 @@ TEST(ParserServiceTest, ModelInferAnswersWithTheWholeParse) {
   ASSERT_TRUE((*served)->Add(model).ok());
   const SteadyClock clock;
   Admission admission({});
-  StatsRegistry stats(2);
+  StatsRegistry stats(RequestPath::Shards(1, 1));
   RequestPath path(
       {.transport_threads = 1, .responders = 1, .latency_samples = 1024},
       [&](std::string_view, std::string_view) { return model; }, scheduler, admission, stats,

@@ -31,7 +31,7 @@ class ServiceTest : public ::testing::Test {
  protected:
   explicit ServiceTest(const AdmissionLimits& limits = {}, int64_t max_answer_bytes = 1 << 20)
       : admission_(limits),
-        stats_(3),
+        stats_(RequestPath::Shards(2, 1)),
         path_(
             {.transport_threads = 2,
              .responders = 1,
