@@ -20,7 +20,7 @@ class Writer {
   explicit Writer(const std::string& name) : b_(name) {}
 
   CellBuilder& b() { return b_; }
-  // Of the row's two words the second: what MakeTokens numbers.
+  // Of the row's two words the second: what MakeInputs numbers.
   ValueId Token(const std::string& input) {
     const ValueId both =
         b_.Read(input, "token", sim::kTokenWords, ElementType::kInt32, Arity::kOne);

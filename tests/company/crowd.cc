@@ -53,10 +53,12 @@ void Crowd::Prepare() {
     Planned& p = planned_.emplace_back();
     p.whole = p.in_pieces = generator.Any();
     generator.Cut(p.in_pieces);
+    // A column that is not brought may hold anything, and here somebody computes with it.
+    for (sim::PlannedSubgraph& s : p.in_pieces.subgraphs) s.brought = kEveryColumn;
     // Cutting may add what no piece before it had: then both are the longer one.
     p.whole.subgraphs = p.in_pieces.subgraphs;
     p.whole.returns = p.in_pieces.returns;
-    p.tokens = sim::MakeTokens(p.whole, static_cast<int32_t>(planned_.size()));
+    p.inputs = sim::MakeInputs(p.whole, *model_, static_cast<int32_t>(planned_.size()));
     const bool fits = Fits(Make(planned_.size() - 1, false)->graph) &&
                       Fits(Make(planned_.size() - 1, true)->graph);
     if (!fits) planned_.pop_back();
@@ -67,7 +69,7 @@ std::unique_ptr<Request> Crowd::Make(size_t planned, bool in_pieces) const {
   const Planned& p = planned_[planned];
   auto request = std::make_unique<Request>();
   request->model = model_;
-  request->graph = sim::Build(in_pieces ? p.in_pieces : p.whole, *model_, p.tokens);
+  request->graph = sim::Build(in_pieces ? p.in_pieces : p.whole, *model_, p.inputs);
   const absl::Status sealed = request->graph.Seal(*model_, scheduler_->max_tasks_in_flight());
   Check(sealed.ok(), sealed.ToString());
   return request;
@@ -122,7 +124,7 @@ void Crowd::Extend(Request& request, Flight& flight) {
   const int piece = request.graph.pieces();
   absl::Status status;
   if (piece < p.in_pieces.num_pieces()) {
-    sim::BuildPiece(p.in_pieces, *model_, p.tokens, piece, request.graph);
+    sim::BuildPiece(p.in_pieces, *model_, p.inputs, piece, request.graph);
     status = request.graph.Seal(*model_, scheduler_->max_tasks_in_flight());
   }
   scheduler_->Extended(request, std::move(status));

@@ -50,7 +50,7 @@ class Crowd {
  private:
   struct Planned {
     sim::Plan whole, in_pieces;
-    std::vector<int32_t> tokens;
+    std::vector<int32_t> inputs;
     std::vector<std::vector<std::byte>> alone;  // by tensor
   };
   struct Flight;

@@ -30,7 +30,7 @@ namespace cellbatch::sim {
 struct Expectation {  // a request that is out
   int32_t tag = 0;
   Plan plan;
-  std::vector<int32_t> tokens;
+  std::vector<int32_t> inputs;
   Evaluation evaluation;
   std::shared_ptr<const Model> model;
   RequestId id;

@@ -62,9 +62,20 @@ void Generator::Cut(Plan& plan) {
 
 int Generator::Length() { return Chance(90) ? Pick(1, 12) : Pick(13, 40); }
 
+// Rows of a table that cells leave, brought by the request: of all its columns, or of some.
+SubgraphId Generator::States(Plan& plan, TableId table) {
+  return plan.AddStates(table, Pick(1, 3), Chance(70) ? kEveryColumn : ColumnSet(Pick(1, 2)));
+}
+
+std::vector<Link> Generator::Begins(Plan& plan, Link over, InputId carry) {
+  if (!Chance(25)) return {over};
+  return {over, Reads(plan, States(plan, kState), carry)};
+}
+
 SubgraphId Generator::Chain(Plan& plan, SubgraphId tokens, bool backward) {
   const int32_t n = plan.length(tokens);
-  return plan.Add(kChain, n, {Link{tokens, kIn0, backward ? n - 1 : 0, backward ? -1 : 1}});
+  const Link over = {tokens, kIn0, backward ? n - 1 : 0, backward ? -1 : 1};
+  return plan.Add(kChain, n, Begins(plan, over, kIn1));
 }
 
 // A head over that node of `state`, returned.
@@ -91,7 +102,8 @@ Plan Generator::Stacked() {
   for (int k = Pick(1, 3); k > 0; --k) {
     if (Chance(30)) plan.Return(layer, kC, {n - 1, 1});
     const bool backward = Chance(30);
-    layer = plan.Add(kStack, n, {Link{layer, kIn0, backward ? n - 1 : 0, backward ? -1 : 1}});
+    const Link over = {layer, kIn0, backward ? n - 1 : 0, backward ? -1 : 1};
+    layer = plan.Add(kStack, n, Begins(plan, over, kIn1));
   }
   plan.Return(layer, kH, {0, n});
   if (Chance(50)) Sink(plan, layer, kLastNode);
@@ -169,7 +181,7 @@ Plan Generator::Lattice() {
   const SubgraphId tokens = plan.AddTokens(Length());
   const int32_t n = plan.length(tokens);
   std::vector<std::vector<SubgraphId>> ending(static_cast<size_t>(n) + 1);
-  SubgraphId state = kZeroSource;
+  SubgraphId state = Chance(20) ? States(plan, kState) : kZeroSource;
   for (int32_t t = 0; t < n; ++t) {
     state = plan.Add(kChain, 1, {Link{tokens, kIn0, t, 0}, Link{state, kIn1, 0, 0}});
     std::vector<SubgraphId>& words = ending[static_cast<size_t>(t)];
@@ -208,6 +220,7 @@ Plan Generator::Dag() {
   const SubgraphId tokens = plan.AddTokens(Length());
   const int32_t n = plan.length(tokens);
   std::vector<SubgraphId> states = {plan.Add(kLeaf, n, {Link{tokens, kIn0, 0, 1}})};
+  if (Chance(30)) states.insert(states.begin(), States(plan, kState));  // read as any other
   for (int k = Pick(1, 20); k > 0; --k) {
     const SubgraphId a = AnyState(states), b = AnyState(states), c = AnyState(states);
     switch (Pick(0, 5)) {
@@ -245,6 +258,7 @@ Plan Generator::Dag() {
   }
   for (int k = Pick(1, 4); k > 0; --k) {
     const SubgraphId s = AnyState(states);
+    if (plan.subgraphs[static_cast<size_t>(s.value())].is_input) continue;
     if (Chance(50)) plan.Return(s, kH, {Pick(0, plan.length(s) - 1), 1});
   }
   Sink(plan, states.back(), kLastNode);
@@ -253,10 +267,15 @@ Plan Generator::Dag() {
 
 Plan Generator::Translation() {
   Plan plan;
-  const SubgraphId encoder = Chain(plan, plan.AddTokens(Length()), false);
-  const SubgraphId bridge = plan.Add(kBridge, 1, {Link{encoder, kIn0, kLastNode, 0}});
+  Link begins = {kZeroSource, kIn0, 0, 0};
+  if (Chance(20)) {  // it goes on from what another request left
+    begins.from = plan.AddStates(kWords, 1, Chance(70) ? kEveryColumn : ColumnSet(1));
+  } else {
+    const SubgraphId encoder = Chain(plan, plan.AddTokens(Length()), false);
+    begins.from = plan.Add(kBridge, 1, {Link{encoder, kIn0, kLastNode, 0}});
+  }
   const Stop stop = {kWord, Pick(0, 17)};  // words are below 16: some never stop
-  SubgraphId decoder = plan.Add(kDecoder, Pick(1, 30), {Link{bridge, kIn0, 0, 0}}, stop);
+  SubgraphId decoder = plan.Add(kDecoder, Pick(1, 30), {begins}, stop);
   plan.Return(decoder, kWord, {0, plan.length(decoder)});
   if (Chance(30)) return plan;
   // Who goes on where the first one stopped.

@@ -39,6 +39,9 @@ class Generator {
   bool Chance(int percent) { return Pick(0, 99) < percent; }
   int Length();  // mostly short, sometimes long
 
+  // Where a chain begins: mostly at zeros (no link), else at a state that the request brings.
+  std::vector<Link> Begins(Plan& plan, Link over, InputId carry);
+  SubgraphId States(Plan& plan, TableId table);
   SubgraphId Chain(Plan& plan, SubgraphId tokens, bool backward);
   SubgraphId Tree(Plan& plan, SubgraphId leaves, int first, int count);
   SubgraphId SumTree(Plan& plan, SubgraphId tokens, int& next, int count, bool edges);

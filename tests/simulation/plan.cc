@@ -1,6 +1,7 @@
 #include "tests/simulation/plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -11,21 +12,29 @@ namespace {
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
-const std::byte* RowOf(const std::vector<int32_t>& tokens, int64_t row) {
-  return reinterpret_cast<const std::byte*>(tokens.data() + row * kTokenWords);
+// Of one row of an input, in 32-bit words; other columns, and cells: 0.
+int64_t WordsOf(const PlannedSubgraph& s, const Model& model, size_t column) {
+  return s.is_input && s.brought[column] ? model.table(s.table).columns[column].width : 0;
+}
+int64_t WordsOf(const PlannedSubgraph& s, const Model& model) {
+  int64_t words = 0;
+  for (size_t c = 0; s.is_input && c < model.table(s.table).columns.size(); ++c) {
+    words += WordsOf(s, model, c);
+  }
+  return words;
 }
 
 class Evaluator {
  public:
-  Evaluator(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens,
+  Evaluator(const Plan& plan, const Model& model, const std::vector<int32_t>& inputs,
             WordRule word_rule)
-      : plan_(plan), model_(model), tokens_(tokens), word_rule_(word_rule) {}
+      : plan_(plan), model_(model), next_input_(inputs.data()), word_rule_(word_rule) {}
 
   Evaluation Run() {
     for (const PlannedSubgraph& s : plan_.subgraphs) {
       e_.first_node.push_back(static_cast<int32_t>(e_.left.size()));
       if (s.is_input) {
-        Tokens(s.length);
+        Input(s);
       } else {
         Cells(s);
       }
@@ -36,12 +45,24 @@ class Evaluator {
   }
 
  private:
-  void Tokens(int32_t rows) {
-    for (int32_t r = 0; r < rows; ++r) {
-      e_.left.push_back(
-          FingerprintOfInput({RowOf(tokens_, next_token_++), kTokenWords * sizeof(int32_t)}));
+  // A row's columns, one after the other; all rows' first ones lie first.
+  void Input(const PlannedSubgraph& s) {
+    const size_t first = e_.left.size();
+    for (size_t c = 0; c < model_.table(s.table).columns.size(); ++c) {
+      const int64_t words = WordsOf(s, model_, c);
+      if (words == 0) continue;
+      for (int32_t r = 0; r < s.length; ++r, next_input_ += words) {
+        const Fingerprint column = FingerprintOfInput(
+            {reinterpret_cast<const std::byte*>(next_input_), Index(words) * sizeof(int32_t)});
+        const size_t row = first + Index(r);
+        if (row == e_.left.size()) {
+          e_.left.push_back(column);
+        } else {
+          e_.left[row] = MixBits(e_.left[row], column);
+        }
+      }
     }
-    e_.executed.push_back(rows);
+    e_.executed.push_back(s.length);
   }
 
   void Cells(const PlannedSubgraph& s) {
@@ -108,28 +129,70 @@ class Evaluator {
 
   const Plan& plan_;
   const Model& model_;
-  const std::vector<int32_t>& tokens_;
+  const int32_t* next_input_;
   const WordRule word_rule_;
-  int64_t next_token_ = 0;
   Evaluation e_;
 };
 
 }  // namespace
 
-std::vector<int32_t> MakeTokens(const Plan& plan, int32_t tag) {
-  std::vector<int32_t> tokens;
-  for (const PlannedSubgraph& s : plan.subgraphs) {
-    for (int32_t r = 0; s.is_input && r < s.length; ++r) {
-      tokens.push_back(tag);
-      tokens.push_back(static_cast<int32_t>(tokens.size() / kTokenWords));
-    }
-  }
-  return tokens;
+SubgraphId Plan::AddTokens(int32_t rows) { return AddStates(kTokens, rows, ColumnSet(1)); }
+
+SubgraphId Plan::AddStates(TableId table, int32_t rows, ColumnSet brought) {
+  PlannedSubgraph& s = subgraphs.emplace_back();
+  s.is_input = true;
+  s.table = table;
+  s.brought = brought;
+  s.length = rows;
+  return SubgraphId(static_cast<int64_t>(subgraphs.size()) - 1);
 }
 
-Evaluation Evaluate(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens,
+SubgraphId Plan::Add(CellTypeId type, int32_t length, std::vector<Link> links, Stop stop) {
+  PlannedSubgraph& s = subgraphs.emplace_back();
+  s.type = type;
+  s.length = length;
+  s.links = std::move(links);
+  s.stop = stop;
+  return SubgraphId(static_cast<int64_t>(subgraphs.size()) - 1);
+}
+
+namespace {
+
+// An element of row number `row` of its table, such that all of them say whose it is, which, and of which column. Cells may
+// compute with it.
+int32_t Element(const Column& column, int64_t c, int32_t k, int32_t tag, int32_t row) {
+  if (column.type == ElementType::kInt32) {
+    return column.width == 1 ? row % kNumWords : k == 0 ? tag : row;
+  }
+  constexpr float kUnit = 1.0F / 256;
+  const auto number = static_cast<float>(row * kMaxColumns + c + 1);
+  return std::bit_cast<int32_t>(k % 2 == 0 ? kUnit * static_cast<float>(tag) : -kUnit * number);
+}
+
+}  // namespace
+
+std::vector<int32_t> MakeInputs(const Plan& plan, const Model& model, int32_t tag) {
+  std::vector<int32_t> inputs;
+  std::vector<int32_t> rows(model.tables.size());  // so far
+  for (const PlannedSubgraph& s : plan.subgraphs) {
+    if (!s.is_input) continue;
+    int32_t& row = rows[Index(s.table.value())];
+    const std::vector<Column>& columns = model.table(s.table).columns;
+    for (size_t c = 0; c < columns.size(); ++c) {
+      if (!s.brought[c]) continue;
+      for (int32_t i = 0; i < s.length * columns[c].width; ++i) {
+        inputs.push_back(Element(columns[c], static_cast<int64_t>(c), i % columns[c].width, tag,
+                                 row + i / columns[c].width));
+      }
+    }
+    row += s.length;
+  }
+  return inputs;
+}
+
+Evaluation Evaluate(const Plan& plan, const Model& model, const std::vector<int32_t>& inputs,
                     WordRule word_rule) {
-  return Evaluator(plan, model, tokens, word_rule).Run();
+  return Evaluator(plan, model, inputs, word_rule).Run();
 }
 
 bool HasTwins(const Evaluation& evaluation) {
@@ -141,7 +204,8 @@ bool HasTwins(const Evaluation& evaluation) {
 namespace {
 
 TableId TableOf(const Plan& plan, const Model& model, size_t s) {
-  return plan.subgraphs[s].is_input ? kTokens : model.type(plan.subgraphs[s].type).out;
+  const PlannedSubgraph& subgraph = plan.subgraphs[s];
+  return subgraph.is_input ? subgraph.table : model.type(subgraph.type).out;
 }
 
 // Whether a later piece reads a node of `s` that is not its last.
@@ -170,18 +234,18 @@ Growth MostOf(const Plan& plan, const Model& model) {
 
 }  // namespace
 
-void BuildPiece(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens, int piece,
+void BuildPiece(const Plan& plan, const Model& model, const std::vector<int32_t>& inputs, int piece,
                 CellGraph& graph) {
   const size_t begin = Index(plan.piece_begin(piece)), end = Index(plan.piece_end(piece));
-  int64_t next_token = 0;
+  const int32_t* next_input = inputs.data();
   for (size_t i = 0; i < begin; ++i) {
-    next_token += plan.subgraphs[i].is_input ? plan.subgraphs[i].length : 0;
+    next_input += plan.subgraphs[i].length * WordsOf(plan.subgraphs[i], model);
   }
   for (size_t i = begin; i < end; ++i) {
     const PlannedSubgraph& s = plan.subgraphs[i];
     if (s.is_input) {
-      graph.AddInput(kTokens, s.length, RowOf(tokens, next_token));
-      next_token += s.length;
+      graph.AddInput(s.table, s.length, reinterpret_cast<const std::byte*>(next_input), s.brought);
+      next_input += s.length * WordsOf(s, model);
       continue;
     }
     graph.SetPhase(PhaseOf(s.type));
@@ -200,7 +264,7 @@ void BuildPiece(const Plan& plan, const Model& model, const std::vector<int32_t>
   if (plan.closes && piece > 0 && piece + 1 == plan.num_pieces()) graph.CloseGrowth();
 }
 
-CellGraph Build(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens) {
+CellGraph Build(const Plan& plan, const Model& model, const std::vector<int32_t>& inputs) {
   CellGraph graph;
   if (!plan.cuts.empty()) graph.Grow(MostOf(plan, model));
   for (const PlannedReturn& r : plan.returns) {
@@ -209,7 +273,7 @@ CellGraph Build(const Plan& plan, const Model& model, const std::vector<int32_t>
     const WireType wire = column.type == ElementType::kInt32 ? WireType::kInt32 : WireType::kFp32;
     graph.AddTensor(absl::StrCat("T", graph.tensors().size()), wire, {r.nodes.count, column.width});
   }
-  BuildPiece(plan, model, tokens, 0, graph);
+  BuildPiece(plan, model, inputs, 0, graph);
   return graph;
 }
 

@@ -14,8 +14,10 @@
 namespace cellbatch::sim {
 
 struct PlannedSubgraph {
-  bool is_input = false;  // tokens
-  CellTypeId type;        // cells only
+  bool is_input = false;
+  TableId table;      // inputs only: tokens, or states to begin from
+  ColumnSet brought;  // likewise: its columns that the request brings
+  CellTypeId type;    // cells only
   int32_t length = 1;
   std::vector<Link> links;  // as given to CellGraph::Add
   Stop stop;
@@ -43,25 +45,16 @@ struct Plan {
                                      : cuts[static_cast<size_t>(piece)];
   }
 
-  SubgraphId AddTokens(int32_t rows) {
-    subgraphs.push_back({.is_input = true, .type = {}, .length = rows, .links = {}, .stop = {}});
-    return SubgraphId(static_cast<int64_t>(subgraphs.size()) - 1);
-  }
-  SubgraphId Add(CellTypeId type, int32_t length, std::vector<Link> links, Stop stop = {}) {
-    subgraphs.push_back({.is_input = false,
-                         .type = type,
-                         .length = length,
-                         .links = std::move(links),
-                         .stop = stop});
-    return SubgraphId(static_cast<int64_t>(subgraphs.size()) - 1);
-  }
+  SubgraphId AddTokens(int32_t rows);
+  SubgraphId AddStates(TableId table, int32_t rows, ColumnSet brought);
+  SubgraphId Add(CellTypeId type, int32_t length, std::vector<Link> links, Stop stop = {});
   void Return(SubgraphId from, ColumnId column, NodeRange nodes) {
     returns.push_back({from, column, nodes});
   }
   int32_t length(SubgraphId s) const { return subgraphs[static_cast<size_t>(s.value())].length; }
 };
 
-// What each node leaves. Node t of subgraph s is number first_node[s] + t; tokens are numbered too.
+// What each node leaves. Node t of subgraph s is number first_node[s] + t; rows of inputs are numbered too.
 struct Evaluation {
   std::vector<int32_t> first_node;             // by subgraph, and the total behind the last
   std::vector<Fingerprint> left;               // by node number; past a stop: if it ran anyway
@@ -70,20 +63,21 @@ struct Evaluation {
   int64_t num_nodes() const { return static_cast<int64_t>(left.size()); }
 };
 
-// Rows of tokens, in order of the plan's inputs; every row says `tag` and a number of its own.
-std::vector<int32_t> MakeTokens(const Plan& plan, int32_t tag);
+// What the request brings, as CellGraph::AddInput takes it, in order of the plan's inputs: every row of every column has `tag`
+// and a number of its own.
+std::vector<int32_t> MakeInputs(const Plan& plan, const Model& model, int32_t tag);
 
-Evaluation Evaluate(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens,
+Evaluation Evaluate(const Plan& plan, const Model& model, const std::vector<int32_t>& inputs,
                     WordRule word_rule);
 
 // Whether two nodes leave the same. Then no observer could tell them apart: such plans are not used.
 bool HasTwins(const Evaluation& evaluation);
 
 // Adds that piece to a graph that has the earlier ones, and does not seal it.
-void BuildPiece(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens, int piece,
+void BuildPiece(const Plan& plan, const Model& model, const std::vector<int32_t>& inputs, int piece,
                 CellGraph& graph);
-// The request itself, or its first piece, not yet sealed. `tokens` outlive the request.
-CellGraph Build(const Plan& plan, const Model& model, const std::vector<int32_t>& tokens);
+// The request itself, or its first piece, not yet sealed. `inputs` outlive the request.
+CellGraph Build(const Plan& plan, const Model& model, const std::vector<int32_t>& inputs);
 
 }  // namespace cellbatch::sim
 

@@ -34,6 +34,7 @@ inline constexpr int kNumTypes = 12;
 inline constexpr InputId kIn0{0}, kIn1{1}, kIn2{2};
 inline constexpr int kTokenWords = 2;  // int32 of one token row: whose it is and which
 inline constexpr int kLogitWidth = 3;
+inline constexpr int32_t kNumWords = 16;
 
 struct Limits {
   int32_t min_batch = 1;

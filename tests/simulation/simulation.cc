@@ -293,7 +293,7 @@ class Simulation {
     if (Chance(options_.cancel_permille * 0.001)) {
       status = absl::InvalidArgumentError("no such piece");
     } else if (const int piece = request.graph.pieces(); piece < e.plan.num_pieces()) {
-      BuildPiece(e.plan, *e.model, e.tokens, piece, request.graph);
+      BuildPiece(e.plan, *e.model, e.inputs, piece, request.graph);
       status = request.graph.Seal(*e.model, options_.max_tasks_in_flight);
       Check(status.ok(), status.ToString());
     }
@@ -339,10 +339,10 @@ class Simulation {
               : generator_.Make(
                     options_.shapes[Index(Pick(0, static_cast<int>(options_.shapes.size()) - 1))]);
       if (Chance(options_.grow_chance)) generator_.Cut(e->plan);
-      e->tokens = MakeTokens(e->plan, e->tag);
-      e->evaluation = Evaluate(e->plan, *e->model, e->tokens, WordBelow16);
+      e->inputs = MakeInputs(e->plan, *e->model, e->tag);
+      e->evaluation = Evaluate(e->plan, *e->model, e->inputs, WordBelow16);
       if (HasTwins(e->evaluation)) continue;
-      CellGraph graph = Build(e->plan, *e->model, e->tokens);
+      CellGraph graph = Build(e->plan, *e->model, e->inputs);
       const absl::Status sealed = graph.Seal(*e->model, options_.max_tasks_in_flight);
       Check(sealed.ok(), sealed.ToString());
       if (!Fits(graph, of)) continue;

@@ -27,7 +27,7 @@ namespace {
 struct Sent {
   std::shared_ptr<const Model> model;
   Plan plan;
-  std::vector<int32_t> tokens;
+  std::vector<int32_t> inputs;
   Evaluation evaluation;
   std::unique_ptr<Request> request;  // until it is submitted
   std::atomic<uint64_t> id = 0;      // slot and generation, once it is
@@ -93,13 +93,13 @@ class ThreadsTest : public ::testing::Test {
       if (sent_.size() % 3 == 0) generator.Cut(plan);
       auto sent = std::make_unique<Sent>();
       const size_t tag = sent_.size();
-      sent->tokens = MakeTokens(plan, static_cast<int32_t>(tag) + 1);
-      sent->evaluation = Evaluate(plan, *model, sent->tokens, WordBelow16);
+      sent->inputs = MakeInputs(plan, *model, static_cast<int32_t>(tag) + 1);
+      sent->evaluation = Evaluate(plan, *model, sent->inputs, WordBelow16);
       sent->request = std::make_unique<Request>();
       sent->request->tag = tag;
       sent->request->model = model;
       sent->request->outbox = OutboxId(static_cast<int64_t>(tag % 2));
-      sent->request->graph = Build(plan, *model, sent->tokens);
+      sent->request->graph = Build(plan, *model, sent->inputs);
       Stream(plan, *sent);
       const absl::Status sealed = sent->request->graph.Seal(*model, 2);
       ASSERT_TRUE(sealed.ok()) << sealed;
@@ -153,7 +153,7 @@ class ThreadsTest : public ::testing::Test {
     if (s.answers != 0) ++counts.wrong;
     absl::Status status;
     if (piece < s.plan.num_pieces()) {
-      BuildPiece(s.plan, *s.model, s.tokens, piece, request.graph);
+      BuildPiece(s.plan, *s.model, s.inputs, piece, request.graph);
       status = request.graph.Seal(*s.model, 2);
     }
     if (!status.ok()) ++counts.wrong;
