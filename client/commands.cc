@@ -37,6 +37,9 @@ struct Settings {
   std::string id;
   int64_t values = 8;
   double window = 60;
+  std::string sequence;
+  bool sequence_start = false;
+  bool sequence_end = false;
   TypedFlags typed;
   SecurityFlags security;
   std::string name;
@@ -82,6 +85,11 @@ Flags MakeFlags(Settings& settings) {
             "infer: which outputs, with commas; none = OUTPUT.");
   flags.Add("id", &settings.id, "TEXT", "infer: the request's id, echoed by the server.");
   flags.Add("values", &settings.values, "N", "infer: how many values of each output to print.");
+  flags.Add("sequence", &settings.sequence, "ID",
+            "infer: the next piece of that sequence, whose state the server keeps; with --tokens, "
+            "--random or --input.");
+  flags.Add("sequence-start", &settings.sequence_start, "", "infer: it is the first piece.");
+  flags.Add("sequence-end", &settings.sequence_end, "", "infer: it is the last piece.");
   settings.typed.AddTo(flags);
   flags.Add("name", &settings.name, "NAME", "token: what the server's metrics are to call it.");
   flags.Add("window", &settings.window, "SECONDS",
@@ -184,12 +192,25 @@ absl::StatusOr<InferInput> MakeRequest(Client& client, const Settings& settings,
   for (const auto& [key, value] : settings.typed.Parameters()) {
     request.parameters[key] = value;
   }
+  if (!settings.sequence.empty()) {
+    request.parameters["sequence_id"] = settings.sequence;
+  }
+  if (settings.sequence_start) {
+    request.parameters["sequence_start"] = true;
+  }
+  if (settings.sequence_end) {
+    request.parameters["sequence_end"] = true;
+  }
   NameParts(settings, request);
   return request;
 }
 
 absl::StatusOr<InferResult> InferTyped(Client& client, const Settings& settings,
                                        CallOptions options) {
+  if (!settings.sequence.empty() || settings.sequence_start || settings.sequence_end) {
+    return absl::InvalidArgumentError(
+        "--sequence goes with --tokens, --random or --input, not with typed inputs");
+  }
   auto input = InputOf(settings.typed);
   if (!input.ok()) {
     return input.status();

@@ -368,5 +368,20 @@ TEST_F(TypedCallTest, TheCommandLineStreamsWordsAndInfersFromTypedInputs) {
   EXPECT_EQ(RunClient("decode --model=counter").exit_code, 1);
 }
 
+TEST_F(TypedCallTest, TheCommandLineSendsASequencePieceByPiece) {
+  const auto infer = [](const std::string& arguments) {
+    return RunClient("infer --model=lstm --json " + arguments).text;
+  };
+  infer("--tokens=1,2 --sequence=call-7 --sequence-start");
+  const Printed end =
+      RunClient("infer --model=lstm --json --tokens=3 --sequence=call-7 --sequence-end");
+  EXPECT_EQ(end.exit_code, 0) << end.text;
+  EXPECT_EQ(end.text, infer("--tokens=1,2,3"));
+  EXPECT_NE(infer("--tokens=4 --sequence=call-7").find("has no state here"), std::string::npos);
+  EXPECT_NE(
+      RunClient("infer --model=counter --source=1 --sequence=a").text.find("--sequence goes with"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace cellbatch
