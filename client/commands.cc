@@ -397,8 +397,10 @@ CommandResult RunCommand(const std::vector<std::string>& arguments, const Print&
       {.url = settings.url,
        .connect_timeout = std::chrono::milliseconds(static_cast<int64_t>(settings.timeout * 1e3)),
        .security = *security});
+  // What is no UTF-8 came from the caller's own words, files or tensors: it must not end the program.
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   const auto failed = [&](const absl::Status& status, std::string output) {
-    if (settings.json) output += ToJson(status).dump(2) + "\n";
+    if (settings.json) output += ToJson(status).dump(2, ' ', false, kReplace) + "\n";
     return CommandResult{1, std::move(output), ToText(status)};
   };
   if (!client.ok()) return failed(client.status(), "");
@@ -413,8 +415,6 @@ CommandResult RunCommand(const std::vector<std::string>& arguments, const Print&
   const std::string text = fmt::format("{}", fmt::join(words->begin() + 1, words->end(), " "));
   const absl::StatusOr<Shown> shown = Run(**client, words->front(), text, settings);
   if (!shown.ok()) return failed(shown.status(), "");
-  // What is no UTF-8 came from the caller's own words or tensors: it must not end the program.
-  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   return {shown->exit_code,
           settings.json ? shown->json.dump(2, ' ', false, kReplace) + "\n" : shown->text, ""};
 }

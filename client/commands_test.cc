@@ -74,6 +74,11 @@ TEST_F(CommandsTest, AnErrorPrintsCodeAndTextAndExitsWithOne) {
   EXPECT_EQ(RunJson({"config", "--model=other"})["error"]["code"], "NOT_FOUND");
 }
 
+TEST_F(CommandsTest, AnErrorThatNamesAFileInOtherLettersThanUtf8IsJsonToo) {
+  const Json error = RunJson({"infer", "--model=null", "--input=/nowhere/caf\xe9.json"});
+  EXPECT_TRUE(error.contains("error")) << error;
+}
+
 TEST_F(CommandsTest, TheOtherCommandsPrintWhatTheServerSays) {
   EXPECT_EQ(Run({"health"}).output, "live    yes\nready   yes\nhealth  SERVING\n");
   EXPECT_EQ(RunJson({"health"})["ready"], true);
