@@ -17,6 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The root itself (".") and what is hidden are no models, nor is what every mounted disk has.
+bool IsModelFolder(const std::string& root, std::string_view name) {
+  std::error_code ignored;
+  return !name.starts_with('.') && name != "lost+found" &&
+         fs::is_directory(fmt::format("{}/{}", root, name), ignored);
+}
+
 // Every line of a text, with the model's name before it.
 std::string Indented(const std::string& name, std::string_view problems) {
   std::string text;
@@ -57,10 +64,8 @@ absl::StatusOr<std::vector<std::string>> ListModels(const std::string& root) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    const std::string name = it->path().filename().string();
-    const bool ours = name[0] != '.' && name != "lost+found";  // a mounted disk has the latter
-    if (ours && it->is_directory(ignored)) names.push_back(name);
+    std::string name = it->path().filename().string();
+    if (IsModelFolder(root, name)) names.push_back(std::move(name));
   }
   if (error) {
     return absl::InvalidArgumentError(
@@ -90,8 +95,7 @@ absl::StatusOr<std::vector<int64_t>> FindVersions(const std::string& root, const
                                                   const LoaderLimits& limits) {
   if (absl::Status s = CheckModelName(name); !s.ok()) return s;
   const std::string folder = root + "/" + name;
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) {
+  if (!IsModelFolder(root, name)) {
     return absl::NotFoundError(fmt::format("there is no model folder {}", folder));
   }
   return VersionsToServe(folder, limits);
@@ -165,8 +169,7 @@ int64_t ModelRepository::ServedBeside(const std::string& name) const {
 
 // Whoever loads models of many names for years leaves no trace of those whose folders are gone. Under changes_.
 void ModelRepository::ForgetIfGone(const std::string& name) {
-  std::error_code error;
-  if (fs::is_directory(root_ + "/" + name, error)) return;
+  if (IsModelFolder(root_, name)) return;
   const std::lock_guard lock(mutex_);
   const auto found = models_.find(name);
   if (found == models_.end() || !found->second.models.empty()) return;
@@ -328,9 +331,7 @@ absl::Status ModelRepository::LoadSome(const std::vector<std::string>& names) {
 absl::Status ModelRepository::Load(std::string_view name) {
   if (absl::Status s = CheckModelName(name); !s.ok()) return s;
   const std::lock_guard lock(changes_);
-  std::error_code error;
-  const std::string folder = fmt::format("{}/{}", root_, name);
-  if (!fs::is_directory(folder, error)) {
+  if (!IsModelFolder(root_, name)) {
     ForgetIfGone(std::string(name));
     return absl::NotFoundError(fmt::format(
         "model {}: there is no folder of that name in the model repository", Quoted(name)));

@@ -118,6 +118,18 @@ TEST_F(ModelRepositoryTest, NamesAndVersionsThatCannotBeAreToldApartFromUnknownO
   EXPECT_EQ(repository_.Unload("c").code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(ModelRepositoryTest, WhatIsNotListedIsNotLoadedByNameEither) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  fs::create_directories(root_ + "/.hidden");
+  fs::create_directories(root_ + "/lost+found");
+  for (const char* name : {".", ".hidden", "lost+found"}) {
+    EXPECT_EQ(repository_.Load(name).code(), absl::StatusCode::kNotFound) << name;
+  }
+  ASSERT_EQ(repository_.Index().size(), 1u) << "nothing is left of what is no model";
+  EXPECT_EQ(repository_.Index().front().name, "a");
+}
+
 TEST_F(ModelRepositoryTest, OneBadModelKeepsNeitherOthersNorTheirProblemsBack) {
   MakeModel("good", 1);
   MakeModel("bad", 1);
