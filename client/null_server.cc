@@ -193,6 +193,9 @@ class KserveService final : public inference::GRPCInferenceService::CallbackServ
     if (options_.most_in_flight > 0 && counters_.in_flight >= options_.most_in_flight) {
       return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too many requests in flight");
     }
+    if (options_.answer != absl::StatusCode::kOk) {
+      return grpc::Status(static_cast<grpc::StatusCode>(options_.answer), "as it was told to");
+    }
     if (request.inputs_size() != 1 || request.raw_input_contents_size() != 1 ||
         request.inputs(0).shape_size() == 0) {
       return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "one raw input tensor is needed");

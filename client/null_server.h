@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace cellbatch {
@@ -20,10 +21,11 @@ namespace cellbatch {
 struct NullServerOptions {
   std::string address = "127.0.0.1:0";
   std::string model = "null";
-  std::chrono::nanoseconds delay{0};  // from the request's arrival to its answer
-  int64_t vocabulary_size = 30000;    // a token beyond: INVALID_ARGUMENT
-  int64_t vector_width = 0;           // not 0: the model reads X
-  int64_t most_in_flight = 0;         // not 0: beyond, RESOURCE_EXHAUSTED
+  std::chrono::nanoseconds delay{0};                // from the request's arrival to its answer
+  int64_t vocabulary_size = 30000;                  // a token beyond: INVALID_ARGUMENT
+  int64_t vector_width = 0;                         // not 0: the model reads X
+  int64_t most_in_flight = 0;                       // not 0: beyond, RESOURCE_EXHAUSTED
+  absl::StatusCode answer = absl::StatusCode::kOk;  // another: every request is answered with it
 };
 
 class NullServer {

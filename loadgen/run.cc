@@ -22,14 +22,15 @@ constexpr size_t kMostErrorTexts = 8;
 constexpr uint64_t kWarmupStream = 0x9e3779b97f4a7c15u;
 constexpr uint64_t kOrderStream = 0xc2b2ae3d27d4eb4fu;
 
-SampleOutcome OutcomeOf(absl::StatusCode code) {
+// `gave_up`: what is in flight was given up by this side. Before that a CANCELLED is the server's, or of a proxy between.
+SampleOutcome OutcomeOf(absl::StatusCode code, bool gave_up) {
   switch (code) {
     case absl::StatusCode::kOk:
       return SampleOutcome::kCompleted;
     case absl::StatusCode::kResourceExhausted:
       return SampleOutcome::kRejected;
     case absl::StatusCode::kCancelled:
-      return SampleOutcome::kCancelled;
+      return gave_up ? SampleOutcome::kCancelled : SampleOutcome::kFailed;
     default:
       return SampleOutcome::kFailed;
   }
@@ -70,6 +71,7 @@ class Run final : public SendTarget {
   std::vector<Pick> picks_;
   std::shared_ptr<Samples> samples_;
   int64_t start_ns_ = 0;
+  std::atomic<bool> gave_up_{false};
 
   std::mutex mutex_;
   std::condition_variable sender_ended_;
@@ -107,7 +109,7 @@ absl::Status Run::Connect() {
 }
 
 void Run::Complete(const AsyncCaller::Done& done) {
-  const SampleOutcome outcome = OutcomeOf(done.code);
+  const SampleOutcome outcome = OutcomeOf(done.code, gave_up_);
   if (outcome != SampleOutcome::kCompleted) {
     std::lock_guard lock(mutex_);
     const std::string text = fmt::format("{}: {}", absl::StatusCodeToString(done.code), done.text);
@@ -150,6 +152,7 @@ RunProgress Run::Now(const char* phase) const {
 
 void Run::Drain(const ProgressCallback& progress) {
   if (end_ != SendEnd::kAll) {
+    gave_up_ = true;
     caller_->CancelAll();
   }
   // Every call ends by its own timeout; two seconds more are for the machine.
@@ -189,6 +192,7 @@ RunResult Run::Measure(const ProgressCallback& progress) {
   sender.join();
   Drain(progress);
   const double wall = static_cast<double>(clock_.Now() - start_ns_) * 1e-9;
+  gave_up_ = true;
   caller_.reset();  // what is still in flight ends as cancelled
 
   RunResult result;

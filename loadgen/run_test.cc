@@ -118,6 +118,16 @@ TEST(RunTest, ATimeoutIsAFailureAndMakesTheRunInvalid) {
   EXPECT_EQ(result->errors.begin()->first, "DEADLINE_EXCEEDED: Deadline Exceeded");
 }
 
+TEST(RunTest, WhatTheServerCancelsIsAFailureAndMakesTheRunInvalid) {
+  Bench bench({.answer = absl::StatusCode::kCancelled});
+  const auto result = RunOpenLoop(bench.Options(), *bench.workload, {}, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->summary.failed, result->summary.offered);
+  EXPECT_EQ(result->summary.cancelled, 0u) << "this side gave up none";
+  EXPECT_EQ(result->verdict.findings.front().reason,
+            std::to_string(result->summary.offered) + " requests failed");
+}
+
 TEST(RunTest, RejectionsAreCountedApartFromFailures) {
   Bench bench({.delay = std::chrono::milliseconds(30), .most_in_flight = 3});
   const auto result = RunOpenLoop(bench.Options(), *bench.workload, {}, bench.stop);
