@@ -58,6 +58,7 @@ class CudaDeviceTest : public ::testing::Test {
   CudaDeviceTest() {
     Api();
     Gpus().restore();
+    Gpus().set_sort(9, 0, 227 << 10);
     Gpus().clear_findings();
   }
   // Nothing of a test stays on a GPU, and nobody did what nobody may do.
@@ -230,6 +231,27 @@ TEST_F(CudaDeviceTest, AModelWhoseRowsDependOnTheirCompanyIsNotServed) {
     EXPECT_THAT(std::string(loaded.status().message()),
                 AllOf(HasSubstr("element 0 of column \"h\""), HasSubstr("in a batch of 1 and"),
                       HasSubstr("in one of 7")));
+  }
+}
+
+// Every kernel runs at load. Of what an A100 and an L4 are; a Hopper's blocks may have 227 KiB.
+TEST_F(CudaDeviceTest, AModelIsServedByGpusWhoseBlocksHaveLessSharedMemory) {
+  struct Sort {
+    int major, minor, most_shared;
+  };
+  for (const Sort& sort : {Sort{8, 0, 163 << 10}, Sort{8, 9, 99 << 10}}) {
+    Gpus().set_sort(sort.major, sort.minor, sort.most_shared);
+    CudaOptions options = Small();
+    options.memory.fp32 = Fp32By::kTensorCores;
+    const auto set = CudaDevices(Api(), std::vector<int>{0}, options);
+    ASSERT_TRUE(set.ok()) << set.status();
+    for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+      SCOPED_TRACE(fmt::format("{} on {}.{}", Name(precision), sort.major, sort.minor));
+      const auto model = testing::OneCellModel(testing::LstmCell(kD, kH));
+      model->precision = model->types[0].precision = precision;
+      const auto loaded = set->memories[0]->Load(*model, Rows(*model, 1200));
+      EXPECT_TRUE(loaded.ok()) << loaded.status();
+    }
   }
 }
 

@@ -57,6 +57,8 @@ absl::Status GpuContext::Start(int ordinal) {
   if (absl::Status s = Called("cuDeviceGet", driver().device_get(&device_, ordinal)); !s.ok()) {
     return s;
   }
+  const Result told = driver().device_attribute(&most_shared_, kMostSharedOptin, device_);
+  if (absl::Status s = Called("cuDeviceGetAttribute", told); !s.ok()) return s;
   const Result retained = driver().context_retain(&context_, device_);
   if (retained != kSuccess) context_ = nullptr;
   return Called("cuDevicePrimaryCtxRetain", retained);

@@ -41,6 +41,8 @@ class GpuContext {
   // "sm_90", and how it is called by people: "NVIDIA H200".
   const std::string& architecture() const { return architecture_; }  // as NVRTC is told
   bool has_wgmma() const { return has_wgmma_; }
+  // Bytes of shared memory that a block may have.
+  int most_shared() const { return most_shared_; }
   // A kernel can be launched before the one before it has ended, also as part of a graph.
   bool has_early_launches() const { return has_early_launches_; }
   const std::string& gpu_name() const { return gpu_name_; }
@@ -55,6 +57,7 @@ class GpuContext {
   const std::string name_;
   std::string architecture_, gpu_name_;
   bool has_wgmma_ = false, has_early_launches_ = false;
+  int most_shared_ = 0;
   DeviceNumber device_ = 0;
   Context context_ = nullptr;
 };

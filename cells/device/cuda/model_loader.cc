@@ -156,7 +156,7 @@ absl::Status ModelLoader::WriteKernels() {
       return IsRounded(ColumnNamed(model_.types[t], output));
     };
     cells_.push_back(AddCellSource(fmt::format("t{}", t), programs_[t], data, is_rounded,
-                                   {.wgmma = tools_.gpu->has_wgmma(), .fp32 = tools_.fp32}, text));
+                                   tools_.Target(), text));
   }
   for (size_t t = 0; t < cells_.size(); ++t) {
     for (const CudaStep& step : cells_[t].steps) {

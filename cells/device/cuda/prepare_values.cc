@@ -23,7 +23,7 @@ class Preparing {
   void Write(const std::string& prefix, std::string& text) {
     const auto data = [&](ParameterId p) { return Weight(p).data.get(); };
     const auto rounded = [](const cellbatch::Place&) { return false; };  // fp32, all of it
-    cell_ = AddCellSource(prefix, *program_.at_load, data, rounded, {.fp32 = tools_.fp32}, text);
+    cell_ = AddCellSource(prefix, *program_.at_load, data, rounded, tools_.Target(), text);
   }
 
   absl::StatusOr<PreparedValues> Run(const KernelModule& module) {

@@ -24,6 +24,9 @@ struct LoadTools {
   std::function<std::string(std::string)> rewrite;
   Fp32By fp32 = Fp32By::kTensorCores;
 
+  CudaTarget Target() const {
+    return {.wgmma = gpu->has_wgmma(), .most_shared = gpu->most_shared(), .fp32 = fp32};
+  }
   std::string Text(std::string source) const {
     return rewrite ? rewrite(std::move(source)) : source;
   }

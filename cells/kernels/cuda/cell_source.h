@@ -69,6 +69,8 @@ enum class Fp32By : uint8_t {
 // What the GPU has, beyond what all have that our kernels run on (sm_80), and what is asked of it.
 struct CudaTarget {
   bool wgmma = false;  // sm_90a: Hopper's matrix instructions
+  // Bytes of shared memory that a block may have: Hopper's; of others it is 99 KiB at least.
+  int most_shared = 227 << 10;
   Fp32By fp32 = Fp32By::kTensorCores;
 };
 

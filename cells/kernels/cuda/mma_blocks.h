@@ -31,12 +31,11 @@ struct MmaProduct {
   int GivenBytes(int nodes, int units) const { return columns * nodes * units * 4; }
 };
 
-inline constexpr int kMostMmaShared = 227 << 10;  // of a block
-inline constexpr int kWgmmaRingAligned = 1024;    // bytes: where the ring begins
-inline constexpr int kWgmmaPlaceBytes = 16;       // two barriers
+inline constexpr int kWgmmaRingAligned = 1024;  // bytes: where the ring begins
+inline constexpr int kWgmmaPlaceBytes = 16;     // two barriers
 
-// `wgmma`: by Hopper's instructions, of bf16.
-std::vector<MmaBlock> MmaBlocks(const MmaProduct& product, bool wgmma);
+// `wgmma`: by Hopper's instructions, of bf16. `most_shared`: bytes that a block may have, which its stages are cut to.
+std::vector<MmaBlock> MmaBlocks(const MmaProduct& product, bool wgmma, int most_shared);
 
 }  // namespace cellbatch
 

@@ -73,7 +73,9 @@ class MmaWriter {
   }
 
   void AddShapes() {
-    for (const MmaBlock& block : MmaBlocks(product_, wgmma_)) Add(block);
+    for (const MmaBlock& block : MmaBlocks(product_, wgmma_, writer_.target().most_shared)) {
+      Add(block);
+    }
   }
 
  private:
@@ -85,7 +87,7 @@ class MmaWriter {
     const int aligned = wgmma_ ? kWgmmaRingAligned : 0;  // room to align the ring
     const int stages_at = lists + given + barriers;
     const int shared = stages_at + std::max(block.stages * block.stage_bytes + aligned, sums);
-    if (block.stages < kFewestStages || shared > kMostMmaShared) return;
+    if (block.stages < kFewestStages || shared > writer_.target().most_shared) return;
     std::string body = fmt::format(
         "  using Shape = {};\n"
         "  const int first_node = blockIdx.y * Shape::kNodes;\n"

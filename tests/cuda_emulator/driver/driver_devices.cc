@@ -131,13 +131,13 @@ Result cuDeviceGetAttribute(int* value, int attribute, DeviceNumber device) {
       *value = 132;
       return kSuccess;
     case cuda::kComputeMajor:
-      *value = 9;
+      *value = DriverState::Get().compute_major;
       return kSuccess;
     case cuda::kComputeMinor:
-      *value = 0;
+      *value = DriverState::Get().compute_minor;
       return kSuccess;
     case cuda::kMostSharedOptin:
-      *value = kMostSharedOfGpu;
+      *value = DriverState::Get().most_shared;
       return kSuccess;
     default:
       return kNotSupported;

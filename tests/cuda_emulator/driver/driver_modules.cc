@@ -128,7 +128,7 @@ Result cuFuncSetAttribute(Function handle, int attribute, int value) {
   std::shared_ptr<LoadedFunction> function;
   if (const Result r = FindFunction(handle, &function); r != kSuccess) return r;
   if (attribute != cuda::kMostDynamicShared) return kNotSupported;
-  if (value < 0 || value > kMostSharedOfGpu) return kInvalidValue;
+  if (value < 0 || value > DriverState::Get().most_shared) return kInvalidValue;
   function->most_shared = value;
   return kSuccess;
 }

@@ -54,6 +54,8 @@ class DriverState {
     return number < 0 || number >= num_gpus() ? nullptr : gpus_[static_cast<size_t>(number)].get();
   }
 
+  // What sort of GPU all of them are: Hopper's, unless a test says otherwise.
+  std::atomic<int> compute_major = 9, compute_minor = 0, most_shared = kMostSharedOfGpu;
   FindingList findings;
   EmulatedMemory memory;
   HostWrites host_writes;

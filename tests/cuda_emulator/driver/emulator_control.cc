@@ -31,6 +31,13 @@ long long Launches(int number) {
   return launches;
 }
 
+void SetSort(int major, int minor, int most_shared) {
+  DriverState& state = DriverState::Get();
+  state.compute_major = major;
+  state.compute_minor = minor;
+  state.most_shared = most_shared;
+}
+
 constexpr EmulatorControl kControl = {
     .set_seed = [](uint64_t seed) { WithEachGpu([&](EmulatedGpu& gpu) { gpu.SetSeed(seed); }); },
     .hang = [](int gpu, bool hangs) { WithGpu(gpu, [&](EmulatedGpu& g) { g.Hang(hangs); }); },
@@ -43,6 +50,7 @@ constexpr EmulatorControl kControl = {
         [](int gpu, int one_in, int most_us) {
           WithGpu(gpu, [&](EmulatedGpu& g) { g.Delay(one_in, most_us); });
         },
+    .set_sort = SetSort,
     .restore = [] { WithEachGpu([](EmulatedGpu& gpu) { gpu.Restore(); }); },
     .set_checks = [](bool on) { WithEachGpu([&](EmulatedGpu& gpu) { gpu.SetChecks(on); }); },
     .num_findings = [] { return DriverState::Get().findings.size(); },

@@ -25,7 +25,10 @@ struct EmulatorControl {
   void (*fail_launch)(int gpu, long long after) = nullptr;
   // One operation in so many (by seed) begins up to so many microseconds late. 0: none.
   void (*delay_writes)(int gpu, int one_in, int most_us) = nullptr;
-  // No faults, and no errors that they left, on all GPUs. Seed, memory, findings and counts stay.
+  // What sort of GPU all of them are, for who asks from now on: compute capability, and the most shared memory of a block in bytes.
+  // Nothing else changes by it. Unless set, Hopper's: 9, 0, 227 KiB.
+  void (*set_sort)(int major, int minor, int most_shared) = nullptr;
+  // No faults, and no errors that they left, on all GPUs. Seed, sort, memory, findings and counts stay.
   void (*restore)() = nullptr;
 
   // Whether operations that begin from now on are checked, on all GPUs. What they do unchecked counts as right.
