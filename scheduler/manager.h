@@ -133,13 +133,12 @@ class Manager {
   bool Steal(int thief, bool even_if_busy);
   void PublishAnswers();
   void Publish();
+  // A visit may answer those that come after it: they are not visited.
   template <typename Visit>
   void ForEachPresent(Visit visit) {
-    scratch_.clear();
     for (uint32_t slot = 0; slot < static_cast<uint32_t>(options_.max_requests); ++slot) {
-      if (processor_.IsPresent(slot)) scratch_.push_back(parts_.slots->block(slot));
+      if (processor_.IsPresent(slot)) visit(*parts_.slots->block(slot));
     }
-    for (RequestBlock* block : scratch_) visit(*block);
   }
   absl::Status CheckQueues(const Lane& lane) const;
   absl::Status CheckPriorities(const Lane& lane) const;

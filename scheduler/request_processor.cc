@@ -462,9 +462,10 @@ void RequestProcessor::Cancel(RequestBlock& block, Outcome outcome) {
   }
   Withdraw(block, outcome);
   LetLeave();
+  LetBatchLeave(lane);  // they may have waited for nobody else
 }
 
-// Of a request that joined: out of the queues.
+// Of a request that joined: out of the queues. Answers nobody: others may still be looked at.
 void RequestProcessor::Withdraw(RequestBlock& block, Outcome outcome) {
   Lane& lane = *lanes_[Index(block.lane)];
   if (block.state == RequestState::kPaused && block.outcome == Outcome::kOk) {
@@ -473,7 +474,6 @@ void RequestProcessor::Withdraw(RequestBlock& block, Outcome outcome) {
     lane.RequestLeft();
     block.lane = -1;  // whatever becomes of the lane: its taker may take its time
   }
-  LetBatchLeave(lane);  // they may have waited for nobody else
   if (block.state == RequestState::kDraining && block.grows && block.outcome == Outcome::kOk) {
     block.outcome = outcome;  // it would have gone on
   }

@@ -82,6 +82,10 @@ void RequestProcessor::Fence(int worker, uint64_t done_before,
     }
   }
   LetLeave();
+  // Some may have waited for nobody but who was withdrawn.
+  for (Lane* const lane : lanes_) {
+    if (lane != nullptr) LetBatchLeave(*lane);
+  }
 }
 
 }  // namespace cellbatch

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "scheduler/answer_sink.h"
 #include "scheduler/batch_former.h"
+#include "scheduler/policy/whole_graphs.h"
 #include "scheduler/scheduler_test_world.h"
 
 namespace cellbatch {
@@ -30,6 +31,9 @@ class QuickTaker final : public AnswerSink {
   void Tell(RequestBlock& /*block*/, uint8_t /*what*/) override {}
   void Answer(RequestBlock& block) override {
     block.last_end_ns = -7;
+    // The next request's, say, whose memory it may be from now on.
+    block.state = RequestState::kDraining;
+    block.memory = 0;
     std::memcpy(&taken_.emplace_back().bytes, static_cast<void*>(&block), sizeof(RequestBlock));
     taken_.back().block = &block;
   }
@@ -55,7 +59,8 @@ class QuickTaker final : public AnswerSink {
 class RequestProcessorTest : public ::testing::Test {
  protected:
   static constexpr int kWorkers = 2;
-  RequestProcessorTest() : slab_(64), model_(MakeModel(ModelId(1), {64, 64, 64, 64, 64})) {
+  explicit RequestProcessorTest(LaneRules rules = nullptr)
+      : slab_(64), model_(MakeModel(ModelId(1), {64, 64, 64, 64, 64})) {
     options_.batch_limit = 64;
     options_.max_requests = 64;
     options_.calibrate = false;
@@ -65,7 +70,8 @@ class RequestProcessorTest : public ::testing::Test {
     std::vector<Lane::Loaded> loaded;
     loaded.push_back({*std::move(there), std::make_unique<StateArena>(budget.rows)});
     const std::vector<int> memory_of(kWorkers, 0);
-    lane_ = std::make_unique<Lane>(0, 1, model_, nullptr, std::move(loaded), memory_of, options_);
+    lane_ = std::make_unique<Lane>(0, 1, model_, std::move(rules), std::move(loaded), memory_of,
+                                   options_);
     lane_->Open();
     lanes_ = {lane_.get()};
     for (int w = 0; w < kWorkers; ++w) {
@@ -184,6 +190,39 @@ TEST_F(RequestProcessorTest, AStealCountsNodesASetOf19Counts19) {
   // A set is not split: the next one would be more than asked for. Of a victim's only set something is taken, though.
   EXPECT_EQ(processor_->Steal(*lane_, 1, 0, 1, 30), 19);
   EXPECT_EQ(processor_->Steal(*lane_, 1, 0, 1, 5), 19);
+}
+
+class LeavingTogetherTest : public RequestProcessorTest {
+ protected:
+  LeavingTogetherTest()
+      : RequestProcessorTest(LaneRules(nullptr, std::make_unique<const WholeGraphs>(
+                                                    8, GraphBatching{.leave_together = true}))) {}
+};
+
+// Of a batch, one is between two pieces and the other is done and waits for it. The last device fails: the first is withdrawn, so the
+// second is answered.
+TEST_F(LeavingTogetherTest, WhoIsAnsweredBecauseAnotherIsWithdrawnIsNotLookedAtAgain) {
+  const auto leaf = [](CellGraph& g) {
+    const SubgraphId set = g.Add(kLeaf, 1, {{.from = kZeroSource, .input = kIn0}});
+    g.Return(set, kH, {}, {.tensor = g.AddTensor("OUT", WireType::kFp32, {4})});
+  };
+  RequestBlock& grows = Join([&](CellGraph& g) {
+    Growth most;
+    most.pieces = most.nodes = 2;
+    most.rows = {0, 2};
+    g.Grow(std::move(most));
+    leaf(g);
+  });
+  RequestBlock& done = Join(leaf);
+  Done(Submit(kLeaf));
+  ASSERT_EQ(grows.state, RequestState::kPaused);
+  ASSERT_EQ(lane_->batch()->parked(), 1);
+  for (WorkerLink& link : links_) link.alive = false;
+  const std::vector<RequestBlock*> running = {&grows, &done};
+  processor_->Fence(0, rings_[0]->retired(), running);
+  EXPECT_EQ(grows.outcome, Outcome::kDeviceFailed);
+  EXPECT_EQ(taker_.answered(), 1u);
+  EXPECT_TRUE(taker_.Undisturbed()) << "the processor wrote to a request that was its taker's";
 }
 
 }  // namespace
