@@ -1,10 +1,11 @@
-// print_source UNITS [CELL|CELL:bf16|CELL:3xtf32|CELL:tf32..]: the kernels of every task, and those of shipped cells (of all, in each
-// precision and way: "lstm", "lstm_bf16", "lstm_3xtf32", "lstm_tf32"), every size of them so wide, as NVRTC will get them; for nvcc and
-// for people.
+// print_source [--shared=KIB] UNITS [CELL|CELL:bf16|CELL:3xtf32|CELL:tf32..]: the kernels of every task, and those of shipped cells (of
+// all, in each precision and way: "lstm", "lstm_bf16", "lstm_3xtf32", "lstm_tf32"), every size of them so wide, as NVRTC will get them; for
+// nvcc and for people. Of Hopper, or of another GPU whose blocks have so much shared memory.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cells/check.h"
@@ -27,7 +28,8 @@ const Way kWays[] = {{"", Precision::kFp32, Fp32By::kFma},
                      {"3xtf32", Precision::kFp32, Fp32By::kTensorCores},
                      {"tf32", Precision::kTf32, Fp32By::kTensorCores}};
 
-void AddCell(const std::string& name, int64_t units, const Way& way, std::string& source) {
+void AddCell(const std::string& name, int64_t units, const Way& way, CudaTarget target,
+             std::string& source) {
   const std::string_view text = testing::ShippedText(name);
   Check(!text.empty(), "no shipped cell has the name " + name);
   const auto cell = testing::DefinitionOfWidth(text, name, units);
@@ -47,14 +49,22 @@ void AddCell(const std::string& name, int64_t units, const Way& way, std::string
                                    : prepared[number - weights.size()].data();
   };
   const auto is_rounded = [](const Place&) { return true; };
-  AddCellSource(way.name.empty() ? name : name + "_" + way.name, *program, data, is_rounded,
-                {.wgmma = true, .fp32 = way.fp32}, source);
+  target.fp32 = way.fp32;
+  AddCellSource(way.name.empty() ? name : name + "_" + way.name, *program, data, is_rounded, target,
+                source);
 }
 
-int Print(const std::vector<std::string>& arguments) {
+int Print(std::vector<std::string> arguments) {
+  CudaTarget target = {.wgmma = true};
+  constexpr std::string_view kShared = "--shared=";
+  if (!arguments.empty() && arguments[0].starts_with(kShared)) {
+    target = {.most_shared = std::atoi(arguments[0].c_str() + kShared.size()) << 10};
+    arguments.erase(arguments.begin());
+  }
   const int64_t units = arguments.empty() ? 0 : std::atoll(arguments[0].c_str());
   if (units < 1) {
-    std::fputs("print_source UNITS [CELL|CELL:bf16|CELL:3xtf32|CELL:tf32..]\n", stderr);
+    std::fputs("print_source [--shared=KIB] UNITS [CELL|CELL:bf16|CELL:3xtf32|CELL:tf32..]\n",
+               stderr);
     return 2;
   }
   std::string source = TaskKernelSource();
@@ -62,12 +72,12 @@ int Print(const std::vector<std::string>& arguments) {
     const size_t colon = std::min(arguments[i].find(':'), arguments[i].size());
     for (const Way& way : kWays) {
       const bool meant = arguments[i].substr(colon) == (way.name.empty() ? "" : ":" + way.name);
-      if (meant) AddCell(arguments[i].substr(0, colon), units, way, source);
+      if (meant) AddCell(arguments[i].substr(0, colon), units, way, target, source);
     }
   }
   for (const ShippedCell& cell : ShippedCells()) {
     if (arguments.size() > 1) break;
-    for (const Way& way : kWays) AddCell(std::string(cell.name), units, way, source);
+    for (const Way& way : kWays) AddCell(std::string(cell.name), units, way, target, source);
   }
   std::fputs(source.c_str(), stdout);
   return 0;

@@ -53,19 +53,29 @@ class ToolkitTest(unittest.TestCase):
             self.assertNotEqual(wrong.returncode, 0, other)
             self.assertIn("static assertion failed", wrong.stdout)
 
-    def test_every_kernel_compiles_without_spills(self):
+    def check_no_kernel_spills(self, architecture, *printed):
+        """Of what PRINT_SOURCE prints. How many kernels it has."""
         source = os.path.join(self.folder, "cells.cu")
         with open(source, "w", encoding="utf-8") as out:
-            subprocess.run([ToolkitTest.print_source, "64"], stdout=out, check=True)
-        compiled = run([os.path.join(self.toolkit, "bin/nvcc"), "-std=c++17", "-arch=sm_90a", "-ftz=true", "-Xptxas=-v",
+            subprocess.run([ToolkitTest.print_source, *printed], stdout=out, check=True)
+        compiled = run([os.path.join(self.toolkit, "bin/nvcc"), "-std=c++17", "-arch=" + architecture, "-ftz=true", "-Xptxas=-v",
                         "-cubin", "-o", os.path.join(self.folder, "cells.cubin"), source])
         self.assertEqual(compiled.returncode, 0, compiled.stdout)
         with open(source, encoding="utf-8") as text:
             kernels = re.findall(r"__global__ void\s+(?:__launch_bounds__\([\d, ]+\)\s+)?(\w+)\(", text.read())
         reports = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", compiled.stdout)
-        self.assertGreater(len(kernels), 50)
         self.assertEqual(len(reports), len(kernels), compiled.stdout)
         self.assertEqual(set(reports), {("0", "0")}, compiled.stdout)
+        return len(kernels)
+
+    def test_every_kernel_compiles_without_spills(self):
+        self.assertGreater(self.check_no_kernel_spills("sm_90a", "64"), 50)
+
+    def test_kernels_for_gpus_whose_blocks_have_less_shared_memory_compile_without_spills(self):
+        ways = ["%s:%s" % (cell, way) for cell in ("lstm", "treelstm_internal") for way in ("bf16", "3xtf32", "tf32")]
+        for architecture, kib in (("sm_80", 163), ("sm_89", 99)):
+            with self.subTest(architecture):
+                self.check_no_kernel_spills(architecture, "--shared=%d" % kib, "64", *ways)
 
     def compile_at_load(self, text, architecture):
         """By NVRTC, as a device would. None where the toolkit has none."""
