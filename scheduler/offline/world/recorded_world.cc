@@ -32,21 +32,27 @@ struct RecordedTask {
 };
 
 // Of one lane, in the order in which they were done.
-std::vector<RecordedTask> TasksOf(const RecordedRun& run, int lane) {
+std::vector<RecordedTask> TasksOf(const RecordedRun& run, const RecordedLane& lane) {
   struct Out {
-    int lane, type;
+    uint32_t serial;
+    int type;
     int32_t nodes;
   };
+  std::map<int, uint32_t> serial_at;   // by lane, whose it is by now: indices are used again
   std::map<int, std::deque<Out>> out;  // by worker
   std::vector<RecordedTask> tasks;
   const std::vector<uint64_t>& tape = run.tape;
+  const auto types = static_cast<int>(lane.model->types.size());
   for (size_t i = 0; i < tape.size();) {
     const uint64_t word = tape[i];
     const int operands = TapeOperands(word);
     if (operands < 0 || i + Index(operands) >= tape.size()) break;
     const int worker = static_cast<int>(FieldOf(word, 8, 8));
-    if (OpOf(word) == TapeOp::kSubmitted) {
-      out[worker].push_back({static_cast<int>(FieldOf(word, 16, 8)),
+    if (OpOf(word) == TapeOp::kControl) {
+      const auto named = run.lanes.find(static_cast<uint32_t>(tape[i + 1]));
+      if (named != run.lanes.end()) serial_at[named->second.index] = named->first;
+    } else if (OpOf(word) == TapeOp::kSubmitted) {
+      out[worker].push_back({serial_at[static_cast<int>(FieldOf(word, 16, 8))],
                              static_cast<int>(FieldOf(word, 24, 16)),
                              static_cast<int32_t>(FieldOf(word, 40, 16))});
     } else if (OpOf(word) == TapeOp::kFinished && !out[worker].empty()) {
@@ -54,7 +60,8 @@ std::vector<RecordedTask> TasksOf(const RecordedRun& run, int lane) {
       out[worker].pop_front();
       const RecordedTask task = {worker, done.type, done.nodes, static_cast<int64_t>(tape[i + 1]),
                                  static_cast<int64_t>(tape[i + 2])};
-      if (done.lane == lane && task.ns() > 0) tasks.push_back(task);
+      const bool its_own = done.serial == lane.serial && done.type < types;
+      if (its_own && task.ns() > 0) tasks.push_back(task);
     }
     i += 1 + Index(operands);
   }
@@ -407,7 +414,7 @@ absl::StatusOr<RecordedWorld> WorldOfRecord(const RecordedRun& run, const Record
   int64_t first_ns = 0;
   if (absl::Status s = ReadRequests(run, **lane, part, world, first_ns); !s.ok()) return s;
   const int64_t first_request_ns = FirstRequestNs(run, (*lane)->serial);
-  const std::vector<RecordedTask> tasks = TasksOf(run, (*lane)->index);
+  const std::vector<RecordedTask> tasks = TasksOf(run, **lane);
   std::vector<TypeCosts> types;
   for (const CellType& type : world.model->types) {
     absl::StatusOr<TypeCosts> costs = Calibrated(tasks, type, first_request_ns);

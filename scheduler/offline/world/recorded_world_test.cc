@@ -189,6 +189,34 @@ TEST(RecordedWorldTest, AStallHappensAgainWhenItHappenedAndDoesNotMakeTasksDeare
               0.05 * static_cast<double>(served_p99));
 }
 
+// The second model is loaded where the first one was, once that has gone. Its tasks are its own.
+TEST(RecordedWorldTest, AModelThatTookTheLaneOfAnotherIsAnother) {
+  Served served(PolicyKind::kCellular);
+  served.Serve(Comers(4'000));
+  const RecordedWorld alone = WorldOf(served);
+  scheduler_testing::World& world = served.world();
+  ASSERT_TRUE(world.Remove(ModelId(1)).ok());
+  const auto other = MakeModel(ModelId(2), {16, 16, 16, 16, 16});
+  world.Add(other, *MakeRules(SpecOf(PolicyKind::kCellular), JoinSpec(), other->types.size()));
+  ASSERT_EQ(served.run().lanes.at(1).index, served.run().lanes.at(2).index);
+  world.device(0).Hang(30'000'000);
+  auto request = world.Tree(other, 4);
+  request->times.received = request->times.submitted = world.time().now_ns();
+  world.Submit(std::move(request), 1);
+  world.Run();
+  world.Finished();
+  const auto first = WorldOfRecord(served.run(), {.model = "model1"});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(first->options.stalls.empty());
+  EXPECT_EQ(first->costs.types().size(), alone.costs.types().size());
+  for (int32_t nodes : {1, 5, 16}) {
+    EXPECT_EQ(first->costs.Ns(CellTypeId(0), nodes), alone.costs.Ns(CellTypeId(0), nodes)) << nodes;
+  }
+  const auto second = WorldOfRecord(served.run(), {.model = "model2"});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->arrivals.size(), 1u);
+}
+
 TEST(RecordedWorldTest, WhatARecordDoesNotHaveIsSaid) {
   Served served(PolicyKind::kCellular);
   served.Serve(Comers(4'000));
