@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -67,6 +68,18 @@ class ImportTorchTest : public testing::Test {
     std::stringstream text;
     text << std::ifstream(repository_ + "/m/config.textproto").rdbuf();
     return text.str();
+  }
+
+  // All of the repository, by name, size and last change.
+  std::string Files() const {
+    std::vector<std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(repository_)) {
+      if (!entry.is_regular_file()) continue;
+      files.push_back(fmt::format("{} {} {}\n", entry.path().string(), entry.file_size(),
+                                  entry.last_write_time().time_since_epoch().count()));
+    }
+    std::sort(files.begin(), files.end());
+    return fmt::format("{}", fmt::join(files, ""));
   }
 
   const std::string repository_ = testing::TempDir() + "/models";
@@ -243,6 +256,52 @@ TEST_F(ImportTorchTest, WeightsThatAreNotFiniteAreRefused) {
   AddRnn("", 3, 7, 5, 1, false);
   tensors_["bias_hh_l0"].second[4] = std::nanf("");
   EXPECT_THAT(Error(), HasSubstr("tensor \"bias_hh_l0\" holds nan at element 4"));
+}
+
+// A server starts with all models of its repository or not at all, and serves the highest version of each.
+TEST_F(ImportTorchTest, AConversionThatFailsLeavesTheRepositoryAsItWas) {
+  AddRnn("", 1, 7, 5, 1, false);
+  options_.hints.nonlinearity = "tanh";
+  const std::vector<float> good = tensors_["bias_hh_l0"].second;
+  const auto fail = [this](float bias) {
+    for (const char* name : {"bias_ih_l0", "bias_hh_l0"}) {
+      tensors_[name].second.assign(5, bias);  // of 3e38 each is finite, and their sum is not
+    }
+    return Error();
+  };
+  EXPECT_THAT(fail(std::nanf("")), HasSubstr("holds nan"));
+  EXPECT_THAT(fail(3e38f), HasSubstr("element 0 is inf"));
+  EXPECT_EQ(Files(), "");
+  EXPECT_TRUE(fs::is_empty(repository_)) << "nor a folder";
+  tensors_["bias_ih_l0"].second = tensors_["bias_hh_l0"].second = good;
+  ASSERT_EQ(Error(), "imported");
+  const std::string before = Files();
+  options_.overwrite = true;
+  for (const int64_t version : {1, 2}) {
+    options_.version = version;
+    EXPECT_THAT(fail(std::nanf("")), HasSubstr("holds nan"));
+    EXPECT_THAT(fail(3e38f), HasSubstr("element 0 is inf"));
+    EXPECT_EQ(Files(), before) << version;
+    EXPECT_EQ(*ModelVersions(repository_ + "/m"), (std::vector<int64_t>{1})) << version;
+  }
+}
+
+// What is read beside the weights is looked at, too, and told by where its user knows it.
+TEST_F(ImportTorchTest, AVersionIsWrittenOnlyWhereItLoadsBesideWhatIsThere) {
+  AddRnn("", 3, 6, 5, 1, false);
+  Add("embedding.weight", {30, 6});
+  ASSERT_EQ(Error(), "imported");
+  const std::string vocabulary = repository_ + "/m/1/vocabulary.txt";
+  for (int word = 0; word < 30; ++word) {
+    std::ofstream(vocabulary, std::ios::app) << "word" << word << "\n";
+  }
+  options_.overwrite = true;
+  EXPECT_EQ(Error(), "imported");
+  std::ofstream(vocabulary, std::ios::app) << "another\n";
+  const std::string before = Files();
+  EXPECT_THAT(Error(), HasSubstr("vocabulary.txt"));
+  EXPECT_EQ(Error().find("partial"), std::string::npos) << Error();
+  EXPECT_EQ(Files(), before);
 }
 
 }  // namespace

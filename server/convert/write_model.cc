@@ -70,21 +70,16 @@ absl::StatusOr<int64_t> CopyWeights(const TensorSource& tensors,
   return count;
 }
 
-// All of it or nothing, as the weights: a server may be looking (--model-control).
 absl::Status WriteConfig(const std::string& path, const disk::ModelDescription& config,
                          const std::string& from) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(config, &text);
-  const std::string partial = fmt::format("{}.partial.{}", path, getpid());
-  std::ofstream out(partial, std::ios::trunc);
+  std::ofstream out(path, std::ios::trunc);
   out << fmt::format(
       "# Made by cellbatch-convert from {}. The fields are explained in proto/model.proto.\n{}",
       fs::path(from).filename().string(), text);
   out.close();
-  std::error_code error;
-  if (out) fs::rename(partial, path, error);
-  if (out && !error) return absl::OkStatus();
-  fs::remove(partial, error);
+  if (out) return absl::OkStatus();
   return absl::InternalError(fmt::format("{}: cannot be written", path));
 }
 
@@ -109,6 +104,84 @@ std::vector<std::string> KeepServing(const std::string& path, disk::ModelDescrip
   config.MergeFrom(there);
   return names;
 }
+
+constexpr char kConfig[] = "config.textproto";
+
+// What the loader reads beside weights and configuration: definitions, vocabularies, a policy.
+void CopyTexts(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  for (fs::directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
+    const fs::path& file = it->path();
+    const bool read = (file.extension() == ".textproto" && file.filename() != kConfig) ||
+                      file.extension() == ".txt";
+    std::error_code ignored;  // one that cannot be read is missed by the loader
+    if (read && it->is_regular_file(ignored)) fs::copy_file(file, to / file.filename(), ignored);
+  }
+}
+
+// A model folder that nobody sees yet, as it will be: what does not load is never put in the place of what does, and a
+// conversion that fails leaves the repository as it was (a server starts with all of its models or not at all). A name with
+// a dot in front is passed over by servers; it lies where a rename leads to its place: in the model's folder, or beside it
+// where that is still to be made.
+class Stage {
+ public:
+  Stage(std::string folder, int64_t version)
+      : folder_(std::move(folder)), version_(std::to_string(version)) {}
+  ~Stage() {
+    std::error_code error;
+    fs::remove_all(stage_, error);
+  }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  absl::Status Make() {
+    std::error_code error;
+    const fs::path parent = folder_.parent_path();
+    fs::create_directories(parent, error);
+    const std::string partial = fmt::format(".partial.{}", getpid());
+    stage_ = fs::is_directory(folder_, error)
+                 ? folder_ / partial
+                 : parent / fmt::format(".{}{}", folder_.filename().string(), partial);
+    fs::create_directories(stage_ / version_, error);
+    if (error) return absl::InternalError(fmt::format("{}: {}", Version(), error.message()));
+    CopyTexts(folder_, stage_);
+    CopyTexts(folder_ / version_, stage_ / version_);
+    return absl::OkStatus();
+  }
+
+  // Into its place, each thing at once: a server may be looking (--model-control).
+  absl::Status Publish() {
+    std::error_code error;
+    const fs::path weights = fs::path(version_) / "weights.safetensors";
+    if (!fs::exists(folder_, error)) {
+      fs::rename(stage_, folder_, error);
+    } else {
+      const fs::path whole = fs::exists(folder_ / version_, error) ? weights : version_;
+      fs::rename(stage_ / whole, folder_ / whole, error);
+      if (!error) fs::rename(stage_ / kConfig, folder_ / kConfig, error);
+    }
+    if (!error) return absl::OkStatus();
+    return absl::InternalError(fmt::format("{}: {}", Version(), error.message()));
+  }
+
+  std::string folder() const { return stage_.string(); }
+  std::string config() const { return (stage_ / kConfig).string(); }
+  std::string weights() const { return (stage_ / version_ / "weights.safetensors").string(); }
+  // As its user knows it.
+  absl::Status Told(const absl::Status& status) const {
+    std::string text(status.message());
+    for (size_t at; (at = text.find(folder())) != text.npos;) {
+      text.replace(at, folder().size(), folder_.string());
+    }
+    return absl::Status(status.code(), text);
+  }
+
+ private:
+  std::string Version() const { return (folder_ / version_).string(); }
+
+  const fs::path folder_, version_;
+  fs::path stage_;
+};
 
 // "4 -> 5" units; of a stack whose layers differ "4 -> 5 -> 7".
 std::string Units(const StackModel& m) {
@@ -160,7 +233,7 @@ absl::Status CheckImportOptions(const ImportOptions& options) {
   if (options.version < 1)
     return Wrong(fmt::format("--version is {}, the least is 1", options.version));
   if (options.max_sequence_length < 0) {
-    return Wrong(fmt::format("--max_sequence_length is {}", options.max_sequence_length));
+    return Wrong(fmt::format("--max-sequence-length is {}", options.max_sequence_length));
   }
   if (PrecisionNamed(options.precision).has_value()) return absl::OkStatus();
   return Wrong(
@@ -182,22 +255,22 @@ absl::StatusOr<Imported> WriteModel(const StackModel& model, const TensorSource&
     return absl::AlreadyExistsError(
         fmt::format("{} is there; --overwrite replaces it, --version N makes another", version));
   }
-  fs::create_directories(version, error);
-  if (error) return absl::InternalError(fmt::format("{}: {}", version, error.message()));
-  const auto count = CopyWeights(tensors, config, version + "/weights.safetensors", options.from);
-  if (!count.ok()) return count.status();
+  Stage stage(imported.folder, options.version);
+  if (absl::Status s = stage.Make(); !s.ok()) return s;
+  const auto count = CopyWeights(tensors, config, stage.weights(), options.from);
+  if (!count.ok()) return stage.Told(count.status());
   imported.parameters = *count;
-  const std::string config_file = imported.folder + "/config.textproto";
-  if (const auto kept = KeepServing(config_file, config); !kept.empty()) {
+  if (const auto kept = KeepServing(imported.folder + "/config.textproto", config); !kept.empty()) {
     imported.notes.push_back(
         fmt::format("kept of the config.textproto that was there: {}", fmt::join(kept, ", ")));
   }
-  absl::Status s = WriteConfig(config_file, config, options.from);
-  if (!s.ok()) return s;
+  absl::Status s = WriteConfig(stage.config(), config, options.from);
+  if (!s.ok()) return stage.Told(s);
   // Whoever starts the server later should not be the one to find out.
   const auto loaded =
-      LoadModel(imported.folder, options.name, options.version, ModelId(0), LoaderLimits());
-  if (!loaded.ok()) return loaded.status();
+      LoadModel(stage.folder(), options.name, options.version, ModelId(0), LoaderLimits());
+  if (!loaded.ok()) return stage.Told(loaded.status());
+  if (s = stage.Publish(); !s.ok()) return s;
   return imported;
 }
 
