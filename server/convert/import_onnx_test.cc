@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 #include "cells/weights/safetensors.h"
 #include "proto/onnx.pb.h"
@@ -333,6 +334,47 @@ TEST_F(ImportOnnxTest, WhatLiesBehindALayerIsServedOrNamed) {
                   },
                   2),
               HasSubstr("(Transpose): perm [0, 3, 2, 1] puts features before directions"));
+}
+
+// Attention's weights, say, are a softmax of the steps.
+TEST_F(ImportOnnxTest, ASoftmaxIsOfTheClassesAndABiasIsOne) {
+  const auto error = [this](int64_t classes, const std::string& op,
+                            const std::vector<int64_t>& perm, const std::vector<int64_t>& shape,
+                            bool squeezed) {
+    OnnxGraphMaker made;
+    made.Recurrent("LSTM", "x", 4);
+    made.Whole("directions", {1});
+    made.Node("Squeeze", {"ry", "directions"}, {"y"});  // [T, B, 3]
+    made.Floats("fc", {kH, classes});
+    made.Node("MatMul", {"y", "fc"}, {"logits"});
+    made.Whole("last", {-1});
+    made.Whole("shape", shape);
+    made.Floats("bias", {classes});
+    std::string at = "logits";
+    if (squeezed) made.Node("Squeeze", {std::exchange(at, "squeezed"), "last"}, {"squeezed"});
+    if (!shape.empty()) made.Node("Reshape", {std::exchange(at, "shaped"), "shape"}, {"shaped"});
+    if (!perm.empty()) {
+      auto& turn = OnnxGraphMaker::Set(made.Node("Transpose", {at}, {"turned"}), "perm");
+      for (const int64_t place : perm) turn.add_ints(place);
+      at = "turned";
+    }
+    std::vector<std::string> in = {at};
+    if (op == "Add") in.push_back("bias");
+    onnx::Node& node = made.Node(op, in, {"out"});
+    if (op == "Softmax") OnnxGraphMaker::Set(node, "axis").set_i(-1);
+    made.Output("out");
+    return Error(made);
+  };
+  for (const char* op : {"Softmax", "Add"}) {
+    EXPECT_EQ(error(5, op, {}, {}, false), "imported");
+    EXPECT_EQ(error(5, op, {1, 0, 2}, {}, false), "imported");
+    EXPECT_THAT(error(5, op, {1, 2, 0}, {}, false), HasSubstr("along another dimension than the"));
+  }
+  EXPECT_THAT(error(1, "Softmax", {1, 0}, {}, true),
+              HasSubstr("(Softmax): is taken along another dimension than the 1 that the linear "
+                        "layer leaves of a step"));
+  EXPECT_EQ(error(1, "Add", {1, 0}, {}, true), "imported") << "one number is added to all";
+  EXPECT_THAT(error(6, "Softmax", {}, {0, 2, 3}, false), HasSubstr("another dimension than the 6"));
 }
 
 TEST_F(ImportOnnxTest, AHeadMayReadTheDirectionsInAnyOrderOrOneOfThem) {

@@ -320,6 +320,13 @@ absl::StatusOr<OnnxConstant> BiasOf(const OnnxValue& value, int64_t classes) {
   return bias;
 }
 
+// Whether the last dimension of what a linear layer left is its classes, all of them.
+bool EndsInClasses(const OnnxScope& scope, const OnnxRows& rows, int64_t classes) {
+  if (rows.axes.empty()) return false;
+  const OnnxAxis& last = scope.axis(rows.axes.back());
+  return last.role == AxisRole::kInner && last.size == classes;
+}
+
 }  // namespace
 
 OnnxResult ReadRecurrent(OnnxScope& scope, const OnnxNode& node) {
@@ -424,8 +431,12 @@ OnnxResult ReadAdd(OnnxScope& scope, const OnnxNode& node) {
   if (!bias) return OnnxWrong("served is the sum of a linear layer with its bias");
   const OnnxHead& head = scope.heads[static_cast<size_t>(a->rows.source)];
   if (head.bias || head.softmax) return OnnxWrong("a second bias");
-  auto read = BiasOf(*b, head.weight.dims[0]);
+  const int64_t classes = head.weight.dims[0];
+  auto read = BiasOf(*b, classes);
   if (!read.ok()) return read.status();
+  if (classes > 1 && !EndsInClasses(scope, a->rows, classes)) {
+    return OnnxWrong("adds along another dimension than the linear layer's");
+  }
   OnnxHead with = head;
   with.bias = *std::move(read);
   OnnxRows rows = a->rows;
@@ -448,6 +459,12 @@ OnnxResult ReadSoftmax(OnnxScope& scope, const OnnxNode& node) {
   }
   OnnxHead with = scope.heads[static_cast<size_t>(rows.source)];
   if (with.softmax) return OnnxWrong("a second softmax");
+  if (!EndsInClasses(scope, rows, with.weight.dims[0])) {
+    return OnnxWrong(
+        fmt::format("is taken along another dimension than the {} that the linear layer leaves of "
+                    "a step, which are served",
+                    with.weight.dims[0]));
+  }
   with.softmax = true;
   rows.source = static_cast<int>(scope.heads.size());
   scope.heads.push_back(std::move(with));
