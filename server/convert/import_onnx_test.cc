@@ -393,6 +393,18 @@ TEST_F(ImportOnnxTest, AHeadMayReadTheDirectionsInAnyOrderOrOneOfThem) {
   EXPECT_EQ(Tensor("head.weight"), (std::vector<float>{3.25, 4.25, 5.25, 0.25, 1.25, 2.25}));
 }
 
+TEST_F(ImportOnnxTest, DirectionsAreNotPutBehindEachOtherInTime) {
+  for (const auto& [axis, said] :
+       {std::pair(0, "(Concat): of states of different kinds or dimensions"), {1, "imported"}}) {
+    OnnxGraphMaker made;
+    OnnxGraphMaker::Set(made.Recurrent("GRU", "x", 3, kI, 2), "direction").set_s("bidirectional");
+    OnnxGraphMaker::Set(made.Node("Split", {"ry"}, {"f", "b"}), "axis").set_i(1);  // [T, 1, B, 3]
+    OnnxGraphMaker::Set(made.Node("Concat", {"f", "b"}, {"fb"}), "axis").set_i(axis);
+    made.Output("fb");
+    EXPECT_THAT(Error(made), HasSubstr(said)) << axis;
+  }
+}
+
 TEST_F(ImportOnnxTest, OutputsThatAreNotServedCanBeLeftOut) {
   OnnxGraphMaker made;
   made.Recurrent("LSTM", "x", 4);

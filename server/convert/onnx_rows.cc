@@ -327,9 +327,10 @@ absl::StatusOr<OnnxRows> ConcatRows(OnnxScope& scope, const std::vector<const On
     for (size_t i = 0; alike && i < made.axes.size(); ++i) {
       const OnnxAxis& a = scope.axis(made.axes[i]);
       const OnnxAxis& b = scope.axis(part->axes[i]);
-      // An inserted one may become the dimension of directions or layers.
-      const bool both = i == place && a.role != AxisRole::kTime && b.role != AxisRole::kTime;
-      alike = both || (a.role == b.role && (a.role != AxisRole::kInner || a.size == b.size));
+      // An inserted one may become the dimension of directions or layers; steps are not put behind steps.
+      const bool both = a.role != AxisRole::kTime && b.role != AxisRole::kTime;
+      alike =
+          i == place ? both : a.role == b.role && (a.role != AxisRole::kInner || a.size == b.size);
     }
     if (!alike) return OnnxWrong("of states of different kinds or dimensions");
     if (InnerSize(scope, *part, 0, place) != 1) return OnnxWrong("between directions or layers");
