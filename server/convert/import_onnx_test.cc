@@ -456,6 +456,12 @@ TEST_F(ImportOnnxTest, FilesThatAreNoneOrLieAreRefused) {
   OnnxGraphMaker twice;
   twice.Node("Identity", {"x"}, {"x"});
   EXPECT_THAT(Error(twice), HasSubstr("makes \"x\", which is there already"));
+  OnnxGraphMaker late;
+  late.Node("Identity", {"rh"}, {"out"});
+  late.Recurrent("GRU", "x", 3);
+  late.Output("out");
+  EXPECT_THAT(Error(late), HasSubstr("node \"the_ry\" (GRU) makes \"rh\", which a node before it "
+                                     "reads: the file's nodes are not in the order"));
   OnnxGraphMaker many;  // bytes that would become messages many times their size
   many.graph().set_name(std::string(kMaxOnnxStructure + 1, 'x'));
   EXPECT_THAT(Error(many), HasSubstr("bytes beside its tensors' data, the limit is"));
@@ -479,6 +485,9 @@ TEST_F(ImportOnnxTest, FilesThatAreNoneOrLieAreRefused) {
   EXPECT_EQ(external("graph.data", "8"), "imported");
   EXPECT_THAT(external("graph.data", "12"), HasSubstr("its data is 144 bytes at 12 of"));
   EXPECT_THAT(external("graph.data", "-1"), HasSubstr("its data's offset is \"-1\""));
+  EXPECT_THAT(external("absent.data", "8"),
+              AllOf(HasSubstr("initializer \"rW\": its data lies in"),
+                    HasSubstr("/absent.data, which is no file that is there")));
   EXPECT_THAT(external("../graph.data", "8"),
               HasSubstr("lies in \"../graph.data\", not beside the model"));
   EXPECT_THAT(external("/etc/passwd", "0"), HasSubstr("not beside the model"));

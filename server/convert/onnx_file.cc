@@ -206,7 +206,10 @@ absl::StatusOr<std::string> OnnxFile::External(const onnx::Tensor& tensor, int64
   if (!beside) return Wrong(fmt::format("its data lies in \"{}\", not beside the model", location));
   const fs::path path = fs::path(folder_) / relative;
   std::error_code error;
-  const uintmax_t size = fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0;
+  if (!fs::is_regular_file(path, error)) {
+    return Wrong(fmt::format("its data lies in {}, which is no file that is there", path.string()));
+  }
+  const uintmax_t size = fs::file_size(path, error);
   if (length != bytes || static_cast<uintmax_t>(offset) > size ||
       static_cast<uintmax_t>(bytes) > size - static_cast<uintmax_t>(offset)) {
     return Wrong(fmt::format("its data is {} bytes at {} of {}, which has {}, its shape takes {}",

@@ -127,6 +127,7 @@ class Walk {
     if (found != values_.end()) return found->second;
     const auto initializer = initializers_.find(name);
     if (initializer == initializers_.end()) {
+      missed_.insert(name);
       return values_[name] =
                  OnnxValue::Opaque(fmt::format("\"{}\" is needed before any node makes it", name));
     }
@@ -214,10 +215,12 @@ class Walk {
       const std::string& name = node.output(i);
       if (name.empty()) continue;
       OnnxValue& value = made[static_cast<size_t>(i)];
-      if (!values_.emplace(name, std::move(value)).second) {
-        return OnnxWrong(
-            fmt::format("{} makes \"{}\", which is there already", NodeText(node), name));
-      }
+      if (values_.emplace(name, std::move(value)).second) continue;
+      return OnnxWrong(fmt::format("{} makes \"{}\", which {}", NodeText(node), name,
+                                   missed_.contains(name)
+                                       ? "a node before it reads: the file's nodes are not in the "
+                                         "order in which they run, or lead in a circle"
+                                       : "is there already"));
     }
     return absl::OkStatus();
   }
@@ -235,6 +238,7 @@ class Walk {
   const std::vector<std::string>& zeros_;
   std::map<std::string, const onnx::Tensor*> initializers_;
   std::map<std::string, OnnxValue> values_;  // by name; never moved
+  std::set<std::string> missed_;             // read, and not made by then
   OnnxWalked walked_;
   size_t named_heads_ = 0, named_layers_ = 0;
 };
