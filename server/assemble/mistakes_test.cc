@@ -150,6 +150,16 @@ TEST_F(MistakesTest, NamesThatDoNotExistComeWithThoseThatDo) {
       "you mean \"LB_GREEDY\"?");
 }
 
+// The parser has read on by then.
+TEST_F(MistakesTest, AWordAtTheEndOfItsLineIsToldByThatLine) {
+  EXPECT_EQ(Sequence("chain {", "precision: PRECISION_FP16\n\n# wide\nchain {"),
+            "config.textproto:16:12: Unknown enumeration value of \"PRECISION_FP16\" for field "
+            "\"precision\"; did you mean \"PRECISION_FP32\"?");
+  EXPECT_EQ(
+      Sequence("tensors: \"w0\" }", "tensors: \"w0\" transposed: yes\n }"),
+      "config.textproto:4:52: Invalid value for boolean field \"transposed\". Value: \"yes\".");
+}
+
 TEST_F(MistakesTest, SizesThatDisagreeNameWhatGivesThem) {
   const std::string at = "config.textproto:1: cell type \"low\": ";
   EXPECT_EQ(

@@ -210,6 +210,9 @@ TEST(CellMistakesTest, WordsThatTheLanguageLacksAreNamedWithThoseItHas) {
       Error("kind: TANH", "kind: GELU"),
       "t.textproto:11:28: Unknown enumeration value of \"GELU\" for field \"kind\"; did you mean "
       "\"RELU\"?");
+  EXPECT_EQ(Error("kind: TANH args: \"sum\" }", "args: \"sum\" kind: GELU\n  # h\n}").substr(0, 42),
+            "t.textproto:11:35: Unknown enumeration val")
+      << "where it stands, not what follows";
   EXPECT_EQ(Error("inputs {", "input {"),
             "t.textproto:2:7: Message type \"cellbatch.disk.CellDefinition\" has no field named "
             "\"input\"; did you mean \"inputs\"?");

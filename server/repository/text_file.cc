@@ -77,20 +77,45 @@ class Remedies {
   std::vector<const pb::Descriptor*> messages_;
 };
 
+// A place in a text, both from 0.
+struct Place {
+  int line, column;
+};
+
+// The parser looks at a word's value when it has read on: what it names may stand in a line before the place that it tells.
+Place PlaceOfValue(std::string_view text, const std::string& error, Place told) {
+  std::string value = Quoted(error, "Unknown enumeration value of \"");
+  if (value.empty()) value = Quoted(error, ". Value: \"");  // of a boolean
+  size_t line = 0;                                          // where the line that was told begins
+  for (int i = 0; i < told.line && line != text.npos; ++i) {
+    line = text.find('\n', line);
+    if (line != text.npos) ++line;
+  }
+  if (value.empty() || line == text.npos) return told;
+  const size_t here = text.substr(line, static_cast<size_t>(told.column)).find(value);
+  const size_t at = text.substr(0, line).rfind(value);
+  if (here != text.npos || at == text.npos) return told;
+  const std::string_view before = text.substr(0, at);
+  return {static_cast<int>(std::count(before.begin(), before.end(), '\n')),
+          static_cast<int>(at - (before.rfind('\n') + 1))};
+}
+
 // Keeps the first error with its line.
 class FirstError : public pb::io::ErrorCollector {
  public:
-  explicit FirstError(const pb::Descriptor& root) : root_(root) {}
+  FirstError(std::string_view parsed, const pb::Descriptor& root) : parsed_(parsed), root_(root) {}
   void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
     if (!text_.empty()) return;
     const std::string remedy = Remedies(root_).Of(message);
     const std::string what(message, 0,
                            message.size() - (remedy.empty() || message.back() != '.' ? 0 : 1));
-    text_ = fmt::format("{}:{}: {}{}", line + 1, column + 1, what, remedy);
+    const Place place = PlaceOfValue(parsed_, message, {line, column});
+    text_ = fmt::format("{}:{}: {}{}", place.line + 1, place.column + 1, what, remedy);
   }
   const std::string& text() const { return text_; }
 
  private:
+  const std::string_view parsed_;
   const pb::Descriptor& root_;
   std::string text_;
 };
@@ -127,7 +152,7 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_by
 
 absl::Status ParseTextFormat(std::string_view text, const std::string& file, pb::Message& message,
                              pb::TextFormat::ParseInfoTree* places) {
-  FirstError error(*message.GetDescriptor());
+  FirstError error(text, *message.GetDescriptor());
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (places != nullptr) parser.WriteLocationsTo(places);
