@@ -33,6 +33,17 @@ class ConvertMainTest(unittest.TestCase):
         self.assertEqual(self.refused("model.onnx"), 'cellbatch-convert: what is "model.onnx"? See --help.\n')
         self.assertIn("--form", self.refused("--form=a.onnx"))
 
+    def test_a_file_of_another_kind_is_told_what_is_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, said in (("model.pt", True), ("model.safetensors", False)):
+                path = os.path.join(folder, name)
+                with open(path, "wb") as file:
+                    file.write(b"PK\x03\x04" + bytes(100))  # as torch.save begins
+                done = self.run_convert("--from=" + path, "--repository=" + folder, "--name=m")
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(path + ": the header says it has", done.stderr)
+                self.assertEqual("; --from takes a state_dict as .safetensors" in done.stderr, said, name)
+
     def test_sequences_of_which_nothing_would_be_measured_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             flags = ("--from=absent.onnx", "--repository=" + folder, "--name=m", "--inputs=some.safetensors")

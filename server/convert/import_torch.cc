@@ -50,6 +50,15 @@ class FileTensors : public TensorSource {
   const SafetensorsFile& file_;
 };
 
+// A file of torch.save, say, has no header to be wrong.
+absl::Status WithWhatItTakes(const absl::Status& status, const std::string& from) {
+  if (!absl::IsInvalidArgument(status) || from.ends_with(".safetensors")) return status;
+  return absl::InvalidArgumentError(
+      fmt::format("{}; --from takes a state_dict as .safetensors (safetensors.torch.save_file), or "
+                  "an .onnx file",
+                  std::string(status.message())));
+}
+
 }  // namespace
 
 StackModel StackOf(const TorchModel& model) {
@@ -80,7 +89,7 @@ absl::StatusOr<Imported> ImportTorch(const ImportOptions& options) {
   }
   const auto file =
       SafetensorsFile::Open(options.from, static_cast<uint64_t>(LoaderLimits().max_weight_bytes));
-  if (!file.ok()) return file.status();
+  if (!file.ok()) return WithWhatItTakes(file.status(), options.from);
   const absl::StatusOr<TorchModel> model = ReadTorchNames(file->header().tensors, options.hints);
   if (!model.ok()) {
     return absl::InvalidArgumentError(
