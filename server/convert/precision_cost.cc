@@ -80,6 +80,14 @@ std::string TakeWords(const std::vector<Number>& numbers, int64_t vocabulary,
   return "";
 }
 
+// Of what is computed from a NaN nothing can be said to differ.
+std::string CheckVectors(const std::vector<float>& numbers) {
+  const auto bad = std::find_if(numbers.begin(), numbers.end(),
+                                [](float number) { return !std::isfinite(number); });
+  if (bad == numbers.end()) return "";
+  return fmt::format("holds {} at element {}", *bad, bad - numbers.begin());
+}
+
 absl::StatusOr<Sequence> ReadSequence(const std::string& file, const SafetensorsFile& opened,
                                       const SafetensorsEntry& tensor, const TensorSpec& input,
                                       const Signature& signature) {
@@ -107,7 +115,8 @@ absl::StatusOr<Sequence> ReadSequence(const std::string& file, const Safetensors
   } else {
     absl::Status read = opened.ReadTensor(tensor, absl::MakeSpan(s.values));
     if (!read.ok()) return read;
-    if (words) bad = TakeWords(std::vector<float>(s.values), signature.vocabulary_size, s.values);
+    bad = words ? TakeWords(std::vector<float>(s.values), signature.vocabulary_size, s.values)
+                : CheckVectors(s.values);
   }
   if (!bad.empty()) return wrong(bad);
   return s;

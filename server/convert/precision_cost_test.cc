@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -175,6 +176,10 @@ TEST_F(PrecisionCostTest, WhatIsNoSequenceIsNamed) {
               HasSubstr("inputs.safetensors: tensor \"a\" is [2, 5], a sequence is [T, 6]"));
   EXPECT_THAT(Error({{"a", {{0, kIn}, {}}}}),
               HasSubstr("tensor \"a\" has 0 steps, a sequence has 1 to"));
+  std::vector<float> not_all_numbers(6, 0.5f);
+  not_all_numbers[4] = std::nanf("");
+  EXPECT_THAT(Error({{"a", {{1, kIn}, not_all_numbers}}}),
+              HasSubstr("\"a\" holds nan at element 4"));
   EXPECT_THAT(Error({}), HasSubstr("no tensor, no sequence"));
   EXPECT_THAT(std::string(Measure("absent.safetensors").status().message()),
               HasSubstr("absent.safetensors"));
