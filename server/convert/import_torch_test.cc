@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cells/weights/safetensors.h"
+#include "server/policy/policy_codec.h"
 #include "server/repository/model_loader.h"
 
 namespace cellbatch {
@@ -284,6 +285,27 @@ TEST_F(ImportTorchTest, AConversionThatFailsLeavesTheRepositoryAsItWas) {
     EXPECT_EQ(Files(), before) << version;
     EXPECT_EQ(*ModelVersions(repository_ + "/m"), (std::vector<int64_t>{1})) << version;
   }
+}
+
+// It was learned for the cells that go, and would keep the others from being served or learned anew.
+TEST_F(ImportTorchTest, APolicyOfOtherCellsGoesWithTheVersionThatIsReplaced) {
+  AddRnn("", 3, 7, 5, 1, false);
+  ASSERT_EQ(Error(), "imported");
+  const std::string policy = repository_ + "/m/1/policy.textproto";
+  options_.overwrite = true;
+  PolicySpec learned;
+  learned.kind = PolicyKind::kLbGreedy;
+  const std::string of_these_cells = PolicyText(ToPolicyFile(learned, *Load()));
+  std::ofstream(policy) << of_these_cells;
+  EXPECT_EQ(Error(), "imported");
+  EXPECT_TRUE(fs::exists(policy)) << "of the same cells";
+  AddRnn("", 3, 7, 5, 2, false);
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(imported->notes, testing::Contains(HasSubstr("policy.textproto of the version that "
+                                                           "was there is of other cells")));
+  EXPECT_FALSE(fs::exists(policy));
+  EXPECT_NE(Load(), nullptr);
 }
 
 // What is read beside the weights is looked at, too, and told by where its user knows it.

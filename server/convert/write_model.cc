@@ -105,7 +105,7 @@ std::vector<std::string> KeepServing(const std::string& path, disk::ModelDescrip
   return names;
 }
 
-constexpr char kConfig[] = "config.textproto";
+constexpr char kConfig[] = "config.textproto", kPolicy[] = "policy.textproto";
 
 // What the loader reads beside weights and configuration: definitions, vocabularies, a policy.
 void CopyTexts(const fs::path& from, const fs::path& to) {
@@ -149,6 +149,12 @@ class Stage {
     return absl::OkStatus();
   }
 
+  // Without the policy of the version that is replaced; false: it had none.
+  bool DropPolicy() {
+    std::error_code error;
+    return no_policy_ = fs::remove(stage_ / version_ / kPolicy, error);
+  }
+
   // Into its place, each thing at once: a server may be looking (--model-control).
   absl::Status Publish() {
     std::error_code error;
@@ -157,6 +163,7 @@ class Stage {
       fs::rename(stage_, folder_, error);
     } else {
       const fs::path whole = fs::exists(folder_ / version_, error) ? weights : version_;
+      if (no_policy_) fs::remove(folder_ / version_ / kPolicy, error);
       fs::rename(stage_ / whole, folder_ / whole, error);
       if (!error) fs::rename(stage_ / kConfig, folder_ / kConfig, error);
     }
@@ -181,6 +188,7 @@ class Stage {
 
   const fs::path folder_, version_;
   fs::path stage_;
+  bool no_policy_ = false;
 };
 
 // "4 -> 5" units; of a stack whose layers differ "4 -> 5 -> 7".
@@ -267,8 +275,16 @@ absl::StatusOr<Imported> WriteModel(const StackModel& model, const TensorSource&
   absl::Status s = WriteConfig(stage.config(), config, options.from);
   if (!s.ok()) return stage.Told(s);
   // Whoever starts the server later should not be the one to find out.
-  const auto loaded =
-      LoadModel(stage.folder(), options.name, options.version, ModelId(0), LoaderLimits());
+  const auto load = [&] {
+    return LoadModel(stage.folder(), options.name, options.version, ModelId(0), LoaderLimits());
+  };
+  auto loaded = load();
+  if (!loaded.ok() && stage.DropPolicy()) {
+    imported.notes.push_back(
+        fmt::format("{} of the version that was there is of other cells, and left out: {}", kPolicy,
+                    std::string(stage.Told(loaded.status()).message())));
+    loaded = load();
+  }
   if (!loaded.ok()) return stage.Told(loaded.status());
   if (s = stage.Publish(); !s.ok()) return s;
   return imported;
