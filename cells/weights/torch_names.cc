@@ -76,6 +76,14 @@ class Importer {
     return stacks;
   }
 
+  // Whether --rnn names one cell of a list, whatever the other elements are ("1" of an nn.Sequential).
+  bool IsElement() const {
+    return ParseElement(hints_.rnn_prefix) &&
+           std::any_of(by_name_.begin(), by_name_.end(), [&](const auto& tensor) {
+             return ParseCellName(tensor.first) == hints_.rnn_prefix;
+           });
+  }
+
   // The one prefix under which recurrent weights lie.
   bool FindStack() {
     std::set<std::string> prefixes;
@@ -83,7 +91,7 @@ class Importer {
       if (const auto parsed = ParseRnnName(name)) prefixes.insert(parsed->prefix);
     }
     const std::map<std::string, std::vector<std::string>> stacks = CellStacks();
-    if (const auto parts = SplitAtCommas(hints_.rnn_prefix); parts.size() > 1) {
+    if (const auto parts = SplitAtCommas(hints_.rnn_prefix); parts.size() > 1 || IsElement()) {
       cells_ = parts;
       model_.prefix = hints_.rnn_prefix;
       if (cells_.size() > kMaxLayers)

@@ -223,6 +223,11 @@ TEST(TorchNamesTest, CellsOfAModuleListAreTheLayersOfAStack) {
   EXPECT_THAT(named.Error({.rnn_prefix = "high,low"}),
               HasSubstr("\"low.weight_ih\" is [28, 5], expected [28, 7]"));
   EXPECT_THAT(named.Error({.rnn_prefix = "low,none"}), HasSubstr("\"none.weight_ih\" is missing"));
+  StateDict between = StateDict().Add("0.weight", {30, 5});  // a list of an embedding and a cell
+  cell(between, "1.", 5, 7);
+  EXPECT_THAT(between.Error(), HasSubstr("\"0.weight_hh\" and \"0.weight_ih\" must be there"));
+  EXPECT_EQ(between.Model({.rnn_prefix = "1"}).layers[0].forward.weight_hh, "1.weight_hh");
+  EXPECT_EQ(between.Model({.rnn_prefix = "1"}).vocabulary, 30);
 }
 
 TEST(TorchNamesTest, WhatIsNoRecurrentModelIsSaidSo) {
