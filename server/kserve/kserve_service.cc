@@ -397,10 +397,10 @@ inference::RepositoryIndexResponse KServeService::RepositoryIndex(
     if (request.ready() && entry.state != kReady) continue;
     if (by != nullptr && !by->Covers(entry.name)) continue;
     auto& model = *response.add_models();
-    model.set_name(entry.name);
+    model.set_name(AsUtf8(entry.name));  // a folder may be called anything
     model.set_version(entry.version);
     model.set_state(entry.state);
-    model.set_reason(entry.reason);
+    model.set_reason(AsUtf8(entry.reason));
   }
   return response;
 }

@@ -269,6 +269,16 @@ TEST_F(KServeTest, TheIndexListsEveryModelOrOnlyTheReadyOnes) {
   EXPECT_EQ(kserve_.RepositoryIndex(request).models(0).name(), "tiny");
 }
 
+// A message of proto3 with another text in it is read by nobody, and with it the index of all the other models.
+TEST_F(KServeTest, WhatIsNoUtf8InTheIndexHasEscapes) {
+  index_ = {{"a\xff", "1", "UNAVAILABLE", "line 3: \xfe"}, {"\u00fc", "1", "READY", ""}};
+  const auto index = kserve_.RepositoryIndex({});
+  ASSERT_EQ(index.models_size(), 2);
+  EXPECT_EQ(index.models(0).name(), "a\\377");
+  EXPECT_EQ(index.models(0).reason(), "line 3: \\376");
+  EXPECT_EQ(index.models(1).name(), "\u00fc");
+}
+
 TEST_F(KServeTest, TheIndexForATokenHasTheModelsOfItsEntryAlone) {
   AccessUse use("search");
   const Access some({.models = {"tiny"}}, use), other({.models = {"nobody"}}, use), every({}, use);

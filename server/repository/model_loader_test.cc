@@ -516,6 +516,18 @@ TEST_F(ModelLoaderTest, FilesThatAreNotThereOrTooLargeAreNamed) {
               HasSubstr("config.textproto: no such file"));
 }
 
+// Such a name would stand in messages and on the page of metrics, and none of these could be read, of no model.
+TEST_F(ModelLoaderTest, TextsThatAreNoUtf8AreErrorsWithTheirPlace) {
+  const size_t at = config_.find("name: \"head\"");
+  ASSERT_NE(at, std::string::npos);
+  const auto line = 1 + std::count(config_.begin(), config_.begin() + static_cast<long>(at), '\n');
+  EXPECT_THAT(ErrorWith("name: \"head\"", "name: \"he\\xffad\""),
+              AllOf(HasSubstr("config.textproto:" + std::to_string(line) + ":"),
+                    HasSubstr(": name is no UTF-8")));
+  EXPECT_THAT(ErrorWith("name: \"head\"", "name: \"he\xff\""), HasSubstr(": name is no UTF-8"));
+  EXPECT_THAT(ErrorWith("cell: \"lstm\"", "cell: \"\\303\""), HasSubstr(": cell is no UTF-8"));
+}
+
 TEST_F(ModelLoaderTest, VersionsAreTheFoldersNamedByNumbers) {
   for (const char* name : {"10", "2", "007", "0", "-3", "abc", "3x", "99999999999999999999"}) {
     std::filesystem::create_directories(folder_ + "/" + name);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/strings/escaping.h"
+#include "cells/unfold/utf8.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -31,6 +32,11 @@ absl::Status CheckModelName(std::string_view name) {
         "are not allowed",
         Quoted(name)));
   }
+  // Names stand in texts of proto3 and on the page of metrics, and whoever reads one that is none cannot read the rest either.
+  if (!IsUtf8(name)) {
+    return absl::InvalidArgumentError(
+        fmt::format("model_name {} is no name of a model: it is no UTF-8", Quoted(name)));
+  }
   return absl::OkStatus();
 }
 
@@ -53,5 +59,7 @@ std::string Quoted(std::string_view text) {
   const std::string shown(text.substr(0, kMaxQuotedBytes));
   return '"' + absl::CEscape(shown) + (longer ? "...\"" : "\"");
 }
+
+std::string AsUtf8(std::string text) { return IsUtf8(text) ? text : absl::CEscape(text); }
 
 }  // namespace cellbatch

@@ -14,7 +14,7 @@ namespace cellbatch {
 inline constexpr std::string_view kRequestIdName = "cellbatch-request-id";
 
 // A model name or version as a client may write it: INVALID_ARGUMENT otherwise, before it is used
-// to look for anything. Names: 1 to 256 bytes, no separators, control characters or "..".
+// to look for anything. Names: 1 to 256 bytes of UTF-8, no separators, control characters or "..".
 // Versions: empty, or a decimal number without leading zeros.
 absl::Status CheckModelName(std::string_view name);
 absl::Status CheckModelVersion(std::string_view version);
@@ -22,6 +22,9 @@ absl::Status CheckModelVersion(std::string_view version);
 // Text of a client, made safe and short for an error or a log line: printable ASCII, at most about
 // 64 characters, in double quotes.
 std::string Quoted(std::string_view text);
+
+// The text, for a message of proto3; with escapes where it is no UTF-8.
+std::string AsUtf8(std::string text);
 
 }  // namespace cellbatch
 

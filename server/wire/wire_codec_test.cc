@@ -301,7 +301,8 @@ TEST(WireCodecTest, NamesAndVersionsAreCheckedBeforeTheyAreUsed) {
   EXPECT_TRUE(CheckModelName("tagger").ok());
   EXPECT_TRUE(CheckModelVersion("").ok());
   EXPECT_TRUE(CheckModelVersion("12").ok());
-  for (const char* name : {"", "../x", "a/b", "a\\b", "a\nb"})
+  EXPECT_TRUE(CheckModelName("\u00fc m").ok());
+  for (const char* name : {"", "../x", "a/b", "a\\b", "a\nb", "a\xff", "\xc3"})
     EXPECT_FALSE(CheckModelName(name).ok()) << name;
   const absl::Status longest = CheckModelName(std::string(1 << 20, 'x'));
   EXPECT_EQ(longest.code(), absl::StatusCode::kInvalidArgument);
