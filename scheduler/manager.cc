@@ -128,6 +128,7 @@ void Manager::Retire(const TaskSlot& slot, int worker) {
     AddTo<uint64_t>(lane.type_counters(task.cell.value()).padding,
                     static_cast<uint64_t>(slot.notes->padding));
   }
+  workers_[Index(worker)].last_end_ns = task.end_ns;
   processor_.TaskDone(slot, worker);
 }
 

@@ -46,6 +46,27 @@ TEST(ManagerTest, CancelledRequestKeepsItsRowsUntilItsLastTaskIsDone) {
   world.ExpectClean();
 }
 
+// With one task in flight there is none when the news is looked at: nobody comes later who could say when the last ended.
+TEST(ManagerTest, WhoIsCancelledBetweenTwoTasksKnowsWhenItsLastEnded) {
+  for (int steps = 4; steps < 12; ++steps) {
+    WorldOptions options;
+    options.scheduler.max_tasks_in_flight = 1;
+    World world(options);
+    const auto model = MakeModel(ModelId(1), {1, 1, 1, 1});
+    world.Add(model);
+    const int64_t begin = world.time().now_ns();
+    const RequestId id = world.Submit(world.Sentence(model, 24), 7);
+    for (int i = 0; i < steps; ++i) world.Step();
+    world.scheduler().Notify(id, News::kCancelled);
+    world.Run();
+    const auto done = world.TheOne();
+    EXPECT_EQ(done->status.code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(done->times.first_task_start, begin);
+    EXPECT_EQ(done->times.last_task_end, begin + done->nodes_executed * 1000) << steps;
+    world.ExpectClean();
+  }
+}
+
 TEST(ManagerTest, ExpiredInLineIsAnsweredByTheNextStepAndItsLateNewsIsHarmless) {
   World world;
   const auto model = MakeModel(ModelId(1), {1, 1, 1, 1});

@@ -494,7 +494,7 @@ void RequestProcessor::Withdraw(RequestBlock& block, Outcome outcome) {
       DropConflict(r);
     }
   }
-  Drain(block);
+  DrainEarly(block);
 }
 
 }  // namespace cellbatch
