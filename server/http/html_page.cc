@@ -1,5 +1,7 @@
 #include "server/http/html_page.h"
 
+#include "fmt/format.h"
+
 namespace cellbatch {
 
 namespace {
@@ -74,6 +76,17 @@ std::string Escaped(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string PathPart(std::string_view name) {
+  constexpr std::string_view kAsTheyAre = "-._~";
+  std::string part;
+  for (const char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       kAsTheyAre.find(c) != kAsTheyAre.npos;
+    part += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return part;
 }
 
 }  // namespace cellbatch

@@ -25,6 +25,9 @@ inline constexpr const char* kPagePolicy =
 // As text or as an attribute in double quotes: no tag, entity or quote is left.
 std::string Escaped(std::string_view text);
 
+// A name as one part of a path, and as an attribute in double quotes: "a b?" is a%20b%3F.
+std::string PathPart(std::string_view name);
+
 }  // namespace cellbatch
 
 #endif  // CELLBATCH_SERVER_HTTP_HTML_PAGE_H_

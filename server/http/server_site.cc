@@ -71,9 +71,15 @@ bool IsHealth(const std::optional<KServePath>& path) {
 
 bool ChangesNothing(const HttpRequest& head) { return Allows("GET", head.method); }
 
+// The model whose page of that kind this is.
+std::optional<std::string> ExplainedBy(std::string_view path) {
+  if (!path.starts_with(kExplain)) return std::nullopt;
+  return PercentDecoded(path.substr(kExplain.size()));
+}
+
 // Of a page for people: all that shows every model asks of all of them.
 absl::Status MayLookAt(std::string_view path, const Access& by) {
-  if (path.starts_with(kExplain)) return by.MayAsk(path.substr(kExplain.size()));
+  if (const auto model = ExplainedBy(path)) return by.MayAsk(*model);
   return path == "/" || path == "/metrics" ? by.MayAsk("") : absl::OkStatus();
 }
 
@@ -170,7 +176,7 @@ HttpReply ServerSite::Page(std::string_view path) const {
   if (path == "/") return ForPeople({200, "text/html; charset=utf-8", status_.Html()});
   if (path == "/status.js") return {200, "text/javascript; charset=utf-8", kStatusScript};
   if (path == "/metrics") return {200, MetricsExporter::kContentType, metrics_.Text()};
-  if (path.starts_with(kExplain)) return ForPeople(explain_.Answer(path.substr(kExplain.size())));
+  if (const auto model = ExplainedBy(path)) return ForPeople(explain_.Answer(*model));
   return {.status = 404, .body = "nothing is here; the status page is at /\n"};
 }
 

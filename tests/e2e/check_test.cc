@@ -150,6 +150,14 @@ TEST(ExplainTest, AModelThatIsWrongOrNotThereFailsWithEveryProblem) {
 TEST(ExplainTest, TheStatusPageLeadsToThePageOfEachServedModel) {
   const std::string repository = NewRepository();
   AddModel(repository, {.name = "words", .vocabulary = 10});
+  for (const char* name : {"more \"words\"?", "\u00fc%2F"}) {
+    AddModel(repository, {.name = "plain", .vocabulary = 10});
+    const std::string config = repository + "/plain/config.textproto", said = "name: \"plain\"";
+    std::string text = Contents(config);
+    ASSERT_NE(text.find(said), std::string::npos);
+    std::ofstream(config) << text.erase(text.find(said), said.size());  // as the folder is called
+    std::filesystem::rename(repository + "/plain", repository + "/" + name);
+  }
   const auto server = ServerProcess::Serving(repository);
   ASSERT_NE(server, nullptr);
   EXPECT_THAT(HttpGet(server->http(), "/"), HasSubstr("<a href=\"/explain/words\">"));
@@ -157,6 +165,11 @@ TEST(ExplainTest, TheStatusPageLeadsToThePageOfEachServedModel) {
               AllOf(HasSubstr("200 <!doctype html>"), HasSubstr("h = o * tanh(c)\n"),
                     HasSubstr("a task has at most b_max = ")));
   EXPECT_THAT(HttpGet(server->http(), "/explain/nobody"), HasSubstr("404 "));
+  for (const char* part : {"more%20%22words%22%3F", "%C3%BC%252F"}) {
+    const std::string path = std::string("/explain/") + part;
+    EXPECT_THAT(HttpGet(server->http(), "/"), HasSubstr("<a href=\"" + path + "\">"));
+    EXPECT_THAT(HttpGet(server->http(), path), HasSubstr("200 <!doctype html>"));
+  }
 }
 
 }  // namespace

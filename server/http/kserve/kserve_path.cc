@@ -11,30 +11,13 @@ namespace {
 
 constexpr size_t kMostParts = 8;
 
-// %41 is A. What follows a % and is no number of two digits stays as it is.
-std::string Decoded(std::string_view part) {
-  std::string out;
-  for (size_t i = 0; i < part.size(); ++i) {
-    unsigned value = 0;
-    const char* digits = part.data() + i + 1;
-    if (part[i] == '%' && part.size() - i > 2 &&
-        std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2) {
-      out.push_back(static_cast<char>(value));
-      i += 2;
-    } else {
-      out.push_back(part[i]);
-    }
-  }
-  return out;
-}
-
 // Without the first, empty one.
 std::vector<std::string> Parts(std::string_view path) {
   std::vector<std::string> parts;
   while (!path.empty() && path.front() == '/' && parts.size() < kMostParts) {
     path.remove_prefix(1);
     const size_t end = std::min(path.find('/'), path.size());
-    parts.push_back(Decoded(path.substr(0, end)));
+    parts.push_back(PercentDecoded(path.substr(0, end)));
     path.remove_prefix(end);
   }
   return parts;
@@ -84,6 +67,22 @@ std::optional<KServePath> RepositoryPath(const std::vector<std::string>& parts) 
 }
 
 }  // namespace
+
+std::string PercentDecoded(std::string_view part) {
+  std::string out;
+  for (size_t i = 0; i < part.size(); ++i) {
+    unsigned value = 0;
+    const char* digits = part.data() + i + 1;
+    if (part[i] == '%' && part.size() - i > 2 &&
+        std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2) {
+      out.push_back(static_cast<char>(value));
+      i += 2;
+    } else {
+      out.push_back(part[i]);
+    }
+  }
+  return out;
+}
 
 std::optional<KServePath> ParseKServePath(std::string_view path) {
   std::vector<std::string> parts = Parts(path);

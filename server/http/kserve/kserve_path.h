@@ -32,6 +32,8 @@ struct KServePath {
   std::string version = {};  // decoded
 };
 
+// %41 is A. What follows a % and is no number of two digits stays as it is.
+std::string PercentDecoded(std::string_view part);
 // None: no path of the protocol.
 std::optional<KServePath> ParseKServePath(std::string_view path);
 // The methods that it is asked with: "GET", "POST" or kGetOrPost.

@@ -129,9 +129,9 @@ std::string Title(const StatusView::ModelView& model, bool ready) {
       : model.state == "UNAVAILABLE" ? "bad"
                                      : "wait",
       Escaped(model.state),
-      ready
-          ? fmt::format("<a href=\"/explain/{}\">what became of its cells</a>", Escaped(model.name))
-          : "");
+      ready ? fmt::format("<a href=\"/explain/{}\">what became of its cells</a>",
+                          PathPart(model.name))
+            : "");
 }
 
 std::string Facts(const StatusView::ModelView& model) {
