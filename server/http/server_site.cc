@@ -71,6 +71,14 @@ bool IsHealth(const std::optional<KServePath>& path) {
 
 bool ChangesNothing(const HttpRequest& head) { return Allows("GET", head.method); }
 
+// How a call that is no inference ended, as its token's counts tell it (AccessOutcome).
+absl::Status StatusOf(const HttpReply& reply) {
+  if (reply.status < 400) return absl::OkStatus();
+  if (reply.status == 403) return absl::PermissionDeniedError("");
+  if (reply.status == 429) return absl::ResourceExhaustedError("");
+  return absl::UnknownError("");
+}
+
 // The model whose page of that kind this is.
 std::optional<std::string> ExplainedBy(std::string_view path) {
   if (!path.starts_with(kExplain)) return std::nullopt;
@@ -161,15 +169,18 @@ void ServerSite::Answer(const std::shared_ptr<HttpExchange>& exchange) const {
     if (!caller.ok()) return exchange->Reply(ErrorReply(caller.status()));
     by = *std::move(caller);
   }
+  const auto end = [exchange, by](HttpReply reply) {
+    if (by != nullptr) by->Count(StatusOf(reply));
+    exchange->Reply(std::move(reply));
+  };
   if (absl::Status status = MayAskFor(request, path, by.get()); !status.ok()) {
-    return exchange->Reply(ErrorReply(status));
+    return end(ErrorReply(status));
   }
-  if (!path) return exchange->Reply(Page(request.path));
+  if (!path) return end(Page(request.path));
   if (path->ask == KServeAsk::kLoad || path->ask == KServeAsk::kUnload) {
-    return kserve_.Change(*path, request.body,
-                          [exchange](HttpReply reply) { exchange->Reply(std::move(reply)); });
+    return kserve_.Change(*path, request.body, end);
   }
-  exchange->Reply(kserve_.Answer(*path, request.body, by.get()));
+  end(kserve_.Answer(*path, request.body, by.get()));
 }
 
 HttpReply ServerSite::Page(std::string_view path) const {

@@ -128,6 +128,8 @@ TEST_F(TokensTest, P9TheSameOverHttp) {
   for (const char* path : {"GET /", "GET /metrics", "GET /v2", "GET /v2/models/words"}) {
     EXPECT_EQ(Http(path, "").first, "401") << path;
   }
+  EXPECT_EQ(Calls("search", "ok"), 2) << "whether it infers or not, as over gRPC";
+  EXPECT_EQ(Calls("search", "denied"), 3);
   ASSERT_NO_FATAL_FAILURE(End());
 }
 
