@@ -204,6 +204,7 @@ void HttpConnection::RefuseHead(Error error) {
 void HttpConnection::TakeHead() {
   const auto& head = parser_->get();
   keep_alive_ = head.keep_alive();
+  old_ = head.version() < 11;
   head_only_ = head.method() == http::verb::head;
   request_.method = Text(head.method_string());
   request_.address = address_;
@@ -225,7 +226,8 @@ void HttpConnection::TakeHead() {
 }
 
 bool HttpConnection::ExpectsContinue() {
-  return beast::iequals(parser_->get()[http::field::expect], "100-continue");
+  const auto& head = parser_->get();
+  return head.version() >= 11 && beast::iequals(head[http::field::expect], "100-continue");
 }
 
 void HttpConnection::ReadBody() {
@@ -288,6 +290,8 @@ void HttpConnection::Send(HttpReply reply, bool last) {
   response_.version(11);
   response_.result(static_cast<unsigned>(reply.status));
   response_.keep_alive(keep_alive_);
+  // Who speaks 1.0 waits for the end of the connection, unless told that there is none.
+  if (keep_alive_ && old_) response_.set(http::field::connection, "keep-alive");
   response_.set(http::field::content_type, reply.content_type);
   response_.set(http::field::cache_control, "no-store");
   response_.set("X-Content-Type-Options", "nosniff");

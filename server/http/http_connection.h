@@ -91,7 +91,7 @@ class HttpConnection final : public ConnectionTable::Entry,
   std::optional<Parser> parser_;
   HttpRequest request_;
   HttpRoute route_;
-  bool keep_alive_ = false, head_only_ = false, watching_ = false, closed_ = false;
+  bool keep_alive_ = false, old_ = false, head_only_ = false, watching_ = false, closed_ = false;
   std::shared_ptr<SocketExchange> exchange_;  // while it is answered
   Response response_;
   std::shared_ptr<const void> held_;  // the reply's, while it is sent

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/http/descriptors.h"
 #include "tests/e2e/tcp_connection.h"
@@ -20,6 +21,8 @@ namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 // Limits that no test of something else meets.
 HttpLimits Wide() {
@@ -133,6 +136,20 @@ TEST_F(HttpServerTest, AClientThatAsksFirstIsToldToGoOn) {
   EXPECT_EQ(client.ReceiveUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   client.Send("abc");
   EXPECT_TRUE(client.ReceiveUntil("abc").starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+// RFC 9112, 9.3: a client of HTTP/1.0 that is not told so reads on until the connection ends, which it does after 75 s.
+TEST_F(HttpServerTest, AnOldClientIsToldThatItsConnectionStaysAndIsNeverToldToGoOn) {
+  Start(Wide());
+  TcpConnection client(server_->address());
+  client.Send("GET /live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  EXPECT_THAT(client.ReceiveUntil("live\n"), HasSubstr("\r\nConnection: keep-alive\r\n"));
+  client.Send(
+      "POST /echo HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\nExpect: "
+      "100-continue\r\n\r\nabc");
+  EXPECT_THAT(client.ReceiveUntil("abc"), StartsWith("HTTP/1.1 200 "));
+  client.Send("GET /live HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(client.ReceiveUntil(""), HasSubstr("\r\nConnection: close\r\n"));
 }
 
 TEST_F(HttpServerTest, AHeadIsAnsweredWithoutABody) {
