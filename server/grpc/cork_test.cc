@@ -35,7 +35,7 @@ class CorkTest : public ::testing::Test {
     return bytes;
   }
 
-  Descriptor listening_ = ListenOn("127.0.0.1:0", std::chrono::seconds(20));
+  Descriptor listening_ = *ListenOn("127.0.0.1:0", std::chrono::seconds(20));
   Descriptor client_{Connect()};
   Descriptor server_{AcceptOne()};
   Cork cork_{server_.get()};

@@ -16,6 +16,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -422,13 +423,19 @@ GrpcListener::~GrpcListener() = default;
 
 absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Open(const ListenerOptions& options,
                                                                  GrpcCounts& counts) {
-  auto impl = std::make_unique<Impl>(
-      options, options.accepts ? ListenOn(options.address, options.user_timeout) : Descriptor(),
-      counts);
-  if (!impl->Prepare()) {
+  const auto refused = [&](std::string_view why) {
     return absl::UnavailableError(
-        fmt::format("--grpc-address {} cannot be bound: is it in use?", options.address));
+        fmt::format("--grpc-address {} cannot be bound: {}", options.address, why));
+  };
+  Descriptor listening;
+  if (options.accepts) {
+    absl::StatusOr<Descriptor> bound = ListenOn(options.address, options.user_timeout);
+    if (!bound.ok())
+      return refused({bound.status().message().data(), bound.status().message().size()});
+    listening = *std::move(bound);
   }
+  auto impl = std::make_unique<Impl>(options, std::move(listening), counts);
+  if (!impl->Prepare()) return refused(std::generic_category().message(errno));
   return std::unique_ptr<GrpcListener>(new GrpcListener(std::move(impl)));
 }
 

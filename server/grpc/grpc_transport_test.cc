@@ -402,12 +402,16 @@ TEST_F(GrpcTransportTest, WhatWaitsForTheSlowLaneIsBoundedAndNoProbeWaitsBehindI
 }
 
 // L3
-TEST_F(GrpcTransportTest, AnAddressInUseIsAnErrorThatNamesIt) {
+TEST_F(GrpcTransportTest, AnAddressThatCannotBeHadIsAnErrorThatNamesItAndWhy) {
   const auto second = GrpcTransport::Start({.address = transport_->address()}, sinks_, kserve_,
                                            latency_, refusals_, clock_);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(std::string(second.status().message()),
-            "--grpc-address " + transport_->address() + " cannot be bound: is it in use?");
+            "--grpc-address " + transport_->address() + " cannot be bound: Address already in use");
+  const auto nowhere = GrpcTransport::Start({.address = "192.0.2.1:0"}, sinks_, kserve_, latency_,
+                                            refusals_, clock_);
+  EXPECT_EQ(std::string(nowhere.status().message()),
+            "--grpc-address 192.0.2.1:0 cannot be bound: Cannot assign requested address");
   ExpectGood();
 }
 

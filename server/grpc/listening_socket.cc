@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
@@ -20,30 +21,37 @@ namespace {
 
 using Found = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-Found Resolve(const std::string& host, const std::string& port) {
+absl::Status Why(int error) {
+  const std::string reason = std::generic_category().message(error);
+  return error == EADDRINUSE ? absl::AlreadyExistsError(reason) : absl::UnavailableError(reason);
+}
+
+absl::StatusOr<Found> Resolve(const std::string& host, const std::string& port) {
   addrinfo hints = {};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) found = nullptr;
-  return {found, freeaddrinfo};
+  const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
+  if (error == EAI_SYSTEM) return Why(errno);
+  if (error != 0) return absl::UnavailableError(gai_strerror(error));
+  return Found(found, freeaddrinfo);
 }
 
 void Set(int socket, int level, int option, int value) {
   setsockopt(socket, level, option, &value, sizeof(value));
 }
 
-Descriptor ListenOnOne(const addrinfo& to, std::chrono::milliseconds user_timeout) {
+absl::StatusOr<Descriptor> ListenOnOne(const addrinfo& to, std::chrono::milliseconds user_timeout) {
   Descriptor listening(
       socket(to.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
-  if (listening.get() < 0) return {};
+  if (listening.get() < 0) return Why(errno);
   Set(listening.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (to.ai_family == AF_INET6) Set(listening.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   // Both are inherited by what is accepted.
   Set(listening.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   Set(listening.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(user_timeout.count()));
-  if (bind(listening.get(), to.ai_addr, to.ai_addrlen) != 0) return {};
-  if (listen(listening.get(), SOMAXCONN) != 0) return {};
+  if (bind(listening.get(), to.ai_addr, to.ai_addrlen) != 0) return Why(errno);
+  if (listen(listening.get(), SOMAXCONN) != 0) return Why(errno);
   return listening;
 }
 
@@ -66,22 +74,22 @@ void Descriptor::Close() {
 
 int Descriptor::Release() { return std::exchange(descriptor_, -1); }
 
-Descriptor ListenOn(const std::string& address, std::chrono::milliseconds user_timeout) {
+absl::StatusOr<Descriptor> ListenOn(const std::string& address,
+                                    std::chrono::milliseconds user_timeout) {
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
   const std::string port = address.substr(colon + 1);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (host == "localhost") host = "127.0.0.1";  // as everywhere else
   if (host == "0.0.0.0") {
-    const Found both = Resolve("::", port);
-    if (both != nullptr) {
-      Descriptor listening = ListenOnOne(*both, user_timeout);
-      if (listening.get() >= 0 || errno == EADDRINUSE) return listening;
+    const absl::StatusOr<Found> both = Resolve("::", port);
+    if (both.ok()) {
+      absl::StatusOr<Descriptor> listening = ListenOnOne(**both, user_timeout);
+      if (listening.ok() || absl::IsAlreadyExists(listening.status())) return listening;
     }
   }
-  const Found found = Resolve(host, port);
-  if (found == nullptr) return {};
-  return ListenOnOne(*found, user_timeout);
+  const absl::StatusOr<Found> found = Resolve(host, port);
+  return found.ok() ? ListenOnOne(**found, user_timeout) : found.status();
 }
 
 void HangUpAtOnce(int connection) {

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <string>
 
+#include "absl/status/statusor.h"
+
 namespace cellbatch {
 
 // Closes what it holds.
@@ -23,10 +25,12 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
-// HOST:PORT or [HOST]:PORT. Another that listens there is an error (a value below 0), though not one that has gone. A wildcard takes
+// HOST:PORT or [HOST]:PORT. Another that listens there is an error (ALREADY_EXISTS; others: UNAVAILABLE; the text is the system's
+// reason and no more), though not one that has gone. A wildcard takes
 // IPv4 and IPv6, where there is IPv6. Connections accepted from it send at once (TCP_NODELAY) and end when what was sent is not
 // taken for `user_timeout`. Non-blocking.
-Descriptor ListenOn(const std::string& address, std::chrono::milliseconds user_timeout);
+absl::StatusOr<Descriptor> ListenOn(const std::string& address,
+                                    std::chrono::milliseconds user_timeout);
 // Resets a connection, whoever has it: what is on its way is dropped, nothing more is received, and who polls it is woken. (After a
 // shutdown gRPC would read what a flooding peer has sent for as long as it lasts.) One of this process's pairs, which have no
 // such reset, is shut down.

@@ -68,7 +68,7 @@ class WireTapTest : public ::testing::Test {
     ASSERT_EQ(epoll_wait(events_.get(), &event, 1, /*timeout=*/60'000), 1) << "nobody was woken";
   }
 
-  Descriptor listening_ = ListenOn("127.0.0.1:0", std::chrono::seconds(20));
+  Descriptor listening_ = *ListenOn("127.0.0.1:0", std::chrono::seconds(20));
   Descriptor client_;
   Descriptor events_{epoll_create1(EPOLL_CLOEXEC)};
   Descriptor server_;

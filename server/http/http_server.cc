@@ -123,7 +123,8 @@ absl::Status HttpServer::Impl::Listen(const std::string& address) {
   }
   if (endpoint.ok() && !error) return absl::OkStatus();
   return absl::UnavailableError(
-      fmt::format("--{} {} cannot be bound: is it in use?", flag, address));
+      fmt::format("--{} {} cannot be bound: {}", flag, address,
+                  endpoint.ok() ? error.message() : std::string(endpoint.status().message())));
 }
 
 void HttpServer::Impl::Begin() {

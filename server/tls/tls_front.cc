@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <list>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -130,11 +131,15 @@ class TlsFront::Impl {
 absl::StatusOr<std::string> TlsFront::Impl::Listen(std::string_view flag,
                                                    const std::string& address,
                                                    std::string_view protocol, TakePlainEnd take) {
-  Descriptor listening = ListenOn(address, options_.user_timeout);
-  Port& port = ports_.emplace_back(flag, std::move(listening), protocol, std::move(take));
-  if (port.listening.get() < 0 || !Watch(port.listening.get(), EPOLLIN, port)) {
-    return absl::UnavailableError(
-        fmt::format("--{} {} cannot be bound: is it in use?", flag, address));
+  absl::StatusOr<Descriptor> listening = ListenOn(address, options_.user_timeout);
+  if (!listening.ok()) {
+    return absl::UnavailableError(fmt::format("--{} {} cannot be bound: {}", flag, address,
+                                              std::string(listening.status().message())));
+  }
+  Port& port = ports_.emplace_back(flag, *std::move(listening), protocol, std::move(take));
+  if (!Watch(port.listening.get(), EPOLLIN, port)) {
+    return absl::UnavailableError(fmt::format("--{} {} cannot be bound: {}", flag, address,
+                                              std::generic_category().message(errno)));
   }
   return fmt::format("{}:{}", address.substr(0, address.rfind(':')), PortOf(port.listening.get()));
 }

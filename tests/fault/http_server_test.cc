@@ -331,7 +331,7 @@ TEST_F(HttpServerTest, ProbesAreAnsweredThoughAllFilesAreTaken) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-TEST(HttpServerStartTest, AnAddressInUseIsAnErrorThatNamesItsFlag) {
+TEST(HttpServerStartTest, AnAddressThatCannotBeHadIsAnErrorThatNamesItsFlagAndWhy) {
   HttpCounts counts;
   const auto first = HttpServer::Start("http-address", "localhost:0", {}, {}, counts);
   ASSERT_TRUE(first.ok());
@@ -339,7 +339,11 @@ TEST(HttpServerStartTest, AnAddressInUseIsAnErrorThatNamesItsFlag) {
   const auto second = HttpServer::Start("http-address", (*first)->address(), {}, {}, counts);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(second.status().message(),
-            fmt::format("--http-address {} cannot be bound: is it in use?", (*first)->address()));
+            fmt::format("--http-address {} cannot be bound: Address already in use",
+                        (*first)->address()));
+  const auto nowhere = HttpServer::Start("http-address", "192.0.2.1:0", {}, {}, counts);
+  EXPECT_EQ(nowhere.status().message(),
+            "--http-address 192.0.2.1:0 cannot be bound: Cannot assign requested address");
 }
 
 }  // namespace
