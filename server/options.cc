@@ -168,6 +168,16 @@ absl::Status CheckAll(const ServerOptions& options) {
   return absl::OkStatus();
 }
 
+// What is no flag where one was expected, and what stands before it.
+absl::Status Unexpected(std::string_view argument, std::string_view before) {
+  if (argument == "true" || argument == "false") {
+    return absl::InvalidArgumentError(
+        fmt::format("unexpected argument {} (it takes a =: {}={})", argument, before, argument));
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("unexpected argument {} (flags start with --; see --help)", argument));
+}
+
 }  // namespace
 
 absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text) {
@@ -230,10 +240,7 @@ absl::StatusOr<ServerOptions> ParseOptions(absl::Span<const std::string> argumen
   ServerOptions options = defaults;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
-    if (argument.substr(0, 2) != "--") {
-      return absl::InvalidArgumentError(
-          fmt::format("unexpected argument {} (flags start with --; see --help)", argument));
-    }
+    if (argument.substr(0, 2) != "--") return Unexpected(argument, i == 0 ? "" : arguments[i - 1]);
     const size_t equals = argument.find('=');
     const std::string_view name = argument.substr(2, equals == argument.npos ? equals : equals - 2);
     const auto flag = std::find_if(OptionFlags().begin(), OptionFlags().end(),
@@ -273,7 +280,9 @@ std::vector<Limit> LimitsOf(const ServerOptions& options) {
 
 std::string OptionsHelp() {
   std::string help =
-      "cellbatch-server --model-repository DIR [--FLAG VALUE | --FLAG=VALUE]...\n\n"
+      "cellbatch-server --model-repository DIR [--FLAG VALUE | --FLAG=VALUE]...\n"
+      "(what is true or false: --FLAG, or --FLAG=false)\n"
+      "(times: 250ms, 5s, 2min or 1h; a bare number is in milliseconds)\n\n"
       "Serves recurrent and recursive models over gRPC (KServe v2), batching cells of all "
       "requests.\n"
       "Once every model is warm, one line of JSON on stdout names the addresses in use.\n\n";

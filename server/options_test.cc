@@ -64,6 +64,8 @@ TEST(OptionsTest, WhatIsWrongIsSaidInOneLineWithTheFlagTheValueAndWhatWasExpecte
             "--max-queued-cells=lots: expected a number such as 512, 64KiB, 64MiB or 4GiB");
   EXPECT_EQ(ErrorOf({repository, "--drain-delay=-1s"}),
             "--drain-delay=-1s: expected a time such as 250ms, 5s, 2min or 1h");
+  EXPECT_EQ(ErrorOf({repository, "--strict-readiness", "false"}),
+            "unexpected argument false (it takes a =: --strict-readiness=false)");
   EXPECT_EQ(ErrorOf({repository, "--batch-limit=8192"}), "--batch-limit=8192: expected 1 to 4096");
   EXPECT_EQ(ErrorOf({repository, "--latency-samples=1000"}),
             "--latency-samples=1000: expected a power of two");
