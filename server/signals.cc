@@ -11,6 +11,8 @@ namespace cellbatch {
 
 StopSignals::StopSignals(std::function<void()> stop, std::function<void()> again) {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ,
+         SIG_IGN);  // a file that may not grow further is an error of its write, as a full disk is
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

@@ -11,7 +11,7 @@ namespace cellbatch {
 class StopSignals {
  public:
   // Blocks the signals for this thread and all it starts from now on: make it before any other
-  // thread. `stop` is called for each signal, `again` for each SIGHUP. Also ignores SIGPIPE.
+  // thread. `stop` is called for each signal, `again` for each SIGHUP. Also ignores SIGPIPE and SIGXFSZ.
   StopSignals(std::function<void()> stop, std::function<void()> again);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;

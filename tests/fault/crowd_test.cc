@@ -1,5 +1,7 @@
 // Many at once, and a disk that takes nothing (serving.md 4.4: T6, L6, L7), against the real server: whoever is beside
 // them has its answer, with the same bits. What must not get slow is said in answers, never in milliseconds.
+#include <sys/resource.h>
+
 #include <atomic>
 #include <string>
 #include <thread>
@@ -84,6 +86,24 @@ TEST_F(CrowdTest, L6ADiskThatIsFullEndsTheRecordAloudAndServingGoesOn) {
   WaitUntilEmpty(*server_);
   const std::string log = server_->Log();
   EXPECT_EQ(log.find(kSaid), log.rfind(kSaid)) << "said once";
+  End();
+}
+
+// Where files may not grow beyond a size (ulimit -f) the system would end a process that tries.
+TEST_F(CrowdTest, L6AFileThatMayNotGrowEndsTheRecordAloudAndServingGoesOn) {
+  const std::string record = ::testing::TempDir() + "/bounded.record";
+  const std::string said = "--record " + record + ": File too large; nothing more is recorded";
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit tight = {1 << 16, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  ASSERT_NO_FATAL_FAILURE(Serve({"--record=" + record}));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  while (server_->Log().find(said) == std::string::npos) {
+    ASSERT_NO_FATAL_FAILURE(ExpectGood(*caller_));
+  }
+  for (int i = 0; i < 20; ++i) ExpectGood(*caller_);
+  WaitUntilEmpty(*server_);
   End();
 }
 
