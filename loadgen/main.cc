@@ -106,10 +106,9 @@ absl::StatusOr<Capacity> FindCapacity(const Options& options, const Workload& wo
   return MeasureCapacity(capacity, workload, stop);
 }
 
-absl::StatusOr<std::vector<RunResult>> RunAll(const Options& options, double capacity,
-                                              const Workload& workload,
-                                              const std::atomic<bool>& stop) {
-  std::vector<RunResult> results;
+// Into `results` what was measured, also where a later run could not be made.
+absl::Status RunAll(const Options& options, double capacity, const Workload& workload,
+                    const std::atomic<bool>& stop, std::vector<RunResult>& results) {
   ProgressLine line;
   for (const Rate& rate : options.rates) {
     if (!results.empty()) {
@@ -133,7 +132,20 @@ absl::StatusOr<std::vector<RunResult>> RunAll(const Options& options, double cap
       break;
     }
   }
-  return results;
+  return absl::OkStatus();
+}
+
+// Before hours are measured. What is in a file stays until there is something to write.
+absl::Status CheckFiles(const Options& options) {
+  for (const std::string* path : {&options.json, &options.csv, &options.records}) {
+    if (path->empty() || *path == "-") {
+      continue;
+    }
+    if (!std::ofstream(*path, std::ios::app)) {
+      return absl::UnavailableError(fmt::format("{} cannot be written", *path));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status WriteFile(const std::string& path, const std::string& text) {
@@ -211,6 +223,9 @@ void PrintResults(const Options& options, const std::vector<RunResult>& runs) {
 }
 
 absl::StatusOr<bool> Measure(const Options& options, const std::atomic<bool>& stop) {
+  if (absl::Status status = CheckFiles(options); !status.ok()) {
+    return status;
+  }
   const auto workload = AskAndMake(options);
   if (!workload.ok()) {
     return workload.status();
@@ -226,18 +241,21 @@ absl::StatusOr<bool> Measure(const Options& options, const std::atomic<bool>& st
     }
     std::cout << CapacityText(*capacity) << std::flush;
   }
-  const auto runs = RunAll(options, capacity.ok() ? capacity->per_second : 0, **workload, stop);
-  if (!runs.ok()) {
-    return runs.status();
-  }
-  if (!runs->empty() && !options.sweep) {
-    std::cout << ServersView(options) << "\n";
-  }
-  PrintResults(options, *runs);
-  if (absl::Status status = WriteFiles(options, **workload, *runs, capacity); !status.ok()) {
+  std::vector<RunResult> runs;
+  absl::Status status =
+      RunAll(options, capacity.ok() ? capacity->per_second : 0, **workload, stop, runs);
+  if (!status.ok() && runs.empty()) {
     return status;
   }
-  return std::all_of(runs->begin(), runs->end(),
+  if (!runs.empty() && !options.sweep) {
+    std::cout << ServersView(options) << "\n";
+  }
+  PrintResults(options, runs);
+  status.Update(WriteFiles(options, **workload, runs, capacity));
+  if (!status.ok()) {
+    return status;
+  }
+  return std::all_of(runs.begin(), runs.end(),
                      [](const RunResult& run) { return run.verdict.valid(); });
 }
 

@@ -233,6 +233,15 @@ std::string ProgressText(const RunProgress& progress) {
 absl::StatusOr<RunResult> RunOpenLoop(const RunOptions& options, const Workload& workload,
                                       const ProgressCallback& progress,
                                       const std::atomic<bool>& stop) {
+  // The whole schedule is made before the run, and what becomes of each request is remembered: some 50 bytes each.
+  constexpr double kMostRequests = 1e8;
+  const double seconds = options.warmup_seconds + options.seconds;
+  if (!(options.rate * seconds <= kMostRequests)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{:g} requests/s for {:g} s are {:g} requests, the most is {:g}: lower --rate "
+                    "or --duration",
+                    options.rate, seconds, options.rate * seconds, kMostRequests));
+  }
   Run run(options, workload, stop);
   if (absl::Status status = run.Connect(); !status.ok()) {
     return status;

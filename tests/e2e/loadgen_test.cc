@@ -205,6 +205,30 @@ TEST_F(LoadgenCallTest, AFileOfEachKindIsSent) {
   }
 }
 
+TEST_F(LoadgenCallTest, AFileThatCannotBeWrittenIsSaidBeforeAnythingIsSent) {
+  const uint64_t before = Served::Get().Answered("lstm");
+  for (const char* flag : {"--csv", "--records"}) {
+    const Loaded loaded = Load(fmt::format("--model=lstm {}=/nowhere/file", flag));
+    EXPECT_EQ(loaded.exit_code, 1) << loaded.text;
+    EXPECT_NE(loaded.text.find("/nowhere/file cannot be written"), std::string::npos)
+        << loaded.text;
+  }
+  EXPECT_EQ(Served::Get().Answered("lstm"), before);
+}
+
+// The second point wants more requests than a schedule may have.
+TEST_F(LoadgenCallTest, WhatASweepMeasuredIsToldThoughALaterPointFails) {
+  const std::string csv = TempFile("sweep.csv");
+  const Loaded loaded =
+      Load("--model=lstm --sweep=40:2000000040:2000000000 --cooldown=0 --csv=" + csv);
+  EXPECT_EQ(loaded.exit_code, 1) << loaded.text;
+  EXPECT_NE(loaded.text.find("2e+09 requests, the most is 1e+08"), std::string::npos)
+      << loaded.text;
+  EXPECT_NE(loaded.text.find("highest rate sustained"), std::string::npos) << loaded.text;
+  ExpectAllRight(loaded);
+  EXPECT_NE(ReadFile(csv), "");
+}
+
 TEST_F(LoadgenCallTest, WhatDoesNotGoTogetherIsNamedByItsField) {
   const std::string path = TempFile("trees.ptb");
   std::ofstream(path) << "(3 (2 It) (4 (2 's) (2 good)))\n";
