@@ -11,8 +11,7 @@ namespace cellbatch {
 
 StopSignals::StopSignals(std::function<void()> stop, std::function<void()> again) {
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ,
-         SIG_IGN);  // a file that may not grow further is an error of its write, as a full disk is
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write, as on a full disk
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
