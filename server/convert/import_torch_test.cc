@@ -232,6 +232,26 @@ TEST_F(ImportTorchTest, HowAModelIsServedStaysWhenAVersionIsAdded) {
   EXPECT_EQ(VersionsToServe(repository_ + "/m", {})->size(), 1u);
 }
 
+// All versions have one configuration, and a server that cannot serve one of them does not start.
+TEST_F(ImportTorchTest, AVersionOfOtherCellsIsNotPutBesideOneThatIsServedToo) {
+  AddRnn("", 4, 7, 5, 1, false);
+  ASSERT_EQ(Error(), "imported");
+  std::ofstream(repository_ + "/m/config.textproto", std::ios::app)
+      << "version_policy { all { } }\n";
+  const std::string before = Files();
+  options_.version = 2;
+  tensors_.clear();
+  AddRnn("", 3, 7, 5, 1, false);
+  EXPECT_THAT(Error(),
+              HasSubstr("version 1 is served, too (version_policy in config.textproto), and "
+                        "has other cells than"));
+  EXPECT_EQ(Files(), before);
+  tensors_.clear();
+  AddRnn("", 4, 7, 6, 1, false);  // other sizes are no other cells
+  EXPECT_EQ(Error(), "imported");
+  EXPECT_EQ(VersionsToServe(repository_ + "/m", {})->size(), 2u);
+}
+
 // Who has opened a file of the model reads it whole, as it was.
 TEST_F(ImportTorchTest, FilesAreReplacedAndNeverWrittenOver) {
   AddRnn("", 3, 7, 5, 1, false);

@@ -105,7 +105,8 @@ std::vector<std::string> KeepServing(const std::string& path, disk::ModelDescrip
   return names;
 }
 
-constexpr char kConfig[] = "config.textproto", kPolicy[] = "policy.textproto";
+constexpr char kConfig[] = "config.textproto", kPolicy[] = "policy.textproto",
+               kWeights[] = "weights.safetensors";
 
 // What the loader reads beside weights and configuration: definitions, vocabularies, a policy.
 void CopyTexts(const fs::path& from, const fs::path& to) {
@@ -149,6 +150,20 @@ class Stage {
     return absl::OkStatus();
   }
 
+  // The versions that lie beside it, whose configuration this will be as well; one that is elsewhere is left out.
+  void AddOthers() {
+    for (const int64_t other : ModelVersions(folder_).value_or(std::vector<int64_t>())) {
+      const std::string name = std::to_string(other);
+      if (name == version_) continue;
+      std::error_code error;
+      fs::create_directory(stage_ / name, error);
+      CopyTexts(folder_ / name, stage_ / name);
+      const fs::path weights = fs::canonical(folder_ / name / kWeights, error);
+      if (!error) fs::create_hard_link(weights, stage_ / name / kWeights, error);
+      if (error) fs::remove_all(stage_ / name, error);
+    }
+  }
+
   // Without the policy of the version that is replaced; false: it had none.
   bool DropPolicy() {
     std::error_code error;
@@ -158,7 +173,7 @@ class Stage {
   // Into its place, each thing at once: a server may be looking (--model-control).
   absl::Status Publish() {
     std::error_code error;
-    const fs::path weights = fs::path(version_) / "weights.safetensors";
+    const fs::path weights = fs::path(version_) / kWeights;
     if (!fs::exists(folder_, error)) {
       fs::rename(stage_, folder_, error);
     } else {
@@ -173,7 +188,7 @@ class Stage {
 
   std::string folder() const { return stage_.string(); }
   std::string config() const { return (stage_ / kConfig).string(); }
-  std::string weights() const { return (stage_ / version_ / "weights.safetensors").string(); }
+  std::string weights() const { return (stage_ / version_ / kWeights).string(); }
   // As its user knows it.
   absl::Status Told(const absl::Status& status) const {
     std::string text(status.message());
@@ -190,6 +205,23 @@ class Stage {
   fs::path stage_;
   bool no_policy_ = false;
 };
+
+// Versions share a configuration, and a load takes all that are served or none.
+absl::Status CheckOthers(Stage& stage, const ImportOptions& options) {
+  stage.AddOthers();
+  const auto served = VersionsToServe(stage.folder(), LoaderLimits());
+  for (const int64_t version : served.value_or(std::vector<int64_t>())) {
+    if (version == options.version) continue;
+    const auto loaded =
+        LoadModel(stage.folder(), options.name, version, ModelId(0), LoaderLimits());
+    if (loaded.ok()) continue;
+    return stage.Told(Wrong(fmt::format(
+        "version {} is served, too (version_policy in config.textproto), and has other cells than "
+        "the configuration would have (--name makes a model of its own): {}",
+        version, std::string(loaded.status().message()))));
+  }
+  return absl::OkStatus();
+}
 
 // "4 -> 5" units; of a stack whose layers differ "4 -> 5 -> 7".
 std::string Units(const StackModel& m) {
@@ -286,7 +318,10 @@ absl::StatusOr<Imported> WriteModel(const StackModel& model, const TensorSource&
     loaded = load();
   }
   if (!loaded.ok()) return stage.Told(loaded.status());
-  if (s = stage.Publish(); !s.ok()) return s;
+  loaded->reset();
+  s = CheckOthers(stage, options);
+  if (s.ok()) s = stage.Publish();
+  if (!s.ok()) return s;
   return imported;
 }
 
