@@ -134,10 +134,10 @@ void ScheduleTape::Joined(uint64_t request, int worker, absl::Span<const int32_t
 
 void ScheduleTape::Submitted(int worker, int lane, const BatchedTask& task) {
   Begin();
-  const uint64_t word = Word(TapeOp::kSubmitted) | static_cast<uint64_t>(worker) << 8 |
-                        static_cast<uint64_t>(lane) << 16 |
-                        static_cast<uint64_t>(task.cell.value()) << 24 |
-                        static_cast<uint64_t>(task.num_nodes) << 40;
+  const uint64_t word =
+      Word(TapeOp::kSubmitted) | static_cast<uint64_t>(worker) << 8 |
+      static_cast<uint64_t>(lane & 0xff) << 16 | static_cast<uint64_t>(task.cell.value()) << 24 |
+      static_cast<uint64_t>(task.num_nodes) << 40 | static_cast<uint64_t>(lane >> 8) << 56;
   Mix(word);
   Mix(HashOfRows({task.output_rows, static_cast<size_t>(task.num_nodes)}));
   Put(word);

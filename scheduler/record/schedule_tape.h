@@ -16,7 +16,7 @@
 //   kArrived    bad graph 8                                {request}
 //   kNews       slot 32                                    {the slot's word: generation 32, bits}
 //   kContinued  failed 8, another piece 8                  {request}
-//   kSubmitted  worker 8, lane 8, type 16, nodes 16        {the schedule's hash so far}
+//   kSubmitted  worker 8, lane 8, type 16, nodes 16, lane / 256: 8        {the schedule's hash so far}
 //
 // A request is generation 32, slot 32. The hash is over all tasks, in order: worker, lane, type, nodes and the rows that
 // they write; and over which request got which rows when it joined. So it says which node of which request was in which
@@ -53,6 +53,10 @@ enum class TapeOp : uint8_t {
 inline TapeOp OpOf(uint64_t word) { return static_cast<TapeOp>(word & 0xff); }
 inline uint64_t FieldOf(uint64_t word, int first_bit, int bits) {
   return word >> first_bit & ((uint64_t{1} << bits) - 1);
+}
+// Of a kSubmitted: the lane's index.
+inline int LaneOfTask(uint64_t word) {
+  return static_cast<int>(FieldOf(word, 16, 8) | FieldOf(word, 56, 8) << 8);
 }
 // Words that follow one of that op; -1: it is none.
 int TapeOperands(uint64_t word);

@@ -52,8 +52,7 @@ std::vector<RecordedTask> TasksOf(const RecordedRun& run, const RecordedLane& la
       const auto named = run.lanes.find(static_cast<uint32_t>(tape[i + 1]));
       if (named != run.lanes.end()) serial_at[named->second.index] = named->first;
     } else if (OpOf(word) == TapeOp::kSubmitted) {
-      out[worker].push_back({serial_at[static_cast<int>(FieldOf(word, 16, 8))],
-                             static_cast<int>(FieldOf(word, 24, 16)),
+      out[worker].push_back({serial_at[LaneOfTask(word)], static_cast<int>(FieldOf(word, 24, 16)),
                              static_cast<int32_t>(FieldOf(word, 40, 16))});
     } else if (OpOf(word) == TapeOp::kFinished && !out[worker].empty()) {
       const Out done = out[worker].front();
