@@ -172,6 +172,9 @@ void HttpConnection::OnHead(Error error) {
   if (closed_) return;
   if (error) return RefuseHead(error);
   TakeHead();
+  if (!KnowsEnd()) {
+    return Send(Refusal(400, "Transfer-Encoding: nothing but chunked, and that once"), true);
+  }
   if (route_.refused) return Send(*std::exchange(route_.refused, {}), !parser_->is_done());
   if (parser_->is_done()) return Ask();
   if (!route_.takes_body) return Send(Refusal(400, "no body is taken here"), true);
@@ -191,6 +194,11 @@ void HttpConnection::RefuseHead(Error error) {
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
     return Send(Refusal(431, "the head is longer than --http-max-header-bytes"), true);
   }
+  Refuse(error);
+}
+
+// Of a head or of a body.
+void HttpConnection::Refuse(Error error) {
   if (error == http::error::body_limit) {
     return Send(Refusal(413, "the body is longer than --http-max-body-bytes"), true);
   }
@@ -225,6 +233,15 @@ void HttpConnection::TakeHead() {
   }
 }
 
+// Beast takes a body in another coding for none, and would read it as the next request: somebody else's, where a proxy that
+// knows better has several of them on this connection.
+bool HttpConnection::KnowsEnd() {
+  const auto& head = parser_->get();
+  const size_t codings = head.count(http::field::transfer_encoding);
+  return codings == 0 ||
+         (codings == 1 && beast::iequals(head[http::field::transfer_encoding], "chunked"));
+}
+
 bool HttpConnection::ExpectsContinue() {
   const auto& head = parser_->get();
   return head.version() >= 11 && beast::iequals(head[http::field::expect], "100-continue");
@@ -246,10 +263,7 @@ void HttpConnection::ReadBody() {
 void HttpConnection::OnBody(Error error, size_t asked) {
   if (closed_) return;
   request_.body.resize(request_.body.size() - asked + (asked - parser_->get().body().size));
-  if (error == http::error::body_limit) {
-    return Send(Refusal(413, "the body is longer than --http-max-body-bytes"), true);
-  }
-  if (error && error != http::error::need_buffer) return Close();
+  if (error && error != http::error::need_buffer) return Refuse(error);
   host_->table.Hold(*this, static_cast<int64_t>(request_.body.capacity()));
   if (closed_) return;
   parser_->is_done() ? Ask() : ReadBody();

@@ -67,7 +67,9 @@ class HttpConnection final : public ConnectionTable::Entry,
   void ReadHead();
   void OnHead(Error error);
   void RefuseHead(Error error);
+  void Refuse(Error error);
   void TakeHead();
+  bool KnowsEnd();
   bool ExpectsContinue();
   void ReadBody();
   void OnBody(Error error, size_t asked);

@@ -179,6 +179,30 @@ TEST_F(HttpServerTest, WhatIsTooLongOrNoHttpIsRefusedByName) {
   EXPECT_TRUE(Live());
 }
 
+TEST_F(HttpServerTest, ABodyWhoseEndNobodyKnowsIsNotReadAsTheNextRequest) {
+  Start(Wide());
+  for (const char* coding :
+       {"gzip", "xchunked", "gzip, chunked", "gzip\r\nTransfer-Encoding: chunked"}) {
+    TcpConnection client(server_->address());
+    client.Send(
+        fmt::format("{}Transfer-Encoding: {}\r\n\r\n"
+                    "GET /live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+                    kEcho, coding));
+    const std::string reply = client.ReceiveUntil("");
+    EXPECT_TRUE(reply.starts_with("HTTP/1.1 400")) << coding << ": " << reply;
+    EXPECT_NE(reply.find("Transfer-Encoding"), reply.npos) << coding << ": " << reply;
+    EXPECT_EQ(reply.find("live\n"), reply.npos) << coding << ": " << reply;
+  }
+}
+
+TEST_F(HttpServerTest, ChunksThatAreNoneAreRefusedAndNotHungUpOnInSilence) {
+  Start(Wide());
+  for (const char* chunk : {"zz\r\n", "FFFFFFFFFFFFFFFFF\r\n", "3\r\nabcdef\r\n"}) {
+    const std::string reply = Ask("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", chunk);
+    EXPECT_TRUE(reply.starts_with("HTTP/1.1 400")) << chunk << ": " << reply;
+  }
+}
+
 TEST_F(HttpServerTest, EachThatTakesTooLongIsHungUpOn) {
   HttpLimits limits = Wide();
   const milliseconds soon(20);
