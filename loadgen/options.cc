@@ -97,17 +97,27 @@ Flags MakeFlags(Options& options, Texts& texts) {
 }
 
 absl::Status CheckNumbers(const Options& options) {
-  const std::pair<const char*, double> positive[] = {
-      {"duration", options.duration},
-      {"timeout", options.timeout},
-      {"connections", static_cast<double>(options.connections)},
-      {"most-outstanding", static_cast<double>(options.most_outstanding)},
-      {"in-flight", static_cast<double>(options.in_flight)},
-      {"capacity-duration", options.capacity_duration}};
-  for (const auto& [name, value] : positive) {
+  constexpr double kMostSeconds = 1e8;  // three years: what nanoseconds hold, by far
+  constexpr double kMostAtOnce = 1 << 20;
+  struct Bound {
+    const char* name;
+    double value, most;
+  };
+  const Bound positive[] = {
+      {"duration", options.duration, kMostSeconds},
+      {"timeout", options.timeout, kMostSeconds},
+      {"connections", static_cast<double>(options.connections), kMostAtOnce},
+      {"most-outstanding", static_cast<double>(options.most_outstanding), kMostAtOnce},
+      {"in-flight", static_cast<double>(options.in_flight), kMostAtOnce},
+      {"capacity-duration", options.capacity_duration, kMostSeconds}};
+  for (const auto& [name, value, most] : positive) {
     if (!(value > 0)) {
       return absl::InvalidArgumentError(
           fmt::format("--{}={:g}: wants a positive number", name, value));
+    }
+    if (value > most) {
+      return absl::InvalidArgumentError(
+          fmt::format("--{}={:.17g}: the most is {:.17g}", name, value, most));
     }
   }
   const std::pair<const char*, double> not_negative[] = {

@@ -203,6 +203,10 @@ TEST(OptionsTest, WrongFlagsAreNamed) {
             "--rate: \"0\" is no positive number of requests a second, nor a share like 40%");
   EXPECT_EQ(message({"--duration=-1"}), "--duration=-1: wants a positive number");
   EXPECT_EQ(message({"--warmup=-1"}), "--warmup=-1: must not be negative");
+  EXPECT_EQ(message({"--timeout=1e10"}), "--timeout=10000000000: the most is 100000000");
+  EXPECT_EQ(message({"--connections=4294967297"}), "--connections=4294967297: the most is 1048576");
+  EXPECT_EQ(message({"--most-outstanding=5000000000"}),
+            "--most-outstanding=5000000000: the most is 1048576");
   EXPECT_EQ(message({"--arrivals=bursts"}), "--arrivals=bursts: neither poisson nor constant");
   EXPECT_EQ(message({"now"}), "\"now\" is no flag; --help lists them");
   EXPECT_EQ(std::string(ParseOptions({}, help).status().message()), "--model=NAME is needed");

@@ -18,6 +18,7 @@ namespace {
 // The first request is due so long after the threads are told to start.
 constexpr int64_t kLeadNs = 50'000'000;
 constexpr size_t kMostErrorTexts = 8;
+constexpr double kMostRequests = 1e8;  // of a schedule, some 60 bytes each
 // Three independent streams from one printed seed.
 constexpr uint64_t kWarmupStream = 0x9e3779b97f4a7c15u;
 constexpr uint64_t kOrderStream = 0xc2b2ae3d27d4eb4fu;
@@ -233,8 +234,6 @@ std::string ProgressText(const RunProgress& progress) {
 absl::StatusOr<RunResult> RunOpenLoop(const RunOptions& options, const Workload& workload,
                                       const ProgressCallback& progress,
                                       const std::atomic<bool>& stop) {
-  // The whole schedule is made before the run, and what becomes of each request is remembered: some 50 bytes each.
-  constexpr double kMostRequests = 1e8;
   const double seconds = options.warmup_seconds + options.seconds;
   if (!(options.rate * seconds <= kMostRequests)) {
     return absl::InvalidArgumentError(
