@@ -200,7 +200,9 @@ absl::Status WriteFiles(const Options& options, const Workload& workload,
   if (options.sweep) {
     json["highest_sustained_rate"] = HighestSustained(runs);
   }
-  absl::Status status = WriteFile(options.json, json.dump(2) + "\n");
+  // A server's error text may be anything.
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+  absl::Status status = WriteFile(options.json, json.dump(2, ' ', false, kReplace) + "\n");
   status.Update(WriteFile(options.csv, RunsCsv(workload.name(), runs)));
   if (!options.records.empty() && !runs.empty()) {
     status.Update(WriteFile(options.records, RecordsCsv(runs.back())));

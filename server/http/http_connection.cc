@@ -16,6 +16,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "scheduler/clock.h"
 
 namespace cellbatch {
@@ -31,6 +32,17 @@ constexpr size_t kLingerBytes = 1 << 20;
 constexpr std::chrono::milliseconds kLingerTime{2000};
 
 std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+// A target may be a whole address, as a client of a proxy writes it (RFC 9112, 3.2.2): what is asked for begins behind the authority.
+std::string WithoutAuthority(const std::string& target) {
+  for (const char* const scheme : {"http://", "https://"}) {
+    if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
+    const size_t end = target.find_first_of("/?", std::strlen(scheme));
+    if (end == target.npos) return "/";
+    return target[end] == '/' ? target.substr(end) : "/" + target.substr(end);
+  }
+  return target;
+}
 
 // Empty: it is no peer of TCP's, or gone.
 std::string PeerOf(const asio::generic::stream_protocol::socket& socket) {
@@ -217,7 +229,7 @@ void HttpConnection::TakeHead() {
   request_.method = Text(head.method_string());
   request_.address = address_;
   request_.certificate = certificate_;
-  const std::string target = Text(head.target());
+  const std::string target = WithoutAuthority(Text(head.target()));
   const size_t query = target.find('?');
   request_.path = target.substr(0, query);
   if (query != target.npos) request_.query = target.substr(query + 1);

@@ -160,6 +160,16 @@ TEST_F(HttpServerTest, AHeadIsAnsweredWithoutABody) {
   EXPECT_TRUE(reply.ends_with("\r\n\r\n"));
 }
 
+// RFC 9112, 3.2.2: as a client of a proxy asks, and a proxy may pass it on.
+TEST_F(HttpServerTest, ATargetMayBeAWholeAddress) {
+  Start(Wide());
+  for (const char* target : {"http://a/live", "HTTPS://a.example:8000/live?x=1"}) {
+    EXPECT_THAT(Ask(fmt::format("GET {} HTTP/1.1\r\n", target)), testing::EndsWith("live\n"))
+        << target;
+  }
+  EXPECT_THAT(Ask("GET http://a HTTP/1.1\r\n"), StartsWith("HTTP/1.1 404 "));
+}
+
 TEST_F(HttpServerTest, WhatIsTooLongOrNoHttpIsRefusedByName) {
   HttpLimits limits = Wide();
   limits.max_header_bytes = 1000;

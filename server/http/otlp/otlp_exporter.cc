@@ -42,6 +42,10 @@ constexpr uint64_t kMostReply = 64 << 10;
 
 struct Endpoint {
   std::string host, port, path;
+  // As a Host header has it: an address of IPv6 in brackets.
+  std::string Authority() const {
+    return (host.find(':') == host.npos ? host : "[" + host + "]") + ":" + port;
+  }
 };
 
 absl::StatusOr<Endpoint> ParseUrl(std::string_view url) {
@@ -121,7 +125,7 @@ class Collector {
     http::response_parser<http::string_body> reply;
     if (!error) {
       http::request<http::string_body> request(http::verb::post, endpoint_.path, 11, body);
-      request.set(http::field::host, endpoint_.host + ":" + endpoint_.port);
+      request.set(http::field::host, endpoint_.Authority());
       request.set(http::field::user_agent, "cellbatch");
       request.set(http::field::content_type, "application/x-protobuf");
       request.prepare_payload();
