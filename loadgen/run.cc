@@ -72,7 +72,8 @@ class Run final : public SendTarget {
   std::vector<Pick> picks_;
   std::shared_ptr<Samples> samples_;
   int64_t start_ns_ = 0;
-  std::atomic<bool> gave_up_{false};
+  std::atomic<bool> gave_up_{false};  // what is in flight was cut off by this side
+  std::atomic<bool> over_{false};     // who has no answer by now has none
 
   std::mutex mutex_;
   std::condition_variable sender_ended_;
@@ -110,6 +111,7 @@ absl::Status Run::Connect() {
 }
 
 void Run::Complete(const AsyncCaller::Done& done) {
+  if (over_) return;
   const SampleOutcome outcome = OutcomeOf(done.code, gave_up_);
   if (outcome != SampleOutcome::kCompleted) {
     std::lock_guard lock(mutex_);
@@ -193,8 +195,8 @@ RunResult Run::Measure(const ProgressCallback& progress) {
   sender.join();
   Drain(progress);
   const double wall = static_cast<double>(clock_.Now() - start_ns_) * 1e-9;
-  gave_up_ = true;
-  caller_.reset();  // what is still in flight ends as cancelled
+  over_ = true;
+  caller_.reset();  // what is still in flight was never answered
 
   RunResult result;
   result.rate = options_.rate;
