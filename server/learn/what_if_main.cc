@@ -96,9 +96,8 @@ void Print(const Asked& asked, const RecordedWorld& recorded, const PolicySpec& 
   const double seconds = static_cast<double>(recorded.arrivals.back().at_ns) * 1e-9;
   const double rate = static_cast<double>(recorded.arrivals.size()) / std::max(seconds, 1e-9);
   fmt::print(
-      "world      {} devices, {} tasks in flight each; {:.1f} us of the scheduler's a task, {:.0f} "
-      "us "
-      "to wake it\n",
+      "world      {} devices, {} tasks in flight each; {:.1f} us of the scheduler's a task, "
+      "{:.0f} us to wake it\n",
       asked.devices > 0 ? asked.devices : recorded.options.devices,
       recorded.options.max_tasks_in_flight, static_cast<double>(recorded.task_overhead_ns) * 1e-3,
       static_cast<double>(recorded.options.wake_ns) * 1e-3);
@@ -113,6 +112,10 @@ void Print(const Asked& asked, const RecordedWorld& recorded, const PolicySpec& 
       rate * asked.rate, Name(policy.kind), Ms(predicted.mean_ns),
       Ms(static_cast<double>(predicted.p50_ns)), Ms(static_cast<double>(predicted.p99_ns)),
       predicted.requests_per_s, 100 * predicted.device_busy, predicted.mean_fill());
+  if (recorded.policies_taken > 0) {
+    fmt::print("policies   {} were taken over meanwhile; what was served is theirs, too\n",
+               recorded.policies_taken);
+  }
   if (recorded.left_out > 0) {
     fmt::print("left out   {} requests that failed, were cancelled or grew\n", recorded.left_out);
   }

@@ -409,6 +409,7 @@ absl::StatusOr<RecordedWorld> WorldOfRecord(const RecordedRun& run, const Record
   RecordedWorld world;
   world.model = (*lane)->model;
   world.policy = (*lane)->policy.spec;
+  world.policies_taken = (*lane)->taken.size();
   world.join = (*lane)->join;
   int64_t first_ns = 0;
   if (absl::Status s = ReadRequests(run, **lane, part, world, first_ns); !s.ok()) return s;

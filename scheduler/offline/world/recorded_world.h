@@ -26,7 +26,8 @@ namespace cellbatch {
 
 struct RecordedWorld {
   std::shared_ptr<const Model> model;
-  PolicySpec policy;  // that decided
+  PolicySpec policy;          // that decided, at first
+  size_t policies_taken = 0;  // over after that, while it was recorded
   JoinSpec join;
   TaskCosts costs;       // as served, the scheduler's part of each task included
   WorldOptions options;  // devices, tasks in flight, guard, waking, spread

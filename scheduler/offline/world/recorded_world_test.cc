@@ -226,6 +226,10 @@ TEST(RecordedWorldTest, WhatARecordDoesNotHaveIsSaid) {
   EXPECT_EQ(message({.model = "other"}), "the record has no model \"other\"");
   EXPECT_EQ(message({.model = "", .from_ns = 0, .to_ns = 1}),
             "the record has no answered request of \"model1\" there");
+  RecordedRun changed = served.run();
+  EXPECT_EQ(WorldOfRecord(changed, {})->policies_taken, 0u);
+  changed.lanes.at(1).taken[1] = {.made = true, .spec = SpecOf(PolicyKind::kDepth)};
+  EXPECT_EQ(WorldOfRecord(changed, {})->policies_taken, 1u);
   RecordedRun without = served.run();
   without.tape.clear();
   EXPECT_EQ(std::string(WorldOfRecord(without, {}).status().message()),
