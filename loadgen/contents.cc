@@ -126,13 +126,13 @@ class ContentsMaker {
 
  private:
   void Add(std::vector<Tensor> inputs, size_t size,
-           std::map<std::string, Parameter> parameters = {}) {
+           std::map<std::string, Parameter> parameters = {}, bool goes_on = false) {
     for (const Tensor& tensor : inputs) {
       bytes_ += static_cast<int64_t>(tensor.bytes.size());
     }
     if (bytes_ <= kMostBytes) {
       made_.requests.push_back(
-          {std::move(inputs), std::move(parameters), static_cast<int32_t>(size)});
+          {std::move(inputs), std::move(parameters), static_cast<int32_t>(size), goes_on});
     }
   }
   // Whether so many nodes are more than a request may have; counted.
@@ -148,6 +148,7 @@ class ContentsMaker {
   Tensor TokenTensor(const char* name, const Sentence& sentence);
   std::vector<float> RandomFloats(int64_t count);
   std::vector<Sentence> InPieces(const Sentence& whole) const;
+  void AddPiece(std::vector<Tensor> inputs, const Sentence& sentence);
   void AddState(std::vector<Tensor>& inputs);
 
   const ModelNeeds& needs_;
@@ -193,6 +194,14 @@ std::vector<Sentence> ContentsMaker::InPieces(const Sentence& whole) const {
   return pieces;
 }
 
+// With `streams` the server has the state that the piece goes on from.
+void ContentsMaker::AddPiece(std::vector<Tensor> inputs, const Sentence& sentence) {
+  if (sentence.goes_on && entry_.streams == 0) {
+    AddState(inputs);
+  }
+  Add(std::move(inputs), static_cast<size_t>(sentence.length), {}, sentence.goes_on);
+}
+
 // Of numbers as a recurrent cell leaves them; which they are costs the server nothing.
 void ContentsMaker::AddState(std::vector<Tensor>& inputs) {
   for (const StatePart& part : needs_.states) {
@@ -225,10 +234,7 @@ void ContentsMaker::AddSentence(const Sentence& sentence, const std::set<std::st
       std::vector<Tensor> inputs = {
           FloatTensor("X", {sentence.length, needs_.width},
                       RandomFloats(int64_t{sentence.length} * needs_.width))};
-      if (sentence.goes_on) {
-        AddState(inputs);
-      }
-      return Add(std::move(inputs), length);
+      return AddPiece(std::move(inputs), sentence);
     }
     case RequestForm::kSource:
       return AddSource(sentence);
@@ -250,10 +256,7 @@ void ContentsMaker::AddSentence(const Sentence& sentence, const std::set<std::st
   }
   std::vector<Tensor> inputs = corpus::CharacterTensors(characters);
   inputs.insert(inputs.begin(), TokenTensor("TOKENS", sentence));
-  if (sentence.goes_on) {
-    AddState(inputs);
-  }
-  Add(std::move(inputs), length);
+  AddPiece(std::move(inputs), sentence);
 }
 
 void ContentsMaker::AddSource(const Sentence& sentence) {

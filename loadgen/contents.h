@@ -26,6 +26,8 @@ struct RequestContents {
   std::vector<Tensor> inputs;
   std::map<std::string, Parameter> parameters;  // decode_steps, or what a request of a file brings
   int32_t size = 0;  // steps, nodes, or characters and words: what cells there are to compute
+  bool goes_on =
+      false;  // a piece of the sequence that the request before it in the list is a piece of
 };
 
 struct ContentsList {

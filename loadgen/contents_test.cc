@@ -227,6 +227,20 @@ TEST(ContentsTest, SequencesComeInPiecesThatBringAState) {
                                   corpus::WordId("f", 97)}));
 }
 
+TEST(ContentsTest, PiecesOfStreamsBringNoStateAsTheServerHasIt) {
+  const Model model = Model({{"TOKENS", "-1", 97}, {"INITIAL_H", "2,5", 0, false, "FP32"}});
+  MixEntry entry;
+  entry.piece = 3;
+  entry.streams = 2;
+  const corpus::Corpus corpus{"", std::vector<corpus::Lengths>{{7, 0}, {2, 0}}};
+  const ContentsList list = Make(model.Needs(), corpus, entry);
+  ASSERT_EQ(list.requests.size(), 4u);
+  for (size_t r = 0; r < 4; ++r) {
+    EXPECT_EQ(list.requests[r].inputs.size(), 1u);
+    EXPECT_EQ(list.requests[r].goes_on, r == 1 || r == 2);
+  }
+}
+
 TEST(ContentsTest, ADecoderGoesOnAsLongAsTheTarget) {
   const corpus::Corpus pairs{
       "", std::vector<corpus::Translation>{{{"ein", "Satz"}, {"a", "sentence", "."}},

@@ -16,6 +16,7 @@ namespace cellbatch {
 namespace {
 
 constexpr int64_t kMostInputs = 4096;  // of a message, as the server's own bound
+constexpr int64_t kMostStreams = 65536;
 
 absl::Status Wrong(std::string_view field, const std::string& value, const char* wants) {
   return absl::InvalidArgumentError(fmt::format("{}={}: wants {}", field, value, wants));
@@ -57,6 +58,11 @@ absl::Status SetNumber(std::string_view field, const std::string& value, MixEntr
   } else if (field == "piece") {
     if (!absl::SimpleAtoi(value, &entry.piece) || entry.piece < 1) {
       return Wrong(field, value, "steps of a piece, 1 or more");
+    }
+  } else if (field == "streams") {
+    if (!absl::SimpleAtoi(value, &entry.streams) || entry.streams < 1 ||
+        entry.streams > kMostStreams) {
+      return Wrong(field, value, "1 to 65536 sequences at a time");
     }
   } else if (field == "spelled") {
     if (!absl::SimpleAtod(value, &share) || !(share >= 0 && share <= 1)) {
@@ -105,12 +111,12 @@ absl::Status SetField(std::string_view field, const std::string& value, MixEntry
     }
     entry.free_decode = value == "model";
   } else if (field == "weight" || field == "many" || field == "spelled" || field == "priority" ||
-             field == "piece" || field == "timeout-us") {
+             field == "piece" || field == "streams" || field == "timeout-us") {
     return SetNumber(field, value, entry);
   } else {
     return absl::InvalidArgumentError(
         fmt::format("{}: no such field; there are version, weight, call, many, data, lengths, "
-                    "outputs, steps, piece, spelled, priority, timeout-us",
+                    "outputs, steps, piece, streams, spelled, priority, timeout-us",
                     field));
   }
   return absl::OkStatus();
@@ -125,6 +131,11 @@ absl::Status CheckEntry(const MixEntry& entry) {
   if (!entry.data.empty() && !entry.lengths.empty()) {
     return wrong(
         fmt::format("data={} and lengths={} exclude each other", entry.data, entry.lengths));
+  }
+  if (entry.streams > 0 && (entry.piece == 0 || entry.call != LoadCall::kInfer)) {
+    return wrong(
+        fmt::format("streams={}: wants piece=STEPS and call=infer, there are piece={} and call={}",
+                    entry.streams, entry.piece, Name(entry.call)));
   }
   if (entry.call != LoadCall::kDecode) {
     return absl::OkStatus();

@@ -40,8 +40,10 @@ struct MixEntry {
   std::optional<int64_t> priority;  // KServe's parameter
   int64_t timeout_us = 0;           // KServe's parameter; 0: none
   // Sequences come in pieces of so many steps, as live streams do: a request each, which asks for the state that it leaves
-  // and, but for the first of a sequence, brings one. 0: whole.
+  // and, but for the first of a sequence, brings one, unless there are `streams`. 0: whole.
   int64_t piece = 0;
+  // So many sequences are live at a time, and the server keeps their states (sequence_id). 0: each piece brings its state.
+  int64_t streams = 0;
 };
 
 // Sets one field from its text. INVALID_ARGUMENT names field and text; an unknown field, too.

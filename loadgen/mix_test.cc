@@ -55,6 +55,17 @@ TEST(MixTest, WhatIsWrongIsNamedByEntryAndField) {
   EXPECT_EQ(Error("a,piece=0"), "--mix: entry 1 (a): piece=0: wants steps of a piece, 1 or more");
   EXPECT_EQ(Error("a,call=decode,piece=2"),
             "--mix: entry 1 (a): piece=2: call=decode reads its source whole");
+  EXPECT_EQ(Error("a,piece=2,streams=65537"),
+            "--mix: entry 1 (a): streams=65537: wants 1 to 65536 sequences at a time");
+  EXPECT_EQ(
+      Error("a,streams=8"),
+      "--mix: entry 1 (a): streams=8: wants piece=STEPS and call=infer, there are piece=0 and "
+      "call=infer");
+  EXPECT_EQ(
+      Error("a,call=typed,piece=2,streams=8"),
+      "--mix: entry 1 (a): streams=8: wants piece=STEPS and call=infer, there are piece=2 and "
+      "call=typed");
+  EXPECT_EQ(Error("a,piece=2,streams=8"), "");
   EXPECT_EQ(Error("a,priority=-1"),
             "--mix: entry 1 (a): priority=-1: wants a whole number, not negative");
   EXPECT_EQ(Error("a,timeout-us=x"),

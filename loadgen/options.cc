@@ -26,8 +26,8 @@ struct Texts {
   std::string mix;
   SecurityFlags security;
   // Fields of a mix entry that are flags, too; empty: not said.
-  std::string model, version, call, many, data, lengths, outputs, steps, piece, spelled, priority,
-      timeout_us;
+  std::string model, version, call, many, data, lengths, outputs, steps, piece, streams, spelled,
+      priority, timeout_us;
 };
 
 // What is sent. A mix's entries have the same fields (loadgen/mix.h).
@@ -36,7 +36,7 @@ void AddLoadFlags(Texts& texts, Flags& flags) {
             "Which model; its inputs and vocabularies are asked for.");
   flags.Add("mix", &texts.mix, "NAME,FIELD=VALUE,..;NAME,..",
             "Several models instead, each with weight=W, its share of the requests, and any of the "
-            "fields version, call, many, data, lengths, outputs, steps, piece, spelled, "
+            "fields version, call, many, data, lengths, outputs, steps, piece, streams, spelled, "
             "priority, timeout-us; what an entry does not say, the flags of these names do.");
   flags.Add("version", &texts.version, "N", "Which version; none = the one being served.");
   flags.Add("call", &texts.call, "infer|typed|decode",
@@ -53,6 +53,10 @@ void AddLoadFlags(Texts& texts, Flags& flags) {
   flags.Add("piece", &texts.piece, "STEPS",
             "Sequences come in pieces of so many steps, as live streams do: a request each, which "
             "brings a state and asks for the one that it leaves; none = whole.");
+  flags.Add(
+      "streams", &texts.streams, "N",
+      "With --piece: so many sequences are live at a time, in turns, and the server keeps their "
+      "states (sequence_id); none = pieces bring states.");
   flags.Add("spelled", &texts.spelled, "SHARE",
             "Of running words, spelled out for models that read characters; none = 0.23.");
   flags.Add("priority", &texts.priority, "N", "KServe's request parameter; none = not sent.");
@@ -137,17 +141,13 @@ absl::Status CheckNumbers(const Options& options) {
 absl::Status ReadEntries(const Texts& texts, Options& options) {
   MixEntry entry;
   entry.model = texts.model;
-  const std::pair<const char*, const std::string*> fields[] = {{"version", &texts.version},
-                                                               {"call", &texts.call},
-                                                               {"many", &texts.many},
-                                                               {"data", &texts.data},
-                                                               {"lengths", &texts.lengths},
-                                                               {"outputs", &texts.outputs},
-                                                               {"steps", &texts.steps},
-                                                               {"piece", &texts.piece},
-                                                               {"spelled", &texts.spelled},
-                                                               {"priority", &texts.priority},
-                                                               {"timeout-us", &texts.timeout_us}};
+  const std::pair<const char*, const std::string*> fields[] = {
+      {"version", &texts.version},   {"call", &texts.call},
+      {"many", &texts.many},         {"data", &texts.data},
+      {"lengths", &texts.lengths},   {"outputs", &texts.outputs},
+      {"steps", &texts.steps},       {"piece", &texts.piece},
+      {"streams", &texts.streams},   {"spelled", &texts.spelled},
+      {"priority", &texts.priority}, {"timeout-us", &texts.timeout_us}};
   for (const auto& [field, text] : fields) {
     const absl::Status set = text->empty() ? absl::OkStatus() : SetField(field, *text, entry);
     if (!set.ok()) {

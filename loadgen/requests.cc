@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <random>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -24,9 +26,11 @@ std::string Describe(const ModelNeeds& needs, const MixEntry& entry, const Conte
   const std::string call =
       entry.call == LoadCall::kInfer ? "" : fmt::format(", call={}", Name(entry.call));
   const std::string many = entry.many == 1 ? "" : fmt::format(", {} inputs a message", entry.many);
-  return fmt::format("{} from {}; size: mean {:.1f}, p50 {}, p99 {}, max {}{}{}",
+  const std::string streams =
+      entry.streams == 0 ? "" : fmt::format(", {} sequences at a time", entry.streams);
+  return fmt::format("{} from {}; size: mean {:.1f}, p50 {}, p99 {}, max {}{}{}{}",
                      FormName(needs.form), list.source, size.mean, size.p50, size.p99, size.max,
-                     call, many);
+                     call, many, streams);
 }
 
 absl::StatusOr<std::string> AsInfer(const ModelNeeds& needs, const MixEntry& entry,
@@ -143,6 +147,10 @@ absl::Status CheckFits(const ModelNeeds& needs, const MixEntry& entry) {
 
 }  // namespace
 
+std::vector<uint32_t> RequestSet::Order(size_t count, uint64_t seed) const {
+  return EqualIssueOrder(size(), count, seed);
+}
+
 std::map<std::string, Parameter> KServeParameters(const MixEntry& entry) {
   std::map<std::string, Parameter> parameters;
   if (entry.priority.has_value()) {
@@ -192,6 +200,80 @@ PreparedRequest MessageRequests::Request(uint32_t entry, uint64_t) const {
   return {messages_[entry], {}, call_, inputs_};
 }
 
+absl::StatusOr<std::unique_ptr<RequestSet>> StreamRequests::Create(const ModelNeeds& needs,
+                                                                   const MixEntry& entry,
+                                                                   const ContentsList& list,
+                                                                   const std::string& name) {
+  auto made = std::unique_ptr<StreamRequests>(new StreamRequests());
+  made->description_ = Describe(needs, entry, list);
+  made->lanes_ = static_cast<uint32_t>(entry.streams);
+  if (2 * uint64_t{made->lanes_} * list.requests.size() > std::numeric_limits<uint32_t>::max()) {
+    return Cannot(fmt::format("streams={}: with {} pieces too many to number; take longer pieces",
+                              entry.streams, list.requests.size()));
+  }
+  for (const RequestContents& piece : list.requests) {
+    auto message = AsInfer(needs, entry, piece);
+    if (!message.ok()) {
+      return message.status();
+    }
+    if (!piece.goes_on) {
+      made->firsts_.push_back(static_cast<uint32_t>(made->messages_.size()));
+    }
+    made->messages_.push_back(*std::move(message));
+    made->lengths_.push_back(piece.size);
+    made->goes_on_.push_back(piece.goes_on);
+  }
+  for (uint32_t lane = 0; lane < made->lanes_; ++lane) {
+    for (const bool starts : {false, true}) {
+      for (const bool ends : {false, true}) {
+        InferInput part{.parameters = {{"sequence_id", fmt::format("{}-{}", name, lane)}}};
+        if (starts) part.parameters["sequence_start"] = true;
+        if (ends) part.parameters["sequence_end"] = true;
+        made->headers_.push_back(PreparedMessage(part));
+      }
+    }
+  }
+  return made;
+}
+
+std::vector<uint32_t> StreamRequests::Order(size_t count, uint64_t seed) const {
+  constexpr uint32_t kEnded = std::numeric_limits<uint32_t>::max();
+  std::mt19937_64 random(seed);
+  std::vector<uint32_t> sequences;  // a whole permutation, taken from its end
+  const auto next_sequence = [&] {
+    if (sequences.empty()) {
+      sequences = EqualIssueOrder(static_cast<uint32_t>(firsts_.size()), firsts_.size(), random());
+    }
+    const uint32_t sequence = sequences.back();
+    sequences.pop_back();
+    return sequence;
+  };
+  std::vector<uint32_t> piece_of(lanes_, kEnded);  // by lane: the next piece
+  std::vector<uint32_t> order;
+  order.reserve(count);
+  for (size_t turn = 0; turn < count; ++turn) {
+    const auto lane = static_cast<uint32_t>(turn % lanes_);
+    uint32_t& piece = piece_of[lane];
+    const bool begins_here = turn < lanes_;
+    if (piece == kEnded) {
+      const uint32_t sequence = next_sequence();
+      const uint32_t first = firsts_[sequence];
+      const uint32_t end = sequence + 1 < firsts_.size() ? firsts_[sequence + 1] : size();
+      piece = first + (begins_here ? static_cast<uint32_t>(random() % (end - first)) : 0);
+    }
+    order.push_back((2 * lane + (begins_here ? 1 : 0)) * size() + piece);
+    piece = IsLast(piece) ? kEnded : piece + 1;
+  }
+  return order;
+}
+
+PreparedRequest StreamRequests::Request(uint32_t entry, uint64_t) const {
+  const uint32_t piece = entry % size();
+  const uint32_t lane = entry / size() / 2;
+  const bool starts = entry / size() % 2 == 1 || IsFirst(piece);
+  return {headers_[4 * lane + (starts ? 2 : 0) + (IsLast(piece) ? 1 : 0)], messages_[piece]};
+}
+
 absl::StatusOr<std::unique_ptr<RequestSet>> MakeRequests(const ModelMetadata& metadata,
                                                          const ModelConfiguration& config,
                                                          const MixEntry& entry, uint64_t seed) {
@@ -218,6 +300,10 @@ absl::StatusOr<std::unique_ptr<RequestSet>> MakeRequests(const ModelMetadata& me
   const auto contents = ContentsOf(*corpus, *needs, entry, seed);
   if (!contents.ok()) {
     return contents.status();
+  }
+  if (entry.streams > 0) {
+    return StreamRequests::Create(*needs, entry, *contents,
+                                  fmt::format("loadgen-{:08x}", std::random_device{}()));
   }
   return MessageRequests::Create(*needs, entry.piece > 0 ? AskForStates(entry, *needs) : entry,
                                  *contents, seed);

@@ -5,6 +5,9 @@
 //     one long random strip:        …|17|4|250|9|…            a request reads `length` steps of it,
 //                                      ^ from a place of its own
 //   MessageRequests    anything else: a message for each item, or for `many` of them
+//   StreamRequests     pieces of sequences whose state the server keeps
+//     one header for each stream:   "sequence_id loadgen-5f3a-17", with or without sequence_start and sequence_end
+//     one message for each piece:   the rest; parts of a message may come in any order
 //
 // Immutable once made; any thread.
 
@@ -32,10 +35,12 @@ class RequestSet {
  public:
   virtual ~RequestSet() = default;
 
+  // Which entries `count` requests are, one after the other: whole permutations (equal issue), unless said otherwise.
+  virtual std::vector<uint32_t> Order(size_t count, uint64_t seed) const;
   // At least one.
   uint32_t size() const { return static_cast<uint32_t>(lengths_.size()); }
   // How much the entry asks for: steps, nodes, or characters and words; of all its inputs.
-  int32_t length(uint32_t entry) const { return lengths_[entry]; }
+  virtual int32_t length(uint32_t entry) const { return lengths_[entry]; }
   // The entry's request with contents number `turn`. Allocates nothing.
   virtual PreparedRequest Request(uint32_t entry, uint64_t turn) const = 0;
   // For people: what is sent, and what was changed to fit the model.
@@ -82,6 +87,37 @@ class MessageRequests final : public RequestSet {
   std::vector<std::string> messages_;
   PreparedCall call_ = PreparedCall::kModelInfer;
   uint32_t inputs_ = 1;  // of a message
+};
+
+// entry.streams sequences at a time, each in a lane of its own and in its own order: the lanes take turns, and one whose
+// sequence has ended takes another. So that lanes do not begin in step, the first sequence of each begins somewhere in its
+// middle. What a run leaves open the next one begins anew, as lanes keep their ids; the server forgets it when it is idle.
+//
+//   lane 0   a1      a2      c1      c2   ..        entry = (lane, whether it begins here, piece)
+//   lane 1      b2      b3      d1
+class StreamRequests final : public RequestSet {
+ public:
+  // The list is not empty and begins with the first piece of a sequence. `name` begins every sequence's id.
+  static absl::StatusOr<std::unique_ptr<RequestSet>> Create(const ModelNeeds& needs,
+                                                            const MixEntry& entry,
+                                                            const ContentsList& list,
+                                                            const std::string& name);
+
+  std::vector<uint32_t> Order(size_t count, uint64_t seed) const override;
+  int32_t length(uint32_t entry) const override { return lengths_[entry % size()]; }
+  PreparedRequest Request(uint32_t entry, uint64_t turn) const override;
+
+ private:
+  StreamRequests() = default;
+  bool IsFirst(uint32_t piece) const { return !goes_on_[piece]; }
+  bool IsLast(uint32_t piece) const { return piece + 1 == size() || IsFirst(piece + 1); }
+
+  uint32_t lanes_ = 0;
+  std::vector<std::string> messages_;  // by piece
+  std::vector<bool> goes_on_;          // by piece
+  std::vector<uint32_t> firsts_;       // by sequence: its first piece
+  std::vector<std::string>
+      headers_;  // by lane, then whether the sequence starts and whether it ends
 };
 
 // Whichever fits. `metadata` and `config` are the server's words on entry.model.

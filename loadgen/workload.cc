@@ -6,8 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "loadgen/lengths.h"
-
 namespace cellbatch {
 namespace {
 
@@ -52,7 +50,7 @@ std::vector<Pick> Workload::Order(size_t count, uint64_t seed) const {
   }
   std::vector<std::vector<uint32_t>> entries;
   for (size_t p = 0; p < parts_.size(); ++p) {
-    entries.push_back(EqualIssueOrder(parts_[p].requests->size(), counts[p], SeedOf(seed, p)));
+    entries.push_back(parts_[p].requests->Order(counts[p], SeedOf(seed, p)));
   }
   std::vector<size_t> next(parts_.size(), 0);
   std::vector<Pick> order;

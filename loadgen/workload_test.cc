@@ -238,6 +238,125 @@ TEST(MessageRequestsTest, ADecoderIsAskedForItsStepsAtItsPriorityInEveryCall) {
   }
 }
 
+// Sequence s has 1 + s % 4 pieces; piece p of it is the token 10 s + p.
+ContentsList Streams(int32_t sequences) {
+  ContentsList list;
+  for (int32_t s = 0; s < sequences; ++s) {
+    for (int32_t p = 0; p < 1 + s % 4; ++p) {
+      list.requests.push_back(
+          {{Int32Tensor("TOKENS", {1}, {10 * s + p})}, {}, 1 + p, /*goes_on=*/p > 0});
+    }
+  }
+  return list;
+}
+
+std::unique_ptr<RequestSet> StreamsOf(int64_t lanes, int32_t sequences) {
+  MixEntry entry;
+  entry.piece = 1;
+  entry.streams = lanes;
+  auto made = StreamRequests::Create(Needs(TokenModel("INT32"), {{"vocabulary_size", "999"}}),
+                                     entry, Streams(sequences), "name");
+  EXPECT_TRUE(made.ok()) << made.status();
+  return *std::move(made);
+}
+
+struct Piece {
+  std::string id;
+  int32_t token = -1;
+  bool starts = false, ends = false;
+};
+
+Piece PieceOf(const PreparedRequest& request) {
+  inference::ModelInferRequest message;
+  EXPECT_TRUE(message.ParseFromString(Whole(request)));
+  EXPECT_EQ(message.model_name(), "m");
+  const auto& parameters = message.parameters();
+  Piece piece{.id = parameters.at("sequence_id").string_param(),
+              .starts = parameters.count("sequence_start") > 0,
+              .ends = parameters.count("sequence_end") > 0};
+  std::memcpy(&piece.token, message.raw_input_contents(0).data(), sizeof(piece.token));
+  return piece;
+}
+
+// What a server sees: each id's sequences one after the other, each whole but for the first of a lane.
+TEST(StreamRequestsTest, LanesTakeTurnsWithWholeSequencesInOrder) {
+  constexpr int32_t kLanes = 7, kSequences = 50;
+  const auto requests = StreamsOf(kLanes, kSequences);
+  const std::vector<uint32_t> order = requests->Order(2000, 3);
+  ASSERT_EQ(order.size(), 2000u);
+  std::map<std::string, Piece> last;  // by id
+  std::map<int32_t, int> begun;       // by sequence
+  int begin_inside = 0;
+  for (size_t turn = 0; turn < order.size(); ++turn) {
+    const Piece piece = PieceOf(requests->Request(order[turn], turn));
+    const int32_t sequence = piece.token / 10, at = piece.token % 10;
+    ASSERT_EQ(piece.id, "name-" + std::to_string(turn % kLanes));
+    ASSERT_EQ(requests->length(order[turn]), 1 + at);
+    const auto before = last.find(piece.id);
+    if (before == last.end()) {
+      ASSERT_TRUE(piece.starts) << "who begins inside a sequence starts there";
+      begin_inside += at > 0 ? 1 : 0;
+    } else if (before->second.ends) {
+      ASSERT_TRUE(piece.starts && at == 0);
+      ++begun[sequence];
+    } else {
+      ASSERT_EQ(piece.token, before->second.token + 1);
+      ASSERT_FALSE(piece.starts);
+    }
+    ASSERT_EQ(piece.ends, at == sequence % 4);
+    last[piece.id] = piece;
+  }
+  EXPECT_GT(begin_inside, 0);
+  ASSERT_EQ(begun.size(), static_cast<size_t>(kSequences)) << "equal issue";
+  const auto [least, most] = std::minmax_element(
+      begun.begin(), begun.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  EXPECT_LE(most->second - least->second, 2);
+}
+
+TEST(StreamRequestsTest, TheSeedDecidesTheOrderAndLanesMayBeMoreThanSequences) {
+  const auto requests = StreamsOf(9, 3);
+  EXPECT_EQ(requests->Order(100, 5), requests->Order(100, 5));
+  EXPECT_NE(requests->Order(100, 5), requests->Order(100, 6));
+  EXPECT_EQ(requests->Order(4, 5).size(), 4u) << "fewer than there are lanes";
+}
+
+TEST(StreamRequestsTest, MorePiecesThanCanBeNumberedAreRefused) {
+  MixEntry entry;
+  entry.piece = 1;
+  entry.streams = int64_t{1} << 30;
+  EXPECT_EQ(StreamRequests::Create(Needs(TokenModel("INT32"), {{"vocabulary_size", "999"}}), entry,
+                                   Streams(3), "name")
+                .status()
+                .code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(MakeRequestsTest, StreamsAskForNoStateAndHaveNamesOfTheirOwn) {
+  MixEntry entry;
+  entry.piece = 4;
+  entry.streams = 3;
+  entry.priority = 2;
+  std::set<std::string> ids;
+  for (int process = 0; process < 2; ++process) {
+    const auto requests = MakeRequests(TokenModel("INT32"),
+                                       Settings({{"vocabulary_size", "9"},
+                                                 {"input.INITIAL_H.datatype", "FP32"},
+                                                 {"input.INITIAL_H.dims", "1,3"}}),
+                                       entry, 5);
+    ASSERT_TRUE(requests.ok()) << requests.status();
+    inference::ModelInferRequest message;
+    ASSERT_TRUE(
+        message.ParseFromString(Whole((*requests)->Request((*requests)->Order(1, 1)[0], 0))));
+    EXPECT_EQ(message.outputs_size(), 0) << message.DebugString();
+    EXPECT_EQ(message.inputs_size(), 1);
+    EXPECT_EQ(message.parameters().at("priority").int64_param(), 2);
+    ids.insert(message.parameters().at("sequence_id").string_param());
+    EXPECT_NE((*requests)->description().find("3 sequences at a time"), std::string::npos)
+        << (*requests)->description();
+  }
+  EXPECT_EQ(ids.size(), 2u) << "two generators beside each other";
+}
+
 // A part of `size` entries, entry i of length i + 1.
 Workload::Part PartOf(const std::string& name, double weight, int32_t size) {
   std::vector<int32_t> lengths;
