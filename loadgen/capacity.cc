@@ -29,6 +29,7 @@ class ClosedLoop {
   ClosedLoop(const CapacityOptions& options, const Workload& workload)
       : options_(options),
         workload_(workload),
+        in_flight_(workload.MostInFlight(options.in_flight)),
         // Walked round and round: whole permutations, however many are needed.
         order_(workload.Order(64 * workload.size(), options.seed)) {}
 
@@ -45,6 +46,7 @@ class ClosedLoop {
 
   const CapacityOptions& options_;
   const Workload& workload_;
+  const int in_flight_;
   const std::vector<Pick> order_;
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> answers_{0};
@@ -58,7 +60,7 @@ class ClosedLoop {
 
 absl::Status ClosedLoop::Start() {
   AsyncCallerOptions options = options_.caller;
-  options.most_in_flight = 2 * options_.in_flight;
+  options.most_in_flight = 2 * in_flight_;
   options.on_thread_start = [] { RaiseThisThread(); };
   auto caller = AsyncCaller::Create(std::move(options),
                                     [this](const AsyncCaller::Done& done) { Complete(done); });
@@ -67,7 +69,7 @@ absl::Status ClosedLoop::Start() {
   }
   caller_ = *std::move(caller);
   sender_ = caller_.get();
-  for (int i = 0; i < options_.in_flight; ++i) {
+  for (int i = 0; i < in_flight_; ++i) {
     SendNext();
   }
   return absl::OkStatus();
@@ -94,7 +96,7 @@ void ClosedLoop::Answered(const AsyncCaller::Done& done) {
   }
   std::lock_guard lock(mutex_);
   failure_.Update(absl::Status(
-      done.code, fmt::format("with {} requests in flight: {}", options_.in_flight, done.text)));
+      done.code, fmt::format("with {} requests in flight: {}", in_flight_, done.text)));
 }
 
 absl::Status ClosedLoop::Failure() const {
@@ -118,7 +120,7 @@ absl::Status ClosedLoop::WaitUntil(const std::function<bool()>& enough,
 
 absl::StatusOr<Capacity> ClosedLoop::Measure(const std::atomic<bool>& stop) {
   const auto begin = Clock::now();
-  const uint64_t turnover = static_cast<uint64_t>(options_.in_flight);
+  const uint64_t turnover = static_cast<uint64_t>(in_flight_);
   const auto warm = [&] {
     return SecondsSince(begin) >= options_.warmup_seconds && answers_ >= turnover;
   };
@@ -135,7 +137,7 @@ absl::StatusOr<Capacity> ClosedLoop::Measure(const std::atomic<bool>& stop) {
   capacity.answers = answers_ - before;
   capacity.seconds = SecondsSince(from);
   capacity.per_second = static_cast<double>(capacity.answers) / capacity.seconds;
-  capacity.in_flight = options_.in_flight;
+  capacity.in_flight = in_flight_;
   // What is in flight is awaited, not cancelled: the run that follows finds the server idle, and its
   // counts free of failures that were the generator's doing. Every call has a timeout.
   over_ = true;

@@ -15,7 +15,7 @@ namespace cellbatch {
 
 struct CapacityOptions {
   AsyncCallerOptions caller = {};
-  int in_flight = 256;
+  int in_flight = 256;        // fewer where the workload has fewer streams (Workload::MostInFlight)
   double warmup_seconds = 2;  // and until as many answers came as are kept in flight
   double seconds = 5;
   uint64_t seed = 1;

@@ -83,7 +83,8 @@ Flags MakeFlags(Options& options, Texts& texts) {
   flags.Add("records", &options.records, "FILE", "Writes every request of the last run as CSV.");
   flags.Add("measure-capacity", &options.measure_capacity, "",
             "Only measures how many requests a second the server can answer (closed loop).");
-  flags.Add("in-flight", &options.in_flight, "N", "Requests kept in flight to measure capacity.");
+  flags.Add("in-flight", &options.in_flight, "N",
+            "Requests kept in flight to measure capacity; at most one of each of --streams.");
   flags.Add("capacity-warmup", &options.capacity_warmup, "SECONDS",
             "At least so long before capacity is measured.");
   flags.Add("capacity-duration", &options.capacity_duration, "SECONDS",

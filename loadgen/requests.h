@@ -15,6 +15,7 @@
 #define CELLBATCH_LOADGEN_REQUESTS_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -37,6 +38,9 @@ class RequestSet {
 
   // Which entries `count` requests are, one after the other: whole permutations (equal issue), unless said otherwise.
   virtual std::vector<uint32_t> Order(size_t count, uint64_t seed) const;
+  // How many one who sends as answers come should have in flight: of streams a piece each, or pieces of one overtake each
+  // other on the way.
+  virtual uint32_t most_at_once() const { return std::numeric_limits<uint32_t>::max(); }
   // At least one.
   uint32_t size() const { return static_cast<uint32_t>(lengths_.size()); }
   // How much the entry asks for: steps, nodes, or characters and words; of all its inputs.
@@ -104,6 +108,7 @@ class StreamRequests final : public RequestSet {
                                                             const std::string& name);
 
   std::vector<uint32_t> Order(size_t count, uint64_t seed) const override;
+  uint32_t most_at_once() const override { return lanes_; }
   int32_t length(uint32_t entry) const override { return lengths_[entry % size()]; }
   PreparedRequest Request(uint32_t entry, uint64_t turn) const override;
 

@@ -61,6 +61,18 @@ std::vector<Pick> Workload::Order(size_t count, uint64_t seed) const {
   return order;
 }
 
+int Workload::MostInFlight(int wanted) const {
+  double weights = 0;
+  for (const Part& part : parts_) {
+    weights += part.weight;
+  }
+  double most = wanted;
+  for (const Part& part : parts_) {
+    most = std::min(most, part.requests->most_at_once() * weights / part.weight);
+  }
+  return std::max(1, static_cast<int>(most));
+}
+
 std::string Workload::name() const {
   std::string names;
   for (const Part& part : parts_) {

@@ -51,6 +51,10 @@ class Workload {
   // entries; of several, each in its own, shared out by weight.
   std::vector<Pick> Order(size_t count, uint64_t seed) const;
 
+  // How many of `wanted` requests may be in flight for one who sends as answers come: no part's share of them is more than
+  // that part's most_at_once. At least one.
+  int MostInFlight(int wanted) const;
+
   // The pick's request with contents number `turn`. Allocates nothing.
   PreparedRequest Request(Pick pick, uint64_t turn) const {
     return parts_[pick.part].requests->Request(pick.entry, turn);

@@ -393,6 +393,19 @@ TEST(WorkloadTest, EachModelGetsItsShareInWholePermutationsOfItsOwn) {
   }
 }
 
+TEST(WorkloadTest, AClosedLoopKeepsOnePieceOfAStreamInFlight) {
+  std::vector<Workload::Part> parts;
+  parts.push_back(PartOf("a", 3, 10));
+  EXPECT_EQ(Workload({}).MostInFlight(256), 256);
+  parts.push_back({"b", "m", 1, 1, StreamsOf(8, 3)});
+  const Workload workload(std::move(parts));
+  EXPECT_EQ(workload.MostInFlight(256), 32) << "a quarter of them is of 8 streams";
+  EXPECT_EQ(workload.MostInFlight(20), 20);
+  std::vector<Workload::Part> one;
+  one.push_back({"b", "m", 1, 1, StreamsOf(1, 3)});
+  EXPECT_EQ(Workload(std::move(one)).MostInFlight(256), 1);
+}
+
 TEST(WorkloadTest, TheSeedDecidesTheWholeOrder) {
   const Workload workload = TwoModels();
   const auto same = [](Pick one, Pick two) {

@@ -166,6 +166,19 @@ TEST_F(LoadgenCallTest, AMixSendsEveryModelItsExactShare) {
   }
 }
 
+// A piece that came without its sequence having been started would be refused.
+TEST_F(LoadgenCallTest, StreamsWhoseStateTheServerKeepsAreWholeAndInOrder) {
+  const uint64_t before = Served::Get().Answered("lstm");
+  ExpectAllRight(Load("--model=lstm --piece=5 --streams=10"));
+  EXPECT_EQ(Served::Get().Answered("lstm") - before, 40u);
+  const Loaded loaded = Load(
+      "--model=lstm --piece=5 --streams=2 --measure-capacity --in-flight=8 --capacity-warmup=0 "
+      "--capacity-duration=0.5");
+  EXPECT_EQ(loaded.exit_code, 0) << loaded.text;
+  EXPECT_NE(loaded.text.find("requests/s (closed loop, 2 in flight"), std::string::npos)
+      << loaded.text;
+}
+
 TEST_F(LoadgenCallTest, CapacityIsThatOfTheMix) {
   const Loaded loaded = Load(
       "--mix='treegru;nmt,call=decode' --measure-capacity --in-flight=8 --capacity-warmup=0 "
