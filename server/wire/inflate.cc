@@ -56,6 +56,7 @@ absl::Status Inflate(absl::Span<const std::string_view> pieces, Packing packing,
   Inflater inflater(packing);
   const auto limit = static_cast<size_t>(most) + 1;  // one too many is enough to know
   size_t size = 0;
+  out.clear();
   for (const std::string_view piece : pieces) {
     inflater.Take(piece);
     while (!inflater.taken() || size == out.size()) {
