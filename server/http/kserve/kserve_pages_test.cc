@@ -45,7 +45,9 @@ TEST(KServePathTest, EveryPathIsReadAsTritonSpellsIt) {
   for (const char* text :
        {"", "/", "v2", "/v3", "/v2/models", "/v2/models/", "/v2/models/a/b",
         "/v2/models/a/versions/1/b/c", "/v2/health", "/v2/health/a", "/v2/logging/a",
-        "/v2/repository/models/a/b", "/v2/models/a/b/c/d/e/f/g/h/i/j/k"}) {
+        "/v2/repository/models/a/b", "/v2/models/a/b/c/d/e/f/g/h/i/j/k", "/v2/models//stats",
+        "/v2/models//trace/setting", "/v2/models/a//", "/v2/models/a/versions//infer",
+        "/v2/repository/models//load", "/v2/models/a/versions/1/trace/setting//b"}) {
     EXPECT_FALSE(ParseKServePath(text).has_value()) << text;
   }
 }

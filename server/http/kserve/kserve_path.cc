@@ -9,7 +9,8 @@ namespace cellbatch {
 
 namespace {
 
-constexpr size_t kMostParts = 8;
+// One more than the longest path has with a / at its end: what goes on behind that is none either.
+constexpr size_t kMostParts = 9;
 
 // Without the first, empty one.
 std::vector<std::string> Parts(std::string_view path) {
@@ -25,13 +26,9 @@ std::vector<std::string> Parts(std::string_view path) {
 
 std::optional<KServeAsk> OfModel(std::string_view what) {
   constexpr std::pair<std::string_view, KServeAsk> kAll[] = {
-      {"", KServeAsk::kMetadata},
-      {"ready", KServeAsk::kModelReady},
-      {"config", KServeAsk::kConfig},
-      {"stats", KServeAsk::kStatistics},
-      {"infer", KServeAsk::kInfer},
-      {"generate", KServeAsk::kUnserved},
-      {"generate_stream", KServeAsk::kUnserved}};
+      {"ready", KServeAsk::kModelReady},  {"config", KServeAsk::kConfig},
+      {"stats", KServeAsk::kStatistics},  {"infer", KServeAsk::kInfer},
+      {"generate", KServeAsk::kUnserved}, {"generate_stream", KServeAsk::kUnserved}};
   for (const auto& [name, ask] : kAll) {
     if (name == what) return ask;
   }
@@ -42,17 +39,19 @@ std::optional<KServeAsk> OfModel(std::string_view what) {
 std::optional<KServePath> ModelPath(const std::vector<std::string>& parts) {
   if (parts.size() == 3 && parts[2] == "stats") return KServePath{.ask = KServeAsk::kStatistics};
   KServePath path{.ask = KServeAsk::kMetadata, .model = parts[2]};
+  if (path.model.empty()) return std::nullopt;  // which would be all
   size_t next = 3;
   if (parts.size() > 4 && parts[3] == "versions") {
     path.version = parts[4];
+    if (path.version.empty()) return std::nullopt;
     next = 5;
   }
   if (parts.size() == next + 2 && parts[next] == "trace" && parts[next + 1] == "setting") {
     path.ask = KServeAsk::kTrace;
     return path;
   }
-  if (parts.size() > next + 1) return std::nullopt;
-  const auto ask = OfModel(parts.size() > next ? parts[next] : "");
+  if (parts.size() == next) return path;
+  const auto ask = parts.size() == next + 1 ? OfModel(parts[next]) : std::nullopt;
   if (!ask) return std::nullopt;
   path.ask = *ask;
   return path;
@@ -60,7 +59,7 @@ std::optional<KServePath> ModelPath(const std::vector<std::string>& parts) {
 
 std::optional<KServePath> RepositoryPath(const std::vector<std::string>& parts) {
   if (parts.size() == 3 && parts[2] == "index") return KServePath{.ask = KServeAsk::kIndex};
-  if (parts.size() != 5 || parts[2] != "models") return std::nullopt;
+  if (parts.size() != 5 || parts[2] != "models" || parts[3].empty()) return std::nullopt;
   if (parts[4] == "load") return KServePath{.ask = KServeAsk::kLoad, .model = parts[3]};
   if (parts[4] == "unload") return KServePath{.ask = KServeAsk::kUnload, .model = parts[3]};
   return std::nullopt;
