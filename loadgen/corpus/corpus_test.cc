@@ -82,6 +82,7 @@ TEST(ParseTest, LatticesThatTheServerWouldRefuseAreRefused) {
            R"({"char_ids":[-1],"words":[],"word_ids":[]})",
            R"({"char_ids":[5],"words":[7],"word_ids":[1]})",
            R"({"char_ids":[5],"words":{},"word_ids":[]})",
+           R"({"char_ids":[4294967301],"words":[],"word_ids":[]})",
            R"([1])",
            R"({)",
        }) {

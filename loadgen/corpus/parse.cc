@@ -1,6 +1,7 @@
 #include "loadgen/corpus/parse.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
@@ -26,7 +27,9 @@ bool ReadInts(const Json& list, std::vector<int32_t>& values) {
     return false;
   }
   for (const Json& value : list) {
-    if (!value.is_number_integer()) {
+    // Compared before it is narrowed: 2^32 + 5 is not 5. (One beyond int64 comes out negative: refused by all.)
+    if (!value.is_number_integer() || value > std::numeric_limits<int32_t>::max() ||
+        value < std::numeric_limits<int32_t>::min()) {
       return false;
     }
     values.push_back(value.get<int32_t>());
