@@ -155,7 +155,7 @@ ShapeKind ShapeKindOf(const Model& model) {
   const auto brings = [&](std::string_view name) { return FindInput(model, name) != nullptr; };
   if (model.unfolder->Describe().users_own) return ShapeKind::kTensors;
   if (brings("NODE_TYPES")) return ShapeKind::kGraph;
-  if (brings("CHILDREN")) return ShapeKind::kTree;
+  if (brings("CHILDREN") || brings("PARENT")) return ShapeKind::kTree;
   if (brings("CHARS")) return ShapeKind::kLattice;
   if (brings("SOURCE")) return ShapeKind::kTranslation;
   if (brings("CHAR_LENGTHS")) return ShapeKind::kSpelled;

@@ -34,6 +34,14 @@ class LearnModelTest : public ::testing::Test {
     options_.repository = repository_;
     options_.model = name;
   }
+  // Of a model that is written.
+  void ChangeConfig(std::string_view from, std::string_view to) {
+    const std::string file = InTemp(options_.model + "/config.textproto");
+    std::string text = Contents(file);
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    std::ofstream(file) << text.replace(at, from.size(), to);
+  }
   std::string InTemp(const std::string& name) const { return repository_ + "/" + name; }
   std::string Refused() const {
     const absl::StatusOr<LearnedOrder> learned = LearnOrder(options_);
@@ -144,6 +152,31 @@ TEST_F(LearnModelTest, EveryModelOfTheZooWithMoreThanOneTypeLearnsAnOrderFromMad
         LoadVersion(repository_ + "/" + options_.model, options_.model, 1, ModelId(0), {});
     EXPECT_TRUE(version.ok()) << name << ": " << version.status();
   }
+}
+
+TEST_F(LearnModelTest, TreesWhoseNodesHaveWordsOfTheirOwnAreMadeUpOrReadAsHeads) {
+  Write("childsum");
+  ChangeConfig(
+      "cell_types {\n  name: \"words\"\n  cell: \"embed\"\n"
+      "  parameters { name: \"table\" tensors: \"embedding\" }\n}\n",
+      "");
+  ChangeConfig("embedding: \"words\"", "");
+  const std::string reads =
+      " reads { input: \"x\" through: \"embed\" } "
+      "parameters { name: \"embed/table\" tensors: \"embedding\" }";
+  for (const std::string cell : {"\"treelstm_childsum\"", "\"treelstm_childsum_edge\""}) {
+    ChangeConfig(cell, cell + reads);
+  }
+  const absl::StatusOr<LearnedOrder> made_up = LearnOrder(options_);
+  ASSERT_TRUE(made_up.ok()) << made_up.status();
+  EXPECT_NE(made_up->text.find("made-up requests (tree of heads)"), std::string::npos)
+      << made_up->text;
+  options_.requests = InTemp("heads.txt");
+  std::ofstream(options_.requests) << "2 0 2\n0 1 1 2\n";
+  EXPECT_EQ(Refused(), "learned");
+  std::ofstream(options_.requests, std::ios::app) << "2 0 9\n";
+  EXPECT_NE(Refused().find("heads.txt:3: \"2 0 9\" is no tree of heads"), std::string::npos)
+      << Refused();
 }
 
 TEST_F(LearnModelTest, TheSameSeedWritesTheSameBytesOverWhatWasThere) {
