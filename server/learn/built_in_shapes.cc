@@ -68,27 +68,36 @@ void AddWords(std::mt19937_64& random, RequestShape& shape) {
   shape.spans.erase(std::unique(shape.spans.begin(), shape.spans.end()), shape.spans.end());
 }
 
-void AddHeads(std::mt19937_64& random, RequestShape& shape) {
+// Of the three words before it one that may have another child: the last of them has none yet.
+void AddHeads(std::mt19937_64& random, int64_t most_children, RequestShape& shape) {
   shape.parents.push_back(-1);
+  std::vector<int64_t> children(static_cast<size_t>(shape.length));
   for (int32_t i = 1; i < shape.length; ++i) {
-    shape.parents.push_back(i - 1 - Below(random, std::min(i, 3)));
+    std::vector<int32_t> near;
+    for (int32_t head = i - 1; head >= std::max(0, i - 3); --head) {
+      if (children[static_cast<size_t>(head)] < most_children) near.push_back(head);
+    }
+    const auto drawn = static_cast<size_t>(Below(random, static_cast<int64_t>(near.size())));
+    shape.parents.push_back(near[drawn]);
+    ++children[static_cast<size_t>(near[drawn])];
   }
 }
 
 }  // namespace
 
-RequestShape RandomShape(ShapeKind kind, std::mt19937_64& random) {
+RequestShape RandomShape(ShapeKind kind, const ShapeBounds& most, std::mt19937_64& random) {
   RequestShape shape;
   shape.length = kind == ShapeKind::kLattice ? LogNormal(random, 40, 0.6, 190)
                  : kind == ShapeKind::kTree  ? LogNormal(random, 17, 0.45, 52)
                  : kind == ShapeKind::kHeads ? LogNormal(random, 10, 0.7, 75)
                                              : LogNormal(random, 21, 0.55, 130);
+  shape.length = std::min(shape.length, most.length);
   switch (kind) {
     case ShapeKind::kTree:
       SplitLeaves(random, shape);
       break;
     case ShapeKind::kHeads:
-      AddHeads(random, shape);
+      AddHeads(random, most.children, shape);
       break;
     case ShapeKind::kLattice:
       AddWords(random, shape);
@@ -109,11 +118,12 @@ RequestShape RandomShape(ShapeKind kind, std::mt19937_64& random) {
   return shape;
 }
 
-RequestShape RandomGraphShape(const RequestDescription& described, std::mt19937_64& random) {
+RequestShape RandomGraphShape(const RequestDescription& described, const ShapeBounds& most,
+                              std::mt19937_64& random) {
   constexpr int32_t kNear = 8, kMostSummed = 3;
   RequestShape shape;
   const auto types = static_cast<int64_t>(described.node_types.size());
-  shape.length = LogNormal(random, 17, 0.5, 90);
+  shape.length = std::min(LogNormal(random, 17, 0.5, 90), most.length);
   for (int32_t node = 0; node < shape.length; ++node) {
     const bool last = node + 1 == shape.length && described.output_type >= 0;
     const int32_t type = last ? described.output_type : Below(random, types);

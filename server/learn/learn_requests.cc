@@ -62,6 +62,21 @@ absl::Status Unfold(const RequestShape& shape, ShapeKind kind, const Model& mode
   return absl::OkStatus();
 }
 
+// One that the model takes, where it takes any: what is too large for it (steps, words to write, cells) gives way to one that
+// is half as long at most.
+RequestShape MadeUpShape(ShapeKind kind, const Model& model, const Outputs& outputs,
+                         std::mt19937_64& random) {
+  const RequestDescription described = model.unfolder->Describe();
+  ShapeBounds most;
+  if (described.max_children > 0) most.children = described.max_children;
+  for (;;) {
+    RequestShape shape = kind == ShapeKind::kGraph ? RandomGraphShape(described, most, random)
+                                                   : RandomShape(kind, most, random);
+    if (shape.length == 1 || UnfoldShape(shape, kind, model, outputs).ok()) return shape;
+    most.length = shape.length / 2;
+  }
+}
+
 absl::StatusOr<std::vector<RequestShape>> ReadShapes(const std::string& file, ShapeKind kind) {
   const absl::StatusOr<std::string> text = ReadTextFile(file, kMostBytes);
   if (!text.ok()) return text.status();
@@ -104,10 +119,8 @@ absl::StatusOr<LearnRequests> ReadLearnRequests(const std::string& file, const M
       return absl::UnimplementedError(fmt::format(
           "{}: requests of a model's own unfolder are not made up (--requests)", model.name));
     }
-    const RequestDescription described = model.unfolder->Describe();
     for (size_t i = 0; i < kMostRequests; ++i) {
-      shapes.push_back(*kind == ShapeKind::kGraph ? RandomGraphShape(described, random)
-                                                  : RandomShape(*kind, random));
+      shapes.push_back(MadeUpShape(*kind, model, outputs, random));
     }
   } else {
     requests.source = std::filesystem::path(file).filename().string();

@@ -133,26 +133,38 @@ TEST(BuiltInShapesTest, MadeUpShapesAreSoundAndOfTheStatedSizes) {
   double words = 0, leaves = 0, characters = 0;
   constexpr int kShapes = 500;
   for (int i = 0; i < kShapes; ++i) {
-    words += RandomShape(ShapeKind::kSequence, random).length;
-    const RequestShape tree = RandomShape(ShapeKind::kTree, random);
+    words += RandomShape(ShapeKind::kSequence, {}, random).length;
+    const RequestShape tree = RandomShape(ShapeKind::kTree, {}, random);
     leaves += tree.length;
     ExpectTree(tree);
-    const RequestShape lattice = RandomShape(ShapeKind::kLattice, random);
+    const RequestShape lattice = RandomShape(ShapeKind::kLattice, {}, random);
     characters += lattice.length;
     for (const auto& [from, to] : lattice.spans) {
       EXPECT_LT(from, to);
       EXPECT_GE(from, 0);
       EXPECT_LE(to, lattice.length);
     }
-    const RequestShape spelled = RandomShape(ShapeKind::kSpelled, random);
+    const RequestShape spelled = RandomShape(ShapeKind::kSpelled, {}, random);
     EXPECT_EQ(spelled.spelled.size(), static_cast<size_t>(spelled.length));
-    EXPECT_GE(RandomShape(ShapeKind::kTranslation, random).target, 1);
-    const RequestShape heads = RandomShape(ShapeKind::kHeads, random);
+    EXPECT_GE(RandomShape(ShapeKind::kTranslation, {}, random).target, 1);
+    const RequestShape heads = RandomShape(ShapeKind::kHeads, {}, random);
     EXPECT_EQ(std::count(heads.parents.begin(), heads.parents.end(), -1), 1);
   }
   EXPECT_NEAR(words / kShapes, 24, 3) << "seed " << kSeed;
   EXPECT_NEAR(leaves / kShapes, 19, 2) << "seed " << kSeed;
   EXPECT_NEAR(characters / kShapes, 48, 6) << "seed " << kSeed;
+}
+
+TEST(BuiltInShapesTest, MadeUpShapesKeepTheirBounds) {
+  constexpr uint64_t kSeed = 7;
+  std::mt19937_64 random(kSeed);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_LE(RandomShape(ShapeKind::kSequence, {.length = 9}, random).length, 9);
+    const RequestShape heads = RandomShape(ShapeKind::kHeads, {.children = 2}, random);
+    for (int32_t word = 0; word < heads.length; ++word) {
+      EXPECT_LE(std::count(heads.parents.begin(), heads.parents.end(), word), 2) << kSeed;
+    }
+  }
 }
 
 // Leaves of what the request brings, nodes over two of them or of themselves, an output over any number.
@@ -173,7 +185,7 @@ TEST(BuiltInShapesTest, MadeUpGraphsReadWhatTheirTypesMayReadAndEndInAnOutput) {
   double nodes = 0;
   constexpr int kShapes = 300;
   for (int i = 0; i < kShapes; ++i) {
-    const RequestShape shape = RandomGraphShape(described, random);
+    const RequestShape shape = RandomGraphShape(described, {}, random);
     ASSERT_EQ(shape.node_types.size(), static_cast<size_t>(shape.length));
     EXPECT_EQ(shape.node_types.back(), 2);
     nodes += shape.length;

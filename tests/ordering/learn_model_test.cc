@@ -154,6 +154,23 @@ TEST_F(LearnModelTest, EveryModelOfTheZooWithMoreThanOneTypeLearnsAnOrderFromMad
   }
 }
 
+TEST_F(LearnModelTest, AModelWithBoundsLearnsFromMadeUpRequestsThatKeepThem) {
+  Write("nmt");
+  ChangeConfig("max_decode_steps: 200", "max_decode_steps: 20");
+  EXPECT_EQ(Refused(), "learned") << "words to write";
+  Write("bilstm_tagger_char");
+  ChangeConfig("chain {", "max_sequence_length: 10 chain {");
+  EXPECT_EQ(Refused(), "learned") << "words";
+  Write("latticegru");
+  ChangeConfig("lattice {", "max_sequence_length: 30 lattice {");
+  EXPECT_EQ(Refused(), "learned") << "characters";
+  Write("treelstm");
+  ChangeConfig("tree {", "max_nodes: 30 tree {");
+  EXPECT_EQ(Refused(), "learned") << "cells";
+  ChangeConfig("max_nodes: 30", "max_nodes: 1");
+  EXPECT_NE(Refused().find("the model takes 1"), std::string::npos) << Refused();
+}
+
 TEST_F(LearnModelTest, TreesWhoseNodesHaveWordsOfTheirOwnAreMadeUpOrReadAsHeads) {
   Write("childsum");
   ChangeConfig(
