@@ -8,6 +8,8 @@
 namespace cellbatch {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 // What is wrong with an entry; empty: nothing.
 std::string WrongWith(std::string_view word) {
   if (word.empty()) return "is empty";
@@ -32,6 +34,10 @@ absl::StatusOr<std::shared_ptr<const Vocabulary>> Vocabulary::Create(std::string
   const auto lines = static_cast<size_t>(std::count(rest.begin(), rest.end(), '\n')) + 1;
   made->words_.reserve(lines);
   made->ids_.reserve(lines);
+  // It would be a part of the first word, which nobody could write.
+  if (rest.substr(0, kByteOrderMark.size()) == kByteOrderMark) {
+    return absl::InvalidArgumentError("line 1: begins with a byte order mark (EF BB BF)");
+  }
   while (!rest.empty()) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view word = rest.substr(0, end);

@@ -41,6 +41,9 @@ TEST(VocabularyTest, WhatIsNoListOfWordsIsRefusedByItsLine) {
   EXPECT_THAT(WhyNot("a\n\nb\n"), HasSubstr("line 2: is empty"));
   EXPECT_THAT(WhyNot("\n"), HasSubstr("line 1: is empty"));
   EXPECT_THAT(WhyNot("a\nb\na\n"), HasSubstr("line 3: \"a\" is there already, in line 1"));
+  EXPECT_THAT(WhyNot("\xef\xbb\xbf"
+                     "a\nb\n"),
+              HasSubstr("line 1: begins with a byte order mark"));
   EXPECT_THAT(WhyNot("a\r\nb\r\n"), HasSubstr("line 1: has the control character 0x0d at byte 1"));
   EXPECT_THAT(WhyNot(std::string("a\nb\0c", 5)),
               HasSubstr("line 2: has the control character 0x00"));
