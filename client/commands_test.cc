@@ -138,6 +138,38 @@ TEST(JsonRequestTest, BrokenRequestsAreErrorsThatNameTheInput) {
   EXPECT_EQ(std::string(request.status().message()), "tensor T: 2 values where its shape holds 3");
 }
 
+TEST(JsonRequestTest, WhatWouldBeSentAsSomethingElseIsRefused) {
+  const auto error = [](const std::string& members) {
+    const std::string input = R"("name": "T", )" + members;
+    return std::string(RequestFromJson("{\"inputs\": [{" + input + "}]}").status().message());
+  };
+  EXPECT_EQ(error(R"("datatype": "INT32", "shape": 1, "data": [1])"),
+            "input T: the shape is no list of integers");
+  EXPECT_EQ(error(R"("datatype": "INT32", "shape": [18446744073709551615], "data": [1])"),
+            "input T: the shape is no list of integers");
+  EXPECT_EQ(error(R"("datatype": "INT64", "shape": [1], "data": [9007199254740994])"),
+            "input T: 9007199254740994 is beyond 2^53, up to which whole numbers are read");
+  EXPECT_EQ(error(R"("datatype": "INT64", "shape": [1], "data": [9007199254740992])"), "");
+  EXPECT_EQ(error(R"("datatype": "FP32", "shape": [1], "data": [1e39])"),
+            "tensor T: a value does not fit datatype FP32");
+  EXPECT_EQ(error(R"("datatype": "FP64", "shape": [1], "data": [1e39])"), "");
+  EXPECT_EQ(error(R"("datatype": "BF16", "shape": [1], "data": [1])"),
+            "tensor T: numbers are not written as datatype \"BF16\"");
+  EXPECT_EQ(error(R"("shape": [1], "data": [1])"),
+            "tensor T: numbers are not written as datatype \"\"");
+  EXPECT_EQ(error(R"("datatype": "INT32", "shape": [1], "data": )" + std::string(100'000, '[')),
+            "the request is nested more than 64 deep");
+  const std::string one =
+      R"({"inputs": [{"name": "T", "datatype": "INT32", "shape": [1], "data": [1]}], )";
+  EXPECT_EQ(std::string(RequestFromJson(one + R"("id": 7})").status().message()),
+            "the request's id is no text");
+  EXPECT_EQ(
+      std::string(RequestFromJson(one + R"("parameters": {"priority": 18446744073709551615}})")
+                      .status()
+                      .message()),
+      "parameter priority: neither a word, a number of 64 bits nor a truth");
+}
+
 TEST(JsonRequestTest, TextsAndParametersKeepTheirKind) {
   const auto request = RequestFromJson(
       R"({"inputs": [{"name": "W", "datatype": "BYTES", "shape": [2], "data": ["a", ""]}],

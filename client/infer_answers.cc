@@ -51,7 +51,7 @@ bool ReadAnswer(CodedInputStream& in, absl::Status& status) {
       return false;
     }
   }
-  const bool whole = in.BytesUntilLimit() == 0;
+  const bool whole = in.BytesUntilLimit() == 0;  // else a tag of zero, or one cut off
   in.PopLimit(limit);
   status = absl::Status(static_cast<absl::StatusCode>(code), error);
   return whole;
@@ -72,6 +72,9 @@ absl::Status CheckAnswers(const grpc::ByteBuffer& response, uint32_t inputs) {
     }
     answers += tag == kAnswers ? 1 : 0;
     first.Update(status);
+  }
+  if (!in.ConsumedEntireMessage()) {  // a tag of zero, or one cut off
+    return absl::InternalError("the answer is no InferResponse");
   }
   if (first.ok() && answers != inputs) {
     return absl::InternalError(fmt::format("{} inputs got {} answers", inputs, answers));

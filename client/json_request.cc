@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
@@ -14,12 +16,27 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kMostDepth = 64;         // of nested arrays and objects: what reads them calls itself
+constexpr double kMostWhole = 0x1p53;  // whole numbers up to it are doubles
+
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 // The member's text; empty where it is missing or no text.
 std::string TextOf(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Null where it is missing.
+const Json& MemberOf(const Json& object, const char* key) {
+  static const Json none;
+  const auto found = object.find(key);
+  return found != object.end() ? *found : none;
+}
+
+bool FitsInt64(const Json& number) {
+  return !number.is_number_unsigned() ||
+         number.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
 }
 
 // Leaves of nested arrays, in order.
@@ -50,17 +67,25 @@ absl::StatusOr<Tensor> TensorFromJson(const Json& input) {
   const std::string name = TextOf(input, "name");
   const std::string datatype = TextOf(input, "datatype");
   std::vector<int64_t> shape;
-  for (const Json& dim : input.value("shape", Json::array())) {
-    if (!dim.is_number_integer()) {
-      return Wrong(fmt::format("input {}: the shape is no list of integers", name));
-    }
-    shape.push_back(dim.get<int64_t>());
+  const Json& dims = MemberOf(input, "shape");
+  bool whole = dims.is_array();
+  for (size_t d = 0; whole && d < dims.size(); ++d) {
+    whole = dims[d].is_number_integer() && FitsInt64(dims[d]);
+    if (whole) shape.push_back(dims[d].get<int64_t>());
+  }
+  if (!whole) {
+    return Wrong(fmt::format("input {}: the shape is no list of integers", name));
   }
   std::vector<double> numbers;
   std::vector<std::string> texts;
-  if (!Flatten(input.value("data", Json()), numbers, texts) ||
-      (!numbers.empty() && !texts.empty())) {
+  if (!Flatten(MemberOf(input, "data"), numbers, texts) || (!numbers.empty() && !texts.empty())) {
     return Wrong(fmt::format("input {}: data is no array of numbers or of texts", name));
+  }
+  for (const double number : numbers) {
+    if (datatype != "FP32" && datatype != "FP64" && std::abs(number) > kMostWhole) {
+      return Wrong(fmt::format(
+          "input {}: {:.17g} is beyond 2^53, up to which whole numbers are read", name, number));
+    }
   }
   if (datatype != "BYTES") {
     return texts.empty()
@@ -81,14 +106,15 @@ absl::Status AddParameters(const Json& parameters, InferInput& input) {
   for (const auto& [key, value] : parameters.items()) {
     if (value.is_boolean()) {
       input.parameters[key] = value.get<bool>();
-    } else if (value.is_number_integer()) {
+    } else if (value.is_number_integer() && FitsInt64(value)) {
       input.parameters[key] = value.get<int64_t>();
-    } else if (value.is_number()) {
+    } else if (value.is_number_float()) {
       input.parameters[key] = value.get<double>();
     } else if (value.is_string()) {
       input.parameters[key] = value.get<std::string>();
     } else {
-      return Wrong(fmt::format("parameter {}: neither a word, a number nor a truth", key));
+      return Wrong(
+          fmt::format("parameter {}: neither a word, a number of 64 bits nor a truth", key));
     }
   }
   return absl::OkStatus();
@@ -97,13 +123,24 @@ absl::Status AddParameters(const Json& parameters, InferInput& input) {
 }  // namespace
 
 absl::StatusOr<InferInput> RequestFromJson(const std::string& text) {
-  const Json request = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  bool too_deep = false;
+  const auto look = [&](int depth, Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > kMostDepth;
+    return !too_deep;
+  };
+  const Json request = Json::parse(text, look, /*allow_exceptions=*/false);
+  if (too_deep) {
+    return Wrong(fmt::format("the request is nested more than {} deep", kMostDepth));
+  }
   if (!request.is_object()) {
     return Wrong("the request is no JSON object");
   }
   InferInput input;
+  if (request.contains("id") && !request["id"].is_string()) {
+    return Wrong("the request's id is no text");
+  }
   input.id = TextOf(request, "id");
-  const Json inputs = request.contains("inputs") ? request["inputs"] : Json();
+  const Json& inputs = MemberOf(request, "inputs");
   if (!inputs.is_array() || inputs.empty()) {
     return Wrong("the request has no inputs");
   }

@@ -101,6 +101,9 @@ bool Encode(const std::vector<double>& values, std::string& bytes) {
       }
     }
     const T element = static_cast<T>(value);
+    if constexpr (std::is_floating_point_v<T>) {
+      if (std::isinf(element) && !std::isinf(value)) return false;
+    }
     bytes.append(reinterpret_cast<const char*>(&element), sizeof(T));
   }
   return true;
@@ -254,6 +257,11 @@ absl::StatusOr<Tensor> TensorFromNumbers(std::string name, std::string datatype,
         fmt::format("tensor {}: {} values where its shape holds {}", name, values.size(), *count));
   }
   Tensor tensor{std::move(name), std::move(datatype), std::move(shape), ""};
+  const bool small_floats = tensor.datatype == "FP16" || tensor.datatype == "BF16";
+  if (ElementBytes(tensor.datatype) == 0 || small_floats) {
+    return absl::InvalidArgumentError(fmt::format(
+        "tensor {}: numbers are not written as datatype \"{}\"", tensor.name, tensor.datatype));
+  }
   if (!EncodeAs(tensor.datatype, values, tensor.bytes)) {
     return absl::InvalidArgumentError(
         fmt::format("tensor {}: a value does not fit datatype {}", tensor.name, tensor.datatype));

@@ -242,6 +242,11 @@ TEST(InferAnswersTest, AnswersAreReadWhereverTheBytesAreParted) {
     const grpc::Slice slice(bytes.substr(0, bytes.size() - cut));
     EXPECT_EQ(CheckAnswers(grpc::ByteBuffer(&slice, 1), 3).code(), absl::StatusCode::kInternal);
   }
+  response.mutable_answers(1)->clear_code();
+  for (const std::string& behind : {std::string("\0rest", 5), std::string("\x80")}) {
+    const grpc::Slice slice(response.SerializeAsString() + behind);
+    EXPECT_EQ(CheckAnswers(grpc::ByteBuffer(&slice, 1), 3).code(), absl::StatusCode::kInternal);
+  }
 }
 
 }  // namespace

@@ -62,7 +62,8 @@ TEST(ParseTest, HeadsThatMakeNoTreeAreRefused) {
   DependencyTree tree;
   ASSERT_TRUE(ParseHeads("3\tit is good\t3 3 0", tree));
   EXPECT_EQ(tree.parent, (std::vector<int32_t>{2, 2, -1}));
-  for (const char* heads : {"3 3 3", "2 1 0", "0 0 1", "3 3", "4 3 0", "-1 3 0", "x 3 0"}) {
+  for (const char* heads :
+       {"3 3 3", "2 1 0", "0 0 1", "3 3", "4 3 0", "-1 3 0", "x 3 0", "-2147483648 3 0"}) {
     DependencyTree wrong;
     EXPECT_FALSE(ParseHeads(std::string("3\tit is good\t") + heads, wrong)) << heads;
   }

@@ -161,7 +161,7 @@ bool ParseHeads(const std::string& line, DependencyTree& tree) {
   tree.words = Split(fields[1], ' ');
   for (const std::string& word : Split(fields[2], ' ')) {
     int32_t head = 0;
-    if (!absl::SimpleAtoi(word, &head)) {
+    if (!absl::SimpleAtoi(word, &head) || head < 0) {
       return false;
     }
     tree.parent.push_back(head - 1);
@@ -171,12 +171,14 @@ bool ParseHeads(const std::string& line, DependencyTree& tree) {
 
 bool ParseLattice(const std::string& line, Lattice& lattice) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("words") || !json["words"].is_array()) {
-    return false;
+  for (const char* key : {"words", "char_ids", "word_ids"}) {
+    if (!json.is_object() || !json.contains(key)) {
+      return false;
+    }
   }
   std::vector<int32_t> ids;
-  if (!ReadInts(json.value("char_ids", Json()), lattice.characters) ||
-      !ReadInts(json.value("word_ids", Json()), ids) || ids.size() != json["words"].size()) {
+  if (!json["words"].is_array() || !ReadInts(json["char_ids"], lattice.characters) ||
+      !ReadInts(json["word_ids"], ids) || ids.size() != json["words"].size()) {
     return false;
   }
   const auto characters = static_cast<int32_t>(lattice.characters.size());
