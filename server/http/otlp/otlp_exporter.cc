@@ -31,11 +31,15 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using Error = beast::error_code;
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kAtOnce = 512;
-constexpr milliseconds kLinger{500};     // for others to come
-constexpr milliseconds kPatience{2000};  // with each step of a POST
+constexpr milliseconds kLinger{500};        // for others to come
+constexpr milliseconds kPatience{2000};     // to connect, and to send
+constexpr milliseconds kForAReply{10'000};  // as OpenTelemetry's exporters wait
+constexpr milliseconds kFarewell{2000};     // for all that waits, at the end: docker stop has ten
+constexpr milliseconds kGlance{100};        // how often it is seen that it is to go
 constexpr milliseconds kFirstPause{500}, kLongestPause{30'000};
 constexpr std::chrono::minutes kBetweenLines{1};
 constexpr uint64_t kMostReply = 64 << 10;
@@ -88,7 +92,7 @@ absl::StatusOr<Endpoint> ParseUrl(std::string_view url) {
 // Of one POST. kAgain: the collector is not there, or asks for patience.
 enum class Posted : uint8_t { kYes, kAgain, kRefused };
 
-// A connection that is kept from one POST to the next. One thread.
+// A connection that is kept from one POST to the next. One thread, but for Leave and TooLate.
 class Collector {
  public:
   explicit Collector(Endpoint endpoint) : endpoint_(std::move(endpoint)) {}
@@ -98,18 +102,29 @@ class Collector {
     const bool kept = stream_.has_value();
     Posted posted = Try(body, why);
     // The collector may have hung up on a connection that was idle.
-    if (posted == Posted::kAgain && kept && !stream_.has_value()) posted = Try(body, why);
-    return posted;
+    const bool again = posted == Posted::kAgain && kept && !stream_.has_value();
+    return again && !TooLate() ? Try(body, why) : posted;
+  }
+
+  // From then on nothing is waited for.
+  void Leave(Clock::time_point at) {
+    leave_at_.store(at.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  bool TooLate() const {
+    return Clock::now().time_since_epoch().count() >= leave_at_.load(std::memory_order_relaxed);
   }
 
  private:
   template <typename Start>
-  Error Await(Start start) {
+  Error Await(milliseconds patience, Start start) {
     Error result = asio::error::operation_aborted;
-    stream_->expires_after(kPatience);
+    stream_->expires_after(patience);
     start([&result](Error error, auto...) { result = error; });
     loop_.restart();
-    loop_.run();
+    while (!loop_.stopped()) {
+      loop_.run_for(kGlance);
+      if (TooLate()) stream_->close();
+    }
     return result;
   }
   Error Connect() {
@@ -118,7 +133,7 @@ class Collector {
     const auto found = resolver.resolve(endpoint_.host, endpoint_.port, error);
     if (error) return error;
     stream_.emplace(loop_);
-    return Await([&](auto done) { stream_->async_connect(found, done); });
+    return Await(kPatience, [&](auto done) { stream_->async_connect(found, done); });
   }
   Posted Try(const std::string& body, std::string& why) {
     Error error = stream_.has_value() ? Error() : Connect();
@@ -129,19 +144,21 @@ class Collector {
       request.set(http::field::user_agent, "cellbatch");
       request.set(http::field::content_type, "application/x-protobuf");
       request.prepare_payload();
-      error = Await([&](auto done) { http::async_write(*stream_, request, done); });
+      error = Await(kPatience, [&](auto done) { http::async_write(*stream_, request, done); });
     }
     if (!error) {
       reply.body_limit(kMostReply);
       beast::flat_buffer buffer;
-      error = Await([&](auto done) { http::async_read(*stream_, buffer, reply, done); });
+      error =
+          Await(kForAReply, [&](auto done) { http::async_read(*stream_, buffer, reply, done); });
     }
-    if (error) {
+    if (error && !reply.is_header_done()) {
       why = error.message();
       stream_.reset();
       return Posted::kAgain;
     }
-    if (!reply.keep_alive()) stream_.reset();
+    // A reply that breaks off, or has a page behind its status, has said what became of the spans.
+    if (error || !reply.keep_alive()) stream_.reset();
     const unsigned status = reply.get().result_int();
     if (status / 100 == 2) return Posted::kYes;
     why = fmt::format("status {}: {}", status, Quoted(reply.get().body()));
@@ -152,6 +169,7 @@ class Collector {
   const Endpoint endpoint_;
   asio::io_context loop_;
   std::optional<beast::tcp_stream> stream_;
+  std::atomic<Clock::rep> leave_at_ = Clock::time_point::max().time_since_epoch().count();
 };
 
 }  // namespace
@@ -167,6 +185,7 @@ class OtlpExporter::Impl {
       const std::lock_guard lock(mutex_);
       stop_ = true;
     }
+    collector_.Leave(Clock::now() + kFarewell);
     changed_.notify_one();
     thread_.join();
   }
@@ -196,6 +215,7 @@ class OtlpExporter::Impl {
       changed_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
       changed_.wait_for(lock, kLinger, [this] { return stop_ || waiting_.size() >= kAtOnce; });
       if (waiting_.empty()) return;  // and it is to stop
+      if (collector_.TooLate()) break;
       const size_t count = std::min(kAtOnce, waiting_.size());
       const auto end = waiting_.begin() + static_cast<ptrdiff_t>(count);
       std::vector<Span> batch(std::make_move_iterator(waiting_.begin()),
@@ -205,6 +225,7 @@ class OtlpExporter::Impl {
       Send(EncodeOtlp(batch, options_.resource), static_cast<int64_t>(count));
       lock.lock();
     }
+    dropped_.fetch_add(static_cast<int64_t>(waiting_.size()), std::memory_order_relaxed);
   }
 
   void Send(const std::string& body, int64_t count) {
@@ -225,7 +246,7 @@ class OtlpExporter::Impl {
   }
 
   void Complain(const std::string& why) {
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = Clock::now();
     if (last_line_ && now - *last_line_ < kBetweenLines) return;
     last_line_ = now;
     spdlog::warn("traces do not reach {}: {}; {} spans were dropped so far", options_.url, why,
@@ -233,8 +254,8 @@ class OtlpExporter::Impl {
   }
 
   const OtlpOptions options_;
-  Collector collector_;  // the thread's
-  std::optional<std::chrono::steady_clock::time_point> last_line_;
+  Collector collector_;  // the thread's, but for when it is to leave
+  std::optional<Clock::time_point> last_line_;
   std::atomic<int64_t> sent_ = 0, dropped_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;

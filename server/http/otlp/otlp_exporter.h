@@ -5,7 +5,8 @@
 //                                                                             | else: dropped
 //
 // While a batch is tried again nothing else is sent, and what comes fills the room that there is. When the exporter goes, what
-// is left is tried once. What was dropped is counted; why, is logged once a minute at most. A span that waits takes about a KiB.
+// is left is tried once, for two seconds in all. What was dropped is counted; why, is logged once a minute at most. A span
+// that waits takes about a KiB.
 #ifndef CELLBATCH_SERVER_HTTP_OTLP_OTLP_EXPORTER_H_
 #define CELLBATCH_SERVER_HTTP_OTLP_OTLP_EXPORTER_H_
 
