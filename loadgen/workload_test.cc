@@ -395,8 +395,8 @@ TEST(WorkloadTest, EachModelGetsItsShareInWholePermutationsOfItsOwn) {
 
 TEST(WorkloadTest, AClosedLoopKeepsOnePieceOfAStreamInFlight) {
   std::vector<Workload::Part> parts;
+  EXPECT_EQ(TwoModels().MostInFlight(256), 256);
   parts.push_back(PartOf("a", 3, 10));
-  EXPECT_EQ(Workload({}).MostInFlight(256), 256);
   parts.push_back({"b", "m", 1, 1, StreamsOf(8, 3)});
   const Workload workload(std::move(parts));
   EXPECT_EQ(workload.MostInFlight(256), 32) << "a quarter of them is of 8 streams";

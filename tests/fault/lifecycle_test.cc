@@ -13,12 +13,12 @@ namespace {
 
 using grpc::StatusCode;
 
-// Long enough to be still running when the next thing happens: 60,000 steps.
-inference::ModelInferRequest LongRequest() { return Words(std::vector<int32_t>(60000, 1)); }
-
 class LifecycleFaultTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { repository_ = new std::string(FaultRepository()); }
+  static void SetUpTestSuite() {
+    repository_ = new std::string(FaultRepository());
+    AddModel(*repository_, kSlow);
+  }
   static void TearDownTestSuite() { delete repository_; }
   static std::unique_ptr<ServerProcess> Serving(std::vector<std::string> flags = {}) {
     flags.push_back("--devices=cpu:0");
@@ -55,14 +55,9 @@ TEST_F(LifecycleFaultTest, L1StoppedWhileIdleItExitsWithZero) {
 
 // SIGTERM or SIGINT, then the same again: not ready at once, serving on for the delay, then draining.
 TEST_F(LifecycleFaultTest, L1StoppedUnderLoadItAnswersWhatItAcceptedAndIsNotReadyAtOnce) {
-  const std::string repository = NewRepository();
-  AddModel(repository, kWords);
-  AddModel(repository, kSlow);
   for (const int signal : {SIGTERM, SIGINT}) {
     // The first signal leaves an hour for load balancers, in which it serves on, not ready.
-    const auto server = ServerProcess::Serving(
-        repository,
-        {"--devices=cpu:0", "--batch-limit=4", "--drain-delay=1h", "--drain-timeout=1h"});
+    const auto server = Serving({"--batch-limit=4", "--drain-delay=1h", "--drain-timeout=1h"});
     ASSERT_NE(server, nullptr);
     GrpcCaller caller(server->grpc());
     EXPECT_EQ(Readiness(*server, caller), std::vector<bool>(4, true));
@@ -116,7 +111,7 @@ TEST_F(LifecycleFaultTest, L2WhatIsNotDoneWhenTheDrainEndsIsUnavailable) {
   grpc::Status status;
   std::thread client([&] {
     inference::ModelInferResponse answer;
-    status = caller.Infer(LongRequest(), answer);
+    status = caller.Infer(SlowRequest(), answer);
   });
   // Admitted is not enough: admission counts first and looks second whether it is closed.
   WaitForPage(*server, [](const MetricsPage& page) { return page.Running() == 1; });
@@ -135,7 +130,7 @@ TEST_F(LifecycleFaultTest, L8AKilledServerIsUnavailableToItsClientsAtOnce) {
   grpc::Status status;
   std::thread client([&] {
     inference::ModelInferResponse answer;
-    status = caller.Infer(LongRequest(), answer);
+    status = caller.Infer(SlowRequest(), answer);
   });
   WaitForInFlight(*server, 1);
   server->Signal(SIGKILL);
