@@ -19,6 +19,9 @@ constexpr uint32_t kError = 2 << 3 | 2;    // Answer.error
 bool SkipField(CodedInputStream& in, uint32_t tag) {
   uint64_t number = 0;
   uint32_t length = 0;
+  if (tag >> 3 == 0) {
+    return false;  // no field has that number
+  }
   switch (tag & 7) {
     case 0:
       return in.ReadVarint64(&number);
@@ -51,7 +54,8 @@ bool ReadAnswer(CodedInputStream& in, absl::Status& status) {
       return false;
     }
   }
-  const bool whole = in.BytesUntilLimit() == 0;  // else a tag of zero, or one cut off
+  // Else it is shorter than it claims, or ends in a tag of zero or one cut off.
+  const bool whole = in.BytesUntilLimit() == 0 && in.ConsumedEntireMessage();
   in.PopLimit(limit);
   status = absl::Status(static_cast<absl::StatusCode>(code), error);
   return whole;
