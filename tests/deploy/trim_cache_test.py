@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 BLOCK = 4096
 DAY = 24 * 3600
@@ -72,6 +73,20 @@ class TrimCacheTest(unittest.TestCase):
         self.write("ac/00/a", DAY, DAY)
         self.assertEqual(self.trim(limit=BLOCK, reserve=1 << 60), (BLOCK, 0))
         self.assertEqual(self.left(), [])
+
+    def test_what_cannot_be_deleted_stays_and_ends_nothing(self):
+        for day in (1, 2, 3):
+            self.write("cas/ff/%d" % day, day * DAY, day * DAY)
+
+        def refuse_the_first(path):
+            if path.endswith("1"):
+                raise PermissionError(path)
+            real(path)
+
+        real = os.remove
+        with unittest.mock.patch("os.remove", refuse_the_first):
+            self.assertEqual(self.trim(limit=BLOCK), (3 * BLOCK, BLOCK))
+        self.assertEqual(self.left(), ["1"])
 
     def test_the_next_reading_can_be_noted_again(self):
         # With relatime the kernel notes a reading only where the one noted is no later than the writing.
