@@ -1,6 +1,10 @@
 #include "cells/kernels/cpu/kernel_table.h"
 
+#include <utility>
+
+#include "cells/device/cpu/cpu_features.h"
 #include "cells/device/cpu/tile_permission.h"
+#include "cells/kernels/cpu/bf16_trial.h"
 #include "cells/kernels/cpu/kernel_variants.h"
 
 namespace cellbatch::kernels {
@@ -21,6 +25,13 @@ bool TilesWork() {
   return work;
 }
 
+// Asked of this CPU, whatever features somebody supposes.
+bool DotProductsPay() {
+  static const bool pay =
+      !DetectCpuFeatures().avx512_bf16 || !IsFasterInBf16(kAvx512Kernels, WithDotProducts());
+  return pay;
+}
+
 }  // namespace
 
 std::vector<const CpuKernels*> RunnableKernels(const CpuFeatures& cpu) {
@@ -28,6 +39,7 @@ std::vector<const CpuKernels*> RunnableKernels(const CpuFeatures& cpu) {
   if (cpu.amx_bf16 && TilesWork()) tables.push_back(&WithTiles());
   if (cpu.avx512_bf16) tables.push_back(&WithDotProducts());
   if (cpu.avx512) tables.push_back(&kAvx512Kernels);
+  if (cpu.avx512_bf16 && !DotProductsPay()) std::swap(tables.back(), tables[tables.size() - 2]);
   if (cpu.avx2_fma) tables.push_back(&kAvx2Kernels);
   tables.push_back(&kPortableKernels);
   return tables;

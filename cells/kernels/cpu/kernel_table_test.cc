@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "cells/device/cpu/tile_permission.h"
+#include "cells/kernels/cpu/bf16_trial.h"
 #include "cells/kernels/cpu/random_product.h"
 
 namespace cellbatch::kernels {
@@ -31,12 +33,27 @@ TEST(KernelTableTest, TheChoiceFollowsTheFeaturesAndNeverExceedsThem) {
   EXPECT_STREQ(BestKernels(cpu).name, "avx512");
   EXPECT_EQ(RunnableKernels(cpu).size(), 3u);
   cpu.avx512_bf16 = true;
-  const CpuKernels& best = BestKernels(cpu);
-  EXPECT_STREQ(best.name, "avx512_bf16");
-  EXPECT_EQ(RunnableKernels(cpu).size(), 4u);
-  const CpuKernels& without = *RunnableKernels(cpu)[1];
-  EXPECT_NE(best.run_product, without.run_product);
-  EXPECT_EQ(best.element_wise, without.element_wise);
+  const std::vector<const CpuKernels*> tables = RunnableKernels(cpu);
+  ASSERT_EQ(tables.size(), 4u);
+  // Which of the two is faster the CPU was asked.
+  const bool pairs_first = tables[0]->bf16_in_pairs;
+  const CpuKernels &pairs = *tables[pairs_first ? 0 : 1], &without = *tables[pairs_first ? 1 : 0];
+  EXPECT_STREQ(pairs.name, "avx512_bf16");
+  EXPECT_STREQ(without.name, "avx512");
+  EXPECT_NE(pairs.run_product, without.run_product);
+  EXPECT_EQ(pairs.element_wise, without.element_wise);
+  EXPECT_EQ(&BestKernels(cpu), tables[0]);
+}
+
+TEST(Bf16TrialTest, WhatDoesEverythingEightTimesIsSlower) {
+  static const CpuKernels& portable = BestKernels(CpuFeatures());
+  CpuKernels slow = portable;
+  slow.run_product = [](const PackedProduct& product, const ProductArgs& args, int first, int last,
+                        ProductScratch* scratch) {
+    for (int i = 0; i < 8; ++i) portable.run_product(product, args, first, last, scratch);
+  };
+  EXPECT_TRUE(IsFasterInBf16(portable, slow));
+  EXPECT_FALSE(IsFasterInBf16(slow, portable));
 }
 
 // There and nowhere else. (Where they are and did not pass their trial, answers would be slower and nobody would be told why.)
