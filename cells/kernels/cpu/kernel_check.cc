@@ -16,8 +16,8 @@ namespace cellbatch::kernels {
 namespace {
 
 // All numbers of row blocks that prefetch in different shares, and all sizes of blocks among them (tile_test counts).
-constexpr int kFewRows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,        14,
-                            15, 16, 17, 18, 19, 20, 24, 25, 30, 31, 36, 37, kChunkRows};
+constexpr int kFewRows[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14,
+                            15, 16, 17, 18, 19, 20, 24, 25, 30, 31, 36, 37, 57, kChunkRows};
 constexpr StreamWay kWays[] = {StreamWay::kUsual,      StreamWay::kUndisturbed, StreamWay::kPaired,
                                StreamWay::kPrefetched, StreamWay::kSpread,      StreamWay::kShort};
 static_assert(std::size(kWays) == kNumWays);

@@ -260,7 +260,8 @@ class ProductRun {
     const StreamWay way = Way(columns);
     // Weights that pass by once need no block to stay in a cache.
     const bool once = way != StreamWay::kSpread && StreamsOnce<Tiling>(rows_, columns);
-    const int at_once = BlockOfK<Tiling>(way, rows_) / S::kDepth;
+    const bool stored = MeetsStored<Tiling, S>(rows_);
+    const int at_once = BlockOfK<Tiling>(way, rows_) / (stored ? 1 : S::kDepth);
     const int steps = Steps(segment.depth);
     const int k_blocks = once ? 1 : (steps + at_once - 1) / at_once;
     if (!once) CutRows(way, columns);
@@ -276,7 +277,8 @@ class ProductRun {
       }
       const Number* const end = block + int64_t{depth} * columns * kColumnStep<S>;
       const Number* const next = kb + 1 < k_blocks ? end : After(panel, segment, end);
-      t.prefetch = AsFloats(t, block, next, segment.depth, columns);
+      t.prefetch = stored ? reinterpret_cast<const float*>(next)
+                          : AsFloats(t, block, next, segment.depth, columns);
       t.line_step = LineStep(way);
       AddBlock(t);
     }
@@ -388,8 +390,13 @@ class ProductRun {
     for (int rb = 0; rb < row_blocks_; ++rb) {
       const int row = PartStart(rows_, row_blocks_, rb);
       const int rows = PartStart(rows_, row_blocks_, rb + 1) - row;
-      const int ahead = LinesAhead(way, columns, row_blocks_, rb);
-      cut_[rb] = {FindTile<V, Tiling, InBlocks>(rows, columns, ahead), row, ahead};
+      if (MeetsStored<Tiling, S>(rows_)) {
+        const int ahead = kLineAStep<S> ? LinesAhead(way, columns, row_blocks_, rb) : 0;
+        cut_[rb] = {FindTile<V, Tiling, S>(rows, columns, ahead), row, ahead};
+      } else {
+        const int ahead = LinesAhead(way, columns, row_blocks_, rb);
+        cut_[rb] = {FindTile<V, Tiling, InBlocks>(rows, columns, ahead), row, ahead};
+      }
     }
   }
 

@@ -46,7 +46,7 @@ struct Fp32Stored : OneByOne {
 struct Bf16Stored : OneByOne {
   using Stored = uint16_t;
   using Number = uint16_t;
-  static constexpr int kDepth = 2;
+  static constexpr int kDepth = 2, kInstructionsToExpand = 1;
   static constexpr bool kSummedApart = false;
   template <class V, int kStep>
   static V Load(const Number* p) {
@@ -73,7 +73,7 @@ struct Bf16Pairs {
 struct W8Stored : OneByOne {
   using Stored = int8_t;
   using Number = int8_t;
-  static constexpr int kDepth = 1;
+  static constexpr int kDepth = 1, kInstructionsToExpand = 2;
   static constexpr bool kSummedApart = true;
   template <class V, int kStep>
   static V Load(const Number* p) {
@@ -84,6 +84,9 @@ struct W8Stored : OneByOne {
 // Numbers of one column in one step.
 template <class S>
 inline constexpr int kColumnStep = kLanes* S::kDepth;
+
+template <class S>
+inline constexpr bool kStoredAsFloats = sizeof(typename S::Number) == sizeof(float);
 
 // Cache lines that one step of so many columns takes, at least one.
 template <class S>

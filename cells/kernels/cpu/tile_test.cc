@@ -180,17 +180,21 @@ class TileTest : public testing::Test {
   }
 
   // What can be laid at all, by the arithmetic of row blocks: the same in product_inl.h, and no reference but a count.
-  // Weights in less than fp32 are met as they are stored by what passes over them once; by others as floats.
+  // Weights in less than fp32 are met as they are stored by what passes over them once and by few rows; by others as floats.
   static std::set<Shape> Possible() {
     if (kApart<Tiling>) return PossibleApart();
     std::set<Shape> shapes = PossibleOfFloats();
-    for (int columns = 1; columns <= kMaxColumns; ++columns) {
-      for (int rows = 1; rows <= kMostBlockRows; ++rows) {
-        for (const Precision precision : {Precision::kBf16, Precision::kW8}) {
+    for (const Precision precision : {Precision::kBf16, Precision::kW8}) {
+      const int most = Tiling::MostExpandedInTiles(precision == Precision::kBf16 ? 1 : 2);
+      for (int columns = 1; columns <= kMaxColumns; ++columns) {
+        for (int rows = 1; rows <= std::max(most, Tiling::kRows); ++rows) {
           if (rows <= Tiling::PairRows(columns)) shapes.insert({rows, columns, kPair, precision});
-          if (rows > Tiling::kRows || columns > Tiling::Columns(rows)) continue;
-          shapes.insert({rows, columns, kNear, precision});
-          shapes.insert({rows, columns, 0, precision});
+          if (rows <= Tiling::kRows && columns <= Tiling::Columns(rows)) {
+            shapes.insert({rows, columns, kNear, precision});
+            shapes.insert({rows, columns, 0, precision});
+          } else if (rows <= most) {
+            AddInBlocks(rows, columns, precision, shapes);
+          }
         }
       }
     }
@@ -219,29 +223,37 @@ class TileTest : public testing::Test {
           shapes.insert({rows, columns, 0, kFloats});
           if (rows <= Tiling::PairRows(columns)) shapes.insert({rows, columns, kPair, kFloats});
         }
-        if (rows < Tiling::kAlwaysSpread) AddNear(rows, columns, shapes);
-        if (!Tiling::kSpreads || rows == 1) continue;
-        AddSpread(rows, columns, columns, shapes);
-        const bool in_passes = rows <= Tiling::kRows && columns > Tiling::Columns(rows);
-        if (in_passes) AddSpread(rows, columns, 0, shapes);  // undisturbed
+        AddInBlocks(rows, columns, kFloats, shapes);
         const bool is_short = rows >= Tiling::kAlwaysSpread && rows <= Tiling::kMostShortRows;
-        if (is_short) AddSpread(rows, columns, (columns + 1) / 2, shapes);  // every second line
+        if (is_short)
+          AddSpread(rows, columns, (columns + 1) / 2, kFloats, shapes);  // every second line
       }
     }
     return shapes;
   }
 
+  // In long blocks of K. (Of W8, whose steps are no lines, tiles prefetch nothing.)
+  static void AddInBlocks(int rows, int columns, Precision precision, std::set<Shape>& shapes) {
+    if (rows < Tiling::kAlwaysSpread) AddNear(rows, columns, precision, shapes);
+    if (!Tiling::kSpreads || rows == 1) return;
+    AddSpread(rows, columns, columns, precision, shapes);
+    const bool in_passes = rows <= Tiling::kRows && columns > Tiling::Columns(rows);
+    if (in_passes) AddSpread(rows, columns, 0, precision, shapes);  // undisturbed
+  }
+
   // The first row block prefetches, the others find what it brought.
-  static void AddNear(int rows, int columns, std::set<Shape>& shapes) {
-    const int blocks = Tiling::Blocks(rows);
+  static void AddNear(int rows, int columns, Precision precision, std::set<Shape>& shapes) {
+    const int blocks = Tiling::Blocks(rows), near = precision == Precision::kW8 ? 0 : kNear;
     for (int b = 0; b < blocks; ++b) {
       const int in_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
-      shapes.insert({in_block, columns, b == 0 ? kNear : 0, Precision::kFp32});
+      shapes.insert({in_block, columns, b == 0 ? near : 0, precision});
     }
   }
 
   // Each row block prefetches its share of the lines of one step of k, of two or of four, until there are no more.
-  static void AddSpread(int rows, int columns, int all_lines, std::set<Shape>& shapes) {
+  static void AddSpread(int rows, int columns, int all_lines, Precision precision,
+                        std::set<Shape>& shapes) {
+    if (precision == Precision::kW8) all_lines = 0;
     const int blocks = Tiling::SpreadBlocks(rows), share = (all_lines + blocks - 1) / blocks;
     for (int b = 0, left = all_lines; b < blocks; ++b) {
       const int in_block = PartStart(rows, blocks, b + 1) - PartStart(rows, blocks, b);
@@ -251,7 +263,7 @@ class TileTest : public testing::Test {
       const int ahead = fourth   ? (b < 4 * all_lines ? kEveryFourth : 0)
                         : second ? (b < 2 * all_lines ? kEverySecond : 0)
                                  : lines;
-      shapes.insert({in_block, columns, ahead, Precision::kFp32});
+      shapes.insert({in_block, columns, ahead, precision});
       left -= lines;
     }
   }

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "cells/kernels/cpu/product.h"
+#include "cells/kernels/cpu/stored_inl.h"
 
 namespace cellbatch::kernels {
 namespace {  // of each file that includes it: nothing built with special flags may be linked elsewhere
@@ -28,6 +29,9 @@ struct Avx512Tiling {
   static constexpr bool kSpreads = true;
   static constexpr int kSpreadBlock = kMostBlockOfK, kAlwaysSpread = kRows + 1;
   static constexpr int kMostShortRows = 48;
+  // Half of what tiles of 8 rows and 2 columns load are weights: one instruction more for each is an eighth of their time, while
+  // weights that are stored as floats have to be loaded again. (README.md has the sweep.)
+  static constexpr int MostExpandedInTiles(int instructions) { return instructions == 1 ? 64 : 16; }
   static constexpr int Columns(int rows) {
     return rows < kFullRows ? 5 : rows == kFullRows ? 4 : 3;
   }
@@ -55,6 +59,7 @@ struct Avx2Tiling {
   static constexpr bool kSpreads = true;
   static constexpr int kSpreadBlock = 256, kAlwaysSpread = kChunkRows + 1;
   static constexpr int kMostShortRows = 0;  // its blocks are short as it is
+  static constexpr int MostExpandedInTiles(int) { return 0; }
   static constexpr int Columns(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
   static constexpr int SpreadBlocks(int rows) { return Blocks(rows); }
@@ -76,6 +81,7 @@ struct PortableTiling {
   static constexpr bool kSpreads = false;
   static constexpr int kSpreadBlock = 0, kAlwaysSpread = kChunkRows + 1;
   static constexpr int kMostShortRows = 0;
+  static constexpr int MostExpandedInTiles(int) { return 0; }
   static constexpr int Columns(int rows) { return rows == 1 ? 2 : 1; }
   static constexpr int Blocks(int rows) { return (rows + kRows - 1) / kRows; }
   static constexpr int SpreadBlocks(int rows) { return Blocks(rows); }
@@ -210,24 +216,32 @@ class Parts {
   int n_, least_, over_, owed_ = 0;
 };
 
-// Which tiles over weights step by step some batch meets: by rows, columns, and what is prefetched. No others are compiled.
+// Which tiles over weights step by step some batch of at most so many rows meets, be it in short blocks or not: by rows, columns,
+// and what is prefetched. No others are compiled.
 template <class Tiling>
 struct MetTiles {
   bool met[kMostBlockRows + 1][kMaxColumns + 1][kWaysAhead] = {};
 
-  constexpr MetTiles() {
+  constexpr MetTiles(int most_rows, bool in_short_blocks) {
     for (int columns = 1; columns <= kMaxColumns; ++columns) {
-      for (int rows = 1; rows <= kChunkRows; ++rows) {
+      for (int rows = 1; rows <= most_rows; ++rows) {
         if (kApart<Tiling>) continue;  // one tile by rows and columns (ApartTile)
         const bool once = StreamsOnce<Tiling>(rows, columns);
         if (once) met[rows][columns][0] = true;
         for (const StreamWay way : {StreamWay::kUndisturbed, StreamWay::kPrefetched,
                                     StreamWay::kSpread, StreamWay::kShort}) {
           const bool whole = once && way == StreamWay::kUndisturbed;
+          if (way == StreamWay::kShort && !in_short_blocks) continue;
           if (!whole && HasWay<Tiling>(way, rows, columns)) Meet(way, rows, columns);
         }
       }
     }
+  }
+  constexpr bool MeetsAny(int rows, int columns) const {
+    for (const bool ahead : met[rows][columns]) {
+      if (ahead) return true;
+    }
+    return false;
   }
   constexpr void Meet(StreamWay way, int rows, int columns) {
     const int blocks = RowBlocks<Tiling>(way, rows);
@@ -237,15 +251,39 @@ struct MetTiles {
     }
   }
 };
-template <class Tiling>
-constexpr MetTiles<Tiling> kMetTiles = {};
+template <class Tiling, int kMostRows, bool kInShortBlocks>
+constexpr MetTiles<Tiling> kMetTiles = MetTiles<Tiling>(kMostRows, kInShortBlocks);
 
-// Whether a tile over weights as they are stored is met: over any but floats only those that pass by once.
+// Up to how many rows tiles pass over the weights as they are stored, whatever the way: over floats always. Over others where so
+// few row blocks meet them that expanding them in registers once for each costs less than storing them as floats. (What passes
+// by once is never expanded first.)
+template <class Tiling, class S>
+constexpr int MostMeetingStored() {
+  if constexpr (kStoredAsFloats<S>) {
+    return kChunkRows;
+  } else {
+    return Tiling::MostExpandedInTiles(S::kInstructionsToExpand);
+  }
+}
+template <class Tiling, class S>
+constexpr bool MeetsStored(int rows) {
+  return rows <= MostMeetingStored<Tiling, S>();
+}
+
+// Whether a step of a column is a line, as of floats: what tiles count that prefetch lines of the next block.
+template <class S>
+inline constexpr bool kLineAStep = kColumnStep<S> * sizeof(typename S::Number) == kLineBytes;
+
+// Whether a tile over weights as they are stored is met.
 template <class Tiling, class S>
 constexpr bool IsLaid(int rows, int columns, int ahead) {
-  if (!kMetTiles<Tiling>.met[rows][columns][ahead]) return false;
-  const bool once = StreamsOnce<Tiling>(rows, columns) && (ahead == 0 || ahead == kNear);
-  return sizeof(typename S::Number) == sizeof(float) || once;
+  if (StreamsOnce<Tiling>(rows, columns) && (ahead == 0 || ahead == kNear)) {
+    return kMetTiles<Tiling, kMostBlockRows, false>.met[rows][columns][ahead];
+  }
+  constexpr int kMostRows = MostMeetingStored<Tiling, S>();
+  constexpr const MetTiles<Tiling>& kMet = kMetTiles<Tiling, kMostRows, kStoredAsFloats<S>>;
+  return kLineAStep<S> ? kMet.met[rows][columns][ahead]
+                       : ahead == 0 && kMet.MeetsAny(rows, columns);
 }
 
 }  // namespace
