@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -31,13 +32,19 @@ bool Assign(const std::string& value, const Flags::Target& target) {
     return true;
   }
   if (const auto* real = std::get_if<double*>(&target)) {
-    return absl::SimpleAtod(value, *real);
+    return absl::SimpleAtod(value, *real) && std::isfinite(**real);
   }
   if (const auto* number = std::get_if<int64_t*>(&target)) {
     return absl::SimpleAtoi(value, *number);
   }
   *std::get<bool*>(target) = value == "true";
   return value == "true" || value == "false";
+}
+
+// What a value has to be.
+const char* Wanted(const Flags::Target& target) {
+  if (std::holds_alternative<double*>(target)) return "a finite number";
+  return std::holds_alternative<int64_t*>(target) ? "a whole number of 64 bits" : "true or false";
 }
 
 }  // namespace
@@ -86,13 +93,19 @@ absl::StatusOr<std::vector<std::string>> Flags::Parse(const std::vector<std::str
       value = "true";
     } else if (i + 1 < arguments.size()) {
       value = arguments[++i];
+      const size_t end = value->find('=');
+      if (value->starts_with("--") && Find(value->substr(2, end == value->npos ? end : end - 2))) {
+        return absl::InvalidArgumentError(
+            fmt::format("--{} lacks its {}: {} is a flag (--{}={} if it is meant)", name,
+                        flag->value_word, *value, name, *value));
+      }
     }
     if (!value.has_value()) {
       return absl::InvalidArgumentError(fmt::format("--{} lacks its {}", name, flag->value_word));
     }
     if (!Assign(*value, flag->target)) {
       return absl::InvalidArgumentError(
-          fmt::format("--{}={}: not a {}", name, *value, flag->value_word));
+          fmt::format("--{}={}: wants {}", name, *value, Wanted(flag->target)));
     }
   }
   return words;

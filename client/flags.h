@@ -30,8 +30,8 @@ class Flags {
   // The target is borrowed until Parse has returned. `value_word` stands for the value in the help.
   void Add(std::string name, Target target, std::string value_word, std::string help);
 
-  // Everything that is no flag. INVALID_ARGUMENT names the flag that is unknown, lacks its value,
-  // or has one that cannot be read. --help is always known.
+  // Everything that is no flag. INVALID_ARGUMENT names the flag that is unknown, lacks its value (what follows it is
+  // a flag itself, say), or has one that cannot be read: no number is NaN or infinite. --help is always known.
   absl::StatusOr<std::vector<std::string>> Parse(const std::vector<std::string>& arguments);
 
   bool help_wanted() const { return help_wanted_; }

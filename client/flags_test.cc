@@ -53,9 +53,30 @@ TEST(FlagsTest, WhatIsWrongIsNamed) {
     return std::string(flags.Parse(arguments).status().message());
   };
   EXPECT_EQ(message({"--speed=3"}), "no flag --speed; --help lists them");
-  EXPECT_EQ(message({"--rate=fast"}), "--rate=fast: not a NUMBER");
-  EXPECT_EQ(message({"--seed=1.5"}), "--seed=1.5: not a N");
+  EXPECT_EQ(message({"--rate=fast"}), "--rate=fast: wants a finite number");
+  for (const char* value : {"nan", "inf", "-inf", "1e999"}) {
+    EXPECT_EQ(message({"--rate", value}),
+              "--rate=" + std::string(value) + ": wants a finite number");
+  }
+  EXPECT_EQ(message({"--seed=1.5"}), "--seed=1.5: wants a whole number of 64 bits");
+  EXPECT_EQ(message({"--seed=9223372036854775808"}),
+            "--seed=9223372036854775808: wants a whole number of 64 bits");
+  EXPECT_EQ(message({"--json=maybe"}), "--json=maybe: wants true or false");
   EXPECT_EQ(message({"--url"}), "--url lacks its HOST:PORT");
+}
+
+TEST(FlagsTest, AFlagIsNoValueOfTheOneBeforeItUnlessThatIsSaid) {
+  Values values;
+  Flags flags = MakeFlags(values);
+  EXPECT_EQ(std::string(flags.Parse({"--url", "--seed=3"}).status().message()),
+            "--url lacks its HOST:PORT: --seed=3 is a flag (--url=--seed=3 if it is meant)");
+  EXPECT_EQ(std::string(flags.Parse({"--url", "--json"}).status().message()),
+            "--url lacks its HOST:PORT: --json is a flag (--url=--json if it is meant)");
+  ASSERT_TRUE(flags.Parse({"--url=--json"}).ok());
+  EXPECT_EQ(values.url, "--json");
+  ASSERT_TRUE(flags.Parse({"--url", "--no flag of ours", "--seed", "-5"}).ok());
+  EXPECT_EQ(values.url, "--no flag of ours");
+  EXPECT_EQ(values.seed, -5);
 }
 
 TEST(FlagsTest, HelpShowsEveryFlagWithItsDefault) {
