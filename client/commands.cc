@@ -171,7 +171,7 @@ absl::StatusOr<InferInput> MakeRequest(Client& client, const Settings& settings,
       return parsed.status();
     }
     request = *std::move(parsed);
-  } else if (settings.random > 0) {
+  } else if (settings.random != 0) {
     auto tensor = RandomFor(client, settings, options);
     if (!tensor.ok()) {
       return tensor.status();
@@ -344,6 +344,34 @@ absl::Status RunDecoding(Client& client, const Settings& settings, CallOptions o
   return RunDecode(client, names, *source, settings.typed, settings.json, options, print);
 }
 
+// Which request, said twice: then one of them would be left out in silence.
+std::string TwoRequests(const Settings& settings) {
+  const TypedFlags& typed = settings.typed;
+  const std::pair<const char*, bool> all[] = {
+      {"--tokens", !settings.tokens.empty()}, {"--random", settings.random != 0},
+      {"--input", !settings.input.empty()},   {"--text", !typed.text.empty()},
+      {"--source", !typed.source.empty()},    {"--tree", !typed.tree.empty()},
+      {"--chars", !typed.chars.empty()}};
+  std::vector<std::string_view> given;
+  for (const auto& [name, is_given] : all) {
+    if (is_given) given.emplace_back(name);
+  }
+  return given.size() < 2 ? "" : fmt::format("infer wants one of {}", fmt::join(given, ", "));
+}
+
+// What is wrong with numbers of flags, whatever the command; empty where nothing is.
+std::string WrongNumbers(const Settings& settings) {
+  constexpr double kMostSeconds = 1e8;  // three years: what clocks hold in nanoseconds, by far
+  if (!(settings.timeout > 0 && settings.timeout <= kMostSeconds)) {
+    return fmt::format("--timeout={:g}: wants more than 0 seconds, {:g} at most", settings.timeout,
+                       kMostSeconds);
+  }
+  if (settings.random < 0) {
+    return fmt::format("--random={}: wants a number of steps, 1 or more", settings.random);
+  }
+  return settings.values >= 0 ? "" : fmt::format("--values={}: wants 0 or more", settings.values);
+}
+
 // What is wrong with the words after the program's name; empty where nothing is.
 std::string WrongWords(const std::vector<std::string>& words, const Settings& settings) {
   constexpr const char* kCommands[] = {"health", "metadata", "config", "repository", "infer",
@@ -366,7 +394,8 @@ std::string WrongWords(const std::vector<std::string>& words, const Settings& se
   if (words[0] == "token" && (settings.name.empty() || settings.security.token_file.empty())) {
     return "token wants --name=NAME and --token-file=FILE, which is not there yet";
   }
-  return settings.timeout > 0 ? "" : "--timeout wants a positive number of seconds";
+  if (std::string wrong = WrongNumbers(settings); !wrong.empty()) return wrong;
+  return words[0] == "infer" ? TwoRequests(settings) : "";
 }
 
 }  // namespace

@@ -67,6 +67,13 @@ TEST_F(CommandsTest, RandomTokensStayInsideTheVocabularyAndFollowTheSeed) {
   EXPECT_NE(once, RunJson({"infer", "--model=null", "--random=40", "--seed=6"}));
 }
 
+TEST_F(CommandsTest, MoreRandomStepsThanMemoryHoldsAreRefused) {
+  const CommandResult result = Run({"infer", "--model=null", "--random=1000000000000"});
+  EXPECT_EQ(result.complaint,
+            "INVALID_ARGUMENT: 1000000000000 random steps, expected 1 to 67108864 of model "
+            "\"null\"\n");
+}
+
 TEST_F(CommandsTest, AnErrorPrintsCodeAndTextAndExitsWithOne) {
   const CommandResult result = Run({"infer", "--model=null", "--tokens=100"});
   EXPECT_EQ(result.exit_code, 1);
@@ -106,6 +113,50 @@ TEST(CommandWordsTest, WrongWordsAreToldAndExitWithTwo) {
   EXPECT_EQ(RunCommand({"health", "--colour"}).exit_code, 2);
   EXPECT_EQ(RunCommand({"health", "stats"}).exit_code, 2);
   EXPECT_EQ(RunCommand({"--help"}).exit_code, 0);
+}
+
+TEST(CommandWordsTest, ValuesThatCannotBeAreNamedWithWhatIsAllowed) {
+  const auto complaint = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"infer", "--model=m"});
+    const CommandResult result = RunCommand(flags);
+    EXPECT_EQ(result.exit_code, 2);
+    return result.complaint;
+  };
+  EXPECT_EQ(complaint({"--timeout=1e17"}),
+            "cellbatch-client: --timeout=1e+17: wants more than 0 seconds, 1e+08 at most\n");
+  EXPECT_EQ(complaint({"--timeout=0"}),
+            "cellbatch-client: --timeout=0: wants more than 0 seconds, 1e+08 at most\n");
+  EXPECT_EQ(complaint({"--random=-1"}),
+            "cellbatch-client: --random=-1: wants a number of steps, 1 or more\n");
+  EXPECT_EQ(complaint({"--tokens=1", "--values=-1"}),
+            "cellbatch-client: --values=-1: wants 0 or more\n");
+}
+
+TEST(CommandWordsTest, InferTakesOneRequestAndNoneIsLeftOutInSilence) {
+  const auto complaint = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"infer", "--model=m"});
+    return RunCommand(flags).complaint;
+  };
+  EXPECT_EQ(complaint({"--tokens=1 2", "--text=a b"}),
+            "cellbatch-client: infer wants one of --tokens, --text\n");
+  EXPECT_EQ(complaint({"--random=3", "--tokens=1", "--input=-"}),
+            "cellbatch-client: infer wants one of --tokens, --random, --input\n");
+}
+
+TEST(CommandWordsTest, ANameThatNoServerTakesMakesNoToken) {
+  const std::string file = testing::TempDir() + "/commands_test.token";
+  for (const std::string& name :
+       {std::string("a\"b"), std::string("a\nb"), std::string("caf\xe9"), std::string(65, 'n')}) {
+    const CommandResult result = RunCommand({"token", "--name=" + name, "--token-file=" + file});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.complaint, "INVALID_ARGUMENT: --name=" + name +
+                                    ": wants 1 to 64 letters, digits, '.', '_' or '-'\n");
+    EXPECT_FALSE(std::ifstream(file)) << "nothing is drawn";
+  }
+  const CommandResult drawn = RunCommand({"token", "--name=a.b_c-1", "--token-file=" + file});
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.complaint;
+  EXPECT_TRUE(drawn.output.starts_with("token {\n  name: \"a.b_c-1\"\n")) << drawn.output;
+  std::remove(file.c_str());
 }
 
 TEST(CommandWordsTest, TagWantsASentenceOrAFileAndNotBoth) {

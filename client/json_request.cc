@@ -184,10 +184,17 @@ absl::StatusOr<std::vector<int32_t>> TokensFromText(const std::string& text) {
 absl::StatusOr<Tensor> RandomSequence(const ModelMetadata& metadata,
                                       const ModelConfiguration& config, int64_t steps,
                                       uint64_t seed) {
+  constexpr int64_t kMostValues = 1 << 26;  // 256 MiB of them
   std::mt19937_64 random(seed);
+  const auto too_many = [&](int64_t width) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} random steps, expected 1 to {} of model \"{}\"", steps, kMostValues / width,
+                    metadata.name));
+  };
   for (const TensorMetadata& input : metadata.inputs) {
     if (input.name == "X" && input.datatype == "FP32" && input.shape.size() == 2 &&
         input.shape[1] > 0) {
+      if (steps < 1 || steps > kMostValues / input.shape[1]) return too_many(input.shape[1]);
       std::vector<double> values(steps * input.shape[1]);
       for (double& value : values) {
         value = static_cast<double>(random() >> 40) * 0x1p-23 - 1.0;
@@ -198,6 +205,7 @@ absl::StatusOr<Tensor> RandomSequence(const ModelMetadata& metadata,
     int64_t size = 0;
     if ((input.name == "TOKENS" || input.name == "SOURCE") && found != config.parameters.end() &&
         absl::SimpleAtoi(found->second, &size) && size > 0) {
+      if (steps < 1 || steps > kMostValues) return too_many(1);
       std::vector<double> tokens(steps);
       for (double& token : tokens) {
         token = static_cast<double>(random() % static_cast<uint64_t>(size));

@@ -6,12 +6,14 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 
 namespace cellbatch {
 namespace {
@@ -23,6 +25,14 @@ std::string InHex(const std::array<uint8_t, kBytes>& bytes) {
   return text;
 }
 
+// As the server reads it: an entry with another name would keep its whole file from being taken.
+bool IsName(const std::string& text) {
+  constexpr size_t kMostName = 64;
+  return !text.empty() && text.size() <= kMostName && std::ranges::all_of(text, [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+  });
+}
+
 }  // namespace
 
 std::string HashInHex(const std::string& text) {
@@ -32,6 +42,10 @@ std::string HashInHex(const std::string& text) {
 }
 
 absl::StatusOr<std::string> DrawToken(const std::string& name, const std::string& file) {
+  if (!IsName(name)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--name={}: wants 1 to 64 letters, digits, '.', '_' or '-'", name));
+  }
   std::array<uint8_t, 32> chance = {};
   if (getrandom(chance.data(), chance.size(), 0) != static_cast<ssize_t>(chance.size())) {
     return absl::InternalError("the system has no random bits");
