@@ -17,6 +17,8 @@ namespace {
 
 constexpr int64_t kMostInputs = 4096;  // of a message, as the server's own bound
 constexpr int64_t kMostStreams = 65536;
+constexpr double kMostWeight =
+    1e9;  // times a schedule's requests it is far from what a double holds
 
 absl::Status Wrong(std::string_view field, const std::string& value, const char* wants) {
   return absl::InvalidArgumentError(fmt::format("{}={}: wants {}", field, value, wants));
@@ -50,6 +52,9 @@ absl::Status SetNumber(std::string_view field, const std::string& value, MixEntr
     if (!absl::SimpleAtod(value, &entry.weight) || !(entry.weight > 0) ||
         std::isinf(entry.weight)) {
       return Wrong(field, value, "a positive number");
+    }
+    if (entry.weight > kMostWeight) {
+      return Wrong(field, value, "1000000000 at most");
     }
   } else if (field == "many") {
     if (!absl::SimpleAtoi(value, &entry.many) || entry.many < 1 || entry.many > kMostInputs) {

@@ -41,6 +41,8 @@ TEST(MixTest, WhatAnEntryDoesNotSayTheDefaultsDo) {
 TEST(MixTest, WhatIsWrongIsNamedByEntryAndField) {
   EXPECT_EQ(Error("a;b,weight=0"), "--mix: entry 2 (b): weight=0: wants a positive number");
   EXPECT_EQ(Error("a,weight=inf"), "--mix: entry 1 (a): weight=inf: wants a positive number");
+  EXPECT_EQ(Error("a,weight=1e308;b,weight=1e308"),
+            "--mix: entry 1 (a): weight=1e308: wants 1000000000 at most");
   EXPECT_EQ(Error("a,call=stream"),
             "--mix: entry 1 (a): call=stream: wants infer, typed or decode");
   EXPECT_EQ(Error("a,call=typed,many=4097"),

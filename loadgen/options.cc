@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "client/flags.h"
 
 namespace cellbatch {
@@ -24,6 +25,7 @@ struct Texts {
   std::string sweep;
   std::string arrivals = "poisson";
   std::string mix;
+  std::string null_target;
   SecurityFlags security;
   // Fields of a mix entry that are flags, too; empty: not said.
   std::string model, version, call, many, data, lengths, outputs, steps, piece, streams, spelled,
@@ -95,15 +97,16 @@ Flags MakeFlags(Options& options, Texts& texts) {
   flags.Add("most-outstanding", &options.most_outstanding, "N",
             "Requests in flight. Beyond: the run ends, INVALID.");
   flags.Add("min-answers", &options.min_answers, "N", "Fewer make a run INVALID; a p99 needs 459.");
-  flags.Add("null-target", &options.null_target_ms, "MILLISECONDS",
-            "Not negative: measures the generator itself, against a server of its own that answers "
-            "after so long.");
+  flags.Add("null-target", &texts.null_target, "MILLISECONDS",
+            "Measures the generator itself, against a server of its own that answers after so "
+            "long; none = the server at --url.");
   return flags;
 }
 
 absl::Status CheckNumbers(const Options& options) {
   constexpr double kMostSeconds = 1e8;  // three years: what nanoseconds hold, by far
   constexpr double kMostAtOnce = 1 << 20;
+  constexpr double kMostAnswers = 1e8;  // as of a schedule
   struct Bound {
     const char* name;
     double value, most;
@@ -125,18 +128,40 @@ absl::Status CheckNumbers(const Options& options) {
           fmt::format("--{}={:.17g}: the most is {:.17g}", name, value, most));
     }
   }
-  const std::pair<const char*, double> not_negative[] = {
-      {"warmup", options.warmup},
-      {"cooldown", options.cooldown},
-      {"min-answers", static_cast<double>(options.min_answers)},
-      {"capacity-warmup", options.capacity_warmup}};
-  for (const auto& [name, value] : not_negative) {
+  const Bound not_negative[] = {
+      {"warmup", options.warmup, kMostSeconds},
+      {"cooldown", options.cooldown, kMostSeconds},
+      {"min-answers", static_cast<double>(options.min_answers), kMostAnswers},
+      {"capacity-warmup", options.capacity_warmup, kMostSeconds}};
+  for (const auto& [name, value, most] : not_negative) {
     if (!(value >= 0)) {
       return absl::InvalidArgumentError(
           fmt::format("--{}={:g}: must not be negative", name, value));
     }
+    if (value > most) {
+      return absl::InvalidArgumentError(
+          fmt::format("--{}={:.17g}: the most is {:.17g}", name, value, most));
+    }
   }
   return absl::OkStatus();
+}
+
+// Which server: one of its own, or a real one.
+absl::Status ReadNullTarget(const Texts& texts, Options& options) {
+  if (texts.null_target.empty()) {
+    return texts.model.empty() && texts.mix.empty()
+               ? absl::InvalidArgumentError("--model=NAME is needed")
+               : absl::OkStatus();
+  }
+  constexpr double kMostMs = 1e11;  // three years
+  double& ms = options.null_target_ms;
+  if (!absl::SimpleAtod(texts.null_target, &ms) || !(ms >= 0 && ms <= kMostMs)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--null-target={}: wants milliseconds, 0 to {:g}", texts.null_target, kMostMs));
+  }
+  return texts.mix.empty()
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError("--null-target and --mix exclude each other");
 }
 
 absl::Status ReadEntries(const Texts& texts, Options& options) {
@@ -226,8 +251,8 @@ absl::StatusOr<std::optional<Options>> ParseOptions(const std::vector<std::strin
     return absl::InvalidArgumentError(
         fmt::format("\"{}\" is no flag; --help lists them", words->front()));
   }
-  if (texts.model.empty() && texts.mix.empty() && options.null_target_ms < 0) {
-    return absl::InvalidArgumentError("--model=NAME is needed");
+  if (absl::Status status = ReadNullTarget(texts, options); !status.ok()) {
+    return status;
   }
   if (absl::Status status = CheckNumbers(options); !status.ok()) {
     return status;

@@ -204,12 +204,25 @@ TEST(OptionsTest, WrongFlagsAreNamed) {
   EXPECT_EQ(message({"--duration=-1"}), "--duration=-1: wants a positive number");
   EXPECT_EQ(message({"--warmup=-1"}), "--warmup=-1: must not be negative");
   EXPECT_EQ(message({"--timeout=1e10"}), "--timeout=10000000000: the most is 100000000");
+  for (const std::string flag : {"--warmup", "--cooldown", "--capacity-warmup"}) {
+    EXPECT_EQ(message({flag + "=1e17"}), flag + "=1e+17: the most is 100000000");
+    EXPECT_EQ(message({flag + "=inf"}), flag + "=inf: wants a finite number");
+  }
+  for (const std::string value : {"-1", "nan", "inf", "1e17", "soon"}) {
+    EXPECT_EQ(message({"--null-target=" + value}),
+              "--null-target=" + value + ": wants milliseconds, 0 to 1e+11");
+  }
   EXPECT_EQ(message({"--connections=4294967297"}), "--connections=4294967297: the most is 1048576");
   EXPECT_EQ(message({"--most-outstanding=5000000000"}),
             "--most-outstanding=5000000000: the most is 1048576");
   EXPECT_EQ(message({"--arrivals=bursts"}), "--arrivals=bursts: neither poisson nor constant");
   EXPECT_EQ(message({"now"}), "\"now\" is no flag; --help lists them");
   EXPECT_EQ(std::string(ParseOptions({}, help).status().message()), "--model=NAME is needed");
+  EXPECT_EQ(std::string(ParseOptions({"--null-target=0", "--mix=a;b"}, help).status().message()),
+            "--null-target and --mix exclude each other");
+  const auto null_target = ParseOptions({"--null-target=0.5"}, help);
+  ASSERT_TRUE(null_target.ok()) << null_target.status();
+  EXPECT_EQ((*null_target)->null_target_ms, 0.5);
 }
 
 TEST(OptionsTest, AModelsFieldsAreFlagsAndAMixesDefaults) {

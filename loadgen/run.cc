@@ -239,8 +239,8 @@ absl::StatusOr<RunResult> RunOpenLoop(const RunOptions& options, const Workload&
   const double seconds = options.warmup_seconds + options.seconds;
   if (!(options.rate * seconds <= kMostRequests)) {
     return absl::InvalidArgumentError(
-        fmt::format("{:g} requests/s for {:g} s are {:g} requests, the most is {:g}: lower --rate "
-                    "or --duration",
+        fmt::format("{:g} requests/s for {:g} s are {:g} requests, the most is {:g}: lower "
+                    "--rate, --duration or --warmup",
                     options.rate, seconds, options.rate * seconds, kMostRequests));
   }
   Run run(options, workload, stop);

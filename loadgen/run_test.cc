@@ -167,8 +167,8 @@ TEST(RunTest, AScheduleThatNoMemoryHoldsIsRefusedBeforeItIsMade) {
   options.rate = 1e300;
   const auto result = RunOpenLoop(options, *bench.workload, {}, bench.stop);
   EXPECT_EQ(std::string(result.status().message()),
-            "1e+300 requests/s for 0.4 s are 4e+299 requests, the most is 1e+08: lower --rate or "
-            "--duration");
+            "1e+300 requests/s for 0.4 s are 4e+299 requests, the most is 1e+08: lower --rate, "
+            "--duration or --warmup");
 }
 
 TEST(RunTest, WithoutAServerThereIsNoRun) {

@@ -35,8 +35,14 @@ void SteadySendClock::WaitUntil(int64_t at_ns) {
 
 SendEnd SendOnSchedule(int64_t start_ns, Samples& samples, SendClock& clock, SendTarget& target,
                        const std::atomic<bool>& stop) {
+  // How long nobody looks whether it is stopped: at one request an hour that would be an hour.
+  constexpr int64_t kGlanceNs = 100'000'000;
   for (size_t i = 0; i < samples.size(); ++i) {
-    clock.WaitUntil(start_ns + samples.intended(i));
+    const int64_t due_ns = start_ns + samples.intended(i);
+    for (int64_t now = clock.Now(); due_ns - now > 2 * kGlanceNs && !stop; now = clock.Now()) {
+      clock.WaitUntil(now + kGlanceNs);
+    }
+    if (!stop) clock.WaitUntil(due_ns);
     if (stop.load(std::memory_order_relaxed)) {
       return SendEnd::kStopped;
     }

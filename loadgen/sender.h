@@ -56,8 +56,8 @@ enum class SendEnd {
   kStopped,  // `stop` was set
 };
 
-// Sends every request of the schedule, the first at start_ns + intended(0) of the clock. Blocks; on
-// the sender's own thread. Allocates nothing.
+// Sends every request of the schedule, the first at start_ns + intended(0) of the clock. Blocks, but looks at `stop`
+// several times a second; on the sender's own thread. Allocates nothing.
 SendEnd SendOnSchedule(int64_t start_ns, Samples& samples, SendClock& clock, SendTarget& target,
                        const std::atomic<bool>& stop);
 

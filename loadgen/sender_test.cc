@@ -24,11 +24,16 @@ constexpr int64_t kStart = 77 * kSecond;
 class FakeClock final : public SendClock {
  public:
   int64_t Now() override { return now_; }
-  void WaitUntil(int64_t at_ns) override { now_ = std::max(now_, at_ns); }
+  void WaitUntil(int64_t at_ns) override {
+    now_ = std::max(now_, at_ns);
+    if (waited_) waited_();
+  }
   void Pass(int64_t ns) { now_ += ns; }
+  void AfterEachWait(std::function<void()> waited) { waited_ = std::move(waited); }
 
  private:
   int64_t now_ = 0;
+  std::function<void()> waited_;
 };
 
 class FakeTarget final : public SendTarget {
@@ -159,6 +164,22 @@ TEST(SenderTest, AStoppedRunSendsNoMore) {
   });
   EXPECT_EQ(SendOnSchedule(kStart, samples, clock, target, stop), SendEnd::kStopped);
   EXPECT_EQ(samples.sent(), 2u);
+}
+
+TEST(SenderTest, AStoppedRunDoesNotWaitUntilItsNextRequestIsDue) {
+  FakeClock clock;
+  clock.Pass(kStart);
+  Samples samples({0, 3600 * kSecond}, 0);
+  std::atomic<bool> stop{false};
+  int sent = 0;
+  FakeTarget target([&](size_t) {
+    ++sent;
+    return true;
+  });
+  clock.AfterEachWait([&] { stop = clock.Now() >= kStart + 10 * kSecond; });
+  EXPECT_EQ(SendOnSchedule(kStart, samples, clock, target, stop), SendEnd::kStopped);
+  EXPECT_EQ(sent, 1);
+  EXPECT_LT(clock.Now(), kStart + 11 * kSecond) << "and not the hour";
 }
 
 TEST(SteadySendClockTest, WaitUntilNeverReturnsEarly) {
