@@ -414,8 +414,9 @@ constexpr OptionFlag kFlags[] = {
      "left out is counted. 0: none.",
      {0, 1'000'000}},
     {"trace-otlp", &O::trace_otlp,
-     "http://HOST[:PORT]/PATH of a collector that takes traces by OTLP over HTTP, in protobuf: "
-     "http://127.0.0.1:4318/v1/traces. Traced are requests that bring a sampled traceparent, some "
+     "http://HOST[:PORT][/PATH] of a collector that takes traces by OTLP over HTTP, in protobuf: "
+     "http://127.0.0.1:4318/v1/traces (its port and path are those of who names none). Traced are "
+     "requests that bring a sampled traceparent, some "
      "of the others, and those that fail. Empty: nothing is traced."},
     {"trace-rate",
      &O::trace_rate,

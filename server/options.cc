@@ -96,6 +96,9 @@ absl::Status CheckModelControl(const ServerOptions& options) {
     return absl::InvalidArgumentError(
         fmt::format("--model-control={}: expected none, explicit or poll", options.model_control));
   }
+  if (std::ranges::count(options.load_models, "") > 0) {
+    return absl::InvalidArgumentError("--load-model=: expected the name of a model, or *");
+  }
   if (options.load_models.empty() || options.model_control == "explicit") return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("--load-model={}: expected with --model-control=explicit alone, which is {}",
@@ -140,6 +143,11 @@ absl::Status CheckAll(const ServerOptions& options) {
   if ((options.latency_samples & (options.latency_samples - 1)) != 0) {
     return absl::InvalidArgumentError(
         fmt::format("--latency-samples={}: expected a power of two", options.latency_samples));
+  }
+  if (options.check && !options.explain.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--explain={}: expected without --check, which looks at every model and exits",
+                    options.explain));
   }
   if (absl::Status s = CheckModelControl(options); !s.ok()) return s;
   if (absl::Status s = CheckCuda(options); !s.ok()) return s;

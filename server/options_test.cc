@@ -69,6 +69,10 @@ TEST(OptionsTest, WhatIsWrongIsSaidInOneLineWithTheFlagTheValueAndWhatWasExpecte
   EXPECT_EQ(ErrorOf({repository, "--batch-limit=8192"}), "--batch-limit=8192: expected 1 to 4096");
   EXPECT_EQ(ErrorOf({repository, "--latency-samples=1000"}),
             "--latency-samples=1000: expected a power of two");
+  EXPECT_EQ(ErrorOf({repository, "--model-control=explicit", "--load-model="}),
+            "--load-model=: expected the name of a model, or *");
+  EXPECT_EQ(ErrorOf({repository, "--check", "--explain=m"}),
+            "--explain=m: expected without --check, which looks at every model and exits");
   EXPECT_EQ(ErrorOf({repository, "--cuda-fp32=bf16"}), "--cuda-fp32=bf16: expected fma or 3xtf32");
   EXPECT_EQ(ErrorOf({repository, "--cuda-tasks-a-launch=3"}),
             "--cuda-tasks-a-launch=3: expected 1, 2 or 4");
