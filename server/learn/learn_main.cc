@@ -22,7 +22,7 @@ constexpr char kHelp[] =
     "  cellbatch-learn --model-repository models --model sentiment --requests trees.ptb\n\n"
     "  --model-repository DIR     The folder of the models.\n"
     "  --model NAME               The model's folder in it.\n"
-    "  --version N                Its version. [the highest]\n"
+    "  --version N                Its version, 1 or more. [the highest]\n"
     "  --requests FILE            A request's shape a line: a number of words (read, then "
     "written,\n"
     "                             for a decoder), a bracketed tree, heads; a lattice, a graph\n"
@@ -32,16 +32,19 @@ constexpr char kHelp[] =
     "  --outputs NAME,NAME        That requests name. [OUTPUT, and NODE_OUTPUTS if there are any]\n"
     "  --unfolder-libraries       Run the model's own unfolder, as the server does with this "
     "flag.\n"
-    "  --seed N                   The same seed learns the same. [1]\n"
+    "  --seed N                   The same seed learns the same; 1 or more. [1]\n"
     "  --curve FILE.svg           Batches over the bound while learning.\n"
-    "  --drawing FILE.dot         The machine that was learned, for Graphviz.\n"
+    "  --drawing FILE.dot         batches: the machine that was learned, for Graphviz.\n"
     "  --objective WHAT           batches: the fewest for a fixed set of requests. latency: a mix "
     "of\n"
     "                             mean and tail where requests come and go. [batches]\n"
-    "  --load N%                  latency: of what Algorithm 1 answers in a closed loop. [60%]\n"
-    "  --tail-weight W            latency: (1 - W) mean + W p99 is to be small. [0.5]\n"
+    "  --load N%                  latency: of what Algorithm 1 answers in a closed loop, less "
+    "than\n"
+    "                             100%. [60%]\n"
+    "  --tail-weight W            latency: (1 - W) mean + W p99 is to be small, W 0 to 1. [0.5]\n"
     "  --devices SPEC             latency: whose tasks are measured, as the server's. [auto]\n"
-    "  --costs FILE               latency: what tasks take, measured before.\n"
+    "  --costs FILE               latency: what tasks take, measured before (so without "
+    "--devices).\n"
     "  --write-costs FILE         latency: keep what was measured.\n";
 
 enum Flag {
@@ -84,18 +87,27 @@ constexpr option kFlags[] = {{"model-repository", required_argument, nullptr, kR
 template <typename Number>
 bool Parse(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number > 0;
+  return error == std::errc() && end == text.data() + text.size();
 }
 
 // What they mean together.
 struct Asked {
   LearnServingOptions options;
   bool latency = false;
+  const char* of_latency = nullptr;  // a flag of --objective latency that was given
 };
+
+// For who gave something else.
+const char* Takes(int flag) {
+  if (flag == kObjective) return "batches or latency";
+  if (flag == kLoad) return "more than 0% and less than 100%, such as 60%";
+  return flag == kTailWeight ? "a number from 0 to 1" : "a whole number, 1 or more";
+}
 
 // False: no such value.
 bool SetServing(int flag, const std::string& value, Asked& asked) {
   LearnServingOptions& options = asked.options;
+  if (flag != kObjective) asked.of_latency = kFlags[flag - 1].name;
   switch (flag) {
     case kObjective:
       asked.latency = value == "latency";
@@ -104,10 +116,11 @@ bool SetServing(int flag, const std::string& value, Asked& asked) {
       const std::string_view number(value.data(), value.ends_with('%') ? value.size() - 1 : 0);
       if (!Parse(number, options.load)) return false;
       options.load /= 100;
-      return true;
+      return options.load > 0 && options.load < 1;
     }
     case kTailWeight:
-      return value == "0" ? (options.tail_weight = 0, true) : Parse(value, options.tail_weight);
+      return Parse(value, options.tail_weight) && options.tail_weight >= 0 &&
+             options.tail_weight <= 1;
     case kDevices:
       options.devices = value;
       return true;
@@ -132,7 +145,7 @@ bool Set(int flag, const std::string& value, Asked& asked) {
       options.model = value;
       break;
     case kVersion:
-      return Parse(value, options.version);
+      return Parse(value, options.version) && options.version > 0;
     case kRequests:
       options.requests = value;
       break;
@@ -143,7 +156,7 @@ bool Set(int flag, const std::string& value, Asked& asked) {
       options.unfolder_libraries = true;
       break;
     case kSeed:
-      return Parse(value, options.seed);
+      return Parse(value, options.seed) && options.seed > 0;
     case kCurve:
       options.curve = value;
       break;
@@ -156,6 +169,27 @@ bool Set(int flag, const std::string& value, Asked& asked) {
   return true;
 }
 
+// What is missing or of no use beside the others; empty where nothing is.
+std::string Contradiction(const Asked& asked) {
+  const LearnServingOptions& options = asked.options;
+  if (options.order.repository.empty()) return "--model-repository DIR is missing; see --help";
+  if (options.order.model.empty()) return "--model NAME is missing; see --help";
+  if (!asked.latency && asked.of_latency != nullptr) {
+    return fmt::format("--{} is of --objective latency, and what is learned for is batches",
+                       asked.of_latency);
+  }
+  if (options.costs.empty()) return "";
+  if (options.devices != LearnServingOptions().devices) {
+    return fmt::format(
+        "--costs {} and --devices {} exclude each other: what is read is not measured",
+        options.costs, options.devices);
+  }
+  if (options.write_costs.empty()) return "";
+  return fmt::format(
+      "--costs {} and --write-costs {} exclude each other: what is read is there already",
+      options.costs, options.write_costs);
+}
+
 int Main(int argc, char** argv) {
   Asked asked;
   LearnOrderOptions& options = asked.options.order;
@@ -166,13 +200,19 @@ int Main(int argc, char** argv) {
     }
     if (flag == '?') return 2;  // getopt has said what
     if (!Set(flag, optarg == nullptr ? "" : optarg, asked)) {
-      fmt::print(stderr, "cellbatch-learn: --{} cannot be \"{}\"; --help says what it can be\n",
-                 kFlags[flag - 1].name, optarg);
+      fmt::print(stderr, "cellbatch-learn: --{} cannot be \"{}\", it takes {}\n",
+                 kFlags[flag - 1].name, optarg, Takes(flag));
       return 2;
     }
   }
-  if (optind < argc || options.repository.empty() || options.model.empty()) {
+  if (argc == 1) {
     fmt::print(stderr, "{}", kHelp);
+    return 2;
+  }
+  const std::string wrong = optind < argc ? fmt::format("what is \"{}\"? See --help.", argv[optind])
+                                          : Contradiction(asked);
+  if (!wrong.empty()) {
+    fmt::print(stderr, "cellbatch-learn: {}\n", wrong);
     return 2;
   }
   options.say = [](std::string_view line) {

@@ -144,8 +144,9 @@ int Main(int argc, char** argv) {
     }
     if (flag == '?') return 2;  // getopt has said what
     if (!Set(flag, optarg, asked)) {
-      fmt::print(stderr, "cellbatch-whatif: --{} cannot be \"{}\"\n", kFlags[flag - 1].name,
-                 optarg);
+      fmt::print(stderr, "cellbatch-whatif: --{} cannot be \"{}\", it takes {}\n",
+                 kFlags[flag - 1].name, optarg,
+                 flag == kRate ? "more than 0, 1000 at most" : "1 to 64");
       return 2;
     }
   }
