@@ -273,7 +273,8 @@ absl::Status CheckImportOptions(const ImportOptions& options) {
   if (options.version < 1)
     return Wrong(fmt::format("--version is {}, the least is 1", options.version));
   if (options.max_sequence_length < 0) {
-    return Wrong(fmt::format("--max-sequence-length is {}", options.max_sequence_length));
+    return Wrong(
+        fmt::format("--max-sequence-length is {}, the least is 0", options.max_sequence_length));
   }
   if (PrecisionNamed(options.precision).has_value()) return absl::OkStatus();
   return Wrong(
