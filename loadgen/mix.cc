@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kMostInputs = 4096;  // of a message, as the server's own bound
 constexpr int64_t kMostStreams = 65536;
-constexpr double kMostWeight =
-    1e9;  // times a schedule's requests it is far from what a double holds
+// Times all requests of a schedule it is far from what a double holds.
+constexpr double kMostWeight = 1e9;
 
 absl::Status Wrong(std::string_view field, const std::string& value, const char* wants) {
   return absl::InvalidArgumentError(fmt::format("{}={}: wants {}", field, value, wants));
