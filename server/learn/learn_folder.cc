@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -20,10 +21,16 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
   out << text;
   out.close();
   std::error_code error;
-  if (out) fs::rename(fresh, path, error);
+  if (out) {
+    fs::rename(fresh, path, error);
+  } else {
+    error = std::make_error_code(std::errc(errno));  // of open or write
+  }
   if (!out || error) {
+    std::error_code gone;
+    fs::remove(fresh, gone);
     return absl::InvalidArgumentError(
-        fmt::format("{} cannot be written{}{}", path, error ? ": " : "", error.message()));
+        fmt::format("{} cannot be written: {}", path, error.message()));
   }
   return absl::OkStatus();
 }

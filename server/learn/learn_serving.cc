@@ -175,10 +175,12 @@ absl::StatusOr<LearnedOrder> LearnServing(const LearnServingOptions& options) {
   // What is published must load.
   const auto read = ParsePolicy(learned.text, learned.file, model);
   if (!read.ok()) return read.status();
+  // Last, as LearnOrder.
+  if (!options.order.curve.empty()) {
+    const std::string curve = ServingCurveSvg(*training, options.order.model);
+    if (absl::Status s = WriteWhole(options.order.curve, curve); !s.ok()) return s;
+  }
   if (absl::Status s = WriteWhole(learned.file, learned.text); !s.ok()) return s;
-  if (options.order.curve.empty()) return learned;
-  const std::string curve = ServingCurveSvg(*training, options.order.model);
-  if (absl::Status s = WriteWhole(options.order.curve, curve); !s.ok()) return s;
   return learned;
 }
 

@@ -78,6 +78,16 @@ TEST_F(LearnModelTest,
   EXPECT_LT(fsm.batches, RunClosed(facts, DepthPolicy()).batches);
 }
 
+TEST_F(LearnModelTest, APictureThatCannotBeWrittenIsNamedAndLeavesThePolicyAsItWas) {
+  Write("latticegru");
+  options_.curve = InTemp("nowhere/curve.svg");
+  EXPECT_EQ(Refused(), options_.curve + " cannot be written: No such file or directory");
+  options_.curve = repository_;
+  EXPECT_EQ(Refused(), repository_ + " cannot be written: Is a directory");
+  EXPECT_EQ(Contents(repository_ + ".new"), "") << "nothing is left beside it";
+  EXPECT_EQ(Contents(InTemp("latticegru/1/policy.textproto")), "") << "none was there";
+}
+
 // 40 + 3 b microseconds for every type, as if a device had taken that.
 std::string MadeUpCosts(const Model& model) {
   MeasuredCosts costs;
