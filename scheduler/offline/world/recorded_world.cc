@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -329,7 +330,16 @@ GraphShape Stopped(GraphShape shape, const std::vector<int32_t>& stopped_at) {
   return shape;
 }
 
-absl::StatusOr<const RecordedLane*> LaneOf(const RecordedRun& run, const std::string& model) {
+bool Within(const RecordedPart& part, const RecordedRequest& request) {
+  return request.received_ns >= part.from_ns && request.received_ns < part.to_ns;
+}
+
+absl::StatusOr<const RecordedLane*> LaneOf(const RecordedRun& run, const RecordedPart& part) {
+  const std::string& model = part.model;
+  std::set<uint32_t> asked;
+  for (const RecordedRequest& r : run.requests) {
+    if (Within(part, r)) asked.insert(r.serial);
+  }
   const RecordedLane* found = nullptr;
   for (const auto& [serial, lane] : run.lanes) {
     if (!model.empty() && lane.model->name != model) continue;
@@ -337,7 +347,8 @@ absl::StatusOr<const RecordedLane*> LaneOf(const RecordedRun& run, const std::st
       return absl::FailedPreconditionError(absl::StrCat(
           "the record has \"", found->model->name, "\" and \"", lane.model->name, "\": say which"));
     }
-    found = &lane;  // the latest version
+    // The latest version that was asked anything: a model may be loaded again, for a policy, say, when all is over.
+    if (found == nullptr || asked.contains(serial) || !asked.contains(found->serial)) found = &lane;
   }
   if (found == nullptr) {
     return absl::NotFoundError(absl::StrCat("the record has no model \"", model, "\""));
@@ -357,9 +368,7 @@ absl::Status ReadRequests(const RecordedRun& run, const RecordedLane& lane,
   std::vector<int64_t> inputs;
   std::vector<const RecordedRequest*> of_lane;
   for (const RecordedRequest& r : run.requests) {
-    if (r.serial == lane.serial && r.received_ns >= part.from_ns && r.received_ns < part.to_ns) {
-      of_lane.push_back(&r);
-    }
+    if (r.serial == lane.serial && Within(part, r)) of_lane.push_back(&r);
   }
   std::sort(of_lane.begin(), of_lane.end(),
             [](const auto* a, const auto* b) { return a->submitted_ns < b->submitted_ns; });
@@ -404,7 +413,7 @@ int64_t FirstRequestNs(const RecordedRun& run, uint32_t serial) {
 }  // namespace
 
 absl::StatusOr<RecordedWorld> WorldOfRecord(const RecordedRun& run, const RecordedPart& part) {
-  const auto lane = LaneOf(run, part.model);
+  const auto lane = LaneOf(run, part);
   if (!lane.ok()) return lane.status();
   RecordedWorld world;
   world.model = (*lane)->model;

@@ -217,6 +217,19 @@ TEST(RecordedWorldTest, AModelThatTookTheLaneOfAnotherIsAnother) {
   EXPECT_EQ(second->arrivals.size(), 1u);
 }
 
+TEST(RecordedWorldTest, OfAModelThatWasLoadedAgainItIsTheLatestThatWasAskedAnything) {
+  Served served(PolicyKind::kCellular);
+  served.Serve(Comers(4'000));
+  const size_t arrivals = WorldOf(served).arrivals.size();
+  RecordedRun again = served.run();
+  RecordedLane unasked = again.lanes.at(1);
+  unasked.serial = 7;
+  again.lanes.emplace(7, unasked);
+  const auto world = WorldOfRecord(again, {.model = "model1"});
+  ASSERT_TRUE(world.ok()) << world.status();
+  EXPECT_EQ(world->arrivals.size(), arrivals);
+}
+
 TEST(RecordedWorldTest, WhatARecordDoesNotHaveIsSaid) {
   Served served(PolicyKind::kCellular);
   served.Serve(Comers(4'000));
