@@ -1,6 +1,7 @@
 #include "server/repository/model_loader.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cctype>
@@ -92,9 +93,33 @@ absl::StatusOr<Config> ReadConfig(const std::string& folder, int64_t max_bytes) 
   return config;
 }
 
+std::string WeightsOf(int64_t version) { return fmt::format("{}/weights.safetensors", version); }
+
+// A file, and when it was written. One of which nothing is told was never written.
+struct stat LookAt(const std::string& path) {
+  struct stat seen = {};
+  if (stat(path.c_str(), &seen) != 0) seen = {};
+  return seen;
+}
+
+// Whoever writes a file in its place while it is read has half of what is read be of the one and half of the other. One that
+// is put in its place by renaming is another file: what was read is whole.
+absl::Status CheckNotWritten(const std::string& file, const struct stat& before,
+                             const struct stat& after) {
+  const bool same = before.st_dev == after.st_dev && before.st_ino == after.st_ino;
+  const bool as_it_was = before.st_size == after.st_size &&
+                         before.st_mtim.tv_sec == after.st_mtim.tv_sec &&
+                         before.st_mtim.tv_nsec == after.st_mtim.tv_nsec;
+  if (!same || as_it_was) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: was written to while it was read ({} bytes before, {} after); write beside "
+                  "it and rename, or load the model again once it is whole",
+                  file, before.st_size, after.st_size));
+}
+
 absl::StatusOr<WeightStore> OpenWeights(const std::string& folder, int64_t version,
                                         int64_t max_bytes) {
-  const std::string file = fmt::format("{}/weights.safetensors", version);
+  const std::string file = WeightsOf(version);
   if (absl::Status inside = CheckInside(folder, file); !inside.ok()) return inside;
   return WeightStore::Open(folder + "/" + file, static_cast<uint64_t>(max_bytes));
 }
@@ -145,7 +170,9 @@ absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_fold
     if (number && it->is_directory(ignored)) versions.push_back(version);
   }
   if (error) {
-    return absl::NotFoundError(fmt::format("{}: {}", model_folder, error.message()));
+    const std::string why = fmt::format("{}: {}", model_folder, error.message());
+    return error == std::errc::no_such_file_or_directory ? absl::NotFoundError(why)
+                                                         : absl::InvalidArgumentError(why);
   }
   std::sort(versions.begin(), versions.end());
   return versions;
@@ -176,6 +203,8 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
   std::vector<std::string> problems;
   const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
   if (!config.ok()) problems.emplace_back(config.status().message());
+  const std::string weights_file = model_folder + "/" + WeightsOf(version);
+  const struct stat before = LookAt(weights_file);
   auto weights = OpenWeights(model_folder, version, limits.max_weight_bytes);
   if (!weights.ok()) problems.emplace_back(weights.status().message());
   if (config.ok() && !config->message.name().empty() && config->message.name() != name) {
@@ -201,6 +230,8 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
                      .model_folder = model_folder},
                     limits, *model);
   problems.insert(problems.end(), more.begin(), more.end());
+  const absl::Status whole = CheckNotWritten(weights_file, before, LookAt(weights_file));
+  if (!whole.ok()) problems.emplace_back(whole.message());
   if (!problems.empty()) return Refused(problems);
   ModelVersion made;
   made.join = *join;

@@ -4,14 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <string>
+#include <thread>
 
 #include "cells/weights/safetensors.h"
 #include "server/policy/policy_codec.h"
+#include "server/repository/text_file.h"
 
 namespace cellbatch {
 namespace {
@@ -517,6 +521,37 @@ TEST_F(ModelLoaderTest, FilesThatAreNotThereOrTooLargeAreNamed) {
 }
 
 // Such a name would stand in messages and on the page of metrics, and none of these could be read, of no model.
+// Nobody may read it, root as little as others: nothing is mapped at 0.
+TEST_F(ModelLoaderTest, WhatCannotBeReadIsSaidWithTheReason) {
+  const absl::Status status = ReadTextFile("/proc/self/mem", 100).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "/proc/self/mem: cannot be read: Input/output error");
+  std::filesystem::create_symlink("ring", folder_ + "/ring");
+  EXPECT_EQ(ReadTextFile(folder_ + "/ring", 100).status().message(),
+            folder_ + "/ring: cannot be read: Too many levels of symbolic links");
+}
+
+// Half of them would be of what was there before.
+TEST_F(ModelLoaderTest, WeightsThatAreWrittenWhileTheyAreReadAreNotServed) {
+  ASSERT_TRUE(Load().ok());
+  const std::string file = folder_ + "/1/weights.safetensors";
+  std::atomic<int> written = 0;
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    using Time = std::filesystem::file_time_type;
+    while (!stop) std::filesystem::last_write_time(file, Time(std::chrono::seconds(++written)));
+  });
+  absl::Status status;
+  while (status.ok() && written < 1'000'000) {
+    status = LoadModel(folder_, "tagger", 1, ModelId(7), limits_).status();
+  }
+  stop = true;
+  writer.join();
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(file + ": was written to while it was read"), HasSubstr("rename")));
+  EXPECT_TRUE(LoadModel(folder_, "tagger", 1, ModelId(7), limits_).ok()) << "once it is still";
+}
+
 TEST_F(ModelLoaderTest, TextsThatAreNoUtf8AreErrorsWithTheirPlace) {
   const size_t at = config_.find("name: \"head\"");
   ASSERT_NE(at, std::string::npos);

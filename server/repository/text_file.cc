@@ -5,7 +5,9 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -159,16 +161,20 @@ struct CloseFile {
 }  // namespace
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes) {
+  const auto cannot = [&](const std::string& why) {
+    return absl::InvalidArgumentError(fmt::format("{}: cannot be read: {}", path, why));
+  };
   std::error_code error;
   const auto kind = std::filesystem::status(path, error).type();
   if (kind == std::filesystem::file_type::not_found) {
     return absl::NotFoundError(fmt::format("{}: no such file", path));
   }
+  if (error) return cannot(error.message());
   if (kind != std::filesystem::file_type::regular) {
     return absl::InvalidArgumentError(fmt::format("{}: no file", path));
   }
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr) return absl::InvalidArgumentError(fmt::format("{}: cannot be read", path));
+  if (file == nullptr) return cannot(std::strerror(errno));
   std::string text;
   char block[1 << 14];
   for (size_t got; (got = std::fread(block, 1, sizeof(block), file.get())) > 0;) {
@@ -179,7 +185,7 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_by
     }
   }
   if (std::ferror(file.get()) == 0) return text;
-  return absl::InvalidArgumentError(fmt::format("{}: cannot be read", path));
+  return cannot(std::strerror(errno));
 }
 
 absl::Status ParseTextFormat(std::string_view text, const std::string& file, pb::Message& message,
