@@ -124,6 +124,21 @@ TEST_F(FolderWatchTest, WhereTheRootCannotBeReadNothingIsGone) {
   EXPECT_THAT(Look(), IsEmpty());
 }
 
+// Of every folder of a root that may be listed and not searched; a ring of links is one for root as well.
+TEST_F(FolderWatchTest, WhatTheSystemCannotTellOfIsAChangeAndNotGone) {
+  WriteModel("a");
+  watch_.Begin();
+  fs::rename(root_ + "/a", root_ + "-a");
+  fs::create_directory_symlink("a", root_ + "/a");
+  EXPECT_THAT(Look(), IsEmpty());
+  EXPECT_THAT(Look(), ElementsAre("a"));
+  EXPECT_THAT(Look(), IsEmpty());
+  fs::remove(root_ + "/a");
+  fs::rename(root_ + "-a", root_ + "/a");
+  EXPECT_THAT(Look(), IsEmpty());
+  EXPECT_THAT(Look(), ElementsAre("a"));
+}
+
 TEST_F(FolderWatchTest, FoldersThatLeadInACircleAreLookedAtUpToABound) {
   WriteModel("a");
   for (int i = 0; i < 6; ++i) {

@@ -18,10 +18,22 @@ namespace {
 namespace fs = std::filesystem;
 
 // The root itself (".") and what is hidden are no models, nor is what every mounted disk has.
+bool MayBeModelName(std::string_view name) {
+  return !name.starts_with('.') && name != "lost+found";
+}
+
+// What the system cannot tell of (a root that may be listed and not searched, a disk that fails) is not gone: it is read as
+// a folder, and its reader says why it cannot be.
+bool IsFolder(bool told, const std::error_code& error) {
+  const bool gone = error == std::errc::no_such_file_or_directory ||
+                    error == std::errc::not_a_directory || error == std::errc::filename_too_long;
+  return told || (error && !gone);
+}
+
 bool IsModelFolder(const std::string& root, std::string_view name) {
-  std::error_code ignored;
-  return !name.starts_with('.') && name != "lost+found" &&
-         fs::is_directory(fmt::format("{}/{}", root, name), ignored);
+  std::error_code error;
+  const bool folder = fs::is_directory(fmt::format("{}/{}", root, name), error);
+  return MayBeModelName(name) && IsFolder(folder, error);
 }
 
 // Every line of a text, with the model's name before it.
@@ -65,7 +77,9 @@ absl::StatusOr<std::vector<std::string>> ListModels(const std::string& root) {
   std::error_code error;
   for (fs::directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
     std::string name = it->path().filename().string();
-    if (IsModelFolder(root, name)) names.push_back(std::move(name));
+    std::error_code of_entry;
+    const bool folder = it->is_directory(of_entry);  // the root itself may have said
+    if (MayBeModelName(name) && IsFolder(folder, of_entry)) names.push_back(std::move(name));
   }
   if (error) {
     return absl::InvalidArgumentError(
@@ -275,8 +289,12 @@ absl::Status ModelRepository::Serve(const std::string& name, absl::StatusOr<Vers
   return absl::Status(status.code(), Indented(name, reason));
 }
 
+// What a load that failed has read of the policies is not what the old versions go by.
 absl::Status ModelRepository::LoadFolder(const std::string& name) {
-  return Serve(name, Read(name));
+  const std::map<int64_t, std::string> stamps = policy_stamps_[name];
+  absl::Status status = Serve(name, Read(name));
+  if (!status.ok()) policy_stamps_[name] = stamps;
+  return status;
 }
 
 absl::Status ModelRepository::LoadAll() {

@@ -174,6 +174,24 @@ TEST_F(ModelRepositoryTest, AVersionThatFailsLeavesTheOldOneServingAndSaysWhy) {
   EXPECT_TRUE(repository_.Find("a", "").ok());
 }
 
+// As where the root may be listed and not searched; root, as whom tests run, may search any, and nobody a ring of links.
+TEST_F(ModelRepositoryTest, AFolderThatTheSystemCannotTellOfIsNotGoneAndItsLoadSaysWhy) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  fs::remove_all(root_ + "/a");
+  fs::create_directory_symlink("a", root_ + "/a");
+  EXPECT_THAT(*ListModels(root_), ElementsAre("a"));
+  const absl::Status status = repository_.Load("a");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("model \"a\": "), HasSubstr("/a: Too many levels of symbolic links")));
+  EXPECT_TRUE(repository_.Find("a", "").ok()) << "a load that fails leaves all as it was";
+  EXPECT_THAT(repository_.Index()[0].reason, HasSubstr("Too many levels"));
+  fs::create_directory_symlink("nowhere", root_ + "/c");
+  EXPECT_THAT(*ListModels(root_), ElementsAre("a")) << "what a link misses is gone";
+}
+
 TEST_F(ModelRepositoryTest, WhatIsBeingLoadedForTheFirstTimeIsUnavailable) {
   MakeModel("a", 1);
   scheduler_.Hold(true);
@@ -300,6 +318,21 @@ TEST_F(PolicyTakeoverTest, AFileThatCannotBeUsedLeavesTheOldPolicyAndSaysWhyUnti
   ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
   EXPECT_EQ(scheduler_.policy, "agenda");
   EXPECT_EQ(repository_.Index()[0].reason, "");
+}
+
+TEST_F(PolicyTakeoverTest, ALoadThatFailsNeitherTakesAFileForReadNorReadsAnOldOneAgain) {
+  Write(PolicyKind::kLbGreedy);
+  ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  Corrupt("a", 2);
+  ASSERT_FALSE(repository_.Load("a").ok());
+  EXPECT_TRUE(repository_.TakeChangedPolicies().empty()) << "version 1 goes by that file";
+  EXPECT_THAT(repository_.Index()[0].reason, HasSubstr("2/weights.safetensors"));
+  fs::remove_all(root_ + "/a/2");
+  Write(PolicyKind::kAgenda);
+  scheduler_.refusal = absl::ResourceExhaustedError("no memory for its rows");
+  ASSERT_FALSE(repository_.Load("a").ok());
+  EXPECT_EQ(repository_.TakeChangedPolicies().size(), 1u) << "version 1 goes by the file before";
+  EXPECT_EQ(scheduler_.policy, "agenda");
 }
 
 TEST_F(PolicyTakeoverTest, APolicyThatTheLaneCannotTakeOverIsTakenByLoadingTheModelAgain) {
