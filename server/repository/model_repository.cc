@@ -350,6 +350,11 @@ absl::Status ModelRepository::Load(std::string_view name) {
   if (absl::Status s = CheckModelName(name); !s.ok()) return s;
   const std::lock_guard lock(changes_);
   if (!IsModelFolder(root_, name)) {
+    const absl::Status root = ListModels(root_).status();
+    if (!root.ok()) {  // it may be there as soon as its disk is
+      return absl::NotFoundError(
+          fmt::format("model {}: {}", Quoted(name), std::string(root.message())));
+    }
     ForgetIfGone(std::string(name));
     return absl::NotFoundError(fmt::format(
         "model {}: there is no folder of that name in the model repository", Quoted(name)));

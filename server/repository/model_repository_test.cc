@@ -614,6 +614,10 @@ TEST_F(ModelRepositoryTest, ARootThatIsNoneOrEmptyIsAnError) {
   EXPECT_THAT(std::string(repository_.LoadAll().message()), HasSubstr("no model folder"));
   ModelRepository nowhere(root_ + "/nowhere", LoaderLimits(), scheduler_);
   EXPECT_THAT(std::string(nowhere.LoadAll().message()), HasSubstr("nowhere: No such file"));
+  const absl::Status one = nowhere.Load("a");
+  EXPECT_EQ(one.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(one.message(),
+            "model \"a\": model repository " + root_ + "/nowhere: No such file or directory");
 }
 
 }  // namespace
