@@ -50,6 +50,18 @@ Certificate NextCertificate(BIO* bio) {
   return {PEM_read_bio_X509(bio, nullptr, NoPassphrase, nullptr), X509_free};
 }
 
+// What made NextCertificate find no other behind `found` of them: the file's end, or one that cannot be read. A file that is
+// seen half written would else be taken for its first ones, and clients of the other roots be refused.
+absl::Status EndOf(const char* flag, const std::string& file, int found) {
+  const unsigned long error = ERR_peek_last_error();  // NOLINT: OpenSSL's type
+  if (ERR_GET_LIB(error) != ERR_LIB_PEM || ERR_GET_REASON(error) != PEM_R_NO_START_LINE) {
+    return Unusable(flag, file,
+                    fmt::format("certificate {} cannot be read: {}", found + 1, TlsError()));
+  }
+  ERR_clear_error();
+  return absl::OkStatus();
+}
+
 // 0: it says no time that can be read.
 int64_t UnixSeconds(const ASN1_TIME* time) {
   tm parts = {};
@@ -63,14 +75,15 @@ absl::Status UseCertificate(SSL_CTX* context, const std::string& text, const std
   if (SSL_CTX_use_certificate(context, own.get()) != 1) {
     return Unusable("tls-certificate", file, TlsError());
   }
+  int found = 1;
   while (Certificate next = NextCertificate(bio.get())) {
     if (SSL_CTX_add0_chain_cert(context, next.get()) != 1) {
       return Unusable("tls-certificate", file, TlsError());
     }
     next.release();
+    ++found;
   }
-  ERR_clear_error();  // there was no other
-  return absl::OkStatus();
+  return EndOf("tls-certificate", file, found);
 }
 
 absl::Status UseKey(SSL_CTX* context, const std::string& text, const TlsFiles& files) {
@@ -98,7 +111,7 @@ absl::Status UseClientCa(SSL_CTX* context, const std::string& text, const std::s
     ++found;
   }
   if (found == 0) return Unusable("tls-client-ca", file, "no certificate: " + TlsError());
-  ERR_clear_error();
+  if (absl::Status status = EndOf("tls-client-ca", file, found); !status.ok()) return status;
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   return absl::OkStatus();
 }
@@ -179,7 +192,7 @@ absl::Status TlsCertificates::Take(const Texts& texts) {
 
 void TlsCertificates::Look() {
   const auto texts = Read();
-  if (texts.ok() && *texts == seen_) return;
+  if (texts.ok() && *texts == seen_) return told_.clear();  // if they are gone again, that is news
   const absl::Status status = texts.ok() ? Take(*texts) : texts.status();
   if (status.ok()) {
     told_.clear();

@@ -86,6 +86,51 @@ TEST_F(TlsCertificatesTest, FilesThatAreGoneOrBrokenLeaveWhatWasInForce) {
   EXPECT_NE((*certificates)->current(), before);
 }
 
+// A file that is seen while it is written: its first certificate is whole, the next one is not.
+TEST_F(TlsCertificatesTest, AFileWhoseNextCertificateIsCutOffOrDamagedIsNotTakenForItsFirst) {
+  const std::string other = CertificateRoot("another root").certificate();
+  const auto certificates = TlsCertificates::Open(files_, counts_);
+  ASSERT_TRUE(certificates.ok());
+  const auto before = (*certificates)->current();
+  std::string damaged = other;
+  damaged[damaged.size() / 2] = '!';
+  for (const std::string& next : {other.substr(0, 200), damaged}) {
+    ReplaceFile(files_.client_ca, root_.certificate() + next);
+    (*certificates)->Look();
+    EXPECT_EQ((*certificates)->current(), before);
+    const absl::Status opened = TlsCertificates::Open(files_, counts_).status();
+    EXPECT_TRUE(std::string(opened.message())
+                    .starts_with("--tls-client-ca " + files_.client_ca +
+                                 ": certificate 2 cannot be read: "))
+        << opened;
+  }
+  EXPECT_EQ(counts_.certificates_refused.load(), 2);
+  ReplaceFile(files_.client_ca, root_.certificate() + other + "a remark behind them\n");
+  const IssuedCertificate issued = root_.Issue({});
+  ReplaceFile(files_.key, issued.key);
+  ReplaceFile(files_.certificate, issued.certificate + other.substr(0, 200));
+  EXPECT_TRUE(std::string(TlsCertificates::Open(files_, counts_).status().message())
+                  .starts_with("--tls-certificate " + files_.certificate +
+                               ": certificate 2 cannot be read: "));
+  ReplaceFile(files_.certificate, issued.certificate + other);
+  EXPECT_TRUE(TlsCertificates::Open(files_, counts_).ok());
+}
+
+TEST_F(TlsCertificatesTest, AFileThatIsGoneASecondTimeIsSaidASecondTime) {
+  const auto certificates = TlsCertificates::Open(files_, counts_);
+  ASSERT_TRUE(certificates.ok());
+  const auto before = (*certificates)->current();
+  for (int time = 1; time <= 2; ++time) {
+    std::filesystem::rename(files_.key, files_.key + "-aside");
+    (*certificates)->Look();
+    (*certificates)->Look();
+    EXPECT_EQ(counts_.certificates_refused.load(), time);
+    std::filesystem::rename(files_.key + "-aside", files_.key);
+    (*certificates)->Look();
+  }
+  EXPECT_EQ((*certificates)->current(), before) << "what is back is what was in force";
+}
+
 TEST_F(TlsCertificatesTest, ACertificateIsNamedByItsUriElseItsHostElseItsCommonName) {
   const auto name = [&](const CertificateWish& wish) {
     Write(root_.Issue(wish));

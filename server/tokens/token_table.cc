@@ -75,7 +75,7 @@ absl::Status TokenTable::Take(std::string_view text) {
 
 void TokenTable::Look() {
   const auto text = ReadTextFile(file_, kMostTokenFileBytes);
-  if (text.ok() && *text == seen_) return;
+  if (text.ok() && *text == seen_) return told_.clear();  // if it is gone again, that is news
   const absl::Status status = text.ok() ? Take(*text) : text.status();
   if (status.ok()) {
     told_.clear();

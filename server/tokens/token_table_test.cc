@@ -133,6 +133,23 @@ TEST_F(TokenTableTest, AChangedFileIsTakenAndABrokenOneIsNot) {
   EXPECT_EQ(NameOf(table, "Bearer b"), "batch");
 }
 
+TEST_F(TokenTableTest, AFileThatIsGoneASecondTimeIsSaidASecondTime) {
+  Write(Entry("search", "s"));
+  const auto opened = TokenTable::Open(file_);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  TokenTable& table = **opened;
+  for (int time = 1; time <= 2; ++time) {
+    std::filesystem::remove(file_);
+    table.Look();
+    table.Look();
+    EXPECT_EQ(table.files_refused(), time);
+    Write(Entry("search", "s"));
+    table.Look();
+  }
+  EXPECT_EQ(table.taken(), 0) << "what is back is what was in force";
+  EXPECT_EQ(NameOf(table, "Bearer s"), "search");
+}
+
 TEST_F(TokenTableTest, AFileThatCannotBeUsedAtTheStartIsNamed) {
   EXPECT_EQ(TokenTable::Open(file_ + "-missing").status().message().substr(0, 9), "--tokens ");
   Write("token { name: \"a\" }");
