@@ -150,7 +150,8 @@ TEST(CommandWordsTest, ANameThatNoServerTakesMakesNoToken) {
     const CommandResult result = RunCommand({"token", "--name=" + name, "--token-file=" + file});
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_EQ(result.complaint, "INVALID_ARGUMENT: --name=" + name +
-                                    ": wants 1 to 64 letters, digits, '.', '_' or '-'\n");
+                                    ": expected 1 to 64 letters, digits, '.', '_' or '-', and not 32 "
+                                    "hexadecimal digits in a row\n");
     EXPECT_FALSE(std::ifstream(file)) << "nothing is drawn";
   }
   const CommandResult drawn = RunCommand({"token", "--name=a.b_c-1", "--token-file=" + file});

@@ -2,23 +2,46 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
-#include <iterator>
-#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 
 namespace cellbatch {
 namespace {
 
+absl::Status Unusable(const char* flag, const std::string& path, const std::string& why) {
+  return absl::InvalidArgumentError(fmt::format("--{}={}: {}", flag, path, why));
+}
+
 absl::Status ReadInto(const char* flag, const std::string& path, std::string& text) {
   if (path.empty()) return absl::OkStatus();
   std::ifstream file(path, std::ios::binary);
-  text.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file || text.empty()) {
-    return absl::InvalidArgumentError(fmt::format("--{}={}: cannot be read", flag, path));
+  // By read, which says what went wrong by its state: an iterator over a folder, which opens like a file, would throw.
+  std::array<char, 1 << 14> block;
+  while (file.read(block.data(), block.size()) || file.gcount() > 0) {
+    text.append(block.data(), static_cast<size_t>(file.gcount()));
   }
-  return absl::OkStatus();
+  if (!file.is_open() || file.bad()) return Unusable(flag, path, "cannot be read");
+  return text.empty() ? Unusable(flag, path, "is empty") : absl::OkStatus();
+}
+
+// gRPC ends the process that hands it metadata which HTTP/2 cannot carry, so another file given by mistake (a key, say) is
+// refused here.
+absl::Status ReadToken(const std::string& path, std::string& token) {
+  constexpr const char* kFlag = "token-file";
+  if (absl::Status status = ReadInto(kFlag, path, token); !status.ok()) return status;
+  while (token.ends_with('\n') || token.ends_with('\r')) token.pop_back();
+  if (token.empty() && !path.empty()) return Unusable(kFlag, path, "is empty");
+  const auto wrong = std::find_if(token.begin(), token.end(), [](char c) {
+    return !absl::ascii_isprint(static_cast<unsigned char>(c));
+  });
+  if (wrong == token.end()) return absl::OkStatus();
+  return Unusable(kFlag, path,
+                  fmt::format("byte {} is no printable ASCII character; a token has no others",
+                              wrong - token.begin() + 1));
 }
 
 }  // namespace
@@ -44,11 +67,8 @@ absl::StatusOr<Security> SecurityFlags::Read() const {
   absl::Status status = ReadInto("ca", ca, security.roots);
   if (status.ok()) status = ReadInto("cert", certificate, security.certificate);
   if (status.ok()) status = ReadInto("key", key, security.key);
-  if (status.ok()) status = ReadInto("token-file", token_file, security.token);
+  if (status.ok()) status = ReadToken(token_file, security.token);
   if (!status.ok()) return status;
-  while (security.token.ends_with('\n') || security.token.ends_with('\r')) {
-    security.token.pop_back();
-  }
   return security;
 }
 

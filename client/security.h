@@ -19,7 +19,7 @@ struct Security {
 // The flags of programs: --tls, --ca, --cert, --key, --token-file.
 struct SecurityFlags {
   bool tls = false;
-  std::string ca, certificate, key, token_file;
+  std::string ca = {}, certificate = {}, key = {}, token_file = {};
 
   void AddTo(Flags& flags);
   // Reads the files. INVALID_ARGUMENT: a file cannot be read, or a flag stands without another that it needs.

@@ -6,7 +6,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -25,12 +24,17 @@ std::string InHex(const std::array<uint8_t, kBytes>& bytes) {
   return text;
 }
 
-// As the server reads it: an entry with another name would keep its whole file from being taken.
-bool IsName(const std::string& text) {
-  constexpr size_t kMostName = 64;
-  return !text.empty() && text.size() <= kMostName && std::ranges::all_of(text, [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
-  });
+// As the server takes it (server/tokens/token_file): one entry that it does not take makes it refuse the whole file.
+bool IsName(const std::string& name) {
+  constexpr size_t kMost = 64, kMostHexInARow = 31;
+  size_t hex = 0;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex = absl::ascii_isxdigit(byte) ? hex + 1 : 0;
+    if (hex > kMostHexInARow) return false;
+    if (!absl::ascii_isalnum(byte) && c != '.' && c != '_' && c != '-') return false;
+  }
+  return !name.empty() && name.size() <= kMost;
 }
 
 }  // namespace
@@ -43,8 +47,10 @@ std::string HashInHex(const std::string& text) {
 
 absl::StatusOr<std::string> DrawToken(const std::string& name, const std::string& file) {
   if (!IsName(name)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--name={}: wants 1 to 64 letters, digits, '.', '_' or '-'", name));
+    return absl::InvalidArgumentError(fmt::format(
+        "--name={}: expected 1 to 64 letters, digits, '.', '_' or '-', and not 32 hexadecimal "
+        "digits in a row",
+        name));
   }
   std::array<uint8_t, 32> chance = {};
   if (getrandom(chance.data(), chance.size(), 0) != static_cast<ssize_t>(chance.size())) {

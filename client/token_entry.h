@@ -9,7 +9,7 @@
 namespace cellbatch {
 
 // Writes 256 random bits, as 64 hexadecimal digits, to a file that was not there and that only its owner may read;
-// answers the entry. INVALID_ARGUMENT: the file is there already, or cannot be made.
+// answers the entry. INVALID_ARGUMENT: a server does not take that name; the file is there already, or cannot be made.
 absl::StatusOr<std::string> DrawToken(const std::string& name, const std::string& file);
 
 // SHA-256 in hexadecimal.

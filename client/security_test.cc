@@ -1,0 +1,54 @@
+#include "client/security.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace cellbatch {
+namespace {
+
+class SecurityTest : public ::testing::Test {
+ protected:
+  std::string File(const std::string& text) const {
+    std::ofstream(file_, std::ios::binary) << text;
+    return file_;
+  }
+  static std::string WhyNot(const SecurityFlags& flags) {
+    return std::string(flags.Read().status().message());
+  }
+
+  const std::string file_ = ::testing::TempDir() + "/a_file", folder_ = ::testing::TempDir();
+};
+
+TEST_F(SecurityTest, FilesAreReadAndATokenHasNoEndOfLine) {
+  SecurityFlags flags = {.tls = true, .ca = File("tok-en.1~\r\n"), .token_file = file_};
+  const auto read = flags.Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->roots, "tok-en.1~\r\n");
+  EXPECT_EQ(read->token, "tok-en.1~");
+}
+
+TEST_F(SecurityTest, WhatIsNoFileOrHoldsNothingIsSaidByItsFlag) {
+  EXPECT_EQ(WhyNot({.tls = true, .ca = folder_}), "--ca=" + folder_ + ": cannot be read");
+  EXPECT_EQ(WhyNot({.token_file = folder_}), "--token-file=" + folder_ + ": cannot be read");
+  EXPECT_EQ(WhyNot({.token_file = file_ + "-missing"}),
+            "--token-file=" + file_ + "-missing: cannot be read");
+  EXPECT_EQ(WhyNot({.tls = true, .certificate = File(""), .key = file_}),
+            "--cert=" + file_ + ": is empty");
+  EXPECT_EQ(WhyNot({.token_file = File("\n\n")}), "--token-file=" + file_ + ": is empty");
+}
+
+// gRPC ends the process that hands it such a token.
+TEST_F(SecurityTest, AFileThatHoldsMoreThanATokenIsRefusedAndNotRepeated) {
+  for (const std::string& text : {std::string("to\nken"), std::string("to\0ken", 6),
+                                  std::string("to\xc3\xa9"), std::string("to\tken")}) {
+    EXPECT_EQ(WhyNot({.token_file = File(text)}),
+              "--token-file=" + file_ +
+                  ": byte 3 is no printable ASCII character; a token has no others");
+  }
+}
+
+}  // namespace
+}  // namespace cellbatch
