@@ -6,8 +6,12 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "cells/unfold/utf8.h"
 #include "fmt/format.h"
 #include "server/requests/client_text.h"
 
@@ -18,18 +22,61 @@ namespace {
 constexpr size_t kMostId = 128, kMostError = 500;
 constexpr int64_t kSecondNs = 1'000'000'000;
 
+// What the character at the start of `text` is in Unicode, and its bytes: a byte that is no text stands for itself.
+std::pair<uint32_t, size_t> FirstCharacter(std::string_view text) {
+  const auto byte = [&](size_t i) { return uint32_t{static_cast<unsigned char>(text[i])}; };
+  const size_t size = CharacterBytes(text);
+  if (size <= 1) return {byte(0), 1};
+  uint32_t character = byte(0) & (0xffu >> (size + 1));
+  for (size_t i = 1; i < size; ++i) character = character << 6 | (byte(i) & 0x3f);
+  return {character, size};
+}
+
 // Printable ASCII, whatever the bytes.
 std::string JsonText(std::string_view text) {
+  constexpr uint32_t kBeyondOneUnit = 0x10000;
   std::string json = "\"";
-  for (const char c : text) {
-    if (c < 0x20 || c >= 0x7f) {
-      json += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-      continue;
+  while (!text.empty()) {
+    const auto [character, size] = FirstCharacter(text);
+    text.remove_prefix(size);
+    if (character >= kBeyondOneUnit) {
+      const uint32_t rest = character - kBeyondOneUnit;
+      json += fmt::format("\\u{:04x}\\u{:04x}", 0xd800 | rest >> 10, 0xdc00 | (rest & 0x3ff));
+    } else if (character < 0x20 || character >= 0x7f) {
+      json += fmt::format("\\u{:04x}", character);
+    } else {
+      if (character == '"' || character == '\\') json += '\\';
+      json += static_cast<char>(character);
     }
-    if (c == '"' || c == '\\') json += '\\';
-    json += c;
   }
   return json + '"';
+}
+
+// At most so many bytes of it, and no part of a character.
+std::string_view Cut(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  constexpr size_t kLongest = 4;
+  for (size_t begin = most; begin + kLongest > most && begin > 0; --begin) {
+    const size_t size = CharacterBytes(text.substr(begin));
+    if (size > 0) return text.substr(0, begin + size > most ? begin : most);
+  }
+  return text.substr(0, most);
+}
+
+// Of the digits that begin at `at`: they are part of a datatype, which is ours to name, as in "INT64", "fp32_contents" or
+// "UTF-8".
+bool IsDatatype(std::string_view text, size_t at) {
+  constexpr std::string_view kBits[] = {"8", "16", "32", "64"};
+  constexpr absl::string_view kKinds[] = {"int", "uint", "fp", "bf", "utf-"};
+  size_t end = at;
+  while (end < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[end]))) ++end;
+  const absl::string_view before(text.data(), at);
+  const std::string_view bits = text.substr(at, end - at);
+  return std::ranges::count(kBits, bits) > 0 && std::ranges::any_of(kKinds, [&](auto kind) {
+           if (!absl::EndsWithIgnoreCase(before, kind)) return false;
+           const size_t begin = at - kind.size();
+           return begin == 0 || !absl::ascii_isalnum(static_cast<unsigned char>(text[begin - 1]));
+         });
 }
 
 std::string TimeOf(int64_t unix_us, LogFormat format) {
@@ -51,7 +98,7 @@ class Fields {
   void Text(const char* name, std::string_view text, size_t most) {
     if (text.empty()) return;
     const std::string_view more = text.size() > most ? "..." : "";
-    const std::string shown = fmt::format("{}{}", text.substr(0, most), more);
+    const std::string shown = fmt::format("{}{}", Cut(text, most), more);
     Append(name, json_ ? JsonText(shown) : fmt::format("\"{}\"", absl::CEscape(shown)));
   }
   // A word of ours.
@@ -81,8 +128,9 @@ std::string ShownId(std::string_view id) {
 
 std::string WithoutContents(std::string_view text, absl::Span<const std::string_view> names,
                             bool numbers) {
+  const std::string_view whole = text;
   std::string shown;
-  bool in_number = false;
+  bool in_number = false, in_datatype = false;
   while (!text.empty()) {
     const char c = text.front();
     if (c == '"') {
@@ -105,7 +153,9 @@ std::string WithoutContents(std::string_view text, absl::Span<const std::string_
       continue;
     }
     const bool digit = c >= '0' && c <= '9';
-    if (!digit || numbers) {
+    in_datatype =
+        digit && (in_number ? in_datatype : IsDatatype(whole, whole.size() - text.size()));
+    if (!digit || numbers || in_datatype) {
       shown += c;
     } else if (!in_number) {
       shown += '#';

@@ -32,7 +32,7 @@ enum class LogFormat : uint8_t { kText, kJson };
 std::string ShownId(std::string_view id);
 
 // An error's text without what a request may have brought: texts in double quotes, unless they are among `names`, and where
-// `numbers` is false, digits.
+// `numbers` is false, digits but those of datatypes (INT64).
 std::string WithoutContents(std::string_view text, absl::Span<const std::string_view> names,
                             bool numbers);
 

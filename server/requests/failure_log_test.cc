@@ -24,6 +24,12 @@ class SetClock final : public Clock {
   std::atomic<int64_t> now = 1'000 * kSecond;
 };
 
+std::string FillOf(std::string_view letter, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += letter;
+  return text;
+}
+
 const FailedRequest kFailed = {.id = "seven",
                                .model = "tiny",
                                .version = "1",
@@ -99,6 +105,30 @@ TEST_F(FailureLogTest, WhatClientsWroteIsEscapedAndCutSoThatALineIsOneShortLine)
                     .starts_with("a\n2026-01-01 error \x1b[31m\"\\\u00ff"
                                  "xxx"));
   }
+}
+
+// So that who looks for a model finds it under the name that it has in metrics and in every other line.
+TEST_F(FailureLogTest, TextIsTextInJsonWhateverItsLettersAndNoneOfThemIsCutInTwo) {
+  FailedRequest one = kFailed;
+  one.model = "mod\u00e8le \u4e2d\U0001f600";
+  const std::string long_name = "x" + FillOf("\u00e8", 200);
+  one.client = long_name;
+  one.error = "\xe8 alone, \u4e2d";
+  const std::string line = LineOf(one, LogFormat::kJson, 0, 0);
+  for (const char c : line) EXPECT_TRUE(c >= 0x20 && c < 0x7f) << static_cast<int>(c);
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["model"], "mod\u00e8le \u4e2d\U0001f600");
+  EXPECT_EQ(json["client"], "x" + FillOf("\u00e8", 63) + "...");
+  EXPECT_EQ(json["error"], "\u00e8 alone, \u4e2d") << "a byte that is no text stands for itself";
+}
+
+TEST_F(FailureLogTest, ADatatypeIsNoContent) {
+  EXPECT_EQ(WithoutContents("datatype is INT64, expected FP32, not BF16: 64 bytes", {}, false),
+            "datatype is INT64, expected FP32, not BF16: # bytes");
+  EXPECT_EQ(WithoutContents("expected uint64_param or int64_contents; it is no UTF-8", {}, false),
+            "expected uint64_param or int64_contents; it is no UTF-8");
+  EXPECT_EQ(WithoutContents("FP320, INT6, POINT32, 1.5e32, -8, UTF-88, t64", {}, false),
+            "FP#, INT#, POINT#, #.#e#, -#, UTF-#, t#");
 }
 
 TEST_F(FailureLogTest, AnErrorIsSaidWithoutWhatTheRequestBrought) {
