@@ -1,6 +1,8 @@
 #include "server/control/log_lines.h"
 
 #include <chrono>
+#include <ctime>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -18,6 +20,28 @@ namespace {
 
 constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S.%e %^%l%$ %v";
 constexpr const char* kLines = "lines";  // the logger of whole ones
+
+// What a line says, on that line: names of folders, texts of libraries and of users' unfolders hold what they like, and what
+// ends a line, or moves a terminal's cursor, would make others of it.
+class Message final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& to) override {
+    constexpr char kDigits[] = "0123456789abcdef";
+    for (const char c : message.payload) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte >= 0x20 && byte != 0x7f) {
+        to.push_back(c);
+        continue;
+      }
+      const char escaped[] = {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 0xf]};
+      to.append(std::begin(escaped), std::end(escaped));
+    }
+  }
+  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<Message>();
+  }
+};
 
 class JsonFormatter final : public spdlog::formatter {
  public:
@@ -61,7 +85,9 @@ void SetLogFormat(LogFormat format) {
   if (format == LogFormat::kJson) {
     logger.set_formatter(std::make_unique<JsonFormatter>());
   } else {
-    logger.set_pattern(kPattern);
+    auto text = std::make_unique<spdlog::pattern_formatter>();
+    text->add_flag<Message>('v').set_pattern(kPattern);
+    logger.set_formatter(std::move(text));
   }
 }
 
