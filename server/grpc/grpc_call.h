@@ -149,6 +149,13 @@ class GrpcCall : public ServerCall {
     return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
   }
 
+  // What the call brings by that name, the first; empty: nothing.
+  std::string_view Metadata(std::string_view name) const {
+    const auto found = context_.client_metadata().find({name.data(), name.size()});
+    if (found == context_.client_metadata().end()) return {};
+    return {found->second.data(), found->second.size()};
+  }
+
   CallQueue& queue_;
   const GrpcMethod& method_;
   CallSink& sink_;
@@ -170,13 +177,6 @@ class GrpcCall : public ServerCall {
   bool Relayed() const { return connection_ != nullptr && !connection_->address.empty(); }
   std::string_view Certificate() const {
     return Relayed() ? std::string_view(connection_->certificate) : std::string_view();
-  }
-
-  // What the call brings by that name, the first; empty: nothing.
-  std::string_view Metadata(std::string_view name) const {
-    const auto found = context_.client_metadata().find({name.data(), name.size()});
-    if (found == context_.client_metadata().end()) return {};
-    return {found->second.data(), found->second.size()};
   }
 
   std::shared_ptr<ConnectionGuard::Account> connection_;  // null: it is gone

@@ -19,6 +19,7 @@ class InferStream::Message final : public ServerCall, public std::enable_shared_
         most_bytes_(static_cast<int64_t>(bytes_.Length()) +
                     (encoding == Encoding::kPlain ? 0 : stream.MostInflated())) {
     stream_.Hold();
+    LookUpToken();
   }
   ~Message() override { stream_.Ended(); }
 
@@ -29,7 +30,9 @@ class InferStream::Message final : public ServerCall, public std::enable_shared_
   int64_t received_ns() const override { return received_ns_; }
   int shard() const override { return slow_ ? stream_.queue_.slow_shard : stream_.queue_.index; }
   uint64_t client() const override { return stream_.client(); }
-  const Access* access() const override { return stream_.access(); }
+  const Access* access() const override {
+    return access_ == nullptr ? stream_.access() : access_.get();
+  }
   std::string client_name() const override { return stream_.client_name(); }
   std::string_view given_id() const override { return stream_.given_id(); }
   std::string_view traceparent() const override { return stream_.traceparent(); }
@@ -57,6 +60,15 @@ class InferStream::Message final : public ServerCall, public std::enable_shared_
   std::optional<CallResult> answer;
 
  private:
+  // A stream may stay open for as long as its client likes; each message is a request of its own, and has the rights that its
+  // token has when it comes.
+  void LookUpToken() {
+    if (stream_.access() == nullptr) return;
+    auto access = stream_.queue_.tokens->Find(stream_.Metadata(kAuthorizationHeader));
+    refused_ = access.status();
+    if (access.ok()) access_ = *std::move(access);
+  }
+
   InferStream& stream_;
   grpc::ByteBuffer bytes_;
   const Encoding encoding_;
@@ -66,6 +78,7 @@ class InferStream::Message final : public ServerCall, public std::enable_shared_
   grpc::Slice message_;
   std::string inflated_;
   absl::Status refused_;
+  std::shared_ptr<const Access> access_;
 };
 
 InferStream::InferStream(CallQueue& queue, const GrpcMethod& method)

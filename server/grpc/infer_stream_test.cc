@@ -1,7 +1,10 @@
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
@@ -26,11 +29,13 @@ class InferStreamTest : public ::testing::Test {
   using Stream =
       grpc::ClientReaderWriter<inference::ModelInferRequest, inference::ModelStreamInferResponse>;
 
-  void SetUp() override {
-    MessageBounds messages;
-    messages.max_stream_requests = kMost;
-    auto transport = GrpcTransport::Start({.address = "127.0.0.1:0", .messages = messages}, sinks_,
-                                          kserve_, latency_, refusals_, clock_);
+  void SetUp() override { Start(nullptr); }
+  void Start(const AccessTable* tokens) {
+    GrpcOptions options;
+    options.address = "127.0.0.1:0";
+    options.messages.max_stream_requests = kMost;
+    options.tokens = tokens;
+    auto transport = GrpcTransport::Start(options, sinks_, kserve_, latency_, refusals_, clock_);
     ASSERT_TRUE(transport.ok()) << transport.status();
     transport_ = *std::move(transport);
     channel_ = grpc::CreateChannel(transport_->address(), grpc::InsecureChannelCredentials());
@@ -163,6 +168,62 @@ TEST_F(InferStreamTest, AnIdleStreamIsEndedWithTheServer) {
   ModelStreamInferResponse response;
   EXPECT_FALSE(stream_->Read(&response));
   EXPECT_FALSE(stream_->Finish().ok());
+}
+
+// One token, whose entry changes and goes.
+class OneToken final : public AccessTable {
+ public:
+  absl::StatusOr<std::shared_ptr<const Access>> Find(
+      std::string_view authorization) const override {
+    const std::lock_guard lock(mutex_);
+    if (access_ != nullptr && authorization == "Bearer t") return access_;
+    return absl::UnauthenticatedError("its token is not known");
+  }
+  void Become(std::shared_ptr<const Access> access) {
+    const std::lock_guard lock(mutex_);
+    access_ = std::move(access);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Access> access_;
+};
+
+class InferStreamOfATokenTest : public InferStreamTest {
+ protected:
+  void SetUp() override {
+    MayAskOf({});
+    context_.AddMetadata("authorization", "Bearer t");
+    Start(&token_);
+  }
+  void MayAskOf(std::vector<std::string> models) {
+    token_.Become(
+        std::make_shared<const Access>(Access::Rights{.models = std::move(models)}, use_));
+  }
+  std::string Ask(const std::string& id) {
+    Send(id, {1});
+    return Shown(Next());
+  }
+
+  AccessUse use_{"search"};
+  OneToken token_;
+};
+
+TEST_F(InferStreamOfATokenTest, WhatATokenMayNoLongerAskItMayNotAskOnAStreamThatIsOpen) {
+  Send("a", {7});
+  WaitUntilSubmitted(1);
+  MayAskOf({"another"});
+  scheduler_.FinishAll();
+  EXPECT_EQ(Shown(Next()), "a 7") << "what was accepted is answered";
+  EXPECT_EQ(Ask("b"), "b: token search may not ask of model \"tiny\" (models of --tokens)");
+  token_.Become(nullptr);
+  EXPECT_EQ(Ask("c"), ": its token is not known") << "it is not read, so it has no id";
+  MayAskOf({"tiny"});
+  Send("d", {8});
+  WaitUntilSubmitted(2);
+  scheduler_.FinishAll();
+  EXPECT_EQ(Shown(Next()), "d 8");
+  ExpectEnd();
 }
 
 }  // namespace
