@@ -149,9 +149,10 @@ TEST(CommandWordsTest, ANameThatNoServerTakesMakesNoToken) {
        {std::string("a\"b"), std::string("a\nb"), std::string("caf\xe9"), std::string(65, 'n')}) {
     const CommandResult result = RunCommand({"token", "--name=" + name, "--token-file=" + file});
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_EQ(result.complaint, "INVALID_ARGUMENT: --name=" + name +
-                                    ": expected 1 to 64 letters, digits, '.', '_' or '-', and not 32 "
-                                    "hexadecimal digits in a row\n");
+    EXPECT_EQ(result.complaint,
+              "INVALID_ARGUMENT: --name=" + name +
+                  ": expected 1 to 64 letters, digits, '.', '_' or '-', and not 32 "
+                  "hexadecimal digits in a row\n");
     EXPECT_FALSE(std::ifstream(file)) << "nothing is drawn";
   }
   const CommandResult drawn = RunCommand({"token", "--name=a.b_c-1", "--token-file=" + file});
