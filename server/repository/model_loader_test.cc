@@ -520,7 +520,6 @@ TEST_F(ModelLoaderTest, FilesThatAreNotThereOrTooLargeAreNamed) {
               HasSubstr("config.textproto: no such file"));
 }
 
-// Such a name would stand in messages and on the page of metrics, and none of these could be read, of no model.
 // Nobody may read it, root as little as others: nothing is mapped at 0.
 TEST_F(ModelLoaderTest, WhatCannotBeReadIsSaidWithTheReason) {
   const absl::Status status = ReadTextFile("/proc/self/mem", 100).status();
@@ -552,6 +551,7 @@ TEST_F(ModelLoaderTest, WeightsThatAreWrittenWhileTheyAreReadAreNotServed) {
   EXPECT_TRUE(LoadModel(folder_, "tagger", 1, ModelId(7), limits_).ok()) << "once it is still";
 }
 
+// Such a name would stand in messages and on the page of metrics, and none of these could be read, of no model.
 TEST_F(ModelLoaderTest, TextsThatAreNoUtf8AreErrorsWithTheirPlace) {
   const size_t at = config_.find("name: \"head\"");
   ASSERT_NE(at, std::string::npos);

@@ -85,6 +85,7 @@ struct W8Stored : OneByOne {
 template <class S>
 inline constexpr int kColumnStep = kLanes* S::kDepth;
 
+// Whether a number is a float, or as large: two of bf16.
 template <class S>
 inline constexpr bool kStoredAsFloats = sizeof(typename S::Number) == sizeof(float);
 

@@ -225,8 +225,8 @@ class TileTest : public testing::Test {
         }
         AddInBlocks(rows, columns, kFloats, shapes);
         const bool is_short = rows >= Tiling::kAlwaysSpread && rows <= Tiling::kMostShortRows;
-        if (is_short)
-          AddSpread(rows, columns, (columns + 1) / 2, kFloats, shapes);  // every second line
+        const int every_second = (columns + 1) / 2;
+        if (is_short) AddSpread(rows, columns, every_second, kFloats, shapes);
       }
     }
     return shapes;

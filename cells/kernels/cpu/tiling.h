@@ -29,8 +29,8 @@ struct Avx512Tiling {
   static constexpr bool kSpreads = true;
   static constexpr int kSpreadBlock = kMostBlockOfK, kAlwaysSpread = kRows + 1;
   static constexpr int kMostShortRows = 48;
-  // Half of what tiles of 8 rows and 2 columns load are weights: one instruction more for each is an eighth of their time, while
-  // weights that are stored as floats have to be loaded again. (README.md has the sweep.)
+  // One instruction more for 16 weights is an eighth of the multiply-adds of 8 rows, in each row block; to store floats and load
+  // them again is more, until row blocks are many. (README.md has the sweep.)
   static constexpr int MostExpandedInTiles(int instructions) { return instructions == 1 ? 64 : 16; }
   static constexpr int Columns(int rows) {
     return rows < kFullRows ? 5 : rows == kFullRows ? 4 : 3;
