@@ -1,31 +1,25 @@
 #include "cells/kernels/cpu/bf16_trial.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/rows.h"
+#include "cells/kernels/cpu/trial.h"
 
 namespace cellbatch::kernels {
 namespace {
 
-constexpr int kDepth = 256, kGroups = 4, kRows = 48, kTurns = 12;
-constexpr float kWeight = 0.001f, kInput = 0.5f;
-
-int64_t ThreadCpuNs() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
-}
+constexpr int kDepth = 256, kRows = 48, kTurns = 12;
+constexpr float kInput = 0.5f;
 
 // One panel, all weights and inputs alike.
 class Trial {
  public:
   explicit Trial(const CpuKernels& kernels)
-      : kernels_(kernels), product_(Pack(kernels.weight_order)) {
+      : kernels_(kernels),
+        product_(TrialProduct(kLanes, kDepth, kernels.weight_order, Precision::kBf16)) {
     const std::vector<float> row(kDepth, kInput);
     kernels.round_to_bf16({row.data(), 0}, kDepth, 1, {x_.data(), kDepth});
   }
@@ -39,19 +33,6 @@ class Trial {
   }
 
  private:
-  static PackedProduct Pack(WeightOrder order) {
-    const std::vector<float> weights(kDepth, kWeight);
-    ProductSpec spec;
-    spec.units = kLanes;
-    spec.groups = kGroups;
-    spec.precision = Precision::kBf16;
-    SegmentSpec segment{kDepth, {}};
-    std::fill_n(segment.weights, kGroups, WeightView{weights.data(), 0, 1});
-    spec.segments = {segment};
-    spec.tail = {{{TailOpKind::kAccumulator}, {TailOpKind::kStore, 0}}, 1, 0};
-    return PackedProduct(spec, order);
-  }
-
   const CpuKernels& kernels_;
   const PackedProduct product_;
   std::vector<float> x_ = std::vector<float>(kDepth);  // in pairs half of it

@@ -1,7 +1,5 @@
 #include "cells/kernels/cpu/tuning.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -10,19 +8,14 @@
 #include <vector>
 
 #include "cells/device/cpu/cpu_features.h"
+#include "cells/kernels/cpu/trial.h"
 
 namespace cellbatch::kernels {
 namespace {
 
-int64_t ThreadCpuNs() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
-}
-
-constexpr int kDepth = 1024, kGroups = 4;
+constexpr int kDepth = 1024;
 constexpr int64_t kPieceBytes = int64_t{8} << 20;
-constexpr int64_t kPanelBytes = int64_t{kDepth} * kGroups * kLanes * sizeof(float);
+constexpr int64_t kPanelBytes = int64_t{kDepth} * kTrialGroups * kLanes * sizeof(float);
 constexpr int kPiecePanels = static_cast<int>(kPieceBytes / kPanelBytes);
 constexpr int kMostTurns = 5;
 constexpr const char* kNames[kNumWays] = {"as usual",   "undisturbed", "paired",
@@ -46,25 +39,13 @@ constexpr Bar kNearBar = {10, 50'000'000}, kFarBar = {16, 60'000'000};
 // The best times of each way of one class.
 using Best = int64_t[kNumWays];
 
-// All weights alike, kDepth of them for each group of a unit.
-PackedProduct Pack(int32_t units, WeightOrder order) {
-  const std::vector<float> weights(kDepth, 0.001f);
-  ProductSpec spec;
-  spec.units = units;
-  spec.groups = kGroups;
-  SegmentSpec segment{kDepth, {}};
-  std::fill_n(segment.weights, kGroups, WeightView{weights.data(), 0, 1});
-  spec.segments = {segment};
-  spec.tail = {{{TailOpKind::kAccumulator}, {TailOpKind::kStore, 0}}, 1, 0};
-  return PackedProduct(spec, order);
-}
-
 // A product of `pieces` pieces, whose weights are all alike, and rows for it.
 class Trial {
  public:
   Trial(const CpuKernels& kernels, int64_t pieces, int64_t cache_bytes)
       : kernels_(kernels),
-        product_(Pack(static_cast<int32_t>(pieces) * kPiecePanels * kLanes, kernels.weight_order)),
+        product_(TrialProduct(static_cast<int32_t>(pieces) * kPiecePanels * kLanes, kDepth,
+                              kernels.weight_order)),
         y_(static_cast<size_t>(kMostRows) * static_cast<size_t>(product_.units())) {
     for (int way = 0; way < kNumWays; ++way) {
       Tuning all;
@@ -160,7 +141,7 @@ Tuning MeasureTuning(const CpuKernels& kernels, const TuningLimits& limits) {
 
 double MeasureMultiplyAddsPerNs(const CpuKernels& kernels) {
   constexpr int kRuns = 20;
-  const PackedProduct product = Pack(kLanes, kernels.weight_order);
+  const PackedProduct product = TrialProduct(kLanes, kDepth, kernels.weight_order);
   const std::vector<float> x(kDepth, 0.5f);
   std::vector<float> y(size_t{kMostRows} * kLanes);
   const RowSource in{x.data(), 0};
