@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
+#include "proto/token_name.h"
 
 namespace cellbatch {
 namespace {
@@ -24,19 +24,6 @@ std::string InHex(const std::array<uint8_t, kBytes>& bytes) {
   return text;
 }
 
-// As the server takes it (server/tokens/token_file): one entry that it does not take makes it refuse the whole file.
-bool IsName(const std::string& name) {
-  constexpr size_t kMost = 64, kMostHexInARow = 31;
-  size_t hex = 0;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    hex = absl::ascii_isxdigit(byte) ? hex + 1 : 0;
-    if (hex > kMostHexInARow) return false;
-    if (!absl::ascii_isalnum(byte) && c != '.' && c != '_' && c != '-') return false;
-  }
-  return !name.empty() && name.size() <= kMost;
-}
-
 }  // namespace
 
 std::string HashInHex(const std::string& text) {
@@ -46,11 +33,12 @@ std::string HashInHex(const std::string& text) {
 }
 
 absl::StatusOr<std::string> DrawToken(const std::string& name, const std::string& file) {
-  if (!IsName(name)) {
+  // One entry that the server does not take makes it refuse the whole file.
+  if (!IsTokenName(name) || MayHoldHash(name)) {
     return absl::InvalidArgumentError(fmt::format(
-        "--name={}: expected 1 to 64 letters, digits, '.', '_' or '-', and not 32 hexadecimal "
+        "--name={}: expected 1 to {} letters, digits, '.', '_' or '-', and not {} hexadecimal "
         "digits in a row",
-        name));
+        name, kMostTokenName, kFewestHashDigits));
   }
   std::array<uint8_t, 32> chance = {};
   if (getrandom(chance.data(), chance.size(), 0) != static_cast<ssize_t>(chance.size())) {

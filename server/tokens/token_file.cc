@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "fmt/format.h"
 #include "openssl/sha.h"
+#include "proto/token_name.h"
 #include "proto/tokens.pb.h"
 #include "server/repository/text_file.h"
 #include "server/requests/client_text.h"
@@ -17,7 +18,6 @@ namespace cellbatch {
 
 namespace {
 
-constexpr size_t kMostName = 64;
 constexpr int64_t kMostShare = 100;
 
 // Below 0: no digit.
@@ -36,23 +36,6 @@ bool ReadHash(std::string_view text, TokenHash& hash) {
     hash[i] = static_cast<uint8_t>(high << 4 | low);
   }
   return true;
-}
-
-bool IsName(std::string_view text) {
-  return !text.empty() && text.size() <= kMostName && std::ranges::all_of(text, [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
-  });
-}
-
-// Names stand in logs and in answers to operators, hashes nowhere.
-bool MayHoldHash(std::string_view name) {
-  constexpr int kLongestHexName = 31;
-  int run = 0;
-  for (const char c : name) {
-    run = absl::ascii_isxdigit(static_cast<unsigned char>(c)) ? run + 1 : 0;
-    if (run > kLongestHexName) return true;
-  }
-  return false;
 }
 
 // What the parser says of a text, without what might be a hash of it, or a token that somebody wrote there.
@@ -96,14 +79,14 @@ absl::Status CheckNumbers(const disk::Token& token) {
 absl::StatusOr<TokenEntry> ReadEntry(const disk::Token& token) {
   if (MayHoldHash(token.name())) {
     return absl::InvalidArgumentError(
-        fmt::format("a name of {} characters holds 32 hexadecimal digits in a row: a hash belongs "
+        fmt::format("a name of {} characters holds {} hexadecimal digits in a row: a hash belongs "
                     "in sha256, names are shown in logs; it is not repeated here",
-                    token.name().size()));
+                    token.name().size(), kFewestHashDigits));
   }
-  if (!IsName(token.name())) {
+  if (!IsTokenName(token.name())) {
     return absl::InvalidArgumentError(
         fmt::format("name {} is not 1 to {} letters, digits, '.', '_' or '-'", Quoted(token.name()),
-                    kMostName));
+                    kMostTokenName));
   }
   TokenEntry entry{.name = token.name()};
   if (token.sha256().empty() || token.sha256_size() > kMostHashes) {
