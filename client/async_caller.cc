@@ -256,13 +256,12 @@ absl::StatusOr<std::unique_ptr<AsyncCaller>> AsyncCaller::Create(AsyncCallerOpti
   arguments.SetMaxReceiveMessageSize(std::numeric_limits<int32_t>::max());
   arguments.SetMaxSendMessageSize(std::numeric_limits<int32_t>::max());
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // else all share one connection
-  const auto deadline = std::chrono::system_clock::now() + impl->options.connect_timeout;
   for (int i = 0; i < impl->options.connections; ++i) {
     auto channel = OpenChannel(impl->options.url, impl->options.security, arguments);
-    if (!channel->WaitForConnected(deadline)) {
-      return absl::UnavailableError(fmt::format("no server answers at {} within {} ms",
-                                                impl->options.url,
-                                                impl->options.connect_timeout.count()));
+    const absl::Status connected =
+        WaitUntilConnected(channel, impl->options.url, impl->options.connect_timeout);
+    if (!connected.ok()) {
+      return connected;
     }
     impl->stubs.push_back(std::make_unique<grpc::GenericStub>(channel));
   }

@@ -53,10 +53,10 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   arguments.SetMaxSendMessageSize(std::numeric_limits<int32_t>::max());
   auto connection = std::make_unique<Connection>();
   connection->channel = OpenChannel(options.url, options.security, arguments);
-  if (!connection->channel->WaitForConnected(std::chrono::system_clock::now() +
-                                             options.connect_timeout)) {
-    return absl::UnavailableError(fmt::format("no server answers at {} within {} ms", options.url,
-                                              options.connect_timeout.count()));
+  const absl::Status connected =
+      WaitUntilConnected(connection->channel, options.url, options.connect_timeout);
+  if (!connected.ok()) {
+    return connected;
   }
   connection->kserve = GRPCInferenceService::NewStub(connection->channel);
   connection->typed = cellbatch::v1::Cellbatch::NewStub(connection->channel);

@@ -84,7 +84,8 @@ TEST_F(ClientTest, NoServerIsUnavailableAndNamesTheAddress) {
       Client::Connect({.url = "127.0.0.1:1", .connect_timeout = std::chrono::milliseconds(50)});
   EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(std::string(client.status().message()),
-            "no server answers at 127.0.0.1:1 within 50 ms");
+            "no server answers at 127.0.0.1:1 within 50 ms: ipv4:127.0.0.1:1: Failed to connect to "
+            "remote host: Connection refused");
 }
 
 TEST_F(ClientTest, ADeadlineEndsACallThatIsNeverAnswered) {

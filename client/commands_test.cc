@@ -177,7 +177,12 @@ TEST_F(CommandsTest, TagSaysWhatTheServerOrTheSentenceLacks) {
 TEST(CommandWordsTest, NoServerExitsWithOne) {
   const CommandResult result = RunCommand({"health", "--url=127.0.0.1:1", "--timeout=0.05"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.complaint, "UNAVAILABLE: no server answers at 127.0.0.1:1 within 50 ms\n");
+  EXPECT_EQ(
+      result.complaint,
+      "UNAVAILABLE: no server answers at 127.0.0.1:1 within 50 ms: ipv4:127.0.0.1:1: Failed to "
+      "connect to remote host: Connection refused\n");
+  EXPECT_EQ(RunCommand({"health", "--url=127.0.0.1:65537"}).complaint,
+            "INVALID_ARGUMENT: 127.0.0.1:65537: a port is at most 65535\n");
 }
 
 TEST(JsonRequestTest, BrokenRequestsAreErrorsThatNameTheInput) {
