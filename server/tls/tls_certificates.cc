@@ -2,13 +2,14 @@
 
 #include <time.h>
 
-#include <fstream>
+#include <cstdint>
 #include <utility>
 
 #include "fmt/format.h"
 #include "openssl/err.h"
 #include "openssl/pem.h"
 #include "openssl/x509.h"
+#include "server/repository/text_file.h"
 #include "server/tls/tls_session.h"
 #include "spdlog/spdlog.h"
 
@@ -16,7 +17,7 @@ namespace cellbatch {
 
 namespace {
 
-constexpr std::streamsize kMostBytes = 1 << 20;  // of a file
+constexpr int64_t kMostBytes = 1 << 20;  // of a file
 constexpr const char* kSessionsOf = "cellbatch";
 
 using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
@@ -28,16 +29,10 @@ absl::Status Unusable(const char* flag, const std::string& file, const std::stri
 }
 
 absl::StatusOr<std::string> ReadFile(const char* flag, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(static_cast<size_t>(kMostBytes) + 1, '\0');
-  if (!file || (!file.read(text.data(), kMostBytes + 1) && !file.eof())) {
-    return Unusable(flag, path, "cannot be read");
-  }
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.gcount() > kMostBytes) {
-    return Unusable(flag, path, fmt::format("is longer than {} bytes", kMostBytes));
-  }
-  return text;
+  auto text = ReadTextFile(path, kMostBytes);
+  if (text.ok()) return text;
+  return absl::InvalidArgumentError(
+      fmt::format("--{} {}", flag, std::string(text.status().message())));
 }
 
 Bio Memory(const std::string& text) {

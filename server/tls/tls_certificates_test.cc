@@ -1,5 +1,7 @@
 #include "server/tls/tls_certificates.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <string>
 
@@ -41,7 +43,14 @@ TEST_F(TlsCertificatesTest, WhatCannotBeUsedIsNamedByFlagAndFile) {
   EXPECT_EQ(why(files_), "");
   TlsFiles files = files_;
   files.certificate = folder_ + "/missing";
-  EXPECT_EQ(why(files), "--tls-certificate " + files.certificate + ": cannot be read");
+  EXPECT_EQ(why(files), "--tls-certificate " + files.certificate + ": no such file");
+  files = files_;
+  files.key = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(files.key.c_str(), 0600), 0);
+  EXPECT_EQ(why(files), "--tls-key " + files.key + ": no file") << "and nobody waits for a writer";
+  files.key = folder_ + "/long";
+  ReplaceFile(files.key, std::string((1 << 20) + 1, 'a'));
+  EXPECT_EQ(why(files), "--tls-key " + files.key + ": has more than 1048576 bytes, the limit");
   ReplaceFile(files_.certificate, "no PEM");
   EXPECT_EQ(why(files_),
             "--tls-certificate " + files_.certificate + ": no certificate: no start line");
