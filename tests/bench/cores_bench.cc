@@ -21,6 +21,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "cells/device/cpu/cpu_topology.h"
 #include "cells/device/cpu/process_limits.h"
@@ -35,6 +36,9 @@ ABSL_FLAG(std::vector<std::string>, h, (std::vector<std::string>{"256", "512", "
           "Units of the LSTM.");
 ABSL_FLAG(std::vector<std::string>, b, (std::vector<std::string>{"1", "8", "32", "64", "128"}),
           "Nodes of a task.");
+ABSL_FLAG(
+    std::string, precision, "FP32",
+    "Of its products: FP32, FP32_SPLIT, BF16, W8; but for FP32 figures say it, lstm_h1024_bf16.");
 ABSL_FLAG(int, rounds, 9, "Rounds; figures are medians over them.");
 ABSL_FLAG(int, slice_ms, 100, "Of one device in a round.");
 ABSL_FLAG(double, seconds, 4, "Of a measurement beside a neighbour.");
@@ -123,7 +127,13 @@ class Bench {
   static std::shared_ptr<const Model> ModelOf(int h) {
     ChainModelSpec spec;
     spec.hidden = h;
+    spec.precision = PrecisionNamed(absl::GetFlag(FLAGS_precision));
     return MakeChainModel(spec, 1);
+  }
+
+  static std::string NameOf(int h) {
+    const std::string precision = absl::AsciiStrToLower(absl::GetFlag(FLAGS_precision));
+    return "lstm_h" + std::to_string(h) + (precision == "fp32" ? "" : "_" + precision);
   }
 
   void Speedups(int h, int b, Table& table) {
@@ -143,7 +153,7 @@ class Bench {
         speedups[d].push_back(us[0].back() / us[d].back());
       }
     }
-    const std::string name = "lstm_h" + std::to_string(h) + "_b" + std::to_string(b);
+    const std::string name = NameOf(h) + "_b" + std::to_string(b);
     for (size_t d = 0; d < devices.size(); ++d) {
       const Quartiles time = QuartilesOf(us[d]), speedup = QuartilesOf(speedups[d]);
       table.Add({name, std::to_string(counts_[d]), Number(time, 1), Number(speedup, 2)});
@@ -167,7 +177,7 @@ class Bench {
   }
 
   void BesideNeighbours(int h, Table& table) {
-    const std::string model_name = "lstm_h" + std::to_string(h);
+    const std::string model_name = NameOf(h);
     std::vector<Beside> all = {
         {"alone", -1, {}}, {"beside_last", cpus_.back(), {}}, {"beside_first", cpus_.front(), {}}};
     Measure(h, all);

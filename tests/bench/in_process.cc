@@ -87,6 +87,15 @@ std::string ChainModelSpec::name() const {
          (tokens ? "_tokens" : "");
 }
 
+Precision PrecisionNamed(const std::string& name) {
+  for (const Precision precision : {Precision::kFp32, Precision::kFp32Split, Precision::kTf32,
+                                    Precision::kBf16, Precision::kW8}) {
+    if (name == Name(precision)) return precision;
+  }
+  return Require(absl::StatusOr<Precision>(absl::InvalidArgumentError(name + " is none")),
+                 "--precision");
+}
+
 std::shared_ptr<const Model> MakeChainModel(const ChainModelSpec& spec, int32_t model_id) {
   const int32_t h = spec.hidden;
   if (spec.tokens && spec.cell != "lstm") {

@@ -64,6 +64,8 @@ struct ChainModelSpec {
   std::string name() const;  // "lstm_h1024_fp32", "lstm_h1024_bf16_tokens"
 };
 std::shared_ptr<const Model> MakeChainModel(const ChainModelSpec& spec, int32_t model_id);
+// As Name() spells it.
+Precision PrecisionNamed(const std::string& name);
 
 // One request: `length` steps over random inputs, the last hidden state returned. Input bytes are
 // shared between requests, from a pool made once.

@@ -30,6 +30,8 @@ ABSL_FLAG(std::string, models, "lstm_h1024,gru_h1024,lstm_h256",
           "What to saturate: CELL_hHIDDEN, CELL lstm or gru; _tokens behind it reads words.");
 ABSL_FLAG(std::string, devices, "cpu;cpu:0,cpu:1",
           "Device sets, ';' between them; the second one's figures are called MODEL_2dev.");
+ABSL_FLAG(std::string, precision, "FP32",
+          "Of their products: FP32, FP32_SPLIT, BF16, W8; the models' names say it.");
 ABSL_FLAG(double, seconds, 12, "Length of one measured round.");
 ABSL_FLAG(int, rounds, 3, "Rounds; figures are medians over them.");
 ABSL_FLAG(uint64_t, seed, 1, "Of lengths and inputs.");
@@ -75,6 +77,7 @@ ChainModelSpec ParseModel(const std::string& text) {
   spec.cell = parts[0];
   spec.hidden = std::atoi(parts[1].c_str() + 1);
   spec.tokens = parts.size() > 2 && parts[2] == "tokens";
+  spec.precision = PrecisionNamed(absl::GetFlag(FLAGS_precision));
   return spec;
 }
 
