@@ -35,19 +35,37 @@ void AccessChecker::LaunchBegins(const KernelObject& object, const KernelFunctio
   kernel_ = function.name;
   launch_ = ++serials_;
   launch_before_ = std::exchange(last_launch_[streams_.stream()], ++launches_);
-  order_.LaunchBegins();
+  order_.LaunchBegins(grid.threads, function.cluster_y);
   atomics_.clear();
-  shared_from_ = reinterpret_cast<uintptr_t>(object.shared_memory());
-  shared_to_ = shared_from_ + grid.shared_bytes;
+  shared_bytes_ = grid.shared_bytes;
+  const size_t granules = size_t{function.cluster_y} * kMostSharedBytes / kGranuleBytes;
+  if (shared_.size() < granules) shared_.resize(granules);
   for (int i = 0; i < 4; ++i) {
     indices_[static_cast<size_t>(i)] = reinterpret_cast<uintptr_t>(object.index(i));
   }
   std::sort(indices_.begin(), indices_.end());
 }
 
-void AccessChecker::BlockBegins(const RunningThread& thread) {
+void AccessChecker::BlocksBegin(const RunningThread& first) {
   block_ = ++serials_;
-  order_.BlockBegins({thread.block_x, thread.block_y});
+  shared_from_ = first.shared_from;
+  barriers_.clear();
+  order_.BlocksBegin({first.block_x, first.block_y});
+}
+
+void AccessChecker::BarrierBegins(const RunningThread& thread, const void* barrier) {
+  Accessed(thread, barrier, sizeof(uint64_t), kWrite);
+  barriers_.push_back(reinterpret_cast<uintptr_t>(barrier));
+}
+
+// How they were begun nobody needs to be told any more.
+void AccessChecker::ClusterBarrier() {
+  for (const uintptr_t barrier : barriers_) {
+    if (!SharedByAny(barrier)) continue;  // told
+    for (uintptr_t at = barrier; at < barrier + sizeof(uint64_t); at += kGranuleBytes) {
+      Granule(at, kAllBytes)->write = {};
+    }
+  }
 }
 
 // threadIdx and its like.
@@ -61,7 +79,7 @@ bool AccessChecker::Index(uintptr_t at) const {
 
 // Null: it is not for kernels to touch. What it says of other launches, or blocks, is forgotten.
 inline ShadowGranule* AccessChecker::Granule(uintptr_t address, unsigned bytes) {
-  if (address >= shared_from_ && address < shared_to_) {
+  if (SharedByAny(address)) {
     ShadowGranule& granule = shared_[(address - shared_from_) / kGranuleBytes];
     if (granule.serial != block_) granule = {.serial = block_, .allowed = kAllBytes};
     return &granule;
@@ -151,7 +169,7 @@ void AccessChecker::Copies(std::string_view what, const void* at, size_t bytes, 
 
 inline void AccessChecker::Touch(Access& access, uintptr_t address, ShadowGranule& granule,
                                  unsigned bytes) {
-  const unsigned thread = access.thread.thread;
+  const unsigned thread = access.thread.slot;
   const bool writes = access.kind == kWrite;
   const auto unknown = [&](AccessStamp other) {
     return other.any() && (other.bytes() & bytes) != 0 && !order_.Knows(thread, other);
@@ -212,7 +230,7 @@ void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t
   const auto from = reinterpret_cast<uintptr_t>(at), to = from + bytes;
   // Most accesses are a whole granule of shared memory, and right.
   if (bytes == kGranuleBytes && from % kGranuleBytes == 0 && !Atomic(kind) &&
-      from - shared_from_ < shared_to_ - shared_from_) {
+      from - thread.shared_from < shared_bytes_) {
     ShadowGranule& granule = *Granule(from, kAllBytes);
     if (!granule.copying && (kind == kWrite || granule.written == kAllBytes)) {
       Access access = {thread, from, bytes, kind};
@@ -221,7 +239,8 @@ void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t
   }
   if ((from >= thread.stack_from && to <= thread.stack_to) || Index(from)) return;
   Access access = {thread, from, bytes, kind};
-  if (thread.early && !Shared(from, bytes) && !(kind == kRead && NotOfTheLaunchBefore(from, to))) {
+  if (thread.early && !Shared(thread, from, bytes) &&
+      !(kind == kRead && NotOfTheLaunchBefore(from, to))) {
     return Find(access, "too early",
                 fmt::format("{} {} bytes at {}, and has not waited for the launch before",
                             Verb(kind), bytes, Name(from)));
@@ -229,7 +248,8 @@ void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t
   if ((from & (std::min<size_t>(bytes, 8) - 1)) != 0 && !Aligned(access)) return;
   for (uintptr_t g = from / kGranuleBytes * kGranuleBytes; g < to; g += kGranuleBytes) {
     const unsigned mask = BytesOf(g, from, bytes);
-    ShadowGranule* const granule = Granule(g, mask);
+    const bool of_another = SharedByAny(g) && g - thread.shared_from >= shared_bytes_;
+    ShadowGranule* const granule = of_another ? nullptr : Granule(g, mask);
     if (granule == nullptr) {
       const std::string place = Name(std::max(g, from));
       return Find(access, "out of bounds",
@@ -238,7 +258,7 @@ void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t
     if (granule->copying) {
       Find(access, "copy under way",
            fmt::format("{} {} bytes at {}, to which thread {} has started to copy", Verb(kind),
-                       bytes, Name(g), granule->write.thread()));
+                       bytes, Name(g), order_.ThreadOf(granule->write)));
     } else if (Reads(kind) && (granule->written & mask) != mask) {
       Find(access, "not written", fmt::format("{} {} bytes at {}", Verb(kind), bytes, Name(g)));
       granule->written |= static_cast<uint8_t>(mask);
@@ -253,7 +273,7 @@ void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t
 
 void AccessChecker::TouchAtomically(Access& access, uintptr_t address, ShadowGranule& granule,
                                     unsigned bytes) {
-  const unsigned thread = access.thread.thread;
+  const unsigned thread = access.thread.slot;
   const bool writes = Writes(access.kind);
   AtomicPlace& place = atomics_[address];
   if (place.serial != granule.serial) place = {.serial = granule.serial};
@@ -283,7 +303,7 @@ void AccessChecker::CopyStarts(const RunningThread& thread, const void* to, size
   order_.Tick();  // so that whoever writes later is seen to
   Access source = {thread, reinterpret_cast<uintptr_t>(from), bytes, kRead};
   Access access = {thread, reinterpret_cast<uintptr_t>(to), room, kWrite};
-  if (!Shared(access.from, room)) {
+  if (!Shared(thread, access.from, room)) {
     return Find(access, "out of bounds",
                 fmt::format("starts to copy {} bytes to {}, beyond the launch's shared memory",
                             bytes, Name(access.from)));
@@ -303,7 +323,7 @@ void AccessChecker::CopyStarts(const RunningThread& thread, const void* to, size
 void AccessChecker::CopyEnds(const RunningThread& thread, const void* to, size_t room,
                              const void* from, size_t bytes) {
   const auto at = reinterpret_cast<uintptr_t>(to), source = reinterpret_cast<uintptr_t>(from);
-  if (!Shared(at, room) || at % room != 0 || source % room != 0) return;  // told
+  if (!Shared(thread, at, room) || at % room != 0 || source % room != 0) return;  // told
   Access access = {thread, source, bytes, kRead};
   for (size_t i = 0; i < room; i += kGranuleBytes) {
     ShadowGranule& granule = *Granule(at + i, kAllBytes);
@@ -314,10 +334,43 @@ void AccessChecker::CopyEnds(const RunningThread& thread, const void* to, size_t
     if (read == nullptr || !read->write.any() || read->write.time() < start) continue;
     Find(access, "copy under way",
          fmt::format("waits for its copy of {}, which thread {} has written since it was started",
-                     Name(source + i), read->write.thread()));
+                     Name(source + i), order_.ThreadOf(read->write)));
   }
   if (bytes > 0) AccessedInPieces(thread, from, bytes);
   Accessed(thread, to, room, kWrite);
+}
+
+void AccessChecker::BulkStarts(const RunningThread& thread, const void* to, const void* from,
+                               size_t bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(to);
+  Access access = {thread, at, bytes, kWrite};
+  if (!Shared(thread, at, bytes)) {
+    return Find(access, "out of bounds",
+                fmt::format("starts to copy {} bytes to {}, beyond the launch's shared memory",
+                            bytes, Name(at)));
+  }
+  constexpr size_t kPiece = 16;
+  for (size_t i = 0; i < bytes; i += kPiece) {
+    CopyStarts(thread, static_cast<const char*>(to) + i, kPiece, static_cast<const char*>(from) + i,
+               kPiece);
+  }
+}
+
+// Whoever waits at the barrier knows of the copy, and of nothing that the thread did that started it.
+void AccessChecker::BulkEnds(const RunningThread& thread, const void* to, const void* from,
+                             size_t bytes, const void* barrier, bool last) {
+  const unsigned slot = order_.SlotOfCopies(barrier);
+  constexpr size_t kPiece = 16;
+  for (size_t i = 0; i < bytes; i += kPiece) {
+    const void* const piece = static_cast<const char*>(to) + i;
+    CopyEnds(thread, piece, kPiece, static_cast<const char*>(from) + i, kPiece);
+  }
+  order_.Tick();
+  const auto at = reinterpret_cast<uintptr_t>(to);
+  for (size_t i = 0; i < bytes && Shared(thread, at, bytes); i += kGranuleBytes) {
+    Granule(at + i, kAllBytes)->write = AccessStamp(order_.now(), slot, kAllBytes, false, true);
+  }
+  order_.Arrives(slot, barrier, last);
 }
 
 // By powers of two: what a copy reads need not be one.
@@ -351,11 +404,15 @@ void AccessChecker::TellOfWrites(Access& access, uintptr_t address, ShadowGranul
 void AccessChecker::Race(Access& access, uintptr_t address, AccessStamp other,
                          std::string_view how) {
   if (access.told) return;
-  const LaunchOrder::Place place = order_.PlaceOf(other);
+  std::string who = "a copy in bulk";
+  if (!order_.IsCopy(other)) {
+    const LaunchOrder::Place place = order_.PlaceOf(other);
+    who = fmt::format("block ({}, {}), thread {}", place.block_x, place.block_y,
+                      order_.ThreadOf(other));
+  }
   Find(access, "race",
-       fmt::format("{} {} bytes at {}, which block ({}, {}), thread {} {}: nothing orders them",
-                   Verb(access.kind), access.bytes, Name(address), place.block_x, place.block_y,
-                   other.thread(), how));
+       fmt::format("{} {} bytes at {}, which {} {}: nothing orders them", Verb(access.kind),
+                   access.bytes, Name(address), who, how));
 }
 
 void AccessChecker::Find(Access& access, std::string_view kind, std::string_view what) {
@@ -367,8 +424,11 @@ void AccessChecker::Find(Access& access, std::string_view kind, std::string_view
 }
 
 std::string AccessChecker::Name(uintptr_t address) const {
-  if (address >= shared_from_ && address < shared_from_ + kMostSharedBytes) {
-    return fmt::format("shared memory + {}", address - shared_from_);
+  const uintptr_t offset = address - shared_from_;
+  if (offset < kMostSharedBytes) return fmt::format("shared memory + {}", offset);
+  if (offset < shared_.size() * kGranuleBytes) {
+    return fmt::format("shared memory of block {} of a cluster + {}", offset / kMostSharedBytes,
+                       offset % kMostSharedBytes);
   }
   return memory_.Name(address);
 }

@@ -71,20 +71,26 @@ class AccessChecker : public AccessObserver {
   void Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) override;
   void LaunchBegins(const KernelObject& object, const KernelFunction& function,
                     const Grid& grid) override;
-  void BlockBegins(const RunningThread& thread) override;
-  void BlockBarrier() override { order_.BlockBarrier(); }
+  void BlocksBegin(const RunningThread& first) override;
+  void BlockBarrier(unsigned block) override { order_.BlockBarrier(block); }
+  void ClusterBarrier() override;
   void WarpBarrier(unsigned first, unsigned lanes) override { order_.WarpBarrier(first, lanes); }
-  void Fence(const RunningThread& thread) override { order_.Fence(thread.thread); }
+  void Fence(const RunningThread& thread) override { order_.Fence(thread.slot); }
+  void BarrierBegins(const RunningThread& thread, const void* barrier) override;
   void Arrives(const RunningThread& thread, const void* barrier, bool last) override {
-    order_.Arrives(thread.thread, barrier, last);
+    order_.Arrives(thread.slot, barrier, last);
   }
   void Waited(const RunningThread& thread, const void* barrier) override {
-    order_.Waited(thread.thread, barrier);
+    order_.Waited(thread.slot, barrier);
   }
   void CopyStarts(const RunningThread& thread, const void* to, size_t room, const void* from,
                   size_t bytes) override;
   void CopyEnds(const RunningThread& thread, const void* to, size_t room, const void* from,
                 size_t bytes) override;
+  void BulkStarts(const RunningThread& thread, const void* to, const void* from,
+                  size_t bytes) override;
+  void BulkEnds(const RunningThread& thread, const void* to, const void* from, size_t bytes,
+                const void* barrier, bool last) override;
 
  private:
   bool NotOfTheLaunchBefore(uintptr_t from, uintptr_t to);
@@ -103,8 +109,14 @@ class AccessChecker : public AccessObserver {
     KnownPast left = {};
   };
 
-  bool Shared(uintptr_t at, size_t bytes) const {
-    return at >= shared_from_ && at + bytes <= shared_to_;
+  // Of that thread's block.
+  bool Shared(const RunningThread& thread, uintptr_t at, size_t bytes) const {
+    return at >= thread.shared_from && at + bytes <= thread.shared_from + shared_bytes_;
+  }
+  // Of any of the blocks that run.
+  bool SharedByAny(uintptr_t at) const {
+    return at - shared_from_ < shared_.size() * kGranuleBytes &&
+           (at - shared_from_) % kMostSharedBytes < shared_bytes_;
   }
   bool Index(uintptr_t at) const;
   ShadowGranule* Granule(uintptr_t address, unsigned bytes);
@@ -123,7 +135,8 @@ class AccessChecker : public AccessObserver {
   bool defers_ = false;
   bool told_of_streams_ = false;  // of the operation that runs
   std::function<void(uintptr_t)> writes_host_;
-  std::vector<ShadowGranule> shared_ = std::vector<ShadowGranule>(kMostSharedBytes / kGranuleBytes);
+  std::vector<ShadowGranule> shared_;  // of all blocks of a cluster
+  std::vector<uintptr_t> barriers_;    // in shared memory, that were begun in these blocks
   std::unordered_map<uintptr_t, AtomicPlace> atomics_;
   std::vector<std::string> findings_;
   // Of the launch and block that run.
@@ -131,7 +144,8 @@ class AccessChecker : public AccessObserver {
   uint32_t serials_ = 0, launch_ = 0, block_ = 0;
   uint32_t launches_ = 0, launch_before_ = 0;           // their number; of the same stream
   std::unordered_map<uint64_t, uint32_t> last_launch_;  // by stream
-  uintptr_t shared_from_ = 0, shared_to_ = 0;
+  uintptr_t shared_from_ = 0;                           // of the first of the blocks that run
+  size_t shared_bytes_ = 0;                             // of each
   std::array<uintptr_t, 4> indices_ = {};
 };
 

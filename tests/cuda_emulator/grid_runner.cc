@@ -5,23 +5,19 @@
 
 #include <algorithm>
 #include <bit>
-#include <boost/context/fiber.hpp>
-#include <boost/context/fixedsize_stack.hpp>
 #include <cstring>
-#include <deque>
 #include <numeric>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "tests/cuda_emulator/barrier_word.h"
+#include "tests/cuda_emulator/grid_fibre.h"
 
 namespace cellbatch::emulator {
 namespace {
 
-constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr unsigned kFlushDenormals = 0x8040;  // FTZ and DAZ of MXCSR
 constexpr unsigned kAllLanes = 0xffffffffu;
-
-enum class State : uint8_t { kReady, kAtBlockBarrier, kAtWarpBarrier, kAtArrivals, kDone };
 
 class DenormalsFlushed {
  public:
@@ -32,90 +28,10 @@ class DenormalsFlushed {
   const unsigned before_;
 };
 
-// A barrier in shared memory: the parity of what is waited for, arrivals in all, those that are missing.
-using BarrierWord = unsigned long long;
-constexpr BarrierWord kArrivals = 0xffff;
-unsigned ParityOf(BarrierWord word) { return static_cast<unsigned>(word >> 63); }
-BarrierWord Barrier(BarrierWord parity, BarrierWord arrivals, BarrierWord missing) {
-  return parity << 63 | arrivals << 32 | missing;
-}
-
-struct AsyncCopy {
-  void* to;
-  size_t room;
-  const void* from;
-  size_t bytes;
-};
-
-// A fibre's stack, and where it lies.
-struct NotedStack {
-  boost::context::stack_context allocate() {
-    const boost::context::stack_context stack = inner.allocate();
-    *to = reinterpret_cast<uintptr_t>(stack.sp);
-    *from = *to - stack.size;
-    return stack;
-  }
-  void deallocate(boost::context::stack_context& stack) { inner.deallocate(stack); }
-
-  boost::context::fixedsize_stack inner{kStackBytes};
-  uintptr_t* from;
-  uintptr_t* to;
-};
-
 // Kernels know of no runner: the one that runs on this thread.
 thread_local GridRunner* current = nullptr;
 
 }  // namespace
-
-// One thread of a block, and of the next block, and of the next launch.
-class GridRunner::Fibre {
- public:
-  explicit Fibre(GridRunner& runner)
-      : inside_(std::allocator_arg, NotedStack{.from = &stack_from, .to = &stack_to},
-                [this, &runner](boost::context::fiber&& outside) {
-                  outside_ = std::move(outside);
-                  while (!ending_) {
-                    runner.function_->launch(const_cast<void**>(runner.arguments_));
-                    state = State::kDone;
-                    GiveWay();
-                  }
-                  return std::move(outside_);
-                }) {}
-  // REQUIRES: it is done, or never began.
-  ~Fibre() {
-    ending_ = true;
-    if (outside_) inside_ = std::move(inside_).resume();
-  }
-  void Resume() { inside_ = std::move(inside_).resume(); }
-  void GiveWay() { outside_ = std::move(outside_).resume(); }
-  // Another thread begins on it.
-  void Begin() {
-    state = State::kReady;
-    waited = false;
-    copies.clear();
-    groups.clear();
-    arrivals.clear();
-  }
-
-  uintptr_t stack_from = 0, stack_to = 0;
-  State state = State::kReady;
-  bool waited = false;    // for the launch before
-  unsigned lanes = 0;     // that kAtWarpBarrier waits for
-  bool shuffles = false;  // and waits for values, not for memory
-  // What kAtArrivals waits for.
-  bool Arrived() const { return ParityOf(*barrier) != parity; }
-  BarrierWord* barrier = nullptr;
-  unsigned parity = 0;
-  // Started and not made; how many of them there were when each group was closed.
-  std::vector<AsyncCopy> copies;
-  std::vector<size_t> groups;
-  // Of how many of them it arrives where, when they are made.
-  std::deque<std::pair<size_t, BarrierWord*>> arrivals;
-
- private:
-  bool ending_ = false;
-  boost::context::fiber outside_, inside_;  // who resumed it; itself
-};
 
 struct RunnerHooks {
   static void SyncBlock() {
@@ -131,11 +47,11 @@ struct RunnerHooks {
   }
   // Everybody gives, waits, takes, and waits until all have taken.
   static unsigned long long Shuffle(unsigned lanes, unsigned long long value, int from) {
-    const unsigned thread = current->running_.thread, first = thread / kWarp * kWarp;
+    const unsigned thread = current->running_.slot, first = thread / kWarp * kWarp;
     current->lanes_[thread] = value;
     WaitForLanes(lanes, true);
     const unsigned source = first + static_cast<unsigned>(from);
-    const bool given = source < current->threads_ && (lanes >> from & 1) != 0;
+    const bool given = source < current->slots_ && (lanes >> from & 1) != 0;
     if (!given) {
       current->Find(
           fmt::format("a shuffle of lanes {:#x} reads lane {}, which gives nothing", lanes, from));
@@ -146,13 +62,13 @@ struct RunnerHooks {
   }
   // Likewise of the whole warp: who has left gives nothing, and is found.
   static void Gather(const void* mine, void* all, size_t bytes) {
-    const unsigned thread = current->running_.thread, first = thread / kWarp * kWarp;
+    const unsigned thread = current->running_.slot, first = thread / kWarp * kWarp;
     current->lanes_[thread] = reinterpret_cast<uintptr_t>(mine);
     WaitForLanes(kAllLanes, true);
     for (unsigned lane = 0; lane < kWarp; ++lane) {
       const unsigned source = first + lane;
       const bool given =
-          source < current->threads_ && current->fibres_[source]->state != State::kDone;
+          source < current->slots_ && current->fibres_[source]->state != State::kDone;
       if (!given) {
         current->Find(fmt::format("a warp's instruction lacks lane {}", lane));
         std::memset(static_cast<char*>(all) + lane * bytes, 0xff, bytes);
@@ -205,21 +121,53 @@ struct RunnerHooks {
     for (auto& arrival : Here().arrivals) arrival.first -= std::min(arrival.first, count);
   }
 
-  static void InitBarrier(BarrierWord* barrier, int arrivals) {
-    Access(barrier, sizeof *barrier, kWrite);
-    const auto all = static_cast<BarrierWord>(arrivals);
-    *barrier = Barrier(0, all, all);
-  }
-  static void Arrive(BarrierWord* barrier) {
-    Access(barrier, sizeof *barrier, kAtomicUpdate);
-    const BarrierWord all = *barrier >> 32 & kArrivals, missing = *barrier & kArrivals;
-    const BarrierWord parity = ParityOf(*barrier);
-    *barrier = missing > 1 ? Barrier(parity, all, missing - 1) : Barrier(parity ^ 1, all, all);
+  static void InitBarrier(BarrierWord::Bits* barrier, int arrivals) {
     if (current->observer_ != nullptr) {
-      current->observer_->Arrives(current->running_, barrier, missing <= 1);
+      current->observer_->BarrierBegins(current->running_, barrier);
     }
+    const auto all = static_cast<unsigned>(arrivals);
+    *barrier = BarrierWord{.arrivals = all, .missing = all}.bits();
   }
-  static void ArriveWhenCopied(BarrierWord* barrier) {
+  static void Arrive(BarrierWord::Bits* barrier) { ArriveAndExpect(barrier, 0); }
+  static void ArriveAndExpect(BarrierWord::Bits* barrier, int bytes) {
+    ArriveThere(current->running_, barrier, bytes);
+  }
+  // At that place of another block, if it is still there.
+  static void ArriveAt(BarrierWord::Bits* barrier, int block) {
+    RunningThread there = current->running_;
+    auto* const at = reinterpret_cast<BarrierWord::Bits*>(OfBlock(block, barrier));
+    if (at == nullptr) return;
+    there.shared_from =
+        reinterpret_cast<uintptr_t>(current->SharedOf(static_cast<unsigned>(block)));
+    ArriveThere(there, at, 0);
+  }
+  static void ArriveThere(const RunningThread& thread, BarrierWord::Bits* barrier, int bytes) {
+    if (current->observer_ != nullptr) {
+      current->observer_->Accessed(thread, barrier, sizeof *barrier, kAtomicUpdate);
+    }
+    BarrierWord word = BarrierWord::Of(*barrier);
+    if (word.missing == 0 || bytes % kBulkBytes != 0) {
+      return current->Find(
+          "arrives at a barrier where nobody is missing, or announces parts of 16 bytes");
+    }
+    --word.missing;
+    word.announced += bytes / kBulkBytes;
+    const bool last = word.Completes();
+    *barrier = word.bits();
+    if (current->observer_ != nullptr) current->observer_->Arrives(thread, barrier, last);
+  }
+  // The same place in the shared memory of another block; null: it has left.
+  static std::byte* OfBlock(int block, void* mine) {
+    const auto number = static_cast<unsigned>(block);
+    if (number >= current->blocks_ || !current->IsThere(number)) {
+      current->Find(
+          fmt::format("touches shared memory of block {} of its cluster, which is gone", block));
+      return nullptr;
+    }
+    const auto offset = reinterpret_cast<uintptr_t>(mine) - current->running_.shared_from;
+    return current->SharedOf(number) + offset;
+  }
+  static void ArriveWhenCopied(BarrierWord::Bits* barrier) {
     Here().arrivals.emplace_back(Here().copies.size(), barrier);
   }
   // The first of those, of the thread that runs.
@@ -229,7 +177,7 @@ struct RunnerHooks {
     MakeCopies(copies);
     Arrive(barrier);
   }
-  static void WaitForArrivals(BarrierWord* barrier, unsigned parity) {
+  static void WaitForArrivals(BarrierWord::Bits* barrier, unsigned parity) {
     Here().barrier = barrier;
     Here().parity = parity;
     if (!Here().Arrived()) {
@@ -239,20 +187,43 @@ struct RunnerHooks {
     Access(barrier, sizeof *barrier, kAtomicLoad);
     if (current->observer_ != nullptr) current->observer_->Waited(current->running_, barrier);
   }
-  static GridRunner::Fibre& Here() { return *current->fibres_[current->running_.thread]; }
+  static void SyncCluster() {
+    Here().state = State::kAtClusterBarrier;
+    current->GiveWay();
+  }
+  static int BlockOfCluster() {
+    return static_cast<int>(current->running_.slot / current->threads_);
+  }
+  static void BulkCopy(void* to, const void* from, int bytes, BarrierWord::Bits* barrier,
+                       unsigned blocks) {
+    for (int block = 0; blocks >> block != 0; ++block) {
+      if ((blocks >> block & 1) == 0) continue;
+      std::byte* const place = OfBlock(block, to);
+      if (place == nullptr) continue;
+      auto* const told = reinterpret_cast<BarrierWord::Bits*>(OfBlock(block, barrier));
+      RunningThread by = current->running_;
+      by.shared_from = reinterpret_cast<uintptr_t>(current->SharedOf(static_cast<unsigned>(block)));
+      const auto size = static_cast<size_t>(bytes);
+      if (current->observer_ != nullptr) current->observer_->BulkStarts(by, place, from, size);
+      current->bulk_.push_back({by, place, from, size, told});
+    }
+  }
+  static GridRunner::Fibre& Here() { return *current->fibres_[current->running_.slot]; }
 
   static constexpr KernelHooks kHooks = {
-      SyncBlock,   SyncWarp,   Shuffle,          Fence,          Access,
-      CopyAsync,   CloseGroup, WaitForGroups,    Gather,         WaitForGrids,
-      InitBarrier, Arrive,     ArriveWhenCopied, WaitForArrivals};
+      SyncBlock,      SyncWarp,   Shuffle,          Fence,           Access,
+      CopyAsync,      CloseGroup, WaitForGroups,    Gather,          WaitForGrids,
+      InitBarrier,    Arrive,     ArriveWhenCopied, WaitForArrivals, SyncCluster,
+      BlockOfCluster, ArriveAt,   ArriveAndExpect,  BulkCopy};
   // Where nobody looks: half of a kernel's time is telling of its accesses.
   static constexpr KernelHooks kUnwatched = {
-      SyncBlock,   SyncWarp,   Shuffle,          Fence,          nullptr,
-      CopyAsync,   CloseGroup, WaitForGroups,    Gather,         WaitForGrids,
-      InitBarrier, Arrive,     ArriveWhenCopied, WaitForArrivals};
+      SyncBlock,      SyncWarp,   Shuffle,          Fence,           nullptr,
+      CopyAsync,      CloseGroup, WaitForGroups,    Gather,          WaitForGrids,
+      InitBarrier,    Arrive,     ArriveWhenCopied, WaitForArrivals, SyncCluster,
+      BlockOfCluster, ArriveAt,   ArriveAndExpect,  BulkCopy};
 };
 
-GridRunner::GridRunner(uint64_t seed) : random_(seed), lanes_(kMostThreads) {}
+GridRunner::GridRunner(uint64_t seed) : random_(seed), lanes_(kMostSlots) {}
 GridRunner::~GridRunner() = default;
 
 void GridRunner::Find(std::string what) {
@@ -261,13 +232,28 @@ void GridRunner::Find(std::string what) {
                                   running_.block_x, running_.block_y, running_.thread, what));
 }
 
-void GridRunner::GiveWay() { fibres_[running_.thread]->GiveWay(); }
+void GridRunner::GiveWay() { fibres_[running_.slot]->GiveWay(); }
+
+bool GridRunner::IsThere(unsigned block) const {
+  for (unsigned t = block * threads_; t < (block + 1) * threads_; ++t) {
+    if (fibres_[t]->state != State::kDone) return true;
+  }
+  return false;
+}
+
+std::byte* GridRunner::SharedOf(unsigned block) {
+  constexpr uintptr_t kAligned = 1024;
+  const uintptr_t at = reinterpret_cast<uintptr_t>(shared_.data()) + kAligned - 1;
+  return reinterpret_cast<std::byte*>(at & ~(kAligned - 1)) + size_t{block} * kMostSharedBytes;
+}
 
 absl::Status GridRunner::Run(const KernelObject& object, const KernelFunction& function,
                              const Grid& grid, void* const* arguments) {
   if (grid.x < 1 || grid.y < 1 || grid.y > 65535 || grid.threads < 1 ||
       grid.threads > kMostThreads || grid.shared_bytes > kMostSharedBytes ||
-      grid.y % function.cluster_y != 0) {
+      grid.y % function.cluster_y != 0 || function.cluster_y > kMostBlocks ||
+      grid.threads * function.cluster_y > kMostClusterThreads ||
+      (function.cluster_y > 1 && grid.threads % kWarp != 0)) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: a grid of {} x {} blocks of {} threads and {} bytes, in clusters of {}", function.name,
         grid.x, grid.y, grid.threads, grid.shared_bytes, function.cluster_y));
@@ -278,32 +264,40 @@ absl::Status GridRunner::Run(const KernelObject& object, const KernelFunction& f
   object_ = &object;
   function_ = &function;
   arguments_ = arguments;
+  shared_place_ = object.shared_place();
   threads_ = grid.threads;
+  blocks_ = function.cluster_y;
+  slots_ = threads_ * blocks_;
   early_ = grid.early;
-  while (fibres_.size() < grid.threads) fibres_.push_back(std::make_unique<Fibre>(*this));
+  while (fibres_.size() < slots_) fibres_.push_back(std::make_unique<Fibre>(*this));
+  shared_.resize(std::max(shared_.size(), size_t{blocks_} * kMostSharedBytes + 1024));
   *object.index(2) = {grid.threads, 1, 1};
   *object.index(3) = {grid.x, grid.y, 1};
   if (observer_ != nullptr) observer_->LaunchBegins(object, function, grid);
-  std::vector<uint64_t> blocks(static_cast<size_t>(grid.x) * grid.y);
-  std::iota(blocks.begin(), blocks.end(), 0);
-  std::shuffle(blocks.begin(), blocks.end(), random_);
-  for (const uint64_t block : blocks) {
-    RunBlock(grid, static_cast<unsigned>(block % grid.x), static_cast<unsigned>(block / grid.x));
+  std::vector<uint64_t> clusters(static_cast<size_t>(grid.x) * grid.y / blocks_);
+  std::iota(clusters.begin(), clusters.end(), 0);
+  std::shuffle(clusters.begin(), clusters.end(), random_);
+  for (const uint64_t cluster : clusters) {
+    RunBlocks(grid, static_cast<unsigned>(cluster % grid.x),
+              static_cast<unsigned>(cluster / grid.x) * blocks_);
   }
   current = before;
   return absl::OkStatus();
 }
 
-void GridRunner::RunBlock(const Grid& grid, unsigned x, unsigned y) {
+// A block, or those of a cluster.
+void GridRunner::RunBlocks(const Grid& grid, unsigned x, unsigned first_y) {
   running_ = RunningThread();
   running_.block_x = x;
-  running_.block_y = y;
-  *object_->index(1) = {x, y, 0};
+  running_.block_y = first_y_ = first_y;
+  running_.shared_from = reinterpret_cast<uintptr_t>(SharedOf(0));
   // Nobody may count on what a block finds there.
-  std::memset(object_->shared_memory(), static_cast<int>(random_() & 0xff), grid.shared_bytes);
-  for (unsigned t = 0; t < threads_; ++t) fibres_[t]->Begin();
-  if (observer_ != nullptr) observer_->BlockBegins(running_);
-  std::vector<unsigned> order(threads_);
+  for (unsigned block = 0; block < blocks_; ++block) {
+    std::memset(SharedOf(block), static_cast<int>(random_() & 0xff), grid.shared_bytes);
+  }
+  for (unsigned slot = 0; slot < slots_; ++slot) fibres_[slot]->Begin();
+  if (observer_ != nullptr) observer_->BlocksBegin(running_);
+  std::vector<unsigned> order(slots_);
   std::iota(order.begin(), order.end(), 0);
   while (RunRound(order) || ReleaseBarriers()) {
   }
@@ -329,59 +323,108 @@ bool GridRunner::RunRound(std::vector<unsigned>& order) {
   return any;
 }
 
-void GridRunner::Enter(unsigned thread) {
+void GridRunner::Enter(unsigned slot) {
+  const unsigned block = slot / threads_, thread = slot - block * threads_;
+  std::byte* const shared = SharedOf(block);
+  running_.slot = slot;
   running_.thread = thread;
-  running_.stack_from = fibres_[thread]->stack_from;
-  running_.stack_to = fibres_[thread]->stack_to;
-  running_.early = early_ && !fibres_[thread]->waited;
+  running_.block_y = first_y_ + block;
+  running_.shared_from = reinterpret_cast<uintptr_t>(shared);
+  running_.stack_from = fibres_[slot]->stack_from;
+  running_.stack_to = fibres_[slot]->stack_to;
+  running_.early = early_ && !fibres_[slot]->waited;
+  *shared_place_ = shared;
   *object_->index(0) = {thread, 0, 0};
+  *object_->index(1) = {running_.block_x, running_.block_y, 0};
 }
 
 // Nobody can run: whose barrier is complete? False: all are done.
 bool GridRunner::ReleaseBarriers() {
   bool released = false;
-  for (unsigned warp = 0; warp * kWarp < threads_; ++warp) released |= ReleaseWarp(warp);
-  if (released || ArriveWithCopies()) return true;
-  unsigned waiting = 0, done = 0, for_arrivals = 0;
-  for (unsigned t = 0; t < threads_; ++t) {
-    waiting += fibres_[t]->state == State::kAtBlockBarrier ? 1 : 0;
-    for_arrivals += fibres_[t]->state == State::kAtArrivals ? 1 : 0;
-    done += fibres_[t]->state == State::kDone ? 1 : 0;
+  for (unsigned warp = 0; warp * kWarp < slots_; ++warp) released |= ReleaseWarp(warp);
+  return released || CopiesCome() || ReleaseCluster() || ReleaseBlocks();
+}
+
+// Blocks all of whose threads wait for one another; or, if there is none, whoever is left: nobody else will come.
+bool GridRunner::ReleaseBlocks() {
+  std::vector<unsigned> complete, stuck;
+  std::string what;
+  for (unsigned block = 0; block < blocks_; ++block) {
+    unsigned waiting = 0, done = 0, for_arrivals = 0;
+    for (unsigned t = block * threads_; t < (block + 1) * threads_; ++t) {
+      waiting += fibres_[t]->state == State::kAtBlockBarrier ? 1 : 0;
+      for_arrivals += fibres_[t]->state == State::kAtArrivals ? 1 : 0;
+      done += fibres_[t]->state == State::kDone ? 1 : 0;
+    }
+    if (waiting == threads_) complete.push_back(block);
+    if (waiting == threads_ || done == threads_) continue;
+    stuck.push_back(block);
+    what = fmt::format(
+        "of {} threads {} wait at a barrier of the block and {} have left; {} wait for arrivals "
+        "that never come, the others for their warps{}",
+        threads_, waiting, done, for_arrivals, blocks_ > 1 ? " or the cluster" : "");
   }
-  if (done == threads_) return false;
-  if (waiting < threads_) {
-    Find(
-        fmt::format("of {} threads {} wait at a barrier of the block and {} have left; {} wait for "
-                    "arrivals that never come, the others for their warps",
-                    threads_, waiting, done, for_arrivals));
-  }
-  ReleaseBlock();
+  for (const unsigned block : complete) GoOn(block, true);
+  if (!complete.empty() || stuck.empty()) return !complete.empty();
+  Find(what);
+  for (const unsigned block : stuck) GoOn(block, true);
   return true;
+}
+
+// All threads of all blocks are at its barrier.
+bool GridRunner::ReleaseCluster() {
+  for (unsigned slot = 0; slot < slots_; ++slot) {
+    if (fibres_[slot]->state != State::kAtClusterBarrier) return false;
+  }
+  if (observer_ != nullptr) observer_->ClusterBarrier();
+  for (unsigned block = 0; block < blocks_; ++block) GoOn(block, false);
+  return true;
+}
+
+void GridRunner::GoOn(unsigned block, bool at_its_barrier) {
+  if (observer_ != nullptr && at_its_barrier) observer_->BlockBarrier(block);
+  for (unsigned t = block * threads_; t < (block + 1) * threads_; ++t) {
+    if (fibres_[t]->state != State::kDone) fibres_[t]->state = State::kReady;
+  }
 }
 
 // Nobody can run: what somebody has started to copy comes at last. False: nothing is on its way.
-bool GridRunner::ArriveWithCopies() {
+bool GridRunner::CopiesCome() {
   std::vector<unsigned> have;
-  for (unsigned t = 0; t < threads_; ++t) {
-    if (!fibres_[t]->arrivals.empty()) have.push_back(t);
+  for (unsigned slot = 0; slot < slots_; ++slot) {
+    if (!fibres_[slot]->arrivals.empty()) have.push_back(slot);
   }
-  if (have.empty()) return false;
-  Enter(have[random_() % have.size()]);
-  RunnerHooks::ArriveWithCopies();
+  const size_t all = have.size() + bulk_.size();
+  if (all == 0) return false;
+  const size_t drawn = random_() % all;
+  if (drawn >= have.size()) {
+    BulkCopyComes(drawn - have.size());
+  } else {
+    Enter(have[drawn]);
+    RunnerHooks::ArriveWithCopies();
+  }
   return true;
 }
 
-void GridRunner::ReleaseBlock() {
-  ++running_.epoch;
-  if (observer_ != nullptr) observer_->BlockBarrier();
-  for (unsigned t = 0; t < threads_; ++t) {
-    if (fibres_[t]->state != State::kDone) fibres_[t]->state = State::kReady;
+void GridRunner::BulkCopyComes(size_t which) {
+  const BulkCopy copy = bulk_[which];
+  const uintptr_t offset = copy.by.shared_from - reinterpret_cast<uintptr_t>(SharedOf(0));
+  const auto block = static_cast<unsigned>(offset / kMostSharedBytes);
+  if (!IsThere(block)) Find(fmt::format("block {} left while a copy was on its way to it", block));
+  bulk_.erase(bulk_.begin() + static_cast<ptrdiff_t>(which));
+  std::memcpy(copy.to, copy.from, copy.bytes);
+  BarrierWord word = BarrierWord::Of(*copy.barrier);
+  word.announced -= static_cast<int32_t>(copy.bytes / kBulkBytes);
+  const bool last = word.Completes();
+  *copy.barrier = word.bits();
+  if (observer_ != nullptr) {
+    observer_->BulkEnds(copy.by, copy.to, copy.from, copy.bytes, copy.barrier, last);
   }
 }
 
 // Lanes that wait for each other.
 bool GridRunner::ReleaseWarp(unsigned warp) {
-  const unsigned first = warp * kWarp, count = std::min<unsigned>(kWarp, threads_ - first);
+  const unsigned first = warp * kWarp, count = std::min<unsigned>(kWarp, slots_ - first);
   const unsigned there = count == kWarp ? kAllLanes : (1u << count) - 1;
   unsigned waiting = 0;
   for (unsigned lane = 0; lane < count; ++lane) {

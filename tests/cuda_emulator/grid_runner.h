@@ -1,12 +1,13 @@
 // Runs a launch: blocks one after the other, the threads of a block as fibres, in orders that a seed draws. A thread gives way at
 // __syncthreads, __syncwarp, shuffles, and where it waits for arrivals that are missing, and nowhere else, so that what a missing
-// barrier breaks depends on the seed and is the same for the same seed.
+// barrier breaks depends on the seed and is the same for the same seed. The blocks of a cluster run at once, each with shared memory
+// of its own.
 //
 //   blocks: 3 0 2 1          threads of block 3:  7 0 2 .. | barrier | 4 1 7 .. | barrier | .. done
 //           (drawn)                               (drawn)              (drawn anew)
 //
 // What cp.async starts is copied when its thread waits for its group, never before, so that a missing wait shows; or, where it arrives
-// at a barrier by itself, when nobody else can run.
+// at a barrier by itself, when nobody else can run. So is what is copied in bulk, to each block of a cluster at a time of its own.
 //
 // Everything runs after the launch before it; a launch that would not (Grid::early) has findings where a block never waits.
 //
@@ -17,6 +18,7 @@
 #ifndef CELLBATCH_TESTS_CUDA_EMULATOR_GRID_RUNNER_H_
 #define CELLBATCH_TESTS_CUDA_EMULATOR_GRID_RUNNER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -31,6 +33,8 @@ namespace cellbatch::emulator {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kMostThreads = 1024;           // of a block
 inline constexpr unsigned kMostSharedBytes = 227 << 10;  // of a block
+// Of a cluster. Slots number the threads of its blocks, one block behind the other; of a block alone, they are its threads.
+inline constexpr unsigned kMostBlocks = 8, kMostClusterThreads = 1920, kMostSlots = 2048;
 
 struct Grid {
   unsigned x = 1, y = 1;
@@ -43,7 +47,8 @@ struct Grid {
 // Where the kernel stands that runs.
 struct RunningThread {
   unsigned block_x = 0, block_y = 0, thread = 0;
-  uint64_t epoch = 0;                      // block barriers that this block has passed
+  unsigned slot = 0;
+  uintptr_t shared_from = 0;               // its block's shared memory
   uintptr_t stack_from = 0, stack_to = 0;  // this thread's own
   bool early = false;                      // Grid::early, and it has not waited
 };
@@ -63,15 +68,19 @@ class AccessObserver {
   virtual ~AccessObserver() = default;
   virtual void Accessed(const RunningThread& thread, const void* at, size_t bytes, int kind) = 0;
 
-  // The launch is in progress until the next one begins, the block likewise.
+  // The launch is in progress until the next one begins, the block, or the blocks of a cluster, likewise. `first`: of them, whose
+  // shared memory lies every kMostSharedBytes from its own on.
   virtual void LaunchBegins(const KernelObject&, const KernelFunction&, const Grid&) {}
-  virtual void BlockBegins(const RunningThread& /*its first*/) {}
-  // All threads of the block that are not done have come to a barrier, and go on.
-  virtual void BlockBarrier() {}
+  virtual void BlocksBegin(const RunningThread& /*first*/) {}
+  // All threads of the block (of the cluster's, its number) that are not done have come to a barrier, and go on.
+  virtual void BlockBarrier(unsigned /*block*/) {}
+  // All of the cluster: what barriers in shared memory were begun as, everybody sees; nothing else.
+  virtual void ClusterBarrier() {}
   // So have these lanes of the warp of thread `first`, at __syncwarp. Shuffles order nothing in memory.
   virtual void WarpBarrier(unsigned /*first*/, unsigned /*lanes*/) {}
   virtual void Fence(const RunningThread&) {}
   // At a barrier in shared memory. `last`: of those that are waited for.
+  virtual void BarrierBegins(const RunningThread&, const void* /*barrier*/) {}
   virtual void Arrives(const RunningThread&, const void* /*barrier*/, bool /*last*/) {}
   virtual void Waited(const RunningThread&, const void* /*barrier*/) {}
   // cp.async, when it is started and when it is made: `room` bytes are written, the first `bytes` of them from there.
@@ -79,6 +88,11 @@ class AccessObserver {
                           const void* /*from*/, size_t /*bytes*/) {}
   virtual void CopyEnds(const RunningThread&, const void* /*to*/, size_t /*room*/,
                         const void* /*from*/, size_t /*bytes*/) {}
+  // A copy in bulk, by the thread that starts it, to one block of the cluster; `last`: nothing else is waited for at the barrier there.
+  virtual void BulkStarts(const RunningThread&, const void* /*to*/, const void* /*from*/,
+                          size_t /*bytes*/) {}
+  virtual void BulkEnds(const RunningThread&, const void* /*to*/, const void* /*from*/,
+                        size_t /*bytes*/, const void* /*barrier*/, bool /*last*/) {}
 };
 
 class GridRunner {
@@ -106,12 +120,26 @@ class GridRunner {
   struct Block;
   friend struct RunnerHooks;
 
-  void RunBlock(const Grid& grid, unsigned x, unsigned y);
+  // To one block.
+  struct BulkCopy {
+    RunningThread by;
+    std::byte* to;
+    const void* from;
+    size_t bytes;
+    unsigned long long* barrier;
+  };
+
+  void RunBlocks(const Grid& grid, unsigned x, unsigned first_y);
   bool RunRound(std::vector<unsigned>& order);
-  void Enter(unsigned thread);
+  void Enter(unsigned slot);
+  std::byte* SharedOf(unsigned block);
+  bool IsThere(unsigned block) const;  // some of its threads are not done
   bool ReleaseBarriers();
-  bool ArriveWithCopies();
-  void ReleaseBlock();
+  bool CopiesCome();
+  void BulkCopyComes(size_t which);
+  bool ReleaseBlocks();
+  bool ReleaseCluster();
+  void GoOn(unsigned block, bool at_its_barrier);
   bool ReleaseWarp(unsigned warp);
   void TellOfWarp(unsigned warp, unsigned released);
   void Find(std::string what);
@@ -119,15 +147,19 @@ class GridRunner {
 
   std::mt19937_64 random_;
   AccessObserver* observer_ = nullptr;
-  std::vector<std::unique_ptr<Fibre>> fibres_;  // by thread
+  std::vector<std::unique_ptr<Fibre>> fibres_;  // by slot
   std::vector<std::string> findings_;
-  // Of the launch and block that run.
+  std::vector<std::byte> shared_;  // of as many blocks as any cluster had
+  // Of the launch and blocks that run.
   const KernelObject* object_ = nullptr;
   const KernelFunction* function_ = nullptr;
   void* const* arguments_ = nullptr;
-  unsigned threads_ = 0;
+  void** shared_place_ = nullptr;
+  unsigned threads_ = 0, blocks_ = 1, slots_ = 0;  // of a block; of a cluster
+  unsigned first_y_ = 0;
   bool early_ = false;
   RunningThread running_;
+  std::vector<BulkCopy> bulk_;             // that are on their way
   std::vector<unsigned long long> lanes_;  // what threads give to shuffles
 };
 

@@ -303,9 +303,10 @@ TEST_F(GridRunnerTest, BarriersSayWhatHasComeAndWhatWasTaken) {
 
 TEST_F(GridRunnerTest, AGridHasWholeClusters) {
   unsigned blocks = 0;
-  EXPECT_TRUE(Run("Pairs", {.x = 3, .y = 4}, &blocks).ok());
-  EXPECT_EQ(blocks, 12u);
-  EXPECT_EQ(Run("Pairs", {.x = 4, .y = 3}, &blocks).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Run("Pairs", {.x = 3, .y = 4, .threads = 32}, &blocks).ok());
+  EXPECT_EQ(blocks, 12u * 32);
+  EXPECT_EQ(Run("Pairs", {.x = 4, .y = 3, .threads = 32}, &blocks).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(GridRunnerTest, AnObserverSeesEveryAccessWithTheThreadThatMadeIt) {

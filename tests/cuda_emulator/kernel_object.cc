@@ -66,9 +66,11 @@ uint64_t Hash(const std::string& text) {  // FNV-1a
   return hash;
 }
 
-// The source with what a launch needs to know of each kernel.
+// The source with what a launch needs to know of each kernel. The array of shared memory is declared by the prelude.
 std::string WithLaunches(const std::string& source, const std::vector<std::string>& names) {
-  std::string text = fmt::format("{}\n#line 1 \"kernels\"\n{}\n", kPrelude, source);
+  static const std::regex kShared(R"(extern __shared__ float4 cellbatch_shared\[\];)");
+  std::string text = fmt::format("{}\n#line 1 \"kernels\"\n{}\n", kPrelude,
+                                 std::regex_replace(source, kShared, ""));
   for (const std::string& name : names) {
     text += fmt::format(
         "extern \"C\" __attribute__((visibility(\"default\"))) void {0}__launch(void** arguments) "
@@ -166,7 +168,7 @@ absl::Status KernelObject::Open(const std::string& file, const std::vector<std::
   void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return absl::InternalError(dlerror());
   if (!FindSymbol(handle, "cellbatch_index", index_) ||
-      !FindSymbol(handle, "cellbatch_shared_memory", shared_memory_) ||
+      !FindSymbol(handle, "cellbatch_shared_place", shared_place_) ||
       !FindSymbol(handle, "cellbatch_set_hooks", set_hooks_)) {
     return absl::InternalError(fmt::format("{} is no kernel object", file));
   }

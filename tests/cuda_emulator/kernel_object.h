@@ -35,6 +35,12 @@ struct KernelHooks {
   void (*arrive)(unsigned long long* barrier) = nullptr;
   void (*arrive_when_copied)(unsigned long long* barrier) = nullptr;
   void (*wait_for_arrivals)(unsigned long long* barrier, unsigned parity) = nullptr;
+  void (*sync_cluster)() = nullptr;
+  int (*block_of_cluster)() = nullptr;
+  void (*arrive_at)(unsigned long long* barrier, int block) = nullptr;
+  void (*arrive_and_expect)(unsigned long long* barrier, int bytes) = nullptr;
+  void (*bulk_copy)(void* to, const void* from, int bytes, unsigned long long* barrier,
+                    unsigned blocks) = nullptr;
 };
 struct KernelIndex {
   unsigned x = 0, y = 0, z = 0;
@@ -58,7 +64,8 @@ class KernelObject {
 
   // Of the calling thread. 0 threadIdx, 1 blockIdx, 2 blockDim, 3 gridDim.
   KernelIndex* index(int which) const { return index_(which); }
-  std::byte* shared_memory() const { return static_cast<std::byte*>(shared_memory_()); }
+  // Likewise: where the shared memory lies of the block whose thread runs.
+  void** shared_place() const { return shared_place_(); }
   void set_hooks(const KernelHooks* hooks) const { set_hooks_(hooks); }
 
  private:
@@ -67,7 +74,7 @@ class KernelObject {
 
   std::map<std::string, KernelFunction> functions_;
   KernelIndex* (*index_)(int which) = nullptr;
-  void* (*shared_memory_)() = nullptr;
+  void** (*shared_place_)() = nullptr;
   void (*set_hooks_)(const KernelHooks* hooks) = nullptr;
 };
 

@@ -30,30 +30,54 @@ void KnownPast::Join(const KnownPast& other) {
   }
 }
 
-void LaunchOrder::BlockBegins(Place place) {
-  barrier_ = block_start_ = ++now_;
+void LaunchOrder::LaunchBegins(unsigned threads, unsigned blocks) {
+  starts_.clear();
+  threads_of_block_ = threads;
+  blocks_of_cluster_ = blocks;
+  slots_ = threads * blocks;
+  block_of_.fill(kNoBlock);
+  for (unsigned slot = 0; slot < slots_; ++slot) {
+    block_of_[slot] = static_cast<uint8_t>(slot / threads);
+  }
+}
+
+void LaunchOrder::BlocksBegin(Place place) {
+  block_start_ = ++now_;
   starts_.emplace_back(now_, place);
+  for (unsigned b = 0; b < blocks_of_cluster_; ++b) blocks_[b] = {now_, {}, {}};
   for (const unsigned t : touched_) threads_[t] = {};
   touched_.clear();
-  published_ = acquired_ = {};
+  copies_.clear();
   if (arrivals_.empty()) return;
   arrivals_.clear();
   for (Times& seen : seen_) seen.clear();
 }
 
-void LaunchOrder::BlockBarrier() {
-  barrier_ = ++now_;
+void LaunchOrder::BlockBarrier(unsigned block) {
+  OfBlock& all = blocks_[block];
+  all.barrier = ++now_;
   std::vector<unsigned> still;
   for (const unsigned t : touched_) {
     OfThread& thread = threads_[t];
-    published_.Join(thread.published);
-    acquired_.Join(thread.acquired);
-    thread.published = thread.acquired = {};
-    // What it took by atomics stays its own, and nothing before its fence.
-    thread.touched = !thread.taken.empty();
+    if (block_of_[t] == block) {
+      all.published.Join(thread.published);
+      all.acquired.Join(thread.acquired);
+      thread.published = thread.acquired = {};
+      // What it took by atomics stays its own, and nothing before its fence.
+      thread.touched = !thread.taken.empty();
+    }
     if (thread.touched) still.push_back(t);
   }
   touched_ = std::move(still);
+  if (!arrivals_.empty()) JoinSeenOfBlock(block);
+}
+
+// What was not done by the block itself: by others of the cluster, and by copies.
+void LaunchOrder::JoinSeenOfBlock(unsigned block) {
+  Times all;
+  const unsigned first = block * threads_of_block_, end = first + threads_of_block_;
+  for (unsigned t = first; t < end; ++t) Join(all, seen_[t]);
+  for (unsigned t = first; t < end; ++t) seen_[t] = all;
 }
 
 void LaunchOrder::WarpBarrier(unsigned first, unsigned lanes) {
@@ -100,15 +124,16 @@ void LaunchOrder::Fence(unsigned thread) {
   mine.acquired.Join(mine.taken);
   mine.taken = {};
   ++now_;
-  const size_t block = starts_.size() - 1;
-  mine.published.Join(acquired_);
+  const OfBlock& all = blocks_[block_of_[thread]];
+  const size_t block = NameOf(starts_.size() - 1, block_of_[thread]);
+  mine.published.Join(all.acquired);
   mine.published.Join(mine.acquired);
-  mine.published.LearnBlock(block, barrier_);
+  mine.published.LearnBlock(block, all.barrier);
   mine.published.LearnThread(block, thread, now_);
   const unsigned first = thread / kWarp * kWarp;
   for (unsigned lane = 0; lane < kWarp; ++lane) {
     const uint64_t known = lanes_[thread][lane];
-    if (known > barrier_) mine.published.LearnThread(block, first + lane, known);
+    if (known > all.barrier) mine.published.LearnThread(block, first + lane, known);
   }
 }
 
@@ -123,7 +148,7 @@ void LaunchOrder::Arrives(unsigned thread, const void* barrier, bool last) {
   Join(of.arriving, seen_[thread]);
   const unsigned first = thread / kWarp * kWarp;
   if (of.arriving.size() < first + kWarp) of.arriving.resize(first + kWarp);
-  for (unsigned lane = 0; lane < kWarp; ++lane) {
+  for (unsigned lane = 0; lane < kWarp && thread < slots_; ++lane) {
     uint64_t& known = of.arriving[first + lane];
     known = std::max(known, lanes_[thread][lane]);
   }
@@ -135,23 +160,35 @@ void LaunchOrder::Waited(unsigned thread, const void* barrier) {
   Join(seen_[thread], arrivals_[barrier].done);
 }
 
+unsigned LaunchOrder::SlotOfCopies(const void* barrier) {
+  const auto next = static_cast<unsigned>(slots_ + copies_.size() % kMostCopySlots);
+  return copies_.emplace(barrier, next).first->second;
+}
+
 void LaunchOrder::Take(unsigned thread, const KnownPast& left) {
   if (!left.empty()) Touch(thread).taken.Join(left);
 }
 
 void LaunchOrder::Leave(unsigned thread, KnownPast& left) {
-  left.Join(published_);
+  left.Join(blocks_[block_of_[thread]].published);
   if (threads_[thread].touched) left.Join(threads_[thread].published);
 }
 
 bool LaunchOrder::KnowsByFence(unsigned thread, AccessStamp of) const {
   const KnownPast& mine = threads_[thread].acquired;
-  if (acquired_.empty() && mine.empty()) return false;
-  const size_t block = BlockOf(of);
-  return acquired_.Knows(block, of) || mine.Knows(block, of);
+  const KnownPast& all = blocks_[block_of_[thread]].acquired;
+  if ((all.empty() && mine.empty()) || IsCopy(of)) return false;
+  const size_t block = NameOf(ClusterOf(of), block_of_[of.thread()]);
+  return all.Knows(block, of) || mine.Knows(block, of);
 }
 
-size_t LaunchOrder::BlockOf(AccessStamp stamp) const {
+LaunchOrder::Place LaunchOrder::PlaceOf(AccessStamp stamp) const {
+  Place place = starts_[ClusterOf(stamp)].second;
+  place.block_y += block_of_[stamp.thread()];
+  return place;
+}
+
+size_t LaunchOrder::ClusterOf(AccessStamp stamp) const {
   const auto behind = std::upper_bound(
       starts_.begin(), starts_.end(), stamp.time(),
       [](uint64_t time, const std::pair<uint64_t, Place>& start) { return time < start.first; });

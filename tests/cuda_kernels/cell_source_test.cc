@@ -369,7 +369,20 @@ TEST(CellSourceTest, PlantedBugsOnHopperAreNoticed) {
   EXPECT_EQ(noticed("    Release(at);\n", ""), 2) << "places that are never free again";
   EXPECT_EQ(noticed("    Release(at);\n", "    Release(at + kCount + 1);\n"), 2)
       << "places told free before they are read";
-  EXPECT_EQ(noticed("    BulkCopied(full);\n", ""), 2) << "weights of which nobody is told";
+  EXPECT_EQ(noticed("ArriveAndExpect(full, Shape::kPacks * kBytes);",
+                    "ArriveAndExpect(full, Shape::kPacks * kBytes / Shape::kCluster);"),
+            2)
+      << "weights of the other block, of which nobody is told";
+  EXPECT_EQ(noticed("ArriveAt(places.free + multiplied.place, lane);",
+                    "Arrive(places.free + multiplied.place);"),
+            2)
+      << "a place told free to its own block alone";
+  EXPECT_EQ(noticed("ClusterPart<Shape::kCluster>() * kPart", "0 * kPart"), 2)
+      << "both blocks bring the same part";
+  EXPECT_EQ(noticed("InitBarrier(free + threadIdx.x, kCluster * Shape::kConsumers / 32);",
+                    "InitBarrier(free + threadIdx.x, Shape::kConsumers / 32);"),
+            2)
+      << "a place free before the other block has read it";
   EXPECT_EQ(noticed("p >= Shape::kStages && Shape::Loader() == 0", "Shape::Loader() == 0"), 2)
       << "weights loaded twice";
 }

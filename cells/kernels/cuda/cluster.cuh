@@ -1,6 +1,6 @@
 // Blocks of a cluster (sm_90), one beside the other on as many SMs, and the engine that copies in bulk to shared memory, of one block
 // or of all of them at once. A barrier in shared memory says what has come. As PTX, and as what it means to any other compiler
-// (tests run the kernels on the host): there a block brings by itself what the cluster shares, and arrives for the others.
+// (tests run the kernels on the host).
 #ifndef CELLBATCH_CELLS_KERNELS_CUDA_CLUSTER_CUH_
 #define CELLBATCH_CELLS_KERNELS_CUDA_CLUSTER_CUH_
 
@@ -84,15 +84,6 @@ __device__ __forceinline__ void BulkCopy(char* to, const char* from, int bytes, 
         : "memory");
   }
 }
-// Behind the copies that ArriveAndExpect announced.
-__device__ __forceinline__ void BulkCopied(Barrier*) {}
-// What a block brings of what all of a cluster want: its part of so many.
-template <int kBlocks>
-constexpr int kClusterParts = kBlocks;
-template <int kBlocks>
-__device__ __forceinline__ int ClusterPart() {
-  return kBlocks == 1 ? 0 : BlockOfCluster();
-}
 
 #else
 
@@ -101,30 +92,31 @@ inline void InitBarrier(Barrier* barrier, int arrivals) {
 }
 template <int kBlocks>
 void ShowBarriers() {
-  __syncthreads();
+  if (kBlocks == 1) return __syncthreads();
+  cellbatch_sync_cluster();
 }
+inline int BlockOfCluster() { return cellbatch_block_of_cluster(); }
 inline void Arrive(Barrier* barrier) { cellbatch_arrive(barrier); }
 inline void ArriveWhenCopied(Barrier* barrier) { cellbatch_arrive_when_copied(barrier); }
-inline void ArriveAndExpect(Barrier*, int) {}  // BulkCopied arrives
-inline void ArriveAt(Barrier* barrier, int) { Arrive(barrier); }
+inline void ArriveAndExpect(Barrier* barrier, int bytes) {
+  cellbatch_arrive_and_expect(barrier, bytes);
+}
+inline void ArriveAt(Barrier* barrier, int block) { cellbatch_arrive_at(barrier, block); }
 inline void WaitFor(Barrier* barrier, unsigned parity) {
   cellbatch_wait_for_arrivals(barrier, parity);
 }
 template <int kBlocks>
-void BulkCopy(char* to, const char* from, int bytes, Barrier*) {
-  for (int at = 0; at < bytes; at += 16) {
-    *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(from + at);
-  }
-}
-inline void BulkCopied(Barrier* barrier) { Arrive(barrier); }
-template <int kBlocks>
-constexpr int kClusterParts = 1;
-template <int kBlocks>
-int ClusterPart() {
-  return 0;
+void BulkCopy(char* to, const char* from, int bytes, Barrier* barrier) {
+  cellbatch_bulk_copy(to, from, bytes, barrier, (1u << kBlocks) - 1);
 }
 
 #endif
+
+// Which part a block brings of what all of a cluster want.
+template <int kBlocks>
+__device__ __forceinline__ int ClusterPart() {
+  return kBlocks == 1 ? 0 : BlockOfCluster();
+}
 
 }  // namespace cellbatch::cuda_kernels
 

@@ -124,7 +124,7 @@ struct WgmmaPlaces {
 template <typename Shape>
 struct WgmmaWeights {
   static constexpr int kBytes = Shape::kPackBytes;
-  static constexpr int kPart = Shape::kPacks * kBytes / kClusterParts<Shape::kCluster>;
+  static constexpr int kPart = Shape::kPacks * kBytes / Shape::kCluster;
   static constexpr int kOfPack = kPart < kBytes ? kPart : kBytes;  // one copy
   static_assert(kPart % kOfPack == 0 && kBytes % kOfPack == 0, "copies have one pack each");
 
@@ -146,7 +146,6 @@ struct WgmmaWeights {
                                 weights + static_cast<long long>(pack) * pack_bytes + at % kBytes,
                                 kOfPack, full);
     }
-    BulkCopied(full);
     weights += kBytes;
   }
 };
