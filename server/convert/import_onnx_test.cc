@@ -254,6 +254,64 @@ TEST_F(ImportOnnxTest, AttributesAndOperandsThatAreNotServedAreNamed) {
               HasSubstr("\"y\" is needed before any node makes it"));
 }
 
+TEST_F(ImportOnnxTest, ANodeWithoutANameIsCalledByTheFirstOutputThatHasOne) {
+  EXPECT_THAT(LstmError([](OnnxGraphMaker&, onnx::Node& n) {
+                n.clear_name();
+                n.set_output(0, "");  // Y, which nobody reads
+                OnnxGraphMaker::Set(n, "clip").set_f(3.5f);
+              }),
+              HasSubstr("output \"rh\": the node that makes \"rh\" (LSTM): attribute clip is 3.5"));
+}
+
+TEST_F(ImportOnnxTest, StatesOfZerosMayBeMadeInHalfPrecision) {
+  // initial_h as converters to float16 leave it: [1, batch, 3] of one number.
+  const auto error = [this](int type, const std::function<void(onnx::Tensor&)>& number) {
+    return LstmError([&](OnnxGraphMaker& made, onnx::Node& lstm) {
+      made.Whole("shape", {1, 1, 3});
+      onnx::Node zeros;
+      zeros.set_op_type("ConstantOfShape");
+      zeros.set_name("zeros");
+      zeros.add_input("shape");
+      zeros.add_output("h0");
+      onnx::Tensor& value = *OnnxGraphMaker::Set(zeros, "value").mutable_t();
+      value.set_data_type(type);
+      value.add_dims(1);
+      number(value);
+      for (const char* name : {"", "h0"}) lstm.add_input(name);
+      const onnx::Node last = lstm;
+      made.graph().mutable_node()->RemoveLast();
+      *made.graph().add_node() = zeros;
+      *made.graph().add_node() = last;
+    });
+  };
+  EXPECT_EQ(error(1, [](onnx::Tensor& v) { v.add_float_data(0); }), "imported");
+  EXPECT_EQ(error(10, [](onnx::Tensor& v) { v.add_int32_data(0); }), "imported");
+  EXPECT_EQ(error(10, [](onnx::Tensor& v) { v.set_raw_data(std::string(2, '\0')); }), "imported");
+  EXPECT_EQ(error(11, [](onnx::Tensor& v) { v.add_double_data(0); }), "imported");
+  EXPECT_EQ(error(16, [](onnx::Tensor& v) { v.add_int32_data(0); }), "imported");
+  EXPECT_THAT(error(10, [](onnx::Tensor& v) { v.add_int32_data(0x3c00); }),
+              HasSubstr("initial_h is not zeros"));
+  EXPECT_THAT(error(7, [](onnx::Tensor& v) { v.add_int64_data(0); }),
+              HasSubstr("node \"zeros\" (ConstantOfShape): attribute value is not one float"));
+}
+
+TEST_F(ImportOnnxTest, DropoutIsLeftOutUnlessItIsForTraining) {
+  const auto error = [this](const std::function<void(onnx::Tensor&)>& training) {
+    return ErrorBehind("Dropout", "rh", {"ratio", "training"},
+                       [&](OnnxGraphMaker& made, onnx::Node&) {
+                         made.Floats("ratio", {}, 0.5f);
+                         onnx::Tensor& mode = made.Floats("training", {});
+                         mode.clear_float_data();
+                         mode.set_data_type(9);
+                         training(mode);
+                       });
+  };
+  EXPECT_EQ(error([](onnx::Tensor& t) { t.set_raw_data(std::string(1, '\0')); }), "imported");
+  EXPECT_EQ(error([](onnx::Tensor& t) { t.add_int32_data(0); }), "imported");
+  EXPECT_THAT(error([](onnx::Tensor& t) { t.set_raw_data("\1"); }),
+              HasSubstr("(Dropout): training_mode is true: a model is served as it infers"));
+}
+
 TEST_F(ImportOnnxTest, StatesThatCallersBringAreZerosOnlyWhereTheUserSaysSo) {
   OnnxGraphMaker made;
   made.Input("h0", 1, {1, 0, 3});

@@ -22,7 +22,15 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
 constexpr int64_t kOldestOpset = 7;
-enum DataType { kFloat = 1, kInt32 = 6, kInt64 = 7, kFloat16 = 10, kDouble = 11, kBfloat16 = 16 };
+enum DataType {
+  kFloat = 1,
+  kInt32 = 6,
+  kInt64 = 7,
+  kBool = 9,
+  kFloat16 = 10,
+  kDouble = 11,
+  kBfloat16 = 16
+};
 
 absl::Status Wrong(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
 
@@ -87,6 +95,10 @@ void FromRaw(std::string_view raw, std::vector<Number>& to, Convert convert) {
   }
 }
 
+bool IsFloats(int type) {
+  return type == kFloat || type == kDouble || type == kFloat16 || type == kBfloat16;
+}
+
 int64_t BytesOf(int type) {
   switch (type) {
     case kFloat:
@@ -98,6 +110,8 @@ int64_t BytesOf(int type) {
     case kFloat16:
     case kBfloat16:
       return 2;
+    case kBool:
+      return 1;
     default:
       return 0;
   }
@@ -130,11 +144,28 @@ void ReadIntegers(const onnx::Tensor& t, std::string_view raw, std::vector<OnnxD
     FromRaw<int64_t>(raw, to, Whole);
   } else {
     for (const int32_t v : t.int32_data()) to.push_back(Whole(v));
+    if (t.data_type() == kBool) return FromRaw<uint8_t>(raw, to, Whole);
     FromRaw<int32_t>(raw, to, Whole);
   }
 }
 
 }  // namespace
+
+std::string OnnxTypeText(int type) {
+  static constexpr const char* kNames[] = {"UNDEFINED",  "FLOAT",   "UINT8",  "INT8",   "UINT16",
+                                           "INT16",      "INT32",   "INT64",  "STRING", "BOOL",
+                                           "FLOAT16",    "DOUBLE",  "UINT32", "UINT64", "COMPLEX64",
+                                           "COMPLEX128", "BFLOAT16"};
+  if (type < 0 || static_cast<size_t>(type) >= std::size(kNames)) return fmt::format("{}", type);
+  return kNames[type];
+}
+
+std::optional<float> OneFloat(const onnx::Tensor& tensor) {
+  std::vector<float> numbers;
+  if (!IsFloats(tensor.data_type())) return std::nullopt;
+  ReadFloats(tensor, tensor.raw_data(), numbers);
+  return numbers.size() == 1 ? std::optional(numbers[0]) : std::nullopt;
+}
 
 absl::StatusOr<OnnxFile> OnnxFile::Read(const std::string& path) {
   std::error_code error;
@@ -236,9 +267,8 @@ absl::StatusOr<OnnxConstant> OnnxFile::Tensor(const onnx::Tensor& tensor) const 
   const int64_t width = BytesOf(tensor.data_type());
   if (width == 0) {
     return Wrong(
-        fmt::format("its type is number {}; floats and whole numbers of 32 or 64 bits are "
-                    "understood",
-                    tensor.data_type()));
+        fmt::format("its type is {}; floats, and whole numbers of 32 or 64 bits, are understood",
+                    OnnxTypeText(tensor.data_type())));
   }
   std::string external;
   std::string_view raw = tensor.raw_data();
@@ -249,7 +279,7 @@ absl::StatusOr<OnnxConstant> OnnxFile::Tensor(const onnx::Tensor& tensor) const 
     raw = external;
   }
   if (raw.size() % static_cast<size_t>(width) != 0) return Wrong("its data is cut off");
-  if (tensor.data_type() == kInt32 || tensor.data_type() == kInt64) {
+  if (!IsFloats(tensor.data_type())) {
     auto numbers = std::make_shared<std::vector<OnnxDim>>();
     ReadIntegers(tensor, raw, *numbers);
     made.integers = std::move(numbers);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,7 +36,7 @@ class OnnxFile {
 
   const onnx::Graph& graph() const { return model_->graph(); }
   int64_t opset() const { return opset_; }
-  // INVALID_ARGUMENT: a type that is neither float nor integer, or numbers that do not fill the shape.
+  // INVALID_ARGUMENT: a type that is neither float nor integer nor true or false, or numbers that do not fill the shape.
   absl::StatusOr<OnnxConstant> Tensor(const onnx::Tensor& tensor) const;
 
  private:
@@ -45,6 +46,11 @@ class OnnxFile {
   std::string folder_;
   int64_t opset_ = 0;
 };
+
+// Of an element, as ONNX calls it ("INT8"), or its number.
+std::string OnnxTypeText(int type);
+// The number of a tensor of one float, of any width; none: it is another tensor, or its number lies in a file of its own.
+std::optional<float> OneFloat(const onnx::Tensor& tensor);
 
 }  // namespace cellbatch
 

@@ -25,6 +25,20 @@ OnnxResult Same(OnnxScope&, const OnnxNode& node) {
   return OnnxValues{*node.in(0)};
 }
 
+// It does nothing, unless its third operand (since opset 12) says that the model is being trained.
+OnnxResult Dropout(OnnxScope& scope, const OnnxNode& node) {
+  const OnnxValue* training = node.in(2);
+  if (training == nullptr) return Same(scope, node);
+  const bool fill = training->kind == OnnxValue::Kind::kFill;
+  const bool one = training->is_integers() && training->constant.size() == 1 &&
+                   (*training->constant.integers)[0].known();
+  if (!fill && !one) return OnnxWrong("training_mode is no constant");
+  if (fill ? training->fill != 0 : (*training->constant.integers)[0].value != 0) {
+    return OnnxWrong("training_mode is true: a model is served as it infers");
+  }
+  return Same(scope, node);
+}
+
 const std::vector<Understood>& Operators() {
   static const std::vector<Understood> kAll = {
       {"LSTM",
@@ -46,7 +60,7 @@ const std::vector<Understood>& Operators() {
       {"Mul", ReadAdd, {}},
       {"Softmax", ReadSoftmax, {"axis"}},
       {"Identity", Same, {}},
-      {"Dropout", Same, {"ratio", "seed"}},  // at inference
+      {"Dropout", Dropout, {"ratio", "seed"}},
       {"Transpose", MoveDimensions, {"perm"}},
       {"Reshape", MoveDimensions, {"allowzero"}},
       {"Flatten", MoveDimensions, {"axis"}},
@@ -106,7 +120,7 @@ class Walk {
     const std::string called = fmt::format("the graph input \"{}\"", input.name());
     if (!tokens && !floats) {
       return OnnxValue::Opaque(fmt::format("{} is of type {}: neither floats nor whole numbers",
-                                           called, type.elem_type()));
+                                           called, OnnxTypeText(type.elem_type())));
     }
     if (!type.has_shape() || type.shape().dim_size() > kMaxInputRank) {
       return OnnxValue::Opaque(called + " has no shape");
@@ -249,8 +263,11 @@ absl::Status OnnxWrong(std::string text) { return absl::InvalidArgumentError(std
 
 std::string NodeText(const onnx::Node& node) {
   if (!node.name().empty()) return fmt::format("node \"{}\" ({})", node.name(), node.op_type());
-  return fmt::format("the node that makes \"{}\" ({})",
-                     node.output_size() > 0 ? node.output(0) : "", node.op_type());
+  // An output that nobody reads has no name (Y, where Y_h alone is).
+  const auto named = std::find_if(node.output().begin(), node.output().end(),
+                                  [](const std::string& name) { return !name.empty(); });
+  return fmt::format("the node that makes \"{}\" ({})", named == node.output().end() ? "" : *named,
+                     node.op_type());
 }
 
 absl::Status OnnxScope::Bind(int number, AxisRole role, const char* what) {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "server/convert/onnx_scope.h"
@@ -289,26 +288,22 @@ OnnxResult Cast(OnnxScope& scope, const OnnxNode& node) {
   return OnnxWrong(fmt::format("attribute to is {}: between numbers of one kind only", to));
 }
 
-// A number everywhere: only zeros matter, as initial states.
+// A number everywhere is a fill (below): only zeros matter, as initial states.
 OnnxResult ConstantOfShape(OnnxScope&, const OnnxNode&) {
-  return OnnxWrong("of another number than zero");
+  return OnnxWrong("attribute value is not one float");
+}
+
+OnnxResult Expand(OnnxScope&, const OnnxNode&) {
+  return OnnxWrong("of what is not one float everywhere");
 }
 
 using Operator = OnnxResult (*)(OnnxScope&, const OnnxNode&);
 constexpr std::pair<std::string_view, Operator> kOperators[] = {
-    {"Transpose", Transpose},
-    {"Reshape", Reshape},
-    {"Flatten", Flatten},
-    {"Squeeze", Squeeze},
-    {"Unsqueeze", Unsqueeze},
-    {"Slice", Slice},
-    {"Gather", Gather},
-    {"Concat", Concat},
-    {"Split", SplitParts},
-    {"Shape", Shape},
-    {"Cast", Cast},
-    {"ConstantOfShape", ConstantOfShape},
-    {"Expand", ConstantOfShape},
+    {"Transpose", Transpose}, {"Reshape", Reshape},     {"Flatten", Flatten},
+    {"Squeeze", Squeeze},     {"Unsqueeze", Unsqueeze}, {"Slice", Slice},
+    {"Gather", Gather},       {"Concat", Concat},       {"Split", SplitParts},
+    {"Shape", Shape},         {"Cast", Cast},           {"ConstantOfShape", ConstantOfShape},
+    {"Expand", Expand},
 };
 
 // The number that all elements of a value are, if they are.
@@ -323,13 +318,7 @@ std::optional<float> Uniform(const OnnxValue& value) {
 // The number that a ConstantOfShape makes; none: it is no float.
 std::optional<float> FilledWith(const OnnxNode& node) {
   const onnx::Attribute* value = node.Find("value");
-  if (value == nullptr) return 0.0f;
-  if (value->t().data_type() != 1) return std::nullopt;
-  float number = 0;
-  const std::string& raw = value->t().raw_data();
-  if (raw.size() == sizeof(number)) std::memcpy(&number, raw.data(), sizeof(number));
-  if (value->t().float_data_size() == 1) number = value->t().float_data(0);
-  return number;
+  return value == nullptr ? 0.0f : OneFloat(value->t());
 }
 
 // The last of a shape, where it is known; else -1.
