@@ -261,12 +261,17 @@ class Importer {
            (bias == nullptr || bias->shape == std::vector<int64_t>{t.shape[0]});
   }
 
+  // Modules call theirs so. A parameter of the model itself (a learned first state, the query of an attention) may have the
+  // shape of a head, and be none.
+  static bool IsModulesWeight(const std::string& name) {
+    return name == "weight" || name.ends_with(".weight");
+  }
+
   // Matrices outside the stack that could be the one or the other.
   std::vector<const Entry*> Candidates(bool (Importer::*fits)(const Entry&) const) const {
     std::vector<const Entry*> found;
     for (const auto& [name, t] : by_name_) {
-      if (!used_.contains(name) && !ParseRnnName(name) && !ParseCellName(name) && (this->*fits)(*t))
-        found.push_back(t);
+      if (!used_.contains(name) && IsModulesWeight(name) && (this->*fits)(*t)) found.push_back(t);
     }
     return found;
   }
@@ -350,16 +355,35 @@ class Importer {
     used_.insert(model_.head_bias);
   }
 
+  // Notes a matrix that is no module's weight and would fit a place that is free.
+  bool NameParameter(const Entry& t) {
+    if (IsModulesWeight(t.name) || ParseRnnName(t.name) || ParseCellName(t.name)) return false;
+    std::vector<std::string> places, flags;
+    if (model_.embedding.empty() && hints_.embedding.empty() && FitsEmbedding(t)) {
+      places.push_back("an embedding");
+      flags.push_back("--embedding " + t.name);
+    }
+    if (model_.head.empty() && hints_.head.empty() && FitsHead(t)) {
+      places.push_back("a head");
+      flags.push_back("--head " + t.name);
+    }
+    if (places.empty()) return false;
+    Problem("\"{}\" {} {} could be {}, but for its name: {} takes it, --ignore {} leaves it out",
+            t.name, t.dtype, ShapeText(t.shape), fmt::join(places, " or "),
+            fmt::join(flags, " or "), t.name);
+    return true;
+  }
+
   // Whatever is left over would be left out of the model, and its answers be wrong.
   void NameTheRest() {
     if (!problems_.empty()) return;
     for (const auto& [name, t] : by_name_) {
-      if (used_.contains(name)) continue;
+      if (problems_.size() >= 20) return;
+      if (used_.contains(name) || NameParameter(*t)) continue;
       Problem(
           "\"{}\" {} {} fits no place: the embedding is [any, {}], the head [any, {}] "
           "(--ignore {} leaves it out)",
           name, t->dtype, ShapeText(t->shape), model_.input, TopWidth(), name);
-      if (problems_.size() >= 20) return;
     }
   }
 

@@ -142,6 +142,26 @@ TEST(TorchNamesTest, TensorsThatFitNoPlaceAreRefusedRatherThanLeftOut) {
       HasSubstr("\"fc.weight\" F32 [3, 7] fits no place"));
 }
 
+TEST(TorchNamesTest, AParameterOfTheModelIsTakenForNoLinearLayerOrEmbeddingUnlessAFlagSaysSo) {
+  // A learned first state, the query of an attention, positions: matrices that fit, and are no module's weight.
+  const auto dict = [](const std::string& name, int64_t width) {
+    return StateDict().Add(name, {1, width}).Rnn("rnn.", 3, 5, 7, 1, false);
+  };
+  for (const char* name : {"h0", "pool.query", "attention.in_proj_weight"}) {
+    EXPECT_THAT(dict(name, 7).Error(),
+                HasSubstr(std::string("\"") + name +
+                          "\" F32 [1, 7] could be a head, but for its name: " + "--head " + name +
+                          " takes it, --ignore " + name + " leaves it out"));
+  }
+  EXPECT_THAT(dict("positions", 5).Error(),
+              HasSubstr("\"positions\" F32 [1, 5] could be an embedding, but for its name: "
+                        "--embedding positions takes it"));
+  EXPECT_EQ(dict("projection", 7).Model({.head = "projection"}).head, "projection");
+  EXPECT_EQ(dict("table", 5).Model({.embedding = "table"}).embedding, "table");
+  EXPECT_EQ(dict("h0", 7).Model({.ignored = {"h0"}}).head, "");
+  EXPECT_EQ(dict("weight", 7).Model().head, "weight");  // an nn.Linear saved by itself
+}
+
 TEST(TorchNamesTest, EveryShapeThatIsWrongIsNamedWithBoth) {
   const std::string error = StateDict()
                                 .Add("weight_ih_l0", {28, 5})
