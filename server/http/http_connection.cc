@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "fmt/format.h"
 #include "scheduler/clock.h"
 
 namespace cellbatch {
@@ -212,13 +213,23 @@ void HttpConnection::RefuseHead(Error error) {
 // Of a head or of a body.
 void HttpConnection::Refuse(Error error) {
   if (error == http::error::body_limit) {
-    return Send(Refusal(413, "the body is longer than --http-max-body-bytes"), true);
+    return Send(TooLong(), true);
   }
   const bool hung_up =
       error == http::error::end_of_stream || error == http::error::partial_message ||
       error.category() != http::make_error_code(http::error::bad_method).category();
   if (hung_up) return Close();
   Send(Refusal(400, "this is not HTTP/1.1: " + error.message()), true);
+}
+
+// A body that comes in chunks does not say how long it is.
+HttpReply HttpConnection::TooLong() const {
+  const boost::optional<uint64_t> length = parser_->content_length();
+  const int64_t most = host_->limits.max_body_bytes;
+  return Refusal(
+      413, length ? fmt::format("the body has {} bytes, the most is {} (--http-max-body-bytes)",
+                                *length, most)
+                  : fmt::format("the body has more than {} bytes (--http-max-body-bytes)", most));
 }
 
 void HttpConnection::TakeHead() {

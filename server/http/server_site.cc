@@ -8,6 +8,7 @@
 #include "server/http/basic_credential.h"
 #include "server/http/html_page.h"
 #include "server/requests/client_identity.h"
+#include "server/requests/client_text.h"
 
 namespace cellbatch {
 
@@ -32,7 +33,19 @@ HttpReply ForPeople(HttpReply reply) {
 
 HttpRoute ReadOnly(const HttpRequest& head) {
   if (Allows("GET", head.method)) return {.where = HttpWhere::kPage};
-  return {.refused = HttpReply{.status = 405, .body = "only GET and HEAD\n"}};
+  return {.refused = HttpReply{
+              .status = 405, .body = "only GET and HEAD\n", .headers = {{"Allow", "GET, HEAD"}}}};
+}
+
+// Whoever asks below it is a client of KServe's protocol, whose errors are JSON.
+bool IsOfProtocol(std::string_view path) { return path == "/v2" || path.starts_with("/v2/"); }
+
+HttpReply NothingHere(std::string_view path) {
+  if (!IsOfProtocol(path)) {
+    return {.status = 404, .body = "nothing is here; the status page is at /\n"};
+  }
+  return ErrorReply(absl::NotFoundError(fmt::format(
+      "nothing is at {}, which is no path of KServe's or Triton's protocol", Quoted(path))));
 }
 
 // What a probe asks takes a look at a flag or into a table, so the loop answers it, whatever else goes on.
@@ -51,6 +64,11 @@ HttpWhere WhereOf(KServeAsk ask) {
 
 HttpRoute RouteOf(const HttpRequest& head) {
   const std::optional<KServePath> path = ParseKServePath(head.path);
+  if (!path && IsOfProtocol(head.path)) {
+    HttpRoute route = ReadOnly(head);
+    if (route.refused) route.refused = NothingHere(head.path);
+    return route;
+  }
   if (!path) return ReadOnly(head);
   const std::string_view methods = MethodsOf(path->ask);
   if (path->ask != KServeAsk::kUnserved && !Allows(methods, head.method)) {
@@ -188,7 +206,7 @@ HttpReply ServerSite::Page(std::string_view path) const {
   if (path == "/status.js") return {200, "text/javascript; charset=utf-8", kStatusScript};
   if (path == "/metrics") return {200, MetricsExporter::kContentType, metrics_.Text()};
   if (const auto model = ExplainedBy(path)) return ForPeople(explain_.Answer(*model));
-  return {.status = 404, .body = "nothing is here; the status page is at /\n"};
+  return NothingHere(path);
 }
 
 }  // namespace cellbatch

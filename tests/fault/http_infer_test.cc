@@ -78,7 +78,21 @@ TEST_F(HttpInferFaultTest, EveryDamageIsRefusedByName) {
   ExpectError(Ask(Infer("words", R"({"inputs":[{"name":"TOKENS","shape":[4294967296,4294967296],)"
                                  R"("datatype":"INT32","data":[1]}]})")),
               400, "dimension");
-  EXPECT_TRUE(Ask(Infer("words", std::string(2 << 20, ' '))).starts_with("HTTP/1.1 413"));
+  const std::string large = Ask(Infer("words", std::string(2 << 20, ' ')));
+  EXPECT_TRUE(large.starts_with("HTTP/1.1 413")) << large;
+  EXPECT_NE(large.find("2097152 bytes, the most is 1048576 (--http-max-body-bytes)"), large.npos)
+      << large;
+}
+
+// Clients of KServe's protocol read every answer below /v2 as JSON.
+TEST_F(HttpInferFaultTest, APathOfTheProtocolThatIsNoneIsAnErrorInJson) {
+  ExpectError(Ask(Infer("", Tokens({1}))), 404, "/v2/models//infer");
+  ExpectError(Ask(Infer("../words", Tokens({1}))), 404, "/v2/models/../words/infer");
+  ExpectError(Ask("GET /v2/models HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), 404,
+              "/v2/models");
+  const std::string page = Ask("POST /v1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(page.starts_with("HTTP/1.1 405")) << page;
+  EXPECT_NE(page.find("Allow: GET, HEAD\r\n"), page.npos) << page;
 }
 
 TEST_F(HttpInferFaultTest, AClientThatHangsUpIsCancelledInTheMiddle) {
