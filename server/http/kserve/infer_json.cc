@@ -16,6 +16,8 @@ namespace cellbatch {
 namespace {
 
 constexpr size_t kMaxDepth = 64;
+constexpr int kNumberOutOfRange = 406;     // nlohmann-json's number of this error
+constexpr size_t kMostShownOfNumber = 64;  // it may have as many digits as it likes
 constexpr std::string_view kSharedMemory = "shared_memory_region";
 
 absl::Status Invalid(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
@@ -60,8 +62,12 @@ class InferReader {
   bool start_array(size_t) { return Open(false); }
   bool end_object() { return Close(); }
   bool end_array() { return Close(); }
-  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) {
+  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& error) {
     refused_ = Refused::kMalformed;
+    if (error.id == kNumberOutOfRange) {
+      return Fail(fmt::format("a number that ends at byte {} is beyond 64 bits of floating point",
+                              position));
+    }
     return Fail(fmt::format("malformed JSON at byte {}", position));
   }
 
@@ -292,8 +298,19 @@ class InferReader {
     if (to.datatype == "BYTES") return TakeBytes(value, to);
     return true;  // no model takes it, which whoever knows the model says better
   }
-  bool BadValue(const InferJson::Tensor& to) {
-    return Fail(fmt::format("{}: value {} of data is no {}", Where(), to.values - 1, to.datatype));
+  // A value as the client wrote it.
+  std::string Shown(const Value& value) const {
+    if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+    if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
+    if (const auto* number = std::get_if<uint64_t>(&value)) return std::to_string(*number);
+    if (const auto* text = std::get_if<std::string>(&value)) return Quoted(*text);
+    if (!std::holds_alternative<double>(value)) return "null";
+    if (number_.size() <= kMostShownOfNumber) return number_;
+    return number_.substr(0, kMostShownOfNumber) + "..";
+  }
+  bool BadValue(const Value& value, const InferJson::Tensor& to) {
+    return Fail(fmt::format("{}: value {} of data is {}, no {}", Where(), to.values - 1,
+                            Shown(value), to.datatype));
   }
   template <typename Number>
   static void Append(Number number, std::string& data) {
@@ -302,7 +319,7 @@ class InferReader {
   template <typename Whole>
   bool TakeWhole(const Value& value, InferJson::Tensor& to) {
     const auto* number = std::get_if<int64_t>(&value);
-    if (number == nullptr || *number != static_cast<Whole>(*number)) return BadValue(to);
+    if (number == nullptr || *number != static_cast<Whole>(*number)) return BadValue(value, to);
     Append(static_cast<Whole>(*number), to.data);
     return true;
   }
@@ -320,16 +337,16 @@ class InferReader {
       const auto [end, error] =
           std::from_chars(number_.data(), number_.data() + number_.size(), number);
       if (error != std::errc()) number = static_cast<float>(wide);
-      if (std::isinf(number)) return BadValue(to);
+      if (std::isinf(number)) return BadValue(value, to);
     } else {
-      return BadValue(to);
+      return BadValue(value, to);
     }
     Append(number, to.data);
     return true;
   }
   bool TakeBytes(const Value& value, InferJson::Tensor& to) {
     const auto* text = std::get_if<std::string>(&value);
-    if (text == nullptr) return BadValue(to);
+    if (text == nullptr) return BadValue(value, to);
     wire::AppendFramed(*text, to.data);
     return true;
   }

@@ -180,13 +180,20 @@ TEST(InferJsonTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(ErrorOf(R"({"inputs":{}})"), "\"inputs\": expected a list");
   EXPECT_EQ(ErrorOf(R"({"inputs":[7]})"), "inputs and outputs: expected objects");
   EXPECT_EQ(ErrorOf(R"({"id":7})"), "\"id\": expected a string");
-  EXPECT_EQ(ErrorOf(Data("INT32", "[1.5]")), "input \"X\": value 0 of data is no INT32");
-  EXPECT_EQ(ErrorOf(Data("INT32", "[0,2147483648]")), "input \"X\": value 1 of data is no INT32");
+  EXPECT_EQ(ErrorOf(Data("INT32", "[1.5]")), "input \"X\": value 0 of data is 1.5, no INT32");
+  EXPECT_EQ(ErrorOf(Data("INT32", "[0,2147483648]")),
+            "input \"X\": value 1 of data is 2147483648, no INT32");
   EXPECT_EQ(ErrorOf(Data("INT64", "[9223372036854775808]")),
-            "input \"X\": value 0 of data is no INT64");
-  EXPECT_EQ(ErrorOf(Data("FP32", "[1e39]")), "input \"X\": value 0 of data is no FP32");
-  EXPECT_EQ(ErrorOf(Data("FP32", "[null]")), "input \"X\": value 0 of data is no FP32");
-  EXPECT_EQ(ErrorOf(Data("BYTES", "[1]")), "input \"X\": value 0 of data is no BYTES");
+            "input \"X\": value 0 of data is 9223372036854775808, no INT64");
+  EXPECT_EQ(ErrorOf(Data("FP32", "[1e39]")), "input \"X\": value 0 of data is 1e39, no FP32");
+  EXPECT_EQ(ErrorOf(Data("FP32", "[null]")), "input \"X\": value 0 of data is null, no FP32");
+  EXPECT_EQ(ErrorOf(Data("BYTES", "[1]")), "input \"X\": value 0 of data is 1, no BYTES");
+  EXPECT_EQ(ErrorOf(Data("INT32", R"(["1"])")), "input \"X\": value 0 of data is \"1\", no INT32");
+  EXPECT_EQ(ErrorOf(Data("FP32", "[true]")), "input \"X\": value 0 of data is true, no FP32");
+  EXPECT_EQ(ErrorOf(Data("FP32", "[0.1" + std::string(100, '1') + "e99]")),
+            "input \"X\": value 0 of data is 0.1" + std::string(61, '1') + ".., no FP32");
+  EXPECT_EQ(ErrorOf(R"({"inputs":[{"data":[1,1e400]}]})"),
+            "a number that ends at byte 27 is beyond 64 bits of floating point");
   EXPECT_EQ(ErrorOf(Data("INT32", "[{}]")), "input \"X\": objects in data");
   EXPECT_EQ(ErrorOf(Data("INT32", R"([1],"data":[2])")), "input \"X\": data is given twice");
   EXPECT_EQ(ErrorOf(Data("INT32", R"([1],"datatype":"FP32")")),
