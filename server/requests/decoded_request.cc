@@ -29,25 +29,25 @@ enum Kind : size_t { kBool = 1, kInt64 = 2, kUint64 = 3, kText = 4 };
 
 struct Reserved {
   std::string_view key;
-  std::array<Kind, 2> kinds;
+  std::array<Kind, 3> kinds;
   const char* expected;
 };
 
 constexpr std::array<Reserved, 7> kReserved = {{
-    {kSequenceId, {kInt64, kText}, "int64_param or string_param"},
-    {kSequenceStart, {kBool, kBool}, "bool_param"},
-    {kSequenceEnd, {kBool, kBool}, "bool_param"},
-    {"priority", {kUint64, kInt64}, "uint64_param"},
-    {"timeout", {kInt64, kInt64}, "int64_param"},
-    {"triton_enable_empty_final_response", {kBool, kBool}, "bool_param"},
-    {"binary_data_output", {kBool, kBool}, "bool_param"},
+    {kSequenceId, {kInt64, kUint64, kText}, "int64_param or string_param"},
+    {kSequenceStart, {kBool, kBool, kBool}, "bool_param"},
+    {kSequenceEnd, {kBool, kBool, kBool}, "bool_param"},
+    {"priority", {kUint64, kInt64, kInt64}, "uint64_param"},
+    {"timeout", {kInt64, kInt64, kInt64}, "int64_param"},
+    {"triton_enable_empty_final_response", {kBool, kBool, kBool}, "bool_param"},
+    {"binary_data_output", {kBool, kBool, kBool}, "bool_param"},
 }};
 
 absl::Status CheckReserved(const PlainParameter& given) {
   for (const Reserved& reserved : kReserved) {
     if (given.key != reserved.key) continue;
     const size_t kind = given.value.index();
-    if (kind != reserved.kinds[0] && kind != reserved.kinds[1]) {
+    if (std::find(reserved.kinds.begin(), reserved.kinds.end(), kind) == reserved.kinds.end()) {
       return Invalid(fmt::format("parameter {} has the wrong type: expected {}", given.key,
                                  reserved.expected));
     }
@@ -125,6 +125,10 @@ class RequestDecoder {
       if (const auto* number = std::get_if<int64_t>(id)) {
         if (*number != 0) piece.id = fmt::format("#{}", *number);
         piece.shown = std::to_string(*number);
+      } else if (const auto* large = std::get_if<uint64_t>(id)) {
+        // The sequence whose id gRPC's clients, which have no other field for it, write as a negative number.
+        if (*large != 0) piece.id = fmt::format("#{}", static_cast<int64_t>(*large));
+        piece.shown = std::to_string(*large);
       } else if (const auto text = std::get<std::string_view>(*id); !text.empty()) {
         if (text.size() > kMaxSequenceIdBytes) {
           return Invalid(fmt::format("parameter {} has {} bytes, the most are {}", kSequenceId,

@@ -39,6 +39,21 @@ TEST_F(SequencePiecesTest, APieceThatIsRefusedCostsNothingAndTheRightOneAfterItG
   EXPECT_EQ(MetricsPage(*server_).Ended("invalid"), 9);
 }
 
+// Triton's ids are 64 bits; its clients write those above 2^63 as they are in JSON, and in two's complement over gRPC.
+TEST_F(SequencePiecesTest, AnIdOf64BitsIsTheSameHoweverItIsWritten) {
+  ASSERT_NO_FATAL_FAILURE(Serve({}));
+  ModelInferRequest start = Piece(7, {1, 2}, Mark::kStart);
+  (*start.mutable_parameters())["sequence_id"].set_uint64_param(UINT64_MAX);
+  EXPECT_EQ(Ask(start), Whole({1, 2}));
+  EXPECT_EQ(Ask(Piece(-1, {3})), Whole({1, 2, 3}));
+  ModelInferRequest end = Piece(7, {4}, Mark::kEnd);
+  (*end.mutable_parameters())["sequence_id"].set_uint64_param(UINT64_MAX);
+  EXPECT_EQ(Ask(end), Whole({1, 2, 3, 4}));
+  ExpectRefused(end, StatusCode::INVALID_ARGUMENT, "sequence 18446744073709551615 has no state");
+  (*start.mutable_parameters())["sequence_id"].set_uint64_param(0);
+  ExpectRefused(start, StatusCode::INVALID_ARGUMENT, "without a sequence_id");
+}
+
 TEST_F(SequencePiecesTest, WhatIsNoPieceIsInvalidAndChangesNothing) {
   ASSERT_NO_FATAL_FAILURE(Serve({}));
   Ask(Piece(7, {1}, Mark::kStart));
