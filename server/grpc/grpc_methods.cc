@@ -30,6 +30,14 @@ absl::StatusOr<std::string> Bytes(const absl::StatusOr<Response>& answer) {
   return answer->SerializeAsString();
 }
 
+// As Triton answers it: a model that is not there is not ready. Its clients wait for one that is to come by asking again,
+// and an error ends them. (Over HTTP a status says which of the two it is.)
+absl::StatusOr<inference::ModelReadyResponse> ReadyOrNot(
+    absl::StatusOr<inference::ModelReadyResponse> answer) {
+  if (absl::IsNotFound(answer.status())) return inference::ModelReadyResponse();
+  return answer;
+}
+
 }  // namespace
 
 GrpcMethods::GrpcMethods(const CallSinks& sinks, const KServeService& kserve,
@@ -66,8 +74,9 @@ void GrpcMethods::AddKServe(const KServeService& kserve) {
                                        [&](const auto&) { return Bytes(kserve.ServerLive()); });
   Answer<inference::ServerReadyRequest>("ServerReady", kProbe,
                                         [&](const auto&) { return Bytes(kserve.ServerReady()); });
-  Answer<inference::ModelReadyRequest>(
-      "ModelReady", kProbe, [&](const auto& request) { return Bytes(kserve.ModelReady(request)); });
+  Answer<inference::ModelReadyRequest>("ModelReady", kProbe, [&](const auto& request) {
+    return Bytes(ReadyOrNot(kserve.ModelReady(request)));
+  });
   Answer<inference::ServerMetadataRequest>(
       "ServerMetadata", kSlow, [&](const auto&) { return Bytes(kserve.ServerMetadata()); });
   Answer<inference::ModelMetadataRequest>("ModelMetadata", kSlow, [&](const auto& request) {

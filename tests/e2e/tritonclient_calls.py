@@ -51,6 +51,7 @@ def check(answer, cell, weights, tokens):
 
 def metadata(client, cell):
     assert client.is_server_live() and client.is_server_ready() and client.is_model_ready(cell)
+    assert not client.is_model_ready("nobody") and not client.is_model_ready(cell, "7")
     assert not client.get_server_metadata().name == ""
     described = client.get_model_metadata(cell)
     assert [t.name for t in described.outputs][0] == "OUTPUT", described

@@ -57,6 +57,24 @@ TEST_F(ValidationTest, V1NamesAndVersions) {
          Named(std::string(1 << 20, 'x')));
 }
 
+// As with Triton, so that a client may wait for a model that is still to come.
+TEST_F(ValidationTest, V1AModelOrVersionThatIsNotThereIsNotReady) {
+  const auto ask = [](const std::string& model, const std::string& version) {
+    grpc::ClientContext context;
+    inference::ModelReadyRequest request;
+    request.set_name(model);
+    request.set_version(version);
+    inference::ModelReadyResponse answer;
+    const grpc::Status status = caller_->stub().ModelReady(&context, request, &answer);
+    return std::pair(status.error_code(), answer.ready());
+  };
+  EXPECT_EQ(ask("words", "1"), std::pair(StatusCode::OK, true));
+  EXPECT_EQ(ask("nobody", ""), std::pair(StatusCode::OK, false));
+  EXPECT_EQ(ask("words", "2"), std::pair(StatusCode::OK, false));
+  EXPECT_EQ(ask("words", "x"), std::pair(StatusCode::INVALID_ARGUMENT, false));
+  EXPECT_EQ(HttpGet(server_->http(), "/v2/models/nobody/ready").substr(0, 3), "404");
+}
+
 TEST_F(ValidationTest, V2AModelThatFailedToLoadIsUnavailable) {
   Expect(StatusCode::UNAVAILABLE, "broken", Named("broken"));
   EXPECT_EQ(HttpGet(server_->http(), "/v2/models/broken/ready").substr(0, 3), "503");
