@@ -49,7 +49,8 @@ constexpr char kPurpose[] =
     "Talks to a Cellbatch server, or to any other that speaks KServe v2 over gRPC.\n"
     "\n"
     "commands:\n"
-    "  health      is the server alive and ready (exit code 1 where it is not)\n"
+    "  health      is the server alive and ready, and with --model that model (exit code 1 where\n"
+    "              it is not)\n"
     "  metadata    the server and its models; with --model, that model's tensors\n"
     "  config      a model's settings\n"
     "  repository  the models and their states\n"
@@ -289,10 +290,22 @@ absl::StatusOr<Shown> RunMetadata(Client& client, const Settings& settings, Call
   return Shown{ToText(*server, *models), json};
 }
 
-absl::StatusOr<Shown> RunHealth(Client& client, CallOptions options) {
+absl::StatusOr<Shown> RunHealth(Client& client, const Settings& settings, CallOptions options) {
   const auto health = client.Health(options);
   auto shown = Show(health);
   if (shown.ok() && !(health->live && health->ready)) {
+    shown->exit_code = 1;
+  }
+  if (!shown.ok() || settings.model.empty()) {
+    return shown;
+  }
+  const auto ready = client.ModelReady(settings.model, settings.version, options);
+  if (!ready.ok()) {
+    return ready.status();
+  }
+  shown->text += fmt::format("model   {}\n", *ready ? "yes" : "no");
+  shown->json["model_ready"] = *ready;
+  if (!*ready) {
     shown->exit_code = 1;
   }
   return shown;
@@ -306,7 +319,7 @@ absl::StatusOr<Shown> Run(Client& client, const std::string& command, const std:
                           const Settings& settings) {
   const CallOptions options = Timeout(settings);
   if (command == "health") {
-    return RunHealth(client, options);
+    return RunHealth(client, settings, options);
   }
   if (command == "metadata") {
     return RunMetadata(client, settings, options);
@@ -331,6 +344,9 @@ absl::StatusOr<Shown> Run(Client& client, const std::string& command, const std:
 
 absl::Status RunDecoding(Client& client, const Settings& settings, CallOptions options,
                          const Print& print) {
+  if (settings.typed.source.empty() && settings.typed.text.empty()) {
+    return absl::InvalidArgumentError("decode wants --source or --text");
+  }
   const auto input = InputOf(settings.typed);
   if (!input.ok()) {
     return input.status();

@@ -89,6 +89,7 @@ TEST_F(CommandsTest, AnErrorThatNamesAFileInOtherLettersThanUtf8IsJsonToo) {
 TEST_F(CommandsTest, TheOtherCommandsPrintWhatTheServerSays) {
   EXPECT_EQ(Run({"health"}).output, "live    yes\nready   yes\nhealth  SERVING\n");
   EXPECT_EQ(RunJson({"health"})["ready"], true);
+  EXPECT_FALSE(RunJson({"health"}).contains("model_ready"));
   EXPECT_NE(Run({"metadata"}).output.find("cellbatch-null 0"), std::string::npos);
   EXPECT_NE(Run({"metadata", "--model=null"}).output.find("input   TOKENS  INT32     [?]"),
             std::string::npos)
@@ -103,6 +104,24 @@ TEST_F(CommandsTest, TheOtherCommandsPrintWhatTheServerSays) {
   EXPECT_EQ(RunJson({"stats"})["models"][0]["name"], "null");
   EXPECT_EQ(RunJson({"latency"})["models"][0]["phases"]["request"]["count"], 0);
   EXPECT_NE(Run({"latency"}).output.find("p99.9"), std::string::npos);
+}
+
+TEST_F(CommandsTest, HealthAsksOfAModelThatIsNamedToo) {
+  const CommandResult there = Run({"health", "--model=null", "--version=1"});
+  EXPECT_EQ(there.output, "live    yes\nready   yes\nhealth  SERVING\nmodel   yes\n");
+  EXPECT_EQ(there.exit_code, 0);
+  const CommandResult none = Run({"health", "--model=other"});
+  EXPECT_EQ(none.output, "live    yes\nready   yes\nhealth  SERVING\nmodel   no\n");
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_EQ(RunJson({"health", "--model=null"})["model_ready"], true);
+  EXPECT_EQ(RunJson({"health", "--model=other"})["model_ready"], false);
+}
+
+TEST_F(CommandsTest, DecodeSaysWhatItReads) {
+  for (const char* other : {"--tokens=1 2", "--tree=(a)", "--chars=1"}) {
+    EXPECT_EQ(Run({"decode", "--model=null", other}).complaint,
+              "INVALID_ARGUMENT: decode wants --source or --text\n");
+  }
 }
 
 TEST(CommandWordsTest, WrongWordsAreToldAndExitWithTwo) {

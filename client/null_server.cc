@@ -93,7 +93,7 @@ class KserveService final : public inference::GRPCInferenceService::CallbackServ
                                  const inference::ModelReadyRequest* request,
                                  inference::ModelReadyResponse* response) override {
     response->set_ready(request->name() == options_.model);
-    return FinishNow(context, CheckModel(request->name()));
+    return FinishNow(context);
   }
 
   ServerUnaryReactor* ServerMetadata(CallbackServerContext* context,
