@@ -295,6 +295,20 @@ TEST_F(ImportOnnxTest, StatesOfZerosMayBeMadeInHalfPrecision) {
               HasSubstr("node \"zeros\" (ConstantOfShape): attribute value is not one float"));
 }
 
+TEST_F(ImportOnnxTest, AStateThatIsNotUnderstoodIsNamedBeforeWhatIsUnknownInItsMaking) {
+  // A learned state, repeated for a batch as exporters write it, by operators of which none is understood.
+  EXPECT_THAT(LstmError([](OnnxGraphMaker& made, onnx::Node& lstm) {
+                for (const char* name : {"", "", "c0"}) lstm.add_input(name);
+                const onnx::Node last = lstm;
+                made.graph().mutable_node()->RemoveLast();
+                made.Floats("learned", {1, 1, 3});
+                made.Node("Tile", {"learned", "x"}, {"c0"});
+                *made.graph().add_node() = last;
+              }),
+              HasSubstr("node \"the_ry\" (LSTM): initial_c is not understood (sequences start "
+                        "from zeros): node \"the_c0\" (Tile): this operator is not understood"));
+}
+
 TEST_F(ImportOnnxTest, DropoutIsLeftOutUnlessItIsForTraining) {
   const auto error = [this](const std::function<void(onnx::Tensor&)>& training) {
     return ErrorBehind("Dropout", "rh", {"ratio", "training"},

@@ -200,6 +200,23 @@ class Walk {
     return OnnxWrong("this operator is not understood");
   }
 
+  // Why what a node makes of an operand that is not understood is not, either: for the operand's own reason. Of a state that
+  // a recurrent node begins from that would be a detail of its making, where any making is one too many.
+  static std::shared_ptr<const std::string> WhyOf(const onnx::Node& node,
+                                                  const std::vector<const OnnxValue*>& inputs,
+                                                  const OnnxValue& opaque) {
+    constexpr std::pair<size_t, const char*> kStates[] = {{5, "initial_h"}, {6, "initial_c"}};
+    const std::string& op = node.op_type();
+    if (op != "LSTM" && op != "GRU" && op != "RNN") return opaque.why;
+    for (const auto& [place, name] : kStates) {
+      if (place >= inputs.size() || inputs[place] != &opaque) continue;
+      return std::make_shared<const std::string>(
+          fmt::format("{}: {} is not understood (sequences start from zeros): {}", NodeText(node),
+                      name, *opaque.why));
+    }
+    return opaque.why;
+  }
+
   absl::Status ReadNode(const onnx::Node& node) {
     if (node.input_size() > kMaxOnnxParts || node.output_size() > kMaxOnnxParts) {
       return OnnxWrong(fmt::format("{} has {} operands", NodeText(node), node.input_size()));
@@ -213,7 +230,8 @@ class Walk {
     }
     OnnxValues made(static_cast<size_t>(node.output_size()));
     if (opaque != nullptr) {
-      for (OnnxValue& value : made) value.why = opaque->why;
+      const auto why = WhyOf(node, inputs, *opaque);
+      for (OnnxValue& value : made) value.why = why;
     } else {
       OnnxResult result = Evaluate(node, inputs);
       const std::string called = NodeText(node);
