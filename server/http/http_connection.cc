@@ -59,10 +59,6 @@ std::string PeerOf(const asio::generic::stream_protocol::socket& socket) {
   return (peer.address().is_v4() ? "ipv4:" : "ipv6:") + text.str();
 }
 
-HttpReply Refusal(int status, std::string_view why) {
-  return {.status = status, .body = std::string(why) + "\n", .headers = {}};
-}
-
 }  // namespace
 
 // What those who answer hold; the connection may end before. The mutex orders Reply, OnHangUp and the hang-up.
@@ -208,6 +204,12 @@ void HttpConnection::RefuseHead(Error error) {
     return Send(Refusal(431, "the head is longer than --http-max-header-bytes"), true);
   }
   Refuse(error);
+}
+
+HttpReply HttpConnection::Refusal(int status, const std::string& why) const {
+  HttpReply reply = host_->site.refusal ? host_->site.refusal(why) : HttpReply{.body = why + "\n"};
+  reply.status = status;
+  return reply;
 }
 
 // Of a head or of a body.

@@ -68,6 +68,7 @@ class HttpConnection final : public ConnectionTable::Entry,
   void OnHead(Error error);
   void RefuseHead(Error error);
   void Refuse(Error error);
+  HttpReply Refusal(int status, const std::string& why) const;
   HttpReply TooLong() const;
   void TakeHead();
   bool KnowsEnd();

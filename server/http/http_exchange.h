@@ -82,6 +82,8 @@ struct HttpRoute {
 struct HttpSite {
   std::function<HttpRoute(const HttpRequest& head)> route;
   std::function<void(std::shared_ptr<HttpExchange> exchange)> answer;
+  // What is told, whatever the status, of what the connection itself refuses: too long, too many. Null: a line of text.
+  std::function<HttpReply(const std::string& why)> refusal = nullptr;
 };
 
 }  // namespace cellbatch

@@ -156,7 +156,11 @@ HttpRoute ServerSite::Route(const HttpRequest& head) const {
 
 HttpSite ServerSite::All() const {
   return {.route = [this](const HttpRequest& head) { return Route(head); },
-          .answer = [this](const std::shared_ptr<HttpExchange>& exchange) { Answer(exchange); }};
+          .answer = [this](const std::shared_ptr<HttpExchange>& exchange) { Answer(exchange); },
+          .refusal =
+              [](const std::string& why) {
+                return ErrorReply(absl::InvalidArgumentError(why));  // its own status is put there
+              }};
 }
 
 HttpSite ServerSite::MetricsAlone() const {
