@@ -360,8 +360,8 @@ absl::Status RunDecoding(Client& client, const Settings& settings, CallOptions o
   return RunDecode(client, names, *source, settings.typed, settings.json, options, print);
 }
 
-// Which request, said twice: then one of them would be left out in silence.
-std::string TwoRequests(const Settings& settings) {
+// Which request, said twice, or said in part: then something would be left out in silence.
+std::string WrongRequests(const Settings& settings) {
   const TypedFlags& typed = settings.typed;
   const std::pair<const char*, bool> all[] = {
       {"--tokens", !settings.tokens.empty()}, {"--random", settings.random != 0},
@@ -372,7 +372,9 @@ std::string TwoRequests(const Settings& settings) {
   for (const auto& [name, is_given] : all) {
     if (is_given) given.emplace_back(name);
   }
-  return given.size() < 2 ? "" : fmt::format("infer wants one of {}", fmt::join(given, ", "));
+  if (given.size() > 1) return fmt::format("infer wants one of {}", fmt::join(given, ", "));
+  if (typed.spans.empty() || !typed.chars.empty()) return "";
+  return "--spans are words over --chars, which are not given";
 }
 
 // What is wrong with numbers of flags, whatever the command; empty where nothing is.
@@ -411,7 +413,7 @@ std::string WrongWords(const std::vector<std::string>& words, const Settings& se
     return "token wants --name=NAME and --token-file=FILE, which is not there yet";
   }
   if (std::string wrong = WrongNumbers(settings); !wrong.empty()) return wrong;
-  return words[0] == "infer" ? TwoRequests(settings) : "";
+  return words[0] == "infer" ? WrongRequests(settings) : "";
 }
 
 }  // namespace

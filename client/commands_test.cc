@@ -117,6 +117,13 @@ TEST_F(CommandsTest, HealthAsksOfAModelThatIsNamedToo) {
   EXPECT_EQ(RunJson({"health", "--model=other"})["model_ready"], false);
 }
 
+TEST_F(CommandsTest, SpansAreOfCharacters) {
+  const CommandResult result = Run({"infer", "--model=null", "--tokens=1 2", "--spans=0-2:1"});
+  EXPECT_EQ(result.complaint,
+            "cellbatch-client: --spans are words over --chars, which are not given\n");
+  EXPECT_EQ(result.exit_code, 2);
+}
+
 TEST_F(CommandsTest, DecodeSaysWhatItReads) {
   for (const char* other : {"--tokens=1 2", "--tree=(a)", "--chars=1"}) {
     EXPECT_EQ(Run({"decode", "--model=null", other}).complaint,

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -41,6 +42,19 @@ std::string EndText(const DecodeResult& result, bool json) {
   }
   return fmt::format("\n{} words, then {}\n", result.length,
                      result.stopped ? "the end of the sequence" : "the cap");
+}
+
+// From the front of what is left of a text.
+bool TakeNumber(std::string_view& rest, int32_t& number) {
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+  return error == std::errc();
+}
+
+bool TakeMark(std::string_view& rest, char mark) {
+  if (!rest.starts_with(mark)) return false;
+  rest.remove_prefix(1);
+  return true;
 }
 
 }  // namespace
@@ -83,9 +97,11 @@ absl::StatusOr<std::vector<LatticeInput::Word>> SpansFromText(const std::string&
   std::stringstream stream(spaced);
   for (std::string span; stream >> span;) {
     LatticeInput::Word word;
-    char rest = 0;
-    if (std::sscanf(span.c_str(), "%d-%d:%d%c", &word.start, &word.end, &word.word, &rest) != 3) {
-      return Wrong(fmt::format("--spans: \"{}\" is not of the form START-END:WORD", span));
+    std::string_view rest = span;
+    if (!TakeNumber(rest, word.start) || !TakeMark(rest, '-') || !TakeNumber(rest, word.end) ||
+        !TakeMark(rest, ':') || !TakeNumber(rest, word.word) || !rest.empty()) {
+      return Wrong(fmt::format(
+          "--spans: \"{}\" is not of the form START-END:WORD, of numbers of 32 bits", span));
     }
     words.push_back(word);
   }

@@ -27,7 +27,10 @@ TEST(TypedCommandsTest, SpansAreWordsOverCharacters) {
   EXPECT_EQ((*words)[1].end, 3);
   EXPECT_EQ((*words)[1].word, 8);
   EXPECT_TRUE(SpansFromText("")->empty());
-  for (const char* wrong : {"0-2", "0:2-3", "0-2:x", "0-2:3y", "a"}) {
+  EXPECT_EQ(SpansFromText("1--2:-3")->at(0).end, -2);  // wrong, which the server says
+  // 2^32 + 5 is not word 5.
+  for (const char* wrong :
+       {"0-2", "0:2-3", "0-2:x", "0-2:3y", "a", "0-2:4294967301", "9999999999-2:1"}) {
     EXPECT_THAT(std::string(SpansFromText(wrong).status().message()),
                 HasSubstr(std::string("--spans: \"") + wrong + "\""));
   }
