@@ -21,6 +21,12 @@ class Importer {
     for (const Entry& t : tensors) {
       if (!Ignored(t.name)) by_name_[t.name] = &t;
     }
+    for (const std::string& ignored : hints_.ignored) {
+      const bool any = std::any_of(tensors.begin(), tensors.end(),
+                                   [&](const Entry& t) { return Covers(ignored, t.name); });
+      if (any) continue;
+      Problem("--ignore {}: no tensor is called that, and none lies below it", ignored);
+    }
   }
 
   absl::StatusOr<TorchModel> Import() {
@@ -42,10 +48,12 @@ class Importer {
     problems_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
+  static bool Covers(const std::string& prefix, const std::string& name) {
+    return name == prefix || name.starts_with(prefix + ".");
+  }
   bool Ignored(const std::string& name) const {
-    return std::any_of(hints_.ignored.begin(), hints_.ignored.end(), [&](const std::string& p) {
-      return name == p || name.starts_with(p + ".");
-    });
+    return std::any_of(hints_.ignored.begin(), hints_.ignored.end(),
+                       [&](const std::string& prefix) { return Covers(prefix, name); });
   }
 
   const Entry* Find(const std::string& name) const {

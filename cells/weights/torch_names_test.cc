@@ -135,6 +135,12 @@ TEST(TorchNamesTest, TensorsThatFitNoPlaceAreRefusedRatherThanLeftOut) {
                 .Add("norm.weight", {7})
                 .Error({.ignored = {"norm"}}),
             "understood");
+  // As of an ONNX graph: a name that is misspelt leaves nothing out, and what it meant is served.
+  const StateDict with_head = StateDict().Add("fc.weight", {3, 7}).Rnn("rnn.", 4, 5, 7, 1, false);
+  EXPECT_EQ(with_head.Model({.ignored = {"fc"}}).head, "");
+  EXPECT_EQ(with_head.Error({.ignored = {"fc", "f", "fc.weight.x"}}),
+            "--ignore f: no tensor is called that, and none lies below it\n"
+            "--ignore fc.weight.x: no tensor is called that, and none lies below it");
   EXPECT_THAT(StateDict().Add("emb.weight", {10, 6}).Rnn("", 4, 5, 7, 1, false).Error(),
               HasSubstr("\"emb.weight\" F32 [10, 6] fits no place: the embedding is [any, 5]"));
   EXPECT_THAT(
