@@ -514,6 +514,17 @@ TEST_F(ImportOnnxTest, LayersThatDoNotLieOnEachOtherAreNamed) {
           "node \"the_topy\" (GRU) reads node \"the_ay\" (GRU) and node \"the_by\" (GRU) at once"));
 }
 
+TEST_F(ImportOnnxTest, TwoDirectionsInNodesOfTheirOwnAreNamed) {
+  OnnxGraphMaker made;
+  made.Recurrent("LSTM", "x", 4, kI, 1, "a");
+  OnnxGraphMaker::Set(made.Recurrent("LSTM", "x", 4, kI, 1, "b"), "direction").set_s("reverse");
+  OnnxGraphMaker::Set(made.Node("Concat", {"ah", "bh"}, {"ends"}), "axis").set_i(2);
+  made.Output("ends");
+  EXPECT_THAT(Error(made), HasSubstr("output \"ends\": node \"the_ay\" (LSTM) is none of the "
+                                     "layers below node \"the_by\" (LSTM); both directions of a "
+                                     "layer are served of one node (bidirectional; --ignore ends"));
+}
+
 TEST_F(ImportOnnxTest, FilesThatAreNoneOrLieAreRefused) {
   options_.from = testing::TempDir() + "/absent.onnx";
   EXPECT_THAT(std::string(ImportOnnx(options_).status().message()), HasSubstr("No such file"));

@@ -171,6 +171,14 @@ class Finder {
     found_.model.vocabulary = table.dims[0];
   }
 
+  // A layer of these rows that is none of the stack's; -1: there is none.
+  int Beside(const OnnxRows& rows) const {
+    for (const OnnxBlock& block : rows.blocks) {
+      if (std::find(chain_.begin(), chain_.end(), block.layer) == chain_.end()) return block.layer;
+    }
+    return -1;
+  }
+
   // What we call an output; empty: a problem was noted.
   std::string Called(const std::string& name, const OnnxRows& rows) {
     if (rows.stage == RowsStage::kHead) {
@@ -182,6 +190,13 @@ class Finder {
       }
       head_ = rows.source;
       return "OUTPUT";
+    }
+    if (const int beside = Beside(rows); beside >= 0) {
+      Problem(fmt::format(
+          "output \"{}\": {} is none of the layers below {}; both directions of a layer are served "
+          "of one node (bidirectional; --ignore {} leaves the output out)",
+          name, layer(beside).node, layer(top_).node, name));
+      return "";
     }
     std::vector<OnnxBlock> h, c;
     for (const int number : chain_) {
