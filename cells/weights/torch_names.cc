@@ -382,16 +382,20 @@ class Importer {
     return true;
   }
 
+  static std::string PlaceText(const char* place, const std::string& hint, int64_t width) {
+    if (hint == "none") return fmt::format("there is to be no {} (--{} none)", place, place);
+    return fmt::format("the {} is [any, {}]", place, width);
+  }
+
   // Whatever is left over would be left out of the model, and its answers be wrong.
   void NameTheRest() {
     if (!problems_.empty()) return;
     for (const auto& [name, t] : by_name_) {
       if (problems_.size() >= 20) return;
       if (used_.contains(name) || NameParameter(*t)) continue;
-      Problem(
-          "\"{}\" {} {} fits no place: the embedding is [any, {}], the head [any, {}] "
-          "(--ignore {} leaves it out)",
-          name, t->dtype, ShapeText(t->shape), model_.input, TopWidth(), name);
+      Problem("\"{}\" {} {} fits no place: {}, {} (--ignore {} leaves it out)", name, t->dtype,
+              ShapeText(t->shape), PlaceText("embedding", hints_.embedding, model_.input),
+              PlaceText("head", hints_.head, TopWidth()), name);
     }
   }
 

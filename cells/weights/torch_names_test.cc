@@ -135,6 +135,16 @@ TEST(TorchNamesTest, TensorsThatFitNoPlaceAreRefusedRatherThanLeftOut) {
                 .Add("norm.weight", {7})
                 .Error({.ignored = {"norm"}}),
             "understood");
+  const StateDict both =
+      StateDict().Add("emb.weight", {9, 5}).Add("fc.weight", {3, 7}).Rnn("rnn.", 4, 5, 7, 1, false);
+  EXPECT_EQ(
+      both.Error({.head = "none"}),
+      "\"fc.weight\" F32 [3, 7] fits no place: the embedding is [any, 5], there is to be no head "
+      "(--head none) (--ignore fc.weight leaves it out)");
+  EXPECT_EQ(both.Error({.embedding = "none"}),
+            "\"emb.weight\" F32 [9, 5] fits no place: there is to be no embedding (--embedding "
+            "none), the "
+            "head is [any, 7] (--ignore emb.weight leaves it out)");
   // As of an ONNX graph: a name that is misspelt leaves nothing out, and what it meant is served.
   const StateDict with_head = StateDict().Add("fc.weight", {3, 7}).Rnn("rnn.", 4, 5, 7, 1, false);
   EXPECT_EQ(with_head.Model({.ignored = {"fc"}}).head, "");
