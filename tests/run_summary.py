@@ -6,7 +6,8 @@ A line for every skipped case with its reason (Bazel hides the output of what pa
 built, then one line "N passed, N failed", and ", N skipped" if any was. Passed and failed are test targets; skipped are
 the cases named above. A target all of whose cases were skipped has not passed. Exits 0 only if Bazel did and nothing
 failed. A target that was asked for and did not run, because it or its dependency did not build, counts as failed; so
-does one whose report cannot be read, for nobody knows what it skipped.
+does one whose report cannot be read, for nobody knows what it skipped, and one that an interrupted run left: what was
+done before that is counted all the same.
 """
 
 import json
@@ -18,27 +19,33 @@ NOTHING_TO_TEST = 4  # Bazel's exit status where the patterns hold no test
 
 
 def read_events(path):
-    """-> (status by test target, test.xml paths by test target, targets that did not build)."""
-    tests, reports, broken = {}, {}, []
+    """-> (status by test target, test.xml paths by test target, why each target that did not build failed)."""
+    tests, reports, broken = {}, {}, {}
     with open(path, encoding="utf-8") as lines:
-        for line in lines:
-            event = json.loads(line)
+        for number, line in enumerate(lines, 1):
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:  # of a Bazel that was killed while it wrote
+                broken["what Bazel reports"] = "CUT OFF at line %d" % number
+                break
             identity = event.get("id", {})
+            # An aborted test has no payload of its own, either.
             if "testSummary" in identity:
                 label = identity["testSummary"]["label"]
-                tests[label] = event["testSummary"].get("overallStatus", "NO_STATUS")
+                aborted = event.get("aborted", {}).get("reason", "NO_STATUS")
+                tests[label] = event.get("testSummary", {}).get("overallStatus", aborted)
             elif "testResult" in identity:
                 label = identity["testResult"]["label"]
-                for output in event["testResult"].get("testActionOutput", []):
+                for output in event.get("testResult", {}).get("testActionOutput", []):
                     if output["name"] == "test.xml" and output.get("uri", "").startswith("file://"):
                         reports.setdefault(label, []).append(
                             urllib.parse.unquote(output["uri"][len("file://"):]))
             elif "targetCompleted" in identity:
                 # An aborted completion has no payload of its own.
                 if not event.get("completed", {}).get("success", False):
-                    broken.append(identity["targetCompleted"]["label"])
+                    broken[identity["targetCompleted"]["label"]] = "NOT BUILT"
             elif "pattern" in identity and "aborted" in event:
-                broken.append(" ".join(identity["pattern"].get("pattern", ["?"])))
+                broken[" ".join(identity["pattern"].get("pattern", ["?"]))] = "NOT BUILT"
     return tests, reports, broken
 
 
@@ -70,8 +77,8 @@ def read_reports(paths):
 def main(events_path, bazel_status):
     tests, reports, broken = read_events(events_path)
     failed = {label: status for label, status in tests.items() if status not in ("PASSED", "FLAKY")}
-    for label in broken:
-        failed.setdefault(label, "NOT BUILT")
+    for label, status in broken.items():
+        failed.setdefault(label, status)
     num_skipped, not_run = 0, set()
     for label in sorted(reports):
         skipped, all_skipped, unreadable = read_reports(reports[label])

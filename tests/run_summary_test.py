@@ -61,6 +61,25 @@ class RunSummaryTest(unittest.TestCase):
     def test_a_build_tool_that_breaks_without_a_word_is_a_failure(self):
         self.assertEqual(self.printed([], 37), (1, ["failed   bazel itself, with status 37", "0 passed, 1 failed"]))
 
+    def test_what_an_interrupt_left_is_named_and_what_was_done_before_it_counts(self):
+        aborted = {"aborted": {"reason": "USER_INTERRUPTED"}}
+        events = [completed("//a:x_test", True), summary("//a:x_test", "PASSED"),
+                  {"id": {"testResult": {"label": "//a:y_test"}}, **aborted},
+                  {"id": {"testSummary": {"label": "//a:y_test"}}, **aborted},
+                  {"id": {"testSummary": {"label": "//a:z_test"}}}]
+        self.assertEqual(self.printed(events, 8), (1, ["failed   //a:y_test  USER_INTERRUPTED",
+                                                       "failed   //a:z_test  NO_STATUS", "1 passed, 2 failed"]))
+
+    def test_a_report_that_ends_in_the_middle_of_a_line_is_a_failure_that_counts_what_it_has(self):
+        path = os.path.join(self.folder, "cut.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(json.dumps(summary("//a:x_test", "PASSED")) + '\n{"id": {"testSumm')
+        lines = io.StringIO()
+        with contextlib.redirect_stdout(lines):
+            self.assertEqual(run_summary.main(path, 0), 1)
+        self.assertEqual(lines.getvalue().splitlines(),
+                         ["failed   what Bazel reports  CUT OFF at line 2", "1 passed, 1 failed"])
+
     def report(self, name, cases):
         """A test.xml with these <testcase>s."""
         path = os.path.join(self.folder, name)
