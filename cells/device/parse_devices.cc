@@ -19,13 +19,13 @@ namespace {
 constexpr std::string_view kCpu = "cpu:", kCuda = "cuda:";
 constexpr int kMostGpus = 64;  // of one machine: a bound for what is written, not for what is there
 
-absl::Status CheckCpus(std::string_view part, const std::vector<int>& cpus) {
-  const std::vector<int> allowed = AllowedCpus();
+absl::Status CheckCpus(std::string_view part, const std::vector<int>& cpus,
+                       absl::Span<const int> allowed) {
   for (size_t i = 0; i < cpus.size(); ++i) {
     if (std::find(allowed.begin(), allowed.end(), cpus[i]) == allowed.end()) {
       return absl::InvalidArgumentError(
           fmt::format("devices: \"{}\": CPU {} is not there; this process has {}", part, cpus[i],
-                      CpuListText(allowed)));
+                      CpuListText({allowed.begin(), allowed.end()})));
     }
     if (std::find(cpus.begin(), cpus.begin() + static_cast<long>(i), cpus[i]) !=
         cpus.begin() + static_cast<long>(i)) {
@@ -35,6 +35,24 @@ absl::Status CheckCpus(std::string_view part, const std::vector<int>& cpus) {
   }
   return absl::OkStatus();
 }
+
+// Two devices on one core would each wait for the other's tasks, pinned as they are, and T(b) is neither's.
+class Taken {
+ public:
+  absl::Status Take(const std::string& part, const std::vector<int>& cpus) {
+    for (const int cpu : cpus) {
+      const auto [taken, mine] = by_cpu_.try_emplace(cpu, part);
+      if (mine) continue;
+      return absl::InvalidArgumentError(fmt::format(
+          "devices: \"{}\" and \"{}\" both name CPU {}; each device has CPUs of its own",
+          taken->second, part, cpu));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::map<int, std::string> by_cpu_;
+};
 
 // "cpu:0,2,cpu:1,3" -> "cpu:0,2" and "cpu:1,3": a new device starts where a kind is named.
 std::vector<std::string> SplitDevices(std::string_view text) {
@@ -95,13 +113,18 @@ DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores,
 }
 
 absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text) {
-  if (text == "auto" || text == "cpu") return ChooseCpus(AllowedCpus(), UsableCores(), NumaNodeOf);
+  return ParseDevices(text, AllowedCpus());
+}
+
+absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text, absl::Span<const int> there) {
+  if (text == "auto" || text == "cpu") return ChooseCpus(there, UsableCores(), NumaNodeOf);
   DeviceChoice choice;
   if (text == "cuda") {
     choice.every_cuda = true;
     return choice;
   }
   choice.pinned = true;
+  Taken taken;
   for (const std::string& part : SplitDevices(text)) {
     if (part.starts_with(kCuda)) {
       const absl::StatusOr<int> ordinal = ParseCuda(part);
@@ -111,7 +134,8 @@ absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text) {
     }
     absl::StatusOr<std::vector<int>> cpus = ParseCpus(part);
     if (!cpus.ok()) return cpus.status();
-    if (absl::Status s = CheckCpus(part, *cpus); !s.ok()) return s;
+    if (absl::Status s = CheckCpus(part, *cpus, there); !s.ok()) return s;
+    if (absl::Status s = taken.Take(part, *cpus); !s.ok()) return s;
     choice.cpu_sets.push_back(*std::move(cpus));
   }
   return choice;
@@ -121,11 +145,17 @@ absl::StatusOr<DeviceKinds> KindsNamed(std::string_view text) {
   if (text == "auto" || text == "cpu") return DeviceKinds{.cpu = true, .gpu = false};
   if (text == "cuda") return DeviceKinds{.cpu = false, .gpu = true};
   DeviceKinds kinds{.cpu = false, .gpu = false};
+  Taken taken;
   for (const std::string& part : SplitDevices(text)) {
-    const bool gpu = part.starts_with(kCuda);
-    const absl::Status parsed = gpu ? ParseCuda(part).status() : ParseCpus(part).status();
-    if (!parsed.ok()) return parsed;
-    (gpu ? kinds.gpu : kinds.cpu) = true;
+    if (part.starts_with(kCuda)) {
+      if (absl::Status s = ParseCuda(part).status(); !s.ok()) return s;
+      kinds.gpu = true;
+      continue;
+    }
+    const absl::StatusOr<std::vector<int>> cpus = ParseCpus(part);
+    if (!cpus.ok()) return cpus.status();
+    if (absl::Status s = taken.Take(part, *cpus); !s.ok()) return s;
+    kinds.cpu = true;
   }
   return kinds;
 }

@@ -2,7 +2,8 @@
 //
 //   auto | cpu          one device over all CPUs this process may use, or as many of them as its control group has time
 //                       for; one per NUMA node where there are several
-//   cpu:0-1,cpu:2-3     one device for each "cpu:", on those CPUs (also cpu:0,2,cpu:1,3); their threads are pinned
+//   cpu:0-1,cpu:2-3     one device for each "cpu:", on those CPUs (also cpu:0,2,cpu:1,3); their threads are pinned, and no
+//                       two devices share a CPU
 //   cuda                one device for each GPU that CUDA shows
 //   cuda:0,cuda:1       one for each "cuda:", on the GPU of that number; the same number twice is two queues on one GPU
 //   cpu:0,cuda:0        both kinds
@@ -38,6 +39,8 @@ DeviceChoice ChooseCpus(absl::Span<const int> cpus, int cores,
 
 // INVALID_ARGUMENT names the part that is wrong and what is there.
 absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text);
+// Of a process that may use the CPUs in `there`.
+absl::StatusOr<DeviceChoice> ParseDevices(std::string_view text, absl::Span<const int> there);
 
 // The kinds that it names, whether or not these CPUs are this process's.
 absl::StatusOr<DeviceKinds> KindsNamed(std::string_view text);

@@ -34,12 +34,23 @@ TEST(ParseDevicesTest, NoMoreCpusAreChosenThanThereIsTimeFor) {
 }
 
 TEST(ParseDevicesTest, EachKindNamedIsADevice) {
-  const int cpu = AllowedCpus()[0];
-  const std::string one = "cpu:" + std::to_string(cpu);
-  const absl::StatusOr<DeviceChoice> choice = ParseDevices(one + "," + one);
+  const absl::StatusOr<DeviceChoice> choice = ParseDevices("cpu:0,cpu:2-3", {0, 1, 2, 3});
   ASSERT_TRUE(choice.ok()) << choice.status();
-  EXPECT_EQ(choice->cpu_sets, (std::vector<std::vector<int>>{{cpu}, {cpu}}));
+  EXPECT_EQ(choice->cpu_sets, (std::vector<std::vector<int>>{{0}, {2, 3}}));
   EXPECT_TRUE(choice->pinned);
+}
+
+TEST(ParseDevicesTest, DevicesThatShareACpuAreRefusedAndBothNamed) {
+  const std::string cpu = "cpu:" + std::to_string(AllowedCpus()[0]);
+  EXPECT_EQ(Error(cpu + "," + cpu), "devices: \"" + cpu + "\" and \"" + cpu + "\" both name CPU " +
+                                        std::to_string(AllowedCpus()[0]) +
+                                        "; each device has CPUs of its own");
+  const char* shared = "cpu:0-1,cuda:0,cpu:3,cpu:1-2";
+  const absl::Status refused = ParseDevices(shared, {0, 1, 2, 3}).status();
+  EXPECT_EQ(refused,
+            absl::InvalidArgumentError("devices: \"cpu:0-1\" and \"cpu:1-2\" both name CPU 1; each "
+                                       "device has CPUs of its own"));
+  EXPECT_EQ(KindsNamed(shared).status(), refused);  // --check says what the start would
 }
 
 TEST(ParseDevicesTest, ACpuThatIsNotThereIsNamed) {
