@@ -13,8 +13,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 #include "grpcpp/grpcpp.h"
 #include "scheduler/clock.h"
@@ -24,6 +28,33 @@
 #include "server/requests/call.h"
 
 namespace cellbatch {
+
+// Streams on which a client may ask at any time, of one queue: whoever stops the server ends those that are idle, which nothing
+// else would. Any thread.
+class OpenStreams {
+ public:
+  // `end` is called once, by EndAll. False: that was before.
+  bool Add(const void* stream, std::function<void()> end) {
+    const std::lock_guard lock(mutex_);
+    if (!ended_) end_.emplace(stream, std::move(end));
+    return !ended_;
+  }
+  // Its `end` is not running when this returns, and never will. One that is not there: nothing.
+  void Remove(const void* stream) {
+    const std::lock_guard lock(mutex_);
+    end_.erase(stream);
+  }
+  void EndAll() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    for (const auto& [stream, end] : end_) end();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, std::function<void()>> end_;
+  bool ended_ = false;
+};
 
 // What the calls of one completion queue have in common.
 struct CallQueue {
@@ -39,6 +70,7 @@ struct CallQueue {
   std::atomic<int64_t> streams = 0;  // that clients may go on asking on
   std::atomic<int64_t> open = 0;     // waiting for a call, or in one
   std::atomic<bool> stopping = false;
+  OpenStreams open_streams;
   std::thread thread;
 };
 

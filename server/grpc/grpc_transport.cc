@@ -118,6 +118,7 @@ class GrpcTransport::Impl {
     listener_->StopAccepting();
     for (auto& queue : queues_) queue->stopping.store(true);
     methods_.health().Stop();
+    for (auto& queue : queues_) queue->open_streams.EndAll();
     server_->Shutdown(std::chrono::system_clock::now() + grace);
     for (auto& queue : queues_) {
       // The queue must not end before the last answer was put into it; every accept has come back

@@ -88,9 +88,19 @@ InferStream::InferStream(CallQueue& queue, const GrpcMethod& method)
 }
 
 void InferStream::Begin() {
+  {
+    const std::lock_guard lock(mutex_);
+    reading_ = true;
+    stream_.Read(&bytes_, &read_);
+  }
+  if (!queue_.open_streams.Add(this, [this] { ServerStops(); })) ServerStops();
+}
+
+// What is under way is answered first.
+void InferStream::ServerStops() {
   const std::lock_guard lock(mutex_);
-  reading_ = true;
-  stream_.Read(&bytes_, &read_);
+  stopping_ = true;
+  EndIfOver();
 }
 
 // Nothing was read of it, and nothing will be.
@@ -104,6 +114,7 @@ void InferStream::Reject(absl::Status status) {
 void InferStream::OnRead(bool ok) {
   std::vector<std::shared_ptr<Message>> gone;
   std::shared_ptr<Message> message;
+  bool over = false;
   if (ok) {
     const Encoding encoding = EncodingOf(context_.c_call());
     // What comes behind a long one that has not begun waits there, too: pieces of a sequence run in the order of their messages.
@@ -116,10 +127,12 @@ void InferStream::OnRead(bool ok) {
     const std::lock_guard lock(mutex_);
     reading_ = false;
     no_more_ = !ok;
-    if (ok) under_way_.push_back(message);
+    over = ended_;
+    if (ok && !over) under_way_.push_back(message);
     // Only now may it be cancelled, and the next one be read, on whichever thread an answer comes.
-    if (!ok) GoOn(gone);
+    if (!ok && !over) GoOn(gone);
   }
+  if (over) return Ended();  // it was ended while this was on its way, and waited for it
   if (!ok) return;
   StartMessage(message);
   const std::lock_guard lock(mutex_);
@@ -178,7 +191,7 @@ void InferStream::OnWritten(bool ok) {
 
 bool InferStream::MayRead() const {
   const auto most = static_cast<size_t>(queue_.methods->bounds().max_stream_requests);
-  return !reading_ && !no_more_ && !broken_ && under_way_.size() < most &&
+  return !reading_ && !no_more_ && !broken_ && !stopping_ && under_way_.size() < most &&
          waiting_bytes_ < static_cast<size_t>(queue_.stream_buffer_bytes);
 }
 
@@ -198,9 +211,15 @@ void InferStream::GoOn(std::vector<std::shared_ptr<Message>>& gone) {
     reading_ = true;
     stream_.Read(&bytes_, &read_);
   }
-  if ((no_more_ || broken_) && !reading_ && under_way_.empty() && !std::exchange(ended_, true)) {
-    stream_.Finish(grpc::Status::OK, &finished_);
-  }
+  EndIfOver();
+}
+
+void InferStream::EndIfOver() {
+  const bool over = (no_more_ || broken_) && !reading_;
+  if (!(over || stopping_) || !under_way_.empty() || std::exchange(ended_, true)) return;
+  if (over) return stream_.Finish(grpc::Status::OK, &finished_);
+  if (reading_) Hold();  // until that has come back
+  stream_.Finish({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"}, &finished_);
 }
 
 }  // namespace cellbatch

@@ -164,10 +164,33 @@ TEST_F(InferStreamTest, AnIdleStreamIsEndedWithTheServer) {
   scheduler_.at_once = true;
   Send("a", {1});
   EXPECT_EQ(Shown(Next()), "a 1");
-  transport_->Shutdown(std::chrono::milliseconds(0));
+  transport_->Shutdown(std::chrono::hours(1));  // which nobody waits for
   ModelStreamInferResponse response;
   EXPECT_FALSE(stream_->Read(&response));
-  EXPECT_FALSE(stream_->Finish().ok());
+  const grpc::Status status = stream_->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the server is shutting down");
+}
+
+TEST_F(InferStreamTest, WhatIsUnderWayIsAnsweredBeforeItsStreamEndsWithTheServer) {
+  grpc::ClientContext context;
+  const std::unique_ptr<Stream> idle = stub_->ModelStreamInfer(&context);
+  ASSERT_TRUE(idle->Write(TokensRequest({3})));
+  WaitUntilSubmitted(1);
+  scheduler_.FinishAll();
+  ModelStreamInferResponse response;
+  ASSERT_TRUE(idle->Read(&response));
+  Send("a", {1});
+  Send("b", {2});
+  WaitUntilSubmitted(3);
+  std::thread stop([&] { transport_->Shutdown(std::chrono::hours(1)); });
+  EXPECT_EQ(idle->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  scheduler_.FinishAll();
+  EXPECT_EQ(Shown(Next()), "a 1");
+  EXPECT_EQ(Shown(Next()), "b 2");
+  EXPECT_FALSE(stream_->Read(&response));
+  EXPECT_EQ(stream_->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  stop.join();
 }
 
 // One token, whose entry changes and goes.
