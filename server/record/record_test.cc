@@ -170,6 +170,27 @@ TEST_F(RecordFileTest, ADamagedByteIsNotTakenForATruncatedTailAndItsPlaceIsSaid)
   }
 }
 
+TEST_F(RecordFileTest, WhatOneServerRecordsToNoOtherEmpties) {
+  {
+    auto first = RecordWriter::Open(path_, 1 << 20);
+    ASSERT_TRUE(first.ok()) << first.status();
+    (*first)->Began({});
+    const auto empties = RecordWriter::Open(path_, 1 << 20);
+    EXPECT_EQ(empties.status(),
+              absl::FailedPreconditionError("--record " + path_ +
+                                            ": another server that runs records to it"));
+    (*first)->Close();
+    const std::string written = Bytes(path_);
+    EXPECT_GT(static_cast<int64_t>(written.size()), 0);
+    EXPECT_EQ(static_cast<int64_t>(written.size()), (*first)->state().bytes);
+    // Nor while the first one runs on without: it is full, say.
+    EXPECT_FALSE(RecordWriter::Open(path_, 1 << 20).ok());
+    EXPECT_EQ(Bytes(path_), written);
+  }
+  EXPECT_TRUE(RecordWriter::Open(path_, 1 << 20).ok());
+  EXPECT_TRUE(RecordWriter::Open("/dev/null", 1 << 20).ok());
+}
+
 TEST_F(RecordFileTest, WhatIsNoRecordIsRefusedInWords) {
   for (const char* text : {"", "# a sentence of 3 words\n3\n", "\x05hello"}) {
     const auto run = ParseRecord(text, "words.txt");

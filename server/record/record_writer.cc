@@ -1,7 +1,11 @@
 #include "server/record/record_writer.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -35,22 +39,39 @@ size_t EndOfSteps(const std::vector<uint64_t>& words, size_t from, size_t most) 
 
 }  // namespace
 
+// Who is started with the flags of a server that runs ends at its ports, and must not have emptied its record by then.
 absl::StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Open(const std::string& path,
                                                                  int64_t limit) {
+  const auto failed = [&path](const char* why) {
+    return absl::FailedPreconditionError(fmt::format("--record {}: {}", path, why));
+  };
+  const int held = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (held < 0) return failed(std::strerror(errno));
+  struct stat found = {};
+  const bool on_disk = fstat(held, &found) == 0 && S_ISREG(found.st_mode);
+  // A disk that knows no locks guards nothing.
+  if (on_disk && flock(held, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    close(held);
+    return failed("another server that runs records to it");
+  }
   std::FILE* const file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) {
-    return absl::FailedPreconditionError(
-        fmt::format("--record {}: {}", path, std::strerror(errno)));
+    absl::Status status = failed(std::strerror(errno));
+    close(held);
+    return status;
   }
-  return std::unique_ptr<RecordWriter>(new RecordWriter(path, limit, file));
+  return std::unique_ptr<RecordWriter>(new RecordWriter(path, limit, file, held));
 }
 
-RecordWriter::RecordWriter(std::string path, int64_t limit, std::FILE* file)
-    : path_(std::move(path)), limit_(limit), file_(file), thread_([this] { Run(); }) {
+RecordWriter::RecordWriter(std::string path, int64_t limit, std::FILE* file, int held)
+    : path_(std::move(path)), limit_(limit), held_(held), file_(file), thread_([this] { Run(); }) {
   pthread_setname_np(thread_.native_handle(), "cb-record");
 }
 
-RecordWriter::~RecordWriter() { Close(); }
+RecordWriter::~RecordWriter() {
+  Close();
+  close(held_);
+}
 
 void RecordWriter::Close() {
   if (!thread_.joinable()) return;

@@ -32,7 +32,8 @@ class RecordWriter final : public Recorder {
   static constexpr std::chrono::milliseconds kWriteEvery{20};
   static constexpr size_t kMostQueuedBytes = size_t{64} << 20;
 
-  // Makes the file, or empties it. FAILED_PRECONDITION: it cannot be written.
+  // Makes the file, or empties it; it is held for as long as the writer is there. FAILED_PRECONDITION: it cannot be written, or
+  // another one holds it.
   static absl::StatusOr<std::unique_ptr<RecordWriter>> Open(const std::string& path, int64_t limit);
   ~RecordWriter() override;
 
@@ -59,7 +60,7 @@ class RecordWriter final : public Recorder {
   void Answered(RequestId id, const Request& request) override;
 
  private:
-  RecordWriter(std::string path, int64_t limit, std::FILE* file);
+  RecordWriter(std::string path, int64_t limit, std::FILE* file, int held);
   bool done() const { return done_.load(std::memory_order_acquire); }
   void Queue(const disk::RecordEntry& entry);
   void Run();
@@ -69,6 +70,7 @@ class RecordWriter final : public Recorder {
 
   const std::string path_;
   const int64_t limit_;
+  const int held_;   // the file once more, locked
   std::FILE* file_;  // the thread's; null: closed
   ScheduleTape tape_;
   std::mutex mutex_;  // guards what follows, to the blank line
