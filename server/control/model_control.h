@@ -65,7 +65,7 @@ class ModelControl {
 
   // Blocks for seconds. What failed, as ModelRepository::LoadAll says it.
   absl::Status LoadAtStart();
-  // With kExplicit: folders that came or went since, and that nobody asked for, are known or forgotten. Reads the root.
+  // With kExplicit: folders that came or went since are known or forgotten (ModelRepository::Know). Reads the root.
   void LookForFolders() const;
   // May a server without a model be right?
   bool may_be_empty() const { return options_.mode != ModelControlMode::kNone; }

@@ -253,9 +253,11 @@ absl::StatusOr<std::vector<ModelId>> ModelRepository::TakeIds(size_t count) {
 }
 
 absl::StatusOr<ModelRepository::Versions> ModelRepository::Read(const std::string& name) {
-  Set(name, [](Known& known) {
+  const bool there = IsModelFolder(root_, name);
+  Set(name, [&](Known& known) {
     known.phase = ModelPhase::kLoading;
     known.reason.clear();
+    known.had_folder |= there;
   });
   const absl::StatusOr<std::vector<int64_t>> versions = FindVersions(root_, name, limits_);
   if (!versions.ok()) return versions.status();
@@ -294,6 +296,7 @@ absl::Status ModelRepository::LoadFolder(const std::string& name) {
   const std::map<int64_t, std::string> stamps = policy_stamps_[name];
   absl::Status status = Serve(name, Read(name));
   if (!status.ok()) policy_stamps_[name] = stamps;
+  if (!status.ok() && stamps.empty()) policy_stamps_.erase(name);
   return status;
 }
 
@@ -307,13 +310,14 @@ void ModelRepository::Know(const std::vector<std::string>& names) {
     Set(name, [](Known& known) {
       const bool untouched = known.phase == ModelPhase::kUnavailable && known.reason.empty();
       if (untouched) known.reason = kNotLoaded;
+      known.had_folder = true;
     });
   }
   const std::set<std::string_view> there(names.begin(), names.end());
   const std::lock_guard lock(mutex_);
   std::erase_if(models_, [&](const auto& model) {
     const Known& known = model.second;
-    return known.phase == ModelPhase::kUnavailable && known.reason == kNotLoaded &&
+    return known.phase == ModelPhase::kUnavailable && known.had_folder &&
            !there.contains(model.first);
   });
 }
@@ -429,6 +433,7 @@ absl::Status ModelRepository::Unload(std::string_view name) {
     known.models.swap(going);
   });
   const absl::Status status = Remove(std::move(going));
+  policy_stamps_.erase(key);
   Set(key, [](Known& known) {
     known.phase = ModelPhase::kUnavailable;
     known.reason = "unloaded";

@@ -87,8 +87,8 @@ class ModelRepository {
   absl::Status LoadAll();
   // The same of these, in this order.
   absl::Status LoadSome(const std::vector<std::string>& names);
-  // Those folders are there: they are known, and UNAVAILABLE because nobody has loaded them, unless they are known already.
-  // Others of which no more was known are forgotten.
+  // Those folders are there, and no others: they are known, and UNAVAILABLE because nobody has loaded them, unless they are known
+  // already. One that had a folder, has none now and serves nothing is forgotten, whatever became of it.
   void Know(const std::vector<std::string>& names);
   // Loads, or loads again, the model from its folder as it is now.
   // NOT_FOUND: no such folder. INVALID_ARGUMENT: its files are wrong; every problem is listed. RESOURCE_EXHAUSTED: as many
@@ -125,6 +125,7 @@ class ModelRepository {
     std::string reason;
     int64_t version = 0;  // the highest of `models`, or that it was
     Models models;        // that answer
+    bool had_folder = false;
   };
 
   // Under changes_, like the next eight.

@@ -610,6 +610,22 @@ TEST_F(ModelRepositoryTest, WhatIsThereAndNobodyLoadedIsUnavailable) {
               HasSubstr("model \"nobody\": there is no model folder"));
 }
 
+TEST_F(ModelRepositoryTest, WhatServesNothingIsForgottenWithItsFolderWhateverBecameOfIt) {
+  for (const char* name : {"serves", "unloaded", "wrong"}) MakeModel(name, 1);
+  std::ofstream(root_ + "/wrong/config.textproto") << "?";
+  EXPECT_FALSE(repository_.LoadSome({"nobody", "serves", "unloaded", "wrong"}).ok());
+  ASSERT_TRUE(repository_.Unload("unloaded").ok());
+  const auto known = [&] {
+    std::vector<std::string> names;
+    for (const ModelState& state : repository_.Index()) names.push_back(state.name);
+    return names;
+  };
+  repository_.Know({"serves", "unloaded", "wrong"});
+  EXPECT_THAT(known(), ::testing::ElementsAre("nobody", "serves", "unloaded", "wrong"));
+  repository_.Know({});
+  EXPECT_THAT(known(), ::testing::ElementsAre("nobody", "serves")) << "who never had one says so";
+}
+
 TEST_F(ModelRepositoryTest, ARootThatIsNoneOrEmptyIsAnError) {
   EXPECT_THAT(std::string(repository_.LoadAll().message()), HasSubstr("no model folder"));
   ModelRepository nowhere(root_ + "/nowhere", LoaderLimits(), scheduler_);
