@@ -9,14 +9,27 @@ namespace cellbatch {
 
 namespace {
 
-// Cells of each type, by type.
-std::vector<int64_t> CellsOf(const Model& model, const CellGraph& graph) {
-  std::vector<int64_t> cells(model.types.size());
-  for (const Subgraph& subgraph : graph.subgraphs()) {
+// Cells of each type that ran, by type; of a request of which not all ran (its decoder stopped, or it failed) as far as that
+// can be told from how many did together: else empty.
+std::vector<int64_t> CellsOf(const Model& model, const Request& request) {
+  std::vector<int64_t> cells(model.types.size()), may_lack(model.types.size());
+  int64_t left_out = -request.nodes_executed;
+  for (const Subgraph& subgraph : request.graph.subgraphs()) {
     if (!subgraph.type.valid()) continue;
-    cells[static_cast<size_t>(subgraph.type.value())] +=
-        subgraph.stopped_at >= 0 ? subgraph.stopped_at + 1 : subgraph.length;
+    const auto type = static_cast<size_t>(subgraph.type.value());
+    const bool known = subgraph.stopped_at >= 0;
+    const int32_t length = known ? subgraph.stopped_at + 1 : subgraph.length;
+    cells[type] += length;
+    left_out += length;
+    const bool stops = subgraph.stop.column.valid() && !known;
+    if (stops || !request.status.ok()) may_lack[type] += length;
   }
+  if (left_out <= 0) return cells;
+  const auto lacks = std::max_element(may_lack.begin(), may_lack.end());
+  const bool one = std::count(may_lack.begin(), may_lack.end(), 0) + 1 ==
+                   static_cast<std::ptrdiff_t>(may_lack.size());
+  if (!one || *lacks < left_out) return {};
+  cells[static_cast<size_t>(lacks - may_lack.begin())] -= left_out;
   return cells;
 }
 
@@ -47,12 +60,12 @@ void RequestTrace::Done(int i, const Model& model, const Request& request,
   const int64_t computed = std::max(times.last_task_end, times.first_task_start);
   Span& compute = Add("compute", times.first_task_start, computed, i);
   compute.attributes.emplace_back("cellbatch.cells", request.nodes_executed);
-  const std::vector<int64_t> cells = CellsOf(model, request.graph);
-  for (size_t t = 0; t < std::min({cells.size(), after.size(), kMostTypes}); ++t) {
-    if (cells[t] == 0) continue;
+  const std::vector<int64_t> cells = CellsOf(model, request);
+  for (size_t t = 0; t < std::min({model.types.size(), after.size(), kMostTypes}); ++t) {
+    if (!cells.empty() && cells[t] == 0) continue;
     const TypeTasks before = t < before_.size() ? before_[t] : TypeTasks();
     const std::string name = "cellbatch.cell." + model.types[t].name;
-    compute.attributes.emplace_back(name + ".cells", cells[t]);
+    if (!cells.empty()) compute.attributes.emplace_back(name + ".cells", cells[t]);
     compute.attributes.emplace_back(name + ".tasks",
                                     static_cast<int64_t>(after[t].tasks - before.tasks));
     compute.attributes.emplace_back(name + ".task_ms",

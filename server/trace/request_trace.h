@@ -6,7 +6,7 @@
 //     compute                     |------------------------|              until its last cell is done      kMostRequests of them
 //     encode                                               |-----------|  until its answer is written
 //
-// compute says for each cell type how many cells of it the request had, and how many tasks of that type ran in that time for
+// compute says for each cell type how many cells of it ran for the request, where that is known, and how many tasks of that type ran in that time for
 // its model, and how long they took: with others' cells, too, as a task has no owner.
 //
 // Threads: as the call's (plain_call.h), under its mutex. Allocates.
