@@ -67,6 +67,26 @@ class ContainerTest(unittest.TestCase):
 
     ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin:/bin"}
 
+    def refused(self, *arguments):
+        """What the command says instead of doing anything, with a docker that does nothing."""
+        tools = os.path.join(self.folder.name, "tools")
+        os.makedirs(tools, exist_ok=True)
+        with open(os.open(os.path.join(tools, "docker"), os.O_CREAT | os.O_WRONLY, 0o755), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n")
+        done = run([os.path.join(DEPLOY, "container"), *arguments], cwd=self.folder.name,
+                   env={**os.environ, "PATH": tools + ":" + os.environ["PATH"]})
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        return done.stderr
+
+    def test_what_it_does_not_know_is_said_and_nothing_is_done(self):
+        self.assertEqual(self.refused("stage", "never", self.server, "--cudda"),
+                         "deploy/container: unknown option --cudda (see --help)\n")
+        self.assertFalse(os.path.exists(os.path.join(self.folder.name, "never")))
+        nowhere = os.path.realpath(self.folder.name) + "/no/such/models"
+        self.assertEqual(self.refused("run", "no/such/models"), "deploy/container: no such model repository: %s\n" % nowhere)
+        self.assertEqual(self.refused("run", self.models, "--cuda"),
+                         "deploy/container: run takes no --cuda: --tag=localhost/cellbatch-cuda:latest names that image\n")
+
     def test_it_has_the_programs_nvrtc_and_every_library_that_they_name(self):
         self.assertEqual(sorted(os.listdir(os.path.join(self.root, "cuda"))), ["libnvrtc-builtins.so.13.0", "libnvrtc.so.13"])
         files = [os.path.join(self.root, "bin", os.path.basename(p)) for p in (self.server, self.client)]
