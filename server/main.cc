@@ -124,6 +124,7 @@ int Serve(const ServerOptions& options) {
     if (serving != nullptr) serving->LookForPolicies();
   };
   const auto stop = [&] {
+    HurryLog();
     if (lifecycle.phase() == ServerPhase::kStarting) {
       spdlog::info("stopped while loading: nothing had been accepted");
       _exit(0);

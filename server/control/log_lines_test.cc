@@ -1,12 +1,15 @@
 #include "server/control/log_lines.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
@@ -47,6 +50,65 @@ TEST_F(LogLinesTest, OneMessageIsOneLineWhateverStandsInIt) {
   EXPECT_EQ(nlohmann::json::parse(json)["message"],
             "model a\nb: \x1b[31m \"\\\t\x7f \u00e8 \ufffd");
   EXPECT_THAT(Line(LogFormat::kText, "as ever"), EndsWith(" warning as ever\n"));
+}
+
+// stderr is a pipe that nobody reads.
+class FullStderrTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
+    read_ = ends[0], write_ = ends[1];
+    before_ = dup(STDERR_FILENO);
+    ASSERT_GE(dup2(write_, STDERR_FILENO), 0);
+  }
+  void TearDown() override {
+    dup2(before_, STDERR_FILENO);
+    spdlog::set_default_logger(logger_);
+    for (const int file : {read_, write_, before_}) close(file);
+  }
+  // Whoever writes waits from now on.
+  void Fill() const {
+    ASSERT_EQ(fcntl(write_, F_SETFL, O_NONBLOCK), 0);
+    const std::string page(4096, '.');
+    while (write(write_, page.data(), page.size()) > 0) continue;
+    ASSERT_EQ(fcntl(write_, F_SETFL, 0), 0);
+  }
+  std::string ReadAll() const {
+    std::string all;
+    char piece[4096];
+    for (ssize_t n = 0; (n = read(read_, piece, sizeof(piece))) > 0;) {
+      all.append(piece, static_cast<size_t>(n));
+    }
+    return all;
+  }
+
+ private:
+  const std::shared_ptr<spdlog::logger> logger_ = spdlog::default_logger();
+  int read_ = -1, write_ = -1, before_ = -1;
+};
+
+TEST_F(FullStderrTest, NobodyWaitsForIt) {
+  SetUpLog("info", LogFormat::kText);
+  spdlog::info("first");
+  EXPECT_THAT(ReadAll(), EndsWith(" info first\n"));
+  Fill();
+  for (const char* lost : {"one", "two", "three"}) spdlog::info("{}", lost);
+  std::thread whole([] { WriteLine(spdlog::level::warn, "a whole line"); });
+  std::string all = ReadAll();
+  whole.join();  // it waited for room
+  all += ReadAll();
+  EXPECT_EQ(all.substr(all.find_first_not_of('.')), "a whole line\n");
+  spdlog::info("there is room");
+  const std::string said = ReadAll();
+  EXPECT_THAT(said,
+              testing::HasSubstr(" warning 3 lines of the log are left out: nobody read stderr\n"));
+  EXPECT_THAT(said, EndsWith(" info there is room\n"));
+  Fill();
+  std::thread never([] { WriteLine(spdlog::level::warn, "no room to the end"); });
+  HurryLog();
+  never.join();
+  EXPECT_EQ(ReadAll().find_first_not_of('.'), std::string::npos);
 }
 
 }  // namespace
