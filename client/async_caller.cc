@@ -5,7 +5,9 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -256,13 +258,17 @@ absl::StatusOr<std::unique_ptr<AsyncCaller>> AsyncCaller::Create(AsyncCallerOpti
   arguments.SetMaxReceiveMessageSize(std::numeric_limits<int32_t>::max());
   arguments.SetMaxSendMessageSize(std::numeric_limits<int32_t>::max());
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // else all share one connection
+  using Clock = std::chrono::steady_clock;
+  std::chrono::milliseconds left = impl->options.connect_timeout;  // for all of them
+  const auto deadline = Clock::now() + left;
   for (int i = 0; i < impl->options.connections; ++i) {
     auto channel = OpenChannel(impl->options.url, impl->options.security, arguments);
-    const absl::Status connected =
-        WaitUntilConnected(channel, impl->options.url, impl->options.connect_timeout);
+    const absl::Status connected = WaitUntilConnected(channel, impl->options.url, left);
     if (!connected.ok()) {
       return connected;
     }
+    left = std::max(std::chrono::milliseconds(0),
+                    std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()));
     impl->stubs.push_back(std::make_unique<grpc::GenericStub>(channel));
   }
   impl->slots = std::vector<Slot>(impl->options.most_in_flight);
