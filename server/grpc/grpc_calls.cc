@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/infer_stream.h"
+#include "server/requests/admission.h"
 #include "server/wire/inflate.h"
 
 namespace cellbatch {
@@ -243,7 +244,7 @@ class StreamCall final : public GrpcCall {
 };
 
 // A stream of questions, each answered before the next is read: each as a call of its own to the sink. One thing at a time
-// is under way, on the queue's thread or the slow lane's.
+// is under way, on the queue's thread or the slow lane's. When the server stops, what is under way is answered first.
 class BidiCall final : public GrpcCall {
  public:
   BidiCall(CallQueue& queue, const GrpcMethod& method)
@@ -251,9 +252,20 @@ class BidiCall final : public GrpcCall {
     method.service->RequestBidi(method.number, &context_, &stream_, queue.completions.get(),
                                 &accepted_);
   }
-  ~BidiCall() override { queue_.streams -= begun_ ? 1 : 0; }
+  ~BidiCall() override {
+    queue_.open_streams.Remove(this);
+    queue_.streams -= begun_ ? 1 : 0;
+  }
   void OnRead(bool ok) override {
-    if (ok) {
+    bool over = false;
+    {
+      const std::lock_guard lock(mutex_);
+      reading_ = false;
+      over = ended_;
+    }
+    if (over) {
+      Ended();  // the server stopped meanwhile; the end waited for this
+    } else if (ok) {
       StartOnMessage();
     } else {
       End(absl::OkStatus());  // no more questions
@@ -287,8 +299,21 @@ class BidiCall final : public GrpcCall {
     begun_ = true;
     ++queue_.streams;
     Read();
+    if (!queue_.open_streams.Add(this, [this] { ServerStops(); })) ServerStops();
   }
-  void Read() { stream_.Read(&bytes_, &read_); }
+  void Read() {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return End(ShuttingDown());
+    reading_ = true;
+    stream_.Read(&bytes_, &read_);
+  }
+  void ServerStops() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (!reading_ || std::exchange(ended_, true)) return;
+    Hold();  // until the read has come back
+    End(ShuttingDown());
+  }
   void Reject(absl::Status status) override { End(status); }
   void End(const absl::Status& status) { stream_.Finish(ToGrpc(status), &finished_); }
 
@@ -296,6 +321,10 @@ class BidiCall final : public GrpcCall {
   Tag read_{this, Tag::Kind::kRead};
   Tag written_{this, Tag::Kind::kWritten};
   bool begun_ = false;
+  std::mutex mutex_;  // what follows
+  bool reading_ = false;
+  bool stopping_ = false;  // the server
+  bool ended_ = false;     // by that, while a message was read
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "proto/cellbatch.grpc.pb.h"
@@ -399,6 +400,34 @@ TEST_F(GrpcTransportTest, WhatWaitsForTheSlowLaneIsBoundedAndNoProbeWaitsBehindI
     ASSERT_TRUE(done.Next(&tag, &ok));
     EXPECT_TRUE(static_cast<Call*>(tag)->status.ok());
   }
+}
+
+TEST_F(GrpcTransportTest, AnIdleStreamOfReflectionIsEndedWithTheServer) {
+  grpc::CompletionQueue done;
+  const auto next = [&done] {
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(done.Next(&tag, &ok));
+    return ok;
+  };
+  grpc::ClientContext context;
+  grpc::GenericStub stub(channel_);
+  const auto stream = stub.PrepareCall(
+      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &done);
+  stream->StartCall(nullptr);
+  ASSERT_TRUE(next());
+  const grpc::Slice list_services(std::string("\x3a\x00", 2));
+  stream->Write(grpc::ByteBuffer(&list_services, 1), nullptr);
+  ASSERT_TRUE(next());
+  grpc::ByteBuffer answer;
+  stream->Read(&answer, nullptr);
+  ASSERT_TRUE(next());
+  transport_->Shutdown(std::chrono::hours(1));  // which nobody waits for
+  grpc::Status status;
+  stream->Finish(&status, nullptr);
+  next();
+  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the server is shutting down");
 }
 
 // L3

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/requests/admission.h"
 
 namespace cellbatch {
 
@@ -63,7 +64,7 @@ void Health::Start(ServerCall& call) {
   if (refused.status.ok()) {
     const std::lock_guard lock(mutex_);
     if (stopped_) {
-      refused.status = absl::UnavailableError("the server is shutting down");
+      refused.status = ShuttingDown();
     } else if (static_cast<int64_t>(watches_.size()) >= max_watches_) {
       counts_->Add(Refused::kStreams);
       refused.status = absl::ResourceExhaustedError(
@@ -95,7 +96,7 @@ void Health::Stop() {
   }
   for (const auto& [call, service] : ended) {
     CallResult result;
-    result.status = absl::UnavailableError("the server is shutting down");
+    result.status = ShuttingDown();
     call->Finish(std::move(result));
   }
 }

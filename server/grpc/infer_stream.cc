@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "server/requests/admission.h"
+
 namespace cellbatch {
 
 // One message of a stream, and its answer. Keeps the stream.
@@ -219,7 +221,7 @@ void InferStream::EndIfOver() {
   if (!(over || stopping_) || !under_way_.empty() || std::exchange(ended_, true)) return;
   if (over) return stream_.Finish(grpc::Status::OK, &finished_);
   if (reading_) Hold();  // until that has come back
-  stream_.Finish({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"}, &finished_);
+  stream_.Finish(ToGrpc(ShuttingDown()), &finished_);
 }
 
 }  // namespace cellbatch

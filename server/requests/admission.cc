@@ -31,6 +31,8 @@ Refusal Beyond(Rejection reason, const char* what, const char* flag, int64_t in_
 
 }  // namespace
 
+absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
+
 const char* Name(Rejection reason) {
   switch (reason) {
     case Rejection::kRequests:
@@ -139,7 +141,7 @@ bool Admission::Admit(const Demand& demand, int64_t now_ns, Ticket& ticket, Refu
   const Demand before = {now.requests - demand.requests, now.cells - demand.cells,
                          now.bytes - demand.bytes};
   if (comes_in && closed()) {
-    refusal = {Rejection::kDraining, 0, absl::UnavailableError("the server is shutting down")};
+    refusal = {Rejection::kDraining, 0, ShuttingDown()};
   } else if (WithinLimits(before, demand, now_ns, refusal) &&
              (of.client == nullptr ||
               (WithinOwn(*of.client, demand, now_ns, refusal) &&

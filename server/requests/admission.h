@@ -59,6 +59,8 @@ enum class Rejection : uint8_t {
 };
 inline constexpr int kNumRejections = 13;
 const char* Name(Rejection reason);  // the `reason` label of cellbatch_rejected_total
+// What is told to whoever is not let in any more, or is still there at the end: UNAVAILABLE.
+absl::Status ShuttingDown();
 
 class Admission;
 
