@@ -7,11 +7,13 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "client/client.h"
+#include "client/command_flags.h"
 #include "client/flags.h"
 #include "client/json_request.h"
 #include "client/output.h"
@@ -391,9 +393,8 @@ std::string WrongNumbers(const Settings& settings) {
 }
 
 // What is wrong with the words after the program's name; empty where nothing is.
-std::string WrongWords(const std::vector<std::string>& words, const Settings& settings) {
-  constexpr const char* kCommands[] = {"health", "metadata", "config", "repository", "infer",
-                                       "decode", "tag",      "stats",  "latency",    "token"};
+std::string WrongWords(const std::vector<std::string>& words, const std::set<std::string>& given,
+                       const Settings& settings) {
   if (words.empty()) return "no command; --help lists them";
   const bool tag = words[0] == "tag";
   if (words.size() > 1 && !tag) {
@@ -402,9 +403,8 @@ std::string WrongWords(const std::vector<std::string>& words, const Settings& se
   if (tag && (words.size() == 1) == settings.input.empty()) {
     return "tag wants a sentence, or --input=FILE";
   }
-  if (std::find(std::begin(kCommands), std::end(kCommands), words[0]) == std::end(kCommands)) {
-    return fmt::format("no command \"{}\"; --help lists them", words[0]);
-  }
+  if (!IsCommand(words[0])) return fmt::format("no command \"{}\"; --help lists them", words[0]);
+  if (std::string wrong = WhatIsNotRead(words[0], given); !wrong.empty()) return wrong;
   const bool of_a_model = words[0] == "infer" || words[0] == "decode" || words[0] == "config";
   if (of_a_model && settings.model.empty()) {
     return fmt::format("{} wants --model=NAME", words[0]);
@@ -428,7 +428,7 @@ CommandResult RunCommand(const std::vector<std::string>& arguments, const Print&
   if (!words.ok()) {
     return {2, "", fmt::format("cellbatch-client: {}\n", std::string(words.status().message()))};
   }
-  if (const std::string wrong = WrongWords(*words, settings); !wrong.empty()) {
+  if (const std::string wrong = WrongWords(*words, flags.given(), settings); !wrong.empty()) {
     return {2, "", fmt::format("cellbatch-client: {}\n", wrong)};
   }
   if (words->front() == "token") {

@@ -127,8 +127,39 @@ TEST_F(CommandsTest, SpansAreOfCharacters) {
 TEST_F(CommandsTest, DecodeSaysWhatItReads) {
   for (const char* other : {"--tokens=1 2", "--tree=(a)", "--chars=1"}) {
     EXPECT_EQ(Run({"decode", "--model=null", other}).complaint,
-              "INVALID_ARGUMENT: decode wants --source or --text\n");
+              "cellbatch-client: decode does not read " +
+                  std::string(other).substr(0, std::string(other).find('=')) + ": infer does\n");
   }
+  EXPECT_EQ(Run({"decode", "--model=null"}).complaint,
+            "INVALID_ARGUMENT: decode wants --source or --text\n");
+}
+
+TEST(CommandWordsTest, AFlagThatACommandDoesNotReadIsNotLeftOutInSilence) {
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string complaint;
+  };
+  for (const Case& wrong : std::vector<Case>{
+           {{"latency", "--model=m", "--version=2"},
+            "latency does not read --version: health, metadata, config, infer, decode, tag, stats "
+            "do"},
+           {{"repository", "--model", "m"},
+            "repository does not read --model: health, metadata, config, infer, decode, tag, "
+            "stats, latency do"},
+           {{"infer", "--model=m", "--tokens=1", "--window=60"},
+            "infer does not read --window: latency does"},
+           {{"health", "--sequence-start=false"},
+            "health does not read --sequence-start: infer does"},
+           {{"stats", "--version=1"}, "--version is of a --model, which is not given"},
+           {{"infer", "--model=m", "--tokens=1", "--seed=1"},
+            "--seed is for --random, which is not given"}}) {
+    const CommandResult result = RunCommand(wrong.arguments);
+    EXPECT_EQ(result.complaint, "cellbatch-client: " + wrong.complaint + "\n");
+    EXPECT_EQ(result.exit_code, 2);
+  }
+  EXPECT_EQ(RunCommand({"tag", "a", "--version=1", "--url=127.0.0.1:1", "--timeout=0.1"}).exit_code,
+            1)
+      << "its model has a name";
 }
 
 TEST(CommandWordsTest, WrongWordsAreToldAndExitWithTwo) {

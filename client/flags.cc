@@ -107,6 +107,7 @@ absl::StatusOr<std::vector<std::string>> Flags::Parse(const std::vector<std::str
       return absl::InvalidArgumentError(
           fmt::format("--{}={}: wants {}", name, *value, Wanted(flag->target)));
     }
+    given_.insert(name);
   }
   return words;
 }

@@ -12,6 +12,7 @@
 #define CELLBATCH_CLIENT_FLAGS_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -34,6 +35,8 @@ class Flags {
   // a flag itself, say), or has one that cannot be read: no number is NaN or infinite. --help is always known.
   absl::StatusOr<std::vector<std::string>> Parse(const std::vector<std::string>& arguments);
 
+  // Names of what Parse found, whatever the value.
+  const std::set<std::string>& given() const { return given_; }
   bool help_wanted() const { return help_wanted_; }
   std::string Help() const;
 
@@ -50,6 +53,7 @@ class Flags {
   std::string usage_;
   std::string purpose_;
   std::vector<Flag> flags_;
+  std::set<std::string> given_;
   bool help_wanted_ = false;
 };
 
