@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "server/calibration/kept_calibration.h"
@@ -20,6 +22,22 @@ namespace cellbatch {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kPartial = ".partial.";
+constexpr std::chrono::hours kLeftOver{1};  // a file is written in far less
+
+// What servers left that were killed while they wrote.
+void RemoveLeftOvers(const std::string& folder) {
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  for (fs::directory_iterator file(folder, error); !error && file != fs::directory_iterator();
+       file.increment(error)) {
+    if (!file->path().filename().string().starts_with(kPartial)) continue;
+    std::error_code ignored;  // another server may be faster
+    const auto written = fs::last_write_time(file->path(), ignored);
+    if (!ignored && now - written > kLeftOver) fs::remove(file->path(), ignored);
+  }
+}
 
 }  // namespace
 
@@ -50,6 +68,7 @@ absl::StatusOr<std::unique_ptr<CalibrationFolder>> CalibrationFolder::Open(
         fmt::format("--calibration-cache={}: {}", folder, std::string(s.message())));
   }
   fs::remove(probe, error);
+  RemoveLeftOvers(folder);
   return made;
 }
 
@@ -88,7 +107,7 @@ void CalibrationFolder::Keep(const CalibrationKey& key, absl::Span<const Calibra
 
 absl::Status CalibrationFolder::Write(const std::string& path, const std::string& text) const {
   // Process ids are no names here: servers in containers share folders, and each is number 1.
-  std::string partial = folder_ + "/.partial.XXXXXX";
+  std::string partial = fmt::format("{}/{}XXXXXX", folder_, kPartial);
   const int file = mkstemp(partial.data());
   if (file < 0) {
     return absl::InternalError(

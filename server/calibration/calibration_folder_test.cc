@@ -56,6 +56,19 @@ class CalibrationFolderTest : public ::testing::Test {
   const Points points_ = {{1, 52'000}, {2, 54'000}, {3, 54'000}, {4, 60'000}};
 };
 
+TEST_F(CalibrationFolderTest, WhatKilledServersLeftGoesAndWhatOthersWriteStays) {
+  Open();
+  for (const char* name : {".partial.left", ".partial.young", "old.textproto"}) {
+    Write(root_ + "/" + name, "half a fi");
+    if (std::string_view(name) == ".partial.young") continue;
+    fs::last_write_time(root_ + "/" + name,
+                        fs::file_time_type::clock::now() - std::chrono::hours(2));
+  }
+  Open();
+  EXPECT_THAT(Files(),
+              testing::UnorderedElementsAre(root_ + "/.partial.young", root_ + "/old.textproto"));
+}
+
 TEST_F(CalibrationFolderTest, WhatIsKeptIsFoundByTheNextServer) {
   EXPECT_THAT(Open()->Find(key_), IsEmpty());
   Open()->Keep(key_, points_);
