@@ -28,8 +28,8 @@ absl::Status Invalid(std::string text) { return absl::InvalidArgumentError(std::
 // stood before its "datatype".
 class InferReader {
  public:
-  InferReader(InferJson& into, const WireLimits& limits, bool again)
-      : into_(into), limits_(limits), again_(again) {}
+  InferReader(std::string_view json, InferJson& into, const WireLimits& limits, bool again)
+      : json_(json), into_(into), limits_(limits), again_(again) {}
 
   const absl::Status& status() const { return status_; }
   // The bound that it broke, or that it is no JSON; none: something else is wrong with it.
@@ -68,7 +68,13 @@ class InferReader {
       return Fail(fmt::format("a number that ends at byte {} is beyond 64 bits of floating point",
                               position));
     }
-    return Fail(fmt::format("malformed JSON at byte {}", position));
+    std::string what = fmt::format("malformed JSON at byte {}", position);
+    // NaN, Infinity and -Infinity, as Python writes them.
+    const char last = position > 0 && position <= json_.size() ? json_[position - 1] : ' ';
+    if (last == 'N' || last == 'I') {
+      what += ", which has no NaN and no infinities: send them with binary_data_size";
+    }
+    return Fail(std::move(what));
   }
 
  private:
@@ -351,6 +357,7 @@ class InferReader {
     return true;
   }
 
+  const std::string_view json_;
   InferJson& into_;
   const WireLimits& limits_;
   const bool again_;
@@ -380,7 +387,7 @@ absl::Status InferJson::Parse(std::string_view body, size_t header_bytes, const 
   }
   const std::string_view json = body.substr(0, header_bytes);
   for (const bool again : {false, true}) {
-    InferReader reader(*this, limits, again);
+    InferReader reader(json, *this, limits, again);
     const bool whole = nlohmann::json::sax_parse(json, &reader);
     if (counts != nullptr && reader.refused().has_value()) counts->Add(*reader.refused());
     if (!reader.status().ok()) return reader.status();

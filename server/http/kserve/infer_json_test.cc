@@ -175,6 +175,14 @@ TEST(InferJsonTest, BytesBehindTheJsonGoToTheirInputsInTheirOrder) {
 
 TEST(InferJsonTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(ErrorOf(""), "malformed JSON at byte 1");
+  EXPECT_EQ(ErrorOf(R"({"inputs":[nonsense])"), "malformed JSON at byte 13");
+  for (const char* value : {"NaN", "Infinity", "-Infinity"}) {
+    EXPECT_EQ(
+        ErrorOf(std::string(R"({"inputs":[{"data":[1,)") + value + "]}]}"),
+        fmt::format("malformed JSON at byte {}, which has no NaN and no infinities: send them "
+                    "with binary_data_size",
+                    value[0] == '-' ? 24 : 23));
+  }
   EXPECT_EQ(ErrorOf("[]"), "the request is no JSON object");
   EXPECT_EQ(ErrorOf("7"), "the request is no JSON object");
   EXPECT_EQ(ErrorOf(R"({"inputs":{}})"), "\"inputs\": expected a list");
