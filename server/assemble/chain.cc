@@ -4,11 +4,14 @@
 #include <limits>
 
 #include "cells/unfold/chain_unfolder.h"
+#include "cells/unfold/utf8.h"
 #include "server/assemble/assembly.h"
 #include "server/assemble/layers.h"
 
 namespace cellbatch {
 namespace {
+
+constexpr char kLabelsFile[] = "labels.txt";
 
 // The chains over characters, and the cell that makes a word of their ends. False: one is broken.
 bool MakeCharacterTypes(Assembly& a, CharacterSpec& spec) {
@@ -46,6 +49,17 @@ bool MakeTypes(Assembly& a, ChainSpec& spec) {
   return spec.token_head.valid();
 }
 
+// Labels leave the server, in texts of JSON too, where bytes that are no UTF-8 would be replaced.
+void ReadLabels(Assembly& a, ChainSpec& spec) {
+  spec.labels = a.ReadNames(kLabelsFile, std::numeric_limits<int32_t>::max());
+  for (int32_t id = 0; spec.labels != nullptr && id < spec.labels->size(); ++id) {
+    if (IsUtf8(spec.labels->word(id))) continue;
+    a.types.Problem(
+        fmt::format("{}/{}: line {} is no UTF-8", a.model.version, kLabelsFile, id + 1));
+    return;
+  }
+}
+
 // The version folder's lists of words and characters.
 void ReadTexts(Assembly& a, ChainSpec& spec) {
   spec.words = a.ReadNames("vocabulary.txt", spec.vocabulary_size);
@@ -68,7 +82,7 @@ void AssembleChain(Assembly& a) {
   }
   ChainSpec spec;
   // As many as the token head leaves numbers, which the unfolder checks.
-  spec.labels = a.ReadNames("labels.txt", std::numeric_limits<int32_t>::max());
+  ReadLabels(a, spec);
   if (!a.Finish(MakeTypes(a, spec))) return;
   const bool tokens = chain.input() == disk::TOKENS;
   spec.input = a.types.RequestTable(tokens ? kTokensInput : kVectorsInput);

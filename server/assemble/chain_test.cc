@@ -163,6 +163,8 @@ TEST_F(TaggerFolderTest, ListsThatDoNotFitTheModelAreNamed) {
   Write("1/chars.txt", "a\n");
   Write("1/labels.txt", "O\nI-LOC\nI-PER\n");
   EXPECT_THAT(Error(), HasSubstr("3 labels, token_head leaves 2 numbers"));
+  Write("1/labels.txt", "O\nLieu-dit-\xe9\n");
+  EXPECT_THAT(Error(), HasSubstr("1/labels.txt: line 2 is no UTF-8"));
   std::filesystem::remove(folder_ + "/1/labels.txt");
   std::filesystem::create_directories(folder_ + "/1/labels.txt");
   EXPECT_THAT(Error(), HasSubstr("labels.txt: no file"));
