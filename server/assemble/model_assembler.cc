@@ -71,8 +71,11 @@ void CheckSettings(Assembly& a) {
     a.Problem("max_nodes",
               fmt::format("max_nodes is {}, this server's limit is {}", nodes, a.limits.max_nodes));
   }
-  if (!(config.weight() >= 0 && config.weight() <= 1e6)) {
-    a.Problem("weight", fmt::format("weight is {}, allowed are 0 to 1e6", config.weight()));
+  constexpr double kLeastWeight = 1e-6, kMostWeight = 1e6;  // of two, time is divided by each
+  const double weight = config.weight();
+  if (weight != 0 && !(weight >= kLeastWeight && weight <= kMostWeight)) {
+    a.Problem("weight", fmt::format("weight is {}, allowed are {} to {}, and 0 for 1", weight,
+                                    kLeastWeight, kMostWeight));
   }
   CheckPriorityLevels(a);
   if (config.cell_types_size() > a.limits.max_cell_types) {

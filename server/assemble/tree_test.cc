@@ -192,7 +192,10 @@ TEST_F(TreeModelTest, MistakesAreNamed) {
   const std::string twice =
       Error(pair + "tree { leaf: \"leef\" internal: \"a\" } max_nodes: -1 weight: -1");
   EXPECT_THAT(twice, AllOf(HasSubstr("\"leef\", which is not there"), HasSubstr("max_nodes is -1"),
-                           HasSubstr("weight is -1")));
+                           HasSubstr("weight is -1, allowed are 1e-06 to 1000000, and 0 for 1")));
+  for (const char* weight : {"1e-300", "1e7", "nan"}) {
+    EXPECT_THAT(Error(pair + good + " weight: " + weight), HasSubstr("allowed are 1e-06 to"));
+  }
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 // A file that cannot be used is told in the log, with its name and what is wrong, and is as if it were not there: its type is
 // measured, and the file replaced. Files are written beside their place and moved there, so several servers may share a
 // folder, and who reads one has all of it; of two that measured the same the last one stays; what a server that was killed
-// left of one goes when the folder is opened an hour later. Nothing in it is needed: it may be emptied at any time. What a program of another build kept is not looked at, and stays until it is.
+// left of one goes when the folder is opened an hour later. Nothing in it is needed: it may be emptied at any time. What a
+// program of another build kept is not looked at, and stays until it is.
 //
 // The control thread's.
 #ifndef CELLBATCH_SERVER_CALIBRATION_CALIBRATION_FOLDER_H_

@@ -69,9 +69,9 @@ void Summarize(const std::vector<ModelVersion>& versions, const LoaderLimits& li
   for (const TensorSpec& t : model.signature.outputs) {
     if (!t.on_request) outputs.push_back(ShapeOf(t));
   }
-  checked.summary =
-      fmt::format("{} cell types, {} parameters, {} -> {}", model.types.size(), Parameters(model),
-                  fmt::join(inputs, ", "), fmt::join(outputs, ", "));
+  checked.summary = fmt::format("{} cell type{}, {} parameters, {} -> {}", model.types.size(),
+                                model.types.size() == 1 ? "" : "s", Parameters(model),
+                                fmt::join(inputs, ", "), fmt::join(outputs, ", "));
   if (policy.kind != PolicyKind::kCellular) {
     checked.summary += fmt::format(", policy {}", Name(policy.kind));
   }

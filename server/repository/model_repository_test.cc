@@ -387,7 +387,7 @@ TEST_F(ModelRepositoryTest, ACheckReportsEveryModelWithoutLoadingAny) {
             "model \"empty\": " +
                 root_ + "/empty: no version in it, such as 1/weights.safetensors\n");
   EXPECT_EQ(report.report,
-            "model \"good\" version 3: OK, 1 cell types, 120 parameters, X [-1, 4] -> OUTPUT [4]\n"
+            "model \"good\" version 3: OK, 1 cell type, 120 parameters, X [-1, 4] -> OUTPUT [4]\n"
             "3 models: 1 OK, 2 with 3 problems\n");
   EXPECT_TRUE(scheduler_.log.empty());
   EXPECT_FALSE(CheckRepository(root_ + "/nowhere", LoaderLimits()).ok());
