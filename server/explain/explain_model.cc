@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "cells/check.h"
+#include "cells/device/cpu/cpu_limits.h"
 #include "cells/explain/explain_cell.h"
+#include "cells/kernels/cuda/cuda_limits.h"
 #include "cells/recurrent_columns.h"
 #include "fmt/format.h"
 #include "server/http/html_page.h"
@@ -168,6 +170,10 @@ std::string Indented(const std::string& text) {
   return out;
 }
 
+const ProgramLimits& LimitsOf(DeviceKind kind) {
+  return kind == DeviceKind::kCpu ? kCpuLimits : kCudaLimits;
+}
+
 }  // namespace
 
 std::vector<const Memory*> MemoriesIn(const DeviceSet& devices) {
@@ -176,22 +182,23 @@ std::vector<const Memory*> MemoriesIn(const DeviceSet& devices) {
   return memories;
 }
 
-absl::StatusOr<ModelAccount> AccountOf(const Model& model,
-                                       absl::Span<const Memory* const> memories) {
+const Memory& HomeOf(const Model& model, absl::Span<const Memory* const> memories) {
   const auto there = std::find_if(memories.begin(), memories.end(), [&](const Memory* memory) {
     return model.devices.Has(memory->kind());
   });
   Check(there != memories.end(), "a model is explained that lives in no memory");
-  return (*there)->Account(model);
+  return **there;
 }
 
-absl::StatusOr<ExplainedModel> ExplainModel(const Model& model, const ProgramLimits& limits,
-                                            const ModelAccount& account,
+absl::StatusOr<ExplainedModel> ExplainModel(const Model& model, const Memory& memory,
                                             absl::Span<const CellTypeCalibration> calibration) {
+  const absl::StatusOr<ModelAccount> account = memory.Account(model);
+  if (!account.ok()) return account.status();
+  const ProgramLimits& limits = LimitsOf(memory.kind());
   ExplainedModel made;
-  made.title = fmt::format("model \"{}\" version {}: {} cell types{}", model.name, model.version,
-                           model.types.size(),
-                           account.kernels.empty() ? "" : ", kernels " + account.kernels);
+  made.title = fmt::format("model \"{}\" version {}: {} cell type{}{}", model.name, model.version,
+                           model.types.size(), model.types.size() == 1 ? "" : "s",
+                           account->kernels.empty() ? "" : ", kernels " + account->kernels);
   const std::vector<CellTypeId> may_wait = TypesThatMayWait(model);
   size_t bytes = 0;
   for (size_t t = 0; t < model.types.size(); ++t) {
@@ -200,11 +207,12 @@ absl::StatusOr<ExplainedModel> ExplainModel(const Model& model, const ProgramLim
       continue;
     }
     const CellType& type = model.types[t];
-    const absl::StatusOr<CellExplanation> cell = ExplainCell(*type.definition, limits);
+    const absl::StatusOr<CellExplanation> cell =
+        ExplainCell(*type.definition, limits.In(limits.Computed(type.precision)));
     if (!cell.ok()) return cell.status();
     const bool waits = std::find(may_wait.begin(), may_wait.end(), type.id) != may_wait.end();
     made.types.push_back(Parts(model, type, waits, *cell,
-                               t < account.types.size() ? account.types[t] : CellAccount(),
+                               t < account->types.size() ? account->types[t] : CellAccount(),
                                FindFirst(calibration, type.id)));
     bytes += BytesOf(made.types.back());
   }

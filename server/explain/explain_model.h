@@ -12,10 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "cells/device/account.h"
 #include "cells/device/device.h"
 #include "cells/model.h"
-#include "cells/program/program_limits.h"
 #include "scheduler/scheduler.h"
 
 namespace cellbatch {
@@ -41,14 +39,12 @@ struct ExplainedModel {
 
 // The memories of a set, which owns them.
 std::vector<const Memory*> MemoriesIn(const DeviceSet& devices);
-// What the first of them that the model lives in makes of it (Memory::Account). REQUIRES: there is one.
-absl::StatusOr<ModelAccount> AccountOf(const Model& model,
-                                       absl::Span<const Memory* const> memories);
+// The first of them that the model lives in. REQUIRES: there is one.
+const Memory& HomeOf(const Model& model, absl::Span<const Memory* const> memories);
 
-// `limits`: of the device that `account` is of. `calibration`: T(b) of the first memory that has one is shown; empty: none
-// was measured. As ExplainCell fails.
-absl::StatusOr<ExplainedModel> ExplainModel(const Model& model, const ProgramLimits& limits,
-                                            const ModelAccount& account,
+// What `memory` makes of it (Memory::Account), and the programs for devices of its kind. `calibration`: T(b) of the first
+// memory that has one is shown; empty: none was measured. As Account and ExplainCell fail.
+absl::StatusOr<ExplainedModel> ExplainModel(const Model& model, const Memory& memory,
                                             absl::Span<const CellTypeCalibration> calibration);
 
 std::string ToText(const ExplainedModel& model);

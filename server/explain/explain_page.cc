@@ -4,7 +4,6 @@
 #include <thread>
 #include <utility>
 
-#include "cells/device/cpu/cpu_limits.h"
 #include "server/explain/explain_model.h"
 
 namespace cellbatch {
@@ -32,10 +31,8 @@ HttpReply ExplainPage::Answer(std::string_view name) const {
 }
 
 HttpReply ExplainPage::Make(const Model& model) const {
-  const absl::StatusOr<ModelAccount> account = AccountOf(model, memories_);
-  if (!account.ok()) return {.status = 500, .body = std::string(account.status().message()) + "\n"};
   const absl::StatusOr<ExplainedModel> explained =
-      ExplainModel(model, kCpuLimits, *account, scheduler_.Calibration(model.id));
+      ExplainModel(model, HomeOf(model, memories_), scheduler_.Calibration(model.id));
   if (!explained.ok()) {
     return {.status = 500, .body = std::string(explained.status().message()) + "\n"};
   }

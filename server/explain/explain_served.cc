@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "cells/device/cpu/cpu_limits.h"
 #include "scheduler/clock.h"
 #include "server/explain/explain_model.h"
 #include "server/repository/model_repository.h"
@@ -22,10 +21,8 @@ absl::StatusOr<std::string> ExplainServed(const std::string& repository, const s
   if (absl::Status s = models.Load(name); !s.ok()) return s;
   const auto model = models.Find(name, "");
   if (!model.ok()) return model.status();
-  const absl::StatusOr<ModelAccount> account = AccountOf(**model, memories);
-  if (!account.ok()) return account.status();
   const absl::StatusOr<ExplainedModel> explained =
-      ExplainModel(**model, kCpuLimits, *account, (*scheduler)->Calibration((*model)->id));
+      ExplainModel(**model, HomeOf(**model, memories), (*scheduler)->Calibration((*model)->id));
   if (!explained.ok()) return explained.status();
   (*scheduler)->Stop();
   return ToText(*explained);

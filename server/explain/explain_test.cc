@@ -4,7 +4,8 @@
 #include <string>
 
 #include "cells/device/cpu/cpu_device.h"
-#include "cells/device/cpu/cpu_limits.h"
+#include "cells/device/load_model.h"
+#include "cells/kernels/cuda/cuda_limits.h"
 #include "server/explain/explain_model.h"
 #include "server/explain/explain_page.h"
 #include "tests/testing/builders.h"
@@ -34,19 +35,49 @@ std::vector<CellTypeCalibration> Measured(const Model& model) {
 }
 
 ExplainedModel Explained(const Model& model, const DeviceSet& devices) {
-  const absl::StatusOr<ModelAccount> account = devices.memories[0]->Account(model);
-  EXPECT_TRUE(account.ok()) << account.status();
   absl::StatusOr<ExplainedModel> explained =
-      ExplainModel(model, kCpuLimits, *account, Measured(model));
+      ExplainModel(model, *devices.memories[0], Measured(model));
   EXPECT_TRUE(explained.ok()) << explained.status();
   return *std::move(explained);
+}
+
+// Says nothing of a model.
+class SilentMemory final : public Memory {
+ public:
+  explicit SilentMemory(DeviceKind kind) : kind_(kind) {}
+  DeviceKind kind() const override { return kind_; }
+  absl::StatusOr<std::unique_ptr<LoadedModel>> Load(const Model&, const RowBudget&) override {
+    return absl::UnimplementedError("it computes nothing");
+  }
+
+ private:
+  const DeviceKind kind_;
+};
+
+TEST(ExplainModelTest, TheProgramIsThatOfTheDeviceThatTheModelLivesOn) {
+  testing::CellBuilder b("largest");
+  const ValueId sums = b.MatMul(b.Read("x", "x", 8), b.Matrix("W", 4, 8));
+  b.Leave("label", b.Op1(OpKind::kArgMax, sums));
+  const std::shared_ptr<Model> model = testing::OneCellModel(b.Build());
+  model->devices = {.cpu = false, .gpu = true};
+  SilentMemory cpu(DeviceKind::kCpu), gpu(DeviceKind::kGpu);
+  const std::vector<const Memory*> memories = {&cpu, &gpu};
+  ASSERT_EQ(&HomeOf(*model, memories), &gpu);
+  const auto programs = LowerCells(*model, kCudaLimits);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  const auto of = [&](const Memory& memory) { return ToText(*ExplainModel(*model, memory, {})); };
+  ASSERT_EQ(programs->front().steps.size(), 2u) << "a product, then its largest";
+  const std::string program = Describe(programs->front());
+  EXPECT_NE(of(cpu), of(gpu));
+  EXPECT_TRUE(Has(of(gpu), "\n      1  ")) << of(gpu) << program;
+  EXPECT_FALSE(Has(of(cpu), "\n      1  ")) << of(cpu);
 }
 
 TEST(ExplainModelTest, EachCellTypeIsSaidFromItsEquationsToItsTimes) {
   const std::shared_ptr<Model> model = TinyModel();
   const std::string text = ToText(Explained(*model, OneCpu(1 << 20)));
   for (const char* part :
-       {"model \"tiny\" version 1: 1 cell types, kernels ", "cell type \"",
+       {"model \"tiny\" version 1: 1 cell type, kernels ", "cell type \"",
         "{token INT32[1]} of table token\n", ", the node before\n",
         "    leaves  {h FP32[2], c FP32[2]} in table ", "sigmoid(", "  0  index table0",
         "   tokens read, clamped\n", "starts from a folded row; kernel of its own: gated cell",
@@ -75,8 +106,7 @@ TEST(ExplainModelTest, WhatIsNotPreparedOrMeasuredIsNotClaimed) {
   const std::string text = ToText(Explained(*model, devices));
   EXPECT_FALSE(Has(text, "folded"));
   EXPECT_TRUE(Has(text, "  Prepared at load\n    nothing\n"));
-  const absl::StatusOr<ExplainedModel> unmeasured =
-      ExplainModel(*model, kCpuLimits, *devices.memories[0]->Account(*model), {});
+  const absl::StatusOr<ExplainedModel> unmeasured = ExplainModel(*model, *devices.memories[0], {});
   ASSERT_TRUE(unmeasured.ok());
   EXPECT_FALSE(Has(ToText(*unmeasured), "T(b)"));
 }
@@ -143,7 +173,7 @@ TEST(ExplainModelTest, ALongPartAndManyTypesAreCutAndSaySo) {
     many.types.back().id = CellTypeId(i);
   }
   const absl::StatusOr<ExplainedModel> explained =
-      ExplainModel(many, kCpuLimits, ModelAccount(), {});
+      ExplainModel(many, SilentMemory(DeviceKind::kCpu), {});
   ASSERT_TRUE(explained.ok());
   EXPECT_GT(explained->left_out, 0);
   for (const ExplainedPart& part : explained->types[0].parts) {

@@ -9,6 +9,7 @@
 #include "cells/compile/lower.h"
 #include "cells/definitions/shipped.h"
 #include "cells/kernels/cuda/cell_source.h"
+#include "cells/kernels/cuda/cuda_limits.h"
 #include "tests/testing/builders.h"
 #include "tests/testing/shipped_cell.h"
 

@@ -13,6 +13,7 @@
 
 #include "cells/device/cpu/cpu_features.h"
 #include "cells/kernels/cpu/kernel_table.h"
+#include "cells/kernels/cuda/cuda_limits.h"
 #include "tests/cuda_kernels/emulated_cell.h"
 #include "tests/testing/builders.h"
 #include "tests/testing/cell_trial.h"

@@ -7,6 +7,7 @@
 #include "cells/device/cuda/model_loader.h"
 #include "cells/device/load_model.h"
 #include "cells/kernels/cuda/cell_source.h"
+#include "cells/kernels/cuda/cuda_limits.h"
 
 namespace cellbatch::cuda {
 

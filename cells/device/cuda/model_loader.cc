@@ -13,6 +13,7 @@
 #include "cells/device/held_weights.h"
 #include "cells/device/load_model.h"
 #include "cells/kernels/cuda/cell_source.h"
+#include "cells/kernels/cuda/cuda_limits.h"
 
 namespace cellbatch::cuda {
 namespace {

@@ -67,17 +67,6 @@ struct Writers {
 
 }  // namespace
 
-const ProgramLimits kCudaLimits = {
-    .groups = 5,
-    .segments = 8,
-    .tail_ops = 64,
-    .tail_columns = 16,
-    .arg_max_of_product = false,
-    .scalars = false,
-    .scratch_alignment = 8,  // 16 bytes of bf16
-    .tf32 = true,
-};
-
 CudaStep WritePlain(const PlainStep& step, StepWriter writer) {
   const std::string to = writer.Row(step.to, "node");
   std::vector<std::string> args;

@@ -18,12 +18,8 @@
 #include "absl/functional/function_ref.h"
 #include "cells/ids.h"
 #include "cells/program/cell_program.h"
-#include "cells/program/program_limits.h"
 
 namespace cellbatch {
-
-// What the compiler (cells/compile/lower.h) is told for CUDA devices.
-extern const ProgramLimits kCudaLimits;
 
 // An array in device memory that a step reads, the same for all nodes: StepArgs::values by number.
 struct CudaValue {
