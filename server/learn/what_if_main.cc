@@ -119,6 +119,12 @@ void Print(const Asked& asked, const RecordedWorld& recorded, const PolicySpec& 
   if (recorded.left_out > 0) {
     fmt::print("left out   {} requests that failed, were cancelled or grew\n", recorded.left_out);
   }
+  if (recorded.of_other_lanes > 0) {
+    fmt::print(
+        "elsewhere  {} requests came before the model was loaded again, or were another "
+        "version's\n",
+        recorded.of_other_lanes);
+  }
 }
 
 absl::Status Run(const Asked& asked) {

@@ -368,7 +368,13 @@ absl::Status ReadRequests(const RecordedRun& run, const RecordedLane& lane,
   std::vector<int64_t> inputs;
   std::vector<const RecordedRequest*> of_lane;
   for (const RecordedRequest& r : run.requests) {
-    if (r.serial == lane.serial && Within(part, r)) of_lane.push_back(&r);
+    if (!Within(part, r)) continue;
+    if (r.serial == lane.serial) {
+      of_lane.push_back(&r);
+    } else if (const auto other = run.lanes.find(r.serial);
+               other != run.lanes.end() && other->second.model->name == world.model->name) {
+      ++world.of_other_lanes;
+    }
   }
   std::sort(of_lane.begin(), of_lane.end(),
             [](const auto* a, const auto* b) { return a->submitted_ns < b->submitted_ns; });

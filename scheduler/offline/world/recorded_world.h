@@ -38,6 +38,8 @@ struct RecordedWorld {
   // Of each: from its first byte to the end of its last task.
   std::vector<int64_t> served_ns;
   size_t left_out = 0;  // requests that failed, were cancelled, grew, or do not come out as a graph
+  // Of the model's, those that another version of it had, or the same before it was loaded again.
+  size_t of_other_lanes = 0;
 };
 
 struct RecordedPart {

@@ -228,6 +228,16 @@ TEST(RecordedWorldTest, OfAModelThatWasLoadedAgainItIsTheLatestThatWasAskedAnyth
   const auto world = WorldOfRecord(again, {.model = "model1"});
   ASSERT_TRUE(world.ok()) << world.status();
   EXPECT_EQ(world->arrivals.size(), arrivals);
+  EXPECT_EQ(world->of_other_lanes, 0u);
+
+  RecordedLane earlier = again.lanes.at(1);
+  earlier.serial = 0;
+  again.lanes.emplace(0, earlier);
+  again.requests.front().serial = 0;
+  const auto later = WorldOfRecord(again, {.model = "model1"});
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_EQ(later->arrivals.size(), arrivals - 1);
+  EXPECT_EQ(later->of_other_lanes, 1u) << "who is left out is counted";
 }
 
 TEST(RecordedWorldTest, WhatARecordDoesNotHaveIsSaid) {
