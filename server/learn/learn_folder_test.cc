@@ -1,0 +1,91 @@
+#include "server/learn/learn_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace cellbatch {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class LearnFolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  static std::string Read(const std::string& file) {
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+  }
+  int Files() const {
+    int files = 0;
+    for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder_)) ++files;
+    return files;
+  }
+  const std::string folder_ = testing::TempDir() + "/learn_folder_test";
+  const std::string file_ = folder_ + "/policy.textproto";
+};
+
+TEST_F(LearnFolderTest, OfManyThatWriteOneFileEachIsWholeAndNoneFails) {
+  constexpr int kWriters = 4, kTimes = 200;
+  const auto text = [](int writer) {
+    return std::string(1000 * static_cast<size_t>(writer + 1), static_cast<char>('a' + writer));
+  };
+  ASSERT_TRUE(WriteWhole(file_, text(0)).ok());
+  std::atomic<int> failed = 0, mixed = 0;
+  std::vector<std::thread> writers;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    writers.emplace_back([&, writer] {
+      for (int i = 0; i < kTimes; ++i) {
+        if (!WriteWhole(file_, text(writer)).ok()) ++failed;
+        const std::string seen = Read(file_);
+        if (seen.empty() || seen != text(seen.front() - 'a')) ++mixed;
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(mixed, 0);
+  EXPECT_EQ(Files(), 1) << "nothing is left beside it";
+}
+
+TEST_F(LearnFolderTest, WhatADeadOneLeftIsInNobodysWay) {
+  std::ofstream(file_ + ".new0") << "half of a f";
+  ASSERT_TRUE(WriteWhole(file_, "kind: FSM").ok());
+  EXPECT_EQ(Read(file_), "kind: FSM");
+}
+
+TEST_F(LearnFolderTest, ALinkAndADeviceStayWhatTheyAre) {
+  std::ofstream(folder_ + "/real") << "before";
+  fs::create_symlink("real", file_);
+  ASSERT_TRUE(WriteWhole(file_, "after").ok());
+  EXPECT_TRUE(fs::is_symlink(file_));
+  EXPECT_EQ(Read(folder_ + "/real"), "after");
+
+  const std::string null = folder_ + "/null";
+  fs::create_symlink("/dev/null", null);
+  ASSERT_TRUE(WriteWhole(null, "curve").ok());
+  EXPECT_TRUE(fs::is_character_file(null));
+}
+
+TEST_F(LearnFolderTest, WhatCannotBeWrittenIsNamed) {
+  EXPECT_THAT(std::string(WriteWhole(folder_, "text").message()),
+              HasSubstr("learn_folder_test cannot be written: Is a directory"));
+  EXPECT_THAT(std::string(WriteWhole(folder_ + "/no/file", "text").message()),
+              HasSubstr("no/file cannot be written: No such file or directory"));
+  EXPECT_EQ(Files(), 0);
+}
+
+}  // namespace
+}  // namespace cellbatch
