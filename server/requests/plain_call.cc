@@ -186,11 +186,13 @@ bool PlainCall::AdmitMore(const Demand& more, Ticket& ticket) {
     return true;
   }
   work_.Join(std::move(ticket));
-  const Demand before = work_.demand();
+  const Demand before = work_.demand(), door = door_.demand();
   work_.Release();
-  const Demand all = {before.requests + more.requests, before.cells + more.cells,
-                      before.bytes + more.bytes};
-  return path_.Admit(all, of_, *stats_, shard_, call_.received_ns(), work_, result_);
+  door_.Release();
+  const Demand all = {door.requests + before.requests + more.requests,
+                      door.cells + before.cells + more.cells,
+                      door.bytes + before.bytes + more.bytes};
+  return path_.Admit(all, of_, *stats_, shard_, call_.received_ns(), door_, result_);
 }
 
 // The earlier of the client's deadline and the `timeout` parameter.

@@ -316,6 +316,21 @@ TEST_F(FullTypedServiceTest, AllInputsOfACallAreAdmittedOrNone) {
   ExpectGood();
 }
 
+// Its client would come back for ever.
+TEST_F(FullTypedServiceTest, ACallOfMoreInputsThanThereMayEverBeIsNotToldToComeBack) {
+  const CallResult& result = Infer({{1}, {2}, {3}, {4}, {5}}).Wait();
+  EXPECT_EQ(result.status,
+            absl::ResourceExhaustedError("the request needs 5 requests, and --max-queued-requests "
+                                         "limits all requests together to 4"));
+  EXPECT_EQ(result.pushback_ms, -1);
+  EXPECT_EQ(scheduler_.submitted(), 0);
+  ExpectNothingInFlight();
+  EXPECT_TRUE(Infer({{1}}).answers() == 0) << "and there is room for others";
+  scheduler_.FinishAll();
+  StepResponder();
+  ExpectGood();
+}
+
 // Submitters, cancels, deadlines, words and answers at once: for the thread sanitizer.
 TEST_F(TypedServiceTest, EveryCallEndsOnceWhateverComesAtTheSameTime) {
   Responder responder(scheduler_, path_);
