@@ -114,7 +114,8 @@ absl::Status Server::Open(OpenedDevices devices) {
       [this] {
         std::vector<TimedModel> models;
         for (const auto& model : Served()) {
-          models.push_back({model->id, model->name, std::to_string(model->version)});
+          const ModelId id = path_->StatsOf(*model).times_id();
+          models.push_back({id, model->name, std::to_string(model->version)});
         }
         return models;
       },

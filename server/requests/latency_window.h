@@ -19,7 +19,7 @@ namespace cellbatch {
 
 struct LatencySample {
   int64_t end_ns = 0;  // steady clock
-  ModelId model;
+  ModelId model;       // ModelStats::times_id
   bool ok = false;
   int64_t request_ns = 0;
   int64_t queue_ns = 0;

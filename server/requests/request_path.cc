@@ -307,7 +307,8 @@ void RequestPath::RecordEnd(int responder, const ServedRequest& served, const Re
   WorkOf(*served.model).Remove(served.work, done, now_ns);
   const int shard = ShardOf(responder);
   const int64_t total = now_ns - served.received_ns;
-  LatencySample sample{.end_ns = now_ns, .model = served.model->id, .ok = request.status.ok()};
+  LatencySample sample{
+      .end_ns = now_ns, .model = served.stats->times_id(), .ok = request.status.ok()};
   if (request.status.ok()) {
     const RequestDurations durations{
         .request = total,

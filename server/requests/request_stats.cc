@@ -111,8 +111,8 @@ struct alignas(64) ModelStats::Shard {
   TimeHistogram request, queue, compute;
 };
 
-ModelStats::ModelStats(std::string name, std::string version, int shards)
-    : name_(std::move(name)), version_(std::move(version)) {
+ModelStats::ModelStats(std::string name, std::string version, int shards, ModelId first)
+    : name_(std::move(name)), version_(std::move(version)), times_id_(first) {
   for (int i = 0; i < shards; ++i) shards_.push_back(std::make_unique<Shard>());
 }
 

@@ -90,10 +90,14 @@ struct RequestCounts {
 // One model version's shards.
 class ModelStats {
  public:
-  ModelStats(std::string name, std::string version, int shards);
+  // `first`: the id of the model for which it is made.
+  ModelStats(std::string name, std::string version, int shards, ModelId first = ModelId());
   ~ModelStats();
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
+  // Under which the times of its requests are remembered (latency_window.h): a version that is loaded again has another
+  // id, and the same times.
+  ModelId times_id() const { return times_id_; }
 
   void RecordDone(int shard, const RequestDurations& durations, int64_t unix_ms);
   void RecordOther(int shard, RequestOutcome outcome, int64_t request_ns);
@@ -103,6 +107,7 @@ class ModelStats {
  private:
   struct Shard;
   const std::string name_, version_;
+  const ModelId times_id_;
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
@@ -141,8 +146,8 @@ class StatsRegistry {
 
  private:
   struct Version {
-    Version(const std::string& name, const std::string& number, int shards)
-        : stats(name, number, shards) {}
+    Version(const std::string& name, const std::string& number, int shards, ModelId first)
+        : stats(name, number, shards, first) {}
     ModelStats stats;
     std::optional<LaneStats> lanes;
     int held = 0;  // models of it

@@ -64,7 +64,7 @@ std::shared_ptr<StatsRegistry::Version> StatsRegistry::Begin(const Model& model)
     return version->stats.name() == model.name && version->stats.version() == number;
   });
   if (found == versions_.end()) {
-    versions_.push_back(std::make_shared<Version>(model.name, number, shards_));
+    versions_.push_back(std::make_shared<Version>(model.name, number, shards_, model.id));
     found = versions_.end() - 1;
   }
   if ((*found)->held++ == 0) std::erase(ended_, *found);

@@ -17,7 +17,7 @@ namespace cellbatch {
 
 // A model whose times are asked for.
 struct TimedModel {
-  ModelId id;
+  ModelId id;  // ModelStats::times_id
   std::string name;
   std::string version;
 };

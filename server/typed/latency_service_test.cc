@@ -27,11 +27,12 @@ class LatencyServiceTest : public ServiceTest {
   }
 
   InferService service_{path_};
-  LatencyService latency_{path_,
-                          [] {
-                            return std::vector<TimedModel>{{ModelId(0), "tiny", "1"}};
-                          },
-                          clock_};
+  LatencyService latency_{
+      path_,
+      [this] {
+        return std::vector<TimedModel>{{path_.StatsOf(*model_).times_id(), "tiny", "1"}};
+      },
+      clock_};
 };
 
 TEST_F(LatencyServiceTest, PercentilesAreTimesThatRequestsReallyTookInTheWindow) {
@@ -64,6 +65,23 @@ TEST_F(LatencyServiceTest, PercentilesAreTimesThatRequestsReallyTookInTheWindow)
   ASSERT_TRUE(all.ok());
   EXPECT_EQ(all->models(0).phases(0).count(), 101u);
   EXPECT_EQ(all->models(0).phases(0).max_ns(), 999'000u);
+}
+
+// A new policy may want the model loaded again: its users' times are no others for it.
+TEST_F(LatencyServiceTest, AVersionThatIsLoadedAgainKeepsTheTimesOfBefore) {
+  Serve(1000);
+  const std::shared_ptr<const Model> before = model_;
+  model_ = TinyModel("tiny", 1, 1);
+  Serve(3000);
+  const auto answer = Ask("tiny", 1);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->models(0).phases(0).count(), 2u);
+  EXPECT_EQ(answer->models(0).phases(0).mean_ns(), 2000u);
+
+  model_ = TinyModel("tiny", 2, 2);
+  const auto other = Ask("tiny", 1);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->models(0).phases(0).count(), 0u) << "another version has its own";
 }
 
 TEST_F(LatencyServiceTest, BadWindowsAndUnknownModelsAreErrors) {

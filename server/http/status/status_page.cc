@@ -158,7 +158,8 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
     out.decisions = ViewOf(lane->decisions);
   }
   if (!in_full) return;
-  out.times = PercentilesOfWindow(path_, {{model.id, model.name, entry.version}}, now_ns, kWindowNs)
+  const ModelId times_id = stats_.Of(model).times_id();
+  out.times = PercentilesOfWindow(path_, {{times_id, model.name, entry.version}}, now_ns, kWindowNs)
                   .front();
   out.requests_per_second =
       static_cast<double>(out.times.request.count) / std::max(1.0, view.window_seconds);

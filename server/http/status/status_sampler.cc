@@ -134,7 +134,7 @@ void StatusSampler::AddTimes(const std::vector<std::shared_ptr<const Model>>& se
     of_model.queue.push_back(sample.queue_ns);
   }
   for (const auto& model : served) {
-    const auto found = times.find(model->id);
+    const auto found = times.find(stats_.Of(*model).times_id());
     if (found == times.end()) continue;
     const std::string version = std::to_string(model->version);
     const auto add = [&](const char* what, std::vector<int64_t>& of, double quantile) {
