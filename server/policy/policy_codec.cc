@@ -349,6 +349,9 @@ absl::StatusOr<PolicySpec> ParsePolicy(std::string_view text, const std::string&
   disk::PolicyFile file;
   google::protobuf::TextFormat::ParseInfoTree places;
   if (absl::Status s = ParseTextFormat(text, name, file, &places); !s.ok()) return s;
+  if (file.ByteSizeLong() == 0) {
+    return absl::InvalidArgumentError(fmt::format("{}: there is nothing in it", name));
+  }
   return Reader(name, file, places, model).Read();
 }
 

@@ -186,6 +186,10 @@ TEST(PolicyCodecTest, DamageIsNamedWithItsLineItsFieldAndBothValues) {
   const auto with = [&](const std::string& from, const std::string& to) {
     return Refused(With(good, from, to), model);
   };
+  for (const char* nothing :
+       {"", "\n", "# a comment\n"}) {  // as a copy that was interrupted leaves it
+    EXPECT_THAT(Refused(nothing, model), HasSubstr("policy.textproto: there is nothing in it"));
+  }
   EXPECT_THAT(with("kind: FSM", "kind: LEARNED"),
               HasSubstr("kind is LEARNED, which is no policy's"));
   EXPECT_THAT(with("kind: FSM", ""), HasSubstr("kind is POLICY_KIND_UNSPECIFIED"));
@@ -209,7 +213,7 @@ TEST(PolicyCodecTest, DamageIsNamedWithItsLineItsFieldAndBothValues) {
               HasSubstr("9: a state says what lowers the bound, and its encoding does not"));
   EXPECT_THAT(Refused(good.substr(0, good.find("states")), model),
               HasSubstr("an FSM without states"));
-  EXPECT_THAT(Refused("", model), HasSubstr("cell_types are [], this model's are [leaf"));
+  EXPECT_THAT(Refused("kind: FSM", model), HasSubstr("cell_types are [], this model's are [leaf"));
 }
 
 }  // namespace

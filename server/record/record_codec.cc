@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -439,6 +441,10 @@ absl::StatusOr<RecordedRun> ParseRecord(std::string_view bytes, const std::strin
 absl::StatusOr<RecordedRun> ReadRecord(const std::string& path, int64_t most_bytes) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return absl::NotFoundError(fmt::format("{}: it cannot be read", path));
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) {
+    return absl::InvalidArgumentError(fmt::format("{}: it is no file", path));
+  }
   const auto size = static_cast<int64_t>(file.tellg());
   if (size > most_bytes) {
     return absl::ResourceExhaustedError(

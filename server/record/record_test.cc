@@ -205,6 +205,11 @@ TEST_F(RecordFileTest, WhatIsNoRecordIsRefusedInWords) {
             std::string::npos);
 }
 
+TEST_F(RecordFileTest, AFolderIsNoFileRatherThanOneOfExabytes) {
+  EXPECT_EQ(std::string(ReadRecord("/proc/self", 1 << 20).status().message()),
+            "/proc/self: it is no file");
+}
+
 TEST_F(RecordFileTest, AtItsLimitItIsClosedSaysSoAndIsStillARecord) {
   Record(4 << 10);
   EXPECT_TRUE(state_.full);
