@@ -11,6 +11,7 @@
 
 #include "client/json_request.h"
 #include "client/null_server.h"
+#include "client/output.h"
 
 namespace cellbatch {
 namespace {
@@ -104,6 +105,17 @@ TEST_F(CommandsTest, TheOtherCommandsPrintWhatTheServerSays) {
   EXPECT_EQ(RunJson({"stats"})["models"][0]["name"], "null");
   EXPECT_EQ(RunJson({"latency"})["models"][0]["phases"]["request"]["count"], 0);
   EXPECT_NE(Run({"latency"}).output.find("p99.9"), std::string::npos);
+}
+
+// Two versions of one model may be served. Who was turned away is none of them, and stands in stats.
+TEST_F(CommandsTest, WhoEndedOtherwiseIsCountedByVersion) {
+  ModelTimes times;
+  times.name = "m";
+  times.version = "2";
+  times.failed = 1234;
+  EXPECT_NE(ToText({times}).find("\nm version 2: 1,234 more began and ended otherwise\n"),
+            std::string::npos)
+      << ToText({times});
 }
 
 TEST_F(CommandsTest, HealthAsksOfAModelThatIsNamedToo) {

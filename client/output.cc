@@ -162,8 +162,8 @@ std::string ToText(const std::vector<ModelTimes>& times) {
       table.AddRow(std::move(row));
     }
     if (model.failed > 0) {
-      failures += fmt::format("{}: {} requests failed in the same time\n", model.name,
-                              FormatCount(model.failed));
+      failures += fmt::format("{} version {}: {} more began and ended otherwise\n", model.name,
+                              model.version, FormatCount(model.failed));
     }
   }
   return table.ToText() + failures;
