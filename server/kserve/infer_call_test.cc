@@ -173,7 +173,7 @@ TEST_F(InferTest, EveryRequestThatFailsHasALineWithItsIdAndNoneThatIsAnswered) {
   log.reset();
   ASSERT_EQ(lines.size(), 8u);
   const char* const wanted[][4] = {
-      {"id=\"wrong one\"", "outcome=invalid code=INVALID_ARGUMENT", "model=\"tiny\"",
+      {"id=\"wrong one\"", "outcome=invalid code=INVALID_ARGUMENT", "model=\"tiny\" version=\"1\"",
        "error=\"input TOKENS of model \\\"tiny\\\": token # is #, the vocabulary ends at #\""},
       {malformed.c_str(), "outcome=invalid", "wire=grpc", "error=\"malformed ModelInferRequest\""},
       {"model=\"nobody\"", "code=NOT_FOUND", "queue_ms=0.001 compute_ms=0.000 nodes=0", ""},

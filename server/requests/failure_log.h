@@ -37,8 +37,9 @@ std::string WithoutContents(std::string_view text, absl::Span<const std::string_
                             bool numbers);
 
 struct FailedRequest {
-  std::string_view id;              // as ShownId says it
-  std::string_view model, version;  // as the client wrote them; empty: not read, or the newest
+  std::string_view id;  // as ShownId says it
+  // The counter's; where there is none, as the client wrote them. Empty: not read.
+  std::string_view model, version;
   std::string_view wire;
   std::string_view client;
   absl::StatusCode code;

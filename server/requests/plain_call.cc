@@ -288,6 +288,11 @@ void PlainCall::Item::OnDone(int responder, std::unique_ptr<Request> done) {
   RunAll(call_.LetGo(), shard_of_responder);
 }
 
+// Which one it is, or would have been.
+std::string_view PlainCall::Version() const {
+  return model_ == nullptr ? asked_version_ : std::string_view(stats_->version());
+}
+
 void PlainCall::TellFailed(const absl::Status& status, int place, int requests,
                            const Request* done) {
   FailureLog* const log = path_.failures();
@@ -310,7 +315,7 @@ void PlainCall::TellFailed(const absl::Status& status, int place, int requests,
   const std::string trace = TraceOfFailed(requests);
   log->Add({.id = shown,
             .model = asked_name_,
-            .version = asked_version_,
+            .version = Version(),
             .wire = wire(),
             .client = client,
             .code = status.code(),
@@ -360,7 +365,7 @@ void PlainCall::EndTrace() {
       trace_->End({.wire = wire(),
                    .id = shown,
                    .model = asked_name_,
-                   .version = asked_version_,
+                   .version = Version(),
                    .outcome = Name(OutcomeOf(status)),
                    .status = status.ok() ? status : absl::Status(status.code(), error),
                    .ended_ns = path_.clock().NowNs(),

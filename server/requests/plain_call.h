@@ -169,6 +169,7 @@ class PlainCall {
   // The id of the trace that it is part of, ours or its caller's; empty: none. Of one that failed and is not traced, from now on
   // it may be.
   std::string TraceOfFailed(int requests);
+  std::string_view Version() const;
   void EndTrace();
   // Of the submitter and the requests under way, the last one ends the call, and this.
   [[nodiscard]] Next LetGo();
