@@ -249,6 +249,27 @@ TEST_F(InferTest, ADeadlineThatPassesWhileItRunsIsNewsToTheScheduler) {
   ExpectGood();
 }
 
+// A client whose deadline passes hangs up, and its clock says so before ours does: what it has left comes to us rounded up.
+TEST_F(InferTest, WhoHangsUpAtItsDeadlineIsLateAndWhoDoesBeforeIsCancelled) {
+  constexpr int64_t kMs = 1'000'000;
+  const int64_t began = clock_.now;
+  const auto hang_up_at = [&](int64_t ms) {
+    clock_.now = began;
+    FakeCall& call = Start(TokensRequest({1}), began + 2'000 * kMs);
+    clock_.now = began + ms * kMs;
+    call.CancelOn(service_);
+    StepResponder();
+    return call.Wait().status.code();
+  };
+  EXPECT_EQ(hang_up_at(1'000), absl::StatusCode::kCancelled);
+  EXPECT_EQ(hang_up_at(1'950), absl::StatusCode::kCancelled);
+  EXPECT_EQ(hang_up_at(1'990), absl::StatusCode::kDeadlineExceeded) << "as 1.99 s are said";
+  EXPECT_EQ(hang_up_at(1'999), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Count(RequestOutcome::kCancelled), 2);
+  EXPECT_EQ(Count(RequestOutcome::kDeadline), 2);
+  ExpectGood();
+}
+
 // T5: while it runs; between the last cell and the answer; after the answer.
 TEST_F(InferTest, ACancelIsHeardInEveryStateAndEachCallHasOneAnswer) {
   FakeCall& running = Start(TokensRequest({1}));

@@ -214,11 +214,12 @@ absl::Status PlainCall::CheckTime(std::string_view when) {
     deadline = std::min(deadline, item(i).deadline.deadline_ns);
   }
   if (piece_ != nullptr) deadline = std::min(deadline, first_->deadline.deadline_ns);
-  if (deadline != kNoDeadline && path_.clock().NowNs() >= deadline) {
+  const bool hung_up = call_.cancel_slot().cancelled();
+  if ((deadline != kNoDeadline && path_.clock().NowNs() >= deadline) ||
+      (hung_up && path_.LateToHangUp(call_))) {
     return absl::DeadlineExceededError(fmt::format("the deadline had passed {}", when));
   }
-  if (call_.cancel_slot().cancelled()) return absl::CancelledError("the client cancelled");
-  return absl::OkStatus();
+  return hung_up ? absl::CancelledError("the client cancelled") : absl::OkStatus();
 }
 
 // Every request without an answer of its own ends here, too; a call that never had any counts as one.
@@ -253,7 +254,8 @@ PlainCall::Next PlainCall::SubmitAll() {
     static_cast<void>(LetGo());  // not the last one: this holds it, too
   }
   if (!call_.cancel_slot().Publish(ids)) {
-    for (const RequestId id : ids) path_.Notify(id, News::kCancelled);
+    const News news = path_.LateToHangUp(call_) ? News::kExpired : News::kCancelled;
+    for (const RequestId id : ids) path_.Notify(id, news);
   }
   return LetGo();
 }

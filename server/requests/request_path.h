@@ -145,6 +145,8 @@ class RequestPath {
   // The client is gone, or its deadline has passed: news for whatever the call has submitted. One that waits for its turn ends
   // here.
   void Cancel(ServerCall& call);
+  // Whether a client that has hung up by now did so for its deadline.
+  bool LateToHangUp(const ServerCall& call) const;
   void Notify(RequestId id, News news) { scheduler_.Notify(id, news); }
 
   // Counts a request that was never submitted, and shortens what its client reads.
