@@ -368,8 +368,7 @@ absl::StatusOr<PolicySpec> ReadPolicy(const disk::PolicyChoice* choice, const st
   if (file_decides) {
     absl::StatusOr<PolicySpec> read = ReadPolicyFile(choice, model_folder, model, max_bytes);
     if (read.ok() || choice == nullptr || !choice->else_cellular()) return read;
-    spec.about = fmt::format("in place of one that cannot be used: {}",
-                             std::string(read.status().message()));
+    spec.about = fmt::format("{}: {}", kInPlaceOf, std::string(read.status().message()));
     return spec;
   }
   if (choice == nullptr || kind == disk::POLICY_KIND_UNSPECIFIED) return spec;

@@ -29,6 +29,9 @@ std::string PolicyText(const disk::PolicyFile& file);
 absl::StatusOr<PolicySpec> ParsePolicy(std::string_view text, const std::string& name,
                                        const Model& model);
 
+// What `about` begins with where a configuration says else_cellular and policy.textproto cannot be used.
+inline constexpr std::string_view kInPlaceOf = "in place of one that cannot be used";
+
 // What a model version is served with: its configuration's choice (null: it has none; `place`: where it has), and
 // policy.textproto of the version in `model_folder` where that is needed. INVALID_ARGUMENT as above.
 absl::StatusOr<PolicySpec> ReadPolicy(const disk::PolicyChoice* choice, const std::string& place,

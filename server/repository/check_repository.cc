@@ -5,6 +5,7 @@
 
 #include "cells/compile/lower.h"
 #include "cells/device/cpu/cpu_limits.h"
+#include "server/policy/policy_codec.h"
 #include "server/repository/model_repository.h"
 
 namespace cellbatch {
@@ -74,6 +75,8 @@ void Summarize(const std::vector<ModelVersion>& versions, const LoaderLimits& li
                                 fmt::join(inputs, ", "), fmt::join(outputs, ", "));
   if (policy.kind != PolicyKind::kCellular) {
     checked.summary += fmt::format(", policy {}", Name(policy.kind));
+  } else if (policy.about.starts_with(kInPlaceOf)) {
+    checked.summary += fmt::format(", policy {} {}", Name(policy.kind), policy.about);
   }
   if (join.whole_graphs > 0) checked.summary += fmt::format(", join {}", Name(join));
   if (limits.devices.has_value() && limits.devices->both()) {

@@ -393,6 +393,19 @@ TEST_F(ModelRepositoryTest, ACheckReportsEveryModelWithoutLoadingAny) {
   EXPECT_FALSE(CheckRepository(root_ + "/nowhere", LoaderLimits()).ok());
 }
 
+TEST_F(ModelRepositoryTest, TheCheckSaysThatAPolicyCannotBeUsedWhereTheModelIsServedAllTheSame) {
+  MakeModel("a", 1);
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app)
+      << "policy { kind: LEARNED else_cellular: true }\n";
+  std::ofstream(root_ + "/a/1/policy.textproto") << "kind: FSM\nstates { re";
+  const auto checked = CheckRepository(root_, LoaderLimits());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_THAT((*checked)[0].problems, testing::IsEmpty());
+  EXPECT_THAT(DescribeCheck(*checked).report,
+              HasSubstr("-> OUTPUT [4], policy cellular in place of one that cannot be used: "
+                        "1/policy.textproto:2:"));
+}
+
 // Which versions serve is what the configuration says, as in Triton.
 class VersionPolicyTest : public ModelRepositoryTest {
  protected:
