@@ -100,6 +100,30 @@ TEST_F(WorkAheadTest, WhatIsServedWhileBatchesAreNotFullTeachesNothing) {
   EXPECT_EQ(ahead_.pace(), 1);
 }
 
+// Else the first to come after a quiet night would be told that the server needs a night for a few of them.
+TEST_F(WorkAheadTest, ATimeInWhichNothingWasThereTeachesNothing) {
+  const RequestWork request = Chain(10);
+  Fill(request, 8);
+  Serve(request, 100, 10, kMs);
+  for (int i = 0; i < 8; ++i) ahead_.Remove(request, 1, now_);
+  now_ += 36'000'000 * kMs;
+  Fill(request, 8);
+  Serve(request, 100, 10, kMs);
+  EXPECT_NEAR(ahead_.pace(), 1, 0.1);
+}
+
+// Requests that leave together, after one long time and a short one: the pace is that of both.
+TEST_F(WorkAheadTest, ABurstOfAnswersIsNotTakenForThePace) {
+  const RequestWork request = Chain(10);
+  Fill(request, 80);
+  for (int i = 0; i < 20; ++i) {
+    Serve(request, 1, 10, 10 * kMs);  // in 100 ms, then nine more at once
+    Serve(request, 9, 10, 0);
+    EXPECT_LT(ahead_.pace(), 1.5) << i;
+  }
+  EXPECT_NEAR(ahead_.pace(), 1, 0.2);
+}
+
 // Else many that expire would make the server look fast, and more of them would be admitted.
 TEST_F(WorkAheadTest, OfThoseThatLeaveEarlyOnlyWhatWasComputedCounts) {
   const RequestWork request = Chain(10);
@@ -133,6 +157,34 @@ TEST(WorkAheadOfAModelTest, WhatIsLessUrgentIsNotBeforeARequest) {
   EXPECT_EQ(ahead.EstimateNs(ahead.Of(graph, 3)), 420 * kMs);
   for (int i = 0; i < 40; ++i) ahead.Add(ahead.Of(graph, 3));
   EXPECT_EQ(ahead.EstimateNs(ahead.Of(graph, 0)), 420 * kMs);
+}
+
+TEST(WorkAheadOfAModelTest, NodesThatDoNotFollowEachOtherAreOneStepOfThePath) {
+  const std::shared_ptr<const Model> model = testing::OneCellModel(testing::LinearCell(2, 3));
+  const RequestWork request =
+      WorkAhead(*model, FourAtOnce(), 1).Of(Chain(*model, /*length=*/10), 0);
+  EXPECT_EQ(request.work_ns, 10 * kMs);
+  EXPECT_EQ(request.path_ns, 4 * kMs);
+}
+
+TEST(WorkAheadOfAModelTest, WhatMayFollowIsWorkToo) {
+  const std::shared_ptr<const Model> model = TinyModel();
+  CellGraph graph;
+  graph.Add(CellTypeId(0), 10, {});
+  graph.Grow({.pieces = 1, .nodes = 90, .rows = {}, .progress = nullptr});
+  ASSERT_TRUE(graph.Seal(*model, 1).ok());
+  const RequestWork request = WorkAhead(*model, FourAtOnce(), 1).Of(graph, 0);
+  EXPECT_EQ(request.work_ns, 100 * kMs);
+  EXPECT_EQ(request.path_ns, 400 * kMs);
+  EXPECT_EQ(request.turns, 2);
+}
+
+TEST(WorkAheadOfAModelTest, TheFirstMemoryThatWasMeasuredSaysHowLongTasksTake) {
+  const std::shared_ptr<const Model> model = TinyModel();
+  std::vector<CellTypeCalibration> measured = FourAtOnce();
+  measured.push_back(
+      {.memory = 1, .type = CellTypeId(0), .max_batch = 4, .points = {{1, kMs}, {4, kMs}}});
+  EXPECT_EQ(WorkAhead(*model, measured, 1).Of(Chain(*model, 10), 0).work_ns, 10 * kMs);
 }
 
 TEST(WorkAheadOfAModelTest, AModelWhoseTasksWereNotMeasuredRefusesNobody) {
