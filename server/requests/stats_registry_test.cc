@@ -1,4 +1,5 @@
 #include <string>
+#include <tuple>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -85,6 +86,48 @@ TEST_F(StatsRegistryTest, VersionsThatEndedStayAndBeyondTheBoundTheirSumDoes) {
       << "who serves is none that ended, and who was never asked for is none at all";
 }
 
+// A version's shards are added up, and what ended versions counted is: nothing of it is left out either time.
+TEST(RequestCountsTest, ASumHasAllThatEitherCounted) {
+  ModelStats one("a", "1", /*shards=*/2), other("b", "1", /*shards=*/1);
+  const RequestDurations durations = {.request = 70'000,
+                                      .input = 100,
+                                      .queue = 20'000,
+                                      .compute = 49'000,
+                                      .output = 900,
+                                      .cells = 3,
+                                      .length = 2};
+  one.RecordDone(0, durations, /*unix_ms=*/9);
+  one.RecordDone(1, durations, /*unix_ms=*/5);
+  one.RecordOther(1, RequestOutcome::kDeadline, 40);
+  one.RecordRejected(1, Rejection::kRows);
+  other.RecordDone(0, durations, /*unix_ms=*/7);
+  other.RecordOther(0, RequestOutcome::kDeadline, 2);
+  other.RecordRejected(0, Rejection::kRows);
+  RequestCounts sum = other.Read();
+  EXPECT_EQ(sum.last_done_unix_ms, 7);
+  sum += one.Read();
+  EXPECT_EQ(sum.done, 3);
+  EXPECT_EQ(sum.outcomes[static_cast<size_t>(RequestOutcome::kOk)], 3);
+  EXPECT_EQ(sum.outcomes[static_cast<size_t>(RequestOutcome::kDeadline)], 2);
+  EXPECT_EQ(sum.rejections[static_cast<size_t>(Rejection::kRows)], 2);
+  EXPECT_EQ(sum.request_ns, 3 * 70'000);
+  EXPECT_EQ(sum.input_ns, 3 * 100);
+  EXPECT_EQ(sum.queue_ns, 3 * 20'000);
+  EXPECT_EQ(sum.compute_ns, 3 * 49'000);
+  EXPECT_EQ(sum.output_ns, 3 * 900);
+  EXPECT_EQ(sum.failed_ns, 42);
+  EXPECT_EQ(sum.cells, 9);
+  EXPECT_EQ(sum.units, 6);
+  EXPECT_EQ(sum.last_done_unix_ms, 9);
+  // Buckets end at 50 us, 75 us, ..
+  for (const auto& [times, bucket, ns] :
+       {std::tuple(&sum.request, 1, 70'000), {&sum.queue, 0, 20'000}, {&sum.compute, 0, 49'000}}) {
+    EXPECT_EQ(times->count, 3);
+    EXPECT_EQ(times->buckets[static_cast<size_t>(bucket)], 3);
+    EXPECT_EQ(times->sum_ns, 3 * ns);
+  }
+}
+
 TEST_F(StatsRegistryTest, ALaneIsCountedOnceWheneverItIsRead) {
   auto serving = Load("a", 1);
   const auto warming = Load("a", 2);
@@ -105,14 +148,37 @@ TEST_F(StatsRegistryTest, ALaneIsCountedOnceWheneverItIsRead) {
 }
 
 TEST_F(StatsRegistryTest, SumsHaveCountersAndNoGauges) {
-  LaneStats sum;
-  AddCounters(Lane(ModelId(0), 10), sum);
-  AddCounters(Lane(ModelId(1), 6), sum);
+  LaneStats first = Lane(ModelId(0), 10), second = Lane(ModelId(1), 6), sum;
+  first.policies_taken = 2;
+  second.policies_taken = 1;
+  int64_t times = 1;
+  for (LaneStats* const lane : {&first, &second}) {
+    CellTypeStats& type = lane->types[0];
+    type.padding = static_cast<uint64_t>(1 * times);
+    type.discarded = static_cast<uint64_t>(2 * times);
+    type.stop_steps = static_cast<uint64_t>(3 * times);
+    type.overrun = static_cast<uint64_t>(4 * times);
+    type.batch_size.buckets[5] = type.batch_size.count = static_cast<uint64_t>(5 * times);
+    type.task_ns.sum = 6 * times;
+    type.batch_ns[7] = 7 * times;
+    times = 10;
+  }
+  AddCounters(first, sum);
+  AddCounters(second, sum);
+  EXPECT_EQ(sum.policies_taken, 3);
   EXPECT_EQ(sum.device_ns, 160);
   EXPECT_EQ(sum.running_requests, 0);
   ASSERT_EQ(sum.types.size(), 1u);
   EXPECT_EQ(sum.types[0].cells, 16u);
   EXPECT_EQ(sum.types[0].tasks, 8u);
+  EXPECT_EQ(sum.types[0].padding, 11u);
+  EXPECT_EQ(sum.types[0].discarded, 22u);
+  EXPECT_EQ(sum.types[0].stop_steps, 33u);
+  EXPECT_EQ(sum.types[0].overrun, 44u);
+  EXPECT_EQ(sum.types[0].batch_size.buckets[5], 55u);
+  EXPECT_EQ(sum.types[0].batch_size.count, 55u);
+  EXPECT_EQ(sum.types[0].task_ns.sum, 66);
+  EXPECT_EQ(sum.types[0].batch_ns[7], 77);
   EXPECT_EQ(sum.types[0].ready, 0);
   ASSERT_EQ(sum.decisions.size(), 1u);
   EXPECT_EQ(sum.decisions[0].tasks, 8u);
