@@ -69,6 +69,13 @@ TEST(ExactPercentilesTest, AreOrderStatisticsThatSomeRequestReallyTook) {
   EXPECT_EQ(p.p99, 990);
   EXPECT_EQ(p.p999, 999);
   EXPECT_EQ(p.max, 1000);
+  EXPECT_EQ(p.mean, 500);
+  // The ceil(p/100 * n)-th: of ten the last one for all beyond 90 %, of three the second for half.
+  const ExactPercentiles ten = PercentilesOf({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  EXPECT_EQ(ten.p50, 5);
+  EXPECT_EQ(ten.p90, 9);
+  EXPECT_EQ(ten.p99, 10);
+  EXPECT_EQ(PercentilesOf({3, 1, 2}).p50, 2);
   EXPECT_EQ(PercentilesOf({7}).p999, 7);
   EXPECT_EQ(PercentilesOf({}).count, 0u);
 }
