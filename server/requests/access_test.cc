@@ -89,6 +89,27 @@ TEST(AccessTest, BoundsOfItsOwnHoldWhateverOthersHaveAndNameTheToken) {
   EXPECT_TRUE(admission.Admit({1, 0, 100}, 0, second, refusal, of));
 }
 
+TEST(AccessTest, EachOfItsBoundsHoldsToTheLastOneThatItAllows) {
+  Admission admission({.max_requests = 100, .max_cells = 1000, .max_bytes = 10'000});
+  AccessUse use("search");
+  use.party.SetLimits({.most = {.requests = 2, .cells = 50, .bytes = 300}});
+  const Parties of = {.client = &use.party};
+  Ticket all, more;
+  Refusal refusal;
+  ASSERT_TRUE(admission.Admit({2, 50, 300}, 0, all, refusal, of));
+  const auto refused = [&](const Demand& demand) {
+    EXPECT_FALSE(admission.Admit(demand, 0, more, refusal, of));
+    EXPECT_EQ(refusal.reason, Rejection::kTokenLimit);
+    return std::string(refusal.status.message());
+  };
+  EXPECT_EQ(refused({1, 0, 0}),
+            "token search has 2 requests in flight, 1 asked for, its max_requests is 2 (--tokens)");
+  EXPECT_EQ(refused({0, 1, 0}),
+            "token search has 50 cells in flight, 1 asked for, its max_cells is 50 (--tokens)");
+  EXPECT_EQ(refused({0, 0, 1}),
+            "token search has 300 bytes in flight, 1 asked for, its max_bytes is 300 (--tokens)");
+}
+
 TEST(AccessTest, AShareOfItsOwnTakesThePlaceOfThatOfAll) {
   Admission admission(
       {.max_requests = 100, .max_cells = 1000, .max_bytes = 10'000, .client_share_percent = 100});

@@ -226,6 +226,14 @@ TEST_F(SharesTest, CellsAndBytesAreSharedToo) {
   EXPECT_TRUE(Take(Client(3), {1, 10, 10}));
 }
 
+// A request is admitted in steps: the first one counts it, the others ask for its cells and bytes.
+TEST_F(SharesTest, WhoHasItsShareOfRequestsIsNotRefusedWhatTheLastOneOfThemNeeds) {
+  EXPECT_EQ(TakeAll(Client(1)), 90);
+  EXPECT_TRUE(Take(Client(1), {0, 5, 0}));
+  EXPECT_TRUE(Take(Client(1), {0, 0, 5}));
+  EXPECT_FALSE(Take(Client(1), {1, 0, 0}));
+}
+
 TEST_F(SharesTest, AModelHasItsShareOnceItIsKnown) {
   Party flooded, other;
   std::vector<Ticket> tickets(100);
