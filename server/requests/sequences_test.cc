@@ -232,6 +232,37 @@ TEST_F(SequencesTest, OneTooManyIsRefusedAndRoomIsMadeByEndsAndByTime) {
   EXPECT_EQ(pushback_, -1) << "it can never fit";
 }
 
+TEST_F(SequencesTest, StatesMayFillTheirBytesToTheLast) {
+  owner_.state_bytes = 36;
+  EXPECT_EQ(Starts(1), -1);
+  owner_.state_bytes = 4;
+  EXPECT_EQ(Starts(2), -1);
+  EXPECT_EQ(table_.counts().bytes, 40);
+  owner_.state_bytes = 1;
+  EXPECT_THAT(Error(3, true), HasSubstr("states of sequences have 40 bytes"));
+}
+
+// Half to one and a half times as long, as all hints are.
+TEST(SequencesHintTest, OneTooManyIsToldToComeBackWhenTheOneThatIsIdleLongestMayBeGone) {
+  constexpr int64_t kMs = 1'000'000;
+  SequenceTable table({.sequences = 1, .bytes = 100, .idle_ns = 4000 * kMs});
+  const SequenceOwner owner = {.model = ModelId(1), .caller = "", .state_bytes = 4};
+  Place first(Piece(1, true)), second(Piece(2, true));
+  const auto hint = [&](int64_t now_ns) {
+    std::optional<int32_t> pushback;
+    EXPECT_FALSE(table.Enter(owner, second, now_ns, pushback).ok());
+    return pushback.value_or(-1);
+  };
+  std::optional<int32_t> none;
+  ASSERT_EQ(*table.Enter(owner, first, 0, none), Turn::kNow);
+  EXPECT_GE(hint(3000 * kMs), 2000) << "it runs: nobody knows, and its state may lie for so long";
+  ASSERT_EQ(table.Leave(first, State(1), 3000 * kMs), nullptr);
+  EXPECT_GE(hint(3000 * kMs), 2000);
+  const int32_t soon = hint(6900 * kMs);
+  EXPECT_GE(soon, 50);
+  EXPECT_LE(soon, 150);
+}
+
 TEST_F(SequencesTest, ModelsAndCallersHaveSequencesOfTheirOwn) {
   Starts(1);
   SequenceOwner other_caller = owner_, other_model = owner_;
