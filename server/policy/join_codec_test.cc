@@ -58,6 +58,10 @@ TEST(JoinCodecTest, NumbersOutOfBoundsAreNamed) {
               std::string("config.textproto:7: join.whole_graphs.most is ") + most +
                   ", allowed are 1 to 4096");
   }
+  EXPECT_EQ(Read("chain {} join { whole_graphs { most: 4096 bucket_width: 4096 } }"),
+            "whole_graphs of 4096, buckets of 4096");
+  EXPECT_THAT(Read("chain {} join { whole_graphs { most: 1 bucket_width: 4097 } }"),
+              HasSubstr("bucket_width is 4097, allowed are 0 to 4096"));
   EXPECT_THAT(Read("chain {} join { whole_graphs { most: 1 bucket_width: -1 } }"),
               HasSubstr("bucket_width is -1, allowed are 0 to 4096"));
   EXPECT_THAT(Read("chain {} join { whole_graphs { most: 1 padding: TO_THE_BUCKET } }"),

@@ -102,9 +102,11 @@ TEST(PolicyCodecTest, WhatIsWrittenIsReadBack) {
     if (kind == PolicyKind::kFsm) continue;
     PolicySpec spec;
     spec.kind = kind;
+    spec.taller_first = kind == PolicyKind::kLbGreedy;
     const auto read = ParsePolicy(PolicyText(ToPolicyFile(spec, model)), "p", model);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->kind, kind);
+    EXPECT_EQ(read->taller_first, spec.taller_first);
   }
 }
 
@@ -178,6 +180,35 @@ TEST(PolicyCodecTest, TheFingerprintIsOfStructureAndNotOfWeights) {
   retrained.types[0].max_batch = 7;
   EXPECT_EQ(CellTypesFingerprint(retrained), CellTypesFingerprint(Trees()));
   EXPECT_EQ(CellTypesFingerprint(Trees()).size(), 16u);
+}
+
+// Each part of the structure that a policy may have been learned for, changed alone.
+TEST(PolicyCodecTest, TheFingerprintIsOfAllOfTheStructure) {
+  const std::vector<Column> h = {{"h", ElementType::kFp32, 4}};
+  const auto changed = [](auto change) {
+    Model model = Trees();
+    change(model.types[2]);
+    return CellTypesFingerprint(model);
+  };
+  const std::string was = CellTypesFingerprint(Trees());
+  EXPECT_NE(changed([](CellType& type) { type.name = "scores"; }), was);
+  EXPECT_NE(changed([](CellType& type) { type.out = TableId(3); }), was);
+  EXPECT_NE(changed([&](CellType& type) {
+              type.definition = testing::AnyCell("other_cell", {{"below", h}}, h);
+            }),
+            was);
+  EXPECT_NE(changed([&](CellType& type) {
+              type.definition = testing::AnyCell("output_cell", {{"above", h}}, h);
+            }),
+            was);
+  EXPECT_NE(changed([&](CellType& type) {
+              type.definition = testing::AnyCell("output_cell", {{"below", h, Arity::kSum}}, h);
+            }),
+            was);
+  EXPECT_NE(changed([&](CellType& type) {
+              type.definition = testing::AnyCell("output_cell", {{"below", h}}, h, InputId(0));
+            }),
+            was);
 }
 
 TEST(PolicyCodecTest, DamageIsNamedWithItsLineItsFieldAndBothValues) {
