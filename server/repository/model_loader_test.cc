@@ -435,6 +435,20 @@ TEST_F(ModelLoaderTest, APolicyThatCannotBeUsedIsAnErrorUnlessTheConfigurationSa
   EXPECT_THAT(Error(), HasSubstr("config.textproto:38: policy SUFFICIENT is for closed workloads"));
   config_ = config + "policy { kind: RANDOM seed: 3 }";
   ASSERT_TRUE(Load().ok()) << "a choice that needs no file reads none, whatever lies there";
+  EXPECT_EQ(LoadVersion(folder_, "tagger", 1, ModelId(7), limits_)->policy.seed, 3u);
+  config_ = config + "policy { kind: LB_GREEDY taller_first: true }";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_TRUE(LoadVersion(folder_, "tagger", 1, ModelId(7), limits_)->policy.taller_first);
+}
+
+TEST_F(ModelLoaderTest, APolicyForClosedWorkloadsIsServedFromNoFileEither) {
+  PolicySpec sufficient;
+  sufficient.kind = PolicyKind::kSufficient;
+  ASSERT_TRUE(Load().ok());
+  Write("1/policy.textproto", PolicyText(ToPolicyFile(sufficient, **Load())));
+  EXPECT_THAT(Error(),
+              HasSubstr("1/policy.textproto: policy SUFFICIENT is for closed workloads, it is not "
+                        "served"));
 }
 
 TEST_F(ModelLoaderTest, RequestsJoinCellByCellUnlessTheConfigurationSaysWholeGraphs) {
