@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace cellbatch {
@@ -184,9 +185,10 @@ TEST_F(FailureLogTest, AWriterThatIsStuckCostsLinesAndNobodyWaits) {
   std::atomic<int> begun = 0;
   auto log = std::make_unique<FailureLog>(
       1'000'000, LogFormat::kText,
-      [&](const std::string&) {
+      [&](const std::string& line) {
         if (begun++ == 0) stuck.set_value();
         may_go_on.wait();
+        lines_.push_back(line);
       },
       clock_);
   log->Add(kFailed);
@@ -195,8 +197,12 @@ TEST_F(FailureLogTest, AWriterThatIsStuckCostsLinesAndNobodyWaits) {
   EXPECT_EQ(log->left_out(), 10);
   EXPECT_EQ(log->written(), 0);
   go_on.set_value();
+  while (log->written() == 0) std::this_thread::yield();
+  log->Add(kFailed);  // there is room again
   log.reset();
-  EXPECT_EQ(begun, static_cast<int>(FailureLog::kMostWaiting) + 1);
+  EXPECT_EQ(begun, static_cast<int>(FailureLog::kMostWaiting) + 2);
+  EXPECT_THAT(lines_[lines_.size() - 2], Not(HasSubstr("left_out")));
+  EXPECT_THAT(lines_.back(), HasSubstr(" left_out=10 "));
 }
 
 TEST_F(FailureLogTest, MadeIdsAreSixteenDigitsAndNoTwoAreAlike) {
