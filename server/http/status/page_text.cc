@@ -14,6 +14,13 @@ constexpr double kWidth = 120, kHeight = 28, kPad = 1.5;
 static_assert(kFewest <= kDrawn);
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 
+// From here on a number of three digits is one of four: "{:.3g}" would write it as "1e+03".
+constexpr double kRoundsUp = 999.5;
+
+std::string Digits(double n) {
+  return n < kRoundsUp ? fmt::format("{:.3g}", n) : fmt::format("{:.0f}", n);
+}
+
 std::string ValueText(LineUnit unit, float value) {
   if (std::isnan(value)) return "–";
   switch (unit) {
@@ -73,24 +80,24 @@ std::string PathOf(const std::vector<float>& drawn, float highest) {
 std::string TimeText(int64_t ns) {
   const double t = static_cast<double>(ns);
   if (ns <= 0) return "–";
-  if (t < 1e6) return fmt::format("{:.3g} µs", t / 1e3);
-  if (t < 1e9) return fmt::format("{:.3g} ms", t / 1e6);
-  return fmt::format("{:.3g} s", t / 1e9);
+  if (t < kRoundsUp * 1e3) return Digits(t / 1e3) + " µs";
+  if (t < kRoundsUp * 1e6) return Digits(t / 1e6) + " ms";
+  return Digits(t / 1e9) + " s";
 }
 
 std::string CountText(double n) {
-  if (n < 1000) return n == std::floor(n) ? fmt::format("{:.0f}", n) : fmt::format("{:.3g}", n);
-  if (n < 1e6) return fmt::format("{:.3g} k", n / 1e3);
-  if (n < 1e9) return fmt::format("{:.3g} M", n / 1e6);
-  return fmt::format("{:.3g} G", n / 1e9);
+  if (n < kRoundsUp) return Digits(n);
+  if (n < kRoundsUp * 1e3) return Digits(n / 1e3) + " k";
+  if (n < kRoundsUp * 1e6) return Digits(n / 1e6) + " M";
+  return Digits(n / 1e9) + " G";
 }
 
 std::string BytesText(int64_t bytes) {
   const double n = static_cast<double>(bytes);
   if (bytes < 1024) return fmt::format("{} B", bytes);
-  if (n < 1 << 20) return fmt::format("{:.3g} KiB", n / 1024);
-  if (n < 1 << 30) return fmt::format("{:.3g} MiB", n / (1 << 20));
-  return fmt::format("{:.3g} GiB", n / (1 << 30));
+  if (n < 1 << 20) return Digits(n / 1024) + " KiB";
+  if (n < 1 << 30) return Digits(n / (1 << 20)) + " MiB";
+  return Digits(n / (1 << 30)) + " GiB";
 }
 
 std::string UptimeText(int64_t seconds) {

@@ -9,7 +9,8 @@
 
 namespace cellbatch {
 
-std::string TimeText(int64_t ns);  // three significant digits and a unit that fits; "–" for none
+// Three significant digits, of bytes up to four, and a unit that fits; "–" for no time.
+std::string TimeText(int64_t ns);
 std::string CountText(double n);
 std::string BytesText(int64_t bytes);
 std::string UptimeText(int64_t seconds);

@@ -81,7 +81,7 @@ std::string CellTypes(const StatusView::ModelView& model) {
     cards += fmt::format(
         "<div class=\"cell\"><h4>{} <span class=\"faint\">{}</span></h4><dl class=\"lines\">{}{}"
         "<div class=\"line\"><dt>T(b){}; b_max {}{}</dt><dd><small>{} .. {}</small>{}"
-        "</dd></div></dl><p class=\"faint\">{} cells in {} tasks, {:.3g} in one; {} "
+        "</dd></div></dl><p class=\"faint\">{} cells in {} tasks, {} in one; {} "
         "ready</p></div>",
         Escaped(cell.name), Escaped(cell.definition),
         LineHtml("batch size", LineUnit::kCount, cell.batch_line),
@@ -89,7 +89,7 @@ std::string CellTypes(const StatusView::ModelView& model) {
         cell.max_batch,
         cell.peak_batch > cell.max_batch ? fmt::format(", {} in backlog", cell.peak_batch) : "",
         time_of(true), time_of(false), Curve(cell), CountText(static_cast<double>(cell.cells)),
-        CountText(static_cast<double>(cell.tasks)), cell.mean_batch, cell.ready);
+        CountText(static_cast<double>(cell.tasks)), CountText(cell.mean_batch), cell.ready);
   }
   if (model.types_beyond > 0) {
     cards += fmt::format("<p class=\"faint\">and {} cell types more</p>", model.types_beyond);

@@ -212,6 +212,29 @@ TEST(StatusPageTest, ErrorsAndRejectionsAreShownOrSaidToBeNone) {
   EXPECT_TRUE(Has(html, "client_share <small>(12 in all)</small></dt><dd>3 <small>max 3</small>"));
 }
 
+TEST(PageTextTest, NumbersHaveThreeDigitsAndAUnitAndNeverAnExponent) {
+  EXPECT_EQ(CountText(0), "0");
+  EXPECT_EQ(CountText(12.34), "12.3");
+  EXPECT_EQ(CountText(999), "999");
+  EXPECT_EQ(CountText(999.7), "1 k");
+  EXPECT_EQ(CountText(1234), "1.23 k");
+  EXPECT_EQ(CountText(999'499), "999 k");
+  EXPECT_EQ(CountText(999'700), "1 M");
+  EXPECT_EQ(CountText(999'700'000), "1 G");
+  EXPECT_EQ(CountText(1.2345e12), "1234 G");
+  EXPECT_EQ(TimeText(0), "–");
+  EXPECT_EQ(TimeText(1'500), "1.5 µs");
+  EXPECT_EQ(TimeText(999'700), "1 ms");
+  EXPECT_EQ(TimeText(999'700'000), "1 s");
+  EXPECT_EQ(TimeText(1'234'567'000'000), "1235 s");
+  EXPECT_EQ(BytesText(1023), "1023 B");
+  EXPECT_EQ(BytesText(1010 << 10), "1010 KiB");
+  EXPECT_EQ(BytesText((1 << 20) - 1), "1024 KiB");
+  EXPECT_EQ(BytesText(1000 << 20), "1000 MiB");
+  EXPECT_EQ(BytesText(int64_t{3} << 29), "1.5 GiB");
+  EXPECT_EQ(BytesText(int64_t{2048} << 30), "2048 GiB");
+}
+
 TEST(LineTest, IsBrokenWhereThereIsNothingAndEndsAtTheRightEdge) {
   const std::string line = LineHtml("x", LineUnit::kCount, {1, 2, NAN, 4, NAN, 2, 1});
   EXPECT_TRUE(Has(line, "<dt>x</dt><dd>1 <small>max 4</small>"));
