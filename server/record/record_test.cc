@@ -210,6 +210,171 @@ TEST_F(RecordFileTest, AFolderIsNoFileRatherThanOneOfExabytes) {
             "/proc/self: it is no file");
 }
 
+// Each field has a value that no other has and that is not what it is where nobody says it.
+TEST(RecordCodecTest, WhatASetupSaysIsReadAsItWasWritten) {
+  const RecordedSetup setup = {.max_tasks_in_flight = 3,
+                               .few_tasks_in_flight = 2,
+                               .max_requests = 1001,
+                               .max_wait_tasks = 17,
+                               .chain_turn = 33,
+                               .priority_ageing = 1234,
+                               .batch_limit = 77,
+                               .calibrate = false,
+                               .stealing = 1,
+                               .memory_of = {0, 1, 0}};
+  std::string bytes;
+  AppendEntry(EntryOf(setup), bytes);
+  const auto run = ParseRecord(bytes, "record");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->setup.max_tasks_in_flight, 3);
+  EXPECT_EQ(run->setup.few_tasks_in_flight, 2);
+  EXPECT_EQ(run->setup.max_requests, 1001);
+  EXPECT_EQ(run->setup.max_wait_tasks, 17);
+  EXPECT_EQ(run->setup.chain_turn, 33);
+  EXPECT_EQ(run->setup.priority_ageing, 1234);
+  EXPECT_EQ(run->setup.batch_limit, 77);
+  EXPECT_FALSE(run->setup.calibrate);
+  EXPECT_EQ(run->setup.stealing, 1);
+  EXPECT_EQ(run->setup.memory_of, setup.memory_of);
+}
+
+TEST(RecordCodecTest, WhatLanesSayIsReadAsItWasWritten) {
+  const auto model = MakeModel(ModelId(0), {5, 6, 7, 8, 9});
+  model->version = 12;
+  model->weight = 2.5;
+  model->priority_levels = 4;
+  model->default_priority_level = 3;
+  model->unfold = {.phases = 2, .ghosts = true, .level_rows = true};
+  model->types[1].min_batch = 2;
+  model->types[2].least_max_batch = 4;
+  RecordedLane lane;
+  lane.index = 1;
+  lane.serial = 6;
+  lane.model = model;
+  lane.lives_in = 2;
+  lane.rows = {10, 20};
+  lane.policy.made = true;
+  lane.policy.spec.kind = PolicyKind::kRandom;
+  lane.policy.spec.seed = 9;
+  lane.join = {.whole_graphs = 5, .batching = {.bucket_width = 3, .leave_together = true}};
+  RecordedPolicy later = lane.policy;
+  later.spec.seed = 11;
+  RecordedLane by_code;
+  by_code.serial = 8;
+  by_code.model = model;
+  by_code.join_made = false;
+  std::string bytes;
+  AppendEntry(EntryOf(RecordedSetup{}), bytes);
+  AppendEntry(EntryOf(lane), bytes);
+  AppendEntry(TakeoverEntry(lane.serial, 2, later, *model), bytes);
+  AppendEntry(EntryOf(by_code), bytes);
+  const auto run = ParseRecord(bytes, "record");
+  ASSERT_TRUE(run.ok()) << run.status();
+  const RecordedLane& read = run->lanes.at(6);
+  EXPECT_EQ(read.index, 1);
+  EXPECT_EQ(read.lives_in, 2u);
+  EXPECT_EQ(read.rows, lane.rows);
+  EXPECT_EQ(read.policy.spec.seed, 9u);
+  EXPECT_EQ(read.taken.at(2).spec.seed, 11u);
+  EXPECT_EQ(Name(read.join), "whole_graphs of 5, buckets of 3, left together");
+  EXPECT_TRUE(read.join_made);
+  EXPECT_FALSE(run->lanes.at(8).join_made);
+  EXPECT_FALSE(run->lanes.at(8).policy.made);
+  EXPECT_EQ(run->lanes.at(8).lives_in, ~0u);
+  const Model& same = *read.model;
+  EXPECT_EQ(same.name, model->name);
+  EXPECT_EQ(same.version, 12);
+  EXPECT_EQ(same.weight, 2.5);
+  EXPECT_EQ(same.priority_levels, 4);
+  EXPECT_EQ(same.default_priority_level, 3);
+  EXPECT_EQ(same.unfold.phases, 2);
+  EXPECT_TRUE(same.unfold.ghosts);
+  EXPECT_TRUE(same.unfold.level_rows);
+  ASSERT_EQ(same.types.size(), model->types.size());
+  for (size_t t = 0; t < same.types.size(); ++t) {
+    EXPECT_EQ(same.types[t].name, model->types[t].name);
+    EXPECT_EQ(same.types[t].in, model->types[t].in);
+    EXPECT_EQ(same.types[t].out, model->types[t].out);
+    EXPECT_EQ(same.types[t].definition->carry(), model->types[t].definition->carry());
+    EXPECT_EQ(same.types[t].min_batch, model->types[t].min_batch);
+    EXPECT_EQ(same.types[t].max_batch, model->types[t].max_batch);
+    EXPECT_EQ(same.types[t].least_max_batch, model->types[t].least_max_batch);
+    EXPECT_EQ(same.types[t].priority, model->types[t].priority);
+  }
+}
+
+TEST(RecordCodecTest, WhatRequestsSayIsReadAsItWasWritten) {
+  RecordedRequest request;
+  request.id = 40;
+  request.lane = 1;
+  request.serial = 6;
+  request.received_ns = 100;
+  request.submitted_ns = 110;
+  request.deadline_ns = 120;
+  request.stream = true;
+  request.priority = 3;
+  PieceShape piece;
+  piece.subgraphs = {{.table = 1, .length = 2},
+                     {.type = 2,
+                      .length = 7,
+                      .num_links = 1,
+                      .num_returns = 1,
+                      .keeps_rows = true,
+                      .stop_column = 1,
+                      .stop_value = 5,
+                      .phase = 1,
+                      .place = 8}};
+  piece.links = {{.from = 0, .input = 1, .first = 2, .stride = 3}};
+  piece.returns = {{.column = 1, .first = 2, .count = 4}};
+  piece.grows = true;
+  PieceShape second = piece;
+  second.grows = false;
+  second.subgraphs[1].stop_column = -1;
+  second.subgraphs[1].stop_value = 0;
+  request.shape = {.pieces = {piece}, .most_pieces = 2, .most_nodes = 30, .most_rows = {4, 5}};
+  const RecordedEnd end = {.code = absl::StatusCode::kDeadlineExceeded,
+                           .first_task_start_ns = 111,
+                           .last_task_end_ns = 119,
+                           .nodes_executed = 6,
+                           .stopped_at = {-1, 4}};
+  std::string bytes;
+  AppendEntry(EntryOf(RecordedSetup{}), bytes);
+  AppendEntry(EntryOf(request), bytes);
+  AppendEntry(NextPieceEntry(40, second), bytes);
+  AppendEntry(NewsEntry(40, /*expired=*/true, 118), bytes);
+  AppendEntry(NewsEntry(40, /*expired=*/false, 117), bytes);
+  AppendEntry(EndEntry(40, end), bytes);
+  disk::RecordEntry closed;
+  closed.mutable_closed()->set_lost_steps(21);
+  closed.mutable_closed()->set_lost_requests(22);
+  AppendEntry(closed, bytes);
+  const auto run = ParseRecord(bytes, "record");
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ(run->requests.size(), 1u);
+  const RecordedRequest& read = run->requests[0];
+  EXPECT_EQ(read.id, 40u);
+  EXPECT_EQ(read.lane, 1);
+  EXPECT_EQ(read.serial, 6u);
+  EXPECT_EQ(read.received_ns, 100);
+  EXPECT_EQ(read.submitted_ns, 110);
+  EXPECT_EQ(read.deadline_ns, 120);
+  EXPECT_TRUE(read.stream);
+  EXPECT_EQ(read.priority, 3);
+  request.shape.pieces.push_back(second);
+  EXPECT_EQ(read.shape, request.shape);
+  EXPECT_EQ(read.expired_ns, 118);
+  EXPECT_EQ(read.cancelled_ns, 117);
+  EXPECT_TRUE(read.ended);
+  EXPECT_EQ(read.end.code, end.code);
+  EXPECT_EQ(read.end.first_task_start_ns, 111);
+  EXPECT_EQ(read.end.last_task_end_ns, 119);
+  EXPECT_EQ(read.end.nodes_executed, 6);
+  EXPECT_EQ(read.end.stopped_at, end.stopped_at);
+  EXPECT_EQ(run->end, RecordEnd::kClosed);
+  EXPECT_EQ(run->lost_steps, 21u);
+  EXPECT_EQ(run->lost_requests, 22u);
+}
+
 TEST_F(RecordFileTest, AtItsLimitItIsClosedSaysSoAndIsStillARecord) {
   Record(4 << 10);
   EXPECT_TRUE(state_.full);
