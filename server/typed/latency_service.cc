@@ -44,6 +44,8 @@ std::vector<ModelPercentiles> PercentilesOfWindow(const RequestPath& path,
   std::vector<Times> times(models.size());
   std::vector<int64_t> oldest(models.size(), now_ns);
   for (const LatencySample& sample : samples) {
+    // Of a responder that had little to do, from before those that another one remembers.
+    if (sample.end_ns < covered_since) continue;
     for (size_t m = 0; m < models.size(); ++m) {
       if (models[m].id != sample.model) continue;
       oldest[m] = std::min(oldest[m], sample.end_ns);

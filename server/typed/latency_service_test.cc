@@ -84,6 +84,27 @@ TEST_F(LatencyServiceTest, AVersionThatIsLoadedAgainKeepsTheTimesOfBefore) {
   EXPECT_EQ(other->models(0).phases(0).count(), 0u) << "another version has its own";
 }
 
+TEST_F(LatencyServiceTest, HowFarTheTimesReachIsSaid) {
+  Serve(1000);
+  clock_.now += 4'000'000'000;
+  Serve(2000);
+  clock_.now += 500'000'000;
+  EXPECT_DOUBLE_EQ(Ask("tiny", 1)->models(0).covered_seconds(), 1);
+  EXPECT_EQ(Ask("tiny", 1)->models(0).phases(0).count(), 1u);
+  EXPECT_DOUBLE_EQ(Ask("tiny", 0)->models(0).covered_seconds(), 4.5);
+  // 1,024 are remembered: the last one ends now, the first of them 1,023 ms ago.
+  for (int i = 0; i < 1500; ++i) {
+    clock_.now += 1'000'000;
+    Serve(3000);
+  }
+  for (const double window : {0.0, 30.0}) {
+    const auto answer = Ask("tiny", window);
+    EXPECT_DOUBLE_EQ(answer->models(0).covered_seconds(), 1.023) << window;
+    EXPECT_EQ(answer->models(0).phases(0).count(), 1024u) << window;
+  }
+  EXPECT_DOUBLE_EQ(Ask("tiny", 0.5)->models(0).covered_seconds(), 0.5);
+}
+
 TEST_F(LatencyServiceTest, BadWindowsAndUnknownModelsAreErrors) {
   EXPECT_EQ(Ask("nobody", 1).status(), absl::NotFoundError("model \"nobody\" is not being served"));
   for (const double window : {-1.0, std::nan(""), std::numeric_limits<double>::infinity(), 1e300}) {

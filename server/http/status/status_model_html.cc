@@ -161,7 +161,8 @@ std::string ModelSectionHtml(const StatusView::ModelView& model, double window_s
           LineHtml("p99", LineUnit::kMilliseconds, model.p99_line) +
           LineHtml("queue p99", LineUnit::kMilliseconds, model.queue_line) +
           LineHtml("failed/s", LineUnit::kCount, model.failed_line) + "</dl>" + Facts(model);
-  html += fmt::format("<h3>Latency of the last {:.0f} s, exact; {} requests/s</h3>", window_seconds,
+  html += fmt::format("<h3>Latency of the last {:.0f} s, exact; {} requests/s</h3>",
+                      std::min(window_seconds, model.times.covered_seconds),
                       CountText(std::round(model.requests_per_second * 10) / 10)) +
           Phases(model.times);
   html += "<h3>Cells</h3>" + CellTypes(model);

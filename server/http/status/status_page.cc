@@ -9,7 +9,8 @@ namespace cellbatch {
 
 namespace {
 
-constexpr int64_t kWindowNs = 30'000'000'000;        // of percentiles and rates
+constexpr int64_t kWindowNs = 30'000'000'000;  // of percentiles and rates
+constexpr double kShortestSeconds = 1e-3;
 constexpr int64_t kRememberEveryNs = 2'000'000'000;  // so that rates span at least that
 
 double PerSecond(uint64_t now, uint64_t before, int64_t ns) {
@@ -161,8 +162,11 @@ void StatusPage::AddModel(const IndexEntry& entry, const std::vector<LaneStats>&
   const ModelId times_id = stats_.Of(model).times_id();
   out.times = PercentilesOfWindow(path_, {{times_id, model.name, entry.version}}, now_ns, kWindowNs)
                   .front();
-  out.requests_per_second =
-      static_cast<double>(out.times.request.count) / std::max(1.0, view.window_seconds);
+  // Where more requests ended than are remembered, it is the last ones that are counted.
+  const double seconds = out.times.covered_seconds < view.window_seconds
+                             ? std::max(out.times.covered_seconds, kShortestSeconds)
+                             : std::max(1.0, view.window_seconds);
+  out.requests_per_second = static_cast<double>(out.times.request.count) / seconds;
   const auto line = [&](const char* what) { return Line(ModelLine(out.name, out.version, what)); };
   out.requests_line = line("requests");
   out.failed_line = line("failed");

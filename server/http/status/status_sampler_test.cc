@@ -145,6 +145,36 @@ TEST_F(StatusSamplerTest, RefusedRequestsAreAmongTheLastErrorsOfThePage) {
   EXPECT_NE(RenderStatus(view).find("&lt;b&gt; is wrong"), std::string::npos);
 }
 
+struct NeverDelivered final : ServedRequest {
+  using ServedRequest::ServedRequest;
+  void OnDone(int, std::unique_ptr<Request>) override {}
+};
+
+// Of the 30 s that are shown a responder may remember less, and another one, with little to do, more.
+TEST_F(StatusSamplerTest, RequestsASecondAreThoseOfTheTimeThatIsRemembered) {
+  const FindModel find = [this](std::string_view, std::string_view) {
+    return absl::StatusOr<std::shared_ptr<const Model>>(model_);
+  };
+  StatsRegistry stats(RequestPath::Shards(1, 2));
+  RequestPath path({.responders = 2, .latency_samples = 64}, find, scheduler_, admission_, stats,
+                   clock_);
+  const Lifecycle lifecycle;
+  const auto index = [] { return std::vector<IndexEntry>{{"tiny", "1", "READY", ""}}; };
+  const StatusPage page(scheduler_, path, stats, admission_, lifecycle, index, find, clock_);
+  NeverDelivered served(clock_.NowNs(), 0);
+  served.model = model_;
+  served.stats = &stats.Of(*model_);
+  const Request request;
+  for (int second = 1; second <= 20; ++second) {
+    for (int i = 0; i < 10; ++i) {
+      clock_.now_ns += 100'000'000;
+      path.RecordEnd(0, served, request);
+    }
+    path.RecordEnd(1, served, request);
+  }
+  EXPECT_NEAR(page.Look().models.at(0).requests_per_second, 11, 0.3);
+}
+
 TEST_F(StatusSamplerTest, ItsThreadEndsWhenItGoes) {
   StatusSampler other(
       scheduler_, path_, stats_, admission_, [this] { return served_; }, clock_);
