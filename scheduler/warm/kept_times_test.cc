@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "cells/any_cell.h"
 #include "gtest/gtest.h"
 #include "scheduler/warm/map_shelf.h"
 #include "tests/testing/builders.h"
@@ -56,8 +58,21 @@ TEST(CalibrationKeyTest, WhatTChangesWithChangesIt) {
   ModelAccount account = {.kernels = "avx2", .types = {{}}};
   const std::string with_account = KeyText(*model, account);
   EXPECT_NE(with_account, key) << "kernels";
-  account.types[0].prepared.push_back({"folded table", 64});
-  EXPECT_NE(KeyText(*model, account), with_account) << "what is made at load";
+  const auto another = [&](const std::function<void(CellAccount&)>& change) {
+    ModelAccount changed = account;
+    change(changed.types[0]);
+    return KeyText(*model, changed);
+  };
+  const std::string prepared = another([](CellAccount& cell) {
+    cell.prepared.push_back({"folded table", 64});
+  });
+  EXPECT_NE(prepared, with_account) << "what is made at load";
+  EXPECT_NE(another([](CellAccount& cell) {
+              cell.prepared.push_back({"folded table", 65});
+            }),
+            prepared);
+  EXPECT_NE(another([](CellAccount& cell) { cell.steps = {"matmul"}; }), with_account);
+  EXPECT_NE(another([](CellAccount& cell) { cell.weight_bytes = 7; }), with_account);
 
   for (const std::function<void(Model&)>& change :
        std::initializer_list<std::function<void(Model&)>>{
@@ -67,11 +82,29 @@ TEST(CalibrationKeyTest, WhatTChangesWithChangesIt) {
            [](Model& m) {
              TableSpec& out = m.tables[static_cast<size_t>(m.types[0].out.value())];
              out.columns.push_back({"more", ElementType::kFp32, 3});
+           },
+           [](Model& m) {  // what it carries lies in another table than what it leaves
+             const TableSpec same = m.table(m.types[0].out);
+             m.tables.push_back(same);
+             m.types[0].out = TableId(static_cast<int64_t>(m.tables.size()) - 1);
            }}) {
     Model changed = *model;
     change(changed);
     EXPECT_NE(KeyText(changed), key);
   }
+}
+
+TEST(CalibrationKeyTest, RowsThatNobodyReadsAndSumsAreInIt) {
+  const auto linear = testing::OneCellModel(testing::LinearCell(4, 8));
+  Model wider = *linear;
+  wider.tables[static_cast<size_t>(wider.types[0].out.value())].columns.push_back(
+      {"more", ElementType::kFp32, 3});
+  EXPECT_NE(KeyText(wider), KeyText(*linear));
+  const std::vector<Column> h = {{"h", ElementType::kFp32, 4}};
+  const auto with = [&](Arity arity) {
+    return KeyText(*testing::OneCellModel(*testing::AnyCell("cell", {{"children", h, arity}}, h)));
+  };
+  EXPECT_NE(with(Arity::kSum), with(Arity::kOne));
 }
 
 TEST(CalibrationKeyTest, NamesAndWeightsDoNot) {
