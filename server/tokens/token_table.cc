@@ -66,6 +66,11 @@ absl::Status TokenTable::Take(std::string_view text) {
     std::unique_ptr<AccessUse>& use = uses_[entry.name];
     if (use == nullptr) use = std::make_unique<AccessUse>(entry.name);
     use->party.SetLimits(entry.limits);
+    // What a message of many owes at the old rate would be waited for after it is raised, for hours.
+    const double rate = entry.rights.requests_per_second;
+    if (std::exchange(rates_[entry.name], rate) != rate) {
+      use->free_at_ns.store(0, std::memory_order_relaxed);
+    }
     const auto access = std::make_shared<const Access>(std::move(entry.rights), *use);
     for (const TokenHash& hash : entry.hashes) tokens->emplace(hash, access);
   }

@@ -73,6 +73,7 @@ class TokenTable final : public AccessTable {
   mutable std::mutex mutex_;
   std::shared_ptr<const ByHash> tokens_;                    // under it
   std::map<std::string, std::unique_ptr<AccessUse>> uses_;  // under it; none is ever gone
+  std::map<std::string, double> rates_;                     // of each, as it was last taken
   mutable std::array<std::atomic<int64_t>, kNumUnauthenticated> refused_ = {};
   std::atomic<int64_t> taken_ = 0, files_refused_ = 0;
 };

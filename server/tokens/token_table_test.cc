@@ -1,6 +1,7 @@
 #include "server/tokens/token_table.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "fmt/format.h"
@@ -131,6 +132,35 @@ TEST_F(TokenTableTest, AChangedFileIsTakenAndABrokenOneIsNot) {
   table.Look();
   EXPECT_EQ(table.files_refused(), 2);
   EXPECT_EQ(NameOf(table, "Bearer b"), "batch");
+}
+
+TEST_F(TokenTableTest, BoundsThatAreChangedAreInForceAtOnceAndWhatWasOwedAtAnotherRateIsForgotten) {
+  constexpr int64_t kNow = 100'000'000'000;
+  Write(Entry("batch", "b", "max_requests: 1 requests_per_second: 1"));
+  const auto opened = TokenTable::Open(file_);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  TokenTable& table = **opened;
+  std::optional<int32_t> pushback;
+  const auto take = [&](int64_t requests) {
+    return (*table.Find("Bearer b"))->TakeRequests(requests, kNow, pushback).ok();
+  };
+  EXPECT_TRUE(take(5000));
+  EXPECT_FALSE(take(1)) << "for an hour and more";
+  Admission admission({});
+  Ticket ticket;
+  Refusal refusal;
+  const auto admits = [&](int64_t requests) {
+    const Parties of = {.client = &(*table.Find("Bearer b"))->party()};
+    return admission.Admit({requests, 0, 0}, kNow, ticket, refusal, of);
+  };
+  EXPECT_FALSE(admits(2));
+  Write(Entry("batch", "b", "max_requests: 2 requests_per_second: 1"));
+  table.Look();
+  EXPECT_FALSE(take(1)) << "the rate is the same";
+  EXPECT_TRUE(admits(2));
+  Write(Entry("batch", "b", "max_requests: 2 requests_per_second: 1000"));
+  table.Look();
+  EXPECT_TRUE(take(1));
 }
 
 TEST_F(TokenTableTest, AFileThatIsGoneASecondTimeIsSaidASecondTime) {
