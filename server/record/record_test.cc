@@ -350,8 +350,7 @@ TEST(RecordCodecTest, WhatRequestsSayIsReadAsItWasWritten) {
   AppendEntry(closed, bytes);
   const auto run = ParseRecord(bytes, "record");
   ASSERT_TRUE(run.ok()) << run.status();
-  ASSERT_EQ(run->requests.size(), 1u);
-  const RecordedRequest& read = run->requests[0];
+  const RecordedRequest& read = run->requests.at(0);
   EXPECT_EQ(read.id, 40u);
   EXPECT_EQ(read.lane, 1);
   EXPECT_EQ(read.serial, 6u);
