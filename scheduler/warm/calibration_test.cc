@@ -64,6 +64,30 @@ TEST(CalibrationTest, ThePeakIsNeverBelowTheKnee) {
   }
 }
 
+// Rows beyond those of its table are somebody else's, or nobody's.
+TEST(CalibrationTest, NoTaskHasMoreNodesThanItsTypeHasRows) {
+  const auto model = SmallModel();
+  model->types.resize(4, model->types[0]);
+  for (int t = 0; t < 4; ++t) model->types[static_cast<size_t>(t)].id = CellTypeId(t);
+  model->types[2].max_batch = 100;
+  const Calibration calibration(*model, {1 << 20, 6, 40, 0}, 512, {0}, true);
+  EXPECT_EQ(calibration.sizes(CellTypeId(0)).back(), 512);
+  EXPECT_EQ(calibration.sizes(CellTypeId(1)), (std::vector<int32_t>{1, 2, 3, 4, 6}));
+  EXPECT_EQ(calibration.sizes(CellTypeId(2)).back(), 40);
+  EXPECT_EQ(calibration.sizes(CellTypeId(3)), std::vector<int32_t>{1});
+}
+
+// A size that was disturbed in every round: a larger task does all that it does.
+TEST(CalibrationTest, NoBatchTakesLongerThanALargerOne) {
+  const auto model = SmallModel();
+  const CellTypeCalibration c = Calibrate(*model, 512, [](int, int32_t batch) {
+    return batch == 8 ? 5'000 * kMicro : Streaming(batch);
+  });
+  ASSERT_EQ(c.points[5].batch, 8);
+  EXPECT_EQ(c.points[5].task_ns, Streaming(12));
+  EXPECT_EQ(c.max_batch, 16);
+}
+
 // What a task costs beside its nodes is shared by enough of them.
 TEST(CalibrationTest, OfACheapTypeAFullBatchTakesATenthOfAMillisecond) {
   const auto model = SmallModel();
