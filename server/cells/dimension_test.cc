@@ -48,6 +48,9 @@ TEST(DimensionTest, OneEquationGivesOneSize) {
   EXPECT_EQ(SolveDimension("4*H", 4096, {}), Found("H", 1024));
   EXPECT_EQ(SolveDimension("(H+1)*2", 10, {}), Found("H", 4));
   EXPECT_EQ(SolveDimension("H/2+1", 4, {}), Found("H", 6));
+  EXPECT_EQ(SolveDimension("1+H/2", 4, {}), Found("H", 6));
+  EXPECT_EQ(SolveDimension("(H/2)*3", 9, {}), Found("H", 6));
+  EXPECT_EQ(SolveDimension("8 - H", 3, {}), Found("H", 5));
   EXPECT_EQ(SolveDimension("F + B", 12, {{"F", 5}}), Found("B", 7));
   EXPECT_EQ(SolveDimension("4*H", 4095, {}), std::nullopt) << "no whole number does it";
   EXPECT_EQ(SolveDimension("F + B", 12, {}), std::nullopt) << "two unknowns";

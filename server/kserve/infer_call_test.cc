@@ -311,6 +311,38 @@ TEST_F(InferTest, ASchedulerThatTakesNothingMeansUnavailable) {
   ExpectGood();
 }
 
+// What it did not take is not before anybody: else the server would refuse deadlines for work that there never was.
+TEST_F(InferTest, WhatASchedulerDidNotTakeIsNoWorkAhead) {
+  scheduler_.calibration = {
+      {.memory = 0, .type = CellTypeId(0), .max_batch = 1, .points = {{1, 1'000'000}}}};
+  const inference::ModelInferRequest request = TokensRequest(std::vector<int32_t>(40, 1));
+  scheduler_.full = true;
+  for (int i = 0; i < 10; ++i) Start(request).Wait();
+  scheduler_.full = false;
+  EXPECT_EQ(Start(request, clock_.now + 50'000'000).answers(), 0);
+  scheduler_.FinishAll();
+  StepResponder();
+}
+
+// gRPC cancels a call at its deadline.
+TEST_F(InferTest, ACancelAtTheDeadlineIsTheDeadlines) {
+  constexpr int64_t kHour = 3'600'000'000'000;  // the timer sleeps meanwhile
+  FakeCall& call = Start(TokensRequest({1}), clock_.now + kHour);
+  clock_.now += kHour;
+  call.CancelOn(service_);
+  StepResponder();
+  EXPECT_EQ(call.Wait().status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Count(RequestOutcome::kDeadline), 1);
+}
+
+TEST_F(InferTest, AsManyRowsAsOneRequestMayHaveAreTaken) {
+  scheduler_.max_rows = {5, 5};
+  EXPECT_EQ(Start(TokensRequest(std::vector<int32_t>(5, 1))).answers(), 0);
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_EQ(Count(RequestOutcome::kOk), 1);
+}
+
 TEST_F(InferTest, MoreRowsThanOneRequestMayHaveIsToldNotToRetry) {
   scheduler_.max_rows = {5, 5};
   const CallResult& result = Start(TokensRequest(std::vector<int32_t>(6, 1))).Wait();

@@ -62,6 +62,10 @@ TEST(TokenFileTest, WhatIsWrongIsNamedWithItsLineAndNoHashIsTold) {
   EXPECT_EQ(WhyNot("token { name: \"a\" }"), "tokens:1: token a has 0 of sha256, expected 1 to 8");
   EXPECT_EQ(WhyNot("\ntoken { name: \"a\" sha256: \"5ecret\" }"),
             "tokens:2: token a: a sha256 of 6 characters is not 64 hexadecimal digits");
+  std::string hashes;
+  for (int i = 0; i < 8; ++i) hashes += fmt::format(" sha256: \"{}\"", HexOf(std::to_string(i)));
+  EXPECT_EQ(WhyNot("token { name: \"a\"" + hashes + " }"), "");
+  EXPECT_EQ(WhyNot(Entry("a", "9", hashes)), "tokens:1: token a has 9 of sha256, expected 1 to 8");
   EXPECT_EQ(WhyNot(Entry("a", "1", "max_cells: -1")),
             "tokens:1: token a: max_cells is -1, expected 0 or more");
   EXPECT_EQ(WhyNot(Entry("a", "1", "share_percent: 101")),

@@ -53,6 +53,45 @@ class RequestTraceTest : public ::testing::Test {
   Request request_;
 };
 
+TEST_F(RequestTraceTest, SpansAreOfItsTimesOnTheWallClockAndOfTheTasksSinceItWasSubmitted) {
+  Translate(3 + 1 + 40);
+  request_.times.submitted = 110;
+  request_.times.first_task_start = 120;
+  request_.times.last_task_end = 150;
+  const auto spans = [&] {
+    RequestTrace trace({}, 100);
+    trace.Submitted({{10, 1'000'000}, {20, 0}, {30, 0}});
+    trace.Done(0, *model_, request_, {{15, 3'000'000}, {21, 0}, {70, 0}}, 160);
+    std::vector<Span> all = trace.End({.wire = "grpc",
+                                       .id = {},
+                                       .model = {},
+                                       .version = {},
+                                       .outcome = {},
+                                       .status = request_.status,
+                                       .ended_ns = 170,
+                                       .unix_ns = 1'000'170});
+    return all;
+  };
+  std::map<std::string, std::pair<int64_t, int64_t>> times;
+  for (const Span& span : spans()) {
+    times[span.name] = {span.start_unix_ns - 1'000'000, span.end_unix_ns - 1'000'000};
+  }
+  using Times = std::map<std::string, std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(times, (Times{{"cellbatch grpc", {100, 170}},
+                          {"decode", {100, 110}},
+                          {"queue", {110, 120}},
+                          {"compute", {120, 150}},
+                          {"encode", {150, 160}}}));
+  const std::vector<Span> all = spans();
+  const std::string first = "cellbatch.cell." + model_->types[0].name;
+  std::map<std::string, Span::Value> said(all[3].attributes.begin(), all[3].attributes.end());
+  EXPECT_EQ(all[3].name, "compute");
+  EXPECT_EQ(said[first + ".tasks"], Span::Value(int64_t{5}));
+  EXPECT_EQ(said[first + ".task_ms"], Span::Value(2.0));
+  request_.status = absl::InternalError("");
+  for (const Span& span : spans()) EXPECT_NE(span.name, "encode") << "of no answer";
+}
+
 TEST_F(RequestTraceTest, ADecoderThatStoppedHasTheCellsThatRan) {
   Translate(3 + 1 + 5);
   EXPECT_EQ(Said(".cells"), (std::map<std::string, int64_t>{{model_->types[0].name, 3},

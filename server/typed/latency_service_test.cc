@@ -58,6 +58,8 @@ TEST_F(LatencyServiceTest, PercentilesAreTimesThatRequestsReallyTookInTheWindow)
   EXPECT_EQ(request.p999_ns(), 100'000u);
   EXPECT_EQ(request.max_ns(), 100'000u);
   EXPECT_EQ(request.mean_ns(), 50'500u);
+  EXPECT_EQ(model.phases(1).phase(), v1::PHASE_QUEUE);
+  EXPECT_EQ(model.phases(1).p50_ns(), 50'010u);
   EXPECT_EQ(model.phases(2).phase(), v1::PHASE_COMPUTE);
   EXPECT_EQ(model.phases(2).p50_ns(), 20u);
 
@@ -110,6 +112,11 @@ TEST_F(LatencyServiceTest, BadWindowsAndUnknownModelsAreErrors) {
   for (const double window : {-1.0, std::nan(""), std::numeric_limits<double>::infinity(), 1e300}) {
     EXPECT_EQ(Ask("tiny", window).status().code(), absl::StatusCode::kInvalidArgument);
   }
+  v1::LatencyRequest version;
+  version.set_model_name("tiny");
+  version.set_model_version("2");
+  EXPECT_EQ(latency_.Latency(version).status(),
+            absl::NotFoundError("model \"tiny\" version \"2\" is not being served"));
   const auto empty = Ask("tiny", 5);
   ASSERT_TRUE(empty.ok());
   EXPECT_EQ(empty->models(0).phases(0).count(), 0u);

@@ -72,6 +72,36 @@ TEST(InferJsonTest, ARequestIsSpelledAsItWasWritten) {
   EXPECT_FALSE(parsed.json.WantsBinary("LENGTH"));
 }
 
+TEST(InferJsonTest, AnOutputIsBinaryAsItSaysItselfElseAsTheRequestSays) {
+  const Parsed parsed(
+      R"({"parameters":{"binary_data_output":true},"inputs":[],"outputs":[{"name":"A"},
+      {"name":"B","parameters":{"binary_data":false}},{"name":"C","parameters":{"classification":3}}]})",
+      std::nullopt);
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  EXPECT_TRUE(parsed.json.WantsBinary("A"));
+  EXPECT_FALSE(parsed.json.WantsBinary("B"));
+  EXPECT_TRUE(parsed.json.WantsBinary("C"));
+  EXPECT_TRUE(parsed.json.WantsBinary("not named"));
+  EXPECT_EQ(parsed.plain.outputs[2].unsupported, "classification");
+}
+
+TEST(InferJsonTest, TensorsInSharedMemoryAreToldToBeUnsupported) {
+  const Parsed parsed(R"({"inputs":[{"name":"A","shape":[1],"datatype":"INT32",
+      "parameters":{"shared_memory_region":"r"}}],
+      "outputs":[{"name":"B","parameters":{"shared_memory_region":"r"}}]})",
+                      std::nullopt);
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  EXPECT_EQ(parsed.plain.inputs[0].unsupported, "shared_memory_region");
+  EXPECT_EQ(parsed.plain.outputs[0].unsupported, "shared_memory_region");
+}
+
+TEST(InferJsonTest, AFloatMayBeAWholeNumberOf64Bits) {
+  const std::string body = Data("FP32", "[18446744073709551615]");
+  const Parsed parsed(body, std::nullopt);
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  EXPECT_EQ(Values<float>(parsed.plain.inputs[0]), (std::vector<float>{0x1p64F}));
+}
+
 TEST(InferJsonTest, MembersOfAnInputMayComeInAnyOrder) {
   const Parsed parsed(R"({"inputs":[
       {"data":[1,2],"shape":[2],"datatype":"INT64","name":"A"},

@@ -105,6 +105,27 @@ TEST(OtlpExporterTest, AStatusCountsWhateverBecomesOfThePageBehindIt) {
   }
 }
 
+TEST(OtlpExporterTest, ACollectorThatAsksForPatienceIsSentSpansAgain) {
+  for (const char* status : {"429 Too Many Requests", "504 Gateway Timeout"}) {
+    const OddCollector collector(
+        std::string("HTTP/1.1 ") + status + "\r\nContent-Length: 0\r\n\r\n", 0s);
+    const auto exporter = To(collector);
+    exporter->Take(std::vector<Span>(7));
+    const auto until = Clock::now() + 20s;
+    while (collector.requests() < 2 && Clock::now() < until) std::this_thread::sleep_for(10ms);
+    EXPECT_GE(collector.requests(), 2) << status;
+    EXPECT_EQ(exporter->sent() + exporter->dropped(), 0) << status;
+  }
+}
+
+TEST(OtlpExporterTest, PortsEndAt65535) {
+  EXPECT_TRUE(OtlpExporter::Open({.url = "http://localhost:65535/v1/traces", .resource = {}}).ok());
+  for (const char* port : {"0", "65536", "x", ""}) {
+    const std::string url = std::string("http://localhost:") + port + "/v1/traces";
+    EXPECT_FALSE(OtlpExporter::Open({.url = url, .resource = {}}).ok()) << url;
+  }
+}
+
 // A server that is told to stop goes, however many spans wait for a collector that does not answer.
 TEST(OtlpExporterTest, WhoGoesWaitsSecondsForACollectorThatHangsNotSecondsForEachBatch) {
   const OddCollector collector("", 10min);
