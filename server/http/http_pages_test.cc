@@ -80,6 +80,73 @@ TEST(MetricsExporterTest, CountsOfThreadsAreAddedUpAndEdgesAreInclusive) {
   EXPECT_TRUE(Has(text, "process_resident_memory_bytes "));
 }
 
+// Units, and which of two numbers that are nearly the same: of two lanes of one version, the second of which serves already.
+TEST(MetricsExporterTest, GaugesOfLanesAreAddedAndTimesAreInTheUnitsOfTheirNames) {
+  FakeScheduler scheduler;
+  StatsRegistry stats(1);
+  Admission admission({});
+  Lifecycle lifecycle;
+  const std::shared_ptr<const Model> first = TinyModel();
+  Model copy = *first;
+  copy.id = ModelId(first->id.value() + 1);
+  const auto again = std::make_shared<const Model>(copy);
+  LaneStats lane;
+  lane.model = first->id;
+  lane.waiting_requests = 1;
+  lane.waiting_cells = 20;
+  lane.running_requests = 300;
+  lane.rows_used = 4'000;
+  lane.rows_total = 50'000;
+  lane.device_ns = 1'500'000'000;
+  lane.types.emplace_back();
+  lane.types[0].name = "lstm";
+  lane.types[0].ready = 7;
+  lane.types[0].task_ns.count = 1;
+  lane.types[0].task_ns.sum = 2'000'000;
+  scheduler.fake_stats.lanes = {lane, lane};
+  scheduler.fake_stats.lanes[1].model = again->id;
+  const RequestDurations durations = {.request = 70'000,
+                                      .input = 1'000,
+                                      .queue = 21'000,
+                                      .compute = 40'000,
+                                      .output = 9'000,
+                                      .cells = 3,
+                                      .length = 2};
+  stats.Of(*first).RecordDone(0, durations, 1);
+  stats.Of(*again).RecordOther(0, RequestOutcome::kCancelled, 1);
+  stats.Of(*again).RecordOther(0, RequestOutcome::kDeadline, 1);
+  const MetricsExporter exporter(
+      scheduler, stats, admission, lifecycle,
+      [&] {
+        return std::vector{first, again};
+      },
+      true);
+  const std::string text = exporter.Text();
+  const std::pair<const char*, const char*> expected[] = {
+      {"cellbatch_queued_requests", "2"},
+      {"cellbatch_queued_cells", "40"},
+      {"cellbatch_running_requests", "600"},
+      {"cellbatch_rows_used", "8000"},
+      {"cellbatch_rows_total", "100000"},
+      {"cellbatch_device_seconds_total", "3"},
+      {"cellbatch_request_units_total", "2"},
+      {"nv_inference_request_duration_us", "70"},
+      {"nv_inference_queue_duration_us", "20"},
+      {"nv_inference_compute_input_duration_us", "1"},
+      {"nv_inference_compute_infer_duration_us", "40"},
+      {"nv_inference_compute_output_duration_us", "9"},
+      {"nv_inference_pending_request_count", "2"}};
+  for (const auto& [name, value] : expected) {
+    const std::string line = std::string(name) + R"({model="tiny",version="1"} )" + value + '\n';
+    EXPECT_TRUE(Has(text, line)) << line;
+  }
+  EXPECT_TRUE(Has(text, R"(cellbatch_ready_cells{model="tiny",version="1",cell="lstm"} 14)"));
+  EXPECT_TRUE(
+      Has(text, R"(cellbatch_task_seconds_sum{model="tiny",version="1",cell="lstm"} 0.004)"));
+  EXPECT_TRUE(
+      Has(text, R"(nv_inference_request_failure{model="tiny",version="1",reason="CANCELED"} 2)"));
+}
+
 TEST(MetricsExporterTest, LimitsInForceAreShownByNameWithAllTheirDigits) {
   FakeScheduler scheduler;
   StatsRegistry stats(1);

@@ -124,6 +124,30 @@ TEST(AdmissionTest, ClosedRefusesAndTheLastTicketEmptiesIt) {
   EXPECT_EQ(admission.InFlight().requests, 0);
 }
 
+// A piece of a sequence may have waited for its turn: it counted when it came, and its cells do when it runs.
+TEST(AdmissionTest, WhatOneThatIsInStillNeedsIsAdmittedAfterClose) {
+  Admission admission({});
+  Ticket held, more;
+  Refusal refusal;
+  ASSERT_TRUE(admission.Admit({1, 0, 1}, kSecond, held, refusal));
+  admission.Close();
+  EXPECT_TRUE(admission.Admit({0, 5, 0}, kSecond, more, refusal));
+  EXPECT_EQ(admission.InFlight().cells, 5);
+}
+
+TEST(AdmissionTest, ATicketThatIsAssignedGivesBackWhatItHad) {
+  Admission admission({});
+  Ticket one, other;
+  Refusal refusal;
+  ASSERT_TRUE(admission.Admit({1, 2, 3}, kSecond, one, refusal));
+  ASSERT_TRUE(admission.Admit({1, 20, 30}, kSecond, other, refusal));
+  one = std::move(other);
+  EXPECT_EQ(admission.InFlight().requests, 1);
+  EXPECT_EQ(admission.InFlight().cells, 20);
+  one.Release();
+  EXPECT_EQ(admission.InFlight().bytes, 0);
+}
+
 TEST(AdmissionTest, ThePushbackFollowsTheRateAtWhichRequestsLeave) {
   Admission admission({.max_requests = 100, .max_cells = 1000, .max_bytes = 1000});
   std::vector<Ticket> tickets(100);

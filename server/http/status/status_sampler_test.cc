@@ -150,6 +150,59 @@ struct NeverDelivered final : ServedRequest {
   void OnDone(int, std::unique_ptr<Request>) override {}
 };
 
+TEST_F(StatusSamplerTest, TimesAreThoseOfTheRequestsThatWereAnsweredInThatSecond) {
+  constexpr int64_t kMs = 1'000'000;
+  const auto end = [&](int64_t ms, const absl::Status& status) {
+    NeverDelivered served(clock_.now_ns - ms * kMs, 0);
+    served.model = model_;
+    served.stats = &stats_.Of(*model_);
+    Request request;
+    request.status = status;
+    request.times.first_task_start = served.received_ns + ms * kMs / 10;
+    path_.RecordEnd(0, served, request);
+  };
+  for (int64_t ms = 1; ms <= 100; ++ms) end(ms, absl::OkStatus());
+  end(10'000, absl::InternalError("fails"));
+  Second();
+  EXPECT_EQ(LastOfModel("p50"), 50);
+  EXPECT_EQ(LastOfModel("p99"), 99);
+  EXPECT_FLOAT_EQ(LastOfModel("queue"), 9.9F);
+  clock_.now_ns += 1000 * kMs;
+  for (const int64_t ms : {7, 8, 9}) end(ms, absl::OkStatus());
+  sampler_.Sample();
+  EXPECT_TRUE(std::isnan(LastOfModel("p50"))) << "those that end now are of the next second";
+  Second();
+  EXPECT_EQ(LastOfModel("p50"), 8);
+  EXPECT_EQ(LastOfModel("p99"), 9);
+  scheduler_.fake_stats.devices[0].busy_ns += 5000 * kMs;
+  Second();
+  EXPECT_EQ(Last(DeviceLine("cpu:0")), 1) << "a task that took seconds is counted at its end";
+}
+
+// Rates of the page are of the time since the look before the last one.
+TEST_F(StatusSamplerTest, CellsASecondAndBusyDevicesAreOfTheTimeSinceAnEarlierLook) {
+  const FindModel find = [this](std::string_view, std::string_view) {
+    return absl::StatusOr<std::shared_ptr<const Model>>(model_);
+  };
+  const Lifecycle lifecycle;
+  const auto index = [] { return std::vector<IndexEntry>{{"tiny", "1", "READY", ""}}; };
+  const StatusPage page(scheduler_, path_, stats_, admission_, lifecycle, index, find, clock_);
+  int64_t& busy_ns = scheduler_.fake_stats.devices[0].busy_ns;
+  clock_.now_ns += 10'000'000'000;
+  type().cells = 100;
+  busy_ns = 2'000'000'000;
+  EXPECT_EQ(page.Look().models.at(0).types.at(0).cells_per_second, 10) << "since the start";
+  EXPECT_EQ(page.Look().devices.at(0).busy_share, 0.2);
+  clock_.now_ns += 3'000'000'000;
+  page.Look();
+  clock_.now_ns += 3'000'000'000;
+  type().cells = 700;
+  busy_ns += 1'500'000'000;
+  const StatusView view = page.Look();
+  EXPECT_EQ(view.models.at(0).types.at(0).cells_per_second, 200);
+  EXPECT_EQ(view.devices.at(0).busy_share, 0.5);
+}
+
 // Of the 30 s that are shown a responder may remember less, and another one, with little to do, more.
 TEST_F(StatusSamplerTest, RequestsASecondAreThoseOfTheTimeThatIsRemembered) {
   const FindModel find = [this](std::string_view, std::string_view) {
