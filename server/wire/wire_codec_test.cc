@@ -159,6 +159,30 @@ TEST(WireCodecTest, AnInputThatIsOneASequenceHasADimensionMoreBesideLengths) {
             "parameter sequence_id: this model keeps no state between requests");
 }
 
+// Else one client would go on with the state of another.
+TEST(WireCodecTest, ATextAndANumberAreDifferentSequencesAndALargeNumberIsOneHoweverItIsWritten) {
+  Model model = Tagger();
+  model.signature.state = {{"INITIAL_H", "FINAL_H", {1, 2}}};
+  const auto id_of = [&](const std::function<void(inference::InferParameter&)>& set) {
+    ModelInferRequest request = Tokens({1});
+    set((*request.mutable_parameters())["sequence_id"]);
+    Decoded message;
+    const absl::Status status = Decode(request, model, message);
+    EXPECT_TRUE(status.ok()) << status;
+    const auto& piece = message.request.sequence();
+    return piece.has_value() ? piece->id : "none";
+  };
+  const std::string number = id_of([](auto& id) { id.set_int64_param(7); });
+  EXPECT_EQ(number, id_of([](auto& id) { id.set_uint64_param(7); }));
+  EXPECT_NE(number, id_of([](auto& id) { id.set_string_param("7"); }));
+  EXPECT_NE(number, id_of([](auto& id) { id.set_int64_param(8); }));
+  EXPECT_EQ(id_of([](auto& id) { id.set_int64_param(-1); }),
+            id_of([](auto& id) { id.set_uint64_param(~uint64_t{0}); }));
+  EXPECT_EQ(id_of([](auto& id) { id.set_int64_param(0); }), "none");
+  EXPECT_EQ(id_of([](auto& id) { id.set_uint64_param(0); }), "none");
+  EXPECT_EQ(id_of([](auto& id) { id.set_string_param(""); }), "none");
+}
+
 TEST(WireCodecTest, APieceOfASequenceHasItsStateHere) {
   Model model = Tagger();
   model.signature.inputs.push_back({.name = "INITIAL_H",
