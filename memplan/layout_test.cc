@@ -53,6 +53,22 @@ TEST(CostReportTest, ABroadcastByStrideCutsABatchOnlyWhereItStartsAnew) {
   EXPECT_EQ(launches({{"two strides, wrong way round", {{2, 3, 4, 5}, {1, 1, 0, 0}}}}), 2);
   EXPECT_EQ(launches({{"uneven", {{2, 3, 4, 5, 6}, {0, 0, 0, 1, 1}}}}), 2);
   EXPECT_EQ(launches({{"and singles", {{4, 5, 6}, {0, 0, 1}}}}), 2);
+  EXPECT_EQ(launches({{"several singles", {{3, 4, 5, 6}, {0, 0, 1, 2}}}}), 2);
+}
+
+TEST(CostReportTest, BytesOfInputsAndOfPackedConstantsAreAddedUp) {
+  LayoutProblem problem;
+  problem.variables = {{"A", VariableKind::kConstant, 64}, {"x", VariableKind::kInput, 8},
+                       {"B", VariableKind::kConstant, 64}, {"y", VariableKind::kInput, 24},
+                       {"C", VariableKind::kConstant, 64}, {"a", VariableKind::kValue, 8},
+                       {"b", VariableKind::kValue, 8},     {"c", VariableKind::kValue, 8},
+                       {"d", VariableKind::kValue, 8}};
+  problem.batches = {{"p", {{5, 6}, {0, 2}}}, {"q", {{7, 8}, {0, 4}}}};
+  problem.broadcasts = Broadcasts::kCopied;
+  const CostReport cost = Cost(problem, NaivePackedLayout(problem));
+  EXPECT_EQ(cost.packed_bytes, 256);
+  EXPECT_EQ(cost.input_gathers, 2);
+  EXPECT_EQ(cost.input_bytes, 32);
 }
 
 TEST(ValidatorTest, FindsEveryKindOfLie) {
