@@ -191,10 +191,12 @@ absl::StatusOr<std::vector<IndexedModel>> Client::RepositoryIndex(bool only_read
 }
 
 absl::StatusOr<std::vector<ModelTimes>> Client::Latency(const std::string& model,
+                                                        const std::string& version,
                                                         double window_seconds,
                                                         CallOptions options) {
   cellbatch::v1::LatencyRequest request;
   request.set_model_name(model);
+  request.set_model_version(version);
   request.set_window_seconds(window_seconds);
   const auto response =
       Ask(*connection_->typed, &cellbatch::v1::Cellbatch::Stub::Latency, request, options);

@@ -195,7 +195,8 @@ class Client {
   absl::StatusOr<std::vector<IndexedModel>> RepositoryIndex(bool only_ready = false,
                                                             CallOptions options = {});
   // A window of 0: all that the server remembers.
-  absl::StatusOr<std::vector<ModelTimes>> Latency(const std::string& model, double window_seconds,
+  absl::StatusOr<std::vector<ModelTimes>> Latency(const std::string& model,
+                                                  const std::string& version, double window_seconds,
                                                   CallOptions options = {});
 
  private:

@@ -170,10 +170,11 @@ TEST_F(ClientTest, CountsAndLatenciesAreRead) {
   ASSERT_TRUE(counts.ok()) << counts.status();
   EXPECT_EQ((*counts)[0].inferences, 1u);
   EXPECT_EQ((*pair.client->RepositoryIndex())[0].state, "READY");
-  const auto times = pair.client->Latency("null", 10);
+  const auto times = pair.client->Latency("null", "1", 10);
   ASSERT_TRUE(times.ok()) << times.status();
   EXPECT_EQ((*times)[0].phases[0].phase, "request");
   EXPECT_EQ((*times)[0].phases[0].count, 1u);
+  EXPECT_TRUE(absl::IsNotFound(pair.client->Latency("null", "2", 10).status()));
 }
 
 TEST(MessagesTest, ParametersKeepTheirKind) {

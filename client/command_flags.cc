@@ -27,7 +27,7 @@ const std::vector<Command>& Commands() {
        {"model", "version", "text", "source", "max-decode-steps", "decode-steps", "priority"}},
       {"tag", {"model", "version", "input"}},
       {"stats", {"model", "version"}},
-      {"latency", {"model", "window"}},
+      {"latency", {"model", "version", "window"}},
       {"token", {"name"}}};
   return *commands;
 }

@@ -341,7 +341,7 @@ absl::StatusOr<Shown> Run(Client& client, const std::string& command, const std:
   if (command == "stats") {
     return Show(client.Statistics(settings.model, settings.version, options));
   }
-  return Show(client.Latency(settings.model, settings.window, options));
+  return Show(client.Latency(settings.model, settings.version, settings.window, options));
 }
 
 absl::Status RunDecoding(Client& client, const Settings& settings, CallOptions options,

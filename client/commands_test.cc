@@ -152,9 +152,9 @@ TEST(CommandWordsTest, AFlagThatACommandDoesNotReadIsNotLeftOutInSilence) {
     std::string complaint;
   };
   for (const Case& wrong : std::vector<Case>{
-           {{"latency", "--model=m", "--version=2"},
-            "latency does not read --version: health, metadata, config, infer, decode, tag, stats "
-            "do"},
+           {{"repository", "--version=2"},
+            "repository does not read --version: health, metadata, config, infer, decode, tag, "
+            "stats, latency do"},
            {{"repository", "--model", "m"},
             "repository does not read --model: health, metadata, config, infer, decode, tag, "
             "stats, latency do"},

@@ -232,6 +232,9 @@ class TypedService final : public cellbatch::v1::Cellbatch::CallbackService {
   ServerUnaryReactor* Latency(CallbackServerContext* context,
                               const cellbatch::v1::LatencyRequest* request,
                               cellbatch::v1::LatencyResponse* response) override {
+    if (!request->model_version().empty() && request->model_version() != "1") {
+      return FinishNow(context, {grpc::StatusCode::NOT_FOUND, "there is version 1"});
+    }
     auto* model = response->add_models();
     model->set_model_name(options_.model);
     model->set_model_version("1");

@@ -169,13 +169,13 @@ std::string ServersView(const Options& options) {
     return "";
   }
   std::vector<ModelTimes> all;
-  std::set<std::string> asked;
+  std::set<std::pair<std::string, std::string>> asked;
   for (const MixEntry& entry : options.entries) {
-    if (!asked.insert(entry.model).second) {
+    if (!asked.emplace(entry.model, entry.version).second) {
       continue;
     }
-    const auto times =
-        (*client)->Latency(entry.model, options.duration, {.timeout = std::chrono::seconds(5)});
+    const auto times = (*client)->Latency(entry.model, entry.version, options.duration,
+                                          {.timeout = std::chrono::seconds(5)});
     if (!times.ok()) {
       return "";
     }
