@@ -80,6 +80,13 @@ TEST(MetricsExporterTest, CountsOfThreadsAreAddedUpAndEdgesAreInclusive) {
   EXPECT_TRUE(Has(text, "process_resident_memory_bytes "));
 }
 
+// The same version under the id that its next load has.
+std::shared_ptr<const Model> LoadedAgain(const Model& model) {
+  auto again = std::make_shared<Model>(model);
+  again->id = ModelId(model.id.value() + 1);
+  return again;
+}
+
 // Units, and which of two numbers that are nearly the same: of two lanes of one version, the second of which serves already.
 TEST(MetricsExporterTest, GaugesOfLanesAreAddedAndTimesAreInTheUnitsOfTheirNames) {
   FakeScheduler scheduler;
@@ -87,9 +94,7 @@ TEST(MetricsExporterTest, GaugesOfLanesAreAddedAndTimesAreInTheUnitsOfTheirNames
   Admission admission({});
   Lifecycle lifecycle;
   const std::shared_ptr<const Model> first = TinyModel();
-  Model copy = *first;
-  copy.id = ModelId(first->id.value() + 1);
-  const auto again = std::make_shared<const Model>(copy);
+  const std::shared_ptr<const Model> again = LoadedAgain(*first);
   LaneStats lane;
   lane.model = first->id;
   lane.waiting_requests = 1;
@@ -232,9 +237,7 @@ TEST(MetricsExporterTest, WhatEndedVersionsCountedStaysAndIsOneSeriesWithWhatThe
   Admission admission({});
   Lifecycle lifecycle;
   const std::shared_ptr<const Model> first = TinyModel();
-  Model copy = *first;
-  copy.id = ModelId(first->id.value() + 1);
-  const auto again = std::make_shared<const Model>(copy);
+  const std::shared_ptr<const Model> again = LoadedAgain(*first);
   std::vector<std::shared_ptr<const Model>> served = {first};
   const MetricsExporter exporter(
       scheduler, stats, admission, lifecycle, [&] { return served; }, true);
