@@ -39,7 +39,7 @@ class RecordFileTest : public ::testing::Test {
     WorldOptions options;
     options.devices = two_kinds ? 4 : 2;
     if (two_kinds) options.kinds = {DeviceKind::kCpu, DeviceKind::kGpu};
-    options.calibrate = true;
+    options.calibrate = calibrate_;
     options.scheduler.recorder = writer->get();
     options.scheduler.batch_limit = 16;
     {
@@ -79,6 +79,7 @@ class RecordFileTest : public ::testing::Test {
   }
 
   const std::string path_ = ::testing::TempDir() + "/server.record";
+  bool calibrate_ = true;
   std::vector<GraphShape> shapes_;
   size_t ends_ = 0;
   RecordWriter::State state_;
@@ -375,6 +376,8 @@ TEST(RecordCodecTest, WhatRequestsSayIsReadAsItWasWritten) {
 }
 
 TEST_F(RecordFileTest, AtItsLimitItIsClosedSaysSoAndIsStillARecord) {
+  // What is measured takes 7 KB: where the writer comes by in front of the first request, the file would be full of that.
+  calibrate_ = false;
   Record(4 << 10);
   EXPECT_TRUE(state_.full);
   EXPECT_LE(state_.bytes, 4 << 10);
