@@ -9,10 +9,10 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "loadgen/priority.h"
+#include "loadgen/turns.h"
 
 namespace cellbatch {
 namespace {
@@ -30,14 +30,13 @@ class ClosedLoop {
       : options_(options),
         workload_(workload),
         in_flight_(workload.MostInFlight(options.in_flight)),
-        // Walked round and round: whole permutations, however many are needed.
-        order_(workload.Order(64 * workload.size(), options.seed)) {}
+        turns_(workload, in_flight_, options.seed) {}
 
   absl::Status Start();
   absl::StatusOr<Capacity> Measure(const std::atomic<bool>& stop);
 
  private:
-  void SendNext();
+  void Send(uint64_t turn);
   void Complete(const AsyncCaller::Done& done);
   void Answered(const AsyncCaller::Done& done);
   absl::Status Failure() const;
@@ -47,10 +46,10 @@ class ClosedLoop {
   const CapacityOptions& options_;
   const Workload& workload_;
   const int in_flight_;
-  const std::vector<Pick> order_;
-  std::atomic<uint64_t> next_{0};
+  Turns turns_;
+  std::atomic<uint64_t> sent_{0};
   std::atomic<uint64_t> answers_{0};
-  std::atomic<uint64_t> ended_{0};  // answered or failed, of next_ sent
+  std::atomic<uint64_t> ended_{0};  // answered or failed, of sent_
   std::atomic<bool> over_{false};
   mutable std::mutex mutex_;
   absl::Status failure_;
@@ -70,19 +69,19 @@ absl::Status ClosedLoop::Start() {
   caller_ = *std::move(caller);
   sender_ = caller_.get();
   for (int i = 0; i < in_flight_; ++i) {
-    SendNext();
+    Send(turns_.First());
   }
   return absl::OkStatus();
 }
 
-void ClosedLoop::SendNext() {
-  const uint64_t turn = next_.fetch_add(1, std::memory_order_relaxed);
-  sender_->Send(workload_.Request(order_[turn % order_.size()], turn), turn);
+void ClosedLoop::Send(uint64_t turn) {
+  sent_.fetch_add(1, std::memory_order_relaxed);
+  sender_->Send(workload_.Request(turns_.PickOf(turn), turn), turn);
 }
 
 void ClosedLoop::Complete(const AsyncCaller::Done& done) {
   Answered(done);
-  ended_.fetch_add(1, std::memory_order_relaxed);  // last: its successor is counted in next_ by now
+  ended_.fetch_add(1, std::memory_order_relaxed);  // last: its successor is counted in sent_ by now
 }
 
 void ClosedLoop::Answered(const AsyncCaller::Done& done) {
@@ -91,7 +90,7 @@ void ClosedLoop::Answered(const AsyncCaller::Done& done) {
   }
   if (done.code == absl::StatusCode::kOk) {
     answers_.fetch_add(1, std::memory_order_relaxed);
-    SendNext();
+    Send(turns_.After(done.tag));
     return;
   }
   std::lock_guard lock(mutex_);
@@ -141,7 +140,7 @@ absl::StatusOr<Capacity> ClosedLoop::Measure(const std::atomic<bool>& stop) {
   // What is in flight is awaited, not cancelled: the run that follows finds the server idle, and its
   // counts free of failures that were the generator's doing. Every call has a timeout.
   over_ = true;
-  const auto drained = [&] { return ended_ == next_; };
+  const auto drained = [&] { return ended_ == sent_; };
   if (absl::Status status = WaitUntil(drained, stop); !status.ok()) {
     return status;
   }

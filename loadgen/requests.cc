@@ -269,9 +269,9 @@ std::vector<uint32_t> StreamRequests::Order(size_t count, uint64_t seed) const {
 
 PreparedRequest StreamRequests::Request(uint32_t entry, uint64_t) const {
   const uint32_t piece = entry % size();
-  const uint32_t lane = entry / size() / 2;
   const bool starts = entry / size() % 2 == 1 || IsFirst(piece);
-  return {headers_[4 * lane + (starts ? 2 : 0) + (IsLast(piece) ? 1 : 0)], messages_[piece]};
+  return {headers_[4 * LaneOf(entry) + (starts ? 2 : 0) + (IsLast(piece) ? 1 : 0)],
+          messages_[piece]};
 }
 
 absl::StatusOr<std::unique_ptr<RequestSet>> MakeRequests(const ModelMetadata& metadata,

@@ -41,6 +41,8 @@ class RequestSet {
   // How many one who sends as answers come should have in flight: of streams a piece each, or pieces of one overtake each
   // other on the way.
   virtual uint32_t most_at_once() const { return std::numeric_limits<uint32_t>::max(); }
+  // Which stream the entry is a piece of: below most_at_once.
+  virtual std::optional<uint32_t> stream(uint32_t /*entry*/) const { return std::nullopt; }
   // At least one.
   uint32_t size() const { return static_cast<uint32_t>(lengths_.size()); }
   // How much the entry asks for: steps, nodes, or characters and words; of all its inputs.
@@ -109,11 +111,13 @@ class StreamRequests final : public RequestSet {
 
   std::vector<uint32_t> Order(size_t count, uint64_t seed) const override;
   uint32_t most_at_once() const override { return lanes_; }
+  std::optional<uint32_t> stream(uint32_t entry) const override { return LaneOf(entry); }
   int32_t length(uint32_t entry) const override { return lengths_[entry % size()]; }
   PreparedRequest Request(uint32_t entry, uint64_t turn) const override;
 
  private:
   StreamRequests() = default;
+  uint32_t LaneOf(uint32_t entry) const { return entry / size() / 2; }
   bool IsFirst(uint32_t piece) const { return !goes_on_[piece]; }
   bool IsLast(uint32_t piece) const { return piece + 1 == size() || IsFirst(piece + 1); }
 
