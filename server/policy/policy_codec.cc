@@ -126,6 +126,10 @@ class Reader {
       return Wrong(
           fmt::format("fill is {}, allowed are 0 to {}", file_.fill(), StateEncoding::kMostFill));
     }
+    if (file_.states_in_all() != 0 && file_.states_in_all() != file_.states_size()) {
+      return Wrong(fmt::format("states_in_all is {}, there are {} states: it is not all of a file",
+                               file_.states_in_all(), file_.states_size()));
+    }
     if (file_.states_size() == 0) return Wrong("an FSM without states");
     for (int i = 0; i < file_.states_size(); ++i) {
       const absl::StatusOr<FsmTable::Rule> rule = ReadState(file_.states(i), spec.encoding);
@@ -309,6 +313,7 @@ disk::PolicyFile ToPolicyFile(const PolicySpec& spec, const Model& model) {
   file.set_phases(spec.encoding.phases);
   file.set_lowers(spec.encoding.lowering);
   file.set_fill(spec.encoding.fill);
+  file.set_states_in_all(static_cast<int32_t>(spec.rules.size()));
   for (const FsmTable::Rule& rule : spec.rules) {
     disk::PolicyState& state = *file.add_states();
     std::vector<CellTypeId> types = TypesOf(rule.state);

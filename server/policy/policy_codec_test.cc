@@ -230,21 +230,38 @@ TEST(PolicyCodecTest, DamageIsNamedWithItsLineItsFieldAndBothValues) {
   EXPECT_THAT(with("encoding: MOST_READY_FIRST", ""),
               HasSubstr("encoding is STATE_ENCODING_UNSPECIFIED, an FSM has one of"));
   EXPECT_THAT(with("phases: 2", "phases: 17"), HasSubstr("phases is 17, allowed are 1 to 16"));
-  EXPECT_THAT(with("phases: 2", "phases: 1"), HasSubstr("policy.textproto:11: phase 1 of 1"));
-  EXPECT_THAT(with("[\"leaf\"] run: \"leaf\"", "[\"leaves\"] run: \"leaf\""),
-              HasSubstr("policy.textproto:9: ready is \"leaves\", the model's cell types are leaf, "
-                        "internal, output"));
+  EXPECT_THAT(with("phases: 2", "phases: 1"), HasSubstr("policy.textproto:12: phase 1 of 1"));
+  EXPECT_THAT(
+      with("[\"leaf\"] run: \"leaf\"", "[\"leaves\"] run: \"leaf\""),
+      HasSubstr("policy.textproto:10: ready is \"leaves\", the model's cell types are leaf, "
+                "internal, output"));
   EXPECT_THAT(with("[\"leaf\"] run: \"leaf\"", "[\"leaf\"] run: \"output\""),
-              HasSubstr("policy.textproto:9: run is \"output\", ready are leaf"));
-  EXPECT_THAT(with("[\"leaf\"]", "[\"leaf\", \"leaf\"]"), HasSubstr("9: a state has a type twice"));
+              HasSubstr("policy.textproto:10: run is \"output\", ready are leaf"));
+  EXPECT_THAT(with("[\"leaf\"]", "[\"leaf\", \"leaf\"]"),
+              HasSubstr("10: a state has a type twice"));
   EXPECT_THAT(with("[\"leaf\"]", "[\"leaf\"] most: \"leaf\""),
-              HasSubstr("9: most is \"leaf\", and the encoding MOST_READY_FIRST"));
+              HasSubstr("10: most is \"leaf\", and the encoding MOST_READY_FIRST"));
   EXPECT_THAT(with(" phase: 1", ""), HasSubstr("a state comes twice"));
   EXPECT_THAT(with("[\"leaf\"]", "[\"leaf\"] lowers: \"leaf\""),
-              HasSubstr("9: a state says what lowers the bound, and its encoding does not"));
-  EXPECT_THAT(Refused(good.substr(0, good.find("states")), model),
+              HasSubstr("10: a state says what lowers the bound, and its encoding does not"));
+  EXPECT_THAT(Refused(good.substr(0, good.find("states_in_all")), model),
               HasSubstr("an FSM without states"));
   EXPECT_THAT(Refused("kind: FSM", model), HasSubstr("cell_types are [], this model's are [leaf"));
+}
+
+// As a copy looks that is under way, or was interrupted: at the end of any line.
+TEST(PolicyCodecTest, HalfOfAFileIsNoPolicyOfFewerStates) {
+  const Model model = Trees();
+  const std::string good = PolicyText(ToPolicyFile(Fsm(), model));
+  EXPECT_EQ(Refused(good, model), "taken");
+  for (size_t end = good.find('\n'); end + 1 < good.size(); end = good.find('\n', end + 1)) {
+    EXPECT_NE(Refused(good.substr(0, end + 1), model), "taken") << end;
+  }
+  const size_t last = good.rfind("states {");
+  EXPECT_EQ(Refused(good.substr(0, last), model),
+            "policy.textproto: states_in_all is 3, there are 2 states: it is not all of a file");
+  // Who writes one by hand need not count.
+  EXPECT_EQ(Refused(With(good, "states_in_all: 3\n", ""), model), "taken");
 }
 
 }  // namespace
