@@ -25,6 +25,7 @@
 #include "server/part_options.h"
 #include "server/repository/model_repository.h"
 #include "server/server.h"
+#include "server/service_manager.h"
 #include "server/signals.h"
 #include "spdlog/spdlog.h"
 
@@ -106,6 +107,11 @@ int Explain(const ServerOptions& options) {
   return 0;
 }
 
+void Tell(const ServerOptions& options, const std::string& state) {
+  const absl::Status told = TellServiceManager(options.notify_socket, state);
+  if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
+}
+
 int Serve(const ServerOptions& options) {
   if (const absl::Status memory = CheckMemory(AvailableMemoryBytes()); !memory.ok()) {
     return Fail(memory);
@@ -125,6 +131,7 @@ int Serve(const ServerOptions& options) {
   };
   const auto stop = [&] {
     HurryLog();
+    Tell(options, "STOPPING=1\nSTATUS=stopping: what was accepted is answered");
     if (lifecycle.phase() == ServerPhase::kStarting) {
       spdlog::info("stopped while loading: nothing had been accepted");
       _exit(0);
@@ -154,6 +161,7 @@ int Serve(const ServerOptions& options) {
   std::printf("%s\n", (*server)->ReadyLine().c_str());
   std::fflush(stdout);
   spdlog::info("ready: {}", (*server)->ReadyLine());
+  Tell(options, "READY=1\nSTATUS=" + (*server)->ReadyLine());
   const bool all = (*server)->RunUntilStopped();
   serve(nullptr);
   return all ? 0 : kFailed;

@@ -407,6 +407,10 @@ constexpr OptionFlag kFlags[] = {
     {"log-control", &O::log_control,
      "Callers of LogSettings (/v2/logging) may change the level, the format and "
      "--log-failed-requests while the server runs. Off: they may read them."},
+    {"notify-socket", &O::notify_socket,
+     "Socket of the service manager that started the server, as systemd's NOTIFY_SOCKET names it: "
+     "it "
+     "hears when every model is warm, and when the server stops. Empty: nobody does."},
     {"log-format", &O::log_format, "text, or json: an object a line."},
     {"log-failed-requests",
      &O::log_failed_requests,

@@ -120,6 +120,7 @@ struct ServerOptions {
   int64_t latency_samples = 1 << 20;
   std::string log_level = "info";
   bool log_control = false;
+  std::string notify_socket;
   std::string log_format = "text";
   int64_t log_failed_requests = 1;
   std::string trace_otlp;

@@ -1,5 +1,6 @@
 // Starting and stopping the real server (serving.md 4.4, L).
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <thread>
 
@@ -7,10 +8,12 @@
 #include "proto/health.grpc.pb.h"
 #include "tests/fault/metrics_page.h"
 #include "tests/fault/served_models.h"
+#include "tests/testing/notify_socket.h"
 
 namespace cellbatch {
 namespace {
 
+using ::cellbatch::testing::NotifySocket;
 using grpc::StatusCode;
 
 class LifecycleFaultTest : public ::testing::Test {
@@ -51,6 +54,22 @@ TEST_F(LifecycleFaultTest, L1StoppedWhileIdleItExitsWithZero) {
     server->Signal(signal);
     EXPECT_EQ(server->Wait(), 0) << server->Log();
   }
+}
+
+// As systemd is told where a unit is of Type=notify (deploy/systemd).
+TEST_F(LifecycleFaultTest, AServiceManagerHearsWhenItIsReadyAndWhenItStops) {
+  constexpr std::chrono::minutes kPatience(1);
+  const NotifySocket manager;
+  const auto server = Serving({"--notify-socket=" + manager.name()});
+  ASSERT_NE(server, nullptr);
+  const std::string ready = manager.Heard(kPatience);
+  EXPECT_EQ(ready.find("READY=1\nSTATUS={\"ready\":true,\"grpc\":\"" + server->grpc()), 0u)
+      << ready;
+  EXPECT_EQ(manager.Heard(), "");
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0) << server->Log();
+  EXPECT_EQ(manager.Heard(kPatience), "STOPPING=1\nSTATUS=stopping: what was accepted is answered");
+  EXPECT_EQ(manager.Heard(), "");
 }
 
 // SIGTERM or SIGINT, then the same again: not ready at once, serving on for the delay, then draining.
