@@ -366,11 +366,8 @@ absl::Status ModelRepository::Load(std::string_view name) {
   return LoadFolder(std::string(name));
 }
 
-absl::Status ModelRepository::TakePolicy(const std::string& name, const Model& model) {
-  const std::string folder = root_ + "/" + name;
-  const absl::StatusOr<PolicySpec> spec = LoadPolicy(folder, model, limits_);
-  if (!spec.ok()) return spec.status();
-  absl::StatusOr<LaneRules> rules = MakeRules(*spec, {}, model.types.size());
+absl::Status ModelRepository::TakePolicy(const PolicySpec& spec, const Model& model) {
+  absl::StatusOr<LaneRules> rules = MakeRules(spec, {}, model.types.size());
   if (!rules.ok()) return rules.status();
   return scheduler_.SetPolicy(model.id, *std::move(rules));
 }
@@ -400,7 +397,8 @@ std::optional<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicy(
   std::string& known = policy_stamps_[name][version];
   if (stamp == known) return std::nullopt;
   known = std::move(stamp);
-  absl::Status status = TakePolicy(name, **model);
+  const absl::StatusOr<PolicySpec> spec = LoadPolicy(folder, **model, limits_);
+  absl::Status status = spec.ok() ? TakePolicy(*spec, **model) : spec.status();
   model->reset();
   // Not with another version, which nobody asked for.
   const absl::StatusOr<std::vector<int64_t>> would = FindVersions(root_, name, limits_);
@@ -416,8 +414,10 @@ std::optional<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicy(
     return PolicyNews{false, Indented(name, fmt::format("its policy goes on as it was: {}",
                                                         std::string(status.message())))};
   }
-  return PolicyNews{true, fmt::format("model \"{}\": its policy.textproto is taken over{}", name,
-                                      load_again ? ", the model loaded again for it" : "")};
+  // Which need not be the file's: the configuration may name another.
+  return PolicyNews{true,
+                    fmt::format("model \"{}\": its policy is {} now{}", name, Name(spec->kind),
+                                load_again ? ", the model loaded again for it" : "")};
 }
 
 absl::Status ModelRepository::Unload(std::string_view name) {

@@ -136,7 +136,7 @@ class ModelRepository {
   absl::Status Swap(const std::string& name, Versions versions);
   // All of them are with the scheduler, warm, or none is.
   absl::StatusOr<Models> Warm(Versions versions);
-  absl::Status TakePolicy(const std::string& name, const Model& model);
+  absl::Status TakePolicy(const PolicySpec& spec, const Model& model);
   std::optional<PolicyNews> TakeChangedPolicy(const std::string& name, int64_t version);
   // From the scheduler; nobody finds them any more.
   absl::Status Remove(Models models);

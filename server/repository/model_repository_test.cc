@@ -295,9 +295,19 @@ TEST_F(PolicyTakeoverTest, AChangedFileIsTakenOverOnceWithoutLoadingTheModel) {
   const auto news = repository_.TakeChangedPolicies();
   ASSERT_EQ(news.size(), 1u);
   EXPECT_TRUE(news[0].taken) << news[0].text;
+  EXPECT_EQ(news[0].text, "model \"a\": its policy is lb_greedy now");
   EXPECT_EQ(scheduler_.policy, "lb_greedy");
   EXPECT_TRUE(repository_.TakeChangedPolicies().empty()) << "the same file";
   EXPECT_THAT(scheduler_.log, ElementsAre("policy of a 1"));
+}
+
+TEST_F(PolicyTakeoverTest, WhereTheConfigurationNamesAPolicyAFileIsNotSaidToBeTaken) {
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app) << "policy { kind: AGENDA }\n";
+  Write(PolicyKind::kLbGreedy);
+  const auto news = repository_.TakeChangedPolicies();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].text, "model \"a\": its policy is agenda now");
+  EXPECT_EQ(scheduler_.policy, "agenda");
 }
 
 TEST_F(PolicyTakeoverTest, AFileThatCannotBeUsedLeavesTheOldPolicyAndSaysWhyUntilABetterOneComes) {
