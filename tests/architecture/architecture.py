@@ -12,6 +12,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import fault_table  # noqa: E402  (found beside this file)
+import links  # noqa: E402
 import rules  # noqa: E402
 
 _SOURCES = (".h", ".cc", ".cu", ".cuh", ".proto", ".textproto", ".py", ".bzl", ".sh", ".md", ".yaml", ".txt")
@@ -37,8 +38,9 @@ def read_tree(root):
     return files
 
 
-def check(files):
-    """-> the violations of a tree given as {path: text}, in reading order."""
+def check(files, exists=lambda path: False):
+    """-> the violations of a tree given as {path: text}, in reading order. exists(path): whether it has such a file or folder
+    that is no text."""
     found = []
     for path, text in files.items():
         for rule in rules.FILE_RULES:
@@ -47,6 +49,7 @@ def check(files):
     found.extend(rules.one_definition(files))
     found.extend(rules.Violation(fault_table.TABLE, line, "fault table", text)
                  for line, text in fault_table.problems(files))
+    found.extend(rules.Violation(path, line, "link", text) for path, line, text in links.problems(files, exists))
     return sorted(found, key=lambda violation: (violation.path, violation.line))
 
 
@@ -57,7 +60,7 @@ def main():
     if "WORKSPACE" not in files:
         print("%s is no checkout: it has no WORKSPACE" % root)
         return 2
-    violations = check(files)
+    violations = check(files, exists=lambda path: os.path.exists(os.path.join(root, path)))
     for violation in violations:
         print("%s:%d: %s: %s" % violation)
     print("architecture: %d files, %d violations" % (len(files), len(violations)))

@@ -175,6 +175,27 @@ class TreeTest(unittest.TestCase):
         self.expect_only("READ_ME_NOW.txt", "layout", "Stop.\n")
         self.expect_only("notes/a.md", "layout", "Stop.\n")
 
+    def test_a_link_that_leads_nowhere_is_found(self):
+        page = "# Cells\n\n## What a `cell` *is*, and costs\n\n## Again\n\n## Again\n"
+        pages = {"cells/README.md": page, "README.md": "```\n](gone.md)\n```\n"}
+        good = ("cells/README.md", "cells", "cells/ids.h", "cells/README.md#what-a-cell-is-and-costs",
+                "cells/README.md#again-1", "https://a.b/c.md#d", "#here")
+        for target in good:
+            with self.subTest(target=target):
+                self.assertEqual(self.found(files={**pages, "scheduler/README.md": "[a](%s)\n# Here\n" % (
+                    target if target[0] == "#" or ":" in target else "../" + target)}), [])
+        for target in ("cells/GONE.md", "cell", "cells/README.md#again-2", "cells/README.md#what-a-cell-costs",
+                       "cells/ids.h#cells", "picture.png", "#here"):
+            with self.subTest(target=target):
+                self.assertEqual(self.found(files={**pages, "README.md": "text, [a](%s)\n" % target}),
+                                 [("README.md", "link")])
+
+    def test_a_picture_is_looked_for_in_the_folder(self):
+        page = {"README.md": '<img src="a/b.png" width="9"> ![c](d.svg)\n'}
+        seen = []
+        self.assertEqual(architecture.check({**CLEAN, **page}, exists=lambda path: not seen.append(path)), [])
+        self.assertEqual(seen, ["a/b.png", "d.svg"])
+
 
 class FaultTableTest(unittest.TestCase):
     """A table in which every row is said to have no test, except the first, and what becomes of it."""
