@@ -1,4 +1,4 @@
-// Labels for the words of sentences, from a model that reads WORDS_TEXT and answers LABELS (server/README.md).
+// Labels for the words of sentences, from a model that reads WORDS_TEXT and answers LABELS (server/requests/README.md).
 #ifndef CELLBATCH_CLIENT_TAG_H_
 #define CELLBATCH_CLIENT_TAG_H_
 

@@ -1,5 +1,5 @@
 // What a model wants to be sent, as its server tells it: ModelMetadata lists the inputs, ModelConfig's
-// parameters say how large their numbers may be (server/README.md). Plain values, pure functions.
+// parameters say how large their numbers may be (server/kserve/README.md). Plain values, pure functions.
 
 #ifndef CELLBATCH_LOADGEN_NEEDS_H_
 #define CELLBATCH_LOADGEN_NEEDS_H_
