@@ -23,7 +23,7 @@
 #include "server/explain/explain_served.h"
 #include "server/options.h"
 #include "server/part_options.h"
-#include "server/repository/model_repository.h"
+#include "server/repository/check_repository.h"
 #include "server/server.h"
 #include "server/service_manager.h"
 #include "server/signals.h"

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/repository/model_folders.h"
 #include "server/repository/model_loader.h"
-#include "server/repository/model_repository.h"
 
 namespace cellbatch {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/repository/model_folders.h"
 #include "server/requests/client_text.h"
 
 namespace cellbatch {

@@ -1,4 +1,5 @@
-// cellbatch-server --check: every model read and compiled, nothing put on a device.
+#include "server/repository/check_repository.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include "cells/compile/lower.h"
 #include "cells/device/cpu/cpu_limits.h"
 #include "server/policy/policy_codec.h"
-#include "server/repository/model_repository.h"
+#include "server/repository/model_folders.h"
 
 namespace cellbatch {
 namespace {

@@ -49,15 +49,6 @@ inline constexpr std::string_view kNotLoaded = "not loaded";
 enum class ModelPhase : uint8_t { kUnavailable, kLoading, kReady, kUnloading };
 const char* Name(ModelPhase phase);  // KServe's words: "UNAVAILABLE", "LOADING", "READY", ..
 
-// What a check found of one model.
-struct CheckedModel {
-  std::string name;
-  std::vector<int64_t> versions;  // that would be served; empty: the folder has none
-  std::vector<std::string>
-      problems;         // "FILE:LINE: what" as far as they have one; empty: it could be served
-  std::string summary;  // then: "3 cell types, 5124 parameters, TOKENS -> OUTPUT [5]"
-};
-
 // One line of the index: a version that answers, or a model of which none does.
 struct ModelState {
   std::string name;
@@ -160,37 +151,6 @@ class ModelRepository {
   mutable std::mutex mutex_;
   std::map<std::string, Known, std::less<>> models_;  // under mutex_
 };
-
-// The model folders of a root, sorted: all but hidden ones. INVALID_ARGUMENT: unreadable.
-absl::StatusOr<std::vector<std::string>> ListModels(const std::string& root);
-// The same; INVALID_ARGUMENT where there is none, too.
-absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root);
-// RESOURCE_EXHAUSTED: so many versions of a model would be too many.
-absl::Status CheckRoom(const std::string& name, size_t versions, int64_t served_beside,
-                       int64_t max_models);
-// The versions of a model folder that are to be served (VersionsToServe). NOT_FOUND: there is no such folder.
-absl::StatusOr<std::vector<int64_t>> FindVersions(const std::string& root, const std::string& name,
-                                                  const LoaderLimits& limits);
-// Those, read and checked, all or none; `ids`: one each. A problem that several have is listed once.
-absl::StatusOr<std::vector<ModelVersion>> ReadVersions(const std::string& root,
-                                                       const std::string& name,
-                                                       const std::vector<int64_t>& versions,
-                                                       const std::vector<ModelId>& ids,
-                                                       const LoaderLimits& limits);
-
-// Reads and compiles every model of every folder, without a device: cellbatch-server --check. Fails where the root
-// cannot be read or holds no model. Those beyond `max_models` have that problem, as they have at the start.
-absl::StatusOr<std::vector<CheckedModel>> CheckRepository(const std::string& root,
-                                                          const LoaderLimits& limits,
-                                                          int64_t max_models = kMostModels);
-
-// The same for people and their scripts. `problems`: a line each, `model "a": config.textproto:3: what`. `report`: a
-// line for each model that could be served, and a count of both.
-struct CheckReport {
-  std::string problems;
-  std::string report;
-};
-CheckReport DescribeCheck(const std::vector<CheckedModel>& models);
 
 }  // namespace cellbatch
 

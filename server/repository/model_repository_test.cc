@@ -12,6 +12,8 @@
 
 #include "fmt/format.h"
 #include "server/policy/policy_codec.h"
+#include "server/repository/check_repository.h"
+#include "server/repository/model_folders.h"
 #include "server/requests/model_table.h"
 #include "tests/testing/gru_folder.h"
 #include "tests/testing/loading_scheduler.h"
@@ -374,46 +376,6 @@ TEST_F(ModelRepositoryTest, UnloadedModelsAreKnownAndUnavailable) {
   EXPECT_TRUE(repository_.Find("a", "").ok());
   repository_.Close();
   EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "remove a 1", "add a 1", "remove a 1"));
-}
-
-TEST_F(ModelRepositoryTest, ACheckReportsEveryModelWithoutLoadingAny) {
-  MakeModel("good", 3);
-  auto checked = CheckRepository(root_, LoaderLimits());
-  ASSERT_TRUE(checked.ok()) << checked.status();
-  ASSERT_EQ(checked->size(), 1u);
-  EXPECT_THAT((*checked)[0].versions, ElementsAre(3));
-  EXPECT_THAT((*checked)[0].problems, testing::IsEmpty());
-  EXPECT_EQ(DescribeCheck(*checked).problems, "");
-
-  MakeModel("bad", 1);
-  std::ofstream(root_ + "/bad/config.textproto") << "name: \"worse\"\n";
-  fs::create_directories(root_ + "/empty");
-  checked = CheckRepository(root_, LoaderLimits());
-  ASSERT_TRUE(checked.ok()) << checked.status();
-  const CheckReport report = DescribeCheck(*checked);
-  EXPECT_EQ(report.problems,
-            "model \"bad\": config.textproto:1: name is \"worse\", the folder is \"bad\"\n"
-            "model \"bad\": config.textproto: no unfolder, such as chain { .. }\n"
-            "model \"empty\": " +
-                root_ + "/empty: no version in it, such as 1/weights.safetensors\n");
-  EXPECT_EQ(report.report,
-            "model \"good\" version 3: OK, 1 cell type, 120 parameters, X [-1, 4] -> OUTPUT [4]\n"
-            "3 models: 1 OK, 2 with 3 problems\n");
-  EXPECT_TRUE(scheduler_.log.empty());
-  EXPECT_FALSE(CheckRepository(root_ + "/nowhere", LoaderLimits()).ok());
-}
-
-TEST_F(ModelRepositoryTest, TheCheckSaysThatAPolicyCannotBeUsedWhereTheModelIsServedAllTheSame) {
-  MakeModel("a", 1);
-  std::ofstream(root_ + "/a/config.textproto", std::ios::app)
-      << "policy { kind: LEARNED else_cellular: true }\n";
-  std::ofstream(root_ + "/a/1/policy.textproto") << "kind: FSM\nstates { re";
-  const auto checked = CheckRepository(root_, LoaderLimits());
-  ASSERT_TRUE(checked.ok()) << checked.status();
-  EXPECT_THAT((*checked)[0].problems, testing::IsEmpty());
-  EXPECT_THAT(DescribeCheck(*checked).report,
-              HasSubstr("-> OUTPUT [4], policy cellular in place of one that cannot be used: "
-                        "1/policy.textproto:2:"));
 }
 
 // Which versions serve is what the configuration says, as in Triton.

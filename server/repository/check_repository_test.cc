@@ -1,0 +1,68 @@
+#include "server/repository/check_repository.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/testing/gru_folder.h"
+
+namespace cellbatch {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class CheckRepositoryTest : public testing::Test {
+ protected:
+  CheckRepositoryTest() {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+
+  const std::string root_ = testing::TempDir() + "/checked_repository";
+};
+
+TEST_F(CheckRepositoryTest, EveryModelIsReportedWithAllItsProblems) {
+  WriteGruFolder(root_, "good", 3);
+  auto checked = CheckRepository(root_, LoaderLimits());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  ASSERT_EQ(checked->size(), 1u);
+  EXPECT_THAT((*checked)[0].versions, ElementsAre(3));
+  EXPECT_THAT((*checked)[0].problems, testing::IsEmpty());
+  EXPECT_EQ(DescribeCheck(*checked).problems, "");
+
+  WriteGruFolder(root_, "bad", 1);
+  std::ofstream(root_ + "/bad/config.textproto") << "name: \"worse\"\n";
+  fs::create_directories(root_ + "/empty");
+  checked = CheckRepository(root_, LoaderLimits());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  const CheckReport report = DescribeCheck(*checked);
+  EXPECT_EQ(report.problems,
+            "model \"bad\": config.textproto:1: name is \"worse\", the folder is \"bad\"\n"
+            "model \"bad\": config.textproto: no unfolder, such as chain { .. }\n"
+            "model \"empty\": " +
+                root_ + "/empty: no version in it, such as 1/weights.safetensors\n");
+  EXPECT_EQ(report.report,
+            "model \"good\" version 3: OK, 1 cell type, 120 parameters, X [-1, 4] -> OUTPUT [4]\n"
+            "3 models: 1 OK, 2 with 3 problems\n");
+  EXPECT_FALSE(CheckRepository(root_ + "/nowhere", LoaderLimits()).ok());
+}
+
+TEST_F(CheckRepositoryTest, APolicyThatCannotBeUsedIsSaidWhereTheModelIsServedAllTheSame) {
+  WriteGruFolder(root_, "a", 1);
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app)
+      << "policy { kind: LEARNED else_cellular: true }\n";
+  std::ofstream(root_ + "/a/1/policy.textproto") << "kind: FSM\nstates { re";
+  const auto checked = CheckRepository(root_, LoaderLimits());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_THAT((*checked)[0].problems, testing::IsEmpty());
+  EXPECT_THAT(DescribeCheck(*checked).report,
+              HasSubstr("-> OUTPUT [4], policy cellular in place of one that cannot be used: "
+                        "1/policy.textproto:2:"));
+}
+
+}  // namespace
+}  // namespace cellbatch
