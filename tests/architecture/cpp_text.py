@@ -4,6 +4,7 @@ No parser: braces are matched over blanked text, and the statement before an ope
 """
 
 import collections
+import functools
 import re
 
 Function = collections.namedtuple("Function", "name line num_lines")
@@ -22,15 +23,21 @@ _ACCESS = ("public", "private", "protected")
 _TYPES = ("class", "struct", "union", "enum")
 
 
+# Several rules look at each text: what they all need of it is made once.
+_once = functools.lru_cache(maxsize=None)
+
+
 def _blank(text):
-    return re.sub(r"[^\n]", " ", text)
+    return "\n".join(" " * len(line) for line in text.split("\n"))
 
 
+@_once
 def without_comments(text):
     """The text with comments blanked, line numbers unchanged; strings stay."""
     return _LEXEME.sub(lambda m: _blank(m.group()) if m.lastgroup == "comment" else m.group(), text)
 
 
+@_once
 def code_only(text):
     """The text with comments and the insides of literals blanked, line numbers unchanged."""
     def replace(match):
@@ -43,12 +50,18 @@ def code_only(text):
     return _LEXEME.sub(replace, text)
 
 
+@_once
 def directives(text):
     """(line, text) of each preprocessor directive, comments gone, continuations joined."""
     clean = without_comments(text)
-    for match in _DIRECTIVE.finditer(clean):
-        joined = " ".join(match.group().replace("\\\n", " ").split())
-        yield clean.count("\n", 0, match.start()) + 1, re.sub(r"^#\s*", "#", joined)
+    line_of = _line_counter(clean)
+    return [(line_of(match.start()), re.sub(r"^#\s*", "#", " ".join(match.group().replace("\\\n", " ").split())))
+            for match in _DIRECTIVE.finditer(clean)]
+
+
+@_once
+def _without_directives(text):
+    return _DIRECTIVE.sub(lambda m: _blank(m.group()), code_only(text))
 
 
 def includes(text):
@@ -61,7 +74,7 @@ def includes(text):
 
 def functions(text):
     """Every function that stands outside another, its signature counted; local lambdas count with their function."""
-    code = _DIRECTIVE.sub(lambda m: _blank(m.group()), code_only(text))
+    code = _without_directives(text)
     line_of = _line_counter(code)
     tokens = [(m.group(), line_of(m.start())) for m in _TOKEN.finditer(code)]
     found = []
@@ -105,7 +118,7 @@ def functions(text):
 
 def types(text):
     """(qualified name, line) of each type defined at namespace scope; none of an unnamed namespace or within a type."""
-    code = _DIRECTIVE.sub(lambda m: _blank(m.group()), code_only(text))
+    code = _without_directives(text)
     line_of = _line_counter(code)
     stack, statement = [], []  # of namespaces' names, None for whatever else; words since the last boundary
     for match in _TOKEN.finditer(code):
