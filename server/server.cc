@@ -22,11 +22,13 @@ constexpr std::chrono::seconds kCloseGrace{2};
 constexpr std::chrono::seconds kRelayGrace{10};  // for slow clients to take what they are owed
 
 // A line of the log for each of its lines.
-void LogLines(bool problem, const std::string& text) {
+void LogLines(spdlog::level::level_enum level, const std::string& text) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  for (const std::string& line : lines) {
-    spdlog::log(problem ? spdlog::level::err : spdlog::level::info, "{}", line);
-  }
+  for (const std::string& line : lines) spdlog::log(level, "{}", line);
+}
+
+void LogNews(bool problem, const std::string& text) {
+  LogLines(problem ? spdlog::level::err : spdlog::level::info, text);
 }
 
 }  // namespace
@@ -82,14 +84,17 @@ absl::Status Server::Open(OpenedDevices devices) {
   auto scheduler = Scheduler::Create(of_scheduler, std::move(devices.set), clock_);
   if (!scheduler.ok()) return scheduler.status();
   scheduler_ = *std::move(scheduler);
-  repository_ =
-      std::make_unique<ModelRepository>(options_.model_repository, limits, *scheduler_,
-                                        RepositoryOptions{.max_models = options_.max_models,
-                                                          .unload_limit = options_.unload_limit,
-                                                          .gone = [this](ModelId id) {
-                                                            sequences_.Gone(id);
-                                                            stats_.Gone(id);
-                                                          }});
+  repository_ = std::make_unique<ModelRepository>(
+      options_.model_repository, limits, *scheduler_,
+      RepositoryOptions{
+          .max_models = options_.max_models,
+          .unload_limit = options_.unload_limit,
+          .gone =
+              [this](ModelId id) {
+                sequences_.Gone(id);
+                stats_.Gone(id);
+              },
+          .warn = [](const std::string& text) { LogLines(spdlog::level::warn, text); }});
   policies_ =
       std::make_unique<PolicyWatch>(options_.policy_poll, [this] { TakeChangedPolicies(); });
   const FindModel find = [this](std::string_view name, std::string_view version) {
@@ -227,7 +232,7 @@ void Server::OpenControl() {
                      .load_models = options_.load_models,
                      .poll = options_.repository_poll,
                      .max_changes = options_.max_model_changes},
-      *repository_, LogLines);
+      *repository_, LogNews);
   kserve_->ServeChanges([this](ModelChange what, std::string name, ModelChangeDone done) {
     control_->Change(what, std::move(name), std::move(done));
   });
@@ -353,7 +358,7 @@ absl::Status Server::LoadModels() {
 
 void Server::TakeChangedPolicies() const {
   for (const ModelRepository::PolicyNews& news : repository_->TakeChangedPolicies()) {
-    LogLines(!news.taken, news.text);
+    LogNews(!news.taken, news.text);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "scheduler/policy/make_rules.h"
 #include "scheduler/warm/background.h"
+#include "server/policy/policy_codec.h"
 #include "server/repository/model_folders.h"
 #include "server/requests/client_text.h"
 
@@ -60,7 +61,8 @@ ModelRepository::ModelRepository(std::string root, LoaderLimits limits, Schedule
       scheduler_(scheduler),
       max_models_(options.max_models),
       unload_limit_(options.unload_limit),
-      ids_(ModelIds::Make(std::move(options.gone))) {}
+      ids_(ModelIds::Make(std::move(options.gone))),
+      warn_(std::move(options.warn)) {}
 
 template <typename Change>
 void ModelRepository::Set(const std::string& name, Change change) {
@@ -119,6 +121,10 @@ absl::StatusOr<ModelRepository::Models> ModelRepository::Warm(Versions versions)
     if (!status.ok()) {
       Remove(std::move(warm)).IgnoreError();
       return status;
+    }
+    if (version.policy.about.starts_with(kInPlaceOf)) {
+      warn_(fmt::format("model \"{}\" version {}: policy {} {}", model->name, model->version,
+                        Name(version.policy.kind), version.policy.about));
     }
     std::promise<void> let_go;
     held_[model->id.value()] = let_go.get_future();

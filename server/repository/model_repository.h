@@ -64,6 +64,9 @@ struct RepositoryOptions {
   std::chrono::milliseconds unload_limit{60'000};
   // Hears of every model that nobody holds any more (ModelIds); outlives them.
   std::function<void(ModelId)> gone;
+  // Hears what is to be known of a model that is served all the same: by Algorithm 1, for one, because its policy cannot be
+  // used. `model "a" version 1: what`, perhaps of several lines; on the thread that loads.
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
 
 class ModelRepository {
@@ -143,6 +146,7 @@ class ModelRepository {
   const int64_t max_models_;
   const std::chrono::milliseconds unload_limit_;
   const std::shared_ptr<ModelIds> ids_;
+  const std::function<void(const std::string&)> warn_;
   std::mutex changes_;  // one Load or Unload at a time
   // Under changes_; by name and version, of the file that was read.
   std::map<std::string, std::map<int64_t, std::string>> policy_stamps_;

@@ -312,6 +312,26 @@ TEST_F(PolicyTakeoverTest, WhereTheConfigurationNamesAPolicyAFileIsNotSaidToBeTa
   EXPECT_EQ(scheduler_.policy, "agenda");
 }
 
+TEST_F(PolicyTakeoverTest, AModelThatAlgorithm1ServesForWantOfItsPolicyIsWarnedOfAtEachLoad) {
+  std::vector<std::string> warnings;
+  const auto hear = [&](const std::string& text) { warnings.push_back(text); };
+  ModelRepository repository(root_, LoaderLimits(), scheduler_, {.gone = {}, .warn = hear});
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app)
+      << "policy { kind: LEARNED else_cellular: true }\n";
+  Write(PolicyKind::kLbGreedy);
+  ASSERT_TRUE(repository.Load("a").ok());
+  EXPECT_THAT(warnings, testing::IsEmpty()) << "the file decides";
+
+  std::ofstream(file_) << "x: 1";
+  ASSERT_EQ(repository.TakeChangedPolicies().size(), 1u);
+  EXPECT_THAT(warnings, testing::IsEmpty()) << "the old policy goes on";
+  ASSERT_TRUE(repository.Load("a").ok());
+  EXPECT_EQ(scheduler_.policy, "cellular");
+  EXPECT_THAT(warnings,
+              ElementsAre(HasSubstr("model \"a\" version 1: policy cellular in place of one that "
+                                    "cannot be used: 1/policy.textproto:1")));
+}
+
 TEST_F(PolicyTakeoverTest, AFileThatCannotBeUsedLeavesTheOldPolicyAndSaysWhyUntilABetterOneComes) {
   Write(PolicyKind::kLbGreedy);
   repository_.TakeChangedPolicies();
