@@ -1,7 +1,10 @@
 #include "server/learn/learn_folder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -66,17 +69,26 @@ TEST_F(LearnFolderTest, WhatADeadOneLeftIsInNobodysWay) {
   EXPECT_EQ(Read(file_), "kind: FSM");
 }
 
-TEST_F(LearnFolderTest, ALinkAndADeviceStayWhatTheyAre) {
+TEST_F(LearnFolderTest, ALinkStaysWhatItIs) {
   std::ofstream(folder_ + "/real") << "before";
   fs::create_symlink("real", file_);
   ASSERT_TRUE(WriteWhole(file_, "after").ok());
   EXPECT_TRUE(fs::is_symlink(file_));
   EXPECT_EQ(Read(folder_ + "/real"), "after");
+}
 
-  const std::string null = folder_ + "/null";
-  fs::create_symlink("/dev/null", null);
-  ASSERT_TRUE(WriteWhole(null, "curve").ok());
-  EXPECT_TRUE(fs::is_character_file(null));
+// As --curve /dev/stderr. Not a device of the machine: a program that is wrong here, run as root, would take it away.
+TEST_F(LearnFolderTest, WhatIsNoFileIsWrittenToWhereItIs) {
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  const int reader = open(file_.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  ASSERT_TRUE(WriteWhole(file_, "curve").ok());
+  ASSERT_TRUE(fs::is_fifo(file_));
+  std::string seen(5, ' ');
+  EXPECT_EQ(read(reader, seen.data(), seen.size()), 5);
+  EXPECT_EQ(seen, "curve");
+  close(reader);
+  EXPECT_EQ(Files(), 1) << "nothing is left beside it";
 }
 
 TEST_F(LearnFolderTest, WhatCannotBeWrittenIsNamed) {
