@@ -84,17 +84,14 @@ absl::Status Server::Open(OpenedDevices devices) {
   auto scheduler = Scheduler::Create(of_scheduler, std::move(devices.set), clock_);
   if (!scheduler.ok()) return scheduler.status();
   scheduler_ = *std::move(scheduler);
+  const auto gone = [this](ModelId id) {
+    sequences_.Gone(id);
+    stats_.Gone(id);
+  };
+  const auto warn = [](const std::string& text) { LogLines(spdlog::level::warn, text); };
   repository_ = std::make_unique<ModelRepository>(
       options_.model_repository, limits, *scheduler_,
-      RepositoryOptions{
-          .max_models = options_.max_models,
-          .unload_limit = options_.unload_limit,
-          .gone =
-              [this](ModelId id) {
-                sequences_.Gone(id);
-                stats_.Gone(id);
-              },
-          .warn = [](const std::string& text) { LogLines(spdlog::level::warn, text); }});
+      RepositoryOptions{options_.max_models, options_.unload_limit, gone, warn});
   policies_ =
       std::make_unique<PolicyWatch>(options_.policy_poll, [this] { TakeChangedPolicies(); });
   const FindModel find = [this](std::string_view name, std::string_view version) {

@@ -15,7 +15,7 @@ namespace cellbatch {
 namespace {
 
 // What a step must save for it to be done unasked: 16 MiB of weights, which caches do not keep from step to step beside the
-// others. With less the first step comes later than without, and full batches pay more (cells/README.md has the figures).
+// others. With less the first step comes later than without, and full batches pay more (cells/compile/README.md has the figures).
 constexpr int64_t kWorthHoisting = int64_t{1} << 22;
 // Of a setting that is ON where it cannot be.
 absl::Status Refused(const ConfigPlaces& places, const char* field, const char* text) {
