@@ -32,6 +32,8 @@ std::vector<Kind> Kinds(bool narrow_too) {
     Kind kind = KindOf(cuda, [=] { return Emulated(cuda); });
     kind.breaks = true;
     kind.random_cells = kRandomCells;
+    kind.slow = true;
+    kind.for_numbers = cuda.options.memory.fp32 != Fp32By::kFma;
     kinds.push_back(std::move(kind));
   }
   return kinds;

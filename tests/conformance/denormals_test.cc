@@ -16,21 +16,26 @@
 namespace cellbatch::conformance {
 namespace {
 
-constexpr int32_t kWidth = 600, kNodes = 40;  // enough for helpers to be woken
-constexpr int32_t kRead = 20;                 // of the nodes
+struct Extent {
+  int32_t width = 600, nodes = 40;  // enough for helpers to be woken
+  int32_t read = 20;                // of the nodes
+  int times = 5;                    // helpers take other blocks each time
+};
+
+constexpr Extent kEmulated = {.width = 130, .nodes = 12, .read = 12, .times = 1};
 constexpr float kTiny = 1e-40f, kSmall = 1e-20f;
 
 // Denormals come in (x), or out of numbers that are none (small), by way of each kind of step.
-CellDefinition TinyCell() {
+CellDefinition TinyCell(int32_t width) {
   testing::CellBuilder b("tiny");
-  const ValueId x = b.Read("x", "x", kWidth), small = b.Read("small", "small", kWidth);
-  const ValueId children = b.Read("children", "copy", kWidth, ElementType::kFp32, Arity::kSum);
-  const ValueId minus_95 = b.Constant(-95.0f, Shape::Vector(kWidth));
+  const ValueId x = b.Read("x", "x", width), small = b.Read("small", "small", width);
+  const ValueId children = b.Read("children", "copy", width, ElementType::kFp32, Arity::kSum);
+  const ValueId minus_95 = b.Constant(-95.0f, Shape::Vector(width));
   b.Leave("copy", x);
   b.Leave("sum", b.Add(x, x));
   b.Leave("product", b.Mul(small, small));
-  b.Leave("matmul_in", b.MatMul(x, b.Matrix("W", kWidth, kWidth)));
-  b.Leave("matmul_out", b.MatMul(b.Mul(small, b.Constant(1e-19f)), b.Matrix("U", kWidth, kWidth)));
+  b.Leave("matmul_in", b.MatMul(x, b.Matrix("W", width, width)));
+  b.Leave("matmul_out", b.MatMul(b.Mul(small, b.Constant(1e-19f)), b.Matrix("U", width, width)));
   b.Leave("relu", b.Op1(OpKind::kRelu, b.Add(x, small)));
   b.Leave("exp", b.Op1(OpKind::kExp, b.Add(small, minus_95)));
   b.Leave("tanh", b.Tanh(b.Mul(x, small)));
@@ -42,9 +47,13 @@ CellDefinition TinyCell() {
 
 class DenormalsTest : public ::testing::TestWithParam<Kind> {
  protected:
-  DenormalsTest() : model(testing::OneCellModel(TinyCell())), setup(GetParam().make()) {
-    const auto fill = [](float v) {
-      std::vector<float> values(size_t{kNodes} * kWidth, v);
+  DenormalsTest()
+      : extent(GetParam().slow ? kEmulated : Extent()),
+        model(testing::OneCellModel(TinyCell(extent.width))),
+        setup(GetParam().make()) {
+    const auto fill = [&](float v) {
+      std::vector<float> values(
+          static_cast<size_t>(extent.nodes) * static_cast<size_t>(extent.width), v);
       for (size_t i = 0; i < values.size(); i += 3) values[i] = -v;
       return values;
     };
@@ -55,18 +64,18 @@ class DenormalsTest : public ::testing::TestWithParam<Kind> {
   // What the nodes leave, by column, one behind the other. They run twice: the second time, each is also the parent of
   // two of the first.
   std::vector<std::vector<float>> Run() {
-    TaskBench bench(*model, setup, 2 * kNodes + 1);
+    TaskBench bench(*model, setup, 2 * extent.nodes + 1);
     BatchedTask* const leaves = Task(bench, 1, false);
-    bench.CopyIn(leaves, testing::FindTable(*model, "x"), 1, kNodes, x.data());
-    bench.CopyIn(leaves, testing::FindTable(*model, "small"), 1, kNodes, small.data());
-    BatchedTask* const parents = Task(bench, 1 + kNodes, true);
+    bench.CopyIn(leaves, testing::FindTable(*model, "x"), 1, extent.nodes, x.data());
+    bench.CopyIn(leaves, testing::FindTable(*model, "small"), 1, extent.nodes, small.data());
+    BatchedTask* const parents = Task(bench, 1 + extent.nodes, true);
     std::vector<std::vector<float>> left;
     const auto columns = model->types[0].definition->columns();
     for (size_t c = 0; c < columns.size(); ++c) {
       const auto width = static_cast<size_t>(columns[c].width);
-      left.emplace_back(width * kRead, 9.0f);
-      for (int32_t i = 0; i < kRead; ++i) {
-        bench.CopyOut(parents, ColumnId(static_cast<int64_t>(c)), 1 + kNodes + i,
+      left.emplace_back(width * static_cast<size_t>(extent.read), 9.0f);
+      for (int32_t i = 0; i < extent.read; ++i) {
+        bench.CopyOut(parents, ColumnId(static_cast<int64_t>(c)), 1 + extent.nodes + i,
                       left[c].data() + width * static_cast<size_t>(i));
       }
     }
@@ -76,15 +85,17 @@ class DenormalsTest : public ::testing::TestWithParam<Kind> {
 
   BatchedTask* Task(TaskBench& bench, Row first, bool parents) {
     TaskSpec spec = {.cell = CellTypeId(0), .inputs = {{}, {}, {}}, .sums = {{}, {}, {}}};
-    for (Row r = 1; r <= kNodes; ++r) {
+    for (Row r = 1; r <= extent.nodes; ++r) {
       spec.inputs[0].push_back(r);
       spec.inputs[1].push_back(r);
-      spec.sums[2].push_back(parents ? std::vector<Row>{r, 1 + r % kNodes} : std::vector<Row>());
+      spec.sums[2].push_back(parents ? std::vector<Row>{r, 1 + r % extent.nodes}
+                                     : std::vector<Row>());
       spec.out.push_back(first + r - 1);
     }
     return bench.Task(0, spec);
   }
 
+  const Extent extent;
   std::shared_ptr<Model> model;
   DeviceSetup setup;
   std::vector<float> x, small;
@@ -94,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Every, DenormalsTest, ::testing::ValuesIn(ComputingKind
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(DenormalsTest, WhatIsComputedHasNoneAndWhatIsCopiedKeepsThem) {
-  for (int again = 0; again < 5; ++again) {  // helpers take other blocks each time
+  for (int again = 0; again < extent.times; ++again) {
     const std::vector<std::vector<float>> left = Run();
     ASSERT_FALSE(left.empty());
     EXPECT_EQ(std::memcmp(left[0].data(), x.data(), left[0].size() * 4), 0) << "copies keep bits";

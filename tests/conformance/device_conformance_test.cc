@@ -68,7 +68,10 @@ class DeviceTest : public ::testing::TestWithParam<Kind> {
 };
 
 std::string KindName(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Every, DeviceTest, ::testing::ValuesIn(AllKinds()), KindName);
+INSTANTIATE_TEST_SUITE_P(Every, DeviceTest, ::testing::ValuesIn(ContractKinds()), KindName);
+// Of every arithmetic that a kind may have.
+class DeviceBitsTest : public DeviceTest {};
+INSTANTIATE_TEST_SUITE_P(Every, DeviceBitsTest, ::testing::ValuesIn(AllKinds()), KindName);
 
 // What only several devices on one memory, or a device that can be broken, can show.
 class DevicePairTest : public DeviceTest {};
@@ -195,7 +198,7 @@ TEST_P(DeviceTest, AFullQueueTakesTasksFromTheFrontAndTheRestLater) {
 }
 
 // 5.
-TEST_P(DeviceTest, BitsDependOnNeitherCompanyNorPlace) {
+TEST_P(DeviceBitsTest, BitsDependOnNeitherCompanyNorPlace) {
   std::vector<float> h(kH), c(kH), alone_h(kH), alone_c(kH);
   BatchedTask* const states = bench->Task(0, [&] {
     TaskSpec spec = {.cell = lstm, .inputs = {{}, {}}};
@@ -264,7 +267,7 @@ TEST_P(DeviceTest, NodesBeyondTheTaskLeaveNoTrace) {
 }
 
 // Of a task, too: they read row 0 and write the trash row, all of them (batched_task.h).
-TEST_P(DeviceTest, PaddingChangesNobodysBits) {
+TEST_P(DeviceBitsTest, PaddingChangesNobodysBits) {
   const TableId states = model->type(lstm).out;
   const Row trash = bench->loaded().trash_row(states);
   BringVectors(Step(1, kZeroRow, 1), 1, 8);
@@ -316,7 +319,7 @@ TEST_P(DeviceTest, NothingIsAllocatedWhileTasksRun) {
   EXPECT_EQ(after - before, 0);
 }
 
-TEST_P(DeviceTest, TheZeroRowReadsTheSameForEver) {
+TEST_P(DeviceBitsTest, TheZeroRowReadsTheSameForEver) {
   std::vector<float> first(kH), last(kH);
   for (int32_t t = 0; t < 30; ++t) {
     BatchedTask* const task = Step(1, kZeroRow, 1 + t);
@@ -353,7 +356,7 @@ TEST_P(DeviceTest, RowsThatJoinAreThereForTheTaskThatBringsThem) {
   EXPECT_EQ(Bits(joined), Bits(waited));
 }
 
-TEST_P(DeviceTest, SumsReadAnyNumberOfRowsInLinkOrder) {
+TEST_P(DeviceBitsTest, SumsReadAnyNumberOfRowsInLinkOrder) {
   const auto tree = [&](const std::vector<Row>& children, Row out, std::vector<float>& answer) {
     answer.resize(kH);
     BatchedTask* const task = bench->Task(

@@ -32,10 +32,38 @@ struct Kind {
   int num_devices = 1;    // that make() makes
   bool breaks = false;    // make() sets `fail`
   int random_cells = 60;  // that are tried on it: fewer where loading one takes seconds
+  // An emulated GPU's: a number takes it some thousand times as long as a CPU. What needs many of them has fewer there.
+  bool slow = false;
+  // Slower still, by products on emulated tensor cores, and unlike another kind in its numbers alone.
+  bool for_numbers = false;
 };
 
 std::vector<Kind> AllKinds();
 std::vector<Kind> ComputingKinds();  // computes == true
+
+// For what is about queues, launches and signals.
+inline std::vector<Kind> ContractKinds() {
+  std::vector<Kind> kinds = AllKinds();
+  std::erase_if(kinds, [](const Kind& kind) { return kind.for_numbers; });
+  return kinds;
+}
+
+// Those whose numbers may differ from the others'. Two queues on an emulated GPU compute as one does.
+inline std::vector<Kind> NumberKinds() {
+  std::vector<Kind> kinds = ComputingKinds();
+  std::erase_if(kinds, [](const Kind& kind) { return kind.slow && kind.num_devices > 1; });
+  return kinds;
+}
+
+// The same of products in other precisions than FP32, by whose arithmetic emulated kinds differ.
+inline std::vector<Kind> RoundedKinds() {
+  std::vector<Kind> kinds;
+  for (Kind& kind : NumberKinds()) {
+    const bool like_another = !kinds.empty() && kinds.back().slow && kind.slow;
+    if (!like_another) kinds.push_back(std::move(kind));
+  }
+  return kinds;
+}
 
 inline std::vector<Kind> PairKinds() {
   std::vector<Kind> kinds = AllKinds();
@@ -44,7 +72,7 @@ inline std::vector<Kind> PairKinds() {
 }
 
 inline std::vector<Kind> BreakableKinds() {
-  std::vector<Kind> kinds = AllKinds();
+  std::vector<Kind> kinds = ContractKinds();
   std::erase_if(kinds, [](const Kind& kind) { return !kind.breaks; });
   return kinds;
 }
