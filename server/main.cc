@@ -27,6 +27,7 @@
 #include "server/server.h"
 #include "server/service_manager.h"
 #include "server/signals.h"
+#include "server/startable_threads.h"
 #include "spdlog/spdlog.h"
 
 namespace cellbatch {
@@ -116,6 +117,10 @@ int Serve(const ServerOptions& options) {
   if (const absl::Status memory = CheckMemory(AvailableMemoryBytes()); !memory.ok()) {
     return Fail(memory);
   }
+  if (const absl::Status threads = CheckThreads(StartableThreads(kThreadsOfServer));
+      !threads.ok()) {
+    return Fail(threads);
+  }
   Lifecycle lifecycle;
   const int64_t longest_drain =
       (options.drain_delay + options.drain_timeout).count() / 1000 + kWatchdogExtraSeconds;
@@ -164,7 +169,11 @@ int Serve(const ServerOptions& options) {
   Tell(options, "READY=1\nSTATUS=" + (*server)->ReadyLine());
   const bool all = (*server)->RunUntilStopped();
   serve(nullptr);
-  return all ? 0 : kFailed;
+  // All is answered: a library that hangs while it ends makes no failure of it (gRPC's waits for a thread that could not be
+  // started).
+  const int code = all ? 0 : kFailed;
+  ExitAfter(kWatchdogExtraSeconds, code);
+  return code;
 }
 
 int Main(const std::vector<std::string>& arguments) {

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <utility>
 
 namespace cellbatch {
@@ -34,11 +33,17 @@ StopSignals::~StopSignals() {
   thread_.join();
 }
 
+namespace {
+
+volatile sig_atomic_t exit_code = 0;  // of ExitAfter
+
+}  // namespace
+
+// By an alarm: a thread may be what cannot be had just then, and the stop would end the process before its requests.
 void ExitAfter(int seconds, int code) {
-  std::thread([seconds, code] {
-    std::this_thread::sleep_for(std::chrono::seconds(seconds));
-    _exit(code);
-  }).detach();
+  exit_code = code;
+  signal(SIGALRM, [](int) { _exit(exit_code); });
+  alarm(static_cast<unsigned>(seconds));
 }
 
 }  // namespace cellbatch

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <system_error>
 #include <thread>
 
 namespace cellbatch {
@@ -16,7 +17,8 @@ constexpr int kNice = 10;  // a weight of 110 where others have 1024
 }  // namespace
 
 void RunInBackground(absl::FunctionRef<void()> work) {
-  std::thread thread([&] {
+  std::thread thread;
+  const auto yielding = [&] {
     pthread_setname_np(pthread_self(), "cb-load");
     const sched_param no_priority = {};
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &no_priority);
@@ -24,7 +26,12 @@ void RunInBackground(absl::FunctionRef<void()> work) {
     const auto thread_id = static_cast<id_t>(syscall(SYS_gettid));
     if (getpriority(PRIO_PROCESS, thread_id) < kNice) setpriority(PRIO_PROCESS, thread_id, kNice);
     work();
-  });
+  };
+  try {
+    thread = std::thread(yielding);
+  } catch (const std::system_error&) {
+    return work();
+  }
   thread.join();
 }
 

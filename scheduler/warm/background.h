@@ -8,7 +8,8 @@ namespace cellbatch {
 
 // Runs `work` on a thread of its own, with a tenth of the weight of others where cores are short (nice 10, and as
 // a batch job: it does not preempt), and returns when it is done. Where the system refuses that, it runs as any
-// other. A thread of its own, because a process without privileges cannot take its niceness back.
+// other. A thread of its own, because a process without privileges cannot take its niceness back; where no
+// thread can be made (a limit that others have used up), `work` runs on the caller's.
 void RunInBackground(absl::FunctionRef<void()> work);
 
 }  // namespace cellbatch

@@ -1,6 +1,7 @@
 #include "server/explain/explain_page.h"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -25,8 +26,13 @@ HttpReply ExplainPage::Answer(std::string_view name) const {
   const std::unique_lock making(making_, std::try_to_lock);
   if (!making.owns_lock()) return {.status = 503, .body = "a page is being made; ask again\n"};
   HttpReply reply;
-  std::thread maker([&] { reply = Make(**model); });
-  maker.join();
+  try {
+    std::thread([&] { reply = Make(**model); }).join();
+  } catch (const std::system_error& error) {
+    return {.status = 503,
+            .body = std::string("no thread can be started for the page: ") + error.what() +
+                    "; ask again\n"};
+  }
   return reply;
 }
 

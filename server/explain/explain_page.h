@@ -32,7 +32,7 @@ class ExplainPage {
   ExplainPage(const Scheduler& scheduler, std::vector<const Memory*> memories, FindModel find)
       : scheduler_(scheduler), memories_(std::move(memories)), find_(std::move(find)) {}
 
-  // 404: no such model is served, with the reason. 503: another page is being made. Any thread.
+  // 404: no such model is served, with the reason. 503: another page is being made, or no thread can be. Any thread.
   HttpReply Answer(std::string_view model) const;
 
  private:

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "fmt/format.h"
 #include "server/grpc/cork.h"
 #include "server/grpc/listening_socket.h"
+#include "server/grpc/spare_thread.h"
 #include "server/grpc/unwhole_look.h"
 #include "server/grpc/wire_tap.h"
 #include "server/http/descriptors.h"
@@ -170,7 +172,9 @@ class GrpcListener::Impl {
   // Of a connection that is cut for what came over it.
   void SayOf(const Connection& connection, GrpcCut reason, int64_t seen);
   // At most once in a while for each reason.
-  bool MaySay(GrpcCut reason);
+  bool MaySay(GrpcCut reason) { return MaySay(said_[static_cast<size_t>(reason)]); }
+  static bool MaySay(Clock::time_point& said);
+  void SayNoThread(int error);
 
   const ListenerOptions options_;
   std::mutex taking_;           // held while connections are taken
@@ -188,8 +192,10 @@ class GrpcListener::Impl {
   int looks_ = 0;
   SpareDescriptors spare_{kSpareDescriptors};
   std::array<Clock::time_point, kNumGrpcCuts> said_ = {};
+  Clock::time_point said_no_thread_;
   Clock::time_point pause_until_;
   std::atomic<bool> accepting_ = true, closed_ = false, ending_ = false;
+  SpareThread spare_thread_;
   std::thread thread_;
 };
 
@@ -279,7 +285,8 @@ void GrpcListener::Impl::Watch(int accepted, const PlainEnd& behind) {
 
 // gRPC reads a new connection's bytes on the thread that brought it for as long as they keep coming, so each is brought by a
 // thread of its own: a flood holds up nobody for longer than kHandOver. Others are waited for, so that we accept no more than
-// gRPC can take, and its descriptors of those that were cut are closed before there are too many.
+// gRPC can take, and its descriptors of those that were cut are closed before there are too many. Where no thread can be made
+// there is one kept back, and who comes while it is busy is hung up on.
 void GrpcListener::Impl::Give(Descriptor connection) {
   struct Gift {
     Impl* from;
@@ -299,9 +306,17 @@ void GrpcListener::Impl::Give(Descriptor connection) {
   };
   std::unique_lock lock(giving_mutex_);
   pthread_t thread;
-  // No thread can be made: whoever came is hung up on.
-  if (pthread_create(&thread, nullptr, give, gift.get()) != 0) return;
-  pthread_detach(thread);
+  const int error = pthread_create(&thread, nullptr, give, gift.get());
+  if (error == 0) {
+    pthread_detach(thread);
+  } else {
+    SayNoThread(error);
+    // Closing would not do: `ours` keeps the socket open.
+    if (!spare_thread_.Run([give, raw = gift.get()] { give(raw); })) {
+      shutdown(connection.get(), SHUT_RDWR);
+      return;
+    }
+  }
   gift.release();
   connection.Release();
   ++giving_;
@@ -361,12 +376,19 @@ void GrpcListener::Impl::LookAtUnwhole() {
   }
 }
 
-bool GrpcListener::Impl::MaySay(GrpcCut reason) {
-  Clock::time_point& said = said_[static_cast<size_t>(reason)];
+bool GrpcListener::Impl::MaySay(Clock::time_point& said) {
   const auto now = Clock::now();
   if (said != Clock::time_point() && now - said < kBetweenLogs) return false;
   said = now;
   return true;
+}
+
+void GrpcListener::Impl::SayNoThread(int error) {
+  if (!MaySay(said_no_thread_)) return;
+  spdlog::error(
+      "--grpc-address: no thread can be started for a new connection: {}; one that is kept back "
+      "serves one after the other",
+      std::strerror(error));
 }
 
 void GrpcListener::Impl::SayOf(const Connection& connection, GrpcCut reason, int64_t seen) {
