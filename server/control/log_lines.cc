@@ -1,5 +1,6 @@
 #include "server/control/log_lines.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -11,15 +12,16 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "absl/time/time.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "spdlog/details/os.h"
 #include "spdlog/formatter.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/base_sink.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace cellbatch {
@@ -78,6 +80,15 @@ class BoundedStderr {
     static BoundedStderr* const one = new BoundedStderr;  // outlives whoever logs at the end
     return *one;
   }
+  // A terminal that is not read (Ctrl-S, a session that hangs) has room for a few bytes and then keeps who writes a line, so it
+  // is opened once more, for a writer who is never kept; whoever else has it, a shell, keeps it as it is.
+  void Begin(bool terminal) {
+    const std::lock_guard lock(mutex_);
+    if (file_ != STDERR_FILENO) close(file_);
+    const int own =
+        terminal ? open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+    file_ = own >= 0 ? own : STDERR_FILENO;
+  }
   // False: there was no room within `patience`, or (kEver) before the end.
   bool Write(std::string_view line, std::chrono::milliseconds patience) {
     const auto begin = std::chrono::steady_clock::now();
@@ -92,7 +103,7 @@ class BoundedStderr {
       const bool over =
           patience == kEver ? hurry_.load() : std::chrono::steady_clock::now() - begin >= patience;
       if (over) return false;
-      HasRoom(std::min(patience, kLook));
+      HasRoom(std::min(patience, kLook));  // of a file that SetUpLog alone changes
     }
   }
   void Hurry() { hurry_.store(true); }
@@ -105,27 +116,37 @@ class BoundedStderr {
   static constexpr size_t kPiece =
       4096;  // where there is room there is room for so much (PIPE_BUF)
 
-  static bool HasRoom(std::chrono::milliseconds patience) {
-    pollfd there = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  bool HasRoom(std::chrono::milliseconds patience) const {
+    pollfd there = {.fd = file_, .events = POLLOUT, .revents = 0};
     return poll(&there, 1, static_cast<int>(patience.count())) !=
            0;  // an error is the write's to have
   }
   // A long line that is not read to its end is cut.
-  static void WriteAll(std::string_view line) {
+  void WriteAll(std::string_view line) const {
+    auto moved = std::chrono::steady_clock::now();
     while (!line.empty() && HasRoom(kSecond)) {
-      const ssize_t wrote = write(STDERR_FILENO, line.data(), std::min(line.size(), kPiece));
-      if (wrote > 0) line.remove_prefix(static_cast<size_t>(wrote));
-      if (wrote < 0 && errno != EINTR) return;
+      const ssize_t wrote = write(file_, line.data(), std::min(line.size(), kPiece));
+      const auto now = std::chrono::steady_clock::now();
+      if (wrote > 0) {
+        line.remove_prefix(static_cast<size_t>(wrote));
+        moved = now;
+      } else if (errno == EAGAIN && now - moved < kSecond) {
+        // A terminal has room for a byte, and its end of a line is two.
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      } else if (errno != EINTR) {
+        return;
+      }
     }
   }
 
   std::mutex mutex_;
+  int file_ = STDERR_FILENO;
   std::atomic<bool> hurry_ = false;
 };
 
 class BoundedSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  explicit BoundedSink(bool waits) : waits_(waits) {}
+  explicit BoundedSink(bool waits, bool colours = false) : waits_(waits), colours_(colours) {}
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -140,13 +161,28 @@ class BoundedSink final : public spdlog::sinks::base_sink<std::mutex> {
   bool Put(const spdlog::details::log_msg& message) {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
+    if (colours_) Colour(message, line);
     const auto patience = waits_          ? BoundedStderr::kEver
                           : left_out_ > 0 ? BoundedStderr::kNow
                                           : BoundedStderr::kSecond;
     return BoundedStderr::Get().Write({line.data(), line.size()}, patience);
   }
 
-  const bool waits_;
+  // What the pattern marks.
+  static void Colour(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) {
+    const char* colour = message.level >= spdlog::level::err    ? "\x1b[31m\x1b[1m"
+                         : message.level == spdlog::level::warn ? "\x1b[33m\x1b[1m"
+                                                                : "\x1b[32m";
+    const size_t begin = message.color_range_start, end = message.color_range_end;
+    if (end <= begin || end > line.size()) return;
+    const std::string_view all(line.data(), line.size());
+    const std::string coloured = fmt::format("{}{}{}\x1b[m{}", all.substr(0, begin), colour,
+                                             all.substr(begin, end - begin), all.substr(end));
+    line.clear();
+    line.append(coloured.data(), coloured.data() + coloured.size());
+  }
+
+  const bool waits_, colours_;
   int64_t left_out_ = 0;
 };
 
@@ -158,9 +194,10 @@ LogFormat LogFormatNamed(std::string_view name) {
 
 void SetUpLog(const std::string& level, LogFormat format) {
   const bool terminal = isatty(STDERR_FILENO) == 1;
-  auto logger = terminal ? spdlog::stderr_color_mt("cellbatch")
-                         : std::make_shared<spdlog::logger>(
-                               "cellbatch", std::make_shared<BoundedSink>(/*waits=*/false));
+  BoundedStderr::Get().Begin(terminal);
+  const bool colours = terminal && spdlog::details::os::is_color_terminal();
+  auto logger = std::make_shared<spdlog::logger>(
+      "cellbatch", std::make_shared<BoundedSink>(/*waits=*/false, colours));
   logger->set_level(spdlog::level::from_str(level));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));

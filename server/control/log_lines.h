@@ -4,7 +4,7 @@
 //   text   2026-11-24 22:10:00.123456 info loading the models of models
 //   json   {"time":"2026-11-24T21:10:00.123456Z","level":"info","message":"loading the models of models"}
 //
-// Who reads stderr may stop reading: a pipe is full then, and who writes to it waits for ever. Nobody here does, for loads, drains
+// Who reads stderr may stop reading: a pipe, or a terminal, is full then, and who writes to it waits for ever. Nobody here does, for loads, drains
 // and the end of the process write lines. One that finds no room within a second is left out, and so is at once what follows,
 // until there is room: then a line says how many. Whole lines, which have a thread of their own, wait until the end.
 //

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -109,6 +110,59 @@ TEST_F(FullStderrTest, NobodyWaitsForIt) {
   HurryLog();
   never.join();
   EXPECT_EQ(ReadAll().find_first_not_of('.'), std::string::npos);
+}
+
+// stderr is a terminal.
+class UnreadTerminalTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("TERM", "xterm", 1);
+    reader_ = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+    ASSERT_GE(reader_, 0);
+    ASSERT_EQ(grantpt(reader_), 0);
+    ASSERT_EQ(unlockpt(reader_), 0);
+    const int terminal = open(ptsname(reader_), O_RDWR | O_NOCTTY);
+    ASSERT_GE(terminal, 0);
+    before_ = dup(STDERR_FILENO);
+    ASSERT_GE(dup2(terminal, STDERR_FILENO), 0);
+    close(terminal);
+    spdlog::drop_all();
+    SetUpLog("info", LogFormat::kText);
+  }
+  void TearDown() override {
+    dup2(before_, STDERR_FILENO);
+    spdlog::drop_all();
+    SetUpLog("info", LogFormat::kText);  // to stderr as it was
+    spdlog::drop_all();
+    spdlog::set_default_logger(logger_);
+    close(reader_);
+    close(before_);
+  }
+  std::string ReadAll() const {
+    std::string all;
+    char piece[4096];
+    for (ssize_t n = 0; (n = read(reader_, piece, sizeof(piece))) > 0;) {
+      all.append(piece, static_cast<size_t>(n));
+    }
+    return all;
+  }
+
+ private:
+  const std::shared_ptr<spdlog::logger> logger_ = spdlog::default_logger();
+  int reader_ = -1, before_ = -1;
+};
+
+TEST_F(UnreadTerminalTest, NobodyWaitsForIt) {
+  spdlog::info("first");
+  EXPECT_THAT(ReadAll(), EndsWith(" \x1b[32minfo\x1b[m first\r\n"));
+  const std::string long_line(1000, '.');
+  for (int i = 0; i < 200; ++i) spdlog::info("{}", long_line);  // more than a terminal keeps
+  while (ReadAll() != "") continue;
+  spdlog::info("there is room");
+  const std::string said = ReadAll();
+  EXPECT_THAT(said, testing::HasSubstr(" lines of the log are left out: nobody read stderr\r\n"));
+  EXPECT_THAT(said, EndsWith(" there is room\r\n"));
+  EXPECT_EQ(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0) << "others write to it, too";
 }
 
 }  // namespace
