@@ -159,12 +159,31 @@ std::optional<T> LeastOfVersions(const std::string& root, const std::string& con
   return least;
 }
 
+// What the process itself may map (ulimit -v, -d). A line is "Max address space  1073741824  unlimited  bytes": the soft limit
+// comes first. `taken`: a line of the status, in kB.
+std::optional<int64_t> ProcessMemory(const std::string& root, std::string_view limit,
+                                     std::string_view taken) {
+  std::istringstream lines(ReadFile(root + "/proc/self/limits"));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(limit)) continue;
+    const std::vector<std::string> words = Words(line.substr(limit.size()));
+    const std::optional<int64_t> most = words.empty() ? std::nullopt : Number(words[0]);
+    if (!most.has_value()) return std::nullopt;
+    const int64_t held = NumberOf(root + "/proc/self/status", taken).value_or(0) * 1024;
+    return *most - std::min(*most, held);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<int64_t> AvailableMemoryBytes(const std::string& root) {
   std::optional<int64_t> machine = NumberOf(root + "/proc/meminfo", "MemAvailable:");
   if (machine.has_value()) *machine *= 1024;
-  return Least(machine, LeastOfVersions<int64_t>(root, "memory", GroupMemory));
+  const std::optional<int64_t> of_process =
+      Least(ProcessMemory(root, "Max address space", "VmSize:"),
+            ProcessMemory(root, "Max data size", "VmData:"));
+  return Least(Least(machine, of_process), LeastOfVersions<int64_t>(root, "memory", GroupMemory));
 }
 
 std::optional<double> CpuQuota(const std::string& root) {

@@ -56,6 +56,30 @@ TEST(ProcessLimitsTest, WithoutGroupsTheMachineDecides) {
   EXPECT_EQ(machine.Cpus(), std::nullopt);
 }
 
+TEST(ProcessLimitsTest, WhatTheProcessMayMapItselfCounts) {
+  FakeMachine machine;
+  const auto limits = [&](const std::string& data, const std::string& space) {
+    machine.Write("/proc/self/limits",
+                  "Limit                     Soft Limit           Hard Limit           Units     \n"
+                  "Max data size             " +
+                      data + "            unlimited            bytes     \n" +
+                      "Max address space         " + space +
+                      "            unlimited            bytes     \n");
+  };
+  machine.Write("/proc/self/status",
+                "VmPeak:\t 9999999 kB\nVmSize:\t  102400 kB\nVmData:\t 51200 kB\n");
+  limits("unlimited", "unlimited");
+  EXPECT_EQ(machine.Memory(), 8192 * kMiB);
+  limits("unlimited", "1073741824");
+  EXPECT_EQ(machine.Memory(), 924 * kMiB);
+  limits("536870912", "1073741824");
+  EXPECT_EQ(machine.Memory(), 462 * kMiB);
+  limits("unlimited", "1048576");
+  EXPECT_EQ(machine.Memory(), 0) << "more is taken than may be from now on";
+  limits("unlimited", "17179869184");
+  EXPECT_EQ(machine.Memory(), 8192 * kMiB);
+}
+
 TEST(ProcessLimitsTest, WhereNothingIsSaidNothingIsKnown) {
   EXPECT_EQ(AvailableMemoryBytes("/nowhere"), std::nullopt);
   EXPECT_EQ(CpuQuota("/nowhere"), std::nullopt);
