@@ -1,5 +1,6 @@
 // Claims about records on disk: what a scheduler did is read again, as much of it as there is.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -190,6 +191,14 @@ TEST_F(RecordFileTest, WhatOneServerRecordsToNoOtherEmpties) {
   }
   EXPECT_TRUE(RecordWriter::Open(path_, 1 << 20).ok());
   EXPECT_TRUE(RecordWriter::Open("/dev/null", 1 << 20).ok());
+}
+
+TEST_F(RecordFileTest, APipeThatNobodyReadsIsNotWaitedFor) {
+  std::remove(path_.c_str());
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_EQ(RecordWriter::Open(path_, 1 << 20).status(),
+            absl::FailedPreconditionError("--record " + path_ + ": a pipe that nobody reads"));
+  std::remove(path_.c_str());
 }
 
 TEST_F(RecordFileTest, WhatIsNoRecordIsRefusedInWords) {

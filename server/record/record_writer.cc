@@ -45,8 +45,9 @@ absl::StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Open(const std::stri
   const auto failed = [&path](const char* why) {
     return absl::FailedPreconditionError(fmt::format("--record {}: {}", path, why));
   };
-  const int held = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (held < 0) return failed(std::strerror(errno));
+  // A pipe that nobody reads is an error, too, rather than a start that waits for its reader without a word.
+  const int held = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (held < 0) return failed(errno == ENXIO ? "a pipe that nobody reads" : std::strerror(errno));
   struct stat found = {};
   const bool on_disk = fstat(held, &found) == 0 && S_ISREG(found.st_mode);
   // A disk that knows no locks guards nothing.
