@@ -112,7 +112,7 @@ TEST_F(InferTest, WhatCannotBeInTimeIsRefusedBeforeItIsDecodedOrSubmitted) {
   EXPECT_EQ(late.status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(late.status.message()),
             "model \"tiny\": no answer could come before the deadline: 577 ms are left, it would "
-            "take about 420 ms with what came before it (--deadline-admission)");
+            "take about 420 ms with what came before it, or up to 3/8 more (--deadline-admission)");
   EXPECT_GT(late.pushback_ms.value_or(0), 0);
   // Malformed tensors are not looked at where even a single cell would be late.
   inference::ModelInferRequest wrong = TokensRequest({100});

@@ -197,10 +197,11 @@ absl::Status RequestPath::CheckInTime(const Model& model, const RequestWork& wor
   const int64_t with_margin = needs_ns + needs_ns / 8 * kMarginOfEstimates;
   if (needs_ns == 0 || left_ns <= 0 || with_margin <= left_ns) return absl::OkStatus();
   pushback = admission_.Spread((with_margin - left_ns) / 1'000'000);
-  return absl::ResourceExhaustedError(
-      fmt::format("model {}: no answer could come before the deadline: {} ms are left, it would "
-                  "take about {} ms with what came before it (--deadline-admission)",
-                  Quoted(model.name), left_ns / 1'000'000, needs_ns / 1'000'000));
+  return absl::ResourceExhaustedError(fmt::format(
+      "model {}: no answer could come before the deadline: {} ms are left, it would "
+      "take about {} ms with what came before it, or up to {}/8 more "
+      "(--deadline-admission)",
+      Quoted(model.name), left_ns / 1'000'000, needs_ns / 1'000'000, kMarginOfEstimates));
 }
 
 std::optional<RequestId> RequestPath::Submit(ServedRequest& served) {
