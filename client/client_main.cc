@@ -13,5 +13,8 @@ int main(int argc, char** argv) {
                             [](std::string_view piece) { std::cout << piece << std::flush; });
   std::cout << result.output << std::flush;
   std::cerr << result.complaint;
-  return result.exit_code;
+  if (std::cout) return result.exit_code;
+  // A full disk: an answer that is lost is no success.
+  std::cerr << "cellbatch-client: stdout cannot be written\n";
+  return result.exit_code != 0 ? result.exit_code : 1;
 }

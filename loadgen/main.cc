@@ -297,5 +297,10 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace cellbatch
 
 int main(int argc, char** argv) {
-  return cellbatch::Main(std::vector<std::string>(argv + 1, argv + argc));
+  const int code = cellbatch::Main(std::vector<std::string>(argv + 1, argv + argc));
+  std::cout.flush();
+  if (std::cout) return code;
+  // A full disk: tables that are lost are no success.
+  std::cerr << "cellbatch-loadgen: stdout cannot be written\n";
+  return code != 0 ? code : 1;
 }

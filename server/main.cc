@@ -72,6 +72,13 @@ int Fail(const absl::Status& status) {
   return kFailed;
 }
 
+// Ends with `code`, or as what failed: what a full disk does not take is lost.
+int Print(const std::string& text, int code = 0) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return code;
+  std::fputs("cellbatch-server: stdout cannot be written\n", stderr);
+  return kFailed;
+}
+
 int CheckModels(const ServerOptions& options) {
   const auto devices = KindsNamed(options.devices);
   const auto models =
@@ -86,8 +93,7 @@ int CheckModels(const ServerOptions& options) {
   }
   const CheckReport check = DescribeCheck(*models);
   std::fputs(check.problems.c_str(), stderr);
-  std::fputs(check.report.c_str(), stdout);
-  return check.problems.empty() ? 0 : kFailed;
+  return Print(check.report, check.problems.empty() ? 0 : kFailed);
 }
 
 absl::StatusOr<OpenedDevices> Open(const ServerOptions& options) {
@@ -117,8 +123,7 @@ int Explain(const ServerOptions& options) {
     std::fprintf(stderr, "%s\n", std::string(text.status().message()).c_str());
     return kFailed;
   }
-  std::fputs(text->c_str(), stdout);
-  return 0;
+  return Print(*text);
 }
 
 void Tell(const ServerOptions& options, const std::string& state) {
@@ -197,13 +202,9 @@ int Main(const std::vector<std::string>& arguments) {
     std::fprintf(stderr, "cellbatch-server: %s\n", std::string(options.status().message()).c_str());
     return kBadFlags;
   }
-  if (options->help) {
-    std::fputs(OptionsHelp().c_str(), stdout);
-    return 0;
-  }
+  if (options->help) return Print(OptionsHelp());
   if (options->version) {
-    std::printf("%s %s\n", std::string(kServerName).c_str(), std::string(kServerVersion).c_str());
-    return 0;
+    return Print(std::string(kServerName) + " " + std::string(kServerVersion) + "\n");
   }
   SetUpLogging(*options);
   if (options->check) return CheckModels(*options);
