@@ -62,6 +62,8 @@ TEST(CalibrationTest, ThePeakIsNeverBelowTheKnee) {
     EXPECT_EQ(c.max_batch, knee) << row_ns;
     EXPECT_EQ(c.peak_batch, peak) << row_ns;
   }
+  // A smaller batch is good enough for a peak, but its task is too short for a knee.
+  EXPECT_EQ(Peak(std::vector<CalibrationPoint>{{96, 99 * kMicro}, {128, 132 * kMicro}}), 128);
 }
 
 // Rows beyond those of its table are somebody else's, or nobody's.
@@ -129,6 +131,17 @@ TEST(CalibrationTest, NoBatchCountsAsSlowerThanALargerOne) {
   for (size_t i = 1; i < c.points.size(); ++i) {
     EXPECT_LE(c.points[i - 1].task_ns, c.points[i].task_ns) << c.points[i].batch;
   }
+}
+
+// A task of more nodes than that finds no room in its ring.
+TEST(CalibrationTest, NoConfiguredSizeIsBeyondTheBatchLimit) {
+  CellType type;
+  type.max_batch = 4;
+  type.peak_batch = 4096;
+  EXPECT_EQ(SizesInForce(type, {}, 64).max_batch, 4);
+  EXPECT_EQ(SizesInForce(type, {}, 64).peak_batch, 64);
+  type.max_batch = 100;
+  EXPECT_EQ(SizesInForce(type, {}, 64).max_batch, 64);
 }
 
 // Twice the knee is enough to know it; whoever shares the device waits for no more.
@@ -276,6 +289,31 @@ TEST_F(WorkersTest, AMemoryIsMeasuredByWhoeverIsLeft) {
   }
 }
 
+// No size of any type is touched there for the first time by a request.
+TEST_F(WorkersTest, WhoGoesOnForAnotherHasWarmedAllThatItRuns) {
+  model_->types.push_back(model_->types[0]);
+  model_->types[1].id = CellTypeId(1);
+  const auto next = [](const Calibration& calibration, int worker) {
+    const std::optional<Calibration::Step> step = calibration.Next(worker);
+    return step ? std::pair(step->type, step->batch) : std::pair(-1, 0);
+  };
+  Calibration late(*model_, {1 << 20, 1 << 20}, 8, {0, 0}, true);
+  while (late.Next(0)->type == 0) Run(late, 1, SameEverywhere, 1);
+  late.WorkerFailed(0);
+  EXPECT_EQ(next(late, 1), std::pair(0, 1)) << "what was measured is still to be warmed here";
+
+  Calibration ahead(*model_, {1 << 20, 1 << 20}, 8, {0, 0}, true);
+  while (ahead.Next(1)->type == 0) {
+    const int32_t batch = ahead.Next(1)->batch;
+    ahead.Started(1);
+    ahead.Finished(1, Streaming(batch));
+  }
+  ahead.Started(1);
+  ahead.WorkerFailed(0);
+  ahead.Finished(1, Streaming(1));
+  EXPECT_EQ(next(ahead, 1), std::pair(0, 1)) << "what was out was of another type";
+}
+
 TEST_F(WorkersTest, WhoIsDeadBeforeItBeganIsNotWaitedFor) {
   Calibration calibration(*model_, {1 << 20}, 512, {0, 0, 1}, true);
   calibration.WorkerFailed(0);
@@ -419,6 +457,50 @@ TEST_F(KnownTimesTest, AKneeThatIsNoLongerGoodEnoughIsMeasuredInFull) {
     RunCounted(calibration, [&](int, int32_t b) { return better ? now(b) : Streaming(b); });
     EXPECT_EQ(calibration.Results().front().kept, !better);
     EXPECT_EQ(calibration.Results().front().max_batch, better ? 64 : 16);
+  }
+}
+
+// Else it would be measured at every start, and what was kept is as good.
+TEST_F(KnownTimesTest, AKneeThatMovesByLittleStandsStill) {
+  // 12 rows are 0.92 of the best, 16 all of it.
+  const auto then = [](int32_t b) { return b < 12 ? 115 * kMicro : std::max(13, b) * 10 * kMicro; };
+  // 96 us of 48 rows are as good, and no knee: they are too short.
+  const auto cheap = [](int32_t b) { return std::max(6, b) * 2 * kMicro; };
+  ASSERT_EQ(Knee(Times(then)), 16);
+  ASSERT_EQ(Knee(Times(cheap)), 64);
+  const auto kept = [&](const std::function<int64_t(int32_t)>& known,
+                        const std::function<int64_t(int32_t)>& now) {
+    Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+    calibration.Know(0, CellTypeId(0), Times(known));
+    RunCounted(calibration, [&](int, int32_t b) { return now(b); });
+    return calibration.Results().front().kept;
+  };
+  EXPECT_TRUE(kept(then, [&](int32_t b) { return b == 12 ? 124 * kMicro : then(b); }))
+      << "0.97 of the best, of which 0.95 is a knee";
+  EXPECT_TRUE(kept(then, [&](int32_t b) { return b == 512 ? then(b) * 93 / 100 : then(b); }))
+      << "the knee is 0.93 of the best";
+  EXPECT_TRUE(kept(cheap, cheap));
+}
+
+// What a clock and a wake-up cost is half of a task of microseconds.
+TEST_F(KnownTimesTest, OfTasksOfMicrosecondsAFewMoreOrFewerAreNoOtherTime) {
+  for (const auto& [then_ns, now_ns] : {std::pair(2000, 6000), {6000, 2000}}) {
+    Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+    calibration.Know(0, CellTypeId(0), Times([&](int32_t b) { return then_ns + 20 * b; }));
+    RunCounted(calibration, [&](int, int32_t b) { return now_ns + 20 * b; });
+    EXPECT_TRUE(calibration.Results().front().kept) << then_ns << " ns, then " << now_ns;
+  }
+}
+
+// Small batches are faster than then, all others slower than is believed.
+TEST_F(KnownTimesTest, OfWhatCannotBeReachedTheLeastOfBothIsForTheNextStart) {
+  const auto now = [](int32_t b) { return b <= 4 ? 30 * kMicro : Streaming(b); };
+  Calibration calibration(*model_, {1 << 20}, 512, {0}, true);
+  calibration.Know(0, CellTypeId(0), Times([](int32_t b) { return Streaming(b) / 2; }));
+  RunCounted(calibration, [&](int, int32_t b) { return now(b); });
+  EXPECT_FALSE(calibration.Results().front().kept);
+  for (const CalibrationPoint& p : calibration.LeastKnown(0, CellTypeId(0))) {
+    EXPECT_EQ(p.task_ns, std::min(now(p.batch), Streaming(p.batch) / 2)) << p.batch;
   }
 }
 

@@ -72,6 +72,12 @@ TEST(WarmUpPaceTest, ANeighbourThatWorkedWithinTheLastSecondIsThere) {
   EXPECT_EQ(Turn(pace, At(1600, false, 102)), 2u) << "never a turn again that was used";
 }
 
+TEST(WarmUpPaceTest, ANeighbourThatWasAwakeBeforeTheModelWasLoadedIsThere) {
+  WarmUpPace pace(1, At(0, true));
+  EXPECT_EQ(Turn(pace, At(999, false)), 1u);
+  EXPECT_EQ(Turn(pace, At(1000, false)), 0u);
+}
+
 TEST(WarmUpPaceTest, DevicesThatWarmAtOncePauseNoLongerThanOne) {
   WarmUpPace pace(4, At(0, true));
   EXPECT_EQ(Turn(pace, At(0, true)), 1u);
@@ -93,6 +99,15 @@ TEST(WarmUpPaceTest, WhereOnlyPausesPassTimeThereAreNone) {
   EXPECT_EQ(Turn(pace, At(0, true)), 1u);
   WarmUpPace::Seen seen = At(1, true, 0, kMilli);
   EXPECT_EQ(Turn(pace, seen), 1u);
+  seen.stuck = true;
+  EXPECT_EQ(pace.Look(seen), (WarmUpPace::Leave{2, false}));
+}
+
+TEST(WarmUpPaceTest, WhereNothingElsePassesTimeNobodyWaitsForAnIdleDevice) {
+  WarmUpPace pace(1, At(0, true));
+  EXPECT_EQ(Turn(pace, At(0, true)), 1u);
+  EXPECT_EQ(pace.Look(At(33, true, 0, kMilli)), (WarmUpPace::Leave{2, true}));
+  WarmUpPace::Seen seen = At(34, true, 0, kMilli);
   seen.stuck = true;
   EXPECT_EQ(pace.Look(seen), (WarmUpPace::Leave{2, false}));
 }
