@@ -135,6 +135,8 @@ TEST(DeciderTest, OfAPolicyThatPicksDepthsABatchIsFullAtOneDepthAndWhoIsOverdueR
   EXPECT_EQ(decided({AtDepth(View(0, 9), 2, 8), AtDepth(View(1, 9), 4, 8)}), "1 full_batch 4")
       << "of equals the last";
   EXPECT_EQ(decided({shallow, AtDepth(View(1, 9, 21), 4, 8)}), "1 overdue -1");
+  EXPECT_EQ(decided({AtDepth(View(0, 5, 25), 2, 3), AtDepth(View(1, 9, 21), 4, 8)}), "0 overdue -1")
+      << "who waited longest";
   EXPECT_EQ(decided({AtDepth(View(0, 5), 2, 3, 20), View(1, 0)}), "0 shallow 2");
   EXPECT_EQ(decided({AtDepth(View(0, 5), 2, 3, 21), View(1, 0)}), "0 overdue -1")
       << "who lies at other depths is passed over for ever";
