@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "scheduler/mpsc_ring.h"
 #include "scheduler/outbox.h"
+#include "scheduler/request_slots.h"
 
 namespace cellbatch {
 namespace {
@@ -51,6 +52,22 @@ TEST(MpscRingDeathTest, MoreEntriesThanTokensIsOurBug) {
   ring.Push(1);
   ring.Push(2);
   EXPECT_DEATH(ring.Push(3), "tokens");
+}
+
+// Or the ring of messages, which has room for one of each slot, would be full one day.
+TEST(RequestSlotsTest, ASlotsNewsIsInTheRingOnceWhoeverHasTheSlotMeanwhile) {
+  RequestSlots slots(1);
+  const RequestId first = *slots.Acquire();
+  EXPECT_TRUE(slots.SetNews(first, RequestSlots::kCancelled));
+  EXPECT_FALSE(slots.SetNews(first, RequestSlots::kExpired)) << "it lies there";
+  slots.Release(first.slot);
+  const RequestId second = *slots.Acquire();
+  EXPECT_EQ(second.slot, first.slot);
+  EXPECT_FALSE(slots.SetNews(first, RequestSlots::kExpired)) << "it is a stranger now";
+  EXPECT_FALSE(slots.SetNews(second, RequestSlots::kExpired)) << "what lies there tells of it";
+  EXPECT_EQ(slots.TakeNews(second.slot) & RequestSlots::kBits,
+            RequestSlots::kExpired | RequestSlots::kQueued);
+  EXPECT_TRUE(slots.SetNews(second, RequestSlots::kCancelled));
 }
 
 TEST(OutboxTest, NothingIsSeenBeforePublishAndEverythingAfter) {

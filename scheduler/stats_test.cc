@@ -59,6 +59,19 @@ TEST(HistogramTest, TwoReadingsSubtractToAWindow) {
   EXPECT_EQ(window.Quantile(0.0), BucketLow(BucketOf(1000) + 1) - 1);
 }
 
+TEST(HistogramTest, TwoHistogramsAddUpToWhatBothCounted) {
+  Histogram one, other;
+  one.Record(10);
+  other.Record(1000);
+  other.Record(1000);
+  HistogramCounts both = one.Read();
+  both += other.Read();
+  EXPECT_EQ(both.count, 3u);
+  EXPECT_EQ(both.sum, 2010);
+  EXPECT_EQ(both.Quantile(0.3), 10);
+  EXPECT_EQ(both.Quantile(1.0), BucketLow(BucketOf(1000) + 1) - 1);
+}
+
 TEST(HistogramTest, AnEmptyWindowHasQuantileZero) { EXPECT_EQ(HistogramCounts().Quantile(0.5), 0); }
 
 TEST(LaneCountersTest, TheTimeOfTasksIsKeptByTheirSizeAndTheSumOfItIsTheirs) {
