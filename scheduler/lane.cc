@@ -108,13 +108,10 @@ std::vector<std::shared_ptr<const LanePolicy>> Lane::Policies() const {
 }
 
 void Lane::SetMaxBatch(int memory, int type, int32_t knee, int32_t peak) {
-  int32_t least = knee;
   for (int w = 0; w < static_cast<int>(memory_of_.size()); ++w) {
-    BatchLimit& here = limits_[static_cast<size_t>(w * num_types() + type)];
-    if (memory_of_[static_cast<size_t>(w)] == memory) here.Set(knee, peak);
-    if (here.knee() > 0) least = std::min(least, here.knee());
+    if (memory_of_[static_cast<size_t>(w)] != memory) continue;
+    limits_[static_cast<size_t>(w * num_types() + type)].Set(knee, peak);
   }
-  type_counters(type).max_batch.store(least, std::memory_order_relaxed);
 }
 
 void Lane::JoinedBatch(const RequestBlock& block) {

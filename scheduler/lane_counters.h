@@ -22,7 +22,6 @@ void AddTo(std::atomic<T>& counter, T value) {
 struct TypeCounters {
   std::atomic<uint64_t> tasks = 0, cells = 0, padding = 0, discarded = 0, stop_steps = 0,
                         overrun = 0;
-  std::atomic<int32_t> max_batch = 0;  // in force; the least of the memories
   Histogram batch_size, task_ns;
   std::array<std::atomic<int64_t>, kBatchBuckets> batch_ns = {};
 };

@@ -54,15 +54,12 @@ void RequestProcessor::Fence(int worker, uint64_t done_before,
       if (lost) Withdraw(*block, Outcome::kDeviceFailed);
       continue;
     }
+    // What is in flight there has touched it, who awaits its stop, too; of who runs there nothing may be in flight.
     lost =
         lost || ((block->touched >> worker & 1) != 0 && Newer(block->last_sequence[worker], done));
     for (int32_t i = 0; i < block->num_records && !lost; ++i) {
       const NodeRecord& r = block->records[i];
-      const bool here = (r.state == NodeState::kQueued || r.state == NodeState::kRunning) &&
-                        r.queue_worker == worker;
-      lost = here && r.state == NodeState::kRunning;
-      lost = lost || (r.state == NodeState::kAwaitingStop && r.pin_worker == worker &&
-                      Newer(r.pin_sequence, done));
+      lost = r.state == NodeState::kRunning && r.queue_worker == worker;
     }
     if (lost) {
       if (block->state == RequestState::kDraining) {
