@@ -193,6 +193,9 @@ TEST(AsyncDeviceTest, ATasksLimitIsAMultipleOfWhatSuchATaskTook) {
   world.Submit(world.Sentence(model, 6), 8);
   for (int i = 0; i < 4; ++i) world.Step();
   world.device(0).Hang(99'000);  // 149 in all
+  world.time().AdvanceTo(world.time().now_ns() + 90'000);
+  for (int i = 0; i < 3; ++i) world.scheduler().StepWorker(0);
+  EXPECT_TRUE(world.scheduler().DeviceHealth().ok()) << "60 us are over, three times 50 are not";
   world.Run();
   EXPECT_TRUE(world.TheOne()->status.ok());
   world.Submit(world.Sentence(model, 6), 9);

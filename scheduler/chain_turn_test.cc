@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <random>
+#include <vector>
 
 #include "scheduler/scheduler_test_world.h"
 
@@ -55,6 +56,33 @@ TEST(ChainTurnTest, ShortChainsBehindVeryLongOnesWaitForATurnAndNotForTheirEnd) 
 
 TEST(ChainTurnTest, WithoutTurnsTheyWaitForTheLongOnesEnd) {
   EXPECT_GE(TasksUntilTheShortOnesAreAnswered(1 << 20, 500, kPlaces), 450u);
+}
+
+// Else tasks would be smaller, and each chain that gave its place away for nothing would wait for another one.
+TEST(ChainTurnTest, NoMorePlacesAreGivenAwayThanWhoWaitsLacks) {
+  std::vector<int32_t> nodes;  // of the chains' tasks
+  WorldOptions options;
+  options.scheduler.chain_turn = 16;
+  options.device = [&](SimDeviceOptions& device) {
+    device.task_ns = [&](const BatchedTask& task) {
+      if (task.cell == kChain) nodes.push_back(task.num_nodes);
+      return int64_t{1000};
+    };
+  };
+  World world(options);
+  const auto model = MakeModel(ModelId(1), {kPlaces, 8, 8, 8});
+  world.Add(model);
+  for (uint64_t i = 0; i + 1 < kPlaces; ++i) world.Submit(world.Sentence(model, 200), i);
+  for (int i = 0; i < 100; ++i) world.Step();  // their turns are over
+  world.Submit(world.Sentence(model, 200), 10);
+  world.Submit(world.Sentence(model, 200), 11);
+  nodes.clear();
+  for (int i = 0; i < 60; ++i) world.Step();
+  ASSERT_GT(nodes.size(), 10u);
+  for (size_t i = 0; i < nodes.size(); ++i) EXPECT_EQ(nodes[i], kPlaces) << "task " << i;
+  world.Run();
+  EXPECT_EQ(world.Finished().size(), size_t{kPlaces} + 1);
+  world.ExpectClean();
 }
 
 // Chains, stopping ones among them, that give way again and again: the simulated memory knows what each row must be

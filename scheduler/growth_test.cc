@@ -115,6 +115,33 @@ TEST_F(HostBlocksTest, SoDoTheyWhereDevicesReachHostBlocksOnly) {
   EXPECT_EQ(blocks_->bytes_in_use(), 0);
 }
 
+TEST_F(HostBlocksTest, WhatEachPieceBringsGoesBackWithIt) {
+  world_.Submit(world_.Make(model_,
+                            [&](CellGraph& g) {
+                              Growth most;
+                              most.pieces = most.nodes = 2;
+                              most.rows = {2, 2};
+                              g.Grow(std::move(most));
+                              g.Add(kLeaf, 1, {{.from = world_.Tokens(g, 1), .input = kIn0}});
+                            }),
+                1);
+  for (int piece = 0; piece < 2; ++piece) {
+    const Delivery d = Next();
+    ASSERT_EQ(d.kind, Delivery::Kind::kPiece);
+    CellGraph& g = d.request->graph;
+    g.Add(kLeaf, 1, {{.from = world_.Tokens(g, 1), .input = kIn0}});
+    if (piece == 1) g.CloseGrowth();
+    const absl::Status sealed = g.Seal(*model_, 2);
+    ASSERT_TRUE(sealed.ok()) << sealed;
+    world_.scheduler().Extended(*d.request, absl::OkStatus());
+  }
+  const Delivery d = Next();
+  ASSERT_EQ(d.kind, Delivery::Kind::kDone);
+  EXPECT_TRUE(d.done->status.ok()) << d.done->status;
+  EXPECT_EQ(d.done->nodes_executed, 3);
+  EXPECT_EQ(blocks_->bytes_in_use(), 0);
+}
+
 TEST_F(HostBlocksTest, WhatExtendWritesIntoTheAnswerStays) {
   world_.Submit(Make(), 1);
   const Delivery first = Next();
@@ -253,6 +280,28 @@ TEST_F(TwoDevicesTest, BetweenPiecesADeviceThatFailsTakesNobodyWithItWhileAnothe
   const Delivery d = Next();
   ASSERT_EQ(d.kind, Delivery::Kind::kDone);
   EXPECT_EQ(d.done->status.code(), absl::StatusCode::kInternal);
+}
+
+// The second worker was not busy when they came, so half of them run there; what they go on with is divided anew.
+TEST_F(TwoDevicesTest, PiecesGoToWhoHasLeastOfTheirKindToDo) {
+  for (uint64_t i = 0; i < 12; ++i) world_.Submit(Make(), i);
+  world_.Run();
+  std::vector<Delivery> pieces = world_.Deliveries();
+  ASSERT_EQ(pieces.size(), 12u);
+  const auto tasks = [&](size_t device) {
+    return world_.scheduler().stats().Devices()[device].tasks;
+  };
+  const uint64_t before[] = {tasks(0), tasks(1)};
+  for (const Delivery& d : pieces) {
+    AddPair(*d.request, /*grow=*/false);
+    world_.scheduler().Extended(*d.request, absl::OkStatus());
+  }
+  world_.scheduler().StepManager();  // all of them, before anybody could steal
+  world_.Run();
+  EXPECT_EQ(world_.Deliveries().size(), 12u);
+  EXPECT_EQ(tasks(0) - before[0], 2u) << "six in tasks of four";
+  EXPECT_EQ(tasks(1) - before[1], 2u);
+  world_.ExpectClean();
 }
 
 // As few rows as one request may need: a second one waits in line until the first has left.

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "scheduler/policy/join_spec.h"
+#include "scheduler/policy/steal_rule.h"
 #include "scheduler/scheduler_test_world.h"
 
 namespace {
@@ -314,6 +315,26 @@ TEST(ManagerTest, AModelIsNotOwedWhatItCouldNotUse) {
   EXPECT_LE(flood / (flood + burst), 0.55);
 }
 
+// Waiting begins when something becomes ready, not when the type last ran.
+TEST(ManagerTest, WhoComesToAnIdleWorkerIsNotOverdue) {
+  for (const int32_t levels : {1, 2}) {
+    World world;
+    const auto model = MakeModel(ModelId(1));
+    model->priority_levels = levels;
+    world.Add(model);
+    for (uint64_t i = 0; i < 5; ++i) {
+      world.Submit(world.Sentence(model, 50), i);  // more tasks than anybody may be passed over
+      world.Run();
+      EXPECT_TRUE(world.TheOne()->status.ok());
+    }
+    const std::vector<LaneStats> lanes = world.scheduler().stats().Lanes();
+    ASSERT_FALSE(lanes[0].decisions.empty());
+    for (const DecisionStats& d : lanes[0].decisions) {
+      EXPECT_TRUE(d.reason != "overdue" || d.tasks == 0) << d.tasks << " of " << levels;
+    }
+  }
+}
+
 TEST(ManagerTest, NoTypeWaitsForEverBehindFullBatchesOfAnother) {
   World world;
   const auto model = MakeModel(ModelId(1), {4, 4, 4, 4});  // heads have the highest priority
@@ -402,6 +423,170 @@ TEST(ManagerTest, StopAnswersEveryRequestOnce) {
   EXPECT_EQ(answers.size(), 100u);
   EXPECT_GT(unavailable, 50);
   EXPECT_EQ(world.RowsUsed(), 0);
+}
+
+// They write to what is given back after it.
+TEST(ManagerTest, WhenStopReturnsNoTaskIsInFlight) {
+  WorldOptions options;
+  options.scheduler.max_tasks_in_flight = 4;
+  options.device = [](SimDeviceOptions& device) { device.runs = SimRuns::kInTime; };
+  World* stepped = nullptr;
+  options.scheduler.meanwhile = [&] { return stepped->Step(); };
+  World world(options);
+  stepped = &world;
+  const auto model = MakeModel(ModelId(1), {2, 2, 2, 2});
+  world.Add(model);
+  for (uint64_t i = 0; i < 20; ++i) world.Submit(world.Sentence(model, 10), i);
+  for (int i = 0; i < 5; ++i) world.Step();
+  ASSERT_GT(world.scheduler().stats().Devices()[0].tasks_in_flight, 2);
+  world.scheduler().Stop();
+  EXPECT_EQ(world.scheduler().stats().Devices()[0].tasks_in_flight, 0);
+  EXPECT_EQ(world.Finished().size(), 20u);
+  world.ExpectClean();
+}
+
+TEST(ManagerTest, WhatSubmitTookBeforeAModelWasRemovedIsRun) {
+  World world;
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model);
+  for (uint64_t i = 0; i < 10; ++i)
+    world.Submit(world.Sentence(model, 4), i);  // nobody saw them yet
+  ASSERT_TRUE(world.Remove(ModelId(1)).ok());
+  const auto all = world.Finished();
+  EXPECT_EQ(all.size(), 10u);
+  for (const auto& r : all) EXPECT_TRUE(r->status.ok()) << r->status;
+}
+
+// How often it was asked.
+class CountingSteal final : public StealRule {
+ public:
+  explicit CountingSteal(int& asked) : asked_(asked) {}
+  int32_t Nodes(int32_t nodes, int32_t max_batch) const override {
+    ++asked_;
+    return StealHalf().Nodes(nodes, max_batch);
+  }
+
+ private:
+  int& asked_;
+};
+
+// Algorithm 1's second criterion: it keeps the device fed with both, while more of the first would be small tasks.
+TEST(ManagerTest, ATypeOfWhichNothingRunsGoesBeforeAMoreImportantOneThatRuns) {
+  std::vector<CellTypeId> ran;
+  WorldOptions options;
+  options.scheduler.max_tasks_in_flight = 2;
+  options.device = [&](SimDeviceOptions& device) {
+    device.runs = SimRuns::kInTime;
+    device.task_ns = [&](const BatchedTask& task) {
+      ran.push_back(task.cell);
+      return int64_t{1000};
+    };
+  };
+  World world(options);
+  const auto model = MakeModel(ModelId(1));
+  ASSERT_GT(model->types[1].priority, model->types[0].priority);
+  world.Add(model);
+  ran.clear();
+  const auto leaf = [&] {
+    return world.Make(model, [&](CellGraph& g) {
+      g.Add(kLeaf, 1, {{.from = world.Tokens(g, 1), .input = kIn0}});
+    });
+  };
+  world.Submit(leaf(), 1);
+  world.scheduler().StepManager();
+  world.Submit(leaf(), 2);
+  world.Submit(world.Sentence(model, 1), 3);
+  world.scheduler().StepManager();
+  world.Run();
+  EXPECT_EQ(world.Finished().size(), 3u);
+  ASSERT_GE(ran.size(), 3u);
+  EXPECT_EQ(ran[0], kLeaf);
+  EXPECT_EQ(ran[1], kChain);
+  world.ExpectClean();
+}
+
+// As many roots as a byte does not count, and one more. What is copied in goes to one worker, and nobody reads it elsewhere
+// before it is there.
+TEST(ManagerTest, ARequestOfManyRootsIsNotStolenInParts) {
+  WorldOptions options;
+  options.devices = 2;
+  options.scheduler.stealing = Stealing::kAlways;
+  World world(options);
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model);
+  const auto leaves = [&](int32_t roots) {
+    return world.Make(model, [&](CellGraph& g) {
+      const SubgraphId tokens = world.Tokens(g, roots);
+      const int32_t tensor = g.AddTensor("OUTPUT", WireType::kFp32, {roots, 4});
+      for (int32_t i = 0; i < roots; ++i) {
+        const SubgraphId leaf = g.Add(kLeaf, 1, {{.from = tokens, .input = kIn0, .first = i}});
+        g.Return(leaf, kH, {}, {.tensor = tensor, .offset_bytes = 16 * i});
+      }
+    });
+  };
+  world.Submit(leaves(1), 1);    // goes to the first worker
+  world.Submit(leaves(257), 2);  // so this one goes to the second
+  world.scheduler().StepManager();
+  world.scheduler().StepWorker(1);
+  world.Run();
+  for (const auto& r : world.Finished()) EXPECT_TRUE(r->status.ok()) << r->status;
+  world.ExpectClean();
+}
+
+TEST(ManagerTest, WhereStealingIsOffNobodySteals) {
+  for (const Stealing stealing : {Stealing::kNever, Stealing::kWhenIdle}) {
+    WorldOptions options;
+    options.devices = 2;
+    options.scheduler.stealing = stealing;
+    World world(options);
+    const auto model = MakeModel(ModelId(1), {1, 1, 1, 1});
+    int asked = 0;
+    LaneRules rules;
+    rules.steal = std::make_unique<CountingSteal>(asked);
+    world.Add(model, std::move(rules));
+    for (uint64_t i = 0; i < 60; ++i) {
+      world.Submit(world.Sentence(model, 1 + static_cast<int32_t>(i * 7 % 23)), i);
+    }
+    world.Run();
+    EXPECT_EQ(world.Finished().size(), 60u);
+    EXPECT_EQ(asked > 0, stealing == Stealing::kWhenIdle) << asked;
+    world.ExpectClean();
+  }
+}
+
+TEST(ManagerTest, WhatWaitsWhatIsReadyAndWhatRanIsCountedByItsNodes) {
+  WorldOptions options;
+  options.devices = 2;
+  World world(options);
+  const auto model = MakeModel(ModelId(1), {1, 1, 1, 1});
+  world.Add(model);
+  const auto lane = [&] { return world.scheduler().stats().Lanes()[0]; };
+  constexpr int64_t kRequests = 40, kNodes = 11;
+  std::vector<RequestId> ids;
+  for (uint64_t i = 0; i < kRequests; ++i)
+    ids.push_back(world.Submit(world.Sentence(model, 10), i));
+  world.scheduler().StepManager();
+  const LaneStats before = lane();
+  EXPECT_EQ(before.running_requests + before.waiting_requests, kRequests);
+  EXPECT_EQ(before.running_requests, 4) << "two batches of one for each worker";
+  EXPECT_EQ(before.waiting_cells, kNodes * before.waiting_requests);
+  EXPECT_EQ(before.types[0].ready, before.running_requests) << "on both workers";
+  world.scheduler().Notify(ids.back(), News::kCancelled);
+  world.scheduler().StepManager();
+  EXPECT_EQ(lane().waiting_cells, kNodes * (before.waiting_requests - 1));
+  world.Run();
+  EXPECT_EQ(world.Finished().size(), size_t{kRequests});
+  const LaneStats after = lane();
+  EXPECT_EQ(after.waiting_cells, 0);
+  EXPECT_EQ(after.types[0].ready, 0);
+  EXPECT_EQ(after.types[0].cells, uint64_t{10 * (kRequests - 1)});
+  int64_t by_size = 0;
+  for (const int64_t ns : after.types[0].batch_ns) by_size += ns;
+  EXPECT_EQ(by_size, after.types[0].task_ns.sum);
+  const std::vector<TypeTasks> tasks = world.scheduler().stats().TasksOf(model->id);
+  EXPECT_EQ(tasks[0].tasks, after.types[0].tasks);
+  EXPECT_EQ(tasks[0].ns, after.types[0].task_ns.sum);
+  world.ExpectClean();
 }
 
 TEST(ManagerTest, WhatNobodyTookGoesWithTheScheduler) {

@@ -148,6 +148,78 @@ TEST(ModelLifeTest, AWarmUpTaskBeginsWhereItsDeviceHasNothingElseToDo) {
   EXPECT_GT(load.alone, 100);
 }
 
+// Whether a model ends to load beside one that is flooded. Else its device dies in the end, and so does the load.
+class FloodedLoad {
+ public:
+  FloodedLoad() {
+    WorldOptions options;
+    options.device = [](SimDeviceOptions& device) {
+      device.task_ns = [](const BatchedTask& task) {
+        return task.model->model().id == ModelId(1) ? int64_t{1000} : int64_t{0};
+      };
+    };
+    options.scheduler.meanwhile = [this] {
+      if (++looks_ == kMostLooks) world_->device(0).Fail(absl::InternalError("it does not end"));
+      return world_->Step();
+    };
+    world_ = std::make_unique<World>(options);
+    const auto flooded = MakeModel(ModelId(1), {1, 1, 1, 1, 1});
+    world_->Add(flooded);
+    for (uint64_t i = 0; i < 1000; ++i) world_->Submit(world_->Sentence(flooded, 50), i);
+  }
+  absl::Status Load(const std::shared_ptr<const Model>& model) {
+    looks_ = 0;
+    return world_->TryAdd(model);
+  }
+  void Step() { world_->Step(); }
+
+ private:
+  static constexpr int kMostLooks = 10'000;
+  int looks_ = 0;
+  std::unique_ptr<World> world_;
+};
+
+// Turns are counted from 1 at each load: that the load before it had its first one is nothing to it.
+TEST(ModelLifeTest, ALoadBesideNeighboursBeginsWhateverTheLastOneEndedWith) {
+  FloodedLoad flood;
+  for (int id = 2; id < 14; ++id) {
+    const auto model = MakeModel(ModelId(id));
+    model->types.resize(1);  // one task: in the first turn, if the device is not free before
+    ASSERT_EQ(flood.Load(model), absl::OkStatus()) << id;
+    for (int i = 0; i < id % 4; ++i) flood.Step();
+  }
+}
+
+// A clock may be too coarse to tell.
+TEST(ModelLifeTest, ALoadBesideNeighboursEndsThoughItsTasksTakeNoTime) {
+  FloodedLoad flood;
+  EXPECT_EQ(flood.Load(MakeModel(ModelId(2))), absl::OkStatus());
+}
+
+TEST(ModelLifeTest, ADeviceThatHangsInAWarmUpIsGivenUpAndTheOtherOneServes) {
+  World* world = nullptr;
+  int looks = 0;
+  WorldOptions options;
+  options.devices = 2;
+  options.calibrate = true;
+  options.cost = {.task_ns = 20'000, .node_ns = 100};
+  options.device = [](SimDeviceOptions& device) { device.runs = SimRuns::kInTime; };
+  options.scheduler.task_time_limit = absl::Microseconds(200);
+  options.scheduler.meanwhile = [&] {
+    if (++looks == 100'000) world->device(0).Fail(absl::InternalError("nobody gave it up"));
+    if (!world->Step()) world->time().AdvanceTo(world->time().now_ns() + 50'000);
+    return true;
+  };
+  World two(options);
+  world = &two;
+  two.device(0).Hang();
+  const auto model = MakeModel(ModelId(1), {0, 4, 0, 0, 0});
+  ASSERT_EQ(two.TryAdd(model), absl::OkStatus());
+  const std::string health(two.scheduler().DeviceHealth().message());
+  EXPECT_NE(health.find("device sim:0: hung: task "), std::string::npos) << health;
+  ExpectServed(two, model);
+}
+
 // One memory is twenty times slower a node: what is a full batch there would be a long one.
 TEST(ModelLifeTest, EachMemoryRunsItsOwnFullBatch) {
   SimTime time;

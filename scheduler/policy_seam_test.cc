@@ -90,6 +90,30 @@ TEST(PolicySeamTest, EveryServedPolicySeesTheFrontierAsItIs) {
   }
 }
 
+// Chains longer than heights and depths are told: what lies beyond counts as lying there.
+TEST(PolicySeamTest, VeryLongChainsAreCountedToTheirEnd) {
+  constexpr int32_t kTold = 4095;
+  for (const PolicyKind kind : {PolicyKind::kLbGreedy, PolicyKind::kDepth}) {
+    World world(Unhurried());
+    const auto model = MakeModel(ModelId(1), {4, 4, 4, 4, 4});
+    PolicySpec spec;
+    spec.kind = kind;
+    world.Add(model, *MakePolicy(spec, model->types.size()));
+    for (const int32_t more :
+         {60, 40, 20}) {  // one after the other, so that they are at different heights
+      world.Submit(world.Sentence(model, kTold + more), 1);
+      for (int i = 0; i < 20; ++i) world.Step();
+    }
+    for (uint32_t step = 0; world.Step(); ++step) {
+      if (step % 11 != 0) continue;
+      const absl::Status invariants = world.scheduler().CheckInvariants();
+      ASSERT_TRUE(invariants.ok()) << invariants << " step " << step << " " << Name(kind);
+    }
+    EXPECT_EQ(world.Finished().size(), 3u);
+    world.ExpectClean();
+  }
+}
+
 TEST(PolicySeamTest, PoliciesThatTheSchedulerDoesNotKnowSeeItToo) {
   RunMixedLoad(std::make_unique<LowestMeanDepth>(), 3);
   RunMixedLoad(std::make_unique<TallestTop>(), 3);

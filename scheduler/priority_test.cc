@@ -130,7 +130,7 @@ TEST(PriorityTest, WhoIsLessUrgentIsPassedByNobodyWhoComesLaterThanItsAgeing) {
 
 // Chains hold all places for longer than the test looks; short ones wait for them.
 struct Race {
-  explicit Race(int32_t turn, int32_t running_level, int32_t waiting_level) {
+  explicit Race(int32_t turn, int32_t running_level, int32_t waiting_level, int later = 20) {
     WorldOptions options = Ageing(100'000);
     options.scheduler.chain_turn = turn;
     world = std::make_unique<World>(options);
@@ -139,7 +139,7 @@ struct Race {
     for (uint64_t i = 0; i < kPlaces; ++i) {
       Submit(*world, world->Sentence(model, 400), running_level, 1000 + i);
     }
-    for (int i = 0; i < 20; ++i) world->Step();
+    for (int i = 0; i < later; ++i) world->Step();
     Submit(*world, world->Sentence(model, 3), waiting_level, 1);
     tags = Answers(*world);
   }
@@ -156,6 +156,21 @@ TEST(PriorityTest, ARunningChainKeepsItsPlaceForATurnAndThenGivesItToTheMoreUrge
 TEST(PriorityTest, AChainWhoseTurnIsOverGivesNoPlaceToTheLessUrgent) {
   EXPECT_EQ(PlaceOf(Race(16, 1, 2).tags, 1), size_t{kPlaces});
   EXPECT_EQ(PlaceOf(Race(16, 1, 1).tags, 1), 0u) << "nor to its like";
+  EXPECT_EQ(PlaceOf(Race(16, 2, 2, /*later=*/0).tags, 1), 0u) << "nor to who came with it";
+}
+
+// Of two that wait the more urgent one takes the place that is free; the other one would have that of a more urgent chain.
+TEST(PriorityTest, WhoTakesAFreePlaceTakesNobodysPlaceForTheNextInLine) {
+  WorldOptions options = Ageing(100'000);
+  options.scheduler.chain_turn = 16;
+  World world(options);
+  const auto model = WithLevels(2);
+  world.Add(model);
+  for (uint64_t i = 0; i + 1 < kPlaces; ++i) Submit(world, world.Sentence(model, 400), 1, 1000 + i);
+  for (int i = 0; i < 150; ++i) world.Step();  // their turns are over
+  Submit(world, world.Sentence(model, 400), 1, 2);
+  Submit(world, world.Sentence(model, 3), 2, 1);
+  EXPECT_GE(PlaceOf(Answers(world), 1), size_t{kPlaces} - 1);
 }
 
 // Chains and trees of three levels on two workers, cancels between them, under the policy that picks depths, too, and in

@@ -29,6 +29,25 @@ TEST(SchedulerTest, ASentenceIsAnsweredWithItsTimesAndItsRowsGoBack) {
   world.ExpectClean();
 }
 
+// Its last task ends it when its word is read.
+TEST(SchedulerTest, ADecodersTimesAreThoseOfItsTasks) {
+  for (const int depth : {1, 3}) {
+    WorldOptions options;
+    options.scheduler.max_tasks_in_flight = depth;
+    World world(options);
+    const auto model = MakeModel(ModelId(1));
+    world.Add(model);
+    const int64_t begin = world.time().now_ns();
+    world.Submit(world.Decoding(model, 12, /*end=*/99), 1);
+    world.Run();
+    const auto done = world.TheOne();
+    EXPECT_TRUE(done->status.ok()) << done->status;
+    EXPECT_EQ(done->times.first_task_start, begin);
+    EXPECT_EQ(done->times.last_task_end, begin + done->nodes_executed * 1000) << depth;
+    world.ExpectClean();
+  }
+}
+
 // Algorithms reference 10.5: BatchMaker's Fig. 5. b_max 4, one step a unit; requests 1 to 4 at time
 // zero with lengths 2, 3, 3, 5, then 5 to 8, the longest 7.
 TEST(SchedulerTest, CellularBatchingJoinsAndLeavesAsInFigureFiveOfThePaper) {

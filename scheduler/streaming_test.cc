@@ -118,6 +118,24 @@ TEST(StreamingTest, TheWordsOfARequestThatIsCancelledAreInItsAnswer) {
   EXPECT_EQ(words[0], words[1]);
 }
 
+// Of a chain that ended by itself the nodes behind its end are overrun; of one that was cancelled they are only discarded.
+TEST(StreamingTest, WhatACancelledChainRanBehindItsCancelIsNoOverrun) {
+  WorldOptions options;
+  options.scheduler.max_tasks_in_flight = 5;
+  World world(options);
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model);
+  const RequestId id = world.Submit(Decoding(world, model, false, /*end=*/99), 1);
+  for (int i = 0; i < 30; ++i) world.Step();
+  world.scheduler().Notify(id, News::kCancelled);
+  world.Run();
+  EXPECT_EQ(world.TheOne()->overrun_nodes, 0);
+  const CellTypeStats stats = world.scheduler().stats().Lanes()[0].types[kDecoderType];
+  EXPECT_GT(stats.discarded, 0u);
+  EXPECT_EQ(stats.overrun, 0u);
+  world.ExpectClean();
+}
+
 TEST(StreamingTest, WordsThatCameMeanwhileGoTogether) {
   World world;
   const auto model = MakeModel(ModelId(1));

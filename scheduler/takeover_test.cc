@@ -116,5 +116,25 @@ TEST(TakeoverTest, APolicyThatLooksAtOtherThingsIsRefusedAndTheOldOneGoesOn) {
   world.ExpectClean();
 }
 
+// Chains do not run where depths are picked: what one of them left running is in no queue that the other looks at.
+TEST(TakeoverTest, AfterAPolicyThatPicksDepthsComesNoneThatDoesNotAndNotTheOtherWayRound) {
+  const std::pair<PolicyKind, PolicyKind> pairs[] = {{PolicyKind::kAgenda, PolicyKind::kDepth},
+                                                     {PolicyKind::kDepth, PolicyKind::kAgenda}};
+  for (const auto& [first, other] : pairs) {
+    World world;
+    const auto model = MakeModel(ModelId(1));
+    world.Add(model, Rules(first, *model));
+    world.Submit(world.Sentence(model, 9), 1);
+    for (int i = 0; i < 4; ++i) world.Step();
+    EXPECT_EQ(world.scheduler().SetPolicy(model->id, Rules(other, *model)).code(),
+              absl::StatusCode::kFailedPrecondition)
+        << Name(other) << " after " << Name(first);
+    EXPECT_EQ(world.scheduler().stats().Lanes().front().policy, Name(first));
+    world.Run();
+    EXPECT_TRUE(world.TheOne()->status.ok());
+    world.ExpectClean();
+  }
+}
+
 }  // namespace
 }  // namespace cellbatch

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "scheduler/scheduler_test_world.h"
 
@@ -56,6 +57,24 @@ TEST(TasksAheadTest, AChainRunsAsFarAheadAsItsDeviceAsksFor) {
   EXPECT_EQ(InFlight(world), 8);
   EXPECT_EQ(MostInFlight(world), 8);
   ExpectAnswered(world, 1);
+}
+
+// What another one likes to have is many milliseconds of it.
+TEST(TasksAheadTest, OfSeveralDevicesTheOneThatAsksForFewestIsHeard) {
+  for (const std::string few : {"sim:0", "sim:1"}) {
+    WorldOptions options = Eight();
+    options.devices = 2;
+    const auto eight = options.device;
+    options.device = [&](SimDeviceOptions& o) {
+      eight(o);
+      if (o.name == few) o.tasks_a_launch = 1;
+    };
+    WorldOptions all_few = options;
+    all_few.device = [&](SimDeviceOptions& o) { o.runs = SimRuns::kInTime; };
+    const int fewest = World(all_few).scheduler().max_tasks_in_flight();
+    ASSERT_LT(fewest, World(Eight()).scheduler().max_tasks_in_flight());
+    EXPECT_EQ(World(options).scheduler().max_tasks_in_flight(), fewest) << few;
+  }
 }
 
 TEST(TasksAheadTest, AChainThatMayStopIsInTwoTasksAtMost) {

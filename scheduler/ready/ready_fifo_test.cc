@@ -111,5 +111,37 @@ TEST_F(FifoTest, RandomPushesPopsAndRemovals) {
   }
 }
 
+// What joins next is decided by it: were it not taken back, there would be no bound to who joins.
+TEST(GivenWayTest, AChainThatGaveItsPlaceAwayIsCountedWhileItWaits) {
+  const std::vector<Column> y = {{"y", ElementType::kFp32, 4}};
+  CellType type = NodeType();
+  type.definition =
+      testing::AnyCell("chain", {{"x", y, Arity::kOne}, {"before", y, Arity::kOne}}, y, InputId(1));
+  type.in = {TableId(0), TableId(1)};
+  ReadyFifo fifo(TypeShape(type), 64);
+  RequestBlock block;
+  std::vector<NodeRecord> records(4);
+  for (size_t i = 0; i < records.size(); ++i) {
+    records[i].length = 10;
+    records[i].next = static_cast<int32_t>(i);  // the first one has not run
+  }
+  for (NodeRecord& r : records) fifo.Push(r, block);
+  EXPECT_EQ(fifo.nodes(), 4);
+  EXPECT_EQ(fifo.given_way(), 3);
+  for (const int32_t left : {3, 2}) {
+    EXPECT_NE(fifo.Head().record, nullptr);
+    fifo.PopHead();
+    EXPECT_EQ(fifo.given_way(), left);
+  }
+  fifo.Remove(records[3]);
+  EXPECT_EQ(fifo.given_way(), 1);
+  fifo.CountIn(records[1]);
+  EXPECT_EQ(fifo.given_way(), 2);
+  fifo.CountOut(records[1]);
+  fifo.Remove(records[2]);
+  EXPECT_EQ(fifo.given_way(), 0);
+  EXPECT_EQ(fifo.nodes(), 0);
+}
+
 }  // namespace
 }  // namespace cellbatch
