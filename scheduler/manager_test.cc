@@ -315,6 +315,32 @@ TEST(ManagerTest, AModelIsNotOwedWhatItCouldNotUse) {
   EXPECT_LE(flood / (flood + burst), 0.55);
 }
 
+// One slot. News of a request that was answered and not taken yet is kept for who comes next, once: as many as there are
+// would be looked through at each arrival, and the oldest, a stranger's, would hide the one that is meant.
+TEST(ManagerTest, NewsThatCameTooLateHidesNoNewsThatCameTooEarly) {
+  WorldOptions options;
+  options.scheduler.max_requests = 1;
+  World world(options);
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model);
+  const RequestId first = world.Submit(world.Sentence(model, 2), 1);
+  world.Run();
+  for (const News late : {News::kCancelled, News::kExpired}) {
+    world.scheduler().Notify(first, late);
+    world.scheduler().StepManager();
+  }
+  world.scheduler().Notify(first, News::kCancelled);  // lies in the ring, before who comes next
+  EXPECT_TRUE(world.TheOne()->status.ok());
+  const RequestId second = world.Submit(world.Sentence(model, 50), 2);
+  ASSERT_EQ(second.slot, first.slot);
+  world.scheduler().Notify(second, News::kCancelled);
+  world.Run();
+  const auto done = world.TheOne();
+  EXPECT_EQ(done->status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(done->nodes_executed, 0);
+  world.ExpectClean();
+}
+
 // Waiting begins when something becomes ready, not when the type last ran.
 TEST(ManagerTest, WhoComesToAnIdleWorkerIsNotOverdue) {
   for (const int32_t levels : {1, 2}) {
