@@ -275,6 +275,36 @@ TEST(TrainerTest, WhatIsPublishedIsNeverWorseThanAnyRuleOfThumbAndSometimesIsOne
   EXPECT_GT(rules, 0) << "no proof was ever failed: nothing is shown";
 }
 
+// Where few proofs decide, a mean hides what users of one kind of requests would lose.
+TEST(TrainerTest, ATableIsOnNoProofWorseThanAgendaOrDepthAndThanLbGreedyInTheMean) {
+  constexpr uint64_t kSeed = 9;
+  std::mt19937_64 random(kSeed);
+  int refused = 0, beside_lb_greedy = 0;
+  for (int round = 0; round < 5; ++round) {
+    const LessonBook lessons = RandomLessons(random, 1, 14), proofs = RandomLessons(random, 8, 40);
+    const TrainingResult result =
+        TrainOrder(lessons.lessons(), proofs.lessons(),
+                   {.seed = 1, .most_nodes = 100'000, .progress = nullptr});
+    const auto worse_somewhere = [&](const OrderCandidate& table, size_t than) {
+      for (size_t p = 0; p < proofs.lessons().size(); ++p) {
+        if (table.batches[p] > result.candidates[than].batches[p]) return true;
+      }
+      return false;
+    };
+    if (result.table_is_best) {
+      EXPECT_FALSE(worse_somewhere(result.published, 0)) << "agenda, round " << round;
+      EXPECT_FALSE(worse_somewhere(result.published, 1)) << "depth, round " << round;
+      beside_lb_greedy += worse_somewhere(result.published, 2) ? 1 : 0;
+    } else {
+      for (const OrderCandidate& c : result.candidates) {
+        if (c.is_table && c.over_bound <= result.published.over_bound + 1e-9) ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 0) << "no table was better in the mean and refused: nothing is shown";
+  EXPECT_GT(beside_lb_greedy, 0) << "seed " << kSeed;
+}
+
 // What is by chance: a choice that gains nothing, where the proofs do not need it either.
 TEST(TrainerTest, WhatIsPublishedIsTheSmallestOfTheBestTablesAndInItNothingIsByChance) {
   constexpr uint64_t kSeed = 19;
