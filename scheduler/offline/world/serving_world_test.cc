@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -199,6 +201,103 @@ TEST(ServingWorldTest, TheSameArrivalsGiveTheSameInANewWorldAndInOneThatHasRun) 
   }
 }
 
+TEST(QuantileTest, ItIsTheLeastValueThatSoManyDoNotExceed) {
+  std::vector<int64_t> ten = {7, 3, 10, 1, 9, 2, 8, 4, 6, 5};
+  EXPECT_EQ(QuantileOf(ten, 0.5), 5);
+  EXPECT_EQ(QuantileOf(ten, 0.51), 6);
+  EXPECT_EQ(QuantileOf(ten, 0.9), 9);
+  EXPECT_EQ(QuantileOf(ten, 0.99), 10);
+  EXPECT_EQ(QuantileOf(ten, 1), 10);
+  EXPECT_EQ(QuantileOf(ten, 0), 1);
+  EXPECT_EQ(QuantileOf({4}, 0.99), 4);
+  EXPECT_EQ(QuantileOf({}, 0.5), 0);
+}
+
+// Leaves alone take 11, 22 and 33 us, by when the machine was how fast: far from each other, nobody waits.
+TEST(ServingWorldTest, AReportsFiguresAreThoseOfItsAnswersAndOfNobodyWhoIsSkipped) {
+  WorldOptions options;
+  options.pace.resize(5);
+  options.pace[1] = {{0, 1}, {2'000'000, 2}, {5'000'000, 3}, {9'000'000, 1}};
+  const auto world = Made(Leaf, 8, options);
+  constexpr int64_t kAlone = kTaskNs + kNodeNs;
+  const std::vector<Arrival> arrivals = {
+      {1'000'000, 0}, {3'000'000, 0}, {4'000'000, 0}, {6'000'000, 0}, {7'000'000, 0}};
+  const WorldReport all = world->Run(arrivals);
+  EXPECT_EQ(Latencies(all),
+            (std::vector<int64_t>{kAlone, 2 * kAlone, 2 * kAlone, 3 * kAlone, 3 * kAlone}));
+  EXPECT_DOUBLE_EQ(all.mean_ns, 11 * kAlone / 5.0);
+  EXPECT_EQ(all.p50_ns, 2 * kAlone);
+  EXPECT_EQ(all.p99_ns, 3 * kAlone);
+  EXPECT_DOUBLE_EQ(all.requests_per_s, 5e9 / (6'000'000 + 3 * kAlone))
+      << "from the first arrival to the last answer";
+  const WorldReport last = Made(Leaf, 8, options)->Run(arrivals, 3);
+  EXPECT_DOUBLE_EQ(last.mean_ns, 3 * kAlone);
+  EXPECT_EQ(last.p50_ns, 3 * kAlone);
+  EXPECT_EQ(last.tasks, 5) << "they ran";
+}
+
+TEST(ServingWorldTest, APaceHoldsFromItsMomentOnAndBeginsAnewWithTheLast) {
+  WorldOptions options;
+  options.pace.resize(5);
+  options.pace[1] = {{0, 1}, {100'000, 3}, {200'000, 7}};
+  const auto world = Made(Leaf, 8, options);
+  constexpr int64_t kAlone = kTaskNs + kNodeNs;
+  const std::vector<Arrival> arrivals = {{0, 0},       {99'999, 0},  {150'000, 0},
+                                         {200'000, 0}, {300'000, 0}, {400'000, 0}};
+  const WorldReport report = world->Run(arrivals);
+  EXPECT_EQ(report.answers[0].compute_ns, kAlone);
+  EXPECT_EQ(report.answers[1].compute_ns, kAlone);
+  EXPECT_EQ(report.answers[2].compute_ns, 3 * kAlone);
+  EXPECT_EQ(report.answers[3].compute_ns, kAlone);
+  EXPECT_EQ(report.answers[4].compute_ns, 3 * kAlone);
+  EXPECT_EQ(report.answers[5].compute_ns, kAlone);
+  const WorldReport sentence = Made(Sentence, 8, options)->Run(std::vector<Arrival>{{110'000, 0}});
+  EXPECT_EQ(sentence.answers[0].compute_ns, 2 * kAlone) << "of leaves alone";
+}
+
+TEST(ServingWorldTest, AStallHoldsATaskForWhatIsLeftOfItAndForOneThatComesMeanwhile) {
+  constexpr int64_t kAlone = kTaskNs + kNodeNs;
+  const auto takes = [](int64_t at_ns, std::vector<WorldStall> stalls) {
+    WorldOptions options;
+    options.stalls = std::move(stalls);
+    const std::vector<Arrival> one = {{at_ns, 0}};
+    return Made(Leaf, 8, options)->Run(one).answers[0].compute_ns;
+  };
+  EXPECT_EQ(takes(80'000, {{100'000, 50'000}}), kAlone) << "it is done before";
+  EXPECT_EQ(takes(95'000, {{100'000, 50'000}}), kAlone + 50'000);
+  EXPECT_EQ(takes(120'000, {{100'000, 50'000}}), kAlone + 30'000) << "it began in it";
+  EXPECT_EQ(takes(150'000, {{100'000, 50'000}}), kAlone) << "it is over";
+  EXPECT_EQ(takes(95'000, {{100'000, 50'000}, {155'000, 20'000}}), kAlone + 70'000)
+      << "the second comes before the rest is done";
+}
+
+TEST(ServingWorldTest, AClosedLoopLetsInSoManyAndItsRateIsThatWhileItWasFull) {
+  const auto world = Made(Sentence, 1);
+  // Four long ones to begin with, then each a word and a head: 22 us.
+  std::vector<Arrival> arrivals(4, Arrival{0, 9});
+  arrivals.resize(44);
+  const WorldReport report = world->RunClosed(arrivals, 4);
+  EXPECT_NEAR(report.requests_per_s, 1e9 / (2 * (kTaskNs + kNodeNs)), 1)
+      << "not of the first tenth";
+  for (size_t i = 12; i < arrivals.size(); ++i) {
+    EXPECT_LE(report.answers[i].latency_ns(), 4 * 2 * (kTaskNs + kNodeNs)) << i;
+  }
+}
+
+TEST(ServingWorldTest, WhatDoesNotFitIsCountedAsFailedAndIsNoLatency) {
+  WorldOptions options;
+  std::vector<WorldLane> lanes;
+  lanes.push_back({MakeModel(ModelId(1)), Linear(8), Sentence});
+  options.row_budget_bytes = 1 << 16;
+  ServingWorld world(options, std::move(lanes));
+  const std::vector<Arrival> arrivals = {{0, 0}, {1'000'000, 5'000}, {2'000'000, 0}};
+  const WorldReport report = world.Run(arrivals);
+  EXPECT_EQ(report.failed, 1);
+  EXPECT_TRUE(report.answers[0].ok);
+  EXPECT_FALSE(report.answers[1].ok);
+  EXPECT_EQ(report.p99_ns, 2 * (kTaskNs + kNodeNs));
+}
+
 TEST(ServingWorldTest, EverybodyIsAnsweredWhereThereAreFewerSlotsThanRequests) {
   const auto world = Made(Sentence, 4, {.max_requests = 3});
   const std::vector<Arrival> arrivals(50, Arrival{0, 6});
@@ -256,9 +355,42 @@ TEST(TaskCostsTest, BetweenMeasuredSizesTheyAreInterpolatedAndBeyondThemTheyGoOn
   EXPECT_EQ(TaskCosts::Of({{8, {{1, 50}}}})->Ns(type, 3), 150);
 }
 
+TEST(TaskCostsTest, BeyondMeasuredSizesTheyNeverFall) {
+  const TaskCosts costs = *TaskCosts::Of({{8, {{1, 100}, {2, 90}}}});
+  EXPECT_EQ(costs.Ns(CellTypeId(0), 2), 90);
+  EXPECT_EQ(costs.Ns(CellTypeId(0), 8), 90);
+}
+
+TEST(TaskCostsTest, WhatWasMeasuredInOneMemoryIsItsOwnAndABatchIsWhatItSays) {
+  auto model = MakeModel(ModelId(1));
+  model->types[2].min_batch = 6;
+  std::vector<CellTypeCalibration> measured;
+  for (const int memory : {0, 1}) {
+    for (const CellType& type : model->types) {
+      CellTypeCalibration& one = measured.emplace_back();
+      one.type = type.id;
+      one.memory = memory;
+      one.max_batch = memory == 0 ? 4 : 16;
+      one.peak_batch = memory == 0 ? 6 : 24;
+      one.points = {{1, memory == 0 ? 100 : 900}};
+    }
+  }
+  const TaskCosts costs = *TaskCosts::Of(measured, 0, *model);
+  EXPECT_EQ(costs.Ns(kLeaf, 1), 100);
+  EXPECT_EQ(costs.types()[1].peak_batch, 6);
+  const auto with = WithBatchesOf(costs, *model);
+  EXPECT_EQ(with->types[2].max_batch, 4);
+  EXPECT_EQ(with->types[2].peak_batch, 6);
+  EXPECT_EQ(with->types[2].min_batch, 4) << "no more than the most";
+  EXPECT_EQ(with->types[1].min_batch, 1);
+}
+
 TEST(TaskCostsTest, WhatCannotBeCostsIsRefused) {
   EXPECT_FALSE(TaskCosts::Of({{8, {}}}).ok());
   EXPECT_FALSE(TaskCosts::Of({{0, {{1, 50}}}}).ok());
+  EXPECT_TRUE(TaskCosts::Of({{4096, {{1, 50}}}}).ok());
+  EXPECT_EQ(std::string(TaskCosts::Of({{4097, {{1, 50}}}}).status().message()),
+            "costs of cell type 0: max_batch is 4097, allowed are 1 to 4096");
   EXPECT_FALSE(TaskCosts::Of({{8, {{2, 50}, {2, 60}}}}).ok());
   EXPECT_FALSE(TaskCosts::Of({{8, {{1, 0}}}}).ok());
   EXPECT_FALSE(TaskCosts::Of({{8, {{1 << 20, 5}}}}).ok());
@@ -287,6 +419,15 @@ TEST(ArrivalsTest, PoissonArrivalsComeAtTheirRateEachShapeAsOftenAsAnyOther) {
   EXPECT_NEAR(squares / 1e5, 2, 0.1) << "as far apart as exponential gaps are";
   ASSERT_EQ(of_shape.size(), 7u);
   for (const auto& [shape, count] : of_shape) EXPECT_NEAR(count, 100'000 / 7, 1) << shape;
+  int sorted = 0;  // turns that came in order
+  for (size_t turn = 0; turn + 7 <= arrivals.size(); turn += 7) {
+    sorted += std::is_sorted(arrivals.begin() + static_cast<std::ptrdiff_t>(turn),
+                             arrivals.begin() + static_cast<std::ptrdiff_t>(turn) + 7,
+                             [](const auto& a, const auto& b) { return a.shape < b.shape; });
+  }
+  EXPECT_LT(sorted, 20) << "of 14,285, one in 5,040";
+  EXPECT_NE(PoissonArrivals(1'000, 1, 7, kSeed + 1)[0].at_ns, arrivals[0].at_ns);
+  EXPECT_EQ(PoissonArrivals(1'000, 1, 7, kSeed, /*lane=*/2)[0].lane, 2);
   const std::vector<Arrival> faster = AtAnotherRate(arrivals, 2);
   EXPECT_NEAR(static_cast<double>(faster.back().at_ns), static_cast<double>(before) / 2, 1);
   EXPECT_EQ(faster.back().shape, arrivals.back().shape);
