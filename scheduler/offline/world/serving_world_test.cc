@@ -331,6 +331,35 @@ TEST(ServingWorldTest, ByHandItTellsOfEveryTaskAndEveryAnswer) {
   EXPECT_EQ(nodes, 2 + 3);
 }
 
+// What a scheduler is told decides who waits: each of these alone changes it.
+TEST(ServingWorldTest, EveryOptionOfTheSchedulerAndItsDevicesIsInForce) {
+  const auto latencies = [](const WorldOptions& options) {
+    std::vector<WorldLane> lanes;
+    auto model = MakeModel(ModelId(1));
+    model->priority_levels = 3;
+    lanes.push_back({std::move(model), Linear(4), Sentence});
+    WorldOptions given = options;
+    given.row_budget_bytes = 16 << 20;
+    ServingWorld world(given, std::move(lanes));
+    std::vector<Arrival> arrivals = PoissonArrivals(12'000, 600, 20, /*seed=*/13);
+    for (size_t i = 0; i < arrivals.size(); ++i) arrivals[i].priority = 1 + static_cast<int>(i % 3);
+    return Latencies(world.Run(arrivals));
+  };
+  const std::vector<int64_t> usual = latencies({});
+  EXPECT_EQ(latencies({}), usual);
+  EXPECT_NE(latencies({.max_wait_tasks = 1}), usual);
+  EXPECT_NE(latencies({.chain_turn = 1}), usual);
+  EXPECT_NE(latencies({.priority_ageing = 1}), usual);
+  const std::vector<int64_t> by_itself = latencies({.runs_by_itself = true});
+  EXPECT_NE(latencies({.runs_by_itself = true, .tasks_a_launch = 4, .launch_ns = 5'000}),
+            latencies({.runs_by_itself = true, .launch_ns = 5'000}));
+  EXPECT_NE(latencies({.runs_by_itself = true, .launch_ns = 5'000}), by_itself);
+  EXPECT_NE(latencies({.runs_by_itself = true, .max_tasks_in_flight = 4}), by_itself);
+  EXPECT_NE(
+      latencies({.runs_by_itself = true, .max_tasks_in_flight = 4}),
+      latencies({.runs_by_itself = true, .max_tasks_in_flight = 4, .few_tasks_in_flight = 1}));
+}
+
 TEST(ServingWorldTest, LanesShareADeviceAndEachHasItsOwnCosts) {
   std::vector<WorldLane> lanes;
   lanes.push_back({MakeModel(ModelId(1)), Linear(8), Leaf});
