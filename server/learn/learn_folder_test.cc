@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -97,6 +99,28 @@ TEST_F(LearnFolderTest, WhatCannotBeWrittenIsNamed) {
   EXPECT_THAT(std::string(WriteWhole(folder_ + "/no/file", "text").message()),
               HasSubstr("no/file cannot be written: No such file or directory"));
   EXPECT_EQ(Files(), 0);
+}
+
+// A disk that is full: less than a buffer is noticed where the file is closed, more where it is written.
+TEST_F(LearnFolderTest, WhereTheDiskIsFullWhatWasThereStaysAndNothingIsLeftBeside) {
+  ASSERT_TRUE(WriteWhole(file_, "before").ok());
+  for (const size_t bytes : {size_t{100}, size_t{1} << 20}) {
+    const std::string text(bytes, 'x');
+    EXPECT_EQ(std::string(WriteWhole("/dev/full", text).message()),
+              "/dev/full cannot be written: No space left on device");
+    struct rlimit before = {};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto ignored = signal(SIGXFSZ, SIG_IGN);
+    struct rlimit tight = before;
+    tight.rlim_cur = 10;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    const absl::Status written = WriteWhole(file_, text);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, ignored);
+    EXPECT_EQ(std::string(written.message()), file_ + " cannot be written: File too large");
+    EXPECT_EQ(Read(file_), "before") << bytes;
+    EXPECT_EQ(Files(), 1) << bytes;
+  }
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ constexpr char kHelp[] =
     "  --policy WHAT       cellular, agenda, agenda_of_remaining, depth, lb_greedy, random, or a\n"
     "                      policy.textproto. [what decided]\n"
     "  --rate X            The recorded requests, X times as fast. [1]\n"
-    "  --devices N         As many like the first of the server's. [as many as there were]\n";
+    "  --devices N         As many like the first of the server's, 8 at most. [as many as there\n"
+    "                      were]\n";
+static_assert(kMostWorldDevices == 8, "what --help says");
 
 enum Flag { kModel = 1, kPolicy, kRate, kDevices, kAsk };
 
@@ -62,7 +64,7 @@ bool Set(int flag, const std::string& value, Asked& asked) {
     case kRate:
       return Parse(value, 1000.0, asked.rate);
     case kDevices:
-      return Parse(value, 64, asked.devices);
+      return Parse(value, kMostWorldDevices, asked.devices);
     default:
       return false;
   }
@@ -150,9 +152,10 @@ int Main(int argc, char** argv) {
     }
     if (flag == '?') return 2;  // getopt has said what
     if (!Set(flag, optarg, asked)) {
-      fmt::print(stderr, "cellbatch-whatif: --{} cannot be \"{}\", it takes {}\n",
-                 kFlags[flag - 1].name, optarg,
-                 flag == kRate ? "more than 0, 1000 at most" : "1 to 64");
+      fmt::print(
+          stderr, "cellbatch-whatif: --{} cannot be \"{}\", it takes {}\n", kFlags[flag - 1].name,
+          optarg,
+          flag == kRate ? "more than 0, 1000 at most" : fmt::format("1 to {}", kMostWorldDevices));
       return 2;
     }
   }

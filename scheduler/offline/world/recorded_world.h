@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "scheduler/offline/world/serving_world.h"
 #include "scheduler/record/recorded_run.h"
+#include "scheduler/request_block.h"
 
 namespace cellbatch {
 
@@ -52,8 +53,10 @@ struct RecordedPart {
 // policies or rules of joining made by code, or a cell type that was never warmed.
 absl::StatusOr<RecordedWorld> WorldOfRecord(const RecordedRun& run, const RecordedPart& part);
 
+inline constexpr int kMostWorldDevices = kMaxWorkers;  // as a scheduler takes no more
+
 // What the world says of the served latencies: arrivals `times` as fast, that policy; from the first byte to the last
-// task's end, as served_ns.
+// task's end, as served_ns. REQUIRES: 1 to kMostWorldDevices devices.
 WorldReport WhatIf(const RecordedWorld& recorded, const PolicySpec& policy, double times,
                    int devices);
 
