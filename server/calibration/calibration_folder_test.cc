@@ -1,8 +1,10 @@
 #include "server/calibration/calibration_folder.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/calibration/calibration_text.h"
 #include "server/calibration/kept_calibration.h"
 
 namespace cellbatch {
@@ -142,6 +145,46 @@ TEST_F(CalibrationFolderTest, AFolderThatCannotBeMadeIsSaid) {
   const auto folder = CalibrationFolder::Open("/proc/self/fdinfo", "");
   EXPECT_THAT(std::string(folder.status().message()),
               HasSubstr("--calibration-cache=/proc/self/fdinfo: /proc/self/fdinfo/.partial."));
+}
+
+// Servers of other users share a folder.
+TEST_F(CalibrationFolderTest, WhatIsKeptAllMayReadAndItsOwnerAloneWrites) {
+  const auto folder = Open();
+  const mode_t before = umask(0077);
+  folder->Keep(key_, points_);
+  umask(before);
+  struct stat kept = {};
+  ASSERT_EQ(stat(folder->PathOf(key_).c_str(), &kept), 0);
+  EXPECT_EQ(kept.st_mode & 0777, 0644u);
+}
+
+TEST_F(CalibrationFolderTest, WhereTheDiskIsFullWhatWasKeptStaysAndNothingIsLeftBeside) {
+  const auto folder = Open();
+  folder->Keep(key_, points_);
+  struct rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto ignored = signal(SIGXFSZ, SIG_IGN);
+  struct rlimit tight = before;
+  tight.rlim_cur = 60;  // half a file
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  folder->Keep(key_, Points{{1, 7}});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, ignored);
+  EXPECT_EQ(folder->Find(key_), points_);
+  EXPECT_THAT(Files(), ElementsAre(folder->PathOf(key_)));
+}
+
+TEST(CalibrationTextTest, WhereTimesComeFromIsCountedByCellType) {
+  CellTypeCalibration none, measured, kept;
+  measured.points = kept.points = {{1, 5}};
+  kept.kept = true;
+  EXPECT_EQ(WhereTimesComeFrom({}), "");
+  EXPECT_EQ(WhereTimesComeFrom({none, none}), "");
+  EXPECT_EQ(WhereTimesComeFrom({measured, none}), "; T(b) measured of 1 cell type");
+  EXPECT_EQ(WhereTimesComeFrom({measured, measured}), "; T(b) measured of 2 cell types");
+  EXPECT_EQ(WhereTimesComeFrom({kept, none}), "; T(b) kept and confirmed of 1 cell type");
+  EXPECT_EQ(WhereTimesComeFrom({kept, kept, measured}),
+            "; T(b) kept and confirmed of 2 cell types, measured of 1");
 }
 
 // Each writes a T(b) of its own, of many points: a reader has one of them, all of it.

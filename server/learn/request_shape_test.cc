@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -91,6 +92,11 @@ TEST(ParseShapeTest, AnythingElseIsRefusedWithAReason) {
   EXPECT_THAT(Refused(ShapeKind::kSequence, "words"), HasSubstr("\"words\" is no sequence"));
   EXPECT_THAT(Refused(ShapeKind::kSequence, "0"), HasSubstr("no words"));
   EXPECT_THAT(Refused(ShapeKind::kSequence, "-4"), HasSubstr("numbers"));
+  EXPECT_EQ(Refused(ShapeKind::kSequence, "1048576"), "taken");
+  EXPECT_THAT(Refused(ShapeKind::kSequence, "1048577"), HasSubstr("it takes numbers"));
+  EXPECT_EQ(Refused(ShapeKind::kSequence, "12\r"), "taken") << "a file of another system";
+  EXPECT_EQ(Refused(ShapeKind::kSequence, std::string(100, 'w')),
+            "\"" + std::string(60, 'w') + "\" is no sequence: it takes numbers, words first");
   EXPECT_THAT(Refused(ShapeKind::kSpelled, "3 0 7"), HasSubstr("one a word"));
   EXPECT_THAT(Refused(ShapeKind::kTranslation, "18"), HasSubstr("two numbers"));
   EXPECT_THAT(Refused(ShapeKind::kTree, "(3 (2 It)"), HasSubstr("brackets open"));
@@ -144,6 +150,9 @@ TEST(BuiltInShapesTest, MadeUpShapesAreSoundAndOfTheStatedSizes) {
       EXPECT_GE(from, 0);
       EXPECT_LE(to, lattice.length);
     }
+    EXPECT_EQ(std::set<Pair>(lattice.spans.begin(), lattice.spans.end()).size(),
+              lattice.spans.size())
+        << "no word is there twice";
     const RequestShape spelled = RandomShape(ShapeKind::kSpelled, {}, random);
     EXPECT_EQ(spelled.spelled.size(), static_cast<size_t>(spelled.length));
     EXPECT_GE(RandomShape(ShapeKind::kTranslation, {}, random).target, 1);

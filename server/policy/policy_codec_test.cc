@@ -260,7 +260,14 @@ TEST(PolicyCodecTest, HalfOfAFileIsNoPolicyOfFewerStates) {
   const size_t last = good.rfind("states {");
   EXPECT_EQ(Refused(good.substr(0, last), model),
             "policy.textproto: states_in_all is 3, there are 2 states: it is not all of a file");
-  // Who writes one by hand need not count.
+  // Who writes one by hand need not count, nor say that there is one phase.
+  PolicySpec one = Fsm();
+  one.encoding.phases = 1;
+  one.rules.pop_back();
+  one.rules[0].state = State(one.encoding, {0});
+  one.rules[1].state = State(one.encoding, {2, 1});
+  const std::string by_hand = PolicyText(ToPolicyFile(one, model));
+  EXPECT_EQ(Refused(With(by_hand, "phases: 1\n", ""), model), "taken");
   EXPECT_EQ(Refused(With(good, "states_in_all: 3\n", ""), model), "taken");
 }
 

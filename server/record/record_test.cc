@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -220,6 +222,56 @@ TEST_F(RecordFileTest, AFolderIsNoFileRatherThanOneOfExabytes) {
             "/proc/self: it is no file");
 }
 
+TEST_F(RecordFileTest, OneThatIsLargerThanIsReadIsNotRead) {
+  Record(1 << 20);
+  const std::string size = std::to_string(bytes_.size()), less = std::to_string(bytes_.size() - 1);
+  EXPECT_TRUE(ReadRecord(path_, static_cast<int64_t>(bytes_.size())).ok());
+  EXPECT_EQ(
+      std::string(ReadRecord(path_, static_cast<int64_t>(bytes_.size()) - 1).status().message()),
+      path_ + ": it has " + size + " bytes, " + less + " are read");
+}
+
+// Nothing is said of what could not be written but that it could not.
+TEST_F(RecordFileTest, ADiskThatIsFullIsSaidAndNobodyWaitsForIt) {
+  for (const int pieces : {1, 20'000}) {  // less than a buffer, and more
+    auto writer = RecordWriter::Open("/dev/full", 1 << 20);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (int i = 0; i < pieces; ++i) (*writer)->Began({.memory_of = {0, 0, 0, 0}});
+    (*writer)->Close();
+    EXPECT_TRUE((*writer)->state().failed) << pieces;
+    EXPECT_FALSE((*writer)->state().full);
+  }
+}
+
+// The queue empties as it is written: what was in it before does not count.
+TEST_F(RecordFileTest, WhatFindsNoRoomOnItsWayIsCountedAndTheRestIsWritten) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  RecordedLane lane;
+  auto model = std::make_shared<Model>();
+  model->name = std::string(33 << 20, 'm');
+  lane.model = model;
+  auto writer = RecordWriter::Open(path_, kMost);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  (*writer)->Began({});
+  for (lane.serial = 0; lane.serial < 2; ++lane.serial) {
+    (*writer)->LaneMade(lane);
+    const int64_t before = (*writer)->state().bytes;
+    for (int i = 0; i < 10'000 && (*writer)->state().bytes == before; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  EXPECT_EQ((*writer)->state().lost_requests, 0u);
+  model->name = std::string(65 << 20, 'm');
+  (*writer)->LaneMade(lane);
+  (*writer)->Close();
+  EXPECT_EQ((*writer)->state().lost_requests, 1u);
+  const auto run = ReadRecord(path_, kMost);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->lanes.size(), 2u);
+  EXPECT_EQ(run->lost_requests, 1u);
+  std::remove(path_.c_str());
+}
+
 // Each field has a value that no other has and that is not what it is where nobody says it.
 TEST(RecordCodecTest, WhatASetupSaysIsReadAsItWasWritten) {
   const RecordedSetup setup = {.max_tasks_in_flight = 3,
@@ -382,6 +434,144 @@ TEST(RecordCodecTest, WhatRequestsSayIsReadAsItWasWritten) {
   EXPECT_EQ(run->end, RecordEnd::kClosed);
   EXPECT_EQ(run->lost_steps, 21u);
   EXPECT_EQ(run->lost_requests, 22u);
+}
+
+// A record of these entries behind a header, or what is wrong with it.
+std::string Refused(const std::vector<disk::RecordEntry>& entries) {
+  std::string bytes;
+  AppendEntry(EntryOf(RecordedSetup{}), bytes);
+  for (const disk::RecordEntry& entry : entries) AppendEntry(entry, bytes);
+  const auto run = ParseRecord(bytes, "r");
+  return run.ok() ? "taken" : std::string(run.status().message());
+}
+
+RecordedLane LaneOfTests() {
+  RecordedLane lane;
+  lane.serial = 6;
+  lane.model = MakeModel(ModelId(0));
+  return lane;
+}
+
+TEST(RecordCodecTest, WhatContradictsItselfIsRefusedByItsNumber) {
+  RecordedRequest request;
+  request.id = 40;
+  request.shape.pieces.push_back({.subgraphs = {{.table = 0}, {.type = 1, .num_links = 1}},
+                                  .links = {{.from = 0}},
+                                  .returns = {}});
+  const disk::RecordEntry lane = EntryOf(LaneOfTests()), one = EntryOf(request);
+  EXPECT_EQ(Refused({lane, one}), "taken");
+  EXPECT_EQ(Refused({lane, lane}), "r: lane 6 is there twice");
+  EXPECT_EQ(Refused({lane, one, one}), "r: request 40 is there twice");
+  EXPECT_EQ(Refused({EntryOf(RecordedSetup{})}), "r: it has two headers");
+  EXPECT_EQ(Refused({TakeoverEntry(7, 1, {}, *LaneOfTests().model)}),
+            "r: lane 7 takes over a policy, and is not there");
+  disk::RecordEntry of_others = EntryOf(RecordedSetup{});
+  of_others.mutable_header()->set_magic("cellbatch-recorf");
+  std::string bytes;
+  AppendEntry(of_others, bytes);
+  EXPECT_EQ(std::string(ParseRecord(bytes, "r").status().message()),
+            "r: its header is no record's");
+  bytes.clear();
+  AppendEntry(one, bytes);
+  EXPECT_EQ(std::string(ParseRecord(bytes, "r").status().message()),
+            "r: its first entry is no header");
+}
+
+TEST(RecordCodecTest, AShapeWhoseListsAreNotAsLongAsEachOtherIsNone) {
+  RecordedRequest request;
+  request.id = 40;
+  request.shape.pieces.push_back({.subgraphs = {{.table = 0},
+                                                {.type = 1,
+                                                 .num_links = 1,
+                                                 .num_returns = 1,
+                                                 .stop_column = 1,
+                                                 .phase = 1,
+                                                 .place = 2}},
+                                  .links = {{.from = 0}},
+                                  .returns = {{}}});
+  const disk::RecordEntry good = EntryOf(request);
+  EXPECT_EQ(Refused({good}), "taken");
+  const auto with = [&](auto change) {
+    disk::RecordEntry entry = good;
+    change(*entry.mutable_request()->mutable_piece());
+    return Refused({entry});
+  };
+  const std::string none = "r: request 40 is of no shape";
+  EXPECT_EQ(with([](auto& p) { p.mutable_table()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_length()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_links()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_returns()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_keeps_rows()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) {
+              p.mutable_stop_column()->RemoveLast();
+              p.mutable_stop_value()->RemoveLast();
+            }),
+            none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_stop_value()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_phase()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_place()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_link_input()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_link_first()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_link_stride()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_return_column()->RemoveLast(); }), none);
+  EXPECT_EQ(with([](auto& p) { p.mutable_return_count()->RemoveLast(); }), none);
+  disk::RecordEntry piece = NextPieceEntry(40, request.shape.pieces[0]);
+  piece.mutable_next_piece()->mutable_piece()->mutable_table()->RemoveLast();
+  EXPECT_EQ(Refused({good, piece}), "r: a piece of request 40 is of no shape");
+}
+
+TEST(RecordCodecTest, AModelThatCannotBeIsRefusedByItsName) {
+  const auto with = [](auto change) {
+    disk::RecordEntry entry = EntryOf(LaneOfTests());
+    change(*entry.mutable_lane());
+    return Refused({entry});
+  };
+  EXPECT_EQ(with([](auto&) {}), "taken");
+  EXPECT_EQ(with([](auto& lane) { lane.set_weight(0); }),
+            "r: recorded model \"model0\": its weight is none");
+  EXPECT_EQ(with([](auto& lane) { lane.set_default_priority_level(2); }),
+            "r: recorded model \"model0\": its priority levels are none");
+  EXPECT_EQ(with([](auto& lane) { lane.mutable_types(0)->set_carry(3); }),
+            "r: recorded model \"model0\": type \"chain\" carries no input");
+  EXPECT_EQ(with([](auto& lane) { lane.mutable_types(1)->mutable_inputs(0)->set_columns(0, 1); }),
+            "r: recorded model \"model0\": type \"leaf\" reads no columns by \"x\"");
+  EXPECT_EQ(with([](auto& lane) { lane.mutable_types(1)->set_leaves(0, -1); }),
+            "r: recorded model \"model0\": type \"leaf\" leaves no columns");
+}
+
+// Records of servers that did not know of a field yet.
+TEST(RecordCodecTest, WhatAnOlderRecordDoesNotSayIsAsItWasThen) {
+  disk::RecordEntry header = EntryOf(RecordedSetup{}), lane = EntryOf(LaneOfTests());
+  header.mutable_header()->clear_priority_ageing();
+  lane.mutable_lane()->clear_lives_in();
+  std::string bytes;
+  AppendEntry(header, bytes);
+  AppendEntry(lane, bytes);
+  const auto run = ParseRecord(bytes, "r");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->setup.priority_ageing, RecordedSetup().priority_ageing);
+  EXPECT_EQ(run->lanes.at(6).lives_in, ~0u) << "everywhere";
+}
+
+// Five bytes of 7 bits, and no more than a message may have.
+TEST(RecordCodecTest, ALengthThatIsNoneIsDamageAndNotAnEnd) {
+  std::string header;
+  AppendEntry(EntryOf(RecordedSetup{}), header);
+  const std::string at = std::to_string(header.size());
+  for (const std::string length :
+       {"\xff\xff\xff\xff\x0f", "\x80\x80\x80\x80\x80\x01", "\xff\xff\xff\xff\xff\xff"}) {
+    EXPECT_EQ(std::string(ParseRecord(header + length, "r").status().message()),
+              "r: the entry at byte " + at + " of " +
+                  std::to_string(header.size() + length.size()) + " has no length");
+  }
+  EXPECT_TRUE(ParseRecord(header + "\x80\x80", "r").ok()) << "the writer ended here";
+  EXPECT_TRUE(ParseRecord(header.substr(0) + std::string("\x03"
+                                                         "abc"
+                                                         "\0\0",
+                                                         6),
+                          "r")
+                  .ok())
+      << "in the middle of a check";
 }
 
 TEST_F(RecordFileTest, AtItsLimitItIsClosedSaysSoAndIsStillARecord) {

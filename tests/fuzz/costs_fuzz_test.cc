@@ -62,6 +62,35 @@ TEST(CostsFuzzTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(read->InWorld().Ns(CellTypeId(0), 1), 50'000 * 5 / 4 + 2'600);
 }
 
+TEST(CostsFuzzTest, WhatNoDeviceTakesIsRefusedWithItsBound) {
+  const Model model = TwoTypes();
+  const std::string good = CostsText(Good(), model);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " is not in\n" << text;
+    if (at != std::string::npos) text.replace(at, from.size(), to);
+    const auto read = ParseCosts(text, "c", model);
+    return read.ok() ? "taken" : std::string(read.status().message());
+  };
+  for (const std::string name : {"task_overhead_ns: 2600", "wake_ns: 22000", "answer_ns: 60000"}) {
+    const std::string field = name.substr(0, name.find(' ') + 1);
+    EXPECT_EQ(with(name, field + "60000000000"), "taken");
+    EXPECT_EQ(with(name, field + "60000000001"),
+              "c: an overhead of 60000000001 ns, allowed are 0 to 60000000000");
+    EXPECT_EQ(with(name, field + "-1"), "c: an overhead of -1 ns, allowed are 0 to 60000000000");
+  }
+  EXPECT_EQ(with("ns: 400000", "ns: 60000000001"),
+            "c: \"leaf\": a task of 60000000001 ns, allowed are 1 to 60000000000");
+  EXPECT_EQ(with("served: 1.25", ""), "taken") << "as long as alone";
+  EXPECT_EQ(with("served: 1.25", "served: 1000"), "taken");
+  for (const std::string served : {"1000.5", "-1", "nan", "inf", "0.0005"}) {
+    EXPECT_EQ(with("served: 1.25", "served: " + served),
+              "c: \"leaf\" takes " + served +
+                  " times as long when it is served, allowed are 0.001 to 1000");
+  }
+}
+
 TEST(CostsFuzzTest, CostsOfAnotherModelAreRefusedByName) {
   const Model model = TwoTypes();
   Model other = model;
