@@ -37,34 +37,67 @@ class RecordedRequestsTest : public ::testing::Test {
  protected:
   // Chains capped at 20 words; number i stops after 3 + i of them.
   void Write(int requests, absl::StatusCode code = absl::StatusCode::kOk) {
-    std::string bytes;
-    AppendEntry(EntryOf(RecordedSetup{}), bytes);
-    RecordedLane lane;
-    lane.serial = 4;
-    lane.model = Decoder();
-    AppendEntry(EntryOf(lane), bytes);
+    Begin();
     for (int i = 0; i < requests; ++i) {
-      RecordedRequest request;
-      request.id = static_cast<uint64_t>(i);
-      request.serial = 4;
-      PieceShape& piece = request.shape.pieces.emplace_back();
-      piece.subgraphs = {{.table = 0, .length = 1},
-                         {.type = 0,
-                          .length = 20,
-                          .num_links = 1,
-                          .num_returns = 1,
-                          .stop_column = 1,
-                          .stop_value = 2}};
-      piece.links = {{.from = 0}};
-      piece.returns = {{.column = 1, .count = 20}};
-      AppendEntry(EntryOf(request), bytes);
       RecordedEnd end;
       end.code = code;
       end.stopped_at = {2 + i};
-      AppendEntry(EndEntry(request.id, end), bytes);
+      Add(Decoding(i), &end);
     }
-    std::ofstream(file_, std::ios::binary) << bytes;
+    End();
   }
+  void Begin() {
+    bytes_.clear();
+    AppendEntry(EntryOf(RecordedSetup{}), bytes_);
+    AddLane(4, Decoder());
+  }
+  void AddLane(uint32_t serial, std::shared_ptr<const Model> model) {
+    RecordedLane lane;
+    lane.serial = serial;
+    lane.model = std::move(model);
+    AppendEntry(EntryOf(lane), bytes_);
+  }
+  static RecordedRequest Decoding(int id) {
+    RecordedRequest request;
+    request.id = static_cast<uint64_t>(id);
+    request.serial = 4;
+    PieceShape& piece = request.shape.pieces.emplace_back();
+    piece.subgraphs = {{.table = 0, .length = 1},
+                       {.type = 0,
+                        .length = 20,
+                        .num_links = 1,
+                        .num_returns = 1,
+                        .stop_column = 1,
+                        .stop_value = 2}};
+    piece.links = {{.from = 0}};
+    piece.returns = {{.column = 1, .count = 20}};
+    return request;
+  }
+  // Null: it has not ended.
+  void Add(const RecordedRequest& request, const RecordedEnd* end) {
+    AppendEntry(EntryOf(request), bytes_);
+    for (size_t p = 1; p < request.shape.pieces.size(); ++p) {
+      AppendEntry(NextPieceEntry(request.id, request.shape.pieces[p]), bytes_);
+    }
+    if (end != nullptr) AppendEntry(EndEntry(request.id, *end), bytes_);
+  }
+  void End() { std::ofstream(file_, std::ios::binary) << bytes_; }
+  std::vector<int32_t> Sizes() const {
+    const auto model = Decoder();  // requests make graphs of it
+    const auto requests = ReadRecordedRequests(file_, *model, 100, 1);
+    EXPECT_TRUE(requests.ok()) << requests.status();
+    std::vector<int32_t> sizes;
+    if (!requests.ok()) return sizes;
+    for (const TypedGraph& graph : requests->graphs) sizes.push_back(graph.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {  // as it is run, so it is learned from
+      int32_t nodes = 0;
+      const CellGraph graph = requests->make(static_cast<int32_t>(i), 2);
+      for (const Subgraph& s : graph.subgraphs()) nodes += s.type.valid() ? s.length : 0;
+      EXPECT_EQ(nodes, sizes[i]) << i;
+    }
+    return sizes;
+  }
+  std::string bytes_;
   const std::string file_ = ::testing::TempDir() + "/served.record";
 };
 
@@ -93,6 +126,51 @@ TEST_F(RecordedRequestsTest, OfManySomeAreDrawnTheSameOnesBySeed) {
   EXPECT_NE(sizes(1), sizes(2));
   const std::vector<int32_t> drawn = sizes(1);
   EXPECT_TRUE(std::is_sorted(drawn.begin(), drawn.end())) << "in the order in which they came";
+}
+
+// Two chains in a piece, one in the next; a stop beyond a chain, a stop that nobody saw, and a return behind a stop.
+TEST_F(RecordedRequestsTest, EveryChainStopsWhereItStoppedAndReturnsWhatItHas) {
+  Begin();
+  RecordedRequest request = Decoding(0);
+  PieceShape& first = request.shape.pieces[0];
+  first.subgraphs.push_back(first.subgraphs[1]);
+  first.links.push_back({.from = 0});
+  first.returns[0] = {.column = 1, .first = 9, .count = 1};
+  first.returns.push_back({.column = 1, .first = 0, .count = 20});
+  PieceShape second = Decoding(0).shape.pieces[0];
+  second.subgraphs.erase(second.subgraphs.begin());
+  second.links = {{.from = 0}};
+  request.shape.pieces.push_back(second);
+  RecordedEnd end;
+  end.code = absl::StatusCode::kOk;
+  end.stopped_at = {4, 6, 1};
+  Add(request, &end);
+  request.id = 1;
+  end.stopped_at = {-1, 30};
+  Add(request, &end);
+  End();
+  EXPECT_EQ(Sizes(), (std::vector<int32_t>{5 + 7 + 2, 20 + 20 + 20}));
+}
+
+TEST_F(RecordedRequestsTest, OnlyWhoEndedWellAndIsOfThisModelIsLearnedFrom) {
+  Begin();
+  auto other = std::make_shared<Model>(*Decoder());
+  other->name = "other";
+  AddLane(5, other);
+  RecordedEnd end;
+  end.code = absl::StatusCode::kOk;
+  end.stopped_at = {2};
+  Add(Decoding(0), &end);
+  Add(Decoding(1), nullptr);
+  RecordedRequest of_other = Decoding(2);
+  of_other.serial = 5;
+  Add(of_other, &end);
+  End();
+  EXPECT_THAT(std::string(ReadRecordedRequests(file_, *Decoder(), 100, 1).status().message()),
+              HasSubstr("has 1 requests of model \"translate\""));
+  Add(Decoding(3), &end);
+  End();
+  EXPECT_EQ(Sizes(), (std::vector<int32_t>{3, 3}));
 }
 
 TEST_F(RecordedRequestsTest, WhatFailedAndWhatIsOfOtherCellsIsNotLearnedFrom) {
