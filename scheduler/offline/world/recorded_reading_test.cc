@@ -275,8 +275,8 @@ TEST(RecordedReadingTest, WhoFailedGrewOrNeverEndedIsLeftOutAndCounted) {
   EXPECT_EQ(world.left_out, 5u);
 }
 
-// Two decoders of up to 20 words, of which one stopped at its third and the other at its fifth; what was asked of them was
-// all that they would have said.
+// Two decoders of up to 20 words, of which one stopped at its third and the other at its fifth; asked for was all that the one
+// would have said, and of the other the tenth.
 TEST(RecordedReadingTest, ChainsAreAsLongAsTheyRan) {
   ByHand record;
   RecordedRequest& request = record.Request(100 * kMs, 100 * kMs, 101 * kMs);
@@ -291,6 +291,7 @@ TEST(RecordedReadingTest, ChainsAreAsLongAsTheyRan) {
   piece.subgraphs.push_back(decoder);
   piece.links.insert(piece.links.end(), 2, {.from = 1});
   piece.returns.insert(piece.returns.end(), 2, {.column = 1, .count = 20});
+  piece.returns.back() = {.column = 1, .first = 9, .count = 1};
   request.end.stopped_at = {2, 4};
   const RecordedWorld world = record.World();
   ASSERT_EQ(world.arrivals.size(), 1u) << "left out: " << world.left_out;

@@ -322,8 +322,9 @@ GraphShape Stopped(GraphShape shape, const std::vector<int32_t>& stopped_at) {
       if (at < 0) continue;
       s.length = at + 1;
       for (size_t r = first_return; r < next_return; ++r) {
-        piece.returns[r].count =
-            std::min(piece.returns[r].count, s.length - piece.returns[r].first);
+        ReturnShape& range = piece.returns[r];
+        range.first = std::min(range.first, at);
+        range.count = std::min(range.count, s.length - range.first);
       }
     }
   }
