@@ -104,6 +104,35 @@ TEST(LearnGraphsTest, AGraphsOrderIsLearnedFromALineEachOrFromMadeUpOnes) {
                                              "to input 7 of node 1"));
 }
 
+// Of made-up requests, of learning, and in what is written.
+TEST(LearnGraphsTest, TheSeedIsThatOfAllThatIsDrawn) {
+  LearnOrderOptions options;
+  options.repository = ::testing::TempDir() + "/seeds";
+  options.model = "drawn";
+  WriteGraphs(options.repository + "/drawn");
+  const auto learned = [&](uint64_t seed, std::vector<std::string>& said) {
+    options.seed = seed;
+    options.say = [&](std::string_view line) { said.emplace_back(line); };
+    const absl::StatusOr<LearnedOrder> order = LearnOrder(options);
+    EXPECT_TRUE(order.ok()) << order.status();
+    return order.ok() ? order->text : "";
+  };
+  const auto nodes = [](const std::string& text) {
+    const size_t at = text.find("  nodes: ");
+    EXPECT_NE(at, std::string::npos) << text;
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  std::vector<std::string> said_one, said_seven;
+  const std::string one = learned(1, said_one), seven = learned(7, said_seven);
+  EXPECT_THAT(one, HasSubstr("  seed: 1\n"));
+  EXPECT_THAT(seven, HasSubstr("  seed: 7\n"));
+  EXPECT_NE(nodes(one), nodes(seven)) << "other requests were made up";
+  EXPECT_THAT(said_seven, ::testing::Contains(HasSubstr("fsm base, clipped seed 7 ")));
+  EXPECT_THAT(said_seven, ::testing::Not(::testing::Contains(HasSubstr("seed 1 "))));
+  EXPECT_THAT(one, ::testing::Not(HasSubstr("key: \"fsm"))) << "tables are none of the others";
+  EXPECT_EQ(learned(7, said_seven), seven);
+}
+
 TEST(LearnGraphsTest, AUsersOwnUnfolderIsLearnedFromItsRequestsTensors) {
   const std::string prefix = InstallHeaders();
   const DilatedModel dilated(prefix, prefix + "/model");
