@@ -9,6 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/learn/learn_order.h"
+#include "server/learn/learn_serving.h"
+#include "server/learn/measured_costs.h"
 #include "server/repository/model_loader.h"
 #include "tests/graphs/outside.h"
 
@@ -131,6 +133,58 @@ TEST(LearnGraphsTest, TheSeedIsThatOfAllThatIsDrawn) {
   EXPECT_THAT(said_seven, ::testing::Not(::testing::Contains(HasSubstr("seed 1 "))));
   EXPECT_THAT(one, ::testing::Not(HasSubstr("key: \"fsm"))) << "tables are none of the others";
   EXPECT_EQ(learned(7, said_seven), seven);
+}
+
+// What tasks take, 40 + 3 b microseconds, where they take so many times as long served.
+std::string Costs(const Model& model, double served, int64_t wake_ns) {
+  MeasuredCosts costs;
+  std::vector<TypeCosts> types(model.types.size());
+  for (TypeCosts& type : types) {
+    type.max_batch = 32;
+    for (const int32_t b : {1, 2, 32}) type.points.push_back({b, 40'000 + b * 3'000});
+  }
+  costs.alone = *TaskCosts::Of(std::move(types));
+  costs.served.assign(model.types.size(), served);
+  costs.wake_ns = wake_ns;
+  return CostsText(costs, model);
+}
+
+double NumberOf(const std::string& text, const std::string& field) {
+  const size_t at = text.find(field + ": ");
+  EXPECT_NE(at, std::string::npos) << field << " is not in\n" << text;
+  return at == std::string::npos ? 0 : std::stod(text.substr(at + field.size() + 2));
+}
+
+TEST(LearnGraphsTest, ForLatencyTheCostsTheLoadAndTheTailThatAreGivenDecide) {
+  LearnServingOptions options;
+  options.order.repository = ::testing::TempDir() + "/latency";
+  options.order.model = "drawn";
+  options.costs = options.order.repository + "/costs.textproto";
+  options.most_nodes = 50'000;
+  WriteGraphs(options.order.repository + "/drawn");
+  const auto model = LoadVersion(options.order.repository + "/drawn", "drawn", 1, ModelId(0), {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto learned = [&](double served, int64_t wake_ns) {
+    std::ofstream(options.costs) << Costs(*model->model, served, wake_ns);
+    const absl::StatusOr<LearnedOrder> order = LearnServing(options);
+    EXPECT_TRUE(order.ok()) << order.status();
+    return order.ok() ? order->text : "";
+  };
+  const std::string usual = learned(1, 0);
+  EXPECT_THAT(usual, HasSubstr("key: \"cellular\""));
+  const double mean_us = NumberOf(usual, "held_out_mean_us");
+  EXPECT_GT(NumberOf(usual, "held_out_p99_us"), mean_us);
+  EXPECT_NEAR(NumberOf(learned(4, 0), "held_out_mean_us"), 4 * mean_us, 0.5 * mean_us);
+  EXPECT_GT(NumberOf(learned(1, 50'000'000), "held_out_mean_us"), 5'000 + mean_us);
+  options.tail_weight = 0;
+  const std::string mean = learned(1, 0);
+  EXPECT_DOUBLE_EQ(NumberOf(mean, "held_out_objective_us"), NumberOf(mean, "held_out_mean_us"));
+  options.load = 0.2;
+  EXPECT_NEAR(NumberOf(learned(1, 0), "requests_per_s"), NumberOf(usual, "requests_per_s") / 3,
+              1e-6 * NumberOf(usual, "requests_per_s"));
+  options.order.drawing = options.order.repository + "/machine.dot";
+  EXPECT_EQ(std::string(LearnServing(options).status().message()),
+            "--drawing is of orders learned for the fewest batches");
 }
 
 TEST(LearnGraphsTest, AUsersOwnUnfolderIsLearnedFromItsRequestsTensors) {
