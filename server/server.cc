@@ -19,6 +19,7 @@ namespace cellbatch {
 namespace {
 
 constexpr std::chrono::seconds kCloseGrace{2};
+constexpr std::chrono::milliseconds kFarewell{500};
 constexpr std::chrono::seconds kRelayGrace{10};  // for slow clients to take what they are owed
 
 // A line of the log for each of its lines.
@@ -369,6 +370,7 @@ bool Server::RunUntilStopped() {
       lifecycle_.Drain({.delay = options_.drain_delay, .timeout = options_.drain_timeout},
                        {.refuse_new =
                             [this] {
+                              grpc_->SendClientsAway(kFarewell);  // nobody who hears it is refused
                               admission_.Close();
                               control_->Refuse();
                               spdlog::info("draining {} requests", admission_.InFlight().requests);

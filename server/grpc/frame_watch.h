@@ -59,6 +59,7 @@ class FrameBoundaries {
   // Takes payload from the front, as far as it is there.
   std::string_view TakePayload(std::string_view& bytes);
   bool in_payload() const { return left_ > 0; }
+  bool between() const { return left_ == 0 && have_ == 0; }
 
  private:
   static constexpr size_t kHeaderBytes = 9;

@@ -38,6 +38,7 @@ void GrpcCall::OnAccepted(bool ok) {
   }
   if (!queue_.stopping.load()) AcceptAnother();
   received_ns_ = queue_.clock->NowNs();
+  queue_.last_came_ns.store(received_ns_, std::memory_order_relaxed);
   // What a probe brings is short (--grpc-max-query-bytes), compressed or not.
   const bool inference = method_.max_bytes == 0;
   slow_ = method_.slow || (inference && IsLong(bytes_, EncodingOf(context_.c_call())));

@@ -69,6 +69,7 @@ struct CallQueue {
   std::unique_ptr<grpc::ServerCompletionQueue> completions;
   std::atomic<int64_t> streams = 0;  // that clients may go on asking on
   std::atomic<int64_t> open = 0;     // waiting for a call, or in one
+  std::atomic<int64_t> last_came_ns = 0;
   std::atomic<bool> stopping = false;
   OpenStreams open_streams;
   std::thread thread;

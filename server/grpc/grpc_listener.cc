@@ -144,6 +144,7 @@ class GrpcListener::Impl {
     shutdown(listening_.get(), SHUT_RDWR);  // who waits to be accepted is refused
     Wake();
   }
+  void SayGoodbye() { totals_->goodbyes.fetch_add(1); }
   bool accepting() const { return accepting_.load(); }
   const std::string& address() const { return address_; }
   const ConnectionGuard& guard() const { return guard_; }
@@ -464,6 +465,7 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Open(const ListenerO
 void GrpcListener::Begin(std::function<void(int)> take) { impl_->Begin(std::move(take)); }
 void GrpcListener::Take(PlainEnd end) { impl_->Take(std::move(end)); }
 void GrpcListener::StopAccepting() { impl_->StopAccepting(); }
+void GrpcListener::SayGoodbye() { impl_->SayGoodbye(); }
 bool GrpcListener::accepting() const { return impl_->accepting(); }
 const std::string& GrpcListener::address() const { return impl_->address(); }
 const ConnectionGuard& GrpcListener::guard() const { return impl_->guard(); }

@@ -54,6 +54,9 @@ class GrpcListener {
   // Accepts no more; connections that there are stay watched. When it returns, no other is given to `take`.
   void StopAccepting();
 
+  // Who is connected is told to call elsewhere, with what is sent there next (HTTP/2's GOAWAY). Any thread.
+  void SayGoodbye();
+
   // False: there is no file for another connection, and none here that could make room. Any thread.
   bool accepting() const;
   const std::string& address() const;  // host:port in use

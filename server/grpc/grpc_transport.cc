@@ -1,5 +1,6 @@
 #include "server/grpc/grpc_transport.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -116,9 +117,11 @@ class GrpcTransport::Impl {
   void Shutdown(std::chrono::milliseconds grace) {
     if (server_ == nullptr) return;
     listener_->StopAccepting();
-    for (auto& queue : queues_) queue->stopping.store(true);
     methods_.health().Stop();
     for (auto& queue : queues_) queue->open_streams.EndAll();
+    // A call that nobody has accepted when gRPC shuts down ends CANCELLED, as if its client had wished it.
+    SendClientsAway(grace);
+    for (auto& queue : queues_) queue->stopping.store(true);
     server_->Shutdown(std::chrono::system_clock::now() + grace);
     for (auto& queue : queues_) {
       // The queue must not end before the last answer was put into it; every accept has come back
@@ -128,6 +131,21 @@ class GrpcTransport::Impl {
       queue->thread.join();
     }
     server_.reset();
+  }
+
+  void SendClientsAway(std::chrono::milliseconds most) {
+    constexpr std::chrono::milliseconds kQuiet{20}, kLook{1};
+    listener_->SayGoodbye();
+    const auto somebody_called = [&] {
+      return std::ranges::any_of(queues_, [&](const auto& queue) {
+        const int64_t last_ns = queue->last_came_ns.load(std::memory_order_relaxed);
+        return last_ns != 0 &&
+               queue->clock->NowNs() - last_ns < std::chrono::nanoseconds(kQuiet).count();
+      });
+    };
+    for (auto waited = kLook; waited < most && somebody_called(); waited += kLook) {
+      std::this_thread::sleep_for(kLook);
+    }
   }
 
   const GrpcListener& listener() const { return *listener_; }
@@ -160,6 +178,9 @@ const GrpcCounts& GrpcTransport::counts() const { return impl_->counts(); }
 bool GrpcTransport::accepting() const { return impl_->listener().accepting(); }
 void GrpcTransport::Take(PlainEnd end) { impl_->Take(std::move(end)); }
 void GrpcTransport::SetServing(bool serving) { impl_->SetServing(serving); }
+void GrpcTransport::SendClientsAway(std::chrono::milliseconds most) {
+  impl_->SendClientsAway(most);
+}
 void GrpcTransport::Shutdown(std::chrono::milliseconds grace) { impl_->Shutdown(grace); }
 
 }  // namespace cellbatch

@@ -60,8 +60,12 @@ class GrpcTransport {
   // One that was accepted elsewhere. Any thread; never waits.
   void Take(PlainEnd end);
   void SetServing(bool serving);  // grpc.health.v1, all services; any thread
+  // Tells those that are connected to call elsewhere, and serves them until they have heard it: until no call has come for some
+  // 20 ms, or for `most`. Who never calls hears nothing. Connections that come later are served.
+  void SendClientsAway(std::chrono::milliseconds most);
   // Refuses new connections and calls, waits for the answers of calls under way (the sink gives
-  // every one), ends the threads. Calls still without an answer after `grace` are cancelled.
+  // every one), ends the threads. Calls that come meanwhile are accepted until clients have heard of it, for `grace` at most; those
+  // still without an answer after `grace` more are cancelled.
   void Shutdown(std::chrono::milliseconds grace);
 
  private:

@@ -273,6 +273,24 @@ TEST_F(GrpcTransportTest, HealthFollowsSetServingForEveryName) {
   watch->Finish();
 }
 
+TEST_F(GrpcTransportTest, WhoIsSentAwayConnectsAgainAndLosesNothing) {
+  const auto in_a_minute = std::chrono::system_clock::now() + std::chrono::minutes(1);
+  std::atomic<bool> stop = false, seen = false;
+  std::thread client([&] {
+    while (!stop) ExpectGood();
+  });
+  EXPECT_TRUE(channel_->WaitForConnected(in_a_minute));
+  std::thread watch([&] {
+    EXPECT_TRUE(channel_->WaitForStateChange(GRPC_CHANNEL_READY, in_a_minute));
+    seen = true;
+  });
+  while (!seen) transport_->SendClientsAway(std::chrono::milliseconds(500));
+  watch.join();
+  EXPECT_TRUE(channel_->WaitForConnected(in_a_minute));
+  stop = true;
+  client.join();
+}
+
 TEST_F(GrpcTransportTest, ShutdownWaitsForAnswersAndEndsThoughClientsKeepCalling) {
   std::atomic<bool> stop = false;
   std::vector<std::thread> clients;

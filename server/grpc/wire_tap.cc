@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "server/grpc/listening_socket.h"
@@ -133,7 +135,9 @@ int64_t WireTap::NowNs() {
 }
 
 WireTap::WireTap(std::shared_ptr<WireTotals> totals)
-    : totals_(std::move(totals)), watch_(totals_->bounds, totals_->resets) {}
+    : totals_(std::move(totals)),
+      watch_(totals_->bounds, totals_->resets),
+      goodbyes_(totals_->goodbyes.load()) {}
 
 WireTap::~WireTap() {
   totals_->streams -= streams_.load();
@@ -250,13 +254,39 @@ ssize_t WireTap::Send(int descriptor, const msghdr* message, int flags) {
     const std::lock_guard lock(mutex_);
     watch_.Greeted();
   }
+  const int goodbyes = totals_->goodbyes.load(std::memory_order_relaxed);
+  if (goodbyes != goodbyes_ && !SayGoodbye(descriptor, goodbyes)) {
+    errno = EAGAIN;
+    return -1;
+  }
   const ssize_t sent = send_of_system.Get()(descriptor, message, flags);
   if (sent > 0) Sent(*message, static_cast<size_t>(sent));
   return sent;
 }
 
+// gRPC's own comes when it shuts down, and ends what it learns of from then on CANCELLED, as if the client had wished it.
+bool WireTap::SayGoodbye(int descriptor, int goodbyes) {
+  using std::string_view_literals::operator""sv;
+  constexpr std::string_view kGoaway = "\0\0\x08\x07\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0"sv;
+  const bool may_stand_here = sent_.between() && !amid_headers_;
+  if (goodbye_bytes_ == 0 && !may_stand_here) return true;
+  std::string left(kGoaway.substr(goodbye_bytes_));
+  iovec piece = {.iov_base = left.data(), .iov_len = left.size()};
+  msghdr message = {};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  const ssize_t sent = send_of_system.Get()(descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) goodbye_bytes_ += static_cast<size_t>(sent);
+  if (goodbye_bytes_ == kGoaway.size()) {
+    goodbyes_ = goodbyes;
+    goodbye_bytes_ = 0;
+  }
+  return goodbye_bytes_ == 0;
+}
+
 void WireTap::Sent(const msghdr& message, size_t bytes) {
-  enum : uint8_t { kData = 0, kHeaders = 1, kRstStream = 3, kEndStream = 1 };
+  enum : uint8_t { kData = 0, kHeaders = 1, kRstStream = 3, kContinuation = 9 };
+  enum : uint8_t { kEndStream = 1, kEndHeaders = 4 };
   ForEachPiece(message, bytes, [&](std::string_view piece) {
     while (!piece.empty()) {
       if (sent_.in_payload()) {
@@ -265,6 +295,8 @@ void WireTap::Sent(const msghdr& message, size_t bytes) {
       }
       const auto frame = sent_.TakeHeader(piece);
       if (!frame) break;
+      const bool headers = frame->type == kHeaders || frame->type == kContinuation;
+      amid_headers_ = headers && (frame->flags & kEndHeaders) == 0;
       const bool ends = frame->type == kRstStream ||
                         (frame->type <= kHeaders && (frame->flags & kEndStream) != 0);
       if (!ends || open_.load(std::memory_order_relaxed) == 0) continue;

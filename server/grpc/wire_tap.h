@@ -43,6 +43,8 @@ struct WireTotals {
   RateBound resets;
   std::atomic<int64_t> streams = 0, bytes = 0;  // Unwhole
   std::atomic<int64_t> amid = 0;                // connections with bytes of such a message
+  // How often all that were there were told to open no further streams, each with what it is sent next.
+  std::atomic<int> goodbyes = 0;
 };
 
 class WireTap {
@@ -87,6 +89,8 @@ class WireTap {
   static bool WakePair(int descriptor);
   // With room for so much; the message is as it was afterwards.
   static ssize_t ReceiveSome(int descriptor, msghdr* message, int flags, size_t room);
+  // HTTP/2's GOAWAY that names no stream, where a frame may stand. False: a part of it is left, which goes before anything else.
+  bool SayGoodbye(int descriptor, int goodbyes);
   FrameFault Take(const msghdr& message, size_t bytes);
   void Sent(const msghdr& message, size_t bytes);
   void Publish();
@@ -107,6 +111,10 @@ class WireTap {
   // Of the thread that sends.
   bool greeted_ = false;
   FrameBoundaries sent_;
+  // A block of them goes on, or our settings have not gone out: no frame may stand here.
+  bool amid_headers_ = true;
+  int goodbyes_;              // that this connection heard, or was not there for
+  size_t goodbye_bytes_ = 0;  // of one that is on its way
 };
 
 }  // namespace cellbatch

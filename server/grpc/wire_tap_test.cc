@@ -63,6 +63,20 @@ class WireTapTest : public ::testing::Test {
     }
     return sent;
   }
+  // Sends as libgrpc.so does; expects the client to get that.
+  void ExpectGets(const std::string& expected, std::string bytes) const {
+    iovec piece = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+    msghdr message = {};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    ASSERT_EQ(sendmsg(server_.get(), &message, 0), static_cast<ssize_t>(bytes.size()));
+    std::string got(expected.size(), '\0');
+    ASSERT_EQ(recv(client_.get(), got.data(), got.size(), MSG_WAITALL),
+              static_cast<ssize_t>(got.size()));
+    EXPECT_EQ(got, expected);
+    char more = 0;
+    EXPECT_EQ(recv(client_.get(), &more, 1, MSG_DONTWAIT), -1);
+  }
   void WaitForAnEdge() const {
     epoll_event event = {};
     ASSERT_EQ(epoll_wait(events_.get(), &event, 1, /*timeout=*/60'000), 1) << "nobody was woken";
@@ -93,6 +107,34 @@ TEST_F(WireTapTest, ARoundOfReadingEndsThoughMoreIsThereAndTheNextIsBegunByAnEdg
   }
   sender.join();
   EXPECT_EQ(received, kBytes);
+}
+
+TEST_F(WireTapTest, AGoodbyeIsSaidOnceToWhoIsThereAfterOurSettingsWhereAFrameMayStand) {
+  const std::string goaway = http2::Frame(http2::kGoAway, http2::kNone, 0,
+                                          http2::BigEndian(0x7fffffff, 4) + http2::BigEndian(0, 4));
+  const std::string settings = http2::Setting(http2::kInitialWindowSize, 65'535);
+  const std::string block = http2::Frame(http2::kHeaders, http2::kNone, 1, "headers");
+  const std::string rest = http2::Frame(http2::kContinuation, http2::kEndHeaders, 1, "of one call");
+  const std::string body = http2::Frame(http2::kData, http2::kNone, 1, "body");
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(settings, settings));
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(block.substr(0, 5), block.substr(0, 5)));
+  totals_->goodbyes = 1;
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(block.substr(5, 7), block.substr(5, 7))) << "of a header";
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(block.substr(12), block.substr(12))) << "of what is in it";
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(rest, rest)) << "a block of headers is in one piece";
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(goaway + body, body));
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(body, body)) << "once";
+
+  ASSERT_NO_FATAL_FAILURE(Connect());
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(settings + body, settings + body));
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(body, body)) << "it came after that";
+  totals_->goodbyes = 2;
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(goaway + body, body));
+  ASSERT_NO_FATAL_FAILURE(Connect());
+  totals_->goodbyes = 3;
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(settings.substr(0, 3), settings.substr(0, 3)));
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(settings.substr(3) + body, settings.substr(3) + body));
+  ASSERT_NO_FATAL_FAILURE(ExpectGets(goaway + body, body));
 }
 
 // All that are amid a message share what one turn of reading brings: nobody waits behind 200 times 128 KiB.
