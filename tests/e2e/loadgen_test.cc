@@ -237,8 +237,11 @@ TEST_F(LoadgenCallTest, WhatASweepMeasuredIsToldThoughALaterPointFails) {
   EXPECT_EQ(loaded.exit_code, 1) << loaded.text;
   EXPECT_NE(loaded.text.find("2e+09 requests, the most is 1e+08"), std::string::npos)
       << loaded.text;
-  EXPECT_NE(loaded.text.find("highest rate sustained"), std::string::npos) << loaded.text;
   ExpectAllRight(loaded);
+  // A machine that is busy elsewhere may send a request late: the first point is then no rate sustained.
+  const bool valid = loaded.run.value("verdict", "") == "VALID";
+  const char* sustained = valid ? "\nhighest rate sustained: 40.0" : "\nno rate was sustained";
+  EXPECT_NE(loaded.text.find(sustained), std::string::npos) << loaded.text;
   EXPECT_NE(ReadFile(csv), "");
 }
 
