@@ -52,7 +52,10 @@ bool TcpConnection::Send(const std::string& bytes) const {
 
 std::string TcpConnection::Receive(size_t most) {
   std::string part(most, '\0');
-  const ssize_t n = recv(socket_, part.data(), part.size(), 0);
+  ssize_t n = 0;
+  do {
+    n = recv(socket_, part.data(), part.size(), 0);
+  } while (n < 0 && errno == EINTR);  // a test that was stopped and goes on
   // A reset hangs up, too: the peer closed with bytes of ours unread.
   closed_ = n == 0 || (n < 0 && (errno == ECONNRESET || errno == EPIPE));
   part.resize(n > 0 ? static_cast<size_t>(n) : 0);
