@@ -79,6 +79,7 @@ class ModelControlTest : public ::testing::Test {
   // ASSERT_NO_FATAL_FAILURE, if more is to follow.
   void Serve(std::vector<std::string> flags) {
     flags.emplace_back("--devices=cpu:0");
+    flags.emplace_back("--unload-limit=1h");  // what takes seconds takes a minute on a busy machine
     server_ = ServerProcess::Serving(repository_, std::move(flags));
     ASSERT_NE(server_, nullptr);
     caller_ = std::make_unique<GrpcCaller>(server_->grpc());
