@@ -88,8 +88,7 @@ struct SafetensorsSource {
   absl::Span<const float> values;
 };
 
-// Writes F32 tensors in the order given, header padded so that data is 8-byte aligned, into a new file beside
-// `path` that then takes its name: a reader sees the old file or the whole new one.
+// Writes F32 tensors in the order given, header padded so that data is 8-byte aligned, as a whole file (cells/whole_file.h).
 absl::Status WriteSafetensors(const std::string& path, absl::Span<const SafetensorsSource> tensors,
                               absl::Span<const std::pair<std::string, std::string>> metadata = {});
 

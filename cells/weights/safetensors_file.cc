@@ -14,6 +14,7 @@
 #include "cells/bf16.h"
 #include "cells/check.h"
 #include "cells/weights/safetensors.h"
+#include "cells/whole_file.h"
 
 namespace cellbatch {
 namespace {
@@ -30,18 +31,6 @@ absl::Status ReadExactly(int descriptor, uint64_t offset, void* out, size_t size
     to += got;
     offset += static_cast<uint64_t>(got);
     size -= static_cast<size_t>(got);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WriteExactly(int descriptor, const void* bytes, size_t size) {
-  const char* from = static_cast<const char*>(bytes);
-  while (size > 0) {
-    const ssize_t put = write(descriptor, from, size);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return absl::InternalError(SystemError());
-    from += put;
-    size -= static_cast<size_t>(put);
   }
   return absl::OkStatus();
 }
@@ -120,16 +109,6 @@ absl::StatusOr<std::string> EncodeHeader(
   const auto parsed = ParseSafetensorsHeader(header, header.size() + offset);
   if (!parsed.ok()) return parsed.status();
   return header;
-}
-
-absl::Status WriteAll(int descriptor, const std::string& header,
-                      absl::Span<const SafetensorsSource> tensors) {
-  absl::Status s = WriteExactly(descriptor, header.data(), header.size());
-  for (const SafetensorsSource& t : tensors) {
-    if (s.ok()) s = WriteExactly(descriptor, t.values.data(), t.values.size() * sizeof(float));
-  }
-  if (s.ok() && fsync(descriptor) != 0) s = absl::InternalError(SystemError());
-  return s;
 }
 
 }  // namespace
@@ -238,15 +217,13 @@ absl::Status WriteSafetensors(const std::string& path, absl::Span<const Safetens
                               absl::Span<const std::pair<std::string, std::string>> metadata) {
   absl::StatusOr<std::string> header = EncodeHeader(tensors, metadata);
   if (!header.ok()) return At(path, header.status());
-  const std::string partial = absl::StrCat(path, ".partial.", getpid());
-  const int descriptor = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) return absl::InternalError(absl::StrCat(partial, ": ", SystemError()));
-  absl::Status s = WriteAll(descriptor, *header, tensors);
-  if (close(descriptor) != 0 && s.ok()) s = absl::InternalError(SystemError());
-  if (s.ok() && rename(partial.c_str(), path.c_str()) != 0) s = absl::InternalError(SystemError());
-  if (s.ok()) return s;
-  unlink(partial.c_str());
-  return At(path, s);
+  WholeFile file(path);
+  file.Append(*header);
+  for (const SafetensorsSource& t : tensors) {
+    file.Append({reinterpret_cast<const char*>(t.values.data()), t.values.size() * sizeof(float)});
+  }
+  const std::error_code error = file.Publish();
+  return error ? At(path, absl::InternalError(error.message())) : absl::OkStatus();
 }
 
 }  // namespace cellbatch

@@ -1,18 +1,13 @@
 #include "server/calibration/calibration_folder.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 
+#include "cells/whole_file.h"
 #include "server/calibration/kept_calibration.h"
 #include "server/names/fingerprint.h"
 #include "server/repository/text_file.h"
@@ -23,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPartial = ".partial.";
 constexpr std::chrono::hours kLeftOver{1};  // a file is written in far less
 
 // What servers left that were killed while they wrote.
@@ -32,11 +26,20 @@ void RemoveLeftOvers(const std::string& folder) {
   const auto now = fs::file_time_type::clock::now();
   for (fs::directory_iterator file(folder, error); !error && file != fs::directory_iterator();
        file.increment(error)) {
-    if (!file->path().filename().string().starts_with(kPartial)) continue;
+    if (!file->path().filename().string().starts_with(WholeFile::kPrefix)) continue;
     std::error_code ignored;  // another server may be faster
     const auto written = fs::last_write_time(file->path(), ignored);
     if (!ignored && now - written > kLeftOver) fs::remove(file->path(), ignored);
   }
+}
+
+absl::Status Write(const std::string& path, const std::string& text) {
+  WholeFile file(path);
+  file.LetAllRead();  // servers of other users share the folder
+  file.Append(text);
+  const std::error_code error = file.Publish();
+  if (!error) return absl::OkStatus();
+  return absl::InternalError(fmt::format("{}: cannot be written: {}", path, error.message()));
 }
 
 }  // namespace
@@ -63,7 +66,7 @@ absl::StatusOr<std::unique_ptr<CalibrationFolder>> CalibrationFolder::Open(
   }
   std::unique_ptr<CalibrationFolder> made(new CalibrationFolder(folder, std::move(program)));
   const std::string probe = fmt::format("{}/.probe.{}", folder, getpid());
-  if (absl::Status s = made->Write(probe, ""); !s.ok()) {
+  if (absl::Status s = Write(probe, ""); !s.ok()) {
     return absl::FailedPreconditionError(
         fmt::format("--calibration-cache={}: {}", folder, std::string(s.message())));
   }
@@ -103,25 +106,6 @@ void CalibrationFolder::Keep(const CalibrationKey& key, absl::Span<const Calibra
   if (written.ok()) return;
   spdlog::warn("{}; T(b) of cell type \"{}\" is not kept", std::string(written.message()),
                key.type);
-}
-
-absl::Status CalibrationFolder::Write(const std::string& path, const std::string& text) const {
-  // Process ids are no names here: servers in containers share folders, and each is number 1.
-  std::string partial = fmt::format("{}/{}XXXXXX", folder_, kPartial);
-  const int file = mkstemp(partial.data());
-  if (file < 0) {
-    return absl::InternalError(
-        fmt::format("{}: cannot be written: {}", partial, std::strerror(errno)));
-  }
-  errno = 0;
-  bool all = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  all = fchmod(file, 0644) == 0 && all;
-  all = close(file) == 0 && all;
-  if (all && std::rename(partial.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  const int reason = errno;
-  unlink(partial.c_str());
-  return absl::InternalError(
-      fmt::format("{}: cannot be written: {}", path, std::strerror(reason == 0 ? EIO : reason)));
 }
 
 }  // namespace cellbatch

@@ -41,8 +41,6 @@ class CalibrationFolder final : public CalibrationShelf {
  private:
   CalibrationFolder(std::string folder, std::string program)
       : folder_(std::move(folder)), program_(std::move(program)) {}
-  // `text` at `path`, all of it or nothing.
-  absl::Status Write(const std::string& path, const std::string& text) const;
 
   const std::string folder_, program_;
 };

@@ -144,7 +144,7 @@ TEST_F(CalibrationFolderTest, AFolderThatCannotBeMadeIsSaid) {
   }
   const auto folder = CalibrationFolder::Open("/proc/self/fdinfo", "");
   EXPECT_THAT(std::string(folder.status().message()),
-              HasSubstr("--calibration-cache=/proc/self/fdinfo: /proc/self/fdinfo/.partial."));
+              HasSubstr("--calibration-cache=/proc/self/fdinfo: /proc/self/fdinfo/.probe."));
 }
 
 // Servers of other users share a folder.

@@ -8,65 +8,33 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cells/whole_file.h"
 #include "scheduler/policy/fsm_state.h"
 #include "server/repository/model_loader.h"
 
 namespace cellbatch {
 
-namespace fs = std::filesystem;
-
 namespace {
 
-// What others write to `path` at this moment, and what who died left, lies under other names.
-constexpr int kMostBeside = 1000;
-
-std::error_code LastError() { return std::make_error_code(std::errc(errno)); }
-
-// The first of its kind that is not there; `name` becomes its own.
-std::FILE* OpenBeside(const std::string& path, std::string& name) {
-  for (int i = 0; i < kMostBeside; ++i) {
-    name = fmt::format("{}.new{}", path, i);
-    std::FILE* const file = std::fopen(name.c_str(), "wbx");
-    if (file != nullptr || errno != EEXIST) return file;
-  }
-  return nullptr;
-}
-
-std::error_code WriteAndClose(const std::string& text, std::FILE* file) {
+std::error_code WriteInPlace(const std::string& path, const std::string& text) {
+  const auto last_error = [] { return std::make_error_code(std::errc(errno)); };
   std::error_code error;
-  if (std::fwrite(text.data(), 1, text.size(), file) != text.size()) error = LastError();
-  if (std::fclose(file) != 0 && !error) error = LastError();
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return last_error();
+  if (std::fwrite(text.data(), 1, text.size(), file) != text.size()) error = last_error();
+  if (std::fclose(file) != 0 && !error) error = last_error();
   return error;
-}
-
-std::error_code WriteAside(const std::string& path, const std::string& text) {
-  std::string aside;
-  std::FILE* const file = OpenBeside(path, aside);
-  if (file == nullptr) return LastError();
-  std::error_code error = WriteAndClose(text, file);
-  if (!error) fs::rename(aside, path, error);
-  std::error_code gone;
-  if (error) fs::remove(aside, gone);
-  return error;
-}
-
-// What is no file, as a terminal or /dev/null, is not to become one, and a link not to be replaced by what it leads to.
-std::error_code Write(const std::string& path, const std::string& text) {
-  std::error_code error;
-  const fs::file_status there = fs::status(path, error);
-  if (fs::exists(there) && !fs::is_regular_file(there)) {
-    std::FILE* const file = std::fopen(path.c_str(), "wb");
-    return file == nullptr ? LastError() : WriteAndClose(text, file);
-  }
-  if (!fs::is_symlink(fs::symlink_status(path, error))) return WriteAside(path, text);
-  const fs::path to = fs::weakly_canonical(path, error);
-  return error ? error : WriteAside(to.string(), text);
 }
 
 }  // namespace
 
 absl::Status WriteWhole(const std::string& path, const std::string& text) {
-  const std::error_code error = Write(path, text);
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status there = fs::status(path, error);
+  // A terminal, a pipe, /dev/null (--curve /dev/stderr) is not to become a file.
+  const bool in_place = fs::exists(there) && !fs::is_regular_file(there);
+  error = in_place ? WriteInPlace(path, text) : WriteWholeFile(path, text);
   if (!error) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("{} cannot be written: {}", path, error.message()));
 }
