@@ -1,7 +1,5 @@
 #include "scheduler/block_pool.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,11 +8,13 @@
 #include <new>
 #include <utility>
 
+#include "cells/large_memory.h"
+
 namespace cellbatch {
 namespace {
 
-constexpr size_t kChunk = size_t{2} << 20;  // a huge page
-constexpr int kFirstBits = 10;              // the smallest class: 1 K
+constexpr size_t kChunk = kHugePage;
+constexpr int kFirstBits = 10;  // the smallest class: 1 K
 constexpr int kClasses = 2 * (std::bit_width(kLargestPooledBlock) - 1 - kFirstBits) + 1;
 
 // 2^k and 1.5 * 2^k, by turns.
@@ -71,17 +71,10 @@ class BlockPool {
     size_t left = 0;
   };
 
-  // Twice as much address space, to find a chunk that begins where a huge page may.
   static std::byte* Map() {
-    void* const memory = mmap(nullptr, 2 * kChunk, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    auto* const begin = static_cast<std::byte*>(memory);
-    const size_t skip = (kChunk - reinterpret_cast<uintptr_t>(memory) % kChunk) % kChunk;
-    if (skip > 0) munmap(begin, skip);
-    munmap(begin + skip + kChunk, kChunk - skip);
-    madvise(begin + skip, kChunk, MADV_HUGEPAGE);  // a wish: small pages do, more slowly
-    return begin + skip;
+    void* const memory = NewLargeMemory(kChunk, Backing::kAddresses);
+    if (memory == nullptr) throw std::bad_alloc();
+    return static_cast<std::byte*>(memory);
   }
 
   std::array<Class, kClasses> classes_;

@@ -1,7 +1,5 @@
 #include "scheduler/request_block.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -13,13 +11,13 @@
 #include "cells/cell_graph.h"
 #include "cells/cell_graph_depths.h"
 #include "cells/check.h"
+#include "cells/large_memory.h"
 #include "cells/model.h"
 #include "scheduler/block_heights.h"
 
 namespace cellbatch {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr int64_t kLineInts = 64 / sizeof(int32_t);
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
@@ -442,17 +440,11 @@ void RequestBlock::AdoptNextPiece() {
 }
 
 BlockSlab::BlockSlab(int slots)
-    : bytes_((Index(slots) * kSlabBytes + kHugePage - 1) & ~(kHugePage - 1)) {
-  // Page-aligned is not enough for huge pages: takes one more, and lets the system find them.
-  void* memory = mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  cellbatch::Check(memory != MAP_FAILED, "no address space for request blocks");
-  mapped_ = memory;
-  const uintptr_t at = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
-  memory_ = reinterpret_cast<std::byte*>(at);
-  madvise(memory_, bytes_, MADV_HUGEPAGE);  // a wish: small pages do, more slowly
+    : bytes_(Index(slots) * kSlabBytes),
+      memory_(static_cast<std::byte*>(NewLargeMemory(bytes_, Backing::kAddresses))) {
+  cellbatch::Check(memory_ != nullptr, "no address space for request blocks");
 }
 
-BlockSlab::~BlockSlab() { munmap(mapped_, bytes_ + kHugePage); }
+BlockSlab::~BlockSlab() { DeleteLargeMemory(memory_, bytes_); }
 
 }  // namespace cellbatch

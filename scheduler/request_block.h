@@ -280,7 +280,6 @@ class BlockSlab {
 
  private:
   size_t bytes_;
-  void* mapped_;
   std::byte* memory_;
 };
 

@@ -1,7 +1,6 @@
-// Zeroed memory straight from the system: page after page comes into being when it is first touched, on huge pages
-// where the system gives them. For row tables, which are reserved large and used from the bottom.
+// Large memory (cells/large_memory.h) for row tables, which are reserved large and used from the bottom.
 //
-// Movable, owns its memory; allocated at load time only. 64-byte aligned (2 MiB from that size on).
+// Movable, owns its memory; allocated at load time only. Readable for kReadablePad bytes beyond its end.
 #ifndef CELLBATCH_CELLS_DEVICE_CPU_MAPPED_MEMORY_H_
 #define CELLBATCH_CELLS_DEVICE_CPU_MAPPED_MEMORY_H_
 
@@ -15,6 +14,8 @@ namespace cellbatch {
 
 class MappedMemory {
  public:
+  static constexpr size_t kReadablePad = 4096;
+
   // RESOURCE_EXHAUSTED, with asked and available bytes.
   static absl::StatusOr<MappedMemory> Map(int64_t bytes);
 
@@ -22,9 +23,8 @@ class MappedMemory {
   ~MappedMemory();
   MappedMemory(MappedMemory&& other) noexcept { *this = std::move(other); }
   MappedMemory& operator=(MappedMemory&& other) noexcept {
-    std::swap(mapped_, other.mapped_);
-    std::swap(mapped_bytes_, other.mapped_bytes_);
     std::swap(data_, other.data_);
+    std::swap(mapped_bytes_, other.mapped_bytes_);
     std::swap(size_, other.size_);
     return *this;
   }
@@ -33,9 +33,8 @@ class MappedMemory {
   int64_t size() const { return size_; }
 
  private:
-  void* mapped_ = nullptr;
-  int64_t mapped_bytes_ = 0;
   std::byte* data_ = nullptr;
+  size_t mapped_bytes_ = 0;
   int64_t size_ = 0;
 };
 

@@ -1,10 +1,7 @@
-// Floats that kernels stream through: 64-byte aligned, zeroed, on huge pages where the system gives
-// them, and readable for kReadablePad bytes beyond the end, so that a kernel may prefetch or load
-// past its last weight.
+// Floats that kernels stream through: large memory (cells/large_memory.h) whose pages are there from the start, and readable
+// for kReadablePad bytes beyond the end, so that a kernel may prefetch or load past its last weight.
 //
-// Movable, owns its memory. Allocated at load time only. Small ones (below a huge page) are
-// ordinary memory; others are mapped from the system and go back to it at once: malloc would keep
-// an unloaded model's weights, and lay the next ones on the small pages that it kept.
+// Movable, owns its memory. Allocated at load time only.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_PACKED_MEMORY_H_
 #define CELLBATCH_CELLS_KERNELS_CPU_PACKED_MEMORY_H_
 
@@ -27,10 +24,10 @@ class PackedMemory {
 
  private:
   struct Free {
-    Free() : mapped(0) {}
-    explicit Free(size_t bytes) : mapped(bytes) {}
+    Free() : bytes(0) {}
+    explicit Free(size_t size) : bytes(size) {}
     void operator()(float* p) const;
-    size_t mapped;  // bytes; 0: malloc's
+    size_t bytes;
   };
   std::unique_ptr<float[], Free> data_;
   int64_t size_ = 0;
