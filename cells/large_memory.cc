@@ -10,8 +10,6 @@ namespace cellbatch {
 
 namespace {
 
-constexpr size_t kLine = 64;
-
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 // One huge page of addresses more than asked for holds a place to begin at; what is before and behind goes back.
@@ -33,8 +31,8 @@ void* MapHugePages(size_t bytes, Backing backing) {
 
 void* NewLargeMemory(size_t bytes, Backing backing) {
   if (bytes >= kHugePage) return MapHugePages(RoundUp(bytes, kHugePage), backing);
-  const size_t size = RoundUp(bytes, kLine);
-  void* const memory = std::aligned_alloc(kLine, size);
+  const size_t size = RoundUp(bytes, kLargeMemoryAlignment);
+  void* const memory = std::aligned_alloc(kLargeMemoryAlignment, size);
   if (memory != nullptr) std::memset(memory, 0, size);
   return memory;
 }

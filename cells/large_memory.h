@@ -12,12 +12,13 @@
 namespace cellbatch {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
+inline constexpr size_t kLargeMemoryAlignment = 128;  // at least: a pair of cache lines
 
 // Whether the system is to refuse more than it could ever give (its overcommit rules), or gives addresses and has its say
 // when they are touched: for a room that is made large and mostly stays empty.
 enum class Backing { kCounted, kAddresses };
 
-// Zeroed; at the beginning of a cache line, or of a huge page from that size on. Null: there is no such room.
+// Zeroed; from a huge page on, at the beginning of one. Null: there is no such room.
 void* NewLargeMemory(size_t bytes, Backing backing);
 // Of the same size. Null: nothing.
 void DeleteLargeMemory(void* memory, size_t bytes);

@@ -28,7 +28,9 @@ TEST(LargeMemoryTest, EveryByteIsZeroAndOnesOwnAndItBeginsWhereItShould) {
     for (const size_t bytes : kSizes) {
       auto* const memory = static_cast<unsigned char*>(NewLargeMemory(bytes, backing));
       ASSERT_NE(memory, nullptr) << bytes;
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % (bytes < kHugePage ? 64 : kHugePage), 0u);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) %
+                    (bytes < kHugePage ? kLargeMemoryAlignment : kHugePage),
+                0u);
       for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[i], 0) << i << " of " << bytes;
       all.push_back(memory);
       std::memset(memory, static_cast<int>(all.size()), bytes);

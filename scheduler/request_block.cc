@@ -439,6 +439,8 @@ void RequestBlock::AdoptNextPiece() {
   next_piece = nullptr;
 }
 
+static_assert(kSlabBytes % kBlockAlignment == 0 && kLargeMemoryAlignment % kBlockAlignment == 0);
+
 BlockSlab::BlockSlab(int slots)
     : bytes_(Index(slots) * kSlabBytes),
       memory_(static_cast<std::byte*>(NewLargeMemory(bytes_, Backing::kAddresses))) {
