@@ -6,27 +6,49 @@
 namespace cellbatch::emulator {
 
 bool KnownPast::Knows(size_t block, AccessStamp of) const {
-  const auto found = blocks_.find(block);
-  if (found == blocks_.end()) return false;
-  if (of.time() < found->second.before) return true;
-  const auto thread = found->second.threads.find(of.thread());
-  return thread != found->second.threads.end() && of.time() < thread->second;
+  const auto found =
+      std::lower_bound(blocks_.begin(), blocks_.end(), block,
+                       [](const OfBlock& b, size_t number) { return b.block < number; });
+  if (found == blocks_.end() || found->block != block) return false;
+  if (of.time() < found->before) return true;
+  const auto thread = std::lower_bound(found->threads.begin(), found->threads.end(),
+                                       std::pair(of.thread(), uint64_t{0}));
+  return thread != found->threads.end() && thread->first == of.thread() &&
+         of.time() < thread->second;
+}
+
+KnownPast::OfBlock& KnownPast::Of(size_t block) {
+  const auto at =
+      std::lower_bound(blocks_.begin(), blocks_.end(), block,
+                       [](const OfBlock& b, size_t number) { return b.block < number; });
+  if (at != blocks_.end() && at->block == block) return *at;
+  return *blocks_.insert(at, OfBlock{block, 0, {}});
+}
+
+void KnownPast::Learn(OfBlock& of, unsigned thread, uint64_t before) {
+  const auto at =
+      std::lower_bound(of.threads.begin(), of.threads.end(), std::pair(thread, uint64_t{0}));
+  if (at == of.threads.end() || at->first != thread) {
+    of.threads.insert(at, {thread, before});
+  } else {
+    at->second = std::max(at->second, before);
+  }
 }
 
 void KnownPast::LearnBlock(size_t block, uint64_t before) {
-  uint64_t& known = blocks_[block].before;
+  uint64_t& known = Of(block).before;
   known = std::max(known, before);
 }
 
 void KnownPast::LearnThread(size_t block, unsigned thread, uint64_t before) {
-  uint64_t& known = blocks_[block].threads[thread];
-  known = std::max(known, before);
+  Learn(Of(block), thread, before);
 }
 
 void KnownPast::Join(const KnownPast& other) {
-  for (const auto& [block, known] : other.blocks_) {
-    LearnBlock(block, known.before);
-    for (const auto& [thread, before] : known.threads) LearnThread(block, thread, before);
+  for (const OfBlock& known : other.blocks_) {
+    OfBlock& mine = Of(known.block);
+    mine.before = std::max(mine.before, known.before);
+    for (const auto& [thread, before] : known.threads) Learn(mine, thread, before);
   }
 }
 

@@ -29,8 +29,8 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda_emulator/grid_runner.h"
@@ -69,10 +69,14 @@ class KnownPast {
 
  private:
   struct OfBlock {
-    uint64_t before = 0;                   // of all its threads
-    std::map<unsigned, uint64_t> threads;  // of some, more
+    size_t block = 0;
+    uint64_t before = 0;                                 // of all its threads
+    std::vector<std::pair<unsigned, uint64_t>> threads;  // of some, more: by thread
   };
-  std::map<size_t, OfBlock> blocks_;
+  OfBlock& Of(size_t block);
+  static void Learn(OfBlock& of, unsigned thread, uint64_t before);
+
+  std::vector<OfBlock> blocks_;  // by block
 };
 
 class LaunchOrder {

@@ -23,8 +23,9 @@ namespace cellbatch::emulator {
 
 inline constexpr uintptr_t kGranuleBytes = 4;
 
-// Bits of `allowed` and `written` are bytes. Stamps are those of `serial`: of a launch, or of a block for shared memory.
-struct ShadowGranule {
+// Bits of `allowed` and `written` are bytes. Stamps are those of `serial`: of a launch, or of a block for shared memory. A line of the
+// CPU's cache, and no parts of two: to read it is most of what an access costs.
+struct alignas(64) ShadowGranule {
   AccessStamp write = {};                 // the last one
   std::array<AccessStamp, 4> reads = {};  // since then (Remember)
   uint32_t serial = 0;
@@ -49,6 +50,8 @@ struct ShadowGranule {
     atomics = copying = was_read = was_written = races_with_stream = false;
   }
 };
+
+static_assert(sizeof(ShadowGranule) == 64);
 
 // Adds to some of those who touched a granule, so that whoever does not know them all does not know one of those kept: the
 // latest, another thread of its warp, one of another warp, one of an earlier block.
