@@ -196,13 +196,14 @@ INSTANTIATE_TEST_SUITE_P(Cells, Tf32CudaTest, ::testing::ValuesIn(Shipped()),
 
 void ExpectTheSameBitsOfEveryShape(const CellDefinition& cell, const CudaTarget& target,
                                    Precision precision) {
-  EmulatedCell first({.seed = 1, .target = target, .shape = 0});
+  EmulatedCell first({.seed = 1, .target = target, .shape = 0, .every_shape = true});
   TrialOptions options = On(first);
   options.precision = precision;
   CellTrial expected(cell, 5, Kernels(), options);
   expected.Run(kNodes);
   for (size_t shape = 1; shape < Shapes(target); ++shape) {
-    EmulatedCell emulated({.seed = 2, .target = target, .launch_nodes = 200, .shape = shape});
+    EmulatedCell emulated(
+        {.seed = 2, .target = target, .launch_nodes = 200, .shape = shape, .every_shape = true});
     options.run = emulated.Runner();
     CellTrial trial(cell, 5, Kernels(), options);
     for (const int32_t nodes : {3, kNodes}) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "cells/bf16.h"
@@ -56,10 +57,30 @@ const EmulatedCell::Compiled& EmulatedCell::Compile(const PackedCell& cell) {
   const auto is_rounded = [](const Place&) { return true; };
   compiled->cell = AddCellSource("t0", cell.program(), data, is_rounded, options_.target, text);
   if (options_.rewrite) text = options_.rewrite(std::move(text));
+  if (!options_.every_shape) LeaveOthersOut(compiled->cell, text);
   auto object = emulator::KernelObject::Compile(text, ::testing::TempDir());
   Check(object.ok(), object.status().ToString());
   compiled->object = *std::move(object);
   return *compiled;
+}
+
+const CudaShape& EmulatedCell::ShapeOf(const CudaStep& step) const {
+  return step.shapes[std::min(options_.shape, step.shapes.size() - 1)];
+}
+
+// Kernels of other shapes are read by the compiler like any, but nothing is made of them, as nobody can call them: five times as
+// fast where there are five shapes.
+void EmulatedCell::LeaveOthersOut(const CudaCell& cell, std::string& text) const {
+  constexpr std::string_view kKernel = "extern \"C\" __global__ void";
+  for (const CudaStep& step : cell.steps) {
+    for (const CudaShape& shape : step.shapes) {
+      if (&shape == &ShapeOf(step)) continue;
+      const size_t name = text.find(fmt::format(" {}(", shape.name));
+      const size_t at = name == text.npos ? name : text.rfind(kKernel, name);
+      Check(at != text.npos, "every shape is a kernel");
+      text.replace(at, kKernel.size(), "static void");
+    }
+  }
 }
 
 cuda_abi::StepArgs EmulatedCell::Args(const PackedCell& cell, const CudaStep& step,
@@ -206,7 +227,7 @@ void EmulatedCell::Run(const PackedCell& cell, const CellColumns& columns, const
   for (const CudaStep& step : compiled.cell.steps) {
     cuda_abi::StepArgs args = Args(cell, step, columns);
     AllowValues(cell, step, args);
-    const CudaShape& shape = step.shapes[std::min(options_.shape, step.shapes.size() - 1)];
+    const CudaShape& shape = ShapeOf(step);
     const emulator::KernelFunction* const function = compiled.object->Find(shape.name);
     Check(function != nullptr, "every step is a kernel");
     const int of_cluster = shape.nodes_a_block * shape.cluster;

@@ -26,10 +26,12 @@
 namespace cellbatch {
 
 struct EmulatedOptions {
-  uint64_t seed = 1;         // of the order in which threads run
+  uint64_t seed = 1;  // of the order in which threads run
   CudaTarget target = {};
   int32_t launch_nodes = 0;  // launches are for so many nodes, or as many as there are
   size_t shape = 0;          // of steps that have several (CudaStep), or the last of fewer
+  bool every_shape =
+      false;  // is compiled: for cells that differ in nothing else, which find it made
   std::function<std::string(std::string)> rewrite = {};  // the source, before it is compiled
 };
 
@@ -51,6 +53,8 @@ class EmulatedCell {
 
   void Run(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes);
   const Compiled& Compile(const PackedCell& cell);
+  const CudaShape& ShapeOf(const CudaStep& step) const;
+  void LeaveOthersOut(const CudaCell& cell, std::string& text) const;
   cuda_abi::StepArgs Args(const PackedCell& cell, const CudaStep& step,
                           const CellColumns& columns) const;
   void Allow(const PackedCell& cell, const CellColumns& columns, const NodeLists& nodes);
