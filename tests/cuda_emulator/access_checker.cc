@@ -30,7 +30,7 @@ unsigned BytesOf(uintptr_t granule, uintptr_t from, size_t bytes) {
 
 }  // namespace
 
-void AccessChecker::LaunchBegins(const KernelObject& object, const KernelFunction& function,
+void AccessChecker::LaunchBegins(const KernelObject&, const KernelFunction& function,
                                  const Grid& grid) {
   kernel_ = function.name;
   launch_ = ++serials_;
@@ -40,10 +40,6 @@ void AccessChecker::LaunchBegins(const KernelObject& object, const KernelFunctio
   shared_bytes_ = grid.shared_bytes;
   const size_t granules = size_t{function.cluster_y} * kMostSharedBytes / kGranuleBytes;
   if (shared_.size() < granules) shared_.resize(granules);
-  for (int i = 0; i < 4; ++i) {
-    indices_[static_cast<size_t>(i)] = reinterpret_cast<uintptr_t>(object.index(i));
-  }
-  std::sort(indices_.begin(), indices_.end());
 }
 
 void AccessChecker::BlocksBegin(const RunningThread& first) {
@@ -66,15 +62,6 @@ void AccessChecker::ClusterBarrier() {
       Granule(at, kAllBytes)->write = {};
     }
   }
-}
-
-// threadIdx and its like.
-bool AccessChecker::Index(uintptr_t at) const {
-  if (at - indices_[0] >= indices_[3] - indices_[0] + sizeof(KernelIndex)) return false;
-  for (const uintptr_t index : indices_) {
-    if (at - index < sizeof(KernelIndex)) return true;
-  }
-  return false;
 }
 
 // Null: it is not for kernels to touch. What it says of other launches, or blocks, is forgotten.
@@ -237,7 +224,7 @@ void AccessChecker::Accessed(const RunningThread& thread, const void* at, size_t
       return Touch(access, from, granule, kAllBytes);
     }
   }
-  if ((from >= thread.stack_from && to <= thread.stack_to) || Index(from)) return;
+  if (from >= thread.stack_from && to <= thread.stack_to) return;
   Access access = {thread, from, bytes, kind};
   if (thread.early && !Shared(thread, from, bytes) &&
       !(kind == kRead && NotOfTheLaunchBefore(from, to))) {

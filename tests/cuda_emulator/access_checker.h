@@ -118,7 +118,6 @@ class AccessChecker : public AccessObserver {
     return at - shared_from_ < shared_.size() * kGranuleBytes &&
            (at - shared_from_) % kMostSharedBytes < shared_bytes_;
   }
-  bool Index(uintptr_t at) const;
   ShadowGranule* Granule(uintptr_t address, unsigned bytes);
   void Touch(Access& access, uintptr_t address, ShadowGranule& granule, unsigned bytes);
   void TouchAtomically(Access& access, uintptr_t address, ShadowGranule& granule, unsigned bytes);
@@ -146,7 +145,6 @@ class AccessChecker : public AccessObserver {
   std::unordered_map<uint64_t, uint32_t> last_launch_;  // by stream
   uintptr_t shared_from_ = 0;                           // of the first of the blocks that run
   size_t shared_bytes_ = 0;                             // of each
-  std::array<uintptr_t, 4> indices_ = {};
 };
 
 }  // namespace cellbatch::emulator

@@ -3,11 +3,13 @@
 #define CELLBATCH_TESTS_CUDA_EMULATOR_GRID_FIBRE_H_
 
 #include <boost/context/fiber.hpp>
-#include <boost/context/fixedsize_stack.hpp>
+#include <boost/context/stack_context.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -32,18 +34,25 @@ struct AsyncCopy {
   size_t bytes;
 };
 
-// A fibre's stack, and where it lies.
+// A fibre's stack, and where it lies: on a multiple of its size, by which a kernel knows its own (shim.txt). Each begins at another
+// distance from there, or all would compete for the same lines of the CPU's caches.
 struct NotedStack {
   boost::context::stack_context allocate() {
-    const boost::context::stack_context stack = inner.allocate();
-    *to = reinterpret_cast<uintptr_t>(stack.sp);
-    *from = *to - stack.size;
+    boost::context::stack_context stack;
+    void* const memory = std::aligned_alloc(kStackBytes, kStackBytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    *from = reinterpret_cast<uintptr_t>(memory);
+    *to = *from + kStackBytes;
+    stack.size = kStackBytes - slot * kApart % (kStackBytes / 4);
+    stack.sp = reinterpret_cast<void*>(*from + stack.size);
     return stack;
   }
-  void deallocate(boost::context::stack_context& stack) { inner.deallocate(stack); }
+  void deallocate(boost::context::stack_context& stack) {
+    std::free(static_cast<char*>(stack.sp) - stack.size);
+  }
 
-  static constexpr size_t kStackBytes = size_t{128} << 10;
-  boost::context::fixedsize_stack inner{kStackBytes};
+  static constexpr size_t kStackBytes = size_t{128} << 10, kApart = 704;
+  size_t slot;
   uintptr_t* from;
   uintptr_t* to;
 };
@@ -51,8 +60,8 @@ struct NotedStack {
 // One thread of a block, and of the next block, and of the next launch.
 class GridRunner::Fibre {
  public:
-  explicit Fibre(GridRunner& runner)
-      : inside_(std::allocator_arg, NotedStack{.from = &stack_from, .to = &stack_to},
+  Fibre(GridRunner& runner, size_t slot)
+      : inside_(std::allocator_arg, NotedStack{.slot = slot, .from = &stack_from, .to = &stack_to},
                 [this, &runner](boost::context::fiber&& outside) {
                   outside_ = std::move(outside);
                   while (!ending_) {

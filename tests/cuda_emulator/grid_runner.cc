@@ -28,8 +28,9 @@ class DenormalsFlushed {
   const unsigned before_;
 };
 
-// Kernels know of no runner: the one that runs on this thread.
-thread_local GridRunner* current = nullptr;
+// Kernels know of no runner: the one that runs on this thread. Asked at every access, so at a place that needs no call to be found,
+// also in a library that is opened late.
+__attribute__((tls_model("initial-exec"))) thread_local GridRunner* current = nullptr;
 
 }  // namespace
 
@@ -87,9 +88,8 @@ struct RunnerHooks {
     current->running_.early = false;
   }
   static void Access(const void* at, size_t bytes, int kind) {
-    if (current->observer_ != nullptr) {
-      current->observer_->Accessed(current->running_, at, bytes, kind);
-    }
+    GridRunner& runner = *current;
+    if (runner.observer_ != nullptr) runner.observer_->Accessed(runner.running_, at, bytes, kind);
   }
   static void CopyAsync(void* to, size_t room, const void* from, size_t bytes) {
     if (current->observer_ != nullptr) {
@@ -259,9 +259,11 @@ absl::Status GridRunner::Run(const KernelObject& object, const KernelFunction& f
         grid.x, grid.y, grid.threads, grid.shared_bytes, function.cluster_y));
   }
   const DenormalsFlushed flushed;
-  GridRunner* const before = std::exchange(current, this);
+  if (observer_ != nullptr && object.watched() == Watched::kNo) {
+    return absl::InvalidArgumentError("somebody looks at kernels that tell of nothing");
+  }
   object.set_hooks(observer_ != nullptr ? &RunnerHooks::kHooks : &RunnerHooks::kUnwatched);
-  object_ = &object;
+  GridRunner* const before = std::exchange(current, this);
   function_ = &function;
   arguments_ = arguments;
   shared_place_ = object.shared_place();
@@ -269,8 +271,10 @@ absl::Status GridRunner::Run(const KernelObject& object, const KernelFunction& f
   blocks_ = function.cluster_y;
   slots_ = threads_ * blocks_;
   early_ = grid.early;
-  while (fibres_.size() < slots_) fibres_.push_back(std::make_unique<Fibre>(*this));
+  while (fibres_.size() < slots_) fibres_.push_back(std::make_unique<Fibre>(*this, fibres_.size()));
   shared_.resize(std::max(shared_.size(), size_t{blocks_} * kMostSharedBytes + 1024));
+  thread_index_ = object.index(0);
+  block_index_ = object.index(1);
   *object.index(2) = {grid.threads, 1, 1};
   *object.index(3) = {grid.x, grid.y, 1};
   if (observer_ != nullptr) observer_->LaunchBegins(object, function, grid);
@@ -334,8 +338,8 @@ void GridRunner::Enter(unsigned slot) {
   running_.stack_to = fibres_[slot]->stack_to;
   running_.early = early_ && !fibres_[slot]->waited;
   *shared_place_ = shared;
-  *object_->index(0) = {thread, 0, 0};
-  *object_->index(1) = {running_.block_x, running_.block_y, 0};
+  *thread_index_ = {thread, 0, 0};
+  *block_index_ = {running_.block_x, running_.block_y, 0};
 }
 
 // Nobody can run: whose barrier is complete? False: all are done.

@@ -105,7 +105,8 @@ class GridRunner {
   // Null: nobody looks. Outlives the runs. Runners that share an object at the same time are all looked at, or none.
   void set_observer(AccessObserver* observer) { observer_ = observer; }
 
-  // `arguments`: as cuLaunchKernelEx has them. INVALID_ARGUMENT: the grid is none that a GPU runs.
+  // `arguments`: as cuLaunchKernelEx has them. INVALID_ARGUMENT: the grid is none that a GPU runs, or there is an observer, and
+  // the object is not Watched.
   absl::Status Run(const KernelObject& object, const KernelFunction& function, const Grid& grid,
                    void* const* arguments);
 
@@ -151,10 +152,10 @@ class GridRunner {
   std::vector<std::string> findings_;
   std::vector<std::byte> shared_;  // of as many blocks as any cluster had
   // Of the launch and blocks that run.
-  const KernelObject* object_ = nullptr;
   const KernelFunction* function_ = nullptr;
   void* const* arguments_ = nullptr;
   void** shared_place_ = nullptr;
+  KernelIndex *thread_index_ = nullptr, *block_index_ = nullptr;
   unsigned threads_ = 0, blocks_ = 1, slots_ = 0;  // of a block; of a cluster
   unsigned first_y_ = 0;
   bool early_ = false;

@@ -340,6 +340,45 @@ TEST_F(GridRunnerTest, GridsThatNoGpuRunsAreRefused) {
   EXPECT_FALSE(Run("Divergent", {.shared_bytes = 300'000}, &sum).ok());
 }
 
+TEST(KernelObjectTest, UnwatchedKernelsLeaveTheSameBitsAndAreForNobodyToLookAt) {
+  const auto watched = KernelObject::Compile(kSource, ::testing::TempDir());
+  ASSERT_TRUE(watched.ok()) << watched.status();
+  const auto unwatched = (*watched)->As(Watched::kNo);
+  ASSERT_TRUE(unwatched.ok()) << unwatched.status();
+  EXPECT_EQ(*(*watched)->As(Watched::kYes), watched->get());
+  EXPECT_EQ(*(*watched)->As(Watched::kNo), *unwatched);
+  ASSERT_NE(*unwatched, watched->get());
+
+  class Counts final : public AccessObserver {
+   public:
+    void Accessed(const RunningThread&, const void*, size_t, int) override { ++accesses; }
+    int accesses = 0;
+  } counts;
+  std::vector<float> from(300);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = std::sin(static_cast<float>(i));
+  std::vector<float> left;
+  for (const KernelObject* const object :
+       {static_cast<const KernelObject*>(watched->get()), *unwatched}) {
+    const float* source = from.data();
+    std::vector<float> sums(3);
+    unsigned tickets = 0;
+    unsigned* to_tickets = &tickets;
+    int n = 300;
+    float sum = 0, *to = &sum, *to_sums = sums.data();
+    void* arguments[] = {&source, &n, &to_sums, &to_tickets, &to};
+    const Grid grid = {.x = 3, .threads = 128, .shared_bytes = 512};
+    GridRunner runner(1);
+    ASSERT_TRUE(runner.Run(*object, *object->Find("Sum"), grid, arguments).ok());
+    EXPECT_THAT(runner.findings(), IsEmpty());
+    left.push_back(sum);
+    runner.set_observer(&counts);
+    const bool looked_at = runner.Run(*object, *object->Find("Sum"), grid, arguments).ok();
+    EXPECT_EQ(looked_at, object->watched() == Watched::kYes);
+  }
+  EXPECT_EQ(left[0], left[1]);
+  EXPECT_GT(counts.accesses, 300);
+}
+
 TEST(KernelObjectTest, WhatDoesNotCompileIsToldInTheCompilersWordsByTheSourcesOwnLines) {
   const auto object = KernelObject::Compile("\n__device__ int Wrong() { return missing; }\n",
                                             ::testing::TempDir() + "/wrong");

@@ -7,12 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -25,12 +27,22 @@ namespace fs = std::filesystem;
 
 constexpr int kMostArguments = 64;
 
+using Flags = std::vector<std::string>;
+
 // No contraction: a fused multiply-add is one where the source says fmaf, and then the CPU's own.
-std::vector<std::string> CompilerFlags() {
-  std::vector<std::string> flags = {"-std=c++20",          "-O1", "-fPIC",
-                                    "-ffp-contract=off",   "-w",  "-fvisibility=hidden",
-                                    "-fno-strict-aliasing"};
+Flags CompilerFlags() {
+  Flags flags = {"-std=c++20",          "-O1", "-fPIC",
+                 "-ffp-contract=off",   "-w",  "-fvisibility=hidden",
+                 "-fno-strict-aliasing"};
   if (__builtin_cpu_supports("fma")) flags.insert(flags.end(), {"-mavx2", "-mfma"});
+  return flags;
+}
+
+// Calls and returns are nobody's business.
+Flags KernelFlags(Watched watched) {
+  Flags flags = CompilerFlags();
+  if (watched == Watched::kNo) return flags;
+  flags.insert(flags.end(), {"-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"});
   return flags;
 }
 
@@ -68,9 +80,11 @@ uint64_t Hash(const std::string& text) {  // FNV-1a
 
 // The source with what a launch needs to know of each kernel. The array of shared memory is declared by the prelude.
 std::string WithLaunches(const std::string& source, const std::vector<std::string>& names) {
-  static const std::regex kShared(R"(extern __shared__ float4 cellbatch_shared\[\];)");
-  std::string text = fmt::format("{}\n#line 1 \"kernels\"\n{}\n", kPrelude,
-                                 std::regex_replace(source, kShared, ""));
+  constexpr std::string_view kShared = "extern __shared__ float4 cellbatch_shared[];";
+  std::string text = fmt::format("{}\n#line 1 \"kernels\"\n{}\n", kPrelude, source);
+  for (size_t at = text.find(kShared); at != text.npos; at = text.find(kShared, at)) {
+    text.erase(at, kShared.size());
+  }
   for (const std::string& name : names) {
     text += fmt::format(
         "extern \"C\" __attribute__((visibility(\"default\"))) void {0}__launch(void** arguments) "
@@ -100,25 +114,76 @@ class Workshop {  // a folder that is gone afterwards
   bool ok_ = false;
 };
 
-absl::Status Make(const std::string& text, const std::vector<std::string>& flags,
-                  const std::string& cache, const std::string& object) {
+absl::Status MakeObject(const std::string& text, Flags flags, const Workshop& at) {
+  std::ofstream(at.File("text.cc")) << text;
+  flags.insert(flags.end(), {"-c", at.File("text.cc"), "-o", at.File("made")});
+  return RunCompiler(std::move(flags), at.File("log"));
+}
+
+// The shim, which is the same for all: made once for a folder.
+absl::StatusOr<std::string> Shim(const std::string& cache) {
+  const Flags flags = CompilerFlags();
+  std::string file =
+      fmt::format("{}/{:016x}.o", cache, Hash(fmt::format("{} {}", fmt::join(flags, " "), kShim)));
+  if (fs::exists(file)) return file;
   const Workshop at(cache);
   if (!at.ok()) return absl::NotFoundError(fmt::format("no folder can be made in {}", cache));
-  std::ofstream(at.File("kernel.cc")) << text;
-  std::ofstream(at.File("shim.cc")) << kShim;
-  std::vector<std::string> kernel = flags, shim = flags;
-  // Calls and returns are nobody's business.
-  kernel.insert(kernel.end(), {"-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0",
-                               "-c", at.File("kernel.cc"), "-o", at.File("kernel.o")});
-  shim.insert(shim.end(), {"-c", at.File("shim.cc"), "-o", at.File("shim.o")});
-  const std::vector<std::string> link = {"-shared",           "-Wl,-z,defs", at.File("kernel.o"),
-                                         at.File("shim.o"),   "-lm",         "-o",
-                                         at.File("kernel.so")};
-  for (const auto& step : {kernel, shim, link}) {
-    if (absl::Status s = RunCompiler(step, at.File("log")); !s.ok()) return s;
+  if (absl::Status s = MakeObject(kShim, flags, at); !s.ok()) return s;
+  fs::rename(at.File("made"), file);  // whole or not at all, whoever else made it meanwhile
+  return file;
+}
+
+absl::Status Make(const std::string& text, const Flags& flags, const std::string& cache,
+                  const std::string& object) {
+  absl::StatusOr<std::string> shim = Shim(cache);
+  if (!shim.ok()) return shim.status();
+  const Workshop at(cache);
+  if (!at.ok()) return absl::NotFoundError(fmt::format("no folder can be made in {}", cache));
+  if (absl::Status s = MakeObject(text, flags, at); !s.ok()) return s;
+  // Of the C library alone: the linker would read all of C++'s.
+  const absl::Status linked =
+      RunCompiler({"-shared", "-nostdlib", "-Wl,-z,defs", at.File("made"), *std::move(shim), "-lm",
+                   "-lc", "-lgcc", "-o", at.File("linked")},
+                  at.File("log"));
+  if (linked.ok()) fs::rename(at.File("linked"), object);  // likewise
+  return linked;
+}
+
+// std::regex takes ten times as long over all of a source as to look where a match may begin.
+std::vector<std::vector<std::string>> AllThatBegin(const std::string& text, const char* word,
+                                                   const std::regex& regex) {
+  std::vector<std::vector<std::string>> all;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    std::smatch match;
+    const auto from = text.begin() + static_cast<ptrdiff_t>(at);
+    if (!std::regex_search(from, text.end(), match, regex,
+                           std::regex_constants::match_continuous)) {
+      continue;
+    }
+    all.emplace_back(match.begin(), match.end());
   }
-  fs::rename(at.File("kernel.so"), object);  // whole or not at all, whoever else made it meanwhile
-  return absl::OkStatus();
+  return all;
+}
+
+// Each is a space.
+std::string WithoutComments(const std::string& source) {
+  std::string text;
+  size_t from = 0;
+  while (from < source.size()) {
+    const size_t slash = std::min(source.find('/', from), source.size());
+    text.append(source, from, slash - from);
+    const bool line = source.compare(slash, 2, "//") == 0,
+               block = source.compare(slash, 2, "/*") == 0;
+    if (!line && !block) {
+      text.append(source, slash, 1);
+      from = slash + 1;
+      continue;
+    }
+    text += ' ';
+    const size_t end = line ? source.find('\n', slash) : source.find("*/", slash + 2);
+    from = end == source.npos ? source.size() : line ? end : end + 2;
+  }
+  return text;
 }
 
 template <typename Function>
@@ -130,20 +195,19 @@ bool FindSymbol(void* handle, const std::string& name, Function*& to) {
 }  // namespace
 
 std::vector<std::string> KernelNames(const std::string& source) {
-  static const std::regex kComment(R"(//[^\n]*|/\*[^*]*\*+([^/*][^*]*\*+)*/)");
   static const std::regex kKernel(
       R"(__global__\s+(?:__\w+__\s*\([^)]*\)\s*)*void\s+(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\()");
-  const std::string text = std::regex_replace(source, kComment, " ");
   std::vector<std::string> names;
-  for (std::sregex_iterator it(text.begin(), text.end(), kKernel), end; it != end; ++it) {
-    names.push_back((*it)[1]);
+  for (const auto& kernel : AllThatBegin(WithoutComments(source), "__global__", kKernel)) {
+    names.push_back(kernel[1]);
   }
   return names;
 }
 
 absl::StatusOr<std::shared_ptr<const KernelObject>> KernelObject::Compile(
-    const std::string& source, const std::string& cache_folder) {
-  const std::vector<std::string> names = KernelNames(source), flags = CompilerFlags();
+    const std::string& source, const std::string& cache_folder, Watched watched) {
+  const std::vector<std::string> names = KernelNames(source);
+  const Flags flags = KernelFlags(watched);
   const std::string text = WithLaunches(source, names);
   const std::string key = fmt::format("{}\n{}\n{}", fmt::join(flags, " "), kShim, text);
   const std::string file = fmt::format("{}/{:016x}.so", cache_folder, Hash(key));
@@ -153,15 +217,29 @@ absl::StatusOr<std::shared_ptr<const KernelObject>> KernelObject::Compile(
     if (absl::Status s = Make(text, flags, cache_folder, file); !s.ok()) return s;
   }
   std::shared_ptr<KernelObject> object(new KernelObject());
+  object->source_ = source;
+  object->cache_folder_ = cache_folder;
+  object->watched_ = watched;
   if (absl::Status s = object->Open(file, names); !s.ok()) return s;
   static const std::regex kCluster(
       R"(__cluster_dims__\s*\(1, (\d+), 1\)\s*(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\()");
-  for (std::sregex_iterator it(source.begin(), source.end(), kCluster), end; it != end; ++it) {
-    const auto function = object->functions_.find((*it)[2]);
+  for (const auto& cluster : AllThatBegin(source, "__cluster_dims__", kCluster)) {
+    const auto function = object->functions_.find(cluster[2]);
     if (function == object->functions_.end()) continue;
-    function->second.cluster_y = static_cast<unsigned>(std::stoi((*it)[1]));
+    function->second.cluster_y = static_cast<unsigned>(std::stoi(cluster[1]));
   }
   return object;
+}
+
+absl::StatusOr<const KernelObject*> KernelObject::As(Watched watched) const {
+  if (watched == watched_) return this;
+  const std::lock_guard lock(mutex_);
+  if (other_ == nullptr) {
+    auto other = Compile(source_, cache_folder_, watched);
+    if (!other.ok()) return other.status();
+    other_ = *std::move(other);
+  }
+  return other_.get();
 }
 
 absl::Status KernelObject::Open(const std::string& file, const std::vector<std::string>& names) {

@@ -57,7 +57,8 @@ Result cuModuleLoadData(Module* module, const void* image) {
   const auto* const text = static_cast<const char*>(image);
   constexpr size_t kMagicLength = sizeof kCubinMagic - 1;
   if (std::strncmp(text, kCubinMagic, kMagicLength) != 0) return kInvalidImage;
-  auto object = KernelObject::Compile(text + kMagicLength, CubinCacheFolder());
+  auto object = KernelObject::Compile(text + kMagicLength, CubinCacheFolder(),
+                                      gpu->checks() ? Watched::kYes : Watched::kNo);
   if (!object.ok()) {
     DriverState::Get().findings.Add("cuModuleLoadData: " + std::string(object.status().message()));
     return kInvalidImage;

@@ -308,8 +308,7 @@ Result EmulatedGpu::Launch(const KernelLaunch& launch) {
     word += (bytes + sizeof(ArgumentWord) - 1) / sizeof(ArgumentWord);
   }
   runner_->set_observer(checks_.observer());
-  const absl::Status ran =
-      runner_->Run(*launch.object, *launch.function, launch.grid, pointers.data());
+  const absl::Status ran = Run(launch, pointers.data());
   for (std::string& finding : runner_->TakeFindings()) {
     findings_.Add(fmt::format("GPU {}: {}", number_, finding));
   }
@@ -319,6 +318,16 @@ Result EmulatedGpu::Launch(const KernelLaunch& launch) {
   }
   ++launches_;
   return kSuccess;
+}
+
+// By kernels that tell of their accesses, if anybody wants to know.
+absl::Status EmulatedGpu::Run(const KernelLaunch& launch, void* const* arguments) {
+  const Watched watched = checks_.observer() != nullptr ? Watched::kYes : Watched::kNo;
+  const auto object = launch.object->As(watched);
+  if (!object.ok()) return object.status();
+  const KernelFunction* const function =
+      *object == launch.object.get() ? launch.function : (*object)->Find(launch.function->name);
+  return runner_->Run(**object, *function, launch.grid, arguments);
 }
 
 // Looked up again: what was allocated at the call may be free by now.

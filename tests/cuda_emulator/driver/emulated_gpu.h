@@ -101,6 +101,7 @@ class EmulatedGpu {
   void Delay(int one_in, int most_us);
   void Restore();
   void SetChecks(bool on) { checks_on_ = on; }
+  bool checks() const { return checks_on_; }
   int64_t launches() const { return launches_.load(); }
 
  private:
@@ -118,6 +119,7 @@ class EmulatedGpu {
   StreamPlace Place(const EmulatedStream& stream, const QueuedOperation& queued) const;
   cuda::Result Execute(const QueuedOperation& queued);
   cuda::Result Launch(const KernelLaunch& launch);
+  absl::Status Run(const KernelLaunch& launch, void* const* arguments);
   cuda::Result Copy(const MemoryCopy& copy, const std::optional<SeenSource>& seen);
   cuda::Result Fill(const MemoryFill& fill);
   cuda::Result Write(const SignalWrite& write);
