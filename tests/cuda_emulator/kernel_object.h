@@ -5,7 +5,7 @@
 //   source --(prelude.txt, -fsanitize=thread)--> kernel.o --+
 //                                   shim.txt ----> shim.o --+--> HASH.so, kept in the cache folder --> dlopen
 //
-// Where nobody looks, the same without -fsanitize=thread: three times as fast, and the bits that kernels leave are the same.
+// Where nobody looks, the same without -fsanitize=thread: faster, and the bits that kernels leave are the same.
 //
 // Kernels are what the source declares `extern "C" __global__ void NAME(..)`. Denormals are for who runs them to flush.
 #ifndef CELLBATCH_TESTS_CUDA_EMULATOR_KERNEL_OBJECT_H_
