@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -129,20 +130,35 @@ std::vector<double> RandomProduct::Accumulators(const std::vector<const float*>&
   return Accumulators(std::vector<std::vector<const float*>>{inputs}).front();
 }
 
+// Each sum in the order of its terms, whatever rows there are beside it.
 std::vector<std::vector<double>> RandomProduct::Accumulators(
     const std::vector<std::vector<const float*>>& rows) const {
-  std::vector<std::vector<double>> sums(rows.size());
+  const size_t count = rows.size();
+  std::vector<std::vector<double>> meant(spec.segments.size());  // of each element: of all rows
+  for (size_t s = 0; s < spec.segments.size(); ++s) {
+    const auto& weights = spec.segments[s].weights;
+    if (std::none_of(std::begin(weights), std::end(weights),
+                     [](const WeightView& w) { return w.data != nullptr; })) {
+      continue;  // nor need there be rows
+    }
+    for (size_t k = 0; k < static_cast<size_t>(spec.segments[s].depth); ++k) {
+      for (size_t r = 0; r < count; ++r) meant[s].push_back(Meant(rows[r][s][k]));
+    }
+  }
+  std::vector<std::vector<double>> sums(count);
+  std::vector<double> of_unit(count);
   for (int g = 0; g < spec.groups; ++g) {
     for (int u = 0; u < spec.units; ++u) {
       const double bias = spec.bias[g] != nullptr ? spec.bias[g][u] : 0.0;
-      for (std::vector<double>& of_row : sums) of_row.push_back(bias);
+      std::fill(of_unit.begin(), of_unit.end(), bias);
       for (size_t s = 0; s < spec.segments.size(); ++s) {
-        const std::vector<double> weights = MeantWeights(s, g, u);
-        for (size_t r = 0; r < rows.size(); ++r) {
-          double& sum = sums[r].back();
-          for (size_t k = 0; k < weights.size(); ++k) sum += Meant(rows[r][s][k]) * weights[k];
+        const double* x = meant[s].data();
+        for (const double weight : MeantWeights(s, g, u)) {
+          for (size_t r = 0; r < count; ++r) of_unit[r] += x[r] * weight;
+          x += count;
         }
       }
+      for (size_t r = 0; r < count; ++r) sums[r].push_back(of_unit[r]);
     }
   }
   return sums;
