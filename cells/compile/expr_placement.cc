@@ -23,12 +23,19 @@ ExprPlacement::ExprPlacement(const LaneGraph& graph, const std::vector<bool>& cu
   for (const ExprId e : graph.outputs()) Visit(e);
 }
 
+// Of what outputs need: a sum that was gathered (lane_graph.h) leaves behind what it was written as, which nobody makes.
 void ExprPlacement::CountReaders() {
-  for (const Expr& expr : graph_.exprs()) {
-    ExprNode node = expr.node;
-    ForEachOperand(node, [this](ExprId& a) { ++readers_[static_cast<size_t>(a)]; });
+  std::vector<ExprId> left = graph_.outputs();
+  std::vector<bool> seen(readers_.size(), false);
+  while (!left.empty()) {
+    const auto e = static_cast<size_t>(left.back());
+    left.pop_back();
+    ++readers_[e];
+    if (seen[e]) continue;
+    seen[e] = true;
+    ExprNode node = graph_.exprs()[e].node;
+    ForEachOperand(node, [&left](ExprId& a) { left.push_back(a); });
   }
-  for (const ExprId e : graph_.outputs()) ++readers_[static_cast<size_t>(e)];
 }
 
 int ExprPlacement::Level(ExprId e) const {

@@ -47,14 +47,20 @@ TEST(LowerTest, ResetBeforeTheProductTakesTwo) {
             "product 1x5 in0.0[3] scratch[5] tail 7 -> out0\n");
 }
 
-// y = v tanh(V sigmoid(W x)), where v is made of inputs alone: by whoever reads it, unless that would be two.
+// y = v tanh(V sigmoid(W x)), where v is made of inputs alone: by whoever reads it, unless that would be two. Biases make
+// other expressions of what reads a product, and not more of them.
 TEST(LowerTest, WhatReadsOnlyWhatLiesSomewhereIsMadeWhereItIsRead) {
-  for (const bool read_twice : {false, true}) {
+  for (const auto& [read_twice, biased] :
+       {std::pair(false, false), std::pair(false, true), std::pair(true, false)}) {
     CellBuilder b("late");
+    const auto product = [&b, &biased](const char* w, ValueId x) {
+      const ValueId made = b.MatMul(x, b.Matrix(w, 5, 5));
+      return biased ? b.Add(made, b.Vector(std::string("b") + w, 5)) : made;
+    };
     const ValueId x = b.Read("x", "x", 5), gate = b.Read("gate", "gate", 5);
     const ValueId v = b.Op1(OpKind::kSigmoid, b.Mul(gate, x));
-    const ValueId inner = b.Op1(OpKind::kSigmoid, b.MatMul(x, b.Matrix("W", 5, 5)));
-    b.Leave("y", b.Mul(v, b.Tanh(b.MatMul(inner, b.Matrix("V", 5, 5)))));
+    const ValueId inner = b.Op1(OpKind::kSigmoid, product("W", x));
+    b.Leave("y", b.Mul(v, b.Tanh(product("V", inner))));
     if (read_twice) b.Leave("z", b.Tanh(v));
     EXPECT_EQ(Lowered(b.Build()),
               read_twice ? "product 1x5 in0.0[5] tail 10 -> out1 -> scratch -> scratch+16\n"
