@@ -107,6 +107,102 @@ TEST(LowerTest, JoinedInputsAreSegmentsOfOneProduct) {
   EXPECT_EQ(step.segments[1].weights[2]->unit_stride, 7);
 }
 
+TEST(LowerTest, SlicesAreReadWhereTheyLie) {
+  CellBuilder b("slices");
+  const ValueId x = b.Read("x", "x", 6), token = b.Read("token", "token", 1, ElementType::kInt32);
+  const ValueId all = b.Read("all", "h", 7, ElementType::kFp32, Arity::kSum);
+  const ValueId row = b.Lookup(b.Slice(b.Matrix("E", 9, 8), 1, 7), token);
+  const ValueId joined = b.Concat(x, b.Read("y", "y", 4));
+  const auto times = [&b](const char* w, ValueId v, int32_t width) {
+    return b.MatMul(v, b.Matrix(w, 4, width));
+  };
+  ValueId sum = b.Add(times("U", b.Slice(all, 3, 5), 2), b.Slice(b.Vector("b", 9), 2, 6));
+  sum = b.Add(sum, b.Add(times("V", b.Slice(row, 2, 5), 3), times("W", b.Slice(x, 1, 5), 4)));
+  sum = b.Add(sum, times("X", b.Slice(joined, 6, 10), 4));  // all of y, nothing of x
+  sum = b.Add(sum, times("Y", b.Slice(joined, 4, 7), 3));   // the end of x, the first of y
+  b.Leave("y", b.Tanh(sum));
+  const CellProgram program = *Lower(b.Build(), kCpuLimits);
+  EXPECT_EQ(Describe(program),
+            "sum in2.0 [7] -> scratch\n"
+            "index table0\n"
+            "product 1x4 table0+2[3] in0.0+1[4] in3.0[4] in0.0+4[2] in3.0[1] scratch+3[2] tail 3 "
+            "-> out0\n");
+  EXPECT_EQ(program.lookups[0].offset, 1);
+  EXPECT_EQ(program.lookups[0].stride, 8);
+  const auto& product = std::get<ProductStep>(program.steps[2]);
+  EXPECT_EQ(std::get<ParameterView>(product.bias[0][0]).offset, 2);
+  EXPECT_EQ(product.segments[3].weights[0]->offset, 0);
+  EXPECT_EQ(product.segments[4].weights[0]->offset, 2);
+}
+
+// x, then what is computed of it, then the state: in whichever order a cell adds them.
+TEST(LowerTest, WhatIsComputedComesBetweenInputsAndTheCarry) {
+  CellBuilder b("order");
+  const ValueId x = b.Read("x", "x", 3), h = b.Carry("before", "h", 5);
+  const ValueId from_h = b.MatMul(h, b.Matrix("U", 5, 5));
+  const ValueId inner = b.Op1(OpKind::kSoftmax, b.MatMul(x, b.Matrix("V", 4, 3)));
+  const ValueId sum = b.Add(from_h, b.MatMul(inner, b.Matrix("R", 5, 4)));
+  b.Leave("h", b.Tanh(b.Add(sum, b.MatMul(x, b.Matrix("W", 5, 3)))));
+  EXPECT_EQ(Lowered(b.Build()),
+            "product 1x4 in0.0[3] tail 2 -> scratch+16\n"
+            "softmax scratch+16 [4] -> scratch\n"
+            "product 1x5 in0.0[3] scratch[4] in1.0[5] tail 3 -> out0\n");
+}
+
+TEST(LowerTest, TurningVectorsJoiningCuttingAndRepeatingTakeNoSteps) {
+  const auto lowered = [](const auto& value) {
+    CellBuilder b("free");
+    const ValueId x = b.Read("x", "x", 6), y = b.Read("y", "y", 4);
+    b.Leave("y", value(b, x, y));
+    return Lowered(b.Build());
+  };
+  const auto turned = [](CellBuilder& b, ValueId x, ValueId) {
+    return b.Tanh(b.Op1(OpKind::kTranspose, b.Op1(OpKind::kTranspose, x)));
+  };
+  EXPECT_EQ(lowered(turned), "product 0x6 tail 3 -> out0\n");
+  const auto cut = [](CellBuilder& b, ValueId x, ValueId y) {
+    return b.Tanh(b.Slice(b.Concat(x, y), 6, 10));
+  };
+  EXPECT_EQ(lowered(cut), "product 0x4 tail 3 -> out0\n");
+  const auto twice = [](CellBuilder& b, ValueId x, ValueId) {
+    return b.Add(b.Tanh(x), b.Tanh(x));  // loaded, tanh, added, stored
+  };
+  EXPECT_EQ(lowered(twice), "product 0x6 tail 4 -> out0\n");
+}
+
+TEST(LowerTest, PartsOfWhatIsStoredAreReadThere) {
+  CellBuilder b("parts");
+  const ValueId p = b.Op1(OpKind::kSoftmax, b.Read("x", "x", 6));
+  b.Leave("first", b.Tanh(b.Slice(p, 0, 3)));
+  b.Leave("last", b.MatMul(b.Slice(p, 4, 6), b.Matrix("W", 5, 2)));
+  EXPECT_EQ(Lowered(b.Build()),
+            "softmax in0.0 [6] -> scratch\n"
+            "product 0x3 tail 3 -> out0\n"
+            "product 1x5 scratch+4[2] tail 2 -> out1\n");
+}
+
+// Squares are no row, nor is what is above one number; what is above a row is one.
+TEST(LowerTest, SquaresOfWhatIsAboveANumberAreSummedWhereItLies) {
+  const auto lowered = [](int32_t width) {
+    CellBuilder b("squares");
+    const ValueId x = b.Read("x", "x", 6), above = b.Sub(x, b.Read("y", "y", width));
+    b.Leave("sum", b.Op1(OpKind::kSum, b.Mul(above, above)));
+    return Lowered(b.Build());
+  };
+  EXPECT_EQ(lowered(1), "sum_squares in0.0 in1.0 [1] -> out0\n");
+  EXPECT_EQ(lowered(6), "product 0x6 tail 4 -> scratch\nsum_squares scratch [1] -> out0\n");
+}
+
+// A parameter of one element is the same number to every unit.
+TEST(LowerTest, OneElementOfAParameterIsReadByAllUnits) {
+  CellBuilder b("number");
+  b.Leave("y", b.Mul(b.Read("x", "x", 6), b.Vector("p", 1)));
+  const CellProgram program = *Lower(b.Build(), kCpuLimits);
+  EXPECT_EQ(Describe(program), "product 0x6 tail 4 -> out0\n");
+  EXPECT_EQ(std::get<ProductStep>(program.steps[0]).parameters,
+            (std::vector<ParameterView>{{ParameterId(0), 0, 0}}));
+}
+
 TEST(LowerTest, AnEmbeddingIsACopy) {
   EXPECT_EQ(Lowered(testing::EmbeddingCell(100, 7)), "index table0\ncopy table0 [7] -> out0\n");
 }
@@ -178,6 +274,23 @@ TEST(LowerTest, LogitsThatAnybodyElseReadsStay) {
   EXPECT_EQ(Lowered(two.Build()).find("largest"), std::string::npos) << Lowered(two.Build());
 }
 
+TEST(LowerTest, OnlyAProductThatLeavesNothingElseEndsInItsArgMax) {
+  CellBuilder plain("no product"), two("two columns");
+  plain.Leave("word", plain.Op1(OpKind::kArgMax, plain.Tanh(plain.Read("x", "x", 40))));
+  EXPECT_EQ(Lowered(plain.Build()), "product 0x40 tail 3 -> scratch\nargmax scratch [1] -> out0\n");
+  CellBuilder fixed("no input");
+  fixed.Leave("word", fixed.Op1(OpKind::kArgMax, fixed.Tanh(fixed.Vector("p", 40))));
+  EXPECT_EQ(Lowered(fixed.Build()),
+            "at load: product 0x40 tail 3 -> scratch\n"
+            "at load: argmax scratch [1] -> out0\n"
+            "product 0x1 tail 2 -> out0\n");
+  const ValueId logits = two.MatMul(two.Read("x", "x", 3), two.Matrix("W", 40, 3));
+  two.Leave("word", two.Op1(OpKind::kArgMax, logits));
+  two.Leave("p", two.Sigmoid(logits));
+  EXPECT_EQ(Lowered(two.Build()),
+            "product 1x40 in0.0[3] tail 4 -> out1 -> scratch\nargmax scratch [1] -> out0\n");
+}
+
 TEST(LowerTest, WhatIsAnOutputNeedsNoScratch) {
   CellBuilder b("two_layers");
   const ValueId x = b.Read("x", "x", 3);
@@ -196,6 +309,58 @@ TEST(LowerTest, ATransposedParameterIsReadAsItLies) {
   const auto& step = std::get<ProductStep>(program.steps[0]);
   EXPECT_EQ(step.segments[0].weights[0]->unit_stride, 1);
   EXPECT_EQ(step.segments[0].weights[0]->depth_stride, 4);
+  CellBuilder part("part");  // rows 1 and 2 of W, turned round
+  const ValueId turned = part.Op1(OpKind::kTranspose, part.Matrix("W", 3, 4));
+  part.Leave("y", part.MatMul(part.Read("x", "x", 2), part.Slice(turned, 1, 3)));
+  const CellProgram of_part = *Lower(part.Build(), kCpuLimits);
+  EXPECT_EQ(std::get<ProductStep>(of_part.steps[0]).segments[0].weights[0],
+            (ParameterView{ParameterId(0), 4, 1, 4}));
+}
+
+// Four rows x of three: a parameter, or a part of one, is read where it lies, whichever way it lies.
+TEST(LowerTest, AProductOfMatricesReadsParametersAsTheyLie) {
+  const auto step = [](const auto& matrix) {
+    CellBuilder b("matrices");
+    const ValueId w = matrix(b), x = b.Read("x", "x", 1);
+    b.Leave("y", b.MatMul(b.Mul(x, b.Matrix("P", 4, 3)), w));
+    const CellProgram program = *Lower(b.Build(), kCpuLimits);
+    EXPECT_EQ(program.steps.size(), 2u) << Describe(program);
+    return std::get<PlainStep>(program.steps.back());
+  };
+  const PlainStep rows = step([](CellBuilder& b) { return b.Slice(b.Matrix("W", 5, 6), 2, 5); });
+  EXPECT_EQ(rows.kind, PlainKind::kMatMulByRows);
+  EXPECT_EQ(rows.args[1], (Place{PlaceKind::kParameter, 0, 0, 2}));
+  EXPECT_EQ(rows.strides, (std::vector<int64_t>{3, 6}));
+  const PlainStep turned = step(
+      [](CellBuilder& b) { return b.Op1(OpKind::kTranspose, b.Slice(b.Matrix("W", 3, 7), 2, 7)); });
+  EXPECT_EQ(turned.kind, PlainKind::kMatMulByColumns);
+  EXPECT_EQ(turned.args[1], (Place{PlaceKind::kParameter, 0, 0, 2}));
+  EXPECT_EQ(turned.strides, (std::vector<int64_t>{3, 7}));
+  EXPECT_EQ(turned.shapes[1], (Shape{3, 5}));
+}
+
+// What a node computes is turned round by who multiplies by it; what is multiplied, by a step of its own.
+TEST(LowerTest, MatricesThatANodeComputesAreCutAndTurnedByTheirReaders) {
+  const auto lowered = [](const auto& value) {
+    CellBuilder b("matrices");
+    const ValueId v = b.Read("v", "v", 4), x = b.Read("x", "x", 1);
+    b.Leave("y", value(b, v, b.Mul(x, b.Matrix("P", 4, 3))));
+    return *Lower(b.Build(), kCpuLimits);
+  };
+  const auto by_columns = [](CellBuilder& b, ValueId v, ValueId matrix) {
+    return b.MatMul(v, b.Op1(OpKind::kTranspose, matrix));
+  };
+  EXPECT_EQ(Describe(lowered(by_columns)),
+            "product 0x12 tail 4 -> scratch\nmatmul_by_columns in0.0 scratch [3] -> out0\n");
+  const auto turned = [](CellBuilder& b, ValueId, ValueId matrix) {
+    return b.MatMul(b.Op1(OpKind::kTranspose, matrix), b.Matrix("W", 5, 4));
+  };
+  EXPECT_NE(Describe(lowered(turned)).find("\ntranspose scratch"), std::string::npos)
+      << Describe(lowered(turned));
+  const CellProgram cut =
+      lowered([](CellBuilder& b, ValueId, ValueId matrix) { return b.Slice(matrix, 1, 3); });
+  EXPECT_EQ(std::get<PlainStep>(cut.steps.back()).kind, PlainKind::kSlice);
+  EXPECT_EQ(std::get<PlainStep>(cut.steps.back()).begin, 1);
 }
 
 CellDefinition SixGates() {
