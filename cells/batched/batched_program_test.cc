@@ -91,5 +91,27 @@ TEST(BatchedProgramTest, VariablesDoNotOverlap) {
   }
 }
 
+// What is copied in a task or at load has room, whichever batch copies most.
+TEST(BatchedProgramTest, StagedAndPackedOperandsLieBesideEachOtherAndWithinTheirMemory) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    for (const BatchedLayout layout : {BatchedLayout::kNaive, BatchedLayout::kNaivePacked}) {
+      const BatchedProgram program = PlanOf(testing::RandomCell(seed), layout).program;
+      for (const OperatorBatch& batch : program.batches) {
+        int64_t staged = 0;
+        for (const PlacedOperand& operand : batch.operands) {
+          const auto count = static_cast<int64_t>(operand.variables.size());
+          if (operand.place == OperandPlace::kPacked) {
+            EXPECT_LE(operand.start.shared + count * operand.size.shared, program.weight_floats);
+          }
+          if (operand.place != OperandPlace::kStaged) continue;
+          EXPECT_EQ(operand.start.At(3), staged) << seed;
+          staged += count * operand.size.At(3);
+        }
+        EXPECT_LE(staged, program.stage.At(3)) << seed;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cellbatch
