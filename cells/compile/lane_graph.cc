@@ -316,9 +316,7 @@ std::pair<ValueId, ValueId> LaneGraph::SquaresOf(const Op& reduction) const {
   const Op& of = cell_->op(reduction.args[0]);
   if (!sum || !sums_squares_ || of.kind != OpKind::kMul || of.args[0] != of.args[1]) return {};
   const Op& squared = cell_->op(of.args[0]);
-  const bool above = squared.kind == OpKind::kSub &&
-                     cell_->op(squared.args[0]).shape.size() == of.shape.size() &&
-                     cell_->op(squared.args[1]).shape.size() == 1;
+  const bool above = squared.kind == OpKind::kSub && cell_->op(squared.args[1]).shape.size() == 1;
   return above ? std::pair(squared.args[0], squared.args[1]) : std::pair(of.args[0], ValueId());
 }
 

@@ -175,8 +175,10 @@ TEST(LowerTest, PartsOfWhatIsStoredAreReadThere) {
   const ValueId p = b.Op1(OpKind::kSoftmax, b.Read("x", "x", 6));
   b.Leave("first", b.Tanh(b.Slice(p, 0, 3)));
   b.Leave("last", b.MatMul(b.Slice(p, 4, 6), b.Matrix("W", 5, 2)));
+  b.Leave("copied", b.Slice(p, 0, 2));
   EXPECT_EQ(Lowered(b.Build()),
             "softmax in0.0 [6] -> scratch\n"
+            "copy scratch [2] -> out2\n"
             "product 0x3 tail 3 -> out0\n"
             "product 1x5 scratch+4[2] tail 2 -> out1\n");
 }
