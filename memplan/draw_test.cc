@@ -78,7 +78,14 @@ TEST(MemplanMainTest, DrewThePicturesOfTheReadme) {
 }
 
 TEST(MemplanMainTest, RefusesWhatItDoesNotKnow) {
-  EXPECT_NE(Memplan("--draw=oil memplan/example.txt").second, 0);
+  for (const std::string flag : {"--draw=oil", "--max-checks=", "--max-checks=12many",
+                                 "--max-checks=-1", "--max-checks=99999999999"}) {
+    const auto [output, status] = Memplan(flag + " memplan/example.txt");
+    EXPECT_NE(status, 0) << flag;
+    EXPECT_NE(output.find(flag + " is not a flag of ours"), output.npos) << output;
+  }
+  const auto [planned, ok] = Memplan("--full --max-checks=12 memplan/example.txt");
+  EXPECT_EQ(ok, 0) << planned;
   EXPECT_NE(Memplan("no/such/file").first.find("cannot read no/such/file"), std::string::npos);
   const auto [output, status] = Memplan("--help");
   EXPECT_EQ(status, 0);

@@ -1,16 +1,18 @@
 // Plans a cell's memory from the command line: reads operand batches (or an operator graph) as text, prints the plan, what
 // it costs, and what no plan would cost.
-#include <cstdio>
+#include <charconv>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "memplan/cost_report.h"
 #include "memplan/draw.h"
+#include "memplan/layout_problem.h"
 #include "memplan/naive_layout.h"
 #include "memplan/operator_batcher.h"
 #include "memplan/planner.h"
@@ -65,7 +67,9 @@ bool ParseArgument(std::string_view argument, Flags& flags) {
     return flags.batch == "true" || flags.batch == "false" || flags.batch == "auto";
   }
   if (name == "max-checks") {
-    return std::sscanf(value.c_str(), "%d", &flags.max_checks) == 1 && flags.max_checks >= 0;
+    const char* const end = value.data() + value.size();
+    const auto [stop, error] = std::from_chars(value.data(), end, flags.max_checks);
+    return error == std::errc() && stop == end && flags.max_checks >= 0;
   }
   return false;
 }
@@ -120,10 +124,7 @@ int Run(const Flags& flags) {
   absl::StatusOr<LayoutProblem> parsed = ParseProblem(text);
   if (!parsed.ok()) return Fail(flags.file + ": " + std::string(parsed.status().message()));
   LayoutProblem problem = *std::move(parsed);
-  if (flags.full) {
-    problem.fixed.clear();
-    problem.broadcasts = Broadcasts::kByStride;
-  }
+  if (flags.full) problem = InFull(std::move(problem));
   if (flags.batch == "true" || (flags.batch == "auto" && AllSingle(problem))) {
     BatchOptions options;
     options.plan.max_checks = flags.max_checks;
