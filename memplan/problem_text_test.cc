@@ -32,18 +32,29 @@ TEST(ProblemTextTest, EveryErrorNamesItsLine) {
             "broadcasts, batch and op");
   EXPECT_EQ(Error("input x"), "line 1: a variable is: input NAME BYTES");
   EXPECT_EQ(Error("input x many"), "line 1: variable x has \"many\" bytes, which is no number");
+  EXPECT_EQ(Error("input x 8x"), "line 1: variable x has \"8x\" bytes, which is no number");
   EXPECT_EQ(Error("input x 99999999999999999999"),
             "line 1: variable x has \"99999999999999999999\" bytes, which is no number");
   EXPECT_EQ(Error("input x 0"), "line 1: variable x has 0 bytes, it must have 1 to 1099511627776");
   EXPECT_EQ(Error("input x% 8"),
             "line 1: \"x%\" is no name: up to 64 letters, digits, _ . ' and -");
+  EXPECT_EQ(Error("input " + std::string(kMaxNameBytes, 'x') + " 8"), "");
+  EXPECT_EQ(Error("input " + std::string(kMaxNameBytes + 1, 'x') + " 8"),
+            "line 1: \"" + std::string(kMaxNameBytes, 'x') +
+                "...\" is no name: up to 64 letters, digits, _ . ' and -");
   EXPECT_EQ(Error(head + "value x 8"), "line 4: a second variable x");
   EXPECT_EQ(Error(head + "op f a = y"), "line 4: no variable \"y\" stands above");
-  EXPECT_EQ(Error(head + "op f a x"), "line 4: an operator is: op NAME RESULT = SOURCE ...");
+  for (const char* op : {"op f", "op f a x", "op f a ="}) {
+    EXPECT_EQ(Error(head + op), "line 4: an operator is: op NAME RESULT = SOURCE ...") << op;
+  }
   EXPECT_EQ(Error(head + "op f x = a"), "line 4: batch f writes x, which is an input");
   EXPECT_EQ(Error(head + "op f a = x\nop g a = x"), "line 5: batch g writes a a second time");
-  EXPECT_EQ(Error(head + "batch f (a b = (x x)"),
-            "line 4: a batch is: batch NAME (RESULT ...) = (SOURCE ...) ...");
+  for (const char* batch :
+       {"batch f (a b = (x x)", "batch f (a) (x)", "batch f (a) = = (x)", "batch f (a) = (x",
+        "batch f (a) = (x))", "batch f (a) = x (x)", "batch f (a) = ((x))", "batch f = (a) (x)"}) {
+    EXPECT_EQ(Error(head + batch), "line 4: a batch is: batch NAME (RESULT ...) = (SOURCE ...) ...")
+        << batch;
+  }
   EXPECT_EQ(Error(head + "batch f (a b) = (x x)"),
             "line 4: batch f: operand 0 mixes sizes: a has 8 bytes, b has 16");
   EXPECT_EQ(Error(head + "batch f (a) = (x x)"),
