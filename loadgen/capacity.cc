@@ -126,8 +126,9 @@ absl::StatusOr<Capacity> ClosedLoop::Measure(const std::atomic<bool>& stop) {
   if (absl::Status status = WaitUntil(warm, stop); !status.ok()) {
     return status;
   }
+  const auto from =
+      Clock::now();  // first: no answer counts that came while nobody looked at the clock
   const uint64_t before = answers_;
-  const auto from = Clock::now();
   const auto measured = [&] { return SecondsSince(from) >= options_.seconds; };
   if (absl::Status status = WaitUntil(measured, stop); !status.ok()) {
     return status;

@@ -96,17 +96,32 @@ TEST(SamplesTest, EveryOutcomeIsCountedOnceAndWarmUpIsLeftOut) {
   EXPECT_EQ(summary.response.max, 9) << "from the intended time";
   EXPECT_EQ(summary.service.max, 7) << "from the actual send";
   EXPECT_EQ(summary.send_lag_p99, 2);
+  EXPECT_EQ(summary.send_lag.count, 5u) << "of every request sent, whatever became of it";
 }
 
 TEST(SamplesTest, ARequestThatWasNeverSentIsOfferedButNotLost) {
   Samples samples({0, 10}, 0);
   samples.Sent(0, 0);
   samples.Done(0, 5, SampleOutcome::kCompleted);
-  const Summary summary = Summarize(samples, {1, 1}, 1);
+  const Summary summary = Summarize(samples, {1, 1}, 0.5);
   EXPECT_EQ(summary.offered, 2u);
   EXPECT_EQ(summary.sent, 1u);
+  EXPECT_EQ(summary.seconds, 0.5);
+  EXPECT_EQ(summary.offered_per_second, 4);
+  EXPECT_EQ(summary.completed_per_second, 2);
   EXPECT_EQ(summary.lost, 0u);
   EXPECT_EQ(samples.at(1).sent, -1);
+}
+
+TEST(SamplesTest, ARunThatEndedInItsWarmUpMeasuredNothing) {
+  Samples samples({0, 10}, 20);
+  samples.Sent(0, 5);
+  samples.Done(0, 7, SampleOutcome::kCompleted);
+  const Summary summary = Summarize(samples, {1, 1}, 1);
+  EXPECT_EQ(summary.offered, 0u);
+  EXPECT_EQ(summary.completed_per_second, 0);
+  EXPECT_EQ(summary.send_lag_p99, 0);
+  EXPECT_TRUE(summary.by_length.empty());
 }
 
 TEST(SamplesTest, LatenciesAreGroupedByLength) {
@@ -118,6 +133,7 @@ TEST(SamplesTest, LatenciesAreGroupedByLength) {
   }
   const Summary summary = Summarize(samples, lengths, 1);
   ASSERT_EQ(summary.by_length.size(), 4u);
+  EXPECT_EQ(summary.by_length[0].shortest, 1);
   EXPECT_EQ(summary.by_length[0].longest, 8);
   EXPECT_EQ(summary.by_length[0].response.count, 2u);
   EXPECT_EQ(summary.by_length[0].response.max, 80);
@@ -126,15 +142,15 @@ TEST(SamplesTest, LatenciesAreGroupedByLength) {
 }
 
 TEST(SamplesTest, ThroughputCountsTheAnswersThatCameInThePhase) {
-  // Two of warm-up, answered in the phase and before it; two of the phase, one answered after it.
-  Samples samples({0, 10, 1000, 1010}, 1000);
-  const int64_t done[] = {500, 1005, 1'000'000'500, 2'000'000'000};
+  // Two of warm-up, answered before the phase and as it begins; three of the phase, one answered as it ends.
+  Samples samples({0, 10, 1000, 1010, 1020}, 1000);
+  const int64_t done[] = {999, 1000, 1'000'000'999, 1'000'001'000, 2'000'000'000};
   for (size_t i = 0; i < samples.size(); ++i) {
     samples.Sent(i, samples.intended(i));
     samples.Done(i, done[i], SampleOutcome::kCompleted);
   }
-  const Summary summary = Summarize(samples, std::vector<int32_t>(4, 1), 1);
-  EXPECT_EQ(summary.completed, 2u);
+  const Summary summary = Summarize(samples, std::vector<int32_t>(5, 1), 1);
+  EXPECT_EQ(summary.completed, 3u);
   EXPECT_EQ(summary.completed_per_second, 2);
 }
 
@@ -172,6 +188,8 @@ TEST(SamplesTest, APartsSummaryIsThatOfItsRequestsAlone) {
   EXPECT_EQ(odd.completed, 1u);
   EXPECT_EQ(odd.rejected, 1u);
   EXPECT_EQ(odd.response.max, 200);
+  EXPECT_EQ(even.completed_per_second, 2);
+  EXPECT_EQ(odd.completed_per_second, 1) << "a rejection is no answer";
 }
 
 TEST(SamplesTest, SeveralThreadsMayComplete) {
