@@ -139,6 +139,162 @@ TEST(ReportTest, ARunOfOneModelWithoutWordsSaysNothingOfEither) {
   EXPECT_EQ(text.find("inputs/s"), std::string::npos) << text;
 }
 
+// A distribution that no other looks like: `n` is in all of its figures.
+Distribution Of(uint64_t count, int64_t n) {
+  return {count, n * 1e6, n * 9'000'000, {n * 1'000'000, n * 2'000'000, n * 4'000'000, {}}};
+}
+
+// No two of its figures are alike.
+RunResult EveryFigure() {
+  RunResult run;
+  run.rate = 40;
+  run.process = ArrivalProcess::kConstant;
+  run.seed = 11;
+  run.warmup_seconds = 3;
+  Summary& s = run.summary;
+  s.offered = 100, s.sent = 97, s.completed = 50, s.rejected = 20, s.failed = 14, s.cancelled = 8;
+  s.lost = 5, s.words = 66, s.seconds = 2, s.offered_per_second = 48, s.completed_per_second = 24;
+  s.response = Of(50, 2), s.service = Of(49, 3), s.send_lag = Of(97, 5), s.first_word = Of(33, 7);
+  s.send_lag_p99 = 23'000'000;
+  s.by_length = {{1, 8, Of(30, 11)}, {129, 1 << 30, Of(20, 13)}};
+  run.verdict = {{{"14 requests failed", "see"}}, true};
+  run.errors = {{"UNAVAILABLE: gone", 14}};
+  run.priority = ThreadPriority::kRaised;
+  run.cpu_cores = 0.25;
+  PartResult tree{"tree", 3, 8, {}}, nmt{"nmt", 0.5, 1, {}};
+  Summary& t = tree.summary;
+  t.offered = 60, t.completed = 31, t.rejected = 12, t.failed = 9, t.cancelled = 4, t.lost = 2;
+  t.offered_per_second = 30, t.completed_per_second = 15, t.seconds = 2, t.words = 1;
+  t.response = Of(31, 17), t.send_lag_p99 = 29'000'000;
+  nmt.summary = t;
+  nmt.summary.completed_per_second = 6, nmt.summary.words = 65, nmt.summary.first_word = Of(19, 19);
+  run.parts = {tree, nmt};
+  return run;
+}
+
+nlohmann::json AsJson(const Distribution& of, int64_t n) {
+  return {{"count", of.count}, {"mean_ms", n},    {"max_ms", n * 9},    {"p50_ms", n},
+          {"p90_ms", n * 2},   {"p99_ms", n * 4}, {"p99.9_ms", nullptr}};
+}
+
+TEST(ReportTest, InJsonEveryFigureStandsUnderItsName) {
+  const RunResult run = EveryFigure();
+  const Summary &s = run.summary, &tree = run.parts[0].summary, &nmt = run.parts[1].summary;
+  nlohmann::json short_ones = AsJson(s.by_length[0].response, 11);
+  short_ones.update({{"shortest", 1}, {"longest", 8}});
+  nlohmann::json long_ones = AsJson(s.by_length[1].response, 13);
+  long_ones.update({{"shortest", 129}, {"longest", 1 << 30}});
+  const nlohmann::json nothing = {{"count", 0},         {"mean_ms", 0.0},    {"max_ms", 0.0},
+                                  {"p50_ms", nullptr},  {"p90_ms", nullptr}, {"p99_ms", nullptr},
+                                  {"p99.9_ms", nullptr}};
+  nlohmann::json models = nlohmann::json::parse(R"([
+      {"name": "tree", "weight": 3, "inputs": 8, "offered": 60, "completed": 31, "rejected": 12, "failed": 9,
+       "offered_per_second": 30, "completed_per_second": 15, "words": 1},
+      {"name": "nmt", "weight": 0.5, "inputs": 1, "offered": 60, "completed": 31, "rejected": 12, "failed": 9,
+       "offered_per_second": 30, "completed_per_second": 6, "words": 65}])");
+  models[0].update({{"response", AsJson(tree.response, 17)}, {"first_word", nothing}});
+  models[1].update(
+      {{"response", AsJson(nmt.response, 17)}, {"first_word", AsJson(nmt.first_word, 19)}});
+  nlohmann::json all = nlohmann::json::parse(R"json({
+      "process": "constant", "rate": 40, "seed": 11, "warmup_seconds": 3, "seconds": 2,
+      "verdict": "INVALID", "findings": [{"reason": "14 requests failed", "remedy": "see"}], "overload": true,
+      "offered": 100, "sent": 97, "completed": 50, "rejected": 20, "failed": 14, "cancelled": 8, "lost": 5,
+      "offered_per_second": 48, "completed_per_second": 24, "words": 66, "inputs_per_second": 126,
+      "send_lag_p99_ms": 23, "errors": {"UNAVAILABLE: gone": 14},
+      "generator_priority": "raised (nice -20)", "generator_cores": 0.25})json");
+  all.update({{"response", AsJson(s.response, 2)},
+              {"service", AsJson(s.service, 3)},
+              {"send_lag", AsJson(s.send_lag, 5)},
+              {"first_word", AsJson(s.first_word, 7)},
+              {"response_by_length", {short_ones, long_ones}},
+              {"models", models}});
+  EXPECT_EQ(nlohmann::json::diff(RunJson(run), all), nlohmann::json::array());
+  EXPECT_EQ(
+      CapacityJson({.per_second = 12.5, .answers = 50, .seconds = 4, .in_flight = 6}),
+      (nlohmann::json{
+          {"requests_per_second", 12.5}, {"in_flight", 6}, {"answers", 50}, {"seconds", 4.0}}));
+}
+
+TEST(ReportTest, InCsvEveryFigureStandsUnderItsName) {
+  EXPECT_EQ(RunsCsv("tree+nmt", {EveryFigure()}),
+            "model,process,seed,rate,seconds,offered,completed,rejected,failed,cancelled,lost,"
+            "offered_per_second,completed_per_second,mean_ms,p50_ms,p90_ms,p99_ms,p99.9_ms,max_ms,"
+            "send_lag_p99_ms,overload,verdict,first_word_p50_ms,first_word_p90_ms,"
+            "first_word_p99_ms,first_word_p99.9_ms\n"
+            "tree+nmt,constant,11,40,2,100,50,20,14,8,5,48.000,24.000,2.000000,2.000000,4.000000,"
+            "8.000000,,18.000000,23.000000,yes,INVALID,7.000000,14.000000,28.000000,\n"
+            "tree,constant,11,40,2,60,31,12,9,4,2,30.000,15.000,17.000000,17.000000,34.000000,"
+            "68.000000,,153.000000,29.000000,yes,INVALID,,,,\n"
+            "nmt,constant,11,40,2,60,31,12,9,4,2,30.000,6.000,17.000000,17.000000,34.000000,"
+            "68.000000,,153.000000,29.000000,yes,INVALID,19.000000,38.000000,76.000000,\n");
+}
+
+TEST(ReportTest, InTextEveryFigureStandsUnderItsName) {
+  const std::string verdict =
+      "overload: the server did not keep up with the offered rate; latencies depend on how long it "
+      "lasts\n14 x UNAVAILABLE: gone\nINVALID: 14 requests failed\n  do: see\n";
+  EXPECT_EQ(RunText(EveryFigure()),
+            R"(constant arrivals at 40 requests/s, seed 11, 3 s warm-up, 2 s measured
+generator threads: raised (nice -20); 0.25 cores used by this process
+
+           requests  requests/s     share
+offered         100        48.0  100.00 %
+completed        50        24.0   50.00 %
+rejected         20        10.0   20.00 %
+failed           14         7.0   14.00 %
+cancelled         8         4.0    8.00 %
+
+latency               answers     mean      p50      p90      p99  p99.9      max
+response                   50  2.00 ms  2.00 ms  4.00 ms  8.00 ms      –  18.0 ms
+first word                 33  7.00 ms  7.00 ms  14.0 ms  28.0 ms      –  63.0 ms
+  tree                     31  17.0 ms  17.0 ms  34.0 ms  68.0 ms      –   153 ms
+  nmt                      31  17.0 ms  17.0 ms  34.0 ms  68.0 ms      –   153 ms
+  nmt, first word          19  19.0 ms  19.0 ms  38.0 ms  76.0 ms      –   171 ms
+  1 to 8 steps             30  11.0 ms  11.0 ms  22.0 ms  44.0 ms      –  99.0 ms
+  129 steps and more       20  13.0 ms  13.0 ms  26.0 ms  52.0 ms      –   117 ms
+service                    49  3.00 ms  3.00 ms  6.00 ms  12.0 ms      –  27.0 ms
+send lag                   97  5.00 ms  5.00 ms  10.0 ms  20.0 ms      –  45.0 ms
+response: from the intended send time to the answer. service: from the actual send.
+first word: from the intended send time, too.
+126.0 inputs/s: a request is a message of several
+66 words streamed, 2.0 an answer
+
+)" + verdict);
+  EXPECT_EQ(SweepText({EveryFigure()}),
+            R"(offered/s  completed/s  rejected  failed     mean      p50      p90      p99  p99.9)"
+            R"(      max  send lag p99  verdict
+     48.0         24.0        20      14  2.00 ms  2.00 ms  4.00 ms  8.00 ms      –)"
+            R"(  18.0 ms       23.0 ms  INVALID, overload
+
+at 40.0 requests/s
+)" + verdict);
+  EXPECT_EQ(CapacityText({.per_second = 12.5, .answers = 5000, .seconds = 4, .in_flight = 6}),
+            "capacity 12.5 requests/s (closed loop, 6 in flight: 5,000 answers in 4.0 s)\n");
+}
+
+TEST(ReportTest, AModelAloneHasNoLineOfItsOwnAndWhatWasNotMeasuredNoFigure) {
+  RunResult run = EveryFigure();
+  run.parts.pop_back();
+  run.parts[0].inputs = 1;
+  run.summary.response = {};
+  run.verdict = {};
+  run.errors.clear();
+  const std::string text = RunText(run);
+  EXPECT_NE(text.find("\nresponse                    0        –        –        –        –      –"
+                      "        –\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n\nVALID: 50 answers, none lost, send lag p99 23.0 ms\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("tree"), std::string::npos) << text;
+  EXPECT_EQ(text.find("inputs/s"), std::string::npos) << text;
+  const std::string csv = RunsCsv("tree", {run});
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2) << csv;
+  run.parts.clear();
+  EXPECT_EQ(RunJson(run)["inputs_per_second"], 24);
+}
+
 TEST(ReportTest, RecordsHoldEveryRequest) {
   EXPECT_EQ(RecordsCsv(MakeRun(2)),
             "phase,length,intended_ns,sent_ns,done_ns,outcome,model,first_word_ns,words\n"
