@@ -160,17 +160,17 @@ absl::Status CheckEntry(const MixEntry& entry) {
 absl::StatusOr<std::vector<MixEntry>> ParseMix(const std::string& text, const MixEntry& defaults) {
   std::vector<MixEntry> entries;
   for (const std::string& part : Split(text, ';')) {
-    const std::vector<std::string> fields = Split(part, ',');
-    if (fields.empty() || fields[0].empty()) {
+    if (part.empty()) {
       continue;
     }
+    const std::vector<std::string> fields = Split(part, ',');
     MixEntry entry = defaults;
     entry.model = fields[0];
     const auto in_entry = [&](const std::string& what) {
       return absl::InvalidArgumentError(
           fmt::format("--mix: entry {} ({}): {}", entries.size() + 1, entry.model, what));
     };
-    if (entry.model.find('=') != std::string::npos) {
+    if (entry.model.empty() || entry.model.find('=') != std::string::npos) {
       return in_entry("begins with no model's name");
     }
     for (size_t i = 1; i < fields.size(); ++i) {

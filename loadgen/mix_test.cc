@@ -83,7 +83,33 @@ TEST(MixTest, WhatIsWrongIsNamedByEntryAndField) {
   EXPECT_NE(Error("a,speed=3").find("speed: no such field; there are version, weight"),
             std::string::npos);
   EXPECT_EQ(Error("weight=3"), "--mix: entry 1 (weight=3): begins with no model's name");
+  EXPECT_EQ(Error("a; ,weight=3"), "--mix: entry 2 (): begins with no model's name");
   EXPECT_EQ(Error(" ; "), "--mix: names no model");
+  EXPECT_EQ(Error("a,many=0"), "--mix: entry 1 (a): many=0: wants 1 to 4096 inputs a message");
+  EXPECT_EQ(Error("a,piece=2,streams=0"),
+            "--mix: entry 1 (a): streams=0: wants 1 to 65536 sequences at a time");
+  EXPECT_EQ(
+      Error("a,call=decode,many=2"),
+      "--mix: entry 1 (a): many=2: call=decode sends one input a request; many need call=typed");
+}
+
+TEST(MixTest, WhatIsJustWithinItsBoundsIsTaken) {
+  const auto mix = ParseMix(
+      "a,weight=1000000000,call=typed,many=4096,spelled=0,priority=0,timeout-us=0;;"
+      "b,piece=1,streams=65536,spelled=1,data=x=y.ptb",
+      {});
+  ASSERT_TRUE(mix.ok()) << mix.status();
+  ASSERT_EQ(mix->size(), 2u);
+  const MixEntry &a = (*mix)[0], &b = (*mix)[1];
+  EXPECT_EQ(a.weight, 1e9);
+  EXPECT_EQ(a.many, 4096);
+  EXPECT_EQ(a.spelled, 0);
+  EXPECT_EQ(a.priority, 0);
+  EXPECT_EQ(a.timeout_us, 0);
+  EXPECT_EQ(b.piece, 1);
+  EXPECT_EQ(b.streams, 65536);
+  EXPECT_EQ(b.spelled, 1);
+  EXPECT_EQ(b.data, "x=y.ptb");
 }
 
 std::vector<size_t> Counts(const std::vector<uint32_t>& order, size_t parts) {
@@ -97,6 +123,8 @@ std::vector<size_t> Counts(const std::vector<uint32_t>& order, size_t parts) {
 TEST(MixOrderTest, SharesAreExactWhateverTheCount) {
   EXPECT_EQ(Counts(MixOrder({3, 1}, 4000, 1), 2), (std::vector<size_t>{3000, 1000}));
   EXPECT_EQ(Counts(MixOrder({1, 1, 1}, 100, 1), 3), (std::vector<size_t>{34, 33, 33}));
+  EXPECT_EQ(Counts(MixOrder({5, 3, 2}, 3, 1), 3), (std::vector<size_t>{1, 1, 1}))
+      << "of 1.5, 0.9 and 0.6 the largest remainders";
   const std::vector<double> weights = {0.7, 2.5, 0.05, 11};
   const double sum = 14.25;
   for (size_t count = 0; count < 500; ++count) {

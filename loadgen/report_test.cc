@@ -325,6 +325,9 @@ TEST(SweepTest, BothEndsAreIncluded) {
   ASSERT_TRUE(points.ok()) << points.status();
   ASSERT_EQ(points->size(), 3u);
   EXPECT_EQ(points->at(2).Resolve(1), 50);
+  EXPECT_EQ(ParseSweep("0.1:0.3:0.1")->size(), 3u) << "though 0.2 / 0.1 is a little less than 2";
+  EXPECT_EQ(ParseSweep("20:20:5")->size(), 1u);
+  EXPECT_EQ(ParseSweep("1:1000:1")->size(), 1000u);
   const auto shares = ParseSweep("10%:110%:10%");
   ASSERT_TRUE(shares.ok()) << shares.status();
   ASSERT_EQ(shares->size(), 11u);
@@ -332,8 +335,8 @@ TEST(SweepTest, BothEndsAreIncluded) {
 }
 
 TEST(SweepTest, WhatIsNoSweepIsNamed) {
-  for (const char* text : {"", "10", "10:20", "20:10:5", "10:20:0", "10:20%:5", "1:2:3:4",
-                           "1:1000000:1", "a:b:c", "-1:5:1", "nan:5:1", "1:inf:1"}) {
+  for (const char* text : {"", "10", "10:20", "20:10:5", "10:20:0", "10:20%:5", "10:20:5%",
+                           "1:2:3:4", "1:1001:1", "a:b:c", "-1:5:1", "nan:5:1", "1:inf:1"}) {
     EXPECT_EQ(ParseSweep(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
 }
@@ -349,6 +352,31 @@ TEST(OptionsTest, DefaultsAndSharesAreUnderstood) {
   EXPECT_TRUE((*ParseOptions({"--model=m", "--measure-capacity"}, help))->rates.empty());
 }
 
+TEST(OptionsTest, EveryFlagSetsItsOwn) {
+  std::string help;
+  const auto parsed = ParseOptions(
+      {"--model=m", "--url=h:1", "--duration=11", "--warmup=12", "--seed=13", "--json=j", "--csv=c",
+       "--records=r", "--timeout=1e8", "--cooldown=14", "--connections=15",
+       "--most-outstanding=1048576", "--min-answers=17", "--in-flight=1", "--capacity-warmup=1e8",
+       "--capacity-duration=20", "--arrivals=constant", "--tls"},
+      help);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const Options& o = **parsed;
+  EXPECT_EQ(o.url, "h:1");
+  EXPECT_TRUE(o.security.tls);
+  EXPECT_EQ((std::vector<std::string>{o.json, o.csv, o.records}),
+            (std::vector<std::string>{"j", "c", "r"}));
+  EXPECT_EQ((std::vector<double>{o.duration, o.warmup, o.timeout, o.cooldown, o.capacity_warmup,
+                                 o.capacity_duration}),
+            (std::vector<double>{11, 12, 1e8, 14, 1e8, 20}));
+  EXPECT_EQ(
+      (std::vector<int64_t>{o.seed, o.connections, o.most_outstanding, o.min_answers, o.in_flight}),
+      (std::vector<int64_t>{13, 15, 1048576, 17, 1}));
+  EXPECT_EQ(o.process, ArrivalProcess::kConstant);
+  EXPECT_EQ((*ParseOptions({"--model=m"}, help))->process, ArrivalProcess::kPoisson);
+  EXPECT_EQ((*ParseOptions({"--null-target=1e11"}, help))->null_target_ms, 1e11);
+}
+
 TEST(OptionsTest, WrongFlagsAreNamed) {
   std::string help;
   const auto message = [&](std::vector<std::string> arguments) {
@@ -358,6 +386,9 @@ TEST(OptionsTest, WrongFlagsAreNamed) {
   EXPECT_EQ(message({"--rate=0"}),
             "--rate: \"0\" is no positive number of requests a second, nor a share like 40%");
   EXPECT_EQ(message({"--duration=-1"}), "--duration=-1: wants a positive number");
+  EXPECT_EQ(message({"--in-flight=0"}), "--in-flight=0: wants a positive number");
+  EXPECT_EQ(message({"--measure-capacity", "--sweep=1:2:1"}),
+            "--measure-capacity and --sweep exclude each other");
   EXPECT_EQ(message({"--warmup=-1"}), "--warmup=-1: must not be negative");
   EXPECT_EQ(message({"--timeout=1e10"}), "--timeout=10000000000: the most is 100000000");
   for (const std::string flag : {"--warmup", "--cooldown", "--capacity-warmup"}) {
@@ -390,6 +421,24 @@ TEST(OptionsTest, AModelsFieldsAreFlagsAndAMixesDefaults) {
   EXPECT_EQ((*one)->entries[0].call, LoadCall::kTyped);
   EXPECT_EQ((*one)->entries[0].many, 8);
   EXPECT_EQ((*one)->entries[0].priority, 2);
+  const auto pieces =
+      ParseOptions({"--model=m", "--version=7", "--data=d", "--outputs=A+B", "--piece=5",
+                    "--streams=6", "--spelled=0.5", "--timeout-us=900"},
+                   help);
+  ASSERT_TRUE(pieces.ok()) << pieces.status();
+  const MixEntry& entry = (*pieces)->entries.at(0);
+  EXPECT_EQ(entry.version, "7");
+  EXPECT_EQ(entry.data, "d");
+  EXPECT_EQ(entry.outputs, (std::vector<std::string>{"A", "B"}));
+  EXPECT_EQ(entry.piece, 5);
+  EXPECT_EQ(entry.streams, 6);
+  EXPECT_EQ(entry.spelled, 0.5);
+  EXPECT_EQ(entry.timeout_us, 900);
+  const auto decoder =
+      ParseOptions({"--model=m", "--lengths=l", "--call=decode", "--steps=model"}, help);
+  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  EXPECT_EQ((*decoder)->entries.at(0).lengths, "l");
+  EXPECT_TRUE((*decoder)->entries.at(0).free_decode);
   const auto mix = ParseOptions({"--mix=a,weight=3;b,call=infer", "--call=typed"}, help);
   ASSERT_TRUE(mix.ok()) << mix.status();
   ASSERT_EQ((*mix)->entries.size(), 2u);
