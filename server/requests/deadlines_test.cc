@@ -20,22 +20,24 @@ TEST(DeadlineHeapTest, AgreesWithASortedSetUnderRandomAddsAndRemoves) {
   const unsigned seed = 4711;
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  DeadlineHeap heap;
-  std::deque<DeadlineEntry> entries(500);
-  std::multiset<int64_t> reference;
-  for (int step = 0; step < 20000; ++step) {
-    DeadlineEntry& entry = entries[random() % entries.size()];
-    if (entry.place < 0) {
-      entry.deadline_ns = static_cast<int64_t>(random() % 1000);
-      heap.Add(entry);
-      reference.insert(entry.deadline_ns);
-    } else {
-      heap.Remove(entry);
-      reference.erase(reference.find(entry.deadline_ns));
-    }
-    ASSERT_EQ(heap.size(), reference.size());
-    if (!reference.empty()) {
-      ASSERT_EQ(heap.earliest()->deadline_ns, *reference.begin());
+  for (const size_t size : {4u, 15u, 500u}) {  // of few, each has its turn at the top soon
+    DeadlineHeap heap;
+    std::deque<DeadlineEntry> entries(size);
+    std::multiset<int64_t> reference;
+    for (int step = 0; step < 20000; ++step) {
+      DeadlineEntry& entry = entries[random() % entries.size()];
+      if (entry.place < 0) {
+        entry.deadline_ns = static_cast<int64_t>(random() % 1000);
+        heap.Add(entry);
+        reference.insert(entry.deadline_ns);
+      } else {
+        heap.Remove(entry);
+        reference.erase(reference.find(entry.deadline_ns));
+      }
+      ASSERT_EQ(heap.size(), reference.size());
+      if (!reference.empty()) {
+        ASSERT_EQ(heap.earliest()->deadline_ns, *reference.begin());
+      }
     }
   }
 }
