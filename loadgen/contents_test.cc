@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "loadgen/random_graph.h"
@@ -127,6 +128,39 @@ TEST(NeedsTest, TheInputsSayWhatAModelReads) {
   EXPECT_EQ(Model({{"TOKENS", "-1", 97}, {"IMAGE", "-1"}}).Needs().form, RequestForm::kOther);
 }
 
+TEST(NeedsTest, WhatDoesNotFitAFormIsOfItsOwn) {
+  const Said other = {"IMAGE", "-1"};
+  for (const Model& model :
+       {Model({{"TOKENS", "-1", 97, true, "FP32"}}), Model({{"X", "-1,3", 0, true, "INT32"}}),
+        Model({{"X", "-1,-1", 0, true, "FP32"}}), Model({{"X", "-1,3", 0, true, "FP32"}, other}),
+        Model({{"SOURCE", "-1", 97}, other}),
+        Model({{"CHARS", "-1", 53}, {"WORDS", "-1,3", 97}, other})}) {
+    EXPECT_EQ(model.Needs().form, RequestForm::kOther) << model.Needs().inputs;
+  }
+  EXPECT_EQ(Model({{"TOKENS", "-1", 97}, {"CHAR_IDS", "-1", 1, false}}).Needs().form,
+            RequestForm::kTokens)
+      << "with one character nothing is spelled";
+}
+
+TEST(NeedsTest, BoundsAndStatesAreThoseOfTheirInputs) {
+  const ModelNeeds lattices = Lattices({{"max_sequence_length", "5"}}).Needs();
+  EXPECT_EQ(lattices.characters, 53);
+  EXPECT_EQ(lattices.vocabulary, 97);
+  EXPECT_EQ(lattices.most_steps, 5);
+  Model bounded = Lattices();
+  bounded.config.parameters["input.CHARS.max_rows"] = "7";
+  EXPECT_EQ(bounded.Needs().most_steps, 7);
+  EXPECT_EQ(Dependency().Needs().internal_types, 1);
+  EXPECT_EQ(Graphs().Needs().node_types.at(0).inputs.at(0).width, 2);
+  EXPECT_FALSE(Model({{"CHARS", "-1", 53}}).Needs().reads_words) << "and wants none numbered";
+  Model unclear = Lattices();
+  unclear.config.parameters["input.WORDS.ids"] = "0";
+  EXPECT_EQ(NeedsOf(unclear.metadata, unclear.config, "").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(
+      Model({{"TOKENS", "-1", 97}, {"INITIAL_N", "1", 0, false, "INT32"}}).Needs().states.empty());
+}
+
 TEST(NeedsTest, AServerThatTellsOnlyOfItsVocabularyIsUnderstood) {
   Model other({});
   other.metadata.inputs = {{"TOKENS", "INT64", {-1}}};
@@ -139,10 +173,18 @@ TEST(NeedsTest, AServerThatTellsOnlyOfItsVocabularyIsUnderstood) {
 }
 
 TEST(NeedsTest, GraphsOfUnknownNodesAreRefused) {
+  const std::pair<const char*, const char*> wrong[] = {{"graph.2.0", "pair.left=0,77"},
+                                                       {"graph.2.0", "pair.left=0,-1"},
+                                                       {"graph.0.0", "leaf.y=request"},
+                                                       {"graph.output_type", "5"}};
+  for (const auto& [key, value] : wrong) {
+    Model graphs = Graphs();
+    graphs.config.parameters[key] = value;
+    EXPECT_EQ(NeedsOf(graphs.metadata, graphs.config, "").status().code(),
+              absl::StatusCode::kFailedPrecondition)
+        << key << " " << value;
+  }
   Model graphs = Graphs();
-  graphs.config.parameters["graph.2.0"] = "pair.left=0,77";
-  EXPECT_EQ(NeedsOf(graphs.metadata, graphs.config, "").status().code(),
-            absl::StatusCode::kFailedPrecondition);
   graphs.config.parameters.clear();
   EXPECT_EQ(NeedsOf(graphs.metadata, graphs.config, "").status().code(),
             absl::StatusCode::kFailedPrecondition);
@@ -257,14 +299,24 @@ TEST(ContentsTest, ADecoderGoesOnAsLongAsTheTarget) {
   const corpus::Corpus lengths{"", std::vector<corpus::Lengths>{{7, 9}, {4, 0}}};
   EXPECT_EQ(std::get<int64_t>(Make(needs, lengths).requests[0].parameters.at("decode_steps")), 9);
   EXPECT_EQ(std::get<int64_t>(Make(needs, lengths).requests[1].parameters.at("decode_steps")), 4);
+  const corpus::Corpus just{"", std::vector<corpus::Lengths>{{7, 40}}};
+  EXPECT_EQ(Make(needs, just).source.find("decode the model's"), std::string::npos);
+  Model unbounded = Decoder();
+  unbounded.config.parameters.erase("max_decode_steps");
+  EXPECT_EQ(
+      std::get<int64_t>(Make(unbounded.Needs(), pairs).requests[1].parameters.at("decode_steps")),
+      60);
+  EXPECT_EQ(Ints(Make(Lstm().Needs(), pairs).requests[0], "TOKENS").size(), 3u)
+      << "who does not translate reads the target";
 }
 
 TEST(ContentsTest, WhatIsTooLongIsCutAndWhatIsTooLargeLeftOutAndThatIsSaid) {
   Model lstm = Lstm();
   lstm.config.parameters["max_sequence_length"] = "2";
-  const corpus::Corpus sentences{"", std::vector<corpus::Words>{{"a", "b", "c"}, {"a"}}};
+  const corpus::Corpus sentences{"", std::vector<corpus::Words>{{"a", "b", "c"}, {"a", "b"}}};
   const ContentsList cut = Make(lstm.Needs(), sentences);
   EXPECT_EQ(cut.requests[0].size, 2);
+  EXPECT_EQ(Ints(cut.requests[0], "TOKENS").size(), 2u);
   EXPECT_NE(cut.source.find("1 cut to the model's limit of 2"), std::string::npos) << cut.source;
 
   const corpus::Corpus lattices{
@@ -272,8 +324,57 @@ TEST(ContentsTest, WhatIsTooLongIsCutAndWhatIsTooLargeLeftOutAndThatIsSaid) {
   const ContentsList left = Make(Lattices({{"max_nodes", "3"}}).Needs(), lattices);
   EXPECT_EQ(left.requests.size(), 1u);
   EXPECT_NE(left.source.find("1 left out, too large for the model"), std::string::npos);
-  const auto none = ContentsOf(lattices, Lattices({{"max_nodes", "1"}}).Needs(), {}, 1);
-  EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Make(Lattices({{"max_nodes", "4"}}).Needs(), lattices).requests.size(), 2u);
+  EXPECT_EQ(Make(Lattices({{"max_sequence_length", "3"}}).Needs(), lattices).requests.size(), 2u);
+  MixEntry entry;
+  entry.lengths = "l.txt";
+  const auto none = ContentsOf(lattices, Lattices({{"max_nodes", "1"}}).Needs(), entry, 1);
+  EXPECT_EQ(
+      std::string(none.status().message()),
+      "lengths=l.txt: model \"m\" takes 1 nodes and 0 steps a request, all 2 items are larger");
+
+  const corpus::Corpus lengths{"", std::vector<corpus::Lengths>{{3, 0}, {9, 0}}};
+  const corpus::Corpus trees{"", std::vector<corpus::BinaryTree>{
+                                     {{"a", "b"}, {{0, 1}}}, {{"a", "b", "c"}, {{0, 1}, {2, 3}}}}};
+  const corpus::Corpus heads{
+      "", std::vector<corpus::DependencyTree>{{{"a", "b", "c"}, {1, -1, 1}},
+                                              {{"a", "b", "c", "d"}, {1, -1, 1, 1}}}};
+  for (const auto& [items, of, most] :
+       {std::tuple{lengths, Graphs(), "8"}, {trees, Binary(), "3"}, {heads, Dependency(), "3"}}) {
+    Model model = of;
+    model.config.parameters["max_nodes"] = most;
+    const ContentsList some = Make(model.Needs(), items);
+    EXPECT_EQ(some.requests.size(), 1u) << some.source;
+    EXPECT_NE(some.source.find("1 left out"), std::string::npos) << some.source;
+  }
+}
+
+TEST(ContentsTest, ASizeIsWhatThereIsToCompute) {
+  for (const RequestContents& graph : BuiltIn(Graphs().Needs()).requests) {
+    ASSERT_EQ(static_cast<size_t>(graph.size), Ints(graph, "NODE_TYPES").size());
+  }
+  const corpus::Corpus one{"", std::vector<corpus::Lengths>{{1, 0}}};
+  EXPECT_EQ(Make(Graphs().Needs(), one).requests[0].size, 2) << "and what the output reads";
+  for (const RequestContents& tree : BuiltIn(Binary(2).Needs()).requests) {
+    const size_t leaves = Ints(tree, "TOKENS").size();
+    ASSERT_EQ(static_cast<size_t>(tree.size), 2 * leaves - 1);
+    ASSERT_EQ(Ints(tree, "INTERNAL_TYPES").size(), leaves - 1);
+  }
+}
+
+TEST(ContentsTest, WhatAModelDoesNotReadIsNotSent) {
+  const corpus::Corpus lattices{"", std::vector<corpus::Lattice>{{{1, 2, 3}, {{0, 2, 5}}}}};
+  const ContentsList list = Make(Model({{"CHARS", "-1", 53}}).Needs(), lattices);
+  EXPECT_EQ(list.requests[0].inputs.size(), 1u);
+  EXPECT_EQ(list.requests[0].size, 3);
+}
+
+TEST(ContentsTest, WordsOfLengthsGoOnThroughTheBuiltInOnes) {
+  const corpus::Corpus lengths{"", std::vector<corpus::Lengths>{{9, 0}, {9, 0}}};
+  const ContentsList list = Make(Speller().Needs(), lengths);
+  const std::vector<int32_t> one = Ints(list.requests[0], "TOKENS");
+  EXPECT_GT(std::set<int32_t>(one.begin(), one.end()).size(), 1u);
+  EXPECT_NE(one, Ints(list.requests[1], "TOKENS"));
 }
 
 TEST(ContentsTest, TreesAreOnlySentToCellsOfAsManyChildren) {
@@ -305,6 +406,17 @@ TEST(ContentsTest, DataOfAnotherKindIsNamedWithWhatTheModelReads) {
     EXPECT_EQ(ContentsOf(words, model.Needs(), entry, 1).status().code(),
               absl::StatusCode::kFailedPrecondition);
   }
+  MixEntry by_length;
+  by_length.lengths = testing::TempDir() + "/of_contents_test.txt";
+  std::ofstream(by_length.lengths) << "4\n";
+  const auto lengths = CorpusOf(by_length, Lstm().Needs());
+  std::remove(by_length.lengths.c_str());
+  ASSERT_TRUE(lengths.ok()) << lengths.status();
+  EXPECT_EQ(lengths->source, "of_contents_test.txt");
+  EXPECT_EQ(std::string(ContentsOf(*lengths, ChildSum().Needs(), by_length, 1).status().message()),
+            "lengths=" + by_length.lengths +
+                " (lengths): model \"m\" reads TOKENS and PARENT, dependency trees; it takes "
+                "dependency trees, binary trees");
   MixEntry missing;
   missing.data = "/nowhere/at/all";
   EXPECT_EQ(CorpusOf(missing, Lstm().Needs()).status().code(), absl::StatusCode::kNotFound);
@@ -322,6 +434,32 @@ TEST(ContentsTest, ARequestInJsonIsSentAsItIsToAnyModel) {
   const corpus::Corpus wrong{"", std::vector<corpus::JsonRequest>{{R"({"inputs":[{}]})"}}};
   EXPECT_EQ(std::string(ContentsOf(wrong, own.Needs(), {}, 1).status().message()),
             "data=: request 1: an input has no name");
+  MixEntry pieces;
+  pieces.data = "r.json";
+  pieces.piece = 3;
+  EXPECT_EQ(std::string(ContentsOf(requests, own.Needs(), pieces, 1).status().message()),
+            "piece=3: requests in JSON are sent as data=r.json has them");
+}
+
+// A chain, whose first node reads zeros, beside a type that nobody reads.
+TEST(RandomGraphTest, AChainIsOneWhateverItsLength) {
+  const Model model({{"NODE_TYPES", "-1"}, {"EDGES", "-1,3"}, {"step.x", "-1", 9}},
+                    {{"graph.output_type", "0"},
+                     {"graph.0", "step"},
+                     {"graph.0.0", "step.x=request"},
+                     {"graph.0.1", "step.h=0"},
+                     {"graph.1", "alone"},
+                     {"graph.1.0", "alone.h=2"},
+                     {"graph.2", "never"},
+                     {"graph.2.0", "never.h=1"}});
+  std::mt19937_64 random(3);
+  for (int nodes = 1; nodes < 9; ++nodes) {
+    const RequestContents graph{RandomGraph(model.Needs(), nodes, random), {}, 0};
+    EXPECT_EQ(Ints(graph, "NODE_TYPES"), std::vector<int32_t>(static_cast<size_t>(nodes), 0));
+    std::vector<int32_t> edges;
+    for (int32_t to = 1; to < nodes; ++to) edges.insert(edges.end(), {to - 1, to, 1});
+    EXPECT_EQ(Ints(graph, "EDGES"), edges);
+  }
 }
 
 // By the rules of the server (cells/unfold/dag_unfolder.h).
@@ -329,6 +467,7 @@ TEST(RandomGraphTest, GraphsKeepTheRulesOfTheirTypes) {
   const ModelNeeds needs = Graphs().Needs();
   std::mt19937_64 random(3);
   std::set<int32_t> types_seen;
+  int most_edges = 0, both = 0;
   for (int nodes = 1; nodes < 60; ++nodes) {
     RequestContents graph{RandomGraph(needs, nodes, random), {}, 0};
     const std::vector<int32_t> types = Ints(graph, "NODE_TYPES"), edges = Ints(graph, "EDGES");
@@ -344,7 +483,11 @@ TEST(RandomGraphTest, GraphsKeepTheRulesOfTheirTypes) {
       ASSERT_EQ(std::count(port.reads.begin(), port.reads.end(), types[from]), 1);
       const int edges_into = ++into[std::make_pair(to, input)];
       ASSERT_TRUE(edges_into == 1 || port.sums);
+      most_edges = std::max(most_edges, edges_into);
+      both += types[to] == 2 && input == 1 && edges[e - 3] == from ? 1 : 0;
     }
+    ASSERT_LE(types.size(), static_cast<size_t>(nodes) + 1) << "one for the output to read";
+    ASSERT_TRUE(nodes == 1 || types.size() == static_cast<size_t>(nodes));
     const int32_t last = static_cast<int32_t>(types.size()) - 1;
     ASSERT_EQ(into.count(std::make_pair(last, 0)), 1u) << "the output reads";
     for (size_t t = 0; t < 2; ++t) {
@@ -354,6 +497,8 @@ TEST(RandomGraphTest, GraphsKeepTheRulesOfTheirTypes) {
     }
   }
   EXPECT_EQ(types_seen.size(), 5u);
+  EXPECT_EQ(most_edges, 3);
+  EXPECT_LT(both, 40) << "pairs read two nodes where there are two that nobody has read";
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST(StripRequestsTest, VectorsAreFiniteAndOfTheModelsWidth) {
 TEST(StripRequestsTest, LengthsAreCutToTheModelsLimitAndThatIsSaid) {
   const auto requests = StripRequests::Create(
       Needs(TokenModel("INT32"), {{"vocabulary_size", "9"}, {"max_sequence_length", "50"}}), {},
-      {10, 51, 400}, 5);
+      {10, 51, 400, 50}, 5);
   ASSERT_TRUE(requests.ok()) << requests.status();
   EXPECT_EQ((*requests)->length(2), 50);
   EXPECT_NE((*requests)->description().find("(2 cut to the model's limit of 50)"),
@@ -98,6 +98,27 @@ TEST(StripRequestsTest, EveryRequestCarriesWhatTheEntrySays) {
   EXPECT_EQ(message.raw_input_contents(0).size(), 8u);
 }
 
+TEST(MakeRequestsTest, EveryMessageNamesTheVersionAndTheOutputsThatWereAskedFor) {
+  MixEntry entry;
+  entry.version = "7";
+  entry.outputs = {"FINAL_H"};
+  const ModelConfiguration settings = Settings({{"vocabulary_size", "9"}});
+  const auto strip = MakeRequests(TokenModel("INT32"), settings, entry, 5);
+  ASSERT_TRUE(strip.ok()) << strip.status();
+  inference::ModelInferRequest infer;
+  ASSERT_TRUE(infer.ParseFromString(Whole((*strip)->Request(0, 0))));
+  EXPECT_EQ(infer.model_version(), "7");
+  EXPECT_EQ(infer.outputs(0).name(), "FINAL_H");
+  entry.call = LoadCall::kTyped;
+  const auto typed = MakeRequests(TokenModel("INT32"), settings, entry, 5);
+  ASSERT_TRUE(typed.ok()) << typed.status();
+  v1::InferRequest message;
+  EXPECT_EQ((*typed)->Request(0, 0).call, PreparedCall::kInfer);
+  ASSERT_TRUE(message.ParseFromString(Whole((*typed)->Request(0, 0))));
+  EXPECT_EQ(message.model_version(), "7");
+  EXPECT_EQ(message.outputs(0), "FINAL_H");
+}
+
 TEST(MakeRequestsTest, AModelThatReadsSomethingElseIsRefused) {
   EXPECT_EQ(MakeRequests(TokenModel("INT32"), Settings({}), {}, 5).status().code(),
             absl::StatusCode::kFailedPrecondition);
@@ -106,6 +127,7 @@ TEST(MakeRequestsTest, AModelThatReadsSomethingElseIsRefused) {
 TEST(MakeRequestsTest, PiecesAskForTheStateThatTheyLeave) {
   MixEntry entry;
   entry.piece = 4;
+  entry.version = "7";
   const auto requests = MakeRequests(TokenModel("INT32"),
                                      Settings({{"vocabulary_size", "9"},
                                                {"input.INITIAL_H.datatype", "FP32"},
@@ -116,6 +138,7 @@ TEST(MakeRequestsTest, PiecesAskForTheStateThatTheyLeave) {
   for (uint32_t r = 0; r < (*requests)->size(); ++r) {
     inference::ModelInferRequest message;
     ASSERT_TRUE(message.ParseFromString(Whole((*requests)->Request(r, 0))));
+    ASSERT_EQ(message.model_version(), "7");
     ASSERT_EQ(message.outputs_size(), 2);
     EXPECT_EQ(message.outputs(0).name(), "OUTPUT");
     EXPECT_EQ(message.outputs(1).name(), "FINAL_H");
@@ -150,6 +173,20 @@ TEST(MakeRequestsTest, FieldsThatTheModelCannotUseAreNamed) {
   pieces.piece = 7;
   EXPECT_EQ(error(pieces),
             "piece=7: model \"m\" reads TOKENS, sentences; it begins from no state of a request's");
+  ModelMetadata trees = TokenModel("INT32");
+  trees.inputs.push_back({"CHILDREN", "INT32", {-1, 2}});
+  const ModelConfiguration states = Settings({{"vocabulary_size", "9"},
+                                              {"input.INITIAL_H.datatype", "FP32"},
+                                              {"input.INITIAL_H.dims", "1,3"}});
+  EXPECT_EQ(MakeRequests(trees, states, pieces, 5).status().code(),
+            absl::StatusCode::kFailedPrecondition)
+      << "a tree has no pieces";
+  pieces.outputs = {"FINAL_H"};
+  const auto asked = MakeRequests(TokenModel("INT32"), states, pieces, 5);
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  inference::ModelInferRequest message;
+  ASSERT_TRUE(message.ParseFromString(Whole((*asked)->Request(0, 0))));
+  EXPECT_EQ(message.outputs_size(), 1) << "the state that is asked for already";
 }
 
 ContentsList Sources(std::vector<int64_t> steps) {
@@ -193,6 +230,17 @@ TEST(MessageRequestsTest, ManyInputsOfOneMessageAreWholePermutations) {
   for (int32_t token = 0; token < 10; ++token) {
     EXPECT_GE(tokens.count(token), 1u);
   }
+  const auto messages = [&](uint64_t seed) {
+    auto made = *MessageRequests::Create(Needs(TokenModel("INT32"), {{"vocabulary_size", "10"}}),
+                                         entry, list, seed);
+    std::vector<std::string> all;
+    for (uint32_t m = 0; m < made->size(); ++m) all.push_back(Whole(made->Request(m, 0)));
+    return all;
+  };
+  EXPECT_EQ(messages(5), messages(5));
+  EXPECT_NE(messages(5), messages(6));
+  list.requests.resize(8);
+  EXPECT_EQ(messages(5).size(), 2u) << "two are full";
 }
 
 TEST(MessageRequestsTest, StepsThatDifferWithinAMessageAreRefused) {
@@ -236,6 +284,19 @@ TEST(MessageRequestsTest, ADecoderIsAskedForItsStepsAtItsPriorityInEveryCall) {
       EXPECT_EQ(request.call, PreparedCall::kDecode);
     }
   }
+  MixEntry entry;
+  entry.call = LoadCall::kDecode;
+  ModelNeeds needs = DecoderNeeds();
+  needs.version = "7";
+  ContentsList list = Sources({6});
+  list.requests[0].parameters = {{"max_decode_steps", int64_t{9}}};
+  const auto most = MessageRequests::Create(needs, entry, list, 5);
+  ASSERT_TRUE(most.ok()) << most.status();
+  v1::DecodeRequest message;
+  ASSERT_TRUE(message.ParseFromString(Whole((*most)->Request(0, 0))));
+  EXPECT_EQ(message.max_decode_steps(), 9);
+  EXPECT_FALSE(message.has_decode_steps());
+  EXPECT_EQ(message.model_version(), "7");
 }
 
 // Sequence s has 1 + s % 4 pieces; piece p of it is the token 10 s + p.
@@ -318,6 +379,10 @@ TEST(StreamRequestsTest, TheSeedDecidesTheOrderAndLanesMayBeMoreThanSequences) {
   EXPECT_EQ(requests->Order(100, 5), requests->Order(100, 5));
   EXPECT_NE(requests->Order(100, 5), requests->Order(100, 6));
   EXPECT_EQ(requests->Order(4, 5).size(), 4u) << "fewer than there are lanes";
+  // One lane, 40 sequences of 100 pieces in all: each 100 are a permutation, the next another one.
+  const auto one = StreamsOf(1, 40);
+  const std::vector<uint32_t> order = one->Order(301, 5);
+  EXPECT_FALSE(std::equal(order.end() - 200, order.end() - 100, order.end() - 100));
 }
 
 TEST(StreamRequestsTest, MorePiecesThanCanBeNumberedAreRefused) {
@@ -378,6 +443,9 @@ Workload TwoModels() {
 TEST(WorkloadTest, EachModelGetsItsShareInWholePermutationsOfItsOwn) {
   const Workload workload = TwoModels();
   EXPECT_EQ(workload.name(), "a+b");
+  const std::string a = workload.parts()[0].requests->description();
+  const std::string b = workload.parts()[1].requests->description();
+  EXPECT_EQ(workload.description(), "a (weight 3): " + a + "\nb (weight 1): " + b);
   const std::vector<Pick> order = workload.Order(80, 4);
   std::map<uint32_t, std::vector<uint32_t>> entries;
   for (const Pick pick : order) {
@@ -415,6 +483,20 @@ TEST(WorkloadTest, TheSeedDecidesTheWholeOrder) {
              other = workload.Order(500, 10);
   EXPECT_TRUE(std::equal(one.begin(), one.end(), again.begin(), same));
   EXPECT_FALSE(std::equal(one.begin(), one.end(), other.begin(), same));
+}
+
+TEST(WorkloadTest, APartsOrderIsItsOwn) {
+  std::vector<Workload::Part> parts;
+  parts.push_back(PartOf("a", 1, 10));
+  EXPECT_EQ(Workload(std::move(parts)).description(), PartOf("a", 1, 10).requests->description());
+  parts.clear();
+  parts.push_back(PartOf("a", 1, 10));
+  parts.push_back(PartOf("b", 1, 10));
+  std::vector<uint32_t> of[2];
+  for (const Pick pick : Workload(std::move(parts)).Order(40, 4)) {
+    of[pick.part].push_back(pick.entry);
+  }
+  EXPECT_NE(of[0], of[1]);
 }
 
 TEST(WorkloadTest, ARequestIsTheOneThatWasPicked) {

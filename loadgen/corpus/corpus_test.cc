@@ -69,6 +69,14 @@ TEST(ParseTest, HeadsThatMakeNoTreeAreRefused) {
   }
 }
 
+TEST(ParseTest, LengthsArePositive) {
+  Lengths lengths;
+  EXPECT_TRUE(ParseLengths("1\t1", lengths));
+  for (const char* text : {"0", "0\t1", "1\t0", "-1", "1\t1\t1", ""}) {
+    EXPECT_FALSE(ParseLengths(text, lengths)) << text;
+  }
+}
+
 TEST(ParseTest, LatticesThatTheServerWouldRefuseAreRefused) {
   Lattice lattice;
   ASSERT_TRUE(ParseLattice(R"({"n":3,"char_ids":[5,6,7],"words":[[0,2],[1,3]],"word_ids":[8,9]})",
@@ -76,6 +84,7 @@ TEST(ParseTest, LatticesThatTheServerWouldRefuseAreRefused) {
   EXPECT_EQ(lattice.words.back(), (std::array<int32_t, 3>{1, 3, 9}));
   for (const char* text : {
            R"({"char_ids":[5,6,7],"words":[[0,4]],"word_ids":[8]})",
+           R"({"char_ids":[5,6,7],"words":[[-1,2]],"word_ids":[8]})",
            R"({"char_ids":[5,6,7],"words":[[2,2]],"word_ids":[8]})",
            R"({"char_ids":[5,6,7],"words":[[0,2]],"word_ids":[]})",
            R"({"char_ids":[5,"a"],"words":[],"word_ids":[]})",

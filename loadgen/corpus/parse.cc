@@ -118,7 +118,7 @@ bool ParseBracketed(const std::string& line, BinaryTree& tree) {
       ++at;
     } else if (line[at] == '(') {
       at = line.find_first_of(" ()", at + 1);  // behind the label
-      if (at == line.npos || (open.empty() && !done.empty())) {
+      if (at == line.npos) {
         return false;
       }
       open.emplace_back();
