@@ -71,6 +71,9 @@ TEST_F(FailureLogTest, ALineOfTextSaysAllThatIsKnown) {
   EXPECT_THAT(LineOf(one, LogFormat::kText, 0, 17),
               HasSubstr(" nodes=3 input=2 requests=4 trace=0af7651916cd43dd8448eb211c80319c "
                         "left_out=17 error="));
+  one.input = 0;
+  EXPECT_THAT(LineOf(one, LogFormat::kText, 0, 1), HasSubstr(" input=0 requests=4 "));
+  EXPECT_THAT(LineOf(one, LogFormat::kText, 0, 1), HasSubstr(" left_out=1 "));
 }
 
 TEST_F(FailureLogTest, AnObjectOfJsonSaysTheSame) {
@@ -90,6 +93,8 @@ TEST_F(FailureLogTest, AnObjectOfJsonSaysTheSame) {
 }
 
 TEST_F(FailureLogTest, WhatClientsWroteIsEscapedAndCutSoThatALineIsOneShortLine) {
+  EXPECT_EQ(ShownId(std::string(128, 'x')), std::string(128, 'x'));
+  EXPECT_EQ(ShownId(std::string(129, 'x')), std::string(128, 'x') + "...");
   const std::string evil = "a\n2026-01-01 error \x1b[31m\"\\\xff" + std::string(1 << 20, 'x');
   FailedRequest one = kFailed;
   const std::string id = ShownId(evil);
@@ -115,10 +120,13 @@ TEST_F(FailureLogTest, TextIsTextInJsonWhateverItsLettersAndNoneOfThemIsCutInTwo
   const std::string long_name = "x" + FillOf("\u00e8", 200);
   one.client = long_name;
   one.error = "\xe8 alone, \u4e2d";
+  const std::string longest = std::string(127, '1') + "\x7f";
+  one.version = longest;
   const std::string line = LineOf(one, LogFormat::kJson, 0, 0);
   for (const char c : line) EXPECT_TRUE(c >= 0x20 && c < 0x7f) << static_cast<int>(c);
   const auto json = nlohmann::json::parse(line);
   EXPECT_EQ(json["model"], "mod\u00e8le \u4e2d\U0001f600");
+  EXPECT_EQ(json["version"], longest) << "as long as it may be";
   EXPECT_EQ(json["client"], "x" + FillOf("\u00e8", 63) + "...");
   EXPECT_EQ(json["error"], "\u00e8 alone, \u4e2d") << "a byte that is no text stands for itself";
 }
@@ -130,6 +138,7 @@ TEST_F(FailureLogTest, ADatatypeIsNoContent) {
             "expected uint64_param or int64_contents; it is no UTF-8");
   EXPECT_EQ(WithoutContents("FP320, INT6, POINT32, 1.5e32, -8, UTF-88, t64", {}, false),
             "FP#, INT#, POINT#, #.#e#, -#, UTF-#, t#");
+  EXPECT_EQ(WithoutContents("INT32: 7\"8\"9", {}, false), "INT32: #\"..\"#");
 }
 
 TEST_F(FailureLogTest, AnErrorIsSaidWithoutWhatTheRequestBrought) {

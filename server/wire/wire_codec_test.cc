@@ -326,8 +326,10 @@ TEST(WireCodecTest, NamesAndVersionsAreCheckedBeforeTheyAreUsed) {
   EXPECT_TRUE(CheckModelVersion("").ok());
   EXPECT_TRUE(CheckModelVersion("12").ok());
   EXPECT_TRUE(CheckModelName("\u00fc m").ok());
-  for (const char* name : {"", "../x", "a/b", "a\\b", "a\nb", "a\xff", "\xc3"})
+  for (const char* name : {"", "../x", "a/b", "a\\b", "a\nb", "a\x7f", "a\xff", "\xc3"})
     EXPECT_FALSE(CheckModelName(name).ok()) << name;
+  EXPECT_TRUE(CheckModelName(std::string(256, 'x')).ok());
+  EXPECT_FALSE(CheckModelName(std::string(257, 'x')).ok());
   const absl::Status longest = CheckModelName(std::string(1 << 20, 'x'));
   EXPECT_EQ(longest.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_LT(longest.message().size(), 200u);
@@ -512,6 +514,34 @@ TEST(WireCodecTest, RequestedOutputs) {
             "the request has 65 requested outputs or more, the most is 64");
 }
 
+// Of Triton's, what nobody here serves; and what there are too many of.
+TEST(WireCodecTest, ParametersOfInputsAndOutputs) {
+  const auto asks = [](auto* parameters, const std::string& key) {
+    (*parameters->mutable_parameters())[key].set_string_param("x");
+  };
+  for (const std::string key : {"classification", "shared_memory_region"}) {
+    EXPECT_EQ(ErrorAfter([&](auto& r) {
+                r.add_outputs()->set_name("OUTPUT");
+                asks(r.mutable_outputs(0), key);
+              }),
+              "output OUTPUT: parameter " + key + " is not supported");
+  }
+  EXPECT_EQ(ErrorAfter([&](auto& r) { asks(r.mutable_inputs(0), "shared_memory_region"); }),
+            "input TOKENS of model \"tagger\": parameter shared_memory_region is not supported");
+  EXPECT_EQ(ErrorAfter([&](auto& r) { asks(r.mutable_inputs(0), "binary_data_size"); }), "");
+  const auto many = [&](auto* of) {
+    for (int i = 0; i < 65; ++i) asks(of, std::to_string(i));
+  };
+  EXPECT_EQ(ErrorAfter([&](auto& r) { many(r.mutable_inputs(0)); }),
+            "the request has 65 parameters of one input or more, the most is 64");
+  EXPECT_EQ(ErrorAfter([&](auto& r) { many(r.add_outputs()); }),
+            "the request has 65 parameters of one output or more, the most is 64");
+  EXPECT_EQ(ErrorAfter([](auto& r) {
+              while (r.raw_input_contents_size() < 65) r.add_raw_input_contents();
+            }),
+            "the request has 65 raw_input_contents or more, the most is 64");
+}
+
 // V16
 TEST(WireCodecTest, Parameters) {
   const auto with = [](const char* key,
@@ -660,7 +690,8 @@ TEST(WireCodecTest, NumbersWithNamesTravelAsTheirNames) {
 
 TEST(WireCodecTest, TextOfAClientIsQuotedSafeAndShort) {
   EXPECT_EQ(Quoted("a\x1b[31m\n\"\xc3\xa9"), "\"a\\033[31m\\n\\\"\\303\\251\"");
-  EXPECT_LE(Quoted(std::string(1000, 'x')).size(), 70u);
+  EXPECT_EQ(Quoted(std::string(65, 'x')), '"' + std::string(64, 'x') + "...\"");
+  EXPECT_EQ(Quoted(std::string(64, 'x')), '"' + std::string(64, 'x') + '"');
 }
 
 // A model that decodes takes its words from SOURCE, and numbers beside it.
