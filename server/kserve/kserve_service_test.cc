@@ -79,6 +79,17 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   inference::ModelMetadataRequest request;
   request.set_name("tiny");
   index_.push_back({"tiny", "4", "READY", ""});
+  index_.push_back({"tiny", "5", "UNAVAILABLE", "no weights"});
+  index_.push_back({"other", "6", "READY", ""});
+  auto model =
+      std::make_shared<Model>(*model_);  // and with what is asked for by those alone who know of it
+  model->signature.inputs[0].optional = true;
+  model->signature.inputs.push_back(
+      {.name = "HIDDEN", .dims = {1}, .optional = true, .listed = false});
+  model->signature.outputs.push_back({.name = "HIDDEN", .dims = {1}, .listed = false});
+  model->types[0].min_batch = 5;
+  model->types[0].priority = 6;
+  model_ = model;
   const auto metadata = kserve_.ModelMetadata(request);
   ASSERT_TRUE(metadata.ok());
   EXPECT_THAT(metadata->versions(), ::testing::ElementsAre("3", "4")) << "all that answer";
@@ -86,16 +97,22 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   EXPECT_EQ(metadata->inputs(0).name(), "TOKENS");
   EXPECT_EQ(metadata->inputs(0).datatype(), "INT32");
   EXPECT_EQ(metadata->inputs(0).shape(0), -1);
+  ASSERT_EQ(metadata->outputs_size(), 1);
   EXPECT_EQ(metadata->outputs(0).name(), "OUTPUT");
 
-  scheduler_.calibration = {{.memory = 0, .type = CellTypeId(0), .max_batch = 64, .points = {}},
-                            {.memory = 1, .type = CellTypeId(0), .max_batch = 512, .points = {}}};
+  scheduler_.calibration = {
+      {.memory = 0, .type = CellTypeId(0), .max_batch = 64, .peak_batch = 80, .points = {}},
+      {.memory = 1, .type = CellTypeId(0), .max_batch = 512, .peak_batch = 512, .points = {}},
+      {.memory = 0, .type = CellTypeId(1), .max_batch = 2, .peak_batch = 2, .points = {}}};
   LaneStats lane;
   lane.model = model_->id;
   lane.policy = "fsm";
   lane.policy_about = "learned from trees";
   lane.join = "whole_graphs of 64";
-  scheduler_.fake_stats.lanes = {lane};
+  LaneStats of_another = lane;
+  of_another.model = ModelId(77);
+  of_another.policy = "fifo";
+  scheduler_.fake_stats.lanes = {lane, of_another};
   inference::ModelConfigRequest config_request;
   config_request.set_name("tiny");
   const auto answer = kserve_.ModelConfig(config_request);
@@ -105,16 +122,28 @@ TEST_F(KServeTest, MetadataAndConfigurationAgreeOnTensorsAndHaveNoBatchDimension
   EXPECT_TRUE(config.has_dynamic_batching());
   EXPECT_EQ(config.dynamic_batching().priority_levels(), 0u);
   EXPECT_FALSE(config.has_sequence_batching());
+  ASSERT_EQ(config.input_size(), 1);
+  ASSERT_EQ(config.output_size(), 1);
+  EXPECT_TRUE(config.input(0).optional());
+  EXPECT_EQ(config.output(0).dims(0), 2);
   EXPECT_EQ(config.input(0).name(), "TOKENS");
   EXPECT_EQ(config.input(0).data_type(), inference::TYPE_INT32);
   EXPECT_EQ(config.parameters().at("vocabulary_size").string_value(), "100");
-  EXPECT_EQ(config.parameters().at("cell." + model_->types[0].name + ".b_max").string_value(),
-            "64");
-  EXPECT_EQ(config.parameters().at("cell." + model_->types[0].name + ".b_peak").string_value(),
-            "64");
+  const auto of_cell = [&](const inference::ModelConfig& from, const char* what) {
+    return from.parameters().at("cell." + model_->types[0].name + what).string_value();
+  };
+  EXPECT_EQ(of_cell(config, ".b_max"), "64");
+  EXPECT_EQ(of_cell(config, ".b_peak"), "80");
+  EXPECT_EQ(of_cell(config, ".min_batch"), "5");
+  EXPECT_EQ(of_cell(config, ".priority"), "6");
   EXPECT_EQ(config.parameters().at("policy").string_value(), "fsm");
   EXPECT_EQ(config.parameters().at("policy.about").string_value(), "learned from trees");
   EXPECT_EQ(config.parameters().at("join").string_value(), "whole_graphs of 64");
+  scheduler_.calibration.clear();
+  scheduler_.fake_stats.lanes[0].policy_about = "";
+  const inference::ModelConfig before = kserve_.ModelConfig(config_request)->config();
+  EXPECT_EQ(of_cell(before, ".b_max"), std::to_string(model_->types[0].max_batch));
+  EXPECT_EQ(before.parameters().count("policy.about"), 0u) << "of one that says nothing of itself";
 }
 
 TEST_F(KServeTest, TheConfigurationNamesPriorityLevelsWhereThereAreAny) {
@@ -243,7 +272,9 @@ TEST_F(KServeTest, StatisticsCountTasksOfEveryBatchSizeAndTheirTimes) {
   ran(serving.types[1], 3, 4, 400);
   stats_.Of(*model_);
   stats_.LaneEnded(ended);
-  scheduler_.fake_stats.lanes = {serving};
+  LaneStats of_another = serving;
+  of_another.model = ModelId(77);
+  scheduler_.fake_stats.lanes = {serving, of_another};
   const auto answer = kserve_.ModelStatistics({});
   ASSERT_TRUE(answer.ok());
   const inference::ModelStatistics& stats = answer->model_stats(0);

@@ -207,6 +207,10 @@ TEST_F(SequencesTest, WhatIsIdleTooLongIsGoneAndNobodySweeps) {
   EXPECT_EQ(table_.counts().live, 1) << "one that runs is not idle";
   EXPECT_EQ(table_.Leave(running, State(4), now_), nullptr);
   EXPECT_EQ(GoesOn(4), 4);
+  EXPECT_EQ(GoesOn(4, /*end=*/true), 5);
+  for (const int id : {1, 2, 3}) Starts(id);
+  now_ += kIdle + 1;
+  EXPECT_THAT(Error(3), HasSubstr("no state")) << "though it is not among the two that go first";
 }
 
 TEST_F(SequencesTest, OneTooManyIsRefusedAndRoomIsMadeByEndsAndByTime) {

@@ -1,6 +1,7 @@
 #include "server/typed/typed_codec.h"
 
 #include <cstring>
+#include <functional>
 
 #include "cells/vocabulary.h"
 #include "gmock/gmock.h"
@@ -216,6 +217,33 @@ TEST(TypedCodecTest, BytesThatAreNoMessageOrTooMuchAreRefusedBeforeTheyAreParsed
   v1::InferRequest texts;
   for (int i = 0; i < 6; ++i) texts.add_outputs("x");
   EXPECT_EQ(error(texts), "the request has 6 texts or more, the most is 5 (--grpc-max-texts)");
+
+  const MessageScanner bounded =
+      TypedInferScanner({.max_inputs = 2, .max_outputs = 3, .max_parameters = 4, .max_dims = 5});
+  const auto beyond = [&](int times, const std::function<void(v1::InferRequest&, int)>& add) {
+    v1::InferRequest big, parsed;
+    for (int i = 0; i < times - 1; ++i) add(big, i);
+    EXPECT_EQ(Text(bounded.Parse(big.SerializeAsString(), parsed)), "");
+    add(big, times - 1);
+    return Text(bounded.Parse(big.SerializeAsString(), parsed));
+  };
+  const auto raw = [](v1::InferRequest& r) {
+    return (r.inputs_size() == 0 ? r.add_inputs() : r.mutable_inputs(0))->mutable_tensors();
+  };
+  EXPECT_EQ(beyond(3, [&](auto& r, int) { raw(r)->add_tensors(); }),
+            "the request has 3 raw tensors of one input or more, the most is 2");
+  EXPECT_EQ(beyond(4, [](auto& r, int) { r.add_outputs("x"); }),
+            "the request has 4 requested outputs or more, the most is 3");
+  EXPECT_EQ(beyond(5, [](auto& r, int i) { (*r.mutable_parameters())[std::to_string(i)] = 1; }),
+            "the request has 5 parameters or more, the most is 4");
+  EXPECT_EQ(
+      beyond(6,
+             [&](auto& r, int) {
+               v1::RawTensors& tensors = *raw(r);
+               (tensors.tensors_size() == 0 ? tensors.add_tensors() : tensors.mutable_tensors(0))
+                   ->add_shape(1);
+             }),
+      "the request has 6 dimensions in raw tensor 0 or more, the most is 5");
 }
 
 TEST(TypedCodecTest, AnswersHoldValuesByTheirKindAndStandInTheirOrder) {
