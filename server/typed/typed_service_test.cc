@@ -376,5 +376,20 @@ TEST_F(TypedServiceTest, EveryCallEndsOnceWhateverComesAtTheSameTime) {
   EXPECT_EQ(admission_.InFlight().requests, 0);
 }
 
+TEST_F(TypedServiceTest, APieceOfASequenceIsAMessageOfItsOwn) {
+  auto model = std::make_shared<Model>(*model_);
+  model->signature.state = {{"INITIAL_H", "FINAL_H", {2}}};
+  model_ = model;
+  v1::InferRequest request = Message({{1}, {2}});
+  (*request.mutable_parameters())["sequence_id"] = 5;
+  v1::InferResponse answer;
+  ASSERT_TRUE(answer.ParseFromString(Start(infer_, request.SerializeAsString()).Wait().body));
+  ASSERT_EQ(answer.answers_size(), 2);
+  for (const v1::Answer& one : answer.answers()) {
+    EXPECT_EQ(one.error(),
+              "parameter sequence_id: the message has 2 requests, a piece of a sequence is one");
+  }
+}
+
 }  // namespace
 }  // namespace cellbatch
