@@ -1,4 +1,4 @@
-// How long a fuzz test goes on: CELLBATCH_FUZZ_SECONDS, which .bazelrc sets for tests/run (a minute each; less under
+// How long a fuzz test goes on: CELLBATCH_FUZZ_SECONDS, which .bazelrc sets for tests/run (half a minute each; less under
 // the sanitizers, where a case costs ten times as much). Without it a second: `least` cases are tried in any case,
 // and what a test expects of its counts it says in shares of cases(). One thread.
 //

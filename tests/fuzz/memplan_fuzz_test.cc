@@ -107,7 +107,7 @@ TEST(MemplanFuzzTest, DamagedProblemsAreRefusedByLineOrPlannedRightly) {
   const std::vector<std::string> corpus = Corpus();
   for (const std::string& valid : corpus) ASSERT_TRUE(Try(valid)) << valid;
   int accepted = 0, refused = 0;
-  FuzzBudget budget(2000, 0.5);
+  FuzzBudget budget(2000);
   while (budget.Next() && !HasFailure()) {
     const std::string& valid = corpus[mutator.Below(corpus.size())];
     const std::string damaged =
@@ -122,7 +122,7 @@ TEST(MemplanFuzzTest, DamagedProblemsAreRefusedByLineOrPlannedRightly) {
 TEST(MemplanFuzzTest, ContradictoryProblemsArePlannedRightly) {
   std::cout << "seed " << kSeed << "\n";
   RandomProblem random(kSeed + 1);
-  FuzzBudget budget(2000, 0.5);
+  FuzzBudget budget(2000);
   while (budget.Next() && !HasFailure()) {
     const LayoutProblem problem =
         random.Make({.num_variables = 2 + random.Below(30), .max_batches = 12, .max_operators = 8});
