@@ -190,15 +190,20 @@ OnnxResult Gather(OnnxScope& scope, const OnnxNode& node) {
   const auto known = Known(*index);
   if (!known.ok()) return known.status();
   const bool scalar = index->constant.dims.empty();
+  if (!scalar && index->constant.dims.size() != 1) return OnnxWrong("by a matrix of indices");
   if (!x.is_rows()) {
     const int64_t place = NormalAxis(axis, x.constant.dims.size());
     if (place < 0) return OnnxWrong(fmt::format("axis {} of {}", axis, x.constant.dims.size()));
-    if (!scalar && index->constant.dims.size() != 1) return OnnxWrong("by a matrix of indices");
     return One(scope.folder.Gather(x.constant, place, *known, scalar));
   }
   if (known->size() != 1)
     return OnnxWrong(fmt::format("by {} indices, one is understood", known->size()));
   const int64_t at = (*known)[0];
+  const int64_t place = NormalAxis(axis, x.rows.axes.size());
+  const int64_t size = place < 0 ? -1 : scope.axis(x.rows.axes[static_cast<size_t>(place)]).size;
+  if (size >= 0 && (at < -size || at >= size)) {
+    return OnnxWrong(fmt::format("index {} of {}", at, size));
+  }
   if (at == kEnd) return OnnxWrong(fmt::format("index {}", at));
   const OnnxDim end = {.value = at == -1 ? kEnd : at + 1};
   return One(SliceRows(scope, x.rows, axis, {.value = at}, end, scalar));
@@ -233,8 +238,10 @@ OnnxResult SplitParts(OnnxScope& scope, const OnnxNode& node) {
   auto sizes = node.IntsOf("split", 1);
   if (!sizes.ok()) return sizes.status();
   const int64_t parts = node.outputs();
+  if (size < 0)
+    return OnnxWrong(fmt::format("of dimension {}, whose size the file leaves open", axis));
   if (!*sizes) {
-    const int64_t part = parts > 0 && size > 0 ? (size + parts - 1) / parts : 0;
+    const int64_t part = parts > 0 ? (size + parts - 1) / parts : 0;
     *sizes = std::vector<int64_t>(static_cast<size_t>(parts), part);
   }
   OnnxValues made;

@@ -281,22 +281,25 @@ absl::StatusOr<OnnxRows> SliceRows(OnnxScope& scope, OnnxRows rows, int64_t axis
   // Places beyond any size are all alike, and can then be reckoned with.
   begin.value = std::clamp(begin.value, -kMaxOnnxElements, kMaxOnnxElements);
   end.value = std::clamp(end.value, -kMaxOnnxElements, std::max(kFarEnd, kMaxOnnxElements));
+  // A size that the file does not say is no number to compare with: -1 is the place before the last.
   const bool to_end =
-      end.axis == number || (end.known() && (end.value >= kFarEnd || end.value == here.size));
+      end.axis == number ||
+      (end.known() && (end.value >= kFarEnd || (here.size >= 0 && end.value == here.size)));
   if (begin.known() && begin.value == 0 && to_end && !drop) return rows;
   if (here.role == AxisRole::kBatch) {  // one: its only element
-    if (!begin.known() || (begin.value != 0 && begin.value != -1)) {
+    const bool first = begin.known() && begin.value == 0 && (!end.known() || end.value > 0);
+    if (!first && !(begin.known() && begin.value == -1 && to_end)) {
       return OnnxWrong("takes another sequence of a batch than the first");
     }
     if (drop) rows.axes.erase(rows.axes.begin() + normal);
     return rows;
   }
   if (!begin.known()) return OnnxWrong("from a place that is not known before it is served");
-  const bool one = end.known() && (end.value == begin.value + 1 || (begin.value == -1 && to_end));
   if (here.role == AxisRole::kTime) {
     const bool last = begin.value == -1 || (here.size > 1 && begin.value == here.size - 1);
-    if (last && (one || to_end)) return TakeStep(scope, std::move(rows), place, true, drop);
-    if (begin.value == 0 && one) return TakeStep(scope, std::move(rows), place, false, drop);
+    if (last && to_end) return TakeStep(scope, std::move(rows), place, true, drop);
+    const bool first = begin.value == 0 && end.known() && end.value == 1;
+    if (first) return TakeStep(scope, std::move(rows), place, false, drop);
     return OnnxWrong("takes some of the steps; the first, the last and all are served");
   }
   if (here.role == AxisRole::kOpen || !end.known()) return OnnxWrong("takes a part of the input");
