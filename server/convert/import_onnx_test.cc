@@ -382,6 +382,36 @@ TEST_F(ImportOnnxTest, WhatIsTakenOfADimensionIsThere) {
   }
 }
 
+// make_node of the Python package writes clip=3 as a whole number, which is not where a float is looked for.
+TEST_F(ImportOnnxTest, AnAttributeOfAnotherKindIsNotReadAsIfItWereNotThere) {
+  using Maker = OnnxGraphMaker;
+  const auto error = [this](const char* op, int64_t gates, const char* name, int type) {
+    OnnxGraphMaker made;
+    onnx::Attribute& a = Maker::Set(made.Recurrent(op, "x", gates), name);
+    a.set_type(type);
+    a.set_i(1);
+    made.Output("rh");
+    return Error(made);
+  };
+  EXPECT_THAT(error("LSTM", 4, "clip", 2),
+              HasSubstr("attribute clip is of type INT, expected FLOAT"));
+  EXPECT_THAT(error("GRU", 3, "linear_before_reset", 1),
+              HasSubstr("attribute linear_before_reset is of type FLOAT, expected INT"));
+  EXPECT_THAT(error("LSTM", 4, "direction", 8),
+              HasSubstr("attribute direction is of type STRINGS, expected STRING"));
+  EXPECT_THAT(error("RNN", 1, "activations", 99),
+              HasSubstr("attribute activations is of type 99, expected STRINGS"));
+  EXPECT_EQ(error("GRU", 3, "linear_before_reset", 2), "imported");
+  OnnxGraphMaker made;
+  made.Recurrent("GRU", "x", 3);
+  Maker::Set(made.Node("Constant", {}, {"one"}), "value_float").set_type(2);
+  made.Node("Identity", {"one"}, {"out"});
+  made.Output("out");
+  EXPECT_THAT(Error(made),
+              HasSubstr("node \"the_one\" (Constant): attribute value_float is of type "
+                        "INT, expected FLOAT"));
+}
+
 TEST_F(ImportOnnxTest, AHeadMayReadTheDirectionsInAnyOrderOrOneOfThem) {
   OnnxGraphMaker made;
   OnnxGraphMaker::Set(made.Recurrent("GRU", "x", 3, kI, 2), "direction").set_s("bidirectional");

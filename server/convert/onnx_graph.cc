@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace cellbatch {
@@ -19,6 +20,38 @@ struct Understood {
   Operator run;
   std::vector<std::string_view> attributes;
 };
+
+// What an attribute holds, as the file numbers it. One of another kind has nothing in the field that would be read.
+constexpr const char* kKinds[] = {"UNDEFINED", "FLOAT",  "INT",  "STRING", "TENSOR",
+                                  "GRAPH",     "FLOATS", "INTS", "STRINGS"};
+enum Kind { kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kFloats = 6, kInts = 7, kStrings = 8 };
+std::optional<Kind> KindOfAttribute(std::string_view name) {
+  static const std::pair<Kind, std::vector<std::string_view>> kAll[] = {
+      {kFloat, {"alpha", "beta", "clip", "ratio", "value_float"}},
+      {kInt,
+       {"allowzero", "axis", "end", "hidden_size", "input_forget", "layout", "linear_before_reset",
+        "num_outputs", "saturate", "seed", "start", "to", "transA", "transB", "value_int"}},
+      {kString, {"direction", "round_mode"}},
+      {kTensor, {"value"}},
+      {kFloats, {"activation_alpha", "activation_beta", "value_floats"}},
+      {kInts, {"axes", "ends", "perm", "split", "starts", "value_ints"}},
+      {kStrings, {"activations"}},
+  };
+  for (const auto& [kind, names] : kAll) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return kind;
+  }
+  return std::nullopt;
+}
+
+// Files of before kinds were written down say none.
+absl::Status CheckKind(const onnx::Attribute& a) {
+  const std::optional<Kind> expected = KindOfAttribute(a.name());
+  if (!expected || a.type() == 0 || a.type() == *expected) return absl::OkStatus();
+  const bool named = a.type() > 0 && a.type() < static_cast<int>(std::size(kKinds));
+  return OnnxWrong(fmt::format("attribute {} is of type {}, expected {}", a.name(),
+                               named ? kKinds[a.type()] : std::to_string(a.type()),
+                               kKinds[*expected]));
+}
 
 OnnxResult Same(OnnxScope&, const OnnxNode& node) {
   if (node.in(0) == nullptr) return OnnxWrong("has no operand");
@@ -159,6 +192,7 @@ class Walk {
 
   OnnxResult ReadConstant(const onnx::Node& node) {
     for (const onnx::Attribute& a : node.attribute()) {
+      if (absl::Status s = CheckKind(a); !s.ok()) return s;
       if (a.name() == "value") return OnnxValues{ReadTensor(a.t(), NodeText(node))};
       if (a.name() == "value_int") {
         OnnxValue made = OnnxValue::Integers({{.value = a.i()}});
@@ -194,6 +228,7 @@ class Walk {
             std::find(names.begin(), names.end(), a.name()) == names.end()) {
           return OnnxWrong(fmt::format("attribute {} is not understood", a.name()));
         }
+        if (absl::Status s = CheckKind(a); !s.ok()) return s;
       }
       return known.run(walked_.scope, OnnxNode(node, inputs));
     }
