@@ -158,6 +158,34 @@ TEST_F(ImportOnnxTest, StatesOfZerosMayBeMadeInHalfPrecision) {
               HasSubstr("node \"zeros\" (ConstantOfShape): attribute value is not one float"));
 }
 
+TEST_F(ImportOnnxTest, StatesOfZerosMayBeSpreadToTheirShape) {
+  // A one of either shape gives way to the other's: [.., from] expanded to [1, 1, to].
+  const auto error = [this](int64_t from, int64_t to, bool filled) {
+    return LstmError([&](OnnxGraphMaker& made, onnx::Node& lstm) {
+      for (const char* name : {"", "h0"}) lstm.add_input(name);
+      const onnx::Node last = lstm;
+      made.graph().mutable_node()->RemoveLast();
+      made.Whole("from", {1, from});
+      made.Whole("to", {1, 1, to});
+      if (filled) {
+        made.Node("ConstantOfShape", {"from"}, {"zeros"});
+      } else {
+        for (float& v : *made.Floats("zeros", {1, from}).mutable_float_data()) v = 0;
+      }
+      made.Node("Expand", {"zeros", "to"}, {"h0"});
+      *made.graph().add_node() = last;
+    });
+  };
+  for (const bool filled : {false, true}) {
+    EXPECT_EQ(error(kH, 1, filled), "imported") << filled;
+    EXPECT_EQ(error(1, kH, filled), "imported") << filled;
+    EXPECT_EQ(error(kH, kH, filled), "imported") << filled;
+    EXPECT_THAT(error(1, 1, filled), HasSubstr("initial_h is [.., 1], expected 1 directions of 3"));
+    EXPECT_THAT(error(5, 1, filled), HasSubstr("initial_h is [.., 5], expected 1 directions of 3"));
+    EXPECT_THAT(error(1, 5, filled), HasSubstr("initial_h is [.., 5], expected 1 directions of 3"));
+  }
+}
+
 TEST_F(ImportOnnxTest, AStateThatIsNotUnderstoodIsNamedBeforeWhatIsUnknownInItsMaking) {
   // A learned state, repeated for a batch as exporters write it, by operators of which none is understood.
   EXPECT_THAT(LstmError([](OnnxGraphMaker& made, onnx::Node& lstm) {

@@ -335,6 +335,15 @@ int64_t LastOf(const OnnxValue* shape) {
   return last.known() ? last.value : -1;
 }
 
+// The last dimension of what an Expand makes: a one of either shape gives way to the other's.
+int64_t LastOfExpanded(const OnnxNode& node) {
+  const OnnxValue& x = *node.in(0);
+  const int64_t to = LastOf(node.in(1));
+  if (!x.is_constant()) return x.fill_last > 1 || to == 1 ? x.fill_last : to;
+  const int64_t own = x.constant.dims.empty() ? 1 : x.constant.dims.back();
+  return own > 1 ? own : to;
+}
+
 // Whether an operator on a fill leaves its last dimension alone.
 bool LeavesLast(const OnnxNode& node) {
   if (node.op() == "Gather" || node.op() == "Concat" || node.op() == "Split") {
@@ -352,7 +361,7 @@ std::optional<OnnxResult> OfFill(const OnnxNode& node) {
     const std::optional<float> number = expand ? Uniform(*node.in(0)) : FilledWith(node);
     if (!number) return std::nullopt;
     OnnxValue made = OnnxValue::Fill(*number);
-    made.fill_last = LastOf(node.in(expand ? 1 : 0));
+    made.fill_last = expand ? LastOfExpanded(node) : LastOf(node.in(0));
     return OnnxResult(OnnxValues{std::move(made)});
   }
   std::optional<float> number;
