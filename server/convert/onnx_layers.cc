@@ -18,12 +18,11 @@ struct Recurrent {
   int64_t gates;
   std::vector<int64_t> order;  // our gate i is theirs order[i]
   std::vector<const char*> activations;
-  size_t num_inputs;
 };
 const Recurrent& KindOf(const std::string& op) {
-  static const Recurrent kLstm{"LSTM", 4, {0, 2, 3, 1}, {"sigmoid", "tanh", "tanh"}, 8};  // i o f c
-  static const Recurrent kGru{"GRU", 3, {1, 0, 2}, {"sigmoid", "tanh"}, 6};               // z r h
-  static const Recurrent kRnn{"RNN", 1, {0}, {"tanh"}, 6};
+  static const Recurrent kLstm{"LSTM", 4, {0, 2, 3, 1}, {"sigmoid", "tanh", "tanh"}};  // i o f c
+  static const Recurrent kGru{"GRU", 3, {1, 0, 2}, {"sigmoid", "tanh"}};               // z r h
+  static const Recurrent kRnn{"RNN", 1, {0}, {"tanh"}};
   return op == "LSTM" ? kLstm : op == "GRU" ? kGru : kRnn;
 }
 

@@ -198,7 +198,10 @@ absl::StatusOr<OnnxRows> ReshapeRows(OnnxScope& scope, const OnnxRows& rows,
       to[i] = axis.role == AxisRole::kInner ? OnnxDim{.value = axis.size}
                                             : OnnxDim{.value = 0, .axis = rows.axes[i]};
     }
-    const bool unknown = to[i].axis == OnnxDim::kUnknown || (to[i].known() && to[i].value < 1);
+    if (to[i].known() && to[i].value < 1 && to[i].value != -1) {
+      return OnnxWrong(fmt::format("to a dimension of {}", to[i].value));
+    }
+    const bool unknown = to[i].axis == OnnxDim::kUnknown || (to[i].known() && to[i].value == -1);
     if (unknown) open.push_back(i);
     if (!unknown && to[i].known() && named < kMaxOnnxElements / std::max<int64_t>(1, to[i].value)) {
       named *= to[i].value;
@@ -264,8 +267,8 @@ absl::StatusOr<OnnxRows> UnsqueezeRows(OnnxScope& scope, OnnxRows rows, std::vec
     axis = place;
   }
   std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return OnnxWrong("an axis twice");
   for (const int64_t place : axes) {
-    if (place > static_cast<int64_t>(rows.axes.size())) return OnnxWrong("an axis twice");
     rows.axes.insert(rows.axes.begin() + place, scope.NewAxis(AxisRole::kBatch, 1));
   }
   return rows;
@@ -323,7 +326,7 @@ absl::StatusOr<OnnxRows> ConcatRows(OnnxScope& scope, const std::vector<const On
   if (normal < 0) return OnnxWrong(fmt::format("axis {} of {}", axis, made.axes.size()));
   const size_t place = static_cast<size_t>(normal);
   if (made.blocks.empty()) return OnnxWrong("of what are no states");
-  int64_t size = 0, stride = 0;
+  int64_t size = 0;
   made.blocks.clear();
   for (const OnnxRows* part : parts) {
     bool alike = part->stage == made.stage && part->axes.size() == made.axes.size();
@@ -338,11 +341,7 @@ absl::StatusOr<OnnxRows> ConcatRows(OnnxScope& scope, const std::vector<const On
     if (!alike) return OnnxWrong("of states of different kinds or dimensions");
     if (InnerSize(scope, *part, 0, place) != 1) return OnnxWrong("between directions or layers");
     const OnnxAxis& here = scope.axis(part->axes[place]);
-    const int64_t inner = here.role == AxisRole::kInner ? here.size : 1;
-    const int64_t behind = InnerSize(scope, *part, place + 1, part->axes.size());
-    if (stride != 0 && behind != stride) return OnnxWrong("of states of different widths");
-    stride = behind;
-    size += inner;
+    size += here.role == AxisRole::kInner ? here.size : 1;
     made.blocks.insert(made.blocks.end(), part->blocks.begin(), part->blocks.end());
     if (made.blocks.size() > kMaxBlocks) {
       return OnnxWrong(fmt::format("of more than {} states", kMaxBlocks));

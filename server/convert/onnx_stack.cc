@@ -80,7 +80,7 @@ class Finder {
       if (reads.stage != RowsStage::kHidden) break;
       const int below = reads.blocks[0].layer;
       for (const OnnxBlock& block : reads.blocks) {
-        if (block.layer == below && !block.cell) continue;
+        if (block.layer == below) continue;
         Problem(fmt::format("{} reads {} and {} at once; a layer reads the one below it",
                             layer(at).node, layer(below).node, layer(block.layer).node));
         return;
