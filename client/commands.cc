@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -122,7 +123,9 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();
-  if (!file) {
+  std::error_code error;
+  // A folder opens like a file, and reads like an empty one.
+  if (!file || std::filesystem::is_directory(path, error)) {
     return absl::NotFoundError(fmt::format("--input={}: cannot be read", path));
   }
   return text.str();

@@ -162,6 +162,7 @@ TEST(CommandWordsTest, AFlagThatACommandDoesNotReadIsNotLeftOutInSilence) {
             "infer does not read --window: latency does"},
            {{"health", "--sequence-start=false"},
             "health does not read --sequence-start: infer does"},
+           {{"stats", "--priority=1"}, "stats does not read --priority: infer, decode do"},
            {{"stats", "--version=1"}, "--version is of a --model, which is not given"},
            {{"infer", "--model=m", "--tokens=1", "--seed=1"},
             "--seed is for --random, which is not given"}}) {
@@ -238,8 +239,10 @@ TEST(CommandWordsTest, TagWantsASentenceOrAFileAndNotBoth) {
 
 TEST_F(CommandsTest, TagSaysWhatTheServerOrTheSentenceLacks) {
   EXPECT_EQ(Run({"tag", " "}).complaint, "INVALID_ARGUMENT: there is no word to tag\n");
-  EXPECT_EQ(Run({"tag", "--input=/nowhere"}).complaint,
-            "NOT_FOUND: --input=/nowhere: cannot be read\n");
+  for (const std::string& file : {std::string("/nowhere"), testing::TempDir()}) {
+    EXPECT_EQ(Run({"tag", "--input=" + file}).complaint,
+              "NOT_FOUND: --input=" + file + ": cannot be read\n");
+  }
   EXPECT_EQ(Run({"tag", "He", "went."}).exit_code, 1) << "this server has no tagger";
 }
 
