@@ -36,6 +36,7 @@ class ArityUnfolder : public Unfolder {
   absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
     CellGraph cells;
     if (absl::Status s = cells_->unfolder->Unfold(input, cells); !s.ok()) return s;
+    if (cells.grows()) return absl::UnimplementedError("a graph that grows is not split by arity");
     if (absl::Status s = cells.Seal(*cells_, 1); !s.ok()) return s;
     for (const ReturnedTensor& t : cells.tensors())
       graph.AddTensor(t.name, t.type, t.dims, t.names);

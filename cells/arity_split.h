@@ -13,7 +13,7 @@
 
 namespace cellbatch {
 
-// REQUIRES: `cells` is valid and has an unfolder. Load time.
+// REQUIRES: `cells` is valid and has an unfolder; its graphs do not grow (they would be refused). Load time.
 std::shared_ptr<Model> SplitByArity(std::shared_ptr<const Model> cells, int32_t most_arity);
 
 }  // namespace cellbatch

@@ -1,10 +1,8 @@
 #include "cells/defer.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
+#include <bitset>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "cells/check.h"
@@ -32,18 +30,36 @@ std::vector<bool> ParameterValues(const CellDefinition& cell) {
   return fixed;
 }
 
+// Parameters by their numbers, and behind them what constants alone make.
+using ParameterSet = std::bitset<kMaxParameters + 1>;
+
+// By value: what it is made of, directly or not.
+std::vector<ParameterSet> ParametersIn(const CellDefinition& cell) {
+  std::vector<ParameterSet> in;
+  for (const Op& op : cell.ops()) {
+    ParameterSet& parameters = in.emplace_back();
+    if (op.kind == OpKind::kParameter) parameters.set(Index(op.attr[0]));
+    if (op.kind == OpKind::kConstant) parameters.set(kMaxParameters);
+    for (const ValueId arg : op.args) {
+      if (arg.valid()) parameters |= in[Index(arg.value())];
+    }
+    if (parameters.count() > 1) parameters.reset(kMaxParameters);
+  }
+  return in;
+}
+
 class Splitter {
  public:
   Splitter(const CellDefinition& cell, const std::vector<ColumnPart>& parts)
       : cell_(cell),
         parts_(parts),
         fixed_(ParameterValues(cell)),
+        in_(ParametersIn(cell)),
         of_step_(cell.ops().size()),
         of_deferred_(cell.ops().size()),
         passed_(cell.ops().size()) {}
 
-  // False: the deferred part computes nothing, or both parts something of parameters alone. How a compiler adds that up
-  // depends on who else reads it.
+  // False: the deferred part computes nothing, or nobody could tell afterwards whether the parts add as the whole does.
   bool Mark() {
     for (size_t c = 0; c < parts_.size(); ++c) {
       const size_t v = Index(cell_.outputs()[c].value.value());
@@ -61,7 +77,7 @@ class Splitter {
       computes = computes || (!fixed_[v] && cell_.ops()[v].kind != OpKind::kLookup);
       MarkArguments(v, of_deferred_);
     }
-    return computes && !BothPrepare();
+    return computes && !BothPrepare() && !SharesWeights();
   }
 
   std::optional<DeferredCell> Make() const {
@@ -90,29 +106,35 @@ class Splitter {
   }
 
  private:
+  // Whether both parts compute something of the same parameters alone. How a compiler adds that up depends on who else reads
+  // it, in whichever form it is written there.
   bool BothPrepare() const {
-    // Equal operators of equal values are one to a compiler.
-    using Look = std::tuple<OpKind, std::array<size_t, 3>, std::array<int32_t, 2>>;
-    std::map<Look, size_t> first;
-    std::vector<size_t> same(fixed_.size());
-    std::vector<bool> by_step(fixed_.size()), by_deferred(fixed_.size());
+    ParameterSet by_step, by_deferred;
+    for (size_t v = 0; v < fixed_.size(); ++v) {
+      const OpFamily family = Family(cell_.ops()[v].kind);
+      const bool computed =
+          fixed_[v] && family != OpFamily::kLeaf && family != OpFamily::kRearranging;
+      if (computed && of_step_[v]) by_step |= in_[v];
+      if (computed && of_deferred_[v]) by_deferred |= in_[v];
+    }
+    return (by_step & by_deferred).any();
+  }
+
+  // Whether two products multiply by the same: sums are known by that alone (Sum).
+  bool SharesWeights() const {
+    ParameterSet all, shared;
     for (size_t v = 0; v < fixed_.size(); ++v) {
       const Op& op = cell_.ops()[v];
-      if (!fixed_[v]) continue;
-      std::array<size_t, 3> args = {};
-      for (size_t a = 0; a < args.size(); ++a) {
-        args[a] = op.args[a].valid() ? same[Index(op.args[a].value())] + 1 : 0;
-      }
-      same[v] = first.emplace(Look(op.kind, args, op.attr), v).first->second;
-      if (Family(op.kind) == OpFamily::kLeaf) continue;
-      by_step[same[v]] = by_step[same[v]] || of_step_[v];
-      by_deferred[same[v]] = by_deferred[same[v]] || of_deferred_[v];
+      if (op.kind != OpKind::kMatMul || fixed_[v] || !(of_step_[v] || of_deferred_[v])) continue;
+      const size_t weights = Index(op.args[1].value());
+      if (!fixed_[weights]) continue;
+      shared |= all & in_[weights];
+      all |= in_[weights];
     }
-    for (size_t v = 0; v < fixed_.size(); ++v) {
-      if (by_step[v] && by_deferred[v]) return true;
-    }
-    return false;
+    shared.reset(kMaxParameters);
+    return shared.any();
   }
+
   void MarkArguments(size_t v, std::vector<bool>& marked) const {
     for (const ValueId arg : cell_.ops()[v].args) {
       if (arg.valid()) marked[Index(arg.value())] = true;
@@ -191,18 +213,21 @@ class Splitter {
   const CellDefinition& cell_;
   const std::vector<ColumnPart>& parts_;
   const std::vector<bool> fixed_;
+  const std::vector<ParameterSet> in_;
   std::vector<bool> of_step_, of_deferred_;  // by value: computed by that part, or given to it
   std::vector<bool> passed_;                 // from the one to the other
 };
 
-// What one accumulator adds, in its order; the rows that it reads are known by what they are multiplied by.
+// What one accumulator adds, in its order; the rows that it reads are known by what they are multiplied by, which is
+// nobody else's (SharesWeights).
 struct Sum {
   std::vector<UnitValues> bias;
   std::vector<std::pair<ParameterView, int32_t>> terms;
   friend bool operator==(const Sum&, const Sum&) = default;
 };
 
-// Numbers of prepared parameters are a program's own: here equal ones have equal numbers in all.
+// Numbers of prepared parameters are a program's own: here those that are made of the same have the same number in all. The
+// whole and a part make them alike, for no other part computes with those parameters alone (BothPrepare).
 class SumReader {
  public:
   explicit SumReader(const CellDefinition& cell) : cell_(cell) {}
@@ -260,6 +285,12 @@ bool AddsAlike(const CellDefinition& cell, const DeferredCell& parts, const Prog
   return among_all(*step) && among_all(*deferred);
 }
 
+// In each precision: where sums depend on where they are cut, fewer segments are joined (ProgramLimits::In).
+bool AddsAlikeInAll(const CellDefinition& cell, const DeferredCell& parts,
+                    const ProgramLimits& limits) {
+  return AddsAlike(cell, parts, limits) && AddsAlike(cell, parts, limits.In(Precision::kBf16));
+}
+
 }  // namespace
 
 std::optional<DeferredCell> Defer(const CellDefinition& cell, const std::vector<ColumnPart>& parts,
@@ -268,7 +299,7 @@ std::optional<DeferredCell> Defer(const CellDefinition& cell, const std::vector<
   Splitter splitter(cell, parts);
   if (!splitter.Mark()) return std::nullopt;
   std::optional<DeferredCell> made = splitter.Make();
-  if (!made.has_value() || !AddsAlike(cell, *made, limits)) return std::nullopt;
+  if (!made.has_value() || !AddsAlikeInAll(cell, *made, limits)) return std::nullopt;
   return made;
 }
 

@@ -5,8 +5,9 @@
 //   deferred   the other columns, of a row that `step` left: its one input. Nodes are independent
 //
 // Operators that both need are computed by the step; rows of tables are read by each. Taken apart only where a compiler
-// adds in the same order: each sum of products of the parts is one of the whole, and nothing that parameters alone make
-// (it is computed at load, as others read it) is needed by both. So bits are those of the whole cell. Pure, load time.
+// adds in the same order: each sum of products of the parts is one of the whole, in whichever precision, no two
+// products share weights (they could not be told apart), and no parameter is computed with, alone, by both parts (that is done
+// at load, as others read it). So bits are those of the whole cell. Pure, load time.
 #ifndef CELLBATCH_CELLS_DEFER_H_
 #define CELLBATCH_CELLS_DEFER_H_
 
