@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cells/arity_split.h"
@@ -249,55 +251,6 @@ TEST(DeferredModelTest, TypesOfWhichOneLeavesMoreForLaterStayWhole) {
   EXPECT_EQ(DeferModel(model, kAny), nullptr);
 }
 
-// A table {y, h} of a chain that carries h. Its y is read backwards from the middle, beside h, of the last node; it is returned of
-// two nodes; and a chain begins from rows that the request brings, of h alone or of both columns.
-TEST(DeferredModelTest, WhateverIsReadOrReturnedIsWhatItWas) {
-  CellBuilder step("step"), both("both");
-  const ValueId x = step.Read("x", "x", kWidth), before = step.Carry("before", "h", kWidth);
-  const ValueId h = ElmanStep(step, x, before);
-  step.Leave("y", step.MatMul(h, step.Matrix("P", 3, kWidth)));
-  step.Leave("h", h);
-  const ValueId y = both.Read("of", "y", 3);
-  both.Leave("z", both.Concat(both.Tanh(y), both.Read("of", "h", kWidth)));
-  ModelBuilder builder;
-  const CellTypeId steps = builder.Add(step.Build(), 1), heads = builder.Add(both.Build(), 2);
-  const CellTypeId lines = builder.Add(testing::LinearCell(3, 2, "y"), 3);
-  builder.Connect(heads, "of", steps);
-  builder.Connect(lines, "x", steps);
-  const std::shared_ptr<Model> model = builder.Build();
-  const TableId brought = model->type(steps).in[0], rows = model->type(steps).out;
-  std::vector<float> values;
-  for (int i = 0; i < 200; ++i) values.push_back(static_cast<float>(i % 17 - 8) / 8);
-  const auto* const data = reinterpret_cast<const std::byte*>(values.data());
-  model->unfolder = std::make_shared<By>([=](CellGraph& graph) {
-    const auto returned = [&](SubgraphId of, int column, NodeRange nodes, int32_t width) {
-      const int32_t tensor = graph.AddTensor("t" + std::to_string(graph.tensors().size()),
-                                             WireType::kFp32, {nodes.count, width});
-      graph.Return(of, ColumnId(column), nodes, {tensor, 0, width * int64_t{sizeof(float)}});
-    };
-    const Link each = {graph.AddInput(brought, 5, data), InputId(0), 0, 1};
-    const SubgraphId chain = graph.Add(steps, 5, {&each, 1});
-    const Link back = {chain, InputId(0), 3, -1}, last = {chain, InputId(0), kLastNode, 0};
-    returned(graph.Add(lines, 3, {&back, 1}), 0, {0, 3}, 2);
-    returned(graph.Add(heads, 1, {&last, 1}), 0, {0, 1}, 3 + kWidth);
-    returned(chain, 0, {2, 2}, 3);
-    returned(chain, 1, {0, 5}, kWidth);
-    for (const bool whole : {false, true}) {
-      const ColumnSet columns = whole ? kEveryColumn : ColumnSet(2);
-      const SubgraphId state = graph.AddInput(rows, 2, data + 40, columns);
-      const Link begins[] = {each, {state, InputId(1), 1, 0}};
-      const SubgraphId more = graph.Add(steps, 4, begins);
-      returned(more, 0, {1, 1}, 3);
-      returned(more, 0, {3, 1}, 3);
-    }
-  });
-  const std::shared_ptr<Model> deferred = DeferModel(model, kAny);
-  ASSERT_NE(deferred, nullptr);
-  const CellGraph plain = Unfolded(*model), graph = Unfolded(*deferred);
-  EXPECT_EQ(InterpretGraph(*model, plain), InterpretGraph(*deferred, graph));
-  EXPECT_EQ(graph.num_nodes(), plain.num_nodes() + 4 + 3 + 3) << "1 to 4 of the chain, 1 to 3";
-}
-
 TEST(DeferredModelTest, WhatIsTooSmallStaysInItsCell) {
   DeferRule rule = kAny;
   rule.least_operations = 2 * 2 * 3;
@@ -401,6 +354,10 @@ TEST(RewrittenModelsTest, PhasesPlacesAndDescriptionsArePassedOn) {
       places(*made.hoisted),
       (Places{{"cell_0 hoisted", -1}, {"cell_0", 5}, {"cell_0 hoisted", -1}, {"cell_0", 5 + 1}}));
   EXPECT_EQ(places(*made.split), (Places{{"cell_0", 5}}));
+  const CellGraph pieces = Unfolded(*made.hoisted);
+  const Subgraph& later = pieces.subgraphs()[3];  // rows, eager, step, eager, step
+  EXPECT_EQ(later.num_predecessors, 1) << "the first step goes first";
+  EXPECT_EQ(pieces.links()[static_cast<size_t>(later.first_link)].first, 1);
   EXPECT_GT(places(*made.exploded).size(), 1u);
   for (const std::shared_ptr<const Model>& model : made.All()) {
     EXPECT_EQ(model->unfolder->phases(), 3);
@@ -418,6 +375,99 @@ TEST(RewrittenModelsTest, WhatIsMadeOfATypeIsInItsPrecisionAndOfItsPriority) {
   EXPECT_EQ(made.hoisted->types.back().priority, 4 + 1) << "whoever waits for it steps with others";
   EXPECT_EQ(made.hoisted->types.back().least_max_batch, kHoistedSteps);
   EXPECT_EQ(made.exploded->types.front().priority, 4);
+}
+
+// A chain of 60 leaves {y, h} and carries h; a chain above it walks its h forwards and backwards, from its ends and from within; y is
+// read backwards from the middle, beside h of the last node, and returned of some nodes; rows of h are summed; and chains begin
+// from rows that the request brings, of h alone or of both columns.
+struct Everything {
+  Everything() {
+    CellBuilder step("step"), over("over"), both("both"), total("total");
+    const ValueId x = step.Read("x", "x", kWidth);
+    const ValueId h = ElmanStep(step, x, step.Carry("before", "h", kWidth));
+    step.Leave("y", step.MatMul(h, step.Matrix("P", 3, kWidth)));
+    step.Leave("h", h);
+    const ValueId below = over.Read("below", "h", kWidth);
+    over.Leave("g", ElmanStep(over, below, over.Carry("before", "g", kWidth)));
+    const ValueId y = both.Read("of", "y", 3);
+    both.Leave("z", both.Concat(both.Tanh(y), both.Read("of", "h", kWidth)));
+    total.Leave("sum", total.Tanh(total.Read("all", "h", kWidth, ElementType::kFp32, Arity::kSum)));
+    ModelBuilder builder;
+    steps = builder.Add(step.Build(), 1), overs = builder.Add(over.Build(), 2);
+    heads = builder.Add(both.Build(), 3), totals = builder.Add(total.Build(), 4);
+    lines = builder.Add(testing::LinearCell(3, 2, "y"), 5);
+    builder.Connect(overs, "below", steps);
+    builder.Connect(heads, "of", steps);
+    builder.Connect(totals, "all", steps);
+    builder.Connect(lines, "x", steps);
+    const std::shared_ptr<Model> made = builder.Build();
+    brought = made->type(steps).in[0], rows = made->type(steps).out;
+    for (int i = 0; i < 2000; ++i) values.push_back(static_cast<float>(i % 17 - 8) / 8);
+    made->unfolder = std::make_shared<By>([this](CellGraph& graph) { Write(graph); });
+    model = made;
+  }
+
+  void Write(CellGraph& graph) const {
+    const auto returned = [&](SubgraphId of, int column, NodeRange nodes, int32_t width) {
+      const int32_t tensor = graph.AddTensor("t" + std::to_string(graph.tensors().size()),
+                                             WireType::kFp32, {nodes.count, width});
+      graph.Return(of, ColumnId(column), nodes, {tensor, 0, width * int64_t{sizeof(float)}});
+    };
+    const auto* const data = reinterpret_cast<const std::byte*>(values.data());
+    const Link each = {graph.AddInput(brought, 60, data), InputId(0), 0, 1};
+    const SubgraphId chain = graph.Add(steps, 60, {&each, 1});
+    for (const auto& [first, stride, length] :
+         {std::tuple(0, 1, 60), {59, -1, 60}, {10, 1, 45}, {50, -1, 45}, {3, 0, 4}}) {
+      const Link walked = {chain, InputId(0), first, stride};
+      returned(graph.Add(overs, length, {&walked, 1}), 0, {0, length}, kWidth);
+    }
+    const Link back = {chain, InputId(0), 45, -1}, last = {chain, InputId(0), kLastNode, 0};
+    returned(graph.Add(heads, 1, {&last, 1}), 0, {0, 1}, 3 + kWidth);
+    returned(graph.Add(lines, 3, {&back, 1}), 0, {0, 3}, 2);
+    const Link two[] = {last, {chain, InputId(0), 7, 0}};
+    for (const size_t summed : {0, 1, 2}) {
+      returned(graph.Add(totals, 1, absl::MakeConstSpan(two).first(summed)), 0, {0, 1}, kWidth);
+    }
+    returned(chain, 0, {47, 4}, 3);
+    returned(chain, 1, {0, 60}, kWidth);
+    for (const ColumnSet columns : {ColumnSet(2), kEveryColumn}) {
+      const SubgraphId state = graph.AddInput(rows, 2, data + 40, columns);
+      const Link begins[] = {each, {state, InputId(1), 1, 0}};
+      const SubgraphId more = graph.Add(steps, 4, begins);
+      returned(more, 0, {1, 1}, 3);
+      returned(more, 0, {3, 1}, 3);
+    }
+  }
+
+  CellTypeId steps, overs, heads, totals, lines;
+  TableId brought, rows;
+  std::vector<float> values;
+  std::shared_ptr<const Model> model;
+};
+
+TEST(RewrittenModelsTest, WhateverIsReadOrReturnedIsWhatItWas) {
+  const Everything every;
+  const CellGraph plain = Unfolded(*every.model);
+  const auto expected = InterpretGraph(*every.model, plain);
+  const std::shared_ptr<const Model> deferred = DeferModel(every.model, kAny);
+  const std::shared_ptr<const Model> hoisted =
+      HoistModel(every.model, {.least_multiply_adds = 0, .limits = kCpuLimits});
+  const std::shared_ptr<const Model> exploded = ExplodeModel(every.model);
+  const std::shared_ptr<const Model> split = SplitByArity(every.model, 2);
+  for (const std::shared_ptr<const Model>& model : {deferred, hoisted, exploded, split}) {
+    ASSERT_NE(model, nullptr);
+    EXPECT_EQ(InterpretGraph(*model, Unfolded(*model)), expected);
+  }
+  EXPECT_EQ(Unfolded(*deferred).num_nodes(), plain.num_nodes() + (60 - 43) + 3 + 3)
+      << "43 to 59 of the chain, 1 to 3 of the others";
+  std::vector<std::string> sums;
+  const CellGraph by_arity = Unfolded(*split);
+  for (const Subgraph& s : by_arity.subgraphs()) {
+    if (s.type.valid() && split->type(s.type).name.starts_with("total")) {
+      sums.push_back(split->type(s.type).name);
+    }
+  }
+  EXPECT_EQ(sums, (std::vector<std::string>{"total_3 of 0", "total_3 of 1", "total_3"}));
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ void Rewriter::AddLinks(const Subgraph& s, const CellPlan& plan, int32_t node,
     return add({values_[Index(before + column)], 0});
   }
   for (const Link& link : cells_.links().subspan(Index(s.first_link), Index(s.num_links))) {
-    if (link.input == source.input) add(Resolve(link, carried ? 0 : node, column));
+    if (link.input == source.input) add(Resolve(link, node, column));
   }
 }
 
