@@ -76,6 +76,7 @@ TEST(CellDefinitionTest, EveryKindInfersItsShapeAndType) {
   const ValueId soft = c.Add(OpKind::kSoftmax, {joined});
   const ValueId best = c.Add(OpKind::kArgMax, {soft});
   const ValueId mean = c.Add(OpKind::kMean, {joined});
+  EXPECT_EQ(c.Add(OpKind::kSub, {joined, mean}), ValueId(12));
   const ValueId several = c.Add(OpKind::kMatMul, {turned, turned});
   const ValueId below = c.Add(OpKind::kConcat, {several, several});
   c.outputs = {{"p", soft}, {"word", best}, {"mean", mean}, {"gram", several}};
@@ -84,6 +85,8 @@ TEST(CellDefinitionTest, EveryKindInfersItsShapeAndType) {
   EXPECT_EQ(made->op(row).shape, Shape::Vector(4));
   EXPECT_EQ(made->op(scaled).shape, Shape::Vector(4));
   EXPECT_EQ(made->op(joined).shape, Shape::Vector(13));
+  EXPECT_EQ(made->op(soft).shape, Shape::Vector(13));
+  EXPECT_EQ(made->op(ValueId(12)).shape, Shape::Vector(13)) << "less one number";
   EXPECT_EQ(made->op(turned).shape, Shape::Matrix(4, 10));
   EXPECT_EQ(made->op(best).type, ElementType::kInt32);
   EXPECT_EQ(made->op(several).shape, Shape::Matrix(4, 4));
@@ -151,8 +154,22 @@ TEST(CellDefinitionTest, LeavesNameWhatExists) {
   c = Elman(3, 5);
   c.ops[0].shape = Shape::Vector(4);
   EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Input): shape [4] is given, [3] is there");
-  c.ops[0] = {.kind = OpKind::kConstant, .shape = {0, 4}};
-  EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Constant): shape [0, 4]");
+  for (const Shape& shape : {Shape{0, 4}, Shape{4, 0}}) {
+    c.ops[0] = {.kind = OpKind::kConstant, .shape = shape};
+    EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Constant): shape " + shape.ToString());
+  }
+  c.ops[0] = {.kind = OpKind::kConstant, .shape = {1, 3}, .type = ElementType::kBf16};
+  EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Constant): BF16, constants are FP32 or INT32");
+  c = Elman(3, 5);
+  c.ops[2].attr[0] = -1;
+  EXPECT_EQ(c.Error(), "cell \"c\": op 2 (Parameter): parameter -1 of 2");
+  c = Elman(3, 5);
+  c.ops[0].attr[0] = 2;
+  EXPECT_EQ(c.Error(), "cell \"c\": op 0 (Input): input 2 of 2");
+  c = Elman(3, 5);
+  c.ops[2].shape = Shape::Matrix(3, 5);
+  EXPECT_EQ(c.Error(), "cell \"c\": op 2 (Parameter): shape [3, 5] is given, [5, 3] is there")
+      << "rows that a node reads may be folded, weights may not";
 }
 
 TEST(CellDefinitionTest, SlicesStayInside) {
@@ -174,6 +191,11 @@ TEST(CellDefinitionTest, IntegersAreLookedUpNotComputedOn) {
   lookup.Add(OpKind::kLookup, {table, x});
   EXPECT_EQ(lookup.Error(),
             "cell \"c\": op 3 (Lookup): the index \"x.x\" is FP32 [1], it must be INT32 [1]");
+  lookup.ops.back().args = {t, t};
+  EXPECT_EQ(
+      lookup.Error(),
+      "cell \"c\": op 3 (Lookup): \"t.t\" is INT32; the table is the first argument, the index "
+      "the second");
   Draft add = c;
   add.Add(OpKind::kAdd, {x, t});
   EXPECT_EQ(add.Error(), "cell \"c\": op 3 (Add): \"t.t\" is INT32, it computes on FP32");
@@ -188,6 +210,15 @@ TEST(CellDefinitionTest, IntegersAreLookedUpNotComputedOn) {
   EXPECT_EQ(vector.Error(),
             "cell \"c\": op 3 (Concat): \"x.x\" is [1], \"E\" is [10, 4]: it joins matrices of one "
             "width");
+  Draft row = c;
+  row.Add(OpKind::kConcat, {table, row.Read("r", 4)});
+  EXPECT_EQ(row.Error(),
+            "cell \"c\": op 4 (Concat): \"r.r\" is [4], \"E\" is [10, 4]: it joins matrices of one "
+            "width");
+  Draft several = c;
+  several.Add(OpKind::kLookup, {table, several.Read("i", 2, ElementType::kInt32)});
+  EXPECT_EQ(several.Error(),
+            "cell \"c\": op 4 (Lookup): the index \"i.i\" is INT32 [2], it must be INT32 [1]");
   Draft turned = c;
   turned.Add(OpKind::kConcat, {table, turned.Add(OpKind::kTranspose, {table})});
   EXPECT_EQ(
@@ -230,6 +261,8 @@ TEST(CellDefinitionTest, ParametersAreNamedOnceAndFp32) {
   c = Elman(3, 5);
   c.parameters[0].shape.rows = 0;
   EXPECT_EQ(c.Error(), "cell \"c\": parameter \"W\" has shape [0, 3]");
+  c.parameters[0].shape = {5, 0};
+  EXPECT_EQ(c.Error(), "cell \"c\": parameter \"W\" has shape [5, 0]");
   c = Elman(3, 5);
   c.parameters[0].type = ElementType::kInt32;
   EXPECT_EQ(c.Error(), "cell \"c\": parameter \"W\" is INT32, parameters are FP32");
@@ -264,6 +297,11 @@ TEST(CellDefinitionTest, TheCarryReadsWhatTheCellLeaves) {
   EXPECT_EQ(c.Error(),
             "cell \"c\": carry \"h\" reads column \"h\" as FP32 [5], the cell leaves FP32 [3]; a "
             "chain's node reads what the one before it left, so write the same type and dims");
+  c.outputs[0].value = c.Add(OpKind::kArgMax, {ValueId(7)});
+  c.inputs[1].reads[0].width = 1;
+  c.ops[4] = c.ops[5] = c.ops[0];
+  EXPECT_NE(c.Error().find("reads column \"h\" as FP32 [1], the cell leaves INT32 [1]"),
+            std::string::npos);
   c = Elman(3, 5);
   c.inputs[1].arity = Arity::kSum;
   EXPECT_EQ(c.Error(), "cell \"c\": carry \"h\" is a sum, a chain carries one node's row");
@@ -291,6 +329,45 @@ TEST(CellDefinitionTest, SizesHaveLimits) {
   EXPECT_EQ(wide.Error(), "cell \"c\": op 1 (Concat): 536870912 elements, the most is 268435456");
   EXPECT_EQ(CellDefinition::Create("", {}, {}, {}, {}, {}).status().message(),
             "a cell has no name");
+}
+
+// Eight inputs of sixteen columns, 64 parameters, sixteen outputs; and as many elements as there may be.
+TEST(CellDefinitionTest, EveryLimitMayBeReached) {
+  Draft c;
+  for (int32_t i = 0; i < kMaxInputs; ++i) {
+    c.inputs.push_back({.name = "i" + std::to_string(i)});
+    for (int32_t column = 0; column < kMaxColumns; ++column) {
+      c.inputs.back().reads.push_back({"c" + std::to_string(column), ElementType::kFp32, 1});
+      c.Add(OpKind::kInput, {}, {i, column});
+    }
+  }
+  for (int i = 0; i < kMaxParameters; ++i) c.Weight("p" + std::to_string(i), Shape{});
+  for (int i = 0; i < kMaxColumns; ++i) c.outputs.push_back({"o" + std::to_string(i), ValueId(i)});
+  EXPECT_EQ(c.ops.size(), static_cast<size_t>(kMaxLeaves));
+  EXPECT_EQ(c.Error(), "");
+  constexpr int32_t kMost = 1 << 28;
+  Draft wide;
+  const ValueId half = wide.Read("x", kMost / 2);
+  wide.outputs = {{"x", wide.Add(OpKind::kConcat, {half, half})}};
+  EXPECT_EQ(wide.Error(), "");
+  wide.Read("y", kMost);
+  wide.Weight("E", Shape::Matrix(kMost, 4));  // of which nobody makes a value
+  EXPECT_EQ(wide.Error(), "");
+  wide.inputs[1].reads[0].width = kMost + 1;
+  EXPECT_EQ(
+      wide.Error(),
+      "cell \"c\": input \"y\": column \"y\" has 268435457 elements, allowed are 1 to 268435456");
+}
+
+// A product of a matrix and a matrix, by what it multiplies; a reduction, by what it reads.
+TEST(CellDefinitionTest, FlopsAreOfWhatIsRead) {
+  Draft c;
+  const ValueId w = c.Weight("W", Shape::Matrix(4, 3)), u = c.Weight("U", Shape::Matrix(5, 3));
+  c.outputs = {{"y", c.Add(OpKind::kSum, {c.Add(OpKind::kMatMul, {w, u})})}};
+  const absl::StatusOr<CellDefinition> made = c.Create();
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->op(ValueId(2)).shape, Shape::Matrix(4, 5));
+  EXPECT_EQ(made->flops(), 2 * 4 * 5 * 3 + 4 * 5);
 }
 
 TEST(CellDefinitionTest, KindsHaveNames) {

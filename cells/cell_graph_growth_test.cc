@@ -131,6 +131,7 @@ TEST_F(GrowthTest, AnImpossiblePromiseIsRefused) {
     return std::string(g.Seal(model, kTasks).message());
   };
   EXPECT_EQ(promise(1, 1, {}), "");
+  EXPECT_EQ(promise(1, 1, {0, 0x7ffffffe}), "");
   EXPECT_EQ(promise(0, 1, {}),
             "the graph may grow by 0 pieces (1 to 65536) of 1 nodes (1 to 2147483646)");
   EXPECT_EQ(promise(kMaxPieces + 1, 1, {}),
@@ -139,6 +140,68 @@ TEST_F(GrowthTest, AnImpossiblePromiseIsRefused) {
   EXPECT_EQ(promise(1, 1, {0, 0x7fffffff}),
             "the graph may grow to 2147483648 rows of table \"state\"; 2^31 - 1 fit");
   EXPECT_EQ(promise(1, 1, {0, 0, 0, 0, 0}), "the graph may grow in 5 tables; the model has 4");
+}
+
+TEST_F(GrowthTest, APromiseMayBeAsLargeAsItCanBeAndBeKeptToTheLast) {
+  const auto promise = [&](int32_t pieces, int64_t nodes) {
+    CellGraph g;
+    g.Grow({.pieces = pieces, .nodes = nodes, .rows = {0, 0, 0, 0}, .progress = nullptr});
+    g.Add(kTree, 1, {});
+    return std::string(g.Seal(model, kTasks).message());
+  };
+  EXPECT_EQ(promise(kMaxPieces, 0x7ffffffe), "");
+  EXPECT_EQ(promise(1, 0x7fffffff),
+            "the graph may grow by 1 pieces (1 to 65536) of 2147483647 nodes (1 to 2147483646)");
+  EXPECT_EQ(promise(1, 0),
+            "the graph may grow by 1 pieces (1 to 65536) of 0 nodes (1 to 2147483646)");
+  SealFirst();
+  EXPECT_EQ(graph.device_bytes(), (5 + 1) * 4 + (2 + 8) * 32 + 2 * 12) << "of what is to come, too";
+  graph.Add(kTree, 8, {});
+  graph.Add(kHead, 2, {});
+  EXPECT_EQ(Seal(), "") << "10 nodes, 8 and 2 rows";
+}
+
+// Two pieces whose subgraphs read and return: what belongs to the second lies behind what belongs to the first.
+TEST_F(GrowthTest, ReadersAndReturnsOfAPieceLieBehindThoseOfEarlierOnes) {
+  SealFirst();
+  const SubgraphId tree = graph.Add(kTree, 1, {{.from = chain, .input = kX, .first = kLastNode}});
+  const SubgraphId one = Head(tree, 0, 1), other = Head(tree, 0, 0);
+  ASSERT_EQ(Seal(), "");
+  const Subgraph& first = graph.subgraphs()[0];
+  EXPECT_EQ(graph.consumers()[static_cast<size_t>(first.first_consumer)], chain);
+  const Subgraph& read = graph.piece()[0];
+  ASSERT_EQ(read.num_consumers, 2);
+  EXPECT_EQ(graph.consumers()[static_cast<size_t>(read.first_consumer)], one);
+  EXPECT_EQ(graph.consumers()[static_cast<size_t>(read.first_consumer) + 1], other);
+  const auto returned = [&](SubgraphId of) -> const ReturnPiece& {
+    const Subgraph& s = graph.subgraphs()[static_cast<size_t>(of.value())];
+    EXPECT_EQ(s.num_returns, 1);
+    return graph.returns()[static_cast<size_t>(s.first_return)];
+  };
+  EXPECT_EQ(returned(chain).where.tensor, state);
+  EXPECT_EQ(returned(one).where.offset_bytes, 12);
+  EXPECT_EQ(returned(other).where.offset_bytes, 0);
+  EXPECT_EQ(returned(other).where.tensor, logits);
+}
+
+TEST_F(GrowthTest, WhatIsClosedAtOnceTakesNoRowsForPiecesToCome) {
+  graph.Grow({.pieces = 1, .nodes = 1, .rows = {0, 8}, .progress = nullptr});
+  graph.Add(kTree, 3, {});
+  graph.CloseGrowth();
+  ASSERT_EQ(Seal(), "");
+  EXPECT_EQ(graph.row_counts()[1], 3);
+}
+
+TEST_F(GrowthTest, APieceHasCellsAndLeavesTheAnswerAsItIs) {
+  SealFirst();
+  graph.AddInput(kTokens, 1, data);
+  EXPECT_EQ(Seal(), "the graph has no cells");
+  graph = CellGraph();
+  SealFirst();
+  std::memset(graph.tensors()[0].bytes.data(), 7, 16);
+  graph.Add(kTree, 1, {});
+  ASSERT_EQ(Seal(), "");
+  EXPECT_EQ(graph.tensors()[0].bytes[15], std::byte{7}) << "that came of the first";
 }
 
 TEST_F(GrowthTest, ReturnsOfAnEarlierPieceAreRefused) {

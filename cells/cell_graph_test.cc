@@ -95,6 +95,13 @@ TEST_F(CellGraphTest, AChainWhoseMiddleIsReadByALinkKeepsEveryRow) {
   EXPECT_EQ(upper.value(), 2);
 }
 
+TEST_F(CellGraphTest, SoDoesAChainThatIsReadBackwards) {
+  const SubgraphId lower = Chain(Tokens(5), 5);
+  graph.Add(kStack, 3, {Link{lower, kX, 4, -1}});
+  ASSERT_TRUE(graph.Seal(model, 2).ok());
+  EXPECT_EQ(graph.subgraphs()[1].ring, 5);
+}
+
 TEST_F(CellGraphTest, ReturnedMiddleNodesDoNotForceRows) {
   const SubgraphId chain = Chain(Tokens(7), 7);
   const int32_t all = graph.AddTensor("ALL_HIDDEN", WireType::kFp32, {7, 4});
@@ -108,10 +115,16 @@ TEST_F(CellGraphTest, AStoppingChainHasRoomForWhatRunsAheadOfTheHost) {
   const SubgraphId decoder = graph.Add(kDecoder, 100, {Link{chain, kX, kLastNode, 0}}, {kWord, 7});
   const SubgraphId next = graph.Add(kDecoder, 1, {Link{decoder, kPrev, kLastNode, 0}});
   ASSERT_TRUE(graph.Seal(model, 5).ok());
+  EXPECT_EQ(graph.subgraphs()[1].ring, 2) << "that does not stop";
   EXPECT_EQ(graph.subgraphs()[2].ring, 5);
+  EXPECT_EQ(graph.subgraphs()[3].ring, 1) << "of one node";
   EXPECT_EQ(graph.links()[1].first, 2) << "of a plain chain the last node is a number";
   EXPECT_EQ(graph.links()[2].first, kLastNode);
   EXPECT_EQ(graph.subgraphs()[static_cast<size_t>(next.value())].depth, 103);
+  CellGraph host_waits;
+  host_waits.Add(kDecoder, 100, {}, {kWord, 7});
+  ASSERT_TRUE(host_waits.Seal(model, 1).ok());
+  EXPECT_EQ(host_waits.subgraphs()[0].ring, 2);
 }
 
 TEST_F(CellGraphTest, AReaderIsListedOnceAndLinksAreGroupedByInput) {
@@ -219,10 +232,36 @@ TEST_F(CellGraphTest, RefusesNodesBeforeTheFirst) {
   graph.Add(kTree, 3, {Link{leaves, kX, 1, -1}});
   EXPECT_THAT(Error(), HasSubstr("reads nodes 1 to -1"));
 }
+TEST_F(CellGraphTest, RefusesNodesFromBehindTheLast) {
+  const SubgraphId leaves = graph.Add(kTree, 3, {});
+  graph.Add(kTree, 2, {Link{leaves, kX, 3, -1}});
+  EXPECT_THAT(Error(), HasSubstr("reads nodes 3 to 2 of subgraph 0, which has 3"));
+}
 TEST_F(CellGraphTest, RefusesALongStride) {
-  const SubgraphId leaves = graph.Add(kTree, 9, {});
-  graph.Add(kTree, 2, {Link{leaves, kX, 0, 2}});
-  EXPECT_THAT(Error(), HasSubstr("stride 2; -1, 0 or 1"));
+  for (const int32_t stride : {2, -2}) {
+    graph = CellGraph();
+    const SubgraphId leaves = graph.Add(kTree, 9, {});
+    graph.Add(kTree, 2, {Link{leaves, kX, 4, stride}});
+    EXPECT_THAT(Error(), HasSubstr("stride " + std::to_string(stride) + "; -1, 0 or 1"));
+  }
+}
+// The last node, wherever it is: nothing is walked from there.
+TEST_F(CellGraphTest, RefusesAStrideFromTheLastNode) {
+  const SubgraphId leaves = graph.Add(kTree, 3, {});
+  graph.Add(kTree, 3, {Link{leaves, kX, kLastNode, -1}});
+  EXPECT_THAT(Error(),
+              HasSubstr("reads node -1 with stride -1 of subgraph 0; of a stopping chain"));
+}
+// Of the step before a chain's first one node is read, and so is it by who has one node.
+TEST_F(CellGraphTest, WhereOneNodeIsReadTheStrideIsNone) {
+  const SubgraphId before = Chain(Tokens(3), 3);
+  graph.Add(kStack, 4, {Link{before, kPrev, 2, 1}});
+  graph.Add(kTree, 1, {Link{before, kX, 2, 1}, Link{kZeroSource, kPrev, 2, 1}});
+  ASSERT_TRUE(graph.Seal(model, 2).ok());
+  EXPECT_EQ(graph.links()[1].stride, 0);
+  EXPECT_EQ(graph.links()[2].stride, 0);
+  EXPECT_EQ(graph.links()[3].first, 0) << "of zeros there is one";
+  EXPECT_EQ(graph.subgraphs()[1].ring, 2);
 }
 // What the manager writes, then what the answer says.
 std::vector<std::vector<int32_t>> Closed(CellGraph& graph, const std::vector<int32_t>& written) {
@@ -254,6 +293,7 @@ TEST_F(CellGraphTest, AnAnswerIsCutWhereTheStopFell) {
     g.AddTensor("OUTPUT", WireType::kInt32, {5});
     g.ReturnStop(words, to);
     ASSERT_TRUE(g.Seal(model, 2).ok());
+    EXPECT_EQ(g.returns()[0].nodes.count, 5) << "the manager writes every word";
     EXPECT_EQ(Closed(g, written), expected);
   }
   const SubgraphId words = graph.Add(kDecoder, 5, {}, Stop{kWord, 3});
@@ -269,6 +309,37 @@ TEST_F(CellGraphTest, RefusesAStopReturnedInTensorsOfAnotherShape) {
   EXPECT_THAT(Error(), HasSubstr("tensors 0, -1, -1; expected are INT32 of [5], [1], [1]"));
 }
 
+TEST_F(CellGraphTest, RefusesAStopSaidInTensorsOfAnotherShapeOrType) {
+  const auto error = [&](StopTensors to) {
+    graph = CellGraph();
+    const SubgraphId words = graph.Add(kDecoder, 5, {}, Stop{kWord, 3});
+    graph.AddTensor("INT32 of 1", WireType::kInt32, {1});
+    graph.AddTensor("INT32 of 2", WireType::kInt32, {2});
+    graph.AddTensor("FP32 of 1", WireType::kFp32, {1});
+    graph.ReturnStop(words, to);
+    return Error();
+  };
+  EXPECT_EQ(error({.length = 0, .stopped = 0}), "");
+  for (const int32_t wrong : {1, 2, 4}) {  // 3 holds the words
+    EXPECT_THAT(error({.length = wrong}), HasSubstr("expected are INT32 of [5], [1], [1]"))
+        << wrong;
+    EXPECT_THAT(error({.stopped = wrong}), HasSubstr("expected are INT32 of [5], [1], [1]"))
+        << wrong;
+  }
+}
+
+TEST_F(CellGraphTest, TensorsBeginAtMultiplesOf64Bytes) {
+  Chain(Tokens(1), 1);
+  for (const int64_t n : {1, 16, 17, 3}) graph.AddTensor("A", WireType::kFp32, {n});
+  ASSERT_TRUE(graph.Seal(model, 2).ok());
+  std::vector<ptrdiff_t> begins;
+  for (const ReturnedTensor& t : graph.tensors()) {
+    begins.push_back(t.bytes.data() - graph.tensors()[0].bytes.data());
+  }
+  EXPECT_THAT(begins, ElementsAre(0, 64, 128, 256));
+  EXPECT_EQ(graph.result_bytes(), 320);
+}
+
 TEST_F(CellGraphTest, RefusesAStopOfATypeThatIsNoChain) {
   graph.Add(kTree, 2, {}, {kH, 0});
   EXPECT_THAT(Error(), HasSubstr("has a stop and is no chain"));
@@ -276,6 +347,22 @@ TEST_F(CellGraphTest, RefusesAStopOfATypeThatIsNoChain) {
 TEST_F(CellGraphTest, RefusesAStopByAColumnOfFloats) {
   graph.Add(kDecoder, 2, {}, {kH, 0});
   EXPECT_THAT(Error(), HasSubstr("stops by column \"h\", FP32 of 4; it must be INT32 of 1"));
+}
+TEST_F(CellGraphTest, RefusesAStopByAColumnThatIsNoOneWord) {
+  const Column one = {"one", ElementType::kFp32, 1}, two = {"two", ElementType::kInt32, 2};
+  const std::vector<Op> ops = {
+      {.kind = OpKind::kConstant},
+      {.kind = OpKind::kConstant, .shape = Shape::Vector(2), .type = ElementType::kInt32}};
+  auto cell = CellDefinition::Create("odd", ops, {{"before", {one}}}, {},
+                                     {{"one", ValueId(0)}, {"two", ValueId(1)}}, InputId(0));
+  ASSERT_TRUE(cell.ok()) << cell.status();
+  model.types[0].definition = std::make_shared<const CellDefinition>(*std::move(cell));
+  for (const auto& [column, text] :
+       {std::pair(0, "\"one\", FP32 of 1"), {1, "\"two\", INT32 of 2"}}) {
+    graph = CellGraph();
+    graph.Add(kChain, 2, {}, {ColumnId(column), 0});
+    EXPECT_THAT(Error(), HasSubstr(text));
+  }
 }
 TEST_F(CellGraphTest, RefusesAStopByAColumnThatIsNotThere) {
   graph.Add(kDecoder, 2, {}, {ColumnId(2), 0});
@@ -315,6 +402,7 @@ TEST_F(CellGraphTest, RefusesPiecesThatDoNotFit) {
       {"offset 36", 1, 0, {0, 1}, {0, 36, 0}},
       {"offset -4", 1, 0, {0, 1}, {0, -4, 0}},
       {"offset 2 ", 1, 0, {0, 1}, {0, 2, 0}},
+      {"stride 18", 1, 0, {0, 2}, {0, 0, 18}},
       {"stride 20", 1, 0, {0, 3}, {0, 0, 20}},
       {"stride -16", 1, 0, {0, 3}, {0, 16, -16}},
       {"stride 9223372036854775804", 1, 0, {0, 3}, {0, 0, far}},

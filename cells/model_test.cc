@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <utility>
 
 namespace cellbatch {
 namespace {
@@ -71,6 +73,12 @@ TEST(ModelTest, WeightsHaveTheParametersShapeAndFiniteValues) {
   m.types[0].weights[0].data.reset(
       new float[6]{1, 2, 3, 4, std::numeric_limits<float>::infinity(), 6});
   EXPECT_EQ(Error(m), "model \"m\": cell type \"linear\": parameter \"W\": element 4 is inf");
+  m.types[0].weights[0].data.reset(
+      new float[6]{std::numeric_limits<float>::quiet_NaN(), 2, 3, 4, 5, 6});
+  EXPECT_EQ(Error(m), "model \"m\": cell type \"linear\": parameter \"W\": element 0 is nan");
+  m.types[0].weights.resize(2);
+  EXPECT_EQ(Error(m),
+            "model \"m\": cell type \"linear\": 2 weights, cell \"linear\" has 1 parameters");
   m.types[0].weights.clear();
   EXPECT_EQ(Error(m),
             "model \"m\": cell type \"linear\": 0 weights, cell \"linear\" has 1 parameters");
@@ -88,6 +96,9 @@ TEST(ModelTest, InputsReadColumnsThatTheirTableHas) {
             "{y FP32[3]}");
   m.types[0].in[0] = TableId(2);
   EXPECT_EQ(Error(m), "model \"m\": cell type \"linear\": input \"x\" reads table 2, there are 2");
+  m.types[0].in = {TableId(0), TableId(0)};
+  EXPECT_EQ(Error(m),
+            "model \"m\": cell type \"linear\": tables for 2 inputs, cell \"linear\" has 1");
   m.types[0].in.clear();
   EXPECT_EQ(Error(m),
             "model \"m\": cell type \"linear\": tables for 0 inputs, cell \"linear\" has 1");
@@ -95,7 +106,10 @@ TEST(ModelTest, InputsReadColumnsThatTheirTableHas) {
 
 TEST(ModelTest, ATypeLeavesExactlyItsTablesColumns) {
   Model m = Linear();
-  m.tables[1].columns.push_back({"z", ElementType::kInt32, 1});
+  m.tables[1].columns[0].name = "z";
+  EXPECT_EQ(Error(m),
+            "model \"m\": cell type \"linear\" leaves {y FP32[3]}, table \"y\" has {z FP32[3]}");
+  m.tables[1].columns = {{"y", ElementType::kFp32, 3}, {"z", ElementType::kInt32, 1}};
   EXPECT_EQ(Error(m),
             "model \"m\": cell type \"linear\" leaves {y FP32[3]}, table \"y\" has {y FP32[3], z "
             "INT32[1]}");
@@ -111,8 +125,55 @@ TEST(ModelTest, LimitsMakeSense) {
   m.types[0].max_batch = 4;
   EXPECT_EQ(Error(m), "model \"m\": cell type \"linear\": max_batch is 4, min_batch is 8");
   m = Linear();
-  m.weight = 0;
-  EXPECT_EQ(Error(m), "model \"m\": weight is 0, it must be above 0");
+  for (const auto& [weight, text] : {std::pair(0.0, "0"), std::pair(-1.0, "-1"),
+                                     std::pair(std::numeric_limits<double>::quiet_NaN(), "nan")}) {
+    m.weight = weight;
+    EXPECT_EQ(Error(m), "model \"m\": weight is " + std::string(text) + ", it must be above 0");
+  }
+}
+
+TEST(ModelTest, EveryLimitMayBeReachedAndNoneBePassed) {
+  Model m = Linear();
+  m.types[0].min_batch = m.types[0].max_batch = 4;
+  m.priority_levels = m.default_priority_level = kMostPriorityLevels;
+  for (int i = 1; i < kMaxColumns; ++i) {
+    m.tables[0].columns.push_back({"x" + std::to_string(i), ElementType::kFp32, 1});
+  }
+  EXPECT_EQ(Error(m), "");
+  m.default_priority_level = 0;
+  EXPECT_EQ(Error(m), "model \"m\": default_priority_level is 0, allowed are 1 to 256");
+  m.default_priority_level = kMostPriorityLevels + 1;
+  EXPECT_EQ(Error(m), "model \"m\": default_priority_level is 257, allowed are 1 to 256");
+  for (const int levels : {0, kMostPriorityLevels + 1}) {
+    m.priority_levels = levels;
+    EXPECT_EQ(Error(m), "model \"m\": priority_levels is " + std::to_string(levels) +
+                            ", allowed are 1 to 256");
+  }
+  m.tables[0].columns.push_back({"more", ElementType::kFp32, 1});
+  EXPECT_EQ(Error(m), "model \"m\": table \"x\" has 17 columns, allowed are 1 to 16");
+  m.tables[0].columns = {{"x", ElementType::kFp32, 0}};
+  EXPECT_EQ(Error(m), "model \"m\": table \"x\": column \"x\" has 0 elements");
+}
+
+TEST(ModelTest, ATypeIsInItsModelsPrecisionAndCarriesWhatItLeaves) {
+  Model m = Linear();
+  m.types[0].precision = Precision::kBf16;
+  EXPECT_EQ(Error(m), "model \"m\": cell type \"linear\" is in BF16, the model in FP32");
+  m = Linear();
+  const std::vector<Op> ops = {{.kind = OpKind::kInput}};
+  const Column h = {"h", ElementType::kFp32, 2};
+  absl::StatusOr<CellDefinition> cell =
+      CellDefinition::Create("chain", ops, {{"before", {h}}}, {}, {{"h", ValueId(0)}}, InputId(0));
+  ASSERT_TRUE(cell.ok()) << cell.status();
+  m.tables = {{"one", {h}}, {"other", {h}}};
+  m.types[0].definition = std::make_shared<const CellDefinition>(*std::move(cell));
+  m.types[0].weights = {};
+  EXPECT_EQ(
+      Error(m),
+      "model \"m\": cell type \"linear\": carry \"before\" reads table 0, the cell writes table "
+      "1");
+  m.types[0].out = TableId(0);
+  EXPECT_EQ(Error(m), "");
 }
 
 TEST(ModelTest, TablesHaveNamedColumns) {

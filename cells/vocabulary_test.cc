@@ -49,6 +49,16 @@ TEST(VocabularyTest, WhatIsNoListOfWordsIsRefusedByItsLine) {
               HasSubstr("line 2: has the control character 0x00"));
   EXPECT_THAT(WhyNot("a\n" + std::string(kMaxVocabularyWordBytes + 1, 'x')),
               HasSubstr("line 2: has 1025 bytes, the most is 1024"));
+  EXPECT_THAT(WhyNot("a\x7f\n"), HasSubstr("line 1: has the control character 0x7f at byte 1"));
+}
+
+TEST(VocabularyTest, AWordMayBeAsLongAsThatAndHoldBlanks) {
+  const std::string longest(kMaxVocabularyWordBytes, 'x');
+  const auto words = Vocabulary::Create("New York\n" + longest);
+  ASSERT_TRUE(words.ok()) << words.status();
+  EXPECT_EQ((*words)->Find("New York"), 0);
+  EXPECT_EQ((*words)->Find(longest), 1);
+  EXPECT_EQ((*words)->longest(), kMaxVocabularyWordBytes);
 }
 
 }  // namespace
