@@ -215,6 +215,19 @@ TEST_F(ImportOnnxTest, DropoutIsLeftOutUnlessItIsForTraining) {
   EXPECT_EQ(error([](onnx::Tensor& t) { t.add_int32_data(0); }), "imported");
   EXPECT_THAT(error([](onnx::Tensor& t) { t.set_raw_data("\1"); }),
               HasSubstr("(Dropout): training_mode is true: a model is served as it infers"));
+  for (const float everywhere : {0.0f, 1.0f}) {
+    OnnxGraphMaker made;
+    made.Recurrent("LSTM", "x", 4);
+    made.Floats("number", {}, everywhere);
+    made.Whole("shape", {1});
+    made.Node("Expand", {"number", "shape"}, {"wide"});
+    OnnxGraphMaker::Set(made.Node("Cast", {"wide"}, {"mode"}), "to").set_i(9);
+    made.Node("Dropout", {"rh", "", "mode"}, {"out"});
+    made.Output("out");
+    EXPECT_THAT(Error(made), HasSubstr(everywhere == 0 ? "imported" : "training_mode is true"));
+  }
+  EXPECT_THAT(ErrorBehind("Dropout", "rh", {"", "rh"}, [](OnnxGraphMaker&, onnx::Node&) {}),
+              HasSubstr("(Dropout): training_mode is no constant"));
 }
 
 TEST_F(ImportOnnxTest, StatesThatCallersBringAreZerosOnlyWhereTheUserSaysSo) {
@@ -438,6 +451,131 @@ TEST_F(ImportOnnxTest, AnAttributeOfAnotherKindIsNotReadAsIfItWereNotThere) {
   EXPECT_THAT(Error(made),
               HasSubstr("node \"the_one\" (Constant): attribute value_float is of type "
                         "INT, expected FLOAT"));
+}
+
+TEST_F(ImportOnnxTest, InputsMayBeOfAnyWidthAndStandBesideInitializers) {
+  for (const int type : {1, 10, 11}) {
+    OnnxGraphMaker made;
+    made.graph().clear_input();
+    made.Input("x", type, {0, 0, 0});
+    made.Input("rW", 1, {1, 12, 4});  // as before IR version 4: a default that nobody replaces
+    made.Recurrent("LSTM", "x", 4);
+    made.Output("rh");
+    EXPECT_EQ(Error(made), "imported") << type;
+  }
+  for (const int type : {6, 7}) {
+    OnnxGraphMaker made;
+    made.graph().clear_input();
+    made.Input("words", type, {0, 0});
+    made.Floats("table", {5, kI});
+    made.Node("Gather", {"table", "words"}, {"x"});
+    made.Recurrent("LSTM", "x", 4);
+    made.Output("rh");
+    const auto imported = Import(made);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    EXPECT_EQ(imported->notes[0], "\"words\" is TOKENS");
+    EXPECT_EQ(imported->model.vocabulary, 5);
+  }
+  const auto error = [this](const std::function<void(onnx::ValueInfo&)>& change) {
+    OnnxGraphMaker made;
+    change(*made.graph().mutable_input(0));
+    made.Recurrent("LSTM", "x", 4);
+    made.Output("rh");
+    return Error(made);
+  };
+  EXPECT_THAT(
+      error([](onnx::ValueInfo& x) { x.mutable_type()->mutable_tensor_type()->set_elem_type(2); }),
+      HasSubstr("the graph input \"x\" is of type UINT8: neither floats nor whole numbers"));
+  EXPECT_THAT(
+      error([](onnx::ValueInfo& x) { x.mutable_type()->mutable_tensor_type()->clear_shape(); }),
+      HasSubstr("the graph input \"x\" has no shape"));
+  EXPECT_THAT(error([](onnx::ValueInfo& x) {
+                auto& shape = *x.mutable_type()->mutable_tensor_type()->mutable_shape();
+                while (shape.dim_size() < 9) shape.add_dim();
+              }),
+              HasSubstr("the graph input \"x\" has no shape"));
+}
+
+TEST_F(ImportOnnxTest, ConstantsStandInAnyAttributeOfTheirNode) {
+  using Maker = OnnxGraphMaker;
+  // The last step of Y [T, 1, B, 3]: by one number [1, B, 3], by a list of one [1, 1, B, 3].
+  const auto step = [this](const std::function<void(onnx::Node&)>& value, int64_t rank) {
+    OnnxGraphMaker made;
+    made.Recurrent("LSTM", "x", 4);
+    value(made.Node("Constant", {}, {"last"}));
+    made.Node("Gather", {"ry", "last"}, {"step"}).set_domain("ai.onnx");
+    onnx::Attribute& perm = Maker::Set(made.Node("Transpose", {"step"}, {"out"}), "perm");
+    for (int64_t i = 0; i < rank; ++i) perm.add_ints(i);
+    made.Output("out");
+    return Error(made);
+  };
+  EXPECT_EQ(step([](onnx::Node& n) { Maker::Set(n, "value_int").set_i(-1); }, 3), "imported");
+  EXPECT_EQ(step([](onnx::Node& n) { Maker::Set(n, "value_ints").add_ints(-1); }, 4), "imported");
+  EXPECT_THAT(step([](onnx::Node& n) { Maker::Set(n, "value_strings"); }, 3),
+              HasSubstr("node \"the_last\" (Constant): has no value that is understood"));
+  EXPECT_THAT(step([](onnx::Node& n) { Maker::Set(n, "value_ints").add_ints(-1); }, 3),
+              HasSubstr("perm [0, 1, 2] of 4 dimensions"));
+  const auto state = [this](const std::function<void(onnx::Node&)>& value) {
+    OnnxGraphMaker made;
+    value(made.Node("Constant", {}, {"number"}));
+    made.Whole("to", {1, 1, 3});
+    made.Node("Expand", {"number", "to"}, {"h0"});
+    onnx::Node& lstm = made.Recurrent("LSTM", "x", 4);
+    for (const char* name : {"", "h0"}) lstm.add_input(name);
+    made.Output("rh");
+    return Error(made);
+  };
+  EXPECT_EQ(state([](onnx::Node& n) { Maker::Set(n, "value_float").set_f(0); }), "imported");
+  EXPECT_THAT(state([](onnx::Node& n) { Maker::Set(n, "value_float").set_f(0.5f); }),
+              HasSubstr("initial_h is not zeros"));
+  const auto floats = [](onnx::Node& n, float last) {
+    onnx::Attribute& a = Maker::Set(n, "value_floats");
+    for (const float v : {0.0f, 0.0f, last}) a.add_floats(v);
+  };
+  EXPECT_EQ(state([&](onnx::Node& n) { floats(n, 0); }), "imported");
+  EXPECT_THAT(state([&](onnx::Node& n) { floats(n, 1); }),
+              HasSubstr("(Expand): of what is not one float everywhere"));
+  OnnxGraphMaker biased;
+  biased.Recurrent("LSTM", "x", 4);
+  biased.Floats("fc", {kH, 3});
+  biased.Node("MatMul", {"rh", "fc"}, {"y"});
+  floats(biased.Node("Constant", {}, {"bias"}), 7);
+  biased.Node("Add", {"y", "bias"}, {"out"});
+  biased.Output("out");
+  ASSERT_EQ(Error(biased), "imported");
+  EXPECT_EQ(Tensor("head.bias"), (std::vector<float>{0, 0, 7}));
+}
+
+TEST_F(ImportOnnxTest, AGraphHasABoundOfParts) {
+  const auto error = [this](int initializers) {
+    OnnxGraphMaker made;
+    made.Recurrent("LSTM", "x", 4);
+    made.Output("rh");
+    while (made.graph().initializer_size() < initializers) made.graph().add_initializer();
+    return Error(made);
+  };
+  EXPECT_EQ(error(1 << 16), "imported");
+  EXPECT_THAT(error((1 << 16) + 1),
+              HasSubstr("a graph of 65537 parts of a kind, the limit is 65536"));
+}
+
+TEST_F(ImportOnnxTest, WhatANodeReadsIsOneThing) {
+  OnnxGraphMaker both;
+  both.Recurrent("LSTM", "x", 4, kI, 1, "a");
+  OnnxGraphMaker::Set(both.Recurrent("LSTM", "x", 4, kI, 1, "b"), "layout").set_i(1);
+  both.Output("bh");
+  EXPECT_THAT(Error(both), HasSubstr("reads the steps along a dimension that is something else"));
+  OnnxGraphMaker first;
+  first.Recurrent("LSTM", "x", 4);
+  first.Node("Sin", {"rh"}, {"one"});
+  first.Node("Cos", {"rh"}, {"other"});
+  first.Node("Concat", {"one", "other"}, {"out"});
+  first.Output("out");
+  EXPECT_THAT(Error(first), HasSubstr("output \"out\": node \"the_one\" (Sin): this operator"));
+  EXPECT_THAT(LstmError([](OnnxGraphMaker&, onnx::Node& n) {
+                OnnxGraphMaker::Set(n, "hidden_size").set_ref_attr_name("size");
+              }),
+              HasSubstr("attribute hidden_size is not understood"));
 }
 
 TEST_F(ImportOnnxTest, AHeadMayReadTheDirectionsInAnyOrderOrOneOfThem) {
