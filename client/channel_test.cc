@@ -99,6 +99,11 @@ TEST_F(ChannelTest, APortThatDoesNotExistIsNotTakenForAnother) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << url;
     EXPECT_EQ(std::string(status.message()), std::string(url) + ": a port is at most 65535");
   }
+  for (const char* url : {"127.0.0.1:65535", "unix:/nowhere/70000"}) {
+    EXPECT_NE(Connecting(url, {}, std::chrono::milliseconds(50)).code(),
+              absl::StatusCode::kInvalidArgument)
+        << url;
+  }
   EXPECT_EQ(Connecting("127.0.0.1:1", {}, std::chrono::milliseconds(50)).code(),
             absl::StatusCode::kUnavailable);
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ TEST(FlagsTest, BothFormsAreReadAndWordsKeepTheirOrder) {
   EXPECT_EQ(values.rate, 2.5);
   EXPECT_EQ(values.seed, -1);
   EXPECT_TRUE(values.json);
+  EXPECT_EQ(flags.given(), (std::set<std::string>{"url", "rate", "json", "seed"}));
+  EXPECT_EQ(*flags.Parse({"-", "-5", ""}), (std::vector<std::string>{"-", "-5", ""}));
 }
 
 TEST(FlagsTest, AFlagThatIsNotGivenKeepsItsDefault) {

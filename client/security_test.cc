@@ -40,6 +40,27 @@ TEST_F(SecurityTest, WhatIsNoFileOrHoldsNothingIsSaidByItsFlag) {
   EXPECT_EQ(WhyNot({.token_file = File("\n\n")}), "--token-file=" + file_ + ": is empty");
 }
 
+TEST_F(SecurityTest, FlagsOfTlsWantTlsAndACertificateItsKey) {
+  const std::string any = File("pem");
+  for (const SecurityFlags& flags :
+       {SecurityFlags{.ca = any}, SecurityFlags{.certificate = any}, SecurityFlags{.key = any}}) {
+    EXPECT_EQ(WhyNot(flags), "--ca, --cert and --key want --tls");
+  }
+  EXPECT_EQ(WhyNot({.tls = true, .certificate = any}), "--cert and --key want each other");
+  EXPECT_EQ(WhyNot({.tls = true, .key = any}), "--cert and --key want each other");
+  const auto read = SecurityFlags{.tls = true, .certificate = any, .key = any}.Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->tls);
+  EXPECT_EQ(read->certificate + read->key, "pempem");
+}
+
+TEST_F(SecurityTest, AFileIsReadWhole) {
+  const std::string text(100'000, 'r');
+  const auto read = SecurityFlags{.tls = true, .ca = File(text)}.Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->roots, text);
+}
+
 // gRPC ends the process that hands it such a token.
 TEST_F(SecurityTest, AFileThatHoldsMoreThanATokenIsRefusedAndNotRepeated) {
   for (const std::string& text : {std::string("to\nken"), std::string("to\0ken", 6),

@@ -21,6 +21,14 @@ TEST(SentenceTest, PunctuationIsCutOffAndAbbreviationsAreNot) {
   EXPECT_THAT(WordsOf("“Ja”, said Böll."), ElementsAre("“", "Ja", "”", ",", "said", "Böll", "."));
 }
 
+TEST(SentenceTest, AFullStopIsCutOffTheLastWordAloneAndTheLongestPieceFirst) {
+  EXPECT_THAT(WordsOf("No. 5 is e.g. here."), ElementsAre("No.", "5", "is", "e.g.", "here", "."));
+  EXPECT_THAT(WordsOf("``They've'' (('left'))"),
+              ElementsAre("``", "They", "'ve", "''", "(", "(", "'", "left", "'", ")", ")"));
+  EXPECT_THAT(WordsOf("."), ElementsAre("."));
+  EXPECT_THAT(WordsOf("''"), ElementsAre("'", "'"));
+}
+
 TEST(SentenceTest, ATextThatIsCutStaysAsItIs) {
   EXPECT_THAT(WordsOf("Howe 's Brigade ( \" the \" IV Corps ) did n't . "),
               ElementsAre("Howe", "'s", "Brigade", "(", "\"", "the", "\"", "IV", "Corps", ")",
@@ -41,6 +49,8 @@ TEST(SentenceTest, LabelsStandBelowTheirWordsAlsoWhereCharactersHaveManyBytes) {
 TEST(SentenceTest, ALongSentenceTakesSeveralLines) {
   EXPECT_EQ(ToText({{"aaaa", "bbbb", "cccc"}, {"O", "O", "O"}}, 10),
             "aaaa  bbbb\nO     O\n\ncccc\nO\n");
+  EXPECT_EQ(ToText({{"aaaa", "bbbb"}, {"O", "O"}}, 9), "aaaa\nO\n\nbbbb\nO\n");
+  EXPECT_EQ(ToText({{"üüüü", "bbbb"}, {"O", "O"}}, 10), "üüüü  bbbb\nO     O\n");
   EXPECT_EQ(ToText({{"longer", "b"}, {"O", "O"}}, 3), "longer\nO\n\nb\nO\n");
 }
 

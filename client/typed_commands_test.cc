@@ -55,6 +55,36 @@ TEST(TypedCommandsTest, OneFlagSaysWhatTheInputIs) {
   EXPECT_FALSE(InputOf(Parsed({"--source=x"})).ok());
 }
 
+TEST(TypedCommandsTest, EveryMemberOfAnInputIsAFieldOfItsMessage) {
+  InferManyInput many{.model = "m", .version = "2", .id = "a"};
+  many.inputs = {SequenceInput{.vectors = {0.5f, 1}, .width = 2},
+                 SequenceInput{.tokens = {1}, .character_ids = {2}, .character_counts = {3}},
+                 TreeInput{.tokens = {1, 2}, .left = {3}, .right = {4}, .internal_types = {5}},
+                 TreeInput{.tokens = {1}, .parents = {-1}},
+                 LatticeInput{.characters = {1}, .words = {{2, 3, 4}}},
+                 GraphInput{.node_types = {1},
+                            .edges = {{2, 3, 4}},
+                            .rows = {{.name = "f", .width = 2, .floats = {1, 2}},
+                                     {.name = "i", .integers = {3}}}},
+                 std::vector<Tensor>{Int32Tensor("T", {1}, {1})}};
+  many.outputs = {"O"};
+  many.parameters = {{"p", 7}};
+  EXPECT_EQ(
+      ToMessage(many).ShortDebugString(),
+      "model_name: \"m\" model_version: \"2\" id: \"a\" "
+      "inputs { sequence { vectors: 0.5 vectors: 1 width: 2 } } "
+      "inputs { sequence { tokens: 1 character_ids: 2 character_counts: 3 } } "
+      "inputs { tree { tokens: 1 tokens: 2 binary { left: 3 right: 4 } internal_types: 5 } } "
+      "inputs { tree { tokens: 1 parents: -1 } } "
+      "inputs { lattice { characters: 1 words { start: 2 end: 3 word: 4 } } } "
+      "inputs { graph { node_types: 1 edges { from: 2 to: 3 input: 4 } "
+      "rows { name: \"f\" width: 2 floats: 1 floats: 2 } rows { name: \"i\" width: 1 integers: 3 } "
+      "} } "
+      "inputs { tensors { tensors { name: \"T\" datatype: \"INT32\" shape: 1 "
+      "contents: \"\\001\\000\\000\\000\" } } } "
+      "outputs: \"O\" parameters { key: \"p\" value: 7 }");
+}
+
 TEST(TypedCommandsTest, AnswersThatBreakTheProtocolAreInternalErrors) {
   v1::InferResponse response;
   v1::Output& output = *response.add_answers()->add_outputs();

@@ -32,12 +32,49 @@ TEST(TypedTensorsTest, TheTensorsNamesSayWhatTheyAre) {
   EXPECT_EQ(std::get<GraphInput>(*graph).rows[0].width, 2);
 }
 
+TEST(TypedTensorsTest, EveryTensorHasItsPlace) {
+  using Ints = std::vector<int32_t>;
+  const auto sequence =
+      TypedFromTensors({Int32Tensor("TOKENS", {2}, {7, 8}), Int32Tensor("CHAR_IDS", {3}, {1, 2, 3}),
+                        Int32Tensor("CHAR_LENGTHS", {2}, {3, 0})});
+  EXPECT_EQ(std::get<SequenceInput>(*sequence).character_ids, (Ints{1, 2, 3}));
+  EXPECT_EQ(std::get<SequenceInput>(*sequence).character_counts, (Ints{3, 0}));
+
+  const auto tree =
+      TypedFromTensors({Int32Tensor("TOKENS", {2}, {7, 8}), Int32Tensor("PARENT", {2}, {-1, 0}),
+                        Int32Tensor("INTERNAL_TYPES", {1}, {4})});
+  EXPECT_EQ(std::get<TreeInput>(*tree).parents, (Ints{-1, 0}));
+  EXPECT_EQ(std::get<TreeInput>(*tree).internal_types, (Ints{4}));
+
+  const auto lattice = TypedFromTensors(
+      {Int32Tensor("CHARS", {3}, {1, 2, 3}), Int32Tensor("WORDS", {2, 3}, {0, 2, 40, 1, 3, 41})});
+  ASSERT_EQ(std::get<LatticeInput>(*lattice).words.size(), 2u);
+  EXPECT_EQ(std::get<LatticeInput>(*lattice).words[1].start, 1);
+  EXPECT_EQ(std::get<LatticeInput>(*lattice).words[1].end, 3);
+
+  const auto graph = TypedFromTensors(
+      {Int32Tensor("NODE_TYPES", {2}, {0, 1}), Int32Tensor("EDGES", {2, 3}, {0, 1, 2, 3, 4, 5}),
+       Int32Tensor("leaf.word", {2}, {8, 9}), FloatTensor("leaf.x", {2}, {0.5f, 1})});
+  const GraphInput& read = std::get<GraphInput>(*graph);
+  EXPECT_EQ(read.node_types, (Ints{0, 1}));
+  ASSERT_EQ(read.edges.size(), 2u);
+  EXPECT_EQ(read.edges[1].from, 3);
+  EXPECT_EQ(read.edges[1].to, 4);
+  EXPECT_EQ(read.edges[1].input, 5);
+  ASSERT_EQ(read.rows.size(), 2u);
+  EXPECT_EQ(read.rows[0].integers, (Ints{8, 9}));
+  EXPECT_EQ(read.rows[1].width, 1);
+}
+
 TEST(TypedTensorsTest, WhatHasNoTypeStaysTensors) {
-  const std::vector<Tensor> several = {Int32Tensor("TOKENS", {3}, {7, 8, 9}),
-                                       Int32Tensor("LENGTHS", {2}, {1, 2})};
-  const auto typed = TypedFromTensors(several);
-  ASSERT_TRUE(typed.ok()) << typed.status();
-  EXPECT_EQ(std::get<std::vector<Tensor>>(*typed).size(), 2u);
+  for (const char* beside : {"TOKENS", "CHARS", "CHILDREN", "PARENT", "X", "SOURCE"}) {
+    const std::vector<Tensor> several = {Int32Tensor(beside, {3}, {7, 8, 9}),
+                                         Int32Tensor("LENGTHS", {2}, {1, 2})};
+    const auto typed = TypedFromTensors(several);
+    ASSERT_TRUE(typed.ok()) << typed.status();
+    ASSERT_TRUE(std::holds_alternative<std::vector<Tensor>>(*typed)) << beside;
+    EXPECT_EQ(std::get<std::vector<Tensor>>(*typed).size(), 2u);
+  }
 }
 
 TEST(TypedTensorsTest, BytesThatAreNotTheShapesAreAnError) {
