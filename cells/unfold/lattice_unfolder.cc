@@ -164,7 +164,7 @@ absl::StatusOr<std::vector<LatticeUnfolder::Word>> LatticeUnfolder::ReadWords(
   words.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const absl::Span<const int32_t> row = values.subspan(static_cast<size_t>(i * kWordColumns), 3);
-    Word word{row[0], row[1], row[2], static_cast<int32_t>(i)};
+    Word word{row[0], row[1], row[2], row[2], static_cast<int32_t>(i)};
     const int32_t end = lattices.back().offset + lattices.back().length;
     if (word.start < 0 || word.start >= word.end || word.end > end) {
       return WrongWord(i, fmt::format("is [{}, {}): 0 <= start < end <= {} is needed", word.start,
@@ -188,16 +188,17 @@ absl::StatusOr<std::vector<LatticeUnfolder::Word>> LatticeUnfolder::ReadWords(
     words.push_back(word);
   }
   const auto before = [](const Word& a, const Word& b) {
-    return std::tie(a.end, a.start, a.id, a.index) < std::tie(b.end, b.start, b.id, b.index);
+    return std::tie(a.end, a.start, a.id, a.given, a.index) <
+           std::tie(b.end, b.start, b.id, b.given, b.index);
   };
   if (!std::is_sorted(words.begin(), words.end(), before)) {
     std::sort(words.begin(), words.end(), before);
   }
   for (size_t i = 1; i < words.size(); ++i) {
     const Word &a = words[i - 1], &b = words[i];
-    if (a.start == b.start && a.end == b.end && a.id == b.id) {
+    if (a.start == b.start && a.end == b.end && a.given == b.given) {
       return WrongWord(b.index, fmt::format("is [{}, {}) with id {}, as word {} is", b.start, b.end,
-                                            b.id, a.index));
+                                            b.given, a.index));
     }
   }
   return words;

@@ -74,6 +74,7 @@ class LatticeUnfolder : public Unfolder {
  private:
   struct Word {
     int32_t start = 0, end = 0, id = 0;
+    int32_t given = 0;  // the id as it came: several that are unknown are still several
     int32_t index = 0;  // its row of WORDS, for error texts
     friend bool operator==(const Word&, const Word&) = default;
   };

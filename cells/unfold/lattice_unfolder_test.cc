@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <random>
 
 #include "cells/kernels/reference/graph_interpreter.h"
+#include "tests/testing/builders.h"
 #include "tests/testing/lattice_model.h"
 
 namespace cellbatch {
@@ -204,14 +206,25 @@ TEST(LatticeUnfolderTest, UnknownIdsAreReplacedWhereTheModelSaysSo) {
   spec.known_words = {30, 2};
   const auto unfolder = LatticeUnfolder::Create(spec, *lattices.model());
   ASSERT_TRUE(unfolder.ok()) << unfolder.status();
-  const auto answers = [&](const LatticeRequest& request) {
+  const auto unfolded = [&](const LatticeRequest& request) {
     CellGraph graph;
     EXPECT_EQ((*unfolder)->Unfold(request.Input(kEverything), graph), absl::OkStatus());
     EXPECT_EQ(graph.Seal(*lattices.model(), 2), absl::OkStatus());
-    return InterpretGraph(*lattices.model(), graph);
+    return graph;
+  };
+  const auto answers = [&](const LatticeRequest& request) {
+    return InterpretGraph(*lattices.model(), unfolded(request));
   };
   EXPECT_EQ(answers({{5, 99, -1}, {0, 2, 30, 0, 3, 7}, {}}),
             answers({{5, 1, 1}, {0, 2, 2, 0, 3, 7}, {}}));
+  // Two senses of one word, neither of them known, are two words; one sent twice is not.
+  const LatticeRequest senses = {{5, 1, 1}, {0, 2, 31, 0, 2, 2, 0, 2, 30}, {}};
+  LatticeRequest twice = senses;
+  twice.words[2] = 30;
+  EXPECT_EQ(unfolded(senses).num_nodes(), 3 + 3 + 1 + 1 + 3) << "three words and their sum";
+  CellGraph graph;
+  EXPECT_EQ((*unfolder)->Unfold(twice.Input(), graph).message(),
+            "input WORDS: word 2 is [0, 2) with id 30, as word 0 is");
 }
 
 TEST(LatticeUnfolderTest, ALongLatticeIsNoDeeperThanAShortOne) {
@@ -297,6 +310,34 @@ TEST_F(LatticeErrorTest, TooManyWordsOrCellsNameTheBound) {
   EXPECT_THAT(Error(sum), HasSubstr("4096 or more words end at 300, 4095 may"));
 }
 
+// 5 characters, 3 words, 2 sums, a beginning and an output: 12; with every output 4 more.
+TEST(LatticeUnfolderTest, CellsAndArcsMayBeAsManyAsTheModelTakes) {
+  for (const int64_t most : {12, 11}) {
+    const LatticeModel lattices({.max_characters = 5, .max_nodes = most});
+    CellGraph graph;
+    const absl::Status status = lattices.unfolder().Unfold(kPicture.Input(), graph);
+    EXPECT_EQ(status.ok(), most == 12) << status;
+  }
+  const LatticeModel lattices({.max_nodes = 16});
+  EXPECT_EQ(lattices.Graph(kPicture, {"NODE_OUTPUTS"}).num_nodes(), 16);
+  const LatticeModel wide({.max_nodes = 100'000});
+  LatticeRequest sum{std::vector<int32_t>(300, 1), {}, {}};
+  for (int32_t i = 0; i < kMaxSumLinks - 1; ++i) {
+    sum.words.insert(sum.words.end(), {i / 30, 300, i % 30});
+  }
+  EXPECT_EQ(wide.Graph(sum).num_nodes(), 300 + 4095 + 1 + 1 + 1);
+}
+
+// One lattice, and the number of lattices said: a dimension more.
+TEST(LatticeUnfolderTest, LengthsOfOneLatticeAreSeveralOfOne) {
+  const LatticeModel lattices({});
+  LatticeRequest one = kPicture;
+  one.lengths = {5};
+  EXPECT_EQ(Answers(lattices, one), Answers(lattices, kPicture));
+  EXPECT_THAT(lattices.Graph(one).tensors()[0].dims, ElementsAre(1, 2));
+  EXPECT_THAT(lattices.Graph(kPicture).tensors()[0].dims, ElementsAre(2));
+}
+
 TEST(LatticeUnfolderTest, WordsWithoutRowsAreAsNoWords) {
   const LatticeModel lattices({});
   const LatticeRequest bare{.chars = kPicture.chars, .words = {}, .lengths = {}};
@@ -331,6 +372,95 @@ TEST(LatticeCreateTest, CellsThatDoNotFitAreNamed) {
   EXPECT_THAT(error([](LatticeSpec& s) { s.characters = TableId(0); }),
               HasSubstr("is not one INT32 of 1"));
   EXPECT_THAT(error([](LatticeSpec& s) { s.max_nodes = 0; }), HasSubstr("0 cells"));
+  EXPECT_THAT(error([](LatticeSpec& s) { s.max_characters = 0; }),
+              HasSubstr("at most 0 characters"));
+  EXPECT_THAT(error([](LatticeSpec& s) { s.word = {}; }), HasSubstr("and no words"));
+  EXPECT_THAT(error([](LatticeSpec& s) { s.character = s.merge; }),
+              HasSubstr("input \"arcs\" is a sum; it must read one node"));
+  EXPECT_THAT(error([](LatticeSpec& s) { s.character = s.initial; }),
+              HasSubstr("has 0 inputs, expected are \"before\" and one more"));
+  EXPECT_THAT(error([](LatticeSpec& s) { s.merge = s.character; }), HasSubstr("has 2 inputs"));
+  EXPECT_THAT(error([](LatticeSpec& s) { s.initial = s.output; }), HasSubstr("a state is {h"));
+  EXPECT_THAT(error([](LatticeSpec& s) { s.known_characters.unknown = 20; }),
+              HasSubstr("out of a vocabulary of 20, unknown ones as 20"));
+  EXPECT_THAT(error([](LatticeSpec& s) { s.words = TableId(99); }),
+              HasSubstr("words in table 99 of"));
+  LatticeSpec bare = lattices.spec();
+  bare.word = bare.merge = {};
+  const auto made = LatticeUnfolder::Create(bare, *lattices.model());
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ((*made)->MakeSignature().inputs.size(), 2u) << "no WORDS";
+  CellGraph graph;
+  EXPECT_EQ((*made)->Unfold(kPicture.Input(), graph).message(),
+            "input WORDS: the model has no words");
+}
+
+// A lattice of cells that a test writes: h = E[id] + before, the sum of arcs, y of a state.
+struct Written {
+  using Write = std::function<void(testing::CellBuilder&)>;
+
+  static Write Arc(const std::string& before, const std::string& reads = "h",
+                   const std::string& leaves = "h") {
+    return [=](testing::CellBuilder& b) {
+      const ValueId word = b.Read("x", "token", 1, ElementType::kInt32);
+      b.Leave(leaves, b.Add(b.Lookup(b.Matrix("E", 9, 4), word), b.Read(before, reads, 4)));
+    };
+  }
+  static Write Sum(const std::string& name, Arity arity = Arity::kSum) {
+    return [=](testing::CellBuilder& b) {
+      b.Leave("h", b.Tanh(b.Read(name, "h", 4, ElementType::kFp32, arity)));
+    };
+  }
+  std::string Error() const {
+    testing::ModelBuilder builder;
+    const auto add = [&](const char* name, const Write& write) {
+      testing::CellBuilder b(name);
+      write(b);
+      return builder.Add(b.Build(), 1);
+    };
+    LatticeSpec spec;
+    spec.character = add("character", character);
+    spec.word = add("word", word);
+    spec.merge = add("merge", merge);
+    spec.output = add("output", output);
+    const std::shared_ptr<Model> model = builder.Build();
+    spec.characters = spec.words = testing::FindTable(*model, "token");
+    spec.known_characters.size = spec.known_words.size = 9;
+    spec.max_characters = spec.max_nodes = 10;
+    const auto made = LatticeUnfolder::Create(spec, *model);
+    return made.ok() ? "accepted" : std::string(made.status().message());
+  }
+
+  Write character = Arc("before"), word = Arc("before"), merge = Sum("arcs");
+  Write output = [](testing::CellBuilder& b) { b.Leave("y", b.Tanh(b.Read("h", "h", 4))); };
+};
+
+TEST(LatticeCreateTest, InputsAreWhatALatticeHasForThem) {
+  EXPECT_EQ(Written{}.Error(), "accepted");
+  EXPECT_THAT(Written{.character = Written::Arc("after")}.Error(),
+              HasSubstr("\"character_0\": input \"after\" reads of"));
+  EXPECT_THAT(Written{.merge = Written::Sum("all")}.Error(),
+              HasSubstr("\"merge_2\" has 1 inputs, expected is one \"arcs\" that reads a sum"));
+  EXPECT_THAT(Written{.merge = Written::Sum("arcs", Arity::kOne)}.Error(),
+              HasSubstr("expected is one \"arcs\" that reads a sum"));
+  EXPECT_THAT(
+      (Written{.output = [](testing::CellBuilder& b) { b.Leave("z", b.Tanh(b.Read("h", "h", 4))); }}
+           .Error()),
+      HasSubstr("output \"output_3\" leaves no FP32 column \"y\", but {z FP32[4]}"));
+  EXPECT_THAT(
+      (Written{.output =
+                   [](testing::CellBuilder& b) { b.Leave("y", b.Tanh(b.Carry("before", "y", 4))); }}
+           .Error()),
+      HasSubstr("\"output_3\": input \"before\" reads of {y FP32[4]}, a state is {h FP32[4]}"));
+  EXPECT_THAT(
+      (Written{.output =
+                   [](testing::CellBuilder& b) { b.Leave("h", b.Tanh(b.Carry("before", "h", 4))); }}
+           .Error()),
+      HasSubstr("output \"output_3\" is a chain"));
+  EXPECT_THAT((Written{.character = Written::Arc("before", "g", "g")}.Error()),
+              HasSubstr("\"character_0\" leaves no FP32 column \"h\""));
+  EXPECT_THAT((Written{.word = Written::Arc("before", "h", "g")}.Error()),
+              HasSubstr("\"word_1\" leaves {g FP32[4]}, a state is {h FP32[4]}"));
 }
 
 TEST(LatticeCreateTest, TheSignatureListsWhatARequestMayBringAndAsk) {
