@@ -41,6 +41,7 @@ TEST(BracketTextTest, LabelsAreOptionalAndNodesHaveAnyNumberOfChildren) {
   EXPECT_THAT(t.words, ElementsAre("a", "b", "c", "d"));
   EXPECT_THAT(t.children, ElementsAre(2, 0, 1, 4, 3));
   EXPECT_THAT(t.child_ends, ElementsAre(1, 5));
+  EXPECT_THAT(Parse("(+1\ta\r)").words, ElementsAre("a"));
 }
 
 TEST(BracketTextTest, SeveralTreesNumberTheirNodesEachFromZero) {

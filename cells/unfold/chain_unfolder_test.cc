@@ -684,5 +684,65 @@ TEST(ChainUnfolderTest, CellsThatDoNotFitTheChainAreNamed) {
               HasSubstr("cell type 99 of 5"));
 }
 
+std::string CreateError(const ChainSpec& spec, const Model& model) {
+  const auto unfolder = ChainUnfolder::Create(spec, model);
+  return unfolder.ok() ? "accepted" : std::string(unfolder.status().message());
+}
+
+TEST(ChainUnfolderTest, WhatIsReadAndLeftMustBeWhatAChainReadsAndLeaves) {
+  const ModelOfHashes deep(true, 64, 1, Head::kNone, false),
+      deeper(true, 65, 1, Head::kNone, false);
+  EXPECT_EQ(CreateError(deep.spec(), deep.model()), "accepted");
+  EXPECT_THAT(CreateError(deeper.spec(), deeper.model()),
+              HasSubstr("65 layers, allowed are 1 to 64"));
+  const ModelOfHashes blind({{{"c", ElementType::kFp32, 1}}});
+  EXPECT_THAT(CreateError(blind.spec(), blind.model()),
+              HasSubstr("\"l0\" leaves no FP32 column \"h\", but {c FP32[1]}"));
+  const ModelOfHashes m(true, 1, 1, Head::kNone, true);
+  Model wide = m.model();
+  wide.tables[0].columns[0].width = 2;
+  EXPECT_THAT(CreateError(m.spec(), wide),
+              HasSubstr("tokens of width 2 out of a vocabulary of 50"));
+  ChainSpec spec = m.spec();
+  spec.embedding = spec.layers[0].forward;
+  EXPECT_THAT(CreateError(spec, m.model()), HasSubstr("embedding \"l0d0\" is a chain"));
+}
+
+TEST(ChainUnfolderTest, PartsThatSpellWordsMustFit) {
+  const ModelOfHashes m(true, 1, 2, Head::kEnd, true, true);
+  const auto error = [&](auto change) {
+    ChainSpec spec = m.spec();
+    change(spec.characters);
+    return CreateError(spec, m.model());
+  };
+  EXPECT_THAT(error([](CharacterSpec& c) { c.vocabulary_size = 0; }),
+              HasSubstr("out of 0: numbers"));
+  EXPECT_THAT(error([](CharacterSpec& c) { c.input = TableId(99); }),
+              HasSubstr("characters are table"));
+  EXPECT_THAT(error([](CharacterSpec& c) { c.input = TableId(1); }),
+              HasSubstr("characters are table"));
+  EXPECT_THAT(error([](CharacterSpec& c) { c.word = c.forward; }),
+              HasSubstr("\"spell0\", which makes a word of characters, is a chain"));
+  EXPECT_THAT(error([](CharacterSpec& c) { c.backward = c.word; }),
+              HasSubstr("\"word\" carries nothing"));
+  EXPECT_THAT(error([](CharacterSpec& c) { std::swap(c.forward, c.backward); }),
+              HasSubstr("\"word\": input \"forward\" reads table"));
+  const ModelOfHashes numbers(true, 1, 1, Head::kNone, false, true);
+  EXPECT_THAT(CreateError(numbers.spec(), numbers.model()),
+              HasSubstr("words are spelled in the embedding's place, and there is none"));
+}
+
+TEST(ChainUnfolderTest, LabelsNameWhatATokenHeadLeaves) {
+  const ModelOfHashes m(true, 1, 2, Head::kEveryStep, false);
+  ChainSpec spec = m.spec();
+  spec.labels = *Vocabulary::Create("O\nI\n");
+  EXPECT_THAT(CreateError(spec, m.model()), HasSubstr("2 labels, token_head leaves 1 numbers"));
+  spec.labels = *Vocabulary::Create("O\n");
+  EXPECT_THAT(CreateError(spec, m.model()),
+              HasSubstr("token_head \"head\" leaves no INT32 column \"label\""));
+  spec.token_head = {};
+  EXPECT_THAT(CreateError(spec, m.model()), HasSubstr("labels are for a token_head"));
+}
+
 }  // namespace
 }  // namespace cellbatch

@@ -358,6 +358,8 @@ TEST_F(DagUnfolderTest, TensorsWithoutRowsAreAsThoseLeftOut) {
     return input;
   };
   EXPECT_EQ(unfolder_->MakeSignature().inputs.size(), 5u);
+  EXPECT_THAT(unfolder_->MakeSignature().inputs[2].dims, ElementsAre(-1, kD));
+  EXPECT_THAT(unfolder_->MakeSignature().inputs[3].dims, ElementsAre(-1)) << "numbers";
   for (const TensorSpec& t : unfolder_->MakeSignature().inputs) {
     EXPECT_EQ(t.may_be_empty, t.optional) << t.name;
   }
@@ -383,6 +385,66 @@ TEST_F(DagUnfolderTest, TooManyEdgesNameTheBound) {
   Make();
   EXPECT_THAT(Error(request), HasSubstr("is number 4097 into total_3.all of node 1, which takes "
                                         "4096"));
+}
+
+TEST_F(DagUnfolderTest, NodesAndEdgesMayBeAsManyAsTheModelTakes) {
+  spec_.max_nodes = 3;
+  Make();
+  Request request{{kLeaf, kTotal, kOut}, {1, 2, 0}, {1, 2, 3}, {}, {}};
+  while (request.edges.size() < 3 * 3 * kMaxEdgesPerNode) {
+    request.edges.insert(request.edges.end(), {0, 1, 0});
+  }
+  EXPECT_EQ(Graph(request).num_nodes(), 3);
+  request.edges.insert(request.edges.end(), {0, 1, 0});
+  EXPECT_THAT(Error(request), HasSubstr("49 edges, the model takes 48"));
+  request.types.push_back(kOut);
+  EXPECT_THAT(Error(request), HasSubstr("4 nodes, the model takes 3"));
+}
+
+TEST_F(DagUnfolderTest, NumbersBeyondTheVocabularyAreServedWhereTheModelSaysSo) {
+  Request request = Small({3, 4, 0});
+  const auto answer = [&] { return InterpretGraph(*model_, Graph(request)); };
+  const auto third = answer();
+  request.word = {kV};
+  spec_.inputs[1].known.unknown = 3;
+  Make();
+  EXPECT_EQ(answer(), third);
+  spec_.inputs[1].known = {};
+  Make();
+  EXPECT_NE(answer(), third) << "no vocabulary: any number, which the cell clamps";
+}
+
+// A number for each node of its type, or of all: INT32 as cells leave it.
+TEST_F(DagUnfolderTest, OutputsMayBeNumbers) {
+  testing::ModelBuilder builder("numbers");
+  CellBuilder number("number");
+  const ValueId best = number.Op1(OpKind::kArgMax, number.Read("x", "x", kD));
+  number.Leave("best", best);
+  number.Leave("h", best);
+  spec_.types = {builder.Add(Leaf(), 1), builder.Add(number.Build(), 2)};
+  model_ = builder.Build();
+  spec_.inputs = {{CellTypeId(0), InputId(0), {}}, {CellTypeId(1), InputId(0), {}}};
+  spec_.output = "best";
+  spec_.output_type = CellTypeId(1);
+  Make();
+  EXPECT_EQ(unfolder_->MakeSignature().outputs[0].type, WireType::kInt32);
+  const std::vector<int32_t> types = {1, 0, 1, 0};  // the last output is not the last node
+  const std::vector<float> leaf(2 * kD), rows = {1, 2, 3, 3, 2, 1};
+  RequestInput input;
+  input.tensors = {Request::Tensor("NODE_TYPES", types, 0), Request::Tensor("leaf_0.x", leaf, kD),
+                   Request::Tensor("number_1.x", rows, kD)};
+  input.outputs = {"NODE_OUTPUTS", "OUTPUT"};
+  CellGraph graph;
+  ASSERT_EQ(unfolder_->Unfold(input, graph), absl::OkStatus());
+  ASSERT_EQ(graph.Seal(*model_, 2), absl::OkStatus());
+  const auto answers = InterpretGraph(*model_, graph);
+  EXPECT_THAT(answers[0], ElementsAre(2, 0));
+  EXPECT_THAT(answers[1], ElementsAre(0));
+  spec_.output = "h";
+  spec_.output_type = {};
+  EXPECT_THAT(
+      std::string(DagUnfolder::Create(spec_, *model_).status().message()),
+      HasSubstr("leaves \"h\" as INT32 of 1, those before it FP32 of 4; name an output_type"));
 }
 
 TEST_F(DagUnfolderTest, NodesAreOfTheirTypesPhase) {
@@ -424,7 +486,28 @@ TEST_F(DagUnfolderTest, CellsThatDoNotFitAreNamed) {
               }),
               HasSubstr("input 1 of cell type 0, which is not there"));
   EXPECT_THAT(error([](DagSpec& s) { s.phases = {0, 1}; }), HasSubstr("2 phases for 6 types"));
+  EXPECT_THAT(error([](DagSpec& s) { s.phases = {0, 0, 0, 0, 0, kMostPhases}; }),
+              HasSubstr("type \"out_5\" is of phase 16, allowed are 0 to 15"));
+  EXPECT_THAT(error([](DagSpec& s) { s.phases = {0, 0, -1, 0, 0, 0}; }),
+              HasSubstr("type \"pair_2\" is of phase -1"));
+  EXPECT_THAT(error([](DagSpec& s) { s.types.pop_back(); }),
+              HasSubstr("output_type 5 is none of the types"));
+  EXPECT_THAT(error([](DagSpec& s) { s.types.clear(); }),
+              HasSubstr("0 types, allowed are 1 to 256"));
+  EXPECT_THAT(error([](DagSpec& s) { s.types.resize(257); }), HasSubstr("257 types"));
+  EXPECT_THAT(error([](DagSpec& s) { s.inputs[1].known.unknown = kV; }),
+              HasSubstr("word_1.token: unknown numbers as 9, the vocabulary ends at 8"));
   EXPECT_THAT(error([](DagSpec& s) { s.max_nodes = 0; }), HasSubstr("at most 0 nodes"));
+  constexpr int64_t kMostNodes = kMaxTensorRows / kMaxEdgesPerNode;
+  EXPECT_THAT(error([](DagSpec& s) { s.max_nodes = kMostNodes + 1; }),
+              HasSubstr("at most 16777217 nodes, allowed are 1 to 16777216"));
+  spec_.max_nodes = kMostNodes;
+  spec_.phases = {kMostPhases - 1, 0, 0, 0, 0, 0};
+  spec_.types.resize(256, CellTypeId(kOut));
+  EXPECT_THAT(error([](DagSpec&) {}), HasSubstr("6 phases for 256 types")) << "so many may be";
+  spec_.types.resize(6);
+  Make();
+  EXPECT_EQ(unfolder_->phases(), kMostPhases);
 }
 
 }  // namespace

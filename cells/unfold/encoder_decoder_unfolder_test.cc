@@ -348,6 +348,15 @@ TEST(EncoderDecoderUnfolderTest, CellsThatDoNotFitAreNamed) {
   EXPECT_THAT(error([](auto& s) { s.max_decode_steps = 0; }), HasSubstr("is 0, allowed are 1"));
   EXPECT_THAT(error([](auto& s) { s.end_of_sequence = -2; }), HasSubstr("is -2, the least is 0"));
   EXPECT_THAT(error([](auto& s) { s.encoder.head = s.bridge; }), HasSubstr("has a head"));
+  constexpr int32_t kMost = 1 << 20;
+  EXPECT_EQ(error([](auto& s) { s.max_decode_steps = kMost, s.end_of_sequence = 0; }), "accepted");
+  EXPECT_THAT(error([](auto& s) { s.max_decode_steps = kMost + 1; }),
+              HasSubstr("is 1048577, allowed are 1 to 1048576"));
+  EXPECT_THAT(error([](auto& s) { s.end_of_sequence = -1; }), HasSubstr("is -1, the least is 0"));
+  EXPECT_THAT(error([](auto& s) {  // two layers, of which the bridge reads each other's end
+                std::swap(s.encoder.layers[0], s.encoder.layers[1]);
+              }),
+              HasSubstr("cell type \"layer_1\""));
 
   testing::ModelBuilder builder;
   EncoderDecoderSpec plain = t.spec;

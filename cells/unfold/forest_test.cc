@@ -258,8 +258,41 @@ TEST_F(ForestTest, InternalTypesAreOneForEachNodeWithChildren) {
   };
   EXPECT_EQ(with({0, 1}), "accepted");
   EXPECT_EQ(with({0}), "input INTERNAL_TYPES: 1 types, 2 nodes have children");
+  EXPECT_EQ(with({0, 1, 0}), "input INTERNAL_TYPES: 3 types, 2 nodes have children");
   EXPECT_EQ(with({0, 2}), "input INTERNAL_TYPES: type 1 is 2, the model's end at 1");
   EXPECT_EQ(with({-1, 0}), "input INTERNAL_TYPES: type 0 is -1, the model's end at 1");
+}
+
+// TREE is one text, with its length in front.
+TEST_F(ForestTest, ATextInAnotherFrameIsRefused) {
+  const auto error = [&](WireType type, TensorDims dims, const std::string& bytes) {
+    RequestInput input;
+    input.tensors = {
+        {kTreeInput, type, std::move(dims),
+         absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())}};
+    const absl::StatusOr<Forest> forest = ReadForest(input, Rules(), graph_);
+    return forest.ok() ? "accepted" : std::string(forest.status().message());
+  };
+  const std::string framed("\x03\0\0\0(a)", 7);
+  EXPECT_EQ(error(WireType::kBytes, {1}, framed), "accepted");
+  EXPECT_EQ(error(WireType::kInt32, {1}, framed),
+            "input TREE: INT32 of shape [1], expected BYTES of [1]");
+  EXPECT_EQ(error(WireType::kBytes, {2}, framed),
+            "input TREE: BYTES of shape [2], expected BYTES of [1]");
+  EXPECT_EQ(error(WireType::kBytes, {1}, framed + " "),
+            "input TREE: 8 bytes, a text of 3 and its length take 7");
+  EXPECT_EQ(error(WireType::kBytes, {1}, framed.substr(0, 6)),
+            "input TREE: 6 bytes, a text of 3 and its length take 7");
+  EXPECT_EQ(error(WireType::kBytes, {1}, "ab"),
+            "input TREE: 2 bytes, a text of 0 and its length take 4");
+}
+
+// A word whose number the model does not know is as one that is not there.
+TEST_F(ForestTest, WordsOfATextAreNumbersThatTheModelKnows) {
+  ForestRules rules = Rules();
+  rules.words.size = 2;
+  EXPECT_EQ(ErrorOf({.text = "(1 (1 b) (1 c))"}, rules),
+            "input TREE: word 1 (\"c\") is not in the vocabulary");
 }
 
 TEST_F(ForestTest, OneFormAtATime) {
@@ -279,6 +312,8 @@ TEST_F(ForestTest, NodesAreBounded) {
   ForestRules rules = Rules();
   rules.max_nodes = 5;
   EXPECT_EQ(ErrorOf({.tokens = {1, 1, 1}, .children = {0, 1, 3, 2}}, rules), "accepted");
+  EXPECT_EQ(ErrorOf({.tokens = {1, 1, 1, 1, 1}, .parents = {-1, 0, 0, 0, 0}}, rules), "accepted");
+  EXPECT_EQ(ErrorOf({.text = "(0 (1 a) (2 (1 b) (1 c)))"}, rules), "accepted");
   rules.max_nodes = 4;
   EXPECT_EQ(ErrorOf({.tokens = {1, 1, 1}, .children = {0, 1, 3, 2}}, rules),
             "input TOKENS: 5 nodes, the model takes 4");

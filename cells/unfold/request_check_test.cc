@@ -37,6 +37,32 @@ TEST(RequestCheckTest, AFormThatIsNotTheExpectedIsNamedWithBothValues) {
   EXPECT_THAT(Text(CheckTensor(t, WireType::kInt32, {-1, 3})), HasSubstr("shape [0, 3]"));
   t.dims = {int64_t{1} << 62, 3};
   EXPECT_THAT(Text(CheckTensor(t, WireType::kInt32, {-1, 3})), HasSubstr("too large"));
+  t.dims = {kMaxTensorRows, kMaxTensorRows, kMaxTensorRows};
+  EXPECT_THAT(Text(CheckTensor(t, WireType::kInt32, {-1, -1, -1})), HasSubstr("too large"));
+  t.dims = {kMaxTensorRows + 1};
+  EXPECT_THAT(Text(CheckTensor(t, WireType::kInt32, {-1})), HasSubstr("too large"));
+  t.dims = {kMaxTensorRows};
+  EXPECT_THAT(Text(CheckTensor(t, WireType::kInt32, {-1})),
+              HasSubstr("24 bytes, shape [268435456] takes 1073741824"));
+  t.dims = {5};
+  EXPECT_THAT(Text(CheckTensor(t, WireType::kInt32, {-1})),
+              HasSubstr("24 bytes, shape [5] takes 20"));
+}
+
+TEST(RequestCheckTest, RowsThatAreNoneAreThoseOfATensorWithoutAny) {
+  const std::vector<int32_t> values(6);
+  RequestInput input;
+  input.tensors = {Ids("WORDS", values)};
+  EXPECT_EQ(FindRows(input, "CHARS"), nullptr);
+  for (const auto& [rows, bytes] : {std::pair(6, 24), {0, 24}, {6, 0}}) {
+    input.tensors[0].dims = {rows};
+    input.tensors[0].bytes = Ids("WORDS", values).bytes.first(static_cast<size_t>(bytes));
+    EXPECT_EQ(FindRows(input, "WORDS"), input.tensors.data()) << "that is wrong, who reads it says";
+  }
+  input.tensors[0].dims = {0, 3};
+  EXPECT_EQ(FindRows(input, "WORDS"), nullptr);
+  input.tensors[0].dims = {};
+  EXPECT_EQ(FindRows(input, "WORDS"), input.tensors.data());
 }
 
 TEST(RequestCheckTest, UnknownIdsAreRefusedOrReplacedInACopyThatTheGraphKeeps) {

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 
 #include "cells/kernels/reference/graph_interpreter.h"
+#include "tests/testing/builders.h"
 #include "tests/testing/tree_model.h"
 
 namespace cellbatch {
@@ -249,6 +251,114 @@ TEST(TreeUnfolderTest, CellsThatDoNotFitATreeAreNamed) {
   EXPECT_THAT(error(nary, [](TreeSpec& s) { s.embedding = {}; }),
               HasSubstr("\"node_1\": input \"x\" reads of {x FP32[3]}, what it is given is {token "
                         "INT32[1]}"));
+}
+
+// A model of cells that a test writes: what is wrong with it as a tree's.
+struct Written {
+  using Write = std::function<void(testing::CellBuilder&)>;
+
+  // `sums`: the node reads "edges".
+  Written(const Write& node, const Write& edge = {}, const Write& output = {}, bool sums = false) {
+    testing::ModelBuilder builder;
+    const auto add = [&](const char* name, const Write& write) {
+      testing::CellBuilder b(name);
+      write(b);
+      return builder.Add(b.Build(), 1);
+    };
+    spec.internal = {add("node", node)};
+    if (edge) spec.edge = add("edge", edge);
+    if (output) spec.output = add("output", output);
+    if (sums) builder.Connect(spec.internal[0], "edges", spec.edge);
+    model = builder.Build();
+    spec.tokens = testing::FindTable(*model, "token");
+    spec.known_words.size = 9;
+    spec.max_nodes = 10;
+  }
+  std::string Error() const {
+    const auto made = TreeUnfolder::Create(spec, *model);
+    return made.ok() ? "accepted" : std::string(made.status().message());
+  }
+  TreeSpec spec;
+  std::shared_ptr<Model> model;
+};
+
+constexpr int32_t kUnits = 4;
+
+ValueId Word(testing::CellBuilder& b) {
+  return b.Lookup(b.Matrix("E", 9, kUnits), b.Read("x", "token", 1, ElementType::kInt32));
+}
+// h = E[x] + the inputs of these names.
+Written::Write Node(const std::vector<std::string>& inputs, Arity arity = Arity::kOne,
+                    const std::string& leaves = "h") {
+  return [=](testing::CellBuilder& b) {
+    ValueId sum = Word(b);
+    for (const std::string& input : inputs) {
+      sum = b.Add(sum, b.Read(input, leaves, kUnits, ElementType::kFp32, arity));
+    }
+    b.Leave(leaves, sum);
+  };
+}
+
+TEST(TreeUnfolderTest, InputsAreWhatATreeHasForThem) {
+  EXPECT_EQ(Written(Node({"child0", "child1"})).Error(), "accepted");
+  EXPECT_EQ(Written(Node({"children"}, Arity::kSum)).Error(), "accepted");
+  EXPECT_THAT(Written(Node({"children"})).Error(),
+              HasSubstr("\"node_0\": input \"children\" reads one node; it must sum (arity: SUM)"));
+  EXPECT_THAT(Written(Node({"child0"}, Arity::kSum)).Error(),
+              HasSubstr("\"node_0\": input \"child0\" reads a sum; it must read one node"));
+  EXPECT_THAT(Written(Node({"child0", "child2"})).Error(),
+              HasSubstr("\"node_0\" reads \"child2\", but 2 children in all"));
+  EXPECT_THAT(Written(Node({"child2", "child0"})).Error(), HasSubstr("reads \"child2\", but 2"));
+  for (const char* other : {"child", "child-1", "child0x", "left"}) {
+    EXPECT_THAT(
+        Written(Node({other})).Error(),
+        HasSubstr(fmt::format("\"node_0\" has an input \"{}\"; an internal cell reads", other)));
+  }
+  EXPECT_THAT(Written(Node({"child0"}, Arity::kOne, "g")).Error(),
+              HasSubstr("no output, and cell type \"node_0\" leaves no FP32 column \"h\""));
+  EXPECT_THAT(Written([](testing::CellBuilder& b) {
+                b.Leave("h", b.Add(Word(b), b.Carry("before", "h", kUnits)));
+              }).Error(),
+              HasSubstr("\"node_0\" carries state from step to step"));
+  const Written::Write child = [](testing::CellBuilder& b) {
+    b.Leave("f", b.Tanh(b.Read("child", "h", kUnits)));
+  };
+  const Written::Write sums = [](testing::CellBuilder& b) {
+    b.Leave("h", b.Add(Word(b), b.Read("edges", "f", kUnits, ElementType::kFp32, Arity::kSum)));
+  };
+  EXPECT_EQ(Written(sums, child, {}, true).Error(), "accepted");
+  EXPECT_EQ(Written(Node({"child0"}), child).Error(),
+            "tree: edge \"edge_1\", and no internal cell reads \"edges\"");
+  const Written::Write childless = [](testing::CellBuilder& b) { b.Leave("f", Word(b)); };
+  EXPECT_EQ(Written(sums, childless, {}, true).Error(),
+            "tree: cell type \"edge_1\" does not read its \"child\"");
+  const Written::Write z = [](testing::CellBuilder& b) {
+    b.Leave("z", b.Tanh(b.Read("h", "h", kUnits)));
+  };
+  EXPECT_EQ(Written(Node({"child0"}), {}, z).Error(),
+            "tree: output \"output_1\" leaves no FP32 column \"y\", but {z FP32[4]}");
+}
+
+TEST(TreeUnfolderTest, TypesNodesAndWordsMayBeAsManyAsThereMayBe) {
+  Written most(Node({"child0", "child1"}));
+  most.spec.internal.resize(64, most.spec.internal[0]);
+  most.spec.max_nodes = kMaxTensorRows;
+  EXPECT_EQ(most.Error(), "accepted");
+  most.spec.internal.resize(65, most.spec.internal[0]);
+  EXPECT_EQ(most.Error(), "tree: 65 internal cell types, allowed are 1 to 64");
+  most.spec.internal.resize(1);
+  most.spec.max_nodes = kMaxTensorRows + 1;
+  EXPECT_EQ(most.Error(), "tree: max_nodes is 268435457, allowed are 1 to 268435456");
+  most.spec.max_nodes = 10;
+  std::vector<Column>& token =
+      most.model->tables[static_cast<size_t>(most.spec.tokens.value())].columns;
+  const Column number = token[0];
+  for (const std::vector<Column>& other : {std::vector<Column>{number, number},
+                                           {{"token", ElementType::kFp32, 1}},
+                                           {{"token", ElementType::kInt32, 2}}}) {
+    token = other;
+    EXPECT_EQ(most.Error(), "tree: input table \"token\" is not one INT32 column of 1");
+  }
 }
 
 TEST(TreeUnfolderTest, TheSignatureListsWhatTheModelTakes) {
