@@ -132,8 +132,11 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path, u
   file.path_ = path;
   file.descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.descriptor_ < 0) {
-    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": ", SystemError()))
-                           : absl::InternalError(absl::StrCat(path, ": ", SystemError()));
+    const int error = errno;
+    const std::string text = absl::StrCat(path, ": ", SystemError());
+    if (error == ENOENT) return absl::NotFoundError(text);
+    const bool shortage = error == EMFILE || error == ENFILE || error == ENOMEM;
+    return shortage ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
   }
   struct stat info = {};
   if (fstat(file.descriptor_, &info) != 0) {

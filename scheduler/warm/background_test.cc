@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
+#include <new>
 #include <thread>
 
 #include "gtest/gtest.h"
@@ -25,6 +26,10 @@ TEST(BackgroundTest, TheWorkYieldsToOthersAndItsCallerDoesNot) {
   EXPECT_EQ(policy, SCHED_BATCH);
   EXPECT_EQ(getpriority(PRIO_PROCESS, 0), before);
   EXPECT_NE(sched_getscheduler(0), SCHED_BATCH);
+}
+
+TEST(BackgroundTest, WhatTheWorkThrowsIsItsCallersToCatch) {
+  EXPECT_THROW(RunInBackground([] { throw std::bad_alloc(); }), std::bad_alloc);
 }
 
 }  // namespace

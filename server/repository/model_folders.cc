@@ -1,9 +1,11 @@
 #include "server/repository/model_folders.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_split.h"
@@ -36,6 +38,36 @@ std::string Merged(const std::vector<std::string>& texts) {
     }
   }
   return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+// Which folders those are, whatever they are called by: the model's, then its versions'.
+using Places = std::vector<std::pair<dev_t, ino_t>>;
+
+Places PlacesOf(const std::string& folder, const std::vector<int64_t>& versions) {
+  Places places;
+  const auto add = [&](const std::string& path) {
+    struct stat found = {};
+    if (stat(path.c_str(), &found) != 0) found = {};
+    places.emplace_back(found.st_dev, found.st_ino);
+  };
+  add(folder);
+  for (const int64_t version : versions) add(fmt::format("{}/{}", folder, version));
+  return places;
+}
+
+// Each file is found by its path: some of them may be of the one folder then, and some of the other.
+absl::Status Replaced(const std::string& folder) {
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: was moved away or replaced while it was read; load the model again", folder));
+}
+
+absl::StatusOr<ModelVersion> Read(const std::string& folder, const std::string& name,
+                                  int64_t version, ModelId id, const LoaderLimits& limits) {
+  try {
+    return LoadVersion(folder, name, version, id, limits);
+  } catch (const std::bad_alloc&) {
+    return NoMemoryFor(version);
+  }
 }
 
 }  // namespace
@@ -79,6 +111,11 @@ absl::Status CheckRoom(const std::string& name, size_t versions, int64_t served_
       versions == 1 ? std::string() : fmt::format("{} versions of ", versions), Quoted(name)));
 }
 
+absl::Status NoMemoryFor(int64_t version) {
+  return absl::ResourceExhaustedError(
+      fmt::format("there is no memory left for version {}", version));
+}
+
 absl::StatusOr<std::vector<int64_t>> FindVersions(const std::string& root, const std::string& name,
                                                   const LoaderLimits& limits) {
   if (absl::Status s = CheckModelName(name); !s.ok()) return s;
@@ -94,18 +131,24 @@ absl::StatusOr<std::vector<ModelVersion>> ReadVersions(const std::string& root,
                                                        const std::vector<int64_t>& versions,
                                                        const std::vector<ModelId>& ids,
                                                        const LoaderLimits& limits) {
+  const std::string folder = root + "/" + name;
   std::vector<ModelVersion> read;
   std::vector<std::string> problems;
   absl::StatusCode code = absl::StatusCode::kOk;
+  const auto problem = [&](const absl::Status& status) {
+    if (problems.empty()) code = status.code();
+    problems.emplace_back(status.message());
+  };
+  const Places before = PlacesOf(folder, versions);
   for (size_t i = 0; i < versions.size(); ++i) {
-    auto one = LoadVersion(root + "/" + name, name, versions[i], ids[i], limits);
+    auto one = Read(folder, name, versions[i], ids[i], limits);
     if (one.ok()) {
       read.push_back(*std::move(one));
     } else {
-      if (problems.empty()) code = one.status().code();
-      problems.emplace_back(one.status().message());
+      problem(one.status());
     }
   }
+  if (PlacesOf(folder, versions) != before) problem(Replaced(folder));
   if (problems.empty()) return read;
   return absl::Status(code, Merged(problems));
 }

@@ -22,12 +22,15 @@ absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root);
 // RESOURCE_EXHAUSTED: so many versions of a model would be too many.
 absl::Status CheckRoom(const std::string& name, size_t versions, int64_t served_beside,
                        int64_t max_models);
+// RESOURCE_EXHAUSTED: the heap had no room for what a load needs, as where a limit keeps the process from mapping more.
+absl::Status NoMemoryFor(int64_t version);
 // Whether `name` is one of them.
 bool IsModelFolder(const std::string& root, std::string_view name);
 // The versions of a model folder that are to be served (VersionsToServe). NOT_FOUND: there is no such folder.
 absl::StatusOr<std::vector<int64_t>> FindVersions(const std::string& root, const std::string& name,
                                                   const LoaderLimits& limits);
-// Those, read and checked, all or none; `ids`: one each. A problem that several have is listed once.
+// Those, read and checked, all or none; `ids`: one each. A problem that several have is listed once. One that has no room in
+// memory is one more (RESOURCE_EXHAUSTED), and so is a folder that another one took the place of meanwhile.
 absl::StatusOr<std::vector<ModelVersion>> ReadVersions(const std::string& root,
                                                        const std::string& name,
                                                        const std::vector<int64_t>& versions,

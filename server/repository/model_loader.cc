@@ -62,9 +62,11 @@ absl::StatusOr<CellText> FindCell(const std::string& folder, const std::string& 
                   fmt::join(names, ", ")));
 }
 
-// Problems of one model, a line each.
-absl::Status Refused(const std::vector<std::string>& problems) {
-  return absl::InvalidArgumentError(fmt::format("{}", fmt::join(problems, "\n")));
+// Problems of one model, a line each; `shortage`: one of them is no fault of its files.
+absl::Status Refused(const std::vector<std::string>& problems, bool shortage) {
+  return absl::Status(
+      shortage ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument,
+      fmt::format("{}", fmt::join(problems, "\n")));
 }
 
 struct Config {
@@ -166,11 +168,16 @@ absl::StatusOr<std::vector<int64_t>> ModelVersions(const std::string& model_fold
     const auto [last, wrong] = std::from_chars(name.data(), name.data() + name.size(), version);
     const bool number =
         wrong == std::errc() && last == name.data() + name.size() && version > 0 && name[0] != '0';
-    std::error_code ignored;
-    if (number && it->is_directory(ignored)) versions.push_back(version);
+    std::error_code of_entry;
+    const bool folder = it->is_directory(of_entry);
+    // What the system cannot tell of is read as a folder, not passed over for a lower version: its reader says why it cannot be.
+    const bool gone =
+        of_entry == std::errc::no_such_file_or_directory || of_entry == std::errc::not_a_directory;
+    if (number && (folder || (of_entry && !gone))) versions.push_back(version);
   }
   if (error) {
     const std::string why = fmt::format("{}: {}", model_folder, error.message());
+    if (error == std::errc::too_many_files_open) return absl::ResourceExhaustedError(why);
     return error == std::errc::no_such_file_or_directory ? absl::NotFoundError(why)
                                                          : absl::InvalidArgumentError(why);
   }
@@ -187,6 +194,7 @@ absl::StatusOr<std::vector<int64_t>> VersionsToServe(const std::string& model_fo
         fmt::format("{}: no version in it, such as 1/weights.safetensors", model_folder));
   }
   const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
+  if (absl::IsResourceExhausted(config.status())) return config.status();
   disk::VersionPolicy policy;
   if (config.ok()) policy = config->message.version_policy();
   if (policy.has_all()) return there;
@@ -211,7 +219,9 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
     problems.push_back(fmt::format("{}: name is \"{}\", the folder is \"{}\"",
                                    config->places.Of("name"), config->message.name(), name));
   }
-  if (!config.ok()) return Refused(problems);
+  const bool shortage =
+      absl::IsResourceExhausted(config.status()) || absl::IsResourceExhausted(weights.status());
+  if (!config.ok()) return Refused(problems, shortage);
   const absl::StatusOr<JoinSpec> join = ReadJoin(config->message, config->places.Of("join"));
   if (!join.ok()) problems.emplace_back(join.status().message());
 
@@ -232,7 +242,7 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
   problems.insert(problems.end(), more.begin(), more.end());
   const absl::Status whole = CheckNotWritten(weights_file, before, LookAt(weights_file));
   if (!whole.ok()) problems.emplace_back(whole.message());
-  if (!problems.empty()) return Refused(problems);
+  if (!problems.empty()) return Refused(problems, shortage);
   ModelVersion made;
   made.join = *join;
   auto rewritten = RewriteModel(std::move(model), config->message, config->places);
@@ -263,13 +273,12 @@ absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Mod
   return policy;
 }
 
+// Who may read it counts: one that could not be read is looked at again when it can.
 std::string PolicyStamp(const std::string& model_folder, int64_t version) {
-  const fs::path file = fmt::format("{}/{}/policy.textproto", model_folder, version);
-  std::error_code error;
-  const fs::file_time_type written = fs::last_write_time(file, error);
-  if (error) return "";
-  const uintmax_t bytes = fs::file_size(file, error);
-  return fmt::format("{} {}", written.time_since_epoch().count(), error ? 0 : bytes);
+  const struct stat file = LookAt(fmt::format("{}/{}/policy.textproto", model_folder, version));
+  if (file.st_mode == 0) return "";
+  return fmt::format("{}.{:09} {} {} {:o} {} {}", file.st_mtim.tv_sec, file.st_mtim.tv_nsec,
+                     file.st_size, file.st_ino, file.st_mode, file.st_uid, file.st_gid);
 }
 
 absl::StatusOr<std::shared_ptr<const Model>> LoadModel(const std::string& model_folder,

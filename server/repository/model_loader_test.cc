@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -544,6 +546,33 @@ TEST_F(ModelLoaderTest, WhatCannotBeReadIsSaidWithTheReason) {
             folder_ + "/ring: cannot be read: Too many levels of symbolic links");
 }
 
+// It passes, and is nobody's fault: who polls tries again.
+TEST_F(ModelLoaderTest, WhereFilesAreShortThatIsTheReasonAndNoFaultOfTheModels) {
+  ASSERT_TRUE(Load().ok());
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(STDERR_FILENO);  // the lowest that is free
+  close(next);
+  for (const int left : {0, 1}) {
+    const rlimit few = {.rlim_cur = static_cast<rlim_t>(next + left), .rlim_max = before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto versions = VersionsToServe(folder_, limits_);
+    const auto text = ReadTextFile(folder_ + "/config.textproto", 1 << 20);
+    const auto loaded = LoadModel(folder_, "tagger", 1, ModelId(7), limits_);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(versions.ok(), left == 1) << versions.status();
+    EXPECT_EQ(text.ok(), left == 1) << text.status();
+    EXPECT_EQ(loaded.ok(), left == 1) << loaded.status();
+    if (left == 1) continue;
+    for (const absl::Status& status : {versions.status(), text.status(), loaded.status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(": Too many open files"));
+    }
+    EXPECT_THAT(std::string(loaded.status().message()),
+                AllOf(HasSubstr("/config.textproto: "), HasSubstr("/weights.safetensors: ")));
+  }
+}
+
 // Half of them would be of what was there before.
 TEST_F(ModelLoaderTest, WeightsThatAreWrittenWhileTheyAreReadAreNotServed) {
   ASSERT_TRUE(Load().ok());
@@ -563,6 +592,22 @@ TEST_F(ModelLoaderTest, WeightsThatAreWrittenWhileTheyAreReadAreNotServed) {
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr(file + ": was written to while it was read"), HasSubstr("rename")));
   EXPECT_TRUE(LoadModel(folder_, "tagger", 1, ModelId(7), limits_).ok()) << "once it is still";
+}
+
+// It becomes part of a path.
+TEST_F(ModelLoaderTest, ACellsNameHasLettersDigitsAndTwoSignsAlone) {
+  const auto error = [&](const std::string& name) {
+    return ErrorWith("cell: \"lstm\"", "cell: \"" + name + "\"");
+  };
+  for (const std::string& none : {std::string(65, 'c'), std::string("a/b"), std::string("..")}) {
+    EXPECT_THAT(error(none), HasSubstr(" is no cell's name: 1 to 64 letters, digits, _ or -"));
+  }
+  for (const std::string& other :
+       {std::string(64, 'c'), std::string("A-b_9"), std::string("config")}) {
+    EXPECT_THAT(error(other), HasSubstr("there is no cell \"" + other + "\""));
+  }
+  Write("lsdm.textproto", "");
+  EXPECT_THAT(error("lsdn"), HasSubstr("did you mean \"lsdm\"?")) << "of the folder's own, too";
 }
 
 // Such a name would stand in messages and on the page of metrics, and none of these could be read, of no model.

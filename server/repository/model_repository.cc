@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -111,13 +112,22 @@ absl::Status ModelRepository::Remove(Models models) {
   return status;
 }
 
+absl::Status ModelRepository::Add(const std::shared_ptr<const Model>& model,
+                                  const ModelVersion& version) {
+  auto rules = MakeRules(version.policy, version.join, model->types.size());
+  if (!rules.ok()) return rules.status();
+  try {
+    return scheduler_.AddModel(model, *std::move(rules));
+  } catch (const std::bad_alloc&) {
+    return NoMemoryFor(model->version);
+  }
+}
+
 absl::StatusOr<ModelRepository::Models> ModelRepository::Warm(Versions versions) {
   Models warm;
   for (ModelVersion& version : versions) {
     std::shared_ptr<const Model> model = std::move(version.model);
-    auto rules = MakeRules(version.policy, version.join, model->types.size());
-    const absl::Status status =
-        rules.ok() ? scheduler_.AddModel(model, *std::move(rules)) : rules.status();
+    const absl::Status status = Add(model, version);
     if (!status.ok()) {
       Remove(std::move(warm)).IgnoreError();
       return status;
@@ -144,6 +154,7 @@ absl::Status ModelRepository::Swap(const std::string& name, Versions versions) {
     known.version = models->rbegin()->first;
     known.models.swap(*models);
     known.reason.clear();
+    known.old_policies.clear();
   });
   return Remove(*std::move(models));
 }
@@ -284,9 +295,12 @@ absl::Status ModelRepository::TakePolicy(const PolicySpec& spec, const Model& mo
 // No model is held while the change of another is waited for, which may wait for that model.
 std::vector<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicies() {
   std::vector<std::pair<std::string, int64_t>> served;
-  for (const ModelState& state : Index()) {
-    const bool ready = state.model != nullptr && state.phase == ModelPhase::kReady;
-    if (ready) served.emplace_back(state.name, state.version);
+  {
+    const std::lock_guard lock(changes_);  // what is read already and not served yet is, then
+    for (const ModelState& state : Index()) {
+      const bool ready = state.model != nullptr && state.phase == ModelPhase::kReady;
+      if (ready) served.emplace_back(state.name, state.version);
+    }
   }
   std::vector<PolicyNews> news;
   for (const auto& [name, version] : served) {
@@ -313,15 +327,16 @@ std::optional<ModelRepository::PolicyNews> ModelRepository::TakeChangedPolicy(
   const absl::StatusOr<std::vector<int64_t>> would = FindVersions(root_, name, limits_);
   const bool load_again =
       absl::IsFailedPrecondition(status) && would.ok() && *would == Serving(name);
-  if (load_again) {
-    status = LoadFolder(name);
-  } else {
-    const std::string reason(status.message());
-    Set(name, [&](Known& of_model) { of_model.reason = reason; });
-  }
+  if (load_again) status = LoadFolder(name);
+  std::string reason;
+  Set(name, [&](Known& of_model) {
+    of_model.old_policies.erase(version);
+    if (status.ok()) return;
+    reason = load_again ? std::exchange(of_model.reason, "") : std::string(status.message());
+    of_model.old_policies[version] = reason;
+  });
   if (!status.ok()) {
-    return PolicyNews{false, Indented(name, fmt::format("its policy goes on as it was: {}",
-                                                        std::string(status.message())))};
+    return PolicyNews{false, Indented(name, "its policy goes on as it was: " + reason)};
   }
   // Which need not be the file's: the configuration may name another.
   return PolicyNews{true,
@@ -340,6 +355,7 @@ absl::Status ModelRepository::Unload(std::string_view name) {
   Set(key, [&](Known& known) {
     known.phase = ModelPhase::kUnloading;
     known.models.swap(going);
+    known.old_policies.clear();
   });
   const absl::Status status = Remove(std::move(going));
   policy_stamps_.erase(key);
@@ -391,7 +407,11 @@ std::vector<ModelState> ModelRepository::Index() const {
     const ModelState none = {name, known.version, known.phase, known.reason, nullptr};
     if (known.models.empty()) states.push_back(none);
     for (const auto& [version, model] : known.models) {
-      states.push_back({name, version, known.phase, known.reason, model});
+      const auto policy = known.old_policies.find(version);
+      const bool old = policy != known.old_policies.end();
+      const char* const and_why = old && !known.reason.empty() ? "\n" : "";
+      states.push_back({name, version, known.phase,
+                        known.reason + and_why + (old ? policy->second : ""), model});
     }
   }
   return states;

@@ -54,7 +54,8 @@ struct ModelState {
   std::string name;
   int64_t version = 0;  // of a model of which none answers: the highest that did; 0: none ever has
   ModelPhase phase = ModelPhase::kUnavailable;
-  std::string reason;  // of kUnavailable; or why the last Load failed while an old version serves
+  // Of kUnavailable; or why the last Load failed while an old version serves, or its changed policy is not taken over.
+  std::string reason;
   std::shared_ptr<const Model> model;  // that answers: kReady, and kLoading where an old one does
 };
 
@@ -93,7 +94,8 @@ class ModelRepository {
   absl::Status Unload(std::string_view name);
   // Lets every served model whose policy.textproto changed since it was read take over what it says now, while it serves
   // (Scheduler::SetPolicy); where that cannot be, by loading the model again. A file that cannot be used changes nothing:
-  // the old policy goes on, and the index says why until there is a better one. What changed, for people.
+  // the old policy goes on, and that version's line of the index says why until there is a better one. What is being
+  // loaded is waited for, and looked at, too. What changed, for people.
   struct PolicyNews {
     bool taken = false;
     std::string text;
@@ -119,15 +121,18 @@ class ModelRepository {
     std::string reason;
     int64_t version = 0;  // the highest of `models`, or that it was
     Models models;        // that answer
+    std::map<int64_t, std::string>
+        old_policies;  // of them, those whose changed file cannot be used: why
     bool had_folder = false;
   };
 
-  // Under changes_, like the next eight.
+  // Under changes_, like the next nine.
   absl::StatusOr<Versions> Read(const std::string& name);
   absl::StatusOr<std::vector<ModelId>> TakeIds(size_t count);
   absl::Status Serve(const std::string& name, absl::StatusOr<Versions> versions);
   absl::Status LoadFolder(const std::string& name);
   absl::Status Swap(const std::string& name, Versions versions);
+  absl::Status Add(const std::shared_ptr<const Model>& model, const ModelVersion& version);
   // All of them are with the scheduler, warm, or none is.
   absl::StatusOr<Models> Warm(Versions versions);
   absl::Status TakePolicy(const PolicySpec& spec, const Model& model);

@@ -194,6 +194,49 @@ TEST_F(ModelRepositoryTest, AFolderThatTheSystemCannotTellOfIsNotGoneAndItsLoadS
   EXPECT_THAT(*ListModels(root_), ElementsAre("a")) << "what a link misses is gone";
 }
 
+TEST_F(ModelRepositoryTest, AVersionThatTheSystemCannotTellOfIsNotPassedOverForALowerOne) {
+  MakeModel("a", 1);
+  fs::create_directory_symlink("nowhere", root_ + "/a/3");
+  ASSERT_TRUE(repository_.LoadAll().ok()) << "what a link misses is gone";
+  fs::create_directory_symlink("2", root_ + "/a/2");
+  const absl::Status status = repository_.Load("a");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("/a/2/weights.safetensors: Too many levels of symbolic links"));
+}
+
+TEST_F(ModelRepositoryTest, WhatTheSchedulerHasNoMemoryForLeavesTheOldVersionServing) {
+  MakeModel("a", 1);
+  ASSERT_TRUE(repository_.LoadAll().ok());
+  MakeModel("a", 2);
+  scheduler_.no_memory = true;
+  EXPECT_EQ(repository_.Load("a"),
+            absl::ResourceExhaustedError("model \"a\": there is no memory left for version 2"));
+  EXPECT_EQ((*repository_.Find("a", ""))->version, 1);
+  scheduler_.no_memory = false;
+  EXPECT_TRUE(repository_.Load("a").ok());
+}
+
+// Each file is found by its path, and so may be another folder's than the file before.
+TEST_F(ModelRepositoryTest, AFolderThatIsReplacedWhileItIsReadIsNotServed) {
+  for (const char* version : {"x", "y"})
+    ASSERT_NO_FATAL_FAILURE(WriteGruFolder(root_ + "-" + version, "a"));
+  const auto put = [&](const std::string& which) {
+    fs::remove(root_ + "/next");
+    fs::create_directory_symlink(root_ + "-" + which + "/a", root_ + "/next");
+    fs::rename(root_ + "/next", root_ + "/a");
+  };
+  std::string text;
+  for (int i = 0; i < 3000 && text.empty(); ++i) {
+    put("x");
+    std::thread other([&] { put("y"); });
+    const auto read = ReadVersions(root_, "a", {1}, {ModelId(0)}, LoaderLimits());
+    other.join();
+    text = read.ok() ? "" : std::string(read.status().message());
+  }
+  EXPECT_EQ(text, root_ + "/a: was moved away or replaced while it was read; load the model again");
+}
+
 TEST_F(ModelRepositoryTest, WhatIsBeingLoadedForTheFirstTimeIsUnavailable) {
   MakeModel("a", 1);
   scheduler_.Hold(true);
@@ -367,6 +410,57 @@ TEST_F(PolicyTakeoverTest, ALoadThatFailsNeitherTakesAFileForReadNorReadsAnOldOn
   EXPECT_EQ(scheduler_.policy, "agenda");
 }
 
+// Its size and time are the same; who may read it, or which file it is, is not.
+TEST_F(PolicyTakeoverTest, AFileThatMayBeReadNowIsLookedAtAgainAndSoIsAnotherInItsPlace) {
+  Write(PolicyKind::kLbGreedy);
+  ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  fs::permissions(file_, fs::perms::owner_read);
+  EXPECT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  fs::copy_file(file_, file_ + "2");
+  fs::last_write_time(file_ + "2", fs::last_write_time(file_));
+  fs::permissions(file_ + "2", fs::perms::owner_read);
+  fs::rename(file_ + "2", file_);
+  EXPECT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  EXPECT_TRUE(repository_.TakeChangedPolicies().empty());
+}
+
+// As when SIGHUP comes meanwhile, and nobody asks again.
+TEST_F(PolicyTakeoverTest, AModelThatIsBeingLoadedIsWaitedForAndLookedAt) {
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app) << "policy { kind: AGENDA }\n";
+  ASSERT_TRUE(repository_.Unload("a").ok());
+  scheduler_.Hold(true);
+  std::thread loading([&] { EXPECT_TRUE(repository_.Load("a").ok()); });
+  scheduler_.WaitUntilWarming(2);
+  std::ofstream(file_) << "changed after it was read";
+  std::atomic<bool> asked = false;
+  std::vector<ModelRepository::PolicyNews> news;
+  std::thread asking([&] {
+    asked = true;
+    news = repository_.TakeChangedPolicies();
+  });
+  while (!asked) std::this_thread::yield();
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(10));  // it has asked by now, or is late: either is right
+  scheduler_.Hold(false);
+  loading.join();
+  asking.join();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].text, "model \"a\": its policy is agenda now");
+}
+
+TEST_F(PolicyTakeoverTest, WhyALoadFailedIsNotForgottenForAPolicyThatIsTaken) {
+  Corrupt("a", 2);
+  ASSERT_FALSE(repository_.Load("a").ok());
+  std::ofstream(file_) << "kind: ?";
+  ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  EXPECT_THAT(repository_.Index()[0].reason,
+              testing::MatchesRegex(".*/a/2/weights.safetensors: .*\n1/policy.textproto:1:.*"));
+  Write(PolicyKind::kLbGreedy);
+  ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  EXPECT_THAT(repository_.Index()[0].reason,
+              AllOf(HasSubstr("2/weights.safetensors"), testing::Not(HasSubstr("policy"))));
+}
+
 TEST_F(PolicyTakeoverTest, APolicyThatTheLaneCannotTakeOverIsTakenByLoadingTheModelAgain) {
   Write(PolicyKind::kDepth);
   scheduler_.policy_refusal = absl::FailedPreconditionError("looks at other things");
@@ -375,6 +469,17 @@ TEST_F(PolicyTakeoverTest, APolicyThatTheLaneCannotTakeOverIsTakenByLoadingTheMo
   EXPECT_TRUE(news[0].taken) << news[0].text;
   EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "remove a 1"));
   EXPECT_EQ(scheduler_.policy, "depth");
+
+  Write(PolicyKind::kAgenda);
+  scheduler_.policy_refusal = absl::FailedPreconditionError("looks at other things");
+  scheduler_.refusal = absl::ResourceExhaustedError("no memory for its rows");
+  const auto none = repository_.TakeChangedPolicies();
+  ASSERT_EQ(none.size(), 1u);
+  EXPECT_EQ(none[0].text, "model \"a\": its policy goes on as it was: no memory for its rows");
+  EXPECT_EQ(repository_.Index()[0].reason, "no memory for its rows");
+  Write(PolicyKind::kLbGreedy);
+  ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
+  EXPECT_EQ(repository_.Index()[0].reason, "") << "nobody waits for that load any more";
 }
 
 TEST_F(PolicyTakeoverTest, ANewVersionBesideTheServedOneIsNotLoadedForItsPolicy) {
@@ -533,11 +638,20 @@ TEST_F(VersionPolicyTest, EachVersionHasItsOwnPolicyFile) {
   scheduler_.log.clear();
   PolicySpec spec;
   spec.kind = PolicyKind::kLbGreedy;
-  const std::shared_ptr<const Model> model = *repository_.Find("a", "1");
-  std::ofstream(root_ + "/a/1/policy.textproto") << PolicyText(ToPolicyFile(spec, *model));
+  const std::string text = PolicyText(ToPolicyFile(spec, **repository_.Find("a", "1")));
+  std::ofstream(root_ + "/a/1/policy.textproto") << text;
   ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
   EXPECT_THAT(scheduler_.log, ElementsAre("policy of a 1"));
   EXPECT_TRUE(repository_.TakeChangedPolicies().empty());
+
+  std::ofstream(root_ + "/a/1/policy.textproto") << "kind: ?";
+  std::ofstream(root_ + "/a/2/policy.textproto") << text;
+  ASSERT_EQ(repository_.TakeChangedPolicies().size(), 2u);
+  EXPECT_THAT(repository_.Index()[0].reason, HasSubstr("1/policy.textproto:1:"));
+  EXPECT_EQ(repository_.Index()[1].reason, "") << "it has taken over what its own file says";
+  fs::remove(root_ + "/a/1/policy.textproto");
+  ASSERT_TRUE(repository_.Load("a").ok());
+  EXPECT_EQ(repository_.Index()[0].reason, "");
 }
 
 class CrowdedTest : public ModelRepositoryTest {

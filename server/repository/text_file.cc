@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -160,21 +159,27 @@ struct CloseFile {
 
 }  // namespace
 
+// RESOURCE_EXHAUSTED where files or memory are short.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes) {
-  const auto cannot = [&](const std::string& why) {
-    return absl::InvalidArgumentError(fmt::format("{}: cannot be read: {}", path, why));
+  const auto cannot = [&](const std::error_code& why) {
+    const std::string text = fmt::format("{}: cannot be read: {}", path, why.message());
+    const bool shortage = why == std::errc::too_many_files_open ||
+                          why == std::errc::too_many_files_open_in_system ||
+                          why == std::errc::not_enough_memory;
+    return shortage ? absl::ResourceExhaustedError(text) : absl::InvalidArgumentError(text);
   };
+  const auto last_error = [] { return std::error_code(errno, std::generic_category()); };
   std::error_code error;
   const auto kind = std::filesystem::status(path, error).type();
   if (kind == std::filesystem::file_type::not_found) {
     return absl::NotFoundError(fmt::format("{}: no such file", path));
   }
-  if (error) return cannot(error.message());
+  if (error) return cannot(error);
   if (kind != std::filesystem::file_type::regular) {
     return absl::InvalidArgumentError(fmt::format("{}: no file", path));
   }
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr) return cannot(std::strerror(errno));
+  if (file == nullptr) return cannot(last_error());
   std::string text;
   char block[1 << 14];
   for (size_t got; (got = std::fread(block, 1, sizeof(block), file.get())) > 0;) {
@@ -185,7 +190,7 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_by
     }
   }
   if (std::ferror(file.get()) == 0) return text;
-  return cannot(std::strerror(errno));
+  return cannot(last_error());
 }
 
 absl::Status ParseTextFormat(std::string_view text, const std::string& file, pb::Message& message,

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +34,7 @@ class LoadingScheduler final : public Scheduler {
     ++warming_;
     changed_.notify_all();
     changed_.wait(lock, [this] { return !hold_; });
+    if (no_memory) throw std::bad_alloc();
     if (!refusal.ok()) return refusal;
     if (model->version == refused_version) return absl::ResourceExhaustedError("no memory for it");
     log.push_back("add " + model->name + " " + std::to_string(model->version));
@@ -73,6 +75,7 @@ class LoadingScheduler final : public Scheduler {
   std::vector<std::string> expected;     // each time: whom, and after how many lines of the log
   absl::Status refusal, policy_refusal;  // the latter once
   int64_t refused_version = 0;
+  bool no_memory = false;          // for any model
   std::string policy, join;        // of the last one added
   bool cellular = false;           // it brought no rule of joining
   std::function<void()> removing;  // is called when a model is to be removed
