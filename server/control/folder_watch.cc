@@ -19,15 +19,24 @@ namespace fs = std::filesystem;
 
 constexpr char kPolicy[] = "policy.textproto";
 
-void AddFile(const fs::path& file, const std::string& name, std::vector<std::string>& lines) {
+struct Lines {
+  std::vector<std::string> files, beside;
+  bool all_seen = true;
+};
+
+void AddFile(const fs::path& file, const std::string& name, Lines& lines) {
   struct stat found = {};
   if (stat(file.c_str(), &found) != 0) return;  // gone meanwhile
-  lines.push_back(fmt::format("{} {} {}.{:09} {}\n", name, found.st_size, found.st_mtim.tv_sec,
-                              found.st_mtim.tv_nsec, found.st_ino));
+  const bool policy = file.filename() == kPolicy;
+  (policy ? lines.beside : lines.files)
+      .push_back(fmt::format("{} {} {}.{:09} {}\n", name, found.st_size, found.st_mtim.tv_sec,
+                             found.st_mtim.tv_nsec, found.st_ino));
+  lines.beside.push_back(
+      fmt::format("{} {:o} {} {}\n", name, found.st_mode, found.st_uid, found.st_gid));
 }
 
 // Of the folder itself, or of all that is in it. `left`: entries that may still be looked at.
-void AddFiles(const fs::path& folder, bool all, int& left, std::vector<std::string>& lines) {
+void AddFiles(const fs::path& folder, bool all, int& left, Lines& lines) {
   std::error_code error;
   fs::recursive_directory_iterator it(folder, fs::directory_options::follow_directory_symlink,
                                       error);
@@ -36,15 +45,23 @@ void AddFiles(const fs::path& folder, bool all, int& left, std::vector<std::stri
     --left;
     std::error_code ignored;
     if (!all || it.depth() + 1 >= kMostWatchedDepth) it.disable_recursion_pending();
-    if (!it->is_regular_file(ignored) || it->path().filename() == kPolicy) continue;
+    if (!it->is_regular_file(ignored)) continue;
     AddFile(it->path(), it->path().lexically_relative(folder.parent_path()).string(), lines);
   }
+  if (error == std::errc::too_many_files_open) lines.all_seen = false;
+  if (!error || error == std::errc::no_such_file_or_directory) return;
+  lines.files.push_back(fmt::format("{}: {}\n", folder.filename().string(), error.message()));
+}
+
+std::string Joined(std::vector<std::string>& lines) {
+  std::sort(lines.begin(), lines.end());
+  return fmt::format("{}", fmt::join(lines, ""));
 }
 
 }  // namespace
 
-std::string LookOf(const std::string& model_folder) {
-  std::vector<std::string> lines;
+FolderLook LookOf(const std::string& model_folder) {
+  Lines lines;
   int left = kMostWatchedEntries;
   AddFiles(model_folder, /*all=*/false, left, lines);
   auto versions = VersionsToServe(model_folder, LoaderLimits());
@@ -53,17 +70,18 @@ std::string LookOf(const std::string& model_folder) {
   for (const int64_t version : versions.value_or(std::vector<int64_t>())) {
     AddFiles(fmt::format("{}/{}", model_folder, version), /*all=*/true, left, lines);
   }
-  std::sort(lines.begin(), lines.end());
-  return fmt::format("{}", fmt::join(lines, ""));
+  const bool seen = lines.all_seen && !absl::IsResourceExhausted(versions.status());
+  return {.files = Joined(lines.files), .beside = Joined(lines.beside), .seen = seen};
 }
 
-void FolderWatch::Begin() {
-  const auto names = ListModels(root_);
-  if (!names.ok()) return;
+absl::StatusOr<std::vector<std::string>> FolderWatch::Begin() {
+  auto names = ListModels(root_);
+  if (!names.ok()) return names;
   for (const std::string& name : *names) {
-    const std::string look = LookOf(root_ + "/" + name);
+    const FolderLook look = LookOf(root_ + "/" + name);
     seen_[name] = {.last = look, .told = look};
   }
+  return names;
 }
 
 absl::StatusOr<std::vector<FolderNews>> FolderWatch::Look() {
@@ -71,13 +89,17 @@ absl::StatusOr<std::vector<FolderNews>> FolderWatch::Look() {
   if (!names.ok()) return names.status();
   std::vector<FolderNews> news;
   for (const std::string& name : *names) {
-    std::string look = LookOf(root_ + "/" + name);
+    FolderLook look = LookOf(root_ + "/" + name);
     Seen& seen = seen_[name];
     seen.missed = false;
+    if (!look.seen) continue;
     const bool still = look == seen.last;
     seen.last = std::move(look);
-    if (!still || seen.last == seen.told) continue;
+    const bool changed =
+        seen.last.files != seen.told.files || (seen.failed && seen.last.beside != seen.told.beside);
+    if (!still || !changed) continue;
     seen.told = seen.last;
+    seen.failed = false;
     news.push_back({.name = name});
   }
   const std::set<std::string> there(names->begin(), names->end());
@@ -95,7 +117,12 @@ absl::StatusOr<std::vector<FolderNews>> FolderWatch::Look() {
 
 void FolderWatch::TellAgain(const std::string& name) {
   const auto seen = seen_.find(name);
-  if (seen != seen_.end()) seen->second.told.clear();
+  if (seen != seen_.end()) seen->second.told.files.clear();
+}
+
+void FolderWatch::Failed(const std::string& name) {
+  const auto seen = seen_.find(name);
+  if (seen != seen_.end()) seen->second.failed = true;
 }
 
 }  // namespace cellbatch

@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 namespace cellbatch {
 namespace {
@@ -45,13 +48,15 @@ class FolderWatchTest : public testing::Test {
 
 TEST_F(FolderWatchTest, WhatIsThereAtTheBeginningIsNoNews) {
   WriteModel("a");
-  watch_.Begin();
+  const auto there = watch_.Begin();
+  ASSERT_TRUE(there.ok()) << there.status();
+  EXPECT_THAT(*there, ElementsAre("a")) << "who asks loads these, and no others";
   EXPECT_THAT(Look(), IsEmpty());
   EXPECT_THAT(Look(), IsEmpty());
 }
 
 TEST_F(FolderWatchTest, WhatIsBeingWrittenIsToldOfOnceItLooksTheSameTwice) {
-  watch_.Begin();
+  watch_.Begin().IgnoreError();
   WriteModel("a");
   EXPECT_THAT(Look(), IsEmpty());
   for (const char* more : {"weights, some", "weights, some more", "weights, all of them"}) {
@@ -64,7 +69,7 @@ TEST_F(FolderWatchTest, WhatIsBeingWrittenIsToldOfOnceItLooksTheSameTwice) {
 
 TEST_F(FolderWatchTest, AnotherFileOfTheSameSizeIsAChange) {
   WriteModel("a");
-  watch_.Begin();
+  watch_.Begin().IgnoreError();
   Write("weights", "WEIGHTS");
   fs::rename(root_ + "/weights", root_ + "/a/1/weights.safetensors");
   EXPECT_THAT(Look(), IsEmpty());
@@ -73,7 +78,7 @@ TEST_F(FolderWatchTest, AnotherFileOfTheSameSizeIsAChange) {
 
 TEST_F(FolderWatchTest, OfTheVersionsTheHighestIsLookedAt) {
   WriteModel("a");
-  watch_.Begin();
+  watch_.Begin().IgnoreError();
   Write("a/2/weights.safetensors", "new");
   EXPECT_THAT(Look(), IsEmpty());
   EXPECT_THAT(Look(), ElementsAre("a"));
@@ -89,7 +94,7 @@ TEST_F(FolderWatchTest, OfTheVersionsTheHighestIsLookedAt) {
 TEST_F(FolderWatchTest, AFolderIsGoneWhenItIsMissedTwice) {
   WriteModel("a");
   WriteModel("b");
-  watch_.Begin();
+  watch_.Begin().IgnoreError();
   fs::rename(root_ + "/a", root_ + "-a");
   fs::remove_all(root_ + "/b");
   EXPECT_THAT(Look(), IsEmpty());
@@ -104,7 +109,7 @@ TEST_F(FolderWatchTest, AFolderIsGoneWhenItIsMissedTwice) {
 TEST_F(FolderWatchTest, WhatIsToBeToldAgainIsToldAgain) {
   WriteModel("a");
   WriteModel("b");
-  watch_.Begin();
+  watch_.Begin().IgnoreError();
   watch_.TellAgain("a");
   watch_.TellAgain("nobody");
   EXPECT_THAT(Look(), ElementsAre("a"));
@@ -113,7 +118,7 @@ TEST_F(FolderWatchTest, WhatIsToBeToldAgainIsToldAgain) {
 
 TEST_F(FolderWatchTest, WhereTheRootCannotBeReadNothingIsGone) {
   WriteModel("a");
-  watch_.Begin();
+  watch_.Begin().IgnoreError();
   fs::rename(root_, root_ + "-away");
   for (int i = 0; i < 3; ++i) {
     const absl::Status status = watch_.Look().status();
@@ -127,7 +132,7 @@ TEST_F(FolderWatchTest, WhereTheRootCannotBeReadNothingIsGone) {
 // Of every folder of a root that may be listed and not searched; a ring of links is one for root as well.
 TEST_F(FolderWatchTest, WhatTheSystemCannotTellOfIsAChangeAndNotGone) {
   WriteModel("a");
-  watch_.Begin();
+  watch_.Begin().IgnoreError();
   fs::rename(root_ + "/a", root_ + "-a");
   fs::create_directory_symlink("a", root_ + "/a");
   EXPECT_THAT(Look(), IsEmpty());
@@ -144,24 +149,85 @@ TEST_F(FolderWatchTest, FoldersThatLeadInACircleAreLookedAtUpToABound) {
   for (int i = 0; i < 6; ++i) {
     fs::create_directory_symlink(".", root_ + "/a/1/" + std::to_string(i));
   }
-  const std::string look = LookOf(root_ + "/a");
-  EXPECT_EQ(LookOf(root_ + "/a"), look);
+  const std::string look = LookOf(root_ + "/a").files;
+  EXPECT_EQ(LookOf(root_ + "/a").files, look);
   const auto lines = std::count(look.begin(), look.end(), '\n');
   EXPECT_GT(lines, 1000);
   EXPECT_LE(lines, kMostWatchedEntries);
 }
 
 TEST_F(FolderWatchTest, AnEmptyFolderIsNoNews) {
-  watch_.Begin();
+  watch_.Begin().IgnoreError();
   fs::create_directories(root_ + "/a/1");
   EXPECT_THAT(Look(), IsEmpty());
   EXPECT_THAT(Look(), IsEmpty());
-  EXPECT_EQ(LookOf(root_ + "/a"), "");
+  EXPECT_EQ(LookOf(root_ + "/a"), FolderLook());
 }
 
 // As where it is removed while it is looked at.
 TEST_F(FolderWatchTest, AFolderThatIsNotThereLooksLikeAnEmptyOne) {
-  EXPECT_EQ(LookOf(root_ + "/a"), "");
+  EXPECT_EQ(LookOf(root_ + "/a"), FolderLook());
+}
+
+TEST_F(FolderWatchTest, AFolderThatCannotBeReadIsNewsWhereItIsNew) {
+  watch_.Begin().IgnoreError();
+  fs::create_directory_symlink("a", root_ + "/a");
+  EXPECT_THAT(Look(), IsEmpty());
+  EXPECT_THAT(Look(), ElementsAre("a"));
+  EXPECT_THAT(Look(), IsEmpty());
+}
+
+TEST_F(FolderWatchTest, WhereFilesAreShortNothingIsNews) {
+  WriteModel("a");
+  watch_.Begin().IgnoreError();
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(STDERR_FILENO);  // the lowest that is free
+  close(next);
+  for (const int left : {0, 1}) {
+    const rlimit few = {.rlim_cur = static_cast<rlim_t>(next + left), .rlim_max = before.rlim_max};
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+      const auto news = watch_.Look();
+      const FolderLook look = LookOf(root_ + "/a");
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+      EXPECT_EQ(news.ok(), left == 1) << news.status();
+      EXPECT_THAT(news.value_or(std::vector<FolderNews>()), IsEmpty());
+      EXPECT_EQ(look.seen, left == 1);
+    }
+  }
+  Write("a/1/weights.safetensors", "others");
+  EXPECT_THAT(Look(), IsEmpty());
+  EXPECT_THAT(Look(), ElementsAre("a"));
+}
+
+// A served model takes over its policies by itself, and is not loaded again because somebody else may read it.
+TEST_F(FolderWatchTest, WhatALoadMayHaveFailedByBesideIsToldOfWhereItFailed) {
+  WriteModel("a");
+  watch_.Begin().IgnoreError();
+  int changes = 0;
+  const auto change_policy = [&] { Write("a/1/policy.textproto", std::string(++changes, 'p')); };
+  const auto change_rights = [&] {
+    const auto rights = ++changes % 2 == 0 ? fs::perms::owner_all : fs::perms::owner_read;
+    fs::permissions(root_ + "/a/1/weights.safetensors", rights);
+  };
+  for (const std::function<void()>& change :
+       {std::function<void()>(change_policy), std::function<void()>(change_rights)}) {
+    change();
+    EXPECT_THAT(Look(), IsEmpty());
+    EXPECT_THAT(Look(), IsEmpty()) << "it serves";
+    watch_.TellAgain("a");
+    EXPECT_THAT(Look(), ElementsAre("a"));
+    watch_.Failed("a");
+    watch_.Failed("nobody");
+    EXPECT_THAT(Look(), IsEmpty()) << "what it failed by is as it was";
+    change();
+    EXPECT_THAT(Look(), IsEmpty());
+    EXPECT_THAT(Look(), ElementsAre("a"));
+    change();
+    EXPECT_THAT(Look(), IsEmpty());
+    EXPECT_THAT(Look(), IsEmpty()) << "the load that it was told of for did not fail";
+  }
 }
 
 }  // namespace

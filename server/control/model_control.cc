@@ -49,22 +49,25 @@ ModelControl::~ModelControl() {
   thread_.join();
 }
 
+// Changes are made from then on, whatever became of the start: the server may go on without what failed.
 absl::Status ModelControl::LoadAtStart() {
-  absl::Status loaded;
-  if (options_.mode == ModelControlMode::kNone) {
-    loaded = repository_.LoadAll();
-  } else {
-    const bool poll = options_.mode == ModelControlMode::kPoll;
-    const auto names = ListModels(options_.root);
-    if (!names.ok()) return names.status();
-    if (poll) folders_.Begin();  // before they are read: who writes meanwhile is noticed
-    repository_.Know(*names);
-    loaded = repository_.LoadSome(poll ? *names : AtStart(*names));
-    if (poll) TryFailedOnesAgain();
-  }
+  absl::Status loaded =
+      options_.mode == ModelControlMode::kNone ? repository_.LoadAll() : LoadFolders();
   const std::lock_guard lock(mutex_);
   begun_ = true;
   changed_.notify_all();
+  return loaded;
+}
+
+// Those that are polled are known as they were before they are read, so who writes meanwhile is noticed; and none but those
+// is loaded, so one that comes meanwhile is news.
+absl::Status ModelControl::LoadFolders() {
+  const bool poll = options_.mode == ModelControlMode::kPoll;
+  const auto names = poll ? folders_.Begin() : ListModels(options_.root);
+  if (!names.ok()) return names.status();
+  repository_.Know(*names);
+  absl::Status loaded = repository_.LoadSome(poll ? *names : AtStart(*names));
+  if (poll) TryFailedOnesAgain();
   return loaded;
 }
 
@@ -211,7 +214,8 @@ void ModelControl::Look() {
   }
 }
 
-// Files that are wrong are wrong until they change; what there was no room for may fit the next time.
+// Files that are wrong are wrong until they change; what there was no room for may fit the next time, and what is not there
+// may be elsewhere for a moment.
 void ModelControl::Take(const FolderNews& news) {
   const absl::Status status =
       news.gone ? repository_.Unload(news.name) : repository_.Load(news.name);
@@ -219,11 +223,14 @@ void ModelControl::Take(const FolderNews& news) {
   if (status.ok()) {
     log_(false, fmt::format("model {} is {}: its folder {}", Quoted(news.name),
                             news.gone ? "unloaded" : "loaded", news.gone ? "is gone" : "changed"));
-  } else if (!absl::IsNotFound(status)) {
+  } else if (absl::IsNotFound(status)) {
+    folders_.TellAgain(news.name);
+  } else {
     const std::string text(status.message());
     if (text != said) log_(true, text);
     said = text;
     if (!absl::IsInvalidArgument(status)) return folders_.TellAgain(news.name);
+    folders_.Failed(news.name);
   }
   refused_.erase(news.name);
 }

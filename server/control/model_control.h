@@ -86,6 +86,7 @@ class ModelControl {
     ModelChangeDone done;
   };
 
+  absl::Status LoadFolders();
   std::vector<std::string> AtStart(const std::vector<std::string>& there) const;
   void TryFailedOnesAgain();
   void Run();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 
 #include "tests/testing/gru_folder.h"
@@ -39,6 +40,11 @@ class Journal {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return std::ranges::count(lines_, line) >= times; });
   }
+  void WaitForPart(const std::string& part) {
+    std::unique_lock lock(mutex_);
+    const auto has_it = [&](const std::string& line) { return line.find(part) != line.npos; };
+    changed_.wait(lock, [&] { return std::ranges::any_of(lines_, has_it); });
+  }
 
  private:
   mutable std::mutex mutex_;
@@ -59,9 +65,11 @@ class ModelControlTest : public testing::Test {
     options.root = root_;
     repository_ =
         std::make_unique<ModelRepository>(root_, LoaderLimits(), scheduler_, of_repository);
-    control_ = std::make_unique<ModelControl>(
-        std::move(options), *repository_,
-        [this](bool problem, const std::string& text) { log_.Add((problem ? "! " : "") + text); });
+    control_ = std::make_unique<ModelControl>(std::move(options), *repository_,
+                                              [this](bool problem, const std::string& text) {
+                                                if (hear_) hear_(text);
+                                                log_.Add((problem ? "! " : "") + text);
+                                              });
   }
   void Explicit(std::vector<std::string> load_models = {}, int64_t max_changes = 16) {
     Control({.mode = ModelControlMode::kExplicit,
@@ -103,6 +111,8 @@ class ModelControlTest : public testing::Test {
   const std::string root_ = testing::TempDir() + "/controlled";
   LoadingScheduler scheduler_;
   Journal log_, told_;
+  std::function<void(const std::string&)>
+      hear_;  // each line of the log, on the thread that makes changes
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<ModelControl> control_;
   absl::Status start_;
@@ -344,6 +354,51 @@ TEST_F(ModelControlTest, WhereTheRepositoryCannotBeReadNothingChangesAndItIsSaid
   log_.WaitFor("model \"b\" is loaded: its folder changed");
   EXPECT_THAT(log_.lines(), Not(Contains(HasSubstr("unloaded: its folder"))));
   EXPECT_THAT(scheduler_.log, Each(StartsWith("add ")));
+}
+
+// --strict-readiness=false: the server goes on.
+TEST_F(ModelControlTest, AStartThatCouldNotReadTheRepositoryKeepsNobodyWaitingOnceItCan) {
+  for (const bool poll : {false, true}) {
+    fs::remove_all(root_);
+    poll ? Poll() : Explicit({"a"});
+    EXPECT_THAT(std::string(start_.message()), HasSubstr(root_ + ": No such file"));
+    WriteGruFolder(root_, "a");
+    if (poll) {
+      log_.WaitFor("model \"a\" is loaded: its folder changed");
+    } else {
+      Load("a");
+      told_.WaitFor("load a: OK");
+    }
+    EXPECT_EQ(Version("a"), 1);
+    control_.reset();
+  }
+}
+
+TEST_F(ModelControlTest, AModelWhoseLoadFailedByItsPolicyIsTriedAgainWhenThatIsMended) {
+  WriteGruFolder(root_, "a");
+  Poll();
+  // Beside the one that is served, and where none is.
+  for (const std::string name : {"a", "b"}) {
+    WriteGruFolder(root_ + "-away", name, 2);
+    std::ofstream(root_ + "-away/" + name + "/2/policy.textproto") << "kind: ?";
+    const std::string what = name == "a" ? "/a/2" : "/b";
+    fs::rename(root_ + "-away" + what, root_ + what);
+    log_.WaitForPart("! model \"" + name + "\": 2/policy.textproto:1");
+    fs::remove(root_ + "/" + name + "/2/policy.textproto");
+    log_.WaitFor("model \"" + name + "\" is loaded: its folder changed");
+    EXPECT_EQ(Version(name), 2);
+  }
+}
+
+TEST_F(ModelControlTest, AFolderThatIsElsewhereWhenItIsToBeLoadedIsLoadedWhenItIsBack) {
+  hear_ = [&](const std::string& line) {
+    if (line.starts_with("model \"a\" is loaded")) fs::rename(root_ + "/b", root_ + "-away");
+    if (line.starts_with("model \"c\" is loaded")) fs::rename(root_ + "-away", root_ + "/b");
+  };
+  Poll();
+  for (const char* name : {"a", "b", "c"}) WriteGruFolder(root_ + "-broken", name);
+  fs::rename(root_ + "-broken", root_);  // seen by one look
+  log_.WaitFor("model \"b\" is loaded: its folder changed");
 }
 
 }  // namespace
