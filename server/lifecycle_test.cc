@@ -1,5 +1,6 @@
 #include "server/lifecycle.h"
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -80,6 +81,53 @@ TEST(LifecycleTest, ASecondStopSkipsTheDelayAndAThirdTheWait) {
   third.join();
   EXPECT_FALSE(all);
   EXPECT_TRUE(answered);
+}
+
+TEST(LifecycleTest, TheFirstStopSkipsNeitherTheDelayNorTheSecondTheWait) {
+  Lifecycle lifecycle;
+  lifecycle.Serve();
+  lifecycle.RequestStop();
+  std::atomic<bool> second = false;
+  std::thread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(20));  // for the delay to have begun, as it should
+    second = true;
+    lifecycle.RequestStop();
+  });
+  int left = 3;
+  EXPECT_TRUE(lifecycle.Drain({.delay = hours(1), .timeout = hours(1)},
+                              {.refuse_new = [&] { EXPECT_TRUE(second); },
+                               .in_flight = [&] { return --left; },
+                               .answer_the_rest = [] { ADD_FAILURE() << "all was answered"; }}));
+  stopper.join();
+}
+
+TEST(LifecycleTest, TheEndOfADrainIsTheLastAnswerNotTheNewsOfIt) {
+  Lifecycle lifecycle;
+  for (int i = 0; i < 3; ++i) lifecycle.RequestStop();
+  int64_t left = 5;
+  bool answered = false;
+  EXPECT_FALSE(lifecycle.Drain({.delay = hours(1), .timeout = hours(1)},
+                               {.refuse_new = [] {},
+                                .in_flight = [&] { return answered ? left-- : left; },
+                                .answer_the_rest = [&] { answered = true; }}));
+  EXPECT_EQ(left, -1) << "asked until there was none";
+  lifecycle.Stopped();
+  lifecycle.RequestStop();
+  EXPECT_EQ(lifecycle.phase(), ServerPhase::kStopped);
+}
+
+TEST(LifecycleTest, WhoListensHearsOfChangesAlone) {
+  Lifecycle lifecycle;
+  std::vector<bool> heard;
+  for (const bool healthy : {false, true}) lifecycle.SetHealthy(healthy);
+  EXPECT_FALSE(lifecycle.ready()) << "it does not serve yet";
+  lifecycle.SetHealthy(false);
+  lifecycle.Serve();
+  lifecycle.AddListener([&](bool ready) { heard.push_back(ready); });
+  EXPECT_FALSE(lifecycle.ready()) << "it serves, and can compute nothing";
+  for (const bool healthy : {true, true, false, false}) lifecycle.SetHealthy(healthy);
+  lifecycle.RequestStop();
+  EXPECT_EQ(heard, (std::vector<bool>{false, true, false}));
 }
 
 TEST(LifecycleTest, LosingEveryDeviceIsNoticedWhileWaiting) {

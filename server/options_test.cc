@@ -1,5 +1,7 @@
 #include "server/options.h"
 
+#include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "gtest/gtest.h"
@@ -66,6 +68,8 @@ TEST(OptionsTest, WhatIsWrongIsSaidInOneLineWithTheFlagTheValueAndWhatWasExpecte
             "--drain-delay=-1s: expected a time such as 250ms, 5s, 2min or 1h");
   EXPECT_EQ(ErrorOf({repository, "--strict-readiness", "false"}),
             "unexpected argument false (it takes a =: --strict-readiness=false)");
+  EXPECT_EQ(ErrorOf({repository, "--repository-poll=9ms"}),
+            "--repository-poll=9ms: expected 10 to 2147483647 milliseconds");
   EXPECT_EQ(ErrorOf({repository, "--batch-limit=8192"}), "--batch-limit=8192: expected 1 to 4096");
   EXPECT_EQ(ErrorOf({repository, "--latency-samples=1000"}),
             "--latency-samples=1000: expected a power of two");
@@ -127,6 +131,10 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
   EXPECT_EQ(smaller.http_max_body_bytes, (32 << 20) - 1);
   EXPECT_EQ(smaller.grpc_max_slow_bytes, (32 << 20) - 1);
   EXPECT_EQ(smaller.latency_samples, 1 << 18) << "a power of two";
+  EXPECT_EQ(smaller.http_max_held_bytes, (16 << 20) - 1);
+  EXPECT_EQ(smaller.grpc_max_unfinished_bytes, ((256 << 20) - 1) / 6);
+  EXPECT_EQ(smaller.grpc_max_streams, 2730);
+  EXPECT_EQ(smaller.tls_max_handshakes, 204);
   const ServerOptions none = DefaultOptions(0);
   EXPECT_EQ(none.max_queued_bytes, 1);
   EXPECT_EQ(none.max_answer_bytes, 1);
@@ -137,7 +145,7 @@ TEST(OptionsTest, DefaultsInBytesAreSharesOfTheMemoryThatCanBeHad) {
 
 TEST(OptionsTest, WhereAServerHasNoRoomItSaysSoInOneLine) {
   EXPECT_TRUE(CheckMemory(std::nullopt).ok());
-  EXPECT_TRUE(CheckMemory(256 << 20).ok());
+  EXPECT_TRUE(CheckMemory(64 << 20).ok());
   EXPECT_EQ(std::string(CheckMemory(40 << 20).message()),
             "40 MiB of memory can be had here, a server without a model takes 64 MiB");
 }
@@ -176,12 +184,83 @@ TEST(OptionsTest, AFlagThatIsGivenBeatsItsDefault) {
 TEST(OptionsTest, AmountsAndTimes) {
   EXPECT_EQ(*ParseAmount("4GiB"), 4LL << 30);
   EXPECT_EQ(*ParseAmount("3K"), 3072);
+  EXPECT_EQ(*ParseAmount("3KiB"), 3072);
+  EXPECT_EQ(*ParseAmount("5M"), 5 << 20);
+  EXPECT_EQ(*ParseAmount("2G"), 2LL << 30);
+  EXPECT_FALSE(ParseAmount("-1").ok());
+  EXPECT_FALSE(ParseDuration("9223372036854775807h").ok()) << "more than there is room for";
   EXPECT_FALSE(ParseAmount("99999999999G").ok());
   EXPECT_FALSE(ParseAmount("1.5K").ok());
   EXPECT_EQ(ParseDuration("1h")->count(), 3'600'000);
   EXPECT_EQ(ParseDuration("7")->count(), 7);
   EXPECT_FALSE(ParseDuration("7 s").ok());
   EXPECT_FALSE(ParseDuration("").ok());
+}
+
+// Whatever is said of a flag's bounds is so, and its default lies within.
+TEST(OptionsTest, EveryNumberIsTakenUpToTheBoundsThatItsRefusalNames) {
+  int bounded = 0;
+  for (const Limit& limit : LimitsOf({})) {
+    const std::string flag = "--" + limit.name.substr(0, limit.name.rfind("_seconds")) + "=";
+    const auto taken = [&](int64_t value) {
+      return ErrorOf({"--model-repository=m", flag + std::to_string(value)}).empty();
+    };
+    const bool is_time = limit.name.ends_with("_seconds");
+    EXPECT_TRUE(taken(std::llround(is_time ? 1000 * limit.value : limit.value))) << flag;
+    for (const char* beyond : {"0", "9223372036854775807"}) {
+      const std::string refusal = ErrorOf({"--model-repository=m", flag + beyond});
+      if (refusal.empty()) continue;
+      int64_t least = 0, most = 0;
+      const std::string text = refusal.substr(refusal.find("expected "));
+      ASSERT_EQ(std::sscanf(text.c_str(), "expected %ld to %ld", &least, &most), 2) << refusal;
+      EXPECT_EQ(text.ends_with(" milliseconds"), is_time) << refusal;
+      EXPECT_TRUE(taken(least)) << refusal;
+      EXPECT_TRUE(taken(most)) << refusal;
+      EXPECT_FALSE(least > 0 && taken(least - 1)) << refusal;
+      EXPECT_FALSE(most < INT64_MAX && taken(most + 1)) << refusal;
+      ++bounded;
+    }
+  }
+  EXPECT_GT(bounded, 50);
+}
+
+TEST(OptionsTest, FlagsThatGoTogetherOrNotAtAllSaySo) {
+  const std::string repository = "--model-repository=m";
+  const auto named = ParseOptions({repository, "--model-control=explicit", "--load-model=a",
+                                   "--load-model", "*", "--load-model=a"});
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->load_models, (std::vector<std::string>{"a", "*", "a"}));
+  EXPECT_EQ(ErrorOf({repository, "--model-control=poll", "--load-model=a"}),
+            "--load-model=a: expected with --model-control=explicit alone, which is poll");
+  EXPECT_EQ(ErrorOf({repository, "--model-control=all"}),
+            "--model-control=all: expected none, explicit or poll");
+  EXPECT_EQ(ErrorOf({repository, "--tokens=t", "--grpc-channelz"}),
+            "--grpc-channelz: expected without --tokens=t, as gRPC's library asks for none");
+  for (const std::string flag : {"tls-key=k", "tls-client-ca=c", "tls-metrics"}) {
+    EXPECT_EQ(ErrorOf({repository, "--" + flag}),
+              "--" + flag.substr(0, flag.find('=')) +
+                  ": expected with --tls-certificate, which is missing");
+    EXPECT_EQ(ErrorOf({repository, "--tls-certificate=x", "--tls-key=k", "--" + flag}), "");
+  }
+  EXPECT_EQ(ErrorOf({repository, "--tls-certificate=x"}),
+            "--tls-certificate=x: expected with --tls-key, which is missing");
+  EXPECT_EQ(ErrorOf({repository, "--log-format=xml"}), "--log-format=xml: expected text or json");
+  EXPECT_EQ(ErrorOf({repository, "--log-format=json"}), "");
+  EXPECT_EQ(ErrorOf({"--version"}), "") << "of no repository";
+  EXPECT_EQ(ErrorOf({repository, "--check", "true"}),
+            "unexpected argument true (it takes a =: --check=true)");
+}
+
+TEST(OptionsTest, EachAddressIsAHostAndAPort) {
+  for (const std::string flag : {"--grpc-address=", "--http-address=", "--metrics-address="}) {
+    for (const char* good : {"h:0", "[::1]:8001", "0.0.0.0:65535"}) {
+      EXPECT_EQ(ErrorOf({"--model-repository=m", flag + good}), "");
+    }
+    for (const char* bad : {"", ":1", "h:65536", "h:80x", "h:-1", "h"}) {
+      EXPECT_EQ(ErrorOf({"--model-repository=m", flag + bad}),
+                flag + bad + ": expected HOST:PORT, such as 127.0.0.1:8001");
+    }
+  }
 }
 
 }  // namespace

@@ -97,13 +97,20 @@ TEST_F(LogControlTest, TheFormatAndTheRateOfFailedRequestsChangeTogetherOrNotAtA
   EXPECT_EQ(set->settings().at("log_format").string_param(), "json");
   EXPECT_EQ(set->settings().at("log_failed_requests").uint32_param(), 7u);
   EXPECT_EQ(failures_.per_second(), 7);
+  EXPECT_EQ(control_.Settings({})->settings().at("log_format").string_param(), "json");
+  ::testing::internal::CaptureStdout();
+  spdlog::info("a line");  // to stdout, as nobody said otherwise
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("\"message\":\"a line\""));
   EXPECT_FALSE(control_
                    .Settings(Asking({{"log_failed_requests", "uint32_param: 3"},
                                      {"log_format", "string_param: 'xml'"}}))
                    .ok());
   EXPECT_EQ(failures_.per_second(), 7);
-  ASSERT_TRUE(control_.Settings(Asking({{"log_format", "string_param: 'default'"}})).ok());
-  EXPECT_EQ(control_.Settings({})->settings().at("log_failed_requests").uint32_param(), 7u);
+  ASSERT_TRUE(control_
+                  .Settings(Asking({{"log_format", "string_param: 'default'"},
+                                    {"log_failed_requests", "uint32_param: 1000000"}}))
+                  .ok());
+  EXPECT_EQ(control_.Settings({})->settings().at("log_failed_requests").uint32_param(), 1'000'000u);
 }
 
 TEST_F(LogControlTest, WhatIsWrongChangesNothingAndSaysWhatWouldBeRight) {
@@ -116,6 +123,7 @@ TEST_F(LogControlTest, WhatIsWrongChangesNothingAndSaysWhatWouldBeRight) {
       {{{"log_verbose_level", "bool_param: true"}}, "expected is a uint32"},
       {{{"log_file", "string_param: '/etc/passwd'"}},
        "setting \"log_file\": expected is \"\": the log goes to stderr"},
+      {{{"log_file", "bool_param: true"}}, "setting \"log_file\": expected is \"\""},
       {{{"log_format", "string_param: 'ISO8601'"}}, "expected is \"default\" or \"json\""},
       {{{"log_failed_requests", "bool_param: true"}}, "expected is a uint32, at most 1000000"},
       {{{"log_failed_requests", "uint32_param: 1000001"}}, "expected is a uint32, at most 1000000"},

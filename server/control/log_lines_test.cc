@@ -112,6 +112,18 @@ TEST_F(FullStderrTest, NobodyWaitsForIt) {
   EXPECT_EQ(ReadAll().find_first_not_of('.'), std::string::npos);
 }
 
+TEST_F(FullStderrTest, OnlyWhatIsAskedForIsWrittenAndAsItIs) {
+  spdlog::drop_all();
+  SetUpLog("error", LogFormatNamed("json"));
+  spdlog::warn("less");
+  WriteLine(spdlog::level::warn, "less, and whole");
+  WriteLine(spdlog::level::err, "whole");
+  EXPECT_EQ(ReadAll(), "whole\n");
+  spdlog::error("more");
+  EXPECT_EQ(nlohmann::json::parse(ReadAll())["message"], "more");
+  EXPECT_EQ(LogFormatNamed("text"), LogFormat::kText);
+}
+
 // stderr is a terminal.
 class UnreadTerminalTest : public testing::Test {
  protected:
@@ -155,6 +167,10 @@ class UnreadTerminalTest : public testing::Test {
 TEST_F(UnreadTerminalTest, NobodyWaitsForIt) {
   spdlog::info("first");
   EXPECT_THAT(ReadAll(), EndsWith(" \x1b[32minfo\x1b[m first\r\n"));
+  spdlog::warn("second");
+  EXPECT_THAT(ReadAll(), EndsWith(" \x1b[33m\x1b[1mwarning\x1b[m second\r\n"));
+  spdlog::error("third");
+  EXPECT_THAT(ReadAll(), EndsWith(" \x1b[31m\x1b[1merror\x1b[m third\r\n"));
   const std::string long_line(1000, '.');
   for (int i = 0; i < 200; ++i) spdlog::info("{}", long_line);  // more than a terminal keeps
   while (ReadAll() != "") continue;

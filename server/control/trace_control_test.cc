@@ -57,12 +57,31 @@ TEST_F(TraceControlTest, WhatIsSetIsInForceAndShownAndGoesBackWithoutAValue) {
   EXPECT_EQ(ValueOf(*back, "trace_count"), "-1");
 }
 
+TEST_F(TraceControlTest, WhatIsNotNamedStaysAsItIs) {
+  const std::string most = "2147483647";
+  ASSERT_TRUE(control_.Settings(Asking({{"trace_level", {"OFF"}}, {"trace_rate", {most}}})).ok());
+  const auto set = control_.Settings(Asking({{"trace_count", {most}}}));
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(ValueOf(*set, "trace_level"), "OFF");
+  EXPECT_EQ(ValueOf(*set, "trace_rate"), most);
+  EXPECT_EQ(ValueOf(*set, "trace_count"), most);
+  const auto on = control_.Settings(
+      Asking({{"trace_level", {"TIMESTAMPS"}}, {"trace_rate", {"1"}}, {"trace_count", {"-1"}}}));
+  ASSERT_TRUE(on.ok()) << on.status();
+  EXPECT_TRUE(tracer_.rules().on);
+  EXPECT_EQ(tracer_.rules().rate, 1);
+  EXPECT_EQ(tracer_.rules().count, -1);
+}
+
 TEST_F(TraceControlTest, WhatIsWrongChangesNothingAndSaysWhatWouldBeRight) {
   const std::pair<std::pair<std::string, std::vector<std::string>>, const char*> cases[] = {
       {{"trace_level", {"TENSORS"}}, "what requests bring is never traced"},
       {{"trace_level", {"OFF", "TIMESTAMPS"}}, "expected is OFF or TIMESTAMPS"},
       {{"trace_rate", {"0"}}, "expected is one number, 1 to 2147483647"},
       {{"trace_rate", {"many"}}, "expected is one number"},
+      {{"trace_rate", {"5 or so"}}, "expected is one number"},
+      {{"trace_rate", {"2", "3"}}, "expected is one number"},
+      {{"trace_rate", {"2147483648"}}, "expected is one number"},
       {{"trace_count", {"-2"}}, "expected is one number, -1 to"},
       {{"trace_file", {"/tmp/x"}}, "there are trace_level, trace_rate and trace_count"}};
   for (const auto& [setting, text] : cases) {

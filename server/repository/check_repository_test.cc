@@ -64,5 +64,32 @@ TEST_F(CheckRepositoryTest, APolicyThatCannotBeUsedIsSaidWhereTheModelIsServedAl
                         "1/policy.textproto:2:"));
 }
 
+TEST_F(CheckRepositoryTest, WhatServesAModelOtherwiseThanUsualIsInItsLine) {
+  WriteGruFolder(root_, "a", 1);
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app)
+      << "policy { kind: AGENDA } join { whole_graphs { most: 8 } }\n";
+  const std::string usual = "-> OUTPUT [4], policy agenda, join whole_graphs of 8";
+  for (const DeviceKinds& kinds : {DeviceKinds{.cpu = true, .gpu = false}, DeviceKinds()}) {
+    const auto checked = CheckRepository(root_, {.devices = kinds});
+    ASSERT_TRUE(checked.ok()) << checked.status();
+    EXPECT_THAT(DescribeCheck(*checked).report,
+                HasSubstr(usual + (kinds.both() ? ", lives on GPU\n" : "\n")));
+  }
+}
+
+TEST_F(CheckRepositoryTest, EachVersionTakesAPlaceAndOneThatIsWrongTakesNone) {
+  for (const int version : {1, 2}) WriteGruFolder(root_, "a", version);
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app) << "version_policy { all {} }\n";
+  for (const char* name : {"b", "c", "d"}) WriteGruFolder(root_, name, 1);
+  std::ofstream(root_ + "/b/config.textproto") << "?";
+  const auto checked = CheckRepository(root_, LoaderLimits(), 3);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  const CheckReport report = DescribeCheck(*checked);
+  EXPECT_THAT(report.report, HasSubstr("model \"a\" versions 1, 2: OK"));
+  EXPECT_THAT(report.report, HasSubstr("model \"c\" version 1: OK"));
+  EXPECT_THAT(report.report, HasSubstr("4 models: 2 OK, 2 with 2 problems\n"));
+  EXPECT_THAT(report.problems, HasSubstr("model \"d\": 3 models are served, the most is 3"));
+}
+
 }  // namespace
 }  // namespace cellbatch
