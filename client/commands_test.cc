@@ -136,6 +136,15 @@ TEST_F(CommandsTest, SpansAreOfCharacters) {
   EXPECT_EQ(result.exit_code, 2);
 }
 
+TEST_F(CommandsTest, APieceOfASequenceIsNoTypedInput) {
+  for (const char* flag : {"--sequence=s", "--sequence-start", "--sequence-end"}) {
+    EXPECT_EQ(
+        Run({"infer", "--model=null", "--text=a", flag}).complaint,
+        "INVALID_ARGUMENT: --sequence goes with --tokens, --random or --input, not with typed "
+        "inputs\n");
+  }
+}
+
 TEST_F(CommandsTest, DecodeSaysWhatItReads) {
   for (const char* other : {"--tokens=1 2", "--tree=(a)", "--chars=1"}) {
     EXPECT_EQ(Run({"decode", "--model=null", other}).complaint,

@@ -414,6 +414,7 @@ TEST_F(OnnxPlumbingTest, SizesOfConstantsAreReckonedWith) {
            {{3, 2, 1}, "Shape end=2 =to | Reshape @k @to", turned},
            {{3, 2, 1}, "Shape end=-1 =to | Reshape @k @to", turned},
            {{3, 2, 1}, "Shape start=-9 end=2 =to | Cast to=6 | Reshape @k ~", turned},
+           {{6}, "Shape | Cast to=1", "attribute to is 1: between numbers of one kind only"},
            {{6}, "Sub ! 5 2 | Concat ~ 2 axis=0 =to | Reshape @k @to", turned},
            {{6}, "Add ! 1 2 | Concat ~ 2 axis=0 =to | Reshape @k @to", turned},
            {{6}, "Mul ! #3 1 | Concat ~ 2 axis=0 =to | Reshape @k @to", turned},
