@@ -732,6 +732,32 @@ TEST(ChainUnfolderTest, PartsThatSpellWordsMustFit) {
               HasSubstr("words are spelled in the embedding's place, and there is none"));
 }
 
+// (optional) in brackets.
+std::vector<std::string> Inputs(const ChainSpec& spec, const Model& model) {
+  const auto unfolder = ChainUnfolder::Create(spec, model);
+  EXPECT_TRUE(unfolder.ok()) << unfolder.status();
+  std::vector<std::string> names;
+  for (const TensorSpec& t : (*unfolder)->MakeSignature().inputs) {
+    if (t.one_a_sequence) continue;
+    names.push_back(t.optional ? "(" + t.name + ")" : t.name);
+  }
+  return names;
+}
+
+TEST(ChainUnfolderTest, WhereWordsComeInOtherWaysTokensMayBeLeftOut) {
+  using ::testing::ElementsAre;
+  const ModelOfHashes tokens(true, 1, 1, Head::kNone, true),
+      vectors(false, 1, 1, Head::kNone, false);
+  const ModelOfHashes spelled(true, 1, 1, Head::kNone, true, true);
+  EXPECT_THAT(Inputs(tokens.spec(), tokens.model()), ElementsAre("TOKENS", "(LENGTHS)"));
+  EXPECT_THAT(Inputs(spelled.spec(), spelled.model()),
+              ElementsAre("(TOKENS)", "(LENGTHS)", "(CHAR_IDS)", "(CHAR_LENGTHS)"));
+  ChainSpec text = tokens.spec(), rows = vectors.spec();
+  text.words = rows.words = *Vocabulary::Create("a\nb\n");
+  EXPECT_THAT(Inputs(text, tokens.model()), ElementsAre("(TOKENS)", "(LENGTHS)", "(WORDS_TEXT)"));
+  EXPECT_THAT(Inputs(rows, vectors.model()), ElementsAre("X", "(LENGTHS)"));
+}
+
 TEST(ChainUnfolderTest, LabelsNameWhatATokenHeadLeaves) {
   const ModelOfHashes m(true, 1, 2, Head::kEveryStep, false);
   ChainSpec spec = m.spec();

@@ -339,6 +339,33 @@ TEST(TreeUnfolderTest, InputsAreWhatATreeHasForThem) {
             "tree: output \"output_1\" leaves no FP32 column \"y\", but {z FP32[4]}");
 }
 
+// A node's own word is at hand in PARENT alone; c is answered where nodes leave one; of several types the one of fewest children
+// bounds what is drawn.
+TEST(TreeUnfolderTest, WhatIsTakenAndAnsweredDependsOnTheCells) {
+  Written made(Node({"child0", "child1"}));
+  const auto unfolder = TreeUnfolder::Create(made.spec, *made.model);
+  ASSERT_TRUE(unfolder.ok()) << unfolder.status();
+  std::vector<std::string> names;
+  for (const TensorSpec& t : (*unfolder)->MakeSignature().inputs) names.push_back(t.name);
+  for (const TensorSpec& t : (*unfolder)->MakeSignature().outputs) names.push_back(t.name);
+  EXPECT_THAT(names, ::testing::ElementsAre("TOKENS", "PARENT", "INTERNAL_TYPES", "LENGTHS",
+                                            "OUTPUT", "ALL_HIDDEN", "FINAL_H"));
+  testing::ModelBuilder builder;
+  for (const std::vector<std::string>& children :
+       {std::vector<std::string>{"child0", "child1"}, {"child0"}, {"child0", "child1", "child2"}}) {
+    testing::CellBuilder b("node");
+    Node(children)(b);
+    const CellTypeId id = builder.Add(b.Build(), 1);
+    if (children.size() == 2) made.spec.internal.clear();
+    made.spec.internal.push_back(id);
+  }
+  const std::shared_ptr<Model> model = builder.Build();
+  made.spec.tokens = testing::FindTable(*model, "token");
+  const auto several = TreeUnfolder::Create(made.spec, *model);
+  ASSERT_TRUE(several.ok()) << several.status();
+  EXPECT_EQ((*several)->Describe().max_children, 1);
+}
+
 TEST(TreeUnfolderTest, TypesNodesAndWordsMayBeAsManyAsThereMayBe) {
   Written most(Node({"child0", "child1"}));
   most.spec.internal.resize(64, most.spec.internal[0]);
