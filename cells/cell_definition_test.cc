@@ -335,7 +335,7 @@ TEST(CellDefinitionTest, SizesHaveLimits) {
 TEST(CellDefinitionTest, EveryLimitMayBeReached) {
   Draft c;
   for (int32_t i = 0; i < kMaxInputs; ++i) {
-    c.inputs.push_back({.name = "i" + std::to_string(i)});
+    c.inputs.push_back({.name = "i" + std::to_string(i), .reads = {}});
     for (int32_t column = 0; column < kMaxColumns; ++column) {
       c.inputs.back().reads.push_back({"c" + std::to_string(column), ElementType::kFp32, 1});
       c.Add(OpKind::kInput, {}, {i, column});
