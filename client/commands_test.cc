@@ -309,6 +309,23 @@ TEST(JsonRequestTest, WhatWouldBeSentAsSomethingElseIsRefused) {
       "parameter priority: neither a word, a number of 64 bits nor a truth");
 }
 
+// Left out, it would be answered as another request.
+TEST(JsonRequestTest, AMemberThatIsNotKnownIsRefused) {
+  const auto error = [](const std::string& of_input, const std::string& of_request) {
+    const std::string input =
+        R"({"name": "T", "datatype": "INT32", "shape": [1], "data": [1])" + of_input + "}";
+    return std::string(
+        RequestFromJson("{\"inputs\": [" + input + "]" + of_request + "}").status().message());
+  };
+  EXPECT_EQ(error("", R"(, "outputs": [{"name": "OUTPUT"}])"), "");
+  EXPECT_EQ(error("", R"(, "output": [{"name": "OUTPUT"}])"),
+            "the request has a member \"output\", known are id, inputs, outputs, parameters");
+  EXPECT_EQ(error(R"(, "parameters": {"binary_data_size": 4})", ""),
+            "input T has a member \"parameters\", known are name, shape, datatype, data");
+  EXPECT_EQ(error("", R"(, "outputs": [{"name": "OUTPUT", "parameters": {"classification": 3}}])"),
+            "output OUTPUT has a member \"parameters\", known are name");
+}
+
 TEST(JsonRequestTest, TextsAndParametersKeepTheirKind) {
   const auto request = RequestFromJson(
       R"({"inputs": [{"name": "W", "datatype": "BYTES", "shape": [2], "data": ["a", ""]}],

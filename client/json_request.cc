@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 
 namespace cellbatch {
@@ -17,6 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kMostDepth = 64;         // of nested arrays and objects: what reads them calls itself
+constexpr size_t kMostShown = 64;      // bytes of a name that is wrong
 constexpr double kMostWhole = 0x1p53;  // whole numbers up to it are doubles
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
@@ -32,6 +35,18 @@ const Json& MemberOf(const Json& object, const char* key) {
   static const Json none;
   const auto found = object.find(key);
   return found != object.end() ? *found : none;
+}
+
+// What is not known would be left out, and the answer be that of another request.
+absl::Status CheckMembers(const Json& object, const std::string& of,
+                          const std::vector<std::string>& known) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    return Wrong(fmt::format("{} has a member \"{}\", known are {}", of,
+                             absl::Utf8SafeCEscape(key.substr(0, kMostShown)),
+                             fmt::join(known, ", ")));
+  }
+  return absl::OkStatus();
 }
 
 bool FitsInt64(const Json& number) {
@@ -65,6 +80,11 @@ absl::StatusOr<Tensor> TensorFromJson(const Json& input) {
     return Wrong("an input has no name");
   }
   const std::string name = TextOf(input, "name");
+  if (absl::Status known =
+          CheckMembers(input, "input " + name, {"name", "shape", "datatype", "data"});
+      !known.ok()) {
+    return known;
+  }
   const std::string datatype = TextOf(input, "datatype");
   std::vector<int64_t> shape;
   const Json& dims = MemberOf(input, "shape");
@@ -135,6 +155,11 @@ absl::StatusOr<InferInput> RequestFromJson(const std::string& text) {
   if (!request.is_object()) {
     return Wrong("the request is no JSON object");
   }
+  if (absl::Status known =
+          CheckMembers(request, "the request", {"id", "inputs", "outputs", "parameters"});
+      !known.ok()) {
+    return known;
+  }
   InferInput input;
   if (request.contains("id") && !request["id"].is_string()) {
     return Wrong("the request's id is no text");
@@ -154,6 +179,10 @@ absl::StatusOr<InferInput> RequestFromJson(const std::string& text) {
   for (const Json& output : request.contains("outputs") ? request["outputs"] : Json::array()) {
     if (!output.is_object() || TextOf(output, "name").empty()) {
       return Wrong("an output has no name");
+    }
+    if (absl::Status known = CheckMembers(output, "output " + TextOf(output, "name"), {"name"});
+        !known.ok()) {
+      return known;
     }
     input.outputs.push_back(TextOf(output, "name"));
   }

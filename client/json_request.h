@@ -18,7 +18,7 @@ namespace cellbatch {
 //   3]}],
 //    "outputs": [{"name": "OUTPUT"}], "parameters": {"priority": 1}}
 //
-// `data` may be nested. INVALID_ARGUMENT names what is wrong.
+// `data` may be nested. INVALID_ARGUMENT names what is wrong; a member that stands nowhere above is.
 absl::StatusOr<InferInput> RequestFromJson(const std::string& text);
 
 // "17 4 250", "17,4,250".
