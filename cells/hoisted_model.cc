@@ -1,6 +1,7 @@
 #include "cells/hoisted_model.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -50,7 +51,7 @@ class Rewriter {
   }
 
  private:
-  // Nodes [first, end) of a subgraph, which are one of the new graph.
+  // Nodes [first, end) of a subgraph, which are one of the new graph. They follow each other.
   struct Piece {
     int32_t first = 0, end = 0;
     SubgraphId made = {};
@@ -110,9 +111,11 @@ class Rewriter {
       return made;
     }
     const int32_t at = link.first + node * link.stride;
-    const auto piece = std::find_if(pieces.begin(), pieces.end(),
-                                    [at](const Piece& p) { return at >= p.first && at < p.end; });
-    Check(piece != pieces.end(), "a sealed graph's links name nodes");
+    const auto behind =
+        std::upper_bound(pieces.begin(), pieces.end(), at,
+                         [](int32_t node, const Piece& p) { return node < p.first; });
+    Check(behind != pieces.begin() && at < pieces.back().end, "a sealed graph's links name nodes");
+    const auto piece = std::prev(behind);
     made.from = piece->made;
     made.first = at - piece->first;
     return made;
