@@ -49,7 +49,7 @@ class Kernel final : public OnRows {
 
   bool Start(int b, uint64_t seed) override {
     rows_.emplace(setting_.weights.h, b, seed);
-    rounded_ = PackedMemory(int64_t{b} * 2 * setting_.weights.h);
+    rounded_ = PackedMemory(b * RoundedStride());
     return true;
   }
   void Step() override {
@@ -61,9 +61,9 @@ class Kernel final : public OnRows {
       const bool split = product_.precision() == Precision::kFp32Split;
       if (!split && product_.precision() != Precision::kBf16) break;
       const auto round = split ? setting_.kernels.split_to_bf16 : setting_.kernels.round_to_bf16;
-      round(in, h, rows_->b(), {to, h});
-      in = {to, h};
-      to += int64_t{rows_->b()} * h;
+      round(in, h, rows_->b(), {to, RoundedStride()});
+      in = {to, RoundedStride()};
+      to += RoundedWidth();
     }
     kernels::ProductArgs args = {rows_->b(), inputs, nullptr, columns};
     args.from_last = walk_.FromLast(kernels::PassesOf(rows_->b()));  // as devices do
@@ -72,6 +72,14 @@ class Kernel final : public OnRows {
   }
 
  private:
+  // As devices lay what is rounded (cells/device/cpu/cell_run.cc).
+  int64_t RoundedWidth() const {
+    const bool pairs = product_.precision() == Precision::kBf16 && setting_.kernels.bf16_in_pairs;
+    const int64_t floats = pairs ? (setting_.weights.h + 1) / 2 : (setting_.weights.h + 1) / 2 * 2;
+    return (floats + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes;
+  }
+  int64_t RoundedStride() const { return 2 * RoundedWidth() + kernels::kLanes; }
+
   const StepSetting& setting_;
   const PackedProduct& product_;
   kernels::PanelWalk walk_;

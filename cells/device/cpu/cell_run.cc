@@ -30,23 +30,36 @@ int64_t RateOf(Precision precision, const kernels::CpuKernels& kernels) {
   return precision == Precision::kFp32Split ? std::max(1, kernels.bf16_rate / 3) : 1;
 }
 
-// What a product in bf16 reads of one row: its segments, rounded, one behind the other. Widths are even, and rows whole lines.
-int64_t RoundedWidth(const SegmentPlan& segment) { return (int64_t{segment.depth} + 1) / 2 * 2; }
-int64_t RoundedStride(const CellProgram& program) {
+// How a number lies that was rounded: half a float, or what takes a whole one.
+enum class RoundedTo : uint8_t { kHalfAFloat, kAFloat };
+
+RoundedTo RoundedBy(const kernels::CpuKernels& kernels, Precision precision) {
+  const bool pairs = precision == Precision::kBf16 && kernels.bf16_in_pairs;
+  return pairs ? RoundedTo::kHalfAFloat : RoundedTo::kAFloat;
+}
+
+// What a product in bf16 reads of one row: its segments, rounded, one behind the other. Each begins with a line, and rows are an
+// odd number of lines apart, so that those which are read together lie in as many sets of a cache as there are.
+int64_t RoundedWidth(const SegmentPlan& segment, RoundedTo to) {
+  const int64_t pairs = (int64_t{segment.depth} + 1) / 2;
+  const int64_t floats = to == RoundedTo::kHalfAFloat ? pairs : 2 * pairs;
+  return (floats + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes;
+}
+int64_t RoundedStride(const CellProgram& program, RoundedTo to) {
   int64_t most = 0;
   for (const Step& step : program.steps) {
     const auto* const product = std::get_if<ProductStep>(&step);
     if (product == nullptr || !RoundsInputs(program.precision)) continue;
     int64_t width = 0;
-    for (const SegmentPlan& s : product->segments) width += RoundedWidth(s);
+    for (const SegmentPlan& s : product->segments) width += RoundedWidth(s, to);
     most = std::max(most, width);
   }
-  return most == 0 ? 0 : kernels::PaddedStride(most);
+  return most == 0 ? 0 : (most / kernels::kLanes | 1) * kernels::kLanes;
 }
 
 // Floats of scratch that a node takes.
 int64_t NodeFloats(const CellProgram& program) {
-  return ScratchStride(program) + RoundedStride(program);
+  return ScratchStride(program) + RoundedStride(program, RoundedTo::kAFloat);
 }
 
 // Nodes of a chunk, by the floats of scratch that each takes.
@@ -195,11 +208,14 @@ void ChunkRun::RoundInputs(const ProductStep& plan, RowSource* inputs, size_t sk
   const auto round =
       precision == Precision::kBf16 ? cell_.kernels().round_to_bf16 : cell_.kernels().split_to_bf16;
   RowSource rounded[kernels::kMaxSegments];
-  int64_t numbers = 0;  // of a row
+  const RoundedTo form = RoundedBy(cell_.kernels(), precision);
+  const int64_t stride = RoundedStride(cell_.program(), form);
+  int64_t numbers = 0, floats = 0;  // of a row
   for (size_t s = skipped; s < plan.segments.size(); ++s) {
     if (inputs[s - skipped].base == nullptr) continue;  // zeros
-    rounded[s - skipped] = {scratch_.rounded() + numbers, RoundedStride(cell_.program())};
-    numbers += RoundedWidth(plan.segments[s]);
+    rounded[s - skipped] = {scratch_.rounded() + floats, stride};
+    floats += RoundedWidth(plan.segments[s], form);
+    numbers += plan.segments[s].depth;
   }
   SplitRows(RoundingCost(precision) * numbers, [&](int32_t begin, int32_t rows, int) {
     for (size_t s = skipped; s < plan.segments.size(); ++s) {
@@ -397,7 +413,7 @@ ScratchSize SizeFor(const std::vector<const CellProgram*>& programs) {
     const int64_t nodes = ChunkNodes(NodeFloats(*program));
     const auto lookups = static_cast<int64_t>(program->lookups.size());
     size.values = std::max(size.values, ScratchStride(*program) * nodes);
-    size.rounded = std::max(size.rounded, RoundedStride(*program) * nodes);
+    size.rounded = std::max(size.rounded, RoundedStride(*program, RoundedTo::kAFloat) * nodes);
     size.indices = std::max(size.indices, lookups * kChunkNodes);
   }
   return size;
