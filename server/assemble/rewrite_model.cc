@@ -35,7 +35,11 @@ absl::StatusOr<std::shared_ptr<const Model>> Deferred(std::shared_ptr<const Mode
   std::shared_ptr<const Model> deferred = DeferModel(model, rule);
   if (deferred == nullptr) deferred = std::move(model);
   if (TypesThatMayWait(*deferred).empty()) {
-    return Refused(places, "defer", "each cell type feeds something recurrent, or none does");
+    return Refused(
+        places, "defer",
+        "each cell type feeds something recurrent, or none does, and none could be taken "
+        "apart with the same bits (its products share weights, or a parameter alone is "
+        "computed with on both sides)");
   }
   return deferred;
 }

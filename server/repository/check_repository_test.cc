@@ -51,6 +51,19 @@ TEST_F(CheckRepositoryTest, EveryModelIsReportedWithAllItsProblems) {
   EXPECT_FALSE(CheckRepository(root_ + "/nowhere", LoaderLimits()).ok());
 }
 
+TEST_F(CheckRepositoryTest, WhereNothingCanWaitItIsSaidWhatItWouldTake) {
+  WriteGruFolder(root_, "a", 1);
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app) << "defer: ON\n";
+  const auto checked = CheckRepository(root_, LoaderLimits());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_THAT(
+      (*checked)[0].problems,
+      ElementsAre(testing::MatchesRegex(
+          "config.textproto:[0-9]+: defer is ON: each cell type feeds something recurrent, or "
+          "none does, and none could be taken apart with the same bits .its products share "
+          "weights, or a parameter alone is computed with on both sides.")));
+}
+
 TEST_F(CheckRepositoryTest, APolicyThatCannotBeUsedIsSaidWhereTheModelIsServedAllTheSame) {
   WriteGruFolder(root_, "a", 1);
   std::ofstream(root_ + "/a/config.textproto", std::ios::app)
