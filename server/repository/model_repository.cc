@@ -248,10 +248,12 @@ absl::Status ModelRepository::LoadSome(const std::vector<std::string>& names) {
     Set(name, [](Known& known) { known.phase = ModelPhase::kLoading; });
   }
   const std::lock_guard lock(changes_);
-  std::vector<absl::StatusOr<Versions>> read;
+  std::vector<absl::StatusOr<Versions>> read;       // of the first of `names`
   std::vector<std::shared_ptr<const Model>> alive;  // as long as they are expected
   std::vector<const Model*> expected;
   for (const std::string& name : names) {
+    // What there will be no room for takes no memory. (One of those before it may fail: then it is read when its turn comes.)
+    if (static_cast<int64_t>(expected.size()) >= max_models_) break;
     read.push_back(Read(name));
     if (!read.back().ok()) continue;
     for (const ModelVersion& version : *read.back()) {
@@ -261,8 +263,9 @@ absl::Status ModelRepository::LoadSome(const std::vector<std::string>& names) {
   }
   scheduler_.ExpectModels(expected);
   std::vector<std::string> problems;
-  for (size_t i = 0; i < read.size(); ++i) {
-    const absl::Status s = Serve(names[i], std::move(read[i]));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const absl::Status s =
+        i < read.size() ? Serve(names[i], std::move(read[i])) : LoadFolder(names[i]);
     if (!s.ok()) problems.emplace_back(s.message());
   }
   scheduler_.ExpectModels({});

@@ -76,9 +76,9 @@ class ModelRepository {
   ModelRepository(std::string root, LoaderLimits limits, Scheduler& scheduler,
                   RepositoryOptions options = {});
 
-  // Loads every model folder of the root, by name. All are read first, so that what they share (the budget of folds) is
-  // divided between them whatever their names; who loads or unloads meanwhile waits. All are tried; the error names each
-  // that failed, a line a problem. A root that cannot be read or holds no model is an error, too.
+  // Loads every model folder of the root, by name. All are read first (of more than --max-models, so many), so that what they
+  // share (the budget of folds) is divided between them whatever their names; who loads or unloads meanwhile waits. All are
+  // tried; the error names each that failed, a line a problem. A root that cannot be read or holds no model is an error, too.
   absl::Status LoadAll();
   // The same of these, in this order.
   absl::Status LoadSome(const std::vector<std::string>& names);

@@ -684,6 +684,25 @@ TEST_F(CrowdedTest, OneModelTooManyIsRefusedAndTheCheckSaysSoInTheSameWords) {
   EXPECT_TRUE(crowded_.Load("c").ok());
 }
 
+TEST_F(CrowdedTest, WhatThereWillBeNoRoomForIsNotReadUnlessOneBeforeItFails) {
+  for (const char* name : {"a", "b", "c", "d"}) MakeModel(name, 1);
+  Corrupt("c", 1);
+  const std::string full = std::string(crowded_.LoadAll().message());
+  EXPECT_THAT(full, HasSubstr(std::string("model \"c\": ") + kFull)) << "nobody has seen its files";
+  EXPECT_THAT(scheduler_.expected, ElementsAre("a b after 0", "after 2"));
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "add b 1"));
+}
+
+TEST_F(CrowdedTest, WhoIsNotReadAtFirstIsServedWhereOneBeforeItCannotBe) {
+  for (const char* name : {"a", "c", "d"}) MakeModel(name, 1);
+  MakeModel("b", 7);
+  scheduler_.refused_version = 7;
+  EXPECT_EQ(std::string(crowded_.LoadAll().message()),
+            "model \"b\": no memory for it\nmodel \"d\": 2 models are served, the most is 2 "
+            "(--max-models): there is no room for \"d\"");
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "add c 1"));
+}
+
 TEST_F(CrowdedTest, ThousandsOfLoadsUseAHandfulOfPlacesAndEveryModelIsSaidToBeGone) {
   MakeModel("a", 1);
   std::set<int32_t> places;
