@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "cells/device/cpu/process_limits.h"
+
 namespace cellbatch {
 namespace {
 
@@ -99,6 +101,7 @@ absl::StatusOr<Weight> WeightStore::Get(absl::Span<const std::string> tensors, b
 
   const Shape shape = ShapeFor(*dims);
   const size_t size = static_cast<size_t>(shape.size());
+  RequireMemory(static_cast<int64_t>(2 * size * sizeof(float)));  // beside the sum, what is added
   const std::shared_ptr<float[]> data(new float[size]());
   const absl::Span<float> sum(data.get(), size);
   for (const std::string& tensor : tensors) {

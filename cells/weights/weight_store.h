@@ -28,7 +28,7 @@ class WeightStore {
                                                bool transposed) const;
 
   // The sum of `tensors`, element by element in the order given (PyTorch keeps two biases where most cells have
-  // one), transposed if asked. NaN and infinities are refused by name and place.
+  // one), transposed if asked. NaN and infinities are refused by name and place. Throws TooLittleMemory before it takes any.
   absl::StatusOr<Weight> Get(absl::Span<const std::string> tensors, bool transposed);
 
   const SafetensorsFile& file() const { return file_; }

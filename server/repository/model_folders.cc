@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "cells/device/cpu/process_limits.h"
 #include "server/requests/client_text.h"
 
 namespace cellbatch {
@@ -65,8 +66,8 @@ absl::StatusOr<ModelVersion> Read(const std::string& folder, const std::string& 
                                   int64_t version, ModelId id, const LoaderLimits& limits) {
   try {
     return LoadVersion(folder, name, version, id, limits);
-  } catch (const std::bad_alloc&) {
-    return NoMemoryFor(version);
+  } catch (const std::bad_alloc& why) {
+    return NoMemoryFor(version, why);
   }
 }
 
@@ -111,9 +112,11 @@ absl::Status CheckRoom(const std::string& name, size_t versions, int64_t served_
       versions == 1 ? std::string() : fmt::format("{} versions of ", versions), Quoted(name)));
 }
 
-absl::Status NoMemoryFor(int64_t version) {
-  return absl::ResourceExhaustedError(
-      fmt::format("there is no memory left for version {}", version));
+absl::Status NoMemoryFor(int64_t version, const std::bad_alloc& why) {
+  const auto* const known = dynamic_cast<const TooLittleMemory*>(&why);
+  return absl::ResourceExhaustedError(fmt::format("there is no memory left for version {}{}{}",
+                                                  version, known == nullptr ? "" : ": ",
+                                                  known == nullptr ? "" : known->what()));
 }
 
 absl::StatusOr<std::vector<int64_t>> FindVersions(const std::string& root, const std::string& name,

@@ -4,6 +4,7 @@
 #define CELLBATCH_SERVER_REPOSITORY_MODEL_FOLDERS_H_
 
 #include <cstdint>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,9 @@ absl::StatusOr<std::vector<std::string>> ModelFolders(const std::string& root);
 // RESOURCE_EXHAUSTED: so many versions of a model would be too many.
 absl::Status CheckRoom(const std::string& name, size_t versions, int64_t served_beside,
                        int64_t max_models);
-// RESOURCE_EXHAUSTED: the heap had no room for what a load needs, as where a limit keeps the process from mapping more.
-absl::Status NoMemoryFor(int64_t version);
+// RESOURCE_EXHAUSTED: there is no room for what a load needs, as where a limit keeps the process from mapping more; how much was
+// wanted, if that was found out before it was taken (RequireMemory).
+absl::Status NoMemoryFor(int64_t version, const std::bad_alloc& why);
 // Whether `name` is one of them.
 bool IsModelFolder(const std::string& root, std::string_view name);
 // The versions of a model folder that are to be served (VersionsToServe). NOT_FOUND: there is no such folder.

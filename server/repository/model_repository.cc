@@ -118,8 +118,8 @@ absl::Status ModelRepository::Add(const std::shared_ptr<const Model>& model,
   if (!rules.ok()) return rules.status();
   try {
     return scheduler_.AddModel(model, *std::move(rules));
-  } catch (const std::bad_alloc&) {
-    return NoMemoryFor(model->version);
+  } catch (const std::bad_alloc& why) {
+    return NoMemoryFor(model->version, why);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -120,14 +121,22 @@ std::optional<int64_t> LeftIn(std::optional<int64_t> limit, std::optional<int64_
   return *limit - std::min(*limit, held);
 }
 
-std::optional<int64_t> GroupMemory(const std::string& folder, bool v2) {
-  const std::string stat = folder + "/memory.stat";
+// What of a group's memory gives way: cached files, those that are used as well when it must be.
+enum class Gives { kGladly, kWhenItMust };
+
+std::optional<int64_t> GroupMemory(const std::string& folder, bool v2, Gives gives) {
+  const auto cached = [&](const std::string& prefix) {
+    const std::string stat = folder + "/memory.stat";
+    const int64_t active = NumberOf(stat, prefix + "active_file").value_or(0);
+    return NumberOf(stat, prefix + "inactive_file").value_or(0) +
+           (gives == Gives::kWhenItMust ? active : 0);
+  };
   if (v2) {
     return LeftIn(NumberIn(folder + "/memory.max"), NumberIn(folder + "/memory.current"),
-                  NumberOf(stat, "inactive_file"));
+                  cached(""));
   }
   return LeftIn(NumberIn(folder + "/memory.limit_in_bytes"),
-                NumberIn(folder + "/memory.usage_in_bytes"), NumberOf(stat, "total_inactive_file"));
+                NumberIn(folder + "/memory.usage_in_bytes"), cached("total_"));
 }
 
 std::optional<double> GroupCpus(const std::string& folder, bool v2) {
@@ -175,15 +184,40 @@ std::optional<int64_t> ProcessMemory(const std::string& root, std::string_view l
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<int64_t> AvailableMemoryBytes(const std::string& root) {
-  std::optional<int64_t> machine = NumberOf(root + "/proc/meminfo", "MemAvailable:");
+std::optional<int64_t> MemoryBytes(const std::string& root, Gives gives) {
+  const std::string meminfo = root + "/proc/meminfo";
+  std::optional<int64_t> machine = NumberOf(meminfo, "MemAvailable:");
+  if (machine.has_value() && gives == Gives::kWhenItMust) {
+    *machine += NumberOf(meminfo, "SwapFree:").value_or(0);
+  }
   if (machine.has_value()) *machine *= 1024;
   const std::optional<int64_t> of_process =
       Least(ProcessMemory(root, "Max address space", "VmSize:"),
             ProcessMemory(root, "Max data size", "VmData:"));
-  return Least(Least(machine, of_process), LeastOfVersions<int64_t>(root, "memory", GroupMemory));
+  const auto of_group = [gives](const std::string& folder, bool v2) {
+    return GroupMemory(folder, v2, gives);
+  };
+  return Least(Least(machine, of_process), LeastOfVersions<int64_t>(root, "memory", of_group));
+}
+
+constexpr int64_t kUnasked = 16 << 20;
+
+}  // namespace
+
+std::optional<int64_t> AvailableMemoryBytes(const std::string& root) {
+  return MemoryBytes(root, Gives::kGladly);
+}
+
+TooLittleMemory::TooLittleMemory(int64_t wanted, int64_t left)
+    : text_(std::to_string(wanted) + " bytes more are needed, " + std::to_string(left) +
+            " are left") {}
+
+void RequireMemory(int64_t bytes, const std::string& root) {
+  static std::atomic<int64_t> unasked = 0;
+  if (unasked.fetch_add(bytes) + bytes <= kUnasked) return;
+  const std::optional<int64_t> left = MemoryBytes(root, Gives::kWhenItMust);
+  if (left.has_value() && bytes > *left) throw TooLittleMemory(bytes, *left);
+  unasked = 0;
 }
 
 std::optional<double> CpuQuota(const std::string& root) {

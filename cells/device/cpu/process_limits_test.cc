@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <string>
 
 namespace cellbatch {
@@ -78,6 +79,48 @@ TEST(ProcessLimitsTest, WhatTheProcessMayMapItselfCounts) {
   EXPECT_EQ(machine.Memory(), 0) << "more is taken than may be from now on";
   limits("unlimited", "17179869184");
   EXPECT_EQ(machine.Memory(), 8192 * kMiB);
+}
+
+// What `bytes` more are answered on that machine; empty: they may be had.
+std::string Refusal(const FakeMachine& machine, int64_t bytes) {
+  try {
+    RequireMemory(bytes, machine.root());
+  } catch (const std::bad_alloc& refused) {
+    return refused.what();
+  }
+  return "";
+}
+
+TEST(ProcessLimitsTest, WhatCannotBeHadIsRefusedBeforeItIsTaken) {
+  FakeMachine machine;
+  EXPECT_EQ(Refusal(machine, 8192 * kMiB), "");
+  EXPECT_EQ(Refusal(machine, 8192 * kMiB + 1),
+            "8589934593 bytes more are needed, 8589934592 are left");
+  machine.Write("/proc/meminfo", "MemAvailable:    8388608 kB\nSwapFree: 1024 kB\n");
+  EXPECT_EQ(Refusal(machine, 8193 * kMiB), "") << "slow, and had";
+  EXPECT_NE(Refusal(machine, 8193 * kMiB + 1), "");
+  EXPECT_EQ(machine.Memory(), 8192 * kMiB) << "which nobody plans with";
+  machine.UseV2("/pod");
+  machine.Write("/sys/fs/cgroup/pod/memory.max", std::to_string(1000 * kMiB) + "\n");
+  machine.Write("/sys/fs/cgroup/pod/memory.current", std::to_string(600 * kMiB) + "\n");
+  machine.Write("/sys/fs/cgroup/pod/memory.stat", "active_file " + std::to_string(50 * kMiB) +
+                                                      "\ninactive_file " +
+                                                      std::to_string(250 * kMiB) + "\n");
+  EXPECT_EQ(machine.Memory(), 650 * kMiB);
+  EXPECT_EQ(Refusal(machine, 700 * kMiB), "") << "files that are read again and again give way";
+  EXPECT_NE(Refusal(machine, 700 * kMiB + 1), "");
+  machine.Write("/sys/fs/cgroup/pod/memory.current", std::to_string(2000 * kMiB) + "\n");
+  EXPECT_EQ(Refusal(machine, 17 * kMiB), "17825792 bytes more are needed, 0 are left");
+  EXPECT_EQ(Refusal(machine, 1), "1 bytes more are needed, 0 are left") << "until it is granted";
+  FakeMachine roomy;
+  EXPECT_EQ(Refusal(roomy, kMiB), "");
+  roomy.Write("/proc/meminfo", "MemAvailable: 0 kB\n");
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(Refusal(roomy, kMiB), "") << "nobody is asked";
+  EXPECT_EQ(Refusal(roomy, 1), "1 bytes more are needed, 0 are left");
+}
+
+TEST(ProcessLimitsTest, WhereNothingIsKnownNothingIsRefused) {
+  EXPECT_NO_THROW(RequireMemory(int64_t{1} << 60, "/nowhere"));
 }
 
 TEST(ProcessLimitsTest, WhereNothingIsSaidNothingIsKnown) {
@@ -189,12 +232,15 @@ TEST(ProcessLimitsTest, Version1SaysTheSameInOtherFiles) {
   machine.Write("/sys/fs/cgroup/memory/kube/pod/memory.limit_in_bytes", std::to_string(900 * kMiB));
   machine.Write("/sys/fs/cgroup/memory/kube/pod/memory.usage_in_bytes", std::to_string(500 * kMiB));
   machine.Write("/sys/fs/cgroup/memory/kube/pod/memory.stat",
-                "inactive_file 5\ntotal_inactive_file " + std::to_string(100 * kMiB) + "\n");
+                "inactive_file 5\ntotal_inactive_file " + std::to_string(100 * kMiB) +
+                    "\nactive_file 7\ntotal_active_file " + std::to_string(30 * kMiB) + "\n");
   machine.Write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
   machine.Write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   machine.Write("/sys/fs/cgroup/cpu/kube/cpu.cfs_quota_us", "250000\n");
   machine.Write("/sys/fs/cgroup/cpu/kube/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(machine.Memory(), 500 * kMiB);
+  EXPECT_EQ(Refusal(machine, 530 * kMiB), "");
+  EXPECT_NE(Refusal(machine, 530 * kMiB + 1), "");
   EXPECT_EQ(machine.Cpus(), 2.5);
 }
 

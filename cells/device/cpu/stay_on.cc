@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <exception>
 #include <thread>
 
 namespace cellbatch {
@@ -19,10 +20,16 @@ bool StayOn(absl::Span<const int> cpus) {
 
 void RunOn(absl::Span<const int> cpus, absl::FunctionRef<void()> work) {
   if (cpus.empty()) return work();
+  std::exception_ptr thrown;
   std::thread([&] {
     StayOn(cpus);
-    work();
+    try {
+      work();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
   }).join();
+  if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
 }  // namespace cellbatch

@@ -12,7 +12,7 @@ namespace cellbatch {
 bool StayOn(absl::Span<const int> cpus);
 
 // Runs `work` on a thread of its own that stays on `cpus`, and waits for it; the caller stays where it is. No CPUs: on the
-// caller's thread.
+// caller's thread. What it throws is the caller's to catch.
 void RunOn(absl::Span<const int> cpus, absl::FunctionRef<void()> work);
 
 }  // namespace cellbatch

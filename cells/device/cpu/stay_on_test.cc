@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -31,6 +32,13 @@ TEST(StayOnTest, WithoutCpusTheCallerDoesItItself) {
   bool ran = false;
   RunOn({}, [&] { ran = std::this_thread::get_id() == caller; });
   EXPECT_TRUE(ran);
+}
+
+// A load for which there is no memory is no end of the process.
+TEST(StayOnTest, WhatWorkThrowsIsTheCallersToCatch) {
+  for (const std::vector<int>& cpus : {std::vector<int>(), AllowedCpus()}) {
+    EXPECT_THROW(RunOn(cpus, [] { throw std::bad_alloc(); }), std::bad_alloc) << cpus.size();
+  }
 }
 
 TEST(StayOnTest, WhereItIsNotPermittedWorkIsDoneAnyway) {
