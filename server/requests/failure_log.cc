@@ -202,7 +202,10 @@ FailureLog::FailureLog(int64_t per_second, LogFormat format, Write write, const 
       next_id_(uint64_t{std::random_device()()} << 32 | std::random_device()()),
       writer_([this] { Loop(); }) {}
 
-FailureLog::~FailureLog() {
+FailureLog::~FailureLog() { Close(); }
+
+void FailureLog::Close() {
+  if (!writer_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -65,10 +65,12 @@ class FailureLog {
 
   // `write` is called by the log's own thread. `clock` outlives it. `per_second` 0: no lines.
   FailureLog(int64_t per_second, LogFormat format, Write write, const Clock& clock);
-  // Writes what waits.
-  ~FailureLog();
+  ~FailureLog();  // closes it
   FailureLog(const FailureLog&) = delete;
   FailureLog& operator=(const FailureLog&) = delete;
+
+  // Writes what waits; from then on nothing is added. Idempotent.
+  void Close();
 
   // Any thread, all of them. Never wait for who writes.
   //

@@ -214,6 +214,15 @@ TEST_F(FailureLogTest, AWriterThatIsStuckCostsLinesAndNobodyWaits) {
   EXPECT_THAT(lines_.back(), HasSubstr(" left_out=10 "));
 }
 
+TEST_F(FailureLogTest, WhatWaitsIsWrittenWhenItIsClosedAndOnceWhenThatIsTwice) {
+  const auto log = Make(1'000'000);
+  for (int i = 0; i < 10; ++i) log->Add(kFailed);
+  log->Close();
+  EXPECT_EQ(lines_.size(), 10u);
+  log->Close();
+  EXPECT_EQ(lines_.size(), 10u);
+}
+
 TEST_F(FailureLogTest, MadeIdsAreSixteenDigitsAndNoTwoAreAlike) {
   const auto log = Make(1);
   std::set<std::string> ids;
