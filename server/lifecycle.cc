@@ -47,7 +47,10 @@ void Lifecycle::Change(const std::function<void()>& change) {
 bool Lifecycle::Serve() {
   const std::lock_guard lock(mutex_);
   if (phase_ != ServerPhase::kStarting) return false;
-  Change([&] { phase_ = ServerPhase::kServing; });
+  Change([&] {
+    phase_ = ServerPhase::kServing;
+    served_ = true;
+  });
   return true;
 }
 
@@ -57,17 +60,24 @@ void Lifecycle::SetHealthy(bool healthy) {
   Change([&] { healthy_ = healthy; });
 }
 
-void Lifecycle::RequestStop() {
+ServerPhase Lifecycle::RequestStop() {
   const std::lock_guard lock(mutex_);
+  const ServerPhase before = phase_;
   Change([&] {
     ++stops_;
     phase_ = std::max(phase_, ServerPhase::kDraining);
   });
+  return before;
 }
 
 ServerPhase Lifecycle::phase() const {
   const std::lock_guard lock(mutex_);
   return phase_;
+}
+
+bool Lifecycle::served() const {
+  const std::lock_guard lock(mutex_);
+  return served_;
 }
 
 void Lifecycle::WaitForStop(const std::function<bool()>& healthy) {
@@ -93,7 +103,7 @@ bool Lifecycle::WaitUntil(std::unique_lock<std::mutex>& lock, Clock::time_point 
 
 bool Lifecycle::Drain(const DrainLimits& limits, const DrainSteps& steps) {
   std::unique_lock lock(mutex_);
-  WaitUntil(lock, Clock::now() + limits.delay, 1, nullptr);
+  if (served_) WaitUntil(lock, Clock::now() + limits.delay, 1, nullptr);
   steps.refuse_new();
   if (WaitUntil(lock, Clock::now() + limits.timeout, 2, steps.in_flight)) return true;
   lock.unlock();

@@ -3,12 +3,13 @@
 //
 //   starting --(every model warm)--> serving --(SIGTERM)--> draining ----> stopped
 //       |                                                     ^
-//       +------------------(SIGTERM)--------------------------+
+//       +--------(SIGTERM, or a start that failed)------------+
 //
 // draining: not ready at once, but still served for drain_delay, so that load balancers notice
 // before anybody is turned away; then new requests get UNAVAILABLE and accepted ones finish, for up
 // to drain_timeout; then what is left is answered UNAVAILABLE. A second request to stop skips the
-// delay, a third one the wait.
+// delay, a third one the wait. While it starts, models that are warm answer whoever asks, so there is something
+// to drain; no load balancer knows of it yet, so there is no delay.
 //
 // Any thread. Listeners are told under a mutex, in the order of the changes.
 #ifndef CELLBATCH_SERVER_LIFECYCLE_H_
@@ -48,15 +49,17 @@ class Lifecycle {
   bool Serve();
   // A device set that can compute nothing is not ready, whatever the phase.
   void SetHealthy(bool healthy);
-  // SIGTERM, SIGINT. Not ready when it returns. Counts.
-  void RequestStop();
+  // SIGTERM, SIGINT, a start that failed. Not ready when it returns: the phase that this ended. Counts.
+  ServerPhase RequestStop();
 
   bool ready() const { return ready_.load(std::memory_order_acquire); }
   ServerPhase phase() const;
+  bool served() const;  // it has been kServing: others may have been told so
 
   // Waits for a stop, and asks `healthy` (if given) now and then meanwhile.
   void WaitForStop(const std::function<bool()>& healthy);
-  // The drain above. True: every accepted request was answered before the time was over.
+  // The drain above; without its delay where nothing was ever served. True: every accepted request was answered before the
+  // time was over.
   bool Drain(const DrainLimits& limits, const DrainSteps& steps);
   void Stopped();
 
@@ -68,7 +71,7 @@ class Lifecycle {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   ServerPhase phase_ = ServerPhase::kStarting;
-  bool healthy_ = true;
+  bool healthy_ = true, served_ = false;
   int stops_ = 0;
   std::atomic<bool> ready_ = false;
   std::vector<std::function<void(bool)>> listeners_;

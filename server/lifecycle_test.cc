@@ -34,7 +34,33 @@ TEST(LifecycleTest, AStopWhileStartingIsNotForgotten) {
   lifecycle.RequestStop();
   EXPECT_FALSE(lifecycle.Serve());
   EXPECT_FALSE(lifecycle.ready());
+  EXPECT_FALSE(lifecycle.served());
   lifecycle.WaitForStop(nullptr);  // returns
+}
+
+TEST(LifecycleTest, WhoStopsItHearsWhatThatEnded) {
+  Lifecycle stopped_early, lifecycle;
+  EXPECT_EQ(stopped_early.RequestStop(), ServerPhase::kStarting);
+  EXPECT_EQ(stopped_early.RequestStop(), ServerPhase::kDraining);
+  lifecycle.Serve();
+  EXPECT_EQ(lifecycle.RequestStop(), ServerPhase::kServing);
+  lifecycle.Stopped();
+  EXPECT_EQ(lifecycle.RequestStop(), ServerPhase::kStopped);
+  EXPECT_TRUE(lifecycle.served()) << "it was";
+}
+
+// Nobody was told that it is ready: it does not wait for who tells others.
+TEST(LifecycleTest, AStopWhileStartingLeavesNoDelayAndWaitsForWhatWasAcceptedAllTheSame) {
+  Lifecycle lifecycle;
+  lifecycle.RequestStop();
+  int64_t left = 3;
+  bool refused = false;
+  EXPECT_TRUE(lifecycle.Drain({.delay = hours(1), .timeout = hours(1)},
+                              {.refuse_new = [&] { refused = true; },
+                               .in_flight = [&] { return --left; },
+                               .answer_the_rest = [] { ADD_FAILURE() << "all was answered"; }}));
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(left, 0);
 }
 
 TEST(LifecycleTest, DrainRefusesNewOnesThenWaitsForAcceptedOnes) {
@@ -69,6 +95,7 @@ TEST(LifecycleTest, WhatIsLeftWhenTheTimeIsOverIsAnswered) {
 
 TEST(LifecycleTest, ASecondStopSkipsTheDelayAndAThirdTheWait) {
   Lifecycle lifecycle;
+  lifecycle.Serve();
   lifecycle.RequestStop();
   lifecycle.RequestStop();
   bool answered = false;
