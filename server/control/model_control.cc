@@ -49,14 +49,31 @@ ModelControl::~ModelControl() {
   thread_.join();
 }
 
-// Changes are made from then on, whatever became of the start: the server may go on without what failed.
 absl::Status ModelControl::LoadAtStart() {
+  std::unique_lock lock(mutex_);
+  start_ = Start::kAsked;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return stop_ || start_ == Start::kDone; });
+  return start_ == Start::kDone ? started_ : Stopping();
+}
+
+bool ModelControl::loading() const {
+  const std::lock_guard lock(mutex_);
+  return start_ == Start::kUnderWay;
+}
+
+// The thread's, until LoadAtStart is through with; a stop before it was asked for leaves nothing to be loaded.
+void ModelControl::Begin(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [this] { return stop_ || start_ == Start::kAsked; });
+  if (stop_) return;
+  start_ = Start::kUnderWay;
+  lock.unlock();
   absl::Status loaded =
       options_.mode == ModelControlMode::kNone ? repository_.LoadAll() : LoadFolders();
-  const std::lock_guard lock(mutex_);
-  begun_ = true;
+  lock.lock();
+  started_ = std::move(loaded);
+  start_ = Start::kDone;
   changed_.notify_all();
-  return loaded;
 }
 
 // Those that are polled are known as they were before they are read, so who writes meanwhile is noticed; and none but those
@@ -151,10 +168,11 @@ void ModelControl::GiveUp() {
   if (done) done(Stopping());
 }
 
+// Changes are made after the start, whatever became of it: the server may go on without what failed.
 void ModelControl::Run() {
   const bool polls = options_.mode == ModelControlMode::kPoll;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return stop_ || begun_; });
+  Begin(lock);
   while (!stop_) {
     const auto wanted = [this] { return stop_ || !line_.empty(); };
     if (polls) {

@@ -5,17 +5,21 @@
 //   explicit          --load-model, ..    Change: RepositoryModelLoad and RepositoryModelUnload
 //   poll              all                 every --repository-poll what the folders show (folder_watch.h)
 //
-//   Change --> line of --max-model-changes --> one thread: ModelRepository --> done, on that thread
+//   LoadAtStart -----------------------------> one thread: ModelRepository --> who waits is told
+//   Change --> line of --max-model-changes --> the same, after it          --> done, on that thread
 //      \-> refused: done, at once
 //
 // A change takes seconds, so nobody waits for it on a thread that others need: who asked is told when it is done, and that is
 // when the version that went has been let go of by its last request. It is done whether they still want to know or not.
 // Changes are made one after the other, in the order in which they came.
 //
-// At the end Refuse answers what waits, GiveUp what is under way; the destructor waits until the thread is out of it, which
-// it soon is once the scheduler has stopped: when the files are read.
+// The load at the start is that thread's first work. Who asked for it waits, and is told at once when the server is to stop:
+// models that are warm have answered requests by then, and those are to be seen to, however long a file takes to read.
 //
-// Threads: any, but LoadAtStart (once, before the first change is made).
+// At the end Refuse answers what waits, GiveUp what is under way; the destructor waits until the thread is out of it, which
+// it soon is once the scheduler has stopped: when the files are read. Who does not want to wait for those asks loading().
+//
+// Threads: any, but LoadAtStart (once).
 #ifndef CELLBATCH_SERVER_CONTROL_MODEL_CONTROL_H_
 #define CELLBATCH_SERVER_CONTROL_MODEL_CONTROL_H_
 
@@ -63,8 +67,11 @@ class ModelControl {
   ModelControl(const ModelControl&) = delete;
   ModelControl& operator=(const ModelControl&) = delete;
 
-  // Blocks for seconds. What failed, as ModelRepository::LoadAll says it.
+  // Waits for seconds, until all are loaded, or tried. What failed, as ModelRepository::LoadAll says it; UNAVAILABLE: Refuse came
+  // before that, and the thread may be in the load for as long as it takes, or has not begun it and never will.
   absl::Status LoadAtStart();
+  // Whether the thread is in that load.
+  bool loading() const;
   // With kExplicit: folders that came or went since are known or forgotten (ModelRepository::Know). Reads the root.
   void LookForFolders() const;
   // May a server without a model be right?
@@ -74,7 +81,7 @@ class ModelControl {
   // stopping) or RESOURCE_EXHAUSTED (the line is full), else later, with what ModelRepository says.
   void Change(ModelChange what, std::string name, ModelChangeDone done);
 
-  // From now on changes are refused, those that wait too. The one under way goes on.
+  // From now on changes are refused, those that wait and LoadAtStart too. The one under way goes on.
   void Refuse();
   // And whoever asked for that is told that the server is stopping, whatever becomes of it.
   void GiveUp();
@@ -85,7 +92,9 @@ class ModelControl {
     std::string name;
     ModelChangeDone done;
   };
+  enum class Start : uint8_t { kNotAsked, kAsked, kUnderWay, kDone };
 
+  void Begin(std::unique_lock<std::mutex>& lock);
   absl::Status LoadFolders();
   std::vector<std::string> AtStart(const std::vector<std::string>& there) const;
   void TryFailedOnesAgain();
@@ -98,15 +107,17 @@ class ModelControl {
   const ControlOptions options_;
   ModelRepository& repository_;
   const Log log_;
-  FolderWatch folders_;  // LoadAtStart, then the thread
+  FolderWatch folders_;  // the thread's
   std::string trouble_;  // the thread: why the root could not be read, as it was last said
   std::map<std::string, std::string>
       refused_;  // the thread: by name, why it is tried again, as it was last said
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Asked> line_;     // under mutex_, like the following
   ModelChangeDone under_way_;  // of the change that is being made; empty: none, or given up
-  bool making_ = false, begun_ = false, stop_ = false;
+  Start start_ = Start::kNotAsked;
+  absl::Status started_;  // of kDone
+  bool making_ = false, stop_ = false;
   std::thread thread_;  // last: it needs the others
 };
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "tests/testing/gru_folder.h"
 #include "tests/testing/loading_scheduler.h"
@@ -15,12 +16,14 @@
 namespace cellbatch {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::SizeIs;
 using testing::StartsWith;
 namespace fs = std::filesystem;
 
@@ -131,6 +134,7 @@ TEST_F(ModelControlTest, WithoutControlAllAreLoadedAndNoCallChangesAnything) {
   WriteGruFolder(root_, "b");
   Control({});
   ASSERT_TRUE(control_->LoadAtStart().ok());
+  EXPECT_FALSE(control_->loading());
   EXPECT_FALSE(control_->may_be_empty());
   Load("a");
   Unload("b");
@@ -197,6 +201,46 @@ TEST_F(ModelControlTest, WhatIsAskedBeforeTheStartIsThroughIsMadeAfterIt) {
   ASSERT_TRUE(control_->LoadAtStart().ok());
   told_.WaitFor("load a: OK");
   EXPECT_THAT(scheduler_.log, ElementsAre("add b 1", "add a 1"));
+}
+
+// A stop: what warm models have accepted is waiting for whoever waits here.
+TEST_F(ModelControlTest, WhoWaitsForTheStartIsToldOfTheEndAtOnceAndTheDestructorWaitsForTheLoad) {
+  WriteGruFolder(root_, "a");
+  for (const auto mode :
+       {ModelControlMode::kNone, ModelControlMode::kExplicit, ModelControlMode::kPoll}) {
+    SCOPED_TRACE(Name(mode));
+    Control({.mode = mode, .root = "", .load_models = {"a"}});
+    scheduler_.Hold(true);
+    EXPECT_FALSE(control_->loading());
+    std::thread starter([this] { start_ = control_->LoadAtStart(); });
+    scheduler_.WaitUntilWarming(static_cast<int>(scheduler_.log.size()) + 1);
+    EXPECT_TRUE(control_->loading());
+    Load("a");  // to be made after it
+    control_->Refuse();
+    starter.join();
+    EXPECT_EQ(start_, absl::UnavailableError("the server is stopping"));
+    EXPECT_TRUE(control_->loading()) << "what it is in goes on";
+    Load("a");
+    EXPECT_EQ(Version("a"), -1);
+    scheduler_.Hold(false);
+    control_.reset();
+    EXPECT_EQ(Version("a"), 1) << "it was waited for";
+  }
+  const std::string why = "load a: UNAVAILABLE the server is stopping";
+  EXPECT_THAT(told_.lines(), AllOf(Contains(why).Times(2), SizeIs(6)))
+      << "the other modes take no changes";
+  EXPECT_THAT(scheduler_.log, ElementsAre("add a 1", "add a 1", "add a 1"))
+      << "nothing that was asked for was made";
+}
+
+TEST_F(ModelControlTest, AfterTheEndNothingIsLoadedAtAll) {
+  WriteGruFolder(root_, "a");
+  Control({});
+  control_->Refuse();
+  EXPECT_EQ(control_->LoadAtStart(), absl::UnavailableError("the server is stopping"));
+  EXPECT_FALSE(control_->loading());
+  control_.reset();
+  EXPECT_THAT(scheduler_.log, IsEmpty());
 }
 
 TEST_F(ModelControlTest, TheLineIsBoundedAndTheOneUnderWayCounts) {
@@ -362,6 +406,7 @@ TEST_F(ModelControlTest, AStartThatCouldNotReadTheRepositoryKeepsNobodyWaitingOn
     fs::remove_all(root_);
     poll ? Poll() : Explicit({"a"});
     EXPECT_THAT(std::string(start_.message()), HasSubstr(root_ + ": No such file"));
+    EXPECT_FALSE(control_->loading());
     WriteGruFolder(root_, "a");
     if (poll) {
       log_.WaitFor("model \"a\" is loaded: its folder changed");
