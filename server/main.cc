@@ -131,6 +131,61 @@ void Tell(const ServerOptions& options, const std::string& state) {
   if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
 }
 
+// What signals do, on their thread, while this thread starts, serves and ends a server.
+class Signalled {
+ public:
+  explicit Signalled(const ServerOptions& options)
+      : options_(options),
+        longest_drain_((options.drain_delay + options.drain_timeout).count() / 1000 +
+                       kWatchdogExtraSeconds),
+        signals_([this] { Stop(); }, [this] { LookForPolicies(); }) {}
+
+  Lifecycle& lifecycle() { return lifecycle_; }
+  void SetServer(Server* server) {
+    const std::lock_guard lock(mutex_);
+    server_ = server;
+  }
+  // The drain's own limits are kept, or the process ends.
+  void WatchDrain() const { ExitAfter(static_cast<int>(longest_drain_), kFailed); }
+
+ private:
+  // Before there is a server nobody can have been answered; and a device may take long to be opened.
+  void Stop() {
+    HurryLog();
+    Tell(options_, "STOPPING=1\nSTATUS=stopping: what was accepted is answered");
+    const std::lock_guard lock(mutex_);
+    const ServerPhase phase = lifecycle_.phase();
+    if (phase == ServerPhase::kStarting && server_ == nullptr) {
+      spdlog::info("stopped while starting: nothing had been accepted");
+      _exit(0);
+    }
+    if (phase < ServerPhase::kDraining) WatchDrain();
+    if (lifecycle_.RequestStop() == ServerPhase::kStarting) server_->GiveUpLoading();
+  }
+  void LookForPolicies() {
+    const std::lock_guard lock(mutex_);
+    if (server_ != nullptr) server_->LookForPolicies();
+  }
+
+  const ServerOptions& options_;
+  const int64_t longest_drain_;
+  Lifecycle lifecycle_;
+  std::mutex mutex_;
+  Server* server_ = nullptr;   // under it
+  const StopSignals signals_;  // last: its thread uses the others
+};
+
+void SayReady(const ServerOptions& options, const Server& server, const std::string& found,
+              const std::vector<std::string>& details) {
+  spdlog::info("devices: {}", found);
+  for (const std::string& device : details) spdlog::info("{}", device);
+  const std::string ready = server.ReadyLine();
+  std::printf("%s\n", ready.c_str());
+  std::fflush(stdout);
+  spdlog::info("ready: {}", ready);
+  Tell(options, "READY=1\nSTATUS=" + ready);
+}
+
 int Serve(const ServerOptions& options) {
   if (const absl::Status memory = CheckMemory(AvailableMemoryBytes()); !memory.ok()) {
     return Fail(memory);
@@ -139,32 +194,8 @@ int Serve(const ServerOptions& options) {
       !threads.ok()) {
     return Fail(threads);
   }
-  Lifecycle lifecycle;
-  const int64_t longest_drain =
-      (options.drain_delay + options.drain_timeout).count() / 1000 + kWatchdogExtraSeconds;
-  std::mutex serving_mutex;
-  Server* serving = nullptr;  // for SIGHUP, under it
-  const auto serve = [&](Server* server) {
-    const std::lock_guard lock(serving_mutex);
-    serving = server;
-  };
-  const auto look_for_policies = [&] {
-    const std::lock_guard lock(serving_mutex);
-    if (serving != nullptr) serving->LookForPolicies();
-  };
-  const auto stop = [&] {
-    HurryLog();
-    Tell(options, "STOPPING=1\nSTATUS=stopping: what was accepted is answered");
-    if (lifecycle.phase() == ServerPhase::kStarting) {
-      spdlog::info("stopped while loading: nothing had been accepted");
-      _exit(0);
-    }
-    if (lifecycle.phase() == ServerPhase::kServing) {
-      ExitAfter(static_cast<int>(longest_drain), kFailed);
-    }
-    lifecycle.RequestStop();
-  };
-  const StopSignals signals(stop, look_for_policies);
+  Signalled signalled(options);
+  Lifecycle& lifecycle = signalled.lifecycle();
   auto devices = Open(options);
   if (!devices.ok()) return Fail(devices.status());
   const std::string found = devices->found;
@@ -175,22 +206,26 @@ int Serve(const ServerOptions& options) {
   }
   auto server = Server::Start(options, *std::move(devices), lifecycle);
   if (!server.ok()) return Fail(server.status());
+  signalled.SetServer(server->get());
   const absl::Status loaded = (*server)->LoadModels();
-  if (!loaded.ok()) return Fail(loaded);
-  spdlog::info("devices: {}", found);
-  for (const std::string& device : details) spdlog::info("{}", device);
-  lifecycle.Serve();
-  serve(server->get());
-  std::printf("%s\n", (*server)->ReadyLine().c_str());
-  std::fflush(stdout);
-  spdlog::info("ready: {}", (*server)->ReadyLine());
-  Tell(options, "READY=1\nSTATUS=" + (*server)->ReadyLine());
+  const bool failed = !loaded.ok() && !absl::IsUnavailable(loaded);  // else it was given up
+  // Models that are warm have answered since: whoever they have accepted is not left alone.
+  if (failed) {
+    Fail(loaded);
+    signalled.WatchDrain();
+    lifecycle.RequestStop();
+  }
+  if (loaded.ok() && lifecycle.Serve()) SayReady(options, **server, found, details);
   const bool all = (*server)->RunUntilStopped();
-  serve(nullptr);
+  signalled.SetServer(nullptr);
   // All is answered: a library that hangs while it ends makes no failure of it (gRPC's waits for a thread that could not be
   // started).
-  const int code = all ? 0 : kFailed;
+  const int code = all && !failed ? 0 : kFailed;
   ExitAfter(kWatchdogExtraSeconds, code);
+  if ((*server)->loading()) {
+    (*server)->CloseAllButModels();
+    _exit(code);
+  }
   return code;
 }
 

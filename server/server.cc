@@ -18,10 +18,6 @@ namespace cellbatch {
 
 namespace {
 
-constexpr std::chrono::seconds kCloseGrace{2};
-constexpr std::chrono::milliseconds kFarewell{500};
-constexpr std::chrono::seconds kRelayGrace{10};  // for slow clients to take what they are owed
-
 // A line of the log for each of its lines.
 void LogLines(spdlog::level::level_enum level, const std::string& text) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
@@ -311,32 +307,13 @@ absl::StatusOr<std::unique_ptr<HttpServer>> Server::StartHttp(const char* flag,
              : HttpServer::Start(flag, address, limits, std::move(site), counts);
 }
 
-Server::~Server() {
-  if (tls_ != nullptr) tls_->StopAccepting();
-  // Who waits for a model first; then readers; then callers, while everything they call still stands.
-  if (control_ != nullptr) control_->GiveUp();
-  http_.reset();
-  metrics_http_.reset();
-  grpc_.reset();
-  sampler_.reset();
-  responder_.reset();
-  if (scheduler_ != nullptr) scheduler_->Stop();
-  reloads_.reset();
-  policies_.reset();  // which may wait for the scheduler
-  control_.reset();   // likewise
-  decode_.reset();
-  typed_infer_.reset();
-  infer_.reset();
-  stream_infer_.reset();
-  http_infer_.reset();
-  path_.reset();
-}
-
 absl::Status Server::LoadModels() {
   spdlog::info("loading the models of {}", options_.model_repository);
   absl::Status status = control_->LoadAtStart();
+  if (absl::IsUnavailable(status)) return status;
   const bool enough = control_->may_be_empty() || !Served().empty();
   const bool goes_on = status.ok() || (!options_.strict_readiness && enough);
+  bool says_why = status.ok() || !goes_on;  // else whoever ends the start does
   for (const IndexEntry& entry : Index()) {
     if (entry.state == "READY") {
       const auto model = repository_->Find(entry.name, entry.version);
@@ -344,13 +321,16 @@ absl::Status Server::LoadModels() {
       spdlog::info("model {} version {} is warm on {}{}", entry.name, entry.version,
                    NamesOf(DevicesOf((*model)->devices, scheduler_->stats().Devices())),
                    WhereTimesComeFrom(scheduler_->Calibration((*model)->id)));
-    } else if (goes_on && entry.reason != kNotLoaded) {  // else whoever ends the start says why
+    } else if (goes_on && entry.reason != kNotLoaded) {
+      says_why = true;
       const std::vector<std::string> problems = absl::StrSplit(entry.reason, '\n');
       for (const std::string& problem : problems) {
         spdlog::warn("model {}: {} {}", entry.name, entry.state, problem);
       }
     }
   }
+  // What is no model's: the repository cannot be read.
+  if (!says_why) LogLines(spdlog::level::warn, std::string(status.message()));
   return goes_on ? absl::OkStatus() : status;
 }
 
@@ -358,42 +338,6 @@ void Server::TakeChangedPolicies() const {
   for (const ModelRepository::PolicyNews& news : repository_->TakeChangedPolicies()) {
     LogNews(!news.taken, news.text);
   }
-}
-
-bool Server::RunUntilStopped() {
-  lifecycle_.WaitForStop([this] {
-    return scheduler_->any_device_left() && grpc_->accepting() &&
-           (tls_ == nullptr || tls_->accepting());
-  });
-  spdlog::info("stopping: not ready, serving on for {} ms", options_.drain_delay.count());
-  const bool all =
-      lifecycle_.Drain({.delay = options_.drain_delay, .timeout = options_.drain_timeout},
-                       {.refuse_new =
-                            [this] {
-                              grpc_->SendClientsAway(kFarewell);  // nobody who hears it is refused
-                              admission_.Close();
-                              control_->Refuse();
-                              spdlog::info("draining {} requests", admission_.InFlight().requests);
-                            },
-                        .in_flight = [this] { return admission_.InFlight().requests; },
-                        .answer_the_rest =
-                            [this] {
-                              spdlog::warn("{} requests were not done, or not read, in time",
-                                           admission_.InFlight().requests);
-                              scheduler_->Stop();
-                            }});
-  scheduler_->Stop();  // a load that is under way ends, and is answered
-  control_->GiveUp();
-  if (tls_ != nullptr) tls_->StopAccepting();
-  http_->Drain(kCloseGrace);
-  grpc_->Shutdown(kCloseGrace);
-  if (tls_ != nullptr && !tls_->Drain(kRelayGrace)) {
-    spdlog::warn("clients have not taken all that they are owed within {} s", kRelayGrace.count());
-  }
-  responder_->Stop();
-  lifecycle_.Stopped();
-  spdlog::info("stopped");
-  return all;
 }
 
 std::string Server::ReadyLine() const {

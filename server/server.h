@@ -54,13 +54,20 @@ class Server {
   // Listens on every port (not ready, models unavailable). `lifecycle` outlives it.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        OpenedDevices devices, Lifecycle& lifecycle);
-  ~Server();
+  ~Server();  // waits until no model is being loaded
 
-  // Loads and warms the models that are to be there at the start. The error has one line a problem.
+  // Loads and warms the models that are to be there at the start; those that are warm answer meanwhile. The error has one line a
+  // problem; UNAVAILABLE: it was given up.
   absl::Status LoadModels();
+  // LoadModels returns, whatever is being read. After the request to stop. Any thread.
+  void GiveUpLoading();
   // Waits for a stop, then drains and closes everything. True: every accepted request was answered
   // before the drain timeout.
   bool RunUntilStopped();
+  // Whether a load that was given up goes on, for as long as a disk or a library takes. Then the process exits without ~Server,
+  // once the rest is closed: records and logs are whole, and traces sent.
+  bool loading() const { return control_->loading(); }
+  void CloseAllButModels();
   // Looks whether policies changed beside served models, and what --reload-poll is about, soon. Any thread.
   void LookForPolicies() {
     policies_->Ask();
@@ -88,6 +95,7 @@ class Server {
   absl::Status OpenTracing();
   void TakeChangedPolicies() const;
   std::vector<std::shared_ptr<const Model>> Served() const;
+  void EndCallers();
 
   ServerOptions options_;  // with addresses in use, where they are ports of TLS
   Lifecycle& lifecycle_;
