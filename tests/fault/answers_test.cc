@@ -1,77 +1,20 @@
 // Answers that are large, or that nobody takes (serving.md 4.4, P13, L1, L2): known before they are allocated, bounded,
 // counted until the client has them, and waited for when the server goes. What the server holds is read from its own
-// counts; clients that do not read are HTTP/2 by hand, as a library would read.
-#include <algorithm>
+// counts.
 #include <csignal>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/e2e/tcp_connection.h"
-#include "tests/fault/http2_by_hand.h"
 #include "tests/fault/own_server_test.h"
+#include "tests/fault/unread_answers.h"
 
 namespace cellbatch {
 namespace {
 
 using ::testing::HasSubstr;
-
-// A short message, a long answer: a byte a step on the wire, and every step's hidden state back.
-constexpr int kSteps = 10'000;
-constexpr double kAnswerBytes = 4.0 * kSteps * 24;
-
-inference::ModelInferRequest LargeAnswer() {
-  inference::ModelInferRequest request;
-  request.set_model_name(kWords.name);
-  auto* tokens = request.add_inputs();
-  tokens->set_name("TOKENS");
-  tokens->set_datatype("INT32");
-  tokens->add_shape(kSteps);
-  for (int i = 0; i < kSteps; ++i) tokens->mutable_contents()->add_int_contents(i % 100);
-  request.add_outputs()->set_name("ALL_HIDDEN");
-  return request;
-}
-
-// A client that takes no byte of its answers, until it is told to.
-class UnreadCalls {
- public:
-  UnreadCalls(const ServerProcess& server, int calls) : calls_(calls), connection_(server.grpc()) {
-    const std::string body = LargeAnswer().SerializeAsString();
-    std::string all = http2::kPreface + http2::Setting(http2::kInitialWindowSize, 0);
-    for (int i = 0; i < calls; ++i) all += http2::Infer(1 + 2 * static_cast<uint32_t>(i), body);
-    EXPECT_TRUE(connection_.Send(all));
-  }
-
-  // The message that each call was answered with, as many as were answered at all.
-  std::vector<std::string> Read() {
-    constexpr uint32_t kRoom = 1 << 28;
-    connection_.Send(
-        http2::Setting(http2::kInitialWindowSize, kRoom) +
-        http2::Frame(http2::kWindowUpdate, http2::kNone, 0, http2::BigEndian(kRoom, 4)));
-    std::map<uint32_t, std::string> answers;
-    http2::FrameReader frames(connection_);
-    for (int ended = 0; ended < calls_;) {
-      const auto frame = frames.Next();
-      if (!frame.has_value()) break;
-      if (frame->type == http2::kData) answers[frame->stream] += frame->body;
-      if (frame->type == http2::kHeaders && (frame->flags & http2::kEndStream) != 0) ++ended;
-    }
-    std::vector<std::string> messages;
-    constexpr size_t kPrefix = 5;  // whether it is compressed, and its length
-    for (const auto& [stream, answer] : answers) {
-      messages.push_back(answer.substr(std::min(answer.size(), kPrefix)));
-    }
-    return messages;
-  }
-
- private:
-  const int calls_;
-  TcpConnection connection_;
-};
 
 class AnswersTest : public OwnServerTest {
  protected:
@@ -140,14 +83,14 @@ TEST_F(AnswersTest, AnswersThatNobodyReadsAreCountedBoundedAndGoneWithTheirClien
   ASSERT_NO_FATAL_FAILURE(Serve({"--max-queued-bytes=16MiB"}));
   std::vector<std::unique_ptr<UnreadCalls>> clients;
   for (int i = 0; i < kClients; ++i) {
-    clients.push_back(std::make_unique<UnreadCalls>(*server_, kCallsEach));
+    clients.push_back(std::make_unique<UnreadCalls>(server_->grpc(), kCallsEach));
   }
   const MetricsPage held = WaitForEnded(kCalls);
   EXPECT_GE(held.Ended("ok"), 1);
-  EXPECT_LE(held.Ended("ok"), kLimit / kAnswerBytes);
+  EXPECT_LE(held.Ended("ok"), kLimit / kLargeBytes);
   EXPECT_EQ(held.Ended("ok") + held.Ended("rejected"), kCalls);
   EXPECT_EQ(held.Admitted(), held.Ended("ok")) << "as long as they are not taken";
-  EXPECT_GE(held.Sum("cellbatch_admitted_bytes"), kAnswerBytes * held.Ended("ok"));
+  EXPECT_GE(held.Sum("cellbatch_admitted_bytes"), kLargeBytes * held.Ended("ok"));
   EXPECT_LE(held.Sum("cellbatch_admitted_bytes"), kLimit);
   clients.clear();
   ExpectAllIsWell();
@@ -158,7 +101,7 @@ TEST_F(AnswersTest, L1ADrainWaitsUntilAnswersAreTakenAndTheyArriveWhole) {
   ASSERT_NO_FATAL_FAILURE(Serve({"--drain-timeout=1h"}));
   inference::ModelInferResponse expected;
   ASSERT_TRUE(caller_->Infer(LargeAnswer(), expected).ok());
-  UnreadCalls client(*server_, kCalls);
+  UnreadCalls client(server_->grpc(), kCalls);
   WaitForEnded(kCalls + 1);
   BeginDrain();
   EXPECT_EQ(MetricsPage(*server_).Admitted(), kCalls) << "answered, and not taken";
@@ -175,36 +118,21 @@ TEST_F(AnswersTest, L1ADrainWaitsUntilAnswersAreTakenAndTheyArriveWhole) {
 
 // The same over HTTP, of an answer that no socket's buffers hold.
 TEST_F(AnswersTest, L1AnAnswerOverHttpCountsUntilItIsTakenAndADrainWaitsForIt) {
-  constexpr int kSteps = 8192;
-  constexpr size_t kBytes = size_t{4} * kSteps * 768;
   ASSERT_NO_FATAL_FAILURE(Serve({"--drain-timeout=1h"}));
-  std::string tokens = "1";
-  for (int i = 1; i < kSteps; ++i) tokens += ",1";
-  const std::string body =
-      fmt::format(R"({{"inputs":[{{"name":"TOKENS","shape":[{}],"datatype":"INT32","data":[{}]}}],)"
-                  R"("outputs":[{{"name":"ALL_HIDDEN","parameters":{{"binary_data":true}}}}]}})",
-                  kSteps, tokens);
-  TcpConnection client(server_->http());
-  ASSERT_TRUE(client.Send(
-      fmt::format("POST /v2/models/{}/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{}",
-                  kSlow.name, body.size(), body)));
-  std::string reply = client.ReceiveUntil("\r\n\r\n");  // it is on its way
+  UnreadReply client(server_->http());
   const MetricsPage held = WaitForEnded(1);
   EXPECT_EQ(held.Admitted(), 1) << "and not taken";
-  EXPECT_GE(held.Sum("cellbatch_admitted_bytes"), kBytes);
+  EXPECT_GE(held.Sum("cellbatch_admitted_bytes"), UnreadReply::kBytes);
   BeginDrain();
   EXPECT_EQ(MetricsPage(*server_).Admitted(), 1);
-  const size_t head = reply.find("\r\n\r\n") + 4;
-  EXPECT_TRUE(reply.starts_with("HTTP/1.1 200 ")) << reply.substr(0, head);
-  for (std::string more; !(more = client.Receive()).empty();) reply += more;
-  EXPECT_GT(reply.size() - head, kBytes) << "and its JSON";
+  EXPECT_TRUE(client.Read()) << client.Head();
   EXPECT_EQ(server_->Wait(), 0) << server_->Log();
 }
 
 // L2: who never takes it is cut off when the drain ends, and the exit code says so.
 TEST_F(AnswersTest, L2AnAnswerThatIsNotTakenWhenTheDrainEndsIsNotWaitedFor) {
   ASSERT_NO_FATAL_FAILURE(Serve({"--drain-timeout=1ms"}));
-  UnreadCalls client(*server_, 1);
+  UnreadCalls client(server_->grpc(), 1);
   WaitForEnded(1);
   server_->Signal(SIGTERM);
   EXPECT_EQ(server_->Wait(), 1) << server_->Log();

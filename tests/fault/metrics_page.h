@@ -15,8 +15,9 @@ namespace cellbatch {
 
 class MetricsPage {
  public:
-  explicit MetricsPage(const ServerProcess& server)
-      : text_(HttpGet(server.metrics(), "/metrics")) {}
+  explicit MetricsPage(const ServerProcess& server) : MetricsPage(server.metrics()) {}
+  // Of a server that has not said where yet.
+  explicit MetricsPage(const std::string& address) : text_(HttpGet(address, "/metrics")) {}
 
   bool there() const { return !text_.empty(); }
   // The sum of a family's samples that have all of these labels: {R"(model="words")"}.
@@ -59,9 +60,9 @@ class MetricsPage {
   std::string text_;
 };
 
-// The first page of which `holds` is true.
-template <typename Holds>
-MetricsPage WaitForPage(const ServerProcess& server, const Holds& holds) {
+// The first page, of a server or an address, of which `holds` is true.
+template <typename Server, typename Holds>
+MetricsPage WaitForPage(const Server& server, const Holds& holds) {
   while (true) {
     MetricsPage page(server);
     if (page.there() && holds(page)) return page;

@@ -184,5 +184,21 @@ TEST_F(StartTest, L3WithoutStrictReadinessTheOthersAreServedAndItSaysWhyNot) {
   EXPECT_EQ(server->Wait(), 0) << server->Log();
 }
 
+// Models may come by call, or into the folder that comes.
+TEST_F(StartTest, L3AServerThatGoesOnWithoutItsRepositorySaysThatItCannotBeRead) {
+  for (const char* control : {"explicit", "poll"}) {
+    SCOPED_TRACE(control);
+    const auto server = ServerProcess::Serving(
+        "/nowhere", {"--devices=cpu:0", "--strict-readiness=false",
+                     std::string("--model-control=") + control, "--repository-poll=1h"});
+    ASSERT_NE(server, nullptr);
+    EXPECT_NE(server->Log().find(" warning model repository /nowhere: No such file or directory\n"),
+              std::string::npos)
+        << server->Log();
+    server->Signal(SIGTERM);
+    EXPECT_EQ(server->Wait(), 0) << server->Log();
+  }
+}
+
 }  // namespace
 }  // namespace cellbatch
