@@ -182,14 +182,17 @@ TEST_F(LoadingTest, APolicyThatChangedMeanwhileIsTakenOverAtASignalThatCameMeanw
   EXPECT_EQ(server_->Wait(), 0) << server_->Log();
 }
 
-// "words" is warm, and "zlate" has no room beside it: that is let go of when its gate is opened, and the start
+// "words" is warm, and both versions of "zlate" have no room beside it: they are let go of when the gate is opened, and the start
 // has failed then. Clients that have not read their answers keep what was accepted in flight.
 class WarmTest : public GatedTest {
  protected:
   void SetUp() override {
     Prepare("closing.so");
+    fs::copy(repository_ + "/zlate/1", repository_ + "/zlate/2", fs::copy_options::recursive);
+    std::ofstream(repository_ + "/zlate/config.textproto", std::ios::app)
+        << "version_policy { all { } }\n";
     ASSERT_NO_FATAL_FAILURE(
-        Start({"--max-models=1", "--drain-delay=1h", "--drain-timeout=1h",
+        Start({"--max-models=2", "--drain-delay=1h", "--drain-timeout=1h",
                "--http-reply-timeout=1h", "--record=" + repository_ + "-record"}));
     ASSERT_TRUE(caller_->Infer(LargeAnswer(), expected_).ok());
     calls_ = std::make_unique<UnreadCalls>(grpc_, 1);
@@ -273,7 +276,7 @@ TEST_F(WarmTest, L3AStartThatFailsAnswersWhatWarmModelsHaveAccepted) {
   ExpectAnswers();
   EXPECT_EQ(server_->Wait(), 1) << server_->Log();
   EXPECT_FALSE(server_->WaitUntilReady()) << "it never was";
-  EXPECT_THAT(server_->Log(), HasSubstr("there is no room for \"zlate\""));
+  EXPECT_THAT(server_->Log(), HasSubstr("there is no room for 2 versions of \"zlate\""));
 }
 
 }  // namespace
