@@ -19,8 +19,12 @@ namespace {
 constexpr size_t kLarge = 1 << 18;
 std::atomic<bool> g_full = false;
 
+void* AllocateIfThereIsRoom(size_t bytes) {
+  return g_full && bytes >= kLarge ? nullptr : std::malloc(bytes);
+}
+
 void* Allocate(size_t bytes) {
-  void* const memory = g_full && bytes >= kLarge ? nullptr : std::malloc(bytes);
+  void* const memory = AllocateIfThereIsRoom(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -29,6 +33,13 @@ void* Allocate(size_t bytes) {
 
 void* operator new(size_t bytes) { return Allocate(bytes); }
 void* operator new[](size_t bytes) { return Allocate(bytes); }
+// (Sanitizers have their own of these, whose memory is not free's.)
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return AllocateIfThereIsRoom(bytes);
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return AllocateIfThereIsRoom(bytes);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
