@@ -145,6 +145,11 @@ class Signalled {
     const std::lock_guard lock(mutex_);
     server_ = server;
   }
+  // Nobody is told that the server is ready after being told that it stops.
+  void TellReady(const std::string& status) {
+    const std::lock_guard lock(mutex_);
+    if (lifecycle_.phase() < ServerPhase::kDraining) Tell(options_, "READY=1\nSTATUS=" + status);
+  }
   // The drain's own limits are kept, or the process ends.
   void WatchDrain() const { ExitAfter(static_cast<int>(longest_drain_), kFailed); }
 
@@ -152,8 +157,8 @@ class Signalled {
   // Before there is a server nobody can have been answered; and a device may take long to be opened.
   void Stop() {
     HurryLog();
-    Tell(options_, "STOPPING=1\nSTATUS=stopping: what was accepted is answered");
     const std::lock_guard lock(mutex_);
+    Tell(options_, "STOPPING=1\nSTATUS=stopping: what was accepted is answered");
     const ServerPhase phase = lifecycle_.phase();
     if (phase == ServerPhase::kStarting && server_ == nullptr) {
       spdlog::info("stopped while starting: nothing had been accepted");
@@ -175,7 +180,7 @@ class Signalled {
   const StopSignals signals_;  // last: its thread uses the others
 };
 
-void SayReady(const ServerOptions& options, const Server& server, const std::string& found,
+void SayReady(Signalled& signalled, const Server& server, const std::string& found,
               const std::vector<std::string>& details) {
   spdlog::info("devices: {}", found);
   for (const std::string& device : details) spdlog::info("{}", device);
@@ -183,7 +188,7 @@ void SayReady(const ServerOptions& options, const Server& server, const std::str
   std::printf("%s\n", ready.c_str());
   std::fflush(stdout);
   spdlog::info("ready: {}", ready);
-  Tell(options, "READY=1\nSTATUS=" + ready);
+  signalled.TellReady(ready);
 }
 
 int Serve(const ServerOptions& options) {
@@ -215,7 +220,7 @@ int Serve(const ServerOptions& options) {
     signalled.WatchDrain();
     lifecycle.RequestStop();
   }
-  if (loaded.ok() && lifecycle.Serve()) SayReady(options, **server, found, details);
+  if (loaded.ok() && lifecycle.Serve()) SayReady(signalled, **server, found, details);
   const bool all = (*server)->RunUntilStopped();
   signalled.SetServer(nullptr);
   // All is answered: a library that hangs while it ends makes no failure of it (gRPC's waits for a thread that could not be

@@ -37,7 +37,8 @@ class RecordWriter final : public Recorder {
   static absl::StatusOr<std::unique_ptr<RecordWriter>> Open(const std::string& path, int64_t limit);
   ~RecordWriter() override;
 
-  // Writes what is there and closes the file: after the scheduler has stopped. Idempotent.
+  // Writes what is there and closes the file; what is reported later is dropped. So it comes after the scheduler has stopped, or,
+  // where a model is still being loaded, after the last answer. Idempotent.
   void Close();
 
   // What people read about it. Any thread.
