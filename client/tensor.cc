@@ -55,7 +55,8 @@ absl::Status CheckFilled(const Tensor& tensor) {
   }
   const auto count = ElementCount(tensor.shape);
   if (!count.ok()) {
-    return count.status();
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {}: {}", tensor.name, std::string(count.status().message())));
   }
   if (static_cast<int64_t>(tensor.bytes.size()) != *count * element) {
     return absl::InvalidArgumentError(

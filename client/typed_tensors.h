@@ -12,7 +12,8 @@
 namespace cellbatch {
 
 // A sequence, tree, lattice or graph, told by the tensors' names; tensors as they are where they are none of these.
-// INVALID_ARGUMENT where a tensor's bytes and shape disagree, or its datatype is another than the typed input's.
+// INVALID_ARGUMENT where a tensor's bytes and shape disagree, where its datatype or shape is another than the typed
+// input's (what ModelInfer would refuse is not spelled as something that it takes), or a name comes twice.
 absl::StatusOr<TypedInput> TypedFromTensors(const std::vector<Tensor>& tensors);
 
 }  // namespace cellbatch
