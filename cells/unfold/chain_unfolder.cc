@@ -94,12 +94,17 @@ absl::StatusOr<ChainUnfolder::Asked> ChainUnfolder::AddTensors(const RequestInpu
   return numbers;
 }
 
-// One allocation each, for as much as there can be; what would be too much is refused before. A message that needs more
-// than 32 bits is, too.
-absl::Status ChainUnfolder::Reserve(const Source& source, int64_t sequences, size_t num_asked,
-                                    CellGraph& graph) const {
+// Whether the head has nodes: nobody's are not made.
+bool ChainUnfolder::AsksHead(const Asked& asked) const {
+  return head_.valid() && (asked.output >= 0 || (head_at_every_step_ && asked.labels >= 0));
+}
+
+// One allocation each, for as much as there can be; what would be too much is refused before, where it is one node more
+// than the model takes (exactly: these are all). A message that needs more than 32 bits is, too.
+absl::Status ChainUnfolder::Reserve(const Source& source, int64_t sequences, const Asked& asked,
+                                    size_t num_asked, CellGraph& graph) const {
   const int64_t by_number = embedding_.valid() ? source.steps - source.num_spelled : 0;
-  const int64_t heads = !head_.valid() ? 0 : head_at_every_step_ ? source.steps : sequences;
+  const int64_t heads = !AsksHead(asked) ? 0 : head_at_every_step_ ? source.steps : sequences;
   const int64_t nodes = source.steps * num_chains_ + by_number + heads +
                         2 * int64_t{source.words.num_characters} + source.num_spelled;
   if (max_nodes_ > 0 && nodes > max_nodes_) {
@@ -302,11 +307,11 @@ void ChainUnfolder::UnfoldSequence(const Sequence& sequence, const Asked& asked,
       column_bytes += chain.width * kFloat;
     }
   }
-  if (!head_.valid()) return;
+  if (!AsksHead(asked)) return;
   graph.SetPhase(head_phase_);
-  if (head_at_every_step_ && (asked.output >= 0 || asked.labels >= 0)) {
+  if (head_at_every_step_) {
     AddTokenHead(made.back(), sequence, asked, graph);
-  } else if (!head_at_every_step_ && asked.output >= 0) {
+  } else {
     AddHead(made.back(), sequence, asked, graph);
   }
 }
@@ -350,9 +355,11 @@ absl::Status ChainUnfolder::Unfold(const RequestInput& input, CellGraph& graph) 
       SplitByLengths(input.Find(kLengthsInput), source->from, source->steps, max_sequence_length_);
   if (!pieces.ok()) return pieces.status();
   const auto count = static_cast<int64_t>(pieces->size());
-  if (absl::Status s = Reserve(*source, count, input.outputs.size(), graph); !s.ok()) return s;
   const absl::StatusOr<Asked> asked = AddTensors(input, source->steps, count, graph);
   if (!asked.ok()) return asked.status();
+  if (absl::Status s = Reserve(*source, count, *asked, input.outputs.size(), graph); !s.ok()) {
+    return s;
+  }
   const bool many = input.Find(kLengthsInput) != nullptr;
   const auto begins = states_.Read(input, many ? std::optional(count) : std::nullopt, graph);
   if (!begins.ok()) return begins.status();

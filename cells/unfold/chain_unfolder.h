@@ -115,6 +115,10 @@ class ChainUnfolder : public Unfolder {
   using Below = std::array<SubgraphId, 2>;  // what the layer above reads: forward, backward
   absl::Status CheckSequence(const InputTensor& rows) const;
   std::vector<Below> AddSequence(const InputTensor& rows, CellGraph& graph) const;
+  // How many nodes that adds.
+  int64_t SequenceNodes(int64_t steps) const {
+    return steps * (num_chains_ + (embedding_.valid() ? 1 : 0));
+  }
   int64_t num_chains() const { return num_chains_; }
   int32_t next_phase() const { return head_phase_; }  // behind what AddSequence adds
 
@@ -173,8 +177,9 @@ class ChainUnfolder : public Unfolder {
   absl::StatusOr<Source> ReadSteps(const RequestInput& input, CellGraph& graph) const;
   absl::StatusOr<Asked> AddTensors(const RequestInput& input, int64_t steps, int64_t sequences,
                                    CellGraph& graph) const;
-  absl::Status Reserve(const Source& source, int64_t sequences, size_t num_asked,
-                       CellGraph& graph) const;
+  bool AsksHead(const Asked& asked) const;
+  absl::Status Reserve(const Source& source, int64_t sequences, const Asked& asked,
+                       size_t num_asked, CellGraph& graph) const;
   void AddSources(Source& source, CellGraph& graph) const;
   void Cut(const Source& source, Sequence& sequence, int32_t& character, CellGraph& graph) const;
   SubgraphId Spell(const Source& source, int32_t first, int32_t length, CellGraph& graph) const;

@@ -10,122 +10,13 @@
 #include <cstring>
 #include <random>
 
+#include "cells/unfold/model_of_hashes.h"
+#include "cells/unfold/size_bound.h"
+
 namespace cellbatch {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr int64_t kVocabulary = 50;
-constexpr int64_t kCharacters = 20;
-constexpr int64_t kMaxLength = 12;
-
-// Over the end of the top layer, or over every step of it.
-constexpr int kBackwardAlone = -1;  // of a number of directions
-enum class Head { kNone, kEnd, kEveryStep };
-
-// A cell whose operators do not matter (all columns are a sum of what it reads), one float a column.
-class ModelOfHashes {
- public:
-  ModelOfHashes(bool tokens, int layers, int directions, Head head, bool embedding,
-                bool characters = false) {
-    TableId source = Table({{"in", tokens ? ElementType::kInt32 : ElementType::kFp32, 1}});
-    spec_.input = source;
-    spec_.vocabulary_size = kVocabulary;
-    spec_.max_sequence_length = kMaxLength;
-    if (embedding) {
-      const TableId made = Table({{"x", ElementType::kFp32, 1}});
-      spec_.embedding = Type("embedding", {{"token", source}}, made, {"x"}, false);
-      source = made;
-    }
-    if (characters) AddCharacters(source);
-    std::vector<TableId> below = {source};
-    for (int l = 0; l < layers; ++l) {
-      std::vector<TableId> leaves;
-      CellTypeId types[2];
-      for (int d = directions == kBackwardAlone ? 1 : 0; d < (directions == 1 ? 1 : 2); ++d) {
-        const TableId out = Table({{"h", ElementType::kFp32, 1}, {"c", ElementType::kFp32, 1}});
-        types[d] = Type(fmt::format("l{}d{}", l, d), Inputs(below), out, {"h", "c"}, true);
-        leaves.push_back(out);
-      }
-      spec_.layers.push_back({types[0], types[1]});
-      below = leaves;
-    }
-    if (head == Head::kNone) return;
-    const TableId out = Table({{"y", ElementType::kFp32, 1}});
-    (head == Head::kEnd ? spec_.head : spec_.token_head) =
-        Type("head", Inputs(below), out, {"y"}, false);
-  }
-  // One direction of vectors; what each layer leaves, and carries.
-  explicit ModelOfHashes(const std::vector<std::vector<Column>>& layers) {
-    TableId below = Table({{"in", ElementType::kFp32, 1}});
-    spec_.input = below;
-    spec_.max_sequence_length = kMaxLength;
-    for (const std::vector<Column>& columns : layers) {
-      const TableId out = Table(columns);
-      std::vector<std::string> names;
-      for (const Column& column : columns) names.push_back(column.name);
-      const std::string name = fmt::format("l{}", spec_.layers.size());
-      spec_.layers.push_back({Type(name, {{"x", below}}, out, names, true), CellTypeId()});
-      below = out;
-    }
-  }
-
-  const Model& model() const { return model_; }
-  const ChainSpec& spec() const { return spec_; }
-
- private:
-  using NamedTables = std::vector<std::pair<std::string, TableId>>;
-
-  static NamedTables Inputs(const std::vector<TableId>& below) {
-    if (below.size() == 1) return {{"x", below[0]}};
-    return {{"forward", below[0]}, {"backward", below[1]}};
-  }
-
-  void AddCharacters(TableId words) {
-    CharacterSpec& c = spec_.characters;
-    c.input = Table({{"in", ElementType::kInt32, 1}});
-    c.vocabulary_size = kCharacters;
-    std::vector<TableId> ends;
-    for (CellTypeId* direction : {&c.forward, &c.backward}) {
-      const TableId out = Table({{"h", ElementType::kFp32, 1}, {"c", ElementType::kFp32, 1}});
-      *direction =
-          Type(fmt::format("spell{}", ends.size()), {{"x", c.input}}, out, {"h", "c"}, true);
-      ends.push_back(out);
-    }
-    c.word = Type("word", Inputs(ends), words, {"x"}, false);
-  }
-
-  TableId Table(std::vector<Column> columns) {
-    model_.tables.push_back({fmt::format("table{}", model_.tables.size()), std::move(columns)});
-    return TableId(static_cast<int64_t>(model_.tables.size()) - 1);
-  }
-
-  CellTypeId Type(const std::string& name, NamedTables reads, TableId out,
-                  std::vector<std::string> columns, bool chain) {
-    if (chain) reads.insert(reads.begin(), {"before", out});
-    std::vector<Input> inputs;
-    std::vector<Op> ops = {{.kind = OpKind::kConstant}};
-    CellType type;
-    for (const auto& [input, table] : reads) {
-      inputs.push_back({input, model_.table(table).columns, Arity::kOne});
-      type.in.push_back(table);
-    }
-    std::vector<Output> outputs;
-    for (const std::string& column : columns) outputs.push_back({column, ValueId(0)});
-    auto definition = CellDefinition::Create(name, ops, inputs, {}, outputs,
-                                             chain ? std::optional(InputId(0)) : std::nullopt);
-    EXPECT_TRUE(definition.ok()) << definition.status();
-    type.id = CellTypeId(static_cast<int64_t>(model_.types.size()));
-    type.name = name;
-    type.definition = std::make_shared<CellDefinition>(*std::move(definition));
-    type.out = out;
-    model_.types.push_back(std::move(type));
-    return model_.types.back().id;
-  }
-
-  Model model_;
-  ChainSpec spec_;
-};
 
 // A value in [0, 1) that depends on everything given, in its order.
 float Hash(CellTypeId type, int column, const std::vector<float>& read) {
@@ -453,6 +344,42 @@ TEST(ChainUnfolderTest, WordsThatAreSpelledComputeTheirDefinition) {
       CheckAgainstDefinition(shape, {1}, false, random);
       CheckAgainstDefinition(shape, {12}, false, random);
       CheckAgainstDefinition(shape, {3, 1, 12, 2, 1}, true, random);
+    }
+  }
+}
+
+// Whatever it asks for: heads of which nobody asks anything are not made, nor counted.
+TEST(ChainUnfolderTest, AMessageIsRefusedForItsSizeWhenItsGraphIsTooLarge) {
+  std::mt19937 random(13);
+  for (int bits = 0; bits < 3 * 32; ++bits) {
+    const auto head = static_cast<Head>(bits % 3);
+    const bool tokens = (bits / 3 & 1) != 0, embedding = (bits / 3 & 3) == 3;
+    const bool characters = (bits / 3 & 7) == 7, second = (bits / 3 & 8) != 0;
+    const bool many = (bits / 3 & 16) != 0;
+    const ModelOfHashes m(tokens, second ? 2 : 1, second ? 2 : 1, head, embedding, characters);
+    const std::vector<int32_t> lengths = {1, 1 + static_cast<int32_t>(random() % 9)};
+    const auto steps = static_cast<size_t>(lengths[0] + lengths[1]);
+    const std::vector<int32_t> ids(steps, 1), counts(steps, many ? 2 : 0);
+    const std::vector<int32_t> spelled(2 * steps, 3);
+    const std::vector<float> vectors(steps, 1);
+    const auto length = static_cast<int64_t>(steps);
+    for (const std::vector<std::string_view>& outputs :
+         {std::vector<std::string_view>{}, {kAllHidden}, {kFinalH, kOutput}, {kFinalC}}) {
+      RequestInput input;
+      input.outputs = outputs;
+      input.tensors = {tokens ? Tensor("TOKENS", WireType::kInt32, {length}, ids)
+                              : Tensor("X", WireType::kFp32, {length, 1}, vectors)};
+      if (many) input.tensors.push_back(Tensor("LENGTHS", WireType::kInt32, {2}, lengths));
+      if (characters && many) {
+        input.tensors.push_back(Tensor("CHAR_LENGTHS", WireType::kInt32, {length}, counts));
+        input.tensors.push_back(Tensor("CHAR_IDS", WireType::kInt32, {2 * length}, spelled));
+      }
+      SCOPED_TRACE(fmt::format("shape {}, outputs {}", bits, fmt::join(outputs, " ")));
+      ExpectTakenByItsSizeAlone([&](int64_t most, CellGraph& graph) {
+        ChainSpec spec = m.spec();
+        spec.max_nodes = most;
+        return (*ChainUnfolder::Create(spec, m.model()))->Unfold(input, graph);
+      });
     }
   }
 }

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "cells/kernels/reference/graph_interpreter.h"
+#include "cells/unfold/size_bound.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch {
@@ -375,6 +376,18 @@ TEST_F(DagUnfolderTest, TensorsWithoutRowsAreAsThoseLeftOut) {
   short_of_rows.tensors[1].bytes = {};
   EXPECT_THAT(Error(short_of_rows),
               HasSubstr("input leaf_0.x: 0 rows; 2 nodes are of type \"leaf_0\""));
+}
+
+TEST_F(DagUnfolderTest, ARequestIsRefusedForItsSizeWhenItsGraphIsTooLarge) {
+  std::mt19937_64 random(16);
+  for (int again = 0; again < 20; ++again) {
+    const Request request = Random(random, 40);
+    ExpectTakenByItsSizeAlone([&](int64_t most, CellGraph& graph) {
+      spec_.max_nodes = most;
+      Make();
+      return unfolder_->Unfold(request.Input(), graph);
+    });
+  }
 }
 
 TEST_F(DagUnfolderTest, TooManyEdgesNameTheBound) {

@@ -190,7 +190,7 @@ absl::StatusOr<EncoderDecoderUnfolder::Steps> EncoderDecoderUnfolder::StepsOf(
 }
 
 absl::Status EncoderDecoderUnfolder::CheckSize(int64_t source_words, int64_t steps) const {
-  const int64_t nodes = source_words * (encoder_->num_chains() + 1) + 1 + steps;
+  const int64_t nodes = encoder_->SequenceNodes(source_words) + (bridge_.valid() ? 1 : 0) + steps;
   if (max_nodes_ == 0 || nodes <= max_nodes_) return absl::OkStatus();
   return WrongInput(fmt::format(
       "input {}: {} words and at most {} decoder steps make {} nodes, the model takes {}",

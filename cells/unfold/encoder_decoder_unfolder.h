@@ -87,6 +87,7 @@ class EncoderDecoderUnfolder : public Unfolder {
 
   absl::StatusOr<const InputTensor*> CheckInput(const RequestInput& input) const;
   absl::StatusOr<Steps> StepsOf(const RequestInput& input) const;
+  // Exact, but for steps that a stop leaves out.
   absl::Status CheckSize(int64_t source_words, int64_t steps) const;
   absl::StatusOr<StopTensors> AddTensors(const RequestInput& input, Steps steps,
                                          CellGraph& graph) const;

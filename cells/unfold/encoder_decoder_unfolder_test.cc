@@ -10,6 +10,7 @@
 #include <random>
 
 #include "cells/kernels/reference/graph_interpreter.h"
+#include "cells/unfold/size_bound.h"
 #include "tests/testing/builders.h"
 
 namespace cellbatch {
@@ -290,14 +291,54 @@ TEST(EncoderDecoderUnfolderTest, StepsOutsideTheCapAreRefusedWithBothValues) {
 
 TEST(EncoderDecoderUnfolderTest, ARequestOfMoreNodesThanTheModelTakesIsRefused) {
   Translator t(2, 1, 18);
-  t.spec.max_nodes = 3 * 9 + 1 + 5;
+  t.spec.max_nodes = 2 * 9 + 1 + 5;
   const std::vector<int32_t> source(9, 1);
   RequestInput input = Source(source);
   CellGraph graph;
   EXPECT_EQ(std::string(t.Unfolder()->Unfold(input, graph).message()),
-            "input SOURCE: 9 words and at most 12 decoder steps make 40 nodes, the model takes 33");
+            "input SOURCE: 9 words and at most 12 decoder steps make 31 nodes, the model takes 24");
   input.parameters = {{kMaxDecodeSteps, 5}};
   EXPECT_TRUE(t.Unfolder()->Unfold(input, graph).ok());
+}
+
+void ExpectSourcesTakenByTheirSizeAlone(const EncoderDecoderSpec& of, const Model& model) {
+  for (int32_t words = 1; words <= 9; words += 4) {
+    for (const int64_t steps : {1, 7, kCap}) {
+      const std::vector<int32_t> source(static_cast<size_t>(words), 1);
+      RequestInput input = Source(source);
+      input.parameters = {{words == 5 ? kDecodeSteps : kMaxDecodeSteps, steps}};
+      ExpectTakenByItsSizeAlone([&](int64_t most, CellGraph& graph) {
+        EncoderDecoderSpec spec = of;
+        spec.max_nodes = most;
+        return (*EncoderDecoderUnfolder::Create(spec, model))->Unfold(input, graph);
+      });
+    }
+  }
+}
+
+// Below a bridge; and over an embedding, without one.
+TEST(EncoderDecoderUnfolderTest, ARequestIsRefusedForItsSizeWhenItsGraphIsTooLarge) {
+  for (const size_t layers : {1, 2}) {
+    for (const size_t directions : {1, 2}) {
+      const Translator t(layers, directions, 20);
+      ExpectSourcesTakenByTheirSizeAlone(t.spec, *t.model);
+    }
+  }
+  CellBuilder embedding("embedding"), layer("layer");
+  const ValueId token = embedding.Read("token", "token", 1, ElementType::kInt32);
+  embedding.Leave("x", embedding.Lookup(embedding.Matrix("E", kVocabulary, 3), token));
+  const ValueId before = layer.Carry("before", "h", kUnits);
+  LeaveState(layer, layer.Concat(before, layer.Read("x", "x", 3)), kUnits + 3, true);
+  testing::ModelBuilder builder;
+  EncoderDecoderSpec plain = Translator(1, 1, 20).spec;
+  plain.encoder.embedding = builder.Add(embedding.Build(), 1);
+  plain.encoder.layers = {{builder.Add(layer.Build(), 2), {}}};
+  builder.Connect(plain.encoder.layers[0].forward, "x", plain.encoder.embedding);
+  plain.bridge = {};
+  plain.decoder = builder.Add(Decoder(), 3);
+  const auto model = builder.Build();
+  plain.encoder.input = testing::FindTable(*model, "token");
+  ExpectSourcesTakenByTheirSizeAlone(plain, *model);
 }
 
 TEST(EncoderDecoderUnfolderTest, BadRequestsAreRefusedByName) {

@@ -205,7 +205,7 @@ absl::StatusOr<std::vector<LatticeUnfolder::Word>> LatticeUnfolder::ReadWords(
 }
 
 absl::Status LatticeUnfolder::CheckSize(int64_t characters, absl::Span<const Word> words,
-                                        int64_t lattices, bool every_output) const {
+                                        int64_t lattices, const Answer& answer) const {
   int64_t merges = 0, same_end = 0;
   for (size_t i = 0; i < words.size(); ++i) {
     same_end = i > 0 && words[i].end == words[i - 1].end ? same_end + 1 : 1;
@@ -218,7 +218,9 @@ absl::Status LatticeUnfolder::CheckSize(int64_t characters, absl::Span<const Wor
   const int64_t count = static_cast<int64_t>(words.size());
   int64_t nodes = characters + count + merges;
   if (spec_.initial.valid()) nodes += lattices;
-  if (spec_.output.valid()) nodes += every_output ? characters : lattices;
+  if (spec_.output.valid()) {
+    nodes += answer.node_outputs >= 0 ? characters : answer.output >= 0 ? lattices : 0;
+  }
   if (nodes <= spec_.max_nodes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("inputs {} and {}: {} characters and {} words make {} cells, the model takes {}",
@@ -274,7 +276,7 @@ absl::Status LatticeUnfolder::Unfold(const RequestInput& input, CellGraph& graph
   const int64_t number = static_cast<int64_t>(lattices->size());
   const absl::StatusOr<Answer> answer = AddTensors(input, total, number, graph);
   if (!answer.ok()) return answer.status();
-  s = CheckSize(total, *words, number, answer->node_outputs >= 0);
+  s = CheckSize(total, *words, number, *answer);
   if (!s.ok()) return s;
 
   const int32_t m = static_cast<int32_t>(words->size());

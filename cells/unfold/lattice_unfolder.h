@@ -100,8 +100,9 @@ class LatticeUnfolder : public Unfolder {
 
   absl::StatusOr<std::vector<Word>> ReadWords(const InputTensor& words,
                                               absl::Span<const Piece> lattices) const;
+  // Exact: refuses what makes one cell more than the model takes.
   absl::Status CheckSize(int64_t characters, absl::Span<const Word> words, int64_t lattices,
-                         bool every_output) const;
+                         const Answer& answer) const;
   absl::StatusOr<Answer> AddTensors(const RequestInput& input, int64_t characters, int64_t lattices,
                                     CellGraph& graph) const;
 

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "cells/kernels/reference/graph_interpreter.h"
+#include "cells/unfold/size_bound.h"
 #include "tests/testing/builders.h"
 #include "tests/testing/lattice_model.h"
 
@@ -326,6 +327,28 @@ TEST(LatticeUnfolderTest, CellsAndArcsMayBeAsManyAsTheModelTakes) {
     sum.words.insert(sum.words.end(), {i / 30, 300, i % 30});
   }
   EXPECT_EQ(wide.Graph(sum).num_nodes(), 300 + 4095 + 1 + 1 + 1);
+}
+
+TEST(LatticeUnfolderTest, ARequestIsRefusedForItsSizeWhenItsGraphIsTooLarge) {
+  std::mt19937_64 random(14);
+  for (int bits = 0; bits < 8; ++bits) {
+    const LatticeModel lattices(
+        {.initial = (bits & 1) != 0, .output = (bits & 2) != 0, .chains = (bits & 4) != 0});
+    std::vector<std::vector<std::string_view>> asked = {{}, {"ALL_HIDDEN"}, {"FINAL_C", "FINAL_H"}};
+    if ((bits & 2) != 0) asked.insert(asked.end(), {{"NODE_OUTPUTS"}, {"NODE_OUTPUTS", "OUTPUT"}});
+    for (int again = 0; again < 5; ++again) {
+      const LatticeRequest request = testing::RandomLattice(random, 30);
+      for (const auto& outputs : asked) {
+        SCOPED_TRACE(fmt::format("model {}, outputs {}", bits, fmt::join(outputs, " ")));
+        ExpectTakenByItsSizeAlone([&](int64_t most, CellGraph& graph) {
+          LatticeSpec spec = lattices.spec();
+          spec.max_nodes = most;
+          return (*LatticeUnfolder::Create(spec, *lattices.model()))
+              ->Unfold(request.Input(outputs), graph);
+        });
+      }
+    }
+  }
 }
 
 // One lattice, and the number of lattices said: a dimension more.

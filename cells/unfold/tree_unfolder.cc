@@ -239,11 +239,24 @@ GraphBounds TreeUnfolder::Bounds(const Forest& forest, const Asked& asked) const
           .tensors = 5};
 }
 
+// Nodes of the edge cell: one for each child of those who read what it leaves.
+int64_t TreeUnfolder::EdgesOf(const Forest& forest) const {
+  if (!edge_.type.valid()) return 0;
+  int64_t edges = 0;
+  for (int64_t k = 0; k < forest.all.internals; ++k) {
+    const Cell& cell = internal_[forest.types.empty() ? 0 : Index(forest.types[Index(k)])];
+    if (cell.Has(Slot::Reads::kEdges)) {
+      edges += static_cast<int64_t>(forest.ChildrenOf(k).size());
+    }
+  }
+  return edges;
+}
+
 absl::Status TreeUnfolder::CheckSize(const Forest& forest, const Asked& asked) const {
   const int64_t trees = static_cast<int64_t>(forest.trees.size()), nodes = forest.all.nodes();
   int64_t cells = nodes;
   if (embedding_.valid()) cells += forest.node_tokens ? nodes : forest.all.leaves;
-  if (edge_.type.valid()) cells += nodes - trees;
+  cells += EdgesOf(forest);
   if (output_.valid()) cells += asked.node_outputs >= 0 ? nodes : asked.output >= 0 ? trees : 0;
   if (cells <= rules_.max_nodes) return absl::OkStatus();
   return WrongInput(forest.form, fmt::format("{} nodes take {} cells, the model takes {}", nodes,

@@ -109,6 +109,8 @@ class TreeUnfolder : public Unfolder {
   void NameOutputs();
 
   absl::Status CheckArity(const Forest& forest) const;
+  int64_t EdgesOf(const Forest& forest) const;
+  // Exact: refuses what makes one cell more than the model takes.
   absl::Status CheckSize(const Forest& forest, const Asked& asked) const;
   GraphBounds Bounds(const Forest& forest, const Asked& asked) const;
   absl::StatusOr<Asked> AddTensors(const RequestInput& input, const Forest& forest,

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "cells/kernels/reference/graph_interpreter.h"
+#include "cells/unfold/size_bound.h"
 #include "tests/testing/builders.h"
 #include "tests/testing/tree_model.h"
 
@@ -253,6 +254,35 @@ TEST(TreeUnfolderTest, CellsThatDoNotFitATreeAreNamed) {
                         "INT32[1]}"));
 }
 
+void ExpectTreesTakenByTheirSizeAlone(const TreeSpec& of, const Model& model,
+                                      const TreeRequest& request) {
+  std::vector<std::vector<std::string_view>> asked = {{}, {"ALL_HIDDEN"}, {"FINAL_H"}};
+  if (of.output.valid()) asked.insert(asked.end(), {{"NODE_OUTPUTS"}, {"OUTPUT", "NODE_OUTPUTS"}});
+  for (const auto& outputs : asked) {
+    ExpectTakenByItsSizeAlone([&](int64_t most, CellGraph& graph) {
+      TreeSpec spec = of;
+      spec.max_nodes = most;
+      return (*TreeUnfolder::Create(spec, model))->Unfold(request.Input(outputs), graph);
+    });
+  }
+}
+
+TEST(TreeUnfolderTest, ARequestIsRefusedForItsSizeWhenItsGraphIsTooLarge) {
+  std::mt19937_64 random(15);
+  for (const TreeKind kind : kKinds) {
+    for (const bool output : {true, false}) {
+      const TreeModel model({.kind = kind, .output = output});
+      for (const int size : {1, 2, 5, 30}) {
+        SCOPED_TRACE(fmt::format("kind {}, {} nodes", static_cast<int>(kind), size));
+        ExpectTreesTakenByTheirSizeAlone(model.spec(), *model.model(), model.Random(random, size));
+        ExpectTreesTakenByTheirSizeAlone(
+            model.spec(), *model.model(),
+            TreeModel::Together({model.Random(random, size), model.Random(random, 9)}));
+      }
+    }
+  }
+}
+
 // A model of cells that a test writes: what is wrong with it as a tree's.
 struct Written {
   using Write = std::function<void(testing::CellBuilder&)>;
@@ -337,6 +367,40 @@ TEST(TreeUnfolderTest, InputsAreWhatATreeHasForThem) {
   };
   EXPECT_EQ(Written(Node({"child0"}), {}, z).Error(),
             "tree: output \"output_1\" leaves no FP32 column \"y\", but {z FP32[4]}");
+}
+
+// Of two internal cells one reads edges: the other's children have none.
+TEST(TreeUnfolderTest, EdgesAreMadeAndCountedForThoseWhoReadThem) {
+  testing::ModelBuilder builder;
+  const auto add = [&](const char* name, const Written::Write& write) {
+    testing::CellBuilder b(name);
+    write(b);
+    return builder.Add(b.Build(), 1);
+  };
+  TreeSpec spec;
+  spec.internal.push_back(add("sums", [](testing::CellBuilder& b) {
+    b.Leave("h", b.Add(Word(b), b.Read("edges", "f", kUnits, ElementType::kFp32, Arity::kSum)));
+  }));
+  spec.internal.push_back(add("pair", Node({"child0", "child1"})));
+  spec.edge = add(
+      "edge", [](testing::CellBuilder& b) { b.Leave("f", b.Tanh(b.Read("child", "h", kUnits))); });
+  builder.Connect(spec.internal[0], "edges", spec.edge);
+  const std::shared_ptr<Model> model = builder.Build();
+  spec.tokens = testing::FindTable(*model, "token");
+  spec.known_words.size = 9;
+  // 0 <- 1 2, 1 <- 3 4: five nodes; edges for those of type 0.
+  TreeRequest request{.tokens = {1, 2, 3, 4, 5}, .parents = {-1, 0, 0, 1, 1}};
+  for (const auto& [types, cells] :
+       {std::pair{Ints{0, 0}, 9}, {Ints{0, 1}, 7}, {Ints{1, 0}, 7}, {Ints{1, 1}, 5}}) {
+    request.types = types;
+    ExpectTreesTakenByTheirSizeAlone(spec, *model, request);
+    spec.max_nodes = 100;
+    CellGraph graph;
+    const auto unfolder = TreeUnfolder::Create(spec, *model);
+    ASSERT_TRUE(unfolder.ok()) << unfolder.status();
+    ASSERT_TRUE((*unfolder)->Unfold(request.Input(), graph).ok());
+    EXPECT_EQ(CellsOf(graph), cells);
+  }
 }
 
 // A node's own word is at hand in PARENT alone; c is answered where nodes leave one; of several types the one of fewest children
