@@ -559,6 +559,31 @@ TEST_F(ImportOnnxTest, AGraphHasABoundOfParts) {
               HasSubstr("a graph of 65537 parts of a kind, the limit is 65536"));
 }
 
+// ONNX forbids it; whichever of the two were taken might be the wrong one.
+TEST_F(ImportOnnxTest, WhatIsThereTwiceIsRefused) {
+  using Maker = OnnxGraphMaker;
+  const auto error = [this](const std::function<void(Maker&, onnx::Node&)>& change) {
+    return LstmError(change);
+  };
+  EXPECT_THAT(error([](Maker& m, onnx::Node&) {
+                m.Floats("rW", {1, 12, 4}, 7);
+              }),
+              HasSubstr("initializer \"rW\" is there twice"));
+  EXPECT_THAT(error([](Maker& m, onnx::Node&) {
+                m.Input("x", 1, {0, 0, 5});
+              }),
+              HasSubstr("the graph input \"x\" is there twice"));
+  EXPECT_THAT(error([](Maker& m, onnx::Node&) {
+                m.Floats("ry", {1, 12, 4});
+              }),
+              HasSubstr("node \"the_ry\" (LSTM) makes \"ry\", which is there already"));
+  EXPECT_THAT(error([](Maker&, onnx::Node& n) {
+                Maker::Set(n, "direction").set_s("forward");
+                Maker::Set(n, "direction").set_s("reverse");
+              }),
+              HasSubstr("attribute direction is there twice"));
+}
+
 TEST_F(ImportOnnxTest, WhatANodeReadsIsOneThing) {
   OnnxGraphMaker both;
   both.Recurrent("LSTM", "x", 4, kI, 1, "a");

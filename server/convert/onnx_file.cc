@@ -4,6 +4,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -256,13 +257,14 @@ absl::StatusOr<std::string> OnnxFile::External(const onnx::Tensor& tensor, int64
 absl::StatusOr<OnnxConstant> OnnxFile::Tensor(const onnx::Tensor& tensor) const {
   OnnxConstant made;
   made.dims.assign(tensor.dims().begin(), tensor.dims().end());
-  int64_t size = 1;
+  int64_t size = 1, most = 1;  // `most`: of any of its dimensions, where another one is none
   for (const int64_t d : made.dims) {
-    if (d < 0 || (d > 0 && size > kMaxOnnxElements / d)) {
+    if (d < 0 || (d > 0 && most > kMaxOnnxElements / d)) {
       return Wrong(
           fmt::format("its shape {} is beyond {} elements", DimsText(made.dims), kMaxOnnxElements));
     }
     size *= d;
+    most *= std::max<int64_t>(d, 1);
   }
   const int64_t width = BytesOf(tensor.data_type());
   if (width == 0) {

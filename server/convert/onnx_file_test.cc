@@ -124,6 +124,9 @@ TEST_F(OnnxFileTest, NumbersThatAreNotTheShapesAreRefused) {
   EXPECT_EQ(Error(Raw(kInt64, 2, "12345678")), "it holds 1 numbers, its shape [2] takes 2");
   EXPECT_THAT(Error(Shaped(kFloat, {-1, -1})), HasSubstr("its shape [-1, -1] is beyond"));
   EXPECT_THAT(Error(Shaped(kFloat, {1 << 30, 2})), HasSubstr("is beyond 1073741824 elements"));
+  // Of no elements, but a part of it would have more than can be counted.
+  EXPECT_THAT(Error(Shaped(kFloat, {0, int64_t{1} << 62, 8})), HasSubstr("is beyond"));
+  EXPECT_EQ(Error(Shaped(kFloat, {0, 8})), "read");
   EXPECT_EQ(Error(Shaped(kFloat, {0, 3})), "read") << "and has none";
   for (const auto& [type, said] :
        {std::pair(2, "UINT8"), {8, "STRING"}, {0, "UNDEFINED"}, {17, "17"}, {-1, "-1"}}) {

@@ -125,10 +125,7 @@ class Walk {
       return OnnxWrong(
           fmt::format("a graph of {} parts of a kind, the limit is {}", parts, kMaxOnnxParts));
     }
-    for (const onnx::Tensor& t : graph.initializer()) initializers_[t.name()] = &t;
-    for (const onnx::ValueInfo& input : graph.input()) {
-      if (!initializers_.contains(input.name())) values_[input.name()] = ReadInput(input);
-    }
+    if (absl::Status s = ReadGiven(graph); !s.ok()) return s;
     for (const std::string& name : zeros_) {
       if (values_.contains(name)) continue;
       return OnnxWrong(fmt::format("--zeros {}: the graph has no such input", name));
@@ -143,6 +140,22 @@ class Walk {
   }
 
  private:
+  // What is there before any node runs. An input that an initializer is called like has that for its default.
+  absl::Status ReadGiven(const onnx::Graph& graph) {
+    for (const onnx::Tensor& t : graph.initializer()) {
+      if (t.name().empty() || initializers_.emplace(t.name(), &t).second) continue;
+      return OnnxWrong(fmt::format("initializer \"{}\" is there twice", t.name()));
+    }
+    std::set<std::string> inputs;
+    for (const onnx::ValueInfo& input : graph.input()) {
+      if (!inputs.insert(input.name()).second) {
+        return OnnxWrong(fmt::format("the graph input \"{}\" is there twice", input.name()));
+      }
+      if (!initializers_.contains(input.name())) values_[input.name()] = ReadInput(input);
+    }
+    return absl::OkStatus();
+  }
+
   OnnxValue ReadInput(const onnx::ValueInfo& input) {
     if (std::find(zeros_.begin(), zeros_.end(), input.name()) != zeros_.end()) {
       return OnnxValue::Fill(0);
@@ -164,7 +177,7 @@ class Walk {
       const bool known = d.dim_value() > 0 && d.dim_value() <= kMaxOnnxElements;
       rows.axes.push_back(walked_.scope.NewAxis(AxisRole::kOpen, known ? d.dim_value() : -1));
     }
-    walked_.scope.inputs.push_back({input.name(), tokens});
+    walked_.scope.inputs.push_back({input.name(), tokens, rows.axes});
     return OnnxValue::Of(std::move(rows));
   }
 
@@ -222,11 +235,15 @@ class Walk {
     if (node.op_type() == "Constant") return ReadConstant(node);
     for (const Understood& known : Operators()) {
       if (known.op != node.op_type()) continue;
+      std::set<std::string_view> there;
       for (const onnx::Attribute& a : node.attribute()) {
         const auto& names = known.attributes;
         if (!a.ref_attr_name().empty() ||
             std::find(names.begin(), names.end(), a.name()) == names.end()) {
           return OnnxWrong(fmt::format("attribute {} is not understood", a.name()));
+        }
+        if (!there.insert(a.name()).second) {
+          return OnnxWrong(fmt::format("attribute {} is there twice", a.name()));
         }
         if (absl::Status s = CheckKind(a); !s.ok()) return s;
       }
@@ -282,7 +299,8 @@ class Walk {
       const std::string& name = node.output(i);
       if (name.empty()) continue;
       OnnxValue& value = made[static_cast<size_t>(i)];
-      if (values_.emplace(name, std::move(value)).second) continue;
+      const bool free = !initializers_.contains(name);
+      if (free && values_.emplace(name, std::move(value)).second) continue;
       return OnnxWrong(fmt::format("{} makes \"{}\", which {}", NodeText(node), name,
                                    missed_.contains(name)
                                        ? "a node before it reads: the file's nodes are not in the "

@@ -286,6 +286,9 @@ OnnxResult AddHead(OnnxScope& scope, const OnnxRows& rows, OnnxConstant weight,
     if (scope.axis(axis).role == AxisRole::kInner) width *= scope.axis(axis).size;
   }
   const int last = rows.axes.empty() ? -1 : rows.axes.back();
+  if (last >= 0 && scope.axis(last).role == AxisRole::kTime) {
+    return OnnxWrong("reads along the steps, of which there is another number in every request");
+  }
   const int64_t reads = last < 0                                    ? 0
                         : scope.axis(last).role == AxisRole::kInner ? scope.axis(last).size
                                                                     : 1;

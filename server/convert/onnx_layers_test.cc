@@ -235,6 +235,23 @@ TEST_F(OnnxLayersTest, EndsOfAllLayersAreServedInTheirOrderAndOthersAreNot) {
   EXPECT_EQ(Served(one, "rc"), "FINAL_C, on request");
 }
 
+TEST_F(OnnxLayersTest, AHeadReadsTheNumbersOfAStepAndNotTheSteps) {
+  const auto error = [this](const std::vector<int64_t>& perm) {
+    OnnxGraphMaker made;
+    made.Floats("W", {1, 4, 4});
+    made.Floats("R", {1, 4, 1});
+    made.Node("LSTM", {"x", "W", "R"}, {"y"});  // [T, 1, B, 1]
+    onnx::Attribute& a = Maker::Set(made.Node("Transpose", {"y"}, {"turned"}), "perm");
+    for (const int64_t place : perm) a.add_ints(place);
+    made.Floats("fc", {1, 2});
+    made.Node("MatMul", {"turned", "fc"}, {"out"});
+    return Served(made, "out");
+  };
+  EXPECT_EQ(error({0, 1, 2, 3}), "OUTPUT");
+  EXPECT_EQ(error({0, 3, 1, 2}), "OUTPUT") << "along a batch of one";
+  EXPECT_THAT(error({1, 2, 3, 0}), HasSubstr("(MatMul): reads along the steps"));
+}
+
 TEST_F(OnnxLayersTest, OneHeadReadsHOfTheTopLayer) {
   const auto error = [this](const std::string& from, bool another) {
     OnnxGraphMaker made;

@@ -184,7 +184,7 @@ TEST_F(OnnxPlumbingTest, DimensionsMayBePutTogetherTakenApartAndLeftOut) {
            {{2}, "rh", "Transpose perm=1,0,2 | Flatten", "OUTPUT"},
            {{1}, "ry", "Squeeze | Transpose perm=1,0,2", kAll},
            {{1}, "ry", "Squeeze -3 | Transpose perm=1,0,2", kAll},
-           {{1}, "ry", "Squeeze axes=1,2 | Transpose perm=1,0", kAll},
+           {{1}, "ry", "Squeeze axes=1,2 | Transpose perm=0,1", kAll},
            {{2}, "ry", "Squeeze 1", "dimension 1 is not one"},
            {{1, 1}, "ry", "Squeeze 0", "dimension 0 is not one"},
            {{1}, "ry", "Squeeze 4", "axis 4 of 4"},
@@ -199,6 +199,59 @@ TEST_F(OnnxPlumbingTest, DimensionsMayBePutTogetherTakenApartAndLeftOut) {
            {{2}, "ry", "Transpose perm=0,3,1,2", "puts features before directions"}}) {
     EXPECT_THAT(Behind(c.of, c.from, c.chain), HasSubstr(c.served)) << c.from << " " << c.chain;
   }
+}
+
+// We answer a row a step. What a graph puts in another order would come out right in its numbers and wrong in their places.
+TEST_F(OnnxPlumbingTest, AnOutputWhoseNumbersComeBeforeItsStepsIsRefused) {
+  struct Case {
+    OnnxPlumbingTest::Of of;
+    std::string chain, served;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{1},
+            "Squeeze 1 | Transpose perm=1,2,0",
+            "is [B, 3, T]; served is a row a step, [T, 3]"},
+           {{1}, "Squeeze | Transpose", "is [3, B, T]; served is a row a step, [T, 3]"},
+           {{1, 5}, "Squeeze 1 | Transpose perm=1,2,0", "is [B, 3, 5]; served is a row a step"},
+           {{1}, "Transpose perm=3,1,0,2 | Squeeze -1", "is [3, 1, T]; served is a row a step"},
+           {{1}, "Transpose perm=1,3,0,2 | Unsqueeze 0", "is [1, 1, 3, T, B]; served is a row"},
+           {{2}, "Transpose perm=1,0,2,3", "is [2, T, B, 3]; served is a row a step, [T, 6]"},
+           {{2}, "Transpose perm=1,2,0,3", "is [2, B, T, 3]; served is a row a step, [T, 6]"},
+           {{2},
+            "Transpose perm=0,2,1,3 | Reshape 0,0,6 | Transpose perm=1,2,0",
+            "is [B, 6, T]; served is a row a step, [T, 6]"},
+           {{1}, "MatMul f3x2 | Transpose perm=1,2,3,0", "is [1, B, 2, T]; served is a row a step"},
+           {{1}, "MatMul f3x2 | Softmax | Transpose perm=3,0,1,2", "is [2, T, 1, B]; served is"},
+           {{1}, "MatMul f3x2 | Transpose perm=3,0,1,2 | Softmax axis=0", "axis is 0 of 4"},
+           {{1}, "MatMul f3x2 | Transpose perm=3,0,1,2 | Reshape 2,-1,1", "[T, 2]"},
+           {{1}, "Transpose perm=1,2,3,0 | Flatten", "cannot be told apart"},
+           {{1}, "Transpose perm=1,2,3,0 | Transpose perm=0,3,1,2", kAll},
+           {{1}, "Squeeze 1 | Transpose perm=1,2,0 | Gather #-1 axis=2", "OUTPUT"},
+           {{1}, "Squeeze 1 | Transpose perm=1,2,0 | Slice -1 far 2", "OUTPUT"},
+           {{2}, "Transpose perm=1,2,0,3 | Gather #0 axis=0", "served are the top layer"},
+           {{1}, "MatMul f3x1 | Transpose perm=1,2,3,0", "OUTPUT"}}) {  // the same numbers
+    EXPECT_THAT(Behind(c.of, "ry", c.chain), HasSubstr(c.served)) << c.chain;
+  }
+}
+
+TEST_F(OnnxPlumbingTest, AnInputWhoseNumbersComeBeforeItsStepsIsRefused) {
+  const auto error = [this](const std::vector<int64_t>& dims, const std::string& before) {
+    OnnxGraphMaker made;
+    made.graph().clear_input();
+    made.Input("x", 1, dims);
+    made.Recurrent("LSTM", Chain(made, "x").Run(before), 4);
+    made.Output("rh");
+    return Served(made);
+  };
+  const std::string said = "; X is a row a step, [T, 4]: export the model without the Transpose";
+  EXPECT_THAT(error({0, kI, 0}, "Transpose perm=2,0,1"),
+              HasSubstr("the graph input \"x\" is [B, 4, T]" + said));
+  EXPECT_THAT(error({1, 0, 7}, "Transpose perm=2,0,1"),
+              HasSubstr("the graph input \"x\" is [1, 4, 7]" + said));
+  EXPECT_THAT(
+      error({kI, 0, 0}, "Transpose perm=1,2,0 | Transpose perm=2,0,1 | Transpose perm=1,2,0"),
+      HasSubstr("the graph input \"x\" is [4, T, B]" + said));
+  EXPECT_EQ(error({0, 0, kI}, "Transpose perm=1,0,2"), "OUTPUT");
 }
 
 TEST_F(OnnxPlumbingTest, SizesOfTheInputMayBeReckonedWith) {
@@ -361,6 +414,7 @@ TEST_F(OnnxPlumbingTest, ConstantsAreFoldedToTheirLastElement) {
            {{3, 2, 1}, "Reshape 0,0", turned},
            {{6}, "Reshape 4,2", "[6] to [4, 2]: other numbers of elements"},
            {{6}, "Reshape 4,-1", "other numbers of elements"},
+           {{0, 2}, "Reshape 0,4611686018427387904,8 allowzero=1", "to an impossible shape"},
            {{3, 2}, "Reshape 0,2 allowzero=1", "other numbers of elements"},
            {{3, 2}, "Unsqueeze 0 | Squeeze 0", turned},
            {{3, 2}, "Unsqueeze -1,1 | Transpose perm=0,2,1,3 | Reshape 3,2", turned},

@@ -40,7 +40,8 @@ struct OnnxHead {
 };
 struct OnnxInput {
   std::string name;
-  bool tokens = false;  // whole numbers
+  bool tokens = false;    // whole numbers
+  std::vector<int> axes;  // as the file has them
 };
 
 struct OnnxScope {

@@ -9,6 +9,37 @@
 namespace cellbatch {
 namespace {
 
+// A row a step: whether the steps come first, or the numbers of each.
+bool NumbersBeforeSteps(const OnnxScope& scope, const std::vector<int>& axes) {
+  bool numbers = false;
+  for (const int number : axes) {
+    const OnnxAxis& axis = scope.axis(number);
+    if (axis.role == AxisRole::kTime) return numbers;
+    numbers = numbers || (axis.role == AxisRole::kInner && axis.size > 1);
+  }
+  return false;
+}
+
+// As the file has them: "[B, 3, T]".
+std::string AxesText(const OnnxScope& scope, const std::vector<int>& axes) {
+  std::vector<std::string> texts;
+  for (const int number : axes) {
+    const OnnxAxis& axis = scope.axis(number);
+    const char* open = axis.role == AxisRole::kTime ? "T" : "B";
+    texts.push_back(axis.size < 0 ? open : std::to_string(axis.size));
+  }
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+// What a row of these is wide.
+int64_t WidthOf(const OnnxScope& scope, const std::vector<int>& axes) {
+  int64_t width = 1;
+  for (const int number : axes) {
+    if (scope.axis(number).role == AxisRole::kInner) width *= scope.axis(number).size;
+  }
+  return width;
+}
+
 class Finder {
  public:
   Finder(const OnnxWalked& walked, const std::vector<std::string>& ignored)
@@ -163,6 +194,12 @@ class Finder {
     found_.model.kind = fmt::format("{}", fmt::join(kinds, " and "));
     const OnnxRows& reads = layer(chain_[0]).reads;
     const OnnxInput& input = scope_.inputs[static_cast<size_t>(reads.source)];
+    if (NumbersBeforeSteps(scope_, input.axes)) {
+      Problem(
+          fmt::format("the graph input \"{}\" is {}; X is a row a step, [T, {}]: export the model "
+                      "without the Transpose at its beginning",
+                      input.name, AxesText(scope_, input.axes), WidthOf(scope_, input.axes)));
+    }
     found_.notes.insert(found_.notes.begin(),
                         fmt::format("\"{}\" is {}", input.name, input.tokens ? "TOKENS" : "X"));
     if (reads.stage != RowsStage::kEmbedded) return;
@@ -217,12 +254,22 @@ class Finder {
     return "";
   }
 
+  // Its numbers would be right and lie in other places than the graph's.
+  bool CheckOrder(const std::string& name, const OnnxRows& rows) {
+    if (!NumbersBeforeSteps(scope_, rows.axes)) return true;
+    Problem(fmt::format(
+        "output \"{}\" is {}; served is a row a step, [T, {}]: export the model without "
+        "the Transpose at its end (--ignore {} leaves it out)",
+        name, AxesText(scope_, rows.axes), WidthOf(scope_, rows.axes), name));
+    return false;
+  }
+
   void NameOutputs() {
     for (const auto& [name, value] : walked_.outputs) {
       head_used_ = head_used_ || (!Ignored(name) && value.rows.stage == RowsStage::kHead);
     }
     for (const auto& [name, value] : walked_.outputs) {
-      if (Ignored(name)) continue;
+      if (Ignored(name) || !CheckOrder(name, value.rows)) continue;
       found_.notes.push_back(fmt::format("\"{}\" is {}", name, Called(name, value.rows)));
     }
   }

@@ -98,7 +98,7 @@ absl::StatusOr<OnnxConstant> OnnxFolder::Reshape(const OnnxConstant& from,
                                                  bool zero_copies) const {
   OnnxConstant made = from;
   made.dims.clear();
-  int64_t known = 1;
+  int64_t known = 1, most = 1;  // `most`: of any of its dimensions, where another one is none
   int open = -1;
   for (size_t i = 0; i < to.size(); ++i) {
     int64_t size = to[i].value;
@@ -108,9 +108,11 @@ absl::StatusOr<OnnxConstant> OnnxFolder::Reshape(const OnnxConstant& from,
       open = static_cast<int>(i);
       size = 1;
     }
-    if (size < 0 || (size > 0 && known > kMaxOnnxFolded / size))
+    if (size < 0 || (size > 0 && most > kMaxOnnxFolded / size)) {
       return Wrong("to an impossible shape");
+    }
     known *= size;
+    most *= std::max<int64_t>(size, 1);
     made.dims.push_back(size);
   }
   if (open >= 0 && known > 0 && from.size() % known == 0) {
