@@ -194,6 +194,10 @@ absl::Status BindSequence(OnnxScope& scope, const OnnxRows& x, const Sizes& size
       x.stage != RowsStage::kHidden) {
     return OnnxWrong("X is no sequence of the input, an embedding or a layer");
   }
+  const OnnxInput& input = scope.inputs[static_cast<size_t>(x.source)];
+  if (x.stage == RowsStage::kInput && input.tokens) {
+    return OnnxWrong(fmt::format("X is the whole numbers of \"{}\", expected floats", input.name));
+  }
   const size_t time = sizes.batch_first ? 1 : 0;
   absl::Status s = scope.Bind(x.axes[time], AxisRole::kTime, "the steps");
   if (s.ok()) s = scope.Bind(x.axes[1 - time], AxisRole::kBatch, "a batch");

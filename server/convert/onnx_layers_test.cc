@@ -193,6 +193,11 @@ TEST_F(OnnxLayersTest, ALayerReadsTheStepsOfWhatLiesBelowInTheOrderOfItsDirectio
   EXPECT_THAT(above("x2", 5), HasSubstr("X is 3 wide, W takes 5"));
   EXPECT_THAT(above("ay", kH), HasSubstr("X has 4 dimensions, expected 3"));
   EXPECT_THAT(above("ah", kH), HasSubstr("X is no sequence of the input, an embedding or a layer"));
+  OnnxGraphMaker whole;
+  whole.graph().clear_input();
+  whole.Input("x", 7, {0, 0, kI});
+  whole.Recurrent("GRU", "x", 3);
+  EXPECT_THAT(Served(whole, "rh"), HasSubstr("X is the whole numbers of \"x\", expected floats"));
   OnnxGraphMaker one;  // [T, B] of one number each
   one.graph().clear_input();
   one.Input("numbers", 1, {0, 0});

@@ -376,6 +376,7 @@ TEST_F(OnnxPlumbingTest, AHeadReadsWhatItsGraphSays) {
            {"MatMul f3x2 | Softmax | Softmax", "a second softmax"},
            {"MatMul f3x2 | Softmax axis=0", "attribute axis is 0 of 3 dimensions"},
            {"MatMul f3x2 | MatMul f2x2", "a second linear layer is not served"},
+           {"MatMul f3x0", "\"head.weight\" is [0, 3], of which 1 to"},
            {"MatMul f1x3x2", "served is a product of a state with a constant matrix"}}) {
     EXPECT_THAT(Behind({}, "rh", chain), HasSubstr(said)) << chain;
   }
