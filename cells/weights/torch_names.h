@@ -12,7 +12,8 @@
 //                                               nn.ModuleList names them, or a single one; each with its own H
 //   head.weight, head.bias      [C, dirs*H],[C] nn.Linear, optional
 //
-// Prefixes are arbitrary ("encoder.rnn."). Names and shapes only: no weight is read.
+// Prefixes are arbitrary ("encoder.rnn."). Names and shapes only: no weight is read. An embedding and a head are what
+// both say they are: a matrix whose shape fits and whose name does not say so (torch_words.h) is asked for.
 // Plain functions and values; any thread.
 #ifndef CELLBATCH_CELLS_WEIGHTS_TORCH_NAMES_H_
 #define CELLBATCH_CELLS_WEIGHTS_TORCH_NAMES_H_
@@ -33,7 +34,7 @@ const char* Name(TorchCell cell);  // "LSTM", "GRU", "RNN (tanh)", "RNN (relu)"
 
 // What the user says where names and shapes leave it open. Empty: nothing.
 struct TorchHints {
-  // "encoder.rnn": where several stacks are. "low,high": cells that no list names, in the order of the layers.
+  // "encoder.rnn": where several stacks are. "low,high": modules that lie on each other, bottom to top.
   std::string rnn_prefix = {};
   std::string nonlinearity = {};          // "tanh" or "relu": an nn.RNN's file does not say
   std::string embedding = {};             // its tensor, or "none"
@@ -62,7 +63,7 @@ struct TorchModel {
   int64_t vocabulary = 0;
   std::string head, head_bias;  // empty: none
   int64_t classes = 0;
-  bool bidirectional() const { return layers[0].reverse.has_value(); }
+  bool bidirectional() const { return layers[0].reverse.has_value(); }  // the lowest layer
   // What one direction of a layer leaves.
   int64_t width(const TorchLayer& layer) const {
     return projection > 0 ? projection : layer.hidden;

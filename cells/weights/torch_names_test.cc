@@ -96,12 +96,16 @@ TEST(TorchNamesTest, AMatrixThatFitsBothEndsGoesByItsName) {
   };
   EXPECT_EQ(dict("word_emb").Model().embedding, "word_emb.weight");
   EXPECT_EQ(dict("fc").Model().head, "fc.weight");
-  EXPECT_THAT(dict("m").Error(), HasSubstr("\"m.weight\" [20, 7] could be an embedding or a head: "
-                                           "--embedding m.weight or --head m.weight"));
+  EXPECT_EQ(dict("m").Error(),
+            "\"m.weight\" F32 [20, 7] could be an embedding or a head, its name does not say: "
+            "--embedding m.weight or --head m.weight takes it, --ignore m.weight leaves it out");
   EXPECT_EQ(dict("m").Model({.embedding = "m.weight"}).embedding, "m.weight");
   EXPECT_EQ(dict("m").Model({.head = "m.weight"}).head, "m.weight");
-  EXPECT_EQ(dict("m").Model({.embedding = "none"}).head, "m.weight");
-  EXPECT_EQ(dict("m").Model({.head = "none"}).embedding, "m.weight");
+  EXPECT_THAT(dict("m").Error({.embedding = "none"}),
+              HasSubstr("could be a head, its name does not say: --head m.weight takes it"));
+  EXPECT_THAT(
+      dict("m").Error({.head = "none"}),
+      HasSubstr("could be an embedding, its name does not say: --embedding m.weight takes"));
 }
 
 TEST(TorchNamesTest, WhatIsAmbiguousIsSaidWithTheFlagThatSettlesIt) {
@@ -175,7 +179,194 @@ TEST(TorchNamesTest, AParameterOfTheModelIsTakenForNoLinearLayerOrEmbeddingUnles
   EXPECT_EQ(dict("projection", 7).Model({.head = "projection"}).head, "projection");
   EXPECT_EQ(dict("table", 5).Model({.embedding = "table"}).embedding, "table");
   EXPECT_EQ(dict("h0", 7).Model({.ignored = {"h0"}}).head, "");
-  EXPECT_EQ(dict("weight", 7).Model().head, "weight");  // an nn.Linear saved by itself
+  EXPECT_THAT(dict("weight", 7).Error(), HasSubstr("could be a head, its name does not say"));
+}
+
+// Attention, gates, a linear layer before the stack: modules, too, whose matrices fit and are something else.
+TEST(TorchNamesTest, WhatANameSaysIsSomethingElseIsTakenForNeitherUnlessAFlagSaysSo) {
+  const auto dict = [](const std::string& name, std::vector<int64_t> shape, bool bias) {
+    StateDict made = StateDict().Rnn("rnn.", 4, 5, 7, 1, false);
+    if (bias) made.Add(name + ".bias", {shape[0]});
+    return made.Add(name + ".weight", shape);
+  };
+  for (const char* name : {"attn", "self_attention.out", "pool.query", "mha.out_proj", "gate.fc",
+                           "key", "highway.linear", "skip", "value.0", "multihead.proj"}) {
+    const std::string tensor = std::string(name) + ".weight";
+    for (const bool bias : {false, true}) {
+      EXPECT_THAT(dict(name, {1, 7}, bias).Error(),
+                  HasSubstr("\"" + tensor + "\" F32 [1, 7] could be a head, but for its name: " +
+                            "--head " + tensor + " takes it, --ignore " + tensor))
+          << bias;
+    }
+    EXPECT_EQ(dict(name, {1, 7}, true).Model({.head = tensor}).head_bias,
+              std::string(name) + ".bias");
+  }
+  for (const char* name : {"attn.in_proj", "skip.emb", "pos_embedding", "position_embeddings",
+                           "token_type_embeddings", "gate_in"}) {
+    const std::string tensor = std::string(name) + ".weight";
+    EXPECT_THAT(
+        dict(name, {5, 5}, false).Error(),
+        HasSubstr("\"" + tensor + "\" F32 [5, 5] could be an embedding, but for its name: " +
+                  "--embedding " + tensor + " takes it"));
+  }
+  // What others of the same model say is no word of this one.
+  EXPECT_THAT(StateDict()
+                  .Rnn("outer.embedder.rnn.", 4, 7, 7, 1, false)
+                  .Add("outer.embedder.m.weight", {7, 7})
+                  .Error(),
+              HasSubstr("could be an embedding or a head, its name does not say"));
+}
+
+TEST(TorchNamesTest, ALinearLayerBeforeTheStackIsNoEmbeddingAndNoHead) {
+  const auto dict = [](const std::string& name, bool bias, int64_t width) {
+    StateDict made = StateDict().Rnn("rnn.", 4, width, 7, 1, false);
+    if (bias) made.Add(name + ".bias", {width});
+    return made.Add(name + ".weight", {width, width});
+  };
+  for (const char* name : {"in_proj", "input_layer", "m", "encoder", "prenet.0", "fc", "linear"}) {
+    const std::string said =
+        std::string("\"") + name + ".weight\" F32 [5, 5] could be an embedding";
+    EXPECT_THAT(dict(name, false, 5).Error(), HasSubstr(said)) << name;
+  }
+  for (const char* name : {"in_proj", "fc_in", "input_linear", "m", "prenet.linear"}) {
+    const std::string said = std::string("\"") + name + ".weight\" F32 [7, 7] could be a head";
+    EXPECT_THAT(dict(name, true, 7).Error(), HasSubstr(said)) << name;
+  }
+  // As wide as what the stack reads and as what it leaves: it may lie on either side.
+  for (const char* name : {"fc", "linear", "proj", "dense", "lin"}) {
+    EXPECT_EQ(dict(name, true, 7).Error(),
+              std::string("\"") + name +
+                  ".weight\" F32 [7, 7] could be a head, or a linear layer "
+                  "before \"rnn\", which reads 7 numbers and leaves 7: "
+                  "--head " +
+                  name + ".weight takes it, --ignore " + name + ".weight leaves it out");
+  }
+  EXPECT_EQ(dict("head", true, 7).Model().head, "head.weight");
+  EXPECT_EQ(dict("decoder", true, 7).Model().head, "decoder.weight");
+  EXPECT_EQ(dict("embed", false, 7).Model().vocabulary, 7);
+  EXPECT_EQ(dict("token_classifier", false, 7).Model().head, "token_classifier.weight");
+  EXPECT_THAT(dict("output_embedding", false, 7).Error(),
+              HasSubstr("could be an embedding or a head, but for its name"));
+}
+
+TEST(TorchNamesTest, WordsAndPlacesSayWhatAMatrixIs) {
+  const auto ends = [](const std::string& below, const std::string& above) {
+    const TorchModel m = StateDict()
+                             .Add(below + ".weight", {30, 5})
+                             .Rnn("net.1.rnn.", 4, 5, 7, 1, false)
+                             .Add(above + ".weight", {3, 7})
+                             .Add(above + ".bias", {3})
+                             .Model();
+    return m.embedding + " " + m.head;
+  };
+  for (const char* below : {"emb", "Embedding", "net.word_vectors", "char_lookup", "wte", "encoder",
+                            "input_embeddings", "net.0"}) {
+    EXPECT_EQ(ends(below, "fc"), std::string(below) + ".weight fc.weight");
+  }
+  for (const char* above :
+       {"fc", "Linear", "out", "output_layer", "hidden2tag", "h2o", "proj", "decoder", "classifier",
+        "predictor", "scorer", "lm_head", "logits", "regressor", "net.2", "net.readout", "mlp.0"}) {
+    EXPECT_EQ(ends("emb", above), std::string("emb.weight ") + above + ".weight");
+  }
+}
+
+// One of them has the place; that the other would fit it, too, does not make it right to leave it out.
+TEST(TorchNamesTest, WhatFitsAPlaceThatIsTakenIsToldByWhat) {
+  EXPECT_EQ(StateDict()
+                .Rnn("rnn.", 4, 5, 7, 1, false)
+                .Add("fc.weight", {3, 7})
+                .Add("attn.weight", {1, 7})
+                .Error(),
+            "\"attn.weight\" F32 [1, 7] fits no place: the embedding is [any, 5], the head is "
+            "\"fc.weight\" (--ignore attn.weight leaves it out)");
+}
+
+TEST(TorchNamesTest, WeightsThatAreMadeOfOthersAreToldTheirCure) {
+  StateDict norm;
+  norm.Add("rnn.weight_ih_l0", {28, 5}).Add("rnn.bias_ih_l0", {28}).Add("rnn.bias_hh_l0", {28});
+  norm.Add("rnn.weight_hh_l0_g", {28, 1}).Add("rnn.weight_hh_l0_v", {28, 7});
+  EXPECT_EQ(norm.Error(),
+            "\"rnn.weight_hh_l0_g\" F32 [28, 1] and \"rnn.weight_hh_l0_v\" F32 [28, 7] are what "
+            "weight_norm makes \"rnn.weight_hh_l0\" of: save the model after "
+            "torch.nn.utils.remove_weight_norm(model.rnn, \"weight_hh_l0\")");
+  StateDict all = StateDict().Add("emb.weight", {30, 5});
+  for (const char* name : {"weight_ih_l0", "weight_hh_l0"}) {
+    all.Add(std::string("parametrizations.") + name + ".original0", {28, 1});
+    all.Add(std::string("parametrizations.") + name + ".original1", {28, 7});
+  }
+  EXPECT_EQ(all.Error(),
+            "\"parametrizations.weight_hh_l0.original0\" F32 [28, 1] is of a parametrization that "
+            "makes \"weight_hh_l0\": save the model after "
+            "torch.nn.utils.parametrize.remove_parametrizations(model, \"weight_hh_l0\")\n"
+            "\"parametrizations.weight_ih_l0.original0\" F32 [28, 1] is of a parametrization that "
+            "makes \"weight_ih_l0\": save the model after "
+            "torch.nn.utils.parametrize.remove_parametrizations(model, \"weight_ih_l0\")");
+  const auto with = [](const std::string& one, const std::string& other, const TorchHints& hints) {
+    return StateDict()
+        .Rnn("rnn.", 4, 5, 7, 1, false)
+        .Add("net.fc.weight" + one, {3, 7})
+        .Add("net.fc.weight" + other, {3, 7})
+        .Error(hints);
+  };
+  EXPECT_THAT(with("_g", "_v", {}),
+              HasSubstr("torch.nn.utils.remove_weight_norm(model.net.fc, \"weight\")"));
+  EXPECT_THAT(with("_g", "_v", {.head = "net.fc.weight_v"}), HasSubstr("remove_weight_norm"));
+  EXPECT_THAT(with("_orig", "_mask", {}),
+              HasSubstr("are what pruning makes \"net.fc.weight\" of: save the model after "
+                        "torch.nn.utils.prune.remove(model.net.fc, \"weight\")"));
+  EXPECT_THAT(with("_orig", "_u", {}),
+              HasSubstr("torch.nn.utils.remove_spectral_norm(model.net.fc, \"weight\")"));
+  EXPECT_EQ(with("_g", "_v", {.ignored = {"net"}}), "understood");
+  StateDict dropped = StateDict().Rnn("rnn.module.", 4, 5, 7, 1, false);
+  EXPECT_THAT(dropped.Add("rnn.weight_hh_l0_raw", {28, 7}).Error(),
+              HasSubstr("\"rnn.weight_hh_l0_raw\" F32 [28, 7] is what a wrapper that drops weights "
+                        "makes \"weight_hh_l0\" of"));
+}
+
+TEST(TorchNamesTest, ModulesOfAListAreAStackWhereAFlagSaysInWhichOrder) {
+  const auto list = [](int64_t d0, int64_t h0, int64_t d1, int64_t h1) {
+    return StateDict()
+        .Rnn("net.lstms.0.", 4, d0, h0, 2, true)
+        .Rnn("net.lstms.1.", 4, d1, h1, 1, false, /*bias=*/false)
+        .Add("fc.weight", {3, h1});
+  };
+  EXPECT_EQ(
+      list(5, 7, 14, 6).Error(),
+      "2 recurrent stacks (\"net.lstms.0\", \"net.lstms.1\"): --rnn says which one is served, "
+      "or as --rnn A,B in which order they lie on each other: each reads what the one before "
+      "leaves in --rnn net.lstms.0,net.lstms.1 (where nothing is added or put in between)");
+  EXPECT_THAT(list(5, 7, 5, 6).Error(),
+              HasSubstr("(\"net.lstms.1\" reads 5 numbers, \"net.lstms.0\" leaves 14)"));
+  const TorchModel m = list(5, 7, 14, 6).Model({.rnn_prefix = "net.lstms.0,net.lstms.1"});
+  ASSERT_EQ(m.layers.size(), 3u);
+  EXPECT_EQ(m.layers[1].reverse->bias_hh, "net.lstms.0.bias_hh_l1_reverse");
+  EXPECT_EQ(m.layers[2].forward.weight_ih, "net.lstms.1.weight_ih_l0");
+  EXPECT_EQ(m.layers[2].forward.bias_ih, "");
+  EXPECT_FALSE(m.layers[2].reverse.has_value());
+  EXPECT_EQ(m.layers[2].input, 14);
+  EXPECT_EQ(m.layers[2].hidden, 6);
+  EXPECT_EQ(m.head, "fc.weight");
+  EXPECT_THAT(list(5, 7, 5, 6).Error({.rnn_prefix = "net.lstms.0,net.lstms.1"}),
+              HasSubstr("\"net.lstms.1.weight_ih_l0\" is [24, 5], expected [24, 14]"));
+  EXPECT_THAT(list(5, 7, 14, 6).Error({.rnn_prefix = "net.lstms.0"}),
+              HasSubstr("\"net.lstms.1.weight_hh_l0\""));
+  StateDict many;
+  for (const char* n : {"0", "1", "2", "10"}) {
+    many.Rnn("a." + std::string(n) + ".", 3, 7, 7, 1, false);
+  }
+  EXPECT_THAT(many.Error(), HasSubstr("--rnn a.0,a.1,a.2,a.10 (where nothing"));
+}
+
+TEST(TorchNamesTest, SizesThatCannotBeAreRefused) {
+  EXPECT_THAT(StateDict().Rnn("", 4, 5, 7, 1, false).Add("emb.weight", {0, 5}).Error(),
+              HasSubstr("\"emb.weight\" F32 [0, 5] fits no place"));
+  EXPECT_THAT(StateDict().Rnn("", 4, 5, 7, 1, false).Add("fc.weight", {0, 7}).Error(),
+              HasSubstr("\"fc.weight\" F32 [0, 7] fits no place"));
+  EXPECT_THAT(StateDict().Rnn("", 4, 0, 7, 1, false).Error(),
+              HasSubstr("\"weight_ih_l0\" is [28, 0]: it reads nothing"));
+  StateDict cells = StateDict().Add("cells.0.weight_ih", {28, 5}).Add("cells.0.weight_hh", {28, 7});
+  cells.Add("cells.1.weight_ih", {0, 7}).Add("cells.1.weight_hh", {0, int64_t{1} << 62});
+  EXPECT_THAT(cells.Error(), HasSubstr("\"cells.1.weight_hh\" is [0, 4611686018427387904]"));
 }
 
 TEST(TorchNamesTest, EveryShapeThatIsWrongIsNamedWithBoth) {
@@ -264,6 +455,25 @@ TEST(TorchNamesTest, CellsOfAModuleListAreTheLayersOfAStack) {
   EXPECT_THAT(between.Error(), HasSubstr("\"0.weight_hh\" and \"0.weight_ih\" must be there"));
   EXPECT_EQ(between.Model({.rnn_prefix = "1"}).layers[0].forward.weight_hh, "1.weight_hh");
   EXPECT_EQ(between.Model({.rnn_prefix = "1"}).vocabulary, 30);
+}
+
+// Nothing but their widths says that cells of a list lie on each other; where all are alike they may be two directions.
+TEST(TorchNamesTest, CellsOfAListThatMayLieSideBySideAreAskedFor) {
+  const auto cells = [](int64_t d, int64_t h) {
+    StateDict list;
+    for (const int l : {0, 1}) {
+      const std::string name = "cells." + std::to_string(l);
+      list.Add(name + ".weight_ih", {4 * h, l == 0 ? d : h}).Add(name + ".weight_hh", {4 * h, h});
+    }
+    return list;
+  };
+  EXPECT_EQ(cells(5, 7).Model().layers.size(), 2u);
+  EXPECT_EQ(
+      cells(7, 7).Error(),
+      "\"cells.0\" and \"cells.1\" each read 7 numbers and leave 7: they may lie on each other "
+      "or side by side; --rnn cells.0,cells.1 serves them on each other");
+  EXPECT_EQ(cells(7, 7).Model({.rnn_prefix = "cells.0,cells.1"}).layers.size(), 2u);
+  EXPECT_THAT(cells(7, 7).Error({.rnn_prefix = "cells"}), HasSubstr("or side by side"));
 }
 
 TEST(TorchNamesTest, WhatIsNoRecurrentModelIsSaidSo) {

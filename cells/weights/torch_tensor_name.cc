@@ -59,13 +59,4 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
   return parts;
 }
 
-bool SaysEmbedding(const std::string& name) { return name.find("emb") != std::string::npos; }
-
-bool SaysHead(const std::string& name) {
-  for (const char* word : {"head", "fc", "linear", "out", "proj", "decoder", "classif", "dense"}) {
-    if (name.find(word) != std::string::npos) return true;
-  }
-  return false;
-}
-
 }  // namespace cellbatch

@@ -1,4 +1,4 @@
-// What one name of a PyTorch state_dict says, by itself. For torch_names.cc, which reads all of them. Pure; any thread.
+// What one name of a PyTorch state_dict says, by itself. For torch_stack.cc, which reads all of them. Pure; any thread.
 #ifndef CELLBATCH_CELLS_WEIGHTS_TORCH_TENSOR_NAME_H_
 #define CELLBATCH_CELLS_WEIGHTS_TORCH_TENSOR_NAME_H_
 
@@ -28,10 +28,6 @@ std::optional<std::string> ParseCellName(const std::string& name);
 std::optional<std::pair<std::string, int>> ParseElement(const std::string& prefix);
 
 std::vector<std::string> SplitAtCommas(const std::string& text);
-
-// By the words that people use.
-bool SaysEmbedding(const std::string& name);
-bool SaysHead(const std::string& name);
 
 }  // namespace cellbatch
 

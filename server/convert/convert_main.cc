@@ -78,7 +78,8 @@ std::vector<Flag> Flags(ImportOptions& o, More& more) {
       {"overwrite", nullptr, "Replace the version if it is there.",
        [&o](std::string_view) { return o.overwrite = true; }},
       {"rnn", "PREFIX",
-       "The recurrent module (\"encoder.rnn\"), where there are several; or cells, \"low,high\".",
+       "The recurrent module (\"encoder.rnn\"), where there are several; or those that lie on each "
+       "other, \"low,high\".",
        text(o.hints.rnn_prefix)},
       {"nonlinearity", "tanh|relu", "Of an nn.RNN, whose file does not say.",
        text(o.hints.nonlinearity)},

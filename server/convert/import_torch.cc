@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "cells/weights/safetensors.h"
 #include "server/repository/model_loader.h"
 
@@ -36,18 +38,46 @@ StackChain ChainOf(const TorchModel& model, const TorchChain& chain) {
   return made;
 }
 
+// The tensors of a file, by all of their names. safetensors.torch.save_model writes one that has several (a head that is the
+// embedding) once, and {another name: the name it has} into the file's metadata.
 class FileTensors : public TensorSource {
  public:
-  explicit FileTensors(const SafetensorsFile& file) : file_(file) {}
+  explicit FileTensors(const SafetensorsFile& file) : file_(file), all_(file.header().tensors) {
+    for (const auto& [name, kept] : file.header().metadata) {
+      const SafetensorsEntry* entry = file.Find(kept);
+      if (entry == nullptr || file.Find(name) != nullptr) continue;  // a remark of another kind
+      if (!others_.emplace(name, kept).second) continue;
+      all_.push_back(*entry);
+      all_.back().name = name;
+    }
+  }
+  const std::vector<SafetensorsEntry>& all() const { return all_; }
   std::vector<int64_t> ShapeOf(const std::string& tensor) const override {
-    return file_.Find(tensor)->shape;
+    return Find(tensor).shape;
   }
   absl::Status Read(const std::string& tensor, absl::Span<float> out) const override {
-    return file_.ReadTensor(*file_.Find(tensor), out);
+    return file_.ReadTensor(Find(tensor), out);
+  }
+  // What a person should know of these.
+  std::vector<std::string> NotesOf(const TorchModel& model) const {
+    std::vector<std::string> notes;
+    for (const std::string& name : {model.embedding, model.head}) {
+      const auto other = others_.find(name);
+      if (other == others_.end()) continue;
+      notes.push_back(fmt::format("\"{}\" is \"{}\", as the file says", name, other->second));
+    }
+    return notes;
   }
 
  private:
+  const SafetensorsEntry& Find(const std::string& tensor) const {
+    const auto other = others_.find(tensor);
+    return *file_.Find(other == others_.end() ? tensor : other->second);
+  }
+
   const SafetensorsFile& file_;
+  std::vector<SafetensorsEntry> all_;
+  std::map<std::string, std::string> others_;
 };
 
 // A file of torch.save, say, has no header to be wrong.
@@ -90,12 +120,18 @@ absl::StatusOr<Imported> ImportTorch(const ImportOptions& options) {
   const auto file =
       SafetensorsFile::Open(options.from, static_cast<uint64_t>(LoaderLimits().max_weight_bytes));
   if (!file.ok()) return WithWhatItTakes(file.status(), options.from);
-  const absl::StatusOr<TorchModel> model = ReadTorchNames(file->header().tensors, options.hints);
+  const FileTensors tensors(*file);
+  const absl::StatusOr<TorchModel> model = ReadTorchNames(tensors.all(), options.hints);
   if (!model.ok()) {
     return absl::InvalidArgumentError(
         fmt::format("{}:\n{}", options.from, std::string(model.status().message())));
   }
-  return WriteModel(StackOf(*model), FileTensors(*file), options);
+  absl::StatusOr<Imported> imported = WriteModel(StackOf(*model), tensors, options);
+  if (imported.ok()) {
+    const std::vector<std::string> notes = tensors.NotesOf(*model);
+    imported->notes.insert(imported->notes.begin(), notes.begin(), notes.end());
+  }
+  return imported;
 }
 
 }  // namespace cellbatch

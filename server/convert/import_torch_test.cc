@@ -53,7 +53,7 @@ class ImportTorchTest : public testing::Test {
     for (const auto& [name, tensor] : tensors_) {
       sources.push_back({name, tensor.first, tensor.second});
     }
-    EXPECT_TRUE(WriteSafetensors(options_.from, sources).ok());
+    EXPECT_TRUE(WriteSafetensors(options_.from, sources, metadata_).ok());
     return ImportTorch(options_);
   }
   std::string Error() {
@@ -86,6 +86,7 @@ class ImportTorchTest : public testing::Test {
   const std::string repository_ = testing::TempDir() + "/models";
   ImportOptions options_;
   std::map<std::string, std::pair<std::vector<int64_t>, std::vector<float>>> tensors_;
+  std::vector<std::pair<std::string, std::string>> metadata_;
 };
 
 TEST_F(ImportTorchTest, AClassifierBecomesAFolderThatLoads) {
@@ -168,6 +169,47 @@ TEST_F(ImportTorchTest, CellsOfAListAreLayersOfTheirOwnWidths) {
   const auto model = Load();
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->signature.outputs[0].dims, (std::vector<int64_t>{4}));
+}
+
+// nn.LSTMs of an nn.ModuleList, each of its own widths and directions, are served on each other where --rnn says so.
+TEST_F(ImportTorchTest, ModulesOfAListAreLayersInTheOrderThatAFlagSays) {
+  AddRnn("lstms.0.", 4, 7, 5, 2, true);
+  AddRnn("lstms.1.", 4, 10, 4, 1, false);
+  Add("fc.weight", {2, 4});
+  EXPECT_THAT(Error(), HasSubstr("--rnn lstms.0,lstms.1"));
+  options_.hints.rnn_prefix = "lstms.0,lstms.1";
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  const auto model = Load();
+  ASSERT_NE(model, nullptr);
+  ASSERT_EQ(model->types.size(), 6u);
+  EXPECT_EQ(model->types[3].name, "lstm_l1_backward");
+  EXPECT_EQ(model->types[4].name, "lstm_l2");
+  EXPECT_THAT(Summary(*imported, options_), HasSubstr("3 layers, one or both directions, 7 -> 5"));
+  EXPECT_EQ(model->signature.outputs[0].dims, (std::vector<int64_t>{2}));
+}
+
+// safetensors.torch.save_model writes a tensor of several names once, and says in the file's metadata what the others are.
+TEST_F(ImportTorchTest, AHeadThatIsTheEmbeddingIsServedThoughTheFileHasItOnce) {
+  AddRnn("rnn.", 4, 5, 5, 1, false);
+  Add("embedding.weight", {30, 5});
+  metadata_ = {{"format", "pt"}, {"decoder.weight", "embedding.weight"}};
+  const auto imported = Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(imported->notes,
+              testing::Contains("\"decoder.weight\" is \"embedding.weight\", as the file says"));
+  const auto model = Load();
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->signature.vocabulary_size, 30);
+  EXPECT_EQ(model->signature.outputs[0].dims, (std::vector<int64_t>{30}));
+  options_.overwrite = true;
+  tensors_.erase("embedding.weight");
+  Add("decoder.weight", {30, 5});
+  metadata_ = {{"embedding.weight", "decoder.weight"}};  // whichever of the two was kept
+  EXPECT_EQ(Error(), "imported");
+  EXPECT_EQ(Load()->signature.vocabulary_size, 30);
+  metadata_.emplace_back("attn.weight", "decoder.weight");
+  EXPECT_THAT(Error(), HasSubstr("\"attn.weight\" F32 [30, 5] fits no place"));
 }
 
 TEST_F(ImportTorchTest, WhatIsWrongIsSaidAndLeavesNoFolder) {

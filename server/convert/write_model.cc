@@ -240,6 +240,9 @@ std::string Units(const StackModel& m) {
 }
 
 const char* Directions(const StackModel& m) {
+  for (const StackLayer& l : m.layers) {
+    if (l.directions() != m.layers[0].directions()) return "one or both directions";
+  }
   if (m.layers[0].directions() == 2) return "both directions";
   return m.layers[0].forward ? "one direction" : "backwards";
 }

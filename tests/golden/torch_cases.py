@@ -109,8 +109,10 @@ def random_cases(count, seed):
         hidden = draw.randint(2, 90)
         kind = draw.random()
         cells = kind < 0.2
+        width = draw.randint(1, 70)
+        width += cells and width == hidden  # of cells that are all alike it is asked whether they lie on each other
         cases.append(make_case(
-            "random_%d_%d" % (seed, i), module, seed * 1000 + i, draw.randint(1, 70), hidden,
+            "random_%d_%d" % (seed, i), module, seed * 1000 + i, width, hidden,
             layers=draw.randint(1, 3), both=not cells and draw.random() < 0.5, bias=draw.random() < 0.8,
             vocab=draw.choice((0, draw.randint(1, 200))), classes=draw.choice((0, draw.randint(1, 20))),
             rnn="cells." if cells else draw.choice(("", "rnn.", "encoder.lstm.")),
