@@ -64,6 +64,9 @@ OnnxResult Squeeze(OnnxScope& scope, const OnnxNode& node) {
   if (x.is_rows()) return One(SqueezeRows(scope, x.rows, *axes));
   std::vector<OnnxDim> dims;
   const size_t rank = x.constant.dims.size();
+  for (const int64_t axis : axes->value_or(std::vector<int64_t>())) {
+    if (NormalAxis(axis, rank) < 0) return OnnxWrong(fmt::format("axis {} of {}", axis, rank));
+  }
   for (size_t i = 0; i < rank; ++i) {
     const int64_t size = x.constant.dims[i];
     const bool named = *axes && std::any_of((*axes)->begin(), (*axes)->end(), [&](int64_t axis) {
@@ -240,14 +243,20 @@ OnnxResult SplitParts(OnnxScope& scope, const OnnxNode& node) {
   const int64_t parts = node.outputs();
   if (size < 0)
     return OnnxWrong(fmt::format("of dimension {}, whose size the file leaves open", axis));
-  if (!*sizes) {
+  if (*sizes) {
+    int64_t all = 0;
+    for (const int64_t part : **sizes) {
+      if (part < 0 || part > size) return OnnxWrong(fmt::format("a part of {} of {}", part, size));
+      all += part;
+    }
+    if (all != size) return OnnxWrong(fmt::format("parts of {} in all, of {}", all, size));
+  } else {
     const int64_t part = parts > 0 ? (size + parts - 1) / parts : 0;
     *sizes = std::vector<int64_t>(static_cast<size_t>(parts), part);
   }
   OnnxValues made;
   int64_t begin = 0;
   for (const int64_t part : **sizes) {
-    if (part < 0 || part > size) return OnnxWrong(fmt::format("a part of {} of {}", part, size));
     const Range range{place, {.value = begin}, {.value = std::min(begin + part, size)}, 1};
     if (x.is_rows()) {
       auto rows = SliceRows(scope, x.rows, place, range.begin, range.end, false);

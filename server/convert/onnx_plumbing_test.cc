@@ -410,6 +410,8 @@ TEST_F(OnnxPlumbingTest, ConstantsAreFoldedToTheirLastElement) {
            {{2, 1, 3}, "Transpose perm=2,0,1 | Squeeze", straight},
            {{2, 1, 3}, "Transpose perm=2,0,1 | Squeeze -1", straight},
            {{1, 3, 2}, "Squeeze axes=0", turned},
+           {{1, 3, 2}, "Squeeze axes=0,3", "axis 3 of 3"},
+           {{1, 3, 2}, "Squeeze 0,-4", "axis -4 of 3"},
            {{6}, "Reshape 3,-1", turned},
            {{6}, "Reshape -1,2", turned},
            {{3, 2, 1}, "Reshape 0,0", turned},
@@ -450,6 +452,8 @@ TEST_F(OnnxPlumbingTest, ConstantsAreFoldedToTheirLastElement) {
            {{3, 4}, "Split axis=-1 >2:1", "2 6 10 3 7 11"},
            {{5, 2}, "Split num_outputs=2 >2:0", turned},
            {{4, 2}, "Split 3,-1 >2:0", "a part of -1 of 4"},
+           {{5, 2}, "Split 3,1 axis=0 >2:0", "parts of 4 in all, of 5"},
+           {{5, 2}, "Split 3,3 axis=0 >2:0", "parts of 6 in all, of 5"},
            {{3, 2}, "Cast to=1", turned},
            {{3, 2}, "Cast to=16", turned},
            {{3, 2}, "Cast to=6", "attribute to is 6: between numbers of one kind only"}}) {
