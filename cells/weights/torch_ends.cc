@@ -1,6 +1,7 @@
 // What lies at the ends of a stack: the embedding below it, the linear layer above it. A matrix of the right width may be
-// many things (an attention's, a gate's, a linear layer's before the stack), so it takes its place only where its name says
-// so, too, or a flag does. Whatever is left over is a problem: without it answers would be wrong.
+// many things (an attention's, a gate's, a linear layer's before the stack), so it takes its place where its name says so,
+// too, or says nothing and its shape fits no other; or where a flag does. Whatever is left over is a problem: without it
+// answers would be wrong.
 #include <algorithm>
 
 #include "cells/weights/torch_reading.h"
@@ -101,6 +102,15 @@ class EndsReader {
     return saying == Saying::kYes || (saying == Saying::kMay && !MayLieBefore(t));
   }
 
+  // Whether its shape leaves it no other place, where its name says nothing.
+  bool IsForNothingElse(End end, const Entry& t) const {
+    const bool embedding = end == kEmbedding;
+    const std::string& hint = embedding ? reading_.hints.head : reading_.hints.embedding;
+    const std::string& taken = embedding ? model_.head : model_.embedding;
+    const bool other_is_free = hint != "none" && taken.empty();
+    return !MayLieBefore(t) && !(other_is_free && Fits(embedding ? kHead : kEmbedding, t));
+  }
+
   // The tensor that a flag names, checked.
   const Entry* Flagged(End end, const std::string& name) {
     const Entry* t = reading_.Find(name);
@@ -130,6 +140,7 @@ class EndsReader {
       }
     }
     if (says.size() == 1) return says[0];
+    if (says.empty() && may.size() == 1 && IsForNothingElse(end, *may[0])) return may[0];
     const std::vector<const Entry*>& all = says.empty() ? may : says;
     if (all.size() > 1) {
       reading_.Problem("{} could each be the {} [any, {}]: --{} NAME or none", Quoted(all),
