@@ -13,28 +13,14 @@
 #include "cells/kernels/cpu/emulated_tiles.h"
 #include "cells/kernels/cpu/flush_denormals.h"
 #include "cells/kernels/cpu/kernel_check.h"
-#include "cells/kernels/cpu/kernel_table_inl.h"
+#include "cells/kernels/cpu/kernel_table.h"
+#include "cells/kernels/cpu/plain_pairs.h"
 #include "cells/kernels/cpu/plain_tiles.h"
 #include "cells/kernels/cpu/random_product.h"
 #include "cells/kernels/cpu/tile_trial.h"
-#include "cells/kernels/cpu/tiling.h"
-#include "cells/kernels/cpu/vec_portable.h"
 
 namespace cellbatch::kernels {
 namespace {
-
-// A table with what another has of its own in pairs, for products of bf16 only, which are cut as that one cuts them.
-template <class Tiling>
-CpuKernels Over(CpuKernels rest, const CpuKernels& pairs) {
-  rest.weight_order = Tiling::kOrder;
-  rest.block_of_k = Tiling::kSpreads ? Tiling::kSpreadBlock : kShortBlock;
-  rest.ways = [](int rows) { return WaysOf<Tiling>(rows, kPanelColumns); };
-  rest.bf16_in_pairs = true;
-  rest.run_product = pairs.run_product;
-  rest.run_accumulators = pairs.run_accumulators;
-  rest.round_to_bf16 = pairs.round_to_bf16;
-  return rest;
-}
 
 // What makes the order of sums, flushing and signs visible: numbers that cancel, denormals, zeros of both signs.
 float Delicate(Random& random) {
@@ -218,24 +204,20 @@ void ExpectSums(const CpuKernels& kernels, Order order) {
   }
 }
 
-template <class Tiling>
-class PairsTest : public testing::Test {
- protected:
-  static CpuKernels Pairs() {
-    const CpuKernels& portable = *RunnableKernels(CpuFeatures()).front();
-    return Over<Tiling>(portable, MakePairKernels<Vec, Tiling>("pairs"));
-  }
-};
-using Tilings = testing::Types<Avx512Tiling, Avx2Tiling, PortableTiling>;
-TYPED_TEST_SUITE(PairsTest, Tilings);
+// In plain arithmetic, the tiles of each instruction set.
+class PairsTest : public testing::TestWithParam<CpuKernels (*)()> {};
 
-TYPED_TEST(PairsTest, TheCheckOfKernelsFindsNothingWrong) {
-  EXPECT_EQ(CheckRounding(this->Pairs()), "");
-  EXPECT_EQ(CheckProducts(this->Pairs(), Precision::kBf16), "");
+INSTANTIATE_TEST_SUITE_P(EveryTiling, PairsTest,
+                         testing::Values(&PlainAvx512Pairs, &PlainAvx2Pairs, &PlainPortablePairs),
+                         [](const auto& info) { return std::string(info.param().name); });
+
+TEST_P(PairsTest, TheCheckOfKernelsFindsNothingWrong) {
+  EXPECT_EQ(CheckRounding(GetParam()()), "");
+  EXPECT_EQ(CheckProducts(GetParam()(), Precision::kBf16), "");
 }
 
-TYPED_TEST(PairsTest, SumsHaveTheBitsOfOneMultiplyAddAfterTheOther) {
-  ExpectSums(this->Pairs(), Order::kChain);
+TEST_P(PairsTest, SumsHaveTheBitsOfOneMultiplyAddAfterTheOther) {
+  ExpectSums(GetParam()(), Order::kChain);
 }
 
 // Those of this CPU, the one with dot products among them where it has them: so all of them agree.
