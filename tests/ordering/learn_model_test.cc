@@ -29,6 +29,11 @@ std::string Contents(const std::string& path) {
 
 class LearnModelTest : public ::testing::Test {
  protected:
+  // What an earlier run left in the same folder, finished or not, is nothing that this one has written.
+  LearnModelTest() {
+    std::filesystem::remove_all(repository_);
+    std::filesystem::remove_all(repository_ + ".new");
+  }
   void Write(const std::string& name) {
     zoo::MakeWorkload(name, zoo::Sizes{}, 1).model.Write(repository_, name);
     options_.repository = repository_;
