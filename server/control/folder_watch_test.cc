@@ -2,22 +2,23 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
+
+#include "tests/testing/few_files.h"
 
 namespace cellbatch {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
-class FolderWatchTest : public testing::Test {
+class FolderWatchTest : public ::testing::Test {
  protected:
   FolderWatchTest() {
     fs::remove_all(root_);
@@ -42,7 +43,7 @@ class FolderWatchTest : public testing::Test {
     return told;
   }
 
-  const std::string root_ = testing::TempDir() + "/watched";
+  const std::string root_ = ::testing::TempDir() + "/watched";
   FolderWatch watch_{root_};
 };
 
@@ -123,7 +124,7 @@ TEST_F(FolderWatchTest, WhereTheRootCannotBeReadNothingIsGone) {
   for (int i = 0; i < 3; ++i) {
     const absl::Status status = watch_.Look().status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(root_));
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(root_));
   }
   fs::rename(root_ + "-away", root_);
   EXPECT_THAT(Look(), IsEmpty());
@@ -180,17 +181,12 @@ TEST_F(FolderWatchTest, AFolderThatCannotBeReadIsNewsWhereItIsNew) {
 TEST_F(FolderWatchTest, WhereFilesAreShortNothingIsNews) {
   WriteModel("a");
   watch_.Begin().IgnoreError();
-  rlimit before = {};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = dup(STDERR_FILENO);  // the lowest that is free
-  close(next);
   for (const int left : {0, 1}) {
-    const rlimit few = {.rlim_cur = static_cast<rlim_t>(next + left), .rlim_max = before.rlim_max};
     for (int i = 0; i < 3; ++i) {
-      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+      std::optional<testing::FewFiles> few(left);
       const auto news = watch_.Look();
       const FolderLook look = LookOf(root_ + "/a");
-      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+      few.reset();
       EXPECT_EQ(news.ok(), left == 1) << news.status();
       EXPECT_THAT(news.value_or(std::vector<FolderNews>()), IsEmpty());
       EXPECT_EQ(look.seen, left == 1);

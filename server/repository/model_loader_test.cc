@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <regex>
 #include <string>
 #include <thread>
@@ -18,16 +17,17 @@
 #include "cells/weights/safetensors.h"
 #include "server/policy/policy_codec.h"
 #include "server/repository/text_file.h"
+#include "tests/testing/few_files.h"
 
 namespace cellbatch {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A folder with a two-layer tagger: bidirectional GRU below, LSTM above, a head; tokens.
-class ModelLoaderTest : public testing::Test {
+class ModelLoaderTest : public ::testing::Test {
  protected:
   static constexpr int64_t kV = 20, kD = 5, kH = 3, kTop = 4, kC = 2;
 
@@ -123,7 +123,7 @@ chain {
     return error;
   }
 
-  const std::string folder_ = testing::TempDir() + "/tagger";
+  const std::string folder_ = ::testing::TempDir() + "/tagger";
   std::string config_;
   std::map<std::string, std::pair<std::vector<int64_t>, std::vector<float>>> tensors_;
   LoaderLimits limits_;
@@ -549,17 +549,12 @@ TEST_F(ModelLoaderTest, WhatCannotBeReadIsSaidWithTheReason) {
 // It passes, and is nobody's fault: who polls tries again.
 TEST_F(ModelLoaderTest, WhereFilesAreShortThatIsTheReasonAndNoFaultOfTheModels) {
   ASSERT_TRUE(Load().ok());
-  rlimit before = {};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = dup(STDERR_FILENO);  // the lowest that is free
-  close(next);
   for (const int left : {0, 1}) {
-    const rlimit few = {.rlim_cur = static_cast<rlim_t>(next + left), .rlim_max = before.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    std::optional<testing::FewFiles> few(left);
     const auto versions = VersionsToServe(folder_, limits_);
     const auto text = ReadTextFile(folder_ + "/config.textproto", 1 << 20);
     const auto loaded = LoadModel(folder_, "tagger", 1, ModelId(7), limits_);
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    few.reset();
     EXPECT_EQ(versions.ok(), left == 1) << versions.status();
     EXPECT_EQ(text.ok(), left == 1) << text.status();
     EXPECT_EQ(loaded.ok(), left == 1) << loaded.status();
@@ -664,7 +659,7 @@ TEST_F(ModelLoaderTest, EveryProblemOfEveryTypeIsToldAtOnceAndWithoutTheWeightsW
 TEST_F(ModelLoaderTest, WhatLinksLeadToOutsideOfTheFolderIsNotRead) {
   namespace fs = std::filesystem;
   ASSERT_TRUE(Load().ok());
-  const std::string outside = testing::TempDir() + "/outside";
+  const std::string outside = ::testing::TempDir() + "/outside";
   fs::remove_all(outside);
   fs::create_directories(outside);
   std::string words;
