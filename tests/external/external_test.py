@@ -109,6 +109,20 @@ class ExternalTest(unittest.TestCase):
         self.assertEqual(found, {"Some.test_a": None, "Some.test_b": "no index & <no> mirror", "Some.test_c": "no disk",
                                  "Some.test_d": None})
 
+    def test_of_several_shards_each_runs_its_share_and_all_run_every_test_once(self):
+        script = os.path.join(self.folder, "some_test.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(TWO_SKIPS_OF_FOUR)
+        shares = []
+        for shard in range(3):
+            touched = os.path.join(self.folder, "shard_%d" % shard)
+            status, found = self.cases([script], dict(self.nowhere(), TEST_TOTAL_SHARDS="3", TEST_SHARD_INDEX=str(shard),
+                                                      TEST_SHARD_STATUS_FILE=touched))
+            self.assertEqual(status != 0, "Some.test_d" in found)
+            self.assertTrue(os.path.exists(touched), "Bazel takes it for a test that runs everything in each shard")
+            shares.append(sorted(found))
+        self.assertEqual(shares, [["Some.test_a", "Some.test_d"], ["Some.test_b"], ["Some.test_c"]])
+
     def test_an_installer_that_fails_without_a_word_is_a_reason_too(self):
         def last(err, out=""):
             return venv_cache._last_word(subprocess.CompletedProcess(["pip"], 7, out, err))

@@ -7,7 +7,8 @@ looks to Bazel as if it had run. With a Report it says both, and tests/run names
     report.skipped("against PyTorch", "no PyTorch can be had: ...")
     report.ran("against ONNX Runtime")
 
-run_unittests() is unittest.main() with a Report. The exit status remains the verdict.
+run_unittests() is unittest.main() with a Report. The exit status remains the verdict. Where Bazel runs the program several
+times at once (shard_count), each runs its share of the tests.
 """
 
 import os
@@ -47,6 +48,24 @@ class Report:
             ElementTree.ElementTree(self._suites).write(path, encoding="utf-8", xml_declaration=True)
 
 
+def _tests_of(suite):
+    for test in suite:
+        yield from _tests_of(test) if isinstance(test, unittest.TestSuite) else (test,)
+
+
+class _Share(unittest.TestLoader):
+    """Every so many-th test of a program: those of one shard, all where there is but one."""
+
+    def loadTestsFromModule(self, module, *args, **kwargs):
+        tests = list(_tests_of(super().loadTestsFromModule(module, *args, **kwargs)))
+        status = os.environ.get("TEST_SHARD_STATUS_FILE")
+        if status:  # so Bazel knows that shards differ
+            with open(status, "a", encoding="utf-8"):
+                pass
+        shards, shard = (int(os.environ.get("TEST_" + name) or default) for name, default in (("TOTAL_SHARDS", 1), ("SHARD_INDEX", 0)))
+        return self.suiteClass(tests[shard::shards])
+
+
 def run_unittests():
     """Runs the tests of the calling program and exits."""
     report = Report()
@@ -71,4 +90,4 @@ def run_unittests():
             super().addSkip(test, reason)
             report.skipped(name_of(test), reason)
 
-    unittest.main(testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result))
+    unittest.main(testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result), testLoader=_Share())
