@@ -29,9 +29,14 @@ using testing::StartsWith;
 namespace fs = std::filesystem;
 
 constexpr int kVersions = 3;
-// Long enough for things to happen in its middle: seconds.
+// Long enough for things to happen in its middle: seconds, also where a sanitizer looks at every number of a step.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr size_t kLongSteps = 500;
+#else
+constexpr size_t kLongSteps = 15'000;
+#endif
 inference::ModelInferRequest LongRequest() {
-  return Words(std::vector<int32_t>(15'000, 1), "slow");
+  return Words(std::vector<int32_t>(kLongSteps, 1), "slow");
 }
 
 constexpr const char* kTokensJson =
