@@ -1,6 +1,8 @@
 // The recurrent layers of a state_dict: which modules they are of, in which order they lie, and that their shapes agree.
 #include <algorithm>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "cells/weights/torch_reading.h"
 #include "cells/weights/torch_tensor_name.h"
 
@@ -80,7 +82,8 @@ class StackReader {
       if (const auto parsed = ParseRnnName(name)) prefixes.insert(parsed->prefix);
     }
     const std::string& hint = reading_.hints.rnn_prefix;
-    if (const auto parts = SplitAtCommas(hint); parts.size() > 1 || IsElement()) {
+    const std::vector<std::string> parts = absl::StrSplit(hint, ',');
+    if (parts.size() > 1 || IsElement()) {
       model_.prefix = hint;
       for (const std::string& module : parts) AddPlaces(module);
       if (places_.size() <= kMaxLayers) return true;

@@ -47,16 +47,4 @@ std::optional<std::pair<std::string, int>> ParseElement(const std::string& prefi
   return std::pair(prefix.substr(0, dot == std::string::npos ? 0 : dot), number);
 }
 
-std::vector<std::string> SplitAtCommas(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 }  // namespace cellbatch

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace cellbatch {
 
@@ -26,8 +25,6 @@ std::optional<std::string> ParseCellName(const std::string& name);
 
 // "cells.0" -> {"cells", 0}; "0" -> {"", 0}; nothing: no element of a list.
 std::optional<std::pair<std::string, int>> ParseElement(const std::string& prefix);
-
-std::vector<std::string> SplitAtCommas(const std::string& text);
 
 }  // namespace cellbatch
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_split.h"
+
 namespace cellbatch {
 namespace {
 
@@ -44,17 +46,7 @@ bool HasWord(const std::string& name, std::initializer_list<const char*> words) 
                      [&](const char* word) { return all.contains(word); });
 }
 
-std::vector<std::string> PartsOf(const std::string& name) {
-  std::vector<std::string> parts(1);
-  for (const char c : name) {
-    if (c == '.') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
+std::vector<std::string> PartsOf(const std::string& name) { return absl::StrSplit(name, '.'); }
 
 // How many of their parts are the same, from the front.
 size_t Common(const std::vector<std::string>& a, const std::vector<std::string>& b) {
