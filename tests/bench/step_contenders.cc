@@ -151,7 +151,7 @@ std::optional<PackedProduct> SplitProduct(const StepWeights& weights,
                                           const kernels::CpuKernels& kernels) {
   if (kernels.split_to_bf16 == nullptr) return std::nullopt;
   return std::optional<PackedProduct>(
-      std::in_place, InPrecision(weights.Spec(true), Precision::kFp32Split), kernels.weight_order);
+      std::in_place, InPrecision(weights.Spec(true), Precision::kFp32Split), kernels.packing);
 }
 
 }  // namespace
@@ -161,10 +161,10 @@ StepSetting::StepSetting(int h, uint64_t seed, const kernels::CpuKernels& of_ker
     : kernels(of_kernels),
       tuning(of_tuning),
       weights(h, seed),
-      product(weights.Spec(true), kernels.weight_order),
+      product(weights.Spec(true), kernels.packing),
       gates(weights.Spec(false)),
-      product_w8(InPrecision(weights.Spec(true), Precision::kW8), kernels.weight_order),
-      product_bf16(InPrecision(weights.Spec(true), Precision::kBf16), kernels.weight_order),
+      product_w8(InPrecision(weights.Spec(true), Precision::kW8), kernels.packing),
+      product_bf16(InPrecision(weights.Spec(true), Precision::kBf16), kernels.packing),
       product_split(SplitProduct(weights, kernels)),
       for_products(weights.ForProducts()),
       by_input{weights.ByInput(weights.input), weights.ByInput(weights.recurrent)} {}

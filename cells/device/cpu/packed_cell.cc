@@ -295,7 +295,7 @@ PackedStep PackedCell::PackProduct(const ProductStep& plan, bool fold) {
     made.storage.push_back(Expand(view, plan.units));
     made.spec.parameters.push_back(made.storage.back().data());
   }
-  step.product = std::make_unique<const kernels::PackedProduct>(made.spec, kernels_->weight_order);
+  step.product = std::make_unique<const kernels::PackedProduct>(made.spec, kernels_->packing);
   bytes_ += step.product->weight_bytes();
   return step;
 }

@@ -139,7 +139,7 @@ struct Answer {
 // By a table: its own rounding first.
 Answer Ask(const CpuKernels& kernels, const Question& q, StreamWay way) {
   const ProductSpec& spec = q.product.spec;
-  const PackedProduct product(spec, kernels.weight_order);
+  const PackedProduct product(spec, kernels.packing);
   std::vector<PackedMemory> rounded;
   std::vector<RowSource> inputs;
   for (size_t s = 0; s < q.x.size(); ++s) {

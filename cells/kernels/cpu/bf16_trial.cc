@@ -19,7 +19,7 @@ class Trial {
  public:
   explicit Trial(const CpuKernels& kernels)
       : kernels_(kernels),
-        product_(TrialProduct(kLanes, kDepth, kernels.weight_order, Precision::kBf16)) {
+        product_(TrialProduct(kLanes, kDepth, kernels.packing, Precision::kBf16)) {
     const std::vector<float> row(kDepth, kInput);
     kernels.round_to_bf16({row.data(), 0}, kDepth, 1, {x_.data(), kDepth});
   }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "cells/check.h"
-#include "cells/device/cpu/cpu_features.h"
 #include "cells/kernels/cpu/product_limits.h"
 #include "cells/kernels/cpu/tail_assembler.h"
 #include "cells/kernels/cpu/tail_registers.h"
@@ -23,9 +22,7 @@ constexpr int kPointerBytes = static_cast<int>(sizeof(void*));
 
 using Kind = TailInstructionKind;
 using Xbyak::Address;
-using Xbyak::Operand;
 using Xbyak::Reg64;
-using Xbyak::Zmm;
 
 bool AreSame(const TailOperand& a, const TailOperand& b) {
   return a.from == b.from && a.index == b.index;
@@ -36,7 +33,8 @@ bool AreSame(const TailOperand& a, const TailOperand& b) {
 // Writes a tail. Its general registers are those that a function may change.
 class CompiledTail::Code : public TailAssembler {
  public:
-  Code(const TailCode& code, const Layout& layout) : code_(code), layout_(layout) {
+  Code(const TailCode& code, TailIsa isa, const Layout& layout)
+      : TailAssembler(isa), code_(code), layout_(layout) {
     WriteFunction();
     WriteNumbers();
     readyRE();
@@ -46,8 +44,9 @@ class CompiledTail::Code : public TailAssembler {
   void WriteFunction() {
     push(rbp);
     mov(rbp, rsp);
-    if (TailRegisters::StackBytes(code_) > 0) sub(rsp, TailRegisters::StackBytes(code_));
-    and_(rsp, -kRegisterBytes);
+    const int stack_bytes = TailRegisters::StackBytes(code_, *this);
+    if (stack_bytes > 0) sub(rsp, stack_bytes);
+    and_(rsp, -register_bytes());
     mov(parameters_, ptr[call_ + offsetof(Call, parameters)]);
     mov(columns_, ptr[call_ + offsetof(Call, rows)]);
     mov(unit_, ptr[call_ + offsetof(Call, unit_bytes)]);
@@ -58,8 +57,7 @@ class CompiledTail::Code : public TailAssembler {
       mov(stride_, ptr[call_ + offsetof(Call, accumulator_stride)]);
       lea(three_strides_, ptr[stride_ + stride_ * 2]);
       mov(left_, ptr[call_ + offsetof(Call, num_rows)]);
-      WriteLoop(kMostRows);
-      WriteLoop(1);
+      WriteLoops();
     }
     vzeroupper();
     leave();
@@ -73,15 +71,19 @@ class CompiledTail::Code : public TailAssembler {
     mov(blocks_, ptr[call_ + offsetof(Call, num_blocks)]);
     L(next);
     mov(left_, blocks_);
-    WriteLoop(kMostRows);
-    WriteLoop(1);
+    WriteLoops();
     // Back to the first block, of the next row.
-    imul(left_, blocks_, kRegisterBytes);
+    imul(left_, blocks_, kBlockBytes);
     sub(unit_, left_);
     sub(parameters_, left_);
     add(columns_, kPointerBytes);
     dec(rows_left_);
     jnz(next, T_NEAR);
+  }
+
+  void WriteLoops() {
+    if (most_rows() > 1) WriteLoop(most_rows());
+    WriteLoop(1);
   }
 
   // While there are so many rows, or blocks of one.
@@ -98,8 +100,8 @@ class CompiledTail::Code : public TailAssembler {
       Write(code_.instructions[i]);
     }
     if (by_blocks()) {
-      add(unit_, rows * kRegisterBytes);
-      add(parameters_, rows * kRegisterBytes);
+      add(unit_, rows * kBlockBytes);
+      add(parameters_, rows * kBlockBytes);
     } else {
       for (int r = 0; r < rows; ++r) add(sums_, stride_);
       add(columns_, rows * kPointerBytes);
@@ -154,12 +156,12 @@ class CompiledTail::Code : public TailAssembler {
     NoSuchEnumerator();
   }
 
-  void Add(const Zmm& to, const Zmm& a, const Operand& b) { vaddps(to, a, b); }
-  void Sub(const Zmm& to, const Zmm& a, const Operand& b) { vsubps(to, a, b); }
-  void Mul(const Zmm& to, const Zmm& a, const Operand& b) { vmulps(to, a, b); }
-  void Div(const Zmm& to, const Zmm& a, const Operand& b) { vdivps(to, a, b); }
-  void Max(const Zmm& to, const Zmm& a, const Operand& b) { vmaxps(to, a, b); }
-  using Operation = void (Code::*)(const Zmm& to, const Zmm& a, const Operand& b);
+  void Add(const Vector& to, const Vector& a, const Operand& b) { vaddps(to, a, b); }
+  void Sub(const Vector& to, const Vector& a, const Operand& b) { vsubps(to, a, b); }
+  void Mul(const Vector& to, const Vector& a, const Operand& b) { vmulps(to, a, b); }
+  void Div(const Vector& to, const Vector& a, const Operand& b) { vdivps(to, a, b); }
+  void Max(const Vector& to, const Vector& a, const Operand& b) { vmaxps(to, a, b); }
+  using Operation = void (Code::*)(const Vector& to, const Vector& a, const Operand& b);
   struct Step {
     Operation operation;
     TailOperand last;
@@ -176,8 +178,8 @@ class CompiledTail::Code : public TailAssembler {
         i.a.from == TailOperand::kSlot && !alone ? registers_->GroupOf(i.a.index) : Own(i.a, alone);
     const int to = alone ? from : registers_->Spare();
     for (size_t i = 0; i < N; ++i) {
-      EachRowOf(steps[i].last, static_cast<int>(i), [&](int r, const Operand& last) {
-        (this->*steps[i].operation)(Register(to, r), Register(from, r), last);
+      EachOf(steps[i].last, static_cast<int>(i), [&](int j, const Operand& last) {
+        (this->*steps[i].operation)(Register(to, j), Register(from, j), last);
       });
       from = to;
     }
@@ -203,16 +205,16 @@ class CompiledTail::Code : public TailAssembler {
 
   void Load(int column, bool one) {
     const int to = registers_->Spare();
-    for (int r = 0; r < rows(); ++r) LoadRow(Register(to, r), {column, one}, r);
+    for (int i = 0; i < abreast(); ++i) LoadColumn(Register(to, i), {column, one}, i);
     registers_->Define(to);
   }
 
   void Store(const TailInstruction& i) {
     const int from =
         i.a.from == TailOperand::kSlot ? registers_->GroupOf(i.a.index) : Own(i.a, false);
-    for (int r = 0; r < rows(); ++r) {
-      FindRow(i.column, r);
-      vmovups(Units(r), Register(from, r));
+    for (int j = 0; j < abreast(); ++j) {
+      FindRow(i.column, j);
+      vmovups(Units(j), Register(from, j));
     }
   }
 
@@ -224,57 +226,62 @@ class CompiledTail::Code : public TailAssembler {
       if (own >= 0) return own;
     }
     const int from = slot ? registers_->GroupOf(o.index) : -1, to = registers_->Spare();
-    for (int r = 0; r < rows(); ++r) {
+    for (int i = 0; i < abreast(); ++i) {
       if (slot) {
-        vmovaps(Register(to, r), Register(from, r));
+        vmovaps(Register(to, i), Register(from, i));
       } else {
-        LoadOperand(Register(to, r), o, r);
+        LoadOperand(Register(to, i), o, i);
       }
     }
     if (slot && alone) registers_->Leave(from);
     return to;
   }
 
-  // f(r, the operand in row r, as an instruction's last): where all have the same, out of one register, `step`'s own.
+  // f(i, what the i-th register abreast has of the operand, as an instruction's last): where all have the same, out of one
+  // register, `step`'s own.
   template <class F>
-  void EachRowOf(const TailOperand& o, int step, F f) {
+  void EachOf(const TailOperand& o, int step, F f) {
     const int group = o.from == TailOperand::kSlot ? registers_->GroupOf(o.index) : -1;
-    const bool held = rows() > 1 && IsOfAll(o);
-    if (held) LoadOperand(Constant(step % kConstants), o, 0);
-    for (int r = 0; r < rows(); ++r) {
+    const Vector constant = Constant(step % constants());
+    const bool held = abreast() > 1 && IsOfAll(o);
+    if (held) LoadOperand(constant, o, 0);
+    for (int i = 0; i < abreast(); ++i) {
       if (held) {
-        f(r, Constant(step % kConstants));
+        f(i, constant);
       } else if (group >= 0) {
-        f(r, Register(group, r));
+        f(i, Register(group, i));
       } else {
-        f(r, InMemory(o, r));
+        f(i, InMemory(o, i));
       }
     }
   }
 
-  // Whether what lies abreast has one value of it: rows one of a parameter, blocks one of a row's single number.
+  // Whether all that lies abreast has one value of it: the same units of rows one of a parameter, one row's units one of its
+  // single number.
   bool IsOfAll(const TailOperand& o) const {
-    if (o.from == TailOperand::kColumn) return by_blocks() && LookOf(o).one;
-    return o.from == TailOperand::kConstant || (o.from == TailOperand::kParameter && !by_blocks());
+    if (o.from == TailOperand::kColumn) return LookOf(o).one && (by_blocks() || rows() == 1);
+    if (o.from == TailOperand::kParameter) return !by_blocks() && halves() == 1;
+    return o.from == TailOperand::kConstant;
   }
   // What is no slot.
-  void LoadOperand(const Zmm& to, const TailOperand& o, int r) {
-    if (o.from == TailOperand::kColumn) return LoadRow(to, LookOf(o), r);
+  void LoadOperand(const Vector& to, const TailOperand& o, int i) {
+    if (o.from == TailOperand::kColumn) return LoadColumn(to, LookOf(o), i);
     if (o.from == TailOperand::kConstant) return vbroadcastss(to, One(NumberOf(o)));
-    vmovups(to, InMemory(o, r));
+    vmovups(to, InMemory(o, i));
   }
 
-  Address InMemory(const TailOperand& o, int r) {
+  // (A single number, of AVX-512 only: who reads one with AVX2 has one row abreast.)
+  Address InMemory(const TailOperand& o, int i) {
     switch (o.from) {
       case TailOperand::kAccumulator:
-        return ptr[Sums(r) + o.index * kRegisterBytes];
+        return ptr[Sums(RowOf(i)) + o.index * kBlockBytes + UnitsOn(i)];
       case TailOperand::kParameter:
-        return ptr[parameters_ + o.index * layout_.parameter_bytes + BlocksOn(r)];
+        return ptr[parameters_ + o.index * layout_.parameter_bytes + UnitsOn(i)];
       case TailOperand::kConstant:
         return Each(NumberOf(o));
       case TailOperand::kColumn: {
-        FindRow(LookOf(o).column, r);
-        return LookOf(o).one ? ptr_b[at_] : Units(r);
+        FindRow(LookOf(o).column, i);
+        return LookOf(o).one ? ptr_b[at_] : Units(i);
       }
       case TailOperand::kSlot:
         break;
@@ -288,27 +295,29 @@ class CompiledTail::Code : public TailAssembler {
     bool one = false;
   };
   const Look& LookOf(const TailOperand& o) const { return looks_[static_cast<size_t>(o.index)]; }
-  void LoadRow(const Zmm& to, const Look& look, int r) {
-    FindRow(look.column, r);
+  void LoadColumn(const Vector& to, const Look& look, int i) {
+    FindRow(look.column, i);
     if (look.one) {
       vbroadcastss(to, ptr[at_]);
     } else {
-      vmovups(to, Units(r));
+      vmovups(to, Units(i));
     }
   }
+
+  // Of the i-th register abreast: its row of those, and how far on its units are.
+  int RowOf(int i) const { return by_blocks() ? 0 : i / halves(); }
+  int UnitsOn(int i) const { return (by_blocks() ? i : i % halves()) * register_bytes(); }
 
   Xbyak::RegExp Sums(int r) const {
     if (r == 0) return sums_;
     return r == 3 ? sums_ + three_strides_ : sums_ + stride_ * r;
   }
-  // at_ = where a column's row starts, for its r-th abreast: blocks are all of one row, found by the first.
-  void FindRow(int column, int r) {
-    if (by_blocks() && r > 0) return;
-    const int row = by_blocks() ? 0 : r;
-    mov(at_, ptr[columns_ + (column * layout_.column_rows + row) * kPointerBytes]);
+  // at_ = where a column's row starts, for the i-th register abreast: found by the first of that row.
+  void FindRow(int column, int i) {
+    if (i > 0 && RowOf(i) == RowOf(i - 1)) return;
+    mov(at_, ptr[columns_ + (column * layout_.column_rows + RowOf(i)) * kPointerBytes]);
   }
-  Address Units(int r) const { return ptr[at_ + unit_ + BlocksOn(r)]; }
-  int BlocksOn(int r) const { return by_blocks() ? r * kRegisterBytes : 0; }
+  Address Units(int i) const { return ptr[at_ + unit_ + UnitsOn(i)]; }
   bool by_blocks() const { return layout_.by_blocks; }
   float NumberOf(const TailOperand& o) const {
     return code_.constants[static_cast<size_t>(o.index) * kLanes];
@@ -323,15 +332,13 @@ class CompiledTail::Code : public TailAssembler {
   std::array<Look, kMaxTailColumns> looks_;
 };
 
-bool CompiledTail::IsUseful() {
-  static const bool useful = !kSanitized && DetectCpuFeatures().avx512;
-  return useful;
-}
+bool CompiledTail::IsUseful(TailIsa isa) { return !kSanitized && isa != TailIsa::kNone; }
 
-std::unique_ptr<CompiledTail> CompiledTail::Make(const TailCode& code, const Layout& layout) {
+std::unique_ptr<CompiledTail> CompiledTail::Make(const TailCode& code, TailIsa isa,
+                                                 const Layout& layout) {
   try {
     return std::unique_ptr<CompiledTail>(
-        new CompiledTail(std::make_unique<Code>(code, layout), layout.by_blocks));
+        new CompiledTail(std::make_unique<Code>(code, isa, layout), layout.by_blocks));
   } catch (const Xbyak::Error&) {
     return nullptr;
   }

@@ -2,15 +2,16 @@
 // kernel that runs any tail (tail_inl.h) takes every value through memory and finds out every operation anew. For cells that
 // no one wrote a kernel for: a text file that the server has never seen.
 //
-//   tail code                               for four rows at once (abreast.h says why), then for each that is left;
-//                                           of no product: for four blocks of one row, which share what it has one of
+//   tail code                               AVX-512: for four rows at once (abreast.h says why), then for each that is left;
+//                                           of no product: for four blocks of one row, which share what it has one of.
+//                                           AVX2, whose registers are half as many and half as long: for each row alone
 //   slot 0 = sigmoid  accumulator 1         zmm4..7   = accumulator 1 of each;   ... 16 instructions, four times each
 //   slot 1 = mul      slot 0, column 0      zmm4..7   = zmm4..7 * [column 0 of each row]
 //   store    column 1, slot 1               [column 1 of each row] = zmm4..7
 //
-// Operations, their order and so all bits (but a NaN's) are those of the kernel that runs any tail with AVX-512, which still
-// runs blocks that are no whole one, every tail where there is no AVX-512 or no memory may be executed (a system that forbids
-// it), and all of them under sanitizers, which cannot see into this.
+// Operations, their order and so all bits (but a NaN's) are those of the kernel that runs any tail with that instruction set,
+// which still runs blocks that are no whole one, every tail where there is neither or no memory may be executed (a system that
+// forbids it), and all of them under sanitizers, which cannot see into this.
 //
 // Memory is written, then made executable, and never both. Immutable: any thread may run it. Making one: load time.
 #ifndef CELLBATCH_CELLS_KERNELS_CPU_COMPILED_TAIL_H_
@@ -20,6 +21,7 @@
 #include <memory>
 
 #include "cells/kernels/cpu/tail_code.h"
+#include "cells/kernels/cpu/tail_isa.h"
 
 namespace cellbatch::kernels {
 
@@ -42,11 +44,12 @@ class CompiledTail {
     bool by_blocks;           // a row's blocks lie abreast, not a block's rows
   };
 
-  // Whether tails of this process are compiled: the CPU has AVX-512, and no sanitizer is at work.
-  static bool IsUseful();
+  // Whether tails are compiled for it: it is one, and no sanitizer is at work.
+  static bool IsUseful(TailIsa isa);
 
-  // REQUIRES: the CPU has AVX-512. Null: the system gives no memory to execute.
-  static std::unique_ptr<CompiledTail> Make(const TailCode& code, const Layout& layout);
+  // REQUIRES: `isa` is one. Only a CPU that has it may run what this makes. Null: the system gives no memory to execute.
+  static std::unique_ptr<CompiledTail> Make(const TailCode& code, TailIsa isa,
+                                            const Layout& layout);
   ~CompiledTail();
   CompiledTail(const CompiledTail&) = delete;
   CompiledTail& operator=(const CompiledTail&) = delete;

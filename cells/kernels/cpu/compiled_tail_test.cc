@@ -1,5 +1,5 @@
-// Tails as machine code against the kernel that runs any tail: bit for bit, on whatever this CPU can run. (Without AVX-512, and
-// under sanitizers, nothing is compiled, and both are that kernel.)
+// Tails as machine code against the kernel that runs any tail: bit for bit, on whatever this CPU can run. (Of the portable
+// kernels, and under sanitizers, nothing is compiled, and both are that kernel.)
 #include "cells/kernels/cpu/compiled_tail.h"
 
 #include <gtest/gtest.h>
@@ -80,10 +80,10 @@ class TwoWays {
  private:
   void Run(const RandomRows& x, std::vector<RandomRows>& columns, int rows, bool listed,
            bool compiled) {
-    ProductSpec spec = product_.spec;
-    spec.compile_tail = compiled;
-    const PackedProduct packed(spec, kernels_.weight_order);
-    ASSERT_EQ(packed.compiled_tail() != nullptr, compiled && CompiledTail::IsUseful());
+    const TailIsa isa = kernels_.packing.tails;
+    const PackedProduct packed(product_.spec,
+                               {kernels_.packing.order, compiled ? isa : TailIsa::kNone});
+    ASSERT_EQ(packed.compiled_tail(isa) != nullptr, compiled && CompiledTail::IsUseful(isa));
     std::vector<RowColumn> bound;
     for (RandomRows& c : columns) {
       bound.push_back(c.column());
@@ -198,7 +198,7 @@ TEST_P(CompiledTailTest, TailsAtRandomHaveTheSameBits) {
   EXPECT_GT(compared, 40);
 }
 
-// Twenty values alive at once, of four rows each: registers hold seven. Read in the order in which they were made, and backwards.
+// Twenty values alive at once, of four rows each or two halves: registers hold seven. Read in the order in which they were made, and backwards.
 TEST_P(CompiledTailTest, ValuesThatRegistersDoNotHoldAreKept) {
   constexpr int kValues = 20;
   TailProgram tail = {{}, 2, 0};
@@ -243,15 +243,19 @@ void ForbidToExecute() {
 TEST(CompiledTailDeathTest, WhereMemoryMayNotBeExecutedTailsRunAsTheyAre) {
   Random random(kSeed);
   const TailCode code = MakeTailCode(OperationTail(K::kTanh));
-  EXPECT_NE(CompiledTail::Make(code, {64, kChunkRows, false}), nullptr);
+  for (const TailIsa isa : {TailIsa::kAvx2, TailIsa::kAvx512}) {
+    EXPECT_NE(CompiledTail::Make(code, isa, {64, kChunkRows, false}), nullptr);
+  }
   EXPECT_EXIT(
       {
         ForbidToExecute();
-        if (CompiledTail::Make(code, {64, kChunkRows, false}) != nullptr) std::exit(1);
+        for (const TailIsa isa : {TailIsa::kAvx2, TailIsa::kAvx512}) {
+          if (CompiledTail::Make(code, isa, {64, kChunkRows, false}) != nullptr) std::exit(1);
+        }
         const RandomProduct product(random, 16, 1, {kDepth}, OperationTail(K::kTanh));
         const CpuKernels& kernels = BestKernels(DetectCpuFeatures());
-        const PackedProduct packed(product.spec, kernels.weight_order);
-        if (packed.compiled_tail() != nullptr) std::exit(2);
+        const PackedProduct packed(product.spec, kernels.packing);
+        if (packed.compiled_tail(kernels.packing.tails) != nullptr) std::exit(2);
         RandomRows x(random, kDepth, 4, 1);
         std::vector<RandomRows> columns;
         std::vector<RowColumn> bound;

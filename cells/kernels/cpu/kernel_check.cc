@@ -65,7 +65,7 @@ class ProductCheck {
       product_.spec.bias[0] = nullptr;
     }
     product_.spec.precision = precision;
-    packed_ = std::make_unique<PackedProduct>(product_.spec, kernels_.weight_order);
+    packed_ = std::make_unique<PackedProduct>(product_.spec, kernels_.packing);
     for (const SegmentSpec& s : product_.spec.segments) {
       inputs_.push_back(
           RandomInputs(random, kernels, precision, s.depth, kMostRows + 2, kMostRows));
@@ -199,8 +199,8 @@ class ProductCheck {
     first.segments.resize(1);
     others.segments.erase(others.segments.begin());
     std::fill_n(others.bias, kMaxGroups, nullptr);
-    const PackedProduct first_packed(first, kernels_.weight_order),
-        others_packed(others, kernels_.weight_order);
+    const PackedProduct first_packed(first, kernels_.packing),
+        others_packed(others, kernels_.packing);
     const std::vector<RowSource> sources = Sources();
     PackedMemory sums(first_packed.accumulator_width() * rows);
     const RowSource initial{sums.data(), first_packed.accumulator_width()};
@@ -240,7 +240,7 @@ class LargestCheck {
     }
     if (units > 1) bias_[static_cast<size_t>(units / 2)] = nan;
     product_.spec.bias[0] = bias_.data();
-    packed_ = std::make_unique<PackedProduct>(product_.spec, kernels_.weight_order);
+    packed_ = std::make_unique<PackedProduct>(product_.spec, kernels_.packing);
     std::fill_n(input_.data.begin() + input_.stride * input_.rows[7], 20, nan);
     x_ = input_.source();
   }

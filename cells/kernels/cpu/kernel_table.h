@@ -49,8 +49,8 @@ struct ElementWiseArgs {
 struct CpuKernels {
   const char* name;  // "avx512_amx", "avx512_bf16", "avx512", "avx2", "portable"
 
-  WeightOrder
-      weight_order;  // of the products that it runs: a PackedProduct of another one ends the process
+  Packing
+      packing;  // of the products that it runs: a PackedProduct of another order ends the process
 
   // What its tiles make of a product, for those who tune and test: no result depends on it.
   int32_t block_of_k;          // a segment deeper than this is computed in several passes

@@ -92,7 +92,7 @@ template <class V, class Tiling, class S = Bf16Pairs>
 constexpr CpuKernels MakePairKernels(const char* name) {
   CpuKernels pairs = {};
   pairs.name = name;
-  pairs.weight_order = Tiling::kOrder;
+  pairs.packing = {Tiling::kOrder, V::kTailIsa};
   pairs.bf16_in_pairs = true;
   pairs.bf16_rate = 1;
   pairs.run_product = RunProduct<V, Tiling, S>;
@@ -114,7 +114,7 @@ constexpr CpuKernels MakeTileKernels(const char* name) {
 template <class V, class Tiling>
 constexpr CpuKernels MakeKernels(const char* name) {
   return {.name = name,
-          .weight_order = Tiling::kOrder,
+          .packing = {Tiling::kOrder, V::kTailIsa},
           .block_of_k = Tiling::kSpreads ? Tiling::kSpreadBlock : kShortBlock,
           .ways = [](int rows) { return WaysOf<Tiling>(rows, kPanelColumns); },
           .bf16_in_pairs = false,

@@ -15,7 +15,7 @@ CpuKernels PlainPairs(const char* name) {
   const CpuKernels pairs = MakePairKernels<Vec, Tiling>(name);
   CpuKernels made = *RunnableKernels(CpuFeatures()).front();
   made.name = name;
-  made.weight_order = Tiling::kOrder;
+  made.packing.order = Tiling::kOrder;
   made.block_of_k = Tiling::kSpreads ? Tiling::kSpreadBlock : kShortBlock;
   made.ways = [](int rows) { return WaysOf<Tiling>(rows, kPanelColumns); };
   made.bf16_in_pairs = true;

@@ -61,6 +61,10 @@ bool HasInstruction(const PackedProduct& product, TailInstructionKind kind) {
                      [kind](const TailInstruction& i) { return i.kind == kind; });
 }
 
+bool IsCompiled(const PackedProduct& product) {
+  return product.compiled_tail(sound->packing.tails) != nullptr;
+}
+
 // Of what is not fp32: read once, expanded block by block, in chunks, and begun elsewhere.
 void AddPrecisionFaults(std::vector<ProductFault>& faults) {
   using P = PackedProduct;
@@ -98,11 +102,11 @@ void AddTailFaults(std::vector<ProductFault>& faults) {
     faults.push_back({"a shape of tail, part of a block", part, 0, -1});
   }
   faults.push_back({"any tail, as it is", [](const P& p, const A&, const S&) {
-                      return OfShape(p, TailShape::kGeneral) && p.compiled_tail() == nullptr;
+                      return OfShape(p, TailShape::kGeneral) && !IsCompiled(p);
                     }});
-  if (CompiledTail::IsUseful()) {
-    faults.push_back({"a tail that was compiled",
-                      [](const P& p, const A&, const S&) { return p.compiled_tail() != nullptr; }});
+  if (CompiledTail::IsUseful(sound->packing.tails)) {
+    faults.push_back(
+        {"a tail that was compiled", [](const P& p, const A&, const S&) { return IsCompiled(p); }});
   }
   // Where rows follow each other, sums stand where they are stored.
   faults.push_back({"sums as they are, in place",

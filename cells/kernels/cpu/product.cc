@@ -123,11 +123,11 @@ int64_t PackedProduct::StoredDepth(Precision precision, int32_t depth) {
   return pairs ? (int64_t{depth} + 1) / 2 * 2 : depth;
 }
 
-PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
+PackedProduct::PackedProduct(const ProductSpec& spec, const Packing& packing)
     : units_(spec.units),
       groups_(spec.groups),
       precision_(spec.precision),
-      order_(order),
+      packing_(packing),
       tail_(spec.tail),
       match_(ClassifyTail(spec.tail)) {
   Check(units_ > 0 && groups_ >= 0 && groups_ <= kMaxGroups, "a product of no shape");
@@ -143,10 +143,10 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
   blocks_per_panel_ = BlocksPerPanel(spec);
   num_panels_ = (num_blocks_ + blocks_per_panel_ - 1) / blocks_per_panel_;
   const bool has_whole_blocks = units_ >= kLanes;  // which alone are run compiled
-  if (spec.compile_tail && has_whole_blocks && match_.shape == TailShape::kGeneral &&
-      CompiledTail::IsUseful()) {
+  if (has_whole_blocks && match_.shape == TailShape::kGeneral &&
+      CompiledTail::IsUseful(packing_.tails)) {
     const int64_t bytes = int64_t{num_blocks_} * kLanes * static_cast<int64_t>(sizeof(float));
-    compiled_ = CompiledTail::Make(code_, {bytes, kChunkRows, groups_ == 0});
+    compiled_ = CompiledTail::Make(code_, packing_.tails, {bytes, kChunkRows, groups_ == 0});
   }
 
   const int last_blocks = BlocksOf(num_panels_ - 1);
@@ -169,7 +169,7 @@ PackedProduct::PackedProduct(const ProductSpec& spec, WeightOrder order)
       for (int p = 0; p < num_panels_; ++p) PackPanel<float>(spec, p);
       break;
     case Precision::kFp32Split:
-      Check(order_ == WeightOrder::kStepByStep, "split weights lie step by step");
+      Check(packing_.order == WeightOrder::kStepByStep, "split weights lie step by step");
       for (int p = 0; p < num_panels_; ++p) PackSplitPanel(spec, p);
       break;
     case Precision::kTf32:
@@ -244,7 +244,7 @@ void PackedProduct::PackPanel(const ProductSpec& spec, int panel) {
                 ? nullptr
                 : Scales(static_cast<int>(i)) + (int64_t{block} * groups_ + g) * kLanes;
         const int64_t steps = precision_ == Precision::kBf16 ? (s.depth + 1) / 2 : s.depth;
-        const Columns columns = {order_, blocks * s.groups, b * s.groups + c, steps};
+        const Columns columns = {packing_.order, blocks * s.groups, b * s.groups + c, steps};
         PackColumn(spec.segments[i].weights[g], s.depth, block * kLanes,
                    std::min(kLanes, units_ - block * kLanes), scales, columns, to);
       }
@@ -263,7 +263,7 @@ void PackedProduct::PackSplitPanel(const ProductSpec& spec, int panel) {
       const int block = panel * blocks_per_panel_ + static_cast<int>(of_part / s.groups);
       PackColumn(spec.segments[i].weights[s.group[of_part % s.groups]], s.depth, block * kLanes,
                  std::min(kLanes, units_ - block * kLanes), nullptr,
-                 {order_, 2 * columns, column, steps}, to,
+                 {packing_.order, 2 * columns, column, steps}, to,
                  column < columns ? Part::kUpper : Part::kLower);
     }
   }

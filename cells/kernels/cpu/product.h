@@ -55,6 +55,7 @@
 #include "cells/kernels/cpu/product_limits.h"
 #include "cells/kernels/cpu/rows.h"
 #include "cells/kernels/cpu/tail_code.h"
+#include "cells/kernels/cpu/tail_isa.h"
 #include "cells/kernels/cpu/tail_shape.h"
 #include "cells/precision.h"
 #include "cells/program/tail_program.h"
@@ -99,6 +100,13 @@ int8_t Quantised(float weight, float scale);
 // side; what has registers for one wants that one's steps without gaps.
 enum class WeightOrder : uint8_t { kStepByStep, kColumnByColumn };
 
+// What a table of kernels wants of the products that it runs (CpuKernels::packing).
+struct Packing {
+  WeightOrder order = WeightOrder::kStepByStep;  // of no meaning without segments
+  TailIsa tails =
+      TailIsa::kNone;  // compiled for it where that is useful; no bit of a result depends on it
+};
+
 // What to pack. Views are read during the call only.
 struct ProductSpec {
   int32_t units = 0;   // U
@@ -107,7 +115,6 @@ struct ProductSpec {
   std::vector<SegmentSpec> segments;
   const float* bias[kMaxGroups] = {};  // [units] each; null: zero
   TailProgram tail;
-  bool compile_tail = true;              // where that is useful; no bit of a result depends on it
   std::vector<const float*> parameters;  // [units] each, as many as the tail names
 };
 
@@ -121,13 +128,12 @@ class PackedProduct {
     int64_t last_offset;        // the same in the last panel, which may have fewer columns
   };
 
-  // `order`: of the kernels that are to run it (CpuKernels::weight_order); of no meaning without segments.
-  explicit PackedProduct(const ProductSpec& spec, WeightOrder order = WeightOrder::kStepByStep);
+  explicit PackedProduct(const ProductSpec& spec, const Packing& packing = {});
 
   int32_t units() const { return units_; }
   int32_t groups() const { return groups_; }
   Precision precision() const { return precision_; }
-  WeightOrder order() const { return order_; }
+  WeightOrder order() const { return packing_.order; }
   int num_panels() const { return num_panels_; }
   int num_blocks() const { return num_blocks_; }  // of 16 units
   int blocks_per_panel() const { return blocks_per_panel_; }
@@ -164,8 +170,10 @@ class PackedProduct {
   // Whether it only makes a few numbers of each row. Then rows are the lanes that its tail is run on, its code reads every
   // number as a column, and parameters are in all lanes.
   bool IsOfNumbers() const { return units_ == 1 && groups_ == 0; }
-  // Null: none, the tail has a shape of its own, or there is no whole block of units to run it on.
-  const CompiledTail* compiled_tail() const { return compiled_.get(); }
+  // For these registers. Null: none, the tail has a shape of its own, or there is no whole block of units to run it on.
+  const CompiledTail* compiled_tail(TailIsa isa) const {
+    return isa == packing_.tails ? compiled_.get() : nullptr;
+  }
 
  private:
   template <typename Stored>
@@ -177,7 +185,7 @@ class PackedProduct {
 
   int32_t units_, groups_;
   Precision precision_;
-  WeightOrder order_;
+  Packing packing_;
   int num_blocks_, blocks_per_panel_, num_panels_;
   int64_t panel_stored_ = 0, stored_ = 0;  // numbers
   std::vector<Segment> segments_;

@@ -151,9 +151,7 @@ class ProductRun {
   }
 
   // The tail as machine code, where there is one and these registers run it.
-  const CompiledTail* Compiled() const {
-    return V::kRunsCompiledTails ? p_.compiled_tail() : nullptr;
-  }
+  const CompiledTail* Compiled() const { return p_.compiled_tail(V::kTailIsa); }
 
   // Where every column's rows start.
   void FindColumnRows(const RowColumn* columns) {

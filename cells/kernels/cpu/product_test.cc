@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, ProductTest,
 struct Case {
   Case(Random& random, const CpuKernels& kernels, RandomProduct p, int rows)
       : product(std::move(p)),
-        pack(std::make_shared<PackedProduct>(product.spec, kernels.weight_order)),
+        pack(std::make_shared<PackedProduct>(product.spec, kernels.packing)),
         packed(*pack) {
     const int table_rows = rows + 3;
     for (const SegmentSpec& s : product.spec.segments) {
@@ -164,7 +164,7 @@ TEST_P(ProductTest, PanelsAreRunFromTheEndThatIsAskedAndChunksByTurns) {
   constexpr int kPanels = 5;
   const int units = kPanels * kPanelUnits;
   RandomProduct product(random_, units, 1, {40}, StoreAllTail(1));
-  const PackedProduct packed(product.spec, kernels().weight_order);
+  const PackedProduct packed(product.spec, kernels().packing);
   ASSERT_EQ(packed.num_panels(), kPanels);
   for (const bool from_last : {false, true}) {
     for (const int rows : {12, 2 * kChunkRows}) {
@@ -220,7 +220,7 @@ TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlain
     std::fill_n(recurrent_part.bias, kMaxGroups, nullptr);
 
     Case plain(random_, kernels(), whole, rows);
-    const PackedProduct input(input_part, kernels().weight_order);
+    const PackedProduct input(input_part, kernels().packing);
     const RandomRows embedding =
         RandomInputs(random_, kernels(), whole.spec.precision, 53, tokens, tokens);
     const RowSource vocabulary{embedding.base(), embedding.stride};
@@ -233,7 +233,7 @@ TEST_P(ProductTest, StartingFromAccumulatorsOfTheInputPartGivesTheBitsOfThePlain
     for (int32_t& t : token) t = RandomInt(random_, 0, tokens - 1);
     const RowSource looked_up{embedding.base(), embedding.stride, token_rows.data(), token.data()};
     const RowSource folded{fold.data(), input.accumulator_width(), token_rows.data(), token.data()};
-    const PackedProduct recurrent(recurrent_part, kernels().weight_order);
+    const PackedProduct recurrent(recurrent_part, kernels().packing);
     std::vector<RandomRows> plain_out = plain.columns, folded_out = plain.columns;
     const RowSource x[2] = {looked_up, plain.inputs[1].source()};
     const RowColumn to_plain[2] = {plain_out[0].column(), plain_out[1].column()};
@@ -280,7 +280,7 @@ TEST_P(ProductTest, ASegmentOfZerosThatIsNotMultipliedLeavesTheBitsOfOneThatIs) 
       // Dot products of pairs flush, whatever the thread does.
       if (!flush && kernels().bf16_in_pairs && kPrecisions[i % 3] == Precision::kBf16) continue;
       MakeSumsDelicate(product);
-      const PackedProduct packed(product.spec, kernels().weight_order);
+      const PackedProduct packed(product.spec, kernels().packing);
       const std::vector<float> zeros(22);
       const Precision precision = product.spec.precision;
       const RandomRows x = RandomInputs(random_, kernels(), precision, 9, 12, 10),
@@ -325,7 +325,7 @@ TEST_P(ProductTest, GroupsThatStartFromRowsOfFloatsHaveTheBitsOfOnesThatBeginThe
       one.bias[0] = whole.spec.bias[g];
       one.tail = IdentityTail();
       one.parameters.clear();
-      const PackedProduct sum(one, kernels().weight_order);
+      const PackedProduct sum(one, kernels().packing);
       const RowSource x = plain.inputs[0].source();
       begun.emplace_back(random_, units, rows, rows);
       const RowColumn out = begun.back().column();
@@ -335,7 +335,7 @@ TEST_P(ProductTest, GroupsThatStartFromRowsOfFloatsHaveTheBitsOfOnesThatBeginThe
       rest.segments[0].weights[g] = {};
       rest.bias[g] = nullptr;
     }
-    const PackedProduct step(rest, kernels().weight_order);
+    const PackedProduct step(rest, kernels().packing);
     const RowSource inputs[2] = {plain.inputs[0].source(), plain.inputs[1].source()};
     const RowColumn to[2] = {columns[0].column(), columns[1].column()};
     ProductArgs args{rows, inputs, nullptr, to};
@@ -415,7 +415,7 @@ TEST_P(ProductTest, WithoutGroupsItIsAnElementWiseProgram) {
 TEST_P(ProductTest, ThreeHundredStepsOfAGatedCellStayWithinTheBoundOfTheReference) {
   const int units = 45, steps = 330;
   RandomProduct product(random_, units, 4, {units}, GatedCellTail());
-  const PackedProduct packed(product.spec, kernels().weight_order);
+  const PackedProduct packed(product.spec, kernels().packing);
   ProductScratch scratch;
   std::vector<float> h(units, 0.0f), c(units, 0.0f), next(units);
   std::vector<double> h64(units, 0.0), c64(units, 0.0);
@@ -568,7 +568,7 @@ TEST(PackedProductTest, WeightsLieInTheOrderTheyAreReadAndPadWithZeros) {
   Random random(kSeed);
   const RandomProduct p(random, 17, 3, {2, 3}, IdentityTail());
   for (const WeightOrder order : {WeightOrder::kStepByStep, WeightOrder::kColumnByColumn}) {
-    const PackedProduct packed(p.spec, order);
+    const PackedProduct packed(p.spec, Packing{order});
     const float* at = packed.Weights(0, packed.segments()[0]);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 64, 0u);
     for (int panel = 0; panel < 2; ++panel) {
@@ -590,7 +590,7 @@ TEST(PackedProductTest, PairsOfBf16HaveTheirFirstAboveAndAnOddDepthEndsInMinusZe
   RandomProduct p(random, 16, 3, {3}, IdentityTail());
   p.spec.precision = Precision::kBf16;
   for (const WeightOrder order : {WeightOrder::kStepByStep, WeightOrder::kColumnByColumn}) {
-    const PackedProduct packed(p.spec, order);
+    const PackedProduct packed(p.spec, Packing{order});
     const uint16_t* at = packed.Weights<uint16_t>(0, packed.segments()[0]);
     for (const auto& [pair, g] : OrderOf(order, 2, 3)) {
       const WeightView& w = p.spec.segments[0].weights[g];

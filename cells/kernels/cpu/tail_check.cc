@@ -37,8 +37,9 @@ class TailCheck {
   TailCheck(const CpuKernels& kernels, Random& random, const TailProgram& tail, int groups,
             int units, bool compiled)
       : kernels_(kernels),
-        product_(Product(random, units, groups, tail, compiled)),
-        packed_(product_.spec, kernels.weight_order),
+        product_(random, units, groups, std::vector<int>(groups > 0 ? 1 : 0, 33), tail),
+        packed_(product_.spec,
+                {kernels.packing.order, compiled ? kernels.packing.tails : TailIsa::kNone}),
         input_(random, 33, kRows + 2, kRows) {
     for (int c = 0; c < tail.num_columns; ++c) {
       blank_.emplace_back(random, units, kRows + 2, kRows);
@@ -69,14 +70,6 @@ class TailCheck {
 
  private:
   static constexpr int kRows = kTailRowsAtOnce + 3;
-
-  static RandomProduct Product(Random& random, int units, int groups, const TailProgram& tail,
-                               bool compiled) {
-    const std::vector<int> depths(groups > 0 ? 1 : 0, 33);
-    RandomProduct product(random, units, groups, depths, tail);
-    product.spec.compile_tail = compiled;
-    return product;
-  }
 
   // Rows of columns follow each other, so that a tail may read them where they lie.
   std::string RunsInOrder(const std::vector<RandomRows>& expected) const {

@@ -71,8 +71,8 @@ TailRegisters::TailRegisters(const TailCode& code, TailAssembler& to)
   std::fill(value_of_slot_.begin(), value_of_slot_.end(), -1);
 }
 
-int TailRegisters::StackBytes(const TailCode& code) {
-  return code.slots * TailAssembler::kMostRows * TailAssembler::kRegisterBytes;
+int TailRegisters::StackBytes(const TailCode& code, const TailAssembler& to) {
+  return code.slots * to.most_rows() * TailAssembler::kBlockBytes;
 }
 
 void TailRegisters::Begin(int instruction) {
@@ -99,7 +99,7 @@ int TailRegisters::GroupOf(int slot) {
   Value& value = ValueIn(slot);
   if (value.group >= 0) return Take(value.group);
   const int group = Spare();
-  for (int r = 0; r < to_.rows(); ++r) to_.vmovups(to_.Register(group, r), StackOf(value, r));
+  for (int i = 0; i < to_.abreast(); ++i) to_.vmovups(to_.Register(group, i), StackOf(value, i));
   value.group = group;
   holder_[Index(group)] = value_of_slot_[Index(slot)];
   return group;
@@ -131,7 +131,7 @@ void TailRegisters::Push(int group) {
   Value& value = values_[Index(holder_[Index(group)])];
   if (!value.stacked) {
     value.stacked = true;
-    for (int r = 0; r < to_.rows(); ++r) to_.vmovups(StackOf(value, r), to_.Register(group, r));
+    for (int i = 0; i < to_.abreast(); ++i) to_.vmovups(StackOf(value, i), to_.Register(group, i));
   }
   value.group = holder_[Index(group)] = -1;
 }
@@ -144,9 +144,9 @@ void TailRegisters::Define(int group) {
 }
 
 // (A value has the place of its slot: no two of one slot are alive at once.)
-Xbyak::Address TailRegisters::StackOf(const Value& value, int row) const {
-  const int place = value.slot * TailAssembler::kMostRows + row;
-  return to_.ptr[to_.rsp + place * TailAssembler::kRegisterBytes];
+Xbyak::Address TailRegisters::StackOf(const Value& value, int i) const {
+  const int of_slot = value.slot * to_.most_rows() * TailAssembler::kBlockBytes;
+  return to_.ptr[to_.rsp + of_slot + i * to_.register_bytes()];
 }
 
 }  // namespace cellbatch::kernels

@@ -36,7 +36,7 @@ class TailRegisters {
   void Define(int group);
 
   // Bytes of the stack, from its pointer on, that a tail of so many slots may take.
-  static int StackBytes(const TailCode& code);
+  static int StackBytes(const TailCode& code, const TailAssembler& to);
 
  private:
   struct Value {
@@ -53,7 +53,7 @@ class TailRegisters {
   int NextReader(const Value& value) const;
   int Take(int group);
   void Push(int group);
-  Xbyak::Address StackOf(const Value& value, int row) const;
+  Xbyak::Address StackOf(const Value& value, int i) const;
 
   TailAssembler& to_;
   std::vector<Value> values_;

@@ -136,7 +136,7 @@ TEST_P(TailShapeTest, SpecialisedKernelsAgreeWithTheOneThatRunsAnyTail) {
         columns.emplace_back(random, units, rows, rows);
       std::vector<RandomRows> fast_columns = columns, slow_columns = columns;
       const auto run = [&](const ProductSpec& spec, std::vector<RandomRows>& out) {
-        const PackedProduct packed(spec, GetParam()->weight_order);
+        const PackedProduct packed(spec, GetParam()->packing);
         std::vector<RowColumn> bound;
         for (RandomRows& c : out) bound.push_back(c.column());
         const RowSource in = x.source();

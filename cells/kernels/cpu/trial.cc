@@ -13,7 +13,8 @@ int64_t ThreadCpuNs() {
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }
 
-PackedProduct TrialProduct(int32_t units, int32_t depth, WeightOrder order, Precision precision) {
+PackedProduct TrialProduct(int32_t units, int32_t depth, const Packing& packing,
+                           Precision precision) {
   constexpr float kWeight = 0.001f;
   const std::vector<float> weights(static_cast<size_t>(depth), kWeight);
   ProductSpec spec;
@@ -24,7 +25,7 @@ PackedProduct TrialProduct(int32_t units, int32_t depth, WeightOrder order, Prec
   std::fill_n(segment.weights, kTrialGroups, WeightView{weights.data(), 0, 1});
   spec.segments = {segment};
   spec.tail = {{{TailOpKind::kAccumulator}, {TailOpKind::kStore, 0}}, 1, 0};
-  return PackedProduct(spec, order);
+  return PackedProduct(spec, packing);
 }
 
 }  // namespace cellbatch::kernels

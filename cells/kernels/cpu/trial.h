@@ -14,7 +14,7 @@ int64_t ThreadCpuNs();
 
 // Sums of a segment of `depth` in kTrialGroups groups, stored as they are. Where weights are all alike they take the time of any.
 constexpr int kTrialGroups = 4;
-PackedProduct TrialProduct(int32_t units, int32_t depth, WeightOrder order,
+PackedProduct TrialProduct(int32_t units, int32_t depth, const Packing& packing,
                            Precision precision = Precision::kFp32);
 
 }  // namespace cellbatch::kernels

@@ -45,7 +45,7 @@ class Trial {
   Trial(const CpuKernels& kernels, int64_t pieces, int64_t cache_bytes)
       : kernels_(kernels),
         product_(TrialProduct(static_cast<int32_t>(pieces) * kPiecePanels * kLanes, kDepth,
-                              kernels.weight_order)),
+                              kernels.packing)),
         y_(static_cast<size_t>(kMostRows) * static_cast<size_t>(product_.units())) {
     for (int way = 0; way < kNumWays; ++way) {
       Tuning all;
@@ -141,7 +141,7 @@ Tuning MeasureTuning(const CpuKernels& kernels, const TuningLimits& limits) {
 
 double MeasureMultiplyAddsPerNs(const CpuKernels& kernels) {
   constexpr int kRuns = 20;
-  const PackedProduct product = TrialProduct(kLanes, kDepth, kernels.weight_order);
+  const PackedProduct product = TrialProduct(kLanes, kDepth, kernels.packing);
   const std::vector<float> x(kDepth, 0.5f);
   std::vector<float> y(size_t{kMostRows} * kLanes);
   const RowSource in{x.data(), 0};

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "cells/kernels/cpu/tail_isa.h"
+
 namespace cellbatch::kernels {
 namespace {
 
@@ -13,7 +15,7 @@ struct Vec {
   __m256 l, h;
 
   static constexpr int kAbreast = 3;
-  static constexpr bool kRunsCompiledTails = false;
+  static constexpr TailIsa kTailIsa = TailIsa::kAvx2;
 
   using Doubles [[gnu::vector_size(32), gnu::aligned(8)]] = double;
   // Adds what its lanes hold to so many sums of doubles.

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "cells/kernels/cpu/tail_isa.h"
+
 namespace cellbatch::kernels {
 namespace {
 
@@ -16,8 +18,8 @@ struct Vec {
 
   // Rows whose functions are computed side by side (abreast.h): as many as registers hold.
   static constexpr int kAbreast = 4;
-  // Whether tails that were compiled (compiled_tail.h) are run: they are for these registers.
-  static constexpr bool kRunsCompiledTails = true;
+  // Tails that were compiled for these registers are run.
+  static constexpr TailIsa kTailIsa = TailIsa::kAvx512;
 
   // A register of doubles. (Aligned as one is: under AddressSanitizer GCC 12 gives objects on the stack less than they ask
   // for, its bug 110027.)

@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "cells/kernels/cpu/tail_isa.h"
+
 namespace cellbatch::kernels {
 namespace {
 
@@ -19,7 +21,7 @@ struct Vec {
   Four v[4];
 
   static constexpr int kAbreast = 1;
-  static constexpr bool kRunsCompiledTails = false;
+  static constexpr TailIsa kTailIsa = TailIsa::kNone;
 
   using Doubles [[gnu::vector_size(16), gnu::aligned(8)]] = double;
   // Adds what its lanes hold to so many sums of doubles.
