@@ -81,6 +81,14 @@ OnnxValue OnnxValue::Integers(std::vector<OnnxDim> values) {
   return Of(std::move(constant));
 }
 
+bool IsAbsentOrZero(const OnnxValue* value) {
+  if (value == nullptr) return true;
+  if (value->kind == OnnxValue::Kind::kFill) return value->fill == 0;
+  if (!value->is_floats()) return false;
+  const std::vector<float>& all = *value->constant.floats;
+  return std::all_of(all.begin(), all.end(), [](float v) { return v == 0; });
+}
+
 std::string DimsText(absl::Span<const int64_t> dims) {
   return fmt::format("[{}]", fmt::join(dims, ", "));
 }

@@ -101,6 +101,9 @@ struct OnnxValue {
   static OnnxValue Integers(std::vector<OnnxDim> values);  // a vector
 };
 
+// Of an optional operand: not there (null), or zeros known to be all there is of it.
+bool IsAbsentOrZero(const OnnxValue* value);
+
 // Elements that folding constants may make in one graph; far more than any model's weights need.
 inline constexpr int64_t kMaxOnnxFolded = int64_t{1} << 31;
 
