@@ -40,10 +40,11 @@ void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
 void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
   return AllocateIfThereIsRoom(bytes);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+// (Inlined, GCC warns of a mismatch under the thread sanitizer.)
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 
 namespace cellbatch {
 namespace {
