@@ -10,6 +10,7 @@
 
 #include "cells/whole_file.h"
 #include "scheduler/policy/fsm_state.h"
+#include "server/policy/policy_codec.h"
 #include "server/repository/model_loader.h"
 
 namespace cellbatch {
@@ -64,7 +65,15 @@ absl::StatusOr<LearnFolder> OpenLearnFolder(const LearnOrderOptions& options) {
         fmt::format("{} has {} cell types, a state has room for {}", options.model,
                     (*model)->types.size(), StateEncoding::kMostTypes));
   }
-  return LearnFolder{*std::move(model), fmt::format("{}/{}", folder, version)};
+  // What is found out before minutes of learning need not be told after them.
+  if (absl::Status s = CheckPolicyFileDecides(folder, PolicyKind::kFsm, limits); !s.ok()) return s;
+  return LearnFolder{*std::move(model), folder, fmt::format("{}/{}", folder, version)};
+}
+
+absl::Status CheckServes(const LearnFolder& folder, const LearnedOrder& learned) {
+  const auto read = ParsePolicy(learned.text, learned.file, *folder.model);
+  if (!read.ok()) return read.status();
+  return CheckPolicyFileDecides(folder.path, read->kind, {});
 }
 
 std::vector<std::string_view> LearnOutputs(const LearnOrderOptions& options, const Model& model) {

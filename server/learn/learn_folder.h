@@ -16,11 +16,15 @@ namespace cellbatch {
 
 struct LearnFolder {
   std::shared_ptr<const Model> model;
+  std::string path;
   std::string version;  // its folder
 };
 
 // Errors as LearnOrder's.
 absl::StatusOr<LearnFolder> OpenLearnFolder(const LearnOrderOptions& options);
+
+// That a server takes what was learned, once it is written, and goes by it.
+absl::Status CheckServes(const LearnFolder& folder, const LearnedOrder& learned);
 
 // That requests name; views of the options or the model.
 std::vector<std::string_view> LearnOutputs(const LearnOrderOptions& options, const Model& model);

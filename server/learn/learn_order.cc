@@ -114,9 +114,7 @@ absl::StatusOr<LearnedOrder> LearnOrder(const LearnOrderOptions& options) {
   learned.text = PolicyText(file);
   learned.table_is_best = training.table_is_best;
   learned.summary = Summary(training, file.learned(), learned.file);
-  // What is published must load.
-  const auto read = ParsePolicy(learned.text, learned.file, model);
-  if (!read.ok()) return read.status();
+  if (absl::Status s = CheckServes(*folder, learned); !s.ok()) return s;
   // Last: who reads that a picture cannot be written has the policy of before.
   if (absl::Status s = Draw(options, training, books, model); !s.ok()) return s;
   if (absl::Status s = WriteWhole(learned.file, learned.text); !s.ok()) return s;

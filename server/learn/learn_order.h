@@ -40,7 +40,8 @@ struct LearnedOrder {
 };
 
 // INVALID_ARGUMENT: a model, file or line of it that cannot be; texts name it. FAILED_PRECONDITION: a model with one cell
-// type, which leaves nothing to learn. UNIMPLEMENTED: requests of a user's own unfolder, and no file of them.
+// type, which leaves nothing to learn, or one whose config.textproto asks for a policy or a join beside which no policy.textproto
+// decides. UNIMPLEMENTED: requests of a user's own unfolder, and no file of them.
 absl::StatusOr<LearnedOrder> LearnOrder(const LearnOrderOptions& options);
 
 }  // namespace cellbatch

@@ -172,9 +172,7 @@ absl::StatusOr<LearnedOrder> LearnServing(const LearnServingOptions& options) {
   learned.text = PolicyText(file);
   learned.table_is_best = training->table_is_best;
   learned.summary = Summary(*training, options, *costs, learned.file);
-  // What is published must load.
-  const auto read = ParsePolicy(learned.text, learned.file, model);
-  if (!read.ok()) return read.status();
+  if (absl::Status s = CheckServes(*folder, learned); !s.ok()) return s;
   // Last, as LearnOrder.
   if (!options.order.curve.empty()) {
     const std::string curve = ServingCurveSvg(*training, options.order.model);

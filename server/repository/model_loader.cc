@@ -273,6 +273,26 @@ absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Mod
   return policy;
 }
 
+absl::Status CheckPolicyFileDecides(const std::string& model_folder, PolicyKind kind,
+                                    const LoaderLimits& limits) {
+  const absl::StatusOr<Config> config = ReadConfig(model_folder, limits.max_config_bytes);
+  if (!config.ok()) return config.status();
+  const disk::PolicyKind asked = config->message.policy().kind();
+  const bool asks_for_a_file =
+      asked == disk::POLICY_KIND_UNSPECIFIED || asked == disk::FSM || asked == disk::LEARNED;
+  if (!asks_for_a_file || (asked == disk::FSM && kind != PolicyKind::kFsm)) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: kind is {}, and {} policy.textproto {}: say LEARNED, or leave the policy out",
+        config->places.Of("policy"), disk::PolicyKind_Name(asked),
+        asks_for_a_file ? "it takes no" : "it reads no",
+        asks_for_a_file ? fmt::format("of kind {}", Name(kind)) : "at all"));
+  }
+  const absl::StatusOr<JoinSpec> join = ReadJoin(config->message, config->places.Of("join"));
+  if (!join.ok()) return join.status();
+  const absl::Status together = CheckJoin(*join, kind, config->places.Of("join"));
+  return together.ok() ? together : absl::FailedPreconditionError(together.message());
+}
+
 // Who may read it counts: one that could not be read is looked at again when it can.
 std::string PolicyStamp(const std::string& model_folder, int64_t version) {
   const struct stat file = LookAt(fmt::format("{}/{}/policy.textproto", model_folder, version));

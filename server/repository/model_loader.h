@@ -41,6 +41,10 @@ absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const 
 // (else_cellular): what serves is better than that.
 absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Model& model,
                                       const LoaderLimits& limits);
+// That a policy.textproto of that kind, once it is there, decides how the model is served. FAILED_PRECONDITION: its
+// config.textproto asks for another policy (which reads no file), for FSM where this is none, or for a join that it cannot run.
+absl::Status CheckPolicyFileDecides(const std::string& model_folder, PolicyKind kind,
+                                    const LoaderLimits& limits);
 // When policy.textproto of that version was written, and how large it is; empty: there is none. Changes when it does.
 std::string PolicyStamp(const std::string& model_folder, int64_t version);
 // Of that, the model.

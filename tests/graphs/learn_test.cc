@@ -106,6 +106,44 @@ TEST(LearnGraphsTest, AGraphsOrderIsLearnedFromALineEachOrFromMadeUpOnes) {
                                              "to input 7 of node 1"));
 }
 
+// A server would not read the file, or not load the model for it.
+TEST(LearnGraphsTest, WhereNoPolicyFileWouldDecideNothingIsLearnedNorWritten) {
+  LearnOrderOptions options;
+  options.repository = ::testing::TempDir() + "/decided";
+  options.model = "drawn";
+  const std::string folder = options.repository + "/drawn";
+  const auto refused = [&](const std::string& more) {
+    WriteGraphs(folder);
+    std::ofstream(folder + "/config.textproto", std::ios::app) << more << "\n";
+    const absl::StatusOr<LearnedOrder> learned = LearnOrder(options);
+    EXPECT_EQ(learned.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_FALSE(std::filesystem::exists(folder + "/1/policy.textproto"));
+    return std::string(learned.status().message());
+  };
+  EXPECT_THAT(refused("policy { kind: DEPTH }"),
+              HasSubstr("policy: kind is DEPTH, and it reads no policy.textproto at all: say "
+                        "LEARNED, or leave the policy out"));
+  for (const char* kind : {"FSM", "LEARNED"}) {
+    WriteGraphs(folder);
+    std::ofstream(folder + "/config.textproto", std::ios::app)
+        << "policy { kind: " << kind << " }\n";
+    const absl::Status fsm = CheckPolicyFileDecides(folder, PolicyKind::kFsm, {});
+    EXPECT_TRUE(fsm.ok()) << fsm;
+    const absl::Status other = CheckPolicyFileDecides(folder, PolicyKind::kLbGreedy, {});
+    EXPECT_EQ(other.ok(), std::string(kind) == "LEARNED") << other;
+    if (other.ok()) continue;
+    EXPECT_THAT(std::string(other.message()), HasSubstr("no policy.textproto of kind lb_greedy"));
+  }
+  std::ofstream(folder + "/config.textproto")
+      << "chain {}\njoin { whole_graphs { most: 8 padding: TO_THE_LONGEST } }\n";
+  const absl::Status padded = CheckPolicyFileDecides(folder, PolicyKind::kFsm, {});
+  EXPECT_EQ(padded.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(
+      std::string(padded.message()),
+      HasSubstr("config.textproto:2: join.whole_graphs.padding: the model's policy is fsm"));
+  EXPECT_TRUE(CheckPolicyFileDecides(folder, PolicyKind::kCellular, {}).ok());
+}
+
 // Of made-up requests, of learning, and in what is written.
 TEST(LearnGraphsTest, TheSeedIsThatOfAllThatIsDrawn) {
   LearnOrderOptions options;
