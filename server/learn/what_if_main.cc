@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "scheduler/offline/world/recorded_world.h"
+#include "scheduler/policy/make_rules.h"
 #include "server/policy/policy_codec.h"
 #include "server/record/record_codec.h"
 #include "server/repository/text_file.h"
@@ -27,7 +28,7 @@ constexpr char kHelp[] =
     "  --model NAME        Of several in the record.\n"
     "  --policy WHAT       cellular, agenda, agenda_of_remaining, depth, lb_greedy, random, or a\n"
     "                      policy.textproto. [what decided]\n"
-    "  --rate X            The recorded requests, X times as fast. [1]\n"
+    "  --rate X            The recorded requests, X times as fast, 0.001 to 1000. [1]\n"
     "  --devices N         As many like the first of the server's, 8 at most. [as many as there\n"
     "                      were]\n";
 static_assert(kMostWorldDevices == 8, "what --help says");
@@ -48,9 +49,10 @@ struct Asked {
 };
 
 template <typename Number>
-bool Parse(std::string_view text, Number most, Number& number) {
+bool Parse(std::string_view text, Number least, Number most, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= most;
+  return error == std::errc() && end == text.data() + text.size() && number >= least &&
+         number <= most;
 }
 
 bool Set(int flag, const std::string& value, Asked& asked) {
@@ -62,9 +64,9 @@ bool Set(int flag, const std::string& value, Asked& asked) {
       asked.policy = value;
       return true;
     case kRate:
-      return Parse(value, 1000.0, asked.rate);
+      return Parse(value, 0.001, 1000.0, asked.rate);
     case kDevices:
-      return Parse(value, kMostWorldDevices, asked.devices);
+      return Parse(value, 1, kMostWorldDevices, asked.devices);
     default:
       return false;
   }
@@ -93,25 +95,30 @@ double MeanOf(const std::vector<int64_t>& values) {
   return sum / static_cast<double>(values.size());
 }
 
+// Of arrivals `times` as fast. One alone has no rate.
+std::string RateOf(const std::vector<Arrival>& arrivals, double times) {
+  const double seconds = static_cast<double>(arrivals.back().at_ns) * 1e-9;
+  if (seconds <= 0) return "at once";
+  return fmt::format("{:.1f}/s", static_cast<double>(arrivals.size()) / seconds * times);
+}
+
 void Print(const Asked& asked, const RecordedWorld& recorded, const PolicySpec& policy,
            const WorldReport& predicted) {
-  const double seconds = static_cast<double>(recorded.arrivals.back().at_ns) * 1e-9;
-  const double rate = static_cast<double>(recorded.arrivals.size()) / std::max(seconds, 1e-9);
   fmt::print(
       "world      {} devices, {} tasks in flight each; {:.1f} us of the scheduler's a task, "
       "{:.0f} us to wake it\n",
-      asked.devices > 0 ? asked.devices : recorded.options.devices,
-      recorded.options.max_tasks_in_flight, static_cast<double>(recorded.task_overhead_ns) * 1e-3,
+      asked.devices > 0 ? asked.devices : recorded.options.devices, predicted.max_tasks_in_flight,
+      static_cast<double>(recorded.task_overhead_ns) * 1e-3,
       static_cast<double>(recorded.options.wake_ns) * 1e-3);
-  fmt::print("served     {} requests, {:.1f}/s, {}: mean {:.2f}, p50 {:.2f}, p99 {:.2f} ms\n",
-             recorded.served_ns.size(), rate, Name(recorded.policy.kind),
+  fmt::print("served     {} requests, {}, {}: mean {:.2f}, p50 {:.2f}, p99 {:.2f} ms\n",
+             recorded.served_ns.size(), RateOf(recorded.arrivals, 1), Name(recorded.policy.kind),
              Ms(MeanOf(recorded.served_ns)),
              Ms(static_cast<double>(QuantileOf(recorded.served_ns, 0.5))),
              Ms(static_cast<double>(QuantileOf(recorded.served_ns, 0.99))));
   fmt::print(
-      "predicted  {:.1f}/s, {}: mean {:.2f}, p50 {:.2f}, p99 {:.2f} ms; {:.1f} answered/s, devices "
+      "predicted  {}, {}: mean {:.2f}, p50 {:.2f}, p99 {:.2f} ms; {:.1f} answered/s, devices "
       "{:.0f} % busy, {:.1f} cells a task\n",
-      rate * asked.rate, Name(policy.kind), Ms(predicted.mean_ns),
+      RateOf(recorded.arrivals, asked.rate), Name(policy.kind), Ms(predicted.mean_ns),
       Ms(static_cast<double>(predicted.p50_ns)), Ms(static_cast<double>(predicted.p99_ns)),
       predicted.requests_per_s, 100 * predicted.device_busy, predicted.mean_fill());
   if (recorded.policies_taken > 0) {
@@ -138,6 +145,8 @@ absl::Status Run(const Asked& asked) {
   if (!recorded.ok()) return recorded.status();
   const absl::StatusOr<PolicySpec> policy = PolicyOf(asked.policy, *recorded);
   if (!policy.ok()) return policy.status();
+  const auto rules = MakeRules(*policy, recorded->join, recorded->model->types.size());
+  if (!rules.ok()) return rules.status();  // a join that the policy does not run, say
   const int devices = asked.devices > 0 ? asked.devices : recorded->options.devices;
   Print(asked, *recorded, *policy, WhatIf(*recorded, *policy, asked.rate, devices));
   return absl::OkStatus();
@@ -152,10 +161,9 @@ int Main(int argc, char** argv) {
     }
     if (flag == '?') return 2;  // getopt has said what
     if (!Set(flag, optarg, asked)) {
-      fmt::print(
-          stderr, "cellbatch-whatif: --{} cannot be \"{}\", it takes {}\n", kFlags[flag - 1].name,
-          optarg,
-          flag == kRate ? "more than 0, 1000 at most" : fmt::format("1 to {}", kMostWorldDevices));
+      fmt::print(stderr, "cellbatch-whatif: --{} cannot be \"{}\", it takes {}\n",
+                 kFlags[flag - 1].name, optarg,
+                 flag == kRate ? "0.001 to 1000" : fmt::format("1 to {}", kMostWorldDevices));
       return 2;
     }
   }

@@ -108,7 +108,7 @@ TEST_F(WhatIfMainTest, WhatWasServedIsPrintedBesideWhatIsPredicted) {
   EXPECT_EQ(said.status, 0) << said.text;
   double sum = 0;
   for (const int64_t ns : recorded_.served_ns) sum += static_cast<double>(ns);
-  EXPECT_THAT(said.text, StartsWith("world      1 devices, "));
+  EXPECT_THAT(said.text, StartsWith("world      1 devices, 1 tasks in flight each"));
   EXPECT_THAT(said.text,
               HasSubstr(fmt::format("served     59 requests, {:.1f}/s, agenda: {}\n", Rate(),
                                     Times(sum / 59, QuantileOf(recorded_.served_ns, 0.5),
@@ -126,7 +126,8 @@ TEST_F(WhatIfMainTest, ARateDevicesAndAPolicyAreWhatIsPredicted) {
   EXPECT_THAT(WhatIfSays(path_ + " --rate 2").text, HasSubstr(Predicted(recorded_.policy, 2, 1)));
   const std::string two = WhatIfSays(path_ + " --devices=2 --rate=3").text;
   EXPECT_THAT(two, HasSubstr(Predicted(recorded_.policy, 3, 2)));
-  EXPECT_THAT(two, StartsWith("world      2 devices, "));
+  // As a scheduler of two devices chooses it, not as one of one did.
+  EXPECT_THAT(two, StartsWith("world      2 devices, 2 tasks in flight each"));
   EXPECT_THAT(WhatIfSays("--policy lb_greedy --model=model1 " + path_).text,
               HasSubstr(Predicted(greedy, 1, 1)));
   const std::string file = ::testing::TempDir() + "/what_if.policy.textproto";
@@ -149,11 +150,12 @@ TEST_F(WhatIfMainTest, WhatCannotBeReadIsNamedAndEndsWithOne) {
 }
 
 TEST_F(WhatIfMainTest, AFlagThatCannotBeIsNamedWithWhatItTakesAndEndsWithTwo) {
-  for (const std::string value : {"0", "-1", "1000.1", "nan", "inf", "1x", "x"}) {
+  for (const std::string value :
+       {"0", "-1", "1e-12", "0.0009", "1000.1", "nan", "inf", "1x", "x"}) {
     const Said said = WhatIfSays(path_ + " --rate=" + value);
     EXPECT_EQ(said.status, 2) << value;
-    EXPECT_EQ(said.text, "cellbatch-whatif: --rate cannot be \"" + value +
-                             "\", it takes more than 0, 1000 at most\n");
+    EXPECT_EQ(said.text,
+              "cellbatch-whatif: --rate cannot be \"" + value + "\", it takes 0.001 to 1000\n");
   }
   for (const std::string value : {"0", "9", "64", "1.5", "-1"}) {
     const Said said = WhatIfSays(path_ + " --devices=" + value);

@@ -56,7 +56,7 @@ absl::StatusOr<RecordedWorld> WorldOfRecord(const RecordedRun& run, const Record
 inline constexpr int kMostWorldDevices = kMaxWorkers;  // as a scheduler takes no more
 
 // What the world says of the served latencies: arrivals `times` as fast, that policy; from the first byte to the last
-// task's end, as served_ns. REQUIRES: 1 to kMostWorldDevices devices.
+// task's end, as served_ns. REQUIRES: 1 to kMostWorldDevices devices; MakeRules takes the policy, beside the recorded join.
 WorldReport WhatIf(const RecordedWorld& recorded, const PolicySpec& policy, double times,
                    int devices);
 

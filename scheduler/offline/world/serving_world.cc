@@ -324,6 +324,7 @@ WorldReport ServingWorld::ReportOf(Playing& p, size_t skipped) const {
   const Totals after = TotalsOf(scheduler_->stats(), manager_ns_);
   report.tasks = after.tasks - p.before.tasks;
   report.nodes = after.nodes - p.before.nodes;
+  report.max_tasks_in_flight = scheduler_->max_tasks_in_flight();
   report.manager_ns = after.manager_ns - p.before.manager_ns;
   const auto elapsed = static_cast<double>(now_ns() - p.begin_ns);
   report.device_busy = static_cast<double>(after.busy_ns - p.before.busy_ns) / elapsed /

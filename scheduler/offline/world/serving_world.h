@@ -105,7 +105,8 @@ struct WorldReport {
       0;  // from the first arrival to the last answer; of a closed loop, while it was full
   double device_busy = 0;  // of that time, the mean over devices
   int64_t tasks = 0, nodes = 0;
-  int64_t manager_ns = 0;  // that its steps took, by WorldOptions::manager_ns
+  int max_tasks_in_flight = 0;  // of each device, in force
+  int64_t manager_ns = 0;       // that its steps took, by WorldOptions::manager_ns
   double mean_fill() const {
     return tasks == 0 ? 0 : static_cast<double>(nodes) / static_cast<double>(tasks);
   }
