@@ -75,7 +75,11 @@ absl::Status CheckAnswers(const grpc::ByteBuffer& response, uint32_t inputs) {
       return absl::InternalError("the answer is no InferResponse");
     }
     answers += tag == kAnswers ? 1 : 0;
-    first.Update(status);
+    // An input that was refused for want of room does not hide one that failed.
+    if (first.ok() ||
+        (absl::IsResourceExhausted(first) && !status.ok() && !absl::IsResourceExhausted(status))) {
+      first = status;
+    }
   }
   if (!in.ConsumedEntireMessage()) {  // a tag of zero, or one cut off
     return absl::InternalError("the answer is no InferResponse");

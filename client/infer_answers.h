@@ -13,7 +13,7 @@
 namespace cellbatch {
 
 // OK where a cellbatch.v1.InferResponse has `inputs` answers and all of them are right; the error of the first
-// that is not; INTERNAL where it is no such message.
+// that is not, but RESOURCE_EXHAUSTED only where none failed for another reason; INTERNAL where it is no such message.
 absl::Status CheckAnswers(const grpc::ByteBuffer& response, uint32_t inputs);
 
 }  // namespace cellbatch

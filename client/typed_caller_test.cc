@@ -223,6 +223,29 @@ TEST_F(TypedCallerTest, AFullServerIsTheCallsOwnStatus) {
   EXPECT_EQ(WaitFor(0).code, absl::StatusCode::kResourceExhausted);
 }
 
+// A load generator calls what had no room rejected, and anything else failed.
+TEST(InferAnswersTest, AnInputThatHadNoRoomHidesNoneThatFailed) {
+  const auto of = [](std::vector<absl::StatusCode> codes) {
+    v1::InferResponse response;
+    for (size_t i = 0; i < codes.size(); ++i) {
+      v1::Answer& answer = *response.add_answers();
+      answer.set_code(static_cast<int>(codes[i]));
+      answer.set_error(std::to_string(i));
+    }
+    const grpc::Slice slice(response.SerializeAsString());
+    const absl::Status status =
+        CheckAnswers(grpc::ByteBuffer(&slice, 1), static_cast<uint32_t>(codes.size()));
+    return status.ok() ? "" : std::string(status.message());
+  };
+  constexpr auto kOk = absl::StatusCode::kOk, kFull = absl::StatusCode::kResourceExhausted,
+                 kWrong = absl::StatusCode::kInvalidArgument,
+                 kLate = absl::StatusCode::kDeadlineExceeded;
+  EXPECT_EQ(of({kOk, kOk}), "");
+  EXPECT_EQ(of({kOk, kFull, kFull}), "1");
+  EXPECT_EQ(of({kFull, kOk, kWrong, kLate}), "2");
+  EXPECT_EQ(of({kWrong, kFull, kLate}), "0");
+}
+
 TEST(InferAnswersTest, AnswersAreReadWhereverTheBytesAreParted) {
   v1::InferResponse response;
   response.set_model_name("m");
