@@ -126,13 +126,14 @@ class ContentsMaker {
 
  private:
   void Add(std::vector<Tensor> inputs, size_t size,
-           std::map<std::string, Parameter> parameters = {}, bool goes_on = false) {
+           std::map<std::string, Parameter> parameters = {}, bool goes_on = false,
+           std::vector<std::string> outputs = {}) {
     for (const Tensor& tensor : inputs) {
       bytes_ += static_cast<int64_t>(tensor.bytes.size());
     }
     if (bytes_ <= kMostBytes) {
-      made_.requests.push_back(
-          {std::move(inputs), std::move(parameters), static_cast<int32_t>(size), goes_on});
+      made_.requests.push_back({std::move(inputs), std::move(parameters),
+                                static_cast<int32_t>(size), goes_on, std::move(outputs)});
     }
   }
   // Whether so many nodes are more than a request may have; counted.
@@ -366,7 +367,8 @@ bool ContentsMaker::Make(const std::vector<corpus::JsonRequest>& items) {
     for (const Tensor& tensor : input->inputs) {
       size = std::max(size, tensor.shape.empty() ? 0 : tensor.shape[0]);
     }
-    Add(std::move(input->inputs), static_cast<size_t>(size), std::move(input->parameters));
+    Add(std::move(input->inputs), static_cast<size_t>(size), std::move(input->parameters), false,
+        std::move(input->outputs));
   }
   return true;
 }

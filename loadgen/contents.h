@@ -28,6 +28,7 @@ struct RequestContents {
   int32_t size = 0;  // steps, nodes, or characters and words: what cells there are to compute
   bool goes_on =
       false;  // a piece of the sequence that the request before it in the list is a piece of
+  std::vector<std::string> outputs = {};  // that a request of a file names; none: the entry's
 };
 
 struct ContentsList {

@@ -427,8 +427,12 @@ TEST(ContentsTest, ARequestInJsonIsSentAsItIsToAnyModel) {
   EXPECT_EQ(BuiltInCorpus(own.Needs()).status().code(), absl::StatusCode::kFailedPrecondition);
   const corpus::Corpus requests{
       "", std::vector<corpus::JsonRequest>{
-              {R"({"inputs":[{"name":"IMAGE","shape":[2],"datatype":"INT32","data":[4,5]}]})"}}};
+              {R"({"inputs":[{"name":"IMAGE","shape":[2],"datatype":"INT32","data":[4,5]}]})"},
+              {R"({"inputs":[{"name":"IMAGE","shape":[1],"datatype":"INT32","data":[6]}],
+                   "outputs":[{"name":"FACES"},{"name":"NAMES"}]})"}}};
   const ContentsList list = Make(own.Needs(), requests);
+  EXPECT_EQ(list.requests[0].outputs, std::vector<std::string>());
+  EXPECT_EQ(list.requests[1].outputs, (std::vector<std::string>{"FACES", "NAMES"}));
   EXPECT_EQ(Ints(list.requests[0], "IMAGE"), (std::vector<int32_t>{4, 5}));
   EXPECT_EQ(list.requests[0].size, 2);
   const corpus::Corpus wrong{"", std::vector<corpus::JsonRequest>{{R"({"inputs":[{}]})"}}};

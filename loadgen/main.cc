@@ -106,13 +106,23 @@ absl::StatusOr<Capacity> FindCapacity(const Options& options, const Workload& wo
   return MeasureCapacity(capacity, workload, stop);
 }
 
+// False: it was stopped meanwhile.
+bool Pause(double seconds, const std::atomic<bool>& stop) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (!stop && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return !stop;
+}
+
 // Into `results` what was measured, also where a later run could not be made.
 absl::Status RunAll(const Options& options, double capacity, const Workload& workload,
                     const std::atomic<bool>& stop, std::vector<RunResult>& results) {
   ProgressLine line;
   for (const Rate& rate : options.rates) {
-    if (!results.empty()) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(options.cooldown));
+    if (!results.empty() && !Pause(options.cooldown, stop)) {
+      break;
     }
     RunOptions run;
     run.caller = CallerOptions(options, options.timeout);

@@ -33,19 +33,24 @@ std::string Describe(const ModelNeeds& needs, const MixEntry& entry, const Conte
                      call, many, streams);
 }
 
+const std::vector<std::string>& OutputsOf(const MixEntry& entry, const RequestContents& contents) {
+  return contents.outputs.empty() ? entry.outputs : contents.outputs;
+}
+
 absl::StatusOr<std::string> AsInfer(const ModelNeeds& needs, const MixEntry& entry,
                                     const RequestContents& contents) {
   InferInput input{.model = needs.model,
                    .version = needs.version,
                    .inputs = contents.inputs,
-                   .outputs = entry.outputs,
+                   .outputs = OutputsOf(entry, contents),
                    .parameters = contents.parameters};
   input.parameters.merge(KServeParameters(entry));
   return PreparedMessage(input);
 }
 
-// Adds an input to a message. Parameters are said once a message: those of its inputs must be the same.
-absl::Status AddInput(const RequestContents& contents, InferManyInput& message) {
+// Adds an input to a message. Parameters and outputs are said once a message: those of its inputs must be the same.
+absl::Status AddInput(const MixEntry& entry, const RequestContents& contents,
+                      InferManyInput& message) {
   std::map<std::string, int64_t> parameters;
   for (const auto& [name, value] : contents.parameters) {
     const int64_t* number = std::get_if<int64_t>(&value);
@@ -59,7 +64,12 @@ absl::Status AddInput(const RequestContents& contents, InferManyInput& message) 
         "many: inputs of one message decode to different lengths, and a message says steps once; "
         "steps=model, or many=1");
   }
+  const std::vector<std::string>& outputs = OutputsOf(entry, contents);
+  if (!message.inputs.empty() && outputs != message.outputs) {
+    return Cannot("many: inputs of one message name other outputs, and a message names them once");
+  }
   message.parameters = std::move(parameters);
+  message.outputs = outputs;
   auto typed = TypedFromTensors(contents.inputs);
   if (!typed.ok()) {
     return typed.status();
@@ -70,9 +80,9 @@ absl::Status AddInput(const RequestContents& contents, InferManyInput& message) 
 
 absl::StatusOr<std::string> AsTyped(const ModelNeeds& needs, const MixEntry& entry,
                                     const std::vector<const RequestContents*>& inputs) {
-  InferManyInput message{.model = needs.model, .version = needs.version, .outputs = entry.outputs};
+  InferManyInput message{.model = needs.model, .version = needs.version};
   for (const RequestContents* contents : inputs) {
-    if (absl::Status added = AddInput(*contents, message); !added.ok()) {
+    if (absl::Status added = AddInput(entry, *contents, message); !added.ok()) {
       return added;
     }
   }
@@ -91,6 +101,10 @@ absl::StatusOr<std::string> AsDecode(const ModelNeeds& needs, const MixEntry& en
   SequenceInput* source = std::get_if<SequenceInput>(&*typed);
   if (source == nullptr) {
     return Cannot("call=decode: a request is no sequence");
+  }
+  if (!contents.outputs.empty()) {
+    return Cannot(fmt::format("call=decode answers in words: a request names output {}",
+                              contents.outputs[0]));
   }
   DecodeInput input{.model = needs.model,
                     .version = needs.version,

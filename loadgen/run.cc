@@ -79,6 +79,7 @@ class Run final : public SendTarget {
   std::condition_variable sender_ended_;
   bool sender_done_ = false;
   SendEnd end_ = SendEnd::kAll;
+  bool cut_short_ = false;  // stopped when all was sent, and not all answered
   ThreadPriority priority_ = ThreadPriority::kNormal;
   std::map<std::string, uint64_t> errors_;
 
@@ -163,6 +164,10 @@ void Run::Drain(const ProgressCallback& progress) {
   int64_t next_line_ns = clock_.Now() + 1'000'000'000;
   while (samples_->finished() < samples_->sent() && clock_.Now() < last_ns) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (stop_ && !gave_up_) {
+      gave_up_ = cut_short_ = true;
+      caller_->CancelAll();
+    }
     if (progress && clock_.Now() >= next_line_ns) {
       next_line_ns += 1'000'000'000;
       progress(Now("drain"));
@@ -215,6 +220,10 @@ RunResult Run::Measure(const ProgressCallback& progress) {
          SummarizePart(*samples_, result.lengths, options_.seconds, result.part_of, p)});
   }
   result.verdict = Judge(result.summary, options_.limits, WhyEndedEarly());
+  if (cut_short_) {
+    result.verdict.findings.push_back(
+        {"it was stopped before all was answered", "await the drain, which ends with --timeout"});
+  }
   result.errors = errors_;
   result.priority = priority_;
   result.cpu_cores = (CpuSeconds() - cpu_before) / std::max(wall, 1e-3);

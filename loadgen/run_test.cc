@@ -302,6 +302,22 @@ TEST(RunTest, AStoppedRunIsInvalid) {
   EXPECT_FALSE(result->verdict.valid());
 }
 
+// Ctrl-C while answers are awaited, which a server may keep for as long as calls have time.
+TEST(RunTest, ARunThatIsStoppedWhileItDrainsGivesUpWhatIsInFlight) {
+  Bench bench({.delay = kNever});
+  RunOptions options = bench.Options();
+  options.caller.timeout = std::chrono::hours(1);
+  options.rate = 20;
+  const auto progress = [&](const RunProgress& now) {
+    if (std::string(now.phase) == "drain") bench.stop = true;
+  };
+  const auto result = RunOpenLoop(options, *bench.workload, progress, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->samples->sent(), 8u);
+  EXPECT_EQ(result->samples->so_far(SampleOutcome::kCancelled), 8u);
+  EXPECT_EQ(result->verdict.findings.back().reason, "it was stopped before all was answered");
+}
+
 TEST(RunTest, AScheduleThatNoMemoryHoldsIsRefusedBeforeItIsMade) {
   Bench bench({});
   RunOptions options = bench.Options();

@@ -256,6 +256,41 @@ TEST(MessageRequestsTest, StepsThatDifferWithinAMessageAreRefused) {
   EXPECT_EQ(message.parameters().at("decode_steps"), 3);
 }
 
+// As a request of a file has them; the entry's are for those that name none.
+TEST(MessageRequestsTest, ARequestsOwnOutputsAreAskedFor) {
+  const ModelNeeds needs = Needs(TokenModel("INT32"), {{"vocabulary_size", "10"}});
+  ContentsList list;
+  for (int32_t i = 0; i < 2; ++i) {
+    list.requests.push_back({{Int32Tensor("TOKENS", {1}, {i})}, {}, 1});
+  }
+  list.requests[0].outputs = {"FINAL_H", "LABELS"};
+  MixEntry entry;
+  entry.outputs = {"ALL_HIDDEN"};
+  const auto infer = MessageRequests::Create(needs, entry, list, 5);
+  ASSERT_TRUE(infer.ok()) << infer.status();
+  std::multiset<std::string> asked;
+  for (uint32_t m = 0; m < 2; ++m) {
+    inference::ModelInferRequest message;
+    ASSERT_TRUE(message.ParseFromString(Whole((*infer)->Request(m, 0))));
+    for (const auto& output : message.outputs()) asked.insert(output.name());
+  }
+  EXPECT_EQ(asked, (std::multiset<std::string>{"ALL_HIDDEN", "FINAL_H", "LABELS"}));
+
+  entry.call = LoadCall::kTyped;
+  const auto typed = MessageRequests::Create(needs, entry, list, 5);
+  ASSERT_TRUE(typed.ok()) << typed.status();
+  std::multiset<std::string> of_typed;
+  for (uint32_t m = 0; m < 2; ++m) {
+    v1::InferRequest message;
+    ASSERT_TRUE(message.ParseFromString(Whole((*typed)->Request(m, 0))));
+    of_typed.insert(message.outputs().begin(), message.outputs().end());
+  }
+  EXPECT_EQ(of_typed, asked);
+  entry.many = 2;
+  EXPECT_EQ(std::string(MessageRequests::Create(needs, entry, list, 5).status().message()),
+            "many: inputs of one message name other outputs, and a message names them once");
+}
+
 TEST(MessageRequestsTest, ADecoderIsAskedForItsStepsAtItsPriorityInEveryCall) {
   for (const LoadCall call : {LoadCall::kInfer, LoadCall::kTyped, LoadCall::kDecode}) {
     MixEntry entry;
