@@ -43,6 +43,7 @@ Manager::Manager(const SchedulerOptions& options, int depth, const ManagerParts&
       processor_(absl::MakeSpan(workers_), lanes_, sink_, options.max_requests, parts.tape),
       former_(options.batch_limit, options.chain_turn) {
   early_news_.reserve(1024);
+  arrived_.resize(Index(options.max_requests), 0);
   to_ring_.resize(parts.outboxes.size(), 0);
   warm_turns_.resize(workers_.size(), 0);
   alive_ = AliveMemories();
@@ -225,6 +226,7 @@ void Manager::Arrive(RequestBlock& block) {
     if (parts_.replayed != nullptr) parts_.replayed->Arriving(block);
   }
   processor_.Arrived(block);
+  arrived_[block.slot] = block.generation;
   for (size_t i = 0; i < early_news_.size(); ++i) {
     const EarlyNews news = early_news_[i];
     if (news.slot != block.slot) continue;
@@ -260,7 +262,8 @@ void Manager::Hear(uint32_t slot) {
       (news & RequestSlots::kCancelled) != 0 ? Outcome::kCancelled : Outcome::kExpired;
   const uint32_t generation = static_cast<uint32_t>(news >> 32);
   if (!processor_.IsPresent(slot)) {
-    // Done before, or the news used the place in the ring of older news and overtook its request.
+    if (arrived_[slot] == generation) return;  // answered before, and not taken yet
+    // It used the place in the ring of older news and overtook its request.
     std::erase_if(early_news_, [&](const EarlyNews& n) { return n.slot == slot; });
     early_news_.push_back({slot, generation, outcome});
     return;

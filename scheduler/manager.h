@@ -178,6 +178,7 @@ class Manager {
     Outcome outcome;
   };
   std::vector<EarlyNews> early_news_;  // overtook its request; a handful at most
+  std::vector<uint32_t> arrived_;      // by slot: the generation that arrived last; 0: none
   std::vector<RequestBlock*> scratch_;
   std::vector<uint8_t> to_ring_;  // by outbox: published since its bell was rung
 };

@@ -315,8 +315,28 @@ TEST(ManagerTest, AModelIsNotOwedWhatItCouldNotUse) {
   EXPECT_LE(flood / (flood + burst), 0.55);
 }
 
-// One slot. News of a request that was answered and not taken yet is kept for who comes next, once: as many as there are
-// would be looked through at each arrival, and the oldest, a stranger's, would hide the one that is meant.
+// News of requests that were answered and not taken yet, as many as a storm of deadlines brings: kept, it would be looked
+// through at each arrival.
+TEST(ManagerTest, NewsThatCameTooLateIsNotKept) {
+  constexpr int kRequests = 2000;
+  WorldOptions options;
+  options.scheduler.max_requests = kRequests;
+  World world(options);
+  const auto model = MakeModel(ModelId(1));
+  world.Add(model);
+  std::vector<RequestId> ids;
+  for (uint64_t i = 0; i < kRequests; ++i) ids.push_back(world.Submit(world.Sentence(model, 1), i));
+  world.Run();
+  for (const RequestId id : ids) world.scheduler().Notify(id, News::kExpired);
+  const int64_t before = allocations.load();
+  while (world.scheduler().StepManager()) {
+  }
+  EXPECT_EQ(allocations.load() - before, 0);
+  EXPECT_EQ(world.Deliveries().size(), size_t{kRequests});
+  world.ExpectClean();
+}
+
+// One slot. The news that lies in the ring is for who was answered: it hides none that comes too early for who is next.
 TEST(ManagerTest, NewsThatCameTooLateHidesNoNewsThatCameTooEarly) {
   WorldOptions options;
   options.scheduler.max_requests = 1;

@@ -3,9 +3,9 @@
 //
 //   slot word: | generation (32) | queued news (1) | expired (1) | cancelled (1) |
 //
-// An id is slot + generation; the generation moves on when the request is taken back, so late news
-// meets a stranger and is dropped. "queued" belongs to the slot, not to the request: a slot's news is
-// in the message ring at most once, which is why that ring cannot overflow.
+// An id is slot + generation; the generation moves on when the request is taken back, so later news meets a stranger and
+// is dropped; what comes between its answer and that, the manager drops. "queued" belongs to the slot, not to the request: a
+// slot's news is in the message ring at most once, which is why that ring cannot overflow.
 #ifndef CELLBATCH_SCHEDULER_REQUEST_SLOTS_H_
 #define CELLBATCH_SCHEDULER_REQUEST_SLOTS_H_
 
