@@ -77,15 +77,6 @@ inline void RequestProcessor::MergePin(NodeRecord& reader, RequestBlock& block, 
   Settle(Index(reader.position));
 }
 
-// Another worker's or an older number never hides a newer one.
-inline void RequestProcessor::Touch(RequestBlock& block, int worker, uint32_t sequence) {
-  const uint8_t bit = static_cast<uint8_t>(1u << worker);
-  if ((block.touched & bit) == 0 || Newer(sequence, block.last_sequence[worker])) {
-    block.last_sequence[worker] = sequence;
-  }
-  block.touched |= bit;
-}
-
 // Its last node is in that task.
 [[gnu::always_inline]] inline void RequestProcessor::End(Lane& lane, NodeRecord& record,
                                                          RequestBlock& block, int worker,

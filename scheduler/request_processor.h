@@ -115,7 +115,14 @@ class RequestProcessor {
   void ReadWords(const TaskSlot& slot, int worker);
   // True: it ran past its stop.
   bool ReadWord(const StopNode& stop, const TaskSlot& slot, int worker, uint32_t sequence);
-  void Touch(RequestBlock& block, int worker, uint32_t sequence);
+  // Another worker's or an older number never hides a newer one.
+  static void Touch(RequestBlock& block, int worker, uint32_t sequence) {
+    const uint8_t bit = static_cast<uint8_t>(1u << worker);
+    if ((block.touched & bit) == 0 || Newer(sequence, block.last_sequence[worker])) {
+      block.last_sequence[worker] = sequence;
+    }
+    block.touched |= bit;
+  }
   // Who is withdrawn may have no task left to wait for: its last ended no later than the last of the workers that had one.
   void DrainEarly(RequestBlock& block) {
     for (size_t w = 0; w < workers_.size() && block.first_start_ns != 0; ++w) {
