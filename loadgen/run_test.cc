@@ -313,8 +313,8 @@ TEST(RunTest, ARunThatIsStoppedWhileItDrainsGivesUpWhatIsInFlight) {
   };
   const auto result = RunOpenLoop(options, *bench.workload, progress, bench.stop);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->samples->sent(), 8u);
-  EXPECT_EQ(result->samples->so_far(SampleOutcome::kCancelled), 8u);
+  EXPECT_GT(result->samples->sent(), 0u);
+  EXPECT_EQ(result->samples->so_far(SampleOutcome::kCancelled), result->samples->sent());
   EXPECT_EQ(result->verdict.findings.back().reason, "it was stopped before all was answered");
 }
 
