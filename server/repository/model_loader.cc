@@ -281,11 +281,11 @@ absl::Status CheckPolicyFileDecides(const std::string& model_folder, PolicyKind 
   const bool asks_for_a_file =
       asked == disk::POLICY_KIND_UNSPECIFIED || asked == disk::FSM || asked == disk::LEARNED;
   if (!asks_for_a_file || (asked == disk::FSM && kind != PolicyKind::kFsm)) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{}: kind is {}, and {} policy.textproto {}: say LEARNED, or leave the policy out",
-        config->places.Of("policy"), disk::PolicyKind_Name(asked),
-        asks_for_a_file ? "it takes no" : "it reads no",
-        asks_for_a_file ? fmt::format("of kind {}", Name(kind)) : "at all"));
+    const std::string why = asks_for_a_file ? fmt::format("and the file's is {}", Name(kind))
+                                            : "which reads no policy.textproto";
+    return absl::FailedPreconditionError(
+        fmt::format("{}: policy.kind is {}, {}: say LEARNED, or leave the policy out",
+                    config->places.Of("policy"), disk::PolicyKind_Name(asked), why));
   }
   const absl::StatusOr<JoinSpec> join = ReadJoin(config->message, config->places.Of("join"));
   if (!join.ok()) return join.status();

@@ -121,8 +121,8 @@ TEST(LearnGraphsTest, WhereNoPolicyFileWouldDecideNothingIsLearnedNorWritten) {
     return std::string(learned.status().message());
   };
   EXPECT_THAT(refused("policy { kind: DEPTH }"),
-              HasSubstr("policy: kind is DEPTH, and it reads no policy.textproto at all: say "
-                        "LEARNED, or leave the policy out"));
+              HasSubstr("config.textproto:20: policy.kind is DEPTH, which reads no "
+                        "policy.textproto: say LEARNED, or leave the policy out"));
   for (const char* kind : {"FSM", "LEARNED"}) {
     WriteGraphs(folder);
     std::ofstream(folder + "/config.textproto", std::ios::app)
@@ -132,7 +132,8 @@ TEST(LearnGraphsTest, WhereNoPolicyFileWouldDecideNothingIsLearnedNorWritten) {
     const absl::Status other = CheckPolicyFileDecides(folder, PolicyKind::kLbGreedy, {});
     EXPECT_EQ(other.ok(), std::string(kind) == "LEARNED") << other;
     if (other.ok()) continue;
-    EXPECT_THAT(std::string(other.message()), HasSubstr("no policy.textproto of kind lb_greedy"));
+    EXPECT_THAT(std::string(other.message()),
+                HasSubstr("policy.kind is FSM, and the file's is lb_greedy: say LEARNED"));
   }
   std::ofstream(folder + "/config.textproto")
       << "chain {}\njoin { whole_graphs { most: 8 padding: TO_THE_LONGEST } }\n";
