@@ -61,7 +61,8 @@ std::string PeerOf(const asio::generic::stream_protocol::socket& socket) {
 
 }  // namespace
 
-// What those who answer hold; the connection may end before. The mutex orders Reply, OnHangUp and the hang-up.
+// What those who answer hold; the connection may end before. The mutex orders Reply, OnHangUp and the hang-up. What is to be
+// done at a hang-up is done without it: it may end the call there and then, and so reply.
 class SocketExchange final : public HttpExchange {
  public:
   SocketExchange(std::shared_ptr<HttpHost> host, std::weak_ptr<HttpConnection> connection,
@@ -79,13 +80,15 @@ class SocketExchange final : public HttpExchange {
   int thread() const override { return thread_; }
 
   void OnHangUp(std::function<void()> gone) override {
-    const std::lock_guard lock(mutex_);
-    if (replied_) return;
-    if (hung_up_) {
-      gone();
-    } else {
-      gone_ = std::move(gone);
+    {
+      const std::lock_guard lock(mutex_);
+      if (replied_) return;
+      if (!hung_up_) {
+        gone_ = std::move(gone);
+        return;
+      }
     }
+    gone();
   }
 
   void Run(std::function<void()> work) override {
@@ -103,10 +106,15 @@ class SocketExchange final : public HttpExchange {
     });
   }
 
+  // On the loop, so the infer threads are there: ~Impl joins it before them.
   void HangUp() {
-    const std::lock_guard lock(mutex_);
-    hung_up_ = true;
-    if (gone_) std::exchange(gone_, nullptr)();
+    std::function<void()> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      hung_up_ = true;
+      gone = std::exchange(gone_, nullptr);
+    }
+    if (gone) host_->run(HttpWhere::kInfer, thread_, std::move(gone));
   }
 
  private:

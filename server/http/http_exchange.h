@@ -5,8 +5,9 @@
 //   head is there: site.route
 //   body is there -- kNow:  site.answer
 //                 -- else ------> site.answer(exchange)
-//   client hangs up: exchange's on_hang_up()                       exchange->Reply(reply)
-//   the reply is sent <------------------------------------------------+
+//   client hangs up ------------> what OnHangUp was given
+//                                                             exchange->Reply(reply)
+//   the reply is sent <---------------------------------------------+
 #ifndef CELLBATCH_SERVER_HTTP_HTTP_EXCHANGE_H_
 #define CELLBATCH_SERVER_HTTP_HTTP_EXCHANGE_H_
 
@@ -59,8 +60,9 @@ class HttpExchange {
   virtual std::string_view peer() const { return {}; }
   // Which infer thread it was given to, from 0.
   virtual int thread() const = 0;
-  // At most once: what to do when the client hangs up before its reply is there. Called on the server's loop, so it
-  // never waits; or at once, if that has happened already; or never, if the reply was first.
+  // Of what an infer thread answers, at most once, on that thread: what to do when the client hangs up before its reply is
+  // there. Done on that thread, too, later; or at once, if that has happened already; or never, if the reply was first. Beside
+  // a reply it may come late. With no lock of ours, so it may reply.
   virtual void OnHangUp(std::function<void()> gone) = 0;
   // Does it on the infer thread it was given to, later. Of a client that has hung up: not at all.
   virtual void Run(std::function<void()> work) = 0;

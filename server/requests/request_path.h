@@ -143,7 +143,7 @@ class RequestPath {
   void ArmDeadline(ServedRequest& served, TimedId id);
   void DisarmDeadline(ServedRequest& served);
   // The client is gone, or its deadline has passed: news for whatever the call has submitted. One that waits for its turn ends
-  // here.
+  // here, and is finished when this returns. On the thread of the call's shard, which counts it.
   void Cancel(ServerCall& call);
   // Whether a client that has hung up by now did so for its deadline.
   bool LateToHangUp(const ServerCall& call) const;

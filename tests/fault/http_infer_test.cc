@@ -27,13 +27,16 @@ std::string Tokens(const std::vector<int32_t>& tokens) {
       tokens.size(), fmt::join(tokens, ","));
 }
 
-// kSlowSteps steps, in two bytes each.
-std::string SlowBody() {
+// In two bytes a step.
+std::string SlowBody(int steps = kSlowSteps) {
   std::string ones;
-  for (int i = 0; i < kSlowSteps; ++i) ones += i == 0 ? "1" : ",1";
+  for (int i = 0; i < steps; ++i) ones += i == 0 ? "1" : ",1";
   return fmt::format(
-      R"({{"inputs":[{{"name":"TOKENS","shape":[{}],"datatype":"INT32","data":[{}]}}]}})",
-      kSlowSteps, ones);
+      R"({{"inputs":[{{"name":"TOKENS","shape":[{}],"datatype":"INT32","data":[{}]}}]}})", steps,
+      ones);
+}
+std::string PieceOfSeven(std::string body, const std::string& start = "") {
+  return body.insert(1, fmt::format(R"("parameters":{{"sequence_id":7{}}},)", start));
 }
 
 class HttpInferFaultTest : public FaultTest {
@@ -106,6 +109,38 @@ TEST_F(HttpInferFaultTest, AClientThatHangsUpIsCancelledInTheMiddle) {
   const MetricsPage after = WaitUntilEmpty(*server_);
   EXPECT_LT(after.Steps("slow") - before.Steps("slow"), kSlowSteps);
   EXPECT_EQ(after.Ended("cancelled") - before.Ended("cancelled"), 1);
+}
+
+// It ends there and then, and not on the loop, which has everybody's sockets.
+TEST_F(HttpInferFaultTest, AClientThatHangsUpWhileItsPieceWaitsForItsTurnCostsNobodyElseAnything) {
+  constexpr int kHeld = 12000;  // steps: enough for the others to come meanwhile
+  const MetricsPage before(*server_);
+  const auto wait_for_admitted = [&](int requests) {
+    WaitForPage(*server_, [&](const MetricsPage& page) {
+      return (page.Admitted() == requests && page.Running() == 1) ||
+             page.Steps("slow") - before.Steps("slow") >= kHeld;
+    });
+  };
+  TcpConnection first(server_->http());
+  ASSERT_TRUE(
+      first.Send(Infer("slow", PieceOfSeven(SlowBody(kHeld), R"(,"sequence_start":true)"))));
+  wait_for_admitted(1);
+  for (int cancelled = 1; cancelled <= 3; ++cancelled) {
+    {
+      const TcpConnection second(server_->http());
+      ASSERT_TRUE(second.Send(Infer("slow", PieceOfSeven(SlowBody(1)))));
+      wait_for_admitted(2);
+    }
+    WaitForPage(*server_, [&](const MetricsPage& page) {
+      return page.Ended("cancelled") - before.Ended("cancelled") == cancelled;
+    });
+    ASSERT_TRUE(HttpGet(server_->http(), "/v2/health/live").starts_with("200 "));
+  }
+  const MetricsPage after = WaitUntilEmpty(*server_);
+  EXPECT_EQ(after.Ended("ok") - before.Ended("ok"), 1);
+  EXPECT_EQ(after.Ended() - before.Ended(), 4) << "each once";
+  const std::string reply = first.ReceiveUntil("");
+  EXPECT_TRUE(reply.starts_with("HTTP/1.1 200 OK\r\n")) << reply;
 }
 
 TEST_F(HttpInferFaultTest, ATimeoutEndsItInTheMiddle) {

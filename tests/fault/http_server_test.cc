@@ -32,7 +32,8 @@ HttpLimits Wide() {
           .idle_timeout = hours(1)};
 }
 
-// GET /live on the loop; /page/N is N bytes; POST /echo is its body; POST /wait is answered by the test.
+// GET /live on the loop; /page/N is N bytes; POST /echo is its body; POST /wait is answered by the test, and /last as soon as
+// its client has hung up; of what becomes of /alone's nobody hears.
 class HttpServerTest : public ::testing::Test {
  protected:
   void Start(const HttpLimits& limits) {
@@ -58,13 +59,23 @@ class HttpServerTest : public ::testing::Test {
       return exchange->Reply({.body = std::string(std::stoul(request.path.substr(6)), 'x')});
     }
     const std::lock_guard lock(mutex_);
-    exchange->OnHangUp([this] {
-      const std::lock_guard inner(hung_up_mutex_);
-      ++hung_up_;
-      changed_.notify_all();
-    });
+    if (request.path == "/wait") exchange->OnHangUp([this] { HungUp(); });
+    if (request.path == "/last") exchange->OnHangUp(ReplyToWhoHungUp(exchange));
     waiting_.push_back(std::move(exchange));
     changed_.notify_all();
+  }
+  void HungUp() {
+    const std::lock_guard lock(hung_up_mutex_);
+    ++hung_up_;
+    heard_on_ = std::this_thread::get_id();
+    changed_.notify_all();
+  }
+  std::function<void()> ReplyToWhoHungUp(const std::shared_ptr<HttpExchange>& exchange) {
+    asked_on_ = std::this_thread::get_id();
+    return [this, exchange] {
+      exchange->Reply({.body = "for nobody"});
+      HungUp();
+    };
   }
   std::shared_ptr<HttpExchange> NextWaiting() {
     std::unique_lock lock(mutex_);
@@ -96,6 +107,7 @@ class HttpServerTest : public ::testing::Test {
   std::condition_variable_any changed_;
   std::vector<std::shared_ptr<HttpExchange>> waiting_;
   int hung_up_ = 0;
+  std::thread::id asked_on_, heard_on_;
   HttpCounts counts_;
   std::unique_ptr<HttpServer> server_;
 };
@@ -317,6 +329,34 @@ TEST_F(HttpServerTest, WhoeverAnswersHearsThatTheClientHungUp) {
   WaitForHangUp();
   NextWaiting()->Reply({.body = "for nobody"});
   EXPECT_TRUE(Live());
+}
+
+// As a piece of a sequence does that has waited for its turn: the call ends there, and nothing of the loop's is held meanwhile.
+TEST_F(HttpServerTest, WhoeverHearsThatTheClientHungUpMayReplyAndIsOnTheThreadThatWasAsked) {
+  Start(Wide());
+  {
+    const TcpConnection client(server_->address());
+    client.Send("POST /last HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    NextWaiting();
+  }
+  WaitForHangUp();
+  EXPECT_EQ(heard_on_, asked_on_);
+  EXPECT_TRUE(Live());
+}
+
+TEST_F(HttpServerTest, WhoeverAsksAfterTheClientHungUpHearsItAtOnceAndMayReply) {
+  Start(Wide());
+  std::shared_ptr<HttpExchange> exchange;
+  {
+    const TcpConnection client(server_->address());
+    client.Send("POST /alone HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    exchange = NextWaiting();
+  }
+  WaitForConnections(0);
+  EXPECT_TRUE(Live());  // so the loop is through with the one that has ended
+  exchange->OnHangUp(ReplyToWhoHungUp(exchange));
+  EXPECT_EQ(hung_up_, 1);
+  EXPECT_EQ(heard_on_, std::this_thread::get_id());
 }
 
 TEST_F(HttpServerTest, AReplyOfAServerThatIsGoneGoesNowhere) {
