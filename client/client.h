@@ -188,7 +188,7 @@ class Client {
   absl::StatusOr<ModelConfiguration> Config(const std::string& model,
                                             const std::string& version = "",
                                             CallOptions options = {});
-  // An empty model: all of them.
+  // An empty model: all of them; an empty version: all that answer.
   absl::StatusOr<std::vector<ModelCounts>> Statistics(const std::string& model = "",
                                                       const std::string& version = "",
                                                       CallOptions options = {});

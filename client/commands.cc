@@ -63,7 +63,8 @@ constexpr char kPurpose[] =
     "  tag TEXT    labels for the words of a sentence; with --input, of each line of a file, "
     "whose\n"
     "              words are cut already (--model, if it is not called tagger)\n"
-    "  stats       requests, tasks and mean times since the models were loaded\n"
+    "  stats       requests, tasks and mean times since the models were loaded, of every version\n"
+    "              that is served where --version names none\n"
     "  latency     exact percentiles over the last seconds\n"
     "  token       draws a token into a new --token-file, and prints its entry for a server's "
     "--tokens";
@@ -75,7 +76,8 @@ Flags MakeFlags(Settings& settings) {
   flags.Add("json", &settings.json, "", "Print JSON.");
   flags.Add("model", &settings.model, "NAME",
             "Which model; none = all of them, where that makes sense.");
-  flags.Add("version", &settings.version, "N", "Which version; none = the one being served.");
+  flags.Add("version", &settings.version, "N",
+            "Which version; none = the one being served (stats: all of them).");
   flags.Add("timeout", &settings.timeout, "SECONDS",
             "How long to wait, for the connection and for an answer.");
   flags.Add("tokens", &settings.tokens, "IDS",

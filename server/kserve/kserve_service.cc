@@ -329,17 +329,21 @@ void KServeService::AddStatistics(const Model& model,
 absl::StatusOr<inference::ModelStatisticsResponse> KServeService::ModelStatistics(
     const inference::ModelStatisticsRequest& request) const {
   inference::ModelStatisticsResponse response;
+  std::shared_ptr<const Model> asked;
   if (!request.name().empty()) {
-    const auto model = Find(request.name(), request.version());
+    auto model = Find(request.name(), request.version());
     if (!model.ok()) return model.status();
-    AddStatistics(**model, response);
-    return response;
+    asked = *std::move(model);
   }
-  for (const IndexEntry& entry : index_()) {
-    if (entry.state != kReady) continue;
-    const auto model = find_(entry.name, entry.version);
-    if (model.ok()) AddStatistics(**model, response);
+  if (asked == nullptr || request.version().empty()) {
+    for (const IndexEntry& entry : index_()) {
+      if (entry.state != kReady || (asked != nullptr && entry.name != request.name())) continue;
+      const auto model = find_(entry.name, entry.version);
+      if (model.ok()) AddStatistics(**model, response);
+    }
   }
+  // One version of it; or the index did not know of it yet, or knew no more.
+  if (asked != nullptr && response.model_stats().empty()) AddStatistics(*asked, response);
   return response;
 }
 

@@ -72,6 +72,7 @@ class KServeService {
       const inference::ModelMetadataRequest& request) const;
   absl::StatusOr<inference::ModelConfigResponse> ModelConfig(
       const inference::ModelConfigRequest& request) const;
+  // Without a version of all that answer, without a name of all models. Errors are those of the name and version asked for.
   absl::StatusOr<inference::ModelStatisticsResponse> ModelStatistics(
       const inference::ModelStatisticsRequest& request) const;
   // Of the models that who asks may ask of; null: of all.

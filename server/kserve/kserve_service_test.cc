@@ -383,6 +383,43 @@ TEST_F(KServeChangeTest, WhatIsNotTakenIsRefusedByItsName) {
   EXPECT_EQ(asked_, "");
 }
 
+// Triton: "If not given returns statistics for all model versions".
+TEST_F(KServeTest, StatisticsWithoutAVersionAreOfEveryVersionThatAnswers) {
+  const std::shared_ptr<const Model> other = TinyModel("other", 1);
+  const std::shared_ptr<const Model> tiny[] = {TinyModel("tiny", 3), TinyModel("tiny", 5)};
+  const KServeService kserve(
+      [&](std::string_view name,
+          std::string_view version) -> absl::StatusOr<std::shared_ptr<const Model>> {
+        if (name == "other") return other;
+        if (name != "tiny") return absl::NotFoundError("unknown model");
+        if (version == "4") return absl::UnavailableError("version 4 is loading");
+        return tiny[version == "3" ? 0 : 1];
+      },
+      [this] { return index_; }, scheduler_, stats_, lifecycle_);
+  const auto counted = [&](const std::string& name, const std::string& version) {
+    inference::ModelStatisticsRequest request;
+    request.set_name(name);
+    request.set_version(version);
+    std::vector<std::string> found;
+    const auto answer = kserve.ModelStatistics(request);
+    if (!answer.ok()) return std::vector<std::string>{answer.status().ToString()};
+    for (const auto& one : answer->model_stats()) found.push_back(one.name() + one.version());
+    return found;
+  };
+  using ::testing::ElementsAre;
+  index_ = {{"other", "1", "READY", ""},
+            {"tiny", "3", "READY", ""},
+            {"tiny", "4", "LOADING", ""},
+            {"tiny", "5", "READY", ""}};
+  EXPECT_THAT(counted("tiny", ""), ElementsAre("tiny3", "tiny5"));
+  EXPECT_THAT(counted("tiny", "3"), ElementsAre("tiny3"));
+  EXPECT_THAT(counted("", ""), ElementsAre("other1", "tiny3", "tiny5"));
+  EXPECT_THAT(counted("tiny", "4"), ElementsAre("UNAVAILABLE: version 4 is loading"));
+  EXPECT_THAT(counted("nobody", ""), ElementsAre("NOT_FOUND: unknown model"));
+  index_.clear();
+  EXPECT_THAT(counted("tiny", ""), ElementsAre("tiny5")) << "what is found all the same";
+}
+
 TEST_F(KServeTest, StatisticsAreAnnounced) {
   bool statistics = false;
   const inference::ServerMetadataResponse metadata = kserve_.ServerMetadata();
