@@ -92,7 +92,9 @@ std::vector<DeviceStats> SchedulerStatsReader::Devices() const {
     stats.tasks = Load(device.counters->tasks);
     stats.busy_ns = Load(device.counters->busy_ns);
     stats.tasks_in_flight = device.ring->in_flight_gauge();
-    stats.healthy = !device.worker->failed();
+    if (!device.worker->failed()) continue;
+    stats.healthy = false;
+    stats.failure = std::string(device.worker->failure().message());
   }
   return all;
 }

@@ -100,6 +100,7 @@ struct DeviceStats {
   int64_t busy_ns = 0;
   int64_t tasks_in_flight = 0;  // gauge
   bool healthy = true;
+  std::string failure = {};  // why it is not; empty while it is
 };
 
 // Of `devices`, those that a model of these kinds (Model::devices) lives on.

@@ -139,6 +139,8 @@ TEST(TwoKindsLossTest, WhenOneKindIsLostItsModelsSaySoAndTheOthersGoOn) {
     EXPECT_TRUE(world.TheOne()->status.ok());
   }
   EXPECT_TRUE(world.scheduler().any_device_left());
+  EXPECT_EQ(world.scheduler().stats().Devices()[0].failure, "");
+  EXPECT_EQ(world.scheduler().stats().Devices()[1].failure, "smoke");
   EXPECT_EQ(world.TryAdd(Living(4, kGpus)),
             absl::UnavailableError("model \"model4\" is not served: no device is left: "
                                    "device sim:1: smoke"));

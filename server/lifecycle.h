@@ -1,9 +1,9 @@
 // The one readiness. ServerReady, ModelReady, HTTP /v2/health/ready and grpc.health.v1 all answer
 // from here, so they cannot disagree.
 //
-//   starting --(every model warm)--> serving --(SIGTERM)--> draining ----> stopped
-//       |                                                     ^
-//       +--------(SIGTERM, or a start that failed)------------+
+//   starting --(every model warm)--> serving --(SIGTERM, or no device is left)--> draining ----> stopped
+//       |                                                                           ^
+//       +-------------------(SIGTERM, or a start that failed)-----------------------+
 //
 // draining: not ready at once, but still served for drain_delay, so that load balancers notice
 // before anybody is turned away; then new requests get UNAVAILABLE and accepted ones finish, for up
@@ -47,16 +47,16 @@ class Lifecycle {
 
   // starting -> serving. False: a stop was requested before.
   bool Serve();
-  // A device set that can compute nothing is not ready, whatever the phase.
+  // A device set that can compute nothing is not ready, nor is who has no file for a connection, whatever the phase.
   void SetHealthy(bool healthy);
-  // SIGTERM, SIGINT, a start that failed. Not ready when it returns: the phase that this ended. Counts.
+  // SIGTERM, SIGINT, a start that failed, a server without a device. Not ready when it returns: the phase that this ended. Counts.
   ServerPhase RequestStop();
 
   bool ready() const { return ready_.load(std::memory_order_acquire); }
   ServerPhase phase() const;
   bool served() const;  // it has been kServing: others may have been told so
 
-  // Waits for a stop, and asks `healthy` (if given) now and then meanwhile.
+  // Waits for a stop, and asks `healthy` (if given) now and then meanwhile, which may request it.
   void WaitForStop(const std::function<bool()>& healthy);
   // The drain above; without its delay where nothing was ever served. True: every accepted request was answered before the
   // time was over.

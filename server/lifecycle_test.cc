@@ -157,6 +157,16 @@ TEST(LifecycleTest, WhoListensHearsOfChangesAlone) {
   EXPECT_EQ(heard, (std::vector<bool>{false, true, false}));
 }
 
+TEST(LifecycleTest, WhoIsAskedWhileItWaitsMayRequestTheStop) {
+  Lifecycle lifecycle;
+  lifecycle.Serve();
+  lifecycle.WaitForStop([&] {
+    lifecycle.RequestStop();
+    return false;
+  });
+  EXPECT_EQ(lifecycle.phase(), ServerPhase::kDraining);
+}
+
 TEST(LifecycleTest, LosingEveryDeviceIsNoticedWhileWaiting) {
   Lifecycle lifecycle;
   lifecycle.Serve();

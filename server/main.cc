@@ -1,7 +1,7 @@
 // cellbatch-server: flags in, requests served, exit code out.
 //   0  stopped by a signal, every accepted request answered (or --check found nothing wrong, or --explain
 //      said what became of its model)
-//   1  could not start, or accepted requests were cut off by --drain-timeout
+//   1  could not start, no device was left to compute on, or accepted requests were cut off by --drain-timeout
 //   2  bad flags
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -150,6 +150,13 @@ class Signalled {
     const std::lock_guard lock(mutex_);
     if (lifecycle_.phase() < ServerPhase::kDraining) Tell(options_, "READY=1\nSTATUS=" + status);
   }
+  // No device is left, and the server has begun to stop by itself.
+  void StopsByItself() {
+    HurryLog();
+    const std::lock_guard lock(mutex_);
+    Tell(options_, "STOPPING=1\nSTATUS=stopping: no device is left");
+    WatchDrain();
+  }
   // The drain's own limits are kept, or the process ends.
   void WatchDrain() const { ExitAfter(static_cast<int>(longest_drain_), kFailed); }
 
@@ -221,11 +228,13 @@ int Serve(const ServerOptions& options) {
     lifecycle.RequestStop();
   }
   if (loaded.ok() && lifecycle.Serve()) SayReady(signalled, **server, found, details);
-  const bool all = (*server)->RunUntilStopped();
+  const bool computes = (*server)->WaitForStop([] {});
+  if (!computes) signalled.StopsByItself();
+  const bool all = (*server)->Drain();
   signalled.SetServer(nullptr);
   // All is answered: a library that hangs while it ends makes no failure of it (gRPC's waits for a thread that could not be
   // started).
-  const int code = all && !failed ? 0 : kFailed;
+  const int code = all && computes && !failed ? 0 : kFailed;
   ExitAfter(kWatchdogExtraSeconds, code);
   if ((*server)->loading()) {
     (*server)->CloseAllButModels();

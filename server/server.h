@@ -7,6 +7,7 @@
 #ifndef CELLBATCH_SERVER_SERVER_H_
 #define CELLBATCH_SERVER_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,9 +62,10 @@ class Server {
   absl::Status LoadModels();
   // LoadModels returns, whatever is being read. After the request to stop. Any thread.
   void GiveUpLoading();
-  // Waits for a stop, then drains and closes everything. True: every accepted request was answered
-  // before the drain timeout.
-  bool RunUntilStopped();
+  // Waits for a stop; `meanwhile` is called now and then. False: nobody asked for it, no device is left, as the log says.
+  bool WaitForStop(const std::function<void()>& meanwhile);
+  // Then: drains and closes everything. True: every accepted request was answered before the drain timeout.
+  bool Drain();
   // Whether a load that was given up goes on, for as long as a disk or a library takes. Then the process exits without ~Server,
   // once the rest is closed: records and logs are whole, and traces sent.
   bool loading() const { return control_->loading(); }

@@ -1,6 +1,7 @@
 // How a server ends: after a stop, after a start that failed or was given up, and where models are still being read then.
 #include <chrono>
 
+#include "server/device_watch.h"
 #include "server/server.h"
 #include "spdlog/spdlog.h"
 
@@ -25,19 +26,35 @@ void Server::GiveUpLoading() {
   control_->Refuse();
 }
 
-bool Server::RunUntilStopped() {
-  lifecycle_.WaitForStop([this] {
-    return scheduler_->any_device_left() && grpc_->accepting() &&
-           (tls_ == nullptr || tls_->accepting());
+bool Server::WaitForStop(const std::function<void()>& meanwhile) {
+  DeviceWatch devices(scheduler_->stats());
+  bool computes = true;
+  lifecycle_.WaitForStop([&] {
+    meanwhile();
+    const DeviceNews news = devices.Look();
+    if (!news.any_left) {
+      spdlog::error("no device is left, the server ends: {}", news.failed);
+      computes = false;
+      lifecycle_.RequestStop();
+    } else if (!news.failed.empty()) {
+      spdlog::warn("served on without what has failed: {}", news.failed);
+    }
+    // Files may come back, a device does not.
+    return computes && grpc_->accepting() && (tls_ == nullptr || tls_->accepting());
   });
+  return computes;
+}
+
+bool Server::Drain() {
   const bool served = lifecycle_.served();
   // A start that failed has said why: where nobody waits for an answer there is no more to say.
   const bool says = served || admission_.InFlight().requests > 0;
-  if (served) {
-    spdlog::info("stopping: not ready, serving on for {} ms", options_.drain_delay.count());
-  }
+  // Where no device is left whoever came meanwhile would get an error.
+  const auto delay =
+      scheduler_->any_device_left() ? options_.drain_delay : std::chrono::milliseconds(0);
+  if (served) spdlog::info("stopping: not ready, serving on for {} ms", delay.count());
   const bool all = lifecycle_.Drain(
-      {.delay = options_.drain_delay, .timeout = options_.drain_timeout},
+      {.delay = delay, .timeout = options_.drain_timeout},
       {.refuse_new =
            [&] {
              grpc_->SendClientsAway(kFarewell);  // nobody who hears it is refused

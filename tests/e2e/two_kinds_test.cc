@@ -9,6 +9,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client/client.h"
@@ -40,7 +41,7 @@ class Served {
  public:
   // `plain`: none says where it lives.
   Served(const std::string& devices, const std::vector<std::string>& models, bool plain,
-         const std::string& faults = kFewLaunches) {
+         const std::string& faults = kFewLaunches, const std::string& drain_delay = "0") {
     const std::string repository = NewRepository();
     for (const std::string& name : models) {
       AddModel(repository, {.name = name, .hidden = 48, .width = 24, .vocabulary = kVocabulary});
@@ -50,8 +51,8 @@ class Served {
     server_ = std::make_unique<ServerProcess>(
         std::vector<std::string>{"--model-repository=" + repository, "--grpc-address=127.0.0.1:0",
                                  "--http-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
-                                 "--drain-delay=0", "--devices=" + devices, "--batch-limit=8",
-                                 "--row-budget=4MiB", "--cuda-host-bytes=16MiB",
+                                 "--drain-delay=" + drain_delay, "--devices=" + devices,
+                                 "--batch-limit=8", "--row-budget=4MiB", "--cuda-host-bytes=16MiB",
                                  "--cuda-fp32=fma",  // emulated, the faster one
                                  "--cuda-libraries=" + emulator::EmulatedDriverFolder()},
         std::vector<std::string>{"CELLBATCH_EMULATED_GPUS=1", "CELLBATCH_EMULATOR_CHECKS=0",
@@ -68,6 +69,13 @@ class Served {
   ServerProcess& server() { return *server_; }
   Client& client() { return *client_; }
   bool ready() const { return client_ != nullptr; }
+
+  // What requests of that model are told, one after the other, once its device fails.
+  absl::Status Lose(const std::string& model) {
+    absl::Status lost;
+    for (int i = 0; i < 4000 && lost.ok(); ++i) lost = client_->Infer(Input(model, i)).status();
+    return lost;
+  }
 
   static InferInput Input(const std::string& model, int sentence) {
     std::mt19937 random(static_cast<unsigned>(sentence));
@@ -150,10 +158,7 @@ TEST(TwoKindsTest, AGpuThatFailsTakesItsModelWithItAndNoOther) {
   Served both("cpu:0,cuda:0", {"on_cpu", "on_gpu"}, /*plain=*/false, "fail_launch=0:2000");
   ASSERT_TRUE(both.ready());
   const auto before = both.Answers({"on_cpu"});
-  absl::Status lost;
-  for (int i = 0; i < 4000 && lost.ok(); ++i) {
-    lost = both.client().Infer(Served::Input("on_gpu", i)).status();
-  }
+  const absl::Status lost = both.Lose("on_gpu");
   EXPECT_EQ(lost.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(lost.message()), HasSubstr("a device failed: device cuda:0: "));
   EXPECT_EQ(both.client().Infer(Served::Input("on_gpu", 1)).status().code(),
@@ -163,6 +168,23 @@ TEST(TwoKindsTest, AGpuThatFailsTakesItsModelWithItAndNoOther) {
   EXPECT_EQ(both.client().ModelReady("on_cpu").value_or(false), true);
   EXPECT_EQ(both.Lives("on_gpu", "cuda:0"), 0);
   EXPECT_EQ(both.Lives("on_cpu", "cpu:0"), 1);
+  const std::string said = "served on without what has failed: device cuda:0: ";
+  while (both.server().Log().find(said) == std::string::npos) std::this_thread::yield();
+  both.server().Signal(SIGTERM);
+  EXPECT_EQ(both.server().Wait(), 0) << both.server().Log();
+}
+
+// Nobody need stop it, nor does it wait for load balancers: whoever starts it again sees that it failed.
+TEST(TwoKindsTest, WhereNoDeviceIsLeftTheServerAnswersSaysWhyAndEndsAsFailed) {
+  Served gpu("cuda:0", {"on_gpu"}, /*plain=*/true, "fail_launch=0:2000", /*drain_delay=*/"1h");
+  ASSERT_TRUE(gpu.ready());
+  const absl::Status lost = gpu.Lose("on_gpu");
+  EXPECT_EQ(lost.code(), absl::StatusCode::kInternal) << lost;
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("a device failed: device cuda:0: "));
+  EXPECT_EQ(gpu.server().Wait(), 1);
+  EXPECT_THAT(gpu.server().Log(),
+              AllOf(HasSubstr("error no device is left, the server ends: device cuda:0: "),
+                    HasSubstr("serving on for 0 ms"), Not(HasSubstr("served on without"))));
 }
 
 }  // namespace
