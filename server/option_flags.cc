@@ -82,8 +82,8 @@ constexpr OptionFlag kFlags[] = {
      {1, 256}},
     {"ended-versions",
      &O::ended_versions,
-     "Model versions that are served no more whose metrics stay. Beyond: what the oldest of them "
-     "counted is summed up under version \"ended\" of no model.",
+     "Model versions that are served no more whose metrics stay. Beyond: those of the one that "
+     "ended longest ago go.",
      {0, 4096}},
     {"check", &O::check,
      "Read every model, report every problem of all of them, a line each, and exit: 0 if all "

@@ -418,6 +418,7 @@ void CountVersions(const std::vector<LaneStats>& read, const StatsRegistry& stat
   const std::vector<VersionCounts> versions = stats.Read(read, &places);
   for (size_t v = 0; v < versions.size(); ++v) {
     const VersionCounts& version = versions[v];
+    if (version.for_totals_alone) continue;  // Prometheus takes a rate of each series for itself
     models.push_back({version.name, version.version, version.requests});
     std::optional<LaneStats> sum = version.lanes;
     for (size_t i = 0; i < read.size(); ++i) {

@@ -116,11 +116,14 @@ struct VersionCounts {
   std::string name, version;
   RequestCounts requests;
   std::optional<LaneStats> lanes;  // counters alone; none: no lane of it has ended
+  // Those that are kept no more, together, so that totals of all models never fall. It is nobody's series: it grows at once by
+  // all that one counted in its life, which is in that one's already.
+  bool for_totals_alone = false;
 };
 
 // All of them. A version is its name and number: one that is loaded again counts on from where it was. Of those that have
-// ended, which nobody holds any more, the last `most_ended` are kept; what older ones counted is summed up under the
-// version "ended" of no model, so that sums over all models never fall. Beyond them, one that comes back begins at 0.
+// ended, which nobody holds any more, the last `most_ended` are kept; of older ones the sum of their requests is, for totals.
+// Beyond them, one that comes back begins at 0.
 //
 // Any thread. Counting takes no lock; to begin and end a version, and to read, a mutex.
 class StatsRegistry {
@@ -138,7 +141,7 @@ class StatsRegistry {
   // What cell types of that model's version counted in lanes that have ended. REQUIRES as above.
   std::vector<CellTypeStats> EndedTypes(ModelId id) const;
 
-  // In the order in which they came; then what older ones counted, if there were any; `unknown` last. `lanes`: what the
+  // In the order in which they came; then the sum of older ones, if there were any; `unknown` last. `lanes`: what the
   // scheduler has, read before: each is given the place in the list of the version that it counts for, -1 if it is none
   // that was asked for (it warms), or one whose counts are in `lanes` of its version by now.
   std::vector<VersionCounts> Read(absl::Span<const LaneStats> lanes,

@@ -88,11 +88,8 @@ void StatsRegistry::DropOldest() {
   const std::shared_ptr<Version> oldest = std::move(ended_.front());
   ended_.pop_front();
   std::erase(versions_, oldest);
-  if (!dropped_.has_value()) dropped_.emplace().version = "ended";
+  if (!dropped_.has_value()) dropped_.emplace().for_totals_alone = true;
   dropped_->requests += oldest->stats.Read();
-  if (!oldest->lanes.has_value()) return;
-  if (!dropped_->lanes.has_value()) dropped_->lanes.emplace();
-  AddCounters(*oldest->lanes, *dropped_->lanes);
 }
 
 void StatsRegistry::LaneEnded(const LaneStats& lane) {
@@ -117,8 +114,10 @@ std::vector<VersionCounts> StatsRegistry::Read(absl::Span<const LaneStats> lanes
   const std::lock_guard lock(mutex_);
   std::vector<VersionCounts> all;
   for (const std::shared_ptr<Version>& version : versions_) {
-    all.push_back(
-        {version->stats.name(), version->stats.version(), version->stats.Read(), version->lanes});
+    all.push_back({.name = version->stats.name(),
+                   .version = version->stats.version(),
+                   .requests = version->stats.Read(),
+                   .lanes = version->lanes});
   }
   for (const LaneStats& lane : lanes) {
     int& place = places->emplace_back(-1);
@@ -128,7 +127,7 @@ std::vector<VersionCounts> StatsRegistry::Read(absl::Span<const LaneStats> lanes
                              versions_.begin());
   }
   if (dropped_.has_value()) all.push_back(*dropped_);
-  all.push_back({"", "", unknown_.Read(), {}});
+  all.push_back({.name = {}, .version = {}, .requests = unknown_.Read(), .lanes = {}});
   return all;
 }
 

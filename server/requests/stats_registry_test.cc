@@ -38,13 +38,13 @@ class StatsRegistryTest : public testing::Test {
     lane.decisions = {{"repeat", cells / 2}};
     return lane;
   }
-  // "name/version done cells-of-ended-lanes", in the order of Read.
+  // "name/version done cells-of-ended-lanes", in the order of Read; "total" for what is none.
   std::vector<std::string> Lines() const {
     std::vector<std::string> lines;
     std::vector<int> places;
     for (const VersionCounts& version : registry_.Read({}, &places)) {
-      std::string line =
-          version.name + "/" + version.version + " " + std::to_string(version.requests.done);
+      std::string line = version.for_totals_alone ? "total" : version.name + "/" + version.version;
+      line += " " + std::to_string(version.requests.done);
       if (version.lanes.has_value()) line += " " + std::to_string(version.lanes->types[0].cells);
       lines.push_back(line);
     }
@@ -70,19 +70,19 @@ TEST_F(StatsRegistryTest, AVersionThatIsLoadedAgainCountsOnAsOneSeries) {
   EXPECT_EQ(registry_.EndedTypes(again->id)[0].tasks, 50u);
 }
 
-TEST_F(StatsRegistryTest, VersionsThatEndedStayAndBeyondTheBoundTheirSumDoes) {
+TEST_F(StatsRegistryTest, VersionsThatEndedStayAndBeyondTheBoundTheirRequestsCountForTotalsAlone) {
   for (int version = 1; version <= 4; ++version) {
     const auto model = Load("a", version);
     Serve(*model, version);
     registry_.LaneEnded(Lane(model->id, 10 * static_cast<uint64_t>(version)));
   }
-  EXPECT_THAT(Lines(), ElementsAre("a/3 3 30", "a/4 4 40", "/ended 3 30", "/ 0"));
+  EXPECT_THAT(Lines(), ElementsAre("a/3 3 30", "a/4 4 40", "total 3", "/ 0"));
   const auto back = Load("a", 3);
   Serve(*back, 5);
-  EXPECT_THAT(Lines(), ElementsAre("a/3 8 30", "a/4 4 40", "/ended 3 30", "/ 0"));
+  EXPECT_THAT(Lines(), ElementsAre("a/3 8 30", "a/4 4 40", "total 3", "/ 0"));
   Load("b", 1);
   for (int i = 0; i < 2; ++i) Serve(*Load("c", i), 1);
-  EXPECT_THAT(Lines(), ElementsAre("a/3 8 30", "c/0 1", "c/1 1", "/ended 7 70", "/ 0"))
+  EXPECT_THAT(Lines(), ElementsAre("a/3 8 30", "c/0 1", "c/1 1", "total 7", "/ 0"))
       << "who serves is none that ended, and who was never asked for is none at all";
 }
 
