@@ -44,12 +44,12 @@ def set_at(*way):
     return change
 
 
-def port_of(kind, *way):
+def port_of(kind, *way, port="htpp"):
     def change(documents):
         at = one(documents, kind)["spec"]
         for step in way[:-1]:
             at = at[step]
-        at[way[-1]] = "htpp"
+        at[way[-1]] = port
     return change
 
 
@@ -79,9 +79,13 @@ WRONG = [
     (replicas, ["Deployment cellbatch has replicas, and so has its autoscaler"]),
     (rename("Deployment"), ["HorizontalPodAutoscaler scales Deployment cellbatch, which is not there"]),
     (port_of("Service", "ports", 0, "targetPort"), ["Service cellbatch sends to port htpp, which its pods do not have"]),
+    # It is there, but an init container's.
+    (port_of("Service", "ports", 0, "targetPort", port="grpc"), ["Service cellbatch sends to port grpc, which its pods do not have"]),
     (port_of("ServiceMonitor", "endpoints", 0, "port"), ["ServiceMonitor cellbatch scrapes port htpp, which its Service does not have"]),
     (port_of("NetworkPolicy", "ingress", 0, "ports", 0, "port"),
      ["NetworkPolicy cellbatch opens port htpp, which its pods do not have"]),
+    (port_of("NetworkPolicy", "ingress", 0, "ports", 0, "port", port="http"),
+     ["NetworkPolicy cellbatch opens port http, which its pods do not have"]),
     (set_at("containers", 0, "livenessProbe", "httpGet", "port", 8005),
      ["Deployment cellbatch: its livenessProbe asks port 8005, which no container has"]),
     (set_at("containers", 0, "readinessProbe", None), ["Deployment cellbatch: the server has no readinessProbe"]),

@@ -35,12 +35,11 @@ def containers(spec):
 
 
 def ports(spec):
-    """Names and numbers by which a pod's ports are asked for."""
-    found = set()
-    for container in containers(spec):
-        for port in container.get("ports", []):
-            found |= {port["containerPort"], port.get("name")}
-    return found - {None}
+    """Names and numbers by which a pod's ports are asked for. An init container's names are not looked for: Kubernetes before 1.33
+    or so, and some networks (Calico), do not either, sidecar or not."""
+    numbers = {port["containerPort"] for container in containers(spec) for port in container.get("ports", [])}
+    names = {port["name"] for container in spec["containers"] for port in container.get("ports", []) if "name" in port}
+    return numbers | names
 
 
 def server_of(spec):
