@@ -10,7 +10,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLookEvery{2};
 constexpr std::chrono::milliseconds kHealthEvery{100};
-constexpr std::chrono::seconds kLastAnswers{5};  // for what is answered UNAVAILABLE to leave
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 //
 // draining: not ready at once, but still served for drain_delay, so that load balancers notice
 // before anybody is turned away; then new requests get UNAVAILABLE and accepted ones finish, for up
-// to drain_timeout; then what is left is answered UNAVAILABLE. A second request to stop skips the
-// delay, a third one the wait. While it starts, models that are warm answer whoever asks, so there is something
+// to drain_timeout; then what is left is answered UNAVAILABLE, which has kLastAnswers to leave. A second request to stop
+// skips the delay, a third one the wait. While it starts, models that are warm answer whoever asks, so there is something
 // to drain; no load balancer knows of it yet, so there is no delay.
 //
 // Any thread. Listeners are told under a mutex, in the order of the changes.
@@ -32,6 +32,10 @@ struct DrainLimits {
   std::chrono::milliseconds delay{5000};
   std::chrono::milliseconds timeout{30000};
 };
+
+// For what is answered UNAVAILABLE to leave. Who reads it needs no more, and has the time in which ports close, too; who does
+// not read holds up the end for all of it.
+inline constexpr std::chrono::seconds kLastAnswers{1};
 
 // What draining does, step by step; the server wires it to its parts, a test to its own.
 struct DrainSteps {

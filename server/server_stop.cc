@@ -13,6 +13,11 @@ constexpr std::chrono::seconds kCloseGrace{2};
 constexpr std::chrono::milliseconds kFarewell{500};
 constexpr std::chrono::seconds kRelayGrace{10};  // for slow clients to take what they are owed
 
+// What a stop may take beyond --drain-delay and --drain-timeout: who stops a process must wait for it (deploy/, whose tests count
+// the same six seconds). gRPC's port has kCloseGrace to send clients away, and as much for its last calls. TLS (kRelayGrace)
+// and traces (two seconds) come on top, all within main.cc's watchdog.
+static_assert(kFarewell + kLastAnswers + 2 * kCloseGrace <= std::chrono::seconds(6));
+
 }  // namespace
 
 void Server::GiveUpLoading() {
@@ -74,8 +79,12 @@ bool Server::Drain() {
   if (!control_->loading()) scheduler_->Stop();
   control_->GiveUp();
   if (tls_ != nullptr) tls_->StopAccepting();
-  http_->Drain(kCloseGrace);
+  // Both ports at once: who reads of neither holds up the end once.
+  const auto closes = std::chrono::steady_clock::now() + kCloseGrace;
+  http_->Drain(std::chrono::milliseconds(0));
   grpc_->Shutdown(kCloseGrace);
+  http_->Drain(std::chrono::duration_cast<std::chrono::milliseconds>(
+      closes - std::chrono::steady_clock::now()));
   if (tls_ != nullptr && !tls_->Drain(kRelayGrace)) {
     spdlog::warn("clients have not taken all that they are owed within {} s", kRelayGrace.count());
   }

@@ -92,7 +92,7 @@ WRONG = [
     (set_at("containers", 0, "volumeMounts", 0, "name", "modles"), ["Deployment cellbatch mounts modles, which is no volume of it"]),
     (set_at("volumes", 1, "configMap", "name", "proxies"),
      ["Deployment cellbatch has a volume of ConfigMap proxies, which is not there"]),
-    (set_at("terminationGracePeriodSeconds", 55), ["Deployment cellbatch is killed after 55 s, while it may drain for 55 s"]),
+    (set_at("terminationGracePeriodSeconds", 61), ["Deployment cellbatch is killed after 61 s, while its end may take 61 s"]),
     (set_at("hostNetwork", True), ["Deployment cellbatch: hostNetwork"]),
     (set_at("securityContext", "seccompProfile", {"type": "Unconfined"}),
      ["Deployment cellbatch: %s has seccompProfile {'type': 'Unconfined'}" % c for c in ("proxy", "cellbatch")]),

@@ -11,6 +11,7 @@ import kustomize
 
 PROXY_HARD_STOP = re.compile(r"hard-stop-after (\d+)s")
 DEFAULT_GRACE = 30  # Kubernetes', in seconds
+BEHIND_DRAIN = 6  # until the ports are closed, where clients do not read: server/server_stop.cc
 
 
 def matches(selector, labels):
@@ -152,15 +153,15 @@ def _rights(whose, spec):
 
 
 def _drain(whose, spec, documents):
-    """A pod is not killed while it drains: what the proxy beside it may still send included."""
+    """A pod is not killed while it drains: what clients do not read, and what the proxy beside it may still send, included."""
     server = server_of(spec)
     proxies = [int(match.group(1)) for document in kinds(documents, "ConfigMap")
                for match in [PROXY_HARD_STOP.search(document["data"].get("haproxy.cfg", ""))] if match]
     behind = max(proxies, default=0) if spec.get("initContainers") else 0
-    longest = seconds(server, "drain-delay") + seconds(server, "drain-timeout") + behind
+    longest = seconds(server, "drain-delay") + seconds(server, "drain-timeout") + BEHIND_DRAIN + behind
     grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
     if grace <= longest:
-        yield "%s is killed after %d s, while it may drain for %d s" % (whose, grace, longest)
+        yield "%s is killed after %d s, while its end may take %d s" % (whose, grace, longest)
 
 
 def problems(documents):

@@ -129,11 +129,12 @@ TEST_F(AnswersTest, L1AnAnswerOverHttpCountsUntilItIsTakenAndADrainWaitsForIt) {
   EXPECT_EQ(server_->Wait(), 0) << server_->Log();
 }
 
-// L2: who never takes it is cut off when the drain ends, and the exit code says so.
+// L2: who never takes it is cut off when the drain ends, over gRPC and over HTTP, and the exit code says so.
 TEST_F(AnswersTest, L2AnAnswerThatIsNotTakenWhenTheDrainEndsIsNotWaitedFor) {
   ASSERT_NO_FATAL_FAILURE(Serve({"--drain-timeout=1ms"}));
   UnreadCalls client(server_->grpc(), 1);
-  WaitForEnded(1);
+  UnreadReply reply(server_->http());
+  WaitForEnded(2);
   server_->Signal(SIGTERM);
   EXPECT_EQ(server_->Wait(), 1) << server_->Log();
 }
