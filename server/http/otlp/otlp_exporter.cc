@@ -13,9 +13,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <iterator>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "fmt/format.h"
@@ -45,10 +47,12 @@ constexpr std::chrono::minutes kBetweenLines{1};
 constexpr uint64_t kMostReply = 64 << 10;
 
 struct Endpoint {
-  std::string host, port, path;
+  std::string host;
+  uint16_t port = 4318;
+  std::string path = "/v1/traces";
   // As a Host header has it: an address of IPv6 in brackets.
   std::string Authority() const {
-    return (host.find(':') == host.npos ? host : "[" + host + "]") + ":" + port;
+    return fmt::format("{}:{}", host.find(':') == host.npos ? host : "[" + host + "]", port);
   }
 };
 
@@ -64,17 +68,16 @@ absl::StatusOr<Endpoint> ParseUrl(std::string_view url) {
   const std::string_view rest = url.substr(kScheme.size());
   const size_t slash = rest.find('/');
   std::string_view authority = rest.substr(0, slash);
-  Endpoint endpoint{.host = {}, .port = "4318", .path = "/v1/traces"};
+  Endpoint endpoint;
   if (slash != rest.npos) endpoint.path = std::string(rest.substr(slash));
   const size_t colon = authority.rfind(':');
   const bool in_brackets = authority.ends_with(']');
   if (colon != authority.npos && !in_brackets) {
-    endpoint.port = std::string(authority.substr(colon + 1));
+    const std::string_view port = authority.substr(colon + 1);
     authority = authority.substr(0, colon);
-    int number = 0;
-    const char* const last = endpoint.port.data() + endpoint.port.size();
-    const auto [end, error] = std::from_chars(endpoint.port.data(), last, number);
-    if (error != std::errc() || end != last || number < 1 || number > 65535) return wrong();
+    const char* const last = port.data() + port.size();
+    const auto [end, error] = std::from_chars(port.data(), last, endpoint.port);
+    if (error != std::errc() || end != last || endpoint.port < 1) return wrong();
   }
   if (authority.starts_with('[') && authority.ends_with(']')) {
     authority = authority.substr(1, authority.size() - 2);
@@ -89,13 +92,26 @@ absl::StatusOr<Endpoint> ParseUrl(std::string_view url) {
   return endpoint;
 }
 
+using Addresses = absl::StatusOr<std::vector<std::string>>;
+
+Addresses AskSystem(const std::string& host) {
+  asio::io_context loop;
+  Error error;
+  const auto found = asio::ip::tcp::resolver(loop).resolve(host, "", error);
+  if (error) return absl::UnavailableError(error.message());
+  std::vector<std::string> addresses;
+  for (const auto& one : found) addresses.push_back(one.endpoint().address().to_string());
+  return addresses;
+}
+
 // Of one POST. kAgain: the collector is not there, or asks for patience.
 enum class Posted : uint8_t { kYes, kAgain, kRefused };
 
 // A connection that is kept from one POST to the next. One thread, but for Leave and TooLate.
 class Collector {
  public:
-  explicit Collector(Endpoint endpoint) : endpoint_(std::move(endpoint)) {}
+  Collector(Endpoint endpoint, ResolveHost resolve)
+      : endpoint_(std::move(endpoint)), resolve_(std::move(resolve)) {}
 
   // `why`: of what is not kYes.
   Posted Post(const std::string& body, std::string& why) {
@@ -127,25 +143,52 @@ class Collector {
     }
     return result;
   }
-  Error Connect() {
+  // The thread that asks has all that it uses, and what it says when it is too late nobody hears.
+  Addresses Resolve() const {
     Error error;
-    asio::ip::tcp::resolver resolver(loop_);
-    const auto found = resolver.resolve(endpoint_.host, endpoint_.port, error);
-    if (error) return error;
+    asio::ip::make_address(endpoint_.host, error);
+    if (!error) return std::vector<std::string>{endpoint_.host};
+    std::packaged_task<Addresses()> ask(
+        [resolve = resolve_, host = endpoint_.host] { return resolve(host); });
+    std::future<Addresses> answer = ask.get_future();
+    try {
+      std::thread(std::move(ask)).detach();
+    } catch (const std::system_error& none) {
+      return absl::UnavailableError(
+          fmt::format("no thread to resolve {} on: {}", endpoint_.host, none.what()));
+    }
+    while (answer.wait_for(kGlance) != std::future_status::ready) {
+      if (TooLate()) return absl::UnavailableError(endpoint_.host + " is not resolved yet");
+    }
+    return answer.get();
+  }
+  absl::Status Connect() {
+    const Addresses addresses = Resolve();
+    if (!addresses.ok()) return addresses.status();
+    Error error;
+    std::vector<asio::ip::tcp::endpoint> found;
+    for (const std::string& address : *addresses) {
+      found.emplace_back(asio::ip::make_address(address, error), endpoint_.port);
+      if (error) return absl::UnavailableError(fmt::format("{}: {}", address, error.message()));
+    }
     stream_.emplace(loop_);
-    return Await(kPatience, [&](auto done) { stream_->async_connect(found, done); });
+    error = Await(kPatience, [&](auto done) { stream_->async_connect(found, done); });
+    return error ? absl::UnavailableError(error.message()) : absl::OkStatus();
   }
   Posted Try(const std::string& body, std::string& why) {
-    Error error = stream_.has_value() ? Error() : Connect();
-    http::response_parser<http::string_body> reply;
-    if (!error) {
-      http::request<http::string_body> request(http::verb::post, endpoint_.path, 11, body);
-      request.set(http::field::host, endpoint_.Authority());
-      request.set(http::field::user_agent, "cellbatch");
-      request.set(http::field::content_type, "application/x-protobuf");
-      request.prepare_payload();
-      error = Await(kPatience, [&](auto done) { http::async_write(*stream_, request, done); });
+    if (const auto connected = stream_.has_value() ? absl::OkStatus() : Connect();
+        !connected.ok()) {
+      why = std::string(connected.message());
+      stream_.reset();
+      return Posted::kAgain;
     }
+    http::request<http::string_body> request(http::verb::post, endpoint_.path, 11, body);
+    request.set(http::field::host, endpoint_.Authority());
+    request.set(http::field::user_agent, "cellbatch");
+    request.set(http::field::content_type, "application/x-protobuf");
+    request.prepare_payload();
+    Error error = Await(kPatience, [&](auto done) { http::async_write(*stream_, request, done); });
+    http::response_parser<http::string_body> reply;
     if (!error) {
       reply.body_limit(kMostReply);
       beast::flat_buffer buffer;
@@ -167,6 +210,7 @@ class Collector {
   }
 
   const Endpoint endpoint_;
+  const ResolveHost resolve_;
   asio::io_context loop_;
   std::optional<beast::tcp_stream> stream_;
   std::atomic<Clock::rep> leave_at_ = Clock::time_point::max().time_since_epoch().count();
@@ -178,7 +222,7 @@ class OtlpExporter::Impl {
  public:
   Impl(OtlpOptions options, Endpoint endpoint)
       : options_(std::move(options)),
-        collector_(std::move(endpoint)),
+        collector_(std::move(endpoint), options_.resolve ? options_.resolve : AskSystem),
         thread_([this] { Loop(); }) {}
   ~Impl() {
     {

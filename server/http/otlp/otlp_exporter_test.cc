@@ -7,6 +7,8 @@
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <chrono>
+#include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,9 +35,8 @@ class OddCollector {
     thread_.join();
   }
 
-  std::string url() const {
-    return "http://127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port()) + "/v1/traces";
-  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port()) + "/v1/traces"; }
+  int port() const { return acceptor_.local_endpoint().port(); }
   int requests() const { return requests_; }
 
  private:
@@ -124,6 +125,44 @@ TEST(OtlpExporterTest, PortsEndAt65535) {
     const std::string url = std::string("http://localhost:") + port + "/v1/traces";
     EXPECT_FALSE(OtlpExporter::Open({.url = url, .resource = {}}).ok()) << url;
   }
+}
+
+TEST(OtlpExporterTest, AHostWhoseNameIsKnownLaterIsSentSpansThen) {
+  const OddCollector collector("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0s);
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  auto exporter = OtlpExporter::Open(
+      {.url = "http://collector:" + std::to_string(collector.port()) + "/v1/traces",
+       .resource = {},
+       .resolve = [asked](const std::string& host) -> absl::StatusOr<std::vector<std::string>> {
+         EXPECT_EQ(host, "collector");
+         if (++*asked == 1) return absl::UnavailableError("no such host");
+         return std::vector<std::string>{"127.0.0.1"};
+       }});
+  ASSERT_TRUE(exporter.ok()) << exporter.status();
+  (*exporter)->Take(std::vector<Span>(7));
+  WaitForEnd(**exporter, 7);
+  EXPECT_EQ((*exporter)->sent(), 7);
+  EXPECT_EQ(*asked, 2);
+}
+
+// Here the resolver answers only when the exporter has gone: if that waited for it neither would end.
+TEST(OtlpExporterTest, WhoGoesDoesNotWaitForANameThatNoServerAnswersFor) {
+  const auto asked = std::make_shared<std::promise<void>>();
+  std::promise<void> gone;
+  auto exporter = OtlpExporter::Open(
+      {.url = "http://collector:4318/v1/traces",
+       .resource = {},
+       .resolve = [asked, until = gone.get_future().share()](
+                      const std::string&) -> absl::StatusOr<std::vector<std::string>> {
+         asked->set_value();
+         until.wait();
+         return absl::UnavailableError("no name server answered");
+       }});
+  ASSERT_TRUE(exporter.ok()) << exporter.status();
+  (*exporter)->Take(std::vector<Span>(7));
+  asked->get_future().wait();
+  exporter->reset();
+  gone.set_value();
 }
 
 // A server that is told to stop goes, however many spans wait for a collector that does not answer.
