@@ -7,13 +7,16 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "cells/check.h"
 #include "cells/device/cuda/pinned_blocks.h"
+#include "cells/device/cuda/try_cells.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -28,6 +31,8 @@ using conformance::DeviceSetup;
 using conformance::TaskBench;
 using conformance::TaskSpec;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -232,6 +237,62 @@ TEST_F(CudaDeviceTest, AModelWhoseRowsDependOnTheirCompanyIsNotServed) {
                 AllOf(HasSubstr("element 0 of column \"h\""), HasSubstr("in a batch of 1 and"),
                       HasSubstr("in one of 7")));
   }
+}
+
+// Of the kernel for 9 to 16 nodes alone, between which and the one before it there are fewer nodes than between any others.
+TEST_F(CudaDeviceTest, AModelOfWhichOneKernelLeavesOtherBitsIsNotServed) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    SCOPED_TRACE(Name(precision));
+    int planted = 0;
+    CudaOptions options = Small();
+    options.memory.fp32 = Fp32By::kTensorCores;
+    options.memory.rewrite = [&](std::string text) {
+      constexpr std::string_view kKernel = "_n16x", kSum = " + u] = sum";
+      for (size_t at = text.find(kKernel); at != text.npos; at = text.find(kKernel, at)) {
+        at = text.find(kSum, at);
+        Check(at != text.npos, "a kernel leaves its sums for its tail");
+        text.insert(at + kSum.size(), " + 1e-2f");
+        ++planted;
+      }
+      return text;
+    };
+    const DeviceSet set = Open({0}, options);
+    const auto model = testing::OneCellModel(testing::LstmCell(kD, kH));
+    model->precision = model->types[0].precision = precision;
+    const auto loaded = set.memories[0]->Load(*model, Rows(*model, 400));
+    EXPECT_EQ(planted, 1);
+    EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(loaded.status().message()),
+                AllOf(HasSubstr("element 0 of column \"h\""), HasSubstr("in a batch of 1 and"),
+                      HasSubstr("in one of 16")));
+  }
+}
+
+// By what their blocks are for: of fp32 on tensor cores, of bf16, and of bf16 on Hopper; all, and what less shared memory leaves.
+TEST(TrialBatchesTest, EveryKernelOfEveryStepIsLaunched) {
+  const std::vector<std::vector<int>> most_nodes = {
+      {0},
+      {8, 16, 64, 128, 512},
+      {8, 16, 32, 128, 512},
+      {8, 16, 32, 64, 128, 256, 512},
+      {8, 16, 32, 64, 256, 512},
+      {8, 16, 64},
+  };
+  CellLaunch launch;
+  for (const std::vector<int>& of_step : most_nodes) {
+    StepLaunch& step = launch.steps.emplace_back();
+    for (const int most : of_step) step.shapes.push_back({.most_nodes = most});
+  }
+  const std::set<int> batches = TrialBatches(launch, 512);
+  EXPECT_LE(batches.size(), 9u) << "each is a launch, and emulated a long one";
+  for (size_t s = 0; s < launch.steps.size(); ++s) {
+    const StepLaunch& step = launch.steps[s];
+    std::set<int> met;
+    for (const int batch : batches) met.insert(step.ShapeFor(batch).most_nodes);
+    EXPECT_THAT(met, ElementsAreArray(most_nodes[s]));
+  }
+  EXPECT_THAT(TrialBatches(launch, 20), ElementsAre(7, 16, 20))
+      << "no more than there are rows for";
 }
 
 // Every kernel runs at load. Of what an A100 and an L4 are; a Hopper's blocks may have 227 KiB.

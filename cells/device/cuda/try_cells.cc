@@ -8,7 +8,6 @@
 #include <cstring>
 #include <numeric>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "cells/bf16.h"
@@ -17,21 +16,10 @@ namespace cellbatch::cuda {
 namespace {
 
 constexpr int kFew = 7, kMany = 150;  // several blocks of every kernel
-constexpr int kBeyond = 9;            // nodes more than the shape before is for
+constexpr int kBeyond = 9;            // nodes more than the shape before is for, or fewer
 constexpr int64_t kElement = 4;
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
-
-// Few and many nodes, and some for each shape of a step that has several.
-std::set<int> BatchesFor(const CellLaunch& launch, int most) {
-  std::set<int> batches = {std::min(kFew, most), std::min(kMany, most)};
-  for (const StepLaunch& step : launch.steps) {
-    for (size_t s = 0; s + 1 < step.shapes.size(); ++s) {
-      batches.insert(std::min(step.shapes[s].most_nodes + kBeyond, most));
-    }
-  }
-  return batches;
-}
 
 // Row 0 is zeros; rows 1 to `most` are read; a node that reads row r leaves row most + r.
 class Trial {
@@ -94,7 +82,7 @@ class Trial {
     const CellType& type = model_.model().types[t];
     std::vector<std::vector<uint32_t>> alone, together;
     if (absl::Status s = Run(type, launch, 1, false, alone); !s.ok()) return s;
-    for (const int batch : BatchesFor(launch, most_)) {
+    for (const int batch : TrialBatches(launch, most_)) {
       for (const bool backwards : {false, true}) {
         if (absl::Status s = Run(type, launch, batch, backwards, together); !s.ok()) return s;
         if (absl::Status s = Compare(type, alone, together, batch); !s.ok()) return s;
@@ -168,6 +156,19 @@ class Trial {
 
 }  // namespace
 
+std::set<int> TrialBatches(const CellLaunch& launch, int most) {
+  std::set<int> batches = {std::min(kFew, most), std::min(kMany, most)};
+  for (const StepLaunch& step : launch.steps) {
+    for (size_t s = 0; s + 1 < step.shapes.size(); ++s) {
+      // Of these two, the second shape must be the one that is launched: between them there may be fewer than kBeyond.
+      const int launched =
+          std::min(step.shapes[s].most_nodes + kBeyond, step.shapes[s + 1].most_nodes);
+      batches.insert(std::min(launched, most));
+    }
+  }
+  return batches;
+}
+
 absl::Status TryCells(std::shared_ptr<const GpuContext> gpu, LaunchQueue& queue,
                       const CudaModel& model, const std::vector<CellLaunch>& launches) {
   int32_t rows = INT32_MAX;  // of the smallest table
@@ -176,7 +177,7 @@ absl::Status TryCells(std::shared_ptr<const GpuContext> gpu, LaunchQueue& queue,
   }
   int asked = 0;
   for (const CellLaunch& launch : launches) {
-    asked = std::max(asked, *BatchesFor(launch, kMostLaunchNodes).rbegin());
+    asked = std::max(asked, *TrialBatches(launch, kMostLaunchNodes).rbegin());
   }
   const int most = std::min(asked, (rows - 1) / 2);
   if (most < 2) return absl::OkStatus();  // tables in which nobody has company
