@@ -268,6 +268,38 @@ TEST_F(CudaDeviceTest, AModelOfWhichOneKernelLeavesOtherBitsIsNotServed) {
   }
 }
 
+// Neither by a kernel that leaves out some of its nodes, nor by one that leaves out all: row after row the same, as nobody wrote any.
+TEST_F(CudaDeviceTest, AModelWhoseKernelsLeaveNodesOutIsNotServed) {
+  struct Bug {
+    Fp32By fp32;
+    std::string tail, skip, said;
+  };
+  const std::string fma = "if (node >= now.num_nodes || unit >=";
+  const std::string tensor_cores = "const float* const sum = left";
+  for (const Bug& bug :
+       {Bug{Fp32By::kFma, fma, "if (node > 6) continue; ", "in one of 150"},
+        Bug{Fp32By::kFma, fma, "if (node >= 0) continue; ", "in one of 7"},
+        Bug{Fp32By::kTensorCores, tensor_cores, "if (node > 6) continue; ", "in one of 16"}}) {
+    SCOPED_TRACE(bug.skip + bug.tail);
+    CudaOptions options = Small();
+    options.memory.fp32 = bug.fp32;
+    options.memory.rewrite = [&](std::string text) {
+      for (size_t at = text.find(bug.tail); at != text.npos; at = text.find(bug.tail, at)) {
+        text.insert(at, bug.skip);
+        at += bug.skip.size() + bug.tail.size();
+      }
+      return text;
+    };
+    const DeviceSet set = Open({0}, options);
+    const auto model = testing::OneCellModel(testing::LstmCell(kD, kH));
+    const auto loaded = set.memories[0]->Load(*model, Rows(*model, 400));
+    EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(loaded.status().message()),
+                AllOf(HasSubstr("element 0 of column \"h\""), HasSubstr("and 0xffffffff in"),
+                      HasSubstr(bug.said)));
+  }
+}
+
 // By what their blocks are for: of fp32 on tensor cores, of bf16, and of bf16 on Hopper; all, and what less shared memory leaves.
 TEST(TrialBatchesTest, EveryKernelOfEveryStepIsLaunched) {
   const std::vector<std::vector<int>> most_nodes = {

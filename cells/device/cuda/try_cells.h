@@ -1,5 +1,5 @@
 // The promise that bits do not depend on company, tried on the very weights and kernels that will serve (design.md, Numbers): a
-// node leaves the same bits in a batch of 1, of 7 and of many, first or last in it, by whichever kernel.
+// node leaves the same bits in a batch of 1, of 7 and of many, first or last in it, by whichever kernel; and leaves them at all.
 //
 // Load time: a few launches of each cell on the model's own tables, which nobody uses yet; their rows are zeros again
 // afterwards. INTERNAL names the cell, the column and the element.
