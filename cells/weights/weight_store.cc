@@ -96,7 +96,7 @@ absl::Status WeightStore::AddTensor(const SafetensorsEntry& entry, absl::Span<fl
 absl::StatusOr<Weight> WeightStore::Get(absl::Span<const std::string> tensors, bool transposed) {
   const absl::StatusOr<std::vector<int64_t>> dims = ShapeOf(tensors, transposed);
   if (!dims.ok()) return dims.status();
-  const std::string key = fmt::format("{}|{}", transposed, fmt::join(tensors, "|"));
+  std::pair key(transposed, std::vector<std::string>(tensors.begin(), tensors.end()));
   if (const auto made = made_.find(key); made != made_.end()) return made->second;
 
   const Shape shape = ShapeFor(*dims);
@@ -111,7 +111,7 @@ absl::StatusOr<Weight> WeightStore::Get(absl::Span<const std::string> tensors, b
     const std::vector<float> turned = Transposed(sum, Shape::Matrix(shape.cols, shape.rows));
     std::copy(turned.begin(), turned.end(), sum.begin());
   }
-  return made_[key] = Weight{data, shape};
+  return made_[std::move(key)] = Weight{data, shape};
 }
 
 Weight ZeroWeight(Shape shape) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -39,7 +40,8 @@ class WeightStore {
   absl::Status AddTensor(const SafetensorsEntry& entry, absl::Span<float> sum) const;
 
   SafetensorsFile file_;
-  std::map<std::string, Weight> made_;  // by what was asked
+  // By what was asked: transposed or not, and the tensors, whose names may hold any letter.
+  std::map<std::pair<bool, std::vector<std::string>>, Weight> made_;
 };
 
 // `rows` x `cols` zeros (or `cols` of them): a parameter that the model has no tensor for.

@@ -19,6 +19,7 @@ class WeightStoreTest : public testing::Test {
     inf_[1] = -std::numeric_limits<float>::infinity();
     EXPECT_TRUE(WriteSafetensors(path, {{"w", {2, 3}, w_},
                                         {"v", {2, 3}, v_},
+                                        {"w|v", {2, 3}, other_},
                                         {"bad", {2, 3}, bad_},
                                         {"inf", {6}, inf_},
                                         {"cube", {1, 2, 3}, w_},
@@ -43,7 +44,8 @@ class WeightStoreTest : public testing::Test {
     return weight.ok() ? "accepted" : std::string(weight.status().message());
   }
 
-  std::vector<float> w_ = {1, 2, 3, 4, 5, 6}, v_ = {10, 20, 30, 40, 50, 60}, bad_ = w_, inf_ = w_;
+  std::vector<float> w_ = {1, 2, 3, 4, 5, 6}, v_ = {10, 20, 30, 40, 50, 60}, bad_ = w_, inf_ = w_,
+                     other_ = {7, 7, 7, 7, 7, 7};
   std::unique_ptr<WeightStore> store_;
 };
 
@@ -59,6 +61,13 @@ TEST_F(WeightStoreTest, TensorsAreAddedAndTurned) {
 TEST_F(WeightStoreTest, WhatTwoTypesNameIsReadOnce) {
   EXPECT_EQ(store_->Get({"w"}, false)->data, store_->Get({"w"}, false)->data);
   EXPECT_NE(store_->Get({"w"}, false)->data, store_->Get({"w"}, true)->data);
+}
+
+TEST_F(WeightStoreTest, ATensorWhoseNameReadsLikeTwoOthersIsNotTakenForTheirSum) {
+  EXPECT_EQ(Values({"w", "v"}), (std::vector<float>{11, 22, 33, 44, 55, 66}));
+  EXPECT_EQ(Values({"w|v"}), other_);
+  EXPECT_EQ(Values({"w|v"}, true), other_);
+  EXPECT_EQ(Values({"w", "v"}, true), (std::vector<float>{11, 44, 22, 55, 33, 66}));
 }
 
 TEST_F(WeightStoreTest, ValuesThatAreNotFiniteAreNamedWithTheirPlace) {
