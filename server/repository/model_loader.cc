@@ -269,7 +269,12 @@ absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Mod
   absl::StatusOr<PolicySpec> policy =
       ReadPolicy(config->message.has_policy() ? &choice : nullptr, config->places.Of("policy"),
                  model_folder, model, limits.max_config_bytes);
-  if (policy.ok()) LetWait(config->message, model, *policy);
+  if (!policy.ok()) return policy;
+  const std::string place = config->places.Of("join");
+  const absl::StatusOr<JoinSpec> join = ReadJoin(config->message, place);
+  if (!join.ok()) return join.status();
+  if (absl::Status s = CheckJoin(*join, policy->kind, place); !s.ok()) return s;
+  LetWait(config->message, model, *policy);
   return policy;
 }
 

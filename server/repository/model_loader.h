@@ -38,7 +38,7 @@ struct ModelVersion {
 absl::StatusOr<ModelVersion> LoadVersion(const std::string& model_folder, const std::string& name,
                                          int64_t version, ModelId id, const LoaderLimits& limits);
 // Of a model that is served: the policy that its files say now. As LoadVersion, but that a policy file is not made up for
-// (else_cellular): what serves is better than that.
+// (else_cellular): what serves is better than that. Nor is one given that the configuration's `join` cannot run.
 absl::StatusOr<PolicySpec> LoadPolicy(const std::string& model_folder, const Model& model,
                                       const LoaderLimits& limits);
 // That a policy.textproto of that kind, once it is there, decides how the model is served. FAILED_PRECONDITION: its

@@ -395,6 +395,20 @@ TEST_F(PolicyTakeoverTest, AFileThatCannotBeUsedLeavesTheOldPolicyAndSaysWhyUnti
   EXPECT_EQ(repository_.Index()[0].reason, "");
 }
 
+TEST_F(PolicyTakeoverTest, AFileThatNoLoadWouldTakeForItsJoinLeavesTheOldPolicyToo) {
+  std::ofstream(root_ + "/a/config.textproto", std::ios::app)
+      << "join { whole_graphs { most: 8 padding: TO_THE_LONGEST } }\n";
+  ASSERT_TRUE(repository_.Load("a").ok());
+  Write(PolicyKind::kRandom);
+  const auto news = repository_.TakeChangedPolicies();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_FALSE(news[0].taken);
+  EXPECT_THAT(news[0].text, HasSubstr("its policy goes on as it was: config.textproto:"));
+  EXPECT_THAT(news[0].text, HasSubstr("the model's policy is random, and padded sequences"));
+  EXPECT_EQ(scheduler_.policy, "cellular");
+  EXPECT_FALSE(repository_.Load("a").ok());
+}
+
 TEST_F(PolicyTakeoverTest, ALoadThatFailsNeitherTakesAFileForReadNorReadsAnOldOneAgain) {
   Write(PolicyKind::kLbGreedy);
   ASSERT_EQ(repository_.TakeChangedPolicies().size(), 1u);
