@@ -44,7 +44,7 @@ class HttpServer {
   ~HttpServer();
 
   // Takes no more connections, hangs up on those that are owed nothing, and waits until the others have their replies,
-  // or for so long; none waits for nobody. May be called again, to wait on.
+  // or for so long (0: for nobody). May be called again, to wait on.
   void Drain(std::chrono::milliseconds grace);
 
   const std::string& address() const { return address_; }  // host:port in use

@@ -375,6 +375,7 @@ TEST_F(HttpServerTest, DrainingWaitsForRepliesAndHangsUpOnTheRest) {
   auto asking = std::make_unique<TcpConnection>(server_->address());
   asking->Send("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
   const std::shared_ptr<HttpExchange> exchange = NextWaiting();
+  server_->Drain(milliseconds(0));  // begins, and waits for nobody; who asks again waits on
   std::thread draining([&] { server_->Drain(hours(1)); });
   EXPECT_TRUE(idle.ReceiveUntilClosed());
   exchange->Reply({.body = "at last\n"});
