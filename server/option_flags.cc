@@ -12,7 +12,8 @@ constexpr OptionFlag kFlags[] = {
     {"model-repository", &O::model_repository,
      "Folder of model folders: DIR/MODEL/config.textproto, "
      "DIR/MODEL/VERSION/weights.safetensors. Required."},
-    {"grpc-address", &O::grpc_address, "HOST:PORT of the gRPC services. Port 0: any free one."},
+    {"grpc-address", &O::grpc_address,
+     "HOST:PORT of the gRPC services. Port 0: any free one. 0.0.0.0: IPv6, too, here and below."},
     {"http-address", &O::http_address,
      "HOST:PORT of KServe v2 over HTTP, health, metrics and the status page."},
     {"metrics-address", &O::metrics_address, "HOST:PORT of Prometheus metrics alone."},

@@ -116,6 +116,7 @@ std::string PeerOf(int connection) {
     inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
     return fmt::format("ipv4:{}:{}", text, ntohs(v4.sin_port));
   }
+  if (peer.ss_family != AF_INET6) return "";
   const auto& v6 = reinterpret_cast<sockaddr_in6&>(peer);
   const int port = ntohs(v6.sin6_port);
   if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {

@@ -25,10 +25,10 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
-// HOST:PORT or [HOST]:PORT. Another that listens there is an error (ALREADY_EXISTS; others: UNAVAILABLE; the text is the system's
+// HOST:PORT or [HOST]:PORT; "localhost" is its IPv4 address. Another that listens there is an error (ALREADY_EXISTS; others: UNAVAILABLE; the text is the system's
 // reason and no more), though not one that has gone. A wildcard takes
 // IPv4 and IPv6, where there is IPv6. Connections accepted from it send at once (TCP_NODELAY) and end when what was sent is not
-// taken for `user_timeout`. Non-blocking.
+// taken for `user_timeout` (0: as long as the system would wait). Non-blocking.
 absl::StatusOr<Descriptor> ListenOn(const std::string& address,
                                     std::chrono::milliseconds user_timeout);
 // Resets a connection, whoever has it: what is on its way is dropped, nothing more is received, and who polls it is woken. (After a
@@ -37,7 +37,8 @@ absl::StatusOr<Descriptor> ListenOn(const std::string& address,
 void HangUpAtOnce(int connection);
 // 0: it has none.
 int PortOf(int listening);
-// "ipv4:10.0.0.7:43210", "ipv6:%5B2001:db8::7%5D:43210"; empty: it is gone.
+// "ipv4:10.0.0.7:43210", also where a socket of IPv6 took it, "ipv6:%5B2001:db8::7%5D:43210"; empty: it is gone, or no peer of
+// TCP's.
 std::string PeerOf(int connection);
 
 }  // namespace cellbatch

@@ -1,7 +1,5 @@
 #include "server/http/http_connection.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -13,12 +11,12 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "fmt/format.h"
 #include "scheduler/clock.h"
+#include "server/grpc/listening_socket.h"
 
 namespace cellbatch {
 
@@ -43,20 +41,6 @@ std::string WithoutAuthority(const std::string& target) {
     return target[end] == '/' ? target.substr(end) : "/" + target.substr(end);
   }
   return target;
-}
-
-// Empty: it is no peer of TCP's, or gone.
-std::string PeerOf(const asio::generic::stream_protocol::socket& socket) {
-  beast::error_code error;
-  const asio::generic::stream_protocol::endpoint any = socket.remote_endpoint(error);
-  const int family = error ? AF_UNSPEC : any.protocol().family();
-  asio::ip::tcp::endpoint peer;
-  if ((family != AF_INET && family != AF_INET6) || any.size() > peer.capacity()) return {};
-  std::memcpy(peer.data(), any.data(), any.size());
-  peer.resize(any.size());
-  std::ostringstream text;
-  text << peer;
-  return (peer.address().is_v4() ? "ipv4:" : "ipv6:") + text.str();
 }
 
 }  // namespace
@@ -142,7 +126,7 @@ HttpConnection::HttpConnection(std::shared_ptr<HttpHost> host, Socket socket, in
 void HttpConnection::Start() {
   Error ignored;  // of a pair, which delays nothing
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-  peer_ = address_.empty() ? PeerOf(socket_) : address_;
+  peer_ = address_.empty() ? PeerOf(socket_.native_handle()) : address_;
   Allow(host_->limits.header_timeout, HttpCut::kHead);
   ReadHead();
 }

@@ -1,5 +1,7 @@
 #include "server/http/http_server.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "server/grpc/listening_socket.h"
 #include "server/http/descriptors.h"
 #include "server/http/http_connection.h"
 #include "spdlog/spdlog.h"
@@ -45,18 +48,11 @@ HttpLimits WithinDescriptors(HttpLimits limits, std::string_view flag, bool behi
   return limits;
 }
 
-// host:port, [host]:port; "localhost" is its IPv4 address, as everywhere else.
-absl::StatusOr<tcp::endpoint> EndpointOf(asio::io_context& loop, const std::string& address) {
-  const size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host == "localhost") host = "127.0.0.1";
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  Error error;
-  const auto found =
-      tcp::resolver(loop).resolve(host, address.substr(colon + 1),
-                                  tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  if (error || found.empty()) return absl::UnavailableError(error.message());
-  return found.begin()->endpoint();
+tcp FamilyOf(const Descriptor& listening) {
+  int family = AF_INET;
+  socklen_t size = sizeof(family);
+  getsockopt(listening.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
+  return family == AF_INET6 ? tcp::v6() : tcp::v4();
 }
 
 }  // namespace
@@ -113,18 +109,17 @@ struct HttpServer::Impl {
 };
 
 absl::Status HttpServer::Impl::Listen(const std::string& address) {
-  const auto endpoint = EndpointOf(loop, address);
+  // Who takes nothing has reply_timeout, not one of the system's.
+  absl::StatusOr<Descriptor> listening = ListenOn(address, std::chrono::milliseconds(0));
   Error error;
-  if (endpoint.ok()) {
-    acceptor.open(endpoint->protocol(), error);
-    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor.bind(*endpoint, error);
-    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (listening.ok()) acceptor.assign(FamilyOf(*listening), listening->get(), error);
+  if (listening.ok() && !error) {
+    listening->Release();
+    return absl::OkStatus();
   }
-  if (endpoint.ok() && !error) return absl::OkStatus();
   return absl::UnavailableError(
       fmt::format("--{} {} cannot be bound: {}", flag, address,
-                  endpoint.ok() ? error.message() : std::string(endpoint.status().message())));
+                  listening.ok() ? error.message() : std::string(listening.status().message())));
 }
 
 void HttpServer::Impl::Begin() {

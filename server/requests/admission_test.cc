@@ -287,7 +287,7 @@ TEST(ClientIdentityTest, ATenantIsBeforeATokenAndATokenBeforeAnAddressWithoutIts
   EXPECT_EQ(tenant, ClientOf("a", "", "", "ipv4:10.0.0.8:2"));
   EXPECT_NE(tenant, ClientOf("b", "secret", "", "ipv4:10.0.0.7:1"));
   const uint64_t token = ClientOf("", "secret", "", "ipv4:10.0.0.7:1");
-  EXPECT_EQ(token, ClientOf("", "secret", "", "ipv6:[::1]:2"));
+  EXPECT_EQ(token, ClientOf("", "secret", "", "ipv6:%5B::1%5D:2"));
   EXPECT_NE(token, ClientOf("", "another", "", "ipv4:10.0.0.7:1"));
   EXPECT_EQ(ClientOf("", "", "someone", "ipv4:10.0.0.7:1"),
             ClientOf("", "", "someone", "ipv4:10.0.0.8:1"));
@@ -296,6 +296,7 @@ TEST(ClientIdentityTest, ATenantIsBeforeATokenAndATokenBeforeAnAddressWithoutIts
   EXPECT_EQ(token, ClientOf("", "secret", "someone", "ipv4:10.0.0.7:1"));
   EXPECT_EQ(ClientOf("", "", "", "ipv4:10.0.0.7:1"), ClientOf("", "", "", "ipv4:10.0.0.7:2"));
   EXPECT_NE(ClientOf("", "", "", "ipv4:10.0.0.7:1"), ClientOf("", "", "", "ipv4:10.0.0.8:1"));
+  EXPECT_EQ(ClientOf("", "", "", "ipv6:%5B::1%5D:1"), ClientOf("", "", "", "ipv6:%5B::1%5D:2"));
 }
 
 TEST(AdmissionTest, NoThreadGetsMoreThanThereIs) {

@@ -21,7 +21,8 @@ namespace cellbatch {
 inline constexpr std::string_view kTenantHeader = "x-cellbatch-tenant";
 inline constexpr std::string_view kAuthorizationHeader = "authorization";
 
-// Empty: not brought. `peer` as gRPC spells it: "ipv4:10.0.0.7:43210", "ipv6:[::1]:43210", "unix:".
+// Empty: not brought. `peer` as gRPC spells it, whichever port it came to (listening_socket.h): "ipv4:10.0.0.7:43210",
+// "ipv6:%5B::1%5D:43210", "unix:".
 inline uint64_t ClientOf(std::string_view tenant, std::string_view authorization,
                          std::string_view certificate, std::string_view peer) {
   if (!tenant.empty()) return std::hash<std::string_view>()(tenant);

@@ -14,22 +14,36 @@ namespace {
 
 constexpr time_t kPatienceSeconds = 600;  // as long as a test may take, which ends it
 
+// Of a new socket, from an address of this machine if one is named.
+bool Connect(int socket, const std::string& host, uint16_t port, const std::string& from) {
+  sockaddr_in to = {}, own = {};
+  to.sin_family = own.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  inet_pton(AF_INET, host.c_str(), &to.sin_addr);
+  const bool bound =
+      from.empty() || (inet_pton(AF_INET, from.c_str(), &own.sin_addr) == 1 &&
+                       bind(socket, reinterpret_cast<sockaddr*>(&own), sizeof(own)) == 0);
+  return bound && connect(socket, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
+}
+
+bool ConnectOverIpv6(int socket, const std::string& host, uint16_t port) {
+  sockaddr_in6 to = {};
+  to.sin6_family = AF_INET6;
+  to.sin6_port = htons(port);
+  return inet_pton(AF_INET6, host.c_str(), &to.sin6_addr) == 1 &&
+         connect(socket, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
+}
+
 }  // namespace
 
 TcpConnection::TcpConnection(const std::string& address, const std::string& from) {
   const size_t colon = address.rfind(':');
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
-  inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
-  socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in own = {};
-  own.sin_family = AF_INET;
-  const bool bound =
-      from.empty() || (inet_pton(AF_INET, from.c_str(), &own.sin_addr) == 1 &&
-                       bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof(own)) == 0);
-  if (!bound || connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) {
-    close(socket_);
+  const auto port = static_cast<uint16_t>(std::stoi(address.substr(colon + 1)));
+  const bool ipv6 = address.starts_with('[');
+  socket_ = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (!(ipv6 ? ConnectOverIpv6(socket_, address.substr(1, colon - 2), port)
+             : Connect(socket_, address.substr(0, colon), port, from))) {
+    if (socket_ >= 0) close(socket_);
     socket_ = -1;
     return;
   }

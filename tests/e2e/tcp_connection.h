@@ -8,7 +8,7 @@ namespace cellbatch {
 
 class TcpConnection {
  public:
-  // To "127.0.0.1:8001", from an address of this machine ("127.0.0.9") or from any. Nobody there: not connected.
+  // To "127.0.0.1:8001", or "[::1]:8001", from an address of this machine ("127.0.0.9") or from any. Nobody there: not connected.
   explicit TcpConnection(const std::string& address, const std::string& from = "");
   ~TcpConnection();
   TcpConnection(const TcpConnection&) = delete;

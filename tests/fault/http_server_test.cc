@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/grpc/listening_socket.h"
 #include "server/http/descriptors.h"
 #include "tests/e2e/tcp_connection.h"
 
@@ -32,16 +33,15 @@ HttpLimits Wide() {
           .idle_timeout = hours(1)};
 }
 
-// GET /live on the loop; /page/N is N bytes; POST /echo is its body; POST /wait is answered by the test, and /last as soon as
-// its client has hung up; of what becomes of /alone's nobody hears.
+// GET /live on the loop; /page/N is N bytes; POST /echo is its body, /peer who asks; POST /wait is answered by the test, and
+// /last as soon as its client has hung up; of what becomes of /alone's nobody hears.
 class HttpServerTest : public ::testing::Test {
  protected:
-  void Start(const HttpLimits& limits) {
+  void Start(const HttpLimits& limits, const std::string& address = "127.0.0.1:0") {
     HttpSite site{.route = Route, .answer = [this](auto exchange) { Answer(std::move(exchange)); }};
     server_.reset();
     for (auto& cut : counts_.cut) cut = 0;
-    auto server =
-        HttpServer::Start("http-address", "127.0.0.1:0", limits, std::move(site), counts_);
+    auto server = HttpServer::Start("http-address", address, limits, std::move(site), counts_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -55,6 +55,7 @@ class HttpServerTest : public ::testing::Test {
     const HttpRequest& request = exchange->request();
     if (request.path == "/live") return exchange->Reply({.body = "live\n"});
     if (request.path == "/echo") return exchange->Reply({.body = request.body});
+    if (request.path == "/peer") return exchange->Reply({.body = std::string(exchange->peer())});
     if (request.path.starts_with("/page/")) {
       return exchange->Reply({.body = std::string(std::stoul(request.path.substr(6)), 'x')});
     }
@@ -404,6 +405,27 @@ TEST_F(HttpServerTest, ProbesAreAnsweredThoughAllFilesAreTaken) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
   for (int i = 0; i < 40; ++i) EXPECT_TRUE(Live()) << i;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+// As at gRPC's port and TLS's: who asks at several is one client. What a machine without IPv6 has must hold there, too.
+TEST_F(HttpServerTest, AWildcardTakesBothFamiliesAndPeersAreSpelledAsGrpcSpellsThem) {
+  struct Way {
+    std::string listens, host, peer;
+  };
+  std::vector<Way> ways = {{"0.0.0.0:0", "127.0.0.1", "ipv4:127.0.0.1:"}};
+  if (ListenOn("[::1]:0", milliseconds(0)).ok()) {
+    ways.push_back({"0.0.0.0:0", "[::1]", "ipv6:%5B::1%5D:"});
+    ways.push_back({"[::]:0", "127.0.0.1", "ipv4:127.0.0.1:"});
+    ways.push_back({"[::1]:0", "[::1]", "ipv6:%5B::1%5D:"});
+  }
+  for (const Way& way : ways) {
+    Start(Wide(), way.listens);
+    const std::string address = server_->address();
+    TcpConnection client(way.host + address.substr(address.rfind(':')));
+    ASSERT_TRUE(client.connected()) << way.host << " to " << way.listens;
+    client.Send("POST /peer HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    EXPECT_THAT(client.ReceiveUntil(""), HasSubstr("\r\n\r\n" + way.peer)) << way.listens;
+  }
 }
 
 TEST(HttpServerStartTest, AnAddressThatCannotBeHadIsAnErrorThatNamesItsFlagAndWhy) {
