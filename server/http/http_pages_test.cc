@@ -1,3 +1,5 @@
+#include <chrono>
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -6,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "server/http/metrics_exporter.h"
 #include "server/http/metrics_text.h"
+#include "server/http/process_stats.h"
 #include "tests/testing/fake_scheduler.h"
 #include "tests/testing/test_model.h"
 
@@ -37,6 +40,32 @@ TEST(MetricsTextTest, LabelsAreEscapedAndHistogramsAreCumulative) {
             "things_bucket{model=\"a\\\"b\\\\c\\nd\",le=\"+Inf\"} 4\n"
             "things_sum{model=\"a\\\"b\\\\c\\nd\"} 7.25\n"
             "things_count{model=\"a\\\"b\\\\c\\nd\"} 4\n");
+}
+
+TEST(MetricsTextTest, ValuesAreReadBackAsTheyWere) {
+  MetricsText text;
+  text.Family("start", "gauge", "When.");
+  text.Value({}, 1796097135.57);
+  text.Value({}, 0.1);
+  text.Value({}, 4.0);
+  text.Histogram({}, {}, 1, 1234567.000000001);
+  EXPECT_EQ(text.Take(),
+            "# HELP start When.\n"
+            "# TYPE start gauge\n"
+            "start 1796097135.57\n"
+            "start 0.1\n"
+            "start 4\n"
+            "start_bucket{le=\"+Inf\"} 1\n"
+            "start_sum 1234567.000000001\n"
+            "start_count 1\n");
+}
+
+TEST(ProcessStatsTest, TheStartIsOfWholeHundredthsWhenever) {
+  const double start = ReadProcessStats().start_unix_seconds;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  EXPECT_LE(start, std::chrono::duration<double>(now).count() + 0.01);
+  EXPECT_GT(start, 1'700'000'000) << "seconds since 1970";
+  EXPECT_EQ(std::round(start * 100) / 100, start);
 }
 
 TEST(MetricsExporterTest, CountsOfThreadsAreAddedUpAndEdgesAreInclusive) {

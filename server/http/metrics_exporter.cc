@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kLargestBatchEdge = 512;
 
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+// Divided, the number is the one that a decimal of the same digits is read as, and printed with these.
+double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 struct Counted {
   std::string name, version;
@@ -66,13 +67,13 @@ int64_t AtOrBelow(const HistogramCounts& counts, int64_t edge) {
 }
 
 void CellHistogram(const HistogramCounts& counts, const Labels& labels,
-                   const std::vector<int64_t>& edges, double unit, MetricsText& text) {
+                   const std::vector<int64_t>& edges, double in_a_unit, MetricsText& text) {
   std::vector<std::pair<double, int64_t>> cumulative;
   for (const int64_t edge : edges) {
-    cumulative.emplace_back(static_cast<double>(edge) * unit, AtOrBelow(counts, edge));
+    cumulative.emplace_back(static_cast<double>(edge) / in_a_unit, AtOrBelow(counts, edge));
   }
   text.Histogram(labels, cumulative, static_cast<int64_t>(counts.count),
-                 static_cast<double>(counts.sum) * unit);
+                 static_cast<double>(counts.sum) / in_a_unit);
 }
 
 void Requests(const std::vector<Counted>& models, MetricsText& text) {
@@ -142,7 +143,7 @@ void Cells(const std::vector<Lane>& lanes, MetricsText& text) {
   for (int64_t ns = 1 << 12; ns <= int64_t{1} << 32; ns *= 2) times.push_back(ns);
   for (const Lane& lane : lanes) {
     for (const CellTypeStats& type : lane.stats.types) {
-      CellHistogram(type.task_ns, lane.Of(type), times, 1e-9, text);
+      CellHistogram(type.task_ns, lane.Of(type), times, 1e9, text);
     }
   }
 }

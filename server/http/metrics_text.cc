@@ -50,7 +50,7 @@ void MetricsText::Line(std::string_view suffix, const Labels& labels, std::strin
 }
 
 void MetricsText::Value(const Labels& labels, double value) {
-  Line("", labels, "", fmt::format("{:.9g}", value));
+  Line("", labels, "", fmt::format("{}", value));
 }
 
 void MetricsText::Value(const Labels& labels, int64_t value) {
@@ -64,7 +64,7 @@ void MetricsText::Histogram(const Labels& labels,
     Line("_bucket", labels, fmt::format("{:.6g}", edge), fmt::format("{}", below));
   }
   Line("_bucket", labels, "+Inf", fmt::format("{}", count));
-  Line("_sum", labels, "", fmt::format("{:.9g}", sum));
+  Line("_sum", labels, "", fmt::format("{}", sum));
   Line("_count", labels, "", fmt::format("{}", count));
 }
 

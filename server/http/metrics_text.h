@@ -1,4 +1,5 @@
-// Writes the Prometheus text format: families one after the other, each with its help and type once.
+// Writes the Prometheus text format: families one after the other, each with its help and type once. A value is the shortest
+// text that is read back as the same number; edges of histograms, which are names of series, have six digits.
 #ifndef CELLBATCH_SERVER_HTTP_METRICS_TEXT_H_
 #define CELLBATCH_SERVER_HTTP_METRICS_TEXT_H_
 

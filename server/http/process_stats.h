@@ -13,7 +13,7 @@ struct ProcessStats {
   int64_t virtual_bytes = 0;
   int64_t open_fds = 0;
   int64_t max_fds = 0;
-  double start_unix_seconds = 0;
+  double start_unix_seconds = 0;  // whole hundredths; it moves with the wall clock
 };
 
 // Zeroes where /proc cannot be read.
