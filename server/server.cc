@@ -256,6 +256,9 @@ absl::Status Server::OpenTracing() {
 // What was found, then what every flag became of it.
 void Server::ShowLimits() {
   ServerOptions in_force = options_;
+  const bool relayed = !options_.tls_certificate.empty();
+  in_force.grpc_max_connections = MostGrpcConnections(options_.grpc_max_connections, relayed);
+  in_force.http_max_connections = MostHttpConnections(options_.http_max_connections, relayed);
   in_force.grpc_threads = GrpcThreads(options_);
   in_force.http_threads = HttpThreads(options_);
   in_force.tls_threads = TlsThreads(options_);

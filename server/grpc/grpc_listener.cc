@@ -45,8 +45,6 @@ constexpr std::chrono::milliseconds kAcceptPause{100};  // when there was no fil
 constexpr std::chrono::milliseconds kHandOver{10};
 constexpr std::chrono::minutes kBetweenLogs{1};
 constexpr size_t kSpareDescriptors = 16;
-constexpr int64_t kDescriptorsEach = 2;     // gRPC's and ours,
-constexpr int64_t kDescriptorsOfRelay = 2;  // and those of who accepted it for us
 constexpr size_t kMostToTake = 1024;
 
 class Connection final : public ConnectionGuard::Entry {
@@ -138,6 +136,11 @@ class GrpcListener::Impl {
     }
     Wake();
   }
+  void SayMostConnections() const {
+    const int64_t most = MostConnections();
+    if (most == options_.max_connections) return;
+    spdlog::warn("{}", FewerConnections("grpc-address", most, options_.max_connections));
+  }
   void StopAccepting() {
     const std::lock_guard lock(taking_);
     closed_.store(true);
@@ -165,9 +168,7 @@ class GrpcListener::Impl {
   void OnGone(Connection& connection);
   void LookAtUnwhole();
   int64_t MostConnections() const {
-    return std::min(
-        options_.max_connections,
-        MostConnectionsOf(kDescriptorsEach + (options_.accepts ? 0 : kDescriptorsOfRelay)));
+    return MostGrpcConnections(options_.max_connections, /*relayed=*/!options_.accepts);
   }
   void Say(GrpcCut reason);
   // Of a connection that is cut for what came over it.
@@ -432,7 +433,7 @@ void GrpcListener::Impl::Say(GrpcCut reason) {
     spdlog::error(
         "--grpc-address: all {} files that the process may open are open, {} of them for {} "
         "connections here: of these the longest idle make room",
-        DescriptorLimit(), kDescriptorsEach * guard_.size(), guard_.size());
+        DescriptorLimit(), kFilesOfGrpc * guard_.size(), guard_.size());
     return;
   }
   spdlog::warn(
@@ -459,6 +460,7 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Open(const ListenerO
   }
   auto impl = std::make_unique<Impl>(options, std::move(listening), counts);
   if (!impl->Prepare()) return refused(std::generic_category().message(errno));
+  impl->SayMostConnections();
   return std::unique_ptr<GrpcListener>(new GrpcListener(std::move(impl)));
 }
 

@@ -6,12 +6,20 @@
 
 #include <algorithm>
 
+#include "fmt/format.h"
+
 namespace cellbatch {
 
 namespace {
 
 constexpr rlim_t kMostEverNeeded = 1 << 20;
 constexpr int64_t kShareOfDescriptors = 4, kLeastConnections = 16;
+constexpr int64_t kFilesOfHttp = 1, kFilesOfRelay = 2;  // of a connection
+
+int64_t MostConnections(int64_t asked, int64_t files_each) {
+  return std::min(
+      asked, std::max(DescriptorLimit() / kShareOfDescriptors / files_each, kLeastConnections));
+}
 
 }  // namespace
 
@@ -30,8 +38,17 @@ int64_t RaiseDescriptorLimit() {
   return DescriptorLimit();
 }
 
-int64_t MostConnectionsOf(int64_t descriptors_each) {
-  return std::max(DescriptorLimit() / kShareOfDescriptors / descriptors_each, kLeastConnections);
+int64_t MostHttpConnections(int64_t asked, bool relayed) {
+  return MostConnections(asked, kFilesOfHttp + (relayed ? kFilesOfRelay : 0));
+}
+
+int64_t MostGrpcConnections(int64_t asked, bool relayed) {
+  return MostConnections(asked, kFilesOfGrpc + (relayed ? kFilesOfRelay : 0));
+}
+
+std::string FewerConnections(std::string_view address_flag, int64_t most, int64_t asked) {
+  return fmt::format("--{}: {} connections at most, not {}: the process may open {} files",
+                     address_flag, most, asked, DescriptorLimit());
 }
 
 SpareDescriptors::~SpareDescriptors() {

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace cellbatch {
@@ -12,8 +14,13 @@ namespace cellbatch {
 // As many as the system lets us (the soft limit becomes the hard one); answers how many that are.
 int64_t RaiseDescriptorLimit();
 int64_t DescriptorLimit();
-// Connections that one port may have, each of so many files: together a quarter of those that the process may open.
-int64_t MostConnectionsOf(int64_t descriptors_each);
+// Of `asked`, the connections that one port may have: their files are a quarter of those that the process may open, now.
+// `relayed`: another port accepted them (server/tls), and has files of each, too.
+int64_t MostHttpConnections(int64_t asked, bool relayed);
+int64_t MostGrpcConnections(int64_t asked, bool relayed);
+inline constexpr int64_t kFilesOfGrpc = 2;  // of a connection: gRPC's, and its listener's
+// What the log says where these are fewer than a port's flags ask for.
+std::string FewerConnections(std::string_view address_flag, int64_t most, int64_t asked);
 
 class SpareDescriptors {
  public:

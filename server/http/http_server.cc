@@ -36,14 +36,11 @@ constexpr size_t kSpareDescriptors = 16;
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::minutes kBetweenLogs{1};
 
-constexpr int64_t kDescriptorsOfRelay = 2;  // of who accepts for us
-
 HttpLimits WithinDescriptors(HttpLimits limits, std::string_view flag, bool behind) {
-  const int64_t most = MostConnectionsOf(1 + (behind ? kDescriptorsOfRelay : 0));
-  if (limits.max_connections > most) {
-    spdlog::warn("--{}: {} connections at most, not {}: the process may open {} files", flag, most,
-                 limits.max_connections, DescriptorLimit());
-    limits.max_connections = most;
+  const int64_t asked = limits.max_connections;
+  limits.max_connections = MostHttpConnections(asked, behind);
+  if (limits.max_connections < asked) {
+    spdlog::warn("{}", FewerConnections(flag, limits.max_connections, asked));
   }
   return limits;
 }
