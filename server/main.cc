@@ -145,10 +145,16 @@ class Signalled {
     const std::lock_guard lock(mutex_);
     server_ = server;
   }
-  // Nobody is told that the server is ready after being told that it stops.
   void TellReady(const std::string& status) {
     const std::lock_guard lock(mutex_);
-    if (lifecycle_.phase() < ServerPhase::kDraining) Tell(options_, "READY=1\nSTATUS=" + status);
+    untold_ = "READY=1\nSTATUS=" + status;
+    const absl::Status told = TellUntold();
+    if (!told.ok()) spdlog::warn("{}; tried again until it is heard", std::string(told.message()));
+  }
+  // Where it was not heard: a manager that had no room for it then would wait for ever.
+  void TellReadyAgain() {
+    const std::lock_guard lock(mutex_);
+    TellUntold().IgnoreError();  // as was said
   }
   // No device is left, and the server has begun to stop by itself.
   void StopsByItself() {
@@ -161,6 +167,14 @@ class Signalled {
   void WatchDrain() const { ExitAfter(static_cast<int>(longest_drain_), kFailed); }
 
  private:
+  // Under the mutex. Nobody is told that the server is ready after being told that it stops.
+  absl::Status TellUntold() {
+    if (lifecycle_.phase() >= ServerPhase::kDraining) untold_.clear();
+    if (untold_.empty()) return absl::OkStatus();
+    absl::Status told = TellServiceManager(options_.notify_socket, untold_);
+    if (told.ok()) untold_.clear();
+    return told;
+  }
   // Before there is a server nobody can have been answered; and a device may take long to be opened.
   void Stop() {
     HurryLog();
@@ -183,7 +197,8 @@ class Signalled {
   const int64_t longest_drain_;
   Lifecycle lifecycle_;
   std::mutex mutex_;
-  Server* server_ = nullptr;   // under it
+  Server* server_ = nullptr;   // under it, like the next one
+  std::string untold_;         // that it is ready, until the manager has heard it
   const StopSignals signals_;  // last: its thread uses the others
 };
 
@@ -228,7 +243,7 @@ int Serve(const ServerOptions& options) {
     lifecycle.RequestStop();
   }
   if (loaded.ok() && lifecycle.Serve()) SayReady(signalled, **server, found, details);
-  const bool computes = (*server)->WaitForStop([] {});
+  const bool computes = (*server)->WaitForStop([&] { signalled.TellReadyAgain(); });
   if (!computes) signalled.StopsByItself();
   const bool all = (*server)->Drain();
   signalled.SetServer(nullptr);

@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/health.grpc.pb.h"
+#include "server/service_manager.h"
 #include "tests/fault/metrics_page.h"
 #include "tests/fault/served_models.h"
 #include "tests/testing/notify_socket.h"
@@ -70,6 +71,27 @@ TEST_F(LifecycleFaultTest, AServiceManagerHearsWhenItIsReadyAndWhenItStops) {
   EXPECT_EQ(server->Wait(), 0) << server->Log();
   EXPECT_EQ(manager.Heard(kPatience), "STOPPING=1\nSTATUS=stopping: what was accepted is answered");
   EXPECT_EQ(manager.Heard(), "");
+}
+
+// systemd's queue may be full just then, and its unit would not come up.
+TEST_F(LifecycleFaultTest, AServiceManagerWithoutRoomHearsThatItIsReadyOnceItReads) {
+  constexpr std::chrono::minutes kPatience(1);
+  const NotifySocket manager;
+  const std::string others = "STATUS=of others";
+  while (TellServiceManager(manager.name(), others).ok()) {
+  }
+  const auto server = Serving({"--notify-socket=" + manager.name()});
+  ASSERT_NE(server, nullptr);
+  while (server->Log().find("tried again until it is heard") == std::string::npos) {
+    std::this_thread::yield();
+  }
+  std::string heard = others;
+  while (heard == others) heard = manager.Heard(kPatience);
+  EXPECT_EQ(heard.find("READY=1\nSTATUS={\"ready\":true,"), 0u) << heard;
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0) << server->Log();
+  EXPECT_EQ(manager.Heard(kPatience), "STOPPING=1\nSTATUS=stopping: what was accepted is answered")
+      << "and is told once";
 }
 
 // SIGTERM or SIGINT, then the same again: not ready at once, serving on for the delay, then draining.
