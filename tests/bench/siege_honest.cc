@@ -139,7 +139,7 @@ Heard AskProbes(GrpcCaller& caller, const std::string& http) {
   const grpc::Status status = caller.stub().ServerReady(&context, {}, &answer);
   if (!status.ok()) return {Heard::How::kFailed, "ServerReady: " + status.error_message()};
   const std::string live = HttpGet(http, "/v2/health/live");
-  if (live != "200 live\n") return {Heard::How::kFailed, "live: " + live};
+  if (live != kLiveAnswer) return {Heard::How::kFailed, "live: " + live};
   if (!answer.ready()) return {Heard::How::kClosing, "not ready"};
   return {Heard::How::kAnswer, "live and ready"};
 }

@@ -222,8 +222,8 @@ TEST_F(ProxyAttackTest, ProbesAndScrapesAreAnsweredWhenStrangersHaveTakenEveryPl
   for (int a = 1; a <= kAddresses; ++a) {
     for (int i = 0; i < kEach; ++i) Stranger(watch, "127.0.1." + std::to_string(a));
   }
-  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/live"), "200 live\n");
-  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/ready"), "200 ready\n");
+  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/live"), kLiveAnswer);
+  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/ready"), kReadyAnswer);
   EXPECT_TRUE(HttpGet(proxy_->at(8002), "/metrics").starts_with("200 # HELP"));
   ExpectGood(*honest_);
   // And strangers are there still, with the calls that they began.

@@ -151,14 +151,14 @@ TEST_F(ProxyTest, HealthIsWatchedReflectionAnswersAndADrainIsSeen) {
   server_->Signal(SIGTERM);  // it serves on, until the second
   ASSERT_TRUE(watch->Read(&health)) << "news come while the call lasts";
   EXPECT_EQ(health.status(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/ready"), "503 not ready\n");
-  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/live"), "200 live\n");
+  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/ready"), kNotReadyAnswer);
+  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/live"), kLiveAnswer);
   context.TryCancel();
 }
 
 TEST_F(ProxyTest, ThePortForProbesAnswersNothingElse) {
   ASSERT_NO_FATAL_FAILURE(Serve());
-  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/ready"), "200 ready\n");
+  EXPECT_EQ(HttpGet(proxy_->at(8003), "/v2/health/ready"), kReadyAnswer);
   for (const char* path : {"/", "/metrics", "/v2/models/words"}) {
     EXPECT_EQ(HttpGet(proxy_->at(8003), path).substr(0, 3), "404") << path;
   }

@@ -300,7 +300,7 @@ TEST_F(ModelControlTest, ModelsComeAndGoByCallOverGrpcAndHttp) {
             "model \"nobody\": there is no folder of that name in the model repository");
   EXPECT_THAT(HttpLoad("nobody"), StartsWith("404 "));
   EXPECT_THAT(HttpLoad("..%2fx"), StartsWith("400 "));
-  EXPECT_EQ(HttpGet(server_->http(), "/v2/health/ready"), "200 ready\n");
+  EXPECT_EQ(HttpGet(server_->http(), "/v2/health/ready"), kReadyAnswer);
   EXPECT_EQ(State("late"), "");
   AddModel(repository_, {.name = "late", .vocabulary = 10});
   EXPECT_EQ(State("late"), "UNAVAILABLE  not loaded");

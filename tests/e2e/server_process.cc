@@ -142,6 +142,11 @@ std::string HttpGet(const std::string& address, const std::string& path) {
   return answer.substr(9, 3) + " " + answer.substr(body + 4);
 }
 
+std::string ModelReadyAnswer(const std::string& name, bool ready) {
+  return (ready ? "200" : "503") + (R"( {"name":")" + name) +
+         (ready ? R"(","ready":true})" : R"(","ready":false})");
+}
+
 double Metric(const ServerProcess& server, const std::string& sample) {
   const std::string page = HttpGet(server.metrics(), "/metrics");
   const size_t at = page.find("\n" + sample + " ");

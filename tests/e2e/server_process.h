@@ -51,8 +51,13 @@ class ServerProcess {
   std::string grpc_, http_, metrics_;
 };
 
-// The body of a GET, its status first: "200 ready\n". Empty: nobody is there.
+// The body of a GET, its status first: "404 nothing". Empty: nobody is there.
 std::string HttpGet(const std::string& address, const std::string& path);
+// What it is of /v2/health/.., and of /v2/models/NAME/ready.
+inline constexpr const char* kLiveAnswer = R"(200 {"live":true})";
+inline constexpr const char* kReadyAnswer = R"(200 {"ready":true})";
+inline constexpr const char* kNotReadyAnswer = R"(503 {"ready":false})";
+std::string ModelReadyAnswer(const std::string& name, bool ready);
 // A sample of Prometheus' text by its whole name with labels, as on the page; -1: not there.
 double Metric(const ServerProcess& server, const std::string& sample);
 

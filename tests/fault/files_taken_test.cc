@@ -27,8 +27,8 @@ class FilesTakenTest : public ::testing::Test {
   }
   void ExpectProbesAreAnswered() const {
     for (int i = 0; i < 40; ++i) {
-      ASSERT_EQ(HttpGet(server_->http(), "/v2/health/live"), "200 live\n") << i;
-      ASSERT_EQ(HttpGet(server_->http(), "/v2/health/ready"), "200 ready\n") << i;
+      ASSERT_EQ(HttpGet(server_->http(), "/v2/health/live"), kLiveAnswer) << i;
+      ASSERT_EQ(HttpGet(server_->http(), "/v2/health/ready"), kReadyAnswer) << i;
     }
   }
   // Each on a connection of its own.

@@ -40,7 +40,7 @@ class LifecycleFaultTest : public ::testing::Test {
     grpc::health::v1::HealthCheckResponse health;
     EXPECT_TRUE(
         grpc::health::v1::Health::NewStub(caller.channel())->Check(&check, {}, &health).ok());
-    return {HttpGet(server.http(), "/v2/health/ready") == "200 ready\n", ready.ready(),
+    return {HttpGet(server.http(), "/v2/health/ready") == kReadyAnswer, ready.ready(),
             health.status() == grpc::health::v1::HealthCheckResponse::SERVING,
             Metric(server, "cellbatch_ready") == 1};
   }
@@ -117,11 +117,11 @@ TEST_F(LifecycleFaultTest, L1StoppedUnderLoadItAnswersWhatItAcceptedAndIsNotRead
     }
     WaitForInFlight(*server, kAccepted);
     server->Signal(signal);
-    while (HttpGet(server->http(), "/v2/health/ready") != "503 not ready\n") {
+    while (HttpGet(server->http(), "/v2/health/ready") != kNotReadyAnswer) {
       std::this_thread::yield();
     }
     EXPECT_EQ(Readiness(*server, caller), std::vector<bool>(4, false));
-    EXPECT_EQ(HttpGet(server->http(), "/v2/health/live"), "200 live\n");
+    EXPECT_EQ(HttpGet(server->http(), "/v2/health/live"), kLiveAnswer);
     ExpectGood(caller);
     // Its answer is counted out a moment after its client has it.
     const MetricsPage loaded =

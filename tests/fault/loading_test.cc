@@ -134,9 +134,9 @@ TEST_F(LoadingTest, V2AModelThatIsBeingLoadedIsUnavailableUntilItIsThere) {
   EXPECT_TRUE(caller_->stub().RepositoryIndex(&context, {}, &index).ok());
   ASSERT_EQ(index.models_size(), 2);
   EXPECT_EQ(index.models(1).name() + " " + index.models(1).state(), "zlate LOADING");
-  EXPECT_EQ(HttpGet(http_, "/v2/health/live"), "200 live\n");
-  EXPECT_EQ(HttpGet(http_, "/v2/health/ready"), "503 not ready\n");
-  EXPECT_EQ(HttpGet(http_, "/v2/models/zlate/ready"), "503 not ready\n");
+  EXPECT_EQ(HttpGet(http_, "/v2/health/live"), kLiveAnswer);
+  EXPECT_EQ(HttpGet(http_, "/v2/health/ready"), kNotReadyAnswer);
+  EXPECT_EQ(HttpGet(http_, "/v2/models/zlate/ready"), ModelReadyAnswer("zlate", false));
   OpenGate();
   ASSERT_TRUE(server_->WaitUntilReady()) << server_->Log();
   EXPECT_EQ(MetricsPage(*server_).Ended(), 3);
@@ -213,7 +213,7 @@ class WarmTest : public GatedTest {
       refused = caller_->Infer(Words({1}), answer);
     } while (refused.ok());
     ASSERT_EQ(refused.error_message(), "the server is shutting down") << "its own word";
-    EXPECT_EQ(HttpGet(http_, "/v2/health/ready"), "503 not ready\n");
+    EXPECT_EQ(HttpGet(http_, "/v2/health/ready"), kNotReadyAnswer);
     ExpectInFlight(3);
   }
   void ExpectAnswers() {

@@ -54,9 +54,10 @@ class SlowHttpTest : public FaultTest {
 TEST_F(SlowHttpTest, ProbesAreAnsweredWhileAThousandSlowClientsHang) {
   const SlowClients slow(server_->http());
   for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(HttpGet(server_->http(), "/v2/health/live"), "200 live\n") << i;
-    ASSERT_EQ(HttpGet(server_->http(), "/v2/health/ready"), "200 ready\n") << i;
-    ASSERT_EQ(HttpGet(server_->http(), "/v2/models/words/ready"), "200 ready\n") << i;
+    ASSERT_EQ(HttpGet(server_->http(), "/v2/health/live"), kLiveAnswer) << i;
+    ASSERT_EQ(HttpGet(server_->http(), "/v2/health/ready"), kReadyAnswer) << i;
+    ASSERT_EQ(HttpGet(server_->http(), "/v2/models/words/ready"), ModelReadyAnswer("words", true))
+        << i;
   }
   EXPECT_GE(Metric(*server_, R"(cellbatch_http_connections{port="http"})"),
             static_cast<double>(slow.size()));
@@ -79,8 +80,8 @@ TEST(SlowHttpBoundTest, ProbesAreAnsweredWhenSlowClientsHaveTakenEveryPlace) {
   ASSERT_NE(server, nullptr);
   const SlowClients slow(server->http());
   for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(HttpGet(server->http(), "/v2/health/live"), "200 live\n") << i;
-    ASSERT_EQ(HttpGet(server->http(), "/v2/health/ready"), "200 ready\n") << i;
+    ASSERT_EQ(HttpGet(server->http(), "/v2/health/live"), kLiveAnswer) << i;
+    ASSERT_EQ(HttpGet(server->http(), "/v2/health/ready"), kReadyAnswer) << i;
   }
   const double cut =
       Metric(*server, R"(cellbatch_http_cut_total{port="http",reason="connections"})");

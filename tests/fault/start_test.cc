@@ -167,10 +167,11 @@ TEST_F(StartTest, L3WithoutStrictReadinessTheOthersAreServedAndItSaysWhyNot) {
   ASSERT_NE(server, nullptr);
   GrpcCaller caller(server->grpc());
   ExpectGood(caller);
-  EXPECT_EQ(HttpGet(server->http(), "/v2/health/ready"), "200 ready\n");
+  EXPECT_EQ(HttpGet(server->http(), "/v2/health/ready"), kReadyAnswer);
   for (size_t i = 0; i < damages.size(); ++i) {
     SCOPED_TRACE(damages[i].what);
-    EXPECT_EQ(HttpGet(server->http(), "/v2/models/" + name(i) + "/ready"), "503 not ready\n");
+    EXPECT_EQ(HttpGet(server->http(), "/v2/models/" + name(i) + "/ready"),
+              ModelReadyAnswer(name(i), false));
     inference::ModelInferResponse answer;
     const grpc::Status status = caller.Infer(Words({1}, name(i)), answer);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);

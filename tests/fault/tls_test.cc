@@ -114,7 +114,7 @@ TEST_F(TlsTest, P8WhoShowsNoCertificateOfOursIsUnavailableAndWhoDoesIsServed) {
     over_http.Send("GET /v2/health/ready HTTP/1.1\r\nHost: a\r\n\r\n");
     EXPECT_EQ(over_http.Receive(12), "");
   }
-  EXPECT_EQ(HttpGet(server_->metrics(), "/v2/health/ready"), "200 ready\n") << "a probe has none";
+  EXPECT_EQ(HttpGet(server_->metrics(), "/v2/health/ready"), kReadyAnswer) << "a probe has none";
   ExpectGood(*caller_);
   TlsClient over_http(server_->http(), Http(good));
   ASSERT_TRUE(over_http.Send("GET /v2/health/ready HTTP/1.1\r\nHost: a\r\n\r\n"));

@@ -151,8 +151,8 @@ TEST_F(TokensTest, ProbesNeedNoToken) {
     EXPECT_EQ(Http(std::string("GET ") + path, "").first, "200") << path;
   }
   EXPECT_THAT(HttpGet(server_->metrics(), "/metrics"), testing::StartsWith("200 "));
-  EXPECT_EQ(HttpGet(server_->metrics(), "/v2/health/ready"), "200 ready\n") << "its own port";
-  EXPECT_EQ(HttpGet(server_->metrics(), "/v2/health/live"), "200 live\n");
+  EXPECT_EQ(HttpGet(server_->metrics(), "/v2/health/ready"), kReadyAnswer) << "its own port";
+  EXPECT_EQ(HttpGet(server_->metrics(), "/v2/health/live"), kLiveAnswer);
   EXPECT_THAT(HttpGet(server_->metrics(), "/v2/models/words"), testing::StartsWith("404 "));
   // Everything else does, reflection too.
   grpc::ClientContext metadata;

@@ -139,8 +139,12 @@ absl::Status ReadTraceSettings(std::string_view body, inference::TraceSettingReq
   return absl::OkStatus();
 }
 
-HttpReply ReadyReply(bool ready) {
-  return {.status = ready ? 200 : 503, .body = ready ? "ready\n" : "not ready\n"};
+// `said` in JSON, for clients; the status, for probes.
+HttpReply ReadyReply(nlohmann::ordered_json said, bool ready) {
+  said["ready"] = ready;
+  HttpReply reply = JsonReply(said);
+  if (!ready) reply.status = 503;
+  return reply;
 }
 
 }  // namespace
@@ -163,12 +167,13 @@ HttpReply KServePages::Answer(const KServePath& path, std::string_view body,
     case KServeAsk::kServer:
       return JsonReply(JsonOf(kserve_.ServerMetadata()));
     case KServeAsk::kLive:
-      return {.body = "live\n"};
+      return JsonReply(JsonOf(kserve_.ServerLive()));
     case KServeAsk::kReady:
-      return ReadyReply(kserve_.ServerReady().ready());
+      return ReadyReply(nlohmann::ordered_json::object(), kserve_.ServerReady().ready());
     case KServeAsk::kModelReady: {
       const auto ready = kserve_.ModelReady(Named<inference::ModelReadyRequest>(path));
-      return ready.ok() ? ReadyReply(ready->ready()) : ErrorReply(ready.status());
+      return ready.ok() ? ReadyReply({{"name", path.model}}, ready->ready())
+                        : ErrorReply(ready.status());
     }
     case KServeAsk::kMetadata:
       return ReplyOf(kserve_.ModelMetadata(Named<inference::ModelMetadataRequest>(path)));

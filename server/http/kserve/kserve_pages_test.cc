@@ -83,14 +83,23 @@ class KServePagesTest : public ::testing::Test {
   KServePages pages_{kserve_};
 };
 
-TEST_F(KServePagesTest, ProbesSayByStatusWhatIsReady) {
-  EXPECT_EQ(Get("/v2/health/live").status, 200);
-  EXPECT_EQ(Get("/v2/health/ready").status, 503);
+// Kubernetes reads the status, clients of KServe's protocol (its SDK) the JSON.
+TEST_F(KServePagesTest, ProbesSayByStatusAndInJsonWhatIsReady) {
+  const auto expect = [&](const char* path, int status, const char* body) {
+    const HttpReply reply = Get(path);
+    EXPECT_EQ(reply.status, status) << path;
+    EXPECT_EQ(reply.body, body) << path;
+    EXPECT_EQ(reply.content_type, "application/json") << path;
+  };
+  expect("/v2/health/live", 200, R"({"live":true})");
+  expect("/v2/health/ready", 503, R"({"ready":false})");
+  expect("/v2/models/tiny/ready", 503, R"({"name":"tiny","ready":false})");
   lifecycle_.Serve();
-  EXPECT_EQ(Get("/v2/health/ready").status, 200);
-  EXPECT_EQ(Get("/v2/models/tiny/ready").status, 200);
-  EXPECT_EQ(Get("/v2/models/cold/ready").status, 503);
-  EXPECT_EQ(Get("/v2/models/nobody/ready").status, 404);
+  expect("/v2/health/ready", 200, R"({"ready":true})");
+  expect("/v2/models/tiny/ready", 200, R"({"name":"tiny","ready":true})");
+  expect("/v2/models/tiny/versions/3/ready", 200, R"({"name":"tiny","ready":true})");
+  expect("/v2/models/cold/ready", 503, R"({"name":"cold","ready":false})");
+  expect("/v2/models/nobody/ready", 404, R"({"error":"unknown model"})");
 }
 
 TEST_F(KServePagesTest, WhatGrpcSaysIsSaidInJsonWithNumbersAsNumbers) {
