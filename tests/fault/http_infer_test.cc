@@ -136,11 +136,15 @@ TEST_F(HttpInferFaultTest, AClientThatHangsUpWhileItsPieceWaitsForItsTurnCostsNo
     });
     ASSERT_EQ(HttpGet(server_->http(), "/v2/health/live"), kLiveAnswer);
   }
+  TcpConnection behind(server_->http());
+  ASSERT_TRUE(behind.Send(Infer("slow", PieceOfSeven(SlowBody(1)))));
+  wait_for_admitted(2);
   const MetricsPage after = WaitUntilEmpty(*server_);
   EXPECT_EQ(after.Ended("ok") - before.Ended("ok"), 1);
-  EXPECT_EQ(after.Ended() - before.Ended(), 4) << "each once";
+  EXPECT_EQ(after.Ended() - before.Ended(), 5) << "each once";
   const std::string reply = first.ReceiveUntil("");
   EXPECT_TRUE(reply.starts_with("HTTP/1.1 200 OK\r\n")) << reply;
+  ExpectError(behind.ReceiveUntil(""), 409, "sequence 7: a piece before this one failed");
 }
 
 TEST_F(HttpInferFaultTest, ATimeoutEndsItInTheMiddle) {

@@ -30,6 +30,8 @@ int CodeOf(const absl::Status& status) {
       return 403;
     case absl::StatusCode::kNotFound:
       return 404;
+    case absl::StatusCode::kAborted:
+      return 409;
     case absl::StatusCode::kResourceExhausted:
       return 429;
     case absl::StatusCode::kUnimplemented:

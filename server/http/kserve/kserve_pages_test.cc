@@ -189,6 +189,17 @@ TEST_F(KServePagesTest, LogSettingsAreReadAndChangedInOneObject) {
   EXPECT_EQ(Get("/v2/logging", std::string(5000, ' ')).status, 400);
 }
 
+TEST(ErrorReplyTest, AnErrorHasTheStatusOfHttpThatSaysTheSame) {
+  EXPECT_EQ(ErrorReply(absl::InvalidArgumentError("why")).status, 400);
+  EXPECT_EQ(ErrorReply(absl::NotFoundError("why")).status, 404);
+  EXPECT_EQ(ErrorReply(absl::AbortedError("why")).status, 409) << "a piece behind one that failed";
+  EXPECT_EQ(ErrorReply(absl::ResourceExhaustedError("why")).status, 429);
+  EXPECT_EQ(ErrorReply(absl::InternalError("why")).status, 500);
+  EXPECT_EQ(ErrorReply(absl::UnavailableError("why")).status, 503);
+  EXPECT_EQ(ErrorReply(absl::DeadlineExceededError("why")).status, 504);
+  EXPECT_EQ(ErrorReply(absl::AbortedError("why")).body, R"({"error":"why"})");
+}
+
 TEST_F(KServePagesTest, ErrorsAreJson) {
   const std::pair<const char*, int> cases[] = {
       {"/v2/models/nobody", 404},
