@@ -200,7 +200,8 @@ inference::ServerMetadataResponse KServeService::ServerMetadata() const {
   response.set_name(std::string(kServerName));
   response.set_version(std::string(kServerVersion));
   for (const char* extension :
-       {"model_configuration", "model_repository", "statistics", "trace", "logging"}) {
+       {"model_repository", "model_repository(unload_dependents)", "schedule_policy",
+        "model_configuration", "binary_tensor_data", "statistics", "trace", "logging"}) {
     response.add_extensions(extension);
   }
   if (sequence_idle_.has_value()) {

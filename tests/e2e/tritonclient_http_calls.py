@@ -32,7 +32,8 @@ def wanted(binary):
 def metadata(client, cell):
     assert client.is_server_live() and client.is_server_ready() and client.is_model_ready(cell)
     assert client.is_model_ready(cell, "1") and not client.is_model_ready("nobody")
-    assert client.get_server_metadata()["name"] != ""
+    server = client.get_server_metadata()
+    assert server["name"] != "" and {"binary_tensor_data", "schedule_policy"} <= set(server["extensions"]), server
     described = client.get_model_metadata(cell)
     assert [t["name"] for t in described["outputs"]][0] == "OUTPUT", described
     assert described["inputs"][0]["shape"] == [-1], described
