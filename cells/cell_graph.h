@@ -108,7 +108,8 @@ struct ReturnedTensor {
   WireType type = WireType::kFp32;
   TensorDims dims;
   absl::Span<std::byte> bytes;  // little-endian, row-major; owned by the graph
-  // INT32 ids that the client sees as BYTES, by these names; the model's, which the request keeps.
+  // INT32 ids that the client sees as BYTES, by these names; the model's, which the request keeps. What cells left may be
+  // none of them.
   const Vocabulary* names = nullptr;
 };
 

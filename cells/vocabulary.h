@@ -35,8 +35,10 @@ class Vocabulary {
   }
   int32_t size() const { return static_cast<int32_t>(words_.size()); }
   size_t longest() const { return longest_; }  // bytes of the longest word
-  // 0 <= id < size().
-  std::string_view word(int32_t id) const { return words_[static_cast<size_t>(id)]; }
+  // Empty, as no entry is: none has that number.
+  std::string_view word(int32_t id) const {
+    return id >= 0 && id < size() ? words_[static_cast<size_t>(id)] : std::string_view();
+  }
 
  private:
   explicit Vocabulary(std::string text) : text_(std::move(text)) {}

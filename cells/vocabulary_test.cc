@@ -25,6 +25,8 @@ TEST(VocabularyTest, ALinesNumberFromZeroIsItsId) {
   EXPECT_EQ((*words)->Find("paris"), 2);
   EXPECT_EQ((*words)->Find("Möwe"), 3);
   EXPECT_EQ((*words)->word(3), "Möwe");
+  EXPECT_EQ((*words)->word(-1), "");
+  EXPECT_EQ((*words)->word(4), "");
 }
 
 TEST(VocabularyTest, OnlyWholeWordsAreFound) {

@@ -92,7 +92,7 @@ struct ChainSpec {
   // What words of a text are called; null: no WORDS_TEXT. `spelling`: their characters; null: not spelled.
   std::shared_ptr<const Vocabulary> words, spelling;
   std::optional<int32_t> unknown_word;  // serves a word of a text that is neither known nor spelled
-  // Of the token head, which then has an INT32 column "label". Null: no LABELS.
+  // Of the token head, which then has an INT32 column "label", an ArgMax over as many numbers. Null: no LABELS.
   std::shared_ptr<const Vocabulary> labels;
 };
 

@@ -35,6 +35,30 @@ TableId TableRead(const CellType& type, InputId input) {
   return type.in[static_cast<size_t>(input.value())];
 }
 
+// That each number which the head's own column "label" may hold has a name: it says where one of as many elements is largest.
+absl::Status CheckLabel(const CellType& head, ColumnId label, int64_t labels) {
+  const CellDefinition& cell = *head.definition;
+  const auto column = static_cast<size_t>(label.value());
+  const Op* maker = &cell.op(cell.outputs()[column].value);
+  // Of a copy, what it copies.
+  while ((maker->kind == OpKind::kSlice || maker->kind == OpKind::kTranspose) &&
+         cell.op(maker->args[0]).shape.size() == 1) {
+    maker = &cell.op(maker->args[0]);
+  }
+  std::string what;
+  if (maker->kind != OpKind::kArgMax) {
+    what = fmt::format("is made by {}, not by ArgMax over {} numbers", Name(maker->kind), labels);
+  } else if (const int64_t over = cell.op(maker->args[0]).shape.size(); over != labels) {
+    what = fmt::format("is an ArgMax over {} numbers", over);
+  } else {
+    return absl::OkStatus();
+  }
+  return Wrong(
+      fmt::format("token_head \"{}\": its column \"{}\" {}, and there are {} labels; write the "
+                  "ARGMAX of column \"y\", or leave \"{}\" out, then it is that",
+                  head.name, kLabelColumn, what, labels, kLabelColumn));
+}
+
 // What a type reads beside its carry: one table by one input, or two directions by two.
 struct Reads {
   InputId forward, backward;
@@ -232,7 +256,7 @@ absl::Status ChainUnfolder::MakeLabels(const ChainSpec& spec, const Model& model
         fmt::format("token_head \"{}\" leaves no INT32 column \"{}\"", type.name, kLabelColumn));
   }
   labels_ = spec.labels;
-  return absl::OkStatus();
+  return CheckLabel(type, head_label_, labels_->size());
 }
 
 bool ChainUnfolder::TopIsBackward() const {

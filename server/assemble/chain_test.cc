@@ -170,6 +170,38 @@ TEST_F(TaggerFolderTest, ListsThatDoNotFitTheModelAreNamed) {
   EXPECT_THAT(Error(), HasSubstr("labels.txt: no file"));
 }
 
+// Whatever number a cell leaves, a client reads it as a name.
+TEST_F(TaggerFolderTest, ALabelOfAHeadsOwnIsWhereAsManyNumbersAreLargest) {
+  const auto error = [&](const std::string& ops) {
+    Write("own_output.textproto", R"(name: "own_output"
+inputs { name: "forward" columns { name: "h" type: FP32 dims: "F" } }
+inputs { name: "backward" columns { name: "h" type: FP32 dims: "B" } }
+parameters { name: "W_h" dims: "M" dims: "F+B" }
+parameters { name: "W_o" dims: "C" dims: "M" }
+ops { name: "both" kind: CONCAT args: "forward.h" args: "backward.h" }
+ops { name: "between" kind: MATMUL args: "both" args: "W_h" }
+ops { name: "y" kind: MATMUL args: "between" args: "W_o" }
+outputs { column: "y" value: "y" }
+outputs { column: "label" value: "label" }
+)" + ops);
+    return ErrorWith("cell: \"tagger_output\"", "cell: \"own_output\"");
+  };
+  const std::string cure =
+      ", and there are 2 labels; write the ARGMAX of column \"y\", or leave \"label\" out, then it "
+      "is that";
+  EXPECT_EQ(error(R"(ops { name: "label" kind: ARGMAX args: "y" })"), "loaded");
+  EXPECT_EQ(error(R"(ops { name: "l" kind: ARGMAX args: "y" }
+                     ops { name: "label" kind: SLICE args: "l" begin: "0" end: "1" })"),
+            "loaded");
+  EXPECT_THAT(
+      error(R"(ops { name: "label" kind: ARGMAX args: "between" })"),
+      HasSubstr("token_head \"output\": its column \"label\" is an ArgMax over 3 numbers" + cure));
+  EXPECT_THAT(error(R"(ops { name: "label" kind: CONSTANT integer: "1" })"),
+              HasSubstr("token_head \"output\": its column \"label\" is made by Constant, not by "
+                        "ArgMax over 2 numbers" +
+                        cure));
+}
+
 TEST_F(TaggerFolderTest, PartsThatDoNotFitEachOtherAreNamed) {
   EXPECT_EQ(Error(), "loaded");
   EXPECT_THAT(ErrorWith("token_head: \"output\"", "head: \"output\""),

@@ -45,8 +45,8 @@ CellText WrapCell(const disk::CellDefinition& message, const std::string& file);
 absl::StatusOr<CellText> PutBefore(const CellText& before, const CellText& cell,
                                    std::string_view input);
 
-// Adds the INT32 output `label`: where column `column` of the cell is largest. Nothing where the cell leaves a `label` already;
-// INVALID_ARGUMENT where it does not leave `column`.
+// Adds the INT32 output `label`: where column `column` of the cell is largest. Nothing where the cell leaves a `label`
+// already, be it that number or another; INVALID_ARGUMENT where it does not leave `column`.
 absl::StatusOr<CellText> AddArgMax(CellText cell, std::string_view column, std::string_view label);
 
 // What is known of a parameter or of a column that an input reads: its dimensions.

@@ -534,6 +534,27 @@ TEST_F(SmallAnswerTest, TextIsTakenForTheLongestThatItMayBe) {
                                    "may have 7 (--max-answer-bytes)"));
 }
 
+class NamesTest : public InferTest {
+ protected:
+  NamesTest() : InferTest({}, /*max_answer_bytes=*/1000) { model_ = NamingModel(); }
+};
+
+TEST_F(NamesTest, ANumberThatHasNoNameIsAnInternalErrorOfThatRequest) {
+  FakeCall &wrong = Start(TokensRequest({1})), &right = Start(TokensRequest({0}));
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_EQ(wrong.Wait().status,
+            absl::InternalError("model \"tiny\": output LABELS: a cell left number 1065353216, "
+                                "there are 2 names"));
+  inference::ModelInferResponse answer;
+  ASSERT_TRUE(answer.ParseFromString(right.Wait().body)) << right.Wait().status;
+  ASSERT_EQ(answer.raw_output_contents_size(), 2);
+  EXPECT_EQ(answer.raw_output_contents(1), std::string("\2\0\0\0no", 6));
+  EXPECT_EQ(Count(RequestOutcome::kError), 1);
+  EXPECT_EQ(Count(RequestOutcome::kOk), 1);
+  ExpectNothingInFlight();
+}
+
 class FullTest : public InferTest {
  protected:
   FullTest() : InferTest({.max_requests = 3, .max_cells = 20, .max_bytes = 100000}) {}

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "cells/vocabulary.h"
 #include "fmt/format.h"
 #include "server/requests/client_text.h"
 
@@ -24,6 +26,21 @@ bool SpeaksOfBounds(const absl::Status& status) {
     default:
       return false;
   }
+}
+
+// A model's own cells say what they leave as a number: no fault of who asked, and none that other requests are to feel.
+absl::Status CheckNames(absl::Span<const ReturnedTensor> tensors) {
+  for (const ReturnedTensor& tensor : tensors) {
+    if (tensor.names == nullptr) continue;
+    for (size_t at = 0; at < tensor.bytes.size(); at += sizeof(int32_t)) {
+      int32_t id = 0;
+      std::memcpy(&id, tensor.bytes.data() + at, sizeof(id));
+      if (id >= 0 && id < tensor.names->size()) continue;
+      return absl::InternalError(fmt::format("output {}: a cell left number {}, there are {} names",
+                                             tensor.name, id, tensor.names->size()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -261,10 +278,13 @@ PlainCall::Next PlainCall::SubmitAll() {
 }
 
 void PlainCall::Item::OnDone(int responder, std::unique_ptr<Request> done) {
-  const absl::Status& status = done->status;
+  absl::Status& status = done->status;
   const int shard_of_responder = call_.path_.ShardOf(responder);
   if (status.ok()) {
     done->graph.CloseAnswer();
+    status = CheckNames(done->graph.tensors());
+  }
+  if (status.ok()) {
     absl::Span<const ReturnedTensor> tensors = done->graph.tensors();
     if (Piece* const piece = call_.piece_.get()) {
       piece->left = TakeState(model->signature, tensors);

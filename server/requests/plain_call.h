@@ -94,7 +94,8 @@ class PlainCall {
   //
   // New words of request `i`, if Check made it a stream; read only (scheduler/request.h).
   virtual void OnWords(int /*i*/, const Delivery&) {}
-  // Request `i` is done. The tensors, and what they point at, are gone when this returns.
+  // Request `i` is done. The tensors, and what they point at, are gone when this returns. Of those with names each number has
+  // one: a cell that left another has failed.
   virtual void Answer(int i, absl::Span<const ReturnedTensor> tensors) = 0;
   // On either thread: `i` was refused, or has failed. True: that is its answer, and the others go on. What cuts
   // a submitted request off from outside (CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE) ends the call unasked.

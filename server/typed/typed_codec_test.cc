@@ -284,6 +284,10 @@ TEST(TypedCodecTest, AnswersHoldValuesByTheirKindAndStandInTheirOrder) {
   EXPECT_EQ(response.answers(1).code(), 3);
   EXPECT_EQ(response.answers(1).error(), "no such word");
 
+  named = {-1, 2};
+  ASSERT_TRUE(response.mutable_answers(0)->ParseFromString(EncodeAnswer(tensors)));
+  EXPECT_THAT(response.answers(0).outputs(2).texts(), ElementsAre("", "")) << "no such names";
+
   v1::DecodeResponse event;
   ASSERT_TRUE(event.ParseFromString(EncodeWord(0, 1, names.get())));
   EXPECT_EQ(event.word().text(), "one");

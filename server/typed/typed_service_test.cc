@@ -185,6 +185,20 @@ TEST_F(TypedServiceTest, AFailedDeviceIsTheAnswerOfWhatItHeld) {
   ExpectGood();
 }
 
+TEST_F(TypedServiceTest, ANumberThatHasNoNameIsTheAnswerOfItsInputAlone) {
+  model_ = NamingModel();
+  FakeCall& call = Infer({{0}, {1}});
+  scheduler_.FinishAll();
+  StepResponder();
+  const v1::InferResponse response = Response(call);
+  ASSERT_EQ(response.answers_size(), 2);
+  EXPECT_THAT(response.answers(0).outputs(1).texts(), ElementsAre("no"));
+  EXPECT_EQ(response.answers(1).code(), 13);
+  EXPECT_EQ(response.answers(1).error(),
+            "model \"tiny\": output LABELS: a cell left number 1065353216, there are 2 names");
+  ExpectNothingInFlight();
+}
+
 TEST_F(TypedServiceTest, ASchedulerThatTakesNothingEndsTheCall) {
   scheduler_.full = true;
   EXPECT_EQ(Infer({{1}, {2}}).Wait().status.code(), absl::StatusCode::kUnavailable);

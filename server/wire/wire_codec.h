@@ -63,7 +63,7 @@ class InferMessage {
 };
 
 // What a tensor is as raw contents: the numbers that cells left, or the names of them, each with its length in front;
-// these are written into `named`.
+// these are written into `named`. Each has a name (PlainCall::Answer); one that had none would be empty.
 std::string_view RawContents(const ReturnedTensor& tensor, std::string& named);
 
 // A ModelInferResponse: `id` echoed, the version that answered, tensors raw in their order; those with names as BYTES.

@@ -686,6 +686,13 @@ TEST(WireCodecTest, NumbersWithNamesTravelAsTheirNames) {
   ASSERT_EQ(answer.raw_output_contents_size(), 2);
   EXPECT_EQ(answer.raw_output_contents(0), std::string("\5\0\0\0I-PER\1\0\0\0O\5\0\0\0I-LOC", 23));
   EXPECT_EQ(answer.raw_output_contents(1), Bytes(values));
+
+  for (const int32_t beyond : {-1, 3, 2'000'000'000}) {
+    ids = {0, beyond, 0};
+    std::string named;
+    EXPECT_EQ(RawContents(tensors[0], named), std::string("\1\0\0\0O\0\0\0\0\1\0\0\0O", 14))
+        << beyond;
+  }
 }
 
 TEST(WireCodecTest, TextOfAClientIsQuotedSafeAndShort) {

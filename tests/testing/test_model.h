@@ -11,6 +11,7 @@
 
 #include "cells/model.h"
 #include "cells/unfold/unfolder.h"
+#include "cells/vocabulary.h"
 #include "proto/grpc_service.pb.h"
 #include "tests/testing/builders.h"
 
@@ -41,6 +42,21 @@ class LastStateUnfolder final : public Unfolder {
   const bool all_;
 };
 
+// The same, and LABELS [1]: a number of two names. What the fake scheduler leaves is one of them where all tokens are 0.
+class NamingUnfolder final : public Unfolder {
+ public:
+  explicit NamingUnfolder(TableId tokens) : state_(tokens) {}
+  absl::Status Unfold(const RequestInput& input, CellGraph& graph) const override {
+    absl::Status status = state_.Unfold(input, graph);
+    graph.AddTensor("LABELS", WireType::kInt32, {1}, names_.get());
+    return status;
+  }
+
+ private:
+  const LastStateUnfolder state_;
+  const std::shared_ptr<const Vocabulary> names_ = *Vocabulary::Create("no\nyes\n");
+};
+
 inline std::shared_ptr<Model> TinyModel(const std::string& name = "tiny", int64_t version = 1,
                                         int32_t id = 0) {
   std::shared_ptr<Model> model = testing::OneCellModel(testing::TokenLstmCell(100, 3, 2));
@@ -52,6 +68,12 @@ inline std::shared_ptr<Model> TinyModel(const std::string& name = "tiny", int64_
   model->signature.vocabulary_size = 100;
   model->signature.max_sequence_length = 330;
   model->unfolder = std::make_shared<LastStateUnfolder>(testing::FindTable(*model, "token"));
+  return model;
+}
+
+inline std::shared_ptr<Model> NamingModel() {
+  std::shared_ptr<Model> model = TinyModel();
+  model->unfolder = std::make_shared<NamingUnfolder>(testing::FindTable(*model, "token"));
   return model;
 }
 

@@ -119,6 +119,15 @@ TEST_F(HttpInferTest, EveryErrorIsJsonWithTritonsStatus) {
   ExpectNothingInFlight();
 }
 
+TEST_F(HttpInferTest, ANumberThatHasNoNameIsAnInternalErrorOfThatRequest) {
+  model_ = NamingModel();
+  const auto exchange = Ask(kGood);
+  scheduler_.FinishAll();
+  StepResponder();
+  EXPECT_EQ(Json(*exchange, 500).value("error", ""),
+            "model \"tiny\": output LABELS: a cell left number 1086324736, there are 2 names");
+}
+
 TEST_F(HttpInferTest, ACompressedBodyIsRefusedBeforeItIsRead) {
   const auto refused = HttpInferService::RefuseHead({.method = "POST",
                                                      .path = "",
