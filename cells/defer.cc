@@ -12,7 +12,6 @@
 namespace cellbatch {
 namespace {
 
-// No names that a text can give.
 constexpr char kStepInput[] = "deferred from";
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
@@ -96,16 +95,31 @@ class Splitter {
       });
       column_of[v] = static_cast<int32_t>(there - left.begin());
       if (there != left.end()) continue;
-      left.push_back({fmt::format("deferred {}", left.size()), ValueId(static_cast<int64_t>(v))});
+      left.push_back({NewColumn(left), ValueId(static_cast<int64_t>(v))});
     }
     if (left.size() > Index(kMaxColumns)) return std::nullopt;
     DeferredCell made;
     made.step = MakeStep(of_step, left);
+    if (made.step == nullptr) return std::nullopt;
     made.deferred = MakeDeferred(made.step->columns(), column_of);
+    if (made.deferred == nullptr) return std::nullopt;
     return made;
   }
 
  private:
+  // The name of a column that `left` is to have: no other's there, nor one of the cell's own, which a text may call as it likes
+  // and which are looked for by their names among those that stayed. The same for all types that leave the same columns.
+  std::string NewColumn(const std::vector<Output>& left) const {
+    const auto has = [](absl::Span<const Output> outputs, const std::string& name) {
+      return std::any_of(outputs.begin(), outputs.end(),
+                         [&](const Output& output) { return output.column == name; });
+    };
+    for (size_t n = left.size();; ++n) {
+      std::string name = fmt::format("deferred {}", n);
+      if (!has(cell_.outputs(), name) && !has(left, name)) return name;
+    }
+  }
+
   // Whether both parts compute something of the same parameters alone. How a compiler adds that up depends on who else reads
   // it, in whichever form it is written there.
   bool BothPrepare() const {
@@ -163,6 +177,7 @@ class Splitter {
     copied.ops.push_back(op);
     if (!cell_.op_names().empty()) copied.names.push_back(cell_.op_names()[v]);
   }
+  // Null: it would have more than a cell may.
   std::shared_ptr<const CellDefinition> Made(std::string name, Copied copied,
                                              std::vector<Input> inputs, std::vector<Output> outputs,
                                              std::optional<InputId> carry) const {
@@ -171,7 +186,7 @@ class Splitter {
     auto made = CellDefinition::Create(std::move(name), std::move(copied.ops), std::move(inputs),
                                        {parameters.begin(), parameters.end()}, std::move(outputs),
                                        carry, copied.names);
-    Check(made.ok(), made.status().ToString());
+    if (!made.ok()) return nullptr;
     return std::make_shared<const CellDefinition>(*std::move(made));
   }
 

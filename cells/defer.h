@@ -1,7 +1,8 @@
 // A recurrent cell in two parts: the step, which leaves what other steps read, and what nothing recurrent reads (a
 // projection, a softmax, a label), which need not be computed at each step.
 //
-//   step       the columns that stay, and beside them ("deferred 0", ..) what the other part reads
+//   step       the columns that stay, and beside them ("deferred 1", .., as no column of the cell is called) what the other
+//              part reads
 //   deferred   the other columns, of a row that `step` left: its one input. Nodes are independent
 //
 // Operators that both need are computed by the step; rows of tables are read by each. Taken apart only where a compiler
@@ -32,8 +33,8 @@ enum class ColumnPart : uint8_t {
   kBoth,  // the step leaves it, and the deferred part again: somebody reads it beside deferred ones
 };
 
-// nullopt: nothing is to be computed later, or the parts would not have the bits of the whole. `parts`: by column, at least
-// one of kDeferred. `limits`: of the device that will run it.
+// nullopt: nothing is to be computed later, or the parts would not have the bits of the whole, or one of them more than a cell
+// may have. `parts`: by column, at least one of kDeferred. `limits`: of the device that will run it.
 std::optional<DeferredCell> Defer(const CellDefinition& cell, const std::vector<ColumnPart>& parts,
                                   const ProgramLimits& limits);
 

@@ -212,6 +212,36 @@ TEST(DeferTest, WhatIsCutElsewhereInAnotherPrecisionStaysInItsCell) {
   EXPECT_FALSE(IsDeferred(pieces(16), head(16), 32));
 }
 
+std::vector<std::string> ColumnNames(const CellDefinition& cell) {
+  std::vector<std::string> names;
+  for (const Column& column : cell.columns()) names.push_back(column.name);
+  return names;
+}
+
+// A text may call its columns as those are called that the step leaves for the other part: those that stay, and those that do
+// not, which would be looked for by their names among those that stay.
+TEST(DeferTest, ColumnsMayHaveAnyNames) {
+  using Names = std::vector<std::string>;
+  const auto defer = [](const std::string& second, ColumnPart part) {
+    CellBuilder b("named");
+    const ValueId from_x = b.MatMul(b.Read("x", "x", kWidth), b.Matrix("W", kWidth, kWidth));
+    const ValueId before = b.Carry("before", "h", kWidth);
+    const ValueId sum = b.Add(from_x, b.MatMul(before, b.Matrix("U", kWidth, kWidth)));
+    b.Leave("h", b.Tanh(sum));
+    b.Leave(second, b.Sigmoid(sum));
+    b.Leave("p", b.MatMul(sum, b.Matrix("P", 3, kWidth)));
+    return Defer(b.Build(), {ColumnPart::kStep, part, ColumnPart::kDeferred}, kCpuLimits);
+  };
+  const auto stays = defer("deferred 2", ColumnPart::kStep);
+  ASSERT_TRUE(stays.has_value());
+  EXPECT_EQ(ColumnNames(*stays->step), (Names{"h", "deferred 2", "deferred 3"}));
+  EXPECT_EQ(ColumnNames(*stays->deferred), Names{"p"});
+  const auto goes = defer("deferred 1", ColumnPart::kDeferred);
+  ASSERT_TRUE(goes.has_value());
+  EXPECT_EQ(ColumnNames(*goes->step), (Names{"h", "deferred 2"}));
+  EXPECT_EQ(ColumnNames(*goes->deferred), (Names{"deferred 1", "p"}));
+}
+
 TEST(DeferredModelTest, TypesThatShareATableAreTakenApartTogether) {
   const Tree tree = MakeTree();
   const std::shared_ptr<Model> deferred = DeferModel(tree.model, kAny);

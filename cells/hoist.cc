@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 
-#include "cells/check.h"
 #include "cells/compile/lower.h"
 #include "cells/compile/start_from_sums.h"
 #include "fmt/format.h"
@@ -12,10 +12,19 @@
 namespace cellbatch {
 namespace {
 
-// No names that a text can give.
 constexpr char kSumsInput[] = "hoisted sums", kAfterInput[] = "hoisted after";
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
+
+// An input's name that none of `inputs` has: a text may call its inputs as it likes.
+std::string FreeName(const char* name, absl::Span<const Input> inputs) {
+  std::string free = name;
+  const auto is_taken = [&](const Input& input) { return input.name == free; };
+  for (int n = 2; std::any_of(inputs.begin(), inputs.end(), is_taken); ++n) {
+    free = fmt::format("{} {}", name, n);
+  }
+  return free;
+}
 
 // Writes sums as a definition.
 class SumWriter {
@@ -41,13 +50,15 @@ class SumWriter {
     return true;
   }
 
+  // Null: it would have more than a cell may. Where weights of many terms lie side by side in one parameter each is cut out by
+  // operators of its own, and those of all terms may be too many.
   std::shared_ptr<const CellDefinition> Finish() {
     const absl::Span<const Parameter> parameters = cell_.parameters();
-    inputs_.push_back({.name = kAfterInput, .reads = {cell_.columns()[0]}});
+    inputs_.push_back({.name = FreeName(kAfterInput, inputs_), .reads = {cell_.columns()[0]}});
     auto made =
         CellDefinition::Create(cell_.name() + " hoisted", std::move(ops_), std::move(inputs_),
                                {parameters.begin(), parameters.end()}, std::move(outputs_), {});
-    Check(made.ok(), made.status().ToString());
+    if (!made.ok()) return nullptr;
     return std::make_shared<const CellDefinition>(*std::move(made));
   }
   const std::vector<InputId>& reads() const { return reads_; }
@@ -135,15 +146,16 @@ class SumWriter {
   std::map<int64_t, ValueId> parameters_;
 };
 
+// Null: it would have more than a cell may.
 std::shared_ptr<const CellDefinition> WithSums(const CellDefinition& cell,
                                                absl::Span<const Column> sums) {
   std::vector<Input> inputs(cell.inputs().begin(), cell.inputs().end());
-  inputs.push_back({.name = kSumsInput, .reads = {sums.begin(), sums.end()}});
+  inputs.push_back({.name = FreeName(kSumsInput, inputs), .reads = {sums.begin(), sums.end()}});
   auto made =
       CellDefinition::Create(cell.name(), {cell.ops().begin(), cell.ops().end()}, std::move(inputs),
                              {cell.parameters().begin(), cell.parameters().end()},
                              {cell.outputs().begin(), cell.outputs().end()}, cell.carry());
-  Check(made.ok(), made.status().ToString());
+  if (!made.ok()) return nullptr;
   return std::make_shared<const CellDefinition>(*std::move(made));
 }
 
@@ -175,8 +187,10 @@ std::optional<HoistedCell> Hoist(const CellDefinition& cell, const std::vector<b
   }
   hoisted.reads = writer.reads();
   hoisted.eager = writer.Finish();
+  if (hoisted.eager == nullptr) return std::nullopt;
   hoisted.after_input = InputId(static_cast<int64_t>(hoisted.reads.size()));
   hoisted.step = WithSums(cell, hoisted.eager->columns());
+  if (hoisted.step == nullptr) return std::nullopt;
   return hoisted;
 }
 

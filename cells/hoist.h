@@ -3,8 +3,8 @@
 //
 //   eager   sums = b + x . W       a column for each gate; nodes are independent. One input more, "after", is not read: it
 //                                  is for graphs to say what goes first
-//   step    the cell, with one input more, "hoisted sums": what it means, its operators still say, from x on; a compiler
-//           that finds the sums at the beginning of its products starts from them and does not multiply x
+//   step    the cell, with one input more, its last ("hoisted sums"): what it means, its operators still say, from x on; a
+//           compiler that finds the sums at the beginning of its products starts from them and does not multiply x
 //
 // Only products whose first terms are columns of inputs in `brought`, by whole parameters or parts of them, are taken
 // apart. Pure, load time.
@@ -34,8 +34,9 @@ struct HoistedCell {
   int64_t multiply_adds() const;  // of one node, saved at each step: one weight read for each
 };
 
-// nullopt: there is nothing to hoist. `brought`, by InputId: rows that requests bring. `limits`: of the device that should
-// find the sums again; another one may, and else computes everything at each step.
+// nullopt: there is nothing to hoist, or a part would have more than a cell may (kMaxOps). `brought`, by InputId: rows that
+// requests bring. `limits`: of the device that should find the sums again; another one may, and else computes everything at
+// each step.
 std::optional<HoistedCell> Hoist(const CellDefinition& cell, const std::vector<bool>& brought,
                                  const ProgramLimits& limits);
 

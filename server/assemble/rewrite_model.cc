@@ -54,7 +54,11 @@ absl::StatusOr<std::shared_ptr<const Model>> Hoisted(std::shared_ptr<const Model
     hoisted = HoistModel(model, {on ? 0 : kWorthHoisting, kCpuLimits});
   }
   if (on && hoisted == nullptr) {
-    return Refused(places, "hoist", "no layer of a chain over VECTORS multiplies X");
+    return Refused(
+        places, "hoist",
+        "no layer of a chain over VECTORS multiplies X, or none could be taken apart (cut "
+        "out, its products with X would have more operators, columns or inputs than a "
+        "cell may, or weights that are computed at load)");
   }
   return hoisted == nullptr ? model : hoisted;
 }

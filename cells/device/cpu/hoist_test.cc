@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "cells/compile/lower.h"
 #include "cells/compile/start_from_sums.h"
@@ -172,6 +174,49 @@ TEST(HoistTest, WhatIsHoistedIsReadOffTheProgram) {
   StartFromSums(hoisted->sums, program);
   EXPECT_EQ(Describe(program),
             "product 4x64 in1.0[64] 0:in2.0 1:in2.1 2:in2.2 3:in2.3 tail 16 -> out0 -> out1\n");
+}
+
+// A text may call its inputs as the parts' own are called.
+TEST(HoistTest, InputsMayHaveAnyNames) {
+  const kernels::CpuKernels& kernels = kernels::BestKernels(DetectCpuFeatures());
+  using Names = std::pair<const char*, const char*>;
+  for (const auto& [x, before] :
+       {Names("x", "hoisted sums"), Names("hoisted after", "before"),
+        Names("hoisted after", "hoisted sums"), Names("hoisted sums", "hoisted sums 2")}) {
+    testing::CellBuilder b("named");
+    const ValueId from_x = b.MatMul(b.Read(x, "x", 13), b.Matrix("W", 37, 13));
+    b.Leave("h", b.Tanh(b.Add(from_x, b.MatMul(b.Carry(before, "h", 37), b.Matrix("U", 37, 37)))));
+    EXPECT_TRUE(AgreesToTheBit(b.Build(), 3, Precision::kFp32, kernels)) << x << ", " << before;
+  }
+}
+
+// x in pieces, each with a parameter of its own, which has the rows of all gates.
+CellDefinition CellOfPieces(int32_t pieces, int32_t gates) {
+  constexpr int32_t kPiece = 2, kUnits = 4;
+  testing::CellBuilder b("pieces");
+  const ValueId x = b.Read("x", "x", pieces * kPiece);
+  ValueId sum, h;
+  for (int32_t p = 0; p < pieces; ++p) {
+    const ValueId w = b.Matrix("W" + std::to_string(p), gates * kUnits, kPiece);
+    const ValueId term = b.MatMul(b.Slice(x, p * kPiece, (p + 1) * kPiece), w);
+    sum = p == 0 ? term : b.Add(sum, term);
+  }
+  const ValueId u = b.Matrix("U", gates * kUnits, kUnits);
+  sum = b.Add(sum, b.MatMul(b.Carry("before", "h", kUnits), u));
+  for (int32_t g = 0; g < gates; ++g) {
+    const ValueId gate = b.Tanh(b.Slice(sum, g * kUnits, (g + 1) * kUnits));
+    h = g == 0 ? gate : b.Mul(h, gate);
+  }
+  b.Leave("h", h);
+  return b.Build();
+}
+
+// Each of 7 terms of each gate's sum takes 5 operators, and one to add it.
+TEST(HoistTest, WhatWouldTakeMoreOperatorsThanACellMayHaveStaysWhole) {
+  const auto most = Hoist(CellOfPieces(7, 12), {true, false}, kCpuLimits);
+  ASSERT_TRUE(most.has_value());
+  EXPECT_GT(most->eager->ops().size(), 490u);
+  EXPECT_FALSE(Hoist(CellOfPieces(7, 16), {true, false}, kCpuLimits).has_value());
 }
 
 TEST(HoistTest, NothingIsHoistedOfWhatIsNotBroughtOrNotRecurrent) {
