@@ -346,18 +346,24 @@ void AccessChecker::BulkStarts(const RunningThread& thread, const void* to, cons
 // Whoever waits at the barrier knows of the copy, and of nothing that the thread did that started it.
 void AccessChecker::BulkEnds(const RunningThread& thread, const void* to, const void* from,
                              size_t bytes, const void* barrier, bool last) {
-  const unsigned slot = order_.SlotOfCopies(barrier);
   constexpr size_t kPiece = 16;
   for (size_t i = 0; i < bytes; i += kPiece) {
     const void* const piece = static_cast<const char*>(to) + i;
     CopyEnds(thread, piece, kPiece, static_cast<const char*>(from) + i, kPiece);
   }
+  CopyIsTold(thread, to, bytes, barrier);
+  CopiesArrive(barrier, last);
+}
+
+// As the barrier's, not the thread's, who waits for it knows of it.
+void AccessChecker::CopyIsTold(const RunningThread& thread, const void* to, size_t room,
+                               const void* barrier) {
+  const unsigned slot = order_.SlotOfCopies(barrier);
   order_.Tick();
   const auto at = reinterpret_cast<uintptr_t>(to);
-  for (size_t i = 0; i < bytes && Shared(thread, at, bytes); i += kGranuleBytes) {
+  for (size_t i = 0; i < room && Shared(thread, at, room); i += kGranuleBytes) {
     Granule(at + i, kAllBytes)->write = AccessStamp(order_.now(), slot, kAllBytes, false, true);
   }
-  order_.Arrives(slot, barrier, last);
 }
 
 // By powers of two: what a copy reads need not be one.
@@ -391,7 +397,7 @@ void AccessChecker::TellOfWrites(Access& access, uintptr_t address, ShadowGranul
 void AccessChecker::Race(Access& access, uintptr_t address, AccessStamp other,
                          std::string_view how) {
   if (access.told) return;
-  std::string who = "a copy in bulk";
+  std::string who = "a copy of which a barrier tells";
   if (!order_.IsCopy(other)) {
     const LaunchOrder::Place place = order_.PlaceOf(other);
     who = fmt::format("block ({}, {}), thread {}", place.block_x, place.block_y,

@@ -87,6 +87,11 @@ class AccessChecker : public AccessObserver {
                   size_t bytes) override;
   void CopyEnds(const RunningThread& thread, const void* to, size_t room, const void* from,
                 size_t bytes) override;
+  void CopyIsTold(const RunningThread& thread, const void* to, size_t room,
+                  const void* barrier) override;
+  void CopiesArrive(const void* barrier, bool last) override {
+    order_.Arrives(order_.SlotOfCopies(barrier), barrier, last);
+  }
   void BulkStarts(const RunningThread& thread, const void* to, const void* from,
                   size_t bytes) override;
   void BulkEnds(const RunningThread& thread, const void* to, const void* from, size_t bytes,

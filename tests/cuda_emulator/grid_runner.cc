@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -142,19 +143,26 @@ struct RunnerHooks {
     ArriveThere(there, at, 0);
   }
   static void ArriveThere(const RunningThread& thread, BarrierWord::Bits* barrier, int bytes) {
+    const auto last = CountArrival(thread, barrier, bytes);
+    if (!last.has_value() || current->observer_ == nullptr) return;
+    current->observer_->Arrives(thread, barrier, *last);
+  }
+  // Whether it was the last that is waited for; none: it may not arrive, as is told.
+  static std::optional<bool> CountArrival(const RunningThread& thread, BarrierWord::Bits* barrier,
+                                          int bytes) {
     if (current->observer_ != nullptr) {
       current->observer_->Accessed(thread, barrier, sizeof *barrier, kAtomicUpdate);
     }
     BarrierWord word = BarrierWord::Of(*barrier);
     if (word.missing == 0 || bytes % kBulkBytes != 0) {
-      return current->Find(
-          "arrives at a barrier where nobody is missing, or announces parts of 16 bytes");
+      current->Find("arrives at a barrier where nobody is missing, or announces parts of 16 bytes");
+      return std::nullopt;
     }
     --word.missing;
     word.announced += bytes / kBulkBytes;
     const bool last = word.Completes();
     *barrier = word.bits();
-    if (current->observer_ != nullptr) current->observer_->Arrives(thread, barrier, last);
+    return last;
   }
   // The same place in the shared memory of another block; null: it has left.
   static std::byte* OfBlock(int block, void* mine) {
@@ -170,12 +178,20 @@ struct RunnerHooks {
   static void ArriveWhenCopied(BarrierWord::Bits* barrier) {
     Here().arrivals.emplace_back(Here().copies.size(), barrier);
   }
-  // The first of those, of the thread that runs.
+  // The first of those, of the thread that runs. It tells of the copies alone: what else the thread wrote it does not show.
   static void ArriveWithCopies() {
-    const auto [copies, barrier] = Here().arrivals.front();
+    const auto [count, barrier] = Here().arrivals.front();
     Here().arrivals.pop_front();
-    MakeCopies(copies);
-    Arrive(barrier);
+    const std::vector<AsyncCopy>& started = Here().copies;
+    const std::vector<AsyncCopy> copies(started.begin(),
+                                        started.begin() + static_cast<ptrdiff_t>(count));
+    MakeCopies(count);
+    const auto last = CountArrival(current->running_, barrier, 0);
+    if (!last.has_value() || current->observer_ == nullptr) return;
+    for (const AsyncCopy& copy : copies) {
+      current->observer_->CopyIsTold(current->running_, copy.to, copy.room, barrier);
+    }
+    current->observer_->CopiesArrive(barrier, *last);
   }
   static void WaitForArrivals(BarrierWord::Bits* barrier, unsigned parity) {
     Here().barrier = barrier;

@@ -88,6 +88,11 @@ class AccessObserver {
                           const void* /*from*/, size_t /*bytes*/) {}
   virtual void CopyEnds(const RunningThread&, const void* /*to*/, size_t /*room*/,
                         const void* /*from*/, size_t /*bytes*/) {}
+  // That copy of cp.async, which is made, is told of at a barrier; and then the arrival by which it and others are, `last` as in Arrives:
+  // it orders nothing but these.
+  virtual void CopyIsTold(const RunningThread&, const void* /*to*/, size_t /*room*/,
+                          const void* /*barrier*/) {}
+  virtual void CopiesArrive(const void* /*barrier*/, bool /*last*/) {}
   // A copy in bulk, by the thread that starts it, to one block of the cluster; `last`: nothing else is waited for at the barrier there.
   virtual void BulkStarts(const RunningThread&, const void* /*to*/, const void* /*from*/,
                           size_t /*bytes*/) {}

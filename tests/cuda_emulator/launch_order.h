@@ -13,7 +13,7 @@
 //   fence            what the thread knows is published; what it has read by atomics, it knows from now on
 //   atomic           leaves there what its thread, or a barrier before, published; takes what others left
 //   arrivals         at a barrier in shared memory: who waits for it knows what those who arrived did or knew before, and what was
-//                    copied in bulk to there
+//                    copied in bulk to there; of who arrives when its copies are made (cp.async), it knows these alone
 //
 // So "write; fence; (barrier;) atomic" happens before "atomic; fence; read" of whoever drew a later ticket. CUDA's fences are
 // fence.sc, for which the barrier may lie between fence and atomic. Atomics that order by themselves count as fences, too.
@@ -21,7 +21,7 @@
 // place (ticket = 0 by who drew the last). What blocks do is not ordered otherwise, whatever order they run in.
 //
 // Blocks of a cluster run at once: their threads have slots, one block's behind the other's, and behind all of them so have copies
-// in bulk, by the barrier that tells of them. A cluster's barrier orders nothing here: what it is for, the checker knows.
+// by the barrier that tells of them. A cluster's barrier orders nothing here: what it is for, the checker knows.
 //
 // One thread at a time. Asking costs a few ns, but for what another block did.
 #ifndef CELLBATCH_TESTS_CUDA_EMULATOR_LAUNCH_ORDER_H_
@@ -95,7 +95,7 @@ class LaunchOrder {
   // At a barrier in shared memory. `last`: of those that are waited for.
   void Arrives(unsigned thread, const void* barrier, bool last);
   void Waited(unsigned thread, const void* barrier);
-  // The slot of copies in bulk of which that barrier tells.
+  // The slot of copies of which that barrier tells.
   unsigned SlotOfCopies(const void* barrier);
   // An atomic of `thread`, where others left what `left` is.
   void Take(unsigned thread, const KnownPast& left);

@@ -33,10 +33,11 @@ __device__ __forceinline__ int BlockOfCluster() {
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(block));
   return block;
 }
+// Who waits for it sees what this thread wrote before.
 __device__ __forceinline__ void Arrive(Barrier* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
-// When all that this thread has started by CopyAsync has come: nobody waits.
+// When all that this thread has started by CopyAsync has come: nobody waits. Of what else it wrote nothing is said.
 __device__ __forceinline__ void ArriveWhenCopied(Barrier* barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(SharedAddress(barrier))
                : "memory");

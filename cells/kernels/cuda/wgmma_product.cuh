@@ -56,8 +56,9 @@ struct WgmmaRows : MmaRowParts<Shape, 8> {
   using Base = MmaRowParts<Shape, 8>;
   using Base::kParts, Base::kRowsEach, Base::left, Base::RowOf, Base::rows;
 
+  // Tells at `full` when they are there. What is not aligned is stored, not copied, of which ArriveWhenCopied says nothing.
   template <bool kWhole, bool kAligned>
-  __device__ __forceinline__ void Load(char* to, int nodes) {
+  __device__ __forceinline__ void Load(char* to, int nodes, Barrier* full) {
     const int part = Shape::Loader() % kParts;
     const int there = kWhole ? 8 : max(0, min(8, left - part * 8));
 #pragma unroll
@@ -70,6 +71,11 @@ struct WgmmaRows : MmaRowParts<Shape, 8> {
 #pragma unroll
     for (int j = 0; j < kRowsEach; ++j) rows[j] += kWgmmaDepth;
     left -= kWgmmaDepth;
+    if (kAligned) {
+      ArriveWhenCopied(full);
+    } else {
+      Arrive(full);
+    }
   }
 };
 
@@ -182,8 +188,7 @@ __device__ __forceinline__ void LoadWgmmaPieces(WgmmaPlaces<Shape> places, char*
     if (p >= Shape::kStages && Shape::Loader() == 0) {
       weights(p, stage, places.full + places.place);
     }
-    rows(p, stage);
-    ArriveWhenCopied(places.full + places.place);
+    rows(p, stage, places.full + places.place);
     places.Pass();
   }
 }

@@ -250,7 +250,7 @@ class MmaWriter {
   std::string Rows() const {
     return fmt::format("  {}<Shape> loader;\n", wgmma_ ? "WgmmaRows" : "MmaRows") +
            Pieced(
-               "load_rows", "",
+               "load_rows", wgmma_ ? ", Barrier* full" : "",
                [&](const Segment& segment) {
                  return fmt::format(
                      "loader.Begin([&](int n) {{\n"
@@ -260,9 +260,9 @@ class MmaWriter {
                      segment.source.row, segment.depth);
                },
                [&](const Segment& segment) {
-                 return fmt::format("loader.Load<{}, {}>(to, num_nodes - first_node)",
+                 return fmt::format("loader.Load<{}, {}>(to, num_nodes - first_node{})",
                                     segment.depth % MmaPieceDepth(numbers_) == 0,
-                                    segment.source.aligned);
+                                    segment.source.aligned, wgmma_ ? ", full" : "");
                });
   }
 
