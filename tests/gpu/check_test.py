@@ -113,7 +113,9 @@ class CheckTest(unittest.TestCase):
         rows = self.rows(text)
         self.assertEqual(list(rows), [("conformance", "device_conformance_gpu"), ("conformance", "numbers_gpu"),
                                       ("conformance", "denormals_gpu"), ("conformance", "company_gpu"), ("conformance", "zoo_gpu"),
-                                      ("sanitizer", "memcheck"), ("sanitizer", "racecheck"), ("sanitizer", "synccheck"),
+                                      ("sanitizer", "memcheck"), ("sanitizer", "memcheck_rounded"),
+                                      ("sanitizer", "racecheck"), ("sanitizer", "racecheck_rounded"),
+                                      ("sanitizer", "synccheck"), ("sanitizer", "synccheck_rounded"),
                                       ("bench", "gpu_bench"), ("peer", "cudnn_peer")])
         verdict, said = rows.pop(("peer", "cudnn_peer"))
         self.assertEqual(verdict, "not run")
@@ -139,7 +141,18 @@ class CheckTest(unittest.TestCase):
                               path=self.fake_sanitizer("racecheck"))
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         verdicts = {what: verdict for (_, what), (verdict, _) in self.rows(self.result()).items()}
-        self.assertEqual(verdicts, {"synccheck": "passed", "racecheck": "FAILED"})
+        self.assertEqual(verdicts, {"synccheck": "passed", "synccheck_rounded": "passed",
+                                    "racecheck": "FAILED", "racecheck_rounded": "FAILED"})
+
+    def test_the_sanitizer_is_shown_bf16_and_tf32(self):
+        """By tests that are there: --quick runs another one."""
+        with open(self.check, encoding="utf-8") as file:
+            (tests,) = re.findall(r"^rounded_filter='(.*)'$", file.read(), re.M)
+        environment = {"PATH": "/usr/bin:/bin", "CELLBATCH_CUDA_LIBRARIES": self.driver}
+        listed = subprocess.run([os.path.join(self.bundle, "bin/numbers_gpu"), "--gtest_list_tests", "--gtest_filter=" + tests], text=True,
+                                capture_output=True, check=True, env=environment).stdout
+        self.assertEqual(sorted(re.findall(r"^  (In\w+)ARequestHasTheSameBitsAloneAndAmongOthers/cuda\b", listed, re.M)),
+                         ["InBf16", "InTf32"], listed)
 
     def peer(self, end, *options):
         """What the table says, and all of it, where cudnn_peer.py prints a figure and ends so."""
