@@ -10,6 +10,7 @@
 #include "cells/kernels/reference/graph_interpreter.h"
 #include "cells/unfold/unfolder.h"
 #include "cells/weights/safetensors.h"
+#include "server/assemble/model_folder.h"
 #include "server/repository/model_loader.h"
 #include "tests/testing/lattice_model.h"
 
@@ -204,6 +205,63 @@ TEST_F(DagAssemblerTest, EveryProblemIsTold) {
   EXPECT_THAT(Error("max_sequence_length: 7 "
                     "dag { types: \"leaf\" types: \"node\" types: \"out\" output_type: \"out\" }"),
               HasSubstr("graphs are bounded by max_nodes"));
+}
+
+// "read" looks up a number of the request in 6 rows and "say" one that another type leaves in 2.
+class LookupsOfGraphsTest : public ::testing::Test {
+ protected:
+  LookupsOfGraphsTest() {
+    folder_.Write("pick.textproto", R"(name: "pick"
+inputs { name: "s" columns { name: "y" type: FP32 dims: "D" } }
+ops { name: "i" kind: ARGMAX args: "s.y" }
+outputs { column: "word" value: "i" }
+)");
+    folder_.Write("say.textproto", R"(name: "say"
+inputs { name: "p" columns { name: "word" type: INT32 } }
+parameters { name: "F" dims: "W" dims: "D" }
+ops { name: "z" kind: LOOKUP args: "F" args: "p.word" }
+outputs { column: "z" value: "z" }
+)");
+  }
+  // The cell that reads the request, by a column of that name; `more` outputs.
+  void WriteRead(const std::string& column, const std::string& more = "") const {
+    folder_.Write("read.textproto", fmt::format(R"(name: "read"
+inputs {{ name: "x" columns {{ name: "{0}" type: INT32 }} }}
+parameters {{ name: "E" dims: "V" dims: "D" }}
+ops {{ name: "y" kind: LOOKUP args: "E" args: "x.{0}" }}
+outputs {{ column: "y" value: "y" }}
+{1})",
+                                                column, more));
+  }
+  // How many numbers the inputs know that the request brings.
+  std::vector<int64_t> Known(const std::string& config) const {
+    folder_.Write("config.textproto", R"(
+cell_types { name: "a" cell: "read" parameters { name: "E" tensors: "E" } }
+cell_types { name: "c" cell: "say" parameters { name: "F" tensors: "F" } }
+)" + config);
+    const auto model = Load(folder_.path());
+    EXPECT_TRUE(model.ok()) << model.status();
+    std::vector<int64_t> known;
+    if (!model.ok()) return known;
+    for (const auto& input : (*model)->unfolder->Describe().inputs) known.push_back(input.num_ids);
+    return known;
+  }
+  const ModelFolder folder_{"lookups", {{"E", {6, 2}}, {"F", {2, 2}}}};
+};
+
+TEST_F(LookupsOfGraphsTest, WhatAnotherTypeLeavesInColumnsLikeTheRequestsIsNoneOfItsVocabulary) {
+  const std::string graph = R"(
+cell_types { name: "b" cell: "pick" }
+dag {
+  types: "a" types: "b" types: "c" output_type: "a" output: "y" from_request: "a.x"
+  rows_of { key: "b.s" value: "a" } rows_of { key: "c.p" value: "b" }
+}
+)";
+  for (const char* column : {"id", "word"}) {
+    WriteRead(column);
+    EXPECT_THAT(Known(graph), ElementsAre(6)) << column;
+    EXPECT_THAT(Known(graph + "vocabulary { size: 5 }\n"), ElementsAre(5)) << column;
+  }
 }
 
 }  // namespace

@@ -18,16 +18,6 @@ constexpr int64_t kMaxBatch = 1 << 16;
 
 absl::Status Wrong(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
 
-TableId TableOf(Model& model, std::string name, absl::Span<const Column> columns) {
-  for (size_t i = 0; i < model.tables.size(); ++i) {
-    if (absl::MakeConstSpan(model.tables[i].columns) == columns) {
-      return TableId(static_cast<int64_t>(i));
-    }
-  }
-  model.tables.push_back({std::move(name), {columns.begin(), columns.end()}});
-  return TableId(static_cast<int64_t>(model.tables.size()) - 1);
-}
-
 int64_t OrOne(int64_t value) { return value == 0 ? 1 : value; }
 
 // What `role` says of an input; none: nothing.
@@ -291,6 +281,17 @@ absl::StatusOr<TableId> TypeMaker::Resolve(const TypeRole& role, const InputSour
   return table;
 }
 
+TableId TypeMaker::TableLeft(std::string name, absl::Span<const Column> columns) {
+  const std::set<TableId> request = RequestTables();
+  for (size_t i = 0; i < model_.tables.size(); ++i) {
+    const TableId table(static_cast<int64_t>(i));
+    if (request.contains(table)) continue;
+    if (absl::MakeConstSpan(model_.tables[i].columns) == columns) return table;
+  }
+  model_.tables.push_back({std::move(name), {columns.begin(), columns.end()}});
+  return TableId(static_cast<int64_t>(model_.tables.size()) - 1);
+}
+
 absl::Status TypeMaker::FillTables(const TypeRole& role, CellType& type) {
   const CellDefinition& cell = *type.definition;
   // Tables of the request first, so that their numbers do not depend on what a cell leaves.
@@ -305,7 +306,7 @@ absl::Status TypeMaker::FillTables(const TypeRole& role, CellType& type) {
     const absl::StatusOr<TableId> table = Resolve(role, *source, cell.inputs()[i], type);
     if (!table.ok()) return table.status();
   }
-  type.out = TableOf(model_, fmt::format("{} of \"{}\"", cell.name(), type.name), cell.columns());
+  type.out = TableLeft(fmt::format("{} of \"{}\"", cell.name(), type.name), cell.columns());
   for (size_t i = 0; i < cell.inputs().size(); ++i) {
     const bool carry = cell.carry() == InputId(static_cast<int64_t>(i));
     const InputSource source = carry ? InputSource::Own() : *SourceOf(role, cell.inputs()[i].name);
@@ -383,6 +384,12 @@ std::vector<std::string> TypeMaker::TypeNames() const {
 TableId TypeMaker::RequestTable(std::string_view name) const {
   const auto found = request_.find(name);
   return found == request_.end() ? TableId() : found->second;
+}
+
+std::set<TableId> TypeMaker::RequestTables() const {
+  std::set<TableId> tables;
+  for (const auto& [name, table] : request_) tables.insert(table);
+  return tables;
 }
 
 int64_t TypeMaker::LookupRows(TableId request) const {

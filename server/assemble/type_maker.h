@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -108,6 +109,9 @@ class TypeMaker {
                            CellType& type);
   absl::StatusOr<TableId> Resolve(const TypeRole& role, const InputSource& source,
                                   const Input& input, const CellType& type);
+  // Shared by types that leave the same columns. None of the request's: what a cell leaves is none of its numbers.
+  TableId TableLeft(std::string name, absl::Span<const Column> columns);
+  std::set<TableId> RequestTables() const;
   absl::Status FillTables(const TypeRole& role, CellType& type);
   absl::Status Make(const disk::CellTypeConfig& config, const TypeRole& role, CellType& type);
   // An equal one's that was made before: it is lowered and planned once for all its types (device/load_model.h).
