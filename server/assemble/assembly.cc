@@ -10,12 +10,12 @@
 namespace cellbatch {
 
 bool Assembly::Finish(bool all_made) {
-  if (all_made) {
-    types.CheckUnused();
-  } else {
+  if (!all_made) {
     types.CheckRest();
+    return false;
   }
-  return all_made;
+  types.CheckUnused();
+  return types.CheckLookups();
 }
 
 std::optional<int64_t> Assembly::VocabularySize(TableId table) {

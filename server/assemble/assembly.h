@@ -20,7 +20,7 @@ namespace cellbatch {
 struct Assembly {
   const disk::ModelDescription& config;
   const LoaderLimits& limits;
-  std::string model_folder;    // config.textproto lies here
+  std::string model_folder;  // config.textproto lies here
   TypeMaker& types;
   Model& model;
 
@@ -31,7 +31,8 @@ struct Assembly {
   void Problem(std::string_view field, const std::string& text) {
     types.Problem(places.Of(field) + ": " + text);
   }
-  // Ends the adding of types: false (and everything that can be told is told) if one is broken.
+  // Ends the adding of types: false (and everything that can be told is told) if one is broken, or looks up what is held to
+  // no vocabulary.
   bool Finish(bool all_made);
   // The length in force: the model's, or the server's limit.
   int64_t MaxSequenceLength() const {

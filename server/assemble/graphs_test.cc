@@ -264,5 +264,19 @@ dag {
   }
 }
 
+TEST_F(LookupsOfGraphsTest, ANumberThatATypePassesOnAsItCameIsHeldToWhereItIsLookedUpThen) {
+  for (const std::string column : {"id", "word"}) {
+    WriteRead(column, fmt::format("outputs {{ column: \"word\" value: \"x.{}\" }}\n", column));
+    EXPECT_THAT(Known(R"(
+dag {
+  types: "a" types: "c" output_type: "c" output: "z" from_request: "a.x"
+  rows_of { key: "c.p" value: "a" }
+}
+)"),
+                ElementsAre(2))
+        << column;
+  }
+}
+
 }  // namespace
 }  // namespace cellbatch

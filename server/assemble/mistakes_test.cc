@@ -290,5 +290,48 @@ TEST_F(MistakesTest, AGraphsNamesComeWithThoseThatExist) {
             at + "phases names \"outt\", which is none of its types; did you mean \"out\"?");
 }
 
+// A vocabulary is that of a column: what is cut out of one could be any number.
+TEST_F(MistakesTest, ANumberThatIsCutOutOfAColumnToBeLookedUpIsToldToBeAColumnOfItsOwn) {
+  const auto text = [](const char* type, const char* lookup, const char* index, const char* of) {
+    return fmt::format(
+        "{}: operator \"{}\" (Lookup): its index {} is taken out of column \"ids\" of the "
+        "request's {}.x, and only what is looked up as it came is held to the vocabulary: each "
+        "number that is looked up is a column of its own, INT32 [1]",
+        type, lookup, index, of);
+  };
+  const std::string slices = R"(inputs { name: "x" columns { name: "ids" type: INT32 dims: "2" } }
+ops { name: "i0" kind: SLICE args: "x.ids" begin: "0" end: "1" }
+ops { name: "i1" kind: SLICE args: "x.ids" begin: "1" end: "2" }
+)";
+  Write("two.textproto", "name: \"two\"\n" + slices + R"(
+parameters { name: "E" dims: "V" dims: "D" }
+ops { name: "a" kind: LOOKUP args: "E" args: "i0" }
+ops { name: "b" kind: LOOKUP args: "E" args: "i1" }
+ops { name: "y" kind: ADD args: "a" args: "b" }
+outputs { column: "y" value: "y" }
+)");
+  const std::string two = "config.textproto:1: cell type \"t\"";
+  EXPECT_EQ(Error(R"(cell_types { name: "t" cell: "two" parameters { name: "E" tensors: "emb" } }
+dag { types: "t" })"),
+            text(two.c_str(), "a", "\"i0\" (Slice)", "t") + "\n" +
+                text(two.c_str(), "b", "\"i1\" (Slice)", "t"));
+
+  Write("cut.textproto", "name: \"cut\"\n" + slices + R"(
+outputs { column: "word" value: "i0" }
+outputs { column: "other" value: "i1" }
+)");
+  Write("say.textproto", R"(name: "say"
+inputs { name: "p" columns { name: "word" type: INT32 } }
+parameters { name: "E" dims: "V" dims: "D" }
+ops { name: "y" kind: LOOKUP args: "E" args: "p.word" }
+outputs { column: "y" value: "y" }
+)");
+  EXPECT_EQ(Error(R"(cell_types { name: "t" cell: "cut" }
+cell_types { name: "u" cell: "say" parameters { name: "E" tensors: "emb" } }
+dag { types: "t" types: "u" output_type: "u" })"),
+            text("config.textproto:2: cell type \"u\"", "y", "\"p.word\" (Input)", "t"))
+      << "nor is it held by way of another type";
+}
+
 }  // namespace
 }  // namespace cellbatch

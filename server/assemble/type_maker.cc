@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <tuple>
 
+#include "server/assemble/request_numbers.h"
 #include "server/cells/cell_sizes.h"
 #include "server/names/nearest_name.h"
 
@@ -393,18 +393,13 @@ std::set<TableId> TypeMaker::RequestTables() const {
 }
 
 int64_t TypeMaker::LookupRows(TableId request) const {
-  int64_t rows = std::numeric_limits<int64_t>::max();
-  for (const CellType& type : model_.types) {
-    for (const Op& op : type.definition->ops()) {
-      if (op.kind != OpKind::kLookup) continue;
-      const Op& index = type.definition->op(op.args[1]);
-      if (index.kind != OpKind::kInput || type.in[static_cast<size_t>(index.attr[0])] != request) {
-        continue;
-      }
-      rows = std::min<int64_t>(rows, type.definition->op(op.args[0]).shape.rows);
-    }
-  }
-  return rows == std::numeric_limits<int64_t>::max() ? 0 : rows;
+  return RequestNumbers(model_, RequestTables()).LookupRows(request);
+}
+
+bool TypeMaker::CheckLookups() {
+  const auto unheld = RequestNumbers(model_, RequestTables()).UnheldLookups();
+  for (const auto& [type, text] : unheld) NoteAll(by_name_.at(type), Wrong(text));
+  return unheld.empty();
 }
 
 void TypeMaker::CheckUnused() {

@@ -70,11 +70,13 @@ class TypeMaker {
 
   // The request's table of that name, once a type reads it; else invalid.
   TableId RequestTable(std::string_view name) const;
-  // Rows of the smallest table in which a number of `request` is looked up; 0: in none.
+  // Rows of the smallest table in which a number of `request` is looked up; 0: in none. After the last Add.
   int64_t LookupRows(TableId request) const;
 
   // After the last Add: types that no unfolder uses are a problem, too.
   void CheckUnused();
+  // Likewise: false where a number of the request is looked up that no vocabulary is held to (request_numbers.h).
+  bool CheckLookups();
   // Instead, where one could not be made: what can be told of those above it.
   void CheckRest();
 
