@@ -74,7 +74,10 @@ Reading Slowly(const std::string& bytes, uint32_t inputs) {
         error = part.length_delimited();
       }
     }
-    reading.status.Update(absl::Status(static_cast<absl::StatusCode>(code), error));
+    const absl::Status status(static_cast<absl::StatusCode>(code), error);
+    const bool says_more = absl::IsResourceExhausted(reading.status) && !status.ok() &&
+                           !absl::IsResourceExhausted(status);
+    if (reading.status.ok() || says_more) reading.status = status;
   }
   reading.message = true;
   if (reading.status.ok() && answers != inputs) reading.status = absl::InternalError("count");
