@@ -73,9 +73,14 @@ class StartTest : public ::testing::Test {
  protected:
   static std::vector<std::string> Flags(const std::string& repository,
                                         std::vector<std::string> more = {}) {
+    // So few connections that the log says nothing of the files that this machine lets a process open.
     std::vector<std::string> flags = {"--model-repository=" + repository,
-                                      "--grpc-address=127.0.0.1:0", "--http-address=127.0.0.1:0",
-                                      "--metrics-address=127.0.0.1:0", "--devices=cpu:0"};
+                                      "--grpc-address=127.0.0.1:0",
+                                      "--http-address=127.0.0.1:0",
+                                      "--metrics-address=127.0.0.1:0",
+                                      "--devices=cpu:0",
+                                      "--grpc-max-connections=16",
+                                      "--http-max-connections=16"};
     flags.insert(flags.end(), more.begin(), more.end());
     return flags;
   }
