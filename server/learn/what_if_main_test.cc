@@ -149,6 +149,32 @@ TEST_F(WhatIfMainTest, WhatCannotBeReadIsNamedAndEndsWithOne) {
   }
 }
 
+// A record is played with the join that it was made with.
+TEST(WhatIfJoinTest, APolicyThatTheRecordsJoinDoesNotTakeIsAnErrorAndEndsWithOne) {
+  const std::string path = ::testing::TempDir() + "/what_if_padded.record";
+  auto writer = RecordWriter::Open(path, 1 << 20);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  scheduler_testing::WorldOptions options;
+  options.calibrate = true;
+  options.fingerprints = false;
+  options.scheduler.recorder = writer->get();
+  {
+    const std::shared_ptr<Model> model = MakeModel(ModelId(1), {16, 16, 16, 16, 16});
+    scheduler_testing::World world(options);
+    const JoinSpec join = {.whole_graphs = 8,
+                           .batching = {.padding = GraphBatching::Padding::kLongest}};
+    world.Add(model, *MakeRules({}, join, model->types.size()));
+    for (int i = 0; i < 10; ++i) world.Submit(world.Sentence(model, 1 + i % 3), 1);
+    world.Run();
+    world.Finished();
+  }
+  (*writer)->Close();
+  EXPECT_EQ(WhatIfSays(path).status, 0) << WhatIfSays(path).text;
+  const Said refused = WhatIfSays(path + " --policy lb_greedy");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.text, StartsWith("cellbatch-whatif: policy lb_greedy looks at single nodes"));
+}
+
 TEST_F(WhatIfMainTest, AFlagThatCannotBeIsNamedWithWhatItTakesAndEndsWithTwo) {
   for (const std::string value :
        {"0", "-1", "1e-12", "0.0009", "1000.1", "nan", "inf", "1x", "x"}) {
