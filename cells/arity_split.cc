@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cells/check.h"
+#include "cells/free_name.h"
 #include "cells/unfold/unfolder.h"
 #include "fmt/format.h"
 
@@ -97,7 +98,7 @@ std::shared_ptr<Model> SplitByArity(std::shared_ptr<const Model> cells, int32_t 
     for (int32_t arity = 0; arity < most_arity; ++arity) {
       CellType variant = type;
       variant.id = CellTypeId(static_cast<int64_t>(model->types.size()));
-      variant.name = fmt::format("{} of {}", type.name, arity);
+      variant.name = FreeNameAmong(model->types, fmt::format("{} of {}", type.name, arity));
       model->types.push_back(std::move(variant));
     }
   }

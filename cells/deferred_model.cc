@@ -8,6 +8,7 @@
 
 #include "cells/check.h"
 #include "cells/defer.h"
+#include "cells/free_name.h"
 #include "cells/recurrent_columns.h"
 #include "cells/unfold/unfolder.h"
 
@@ -314,7 +315,8 @@ class ModelSplitter {
     };
     const TableSpec whole = cells_.table(table);
     made_.tables[Index(table.value())] = spec(whole.name, cells[0].step->columns());
-    made_.tables.push_back(spec(whole.name + " deferred", cells[0].deferred->columns()));
+    made_.tables.push_back(
+        spec(FreeNameAmong(made_.tables, whole.name + " deferred"), cells[0].deferred->columns()));
     SplitTable& split = split_.tables[Index(table.value())].emplace();
     split.parts = parts;
     for (const Column& column : whole.columns) {
@@ -337,7 +339,7 @@ class ModelSplitter {
     step.definition = cell.step;
     CellType deferred;
     deferred.id = CellTypeId(static_cast<int64_t>(made_.types.size()));
-    deferred.name = step.name + " deferred";
+    deferred.name = FreeNameAmong(made_.types, step.name + " deferred");
     deferred.definition = cell.deferred;
     deferred.weights = step.weights;
     deferred.in = {row};

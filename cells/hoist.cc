@@ -7,6 +7,7 @@
 
 #include "cells/compile/lower.h"
 #include "cells/compile/start_from_sums.h"
+#include "cells/free_name.h"
 #include "fmt/format.h"
 
 namespace cellbatch {
@@ -15,16 +16,6 @@ namespace {
 constexpr char kSumsInput[] = "hoisted sums", kAfterInput[] = "hoisted after";
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
-
-// An input's name that none of `inputs` has: a text may call its inputs as it likes.
-std::string FreeName(const char* name, absl::Span<const Input> inputs) {
-  std::string free = name;
-  const auto is_taken = [&](const Input& input) { return input.name == free; };
-  for (int n = 2; std::any_of(inputs.begin(), inputs.end(), is_taken); ++n) {
-    free = fmt::format("{} {}", name, n);
-  }
-  return free;
-}
 
 // Writes sums as a definition.
 class SumWriter {
@@ -54,7 +45,7 @@ class SumWriter {
   // operators of its own, and those of all terms may be too many.
   std::shared_ptr<const CellDefinition> Finish() {
     const absl::Span<const Parameter> parameters = cell_.parameters();
-    inputs_.push_back({.name = FreeName(kAfterInput, inputs_), .reads = {cell_.columns()[0]}});
+    inputs_.push_back({.name = FreeNameAmong(inputs_, kAfterInput), .reads = {cell_.columns()[0]}});
     auto made =
         CellDefinition::Create(cell_.name() + " hoisted", std::move(ops_), std::move(inputs_),
                                {parameters.begin(), parameters.end()}, std::move(outputs_), {});
@@ -150,7 +141,8 @@ class SumWriter {
 std::shared_ptr<const CellDefinition> WithSums(const CellDefinition& cell,
                                                absl::Span<const Column> sums) {
   std::vector<Input> inputs(cell.inputs().begin(), cell.inputs().end());
-  inputs.push_back({.name = FreeName(kSumsInput, inputs), .reads = {sums.begin(), sums.end()}});
+  inputs.push_back(
+      {.name = FreeNameAmong(inputs, kSumsInput), .reads = {sums.begin(), sums.end()}});
   auto made =
       CellDefinition::Create(cell.name(), {cell.ops().begin(), cell.ops().end()}, std::move(inputs),
                              {cell.parameters().begin(), cell.parameters().end()},

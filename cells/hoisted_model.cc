@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cells/check.h"
+#include "cells/free_name.h"
 #include "cells/hoist.h"
 #include "cells/unfold/unfolder.h"
-#include "fmt/format.h"
 
 namespace cellbatch {
 namespace {
@@ -226,7 +226,7 @@ EagerPart AddEagerPart(const HoistedCell& hoisted, CellTypeId id, Model& model) 
   CellType& step = model.types[Index(id.value())];
   CellType eager;
   eager.id = CellTypeId(static_cast<int64_t>(model.types.size()));
-  eager.name = step.name + " hoisted";
+  eager.name = FreeNameAmong(model.types, step.name + " hoisted");
   eager.definition = hoisted.eager;
   eager.weights = step.weights;
   eager.precision = step.precision;

@@ -18,6 +18,7 @@
 namespace cellbatch {
 namespace {
 
+using ::testing::Contains;
 using ::testing::DoubleNear;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -26,19 +27,25 @@ using ::testing::Pointwise;
 
 constexpr int kUnits = 4;
 
-// A layer of one cell, "l", whose weights are all 0.5.
+// Layers of one cell, "l" where no other types are named, whose weights are all 0.5.
 class RewriteTest : public ::testing::Test {
  protected:
   using Shapes = std::map<std::string, std::vector<int64_t>>;
 
-  void Make(const std::string& cell, const Shapes& shapes) {
+  void Make(const std::string& cell, const Shapes& shapes,
+            const std::vector<std::string>& types = {"l"}) {
     folder_ = std::make_unique<ModelFolder>("rewritten", shapes);
     folder_->Write("own.textproto", cell);
-    config_ = "cell_types { name: \"l\" cell: \"own\" ";
+    std::string parameters, layers;
     for (const auto& [name, shape] : shapes) {
-      config_ += fmt::format("parameters {{ name: \"{0}\" tensors: \"{0}\" }} ", name);
+      parameters += fmt::format("parameters {{ name: \"{0}\" tensors: \"{0}\" }} ", name);
     }
-    config_ += "}\nchain { input: VECTORS layers { forward: \"l\" } }\n";
+    config_.clear();
+    for (const std::string& type : types) {
+      config_ += fmt::format("cell_types {{ name: \"{}\" cell: \"own\" {}}}\n", type, parameters);
+      layers += fmt::format("layers {{ forward: \"{}\" }} ", type);
+    }
+    config_ += fmt::format("chain {{ input: VECTORS {}}}\n", layers);
   }
   absl::StatusOr<std::shared_ptr<const Model>> Load(const std::string& more) const {
     folder_->Write("config.textproto", config_ + more);
@@ -179,6 +186,15 @@ TEST_F(RewriteTest, InputsAndColumnsMayBeCalledAsThoseOfTheParts) {
       EXPECT_THAT(Answer(more, kUnits), Pointwise(DoubleNear(1e-9), whole)) << more;
     }
   }
+}
+
+// Metrics and policies tell types by their names.
+TEST_F(RewriteTest, TypesMayBeCalledAsThePartsOfOthers) {
+  Make(NamedCell("x", "before", "c"),
+       {{"W", {kUnits, kUnits}}, {"U", {kUnits, kUnits}}, {"P", {3, kUnits}}},
+       {"l", "l hoisted", "l deferred"});
+  EXPECT_THAT(Types("hoist: ON\n"), ElementsAre("l", "l hoisted", "l deferred", "l hoisted 2"));
+  EXPECT_THAT(Types("defer: ON\n"), Contains("l deferred 2"));
 }
 
 }  // namespace

@@ -223,5 +223,19 @@ TEST(CellCodecTest, TooManyPartsAreRefusedBeforeTheyCostAnything) {
   EXPECT_THAT(ErrorOfText(text), HasSubstr("65 parameters, the limit is 64"));
 }
 
+TEST(CellCodecTest, AnArgMaxIsAddedUnderANameThatTheTextLeavesFree) {
+  const auto head = ParseCell(R"(name: "head"
+inputs { name: "x" columns { name: "x" type: FP32 dims: "N" } }
+ops { name: "label/argmax" kind: TANH args: "x.x" }
+outputs { column: "y" value: "label/argmax" })",
+                              "head.textproto");
+  ASSERT_TRUE(head.ok()) << head.status();
+  const auto labelled = AddArgMax(*head, "y", "label");
+  ASSERT_TRUE(labelled.ok()) << labelled.status();
+  const auto cell = BuildCell(*labelled, {{"N", 3}}, {});
+  ASSERT_TRUE(cell.ok()) << cell.status();
+  EXPECT_EQ(cell->columns()[1], (Column{"label", ElementType::kInt32, 1}));
+}
+
 }  // namespace
 }  // namespace cellbatch

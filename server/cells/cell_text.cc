@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cells/free_name.h"
 #include "server/cells/cell_codec.h"
 #include "server/names/nearest_name.h"
 #include "server/repository/text_file.h"
@@ -28,6 +29,11 @@ bool Named(const google::protobuf::RepeatedPtrField<Message>& list, std::string_
     if (m.name() == name) return true;
   }
   return false;
+}
+
+// Whether something of the definition that operators can read is called that.
+bool IsRead(const disk::CellDefinition& cell, std::string_view name) {
+  return Named(cell.inputs(), name) || Named(cell.parameters(), name) || Named(cell.ops(), name);
 }
 
 // Appends a definition's parts to another's under new names.
@@ -198,8 +204,11 @@ absl::StatusOr<CellText> AddArgMax(CellText cell, std::string_view column, std::
                                                   std::string(column)));
   }
   const std::string value = output(column)->value();
+  const std::string name =
+      FreeName(fmt::format("{}/argmax", std::string(label)),
+               [&](const std::string& free) { return IsRead(cell.message, free); });
   disk::CellOp& largest = *cell.message.add_ops();
-  largest.set_name(fmt::format("{}/argmax", std::string(label)));
+  largest.set_name(name);
   largest.set_kind(disk::ARGMAX);
   largest.add_args(value);
   cell.ops.push_back(cell.file);
