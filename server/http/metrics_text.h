@@ -13,6 +13,9 @@ namespace cellbatch {
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
+// Divided, the number is the one that a decimal of the same digits is read as, and printed with these.
+inline double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
+
 class MetricsText {
  public:
   // Starts a family; what follows belongs to it. `type`: "counter", "gauge", "histogram".
