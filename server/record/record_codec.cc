@@ -14,13 +14,13 @@
 
 #include "server/policy/join_codec.h"
 #include "server/policy/policy_codec.h"
+#include "server/record/piece_codec.h"
 #include "server/record/recorded_model.h"
 
 namespace cellbatch {
 namespace {
 
 constexpr int kMostVarint = 5, kCheckBytes = 4;
-constexpr char kMagic[] = "cellbatch-record";
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
@@ -28,83 +28,6 @@ uint32_t CheckOf(std::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return static_cast<uint32_t>(hash ^ hash >> 32);
-}
-
-void Describe(const PieceShape& shape, disk::RecordedPiece& piece) {
-  bool stops = false;
-  for (const SubgraphShape& s : shape.subgraphs) {
-    piece.add_type(s.type);
-    piece.add_table(s.table);
-    piece.add_length(s.length);
-    piece.add_links(s.num_links);
-    piece.add_returns(s.num_returns);
-    piece.add_keeps_rows(s.keeps_rows);
-    stops |= s.stop_column >= 0;
-  }
-  const auto any = [&](auto says) {
-    return std::any_of(shape.subgraphs.begin(), shape.subgraphs.end(), says);
-  };
-  const bool phases = any([](const SubgraphShape& s) { return s.phase != 0; });
-  const bool places = any([](const SubgraphShape& s) { return s.place >= 0; });
-  for (const SubgraphShape& s : shape.subgraphs) {
-    if (phases) piece.add_phase(s.phase);
-    if (places) piece.add_place(s.place);
-  }
-  for (const SubgraphShape& s : shape.subgraphs) {
-    if (!stops) break;
-    piece.add_stop_column(s.stop_column);
-    piece.add_stop_value(s.stop_value);
-  }
-  for (const LinkShape& l : shape.links) {
-    piece.add_link_from(l.from);
-    piece.add_link_input(l.input);
-    piece.add_link_first(l.first);
-    piece.add_link_stride(l.stride);
-  }
-  for (const ReturnShape& r : shape.returns) {
-    piece.add_return_column(r.column);
-    piece.add_return_first(r.first);
-    piece.add_return_count(r.count);
-  }
-  piece.set_grows(shape.grows);
-}
-
-// None: its lists are not as long as each other.
-std::optional<PieceShape> ShapeOf(const disk::RecordedPiece& piece) {
-  const int n = piece.type_size(), links = piece.link_from_size(),
-            ranges = piece.return_first_size();
-  const int stops = piece.stop_column_size(), phases = piece.phase_size(),
-            places = piece.place_size();
-  const bool even = piece.table_size() == n && piece.length_size() == n &&
-                    piece.links_size() == n && piece.returns_size() == n &&
-                    piece.keeps_rows_size() == n && (stops == 0 || stops == n) &&
-                    (phases == 0 || phases == n) && (places == 0 || places == n) &&
-                    piece.stop_value_size() == stops && piece.link_input_size() == links &&
-                    piece.link_first_size() == links && piece.link_stride_size() == links &&
-                    piece.return_column_size() == ranges && piece.return_count_size() == ranges;
-  if (!even) return std::nullopt;
-  PieceShape shape;
-  shape.grows = piece.grows();
-  for (int i = 0; i < n; ++i) {
-    shape.subgraphs.push_back({.type = piece.type(i),
-                               .table = piece.table(i),
-                               .length = piece.length(i),
-                               .num_links = piece.links(i),
-                               .num_returns = piece.returns(i),
-                               .keeps_rows = piece.keeps_rows(i),
-                               .stop_column = stops == 0 ? -1 : piece.stop_column(i),
-                               .stop_value = stops == 0 ? 0 : piece.stop_value(i),
-                               .phase = phases == 0 ? 0 : piece.phase(i),
-                               .place = places == 0 ? -1 : piece.place(i)});
-  }
-  for (int i = 0; i < links; ++i) {
-    shape.links.push_back(
-        {piece.link_from(i), piece.link_input(i), piece.link_first(i), piece.link_stride(i)});
-  }
-  for (int i = 0; i < ranges; ++i) {
-    shape.returns.push_back({piece.return_column(i), piece.return_first(i), piece.return_count(i)});
-  }
-  return shape;
 }
 
 // One file's entries, one after the other.
@@ -175,7 +98,7 @@ absl::Status Parser::Add(const disk::RecordEntry& entry) {
 
 absl::Status Parser::AddHeader(const disk::RecordHeader& header) {
   if (begun_) return Wrong("it has two headers");
-  if (header.magic() != kMagic) return Wrong("its header is no record's");
+  if (header.magic() != kRecordMagic) return Wrong("its header is no record's");
   if (header.version() != kRecordVersion) {
     return Wrong(fmt::format("it is of version {}, {} is read", header.version(), kRecordVersion));
   }
@@ -306,95 +229,6 @@ uint32_t ReadCheck(std::string_view bytes) {
 
 }  // namespace
 
-disk::RecordEntry EntryOf(const RecordedSetup& setup) {
-  disk::RecordEntry entry;
-  disk::RecordHeader& header = *entry.mutable_header();
-  header.set_magic(kMagic);
-  header.set_version(kRecordVersion);
-  header.set_max_tasks_in_flight(setup.max_tasks_in_flight);
-  header.set_few_tasks_in_flight(setup.few_tasks_in_flight);
-  header.set_max_requests(setup.max_requests);
-  header.set_max_wait_tasks(setup.max_wait_tasks);
-  header.set_chain_turn(setup.chain_turn);
-  header.set_priority_ageing(setup.priority_ageing);
-  header.set_batch_limit(setup.batch_limit);
-  header.set_calibrate(setup.calibrate);
-  header.set_stealing(setup.stealing);
-  for (const int memory : setup.memory_of) header.add_memory_of(memory);
-  return entry;
-}
-
-disk::RecordEntry EntryOf(const RecordedLane& lane) {
-  disk::RecordEntry entry;
-  disk::RecordedLane& to = *entry.mutable_lane();
-  to.set_index(lane.index);
-  to.set_serial(lane.serial);
-  DescribeModel(*lane.model, to);
-  to.set_lives_in(lane.lives_in);
-  for (const int32_t rows : lane.rows) to.add_rows(rows);
-  if (lane.policy.made) to.set_policy(PolicyText(ToPolicyFile(lane.policy.spec, *lane.model)));
-  to.set_policy_seed(lane.policy.spec.seed);
-  to.set_join_by_code(!lane.join_made);
-  *to.mutable_join() = ToJoinChoice(lane.join);
-  return entry;
-}
-
-disk::RecordEntry TakeoverEntry(uint32_t serial, uint32_t number, const RecordedPolicy& policy,
-                                const Model& model) {
-  disk::RecordEntry entry;
-  disk::RecordedTakeover& to = *entry.mutable_takeover();
-  to.set_serial(serial);
-  to.set_number(number);
-  if (policy.made) to.set_policy(PolicyText(ToPolicyFile(policy.spec, model)));
-  to.set_policy_seed(policy.spec.seed);
-  return entry;
-}
-
-disk::RecordEntry EntryOf(const RecordedRequest& request) {
-  disk::RecordEntry entry;
-  disk::RecordedRequest& to = *entry.mutable_request();
-  to.set_id(request.id);
-  to.set_lane(request.lane);
-  to.set_serial(request.serial);
-  to.set_received_ns(request.received_ns);
-  to.set_submitted_ns(request.submitted_ns);
-  to.set_deadline_ns(request.deadline_ns);
-  to.set_stream(request.stream);
-  to.set_priority(request.priority);
-  Describe(request.shape.pieces.front(), *to.mutable_piece());
-  to.set_most_pieces(request.shape.most_pieces);
-  to.set_most_nodes(request.shape.most_nodes);
-  for (const int32_t rows : request.shape.most_rows) to.add_most_rows(rows);
-  return entry;
-}
-
-disk::RecordEntry NextPieceEntry(uint64_t request, const PieceShape& piece) {
-  disk::RecordEntry entry;
-  entry.mutable_next_piece()->set_id(request);
-  Describe(piece, *entry.mutable_next_piece()->mutable_piece());
-  return entry;
-}
-
-disk::RecordEntry NewsEntry(uint64_t request, bool expired, int64_t at_ns) {
-  disk::RecordEntry entry;
-  entry.mutable_news()->set_id(request);
-  entry.mutable_news()->set_expired(expired);
-  entry.mutable_news()->set_at_ns(at_ns);
-  return entry;
-}
-
-disk::RecordEntry EndEntry(uint64_t request, const RecordedEnd& end) {
-  disk::RecordEntry entry;
-  disk::RecordedEnd& to = *entry.mutable_end();
-  to.set_id(request);
-  to.set_status(static_cast<int>(end.code));
-  to.set_first_task_start_ns(end.first_task_start_ns);
-  to.set_last_task_end_ns(end.last_task_end_ns);
-  to.set_nodes_executed(end.nodes_executed);
-  for (const int32_t node : end.stopped_at) to.add_stopped_at(node);
-  return entry;
-}
-
 void AppendEntry(const disk::RecordEntry& entry, std::string& bytes) {
   AppendMessage(entry.SerializeAsString(), bytes);
 }
@@ -464,7 +298,7 @@ bool LooksLikeRecord(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::array<char, 32> first = {};
   file.read(first.data(), first.size());
-  return std::string_view(first.data(), static_cast<size_t>(file.gcount())).find(kMagic) !=
+  return std::string_view(first.data(), static_cast<size_t>(file.gcount())).find(kRecordMagic) !=
          std::string_view::npos;
 }
 

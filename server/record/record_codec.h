@@ -20,6 +20,7 @@
 namespace cellbatch {
 
 inline constexpr uint32_t kRecordVersion = 1;
+inline constexpr char kRecordMagic[] = "cellbatch-record";  // a header begins with it
 
 disk::RecordEntry EntryOf(const RecordedSetup& setup);
 disk::RecordEntry EntryOf(const RecordedLane& lane);
