@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "client/client.h"
 #include "tests/e2e/server_process.h"
@@ -72,14 +76,14 @@ struct Loaded {
   Json run;          // the first of its JSON; null: there was none
 };
 
-// Forty requests, one every 25 ms.
-Loaded Load(const std::string& flags) {
+// Forty requests, one every 25 ms. `first`: what the shell does before it becomes the load generator.
+Loaded Load(const std::string& flags, const std::string& first = "") {
   const std::string json = TempFile("run.json");
   std::remove(json.c_str());
   const std::string command = fmt::format(
-      "loadgen/cellbatch-loadgen --url={} --rate=40 --duration=1 --warmup=0 --arrivals=constant "
-      "--min-answers=1 --timeout=120 --json={} {} 2>&1",
-      Served::Get().address(), json, flags);
+      "{}exec loadgen/cellbatch-loadgen --url={} --rate=40 --duration=1 --warmup=0 "
+      "--arrivals=constant --min-answers=1 --timeout=120 --json={} {} 2>&1",
+      first, Served::Get().address(), json, flags);
   Loaded loaded;
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return loaded;
@@ -243,6 +247,26 @@ TEST_F(LoadgenCallTest, WhatASweepMeasuredIsToldThoughALaterPointFails) {
   const char* sustained = valid ? "\nhighest rate sustained: 40.0" : "\nno rate was sustained";
   EXPECT_NE(loaded.text.find(sustained), std::string::npos) << loaded.text;
   EXPECT_NE(ReadFile(csv), "");
+}
+
+TEST_F(LoadgenCallTest, ASweepIsStoppedInThePauseBetweenItsPoints) {
+  const std::string pid = TempFile("loadgen.pid");
+  const uint64_t before = Served::Get().Answered("lstm");
+  std::atomic<bool> over = false;
+  std::thread stopper([&] {
+    using std::chrono::milliseconds;
+    while (!over && Served::Get().Answered("lstm") - before < 40) {
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    std::this_thread::sleep_for(milliseconds(500));  // for the last answer to be read
+    if (!over) kill(std::stoi(ReadFile(pid)), SIGINT);
+  });
+  const Loaded loaded =
+      Load("--model=lstm --sweep=40:80:40 --cooldown=3600", fmt::format("echo $$ > {}; ", pid));
+  over = true;
+  stopper.join();
+  ExpectAllRight(loaded);
+  EXPECT_EQ(Served::Get().Answered("lstm") - before, 40u) << "the second point was run";
 }
 
 TEST_F(LoadgenCallTest, WhatDoesNotGoTogetherIsNamedByItsField) {
