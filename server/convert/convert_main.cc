@@ -87,6 +87,10 @@ std::vector<Flag> Flags(ImportOptions& o, More& more) {
        text(o.hints.embedding)},
       {"head", "TENSOR|none", "The linear head's weight, where that is ambiguous.",
        text(o.hints.head)},
+      {"head-reads", "final|every",
+       "What the head reads: the final hidden states, or what every step leaves (a tagger: OUTPUT "
+       "has a row a step). [final]",
+       text(o.head_reads)},
       {"zeros", "INPUT", "An ONNX graph's input that is always zeros; may be repeated.",
        [&o](std::string_view v) { return o.zeros.emplace_back(v), true; }},
       {"ignore", "PREFIX",

@@ -36,10 +36,10 @@ absl::StatusOr<Imported> ImportOnnx(const ImportOptions& options) {
   if (absl::Status s = CheckImportOptions(options); !s.ok()) return s;
   const TorchHints& hints = options.hints;
   if (!hints.rnn_prefix.empty() || !hints.nonlinearity.empty() || !hints.embedding.empty() ||
-      !hints.head.empty()) {
+      !hints.head.empty() || !options.head_reads.empty()) {
     return absl::InvalidArgumentError(
-        "--rnn, --nonlinearity, --embedding and --head are for a state_dict: an ONNX graph says "
-        "these itself");
+        "--rnn, --nonlinearity, --embedding, --head and --head-reads are for a state_dict: an ONNX "
+        "graph says these itself");
   }
   const absl::StatusOr<OnnxFile> file = OnnxFile::Read(options.from);
   if (!file.ok()) return file.status();

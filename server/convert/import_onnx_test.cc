@@ -246,7 +246,7 @@ TEST_F(ImportOnnxTest, StatesThatCallersBringAreZerosOnlyWhereTheUserSaysSo) {
   EXPECT_THAT(Error(made), HasSubstr("--zeros h1: the graph has no such input"));
   options_.zeros.clear();
   options_.hints.head = "fc";
-  EXPECT_THAT(Error(made), HasSubstr("--embedding and --head are for a state_dict"));
+  EXPECT_THAT(Error(made), HasSubstr("--head and --head-reads are for a state_dict"));
 }
 
 TEST_F(ImportOnnxTest, WhatLiesBehindALayerIsServedOrNamed) {

@@ -21,6 +21,7 @@ struct ImportOptions {
   bool overwrite = false;               // replace a version that is there
   TorchHints hints;                     // `ignored` names outputs of an ONNX graph, too
   std::vector<std::string> zeros = {};  // inputs of an ONNX graph that are always zeros
+  std::string head_reads = {};  // of a state_dict: "every" step, or (also empty) the "final" states
 };
 
 struct Imported {

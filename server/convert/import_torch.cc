@@ -89,6 +89,27 @@ absl::Status WithWhatItTakes(const absl::Status& status, const std::string& from
                   std::string(status.message())));
 }
 
+// What the linear head is over is said by no tensor.
+absl::Status SetHeadReads(const std::string& from, StackModel& model) {
+  if (from.empty()) return absl::OkStatus();
+  if (from != "final" && from != "every") {
+    return absl::InvalidArgumentError(
+        fmt::format("--head-reads is \"{}\": it takes \"final\" or \"every\"", from));
+  }
+  if (!model.head) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--head-reads {}: the model has no linear head; ALL_HIDDEN is what every step leaves",
+        from));
+  }
+  model.head->every_step = from == "every";
+  return absl::OkStatus();
+}
+
+// `out[:, -1]` of both directions is no h_n, and looks like it in PyTorch: the last step is the backward direction's first.
+constexpr char kEndsOfBoth[] =
+    "the head reads h_n, the state that each direction ends in; of a model that reads out[:, -1], "
+    "the answer is the last row of --head-reads every";
+
 }  // namespace
 
 StackModel StackOf(const TorchModel& model) {
@@ -126,9 +147,14 @@ absl::StatusOr<Imported> ImportTorch(const ImportOptions& options) {
     return absl::InvalidArgumentError(
         fmt::format("{}:\n{}", options.from, std::string(model.status().message())));
   }
-  absl::StatusOr<Imported> imported = WriteModel(StackOf(*model), tensors, options);
+  StackModel stack = StackOf(*model);
+  if (absl::Status s = SetHeadReads(options.head_reads, stack); !s.ok()) return s;
+  absl::StatusOr<Imported> imported = WriteModel(stack, tensors, options);
   if (imported.ok()) {
-    const std::vector<std::string> notes = tensors.NotesOf(*model);
+    std::vector<std::string> notes = tensors.NotesOf(*model);
+    if (stack.head && options.head_reads.empty() && stack.layers.back().directions() == 2) {
+      notes.emplace_back(kEndsOfBoth);
+    }
     imported->notes.insert(imported->notes.begin(), notes.begin(), notes.end());
   }
   return imported;

@@ -115,6 +115,34 @@ TEST_F(ImportTorchTest, AClassifierBecomesAFolderThatLoads) {
                                  "INITIAL_H, INITIAL_C as FINAL_H, FINAL_C leave it"));
 }
 
+TEST_F(ImportTorchTest, WhatAHeadReadsIsSaidByAFlag) {
+  AddRnn("lstm.", 4, 6, 5, 1, true);
+  options_.head_reads = "every";
+  EXPECT_EQ(Error(),
+            "--head-reads every: the model has no linear head; ALL_HIDDEN is what every step "
+            "leaves");
+  Add("fc.weight", {3, 10});
+  Add("fc.bias", {3});
+  const auto tagger = Import();
+  ASSERT_TRUE(tagger.ok()) << tagger.status();
+  EXPECT_THAT(Config(), HasSubstr("token_head: \"head\""));
+  EXPECT_THAT(Summary(*tagger, options_),
+              HasSubstr("OUTPUT FP32 [T, 3], the logits of \"fc.weight\""));
+  EXPECT_EQ(Load()->signature.outputs[0].dims, (std::vector<int64_t>{-1, 3}));
+  options_.overwrite = true;
+  const auto h_n = testing::Contains(HasSubstr("a model that reads out[:, -1]"));
+  EXPECT_THAT(tagger->notes, testing::Not(h_n));
+  for (const char* final : {"", "final"}) {
+    options_.head_reads = final;
+    const auto classifier = Import();
+    ASSERT_TRUE(classifier.ok()) << classifier.status();
+    EXPECT_THAT(Config(), HasSubstr(" head: \"head\""));
+    EXPECT_EQ(testing::Matches(h_n)(classifier->notes), *final == 0) << "said where it was asked";
+  }
+  options_.head_reads = "last";
+  EXPECT_EQ(Error(), "--head-reads is \"last\": it takes \"final\" or \"every\"");
+}
+
 TEST_F(ImportTorchTest, EveryKindOfModuleIsWrittenWithItsCell) {
   struct Kind {
     int gates;
