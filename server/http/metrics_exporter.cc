@@ -92,7 +92,8 @@ void Failures(const FailureLog& failures, MetricsText& text) {
 
 void Sequences(const SequenceTable& sequences, MetricsText& text) {
   const SequenceTable::Counts counts = sequences.counts();
-  text.Family("cellbatch_sequences", "gauge", "Sequences whose state is kept.");
+  text.Family("cellbatch_sequences", "gauge",
+              "Sequences whose state is kept: also idle ones that no call has cleared away yet.");
   text.Value({}, counts.live);
   text.Family("cellbatch_sequence_state_bytes", "gauge", "Bytes of those states.");
   text.Value({}, counts.bytes);

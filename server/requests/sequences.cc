@@ -194,25 +194,31 @@ void SequenceTable::Drop(Sequence& sequence, int64_t& counted_as) {
 
 absl::Status SequenceTable::CheckRoom(int64_t bytes, int64_t now_ns,
                                       std::optional<int32_t>& pushback_ms) {
-  const bool too_many = counts_.live + 1 > limits_.sequences;
-  if (!too_many && counts_.bytes + bytes <= limits_.bytes) return absl::OkStatus();
+  const auto too_many = [&] { return counts_.live + 1 > limits_.sequences; };
+  const auto has_room = [&] { return !too_many() && counts_.bytes + bytes <= limits_.bytes; };
+  // A large state takes the room of many small ones: as many as it needs go, of those that are idle too long.
+  while (!has_room() && !idle_.empty() && TimedOut(*idle_.front(), now_ns)) {
+    Drop(*idle_.front(), counts_.timed_out);
+  }
+  if (has_room()) return absl::OkStatus();
   // Nobody can say when a sequence ends; the one that is idle longest may time out.
   const int64_t out_ns =
       idle_.empty() ? limits_.idle_ns : idle_.front()->idle_since_ns + limits_.idle_ns - now_ns;
   pushback_ms = bytes > limits_.bytes ? -1 : hint_.Spread(out_ns / kNsPerMs);
   return absl::ResourceExhaustedError(
-      too_many ? fmt::format("{} sequences are live, the most are {} (--max-sequences)",
-                             counts_.live, limits_.sequences)
-               : fmt::format(
-                     "states of sequences have {} bytes, this one would have {}, the most are {} "
-                     "(--max-sequence-bytes)",
-                     counts_.bytes, bytes, limits_.bytes));
+      too_many() ? fmt::format("{} sequences are live, the most are {} (--max-sequences)",
+                               counts_.live, limits_.sequences)
+                 : fmt::format(
+                       "states of sequences have {} bytes, this one would have {}, the most are {} "
+                       "(--max-sequence-bytes)",
+                       counts_.bytes, bytes, limits_.bytes));
 }
 
 absl::Status SequenceTable::NotThere(const SequencePiece& piece) const {
   return absl::InvalidArgumentError(fmt::format(
-      "sequence {} has no state here: it was not started, has ended, was idle for more than {} "
-      "(--sequence-idle), or its model was loaded anew; start it with sequence_start",
+      "sequence {} has no state here: it was not started, its start failed, it has ended, was idle "
+      "for more than {} (--sequence-idle), or its model was loaded anew; start it with "
+      "sequence_start",
       piece.shown, Times(static_cast<double>(limits_.idle_ns))));
 }
 

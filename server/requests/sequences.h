@@ -12,8 +12,9 @@
 // withdrawn while it waits is one that fails, once its turn would have come: until then it stands in line with nobody in it.
 //
 //   idle   a sequence with no piece under way that nobody has asked of for `idle_ns` is gone. Nobody sweeps: whoever enters
-//          looks at the two that are idle longest, so no call waits for a crowd of them.
-//   reset  a start on a live sequence: what it was is dropped when its turn comes, behind what was sent before it
+//          looks at the two that are idle longest, or at as many as stand in a new one's way, so no call waits for a crowd.
+//   reset  a start on a live sequence: what it was is dropped when its turn comes, behind what was sent before it, also if
+//          that start then fails: nobody is to go on from what came before it
 //   gone   a model that is loaded anew is another model; states of the old one are dropped with it
 //
 // Any thread; one mutex, for as long as a look-up in a hash table. What lies here is bounded by SequenceLimits.

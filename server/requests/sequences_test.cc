@@ -236,6 +236,27 @@ TEST_F(SequencesTest, OneTooManyIsRefusedAndRoomIsMadeByEndsAndByTime) {
   EXPECT_EQ(pushback_, -1) << "it can never fit";
 }
 
+// Every call clears two away; a large state needs the room of ten.
+TEST_F(SequencesTest, WhatIsIdleTooLongTakesNobodysRoom) {
+  SequenceTable table({.sequences = 12, .bytes = 40, .idle_ns = kIdle});
+  const auto enter = [&](int id, int64_t bytes) {
+    Place& place = New(id, true);
+    const auto turn = table.Enter({ModelId(1), "", bytes}, place, now_, pushback_);
+    if (turn.ok()) table.Leave(place, State(0), now_);
+    return turn.status();
+  };
+  for (int id = 0; id < 9; ++id) EXPECT_EQ(enter(id, 4), absl::OkStatus());
+  now_ += kIdle;
+  EXPECT_EQ(enter(9, 4), absl::OkStatus());
+  now_ += 1;
+  EXPECT_EQ(enter(10, 37), absl::ResourceExhaustedError(
+                               "states of sequences have 4 bytes, this one would have 37, the most "
+                               "are 40 (--max-sequence-bytes)"));
+  EXPECT_EQ(enter(10, 36), absl::OkStatus());
+  EXPECT_EQ(table.counts().timed_out, 9);
+  EXPECT_EQ(table.counts().bytes, 40);
+}
+
 TEST_F(SequencesTest, StatesMayFillTheirBytesToTheLast) {
   owner_.state_bytes = 36;
   EXPECT_EQ(Starts(1), -1);
