@@ -17,11 +17,15 @@ constexpr uint8_t kAnswerTag = 4 << 3 | 2;  // InferResponse.answers, length-del
 
 absl::Status Invalid(std::string text) { return absl::InvalidArgumentError(std::move(text)); }
 
-bool Has(const Signature& signature, std::string_view input) {
+const TensorSpec* Find(const Signature& signature, std::string_view input) {
   for (const TensorSpec& spec : signature.inputs) {
-    if (spec.name == input) return true;
+    if (spec.name == input) return &spec;
   }
-  return false;
+  return nullptr;
+}
+
+bool Has(const Signature& signature, std::string_view input) {
+  return Find(signature, input) != nullptr;
 }
 
 // Where one typed input's tensors go, and what is made for them.
@@ -102,21 +106,36 @@ absl::Status TreeToTensors(const v1::Tree& tree, const Spelling& to) {
                  {{"left", &tree.binary().left()}, {"right", &tree.binary().right()}}, to);
 }
 
-absl::Status GraphToTensors(const v1::Graph& graph, const Spelling& to) {
+absl::Status RowsToTensor(const v1::NodeRows& rows, const Signature& signature,
+                          const Spelling& to) {
+  const std::string what = "graph: rows of " + Quoted(rows.name());
+  const int32_t width = rows.width() == 0 ? 1 : rows.width();
+  const Int32s& integers = rows.integers();
+  if (!rows.floats().empty() && !integers.empty()) {
+    return Invalid(what + ": both `floats` and `integers`");
+  }
+  // No rows do not tell what they would be of.
+  const TensorSpec* spec = Find(signature, rows.name());
+  const bool are_integers = !integers.empty() || (rows.floats().empty() && spec != nullptr &&
+                                                  spec->type == WireType::kInt32);
+  if (!are_integers) return AddFloats(rows.name(), what, rows.floats(), width, to);
+  if (width < 1 || integers.size() % width != 0) {
+    return Invalid(
+        fmt::format("{}: {} integers are no rows of width {}", what, integers.size(), width));
+  }
+  if (width == 1) {
+    AddInt32s(rows.name(), integers, to);
+  } else {
+    Add(rows.name(), "INT32", {integers.size() / width, width}, to).contents = BytesOf(integers);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphToTensors(const v1::Graph& graph, const Signature& signature,
+                            const Spelling& to) {
   AddInt32s("NODE_TYPES", graph.node_types(), to);
   for (const v1::NodeRows& rows : graph.rows()) {
-    const std::string what = "graph: rows of " + Quoted(rows.name());
-    const int32_t width = rows.width() == 0 ? 1 : rows.width();
-    if (!rows.floats().empty() && !rows.integers().empty()) {
-      return Invalid(what + ": both `floats` and `integers`");
-    }
-    if (rows.integers().empty()) {
-      const absl::Status s = AddFloats(rows.name(), what, rows.floats(), width, to);
-      if (!s.ok()) return s;
-      continue;
-    }
-    if (width != 1) return Invalid(fmt::format("{}: integers of width {}, not 1", what, width));
-    AddInt32s(rows.name(), rows.integers(), to);
+    if (absl::Status s = RowsToTensor(rows, signature, to); !s.ok()) return s;
   }
   const v1::Edges& edges = graph.edges();
   return AddRows("EDGES", "graph: edges",
@@ -221,7 +240,7 @@ absl::Status ToTensors(const v1::Input& input, const Signature& signature, MadeC
     case v1::Input::kLattice:
       return LatticeToTensors(input.lattice(), to);
     case v1::Input::kGraph:
-      return GraphToTensors(input.graph(), to);
+      return GraphToTensors(input.graph(), signature, to);
     case v1::Input::kTensors:
       return RawToTensors(input.tensors(), to);
     case v1::Input::KIND_NOT_SET:

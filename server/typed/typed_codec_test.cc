@@ -169,9 +169,33 @@ TEST(TypedCodecTest, LatticesAndGraphsAreRowsOfListsSideBySide) {
             "graph: rows of \"leaf.x\": 4 numbers are no rows of width 3");
   rows.set_width(2);
   ids.set_width(2);
-  EXPECT_THAT(Text(Tensors(input).status), HasSubstr("integers of width 2, not 1"));
+  const Tensors pairs(input);
+  EXPECT_THAT(pairs.Shape("leaf.token"), ElementsAre(1, 2));
+  EXPECT_THAT(pairs.Int32s("leaf.token"), ElementsAre(8, 9));
+  ids.set_width(3);
+  EXPECT_EQ(Text(Tensors(input).status),
+            "graph: rows of \"leaf.token\": 2 integers are no rows of width 3");
   ids.add_floats(1);
   EXPECT_THAT(Text(Tensors(input).status), HasSubstr("both `floats` and `integers`"));
+}
+
+// A type of which the graph has no node: nothing in its rows says what they would be of.
+TEST(TypedCodecTest, NoRowsAreOfTheDatatypeThatTheModelTakes) {
+  Signature signature;
+  signature.inputs = {{.name = "leaf.token", .type = WireType::kInt32, .dims = {-1}},
+                      {.name = "leaf.x", .type = WireType::kFp32, .dims = {-1, 2}}};
+  v1::Input input;
+  Append(*input.mutable_graph()->mutable_node_types(), 1);
+  input.mutable_graph()->add_rows()->set_name("leaf.token");
+  v1::NodeRows& vectors = *input.mutable_graph()->add_rows();
+  vectors.set_name("leaf.x");
+  vectors.set_width(2);
+  const Tensors tensors(input, signature);
+  ASSERT_TRUE(tensors.status.ok()) << tensors.status;
+  EXPECT_EQ(tensors.Find("leaf.token")->datatype, "INT32");
+  EXPECT_THAT(tensors.Shape("leaf.token"), ElementsAre(0));
+  EXPECT_EQ(tensors.Find("leaf.x")->datatype, "FP32");
+  EXPECT_THAT(tensors.Shape("leaf.x"), ElementsAre(0, 2));
 }
 
 TEST(TypedCodecTest, RawTensorsAreTakenAsTheyAre) {
