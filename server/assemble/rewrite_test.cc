@@ -42,7 +42,9 @@ class RewriteTest : public ::testing::Test {
     }
     config_.clear();
     for (const std::string& type : types) {
-      config_ += fmt::format("cell_types {{ name: \"{}\" cell: \"own\" {}}}\n", type, parameters);
+      const char* reads = layers.empty() ? "" : "reads { input: \"x\" through: \"below\" } ";
+      config_ +=
+          fmt::format("cell_types {{ name: \"{}\" cell: \"own\" {}{}}}\n", type, reads, parameters);
       layers += fmt::format("layers {{ forward: \"{}\" }} ", type);
     }
     config_ += fmt::format("chain {{ input: VECTORS {}}}\n", layers);
