@@ -156,6 +156,7 @@ Signature EncoderDecoderUnfolder::MakeSignature() const {
       {.name = kLengthOutput, .type = WireType::kInt32, .dims = {1}, .on_request = true},
       {.name = kStoppedOutput, .type = WireType::kInt32, .dims = {1}, .on_request = true}};
   signature.parameters = {kMaxDecodeSteps, kDecodeSteps};
+  signature.state.clear();  // an encoder's, which no request brings and no answer leaves
   return signature;
 }
 

@@ -60,6 +60,7 @@ TEST_F(EncoderDecoderAssemblerTest, AFolderBecomesAModelThatTakesASourceAndSaysW
   for (const TensorSpec& t : signature.outputs) outputs.push_back(t.name);
   EXPECT_THAT(outputs, ElementsAre("OUTPUT", "LENGTH", "STOPPED"));
   EXPECT_THAT(signature.parameters, ElementsAre("max_decode_steps", "decode_steps"));
+  EXPECT_TRUE(signature.state.empty()) << "no sequence goes on from what an encoder left";
   EXPECT_EQ((*model)->types.size(), 4u) << "two layers, bridge and decoder";
   EXPECT_EQ((*model)->types[2].out, (*model)->types[3].out) << "the bridge leaves what is carried";
 }
@@ -79,6 +80,8 @@ TEST_F(EncoderDecoderAssemblerTest, EveryProblemIsTold) {
   EXPECT_THAT(Error("cell: \"decoder_lstm2\"", "cell: \"decoder_lstm\""),
               HasSubstr("parameter \"W\" of cell \"decoder_lstm\" has no tensor"));
   EXPECT_THAT(Error("sizes { key: \"BOS\" value: 1 }", ""), HasSubstr("BOS"));
+  EXPECT_THAT(Error("encoder_decoder {", "sequences: ON\nencoder_decoder {"),
+              HasSubstr("sequences is ON, and the model has no state that a request could bring"));
   EXPECT_THAT(Error("encoder_decoder {", "max_nodes: 20\nencoder_decoder {"), "loaded");
 }
 
