@@ -85,7 +85,7 @@ class Inputs {
   absl::Status status_;
 };
 
-// A graph's rows of integers are one wide; those of a model may be wider.
+// Such a graph goes as tensors, which every server takes: typed rows of integers have not always been more than one wide.
 bool HasWideIntegers(const Inputs& inputs) {
   return std::any_of(inputs.all().begin(), inputs.all().end(), [](const auto& entry) {
     const Tensor& tensor = *entry.second;

@@ -170,7 +170,7 @@ TEST(TypedTensorsTest, OfTwoTensorsOfANameNoneIsLost) {
   EXPECT_THAT(std::string(twice.status().message()), HasSubstr("tensor TOKENS: a second time"));
 }
 
-// A graph's rows of integers are one wide; a model's may be wider, and ModelInfer takes them.
+// Servers have not always taken typed rows of several integers; ModelInfer's they do.
 TEST(TypedTensorsTest, AGraphWithRowsOfSeveralIntegersStaysTensors) {
   const std::vector<Tensor> tensors = {Int32Tensor("NODE_TYPES", {2}, {0, 0}),
                                        Int32Tensor("leaf.word", {2, 2}, {1, 2, 3, 4})};

@@ -180,8 +180,8 @@ ModelMetrics CountModels(const std::vector<LaneStats>& read, const StatsRegistry
       if (!sum.has_value()) sum.emplace();
       AddLane(read[i], *sum);
     }
-    if (sum.has_value())
-      counted.lanes.push_back({{version.name, version.version}, *std::move(sum)});
+    if (!sum.has_value()) continue;
+    counted.lanes.push_back({{version.name, version.version}, *std::move(sum)});
   }
   return counted;
 }

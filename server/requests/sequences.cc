@@ -196,15 +196,16 @@ absl::Status SequenceTable::CheckRoom(int64_t bytes, int64_t now_ns,
                                       std::optional<int32_t>& pushback_ms) {
   const auto too_many = [&] { return counts_.live + 1 > limits_.sequences; };
   const auto has_room = [&] { return !too_many() && counts_.bytes + bytes <= limits_.bytes; };
+  const bool may_fit = bytes <= limits_.bytes;
   // A large state takes the room of many small ones: as many as it needs go, of those that are idle too long.
-  while (!has_room() && !idle_.empty() && TimedOut(*idle_.front(), now_ns)) {
+  while (may_fit && !has_room() && !idle_.empty() && TimedOut(*idle_.front(), now_ns)) {
     Drop(*idle_.front(), counts_.timed_out);
   }
   if (has_room()) return absl::OkStatus();
   // Nobody can say when a sequence ends; the one that is idle longest may time out.
   const int64_t out_ns =
       idle_.empty() ? limits_.idle_ns : idle_.front()->idle_since_ns + limits_.idle_ns - now_ns;
-  pushback_ms = bytes > limits_.bytes ? -1 : hint_.Spread(out_ns / kNsPerMs);
+  pushback_ms = may_fit ? hint_.Spread(out_ns / kNsPerMs) : -1;
   return absl::ResourceExhaustedError(
       too_many() ? fmt::format("{} sequences are live, the most are {} (--max-sequences)",
                                counts_.live, limits_.sequences)

@@ -236,7 +236,7 @@ TEST_F(SequencesTest, OneTooManyIsRefusedAndRoomIsMadeByEndsAndByTime) {
   EXPECT_EQ(pushback_, -1) << "it can never fit";
 }
 
-// Every call clears two away; a large state needs the room of ten.
+// Every call clears two away; a large state needs the room of nine.
 TEST_F(SequencesTest, WhatIsIdleTooLongTakesNobodysRoom) {
   SequenceTable table({.sequences = 12, .bytes = 40, .idle_ns = kIdle});
   const auto enter = [&](int id, int64_t bytes) {
@@ -255,6 +255,20 @@ TEST_F(SequencesTest, WhatIsIdleTooLongTakesNobodysRoom) {
   EXPECT_EQ(enter(10, 36), absl::OkStatus());
   EXPECT_EQ(table.counts().timed_out, 9);
   EXPECT_EQ(table.counts().bytes, 40);
+}
+
+TEST_F(SequencesTest, AStateThatFitsNowhereClearsNoMoreAwayThanAnyCall) {
+  SequenceTable table({.sequences = 12, .bytes = 40, .idle_ns = kIdle});
+  for (int id = 0; id < 9; ++id) {
+    Place& place = New(id, true);
+    ASSERT_EQ(*table.Enter({ModelId(1), "", 4}, place, now_, pushback_), Turn::kNow);
+    table.Leave(place, State(0), now_);
+  }
+  now_ += kIdle + 1;
+  EXPECT_EQ(table.Enter({ModelId(1), "", 41}, New(9, true), now_, pushback_).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(pushback_, -1);
+  EXPECT_EQ(table.counts().timed_out, 2);
 }
 
 TEST_F(SequencesTest, StatesMayFillTheirBytesToTheLast) {
