@@ -1,6 +1,7 @@
 #include "cells/device/cpu/cell_run.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "cells/device/cpu/plain_step.h"
 #include "cells/device/cpu/step_costs.h"
@@ -73,6 +74,12 @@ bool IsByRow(const PackedStep& step) {
   const auto* const product = std::get_if<PackedProductStep>(&step);
   if (product == nullptr) return std::holds_alternative<PlainStep>(step);
   return product->product->groups() == 0 && !product->plan->arg_max.has_value();
+}
+
+// For ProductArgs::run, of all devices: no scratch meets a number twice.
+uint64_t NextRun() {
+  static std::atomic<uint64_t> runs{0};
+  return runs.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 // One chunk of one task.
@@ -304,12 +311,15 @@ void ChunkRun::RunPanels(const kernels::PackedProduct& product, const kernels::P
   // (Blocks of panels are run one after the other, each by all rows.)
   const int passes = split.panels > 1 ? 1 : kernels::PassesOf(count_);
   const bool from_last = scratch_.WalkOf(product).FromLast(passes);
+  const uint64_t number = split.panels > 1 && split.rows == 1 ? NextRun() : 0;
   const auto run_block = [&](int block, int thread) {
     const Part columns = split.PanelsOf(block, panels), rows = split.RowsOf(block, count_);
     kernels::ProductScratch* const scratch = &(*cores_.scratch)[static_cast<size_t>(thread)];
     const auto run = [&](kernels::ProductArgs mine) {
       if (largest) mine.largest = scratch->largest() + rows.begin;
       mine.from_last = from_last;
+      mine.run = number;
+      mine.panels_of_run = panels / cores_.team->threads();
       cell_.kernels().run_product(product, mine, columns.begin, columns.end, scratch);
     };
     if (split.rows == 1) {

@@ -20,7 +20,8 @@ void ForEachPanelOf(const PackedProduct& product, const ProductArgs& args, int f
   for (int i = 0; i < chunks; ++i) {
     const int first = PartStart(args.num_rows, chunks, i);
     const bool backwards = args.from_last != (i % 2 == 1);
-    run.StartChunk(first, PartStart(args.num_rows, chunks, i + 1) - first, backwards);
+    run.StartChunk(first, PartStart(args.num_rows, chunks, i + 1) - first, backwards,
+                   last_panel - first_panel);
     for (int begin = first_panel, end = last_panel; begin < end;) {
       const int panels = run.PanelsAtOnce(begin, end);
       const int panel = backwards ? end - panels : begin;

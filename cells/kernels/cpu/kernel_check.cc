@@ -112,6 +112,7 @@ class ProductCheck {
     Columns to = blank_;
     for (RandomRows& c : to) c.rows.resize(static_cast<size_t>(rows));
     ProductScratch scratch(tuning);
+    ++run_;
     work(rows, scratch, to);
     return to;
   }
@@ -129,12 +130,16 @@ class ProductCheck {
     return bound;
   }
 
+  // As of a run with many panels for this thread: a chunk's rows are packed, if these kernels ever do that; of more, read where
+  // they lie.
   void RunPanels(int rows, ProductScratch& scratch, Columns& to, int first, int last,
                  bool from_last = false) const {
     const std::vector<RowSource> sources = Sources();
     const std::vector<RowColumn> bound = Bound(to);
     ProductArgs args = {rows, sources.data(), nullptr, bound.data()};
     args.from_last = from_last;
+    args.run = run_;
+    args.panels_of_run = kLeastPanelsToPackFor;
     kernels_.run_product(*packed_, args, first, last, &scratch);
   }
 
@@ -220,6 +225,7 @@ class ProductCheck {
   std::unique_ptr<PackedProduct> packed_;
   std::vector<RandomRows> inputs_;
   Columns blank_, together_;
+  mutable uint64_t run_ = 0;
 };
 
 // Two threads run panels in turn, in either order, and what they found is merged; with ties, a unit that is always NaN

@@ -292,6 +292,7 @@ void PackedProduct::FindZeroTerms(const ProductSpec& spec) {
 ProductScratch::ProductScratch(Tuning tuning)
     : tuning_(tuning),
       memory_(2 * kAccumulatorFloats + kValueFloats + kPanelFloats + kExpandedFloats),
+      packed_rows_(kPackedFloats),
       largest_(kLargestRows),
       rows_((kMaxSegments + 1 + kMaxGroups + kMaxTailColumns) * kChunkRows) {}
 

@@ -223,6 +223,11 @@ struct ProductArgs {
   // By group, not beside `initial`: rows of units() floats, which that group's sums start from instead of the bias; one
   // without a base: the bias. Null: all of them.
   const RowSource* starts = nullptr;
+  // Of a product whose panels several calls share: calls with the same number are of one run, and read the same rows. A
+  // thread then packs them once for all of its panels (packed_rows_inl.h), of which there are about so many. 0: this call is
+  // one by itself.
+  uint64_t run = 0;
+  int panels_of_run = 0;
   // The first chunk of rows passes over the panels from the last to the first, and each one the other way than the one before
   // it: no bit depends on that, but weights are read first that were read last (PanelWalk).
   bool from_last = false;
@@ -298,10 +303,14 @@ struct Tuning {
   }
 };
 
+// So many panels of a thread are worth packing its rows for, which takes it as long as half a panel does.
+inline constexpr int kLeastPanelsToPackFor = 16;
+
 // The most of K that any tiling passes over at once.
 inline constexpr int kMostBlockOfK = 512;
 
-// What one thread needs while it runs a product: about 400 KiB, reused for ever; of fp32 products 170 are touched.
+// What one thread needs while it runs a product: about 1.4 MiB, reused for ever; of fp32 products 170 KiB are touched, and
+// where rows are packed as much more as they take.
 class ProductScratch {
  public:
   explicit ProductScratch(Tuning tuning = {});
@@ -314,6 +323,11 @@ class ProductScratch {
   float* terms() { return panel() + kPanelFloats; }
   // A block of K of one panel, as floats.
   float* expanded() { return terms() + kAccumulatorFloats; }
+  // A chunk's rows, packed (packed_rows_inl.h): of segments as many as there is room for. Touched by few instruction sets.
+  static constexpr int64_t kPackedFloats = int64_t{kChunkRows} * 2048;
+  float* packed_rows() { return packed_rows_.data(); }
+  // The run whose rows they are, all of them; 0: nobody's who comes back for them.
+  uint64_t& packed_run() { return packed_run_; }
   Largest* largest() { return largest_.data(); }  // [kLargestRows], for whom the caller runs panels
   const float** input_rows(int segment) { return rows_.data() + segment * kChunkRows; }
   // [kMaxTailColumns][kChunkRows]
@@ -331,7 +345,8 @@ class ProductScratch {
   static constexpr int64_t kPanelFloats = int64_t{kChunkRows} * kPanelUnits;
   static constexpr int64_t kExpandedFloats = int64_t{kMostBlockOfK} * kMaxColumns * kLanes;
   Tuning tuning_;
-  PackedMemory memory_;
+  PackedMemory memory_, packed_rows_;
+  uint64_t packed_run_ = 0;
   std::vector<Largest> largest_;
   std::vector<const float*> rows_;
 };

@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "cells/kernels/cpu/expand_inl.h"
+#include "cells/kernels/cpu/packed_rows_inl.h"
 #include "cells/kernels/cpu/panel_sums_inl.h"
 #include "cells/kernels/cpu/product.h"
 #include "cells/kernels/cpu/reductions_inl.h"
@@ -40,8 +41,8 @@ class ProductRun {
         scratch_(*scratch),
         sums_(product, args, scratch, {stores && !S::kSummedApart, !S::kSummedApart}) {}
 
-  // Points at the rows of chunk [first, first + rows), which pass over the panels in that direction.
-  void StartChunk(int first, int rows, bool backwards) {
+  // Points at the rows of chunk [first, first + rows), which pass over so many panels in that direction.
+  void StartChunk(int first, int rows, bool backwards, int panels) {
     first_ = first;
     rows_ = rows;
     backwards_ = backwards;
@@ -56,6 +57,7 @@ class ProductRun {
       const float** to = scratch_.input_rows(static_cast<int>(s));
       for (int r = 0; r < rows; ++r) to[r] = args_.inputs[s].Row(first + r);
     }
+    if constexpr (kApart<Tiling>) PackSegments(panels);
     sums_.StartChunk(first, rows);
     for (int g = 0; args_.starts != nullptr && g < p_.groups(); ++g) {
       if (args_.starts[g].base == nullptr) continue;
@@ -92,7 +94,7 @@ class ProductRun {
       if constexpr (kTiled) {
         AddTiles(panel, segment, x, args_.inputs[s], sums_.StartOf(s));
       } else if constexpr (kApart<Tiling>) {
-        AddColumns(panel, segment, x, sums_.StartOf(s));
+        AddColumns(panel, segment, x, packed_[s], sums_.StartOf(s));
       } else if (panels == 2) {
         AddToPair(panel, segment, x, sums_.StartOf(s));
       } else {
@@ -282,9 +284,41 @@ class ProductRun {
     }
   }
 
-  // Columns that lie apart, block by block of K: as many of them at once as registers hold, then the next ones.
+  // Rows that many panels read, of as many segments as there is room for: once for all calls of a run.
+  void PackSegments(int panels) {
+    const bool whole = rows_ == args_.num_rows;
+    const uint64_t run = whole ? args_.run : 0;
+    const bool pack =
+        row_blocks_ > 1 && (run != 0 ? args_.panels_of_run : panels) >= kLeastPanelsToPackFor;
+    const bool there = run != 0 && scratch_.packed_run() == run;
+    float* to = scratch_.packed_rows();
+    int64_t left = ProductScratch::kPackedFloats;
+    for (size_t s = 0; s < p_.segments().size(); ++s) {
+      packed_[s] = nullptr;
+      const PackedProduct::Segment& segment = p_.segments()[s];
+      const int64_t floats = int64_t{rows_} * segment.depth;
+      if (!pack || floats > left || args_.inputs[s].base == nullptr || segment.groups == 0)
+        continue;
+      packed_[s] = to;
+      if (!there) PackSegment(scratch_.input_rows(static_cast<int>(s)), segment.depth, to);
+      to += floats;
+      left -= floats;
+    }
+    if (pack) scratch_.packed_run() = run;
+  }
+
+  void PackSegment(const float* const* x, int depth, float* to) {
+    for (int rb = 0; rb < row_blocks_; ++rb) {
+      const int r = row_start_[rb], rows = row_start_[rb + 1] - r;
+      PackRows(x + r, rows, depth, to);
+      to += int64_t{rows} * depth;
+    }
+  }
+
+  // Columns that lie apart, block by block of K: as many of them at once as registers hold, then the next ones. `packed`:
+  // null, or the rows of `x`, packed.
   void AddColumns(int panel, const PackedProduct::Segment& segment, const float** x,
-                  const float* start) {
+                  const float* packed, const float* start) {
     int32_t column[kMaxColumns], start_column[kMaxColumns];
     const int columns = sums_.FindColumns(segment, column);
     if (start != nullptr) sums_.FindStartColumns(segment, start_column);
@@ -315,35 +349,43 @@ class ProductRun {
         t.column = column + c;
         SetFrom(t, kb == 0 ? start : nullptr, start_column + c);
         t.prefetch = reinterpret_cast<const float*>(next);
-        AddColumnBlock(t, x, end_c - c, segment.depth, lines, share);
+        AddColumnBlock(t, x, packed, end_c - c, segment.depth, lines, share);
       }
     }
   }
 
   // A block of so many columns, every row block: each prefetches its share of the lines of each column. Only what several
   // pass over is expanded first. (`t` is written in pieces: a copy of it would wait for them.)
-  void AddColumnBlock(TileArgs& t, const float* const* x, int columns, int depth, int lines,
-                      int share) {
+  void AddColumnBlock(TileArgs& t, const float* const* x, const float* packed, int columns,
+                      int depth, int lines, int share) {
     const bool expanded = !std::is_same_v<Number, float> && row_blocks_ > 1;
     if (expanded) AsFloats(t, static_cast<const Number*>(t.w), nullptr, depth, 1);
+    const Read read = packed != nullptr ? Read::kPacked
+                      : expanded        ? Read::kExpanded
+                                        : Read::kStored;
     float* const sums = Into();
     const float* const from = t.from;
     for (int rb = 0; rb < row_blocks_; ++rb, lines -= share) {
       const int r = row_start_[rb], rows = row_start_[rb + 1] - r;
-      t.x = x + r;
+      t.x = packed != nullptr ? &packed : x + r;
       t.sums = sums + r * sums_.stride();
       t.from = from + r * t.from_stride;
       t.ahead = lines < share ? (lines < 0 ? 0 : lines) : share;
-      ApartTileOf(rows, columns, expanded)(t);
+      ApartTileOf(rows, columns, read)(t);
       t.prefetch += share * kLanes;
+      if (packed != nullptr) packed += int64_t{rows} * depth;
     }
   }
 
-  TileFunction ApartTileOf(int rows, int columns, bool expanded) {
-    TileFunction& tile = tiles_[expanded][rows][columns];
+  // What a tile of columns apart reads: weights as they are stored and rows where they lie, weights that were expanded, or rows
+  // that were packed and floats.
+  enum class Read : uint8_t { kStored, kExpanded, kPacked };
+  TileFunction ApartTileOf(int rows, int columns, Read read) {
+    TileFunction& tile = tiles_[static_cast<int>(read)][rows][columns];
     if (tile == nullptr) {
-      tile = expanded ? FindApartTile<V, Tiling, Fp32Stored>(rows, columns)
-                      : FindApartTile<V, Tiling, S>(rows, columns);
+      tile = read == Read::kPacked     ? FindPackedTile<V, Tiling, InBlocks>(rows)
+             : read == Read::kExpanded ? FindApartTile<V, Tiling, InBlocks>(rows, columns)
+                                       : FindApartTile<V, Tiling, S>(rows, columns);
     }
     return tile;
   }
@@ -429,9 +471,10 @@ class ProductRun {
   int row_blocks_ = 0, cut_columns_ = 0;
   StreamWay cut_way_ = StreamWay::kUsual;
   RowBlock cut_[kApart<Tiling> ? 1 : Tiling::Blocks(kChunkRows)];
-  // Of columns apart; and the tiles met so far, by rows and columns, of floats in [1].
+  // Of columns apart; and the tiles met so far, by what they read, rows and columns.
   int row_start_[kApart<Tiling> ? Tiling::Blocks(kChunkRows) + 1 : 1] = {};
-  TileFunction tiles_[2][kApart<Tiling> ? Tiling::kRows + 1 : 1][kMaxColumns + 1] = {};
+  TileFunction tiles_[3][kApart<Tiling> ? Tiling::kRows + 1 : 1][kMaxColumns + 1] = {};
+  const float* packed_[kMaxSegments] = {};  // by segment; null: rows are read where they lie
 };
 
 }  // namespace cellbatch::kernels

@@ -44,16 +44,18 @@ struct Case {
     num_rows = rows;
   }
 
-  // Rows [first, first + count) of the lists.
+  // Rows [first, first + count) of the lists. `run`: as one of its calls, of a thread that has many.
   void Run(const CpuKernels& kernels, int first, int count, int first_panel, int last_panel,
-           const RowSource* initial = nullptr) {
+           const RowSource* initial = nullptr, uint64_t run = 0) {
     std::vector<RowSource> x;
     for (RandomRows& r : inputs) x.push_back(r.source());
     for (RowSource& r : x) r.rows += first;
     std::vector<RowColumn> c;
     for (RandomRows& r : columns) c.push_back(r.column());
     for (RowColumn& r : c) r.rows += first;
-    const ProductArgs args{count, x.data(), initial, c.data()};
+    ProductArgs args{count, x.data(), initial, c.data()};
+    args.run = run;
+    args.panels_of_run = kLeastPanelsToPackFor;
     kernels.run_product(packed, args, first_panel, last_panel, scratch.get());
   }
   void RunAll(const CpuKernels& kernels) { Run(kernels, 0, num_rows, 0, packed.num_panels()); }
@@ -153,6 +155,31 @@ TEST_P(ProductTest, TuningChangesSpeedAndNoBit) {
         EXPECT_EQ(plain.columns[i].data, usual.columns[i].data) << "trial " << trial;
         EXPECT_EQ(plain.columns[i].data, tuned.columns[i].data)
             << "trial " << trial << ", way " << static_cast<int>(way);
+      }
+    }
+  }
+}
+
+// Calls of a run pack its rows once, those of a later run again; and a segment that is too deep for the room there is lies where
+// it lay.
+TEST_P(ProductTest, RowsThatARunPacksHaveTheBitsOfRowsReadWhereTheyLie) {
+  constexpr int kTooDeep = ProductScratch::kPackedFloats / kChunkRows + 1;
+  uint64_t run = 0;
+  for (const int depth : {41, kTooDeep}) {
+    for (const int rows : {7, 11, 16, 25, kChunkRows, kChunkRows + 1}) {
+      Case packed(random_, kernels(), RandomProduct(random_, 70, 4, {depth, 33}, GatedCellTail()),
+                  rows);
+      for (const bool again : {false, true}) {
+        Case plain = packed;
+        plain.scratch = std::make_shared<ProductScratch>();
+        plain.RunAll(kernels());
+        ++run;
+        for (int p = 0; p < packed.packed.num_panels(); ++p) {
+          packed.Run(kernels(), 0, rows, p, p + 1, nullptr, run);
+        }
+        EXPECT_EQ(packed.columns[1].data, plain.columns[1].data) << rows << " rows, " << again;
+        EXPECT_EQ(packed.columns[2].data, plain.columns[2].data) << rows << " rows, " << again;
+        for (RandomRows& r : packed.inputs) std::reverse(r.rows.begin(), r.rows.end());
       }
     }
   }

@@ -14,7 +14,7 @@
 namespace cellbatch::kernels {
 
 struct TileArgs {
-  const float* const* x;  // one pointer a row
+  const float* const* x;  // one pointer a row; of packed rows (packed_rows_inl.h) one in all
   int64_t k;              // first number of the row
   int depth;              // how many; of weights stored in pairs, how many pairs
   const void* w;          // [depth][columns][16], as they are stored
@@ -145,14 +145,16 @@ void PairTile(const TileArgs& t) {
   TileColumns<V, S, R, N, N, 2, 0>(t, 0, nullptr);
 }
 
-// R rows x C columns whose weights lie apart (WeightOrder::kColumnByColumn), as many streams.
-template <class V, class S, int R, int C>
+// R rows x C columns whose weights lie apart (WeightOrder::kColumnByColumn), as many streams. kPacked: the rows are.
+template <class V, class S, int R, int C, bool kPacked = false>
 void ApartTile(const TileArgs& t) {
   using Number = typename S::Number;
+  static_assert(!kPacked || S::kDepth == 1);
   V sum[R][C];
-  const float* x[R];
+  const float* x[kPacked ? 1 : R];
+  if constexpr (kPacked) x[0] = t.x[0] + t.k * R;
   Unrolled<R>([&](auto r) __attribute__((always_inline)) {
-    x[r] = t.x[r] + t.k;
+    if constexpr (!kPacked) x[r] = t.x[r] + t.k;
     const float* const from = t.from + r * t.from_stride;
     Unrolled<C>([&](auto c) __attribute__((always_inline)) {
       sum[r][c] = V::Load(from + t.from_column[c]);
@@ -165,7 +167,8 @@ void ApartTile(const TileArgs& t) {
       Unrolled<C>([&](auto c) __attribute__((always_inline)) {
         const V weights = S::template Load<V, d>(w + c * apart);
         Unrolled<R>([&](auto r) __attribute__((always_inline)) {
-          sum[r][c] = S::MultiplyAdd(V::Broadcast(x[r][k * S::kDepth + d]), weights, sum[r][c]);
+          const float value = kPacked ? x[0][r] : x[kPacked ? 0 : r][k * S::kDepth + d];
+          sum[r][c] = S::MultiplyAdd(V::Broadcast(value), weights, sum[r][c]);
           // Six sums leave registers for one broadcast at a time: gcc is not to keep all for the next column.
           if constexpr (C > 1 && R * C == 6) __asm__("" : "+r"(x[r]));
         });
@@ -174,6 +177,7 @@ void ApartTile(const TileArgs& t) {
       if constexpr (S::kDepth > 1) __asm__("" : "+r"(w));
     });
     w += kColumnStep<S>;
+    if constexpr (kPacked) x[0] += R;
   };
   const int depth = t.depth, ahead = t.ahead < depth ? t.ahead : depth;
   const float* line = t.prefetch;
@@ -239,6 +243,14 @@ struct TilesOfRows {
     (std::make_integer_sequence<int, Tiling::Columns(R)>());
     return kTiles[static_cast<size_t>(columns - 1)];
   }
+  // Of one such column and rows that are packed.
+  static TileFunction FindPacked() {
+    if constexpr (R >= kLeastPackedRows<Tiling>) {
+      return ApartTile<V, S, R, 1, true>;
+    } else {
+      return nullptr;
+    }
+  }
 
  private:
   static constexpr int kWays = kWaysAhead;
@@ -264,6 +276,13 @@ TileFunction FindApartTile(int rows, int columns) {
     if (rows < R) return FindApartTile<V, Tiling, S, R - 1>(rows, columns);
   }
   return TilesOfRows<V, Tiling, S, R>::FindApart(columns);
+}
+template <class V, class Tiling, class S, int R = Tiling::kRows>
+TileFunction FindPackedTile(int rows) {
+  if constexpr (R > 1) {
+    if (rows < R) return FindPackedTile<V, Tiling, S, R - 1>(rows);
+  }
+  return TilesOfRows<V, Tiling, S, R>::FindPacked();
 }
 
 }  // namespace cellbatch::kernels

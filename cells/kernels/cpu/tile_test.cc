@@ -18,10 +18,10 @@
 namespace cellbatch::kernels {
 namespace {
 
-// Rows, columns, what is prefetched (or kPair, kColumnsApart), and as what weights are stored.
+// Rows, columns, what is prefetched (or kPair, kColumnsApart, kRowsPacked), and as what weights are stored.
 using Shape = std::tuple<int, int, int, Precision>;
 constexpr Shape kNone = {};
-constexpr int kPair = kWaysAhead, kColumnsApart = kWaysAhead + 1;
+constexpr int kPair = kWaysAhead, kColumnsApart = kWaysAhead + 1, kRowsPacked = kWaysAhead + 2;
 
 template <class S>
 constexpr Precision kPrecisionOf = sizeof(typename S::Number) == 4   ? Precision::kFp32
@@ -58,7 +58,7 @@ void BrokenPairTile(const TileArgs& args) {
   PairTile<V, S, R, N>(spoilt);
 }
 
-template <class V, class S, int R, int C>
+template <class V, class S, int R, int C, bool kPacked = false>
 void BrokenApartTile(const TileArgs& args) {
   TileArgs spoilt = args;
   if (one_column_twice) {
@@ -67,7 +67,7 @@ void BrokenApartTile(const TileArgs& args) {
     --spoilt.depth;
   } else if (args.ahead > 0) {
     spoilt.depth = spoilt.ahead = args.ahead - 1;
-    ApartTile<V, S, R, C>(spoilt);
+    ApartTile<V, S, R, C, kPacked>(spoilt);
     spoilt.k += int64_t{args.ahead} * S::kDepth;
     spoilt.w = static_cast<const typename S::Number*>(args.w) + args.ahead * kColumnStep<S>;
     spoilt.depth = args.depth - args.ahead;
@@ -76,7 +76,7 @@ void BrokenApartTile(const TileArgs& args) {
     spoilt.from_stride = args.sums_stride;
     spoilt.from_column = args.column;
   }
-  ApartTile<V, S, R, C>(spoilt);
+  ApartTile<V, S, R, C, kPacked>(spoilt);
 }
 
 }  // namespace
@@ -141,6 +141,11 @@ struct TilesOfRows<V, Watched<Tiling>, S, R> {
     });
     return found;
   }
+  static TileFunction FindPacked() {
+    const Shape shape = {R, 1, kRowsPacked, kPrecisionOf<S>};
+    laid.insert(shape);
+    return shape == broken ? BrokenApartTile<V, S, R, 1, true> : ApartTile<V, S, R, 1, true>;
+  }
 };
 
 namespace {
@@ -201,7 +206,8 @@ class TileTest : public testing::Test {
     return shapes;
   }
 
-  // A pass reads as many columns as fit, or blocks are of one column; several row blocks meet what is stored as floats only.
+  // A pass reads as many columns as fit, or blocks are of one column; several row blocks meet what is stored as floats only,
+  // and are packed where that is worth it.
   static std::set<Shape> PossibleApart() {
     std::set<Shape> shapes;
     for (const Precision precision : kPrecisions) {
@@ -210,6 +216,9 @@ class TileTest : public testing::Test {
           shapes.insert({rows, columns, kColumnsApart, precision});
         }
       }
+    }
+    for (int rows = Tiling::kRows / 2; rows <= Tiling::kRows; ++rows) {
+      shapes.insert({rows, 1, kRowsPacked, Precision::kFp32});
     }
     return shapes;
   }
@@ -293,7 +302,9 @@ TYPED_TEST(TileTest, ATileThatLeavesOutOneStepIsTold) {
 
 TYPED_TEST(TileTest, AColumnThatLeavesOutAStepInWhichItPrefetchesIsTold) {
   without_a_prefetching_step = true;
-  this->ExpectEachIsTold([](const Shape& s) { return std::get<2>(s) == kColumnsApart; });
+  this->ExpectEachIsTold([](const Shape& s) {
+    return std::get<2>(s) == kColumnsApart || std::get<2>(s) == kRowsPacked;
+  });
 }
 
 TYPED_TEST(TileTest, OneColumnReadForAllThatLieApartIsTold) {

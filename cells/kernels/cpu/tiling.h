@@ -96,6 +96,12 @@ struct PortableTiling {
 template <class Tiling>
 inline constexpr bool kApart = Tiling::kOrder == WeightOrder::kColumnByColumn;
 
+// Of columns that lie apart several row blocks pass over one at a time, so rows are read as often as there are columns: they
+// are packed first (packed_rows_inl.h), where a thread reads them for so many panels (kLeastPanelsToPackFor). Row blocks are
+// equal, so of no fewer rows than these.
+template <class Tiling>
+inline constexpr int kLeastPackedRows = (Tiling::kRows + 1) / 2;
+
 // Whether so few rows pass over the weights of so many columns exactly once, unless they are read in the spread way. (Where
 // columns lie apart, what is one row block does, however many passes it is.)
 template <class Tiling>
