@@ -240,6 +240,13 @@ class ProductRun {
     return Weights(panel > 0 ? panel - 1 : 0, p_.segments().front());
   }
 
+  // How far apart the columns are of the segment that is read next.
+  int64_t ApartAfter(const PackedProduct::Segment& segment) const {
+    const bool last = &segment == &p_.segments().back();
+    const PackedProduct::Segment& next = last ? p_.segments().front() : (&segment)[1];
+    return int64_t{Steps(next.depth)} * kColumnStep<S>;
+  }
+
   // Tiles over blocks that were expanded, if that is what is done with weights stored in less.
   using InBlocks = std::conditional_t<std::is_same_v<Number, float>, S, Fp32Stored>;
 
@@ -331,6 +338,8 @@ class ProductRun {
     const int k_blocks = (steps + most - 1) / most;
     const int at_once = row_blocks_ == 1 ? Tiling::Columns(rows_) : 1;
     const int passes = (columns + at_once - 1) / at_once, width = (columns + passes - 1) / passes;
+    // A block of one column and 64 steps is done before memory answers: what is prefetched is needed one block later.
+    const int ahead = way == StreamWay::kPrefetched && width == 1 ? 2 : 1;
     for (int kb = 0; kb < k_blocks; ++kb) {
       const int step = PartStart(steps, k_blocks, kb), end = PartStart(steps, k_blocks, kb + 1);
       TileArgs t{x, step * S::kDepth, end - step, nullptr, Into(), sums_.stride(), column, nullptr};
@@ -339,13 +348,15 @@ class ProductRun {
       const int share = (lines + row_blocks_ - 1) / row_blocks_;
       for (int c = 0; c < columns; c += width) {
         const int end_c = c + width < columns ? c + width : columns;
-        const Number* const block = w + c * apart + int64_t{step} * kColumnStep<S>;
-        // What is read next: the same steps of other columns, the next ones of the first, or another segment.
-        const Number* const next = end_c < columns ? block + (end_c - c) * apart
-                                   : end < steps   ? w + int64_t{end} * kColumnStep<S>
-                                                   : After(panel, segment, w + columns * apart);
+        // What is read soon: the same steps of other columns, the next ones of the first columns, or another segment.
+        int next_kb = kb, next_c = c + ahead * width;
+        for (; next_c >= columns; next_c -= passes * width) ++next_kb;
+        const Number* const next =
+            next_kb < k_blocks
+                ? w + next_c * apart + int64_t{PartStart(steps, k_blocks, next_kb)} * kColumnStep<S>
+                : After(panel, segment, w + columns * apart) + next_c * ApartAfter(segment);
         t.depth = end - step;
-        t.w = block;
+        t.w = w + c * apart + int64_t{step} * kColumnStep<S>;
         t.column = column + c;
         SetFrom(t, kb == 0 ? start : nullptr, start_column + c);
         t.prefetch = reinterpret_cast<const float*>(next);
