@@ -333,6 +333,19 @@ template <class V, bool kFull, class Rows>
   rows.Each([&](int i, V y) { Edge<V, kFull>::Store(y, site.Column(column, r + i), site.lanes); });
 }
 
+// Rows that are read and stored lie where the nodes' rows are, in L3 or memory: asks for those of a column that come a few turns
+// later, where that was seen to pay (V::kTurnsAhead).
+template <class V, class Rows>
+[[gnu::always_inline]] inline void FetchColumn(const TailSite& site, int r, int column) {
+  if constexpr (V::kTurnsAhead > 0) {
+    const int later = r + V::kTurnsAhead * Rows::kRows;
+    if (later + Rows::kRows > site.rows) return;
+    for (int i = 0; i < Rows::kRows; ++i) {
+      __builtin_prefetch(site.Column(column, later + i), 0, 3);
+    }
+  }
+}
+
 // One accumulator, one function, one column.
 template <class V, bool kFull, class F>
 void OneStore(const TailSite& site, const TailMatch& m, F f) {
@@ -362,6 +375,7 @@ void GatedCell(const TailSite& site, const TailMatch& m) {
         const auto sums = [&](int gate) __attribute__((always_inline)) {
           return LoadSums<V, Rows>(site, r, m.group[gate]);
         };
+        for (const int column : {m.in, m.out2, m.out}) FetchColumn<V, Rows>(site, r, column);
         const auto c = LoadColumn<V, kFull, Rows>(site, r, m.in);
         const auto kept = Sigmoid(sums(1)) * c;
         const auto cell = kept + SigmoidTimesTanh(sums(0), sums(2));
@@ -378,6 +392,7 @@ void GatedUpdate(const TailSite& site, const TailMatch& m) {
         const auto sums = [&](int gate) __attribute__((always_inline)) {
           return LoadSums<V, Rows>(site, r, m.group[gate]);
         };
+        for (const int column : {m.in, m.out}) FetchColumn<V, Rows>(site, r, column);
         const auto h = LoadColumn<V, kFull, Rows>(site, r, m.in);
         const auto reset = Sigmoid(sums(0));
         const auto update = Sigmoid(sums(1));

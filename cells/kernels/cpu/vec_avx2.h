@@ -14,7 +14,7 @@ namespace {
 struct Vec {
   __m256 l, h;
 
-  static constexpr int kAbreast = 3;
+  static constexpr int kAbreast = 3, kTurnsAhead = 3;
   static constexpr TailIsa kTailIsa = TailIsa::kAvx2;
 
   using Doubles [[gnu::vector_size(32), gnu::aligned(8)]] = double;

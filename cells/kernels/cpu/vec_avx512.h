@@ -17,7 +17,7 @@ struct Vec {
   __m512 v;
 
   // Rows whose functions are computed side by side (abreast.h): as many as registers hold.
-  static constexpr int kAbreast = 4;
+  static constexpr int kAbreast = 4, kTurnsAhead = 0;
   // Tails that were compiled for these registers are run.
   static constexpr TailIsa kTailIsa = TailIsa::kAvx512;
 

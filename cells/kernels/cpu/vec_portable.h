@@ -20,7 +20,7 @@ struct Vec {
   using FourWhole [[gnu::vector_size(16)]] = int32_t;
   Four v[4];
 
-  static constexpr int kAbreast = 1;
+  static constexpr int kAbreast = 1, kTurnsAhead = 0;
   static constexpr TailIsa kTailIsa = TailIsa::kNone;
 
   using Doubles [[gnu::vector_size(16), gnu::aligned(8)]] = double;
