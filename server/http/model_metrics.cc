@@ -56,7 +56,7 @@ void Requests(const std::vector<Counted>& models, MetricsText& text) {
     }
   }
   text.Family("cellbatch_rejected_total", "counter",
-              "Requests turned away, by the bound that did.");
+              "Messages turned away, by the bound that did; an Infer of many inputs is one.");
   for (const Counted& model : models) {
     for (int i = 0; i < kNumRejections; ++i) {
       text.Value(model.With("reason", Name(static_cast<Rejection>(i))),

@@ -89,6 +89,8 @@ TEST_F(InferTest, WhatIsWrongIsAnsweredAtOnceAndCountedOnce) {
   EXPECT_EQ(Start(TokensRequest({1}, "loading")).Wait().status.code(),
             absl::StatusCode::kUnavailable);
   EXPECT_EQ(Count(RequestOutcome::kRejected, stats_.unknown()), 1);
+  EXPECT_EQ(stats_.unknown().Read().rejections[static_cast<size_t>(Rejection::kLoading)], 1)
+      << "what is rejected has a reason";
 
   EXPECT_EQ(std::string(Start(TokensRequest({100})).Wait().status.message()),
             "input TOKENS of model \"tiny\": token 0 is 100, the vocabulary ends at 99");

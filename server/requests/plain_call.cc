@@ -81,7 +81,11 @@ absl::Status PlainCall::Prepare() {
   if (absl::Status status = CheckAccess(*head); !status.ok()) return status;
   absl::StatusOr<std::shared_ptr<const Model>> model =
       path_.Find(head->model_name, head->model_version);
-  if (!model.ok()) return model.status();
+  if (!model.ok()) {
+    // Ours, but not there now: counted as rejected, so with a reason.
+    if (absl::IsUnavailable(model.status())) stats_->RecordRejected(shard_, Rejection::kLoading);
+    return model.status();
+  }
   model_ = *std::move(model);
   stats_ = &path_.StatsOf(*model_);
   requests_ = head->requests;
