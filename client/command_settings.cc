@@ -25,7 +25,7 @@ constexpr char kPurpose[] =
     "  tag TEXT    labels for the words of a sentence; with --input, of each line of a file, "
     "whose\n"
     "              words are cut already (--model, if it is not called tagger)\n"
-    "  stats       requests, tasks and mean times since the models were loaded, of every version\n"
+    "  stats       requests, tasks and mean times since the server started, of every version\n"
     "              that is served where --version names none\n"
     "  latency     exact percentiles over the last seconds\n"
     "  token       draws a token into a new --token-file, and prints its entry for a server's "
