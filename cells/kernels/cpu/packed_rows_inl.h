@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
 namespace cellbatch::kernels {
 namespace {  // of each file that includes it

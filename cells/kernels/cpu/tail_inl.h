@@ -5,6 +5,7 @@
 #define CELLBATCH_CELLS_KERNELS_CPU_TAIL_INL_H_
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "cells/kernels/cpu/abreast.h"
 #include "cells/kernels/cpu/product.h"
